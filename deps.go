@@ -1,0 +1,28 @@
+package kymogram
+
+import (
+	_ "github.com/apache/arrow-go/v18/arrow/ipc"
+	_ "github.com/apache/arrow-go/v18/parquet/pqarrow"
+	_ "github.com/goccy/go-yaml"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/klauspost/compress/huff0"
+	_ "github.com/klauspost/compress/zstd"
+	_ "github.com/oklog/ulid/v2"
+	_ "github.com/planetscale/vtprotobuf/protohelpers"
+	_ "github.com/pressly/goose/v3"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/prometheus/common/expfmt"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/schollz/progressbar/v3"
+	_ "github.com/shirou/gopsutil/v4/cpu"
+	_ "github.com/spf13/cobra"
+	_ "golang.org/x/net/http2"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "google.golang.org/grpc"
+	_ "google.golang.org/grpc/credentials"
+	_ "google.golang.org/protobuf/proto"
+	_ "modernc.org/sqlite"
+	_ "pgregory.net/rapid"
+)

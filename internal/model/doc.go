@@ -1,0 +1,6 @@
+// Package model holds the words of Kymogram: runs, attempts, writers, series,
+// points on axes, batches and the typed errors that cross a package boundary.
+//
+// It does no I/O and imports the standard library only. Receivers turn foreign
+// bytes into a [Batch]; ingest checks it; a store keeps it; query reads it back.
+package model

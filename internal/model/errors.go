@@ -1,0 +1,79 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is the machine-readable reason of an [Error]. It appears in JSON errors,
+// in acks and in the CLI's output, and never changes once released.
+type Code string
+
+// The codes, each with its HTTP status.
+const (
+	CodeInvalid         Code = "invalid_argument"  // 400
+	CodeAmbiguous       Code = "ambiguous"         // 400
+	CodeUnauthenticated Code = "unauthenticated"   // 401
+	CodePermission      Code = "permission_denied" // 403
+	CodeNotFound        Code = "not_found"         // 404
+	CodeConflict        Code = "conflict"          // 409
+	CodeRunExists       Code = "run_exists"        // 409
+	CodeRunDeleted      Code = "run_deleted"       // 410, final for the points of that run
+	CodeTooLarge        Code = "too_large"         // 413
+	CodeGap             Code = "sequence_gap"      // 409, the ack carries the mark
+	CodeKindMismatch    Code = "kind_mismatch"     // 422, final for that record
+	CodeLimit           Code = "limit_exceeded"    // 422, final for that record
+	CodeBadRecord       Code = "bad_record"        // 422, final for that record
+	CodeSuperseded      Code = "stream_superseded" // 409, a newer stream of the writer took over
+	CodeDiskFull        Code = "disk_full"         // 507, retry later
+	CodeUnavailable     Code = "unavailable"       // 503, retry later
+	CodeTimeout         Code = "timeout"           // 504
+	CodeInternal        Code = "internal"          // 500, retry later
+)
+
+// Error is an error that may be shown to a caller. Errors of other types are
+// reported as CodeInternal and their text stays in the server's log.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	// Hint says what the caller can do, in one sentence; may be empty.
+	Hint string `json:"hint,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf makes an [Error] without a hint.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// WithHint returns a copy that tells the caller what to do.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	out := *e
+	out.Hint = fmt.Sprintf(format, args...)
+	return &out
+}
+
+// CodeOf is the code of the first [Error] in err's chain, CodeInternal when
+// there is none, and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// Final reports whether a record refused with this code can never be taken:
+// the uplink keeps it in rejected/ and goes on. A wrong key, a full disk and an
+// unknown error are never final.
+func (c Code) Final() bool {
+	switch c {
+	case CodeRunDeleted, CodeKindMismatch, CodeLimit, CodeBadRecord:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,135 @@
+package model
+
+// RunStatus is derived from a run's writers.
+type RunStatus string
+
+// The statuses of a run.
+const (
+	StatusRunning  RunStatus = "running"  // a writer is open
+	StatusFinished RunStatus = "finished" // every writer closed
+	StatusFailed   RunStatus = "failed"   // a writer of the latest attempt closed by an exception
+	StatusLost     RunStatus = "lost"     // a writer of the latest attempt is gone without a close
+)
+
+// ResumeStrategy says what an open does when the run's name is taken.
+type ResumeStrategy string
+
+// The strategies of Metrana: never joins only its own orchestration id.
+const (
+	ResumeNever ResumeStrategy = "never"
+	ResumeAllow ResumeStrategy = "allow"
+)
+
+// OpenRequest is everything a writer knows when it starts. It is idempotent by
+// Writer: the same writer always gets the same run and attempt. It is the first
+// record of a spool (JSON, docs/format/spool.md), the body of POST /api/v1/open
+// and the first message of an ingest stream.
+type OpenRequest struct {
+	Writer    WriterID `json:"writer"`
+	Workspace string   `json:"workspace"`
+	Project   string   `json:"project"`
+	RunName   string   `json:"run_name"`
+	// LocalRun is the ULID that the client made; it stays valid as an alias.
+	LocalRun    RunID  `json:"local_run"`
+	DisplayName string `json:"display_name,omitempty"`
+	Experiment  string `json:"experiment,omitempty"`
+
+	OrchestrationID string         `json:"orchestration_id"`
+	ResumeStrategy  ResumeStrategy `json:"resume_strategy"`
+	// RestartCount of the launcher (torchelastic, Slurm), when known.
+	RestartCount *int64 `json:"restart_count,omitempty"`
+	// ParentAttempt is the writer id of the process that published
+	// KYMOGRAM_ATTEMPT: forked and spawned children join its attempt.
+	ParentAttempt  *WriterID `json:"parent_attempt,omitempty"`
+	ResumeFromStep *int64    `json:"resume_from_step,omitempty"`
+	ForkFromRun    string    `json:"fork_from_run,omitempty"`
+	ForkAtStep     *int64    `json:"fork_at_step,omitempty"`
+	LoggerID       *uint64   `json:"logger_id,omitempty,string"`
+
+	Host     string `json:"host"`
+	PID      int64  `json:"pid"`
+	Rank     *int64 `json:"rank,omitempty"`
+	Hotkey   string `json:"hotkey,omitempty"`
+	OpenedNs int64  `json:"opened_ns"`
+	// Offline: the client started without an answer, so a taken name leads to a
+	// linked run NAME-2 instead of an error.
+	Offline bool   `json:"offline,omitempty"`
+	SDK     string `json:"sdk,omitempty"` // "python/0.1.0"
+	// Initial holds the attributes, tags and description given to init; they are
+	// applied only by the open that creates the run.
+	Initial []Update `json:"initial,omitempty"`
+	// WithStarts asks for the next steps of the run's series in the answer.
+	WithStarts bool `json:"with_starts,omitempty"`
+}
+
+// OpenResult answers an [OpenRequest].
+type OpenResult struct {
+	Run             RunID  `json:"run"`
+	Workspace       string `json:"workspace"`
+	Project         string `json:"project"`
+	RunName         string `json:"run_name"`
+	Attempt         uint32 `json:"attempt"`
+	Created         bool   `json:"created"` // this open made the run
+	CreatedNs       int64  `json:"created_ns"`
+	OrchestrationID string `json:"orchestration_id"`
+	// LinkedFrom is the name asked for, when it was taken and RunName is another.
+	LinkedFrom string `json:"linked_from,omitempty"`
+	// Mark is the last sequence of this writer that the server has.
+	Mark   uint64   `json:"mark"`
+	Starts []Start  `json:"starts,omitempty"`
+	Envs   []EnvEnd `json:"envs,omitempty"`
+	// StartsComplete: every series of the run is in Starts, so a series that is
+	// not there starts at 0. False past 10,000 series.
+	StartsComplete bool `json:"starts_complete,omitempty"`
+}
+
+// Start is the next step of a series: 1 + the last step of its curve.
+type Start struct {
+	Metric string            `json:"metric"`
+	Scale  string            `json:"scale"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Episode of an ENVIRONMENT_STEP series: Next counts within it.
+	Episode *int64 `json:"episode,omitempty"`
+	Next    int64  `json:"next"`
+}
+
+// EnvEnd is where an RL environment stands.
+type EnvEnd struct {
+	Env         string `json:"env"`
+	LastRLStep  int64  `json:"last_rl_step"`
+	LastEpisode *int64 `json:"last_episode,omitempty"`
+}
+
+// Attempt is one life of a run.
+type Attempt struct {
+	Number uint32 `json:"number"` // order of first arrival, from 1; never changes
+	// Precedence orders attempts: later ones win where steps overlap. It is
+	// (restart count when known else 0, opening time), compared in that order
+	// inside one orchestration id, else by opening time.
+	Precedence int64 `json:"precedence"`
+	OpenedNs   int64 `json:"opened_ns"`
+	// ResumeFrom S hides points of earlier attempts at step ≥ S (RL: rl_step).
+	ResumeFrom *int64 `json:"resume_from_step,omitempty"`
+}
+
+// WriterState is the state of a writer.
+type WriterState string
+
+// The states of a writer.
+const (
+	WriterOpen     WriterState = "open"
+	WriterFinished WriterState = "finished" // closed
+	WriterFailed   WriterState = "failed"   // closed by an exception
+	WriterGone     WriterState = "gone"     // its process ended without a close, or 10 minutes of silence
+)
+
+// Ledger is what is known of a run's points from end to end. Logged, Spooled
+// and Dropped are what the clients reported; Stored and Refused are ours.
+type Ledger struct {
+	Logged     uint64    `json:"logged"` // stored + superseded counted once, refused, skipped and dropped included
+	Stored     uint64    `json:"stored"`
+	Superseded uint64    `json:"superseded"`
+	Refused    uint64    `json:"refused"`
+	Dropped    uint64    `json:"dropped"`
+	Skipped    []Skipped `json:"skipped,omitempty"`
+}

@@ -1,0 +1,235 @@
+// Package store is the contract of a storage engine: what ingest and query may
+// rely on, in text and in interfaces. storetest holds the suite that every
+// engine passes; local is the embedded engine.
+//
+// # Durability
+//
+// When [Writer.Append] returns without error, the batch, its series definitions,
+// the writer's mark, the starts it fixed and its updates are on disk (fsync) in
+// one record: after a crash they are all there or none is. A failed fsync
+// poisons the file; the engine then refuses writes with CodeUnavailable until it
+// is opened again. A full disk refuses with CodeDiskFull and stays readable.
+//
+// # Exactly once
+//
+// For a batch with sequences: First = mark + 1 is stored and moves the mark;
+// Last ≤ mark is acked with nothing stored; everything else fails with CodeGap,
+// and the Ack carries the mark. Skipped ranges move the mark without rows.
+// Marks survive compaction, deletion of the run, backup and restore.
+//
+// # Refused records
+//
+// A record (all rows with one sequence, over all groups and columns) is refused
+// for good when a value cannot be converted exactly to its series' kind
+// (CodeKindMismatch), when it would create a series past the run's limit
+// (CodeLimit), or when its run is deleted (CodeRunDeleted). The rest of the
+// batch is stored, the mark passes the record, and the Ack names it.
+//
+// # Curves
+//
+// The curve of a series is its points less the superseded ones:
+//   - UniqueAxes: of one writer (or, inside one attempt, of writers with one
+//     LoggerID) at equal axes the later sequence, later row, wins.
+//   - UniqueTime, UniqueStep: the later arrival at the same time (step) wins.
+//   - Attempts by rising precedence: an attempt with ResumeFrom = S hides earlier
+//     attempts' points at step ≥ S (at rl_step ≥ S where the series has that
+//     axis); an attempt without it hides earlier attempts' points of the series
+//     at the same step (RL: at equal axes). Series without a step axis are never
+//     superseded by an attempt.
+//
+// Superseded points stay readable with Attempt selection and are left out of
+// curves, buckets, last values, counts and starts.
+package store
+
+import (
+	"context"
+	"iter"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Writer is the write side; ingest is its only user.
+type Writer interface {
+	// PutAttempt makes an attempt known, or lowers its ResumeFrom; durable on
+	// return and idempotent. An Append of an attempt needs it first.
+	PutAttempt(ctx context.Context, run model.RunID, a model.Attempt) error
+	// PutWriter makes a writer known with its pinned logger id (nil: none);
+	// idempotent and durable.
+	PutWriter(ctx context.Context, run model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error
+	// Append stores a batch. The engine keeps no reference to b after it returns.
+	Append(ctx context.Context, b *model.Batch) (model.Ack, error)
+	// Mark is the writer's last durable sequence, 0 for an unknown one.
+	Mark(ctx context.Context, w model.WriterID) (uint64, error)
+	// DeleteRun makes a run unreadable at once, refuses its later points and
+	// frees its bytes in time. Marks are kept. Idempotent.
+	DeleteRun(ctx context.Context, run model.RunID) error
+}
+
+// Meta is a batch's updates as they lie in the WAL.
+type Meta struct {
+	LSN     uint64
+	Run     model.RunID
+	Writer  model.WriterID
+	Updates []model.Update
+}
+
+// MetaLog gives back updates after a crash, so that the catalog catches up.
+type MetaLog interface {
+	// PendingMeta yields the updates that are not yet released, by rising LSN.
+	PendingMeta(ctx context.Context) iter.Seq2[Meta, error]
+	// ReleaseMeta says that every update with LSN ≤ lsn is durable elsewhere.
+	ReleaseMeta(lsn uint64)
+}
+
+// SeriesID names a series inside its run, for as long as the run lives.
+type SeriesID uint32
+
+// Point is one value with its axes.
+type Point struct {
+	Step   *int64 // nil for a series without steps
+	TimeNs int64
+	Value  Number
+}
+
+// Number is a value of a kind: Float for KindFloat, Int for KindInt, Doc for
+// the others.
+type Number struct {
+	Float float64
+	Int   int64
+	Doc   []byte
+}
+
+// Series describes a series and the end of its curve.
+type Series struct {
+	ID   SeriesID
+	Key  model.SeriesKey
+	Kind model.Kind
+	Axes []model.Axis // axes that any point of it has, canonical order
+	// Count of the curve's points; Superseded of those left out of it.
+	Count      uint64
+	Superseded uint64
+	Last       *Point // the curve's last by step, else by time; nil when empty
+	MinTimeNs  int64
+	MaxTimeNs  int64
+}
+
+// SeriesFilter selects series of a run in the order of (metric, scale, labels).
+type SeriesFilter struct {
+	Match  func(key model.SeriesKey) bool // nil matches all
+	After  string                         // SeriesKey.String() of the last one seen
+	Limit  int                            // ≥ 1
+	Metric string                         // exact name when not empty; makes the look-up direct
+}
+
+// Attempts selects which attempts' points are read.
+type Attempts struct {
+	// Curve (the zero value) reads the points that are not superseded. All reads
+	// every point. Otherwise only points of attempt Number, uniqueness applied.
+	All    bool
+	Number uint32
+}
+
+// ScanRequest asks for points in the order of (axis, time, writer, sequence, row).
+type ScanRequest struct {
+	Run      model.RunID
+	Series   SeriesID
+	Axis     model.Axis // AxisTime for time; points without the axis are left out
+	From, To int64      // inclusive
+	Attempts Attempts
+	// After resumes behind the row with this position; nil starts at From.
+	After *Position
+	Limit int // rows, ≥ 1
+}
+
+// Position names a row of a scan, stable while its points are stored.
+type Position struct {
+	Axis   int64
+	TimeNs int64
+	Writer model.WriterID
+	Seq    uint64
+	Row    uint32
+}
+
+// Rows is a page of a scan, by column. Every slice has the same length.
+type Rows struct {
+	Axes    []model.AxisColumn // the axes that the series has; Has marks the gaps
+	Has     [][]bool           // per axis, nil when every row has it
+	TimeNs  []int64
+	Attempt []uint32
+	Writer  []model.WriterID
+	Seq     []uint64
+	Values  model.Column // Series and Kind set, one value a row
+	Next    *Position    // nil at the end
+}
+
+// BucketsRequest asks for at most N disjoint buckets that together hold every
+// point of From…To once.
+type BucketsRequest struct {
+	Run      model.RunID
+	Series   SeriesID
+	Axis     model.Axis
+	From, To int64 // inclusive; math.MinInt64 and math.MaxInt64 for all
+	N        int   // 1…100,000
+	Attempts Attempts
+}
+
+// Bucket is the summary of the points with Lo ≤ x ≤ Hi; Lo and Hi are the x of
+// its first and last point. Equal x are never split. No bucket spans more than
+// 2/N of the range that the points cover. Min, Max and Sum are over finite
+// values and meaningless when Count is 0.
+type Bucket struct {
+	Lo, Hi         int64
+	Min, Max, Sum  float64
+	Count          uint64 // finite values
+	NaN            uint64
+	PosInf, NegInf uint64
+}
+
+// Reader is the read side; query is its only user. An unknown run or series
+// yields CodeNotFound. Reads see every append that returned before they began.
+type Reader interface {
+	// ListSeries returns a page and whether there is more.
+	ListSeries(ctx context.Context, run model.RunID, f SeriesFilter) (page []Series, more bool, err error)
+	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
+	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
+	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)
+	// Ends returns the next steps of all series (at most limit, complete says
+	// whether that was all) and where each RL environment stands.
+	Ends(ctx context.Context, run model.RunID, limit int) (starts []model.Start, envs []model.EnvEnd, complete bool, err error)
+	// RunStats counts a run's series, points and ledger entries.
+	RunStats(ctx context.Context, run model.RunID) (RunStats, error)
+}
+
+// RunStats is what the engine knows of a run as a whole.
+type RunStats struct {
+	Series     uint64
+	Stored     uint64 // points, superseded ones included
+	Superseded uint64
+	Refused    uint64
+	Skipped    []model.Skipped
+	MinTimeNs  int64
+	MaxTimeNs  int64
+}
+
+// Stats is what the engine knows of itself, for /metrics and `data stats`.
+type Stats struct {
+	Runs, Series, Points uint64
+	DiskBytes            int64
+	WALBytes             int64
+	// Quarantined counts damaged files or ranges set aside since the start.
+	Quarantined uint64
+	Poisoned    bool
+	DiskFull    bool
+}
+
+// Engine is what cmd opens and closes.
+type Engine interface {
+	Writer
+	MetaLog
+	Reader
+	// Run does the background work (flush, compaction) until ctx ends.
+	Run(ctx context.Context) error
+	Stats() Stats
+	// Close flushes what it can and releases the folder. Safe to call twice.
+	Close() error
+}

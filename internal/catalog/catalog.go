@@ -1,0 +1,187 @@
+// Package catalog is the contract of the database of runs, attributes, writers
+// and keys: what ingest, query and auth may rely on. catalogtest holds the suite
+// that every catalog passes; sqlite is the embedded one.
+//
+// Every method is durable on return and safe for concurrent use. Points and
+// series do not live here, see package store.
+package catalog
+
+import (
+	"context"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Run is a run as it is listed.
+type Run struct {
+	ID          model.RunID
+	Workspace   string
+	Project     string
+	Name        string
+	DisplayName string
+	Description string
+	Status      model.RunStatus
+	Tags        []string // sorted
+	CreatedNs   int64
+	LastNs      int64 // last sign of life
+	// Attempt is the number of the latest one, by precedence.
+	Attempt         uint32
+	OrchestrationID string
+	ParentRun       string
+	ForkStep        *int64
+	LinkedFrom      string // the name it asked for, when that was taken
+	Writers         int
+	DeletedNs       int64 // in the trash since, 0 when not
+}
+
+// Detail is everything of one run.
+type Detail struct {
+	Run
+	Attributes    []Attribute    // sorted by path
+	EnvAttributes []EnvAttribute // sorted by env, episode, path
+	Attempts      []model.Attempt
+	Writers       []WriterInfo
+	Aliases       []model.RunID // local ULIDs of clients
+	Dropped       uint64        // points that clients reported as dropped
+	Events        []Event       // the newest 1,000
+}
+
+// Attribute is one path=value of a run.
+type Attribute struct {
+	Path  string
+	Value model.Value
+}
+
+// EnvAttribute is an attribute of an RL environment, Episode nil for all.
+type EnvAttribute struct {
+	Env     string
+	Episode *int64
+	Attribute
+}
+
+// Event is a tagged record with text.
+type Event struct {
+	TimeNs int64
+	Name   string
+	Text   string
+	Tags   map[string]string
+}
+
+// WriterInfo is one writer of a run.
+type WriterInfo struct {
+	ID       model.WriterID
+	Attempt  uint32
+	State    model.WriterState
+	Host     string
+	PID      int64
+	Rank     *int64
+	Hotkey   string
+	SDK      string
+	LoggerID *uint64
+	OpenedNs int64
+	SeenNs   int64
+}
+
+// Opened is the outcome of an open.
+type Opened struct {
+	model.OpenResult
+	AttemptInfo model.Attempt
+}
+
+// RunFilter selects runs of a project, newest first unless Sort says otherwise.
+type RunFilter struct {
+	Workspace, Project string
+	Name, Tag          string // exact, empty = any
+	Status             model.RunStatus
+	// Query is the one-line filter: words match name, display name and tags
+	// (case-insensitive substring); `path=value`, `path<value`, `path>value`
+	// compare attributes (config/… may be written without config/).
+	Query   string
+	Sort    string // created (default), name, last, status, or an attribute's path; "-" in front: descending
+	Deleted bool   // the trash instead
+	Limit   int
+	Cursor  string
+}
+
+// Runs is what query needs.
+type Runs interface {
+	ListRuns(ctx context.Context, f RunFilter) (page []Run, next string, err error)
+	// GetRun finds by ULID or by the alias of a client.
+	GetRun(ctx context.Context, id model.RunID) (*Detail, error)
+	// FindRun finds by name.
+	FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error)
+	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
+	// Configs returns the attributes under config/ of many runs (≤ 100 a run), for tables.
+	Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]Attribute, error)
+}
+
+// Project is a line of the list of projects.
+type Project struct {
+	Workspace, Name string
+	Runs            int
+	LastNs          int64
+}
+
+// Recorder is what ingest needs.
+type Recorder interface {
+	// Open finds or makes the run, attempt and writer of a request by the rules
+	// of design/architecture.md (Run, Attempt, Writer); idempotent by writer.
+	// CodeRunExists when the name belongs to another orchestration and the
+	// strategy is never and the client is not Offline; Offline leads to NAME-2.
+	Open(ctx context.Context, r model.OpenRequest, now time.Time) (*Opened, error)
+	// Apply applies updates once: those with lsn ≤ the run's applied LSN are
+	// skipped. It also moves the writer's state (close, gone) and LastNs.
+	Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error
+	// Seen records signs of life, in bulk.
+	Seen(ctx context.Context, seen map[model.WriterID]time.Time) error
+	// Expire turns writers without a sign of life since before into gone ones.
+	Expire(ctx context.Context, before time.Time) error
+	// Trash, Restore and Purge: deletion in two steps. Purge removes the run for
+	// good; its id and aliases stay reserved. TrashedBefore lists what is due.
+	Trash(ctx context.Context, id model.RunID, now time.Time) error
+	Restore(ctx context.Context, id model.RunID) error
+	Purge(ctx context.Context, id model.RunID) error
+	TrashedBefore(ctx context.Context, before time.Time) ([]model.RunID, error)
+}
+
+// Scope is a right of a key.
+type Scope string
+
+// The scopes: admin implies read and ingest.
+const (
+	ScopeIngest Scope = "ingest"
+	ScopeRead   Scope = "read"
+	ScopeAdmin  Scope = "admin"
+)
+
+// Key is a stored API key; the key itself is never stored.
+type Key struct {
+	ID        string // short, shown in lists
+	Name      string
+	SHA256    [32]byte
+	Scopes    []Scope
+	Workspace string // empty: every workspace
+	Project   string // empty: every project of the workspace
+	CreatedNs int64
+	ExpiresNs int64 // 0: never
+	RevokedNs int64 // 0: valid
+	LastNs    int64 // last use
+}
+
+// Keys is what auth needs.
+type Keys interface {
+	PutKey(ctx context.Context, k Key) error
+	FindKey(ctx context.Context, sha256 [32]byte) (*Key, error) // CodeNotFound
+	ListKeys(ctx context.Context) ([]Key, error)
+	RevokeKey(ctx context.Context, id string, now time.Time) error
+	UseKey(ctx context.Context, id string, now time.Time) error
+}
+
+// Catalog is what cmd opens and closes.
+type Catalog interface {
+	Runs
+	Recorder
+	Keys
+	Close() error
+}

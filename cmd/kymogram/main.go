@@ -1,0 +1,32 @@
+// Command kymogram is the server, the agent and the command-line client of
+// Kymogram. Each subcommand has a file of its own; this package is the only one
+// that picks concrete back ends.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// stdio is what a command may touch of the process around it.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) string
+}
+
+func main() {
+	os.Exit(mainRun())
+}
+
+// mainRun ends its context on the first SIGINT or SIGTERM; a second one finds
+// the default action again and ends the process at once.
+func mainRun() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.Getenv})
+}

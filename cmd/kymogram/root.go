@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// The exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError marks an error of the command line itself: exit code 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usagef makes a usageError.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run is the whole program: it returns the exit code.
+func run(ctx context.Context, args []string, io stdio) int {
+	root := rootCommand(io)
+	root.SetArgs(args)
+	started := markStart(root)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitDone
+	}
+	var usage usageError
+	isUsage := !*started || errors.As(err, &usage)
+	printError(io, cmd, err, isUsage)
+	if isUsage {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// rootCommand lists every subcommand: a new one is a line here.
+func rootCommand(io stdio) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kymogram",
+		Short: "Log, keep and see training runs",
+		Example: `  kymogram serve --data ~/kymogram              start a server and its page
+  kymogram runs list default/default            what ran
+  kymogram export default/default/my-run        its points, one JSON object a line
+  kymogram doctor                               what is wrong, if anything`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usagef("which command? see kymogram --help")
+		},
+	}
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	root.AddCommand(
+		versionCommand(io),
+	)
+	return root
+}
+
+// markStart wraps every command so that the flag it returns tells errors of the
+// command line (before a command began) from failures of its work.
+func markStart(root *cobra.Command) *bool {
+	started := new(bool)
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if inner := c.RunE; inner != nil {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				*started = true
+				return inner(cmd, args)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	return started
+}
+
+func printError(io stdio, cmd *cobra.Command, err error, isUsage bool) {
+	fmt.Fprintf(io.err, "kymogram: %v\n", err)
+	var e *model.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		fmt.Fprintf(io.err, "  %s\n", e.Hint)
+	}
+	if isUsage && cmd != nil {
+		fmt.Fprintf(io.err, "  usage: %s --help\n", cmd.CommandPath())
+	}
+}

@@ -1,3 +1,129 @@
 // Package query is the only read path: it selects, pages, aligns and
 // down-samples what the store and the catalog hold, and knows no protocol.
+//
+// Its neighbours: httpapi and the native receiver turn its answers into JSON,
+// Arrow or protobuf; store and catalog hold what it reads; auth says what the
+// caller in a context may read.
 package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/catalog"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+// Store is the part of a storage engine that query reads.
+type Store = store.Reader
+
+// Runs is the part of a catalog that query reads.
+type Runs = catalog.Runs
+
+// Authorizer says whether the caller that ctx carries has a right in a project.
+type Authorizer interface {
+	// Authorize returns nil, or a model.Error with CodePermission or
+	// CodeUnauthenticated.
+	Authorize(ctx context.Context, scope catalog.Scope, workspace, project string) error
+}
+
+// Limits bound what one request may cost. A zero field takes its default.
+type Limits struct {
+	Time     time.Duration // of one request; default 30 s
+	Parallel int           // store reads at once inside one request; default the number of CPUs
+}
+
+// The largest and the default sizes of answers.
+const (
+	DefaultRuns   = 100
+	MaxRuns       = 1_000
+	DefaultSeries = 1_000
+	MaxSeries     = 10_000
+	DefaultPoints = 10_000
+	MaxPoints     = 1_000_000
+	DefaultBucket = 1_000
+	MaxBuckets    = 100_000
+	MaxPreview    = 64
+	MaxQueries    = 500 // of one BucketsMany
+)
+
+// Service answers reads. It is safe for concurrent use and keeps no state
+// between requests.
+type Service struct {
+	store  Store
+	runs   Runs
+	auth   Authorizer
+	limits Limits
+	now    func() time.Time
+}
+
+// New makes a service. now is the clock that runs' durations are measured by.
+func New(reader Store, runs Runs, auth Authorizer, limits Limits, now func() time.Time) *Service {
+	if limits.Time <= 0 {
+		limits.Time = 30 * time.Second
+	}
+	if limits.Parallel <= 0 {
+		limits.Parallel = runtime.GOMAXPROCS(0)
+	}
+	return &Service{store: reader, runs: runs, auth: auth, limits: limits, now: now}
+}
+
+var errTooSlow = errors.New("the query's time is up")
+
+// bounded gives a request its time limit; finish turns the end of that time
+// into an error that says what to do.
+func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.limits.Time, errTooSlow)
+}
+
+func (s *Service) finish(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(context.Cause(ctx), errTooSlow) {
+		return model.Errorf(model.CodeTimeout, "the query took longer than %s", s.limits.Time).
+			WithHint("ask for less: a smaller limit, fewer buckets, a narrower range or fewer series")
+	}
+	return err
+}
+
+// open finds a run by ULID or alias and checks that the caller may read it.
+func (s *Service) open(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
+	run, err := s.runs.GetRun(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("find run %s: %w", id, err)
+	}
+	if err := s.auth.Authorize(ctx, catalog.ScopeRead, run.Workspace, run.Project); err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// openData is open for the reads of points, which a run in the trash refuses.
+func (s *Service) openData(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
+	run, err := s.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if run.DeletedNs != 0 {
+		return nil, model.Errorf(model.CodeRunDeleted, "run %s is in the trash since %s", run.ID, time.Unix(0, run.DeletedNs).UTC().Format(time.RFC3339)).
+			WithHint("bring it back with `kymogram runs restore %s`", run.ID)
+	}
+	return run, nil
+}
+
+// pageSize checks a limit that the caller gave; 0 means the default.
+func pageSize(limit, fallback, most int) (int, error) {
+	switch {
+	case limit == 0:
+		return fallback, nil
+	case limit < 1 || limit > most:
+		return 0, model.Errorf(model.CodeInvalid, "limit is %d, it must be from 1 to %d", limit, most).
+			WithHint("page with limit and cursor")
+	}
+	return limit, nil
+}

@@ -1,0 +1,136 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+
+	"github.com/kymogram/kymogram/internal/catalog"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+// Points reads a page of one series.
+func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, error) {
+	limit, err := pageSize(r.Limit, DefaultPoints, MaxPoints)
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := rangeOf(r.From, r.To)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	run, series, err := s.openSeries(ctx, r.Selector, r.Attempts)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	axis, err := axisOf(series, r.Axis)
+	if err != nil {
+		return nil, err
+	}
+	scan := store.ScanRequest{Run: run.ID, Series: series.ID, Axis: axis, From: from, To: to, Attempts: r.Attempts, Limit: limit}
+	page, err := s.scan(ctx, scan, series, r.Cursor)
+	return page, s.finish(ctx, err)
+}
+
+func (s *Service) scan(ctx context.Context, scan store.ScanRequest, series store.Series, cursor string) (*PointsPage, error) {
+	hash := requestHash("points", scan.Run.String(), series.Key.String(), string(scan.Axis), attemptsText(scan.Attempts))
+	if cursor != "" {
+		raw, err := openCursor(hash, cursor)
+		if err != nil {
+			return nil, err
+		}
+		if scan.After, err = readPosition(raw); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := s.store.Scan(ctx, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read series %s of run %s: %w", seriesText(series.Key), scan.Run, err)
+	}
+	page := &PointsPage{Run: scan.Run, Series: series, Axis: scan.Axis, Rows: rows}
+	if rows.Next != nil {
+		page.Next = sealCursor(hash, appendPosition(nil, rows.Next))
+	}
+	return page, nil
+}
+
+// AllPoints reads a series page by page, from the request's cursor to the end.
+func (s *Service) AllPoints(ctx context.Context, r PointsRequest) iter.Seq2[*PointsPage, error] {
+	return func(yield func(*PointsPage, error) bool) {
+		for {
+			page, err := s.Points(ctx, r)
+			if !yield(page, err) || err != nil || page.Next == "" {
+				return
+			}
+			r.Cursor = page.Next
+		}
+	}
+}
+
+// openSeries finds the run and the series and checks the attempt asked for.
+func (s *Service) openSeries(ctx context.Context, sel Selector, attempts Attempts) (*catalog.Detail, store.Series, error) {
+	run, err := s.openData(ctx, sel.Run)
+	if err != nil {
+		return nil, store.Series{}, err
+	}
+	if err := checkAttempt(run, attempts); err != nil {
+		return nil, store.Series{}, err
+	}
+	series, err := s.find(ctx, run.ID, sel)
+	return run, series, err
+}
+
+func checkAttempt(run *catalog.Detail, attempts Attempts) error {
+	if attempts.All || attempts.Number == 0 {
+		return nil
+	}
+	for _, a := range run.Attempts {
+		if a.Number == attempts.Number {
+			return nil
+		}
+	}
+	return model.Errorf(model.CodeNotFound, "run %s has no attempt %d", run.ID, attempts.Number).
+		WithHint("it has %d, numbered from 1 in the order of arrival", len(run.Attempts))
+}
+
+// ParseAttempts reads the attempt parameter: empty for the curve, "all", or a number.
+func ParseAttempts(text string) (Attempts, error) {
+	switch text {
+	case "":
+		return Attempts{}, nil
+	case "all":
+		return Attempts{All: true}, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == 0 {
+		return Attempts{}, model.Errorf(model.CodeInvalid, "attempt is %q", text).
+			WithHint("attempt is the number of an attempt, from 1, or all; leave it out for the curve")
+	}
+	return Attempts{Number: uint32(n)}, nil
+}
+
+func attemptsText(a Attempts) string {
+	if a.All {
+		return "all"
+	}
+	return strconv.FormatUint(uint64(a.Number), 10)
+}
+
+func rangeOf(from, to *int64) (lo, hi int64, err error) {
+	lo, hi = math.MinInt64, math.MaxInt64
+	if from != nil {
+		lo = *from
+	}
+	if to != nil {
+		hi = *to
+	}
+	if lo > hi {
+		return 0, 0, model.Errorf(model.CodeInvalid, "from %d is behind to %d", lo, hi).WithHint("both ends are inclusive, from ≤ to")
+	}
+	return lo, hi, nil
+}

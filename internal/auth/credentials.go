@@ -1,0 +1,85 @@
+package auth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// CredentialsPath is the file in which one user's clients find keys by address,
+// "" when neither XDG_CONFIG_HOME nor HOME is set.
+func CredentialsPath(env func(string) string) string {
+	dir := env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) { // the XDG specification ignores relative paths
+		home := env("HOME")
+		if home == "" {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "kymogram", "credentials.json")
+}
+
+// Credentials reads the keys by address; a missing file holds none.
+func Credentials(path string) (map[string]string, error) {
+	keys := map[string]string{}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return keys, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read credentials: %w", err)
+	}
+	if err := json.Unmarshal(raw, &keys); err != nil || keys == nil {
+		return nil, model.Errorf(model.CodeInvalid, "%s is not a JSON object of address to key", path).
+			WithHint("correct or remove the file")
+	}
+	return keys, nil
+}
+
+// SaveCredentials merges a key for some addresses into the file (0600). Loopback
+// addresses under which the same key was known before are dropped: the server
+// has moved to another port.
+func SaveCredentials(path, secret string, addresses ...string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write credentials: %w", err)
+	}
+	unlock, err := lockFile(path + ".lock")
+	if err != nil {
+		return fmt.Errorf("write credentials: %w", err)
+	}
+	defer unlock()
+	keys, err := Credentials(path)
+	if err != nil {
+		return err
+	}
+	for address, key := range keys {
+		if key == secret && isLoopback(address) {
+			delete(keys, address)
+		}
+	}
+	for _, address := range addresses {
+		keys[address] = secret
+	}
+	raw, err := json.MarshalIndent(keys, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write credentials: %w", err)
+	}
+	return writeSecret(path, append(raw, '\n'))
+}
+
+func isLoopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

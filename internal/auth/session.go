@@ -1,0 +1,112 @@
+package auth
+
+import (
+	"context"
+	"crypto/subtle"
+	"sync"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/catalog"
+)
+
+const (
+	// SessionLife is how long a page stays signed in.
+	SessionLife = 30 * 24 * time.Hour
+	// LinkLife is how long a one-time link may wait to be opened.
+	LinkLife = 15 * time.Minute
+	maxLinks = 16
+)
+
+// SessionName names the keys behind page sessions in lists of keys.
+const SessionName = "page session"
+
+// Links are one-time links to the page. They live in memory only: a restart
+// makes a new one.
+type Links struct {
+	now func() time.Time
+	mu  sync.Mutex
+	// open maps the hash of a token to its end.
+	open map[[32]byte]time.Time
+}
+
+// NewLinks makes an empty set of links.
+func NewLinks(now func() time.Time) *Links {
+	return &Links{now: now, open: map[[32]byte]time.Time{}}
+}
+
+// Issue makes a token; when too many wait, the one that ends first goes.
+func (l *Links) Issue() (token string, expires time.Time) {
+	token = newSecret()
+	expires = l.now().Add(LinkLife)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.prune()
+	if len(l.open) >= maxLinks {
+		l.dropOldest()
+	}
+	l.open[hashSecret(token)] = expires
+	return token, expires
+}
+
+// redeem reports whether the token was open, and closes it.
+func (l *Links) redeem(token string) bool {
+	hash := hashSecret(token)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.prune()
+	for open := range l.open {
+		if subtle.ConstantTimeCompare(open[:], hash[:]) == 1 {
+			delete(l.open, open)
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Links) prune() {
+	now := l.now()
+	for hash, end := range l.open {
+		if !now.Before(end) {
+			delete(l.open, hash)
+		}
+	}
+}
+
+func (l *Links) dropOldest() {
+	var oldest [32]byte
+	var first time.Time
+	for hash, end := range l.open {
+		if first.IsZero() || end.Before(first) {
+			oldest, first = hash, end
+		}
+	}
+	delete(l.open, oldest)
+}
+
+// Session is what the page's cookie holds.
+type Session struct {
+	Secret  string
+	Expires time.Time
+}
+
+// SignIn trades a one-time link's token for a new admin session, which is a key
+// of its own: stored hashed, listed and revocable. An API key may be traded too;
+// the session is then that key, so it ends with it.
+func (k *Keyring) SignIn(ctx context.Context, links *Links, token string) (Session, error) {
+	if k.open {
+		return Session{}, nil // nothing to prove, so no cookie either
+	}
+	if links.redeem(token) {
+		spec := KeySpec{Name: SessionName, Scopes: []catalog.Scope{catalog.ScopeAdmin}, Expires: SessionLife}
+		secret, key, err := k.Create(ctx, spec)
+		if err != nil {
+			return Session{}, err
+		}
+		return Session{secret, time.Unix(0, key.ExpiresNs)}, nil
+	}
+	if _, err := k.Authenticate(ctx, token); err != nil {
+		return Session{}, unauthenticated("this link was used before or is older than 15 minutes").
+			WithHint("make a new one with: kymogram key link")
+	}
+	return Session{token, k.now().Add(SessionLife)}, nil
+}

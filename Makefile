@@ -1,0 +1,150 @@
+# Kymogram's house. `make` alone lists the targets; docs/development.md tells more.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO      ?= go
+PYTHON  ?= python3
+ARGS    ?=
+VERSION := $(shell git describe --tags --dirty 2>/dev/null | sed 's/^v//' | grep . || echo 0.1.0+g$$(git describe --always --dirty 2>/dev/null || echo unknown))
+
+TOOLS   := $(CURDIR)/bin/tools
+VENV    := .venv
+WHEELS  := dist
+BINDIR  := python/src/kymogram/_bin
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# -race needs a C compiler and runs slowly: only where goroutines meet.
+RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./internal/store/... ./internal/ingest/... \
+           ./internal/live/... ./internal/receiver/... ./internal/server/...
+
+GO_SOURCES     := $(shell git ls-files --cached --others --exclude-standard '*.go' go.mod go.sum 2>/dev/null | grep -v -e _test.go -e '^tools/' -e '^test/')
+PAGE           := $(shell find web/dist -type f 2>/dev/null)
+PYTHON_SOURCES := $(shell git ls-files --cached --others --exclude-standard python/src python/pyproject.toml python/README.md 2>/dev/null)
+
+export CGO_ENABLED ?= 0
+export PATH := $(TOOLS):$(PATH)
+
+## ---- use ----
+
+.PHONY: setup build demo
+setup: build $(VENV)/.package ## bin/kymogram, and .venv with the Python package and the binary in its wheel
+
+build: bin/kymogram ## bin/kymogram, the page inside
+
+demo: setup $(VENV)/.demo ## train two real things and watch them live; ARGS=--once ends by itself
+	@$(VENV)/bin/python examples/demo/run $(ARGS)
+
+bin/kymogram: $(GO_SOURCES) $(PAGE) Makefile
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/kymogram
+
+$(VENV)/bin/python:
+	@tools/prepare venv
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.package: bin/kymogram $(PYTHON_SOURCES) | $(VENV)/bin/python
+	@mkdir -p $(BINDIR) && cp -f bin/kymogram $(BINDIR)/kymogram
+	@rm -rf $(WHEELS) python/build
+	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELS) ./python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
+	@touch $@
+
+$(VENV)/.demo: examples/demo/requirements.txt | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(VENV)/.dev: python/requirements-dev.txt | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --loglevel=error
+
+## ---- change ----
+
+.PHONY: check lint fix generate clean
+check: setup lint ## lint and the quick tests, in at most 3 minutes
+	$(GO) test -short ./...
+	cd web && npm test --silent
+	$(VENV)/bin/python -m pytest -q python/tests
+
+lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, golangci-lint, ruff, mypy, biome, tsc
+	buf lint
+	golangci-lint run ./...
+	$(VENV)/bin/ruff check python examples test
+	$(VENV)/bin/ruff format --check python examples test
+	cd python && ../$(VENV)/bin/mypy
+	cd web && npm run --silent lint && npm run --silent types
+
+fix: $(TOOLS)/.installed $(VENV)/.dev web/node_modules/.package-lock.json ## let the formatters and linters mend what they can
+	golangci-lint run --fix ./...
+	$(VENV)/bin/ruff check --fix python examples test
+	$(VENV)/bin/ruff format python examples test
+	cd web && npm run --silent format
+
+generate: $(TOOLS)/.installed web/node_modules/.package-lock.json ## the Go code of api/ and the page in web/dist, both committed
+	buf generate
+	cd web && npm run --silent build
+
+clean: ## remove everything that was built (not the data of a demo)
+	rm -rf bin dist $(VENV) test-results python/build $(BINDIR) web/node_modules
+	find python -name '*.egg-info' -o -name __pycache__ | xargs rm -rf
+
+$(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools && GOBIN=$(TOOLS) $(GO) install tool
+	cd tools/gen && GOBIN=$(TOOLS) $(GO) install tool
+	@touch $@
+
+## ---- prove ----
+
+.PHONY: test prepare stale test-go test-race test-web test-python test-e2e test-crash bench bench-peers proof compat
+test: ## everything CI runs: installs what it needs, builds, checks, tests
+	@tools/test
+
+prepare: ## what `make test` needs on this machine
+	@tools/prepare all
+	@$(MAKE) $(TOOLS)/.installed setup $(VENV)/.dev $(VENV)/.demo web/node_modules/.package-lock.json
+
+stale: $(TOOLS)/.installed web/node_modules/.package-lock.json ## fail when committed generated code is not what its source makes
+	@tools/stale
+
+test-go: $(TOOLS)/.installed bin/kymogram ## Go tests
+	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 10m ./...
+
+test-race: $(TOOLS)/.installed ## Go tests under the race detector, where goroutines meet
+	CGO_ENABLED=1 gotestsum --format pkgname --format-hide-empty-pkg -- -race -short -timeout 10m $(RACE)
+
+test-web: web/node_modules/.package-lock.json ## tests of the page: units, and in Chromium
+	cd web && npm test --silent && npm run --silent test:browser
+
+test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package
+	$(VENV)/bin/python -m pytest -q python/tests
+
+test-e2e: setup $(TOOLS)/.installed $(VENV)/.demo web/node_modules/.package-lock.json ## real binary, real package, real browser
+	gotestsum --format testname -- -tags e2e -count 1 -timeout 15m ./test/e2e
+
+test-crash: setup $(TOOLS)/.installed ## SIGKILL of the loop, the agent and the server; KILLS=20
+	gotestsum --format testname -- -tags e2e -count 1 -timeout 60m ./test/crash -kills $(or $(KILLS),20)
+
+proof: ## the crash tests ten times longer, and the fuzzers for a minute each
+	@$(MAKE) test-crash KILLS=200
+	@tools/fuzz 60s
+
+compat: ## the same points, written by Go and by Python, read by the other
+	$(GO) test -count 1 -run 'Golden|Compat' ./internal/spool/... .
+	$(VENV)/bin/python -m pytest -q python/tests -k 'golden or compat'
+
+bench: setup ## what a user feels: log(), start, sizes, latency
+	@$(VENV)/bin/python test/bench/bench.py $(ARGS)
+
+bench-peers: setup ## the same loop through other loggers from PyPI, in an environment of their own
+	@$(VENV)/bin/python test/bench/peers.py $(ARGS)
+
+## ----
+
+.PHONY: help
+help:
+	@awk 'BEGIN{FS=":.*## "} /^## ---- [a-z]+/{print "\n" $$2 toupper(substr($$0,9,1)) substr($$0,10)} /^[a-z0-9-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n",$$1,$$2}' $(MAKEFILE_LIST) | sed 's/ ----$$//'

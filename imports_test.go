@@ -1,0 +1,172 @@
+package kymogram_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kymogram/kymogram"
+
+// importTable is the table of ARCHITECTURE.md: a package (or everything under
+// it) and what of this module it may import. The longest row that matches a
+// package counts. model is open to all; "*" means anything. A package without a
+// row fails the test, so a new one needs a decision here.
+var importTable = map[string][]string{
+	"":                     {"internal/spool", "internal/uplink", "gen"},
+	"telemetry":            {"", "internal/collect"},
+	"metrics":              {"", "internal/collect"},
+	"chain":                {"internal/substrate", "internal/wallet"},
+	"netstate":             {"", "internal/substrate", "internal/wallet", "internal/state"},
+	"cmd":                  {"*"},
+	"examples":             {"", "telemetry", "metrics", "chain", "netstate"},
+	"gen":                  {},
+	"web":                  {},
+	"test":                 {"*"},
+	"internal/testkit":     {"*"},
+	"internal/model":       {},
+	"internal/codec":       {},
+	"internal/wal":         {},
+	"internal/collect":     {},
+	"internal/substrate":   {},
+	"internal/wallet":      {},
+	"internal/config":      {},
+	"internal/selfmetrics": {},
+	"internal/state":       {"internal/wallet"},
+	"internal/spool":       {"internal/codec", "internal/wal"},
+	"internal/uplink":      {"internal/codec", "internal/spool", "gen"},
+	"internal/store":       {"internal/codec", "internal/wal", "internal/store"},
+	"internal/catalog":     {"internal/codec", "internal/wal", "internal/catalog"},
+	"internal/blob":        {"internal/codec", "internal/wal", "internal/blob"},
+	"internal/ingest":      {"internal/codec"},
+	"internal/query":       {"internal/codec"},
+	"internal/receiver":    {"internal/ingest", "internal/query", "internal/codec", "gen"},
+	"internal/httpapi":     {"internal/query", "internal/ingest"},
+	"internal/live":        {"internal/query"},
+	"internal/alert":       {"internal/query"},
+	"internal/auth":        {},
+	"internal/server":      {"internal/receiver", "internal/httpapi", "internal/live", "internal/auth", "internal/selfmetrics", "web"},
+}
+
+// goPackage is what the tests read of `go list -json`.
+type goPackage struct {
+	ImportPath string
+	Doc        string
+	Standard   bool
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+func goList(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json"}, args...)...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list %v: %s", args, exit.Stderr)
+		}
+		t.Fatalf("go list %v: %v", args, err)
+	}
+	var list []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatalf("read go list's answer: %v", err)
+		}
+		list = append(list, p)
+	}
+}
+
+// inModule is the path below the module's root; "" is the SDK itself.
+func inModule(importPath string) (string, bool) {
+	if importPath == module {
+		return "", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// within reports whether pkg is folder or lies below it; "" is only the root.
+func within(pkg, folder string) bool {
+	return pkg == folder || folder != "" && strings.HasPrefix(pkg, folder+"/")
+}
+
+func rowOf(pkg string) (row string, ok bool) {
+	for candidate := range importTable {
+		if within(pkg, candidate) && (!ok || len(candidate) > len(row)) {
+			row, ok = candidate, true
+		}
+	}
+	return row, ok
+}
+
+func mayImport(pkg, target string) bool {
+	row, _ := rowOf(pkg)
+	if target == "internal/model" || slices.Contains(importTable[row], "*") {
+		return true
+	}
+	// Receivers never import one another.
+	if within(pkg, "internal/receiver") && within(target, "internal/receiver") {
+		return strings.HasPrefix(target, path.Join("internal/receiver", strings.Split(pkg, "/")[2]))
+	}
+	return slices.ContainsFunc(importTable[row], func(folder string) bool { return within(target, folder) })
+}
+
+func TestImportsFollowTheTable(t *testing.T) {
+	for _, p := range goList(t, "-deps", "./...") {
+		pkg, ours := inModule(p.ImportPath)
+		if !ours {
+			continue
+		}
+		if _, ok := rowOf(pkg); !ok {
+			t.Errorf("%s has no row in the import table", pkg)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if target, ours := inModule(imp); ours && !mayImport(pkg, target) {
+				t.Errorf("%s must not import %s", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+func TestModelNeedsOnlyTheStandardLibrary(t *testing.T) {
+	for _, p := range goList(t, "-deps", "./internal/model") {
+		if !p.Standard && p.ImportPath != module+"/internal/model" {
+			t.Errorf("model depends on %s", p.ImportPath)
+		}
+	}
+}
+
+// A training program that imports the SDK must not link the server.
+func TestSDKStaysSmall(t *testing.T) {
+	forbidden := []string{"store", "catalog", "server", "httpapi", "ingest", "query", "auth"}
+	for _, p := range goList(t, "-deps", ".") {
+		pkg, ours := inModule(p.ImportPath)
+		for _, name := range forbidden {
+			if ours && within(pkg, "internal/"+name) {
+				t.Errorf("the SDK depends on %s", pkg)
+			}
+		}
+		if strings.HasPrefix(p.ImportPath, "modernc.org/") || strings.HasPrefix(p.ImportPath, "github.com/apache/") {
+			t.Errorf("the SDK depends on %s", p.ImportPath)
+		}
+	}
+}
+
+func TestEveryPackageHasADocComment(t *testing.T) {
+	for _, p := range goList(t, "./...") {
+		pkg, _ := inModule(p.ImportPath)
+		if len(p.GoFiles) > 0 && p.Doc == "" && !within(pkg, "gen") {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}

@@ -26,10 +26,13 @@ type Runs = catalog.Runs
 
 // Authorizer says whether the caller that ctx carries has a right in a project.
 type Authorizer interface {
-	// Authorize returns nil, or a model.Error with CodePermission or
+	// Allow returns nil, or a model.Error with CodePermission or
 	// CodeUnauthenticated.
-	Authorize(ctx context.Context, scope catalog.Scope, workspace, project string) error
+	Allow(ctx context.Context, scope Scope, workspace, project string) error
 }
+
+// Scope is a right of a key: read, ingest or admin.
+type Scope = catalog.Scope
 
 // Limits bound what one request may cost. A zero field takes its default.
 type Limits struct {
@@ -97,10 +100,24 @@ func (s *Service) open(ctx context.Context, id model.RunID) (*catalog.Detail, er
 	if err != nil {
 		return nil, fmt.Errorf("find run %s: %w", id, err)
 	}
-	if err := s.auth.Authorize(ctx, catalog.ScopeRead, run.Workspace, run.Project); err != nil {
+	if err := s.auth.Allow(ctx, catalog.ScopeRead, run.Workspace, run.Project); err != nil {
 		return nil, err
 	}
 	return run, nil
+}
+
+// Allow fails unless the caller may read the project.
+func (s *Service) Allow(ctx context.Context, workspace, project string) error {
+	return s.auth.Allow(ctx, catalog.ScopeRead, workspace, project)
+}
+
+// Locate finds a run by ULID or alias, in the trash too.
+func (s *Service) Locate(ctx context.Context, id model.RunID) (*catalog.Run, error) {
+	run, err := s.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &run.Run, nil
 }
 
 // openData is open for the reads of points, which a run in the trash refuses.

@@ -32,7 +32,7 @@ func (s *Service) Projects(ctx context.Context, p Page) (*ProjectsPage, error) {
 		return nil, s.finish(ctx, fmt.Errorf("list projects: %w", err))
 	}
 	page = slices.DeleteFunc(page, func(p catalog.Project) bool {
-		return s.auth.Authorize(ctx, catalog.ScopeRead, p.Workspace, p.Name) != nil
+		return s.auth.Allow(ctx, catalog.ScopeRead, p.Workspace, p.Name) != nil
 	})
 	return &ProjectsPage{page, next}, nil
 }
@@ -46,7 +46,7 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	if err := checkStatus(r.Status); err != nil {
 		return nil, err
 	}
-	if err := s.auth.Authorize(ctx, catalog.ScopeRead, r.Workspace, r.Project); err != nil {
+	if err := s.auth.Allow(ctx, catalog.ScopeRead, r.Workspace, r.Project); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bounded(ctx)
@@ -209,7 +209,7 @@ func (s *Service) Resolve(ctx context.Context, ref string) (model.RunID, error) 
 }
 
 func (s *Service) findByName(ctx context.Context, workspace, project, name string) (model.RunID, error) {
-	if err := s.auth.Authorize(ctx, catalog.ScopeRead, workspace, project); err != nil {
+	if err := s.auth.Allow(ctx, catalog.ScopeRead, workspace, project); err != nil {
 		return model.RunID{}, err
 	}
 	id, err := s.runs.FindRun(ctx, workspace, project, name)

@@ -135,3 +135,9 @@ type BucketsOutcome struct {
 	Result *BucketsResult
 	Err    error
 }
+
+// Point is the end of a curve, Number its value.
+type (
+	Point  = store.Point
+	Number = store.Number
+)

@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// spillBytes is how much JSON gathers before it goes to the client: large enough
+// that a write costs nothing, small enough that an answer of 1,000,000 rows is
+// never in memory as text.
+const spillBytes = 64 << 10
+
+// jsonWriter builds JSON by appending, without reflection, and streams it.
+type jsonWriter struct {
+	w       io.Writer
+	buf     []byte
+	bigText bool // int64=string
+	err     error
+}
+
+func newJSONWriter(w http.ResponseWriter, bigText bool) *jsonWriter {
+	w.Header().Set("Content-Type", "application/json")
+	return &jsonWriter{w: w, buf: make([]byte, 0, spillBytes+4096), bigText: bigText}
+}
+
+func (j *jsonWriter) spill() {
+	if len(j.buf) >= spillBytes {
+		j.flush()
+	}
+}
+
+func (j *jsonWriter) flush() {
+	if j.err == nil && len(j.buf) > 0 {
+		_, j.err = j.w.Write(j.buf)
+	}
+	j.buf = j.buf[:0]
+}
+
+func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }
+
+func (j *jsonWriter) text(s string) { j.buf = appendJSONString(j.buf, s) }
+
+func (j *jsonWriter) big(n int64) {
+	if !j.bigText {
+		j.buf = strconv.AppendInt(j.buf, n, 10)
+		return
+	}
+	j.buf = append(j.buf, '"')
+	j.buf = append(strconv.AppendInt(j.buf, n, 10), '"')
+}
+
+func (j *jsonWriter) uint(n uint64) { j.buf = strconv.AppendUint(j.buf, n, 10) }
+
+func (j *jsonWriter) float(f float64) { j.buf = model.AppendJSONFloat(j.buf, f) }
+
+// document writes a histogram or scatter: as it is when it is JSON, else base64.
+func (j *jsonWriter) document(doc []byte) {
+	if json.Valid(doc) {
+		j.buf = append(j.buf, doc...)
+		return
+	}
+	encoded, _ := json.Marshal(doc)
+	j.buf = append(j.buf, encoded...)
+}
+
+// labels writes a label set as an object in the order of its names.
+func (j *jsonWriter) labels(labels []model.Label) {
+	j.raw("{")
+	for i, l := range labels {
+		if i > 0 {
+			j.raw(",")
+		}
+		j.text(l.Name)
+		j.raw(":")
+		j.text(l.Value)
+	}
+	j.raw("}")
+}
+
+// cursor writes the next page's cursor, null at the end.
+func (j *jsonWriter) cursor(next string) {
+	if next == "" {
+		j.raw("null")
+		return
+	}
+	j.text(next)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendJSONString appends s as a JSON string; bytes that are no UTF-8 become
+// U+FFFD.
+func appendJSONString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			dst = appendASCII(dst, c)
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		dst = utf8.AppendRune(dst, r)
+		i += size
+	}
+	return append(dst, '"')
+}
+
+func appendASCII(dst []byte, c byte) []byte {
+	switch {
+	case c == '"' || c == '\\':
+		return append(dst, '\\', c)
+	case c < ' ' || c == 0x7f:
+		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+	}
+	return append(dst, c)
+}
+
+// writeJSON answers with a small document.
+func writeJSON(w http.ResponseWriter, doc any) error {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(doc)
+}

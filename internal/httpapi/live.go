@@ -1,0 +1,173 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// LiveEvent says that a run changed. It is a summary, not the points: the page
+// asks for what it shows.
+type LiveEvent struct {
+	ID     uint64 // rising; a client that comes back continues behind it
+	Reset  bool   // events were lost: read everything again; the rest is empty
+	Run    model.RunID
+	Points uint64 // of the run so far
+	Series uint64
+	LastNs int64
+	Status model.RunStatus
+}
+
+// LiveFilter selects the events of some runs, or of all runs of one project.
+type LiveFilter struct {
+	Runs               []model.RunID
+	Workspace, Project string
+}
+
+// Live is where events come from; package live implements it.
+type Live interface {
+	// Subscribe delivers the events behind the one with the id after; 0 means new
+	// ones only. The first is a Reset when those between are gone. A slow reader
+	// gets a Reset instead of what it missed. The channel is closed when the
+	// server drains; cancel ends the subscription and may be called twice.
+	Subscribe(f LiveFilter, after uint64) (events <-chan LiveEvent, cancel func())
+}
+
+const (
+	// maxLiveRuns bounds the runs of one stream: a page compares a few dozen.
+	maxLiveRuns = 1_000
+	// retryMs is how long a browser waits before it connects again.
+	retryMs = 2_000
+	// eventDeadline is how long one event may take to leave; a client slower than
+	// that comes back with Last-Event-ID.
+	eventDeadline = 30 * time.Second
+)
+
+// stream answers GET /api/v1/live until the client leaves, the server drains or
+// the caller's right ends.
+func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
+	p := readParams(r, "run*", "project")
+	if p.err != nil {
+		return p.err
+	}
+	filter, err := a.liveFilter(r, p)
+	if err != nil {
+		return err
+	}
+	events, cancel := a.live.Subscribe(filter, lastEvent(r))
+	defer cancel()
+	s := &eventStream{w: w, control: http.NewResponseController(w)}
+	s.begin()
+	beat := time.NewTicker(a.options.Heartbeat)
+	defer beat.Stop()
+	for s.err == nil {
+		select {
+		case event, open := <-events:
+			if !open {
+				return nil
+			}
+			s.send(event)
+		case <-beat.C:
+			if _, err := a.liveFilter(r, p); err != nil {
+				return nil //nolint:nilerr // the right to read ended: so does the stream
+			}
+			s.write([]byte(": beat\n\n"))
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// lastEvent reads Last-Event-ID. One that this server never gave is answered as
+// the newest possible, which makes Subscribe begin with a reset.
+func lastEvent(r *http.Request) uint64 {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		return 0
+	}
+	id, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return ^uint64(0)
+	}
+	return id
+}
+
+func (a *API) liveFilter(r *http.Request, p *params) (LiveFilter, error) {
+	names, project := p.values["run"], p.text("project")
+	if (len(names) == 0) == (project == "") {
+		return LiveFilter{}, model.Errorf(model.CodeInvalid, "a stream is of runs or of one project").
+			WithHint("run=ID, as often as needed, or project=WORKSPACE/PROJECT")
+	}
+	if project != "" {
+		workspace, name, ok := strings.Cut(project, "/")
+		if !ok || workspace == "" || name == "" {
+			return LiveFilter{}, model.Errorf(model.CodeInvalid, "project is %q", project).WithHint("project=WORKSPACE/PROJECT")
+		}
+		return LiveFilter{Workspace: workspace, Project: name}, a.query.Allow(r.Context(), workspace, name)
+	}
+	return a.liveRuns(r, names)
+}
+
+func (a *API) liveRuns(r *http.Request, names []string) (LiveFilter, error) {
+	var f LiveFilter
+	if len(names) > maxLiveRuns {
+		return f, model.Errorf(model.CodeInvalid, "%d runs in one stream, there may be %d", len(names), maxLiveRuns).WithHint("use project=WORKSPACE/PROJECT")
+	}
+	for _, name := range names {
+		id, err := model.ParseRunID(name)
+		if err != nil {
+			return f, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", name, err)
+		}
+		run, err := a.query.Locate(r.Context(), id)
+		if err != nil {
+			return f, err
+		}
+		if !slices.Contains(f.Runs, run.ID) {
+			f.Runs = append(f.Runs, run.ID)
+		}
+	}
+	return f, nil
+}
+
+// eventStream writes server-sent events and keeps the first error.
+type eventStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	err     error
+}
+
+func (s *eventStream) begin() {
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	s.w.WriteHeader(http.StatusOK)
+	s.write(fmt.Appendf(nil, "retry: %d\n\n", retryMs))
+}
+
+func (s *eventStream) send(e LiveEvent) {
+	if e.Reset {
+		s.write(fmt.Appendf(nil, "event: reset\nid: %d\ndata: {}\n\n", e.ID))
+		return
+	}
+	s.write(fmt.Appendf(nil, "event: run\nid: %d\ndata: {\"run\":%q,\"points\":%d,\"series\":%d,\"last_ns\":%d,\"status\":%q}\n\n",
+		e.ID, e.Run.String(), e.Points, e.Series, e.LastNs, string(e.Status)))
+}
+
+func (s *eventStream) write(text []byte) {
+	deadline := s.control.SetWriteDeadline(time.Now().Add(eventDeadline))
+	if deadline != nil && !errors.Is(deadline, http.ErrNotSupported) {
+		s.err = deadline
+		return
+	}
+	if _, s.err = s.w.Write(text); s.err == nil {
+		s.err = s.control.Flush()
+	}
+}

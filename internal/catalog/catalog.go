@@ -44,6 +44,7 @@ type Detail struct {
 	Writers       []WriterInfo
 	Aliases       []model.RunID // local ULIDs of clients
 	Dropped       uint64        // points that clients reported as dropped
+	Refused       uint64        // points that ingest refused; the store counts its own in RunStats
 	Events        []Event       // the newest 1,000
 }
 
@@ -131,7 +132,9 @@ type Recorder interface {
 	// strategy is never and the client is not Offline; Offline leads to NAME-2.
 	Open(ctx context.Context, r model.OpenRequest, now time.Time) (*Opened, error)
 	// Apply applies updates once: those with lsn ≤ the run's applied LSN are
-	// skipped. It also moves the writer's state (close, gone) and LastNs.
+	// skipped. It also moves the writer's state (close, gone) and LastNs. With
+	// lsn 0 they are applied always (edits that did not come through the WAL);
+	// an unknown or purged run is passed over without an error.
 	Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error
 	// Seen records signs of life, in bulk.
 	Seen(ctx context.Context, seen map[model.WriterID]time.Time) error

@@ -1,0 +1,205 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// keptEvents is how many events a run keeps, the newest (catalog.Detail).
+const keptEvents = 1000
+
+// Apply implements [catalog.Recorder].
+func (d *DB) Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error {
+	return d.write(ctx, "apply updates", func(tx *sql.Tx) error {
+		c := &change{tx: tx, run: run, writer: w, nowNs: now.UnixNano()}
+		var applied uint64
+		err := tx.QueryRowContext(ctx, `SELECT r.pk, r.applied_lsn FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?`, run[:]).Scan(&c.pk, &applied)
+		if errors.Is(err, sql.ErrNoRows) || (err == nil && lsn > 0 && lsn <= applied) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.applyAll(ctx, updates); err != nil {
+			return err
+		}
+		if err := exec(ctx, tx, `UPDATE runs SET applied_lsn = max(applied_lsn, ?) WHERE pk = ?`, int64(lsn), c.pk); err != nil {
+			return err
+		}
+		if err := seeWriter(ctx, tx, w, c.nowNs); err != nil {
+			return err
+		}
+		return refreshRun(ctx, tx, c.pk, c.nowNs)
+	})
+}
+
+// change is a list of updates on its way into one run.
+type change struct {
+	tx     *sql.Tx
+	pk     int64
+	run    model.RunID
+	writer model.WriterID
+	nowNs  int64
+}
+
+func (c *change) applyAll(ctx context.Context, updates []model.Update) error {
+	for i := range updates {
+		if err := c.apply(ctx, &updates[i]); err != nil {
+			return fmt.Errorf("apply %s: %w", updates[i].Op, err)
+		}
+	}
+	return nil
+}
+
+func (c *change) apply(ctx context.Context, u *model.Update) error {
+	switch u.Op {
+	case model.OpSetAttribute:
+		return c.setAttribute(ctx, u)
+	case model.OpSetEnvAttribute:
+		return c.setEnvAttribute(ctx, u)
+	case model.OpSetTags:
+		if err := exec(ctx, c.tx, `DELETE FROM tags WHERE run = ?`, c.pk); err != nil {
+			return err
+		}
+		return c.eachTag(ctx, u.Tags, `INSERT INTO tags (run, tag) VALUES (?, ?) ON CONFLICT DO NOTHING`)
+	case model.OpAddTags:
+		return c.eachTag(ctx, u.Tags, `INSERT INTO tags (run, tag) VALUES (?, ?) ON CONFLICT DO NOTHING`)
+	case model.OpRemoveTags:
+		return c.eachTag(ctx, u.Tags, `DELETE FROM tags WHERE run = ? AND tag = ?`)
+	case model.OpSetDescription:
+		return exec(ctx, c.tx, `UPDATE runs SET description = ? WHERE pk = ?`, u.Text, c.pk)
+	case model.OpSetDisplayName:
+		return exec(ctx, c.tx, `UPDATE runs SET display_name = ? WHERE pk = ?`, u.Text, c.pk)
+	case model.OpLog:
+		return c.addEvent(ctx, u)
+	case model.OpDropped:
+		return exec(ctx, c.tx, `UPDATE runs SET dropped = dropped + ? WHERE pk = ?`, clampCount(u.Count), c.pk)
+	case model.OpRefused:
+		return exec(ctx, c.tx, `UPDATE runs SET refused = refused + ? WHERE pk = ?`, clampCount(u.Count), c.pk)
+	}
+	return c.endWriter(ctx, u)
+}
+
+// clampCount keeps a counter inside what SQLite's integers can add up.
+func clampCount(n uint64) int64 { return int64(min(n, 1<<53)) }
+
+// endWriter applies a close or gone. A close is final and wins over gone; gone
+// never undoes a close.
+func (c *change) endWriter(ctx context.Context, u *model.Update) error {
+	switch u.Op {
+	case model.OpClose:
+		state := model.WriterFinished
+		if u.Text == string(model.StatusFailed) {
+			state = model.WriterFailed
+		}
+		return exec(ctx, c.tx, `UPDATE writers SET state = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
+			state, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
+	case model.OpGone:
+		return exec(ctx, c.tx, `UPDATE writers SET state = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
+			model.WriterGone, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
+	}
+	return model.Errorf(model.CodeBadRecord, "the update %q is not known", clip(string(u.Op)))
+}
+
+func (c *change) eachTag(ctx context.Context, tags []string, query string) error {
+	for _, tag := range tags {
+		if err := exec(ctx, c.tx, query, c.pk, tag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *change) setAttribute(ctx context.Context, u *model.Update) error {
+	if u.Value == nil {
+		return exec(ctx, c.tx, `DELETE FROM attributes WHERE run = ? AND path = ?`, c.pk, u.Path)
+	}
+	text, err := json.Marshal(u.Value)
+	if err != nil {
+		return err
+	}
+	return exec(ctx, c.tx, `INSERT INTO attributes (run, path, type, value, key) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET type = excluded.type, value = excluded.value, key = excluded.key`,
+		c.pk, u.Path, u.Value.Type, string(text), sortKey(u.Value))
+}
+
+// sortKey is what an attribute sorts and compares by; SQLite orders NULL before
+// numbers before text and compares integers with reals exactly.
+func sortKey(v *model.Value) any {
+	switch v.Type {
+	case model.TypeBool:
+		if v.Bool {
+			return int64(1)
+		}
+		return int64(0)
+	case model.TypeInt, model.TypeTime:
+		return v.Int
+	case model.TypeFloat:
+		if math.IsNaN(v.Float) {
+			return nil
+		}
+		return v.Float
+	case model.TypeString:
+		return v.Str
+	}
+	return strings.Join(v.Set, "\n")
+}
+
+func (c *change) setEnvAttribute(ctx context.Context, u *model.Update) error {
+	var scoped, episode int64
+	if u.Episode != nil {
+		scoped, episode = 1, *u.Episode
+	}
+	if u.Value == nil {
+		return exec(ctx, c.tx, `DELETE FROM env_attributes WHERE run = ? AND env = ? AND scoped = ? AND episode = ? AND path = ?`,
+			c.pk, u.Env, scoped, episode, u.Path)
+	}
+	text, err := json.Marshal(u.Value)
+	if err != nil {
+		return err
+	}
+	return exec(ctx, c.tx, `INSERT INTO env_attributes (run, env, scoped, episode, path, value) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET value = excluded.value`, c.pk, u.Env, scoped, episode, u.Path, string(text))
+}
+
+func (c *change) addEvent(ctx context.Context, u *model.Update) error {
+	tags, err := json.Marshal(eventTags(u))
+	if err != nil {
+		return err
+	}
+	timeNs := u.TimeNs
+	if timeNs == 0 {
+		timeNs = c.nowNs
+	}
+	if err := exec(ctx, c.tx, `INSERT INTO events (run, time_ns, name, text, tags) VALUES (?, ?, ?, ?, ?)`, c.pk, timeNs, u.Path, u.Text, string(tags)); err != nil {
+		return err
+	}
+	return exec(ctx, c.tx, `DELETE FROM events WHERE run = ?1 AND id IN (
+		SELECT id FROM events WHERE run = ?1 ORDER BY time_ns DESC, id DESC LIMIT -1 OFFSET ?2)`, c.pk, keptEvents)
+}
+
+// eventTags reads an event's tags: a set of "name=value", or names alone.
+func eventTags(u *model.Update) map[string]string {
+	tags := map[string]string{}
+	add := func(tag string) {
+		name, value, _ := strings.Cut(tag, "=")
+		tags[name] = value
+	}
+	for _, tag := range u.Tags {
+		add(tag)
+	}
+	if u.Value != nil && u.Value.Type == model.TypeStringSet {
+		for _, tag := range u.Value.Set {
+			add(tag)
+		}
+	}
+	return tags
+}

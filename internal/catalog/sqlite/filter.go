@@ -1,0 +1,190 @@
+package sqlite
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// maxTerms bounds what one query line can cost.
+const maxTerms = 32
+
+// term is one part of the one-line filter: a word, or path op value.
+type term struct {
+	path, op, value string
+	quoted          bool // the value was in quotes: text, never a number
+}
+
+// operators by length, so that <= is seen before <.
+var operators = []string{"!=", "<=", ">=", "=", "<", ">"}
+
+// parseQuery reads the one-line filter: words and comparisons between spaces;
+// double quotes hold spaces and operators, \" and \\ inside them a quote and a
+// backslash.
+func parseQuery(line string) ([]term, error) {
+	var terms []term
+	for rest := strings.TrimLeftFunc(line, unicode.IsSpace); rest != ""; rest = strings.TrimLeftFunc(rest, unicode.IsSpace) {
+		t, after, err := parseTerm(rest)
+		if err != nil {
+			return nil, err
+		}
+		if terms = append(terms, t); len(terms) > maxTerms {
+			return nil, errQuery("more than %d terms", maxTerms)
+		}
+		rest = after
+	}
+	return terms, nil
+}
+
+func parseTerm(s string) (t term, rest string, err error) {
+	left, quoted, rest, err := parseAtom(s)
+	if err != nil {
+		return t, "", err
+	}
+	op := operatorAt(rest)
+	if op == "" {
+		if left == "" {
+			return t, "", errQuery("an empty word")
+		}
+		return term{value: left, quoted: quoted}, rest, nil
+	}
+	if left == "" {
+		return t, "", errQuery("%q has no path before it", op)
+	}
+	value, quoted, rest, err := parseAtom(rest[len(op):])
+	if err != nil {
+		return t, "", err
+	}
+	if value == "" && !quoted {
+		return t, "", errQuery("%s%s has no value; write %s%s\"\" for the empty text", clip(left), op, clip(left), op)
+	}
+	if rest != "" && !unicode.IsSpace(rune(rest[0])) {
+		return t, "", errQuery("a space is missing after %s%s%s", clip(left), op, clip(value))
+	}
+	return term{path: left, op: op, value: value, quoted: quoted}, rest, nil
+}
+
+func operatorAt(s string) string {
+	for _, op := range operators {
+		if strings.HasPrefix(s, op) {
+			return op
+		}
+	}
+	return ""
+}
+
+// parseAtom reads a quoted text, or up to the next space or operator.
+func parseAtom(s string) (atom string, quoted bool, rest string, err error) {
+	if strings.HasPrefix(s, `"`) {
+		atom, rest, err = parseQuoted(s[1:])
+		return atom, true, rest, err
+	}
+	for i, r := range s {
+		if unicode.IsSpace(r) || operatorAt(s[i:]) != "" {
+			return s[:i], false, s[i:], nil
+		}
+	}
+	return s, false, "", nil
+}
+
+func parseQuoted(s string) (text, rest string, err error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), s[i+1:], nil
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return "", "", errQuery("a quote is not closed")
+}
+
+func errQuery(format string, args ...any) *model.Error {
+	return model.Errorf(model.CodeInvalid, "the filter is not valid: "+format, args...).
+		WithHint(`Write words and comparisons, as in: adam lr<0.01 config/model="big one"`)
+}
+
+// where collects conditions with their arguments.
+type where struct {
+	parts []string
+	args  []any
+}
+
+func (w *where) add(condition string, args ...any) {
+	w.parts = append(w.parts, condition)
+	w.args = append(w.args, args...)
+}
+
+func (w *where) String() string { return strings.Join(w.parts, " AND ") }
+
+// addQuery compiles the one-line filter over `runs r`.
+func (w *where) addQuery(line string) error {
+	terms, err := parseQuery(line)
+	if err != nil {
+		return err
+	}
+	for _, t := range terms {
+		if t.op == "" {
+			w.add(`instr(r.search, ?) > 0`, strings.ToLower(t.value))
+			continue
+		}
+		w.addComparison(t)
+	}
+	return nil
+}
+
+// sqlOperator maps what parseQuery lets through; nothing of a client's text
+// becomes SQL.
+func sqlOperator(op string) string {
+	switch op {
+	case "<", "<=", ">", ">=":
+		return op
+	}
+	return "="
+}
+
+// addComparison compares an attribute. A value that reads as a number compares
+// with numbers and equals the same text; true and false equal booleans; a set
+// equals each of its members.
+func (w *where) addComparison(t term) {
+	op := sqlOperator(t.op)
+	matches := []string{`(a.type = 'string' AND a.key ` + op + ` ?)`}
+	args := []any{t.path, "config/" + t.path, t.value}
+	if number, ok := parseNumber(t); ok {
+		matches = append(matches, `(a.type IN ('int64', 'float64', 'time') AND a.key `+op+` ?)`)
+		args = append(args, number)
+		if op != "=" {
+			// 10 is not before 9 because of its text.
+			matches, args = matches[1:], append(args[:2:2], number)
+		}
+	}
+	if op == "=" {
+		matches = append(matches, `(a.type = 'string_set' AND instr(char(10) || a.key || char(10), char(10) || ? || char(10)) > 0)`)
+		args = append(args, t.value)
+		if truth, err := strconv.ParseBool(t.value); err == nil && !t.quoted && len(t.value) > 1 {
+			matches = append(matches, `(a.type = 'bool' AND a.key = ?)`)
+			args = append(args, truth)
+		}
+	}
+	not := ""
+	if t.op == "!=" {
+		not = "NOT "
+	}
+	w.add(not+`EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.path IN (?, ?) AND (`+strings.Join(matches, " OR ")+`))`, args...)
+}
+
+// parseNumber reads an integer exactly, else a real.
+func parseNumber(t term) (any, bool) {
+	if t.quoted {
+		return nil, false
+	}
+	if i, err := strconv.ParseInt(t.value, 10, 64); err == nil {
+		return i, true
+	}
+	f, err := strconv.ParseFloat(t.value, 64)
+	return f, err == nil && f == f
+}

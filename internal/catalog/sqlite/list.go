@@ -1,0 +1,228 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/catalog"
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// maxPage bounds a page whatever a caller asks for.
+const maxPage = 10_000
+
+const runColumns = `r.pk, r.id, p.workspace, p.name, r.name, r.display_name, r.description, r.status, r.tags, r.created_ns, r.last_ns,
+	r.attempt, r.orchestration_id, r.parent_run, r.fork_step, r.linked_from, r.writers, r.deleted_ns`
+
+// listed is a run of a page with its place in the order.
+type listed struct {
+	catalog.Run
+	pk  int64
+	key any
+}
+
+// scanListed reads runColumns, then what is in more.
+func scanListed(scan func(...any) error, more ...any) (listed, error) {
+	var l listed
+	var id []byte
+	var tags string
+	err := scan(append([]any{&l.pk, &id, &l.Workspace, &l.Project, &l.Name, &l.DisplayName, &l.Description, &l.Status, &tags,
+		&l.CreatedNs, &l.LastNs, &l.Attempt, &l.OrchestrationID, &l.ParentRun, &l.ForkStep, &l.LinkedFrom, &l.Writers, &l.DeletedNs}, more...)...)
+	if err != nil {
+		return l, err
+	}
+	copy(l.ID[:], id)
+	return l, json.Unmarshal([]byte(tags), &l.Tags)
+}
+
+// order is how a list is sorted.
+type order struct {
+	key      string // SQL expression
+	path     string // of the attribute, "" for a column
+	nullable bool
+	desc     bool
+}
+
+func parseOrder(sort string) order {
+	name, desc := strings.CutPrefix(sort, "-")
+	switch name {
+	case "":
+		return order{key: "r.created_ns", desc: true} // newest first
+	case "created":
+		return order{key: "r.created_ns", desc: desc}
+	case "last":
+		return order{key: "r.last_ns", desc: desc}
+	case "name":
+		return order{key: "r.name", desc: desc}
+	case "status":
+		return order{key: "r.status", desc: desc}
+	}
+	return order{key: "a.key", path: name, nullable: true, desc: desc}
+}
+
+// by is the ORDER BY: runs without the key at the end, equal keys by age in the
+// direction of the sort.
+func (o *order) by() string {
+	direction := " ASC"
+	if o.desc {
+		direction = " DESC"
+	}
+	by := o.key + direction + ", r.pk" + direction
+	if o.nullable {
+		by = "a.key IS NULL, " + by
+	}
+	return by
+}
+
+// after adds the condition for what follows a cursor.
+func (o *order) after(w *where, c *cursor) error {
+	key, err := c.key()
+	if err != nil {
+		return errCursor()
+	}
+	op := " > "
+	if o.desc {
+		op = " < "
+	}
+	switch {
+	case key == nil:
+		w.add(`a.key IS NULL AND r.pk`+op+`?`, c.PK)
+	case o.nullable:
+		w.add(`(a.key IS NULL OR (a.key, r.pk)`+op+`(?, ?))`, key, c.PK)
+	default:
+		w.add(`(`+o.key+`, r.pk)`+op+`(?, ?)`, key, c.PK)
+	}
+	return nil
+}
+
+// ListRuns implements [catalog.Runs].
+func (d *DB) ListRuns(ctx context.Context, f catalog.RunFilter) ([]catalog.Run, string, error) {
+	if f.Limit < 1 || f.Limit > maxPage {
+		return nil, "", model.Errorf(model.CodeInvalid, "the limit %d is not valid", f.Limit).WithHint("It is 1 to %d.", maxPage)
+	}
+	query, args, err := compileList(f)
+	if err != nil {
+		return nil, "", err
+	}
+	page, err := collect(ctx, d.reader, func(rows *sql.Rows) (listed, error) {
+		var key any
+		l, err := scanListed(rows.Scan, &key)
+		l.key = key
+		return l, err
+	}, query, args...)
+	if err != nil {
+		return nil, "", failure("list runs", err)
+	}
+	next := ""
+	if len(page) > f.Limit {
+		page = page[:f.Limit]
+		last := page[f.Limit-1]
+		next = encodeCursor(newCursor(f.Sort, last.key, last.pk))
+	}
+	runs := make([]catalog.Run, len(page))
+	for i := range page {
+		runs[i] = page[i].Run
+	}
+	return runs, next, nil
+}
+
+// compileList writes the query of a page and one run more.
+func compileList(f catalog.RunFilter) (string, []any, error) {
+	o := parseOrder(f.Sort)
+	from, args := ` FROM runs r JOIN projects p ON p.id = r.project`, []any(nil)
+	if o.path != "" {
+		// config/ may be left out, as in the filter; the longer path wins.
+		from += ` LEFT JOIN attributes a ON a.run = r.pk AND a.path = coalesce(
+			(SELECT x.path FROM attributes x WHERE x.run = r.pk AND x.path = ?), ?)`
+		args = append(args, "config/"+o.path, o.path)
+	}
+	w := &where{args: args}
+	w.add(`r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?)`, f.Workspace, f.Project)
+	if f.Deleted {
+		w.add(`r.deleted_ns > 0`)
+	} else {
+		w.add(`r.deleted_ns = 0`)
+	}
+	addExact(w, f)
+	if err := w.addQuery(f.Query); err != nil {
+		return "", nil, err
+	}
+	if f.Cursor != "" {
+		var c cursor
+		if err := decodeCursor(f.Cursor, &c); err != nil {
+			return "", nil, err
+		}
+		if c.Sort != f.Sort || (c.Type == "n") && !o.nullable {
+			return "", nil, errCursor()
+		}
+		if err := o.after(w, &c); err != nil {
+			return "", nil, err
+		}
+	}
+	w.args = append(w.args, f.Limit+1)
+	return `SELECT ` + runColumns + `, ` + o.key + from + ` WHERE ` + w.String() + ` ORDER BY ` + o.by() + ` LIMIT ?`, w.args, nil
+}
+
+func addExact(w *where, f catalog.RunFilter) {
+	if f.Name != "" {
+		w.add(`r.name = ?`, f.Name)
+	}
+	if f.Tag != "" {
+		w.add(`EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag = ?)`, f.Tag)
+	}
+	if f.Status != "" {
+		w.add(`r.status = ?`, f.Status)
+	}
+}
+
+// FindRun implements [catalog.Runs]; a run in the trash is not found.
+func (d *DB) FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error) {
+	var id model.RunID
+	var raw []byte
+	err := d.reader.QueryRowContext(ctx, `SELECT r.id FROM runs r JOIN projects p ON p.id = r.project
+		WHERE p.workspace = ? AND p.name = ? AND r.name = ? AND r.deleted_ns = 0`, workspace, project, name).Scan(&raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return id, model.Errorf(model.CodeNotFound, "there is no run %s/%s/%s", clip(workspace), clip(project), clip(name)).
+			WithHint("`kymogram runs list` shows the runs that you may read.")
+	}
+	copy(id[:], raw)
+	return id, failure("find a run", err)
+}
+
+// place is the cursor of the list of projects.
+type place struct {
+	Workspace string `json:"w"`
+	Name      string `json:"n"`
+}
+
+// ListProjects implements [catalog.Runs], by workspace and name.
+func (d *DB) ListProjects(ctx context.Context, limit int, cursorText string) ([]catalog.Project, string, error) {
+	if limit < 1 || limit > maxPage {
+		return nil, "", model.Errorf(model.CodeInvalid, "the limit %d is not valid", limit).WithHint("It is 1 to %d.", maxPage)
+	}
+	var after place
+	if cursorText != "" {
+		if err := decodeCursor(cursorText, &after); err != nil {
+			return nil, "", err
+		}
+	}
+	page, err := collect(ctx, d.reader, func(rows *sql.Rows) (catalog.Project, error) {
+		var p catalog.Project
+		err := rows.Scan(&p.Workspace, &p.Name, &p.Runs, &p.LastNs)
+		return p, err
+	}, `SELECT p.workspace, p.name,
+		(SELECT count(*) FROM runs r WHERE r.project = p.id AND r.deleted_ns = 0),
+		coalesce((SELECT max(r.last_ns) FROM runs r WHERE r.project = p.id AND r.deleted_ns = 0), 0)
+		FROM projects p WHERE (p.workspace, p.name) > (?, ?) ORDER BY p.workspace, p.name LIMIT ?`, after.Workspace, after.Name, limit+1)
+	if err != nil {
+		return nil, "", failure("list projects", err)
+	}
+	if len(page) <= limit {
+		return page, "", nil
+	}
+	last := page[limit-1]
+	return page[:limit], encodeCursor(place{last.Workspace, last.Name}), nil
+}

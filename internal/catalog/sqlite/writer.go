@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// seeWriter records a sign of life; a writer that was only thought gone because
+// it was silent is open again.
+func seeWriter(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64) error {
+	return exec(ctx, tx, `UPDATE writers SET seen_ns = max(seen_ns, ?1),
+		state = CASE WHEN expired = 1 AND ?1 > seen_ns THEN 'open' ELSE state END,
+		expired = CASE WHEN ?1 > seen_ns THEN 0 ELSE expired END
+		WHERE id = ?2`, ns, w[:])
+}
+
+// Seen implements [catalog.Recorder].
+func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) error {
+	if len(seen) == 0 {
+		return nil
+	}
+	return d.write(ctx, "record signs of life", func(tx *sql.Tx) error {
+		for w, at := range seen {
+			revived, err := wasExpired(ctx, tx, w)
+			if err != nil {
+				return err
+			}
+			if err := seeWriter(ctx, tx, w, at.UnixNano()); err != nil {
+				return err
+			}
+			if err := seeRun(ctx, tx, w, at.UnixNano(), revived); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func wasExpired(ctx context.Context, tx *sql.Tx, w model.WriterID) (bool, error) {
+	var expired bool
+	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM writers WHERE id = ? AND expired = 1)`, w[:]).Scan(&expired)
+	return expired, err
+}
+
+func seeRun(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64, revived bool) error {
+	if err := exec(ctx, tx, `UPDATE runs SET last_ns = max(last_ns, ?) WHERE id = (SELECT run FROM writers WHERE id = ?)`, ns, w[:]); err != nil {
+		return err
+	}
+	if !revived {
+		return nil
+	}
+	return exec(ctx, tx, `UPDATE runs SET status = `+statusOf+` WHERE id = (SELECT run FROM writers WHERE id = ?)`, w[:])
+}
+
+// Expire implements [catalog.Recorder].
+func (d *DB) Expire(ctx context.Context, before time.Time) error {
+	return d.write(ctx, "expire silent writers", func(tx *sql.Tx) error {
+		ids, err := collect(ctx, tx, func(rows *sql.Rows) ([]byte, error) {
+			var id []byte
+			err := rows.Scan(&id)
+			return id, err
+		}, `SELECT DISTINCT run FROM writers WHERE state = 'open' AND seen_ns < ?`, before.UnixNano())
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		err = exec(ctx, tx, `UPDATE writers SET state = 'gone', expired = 1 WHERE state = 'open' AND seen_ns < ?`, before.UnixNano())
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := exec(ctx, tx, `UPDATE runs SET status = `+statusOf+` WHERE id = ?`, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// statusOf derives a run's status from its writers (model.RunStatus), as an
+// expression over the row of runs.
+const statusOf = `CASE
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open') THEN 'running'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed') THEN 'failed'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone') THEN 'lost'
+	ELSE 'finished' END`
+
+// refreshRun renews what a run's row keeps of its other tables.
+func refreshRun(ctx context.Context, tx *sql.Tx, pk, nowNs int64) error {
+	tags, err := collect(ctx, tx, func(rows *sql.Rows) (string, error) {
+		var tag string
+		err := rows.Scan(&tag)
+		return tag, err
+	}, `SELECT tag FROM tags WHERE run = ? ORDER BY tag`, pk)
+	if err != nil {
+		return err
+	}
+	var name, display string
+	if err := tx.QueryRowContext(ctx, `SELECT name, display_name FROM runs WHERE pk = ?`, pk).Scan(&name, &display); err != nil {
+		return err
+	}
+	list, err := json.Marshal(append([]string{}, tags...))
+	if err != nil {
+		return err
+	}
+	// No word of a query holds a line feed, so it keeps the parts apart.
+	search := strings.ToLower(strings.Join(append([]string{name, display}, tags...), "\n"))
+	return exec(ctx, tx, `UPDATE runs SET tags = ?, search = ?, last_ns = max(last_ns, ?), status = `+statusOf+` WHERE pk = ?`,
+		string(list), search, nowNs, pk)
+}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -50,7 +49,7 @@ func (k *Keyring) adopt(ctx context.Context, secret string) error {
 	if model.CodeOf(err) != model.CodeNotFound {
 		return err
 	}
-	spec := KeySpec{Name: adminName, Scopes: []catalog.Scope{catalog.ScopeAdmin}}
+	spec := KeySpec{Name: adminName, Scopes: []Scope{Admin}}
 	if err := k.keys.PutKey(ctx, newKey(spec, secret, k.now())); err != nil {
 		return fmt.Errorf("store the admin key: %w", err)
 	}
@@ -63,9 +62,9 @@ func (k *Keyring) hasAdmin(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	now := k.now().UnixNano()
-	return slices.ContainsFunc(keys, func(key catalog.Key) bool {
+	return slices.ContainsFunc(keys, func(key Key) bool {
 		alive := key.RevokedNs == 0 && (key.ExpiresNs == 0 || now < key.ExpiresNs)
-		return alive && key.Name != SessionName && key.Workspace == "" && slices.Contains(key.Scopes, catalog.ScopeAdmin)
+		return alive && key.Name != SessionName && key.Workspace == "" && slices.Contains(key.Scopes, Admin)
 	}), nil
 }
 

@@ -3,3 +3,18 @@
 // package server asks here before any handler runs, ingest and query ask again
 // once they know the project.
 package auth
+
+import "github.com/kymogram/kymogram/internal/catalog"
+
+// Scope is a right of a key; Key is a key as it is stored.
+type (
+	Scope = catalog.Scope
+	Key   = catalog.Key
+)
+
+// The scopes: admin implies the others.
+const (
+	Ingest = catalog.ScopeIngest
+	Read   = catalog.ScopeRead
+	Admin  = catalog.ScopeAdmin
+)

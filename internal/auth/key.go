@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -20,10 +19,10 @@ const keyIDBytes = 6
 
 // KeySpec is what a new key shall be.
 type KeySpec struct {
-	Name      string          `json:"name"`
-	Scopes    []catalog.Scope `json:"scopes"`
-	Workspace string          `json:"workspace,omitempty"`
-	Project   string          `json:"project,omitempty"`
+	Name      string  `json:"name"`
+	Scopes    []Scope `json:"scopes"`
+	Workspace string  `json:"workspace,omitempty"`
+	Project   string  `json:"project,omitempty"`
 	// Expires is the key's life from now, 0 for ever.
 	Expires time.Duration `json:"-"`
 }
@@ -41,7 +40,7 @@ func (s KeySpec) check() error {
 		return model.Errorf(model.CodeInvalid, "a key needs a scope: ingest, read or admin")
 	}
 	for _, scope := range s.Scopes {
-		if !slices.Contains([]catalog.Scope{catalog.ScopeIngest, catalog.ScopeRead, catalog.ScopeAdmin}, scope) {
+		if !slices.Contains([]Scope{Ingest, Read, Admin}, scope) {
 			return model.Errorf(model.CodeInvalid, "unknown scope %q: the scopes are ingest, read and admin", scope)
 		}
 	}
@@ -55,10 +54,10 @@ func (s KeySpec) check() error {
 }
 
 // newKey makes a key of a spec from a secret.
-func newKey(spec KeySpec, secret string, now time.Time) catalog.Key {
+func newKey(spec KeySpec, secret string, now time.Time) Key {
 	scopes := slices.Clone(spec.Scopes)
 	slices.Sort(scopes)
-	k := catalog.Key{
+	k := Key{
 		ID: randomHex(keyIDBytes), Name: spec.Name, SHA256: hashSecret(secret), Scopes: slices.Compact(scopes),
 		Workspace: spec.Workspace, Project: spec.Project, CreatedNs: now.UnixNano(),
 	}

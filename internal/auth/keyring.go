@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -20,9 +19,9 @@ const useEvery = time.Minute
 
 // Keys is where the keys live (the catalog).
 type Keys interface {
-	PutKey(ctx context.Context, k catalog.Key) error
-	FindKey(ctx context.Context, sha256 [32]byte) (*catalog.Key, error)
-	ListKeys(ctx context.Context) ([]catalog.Key, error)
+	PutKey(ctx context.Context, k Key) error
+	FindKey(ctx context.Context, sha256 [32]byte) (*Key, error)
+	ListKeys(ctx context.Context) ([]Key, error)
 	RevokeKey(ctx context.Context, id string, now time.Time) error
 	UseKey(ctx context.Context, id string, now time.Time) error
 }
@@ -38,7 +37,7 @@ type Keyring struct {
 }
 
 type cachedKey struct {
-	key     catalog.Key
+	key     Key
 	checked time.Time
 	used    time.Time
 }
@@ -77,8 +76,8 @@ func (k *Keyring) Recheck(ctx context.Context, p *Principal) error {
 	return err
 }
 
-// Allow fails unless the context's caller holds the scope in the project.
-func (k *Keyring) Allow(ctx context.Context, scope catalog.Scope, workspace, project string) error {
+// Authorize fails unless the context's caller holds the scope in the project.
+func (k *Keyring) Authorize(ctx context.Context, scope Scope, workspace, project string) error {
 	if k.open {
 		return nil
 	}
@@ -116,7 +115,7 @@ func (k *Keyring) byHash(ctx context.Context, hash [32]byte) (*Principal, error)
 	}, nil
 }
 
-func (k *Keyring) find(ctx context.Context, hash [32]byte) (*catalog.Key, error) {
+func (k *Keyring) find(ctx context.Context, hash [32]byte) (*Key, error) {
 	now := k.now()
 	k.mu.Lock()
 	hit, ok := k.cached[hash]
@@ -161,20 +160,20 @@ func (k *Keyring) markUse(ctx context.Context, hash [32]byte, now time.Time) {
 }
 
 // Create makes and stores a key; the secret is shown here and never again.
-func (k *Keyring) Create(ctx context.Context, spec KeySpec) (secret string, key catalog.Key, err error) {
+func (k *Keyring) Create(ctx context.Context, spec KeySpec) (secret string, key Key, err error) {
 	if err := spec.check(); err != nil {
-		return "", catalog.Key{}, err
+		return "", Key{}, err
 	}
 	secret = newSecret()
 	key = newKey(spec, secret, k.now())
 	if err := k.keys.PutKey(ctx, key); err != nil {
-		return "", catalog.Key{}, fmt.Errorf("store API key: %w", err)
+		return "", Key{}, fmt.Errorf("store API key: %w", err)
 	}
 	return secret, key, nil
 }
 
 // List returns every key, revoked and expired ones included.
-func (k *Keyring) List(ctx context.Context) ([]catalog.Key, error) {
+func (k *Keyring) List(ctx context.Context) ([]Key, error) {
 	keys, err := k.keys.ListKeys(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)

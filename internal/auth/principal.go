@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 
-	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -11,7 +10,7 @@ import (
 type Principal struct {
 	KeyID     string
 	Name      string
-	Scopes    []catalog.Scope
+	Scopes    []Scope
 	Workspace string // empty: every workspace
 	Project   string // empty: every project of the workspace
 	hash      [32]byte
@@ -19,12 +18,12 @@ type Principal struct {
 }
 
 // Has reports whether the caller holds the scope in some project.
-func (p *Principal) Has(scope catalog.Scope) bool {
+func (p *Principal) Has(scope Scope) bool {
 	if p.open {
 		return true
 	}
 	for _, s := range p.Scopes {
-		if s == scope || s == catalog.ScopeAdmin {
+		if s == scope || s == Admin {
 			return true
 		}
 	}
@@ -33,7 +32,7 @@ func (p *Principal) Has(scope catalog.Scope) bool {
 
 // May reports whether the caller holds the scope in this project. An empty
 // workspace or project stands for all of them.
-func (p *Principal) May(scope catalog.Scope, workspace, project string) bool {
+func (p *Principal) May(scope Scope, workspace, project string) bool {
 	if p.open {
 		return true
 	}
@@ -43,7 +42,7 @@ func (p *Principal) May(scope catalog.Scope, workspace, project string) bool {
 }
 
 // Everywhere reports whether the caller holds the scope in all projects.
-func (p *Principal) Everywhere(scope catalog.Scope) bool { return p.May(scope, "", "") }
+func (p *Principal) Everywhere(scope Scope) bool { return p.May(scope, "", "") }
 
 type principalKey struct{}
 
@@ -59,7 +58,7 @@ func PrincipalOf(ctx context.Context) *Principal {
 }
 
 // Require fails unless the context's caller holds the scope in some project.
-func Require(ctx context.Context, scope catalog.Scope) error {
+func Require(ctx context.Context, scope Scope) error {
 	p := PrincipalOf(ctx)
 	if p == nil {
 		return unauthenticated("no API key was given")

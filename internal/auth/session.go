@@ -5,8 +5,6 @@ import (
 	"crypto/subtle"
 	"sync"
 	"time"
-
-	"github.com/kymogram/kymogram/internal/catalog"
 )
 
 const (
@@ -97,7 +95,7 @@ func (k *Keyring) SignIn(ctx context.Context, links *Links, token string) (Sessi
 		return Session{}, nil // nothing to prove, so no cookie either
 	}
 	if links.redeem(token) {
-		spec := KeySpec{Name: SessionName, Scopes: []catalog.Scope{catalog.ScopeAdmin}, Expires: SessionLife}
+		spec := KeySpec{Name: SessionName, Scopes: []Scope{Admin}, Expires: SessionLife}
 		secret, key, err := k.Create(ctx, spec)
 		if err != nil {
 			return Session{}, err

@@ -1,0 +1,55 @@
+// Package blob is the contract of a store of files by content hash, with the
+// signed URLs and the HTTP handler in front of it. A blob never changes and its
+// name says what it holds, so putting it twice is the same as once. blobtest
+// holds the suite that every back end passes; dir keeps blobs in a folder.
+package blob
+
+import (
+	"context"
+	"encoding/hex"
+	"io"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Hash is the SHA-256 of a blob's bytes; its text form is 64 lower-case hex
+// characters.
+type Hash [32]byte
+
+// ParseHash reads the text form, lower case only: a blob has one name.
+func ParseHash(s string) (Hash, error) {
+	var h Hash
+	if len(s) == 2*len(h) {
+		if _, err := hex.Decode(h[:], []byte(s)); err == nil && h.String() == s {
+			return h, nil
+		}
+	}
+	return Hash{}, model.Errorf(model.CodeInvalid, "a blob is named by the SHA-256 of its bytes: %d lower-case hexadecimal characters", 2*len(h))
+}
+
+// String is the text form.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// Store keeps blobs. Every method is safe for concurrent use.
+type Store interface {
+	// Put keeps what r yields. It is durable on return, and nothing is kept when
+	// r fails or its bytes have another hash (CodeInvalid). CodeDiskFull when
+	// there is no room. A blob that is there already need not be read again.
+	Put(ctx context.Context, h Hash, r io.Reader) error
+	// Open reads a blob; CodeNotFound for an unknown one.
+	Open(ctx context.Context, h Hash) (Reader, error)
+	// Delete frees a blob; deleting an unknown one is no error. Open readers
+	// keep reading.
+	Delete(ctx context.Context, h Hash) error
+}
+
+// Reader reads one blob.
+type Reader interface {
+	io.ReadSeekCloser
+	Size() int64
+}
+
+// NotFound is the error for an unknown blob.
+func NotFound(h Hash) error {
+	return model.Errorf(model.CodeNotFound, "there is no blob %s", h)
+}

@@ -1,0 +1,155 @@
+// Package blobtest is the suite that every back end of package blob passes.
+package blobtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/kymogram/kymogram/internal/blob"
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Run runs the suite; open returns an empty store.
+func Run(t *testing.T, open func(t *testing.T) blob.Store) {
+	tests := map[string]func(*testing.T, blob.Store){
+		"put and open":       putAndOpen,
+		"unknown":            unknown,
+		"wrong hash":         wrongHash,
+		"reader fails":       readerFails,
+		"cancelled":          cancelled,
+		"same blob at once":  sameAtOnce,
+		"delete":             remove,
+		"seek":               seek,
+		"empty blob":         func(t *testing.T, s blob.Store) { roundTrip(t, s, nil) },
+		"blob of many bytes": func(t *testing.T, s blob.Store) { roundTrip(t, s, bytes.Repeat([]byte("kymogram"), 1<<18)) },
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+func hashOf(data []byte) blob.Hash { return sha256.Sum256(data) }
+
+func put(t *testing.T, s blob.Store, data []byte) blob.Hash {
+	t.Helper()
+	h := hashOf(data)
+	if err := s.Put(t.Context(), h, bytes.NewReader(data)); err != nil {
+		t.Fatalf("put: %v", err)
+	}
+	return h
+}
+
+func read(t *testing.T, s blob.Store, h blob.Hash) []byte {
+	t.Helper()
+	r, err := s.Open(t.Context(), h)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	if int64(len(data)) != r.Size() {
+		t.Fatalf("read %d bytes, size says %d", len(data), r.Size())
+	}
+	return data
+}
+
+func roundTrip(t *testing.T, s blob.Store, data []byte) {
+	t.Helper()
+	if got := read(t, s, put(t, s, data)); !bytes.Equal(got, data) {
+		t.Fatalf("got %d other bytes than the %d put", len(got), len(data))
+	}
+}
+
+func putAndOpen(t *testing.T, s blob.Store) {
+	for _, text := range []string{"a", "b", "a"} {
+		roundTrip(t, s, []byte(text))
+	}
+}
+
+func wantMissing(t *testing.T, s blob.Store, h blob.Hash) {
+	t.Helper()
+	if _, err := s.Open(t.Context(), h); model.CodeOf(err) != model.CodeNotFound {
+		t.Fatalf("open: %v, want %s", err, model.CodeNotFound)
+	}
+}
+
+func unknown(t *testing.T, s blob.Store) { wantMissing(t, s, hashOf([]byte("never put"))) }
+
+func wrongHash(t *testing.T, s blob.Store) {
+	h := hashOf([]byte("what was promised"))
+	if err := s.Put(t.Context(), h, bytes.NewReader([]byte("what came"))); model.CodeOf(err) != model.CodeInvalid {
+		t.Fatalf("put: %v, want %s", err, model.CodeInvalid)
+	}
+	wantMissing(t, s, h)
+	wantMissing(t, s, hashOf([]byte("what came")))
+}
+
+func readerFails(t *testing.T, s blob.Store) {
+	data, broken := []byte("half of it"), errors.New("the line broke")
+	r := io.MultiReader(bytes.NewReader(data[:4]), iotest.ErrReader(broken))
+	if err := s.Put(t.Context(), hashOf(data), r); !errors.Is(err, broken) {
+		t.Fatalf("put: %v, want %v", err, broken)
+	}
+	wantMissing(t, s, hashOf(data))
+	roundTrip(t, s, data)
+}
+
+func cancelled(t *testing.T, s blob.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	data := []byte("too late")
+	if err := s.Put(ctx, hashOf(data), bytes.NewReader(data)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("put: %v, want %v", err, context.Canceled)
+	}
+	wantMissing(t, s, hashOf(data))
+}
+
+func sameAtOnce(t *testing.T, s blob.Store) {
+	data := bytes.Repeat([]byte{7}, 1<<16)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if err := s.Put(t.Context(), hashOf(data), bytes.NewReader(data)); err != nil {
+				t.Errorf("put: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	if got := read(t, s, hashOf(data)); !bytes.Equal(got, data) {
+		t.Fatal("other bytes than those put")
+	}
+}
+
+func remove(t *testing.T, s blob.Store) {
+	h, other := put(t, s, []byte("goes")), put(t, s, []byte("stays"))
+	for range 2 {
+		if err := s.Delete(t.Context(), h); err != nil {
+			t.Fatalf("delete: %v", err)
+		}
+	}
+	wantMissing(t, s, h)
+	read(t, s, other)
+}
+
+func seek(t *testing.T, s blob.Store) {
+	r, err := s.Open(t.Context(), put(t, s, []byte("0123456789")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Seek(-3, io.SeekEnd); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || string(got) != "789" {
+		t.Fatalf("read %q, %v, want the last three bytes", got, err)
+	}
+}

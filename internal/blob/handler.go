@@ -1,0 +1,99 @@
+package blob
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// URLLife is how long a signed URL is good for.
+const URLLife = 15 * time.Minute
+
+// Handler serves blobs under a path with {sha256}. A request with a signature is
+// checked here; one without was let in by its key before.
+type Handler struct {
+	store  Store
+	signer *Signer
+	max    int64
+	fail   func(http.ResponseWriter, *http.Request, error)
+}
+
+// NewHandler takes blobs of at most max bytes; fail writes an error's answer.
+func NewHandler(store Store, signer *Signer, max int64, fail func(http.ResponseWriter, *http.Request, error)) *Handler {
+	return &Handler{store: store, signer: signer, max: max, fail: fail}
+}
+
+// ServeHTTP answers GET, HEAD and PUT.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	hash, err := ParseHash(r.PathValue("sha256"))
+	if err == nil && r.URL.Query().Has("signature") {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		err = h.signer.Check(method, hash, r.URL.Query())
+	}
+	if err == nil && r.Method == http.MethodPut {
+		err = h.put(w, r, hash)
+	} else if err == nil {
+		err = h.get(w, r, hash)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+func (h *Handler) put(w http.ResponseWriter, r *http.Request, hash Hash) error {
+	tooLarge := model.Errorf(model.CodeTooLarge, "a blob has at most %d bytes here", h.max).
+		WithHint("raise limits.blob in the server's configuration")
+	if r.ContentLength > h.max {
+		return tooLarge
+	}
+	err := h.store.Put(r.Context(), hash, http.MaxBytesReader(w, r.Body, h.max))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return tooLarge
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// get never lets a browser run what was stored: it is data to save, whatever
+// it claims to be.
+func (h *Handler) get(w http.ResponseWriter, r *http.Request, hash Hash) error {
+	blob, err := h.store.Open(r.Context(), hash)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	header := w.Header()
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Disposition", "attachment")
+	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	header.Set("ETag", `"`+hash.String()+`"`)
+	header.Set("Cache-Control", "private, max-age=31536000, immutable")
+	http.ServeContent(w, r, "", time.Time{}, blob)
+	return nil
+}
+
+// URL answers {"url", "expires_ns"}: GET signs a download, POST an upload.
+func (h *Handler) URL(path func(Hash) string, answer func(http.ResponseWriter, int, any)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hash, err := ParseHash(r.PathValue("sha256"))
+		if err != nil {
+			h.fail(w, r, err)
+			return
+		}
+		method := http.MethodGet
+		if r.Method == http.MethodPost {
+			method = http.MethodPut
+		}
+		query, expires := h.signer.Query(method, hash, URLLife)
+		answer(w, http.StatusOK, map[string]any{"url": path(hash) + "?" + query, "method": method, "expires_ns": expires.UnixNano()})
+	})
+}

@@ -1,0 +1,97 @@
+// Package selfmetrics holds the server's own metrics for /metrics. Every label
+// has a bounded set of values: routes are patterns, never paths.
+package selfmetrics
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/status"
+)
+
+// Metrics is the registry and the instruments of the shell.
+type Metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	calls    *prometheus.CounterVec
+	callTime *prometheus.HistogramVec
+	Panics   prometheus.Counter
+}
+
+// seconds spans 1 ms to 30 s, the limit of a query.
+func seconds() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+}
+
+// New makes the registry with the Go runtime's and the process's metrics.
+func New(version string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kymogram_http_requests_total", Help: "HTTP requests by route and status."}, []string{"route", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kymogram_http_request_duration_seconds", Help: "Time to answer an HTTP request.", Buckets: seconds()}, []string{"route"}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kymogram_grpc_calls_total", Help: "gRPC calls that ended, by method and code."}, []string{"method", "code"}),
+		callTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kymogram_grpc_call_duration_seconds", Help: "Duration of a gRPC call; a stream counts as one.", Buckets: seconds()}, []string{"method"}),
+		Panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "kymogram_panics_total", Help: "Requests that ended in a panic."}),
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "kymogram_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": version}})
+	info.Set(1)
+	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.Panics, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Register adds a collector, such as the store's.
+func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
+
+// Handler serves the registry.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Route measures a handler under its pattern.
+func (m *Metrics) Route(pattern string, next http.Handler) http.Handler {
+	label := prometheus.Labels{"route": pattern}
+	h := promhttp.InstrumentHandlerCounter(m.requests.MustCurryWith(label), next)
+	return promhttp.InstrumentHandlerDuration(m.duration.MustCurryWith(label), h)
+}
+
+// Call counts a gRPC call that ends now; deferred by the interceptors.
+func (m *Metrics) Call(method string, began time.Time, err *error) {
+	m.calls.WithLabelValues(method, status.Code(*err).String()).Inc()
+	m.callTime.WithLabelValues(method).Observe(time.Since(began).Seconds())
+}
+
+// Gauge is one number of [Gauges].
+type Gauge struct {
+	Name, Help string
+	Counter    bool
+	Value      float64
+}
+
+// Gauges adds numbers that are read together when they are scraped.
+func (m *Metrics) Gauges(read func() []Gauge) error { return m.Register(gauges(read)) }
+
+type gauges func() []Gauge
+
+// Describe sends nothing: the collector is unchecked, its names come with it.
+func (gauges) Describe(chan<- *prometheus.Desc) {}
+
+func (g gauges) Collect(out chan<- prometheus.Metric) {
+	for _, v := range g() {
+		kind := prometheus.GaugeValue
+		if v.Counter {
+			kind = prometheus.CounterValue
+		}
+		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(v.Name, v.Help, nil, nil), kind, v.Value)
+	}
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// requestHeader names a request in answers and in the log.
+const requestHeader = "X-Request-Id"
+
+// contentPolicy lets the page load what this server serves and nothing else: no
+// inline script, no frame, no plug-in. Charts are canvases and images.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
+	"font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// outer wraps the mux in what every request passes, refused ones included.
+func (s *Server) outer(next http.Handler) http.Handler {
+	writes := http.NewCrossOriginProtection()
+	writes.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fail(w, r, s.log, model.Errorf(model.CodePermission, "a page of another origin may not write here").
+			WithHint("open the page under the server's own address"))
+	}))
+	h := writes.Handler(next)
+	h = s.checkHost(h)
+	h = s.recover(h)
+	return s.label(h)
+}
+
+// label gives the request its id and the answer its security headers.
+func (s *Server) label(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set(requestHeader, rand.Text()[:16])
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if r.TLS != nil {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recover turns a panic into a 500: one bad request never ends the server.
+func (s *Server) recover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if cause == http.ErrAbortHandler {
+				panic(cause)
+			}
+			s.log.Error("panic", "request", w.Header().Get(requestHeader), "method", r.Method, "path", r.URL.Path,
+				"cause", cause, slog.String("stack", string(debug.Stack())))
+			s.metrics.Panics.Inc()
+			fail(w, r, s.log, model.Errorf(model.CodeInternal, "the server failed on this request").
+				WithHint("its log says why, under request %s", w.Header().Get(requestHeader)))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkHost refuses names that an attacker could point at this address (DNS
+// rebinding). An IP address cannot be rebound.
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.knownHost(r.Host) {
+			fail(w, r, s.log, model.Errorf(model.CodePermission, "this server does not answer to the name %q", r.Host).
+				WithHint("list the name under hosts in the configuration, in KYMOGRAM_HOSTS or with --host"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) knownHost(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if host == "localhost" || net.ParseIP(host) != nil {
+		return true
+	}
+	return slices.Contains(s.hosts, host)
+}

@@ -1,0 +1,79 @@
+package spool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Keys maps a server's address to the key for it.
+type Keys map[string]string
+
+// ReadKeys reads a credentials file; a missing one is empty.
+func ReadKeys(path string) (Keys, error) {
+	keys := Keys{}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return keys, nil
+	}
+	if err != nil {
+		return keys, fmt.Errorf("open credentials: %w", err)
+	}
+	defer f.Close()
+	if err := json.NewDecoder(f).Decode(&keys); err != nil {
+		return Keys{}, fmt.Errorf("read credentials %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+// Keys reads the folder's credentials.
+func (f *Folder) Keys() (Keys, error) { return ReadKeys(filepath.Join(f.Path, "credentials")) }
+
+// SetKey keeps the key of a server in the folder, where the deliverer finds it.
+func (f *Folder) SetKey(server, key string) error {
+	lock, err := waitLock(filepath.Join(f.Path, "credentials.lock"), 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	keys, err := f.Keys()
+	if err != nil {
+		return err
+	}
+	if keys[server] == key {
+		return nil
+	}
+	keys[server] = key
+	doc, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("encode credentials: %w", err)
+	}
+	return replace(filepath.Join(f.Path, "credentials"), doc)
+}
+
+// waitLock takes a lock that others hold for moments only.
+func waitLock(path string, limit time.Duration) (*Lock, error) {
+	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		lock, ok, err := tryLock(path)
+		if err != nil || ok {
+			return lock, err
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("lock %s: another program holds it", path)
+		}
+	}
+}
+
+// UserKeys reads credentials.json of the user's configuration.
+func UserKeys(env func(string) string) (Keys, error) {
+	dir := env("XDG_CONFIG_HOME")
+	if dir == "" {
+		dir = filepath.Join(env("HOME"), ".config")
+	}
+	return ReadKeys(filepath.Join(dir, "kymogram", "credentials.json"))
+}

@@ -1,0 +1,251 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Folder is a spool folder that belongs to this user.
+type Folder struct {
+	Path string
+	FS   Filesystem
+	// Passed names the folders that came first and could not be used, with why.
+	Passed []string
+}
+
+// Candidates lists where a spool may lie, first choice first. env is os.Getenv
+// or a stand-in.
+func Candidates(env func(string) string) []string {
+	var out []string
+	if dir := env("KYMOGRAM_SPOOL_DIR"); dir != "" {
+		out = append(out, dir)
+	}
+	state := env("XDG_STATE_HOME")
+	if state == "" && env("HOME") != "" {
+		state = filepath.Join(env("HOME"), ".local", "state")
+	}
+	if state != "" {
+		out = append(out, filepath.Join(state, "kymogram", "spool", hostFolder()))
+	}
+	name := "kymogram-" + strconv.Itoa(os.Geteuid())
+	tmp := env("TMPDIR")
+	if tmp == "" {
+		tmp = "/tmp"
+	}
+	return append(out, filepath.Join("/dev/shm", name), filepath.Join(tmp, name))
+}
+
+// hostFolder is the host's name in lower case, odd characters as "-".
+func hostFolder() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "localhost"
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(host))
+}
+
+// Resolve opens the first candidate that can be made and written.
+func Resolve(env func(string) string) (*Folder, error) {
+	var passed []string
+	for _, path := range Candidates(env) {
+		folder, err := OpenFolder(path)
+		if err == nil {
+			folder.Passed = passed
+			return folder, nil
+		}
+		passed = append(passed, err.Error())
+	}
+	return nil, model.Errorf(model.CodeUnavailable, "no folder can hold the spool: %s", strings.Join(passed, "; ")).
+		WithHint("set KYMOGRAM_SPOOL_DIR to a folder that you own and that has free space")
+}
+
+// OpenFolder makes or checks one spool folder: a real directory of this user,
+// closed to others, and writable.
+func OpenFolder(path string) (*Folder, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("spool folder: %w", err)
+	}
+	if err := makeOwned(path); err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{"writers", "rejected"} {
+		if err := makeOwned(filepath.Join(path, sub)); err != nil {
+			return nil, err
+		}
+	}
+	if err := probe(path); err != nil {
+		return nil, err
+	}
+	fs, err := inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Folder{Path: path, FS: fs}, nil
+}
+
+func makeOwned(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make spool folder: %w", err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("make spool folder: %w", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("check spool folder: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("spool folder %s is not a directory of its own (a link or a file)", path)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("spool folder %s belongs to user %d, not to %d", path, st.Uid, os.Geteuid())
+	}
+	if info.Mode().Perm() != 0o700 {
+		if err := os.Chmod(path, 0o700); err != nil {
+			return fmt.Errorf("close spool folder to others: %w", err)
+		}
+	}
+	return nil
+}
+
+func probe(path string) error {
+	f, err := os.CreateTemp(path, ".probe-")
+	if err != nil {
+		return fmt.Errorf("write to spool folder: %w", err)
+	}
+	f.Close()
+	if err := os.Remove(f.Name()); err != nil {
+		return fmt.Errorf("write to spool folder: %w", err)
+	}
+	return nil
+}
+
+func (f *Folder) writersPath() string { return filepath.Join(f.Path, "writers") }
+
+// WriterPath is the folder of one writer.
+func (f *Folder) WriterPath(id model.WriterID) string {
+	return filepath.Join(f.writersPath(), id.String())
+}
+
+// Writers lists the writers that have a folder here.
+func (f *Folder) Writers() ([]model.WriterID, error) {
+	entries, err := os.ReadDir(f.writersPath())
+	if err != nil {
+		return nil, fmt.Errorf("list writers: %w", err)
+	}
+	var out []model.WriterID
+	for _, e := range entries {
+		if id, err := model.ParseWriterID(e.Name()); err == nil {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// Sweep removes what crashed makers and removers of writers left behind an hour
+// ago or longer; a maker needs milliseconds.
+func (f *Folder) Sweep(now time.Time) error {
+	entries, err := os.ReadDir(f.writersPath())
+	if err != nil {
+		return fmt.Errorf("sweep spool: %w", err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(f.writersPath(), e.Name())
+		if !strings.HasPrefix(e.Name(), tmpPrefix) && !strings.HasPrefix(e.Name(), removedPrefix) {
+			continue
+		}
+		if info, err := e.Info(); err != nil || now.Sub(info.ModTime()) < time.Hour {
+			continue
+		}
+		if live, err := held(filepath.Join(path, "lock")); err != nil || live {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("sweep spool: %w", err)
+		}
+	}
+	return nil
+}
+
+const (
+	tmpPrefix     = ".tmp-"
+	removedPrefix = ".del-"
+)
+
+// Used sums the sizes of all segments.
+func (f *Folder) Used() (int64, error) {
+	writers, err := f.Writers()
+	if err != nil {
+		return 0, err
+	}
+	total := int64(0)
+	for _, id := range writers {
+		numbers, err := segmentNumbers(f.WriterPath(id))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // delivered meanwhile
+		}
+		if err != nil {
+			return 0, err
+		}
+		for _, n := range numbers {
+			if info, err := os.Stat(segmentPath(f.WriterPath(id), n)); err == nil {
+				total += info.Size()
+			}
+		}
+	}
+	return total, nil
+}
+
+// Cap is the most that a spool here may use: 8 GiB, or a tenth of the space that
+// is free or its own.
+func (f *Folder) Cap() (int64, error) {
+	fs, err := inspect(f.Path)
+	if err != nil {
+		return 0, err
+	}
+	used, err := f.Used()
+	if err != nil {
+		return 0, err
+	}
+	return min(8<<30, (fs.FreeBytes+used)/10), nil
+}
+
+// Remove deletes a writer's folder; damaged segments move to rejected/ first.
+func (f *Folder) Remove(id model.WriterID) error {
+	path := f.WriterPath(id)
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("remove writer: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), badSuffix) {
+			continue
+		}
+		to := filepath.Join(f.Path, "rejected", id.String()+"-"+e.Name())
+		if err := os.Rename(filepath.Join(path, e.Name()), to); err != nil {
+			return fmt.Errorf("keep damaged segment: %w", err)
+		}
+	}
+	gone := filepath.Join(f.writersPath(), removedPrefix+id.String())
+	if err := os.Rename(path, gone); err != nil {
+		return fmt.Errorf("remove writer: %w", err)
+	}
+	if err := os.RemoveAll(gone); err != nil {
+		return fmt.Errorf("remove writer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package spool
+
+import (
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// waitingCost is what a record in memory takes beside its payload.
+const waitingCost = 80
+
+// keep holds a record in memory; past the limit the newest points are dropped
+// and counted. Updates are few and small, and kept.
+func (w *Writer) keep(payload []byte, series []*Series, points int) {
+	size := int64(len(payload) + 8*len(series) + waitingCost)
+	if points > 0 && w.bytes+size > w.maxMemory {
+		w.dropped += uint64(points)
+		return
+	}
+	w.waiting = append(w.waiting, waiting{payload, series})
+	w.bytes += size
+}
+
+// drain moves the records in memory into the spool, in order, and reports
+// whether all of them went. Unless forced it tries four times a second.
+func (w *Writer) drain(force bool) bool {
+	if !force && w.now().Before(w.retryAt) {
+		return false
+	}
+	for len(w.waiting) > 0 {
+		next := w.waiting[0]
+		if !w.place(next.payload, next.series) {
+			w.retryAt = w.now().Add(retryFull)
+			return false
+		}
+		w.bytes -= int64(len(next.payload) + 8*len(next.series) + waitingCost)
+		w.waiting[0] = waiting{}
+		w.waiting = w.waiting[1:]
+	}
+	if !w.reportDropped() {
+		w.retryAt = w.now().Add(retryFull)
+		return false
+	}
+	w.waiting, w.bytes = nil, 0
+	w.full.Store(false)
+	return true
+}
+
+// reportDropped says in the spool how many points were dropped.
+func (w *Writer) reportDropped() bool {
+	if w.dropped == 0 {
+		return true
+	}
+	payload, err := AppendUpdates(nil, []model.Update{{
+		Op: model.OpDropped, TimeNs: w.now().UnixNano(), Count: w.dropped, Text: "the spool was full",
+	}})
+	if err != nil || !w.place(payload, nil) {
+		return false
+	}
+	w.dropped = 0
+	return true
+}
+
+// place appends, rolling as needed.
+func (w *Writer) place(payload []byte, series []*Series) bool {
+	for {
+		done, err := w.try(payload, series)
+		if done || err != nil {
+			return done
+		}
+		if w.roll() != nil {
+			return false
+		}
+	}
+}
+
+// Overflow says what is not in the spool because it is full.
+type Overflow struct {
+	Waiting int    // records in memory
+	Dropped uint64 // points dropped and not reported yet
+}
+
+// Drain tries at once to move what waits in memory into the spool.
+func (w *Writer) Drain() Overflow {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full.Load() && w.current.Load() != nil {
+		w.drain(true)
+	}
+	return Overflow{Waiting: len(w.waiting), Dropped: w.dropped}
+}
+
+// Last is the sequence of the last record in the spool.
+func (w *Writer) Last() uint64 {
+	seg := w.acquire()
+	if seg == nil {
+		return 0
+	}
+	defer seg.release()
+	return seg.header.First + seg.records() - 1
+}
+
+// Sync makes every record that was appended before it durable.
+func (w *Writer) Sync() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seg := w.acquire()
+	if seg == nil {
+		return ErrClosed
+	}
+	defer seg.release()
+	return syncSegments(w.dir)
+}
+
+// Close gives up the writer's lock: what lies in the spool is then final. It
+// reports what was lost because the spool is full.
+func (w *Writer) Close() (Overflow, error) {
+	over := w.Drain()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seg := w.current.Swap(nil)
+	if seg == nil {
+		return over, nil
+	}
+	seg.release()
+	return over, w.lock.Release()
+}

@@ -1,0 +1,40 @@
+package spool
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Rejected is a record that was refused for good.
+type Rejected struct {
+	Seq     uint64     `json:"seq"`
+	Code    model.Code `json:"code"`
+	Message string     `json:"message"`
+	Record  []byte     `json:"record"` // the payload, base64 in JSON
+}
+
+// Reject keeps records that were refused for good.
+func (f *Folder) Reject(writer model.WriterID, records []Rejected) error {
+	path := filepath.Join(f.Path, "rejected", writer.String()+".jsonl")
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep refused records: %w", err)
+	}
+	enc := json.NewEncoder(out)
+	for _, r := range records {
+		if err := enc.Encode(r); err != nil {
+			out.Close()
+			return fmt.Errorf("keep refused records: %w", err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("keep refused records: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,697 @@
+"""log(): one record a call, appended by one C call and without a lock.
+
+`AUTO` and `STEPPED` hold, by metric name, what a call needs: the segment's
+write, the step counter, the CRC of the record's constant start. Entries are
+made and removed under the writer's lock; rotation, close and fork clear them.
+Steps come from itertools.count: a next() is one step of the interpreter. A
+caller that took a step looks again whether its entry still stands, so a series
+that changes its way of counting never gives a step twice.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from struct import Struct
+from time import time_ns
+from zlib import crc32
+
+from . import _names, _values
+from ._exceptions import (
+    KymogramLoggerClosedError,
+    KymogramNotInitializedError,
+    KymogramValidationError,
+)
+from ._records import (
+    CONSTANT,
+    EACH,
+    EXPLICIT,
+    FLOAT,
+    HAS_STEP,
+    INT,
+    POINT_LENGTH,
+    POINT_LENGTH_CRC,
+    RELATIVE,
+    STEP,
+    STEP_IS_RELATIVE,
+    Column,
+    block,
+    constant,
+    linear,
+    numbers,
+    pack_block,
+    pack_head,
+    pack_i64,
+    pack_length,
+    pack_point,
+    record,
+    series,
+)
+from ._writer import HAS_GIL, Series
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from ._writer import Writer
+
+AUTO: dict[Any, tuple[Any, ...]] = {}
+STEPPED: dict[Any, tuple[Any, ...]] = {}
+GROUPS: dict[tuple[str, ...], tuple[Any, ...]] = {}
+GROUPS_STEPPED: dict[tuple[str, ...], tuple[Any, ...]] = {}
+PLAIN: set[type] = {float, bool}  # types whose values float64 holds exactly; NumPy's join on sight
+_PLAIN_OR_INT: set[type] = {float, bool, int}
+_NUMPY_PLAIN = ("float64", "float32", "float16")
+_GROUP_MAX = 4096
+
+_pack_body = Struct("<qqd").pack
+_pack_record = Struct("<II8sqqd").pack
+_EXACT = _values.EXACT
+_STEP_MAX = _values.STEP_MAX
+
+NEXT, TICK, LAST = range(3)  # how a series counts its steps
+
+
+def forget() -> None:
+    """Leave the current segment: every next call finds its way anew."""
+    AUTO.clear()
+    STEPPED.clear()
+    GROUPS.clear()
+    GROUPS_STEPPED.clear()
+
+
+class StepSeries(Series):
+    """A series with its step counter."""
+
+    __slots__ = (
+        "absolute",
+        "distributed",
+        "keys",
+        "labels",
+        "last",
+        "metric",
+        "mode",
+        "next",
+        "scale",
+        "tick",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        kind: int,
+        name: tuple[str, str, dict[str, str]],
+        start: int | None,
+    ) -> None:
+        super().__init__(number, kind, record(series(kind, number, _key_json(*name))))
+        self.metric, self.scale, self.labels = name
+        self.absolute = start is not None
+        self.next = start or 0
+        self.last = 0
+        self.mode = NEXT
+        self.tick: Callable[[], int] | None = None
+        self.keys: set[Any] = set()
+        self.distributed: bool | None = None
+
+    @property
+    def flags(self) -> int:
+        """The flags of a point whose step the series counts."""
+        return HAS_STEP if self.absolute else HAS_STEP | STEP_IS_RELATIVE
+
+    def take(self, rows: int) -> int:
+        """The next step, and rows - 1 behind it."""
+        if self.mode == TICK:
+            assert self.tick is not None
+            if rows == 1:
+                return self.tick()
+            self.retire()
+            self.next = self.tick()
+        elif self.mode == LAST:
+            self.retire()
+            self.next = self.last + 1
+            self.absolute = True
+        self.mode = NEXT
+        first = self.next
+        if first + rows - 1 > _STEP_MAX:
+            raise KymogramValidationError(f"the next step of {self.metric!r} is above 2^63 - 1")
+        self.next += rows
+        return first
+
+    def follow(self, last: int) -> None:
+        """A step was given: the series goes on from the last."""
+        if self.mode == TICK:
+            self.retire()
+        self.mode = LAST
+        self.last = last
+
+    def start_ticking(self) -> Callable[[], int]:
+        """Count by itertools, for calls without a lock."""
+        if self.mode != TICK or self.tick is None:
+            self.tick = count(self.next).__next__
+            self.mode = TICK
+        return self.tick
+
+    def retire(self) -> None:
+        """Take the series out of the tables."""
+        for key in self.keys:
+            AUTO.pop(key, None)
+            STEPPED.pop(key, None)
+        GROUPS.clear()
+        GROUPS_STEPPED.clear()
+
+    def last_step(self) -> int | None:
+        """The last step that was logged or is known."""
+        if self.mode == LAST:
+            return self.last
+        following = self.next
+        if self.mode == TICK and self.tick is not None:
+            # The count itself must not move, and its pickling is gone in 3.14.
+            following = int(repr(self.tick.__self__)[6:-1])  # type: ignore[attr-defined]
+        return following - 1 if following else None
+
+
+def _key_json(metric: str, scale: str, labels: dict[str, str]) -> bytes:
+    import json
+
+    key = {"metric": metric, "scale": scale, "labels": labels}
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+Key = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+class Starts:
+    """Where the run's series stand, as the server told init()."""
+
+    def __init__(self, answer: dict[str, Any] | None = None) -> None:
+        answer = answer or {}
+        self.complete = bool(answer.get("starts_complete"))
+        self.known = bool(answer)
+        self._next: dict[Key, int] = {}
+        self._episodes: dict[Key, dict[int, int]] = {}
+        self.environments: dict[str, tuple[int, int | None]] = {
+            one["env"]: (one["last_rl_step"], one.get("last_episode"))
+            for one in answer.get("envs") or ()
+        }
+        for one in answer.get("starts") or ():
+            key = (one["metric"], one["scale"], tuple(sorted((one.get("labels") or {}).items())))
+            if one.get("episode") is None:
+                self._next[key] = one["next"]
+            else:
+                self._episodes.setdefault(key, {})[one["episode"]] = one["next"]
+
+    def of(self, key: Key) -> int | None:
+        """The next step of a series; None when only the server knows."""
+        found = self._next.get(key)
+        return 0 if found is None and self.complete else found
+
+    def of_episode(self, key: Key, episode: int | None) -> int | None:
+        """The next environment step of a series within an episode."""
+        if episode is None:
+            return self.of(key)
+        episodes = self._episodes.get(key, {})
+        found = episodes.get(episode)
+        if found is None and self.complete and all(episode > other for other in episodes):
+            return 0  # the server lists the latest episodes: a later one is new
+        return found
+
+
+class Logger:
+    """The slow path of one writer: names, kinds, steps, arrays."""
+
+    def __init__(self, writer: Writer, starts: Starts) -> None:
+        self.writer = writer
+        self.starts = starts
+        self._series: dict[Key, StepSeries] = {}
+        self._aliases: dict[Any, StepSeries] = {}
+        self.count = 0
+
+    # series
+
+    def number(self) -> int:
+        """A new series id."""
+        self.count += 1
+        return self.count
+
+    def find(
+        self, metric: object, scale: object, labels: Any, evaluation: object, dtype: object
+    ) -> tuple[Any, StepSeries]:
+        """The series of a call, and the key under which the call is remembered."""
+        if scale is None and not labels and not evaluation:
+            alias: Any = metric
+        else:
+            pairs = tuple(labels.items()) if hasattr(labels, "items") else labels
+            alias = (metric, scale, pairs, bool(evaluation))
+        try:
+            found = self._aliases.get(alias)
+        except TypeError:  # an unhashable name or label: the check below says which
+            found, alias = None, None
+        if found is None:
+            found = self._define(
+                _names.metric(metric), _names.scale(scale), _names.labels(labels, evaluation), dtype
+            )
+            self._aliases[alias] = found
+        return alias, found
+
+    def _define(
+        self, metric: str, scale: str, labels: dict[str, str], dtype: object
+    ) -> StepSeries:
+        key = (metric, scale, tuple(labels.items()))
+        with self.writer.lock:
+            found = self._series.get(key)
+            if found is None:
+                kind = _values.kind_of(dtype) or FLOAT
+                start = self.starts.of(key)
+                found = StepSeries(self.number(), kind, (metric, scale, labels), start)
+                self._series[key] = found
+        return found
+
+    def last_step(self, metric: object, scale: object, labels: Any) -> int | None:
+        """The last step of a series."""
+        name, place = _names.metric(metric), _names.scale(scale)
+        key = (name, place, tuple(_names.labels(labels).items()))
+        found = self._series.get(key)
+        if found is not None:
+            return found.last_step()
+        start = self.starts.of(key)
+        return start - 1 if start else None
+
+    # log and log_distributed
+
+    def log(
+        self,
+        metric: Any,
+        value: Any,
+        scale: object,
+        step: Any,
+        labels: Any,
+        evaluation: object,
+        timestamp: Any,
+        dtype: object,
+        distributed: bool = False,
+    ) -> None:
+        """Log a value, or a mapping of them."""
+        if distributed and step is None:
+            raise KymogramValidationError(
+                "log_distributed needs step=: several writers meet at it (the global training step)"
+            )
+        if hasattr(metric, "items"):
+            if value is not None:
+                raise KymogramValidationError("log takes a mapping or a name and a value, not both")
+            self._mapping(metric, scale, step, labels, evaluation, timestamp, dtype, distributed)
+            return
+        alias, found = self.find(metric, scale, labels, evaluation, dtype)
+        self._check(found, dtype, distributed)
+        if step is None and timestamp is None and value.__class__ in PLAIN and self._again(alias, value):
+            return
+        shape, data = _values.convert(found.metric, value, found.kind)
+        if not shape and not _values.is_sequence(step) and not _values.is_sequence(timestamp):
+            _learn(value)
+            self._point(alias, found, data, step, timestamp)
+        else:
+            self._vector(found, shape or (1,), data, step, timestamp)
+
+    def _check(self, found: StepSeries, dtype: object, distributed: bool) -> None:
+        if dtype is not None and _values.kind_of(dtype) != found.kind:
+            held = "int64" if found.kind == INT else "float64"
+            if _values.kind_of(dtype) == FLOAT:
+                raise KymogramValidationError(
+                    f"{found.metric!r} holds {held} since its first point; log it with dtype={held!r}"
+                )
+        if found.distributed is None:
+            found.distributed = distributed
+        elif found.distributed != distributed:
+            raise KymogramValidationError(
+                f"{found.metric!r} was logged by log and by log_distributed; "
+                "a series is either owned by one writer or shared, not both"
+            )
+
+    def _again(self, alias: Any, value: Any) -> bool:
+        """The hot path, for calls with a scale or labels."""
+        entry = AUTO.get(alias)
+        if entry is None:
+            return False
+        write, tick, seed, first, found = entry
+        step, now = tick(), time_ns()
+        if AUTO.get(alias) is not entry:
+            self.late(found, tick, step, value)
+            return True
+        body = _pack_body(step, now, value)
+        try:
+            write(pack_head(POINT_LENGTH, crc32(body, seed)) + first + body)
+        except ValueError:
+            self.writer.append((found,), first + body, 1)
+        return True
+
+    def late(self, found: StepSeries, tick: Any, step: int, value: Any) -> None:
+        """Log a point whose entry was removed after it took its step."""
+        with self.writer.lock:
+            if found.mode != TICK or found.tick is not tick:
+                step = found.take(1)
+            first = pack_point(2, FLOAT, found.flags, 0, found.number)
+            self.writer.append((found,), first + _pack_body(step, time_ns(), value), 1)
+
+    def _point(self, alias: Any, found: StepSeries, data: bytes, step: Any, timestamp: Any) -> None:
+        now = time_ns() if timestamp is None else _values.time_ns(timestamp)
+        number = None if step is None else _values.step("step", step)
+        with self.writer.lock:
+            if number is None:
+                number, flags = found.take(1), found.flags
+            else:
+                found.follow(number)
+                flags = HAS_STEP
+            first = pack_point(2, found.kind, flags, 0, found.number)
+            body = b"".join((first, pack_i64(number), pack_i64(now), data))
+            self.writer.append((found,), body, 1)
+            if HAS_GIL and found.kind == FLOAT and not found.distributed and timestamp is None:
+                self._install(alias, found, step is None)
+
+    def _install(self, alias: Any, found: StepSeries, auto: bool) -> None:
+        """Make the next call of this kind a hot one."""
+        segment = self.writer.segment
+        if alias is None or found.number not in segment.defined:
+            return
+        found.keys.add(alias)
+        flags = found.flags if auto else HAS_STEP
+        first = pack_point(2, FLOAT, flags, 0, found.number)
+        seed = crc32(first, POINT_LENGTH_CRC)
+        if auto:
+            AUTO[alias] = (segment.write, found.start_ticking(), seed, first, found)
+        else:
+            STEPPED[alias] = (segment.write, found, seed, first)
+
+    def _vector(
+        self, found: StepSeries, shape: tuple[int, ...], data: bytes, step: Any, timestamp: Any
+    ) -> None:
+        rows = _rows(found.metric, shape)
+        when = _time_column(timestamp, rows)
+        given = _given_steps(step, rows)
+        if rows == 0:
+            return
+        with self.writer.lock:
+            axis = self._axis(found, rows, given)
+            kind, ids = found.kind, [found.number]
+            for _, payload, points in block(kind, rows, ids, when, [(STEP, axis)], data):
+                self.writer.append((found,), payload, points)
+
+    @staticmethod
+    def _axis(found: StepSeries, rows: int, given: int | list[int] | None) -> Column:
+        if given is None:
+            first = found.take(rows)
+            return linear(first, not found.absolute)
+        if isinstance(given, int):
+            found.follow(given + rows - 1)
+            return linear(given)
+        found.follow(given[-1])
+        return explicit(given)
+
+    # mappings
+
+    def _mapping(
+        self,
+        values: Mapping[str, Any],
+        scale: object,
+        step: Any,
+        labels: Any,
+        evaluation: object,
+        timestamp: Any,
+        dtype: object,
+        distributed: bool,
+    ) -> None:
+        simple = scale is labels is timestamp is dtype is None and not evaluation and not distributed
+        names = tuple(values)
+        if simple and self._group(names, values, step):
+            return
+        found: list[tuple[Any, StepSeries, tuple[int, ...], bytes]] = []
+        for name in names:
+            alias, one = self.find(name, scale, labels, evaluation, dtype)
+            self._check(one, dtype, distributed)
+            shape, data = _values.convert(one.metric, values[name], one.kind)
+            if not shape:
+                _learn(values[name])
+            found.append((alias, one, shape, data))
+        many = _values.is_sequence(step) or _values.is_sequence(timestamp)
+        for _, one, shape, _ in found:  # nothing is written before everything is checked
+            rows = _rows(one.metric, shape or (1,))
+            _given_steps(step, rows)
+            _time_column(timestamp, rows)
+        scalars = [] if many else [entry for entry in found if not entry[2]]
+        with self.writer.lock:
+            for _, one, shape, data in found:
+                if many or shape:
+                    self._vector(one, shape or (1,), data, step, timestamp)
+            if scalars:
+                self._row([(one, data) for _, one, _, data in scalars], step, timestamp)
+            if simple and HAS_GIL and 1 < len(scalars) == len(found) <= _GROUP_MAX:
+                self._install_group(names, [one for _, one, _, _ in found], step is None)
+
+    def _row(self, found: list[tuple[StepSeries, bytes]], step: Any, timestamp: Any) -> None:
+        """One row of several series: a block for each kind and way of counting."""
+        now = time_ns() if timestamp is None else _values.time_ns(timestamp)
+        given = None if step is None else _values.step("step", step)
+        parts: dict[tuple[int, bool], list[tuple[StepSeries, int, bytes]]] = {}
+        for one, data in found:
+            if given is None:
+                number = one.take(1)
+                relative = not one.absolute
+            else:
+                one.follow(given)
+                number, relative = given, False
+            parts.setdefault((one.kind, relative), []).append((one, number, data))
+        for (kind, relative), rows in parts.items():
+            steps = [number for _, number, _ in rows]
+            axis = _same_or_each(steps, relative)
+            ids = [one.number for one, _, _ in rows]
+            data = b"".join([data for _, _, data in rows])
+            self._write(
+                {one.number: one for one, _, _ in rows},
+                block(kind, 1, ids, constant(now), [(STEP, axis)], data),
+            )
+
+    def _write(
+        self, known: Mapping[int, Series], records: Iterable[tuple[list[int], bytes, int]]
+    ) -> None:
+        for ids, payload, points in records:
+            self.writer.append([known[number] for number in ids], payload, points)
+
+    def _install_group(self, names: tuple[str, ...], found: list[StepSeries], auto: bool) -> None:
+        segment = self.writer.segment
+        plain = all(one.kind == FLOAT and one.number in segment.defined for one in found)
+        absolute = found[0].absolute if auto else True
+        if not plain or len(set(map(id, found))) < len(found):
+            return
+        if auto and any(one.absolute != absolute for one in found):
+            return
+        for name, one in zip(names, found):
+            one.keys.add(name)
+        relative = 0 if absolute else RELATIVE
+        same = _template(found, CONSTANT | relative)
+        if not auto:
+            GROUPS_STEPPED[names] = (segment.write, found, *same)
+            return
+        each = _template(found, CONSTANT | EACH | relative)
+        ticks = [one.start_ticking() for one in found]
+        GROUPS[names] = (segment.write, ticks, found, same, each)
+
+    def _group(self, names: tuple[str, ...], values: Mapping[str, Any], step: Any) -> bool:
+        """The hot path of mappings: one block from a template."""
+        row = values.values()
+        kinds = set(map(type, row))
+        if not kinds <= PLAIN:
+            if not kinds <= _PLAIN_OR_INT or not min(row) >= -_EXACT or not max(row) <= _EXACT:
+                return False
+        now = time_ns()
+        if step is None:
+            entry = GROUPS.get(names)
+            if entry is None:
+                return False
+            write, ticks, found, same, each = entry
+            steps = [tick() for tick in ticks]
+            if GROUPS.get(names) is not entry:
+                self._late_group(found, ticks, steps, row, now)
+                return True
+            if steps.count(steps[0]) == len(steps):
+                pack, seed, head, first = same
+                tail = pack(now, steps[0], *row)
+            else:
+                pack, seed, head, first = each
+                tail = pack(now, *steps, *row)
+        else:
+            entry = GROUPS_STEPPED.get(names)
+            if entry is None or step.__class__ is not int or not 0 <= step <= _STEP_MAX:
+                return False
+            write, found, pack, seed, head, first = entry
+            for one in found:
+                one.last = step
+            tail = pack(now, step, *row)
+        try:
+            write(pack_head(head, crc32(tail, seed)) + first + tail)
+        except ValueError:
+            self.writer.append(found, first + tail, len(found))
+        return True
+
+    def _late_group(
+        self, found: list[StepSeries], ticks: list[Any], steps: list[int], row: Any, now: int
+    ) -> None:
+        with self.writer.lock:
+            for one, tick, step, value in zip(found, ticks, steps, row):
+                if one.mode != TICK or one.tick is not tick:
+                    step = one.take(1)
+                first = pack_point(2, FLOAT, one.flags, 0, one.number)
+                self.writer.append((one,), first + _pack_body(step, now, value), 1)
+
+
+def _template(found: list[StepSeries], mode: int) -> tuple[Any, int, int, bytes]:
+    """What is the same in every block of these series: packer, CRC, length, first bytes."""
+    ids = [one.number for one in found]
+    first = b"".join(
+        (
+            pack_block(3, FLOAT, CONSTANT, 1, 1, len(ids), 0),
+            pack_point(STEP, mode, 0, 0, 0),
+            numbers(ids),
+        )
+    )
+    steps = len(ids) if mode & EACH else 1
+    packer = Struct(f"<{1 + steps}q{len(ids)}d")
+    length = len(first) + packer.size
+    return packer.pack, crc32(first, crc32(pack_length(length))), length, first
+
+
+def _learn(value: Any) -> None:
+    """NumPy's float scalars take the hot path from now on."""
+    kind = type(value)
+    if kind not in PLAIN and kind.__module__ == "numpy" and kind.__name__ in _NUMPY_PLAIN:
+        PLAIN.add(kind)
+        _PLAIN_OR_INT.add(kind)
+
+
+def explicit(values: list[int], mode: int = EXPLICIT) -> Column:
+    """A column of numbers."""
+    return Column(mode, Struct(f"<{len(values)}q").pack(*values))
+
+
+def _same_or_each(steps: list[int], relative: bool) -> Column:
+    flag = RELATIVE if relative else 0
+    if steps.count(steps[0]) == len(steps):
+        return Column(CONSTANT | flag, pack_i64(steps[0]))
+    return explicit(steps, CONSTANT | EACH | flag)
+
+
+def _rows(metric: str, shape: tuple[int, ...]) -> int:
+    if len(shape) != 1:
+        raise KymogramValidationError(
+            f"the value of {metric!r} has shape {shape}; log takes a number or one dimension"
+        )
+    return shape[0]
+
+
+def _given_steps(step: Any, rows: int) -> int | list[int] | None:
+    if step is None:
+        return None
+    if _values.is_sequence(step):
+        return _values.steps("step", step, rows)
+    first = _values.step("step", step)
+    if first + max(rows, 1) - 1 > _STEP_MAX:
+        raise KymogramValidationError(f"step {first} and {rows} points pass 2^63 - 1")
+    return first
+
+
+def _time_column(timestamp: Any, rows: int) -> Column:
+    if timestamp is None:
+        return constant(time_ns())
+    if _values.is_sequence(timestamp):
+        return explicit(_values.times_ns(timestamp, rows))
+    return constant(_values.time_ns(timestamp))
+
+
+class Current:
+    """The run that the module's functions act on."""
+
+    __slots__ = ("closed", "logger", "run")
+
+    def __init__(self) -> None:
+        self.run: Any = None
+        self.logger: Callable[[], Logger] | None = None
+        self.closed = False
+
+
+current = Current()
+
+
+def logger() -> Logger:
+    """The logger of the current run."""
+    found = current.logger
+    if found is None:
+        if current.closed:
+            raise KymogramLoggerClosedError("the run is closed; call kymogram.init() for another")
+        raise KymogramNotInitializedError("call kymogram.init() first")
+    return found()
+
+
+def log(
+    metric_name: str | Mapping[str, Any],
+    value: Any = None,
+    scale: str | None = None,
+    step: Any = None,
+    labels: Mapping[str, str] | None = None,
+    evaluation: bool = False,
+    timestamp: Any = None,
+    kill_timeout: float = 3.0,
+    *,
+    dtype: Any = None,
+) -> None:
+    """Log a value, or a mapping of names to values.
+
+    A value is a number or a one-dimensional list or array. Without `step` the
+    series goes on from its last step; an integer is the step of the first
+    point; a sequence gives one a point. `timestamp` is Unix milliseconds.
+    `dtype="int64"` keeps integers exact. `kill_timeout` is accepted and
+    without effect: no call waits.
+    """
+    kind = value.__class__
+    if (
+        (kind is float or kind in PLAIN or (kind is int and -_EXACT <= value <= _EXACT))
+        and scale is labels is timestamp is dtype is None
+        and not evaluation
+    ):
+        try:
+            if step is None:
+                entry = AUTO[metric_name]
+                write, tick, seed, first, series = entry
+                step = tick()
+                if AUTO.get(metric_name) is not entry:
+                    logger().late(series, tick, step, value)
+                    return
+            elif step.__class__ is int and 0 <= step <= _STEP_MAX:
+                write, series, seed, first = STEPPED[metric_name]
+                series.last = step
+            else:
+                raise KeyError
+        except (KeyError, TypeError):
+            pass
+        else:
+            now = time_ns()
+            crc = crc32(_pack_body(step, now, value), seed)
+            try:
+                write(_pack_record(POINT_LENGTH, crc, first, step, now, value))
+            except ValueError:
+                body = first + _pack_body(step, now, value)
+                logger().writer.append((series,), body, 1)
+            return
+    logger().log(metric_name, value, scale, step, labels, evaluation, timestamp, dtype)
+
+
+def log_distributed(
+    metric_name: str | Mapping[str, Any],
+    value: Any = None,
+    scale: str | None = None,
+    step: Any = None,
+    labels: Mapping[str, str] | None = None,
+    evaluation: bool = False,
+    timestamp: Any = None,
+    kill_timeout: float = 3.0,
+    *,
+    dtype: Any = None,
+) -> None:
+    """Log into a series that several processes share; `step` is required."""
+    logger().log(metric_name, value, scale, step, labels, evaluation, timestamp, dtype, True)

@@ -1,0 +1,171 @@
+"""The rules of names. Each error says which character broke which rule."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ._exceptions import KymogramValidationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+QUERY_CHARACTERS = '()[],=<>!~"|'  # reserved by the query language
+METRIC_BYTES = 512
+SCALE_BYTES = 64
+LABELS = 64
+LABEL_NAME_BYTES = 128
+LABEL_VALUE_BYTES = 1024
+ENV_BYTES = 128
+PATH_BYTES = 512
+RUN_NAME_BYTES = 256
+TAG_BYTES = 256
+
+
+def _text(what: str, value: object, limit: int, *, empty: bool = False) -> str:
+    """A string of at most limit bytes of UTF-8."""
+    if isinstance(value, Enum):
+        value = value.value
+    if not isinstance(value, str):
+        raise KymogramValidationError(f"{what} is text, not {type(value).__name__}: {value!r}")
+    if not value and not empty:
+        raise KymogramValidationError(f"{what} is empty")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        bad = value[error.start]
+        raise KymogramValidationError(
+            f"{what} holds half a surrogate pair {bad!r}, which UTF-8 cannot carry: {value!r}"
+        ) from None
+    if size > limit:
+        raise KymogramValidationError(
+            f"{what} has {size} bytes, at most {limit} are allowed: {value[:60]!r}…"
+        )
+    return str(value)
+
+
+def _without(what: str, value: str, forbidden: str, why: str) -> None:
+    for character in value:
+        if character in forbidden:
+            raise KymogramValidationError(
+                f"{what} contains {character!r}: {value!r}. {why}: {forbidden}"
+            )
+
+
+def _no_control(what: str, value: str) -> None:
+    for character in value:
+        if character < " " or "\x7f" <= character <= "\x9f" or character in "\u2028\u2029":
+            raise KymogramValidationError(
+                f"{what} contains the control character {character!r}: {value!r}"
+            )
+
+
+def _no_space(what: str, value: str) -> None:
+    _no_control(what, value)
+    for character in value:
+        if character.isspace():
+            raise KymogramValidationError(
+                f"{what} contains white space {character!r}: {value!r}. "
+                "Use '_', '-' or '/' between words"
+            )
+
+
+def _query_safe(what: str, value: str, more: str = "") -> None:
+    _no_space(what, value)
+    if value.startswith(":"):
+        raise KymogramValidationError(f"{what} starts with ':': {value!r}")
+    _without(what, value, QUERY_CHARACTERS + more, "Reserved by the query language")
+
+
+def metric(value: object) -> str:
+    """A metric's name."""
+    name = _text("metric name", value, METRIC_BYTES)
+    _query_safe("metric name", name)
+    return name
+
+
+def scale(value: object) -> str:
+    """A scale; None and "" are ML_STEP."""
+    if value is None or value == "":
+        return "ML_STEP"
+    name = _text("scale", value, SCALE_BYTES)
+    _no_space("scale", name)
+    return name
+
+
+def labels(value: Mapping[str, str] | None, evaluation: object = False) -> dict[str, str]:
+    """The labels of a series, sorted by name; evaluation adds its own."""
+    found: dict[str, str] = {}
+    if value is not None:
+        if not hasattr(value, "items"):
+            raise KymogramValidationError(
+                f"labels is a mapping of text to text, not {type(value).__name__}"
+            )
+        for key, text in value.items():
+            name = _text("label name", key, LABEL_NAME_BYTES)
+            _query_safe("label name", name, "&")
+            what = f"value of label {name!r}"
+            content = _text(what, text, LABEL_VALUE_BYTES, empty=True)
+            _no_control(what, content)
+            _without(what, content, "=&", "Reserved between labels")
+            found[name] = content
+    if evaluation:
+        found.setdefault("evaluation", "true")
+    if len(found) > LABELS:
+        raise KymogramValidationError(f"{len(found)} labels; a series has at most {LABELS}")
+    return dict(sorted(found.items()))
+
+
+def environment(value: object) -> str:
+    """An environment id; None is "default"."""
+    if value is None:
+        return "default"
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    name = _text("env_id", value, ENV_BYTES)
+    _no_space("env_id", name)
+    _without("env_id", name, "/\\?#%=&", "An environment id is one part of a URL")
+    return name
+
+
+def path(value: object, *, what: str = "attribute path") -> str:
+    """An attribute's path."""
+    name = _text(what, value, PATH_BYTES)
+    _query_safe(what, name)
+    if any(not part for part in name.split("/")):
+        raise KymogramValidationError(f"{what} has an empty part between '/': {name!r}")
+    if name.startswith("sys/"):
+        raise KymogramValidationError(f"{what} starts with 'sys/', which is reserved: {name!r}")
+    return name
+
+
+def tags(value: object) -> list[str]:
+    """A list of tags."""
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise KymogramValidationError(f"tags are a list of text, not {type(value).__name__}")
+    found = []
+    for tag in value:
+        name = _text("tag", tag, TAG_BYTES)
+        _no_control("tag", name)
+        found.append(name)
+    return found
+
+
+def place(what: str, value: object) -> str:
+    """A workspace or a project."""
+    name = _text(what, value, 128)
+    for index, character in enumerate(name):
+        plain = character.isascii() and character.isalnum()
+        if not plain and (index == 0 or character not in "._-"):
+            raise KymogramValidationError(
+                f"{what} contains {character!r} at place {index}: {name!r}. "
+                "It starts with a letter or digit, then letters, digits, '.', '_', '-'"
+            )
+    return name
+
+
+def run(value: object, what: str = "run_name") -> str:
+    """A run's name."""
+    name = _text(what, value, RUN_NAME_BYTES)
+    _no_control(what, name)
+    return name

@@ -1,0 +1,164 @@
+"""The bytes of a spool's records (docs/format/spool.md). Pure functions, no I/O."""
+
+from __future__ import annotations
+
+from struct import Struct
+from zlib import crc32
+
+FLOAT, INT = 1, 2
+CONSTANT, LINEAR, EXPLICIT, EACH, RELATIVE = 0, 1, 2, 4, 8
+HAS_STEP, STEP_IS_RELATIVE = 1, 2
+STEP, RL_STEP, EPISODE, ENV_STEP = 1, 2, 3, 4
+
+MAGIC = b"KYMSPOOL"
+HEADER_SIZE = 64
+SEALED = 0xFFFFFFFF
+PAYLOAD_LIMIT = 1 << 20  # a call above it becomes several records
+
+pack_head = Struct("<II").pack
+pack_length = Struct("<I").pack
+pack_i64 = Struct("<q").pack
+pack_f64 = Struct("<d").pack
+pack_point = Struct("<BBBBI").pack
+pack_block = Struct("<BBBBIII").pack
+_pack_header = Struct("<8sHHI16sQQQI").pack
+_PADDING = [bytes(n) for n in range(8)]
+
+POINT_LENGTH = 32
+POINT_LENGTH_CRC = crc32(pack_length(POINT_LENGTH))
+
+
+def header(writer: bytes, number: int, first: int, created_ns: int) -> bytes:
+    """The 64 bytes at the start of a segment."""
+    plain = _pack_header(MAGIC, 1, HEADER_SIZE, 0, writer, number, first, created_ns, 0)
+    return plain + pack_length(crc32(plain))
+
+
+def record(payload: bytes) -> bytes:
+    """Head, payload and padding."""
+    length = len(payload)
+    return b"".join(
+        (
+            pack_head(length, crc32(payload, crc32(pack_length(length)))),
+            payload,
+            _PADDING[-length & 7],
+        )
+    )
+
+
+def seal(rest: int) -> bytes:
+    """What fills the last `rest` bytes of a segment."""
+    return pack_length(SEALED) + bytes(rest - 4)
+
+
+def series(kind: int, number: int, key: bytes) -> bytes:
+    """Payload that defines a series; key is its JSON."""
+    return pack_point(1, kind, 0, 0, number) + key
+
+
+def update(document: bytes) -> bytes:
+    """Payload of changes to the run; document is their JSON array."""
+    return b"\x04\0\0\0\0\0\0\0" + document
+
+
+class Column:
+    """One column of a block: its mode and its numbers."""
+
+    __slots__ = ("data", "mode")
+
+    def __init__(self, mode: int, data: bytes) -> None:
+        self.mode = mode
+        self.data = data
+
+    def series(self, index: int, rows: int) -> Column:
+        """The column of one series alone."""
+        if not self.mode & EACH:
+            return self
+        width = 8 * (rows if self.mode & 3 == EXPLICIT else 1)
+        return Column(self.mode & ~EACH, self.data[index * width : (index + 1) * width])
+
+    def rows(self, start: int, stop: int) -> Column:
+        """The rows start…stop of a column of one series."""
+        how = self.mode & 3
+        if how == EXPLICIT:
+            return Column(self.mode, self.data[8 * start : 8 * stop])
+        if how == LINEAR:
+            first = int.from_bytes(self.data, "little", signed=True)
+            return Column(self.mode, pack_i64(first + start))
+        return self
+
+
+def constant(value: int) -> Column:
+    """The same number in every row."""
+    return Column(CONSTANT, pack_i64(value))
+
+
+def linear(first: int, relative: bool = False) -> Column:
+    """first, first + 1, …"""
+    return Column(LINEAR | (RELATIVE if relative else 0), pack_i64(first))
+
+
+def numbers(ids: list[int]) -> bytes:
+    """Series ids as a block holds them."""
+    data = Struct(f"<{len(ids)}I").pack(*ids)
+    return data + _PADDING[-len(data) & 7]
+
+
+def block(
+    kind: int,
+    rows: int,
+    ids: list[int],
+    time: Column,
+    axes: list[tuple[int, Column]],
+    values: bytes,
+) -> list[tuple[list[int], bytes, int]]:
+    """The payloads of S series × R rows, each with its ids and number of points."""
+    size = 40 + 4 * len(ids) + 8 * len(axes) + len(time.data) + len(values)
+    size += sum(len(column.data) for _, column in axes)
+    if size <= PAYLOAD_LIMIT:
+        parts = [
+            pack_block(3, kind, time.mode, len(axes), rows, len(ids), 0),
+            *(pack_point(axis, column.mode, 0, 0, 0) for axis, column in axes),
+            numbers(ids),
+            time.data,
+            *(column.data for _, column in axes),
+            values,
+        ]
+        return [(ids, b"".join(parts), rows * len(ids))]
+    if len(ids) > 1:
+        return _by_series(kind, rows, ids, time, axes, values)
+    return _by_rows(kind, rows, ids, time, axes, values)
+
+
+def _by_series(
+    kind: int,
+    rows: int,
+    ids: list[int],
+    time: Column,
+    axes: list[tuple[int, Column]],
+    values: bytes,
+) -> list[tuple[list[int], bytes, int]]:
+    found = []
+    for index, number in enumerate(ids):
+        picked = [(axis, column.series(index, rows)) for axis, column in axes]
+        data = values[8 * rows * index : 8 * rows * (index + 1)]
+        found += block(kind, rows, [number], time.series(index, rows), picked, data)
+    return found
+
+
+def _by_rows(
+    kind: int,
+    rows: int,
+    ids: list[int],
+    time: Column,
+    axes: list[tuple[int, Column]],
+    values: bytes,
+) -> list[tuple[list[int], bytes, int]]:
+    found = []
+    step = (PAYLOAD_LIMIT - 4096) // (8 * (2 + len(axes)))
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        picked = [(axis, column.rows(start, stop)) for axis, column in axes]
+        data = values[8 * start : 8 * stop]
+        found += block(kind, stop - start, ids, time.rows(start, stop), picked, data)
+    return found

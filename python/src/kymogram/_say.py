@@ -1,0 +1,43 @@
+"""What the client tells a person: short lines on stderr, each at most once."""
+
+from __future__ import annotations
+
+import sys
+
+_ORDER = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL", "OFF")
+
+
+class Voice:
+    """Writes lines of at least one level."""
+
+    def __init__(self, level: str = "SUCCESS") -> None:
+        self._least = _ORDER.index(level)
+        self._said: set[str] = set()
+        self.warnings = 0
+
+    def line(self, text: str, level: str = "SUCCESS") -> None:
+        """Say it."""
+        if _ORDER.index(level) < self._least:
+            return
+        try:
+            sys.stderr.write(f"kymogram: {text}\n")
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):
+            pass  # stderr is closed or absent; a message never ends a training run
+
+    def warn(self, text: str, once: str | None = None) -> None:
+        """Say it as a warning; `once` is the name under which it is said once."""
+        if once is not None:
+            if once in self._said:
+                return
+            self._said.add(once)
+        self.warnings += 1
+        self.line(text, "WARNING")
+
+
+voice = Voice()
+
+
+def set_level(level: str) -> None:
+    """Choose the least level that is written."""
+    voice._least = _ORDER.index(level)

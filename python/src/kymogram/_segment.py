@@ -1,0 +1,155 @@
+"""One segment of a spool: reserve its space, map it, append, seal, count."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from threading import Lock
+
+from ._count import Counts, count
+from ._records import HEADER_SIZE, header, seal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A mapped store into a file of these may find no room when it is written back
+# (copy on write), or is not seen by another reader (network): written by pwrite.
+_UNMAPPED = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "lustre", "afs", "gpfs", "beegfs")
+    + ("btrfs", "zfs", "bcachefs", "fuse", "fuseblk", "vboxsf", "virtiofs")
+)
+
+
+def mappable(folder: str) -> bool:
+    """Whether files of the folder can be written through a map."""
+    best, kind = "", ""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
+            for line in mounts:
+                _, point, name, *_ = line.split(" ")
+                point = point.replace("\\040", " ")
+                inside = folder == point or folder.startswith(point.rstrip("/") + "/")
+                if inside and len(point) >= len(best):
+                    best, kind = point, name
+    except (OSError, ValueError):
+        return True
+    return kind not in _UNMAPPED and not kind.startswith("fuse.")
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Take the space now, so that a full disk is an error and never a signal."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+        return
+    zeros = bytes(1 << 16)
+    for offset in range(0, size, len(zeros)):
+        os.pwrite(descriptor, zeros[: size - offset], offset)
+
+
+class _File:
+    """What Segment needs of a map, over pwrite."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = os.dup(descriptor)
+        self._size = size
+        self._position = 0
+        self._lock = Lock()
+
+    def seek(self, position: int) -> None:
+        self._position = position
+
+    def tell(self) -> int:
+        return self._position
+
+    def size(self) -> int:
+        return self._size
+
+    def write(self, data: bytes) -> int:
+        with self._lock:
+            if self._descriptor < 0 or self._position + len(data) > self._size:
+                raise ValueError("data out of range")
+            try:
+                os.pwrite(self._descriptor, data, self._position)
+            except OSError as error:
+                raise ValueError("no room") from error
+            self._position += len(data)
+            return len(data)
+
+    def region(self, start: int, stop: int) -> memoryview:
+        return memoryview(os.pread(self._descriptor, stop - start, start))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+
+class _Map(mmap.mmap):
+    """A map that hands out its bytes."""
+
+    def region(self, start: int, stop: int) -> memoryview:
+        return memoryview(self)[start:stop]
+
+
+class Segment:
+    """A segment file; `write` appends one whole record or raises ValueError when it is full."""
+
+    def __init__(self, folder: str, number: int, size: int, mapped: bool) -> None:
+        self.number = number
+        self.first = 0
+        self.size = size
+        self.defined: set[int] = set()
+        self.counts = Counts()
+        self.closed = False
+        self._scanned = HEADER_SIZE
+        self._temporary = os.path.join(folder, f".{number:08d}.tmp")
+        self._path = os.path.join(folder, f"{number:08d}.seg")
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self._temporary, flags, 0o600)
+        try:
+            _reserve(descriptor, size)
+            self._map: _Map | _File
+            self._map = _Map(descriptor, size) if mapped else _File(descriptor, size)
+        except BaseException:
+            os.unlink(self._temporary)
+            raise
+        finally:
+            os.close(descriptor)
+        self.write: Callable[[bytes], int] = self._map.write
+
+    def publish(self, writer: bytes, first: int, created_ns: int) -> None:
+        """Write the header and give the file its name: now a reader sees it."""
+        self.first = first
+        self._map.seek(0)
+        self._map.write(header(writer, self.number, first, created_ns))
+        os.rename(self._temporary, self._path)
+
+    def seal(self) -> None:
+        """Fill the rest in one step; a write of another thread in between makes it start over."""
+        while True:
+            rest = self.size - self._map.tell()
+            if rest < 8:
+                return
+            try:
+                self._map.write(seal(rest))
+                return
+            except ValueError:
+                continue
+
+    def scan(self) -> Counts:
+        """Count what was appended since the last look; everything so far is returned."""
+        if self.closed:
+            return self.counts
+        end = self._map.tell()
+        if end > self._scanned:
+            with self._map.region(self._scanned, end) as region:
+                self.counts.add(count(region))
+            self._scanned = end
+        return self.counts
+
+    def close(self) -> None:
+        """Unmap; a later write raises ValueError."""
+        self.closed = True
+        self._map.close()

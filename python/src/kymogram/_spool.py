@@ -1,0 +1,175 @@
+"""Where the spool lies, the keys in it, and a writer's folder (docs/format/spool.md)."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from . import _status
+from ._exceptions import KymogramLoggerInitError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def host() -> str:
+    """The host's name as the spool's folder has it."""
+    name = os.uname().nodename.lower()
+    plain = "abcdefghijklmnopqrstuvwxyz0123456789.-"
+    return "".join(c if c in plain else "-" for c in name) or "-"
+
+
+def candidates(environ: dict[str, str] | os._Environ[str]) -> list[str]:
+    """The folders that may hold the spool, best first."""
+    home = os.path.expanduser("~")
+    state = environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
+    own = f"kymogram-{os.getuid()}"
+    found = [
+        environ.get("KYMOGRAM_SPOOL_DIR") or "",
+        os.path.join(state, "kymogram", "spool", host()),
+        os.path.join("/dev/shm", own),
+        os.path.join(environ.get("TMPDIR") or "/tmp", own),
+    ]
+    return [os.path.abspath(path) for path in found if path]
+
+
+def make_root(path: str) -> None:
+    """Make the spool's folder; refuse one of another user and a link."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    info = os.lstat(path)
+    if not stat.S_ISDIR(info.st_mode):
+        raise OSError(f"{path} is not a folder (a link is refused)")
+    if info.st_uid != os.geteuid():
+        raise OSError(f"{path} belongs to user {info.st_uid}")
+    if info.st_mode & 0o077:
+        os.chmod(path, 0o700)
+    os.makedirs(os.path.join(path, "writers"), 0o700, exist_ok=True)
+
+
+def flock(path: str, *, wait: float = 0.0) -> int | None:
+    """Lock a file; its descriptor, or None when another holds it."""
+    import fcntl
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except OSError:
+            if time.monotonic() >= deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(0.005)
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Write a private file whole: under another name, then renamed."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(temporary, flags, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(temporary, path)
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """A JSON object; empty when the file is absent or damaged."""
+    import json
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def save_key(root: str, server: str, key: str) -> None:
+    """Give the deliverer the key; only this user can read it."""
+    import json
+
+    path = os.path.join(root, "credentials")
+    if read_json(path).get(server) == key:
+        return
+    lock = flock(path + ".lock", wait=1.0)
+    try:
+        write_file(path, json.dumps({**read_json(path), server: key}).encode())
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+class Folder:
+    """A writer's folder, made under a temporary name: `enter` gives it its own."""
+
+    def __init__(self, root: str, writer: str, document: dict[str, Any]) -> None:
+        import json
+
+        self.root = root
+        self.writer = writer
+        self.path = os.path.join(root, "writers", ".tmp-" + writer)
+        os.mkdir(self.path, 0o700)
+        write_file(os.path.join(self.path, "open.json"), json.dumps(document).encode())
+        _status.create(os.path.join(self.path, "status"))
+        lock = flock(os.path.join(self.path, "lock"))
+        if lock is None:
+            raise OSError(f"{self.path}/lock is held by another")
+        self.lock = lock
+
+    def enter(self) -> None:
+        """Show the folder to the deliverer."""
+        final = os.path.join(self.root, "writers", self.writer)
+        os.rename(self.path, final)
+        self.path = final
+
+    def discard(self) -> None:
+        """Remove what was made so far."""
+        os.close(self.lock)
+        for name in os.listdir(self.path):
+            os.unlink(os.path.join(self.path, name))
+        os.rmdir(self.path)
+
+
+def used(root: str) -> int:
+    """Bytes of all segments in the spool."""
+    total = 0
+    try:
+        with os.scandir(os.path.join(root, "writers")) as writers:
+            for writer in writers:
+                total += _used_by(writer.path)
+    except OSError:
+        pass
+    return total
+
+
+def _used_by(folder: str) -> int:
+    total = 0
+    try:
+        with os.scandir(folder) as files:
+            for file in files:
+                if file.name.endswith((".seg", ".bad")):
+                    total += file.stat().st_size
+    except OSError:
+        pass  # the deliverer removed it meanwhile
+    return total
+
+
+def no_room(tried: list[str]) -> KymogramLoggerInitError:
+    """The error when no folder can hold the spool."""
+    return KymogramLoggerInitError(
+        "no folder can hold the spool; tried " + "; ".join(tried) + ". "
+        "Free some space or name a folder in KYMOGRAM_SPOOL_DIR"
+    )

@@ -1,0 +1,276 @@
+"""Numbers as Python has them → the bytes of a record.
+
+NumPy, PyTorch, JAX and TensorFlow are recognised by what they can do; none of
+them is imported here unless the value itself already needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from operator import index
+
+from ._exceptions import KymogramValidationError
+from ._records import FLOAT, INT, pack_f64, pack_i64
+from ._say import voice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+EXACT = 1 << 53  # float64 holds every integer up to here
+STEP_MAX = (1 << 63) - 1
+_TIME_MS_MAX = STEP_MAX // 1_000_000
+_KINDS = {
+    None: None,
+    "float64": FLOAT,
+    "float32": FLOAT,
+    "float16": FLOAT,
+    "int64": INT,
+    "int32": INT,
+}
+
+Shape = tuple[int, ...]
+
+
+def kind_of(dtype: object) -> int | None:
+    """The kind that dtype asks for; None leaves it to the series."""
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype
+    name = str(name).removeprefix("torch.") if name is not None else None
+    if name not in _KINDS:
+        raise KymogramValidationError(
+            f"dtype {dtype!r} is not known: choose float64 (the default) or int64 for exact integers"
+        )
+    return _KINDS[name]
+
+
+def convert(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+    """The shape of a value, () for a scalar, and its numbers as 8 bytes each."""
+    if isinstance(value, (float, int)):
+        return (), _scalar(name, value, kind)
+    if isinstance(value, (list, tuple)):
+        return _sequence(name, value, kind)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return _array(name, numpy, value, kind)
+    if isinstance(value, (str, bytes, complex)) or value is None:
+        raise _not_a_number(name, value)
+    return _foreign(name, value, kind)
+
+
+def _foreign(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        return convert(name, _tensor(value), kind)
+    if hasattr(value, "__array__") or (hasattr(value, "numpy") and hasattr(value, "shape")):
+        import numpy
+
+        return _array(name, numpy, numpy.asarray(value), kind)
+    if hasattr(value, "__len__") and hasattr(value, "__iter__") and not hasattr(value, "items"):
+        return _sequence(name, list(value), kind)
+    if hasattr(value, "__float__") or hasattr(value, "__index__"):
+        return (), _scalar(name, value, kind)
+    raise _not_a_number(name, value)
+
+
+def _tensor(value: Any) -> Any:
+    """A torch-like tensor as NumPy, or as lists where NumPy is absent."""
+    plain = value.detach().cpu()
+    try:
+        return plain.numpy()
+    except (TypeError, RuntimeError):  # bfloat16, or torch without NumPy
+        plain = plain.double()
+        try:
+            return plain.numpy()
+        except (TypeError, RuntimeError):
+            return plain.tolist()
+
+
+def _not_a_number(name: str, value: object) -> KymogramValidationError:
+    return KymogramValidationError(
+        f"the value of {name!r} is a {type(value).__name__}, not a number or an array of numbers:"
+        f" {value!r:.80}"
+    )
+
+
+def _scalar(name: str, value: Any, kind: int) -> bytes:
+    if kind == INT:
+        return pack_i64(exact_int(name, value))
+    try:
+        number = float(value)
+    except OverflowError:
+        raise KymogramValidationError(
+            f"the value of {name!r} is too large for float64: {value!r:.60}"
+        ) from None
+    except (TypeError, ValueError):
+        raise _not_a_number(name, value) from None
+    if isinstance(value, int) and not -EXACT <= value <= EXACT and int(number) != value:
+        _inexact(name)
+    return pack_f64(number)
+
+
+def _inexact(name: str) -> None:
+    voice.warn(
+        f'{name!r} holds integers above 2^53 that float64 rounds; log them with dtype="int64"',
+        once=f"inexact {name}",
+    )
+
+
+def exact_int(name: str, value: Any) -> int:
+    """An int64 that equals the value, or an error."""
+    try:
+        number = index(value)
+    except TypeError:
+        try:
+            number = int(value)
+        except (TypeError, ValueError, OverflowError):
+            raise KymogramValidationError(
+                f"{name!r} holds int64; {value!r:.60} is not an integer"
+            ) from None
+        if number != value:
+            raise KymogramValidationError(
+                f"{name!r} holds int64; {value!r:.60} is not an integer"
+            ) from None
+    if not -STEP_MAX - 1 <= number <= STEP_MAX:
+        raise KymogramValidationError(f"{name!r} holds int64; {number} is outside its range")
+    return number
+
+
+def _sequence(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+    if not value:
+        return (0,), b""
+    first = value[0]
+    if hasattr(first, "__len__") or getattr(first, "ndim", 0):
+        return _rows(name, value, kind)
+    if kind == INT:
+        return (len(value),), _little(array("q", [exact_int(name, one) for one in value]))
+    kinds = set(map(type, value))
+    if not kinds <= {float, bool}:
+        return (len(value),), b"".join([_one(name, one) for one in value])
+    return (len(value),), _little(array("d", value))
+
+
+def _one(name: str, value: Any) -> bytes:
+    shape, data = convert(name, value, FLOAT)
+    if shape:
+        raise KymogramValidationError(
+            f"the value of {name!r} mixes numbers and arrays; all rows need the same length"
+        )
+    return data
+
+
+def _rows(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+    rows = [convert(name, row, kind) for row in value]
+    shapes = {shape for shape, _ in rows}
+    if len(shapes) > 1:
+        lengths = sorted(shape[0] if shape else 1 for shape in shapes)
+        raise KymogramValidationError(
+            f"the rows of the value of {name!r} have unequal lengths: {lengths}"
+        )
+    return (len(rows), *shapes.pop()), b"".join(data for _, data in rows)
+
+
+def _little(values: array[Any]) -> bytes:
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values.tobytes()
+
+
+def _array(name: str, numpy: Any, value: Any, kind: int) -> tuple[Shape, bytes]:
+    letter = value.dtype.kind
+    if letter in "cSUmM":
+        raise _not_a_number(name, value)
+    if kind == INT:
+        return value.shape, _int_array(name, numpy, value).tobytes()
+    try:
+        data = value.astype("<f8", copy=False)
+    except (TypeError, ValueError):
+        raise _not_a_number(name, value) from None
+    if letter in "iu" and value.dtype.itemsize == 8 and value.size:
+        outside = int(value.max()) > EXACT or int(value.min()) < -EXACT
+        if outside and (data.astype(value.dtype) != value).any():
+            _inexact(name)
+    return value.shape, data.tobytes()
+
+
+def _int_array(name: str, numpy: Any, value: Any) -> Any:
+    if value.dtype.kind in "ib":
+        return value.astype("<i8")
+    if value.dtype.kind == "u":
+        if value.size and int(value.max()) > STEP_MAX:
+            raise KymogramValidationError(f"{name!r} holds int64; a value is outside its range")
+        return value.astype("<i8")
+    flat = [exact_int(name, one) for one in value.reshape(-1).tolist()]
+    return numpy.array(flat, dtype="<i8").reshape(value.shape)
+
+
+def step(what: str, value: Any) -> int:
+    """A step: an integer from 0 to 2^63 - 1."""
+    if isinstance(value, bool) or value.__class__.__name__ in ("bool_", "bool"):
+        raise KymogramValidationError(f"{what} is an integer, not a bool: {value!r}")
+    if getattr(value, "ndim", 0):
+        raise KymogramValidationError(f"{what} is one integer, not an array: {value!r:.60}")
+    try:
+        number = index(value)
+    except TypeError:
+        number = _whole(what, value)
+    if number < 0:
+        raise KymogramValidationError(f"{what} is negative: {number}")
+    if number > STEP_MAX:
+        raise KymogramValidationError(f"{what} is above 2^63 - 1: {number}")
+    return number
+
+
+def _whole(what: str, value: Any) -> int:
+    try:
+        number = int(value)
+        if number == value and not isinstance(value, str):
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise KymogramValidationError(f"{what} is an integer, not {value!r:.60}")
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether value stands for many numbers."""
+    if isinstance(value, (int, float, str, bytes)):
+        return False
+    if hasattr(value, "ndim"):
+        return bool(value.ndim)
+    return hasattr(value, "__iter__") and not hasattr(value, "__index__")
+
+
+def steps(what: str, value: Any, count: int) -> list[int]:
+    """A step for each of count points."""
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        value = _tensor(value)
+    found = value.tolist() if hasattr(value, "tolist") else list(value)
+    if len(found) != count:
+        raise KymogramValidationError(
+            f"{what} has {len(found)} entries and the value {count}: give one a point"
+        )
+    return [step(what, one) for one in found]
+
+
+def time_ns(value: Any) -> int:
+    """Unix milliseconds → nanoseconds."""
+    try:
+        number = round(value * 1_000_000)
+    except (TypeError, ValueError, OverflowError):
+        raise KymogramValidationError(
+            f"timestamp is Unix milliseconds, not {value!r:.60}"
+        ) from None
+    if not 0 <= number <= STEP_MAX:
+        raise KymogramValidationError(
+            f"timestamp is Unix milliseconds from 0 to {_TIME_MS_MAX}, got {value!r:.60}"
+        )
+    return number
+
+
+def times_ns(value: Any, count: int) -> list[int]:
+    """A time for each of count points."""
+    found = value.tolist() if hasattr(value, "tolist") else list(value)
+    if len(found) != count:
+        raise KymogramValidationError(
+            f"timestamp has {len(found)} entries and the value {count}: give one a point"
+        )
+    return [time_ns(one) for one in found]

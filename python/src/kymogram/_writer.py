@@ -1,0 +1,331 @@
+"""The writer of a spool: appends records, rotates segments, keeps what finds no room.
+
+The hot path (`_log.py`) writes into the current segment without a lock; every
+other path comes through `append`, under one lock. A full segment makes a write
+raise ValueError, which leads here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from threading import RLock
+
+from . import _spool
+from ._count import Counts
+from ._exceptions import KymogramEventQueueFullError, KymogramLoggerClosedError
+from ._records import HEADER_SIZE, record, update
+from ._segment import Segment, mappable
+from ._status import Page, Status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+FIRST_SIZE = 256 << 10
+LAST_SIZE = 16 << 20
+CAP = 8 << 30
+RING = 64 << 20
+_ENTRY = 256  # what an entry costs beside its payload
+_CHECKPOINTS = 4096
+_RETRY_S = 1.0  # how often a full disk is tried again
+
+HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+class Series:
+    """A series as the spool knows it."""
+
+    __slots__ = ("definition", "kind", "number")
+
+    def __init__(self, number: int, kind: int, definition: bytes) -> None:
+        self.number = number
+        self.kind = kind
+        self.definition = definition
+
+
+class Writer:
+    """One writer's life: a folder with its segments, and memory behind it."""
+
+    def __init__(
+        self,
+        root: str,
+        writer: str,
+        document: dict[str, Any],
+        *,
+        cap: int | None = None,
+        first_size: int = FIRST_SIZE,
+        ring: int = RING,
+        backpressure: str = "drop_new",
+        forget: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.writer = writer
+        self.root = root
+        self.lock = RLock()
+        self.closed = False
+        self.dropped = 0
+        self.updates = 0
+        self._updates_dropped = 0
+        self._unreported = 0
+        self._identity = bytes.fromhex(writer)
+        self._mapped = mappable(root)
+        self._cap = cap if cap is not None else min(CAP, _free(root) // 10)
+        self._size = first_size
+        self._ring: deque[tuple[Sequence[Series], bytes, int]] = deque()
+        self._ring_bytes = 0
+        self._ring_limit = ring
+        self._backpressure = backpressure
+        self._forget = forget
+        self._busy = False
+        self._retry_at = 0.0
+        self._totals = Counts()
+        self._checkpoints: deque[tuple[int, int, int, int]] = deque()
+        self._sent = (0, 0, 0, 0)
+        self.folder = _spool.Folder(root, writer, document)
+        try:
+            self.segment = Segment(self.folder.path, 0, first_size, self._mapped)
+            self.segment.publish(self._identity, 1, time.time_ns())
+            self._page = Page(os.path.join(self.folder.path, "status"))
+            self.folder.enter()
+        except BaseException:
+            self.folder.discard()
+            raise
+
+    # appending
+
+    def append(self, series: Sequence[Series], payload: bytes, points: int) -> None:
+        """Append a record that uses these series; never fails for want of room."""
+        while True:
+            with self.lock:
+                if self.closed:
+                    raise KymogramLoggerClosedError("the run is closed; init() opens another")
+                if not self._ring or self._drain():
+                    if self._store(series, payload):
+                        return
+                    self._retry_at = time.monotonic() + _RETRY_S
+                if self._hold(series, payload, points):
+                    return
+                if self._backpressure == "raise":
+                    raise KymogramEventQueueFullError(
+                        f"the spool {self.root} and {self._ring_limit >> 20} MiB of memory are full"
+                    )
+                if self._backpressure != "block":
+                    self._drop(points)
+                    return
+            time.sleep(0.01)
+
+    def append_update(self, updates: list[dict[str, Any]]) -> None:
+        """Append changes of the run."""
+        import json
+
+        now = time.time_ns()
+        part: list[str] = []
+        for one in updates:
+            part.append(json.dumps({"time_ns": now, **one}, ensure_ascii=False, allow_nan=False))
+            if sum(map(len, part)) > 200_000:
+                self._append_updates(part)
+                part = []
+        if part:
+            self._append_updates(part)
+
+    def _append_updates(self, documents: list[str]) -> None:
+        self.updates += len(documents)
+        self.append((), update(f"[{','.join(documents)}]".encode()), 0)
+
+    def _store(self, series: Sequence[Series], payload: bytes) -> bool:
+        """Write into the current segment, or into the next; False when there is no room."""
+        if self._busy:
+            return False  # a signal handler logs while this thread rotates
+        data = record(payload)
+        while True:
+            segment = self.segment
+            try:
+                for one in series:
+                    if one.number not in segment.defined:
+                        segment.write(one.definition)
+                        segment.defined.add(one.number)
+                segment.write(data)
+                return True
+            except ValueError:
+                need = HEADER_SIZE + len(data) + sum(len(one.definition) for one in series)
+                if not self._rotate(need):
+                    return False
+
+    def _hold(self, series: Sequence[Series], payload: bytes, points: int) -> bool:
+        """Keep a record in memory; False when that is full too. Updates are always kept."""
+        size = len(payload) + _ENTRY
+        if points and self._ring_bytes + size > self._ring_limit and not self._busy:
+            return False
+        self._ring.append((series, payload, points))
+        self._ring_bytes += size
+        return True
+
+    def _drop(self, points: int) -> None:
+        self.dropped += points
+        self._unreported += points
+
+    def _drain(self) -> bool:
+        """Move what memory holds to the disk; False while there is no room."""
+        if self._busy or time.monotonic() < self._retry_at:
+            return False
+        while self._ring:
+            series, payload, _ = self._ring[0]
+            if not self._store(series, payload):
+                self._retry_at = time.monotonic() + _RETRY_S
+                return False
+            self._ring.popleft()
+            self._ring_bytes -= len(payload) + _ENTRY
+        if self._unreported:
+            count, self._unreported = self._unreported, 0
+            self.append_update([{"op": "dropped", "count": count, "text": "spool_full"}])
+        return True
+
+    # segments
+
+    def _rotate(self, need: int) -> bool:
+        """Seal the current segment and open the next; False when there is no room for it."""
+        self._busy = True
+        try:
+            segment = self._reserve(need)
+            if segment is None:
+                return False
+            old = self.segment
+            old.seal()
+            counts = old.scan()
+            segment.publish(self._identity, old.first + counts.records, time.time_ns())
+            self._totals.add(counts)
+            self.segment = segment
+            self._forget()
+            old.close()
+            return True
+        except OSError:
+            return False
+        finally:
+            self._busy = False
+
+    def _reserve(self, need: int) -> Segment | None:
+        """The next segment: as large as the schedule, the cap and the disk allow."""
+        smallest = -(-need // 4096) * 4096
+        largest = max(min(LAST_SIZE, self._cap // 8 & ~4095), smallest)
+        size = min(max(2 * self._size, smallest), largest)
+        room = self._cap - _spool.used(self.root)
+        number = self.segment.number + 1
+        while True:
+            if size <= room:
+                try:
+                    segment = Segment(self.folder.path, number, size, self._mapped)
+                    self._size = size
+                    return segment
+                except OSError:
+                    pass
+            if size <= max(smallest, 64 << 10):
+                return None
+            size = max(size // 2 & ~4095, smallest)
+
+    # looking
+
+    def sequence(self) -> int:
+        """The number of the last record."""
+        with self.lock:
+            return self.segment.first - 1 + self.segment.scan().records
+
+    def counts(self) -> Counts:
+        """Records and points in the spool since the start."""
+        with self.lock:
+            found = self._totals.copy()
+            found.add(self.segment.scan())
+            return found
+
+    def held(self) -> int:
+        """Points in memory, for which the disk has no room."""
+        with self.lock:
+            return sum(points for _, _, points in self._ring)
+
+    def status(self) -> Status:
+        """What the deliverer says."""
+        return self._page.read()
+
+    def tick(self) -> None:
+        """Once a second: count what was appended, write what waits in memory."""
+        with self.lock:
+            if self.closed:
+                return
+            if self._ring or self._unreported:
+                self._drain()
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        counts = self.counts()
+        entry = (counts.records, counts.floats, counts.rl, self.updates)
+        if not self._checkpoints or self._checkpoints[-1] != entry:
+            self._checkpoints.append(entry)
+        if len(self._checkpoints) > _CHECKPOINTS:  # far from delivered: every other one will do
+            self._checkpoints = deque(list(self._checkpoints)[1::2])
+
+    def sent(self, mark: int) -> tuple[int, int, int, int]:
+        """Records, float points, RL points and updates that are surely delivered."""
+        with self.lock:
+            if not self.closed:
+                self._checkpoint()
+            while self._checkpoints and self._checkpoints[0][0] <= mark:
+                self._sent = self._checkpoints.popleft()
+            return self._sent
+
+    def sync(self) -> None:
+        """Force everything appended so far to the disk."""
+        with self.lock:
+            folder = self.folder.path
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".seg"):
+                _fsync(os.path.join(folder, name))
+        _fsync(folder)
+        _fsync(os.path.dirname(folder))
+
+    # ending
+
+    def end(self, status: str) -> int:
+        """Write the close record; the number of the last record."""
+        with self.lock:
+            if not self.closed:
+                self._retry_at = 0.0
+                self.append_update([{"op": "close", "text": status}])
+                self._checkpoint()
+            return self.sequence()
+
+    def close(self) -> None:
+        """Unmap and let go of the lock: the deliverer sees that this writer ended."""
+        with self.lock:
+            if self.closed:
+                return
+            self.closed = True
+            self._forget()
+            self.segment.scan()
+            self.segment.close()
+            os.close(self.folder.lock)
+
+    def abandon(self) -> None:
+        """In a forked child: the parent goes on writing here, this process must not."""
+        self.closed = True
+        try:
+            os.close(self.folder.lock)
+        except OSError:
+            pass
+
+
+def _free(root: str) -> int:
+    info = os.statvfs(root)
+    return info.f_bavail * info.f_frsize
+
+
+def _fsync(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # delivered and deleted meanwhile
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

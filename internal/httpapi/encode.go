@@ -43,7 +43,7 @@ func (j *jsonWriter) flush() {
 
 func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }
 
-func (j *jsonWriter) text(s string) { j.buf = appendJSONString(j.buf, s) }
+func (j *jsonWriter) text(s string) { j.buf = AppendText(j.buf, s) }
 
 func (j *jsonWriter) big(n int64) {
 	if !j.bigText {
@@ -93,9 +93,9 @@ func (j *jsonWriter) cursor(next string) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendJSONString appends s as a JSON string; bytes that are no UTF-8 become
+// AppendText appends s as a JSON string; bytes that are no UTF-8 become
 // U+FFFD.
-func appendJSONString(dst []byte, s string) []byte {
+func AppendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
 		c := s[i]

@@ -3,26 +3,32 @@ package query
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/store"
 )
 
 // Buckets down-samples one series to at most N disjoint buckets.
 func (s *Service) Buckets(ctx context.Context, r BucketsRequest) (*BucketsResult, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	result, err := s.bucketsOf(ctx, s.openData, r)
+	return result, s.finish(ctx, err)
+}
+
+func (s *Service) bucketsOf(ctx context.Context, open opener, r BucketsRequest) (*BucketsResult, error) {
 	if err := checkBuckets(&r); err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	run, series, err := s.openSeries(ctx, r.Selector, r.Attempts)
+	run, series, err := s.openSeries(ctx, open, r.Selector, r.Attempts)
 	if err != nil {
-		return nil, s.finish(ctx, err)
+		return nil, err
 	}
-	result, err := s.readBuckets(ctx, run.ID, series, r)
-	return result, s.finish(ctx, err)
+	return s.readBuckets(ctx, run.ID, series, r)
 }
 
 func checkBuckets(r *BucketsRequest) error {
@@ -67,16 +73,33 @@ func (s *Service) BucketsMany(ctx context.Context, requests []BucketsRequest) ([
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	out := make([]BucketsOutcome, len(requests))
+	open := once(s.openData)
 	var group errgroup.Group
 	group.SetLimit(s.limits.Parallel)
 	for i, r := range requests {
 		group.Go(func() error {
-			result, err := s.Buckets(ctx, r)
+			result, err := s.bucketsOf(ctx, open, r)
 			out[i] = BucketsOutcome{result, s.finish(ctx, err)}
 			return nil
 		})
 	}
 	return out, group.Wait()
+}
+
+// once opens each run once: the charts of a page are mostly of few runs.
+func once(open opener) opener {
+	type opened struct {
+		sync.Once
+		run *catalog.Detail
+		err error
+	}
+	var runs sync.Map
+	return func(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
+		found, _ := runs.LoadOrStore(id, new(opened))
+		o := found.(*opened)
+		o.Do(func() { o.run, o.err = open(ctx, id) })
+		return o.run, o.err
+	}
 }
 
 func checkMany(requests []BucketsRequest) error {

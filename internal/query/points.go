@@ -24,7 +24,7 @@ func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	run, series, err := s.openSeries(ctx, r.Selector, r.Attempts)
+	run, series, err := s.openSeries(ctx, s.openData, r.Selector, r.Attempts)
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
@@ -72,9 +72,12 @@ func (s *Service) AllPoints(ctx context.Context, r PointsRequest) iter.Seq2[*Poi
 	}
 }
 
+// opener finds a run that the caller may read.
+type opener func(ctx context.Context, id model.RunID) (*catalog.Detail, error)
+
 // openSeries finds the run and the series and checks the attempt asked for.
-func (s *Service) openSeries(ctx context.Context, sel Selector, attempts Attempts) (*catalog.Detail, store.Series, error) {
-	run, err := s.openData(ctx, sel.Run)
+func (s *Service) openSeries(ctx context.Context, open opener, sel Selector, attempts Attempts) (*catalog.Detail, store.Series, error) {
+	run, err := open(ctx, sel.Run)
 	if err != nil {
 		return nil, store.Series{}, err
 	}

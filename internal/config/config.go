@@ -1,0 +1,187 @@
+// Package config reads what a user may set on a server: defaults, then a YAML
+// file, then KYMOGRAM_* variables, then flags; later ones win. It is strict: an
+// unknown key is an error that names the one probably meant.
+package config
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Config is a server's configuration. Every leaf is a [Field].
+type Config struct {
+	Data     string   `yaml:"data" usage:"folder for everything that the server keeps"`
+	HTTP     string   `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
+	GRPC     string   `yaml:"grpc" usage:"one more address, for gRPC alone"`
+	NoAuth   bool     `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
+	Insecure bool     `yaml:"insecure" usage:"allow an address that is not loopback without TLS"`
+	Hosts    []string `yaml:"hosts" flag:"host" usage:"names under which browsers reach the server, besides localhost, its host name and IP addresses"`
+	AdminKey string   `yaml:"admin_key" flag:"-" secret:"yes" usage:"the admin key to use on first start instead of a random one"`
+	TLS      TLS      `yaml:"tls"`
+	Log      Log      `yaml:"log"`
+	Limits   Limits   `yaml:"limits"`
+	// Trash is how long a deleted run can be restored.
+	Trash time.Duration `yaml:"trash" usage:"how long a deleted run can be restored"`
+}
+
+// TLS configures both addresses.
+type TLS struct {
+	Mode string `yaml:"mode" flag:"tls" usage:"self: TLS by a private authority that is made in DIR/tls"`
+	Cert string `yaml:"cert" usage:"PEM file of the certificate and its chain"`
+	Key  string `yaml:"key" usage:"PEM file of the certificate's key"`
+}
+
+// Log configures the log on stderr.
+type Log struct {
+	Level string `yaml:"level" usage:"debug, info, warn or error"`
+}
+
+// Limits bound what one client may cost.
+type Limits struct {
+	BodyMiB      int64 `yaml:"body_mib" usage:"largest request body and gRPC message, MiB"`
+	BlobMiB      int64 `yaml:"blob_mib" usage:"largest file, MiB"`
+	SeriesPerRun int64 `yaml:"series_per_run" usage:"most series of one run"`
+}
+
+// TLSSelf is the TLS mode with a private authority.
+const TLSSelf = "self"
+
+// Default is the configuration of a server that nobody configured.
+func Default(env func(string) string) Config {
+	return Config{
+		Data:   defaultData(env),
+		HTTP:   "127.0.0.1:7070",
+		Log:    Log{Level: "info"},
+		Limits: Limits{BodyMiB: 16, BlobMiB: 4096, SeriesPerRun: 1_000_000},
+		Trash:  7 * 24 * time.Hour,
+	}
+}
+
+func defaultData(env func(string) string) string {
+	base := env("XDG_DATA_HOME")
+	if !filepath.IsAbs(base) {
+		base = filepath.Join(env("HOME"), ".local", "share")
+	}
+	return filepath.Join(base, "kymogram")
+}
+
+// Validate reports the first setting that cannot work.
+func (c *Config) Validate() error {
+	checks := []func() error{c.checkData, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) *model.Error {
+	return model.Errorf(model.CodeInvalid, format, args...)
+}
+
+func (c *Config) checkData() error {
+	if c.Data == "" {
+		return invalid("data: no folder is given").WithHint("name one with --data DIR")
+	}
+	return nil
+}
+
+func (c *Config) checkTLS() error {
+	if c.TLS.Mode != "" && c.TLS.Mode != TLSSelf {
+		return invalid("tls.mode: %q is not known", c.TLS.Mode).WithHint("use self, or give tls.cert and tls.key")
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		return invalid("tls: a certificate and its key belong together").WithHint("give both --tls-cert and --tls-key")
+	}
+	if c.TLS.Mode != "" && c.TLS.Cert != "" {
+		return invalid("tls: self makes its own certificate, so tls.cert cannot be given too")
+	}
+	for name, file := range map[string]string{"tls.cert": c.TLS.Cert, "tls.key": c.TLS.Key} {
+		if file == "" {
+			continue
+		}
+		if _, err := os.Stat(file); err != nil {
+			return invalid("%s: %v", name, err)
+		}
+	}
+	return nil
+}
+
+// Secure reports whether the addresses speak TLS.
+func (c *Config) Secure() bool { return c.TLS.Mode != "" || c.TLS.Cert != "" }
+
+func (c *Config) checkAddresses() error {
+	if err := c.checkAddress("http", c.HTTP); err != nil {
+		return err
+	}
+	if c.GRPC == "" {
+		return nil
+	}
+	return c.checkAddress("grpc", c.GRPC)
+}
+
+func (c *Config) checkAddress(name, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return invalid("%s: %q is not of the form HOST:PORT", name, address).WithHint("such as 127.0.0.1:7070")
+	}
+	if !c.Secure() && !c.Insecure && !loopback(host) {
+		return invalid("%s: %s can be reached from other machines, and without TLS keys and data pass in the clear", name, address).
+			WithHint("use --tls self or --tls-cert and --tls-key; behind a proxy that does TLS, or in a private network, add --insecure")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c *Config) checkLevel() error {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		return invalid("log.level: %q is not known", c.Log.Level).WithHint("use debug, info, warn or error")
+	}
+	return nil
+}
+
+// The largest limits: a body is held in memory, once for each request.
+const (
+	maxBodyMiB = 256
+	maxBlobMiB = 1 << 20
+	maxSeries  = 100_000_000
+	maxTrash   = 10 * 365 * 24 * time.Hour
+)
+
+func (c *Config) checkLimits() error {
+	for _, l := range []struct {
+		name        string
+		value, most int64
+	}{
+		{"limits.body_mib", c.Limits.BodyMiB, maxBodyMiB},
+		{"limits.blob_mib", c.Limits.BlobMiB, maxBlobMiB},
+		{"limits.series_per_run", c.Limits.SeriesPerRun, maxSeries},
+	} {
+		if l.value < 1 || l.value > l.most {
+			return invalid("%s is %d, it must be from 1 to %d", l.name, l.value, l.most)
+		}
+	}
+	if c.Trash < 0 || c.Trash > maxTrash {
+		return invalid("trash is %s, it must be from 0s to %s", c.Trash, maxTrash)
+	}
+	return nil
+}
+
+func (c *Config) checkKey() error {
+	const digits = "0123456789abcdef"
+	if c.AdminKey == "" || len(c.AdminKey) == 40 && strings.Trim(c.AdminKey, digits) == "" {
+		return nil
+	}
+	return invalid("admin_key is not a key").WithHint("a key is 40 lower-case hexadecimal characters: openssl rand -hex 20")
+}

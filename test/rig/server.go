@@ -1,0 +1,151 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is a running `kymogram serve`.
+type Server struct {
+	Address string // http://HOST:PORT
+	Data    string
+	rig     *Rig
+	cmd     *exec.Cmd
+	done    chan error
+	stderr  lockedBuffer
+}
+
+// Serve starts a server on a free port and waits until it is ready.
+func (r *Rig) Serve(t *testing.T, args ...string) *Server {
+	t.Helper()
+	s := &Server{Data: filepath.Join(r.Dir, "data"), rig: r}
+	s.start(t, "127.0.0.1:0", args...)
+	t.Cleanup(func() {
+		if s.cmd != nil {
+			s.Kill(t)
+		}
+		if t.Failed() {
+			t.Logf("the server's last words:\n%s", tail(s.stderr.String(), 40))
+		}
+	})
+	return s
+}
+
+// ServeData starts a server on a data folder that is there already.
+func (r *Rig) ServeData(t *testing.T, data string) *Server {
+	t.Helper()
+	s := &Server{Data: data, rig: r}
+	s.start(t, "127.0.0.1:0")
+	t.Cleanup(func() {
+		if s.cmd != nil {
+			s.Kill(t)
+		}
+	})
+	return s
+}
+
+func (s *Server) start(t *testing.T, address string, args ...string) {
+	t.Helper()
+	cmd := s.rig.Command(t, s.rig.Binary(), append([]string{"serve", "--data", s.Data, "--http", address}, args...)...)
+	cmd.Stderr = &s.stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start the server: %v", err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		t.Fatalf("the server said no ready line: %v\n%s", err, tail(s.stderr.String(), 40))
+	}
+	m := regexp.MustCompile(`^ready http=(\S+) grpc=(\S+)\n$`).FindStringSubmatch(line)
+	if m == nil {
+		t.Fatalf("the ready line is %q", line)
+	}
+	s.Address, s.cmd, s.done = "http://"+m[1], cmd, make(chan error, 1)
+	done := s.done
+	go func() { done <- cmd.Wait() }()
+}
+
+// Kill sends SIGKILL and waits for the end.
+func (s *Server) Kill(t *testing.T) {
+	t.Helper()
+	_ = s.cmd.Process.Kill()
+	<-s.done
+	s.cmd = nil
+}
+
+// Stop sends SIGTERM: the server must drain and end with 0 within 5 s.
+func (s *Server) Stop(t *testing.T) {
+	t.Helper()
+	start := time.Now()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatalf("stop the server: %v", err)
+	}
+	if err := <-s.done; err != nil {
+		t.Errorf("the server ended with %v after SIGTERM", err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("the server took %v to stop", took)
+	}
+	s.cmd = nil
+}
+
+// Restart starts it again on the same address and data.
+func (s *Server) Restart(t *testing.T) {
+	t.Helper()
+	s.start(t, strings.TrimPrefix(s.Address, "http://"))
+}
+
+// LoginLink is the one-time link that the server printed on its first start.
+func (s *Server) LoginLink(t *testing.T) string {
+	t.Helper()
+	link := regexp.MustCompile(`https?://\S+/login#\w+`)
+	Eventually(t, 5*time.Second, "a one-time link on stderr", func() bool { return link.MatchString(s.stderr.String()) })
+	return link.FindString(s.stderr.String())
+}
+
+// Client reads the server's API with its admin key.
+func (s *Server) Client(t *testing.T) *Client {
+	t.Helper()
+	key, err := os.ReadFile(filepath.Join(s.Data, "admin.key"))
+	if err != nil {
+		t.Fatalf("read the admin key: %v", err)
+	}
+	return &Client{base: s.Address, key: strings.TrimSpace(string(key))}
+}
+
+// lockedBuffer collects output while a test reads it.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func tail(text string, lines int) string {
+	all := strings.Split(text, "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,161 @@
+package local
+
+import (
+	"fmt"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+// apply takes a stored record into memory. It cannot fail for a record that
+// this engine resolved; one that is read back after damage may not fit.
+// The caller holds the run's lock.
+func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
+	if !r.setWriter(rec.writerN, rec.writer, rec.attempt) || !r.setSource(rec.sourceN, source{rec.writerN, rec.attempt}) {
+		return fmt.Errorf("record %d: its writer's place is taken", lsn)
+	}
+	r.touch(lsn)
+	w := &r.writers[rec.writerN]
+	w.lsn = lsn
+	w.mark = max(w.mark, rec.last)
+	w.refused += rec.refused
+	w.skipped = append(w.skipped, rec.skipped...)
+	if r.deleted {
+		return nil
+	}
+	for _, def := range rec.series {
+		if !r.setSeries(def) {
+			return fmt.Errorf("record %d: the place of series %d is taken", lsn, def.id)
+		}
+	}
+	for _, s := range rec.starts {
+		r.starts[s.key] = s.start
+	}
+	r.nextOrd = max(r.nextOrd, rec.nextOrd)
+	for i := range rec.groups {
+		if err := e.remember(r, &rec.groups[i], rec.sourceN); err != nil {
+			return fmt.Errorf("record %d: %w", lsn, err)
+		}
+	}
+	return nil
+}
+
+// touch notes that a record is in memory and in no segment.
+func (r *run) touch(lsn uint64) {
+	if r.firstLSN == 0 {
+		r.firstLSN = lsn
+	}
+	r.lastLSN = lsn
+}
+
+// remember appends a group to the one of its shape in memory.
+func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
+	if g.rows.len() == 0 {
+		return nil
+	}
+	for i, id := range g.series {
+		s := r.find(store.SeriesID(id))
+		if s == nil || s.kind != g.cols[i].kind {
+			return fmt.Errorf("series %d is not defined", id)
+		}
+	}
+	shape := shapeOf(g, src)
+	m := r.memAt[shape]
+	if m == nil {
+		m = r.newMemGroup(g, shape)
+	}
+	if len(r.mem) == 1 && m.shared.len() == 0 {
+		r.memSince = e.cfg.Now()
+	}
+	from := m.shared.len()
+	g.rows.src = fill(src, g.rows.len())
+	m.shared.add(&g.rows, nil)
+	g.rows.src = nil
+	for i := range g.cols {
+		r.memBytes += m.append(i, &g.cols[i])
+	}
+	r.memBytes += g.rows.len() * 40
+	lines := r.lines()
+	m.extent.extend(&m.shared, from, lines)
+	grown := m.growth(from, lines)
+	for i, id := range m.series {
+		s := r.series[id]
+		s.mask |= m.shared.mask
+		r.advance(s, &grown, &m.cols[i], from, lines)
+	}
+	return nil
+}
+
+func fill(src uint32, n int) []uint32 {
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = src
+	}
+	return out
+}
+
+func (r *run) newMemGroup(g *recordGroup, shape string) *memGroup {
+	m := &memGroup{shared: rows{mask: g.rows.mask, mode: g.rows.mode}, series: append([]uint32{}, g.series...), cols: make([]values, len(g.cols))}
+	m.extent = extent{mask: g.rows.mask, mode: g.rows.mode, distinct: true}
+	for i, id := range g.series {
+		m.cols[i].kind = g.cols[i].kind
+		r.series[id].mem = append(r.series[id].mem, memRef{m, i})
+	}
+	r.mem = append(r.mem, m)
+	r.memAt[shape] = m
+	return m
+}
+
+// append copies a column's values and returns their bytes.
+func (m *memGroup) append(col int, v *values) int {
+	if numeric(v.kind) {
+		m.cols[col].add(v, nil)
+		return 8 * v.len()
+	}
+	size := 0
+	for _, doc := range v.docs {
+		m.cols[col].docs = append(m.cols[col].docs, append([]byte{}, doc...))
+		size += 24 + len(doc)
+	}
+	return size
+}
+
+// advance keeps the summary of a curve's end current when the new rows only go
+// on where it ended; else the next read computes it anew.
+func (r *run) advance(s *series, g *growth, v *values, from int, l *lineage) {
+	old := s.end.Load()
+	s.version++
+	first := s.version == 1
+	if first {
+		old = &curveEnd{epoch: r.epoch}
+	}
+	if old == nil || (!first && old.version != s.version-1) || old.epoch != r.epoch {
+		return
+	}
+	if next := old.extended(g, v, from, l); next != nil {
+		next.version, next.epoch = s.version, r.epoch
+		s.end.Store(next)
+	}
+}
+
+// applyAttempt, applyWriter and applyDelete take the small records.
+func (r *run) applyAttempt(a model.Attempt, lsn uint64) {
+	r.touch(lsn)
+	r.putAttempt(a)
+}
+
+func (r *run) applyWriter(place uint32, id model.WriterID, attempt uint32, logger *uint64, lsn uint64) error {
+	if !r.setWriter(place, id, attempt) {
+		return fmt.Errorf("record %d: the place of writer %s is taken", lsn, id)
+	}
+	r.touch(lsn)
+	w := &r.writers[place]
+	w.attempt, w.logger, w.lsn = attempt, logger, lsn
+	r.rulesChanged()
+	return nil
+}
+
+func (r *run) applyDelete(lsn uint64) {
+	r.touch(lsn)
+	r.wipe()
+}

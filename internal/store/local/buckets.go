@@ -1,0 +1,203 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+const maxBuckets = 100_000
+
+// Buckets implements [store.Reader].
+func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.Bucket, error) {
+	axis, err := readAxis(q.Axis)
+	if err != nil {
+		return nil, err
+	}
+	if q.N < 1 || q.N > maxBuckets {
+		return nil, model.Errorf(model.CodeInvalid, "a read may ask for 1 to %d buckets, not %d", maxBuckets, q.N)
+	}
+	v, err := e.seriesView(q.Run, q.Series)
+	if err != nil {
+		return nil, err
+	}
+	if !numeric(v.kind) {
+		return nil, model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.series.key.Metric, v.kind)
+	}
+	b := &bucketing{scan: scan{view: v, axis: axis, from: q.From, to: q.To}, n: uint64(q.N)}
+	return b.run(ctx, q.Attempts)
+}
+
+// bucketing spreads spans over at most n cells of equal width. A span is a
+// point or a stored summary; a summary is used where it is not wider than a
+// cell, so no bucket becomes wider than two.
+type bucketing struct {
+	scan
+	n      uint64
+	lo, hi int64 // of the points that are read
+}
+
+// span is a summary of the points between lo and hi, or a piece to be read.
+type span struct {
+	lo, hi int64
+	sum    aggregate
+	known  bool
+	piece  piece
+}
+
+func (b *bucketing) run(ctx context.Context, sel store.Attempts) ([]store.Bucket, error) {
+	spans := b.spans(b.inRange(b.pieces(sel)))
+	if len(spans) == 0 {
+		return []store.Bucket{}, nil
+	}
+	b.lo, b.hi = spans[0].lo, spans[0].hi
+	for i := range spans {
+		b.lo, b.hi = min(b.lo, spans[i].lo), max(b.hi, spans[i].hi)
+	}
+	cells := b.newCells()
+	reach, behind := int64(0), false // the largest hi of the spans in front
+	for i := range spans {
+		if err := ctx.Err(); err != nil {
+			return nil, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+		}
+		s := &spans[i]
+		alone := (!behind || s.lo > reach) && (i+1 == len(spans) || spans[i+1].lo > s.hi)
+		if alone && s.known && b.fits(s.lo, s.hi) {
+			cells.add(b.cell(s.lo), s.lo, s.hi, &s.sum)
+		} else {
+			b.points(cells, s)
+		}
+		if !behind || s.hi > reach {
+			reach, behind = s.hi, true
+		}
+	}
+	return cells.buckets(), nil
+}
+
+// spans turns pieces into spans with exact ends.
+func (b *bucketing) spans(pieces []piece) []span {
+	var out []span
+	for _, p := range pieces {
+		s := span{piece: p}
+		s.lo, s.hi = p.group.extent().span(b.axis)
+		if sum, ok := p.group.summary(p.col); ok && p.whole() && s.lo >= b.from && s.hi <= b.to {
+			s.sum, s.known = sum, true
+			out = append(out, s)
+			continue
+		}
+		if b.narrow(&s) {
+			out = append(out, s)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y span) int { return cmp.Compare(x.lo, y.lo) })
+	return out
+}
+
+// narrow finds the ends of the rows that are read; false when there are none.
+func (b *bucketing) narrow(s *span) bool {
+	r := s.piece.rows
+	if r == nil {
+		var err error
+		if r, err = s.piece.group.rows(); err != nil {
+			b.damaged(err)
+			return false
+		}
+		s.piece.rows = r
+	}
+	s.lo, s.hi = math.MaxInt64, math.MinInt64
+	xs, any := r.x(b.axis), false
+	for _, i := range s.piece.picked(r.len()) {
+		if x := xs[i]; x >= b.from && x <= b.to {
+			s.lo, s.hi, any = min(s.lo, x), max(s.hi, x), true
+		}
+	}
+	return any
+}
+
+// fits: not wider than a cell.
+func (b *bucketing) fits(lo, hi int64) bool {
+	return uint64(hi-lo) <= uint64(b.hi-b.lo)/b.n
+}
+
+func (b *bucketing) points(cells *cells, s *span) {
+	r, vals, ok := b.read(&s.piece)
+	if !ok {
+		return
+	}
+	xs := r.x(b.axis)
+	for _, i := range s.piece.picked(r.len()) {
+		if x := xs[i]; x >= b.from && x <= b.to {
+			cells.point(b.cell(x), x, vals.number(int(i)))
+		}
+	}
+}
+
+// cell is floor((x-lo)·n / (hi-lo+1)), exact over the whole of int64.
+func (b *bucketing) cell(x int64) int {
+	width := uint64(b.hi-b.lo) + 1
+	high, low := bits.Mul64(uint64(x-b.lo), b.n)
+	if width == 0 { // 2^64
+		return int(high)
+	}
+	q, _ := bits.Div64(high, low, width)
+	return int(q)
+}
+
+// cells collects buckets by place, dense when there are few.
+type cells struct {
+	at map[int]int
+	by []cell
+}
+
+type cell struct {
+	place  int
+	lo, hi int64
+	sum    aggregate
+}
+
+func (b *bucketing) newCells() *cells { return &cells{at: map[int]int{}} }
+
+// find returns a cell, usually the one that was used last.
+func (c *cells) find(place int, x int64) *cell {
+	if n := len(c.by); n > 0 && c.by[n-1].place == place {
+		return &c.by[n-1]
+	}
+	i, ok := c.at[place]
+	if !ok {
+		i = len(c.by)
+		c.at[place] = i
+		c.by = append(c.by, cell{place: place, lo: x, hi: x, sum: emptyAggregate()})
+	}
+	return &c.by[i]
+}
+
+func (c *cells) add(place int, lo, hi int64, sum *aggregate) {
+	at := c.find(place, lo)
+	at.lo, at.hi = min(at.lo, lo), max(at.hi, hi)
+	at.sum.merge(sum)
+}
+
+func (c *cells) point(place int, x int64, v float64) {
+	at := c.find(place, x)
+	at.lo, at.hi = min(at.lo, x), max(at.hi, x)
+	at.sum.add(v)
+}
+
+func (c *cells) buckets() []store.Bucket {
+	slices.SortFunc(c.by, func(a, b cell) int { return cmp.Compare(a.place, b.place) })
+	out := make([]store.Bucket, 0, len(c.by))
+	for i := range c.by {
+		s := &c.by[i].sum
+		b := store.Bucket{Lo: c.by[i].lo, Hi: c.by[i].hi, Count: s.count, NaN: s.nan, PosInf: s.posInf, NegInf: s.negInf}
+		if s.count > 0 {
+			b.Min, b.Max, b.Sum = s.min, s.max, s.sum
+		}
+		out = append(out, b)
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package local
+
+import (
+	"math"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// check refuses a batch that is malformed as a whole, before anything is
+// decided about its records.
+func check(b *model.Batch) error {
+	if b.Run.IsZero() || b.Writer.IsZero() {
+		return model.Errorf(model.CodeInvalid, "a batch needs a run and a writer")
+	}
+	if (b.First == 0) != (b.Last == 0) || b.First > b.Last {
+		return model.Errorf(model.CodeInvalid, "a batch cannot span the sequences %d to %d", b.First, b.Last)
+	}
+	for _, s := range b.Skipped {
+		if s.First < b.First || s.Last > b.Last || s.First > s.Last || b.First == 0 {
+			return model.Errorf(model.CodeInvalid, "the skipped range %d to %d is not inside %d to %d", s.First, s.Last, b.First, b.Last)
+		}
+	}
+	for i := range b.Groups {
+		if err := checkGroup(b, &b.Groups[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkGroup(b *model.Batch, g *model.RowGroup) error {
+	n := g.Rows()
+	if g.Unique > model.UniqueStep {
+		return model.Errorf(model.CodeInvalid, "unknown rule of uniqueness %d", g.Unique)
+	}
+	if err := checkAxes(g); err != nil {
+		return err
+	}
+	if b.First == 0 && g.Seq != nil || b.First != 0 && len(g.Seq) != n {
+		return model.Errorf(model.CodeInvalid, "a row group of %d rows has %d sequences", n, len(g.Seq))
+	}
+	for _, s := range g.Seq {
+		if s < b.First || s > b.Last {
+			return model.Errorf(model.CodeInvalid, "sequence %d is not inside %d to %d", s, b.First, b.Last)
+		}
+	}
+	for i := range g.Columns {
+		c := &g.Columns[i]
+		if c.Kind < model.KindFloat || c.Kind > model.KindScatter {
+			return model.Errorf(model.CodeInvalid, "series %s has the unknown kind %d", c.Series.Metric, c.Kind)
+		}
+		if c.Len() != n {
+			return model.Errorf(model.CodeInvalid, "series %s has %d values for %d rows", c.Series.Metric, c.Len(), n)
+		}
+	}
+	return nil
+}
+
+func checkAxes(g *model.RowGroup) error {
+	last := -1
+	for _, a := range g.Axes {
+		at := axisIndex(a.Axis)
+		if at <= last {
+			return model.Errorf(model.CodeInvalid, "axis %q is unknown, repeated or out of order", a.Axis)
+		}
+		last = at
+		if len(a.Values) != g.Rows() {
+			return model.Errorf(model.CodeInvalid, "axis %s has %d values for %d rows", a.Axis, len(a.Values), g.Rows())
+		}
+		if !a.Relative {
+			continue
+		}
+		if at != axStep {
+			return model.Errorf(model.CodeInvalid, "only the step can be relative, not %s", a.Axis)
+		}
+		for _, k := range a.Values {
+			if k < 0 {
+				return model.Errorf(model.CodeInvalid, "the relative step %d is negative", k)
+			}
+		}
+	}
+	return nil
+}
+
+// convert gives the values of a column in another kind; ok is false at a value
+// that cannot be converted exactly, and always for documents.
+func convert(v *values, i int, to model.Kind) (float64, int64, bool) {
+	switch {
+	case v.kind == model.KindFloat && to == model.KindInt:
+		f := v.floats[i]
+		// 2^63 itself is out of range; below it the conversion of a whole float is exact.
+		if f >= -(1<<63) && f < 1<<63 && f == math.Trunc(f) {
+			return 0, int64(f), true
+		}
+	case v.kind == model.KindInt && to == model.KindFloat:
+		n := v.ints[i]
+		f := float64(n)
+		if f < 1<<63 && int64(f) == n {
+			return f, 0, true
+		}
+	}
+	return 0, 0, false
+}

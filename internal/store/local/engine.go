@@ -1,0 +1,254 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+	"github.com/kymogram/kymogram/internal/wal"
+)
+
+var _ store.Engine = (*Engine)(nil)
+
+// Version is the format of the data folder that this engine writes.
+const Version = 1
+
+// Config is what a user sets. The zero value of all but Dir works.
+type Config struct {
+	Dir string
+	// SeriesPerRunLimit refuses records that would make more series; 1,000,000.
+	SeriesPerRunLimit int
+	// A run is flushed when it holds FlushRows rows (512) or FlushBytes (8 MiB) in
+	// memory, or rows older than FlushAge (10 min), or the largest ones when all
+	// runs together pass MemoryBytes (256 MiB).
+	FlushRows   int
+	FlushBytes  int
+	FlushAge    time.Duration
+	MemoryBytes int
+	// WALSegmentBytes is the size of a log file; 64 MiB.
+	WALSegmentBytes int64
+	// CompactFiles merges segments when so many of one size class are there; 8.
+	CompactFiles int
+
+	// FS, Now and Logger default to the operating system, the clock and silence.
+	FS     wal.FS
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.SeriesPerRunLimit = orDefault(c.SeriesPerRunLimit, 1_000_000)
+	c.FlushRows = orDefault(c.FlushRows, 512)
+	c.FlushBytes = orDefault(c.FlushBytes, 8<<20)
+	c.FlushAge = orDefault(c.FlushAge, 10*time.Minute)
+	c.MemoryBytes = orDefault(c.MemoryBytes, 256<<20)
+	c.WALSegmentBytes = orDefault(c.WALSegmentBytes, 64<<20)
+	c.CompactFiles = orDefault(c.CompactFiles, 8)
+	if c.FS == nil {
+		c.FS = wal.OS{}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func orDefault[T ~int | ~int64](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+// Engine is the embedded engine. Its methods may be called concurrently.
+type Engine struct {
+	cfg  Config
+	lock io.Closer
+	log  *wal.Log
+
+	mu       sync.RWMutex // guards runs and owners
+	runs     map[model.RunID]*run
+	owners   map[model.WriterID]*run // of writers with marks
+	meta     metaQueue
+	damage   atomic.Uint64
+	closed   atomic.Bool
+	closing  sync.Once
+	closeErr error
+	work     chan struct{} // a hint that a flush is due
+}
+
+// Open opens the folder, made when missing, and replays its log. The folder is
+// locked until Close.
+func Open(ctx context.Context, cfg Config) (*Engine, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Dir == "" {
+		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
+	}
+	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1)}
+	if err := e.claim(); err != nil {
+		return nil, err
+	}
+	if err := e.recover(ctx); err != nil {
+		return nil, errors.Join(err, e.lock.Close())
+	}
+	return e, nil
+}
+
+// claim locks the folder and checks its version.
+func (e *Engine) claim() error {
+	if err := e.cfg.FS.MkdirAll(e.cfg.Dir); err != nil {
+		return fmt.Errorf("make data folder: %w", err)
+	}
+	lock, err := e.cfg.FS.Lock(filepath.Join(e.cfg.Dir, "LOCK"))
+	if errors.Is(err, wal.ErrLocked) {
+		return model.Errorf(model.CodeUnavailable, "the data folder %s is in use by another process", e.cfg.Dir).WithHint("stop the other server, or give this one another --data folder")
+	}
+	if err != nil {
+		return fmt.Errorf("lock data folder: %w", err)
+	}
+	e.lock = lock
+	if err := e.checkVersion(); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	return nil
+}
+
+func (e *Engine) checkVersion() error {
+	name := filepath.Join(e.cfg.Dir, "VERSION")
+	f, err := e.cfg.FS.Open(name, true)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", name, err)
+	}
+	defer f.Close()
+	raw := make([]byte, 64)
+	n, err := f.ReadAt(raw, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	text := strings.TrimSpace(strings.Trim(string(raw[:n]), "\x00"))
+	if text == "" { // new, or a first start that a crash cut short
+		return e.writeVersion(f)
+	}
+	version, err := strconv.Atoi(text)
+	if err != nil {
+		return model.Errorf(model.CodeInvalid, "%s does not hold a version but %q", name, text).WithHint("is %s a data folder of Kymogram?", e.cfg.Dir)
+	}
+	if version > Version {
+		return model.Errorf(model.CodeInvalid, "the data folder %s has version %d and this binary reads up to %d", e.cfg.Dir, version, Version).WithHint("use a newer kymogram; nothing was changed")
+	}
+	return nil
+}
+
+func (e *Engine) writeVersion(f wal.File) error {
+	_, err := f.WriteAt([]byte(strconv.Itoa(Version)+"\n"), 0)
+	if err := errors.Join(err, f.Sync(), e.cfg.FS.SyncDir(e.cfg.Dir)); err != nil {
+		return fmt.Errorf("write VERSION: %w", err)
+	}
+	return nil
+}
+
+func (e *Engine) run(id model.RunID) *run {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.runs[id]
+}
+
+// ensure finds or makes a run.
+func (e *Engine) ensure(id model.RunID) *run {
+	if r := e.run(id); r != nil {
+		return r
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.runs[id]
+	if r == nil {
+		r = newRun(id)
+		e.runs[id] = r
+	}
+	return r
+}
+
+// own binds a writer to its run; false when it belongs to another.
+func (e *Engine) own(w model.WriterID, r *run) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if old := e.owners[w]; old != nil {
+		return old == r
+	}
+	e.owners[w] = r
+	return true
+}
+
+func (e *Engine) owner(w model.WriterID) *run {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.owners[w]
+}
+
+// quarantine counts and reports damage. Nothing is deleted.
+func (e *Engine) quarantine(what string, err error, attrs ...any) {
+	e.damage.Add(1)
+	e.cfg.Logger.Error("damaged data is left out", append([]any{"what", what, "err", err}, attrs...)...)
+}
+
+// Stats implements [store.Engine].
+func (e *Engine) Stats() store.Stats {
+	log := e.log.State()
+	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Load(), Poisoned: log.Poisoned, DiskFull: log.DiskFull}
+	for _, r := range e.allRuns() {
+		r.mu.RLock()
+		if !r.deleted {
+			out.Runs++
+			out.Series += uint64(len(r.byKey))
+			out.Points += r.points()
+		}
+		r.mu.RUnlock()
+	}
+	return out
+}
+
+// points counts what is stored; the caller holds the lock.
+func (r *run) points() (n uint64) {
+	for _, m := range r.mem {
+		n += uint64(m.shared.len() * len(m.cols))
+	}
+	return n
+}
+
+func (e *Engine) allRuns() []*run {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	out := make([]*run, 0, len(e.runs))
+	for _, r := range e.runs {
+		out = append(out, r)
+	}
+	return out
+}
+
+// Run implements [store.Engine].
+func (e *Engine) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Close implements [store.Engine].
+func (e *Engine) Close() error {
+	e.closing.Do(func() {
+		e.closed.Store(true)
+		e.closeErr = errors.Join(e.log.Close(), e.lock.Close())
+	})
+	return e.closeErr
+}

@@ -1,0 +1,117 @@
+package local
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// source is a writer in an attempt.
+type source struct {
+	writer  uint32 // place in the run's writers
+	attempt uint32 // number
+}
+
+// lineage answers, by source, what the rules of curves ask about writers and
+// attempts. It is immutable and may cover fewer sources than came since.
+type lineage struct {
+	writers []model.WriterID
+	attempt []uint32
+	// ident is equal for sources whose equal points are the same point: the
+	// source itself, or the first of its attempt with the same logger.
+	ident []uint32
+	rank  []int // of the attempt, by rising precedence
+	// hides is false for an attempt with ResumeFrom: it hides by hideFrom alone.
+	hides []bool
+	// hideFrom is the smallest ResumeFrom of later attempts.
+	hideFrom []int64
+	hidden   []bool // hideFrom holds
+}
+
+type pinned struct {
+	attempt uint32
+	logger  uint64
+}
+
+func (r *run) buildLineage() *lineage {
+	ranked := slices.Clone(r.attempts)
+	slices.SortFunc(ranked, func(a, b model.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Precedence, b.Precedence), cmp.Compare(a.Number, b.Number))
+	})
+	rank := make(map[uint32]int, len(ranked))
+	hideFrom := make([]int64, len(ranked))
+	hidden := make([]bool, len(ranked))
+	least, any := int64(math.MaxInt64), false
+	for i := len(ranked) - 1; i >= 0; i-- {
+		rank[ranked[i].Number] = i
+		hideFrom[i], hidden[i] = least, any
+		if s := ranked[i].ResumeFrom; s != nil {
+			least, any = min(least, *s), true
+		}
+	}
+	l := &lineage{}
+	loggers := map[pinned]uint32{}
+	for i, s := range r.sources {
+		w := &writer{}
+		if int(s.writer) < len(r.writers) {
+			w = &r.writers[s.writer]
+		}
+		ident := uint32(i)
+		if w.logger != nil {
+			key := pinned{s.attempt, *w.logger}
+			if first, ok := loggers[key]; ok {
+				ident = first
+			} else {
+				loggers[key] = ident
+			}
+		}
+		l.writers = append(l.writers, w.id)
+		l.attempt = append(l.attempt, s.attempt)
+		l.ident = append(l.ident, ident)
+		at, known := rank[s.attempt]
+		if !known { // its record was lost to damage: it hides nothing and is not hidden
+			at = -1
+			l.hides, l.hideFrom, l.hidden = append(l.hides, false), append(l.hideFrom, 0), append(l.hidden, false)
+		} else {
+			l.hides = append(l.hides, ranked[at].ResumeFrom == nil)
+			l.hideFrom, l.hidden = append(l.hideFrom, hideFrom[at]), append(l.hidden, hidden[at])
+		}
+		l.rank = append(l.rank, at)
+	}
+	return l
+}
+
+// oneAttempt reports whether sources are all of one attempt.
+func (l *lineage) oneAttempt(srcs []uint32) bool {
+	for _, s := range srcs[1:] {
+		if l.attempt[s] != l.attempt[srcs[0]] {
+			return false
+		}
+	}
+	return true
+}
+
+// shareIdent reports whether any two sources count as one writer.
+func (l *lineage) shareIdent(a, b []uint32) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if l.ident[x] == l.ident[y] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cutAxis is the axis that ResumeFrom speaks of, -1 for rows without a step.
+func cutAxis(m axisSet) int {
+	switch {
+	case !m.has(axStep):
+		return -1
+	case m.has(axRLStep):
+		return axRLStep
+	}
+	return axStep
+}

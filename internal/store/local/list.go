@@ -1,0 +1,215 @@
+package local
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+// ListSeries implements [store.Reader].
+func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.SeriesFilter) ([]store.Series, bool, error) {
+	if f.Limit < 1 {
+		return nil, false, model.Errorf(model.CodeInvalid, "a list needs a limit of at least 1")
+	}
+	r, order, err := e.ordered(run)
+	if err != nil {
+		return nil, false, err
+	}
+	views, more := e.page(r, order, f)
+	page := make([]store.Series, 0, len(views))
+	for _, v := range views {
+		if err := ctx.Err(); err != nil {
+			return nil, false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
+		}
+		page = append(page, v.describe())
+	}
+	return page, more, nil
+}
+
+// ordered is a run with its series by key.
+func (e *Engine) ordered(id model.RunID) (*run, []uint32, error) {
+	r, err := e.readable(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deleted {
+		return nil, nil, notFound(id)
+	}
+	return r, r.order(), nil
+}
+
+// page takes views of the series that a filter selects.
+func (e *Engine) page(r *run, order []uint32, f store.SeriesFilter) (views []*view, more bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	text := func(i int) string { return r.series[order[i]].text }
+	if r.deleted {
+		return nil, false
+	}
+	from := sort.Search(len(order), func(i int) bool { return text(i) > f.After })
+	if f.After == "" {
+		from = 0
+	}
+	if f.Metric != "" {
+		from = max(from, sort.Search(len(order), func(i int) bool { return text(i) >= f.Metric+"\x00" }))
+	}
+	for i := from; i < len(order); i++ {
+		s := r.series[order[i]]
+		if f.Metric != "" && s.key.Metric != f.Metric {
+			break
+		}
+		if f.Match != nil && !f.Match(s.key) {
+			continue
+		}
+		if len(views) == f.Limit {
+			return views, true
+		}
+		views = append(views, e.viewOf(r, s))
+	}
+	return views, false
+}
+
+func (v *view) describe() store.Series {
+	end := v.end()
+	out := store.Series{ID: store.SeriesID(v.series.id), Key: v.series.key, Kind: v.kind, Count: end.count, Superseded: end.stored - end.count}
+	for a, name := range model.Axes() {
+		if v.mask.has(a) {
+			out.Axes = append(out.Axes, name)
+		}
+	}
+	if end.count == 0 {
+		return out
+	}
+	out.MinTimeNs, out.MaxTimeNs = end.tlo, end.thi
+	out.Last = &store.Point{TimeNs: end.last.time, Value: end.value}
+	if end.lastX == axStep {
+		step := end.last.x
+		out.Last.Step = &step
+	}
+	return out
+}
+
+// all takes views of every series of a run, in order of key.
+func (e *Engine) all(id model.RunID) ([]*view, error) {
+	r, order, err := e.ordered(id)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.deleted {
+		return nil, notFound(id)
+	}
+	views := make([]*view, 0, len(order))
+	for _, s := range order {
+		views = append(views, e.viewOf(r, r.series[s]))
+	}
+	return views, nil
+}
+
+// Ends implements [store.Reader]. An ENVIRONMENT_STEP series is listed with its
+// highest episode.
+func (e *Engine) Ends(ctx context.Context, run model.RunID, limit int) ([]model.Start, []model.EnvEnd, bool, error) {
+	views, err := e.all(run)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	var starts []model.Start
+	envs := map[string]*model.EnvEnd{}
+	for _, v := range views {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, false, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+		}
+		v.environment(envs)
+		if len(starts) < limit {
+			starts = append(starts, v.startOf())
+		}
+	}
+	return starts, sortedEnvs(envs), len(views) <= limit, nil
+}
+
+func (v *view) startOf() model.Start {
+	key := v.series.key
+	out := model.Start{Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap()}
+	end := v.end()
+	if key.Scale == model.ScaleEnvironment && end.mask.has(axEpisode) {
+		episode := end.hi[axEpisode]
+		out.Episode = &episode
+		out.Next = v.nextStep(startKey{episode: episode, episodic: true})
+		return out
+	}
+	out.Next = v.nextStep(startKey{})
+	return out
+}
+
+// environment widens what is known of the environment that a series is of.
+func (v *view) environment(envs map[string]*model.EnvEnd) {
+	end := v.end()
+	at := slices.IndexFunc(v.series.key.Labels, func(l model.Label) bool { return l.Name == model.LabelEnv })
+	if at < 0 || !end.mask.has(axRLStep) {
+		return
+	}
+	name := v.series.key.Labels[at].Value
+	env := envs[name]
+	if env == nil {
+		env = &model.EnvEnd{Env: name, LastRLStep: end.hi[axRLStep]}
+		envs[name] = env
+	}
+	env.LastRLStep = max(env.LastRLStep, end.hi[axRLStep])
+	if end.mask.has(axEpisode) && (env.LastEpisode == nil || *env.LastEpisode < end.hi[axEpisode]) {
+		episode := end.hi[axEpisode]
+		env.LastEpisode = &episode
+	}
+}
+
+func sortedEnvs(envs map[string]*model.EnvEnd) []model.EnvEnd {
+	var out []model.EnvEnd
+	for _, env := range envs {
+		out = append(out, *env)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Env < out[j].Env })
+	return out
+}
+
+// RunStats implements [store.Reader]. The times are those of all stored points.
+func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats, error) {
+	views, err := e.all(run)
+	if err != nil {
+		return store.RunStats{}, err
+	}
+	out := e.ledger(run)
+	for _, v := range views {
+		if err := ctx.Err(); err != nil {
+			return store.RunStats{}, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+		}
+		end := v.end()
+		if end.stored > 0 {
+			if out.Stored == 0 {
+				out.MinTimeNs, out.MaxTimeNs = end.slo, end.shi
+			}
+			out.MinTimeNs, out.MaxTimeNs = min(out.MinTimeNs, end.slo), max(out.MaxTimeNs, end.shi)
+		}
+		out.Series++
+		out.Stored += end.stored
+		out.Superseded += end.stored - end.count
+	}
+	return out, nil
+}
+
+// ledger sums what the run's writers lost and were refused.
+func (e *Engine) ledger(id model.RunID) store.RunStats {
+	var out store.RunStats
+	r := e.run(id)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for i := range r.writers {
+		out.Refused += r.writers[i].refused
+		out.Skipped = append(out.Skipped, r.writers[i].skipped...)
+	}
+	return out
+}

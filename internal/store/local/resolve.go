@@ -1,0 +1,546 @@
+package local
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// resolver decides what a batch means: which series it names or makes, which of
+// its records are refused, where relative steps start, in which order its rows
+// arrived. It reads the run's state and changes nothing.
+type resolver struct {
+	engine *Engine
+	run    *run
+	batch  *model.Batch
+	rec    *record
+
+	groups  []draft
+	fresh   map[string]seriesDef // series that the batch makes
+	nextID  uint32
+	starts  map[startKey]int64 // starts that this batch needs and nobody fixed yet
+	fixed   map[startKey]bool
+	refused []model.Refusal
+}
+
+// draft is a row group on its way into a record.
+type draft struct {
+	*model.RowGroup
+	texts    []string // key of each column
+	cols     []values
+	relative []int64   // the step axis before it is resolved, nil when absolute
+	begin    [][]int64 // per column, where each row starts, nil when nothing is relative
+	drop     []bool    // refused rows, nil for none
+}
+
+func (e *Engine) resolve(r *run, b *model.Batch) (*record, []model.Refusal, error) {
+	writerN := r.nextWriter(b.Writer)
+	s := &resolver{engine: e, run: r, batch: b, fresh: map[string]seriesDef{}, nextID: uint32(len(r.series)), starts: map[startKey]int64{}, fixed: map[startKey]bool{}}
+	s.rec = &record{run: b.Run, writer: b.Writer, attempt: b.Attempt, writerN: writerN, sourceN: r.nextSource(source{writerN, b.Attempt}), last: b.Last, nextOrd: r.nextOrd, skipped: b.Skipped, updates: b.Updates}
+	if r.deleted {
+		s.refuseAll()
+	} else {
+		if err := s.draft(); err != nil {
+			return nil, nil, err
+		}
+		if !s.easy() {
+			s.judgeRecords()
+		}
+		s.emit()
+	}
+	s.rec.refused = uint64(len(s.refused))
+	return s.rec, s.refused, nil
+}
+
+// refuseAll names every record of a batch for a deleted run.
+func (s *resolver) refuseAll() {
+	seqs := map[uint64]bool{}
+	for i := range s.batch.Groups {
+		g := &s.batch.Groups[i]
+		for _, seq := range g.Seq {
+			seqs[seq] = true
+		}
+		if g.Seq == nil && g.Rows() > 0 {
+			seqs[0] = true
+		}
+	}
+	for _, u := range s.batch.Updates {
+		seqs[u.Seq] = true
+	}
+	for seq := range seqs {
+		s.refuse(seq, model.CodeRunDeleted, "run %s is deleted", s.batch.Run)
+	}
+	slices.SortFunc(s.refused, func(a, b model.Refusal) int { return int(a.Seq) - int(b.Seq) })
+	s.rec.updates = nil
+}
+
+func (s *resolver) refuse(seq uint64, code model.Code, format string, args ...any) {
+	s.refused = append(s.refused, model.Refusal{Seq: seq, Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+// draft wraps the groups and looks up where relative steps start.
+func (s *resolver) draft() error {
+	for i := range s.batch.Groups {
+		g := &s.batch.Groups[i]
+		if g.Rows() == 0 || len(g.Columns) == 0 {
+			continue
+		}
+		d := draft{RowGroup: g}
+		named := make(map[string]bool, len(g.Columns))
+		for j := range g.Columns {
+			text := g.Columns[j].Series.String()
+			if named[text] {
+				return model.Errorf(model.CodeInvalid, "series %s is in two columns of one row group", g.Columns[j].Series.Metric)
+			}
+			named[text] = true
+			d.texts = append(d.texts, text)
+			d.cols = append(d.cols, valuesOf(&g.Columns[j]))
+		}
+		if len(g.Axes) > 0 && g.Axes[0].Relative {
+			d.relative = g.Axes[0].Values
+			for j := range g.Columns {
+				d.begin = append(d.begin, s.begins(&d, j))
+			}
+		}
+		s.groups = append(s.groups, d)
+	}
+	return nil
+}
+
+func valuesOf(c *model.Column) values {
+	v := values{kind: c.Kind, floats: c.Floats, ints: c.Ints, docs: c.Docs}
+	if c.Kind == model.KindText {
+		v.docs = make([][]byte, len(c.Texts))
+		for i, t := range c.Texts {
+			v.docs[i] = []byte(t)
+		}
+	}
+	return v
+}
+
+// begins is where each row of a column with relative steps starts.
+func (s *resolver) begins(d *draft, col int) []int64 {
+	id, known := s.run.byKey[d.texts[col]]
+	episodes := d.episodes(col)
+	out := make([]int64, d.Rows())
+	if !known {
+		return out
+	}
+	if episodes == nil {
+		start := s.start(startKey{writer: s.rec.writerN, series: id})
+		for i := range out {
+			out[i] = start
+		}
+		return out
+	}
+	for i, ep := range episodes {
+		if i > 0 && ep == episodes[i-1] {
+			out[i] = out[i-1]
+			continue
+		}
+		out[i] = s.start(startKey{writer: s.rec.writerN, series: id, episode: ep, episodic: true})
+	}
+	return out
+}
+
+// start is the fixed start of a key, or what it would be fixed to now.
+func (s *resolver) start(key startKey) int64 {
+	if at, ok := s.run.starts[key]; ok {
+		return at
+	}
+	if at, ok := s.starts[key]; ok {
+		return at
+	}
+	at := s.engine.viewOf(s.run, s.run.series[key.series]).nextStep(key)
+	s.starts[key] = at
+	return at
+}
+
+// easy is true when no record can be refused: known series of the same kind, or
+// new ones inside the limit, and no step past the end of int64.
+func (s *resolver) easy() bool {
+	fresh := map[string]seriesDef{}
+	var order []seriesDef
+	for i := range s.groups {
+		g := &s.groups[i]
+		for j := range g.cols {
+			if g.relative != nil && overflows(g.begin[j], g.relative) {
+				return false
+			}
+			kind := g.cols[j].kind
+			if id, ok := s.run.byKey[g.texts[j]]; ok {
+				if s.run.series[id].kind != kind {
+					return false
+				}
+				continue
+			}
+			def, ok := fresh[g.texts[j]]
+			if !ok {
+				def = seriesDef{s.nextID + uint32(len(order)), kind, g.texts[j]}
+				fresh[def.text] = def
+				order = append(order, def)
+			}
+			if def.kind != kind {
+				return false
+			}
+		}
+	}
+	if len(s.run.byKey)+len(order) > s.engine.cfg.SeriesPerRunLimit {
+		return false
+	}
+	s.fresh, s.rec.series = fresh, order
+	return true
+}
+
+func overflows(begin, k []int64) bool {
+	for i := range k {
+		if k[i] > math.MaxInt64-begin[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// unit is a record: the rows of one sequence, or one row of a foreign writer.
+type unit struct {
+	seq  uint64
+	rows []rowAt
+}
+
+type rowAt struct{ group, row int }
+
+func (s *resolver) units() []unit {
+	at := map[uint64]int{}
+	var out []unit
+	for i := range s.groups {
+		g := &s.groups[i]
+		for row := range g.Rows() {
+			if g.Seq == nil {
+				out = append(out, unit{rows: []rowAt{{i, row}}})
+				continue
+			}
+			k, ok := at[g.Seq[row]]
+			if !ok {
+				k = len(out)
+				at[g.Seq[row]] = k
+				out = append(out, unit{seq: g.Seq[row]})
+			}
+			out[k].rows = append(out[k].rows, rowAt{i, row})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b unit) int {
+		if a.seq < b.seq {
+			return -1
+		}
+		if a.seq > b.seq {
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// judgeRecords takes or refuses each record by itself, in order of sequence.
+func (s *resolver) judgeRecords() {
+	for _, u := range s.units() {
+		fresh, refusal := s.judge(u)
+		if refusal != nil {
+			refusal.Seq = u.seq
+			s.refused = append(s.refused, *refusal)
+			s.dropRows(u)
+			continue
+		}
+		for _, def := range fresh {
+			s.fresh[def.text] = def
+			s.rec.series = append(s.rec.series, def)
+		}
+	}
+}
+
+func (s *resolver) dropRows(u unit) {
+	for _, at := range u.rows {
+		g := &s.groups[at.group]
+		if g.drop == nil {
+			g.drop = make([]bool, g.Rows())
+		}
+		g.drop[at.row] = true
+	}
+}
+
+// judge returns the series that a record makes, or why it is refused.
+func (s *resolver) judge(u unit) ([]seriesDef, *model.Refusal) {
+	var fresh []seriesDef
+	for _, at := range u.rows {
+		g := &s.groups[at.group]
+		for j := range g.cols {
+			def, known := s.lookUp(g.texts[j], fresh)
+			if !known {
+				if len(s.run.byKey)+len(s.fresh)+len(fresh) >= s.engine.cfg.SeriesPerRunLimit {
+					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.Columns[j].Series.Metric, s.engine.cfg.SeriesPerRunLimit)
+				}
+				def = seriesDef{s.nextID + uint32(len(s.rec.series)+len(fresh)), g.cols[j].kind, g.texts[j]}
+				fresh = append(fresh, def)
+			}
+			if def.kind != g.cols[j].kind {
+				if _, _, ok := convert(&g.cols[j], at.row, def.kind); !ok {
+					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.Columns[j].Series.Metric, def.kind, g.cols[j].kind)
+				}
+			}
+			if g.relative != nil && g.relative[at.row] > math.MaxInt64-g.begin[j][at.row] {
+				return nil, refusal(model.CodeBadRecord, "series %s has no step left after %d", g.Columns[j].Series.Metric, g.begin[j][at.row]-1)
+			}
+		}
+	}
+	return fresh, nil
+}
+
+func refusal(code model.Code, format string, args ...any) *model.Refusal {
+	return &model.Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func (s *resolver) lookUp(text string, more []seriesDef) (seriesDef, bool) {
+	if id, ok := s.run.byKey[text]; ok {
+		return seriesDef{id, s.run.series[id].kind, text}, true
+	}
+	if def, ok := s.fresh[text]; ok {
+		return def, true
+	}
+	for _, def := range more {
+		if def.text == text {
+			return def, true
+		}
+	}
+	return seriesDef{}, false
+}
+
+// emit turns the drafts into the groups of the record.
+func (s *resolver) emit() {
+	ords := s.arrival()
+	for i := range s.groups {
+		s.emitGroup(&s.groups[i], ords[i])
+	}
+}
+
+// arrival numbers the rows of each group by (sequence, group, row). Groups that
+// share no series count from the same number, so that equal axes stay equal.
+func (s *resolver) arrival() [][]int64 {
+	out := make([][]int64, len(s.groups))
+	if !s.repeats() {
+		for i := range s.groups {
+			out[i] = s.number([]int{i})[0]
+		}
+		return out
+	}
+	all := make([]int, len(s.groups))
+	for i := range all {
+		all[i] = i
+	}
+	return s.number(all)
+}
+
+// repeats reports whether any series is in two columns of the batch.
+func (s *resolver) repeats() bool {
+	if len(s.groups) == 1 {
+		return false // draft saw to that
+	}
+	seen := map[string]bool{}
+	for i := range s.groups {
+		for _, text := range s.groups[i].texts {
+			if seen[text] {
+				return true
+			}
+			seen[text] = true
+		}
+	}
+	return false
+}
+
+func (s *resolver) number(groups []int) [][]int64 {
+	var order []rowAt
+	out := make([][]int64, len(groups))
+	rising := true
+	for k, i := range groups {
+		g := &s.groups[i]
+		out[k] = make([]int64, g.Rows())
+		for row := range g.Rows() {
+			rising = rising && (len(order) == 0 || s.seqAt(order[len(order)-1]) <= s.seqAt(rowAt{i, row}))
+			order = append(order, rowAt{i, row})
+		}
+	}
+	if !rising {
+		slices.SortStableFunc(order, func(a, b rowAt) int {
+			if s.seqAt(a) < s.seqAt(b) {
+				return -1
+			}
+			if s.seqAt(a) > s.seqAt(b) {
+				return 1
+			}
+			return 0
+		})
+	}
+	for n, at := range order {
+		out[slices.Index(groups, at.group)][at.row] = s.run.nextOrd + int64(n)
+	}
+	s.rec.nextOrd = max(s.rec.nextOrd, s.run.nextOrd+int64(len(order)))
+	return out
+}
+
+func (s *resolver) seqAt(at rowAt) uint64 {
+	if g := &s.groups[at.group]; g.Seq != nil {
+		return g.Seq[at.row]
+	}
+	return 0
+}
+
+// emitGroup writes a draft without its refused rows, once for each set of
+// columns that start at the same steps.
+func (s *resolver) emitGroup(d *draft, ords []int64) {
+	pick := d.taken()
+	if pick != nil && len(pick) == 0 {
+		return
+	}
+	base := s.shared(d, ords, pick)
+	at := map[string]int{}
+	for j := range d.cols {
+		def, _ := s.lookUp(d.texts[j], nil)
+		key := d.signature(j)
+		k, ok := at[key]
+		if !ok {
+			k = len(s.rec.groups)
+			at[key] = k
+			s.rec.groups = append(s.rec.groups, recordGroup{rows: d.resolved(base, j, pick)})
+		}
+		g := &s.rec.groups[k]
+		g.series = append(g.series, def.id)
+		g.cols = append(g.cols, d.column(j, def.kind, pick))
+		s.fix(d, j, def.id, pick)
+	}
+}
+
+// taken lists the rows that are not refused, nil for all.
+func (d *draft) taken() []int32 {
+	if d.drop == nil {
+		return nil
+	}
+	pick := []int32{}
+	for i, drop := range d.drop {
+		if !drop {
+			pick = append(pick, int32(i))
+		}
+	}
+	return pick
+}
+
+// shared is the rows of a draft as they came.
+func (s *resolver) shared(d *draft, ords []int64, pick []int32) rows {
+	r := rows{mode: d.Unique, time: d.TimeNs, seq: d.Seq, ord: ords}
+	if r.seq == nil {
+		r.seq = make([]uint64, d.Rows())
+	}
+	for _, a := range d.Axes {
+		at := axisIndex(a.Axis)
+		r.mask |= 1 << at
+		r.axes[at] = a.Values
+	}
+	if pick == nil {
+		return r
+	}
+	out := rows{mask: r.mask, mode: r.mode}
+	r.src = make([]uint32, d.Rows())
+	out.add(&r, pick)
+	return out
+}
+
+// signature is equal for columns whose steps resolve to the same.
+func (d *draft) signature(col int) string {
+	if d.relative == nil {
+		return ""
+	}
+	b := make([]byte, 0, 8*len(d.begin[col]))
+	for _, v := range d.begin[col] {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return string(b)
+}
+
+// resolved is the shared rows with the steps of a column made absolute.
+func (d *draft) resolved(base rows, col int, pick []int32) rows {
+	if d.relative == nil {
+		return base
+	}
+	steps := make([]int64, d.Rows())
+	for i, k := range d.relative {
+		steps[i] = d.begin[col][i] + k
+	}
+	base.axes[axStep] = appendPicked(nil, steps, pick)
+	return base
+}
+
+// column is a column's values in its series' kind.
+func (d *draft) column(col int, kind model.Kind, pick []int32) values {
+	v := d.cols[col]
+	out := values{kind: v.kind}
+	if pick == nil {
+		out = v
+	} else {
+		out.add(&v, pick)
+	}
+	if kind == v.kind {
+		return out
+	}
+	conv := values{kind: kind}
+	for i := range out.len() {
+		f, n, _ := convert(&out, i, kind)
+		if kind == model.KindFloat {
+			conv.floats = append(conv.floats, f)
+		} else {
+			conv.ints = append(conv.ints, n)
+		}
+	}
+	return conv
+}
+
+// fix puts the starts that a column used into the record.
+func (s *resolver) fix(d *draft, col int, id uint32, pick []int32) {
+	if d.relative == nil {
+		return
+	}
+	for _, key := range s.keysOf(d, col, id, pick) {
+		if _, done := s.run.starts[key]; !done && !s.fixed[key] {
+			s.fixed[key] = true
+			s.rec.starts = append(s.rec.starts, startDef{key, s.starts[key]})
+		}
+	}
+}
+
+func (s *resolver) keysOf(d *draft, col int, id uint32, pick []int32) []startKey {
+	plain := startKey{writer: s.rec.writerN, series: id}
+	episodes := d.episodes(col)
+	if episodes == nil {
+		return []startKey{plain}
+	}
+	var out []startKey
+	for _, ep := range appendPicked(nil, episodes, pick) {
+		key := startKey{writer: plain.writer, series: id, episode: ep, episodic: true}
+		if len(out) == 0 || out[len(out)-1] != key {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// episodes is the episode of each row where steps count within one, else nil.
+func (d *draft) episodes(col int) []int64 {
+	if d.Columns[col].Series.Scale != model.ScaleEnvironment {
+		return nil
+	}
+	for _, a := range d.Axes {
+		if a.Axis == model.AxisEpisode {
+			return a.Values
+		}
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package local
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+// run is the state of a run: what its records said, in memory, and where its
+// flushed row groups lie.
+type run struct {
+	id model.RunID
+
+	mu       sync.RWMutex // guards all below
+	deleted  bool
+	attempts []model.Attempt // by rising number
+	writers  []writer
+	writerAt map[model.WriterID]uint32
+	sources  []source
+	series   []*series
+	byKey    map[string]uint32
+	ordered  []uint32 // series by key; nil when stale
+	starts   map[startKey]int64
+	nextOrd  int64
+
+	mem      []*memGroup
+	memAt    map[string]*memGroup
+	memBytes int
+	memSince time.Time
+
+	// firstLSN is the oldest record that no segment covers, 0 for none; a record
+	// up to flushed is in the segments.
+	firstLSN, lastLSN, flushed uint64
+	flushing                   bool
+
+	// epoch grows when the rules of the run's curves change.
+	epoch   uint64
+	lineage atomic.Pointer[lineage]
+}
+
+// writer is what is kept of a writer for ever.
+type writer struct {
+	id      model.WriterID
+	attempt uint32
+	logger  *uint64
+	mark    uint64
+	lsn     uint64 // of its last record
+	refused uint64
+	skipped []model.Skipped
+}
+
+type startKey struct {
+	writer, series uint32
+	episode        int64
+	episodic       bool
+}
+
+// series is one series of a run.
+type series struct {
+	id   uint32
+	key  model.SeriesKey
+	text string // key.String()
+	kind model.Kind
+	mask axisSet // axes that any point has
+
+	chunks  []chunk // in segments
+	mem     []memRef
+	version uint64 // grows with every point
+	end     atomic.Pointer[curveEnd]
+}
+
+type memRef struct {
+	group *memGroup
+	col   int
+}
+
+// maxPlace bounds places read from a file: more is damage.
+const maxPlace = 1 << 28
+
+func newRun(id model.RunID) *run {
+	return &run{id: id, writerAt: map[model.WriterID]uint32{}, byKey: map[string]uint32{}, starts: map[startKey]int64{}, memAt: map[string]*memGroup{}}
+}
+
+// attempt finds an attempt by number, nil when it is unknown.
+func (r *run) attempt(number uint32) *model.Attempt {
+	at, ok := slices.BinarySearchFunc(r.attempts, number, func(a model.Attempt, n uint32) int { return int(a.Number) - int(n) })
+	if !ok {
+		return nil
+	}
+	return &r.attempts[at]
+}
+
+// putAttempt adds an attempt or lowers its ResumeFrom; false when nothing changed.
+func (r *run) putAttempt(a model.Attempt) bool {
+	old := r.attempt(a.Number)
+	switch {
+	case old == nil:
+		at, _ := slices.BinarySearchFunc(r.attempts, a.Number, func(b model.Attempt, n uint32) int { return int(b.Number) - int(n) })
+		r.attempts = slices.Insert(r.attempts, at, a)
+	case a.ResumeFrom != nil && (old.ResumeFrom == nil || *a.ResumeFrom < *old.ResumeFrom):
+		old.ResumeFrom = a.ResumeFrom
+	default:
+		return false
+	}
+	r.rulesChanged()
+	return true
+}
+
+func (r *run) rulesChanged() {
+	r.epoch++
+	r.lineage.Store(nil)
+}
+
+// lines is the lineage of now; the caller holds mu, for reading at least.
+func (r *run) lines() *lineage {
+	if l := r.lineage.Load(); l != nil {
+		return l
+	}
+	l := r.buildLineage()
+	r.lineage.Store(l)
+	return l
+}
+
+// nextWriter is the place that a writer has or will get.
+func (r *run) nextWriter(id model.WriterID) uint32 {
+	if at, ok := r.writerAt[id]; ok {
+		return at
+	}
+	return uint32(len(r.writers))
+}
+
+// nextSource is the place that a source has or will get.
+func (r *run) nextSource(s source) uint32 {
+	if at := slices.Index(r.sources, s); at >= 0 {
+		return uint32(at)
+	}
+	return uint32(len(r.sources))
+}
+
+// setWriter puts a writer in its place; places of records that were lost to
+// damage stay empty. False when another writer is there.
+func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
+	if at > maxPlace {
+		return false
+	}
+	for uint32(len(r.writers)) <= at {
+		r.writers = append(r.writers, writer{})
+	}
+	w := &r.writers[at]
+	if w.id != id && !w.id.IsZero() {
+		return false
+	}
+	if old, ok := r.writerAt[id]; ok && old != at {
+		return false
+	}
+	if _, ok := r.writerAt[id]; !ok {
+		w.id, w.attempt = id, attempt
+		r.writerAt[id] = at
+		r.rulesChanged()
+	}
+	return true
+}
+
+// setSource puts a source in its place, as setWriter does.
+func (r *run) setSource(at uint32, s source) bool {
+	if at > maxPlace {
+		return false
+	}
+	for uint32(len(r.sources)) <= at {
+		r.sources = append(r.sources, source{})
+		r.lineage.Store(nil)
+	}
+	if old := r.sources[at]; old != s && old != (source{}) {
+		return false
+	}
+	if r.sources[at] != s {
+		r.sources[at] = s
+		r.lineage.Store(nil)
+	}
+	return true
+}
+
+// setSeries puts a series in its place, as setWriter does.
+func (r *run) setSeries(def seriesDef) bool {
+	if def.id > maxPlace {
+		return false
+	}
+	if old := r.find(store.SeriesID(def.id)); old != nil {
+		return old.text == def.text && old.kind == def.kind
+	}
+	key, ok := model.ParseSeriesKey(def.text)
+	if _, taken := r.byKey[def.text]; taken || !ok {
+		return false
+	}
+	for uint32(len(r.series)) <= def.id {
+		r.series = append(r.series, nil)
+	}
+	r.series[def.id] = &series{id: def.id, key: key, text: def.text, kind: def.kind}
+	r.byKey[def.text] = def.id
+	r.ordered = nil
+	return true
+}
+
+// order is the series by key; the caller holds mu for writing.
+func (r *run) order() []uint32 {
+	if r.ordered == nil && len(r.series) > 0 {
+		r.ordered = make([]uint32, 0, len(r.series))
+		for _, s := range r.series {
+			if s != nil {
+				r.ordered = append(r.ordered, s.id)
+			}
+		}
+		slices.SortFunc(r.ordered, func(a, b uint32) int { return strings.Compare(r.series[a].text, r.series[b].text) })
+	}
+	return r.ordered
+}
+
+// find returns a series by id, nil when there is none.
+func (r *run) find(id store.SeriesID) *series {
+	if int(id) >= len(r.series) {
+		return nil
+	}
+	return r.series[id]
+}
+
+// wipe forgets the points of a deleted run and keeps its marks.
+func (r *run) wipe() {
+	r.deleted = true
+	r.series, r.byKey, r.ordered = nil, map[string]uint32{}, nil
+	r.starts, r.mem, r.memAt, r.memBytes = map[startKey]int64{}, nil, map[string]*memGroup{}, 0
+	r.rulesChanged()
+}

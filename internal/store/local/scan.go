@@ -1,0 +1,185 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+// readAxis is the place of an axis, -1 for time.
+func readAxis(a model.Axis) (int, error) {
+	if a == model.AxisTime {
+		return -1, nil
+	}
+	if at := axisIndex(a); at >= 0 {
+		return at, nil
+	}
+	return 0, model.Errorf(model.CodeInvalid, "unknown axis %q", a)
+}
+
+// Scan implements [store.Reader].
+func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, error) {
+	axis, err := readAxis(q.Axis)
+	if err != nil {
+		return nil, err
+	}
+	if q.Limit < 1 {
+		return nil, model.Errorf(model.CodeInvalid, "a scan needs a limit of at least 1")
+	}
+	v, err := e.seriesView(q.Run, q.Series)
+	if err != nil {
+		return nil, err
+	}
+	s := &scan{view: v, axis: axis, from: q.From, to: q.To, limit: q.Limit}
+	if q.After != nil {
+		s.after = &place{q.After.Axis, q.After.TimeNs, q.After.Writer, q.After.Seq, q.After.Row}
+		s.from = max(s.from, q.After.Axis)
+	}
+	found, more, err := s.collect(ctx, q.Attempts)
+	if err != nil {
+		return nil, err
+	}
+	return v.table(found, axis, more), nil
+}
+
+// scan merges the pieces of a series along an axis.
+type scan struct {
+	*view
+	axis     int
+	from, to int64
+	after    *place
+	limit    int
+}
+
+// found is a row of the answer.
+type found struct {
+	place
+	rows *rows
+	vals *values
+	row  int32
+}
+
+// collect reads pieces in the order of their first x and stops as soon as no
+// unread one can hold a row of the page.
+func (s *scan) collect(ctx context.Context, sel store.Attempts) ([]found, bool, error) {
+	pieces := s.inRange(s.pieces(sel))
+	var out []found
+	for i := range pieces {
+		if err := ctx.Err(); err != nil {
+			return nil, false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
+		}
+		lo, _ := pieces[i].group.extent().span(s.axis)
+		if len(out) > s.limit && settled(out, lo) > s.limit {
+			break
+		}
+		out = s.gather(out, &pieces[i])
+	}
+	slices.SortFunc(out, func(a, b found) int { return a.compare(b.place) })
+	if len(out) > s.limit {
+		return out[:s.limit], true, nil
+	}
+	return out, false, nil
+}
+
+// settled counts the rows in front of everything at or after x.
+func settled(rows []found, x int64) (n int) {
+	for i := range rows {
+		if rows[i].x < x {
+			n++
+		}
+	}
+	return n
+}
+
+func (v *view) onAxis(p *piece, axis int) bool { return axis < 0 || p.group.extent().mask.has(axis) }
+
+func (s *scan) inRange(pieces []piece) []piece {
+	out := pieces[:0]
+	for _, p := range pieces {
+		if !s.onAxis(&p, s.axis) {
+			continue
+		}
+		if lo, hi := p.group.extent().span(s.axis); hi >= s.from && lo <= s.to {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b piece) int {
+		alo, _ := a.group.extent().span(s.axis)
+		blo, _ := b.group.extent().span(s.axis)
+		return cmp.Compare(alo, blo)
+	})
+	return out
+}
+
+func (s *scan) gather(out []found, p *piece) []found {
+	r, vals, ok := s.read(p)
+	if !ok {
+		return out
+	}
+	for _, i := range p.picked(r.len()) {
+		at := r.place(int(i), s.axis, s.lineage)
+		if at.x < s.from || at.x > s.to || s.after != nil && at.compare(*s.after) <= 0 {
+			continue
+		}
+		out = append(out, found{at, r, &vals, i})
+	}
+	return out
+}
+
+// table lays rows out by column.
+func (v *view) table(list []found, axis int, more bool) *store.Rows {
+	out := &store.Rows{Values: model.Column{Series: v.series.key, Kind: v.kind}}
+	for a, name := range model.Axes() {
+		if v.mask.has(a) {
+			column, has := axisColumn(list, a)
+			out.Axes = append(out.Axes, model.AxisColumn{Axis: name, Values: column})
+			out.Has = append(out.Has, has)
+		}
+	}
+	for i := range list {
+		f := &list[i]
+		out.TimeNs = append(out.TimeNs, f.time)
+		out.Attempt = append(out.Attempt, v.lineage.attempt[f.rows.src[f.row]])
+		out.Writer = append(out.Writer, f.writer)
+		out.Seq = append(out.Seq, f.seq)
+		appendValue(&out.Values, f.vals.at(int(f.row)))
+	}
+	if more {
+		p := list[len(list)-1].place
+		out.Next = &store.Position{Axis: p.x, TimeNs: p.time, Writer: p.writer, Seq: p.seq, Row: p.row}
+	}
+	return out
+}
+
+// axisColumn is an axis of the rows; has is nil when every row has it.
+func axisColumn(list []found, axis int) (column []int64, has []bool) {
+	column = make([]int64, len(list))
+	gaps := false
+	has = make([]bool, len(list))
+	for i, f := range list {
+		if has[i] = f.rows.mask.has(axis); has[i] {
+			column[i] = f.rows.axes[axis][f.row]
+		}
+		gaps = gaps || !has[i]
+	}
+	if !gaps {
+		return column, nil
+	}
+	return column, has
+}
+
+func appendValue(c *model.Column, n store.Number) {
+	switch c.Kind {
+	case model.KindFloat:
+		c.Floats = append(c.Floats, n.Float)
+	case model.KindInt:
+		c.Ints = append(c.Ints, n.Int)
+	case model.KindText:
+		c.Texts = append(c.Texts, string(n.Doc))
+	default:
+		c.Docs = append(c.Docs, n.Doc)
+	}
+}

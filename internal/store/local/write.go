@@ -1,0 +1,229 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
+)
+
+// refusing turns a failure of the log into the error that a caller sees.
+func refusing(err error) error {
+	switch {
+	case errors.Is(err, wal.ErrDiskFull):
+		return model.Errorf(model.CodeDiskFull, "the disk of the data folder is full: %v", err).WithHint("free space; writers keep their points and send them again")
+	case errors.Is(err, wal.ErrPoisoned):
+		return model.Errorf(model.CodeUnavailable, "the store takes no writes: %v", err).WithHint("check the disk and restart the server; writers keep their points")
+	case errors.Is(err, wal.ErrClosed):
+		return model.Errorf(model.CodeUnavailable, "the store is closed")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return model.Errorf(model.CodeTimeout, "the write was not waited for: %v", err)
+	}
+	return fmt.Errorf("write to the log: %w", err)
+}
+
+// commit writes a record while the run is locked and applies it, so that the
+// order in the log is the order in memory. It is durable after e.wait.
+func (e *Engine) commit(enc *encoder, apply func(lsn uint64) error) (uint64, error) {
+	lsn, err := e.log.Write(enc.b)
+	if err != nil {
+		return 0, refusing(err)
+	}
+	return lsn, apply(lsn)
+}
+
+func (e *Engine) wait(ctx context.Context, lsn uint64) error {
+	if lsn == 0 {
+		return nil
+	}
+	if err := e.log.Wait(ctx, lsn); err != nil {
+		return refusing(err)
+	}
+	return nil
+}
+
+// PutAttempt implements [store.Writer].
+func (e *Engine) PutAttempt(ctx context.Context, id model.RunID, a model.Attempt) error {
+	if a.Number == 0 {
+		return model.Errorf(model.CodeInvalid, "attempts are numbered from 1")
+	}
+	r := e.ensure(id)
+	lsn, err := e.putAttempt(r, a)
+	if err != nil {
+		return err
+	}
+	return e.wait(ctx, lsn)
+}
+
+func (e *Engine) putAttempt(r *run, a model.Attempt) (uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deleted {
+		return 0, model.Errorf(model.CodeRunDeleted, "run %s is deleted", r.id)
+	}
+	if old := r.attempt(a.Number); old != nil && (a.ResumeFrom == nil || old.ResumeFrom != nil && *old.ResumeFrom <= *a.ResumeFrom) {
+		return r.lastLSN, nil // what is known may still be on its way to the disk
+	}
+	if a.ResumeFrom != nil {
+		s := *a.ResumeFrom
+		a.ResumeFrom = &s
+	}
+	enc := &encoder{}
+	enc.attempt(r.id, a)
+	return e.commit(enc, func(lsn uint64) error { r.applyAttempt(a, lsn); return nil })
+}
+
+// PutWriter implements [store.Writer].
+func (e *Engine) PutWriter(ctx context.Context, id model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error {
+	if w.IsZero() {
+		return model.Errorf(model.CodeInvalid, "a writer needs an id")
+	}
+	r := e.ensure(id)
+	lsn, err := e.putWriter(r, w, attempt, loggerID)
+	if err != nil {
+		return err
+	}
+	return e.wait(ctx, lsn)
+}
+
+func (e *Engine) putWriter(r *run, w model.WriterID, attempt uint32, loggerID *uint64) (uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deleted {
+		return 0, model.Errorf(model.CodeRunDeleted, "run %s is deleted", r.id)
+	}
+	if r.attempt(attempt) == nil {
+		return 0, unknownAttempt(r.id, attempt)
+	}
+	if at, ok := r.writerAt[w]; ok && r.writers[at].attempt == attempt && equal(r.writers[at].logger, loggerID) {
+		return r.lastLSN, nil
+	}
+	if loggerID != nil {
+		n := *loggerID
+		loggerID = &n
+	}
+	place := r.nextWriter(w)
+	enc := &encoder{}
+	enc.writer(r.id, place, w, attempt, loggerID)
+	return e.commit(enc, func(lsn uint64) error { return r.applyWriter(place, w, attempt, loggerID, lsn) })
+}
+
+func equal(a, b *uint64) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+func unknownAttempt(run model.RunID, n uint32) error {
+	return model.Errorf(model.CodeNotFound, "run %s has no attempt %d", run, n).WithHint("open the run before sending points")
+}
+
+// DeleteRun implements [store.Writer].
+func (e *Engine) DeleteRun(ctx context.Context, id model.RunID) error {
+	r := e.ensure(id)
+	lsn, err := e.deleteRun(r)
+	if err != nil {
+		return err
+	}
+	return e.wait(ctx, lsn)
+}
+
+func (e *Engine) deleteRun(r *run) (uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.deleted {
+		return r.lastLSN, nil
+	}
+	enc := &encoder{}
+	enc.u8(byte(recDelete))
+	enc.id(r.id)
+	return e.commit(enc, func(lsn uint64) error { r.applyDelete(lsn); return nil })
+}
+
+// Mark implements [store.Writer].
+func (e *Engine) Mark(ctx context.Context, w model.WriterID) (uint64, error) {
+	r := e.owner(w)
+	if r == nil {
+		return 0, nil
+	}
+	mark, lsn := r.mark(w)
+	return mark, e.wait(ctx, lsn)
+}
+
+// mark is a writer's mark and the record that set it.
+func (r *run) mark(w model.WriterID) (mark, lsn uint64) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if at, ok := r.writerAt[w]; ok {
+		return r.writers[at].mark, r.writers[at].lsn
+	}
+	return 0, 0
+}
+
+// Append implements [store.Writer].
+func (e *Engine) Append(ctx context.Context, b *model.Batch) (model.Ack, error) {
+	if err := check(b); err != nil {
+		return model.Ack{}, err
+	}
+	r := e.run(b.Run)
+	if r == nil {
+		return model.Ack{}, unknownAttempt(b.Run, b.Attempt)
+	}
+	if b.First > 0 && !e.own(b.Writer, r) {
+		return model.Ack{}, model.Errorf(model.CodeConflict, "writer %s belongs to another run", b.Writer)
+	}
+	ack, lsn, err := e.append(r, b)
+	if lsn > 0 {
+		if werr := e.wait(ctx, lsn); werr != nil {
+			return model.Ack{}, werr
+		}
+	}
+	e.hint(r)
+	return ack, err
+}
+
+// append decides, writes and applies a batch; lsn is what the answer waits for.
+func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b.First > 0 {
+		mark, seen := uint64(0), uint64(0)
+		if at, ok := r.writerAt[b.Writer]; ok {
+			mark, seen = r.writers[at].mark, r.writers[at].lsn
+		}
+		ack.Mark = mark
+		if b.Last <= mark {
+			return ack, seen, nil
+		}
+		if b.First != mark+1 {
+			return ack, seen, model.Errorf(model.CodeGap, "the next sequence of writer %s is %d, not %d", b.Writer, mark+1, b.First)
+		}
+	}
+	if !r.deleted && r.attempt(b.Attempt) == nil {
+		return ack, 0, unknownAttempt(b.Run, b.Attempt)
+	}
+	rec, refused, err := e.resolve(r, b)
+	if err != nil {
+		return ack, 0, err
+	}
+	enc := &encoder{}
+	if err := enc.batch(rec); err != nil {
+		return ack, 0, err
+	}
+	lsn, err = e.commit(enc, func(lsn uint64) error { return e.apply(r, rec, lsn) })
+	if err != nil {
+		return ack, 0, err
+	}
+	if len(rec.doc) > 0 {
+		e.meta.add(metaOf(rec, lsn))
+	}
+	return model.Ack{Mark: b.Last, Stored: rec.points(), Refused: refused, LSN: lsn}, lsn, nil
+}
+
+// hint wakes the background work when a run is due.
+func (e *Engine) hint(*run) {
+	select {
+	case e.work <- struct{}{}:
+	default:
+	}
+}

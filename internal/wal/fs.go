@@ -1,0 +1,122 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// FS is what the log and the engines need of a file system. Names are paths.
+// A name is durable after SyncDir of its folder, content after File.Sync.
+type FS interface {
+	// Open opens a file for reading and writing; create makes it when missing.
+	Open(name string, create bool) (File, error)
+	Remove(name string) error
+	Rename(from, to string) error
+	List(dir string) ([]string, error) // base names, sorted
+	MkdirAll(dir string) error
+	SyncDir(dir string) error
+	// Lock takes an exclusive lock on a file, made when missing; it fails at once
+	// when another process holds it.
+	Lock(name string) (io.Closer, error)
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Sync() error
+	Truncate(size int64) error
+	Size() (int64, error)
+}
+
+// ErrLocked says that another process holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// OS is the operating system's file system. Files are private to the user.
+type OS struct{}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Open implements [FS].
+func (OS) Open(name string, create bool) (File, error) {
+	flag := os.O_RDWR
+	if create {
+		flag |= os.O_CREATE
+	}
+	f, err := os.OpenFile(name, flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Remove implements [FS].
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// Rename implements [FS].
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+
+// MkdirAll implements [FS].
+func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+// List implements [FS].
+func (OS) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// SyncDir implements [FS].
+func (OS) SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Lock implements [FS].
+func (OS) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(filepath.Clean(name), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", name, ErrLocked)
+		}
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// IsDiskFull reports whether an error means that there is no room: the disk or
+// the user's quota.
+func IsDiskFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}

@@ -163,14 +163,22 @@ func frame(header []byte, size int, payloads ...[]byte) []byte {
 	return append(out, make([]byte, size-len(out))...)
 }
 
-// naiveCRC is CRC-32 (IEEE), bit by bit.
-func naiveCRC(p []byte) uint32 {
-	crc := ^uint32(0)
-	for _, b := range p {
-		crc ^= uint32(b)
+// naiveTable is CRC-32 (IEEE) of every byte, bit by bit.
+var naiveTable = func() (table [256]uint32) {
+	for i := range table {
+		crc := uint32(i)
 		for range 8 {
 			crc = crc>>1 ^ (0xEDB88320 & -(crc & 1))
 		}
+		table[i] = crc
+	}
+	return table
+}()
+
+func naiveCRC(p []byte) uint32 {
+	crc := ^uint32(0)
+	for _, b := range p {
+		crc = crc>>8 ^ naiveTable[byte(crc)^b]
 	}
 	return ^crc
 }

@@ -131,6 +131,9 @@ type Recorder interface {
 	// CodeRunExists when the name belongs to another orchestration and the
 	// strategy is never and the client is not Offline; Offline leads to NAME-2.
 	Open(ctx context.Context, r model.OpenRequest, now time.Time) (*Opened, error)
+	// Lookup finds a run by ULID or alias, in the trash too: CodeNotFound for one
+	// that never was, CodeRunDeleted for a purged one.
+	Lookup(ctx context.Context, id model.RunID) (*Run, error)
 	// Apply applies updates once: those with lsn ≤ the run's applied LSN are
 	// skipped. It also moves the writer's state (close, gone) and LastNs. With
 	// lsn 0 they are applied always (edits that did not come through the WAL);

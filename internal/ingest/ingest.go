@@ -1,7 +1,151 @@
 // Package ingest is the only write path: it validates, authorises, limits,
 // routes and stores what receivers decoded, and knows no protocol.
 //
-// A receiver calls [Service.Open] once per writer, then [Service.Append] with
-// batches. The answer to an Append is an ack: what it covers is durable, points
-// in the store and updates in the store's log and the catalog.
+// A receiver calls [Service.Join] once per stream of a writer, then
+// [Session.Append] with batches; [Service.Open] only asks. The answer to an
+// Append is an ack: what it covers is durable, points in the store and updates
+// in the store's log and the catalog.
 package ingest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/catalog"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/store"
+)
+
+// Points is where points and updates become durable (a store.Engine).
+type Points = store.Writer
+
+// Updates gives back what a crash left between the store and the catalog (a
+// store.Engine).
+type Updates = store.MetaLog
+
+// Starts tells where a run's series stand (a store.Engine).
+type Starts interface {
+	Ends(ctx context.Context, run model.RunID, limit int) (starts []model.Start, envs []model.EnvEnd, complete bool, err error)
+}
+
+// Recorder is the catalog.
+type Recorder = catalog.Recorder
+
+// Authorizer says whether the caller that ctx carries has a right in a project.
+type Authorizer interface {
+	// Allow returns nil, or a model.Error with CodePermission or
+	// CodeUnauthenticated.
+	Allow(ctx context.Context, scope catalog.Scope, workspace, project string) error
+}
+
+// Publisher tells readers that a run has news. It must not block.
+type Publisher interface {
+	Publish(c model.RunChange)
+}
+
+// Config is what a user sets; a zero field takes its default.
+type Config struct {
+	Silence time.Duration // after which a writer counts as gone; default 10 minutes
+	Trash   time.Duration // how long a deleted run can be restored; default 7 days
+}
+
+// Deps are the parts that the write path works with.
+type Deps struct {
+	Points  Points
+	Updates Updates
+	Starts  Starts
+	Catalog Recorder
+	Auth    Authorizer
+	Live    Publisher
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Service is the write path. It is safe for concurrent use.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	runs     runTable
+	releases releases
+	seen     seen
+	streams  streams
+	counters counters
+}
+
+// New makes the service. Call [Service.Recover] before the first Open, and
+// [Service.Run] for the work in the background.
+func New(cfg Config, deps Deps) *Service {
+	if cfg.Silence <= 0 {
+		cfg.Silence = 10 * time.Minute
+	}
+	if cfg.Trash <= 0 {
+		cfg.Trash = 7 * 24 * time.Hour
+	}
+	return &Service{
+		cfg: cfg, deps: deps,
+		runs:     runTable{byID: map[model.RunID]*runState{}},
+		releases: releases{open: map[uint64]uint64{}, log: deps.Updates},
+		seen:     seen{at: map[model.WriterID]time.Time{}},
+		streams:  streams{byWriter: map[model.WriterID]*Session{}},
+	}
+}
+
+// counters count since the start.
+type counters struct {
+	batches, points, refused, dropped, failed atomic.Uint64
+}
+
+// Stats counts since the start, for /metrics.
+type Stats struct {
+	Batches uint64 // taken
+	Points  uint64 // stored
+	Refused uint64 // points refused for good
+	Dropped uint64 // points that clients reported as dropped
+	Failed  uint64 // batches that were not taken: gaps, a full disk, faults
+	Streams int    // open now
+}
+
+// Stats reads the counters.
+func (s *Service) Stats() Stats {
+	c := &s.counters
+	return Stats{
+		Batches: c.batches.Load(), Points: c.points.Load(), Refused: c.refused.Load(),
+		Dropped: c.dropped.Load(), Failed: c.failed.Load(), Streams: s.streams.len(),
+	}
+}
+
+// streams knows the newest session of every writer.
+type streams struct {
+	mu       sync.Mutex
+	byWriter map[model.WriterID]*Session
+}
+
+// replace registers a session and ends the writer's older one.
+func (t *streams) replace(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.byWriter[s.writer]; old != nil {
+		close(old.ended)
+	}
+	t.byWriter[s.writer] = s
+}
+
+// remove reports whether s was still the newest.
+func (t *streams) remove(s *Session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byWriter[s.writer] != s {
+		return false
+	}
+	delete(t.byWriter, s.writer)
+	return true
+}
+
+func (t *streams) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byWriter)
+}

@@ -112,7 +112,7 @@ const (
 	OpClose           UpdateOp = "close"            // Text is the status: finished or failed
 	OpGone            UpdateOp = "gone"             // the writer's process ended without a close
 	OpDropped         UpdateOp = "dropped"          // Count points were dropped by the client, Text is the reason
-	OpRefused         UpdateOp = "refused"           // Count points were refused by ingest; never sent by a client
+	OpRefused         UpdateOp = "refused"          // Count points were refused by ingest; never sent by a client
 )
 
 // Update changes a run without being a point. Updates travel through the WAL

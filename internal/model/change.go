@@ -1,14 +1,26 @@
 package model
 
 // RunChange says that a run has news: what ingest publishes and live hands on.
-// It names what to read again and carries no totals.
 type RunChange struct {
 	Run       RunID
 	Workspace string
 	Project   string
-	// Points that were stored since the last change that the reader got.
-	Points uint64
+}
+
+// LiveEvent says that a run changed. It is a summary, not the points: the page
+// asks for what it shows.
+type LiveEvent struct {
+	ID     uint64 // rising; a client that comes back continues behind it
+	Reset  bool   // events were lost: read everything again; the rest is empty
+	Run    RunID
+	Points uint64 // of the run so far
+	Series uint64
 	LastNs int64
-	// Meta: more than points changed (status, attributes, tags, deletion).
-	Meta bool
+	Status RunStatus
+}
+
+// LiveFilter selects the events of some runs, or of all runs of one project.
+type LiveFilter struct {
+	Runs               []RunID
+	Workspace, Project string
 }

@@ -106,7 +106,7 @@ func (c *change) endWriter(ctx context.Context, u *model.Update) error {
 		return exec(ctx, c.tx, `UPDATE writers SET state = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
 			model.WriterGone, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
 	}
-	return model.Errorf(model.CodeBadRecord, "the update %q is not known", clip(string(u.Op)))
+	return model.Errorf(model.CodeBadRecord, "the update %q is not known", model.Clip(string(u.Op)))
 }
 
 func (c *change) eachTag(ctx context.Context, tags []string, query string) error {

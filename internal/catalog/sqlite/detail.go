@@ -23,6 +23,28 @@ func (d *DB) GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error
 	return detail, failure("read a run", err)
 }
 
+// Lookup implements [catalog.Recorder].
+func (d *DB) Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error) {
+	l, err := scanListed(d.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM ids JOIN runs r ON r.id = ids.run JOIN projects p ON p.id = r.project WHERE ids.id = ?`, id[:]).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, d.missing(ctx, id)
+	}
+	return &l.Run, failure("find a run", err)
+}
+
+// missing says why a run is not there.
+func (d *DB) missing(ctx context.Context, id model.RunID) error {
+	var reserved bool
+	err := d.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ids WHERE id = ?)`, id[:]).Scan(&reserved)
+	if err != nil {
+		return failure("find a run", err)
+	}
+	if reserved {
+		return model.Errorf(model.CodeRunDeleted, "the run %s was deleted", id)
+	}
+	return errNoRun(id)
+}
+
 func readDetail(ctx context.Context, tx *sql.Tx, id model.RunID) (*catalog.Detail, error) {
 	detail := &catalog.Detail{}
 	row := tx.QueryRowContext(ctx, `SELECT `+runColumns+`, r.dropped, r.refused

@@ -58,10 +58,10 @@ func parseTerm(s string) (t term, rest string, err error) {
 		return t, "", err
 	}
 	if value == "" && !quoted {
-		return t, "", errQuery("%s%s has no value; write %s%s\"\" for the empty text", clip(left), op, clip(left), op)
+		return t, "", errQuery("%s%s has no value; write %s%s\"\" for the empty text", model.Clip(left), op, model.Clip(left), op)
 	}
 	if rest != "" && !unicode.IsSpace(rune(rest[0])) {
-		return t, "", errQuery("a space is missing after %s%s%s", clip(left), op, clip(value))
+		return t, "", errQuery("a space is missing after %s%s%s", model.Clip(left), op, model.Clip(value))
 	}
 	return term{path: left, op: op, value: value, quoted: quoted}, rest, nil
 }

@@ -6,59 +6,10 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"fmt"
-	"regexp"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
-
-var placeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
-// maxNameBytes is the longest name of a run (design/architecture.md).
-const maxNameBytes = 256
-
-func checkPlace(workspace, project string) error {
-	for what, name := range map[string]string{"workspace": workspace, "project": project} {
-		if !placeName.MatchString(name) {
-			return model.Errorf(model.CodeInvalid, "the %s %q is not valid", what, name).
-				WithHint("A %s is 1 to 128 letters, digits, dots, underscores and hyphens, the first a letter or digit.", what)
-		}
-	}
-	return nil
-}
-
-func checkRunName(name string) error {
-	if name == "" || len(name) > maxNameBytes || !utf8.ValidString(name) || hasControl(name) {
-		return model.Errorf(model.CodeInvalid, "the run name %q is not valid", clip(name)).
-			WithHint("A run name is 1 to %d bytes of UTF-8 without control characters.", maxNameBytes)
-	}
-	return nil
-}
-
-func hasControl(s string) bool {
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return true
-		}
-	}
-	return false
-}
-
-// clip keeps error messages short whatever a client sends.
-func clip(s string) string { return cutUTF8(s, 64) }
-
-// cutUTF8 is the longest prefix of at most n bytes that ends between characters.
-func cutUTF8(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
 
 // newRunID makes a ULID: 48 bits of milliseconds, 80 random bits.
 func newRunID(now time.Time) model.RunID {
@@ -101,6 +52,6 @@ func freeName(ctx context.Context, tx *sql.Tx, project int64, name string) (stri
 			return candidate, err
 		}
 		suffix := fmt.Sprintf("-%d", n)
-		candidate = cutUTF8(name, maxNameBytes-len(suffix)) + suffix
+		candidate = model.CutBytes(name, model.MaxNameBytes-len(suffix)) + suffix
 	}
 }

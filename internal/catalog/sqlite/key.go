@@ -74,7 +74,7 @@ func (d *DB) onKey(ctx context.Context, act, id, query string, now time.Time) er
 		}
 		n, err := res.RowsAffected()
 		if err == nil && n == 0 {
-			return model.Errorf(model.CodeNotFound, "there is no key %q", clip(id)).WithHint("`kymogram key list` shows the keys.")
+			return model.Errorf(model.CodeNotFound, "there is no key %q", model.Clip(id)).WithHint("`kymogram key list` shows the keys.")
 		}
 		return err
 	})

@@ -185,7 +185,7 @@ func (d *DB) FindRun(ctx context.Context, workspace, project, name string) (mode
 	err := d.reader.QueryRowContext(ctx, `SELECT r.id FROM runs r JOIN projects p ON p.id = r.project
 		WHERE p.workspace = ? AND p.name = ? AND r.name = ? AND r.deleted_ns = 0`, workspace, project, name).Scan(&raw)
 	if errors.Is(err, sql.ErrNoRows) {
-		return id, model.Errorf(model.CodeNotFound, "there is no run %s/%s/%s", clip(workspace), clip(project), clip(name)).
+		return id, model.Errorf(model.CodeNotFound, "there is no run %s/%s/%s", model.Clip(workspace), model.Clip(project), model.Clip(name)).
 			WithHint("`kymogram runs list` shows the runs that you may read.")
 	}
 	copy(id[:], raw)

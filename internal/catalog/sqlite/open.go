@@ -69,10 +69,10 @@ func normalised(r model.OpenRequest) (model.OpenRequest, error) {
 	if r.Writer.IsZero() {
 		return r, model.Errorf(model.CodeInvalid, "the open has no writer id").WithHint("A writer id is 32 hex characters of randomness.")
 	}
-	if err := checkPlace(r.Workspace, r.Project); err != nil {
+	if err := model.CheckPlace(r.Workspace, r.Project); err != nil {
 		return r, err
 	}
-	if err := checkRunName(r.RunName); err != nil {
+	if err := model.CheckRunName(r.RunName); err != nil {
 		return r, err
 	}
 	switch r.ResumeStrategy {
@@ -80,7 +80,7 @@ func normalised(r model.OpenRequest) (model.OpenRequest, error) {
 		r.ResumeStrategy = model.ResumeNever
 	case model.ResumeNever, model.ResumeAllow:
 	default:
-		return r, model.Errorf(model.CodeInvalid, "the resume strategy %q is not known", clip(string(r.ResumeStrategy))).
+		return r, model.Errorf(model.CodeInvalid, "the resume strategy %q is not known", model.Clip(string(r.ResumeStrategy))).
 			WithHint("It is never or allow.")
 	}
 	if r.OrchestrationID == "" {
@@ -151,7 +151,7 @@ func (o *opening) knownWriter(ctx context.Context) (*runRow, uint32, error) {
 }
 
 func errDeleted(name string) *model.Error {
-	return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", clip(name)).
+	return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", model.Clip(name)).
 		WithHint("Restore it within 7 days, or log into a run with another name.")
 }
 

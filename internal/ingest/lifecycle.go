@@ -1,0 +1,101 @@
+package ingest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// How often the background looks; each is well inside what depends on it
+// (writers' 10 minutes, the trash's 7 days).
+const (
+	seenEvery  = 10 * time.Second
+	trashEvery = time.Hour
+)
+
+// seen collects signs of life between two writes to the catalog.
+type seen struct {
+	mu sync.Mutex
+	at map[model.WriterID]time.Time
+}
+
+func (s *seen) record(w model.WriterID, at time.Time) {
+	s.mu.Lock()
+	s.at[w] = at
+	s.mu.Unlock()
+}
+
+func (s *seen) take() map[model.WriterID]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.at
+	s.at = make(map[model.WriterID]time.Time, len(out))
+	return out
+}
+
+// Run does the work in the background until ctx ends: signs of life, silent
+// writers, updates that wait for the catalog, and the trash. What fails is tried
+// again at the next tick.
+func (s *Service) Run(ctx context.Context) error {
+	started := s.deps.Now()
+	tick := time.NewTicker(seenEvery)
+	defer tick.Stop()
+	var emptied time.Time
+	for {
+		now := s.deps.Now()
+		s.warn("record signs of life", s.flushSeen(ctx))
+		s.retryStuck(ctx)
+		if now.Sub(started) >= s.cfg.Silence {
+			// Not earlier: while the server was down nobody could show life.
+			s.warn("expire silent writers", s.deps.Catalog.Expire(ctx, now.Add(-s.cfg.Silence)))
+		}
+		if now.Sub(emptied) >= trashEvery {
+			emptied = now
+			s.warn("empty the trash", s.emptyTrash(ctx, now))
+		}
+		select {
+		case <-ctx.Done():
+			s.warn("record signs of life", s.flushSeen(context.WithoutCancel(ctx)))
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Service) warn(act string, err error) {
+	if err != nil {
+		s.deps.Log.Warn("cannot "+act+"; tried again later", "err", err)
+	}
+}
+
+func (s *Service) flushSeen(ctx context.Context) error {
+	batch := s.seen.take()
+	if len(batch) == 0 {
+		return nil
+	}
+	return s.deps.Catalog.Seen(ctx, batch)
+}
+
+func (s *Service) retryStuck(ctx context.Context) {
+	for _, id := range s.runs.stuck() {
+		run := s.runs.acquire(id)
+		s.warn("apply updates", s.drain(ctx, run))
+		s.runs.release(run)
+	}
+}
+
+// emptyTrash purges the runs whose time in the trash is over.
+func (s *Service) emptyTrash(ctx context.Context, now time.Time) error {
+	due, err := s.deps.Catalog.TrashedBefore(ctx, now.Add(-s.cfg.Trash))
+	if err != nil {
+		return err
+	}
+	for _, id := range due {
+		if err := s.purge(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -12,31 +12,13 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// LiveEvent says that a run changed. It is a summary, not the points: the page
-// asks for what it shows.
-type LiveEvent struct {
-	ID     uint64 // rising; a client that comes back continues behind it
-	Reset  bool   // events were lost: read everything again; the rest is empty
-	Run    model.RunID
-	Points uint64 // of the run so far
-	Series uint64
-	LastNs int64
-	Status model.RunStatus
-}
-
-// LiveFilter selects the events of some runs, or of all runs of one project.
-type LiveFilter struct {
-	Runs               []model.RunID
-	Workspace, Project string
-}
-
 // Live is where events come from; package live implements it.
 type Live interface {
 	// Subscribe delivers the events behind the one with the id after; 0 means new
 	// ones only. The first is a Reset when those between are gone. A slow reader
 	// gets a Reset instead of what it missed. The channel is closed when the
 	// server drains; cancel ends the subscription and may be called twice.
-	Subscribe(f LiveFilter, after uint64) (events <-chan LiveEvent, cancel func())
+	Subscribe(f model.LiveFilter, after uint64) (events <-chan model.LiveEvent, cancel func())
 }
 
 const (
@@ -49,8 +31,8 @@ const (
 	eventDeadline = 30 * time.Second
 )
 
-// stream answers GET /api/v1/live until the client leaves, the server drains or
-// the caller's right ends.
+// stream answers GET /api/v1/live until the client leaves or the server ends the
+// request's context: it does when it drains and when the caller's key ends.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	p := readParams(r, "run*", "project")
 	if p.err != nil {
@@ -74,9 +56,6 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 			}
 			s.send(event)
 		case <-beat.C:
-			if _, err := a.liveFilter(r, p); err != nil {
-				return nil //nolint:nilerr // the right to read ended: so does the stream
-			}
 			s.write([]byte(": beat\n\n"))
 		case <-r.Context().Done():
 			return nil
@@ -99,24 +78,24 @@ func lastEvent(r *http.Request) uint64 {
 	return id
 }
 
-func (a *API) liveFilter(r *http.Request, p *params) (LiveFilter, error) {
+func (a *API) liveFilter(r *http.Request, p *params) (model.LiveFilter, error) {
 	names, project := p.values["run"], p.text("project")
 	if (len(names) == 0) == (project == "") {
-		return LiveFilter{}, model.Errorf(model.CodeInvalid, "a stream is of runs or of one project").
+		return model.LiveFilter{}, model.Errorf(model.CodeInvalid, "a stream is of runs or of one project").
 			WithHint("run=ID, as often as needed, or project=WORKSPACE/PROJECT")
 	}
 	if project != "" {
 		workspace, name, ok := strings.Cut(project, "/")
 		if !ok || workspace == "" || name == "" {
-			return LiveFilter{}, model.Errorf(model.CodeInvalid, "project is %q", project).WithHint("project=WORKSPACE/PROJECT")
+			return model.LiveFilter{}, model.Errorf(model.CodeInvalid, "project is %q", project).WithHint("project=WORKSPACE/PROJECT")
 		}
-		return LiveFilter{Workspace: workspace, Project: name}, a.query.Allow(r.Context(), workspace, name)
+		return model.LiveFilter{Workspace: workspace, Project: name}, a.query.Allow(r.Context(), workspace, name)
 	}
 	return a.liveRuns(r, names)
 }
 
-func (a *API) liveRuns(r *http.Request, names []string) (LiveFilter, error) {
-	var f LiveFilter
+func (a *API) liveRuns(r *http.Request, names []string) (model.LiveFilter, error) {
+	var f model.LiveFilter
 	if len(names) > maxLiveRuns {
 		return f, model.Errorf(model.CodeInvalid, "%d runs in one stream, there may be %d", len(names), maxLiveRuns).WithHint("use project=WORKSPACE/PROJECT")
 	}
@@ -152,7 +131,7 @@ func (s *eventStream) begin() {
 	s.write(fmt.Appendf(nil, "retry: %d\n\n", retryMs))
 }
 
-func (s *eventStream) send(e LiveEvent) {
+func (s *eventStream) send(e model.LiveEvent) {
 	if e.Reset {
 		s.write(fmt.Appendf(nil, "event: reset\nid: %d\ndata: {}\n\n", e.ID))
 		return

@@ -43,7 +43,7 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkStatus(r.Status); err != nil {
+	if err := errors.Join(model.CheckPlace(r.Workspace, r.Project), checkStatus(r.Status)); err != nil {
 		return nil, err
 	}
 	if err := s.auth.Allow(ctx, catalog.ScopeRead, r.Workspace, r.Project); err != nil {
@@ -58,11 +58,32 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	if err != nil {
 		return nil, s.finish(ctx, fmt.Errorf("list runs: %w", err))
 	}
+	if len(page) == 0 {
+		return &RunsPage{}, s.finish(ctx, s.checkProject(ctx, r.Workspace, r.Project))
+	}
 	lines, err := s.lines(ctx, page)
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
 	return &RunsPage{lines, next}, nil
+}
+
+// checkProject tells a project without runs from one that is not there. It is
+// asked only when a list is empty, so it may page through the projects.
+func (s *Service) checkProject(ctx context.Context, workspace, project string) error {
+	for cursor := ""; ; {
+		page, next, err := s.runs.ListProjects(ctx, MaxRuns, cursor)
+		if err != nil {
+			return fmt.Errorf("list projects: %w", err)
+		}
+		if slices.ContainsFunc(page, func(p catalog.Project) bool { return p.Workspace == workspace && p.Name == project }) {
+			return nil
+		}
+		if cursor = next; cursor == "" {
+			return model.Errorf(model.CodeNotFound, "there is no project %s/%s", workspace, project).
+				WithHint("a project comes into being with its first run; GET /api/v1/projects lists those there are")
+		}
+	}
 }
 
 func checkStatus(status model.RunStatus) error {

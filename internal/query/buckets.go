@@ -16,7 +16,7 @@ import (
 func (s *Service) Buckets(ctx context.Context, r BucketsRequest) (*BucketsResult, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	result, err := s.bucketsOf(ctx, s.openData, r)
+	result, err := s.bucketsOf(ctx, s.open, r)
 	return result, s.finish(ctx, err)
 }
 
@@ -73,7 +73,7 @@ func (s *Service) BucketsMany(ctx context.Context, requests []BucketsRequest) ([
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	out := make([]BucketsOutcome, len(requests))
-	open := once(s.openData)
+	open := once(s.open)
 	var group errgroup.Group
 	group.SetLimit(s.limits.Parallel)
 	for i, r := range requests {
@@ -90,11 +90,11 @@ func (s *Service) BucketsMany(ctx context.Context, requests []BucketsRequest) ([
 func once(open opener) opener {
 	type opened struct {
 		sync.Once
-		run *catalog.Detail
+		run *catalog.Run
 		err error
 	}
 	var runs sync.Map
-	return func(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
+	return func(ctx context.Context, id model.RunID) (*catalog.Run, error) {
 		found, _ := runs.LoadOrStore(id, new(opened))
 		o := found.(*opened)
 		o.Do(func() { o.run, o.err = open(ctx, id) })

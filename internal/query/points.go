@@ -24,7 +24,7 @@ func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	run, series, err := s.openSeries(ctx, s.openData, r.Selector, r.Attempts)
+	run, series, err := s.openSeries(ctx, s.open, r.Selector, r.Attempts)
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
@@ -73,24 +73,28 @@ func (s *Service) AllPoints(ctx context.Context, r PointsRequest) iter.Seq2[*Poi
 }
 
 // opener finds a run that the caller may read.
-type opener func(ctx context.Context, id model.RunID) (*catalog.Detail, error)
+type opener func(ctx context.Context, id model.RunID) (*catalog.Run, error)
 
 // openSeries finds the run and the series and checks the attempt asked for.
-func (s *Service) openSeries(ctx context.Context, open opener, sel Selector, attempts Attempts) (*catalog.Detail, store.Series, error) {
+func (s *Service) openSeries(ctx context.Context, open opener, sel Selector, attempts Attempts) (*catalog.Run, store.Series, error) {
 	run, err := open(ctx, sel.Run)
 	if err != nil {
 		return nil, store.Series{}, err
 	}
-	if err := checkAttempt(run, attempts); err != nil {
+	if err := s.checkAttempt(ctx, run.ID, attempts); err != nil {
 		return nil, store.Series{}, err
 	}
 	series, err := s.find(ctx, run.ID, sel)
 	return run, series, err
 }
 
-func checkAttempt(run *catalog.Detail, attempts Attempts) error {
+func (s *Service) checkAttempt(ctx context.Context, id model.RunID, attempts Attempts) error {
 	if attempts.All || attempts.Number == 0 {
 		return nil
+	}
+	run, err := s.runs.GetRun(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read attempts of run %s: %w", id, err)
 	}
 	for _, a := range run.Attempts {
 		if a.Number == attempts.Number {

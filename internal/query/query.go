@@ -22,7 +22,11 @@ import (
 type Store = store.Reader
 
 // Runs is the part of a catalog that query reads.
-type Runs = catalog.Runs
+type Runs interface {
+	catalog.Runs
+	// Lookup is GetRun without the details.
+	Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error)
+}
 
 // Authorizer says whether the caller that ctx carries has a right in a project.
 type Authorizer interface {
@@ -61,18 +65,17 @@ type Service struct {
 	runs   Runs
 	auth   Authorizer
 	limits Limits
-	now    func() time.Time
 }
 
-// New makes a service. now is the clock that runs' durations are measured by.
-func New(reader Store, runs Runs, auth Authorizer, limits Limits, now func() time.Time) *Service {
+// New makes a service.
+func New(reader Store, runs Runs, auth Authorizer, limits Limits) *Service {
 	if limits.Time <= 0 {
 		limits.Time = 30 * time.Second
 	}
 	if limits.Parallel <= 0 {
 		limits.Parallel = runtime.GOMAXPROCS(0)
 	}
-	return &Service{store: reader, runs: runs, auth: auth, limits: limits, now: now}
+	return &Service{store: reader, runs: runs, auth: auth, limits: limits}
 }
 
 var errTooSlow = errors.New("the query's time is up")
@@ -94,18 +97,6 @@ func (s *Service) finish(ctx context.Context, err error) error {
 	return err
 }
 
-// open finds a run by ULID or alias and checks that the caller may read it.
-func (s *Service) open(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
-	run, err := s.runs.GetRun(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("find run %s: %w", id, err)
-	}
-	if err := s.auth.Allow(ctx, catalog.ScopeRead, run.Workspace, run.Project); err != nil {
-		return nil, err
-	}
-	return run, nil
-}
-
 // Allow fails unless the caller may read the project.
 func (s *Service) Allow(ctx context.Context, workspace, project string) error {
 	return s.auth.Allow(ctx, catalog.ScopeRead, workspace, project)
@@ -113,16 +104,16 @@ func (s *Service) Allow(ctx context.Context, workspace, project string) error {
 
 // Locate finds a run by ULID or alias, in the trash too.
 func (s *Service) Locate(ctx context.Context, id model.RunID) (*catalog.Run, error) {
-	run, err := s.open(ctx, id)
+	run, err := s.runs.Lookup(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("find run %s: %w", id, err)
 	}
-	return &run.Run, nil
+	return run, s.Allow(ctx, run.Workspace, run.Project)
 }
 
-// openData is open for the reads of points, which a run in the trash refuses.
-func (s *Service) openData(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
-	run, err := s.open(ctx, id)
+// open finds a run that the caller may read and that is not in the trash.
+func (s *Service) open(ctx context.Context, id model.RunID) (*catalog.Run, error) {
+	run, err := s.Locate(ctx, id)
 	if err != nil {
 		return nil, err
 	}

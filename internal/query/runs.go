@@ -32,7 +32,7 @@ func (s *Service) Projects(ctx context.Context, p Page) (*ProjectsPage, error) {
 		return nil, s.finish(ctx, fmt.Errorf("list projects: %w", err))
 	}
 	page = slices.DeleteFunc(page, func(p catalog.Project) bool {
-		return s.auth.Allow(ctx, catalog.ScopeRead, p.Workspace, p.Name) != nil
+		return s.Allow(ctx, p.Workspace, p.Name) != nil
 	})
 	return &ProjectsPage{page, next}, nil
 }
@@ -46,7 +46,7 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	if err := errors.Join(model.CheckPlace(r.Workspace, r.Project), checkStatus(r.Status)); err != nil {
 		return nil, err
 	}
-	if err := s.auth.Allow(ctx, catalog.ScopeRead, r.Workspace, r.Project); err != nil {
+	if err := s.Allow(ctx, r.Workspace, r.Project); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bounded(ctx)
@@ -161,9 +161,13 @@ func isNumeric(k model.Kind) bool { return k == model.KindFloat || k == model.Ki
 func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	detail, err := s.openData(ctx, id)
+	run, err := s.open(ctx, id)
 	if err != nil {
 		return nil, s.finish(ctx, err)
+	}
+	detail, err := s.runs.GetRun(ctx, run.ID)
+	if err != nil {
+		return nil, s.finish(ctx, fmt.Errorf("read run %s: %w", run.ID, err))
 	}
 	lines, err := s.lines(ctx, []catalog.Run{detail.Run})
 	if err != nil {
@@ -177,7 +181,7 @@ func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
 		RunLine: lines[0],
 		Detail:  detail,
 		Order:   attemptOrder(detail.Attempts),
-		Ledger:  ledger(stats, detail.Dropped),
+		Ledger:  ledger(stats, detail),
 		Series:  stats.Series,
 		Points:  stats.Stored - stats.Superseded,
 	}, nil
@@ -196,10 +200,10 @@ func attemptOrder(attempts []model.Attempt) []uint32 {
 }
 
 // ledger adds up what happened to every point that a client logged.
-func ledger(stats store.RunStats, dropped uint64) model.Ledger {
+func ledger(stats store.RunStats, run *catalog.Detail) model.Ledger {
 	l := model.Ledger{
-		Stored: stats.Stored, Superseded: stats.Superseded, Refused: stats.Refused,
-		Dropped: dropped, Skipped: stats.Skipped,
+		Stored: stats.Stored, Superseded: stats.Superseded, Refused: stats.Refused + run.Refused,
+		Dropped: run.Dropped, Skipped: stats.Skipped,
 	}
 	l.Logged = l.Stored + l.Refused + l.Dropped
 	for _, gap := range l.Skipped {
@@ -214,7 +218,7 @@ func (s *Service) Resolve(ctx context.Context, ref string) (model.RunID, error) 
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if id, err := model.ParseRunID(ref); err == nil {
-		run, err := s.open(ctx, id)
+		run, err := s.Locate(ctx, id)
 		if err != nil {
 			return model.RunID{}, s.finish(ctx, err)
 		}
@@ -230,7 +234,7 @@ func (s *Service) Resolve(ctx context.Context, ref string) (model.RunID, error) 
 }
 
 func (s *Service) findByName(ctx context.Context, workspace, project, name string) (model.RunID, error) {
-	if err := s.auth.Allow(ctx, catalog.ScopeRead, workspace, project); err != nil {
+	if err := s.Allow(ctx, workspace, project); err != nil {
 		return model.RunID{}, err
 	}
 	id, err := s.runs.FindRun(ctx, workspace, project, name)

@@ -25,7 +25,7 @@ func (s *Service) Series(ctx context.Context, r SeriesRequest) (*SeriesPage, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	run, err := s.openData(ctx, r.Run)
+	run, err := s.open(ctx, r.Run)
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}

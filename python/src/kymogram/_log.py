@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from ._rl import RLLogger
     from ._writer import Writer
 
 AUTO: dict[Any, tuple[Any, ...]] = {}
@@ -225,6 +226,7 @@ class Logger:
         self._series: dict[Key, StepSeries] = {}
         self._aliases: dict[Any, StepSeries] = {}
         self.count = 0
+        self.rl: RLLogger | None = None
 
     # series
 

@@ -1,0 +1,606 @@
+"""log_rl_episode and log_rl_environment_step.
+
+An environment counts its steps within the episode. The counters of all series
+lie side by side in one table, so a call for 64 environments moves 64 counters
+in one NumPy operation; without NumPy the same goes one by one.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from time import time_ns
+from zlib import crc32
+
+from . import _names, _values
+from ._exceptions import KymogramValidationError
+from ._log import Logger, StepSeries, explicit, logger
+from ._records import (
+    CONSTANT,
+    EACH,
+    ENV_STEP,
+    EPISODE,
+    EXPLICIT,
+    FLOAT,
+    LINEAR,
+    PAYLOAD_LIMIT,
+    RELATIVE,
+    RL_STEP,
+    STEP,
+    Column,
+    block,
+    constant,
+    linear,
+    numbers,
+    pack_block,
+    pack_head,
+    pack_i64,
+    pack_length,
+    pack_point,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ._log import Key
+    from ._segment import Segment
+
+NO_EPISODE = -1
+_PAST = 16  # episodes of an environment that may be taken up again
+
+
+class Table:
+    """Episode, next step and its kind, for every environment series by its slot."""
+
+    def __init__(self) -> None:
+        self.numpy = sys.modules.get("numpy")
+        self.changes = 0
+        self.size = 0
+        self.episode: Any = array("q")
+        self.next: Any = array("q")
+        self.relative: Any = array("b")
+
+    def add(self, start: int | None) -> int:
+        """A slot for a new series."""
+        if self.size == len(self.next):
+            self._grow()
+        slot = self.size
+        self.size += 1
+        self.episode[slot] = NO_EPISODE
+        self.next[slot] = start or 0
+        self.relative[slot] = start is None
+        return slot
+
+    def _grow(self) -> None:
+        more = max(64, self.size)
+        self.episode = self._longer(self.episode, more)
+        self.next = self._longer(self.next, more)
+        self.relative = self._longer(self.relative, more)
+
+    def _longer(self, column: Any, more: int) -> Any:
+        letter = "b" if column is self.relative else "q"
+        plain = array(letter, list(column) + [0] * more)
+        if self.numpy is None:
+            return plain
+        return self.numpy.array(plain, dtype="i1" if letter == "b" else "<i8")
+
+
+class EnvSeries(StepSeries):
+    """A series of environment steps."""
+
+    __slots__ = ("env", "key", "past", "slot")
+
+    def __init__(self, number: int, kind: int, key: Key, env: str, slot: int) -> None:
+        super().__init__(number, kind, (key[0], key[1], dict(key[2])), 0)
+        self.key = key
+        self.env = env
+        self.slot = slot
+        self.past: dict[int, tuple[int, int]] = {}
+
+
+class Group:
+    """The environments of a vectorised call."""
+
+    def __init__(self, found: list[EnvSeries], numpy: Any) -> None:
+        self.series = found
+        self.known = {one.number: one for one in found}
+        self.ids = [one.number for one in found]
+        self.index = {one.env: place for place, one in enumerate(found)}
+        slots = [one.slot for one in found]
+        straight = slots == list(range(slots[0], slots[0] + len(slots)))
+        self.slots: Any = slice(slots[0], slots[0] + len(slots)) if straight else slots
+        if numpy is not None and not straight:
+            self.slots = numpy.array(slots)
+        self.straight = straight
+        self.distinct = len(self.index) == len(found)
+        self.kind = found[0].kind if len({one.kind for one in found}) == 1 else 0
+        self.changes = -1
+        self.episodes = b""
+        self.relative: bool | None = False  # None: some are
+        self.segment: Segment | None = None
+        self.templates: dict[tuple[int, int, bool], tuple[int, int, bytes]] = {}
+        self.stamp = 0
+        self.rl_step = 0
+
+
+class RLLogger:
+    """The RL calls of one writer."""
+
+    def __init__(self, base: Logger) -> None:
+        self.base = base
+        self.writer = base.writer
+        self.table = Table()
+        self._env_series: dict[Key, EnvSeries] = {}
+        self._groups: dict[Any, Group] = {}
+        self._touched: dict[str, tuple[int, int, int | None]] = {}
+        self._stamp = 0
+
+    # environments
+
+    def last(self, env: str) -> tuple[int | None, int | None]:
+        """The last (rl_step, episode) of an environment."""
+        best: tuple[int, int | None, int | None] = (-1, *self.base.starts.environments.get(env, (None, None)))
+        with self.writer.lock:
+            touched = self._touched.get(env)
+            if touched is not None and touched[0] > best[0]:
+                best = touched
+            for group in self._groups.values():
+                place = group.index.get(env)
+                if place is not None and group.stamp > best[0]:
+                    episode = int(self.table.episode[group.series[place].slot])
+                    best = (group.stamp, group.rl_step, None if episode < 0 else episode)
+        return best[1], best[2]
+
+    def _group(
+        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object
+    ) -> Group:
+        pairs = tuple(labels.items()) if hasattr(labels, "items") else labels
+        key = (metric, tuple(envs), pairs, bool(evaluation))
+        try:
+            found = self._groups.get(key)
+        except TypeError:
+            found = None
+        if found is None:
+            found = self._make_group(metric, envs, labels, evaluation, dtype)
+            self._groups[key] = found
+        return found
+
+    def _make_group(
+        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object
+    ) -> Group:
+        name = _names.metric(metric)
+        names = [_names.environment(one) for one in envs]
+        if not names:
+            raise KymogramValidationError("env_id is an empty list")
+        base = _names.labels(labels, evaluation)
+        with self.writer.lock:
+            return Group([self._find(name, one, base, dtype) for one in names], self.table.numpy)
+
+    def _find(self, metric: str, env: str, labels: dict[str, str], dtype: object) -> EnvSeries:
+        pairs = tuple(sorted({**labels, "env_id": env}.items()))
+        key = (metric, "ENVIRONMENT_STEP", pairs)
+        found = self._env_series.get(key)
+        if found is None:
+            kind = _values.kind_of(dtype) or FLOAT
+            slot = self.table.add(self.base.starts.of_episode(key, None))
+            found = EnvSeries(self.base.number(), kind, key, env, slot)
+            self._env_series[key] = found
+        return found
+
+    def _enter(self, one: EnvSeries, episode: int) -> None:
+        """The environment goes on in this episode."""
+        table, slot = self.table, one.slot
+        one.past[int(table.episode[slot])] = (int(table.next[slot]), int(table.relative[slot]))
+        if len(one.past) > _PAST:
+            del one.past[next(iter(one.past))]
+        known = one.past.pop(episode, None)
+        if known is None:
+            start = self.base.starts.of_episode(one.key, None if episode < 0 else episode)
+            known = (start or 0, start is None)
+        table.episode[slot] = episode
+        table.next[slot], table.relative[slot] = known
+        table.changes += 1
+
+    # log_rl_environment_step
+
+    def environment_step(
+        self,
+        metric: Any,
+        value: Any,
+        rl_step: Any,
+        evaluation: object,
+        episode: Any,
+        env_id: Any,
+        labels: Any,
+        timestamp: Any,
+        dtype: object,
+    ) -> None:
+        """Log one value an environment, or a row of them."""
+        rl = rl_step if rl_step.__class__ is int and rl_step >= 0 else _values.step("rl_step", rl_step)
+        many = env_id is not None and _values.is_sequence(env_id)
+        group = self._group(metric, env_id if many else (env_id,), labels, evaluation, dtype)
+        if not group.kind:
+            raise KymogramValidationError(f"some environments of {metric!r} hold int64 and some float64")
+        shape, data = _values.convert(group.series[0].metric, value, group.kind)
+        rows = _grid(group.series[0].metric, shape, len(group.ids), many)
+        if rows == 0:
+            return
+        numpy = self.table.numpy
+        if numpy is not None and group.distinct and timestamp is None:
+            grid = _episodes_numpy(numpy, episode, len(group.ids), rows)
+            with self.writer.lock:
+                if self._fast(numpy, group, rl, grid, rows, data):
+                    return
+        grid = _episodes(episode, len(group.ids), rows)
+        times = _times(timestamp, len(group.ids), rows)
+        with self.writer.lock:
+            self._slow(group, rl, grid, times, rows, data)
+
+    def _fast(self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: bytes) -> bool:
+        """All environments in one record; False when they count in different ways."""
+        table, slots = self.table, group.slots
+        if getattr(episodes, "ndim", 0) == 2:
+            return self._changing(numpy, group, rl, episodes, rows, data)
+        packed = episodes.tobytes() if hasattr(episodes, "tobytes") else pack_i64(episodes)
+        if group.changes != table.changes or packed != group.episodes:
+            changed = numpy.flatnonzero(table.episode[slots] != episodes)
+            each = len(packed) > 8
+            for place in changed.tolist():
+                self._enter(group.series[place], int(episodes[place]) if each else episodes)
+            relative = table.relative[slots]
+            group.relative = bool(relative[0]) if (relative == relative[0]).all() else None
+            group.changes, group.episodes = table.changes, packed
+        if group.relative is None:
+            return False
+        first = table.next[slots].tobytes()
+        table.next[slots] += rows
+        has_episode = len(packed) > 8 or episodes >= 0
+        parts = (pack_i64(time_ns()), first, pack_i64(rl), packed if has_episode else b"", first, data)
+        size = 2 if len(packed) > 8 else int(has_episode)
+        self._send(group, size, rows, b"".join(parts))
+        self._stamp += 1
+        group.stamp, group.rl_step = self._stamp, rl
+        return True
+
+    def _send(self, group: Group, episodes: int, rows: int, tail: bytes) -> None:
+        key = (episodes, rows, bool(group.relative))
+        template = group.templates.get(key)
+        if template is None:
+            template = _template(group, *key, len(tail))
+            group.templates[key] = template
+        length, seed, first = template
+        writer = self.writer
+        if length <= PAYLOAD_LIMIT and length % 8 == 0 and group.segment is writer.segment:
+            try:
+                group.segment.write(pack_head(length, crc32(tail, seed)) + first + tail)
+                return
+            except ValueError:
+                pass
+        if length <= PAYLOAD_LIMIT:
+            writer.append(group.series, first + tail, rows * len(group.ids))
+        else:
+            self._split(group, episodes, rows, tail)
+        defined = writer.segment.defined
+        if all(number in defined for number in group.ids):
+            group.segment = writer.segment
+
+    def _split(self, group: Group, episodes: int, rows: int, tail: bytes) -> None:
+        """A call above 1 MiB: block() cuts it."""
+        width = 8 * len(group.ids)
+        mode = (LINEAR if rows > 1 else CONSTANT) | EACH | (RELATIVE if group.relative else 0)
+        when, rest = Column(CONSTANT, tail[:8]), tail[8:]
+        step, rest = Column(mode, rest[:width]), rest[width:]
+        axes = [(STEP, step), (RL_STEP, Column(CONSTANT, rest[:8]))]
+        rest = rest[8:]
+        if episodes:
+            size = width if episodes == 2 else 8
+            column = Column(CONSTANT | (EACH if episodes == 2 else 0), rest[:size])
+            axes.append((EPISODE, column))
+            rest = rest[size:]
+        axes.append((ENV_STEP, step))
+        self._write(group, block(group.kind, rows, group.ids, when, axes, rest[width:]))
+
+    def _write(self, group: Group, records: list[tuple[list[int], bytes, int]]) -> None:
+        for ids, payload, points in records:
+            self.writer.append([group.known[number] for number in ids], payload, points)
+
+    def _changing(
+        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: bytes
+    ) -> bool:
+        """Episodes end within the rows: explicit steps."""
+        table, slots = self.table, group.slots
+        changed = numpy.empty(episodes.shape, dtype=bool)
+        changed[:, 0] = episodes[:, 0] != table.episode[slots]
+        numpy.not_equal(episodes[:, 1:], episodes[:, :-1], out=changed[:, 1:])
+        where, places = changed.nonzero()
+        found = [self._start(group.series[i], int(episodes[i, j])) for i, j in zip(where, places)]
+        relative = set(table.relative[slots].tolist()) | {kind for _, kind in found}
+        if len(relative) > 1:
+            return False
+        column = numpy.arange(rows, dtype="<i8")
+        offsets = numpy.zeros(episodes.shape, dtype="<i8")
+        offsets[:, 0] = table.next[slots]
+        self._offsets(group, offsets, where.tolist(), places.tolist(), episodes, rows)
+        steps = column + offsets
+        axis = Column(EXPLICIT | EACH | (RELATIVE if relative.pop() else 0), steps.tobytes())
+        ended = Column(EXPLICIT | EACH, episodes.tobytes())
+        axes = [(STEP, axis), (RL_STEP, constant(rl)), (EPISODE, ended), (ENV_STEP, axis)]
+        self._write(group, block(group.kind, rows, group.ids, constant(time_ns()), axes, data))
+        self._stamp += 1
+        group.stamp, group.rl_step = self._stamp, rl
+        return True
+
+    def _start(self, one: EnvSeries, episode: int) -> tuple[int, int]:
+        """Where an episode would start, without entering it."""
+        known = one.past.get(episode)
+        if known is None:
+            start = self.base.starts.of_episode(one.key, None if episode < 0 else episode)
+            known = (start or 0, int(start is None))
+        return known
+
+    def _offsets(
+        self,
+        group: Group,
+        offsets: Any,
+        where: list[int],
+        places: list[int],
+        episodes: Any,
+        rows: int,
+    ) -> None:
+        """Fill offsets so that step = place + offset, and move the counters to the rows' end."""
+        table = self.table
+        since = [0] * len(group.ids)
+        for i, j in zip(where, places):
+            one = group.series[i]
+            table.next[one.slot] += j - since[i]
+            self._enter(one, int(episodes[i, j]))
+            offsets[i, j:] = int(table.next[one.slot]) - j
+            since[i] = j
+        touched = set(where)
+        for i, one in enumerate(group.series):
+            if i not in touched:
+                offsets[i, 1:] = offsets[i, 0]
+            table.next[one.slot] += rows - since[i]
+
+    def _slow(
+        self,
+        group: Group,
+        rl: int,
+        episodes: list[list[int]],
+        times: list[Column],
+        rows: int,
+        data: bytes,
+    ) -> None:
+        """Series after series, each cut where its episode changes."""
+        table = self.table
+        self._stamp += 1
+        for place, one in enumerate(group.series):
+            mine = episodes[place]
+            values = data[8 * rows * place : 8 * rows * (place + 1)]
+            start = 0
+            while start < rows:
+                episode, stop = mine[start], start + 1
+                while stop < rows and mine[stop] == episode:
+                    stop += 1
+                if table.episode[one.slot] != episode:
+                    self._enter(one, episode)
+                step = linear(int(table.next[one.slot]), bool(table.relative[one.slot]))
+                table.next[one.slot] += stop - start
+                axes = [(STEP, step), (RL_STEP, constant(rl))]
+                if episode >= 0:
+                    axes.append((EPISODE, constant(episode)))
+                axes.append((ENV_STEP, step))
+                when = times[place].rows(start, stop)
+                part = values[8 * start : 8 * stop]
+                self._write(group, block(one.kind, stop - start, [one.number], when, axes, part))
+                start = stop
+            self._touched[one.env] = (self._stamp, rl, None if mine[-1] < 0 else mine[-1])
+
+    # log_rl_episode
+
+    def episode(
+        self,
+        metric: Any,
+        value: Any,
+        rl_step: Any,
+        evaluation: object,
+        episode: Any,
+        env_id: Any,
+        labels: Any,
+        timestamp: Any,
+        dtype: object,
+    ) -> None:
+        """Log a value an episode."""
+        env = _names.environment(env_id)
+        rl = _values.step("rl_step", rl_step)
+        named = {**(labels or {}), "env_id": env}
+        _, found = self.base.find(metric, "EPISODE", named, evaluation, dtype)
+        shape, data = _values.convert(found.metric, value, found.kind)
+        if len(shape) > 1:
+            raise KymogramValidationError(
+                f"the value of {found.metric!r} has shape {shape}; log_rl_episode takes a number "
+                "or one dimension"
+            )
+        rows = shape[0] if shape else 1
+        when = _times(timestamp, 1, rows)[0]
+        if _values.is_sequence(episode):
+            given: Any = _values.steps("episode", episode, rows)
+        else:
+            given = None if episode is None else _values.step("episode", episode)
+        if rows == 0:
+            return
+        with self.writer.lock:
+            axis = self.base._axis(found, rows, given)
+            axes = [(STEP, axis), (RL_STEP, constant(rl))]
+            if given is not None:
+                axes.append((EPISODE, axis))
+            for _, payload, points in block(found.kind, rows, [found.number], when, axes, data):
+                self.writer.append((found,), payload, points)
+            self._stamp += 1
+            last = found.last if given is not None else self.last(env)[1]
+            self._touched[env] = (self._stamp, rl, last)
+
+
+def _template(
+    group: Group, episodes: int, rows: int, relative: bool, tail: int
+) -> tuple[int, int, bytes]:
+    """Length, CRC of length and first bytes, first bytes of a vectorised record."""
+    mode = (LINEAR if rows > 1 else CONSTANT) | EACH | (RELATIVE if relative else 0)
+    axes = [(STEP, mode), (RL_STEP, CONSTANT)]
+    if episodes:
+        axes.append((EPISODE, CONSTANT | (EACH if episodes == 2 else 0)))
+    axes.append((ENV_STEP, mode))
+    first = b"".join(
+        (
+            pack_block(3, group.kind, CONSTANT, len(axes), rows, len(group.ids), 0),
+            *(pack_point(axis, how, 0, 0, 0) for axis, how in axes),
+            numbers(group.ids),
+        )
+    )
+    length = len(first) + tail
+    return length, crc32(first, crc32(pack_length(length))), first
+
+
+def _grid(metric: str, shape: tuple[int, ...], envs: int, many: bool) -> int:
+    """Rows of a value for this many environments."""
+    if not many and len(shape) <= 1:
+        return shape[0] if shape else 1
+    if shape and shape[0] == envs and len(shape) <= 2:
+        return shape[1] if len(shape) == 2 else 1
+    wanted = f"({envs},) or ({envs}, T)" if many else "a number or one dimension"
+    raise KymogramValidationError(
+        f"the value of {metric!r} has shape {shape}; {envs} environments take {wanted}"
+    )
+
+
+def _episodes_numpy(numpy: Any, episode: Any, envs: int, rows: int) -> Any:
+    """The episode: one integer, one an environment, or one a value where they change."""
+    if episode is None:
+        return NO_EPISODE
+    if not _values.is_sequence(episode):
+        return _values.step("episode", episode)
+    if hasattr(episode, "detach") and hasattr(episode, "cpu"):
+        episode = episode.detach().cpu()
+    try:
+        found = numpy.asarray(episode)
+    except ValueError:
+        raise KymogramValidationError("the rows of episode have unequal lengths") from None
+    if found.dtype.kind not in "iu":
+        found = numpy.array(
+            [_values.step("episode", one) for one in found.reshape(-1).tolist()], dtype="<i8"
+        ).reshape(found.shape)
+    if envs == 1 and found.shape == (rows,):
+        found = found.reshape(1, rows)
+    if found.shape not in ((envs,), (envs, rows)):
+        raise KymogramValidationError(
+            f"episode has shape {found.shape}; {envs} environments with {rows} values each take "
+            f"a number, ({envs},) or ({envs}, {rows})"
+        )
+    found = numpy.ascontiguousarray(found, dtype="<i8")
+    if int(found.min()) < 0:
+        raise KymogramValidationError(f"episode is negative: {int(found.min())}")
+    if found.ndim == 2 and (rows == 1 or (found == found[:, :1]).all()):
+        found = numpy.ascontiguousarray(found[:, 0])
+    return found
+
+
+def _episodes(episode: Any, envs: int, rows: int) -> list[list[int]]:
+    """The episode of every value."""
+    if episode is None:
+        return [[NO_EPISODE] * rows] * envs
+    if not _values.is_sequence(episode):
+        return [[_values.step("episode", episode)] * rows] * envs
+    found = list(_as_list(episode))
+    if envs == 1 and len(found) == rows and not any(_values.is_sequence(one) for one in found):
+        found = [found]
+    if len(found) != envs:
+        raise KymogramValidationError(
+            f"episode has {len(found)} entries for {envs} environments with {rows} values each"
+        )
+    return [
+        _values.steps("episode", one, rows)
+        if _values.is_sequence(one)
+        else [_values.step("episode", one)] * rows
+        for one in found
+    ]
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        value = value.detach().cpu()
+    found: Sequence[Any] = value.tolist() if hasattr(value, "tolist") else list(value)
+    return found
+
+
+def _times(timestamp: Any, envs: int, rows: int) -> list[Column]:
+    """The time column of every environment."""
+    if timestamp is None:
+        return [constant(time_ns())] * envs
+    if not _values.is_sequence(timestamp):
+        return [constant(_values.time_ns(timestamp))] * envs
+    found = list(_as_list(timestamp))
+    if envs == 1 and len(found) == rows and not any(_values.is_sequence(one) for one in found):
+        found = [found]
+    if len(found) != envs:
+        raise KymogramValidationError(
+            f"timestamp has {len(found)} entries for {envs} environments with {rows} values each"
+        )
+    return [
+        explicit(_values.times_ns(one, rows))
+        if _values.is_sequence(one)
+        else constant(_values.time_ns(one))
+        for one in found
+    ]
+
+
+def _rl() -> RLLogger:
+    found = logger()
+    rl = found.rl
+    if rl is None:
+        with found.writer.lock:
+            rl = found.rl = found.rl or RLLogger(found)
+    return rl
+
+
+def log_rl_episode(
+    metric_name: str,
+    value: Any,
+    rl_step: int,
+    evaluation: bool = False,
+    episode: Any = None,
+    env_id: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    timestamp: Any = None,
+    kill_timeout: float = 3.0,
+    *,
+    dtype: Any = None,
+) -> None:
+    """Log a value an episode; without `episode` the series goes on from its last."""
+    _rl().episode(
+        metric_name, value, rl_step, evaluation, episode, env_id, labels, timestamp, dtype
+    )
+
+
+def log_rl_environment_step(
+    metric_name: str,
+    value: Any,
+    rl_step: int,
+    evaluation: bool = False,
+    episode: Any = None,
+    env_id: Any = None,
+    labels: Mapping[str, str] | None = None,
+    timestamp: Any = None,
+    kill_timeout: float = 3.0,
+    *,
+    dtype: Any = None,
+) -> None:
+    """Log steps within an episode, of one environment or of many at once.
+
+    With M environment ids the value has M entries or M rows of T; `episode`
+    and `timestamp` are one number, one an environment, or one a value.
+    """
+    _rl().environment_step(
+        metric_name, value, rl_step, evaluation, episode, env_id, labels, timestamp, dtype
+    )

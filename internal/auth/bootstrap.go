@@ -21,8 +21,9 @@ const adminName = "admin"
 
 // Bootstrap makes sure that somebody can administer a server: the first start
 // makes an admin key and writes it into dir (0600). It returns the key in that
-// file, "" when an admin removed the file and other admin keys exist.
-func (k *Keyring) Bootstrap(ctx context.Context, dir string) (secret string, err error) {
+// file, "" when an admin removed the file and other admin keys exist. given is
+// the key that the first start takes instead of a random one, "" for none.
+func (k *Keyring) Bootstrap(ctx context.Context, dir, given string) (secret string, err error) {
 	path := filepath.Join(dir, AdminKeyFile)
 	secret, err = readSecret(path)
 	if err != nil {
@@ -35,7 +36,9 @@ func (k *Keyring) Bootstrap(ctx context.Context, dir string) (secret string, err
 		return "", err
 	}
 	// The file first: a key that nobody could read back would be of no use.
-	secret = newSecret()
+	if secret = given; secret == "" {
+		secret = newSecret()
+	}
 	if err := writeSecret(path, []byte(secret+"\n")); err != nil {
 		return "", err
 	}

@@ -76,8 +76,8 @@ func (k *Keyring) Recheck(ctx context.Context, p *Principal) error {
 	return err
 }
 
-// Authorize fails unless the context's caller holds the scope in the project.
-func (k *Keyring) Authorize(ctx context.Context, scope Scope, workspace, project string) error {
+// Allow fails unless the context's caller holds the scope in the project.
+func (k *Keyring) Allow(ctx context.Context, scope Scope, workspace, project string) error {
 	if k.open {
 		return nil
 	}

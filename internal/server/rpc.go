@@ -43,12 +43,9 @@ func (s *Server) newRPC() *grpc.Server {
 }
 
 // checkRPC fails unless every registered method has a policy.
-func checkRPC(rpc *grpc.Server, rules map[string]Rule) (err error) {
-	for service, info := range rpc.GetServiceInfo() {
-		for _, m := range info.Methods {
-			full := "/" + service + "/" + m.Name
-			err = errors.Join(err, rules[full].check("method "+full))
-		}
+func (s *Server) checkRPC() (err error) {
+	for _, method := range s.Methods() {
+		err = errors.Join(err, s.options.Policy.RPC[method].check("method "+method))
 	}
 	return err
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -72,6 +74,7 @@ type Server struct {
 	log     *slog.Logger
 	hosts   []string
 
+	patterns  []string
 	listeners *Listeners
 	shared    *splitter // HTTP and gRPC
 	calls     *splitter // gRPC alone, nil without one
@@ -152,8 +155,9 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 	}
 	s.rpc = s.newRPC()
 	parts.RPC(s.rpc)
-	routes, err := s.routes()
-	if err := errors.Join(err, checkRPC(s.rpc, options.Policy.RPC)); err != nil {
+	routes, patterns, err := s.routes()
+	s.patterns = patterns
+	if err := errors.Join(err, s.checkRPC()); err != nil {
 		return nil, fmt.Errorf("assemble the server: %w", err)
 	}
 	s.http = s.newHTTP(routes)
@@ -175,14 +179,14 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 }
 
 // routes mounts everything behind the policy.
-func (s *Server) routes() (http.Handler, error) {
+func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 	m := &mux{
 		mux: http.NewServeMux(), rules: s.options.Policy.HTTP, patterns: map[string]bool{},
 		keyring: s.keyring, metrics: s.metrics, log: s.log, maxBody: s.options.MaxBody, draining: s.draining,
 	}
 	page, err := newPage(s.parts.Page)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m.handle("GET /", page)
 	m.handle("GET /healthz", http.HandlerFunc(healthy))
@@ -201,7 +205,22 @@ func (s *Server) routes() (http.Handler, error) {
 	for _, route := range s.parts.API {
 		m.mount(route)
 	}
-	return s.outer(m.mux), m.err
+	return s.outer(m.mux), slices.Sorted(maps.Keys(m.patterns)), m.err
+}
+
+// Routes lists the patterns that are mounted.
+func (s *Server) Routes() []string { return s.patterns }
+
+// Methods lists the full names of the gRPC methods that are registered.
+func (s *Server) Methods() []string {
+	var names []string
+	for service, info := range s.rpc.GetServiceInfo() {
+		for _, m := range info.Methods {
+			names = append(names, "/"+service+"/"+m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func healthy(w http.ResponseWriter, _ *http.Request) {

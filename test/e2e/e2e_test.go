@@ -66,12 +66,8 @@ func TestDemo(t *testing.T) {
 
 // mustExport compares `kymogram export` with what was logged, for one run.
 func mustExport(t *testing.T, r *rig.Rig, server *rig.Server, logged rig.Logged) {
-	key, err := os.ReadFile(filepath.Join(server.Data, "admin.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := r.CLI(t, "export", "demo/digits/lr0.3-seed1", "--format", "jsonl",
-		"--server", server.Address, "--key", strings.TrimSpace(string(key)))
+		"--server", server.Address, "--key", server.Key(t))
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	want := 0
 	for series, points := range logged {
@@ -187,7 +183,9 @@ func TestGoExample(t *testing.T) {
 	}
 	r.Sync(t)
 	c := server.Client(t)
-	var page struct{ Projects []struct{ Workspace, Project string } }
+	var page struct {
+		Projects []struct{ Workspace, Project string }
+	}
 	c.Get(t, "/api/v1/projects", nil, &page)
 	for _, p := range page.Projects {
 		for _, run := range c.Runs(t, p.Workspace+"/"+p.Project) {

@@ -109,22 +109,26 @@ func (s *Server) Restart(t *testing.T) {
 	s.start(t, strings.TrimPrefix(s.Address, "http://"))
 }
 
-// LoginLink is the one-time link that the server printed on its first start.
+// LoginLink is a one-time link that signs a browser in.
 func (s *Server) LoginLink(t *testing.T) string {
 	t.Helper()
-	link := regexp.MustCompile(`https?://\S+/login#\w+`)
-	Eventually(t, 5*time.Second, "a one-time link on stderr", func() bool { return link.MatchString(s.stderr.String()) })
-	return link.FindString(s.stderr.String())
+	return strings.TrimSpace(s.rig.CLI(t, "key", "link", "--server", s.Address, "--key", s.Key(t)))
 }
 
-// Client reads the server's API with its admin key.
-func (s *Server) Client(t *testing.T) *Client {
+// Key is the admin key.
+func (s *Server) Key(t *testing.T) string {
 	t.Helper()
 	key, err := os.ReadFile(filepath.Join(s.Data, "admin.key"))
 	if err != nil {
 		t.Fatalf("read the admin key: %v", err)
 	}
-	return &Client{base: s.Address, key: strings.TrimSpace(string(key))}
+	return strings.TrimSpace(string(key))
+}
+
+// Client reads the server's API with its admin key.
+func (s *Server) Client(t *testing.T) *Client {
+	t.Helper()
+	return &Client{base: s.Address, key: s.Key(t)}
 }
 
 // lockedBuffer collects output while a test reads it.

@@ -1,0 +1,71 @@
+import type { BucketQuery, BucketResult } from "./types.ts";
+
+const maxQueries = 500; // the contract's limit for one POST /api/v1/buckets
+const maxEntries = 4000; // answers kept: about 30 screens of charts
+
+interface Waiting {
+  query: BucketQuery;
+  abort?: AbortSignal;
+  resolve: (result: BucketResult) => void;
+  reject: (error: unknown) => void;
+}
+
+type Send = (queries: BucketQuery[]) => Promise<BucketResult[]>;
+type Schedule = (run: () => void) => void;
+
+/** Batch collects the queries of one animation frame into one request and keeps the answers. */
+export class Batch {
+  readonly #send: Send;
+  readonly #schedule: Schedule;
+  readonly #kept = new Map<string, BucketResult>();
+  #waiting: Waiting[] = [];
+
+  constructor(send: Send, schedule: Schedule) {
+    this.#send = send;
+    this.#schedule = schedule;
+  }
+
+  /** The kept answer of a query, if any. */
+  peek(query: BucketQuery): BucketResult | undefined {
+    return this.#kept.get(JSON.stringify(query));
+  }
+
+  fetch(query: BucketQuery, abort?: AbortSignal): Promise<BucketResult> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) this.#schedule(() => this.#flush());
+      this.#waiting.push({ query, abort, resolve, reject });
+    });
+  }
+
+  /** Forgets what is kept of a run: it has new points. */
+  forget(run: string): void {
+    const mark = JSON.stringify({ run }).slice(1, -1);
+    for (const key of this.#kept.keys()) if (key.includes(mark)) this.#kept.delete(key);
+  }
+
+  #flush(): void {
+    const waiting = this.#waiting.filter((w) => !w.abort?.aborted);
+    this.#waiting = [];
+    for (let i = 0; i < waiting.length; i += maxQueries) this.#post(waiting.slice(i, i + maxQueries));
+  }
+
+  #post(waiting: Waiting[]): void {
+    this.#send(waiting.map((w) => w.query)).then(
+      (results) =>
+        waiting.forEach((w, i) => {
+          const result = results[i]!;
+          this.#keep(w.query, result);
+          w.resolve(result);
+        }),
+      (error) => {
+        for (const w of waiting) w.reject(error);
+      },
+    );
+  }
+
+  #keep(query: BucketQuery, result: BucketResult): void {
+    if ("error" in result) return;
+    this.#kept.set(JSON.stringify(query), result);
+    if (this.#kept.size > maxEntries) this.#kept.delete(this.#kept.keys().next().value!);
+  }
+}

@@ -1,0 +1,156 @@
+import { signal } from "@preact/signals";
+import type {
+  BucketQuery,
+  BucketResult,
+  EnvAttribute,
+  ErrorBody,
+  Project,
+  Run,
+  RunDetail,
+  Series,
+  Value,
+  Writer,
+} from "./types.ts";
+
+/** Raised for every answer that is not a success, with what to do about it. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly hint: string;
+  constructor(status: number, body: ErrorBody) {
+    super(body.message);
+    this.status = status;
+    this.code = body.code;
+    this.hint = body.hint;
+  }
+}
+
+/** True while the server wants a key that we do not have. */
+export const locked = signal(false);
+
+const keyName = "kymogram.key";
+
+/** The key lives as long as the tab, so that a borrowed machine forgets it. */
+export function setKey(key: string): void {
+  sessionStorage.setItem(keyName, key);
+  locked.value = false;
+}
+
+export function authorization(): Record<string, string> {
+  const key = sessionStorage.getItem(keyName);
+  return key ? { Authorization: `Bearer ${key}` } : {};
+}
+
+async function problem(res: Response): Promise<ApiError> {
+  const fallback = { code: "http", message: `the server answered ${res.status}`, hint: "" };
+  const body = await res.json().catch(() => null);
+  return new ApiError(res.status, { ...fallback, ...(body?.error as ErrorBody | undefined) });
+}
+
+export async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
+  let res: Response;
+  try {
+    res = await fetch(`/api/v1${path}`, { ...init, headers: { ...authorization(), ...init.headers } });
+  } catch (cause) {
+    if ((cause as Error).name === "AbortError") throw cause;
+    const hint = "is `kymogram serve` still running? This page tries again by itself.";
+    throw new ApiError(0, { code: "unreachable", message: "the server does not answer", hint });
+  }
+  if (res.ok) return res.json() as Promise<T>;
+  if (res.status === 401 && path !== "/session") locked.value = true;
+  throw await problem(res);
+}
+
+function json(method: string, body: unknown): RequestInit {
+  return { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+}
+
+function withQuery(path: string, query: Record<string, string | number | undefined>): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined && value !== "") params.set(name, String(value));
+  return params.size ? `${path}?${params}` : path;
+}
+
+export interface Page<T> {
+  items: T[];
+  next: string;
+}
+
+export async function projects(): Promise<Project[]> {
+  const all: Project[] = [];
+  let cursor = "";
+  do {
+    const page = await request<{ projects: Project[] | null; next?: string }>(
+      withQuery("/projects", { limit: 500, cursor }),
+    );
+    all.push(...(page.projects ?? []));
+    cursor = page.next ?? "";
+  } while (cursor);
+  return all;
+}
+
+export interface RunsQuery {
+  q?: string;
+  status?: string;
+  sort?: string;
+  limit?: number;
+  cursor?: string;
+}
+
+export async function runs(workspace: string, project: string, query: RunsQuery, abort?: AbortSignal): Promise<Page<Run>> {
+  const base = `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}/runs`;
+  const page = await request<{ runs: Run[] | null; next?: string }>(withQuery(base, { ...query }), { signal: abort });
+  return { items: (page.runs ?? []).map(normalRun), next: page.next ?? "" };
+}
+
+function normalRun(run: Run): Run {
+  return { ...run, tags: run.tags ?? [], config: asMap(run.config), summary: run.summary ?? {} };
+}
+
+type Pairs = Record<string, Value> | { path: string; value: Value }[] | null | undefined;
+
+function asMap(pairs: Pairs): Record<string, Value> {
+  if (!Array.isArray(pairs)) return pairs ?? {};
+  return Object.fromEntries(pairs.map((pair) => [pair.path, pair.value]));
+}
+
+export async function run(id: string, abort?: AbortSignal): Promise<RunDetail> {
+  const doc = await request<Record<string, unknown>>(`/runs/${encodeURIComponent(id)}`, { signal: abort });
+  const ledger = (doc.ledger ?? {}) as Partial<RunDetail["ledger"]>;
+  return {
+    ...normalRun(doc as unknown as Run),
+    attributes: asMap(doc.attributes as Pairs),
+    envAttributes: (doc.env_attributes as EnvAttribute[] | null) ?? [],
+    attempts: (doc.attempts as RunDetail["attempts"] | null) ?? [],
+    writers: Array.isArray(doc.writers) ? (doc.writers as Writer[]) : [],
+    ledger: { logged: 0, stored: 0, superseded: 0, refused: 0, dropped: 0, ...ledger, skipped: ledger.skipped ?? [] },
+    seriesCount: Number(doc.series ?? doc.series_count ?? 0),
+  };
+}
+
+export function edit(id: string, change: { tags?: string[]; display_name?: string; description?: string }): Promise<Run> {
+  return request<Run>(`/runs/${encodeURIComponent(id)}`, json("PATCH", change)).then(normalRun);
+}
+
+export interface SeriesQuery {
+  q?: string;
+  limit?: number;
+  cursor?: string;
+  preview?: number;
+}
+
+export async function series(id: string, query: SeriesQuery, abort?: AbortSignal): Promise<Page<Series>> {
+  const path = withQuery(`/runs/${encodeURIComponent(id)}/series`, { ...query });
+  const page = await request<{ series: Series[] | null; next?: string }>(path, { signal: abort });
+  const items = (page.series ?? []).map((s) => ({ ...s, labels: s.labels ?? {}, axes: s.axes ?? [] }));
+  return { items, next: page.next ?? "" };
+}
+
+export async function buckets(queries: BucketQuery[]): Promise<BucketResult[]> {
+  return (await request<{ results: BucketResult[] }>("/buckets", json("POST", { queries }))).results;
+}
+
+export function login(token: string): Promise<unknown> {
+  return request("/session", json("POST", { token }));
+}

@@ -1,0 +1,109 @@
+import { follow } from "./sse.ts";
+import type { LiveEvent } from "./types.ts";
+
+/** What a tab wants to hear of: "run=ID" or "project=W/P". */
+export type Topic = string;
+
+type Message =
+  | { type: "want"; tab: string; topics: Topic[] }
+  | { type: "who" }
+  | { type: "event"; event: string; data: LiveEvent | null };
+
+type Listener = (event: LiveEvent | "reset") => void;
+
+/**
+ * Live is one event stream for all tabs of a browser: the tab that holds the lock reads it for everyone's topics
+ * and passes events on; when that tab goes, the lock makes another one the leader.
+ */
+export class Live {
+  readonly #channel = new BroadcastChannel("kymogram-live");
+  readonly #tab = crypto.getRandomValues(new Uint32Array(2)).join("-");
+  readonly #listeners = new Map<Listener, Topic[]>();
+  readonly #wanted = new Map<string, Topic[]>();
+  #leading = false;
+  #url = "";
+  #stream: AbortController | null = null;
+
+  start(): void {
+    this.#channel.onmessage = (e) => this.#receive(e.data as Message);
+    // A page from another machine over plain http has no locks; then every tab reads for itself.
+    if (navigator.locks) void navigator.locks.request("kymogram-live", () => this.#lead());
+    else void this.#lead();
+    addEventListener("pagehide", () => this.#post({ type: "want", tab: this.#tab, topics: [] }));
+  }
+
+  /** Calls listener for events of the topics until the returned function is called. */
+  listen(topics: Topic[], listener: Listener): () => void {
+    this.#listeners.set(listener, topics);
+    this.#announce();
+    return () => {
+      this.#listeners.delete(listener);
+      this.#announce();
+    };
+  }
+
+  #announce(): void {
+    const topics = [...new Set([...this.#listeners.values()].flat())].sort();
+    this.#post({ type: "want", tab: this.#tab, topics });
+  }
+
+  /** To the other tabs and to ourselves. */
+  #post(message: Message): void {
+    this.#channel.postMessage(message);
+    this.#receive(message);
+  }
+
+  #receive(message: Message): void {
+    if (message.type === "event") {
+      for (const listener of [...this.#listeners.keys()]) listener(message.data ?? "reset");
+    } else if (message.type === "who") this.#announceQuietly();
+    else {
+      this.#wanted.set(message.tab, message.topics);
+      if (message.topics.length === 0) this.#wanted.delete(message.tab);
+      if (this.#leading) this.#connect();
+    }
+  }
+
+  #announceQuietly(): void {
+    const topics = [...new Set([...this.#listeners.values()].flat())].sort();
+    if (topics.length) this.#channel.postMessage({ type: "want", tab: this.#tab, topics } satisfies Message);
+  }
+
+  /** Never resolves: the lock is held until the tab is closed. */
+  #lead(): Promise<void> {
+    this.#leading = true;
+    this.#channel.postMessage({ type: "who" } satisfies Message);
+    this.#connect();
+    return new Promise(() => {});
+  }
+
+  #connect(): void {
+    const topics = [...new Set([...this.#wanted.values()].flat())].sort();
+    const url = topics.length ? `/api/v1/live?${topics.map(queryOf).join("&")}` : "";
+    if (url === this.#url) return;
+    const hadStream = this.#url !== "";
+    this.#url = url;
+    this.#stream?.abort();
+    this.#stream = null;
+    if (!url) return;
+    const stream = new AbortController();
+    this.#stream = stream;
+    const gap = () => this.#post({ type: "event", event: "reset", data: null });
+    void follow(
+      url,
+      stream.signal,
+      (e) => {
+        if (e.event === "run") this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
+        if (e.event === "reset") gap();
+      },
+      gap,
+    );
+    // What happened between the old stream and the new one was heard by neither.
+    if (hadStream) gap();
+  }
+}
+
+function queryOf(topic: Topic): string {
+  const at = topic.indexOf("=");
+  return `${topic.slice(0, at)}=${encodeURIComponent(topic.slice(at + 1))}`;
+}

@@ -1,0 +1,98 @@
+import { authorization } from "./client.ts";
+
+export interface ServerEvent {
+  id: string;
+  event: string;
+  data: string;
+}
+
+/** Parser turns the text of an event stream into events, however it is cut into chunks. */
+export class Parser {
+  #rest = "";
+  #event = { id: "", event: "message", data: [] as string[] };
+
+  push(chunk: string): ServerEvent[] {
+    const lines = (this.#rest + chunk).split(/\r\n|\n|\r/);
+    this.#rest = lines.pop()!;
+    const out: ServerEvent[] = [];
+    for (const line of lines) {
+      if (line !== "") this.#field(line);
+      else if (this.#event.data.length) out.push(this.#take());
+    }
+    return out;
+  }
+
+  #take(): ServerEvent {
+    const { id, event, data } = this.#event;
+    this.#event = { id, event: "message", data: [] };
+    return { id, event, data: data.join("\n") };
+  }
+
+  #field(line: string): void {
+    const at = line.indexOf(":");
+    if (at === 0) return; // a comment: the heartbeat
+    const name = at < 0 ? line : line.slice(0, at);
+    const value = at < 0 ? "" : line.slice(at + 1).replace(/^ /, "");
+    if (name === "data") this.#event.data.push(value);
+    else if (name === "event") this.#event.event = value;
+    else if (name === "id") this.#event.id = value;
+  }
+}
+
+const firstRetryMs = 500;
+const lastRetryMs = 15_000;
+const silenceMs = 65_000; // the server speaks every 25 s; more than two silences are a dead connection
+
+/**
+ * Reads an event stream until the signal aborts, connecting again where it broke. fetch and not EventSource,
+ * because only fetch can send a key. onGap is called when events may have been missed.
+ */
+export async function follow(url: string, abort: AbortSignal, onEvent: (e: ServerEvent) => void, onGap: () => void): Promise<void> {
+  let last = "";
+  let retryMs = firstRetryMs;
+  for (let first = true; !abort.aborted; first = false) {
+    if (!first && !last) onGap();
+    const ended = await once(url, last, abort, (e) => {
+      if (e.id) last = e.id;
+      retryMs = firstRetryMs;
+      onEvent(e);
+    });
+    if (ended === "refused") last = "";
+    await pause(retryMs, abort);
+    retryMs = Math.min(lastRetryMs, retryMs * 2);
+  }
+}
+
+async function once(url: string, last: string, outer: AbortSignal, onEvent: (e: ServerEvent) => void): Promise<"broken" | "refused"> {
+  const silence = new AbortController();
+  let timer = setTimeout(() => silence.abort(), silenceMs);
+  try {
+    const headers: Record<string, string> = { Accept: "text/event-stream", ...authorization() };
+    if (last) headers["Last-Event-ID"] = last;
+    const res = await fetch(url, { headers, signal: AbortSignal.any([outer, silence.signal]) });
+    if (!res.ok || !res.body) return "refused";
+    const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
+    const parser = new Parser();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return "broken";
+      clearTimeout(timer);
+      timer = setTimeout(() => silence.abort(), silenceMs);
+      for (const e of parser.push(value)) onEvent(e);
+    }
+  } catch {
+    return "broken"; // the connection; the next try says whether the server is back
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function pause(ms: number, abort: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    const timer = setTimeout(done, ms);
+    abort.addEventListener("abort", () => {
+      clearTimeout(timer);
+      done();
+    });
+  });
+}

@@ -1,0 +1,147 @@
+/** The documents of api/http.md as the page reads them. */
+
+/** A number that JSON may not hold: NaN, Infinity and int64 beyond 2^53 come as strings. */
+export type Num = number | string;
+
+export interface Project {
+  workspace: string;
+  project: string;
+  runs: number;
+  last_ns: number;
+}
+
+export type Status = "running" | "finished" | "failed" | "lost";
+
+export type Value = string | number | boolean | null | string[];
+
+export interface Summary {
+  step?: Num;
+  time_ns?: Num;
+  value: Num;
+}
+
+export interface Run {
+  id: string;
+  workspace: string;
+  project: string;
+  name: string;
+  display_name: string;
+  status: Status;
+  tags: string[];
+  description: string;
+  created_ns: number;
+  last_ns: number;
+  attempt: number;
+  duration_ms: number;
+  config: Record<string, Value>;
+  summary: Record<string, Summary>;
+}
+
+export interface Attempt {
+  number: number;
+  precedence: number;
+  opened_ns: number;
+  resume_from_step?: Num | null;
+}
+
+export interface Writer {
+  id: string;
+  attempt: number;
+  state: "open" | "finished" | "failed" | "gone";
+  host: string;
+  pid: number;
+  rank?: number | null;
+  hotkey?: string;
+  sdk?: string;
+  opened_ns: number;
+  seen_ns: number;
+}
+
+export interface Skipped {
+  first: Num;
+  last: Num;
+  reason: string;
+  writer?: string;
+}
+
+export interface Ledger {
+  logged: number;
+  stored: number;
+  superseded: number;
+  refused: number;
+  dropped: number;
+  spooled?: number;
+  skipped: Skipped[];
+}
+
+export interface EnvAttribute {
+  env: string;
+  episode: number | null;
+  path: string;
+  value: Value;
+}
+
+export interface RunDetail extends Run {
+  attributes: Record<string, Value>;
+  envAttributes: EnvAttribute[];
+  attempts: Attempt[];
+  writers: Writer[];
+  ledger: Ledger;
+  seriesCount: number;
+}
+
+export type Kind = "float64" | "int64" | "text" | "histogram" | "scatter";
+
+type Column = (Num | null)[];
+
+/** Buckets in columns; nan, pos_inf and neg_inf may be left out when all are zero. */
+export interface BucketColumns {
+  lo: Num[];
+  hi: Num[];
+  min: Column;
+  max: Column;
+  mean: Column;
+  count: Num[];
+  nan?: Num[];
+  pos_inf?: Num[];
+  neg_inf?: Num[];
+}
+
+export interface Series {
+  metric: string;
+  scale: string;
+  labels: Record<string, string>;
+  kind: Kind;
+  axes: string[];
+  count: number;
+  last?: Summary | null;
+  preview?: BucketColumns | null;
+}
+
+export interface BucketQuery {
+  run: string;
+  metric: string;
+  scale: string;
+  labels: Record<string, string>;
+  x: string;
+  n: number;
+  from?: number;
+  to?: number;
+  attempt?: number;
+}
+
+export interface ErrorBody {
+  code: string;
+  message: string;
+  hint: string;
+}
+
+export type BucketResult = { x?: string; range?: [Num, Num]; columns: BucketColumns } | { error: ErrorBody };
+
+export interface LiveEvent {
+  run: string;
+  points: number;
+  series: number;
+  last_ns: number;
+  status: Status;
+}

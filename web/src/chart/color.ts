@@ -1,0 +1,51 @@
+/** Hues of runs and lines: computed for distance in OKLab over normal and colour-blind vision (design/web.md). */
+const light = ["#3666d5", "#e66700", "#541791", "#069ce4", "#a73a1b", "#a57785", "#711e40", "#745388"];
+const dark = ["#57a8ff", "#ed6e12", "#e4df2c", "#0ff6f1", "#b93000", "#3c6cdc", "#b58a9f", "#7a5d7d"];
+const dashes: number[][] = [[], [6, 3], [2, 2]];
+
+/** 24 slots: eight hues, each solid, dashed and dotted. */
+export const slots = light.length * dashes.length;
+
+export function hue(slot: number, isDark: boolean): string {
+  const palette = isDark ? dark : light;
+  return palette[slot % palette.length]!;
+}
+
+export function dash(slot: number): number[] {
+  return dashes[Math.floor(slot / light.length) % dashes.length]!;
+}
+
+/** Opacity of one of n grey lines when there are more lines than slots. */
+export function crowdAlpha(n: number): number {
+  return Math.max(0.08, 4 / n);
+}
+
+export interface Palette {
+  card: string;
+  text: string;
+  muted: string;
+  grid: string;
+  line: string;
+  crowd: string;
+  accent: string;
+}
+
+export const lightPalette: Palette = {
+  card: "#ffffff",
+  text: "#1b1f24",
+  muted: "#5b6470",
+  grid: "#eef0f3",
+  line: "#e3e6eb",
+  crowd: "#3d4650",
+  accent: "#2f6feb",
+};
+
+export const darkPalette: Palette = {
+  card: "#0f1317",
+  text: "#e6e9ed",
+  muted: "#98a2ad",
+  grid: "#1a2026",
+  line: "#232a31",
+  crowd: "#c3cad2",
+  accent: "#6ea8ff",
+};

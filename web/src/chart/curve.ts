@@ -1,0 +1,129 @@
+import type { BucketColumns } from "../api/types.ts";
+
+/** A curve is the buckets of one series in typed arrays, x in the unit of its axis; NaN where a bucket has no finite value. */
+export interface Curve {
+  lo: Float64Array;
+  hi: Float64Array;
+  /** Where the bucket is drawn: its middle. */
+  x: Float64Array;
+  min: Float64Array;
+  max: Float64Array;
+  mean: Float64Array;
+  count: Float64Array;
+  marks: Mark[];
+  nan: number;
+  posInf: number;
+  negInf: number;
+  /** Points in all buckets, those that are not finite too. */
+  points: number;
+  /** Some bucket holds more than one value, so that there is a band to draw. */
+  banded: boolean;
+}
+
+export type MarkKind = "nan" | "posInf" | "negInf";
+
+/** A mark is the place of values that no line can show. */
+export interface Mark {
+  kind: MarkKind;
+  lo: number;
+  hi: number;
+  count: number;
+}
+
+/** How stored x (int64) becomes drawn x: (v − origin) × factor. */
+export interface Unit {
+  origin: number;
+  factor: number;
+}
+
+export const identity: Unit = { origin: 0, factor: 1 };
+
+function column(values: ArrayLike<unknown> | undefined, length: number, empty: number): Float64Array {
+  const out = new Float64Array(length).fill(empty);
+  for (let i = 0; values && i < length; i++) {
+    const v = values[i];
+    if (v !== null && v !== undefined) out[i] = Number(v);
+  }
+  return out;
+}
+
+export function curveOf(columns: BucketColumns, unit: Unit = identity): Curve {
+  const length = columns.lo.length;
+  const project = (v: number) => (v - unit.origin) * unit.factor;
+  const lo = column(columns.lo, length, 0).map(project);
+  const hi = column(columns.hi, length, 0).map(project);
+  const special: Record<MarkKind, Float64Array> = {
+    nan: column(columns.nan, length, 0),
+    posInf: column(columns.pos_inf, length, 0),
+    negInf: column(columns.neg_inf, length, 0),
+  };
+  const count = column(columns.count, length, 0);
+  const totals = { nan: sum(special.nan), posInf: sum(special.posInf), negInf: sum(special.negInf) };
+  return {
+    lo,
+    hi,
+    x: lo.map((v, i) => v + (hi[i]! - v) / 2),
+    min: column(columns.min, length, Number.NaN),
+    max: column(columns.max, length, Number.NaN),
+    mean: column(columns.mean, length, Number.NaN),
+    count,
+    marks: marksOf(lo, hi, special),
+    ...totals,
+    points: sum(count) + totals.nan + totals.posInf + totals.negInf,
+    banded: count.some((c) => c > 1),
+  };
+}
+
+function sum(values: Float64Array): number {
+  let total = 0;
+  for (const v of values) total += v;
+  return total;
+}
+
+function marksOf(lo: Float64Array, hi: Float64Array, special: Record<MarkKind, Float64Array>): Mark[] {
+  const marks: Mark[] = [];
+  for (const kind of ["nan", "posInf", "negInf"] as const)
+    special[kind].forEach((count, i) => {
+      if (count > 0) marks.push({ kind, lo: lo[i]!, hi: hi[i]!, count });
+    });
+  return marks;
+}
+
+/** The first and last x of curves, or null when there is no bucket. */
+export function extent(curves: Curve[]): [number, number] | null {
+  let [first, last] = [Infinity, -Infinity];
+  for (const c of curves) {
+    if (c.lo.length === 0) continue;
+    first = Math.min(first, c.lo[0]!);
+    last = Math.max(last, c.hi[c.hi.length - 1]!);
+  }
+  return first <= last ? [first, last] : null;
+}
+
+/** The index of the bucket nearest to x, −1 when there is none. */
+export function nearest(curve: Curve, x: number): number {
+  const { lo, hi } = curve;
+  if (lo.length === 0) return -1;
+  let [a, b] = [0, lo.length - 1];
+  while (a < b) {
+    const middle = (a + b) >> 1;
+    if (hi[middle]! < x) a = middle + 1;
+    else b = middle;
+  }
+  if (a > 0 && x < lo[a]! && x - hi[a - 1]! < lo[a]! - x) return a - 1;
+  return a;
+}
+
+/** Points a bucket, rounded: the N of "bucketed 1:N"; 1 when every point is its own bucket. */
+export function ratio(curves: Curve[]): number {
+  let most = 1;
+  for (const c of curves) if (c.lo.length) most = Math.max(most, Math.round(c.points / c.lo.length));
+  return most;
+}
+
+/** The last finite mean of a curve that holds single points; undefined when the last bucket is a summary of many. */
+export function lastPoint(curve: Curve): number | undefined {
+  const i = curve.lo.length - 1;
+  if (i < 0) return undefined;
+  return curve.count[i]! <= 1 && Number.isFinite(curve.mean[i]) ? curve.mean[i] : undefined;
+}

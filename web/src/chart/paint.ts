@@ -1,0 +1,285 @@
+import type { Curve, MarkKind } from "./curve.ts";
+import { short } from "./number.ts";
+import type { Range } from "./range.ts";
+
+/** Line is a curve with how it is drawn. */
+export interface Line {
+  id: string;
+  curve: Curve;
+  color: string;
+  alpha: number;
+  dash: number[];
+  /** The min/max band is drawn under the mean. */
+  band: boolean;
+  /** The smoothed mean, drawn in front; the raw one stays at 30 % behind. */
+  smooth?: Float64Array;
+  /** An earlier attempt: drawn faint, and no needle, mark or tooltip of its own. */
+  faded: boolean;
+}
+
+/** Frame is where a plot draws, in canvas pixels, and what it shows. */
+export interface Frame {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  x0: number;
+  x1: number;
+  /** In the scale's own unit: log10 of the value when log. */
+  y0: number;
+  y1: number;
+  log: boolean;
+  ratio: number;
+}
+
+/** Needle is a value beyond the frame: an arrow at the edge that leads to it. */
+export interface Needle {
+  px: number;
+  up: boolean;
+  value: number;
+  lo: number;
+  hi: number;
+  line: Line;
+  /** The label's place, once drawn. */
+  box?: { left: number; right: number };
+}
+
+export const laneHeight = 11; // pixels under the curves for NaN and Inf
+
+export function toX(f: Frame, x: number): number {
+  return f.left + ((x - f.x0) / (f.x1 - f.x0)) * f.width;
+}
+
+export function toY(f: Frame, value: number): number {
+  const v = f.log ? Math.log10(value) : value;
+  return f.top + (1 - (v - f.y0) / (f.y1 - f.y0)) * f.height;
+}
+
+type Context = CanvasRenderingContext2D;
+
+/** Draws all lines in order, faded ones first, clipped to the frame. */
+export function paintLines(ctx: Context, f: Frame, lines: Line[], hovered: string | null): void {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(f.left, f.top, f.width, f.height);
+  ctx.clip();
+  ctx.lineJoin = "round";
+  const front = lines.filter((line) => line.id === hovered);
+  for (const line of lines) if (line.faded) paintLine(ctx, f, line, false);
+  for (const line of lines) if (!line.faded && line.id !== hovered) paintLine(ctx, f, line, false);
+  for (const line of front) paintLine(ctx, f, line, true);
+  ctx.restore();
+}
+
+function paintLine(ctx: Context, f: Frame, line: Line, hovered: boolean): void {
+  const { curve } = line;
+  ctx.strokeStyle = line.color;
+  ctx.fillStyle = line.color;
+  if (line.band && curve.banded) paintBand(ctx, f, curve, line.alpha * 0.18);
+  ctx.setLineDash(line.dash.map((d) => d * f.ratio));
+  ctx.lineWidth = (hovered ? 1.75 : 1.25) * f.ratio;
+  const alpha = hovered ? 1 : line.alpha;
+  if (line.smooth) {
+    ctx.globalAlpha = alpha * 0.3;
+    paintPath(ctx, f, curve.x, curve.mean);
+    ctx.globalAlpha = alpha;
+    paintPath(ctx, f, curve.x, line.smooth);
+  } else {
+    ctx.globalAlpha = alpha;
+    paintPath(ctx, f, curve.x, curve.mean);
+    paintDots(ctx, f, curve);
+  }
+  ctx.setLineDash([]);
+  ctx.globalAlpha = 1;
+}
+
+/** Whether a value can be drawn on this scale. */
+function drawable(f: Frame, v: number): boolean {
+  return Number.isFinite(v) && (!f.log || v > 0);
+}
+
+function paintPath(ctx: Context, f: Frame, x: Float64Array, y: Float64Array): void {
+  ctx.beginPath();
+  let open = false;
+  for (let i = 0; i < x.length; i++) {
+    const v = y[i]!;
+    if (!drawable(f, v)) {
+      open = false;
+      continue;
+    }
+    if (open) ctx.lineTo(toX(f, x[i]!), toY(f, v));
+    else ctx.moveTo(toX(f, x[i]!), toY(f, v));
+    open = true;
+  }
+  ctx.stroke();
+}
+
+function paintBand(ctx: Context, f: Frame, c: Curve, alpha: number): void {
+  ctx.globalAlpha = alpha;
+  ctx.beginPath();
+  let i = 0;
+  while (i < c.x.length) {
+    if (!drawable(f, c.max[i]!)) {
+      i++;
+      continue;
+    }
+    let end = i;
+    while (end < c.x.length && drawable(f, c.max[end]!)) end++;
+    bandPiece(ctx, f, c, i, end);
+    i = end;
+  }
+  ctx.fill();
+}
+
+function bandPiece(ctx: Context, f: Frame, c: Curve, from: number, to: number): void {
+  const bottom = f.top + f.height;
+  const half = 0.5 * f.ratio; // a piece of one bucket is still a pixel wide
+  ctx.moveTo(toX(f, c.x[from]!) - half, toY(f, c.max[from]!));
+  for (let i = from; i < to; i++) ctx.lineTo(toX(f, c.x[i]!), toY(f, c.max[i]!));
+  ctx.lineTo(toX(f, c.x[to - 1]!) + half, toY(f, c.max[to - 1]!));
+  for (let i = to - 1; i >= from; i--) {
+    const low = c.min[i]!;
+    ctx.lineTo(toX(f, c.x[i]!) + (i === to - 1 ? half : 0), drawable(f, low) ? toY(f, low) : bottom);
+  }
+  ctx.closePath();
+}
+
+/** Points are marked where they are few, or where a point has no neighbour to draw a line to. */
+function paintDots(ctx: Context, f: Frame, c: Curve): void {
+  const few = c.x.length < f.width / f.ratio / 12;
+  ctx.beginPath();
+  for (let i = 0; i < c.x.length; i++) {
+    if (!drawable(f, c.mean[i]!)) continue;
+    const alone = !drawable(f, c.mean[i - 1] ?? Number.NaN) && !drawable(f, c.mean[i + 1] ?? Number.NaN);
+    if (!few && !alone) continue;
+    const [px, py] = [toX(f, c.x[i]!), toY(f, c.mean[i]!)];
+    ctx.moveTo(px + 2 * f.ratio, py);
+    ctx.arc(px, py, 2 * f.ratio, 0, 2 * Math.PI);
+  }
+  ctx.fill();
+}
+
+/** The buckets whose max or min leaves the frame, the furthest of each neighbourhood. */
+export function needlesOf(f: Frame, lines: Line[], range: Range): Needle[] {
+  if (!range.clipped) return [];
+  const all: Needle[] = [];
+  for (const line of lines) {
+    if (line.faded) continue;
+    const c = line.curve;
+    for (let i = 0; i < c.x.length; i++) {
+      if (c.hi[i]! < f.x0 || c.lo[i]! > f.x1) continue;
+      const at = { px: toX(f, c.x[i]!), lo: c.lo[i]!, hi: c.hi[i]!, line };
+      if (c.max[i]! > range.max) all.push({ ...at, up: true, value: c.max[i]! });
+      if (c.min[i]! < range.min) all.push({ ...at, up: false, value: c.min[i]! });
+    }
+  }
+  return thin(all, 9 * f.ratio);
+}
+
+function thin(needles: Needle[], space: number): Needle[] {
+  const far = (n: Needle) => Math.abs(n.value);
+  const kept: Needle[] = [];
+  for (const n of needles.sort((a, b) => far(b) - far(a)))
+    if (!kept.some((k) => k.up === n.up && Math.abs(k.px - n.px) < space)) kept.push(n);
+  return kept;
+}
+
+/** Arrows at the frame's edge; those with room get their value, and the exact x where it is known. */
+export function paintNeedles(ctx: Context, f: Frame, needles: Needle[], label: (n: Needle) => string, text: string, card: string): void {
+  ctx.save();
+  ctx.font = `${10.5 * f.ratio}px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif`;
+  ctx.textBaseline = "middle";
+  const taken: { left: number; right: number; up: boolean }[] = [];
+  for (const n of needles) {
+    const y = n.up ? f.top + 1 * f.ratio : f.top + f.height - 1 * f.ratio;
+    triangle(ctx, n.px, y, (n.up ? 1 : -1) * 7 * f.ratio, 4 * f.ratio);
+    ctx.fillStyle = n.line.color;
+    ctx.fill();
+    paintLabel(ctx, f, n, label(n), taken, text, card);
+  }
+  ctx.restore();
+}
+
+function paintLabel(
+  ctx: Context,
+  f: Frame,
+  n: Needle,
+  text: string,
+  taken: { left: number; right: number; up: boolean }[],
+  color: string,
+  card: string,
+): void {
+  const width = ctx.measureText(text).width;
+  const gap = 7 * f.ratio;
+  let left = n.px + gap;
+  if (left + width > f.left + f.width) left = n.px - gap - width;
+  const box = { left: left - 3 * f.ratio, right: left + width + 3 * f.ratio, up: n.up };
+  n.box = { left: Math.min(n.px - gap, box.left), right: Math.max(n.px + gap, box.right) };
+  if (taken.length >= 3 || taken.some((t) => t.up === n.up && t.left < box.right && box.left < t.right)) return;
+  taken.push(box);
+  const y = n.up ? f.top + 6 * f.ratio : f.top + f.height - 6 * f.ratio;
+  ctx.globalAlpha = 0.85;
+  ctx.fillStyle = card;
+  ctx.fillRect(box.left, y - 7 * f.ratio, box.right - box.left, 14 * f.ratio);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = color;
+  ctx.fillText(text, left, y);
+}
+
+/** A triangle with its tip at (x, y); height > 0 points up. */
+function triangle(ctx: Context, x: number, y: number, height: number, half: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x, y);
+  ctx.lineTo(x + half, y + height);
+  ctx.lineTo(x - half, y + height);
+  ctx.closePath();
+}
+
+const order: MarkKind[] = ["nan", "posInf", "negInf"];
+
+/** The lane on the x axis: NaN ▽, +Inf △, −Inf ▼, in the text's colour, one glyph where several would overlap. */
+export function paintLane(ctx: Context, f: Frame, lines: Line[], text: string): void {
+  ctx.save();
+  ctx.strokeStyle = text;
+  ctx.fillStyle = text;
+  ctx.lineWidth = 1.1 * f.ratio;
+  const base = f.top + f.height;
+  const half = 3.6 * f.ratio;
+  const height = 6.5 * f.ratio;
+  for (const kind of order) {
+    let last = -Infinity;
+    for (const px of markPlaces(f, lines, kind)) {
+      if (px - last < 4 * f.ratio) continue;
+      last = px;
+      if (kind === "posInf") triangle(ctx, px, base - 2 * f.ratio - height, height, half);
+      else triangle(ctx, px, base - 2 * f.ratio, -height, half);
+      if (kind === "negInf") ctx.fill();
+      ctx.stroke();
+    }
+  }
+  ctx.restore();
+}
+
+function markPlaces(f: Frame, lines: Line[], kind: MarkKind): number[] {
+  const places: number[] = [];
+  for (const line of lines)
+    for (const mark of line.faded ? [] : line.curve.marks)
+      if (mark.kind === kind && mark.hi >= f.x0 && mark.lo <= f.x1) places.push(toX(f, mark.lo + (mark.hi - mark.lo) / 2));
+  return places.sort((a, b) => a - b);
+}
+
+/** NaN, +Inf and −Inf of all lines, for the card's head. */
+export function specials(lines: Line[]): { nan: number; posInf: number; negInf: number } {
+  const total = { nan: 0, posInf: 0, negInf: 0 };
+  for (const line of lines) {
+    if (line.faded) continue;
+    total.nan += line.curve.nan;
+    total.posInf += line.curve.posInf;
+    total.negInf += line.curve.negInf;
+  }
+  return total;
+}
+
+export function needleText(n: Needle, x: string): string {
+  return x ? `${short(n.value)} @ ${x}` : short(n.value);
+}

@@ -1,0 +1,220 @@
+import uPlot from "uplot";
+import { type XAxis, xLabels, xTicks } from "./axis.ts";
+import type { Palette } from "./color.ts";
+import { tickLabels } from "./number.ts";
+import { type Frame, laneHeight, type Line, type Needle, needlesOf, paintLane, paintLines, paintNeedles, specials } from "./paint.ts";
+import { type Range, withLane } from "./range.ts";
+import { linearTicks, logTicks } from "./tick.ts";
+
+/** Scene is everything that a plot shows. */
+export interface Scene {
+  lines: Line[];
+  axis: XAxis;
+  x: [number, number];
+  y: Range;
+  log: boolean;
+  palette: Palette;
+  hovered: string | null;
+  /** Changes when a label does that nothing else here shows. */
+  version: string;
+  needleLabel: (needle: Needle) => string;
+}
+
+/** What a reader does to a plot. */
+export interface Gestures {
+  zoom(from: number, to: number): void;
+  reset(): void;
+  needle(needle: Needle): void;
+  /** The pointer is at x, y (canvas pixels); null when it left. */
+  hover(at: { x: number; py: number; left: number; top: number } | null): void;
+}
+
+const font = '11px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif';
+const yAxisSize = 46;
+const xAxisSize = 20;
+
+/** Plot draws a scene: uPlot gives the frame, scales, grid, cursor and selection; the curves are painted by paint.ts. */
+export class Plot {
+  readonly #u: uPlot;
+  readonly #gestures: Gestures;
+  #scene: Scene;
+  #needles: Needle[] = [];
+
+  constructor(host: HTMLElement, width: number, height: number, scene: Scene, gestures: Gestures) {
+    this.#scene = scene;
+    this.#gestures = gestures;
+    this.#u = new uPlot(this.#options(width, height), this.#data(), host);
+  }
+
+  show(scene: Scene): void {
+    this.#scene = scene;
+    this.#u.setData(this.#data());
+  }
+
+  resize(width: number, height: number): void {
+    if (width !== this.#u.width || height !== this.#u.height) this.#u.setSize({ width, height });
+  }
+
+  destroy(): void {
+    this.#u.destroy();
+  }
+
+  get canvas(): HTMLCanvasElement {
+    return this.#u.ctx.canvas;
+  }
+
+  frame(): Frame {
+    const { bbox, scales } = this.#u;
+    return {
+      ...{ left: bbox.left, top: bbox.top, width: bbox.width, height: bbox.height },
+      ...{ x0: scales.x!.min ?? 0, x1: scales.x!.max ?? 1, y0: scales.y!.min ?? 0, y1: scales.y!.max ?? 1 },
+      log: this.#scene.log,
+      ratio: uPlot.pxRatio,
+    };
+  }
+
+  /** uPlot only has to know the ends of x; its own series draws nothing. */
+  #data(): uPlot.AlignedData {
+    return [this.#scene.x, [0, 0]];
+  }
+
+  #yRange(u: uPlot): [number, number] {
+    const { y, log, lines } = this.#scene;
+    const [min, max] = log ? [Math.log10(y.min), Math.log10(y.max)] : [y.min, y.max];
+    const { nan, posInf, negInf } = specials(lines);
+    const height = Math.max(20, u.height - xAxisSize - 8);
+    return withLane(min, max, nan + posInf + negInf > 0 ? laneHeight : 0, height);
+  }
+
+  #options(width: number, height: number): uPlot.Options {
+    return {
+      width,
+      height,
+      padding: [6, 10, 0, 0],
+      legend: { show: false },
+      scales: {
+        x: { time: false, range: () => this.#scene.x },
+        y: { range: (u) => this.#yRange(u) },
+      },
+      series: [{}, { paths: () => null, points: { show: false } }],
+      axes: [this.#xAxis(), this.#yAxis()],
+      cursor: this.#cursor(),
+      hooks: {
+        draw: [(u) => this.#paint(u)],
+        setSelect: [(u) => this.#selected(u)],
+        setCursor: [(u) => this.#moved(u)],
+      },
+    };
+  }
+
+  #xAxis(): uPlot.Axis {
+    return {
+      size: xAxisSize,
+      gap: 4,
+      font,
+      stroke: () => this.#scene.palette.muted,
+      grid: { show: false },
+      ticks: { show: false },
+      splits: (u, _i, min, max) => xTicks(this.#scene.axis, min, max, Math.max(2, Math.min(7, Math.floor(u.width / 78)))),
+      values: (_u, splits) => xLabels(this.#scene.axis, splits),
+    };
+  }
+
+  #yAxis(): uPlot.Axis {
+    return {
+      size: yAxisSize,
+      gap: 4,
+      font,
+      stroke: () => this.#scene.palette.muted,
+      grid: { stroke: () => this.#scene.palette.grid, width: 1 },
+      ticks: { show: false },
+      splits: (u, _i, min, max) => {
+        const most = Math.max(3, Math.min(8, Math.floor(u.height / 38)));
+        const low = this.#scene.log ? min : Math.max(min, this.#scene.y.min);
+        return this.#scene.log ? logTicks(min, max, most) : linearTicks(low, max, most);
+      },
+      values: (_u, splits) => (this.#scene.log ? splits.flatMap((s) => tickLabels([Number((10 ** s).toPrecision(3))])) : tickLabels(splits)),
+    };
+  }
+
+  #cursor(): uPlot.Cursor {
+    return {
+      y: false,
+      points: { show: false },
+      drag: { x: true, y: false, setScale: false, dist: 4 },
+      sync: { key: `kymogram-${this.#scene.axis.key}`, scales: ["x", null], setSeries: false },
+      bind: {
+        mousedown: (u, _target, handle) => (e: MouseEvent) => {
+          if (e.shiftKey) this.#pan(u, e);
+          else handle(e);
+          return null;
+        },
+        click: (u) => (e: MouseEvent) => {
+          this.#clicked(u, e);
+          return null;
+        },
+        dblclick: () => () => {
+          this.#gestures.reset();
+          return null;
+        },
+        mouseleave: (_u, _target, handle) => (e: MouseEvent) => {
+          this.#gestures.hover(null);
+          handle(e);
+          return null;
+        },
+      },
+    };
+  }
+
+  #paint(u: uPlot): void {
+    const { lines, hovered, palette, y, needleLabel } = this.#scene;
+    const f = this.frame();
+    paintLines(u.ctx, f, lines, hovered);
+    paintLane(u.ctx, f, lines, palette.text);
+    this.#needles = needlesOf(f, lines, y);
+    paintNeedles(u.ctx, f, this.#needles, needleLabel, palette.text, palette.card);
+  }
+
+  #selected(u: uPlot): void {
+    const { left, width } = u.select;
+    if (width < 4) return;
+    const [from, to] = [u.posToVal(left, "x"), u.posToVal(left + width, "x")];
+    u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#gestures.zoom(from, to);
+  }
+
+  /** Only the plot under the pointer has an event; the others follow its cursor without a tooltip. */
+  #moved(u: uPlot): void {
+    const { left, top, event } = u.cursor;
+    if (!event || left === undefined || top === undefined || left < 0) return;
+    if (!u.over.matches(":hover")) return;
+    const ratio = uPlot.pxRatio;
+    const box = u.over.getBoundingClientRect();
+    this.#gestures.hover({ x: u.posToVal(left, "x"), py: top * ratio + u.bbox.top, left: box.left + left, top: box.top + top });
+  }
+
+  #clicked(u: uPlot, e: MouseEvent): void {
+    const ratio = uPlot.pxRatio;
+    const box = u.over.getBoundingClientRect();
+    const [px, y] = [(e.clientX - box.left) * ratio + u.bbox.left, e.clientY - box.top];
+    const near = (up: boolean) => (up ? y < 16 : y > box.height - 16);
+    const hit = this.#needles.find((n) => near(n.up) && px >= (n.box?.left ?? n.px - 8) && px <= (n.box?.right ?? n.px + 8));
+    if (hit) this.#gestures.needle(hit);
+  }
+
+  #pan(u: uPlot, start: MouseEvent): void {
+    const [x0, x1] = this.#scene.x;
+    const scale = (x1 - x0) / u.over.clientWidth;
+    const move = (e: MouseEvent) => {
+      const shift = (start.clientX - e.clientX) * scale;
+      this.#gestures.zoom(x0 + shift, x1 + shift);
+    };
+    const stop = () => {
+      removeEventListener("mousemove", move);
+      removeEventListener("mouseup", stop);
+    };
+    addEventListener("mousemove", move);
+    addEventListener("mouseup", stop);
+    start.preventDefault();
+  }
+}

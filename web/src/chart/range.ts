@@ -1,0 +1,62 @@
+import type { Curve } from "./curve.ts";
+
+/** What the y axis shows, and whether needles leave it. */
+export interface Range {
+  min: number;
+  max: number;
+  /** Values beyond the range exist: each is drawn as an arrow with its value. */
+  clipped: boolean;
+}
+
+const robustShare = 0.01; // 1–99 %
+const robustSpan = 5; // the full span must be this many times the robust one
+
+/**
+ * The y range over what lies in x0…x1. It is the full range unless a few values stretch it to more than five
+ * times the 1–99 % span; then those values become needles that leave the frame.
+ */
+export function rangeOf(curves: Curve[], x0: number, x1: number, full: boolean, log: boolean): Range {
+  const mins: number[] = [];
+  const maxs: number[] = [];
+  for (const c of curves) collect(c, x0, x1, log, mins, maxs);
+  if (mins.length === 0) return { min: log ? 1 : 0, max: log ? 10 : 1, clipped: false };
+  mins.sort((a, b) => a - b);
+  maxs.sort((a, b) => a - b);
+  const [min, max] = [mins[0]!, maxs[maxs.length - 1]!];
+  const low = mins[Math.floor(robustShare * (mins.length - 1))]!;
+  const high = maxs[Math.ceil((1 - robustShare) * (maxs.length - 1))]!;
+  // With under 100 buckets ceil keeps the last one; then the outermost bucket a side is what may be a needle.
+  const inner = mins.length < 100 && mins.length >= 8 ? ([mins[1]!, maxs[maxs.length - 2]!] as const) : ([low, high] as const);
+  const clipped = !full && inner[1] > inner[0] && max - min > robustSpan * (inner[1] - inner[0]);
+  const [a, b] = clipped ? inner : [min, max];
+  return { ...pad(a, b, log), clipped };
+}
+
+function collect(c: Curve, x0: number, x1: number, log: boolean, mins: number[], maxs: number[]): void {
+  for (let i = 0; i < c.lo.length; i++) {
+    if (c.hi[i]! < x0 || c.lo[i]! > x1 || !(c.count[i]! > 0)) continue;
+    if (log && !(c.max[i]! > 0)) continue;
+    maxs.push(c.max[i]!);
+    mins.push(log && !(c.min[i]! > 0) ? c.max[i]! : c.min[i]!);
+  }
+}
+
+function pad(min: number, max: number, log: boolean): { min: number; max: number } {
+  if (log) {
+    if (min === max) return { min: min / 2, max: max * 2 };
+    const space = (Math.log10(max) - Math.log10(min)) * 0.04;
+    return { min: 10 ** (Math.log10(min) - space), max: 10 ** (Math.log10(max) + space) };
+  }
+  if (min === max) {
+    const space = Math.abs(min) * 0.1 || 1;
+    return { min: min - space, max: max + space };
+  }
+  const space = (max - min) * 0.05;
+  return { min: min - space, max: max + space };
+}
+
+/** A range with room for a lane of `lane` pixels under it on an axis `height` pixels tall, in the scale's own unit. */
+export function withLane(min: number, max: number, lane: number, height: number): [number, number] {
+  if (lane <= 0 || height <= lane * 2) return [min, max];
+  return [min - ((max - min) * lane) / (height - lane), max];
+}

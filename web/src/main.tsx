@@ -1,0 +1,49 @@
+import { render } from "preact";
+import "uplot/dist/uPlot.min.css";
+import "./style/page.css";
+import "./style/chart.css";
+import "./style/table.css";
+import { locked } from "./api/client.ts";
+import { HomePage } from "./page/home.tsx";
+import { KeyPrompt, LoginPage } from "./page/login.tsx";
+import { RunPage } from "./page/run.tsx";
+import { RunsPage } from "./page/runs.tsx";
+import { Message } from "./part/message.tsx";
+import { Shell } from "./part/shell.tsx";
+import { help, live } from "./state/app.ts";
+import { bind, listenKeys } from "./state/keys.ts";
+import { listen, route } from "./state/route.ts";
+import { followTheme, toggleTheme } from "./state/theme.ts";
+
+function App() {
+  const at = route.value;
+  if (at.page === "login") return <LoginPage />;
+  if (locked.value) return <KeyPrompt />;
+  switch (at.page) {
+    case "home":
+      return <HomePage />;
+    case "runs":
+      return <RunsPage key={`${at.workspace}/${at.project}`} workspace={at.workspace} project={at.project} />;
+    case "run":
+      return <RunPage key={at.id} id={at.id} />;
+    case "lost":
+      return (
+        <Shell crumbs={<span class="here">Not found</span>}>
+          <Message>
+            There is no page <code>{at.path}</code>. <a href="/">All projects</a>
+          </Message>
+        </Shell>
+      );
+  }
+}
+
+followTheme();
+listen();
+listenKeys();
+live.start();
+bind({
+  t: toggleTheme,
+  "?": () => (help.value = !help.value),
+  Escape: () => (help.value = false),
+});
+render(<App />, document.body);

@@ -1,0 +1,263 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { png, csv, save, svg } from "../chart/export.ts";
+import { full, short } from "../chart/number.ts";
+import { specials } from "../chart/paint.ts";
+import type { Gestures, Plot, Scene } from "../chart/plot.ts";
+import { fitTitle } from "../chart/title.ts";
+import { rowsAt } from "../chart/tooltip.ts";
+import { say } from "../state/app.ts";
+import { setParams } from "../state/route.ts";
+import { type Card, labelText, type Session } from "../state/session.ts";
+import { palette } from "../state/theme.ts";
+import * as view from "../state/view.ts";
+import { Icon } from "./icon.tsx";
+import { PlotHost } from "./plothost.tsx";
+import { tip } from "./tip.tsx";
+import { type Chart, useChart } from "./usechart.ts";
+
+const headHeight = 24;
+const footHeight = 15;
+
+interface Props {
+  session: Session;
+  card: Card;
+  width: number;
+  height: number;
+  /** The runs that are drawn and their colour slots. */
+  runs: Map<string, number>;
+  /** In full screen the card has more room for its lines' names. */
+  big?: boolean;
+}
+
+/** ChartCard is one chart with its head and foot. */
+export function ChartCard({ session, card, width, height, runs, big }: Props) {
+  const chart = useChart(session, card, Math.max(60, width - 58), runs);
+  const hovered = useSignal<string | null>(null);
+  const plot = useRef<Plot | null>(null);
+  const late = useLate(chart.loading);
+
+  useEffect(() => {
+    session.visible.add(card.metric);
+    return () => void session.visible.delete(card.metric);
+  }, [card.metric]);
+
+  const scene: Scene = {
+    ...{ lines: chart.lines, axis: chart.axis, x: chart.x, y: chart.y, log: chart.log },
+    ...{ palette: palette.value, hovered: hovered.value, needleLabel: chart.needleLabel, version: chart.version },
+  };
+  const nameOf = useNames(session, chart, runs.size > 1);
+  const gestures: Gestures = {
+    zoom: (from, to) => view.setZoom({ key: chart.axis.key, from, to }),
+    reset: () => view.setZoom(null),
+    needle: (n) => view.setZoom({ key: chart.axis.key, ...around(n.lo, n.hi, chart.x) }),
+    hover: (at) => {
+      const frame = plot.current?.frame();
+      if (!at || !frame) {
+        tip.value = null;
+        hovered.value = null;
+        return;
+      }
+      const rows = rowsAt(chart.lines, frame, at.x, at.py);
+      hovered.value = rows[0] && rows[0].distance < 40 * frame.ratio ? rows[0].line.id : null;
+      const rest = chart.lines.filter((l) => !l.faded).length - rows.length;
+      tip.value = { left: at.left, top: at.top, axis: chart.axis, rows: rows.map((row) => ({ row, name: nameOf(row.line.id) })), rest };
+    },
+  };
+  const active = view.activeCard.value === card.key;
+  return (
+    <article
+      class={`card${active ? " active" : ""}`}
+      style={{ width: `${width}px`, height: `${height}px` }}
+      aria-label={card.metric}
+      data-metric={card.metric}
+      data-drawn={chart.lines.length > 0 ? "1" : undefined}
+      data-points={chart.lines.reduce((n, l) => n + (l.faded ? 0 : l.curve.points), 0)}
+      onMouseEnter={() => {
+        view.activeCard.value = card.key;
+      }}
+    >
+      {late && <div class="progress" />}
+      <Head card={card} chart={chart} width={width} plot={plot} nameOf={nameOf} big={big} />
+      {chart.error && chart.lines.length === 0 ? (
+        <div class="card-note" role="alert">
+          {chart.error}
+        </div>
+      ) : (
+        <PlotHost
+          width={width - 2}
+          height={height - headHeight - footHeight - 2}
+          scene={scene}
+          gestures={gestures}
+          onPlot={(p) => {
+            plot.current = p;
+          }}
+        />
+      )}
+      <Foot card={card} chart={chart} />
+    </article>
+  );
+}
+
+/** A window around a needle wide enough to see what is beside it. */
+function around(lo: number, hi: number, x: [number, number]): { from: number; to: number } {
+  const half = Math.max((x[1] - x[0]) / 200, hi - lo, 5e-7 * (x[1] - x[0]));
+  const middle = lo + (hi - lo) / 2;
+  return { from: middle - half, to: middle + half };
+}
+
+/** True once something has been going on for 400 ms: shorter waits show nothing. */
+function useLate(busy: boolean): boolean {
+  const late = useSignal(false);
+  useEffect(() => {
+    if (!busy) {
+      late.value = false;
+      return;
+    }
+    const timer = setTimeout(() => {
+      late.value = true;
+    }, 400);
+    return () => clearTimeout(timer);
+  }, [busy]);
+  return late.value;
+}
+
+function useNames(session: Session, chart: Chart, many: boolean): (id: string) => string {
+  return useMemo(
+    () => (id: string) => {
+      const member = chart.names.get(id);
+      if (!member) return id;
+      const detail = session.detail(member.run);
+      const labels = labelText(member.series.labels);
+      const run = detail?.display_name || detail?.name || member.run;
+      if (!many) return labels || member.series.metric.slice(member.series.metric.lastIndexOf("/") + 1);
+      return labels ? `${run} · ${labels}` : run;
+    },
+    [chart.names, many],
+  );
+}
+
+interface HeadProps {
+  card: Card;
+  chart: Chart;
+  width: number;
+  plot: { current: Plot | null };
+  nameOf: (id: string) => string;
+  big?: boolean;
+}
+
+function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
+  const counts = specials(chart.lines);
+  const special = [
+    [counts.nan, "NaN"],
+    [counts.posInf, "+Inf"],
+    [counts.negInf, "−Inf"],
+  ].filter(([n]) => n);
+  const text = card.metric + (card.scale === "ML_STEP" ? "" : ` ${card.scale.toLowerCase()}`);
+  const room = Math.floor((width - 76 - special.length * 52) / 6.9);
+  const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, room));
+  return (
+    <header class="card-head">
+      <h3 title={text}>
+        <span class="prefix">{prefix}</span>
+        {name}
+      </h3>
+      {special.map(([n, what]) => (
+        <span class="special" key={what}>
+          {n} {what}
+        </span>
+      ))}
+      <span class="last" title={full(chart.last)}>
+        {chart.last === undefined ? "" : short(chart.last)}
+      </span>
+      <span class="tools">
+        <button
+          type="button"
+          class={`ghost${chart.log ? " on" : ""}`}
+          onClick={() => view.toggleLog(card.metric)}
+          title="Log scale (l)"
+          aria-label={`Log scale of ${card.metric}`}
+          aria-pressed={chart.log}
+        >
+          <Icon name="log" size={14} />
+        </button>
+        <More card={card} chart={chart} plot={plot} nameOf={nameOf} />
+        {!big && (
+          <button
+            type="button"
+            class="ghost"
+            onClick={() => setParams({ chart: card.metric })}
+            title="Full screen (f)"
+            aria-label={`Full screen of ${card.metric}`}
+          >
+            <Icon name="expand" size={14} />
+          </button>
+        )}
+      </span>
+    </header>
+  );
+}
+
+function More({ card, chart, plot, nameOf }: Omit<HeadProps, "width" | "big">) {
+  const open = useSignal(false);
+  const write = async (kind: "png" | "svg" | "csv") => {
+    open.value = false;
+    const frame = plot.current?.frame();
+    if (!plot.current || !frame) return;
+    const lines = chart.lines.map((line) => ({ line, name: nameOf(line.id) }));
+    const picture = { title: card.metric, axis: chart.axis, lines, frame, palette: palette.value };
+    const data =
+      kind === "png"
+        ? await png(picture, plot.current.canvas)
+        : new Blob([kind === "svg" ? svg(picture) : csv(picture)], { type: kind === "svg" ? "image/svg+xml" : "text/csv" });
+    if (data) save(`${card.metric}.${kind}`, data);
+    else say("the browser could not make the picture", true);
+  };
+  return (
+    <span class="menu-host" onMouseLeave={() => (open.value = false)}>
+      <button
+        type="button"
+        class="ghost"
+        aria-haspopup="menu"
+        aria-expanded={open.value}
+        onClick={() => (open.value = !open.value)}
+        title="Save as"
+        aria-label={`Save ${card.metric}`}
+      >
+        <Icon name="more" size={14} />
+      </button>
+      {open.value && (
+        <div class="menu" role="menu">
+          {(["png", "svg", "csv"] as const).map((kind) => (
+            <button type="button" role="menuitem" key={kind} onClick={() => write(kind)}>
+              Save as {kind.toUpperCase()}
+            </button>
+          ))}
+        </div>
+      )}
+    </span>
+  );
+}
+
+function Foot({ card, chart }: { card: Card; chart: Chart }) {
+  const isFull = view.isFull(card.metric);
+  return (
+    <footer class="card-foot">
+      {chart.bucketed > 1 && (
+        <span title={`Each drawn bucket holds up to ${chart.bucketed} points: their mean as a line, their min and max as a band`}>
+          bucketed 1:{chart.bucketed} min/max
+        </span>
+      )}
+      {chart.drawn < chart.total && (
+        <button type="button" class="link" onClick={chart.drawAll}>
+          {chart.drawn} of {chart.total} lines drawn · draw all
+        </button>
+      )}
+      {(chart.y.clipped || isFull) && (
+        <button type="button" class="link right" onClick={() => view.toggleFull(card.metric)}>
+          {isFull ? "robust range" : "full range"}
+        </button>
+      )}
+    </footer>
+  );
+}

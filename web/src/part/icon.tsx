@@ -1,0 +1,34 @@
+/** Icons as 16-unit strokes; each is beside a text or has a label of its own. */
+const paths = {
+  runs: "M2 4h12M2 8h12M2 12h8",
+  chart: "M2 13V3M2 13h12M4 10l3-4 3 2 4-5",
+  help: "M6 6.2a2 2 0 1 1 2.8 1.9c-.6.3-.8.7-.8 1.4M8 12v.2",
+  sun: "M8 5a3 3 0 1 0 0 6a3 3 0 0 0 0-6M8 1v1.6M8 13.4V15M1 8h1.6M13.4 8H15M3 3l1.2 1.2M11.8 11.8L13 13M13 3l-1.2 1.2M4.2 11.8L3 13",
+  moon: "M13 9.5A5.5 5.5 0 0 1 6.5 3 5.5 5.5 0 1 0 13 9.5",
+  expand: "M9.5 2H14v4.5M14 2L9.5 6.5M6.5 14H2V9.5M2 14l4.5-4.5",
+  close: "M3.5 3.5l9 9M12.5 3.5l-9 9",
+  log: "M3 2v12h11M5 11c1-5 4-6 8-7",
+  range: "M8 2v12M8 2L5.5 4.5M8 2l2.5 2.5M8 14l-2.5-2.5M8 14l2.5-2.5",
+  more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
+  eye: "M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8 12 12.5 8 12.5 1.5 8 1.5 8M8 6a2 2 0 1 0 0 4a2 2 0 0 0 0-4",
+  eyeOff: "M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8M3 13L13 3",
+  share: "M6.5 9.5l3-3M7 4.5l1.4-1.4a2.5 2.5 0 0 1 3.5 3.5L10.5 8M9 11.5l-1.4 1.4a2.5 2.5 0 0 1-3.5-3.5L5.5 8",
+  columns: "M2 3h12v10H2zM6 3v10M10 3v10",
+  chevron: "M6 4l4 4-4 4",
+  down: "M4 6l4 4 4-4",
+  check: "M3 8.5l3.2 3.2L13 5",
+  copy: "M5.5 5.5h8v8h-8zM3 10.5H2.5v-8h8V3",
+  prev: "M10 3L5 8l5 5",
+  next: "M6 3l5 5-5 5",
+  plus: "M8 3v10M3 8h10",
+} as const;
+
+export type IconName = keyof typeof paths;
+
+export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
+  return (
+    <svg class="icon" width={size} height={size} viewBox="0 0 16 16" aria-hidden="true">
+      <path d={paths[name]} />
+    </svg>
+  );
+}

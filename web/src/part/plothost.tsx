@@ -1,0 +1,69 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { type Gestures, Plot, type Scene } from "../chart/plot.ts";
+
+const frameBudgetMs = 6; // of 16; the rest is for scrolling
+
+const queue: (() => void)[] = [];
+
+/** Makes plots over several frames, so that a row of new cards does not stop the scroll. */
+function enqueue(make: () => void): () => void {
+  if (queue.length === 0) requestAnimationFrame(work);
+  queue.push(make);
+  return () => {
+    const at = queue.indexOf(make);
+    if (at >= 0) queue.splice(at, 1);
+  };
+}
+
+function work(): void {
+  const start = performance.now();
+  while (queue.length && performance.now() - start < frameBudgetMs) queue.shift()!();
+  if (queue.length) requestAnimationFrame(work);
+}
+
+interface Props {
+  width: number;
+  height: number;
+  scene: Scene;
+  gestures: Gestures;
+  onPlot?: (plot: Plot | null) => void;
+}
+
+/** PlotHost keeps one Plot in its element and shows it each new scene. */
+export function PlotHost({ width, height, scene, gestures, onPlot }: Props) {
+  const host = useRef<HTMLDivElement>(null);
+  const plot = useRef<Plot | null>(null);
+  const now = useRef({ width, height, scene, gestures, onPlot });
+  now.current = { width, height, scene, gestures, onPlot };
+
+  useLayoutEffect(() => {
+    const cancel = enqueue(() => {
+      const at = now.current;
+      plot.current = new Plot(host.current!, at.width, at.height, at.scene, forward(now));
+      at.onPlot?.(plot.current);
+    });
+    return () => {
+      cancel();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [scene.axis.key]);
+
+  useLayoutEffect(() => plot.current?.resize(width, height), [width, height]);
+  useLayoutEffect(() => plot.current?.show(scene), [
+    ...[scene.lines, scene.x[0], scene.x[1], scene.y, scene.log, scene.palette, scene.hovered],
+    scene.lines.map((l) => l.id).join(),
+    scene.version,
+  ]);
+  return <div class="plot" ref={host} />;
+}
+
+/** The plot lives longer than the closures of one render. */
+function forward(now: { current: { gestures: Gestures } }): Gestures {
+  return {
+    zoom: (from, to) => now.current.gestures.zoom(from, to),
+    reset: () => now.current.gestures.reset(),
+    needle: (needle) => now.current.gestures.needle(needle),
+    hover: (at) => now.current.gestures.hover(at),
+  };
+}

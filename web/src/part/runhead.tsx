@@ -1,0 +1,141 @@
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import * as api from "../api/client.ts";
+import type { Ledger, RunDetail } from "../api/types.ts";
+import { ago, count, dateTime, duration } from "../chart/number.ts";
+import { say } from "../state/app.ts";
+import type { Session } from "../state/session.ts";
+import { Icon } from "./icon.tsx";
+import { Status } from "./status.tsx";
+
+/** RunHead says what this run is, whether it lives, and whether every logged point is here. */
+export function RunHead({ detail, session }: { detail: RunDetail | null; session: Session }) {
+  const now = useNow(detail?.status === "running" ? 1000 : 30_000);
+  if (!detail) return <header class="run-head" aria-busy="true" />;
+  const commit = commitOf(detail);
+  return (
+    <header class="run-head">
+      <h1 title={detail.name}>{detail.display_name || detail.name}</h1>
+      <Status status={detail.status} />
+      <TagEditor detail={detail} session={session} />
+      <span class="spring" />
+      <Fact name="heartbeat" title={dateTime(detail.last_ns, true)}>
+        {ago(Math.max(0, now - detail.last_ns / 1e6))}
+      </Fact>
+      <Fact name="started" title={dateTime(detail.created_ns, true)}>
+        {dateTime(detail.created_ns)}
+      </Fact>
+      <Fact name="duration">{duration(detail.duration_ms || (detail.last_ns - detail.created_ns) / 1e6)}</Fact>
+      {detail.attempts.length > 1 && <Fact name="attempts">{detail.attempts.length}</Fact>}
+      {commit && (
+        <Fact name="commit" title={commit}>
+          <code>{commit.slice(0, 8)}</code>
+        </Fact>
+      )}
+      <LedgerView ledger={detail.ledger} />
+    </header>
+  );
+}
+
+function useNow(everyMs: number): number {
+  const now = useSignal(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (!document.hidden) now.value = Date.now();
+    }, everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return now.value;
+}
+
+function Fact({ name, title, children }: { name: string; title?: string; children: preact.ComponentChildren }) {
+  return (
+    <span class="fact" title={title}>
+      <span class="muted">{name}</span> {children}
+    </span>
+  );
+}
+
+/** The commit of the code, wherever a client keeps it. */
+function commitOf(detail: RunDetail): string {
+  const key = Object.keys(detail.attributes).find((k) => /(^|\/)(git[/_.])?(commit|sha)$/i.test(k));
+  return key ? String(detail.attributes[key]) : "";
+}
+
+export interface Account {
+  logged: number;
+  spooled: number;
+  stored: number;
+  lost: number;
+}
+
+/** What became of the points: stored here, still with a client, or gone for a reason that the Writers tab names. */
+export function account(ledger: Ledger): Account {
+  const skipped = ledger.skipped.reduce((n, s) => n + Math.max(0, Number(s.last) - Number(s.first) + 1), 0);
+  const lost = ledger.dropped + ledger.refused + skipped;
+  const spooled = ledger.spooled ?? Math.max(0, ledger.logged - ledger.stored - lost);
+  return { logged: ledger.logged, spooled, stored: ledger.stored, lost };
+}
+
+function LedgerView({ ledger }: { ledger: Ledger }) {
+  const { logged, spooled, stored, lost } = account(ledger);
+  const title = `${count(ledger.superseded)} superseded by later points · ${count(ledger.refused)} refused · ${count(ledger.dropped)} dropped by a client's cap`;
+  return (
+    <span class="ledger" title={title}>
+      <span>
+        <span class="muted">logged</span> {count(logged)}
+      </span>
+      <span>
+        <span class="muted">spooled</span> {count(spooled)}
+      </span>
+      <span>
+        <span class="muted">stored</span> {count(stored)}
+      </span>
+      <span class={lost ? "lost" : ""}>
+        <span class="muted">{lost ? "✕ lost" : "lost"}</span> {count(lost)}
+      </span>
+    </span>
+  );
+}
+
+function TagEditor({ detail, session }: { detail: RunDetail; session: Session }) {
+  const open = useSignal(false);
+  const change = async (tags: string[]) => {
+    open.value = false;
+    try {
+      await api.edit(detail.id, { tags });
+      await session.reload(detail.id);
+    } catch (error) {
+      say((error as Error).message, true);
+    }
+  };
+  return (
+    <span class="tags">
+      {detail.tags.map((tag) => (
+        <span class="tag" key={tag}>
+          {tag}
+          <button type="button" aria-label={`Remove the tag ${tag}`} onClick={() => change(detail.tags.filter((t) => t !== tag))}>
+            <Icon name="close" size={9} />
+          </button>
+        </span>
+      ))}
+      {open.value ? (
+        <input
+          class="tag-input"
+          aria-label="New tag"
+          ref={(el) => el?.focus()}
+          onBlur={() => (open.value = false)}
+          onKeyDown={(e) => {
+            const text = e.currentTarget.value.trim();
+            if (e.key === "Escape") open.value = false;
+            if (e.key === "Enter" && text) change([...new Set([...detail.tags, text])]);
+          }}
+        />
+      ) : (
+        <button type="button" class="ghost add-tag" onClick={() => (open.value = true)} aria-label="Add a tag" title="Add a tag">
+          <Icon name="plus" size={12} />
+        </button>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,90 @@
+import type { ComponentChildren } from "preact";
+import { help, notice } from "../state/app.ts";
+import { runsPath } from "../state/route.ts";
+import { isDark, toggleTheme } from "../state/theme.ts";
+import { Icon } from "./icon.tsx";
+import { TipView } from "./tip.tsx";
+
+interface Props {
+  crumbs: ComponentChildren;
+  tools?: ComponentChildren;
+  project?: { workspace: string; project: string };
+  children: ComponentChildren;
+}
+
+/** Shell is the frame of every page: the rail, the top bar, and what floats above. */
+export function Shell({ crumbs, tools, project, children }: Props) {
+  return (
+    <div class="shell">
+      <nav class="rail" aria-label="Main">
+        <a class="mark" href="/" aria-label="Projects" title="Projects">
+          <img src="/icon.svg" width="24" height="24" alt="" />
+        </a>
+        {project && (
+          <a class="rail-item" href={runsPath(project.workspace, project.project)} aria-label="Runs" title="Runs (g r)">
+            <Icon name="runs" />
+          </a>
+        )}
+        <span class="spring" />
+        <button type="button" class="rail-item" onClick={() => (help.value = true)} aria-label="Keys" title="Keys (?)">
+          <Icon name="help" />
+        </button>
+        <button type="button" class="rail-item" onClick={toggleTheme} aria-label="Light or dark" title="Light or dark (t)">
+          <Icon name={isDark.value ? "sun" : "moon"} />
+        </button>
+      </nav>
+      <header class="top">
+        <div class="crumbs">{crumbs}</div>
+        {tools}
+      </header>
+      <main class="main">{children}</main>
+      <TipView />
+      {help.value && <Help />}
+      {notice.value && (
+        <div class={`notice${notice.value.bad ? " bad" : ""}`} role="status">
+          {notice.value.text}
+        </div>
+      )}
+    </div>
+  );
+}
+
+const keys: [string, string][] = [
+  ["/", "search"],
+  ["g r", "runs"],
+  ["j  k", "next, previous row or chart"],
+  ["x", "select a run"],
+  ["Enter", "open"],
+  ["[  ]", "previous, next chart"],
+  ["f", "full screen"],
+  ["z", "reset the zoom"],
+  ["l", "log scale of the chart under the pointer"],
+  ["\\", "show or hide the runs beside the charts"],
+  ["t", "light or dark"],
+  ["?", "this list"],
+  ["drag", "zoom"],
+  ["double click", "reset the zoom"],
+  ["shift + drag", "pan"],
+];
+
+function Help() {
+  return (
+    <div class="veil" onClick={() => (help.value = false)}>
+      <div class="dialog" role="dialog" aria-label="Keys" onClick={(e) => e.stopPropagation()}>
+        <h2>Keys</h2>
+        <dl class="keys">
+          {keys.map(([key, what]) => (
+            <div key={key}>
+              <dt>
+                {key.split("  ").map((k) => (
+                  <kbd key={k}>{k}</kbd>
+                ))}
+              </dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,75 @@
+import { signal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { placeText, type XAxis } from "../chart/axis.ts";
+import { full, short } from "../chart/number.ts";
+import type { Row } from "../chart/tooltip.ts";
+
+export interface Tip {
+  left: number;
+  top: number;
+  axis: XAxis;
+  rows: { row: Row; name: string }[];
+  /** Lines under the cursor that are not in the rows. */
+  rest: number;
+}
+
+export const tip = signal<Tip | null>(null);
+
+const gap = 16; // between the pointer and the tip
+
+/** The one tooltip of all charts; it never lies over the pointer. */
+export function TipView() {
+  const host = useRef<HTMLDivElement>(null);
+  const at = tip.value;
+  useLayoutEffect(() => {
+    const el = host.current;
+    if (!el || !at) return;
+    const { width, height } = el.getBoundingClientRect();
+    const left = at.left + gap + width > innerWidth ? at.left - gap - width : at.left + gap;
+    const top = Math.max(4, Math.min(innerHeight - height - 4, at.top - height / 2));
+    el.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
+  });
+  if (!at || at.rows.length === 0) return null;
+  const c = at.rows[0]!.row.line.curve;
+  const i = at.rows[0]!.row.index;
+  return (
+    <div class="tip" ref={host} role="tooltip">
+      <div class="tip-head">{placeText(at.axis, c.lo[i]!, c.hi[i]!)}</div>
+      <table>
+        <tbody>
+          {at.rows.map(({ row, name }) => (
+            <TipRow key={row.line.id} row={row} name={name} />
+          ))}
+        </tbody>
+      </table>
+      {at.rest > 0 && <div class="muted">+{at.rest} more lines</div>}
+    </div>
+  );
+}
+
+function TipRow({ row, name }: { row: Row; name: string }) {
+  const { curve: c, color } = row.line;
+  const i = row.index;
+  const many = c.count[i]! > 1;
+  return (
+    <tr>
+      <td>
+        <span class="swatch" style={{ background: color }} />
+      </td>
+      <td class="tip-name">{name}</td>
+      <td class="number" title={full(c.mean[i])}>
+        {c.count[i] ? short(c.mean[i]) : "–"}
+      </td>
+      <td class="muted number">{many ? `${short(c.min[i])} … ${short(c.max[i])}` : ""}</td>
+      <td class="muted">{specialText(c.marks, c.lo[i]!, c.hi[i]!)}</td>
+    </tr>
+  );
+}
+
+function specialText(marks: Row["line"]["curve"]["marks"], lo: number, hi: number): string {
+  const names = { nan: "NaN", posInf: "+Inf", negInf: "−Inf" };
+  return marks
+    .filter((m) => m.lo === lo && m.hi === hi)
+    .map((m) => `${m.count > 1 ? `${m.count} ` : ""}${names[m.kind]}`)
+    .join(" ");
+}

@@ -1,0 +1,263 @@
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { BucketQuery, BucketResult } from "../api/types.ts";
+import { axisFor, placeText, storedRange, unitOf, type XAxis } from "../chart/axis.ts";
+import { crowdAlpha, dash, hue, slots } from "../chart/color.ts";
+import { type Curve, curveOf, extent, lastPoint, ratio, type Unit } from "../chart/curve.ts";
+import { type Line, type Needle, needleText } from "../chart/paint.ts";
+import { type Range, rangeOf } from "../chart/range.ts";
+import { smooth } from "../chart/smooth.ts";
+import { batch } from "../state/app.ts";
+import { type Card, labelText, type Member, type Session } from "../state/session.ts";
+import { isDark, palette } from "../state/theme.ts";
+import * as view from "../state/view.ts";
+
+/** Wanted is one line to draw and the question that brings its buckets. */
+interface Wanted {
+  id: string;
+  member: Member;
+  query: BucketQuery;
+  unit: Unit;
+  faded: boolean;
+  color: string;
+  dash: number[];
+  alpha: number;
+}
+
+export interface Chart {
+  lines: Line[];
+  axis: XAxis;
+  x: [number, number];
+  y: Range;
+  log: boolean;
+  names: Map<string, Member>;
+  /** Lines of the card, drawn or not. */
+  total: number;
+  drawn: number;
+  loading: boolean;
+  error: string;
+  last: number | string | undefined;
+  bucketed: number;
+  needleLabel: (n: Needle) => string;
+  version: string;
+  drawAll: () => void;
+}
+
+const mostLines = 200; // more only when asked for
+const mostAttempts = 4; // earlier attempts drawn behind a curve
+const attemptLines = 8; // cards with more lines than these leave earlier attempts out
+const settleMs = 50; // a card that only flies by while scrolling asks for nothing
+const lineBudget = 12; // buckets a pixel column that all lines of a card share
+
+/** Buckets for one of `lines` lines on `width` pixels: a pixel each, fewer when many lines share the card. */
+export function resolution(width: number, lines: number): number {
+  return Math.max(48, Math.min(width, Math.ceil((width * lineBudget) / Math.max(1, lines))));
+}
+
+/** What a card draws: it asks for its buckets while it is mounted, and again when the view or the data changes. */
+export function useChart(session: Session, card: Card, width: number, runs: Map<string, number>): Chart {
+  const all = useSignal(false);
+  const curves = useSignal<ReadonlyMap<string, Curve>>(new Map());
+  const pending = useSignal(0);
+  const error = useSignal("");
+  const exact = useSignal<ReadonlyMap<string, number>>(new Map());
+
+  const axis = axisFor(card.members[0]!.series.axes, view.axisChoice.value);
+  const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
+  const members = all.value ? card.members : card.members.slice(0, mostLines);
+  const wanted = wantedLines(session, members, axis, zoom, width, runs);
+  const ask = JSON.stringify(wanted.map((w) => w.query));
+  const latest = useRef(wanted);
+  latest.current = wanted;
+  const runIds = [...new Set(members.map((m) => m.run))].join();
+  const ticks = useComputed(() => runIds.split(",").reduce((n, id) => n + session.tick(id).value, 0)).value;
+
+  useEffect(() => {
+    const abort = new AbortController();
+    const timer = setTimeout(() => load(latest.current, abort.signal), curves.peek().size ? 0 : settleMs);
+    const load = async (lines: Wanted[], signal: AbortSignal) => {
+      pending.value = 1;
+      try {
+        const results = await Promise.all(lines.map((w) => batch.peek(w.query) ?? batch.fetch(w.query, signal)));
+        if (signal.aborted) return;
+        curves.value = read(lines, results);
+        const bad = results.find((r) => "error" in r);
+        error.value = bad && "error" in bad ? bad.error.message : "";
+      } catch (cause) {
+        if (!signal.aborted) error.value = (cause as Error).message;
+      }
+      if (!signal.aborted) pending.value = 0;
+    };
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [ask, ticks]);
+
+  const previews = useMemo(() => previewsOf(wanted, axis), [ask]);
+  const kept = curves.value.size ? curves.value : previews;
+  const hovered = view.hoveredRun.value;
+  const smoothing = view.smoothing.value;
+  const dark = isDark.value;
+  const lines = useMemo(
+    () => wanted.flatMap((w) => lineOf(w, kept.get(w.id), smoothing, hovered, wanted.length)),
+    [ask, kept, smoothing, hovered, dark, runs],
+  );
+  const log = view.isLog(card.metric);
+  const full = view.isFull(card.metric);
+  const main = lines.filter((l) => !l.faded).map((l) => l.curve);
+  const x: [number, number] = zoom ? [zoom.from, zoom.to] : widen(extent(main) ?? extent(lines.map((l) => l.curve)));
+  const y = useMemo(() => rangeOf(lines.map((l) => l.curve), x[0], x[1], full, log), [lines, x[0], x[1], full, log]);
+
+  useExactNeedle(lines, y, x, latest, exact);
+  const only = main.length === 1 ? main[0] : undefined;
+  return {
+    ...{ lines, axis, x, y, log, error: error.value },
+    names: new Map(wanted.map((w) => [w.id, w.member])),
+    total: card.members.length,
+    drawn: members.length,
+    loading: pending.value > 0,
+    last: card.members.length === 1 ? card.members[0]!.series.last?.value ?? (only && lastPoint(only)) : undefined,
+    bucketed: ratio(main),
+    needleLabel: (n) => {
+      const at = n.lo === n.hi ? n.lo : exact.value.get(needleKey(n));
+      return needleText(n, at === undefined ? "" : placeText(axis, at, at));
+    },
+    version: String(exact.value.size),
+    drawAll: () => {
+      all.value = true;
+    },
+  };
+}
+
+function wantedLines(
+  session: Session,
+  members: Member[],
+  axis: XAxis,
+  zoom: view.Zoom | null,
+  width: number,
+  runs: Map<string, number>,
+): Wanted[] {
+  const sets = [...new Set(members.map((m) => labelText(m.series.labels)))];
+  const crowd = members.length > slots;
+  const n = resolution(width, members.length);
+  return members.flatMap((member) => {
+    const set = sets.indexOf(labelText(member.series.labels));
+    const slot = runs.get(member.run) ?? 0;
+    const detail = session.detail(member.run);
+    const unit = unitOf(axis, detail?.created_ns ?? 0);
+    const style = crowd
+      ? { color: palette.value.crowd, dash: [], alpha: crowdAlpha(members.length) }
+      : runs.size > 1
+        ? { color: hue(slot, isDark.value), dash: sets.length > 1 && sets.length <= 3 ? dash(set * 8) : dash(slot), alpha: 1 }
+        : { color: hue(set, isDark.value), dash: dash(set), alpha: 1 };
+    const { run, series } = member;
+    const query: BucketQuery = {
+      ...{ run, metric: series.metric, scale: series.scale, labels: series.labels, x: axis.name, n },
+      ...(zoom && storedRange([zoom.from, zoom.to], unit)),
+    };
+    const id = `${run} ${series.scale} ${labelText(series.labels)}`;
+    const line: Wanted = { id, member, query, unit, faded: false, ...style };
+    return [line, ...earlier(line, detail?.attempts ?? [], members.length)];
+  });
+}
+
+/** The same series in the attempts before the one that counts, faint. */
+function earlier(line: Wanted, attempts: { number: number; precedence: number }[], lines: number): Wanted[] {
+  if (attempts.length < 2 || lines > attemptLines || !view.showAttempts.value) return [];
+  const before = [...attempts].sort((a, b) => b.precedence - a.precedence).slice(1, 1 + mostAttempts);
+  return before.map((a) => ({
+    ...line,
+    id: `${line.id} #${a.number}`,
+    query: { ...line.query, attempt: a.number },
+    faded: true,
+    alpha: 0.35,
+  }));
+}
+
+function read(lines: Wanted[], results: BucketResult[]): Map<string, Curve> {
+  const out = new Map<string, Curve>();
+  lines.forEach((w, i) => {
+    const result = results[i]!;
+    if (!("error" in result)) out.set(w.id, curveOf(result.columns, w.unit));
+  });
+  return out;
+}
+
+/** The coarse lines that came with the list of series, drawn until the real ones are there. */
+function previewsOf(lines: Wanted[], axis: XAxis): Map<string, Curve> {
+  const out = new Map<string, Curve>();
+  for (const w of lines) {
+    const { preview, axes } = w.member.series;
+    if (preview && !w.faded && axis.name === axisFor(axes, "").name) out.set(w.id, curveOf(preview, w.unit));
+  }
+  return out;
+}
+
+function lineOf(
+  w: Wanted,
+  curve: Curve | undefined,
+  smoothing: Parameters<typeof smooth>[2],
+  hovered: string | null,
+  lines: number,
+): Line[] {
+  if (!curve || curve.lo.length === 0) return [];
+  const behind = hovered !== null && w.member.run !== hovered;
+  return [
+    {
+      ...{ id: w.id, curve, dash: w.dash, faded: w.faded, color: w.color },
+      alpha: behind ? Math.min(w.alpha, 0.15) : w.alpha,
+      band: !w.faded && lines <= slots,
+      smooth: smoothing.kind === "none" || w.faded ? undefined : smooth(curve.x, curve.mean, smoothing),
+    },
+  ];
+}
+
+function widen(range: [number, number] | null): [number, number] {
+  if (!range) return [0, 1];
+  return range[0] === range[1] ? [range[0] - 0.5, range[1] + 0.5] : range;
+}
+
+const needleKey = (n: { value: number; lo: number; hi: number }) => `${n.value} ${n.lo} ${n.hi}`;
+
+/** Asks for the exact x of the furthest needle: a bucket of 868 steps does not tell which one broke. */
+function useExactNeedle(
+  lines: Line[],
+  y: Range,
+  x: [number, number],
+  wanted: { current: Wanted[] },
+  exact: { value: ReadonlyMap<string, number>; peek(): ReadonlyMap<string, number> },
+): void {
+  const far = y.clipped ? furthest(lines, y, x) : null;
+  const key = far ? needleKey(far) : "";
+  useEffect(() => {
+    const source = far && wanted.current.find((w) => w.id === far.line.id);
+    if (!far || !source || far.lo === far.hi || exact.peek().has(key)) return;
+    const abort = new AbortController();
+    const query = { ...source.query, n: 2000, ...storedRange([far.lo, far.hi], source.unit) };
+    batch.fetch(query, abort.signal).then(
+      (result) => {
+        if (abort.signal.aborted || "error" in result) return;
+        const c = curveOf(result.columns, source.unit);
+        const at = c.max.findIndex((v, i) => v === far.value || c.min[i] === far.value);
+        if (at >= 0 && c.lo[at] === c.hi[at]) exact.value = new Map([...exact.peek(), [key, c.lo[at]!]]);
+      },
+      () => {}, // without the exact place the arrow still stands where the bucket is
+    );
+    return () => abort.abort();
+  }, [key]);
+}
+
+function furthest(lines: Line[], y: Range, x: [number, number]): { line: Line; lo: number; hi: number; value: number } | null {
+  let best: { line: Line; lo: number; hi: number; value: number } | null = null;
+  for (const line of lines) {
+    const c = line.curve;
+    for (let i = 0; !line.faded && i < c.lo.length; i++) {
+      if (c.hi[i]! < x[0] || c.lo[i]! > x[1]) continue;
+      for (const value of [c.max[i]!, c.min[i]!])
+        if ((value > y.max || value < y.min) && (!best || Math.abs(value) > Math.abs(best.value)))
+          best = { line, lo: c.lo[i]!, hi: c.hi[i]!, value };
+    }
+  }
+  return best;
+}

@@ -1,0 +1,25 @@
+import { signal } from "@preact/signals";
+import { Batch } from "../api/batch.ts";
+import { buckets } from "../api/client.ts";
+import { Live } from "../api/live.ts";
+
+/** What lives as long as the page: one batch of bucket queries a frame, one event stream a browser. */
+export const batch = new Batch(buckets, (run) => {
+  // A hidden tab has no frames.
+  if (document.hidden) setTimeout(run, 16);
+  else requestAnimationFrame(run);
+});
+
+export const live = new Live();
+
+export const help = signal(false);
+export const notice = signal<{ text: string; bad: boolean } | null>(null);
+
+/** Says something at the foot of the page for a few seconds. */
+export function say(text: string, bad = false): void {
+  const mine = { text, bad };
+  notice.value = mine;
+  setTimeout(() => {
+    if (notice.value === mine) notice.value = null;
+  }, 5000);
+}

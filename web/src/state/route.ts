@@ -1,0 +1,77 @@
+import { computed, signal } from "@preact/signals";
+
+/** The address is the state: every view is a link. */
+export const address = signal(read());
+
+function read(): { path: string; params: URLSearchParams } {
+  return { path: location.pathname, params: new URLSearchParams(location.search) };
+}
+
+export type Route =
+  | { page: "home" }
+  | { page: "login" }
+  | { page: "runs"; workspace: string; project: string }
+  | { page: "run"; id: string }
+  | { page: "lost"; path: string };
+
+export const route = computed<Route>(() => parse(address.value.path));
+
+export function parse(path: string): Route {
+  const [, head, ...rest] = path.split("/").map(decode);
+  if (!head) return { page: "home" };
+  if (head === "login") return { page: "login" };
+  if (head === "projects" && rest[0] && rest[1]) return { page: "runs", workspace: rest[0], project: rest[1] };
+  if (head === "runs" && rest[0]) return { page: "run", id: rest[0] };
+  return { page: "lost", path };
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+export const runsPath = (workspace: string, project: string): string =>
+  `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
+
+export const runPath = (id: string, others: string[] = []): string =>
+  `/runs/${encodeURIComponent(id)}${others.length ? `?with=${others.map(encodeURIComponent).join(",")}` : ""}`;
+
+/** Opens another view; back returns to this one. */
+export function go(to: string): void {
+  history.pushState(null, "", to);
+  address.value = read();
+}
+
+/** A parameter of this view; "" when it is not set. */
+export function param(name: string): string {
+  return address.value.params.get(name) ?? "";
+}
+
+/** Changes this view without a new entry in the history; "" removes a parameter. */
+export function setParams(change: Record<string, string>): void {
+  const params = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(change)) {
+    if (value) params.set(name, value);
+    else params.delete(name);
+  }
+  // Commas and slashes need no escape in a query, and links with them are read by people.
+  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/");
+  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+  address.value = read();
+}
+
+/** Follows links inside the page and the browser's back and forward. */
+export function listen(): void {
+  addEventListener("popstate", () => {
+    address.value = read();
+  });
+  document.addEventListener("click", (e) => {
+    const link = (e.target as Element).closest?.("a[href^='/']");
+    if (!link || e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
+    e.preventDefault();
+    go(link.getAttribute("href")!);
+  });
+}

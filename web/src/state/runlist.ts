@@ -1,0 +1,154 @@
+import { signal } from "@preact/signals";
+import * as api from "../api/client.ts";
+import { ApiError } from "../api/client.ts";
+import type { LiveEvent, Run, Value } from "../api/types.ts";
+
+const pageSize = 500;
+const localSort = 5000; // up to here every run is read, so that a summary can be sorted by
+
+export interface ListQuery {
+  q: string;
+  status: string;
+  sort: string;
+}
+
+/** RunList is the runs of a project, read page by page as far as somebody has looked. */
+export class RunList {
+  readonly runs = signal<Run[]>([]);
+  readonly next = signal<string | null>(null);
+  readonly loading = signal(false);
+  readonly error = signal<ApiError | null>(null);
+  readonly #workspace: string;
+  readonly #project: string;
+  #query: ListQuery = { q: "", status: "", sort: "" };
+  #abort = new AbortController();
+  #target = 0;
+
+  constructor(workspace: string, project: string) {
+    this.#workspace = workspace;
+    this.#project = project;
+  }
+
+  /** Starts again with another question. What is shown stays until the answer is there. */
+  ask(query: ListQuery): void {
+    this.#query = query;
+    this.#abort.abort();
+    this.#abort = new AbortController();
+    this.next.value = null;
+    this.loading.value = false;
+    this.#target = isSummary(query.sort) ? localSort : 1;
+    void this.#read("");
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+
+  /** Reads on until row `upTo` is there. */
+  reach(upTo: number): void {
+    this.#target = Math.max(this.#target, upTo);
+    if (!this.loading.value && this.next.value && this.runs.value.length < this.#target) void this.#read(this.next.value);
+  }
+
+  async #read(cursor: string): Promise<void> {
+    const abort = this.#abort;
+    this.loading.value = true;
+    try {
+      const { q, status, sort } = this.#query;
+      const server = { q, status, sort: isSummary(sort) ? "" : sort, limit: pageSize, cursor };
+      const page = await api.runs(this.#workspace, this.#project, server, abort.signal);
+      if (abort.signal.aborted) return;
+      this.runs.value = cursor ? [...this.runs.value, ...page.items] : page.items;
+      this.next.value = page.next;
+      this.error.value = null;
+    } catch (cause) {
+      if (abort.signal.aborted) return;
+      this.error.value = cause instanceof ApiError ? cause : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+      this.next.value = null;
+    }
+    this.loading.value = false;
+    this.reach(this.#target);
+  }
+
+  /** A run that is shown changed its status; an unknown one is new. */
+  heard(event: LiveEvent | "reset"): boolean {
+    if (event === "reset") return false;
+    const at = this.runs.value.findIndex((r) => r.id === event.run);
+    if (at < 0) return false;
+    const runs = this.runs.value.slice();
+    const run = runs[at]!;
+    runs[at] = { ...run, status: event.status, last_ns: event.last_ns, duration_ms: Math.max(run.duration_ms, (event.last_ns - run.created_ns) / 1e6) };
+    this.runs.value = runs;
+    return true;
+  }
+
+  /** Reads the first page again and puts it over what is shown, without losing the place. */
+  async refresh(): Promise<void> {
+    const { q, status, sort } = this.#query;
+    const page = await api.runs(this.#workspace, this.#project, { q, status, sort: isSummary(sort) ? "" : sort, limit: pageSize }, this.#abort.signal);
+    const fresh = new Set(page.items.map((r) => r.id));
+    const rest = this.runs.value.slice(page.items.length ? pageSize : 0).filter((r) => !fresh.has(r.id));
+    this.runs.value = [...page.items, ...rest];
+  }
+}
+
+/** Columns are named name, status, …, config/PATH and summary/METRIC. */
+export const isSummary = (sort: string): boolean => sort.replace(/^-/, "").startsWith("summary/");
+
+export type Cell = Value | undefined;
+
+export function cellOf(run: Run, column: string): Cell {
+  if (column.startsWith("config/")) return run.config[column.slice(7)] ?? run.config[column];
+  if (column.startsWith("summary/")) return run.summary[column.slice(8)]?.value;
+  return undefined;
+}
+
+/** All columns that some run has, those first whose values differ between runs. */
+export function columnsOf(runs: Run[]): { name: string; varies: boolean }[] {
+  const seen = new Map<string, { first: string; varies: boolean; runs: number }>();
+  const note = (name: string, value: unknown) => {
+    const text = String(value);
+    const known = seen.get(name);
+    if (!known) seen.set(name, { first: text, varies: false, runs: 1 });
+    else {
+      known.runs++;
+      if (known.first !== text) known.varies = true;
+    }
+  };
+  const some = runs.length > 2000 ? runs.slice(0, 2000) : runs;
+  for (const run of some) {
+    for (const [k, v] of Object.entries(run.config)) note(k.startsWith("config/") ? k : `config/${k}`, v);
+    for (const [k, s] of Object.entries(run.summary)) note(`summary/${k}`, s.value);
+  }
+  return [...seen].map(([name, s]) => ({ name, varies: s.varies || s.runs < some.length })).sort((a, b) => Number(b.varies) - Number(a.varies) || a.name.localeCompare(b.name));
+}
+
+const shownConfig = 4;
+const shownSummary = 4;
+const telling = /(^|[/_])(acc|accuracy|return|reward|score|f1|loss)/i;
+
+/** The columns of a table that nobody has chosen columns for: what differs, and the metrics that tell runs apart. */
+export function defaultColumns(all: { name: string; varies: boolean }[]): string[] {
+  const config = all.filter((c) => c.name.startsWith("config/") && c.varies).slice(0, shownConfig);
+  const summary = all.filter((c) => c.name.startsWith("summary/"));
+  const rank = (name: string) => (telling.test(name) ? 0 : 2) + (/(eval|val|test)/i.test(name) ? 0 : 1);
+  summary.sort((a, b) => rank(a.name) - rank(b.name) || a.name.localeCompare(b.name));
+  return [...config, ...summary.slice(0, shownSummary)].map((c) => c.name);
+}
+
+/** Sorts by a summary; runs without the value come last whichever way. */
+export function sortBySummary(runs: Run[], sort: string): Run[] {
+  const sign = sort.startsWith("-") ? -1 : 1;
+  const column = sort.replace(/^-/, "");
+  const key = (run: Run) => {
+    const v = cellOf(run, column);
+    return v === undefined || v === null ? Number.NaN : Number(v);
+  };
+  return runs
+    .map((run) => ({ run, v: key(run) }))
+    .sort((a, b) => {
+      if (Number.isNaN(a.v) || Number.isNaN(b.v)) return Number(Number.isNaN(a.v)) - Number(Number.isNaN(b.v));
+      return (a.v - b.v) * sign;
+    })
+    .map((x) => x.run);
+}

@@ -1,0 +1,86 @@
+import { computed, signal } from "@preact/signals";
+import type { Smoothing } from "../chart/smooth.ts";
+import { parseChosen } from "./overlay.ts";
+import { param, setParams } from "./route.ts";
+
+/** View is how the Run page shows its charts; it is read from the address and written to it. */
+
+export type Size = "S" | "M" | "L";
+export const heights: Record<Size, number> = { S: 150, M: 200, L: 300 };
+
+export interface Zoom {
+  key: string;
+  from: number;
+  to: number;
+}
+
+export const search = computed(() => param("q"));
+export const axisChoice = computed(() => param("x"));
+export const size = computed<Size>(() => (["S", "L"].includes(param("size")) ? (param("size") as Size) : "M"));
+export const showAttempts = computed(() => param("attempts") !== "0");
+export const tab = computed(() => param("tab") || "charts");
+export const fullScreen = computed(() => param("chart"));
+const chosenText = computed(() => param("with"));
+export const chosen = computed(() => parseChosen(chosenText.value));
+const smoothText = computed(() => param("smooth"));
+export const smoothing = computed(() => parseSmoothing(smoothText.value));
+const zoomText = computed(() => param("zoom"));
+export const zoom = computed(() => parseZoom(zoomText.value));
+const logText = computed(() => param("log"));
+const logCards = computed(() => new Set(logText.value.split(",").filter(Boolean)));
+const rangeText = computed(() => param("range"));
+const fullCards = computed(() => new Set(rangeText.value.split(",").filter(Boolean)));
+
+export function parseSmoothing(text: string): Smoothing {
+  const [kind, amount] = text.split(":");
+  const n = Number(amount);
+  if (kind === "ema" && n > 0 && n < 1) return { kind, weight: n };
+  if (kind === "gauss" && n > 0 && n <= 0.5) return { kind, width: n };
+  return { kind: "none" };
+}
+
+export function parseZoom(text: string): Zoom | null {
+  const [key, from, to] = text.split(":");
+  if (!key || from === undefined || to === undefined || !(Number(from) < Number(to))) return null;
+  return { key, from: Number(from), to: Number(to) };
+}
+
+export function setZoom(next: Zoom | null): void {
+  setParams({ zoom: next ? `${next.key}:${tidy(next.from)}:${tidy(next.to)}` : "" });
+}
+
+/** Enough digits for a microsecond since 1970 and for any step. */
+function tidy(x: number): string {
+  return String(Number(x.toPrecision(15)));
+}
+
+export const isLog = (metric: string): boolean => logCards.value.has("*") !== logCards.value.has(metric);
+export const isFull = (metric: string): boolean => fullCards.value.has(metric);
+
+function toggled(set: Set<string>, name: string): string {
+  const next = new Set(set);
+  if (!next.delete(name)) next.add(name);
+  return [...next].join(",");
+}
+
+/** Log scale for one metric; for "*" of all, where a metric that is named stands the other way. */
+export function toggleLog(metric: string): void {
+  if (metric === "*") setParams({ log: logCards.value.has("*") ? "" : "*" });
+  else setParams({ log: toggled(logCards.value, metric) });
+}
+
+export function toggleFull(metric: string): void {
+  setParams({ range: toggled(fullCards.value, metric) });
+}
+
+/** The run under the pointer in the side panel: its lines come forward in every card. */
+export const hoveredRun = signal<string | null>(null);
+/** The card that keys act on: under the pointer, or moved to by j, k, [ and ]. */
+export const activeCard = signal<string | null>(null);
+export const collapsed = signal<ReadonlySet<string>>(new Set());
+export const panel = signal(localStorage.getItem("kymogram.panel") !== "0");
+
+export function togglePanel(): void {
+  panel.value = !panel.value;
+  localStorage.setItem("kymogram.panel", panel.value ? "1" : "0");
+}

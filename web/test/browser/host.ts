@@ -1,0 +1,86 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { type Handler, type StandinOptions, standin } from "../standin/server.ts";
+
+const dist = join(import.meta.dirname, "../../dist");
+export const pictures = join(import.meta.dirname, "../../test-results");
+mkdirSync(pictures, { recursive: true });
+
+const types: Record<string, string> = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+
+export interface Host {
+  url: string;
+  handler: Handler;
+  /** Bytes of API answers on the wire since the last reset. */
+  bytes: { api: number };
+  close(): void;
+}
+
+/** Serves the built page under the policy that the server sets, over generated data. */
+export async function host(options: StandinOptions = {}): Promise<Host> {
+  const handler = standin(options);
+  const bytes = { api: 0 };
+  const server: Server = createServer((req, res) => {
+    const end = res.end.bind(res);
+    res.end = ((chunk?: string | Buffer) => {
+      if (chunk && req.url?.startsWith("/api/")) bytes.api += chunk.length;
+      return end(chunk);
+    }) as typeof res.end;
+    if (handler(req, res)) return;
+    const path = new URL(req.url ?? "/", "http://page").pathname;
+    const file = /\.\w+$/.test(path) ? path : "/index.html";
+    res.setHeader("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'");
+    res.setHeader("Content-Type", types[file.split(".").pop()!] ?? "application/octet-stream");
+    try {
+      res.end(readFileSync(join(dist, file)));
+    } catch {
+      res.statusCode = 404;
+      res.end("no such file");
+    }
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    ...{ url, handler, bytes },
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+export function launch(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+}
+
+export interface Tab {
+  page: Page;
+  context: BrowserContext;
+  /** What the page should never say: errors of scripts, refused by the policy, failed requests. */
+  complaints: string[];
+}
+
+export async function open(browser: Browser, theme: "light" | "dark" = "light", size = { width: 1440, height: 900 }): Promise<Tab> {
+  const context = await browser.newContext({ viewport: size, colorScheme: theme, acceptDownloads: true });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("pageerror", (e) => complaints.push(e.stack ?? e.message));
+  page.on("console", (m) => {
+    if (m.type() === "error" || m.type() === "warning") complaints.push(m.text());
+  });
+  return { page, context, complaints };
+}
+
+export const shot = (page: Page, name: string) => page.screenshot({ path: join(pictures, `${name}.png`) });
+
+/** Resolves when this many charts have drawn a line and none waits for data. */
+export async function settled(page: Page, atLeast: number): Promise<void> {
+  await page.waitForFunction((n) => document.querySelectorAll(".card[data-drawn] canvas").length >= n, atLeast);
+  await page.waitForTimeout(350);
+}

@@ -1,0 +1,225 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { gzipSync } from "node:zlib";
+import { buckets } from "./bucket.ts";
+import { type Curve, type SeriesSpec, type StandinRun, startNs, type World, world } from "./data.ts";
+
+export interface StandinOptions {
+  /** Answer 401 until this key comes. */
+  key?: string;
+  /** Delay of bucket answers, to see the loading state. */
+  delayMs?: number;
+}
+
+interface Live {
+  run: StandinRun;
+  points: number;
+}
+
+class Standin {
+  readonly world: World = world();
+  readonly curves = new Map<SeriesSpec, Map<number, Curve>>();
+  readonly listeners = new Set<ServerResponse>();
+  readonly options: StandinOptions;
+  sequence = 0;
+
+  constructor(options: StandinOptions) {
+    this.options = options;
+  }
+
+  curve(spec: SeriesSpec, attempt: number): Curve {
+    let byAttempt = this.curves.get(spec);
+    if (!byAttempt) this.curves.set(spec, (byAttempt = new Map()));
+    let curve = byAttempt.get(attempt);
+    if (!curve) byAttempt.set(attempt, (curve = spec.make(attempt)));
+    return curve;
+  }
+
+  /** Appends a point to every series of a run and tells the listeners. */
+  append(live: Live, value: (metric: string, i: number) => number): void {
+    for (const spec of live.run.series) {
+      const curve = this.curve(spec, 1);
+      const i = curve.value.length;
+      curve.value = grow(curve.value, value(spec.metric, i));
+      for (const axis of Object.keys(curve.columns))
+        curve.columns[axis] = grow(curve.columns[axis]!, axis === "time_ns" ? startNs + i * 0.5e9 : i);
+      spec.count = i + 1;
+    }
+    live.points += live.run.series.length;
+    const data = { run: live.run.id, points: live.points, series: live.run.series.length, last_ns: Date.now() * 1e6, status: live.run.status };
+    for (const res of this.listeners) res.write(`id: ${++this.sequence}\nevent: run\ndata: ${JSON.stringify(data)}\n\n`);
+  }
+}
+
+function grow(column: Float64Array, value: number): Float64Array {
+  const out = new Float64Array(column.length + 1);
+  out.set(column);
+  out[column.length] = value;
+  return out;
+}
+
+export type Handler = ((req: IncomingMessage, res: ServerResponse) => boolean) & { standin: Standin };
+
+/** standin answers the routes of api/http.md from generated data; false = not one of them. */
+export function standin(options: StandinOptions = {}): Handler {
+  const s = new Standin(options);
+  const handle = (req: IncomingMessage, res: ServerResponse): boolean => {
+    const url = new URL(req.url ?? "/", "http://standin");
+    if (!url.pathname.startsWith("/api/")) return false;
+    route(s, req, res, url).catch((error) => fail(req, res, 500, "internal", String(error)));
+    return true;
+  };
+  return Object.assign(handle, { standin: s });
+}
+
+async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url: URL): Promise<void> {
+  const path = url.pathname.replace("/api/v1", "");
+  if (path === "/server")
+    return send(req, res, { name: "kymogram", version: "0.0.0-standin", api: 1, http: "", grpc: "", auth: !!s.options.key, time_ns: Date.now() * 1e6 });
+  if (path === "/session") {
+    const { token } = JSON.parse(await body(req)) as { token: string };
+    if (token !== "good") return fail(req, res, 401, "bad_token", "this link was used or is too old", "start the server again for a new one");
+    res.setHeader("Set-Cookie", "kymogram_session=1; SameSite=Strict; HttpOnly; Path=/");
+    return send(req, res, {});
+  }
+  if (s.options.key && req.headers.authorization !== `Bearer ${s.options.key}` && !req.headers.cookie?.includes("kymogram_session=1"))
+    return fail(req, res, 401, "unauthenticated", "no key", "send Authorization: Bearer KEY");
+  if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
+  if (path === "/live") return live(s, req, res);
+  if (path === "/buckets") return batch(s, req, res);
+  const runs = /^\/projects\/([^/]+)\/([^/]+)\/runs$/.exec(path);
+  if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
+  const run = /^\/runs\/([^/]+)(\/series)?$/.exec(path);
+  const found = run && s.world.runs.get(run[1]!);
+  if (!found) return fail(req, res, 404, "not_found", `there is no run ${run?.[1] ?? path}`, "look in the list of runs");
+  if (run?.[2]) return listSeries(s, req, res, found, url.searchParams);
+  if (req.method === "PATCH") {
+    Object.assign(found, JSON.parse(await body(req)));
+    return send(req, res, row(found));
+  }
+  return send(req, res, detail(found));
+}
+
+function projects(s: Standin) {
+  return [...s.world.projects].map(([key, runs]) => {
+    const [workspace, project] = key.split("/");
+    return { workspace, project, runs: runs.length, last_ns: runs[0]?.createdNs ?? 0 };
+  });
+}
+
+function row(r: StandinRun) {
+  const { series: _, createdNs, durationMs, attempts, ...rest } = r;
+  return { ...rest, display_name: "", description: "", created_ns: createdNs, last_ns: createdNs + durationMs * 1e6, attempt: attempts, duration_ms: durationMs, writers: 1 };
+}
+
+function detail(r: StandinRun) {
+  const attributes: Record<string, unknown> = { "sys/git/commit": "b434c17d03aa", "sys/host": "node-1", "sys/python": "3.12.4" };
+  for (const [k, v] of Object.entries(r.config)) attributes[`config/${k}`] = v;
+  const points = r.series.reduce((n, x) => n + x.count, 0);
+  return {
+    ...row(r),
+    attributes,
+    env_attributes: r.name === "cartpole-pg" ? [{ env: "env-0", episode: null, path: "gravity", value: 9.8 }] : [],
+    attempts: Array.from({ length: r.attempts }, (_, i) => ({ number: i + 1, precedence: i, opened_ns: r.createdNs + i * 60e9, resume_from_step: i ? 120 : undefined })),
+    writers: Array.from({ length: r.attempts }, (_, i) => ({
+      id: `${i}`.repeat(32), attempt: i + 1, state: r.status === "running" && i === r.attempts - 1 ? "open" : "finished",
+      host: "node-1", pid: 4242 + i, rank: i, sdk: "python/0.1.0", opened_ns: r.createdNs + i * 60e9, seen_ns: r.createdNs + r.durationMs * 1e6,
+    })),
+    ledger: { logged: points + (r.status === "lost" ? 12 : 0), stored: points, superseded: 0, refused: 0, dropped: r.status === "lost" ? 12 : 0, skipped: [] },
+    series: r.series.length,
+  };
+}
+
+function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: string, q: URLSearchParams) {
+  const all = s.world.projects.get(key);
+  if (!all) return fail(req, res, 404, "not_found", `there is no project ${key}`);
+  const words = (q.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  let list = all.filter((r) => !q.get("status") || r.status === q.get("status"));
+  list = list.filter((r) => words.every((w) => matches(r, w)));
+  const sort = q.get("sort") || "-created";
+  const by = sort.replace(/^-/, "");
+  const keyOf = (r: StandinRun) => (by === "created" ? r.createdNs : by === "name" ? r.name : by === "status" ? r.status : (r.config[by.replace(/^config\//, "")] ?? "")) as string | number;
+  if (list.length < 5000) list = [...list].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0) * (sort[0] === "-" ? -1 : 1));
+  const limit = Number(q.get("limit") ?? 100);
+  const at = Number(q.get("cursor") || 0);
+  send(req, res, { runs: list.slice(at, at + limit).map(row), next: at + limit < list.length ? String(at + limit) : "" });
+}
+
+function matches(r: StandinRun, word: string): boolean {
+  const m = /^([^=<>]+)(=|<|>)(.*)$/.exec(word);
+  if (!m) return r.name.includes(word) || r.tags.some((t) => t.includes(word));
+  const v = r.config[m[1]!.replace(/^config\//, "")];
+  if (m[2] === "=") return String(v) === m[3];
+  return m[2] === "<" ? Number(v) < Number(m[3]) : Number(v) > Number(m[3]);
+}
+
+function listSeries(s: Standin, req: IncomingMessage, res: ServerResponse, run: StandinRun, q: URLSearchParams) {
+  const re = new RegExp(q.get("q") ?? "");
+  const all = run.series.filter((x) => re.test(x.metric)).sort((a, b) => (a.metric < b.metric ? -1 : a.metric > b.metric ? 1 : 0));
+  const limit = Number(q.get("limit") ?? 1000);
+  const at = Number(q.get("cursor") || 0);
+  const preview = Number(q.get("preview") || 0);
+  const series = all.slice(at, at + limit).map((x) => {
+    const c = preview ? s.curve(x, run.attempts) : undefined;
+    const i = x.count - 1;
+    const value = c ? c.value[i]! : 0;
+    return {
+      metric: x.metric, scale: x.scale, labels: x.labels, kind: "float64", axes: x.axes, count: x.count,
+      last: { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) },
+      ...(c && { preview: buckets(c, "step", preview) }),
+    };
+  });
+  send(req, res, { series, next: at + limit < all.length ? String(at + limit) : "" });
+}
+
+interface Query {
+  run: string;
+  metric: string;
+  scale: string;
+  labels?: Record<string, string>;
+  x: string;
+  n: number;
+  from?: number;
+  to?: number;
+  attempt?: number;
+}
+
+async function batch(s: Standin, req: IncomingMessage, res: ServerResponse) {
+  const { queries } = JSON.parse(await body(req)) as { queries: Query[] };
+  const results = queries.map((q) => {
+    const run = s.world.runs.get(q.run);
+    const spec = run?.series.find(
+      (x) => x.metric === q.metric && x.scale === q.scale && JSON.stringify(x.labels) === JSON.stringify(q.labels ?? {}),
+    );
+    if (!run || !spec) return { error: { code: "not_found", message: `there is no series ${q.metric}`, hint: "" } };
+    const columns = buckets(s.curve(spec, q.attempt ?? run.attempts), q.x, q.n, q.from, q.to);
+    return { x: q.x, range: [columns.lo[0] ?? 0, columns.hi.at(-1) ?? 0], columns };
+  });
+  if (s.options.delayMs) await new Promise((done) => setTimeout(done, s.options.delayMs));
+  send(req, res, { results });
+}
+
+function live(s: Standin, req: IncomingMessage, res: ServerResponse) {
+  res.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+  res.write(": hello\n\n");
+  s.listeners.add(res);
+  req.on("close", () => s.listeners.delete(res));
+}
+
+async function body(req: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of req) text += chunk;
+  return text;
+}
+
+function send(req: IncomingMessage, res: ServerResponse, value: unknown, status = 200): void {
+  const text = JSON.stringify(value);
+  res.statusCode = status;
+  res.setHeader("Content-Type", "application/json");
+  if (!req.headers["accept-encoding"]?.includes("gzip") || text.length < 1024) return void res.end(text);
+  res.setHeader("Content-Encoding", "gzip");
+  res.end(gzipSync(text, { level: 1 }));
+}
+
+function fail(req: IncomingMessage, res: ServerResponse, status: number, code: string, message: string, hint = ""): void {
+  send(req, res, { error: { code, message, hint } }, status);
+}

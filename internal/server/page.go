@@ -73,7 +73,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		// The page draws its own addresses; for anything but a visit, what is
 		// missing is missing.
-		if strings.HasPrefix(name, "api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		if name != "" && (strings.HasPrefix(name, "api/") || !strings.Contains(r.Header.Get("Accept"), "text/html")) {
 			httpapi.WriteError(w, model.Errorf(model.CodeNotFound, "there is nothing at %s", r.URL.Path))
 			return
 		}

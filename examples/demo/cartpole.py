@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-import oracle
 
 import kymogram
+import oracle
 
 Array = npt.NDArray[np.float64]
+Actions = npt.NDArray[np.int64]
 
 ENVIRONMENTS = 8
 ROLLOUT = 64
@@ -56,11 +57,13 @@ class Agent:
         e = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return hidden, e / e.sum(axis=-1, keepdims=True), (hidden @ self.p["value"])[..., 0]
 
-    def act(self, states: Array) -> tuple[npt.NDArray[np.int64], Array]:
+    def act(self, states: Array) -> tuple[Actions, Array]:
         _, p, value = self.forward(states)
         return (self.rng.random(len(p)) < p[:, 1]).astype(np.int64), value
 
-    def learn(self, states: Array, actions: npt.NDArray[np.int64], advantages: Array, returns: Array) -> dict[str, float]:
+    def learn(
+        self, states: Array, actions: npt.NDArray[np.int64], advantages: Array, returns: Array
+    ) -> dict[str, float]:
         n = len(states)
         hidden, p, value = self.forward(states)
         log_p = np.log(p + 1e-12)
@@ -101,7 +104,7 @@ class Rollout:
     """What ROLLOUT steps of all environments gave; arrays are environments × steps."""
 
     states: Array
-    actions: npt.NDArray[np.int64]
+    actions: Actions
     rewards: Array
     values: Array
     ended: npt.NDArray[np.bool_]
@@ -114,7 +117,7 @@ class Arena:
     """Eight environments side by side, and the episode that each is in."""
 
     def __init__(self, seed: int) -> None:
-        # A lane that ended starts its next episode in the same step, so that every step of a rollout is one of an episode.
+        # An environment that ended begins its next episode in the same step: no step of a rollout is idle.
         same_step = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
         self.envs = gymnasium.make_vec(
             "CartPole-v1", num_envs=ENVIRONMENTS, vectorization_mode="sync", vector_kwargs=same_step
@@ -182,9 +185,7 @@ def train(args: argparse.Namespace) -> None:
         for env, episode, total, length in r.finished:
             kymogram.log_rl_episode("episode/return", total, rl_step=update, episode=episode, env_id=names[env])
             kymogram.log_rl_episode("episode/length", length, rl_step=update, episode=episode, env_id=names[env])
-        kymogram.log_rl_environment_step(
-            "step/pole_angle", r.angles, rl_step=update, episode=r.episodes, env_id=names
-        )
+        kymogram.log_rl_environment_step("step/pole_angle", r.angles, rl_step=update, episode=r.episodes, env_id=names)
         if args.pace:
             time.sleep(1 / args.pace)
 

@@ -15,14 +15,15 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import oracle
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 import kymogram
+import oracle
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -40,7 +41,7 @@ class Network:
     """A multi-layer perceptron with leaky ReLU, trained on the squared error to one-hot targets."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        pairs = list(zip(LAYERS[:-1], LAYERS[1:], strict=True))
+        pairs = list(pairwise(LAYERS))
         self.weights = [rng.normal(0, np.sqrt(2 / n), (n, m)) for n, m in pairs]
         self.biases = [np.zeros(m) for _, m in pairs]
         self.velocity = [np.zeros_like(p) for p in self.parameters()]

@@ -36,7 +36,9 @@ def watch(module: ModuleType, path: str, run: str) -> None:
 
     def environment_points(name: str, value: Any, *, rl_step: int, env_id: list[str], episode: Any) -> Iterator[Point]:
         values, episodes = np.broadcast_arrays(np.asarray(value, dtype=float), np.asarray(episode))
-        for env, row, numbers in zip(env_id, values.reshape(len(env_id), -1), episodes.reshape(len(env_id), -1), strict=True):
+        for env, row, numbers in zip(
+            env_id, values.reshape(len(env_id), -1), episodes.reshape(len(env_id), -1), strict=True
+        ):
             for v, e in zip(row.tolist(), numbers.tolist(), strict=True):
                 step = flat[name, env, e]
                 flat[name, env, e] += 1

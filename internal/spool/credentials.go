@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,4 +79,32 @@ func UserKeys(env func(string) string) (Keys, error) {
 		dir = filepath.Join(env("HOME"), ".config")
 	}
 	return ReadKeys(filepath.Join(dir, "kymogram", "credentials.json"))
+}
+
+// For is the key for a server; localhost and the loopback addresses are one host.
+func (k Keys) For(server string) string {
+	for _, address := range spellings(strings.TrimRight(server, "/")) {
+		if key := k[address]; key != "" {
+			return key
+		}
+		if key := k[address+"/"]; key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+func spellings(server string) []string {
+	out := []string{server}
+	u, err := url.Parse(server)
+	if err != nil || u.Port() == "" {
+		return out
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return out
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
+		out = append(out, u.Scheme+"://"+host+":"+u.Port())
+	}
+	return out
 }

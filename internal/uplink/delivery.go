@@ -1,0 +1,305 @@
+package uplink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+)
+
+var (
+	errStopped = errors.New("stopped")
+	errGap     = errors.New("the server has another mark: cutting anew")
+	errStalled = errors.New("the server does not answer")
+	errHungUp  = errors.New("the server ended the stream")
+)
+
+// delivery brings one writer's records to its server.
+type delivery struct {
+	folder *spool.Folder
+	id     model.WriterID
+	dir    string
+	open   spool.Open
+	opts   *Options
+	conns  *connections
+	log    *slog.Logger
+	status *spool.Status
+
+	wake chan struct{} // look and send now
+	stop chan struct{} // end after the batches in flight
+	idle atomic.Bool   // everything found is acked
+	live atomic.Bool   // records may still come
+
+	mu   sync.Mutex
+	page spool.Page // our counters
+}
+
+// run delivers until the writer is gone and everything is acked (nil), or until
+// ctx or stop ends it.
+func (d *delivery) run(ctx context.Context) error {
+	wait := firstBackoff
+	for {
+		before := d.counters().Mark
+		err := d.session(ctx)
+		if err == nil {
+			return d.finish()
+		}
+		if ctx.Err() != nil || errors.Is(err, errStopped) {
+			return errStopped
+		}
+		err = d.consider(ctx, err)
+		if err == nil {
+			return d.finish()
+		}
+		if d.counters().Mark > before {
+			wait = firstBackoff
+		}
+		d.fail(err)
+		if !d.pause(ctx, jitter(wait)) {
+			return errStopped
+		}
+		wait = min(2*wait, d.opts.maxBackoff())
+	}
+}
+
+// jitter spreads clients that lost one server at the same moment.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+func (d *delivery) pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-d.stop:
+	}
+	return false
+}
+
+// consider decides about a failed session: most are tried again for ever.
+func (d *delivery) consider(ctx context.Context, err error) error {
+	code := codeOf(err)
+	switch {
+	case code == model.CodeRunExists && !d.open.Open.Offline:
+		// The run was ours when init opened it, so this server has forgotten it.
+		// The points then go to a linked run, like those begun without a server.
+		d.open.Open.Offline = true
+		if werr := d.folder.ReplaceOpen(d.open); werr != nil {
+			return errors.Join(err, werr)
+		}
+	case code.Final():
+		return d.refuseAll(ctx, code, err)
+	}
+	return err
+}
+
+// codeOf finds the code of a failure, whether the server sent it as a message or
+// as gRPC's status.
+func codeOf(err error) model.Code {
+	var e *model.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	switch status.Code(err) {
+	case codes.Unauthenticated:
+		return model.CodeUnauthenticated
+	case codes.PermissionDenied:
+		return model.CodePermission
+	}
+	return model.CodeUnavailable
+}
+
+// refuseAll keeps every record in rejected/: the server will never take this
+// writer's records.
+func (d *delivery) refuseAll(ctx context.Context, code model.Code, cause error) error {
+	d.log.Warn("the server refuses the run for good; its records are kept in rejected/", "writer", d.id, "code", code, "error", cause)
+	tail, err := spool.OpenTail(d.dir, d.id, d.counters().Mark+1, false)
+	if err != nil {
+		return err
+	}
+	defer tail.Close()
+	for {
+		progress, err := d.refuseSome(tail, code, cause)
+		if err != nil || progress == spool.End {
+			return err
+		}
+		d.idle.Store(true)
+		if !d.pause(ctx, idlePoll) {
+			return errStopped
+		}
+	}
+}
+
+func (d *delivery) refuseSome(tail *spool.Tail, code model.Code, cause error) (spool.Progress, error) {
+	var r spool.Record
+	for {
+		progress, err := tail.Next(&r)
+		if err != nil || progress == spool.Wait || progress == spool.End {
+			return progress, err
+		}
+		points := 0
+		if progress == spool.Got {
+			points = r.Points()
+			if err := d.folder.Reject(d.id, []spool.Rejected{{Seq: r.Seq, Code: code, Message: cause.Error(), Record: tail.Payload}}); err != nil {
+				return progress, err
+			}
+		}
+		if err := d.settle(tail.Seq()-1, 0, uint64(points)); err != nil {
+			return progress, err
+		}
+	}
+}
+
+// settle says on the status page that everything up to the mark is decided, and
+// frees the segments behind it.
+func (d *delivery) settle(mark, acked, refused uint64) error {
+	d.mu.Lock()
+	d.page.Mark = mark
+	d.page.Acked += acked
+	d.page.Refused += refused
+	page := d.page
+	d.mu.Unlock()
+	if err := errors.Join(d.status.SetMark(mark), d.status.SetCounts(page)); err != nil {
+		return err
+	}
+	return spool.Prune(d.dir, d.id, mark)
+}
+
+func (d *delivery) counters() spool.Page {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.page
+}
+
+// count changes the counters and shows them.
+func (d *delivery) count(change func(*spool.Page)) {
+	d.mu.Lock()
+	change(&d.page)
+	page := d.page
+	d.mu.Unlock()
+	d.note(d.status.SetCounts(page))
+}
+
+// note logs a failure to write the status page: it costs the writer's view, not
+// its points.
+func (d *delivery) note(err error) {
+	if err != nil {
+		d.log.Warn("status page", "writer", d.id, "error", err)
+	}
+}
+
+func (d *delivery) fail(err error) {
+	d.count(func(p *spool.Page) { p.Errors++ })
+	state := spool.StateWaiting
+	if code := codeOf(err); code == model.CodeUnauthenticated || code == model.CodePermission {
+		state = spool.StateRefused
+	}
+	text := plainError(err)
+	var e *model.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	d.note(d.status.SetState(state, text))
+	d.mu.Lock()
+	same := d.page.Error == text && d.page.State == state
+	d.page.Error, d.page.State = text, state
+	d.mu.Unlock()
+	if !same {
+		d.log.Warn("delivery waits to try again", "writer", d.id, "server", d.server(), "error", text)
+	}
+}
+
+func (d *delivery) setState(state spool.DeliveryState) {
+	d.mu.Lock()
+	d.page.State = state
+	if state == spool.StateConnected {
+		d.page.Error = ""
+	}
+	d.mu.Unlock()
+	d.note(d.status.SetState(state, ""))
+}
+
+func (d *delivery) answer(result []byte) {
+	var doc model.OpenResult
+	if json.Unmarshal(result, &doc) != nil {
+		return
+	}
+	doc.Starts, doc.Envs = nil, nil
+	if short, err := json.Marshal(doc); err == nil {
+		d.note(d.status.SetAnswer(short))
+	}
+	if doc.LinkedFrom != "" {
+		d.log.Warn("the run's name was taken: its points go to a linked run", "asked", doc.LinkedFrom, "run", doc.RunName)
+	}
+}
+
+// finish removes the folder of a writer that is gone and delivered.
+func (d *delivery) finish() error {
+	d.idle.Store(true)
+	d.setState(spool.StateDelivered)
+	if err := d.folder.Remove(d.id); err != nil {
+		return err
+	}
+	d.log.Debug("delivered", "writer", d.id, "run", d.open.Open.RunName)
+	return nil
+}
+
+func (d *delivery) server() string {
+	if d.opts.Server != "" {
+		return d.opts.Server
+	}
+	return d.open.Server
+}
+
+// key finds the key for the server each time anew: a person may have repaired it.
+func (d *delivery) key() (string, error) {
+	if d.opts.Key != "" {
+		return d.opts.Key, nil
+	}
+	keys, err := d.folder.Keys()
+	if err != nil {
+		return "", err
+	}
+	if key := keys.For(d.server()); key != "" {
+		return key, nil
+	}
+	keys, err = spool.UserKeys(d.opts.env())
+	if err != nil {
+		return "", fmt.Errorf("find the key of %s: %w", d.server(), err)
+	}
+	if key := keys.For(d.server()); key != "" {
+		return key, nil
+	}
+	return d.opts.env()("KYMOGRAM_API_KEY"), nil
+}
+
+// durable syncs the writer's segments once a second while they hold what no
+// server has: power loss then costs at most a second.
+func (d *delivery) durable(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		if !d.idle.Load() {
+			if err := spool.Sync(d.dir); err != nil && ctx.Err() == nil {
+				d.log.Debug("sync", "writer", d.id, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

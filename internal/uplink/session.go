@@ -1,0 +1,402 @@
+package uplink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+)
+
+const (
+	// batchBytes and linger make batches large enough to be cheap on the server
+	// and young enough for a page that shows points within a second.
+	batchBytes = 1 << 20
+	linger     = 200 * time.Millisecond
+	busyPoll   = 20 * time.Millisecond
+	idlePoll   = 250 * time.Millisecond
+	// busyFor is how long after its last record a writer counts as busy.
+	busyFor   = time.Second
+	inFlight  = 8
+	heartbeat = 10 * time.Second
+	openLimit = 10 * time.Second
+	// stallLimit is longer than a server needs for a slow fsync.
+	stallLimit = 30 * time.Second
+	endLimit   = 5 * time.Second
+)
+
+type streamClient = grpc.BidiStreamingClient[kymogramv1.StreamRequest, kymogramv1.StreamResponse]
+
+// session is one stream of one writer.
+type session struct {
+	*delivery
+	stream  streamClient
+	tail    *spool.Tail
+	batches *builder
+	since   time.Time // when the batch in making began
+	lastGot time.Time
+	sent    time.Time // last message
+
+	room     chan struct{} // a slot a batch in flight
+	acked    chan struct{} // an ack came
+	received chan struct{} // the receiving side ended, for this reason:
+	reason   error
+	ending   atomic.Bool
+
+	qmu   sync.Mutex
+	queue []sentBatch
+}
+
+// sentBatch waits for its ack.
+type sentBatch struct {
+	last   uint64
+	points uint64
+}
+
+// session opens a stream and delivers over it. It returns nil when the writer is
+// gone and everything it left is acked.
+func (d *delivery) session(ctx context.Context) error {
+	// Ends the stream, and with it the receiving side, in every case.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	s := &session{
+		delivery: d, batches: newBuilder(),
+		room: make(chan struct{}, inFlight), acked: make(chan struct{}, 1), received: make(chan struct{}),
+	}
+	mark, err := s.begin(ctx, cancel)
+	if err != nil {
+		return err
+	}
+	if s.tail, err = spool.OpenTail(d.dir, d.id, mark+1, false); err != nil {
+		return err
+	}
+	defer s.tail.Close()
+	group.Go(func() error {
+		defer close(s.received)
+		s.reason = s.receive()
+		return s.reason
+	})
+	group.Go(func() error {
+		err := s.deliver(ctx)
+		if err == nil {
+			cancel() // a server that does not hang up
+		}
+		return err
+	})
+	return group.Wait()
+}
+
+// begin opens the run on the server and learns the writer's mark.
+func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64, error) {
+	s.setState(spool.StateConnecting)
+	s.count(func(p *spool.Page) { p.Connections++ })
+	key, err := s.key()
+	if err != nil {
+		return 0, err
+	}
+	timeout := time.AfterFunc(openLimit, cancel)
+	defer timeout.Stop()
+	if s.stream, err = s.conns.stream(ctx, s.server(), key); err != nil {
+		return 0, err
+	}
+	request, err := json.Marshal(s.open.Open)
+	if err != nil {
+		return 0, fmt.Errorf("encode open: %w", err)
+	}
+	open := &kymogramv1.Open{Request: request, Protocol: spool.Protocol}
+	// A broken stream says why in Recv.
+	if err := s.stream.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: open}}); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	s.sent = time.Now()
+	answer, err := s.stream.Recv()
+	if err != nil {
+		return 0, err
+	}
+	opened := answer.GetOpened()
+	if opened == nil {
+		return 0, failure(answer)
+	}
+	s.answer(opened.Result)
+	s.setState(spool.StateConnected)
+	return opened.Mark, s.settle(opened.Mark, 0, 0)
+}
+
+// write sends a message. gRPC says io.EOF when the stream is broken; the reason
+// is what the receiving side got.
+func (s *session) write(m *kymogramv1.StreamRequest) error {
+	err := s.stream.Send(m)
+	if errors.Is(err, io.EOF) {
+		<-s.received
+		return errors.Join(errHungUp, s.reason)
+	}
+	s.sent = time.Now()
+	return err
+}
+
+// failure is the error that a message of the server stands for.
+func failure(m *kymogramv1.StreamResponse) error {
+	f := m.GetFailure()
+	if f == nil {
+		return errors.New("the server broke the protocol: it did not answer the open")
+	}
+	return &model.Error{Code: model.Code(f.Code), Message: f.Message, Hint: f.Hint}
+}
+
+// deliver reads records and sends batches until the end of the writer.
+func (s *session) deliver(ctx context.Context) error {
+	for woken := false; ; {
+		progress, err := s.fill()
+		if err != nil {
+			return err
+		}
+		if s.ready(progress, woken) {
+			if err := s.flush(ctx); err != nil {
+				return err
+			}
+		}
+		if progress == spool.Got {
+			continue // the batch was full, there is more
+		}
+		waiting := s.waiting()
+		s.live.Store(progress != spool.End)
+		s.idle.Store(s.batches.empty() && waiting == 0)
+		if progress == spool.End && s.idle.Load() {
+			return s.end()
+		}
+		if woken, err = s.rest(ctx, progress); err != nil {
+			return err
+		}
+	}
+}
+
+// fill reads records into the batch in making; Got means that it is full.
+func (s *session) fill() (spool.Progress, error) {
+	var r spool.Record
+	for s.batches.size < batchBytes {
+		progress, err := s.tail.Next(&r)
+		if err != nil {
+			return progress, err
+		}
+		if progress == spool.Wait || progress == spool.End {
+			return progress, nil
+		}
+		s.idle.Store(false)
+		s.lastGot = time.Now()
+		if s.batches.empty() {
+			s.since = s.lastGot
+		}
+		if progress == spool.Skipped {
+			s.log.Warn("records cannot be read and are skipped", "writer", s.id, "first", s.tail.Skip.First, "last", s.tail.Skip.Last, "reason", s.tail.Skip.Reason)
+			s.batches.skip(s.tail.Skip)
+			continue
+		}
+		s.batches.add(&r, s.tail.Series)
+	}
+	return spool.Got, nil
+}
+
+func (s *session) ready(progress spool.Progress, woken bool) bool {
+	if s.batches.empty() {
+		return false
+	}
+	return progress != spool.Wait || woken || s.batches.closes || time.Since(s.since) >= linger
+}
+
+// flush sends the batch in making once there is a slot in flight.
+func (s *session) flush(ctx context.Context) error {
+	batch, err := s.batches.message()
+	if err != nil {
+		return err
+	}
+	stalled := time.NewTimer(stallLimit)
+	defer stalled.Stop()
+	select {
+	case s.room <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stop:
+		return errStopped
+	case <-stalled.C:
+		return errStalled
+	}
+	s.qmu.Lock()
+	s.queue = append(s.queue, sentBatch{batch.Last, s.batches.points})
+	s.qmu.Unlock()
+	s.batches.reset()
+	s.count(func(p *spool.Page) { p.Batches++ })
+	return s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: batch}})
+}
+
+func (s *session) waiting() int {
+	s.qmu.Lock()
+	defer s.qmu.Unlock()
+	return len(s.queue)
+}
+
+// rest waits until it is worth looking again, and keeps the stream alive.
+func (s *session) rest(ctx context.Context, progress spool.Progress) (woken bool, err error) {
+	poll := idlePoll
+	if !s.batches.empty() || time.Since(s.lastGot) < busyFor {
+		poll = busyPoll
+	}
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	var acked chan struct{}
+	if progress == spool.End {
+		acked = s.acked
+	}
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-s.stop:
+		return false, s.settleInFlight(ctx)
+	case <-s.wake:
+		return true, nil
+	case <-acked:
+	case <-timer.C:
+	}
+	if s.waiting() > 0 && time.Since(s.sent) > stallLimit {
+		return false, errStalled
+	}
+	if time.Since(s.sent) < heartbeat {
+		return false, nil
+	}
+	return false, s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Heartbeat{Heartbeat: &kymogramv1.Heartbeat{}}})
+}
+
+// settleInFlight waits for the acks of what was sent, then stops.
+func (s *session) settleInFlight(ctx context.Context) error {
+	for s.waiting() > 0 {
+		select {
+		case <-s.acked:
+		case <-s.received:
+			return errStopped
+		case <-ctx.Done():
+			return errStopped
+		}
+	}
+	return errStopped
+}
+
+// end tells the server that nothing more comes.
+func (s *session) end() error {
+	s.ending.Store(true)
+	if !s.tail.Closed {
+		if err := s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Gone{Gone: &kymogramv1.Gone{}}}); err != nil {
+			return err
+		}
+	}
+	if err := s.stream.CloseSend(); err != nil {
+		return fmt.Errorf("end stream: %w", err)
+	}
+	limit := time.NewTimer(endLimit)
+	defer limit.Stop()
+	select {
+	case <-s.received:
+	case <-limit.C: // everything is acked; a server that forgets to hang up loses nothing
+	}
+	return nil
+}
+
+// receive takes the acks.
+func (s *session) receive() error {
+	for {
+		m, err := s.stream.Recv()
+		if err != nil {
+			return s.hangup(err)
+		}
+		switch {
+		case m.GetAck() != nil:
+			if err := s.take(m.GetAck()); err != nil {
+				return err
+			}
+		case m.GetFailure() != nil:
+			if code := model.Code(m.GetFailure().Code); code == model.CodeGap {
+				return errGap
+			}
+			return failure(m)
+		}
+	}
+}
+
+func (s *session) hangup(err error) error {
+	if s.ending.Load() && s.waiting() == 0 {
+		if errors.Is(err, io.EOF) || s.stream.Context().Err() != nil {
+			return nil
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return errHungUp
+	}
+	return err
+}
+
+// take handles an ack: everything up to its mark is decided.
+func (s *session) take(ack *kymogramv1.Ack) error {
+	refusedPoints, err := s.refused(ack)
+	if err != nil {
+		return err
+	}
+	points, covered, behind := s.pop(ack.Mark)
+	if behind {
+		return errGap
+	}
+	if err := s.settle(ack.Mark, points-min(points, refusedPoints), refusedPoints); err != nil {
+		return err
+	}
+	for range covered {
+		<-s.room
+	}
+	select {
+	case s.acked <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// pop takes the batches that a mark covers off the queue; behind means that the
+// oldest one was not taken.
+func (s *session) pop(mark uint64) (points uint64, covered int, behind bool) {
+	s.qmu.Lock()
+	defer s.qmu.Unlock()
+	for len(s.queue) > 0 && s.queue[0].last <= mark {
+		points += s.queue[0].points
+		s.queue = s.queue[1:]
+		covered++
+	}
+	return points, covered, covered == 0 && len(s.queue) > 0
+}
+
+// refused keeps the records that the server refused for good, before the mark
+// passes them.
+func (s *session) refused(ack *kymogramv1.Ack) (points uint64, err error) {
+	var kept []spool.Rejected
+	for _, refusal := range ack.Refused {
+		payload, err := spool.ReadRecord(s.dir, s.id, refusal.Seq)
+		if err != nil {
+			s.log.Warn("a refused record cannot be read again", "writer", s.id, "error", err)
+		}
+		var r spool.Record
+		if err == nil && spool.Decode(payload, &r) == nil {
+			points += uint64(r.Points())
+		}
+		kept = append(kept, spool.Rejected{Seq: refusal.Seq, Code: model.Code(refusal.Code), Message: refusal.Message, Record: payload})
+		s.log.Warn("the server refused a record for good", "writer", s.id, "sequence", refusal.Seq, "code", refusal.Code, "message", refusal.Message)
+	}
+	if len(kept) == 0 {
+		return 0, nil
+	}
+	return points, s.folder.Reject(s.id, kept)
+}

@@ -1,0 +1,162 @@
+package native
+
+import (
+	"encoding/json"
+	"maps"
+
+	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// maxDefinitionBytes bounds what a stream's series definitions take in memory:
+// a million of the usual size. A client past it starts another stream.
+const maxDefinitionBytes = 256 << 20
+
+// definition is a series of a stream.
+type definition struct {
+	key    model.SeriesKey
+	kind   model.Kind
+	source *kymogramv1.SeriesDefinition
+}
+
+// decoder turns the batches of one stream into the model's.
+type decoder struct {
+	series map[uint32]definition
+	bytes  int
+	axes   []model.Axis
+}
+
+func newDecoder() *decoder {
+	return &decoder{series: map[uint32]definition{}, axes: model.Axes()}
+}
+
+func malformed(format string, args ...any) *model.Error {
+	return model.Errorf(model.CodeInvalid, "the batch is malformed: "+format, args...).
+		WithHint("This is a fault of the client; nothing of the batch was stored.")
+}
+
+// decode takes over the columns of the message, which must not be used again.
+func (d *decoder) decode(m *kymogramv1.Batch) (*model.Batch, error) {
+	if m.First == 0 || m.Last < m.First {
+		return nil, malformed("its sequences are %d to %d", m.First, m.Last)
+	}
+	for _, s := range m.Series {
+		if err := d.define(s); err != nil {
+			return nil, err
+		}
+	}
+	b := &model.Batch{First: m.First, Last: m.Last, Groups: make([]model.RowGroup, len(m.Groups))}
+	for i, g := range m.Groups {
+		if err := d.group(m, g, &b.Groups[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range m.Skipped {
+		b.Skipped = append(b.Skipped, model.Skipped{First: s.GetFirst(), Last: s.GetLast(), Reason: s.GetReason(), Points: s.GetPoints()})
+	}
+	var err error
+	b.Updates, err = decodeUpdates(m.Updates)
+	return b, err
+}
+
+func (d *decoder) define(s *kymogramv1.SeriesDefinition) error {
+	if s == nil {
+		return malformed("a series definition is empty")
+	}
+	if old, ok := d.series[s.Id]; ok {
+		if old.source.Metric != s.Metric || old.source.Scale != s.Scale || old.source.Kind != s.Kind || !maps.Equal(old.source.Labels, s.Labels) {
+			return malformed("the series %d is defined twice, as %q and %q", s.Id, model.Clip(old.source.Metric), model.Clip(s.Metric))
+		}
+		return nil
+	}
+	kind := model.Kind(s.Kind)
+	if s.Kind > uint32(model.KindScatter) || kind < model.KindFloat {
+		return malformed("the series %d has the kind %d", s.Id, s.Kind)
+	}
+	if d.bytes += definitionSize(s); d.bytes > maxDefinitionBytes {
+		return model.Errorf(model.CodeTooLarge, "the series definitions of this stream are above %d bytes", maxDefinitionBytes).
+			WithHint("Start another stream and define only what it uses.")
+	}
+	d.series[s.Id] = definition{key: model.NewSeriesKey(s.Metric, s.Scale, s.Labels), kind: kind, source: s}
+	return nil
+}
+
+func definitionSize(s *kymogramv1.SeriesDefinition) int {
+	size := 128 + len(s.Metric) + len(s.Scale)
+	for name, value := range s.Labels {
+		size += 64 + len(name) + len(value)
+	}
+	return size
+}
+
+func (d *decoder) group(m *kymogramv1.Batch, g *kymogramv1.RowGroup, out *model.RowGroup) error {
+	if g == nil {
+		return malformed("a row group is empty")
+	}
+	out.TimeNs = g.TimeNs
+	out.Seq = make([]uint64, len(g.Seq))
+	for i, offset := range g.Seq {
+		if uint64(offset) > m.Last-m.First {
+			return malformed("a row has the sequence %d + %d, the batch ends at %d", m.First, offset, m.Last)
+		}
+		out.Seq[i] = m.First + uint64(offset)
+	}
+	out.Axes = make([]model.AxisColumn, len(g.Axes))
+	for i, a := range g.Axes {
+		if a == nil || a.Axis < 1 || int(a.Axis) > len(d.axes) {
+			return malformed("the axis %d is not known", a.GetAxis())
+		}
+		out.Axes[i] = model.AxisColumn{Axis: d.axes[a.Axis-1], Values: a.Values, Relative: a.Relative}
+	}
+	out.Columns = make([]model.Column, len(g.Columns))
+	for i, c := range g.Columns {
+		s, ok := d.series[c.GetSeries()]
+		if c == nil || !ok {
+			return malformed("the series %d is not defined", c.GetSeries())
+		}
+		out.Columns[i] = model.Column{Series: s.key, Kind: s.kind, Floats: c.Floats, Ints: c.Ints, Texts: c.Texts, Docs: c.Documents}
+	}
+	return nil
+}
+
+// opUnreadable is an operation that nobody knows: ingest refuses its record.
+const opUnreadable model.UpdateOp = "unreadable"
+
+// decodeUpdates reads the JSON of []model.Update. One update that cannot be read
+// costs its record and not the batch, or a writer would never get past it.
+func decodeUpdates(text []byte) ([]model.Update, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	var parts []json.RawMessage
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return nil, malformed("its updates are not a JSON array: %v", err)
+	}
+	updates := make([]model.Update, len(parts))
+	for i, part := range parts {
+		if json.Unmarshal(part, &updates[i]) == nil {
+			continue
+		}
+		var place struct {
+			Seq uint64 `json:"seq"`
+		}
+		if err := json.Unmarshal(part, &place); err != nil {
+			return nil, malformed("an update has no sequence: %v", err)
+		}
+		updates[i] = model.Update{Op: opUnreadable, Seq: place.Seq}
+	}
+	for i := range updates {
+		if updates[i].Seq == 0 {
+			return nil, malformed("an update has no sequence")
+		}
+	}
+	return updates, nil
+}
+
+func encodeAck(a *model.Ack) *kymogramv1.Ack {
+	out := &kymogramv1.Ack{Mark: a.Mark, Stored: a.Stored}
+	for _, r := range a.Refused {
+		out.Refused = append(out.Refused, &kymogramv1.Refusal{Seq: r.Seq, Code: string(r.Code), Message: r.Message})
+	}
+	return out
+}

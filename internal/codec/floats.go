@@ -1,0 +1,234 @@
+package codec
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Kinds of float columns. A decimal of e digits is floatDecimal + e.
+const (
+	floatGeneral  = 0
+	floatInteger  = 1
+	floatSingle   = 2
+	floatConstant = 3
+	floatDecimal  = 16 // 17…24: one to eight digits
+	maxDigits     = 8
+)
+
+const (
+	maxExact = 1 << 53
+	// A column may hold one exception in so many values: NaN in a column of
+	// decimals must not cost the others their short form.
+	exceptionShare = 16
+)
+
+// AppendFloats encodes a column of at most [MaxValues] floats, bit for bit.
+func (e *Encoder) AppendFloats(dst []byte, vs []float64) []byte {
+	if len(vs) > 0 && constant(vs) {
+		dst = appendHeader(dst, len(vs), floatConstant)
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(vs[0]))
+	}
+	for _, kind := range candidates(vs) {
+		if ints, odd, ok := mapFloats(vs, kind); ok {
+			dst = appendHeader(dst, len(vs), kind)
+			dst = appendExceptions(dst, vs, odd)
+			return e.appendInts(dst, ints, maxIntOrder)
+		}
+	}
+	dst = appendHeader(dst, len(vs), floatGeneral)
+	ints := make([]int64, len(vs))
+	for i, v := range vs {
+		ints[i] = ordered(v)
+	}
+	return e.appendInts(dst, ints, maxFloatOrder)
+}
+
+func constant(vs []float64) bool {
+	first := math.Float64bits(vs[0])
+	for _, v := range vs {
+		if math.Float64bits(v) != first {
+			return false
+		}
+	}
+	return true
+}
+
+// candidates are the kinds that fit the first values, the cheapest first.
+func candidates(vs []float64) (out []byte) {
+	probe := vs[:min(len(vs), 64)]
+	for kind := floatInteger; kind <= floatDecimal+maxDigits; kind++ {
+		if kind == floatConstant {
+			kind = floatDecimal + 1
+		}
+		if _, _, ok := mapFloats(probe, byte(kind)); ok {
+			out = append(out, byte(kind))
+		}
+	}
+	if i := indexOf(out, floatSingle); i >= 0 { // decimals of few digits are shorter than singles
+		out = append(append(out[:i:i], out[i+1:]...), floatSingle)
+	}
+	return out
+}
+
+func indexOf(list []byte, b byte) int {
+	for i, v := range list {
+		if v == b {
+			return i
+		}
+	}
+	return -1
+}
+
+// mapFloats turns floats into integers of a kind; values that do not fit are
+// exceptions and repeat the integer before. ok is false when there are too many.
+func mapFloats(vs []float64, kind byte) (ints []int64, odd []int, ok bool) {
+	ints = make([]int64, len(vs))
+	last := int64(0)
+	scale := powerOfTen(kind)
+	for i, v := range vs {
+		n, fits := toInt(v, kind, scale)
+		if !fits {
+			odd = append(odd, i)
+			if len(odd) > len(vs)/exceptionShare {
+				return nil, nil, false
+			}
+			n = last
+		}
+		ints[i], last = n, n
+	}
+	return ints, odd, true
+}
+
+func toInt(v float64, kind byte, scale float64) (int64, bool) {
+	if kind == floatSingle {
+		f := float32(v)
+		return orderedSingle(f), math.Float64bits(float64(f)) == math.Float64bits(v)
+	}
+	scaled := math.Round(v * scale)
+	if !(scaled > -maxExact && scaled < maxExact) {
+		return 0, false
+	}
+	n := int64(scaled)
+	return n, math.Float64bits(float64(n)/scale) == math.Float64bits(v)
+}
+
+// powerOfTen is the factor of a kind, exact up to 10^22.
+func powerOfTen(kind byte) float64 {
+	p := 1.0
+	for k := byte(floatDecimal); k < kind; k++ {
+		p *= 10
+	}
+	return p
+}
+
+// ordered maps floats to integers in the order of the floats; it is its own
+// inverse on the bits.
+func ordered(v float64) int64 {
+	b := int64(math.Float64bits(v))
+	return b ^ int64(uint64(b>>63)>>1)
+}
+
+func unordered(n int64) float64 {
+	return math.Float64frombits(uint64(n ^ int64(uint64(n>>63)>>1)))
+}
+
+func orderedSingle(v float32) int64 {
+	b := int32(math.Float32bits(v))
+	return int64(b ^ int32(uint32(b>>31)>>1))
+}
+
+func unorderedSingle(n int64) float64 {
+	b := int32(n)
+	return float64(math.Float32frombits(uint32(b ^ int32(uint32(b>>31)>>1))))
+}
+
+// appendExceptions writes their count, then place and bits of each.
+func appendExceptions(dst []byte, vs []float64, odd []int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(odd)))
+	for _, i := range odd {
+		dst = binary.AppendUvarint(dst, uint64(i))
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(vs[i]))
+	}
+	return dst
+}
+
+type exception struct {
+	at int
+	v  float64
+}
+
+func readExceptions(b []byte, n int) ([]exception, []byte, error) {
+	count, size := binary.Uvarint(b)
+	if size <= 0 || count > uint64(n) || count*9 > uint64(len(b)) {
+		return nil, nil, ErrCorrupt
+	}
+	b = b[size:]
+	out := make([]exception, 0, count)
+	for range count {
+		at, size := binary.Uvarint(b)
+		if size <= 0 || at >= uint64(n) || len(b) < size+8 {
+			return nil, nil, ErrCorrupt
+		}
+		out = append(out, exception{int(at), math.Float64frombits(binary.LittleEndian.Uint64(b[size:]))})
+		b = b[size+8:]
+	}
+	return out, b, nil
+}
+
+// Floats decodes a column of at most maxValues floats.
+func (d *Decoder) Floats(b []byte, maxValues int) ([]float64, error) {
+	n, kind, b, err := header(b, maxValues)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case kind == floatConstant:
+		if len(b) < 8 {
+			return nil, ErrCorrupt
+		}
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		}
+		return out, nil
+	case kind == floatGeneral:
+		return d.mapped(b, n, kind, maxFloatOrder, nil)
+	case kind == floatInteger, kind == floatSingle, kind > floatDecimal && kind <= floatDecimal+maxDigits:
+		odd, rest, err := readExceptions(b, n)
+		if err != nil {
+			return nil, err
+		}
+		return d.mapped(rest, n, kind, maxIntOrder, odd)
+	}
+	return nil, ErrVersion
+}
+
+func (d *Decoder) mapped(b []byte, n int, kind byte, maxOrder int, odd []exception) ([]float64, error) {
+	ints, err := d.ints(b, n, maxOrder)
+	if err != nil {
+		return nil, err
+	}
+	if len(ints) != n {
+		return nil, ErrCorrupt
+	}
+	out := make([]float64, n)
+	switch kind {
+	case floatGeneral:
+		for i, v := range ints {
+			out[i] = unordered(v)
+		}
+	case floatSingle:
+		for i, v := range ints {
+			out[i] = unorderedSingle(v)
+		}
+	default:
+		scale := powerOfTen(kind)
+		for i, v := range ints {
+			out[i] = float64(v) / scale
+		}
+	}
+	for _, x := range odd {
+		out[x.at] = x.v
+	}
+	return out, nil
+}

@@ -1,0 +1,278 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+
+	"github.com/klauspost/compress/huff0"
+)
+
+// Kinds of residual streams.
+const (
+	streamConstant = 0 // one value
+	streamPacked   = 1 // width, then every value in so many bits
+	streamHuff1    = 2 // classes in one Huffman stream, then low bits
+	streamHuff4    = 3 // the same in four interleaved streams
+	streamOneClass = 4 // the class, then low bits
+)
+
+const (
+	maxIntOrder   = 2
+	maxFloatOrder = 5
+	sampleSize    = 384
+	huff4From     = 1024
+	huffFrom      = 24 // below it a table costs more than it saves
+)
+
+// AppendInts encodes a column of at most [MaxValues] integers.
+func (e *Encoder) AppendInts(dst []byte, vs []int64) []byte {
+	return e.appendInts(dst, vs, maxIntOrder)
+}
+
+// appendInts writes: count, order, the first order values, the residuals.
+func (e *Encoder) appendInts(dst []byte, vs []int64, maxOrder int) []byte {
+	order := e.bestOrder(vs, maxOrder)
+	dst = appendHeader(dst, len(vs), byte(order))
+	e.residuals = append(e.residuals[:0], vs...)
+	difference(e.residuals, order)
+	for _, v := range e.residuals[:order] {
+		dst = binary.AppendVarint(dst, v)
+	}
+	return e.appendStream(dst, e.residuals[order:])
+}
+
+// difference replaces vs by differences of an order in place; place i < order
+// keeps the difference of order i, which undoing it needs.
+func difference(vs []int64, order int) {
+	for k := range order {
+		for i := len(vs) - 1; i > k; i-- {
+			vs[i] -= vs[i-1]
+		}
+	}
+}
+
+func integrate(vs []int64, order int) {
+	for k := order - 1; k >= 0; k-- {
+		for i := k + 1; i < len(vs); i++ {
+			vs[i] += vs[i-1]
+		}
+	}
+}
+
+// bestOrder estimates the size under each order on a sample from the middle.
+func (e *Encoder) bestOrder(vs []int64, maxOrder int) int {
+	maxOrder = min(maxOrder, len(vs))
+	from := max(0, (len(vs)-sampleSize)/2)
+	sample := vs[from:min(len(vs), from+sampleSize)]
+	e.work = append(e.work[:0], sample...)
+	best, least := 0, math.Inf(1)
+	for order := 0; order <= maxOrder && order < max(len(sample), 1); order++ {
+		if cost := estimate(e.work[order:]) * (1 - 1e-9*float64(order)); cost < least-1e-6 {
+			best, least = order, cost
+		}
+		for i := len(e.work) - 1; i > order; i-- {
+			e.work[i] -= e.work[i-1]
+		}
+	}
+	return best
+}
+
+// estimate is the bits per value: entropy of the classes plus low bits.
+func estimate(vs []int64) float64 {
+	if len(vs) == 0 {
+		return 0
+	}
+	var counts [256]int
+	low := uint(0)
+	for _, v := range vs {
+		s, n := class(zigzag(v))
+		counts[s]++
+		low += n
+	}
+	total := float64(low)
+	for _, c := range counts {
+		if c > 0 {
+			total -= float64(c) * math.Log2(float64(c)/float64(len(vs)))
+		}
+	}
+	return total / float64(len(vs))
+}
+
+// appendStream writes residuals in the smaller of two ways.
+func (e *Encoder) appendStream(dst []byte, vs []int64) []byte {
+	if len(vs) == 0 {
+		return dst
+	}
+	var all, any uint64
+	all = ^uint64(0)
+	for _, v := range vs {
+		z := zigzag(v)
+		all, any = all&z, any|z
+	}
+	if all == any {
+		return binary.AppendUvarint(append(dst, streamConstant), any)
+	}
+	width := uint(bits.Len64(any))
+	packed := 2 + (len(vs)*int(width)+7)/8
+	if len(vs) >= huffFrom {
+		if out, ok := e.appendClasses(dst, vs, packed); ok {
+			return out
+		}
+	}
+	e.low.reset()
+	for _, v := range vs {
+		e.low.write(zigzag(v), width)
+	}
+	return append(append(dst, streamPacked, byte(width)), e.low.bytes()...)
+}
+
+// appendClasses is false when it does not stay below limit bytes.
+func (e *Encoder) appendClasses(dst []byte, vs []int64, limit int) ([]byte, bool) {
+	e.symbols = e.symbols[:0]
+	e.low.reset()
+	for _, v := range vs {
+		z := zigzag(v)
+		s, n := class(z)
+		e.symbols = append(e.symbols, s)
+		e.low.write(z, n)
+	}
+	low := e.low.bytes()
+	compress, kind := huff0.Compress1X, byte(streamHuff1)
+	if len(vs) >= huff4From {
+		compress, kind = huff0.Compress4X, streamHuff4
+	}
+	start := len(dst)
+	table, _, err := compress(e.symbols, &e.huff)
+	switch {
+	case errors.Is(err, huff0.ErrUseRLE):
+		dst = append(dst, streamOneClass, e.symbols[0])
+	case err != nil:
+		return dst, false
+	default:
+		dst = append(dst, kind)
+		dst = binary.AppendUvarint(dst, uint64(len(table)))
+		dst = append(dst, table...)
+	}
+	dst = append(dst, low...)
+	return dst, len(dst)-start < limit
+}
+
+// Ints decodes a column of at most maxValues integers.
+func (d *Decoder) Ints(b []byte, maxValues int) ([]int64, error) {
+	return d.ints(b, maxValues, maxIntOrder)
+}
+
+func (d *Decoder) ints(b []byte, maxValues, maxOrder int) ([]int64, error) {
+	n, order, b, err := header(b, maxValues)
+	if err != nil {
+		return nil, err
+	}
+	if int(order) > maxOrder {
+		return nil, ErrVersion
+	}
+	if int(order) > n {
+		return nil, ErrCorrupt
+	}
+	out := make([]int64, n)
+	for i := range int(order) {
+		v, size := binary.Varint(b)
+		if size <= 0 {
+			return nil, ErrCorrupt
+		}
+		out[i], b = v, b[size:]
+	}
+	if err := d.stream(out[order:], b); err != nil {
+		return nil, err
+	}
+	integrate(out, int(order))
+	return out, nil
+}
+
+// stream fills out with residuals.
+func (d *Decoder) stream(out []int64, b []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	if len(b) < 2 {
+		return ErrCorrupt
+	}
+	kind, b := b[0], b[1:]
+	switch kind {
+	case streamConstant:
+		z, size := binary.Uvarint(b)
+		if size <= 0 {
+			return ErrCorrupt
+		}
+		for i := range out {
+			out[i] = unzigzag(z)
+		}
+		return nil
+	case streamPacked:
+		return d.packed(out, uint(b[0]), b[1:])
+	case streamOneClass:
+		d.symbols = append(d.symbols[:0], make([]byte, len(out))...)
+		for i := range d.symbols {
+			d.symbols[i] = b[0]
+		}
+		return d.lowBits(out, b[1:])
+	case streamHuff1, streamHuff4:
+		return d.classes(out, b, kind == streamHuff4)
+	}
+	return ErrVersion
+}
+
+func (d *Decoder) packed(out []int64, width uint, b []byte) error {
+	if width > 64 || uint(len(b))*8 < width*uint(len(out)) {
+		return ErrCorrupt
+	}
+	r := bitReader{b: d.padded(b)}
+	for i := range out {
+		out[i] = unzigzag(r.read(width))
+	}
+	return nil
+}
+
+func (d *Decoder) classes(out []int64, b []byte, four bool) error {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
+		return ErrCorrupt
+	}
+	table, low := b[n:n+int(size)], b[n+int(size):]
+	scratch, rest, err := huff0.ReadTable(table, d.huff)
+	if err != nil {
+		return ErrCorrupt
+	}
+	d.huff = scratch
+	if cap(d.symbols) < len(out) {
+		d.symbols = make([]byte, len(out))
+	}
+	dst := d.symbols[:0:len(out)]
+	if four {
+		d.symbols, err = scratch.Decoder().Decompress4X(dst[:len(out)], rest)
+	} else {
+		d.symbols, err = scratch.Decoder().Decompress1X(dst, rest)
+	}
+	if err != nil || len(d.symbols) != len(out) {
+		d.symbols = nil
+		return ErrCorrupt
+	}
+	return d.lowBits(out, low)
+}
+
+// lowBits joins d.symbols with their low bits.
+func (d *Decoder) lowBits(out []int64, b []byte) error {
+	total := uint(0)
+	for _, s := range d.symbols {
+		total += uint(d.width[s])
+	}
+	if uint(len(b))*8 < total {
+		return ErrCorrupt
+	}
+	r := bitReader{b: d.padded(b)}
+	for i, s := range d.symbols {
+		out[i] = unzigzag(d.base[s] + r.read(uint(d.width[s])))
+	}
+	return nil
+}

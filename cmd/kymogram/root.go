@@ -63,6 +63,8 @@ func rootCommand(io stdio) *cobra.Command {
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.AddCommand(
+		serveCommand(io), keyCommand(io), configCommand(io),
+		runsCommand(io), seriesCommand(io), exportCommand(io),
 		versionCommand(io),
 	)
 	return root

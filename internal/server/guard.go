@@ -25,7 +25,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 func (s *Server) outer(next http.Handler) http.Handler {
 	writes := http.NewCrossOriginProtection()
 	writes.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fail(w, r, s.log, model.Errorf(model.CodePermission, "a page of another origin may not write here").
+		Fail(w, r, s.log, model.Errorf(model.CodePermission, "a page of another origin may not write here").
 			WithHint("open the page under the server's own address"))
 	}))
 	h := writes.Handler(next)
@@ -66,7 +66,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			s.log.Error("panic", "request", w.Header().Get(requestHeader), "method", r.Method, "path", r.URL.Path,
 				"cause", cause, slog.String("stack", string(debug.Stack())))
 			s.metrics.Panics.Inc()
-			fail(w, r, s.log, model.Errorf(model.CodeInternal, "the server failed on this request").
+			Fail(w, r, s.log, model.Errorf(model.CodeInternal, "the server failed on this request").
 				WithHint("its log says why, under request %s", w.Header().Get(requestHeader)))
 		}()
 		next.ServeHTTP(w, r)
@@ -78,7 +78,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.knownHost(r.Host) {
-			fail(w, r, s.log, model.Errorf(model.CodePermission, "this server does not answer to the name %q", r.Host).
+			Fail(w, r, s.log, model.Errorf(model.CodePermission, "this server does not answer to the name %q", r.Host).
 				WithHint("list the name under hosts in the configuration, in KYMOGRAM_HOSTS or with --host"))
 			return
 		}

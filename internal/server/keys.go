@@ -17,7 +17,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 func (s *Server) handler(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
-			fail(w, r, s.log, err)
+			Fail(w, r, s.log, err)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 			HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 		})
 	}
-	writeJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
 	return nil
 }
 
@@ -120,7 +120,7 @@ func (s *Server) createKey(w http.ResponseWriter, r *http.Request) error {
 	}
 	doc := NewKeyDoc(key, s.options.Now())
 	doc.Key = secret
-	writeJSON(w, http.StatusCreated, doc)
+	WriteJSON(w, http.StatusCreated, doc)
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (s *Server) listKeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, map[string][]KeyDoc{"keys": KeyDocs(keys, s.options.Now())})
+	WriteJSON(w, http.StatusOK, map[string][]KeyDoc{"keys": KeyDocs(keys, s.options.Now())})
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (s *Server) createLink(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	token, expires := s.links.Issue()
-	writeJSON(w, http.StatusCreated, map[string]any{
+	WriteJSON(w, http.StatusCreated, map[string]any{
 		"link": s.Address() + loginPath + token, "expires_ns": expires.UnixNano(),
 	})
 	return nil

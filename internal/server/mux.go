@@ -76,7 +76,7 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 		if !rule.Large {
 			r.Body = http.MaxBytesReader(w, r.Body, m.maxBody)
 			if r.ContentLength > m.maxBody {
-				fail(w, r, m.log, tooLarge(m.maxBody))
+				Fail(w, r, m.log, tooLarge(m.maxBody))
 				return
 			}
 		}
@@ -90,7 +90,7 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 			err = auth.Require(ctx, rule.Scope)
 		}
 		if err != nil {
-			fail(w, r, m.log, err)
+			Fail(w, r, m.log, err)
 			return
 		}
 		if rule.Stream {

@@ -241,7 +241,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 
 // describe announces the server; it needs no key and tells no secret.
 func (s *Server) describe(w http.ResponseWriter, _ *http.Request) error {
-	writeJSON(w, http.StatusOK, map[string]any{
+	WriteJSON(w, http.StatusOK, map[string]any{
 		"name": "kymogram", "version": s.options.Version, "api": 1,
 		"http": s.listeners.HTTP(), "grpc": s.listeners.GRPC(), "tls": s.options.TLS != nil,
 		"auth": !s.keyring.Open(), "time_ns": s.options.Now().UnixNano(),

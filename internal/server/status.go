@@ -13,9 +13,9 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// fail answers with an error; the text of one that is no model.Error goes to the
+// Fail answers with an error; the text of one that is no model.Error goes to the
 // log only.
-func fail(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+func Fail(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	code := model.CodeOf(err)
 	if code == model.CodeInternal && r.Context().Err() == nil {
 		log.ErrorContext(r.Context(), "request failed", "request", w.Header().Get(requestHeader), "method", r.Method, "path", r.URL.Path, "err", err)
@@ -26,7 +26,8 @@ func fail(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	httpapi.WriteError(w, err)
 }
 
-func writeJSON(w http.ResponseWriter, code int, doc any) {
+// WriteJSON answers with a document.
+func WriteJSON(w http.ResponseWriter, code int, doc any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)

@@ -93,9 +93,7 @@ def _alike(region: memoryview, words: memoryview, stride: int, records: int) -> 
     axes = region[11::stride].tolist()
     rows = words[3::step].tolist()
     series = words[4::step].tolist()
-    return bool(
-        axes.count(axes[0]) == rows.count(rows[0]) == series.count(series[0]) == records
-    )
+    return bool(axes.count(axes[0]) == rows.count(rows[0]) == series.count(series[0]) == records)
 
 
 def _add_block(found: Counts, region: memoryview, position: int, records: int) -> None:

@@ -134,7 +134,7 @@ class StepSeries(Series):
         self.mode = NEXT
         first = self.next
         if first + rows - 1 > _STEP_MAX:
-            raise KymogramValidationError(f"the next step of {self.metric!r} is above 2^63 - 1")
+            raise KymogramValidationError(f"the next step of {self.metric!r} is above 2^62")
         self.next += rows
         return first
 
@@ -255,9 +255,7 @@ class Logger:
             self._aliases[alias] = found
         return alias, found
 
-    def _define(
-        self, metric: str, scale: str, labels: dict[str, str], dtype: object
-    ) -> StepSeries:
+    def _define(self, metric: str, scale: str, labels: dict[str, str], dtype: object) -> StepSeries:
         key = (metric, scale, tuple(labels.items()))
         with self.writer.lock:
             found = self._series.get(key)
@@ -304,7 +302,12 @@ class Logger:
             return
         alias, found = self.find(metric, scale, labels, evaluation, dtype)
         self._check(found, dtype, distributed)
-        if step is None and timestamp is None and value.__class__ in PLAIN and self._again(alias, value):
+        if (
+            step is None
+            and timestamp is None
+            and value.__class__ in PLAIN
+            and self._again(alias, value)
+        ):
             return
         shape, data = _values.convert(found.metric, value, found.kind)
         if not shape and not _values.is_sequence(step) and not _values.is_sequence(timestamp):
@@ -318,7 +321,7 @@ class Logger:
             held = "int64" if found.kind == INT else "float64"
             if _values.kind_of(dtype) == FLOAT:
                 raise KymogramValidationError(
-                    f"{found.metric!r} holds {held} since its first point; log it with dtype={held!r}"
+                    f"{found.metric!r} holds {held} since its first point; use dtype={held!r}"
                 )
         if found.distributed is None:
             found.distributed = distributed
@@ -420,7 +423,14 @@ class Logger:
         dtype: object,
         distributed: bool,
     ) -> None:
-        simple = scale is labels is timestamp is dtype is None and not evaluation and not distributed
+        simple = (
+            scale is None
+            and labels is None
+            and timestamp is None
+            and dtype is None
+            and not evaluation
+            and not distributed
+        )
         names = tuple(values)
         if simple and self._group(names, values, step):
             return
@@ -499,9 +509,10 @@ class Logger:
         """The hot path of mappings: one block from a template."""
         row = values.values()
         kinds = set(map(type, row))
-        if not kinds <= PLAIN:
-            if not kinds <= _PLAIN_OR_INT or not min(row) >= -_EXACT or not max(row) <= _EXACT:
-                return False
+        if not kinds <= PLAIN and not (
+            kinds <= _PLAIN_OR_INT and min(row) >= -_EXACT and max(row) <= _EXACT
+        ):
+            return False
         now = time_ns()
         if step is None:
             entry = GROUPS.get(names)
@@ -594,7 +605,7 @@ def _given_steps(step: Any, rows: int) -> int | list[int] | None:
         return _values.steps("step", step, rows)
     first = _values.step("step", step)
     if first + max(rows, 1) - 1 > _STEP_MAX:
-        raise KymogramValidationError(f"step {first} and {rows} points pass 2^63 - 1")
+        raise KymogramValidationError(f"step {first} and {rows} points pass 2^62")
     return first
 
 
@@ -653,7 +664,10 @@ def log(
     kind = value.__class__
     if (
         (kind is float or kind in PLAIN or (kind is int and -_EXACT <= value <= _EXACT))
-        and scale is labels is timestamp is dtype is None
+        and scale is None
+        and labels is None
+        and timestamp is None
+        and dtype is None
         and not evaluation
     ):
         try:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 QUERY_CHARACTERS = '()[],=<>!~"|'  # reserved by the query language
-METRIC_BYTES = 512
-SCALE_BYTES = 64
+METRIC_BYTES = 1024
+SCALE_BYTES = 128
 LABELS = 64
 LABEL_NAME_BYTES = 128
 LABEL_VALUE_BYTES = 1024

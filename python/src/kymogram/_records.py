@@ -94,7 +94,7 @@ def constant(value: int) -> Column:
 
 
 def linear(first: int, relative: bool = False) -> Column:
-    """first, first + 1, …"""
+    """Make a column of first, first + 1, … ."""
     return Column(LINEAR | (RELATIVE if relative else 0), pack_i64(first))
 
 

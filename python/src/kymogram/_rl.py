@@ -141,7 +141,10 @@ class RLLogger:
 
     def last(self, env: str) -> tuple[int | None, int | None]:
         """The last (rl_step, episode) of an environment."""
-        best: tuple[int, int | None, int | None] = (-1, *self.base.starts.environments.get(env, (None, None)))
+        best: tuple[int, int | None, int | None] = (
+            -1,
+            *self.base.starts.environments.get(env, (None, None)),
+        )
         with self.writer.lock:
             touched = self._touched.get(env)
             if touched is not None and touched[0] > best[0]:
@@ -218,11 +221,17 @@ class RLLogger:
         dtype: object,
     ) -> None:
         """Log one value an environment, or a row of them."""
-        rl = rl_step if rl_step.__class__ is int and rl_step >= 0 else _values.step("rl_step", rl_step)
+        rl = (
+            rl_step
+            if rl_step.__class__ is int and rl_step >= 0
+            else _values.step("rl_step", rl_step)
+        )
         many = env_id is not None and _values.is_sequence(env_id)
         group = self._group(metric, env_id if many else (env_id,), labels, evaluation, dtype)
         if not group.kind:
-            raise KymogramValidationError(f"some environments of {metric!r} hold int64 and some float64")
+            raise KymogramValidationError(
+                f"some environments of {metric!r} hold int64 and some float64"
+            )
         shape, data = _values.convert(group.series[0].metric, value, group.kind)
         rows = _grid(group.series[0].metric, shape, len(group.ids), many)
         if rows == 0:
@@ -238,7 +247,9 @@ class RLLogger:
         with self.writer.lock:
             self._slow(group, rl, grid, times, rows, data)
 
-    def _fast(self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: bytes) -> bool:
+    def _fast(
+        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: bytes
+    ) -> bool:
         """All environments in one record; False when they count in different ways."""
         table, slots = self.table, group.slots
         if getattr(episodes, "ndim", 0) == 2:
@@ -257,7 +268,14 @@ class RLLogger:
         first = table.next[slots].tobytes()
         table.next[slots] += rows
         has_episode = len(packed) > 8 or episodes >= 0
-        parts = (pack_i64(time_ns()), first, pack_i64(rl), packed if has_episode else b"", first, data)
+        parts = (
+            pack_i64(time_ns()),
+            first,
+            pack_i64(rl),
+            packed if has_episode else b"",
+            first,
+            data,
+        )
         size = 2 if len(packed) > 8 else int(has_episode)
         self._send(group, size, rows, b"".join(parts))
         self._stamp += 1
@@ -555,8 +573,8 @@ def _times(timestamp: Any, envs: int, rows: int) -> list[Column]:
     ]
 
 
-def _rl() -> RLLogger:
-    found = logger()
+def of(found: Logger) -> RLLogger:
+    """The RL calls of a logger, made at the first."""
     rl = found.rl
     if rl is None:
         with found.writer.lock:
@@ -578,7 +596,7 @@ def log_rl_episode(
     dtype: Any = None,
 ) -> None:
     """Log a value an episode; without `episode` the series goes on from its last."""
-    _rl().episode(
+    of(logger()).episode(
         metric_name, value, rl_step, evaluation, episode, env_id, labels, timestamp, dtype
     )
 
@@ -601,6 +619,6 @@ def log_rl_environment_step(
     With M environment ids the value has M entries or M rows of T; `episode`
     and `timestamp` are one number, one an environment, or one a value.
     """
-    _rl().environment_step(
+    of(logger()).environment_step(
         metric_name, value, rl_step, evaluation, episode, env_id, labels, timestamp, dtype
     )

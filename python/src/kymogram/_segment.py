@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # A mapped store into a file of these may find no room when it is written back
 # (copy on write), or is not seen by another reader (network): written by pwrite.
 _UNMAPPED = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "lustre", "afs", "gpfs", "beegfs")
-    + ("btrfs", "zfs", "bcachefs", "fuse", "fuseblk", "vboxsf", "virtiofs")
+    "nfs nfs4 cifs smb3 smbfs 9p ceph lustre afs gpfs beegfs "
+    "btrfs zfs bcachefs fuse fuseblk vboxsf virtiofs".split()
 )
 
 

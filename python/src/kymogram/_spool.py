@@ -52,7 +52,7 @@ def make_root(path: str) -> None:
     os.makedirs(os.path.join(path, "writers"), 0o700, exist_ok=True)
 
 
-def flock(path: str, *, wait: float = 0.0) -> int | None:
+def flock(path: str, *, wait: float = 0.0, shared: bool = False) -> int | None:
     """Lock a file; its descriptor, or None when another holds it."""
     import fcntl
 
@@ -61,7 +61,7 @@ def flock(path: str, *, wait: float = 0.0) -> int | None:
     deadline = time.monotonic() + wait
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
             return descriptor
         except OSError:
             if time.monotonic() >= deadline:

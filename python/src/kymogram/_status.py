@@ -48,7 +48,7 @@ class Status:
     @property
     def alive(self) -> bool:
         """Whether a deliverer looks after the writer now."""
-        return time.time_ns() - self.heartbeat_ns < _ALIVE_NS
+        return bool(time.time_ns() - self.heartbeat_ns < _ALIVE_NS)
 
     @property
     def connected(self) -> bool:
@@ -88,6 +88,6 @@ def create(path: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:
-        os.write(descriptor, bytes(SIZE))
+        os.write(descriptor, MAGIC + bytes(SIZE - len(MAGIC)))
     finally:
         os.close(descriptor)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 EXACT = 1 << 53  # float64 holds every integer up to here
-STEP_MAX = (1 << 63) - 1
+INT_MAX = (1 << 63) - 1
+STEP_MAX = 1 << 62  # the server leaves room for what is added to a step
 _TIME_MS_MAX = STEP_MAX // 1_000_000
 _KINDS = {
     None: None,
@@ -39,7 +40,7 @@ def kind_of(dtype: object) -> int | None:
     name = str(name).removeprefix("torch.") if name is not None else None
     if name not in _KINDS:
         raise KymogramValidationError(
-            f"dtype {dtype!r} is not known: choose float64 (the default) or int64 for exact integers"
+            f"dtype {dtype!r} is not known: choose float64 (the default) or int64 (exact)"
         )
     return _KINDS[name]
 
@@ -130,7 +131,7 @@ def exact_int(name: str, value: Any) -> int:
             raise KymogramValidationError(
                 f"{name!r} holds int64; {value!r:.60} is not an integer"
             ) from None
-    if not -STEP_MAX - 1 <= number <= STEP_MAX:
+    if not -INT_MAX - 1 <= number <= INT_MAX:
         raise KymogramValidationError(f"{name!r} holds int64; {number} is outside its range")
     return number
 
@@ -139,7 +140,7 @@ def _sequence(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
     if not value:
         return (0,), b""
     first = value[0]
-    if hasattr(first, "__len__") or getattr(first, "ndim", 0):
+    if hasattr(first, "__len__") or getattr(first, "ndim", None):
         return _rows(name, value, kind)
     if kind == INT:
         return (len(value),), _little(array("q", [exact_int(name, one) for one in value]))
@@ -196,7 +197,7 @@ def _int_array(name: str, numpy: Any, value: Any) -> Any:
     if value.dtype.kind in "ib":
         return value.astype("<i8")
     if value.dtype.kind == "u":
-        if value.size and int(value.max()) > STEP_MAX:
+        if value.size and int(value.max()) > INT_MAX:
             raise KymogramValidationError(f"{name!r} holds int64; a value is outside its range")
         return value.astype("<i8")
     flat = [exact_int(name, one) for one in value.reshape(-1).tolist()]
@@ -204,7 +205,7 @@ def _int_array(name: str, numpy: Any, value: Any) -> Any:
 
 
 def step(what: str, value: Any) -> int:
-    """A step: an integer from 0 to 2^63 - 1."""
+    """A step: an integer from 0 to 2^62."""
     if isinstance(value, bool) or value.__class__.__name__ in ("bool_", "bool"):
         raise KymogramValidationError(f"{what} is an integer, not a bool: {value!r}")
     if getattr(value, "ndim", 0):
@@ -216,7 +217,7 @@ def step(what: str, value: Any) -> int:
     if number < 0:
         raise KymogramValidationError(f"{what} is negative: {number}")
     if number > STEP_MAX:
-        raise KymogramValidationError(f"{what} is above 2^63 - 1: {number}")
+        raise KymogramValidationError(f"{what} is above 2^62: {number}")
     return number
 
 
@@ -254,7 +255,7 @@ def steps(what: str, value: Any, count: int) -> list[int]:
 def time_ns(value: Any) -> int:
     """Unix milliseconds → nanoseconds."""
     try:
-        number = round(value * 1_000_000)
+        number = int(round(value * 1_000_000))
     except (TypeError, ValueError, OverflowError):
         raise KymogramValidationError(
             f"timestamp is Unix milliseconds, not {value!r:.60}"

@@ -66,9 +66,8 @@ class Writer:
         self.root = root
         self.lock = RLock()
         self.closed = False
-        self.dropped = 0
-        self.updates = 0
-        self._updates_dropped = 0
+        self.dropped = Counts()
+        self.updates = [0, 0]  # of the run, of environments
         self._unreported = 0
         self._identity = bytes.fromhex(writer)
         self._mapped = mappable(root)
@@ -82,8 +81,8 @@ class Writer:
         self._busy = False
         self._retry_at = 0.0
         self._totals = Counts()
-        self._checkpoints: deque[tuple[int, int, int, int]] = deque()
-        self._sent = (0, 0, 0, 0)
+        self._checkpoints: deque[tuple[int, ...]] = deque()
+        self._sent: tuple[int, ...] = (0, 0, 0, 0, 0)
         self.folder = _spool.Folder(root, writer, document)
         try:
             self.segment = Segment(self.folder.path, 0, first_size, self._mapped)
@@ -113,7 +112,7 @@ class Writer:
                         f"the spool {self.root} and {self._ring_limit >> 20} MiB of memory are full"
                     )
                 if self._backpressure != "block":
-                    self._drop(points)
+                    self._drop(payload, points)
                     return
             time.sleep(0.01)
 
@@ -124,6 +123,7 @@ class Writer:
         now = time.time_ns()
         part: list[str] = []
         for one in updates:
+            self.updates[one["op"] == "set_env_attribute"] += 1
             part.append(json.dumps({"time_ns": now, **one}, ensure_ascii=False, allow_nan=False))
             if sum(map(len, part)) > 200_000:
                 self._append_updates(part)
@@ -132,7 +132,6 @@ class Writer:
             self._append_updates(part)
 
     def _append_updates(self, documents: list[str]) -> None:
-        self.updates += len(documents)
         self.append((), update(f"[{','.join(documents)}]".encode()), 0)
 
     def _store(self, series: Sequence[Series], payload: bytes) -> bool:
@@ -163,8 +162,8 @@ class Writer:
         self._ring_bytes += size
         return True
 
-    def _drop(self, points: int) -> None:
-        self.dropped += points
+    def _drop(self, payload: bytes, points: int) -> None:
+        _add(self.dropped, payload, points)
         self._unreported += points
 
     def _drain(self) -> bool:
@@ -239,10 +238,13 @@ class Writer:
             found.add(self.segment.scan())
             return found
 
-    def held(self) -> int:
+    def held(self) -> Counts:
         """Points in memory, for which the disk has no room."""
+        found = Counts()
         with self.lock:
-            return sum(points for _, _, points in self._ring)
+            for _, payload, points in self._ring:
+                _add(found, payload, points)
+        return found
 
     def status(self) -> Status:
         """What the deliverer says."""
@@ -259,14 +261,14 @@ class Writer:
 
     def _checkpoint(self) -> None:
         counts = self.counts()
-        entry = (counts.records, counts.floats, counts.rl, self.updates)
+        entry = (counts.records, counts.floats, counts.rl, *self.updates)
         if not self._checkpoints or self._checkpoints[-1] != entry:
             self._checkpoints.append(entry)
         if len(self._checkpoints) > _CHECKPOINTS:  # far from delivered: every other one will do
             self._checkpoints = deque(list(self._checkpoints)[1::2])
 
-    def sent(self, mark: int) -> tuple[int, int, int, int]:
-        """Records, float points, RL points and updates that are surely delivered."""
+    def sent(self, mark: int) -> tuple[int, ...]:
+        """Records, float points, RL points and both kinds of updates surely delivered."""
         with self.lock:
             if not self.closed:
                 self._checkpoint()
@@ -313,6 +315,15 @@ class Writer:
             os.close(self.folder.lock)
         except OSError:
             pass
+
+
+def _add(found: Counts, payload: bytes, points: int) -> None:
+    """Count a record that is not in the spool; only RL blocks have several axes."""
+    found.records += 1
+    if payload[0] == 3 and payload[3] > 1:
+        found.rl += points
+    else:
+        found.floats += points
 
 
 def _free(root: str) -> int:

@@ -1,0 +1,116 @@
+"""The `kymogram` binary: find it, and start its agent detached."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import _spool
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_LOG_MAX = 1 << 20
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_GO = ("GODEBUG", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GOCOVERDIR")
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+
+MISSING = (
+    "the kymogram binary is not in this package, nor named by KYMOGRAM_BINARY, nor on PATH; "
+    "install a wheel that carries it, or `go install github.com/kymogram/kymogram/cmd/kymogram`"
+)
+
+
+def binary() -> str | None:
+    """The wheel's own binary, else KYMOGRAM_BINARY, else the first on PATH."""
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "kymogram")
+    named = os.environ.get("KYMOGRAM_BINARY")
+    places = [own] + ([os.path.abspath(named)] if named else [])
+    places += [
+        os.path.join(os.path.abspath(folder), "kymogram")
+        for folder in os.environ.get("PATH", "").split(os.pathsep)
+        if folder
+    ]
+    return next((path for path in places if _is_program(path)), None)
+
+
+def _is_program(path: str) -> bool:
+    """Whether path is a program and not a script such as our own console entry."""
+    if not os.path.isfile(path) or not os.access(path, os.X_OK):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) != b"#!"
+    except OSError:
+        return False
+
+
+def held(root: str) -> bool:
+    """Whether somebody delivers the folder."""
+    lock = _spool.flock(os.path.join(root, "agent.lock"), shared=True)
+    if lock is None:
+        return True
+    os.close(lock)
+    return False
+
+
+def start(root: str, path: str) -> None:
+    """Start the agent so that it outlives this process and shares nothing with it.
+
+    The shell in between ends at once: the agent is nobody's child here, so it
+    is no zombie and no surprise to os.wait().
+    """
+    import subprocess
+
+    command = [path, "agent", "--detached", "--spool", root]
+    if os.path.exists("/bin/sh"):
+        command = ["/bin/sh", "-c", '"$0" "$@" &', *command]
+    log = _open_log(root)
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=_surroundings(),
+            start_new_session=True,
+            close_fds=True,
+        )
+    finally:
+        os.close(log)
+    if command[0] == "/bin/sh":
+        process.wait()
+
+
+def _open_log(root: str) -> int:
+    path = os.path.join(root, "agent.log")
+    try:
+        if os.lstat(path).st_size > _LOG_MAX:
+            os.replace(path, path + ".1")
+    except FileNotFoundError:
+        pass
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
+
+
+def _surroundings() -> dict[str, str]:
+    """The agent's environment: no key, and nothing that it has no use for."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT
+        or name.lower() in _PROXIES
+        or name.startswith(("XDG_", "LC_", "SSL_CERT"))
+        or (name.startswith("KYMOGRAM_") and not name.endswith("_API_KEY"))
+        or name in _GO
+    }
+
+
+def main() -> NoReturn:
+    """The console script: become the binary."""
+    path = binary()
+    if path is None:
+        sys.exit(f"kymogram: {MISSING}")
+    os.execv(path, [path, *sys.argv[1:]])

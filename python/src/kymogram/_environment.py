@@ -1,0 +1,146 @@
+"""What init() learns from its surroundings: server, key, job, rank."""
+
+from __future__ import annotations
+
+import os
+
+from . import _spool
+from ._exceptions import KymogramValidationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DEFAULT_SERVER = "http://127.0.0.1:7070"
+ORCHESTRATION = "KYMOGRAM_ORCHESTRATION_ID"
+ATTEMPT = "KYMOGRAM_ATTEMPT"
+_JOBS = (
+    ORCHESTRATION,
+    "METRANA_ORCHESTRATION_ID",
+    "TORCHELASTIC_RUN_ID",
+    "SLURM_JOB_ID",
+    "RAY_JOB_ID",
+)
+_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_BATCH = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "AWS_BATCH_JOB_ID", "KUBERNETES_SERVICE_HOST")
+_ADJECTIVES = (
+    "amber bold brisk calm clear cosmic crisp deft eager early fair fleet fresh gentle golden "
+    "grand happy keen kind lively lucid mellow merry nimble noble quick quiet rapid rare silver "
+    "smooth solar steady still sunny swift tidy true vivid warm wise young"
+).split()
+_NOUNS = (
+    "arc beam breeze bridge brook canyon cedar cliff cloud comet coral crane creek dawn delta "
+    "dune ember falcon fern field fjord forest garden glade harbor hawk heron island lake lark "
+    "maple meadow moon oak ocean orbit pine prairie quartz rain reef ridge river sky spark"
+).split()
+
+_published: tuple[int, str] | None = None  # process and value of the id that init made up
+
+
+def first(names: tuple[str, ...]) -> str | None:
+    """The first variable that is set."""
+    for name in names:
+        value = os.environ.get(name)
+        if value:
+            return value
+    return None
+
+
+def integer(names: tuple[str, ...]) -> int | None:
+    """The first variable that holds a natural number."""
+    for name in names:
+        value = os.environ.get(name, "")
+        if value.isascii() and value.isdigit():
+            return int(value)
+    return None
+
+
+def server(given: object) -> str:
+    """The server's address, without a slash at its end."""
+    address = given or os.environ.get("KYMOGRAM_SERVER") or os.environ.get("METRANA_INGESTION_URL")
+    if not address:
+        return DEFAULT_SERVER
+    text = str(address).strip().rstrip("/")
+    if "://" not in text:
+        text = "http://" + text
+    scheme, _, rest = text.partition("://")
+    scheme, (host, slash, path) = scheme.lower(), rest.partition("/")
+    if scheme not in ("http", "https") or not host or any(c.isspace() for c in text):
+        raise KymogramValidationError(
+            f"server is an address such as {DEFAULT_SERVER} or https://host, got {address!r}"
+        )
+    return f"{scheme}://{host.lower()}{slash}{path}"
+
+
+def api_key(given: object, address: str) -> str | None:
+    """The key: the argument, the environment, then the user's file by address."""
+    key = given or os.environ.get("KYMOGRAM_API_KEY") or os.environ.get("METRANA_API_KEY")
+    if key is None or key == "":
+        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        found = _spool.read_json(os.path.join(home, "kymogram", "credentials.json"))
+        key = found.get(address)
+    if key is None or key == "":
+        return None
+    text = str(key).strip()
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise KymogramValidationError("api_key contains a character that a key never has")
+    return text
+
+
+def orchestration_id(given: object) -> str:
+    """The job's identifier; made up when there is none, and handed to children."""
+    global _published
+    found = str(given) if given else first(_JOBS)
+    if not found:
+        found = os.urandom(16).hex()
+        _published = (os.getpid(), found)
+    os.environ[ORCHESTRATION] = found
+    return found
+
+
+def restart_count() -> int | None:
+    """How often the launcher restarted this job."""
+    return integer(_RESTARTS)
+
+
+def rank() -> int | None:
+    """The place of this process among those of the job."""
+    return integer(_RANKS)
+
+
+def readable_name(orchestration: str, turn: int) -> str:
+    """A name made of the job's identifier, so that all its processes find the same."""
+    from hashlib import sha256
+
+    digest = sha256(f"{orchestration}\0{turn}".encode()).digest()
+    adjective = _ADJECTIVES[digest[0] % len(_ADJECTIVES)]
+    noun = _NOUNS[digest[1] % len(_NOUNS)]
+    return f"{adjective}-{noun}-{digest[2:5].hex()}"
+
+
+def parent(root: str) -> tuple[str, dict[str, Any]] | None:
+    """The writer that handed us its attempt, and what it opened."""
+    writer = os.environ.get(ATTEMPT, "")
+    if len(writer) != 32 or any(c not in "0123456789abcdef" for c in writer):
+        return None
+    document = _spool.read_json(os.path.join(root, "writers", writer, "open.json"))
+    opened = document.get("open")
+    return writer, opened if isinstance(opened, dict) else {}
+
+
+def batch_job() -> bool:
+    """Whether everything ends with this process: no agent goes on after it."""
+    if first(_BATCH):
+        return True
+    inside = os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
+    return os.getpid() == 1 or (inside and os.getppid() == 1)
+
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def ulid(now_ns: int) -> str:
+    """A new ULID."""
+    number = (now_ns // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5))

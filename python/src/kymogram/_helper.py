@@ -1,0 +1,105 @@
+"""The helper thread: once a second it looks after the spool and its deliverer."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from . import _agent, _spool, _status
+from ._say import voice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._run import Run
+    from ._writer import Writer
+
+PERIOD_S = 1.0
+_START_AGAIN_S = 2.0
+_START_AGAIN_MAX_S = 60.0
+
+
+class Helper:
+    """Counts records, retries a full disk, restarts the agent, passes on what it says."""
+
+    def __init__(self, run: Run, writer: Writer) -> None:
+        self.run = run
+        self.writer = writer
+        self.no_agent = False
+        self._pause = _START_AGAIN_S
+        self._start_at = 0.0
+        self._said_refused = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="kymogram-helper", daemon=True)
+
+    def start(self) -> None:
+        """Begin; without a thread (the interpreter ends) look once."""
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self.look()
+
+    def stop(self) -> None:
+        """End the thread; it is not waited for."""
+        self._stop.set()
+
+    def _loop(self) -> None:
+        while True:
+            try:
+                self.look()
+            except Exception as error:  # a helper never ends a training run
+                voice.warn(f"the helper thread met {error!r}", once=f"helper {type(error)}")
+            if self._stop.wait(PERIOD_S):
+                return
+
+    def look(self) -> None:
+        """One round."""
+        self.writer.tick()
+        status = self.writer.status()
+        if not status.alive:
+            self.ensure_agent()
+        else:
+            self._pause = _START_AGAIN_S
+            self._listen(status)
+
+    def ensure_agent(self) -> None:
+        """Start the agent unless somebody delivers or it was started just now."""
+        if self.no_agent or time.monotonic() < self._start_at or _agent.held(self.writer.root):
+            return
+        path = _agent.binary()
+        if path is None:
+            self.no_agent = True
+            root = self.writer.root
+            voice.warn(f"points stay in the spool {root} until `kymogram sync`: {_agent.MISSING}")
+            return
+        self._start_at = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _START_AGAIN_MAX_S)
+        try:
+            _agent.start(self.writer.root, path)
+        except OSError as error:
+            voice.warn(f"the agent {path} did not start: {error}", once="agent start")
+
+    def _listen(self, status: _status.Status) -> None:
+        if self.run.answer is None:
+            opened = status.opened()
+            if opened is not None:
+                self.run.learn(opened)
+        if status.state == _status.REFUSED:
+            self.run.trouble(f"{self.run.server} refuses the points: {status.error}")
+        if status.refused > self._said_refused:
+            self._said_refused = status.refused
+            self.run.trouble(
+                f"{status.refused:,} points were refused for good, see "
+                f"{os.path.join(self.writer.root, 'rejected', self.writer.writer)}.jsonl",
+                once="refused",
+            )
+
+
+def who_delivers(root: str) -> str:
+    """What will bring the rest to the server, in words."""
+    if not _agent.held(root):
+        return "`kymogram sync` delivers them"
+    holder = _spool.read_json(os.path.join(root, "agent.json"))
+    pid = holder.get("pid")
+    name = f"the {holder.get('kind', 'agent')} (pid {pid})" if pid else "the agent"
+    return f"{name} delivers them when it answers"

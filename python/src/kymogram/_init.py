@@ -1,0 +1,245 @@
+"""init(): from arguments and surroundings to an open run."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from . import _attributes, _client, _enums, _environment, _names, _say, _spool, _values
+from ._exceptions import KymogramLoggerInitError, KymogramValidationError
+from ._log import current
+from ._run import CLOSE_TIMEOUT_S, Run, attach
+from ._say import voice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+_INITIAL = 10_000
+_turns = 0  # runs of this process whose name was made up
+
+
+def init(
+    resume_strategy: str | None = None,
+    orchestration_id: str | None = None,
+    backpressure_strategy: str | None = None,
+    compression: str | None = None,
+    error_strategy: str | None = None,
+    log_level: str | None = None,
+    autoconfigure_loguru: bool = True,
+    create_project_if_missing: bool = True,
+    api_key: str | None = None,
+    logger_id: int | None = None,
+    fork_from_run: str | None = None,
+    fork_at_step: int | None = None,
+    tags: Sequence[str] | None = None,
+    description: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    queue_capacity: int | None = None,
+    enqueue_timeout_secs: float = 0.1,
+    init_timeout_secs: float = 120.0,
+    connect_timeout_secs: float = 5.0,
+    max_pending_requests: int = 30,
+    max_send_retries: int | None = 60,
+    send_retry_initial_backoff_secs: float = 0.05,
+    send_retry_max_backoff_secs: float = 15.0,
+    batch_max_age_secs: float = 1.0,
+    max_msg_size: int = 1 << 20,
+    rendering_output_dir: str | None = None,
+    rendering_fps: int = 30,
+    rendering_max_concurrent_encoders: int = 1,
+    rendering_queue_max_size: int | None = None,
+    skip_drain_render_on_close: bool | None = None,
+    rendering_close_timeout: float | None = None,
+    *,
+    workspace_name: str = "default",
+    project_name: str = "default",
+    run_name: str | None = None,
+    experiment_name: str | None = None,
+    display_name: str | None = None,
+    server: str | None = None,
+    ingestion_url: str | None = None,
+    resume_from_step: int | None = None,
+    close_timeout: float = CLOSE_TIMEOUT_S,
+) -> Run:
+    """Open a run and make it the current one. Waits for the server at most 0.8 s.
+
+    Without a server the run begins offline: the points go to the spool, and
+    the agent delivers them later. Every process of a job that names the same
+    run writes into it. `server` (also `ingestion_url`, KYMOGRAM_SERVER) is
+    http://127.0.0.1:7070 by default; the key is `api_key`, KYMOGRAM_API_KEY,
+    or the one of the server in credentials.json. Without `run_name` a readable
+    one is made up. `resume_from_step=S` hides what earlier attempts logged at
+    S and later. The queue, retry, batch and rendering arguments of Metrana are
+    accepted and without effect: the spool is a file and the agent sends it.
+    """
+    if current.run is not None and not current.run.inherited:
+        voice.warn("init() was called again; the run that is open stays", once="init again")
+        open_run: Run = current.run
+        return open_run
+    level = log_level or _environment.first(("KYMOGRAM_LOG_LEVEL", "METRANA_LOG_LEVEL"))
+    _say.set_level(_enums.log_level(level or "SUCCESS").value)
+    if compression is not None:
+        _enums.compression(compression)
+    errors = _choice("ERROR_MODES", error_strategy) or "warn"
+    pressure = _choice("BACKPRESSURE_STRATEGY", backpressure_strategy) or "drop_new"
+    options = {
+        "key": None,
+        "error_strategy": _enums.error_strategy(errors).value,
+        "backpressure": _enums.backpressure_strategy(pressure).value,
+        "close_timeout": max(float(close_timeout), 0.0),
+    }
+    address = _environment.server(server or ingestion_url)
+    key = options["key"] = _environment.api_key(api_key, address)
+    request = _request(
+        workspace_name,
+        project_name,
+        run_name,
+        _environment.orchestration_id(orchestration_id),
+        _enums.resume_strategy(_choice("RESUME_STRATEGY", resume_strategy) or "never").value,
+    )
+    request.update(
+        _optional(
+            display_name=None if display_name is None else _names.run(display_name, "display_name"),
+            experiment=None
+            if experiment_name is None
+            else _names.run(experiment_name, "experiment_name"),
+            resume_from_step=_number("resume_from_step", resume_from_step),
+            fork_from_run=None
+            if fork_from_run is None
+            else _names.run(fork_from_run, "fork_from_run"),
+            fork_at_step=_number("fork_at_step", fork_at_step),
+            logger_id=_logger_id(logger_id),
+        )
+    )
+    if fork_at_step is not None and fork_from_run is None:
+        raise KymogramValidationError("fork_at_step needs fork_from_run")
+    initial = _initial(config, tags, description)
+    if len(initial) > _INITIAL:
+        raise KymogramValidationError(
+            f"config, tags and description are {len(initial)} values, at most {_INITIAL} at init; "
+            "log the rest with log_config"
+        )
+    if initial:
+        request["initial"] = initial
+    answer = _ask(address, key, request, min(_client.TIMEOUT_S, init_timeout_secs))
+    run = Run(address, request, answer, **options)  # type: ignore[arg-type]
+    attach(run)
+    return run
+
+
+def _choice(name: str, given: object) -> object:
+    return given or _environment.first(("KYMOGRAM_" + name, "METRANA_" + name))
+
+
+def _optional(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _number(what: str, value: Any) -> int | None:
+    return None if value is None else _values.step(what, value)
+
+
+def _logger_id(value: Any) -> str | None:
+    """An unsigned 64-bit number; JSON carries it as text."""
+    if value is None:
+        return None
+    number = _values.exact_int("logger_id", value) if not isinstance(value, int) else value
+    if not 0 <= number < 1 << 64:
+        raise KymogramValidationError(f"logger_id is from 0 to 2^64 - 1, got {value!r}")
+    return str(number)
+
+
+def _request(
+    workspace: str, project: str, run_name: str | None, orchestration: str, resume: str
+) -> dict[str, Any]:
+    """The body of POST /api/v1/open, without what is optional."""
+    parent = _parent(orchestration)
+    inherited = parent[1] if parent is not None else {}
+    if workspace == "default":
+        workspace = os.environ.get("KYMOGRAM_WORKSPACE") or inherited.get("workspace") or workspace
+    if project == "default":
+        project = os.environ.get("KYMOGRAM_PROJECT") or inherited.get("project") or project
+    if run_name is None:
+        run_name = inherited.get("run_name") or _made_up(orchestration)
+    now = time.time_ns()
+    request = {
+        "writer": os.urandom(16).hex(),
+        "workspace": _names.place("workspace_name", workspace),
+        "project": _names.place("project_name", project),
+        "run_name": _names.run(run_name),
+        "local_run": _environment.ulid(now),
+        "orchestration_id": _names.run(orchestration, "orchestration_id"),
+        "resume_strategy": resume,
+        "host": os.uname().nodename,
+        "pid": os.getpid(),
+        "opened_ns": now,
+        "sdk": "python/0.1.0",
+        "with_starts": True,
+    }
+    request.update(
+        _optional(
+            parent_attempt=parent[0] if parent is not None else None,
+            restart_count=_environment.restart_count(),
+            rank=_environment.rank(),
+        )
+    )
+    return request
+
+
+def _parent(orchestration: str) -> tuple[str, dict[str, Any]] | None:
+    """The process that published its attempt, if it is of this job."""
+    for root in _spool.candidates(os.environ):
+        found = _environment.parent(root)
+        if found is None:
+            return None
+        if found[1]:
+            same = found[1].get("orchestration_id") == orchestration
+            return found if same else None
+    return _environment.parent("/nonexistent")
+
+
+def _made_up(orchestration: str) -> str:
+    global _turns
+    name = _environment.readable_name(orchestration, _turns)
+    _turns += 1
+    return name
+
+
+def _initial(config: Any, tags: Any, description: Any) -> list[dict[str, Any]]:
+    """What only the process that creates the run sets."""
+    found = _attributes.config(config)
+    commit = _attributes.commit(os.getcwd())
+    if commit:
+        value = {"type": "string", "value": commit}
+        found.append({"op": "set_attribute", "path": "git/commit_sha", "value": value})
+    if tags:
+        found.append({"op": "set_tags", "tags": _names.tags(tags)})
+    if description:
+        found.append({"op": "set_description", "text": _attributes.description(description)})
+    now = time.time_ns()
+    return [{**one, "time_ns": now} for one in found]
+
+
+def _ask(
+    address: str, key: str | None, request: dict[str, Any], timeout: float
+) -> dict[str, Any] | None:
+    """The server's answer; None, said once, when the run begins without it."""
+    try:
+        answer = _client.open_run(address, key, request, timeout)
+    except _client.Unreachable as error:
+        request["offline"] = True
+        voice.warn(f"{address} is not reached ({error}); the points wait in the spool")
+        return None
+    if not isinstance(answer.get("run"), str):
+        raise KymogramLoggerInitError(f"{address} answered the open without a run: {answer!r:.200}")
+    asked = answer.get("linked_from")
+    if asked:
+        voice.warn(f"the name {asked!r} was taken; the points go to {answer.get('run_name')!r}")
+    return answer
+
+
+if sys.platform == "win32":
+    raise ImportError("kymogram's Python client needs a POSIX system (Linux, macOS, WSL)")

@@ -14,7 +14,7 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 	if !r.setWriter(rec.writerN, rec.writer, rec.attempt) || !r.setSource(rec.sourceN, source{rec.writerN, rec.attempt}) {
 		return fmt.Errorf("record %d: its writer's place is taken", lsn)
 	}
-	r.touch(lsn)
+	e.touch(r, lsn)
 	w := &r.writers[rec.writerN]
 	w.lsn = lsn
 	w.mark = max(w.mark, rec.last)
@@ -30,6 +30,7 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 	}
 	for _, s := range rec.starts {
 		r.starts[s.key] = s.start
+		r.freshStarts = append(r.freshStarts, s)
 	}
 	r.nextOrd = max(r.nextOrd, rec.nextOrd)
 	for i := range rec.groups {
@@ -41,9 +42,9 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 }
 
 // touch notes that a record is in memory and in no segment.
-func (r *run) touch(lsn uint64) {
+func (e *Engine) touch(r *run, lsn uint64) {
 	if r.firstLSN == 0 {
-		r.firstLSN = lsn
+		r.firstLSN, r.memSince = lsn, e.cfg.Now()
 	}
 	r.lastLSN = lsn
 }
@@ -64,9 +65,6 @@ func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
 	if m == nil {
 		m = r.newMemGroup(g, shape)
 	}
-	if len(r.mem) == 1 && m.shared.len() == 0 {
-		r.memSince = e.cfg.Now()
-	}
 	from := m.shared.len()
 	g.rows.src = fill(src, g.rows.len())
 	m.shared.add(&g.rows, nil)
@@ -75,6 +73,7 @@ func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
 		r.memBytes += m.append(i, &g.cols[i])
 	}
 	r.memBytes += g.rows.len() * 40
+	r.memRows = max(r.memRows, m.shared.len())
 	lines := r.lines()
 	m.extent.extend(&m.shared, from, lines)
 	grown := m.growth(from, lines)
@@ -139,23 +138,23 @@ func (r *run) advance(s *series, g *growth, v *values, from int, l *lineage) {
 }
 
 // applyAttempt, applyWriter and applyDelete take the small records.
-func (r *run) applyAttempt(a model.Attempt, lsn uint64) {
-	r.touch(lsn)
+func (e *Engine) applyAttempt(r *run, a model.Attempt, lsn uint64) {
+	e.touch(r, lsn)
 	r.putAttempt(a)
 }
 
-func (r *run) applyWriter(place uint32, id model.WriterID, attempt uint32, logger *uint64, lsn uint64) error {
+func (e *Engine) applyWriter(r *run, place uint32, id model.WriterID, attempt uint32, logger *uint64, lsn uint64) error {
 	if !r.setWriter(place, id, attempt) {
 		return fmt.Errorf("record %d: the place of writer %s is taken", lsn, id)
 	}
-	r.touch(lsn)
+	e.touch(r, lsn)
 	w := &r.writers[place]
 	w.attempt, w.logger, w.lsn = attempt, logger, lsn
 	r.rulesChanged()
 	return nil
 }
 
-func (r *run) applyDelete(lsn uint64) {
-	r.touch(lsn)
+func (e *Engine) applyDelete(r *run, lsn uint64) {
+	e.touch(r, lsn)
 	r.wipe()
 }

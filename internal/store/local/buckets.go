@@ -67,9 +67,11 @@ func (b *bucketing) run(ctx context.Context, sel store.Attempts) ([]store.Bucket
 		}
 		s := &spans[i]
 		alone := (!behind || s.lo > reach) && (i+1 == len(spans) || spans[i+1].lo > s.hi)
-		if alone && s.known && b.fits(s.lo, s.hi) {
+		switch {
+		case alone && s.known && b.fits(s.lo, s.hi):
 			cells.add(b.cell(s.lo), s.lo, s.hi, &s.sum)
-		} else {
+		case alone && s.known && b.blocks(cells, s):
+		default:
 			b.points(cells, s)
 		}
 		if !behind || s.hi > reach {
@@ -117,6 +119,28 @@ func (b *bucketing) narrow(s *span) bool {
 		}
 	}
 	return any
+}
+
+// blocks adds a wide span by its stored blocks; false when it cannot.
+func (b *bucketing) blocks(cells *cells, s *span) bool {
+	g, ok := s.piece.group.(*segmentGroup)
+	if !ok {
+		return false
+	}
+	list, err := g.blockSums(s.piece.col, b.axis)
+	if err != nil {
+		b.damaged(err)
+		return false
+	}
+	for i := range list {
+		if !b.fits(list[i].lo, list[i].hi) {
+			return false
+		}
+	}
+	for i := range list {
+		cells.add(b.cell(list[i].lo), list[i].lo, list[i].hi, &list[i].sum)
+	}
+	return len(list) > 0
 }
 
 // fits: not wider than a cell.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/store"
 	"github.com/kymogram/kymogram/internal/wal"
@@ -84,10 +85,19 @@ type Engine struct {
 	owners   map[model.WriterID]*run // of writers with marks
 	meta     metaQueue
 	damage   atomic.Uint64
-	closed   atomic.Bool
 	closing  sync.Once
 	closeErr error
 	work     chan struct{} // a hint that a flush is due
+
+	segments []*segment // live, guarded by mu
+	decoders sync.Pool  // of *codec.Decoder
+
+	maint       sync.Mutex // one flush or compaction at a time; guards the two below
+	nextSegment uint64
+	enc         *codec.Encoder
+
+	badMu sync.Mutex
+	bad   map[blockError]bool // damage that is counted already
 }
 
 // Open opens the folder, made when missing, and replays its log. The folder is
@@ -97,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Dir == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
 	}
-	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), nextSegment: 1, enc: codec.NewEncoder(), bad: map[blockError]bool{}}
 	if err := e.claim(); err != nil {
 		return nil, err
 	}
@@ -198,8 +208,20 @@ func (e *Engine) owner(w model.WriterID) *run {
 	return e.owners[w]
 }
 
-// quarantine counts and reports damage. Nothing is deleted.
+// quarantine counts and reports damage, a place in a file once. Nothing is
+// deleted.
 func (e *Engine) quarantine(what string, err error, attrs ...any) {
+	var at *blockError
+	if errors.As(err, &at) {
+		key := blockError{segment: at.segment, off: at.off}
+		e.badMu.Lock()
+		seen := e.bad[key]
+		e.bad[key] = true
+		e.badMu.Unlock()
+		if seen {
+			return
+		}
+	}
 	e.damage.Add(1)
 	e.cfg.Logger.Error("damaged data is left out", append([]any{"what", what, "err", err}, attrs...)...)
 }
@@ -208,6 +230,9 @@ func (e *Engine) quarantine(what string, err error, attrs ...any) {
 func (e *Engine) Stats() store.Stats {
 	log := e.log.State()
 	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Load(), Poisoned: log.Poisoned, DiskFull: log.DiskFull}
+	for _, s := range e.liveSegments() {
+		out.DiskBytes += s.size
+	}
 	for _, r := range e.allRuns() {
 		r.mu.RLock()
 		if !r.deleted {
@@ -222,8 +247,16 @@ func (e *Engine) Stats() store.Stats {
 
 // points counts what is stored; the caller holds the lock.
 func (r *run) points() (n uint64) {
-	for _, m := range r.mem {
-		n += uint64(m.shared.len() * len(m.cols))
+	for _, s := range r.series {
+		if s == nil {
+			continue
+		}
+		for _, c := range s.chunks {
+			n += uint64(c.group.extent().n)
+		}
+		for _, m := range s.mem {
+			n += uint64(m.group.shared.len())
+		}
 	}
 	return n
 }
@@ -238,17 +271,57 @@ func (e *Engine) allRuns() []*run {
 	return out
 }
 
-// Run implements [store.Engine].
+// Run implements [store.Engine]: it flushes runs that are due, keeps the log
+// short and merges segments. A failure is logged and tried again: the points
+// are in the log.
 func (e *Engine) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	tick := time.NewTicker(maintainEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.work:
+		case <-tick.C:
+		}
+		if err := e.maintain(ctx); err != nil && ctx.Err() == nil {
+			e.cfg.Logger.Warn("flush or compaction failed; tried again later", "err", err)
+		}
+	}
 }
+
+const maintainEvery = time.Second
+
+func (e *Engine) maintain(ctx context.Context) error {
+	runs := e.due()
+	if e.log.State().Bytes > maxLogSegments*e.cfg.WALSegmentBytes {
+		runs = e.allRuns() // an old record somewhere keeps the log from shrinking
+	}
+	if len(runs) > 0 {
+		if err := e.flush(ctx, runs); err != nil {
+			return err
+		}
+	}
+	return errors.Join(e.releaseLog(), e.Compact(ctx, false))
+}
+
+// maxLogSegments bounds the log and with it the time of a start.
+const maxLogSegments = 4
 
 // Close implements [store.Engine].
 func (e *Engine) Close() error {
 	e.closing.Do(func() {
-		e.closed.Store(true)
-		e.closeErr = errors.Join(e.log.Close(), e.lock.Close())
+		// What cannot be flushed is in the log.
+		if err := e.Flush(context.Background()); err != nil {
+			e.cfg.Logger.Warn("flush at close failed; the log has the points", "err", err)
+		}
+		e.maint.Lock()
+		defer e.maint.Unlock()
+		errs := []error{e.log.Close()}
+		for _, s := range e.liveSegments() {
+			errs = append(errs, s.file.Close())
+		}
+		e.closeErr = errors.Join(append(errs, e.lock.Close())...)
 	})
 	return e.closeErr
 }

@@ -61,12 +61,12 @@ func (e *Engine) replay(lsn uint64, payload []byte) error {
 	case recAttempt:
 		id, a := model.RunID(d.id()), model.Attempt{}
 		a = d.attemptBody()
-		return e.replayTo(d, id, lsn, func(r *run) error { r.applyAttempt(a, lsn); return nil })
+		return e.replayTo(d, id, lsn, func(r *run) error { e.applyAttempt(r, a, lsn); return nil })
 	case recWriter:
 		id, place, w, attempt, logger := model.RunID(d.id()), uint32(d.uint()), model.WriterID(d.id()), uint32(d.uint()), d.optional()
-		return e.replayTo(d, id, lsn, func(r *run) error { return r.applyWriter(place, w, attempt, logger, lsn) })
+		return e.replayTo(d, id, lsn, func(r *run) error { return e.applyWriter(r, place, w, attempt, logger, lsn) })
 	case recDelete:
-		return e.replayTo(d, d.id(), lsn, func(r *run) error { r.applyDelete(lsn); return nil })
+		return e.replayTo(d, d.id(), lsn, func(r *run) error { e.applyDelete(r, lsn); return nil })
 	case recReleased:
 		e.meta.release(d.uint())
 		return d.err
@@ -97,5 +97,3 @@ func (e *Engine) replayTo(d *decoder, id model.RunID, lsn uint64, apply func(*ru
 	}
 	return apply(r)
 }
-
-func (e *Engine) loadSegments() (uint64, error) { return 1, nil }

@@ -265,7 +265,8 @@ func (e *extent) extend(r *rows, from int, l *lineage) {
 			e.lo[a], e.hi[a] = widen(e.lo[a], e.hi[a], r.axes[a][from:])
 		}
 	}
-	for i := max(from, 1); i < e.n && e.distinct; i++ {
+	_, keyed := r.sortKey(0)
+	for i := max(from, 1); i < e.n && keyed && e.distinct; i++ {
 		e.distinct = r.compareKey(i-1, i) < 0
 	}
 	for i := from; i < e.n; i++ {

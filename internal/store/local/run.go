@@ -30,13 +30,17 @@ type run struct {
 
 	mem      []*memGroup
 	memAt    map[string]*memGroup
+	memRows  int // of the longest group
 	memBytes int
-	memSince time.Time
+	memSince time.Time // when the oldest unflushed record came
+	// frozenMem is being written into a segment and still read from memory.
+	frozenMem   []*memGroup
+	frozenBytes int
+	freshStarts []startDef // fixed since the last flush
 
 	// firstLSN is the oldest record that no segment covers, 0 for none; a record
 	// up to flushed is in the segments.
-	firstLSN, lastLSN, flushed uint64
-	flushing                   bool
+	firstLSN, frozenFirst, lastLSN, flushed uint64
 
 	// epoch grows when the rules of the run's curves change.
 	epoch   uint64
@@ -232,6 +236,7 @@ func (r *run) find(id store.SeriesID) *series {
 func (r *run) wipe() {
 	r.deleted = true
 	r.series, r.byKey, r.ordered = nil, map[string]uint32{}, nil
-	r.starts, r.mem, r.memAt, r.memBytes = map[startKey]int64{}, nil, map[string]*memGroup{}, 0
+	r.frozenMem, r.freshStarts = nil, nil
+	r.starts, r.mem, r.memAt, r.memRows, r.memBytes = map[startKey]int64{}, nil, map[string]*memGroup{}, 0, 0
 	r.rulesChanged()
 }

@@ -72,7 +72,7 @@ func (e *Engine) putAttempt(r *run, a model.Attempt) (uint64, error) {
 	}
 	enc := &encoder{}
 	enc.attempt(r.id, a)
-	return e.commit(enc, func(lsn uint64) error { r.applyAttempt(a, lsn); return nil })
+	return e.commit(enc, func(lsn uint64) error { e.applyAttempt(r, a, lsn); return nil })
 }
 
 // PutWriter implements [store.Writer].
@@ -107,7 +107,7 @@ func (e *Engine) putWriter(r *run, w model.WriterID, attempt uint32, loggerID *u
 	place := r.nextWriter(w)
 	enc := &encoder{}
 	enc.writer(r.id, place, w, attempt, loggerID)
-	return e.commit(enc, func(lsn uint64) error { return r.applyWriter(place, w, attempt, loggerID, lsn) })
+	return e.commit(enc, func(lsn uint64) error { return e.applyWriter(r, place, w, attempt, loggerID, lsn) })
 }
 
 func equal(a, b *uint64) bool {
@@ -137,7 +137,7 @@ func (e *Engine) deleteRun(r *run) (uint64, error) {
 	enc := &encoder{}
 	enc.u8(byte(recDelete))
 	enc.id(r.id)
-	return e.commit(enc, func(lsn uint64) error { r.applyDelete(lsn); return nil })
+	return e.commit(enc, func(lsn uint64) error { e.applyDelete(r, lsn); return nil })
 }
 
 // Mark implements [store.Writer].
@@ -221,7 +221,13 @@ func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err 
 }
 
 // hint wakes the background work when a run is due.
-func (e *Engine) hint(*run) {
+func (e *Engine) hint(r *run) {
+	r.mu.RLock()
+	due := r.memBytes >= e.cfg.FlushBytes || r.memRows >= e.cfg.FlushRows
+	r.mu.RUnlock()
+	if !due {
+		return // the tick of Run sees to age and to the sum over all runs
+	}
 	select {
 	case e.work <- struct{}{}:
 	default:

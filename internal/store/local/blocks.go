@@ -1,0 +1,111 @@
+package local
+
+import (
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/codec"
+)
+
+// Long groups carry a summary of every blockRows rows, so that a chart of a
+// long series reads summaries where a whole group is wider than a bucket.
+const (
+	blockRows     = 512
+	blocksFromRow = 2049
+)
+
+func (w *segmentWriter) blockAggregates(r *rows, cols []values) (blockRef, error) {
+	n := r.len()
+	if n < blocksFromRow {
+		return blockRef{}, nil
+	}
+	e := &encoder{}
+	for axis := -1; axis < numAxes; axis++ {
+		if axis < 0 || r.mask.has(axis) {
+			lo, hi := blockEnds(r.x(axis))
+			e.bytes(w.enc.AppendInts(nil, lo))
+			e.bytes(w.enc.AppendInts(nil, hi))
+		}
+	}
+	for i := range cols {
+		if !numeric(cols[i].kind) {
+			e.bytes(nil)
+			continue
+		}
+		var sums []*aggregate
+		for lo := 0; lo < n; lo += blockRows {
+			sum := summarise(&cols[i], lo, min(lo+blockRows, n))
+			sums = append(sums, &sum)
+		}
+		part := &encoder{}
+		part.summaries(w.enc, sums)
+		e.bytes(part.b)
+	}
+	return w.block(e.b)
+}
+
+func blockEnds(xs []int64) (lo, hi []int64) {
+	for part := range slices.Chunk(xs, blockRows) {
+		lo, hi = append(lo, slices.Min(part)), append(hi, slices.Max(part))
+	}
+	return lo, hi
+}
+
+// block is a stored summary of some rows.
+type block struct {
+	lo, hi int64
+	sum    aggregate
+}
+
+// blockSums reads the blocks of a column along an axis; none when there are no
+// blocks or they meet each other.
+func (g *segmentGroup) blockSums(col, axis int) ([]block, error) {
+	if g.blocks.len == 0 || !numeric(g.cols[col].kind) {
+		return nil, nil
+	}
+	raw, err := g.segment.read(g.blocks)
+	if err != nil {
+		return nil, err
+	}
+	dec := g.segment.engine.decoder()
+	defer g.segment.engine.decoders.Put(dec)
+	out, err := decodeBlocks(dec, raw, &g.ext, col, axis)
+	if err != nil {
+		return nil, g.segment.bad(g.blocks, err)
+	}
+	for i := 1; i < len(out); i++ {
+		if out[i].lo <= out[i-1].hi {
+			return nil, nil
+		}
+	}
+	return out, nil
+}
+
+func decodeBlocks(dec *codec.Decoder, raw []byte, e *extent, col, axis int) ([]block, error) {
+	d := &decoder{b: raw}
+	n := (e.n + blockRows - 1) / blockRows
+	out := make([]block, n)
+	for a := -1; a < numAxes; a++ {
+		if a >= 0 && !e.mask.has(a) {
+			continue
+		}
+		if a != axis {
+			d.bytes()
+			d.bytes()
+			continue
+		}
+		lo, hi := d.ints(dec, n), d.ints(dec, n)
+		for i := range out {
+			out[i].lo, out[i].hi = lo[i], hi[i]
+		}
+	}
+	for range col {
+		d.bytes()
+	}
+	part := &decoder{b: d.bytes(), err: d.err}
+	sums := make([]*aggregate, n)
+	for i := range sums {
+		sums[i] = &out[i].sum
+	}
+	part.summaries(dec, sums)
+	return out, part.err
+}

@@ -1,0 +1,370 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// frozen is what one flush takes from a run.
+type frozen struct {
+	run     *run
+	section *section
+	views   []*memView
+	groups  []*memGroup
+	lineage *lineage
+	starts  []startDef
+}
+
+// freeze takes what a run holds in memory and no segment has. Readers go on
+// with it until thaw.
+func (r *run) freeze() *frozen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.firstLSN == 0 {
+		return nil
+	}
+	f := &frozen{run: r, groups: r.mem, lineage: r.lines(), starts: r.freshStarts}
+	f.section = &section{run: r.id, deleted: r.deleted, flushed: r.lastLSN, nextOrd: r.nextOrd, attempts: slices.Clone(r.attempts), starts: r.freshStarts}
+	for _, m := range r.mem {
+		f.views = append(f.views, m.view())
+	}
+	r.fillSection(f)
+	r.frozenFirst, r.firstLSN = r.firstLSN, 0
+	r.frozenMem, r.frozenBytes = r.mem, r.memBytes
+	r.mem, r.memAt, r.memRows, r.memBytes, r.freshStarts = nil, map[string]*memGroup{}, 0, 0, nil
+	return f
+}
+
+// fillSection adds the writers and sources that changed or are named by the
+// rows, and the definitions of their series.
+func (r *run) fillSection(f *frozen) {
+	used, named := map[uint32]bool{}, map[uint32]bool{}
+	for _, m := range f.groups {
+		for _, s := range m.extent.srcs {
+			used[s] = true
+		}
+		for _, id := range m.series {
+			named[id] = true
+		}
+	}
+	wanted := map[uint32]bool{}
+	for i, s := range r.sources {
+		if used[uint32(i)] {
+			f.section.sources = append(f.section.sources, placedSource{uint32(i), s})
+			wanted[s.writer] = true
+		}
+	}
+	for i := range r.writers {
+		if w := r.writers[i]; !w.id.IsZero() && (wanted[uint32(i)] || w.lsn > r.flushed) {
+			w.skipped = slices.Clone(w.skipped)
+			f.section.writers = append(f.section.writers, placedWriter{uint32(i), w})
+		}
+	}
+	for _, s := range r.series {
+		if s != nil && named[s.id] {
+			f.section.series = append(f.section.series, seriesDef{s.id, s.kind, s.text})
+		}
+	}
+}
+
+// thaw makes the groups of a finished flush readable in place of the memory.
+func (r *run) thaw(f *frozen) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushed = max(r.flushed, f.section.flushed)
+	r.frozenFirst, r.frozenMem, r.frozenBytes = 0, nil, 0
+	if r.deleted {
+		return
+	}
+	gone := map[*memGroup]bool{}
+	for _, m := range f.groups {
+		gone[m] = true
+	}
+	for _, m := range f.groups {
+		for _, id := range m.series {
+			s := r.series[id]
+			s.mem = slices.DeleteFunc(s.mem, func(ref memRef) bool { return gone[ref.group] })
+			if len(s.mem) == 0 {
+				s.mem = nil
+			}
+		}
+	}
+	for _, g := range f.section.groups {
+		r.attach(g)
+	}
+}
+
+// refreeze undoes freeze after a flush that failed.
+func (e *Engine) refreeze(f *frozen) {
+	r := f.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.deleted {
+		r.mem = append(slices.Clone(f.groups), r.mem...)
+		r.memBytes += r.frozenBytes
+		r.memRows = e.cfg.FlushRows // due again
+		r.freshStarts = append(slices.Clone(f.starts), r.freshStarts...)
+	}
+	r.firstLSN, r.frozenFirst, r.frozenMem, r.frozenBytes = r.frozenFirst, 0, nil, 0
+}
+
+// Flush writes what runs hold in memory into a segment. It is what Run does
+// when a run is due; tests and backups call it for all.
+func (e *Engine) Flush(ctx context.Context) error {
+	return e.flush(ctx, e.allRuns())
+}
+
+func (e *Engine) flush(ctx context.Context, runs []*run) error {
+	e.maint.Lock()
+	defer e.maint.Unlock()
+	var parts []*frozen
+	upTo := uint64(0)
+	for _, r := range runs {
+		if f := r.freeze(); f != nil {
+			parts = append(parts, f)
+			upTo = max(upTo, f.section.flushed)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	slices.SortFunc(parts, func(a, b *frozen) int { return slices.Compare(a.run.id[:], b.run.id[:]) })
+	if err := e.writeFrozen(ctx, parts, upTo); err != nil {
+		for _, f := range parts {
+			e.refreeze(f)
+		}
+		return err
+	}
+	for _, f := range parts {
+		f.run.thaw(f)
+	}
+	return e.releaseLog()
+}
+
+func (e *Engine) writeFrozen(ctx context.Context, parts []*frozen, upTo uint64) error {
+	// A segment may not hold what a crash would take from the log: the record's
+	// updates are only there.
+	if err := e.wait(ctx, upTo); err != nil {
+		return err
+	}
+	w, err := e.newSegmentWriter()
+	if err != nil {
+		return err
+	}
+	for _, f := range parts {
+		if err := f.write(w); err != nil {
+			w.abandon()
+			return err
+		}
+	}
+	seg, err := w.finish(nil)
+	if err != nil {
+		w.abandon()
+		return err
+	}
+	e.addSegment(seg)
+	return nil
+}
+
+func (f *frozen) write(w *segmentWriter) error {
+	b := &builder{writer: w, lineage: f.lineage}
+	var parts []part
+	for _, v := range f.views {
+		parts = append(parts, part{&v.shared, v.group.series, v.cols})
+	}
+	b.add(parts)
+	groups, err := b.write()
+	if err != nil {
+		return err
+	}
+	f.section.groups = groups
+	return w.section(f.section)
+}
+
+func (e *Engine) addSegment(s *segment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.segments = append(e.segments, s)
+}
+
+func (e *Engine) liveSegments() []*segment {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return slices.Clone(e.segments)
+}
+
+// releaseLog drops the log files whose records are all in segments and whose
+// updates are all confirmed.
+func (e *Engine) releaseLog() error {
+	least := e.log.State().Written + 1
+	for _, r := range e.allRuns() {
+		r.mu.RLock()
+		for _, lsn := range []uint64{r.firstLSN, r.frozenFirst} {
+			if lsn > 0 {
+				least = min(least, lsn)
+			}
+		}
+		r.mu.RUnlock()
+	}
+	if lsn := e.meta.oldest(); lsn > 0 {
+		least = min(least, lsn)
+	}
+	if err := e.log.Release(least); err != nil {
+		return fmt.Errorf("drop old log files: %w", err)
+	}
+	return nil
+}
+
+// loadSegments reads the index of every segment and returns the first LSN that
+// no segment covers.
+func (e *Engine) loadSegments() (uint64, error) {
+	if err := e.cfg.FS.MkdirAll(e.segmentDir()); err != nil {
+		return 0, fmt.Errorf("make segment folder: %w", err)
+	}
+	names, err := e.cfg.FS.List(e.segmentDir())
+	if err != nil {
+		return 0, fmt.Errorf("list segments: %w", err)
+	}
+	var found []*segment
+	for _, name := range names {
+		if strings.HasSuffix(name, segmentSuffix+".tmp") {
+			if err := e.cfg.FS.Remove(filepath.Join(e.segmentDir(), name)); err != nil {
+				return 0, fmt.Errorf("remove unfinished segment: %w", err)
+			}
+			continue
+		}
+		id, ok := parseSegmentName(name)
+		if !ok {
+			continue
+		}
+		e.nextSegment = max(e.nextSegment, id+1)
+		s, err := e.openSegment(id)
+		if err != nil {
+			e.quarantine("segment", err, "file", name)
+			continue
+		}
+		found = append(found, s)
+	}
+	return e.adoptSegments(found)
+}
+
+// adoptSegments drops what a finished compaction replaced and takes in the rest.
+func (e *Engine) adoptSegments(found []*segment) (uint64, error) {
+	replaced := map[uint64]bool{}
+	for _, s := range found {
+		for _, id := range s.replaces {
+			replaced[id] = true
+		}
+	}
+	type loaded struct {
+		segment *segment
+		section *section
+	}
+	var all []loaded
+	for _, s := range found {
+		if replaced[s.id] {
+			if err := errors.Join(s.file.Close(), e.cfg.FS.Remove(filepath.Join(e.segmentDir(), segmentName(s.id)))); err != nil {
+				return 0, fmt.Errorf("remove replaced segment: %w", err)
+			}
+			continue
+		}
+		e.segments = append(e.segments, s)
+		for _, ref := range s.runs {
+			sec, err := s.section(ref)
+			if err != nil {
+				s.keep.Store(true)
+				e.quarantine("segment index", err, "run", ref.run.String())
+				continue
+			}
+			all = append(all, loaded{s, sec})
+		}
+	}
+	next := uint64(1)
+	for _, l := range all {
+		if !e.ensure(l.section.run).absorb(l.section) {
+			l.segment.keep.Store(true)
+			e.quarantine("segment index", fmt.Errorf("segment %s contradicts another: %w", segmentName(l.segment.id), errDamaged), "run", l.section.run.String())
+		}
+		next = max(next, l.section.flushed+1)
+	}
+	for _, r := range e.runs {
+		if r.deleted {
+			r.wipe()
+		}
+	}
+	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(a.segment.id, b.segment.id) })
+	for _, l := range all {
+		e.attachSection(l.segment, l.section)
+	}
+	return next, nil
+}
+
+func (e *Engine) attachSection(s *segment, sec *section) {
+	r := e.ensure(sec.run)
+	for _, g := range sec.groups {
+		s.bytes[sec.run] += g.bytes()
+		if r.deleted {
+			continue
+		}
+		if !r.attach(g) {
+			s.keep.Store(true)
+			e.quarantine("row group", fmt.Errorf("segment %s names a series or writer that is not defined: %w", segmentName(s.id), errDamaged))
+		}
+	}
+}
+
+// section reads what a segment says of a run.
+func (s *segment) section(ref runRef) (*section, error) {
+	b, err := s.read(ref.index)
+	if err != nil {
+		return nil, err
+	}
+	dec := s.engine.decoder()
+	plain, err := dec.Bytes(b, 1, maxIndexBytes)
+	s.engine.decoders.Put(dec)
+	if err != nil || len(plain) != 1 {
+		return nil, s.bad(ref.index, errDamaged)
+	}
+	sec, err := decodeSection(&decoder{b: plain[0]}, s)
+	if err != nil || sec.run != ref.run {
+		return nil, s.bad(ref.index, errDamaged)
+	}
+	return sec, nil
+}
+
+// due lists the runs that should be flushed now.
+func (e *Engine) due() []*run {
+	type weighed struct {
+		run   *run
+		bytes int
+	}
+	var out []*run
+	var rest []weighed
+	total := 0
+	now := e.cfg.Now()
+	for _, r := range e.allRuns() {
+		r.mu.RLock()
+		old := r.firstLSN > 0 && now.Sub(r.memSince) >= e.cfg.FlushAge
+		due := r.memRows >= e.cfg.FlushRows || r.memBytes >= e.cfg.FlushBytes || old
+		total += r.memBytes
+		bytes := r.memBytes
+		r.mu.RUnlock()
+		if due {
+			out = append(out, r)
+			total -= bytes
+		} else {
+			rest = append(rest, weighed{r, bytes})
+		}
+	}
+	slices.SortFunc(rest, func(a, b weighed) int { return cmp.Compare(b.bytes, a.bytes) })
+	for i := 0; i < len(rest) && total > e.cfg.MemoryBytes; i++ {
+		out = append(out, rest[i].run)
+		total -= rest[i].bytes
+	}
+	return out
+}

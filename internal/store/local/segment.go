@@ -1,0 +1,297 @@
+package local
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/kymogram/kymogram/internal/codec"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
+)
+
+// A segment file is a header, blocks, an index block for each run, a directory
+// and a trailer; docs/format/segment.md has the bytes.
+const (
+	segmentMagic   = "KGSEG\x00\x01\x00" // the last two bytes are the version
+	segmentEnd     = "KGSEGEND"
+	trailerSize    = 8 + 4 + 4 + 8
+	segmentSuffix  = ".kgs"
+	maxIndexBytes  = 1 << 30
+	maxGroupRows   = 8192
+	fullGroupRows  = 2000 // a group of so many rows is not merged again
+	fullGroupBytes = 4 << 20
+)
+
+func segmentName(id uint64) string { return fmt.Sprintf("%016d%s", id, segmentSuffix) }
+
+func parseSegmentName(name string) (uint64, bool) {
+	text, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok {
+		return 0, false
+	}
+	id, err := strconv.ParseUint(text, 10, 64)
+	return id, err == nil
+}
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// blockRef is where bytes lie and what they must sum to.
+type blockRef struct {
+	off int64
+	len uint32
+	crc uint32
+}
+
+// segment is an open segment file. It is never written to again.
+type segment struct {
+	id       uint64
+	engine   *Engine
+	file     wal.File
+	size     int64
+	replaces []uint64
+	runs     []runRef
+	bytes    map[model.RunID]int64 // of the row groups of each run
+	// keep: something in it cannot be read, so it is not merged and not removed.
+	keep atomic.Bool
+}
+
+type runRef struct {
+	run   model.RunID
+	index blockRef
+}
+
+var errDamaged = errors.New("checksum or length is wrong")
+
+// read returns a block whose checksum holds.
+func (s *segment) read(ref blockRef) ([]byte, error) {
+	if ref.off < 0 || ref.off+int64(ref.len) > s.size {
+		return nil, s.bad(ref, errDamaged)
+	}
+	b := make([]byte, ref.len)
+	if n, err := s.file.ReadAt(b, ref.off); err != nil && !(errors.Is(err, io.EOF) && n == len(b)) {
+		return nil, s.bad(ref, err)
+	}
+	if checksum(b) != ref.crc {
+		return nil, s.bad(ref, errDamaged)
+	}
+	return b, nil
+}
+
+// blockError is damage at one place of a file.
+type blockError struct {
+	segment uint64
+	off     int64
+	err     error
+}
+
+func (e *blockError) Error() string {
+	return fmt.Sprintf("segment %s at byte %d: %v", segmentName(e.segment), e.off, e.err)
+}
+
+func (e *blockError) Unwrap() error { return e.err }
+
+func (s *segment) bad(ref blockRef, err error) error { return &blockError{s.id, ref.off, err} }
+
+// segmentGroup is a row group in a segment.
+type segmentGroup struct {
+	segment *segment
+	ext     extent
+	shared  blockRef
+	blocks  blockRef // aggregates of blocks of rows; none when its length is 0
+	series  []uint32
+	cols    []columnMeta
+}
+
+type columnMeta struct {
+	kind model.Kind
+	ref  blockRef
+	sum  aggregate // of numeric columns
+}
+
+func (g *segmentGroup) extent() *extent { return &g.ext }
+
+func (g *segmentGroup) summary(col int) (aggregate, bool) {
+	return g.cols[col].sum, numeric(g.cols[col].kind)
+}
+
+// bytes of the group's blocks.
+func (g *segmentGroup) bytes() int64 {
+	n := int64(g.shared.len) + int64(g.blocks.len)
+	for i := range g.cols {
+		n += int64(g.cols[i].ref.len)
+	}
+	return n
+}
+
+func (g *segmentGroup) rows() (*rows, error) {
+	b, err := g.segment.read(g.shared)
+	if err != nil {
+		return nil, err
+	}
+	d := g.segment.engine.decoder()
+	defer g.segment.engine.decoders.Put(d)
+	r, err := decodeRows(d, b, &g.ext)
+	if err != nil {
+		return nil, g.segment.bad(g.shared, err)
+	}
+	return r, nil
+}
+
+func (g *segmentGroup) values(col int) (values, error) {
+	m := &g.cols[col]
+	b, err := g.segment.read(m.ref)
+	if err != nil {
+		return values{}, err
+	}
+	d := g.segment.engine.decoder()
+	defer g.segment.engine.decoders.Put(d)
+	v := values{kind: m.kind}
+	switch m.kind {
+	case model.KindFloat:
+		v.floats, err = d.Floats(b, g.ext.n)
+	case model.KindInt:
+		v.ints, err = d.Ints(b, g.ext.n)
+	default:
+		v.docs, err = d.Bytes(b, g.ext.n, codec.MaxBytes)
+	}
+	if err == nil && v.len() != g.ext.n {
+		err = codec.ErrCorrupt
+	}
+	if err != nil {
+		return values{}, g.segment.bad(m.ref, err)
+	}
+	return v, nil
+}
+
+func (e *Engine) decoder() *codec.Decoder {
+	if d, ok := e.decoders.Get().(*codec.Decoder); ok {
+		return d
+	}
+	return codec.NewDecoder()
+}
+
+// encodeRows writes each shared column behind its length.
+func encodeRows(enc *codec.Encoder, r *rows) []byte {
+	var out encoder
+	put := func(vs []int64) { out.bytes(enc.AppendInts(nil, vs)) }
+	for a := range numAxes {
+		if r.mask.has(a) {
+			put(r.axes[a])
+		}
+	}
+	put(r.time)
+	put(castInts(r.seq))
+	put(r.ord)
+	put(castInts(r.src))
+	return out.b
+}
+
+func castInts[T uint32 | uint64](vs []T) []int64 {
+	out := make([]int64, len(vs))
+	for i, v := range vs {
+		out[i] = int64(v)
+	}
+	return out
+}
+
+func decodeRows(dec *codec.Decoder, b []byte, e *extent) (*rows, error) {
+	d := &decoder{b: b}
+	var failed error
+	get := func() []int64 {
+		vs, err := dec.Ints(d.bytes(), e.n)
+		if err == nil && len(vs) != e.n {
+			err = codec.ErrCorrupt
+		}
+		failed = errors.Join(failed, err)
+		return vs
+	}
+	r := &rows{mask: e.mask, mode: e.mode}
+	for a := range numAxes {
+		if e.mask.has(a) {
+			r.axes[a] = get()
+		}
+	}
+	r.time = get()
+	seq, ord, src := get(), get(), get()
+	if err := errors.Join(failed, d.err); err != nil {
+		return nil, err
+	}
+	r.seq, r.ord, r.src = make([]uint64, e.n), ord, make([]uint32, e.n)
+	for i := range e.n {
+		r.seq[i], r.src[i] = uint64(seq[i]), uint32(src[i])
+	}
+	return r, nil
+}
+
+// openSegment reads the directory of a segment.
+func (e *Engine) openSegment(id uint64) (*segment, error) {
+	file, err := e.cfg.FS.Open(filepath.Join(e.segmentDir(), segmentName(id)), false)
+	if err != nil {
+		return nil, err
+	}
+	s := &segment{id: id, engine: e, file: file, bytes: map[model.RunID]int64{}}
+	if err := s.readDirectory(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return s, nil
+}
+
+func (s *segment) readDirectory() error {
+	size, err := s.file.Size()
+	if err != nil {
+		return err
+	}
+	s.size = size
+	if size < int64(len(segmentMagic)+trailerSize) {
+		return errDamaged
+	}
+	head, tail := make([]byte, len(segmentMagic)), make([]byte, trailerSize)
+	if _, err := s.file.ReadAt(head, 0); err != nil {
+		return err
+	}
+	if _, err := s.file.ReadAt(tail, size-trailerSize); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if string(head) != segmentMagic || string(tail[16:]) != segmentEnd {
+		return errDamaged
+	}
+	ref := blockRef{off: int64(binary.LittleEndian.Uint64(tail)), len: binary.LittleEndian.Uint32(tail[8:]), crc: binary.LittleEndian.Uint32(tail[12:])}
+	b, err := s.read(ref)
+	if err != nil {
+		return err
+	}
+	d := &decoder{b: b}
+	if d.uint() != s.id {
+		return fmt.Errorf("the file says that it is another segment: %w", errDamaged)
+	}
+	for range d.count(1) {
+		s.replaces = append(s.replaces, d.uint())
+	}
+	for range d.count(16 + 6) {
+		s.runs = append(s.runs, runRef{d.id(), d.ref()})
+	}
+	return d.err
+}
+
+func (e *encoder) ref(r blockRef) {
+	e.uint(uint64(r.off))
+	e.uint(uint64(r.len))
+	e.b = binary.LittleEndian.AppendUint32(e.b, r.crc)
+}
+
+func (d *decoder) ref() blockRef {
+	r := blockRef{off: int64(d.uint()), len: uint32(d.uint())}
+	if b := d.take(4); b != nil {
+		r.crc = binary.LittleEndian.Uint32(b)
+	}
+	return r
+}
+
+func (e *Engine) segmentDir() string { return filepath.Join(e.cfg.Dir, "segments") }

@@ -1,0 +1,203 @@
+package local
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/kymogram/kymogram/internal/codec"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
+)
+
+// segmentWriter writes a new segment beside its final name, which it takes only
+// when everything is on disk.
+type segmentWriter struct {
+	engine *Engine
+	id     uint64
+	file   wal.File
+	buf    []byte // not yet written
+	off    int64  // of the start of buf
+	enc    *codec.Encoder
+	runs   []runRef
+	done   []*section
+}
+
+const writeChunk = 1 << 20
+
+func (e *Engine) newSegmentWriter() (*segmentWriter, error) {
+	if err := e.cfg.FS.MkdirAll(e.segmentDir()); err != nil {
+		return nil, fmt.Errorf("make segment folder: %w", err)
+	}
+	id := e.nextSegment
+	e.nextSegment++
+	w := &segmentWriter{engine: e, id: id, enc: e.enc}
+	file, err := e.cfg.FS.Open(w.temporary(), true)
+	if err != nil {
+		return nil, fmt.Errorf("create segment: %w", err)
+	}
+	if err := file.Truncate(0); err != nil {
+		return nil, errors.Join(fmt.Errorf("create segment: %w", err), file.Close())
+	}
+	w.file = file
+	w.buf = append(w.buf, segmentMagic...)
+	return w, nil
+}
+
+func (w *segmentWriter) final() string {
+	return filepath.Join(w.engine.segmentDir(), segmentName(w.id))
+}
+func (w *segmentWriter) temporary() string { return w.final() + ".tmp" }
+
+// block appends bytes and says where they are.
+func (w *segmentWriter) block(b []byte) (blockRef, error) {
+	ref := blockRef{off: w.off + int64(len(w.buf)), len: uint32(len(b)), crc: checksum(b)}
+	w.buf = append(w.buf, b...)
+	if len(w.buf) < writeChunk {
+		return ref, nil
+	}
+	return ref, w.spill()
+}
+
+func (w *segmentWriter) spill() error {
+	if _, err := w.file.WriteAt(w.buf, w.off); err != nil {
+		return fmt.Errorf("write segment: %w", err)
+	}
+	w.off += int64(len(w.buf))
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// group writes a row group.
+func (w *segmentWriter) group(r *rows, ids []uint32, cols []values, l *lineage) (*segmentGroup, error) {
+	g := &segmentGroup{ext: measure(r, l), series: ids, cols: make([]columnMeta, len(cols))}
+	var err error
+	if g.shared, err = w.block(encodeRows(w.enc, r)); err != nil {
+		return nil, err
+	}
+	for i := range cols {
+		if g.cols[i], err = w.column(&cols[i], &g.ext); err != nil {
+			return nil, err
+		}
+	}
+	g.blocks, err = w.blockAggregates(r, cols)
+	return g, err
+}
+
+func (w *segmentWriter) column(v *values, e *extent) (columnMeta, error) {
+	m := columnMeta{kind: v.kind}
+	var b []byte
+	var err error
+	switch v.kind {
+	case model.KindFloat:
+		b = w.enc.AppendFloats(nil, v.floats)
+	case model.KindInt:
+		b = w.enc.AppendInts(nil, v.ints)
+	default:
+		if b, err = w.enc.AppendBytes(nil, v.docs); err != nil {
+			return m, fmt.Errorf("encode column: %w", err)
+		}
+	}
+	if numeric(v.kind) {
+		m.sum = summarise(v, 0, v.len())
+		m.sum.first, m.sum.last = bitsOf(v, 0), bitsOf(v, int(e.last))
+	}
+	m.ref, err = w.block(b)
+	return m, err
+}
+
+// copyGroup takes a group over from another segment as it is.
+func (w *segmentWriter) copyGroup(g *segmentGroup) (*segmentGroup, error) {
+	out := &segmentGroup{ext: g.ext, series: g.series, cols: append([]columnMeta{}, g.cols...)}
+	refs := []*blockRef{&out.shared}
+	from := []blockRef{g.shared}
+	for i := range g.cols {
+		refs, from = append(refs, &out.cols[i].ref), append(from, g.cols[i].ref)
+	}
+	if g.blocks.len > 0 {
+		refs, from = append(refs, &out.blocks), append(from, g.blocks)
+	}
+	for i := range refs {
+		b, err := g.segment.read(from[i])
+		if err != nil {
+			return nil, err
+		}
+		if *refs[i], err = w.block(b); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// section writes the index of a run; its groups are written already.
+func (w *segmentWriter) section(s *section) error {
+	ref, err := w.block(w.pack(s.encode(w.enc)))
+	if err != nil {
+		return err
+	}
+	w.runs = append(w.runs, runRef{s.run, ref})
+	w.done = append(w.done, s)
+	return nil
+}
+
+// pack compresses an index block when that makes it smaller.
+func (w *segmentWriter) pack(b []byte) []byte {
+	out, err := w.enc.AppendBytes(nil, [][]byte{b})
+	if err != nil {
+		return nil // the reader finds an empty block damaged; indexes are far below the limit
+	}
+	return out
+}
+
+// finish makes the segment durable under its name and opens it.
+func (w *segmentWriter) finish(replaces []uint64) (*segment, error) {
+	d := &encoder{}
+	d.uint(w.id)
+	d.uint(uint64(len(replaces)))
+	for _, id := range replaces {
+		d.uint(id)
+	}
+	d.uint(uint64(len(w.runs)))
+	for _, r := range w.runs {
+		d.id(r.run)
+		d.ref(r.index)
+	}
+	ref, err := w.block(d.b)
+	if err != nil {
+		return nil, err
+	}
+	w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(ref.off))
+	w.buf = binary.LittleEndian.AppendUint32(w.buf, ref.len)
+	w.buf = binary.LittleEndian.AppendUint32(w.buf, ref.crc)
+	w.buf = append(w.buf, segmentEnd...)
+	if err := w.spill(); err != nil {
+		return nil, err
+	}
+	if err := w.file.Sync(); err != nil {
+		return nil, fmt.Errorf("sync segment: %w", err)
+	}
+	fs := w.engine.cfg.FS
+	if err := fs.Rename(w.temporary(), w.final()); err != nil {
+		return nil, fmt.Errorf("name segment: %w", err)
+	}
+	if err := fs.SyncDir(w.engine.segmentDir()); err != nil {
+		return nil, fmt.Errorf("name segment: %w", err)
+	}
+	s := &segment{id: w.id, engine: w.engine, file: w.file, size: w.off, replaces: replaces, runs: w.runs, bytes: map[model.RunID]int64{}}
+	for _, sec := range w.done {
+		for _, g := range sec.groups {
+			g.segment = s
+			s.bytes[sec.run] += g.bytes()
+		}
+	}
+	return s, nil
+}
+
+// abandon removes what was written.
+func (w *segmentWriter) abandon() {
+	err := errors.Join(w.file.Close(), w.engine.cfg.FS.Remove(w.temporary()))
+	if err != nil {
+		w.engine.cfg.Logger.Warn("unfinished segment not removed", "segment", w.temporary(), "err", err)
+	}
+}

@@ -16,7 +16,8 @@ type settings struct {
 }
 
 // addTo gives a command --config and a flag for every setting.
-func (s *settings) addTo(cmd *cobra.Command) {
+func (s *settings) addTo(cmd *cobra.Command, io stdio) {
+	defaults := config.Default(io.env)
 	s.flags = cmd.Flags()
 	s.flags.StringVar(&s.file, "config", "", "YAML file with settings (default "+config.FileEnv+", else none)")
 	for _, f := range config.Fields() {
@@ -27,7 +28,7 @@ func (s *settings) addTo(cmd *cobra.Command) {
 		if f.Bool {
 			s.flags.Bool(f.Flag, false, usage)
 		} else {
-			s.flags.String(f.Flag, "", usage)
+			s.flags.String(f.Flag, f.Text(defaults), usage)
 		}
 	}
 }
@@ -75,7 +76,7 @@ func configCheckCommand(io stdio) *cobra.Command {
 			return nil
 		},
 	}
-	s.addTo(cmd)
+	s.addTo(cmd, io)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }
@@ -100,6 +101,6 @@ func configShowCommand(io stdio) *cobra.Command {
 			return nil
 		},
 	}
-	s.addTo(cmd)
+	s.addTo(cmd, io)
 	return cmd
 }

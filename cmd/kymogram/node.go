@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 
 	"github.com/kymogram/kymogram/internal/auth"
 	"github.com/kymogram/kymogram/internal/blob"
@@ -29,6 +28,7 @@ import (
 	"github.com/kymogram/kymogram/internal/live"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/query"
+	"github.com/kymogram/kymogram/internal/receiver/native"
 	"github.com/kymogram/kymogram/internal/selfmetrics"
 	"github.com/kymogram/kymogram/internal/server"
 	"github.com/kymogram/kymogram/internal/store/local"
@@ -199,20 +199,19 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	if err != nil {
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
+	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Log: n.log})
 	api := httpapi.New(n.query, n.ingest, n.live, httpapi.Options{Log: n.log})
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
 	blobPath := func(h blob.Hash) string { return "/api/v1/blobs/" + h.String() }
 	return server.New(listeners, server.Parts{
 		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,
 		Blobs: blobs, BlobURL: blobs.URL(blobPath, server.WriteJSON),
-		RPC: n.registerRPC, Ready: n.ready,
+		RPC: rpc.Register, Ready: n.ready,
 	}, server.Options{
 		TLS: secure, Hosts: knownHosts(n.config), MaxBody: n.config.Limits.BodyMiB << 20,
 		Version: version, Policy: server.DefaultPolicy(), Now: time.Now, Log: n.log,
 	})
 }
-
-func (n *node) registerRPC(grpc.ServiceRegistrar) {}
 
 func (n *node) fail(w http.ResponseWriter, r *http.Request, err error) { server.Fail(w, r, n.log, err) }
 

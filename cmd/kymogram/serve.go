@@ -44,7 +44,7 @@ func serveCommand(io stdio) *cobra.Command {
 			return withinLimit(cmd.Context(), func(ctx context.Context) error { return serve(ctx, c, io) })
 		},
 	}
-	s.addTo(cmd)
+	s.addTo(cmd, io)
 	return cmd
 }
 

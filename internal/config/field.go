@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -41,6 +42,15 @@ func walk(t reflect.Type, prefix string, index []int) (fields []Field) {
 		})
 	}
 	return fields
+}
+
+// Text is the field's value in a configuration, as it would be given.
+func (f Field) Text(c Config) string {
+	v := reflect.ValueOf(c).FieldByIndex(f.index)
+	if list, ok := v.Interface().([]string); ok {
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprint(v.Interface())
 }
 
 // set parses text into the field; where says how the user gave it.

@@ -17,7 +17,7 @@ function standinPlugin(): Plugin {
 
 export default defineConfig({
   plugins: [standinPlugin()],
-  // One chunk and fixed names: the built page is committed and compared.
+  // The built page is committed and compared; hashed names may be cached for ever.
   build: {
     target: "es2022",
     assetsInlineLimit: 0,
@@ -25,9 +25,9 @@ export default defineConfig({
     reportCompressedSize: false,
     rollupOptions: {
       output: {
-        entryFileNames: "assets/page.js",
-        chunkFileNames: "assets/[name].js",
-        assetFileNames: "assets/[name][extname]",
+        entryFileNames: "assets/page-[hash].js",
+        chunkFileNames: "assets/[name]-[hash].js",
+        assetFileNames: "assets/[name]-[hash][extname]",
       },
     },
   },

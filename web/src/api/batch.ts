@@ -5,6 +5,7 @@ const maxEntries = 4000; // answers kept: about 30 screens of charts
 
 interface Waiting {
   query: BucketQuery;
+  key: string;
   abort?: AbortSignal;
   resolve: (result: BucketResult) => void;
   reject: (error: unknown) => void;
@@ -25,22 +26,15 @@ export class Batch {
     this.#schedule = schedule;
   }
 
-  /** The kept answer of a query, if any. */
-  peek(query: BucketQuery): BucketResult | undefined {
-    return this.#kept.get(JSON.stringify(query));
-  }
-
-  fetch(query: BucketQuery, abort?: AbortSignal): Promise<BucketResult> {
+  /** The answer, kept or asked for. version is of the data: a kept answer to another version is not given. */
+  fetch(query: BucketQuery, version: number, abort?: AbortSignal): Promise<BucketResult> {
+    const key = `${version} ${JSON.stringify(query)}`;
+    const kept = this.#kept.get(key);
+    if (kept) return Promise.resolve(kept);
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) this.#schedule(() => this.#flush());
-      this.#waiting.push({ query, abort, resolve, reject });
+      this.#waiting.push({ query, key, abort, resolve, reject });
     });
-  }
-
-  /** Forgets what is kept of a run: it has new points. */
-  forget(run: string): void {
-    const mark = JSON.stringify({ run }).slice(1, -1);
-    for (const key of this.#kept.keys()) if (key.includes(mark)) this.#kept.delete(key);
   }
 
   #flush(): void {
@@ -54,7 +48,7 @@ export class Batch {
       (results) =>
         waiting.forEach((w, i) => {
           const result = results[i]!;
-          this.#keep(w.query, result);
+          this.#keep(w.key, result);
           w.resolve(result);
         }),
       (error) => {
@@ -63,9 +57,9 @@ export class Batch {
     );
   }
 
-  #keep(query: BucketQuery, result: BucketResult): void {
+  #keep(key: string, result: BucketResult): void {
     if ("error" in result) return;
-    this.#kept.set(JSON.stringify(query), result);
+    this.#kept.set(key, result);
     if (this.#kept.size > maxEntries) this.#kept.delete(this.#kept.keys().next().value!);
   }
 }

@@ -1,4 +1,4 @@
-import { follow } from "./sse.ts";
+import { follow, type ServerEvent } from "./sse.ts";
 import type { LiveEvent } from "./types.ts";
 
 /** What a tab wants to hear of: "run=ID" or "project=W/P". */
@@ -21,8 +21,8 @@ export class Live {
   readonly #listeners = new Map<Listener, Topic[]>();
   readonly #wanted = new Map<string, Topic[]>();
   #leading = false;
-  #url = "";
-  #stream: AbortController | null = null;
+  readonly #streams = new Map<string, AbortController>();
+  #opened = false;
 
   start(): void {
     this.#channel.onmessage = (e) => this.#receive(e.data as Message);
@@ -77,33 +77,40 @@ export class Live {
     return new Promise(() => {});
   }
 
+  /** Opens and ends streams so that there is one for each of what is wanted. */
   #connect(): void {
-    const topics = [...new Set([...this.#wanted.values()].flat())].sort();
-    const url = topics.length ? `/api/v1/live?${topics.map(queryOf).join("&")}` : "";
-    if (url === this.#url) return;
-    const hadStream = this.#url !== "";
-    this.#url = url;
-    this.#stream?.abort();
-    this.#stream = null;
-    if (!url) return;
+    const urls = streamsOf([...new Set([...this.#wanted.values()].flat())].sort());
+    for (const [url, stream] of this.#streams)
+      if (!urls.includes(url)) {
+        stream.abort();
+        this.#streams.delete(url);
+      }
+    for (const url of urls) if (!this.#streams.has(url)) this.#open(url);
+  }
+
+  #open(url: string): void {
     const stream = new AbortController();
-    this.#stream = stream;
-    const gap = () => this.#post({ type: "event", event: "reset", data: null });
-    void follow(
-      url,
-      stream.signal,
-      (e) => {
-        if (e.event === "run") this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
-        if (e.event === "reset") gap();
-      },
-      gap,
-    );
-    // What happened between the old stream and the new one was heard by neither.
-    if (hadStream) gap();
+    // What happened between an old stream and a new one was heard by neither.
+    if (this.#opened) this.#gap();
+    this.#opened = true;
+    this.#streams.set(url, stream);
+    const heard = (e: ServerEvent) => {
+      if (e.event === "run") this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
+      if (e.event === "reset") this.#gap();
+    };
+    void follow(url, stream.signal, heard, () => this.#gap());
+  }
+
+  #gap(): void {
+    this.#post({ type: "event", event: "reset", data: null });
   }
 }
 
-function queryOf(topic: Topic): string {
-  const at = topic.indexOf("=");
-  return `${topic.slice(0, at)}=${encodeURIComponent(topic.slice(at + 1))}`;
+/** A stream is of runs or of one project: all runs share one, and each project has its own. */
+export function streamsOf(topics: Topic[]): string[] {
+  const runs = topics.filter((t) => t.startsWith("run="));
+  const projects = topics.filter((t) => t.startsWith("project="));
+  const urls = projects.map((t) => `/api/v1/live?project=${encodeURIComponent(t.slice(8))}`);
+  if (runs.length) urls.push(`/api/v1/live?${runs.join("&")}`);
+  return urls;
 }

@@ -61,7 +61,8 @@ export interface Skipped {
   first: Num;
   last: Num;
   reason: string;
-  writer?: string;
+  /** Points that were in the range, when known. */
+  points?: number;
 }
 
 export interface Ledger {
@@ -115,7 +116,7 @@ export interface Series {
   axes: string[];
   count: number;
   last?: Summary | null;
-  preview?: BucketColumns | null;
+  preview?: { x: string; columns: BucketColumns } | null;
 }
 
 export interface BucketQuery {

@@ -25,7 +25,7 @@ export function count(value: number): string {
 }
 
 function minus(text: string): string {
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
 const prefixes: [number, string][] = [
@@ -42,7 +42,8 @@ export function tickLabels(ticks: number[]): string[] {
   if (most === 0) return ticks.map(() => "0");
   if (most < 1e-3 || most >= 1e15) return ticks.map((t) => (t === 0 ? "0" : minus(tidyExponent(t, step))));
   const [unit, suffix] = prefixes.find(([size]) => most >= size && most >= 1e4) ?? [1, ""];
-  const digits = Math.min(8, Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9)));
+  const exact = (d: number) => ticks.every((t) => Math.abs(t / unit - Number((t / unit).toFixed(d))) < (step / unit) * 1e-3);
+  const digits = [0, 1, 2, 3, 4, 5, 6, 7].find(exact) ?? 8;
   return ticks.map((t) => (t === 0 ? "0" : minus((t / unit).toFixed(digits)) + suffix));
 }
 

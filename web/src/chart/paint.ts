@@ -189,6 +189,7 @@ export function paintNeedles(ctx: Context, f: Frame, needles: Needle[], label: (
   ctx.save();
   ctx.font = `${10.5 * f.ratio}px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif`;
   ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
   const taken: { left: number; right: number; up: boolean }[] = [];
   for (const n of needles) {
     const y = n.up ? f.top + 1 * f.ratio : f.top + f.height - 1 * f.ratio;

@@ -30,7 +30,7 @@ export interface Gestures {
 }
 
 const font = '11px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif';
-const yAxisSize = 46;
+const yAxisSize = 36; // grows with its labels
 const xAxisSize = 20;
 
 /** Plot draws a scene: uPlot gives the frame, scales, grid, cursor and selection; the curves are painted by paint.ts. */
@@ -115,21 +115,21 @@ export class Plot {
       stroke: () => this.#scene.palette.muted,
       grid: { show: false },
       ticks: { show: false },
-      splits: (u, _i, min, max) => xTicks(this.#scene.axis, min, max, Math.max(2, Math.min(7, Math.floor(u.width / 78)))),
+      splits: (u, _i, min, max) => xTicks(this.#scene.axis, min, max, Math.max(3, Math.min(8, Math.floor(u.width / (this.#scene.axis.kind === "number" ? 52 : 64))))),
       values: (_u, splits) => xLabels(this.#scene.axis, splits),
     };
   }
 
   #yAxis(): uPlot.Axis {
     return {
-      size: yAxisSize,
+      size: (_u, values) => Math.max(yAxisSize, ...(values ?? []).map((v) => String(v).length * 6.4 + 12)),
       gap: 4,
       font,
       stroke: () => this.#scene.palette.muted,
       grid: { stroke: () => this.#scene.palette.grid, width: 1 },
       ticks: { show: false },
       splits: (u, _i, min, max) => {
-        const most = Math.max(3, Math.min(8, Math.floor(u.height / 38)));
+        const most = Math.max(4, Math.min(8, Math.floor(u.height / 32)));
         const low = this.#scene.log ? min : Math.max(min, this.#scene.y.min);
         return this.#scene.log ? logTicks(min, max, most) : linearTicks(low, max, most);
       },

@@ -1,10 +1,10 @@
-/** Ticks at 1, 2 and 5 × 10^k: at most `most` of them within min…max. */
+/** Ticks at 1, 2, 2.5 and 5 × 10^k: the finest of these with at most `most` ticks within min…max. */
 export function linearTicks(min: number, max: number, most: number): number[] {
   const span = max - min;
   if (!(span > 0) || most < 1) return [];
-  const raw = span / most;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].find((m) => m * power >= raw * (1 - 1e-9))! * power;
+  const power = 10 ** Math.floor(Math.log10(span / most));
+  const fits = (step: number) => Math.floor(max / step + 1e-9) - Math.ceil(min / step - 1e-9) + 1 <= most;
+  const step = [1, 2, 2.5, 5, 10, 20].map((m) => m * power).find(fits) ?? 50 * power;
   return multiples(min, max, step);
 }
 

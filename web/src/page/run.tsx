@@ -179,7 +179,7 @@ function ChartTools({ cards }: { cards: Card[] }) {
           </option>
         ))}
       </select>
-      <select class="pick" value={view.size.value} onChange={(e) => setParams({ size: e.currentTarget.value === "M" ? "" : e.currentTarget.value })} aria-label="Size of charts">
+      <select class="pick" value={view.size.value} onChange={(e) => setParams({ size: e.currentTarget.value })} aria-label="Size of charts">
         <option>S</option>
         <option>M</option>
         <option>L</option>

@@ -37,10 +37,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
   const plot = useRef<Plot | null>(null);
   const late = useLate(chart.loading);
 
-  useEffect(() => {
-    session.visible.add(card.metric);
-    return () => void session.visible.delete(card.metric);
-  }, [card.metric]);
+  useEffect(() => session.watch(card.metric), [session, card.metric]);
 
   const scene: Scene = {
     ...{ lines: chart.lines, axis: chart.axis, x: chart.x, y: chart.y, log: chart.log },

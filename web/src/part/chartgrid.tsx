@@ -32,8 +32,10 @@ export function ChartGrid({ session, cards, runs }: { session: Session; cards: C
 
   const pattern = useComputed(() => patternOf(view.search.value)).value;
   const found = useMemo(() => (pattern.ok ? cards.filter((c) => pattern.test(c.metric)) : []), [cards, pattern]);
-  const height = view.heights[view.size.value];
-  const plan = layout(found, box.value.width, height, view.collapsed.value);
+  // One or two charts have the room to be large; a reader's choice of size stands.
+  const height = view.heights[found.length <= 2 && !view.sized.value ? "L" : view.size.value];
+  const closed = view.collapsed.value;
+  const plan = useMemo(() => layout(found, box.value.width, height, closed), [found, box.value.width, height, closed]);
   useGridKeys(found, plan.blocks, host);
 
   return (

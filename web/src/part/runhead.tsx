@@ -22,10 +22,8 @@ export function RunHead({ detail, session }: { detail: RunDetail | null; session
       <Fact name="heartbeat" title={dateTime(detail.last_ns, true)}>
         {ago(Math.max(0, now - detail.last_ns / 1e6))}
       </Fact>
-      <Fact name="started" title={dateTime(detail.created_ns, true)}>
-        {dateTime(detail.created_ns)}
-      </Fact>
-      <Fact name="duration">{duration(detail.duration_ms || (detail.last_ns - detail.created_ns) / 1e6)}</Fact>
+      <Fact name="duration" title={`started ${dateTime(detail.created_ns, true)}`}>
+        {duration(detail.duration_ms || (detail.last_ns - detail.created_ns) / 1e6)}</Fact>
       {detail.attempts.length > 1 && <Fact name="attempts">{detail.attempts.length}</Fact>}
       {commit && (
         <Fact name="commit" title={commit}>
@@ -71,7 +69,7 @@ export interface Account {
 
 /** What became of the points: stored here, still with a client, or gone for a reason that the Writers tab names. */
 export function account(ledger: Ledger): Account {
-  const skipped = ledger.skipped.reduce((n, s) => n + Math.max(0, Number(s.last) - Number(s.first) + 1), 0);
+  const skipped = ledger.skipped.reduce((n, s) => n + (s.points ?? 0), 0);
   const lost = ledger.dropped + ledger.refused + skipped;
   const spooled = ledger.spooled ?? Math.max(0, ledger.logged - ledger.stored - lost);
   return { logged: ledger.logged, spooled, stored: ledger.stored, lost };

@@ -1,4 +1,4 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { BucketQuery, BucketResult } from "../api/types.ts";
 import { axisFor, placeText, storedRange, unitOf, type XAxis } from "../chart/axis.ts";
@@ -45,7 +45,7 @@ export interface Chart {
 
 const mostLines = 200; // more only when asked for
 const mostAttempts = 4; // earlier attempts drawn behind a curve
-const attemptLines = 8; // cards with more lines than these leave earlier attempts out
+const attemptLines = 4; // cards with more lines than these leave earlier attempts out
 const settleMs = 50; // a card that only flies by while scrolling asks for nothing
 const lineBudget = 12; // buckets a pixel column that all lines of a card share
 
@@ -66,11 +66,10 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
   const members = all.value ? card.members : card.members.slice(0, mostLines);
   const wanted = wantedLines(session, members, axis, zoom, width, runs);
-  const ask = JSON.stringify(wanted.map((w) => w.query));
+  for (const run of new Set(members.map((m) => m.run))) session.tick(run);
+  const ask = JSON.stringify(wanted.map((w) => [w.query, w.member.series.count]));
   const latest = useRef(wanted);
   latest.current = wanted;
-  const runIds = [...new Set(members.map((m) => m.run))].join();
-  const ticks = useComputed(() => runIds.split(",").reduce((n, id) => n + session.tick(id).value, 0)).value;
 
   useEffect(() => {
     const abort = new AbortController();
@@ -78,7 +77,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
     const load = async (lines: Wanted[], signal: AbortSignal) => {
       pending.value = 1;
       try {
-        const results = await Promise.all(lines.map((w) => batch.peek(w.query) ?? batch.fetch(w.query, signal)));
+        const results = await Promise.all(lines.map((w) => batch.fetch(w.query, w.member.series.count, signal)));
         if (signal.aborted) return;
         curves.value = read(lines, results);
         const bad = results.find((r) => "error" in r);
@@ -92,7 +91,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
       clearTimeout(timer);
       abort.abort();
     };
-  }, [ask, ticks]);
+  }, [ask]);
 
   const previews = useMemo(() => previewsOf(wanted, axis), [ask]);
   const kept = curves.value.size ? curves.value : previews;
@@ -188,8 +187,8 @@ function read(lines: Wanted[], results: BucketResult[]): Map<string, Curve> {
 function previewsOf(lines: Wanted[], axis: XAxis): Map<string, Curve> {
   const out = new Map<string, Curve>();
   for (const w of lines) {
-    const { preview, axes } = w.member.series;
-    if (preview && !w.faded && axis.name === axisFor(axes, "").name) out.set(w.id, curveOf(preview, w.unit));
+    const { preview } = w.member.series;
+    if (preview && !w.faded && axis.name === preview.x) out.set(w.id, curveOf(preview.columns, w.unit));
   }
   return out;
 }
@@ -235,7 +234,7 @@ function useExactNeedle(
     if (!far || !source || far.lo === far.hi || exact.peek().has(key)) return;
     const abort = new AbortController();
     const query = { ...source.query, n: 2000, ...storedRange([far.lo, far.hi], source.unit) };
-    batch.fetch(query, abort.signal).then(
+    batch.fetch(query, source.member.series.count, abort.signal).then(
       (result) => {
         if (abort.signal.aborted || "error" in result) return;
         const c = curveOf(result.columns, source.unit);

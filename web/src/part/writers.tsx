@@ -86,12 +86,11 @@ function Gone({ detail }: { detail: RunDetail }) {
             </tr>
           ))}
           {ledger.skipped.map((s) => (
-            <tr key={`${s.writer}${s.first}`}>
+            <tr key={String(s.first)}>
               <td>
-                never sent: records {String(s.first)}–{String(s.last)}
-                {s.writer ? ` of writer ${s.writer.slice(0, 8)}` : ""}
+                never sent, {s.reason}: records {String(s.first)}–{String(s.last)}
               </td>
-              <td>{s.reason}</td>
+              <td class="number">{s.points === undefined ? "unknown" : count(s.points)}</td>
             </tr>
           ))}
         </tbody>

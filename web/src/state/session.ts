@@ -1,10 +1,10 @@
-import { type ReadonlySignal, batch as together, computed, type Signal, signal } from "@preact/signals";
+import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { ApiError } from "../api/client.ts";
 import * as api from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
-import { groupOf, natural } from "../chart/title.ts";
-import { batch, live } from "./app.ts";
+import { groupOf, natural, naturalKey } from "../chart/title.ts";
+import { live } from "./app.ts";
 
 /** Member is one series of a card. */
 export interface Member {
@@ -23,16 +23,23 @@ export interface Card {
 
 interface Loaded {
   detail: Signal<RunDetail | null>;
-  series: Signal<Series[]>;
+  /** The series by seriesKey; their counts and last values move in place, see tick. */
+  series: Map<string, Series>;
+  /** Rises when series were added. */
+  shape: Signal<number>;
+  /** Rises when counts and last values of series moved. */
+  tick: Signal<number>;
   complete: Signal<boolean>;
   error: Signal<ApiError | null>;
   abort: AbortController;
+  detailAtMs: number;
 }
 
 const firstPage = 120; // what fills the first screens, with preview lines
 const nextPage = 5000;
 const previewBuckets = 64;
-const tickMs = 700; // a live chart is drawn again this often at most; with the server's own tick ≤ 1 s behind
+const tickMs = 300; // with the server's beat of 200 ms and two answers a point is drawn well within 1 s
+const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
 export const plotted = (s: Series): boolean => s.kind === "float64" || s.kind === "int64";
@@ -42,17 +49,19 @@ export const cardKey = (s: Series): string => `${s.metric}\u0000${s.scale}`;
 export class Session {
   readonly #runs = new Map<string, Loaded>();
   readonly #shown = signal<string[]>([]);
-  /** Rises when a run's points changed, so that visible charts read again. */
-  readonly ticks = new Map<string, Signal<number>>();
-  /** Metrics of the cards in view: the live tick asks for the last values of these. */
-  readonly visible = new Set<string>();
+  /** How many mounted cards show a metric: the live tick asks for the last values of these. */
+  readonly #visible = new Map<string, number>();
   readonly cards: ReadonlySignal<Card[]>;
   readonly #dirty = new Set<string>();
   #timer: ReturnType<typeof setTimeout> | null = null;
   #unlisten: (() => void) | null = null;
 
   constructor() {
-    this.cards = computed(() => cardsOf(this.#shown.value.map((id) => [id, this.#runs.get(id)!.series.value])));
+    this.cards = computed(() => {
+      const runs = this.#shown.value.map((id) => [id, this.#runs.get(id)!] as const);
+      for (const [, loaded] of runs) loaded.shape.value;
+      return cardsOf(runs.map(([id, loaded]) => [id, loaded.series.values()]));
+    });
   }
 
   /** Shows these runs, the page's own first. */
@@ -89,13 +98,19 @@ export class Session {
     return this.#shown.value.every((id) => this.#runs.get(id)?.complete.value);
   }
 
-  tick(run: string): Signal<number> {
-    let tick = this.ticks.get(run);
-    if (!tick) {
-      tick = signal(0);
-      this.ticks.set(run, tick);
-    }
-    return tick;
+  /** Subscribes to the counts and last values of a run's series. */
+  tick(run: string): number {
+    return this.#runs.get(run)?.tick.value ?? 0;
+  }
+
+  /** A card shows a metric until the returned function is called. */
+  watch(metric: string): () => void {
+    this.#visible.set(metric, (this.#visible.get(metric) ?? 0) + 1);
+    return () => {
+      const left = (this.#visible.get(metric) ?? 1) - 1;
+      if (left > 0) this.#visible.set(metric, left);
+      else this.#visible.delete(metric);
+    };
   }
 
   async reload(id: string): Promise<void> {
@@ -106,10 +121,13 @@ export class Session {
   #load(id: string): void {
     const loaded: Loaded = {
       detail: signal(null),
-      series: signal([]),
+      series: new Map(),
+      shape: signal(0),
+      tick: signal(0),
       complete: signal(false),
       error: signal(null),
       abort: new AbortController(),
+      detailAtMs: Date.now(),
     };
     this.#runs.set(id, loaded);
     const failed = (cause: unknown) => {
@@ -124,23 +142,28 @@ export class Session {
   /** The first page comes with preview lines; the names after it are many and come without. */
   async #list(id: string, loaded: Loaded): Promise<void> {
     let page = await api.series(id, { limit: firstPage, preview: previewBuckets }, loaded.abort.signal);
-    const all = page.items;
-    // A list that is shown already is replaced when it is whole, so that no chart goes away and comes back.
-    if (!loaded.complete.peek()) loaded.series.value = all.slice();
-    while (page.next) {
+    let published = 0;
+    for (;;) {
+      const added = merge(loaded, page.items);
+      // Laying out a hundred thousand cards takes a while: they are shown each time their number has doubled.
+      if (added && (!page.next || loaded.series.size >= 2 * published)) {
+        published = loaded.series.size;
+        loaded.shape.value++;
+      }
+      if (!page.next) break;
       page = await api.series(id, { limit: nextPage, cursor: page.next }, loaded.abort.signal);
-      for (const item of page.items) all.push(item);
-      if (!loaded.complete.peek()) loaded.series.value = all.slice();
     }
-    loaded.series.value = all;
+    if (published < loaded.series.size) loaded.shape.value++;
     loaded.complete.value = true;
   }
 
   #heard(event: LiveEvent | "reset"): void {
     if (event === "reset") for (const id of this.#shown.peek()) this.#dirty.add(id);
-    else if (this.#runs.has(event.run)) {
-      const { detail } = this.#runs.get(event.run)!;
-      if (detail.value) detail.value = { ...detail.value, status: event.status, last_ns: event.last_ns };
+    else {
+      const loaded = this.#runs.get(event.run);
+      if (!loaded) return;
+      const { detail } = loaded;
+      if (detail.value) detail.value = { ...detail.value, status: event.status, last_ns: event.last_ns, seriesCount: event.series };
       this.#dirty.add(event.run);
     }
     this.#flushSoon();
@@ -149,47 +172,61 @@ export class Session {
   /** Nothing is read for a tab that nobody sees; it catches up when it is shown. */
   readonly #flushSoon = (): void => {
     if (document.hidden || this.#timer || this.#dirty.size === 0) return;
-    this.#flush();
+    const ids = [...this.#dirty];
+    this.#dirty.clear();
+    for (const id of ids) {
+      const loaded = this.#runs.get(id);
+      if (loaded) this.#refresh(id, loaded).catch(() => {}); // what is lost here is made good by the next event
+    }
     this.#timer = setTimeout(() => {
       this.#timer = null;
       this.#flushSoon();
     }, tickMs);
   };
 
-  #flush(): void {
-    const ids = [...this.#dirty];
-    this.#dirty.clear();
-    for (const id of ids) {
-      batch.forget(id);
-      const loaded = this.#runs.get(id);
-      if (!loaded) continue;
-      this.#refresh(id, loaded).catch(() => {}); // a lost refresh is made good by the next event
-    }
-    together(() => {
-      for (const id of ids) this.tick(id).value++;
-    });
+  async #refresh(id: string, loaded: Loaded): Promise<void> {
+    if (!loaded.complete.peek()) return;
+    const known = loaded.detail.peek()?.seriesCount ?? 0;
+    if (Date.now() - loaded.detailAtMs > detailMs) this.#detail(id, loaded);
+    if (known > loaded.series.size) await this.#list(id, loaded);
+    else await this.#lasts(id, loaded);
+    loaded.tick.value++;
   }
 
-  async #refresh(id: string, loaded: Loaded): Promise<void> {
-    const known = loaded.series.peek().length;
-    const detail = await api.run(id, loaded.abort.signal);
-    loaded.detail.value = detail;
-    if (!loaded.complete.peek()) return;
-    if (detail.seriesCount !== known) await this.#list(id, loaded);
-    else await this.#lasts(id, loaded);
+  #detail(id: string, loaded: Loaded): void {
+    loaded.detailAtMs = Date.now();
+    const set = (detail: RunDetail) => {
+      loaded.detail.value = detail;
+    };
+    api.run(id, loaded.abort.signal).then(set, () => {}); // asked again with the next event
+    // The last event of a burst must not leave a ledger that is two seconds old.
+    setTimeout(() => {
+      if (!loaded.abort.signal.aborted && !document.hidden) api.run(id, loaded.abort.signal).then(set, () => {});
+    }, detailMs);
   }
 
   async #lasts(id: string, loaded: Loaded): Promise<void> {
-    const metrics = [...this.visible].slice(0, lastCount);
+    const metrics = [...this.#visible.keys()].slice(0, lastCount);
     if (metrics.length === 0) return;
     const q = `^(${metrics.map(escapeRegex).join("|")})$`;
-    const { items } = await api.series(id, { q, limit: 1000 }, loaded.abort.signal);
-    const fresh = new Map(items.map((s) => [seriesKey(s), s]));
-    loaded.series.value = loaded.series.value.map((s) => {
-      const now = fresh.get(seriesKey(s));
-      return now && now.count !== s.count ? { ...s, count: now.count, last: now.last } : s;
-    });
+    const { items } = await api.series(id, { q, limit: nextPage }, loaded.abort.signal);
+    if (merge(loaded, items)) loaded.shape.value++;
   }
+}
+
+/** Puts fresh series over the known ones; true when some were not known. */
+function merge(loaded: Loaded, fresh: Series[]): boolean {
+  const before = loaded.series.size;
+  for (const s of fresh) {
+    const key = seriesKey(s);
+    const known = loaded.series.get(key);
+    if (known) {
+      known.count = s.count;
+      known.last = s.last;
+      known.axes = s.axes;
+    } else loaded.series.set(key, s);
+  }
+  return loaded.series.size > before;
 }
 
 function asApiError(cause: unknown): ApiError {
@@ -208,18 +245,19 @@ export function labelText(labels: Record<string, string>): string {
     .join(" ");
 }
 
-function cardsOf(runs: [string, Series[]][]): Card[] {
-  const cards = new Map<string, Card>();
+function cardsOf(runs: [string, Iterable<Series>][]): Card[] {
+  const cards = new Map<string, Card & { order: string }>();
   for (const [run, list] of runs)
     for (const series of list) {
       if (!plotted(series)) continue;
       const key = cardKey(series);
       let card = cards.get(key);
       if (!card) {
-        card = { key, metric: series.metric, scale: series.scale, group: groupOf(series.metric), members: [] };
+        const { metric, scale } = series;
+        card = { key, metric, scale, group: groupOf(metric), members: [], order: naturalKey(`${groupOf(metric)}\u0000${key}`) };
         cards.set(key, card);
       }
       card.members.push({ run, series });
     }
-  return [...cards.values()].sort((a, b) => natural(a.group, b.group) || natural(a.metric, b.metric) || natural(a.scale, b.scale));
+  return [...cards.values()].sort((a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : 0));
 }

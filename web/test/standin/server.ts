@@ -165,7 +165,7 @@ function listSeries(s: Standin, req: IncomingMessage, res: ServerResponse, run: 
     return {
       metric: x.metric, scale: x.scale, labels: x.labels, kind: "float64", axes: x.axes, count: x.count,
       last: { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) },
-      ...(c && { preview: buckets(c, "step", preview) }),
+      ...(c && { preview: { x: "step", columns: buckets(c, "step", preview) } }),
     };
   });
   send(req, res, { series, next: at + limit < all.length ? String(at + limit) : "" });

@@ -1,0 +1,152 @@
+import { describe, expect, test, vi } from "vitest";
+import { Batch } from "../../src/api/batch.ts";
+import { Parser } from "../../src/api/sse.ts";
+import type { BucketQuery, Run } from "../../src/api/types.ts";
+import { escapeRegex, patternOf, templateRegex } from "../../src/chart/pattern.ts";
+import { cardsBetween, groupHead, layout } from "../../src/part/layout.ts";
+import { formatChosen, parseChosen, toggleChosen } from "../../src/state/overlay.ts";
+import { columnsOf, defaultColumns, sortBySummary } from "../../src/state/runlist.ts";
+import { random } from "../standin/data.ts";
+
+describe("search", () => {
+  test.each([
+    ["layers/*/grad_norm", "layers/3/grad_norm", true],
+    ["layers/*/grad_norm", "layers/3/x/grad_norm", false],
+    ["layers/**", "layers/3/x/grad_norm", true],
+    ["*.weight", "fc1.weight", true],
+    ["loss|acc", "eval/accuracy", true],
+    ["^train/", "eval/train/", false],
+    ["LOSS", "train/loss", true],
+    ["grad.*norm", "grad_norm", true],
+    ["", "anything", true],
+  ])("%s on %s: %s", (text, metric, found) => {
+    const p = patternOf(text);
+    expect(p.ok && p.test(metric)).toBe(found);
+  });
+  test("half a pattern is an error in words, not an exception", () => {
+    expect(patternOf("loss(")).toMatchObject({ ok: false });
+    expect(templateRegex("a.b/*").test("aXb/c")).toBe(false);
+  });
+  test("escaped text finds itself", () => {
+    const hard = "a.b*c[0]+(x)|^$\\";
+    expect(new RegExp(`^${escapeRegex(hard)}$`).test(hard)).toBe(true);
+  });
+});
+
+describe("chosen runs", () => {
+  test("keep their colour while others come and go", () => {
+    let chosen = parseChosen("A,B,C");
+    expect(chosen.map((c) => c.slot)).toEqual([1, 2, 3]);
+    chosen = toggleChosen(chosen, "B");
+    expect(formatChosen(chosen)).toBe("A,C~3");
+    chosen = toggleChosen(parseChosen(formatChosen(chosen)), "D");
+    expect(chosen.find((c) => c.id === "D")?.slot).toBe(2);
+    expect(parseChosen(formatChosen(chosen))).toEqual(chosen);
+  });
+  test("nonsense in a link does no harm", () => {
+    expect(parseChosen("A~x,A,,B~1")).toEqual([
+      { id: "A", slot: 2 },
+      { id: "B", slot: 1 },
+    ]);
+  });
+});
+
+describe("batch", () => {
+  const query = (metric: string): BucketQuery => ({ run: "R", metric, scale: "ML_STEP", labels: {}, x: "step", n: 10 });
+  const setUp = () => {
+    let flush = () => {};
+    const send = vi.fn(async (queries: BucketQuery[]) => queries.map((q) => ({ columns: { lo: [q.metric.length], hi: [1], min: [], max: [], mean: [], count: [] } })));
+    const batch = new Batch(send, (run) => {
+      flush = run;
+    });
+    return { batch, send, flush: () => flush() };
+  };
+  test("one request a frame, answers in order, aborted ones not asked", async () => {
+    const { batch, send, flush } = setUp();
+    const gone = new AbortController();
+    const a = batch.fetch(query("a"), 0);
+    void batch.fetch(query("gone"), 0, gone.signal);
+    const b = batch.fetch(query("bb"), 0);
+    gone.abort();
+    flush();
+    expect(await a).toMatchObject({ columns: { lo: [1] } });
+    expect(await b).toMatchObject({ columns: { lo: [2] } });
+    expect(send.mock.calls.map((c) => c[0].length)).toEqual([2]);
+  });
+  test("500 queries a request at most", async () => {
+    const { batch, send, flush } = setUp();
+    const all = Array.from({ length: 1201 }, (_, i) => batch.fetch(query(String(i)), 0));
+    flush();
+    await Promise.all(all);
+    expect(send.mock.calls.map((c) => c[0].length)).toEqual([500, 500, 201]);
+  });
+  test("an answer is kept for its version of the data only", async () => {
+    const { batch, send, flush } = setUp();
+    const first = batch.fetch(query("a"), 1);
+    flush();
+    await first;
+    await batch.fetch(query("a"), 1);
+    const newer = batch.fetch(query("a"), 2);
+    flush();
+    await newer;
+    expect(send).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe("event stream", () => {
+  const text = ': beat\n\nid: 7\nevent: run\ndata: {"a":1}\n\ndata: x\r\ndata: y\r\n\r\nevent: reset\ndata:\n\n';
+  const want = [
+    { id: "7", event: "run", data: '{"a":1}' },
+    { id: "7", event: "message", data: "x\ny" },
+    { id: "7", event: "reset", data: "" },
+  ];
+  test("however it is cut", () => {
+    const r = random(5);
+    for (let round = 0; round < 200; round++) {
+      const parser = new Parser();
+      const out = [];
+      for (let i = 0; i < text.length; ) {
+        const n = 1 + Math.floor(r() * 9);
+        // A chunk that ends between \r and \n: the reader joins them as one line's end.
+        let end = Math.min(text.length, i + n);
+        if (text[end - 1] === "\r") end++;
+        out.push(...parser.push(text.slice(i, end)));
+        i = end;
+      }
+      expect(out).toEqual(want);
+    }
+  });
+});
+
+describe("layout", () => {
+  const cards = Array.from({ length: 23 }, (_, i) => ({ key: String(i), metric: `g${i % 3}/m${i}`, scale: "", group: `g${i % 3}`, members: [] }));
+  cards.sort((a, b) => (a.group < b.group ? -1 : a.group > b.group ? 1 : 0));
+  test("every card has one place, none over another, and the view holds those that meet it", () => {
+    const plan = layout(cards, 1120, 200, new Set());
+    const places = plan.blocks.flatMap((b) => cardsBetween(b, -1e9, 1e9).map((p) => ({ ...p, y: b.top + groupHead + p.top })));
+    expect(places.map((p) => p.card.key).sort()).toEqual(cards.map((c) => c.key).sort());
+    expect(new Set(places.map((p) => `${p.left} ${p.y}`)).size).toBe(23);
+    for (const p of places) expect(p.left + plan.cardWidth).toBeLessThanOrEqual(1120);
+    const seen = plan.blocks.flatMap((b) => cardsBetween(b, 300, 500).map((p) => p.card.key));
+    const want = places.filter((p) => p.y <= 500 && p.y + 208 > 300).map((p) => p.card.key);
+    expect(seen.sort()).toEqual(want.sort());
+  });
+  test("a closed group keeps its head", () => {
+    expect(layout(cards, 1120, 200, new Set(["g0"])).blocks[0]!.height).toBeLessThan(50);
+  });
+});
+
+describe("table", () => {
+  const run = (id: string, config: Run["config"], acc?: number | string) =>
+    ({ id, config, summary: acc === undefined ? {} : { "eval/acc": { value: acc } } }) as unknown as Run;
+  const runs = [run("a", { lr: 0.1, bs: 4 }, 0.5), run("b", { lr: 0.2, bs: 4 }, 0.9), run("c", { lr: 0.1, bs: 4 }), run("d", { lr: 0.1, bs: 4 }, "NaN")];
+  test("shows what differs first", () => {
+    const all = columnsOf(runs);
+    expect(all.find((c) => c.name === "config/bs")?.varies).toBe(false);
+    expect(defaultColumns(all)).toEqual(["config/lr", "summary/eval/acc"]);
+  });
+  test("sorts by a summary with the missing ones last, both ways", () => {
+    expect(sortBySummary(runs, "-summary/eval/acc").map((r) => r.id)).toEqual(["b", "a", "c", "d"]);
+    expect(sortBySummary(runs, "summary/eval/acc").map((r) => r.id)).toEqual(["a", "b", "c", "d"]);
+  });
+});

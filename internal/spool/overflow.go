@@ -15,7 +15,7 @@ func (w *Writer) keep(payload []byte, series []*Series, points int) {
 		w.dropped += uint64(points)
 		return
 	}
-	w.waiting = append(w.waiting, waiting{payload, series})
+	w.waiting = append(w.waiting, waiting{payload, series, points})
 	w.bytes += size
 }
 
@@ -75,6 +75,7 @@ func (w *Writer) place(payload []byte, series []*Series) bool {
 // Overflow says what is not in the spool because it is full.
 type Overflow struct {
 	Waiting int    // records in memory
+	Points  uint64 // points in them
 	Dropped uint64 // points dropped and not reported yet
 }
 
@@ -85,7 +86,11 @@ func (w *Writer) Drain() Overflow {
 	if w.full.Load() && w.current.Load() != nil {
 		w.drain(true)
 	}
-	return Overflow{Waiting: len(w.waiting), Dropped: w.dropped}
+	over := Overflow{Waiting: len(w.waiting), Dropped: w.dropped}
+	for _, one := range w.waiting {
+		over.Points += uint64(one.points)
+	}
+	return over
 }
 
 // Last is the sequence of the last record in the spool.

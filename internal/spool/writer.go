@@ -80,6 +80,7 @@ type Writer struct {
 type waiting struct {
 	payload []byte
 	series  []*Series
+	points  int
 }
 
 // Create makes the folder of a writer: under a temporary name, locked, then

@@ -268,21 +268,22 @@ func (d *delivery) key() (string, error) {
 	if d.opts.Key != "" {
 		return d.opts.Key, nil
 	}
-	keys, err := d.folder.Keys()
-	if err != nil {
-		return "", err
+	return FindKey(d.folder, d.server(), d.opts.env())
+}
+
+// FindKey finds the key for a server: in the spool's credentials, in those of
+// the user, or in KYMOGRAM_API_KEY.
+func FindKey(folder *spool.Folder, server string, env func(string) string) (string, error) {
+	for _, read := range []func() (spool.Keys, error){folder.Keys, func() (spool.Keys, error) { return spool.UserKeys(env) }} {
+		keys, err := read()
+		if err != nil {
+			return "", fmt.Errorf("find the key of %s: %w", server, err)
+		}
+		if key := keys.For(server); key != "" {
+			return key, nil
+		}
 	}
-	if key := keys.For(d.server()); key != "" {
-		return key, nil
-	}
-	keys, err = spool.UserKeys(d.opts.env())
-	if err != nil {
-		return "", fmt.Errorf("find the key of %s: %w", d.server(), err)
-	}
-	if key := keys.For(d.server()); key != "" {
-		return key, nil
-	}
-	return d.opts.env()("KYMOGRAM_API_KEY"), nil
+	return env("KYMOGRAM_API_KEY"), nil
 }
 
 // durable syncs the writer's segments once a second while they hold what no

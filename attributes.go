@@ -1,0 +1,208 @@
+package kymogram
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+const maxDepth = 32
+
+// flatten turns nested maps and lists into one update a leaf, keys in order; a
+// nil leaf removes the attribute. Structs count as their JSON.
+func flatten(prefix string, value any, now time.Time) ([]model.Update, error) {
+	f := flattener{now: now.UnixNano()}
+	if m, ok := value.(map[string]any); ok && m == nil {
+		return nil, nil
+	}
+	if err := f.add(prefix, value, 0); err != nil {
+		return nil, err
+	}
+	return f.out, nil
+}
+
+type flattener struct {
+	now int64
+	out []model.Update
+}
+
+func (f *flattener) add(path string, value any, depth int) error {
+	if depth > maxDepth {
+		return invalidf("%q is nested deeper than %d", path, maxDepth)
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if key == "" {
+				return invalidf("an empty key under %q", path)
+			}
+			if err := f.add(join(path, key), v[key], depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []any:
+		for i, one := range v {
+			if err := f.add(join(path, strconv.Itoa(i)), one, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	leaf, nested, err := attribute(path, value)
+	if err != nil {
+		return err
+	}
+	if nested != nil {
+		return f.add(path, nested, depth+1)
+	}
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	f.out = append(f.out, model.Update{Op: model.OpSetAttribute, TimeNs: f.now, Path: path, Value: leaf})
+	return nil
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "/" + key
+}
+
+// attribute is the value of a leaf, or what a value of another type is made of.
+func attribute(path string, value any) (leaf *model.Value, nested any, err error) {
+	switch v := value.(type) {
+	case nil:
+		return nil, nil, nil
+	case bool:
+		return model.BoolValue(v), nil, nil
+	case string:
+		return model.StringValue(v), nil, checkText(fmt.Sprintf("the text of %q", path), v, maxText)
+	case int:
+		return model.IntValue(int64(v)), nil, nil
+	case int64:
+		return model.IntValue(v), nil, nil
+	case uint64:
+		return unsigned(path, v)
+	case float64:
+		return model.FloatValue(v), nil, nil
+	case float32:
+		return model.FloatValue(float64(v)), nil, nil
+	case time.Time:
+		return model.TimeValue(v.UnixNano()), nil, nil
+	case time.Duration:
+		return model.StringValue(v.String()), nil, nil
+	case json.Number:
+		return number(path, v)
+	}
+	nested, err = plain(path, value)
+	return nil, nested, err
+}
+
+func unsigned(path string, v uint64) (*model.Value, any, error) {
+	if v > math.MaxInt64 {
+		return nil, nil, invalidf("%q is outside int64: %d; log it as text", path, v)
+	}
+	return model.IntValue(int64(v)), nil, nil
+}
+
+func number(path string, v json.Number) (*model.Value, any, error) {
+	if n, err := v.Int64(); err == nil {
+		return model.IntValue(n), nil, nil
+	}
+	x, err := v.Float64()
+	if err != nil {
+		return nil, nil, invalidf("%q is no number: %s", path, v)
+	}
+	return model.FloatValue(x), nil, nil
+}
+
+// plain spells another type out as JSON's maps, lists, texts and numbers.
+func plain(path string, value any) (any, error) {
+	doc, err := json.Marshal(value)
+	if err != nil {
+		return nil, invalidf("%q cannot be an attribute: %v", path, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.UseNumber()
+	var out any
+	if err := dec.Decode(&out); err != nil {
+		return nil, invalidf("%q cannot be an attribute: %v", path, err)
+	}
+	return out, nil
+}
+
+// LogConfig sets attributes under config/; nested maps and lists become paths.
+func (r *Run) LogConfig(config map[string]any) error { return r.LogAttributes("config", config) }
+
+// LogAttributes sets attributes under a path, "" for none: a value, or nested
+// maps, lists and structs of them. A nil value removes its attribute.
+func (r *Run) LogAttributes(prefix string, value any) error {
+	updates, err := flatten(prefix, value, time.Now())
+	if err != nil {
+		return err
+	}
+	return r.update(updates...)
+}
+
+// LogEnvAttributes sets attributes of an RL environment, of one episode when
+// Episode is given.
+func (r *Run) LogEnvAttributes(env string, value map[string]any, opts ...LogOption) error {
+	if err := checkEnv(env); err != nil {
+		return err
+	}
+	c, err := r.parse(opts)
+	if err != nil {
+		return err
+	}
+	updates, err := flatten("", value, time.Now())
+	if err != nil {
+		return err
+	}
+	for i := range updates {
+		updates[i].Op, updates[i].Env = model.OpSetEnvAttribute, env
+		if c.hasEpisode {
+			updates[i].Episode = &c.episode
+		}
+	}
+	return r.update(updates...)
+}
+
+// SetTags replaces the run's tags.
+func (r *Run) SetTags(tags ...string) error { return r.tags(model.OpSetTags, tags) }
+
+// AddTags adds tags.
+func (r *Run) AddTags(tags ...string) error { return r.tags(model.OpAddTags, tags) }
+
+// RemoveTags removes tags.
+func (r *Run) RemoveTags(tags ...string) error { return r.tags(model.OpRemoveTags, tags) }
+
+func (r *Run) tags(op model.UpdateOp, tags []string) error {
+	if err := checkTags(tags); err != nil {
+		return err
+	}
+	return r.update(model.Update{Op: op, TimeNs: time.Now().UnixNano(), Tags: tags})
+}
+
+// SetDescription replaces the run's description; "" clears it.
+func (r *Run) SetDescription(text string) error {
+	if err := checkText("description", text, maxText); err != nil {
+		return err
+	}
+	return r.update(model.Update{Op: model.OpSetDescription, TimeNs: time.Now().UnixNano(), Text: text})
+}
+
+func (r *Run) update(updates ...model.Update) error {
+	if len(updates) == 0 {
+		return nil
+	}
+	return closedError(r.w.Updates(updates))
+}

@@ -1,0 +1,14 @@
+// Package kymogram logs training runs from Go.
+//
+//	run, err := kymogram.Init(ctx, kymogram.Options{RunName: "run-001"})
+//	…
+//	run.Log("train/loss", 0.5)
+//	run.LogMap(map[string]float64{"eval/loss": 0.4, "eval/accuracy": 0.9}, kymogram.Step(100))
+//	err = run.Close(ctx)
+//
+// A log call writes into a memory-mapped file and returns: it never waits for a
+// network, and a point that it returned for outlives the process. While the run
+// is open the points are delivered in the background; what is left when the
+// program ends is delivered by the next one, by `kymogram agent` or by
+// `kymogram sync`.
+package kymogram

@@ -1,0 +1,211 @@
+package kymogram
+
+import (
+	"maps"
+	"math"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+)
+
+const defaultEnv = "default"
+
+// EnvValues are the values of one environment in one update of an agent.
+type EnvValues struct {
+	Env     string // "default" when empty
+	Episode *int64 // when known
+	Values  []float64
+}
+
+// LogRLEpisode logs a value of one episode. Its step is the [Episode] when that
+// is known, else a running number.
+func (r *Run) LogRLEpisode(name string, rlStep int64, value float64, opts ...LogOption) error {
+	c, err := r.parse(opts)
+	if err != nil {
+		return err
+	}
+	if err := checkStep("rl step", rlStep); err != nil {
+		return err
+	}
+	s, err := r.envSeries(name, ScaleEpisode, &c)
+	if err != nil {
+		return err
+	}
+	bits, err := s.convert(math.Float64bits(value), model.KindFloat)
+	if err != nil {
+		return err
+	}
+	if c.hasEpisode {
+		c.step, c.hasStep = c.episode, true
+	}
+	flags, step := s.steps(&c, 1)
+	axes := []spool.BlockAxis{stepAxis(flags, spool.ModeConstant, step), axis(spool.AxisRLStep, 0, spool.ModeConstant, rlStep)}
+	if c.hasEpisode {
+		axes = append(axes, axis(spool.AxisEpisode, 0, spool.ModeConstant, c.episode))
+	}
+	r.note(c.env, rlStep, c.hasEpisode, c.episode)
+	return r.block([]*Series{s}, &spool.Block{Kind: s.spool.Kind, Rows: 1, Time: constant(c.timeNs()), Axes: axes, Values: []uint64{bits}})
+}
+
+// LogRLEnvironmentStep logs one value of the next step of an environment.
+func (r *Run) LogRLEnvironmentStep(name string, rlStep int64, value float64, opts ...LogOption) error {
+	c, err := r.parse(opts)
+	if err != nil {
+		return err
+	}
+	env := EnvValues{Env: c.env, Values: []float64{value}}
+	if c.hasEpisode {
+		env.Episode = &c.episode
+	}
+	return r.LogRLEnvironmentSteps(name, rlStep, []EnvValues{env}, opts...)
+}
+
+// LogRLEnvironmentSteps logs the next steps of several environments; where they
+// have equally many values it is one record.
+func (r *Run) LogRLEnvironmentSteps(name string, rlStep int64, envs []EnvValues, opts ...LogOption) error {
+	c, err := r.parse(opts)
+	if err != nil {
+		return err
+	}
+	if err := checkStep("rl step", rlStep); err != nil {
+		return err
+	}
+	rows := make([]envRow, 0, len(envs))
+	for _, env := range envs {
+		row, err := r.envRow(name, env, c)
+		if err != nil {
+			return err
+		}
+		if len(row.bits) > 0 {
+			rows = append(rows, row)
+		}
+	}
+	for i := range rows {
+		rows[i].advance()
+		r.note(rows[i].env, rlStep, rows[i].episode != noEpisode, rows[i].episode)
+	}
+	for len(rows) > 0 {
+		part, rest := split(rows)
+		if err := r.logRows(part, rlStep, c.timeNs()); err != nil {
+			return err
+		}
+		rows = rest
+	}
+	return nil
+}
+
+// envRow is one environment of a call.
+type envRow struct {
+	series  *Series
+	env     string
+	episode int64
+	bits    []uint64
+	flags   uint8
+	step    int64
+}
+
+func (r *Run) envRow(name string, env EnvValues, c call) (envRow, error) {
+	row := envRow{episode: noEpisode}
+	c.env = env.Env
+	if env.Episode != nil {
+		row.episode = *env.Episode
+		if err := checkStep("episode", row.episode); err != nil {
+			return row, err
+		}
+	}
+	s, err := r.envSeries(name, ScaleEnvironment, &c)
+	if err != nil {
+		return row, err
+	}
+	row.series, row.env = s, c.env
+	for _, v := range env.Values {
+		bits, err := s.convert(math.Float64bits(v), model.KindFloat)
+		if err != nil {
+			return row, err
+		}
+		row.bits = append(row.bits, bits)
+	}
+	return row, nil
+}
+
+// advance takes the row's steps within its episode.
+func (row *envRow) advance() {
+	row.series.env.mu.Lock()
+	defer row.series.env.mu.Unlock()
+	row.series.enter(row.episode)
+	row.flags, row.step = row.series.take(int64(len(row.bits)))
+}
+
+// split takes the rows that fit one record with the first.
+func split(rows []envRow) (part, rest []envRow) {
+	first := rows[0]
+	for _, row := range rows {
+		same := len(row.bits) == len(first.bits) && row.flags == first.flags && row.series.spool.Kind == first.series.spool.Kind &&
+			(row.episode == noEpisode) == (first.episode == noEpisode)
+		if same {
+			part = append(part, row)
+		} else {
+			rest = append(rest, row)
+		}
+	}
+	return part, rest
+}
+
+func (r *Run) logRows(rows []envRow, rlStep, timeNs int64) error {
+	first := rows[0]
+	series := make([]*Series, len(rows))
+	steps, episodes := make([]int64, len(rows)), make([]int64, len(rows))
+	block := &spool.Block{Kind: first.series.spool.Kind, Rows: len(first.bits), Time: constant(timeNs)}
+	for i, row := range rows {
+		series[i], steps[i], episodes[i] = row.series, row.step, row.episode
+		block.Values = append(block.Values, row.bits...)
+	}
+	const linear = spool.ModeLinear | spool.ModePerSeries
+	block.Axes = []spool.BlockAxis{stepAxis(first.flags, linear, steps...), axis(spool.AxisRLStep, 0, spool.ModeConstant, rlStep)}
+	if first.episode != noEpisode {
+		block.Axes = append(block.Axes, axis(spool.AxisEpisode, 0, spool.ModeConstant|spool.ModePerSeries, episodes...))
+	}
+	block.Axes = append(block.Axes, axis(spool.AxisEnvStep, first.flags, linear, steps...))
+	return r.block(series, block)
+}
+
+// envSeries finds the series of an environment; c.env becomes its name.
+func (r *Run) envSeries(name, scale string, c *call) (*Series, error) {
+	if c.env == "" && !c.hasEnv {
+		c.env = defaultEnv
+	}
+	if err := checkEnv(c.env); err != nil {
+		return nil, err
+	}
+	d := *c
+	d.scale = scale
+	d.labels = maps.Clone(c.allLabels())
+	if d.labels == nil {
+		d.labels = map[string]string{}
+	}
+	d.labels[model.LabelEnv] = c.env
+	s, err := r.series(name, model.KindFloat, &d)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.claim(howOrdered)
+}
+
+// note remembers where an environment stands.
+func (r *Run) note(env string, rlStep int64, hasEpisode bool, episode int64) {
+	end := model.EnvEnd{Env: env, LastRLStep: rlStep}
+	if hasEpisode {
+		end.LastEpisode = &episode
+	}
+	r.mu.Lock()
+	r.starts.envs[env] = end
+	r.mu.Unlock()
+}
+
+// LastRL is the last update and, when known, the last episode of an environment.
+func (r *Run) LastRL(env string) (rlStep int64, episode *int64, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	end, ok := r.starts.envs[env]
+	return end.LastRLStep, end.LastEpisode, ok
+}

@@ -1,0 +1,325 @@
+package kymogram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/uplink"
+)
+
+const (
+	// openLimit is how long Init waits for the server before it goes on without.
+	openLimit = 800 * time.Millisecond
+	// silentLimit is how long Close waits for a server that does not answer.
+	silentLimit = 800 * time.Millisecond
+	pollEvery   = 5 * time.Millisecond
+	// tidyLimit is how long Close waits for its delivered folder to be removed.
+	tidyLimit = 500 * time.Millisecond
+)
+
+// ErrClosed is returned by log calls after Close.
+var ErrClosed = errors.New("the run is closed")
+
+// Run is an open run. Its methods are safe for concurrent use.
+type Run struct {
+	w       *spool.Writer
+	folder  *spool.Folder
+	request model.OpenRequest
+	opened  *model.OpenResult // nil while offline
+	starts  *starts
+	opts    Options
+
+	mu    sync.RWMutex
+	plain map[string]*Series // series without labels, by metric
+	all   map[string]*Series
+
+	uplink *uplink.Deliverer // nil: an agent delivers
+	stop   context.CancelFunc
+	ended  chan struct{}
+	close  sync.Once
+	result error
+}
+
+// Init opens a run. It asks the server for at most 0.8 s; without an answer the
+// run begins offline and is delivered later. It fails when the server says no
+// (a wrong key, a name that is taken), and when nothing can be written at all.
+func Init(ctx context.Context, opts Options) (*Run, error) {
+	if err := opts.settle(); err != nil {
+		return nil, err
+	}
+	request, err := opts.request(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	folder, err := spool.Resolve(opts.env)
+	if err != nil {
+		return nil, err
+	}
+	if opts.APIKey != "" {
+		if err := folder.SetKey(opts.Server, opts.APIKey); err != nil {
+			return nil, err
+		}
+	}
+	opened, err := ask(ctx, folder, &opts, request)
+	if err != nil {
+		return nil, err
+	}
+	request.Offline = opened == nil
+	w, err := spool.Create(folder, opts.Server, request, spool.WriterOptions{})
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{
+		w: w, folder: folder, request: request, opened: opened, starts: newStarts(opened), opts: opts,
+		plain: map[string]*Series{}, all: map[string]*Series{},
+	}
+	if err := opts.publish(request.Writer); err != nil {
+		return nil, err
+	}
+	r.start()
+	return r, nil
+}
+
+// ask opens the run on the server; nil without an error means that there was no
+// answer.
+func ask(ctx context.Context, folder *spool.Folder, opts *Options, request model.OpenRequest) (*model.OpenResult, error) {
+	key, err := uplink.FindKey(folder, opts.Server, opts.env)
+	if err != nil {
+		return nil, err
+	}
+	server, err := uplink.NewServer(opts.Server, key)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	request.WithStarts = true
+	result, err := server.Open(limited, request)
+	switch code := model.CodeOf(err); {
+	case err == nil:
+		return &result, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("open run: %w", ctx.Err())
+	case errors.Is(err, uplink.ErrUnreachable) || later(code):
+		opts.Log.Warn("no server: the run begins offline and is delivered later", "server", opts.Server, "reason", err)
+		return nil, nil
+	}
+	return nil, fmt.Errorf("open run %s/%s/%s on %s: %w", request.Workspace, request.Project, request.RunName, opts.Server, err)
+}
+
+// later reports whether a code says that the same request may be taken later.
+func later(code model.Code) bool {
+	switch code {
+	case model.CodeDiskFull, model.CodeUnavailable, model.CodeTimeout, model.CodeInternal:
+		return true
+	}
+	return false
+}
+
+// start delivers the folder in the background, unless an agent does.
+func (r *Run) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop, r.ended = cancel, make(chan struct{})
+	if r.opts.NoUplink {
+		close(r.ended)
+		return
+	}
+	r.uplink = uplink.New(r.folder, uplink.Options{Kind: spool.KindProcess, Version: Version, Log: r.opts.Log, Env: r.opts.env})
+	go func() {
+		defer close(r.ended)
+		if err := r.uplink.Run(ctx); err != nil {
+			r.opts.Log.Warn("the uplink of this process ended; `kymogram sync` delivers what is left", "error", err)
+		}
+	}()
+}
+
+// ID is the run's ULID: the server's when it answered, else the one made here,
+// which stays valid as an alias.
+func (r *Run) ID() string {
+	if r.opened != nil {
+		return r.opened.Run.String()
+	}
+	return r.request.LocalRun.String()
+}
+
+// Name is the run's name.
+func (r *Run) Name() string {
+	if r.opened != nil {
+		return r.opened.RunName
+	}
+	return r.request.RunName
+}
+
+// Project is the run's workspace and project.
+func (r *Run) Project() (workspace, project string) { return r.request.Workspace, r.request.Project }
+
+// Server is the address that the run is delivered to.
+func (r *Run) Server() string { return r.opts.Server }
+
+// Offline reports whether the run began without an answer of the server.
+func (r *Run) Offline() bool { return r.opened == nil }
+
+// SpoolDir is where the points lie until they are delivered.
+func (r *Run) SpoolDir() string { return r.folder.Path }
+
+func closedError(err error) error {
+	if errors.Is(err, spool.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// UndeliveredError says that points are still on this machine.
+type UndeliveredError struct {
+	Points uint64 // in the spool, not acked by the server
+	Lost   uint64 // dropped because the spool was full
+	Folder string
+	Reason string // of the last failure, may be empty
+}
+
+func (e *UndeliveredError) Error() string {
+	text := fmt.Sprintf("%d points wait in the spool %s; `kymogram sync` delivers them", e.Points, e.Folder)
+	if e.Lost > 0 {
+		text += fmt.Sprintf("; %d points are lost because the spool was full", e.Lost)
+	}
+	if e.Reason != "" {
+		text += " (" + e.Reason + ")"
+	}
+	return text
+}
+
+// Flush waits until the server has everything that was logged before it, or
+// returns an [UndeliveredError] when the server does not answer. With durable it
+// first makes the spool safe from power loss.
+func (r *Run) Flush(ctx context.Context, durable bool) error {
+	over := r.w.Drain()
+	if durable {
+		if err := r.w.Sync(); err != nil {
+			return closedError(err)
+		}
+	}
+	last := r.w.Last()
+	if last == 0 {
+		return ErrClosed
+	}
+	if r.await(ctx, last) && over.Waiting == 0 && over.Dropped == 0 {
+		return nil
+	}
+	return r.undelivered(over)
+}
+
+// await waits until the mark reaches last, as long as the server answers.
+func (r *Run) await(ctx context.Context, last uint64) bool {
+	began := time.Now()
+	heard, patience := began, silentLimit
+	if r.opts.endsWithUs() {
+		patience = r.opts.CloseTimeout
+	}
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		page, err := r.w.Status().Read()
+		now := time.Now()
+		switch {
+		case err == nil && page.Mark >= last:
+			return true
+		case err == nil && page.State == spool.StateConnected && page.Delivering(now):
+			heard = now
+		}
+		if now.Sub(heard) > patience || now.Sub(began) > r.opts.CloseTimeout {
+			return false
+		}
+		if r.uplink != nil {
+			r.uplink.Wake()
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *Run) undelivered(over spool.Overflow) error {
+	e := &UndeliveredError{Folder: r.folder.Path, Lost: over.Dropped}
+	page, err := r.w.Status().Read()
+	if err == nil {
+		e.Reason = page.Error
+	}
+	if backlog, err := spool.Count(r.folder.WriterPath(r.w.ID), r.w.ID, page.Mark); err == nil {
+		e.Points = backlog.Points
+	} else if errors.Is(err, os.ErrNotExist) && e.Lost == 0 {
+		return nil // delivered at this moment
+	}
+	return e
+}
+
+// Close ends the run as finished. It waits up to Options.CloseTimeout while the
+// server answers; without a connection it returns within a second with an
+// [UndeliveredError]: nothing is lost, `kymogram sync` delivers it.
+func (r *Run) Close(ctx context.Context) error { return r.end(ctx, model.StatusFinished) }
+
+// Fail ends the run as failed, when cause is not nil; else it is Close.
+func (r *Run) Fail(ctx context.Context, cause error) error {
+	if cause == nil {
+		return r.Close(ctx)
+	}
+	return r.end(ctx, model.StatusFailed)
+}
+
+func (r *Run) end(ctx context.Context, status model.RunStatus) error {
+	r.close.Do(func() {
+		r.result = r.finish(ctx, status)
+		r.stop()
+		<-r.ended
+		r.result = errors.Join(r.result, r.w.Status().Close())
+	})
+	return r.result
+}
+
+func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
+	err := r.w.Updates([]model.Update{{Op: model.OpClose, TimeNs: time.Now().UnixNano(), Text: string(status)}})
+	if err != nil {
+		return err
+	}
+	over := r.makeRoom(ctx)
+	last := r.w.Last()
+	if _, err := r.w.Close(); err != nil {
+		return err
+	}
+	// What is still in memory ends with the process.
+	over.Dropped += over.Points
+	if !r.await(ctx, last) || over.Dropped > 0 {
+		return r.undelivered(over)
+	}
+	r.tidy()
+	return nil
+}
+
+// makeRoom gives a full spool the time to empty itself, while the server answers.
+func (r *Run) makeRoom(ctx context.Context) spool.Overflow {
+	over := r.w.Drain()
+	for deadline := time.Now().Add(r.opts.CloseTimeout); over.Waiting > 0 && time.Now().Before(deadline); over = r.w.Drain() {
+		if !r.await(ctx, r.w.Last()) {
+			break
+		}
+	}
+	return over
+}
+
+// tidy waits for the delivered folder to be gone, so that the program leaves
+// nothing behind.
+func (r *Run) tidy() {
+	for deadline := time.Now().Add(tidyLimit); r.uplink != nil && time.Now().Before(deadline); time.Sleep(pollEvery) {
+		if _, err := os.Stat(r.folder.WriterPath(r.w.ID)); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		r.uplink.Wake()
+	}
+}

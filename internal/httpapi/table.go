@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strings"
@@ -210,6 +211,7 @@ func (c *column) writeValue(j *jsonWriter, row int) {
 	case colDoc:
 		j.document(c.docs[row])
 	case colWriter:
-		j.text(c.writers[row].String())
+		j.buf = append(j.buf, '"')
+		j.buf = append(hex.AppendEncode(j.buf, c.writers[row][:]), '"')
 	}
 }

@@ -1,0 +1,73 @@
+package httpapi_test
+
+import (
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/httpapi"
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// discard is a client that takes everything at once.
+type discard struct {
+	header http.Header
+	bytes  int64
+}
+
+func (d *discard) Header() http.Header { return d.header }
+func (d *discard) WriteHeader(int)     {}
+func (d *discard) Write(p []byte) (int, error) {
+	d.bytes += int64(len(p))
+	return len(p), nil
+}
+
+// logMany logs n points of one series in batches of 10,000 rows.
+func (w *writer) logMany(key model.SeriesKey, n int) {
+	const rows = 10_000
+	for from := 0; from < n; from += rows {
+		g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep}}, Columns: []model.Column{{Series: key, Kind: model.KindFloat}}}
+		first := w.seq + 1
+		for i := from; i < min(from+rows, n); i++ {
+			w.seq++
+			g.Seq, g.TimeNs = append(g.Seq, w.seq), append(g.TimeNs, 1_700_000_000_000_000_000+int64(i)*1e6)
+			g.Axes[0].Values = append(g.Axes[0].Values, int64(i))
+			g.Columns[0].Floats = append(g.Columns[0].Floats, math.Sin(float64(i)))
+		}
+		if _, err := w.session.Append(w.l.t.Context(), &model.Batch{First: first, Last: w.seq, Groups: []model.RowGroup{g}}); err != nil {
+			w.l.t.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReads(b *testing.B) {
+	l := newLab(b, httpapi.Options{})
+	w := l.writer("run", nil)
+	w.logMany(model.NewSeriesKey("short", "", nil), 2_000)
+	w.logMany(model.NewSeriesKey("long", "", nil), 200_000)
+	handlers := http.NewServeMux()
+	for _, r := range l.api.Routes() {
+		handlers.Handle(r.Method+" "+r.Pattern, r.Handler)
+	}
+	for _, c := range []struct{ name, path string }{
+		{"points=2000/format=json", "points?metric=short"},
+		{"points=200000/format=json", "points?metric=long&limit=200000"},
+		{"points=200000/format=csv", "points?metric=long&limit=200000&format=csv"},
+		{"points=200000/format=arrow", "points?metric=long&limit=200000&format=arrow"},
+		{"points=200000/format=parquet", "points?metric=long&limit=200000&format=parquet"},
+		{"buckets=1000", "buckets?metric=long"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				d := &discard{header: http.Header{}}
+				handlers.ServeHTTP(d, httptest.NewRequest(http.MethodGet, w.path(c.path), nil))
+				if d.bytes < 1000 {
+					b.Fatal("only " + strconv.FormatInt(d.bytes, 10) + " bytes")
+				}
+			}
+		})
+	}
+}

@@ -34,10 +34,11 @@ func (e *Engine) Compact(ctx context.Context, all bool) error {
 		if len(inputs) == 0 {
 			return nil
 		}
-		if err := e.merge(ctx, inputs); err != nil && !e.setAside(err, inputs) {
+		err := e.merge(ctx, inputs)
+		if err != nil && !e.setAside(err, inputs) {
 			return err
 		}
-		if all {
+		if err == nil && all {
 			return nil
 		}
 	}

@@ -1,0 +1,43 @@
+package local_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/store"
+	"github.com/kymogram/kymogram/internal/store/local"
+	"github.com/kymogram/kymogram/internal/store/storetest"
+	"github.com/kymogram/kymogram/internal/wal/faultfs"
+)
+
+func config(fs *faultfs.FS) local.Config {
+	return local.Config{Dir: "/data", FS: fs, SeriesPerRunLimit: storetest.SeriesLimit, WALSegmentBytes: 2048, CompactFiles: 2}
+}
+
+// TestConformance crashes at every reopen: only what was synced is kept.
+func TestConformance(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	storetest.Run(t, func(t testing.TB) *storetest.Harness {
+		fs := faultfs.New()
+		e, err := local.Open(t.Context(), config(fs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &storetest.Harness{Engine: e}
+		h.Reopen = func() (store.Engine, error) {
+			fs = fs.Crash(random)
+			return local.Open(t.Context(), config(fs))
+		}
+		h.Upkeep = func(e store.Engine, what int) error {
+			engine := e.(*local.Engine)
+			switch what % 4 {
+			case 0, 1:
+				return engine.Flush(t.Context())
+			case 2:
+				return engine.Compact(t.Context(), false)
+			}
+			return engine.Compact(t.Context(), true)
+		}
+		return h
+	})
+}

@@ -152,7 +152,8 @@ func theBatch() *kymogramv1.Batch {
 		First: 1, Last: batchSize,
 		Series: []*kymogramv1.SeriesDefinition{
 			{Id: 1, Metric: "loss", Scale: "ML_STEP", Kind: 1, Labels: map[string]string{"split": "train"}},
-			{Id: 2, Metric: "n", Scale: "ML_STEP", Kind: 2}, {Id: 3, Metric: "note", Scale: "ML_STEP", Kind: 3},
+			{Id: 2, Metric: "n", Scale: "ML_STEP", Kind: 2},
+			{Id: 3, Metric: "note", Scale: "ML_STEP", Kind: 3},
 		},
 		Groups: []*kymogramv1.RowGroup{{
 			Axes:   []*kymogramv1.AxisColumn{{Axis: 1, Values: []int64{0, 1, 2, 3}}, {Axis: 8, Values: []int64{5, 5, 6, 6}}},

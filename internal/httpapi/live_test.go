@@ -40,7 +40,7 @@ func (l *lab) stream(q url.Values, lastID string) *eventReader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("%s %v", response.Status, response.Header)
 	}
 	reader := &eventReader{t: t, lines: bufio.NewScanner(response.Body), close: func() { cancel(); response.Body.Close() }}

@@ -194,8 +194,10 @@ func TestEveryReadAsksForTheRight(t *testing.T) {
 	w.log(model.NewSeriesKey("loss", "", nil), steps(0, 3, func(int) any { return 1.0 })...)
 	scope := catalog.ScopeRead
 	l.denied.Store(&scope)
-	for _, path := range []string{digits, "/api/v1/runs/" + w.run.String(), w.path("series"), w.path("points?metric=loss"), w.path("buckets?metric=loss"),
-		"/api/v1/resolve?run=lab/digits/run", "/api/v1/live?run=" + w.run.String(), "/api/v1/live?project=lab/digits"} {
+	for _, path := range []string{
+		digits, "/api/v1/runs/" + w.run.String(), w.path("series"), w.path("points?metric=loss"), w.path("buckets?metric=loss"),
+		"/api/v1/resolve?run=lab/digits/run", "/api/v1/live?run=" + w.run.String(), "/api/v1/live?project=lab/digits",
+	} {
 		l.refused(l.do("GET", path, nil, ""), 403, model.CodePermission, "no read")
 	}
 	a := l.do("POST", "/api/v1/buckets", nil, `{"queries":[{"run":"`+w.run.String()+`","metric":"loss"}]}`)

@@ -83,8 +83,12 @@ func valueColumn(v *model.Column) column {
 func seriesMeta(page *query.PointsPage) [][2]string {
 	key := page.Series.Key
 	meta := [][2]string{
-		{"run", page.Run.String()}, {"metric", key.Metric}, {"scale", key.Scale},
-		{"kind", page.Series.Kind.String()}, {"axis", string(page.Axis)}, {"next", page.Next},
+		{"run", page.Run.String()},
+		{"metric", key.Metric},
+		{"scale", key.Scale},
+		{"kind", page.Series.Kind.String()},
+		{"axis", string(page.Axis)},
+		{"next", page.Next},
 	}
 	for _, l := range key.Labels {
 		meta = append(meta, [2]string{labelPrefix + l.Name, l.Value})
@@ -114,8 +118,10 @@ func bucketsTable(r *query.BucketsResult) *table {
 		uints[0][i], uints[1][i], uints[2][i], uints[3][i] = b.Count, b.NaN, b.PosInf, b.NegInf
 	}
 	t := &table{rows: n, columns: []column{
-		{name: "lo", kind: colInt, ints: ints[0]}, {name: "hi", kind: colInt, ints: ints[1]},
-		{name: "min", kind: colFloat, floats: floats[0], has: has}, {name: "max", kind: colFloat, floats: floats[1], has: has},
+		{name: "lo", kind: colInt, ints: ints[0]},
+		{name: "hi", kind: colInt, ints: ints[1]},
+		{name: "min", kind: colFloat, floats: floats[0], has: has},
+		{name: "max", kind: colFloat, floats: floats[1], has: has},
 		{name: "mean", kind: colFloat, floats: floats[2], has: has},
 	}}
 	for i, name := range []string{"count", "nan", "pos_inf", "neg_inf"} {

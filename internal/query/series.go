@@ -122,9 +122,9 @@ func (s *Service) notFound(ctx context.Context, run model.RunID, sel Selector, w
 }
 
 func describe(list []store.Series, more bool) string {
-	texts := make([]string, len(list))
+	texts := make([]string, 0, len(list)+1)
 	for i := range list {
-		texts[i] = seriesText(list[i].Key)
+		texts = append(texts, seriesText(list[i].Key))
 	}
 	if more {
 		texts = append(texts, "…")

@@ -136,8 +136,8 @@ type BucketsOutcome struct {
 	Err    error
 }
 
-// Point is the end of a curve, Number its value.
-type (
-	Point  = store.Point
-	Number = store.Number
-)
+// Point is the end of a curve.
+type Point = store.Point
+
+// Number is the value of a point, by the series' kind.
+type Number = store.Number

@@ -12,6 +12,8 @@ export function hue(slot: number, isDark: boolean): string {
 }
 
 export function dash(slot: number): number[] {
+  // Hues 5 to 8 are near each other in thin lines: a long dash tells them apart from the first four.
+  if (slot >= 4 && slot < light.length) return [10, 2];
   return dashes[Math.floor(slot / light.length) % dashes.length]!;
 }
 

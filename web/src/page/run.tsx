@@ -50,7 +50,7 @@ export function RunPage({ id }: { id: string }) {
       <span class="here">{detail ? detail.display_name || detail.name : id}</span>
     </>
   );
-  const tools = view.tab.value === "charts" && <ChartTools cards={cards} />;
+  const tools = view.tab.value === "charts" && <ChartTools cards={cards} hasAttempts={ids.some((x) => (session.detail(x)?.attempts.length ?? 0) > 1)} />;
   return (
     <Shell crumbs={crumbs} tools={tools} project={detail ?? undefined}>
       {error && !detail ? (
@@ -133,7 +133,7 @@ const smoothings: [string, string][] = [
   ["gauss:0.03", "Gauss 3 %"],
 ];
 
-function ChartTools({ cards }: { cards: Card[] }) {
+function ChartTools({ cards, hasAttempts }: { cards: Card[]; hasAttempts: boolean }) {
   const input = useRef<HTMLInputElement>(null);
   const draft = useSignal(view.search.value);
   if (document.activeElement !== input.current) draft.value = view.search.value;
@@ -179,6 +179,16 @@ function ChartTools({ cards }: { cards: Card[] }) {
           </option>
         ))}
       </select>
+      {hasAttempts && (
+        <label class="check pick">
+          <input
+            type="checkbox"
+            checked={view.showAttempts.value}
+            onChange={(e) => setParams({ attempts: e.currentTarget.checked ? "" : "0" })}
+          />
+          earlier attempts
+        </label>
+      )}
       <select class="pick" value={view.size.value} onChange={(e) => setParams({ size: e.currentTarget.value })} aria-label="Size of charts">
         <option>S</option>
         <option>M</option>

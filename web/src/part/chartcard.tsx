@@ -1,4 +1,4 @@
-import { useSignal } from "@preact/signals";
+import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { png, csv, save, svg } from "../chart/export.ts";
 import { full, short } from "../chart/number.ts";
@@ -61,7 +61,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       tip.value = { left: at.left, top: at.top, axis: chart.axis, rows: rows.map((row) => ({ row, name: nameOf(row.line.id) })), rest };
     },
   };
-  const active = view.activeCard.value === card.key;
+  const active = useComputed(() => view.activeCard.value === card.key).value;
   return (
     <article
       class={`card${active ? " active" : ""}`}

@@ -1,5 +1,6 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { Component } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Run } from "../api/types.ts";
 import { dateTime, duration, full, short } from "../chart/number.ts";
 import { bind } from "../state/keys.ts";
@@ -36,9 +37,9 @@ interface Column {
 }
 
 const fixed: Column[] = [
-  { name: "name", title: "name", group: "run", sort: "name", width: 220, right: false },
+  { name: "name", title: "name", group: "run", sort: "name", width: 190, right: false },
   { name: "status", title: "status", group: "run", sort: "status", width: 92, right: false },
-  { name: "tags", title: "tags", group: "run", sort: "", width: 130, right: false },
+  { name: "tags", title: "tags", group: "run", sort: "", width: 112, right: false },
   { name: "created", title: "created", group: "run", sort: "created", width: 124, right: true },
   { name: "duration", title: "duration", group: "run", sort: "", width: 92, right: true },
   { name: "attempts", title: "attempt", group: "run", sort: "", width: 66, right: true },
@@ -47,7 +48,7 @@ const fixed: Column[] = [
 function columnOf(name: string): Column {
   const at = name.indexOf("/");
   const title = name.slice(at + 1);
-  return { name, title, group: name.slice(0, at), sort: name, width: Math.max(88, Math.min(180, title.length * 7.5 + 26)), right: true };
+  return { name, title, group: name.slice(0, at), sort: name, width: Math.max(76, Math.min(180, title.length * 7 + 24)), right: true };
 }
 
 /** RunTable draws the rows in view of a list that may be a hundred thousand long. */
@@ -56,7 +57,7 @@ export function RunTable({ runs, total, columns, sort, selected, reach, open, pa
   const top = useSignal(0);
   const height = useSignal(600);
   const at = useSignal(-1);
-  const all = [...fixed, ...columns.map(columnOf)];
+  const all = useMemo(() => [...fixed, ...columns.map(columnOf)], [columns]);
   const first = Math.max(0, Math.floor(top.value / rowHeight) - overscan);
   const last = Math.min(total, Math.ceil((top.value + height.value) / rowHeight) + overscan);
   const template = `28px ${all.map((c) => (c.name === "name" ? `minmax(${c.width}px, 1.6fr)` : `minmax(${c.width}px, ${c.right ? "1fr" : `${c.width}px`})`)).join(" ")}`;
@@ -73,6 +74,7 @@ export function RunTable({ runs, total, columns, sort, selected, reach, open, pa
   useEffect(() => reach(last), [last, runs.length]);
   useTableKeys({ runs, at, selected, open, host });
 
+  const flip = useMemo(() => (id: string) => toggle(selected, id), [selected]);
   const rows = [];
   for (let i = first; i < last; i++) {
     const run = runs[i];
@@ -85,12 +87,12 @@ export function RunTable({ runs, total, columns, sort, selected, reach, open, pa
         template={template}
         selected={!!run && selected.value.has(run.id)}
         active={at.value === i}
-        toggle={() => run && toggle(selected, run.id)}
+        toggle={flip}
       />,
     );
   }
   return (
-    <div class="table-scroll" ref={host} onScroll={(e) => (top.value = (e.currentTarget as HTMLElement).scrollTop)} tabIndex={-1} role="table" aria-rowcount={total}>
+    <div class="table-scroll" ref={host} onScroll={(e) => (top.value = Math.floor((e.currentTarget as HTMLElement).scrollTop / rowHeight) * rowHeight)} tabIndex={-1} role="table" aria-rowcount={total}>
       <Head columns={all} template={template} width={width} sort={sort} partial={partial} />
       <div class="rows" style={{ height: `${total * rowHeight}px`, minWidth: `${width}px` }} role="rowgroup">
         {rows}
@@ -170,22 +172,29 @@ interface RowProps {
   template: string;
   selected: boolean;
   active: boolean;
-  toggle: () => void;
+  toggle: (id: string) => void;
 }
 
-function Row({ run, index, columns, template, selected, active, toggle }: RowProps) {
-  const style = { transform: `translateY(${index * rowHeight}px)`, gridTemplateColumns: template, height: `${rowHeight}px` };
-  if (!run) return <div class="row waiting" style={style} role="row" />;
-  return (
-    <div class={`row${selected ? " selected" : ""}${active ? " active" : ""}`} style={style} role="row" aria-rowindex={index + 1}>
-      <span role="cell">
-        <input type="checkbox" checked={selected} onChange={toggle} aria-label={`Select ${run.name}`} />
-      </span>
-      {columns.map((c) => (
-        <BodyCell key={c.name} run={run} column={c} />
-      ))}
-    </div>
-  );
+/** A row is drawn again only when something of it changed: while scrolling that is none of those that stay. */
+class Row extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    return (Object.keys(next) as (keyof RowProps)[]).some((k) => next[k] !== this.props[k]);
+  }
+
+  override render({ run, index, columns, template, selected, active, toggle }: RowProps) {
+    const style = { transform: `translateY(${index * rowHeight}px)`, gridTemplateColumns: template, height: `${rowHeight}px` };
+    if (!run) return <div class="row waiting" style={style} role="row" />;
+    return (
+      <div class={`row${selected ? " selected" : ""}${active ? " active" : ""}`} style={style} role="row" aria-rowindex={index + 1}>
+        <span role="cell">
+          <input type="checkbox" checked={selected} onChange={() => toggle(run.id)} aria-label={`Select ${run.name}`} />
+        </span>
+        {columns.map((c) => (
+          <BodyCell key={c.name} run={run} column={c} />
+        ))}
+      </div>
+    );
+  }
 }
 
 function BodyCell({ run, column }: { run: Run; column: Column }) {

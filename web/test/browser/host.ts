@@ -9,6 +9,10 @@ const dist = join(import.meta.dirname, "../../dist");
 export const pictures = join(import.meta.dirname, "../../test-results");
 mkdirSync(pictures, { recursive: true });
 
+// What internal/server sets.
+const policy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 const types: Record<string, string> = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
 
 export interface Host {
@@ -32,7 +36,7 @@ export async function host(options: StandinOptions = {}): Promise<Host> {
     if (handler(req, res)) return;
     const path = new URL(req.url ?? "/", "http://page").pathname;
     const file = /\.\w+$/.test(path) ? path : "/index.html";
-    res.setHeader("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'");
+    res.setHeader("Content-Security-Policy", policy);
     res.setHeader("Content-Type", types[file.split(".").pop()!] ?? "application/octet-stream");
     try {
       res.end(readFileSync(join(dist, file)));

@@ -164,7 +164,7 @@ function listSeries(s: Standin, req: IncomingMessage, res: ServerResponse, run: 
     const value = c ? c.value[i]! : 0;
     return {
       metric: x.metric, scale: x.scale, labels: x.labels, kind: "float64", axes: x.axes, count: x.count,
-      last: { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) },
+      last: c ? { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) } : null,
       ...(c && { preview: { x: "step", columns: buckets(c, "step", preview) } }),
     };
   });

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/uplink"
+)
+
+// agentIdle is how long an agent that a program started stays without work.
+const agentIdle = 60 * time.Second
+
+type agentFlags struct {
+	spool    string
+	idle     time.Duration
+	detached bool
+	kind     string
+}
+
+func agentCommand(io stdio) *cobra.Command {
+	var flags agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Deliver what programs log on this machine",
+		Long: `Deliver the spool of this machine to the servers that its runs name.
+
+The Python package starts an agent by itself; it ends a minute after the last run.
+One that a person starts takes the spool over and stays until it is stopped.`,
+		Example: `  kymogram agent                       deliver until Ctrl-C
+  kymogram agent --idle 10m            end ten minutes after the last run
+  kymogram agent --detached            go on in the background, log to SPOOL/agent.log`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.idle < 0 {
+				return usagef("--idle is a time such as 60s, not %s", flags.idle)
+			}
+			return runAgent(cmd.Context(), io, flags)
+		},
+	}
+	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as `kymogram doctor` says)")
+	cmd.Flags().DurationVar(&flags.idle, "idle", 0, "end this long after no run is open and nothing is left; 0 stays (detached: 1m0s)")
+	cmd.Flags().BoolVar(&flags.detached, "detached", false, "go on in the background")
+	cmd.Flags().StringVar(&flags.kind, "kind", string(spool.KindPerson), "who started it")
+	_ = cmd.Flags().MarkHidden("kind") // fails only for a flag that is not there
+	return cmd
+}
+
+func runAgent(ctx context.Context, io stdio, flags agentFlags) error {
+	folder, err := openSpool(io, flags.spool)
+	if err != nil {
+		return err
+	}
+	kind := spool.HolderKind(flags.kind)
+	if flags.detached {
+		return detach(io, folder, flags)
+	}
+	if kind != spool.KindPerson && kind != spool.KindAgent {
+		return usagef("--kind is %s or %s", spool.KindPerson, spool.KindAgent)
+	}
+	log := slog.New(slog.NewTextHandler(io.err, nil))
+	if kind == spool.KindAgent {
+		file, err := uplink.OpenLog(agentLog(folder), 1, 2)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		log = slog.New(slog.NewTextHandler(file, nil))
+	}
+	log.Info("agent", "spool", folder.Path, "pid", os.Getpid(), "version", version)
+	err = uplink.New(folder, uplink.Options{Kind: kind, Version: version, Idle: flags.idle, Log: log, Env: io.env}).Run(ctx)
+	if errors.Is(err, uplink.ErrHeld) && kind == spool.KindAgent {
+		log.Info("not needed", "reason", err)
+		return nil // whoever holds the spool delivers it
+	}
+	log.Info("agent ends", "error", err)
+	return err
+}
+
+// openSpool opens the folder that a flag names, which must be there, or the one
+// that programs use.
+func openSpool(io stdio, path string) (*spool.Folder, error) {
+	if path == "" {
+		return spool.Resolve(io.env)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, model.Errorf(model.CodeNotFound, "there is no spool at %s", path).
+			WithHint("programs print where theirs is; `kymogram doctor` shows the default")
+	}
+	return spool.OpenFolder(path)
+}
+
+func agentLog(folder *spool.Folder) string { return filepath.Join(folder.Path, "agent.log") }
+
+// detach starts this program again as an agent of its own: its own session, its
+// output in the log, no inherited descriptor, in no folder, without keys.
+func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if flags.idle == 0 {
+		flags.idle = agentIdle
+	}
+	log, err := os.OpenFile(agentLog(folder), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the agent's log: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(self, "agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent))
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); !strings.HasSuffix(name, "_API_KEY") {
+			cmd.Env = append(cmd.Env, entry)
+		}
+	}
+	if err := keepDescriptors(); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the agent: %w", err)
+	}
+	fmt.Fprintf(io.err, "agent %d delivers %s\n", cmd.Process.Pid, folder.Path)
+	return cmd.Process.Release()
+}
+
+// keepDescriptors keeps what this process inherited from reaching the agent: a
+// pipe held by it would keep the pipe's reader waiting.
+func keepDescriptors() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // not Linux
+	}
+	if err != nil {
+		return fmt.Errorf("list descriptors: %w", err)
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/uplink"
+)
+
+const (
+	doctorLimit = 5 * time.Second
+	// maxSkew is how far clocks may differ before times in a chart mislead.
+	maxSkew = 2 * time.Second
+)
+
+// finding is one thing that the doctor looked at.
+type finding struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// diagnosis is what doctor --json prints.
+type diagnosis struct {
+	Findings []finding `json:"findings"`
+	OK       bool      `json:"ok"`
+}
+
+func (d *diagnosis) add(name, detail string, err error) {
+	f := finding{Name: name, OK: err == nil, Detail: detail}
+	if err != nil {
+		f.Detail = err.Error()
+		var e *model.Error
+		if errors.As(err, &e) {
+			f.Hint = e.Hint
+		}
+	}
+	d.Findings = append(d.Findings, f)
+	d.OK = d.OK && f.OK
+}
+
+func doctorCommand(io stdio) *cobra.Command {
+	var c connection
+	var path string
+	cmd := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Look for what is wrong: server, key, clock, spool",
+		Example: "  kymogram doctor\n  kymogram doctor --server https://kymogram.example.org --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			address, err := uplink.ParseServer(first(c.server, io.env("KYMOGRAM_SERVER"), defaultServer))
+			if err != nil {
+				return usageError{err}
+			}
+			d := diagnosis{OK: true}
+			d.add("version", fmt.Sprintf("kymogram %s, %s %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), nil)
+			folder := d.checkSpool(io, path)
+			d.checkServer(cmd.Context(), io, folder, address, c.key)
+			return d.print(io, c.json)
+		},
+	}
+	c.addTo(cmd)
+	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default: the one that programs use)")
+	return cmd
+}
+
+func (d *diagnosis) checkSpool(io stdio, path string) *spool.Folder {
+	folder, err := openSpool(io, path)
+	if err != nil {
+		d.add("spool", "", err)
+		return nil
+	}
+	detail := fmt.Sprintf("%s on %s (%s); survives %s", folder.Path, folder.FS.Name, folder.FS.Kind, folder.FS.Survives())
+	for _, passed := range folder.Passed {
+		detail += "; not used: " + passed
+	}
+	d.add("spool", detail, nil)
+	detail, err = space(folder)
+	d.add("space", detail, err)
+	waiting, err := leftIn(folder)
+	d.add("waiting", fmt.Sprintf("%d points of %d runs are not delivered yet", waiting.Points, waiting.Writers), err)
+	d.checkHolder(folder)
+	return folder
+}
+
+// leastCap is what a first segment and its successor need.
+const leastCap = 2 << 20
+
+func space(folder *spool.Folder) (string, error) {
+	used, err := folder.Used()
+	if err != nil {
+		return "", err
+	}
+	limit, err := folder.Cap()
+	if err == nil && limit < leastCap {
+		err = model.Errorf(model.CodeDiskFull, "the spool may use %d bytes, a tenth of the free space", limit).
+			WithHint("free disk space, or set KYMOGRAM_SPOOL_DIR to a folder on another disk")
+	}
+	return fmt.Sprintf("%d MiB of at most %d MiB used", used>>20, limit>>20), err
+}
+
+func (d *diagnosis) checkHolder(folder *spool.Folder) {
+	holder, held, err := folder.Held()
+	detail := "nobody delivers the spool now; programs start an agent when they log"
+	if held {
+		detail = fmt.Sprintf("process %d (%s, version %s, protocol %d) delivers the spool", holder.PID, holder.Kind, holder.Version, holder.Protocol)
+	}
+	d.add("agent", detail, err)
+}
+
+func (d *diagnosis) checkServer(ctx context.Context, io stdio, folder *spool.Folder, address, key string) {
+	ctx, cancel := context.WithTimeout(ctx, doctorLimit)
+	defer cancel()
+	key = first(key, io.env("KYMOGRAM_API_KEY"))
+	if key == "" && folder != nil {
+		found, err := uplink.FindKey(folder, address, io.env)
+		if err != nil {
+			d.add("key", "", err)
+		}
+		key = found
+	}
+	server, err := uplink.NewServer(address, key)
+	if err != nil {
+		d.add("server", "", err)
+		return
+	}
+	began := time.Now()
+	info, err := server.Info(ctx)
+	took := time.Since(began)
+	if err != nil {
+		err = model.Errorf(model.CodeUnavailable, "%s: %v", address, err).
+			WithHint("start it with `kymogram serve`, or name another with --server or KYMOGRAM_SERVER")
+	}
+	d.add("server", fmt.Sprintf("%s answers in %s: version %s, gRPC at %s", address, took.Round(time.Millisecond), info.Version, info.GRPC), err)
+	if err != nil {
+		return
+	}
+	d.checkClock(info, began, took)
+	d.checkKey(ctx, server, info, key)
+}
+
+// checkClock compares the clocks at the middle of the question.
+func (d *diagnosis) checkClock(info uplink.Info, began time.Time, took time.Duration) {
+	skew := time.Unix(0, info.TimeNs).Sub(began.Add(took / 2))
+	var err error
+	if skew.Abs() > maxSkew+took {
+		err = model.Errorf(model.CodeInvalid, "this clock and the server's differ by %s", skew.Round(time.Millisecond)).
+			WithHint("set the clock (NTP): points carry this machine's time")
+	}
+	d.add("clock", fmt.Sprintf("differs by %s from the server's", skew.Round(time.Millisecond)), err)
+}
+
+func (d *diagnosis) checkKey(ctx context.Context, server *uplink.Server, info uplink.Info, key string) {
+	err := server.CheckKey(ctx)
+	switch {
+	case err == nil && !info.Auth:
+		d.add("key", "the server asks for none", nil)
+	case err == nil:
+		d.add("key", "accepted", nil)
+	case model.CodeOf(err) == model.CodePermission:
+		d.add("key", "accepted for other things than reading", nil)
+	case key == "":
+		d.add("key", "", model.Errorf(model.CodeUnauthenticated, "there is no key for this server").
+			WithHint("set KYMOGRAM_API_KEY; on the server `kymogram key create` makes one"))
+	default:
+		d.add("key", "", err)
+	}
+}
+
+var errUnwell = errors.New("something is wrong")
+
+func (d *diagnosis) print(io stdio, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = printJSON(io.out, d)
+	}
+	for _, f := range d.Findings {
+		if asJSON || err != nil {
+			break
+		}
+		mark := "ok  "
+		if !f.OK {
+			mark = "FAIL"
+		}
+		_, err = fmt.Fprintf(io.out, "%s  %-8s %s\n", mark, f.Name, printable(f.Detail))
+		if err == nil && f.Hint != "" {
+			_, err = fmt.Fprintf(io.out, "               %s\n", f.Hint)
+		}
+	}
+	if err == nil && !d.OK {
+		err = errUnwell
+	}
+	return err
+}

@@ -55,10 +55,10 @@ func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServer
 	defer s.recoverRPC(info.FullMethod, &err)
 	ctx, err = s.admit(ctx, info.FullMethod)
 	if err != nil {
-		return nil, rpcError(err)
+		return nil, s.rpcError(info.FullMethod, err)
 	}
 	answer, err = handler(ctx, req)
-	return answer, rpcError(err)
+	return answer, s.rpcError(info.FullMethod, err)
 }
 
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
@@ -66,9 +66,9 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	defer s.recoverRPC(info.FullMethod, &err)
 	ctx, err := s.admit(stream.Context(), info.FullMethod)
 	if err != nil {
-		return rpcError(err)
+		return s.rpcError(info.FullMethod, err)
 	}
-	return rpcError(handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, server: s}))
+	return s.rpcError(info.FullMethod, handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod}))
 }
 
 // admit applies the policy to a call.
@@ -101,6 +101,7 @@ type guardedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
 	server *Server
+	method string
 }
 
 func (g *guardedStream) Context() context.Context { return g.ctx }
@@ -114,7 +115,7 @@ func (g *guardedStream) RecvMsg(m any) error {
 		return status.Error(codes.Unavailable, "unavailable: the server is stopping")
 	default:
 	}
-	return rpcError(g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)))
+	return g.server.rpcError(g.method, g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)))
 }
 
 func (s *Server) recoverRPC(method string, err *error) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -34,13 +35,24 @@ func WriteJSON(w http.ResponseWriter, code int, doc any) {
 	_ = json.NewEncoder(w).Encode(doc) // the client is gone when this fails
 }
 
-// rpcError turns an error into a gRPC status; one that is a status stays.
-func rpcError(err error) error {
+// rpcError turns an error into a gRPC status. The text of an error that is
+// neither a model.Error nor a status goes to the log only.
+func (s *Server) rpcError(method string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *model.Error
-	if !errors.As(err, &e) {
+	if errors.As(err, &e) {
+		return status.Error(rpcCode(e.Code), string(e.Code)+": "+e.Message)
+	}
+	if _, ok := status.FromError(err); ok {
 		return err
 	}
-	return status.Error(rpcCode(e.Code), string(e.Code)+": "+e.Message)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return status.FromContextError(err).Err()
+	}
+	s.log.Error("call failed", "method", method, "err", err)
+	return status.Error(codes.Internal, string(model.CodeInternal)+": the server failed on this call; its log says why")
 }
 
 func rpcCode(code model.Code) codes.Code {

@@ -21,7 +21,7 @@ RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./int
 
 GO_SOURCES     := $(shell git ls-files --cached --others --exclude-standard '*.go' go.mod go.sum 2>/dev/null | grep -v -e _test.go -e '^tools/' -e '^test/')
 PAGE           := $(shell find web/dist -type f 2>/dev/null)
-PYTHON_SOURCES := $(shell git ls-files --cached --others --exclude-standard python/src python/pyproject.toml python/README.md 2>/dev/null)
+PYTHON_SOURCES := $(shell git ls-files --cached --others --exclude-standard python/src python/pyproject.toml python/hatch_build.py python/README.md 2>/dev/null)
 
 export CGO_ENABLED ?= 0
 export PATH := $(TOOLS):$(PATH)
@@ -55,8 +55,8 @@ $(VENV)/.demo: examples/demo/requirements.txt | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-$(VENV)/.dev: python/requirements-dev.txt | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+$(VENV)/.dev: python/pyproject.toml | $(VENV)/.package
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[dev]"
 	@touch $@
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json

@@ -19,23 +19,20 @@ import (
 	"github.com/kymogram/kymogram/test/rig"
 )
 
-// demoData is the data folder of one `make demo ARGS=--once`, shortened; oracle
-// is what its trainings said they logged.
-func demo(t *testing.T, r *rig.Rig) (data, oracle string) {
+// demo runs `make demo ARGS=--once`, shortened. It returns the server's data
+// folder and the folder of what the trainings said they logged.
+func demo(t *testing.T, r *rig.Rig) (server, logged string) {
 	t.Helper()
-	data, oracle = filepath.Join(r.Dir, "demo"), filepath.Join(r.Dir, "oracle")
-	if err := os.Mkdir(oracle, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	folder, oracle := filepath.Join(r.Dir, "demo"), filepath.Join(r.Dir, "oracle")
 	start := time.Now()
-	cmd := r.Python(t, "examples/demo/run", "--once", "--data", data, "--oracle", oracle,
+	cmd := r.Python(t, "examples/demo/run", "--once", "--data", folder, "--oracle", oracle,
 		"--http", "127.0.0.1:0", "--epochs", "24", "--updates", "60")
 	out, err := cmd.CombinedOutput()
 	t.Logf("the demo took %v and said:\n%s", time.Since(start).Round(time.Millisecond), out)
 	if err != nil {
 		t.Fatalf("the demo ended with %v", err)
 	}
-	return data, oracle
+	return filepath.Join(folder, "server"), oracle
 }
 
 // The demo ends by itself, leaves its data, and the data is what was logged.

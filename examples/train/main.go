@@ -47,7 +47,13 @@ func run(ctx context.Context, args []string) error {
 	fmt.Printf("run %s (%s) goes to %s\n", run.Name(), run.ID(), run.Server())
 	err = train(ctx, run, *steps, *rate, *seed, *pause)
 	// The run is ended in any case: as failed when training failed.
-	return errors.Join(err, run.Fail(context.WithoutCancel(ctx), err))
+	ended := run.Fail(context.WithoutCancel(ctx), err)
+	var left *kymogram.UndeliveredError
+	if errors.As(ended, &left) {
+		fmt.Fprintln(os.Stderr, "train:", left)
+		ended = nil // nothing is lost
+	}
+	return errors.Join(err, ended)
 }
 
 // line is the model y = slope·x + offset.

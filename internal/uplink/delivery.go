@@ -213,7 +213,7 @@ func (d *delivery) fail(err error) {
 	}
 	d.note(d.status.SetState(state, text))
 	d.mu.Lock()
-	same := d.page.Error == text && d.page.State == state
+	same := d.page.Error == text
 	d.page.Error, d.page.State = text, state
 	d.mu.Unlock()
 	if !same {

@@ -118,8 +118,8 @@ func (codec) Unmarshal(data []byte, v any) error {
 // plainError takes gRPC's wrapping off a message for people.
 func plainError(err error) string {
 	text := err.Error()
-	if _, rest, ok := strings.Cut(text, "desc = "); ok {
-		return rest
+	if i := strings.LastIndex(text, "desc = "); i >= 0 {
+		text = strings.Trim(text[i+len("desc = "):], `"`)
 	}
-	return text
+	return strings.TrimPrefix(text, "transport: ")
 }

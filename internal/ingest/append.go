@@ -40,6 +40,10 @@ func (s *Service) append(ctx context.Context, run *runState, b *model.Batch) (mo
 	if err != nil {
 		return ack, err
 	}
+	if b.First > 0 {
+		// Our own count of refused points is no record that a client knows.
+		ack.Refused = slices.DeleteFunc(ack.Refused, func(r model.Refusal) bool { return r.Seq == 0 })
+	}
 	ack.Refused = append(ack.Refused, verdict.refusals()...)
 	s.count(b, &ack, verdict)
 	return ack, nil

@@ -66,6 +66,7 @@ func withinLimit(ctx context.Context, work func(context.Context) error) error {
 }
 
 func serve(ctx context.Context, c config.Config, io stdio) error {
+	privateFiles()
 	log := newLog(io, c.Log.Level)
 	listeners, err := server.Listen(ctx, c.HTTP, c.GRPC)
 	if err != nil {

@@ -19,7 +19,7 @@ const requestHeader = "X-Request-Id"
 // inline script, no frame, no plug-in. Charts are canvases and images.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 	"font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // outer wraps the mux in what every request passes, refused ones included.
 func (s *Server) outer(next http.Handler) http.Handler {

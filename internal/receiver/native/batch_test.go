@@ -1,0 +1,168 @@
+package native
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+func example() *kymogramv1.Batch {
+	return &kymogramv1.Batch{
+		First: 10, Last: 14,
+		Series: []*kymogramv1.SeriesDefinition{
+			{Id: 1, Metric: "loss", Labels: map[string]string{"b": "2", "a": "1"}, Kind: 1},
+			{Id: 2, Metric: "text", Scale: "EPISODE", Kind: 3},
+		},
+		Groups: []*kymogramv1.RowGroup{
+			{Axes: []*kymogramv1.AxisColumn{{Axis: 1, Relative: true, Values: []int64{0, 1}}, {Axis: 2, Values: []int64{5, 6}}}, TimeNs: []int64{7, 8}, Seq: []uint32{0, 2},
+				Columns: []*kymogramv1.Column{{Series: 1, Floats: []float64{1, math.Inf(1)}}}},
+			{TimeNs: []int64{9}, Seq: []uint32{3}, Columns: []*kymogramv1.Column{{Series: 2, Texts: []string{"t"}}}},
+		},
+		Updates: []byte(`[{"op":"add_tags","tags":["x"],"seq":14},{"op":7,"seq":13}]`),
+		Skipped: []*kymogramv1.Skipped{{First: 11, Last: 11, Reason: "torn", Points: 3}},
+	}
+}
+
+func TestDecode(t *testing.T) {
+	d := newDecoder()
+	got, err := d.decode(example())
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss := model.SeriesKey{Metric: "loss", Scale: "ML_STEP", Labels: []model.Label{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}}
+	want := &model.Batch{
+		First: 10, Last: 14,
+		Groups: []model.RowGroup{
+			{Axes: []model.AxisColumn{{Axis: "step", Relative: true, Values: []int64{0, 1}}, {Axis: "rl_step", Values: []int64{5, 6}}}, TimeNs: []int64{7, 8}, Seq: []uint64{10, 12},
+				Columns: []model.Column{{Series: loss, Kind: model.KindFloat, Floats: []float64{1, math.Inf(1)}}}},
+			{TimeNs: []int64{9}, Seq: []uint64{13}, Columns: []model.Column{{Series: model.SeriesKey{Metric: "text", Scale: "EPISODE"}, Kind: model.KindText, Texts: []string{"t"}}}},
+		},
+		Updates: []model.Update{{Op: model.OpAddTags, Tags: []string{"x"}, Seq: 14}, {Op: opUnreadable, Seq: 13}},
+		Skipped: []model.Skipped{{First: 11, Last: 11, Reason: "torn", Points: 3}},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// Later batches use and repeat the definitions.
+	if _, err := d.decode(example()); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	short := example()
+	short.Series = nil
+	if _, err := d.decode(short); err != nil {
+		t.Errorf("without definitions: %v", err)
+	}
+}
+
+func TestMalformedBatches(t *testing.T) {
+	for name, change := range map[string]func(*kymogramv1.Batch){
+		"no sequences":           func(b *kymogramv1.Batch) { b.First, b.Last = 0, 0 },
+		"backwards":              func(b *kymogramv1.Batch) { b.Last = 9 },
+		"an empty definition":    func(b *kymogramv1.Batch) { b.Series[0] = nil },
+		"a kind of 0":            func(b *kymogramv1.Batch) { b.Series[0].Kind = 0 },
+		"a kind of 257":          func(b *kymogramv1.Batch) { b.Series[0].Kind = 257 },
+		"two definitions":        func(b *kymogramv1.Batch) { b.Series[1].Id = 1 },
+		"an empty group":         func(b *kymogramv1.Batch) { b.Groups[0] = nil },
+		"an empty axis":          func(b *kymogramv1.Batch) { b.Groups[0].Axes[0] = nil },
+		"axis 0":                 func(b *kymogramv1.Batch) { b.Groups[0].Axes[0].Axis = 0 },
+		"axis 11":                func(b *kymogramv1.Batch) { b.Groups[0].Axes[0].Axis = 11 },
+		"an empty column":        func(b *kymogramv1.Batch) { b.Groups[0].Columns[0] = nil },
+		"an unknown series":      func(b *kymogramv1.Batch) { b.Groups[0].Columns[0].Series = 9 },
+		"a sequence behind":      func(b *kymogramv1.Batch) { b.Groups[0].Seq[0] = 5 },
+		"a sequence that wraps":  func(b *kymogramv1.Batch) { b.First, b.Last = math.MaxUint64, math.MaxUint64 },
+		"updates that are none":  func(b *kymogramv1.Batch) { b.Updates = []byte("{}") },
+		"an update of no record": func(b *kymogramv1.Batch) { b.Updates = []byte(`[{"op":"gone"}]`) },
+		"an update without JSON": func(b *kymogramv1.Batch) { b.Updates = []byte(`[1]`) },
+	} {
+		b := example()
+		change(b)
+		if _, err := newDecoder().decode(b); model.CodeOf(err) != model.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDefinitionsAreBounded(t *testing.T) {
+	d := newDecoder()
+	long := string(make([]byte, 1<<20))
+	for id := range uint32(1 << 12) {
+		err := d.define(&kymogramv1.SeriesDefinition{Id: id, Metric: long, Kind: 1})
+		if err != nil {
+			if model.CodeOf(err) != model.CodeTooLarge || id < 200 {
+				t.Errorf("definition %d: %v", id, err)
+			}
+			return
+		}
+	}
+	t.Error("4 GiB of definitions were taken")
+}
+
+// Any bytes are either a batch whose parts fit together or a typed error.
+func FuzzDecode(f *testing.F) {
+	seed, err := proto.Marshal(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: example()}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m kymogramv1.StreamRequest
+		if (Codec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &m) != nil {
+			return
+		}
+		w := newDecoder().message(&m)
+		if w.err != nil {
+			if code := model.CodeOf(w.err); code != model.CodeInvalid && code != model.CodeTooLarge {
+				t.Errorf("%v has the code %s", w.err, code)
+			}
+			return
+		}
+		if w.batch == nil {
+			return
+		}
+		for _, g := range w.batch.Groups {
+			for _, seq := range g.Seq {
+				if seq < w.batch.First || seq > w.batch.Last {
+					t.Errorf("the sequence %d is outside %d to %d", seq, w.batch.First, w.batch.Last)
+				}
+			}
+		}
+	})
+}
+
+// The codec's bytes are those of protobuf's own.
+func TestCodec(t *testing.T) {
+	for _, size := range []int{0, 1 << 20} {
+		b := example()
+		b.Groups[1].Columns[0].Texts[0] = string(bytes.Repeat([]byte("x"), size))
+		data, err := Codec{}.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain, fast kymogramv1.Batch
+		if err := proto.Unmarshal(data.Materialize(), &plain); err != nil {
+			t.Fatal(err)
+		}
+		if err := (Codec{}).Unmarshal(data, &fast); err != nil {
+			t.Fatal(err)
+		}
+		data.Free()
+		for name, got := range map[string]*kymogramv1.Batch{"protobuf": &plain, "the codec": &fast} {
+			if diff := cmp.Diff(b, got, protocmp.Transform()); diff != "" {
+				t.Errorf("read by %s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+	if err := (Codec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff\xff")}, &kymogramv1.Batch{}); err == nil {
+		t.Error("rubbish was read")
+	}
+}

@@ -55,7 +55,7 @@ func rootCommand(io stdio) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(_ *cobra.Command, _ []string) error {
 			return usagef("which command? see kymogram --help")
 		},
 	}
@@ -66,6 +66,7 @@ func rootCommand(io stdio) *cobra.Command {
 		serveCommand(io), keyCommand(io), configCommand(io),
 		agentCommand(io), syncCommand(io), doctorCommand(io),
 		runsCommand(io), seriesCommand(io), exportCommand(io),
+		agentCommand(io), syncCommand(io), doctorCommand(io),
 		versionCommand(io),
 	)
 	return root

@@ -6,11 +6,11 @@ package auth
 
 import "github.com/kymogram/kymogram/internal/catalog"
 
-// Scope is a right of a key; Key is a key as it is stored.
-type (
-	Scope = catalog.Scope
-	Key   = catalog.Key
-)
+// Scope is a right of a key.
+type Scope = catalog.Scope
+
+// Key is a key as it is stored.
+type Key = catalog.Key
 
 // The scopes: admin implies the others.
 const (

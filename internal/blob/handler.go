@@ -16,13 +16,13 @@ const URLLife = 15 * time.Minute
 type Handler struct {
 	store  Store
 	signer *Signer
-	max    int64
+	limit  int64
 	fail   func(http.ResponseWriter, *http.Request, error)
 }
 
-// NewHandler takes blobs of at most max bytes; fail writes an error's answer.
-func NewHandler(store Store, signer *Signer, max int64, fail func(http.ResponseWriter, *http.Request, error)) *Handler {
-	return &Handler{store: store, signer: signer, max: max, fail: fail}
+// NewHandler takes blobs of at most limit bytes; fail writes an error's answer.
+func NewHandler(store Store, signer *Signer, limit int64, fail func(http.ResponseWriter, *http.Request, error)) *Handler {
+	return &Handler{store: store, signer: signer, limit: limit, fail: fail}
 }
 
 // ServeHTTP answers GET, HEAD and PUT.
@@ -46,12 +46,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) put(w http.ResponseWriter, r *http.Request, hash Hash) error {
-	tooLarge := model.Errorf(model.CodeTooLarge, "a blob has at most %d bytes here", h.max).
+	tooLarge := model.Errorf(model.CodeTooLarge, "a blob has at most %d bytes here", h.limit).
 		WithHint("raise limits.blob in the server's configuration")
-	if r.ContentLength > h.max {
+	if r.ContentLength > h.limit {
 		return tooLarge
 	}
-	err := h.store.Put(r.Context(), hash, http.MaxBytesReader(w, r.Body, h.max))
+	err := h.store.Put(r.Context(), hash, http.MaxBytesReader(w, r.Body, h.limit))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return tooLarge

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,7 +95,9 @@ func TestBadInputIsNamed(t *testing.T) {
 			if model.CodeOf(err) != model.CodeInvalid {
 				t.Fatalf("%v, want %s", err, model.CodeInvalid)
 			}
-			if text := err.Error() + " " + err.(*model.Error).Hint; !strings.Contains(text, test.want) {
+			var e *model.Error
+			_ = errors.As(err, &e)
+			if text := e.Message + " " + e.Hint; !strings.Contains(text, test.want) {
 				t.Fatalf("%q does not say %q", text, test.want)
 			}
 		})

@@ -32,18 +32,24 @@ func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kymogram_http_requests_total", Help: "HTTP requests by route and status."}, []string{"route", "code"}),
+			Name: "kymogram_http_requests_total", Help: "HTTP requests by route and status.",
+		}, []string{"route", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kymogram_http_request_duration_seconds", Help: "Time to answer an HTTP request.", Buckets: seconds()}, []string{"route"}),
+			Name: "kymogram_http_request_duration_seconds", Help: "Time to answer an HTTP request.", Buckets: seconds(),
+		}, []string{"route"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kymogram_grpc_calls_total", Help: "gRPC calls that ended, by method and code."}, []string{"method", "code"}),
+			Name: "kymogram_grpc_calls_total", Help: "gRPC calls that ended, by method and code.",
+		}, []string{"method", "code"}),
 		callTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kymogram_grpc_call_duration_seconds", Help: "Duration of a gRPC call; a stream counts as one.", Buckets: seconds()}, []string{"method"}),
+			Name: "kymogram_grpc_call_duration_seconds", Help: "Duration of a gRPC call; a stream counts as one.", Buckets: seconds(),
+		}, []string{"method"}),
 		Panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "kymogram_panics_total", Help: "Requests that ended in a panic."}),
+			Name: "kymogram_panics_total", Help: "Requests that ended in a panic.",
+		}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kymogram_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": version}})
+		Name: "kymogram_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": version},
+	})
 	info.Set(1)
 	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.Panics, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

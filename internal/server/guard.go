@@ -2,7 +2,7 @@ package server
 
 import (
 	"crypto/rand"
-	"log/slog"
+	"errors"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -60,11 +60,11 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			if cause == nil {
 				return
 			}
-			if cause == http.ErrAbortHandler {
+			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(cause)
 			}
 			s.log.Error("panic", "request", w.Header().Get(requestHeader), "method", r.Method, "path", r.URL.Path,
-				"cause", cause, slog.String("stack", string(debug.Stack())))
+				"cause", cause, "stack", string(debug.Stack()))
 			s.metrics.Panics.Inc()
 			Fail(w, r, s.log, model.Errorf(model.CodeInternal, "the server failed on this request").
 				WithHint("its log says why, under request %s", w.Header().Get(requestHeader)))

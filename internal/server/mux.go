@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -74,11 +75,11 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setDeadlines(w, r, rule)
 		if !rule.Large {
-			r.Body = http.MaxBytesReader(w, r.Body, m.maxBody)
 			if r.ContentLength > m.maxBody {
-				Fail(w, r, m.log, tooLarge(m.maxBody))
+				m.refuseLarge(w, r)
 				return
 			}
+			r.Body = http.MaxBytesReader(w, r.Body, m.maxBody)
 		}
 		if rule.Open || rule.Signed && r.URL.Query().Get(signatureParam) != "" {
 			h.ServeHTTP(w, r)
@@ -100,6 +101,17 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 		}
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// refuseLarge takes some of the body in, since many clients read no answer
+// before they have sent all; who asked first (Expect) is told at once.
+func (m *mux) refuseLarge(w http.ResponseWriter, r *http.Request) {
+	const patience = 4 // times the limit
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, patience*m.maxBody)
+	}
+	w.Header().Set("Connection", "close")
+	Fail(w, r, m.log, tooLarge(m.maxBody))
 }
 
 func tooLarge(limit int64) error {

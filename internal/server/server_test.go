@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -701,8 +702,8 @@ func TestListenErrorsSayWhatToDo(t *testing.T) {
 		"bad port":    {"127.0.0.1:99999", "", "cannot listen"},
 	} {
 		_, err := server.Listen(t.Context(), test.http, test.grpc)
-		e, ok := err.(*model.Error)
-		if !ok || !strings.Contains(e.Message, test.want) || e.Hint == "" {
+		var e *model.Error
+		if !errors.As(err, &e) || !strings.Contains(e.Message, test.want) || e.Hint == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

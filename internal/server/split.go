@@ -152,6 +152,16 @@ func (c *peeked) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+// CloseWrite lets net/http say a refusal to a client that is still sending: it
+// ends its half and lingers, so that the answer is read before a reset comes.
+func (c *peeked) CloseWrite() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
 // queue is a net.Listener whose connections are put by a splitter.
 type queue struct {
 	addr   net.Addr

@@ -61,11 +61,11 @@ def server(given: object) -> str:
     address = given or os.environ.get("KYMOGRAM_SERVER") or os.environ.get("METRANA_INGESTION_URL")
     if not address:
         return DEFAULT_SERVER
-    text = str(address).strip().rstrip("/")
+    text = str(address).strip()
     if "://" not in text:
         text = "http://" + text
     scheme, _, rest = text.partition("://")
-    scheme, (host, slash, path) = scheme.lower(), rest.partition("/")
+    scheme, (host, slash, path) = scheme.lower(), rest.rstrip("/").partition("/")
     if scheme not in ("http", "https") or not host or any(c.isspace() for c in text):
         raise KymogramValidationError(
             f"server is an address such as {DEFAULT_SERVER} or https://host, got {address!r}"

@@ -338,8 +338,7 @@ class RLLogger:
         if len(relative) > 1:
             return False
         column = numpy.arange(rows, dtype="<i8")
-        offsets = numpy.zeros(episodes.shape, dtype="<i8")
-        offsets[:, 0] = table.next[slots]
+        offsets = numpy.repeat(table.next[slots][:, None], rows, axis=1)
         self._offsets(group, offsets, where.tolist(), places.tolist(), episodes, rows)
         steps = column + offsets
         axis = Column(EXPLICIT | EACH | (RELATIVE if relative.pop() else 0), steps.tobytes())
@@ -376,10 +375,7 @@ class RLLogger:
             self._enter(one, int(episodes[i, j]))
             offsets[i, j:] = int(table.next[one.slot]) - j
             since[i] = j
-        touched = set(where)
         for i, one in enumerate(group.series):
-            if i not in touched:
-                offsets[i, 1:] = offsets[i, 0]
             table.next[one.slot] += rows - since[i]
 
     def _slow(
@@ -521,7 +517,7 @@ def _episodes_numpy(numpy: Any, episode: Any, envs: int, rows: int) -> Any:
         raise KymogramValidationError(f"episode is negative: {int(found.min())}")
     if found.ndim == 2 and (rows == 1 or (found == found[:, :1]).all()):
         found = numpy.ascontiguousarray(found[:, 0])
-    return found
+    return int(found[0]) if found.shape == (1,) else found
 
 
 def _episodes(episode: Any, envs: int, rows: int) -> list[list[int]]:

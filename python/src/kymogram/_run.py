@@ -339,10 +339,9 @@ class Run:
         why = {
             "refused": f"{self.server} refuses them: {status.error}",
             "timeout": f"{self.server} has not taken them yet",
-        }.get(outcome, f"{self.server} does not answer")
-        text = (
-            f"the spool {writer.root} holds {waiting:,} points; {why}; {who_delivers(writer.root)}"
-        )
+        }.get(outcome, f"{self.server} was not reached")
+        what = f"{waiting:,} points" if waiting else "the end of the run"
+        text = f"the spool {writer.root} holds {what}; {why}; {who_delivers(writer.root)}"
         if self._error_strategy != "silent":
             voice.warn(text)
         if self._error_strategy == "raise_on_close":

@@ -255,7 +255,8 @@ def steps(what: str, value: Any, count: int) -> list[int]:
 def time_ns(value: Any) -> int:
     """Unix milliseconds → nanoseconds."""
     try:
-        number = int(round(value * 1_000_000))
+        whole = int(value)
+        number: int = whole * 1_000_000 + round((value - whole) * 1_000_000)
     except (TypeError, ValueError, OverflowError):
         raise KymogramValidationError(
             f"timestamp is Unix milliseconds, not {value!r:.60}"

@@ -1,0 +1,145 @@
+"""The cap, the memory behind it, and the three strategies."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kymogram
+from kymogram import _log, _spool, _writer
+from kymogram._log import Logger, Starts
+from kymogram._writer import Writer
+
+from . import reader
+
+NAME = "44" * 16
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    found = tmp_path / "capped"
+    _spool.make_root(str(found))
+    yield found
+    _log.current.logger = None
+    _log.forget()
+
+
+def make(root: Path, **options: Any) -> Writer:
+    document = {"format": 1, "server": "x", "open": {"writer": NAME, "opened_ns": 1}}
+    writer = Writer(str(root), NAME, document, forget=_log.forget, **options)
+    logger = Logger(writer, Starts())
+    _log.current.logger = lambda: logger
+    return writer
+
+
+def test_past_the_cap_the_newest_are_dropped_and_counted(root: Path) -> None:
+    writer = make(root, cap=600 << 10, ring=300_000)
+    for i in range(30_000):
+        kymogram.log("x", float(i))
+    held, dropped = writer.held().floats, writer.dropped.floats
+    stored = writer.counts().floats
+    assert dropped > 0
+    assert 900 < held <= 300_000 // 256
+    assert stored + held + dropped == 30_000
+    assert _spool.used(str(root)) <= 600 << 10
+    writer._cap, writer._retry_at = 1 << 30, 0.0  # the deliverer made room
+    writer.tick()
+    assert writer.held().floats == 0
+    kymogram.log("x", -1.0)
+    found = reader.records(reader.writers(root)[0])
+    values = [p.value for p in reader.points(found)]
+    assert values == [*range(stored + held), -1.0]
+    report = [one for one in reader.updates(found) if one["op"] == "dropped"]
+    assert [(one["count"], one["text"]) for one in report] == [(dropped, "spool_full")]
+
+
+def test_updates_are_kept_however_full(root: Path) -> None:
+    writer = make(root, cap=300 << 10, ring=1000)
+    for i in range(10_000):
+        kymogram.log("x", float(i))
+    writer.append_update([{"op": "set_tags", "tags": ["late"]}])
+    writer._cap = 1 << 30
+    writer.end("finished")
+    writer.close()
+    found = reader.updates(reader.records(reader.writers(root)[0]))
+    assert [one["op"] for one in found] == ["set_tags", "dropped", "close"]
+
+
+def test_raise(root: Path) -> None:
+    make(root, cap=300 << 10, ring=1000, backpressure="raise")
+    with pytest.raises(kymogram.KymogramEventQueueFullError, match="memory are full"):
+        for i in range(10_000):
+            kymogram.log("x", float(i))
+
+
+def test_block(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_writer, "_RETRY_S", 0.02)
+    writer = make(root, cap=300 << 10, ring=1000, backpressure="block")
+    done = threading.Event()
+
+    def work() -> None:
+        for i in range(10_000):
+            kymogram.log("x", float(i))
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    assert not done.wait(0.5)
+    writer._cap = 1 << 30
+    assert done.wait(10)
+    assert [p.value for p in reader.all_points(root)] == list(range(10_000))
+
+
+def test_segments_double(root: Path) -> None:
+    writer = make(root, cap=1 << 30)
+    for _ in range(40):
+        kymogram.log("v", [0.0] * 20_000)
+    sizes = [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
+    assert sizes == [(256 << 10) << n for n in range(len(sizes))]
+    assert len(sizes) > 3
+    writer.close()
+
+
+def test_segments_stay_under_an_eighth_of_the_cap(root: Path) -> None:
+    make(root, cap=16 << 20)
+    for _ in range(80):
+        kymogram.log("v", [0.0] * 20_000)
+    sizes = [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
+    assert max(sizes) == 2 << 20
+
+
+@pytest.mark.parametrize("size", [256 << 10, 300 << 10])
+def test_a_record_larger_than_the_next_segment(root: Path, size: int) -> None:
+    make(root, cap=1 << 30, first_size=size)
+    for i in range(4):
+        kymogram.log("v", [float(i)] * 130_000)
+    assert len(reader.all_points(root)) == 520_000
+
+
+def test_written_by_pwrite_where_a_map_is_unsafe(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_writer, "mappable", lambda path: False)
+    writer = make(root)
+    for i in range(20_000):
+        kymogram.log("x", float(i))
+        if i % 100 == 0:
+            kymogram.log({"a": 1.0, "b": 2.0})
+    assert writer.sequence() == len(reader.records(reader.writers(root)[0]))
+    writer.close()
+    found = [p for p in reader.all_points(root) if p.metric == "x"]
+    assert [p.value for p in found] == list(range(20_000))
+
+
+def test_two_writers_share_the_cap(root: Path) -> None:
+    first = make(root, cap=1 << 20)
+    for i in range(20_000):
+        kymogram.log("x", float(i))
+    used = _spool.used(str(root))
+    assert used <= 1 << 20
+    assert first.held().floats + first.counts().floats == 20_000
+    assert time.monotonic() > 0

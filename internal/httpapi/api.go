@@ -103,6 +103,7 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 func (a *API) route(method, pattern string, scope query.Scope, h handler) Route {
 	return Route{Method: method, Pattern: pattern, Scope: scope, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store") // answers change and are for one key
 		if err := h(w, r); err != nil {
 			a.fail(w, r, err)
 		}

@@ -125,7 +125,6 @@ type eventStream struct {
 func (s *eventStream) begin() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	s.w.WriteHeader(http.StatusOK)
 	s.write(fmt.Appendf(nil, "retry: %d\n\n", retryMs))

@@ -69,9 +69,9 @@ func (p *params) fail(err error) {
 	}
 }
 
-// number reads an int64, nil when the parameter is absent.
+// number reads an int64, nil when the parameter is absent or empty.
 func (p *params) number(name string) *int64 {
-	if !p.values.Has(name) {
+	if p.text(name) == "" {
 		return nil
 	}
 	n, err := strconv.ParseInt(p.text(name), 10, 64)

@@ -229,6 +229,9 @@ func TestPointsRangeIsInclusive(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	w := l.writer("run", nil)
 	w.log(model.NewSeriesKey("loss", "", nil), steps(0, 20, func(i int) any { return float64(i) })...)
+	if rows, _ := l.readRows(w.path("points"), values("metric", "loss", "from", "", "to", "", "scale", "", "axis", "", "attempt", "", "limit", ""), "json", model.KindFloat); len(rows) != 20 {
+		t.Errorf("empty parameters leave %d rows", len(rows))
+	}
 	for _, r := range [][2]int{{0, 19}, {3, 3}, {5, 11}, {-4, 2}, {18, 90}} {
 		rows, _ := l.readRows(w.path("points"), values("metric", "loss", "from", strconv.Itoa(r[0]), "to", strconv.Itoa(r[1])), "json", model.KindFloat)
 		var naive []point

@@ -106,11 +106,11 @@ func (c *call) how() int32 {
 	return howOrdered
 }
 
-func (c *call) timeNs() int64 {
+func (r *Run) timeNs(c *call) int64 {
 	if c.hasTime {
 		return c.at
 	}
-	return time.Now().UnixNano()
+	return r.clock.now()
 }
 
 // plain reports whether the call means the series without labels.
@@ -198,7 +198,7 @@ func (r *Run) LogText(name, text string, opts ...LogOption) error {
 		return err
 	}
 	flags, step := s.steps(&c, 1)
-	return closedError(r.w.Document(s.spool, flags, step, c.timeNs(), []byte(text)))
+	return closedError(r.w.Document(s.spool, flags, step, r.timeNs(&c), []byte(text)))
 }
 
 // LogValues logs values at successive steps, as one record.
@@ -226,7 +226,7 @@ func (r *Run) LogValues(name string, values []float64, opts ...LogOption) error 
 	}
 	flags, step := s.steps(&c, rows)
 	return r.block([]*Series{s}, &spool.Block{
-		Kind: s.spool.Kind, Rows: len(values), Time: constant(c.timeNs()),
+		Kind: s.spool.Kind, Rows: len(values), Time: constant(r.timeNs(&c)),
 		Axes: []spool.BlockAxis{stepAxis(flags, spool.ModeLinear, step)}, Values: bits,
 	})
 }
@@ -256,7 +256,7 @@ func (r *Run) LogMap(values map[string]float64, opts ...LogOption) error {
 	for i := range cells {
 		cells[i].flags, cells[i].step = cells[i].series.steps(&c, 1)
 	}
-	return r.logCells(cells, c.timeNs())
+	return r.logCells(cells, r.timeNs(&c))
 }
 
 // mapCell is one value of a LogMap.

@@ -44,7 +44,7 @@ func (r *Run) LogRLEpisode(name string, rlStep int64, value float64, opts ...Log
 		axes = append(axes, axis(spool.AxisEpisode, 0, spool.ModeConstant, c.episode))
 	}
 	r.note(c.env, rlStep, c.hasEpisode, c.episode)
-	return r.block([]*Series{s}, &spool.Block{Kind: s.spool.Kind, Rows: 1, Time: constant(c.timeNs()), Axes: axes, Values: []uint64{bits}})
+	return r.block([]*Series{s}, &spool.Block{Kind: s.spool.Kind, Rows: 1, Time: constant(r.timeNs(&c)), Axes: axes, Values: []uint64{bits}})
 }
 
 // LogRLEnvironmentStep logs one value of the next step of an environment.
@@ -86,7 +86,7 @@ func (r *Run) LogRLEnvironmentSteps(name string, rlStep int64, envs []EnvValues,
 	}
 	for len(rows) > 0 {
 		part, rest := split(rows)
-		if err := r.logRows(part, rlStep, c.timeNs()); err != nil {
+		if err := r.logRows(part, rlStep, r.timeNs(&c)); err != nil {
 			return err
 		}
 		rows = rest

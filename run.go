@@ -34,6 +34,7 @@ type Run struct {
 	opened  *model.OpenResult // nil while offline
 	starts  *starts
 	opts    Options
+	clock   *clock
 
 	mu    sync.RWMutex
 	plain map[string]*Series // series without labels, by metric
@@ -76,7 +77,7 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{
-		w: w, folder: folder, request: request, opened: opened, starts: newStarts(opened), opts: opts,
+		w: w, folder: folder, request: request, opened: opened, starts: newStarts(opened), opts: opts, clock: newClock(),
 		plain: map[string]*Series{}, all: map[string]*Series{},
 	}
 	if err := opts.publish(request.Writer); err != nil {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -44,7 +43,7 @@ func (s *Series) Log(value float64) error {
 		return s.logNumber(math.Float64bits(value), model.KindFloat, call{})
 	}
 	flags, step := s.take(1)
-	return closedError(s.run.w.Point(s.spool, flags, step, time.Now().UnixNano(), math.Float64bits(value)))
+	return closedError(s.run.w.Point(s.spool, flags, step, s.run.clock.now(), math.Float64bits(value)))
 }
 
 // LogAt logs one value at a step; later values without a step follow it.
@@ -106,7 +105,7 @@ func (s *Series) logNumber(bits uint64, kind model.Kind, c call) error {
 		return err
 	}
 	flags, step := s.steps(&c, 1)
-	return closedError(s.run.w.Point(s.spool, flags, step, c.timeNs(), bits))
+	return closedError(s.run.w.Point(s.spool, flags, step, s.run.timeNs(&c), bits))
 }
 
 // convert makes a number one of the series' kind.

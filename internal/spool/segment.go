@@ -120,10 +120,10 @@ func (s *segment) reserve(n int) int {
 	}
 }
 
-// commit makes the payload stored behind off valid.
-func (s *segment) commit(off, n int) {
-	sum := crc32.Update(0, crc32.IEEETable, s.mem[off:off+4])
-	sum = crc32.Update(sum, crc32.IEEETable, s.mem[off+headSize:off+headSize+n])
+// commit makes the payload stored behind off valid. seed is the CRC of the length
+// bytes.
+func (s *segment) commit(off, n int, seed uint32) {
+	sum := crc32.Update(seed, crc32.IEEETable, s.mem[off+headSize:off+headSize+n])
 	atomic.StoreUint32(s.word(off+4), sum)
 }
 
@@ -137,7 +137,7 @@ func (s *segment) append(payload []byte) bool {
 		return false
 	}
 	copy(s.mem[off+headSize:], payload)
-	s.commit(off, len(payload))
+	s.commit(off, len(payload), crc32.ChecksumIEEE(s.mem[off:off+4]))
 	return true
 }
 

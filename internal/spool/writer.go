@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"sync"
@@ -21,6 +22,9 @@ const (
 	// retryFull is how often a full spool is looked at again.
 	retryFull = 250 * time.Millisecond
 )
+
+// pointSeed is the CRC of a point's length bytes.
+var pointSeed = crc32.ChecksumIEEE([]byte{pointPayload, 0, 0, 0})
 
 // ErrClosed is returned by a writer after Close.
 var ErrClosed = errors.New("the spool's writer is closed")
@@ -208,7 +212,7 @@ func (w *Writer) Point(s *Series, flags uint8, step, timeNs int64, bits uint64) 
 			binary.LittleEndian.PutUint64(p[8:], uint64(step))
 			binary.LittleEndian.PutUint64(p[16:], uint64(timeNs))
 			binary.LittleEndian.PutUint64(p[24:], bits)
-			seg.commit(off, pointPayload)
+			seg.commit(off, pointPayload, pointSeed)
 			seg.release()
 			return nil
 		}

@@ -64,7 +64,6 @@ func rootCommand(io stdio) *cobra.Command {
 	root.SetErr(io.err)
 	root.AddCommand(
 		serveCommand(io), keyCommand(io), configCommand(io),
-		agentCommand(io), syncCommand(io), doctorCommand(io),
 		runsCommand(io), seriesCommand(io), exportCommand(io),
 		agentCommand(io), syncCommand(io), doctorCommand(io),
 		versionCommand(io),

@@ -19,7 +19,8 @@
 //
 // # Refused records
 //
-// A record (all rows with one sequence, over all groups and columns) is refused
+// A record (all rows with one sequence, over all groups and columns; without
+// sequences every row of a group by itself, named with sequence 0) is refused
 // for good when a value cannot be converted exactly to its series' kind
 // (CodeKindMismatch), when it would create a series past the run's limit
 // (CodeLimit), or when its run is deleted (CodeRunDeleted). The rest of the
@@ -29,13 +30,17 @@
 //
 // The curve of a series is its points less the superseded ones:
 //   - UniqueAxes: of one writer (or, inside one attempt, of writers with one
-//     LoggerID) at equal axes the later sequence, later row, wins.
+//     LoggerID) at equal axes the later arrival wins; a writer's arrivals are in
+//     the order of sequence, then row. Points without axes are never the same.
 //   - UniqueTime, UniqueStep: the later arrival at the same time (step) wins.
-//   - Attempts by rising precedence: an attempt with ResumeFrom = S hides earlier
-//     attempts' points at step ≥ S (at rl_step ≥ S where the series has that
-//     axis); an attempt without it hides earlier attempts' points of the series
-//     at the same step (RL: at equal axes). Series without a step axis are never
-//     superseded by an attempt.
+//   - Attempts by rising precedence (then number), among the points that are left:
+//     an attempt with ResumeFrom = S hides earlier attempts' points at step ≥ S (at
+//     rl_step ≥ S where the point has that axis); an attempt without it hides
+//     earlier attempts' points of the series at the same step (RL, which is a point
+//     with rl_step, episode or env_step: at equal axes). Points without a step are
+//     never superseded by an attempt.
+//
+// Points meet only points of the same rule of uniqueness.
 //
 // Superseded points stay readable with Attempt selection and are left out of
 // curves, buckets, last values, counts and starts.
@@ -54,7 +59,8 @@ type Writer interface {
 	// return and idempotent. An Append of an attempt needs it first.
 	PutAttempt(ctx context.Context, run model.RunID, a model.Attempt) error
 	// PutWriter makes a writer known with its pinned logger id (nil: none);
-	// idempotent and durable.
+	// idempotent and durable. Its attempt must be known. A writer with sequences
+	// belongs to one run; elsewhere it fails with CodeConflict.
 	PutWriter(ctx context.Context, run model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error
 	// Append stores a batch. The engine keeps no reference to b after it returns.
 	Append(ctx context.Context, b *model.Batch) (model.Ack, error)
@@ -77,7 +83,10 @@ type Meta struct {
 type MetaLog interface {
 	// PendingMeta yields the updates that are not yet released, by rising LSN.
 	PendingMeta(ctx context.Context) iter.Seq2[Meta, error]
-	// ReleaseMeta says that every update with LSN ≤ lsn is durable elsewhere.
+	// ReleaseMeta says that every update with LSN ≤ lsn is durable elsewhere, those
+	// of appends that have not returned yet included: with appends in parallel
+	// release only below the lowest LSN that may still be in work. A crash may
+	// forget a release, so updates are applied idempotently.
 	ReleaseMeta(lsn uint64)
 }
 
@@ -194,7 +203,8 @@ type Reader interface {
 	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
 	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)
 	// Ends returns the next steps of all series (at most limit, complete says
-	// whether that was all) and where each RL environment stands.
+	// whether that was all) and where each RL environment stands. An
+	// ENVIRONMENT_STEP series is listed once, with its highest episode.
 	Ends(ctx context.Context, run model.RunID, limit int) (starts []model.Start, envs []model.EnvEnd, complete bool, err error)
 	// RunStats counts a run's series, points and ledger entries.
 	RunStats(ctx context.Context, run model.RunID) (RunStats, error)

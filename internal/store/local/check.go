@@ -36,7 +36,7 @@ func checkGroup(b *model.Batch, g *model.RowGroup) error {
 	if err := checkAxes(g); err != nil {
 		return err
 	}
-	if b.First == 0 && g.Seq != nil || b.First != 0 && len(g.Seq) != n {
+	if b.First == 0 && len(g.Seq) > 0 || b.First != 0 && len(g.Seq) != n {
 		return model.Errorf(model.CodeInvalid, "a row group of %d rows has %d sequences", n, len(g.Seq))
 	}
 	for _, s := range g.Seq {

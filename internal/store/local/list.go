@@ -37,7 +37,7 @@ func (e *Engine) ordered(id model.RunID) (*run, []uint32, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.deleted {
+	if !r.known() {
 		return nil, nil, notFound(id)
 	}
 	return r, r.order(), nil

@@ -63,7 +63,7 @@ func (s *resolver) refuseAll() {
 		for _, seq := range g.Seq {
 			seqs[seq] = true
 		}
-		if g.Seq == nil && g.Rows() > 0 {
+		if len(g.Seq) == 0 && g.Rows() > 0 {
 			seqs[0] = true
 		}
 	}
@@ -218,7 +218,7 @@ func (s *resolver) units() []unit {
 	for i := range s.groups {
 		g := &s.groups[i]
 		for row := range g.Rows() {
-			if g.Seq == nil {
+			if len(g.Seq) == 0 {
 				out = append(out, unit{rows: []rowAt{{i, row}}})
 				continue
 			}
@@ -389,7 +389,7 @@ func (s *resolver) number(groups []int) [][]int64 {
 }
 
 func (s *resolver) seqAt(at rowAt) uint64 {
-	if g := &s.groups[at.group]; g.Seq != nil {
+	if g := &s.groups[at.group]; len(g.Seq) > 0 {
 		return g.Seq[at.row]
 	}
 	return 0
@@ -437,7 +437,7 @@ func (d *draft) taken() []int32 {
 // shared is the rows of a draft as they came.
 func (s *resolver) shared(d *draft, ords []int64, pick []int32) rows {
 	r := rows{mode: d.Unique, time: d.TimeNs, seq: d.Seq, ord: ords}
-	if r.seq == nil {
+	if len(r.seq) == 0 {
 		r.seq = make([]uint64, d.Rows())
 	}
 	for _, a := range d.Axes {

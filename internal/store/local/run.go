@@ -83,8 +83,9 @@ type memRef struct {
 	col   int
 }
 
-// maxPlace bounds places read from a file: more is damage.
-const maxPlace = 1 << 28
+// maxGap bounds how many places records lost to damage may have left empty: a
+// number further on is damage itself.
+const maxGap = 1 << 20
 
 func newRun(id model.RunID) *run {
 	return &run{id: id, writerAt: map[model.WriterID]uint32{}, byKey: map[string]uint32{}, starts: map[startKey]int64{}, memAt: map[string]*memGroup{}}
@@ -149,7 +150,7 @@ func (r *run) nextSource(s source) uint32 {
 // setWriter puts a writer in its place; places of records that were lost to
 // damage stay empty. False when another writer is there.
 func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
-	if at > maxPlace {
+	if int(at) > len(r.writers)+maxGap {
 		return false
 	}
 	for uint32(len(r.writers)) <= at {
@@ -172,7 +173,7 @@ func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
 
 // setSource puts a source in its place, as setWriter does.
 func (r *run) setSource(at uint32, s source) bool {
-	if at > maxPlace {
+	if int(at) > len(r.sources)+maxGap {
 		return false
 	}
 	for uint32(len(r.sources)) <= at {
@@ -191,7 +192,7 @@ func (r *run) setSource(at uint32, s source) bool {
 
 // setSeries puts a series in its place, as setWriter does.
 func (r *run) setSeries(def seriesDef) bool {
-	if def.id > maxPlace {
+	if int(def.id) > len(r.series)+maxGap {
 		return false
 	}
 	if old := r.find(store.SeriesID(def.id)); old != nil {

@@ -71,7 +71,7 @@ var errDamaged = errors.New("checksum or length is wrong")
 
 // read returns a block whose checksum holds.
 func (s *segment) read(ref blockRef) ([]byte, error) {
-	if ref.off < 0 || ref.off+int64(ref.len) > s.size {
+	if ref.off < 0 || int64(ref.len) > s.size-ref.off {
 		return nil, s.bad(ref, errDamaged)
 	}
 	b := make([]byte, ref.len)

@@ -39,7 +39,7 @@ func (e *Engine) seriesView(run model.RunID, id store.SeriesID) (*view, error) {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.deleted {
+	if !r.known() {
 		return nil, notFound(run)
 	}
 	s := r.find(id)
@@ -48,6 +48,9 @@ func (e *Engine) seriesView(run model.RunID, id store.SeriesID) (*view, error) {
 	}
 	return e.viewOf(r, s), nil
 }
+
+// known is false for a deleted run and for one that nothing stored made.
+func (r *run) known() bool { return !r.deleted && len(r.attempts) > 0 }
 
 func notFound(run model.RunID) error {
 	return model.Errorf(model.CodeNotFound, "run %s is not known to the store", run)

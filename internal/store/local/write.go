@@ -80,7 +80,10 @@ func (e *Engine) PutWriter(ctx context.Context, id model.RunID, w model.WriterID
 	if w.IsZero() {
 		return model.Errorf(model.CodeInvalid, "a writer needs an id")
 	}
-	r := e.ensure(id)
+	r := e.run(id)
+	if r == nil {
+		return unknownAttempt(id, attempt)
+	}
 	lsn, err := e.putWriter(r, w, attempt, loggerID)
 	if err != nil {
 		return err
@@ -182,6 +185,17 @@ func (e *Engine) Append(ctx context.Context, b *model.Batch) (model.Ack, error) 
 	return ack, err
 }
 
+// encoder is an empty one with the room of an earlier one.
+func (e *Engine) encoder() *encoder {
+	if enc, ok := e.encoders.Get().(*encoder); ok && cap(enc.b) <= maxKeptBuffer {
+		enc.b = enc.b[:0]
+		return enc
+	}
+	return &encoder{}
+}
+
+const maxKeptBuffer = 4 << 20
+
 // append decides, writes and applies a batch; lsn is what the answer waits for.
 func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err error) {
 	r.mu.Lock()
@@ -206,7 +220,8 @@ func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err 
 	if err != nil {
 		return ack, 0, err
 	}
-	enc := &encoder{}
+	enc := e.encoder()
+	defer e.encoders.Put(enc)
 	if err := enc.batch(rec); err != nil {
 		return ack, 0, err
 	}

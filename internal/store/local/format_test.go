@@ -1,0 +1,86 @@
+package local
+
+import (
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/codec"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal/faultfs"
+)
+
+func sample() *record {
+	return &record{run: model.RunID{1}, writer: model.WriterID{2}, attempt: 1, last: 3, nextOrd: 2,
+		skipped: []model.Skipped{{First: 1, Last: 1, Reason: "torn"}}, series: []seriesDef{{0, model.KindFloat, "x\x00ML_STEP"}, {1, model.KindText, "t\x00ML_STEP"}},
+		starts: []startDef{{startKey{0, 0, 4, true}, 7}},
+		groups: []recordGroup{{rows: rows{mask: 1, axes: [numAxes][]int64{{5, 6}}, time: []int64{1, 2}, seq: []uint64{2, 3}, ord: []int64{0, 1}}, series: []uint32{0, 1},
+			cols: []values{{kind: model.KindFloat, floats: []float64{1, 2}}, {kind: model.KindText, docs: [][]byte{{'a'}, {}}}}}}}
+}
+
+// FuzzReplay gives any bytes to the replay of the log: errors, never a panic.
+func FuzzReplay(f *testing.F) {
+	enc := &encoder{}
+	if err := enc.batch(sample()); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(enc.b)
+	s := int64(4)
+	enc = &encoder{}
+	enc.attempt(model.RunID{1}, model.Attempt{Number: 1, ResumeFrom: &s})
+	f.Add(enc.b)
+	enc = &encoder{}
+	enc.writer(model.RunID{1}, 0, model.WriterID{2}, 1, new(uint64))
+	f.Add(enc.b)
+	e, err := Open(f.Context(), Config{Dir: "/data", FS: faultfs.New()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e.runs = map[model.RunID]*run{}
+		for lsn := range uint64(2) {
+			_ = e.replay(lsn+1, b)
+		}
+		for _, r := range e.runs {
+			for _, s := range r.series {
+				if s != nil {
+					_ = e.viewOf(r, s).describe()
+				}
+			}
+		}
+	})
+}
+
+// FuzzSection gives any bytes to the reader of a segment's index.
+func FuzzSection(f *testing.F) {
+	e, err := Open(f.Context(), Config{Dir: "/data", FS: faultfs.New()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	file, err := faultfs.New().Open("empty", true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	seg := &segment{engine: e, file: file}
+	ext := extent{n: 2, mask: 1, srcs: []uint32{0}, last: 1}
+	s := section{run: model.RunID{1}, writers: []placedWriter{{0, writer{id: model.WriterID{1}}}}, sources: []placedSource{{0, source{0, 1}}}, series: sample().series,
+		groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}}}
+	f.Add(s.encode(codec.NewEncoder()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		sec, err := decodeSection(&decoder{b: b}, seg)
+		if err != nil {
+			return
+		}
+		r := newRun(sec.run)
+		r.absorb(sec)
+		if r.deleted {
+			return
+		}
+		for _, g := range sec.groups {
+			r.attach(g)
+		}
+		for _, s := range r.series {
+			if s != nil {
+				_ = e.viewOf(r, s).describe()
+			}
+		}
+	})
+}

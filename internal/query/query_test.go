@@ -191,3 +191,22 @@ func TestATrashedRunIsNotRead(t *testing.T) {
 		t.Errorf("got %+v, %v", run, err)
 	}
 }
+
+func TestAllPointsEndsWithTheSeries(t *testing.T) {
+	f := newFake()
+	last := &store.Rows{}
+	f.rows = &store.Rows{Next: &store.Position{Axis: 4, Row: 2}}
+	pages := 0
+	for page, err := range f.service(time.Hour).AllPoints(t.Context(), query.PointsRequest{Selector: loss}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pages++; page.Rows == last && *f.scanned.After != (store.Position{Axis: 4, Row: 2}) {
+			t.Errorf("the second page begins behind %+v", f.scanned.After)
+		}
+		f.rows = last
+	}
+	if pages != 2 {
+		t.Errorf("%d pages", pages)
+	}
+}

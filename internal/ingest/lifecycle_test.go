@@ -5,6 +5,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,7 @@ func TestReleasesNeverOvertake(t *testing.T) {
 
 // ledger is a catalog that notes what the background asks of it.
 type ledger struct {
+	mu sync.Mutex // held by the test while it looks
 	catalog.Recorder
 	seen    []map[model.WriterID]time.Time
 	expired []time.Time
@@ -90,16 +92,22 @@ type ledger struct {
 }
 
 func (l *ledger) Seen(_ context.Context, seen map[model.WriterID]time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.seen = append(l.seen, seen)
 	return nil
 }
 
 func (l *ledger) Expire(_ context.Context, before time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.expired = append(l.expired, before)
 	return nil
 }
 
 func (l *ledger) TrashedBefore(_ context.Context, before time.Time) (due []model.RunID, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for id, since := range l.trash {
 		if since.Before(before) {
 			due = append(due, id)
@@ -109,6 +117,8 @@ func (l *ledger) TrashedBefore(_ context.Context, before time.Time) (due []model
 }
 
 func (l *ledger) Purge(_ context.Context, id model.RunID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	delete(l.trash, id)
 	l.purged = append(l.purged, id)
 	return nil
@@ -116,11 +126,14 @@ func (l *ledger) Purge(_ context.Context, id model.RunID) error {
 
 // shredder is a store that only deletes.
 type shredder struct {
+	mu *sync.Mutex
 	store.Writer
 	deleted []model.RunID
 }
 
 func (s *shredder) DeleteRun(_ context.Context, id model.RunID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.deleted = append(s.deleted, id)
 	return nil
 }
@@ -128,7 +141,15 @@ func (s *shredder) DeleteRun(_ context.Context, id model.RunID) error {
 func TestTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		l, s := &ledger{trash: map[model.RunID]time.Time{{1}: time.Now()}}, &shredder{}
+		l := &ledger{trash: map[model.RunID]time.Time{{1}: time.Now()}}
+		s := &shredder{mu: &l.mu}
+		wait := func(d time.Duration, look func()) {
+			time.Sleep(d)
+			synctest.Wait()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			look()
+		}
 		service := New(Config{}, Deps{Points: s, Catalog: l, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		done := make(chan error, 1)
 		began := time.Now()
@@ -136,32 +157,32 @@ func TestTheBackground(t *testing.T) {
 
 		service.seen.record(model.WriterID{1}, began)
 		service.seen.record(model.WriterID{1}, began.Add(time.Second))
-		time.Sleep(11 * time.Second)
-		synctest.Wait()
-		want := []map[model.WriterID]time.Time{{{1}: began.Add(time.Second)}}
-		if diff := cmp.Diff(want, l.seen); diff != "" {
-			t.Errorf("signs of life (-want +got):\n%s", diff)
-		}
-		time.Sleep(9*time.Minute + 45*time.Second)
-		synctest.Wait()
-		if len(l.expired) > 0 {
-			t.Errorf("writers expired %s after the start", time.Since(began))
-		}
-		time.Sleep(15 * time.Second)
-		synctest.Wait()
-		if len(l.expired) == 0 || l.expired[0].Before(began) || l.expired[0].After(began.Add(20*time.Second)) {
-			t.Errorf("expired %v", l.expired)
-		}
-		time.Sleep(7*24*time.Hour - 12*time.Minute)
-		synctest.Wait()
-		if len(l.purged) > 0 {
-			t.Errorf("purged %s after the deletion", time.Since(began))
-		}
-		time.Sleep(90 * time.Minute)
-		synctest.Wait()
-		if diff := cmp.Diff([][]model.RunID{{{1}}, {{1}}}, [][]model.RunID{s.deleted, l.purged}); diff != "" {
-			t.Errorf("freed and purged (-want +got):\n%s", diff)
-		}
+		wait(11*time.Second, func() {
+			want := []map[model.WriterID]time.Time{{{1}: began.Add(time.Second)}}
+			if diff := cmp.Diff(want, l.seen); diff != "" {
+				t.Errorf("signs of life (-want +got):\n%s", diff)
+			}
+		})
+		wait(9*time.Minute+45*time.Second, func() {
+			if len(l.expired) > 0 {
+				t.Errorf("writers expired %s after the start", time.Since(began))
+			}
+		})
+		wait(15*time.Second, func() {
+			if len(l.expired) == 0 || l.expired[0].Before(began) || l.expired[0].After(began.Add(20*time.Second)) {
+				t.Errorf("expired %v", l.expired)
+			}
+		})
+		wait(7*24*time.Hour-12*time.Minute, func() {
+			if len(l.purged) > 0 {
+				t.Errorf("purged %s after the deletion", time.Since(began))
+			}
+		})
+		wait(90*time.Minute, func() {
+			if diff := cmp.Diff([][]model.RunID{{{1}}, {{1}}}, [][]model.RunID{s.deleted, l.purged}); diff != "" {
+				t.Errorf("freed and purged (-want +got):\n%s", diff)
+			}
+		})
 		service.seen.record(model.WriterID{2}, time.Now())
 		cancel()
 		if err := <-done; err != nil {

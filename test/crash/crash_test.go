@@ -108,7 +108,7 @@ func TestServerKilled(t *testing.T) {
 	stop := filepath.Join(r.Dir, "stop")
 	var loops [writers]*rig.Loop
 	for i := range loops {
-		loops[i] = r.StartLoop(t, server.Address, fmt.Sprintf("server-%d", i), "--pause", "0.001", "--until", stop)
+		loops[i] = r.StartLoop(t, server.Address, fmt.Sprintf("server-%d", i), "--pause", "0.0003", "--until", stop)
 		loops[i].WaitOpen(t)
 	}
 	for range *kills {

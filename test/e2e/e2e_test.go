@@ -173,23 +173,24 @@ func TestServerRestarts(t *testing.T) {
 func TestGoExample(t *testing.T) {
 	r := rig.New(t)
 	server := r.Serve(t)
-	cmd := r.Command(t, "go", "run", "./examples/quickstart")
+	cmd := r.Command(t, "go", "run", "./examples/train", "-run", "go", "-steps", "200", "-pause", "1ms")
 	cmd.Env = append(cmd.Env, "KYMOGRAM_SERVER="+server.Address)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	r.Sync(t)
 	c := server.Client(t)
-	var page struct {
-		Projects []struct{ Workspace, Project string }
+	run := c.Run(t, "default/default", "go")
+	if run.Status != "finished" {
+		t.Errorf("the run is %s", run.Status)
 	}
-	c.Get(t, "/api/v1/projects", nil, &page)
-	for _, p := range page.Projects {
-		for _, run := range c.Runs(t, p.Workspace+"/"+p.Project) {
-			if len(c.Series(t, run.ID)) > 0 && run.Status == "finished" {
-				return
-			}
+	points := c.Points(t, run.ID, "train/loss", "ML_STEP", nil)
+	for i, step := range points["step"] {
+		if rig.Text(step) != strconv.Itoa(i) {
+			t.Fatalf("row %d has step %v", i, step)
 		}
 	}
-	t.Error("the example left no finished run with a series")
+	if n := len(points["value"]); n != 200 {
+		t.Errorf("%d of 200 points arrived", n)
+	}
 }

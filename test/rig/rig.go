@@ -137,7 +137,8 @@ func (r *Rig) Agent() (pid int, ok bool) {
 	return holder.PID, true
 }
 
-// KillAgent sends SIGKILL to the agent; false when there is none right now.
+// KillAgent sends SIGKILL to the agent and waits until it is gone; false when
+// there is none right now.
 func (r *Rig) KillAgent(t *testing.T) bool {
 	t.Helper()
 	pid, ok := r.Agent()
@@ -148,6 +149,7 @@ func (r *Rig) KillAgent(t *testing.T) bool {
 	if err != nil && !errors.Is(err, syscall.ESRCH) {
 		t.Fatalf("kill agent %d: %v", pid, err)
 	}
+	waitGone(t, pid)
 	return err == nil
 }
 
@@ -159,6 +161,11 @@ func (r *Rig) endAgent(t *testing.T) {
 		return
 	}
 	_ = syscall.Kill(pid, syscall.SIGTERM)
+	waitGone(t, pid)
+}
+
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
 	Eventually(t, 10*time.Second, "the agent ends", func() bool {
 		_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
 		return errors.Is(err, fs.ErrNotExist) || isZombie(pid)

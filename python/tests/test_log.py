@@ -232,9 +232,7 @@ def test_int64_is_exact(run: kymogram.Run, spool: Path) -> None:
         kymogram.log("n", 1.0, dtype="complex128")
 
 
-def test_inexact_int_warns_once(
-    spool: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inexact_int_warns_once(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kymogram.init(run_name="r")
     for _ in range(3):
         kymogram.log("inexact", 2**53 + 1)

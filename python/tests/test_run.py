@@ -85,10 +85,14 @@ def document(spool: Path) -> dict[str, Any]:
     return found
 
 
-def deliver(folder: Path, mark: int, state: int = 2, *, error: str = "", answer: Any = None) -> None:
+def deliver(
+    folder: Path, mark: int, state: int = 2, *, error: str = "", answer: Any = None
+) -> None:
     """Write the status page as a deliverer does."""
     page = bytearray(4096)
-    struct.pack_into("<8sQQQQQQQI", page, 0, b"KYMSTAT1", time.time_ns(), mark, 5, 0, 2, 1, 0, state)
+    struct.pack_into(
+        "<8sQQQQQQQI", page, 0, b"KYMSTAT1", time.time_ns(), mark, 5, 0, 2, 1, 0, state
+    )
     struct.pack_into("<I", page, 68, len(error.encode()))
     page[72 : 72 + len(error.encode())] = error.encode()
     if answer is not None:
@@ -134,7 +138,11 @@ def test_open_request(server: StandIn, spool: Path, monkeypatch: pytest.MonkeyPa
         {"op": "set_attribute", "path": "config/b/x"},
         {"op": "set_attribute", "path": "config/b/y/0", "value": {"type": "int64", "value": 1}},
         {"op": "set_attribute", "path": "config/b/y/1", "value": {"type": "float64", "value": 2.5}},
-        {"op": "set_attribute", "path": "config/big", "value": {"type": "int64", "value": str(2**60)}},
+        {
+            "op": "set_attribute",
+            "path": "config/big",
+            "value": {"type": "int64", "value": str(2**60)},
+        },
         {"op": "set_attribute", "path": "config/nan", "value": {"type": "float64", "value": "NaN"}},
         {"op": "set_tags", "tags": ["a", "b"]},
         {"op": "set_description", "text": "text"},
@@ -318,9 +326,7 @@ def test_context_manager_marks_failures(spool: Path) -> None:
     assert reader.updates(reader.records(reader.writers(spool)[0]))[-1]["text"] == "failed"
 
 
-def test_close_offline_says_what_is_left(
-    spool: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_close_offline_says_what_is_left(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kymogram.init(run_name="r")
     kymogram.log("a", [1.0] * 1234)
     start = time.monotonic()
@@ -341,9 +347,7 @@ def test_close_in_a_batch_job_waits_on(spool: Path, monkeypatch: pytest.MonkeyPa
     assert 1.5 <= time.monotonic() - start < 2.5
 
 
-def test_close_waits_for_the_mark(
-    spool: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_close_waits_for_the_mark(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = kymogram.init(run_name="r")
     kymogram.log("a", 1.0)
     folder = reader.writers(spool)[0]
@@ -390,9 +394,7 @@ def test_raise_on_log(spool: Path) -> None:
     assert len(reader.all_points(spool)) == 4
 
 
-def test_the_agents_answer_names_the_run(
-    spool: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_agents_answer_names_the_run(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = kymogram.init(run_name="taken")
     local = run.id
     answer = {"run": RUN, "run_name": "taken-2", "linked_from": "taken"}

@@ -120,6 +120,7 @@ class Run:
         self._logger = Logger(writer, starts)
         self._helper = Helper(self, writer)
         self._helper.start()
+        _close_with_worker(self)
 
     def logger(self) -> Logger:
         """The logger of this process; a forked child opens its own at its first call."""
@@ -143,9 +144,6 @@ class Run:
                     "offline": True,
                 }
                 self._open(Starts())
-                util = sys.modules.get("multiprocessing.util")
-                if util is not None:  # its children end without atexit
-                    util.Finalize(None, self.close, exitpriority=10)
             assert self._logger is not None
             return self._logger
 
@@ -410,6 +408,14 @@ def _open_writer(
         except OSError as error:
             tried.append(f"{root}: {error}")
     raise _spool.no_room(tried)
+
+
+def _close_with_worker(run: Run) -> None:
+    """A worker of multiprocessing ends without atexit."""
+    process = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, run.close, exitpriority=10)
 
 
 def _detach(run: Run) -> None:

@@ -241,6 +241,7 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 		serving, end := context.WithCancel(ctx)
 		defer end()
 		defer context.AfterFunc(working, end)()
+		defer context.AfterFunc(serving, func() { n.log.Info("stopping") })()
 		return srv.Run(serving)
 	})
 	return group.Wait()

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +34,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve": scriptServe,
 			"stop":  scriptStop,
+			"cut":   scriptCut,
 		},
 	})
 }
@@ -111,5 +113,41 @@ func scriptStop(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if rest.Len() > 0 {
 		ts.Fatalf("more on stdout: %q", rest.String())
+	}
+}
+
+// scriptCut is `cut NAME`: while an upload under way makes the stop wait, a
+// second signal ends the server at once.
+func scriptCut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: cut NAME")
+	}
+	address := ts.Getenv(args[0])
+	conn, err := net.Dial("tcp", address)
+	ts.Check(err)
+	defer conn.Close()
+	// The handler reads the body once it sends 100, so the upload is under way.
+	fmt.Fprintf(conn, "PUT /api/v1/blobs/%064d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nExpect: 100-continue\r\n"+
+		"Authorization: Bearer %s\r\n\r\n", 0, strings.TrimSpace(ts.ReadFile("data/admin.key")))
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	ts.Check(err)
+	if !strings.Contains(line, "100 Continue") {
+		ts.Fatalf("the upload did not begin: %q", line)
+	}
+	server := ts.Value(serversKey{}).(map[string]*background)[args[0]].cmd
+	ts.Check(server.Process.Signal(syscall.SIGTERM))
+	for { // the address closes when the stop has begun
+		probe, err := net.Dial("tcp", address)
+		if err != nil {
+			break
+		}
+		_ = probe.Close()
+	}
+	began := time.Now()
+	ts.Check(server.Process.Signal(syscall.SIGTERM))
+	_ = server.Wait()
+	status, ok := server.ProcessState.Sys().(syscall.WaitStatus)
+	if took := time.Since(began); !ok || !status.Signaled() || took > time.Second {
+		ts.Fatalf("the second signal: %s after %s", server.ProcessState, took)
 	}
 }

@@ -165,6 +165,7 @@ func announce(ctx context.Context, n *node, srv *server.Server, l *server.Listen
 	} else {
 		fmt.Fprintf(io.err, "\nOpen %s\n(good once, for 15 minutes; kymogram key link makes another)\n\n", srv.LoginLink())
 	}
+	n.log.Info("serving", "version", version, "http", l.HTTP(), "grpc", l.GRPC(), "data", n.config.Data)
 	_, err := fmt.Fprintf(io.out, "ready http=%s grpc=%s\n", l.HTTP(), l.GRPC())
 	return err
 }

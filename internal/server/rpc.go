@@ -18,6 +18,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/auth"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/receiver/native"
 )
 
 const (
@@ -30,6 +31,7 @@ const (
 func (s *Server) newRPC() *grpc.Server {
 	return grpc.NewServer(
 		grpc.Creds(handedOver{}),
+		grpc.ForceServerCodecV2(native.Codec{}),
 		grpc.MaxRecvMsgSize(int(s.options.MaxBody)),
 		grpc.MaxSendMsgSize(int(s.options.MaxBody)),
 		grpc.MaxConcurrentStreams(maxStreams),

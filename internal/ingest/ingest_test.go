@@ -48,7 +48,17 @@ func (n *news) Publish(c model.RunChange) {
 // flaky is a catalog that takes no updates while it is down.
 type flaky struct {
 	*sqlite.DB
-	down atomic.Bool
+	down   atomic.Bool
+	opened func() // runs between the catalog's open and what follows, once
+}
+
+func (f *flaky) Open(ctx context.Context, r model.OpenRequest, now time.Time) (*catalog.Opened, error) {
+	o, err := f.DB.Open(ctx, r, now)
+	if f.opened != nil {
+		f.opened()
+		f.opened = nil
+	}
+	return o, err
 }
 
 func (f *flaky) Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, u []model.Update, now time.Time) error {
@@ -601,6 +611,19 @@ func TestDeletion(t *testing.T) {
 	n.restart()
 	if _, err := n.Open(t.Context(), request(1)); model.CodeOf(err) != model.CodeRunDeleted {
 		t.Errorf("the writer of a purged run: %v", err)
+	}
+}
+
+func TestADeletionWhileARunIsOpened(t *testing.T) {
+	n := start(t)
+	run := n.join(request(1)).Opened.Run
+	n.catalog.opened = func() {
+		if err := n.DeleteRun(context.Background(), run, false); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := n.Join(t.Context(), request(2)); model.CodeOf(err) != model.CodeRunDeleted {
+		t.Errorf("Join: %v", err)
 	}
 }
 

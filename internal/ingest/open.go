@@ -81,6 +81,9 @@ func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *cata
 	if err := s.drain(ctx, run); err != nil {
 		return err
 	}
+	if err := s.stillThere(ctx, opened); err != nil {
+		return err
+	}
 	if err := s.deps.Points.PutAttempt(ctx, opened.Run, opened.AttemptInfo); err != nil {
 		return fmt.Errorf("put attempt %d of run %s: %w", opened.Attempt, opened.Run, err)
 	}
@@ -88,6 +91,16 @@ func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *cata
 		return fmt.Errorf("put writer %s: %w", r.Writer, err)
 	}
 	return nil
+}
+
+// stillThere sees a deletion that came between the catalog's open and our hold
+// on the run's state; a later one marks that state.
+func (s *Service) stillThere(ctx context.Context, opened *catalog.Opened) error {
+	run, err := s.deps.Catalog.Lookup(ctx, opened.Run)
+	if err == nil && run.DeletedNs > 0 {
+		return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", run.Name)
+	}
+	return err
 }
 
 func (s *Service) complete(ctx context.Context, r model.OpenRequest, opened *catalog.Opened) (*model.OpenResult, error) {

@@ -2,6 +2,7 @@ package blob
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -51,7 +52,11 @@ func (h *Handler) put(w http.ResponseWriter, r *http.Request, hash Hash) error {
 	if r.ContentLength > h.limit {
 		return tooLarge
 	}
-	err := h.store.Put(r.Context(), hash, http.MaxBytesReader(w, r.Body, h.limit))
+	body := http.MaxBytesReader(w, r.Body, h.limit)
+	err := h.store.Put(r.Context(), hash, body)
+	if err == nil { // a blob that was there: many clients read no answer before they have sent all
+		_, err = io.Copy(io.Discard, body)
+	}
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return tooLarge

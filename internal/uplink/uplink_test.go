@@ -403,8 +403,8 @@ func TestFaults(t *testing.T) {
 				return none
 			}
 			fx := newFixture(t, s)
-			// Several batches: 8 MiB of records.
-			for i := range int64(120_000) {
+			// Several batches: 2.4 MB of records.
+			for i := range int64(60_000) {
 				fx.point("loss", i, 0.5)
 			}
 			fx.close()

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/spool"
+)
+
+// silentServer is an address that nobody listens on.
+const silentServer = "http://127.0.0.1:1"
+
+// logAway logs a run of 100 points while its server is away.
+func (k *kitchen) logAway(name string) {
+	k.t.Helper()
+	for _, v := range []string{"KYMOGRAM_ORCHESTRATION_ID", "KYMOGRAM_ATTEMPT", "KYMOGRAM_ATTEMPT_PID"} {
+		k.t.Setenv(v, "")
+	}
+	k.t.Setenv("KYMOGRAM_SERVER", silentServer)
+	ctx := context.Background()
+	r, err := kymogram.Init(ctx, kymogram.Options{RunName: name, SpoolDir: k.spool(), NoUplink: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := r.Log("loss", float64(i)); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	var left *kymogram.UndeliveredError
+	if err := r.Close(ctx); !errors.As(err, &left) || left.Points != 100 {
+		k.t.Fatalf("close says %v", err)
+	}
+}
+
+func (k *kitchen) spool() string { return filepath.Join(k.env["HOME"], "spool") }
+
+func TestSync(t *testing.T) {
+	k := serveKitchen(t)
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	k.logAway("away")
+	code, out, errs := k.run("sync", "--timeout", "300ms", "--json")
+	var report syncReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed {
+		t.Fatalf("%d %v\n%s%s", code, err, out, errs)
+	}
+	if report.Left != (left{Writers: 1, Records: 102, Points: 100}) || !strings.Contains(report.Error, "refused") {
+		t.Errorf("without a server: %+v", report)
+	}
+	out = k.ok("sync", "--server", "http://"+k.address, "--json")
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Delivered != 100 || report.Left != (left{}) {
+		t.Errorf("with one: %+v", report)
+	}
+	if out := k.ok("sync"); !strings.HasPrefix(out, "0 points delivered, 0 refused, 0 left") {
+		t.Errorf("with nothing to do: %s", out)
+	}
+	if n := strings.Count(k.ok("export", "default/default/away", "--format", "jsonl"), "\n"); n != 100 {
+		t.Errorf("%d points arrived", n)
+	}
+}
+
+func TestDeliveryCommandsFailClearly(t *testing.T) {
+	k := serveKitchen(t)
+	tests := []struct {
+		code int
+		want string
+		args []string
+	}{
+		{exitFailed, "there is no spool at", []string{"sync", "--spool", "/nonexistent"}},
+		{exitFailed, "there is no spool at", []string{"agent", "--spool", "/nonexistent"}},
+		{exitUsage, "is not the address of a server", []string{"sync", "--server", "nonsense"}},
+		{exitUsage, "is not the address of a server", []string{"doctor", "--server", "nonsense"}},
+		{exitUsage, "--timeout", []string{"sync", "--timeout", "-1s"}},
+		{exitUsage, "--idle", []string{"agent", "--idle", "-1s"}},
+		{exitUsage, "--kind", []string{"agent", "--kind", "x"}},
+		{exitUsage, "unknown flag", []string{"agent", "--x"}},
+	}
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	for _, tt := range tests {
+		code, _, errs := k.run(tt.args...)
+		if code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("%v: %d %s", tt.args, code, errs)
+		}
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	k := serveKitchen(t)
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	k.logAway("away")
+	findings := func(args ...string) (int, map[string]finding) {
+		t.Helper()
+		code, out, errs := k.run(append([]string{"doctor", "--json"}, args...)...)
+		var d diagnosis
+		if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == exitDone) {
+			t.Fatalf("%d %v\n%s%s", code, err, out, errs)
+		}
+		byName := map[string]finding{}
+		for _, f := range d.Findings {
+			byName[f.Name] = f
+		}
+		return code, byName
+	}
+	code, f := findings("--server", "http://"+k.address)
+	if code != exitDone || f["key"].Detail != "accepted" || !strings.HasPrefix(f["waiting"].Detail, "100 points of 1 runs") || !strings.Contains(f["spool"].Detail, "survives a killed process") {
+		t.Errorf("%d %+v", code, f)
+	}
+	code, f = findings("--server", "http://"+k.address, "--key", strings.Repeat("0", 40))
+	if code != exitFailed || f["key"].OK || !f["server"].OK {
+		t.Errorf("with a wrong key: %d %+v", code, f)
+	}
+	code, f = findings("--server", silentServer)
+	if code != exitFailed || f["server"].OK || !strings.Contains(f["server"].Hint, "kymogram serve") {
+		t.Errorf("without a server: %d %+v", code, f)
+	}
+	code, out, _ := k.run("doctor", "--server", "http://"+k.address)
+	if code != exitDone || !strings.Contains(out, "ok    clock") {
+		t.Errorf("%d\n%s", code, out)
+	}
+}
+
+// TestDetachedAgent: an agent goes on without its starter, delivers, and ends by
+// itself; one of a person takes the spool over from it.
+func TestDetachedAgent(t *testing.T) {
+	k := serveKitchen(t)
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	k.logAway("away")
+	folder, err := spool.OpenFolder(k.spool())
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "kymogram")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// The pipe ends when its last holder does: not with the agent.
+	cmd := exec.Command(binary, "agent", "--detached", "--idle", "30s", "--spool", k.spool())
+	cmd.Env = []string{"HOME=" + k.env["HOME"], "XDG_CONFIG_HOME=" + k.env["XDG_CONFIG_HOME"], "KYMOGRAM_API_KEY=secret"}
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := io.ReadAll(pipe)
+	if err != nil || cmd.Wait() != nil || !strings.Contains(string(said), "delivers "+k.spool()) {
+		t.Fatalf("%v: %s", err, said)
+	}
+	agent := holder(t, folder, spool.KindAgent)
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", agent.PID))
+	if err != nil || strings.Contains(string(environ), "secret") {
+		t.Errorf("the agent's environment holds a key (%v)", err)
+	}
+	if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", agent.PID)); err != nil || cwd != "/" {
+		t.Errorf("the agent works in %s (%v)", cwd, err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	person := make(chan int, 1)
+	go func() {
+		person <- run(ctx, []string{"agent"}, stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: k.getenv})
+	}()
+	holder(t, folder, spool.KindPerson)
+	if code, _, errs := k.run("agent", "--kind", "person"); code != exitFailed || !strings.Contains(errs, "another program delivers") {
+		t.Errorf("a second person's agent: %d %s", code, errs)
+	}
+	stop()
+	if code := <-person; code != exitDone {
+		t.Errorf("an agent that is stopped ends with %d", code)
+	}
+	log, err := os.ReadFile(filepath.Join(k.spool(), "agent.log"))
+	if err != nil || !strings.Contains(string(log), "takes the spool over") {
+		t.Errorf("%v, the log is\n%s", err, log)
+	}
+}
+
+// holder waits until the folder is held by a kind.
+func holder(t *testing.T, folder *spool.Folder, kind spool.HolderKind) spool.Holder {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if h, held, err := folder.Held(); err == nil && held && h.Kind == kind {
+			return h
+		}
+	}
+	t.Fatalf("never held by %s", kind)
+	return spool.Holder{}
+}

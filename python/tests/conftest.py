@@ -58,3 +58,8 @@ def real_binary() -> Path | None:
     named = os.environ.get("KYMOGRAM_BINARY")
     path = Path(named) if named else REPOSITORY / "bin" / "kymogram"
     return path if path.is_file() else None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--update writes the golden segment of Python."""
+    parser.addoption("--update", action="store_true", help="write testdata/spool/python.seg")

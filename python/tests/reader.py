@@ -130,7 +130,8 @@ def segment(path: Path) -> tuple[dict[str, Any], list[Record]]:
     if zlib.crc32(data[:60]) != crc:
         raise Damaged("header CRC")
     header = {"writer": data[16:32].hex(), "number": number, "first": first, "created": created}
-    records, at, torn = [], 64, 0
+    records: list[Record] = []
+    at, torn = 64, 0
     while at + 8 <= len(data):
         length, crc = struct.unpack_from("<II", data, at)
         if length == 0:

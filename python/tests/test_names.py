@@ -39,7 +39,7 @@ def test_metric_names(run: kymogram.Run, spool: Path, name: Any, message: str) -
             kymogram.log(name, value)
     if isinstance(name, (str, int, tuple, type(None))):
         with pytest.raises(KymogramValidationError, match=message):
-            kymogram.log({"good": 1.0, name: 2.0})
+            kymogram.log({"good": 1.0, name: 2.0})  # type: ignore[dict-item]
     assert reader.all_points(spool) == []
 
 

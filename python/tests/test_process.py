@@ -99,8 +99,7 @@ def test_sigkill_at_random_instants(spool: Path) -> None:
                 os.write(1, b'.')
         """)
     rng = random.Random(1)
-    before = 0
-    for _ in range(20):
+    for before in range(20):
         process = start(code)
         assert process.stdout is not None
         assert process.stdout.read(1) == b"."
@@ -108,7 +107,6 @@ def test_sigkill_at_random_instants(spool: Path) -> None:
         process.send_signal(signal.SIGKILL)
         acknowledged = 1 + len(process.communicate(timeout=30)[0])
         folder = reader.writers(spool)[before]
-        before += 1
         found = [p.value for p in reader.points(reader.records(folder)) if p.metric == "x"]
         assert found == [float(i) for i in range(len(found))]
         assert acknowledged <= len(found) <= acknowledged + 1
@@ -368,7 +366,8 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             kymogram.log('x', 50000.0)
             time.sleep(1.1)
             after = kymogram.get_metrics()
-            print(before.points_in_memory, after.points_in_memory, after.float_points_dropped, worst)
+            print(before.points_in_memory, after.points_in_memory)
+            print(after.float_points_dropped, worst)
             """,
             str(small),
         )

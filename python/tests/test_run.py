@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _environment, _run
+from kymogram import _agent, _environment, _log
 
 from . import reader
 from .conftest import closed_port
@@ -48,7 +48,7 @@ class StandIn:
         stand_in = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # noqa: N802
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 stand_in.requests.append((self.path, dict(self.headers), json.loads(body)))
                 time.sleep(stand_in.delay)
@@ -59,7 +59,7 @@ class StandIn:
                 self.end_headers()
                 self.wfile.write(raw)
 
-            def do_GET(self) -> None:  # noqa: N802
+            def do_GET(self) -> None:
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -276,7 +276,7 @@ def test_keys_come_in_order(
 def test_no_run_is_a_clear_error(spool: Path) -> None:
     assert not kymogram.is_initialized()
     kymogram.close()
-    _run.current.closed = False
+    _log.current.closed = False
     for call in (
         lambda: kymogram.log("a", 1.0),
         lambda: kymogram.set_tags(["a"]),
@@ -339,7 +339,7 @@ def test_close_offline_says_what_is_left(spool: Path, capsys: pytest.CaptureFixt
 
 def test_close_in_a_batch_job_waits_on(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_environment, "batch_job", lambda: True)
-    monkeypatch.setattr(kymogram._agent, "held", lambda root: True)
+    monkeypatch.setattr(_agent, "held", lambda root: True)
     kymogram.init(run_name="r", log_level="OFF")
     kymogram.log("a", 1.0)
     start = time.monotonic()

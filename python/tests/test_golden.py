@@ -1,0 +1,132 @@
+"""The golden records of testdata/spool: read Go's, write the same with the package's encoder.
+
+`pytest python/tests/test_golden.py --update` writes testdata/spool/python.seg.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kymogram import _log, _records
+from kymogram._records import Column
+from kymogram._segment import Segment
+
+from . import reader
+from .conftest import REPOSITORY
+
+GOLDEN = REPOSITORY / "testdata" / "spool"
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, Any]:
+    path = GOLDEN / "golden.json"
+    if not path.exists():
+        pytest.skip(f"{path} is not there: go test ./internal/spool -update writes it")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def columns(one: dict[str, Any]) -> Column:
+    values = one["values"]
+    return Column(one["mode"], struct.pack(f"<{len(values)}q", *values))
+
+
+def bits(text: str) -> bytes:
+    return int(text, 16).to_bytes(8, "little")
+
+
+def encode(one: dict[str, Any]) -> bytes:
+    """A golden record's payload, by the package's encoder."""
+    kind, flags, step = one.get("kind", 0), one.get("flags", 0), one.get("step", 0)
+    if one["type"] == 1:
+        key = _log._key_json(one["metric"], one["scale"], one.get("labels", {}))
+        return _records.series(kind, one["series"], key)
+    if one["type"] in (2, 5):
+        data = bits(one["bits"]) if one["type"] == 2 else bytes.fromhex(one["payload"])[24:]
+        if kind == 3:
+            data = one["text"].encode()
+        first = _records.pack_point(one["type"], kind, flags, 0, one["series"])
+        return first + struct.pack("<qq", step, one["time_ns"]) + data
+    if one["type"] == 3:
+        axes = [(axis["axis"], columns(axis)) for axis in one.get("axes", [])]
+        data = b"".join(map(bits, one["values"]))
+        ((_, payload, points),) = _records.block(
+            kind, one["rows"], one["ids"], columns(one["time"]), axes, data
+        )
+        assert points == one["rows"] * len(one["ids"])
+        return payload
+    return _records.update(bytes.fromhex(one["payload"])[8:])
+
+
+def test_payloads_are_the_same_bytes(golden: dict[str, Any]) -> None:
+    for one in golden["records"]:
+        assert encode(one).hex() == one["payload"], one["seq"]
+
+
+def test_hot_path_templates_are_the_same_bytes() -> None:
+    """The records that log() packs by template equal those of the encoder."""
+    seed = _records.POINT_LENGTH_CRC
+    first = _records.pack_point(2, 1, 3, 0, 7)
+    body = _log._pack_body(5, 6, 0.5)
+    hot = _log._pack_record(32, _log.crc32(body, _log.crc32(first, seed)), first, 5, 6, 0.5)
+    assert hot == _records.record(first + body)
+
+
+def write(golden: dict[str, Any], folder: Path) -> Path:
+    segment = Segment(str(folder), golden["number"], golden["size"], True)
+    segment.publish(bytes.fromhex(golden["writer"]), golden["first"], golden["created_ns"])
+    for one in golden["records"]:
+        segment.write(_records.record(encode(one)))
+    assert segment.scan().records == len(golden["records"])
+    segment.seal()
+    segment.close()
+    return folder / f"{golden['number']:08d}.seg"
+
+
+def test_python_writes_gos_segment(
+    golden: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    written = write(golden, tmp_path).read_bytes()
+    if request.config.getoption("--update"):
+        (GOLDEN / "python.seg").write_bytes(written)
+    assert written == (GOLDEN / "python.seg").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["go.seg", "python.seg"])
+def test_the_reader_reads_both(golden: dict[str, Any], name: str) -> None:
+    path = GOLDEN / name
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    header, records = reader.segment(path)
+    assert header["writer"] == golden["writer"]
+    assert (header["first"], header["created"]) == (golden["first"], golden["created_ns"])
+    assert header["torn"] == 0
+    assert [r.payload.hex() for r in records] == [one["payload"] for one in golden["records"]]
+    for record, one in zip(records, golden["records"], strict=True):
+        check(record, one)
+
+
+def check(record: reader.Record, one: dict[str, Any]) -> None:
+    found = record.fields
+    assert (record.seq, record.type) == (one["seq"], one["type"])
+    for name in ("kind", "series", "metric", "scale", "rows", "ids"):
+        if name in one:
+            assert found[name] == one[name]
+    if one["type"] == 1:
+        assert found["labels"] == one.get("labels", {})
+    elif one["type"] == 3:
+        assert found["time"] == reader.Column(one["time"]["mode"], one["time"]["values"])
+        axes = [(a["axis"], reader.Column(a["mode"], a["values"])) for a in one.get("axes", [])]
+        assert found["axes"] == axes
+        assert found["values"] == b"".join(map(bits, one["values"]))
+    elif one["type"] == 2:
+        assert found["value"] == bits(one["bits"])
+        assert found["flags"] == one.get("flags", 0)
+        assert (found["step"], found["time_ns"]) == (one.get("step", 0), one["time_ns"])
+    elif one["type"] == 4:
+        assert found["updates"] == one["updates"]

@@ -289,6 +289,9 @@ type State struct {
 	Segments int
 	Written  uint64
 	Synced   uint64
+	// Second is the first LSN of the second oldest file, 0 when there is one file:
+	// the oldest can go when nothing below is needed.
+	Second   uint64
 	Poisoned bool
 	DiskFull bool
 }
@@ -300,6 +303,9 @@ func (l *Log) State() State {
 	s := State{Segments: len(l.segments), Written: l.written, Synced: l.synced, Poisoned: l.poison != nil, DiskFull: l.full}
 	for _, seg := range l.segments {
 		s.Bytes += seg.bytes
+	}
+	if len(l.segments) > 1 {
+		s.Second = l.segments[1].first
 	}
 	return s
 }

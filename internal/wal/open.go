@@ -32,6 +32,9 @@ func Open(fs FS, dir string, opts Options, replay Replay) (*Log, []Damage, error
 		return nil, nil, err
 	}
 	l.nextLSN = max(r.last+1, opts.NextLSN, 1)
+	if n := len(l.segments); n > 0 { // an empty file still says what was given out
+		l.nextLSN = max(l.nextLSN, l.segments[n-1].first)
+	}
 	l.written, l.synced = l.nextLSN-1, l.nextLSN-1
 	if err := l.openTail(r.tail); err != nil {
 		return nil, nil, err
@@ -42,7 +45,7 @@ func Open(fs FS, dir string, opts Options, replay Replay) (*Log, []Damage, error
 // openTail goes on in the last segment, or in a new one when there is none or
 // when the last one is damaged.
 func (l *Log) openTail(size int64) error {
-	if n := len(l.segments); n > 0 && !l.segments[n-1].damaged && l.segments[n-1].first <= l.nextLSN {
+	if n := len(l.segments); n > 0 && !l.segments[n-1].damaged {
 		file, err := l.fs.Open(filepath.Join(l.dir, l.segments[n-1].name), false)
 		if err != nil {
 			return fmt.Errorf("open log segment: %w", err)

@@ -29,6 +29,9 @@ func sizeClass(size int64) int {
 func (e *Engine) Compact(ctx context.Context, all bool) error {
 	e.maint.Lock()
 	defer e.maint.Unlock()
+	if err := e.poisoned(); err != nil {
+		return refusing(err)
+	}
 	for {
 		inputs := e.candidates(all)
 		if len(inputs) == 0 {

@@ -337,6 +337,56 @@ func TestFailedSyncPoisons(t *testing.T) {
 	}
 }
 
+// TestUnknownSegmentPoisons: the folder could not be synced after a segment got
+// its name, so its points may not be written a second time.
+func TestUnknownSegmentPoisons(t *testing.T) {
+	for _, bad := range []faultfs.Op{faultfs.OpSyncDir, faultfs.OpRename} {
+		fs := faultfs.New()
+		e, err := local.Open(t.Context(), config(fs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, w := model.RunID{1}, model.WriterID{1}
+		if err := e.PutAttempt(t.Context(), run, model.Attempt{Number: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for seq := range uint64(5) {
+			if _, err := e.Append(t.Context(), oneRow(run, w, seq+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fails := 1
+		fs.Hook(func(op faultfs.Op, _ string) error {
+			if op == bad && fails > 0 {
+				fails--
+				return unix.EIO
+			}
+			return nil
+		})
+		if err := e.Flush(t.Context()); err == nil {
+			t.Fatal("the flush did not fail")
+		}
+		if err := e.Flush(t.Context()); model.CodeOf(err) != model.CodeUnavailable {
+			t.Fatal(err)
+		}
+		if _, err := e.Append(t.Context(), oneRow(run, w, 6)); model.CodeOf(err) != model.CodeUnavailable || !e.Stats().Poisoned {
+			t.Fatal(err)
+		}
+		prefix(t, e, run, w, 5)
+		_ = e.Close()
+		if e, err = local.Open(t.Context(), config(fs)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Append(t.Context(), oneRow(run, w, 6)); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		prefix(t, e, run, w, 6)
+	}
+}
+
 func TestFolderIsGuarded(t *testing.T) {
 	dir := t.TempDir()
 	e, err := local.Open(t.Context(), local.Config{Dir: dir})

@@ -97,6 +97,10 @@ type Engine struct {
 	nextSegment uint64
 	enc         *codec.Encoder
 
+	// stuck is set when the state of a segment on disk is unknown: no writes until
+	// the folder is opened again.
+	stuck atomic.Pointer[error]
+
 	badMu sync.Mutex
 	bad   map[blockError]bool // damage that is counted already
 }
@@ -227,10 +231,24 @@ func (e *Engine) quarantine(what string, err error, attrs ...any) {
 	e.cfg.Logger.Error("damaged data is left out", append([]any{"what", what, "err", err}, attrs...)...)
 }
 
+// poison refuses writes from now on.
+func (e *Engine) poison(err error) error {
+	e.cfg.Logger.Error("the store takes no more writes until it is opened again", "err", err)
+	e.stuck.CompareAndSwap(nil, &err)
+	return err
+}
+
+func (e *Engine) poisoned() error {
+	if err := e.stuck.Load(); err != nil {
+		return fmt.Errorf("%w: %v", wal.ErrPoisoned, *err)
+	}
+	return nil
+}
+
 // Stats implements [store.Engine].
 func (e *Engine) Stats() store.Stats {
 	log := e.log.State()
-	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Load(), Poisoned: log.Poisoned, DiskFull: log.DiskFull}
+	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Load(), Poisoned: log.Poisoned || e.poisoned() != nil, DiskFull: log.DiskFull}
 	for _, s := range e.liveSegments() {
 		out.DiskBytes += s.size
 	}
@@ -295,15 +313,25 @@ const maintainEvery = time.Second
 
 func (e *Engine) maintain(ctx context.Context) error {
 	runs := e.due()
-	if e.log.State().Bytes > maxLogSegments*e.cfg.WALSegmentBytes {
-		runs = e.allRuns() // an old record somewhere keeps the log from shrinking
+	if log := e.log.State(); log.Bytes > maxLogSegments*e.cfg.WALSegmentBytes {
+		runs = append(runs, e.pinning(log.Second)...)
 	}
-	if len(runs) > 0 {
-		if err := e.flush(ctx, runs); err != nil {
-			return err
-		}
+	if err := e.flush(ctx, runs); err != nil {
+		return err
 	}
 	return errors.Join(e.releaseLog(), e.Compact(ctx, false))
+}
+
+// pinning lists the runs that need a log file whose successor starts at lsn.
+func (e *Engine) pinning(lsn uint64) (out []*run) {
+	for _, r := range e.allRuns() {
+		r.mu.RLock()
+		if r.firstLSN > 0 && r.firstLSN < lsn {
+			out = append(out, r)
+		}
+		r.mu.RUnlock()
+	}
+	return out
 }
 
 // maxLogSegments bounds the log and with it the time of a start.

@@ -3,7 +3,6 @@ package local
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -122,6 +121,9 @@ func (e *Engine) Flush(ctx context.Context) error {
 func (e *Engine) flush(ctx context.Context, runs []*run) error {
 	e.maint.Lock()
 	defer e.maint.Unlock()
+	if err := e.poisoned(); err != nil {
+		return refusing(err)
+	}
 	var parts []*frozen
 	upTo := uint64(0)
 	for _, r := range runs {
@@ -233,10 +235,7 @@ func (e *Engine) loadSegments() (uint64, error) {
 	var found []*segment
 	for _, name := range names {
 		if strings.HasSuffix(name, segmentSuffix+".tmp") {
-			if err := e.cfg.FS.Remove(filepath.Join(e.segmentDir(), name)); err != nil {
-				return 0, fmt.Errorf("remove unfinished segment: %w", err)
-			}
-			continue
+			e.removeFile(name)
 		}
 		id, ok := parseSegmentName(name)
 		if !ok {
@@ -250,29 +249,49 @@ func (e *Engine) loadSegments() (uint64, error) {
 		}
 		found = append(found, s)
 	}
-	return e.adoptSegments(found)
+	return e.adoptSegments(e.dropReplaced(found)), nil
 }
 
-// adoptSegments drops what a finished compaction replaced and takes in the rest.
-func (e *Engine) adoptSegments(found []*segment) (uint64, error) {
+// removeFile removes what is not needed any more; what stays is tried again at
+// the next start.
+func (e *Engine) removeFile(name string) {
+	if err := e.cfg.FS.Remove(filepath.Join(e.segmentDir(), name)); err != nil {
+		e.cfg.Logger.Warn("file that is not needed any more is not removed", "file", name, "err", err)
+	}
+}
+
+// dropReplaced removes what a merge had replaced when a crash came.
+func (e *Engine) dropReplaced(found []*segment) (live []*segment) {
 	replaced := map[uint64]bool{}
 	for _, s := range found {
 		for _, id := range s.replaces {
 			replaced[id] = true
 		}
 	}
-	type loaded struct {
-		segment *segment
-		section *section
-	}
-	var all []loaded
 	for _, s := range found {
-		if replaced[s.id] {
-			if err := errors.Join(s.file.Close(), e.cfg.FS.Remove(filepath.Join(e.segmentDir(), segmentName(s.id)))); err != nil {
-				return 0, fmt.Errorf("remove replaced segment: %w", err)
-			}
+		if !replaced[s.id] {
+			live = append(live, s)
 			continue
 		}
+		if err := s.file.Close(); err != nil {
+			e.cfg.Logger.Warn("close segment", "err", err)
+		}
+		e.removeFile(segmentName(s.id))
+	}
+	return live
+}
+
+// loaded is a section and where it came from.
+type loaded struct {
+	segment *segment
+	section *section
+}
+
+// adoptSegments takes in the state of all runs, then, when it is known which
+// are deleted, their row groups.
+func (e *Engine) adoptSegments(live []*segment) (nextLSN uint64) {
+	var all []loaded
+	for _, s := range live {
 		e.segments = append(e.segments, s)
 		for _, ref := range s.runs {
 			sec, err := s.section(ref)
@@ -284,24 +303,23 @@ func (e *Engine) adoptSegments(found []*segment) (uint64, error) {
 			all = append(all, loaded{s, sec})
 		}
 	}
-	next := uint64(1)
+	nextLSN = 1
 	for _, l := range all {
 		if !e.ensure(l.section.run).absorb(l.section) {
 			l.segment.keep.Store(true)
 			e.quarantine("segment index", fmt.Errorf("segment %s contradicts another: %w", segmentName(l.segment.id), errDamaged), "run", l.section.run.String())
 		}
-		next = max(next, l.section.flushed+1)
+		nextLSN = max(nextLSN, l.section.flushed+1)
 	}
 	for _, r := range e.runs {
 		if r.deleted {
 			r.wipe()
 		}
 	}
-	slices.SortStableFunc(all, func(a, b loaded) int { return cmp.Compare(a.segment.id, b.segment.id) })
 	for _, l := range all {
 		e.attachSection(l.segment, l.section)
 	}
-	return next, nil
+	return nextLSN
 }
 
 func (e *Engine) attachSection(s *segment, sec *section) {

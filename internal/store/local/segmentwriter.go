@@ -178,11 +178,14 @@ func (w *segmentWriter) finish(replaces []uint64) (*segment, error) {
 		return nil, fmt.Errorf("sync segment: %w", err)
 	}
 	fs := w.engine.cfg.FS
-	if err := fs.Rename(w.temporary(), w.final()); err != nil {
-		return nil, fmt.Errorf("name segment: %w", err)
+	err = fs.Rename(w.temporary(), w.final())
+	if err == nil {
+		err = fs.SyncDir(w.engine.segmentDir())
 	}
-	if err := fs.SyncDir(w.engine.segmentDir()); err != nil {
-		return nil, fmt.Errorf("name segment: %w", err)
+	if err != nil {
+		// Whether the segment will be there after a crash is unknown, so writing its
+		// points once more could double them.
+		return nil, w.engine.poison(fmt.Errorf("name segment: %w", err))
 	}
 	s := &segment{id: w.id, engine: w.engine, file: w.file, size: w.off, replaces: replaces, runs: w.runs, bytes: map[model.RunID]int64{}}
 	for _, sec := range w.done {
@@ -194,8 +197,11 @@ func (w *segmentWriter) finish(replaces []uint64) (*segment, error) {
 	return s, nil
 }
 
-// abandon removes what was written.
+// abandon removes what was written, unless it may have its name already.
 func (w *segmentWriter) abandon() {
+	if w.engine.poisoned() != nil {
+		return
+	}
 	err := errors.Join(w.file.Close(), w.engine.cfg.FS.Remove(w.temporary()))
 	if err != nil {
 		w.engine.cfg.Logger.Warn("unfinished segment not removed", "segment", w.temporary(), "err", err)

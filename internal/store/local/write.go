@@ -27,6 +27,9 @@ func refusing(err error) error {
 // commit writes a record while the run is locked and applies it, so that the
 // order in the log is the order in memory. It is durable after e.wait.
 func (e *Engine) commit(enc *encoder, apply func(lsn uint64) error) (uint64, error) {
+	if err := e.poisoned(); err != nil {
+		return 0, refusing(err)
+	}
 	lsn, err := e.log.Write(enc.b)
 	if err != nil {
 		return 0, refusing(err)

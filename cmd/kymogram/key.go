@@ -73,7 +73,7 @@ func (f *keyFlags) with(ctx context.Context, io stdio, work func(keyAdmin) error
 	}
 	db, err := sqlite.Open(ctx, path)
 	if err != nil {
-		return err
+		return explainFault(f.data, err)
 	}
 	return errors.Join(work(folderKeys{auth.New(db, time.Now, false)}), db.Close())
 }

@@ -67,7 +67,7 @@ func openNode(ctx context.Context, c config.Config, log *slog.Logger) (*node, er
 	steps := []func(context.Context) error{n.claimFolder, n.openStore, n.openCatalog, n.openBlobs, n.wire}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, n.close())
+			return nil, errors.Join(explainFault(c.Data, err), n.close())
 		}
 	}
 	return n, nil

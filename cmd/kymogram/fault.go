@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"syscall"
+
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// explainFault tells the person who starts a server what to do about a data
+// folder that cannot be opened; errors that say so already stay as they are.
+func explainFault(folder string, err error) error {
+	var known *model.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	code := -1
+	var fault *driver.Error
+	if errors.As(err, &fault) {
+		code = fault.Code() & 0xff // without the extension
+	}
+	switch {
+	case code == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return model.Errorf(model.CodeDiskFull, "the disk of %s is full: %v", folder, err).
+			WithHint("free space and start again; nothing that was acknowledged is lost")
+	case code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT:
+		return model.Errorf(model.CodeInternal, "the catalog in %s is damaged: %v", folder, err).
+			WithHint("restore %s from a backup; the points in %s are another file and untouched", catalogFile, storeFolder)
+	case errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EACCES) || code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
+		return model.Errorf(model.CodePermission, "cannot write in the data folder %s: %v", folder, err).
+			WithHint("give this user every file in it (chown -R), or choose another with --data DIR")
+	}
+	return err
+}

@@ -137,7 +137,8 @@ type Recorder interface {
 	// Apply applies updates once: those with lsn ≤ the run's applied LSN are
 	// skipped. It also moves the writer's state (close, gone) and LastNs. With
 	// lsn 0 they are applied always (edits that did not come through the WAL);
-	// an unknown or purged run is passed over without an error.
+	// an unknown or purged run is passed over without an error. Without a writer
+	// they are a person's and no sign of life.
 	Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error
 	// Seen records signs of life, in bulk.
 	Seen(ctx context.Context, seen map[model.WriterID]time.Time) error

@@ -117,6 +117,10 @@ func testAppliedOnce(t *testing.T, open Opener) {
 	}
 	err := h.c.Apply(h.ctx(), run, writer(1), 12, []model.Update{dropped, {Op: "strange"}}, at(1))
 	h.wantCode("an unknown update", err, model.CodeBadRecord)
+	h.check("Apply", h.c.Apply(h.ctx(), run, model.WriterID{}, 0, []model.Update{{Op: model.OpSetDescription, Text: "edited"}}, at(9000)))
+	if d := h.detail(run); d.Description != "edited" || d.LastNs != atNs(1000) {
+		t.Errorf("after an edit: %q, last sign of life %d", d.Description, d.LastNs)
+	}
 	if got := h.detail(run).Dropped; got != 3 {
 		t.Errorf("half of a refused list was applied: %d", got)
 	}

@@ -34,6 +34,9 @@ func (d *DB) Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn u
 		if err := exec(ctx, tx, `UPDATE runs SET applied_lsn = max(applied_lsn, ?) WHERE pk = ?`, int64(lsn), c.pk); err != nil {
 			return err
 		}
+		if w.IsZero() {
+			return refreshRun(ctx, tx, c.pk, 0) // a person's edit is no sign of life
+		}
 		if err := seeWriter(ctx, tx, w, c.nowNs); err != nil {
 			return err
 		}

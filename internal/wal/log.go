@@ -331,4 +331,6 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.file.Close())
 }
 
-func isSegment(name string) bool { return strings.HasSuffix(name, suffix) && len(name) == 20+len(suffix) }
+func isSegment(name string) bool {
+	return strings.HasSuffix(name, suffix) && len(name) == 20+len(suffix)
+}

@@ -29,6 +29,7 @@ type Harness struct {
 // [SeriesLimit] series per run.
 func Run(t *testing.T, open func(t testing.TB) *Harness) {
 	t.Run("history", func(t *testing.T) { testHistory(t, open) })
+	t.Run("bulk", func(t *testing.T) { testBulk(t, open) })
 	t.Run("bits", func(t *testing.T) { testBits(t, open) })
 	t.Run("meta", func(t *testing.T) { testMeta(t, open) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, open) })
@@ -87,7 +88,7 @@ func testBits(t *testing.T, open func(t testing.TB) *Harness) {
 		t.Fatal(err)
 	}
 	check := func(stage string) {
-		rows, err := h.Engine.Scan(ctx, store.ScanRequest{Run: run, Axis: model.AxisStep, From: math.MinInt64, To: math.MaxInt64, Limit: len(want) + 1})
+		rows, err := h.Engine.Scan(ctx, store.ScanRequest{Run: run, Series: idOf(t, h.Engine, run, "x"), Axis: model.AxisStep, From: math.MinInt64, To: math.MaxInt64, Limit: len(want) + 1})
 		if err != nil || len(rows.Values.Floats) != len(want) {
 			t.Fatalf("%s: %v, %v", stage, rows, err)
 		}
@@ -199,11 +200,11 @@ func testErrors(t *testing.T, open func(t testing.TB) *Harness) {
 	if _, err = h.Engine.Append(ctx, batch); err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.Engine.Scan(ctx, store.ScanRequest{Run: run, Series: 7, Axis: model.AxisStep, Limit: 1})
+	_, err = h.Engine.Scan(ctx, store.ScanRequest{Run: run, Series: idOf(t, h.Engine, run, "x") + 7, Axis: model.AxisStep, Limit: 1})
 	expect("scan of an unknown series", err, model.CodeNotFound)
-	_, err = h.Engine.Buckets(ctx, store.BucketsRequest{Run: run, Axis: model.AxisStep})
+	_, err = h.Engine.Buckets(ctx, store.BucketsRequest{Run: run, Series: idOf(t, h.Engine, run, "x"), Axis: model.AxisStep})
 	expect("no buckets", err, model.CodeInvalid)
-	_, err = h.Engine.Scan(ctx, store.ScanRequest{Run: run, Axis: "nonsense", Limit: 1})
+	_, err = h.Engine.Scan(ctx, store.ScanRequest{Run: run, Series: idOf(t, h.Engine, run, "x"), Axis: "nonsense", Limit: 1})
 	expect("unknown axis", err, model.CodeInvalid)
 	uneven := bitsBatch(run, w, []float64{1, 2})
 	uneven.First, uneven.Last, uneven.Groups[0].Seq = 2, 3, []uint64{2, 3}

@@ -58,7 +58,7 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := spool.Resolve(opts.env)
+	folder, err := spool.ResolveRoom(opts.env)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,8 +80,8 @@ func (d *diagnosis) checkSpool(io stdio, path string) *spool.Folder {
 		return nil
 	}
 	detail := fmt.Sprintf("%s on %s (%s); survives %s", folder.Path, folder.FS.Name, folder.FS.Kind, folder.FS.Survives())
-	for _, passed := range folder.Passed {
-		detail += "; not used: " + passed
+	if len(folder.Passed) > 0 {
+		detail += "; not used: " + strings.Join(folder.Passed, "; ")
 	}
 	d.add("spool", detail, nil)
 	detail, err = space(folder)

@@ -43,7 +43,10 @@ func (f *Folder) SetKey(server, key string) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Release()
+	return errors.Join(f.setKey(server, key), lock.Release())
+}
+
+func (f *Folder) setKey(server, key string) error {
 	keys, err := f.Keys()
 	if err != nil {
 		return err

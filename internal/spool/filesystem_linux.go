@@ -54,7 +54,7 @@ func inspect(path string) (Filesystem, error) {
 		return Filesystem{}, fmt.Errorf("inspect the file system of %s: %w", path, err)
 	}
 	name, kind := filesystems(int64(uint32(st.Type)))
-	return Filesystem{Name: name, Kind: kind, FreeBytes: int64(st.Bavail) * int64(st.Bsize)}, nil
+	return Filesystem{Name: name, Kind: kind, FreeBytes: int64(st.Bavail) * st.Bsize}, nil
 }
 
 // allocate reserves zeroed space, so that a later store cannot meet a full disk.

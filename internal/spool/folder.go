@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -59,9 +61,27 @@ func hostFolder() string {
 
 // Resolve opens the first candidate that can be made and written.
 func Resolve(env func(string) string) (*Folder, error) {
+	return resolve(env, func(*Folder) error { return nil })
+}
+
+// ResolveRoom is Resolve for a new writer: it passes over full disks.
+func ResolveRoom(env func(string) string) (*Folder, error) { return resolve(env, (*Folder).room) }
+
+func (f *Folder) room() error {
+	limit, err := f.Cap()
+	if err == nil && limit < 2*firstSegment {
+		err = fmt.Errorf("spool folder %s has no room: a tenth of the free space is %d bytes", f.Path, limit)
+	}
+	return err
+}
+
+func resolve(env func(string) string, fits func(*Folder) error) (*Folder, error) {
 	var passed []string
 	for _, path := range Candidates(env) {
 		folder, err := OpenFolder(path)
+		if err == nil {
+			err = fits(folder)
+		}
 		if err == nil {
 			folder.Passed = passed
 			return folder, nil
@@ -127,8 +147,10 @@ func probe(path string) error {
 	if err != nil {
 		return fmt.Errorf("write to spool folder: %w", err)
 	}
-	f.Close()
-	if err := os.Remove(f.Name()); err != nil {
+	// Some network file systems have no locks, and without them nobody knows who
+	// lives.
+	err = errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), f.Close(), os.Remove(f.Name()))
+	if err != nil {
 		return fmt.Errorf("write to spool folder: %w", err)
 	}
 	return nil

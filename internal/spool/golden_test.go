@@ -89,14 +89,20 @@ func goldenRecords() []Record {
 		point(1, model.KindFloat, FlagStep|FlagRelative, 0, 0x7ff8_0000_0000_0bad),
 		point(1, model.KindFloat, 0, 0, bits(math.Inf(-1))),
 		point(2, model.KindInt, FlagStep, math.MaxInt64, 0x8000_0000_0000_0000),
-		block(Block{Kind: model.KindFloat, Rows: 1, Series: []uint32{1, 4}, Time: Column{ModeConstant, []int64{goldenTime}},
-			Axes: []BlockAxis{axis(1, ModeConstant, 42)}, Values: []uint64{bits(1), bits(math.Copysign(0, -1))}}),
-		block(Block{Kind: model.KindFloat, Rows: 3, Series: []uint32{4}, Time: Column{ModeLinear, []int64{goldenTime}},
+		block(Block{
+			Kind: model.KindFloat, Rows: 1, Series: []uint32{1, 4}, Time: Column{ModeConstant, []int64{goldenTime}},
+			Axes: []BlockAxis{axis(1, ModeConstant, 42)}, Values: []uint64{bits(1), bits(math.Copysign(0, -1))},
+		}),
+		block(Block{
+			Kind: model.KindFloat, Rows: 3, Series: []uint32{4}, Time: Column{ModeLinear, []int64{goldenTime}},
 			Axes:   []BlockAxis{axis(1, ModeLinear|ModeRelative, 5), axis(2, ModeConstant, 9), axis(3, ModeConstant, 7), axis(4, ModeLinear|ModeRelative, 5)},
-			Values: []uint64{bits(1), bits(2), bits(3)}}),
-		block(Block{Kind: model.KindFloat, Rows: 2, Series: []uint32{1, 4, 1}, Time: Column{ModeExplicit, []int64{goldenTime, goldenTime + 5}},
+			Values: []uint64{bits(1), bits(2), bits(3)},
+		}),
+		block(Block{
+			Kind: model.KindFloat, Rows: 2, Series: []uint32{1, 4, 1}, Time: Column{ModeExplicit, []int64{goldenTime, goldenTime + 5}},
 			Axes:   []BlockAxis{axis(1, ModeExplicit|ModePerSeries, 1, 2, 3, 4, 5, 6), axis(5, ModeConstant|ModePerSeries, 10, 20, 30), axis(10, ModeLinear|ModePerSeries, -1, -2, -3)},
-			Values: []uint64{bits(1), bits(2), bits(3), bits(4), bits(5), bits(6)}}),
+			Values: []uint64{bits(1), bits(2), bits(3), bits(4), bits(5), bits(6)},
+		}),
 		block(Block{Kind: model.KindInt, Rows: 2, Series: []uint32{2}, Time: Column{ModeConstant, []int64{goldenTime}}, Values: []uint64{1, 0xffff_ffff_ffff_ffff}}),
 		{Type: TypeUpdate, Updates: []model.Update{
 			{Op: model.OpSetAttribute, TimeNs: goldenTime, Path: "config/lr", Value: model.FloatValue(0.001)},

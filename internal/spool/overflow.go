@@ -66,7 +66,7 @@ func (w *Writer) place(payload []byte, series []*Series) bool {
 		if done || err != nil {
 			return done
 		}
-		if w.roll() != nil {
+		if w.roll(need(payload, series)) != nil {
 			return false
 		}
 	}
@@ -105,8 +105,6 @@ func (w *Writer) Last() uint64 {
 
 // Sync makes every record that was appended before it durable.
 func (w *Writer) Sync() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	seg := w.acquire()
 	if seg == nil {
 		return ErrClosed

@@ -223,13 +223,6 @@ func (s *segment) discard(path string) error {
 	return os.Remove(path)
 }
 
-func (s *segment) sync() error {
-	if err := syncData(s.file); err != nil {
-		return fmt.Errorf("sync segment: %w", err)
-	}
-	return nil
-}
-
 // syncDir makes the names in a folder durable.
 func syncDir(path string) error {
 	d, err := os.Open(filepath.Clean(path))

@@ -100,18 +100,30 @@ func TestDamage(t *testing.T) {
 		bad     bool
 	}{
 		{name: "none", damage: func([]byte) {}, second: true, steps: []int64{0, 1, 2, 10, 11}},
-		{name: "torn payload", damage: func(b []byte) { b[point(1)+30] ^= 1 }, second: true,
-			steps: []int64{0, 2, 10, 11}, skipped: []model.Skipped{{First: 3, Last: 3, Reason: ReasonTorn}}},
-		{name: "torn at the end", damage: func(b []byte) { clear(b[point(2)+4 : point(2)+40]) },
-			steps: []int64{0, 1}, skipped: []model.Skipped{{First: 4, Last: 4, Reason: ReasonTorn}}},
-		{name: "torn definition", damage: func(b []byte) { b[headerSize+4] ^= 1 },
-			steps: nil, skipped: []model.Skipped{{First: 1, Last: 1, Reason: ReasonTorn}, {First: 2, Last: 2, Reason: ReasonTorn, Points: 1}, {First: 3, Last: 3, Reason: ReasonTorn, Points: 1}, {First: 4, Last: 4, Reason: ReasonTorn, Points: 1}}},
-		{name: "impossible length", damage: func(b []byte) { binary.LittleEndian.PutUint32(b[point(1):], 5000) }, second: true, bad: true,
-			steps: []int64{0, 10, 11}, skipped: []model.Skipped{{First: 3, Last: 4, Reason: ReasonQuarantined}}},
-		{name: "impossible length at the end", damage: func(b []byte) { binary.LittleEndian.PutUint32(b[point(1):], 1<<31) }, bad: true,
-			steps: []int64{0}},
-		{name: "bad header", damage: func(b []byte) { b[20] ^= 1 }, second: true, bad: true,
-			steps: []int64{10, 11}, skipped: []model.Skipped{{First: 1, Last: 4, Reason: ReasonQuarantined}}},
+		{
+			name: "torn payload", damage: func(b []byte) { b[point(1)+30] ^= 1 }, second: true,
+			steps: []int64{0, 2, 10, 11}, skipped: []model.Skipped{{First: 3, Last: 3, Reason: ReasonTorn}},
+		},
+		{
+			name: "torn at the end", damage: func(b []byte) { clear(b[point(2)+4 : point(2)+40]) },
+			steps: []int64{0, 1}, skipped: []model.Skipped{{First: 4, Last: 4, Reason: ReasonTorn}},
+		},
+		{
+			name: "torn definition", damage: func(b []byte) { b[headerSize+4] ^= 1 },
+			steps: nil, skipped: []model.Skipped{{First: 1, Last: 1, Reason: ReasonTorn}, {First: 2, Last: 2, Reason: ReasonTorn, Points: 1}, {First: 3, Last: 3, Reason: ReasonTorn, Points: 1}, {First: 4, Last: 4, Reason: ReasonTorn, Points: 1}},
+		},
+		{
+			name: "impossible length", damage: func(b []byte) { binary.LittleEndian.PutUint32(b[point(1):], 5000) }, second: true, bad: true,
+			steps: []int64{0, 10, 11}, skipped: []model.Skipped{{First: 3, Last: 4, Reason: ReasonQuarantined}},
+		},
+		{
+			name: "impossible length at the end", damage: func(b []byte) { binary.LittleEndian.PutUint32(b[point(1):], 1<<31) }, bad: true,
+			steps: []int64{0},
+		},
+		{
+			name: "bad header", damage: func(b []byte) { b[20] ^= 1 }, second: true, bad: true,
+			steps: []int64{10, 11}, skipped: []model.Skipped{{First: 1, Last: 4, Reason: ReasonQuarantined}},
+		},
 		{name: "bad magic", damage: func(b []byte) { b[0] = 'X' }, bad: true},
 		{name: "cut short", damage: func(b []byte) { clear(b[point(1):]) }, steps: []int64{0}},
 		{name: "header of another writer", damage: func(b []byte) {

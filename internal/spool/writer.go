@@ -311,7 +311,7 @@ func (w *Writer) appendLocked(payload []byte, series []*Series, points int) erro
 		if done, err := w.try(payload, series); done || err != nil {
 			return err
 		}
-		if err := w.roll(); err != nil {
+		if err := w.roll(need(payload, series)); err != nil {
 			w.full.Store(true)
 			w.retryAt = w.now().Add(retryFull)
 			w.keep(payload, series, points)
@@ -357,14 +357,38 @@ func (s *segment) state(series *Series) bool {
 	return true
 }
 
-// roll seals the current segment and opens the next. It fails when there is no
-// room; the old segment may then be sealed already.
-func (w *Writer) roll() error {
+// need is the room that a record takes in a segment that states no series yet.
+func need(payload []byte, series []*Series) int {
+	n := headerSize + recordSize(len(payload))
+	for _, s := range series {
+		n += recordSize(len(s.definition))
+	}
+	return n
+}
+
+// roll seals the current segment and opens the next, with room for a record: the
+// next size, or where the disk is nearly full a smaller one. It fails when there
+// is no room at all; the old segment may then be sealed already.
+func (w *Writer) roll(need int) error {
 	old := w.current.Load()
 	if old == nil {
 		return ErrClosed
 	}
 	size := min(2*old.size, w.maxSegment)
+	for size < need {
+		size *= 2
+	}
+	for {
+		err := w.open(old, size)
+		if err == nil || size/2 < max(firstSegment, need) {
+			return err
+		}
+		size /= 2
+	}
+}
+
+// open makes a segment of a size the current one.
+func (w *Writer) open(old *segment, size int) error {
 	if err := w.room(size); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -323,6 +324,56 @@ func TestFullSpool(t *testing.T) {
 	if reported != over.Dropped {
 		t.Errorf("%d dropped, %d reported", over.Dropped, reported)
 	}
+}
+
+// TestDiskFull: a full disk is no error and no SIGBUS; the points wait in memory.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	f, err := OpenFolder(filepath.Join(dir, "spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1, 0)
+	w := testWriter(t, f, 1, WriterOptions{Now: func() time.Time { return now }})
+	s := testSeries(t, w, "m")
+	const total = 60_000 // 2.4 MB
+	for i := range total {
+		if err := w.Point(s, FlagStep, int64(i), 1, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := w.Drain()
+	if over.Waiting == 0 || over.Dropped != 0 {
+		t.Fatalf("a disk of 2 MiB took %d points: %+v", total, over)
+	}
+	got := 0
+	tail, err := OpenTail(w.dir, w.ID, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // read, let go, make room
+		got += len(steps(drainTail(t, tail).records))
+		if err := Prune(w.dir, w.ID, tail.Seq()-1); err != nil {
+			t.Fatal(err)
+		}
+		over = w.Drain()
+	}
+	tail.Close()
+	if got != total || over.Waiting != 0 {
+		t.Errorf("%d of %d points arrived, %+v", got, total, over)
+	}
+	if _, err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	w.Status().Close()
 }
 
 func TestSegmentsGrow(t *testing.T) {

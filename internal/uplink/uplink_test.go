@@ -368,11 +368,14 @@ func TestEveryRecordArrives(t *testing.T) {
 	f.want[cell{"hist", 4, false, "\x01\x02"}]++
 	a, b := f.of(model.KindFloat, "a"), f.of(model.KindFloat, "b")
 	for _, mode := range []uint8{spool.ModeLinear | spool.ModePerSeries, spool.ModeLinear | spool.ModePerSeries | spool.ModeRelative} {
-		f.ok(f.w.Block([]*spool.Series{a, b}, &spool.Block{Kind: model.KindFloat, Rows: 3, Series: []uint32{a.ID, b.ID},
+		f.ok(f.w.Block([]*spool.Series{a, b}, &spool.Block{
+			Kind: model.KindFloat, Rows: 3, Series: []uint32{a.ID, b.ID},
 			Time: spool.Column{Mode: spool.ModeConstant, Values: []int64{1}},
 			Axes: []spool.BlockAxis{{Axis: spool.AxisStep, Column: spool.Column{Mode: mode, Values: []int64{10, 20}}}},
 			Values: []uint64{
-				math.Float64bits(1), math.Float64bits(2), math.Float64bits(3), math.Float64bits(4), math.Float64bits(5), math.Float64bits(6)}}))
+				math.Float64bits(1), math.Float64bits(2), math.Float64bits(3), math.Float64bits(4), math.Float64bits(5), math.Float64bits(6),
+			},
+		}))
 		for i := range int64(3) {
 			f.want[cell{"a", 10 + i, mode&spool.ModeRelative != 0, fmt.Sprint(1 + i)}]++
 			f.want[cell{"b", 20 + i, mode&spool.ModeRelative != 0, fmt.Sprint(4 + i)}]++

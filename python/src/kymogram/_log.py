@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from ._records import Buffer
     from ._rl import RLLogger
     from ._writer import Writer
 
@@ -356,7 +357,9 @@ class Logger:
             first = pack_point(2, FLOAT, found.flags, 0, found.number)
             self.writer.append((found,), first + _pack_body(step, time_ns(), value), 1)
 
-    def _point(self, alias: Any, found: StepSeries, data: bytes, step: Any, timestamp: Any) -> None:
+    def _point(
+        self, alias: Any, found: StepSeries, data: Buffer, step: Any, timestamp: Any
+    ) -> None:
         now = time_ns() if timestamp is None else _values.time_ns(timestamp)
         number = None if step is None else _values.step("step", step)
         with self.writer.lock:
@@ -386,7 +389,7 @@ class Logger:
             STEPPED[alias] = (segment.write, found, seed, first)
 
     def _vector(
-        self, found: StepSeries, shape: tuple[int, ...], data: bytes, step: Any, timestamp: Any
+        self, found: StepSeries, shape: tuple[int, ...], data: Buffer, step: Any, timestamp: Any
     ) -> None:
         rows = _rows(found.metric, shape)
         when = _time_column(timestamp, rows)
@@ -434,7 +437,7 @@ class Logger:
         names = tuple(values)
         if simple and self._group(names, values, step):
             return
-        found: list[tuple[Any, StepSeries, tuple[int, ...], bytes]] = []
+        found: list[tuple[Any, StepSeries, tuple[int, ...], Buffer]] = []
         for name in names:
             alias, one = self.find(name, scale, labels, evaluation, dtype)
             self._check(one, dtype, distributed)
@@ -457,11 +460,11 @@ class Logger:
             if simple and HAS_GIL and 1 < len(scalars) == len(found) <= _GROUP_MAX:
                 self._install_group(names, [one for _, one, _, _ in found], step is None)
 
-    def _row(self, found: list[tuple[StepSeries, bytes]], step: Any, timestamp: Any) -> None:
+    def _row(self, found: list[tuple[StepSeries, Buffer]], step: Any, timestamp: Any) -> None:
         """One row of several series: a block for each kind and way of counting."""
         now = time_ns() if timestamp is None else _values.time_ns(timestamp)
         given = None if step is None else _values.step("step", step)
-        parts: dict[tuple[int, bool], list[tuple[StepSeries, int, bytes]]] = {}
+        parts: dict[tuple[int, bool], list[tuple[StepSeries, int, Buffer]]] = {}
         for one, data in found:
             if given is None:
                 number = one.take(1)

@@ -61,6 +61,9 @@ def update(document: bytes) -> bytes:
     return b"\x04\0\0\0\0\0\0\0" + document
 
 
+Buffer = bytes | memoryview
+
+
 class Column:
     """One column of a block: its mode and its numbers."""
 
@@ -110,7 +113,7 @@ def block(
     ids: list[int],
     time: Column,
     axes: list[tuple[int, Column]],
-    values: bytes,
+    values: Buffer,
 ) -> list[tuple[list[int], bytes, int]]:
     """The payloads of S series × R rows, each with its ids and number of points."""
     size = 40 + 4 * len(ids) + 8 * len(axes) + len(time.data) + len(values)
@@ -136,7 +139,7 @@ def _by_series(
     ids: list[int],
     time: Column,
     axes: list[tuple[int, Column]],
-    values: bytes,
+    values: Buffer,
 ) -> list[tuple[list[int], bytes, int]]:
     found = []
     for index, number in enumerate(ids):
@@ -152,7 +155,7 @@ def _by_rows(
     ids: list[int],
     time: Column,
     axes: list[tuple[int, Column]],
-    values: bytes,
+    values: Buffer,
 ) -> list[tuple[list[int], bytes, int]]:
     found = []
     step = (PAYLOAD_LIMIT - 4096) // (8 * (2 + len(axes)))

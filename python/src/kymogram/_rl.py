@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._log import Key
+    from ._records import Buffer
     from ._segment import Segment
 
 NO_EPISODE = -1
@@ -248,7 +249,7 @@ class RLLogger:
             self._slow(group, rl, grid, times, rows, data)
 
     def _fast(
-        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: bytes
+        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: Buffer
     ) -> bool:
         """All environments in one record; False when they count in different ways."""
         table, slots = self.table, group.slots
@@ -268,47 +269,44 @@ class RLLogger:
         first = table.next[slots].tobytes()
         table.next[slots] += rows
         has_episode = len(packed) > 8 or episodes >= 0
-        parts = (
-            pack_i64(time_ns()),
-            first,
-            pack_i64(rl),
-            packed if has_episode else b"",
-            first,
-            data,
+        columns = b"".join(
+            (pack_i64(time_ns()), first, pack_i64(rl), packed if has_episode else b"", first)
         )
         size = 2 if len(packed) > 8 else int(has_episode)
-        self._send(group, size, rows, b"".join(parts))
+        self._send(group, size, rows, columns, data)
         self._stamp += 1
         group.stamp, group.rl_step = self._stamp, rl
         return True
 
-    def _send(self, group: Group, episodes: int, rows: int, tail: bytes) -> None:
+    def _send(self, group: Group, episodes: int, rows: int, columns: bytes, data: Buffer) -> None:
         key = (episodes, rows, bool(group.relative))
         template = group.templates.get(key)
         if template is None:
-            template = _template(group, *key, len(tail))
+            template = _template(group, *key, len(columns) + len(data))
             group.templates[key] = template
         length, seed, first = template
         writer = self.writer
         if length <= PAYLOAD_LIMIT and length % 8 == 0 and group.segment is writer.segment:
             try:
-                group.segment.write(pack_head(length, crc32(tail, seed)) + first + tail)
+                head = pack_head(length, crc32(data, crc32(columns, seed)))
+                group.segment.write(b"".join((head, first, columns, data)))
                 return
             except ValueError:
                 pass
         if length <= PAYLOAD_LIMIT:
-            writer.append(group.series, first + tail, rows * len(group.ids))
+            payload = b"".join((first, columns, data))
+            writer.append(group.series, payload, rows * len(group.ids))
         else:
-            self._split(group, episodes, rows, tail)
+            self._split(group, episodes, rows, columns, data)
         defined = writer.segment.defined
         if all(number in defined for number in group.ids):
             group.segment = writer.segment
 
-    def _split(self, group: Group, episodes: int, rows: int, tail: bytes) -> None:
+    def _split(self, group: Group, episodes: int, rows: int, columns: bytes, data: Buffer) -> None:
         """A call above 1 MiB: block() cuts it."""
         width = 8 * len(group.ids)
         mode = (LINEAR if rows > 1 else CONSTANT) | EACH | (RELATIVE if group.relative else 0)
-        when, rest = Column(CONSTANT, tail[:8]), tail[8:]
+        when, rest = Column(CONSTANT, columns[:8]), columns[8:]
         step, rest = Column(mode, rest[:width]), rest[width:]
         axes = [(STEP, step), (RL_STEP, Column(CONSTANT, rest[:8]))]
         rest = rest[8:]
@@ -316,16 +314,15 @@ class RLLogger:
             size = width if episodes == 2 else 8
             column = Column(CONSTANT | (EACH if episodes == 2 else 0), rest[:size])
             axes.append((EPISODE, column))
-            rest = rest[size:]
         axes.append((ENV_STEP, step))
-        self._write(group, block(group.kind, rows, group.ids, when, axes, rest[width:]))
+        self._write(group, block(group.kind, rows, group.ids, when, axes, data))
 
     def _write(self, group: Group, records: list[tuple[list[int], bytes, int]]) -> None:
         for ids, payload, points in records:
             self.writer.append([group.known[number] for number in ids], payload, points)
 
     def _changing(
-        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: bytes
+        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: Buffer
     ) -> bool:
         """Episodes end within the rows: explicit steps."""
         table, slots = self.table, group.slots
@@ -385,7 +382,7 @@ class RLLogger:
         episodes: list[list[int]],
         times: list[Column],
         rows: int,
-        data: bytes,
+        data: Buffer,
     ) -> None:
         """Series after series, each cut where its episode changes."""
         table = self.table

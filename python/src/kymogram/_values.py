@@ -11,7 +11,7 @@ from array import array
 from operator import index
 
 from ._exceptions import KymogramValidationError
-from ._records import FLOAT, INT, pack_f64, pack_i64
+from ._records import FLOAT, INT, Buffer, pack_f64, pack_i64
 from ._say import voice
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def kind_of(dtype: object) -> int | None:
     return _KINDS[name]
 
 
-def convert(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+def convert(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
     """The shape of a value, () for a scalar, and its numbers as 8 bytes each."""
     if isinstance(value, (float, int)):
         return (), _scalar(name, value, kind)
@@ -59,7 +59,7 @@ def convert(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
     return _foreign(name, value, kind)
 
 
-def _foreign(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+def _foreign(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         return convert(name, _tensor(value), kind)
     if hasattr(value, "__array__") or (hasattr(value, "numpy") and hasattr(value, "shape")):
@@ -136,7 +136,7 @@ def exact_int(name: str, value: Any) -> int:
     return number
 
 
-def _sequence(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+def _sequence(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
     if not value:
         return (0,), b""
     first = value[0]
@@ -150,7 +150,7 @@ def _sequence(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
     return (len(value),), _little(array("d", value))
 
 
-def _one(name: str, value: Any) -> bytes:
+def _one(name: str, value: Any) -> Buffer:
     shape, data = convert(name, value, FLOAT)
     if shape:
         raise KymogramValidationError(
@@ -159,7 +159,7 @@ def _one(name: str, value: Any) -> bytes:
     return data
 
 
-def _rows(name: str, value: Any, kind: int) -> tuple[Shape, bytes]:
+def _rows(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
     rows = [convert(name, row, kind) for row in value]
     shapes = {shape for shape, _ in rows}
     if len(shapes) > 1:
@@ -176,21 +176,23 @@ def _little(values: array[Any]) -> bytes:
     return values.tobytes()
 
 
-def _array(name: str, numpy: Any, value: Any, kind: int) -> tuple[Shape, bytes]:
+def _array(name: str, numpy: Any, value: Any, kind: int) -> tuple[Shape, Buffer]:
     letter = value.dtype.kind
     if letter in "cSUmM":
         raise _not_a_number(name, value)
     if kind == INT:
         return value.shape, _int_array(name, numpy, value).tobytes()
     try:
-        data = value.astype("<f8", copy=False)
+        data = value.astype("<f8", order="C", copy=False)
     except (TypeError, ValueError):
         raise _not_a_number(name, value) from None
     if letter in "iu" and value.dtype.itemsize == 8 and value.size:
         outside = int(value.max()) > EXACT or int(value.min()) < -EXACT
         if outside and (data.astype(value.dtype) != value).any():
             _inexact(name)
-    return value.shape, data.tobytes()
+    if data is value or not data.size:  # the caller may change its array: take a copy
+        return value.shape, data.tobytes()
+    return value.shape, memoryview(data).cast("B")
 
 
 def _int_array(name: str, numpy: Any, value: Any) -> Any:

@@ -28,7 +28,7 @@ function App() {
       return <RunPage key={at.id} id={at.id} />;
     case "lost":
       return (
-        <Shell crumbs={<span class="here">Not found</span>}>
+        <Shell crumbs={<h1 class="here">Not found</h1>}>
           <Message>
             There is no page <code>{at.path}</code>. <a href="/">All projects</a>
           </Message>

@@ -98,9 +98,16 @@ export interface RunsQuery {
   cursor?: string;
 }
 
-export async function runs(workspace: string, project: string, query: RunsQuery, abort?: AbortSignal): Promise<Page<Run>> {
+export async function runs(
+  workspace: string,
+  project: string,
+  query: RunsQuery,
+  abort?: AbortSignal,
+): Promise<Page<Run>> {
   const base = `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}/runs`;
-  const page = await request<{ runs: Run[] | null; next?: string }>(withQuery(base, { ...query }), { signal: abort });
+  const page = await request<{ runs: Run[] | null; next?: string }>(withQuery(base, { ...query }), {
+    signal: abort,
+  });
   return { items: (page.runs ?? []).map(normalRun), next: page.next ?? "" };
 }
 
@@ -124,12 +131,23 @@ export async function run(id: string, abort?: AbortSignal): Promise<RunDetail> {
     envAttributes: (doc.env_attributes as EnvAttribute[] | null) ?? [],
     attempts: (doc.attempts as RunDetail["attempts"] | null) ?? [],
     writers: Array.isArray(doc.writers) ? (doc.writers as Writer[]) : [],
-    ledger: { logged: 0, stored: 0, superseded: 0, refused: 0, dropped: 0, ...ledger, skipped: ledger.skipped ?? [] },
+    ledger: {
+      logged: 0,
+      stored: 0,
+      superseded: 0,
+      refused: 0,
+      dropped: 0,
+      ...ledger,
+      skipped: ledger.skipped ?? [],
+    },
     seriesCount: Number(doc.series ?? doc.series_count ?? 0),
   };
 }
 
-export function edit(id: string, change: { tags?: string[]; display_name?: string; description?: string }): Promise<Run> {
+export function edit(
+  id: string,
+  change: { tags?: string[]; display_name?: string; description?: string },
+): Promise<Run> {
   return request<Run>(`/runs/${encodeURIComponent(id)}`, json("PATCH", change)).then(normalRun);
 }
 

@@ -95,7 +95,8 @@ export class Live {
     this.#opened = true;
     this.#streams.set(url, stream);
     const heard = (e: ServerEvent) => {
-      if (e.event === "run") this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
+      if (e.event === "run")
+        this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
       if (e.event === "reset") this.#gap();
     };
     void follow(url, stream.signal, heard, () => this.#gap());

@@ -47,7 +47,12 @@ const silenceMs = 65_000; // the server speaks every 25 s; more than two silence
  * Reads an event stream until the signal aborts, connecting again where it broke. fetch and not EventSource,
  * because only fetch can send a key. onGap is called when events may have been missed.
  */
-export async function follow(url: string, abort: AbortSignal, onEvent: (e: ServerEvent) => void, onGap: () => void): Promise<void> {
+export async function follow(
+  url: string,
+  abort: AbortSignal,
+  onEvent: (e: ServerEvent) => void,
+  onGap: () => void,
+): Promise<void> {
   let last = "";
   let retryMs = firstRetryMs;
   for (let first = true; !abort.aborted; first = false) {
@@ -63,7 +68,12 @@ export async function follow(url: string, abort: AbortSignal, onEvent: (e: Serve
   }
 }
 
-async function once(url: string, last: string, outer: AbortSignal, onEvent: (e: ServerEvent) => void): Promise<"broken" | "refused"> {
+async function once(
+  url: string,
+  last: string,
+  outer: AbortSignal,
+  onEvent: (e: ServerEvent) => void,
+): Promise<"broken" | "refused"> {
   const silence = new AbortController();
   let timer = setTimeout(() => silence.abort(), silenceMs);
   try {

@@ -47,7 +47,18 @@ function column(values: ArrayLike<unknown> | undefined, length: number, empty: n
   return out;
 }
 
+const made = new WeakMap<BucketColumns, { unit: Unit; curve: Curve }>();
+
+/** The curve of an answer; the same answer in the same unit gives the same curve. */
 export function curveOf(columns: BucketColumns, unit: Unit = identity): Curve {
+  const known = made.get(columns);
+  if (known && known.unit.origin === unit.origin && known.unit.factor === unit.factor) return known.curve;
+  const curve = newCurve(columns, unit);
+  made.set(columns, { unit, curve });
+  return curve;
+}
+
+function newCurve(columns: BucketColumns, unit: Unit): Curve {
   const length = columns.lo.length;
   const project = (v: number) => (v - unit.origin) * unit.factor;
   const lo = column(columns.lo, length, 0).map(project);

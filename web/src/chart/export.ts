@@ -15,25 +15,40 @@ export interface Picture {
 
 /** Every bucket of every line as CSV (RFC 4180). */
 export function csv(picture: Picture): string {
-  const head = ["line", picture.axis.key === "wall" || picture.axis.key === "relative" ? `${picture.axis.key}_s` : picture.axis.name];
+  const head = [
+    "line",
+    picture.axis.key === "wall" || picture.axis.key === "relative"
+      ? `${picture.axis.key}_s`
+      : picture.axis.name,
+  ];
   const rows = [[...head, "last_x", "min", "max", "mean", "count"].join(",")];
   for (const { line, name } of picture.lines) {
     const c = line.curve;
     for (let i = 0; i < c.lo.length; i++)
-      rows.push([quote(name), c.lo[i], c.hi[i], cell(c.min[i]!), cell(c.max[i]!), cell(c.mean[i]!), c.count[i]].join(","));
+      rows.push(
+        [quote(name), c.lo[i], c.hi[i], cell(c.min[i]!), cell(c.max[i]!), cell(c.mean[i]!), c.count[i]].join(
+          ",",
+        ),
+      );
   }
   return `${rows.join("\r\n")}\r\n`;
 }
 
 const cell = (v: number): string => (Number.isNaN(v) ? "" : String(v));
 const quote = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-const escapeXml = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+const escapeXml = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 
 /** The chart as it is drawn, with its title and a legend, as vectors. */
 export function svg(picture: Picture): string {
   const { palette, title, lines } = picture;
   const r = picture.frame.ratio;
-  const scaled = { left: picture.frame.left / r, top: picture.frame.top / r + 28, width: picture.frame.width / r, height: picture.frame.height / r };
+  const scaled = {
+    left: picture.frame.left / r,
+    top: picture.frame.top / r + 28,
+    width: picture.frame.width / r,
+    height: picture.frame.height / r,
+  };
   const f: Frame = { ...picture.frame, ...scaled, ratio: 1 };
   const [width, height] = [f.left + f.width + 12, f.top + f.height + 30 + 16 * lines.length];
   const parts = [
@@ -58,9 +73,17 @@ function axes(picture: Picture, f: Frame): string[] {
   const xNames = xLabels(picture.axis, xs);
   const y = (v: number) => toY({ ...f, log: false }, v);
   return [
-    ...ys.map((v) => `<line x1="${f.left}" x2="${f.left + f.width}" y1="${y(v).toFixed(1)}" y2="${y(v).toFixed(1)}" stroke="${picture.palette.grid}"/>`),
-    ...ys.map((v, i) => `<text x="${f.left - 5}" y="${(y(v) + 4).toFixed(1)}" text-anchor="end">${yNames[i]}</text>`),
-    ...xs.map((v, i) => `<text x="${toX(f, v).toFixed(1)}" y="${f.top + f.height + 16}" text-anchor="middle">${xNames[i]}</text>`),
+    ...ys.map(
+      (v) =>
+        `<line x1="${f.left}" x2="${f.left + f.width}" y1="${y(v).toFixed(1)}" y2="${y(v).toFixed(1)}" stroke="${picture.palette.grid}"/>`,
+    ),
+    ...ys.map(
+      (v, i) => `<text x="${f.left - 5}" y="${(y(v) + 4).toFixed(1)}" text-anchor="end">${yNames[i]}</text>`,
+    ),
+    ...xs.map(
+      (v, i) =>
+        `<text x="${toX(f, v).toFixed(1)}" y="${f.top + f.height + 16}" text-anchor="middle">${xNames[i]}</text>`,
+    ),
   ];
 }
 
@@ -76,7 +99,8 @@ function shapes(line: Line, f: Frame): string[] {
     return d;
   };
   const dashes = line.dash.length ? ` stroke-dasharray="${line.dash.join(" ")}"` : "";
-  const stroke = (d: string, opacity: number) => `<path d="${d}" stroke="${line.color}" opacity="${opacity}"${dashes}/>`;
+  const stroke = (d: string, opacity: number) =>
+    `<path d="${d}" stroke="${line.color}" opacity="${opacity}"${dashes}/>`;
   const out: string[] = [];
   if (line.band && c.banded) out.push(band(line, at, f));
   if (line.smooth) out.push(stroke(path(c.mean), 0.3 * line.alpha), stroke(path(line.smooth), line.alpha));

@@ -10,7 +10,13 @@ export function short(value: number | string | null | undefined): string {
   if (v === 0) return "0";
   const size = Math.abs(v);
   if (Number.isInteger(v) && size < 1e6) return minus(group.format(v));
-  if (size >= 1e6 || size < 1e-4) return minus(v.toExponential(3).replace(/\.?0+e/, "e").replace("e+", "e"));
+  if (size >= 1e6 || size < 1e-4)
+    return minus(
+      v
+        .toExponential(3)
+        .replace(/\.?0+e/, "e")
+        .replace("e+", "e"),
+    );
   return minus(group.format(Number(v.toPrecision(4))));
 }
 
@@ -42,13 +48,17 @@ export function tickLabels(ticks: number[]): string[] {
   if (most === 0) return ticks.map(() => "0");
   if (most < 1e-3 || most >= 1e15) return ticks.map((t) => (t === 0 ? "0" : minus(tidyExponent(t, step))));
   const [unit, suffix] = prefixes.find(([size]) => most >= size && most >= 1e4) ?? [1, ""];
-  const exact = (d: number) => ticks.every((t) => Math.abs(t / unit - Number((t / unit).toFixed(d))) < (step / unit) * 1e-3);
+  const exact = (d: number) =>
+    ticks.every((t) => Math.abs(t / unit - Number((t / unit).toFixed(d))) < (step / unit) * 1e-3);
   const digits = [0, 1, 2, 3, 4, 5, 6, 7].find(exact) ?? 8;
   return ticks.map((t) => (t === 0 ? "0" : minus((t / unit).toFixed(digits)) + suffix));
 }
 
 function tidyExponent(value: number, step: number): string {
-  const digits = Math.max(0, Math.floor(Math.log10(Math.abs(value))) - Math.floor(Math.log10(step || Math.abs(value)) + 1e-9));
+  const digits = Math.max(
+    0,
+    Math.floor(Math.log10(Math.abs(value))) - Math.floor(Math.log10(step || Math.abs(value)) + 1e-9),
+  );
   return value.toExponential(Math.min(6, digits)).replace("e+", "e");
 }
 

@@ -185,7 +185,14 @@ function thin(needles: Needle[], space: number): Needle[] {
 }
 
 /** Arrows at the frame's edge; those with room get their value, and the exact x where it is known. */
-export function paintNeedles(ctx: Context, f: Frame, needles: Needle[], label: (n: Needle) => string, text: string, card: string): void {
+export function paintNeedles(
+  ctx: Context,
+  f: Frame,
+  needles: Needle[],
+  label: (n: Needle) => string,
+  text: string,
+  card: string,
+): void {
   ctx.save();
   ctx.font = `${10.5 * f.ratio}px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif`;
   ctx.textBaseline = "middle";
@@ -216,7 +223,8 @@ function paintLabel(
   if (left + width > f.left + f.width) left = n.px - gap - width;
   const box = { left: left - 3 * f.ratio, right: left + width + 3 * f.ratio, up: n.up };
   n.box = { left: Math.min(n.px - gap, box.left), right: Math.max(n.px + gap, box.right) };
-  if (taken.length >= 3 || taken.some((t) => t.up === n.up && t.left < box.right && box.left < t.right)) return;
+  if (taken.length >= 3 || taken.some((t) => t.up === n.up && t.left < box.right && box.left < t.right))
+    return;
   taken.push(box);
   const y = n.up ? f.top + 6 * f.ratio : f.top + f.height - 6 * f.ratio;
   ctx.globalAlpha = 0.85;
@@ -265,7 +273,8 @@ function markPlaces(f: Frame, lines: Line[], kind: MarkKind): number[] {
   const places: number[] = [];
   for (const line of lines)
     for (const mark of line.faded ? [] : line.curve.marks)
-      if (mark.kind === kind && mark.hi >= f.x0 && mark.lo <= f.x1) places.push(toX(f, mark.lo + (mark.hi - mark.lo) / 2));
+      if (mark.kind === kind && mark.hi >= f.x0 && mark.lo <= f.x1)
+        places.push(toX(f, mark.lo + (mark.hi - mark.lo) / 2));
   return places.sort((a, b) => a - b);
 }
 

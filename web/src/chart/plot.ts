@@ -2,7 +2,17 @@ import uPlot from "uplot";
 import { type XAxis, xLabels, xTicks } from "./axis.ts";
 import type { Palette } from "./color.ts";
 import { tickLabels } from "./number.ts";
-import { type Frame, laneHeight, type Line, type Needle, needlesOf, paintLane, paintLines, paintNeedles, specials } from "./paint.ts";
+import {
+  type Frame,
+  type Line,
+  laneHeight,
+  type Needle,
+  needlesOf,
+  paintLane,
+  paintLines,
+  paintNeedles,
+  specials,
+} from "./paint.ts";
 import { type Range, withLane } from "./range.ts";
 import { linearTicks, logTicks } from "./tick.ts";
 
@@ -100,6 +110,7 @@ export class Plot {
       axes: [this.#xAxis(), this.#yAxis()],
       cursor: this.#cursor(),
       hooks: {
+        ready: [(u) => this.#listenToClicks(u)],
         draw: [(u) => this.#paint(u)],
         setSelect: [(u) => this.#selected(u)],
         setCursor: [(u) => this.#moved(u)],
@@ -115,7 +126,13 @@ export class Plot {
       stroke: () => this.#scene.palette.muted,
       grid: { show: false },
       ticks: { show: false },
-      splits: (u, _i, min, max) => xTicks(this.#scene.axis, min, max, Math.max(3, Math.min(8, Math.floor(u.width / (this.#scene.axis.kind === "number" ? 52 : 64))))),
+      splits: (u, _i, min, max) =>
+        xTicks(
+          this.#scene.axis,
+          min,
+          max,
+          Math.max(3, Math.min(8, Math.floor(u.width / (this.#scene.axis.kind === "number" ? 52 : 64)))),
+        ),
       values: (_u, splits) => xLabels(this.#scene.axis, splits),
     };
   }
@@ -133,7 +150,10 @@ export class Plot {
         const low = this.#scene.log ? min : Math.max(min, this.#scene.y.min);
         return this.#scene.log ? logTicks(min, max, most) : linearTicks(low, max, most);
       },
-      values: (_u, splits) => (this.#scene.log ? splits.flatMap((s) => tickLabels([Number((10 ** s).toPrecision(3))])) : tickLabels(splits)),
+      values: (_u, splits) =>
+        this.#scene.log
+          ? splits.flatMap((s) => tickLabels([Number((10 ** s).toPrecision(3))]))
+          : tickLabels(splits),
     };
   }
 
@@ -147,10 +167,6 @@ export class Plot {
         mousedown: (u, _target, handle) => (e: MouseEvent) => {
           if (e.shiftKey) this.#pan(u, e);
           else handle(e);
-          return null;
-        },
-        click: (u) => (e: MouseEvent) => {
-          this.#clicked(u, e);
           return null;
         },
         dblclick: () => () => {
@@ -190,7 +206,23 @@ export class Plot {
     if (!u.over.matches(":hover")) return;
     const ratio = uPlot.pxRatio;
     const box = u.over.getBoundingClientRect();
-    this.#gestures.hover({ x: u.posToVal(left, "x"), py: top * ratio + u.bbox.top, left: box.left + left, top: box.top + top });
+    this.#gestures.hover({
+      x: u.posToVal(left, "x"),
+      py: top * ratio + u.bbox.top,
+      left: box.left + left,
+      top: box.top + top,
+    });
+  }
+
+  /** A click is a press and a release at one place; what moved between was a brush. */
+  #listenToClicks(u: uPlot): void {
+    let from = [0, 0];
+    u.over.addEventListener("pointerdown", (e) => {
+      from = [e.clientX, e.clientY];
+    });
+    u.over.addEventListener("click", (e) => {
+      if (Math.hypot(e.clientX - from[0]!, e.clientY - from[1]!) < 4) this.#clicked(u, e);
+    });
   }
 
   #clicked(u: uPlot, e: MouseEvent): void {
@@ -198,7 +230,9 @@ export class Plot {
     const box = u.over.getBoundingClientRect();
     const [px, y] = [(e.clientX - box.left) * ratio + u.bbox.left, e.clientY - box.top];
     const near = (up: boolean) => (up ? y < 16 : y > box.height - 16);
-    const hit = this.#needles.find((n) => near(n.up) && px >= (n.box?.left ?? n.px - 8) && px <= (n.box?.right ?? n.px + 8));
+    const hit = this.#needles.find(
+      (n) => near(n.up) && px >= (n.box?.left ?? n.px - 8) && px <= (n.box?.right ?? n.px + 8),
+    );
     if (hit) this.#gestures.needle(hit);
   }
 

@@ -26,9 +26,15 @@ export function rangeOf(curves: Curve[], x0: number, x1: number, full: boolean, 
   const low = mins[Math.floor(robustShare * (mins.length - 1))]!;
   const high = maxs[Math.ceil((1 - robustShare) * (maxs.length - 1))]!;
   // With under 100 buckets ceil keeps the last one; then the outermost bucket a side is what may be a needle.
-  const inner = mins.length < 100 && mins.length >= 8 ? ([mins[1]!, maxs[maxs.length - 2]!] as const) : ([low, high] as const);
-  const clipped = !full && inner[1] > inner[0] && max - min > robustSpan * (inner[1] - inner[0]);
-  const [a, b] = clipped ? inner : [min, max];
+  const inner =
+    mins.length < 100 && mins.length >= 8
+      ? ([mins[1]!, maxs[maxs.length - 2]!] as const)
+      : ([low, high] as const);
+  const span = inner[1] - inner[0];
+  const clipped = !full && span > 0 && max - min > robustSpan * span;
+  // Only the side that stretches the range is cut; the other keeps all it has.
+  const a = clipped && min < inner[0] - span ? inner[0] : min;
+  const b = clipped && max > inner[1] + span ? inner[1] : max;
   return { ...pad(a, b, log), clipped };
 }
 

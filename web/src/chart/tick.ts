@@ -22,7 +22,10 @@ function multiples(min: number, max: number, step: number): number[] {
 export function logTicks(min: number, max: number, most: number): number[] {
   const decades = max - min;
   if (decades <= 0) return [];
-  if (decades < 0.7) return linearTicks(10 ** min, 10 ** max, most).filter((v) => v > 0).map(Math.log10);
+  if (decades < 0.7)
+    return linearTicks(10 ** min, 10 ** max, most)
+      .filter((v) => v > 0)
+      .map(Math.log10);
   const mantissas = decades * 3 <= most ? [1, 2, 5] : [1];
   const every = Math.max(1, Math.ceil(decades / most));
   const out: number[] = [];
@@ -31,7 +34,11 @@ export function logTicks(min: number, max: number, most: number): number[] {
       const at = k + Math.log10(m);
       if (at >= min && at <= max) out.push(at);
     }
-  return out.length >= 2 ? out : linearTicks(10 ** min, 10 ** max, most).filter((v) => v > 0).map(Math.log10);
+  return out.length >= 2
+    ? out
+    : linearTicks(10 ** min, 10 ** max, most)
+        .filter((v) => v > 0)
+        .map(Math.log10);
 }
 
 const second = 1;

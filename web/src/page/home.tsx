@@ -23,11 +23,12 @@ export function HomePage() {
     );
   }, []);
   return (
-    <Shell crumbs={<span class="here">Projects</span>}>
+    <Shell crumbs={<h1 class="here">Projects</h1>}>
       {error.value && <Failure error={error.value} retry={() => location.reload()} />}
       {projects.value?.length === 0 && (
         <Message>
-          No project yet; the first run makes one. In Python: <Command text="import kymogram; kymogram.init(); kymogram.log('loss', 1.0)" />
+          No project yet; the first run makes one. In Python:{" "}
+          <Command text="import kymogram; kymogram.init(); kymogram.log('loss', 1.0)" />
         </Message>
       )}
       <div class="scroll pad">

@@ -21,12 +21,17 @@ export function LoginPage() {
         go("/");
       },
       (cause) => {
-        error.value = cause instanceof ApiError ? cause : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+        error.value =
+          cause instanceof ApiError
+            ? cause
+            : new ApiError(0, { code: "page", message: String(cause), hint: "" });
       },
     );
   }, []);
   if (locked.value || error.value?.status === 401) return <KeyPrompt note={error.value?.message ?? ""} />;
-  return <div class="login">{error.value ? <Failure error={error.value} /> : <Message>Signing in…</Message>}</div>;
+  return (
+    <div class="login">{error.value ? <Failure error={error.value} /> : <Message>Signing in…</Message>}</div>
+  );
 }
 
 /** KeyPrompt asks for a key when the server wants one. */
@@ -56,7 +61,8 @@ export function KeyPrompt({ note }: { note?: string }) {
           onInput={(e) => (key.value = e.currentTarget.value)}
         />
         <p class="muted">
-          <code>kymogram serve</code> prints a one-time link when it starts, and keeps the admin key in <code>admin.key</code> of its data folder.
+          <code>kymogram serve</code> prints a one-time link when it starts, and keeps the admin key in{" "}
+          <code>admin.key</code> of its data folder.
         </p>
         <button type="submit" class="button primary" disabled={!ready}>
           Sign in

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
 import { count } from "../chart/number.ts";
+import { patternOf } from "../chart/pattern.ts";
 import { natural } from "../chart/title.ts";
 import { AttributesView } from "../part/attributes.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
@@ -13,7 +14,6 @@ import { RunHead } from "../part/runhead.tsx";
 import { RunPanel } from "../part/runpanel.tsx";
 import { Shell } from "../part/shell.tsx";
 import { WritersView } from "../part/writers.tsx";
-import { patternOf } from "../chart/pattern.ts";
 import { say } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import { go, runsPath, setParams } from "../state/route.ts";
@@ -23,7 +23,10 @@ import * as view from "../state/view.ts";
 /** RunPage shows one run, alone or with others over it. */
 export function RunPage({ id }: { id: string }) {
   const session = useMemo(() => new Session(), [id]);
-  const slots = useComputed(() => new Map([[id, 0], ...view.chosen.value.filter((c) => c.id !== id).map((c) => [c.id, c.slot] as const)]));
+  const slots = useComputed(
+    () =>
+      new Map([[id, 0], ...view.chosen.value.filter((c) => c.id !== id).map((c) => [c.id, c.slot] as const)]),
+  );
   const ids = [...slots.value.keys()];
   useEffect(() => () => session.close(), [session]);
   useMemo(() => session.show(ids), [session, ids.join()]);
@@ -45,12 +48,16 @@ export function RunPage({ id }: { id: string }) {
 
   const crumbs = (
     <>
-      {detail && <a href={runsPath(detail.workspace, detail.project)}>{`${detail.workspace} / ${detail.project}`}</a>}
+      {detail && (
+        <a href={runsPath(detail.workspace, detail.project)}>{`${detail.workspace} / ${detail.project}`}</a>
+      )}
       <span class="sep">/</span>
       <span class="here">{detail ? detail.display_name || detail.name : id}</span>
     </>
   );
-  const tools = view.tab.value === "charts" && <ChartTools cards={cards} hasAttempts={ids.some((x) => (session.detail(x)?.attempts.length ?? 0) > 1)} />;
+  const tools = view.tab.value === "charts" && (
+    <ChartTools cards={cards} hasAttempts={ids.some((x) => (session.detail(x)?.attempts.length ?? 0) > 1)} />
+  );
   return (
     <Shell crumbs={crumbs} tools={tools} project={detail ?? undefined}>
       {error && !detail ? (
@@ -78,7 +85,8 @@ interface BodyProps {
 }
 
 function Body({ id, session, detail, cards, slots }: BodyProps) {
-  if (view.tab.value === "attributes") return <AttributesView session={session} ids={[...slots.keys()]} slots={slots} />;
+  if (view.tab.value === "attributes")
+    return <AttributesView session={session} ids={[...slots.keys()]} slots={slots} />;
   if (view.tab.value === "writers") return <WritersView detail={detail} />;
   if (cards.length === 0 && session.complete())
     return (
@@ -139,7 +147,9 @@ function ChartTools({ cards, hasAttempts }: { cards: Card[]; hasAttempts: boolea
   if (document.activeElement !== input.current) draft.value = view.search.value;
   useEffect(() => bind({ "/": () => input.current?.select() }), []);
   const axes = useMemo(() => axesOf(cards), [cards]);
-  const smooth = smoothings.some(([v]) => v === smoothValue()) ? smoothings : [...smoothings, [smoothValue(), smoothValue()] as [string, string]];
+  const smooth = smoothings.some(([v]) => v === smoothValue())
+    ? smoothings
+    : [...smoothings, [smoothValue(), smoothValue()] as [string, string]];
   return (
     <>
       <input
@@ -164,7 +174,11 @@ function ChartTools({ cards, hasAttempts }: { cards: Card[]; hasAttempts: boolea
       )}
       <label class="pick">
         <span class="muted">x</span>
-        <select value={view.axisChoice.value} onChange={(e) => setParams({ x: e.currentTarget.value, zoom: "" })} aria-label="X axis">
+        <select
+          value={view.axisChoice.value}
+          onChange={(e) => setParams({ x: e.currentTarget.value, zoom: "" })}
+          aria-label="X axis"
+        >
           {axes.map(([value, title]) => (
             <option value={value} key={value}>
               {title}
@@ -172,7 +186,12 @@ function ChartTools({ cards, hasAttempts }: { cards: Card[]; hasAttempts: boolea
           ))}
         </select>
       </label>
-      <select class="pick" value={smoothValue()} onChange={(e) => setParams({ smooth: e.currentTarget.value })} aria-label="Smoothing">
+      <select
+        class="pick"
+        value={smoothValue()}
+        onChange={(e) => setParams({ smooth: e.currentTarget.value })}
+        aria-label="Smoothing"
+      >
         {smooth.map(([value, title]) => (
           <option value={value} key={value}>
             {title}
@@ -189,12 +208,23 @@ function ChartTools({ cards, hasAttempts }: { cards: Card[]; hasAttempts: boolea
           earlier attempts
         </label>
       )}
-      <select class="pick" value={view.size.value} onChange={(e) => setParams({ size: e.currentTarget.value })} aria-label="Size of charts">
+      <select
+        class="pick"
+        value={view.size.value}
+        onChange={(e) => setParams({ size: e.currentTarget.value })}
+        aria-label="Size of charts"
+      >
         <option>S</option>
         <option>M</option>
         <option>L</option>
       </select>
-      <button type="button" class="button icon-button" onClick={share} title="Copy the link to this view" aria-label="Copy the link to this view">
+      <button
+        type="button"
+        class="button icon-button"
+        onClick={share}
+        title="Copy the link to this view"
+        aria-label="Copy the link to this view"
+      >
         <Icon name="share" />
       </button>
     </>
@@ -210,7 +240,8 @@ function smoothValue(): string {
 /** Every stored axis that some series has, then the two of time. */
 function axesOf(cards: Card[]): [string, string][] {
   const stored = new Set<string>();
-  for (const card of cards) for (const m of card.members) for (const a of m.series.axes) if (a !== "time_ns") stored.add(a);
+  for (const card of cards)
+    for (const m of card.members) for (const a of m.series.axes) if (a !== "time_ns") stored.add(a);
   stored.delete("step");
   return [
     ["", "step"],

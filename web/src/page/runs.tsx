@@ -33,11 +33,20 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
 
   const all = useComputed(() => columnsOf(list.runs.value)).value;
   const chosen = param("cols");
-  const columns = useMemo(() => (chosen ? chosen.split(",").filter((c) => c !== "none") : defaultColumns(all)), [chosen, all]);
-  const runs = useMemo(() => (isSummary(query.sort) ? sortBySummary(list.runs.value, query.sort) : list.runs.value), [list.runs.value, query.sort]);
+  const columns = useMemo(
+    () => (chosen ? chosen.split(",").filter((c) => c !== "none") : defaultColumns(all)),
+    [chosen, all],
+  );
+  const runs = useMemo(
+    () => (isSummary(query.sort) ? sortBySummary(list.runs.value, query.sort) : list.runs.value),
+    [list.runs.value, query.sort],
+  );
   const mine = projects.find((p) => p.workspace === workspace && p.project === project);
   const filtered = !!(query.q || query.status);
-  const total = filtered || !mine ? runs.length + (list.next.value ? 500 : 0) : Math.max(runs.length, list.next.value === "" ? 0 : mine.runs);
+  const total =
+    filtered || !mine
+      ? runs.length + (list.next.value ? 500 : 0)
+      : Math.max(runs.length, list.next.value === "" ? 0 : mine.runs);
   const open = (ids: string[]) => ids[0] && go(runPath(ids[0], ids.slice(1)));
 
   const crumbs = <Switcher projects={projects} workspace={workspace} project={project} />;
@@ -55,19 +64,32 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
           if (e.key === "Escape" || e.key === "Enter") e.currentTarget.blur();
         }}
       />
-      <select class="pick" value={query.status} onChange={(e) => setParams({ status: e.currentTarget.value })} aria-label="Status">
+      <select
+        class="pick"
+        value={query.status}
+        onChange={(e) => setParams({ status: e.currentTarget.value })}
+        aria-label="Status"
+      >
         <option value="">any status</option>
         {["running", "finished", "failed", "lost"].map((s) => (
           <option key={s}>{s}</option>
         ))}
       </select>
-      <ColumnChooser all={all} columns={columns} onChange={(next) => setParams({ cols: next.join(",") || "none" })} />
+      <ColumnChooser
+        all={all}
+        columns={columns}
+        onChange={(next) => setParams({ cols: next.join(",") || "none" })}
+      />
       <span class="muted total">
         {count(filtered ? runs.length : Math.max(total, runs.length))}
         {filtered && list.next.value ? "+" : ""} runs
       </span>
       {selected.value.size > 0 && (
-        <button type="button" class="button primary" onClick={() => open(runs.filter((r) => selected.value.has(r.id)).map((r) => r.id))}>
+        <button
+          type="button"
+          class="button primary"
+          onClick={() => open(runs.filter((r) => selected.value.has(r.id)).map((r) => r.id))}
+        >
           open {selected.value.size} selected
         </button>
       )}
@@ -80,13 +102,32 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
       ) : runs.length === 0 && list.next.value === "" ? (
         <Empty filtered={filtered} q={query.q} workspace={workspace} project={project} />
       ) : (
-        <RunTable runs={runs} total={total} columns={columns} sort={query.sort} selected={selected} reach={(n) => list.reach(n)} open={open} partial={isSummary(query.sort) && !!list.next.value} />
+        <RunTable
+          runs={runs}
+          total={total}
+          columns={columns}
+          sort={query.sort}
+          selected={selected}
+          reach={(n) => list.reach(n)}
+          open={open}
+          partial={isSummary(query.sort) && !!list.next.value}
+        />
       )}
     </Shell>
   );
 }
 
-function Empty({ filtered, q, workspace, project }: { filtered: boolean; q: string; workspace: string; project: string }) {
+function Empty({
+  filtered,
+  q,
+  workspace,
+  project,
+}: {
+  filtered: boolean;
+  q: string;
+  workspace: string;
+  project: string;
+}) {
   if (filtered)
     return (
       <Message>
@@ -103,7 +144,9 @@ function Empty({ filtered, q, workspace, project }: { filtered: boolean; q: stri
   return (
     <Message>
       No runs yet. In Python:{" "}
-      <Command text={`import kymogram; run = kymogram.init(workspace_name="${workspace}", project_name="${project}")`} />
+      <Command
+        text={`import kymogram; run = kymogram.init(workspace_name="${workspace}", project_name="${project}")`}
+      />
     </Message>
   );
 }
@@ -143,24 +186,35 @@ function useLive(list: RunList, workspace: string, project: string): void {
   }, [list]);
 }
 
-function Switcher({ projects, workspace, project }: { projects: Project[]; workspace: string; project: string }) {
+function Switcher({
+  projects,
+  workspace,
+  project,
+}: {
+  projects: Project[];
+  workspace: string;
+  project: string;
+}) {
   const here = `${workspace}/${project}`;
   const names = projects.map((p) => `${p.workspace}/${p.project}`);
   return (
-    <select
-      class="switcher"
-      aria-label="Project"
-      value={here}
-      onChange={(e) => {
-        const [w, p] = e.currentTarget.value.split("/") as [string, string];
-        go(runsPath(w, p));
-      }}
-    >
-      {(names.includes(here) ? names : [here, ...names]).map((name) => (
-        <option value={name} key={name}>
-          {name.replace("/", " / ")}
-        </option>
-      ))}
-    </select>
+    <>
+      <h1 class="unseen">Runs of {here}</h1>
+      <select
+        class="switcher"
+        aria-label="Project"
+        value={here}
+        onChange={(e) => {
+          const [w, p] = e.currentTarget.value.split("/") as [string, string];
+          go(runsPath(w, p));
+        }}
+      >
+        {(names.includes(here) ? names : [here, ...names]).map((name) => (
+          <option value={name} key={name}>
+            {name.replace("/", " / ")}
+          </option>
+        ))}
+      </select>
+    </>
   );
 }

@@ -1,12 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Value } from "../api/types.ts";
+import { hue } from "../chart/color.ts";
 import { short } from "../chart/number.ts";
 import { natural } from "../chart/title.ts";
 import { bind } from "../state/keys.ts";
 import { param, setParams } from "../state/route.ts";
 import type { Session } from "../state/session.ts";
-import { hue } from "../chart/color.ts";
 import { isDark } from "../state/theme.ts";
 import { Icon } from "./icon.tsx";
 import { Message } from "./message.tsx";
@@ -22,7 +22,12 @@ export interface Node {
 }
 
 /** The lines of a tree over the attributes of several runs; closed folders keep their children to themselves. */
-export function tree(all: Record<string, Value>[], closed: ReadonlySet<string>, test: (path: string, values: (Value | undefined)[]) => boolean, onlyDiffering: boolean): Node[] {
+export function tree(
+  all: Record<string, Value>[],
+  closed: ReadonlySet<string>,
+  test: (path: string, values: (Value | undefined)[]) => boolean,
+  onlyDiffering: boolean,
+): Node[] {
   const paths = [...new Set(all.flatMap((a) => Object.keys(a)))].sort(natural);
   const out: Node[] = [];
   const open = new Set<string>();
@@ -40,12 +45,21 @@ export function tree(all: Record<string, Value>[], closed: ReadonlySet<string>, 
       }
       hidden = closed.has(folder);
     }
-    if (!hidden) out.push({ path, name: parts.at(-1)!, depth: parts.length - 1, folder: false, values, differs });
+    if (!hidden)
+      out.push({ path, name: parts.at(-1)!, depth: parts.length - 1, folder: false, values, differs });
   }
   return out;
 }
 
-export function AttributesView({ session, ids, slots }: { session: Session; ids: string[]; slots: Map<string, number> }) {
+export function AttributesView({
+  session,
+  ids,
+  slots,
+}: {
+  session: Session;
+  ids: string[];
+  slots: Map<string, number>;
+}) {
   const closed = useSignal<ReadonlySet<string>>(new Set());
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => bind({ "/": () => input.current?.select() }), []);
@@ -54,7 +68,12 @@ export function AttributesView({ session, ids, slots }: { session: Session; ids:
   const only = ids.length > 1 && param("diff") !== "0";
   const test = (path: string, values: (Value | undefined)[]) =>
     path.toLowerCase().includes(words) || values.some((v) => text(v).toLowerCase().includes(words));
-  const lines = tree(details.map((d) => d?.attributes ?? {}), words ? new Set() : closed.value, test, only);
+  const lines = tree(
+    details.map((d) => d?.attributes ?? {}),
+    words ? new Set() : closed.value,
+    test,
+    only,
+  );
   const toggle = (path: string) => {
     const next = new Set(closed.value);
     if (!next.delete(path)) next.add(path);
@@ -74,12 +93,23 @@ export function AttributesView({ session, ids, slots }: { session: Session; ids:
         />
         {ids.length > 1 && (
           <label class="check">
-            <input type="checkbox" checked={only} onChange={(e) => setParams({ diff: e.currentTarget.checked ? "" : "0" })} /> only differences
+            <input
+              type="checkbox"
+              checked={only}
+              onChange={(e) => setParams({ diff: e.currentTarget.checked ? "" : "0" })}
+            />{" "}
+            only differences
           </label>
         )}
       </div>
       {lines.length === 0 ? (
-        <Message>{only ? "These runs have the same attributes." : words ? "Nothing matches." : "This run has no attributes."}</Message>
+        <Message>
+          {only
+            ? "These runs have the same attributes."
+            : words
+              ? "Nothing matches."
+              : "This run has no attributes."}
+        </Message>
       ) : (
         <table class="plain attributes">
           <thead>
@@ -87,7 +117,9 @@ export function AttributesView({ session, ids, slots }: { session: Session; ids:
               <th>attribute</th>
               {ids.map((id, i) => (
                 <th key={id}>
-                  {ids.length > 1 && <span class="swatch" style={{ background: hue(slots.get(id) ?? 0, isDark.value) }} />}
+                  {ids.length > 1 && (
+                    <span class="swatch" style={{ background: hue(slots.get(id) ?? 0, isDark.value) }} />
+                  )}
                   {details[i]?.display_name || details[i]?.name || id}
                 </th>
               ))}
@@ -95,7 +127,13 @@ export function AttributesView({ session, ids, slots }: { session: Session; ids:
           </thead>
           <tbody>
             {lines.map((n) => (
-              <Line key={`${n.folder}${n.path}`} node={n} runs={ids.length} closed={closed.value.has(n.path)} toggle={toggle} />
+              <Line
+                key={`${n.folder}${n.path}`}
+                node={n}
+                runs={ids.length}
+                closed={closed.value.has(n.path)}
+                toggle={toggle}
+              />
             ))}
           </tbody>
         </table>
@@ -105,7 +143,17 @@ export function AttributesView({ session, ids, slots }: { session: Session; ids:
   );
 }
 
-function Line({ node, runs, closed, toggle }: { node: Node; runs: number; closed: boolean; toggle: (path: string) => void }) {
+function Line({
+  node,
+  runs,
+  closed,
+  toggle,
+}: {
+  node: Node;
+  runs: number;
+  closed: boolean;
+  toggle: (path: string) => void;
+}) {
   const indent = { paddingLeft: `${8 + node.depth * 16}px` };
   if (node.folder)
     return (
@@ -137,7 +185,9 @@ function text(v: Value | undefined): string {
 }
 
 function EnvAttributes({ session, id, words }: { session: Session; id: string; words: string }) {
-  const list = (session.detail(id)?.envAttributes ?? []).filter((a) => `${a.env} ${a.path}`.toLowerCase().includes(words));
+  const list = (session.detail(id)?.envAttributes ?? []).filter((a) =>
+    `${a.env} ${a.path}`.toLowerCase().includes(words),
+  );
   if (list.length === 0) return null;
   return (
     <>

@@ -1,7 +1,8 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { png, csv, save, svg } from "../chart/export.ts";
-import { full, short } from "../chart/number.ts";
+import type { MarkKind } from "../chart/curve.ts";
+import { csv, png, save, svg } from "../chart/export.ts";
+import { count, full, short } from "../chart/number.ts";
 import { specials } from "../chart/paint.ts";
 import type { Gestures, Plot, Scene } from "../chart/plot.ts";
 import { fitTitle } from "../chart/title.ts";
@@ -41,7 +42,12 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
 
   const scene: Scene = {
     ...{ lines: chart.lines, axis: chart.axis, x: chart.x, y: chart.y, log: chart.log },
-    ...{ palette: palette.value, hovered: hovered.value, needleLabel: chart.needleLabel, version: chart.version },
+    ...{
+      palette: palette.value,
+      hovered: hovered.value,
+      needleLabel: chart.needleLabel,
+      version: chart.version,
+    },
   };
   const nameOf = useNames(session, chart, runs.size > 1);
   const gestures: Gestures = {
@@ -58,7 +64,13 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       const rows = rowsAt(chart.lines, frame, at.x, at.py);
       hovered.value = rows[0] && rows[0].distance < 40 * frame.ratio ? rows[0].line.id : null;
       const rest = chart.lines.filter((l) => !l.faded).length - rows.length;
-      tip.value = { left: at.left, top: at.top, axis: chart.axis, rows: rows.map((row) => ({ row, name: nameOf(row.line.id) })), rest };
+      tip.value = {
+        left: at.left,
+        top: at.top,
+        axis: chart.axis,
+        rows: rows.map((row) => ({ row, name: nameOf(row.line.id) })),
+        rest,
+      };
     },
   };
   const active = useComputed(() => view.activeCard.value === card.key).value;
@@ -145,13 +157,19 @@ interface HeadProps {
 
 function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
   const counts = specials(chart.lines);
-  const special = [
-    [counts.nan, "NaN"],
-    [counts.posInf, "+Inf"],
-    [counts.negInf, "−Inf"],
-  ].filter(([n]) => n);
+  const special = (
+    [
+      [counts.nan, "NaN", "nan"],
+      [counts.posInf, "+Inf", "posInf"],
+      [counts.negInf, "−Inf", "negInf"],
+    ] as const
+  ).filter(([n]) => n);
+  const zoomTo = (kind: MarkKind) => {
+    const first = chart.firstMark(kind);
+    if (first) view.setZoom({ key: chart.axis.key, ...around(first.lo, first.hi, chart.x) });
+  };
   const text = card.metric + (card.scale === "ML_STEP" ? "" : ` ${card.scale.toLowerCase()}`);
-  const room = Math.floor((width - 76 - special.length * 52) / 6.9);
+  const room = Math.floor((width - 76 - special.length * 52 - (special.length === 1 ? 40 : 0)) / 6.9);
   const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, room));
   return (
     <header class="card-head">
@@ -159,11 +177,22 @@ function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
         <span class="prefix">{prefix}</span>
         {name}
       </h3>
-      {special.map(([n, what]) => (
-        <span class="special" key={what}>
-          {n} {what}
-        </span>
-      ))}
+      {special.map(([n, what, kind]) => {
+        const at = chart.firstMark(kind)?.text;
+        const place = at && (special.length === 1 || big) ? ` @ ${at}` : "";
+        return (
+          <button
+            type="button"
+            class="special"
+            key={what}
+            onClick={() => zoomTo(kind)}
+            title={`${count(n)} ${what}${at ? `, the first at ${at}` : ""}: zoom there`}
+          >
+            {count(n)} {what}
+            {place}
+          </button>
+        );
+      })}
       <span class="last" title={full(chart.last)}>
         {chart.last === undefined ? "" : short(chart.last)}
       </span>
@@ -206,7 +235,9 @@ function More({ card, chart, plot, nameOf }: Omit<HeadProps, "width" | "big">) {
     const data =
       kind === "png"
         ? await png(picture, plot.current.canvas)
-        : new Blob([kind === "svg" ? svg(picture) : csv(picture)], { type: kind === "svg" ? "image/svg+xml" : "text/csv" });
+        : new Blob([kind === "svg" ? svg(picture) : csv(picture)], {
+            type: kind === "svg" ? "image/svg+xml" : "text/csv",
+          });
     if (data) save(`${card.metric}.${kind}`, data);
     else say("the browser could not make the picture", true);
   };
@@ -241,7 +272,9 @@ function Foot({ card, chart }: { card: Card; chart: Chart }) {
   return (
     <footer class="card-foot">
       {chart.bucketed > 1 && (
-        <span title={`Each drawn bucket holds up to ${chart.bucketed} points: their mean as a line, their min and max as a band`}>
+        <span
+          title={`Each drawn bucket holds up to ${chart.bucketed} points: their mean as a line, their min and max as a band`}
+        >
           bucketed 1:{chart.bucketed} min/max
         </span>
       )}

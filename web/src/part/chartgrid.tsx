@@ -14,7 +14,15 @@ import { Message } from "./message.tsx";
 const overscan = 200; // pixels above and below what is seen
 
 /** ChartGrid lays out every card and draws those in view. */
-export function ChartGrid({ session, cards, runs }: { session: Session; cards: Card[]; runs: Map<string, number> }) {
+export function ChartGrid({
+  session,
+  cards,
+  runs,
+}: {
+  session: Session;
+  cards: Card[];
+  runs: Map<string, number>;
+}) {
   const host = useRef<HTMLDivElement>(null);
   const box = useSignal({ width: 0, height: 0 });
   const top = useSignal(0);
@@ -31,11 +39,17 @@ export function ChartGrid({ session, cards, runs }: { session: Session; cards: C
   }, []);
 
   const pattern = useComputed(() => patternOf(view.search.value)).value;
-  const found = useMemo(() => (pattern.ok ? cards.filter((c) => pattern.test(c.metric)) : []), [cards, pattern]);
+  const found = useMemo(
+    () => (pattern.ok ? cards.filter((c) => pattern.test(c.metric)) : []),
+    [cards, pattern],
+  );
   // One or two charts have the room to be large; a reader's choice of size stands.
   const height = view.heights[found.length <= 2 && !view.sized.value ? "L" : view.size.value];
   const closed = view.collapsed.value;
-  const plan = useMemo(() => layout(found, box.value.width, height, closed), [found, box.value.width, height, closed]);
+  const plan = useMemo(
+    () => layout(found, box.value.width, height, closed),
+    [found, box.value.width, height, closed],
+  );
   useGridKeys(found, plan.blocks, host);
 
   return (
@@ -59,12 +73,26 @@ export function ChartGrid({ session, cards, runs }: { session: Session; cards: C
       <div class="grid" style={{ height: `${plan.height}px` }}>
         {box.value.width > 0 &&
           plan.blocks
-            .filter((b) => b.top < top.value + box.value.height + overscan && b.top + b.height > top.value - overscan)
+            .filter(
+              (b) =>
+                b.top < top.value + box.value.height + overscan && b.top + b.height > top.value - overscan,
+            )
             .map((b) => (
-              <Group key={b.group} block={b} from={top.value - overscan} to={top.value + box.value.height + overscan}>
+              <Group
+                key={b.group}
+                block={b}
+                from={top.value - overscan}
+                to={top.value + box.value.height + overscan}
+              >
                 {(card, left, y) => (
                   <div class="place" key={card.key} style={{ transform: `translate(${left}px, ${y}px)` }}>
-                    <ChartCard session={session} card={card} width={plan.cardWidth} height={height} runs={runs} />
+                    <ChartCard
+                      session={session}
+                      card={card}
+                      width={plan.cardWidth}
+                      height={height}
+                      runs={runs}
+                    />
                   </div>
                 )}
               </Group>
@@ -90,13 +118,21 @@ function Group({ block, from, to, children }: GroupProps) {
   };
   return (
     <section class="group" style={{ top: `${block.top}px`, height: `${block.height}px` }}>
-      <button type="button" class="group-head" style={{ height: `${groupHead}px` }} onClick={toggle} aria-expanded={!closed}>
+      <button
+        type="button"
+        class="group-head"
+        style={{ height: `${groupHead}px` }}
+        onClick={toggle}
+        aria-expanded={!closed}
+      >
         <Icon name={closed ? "chevron" : "down"} size={12} />
         <span>{block.group || "other"}</span>
         <span class="muted">{count(block.cards.length)}</span>
       </button>
       {!closed &&
-        cardsBetween(block, from, to).map((place) => children(place.card, place.left, place.top + groupHead + gap / 2))}
+        cardsBetween(block, from, to).map((place) =>
+          children(place.card, place.left, place.top + groupHead + gap / 2),
+        )}
     </section>
   );
 }

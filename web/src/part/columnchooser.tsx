@@ -25,10 +25,17 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
   }, [open.value]);
 
   const found = all.filter((c) => c.name.toLowerCase().includes(words.value.toLowerCase()));
-  const toggle = (name: string) => onChange(columns.includes(name) ? columns.filter((c) => c !== name) : [...columns, name]);
+  const toggle = (name: string) =>
+    onChange(columns.includes(name) ? columns.filter((c) => c !== name) : [...columns, name]);
   return (
     <div class="menu-host" ref={host}>
-      <button type="button" class="button" aria-haspopup="dialog" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
+      <button
+        type="button"
+        class="button"
+        aria-haspopup="dialog"
+        aria-expanded={open.value}
+        onClick={() => (open.value = !open.value)}
+      >
         <Icon name="columns" size={14} /> columns
       </button>
       {open.value && (
@@ -61,7 +68,9 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
                 {!c.varies && <span class="muted same">same in all</span>}
               </label>
             ))}
-            {found.length > mostShown && <div class="muted">+{found.length - mostShown} more: type to narrow</div>}
+            {found.length > mostShown && (
+              <div class="muted">+{found.length - mostShown} more: type to narrow</div>
+            )}
             {found.length === 0 && <div class="muted">No column has this name.</div>}
           </div>
         </div>

@@ -9,7 +9,15 @@ import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
 
 /** FullScreen is one chart over the whole window, with the keys to go through all of them. */
-export function FullScreen({ session, cards, runs }: { session: Session; cards: Card[]; runs: Map<string, number> }) {
+export function FullScreen({
+  session,
+  cards,
+  runs,
+}: {
+  session: Session;
+  cards: Card[];
+  runs: Map<string, number>;
+}) {
   const host = useRef<HTMLDivElement>(null);
   const box = useSignal({ width: 0, height: 0 });
   const at = cards.findIndex((c) => c.metric === view.fullScreen.value);
@@ -50,7 +58,13 @@ export function FullScreen({ session, cards, runs }: { session: Session; cards: 
   return (
     <div class="full" role="dialog" aria-label={card.metric}>
       <div class="full-bar">
-        <button type="button" class="ghost" onClick={() => go(-1)} aria-label="Previous chart" title="Previous ([)">
+        <button
+          type="button"
+          class="ghost"
+          onClick={() => go(-1)}
+          aria-label="Previous chart"
+          title="Previous ([)"
+        >
           <Icon name="prev" />
         </button>
         <button type="button" class="ghost" onClick={() => go(1)} aria-label="Next chart" title="Next (])">
@@ -66,7 +80,15 @@ export function FullScreen({ session, cards, runs }: { session: Session; cards: 
       </div>
       <div class="full-host" ref={host}>
         {box.value.width > 0 && (
-          <ChartCard key={card.key} session={session} card={card} width={box.value.width} height={box.value.height} runs={runs} big />
+          <ChartCard
+            key={card.key}
+            session={session}
+            card={card}
+            width={box.value.width}
+            height={box.value.height}
+            runs={runs}
+            big
+          />
         )}
       </div>
     </div>

@@ -22,7 +22,12 @@ export interface Plan {
 }
 
 /** Where every card lies, from counts alone: a hundred thousand cards cost no element until they are in view. */
-export function layout(cards: Card[], width: number, cardHeight: number, collapsed: ReadonlySet<string>): Plan {
+export function layout(
+  cards: Card[],
+  width: number,
+  cardHeight: number,
+  collapsed: ReadonlySet<string>,
+): Plan {
   const fitting = Math.max(1, Math.floor((width + gap) / (minWidth + gap)));
   const columns = cards.length <= 2 ? Math.min(2, fitting) : fitting;
   const cardWidth = Math.floor((width - gap * (columns - 1)) / columns);

@@ -50,11 +50,14 @@ export function PlotHost({ width, height, scene, gestures, onPlot }: Props) {
   }, [scene.axis.key]);
 
   useLayoutEffect(() => plot.current?.resize(width, height), [width, height]);
-  useLayoutEffect(() => plot.current?.show(scene), [
-    ...[scene.lines, scene.x[0], scene.x[1], scene.y, scene.log, scene.palette, scene.hovered],
-    scene.lines.map((l) => l.id).join(),
-    scene.version,
-  ]);
+  useLayoutEffect(
+    () => plot.current?.show(scene),
+    [
+      ...[scene.lines, scene.x[0], scene.x[1], scene.y, scene.log, scene.palette, scene.hovered],
+      scene.lines.map((l) => l.id).join(),
+      scene.version,
+    ],
+  );
   return <div class="plot" ref={host} />;
 }
 

@@ -23,7 +23,8 @@ export function RunHead({ detail, session }: { detail: RunDetail | null; session
         {ago(Math.max(0, now - detail.last_ns / 1e6))}
       </Fact>
       <Fact name="duration" title={`started ${dateTime(detail.created_ns, true)}`}>
-        {duration(detail.duration_ms || (detail.last_ns - detail.created_ns) / 1e6)}</Fact>
+        {duration(detail.duration_ms || (detail.last_ns - detail.created_ns) / 1e6)}
+      </Fact>
       {detail.attempts.length > 1 && <Fact name="attempts">{detail.attempts.length}</Fact>}
       {commit && (
         <Fact name="commit" title={commit}>
@@ -46,7 +47,15 @@ function useNow(everyMs: number): number {
   return now.value;
 }
 
-function Fact({ name, title, children }: { name: string; title?: string; children: preact.ComponentChildren }) {
+function Fact({
+  name,
+  title,
+  children,
+}: {
+  name: string;
+  title?: string;
+  children: preact.ComponentChildren;
+}) {
   return (
     <span class="fact" title={title}>
       <span class="muted">{name}</span> {children}
@@ -112,7 +121,11 @@ function TagEditor({ detail, session }: { detail: RunDetail; session: Session })
       {detail.tags.map((tag) => (
         <span class="tag" key={tag}>
           {tag}
-          <button type="button" aria-label={`Remove the tag ${tag}`} onClick={() => change(detail.tags.filter((t) => t !== tag))}>
+          <button
+            type="button"
+            aria-label={`Remove the tag ${tag}`}
+            onClick={() => change(detail.tags.filter((t) => t !== tag))}
+          >
             <Icon name="close" size={9} />
           </button>
         </span>
@@ -130,7 +143,13 @@ function TagEditor({ detail, session }: { detail: RunDetail; session: Session })
           }}
         />
       ) : (
-        <button type="button" class="ghost add-tag" onClick={() => (open.value = true)} aria-label="Add a tag" title="Add a tag">
+        <button
+          type="button"
+          class="ghost add-tag"
+          onClick={() => (open.value = true)}
+          aria-label="Add a tag"
+          title="Add a tag"
+        >
           <Icon name="plus" size={12} />
         </button>
       )}

@@ -31,7 +31,12 @@ export function RunPanel({ session, main, detail, slots }: Props) {
   const load = async (cursor: string, abort?: AbortSignal) => {
     if (!detail) return;
     try {
-      const page = await api.runs(detail.workspace, detail.project, { q: filter.value, limit: pageSize, cursor }, abort);
+      const page = await api.runs(
+        detail.workspace,
+        detail.project,
+        { q: filter.value, limit: pageSize, cursor },
+        abort,
+      );
       list.value = cursor ? [...list.value, ...page.items] : page.items;
       next.value = page.next;
       error.value = "";
@@ -66,9 +71,21 @@ export function RunPanel({ session, main, detail, slots }: Props) {
       <div class="panel-list" onMouseLeave={() => (view.hoveredRun.value = null)}>
         {drawn.map((id) => {
           const run = session.detail(id);
-          return <Item key={id} id={id} run={run} slot={slots.get(id)!} main={id === main} crowd={crowd} failed={!!session.error(id)} />;
+          return (
+            <Item
+              key={id}
+              id={id}
+              run={run}
+              slot={slots.get(id)!}
+              main={id === main}
+              crowd={crowd}
+              failed={!!session.error(id)}
+            />
+          );
         })}
-        {others.length > 0 && <div class="panel-title">{drawn.length > 1 ? "More runs" : "Draw over it"}</div>}
+        {others.length > 0 && (
+          <div class="panel-title">{drawn.length > 1 ? "More runs" : "Draw over it"}</div>
+        )}
         {others.map((run) => (
           <Item key={run.id} id={run.id} run={run} main={false} crowd={crowd} />
         ))}
@@ -136,7 +153,15 @@ function Swatch({ slot, crowd }: { slot: number; crowd: boolean }) {
   const color = crowd ? palette.value.crowd : hue(slot, isDark.value);
   return (
     <svg class="line-swatch" width="18" height="8" aria-hidden="true">
-      <line x1="0" x2="18" y1="4" y2="4" stroke={color} stroke-width="2.5" stroke-dasharray={dash(slot).join(" ")} />
+      <line
+        x1="0"
+        x2="18"
+        y1="4"
+        y2="4"
+        stroke={color}
+        stroke-width="2.5"
+        stroke-dasharray={dash(slot).join(" ")}
+      />
     </svg>
   );
 }

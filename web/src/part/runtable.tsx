@@ -48,7 +48,14 @@ const fixed: Column[] = [
 function columnOf(name: string): Column {
   const at = name.indexOf("/");
   const title = name.slice(at + 1);
-  return { name, title, group: name.slice(0, at), sort: name, width: Math.max(76, Math.min(180, title.length * 7 + 24)), right: true };
+  return {
+    name,
+    title,
+    group: name.slice(0, at),
+    sort: name,
+    width: Math.max(76, Math.min(180, title.length * 7 + 24)),
+    right: true,
+  };
 }
 
 /** RunTable draws the rows in view of a list that may be a hundred thousand long. */
@@ -92,7 +99,16 @@ export function RunTable({ runs, total, columns, sort, selected, reach, open, pa
     );
   }
   return (
-    <div class="table-scroll" ref={host} onScroll={(e) => (top.value = Math.floor((e.currentTarget as HTMLElement).scrollTop / rowHeight) * rowHeight)} tabIndex={-1} role="table" aria-rowcount={total}>
+    <div
+      class="table-scroll"
+      ref={host}
+      onScroll={(e) =>
+        (top.value = Math.floor((e.currentTarget as HTMLElement).scrollTop / rowHeight) * rowHeight)
+      }
+      tabIndex={-1}
+      role="table"
+      aria-rowcount={total}
+    >
       <Head columns={all} template={template} width={width} sort={sort} partial={partial} />
       <div class="rows" style={{ height: `${total * rowHeight}px`, minWidth: `${width}px` }} role="rowgroup">
         {rows}
@@ -147,7 +163,15 @@ function HeadCell({ column: c, sort, partial }: { column: Column; sort: string; 
   const on = by === c.sort && c.sort !== "";
   const down = sort.startsWith("-");
   // The first click shows the largest first where that is what one looks for.
-  const next = !on ? (c.right ? `-${c.sort}` : c.sort) : down === c.right ? (down ? c.sort : `-${c.sort}`) : "";
+  const next = !on
+    ? c.right
+      ? `-${c.sort}`
+      : c.sort
+    : down === c.right
+      ? down
+        ? c.sort
+        : `-${c.sort}`
+      : "";
   const side = c.right ? "right" : "";
   if (!c.sort)
     return (
@@ -157,7 +181,11 @@ function HeadCell({ column: c, sort, partial }: { column: Column; sort: string; 
     );
   return (
     <span class={side} role="columnheader" aria-sort={on ? (down ? "descending" : "ascending") : "none"}>
-      <button type="button" onClick={() => setParams({ sort: next })} title={partial && on ? `${c.name}: sorted among the runs read so far` : c.name}>
+      <button
+        type="button"
+        onClick={() => setParams({ sort: next })}
+        title={partial && on ? `${c.name}: sorted among the runs read so far` : c.name}
+      >
         <span class="cut">{c.title}</span>
         {on && <span class="arrow">{down ? "↓" : "↑"}</span>}
       </button>
@@ -182,12 +210,26 @@ class Row extends Component<RowProps> {
   }
 
   override render({ run, index, columns, template, selected, active, toggle }: RowProps) {
-    const style = { transform: `translateY(${index * rowHeight}px)`, gridTemplateColumns: template, height: `${rowHeight}px` };
+    const style = {
+      transform: `translateY(${index * rowHeight}px)`,
+      gridTemplateColumns: template,
+      height: `${rowHeight}px`,
+    };
     if (!run) return <div class="row waiting" style={style} role="row" />;
     return (
-      <div class={`row${selected ? " selected" : ""}${active ? " active" : ""}`} style={style} role="row" aria-rowindex={index + 1}>
+      <div
+        class={`row${selected ? " selected" : ""}${active ? " active" : ""}`}
+        style={style}
+        role="row"
+        aria-rowindex={index + 1}
+      >
         <span role="cell">
-          <input type="checkbox" checked={selected} onChange={() => toggle(run.id)} aria-label={`Select ${run.name}`} />
+          <input
+            type="checkbox"
+            checked={selected}
+            onChange={() => toggle(run.id)}
+            aria-label={`Select ${run.name}`}
+          />
         </span>
         {columns.map((c) => (
           <BodyCell key={c.name} run={run} column={c} />
@@ -222,14 +264,29 @@ function BodyCell({ run, column }: { run: Run; column: Column }) {
     case "created":
       return <NumberCell value={dateTime(run.created_ns)} title={dateTime(run.created_ns, true)} />;
     case "duration":
-      return <NumberCell value={duration(run.duration_ms || (run.last_ns - run.created_ns) / 1e6)} title={`${run.duration_ms} ms`} />;
+      return (
+        <NumberCell
+          value={duration(run.duration_ms || (run.last_ns - run.created_ns) / 1e6)}
+          title={`${run.duration_ms} ms`}
+        />
+      );
     case "attempts":
       return <NumberCell value={String(run.attempt)} title="" />;
     default: {
       const value = cellOf(run, column.name);
-      const isNumber = typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity";
-      const text = Array.isArray(value) ? value.join(", ") : typeof value === "boolean" ? String(value) : value;
-      return <NumberCell value={isNumber ? short(value) : text === undefined || text === null ? "" : String(text)} title={full(text as string)} />;
+      const isNumber =
+        typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity";
+      const text = Array.isArray(value)
+        ? value.join(", ")
+        : typeof value === "boolean"
+          ? String(value)
+          : value;
+      return (
+        <NumberCell
+          value={isNumber ? short(value) : text === undefined || text === null ? "" : String(text)}
+          title={full(text as string)}
+        />
+      );
     }
   }
 }
@@ -260,7 +317,8 @@ function useTableKeys(keys: Keys): void {
       const el = host.current!;
       const y = at.value * rowHeight;
       if (y < el.scrollTop) el.scrollTop = y;
-      if (y + rowHeight + headHeight > el.scrollTop + el.clientHeight) el.scrollTop = y + rowHeight + headHeight - el.clientHeight;
+      if (y + rowHeight + headHeight > el.scrollTop + el.clientHeight)
+        el.scrollTop = y + rowHeight + headHeight - el.clientHeight;
     };
     return bind({
       j: () => move(1),

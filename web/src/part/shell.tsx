@@ -21,15 +21,32 @@ export function Shell({ crumbs, tools, project, children }: Props) {
           <img src="/icon.svg" width="24" height="24" alt="" />
         </a>
         {project && (
-          <a class="rail-item" href={runsPath(project.workspace, project.project)} aria-label="Runs" title="Runs (g r)">
+          <a
+            class="rail-item"
+            href={runsPath(project.workspace, project.project)}
+            aria-label="Runs"
+            title="Runs (g r)"
+          >
             <Icon name="runs" />
           </a>
         )}
         <span class="spring" />
-        <button type="button" class="rail-item" onClick={() => (help.value = true)} aria-label="Keys" title="Keys (?)">
+        <button
+          type="button"
+          class="rail-item"
+          onClick={() => (help.value = true)}
+          aria-label="Keys"
+          title="Keys (?)"
+        >
           <Icon name="help" />
         </button>
-        <button type="button" class="rail-item" onClick={toggleTheme} aria-label="Light or dark" title="Light or dark (t)">
+        <button
+          type="button"
+          class="rail-item"
+          onClick={toggleTheme}
+          aria-label="Light or dark"
+          title="Light or dark (t)"
+        >
           <Icon name={isDark.value ? "sun" : "moon"} />
         </button>
       </nav>

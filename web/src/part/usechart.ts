@@ -3,7 +3,16 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { BucketQuery, BucketResult } from "../api/types.ts";
 import { axisFor, placeText, storedRange, unitOf, type XAxis } from "../chart/axis.ts";
 import { crowdAlpha, dash, hue, slots } from "../chart/color.ts";
-import { type Curve, curveOf, extent, lastPoint, ratio, type Unit } from "../chart/curve.ts";
+import {
+  type Curve,
+  curveOf,
+  extent,
+  lastPoint,
+  type Mark,
+  type MarkKind,
+  ratio,
+  type Unit,
+} from "../chart/curve.ts";
 import { type Line, type Needle, needleText } from "../chart/paint.ts";
 import { type Range, rangeOf } from "../chart/range.ts";
 import { smooth } from "../chart/smooth.ts";
@@ -39,6 +48,8 @@ export interface Chart {
   last: number | string | undefined;
   bucketed: number;
   needleLabel: (n: Needle) => string;
+  /** Where the first value of a kind that no line can show is. */
+  firstMark: (kind: MarkKind) => { lo: number; hi: number; text: string } | null;
   version: string;
   drawAll: () => void;
 }
@@ -46,6 +57,7 @@ export interface Chart {
 const mostLines = 200; // more only when asked for
 const mostAttempts = 4; // earlier attempts drawn behind a curve
 const attemptLines = 4; // cards with more lines than these leave earlier attempts out
+const exactBuckets = 2000; // of one drawn bucket, to find a single point in it
 const settleMs = 50; // a card that only flies by while scrolling asks for nothing
 const lineBudget = 12; // buckets a pixel column that all lines of a card share
 
@@ -77,7 +89,9 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
     const load = async (lines: Wanted[], signal: AbortSignal) => {
       pending.value = 1;
       try {
-        const results = await Promise.all(lines.map((w) => batch.fetch(w.query, w.member.series.count, signal)));
+        const results = await Promise.all(
+          lines.map((w) => batch.fetch(w.query, w.member.series.count, signal)),
+        );
         if (signal.aborted) return;
         curves.value = read(lines, results);
         const bad = results.find((r) => "error" in r);
@@ -105,10 +119,24 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const log = view.isLog(card.metric);
   const full = view.isFull(card.metric);
   const main = lines.filter((l) => !l.faded).map((l) => l.curve);
-  const x: [number, number] = zoom ? [zoom.from, zoom.to] : widen(extent(main) ?? extent(lines.map((l) => l.curve)));
-  const y = useMemo(() => rangeOf(lines.map((l) => l.curve), x[0], x[1], full, log), [lines, x[0], x[1], full, log]);
+  const x: [number, number] = zoom
+    ? [zoom.from, zoom.to]
+    : widen(extent(main) ?? extent(lines.map((l) => l.curve)));
+  const y = useMemo(
+    () =>
+      rangeOf(
+        lines.map((l) => l.curve),
+        x[0],
+        x[1],
+        full,
+        log,
+      ),
+    [lines, x[0], x[1], full, log],
+  );
 
   useExactNeedle(lines, y, x, latest, exact);
+  const marks = useMemo(() => firstMarks(lines), [lines]);
+  useExactMark(marks.get("nan"), latest, exact);
   const only = main.length === 1 ? main[0] : undefined;
   return {
     ...{ lines, axis, x, y, log, error: error.value },
@@ -116,11 +144,21 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
     total: card.members.length,
     drawn: members.length,
     loading: pending.value > 0,
-    last: card.members.length === 1 ? card.members[0]!.series.last?.value ?? (only && lastPoint(only)) : undefined,
+    last:
+      card.members.length === 1
+        ? (card.members[0]!.series.last?.value ?? (only && lastPoint(only)))
+        : undefined,
     bucketed: ratio(main),
     needleLabel: (n) => {
       const at = n.lo === n.hi ? n.lo : exact.value.get(needleKey(n));
       return needleText(n, at === undefined ? "" : placeText(axis, at, at));
+    },
+    firstMark: (kind) => {
+      const first = marks.get(kind);
+      if (!first) return null;
+      const { lo, hi } = first.mark;
+      const at = lo === hi ? lo : exact.value.get(markKey(first));
+      return { lo: at ?? lo, hi: at ?? hi, text: at === undefined ? "" : placeText(axis, at, at) };
     },
     version: String(exact.value.size),
     drawAll: () => {
@@ -148,7 +186,11 @@ function wantedLines(
     const style = crowd
       ? { color: palette.value.crowd, dash: [], alpha: crowdAlpha(members.length) }
       : runs.size > 1
-        ? { color: hue(slot, isDark.value), dash: sets.length > 1 && sets.length <= 3 ? dash(set * 8) : dash(slot), alpha: 1 }
+        ? {
+            color: hue(slot, isDark.value),
+            dash: sets.length > 1 && sets.length <= 3 ? dash(set * 8) : dash(slot),
+            alpha: 1,
+          }
         : { color: hue(set, isDark.value), dash: dash(set), alpha: 1 };
     const { run, series } = member;
     const query: BucketQuery = {
@@ -233,7 +275,7 @@ function useExactNeedle(
     const source = far && wanted.current.find((w) => w.id === far.line.id);
     if (!far || !source || far.lo === far.hi || exact.peek().has(key)) return;
     const abort = new AbortController();
-    const query = { ...source.query, n: 2000, ...storedRange([far.lo, far.hi], source.unit) };
+    const query = { ...source.query, n: exactBuckets, ...storedRange([far.lo, far.hi], source.unit) };
     batch.fetch(query, source.member.series.count, abort.signal).then(
       (result) => {
         if (abort.signal.aborted || "error" in result) return;
@@ -247,7 +289,56 @@ function useExactNeedle(
   }, [key]);
 }
 
-function furthest(lines: Line[], y: Range, x: [number, number]): { line: Line; lo: number; hi: number; value: number } | null {
+interface FirstMark {
+  line: Line;
+  mark: Mark;
+}
+
+const markKey = (m: FirstMark) => `${m.mark.kind} ${m.line.id} ${m.mark.lo} ${m.mark.hi}`;
+
+function firstMarks(lines: Line[]): Map<MarkKind, FirstMark> {
+  const first = new Map<MarkKind, FirstMark>();
+  for (const line of lines)
+    for (const mark of line.faded ? [] : line.curve.marks) {
+      const known = first.get(mark.kind);
+      if (!known || mark.lo < known.mark.lo) first.set(mark.kind, { line, mark });
+    }
+  return first;
+}
+
+/** Asks for the exact x of the first NaN: that is the step where a training broke. */
+function useExactMark(
+  first: FirstMark | undefined,
+  wanted: { current: Wanted[] },
+  exact: { value: ReadonlyMap<string, number>; peek(): ReadonlyMap<string, number> },
+): void {
+  const key = first ? markKey(first) : "";
+  useEffect(() => {
+    const source = first && wanted.current.find((w) => w.id === first.line.id);
+    if (!first || !source || first.mark.lo === first.mark.hi || exact.peek().has(key)) return;
+    const abort = new AbortController();
+    const query = {
+      ...source.query,
+      n: exactBuckets,
+      ...storedRange([first.mark.lo, first.mark.hi], source.unit),
+    };
+    batch.fetch(query, source.member.series.count, abort.signal).then(
+      (result) => {
+        if (abort.signal.aborted || "error" in result) return;
+        const mark = curveOf(result.columns, source.unit).marks.find((m) => m.kind === first.mark.kind);
+        if (mark && mark.lo === mark.hi) exact.value = new Map([...exact.peek(), [key, mark.lo]]);
+      },
+      () => {}, // without the exact place the mark still stands where the bucket is
+    );
+    return () => abort.abort();
+  }, [key]);
+}
+
+function furthest(
+  lines: Line[],
+  y: Range,
+  x: [number, number],
+): { line: Line; lo: number; hi: number; value: number } | null {
   let best: { line: Line; lo: number; hi: number; value: number } | null = null;
   for (const line of lines) {
     const c = line.curve;

@@ -12,9 +12,11 @@ export function WritersView({ detail }: { detail: RunDetail | null }) {
       <table class="plain">
         <thead>
           <tr>
-            {["state", "attempt", "host", "pid", "rank", "hotkey", "client", "opened", "last sign", "id"].map((h) => (
-              <th key={h}>{h}</th>
-            ))}
+            {["state", "attempt", "host", "pid", "rank", "hotkey", "client", "opened", "last sign", "id"].map(
+              (h) => (
+                <th key={h}>{h}</th>
+              ),
+            )}
           </tr>
         </thead>
         <tbody>

@@ -20,7 +20,8 @@ export function parse(path: string): Route {
   const [, head, ...rest] = path.split("/").map(decode);
   if (!head) return { page: "home" };
   if (head === "login") return { page: "login" };
-  if (head === "projects" && rest[0] && rest[1]) return { page: "runs", workspace: rest[0], project: rest[1] };
+  if (head === "projects" && rest[0] && rest[1])
+    return { page: "runs", workspace: rest[0], project: rest[1] };
   if (head === "runs" && rest[0]) return { page: "run", id: rest[0] };
   return { page: "lost", path };
 }
@@ -57,8 +58,8 @@ export function setParams(change: Record<string, string>): void {
     if (value) params.set(name, value);
     else params.delete(name);
   }
-  // Commas and slashes need no escape in a query, and links with them are read by people.
-  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/");
+  // Commas, colons and slashes need no escape in a query, and links with them are read by people.
+  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
   history.replaceState(null, "", text ? `?${text}` : location.pathname);
   address.value = read();
 }
@@ -70,7 +71,8 @@ export function listen(): void {
   });
   document.addEventListener("click", (e) => {
     const link = (e.target as Element).closest?.("a[href^='/']");
-    if (!link || e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
+    if (!link || e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey)
+      return;
     e.preventDefault();
     go(link.getAttribute("href")!);
   });

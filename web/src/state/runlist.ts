@@ -47,7 +47,8 @@ export class RunList {
   /** Reads on until row `upTo` is there. */
   reach(upTo: number): void {
     this.#target = Math.max(this.#target, upTo);
-    if (!this.loading.value && this.next.value && this.runs.value.length < this.#target) void this.#read(this.next.value);
+    if (!this.loading.value && this.next.value && this.runs.value.length < this.#target)
+      void this.#read(this.next.value);
   }
 
   async #read(cursor: string): Promise<void> {
@@ -63,7 +64,10 @@ export class RunList {
       this.error.value = null;
     } catch (cause) {
       if (abort.signal.aborted) return;
-      this.error.value = cause instanceof ApiError ? cause : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+      this.error.value =
+        cause instanceof ApiError
+          ? cause
+          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
       this.next.value = null;
     }
     this.loading.value = false;
@@ -77,7 +81,12 @@ export class RunList {
     if (at < 0) return false;
     const runs = this.runs.value.slice();
     const run = runs[at]!;
-    runs[at] = { ...run, status: event.status, last_ns: event.last_ns, duration_ms: Math.max(run.duration_ms, (event.last_ns - run.created_ns) / 1e6) };
+    runs[at] = {
+      ...run,
+      status: event.status,
+      last_ns: event.last_ns,
+      duration_ms: Math.max(run.duration_ms, (event.last_ns - run.created_ns) / 1e6),
+    };
     this.runs.value = runs;
     return true;
   }
@@ -85,7 +94,12 @@ export class RunList {
   /** Reads the first page again and puts it over what is shown, without losing the place. */
   async refresh(): Promise<void> {
     const { q, status, sort } = this.#query;
-    const page = await api.runs(this.#workspace, this.#project, { q, status, sort: isSummary(sort) ? "" : sort, limit: pageSize }, this.#abort.signal);
+    const page = await api.runs(
+      this.#workspace,
+      this.#project,
+      { q, status, sort: isSummary(sort) ? "" : sort, limit: pageSize },
+      this.#abort.signal,
+    );
     const fresh = new Set(page.items.map((r) => r.id));
     const rest = this.runs.value.slice(page.items.length ? pageSize : 0).filter((r) => !fresh.has(r.id));
     this.runs.value = [...page.items, ...rest];
@@ -120,7 +134,9 @@ export function columnsOf(runs: Run[]): { name: string; varies: boolean }[] {
     for (const [k, v] of Object.entries(run.config)) note(k.startsWith("config/") ? k : `config/${k}`, v);
     for (const [k, s] of Object.entries(run.summary)) note(`summary/${k}`, s.value);
   }
-  return [...seen].map(([name, s]) => ({ name, varies: s.varies || s.runs < some.length })).sort((a, b) => Number(b.varies) - Number(a.varies) || a.name.localeCompare(b.name));
+  return [...seen]
+    .map(([name, s]) => ({ name, varies: s.varies || s.runs < some.length }))
+    .sort((a, b) => Number(b.varies) - Number(a.varies) || a.name.localeCompare(b.name));
 }
 
 const shownConfig = 4;
@@ -147,7 +163,8 @@ export function sortBySummary(runs: Run[], sort: string): Run[] {
   return runs
     .map((run) => ({ run, v: key(run) }))
     .sort((a, b) => {
-      if (Number.isNaN(a.v) || Number.isNaN(b.v)) return Number(Number.isNaN(a.v)) - Number(Number.isNaN(b.v));
+      if (Number.isNaN(a.v) || Number.isNaN(b.v))
+        return Number(Number.isNaN(a.v)) - Number(Number.isNaN(b.v));
       return (a.v - b.v) * sign;
     })
     .map((x) => x.run);

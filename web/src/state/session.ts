@@ -1,6 +1,6 @@
-import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
-import { ApiError } from "../api/client.ts";
+import { computed, type ReadonlySignal, type Signal, signal, batch as together } from "@preact/signals";
 import * as api from "../api/client.ts";
+import { ApiError } from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, natural, naturalKey } from "../chart/title.ts";
@@ -22,6 +22,7 @@ export interface Card {
 }
 
 interface Loaded {
+  begun: boolean;
   detail: Signal<RunDetail | null>;
   /** The series by seriesKey; their counts and last values move in place, see tick. */
   series: Map<string, Series>;
@@ -39,6 +40,8 @@ const firstPage = 120; // what fills the first screens, with preview lines
 const nextPage = 5000;
 const previewBuckets = 64;
 const tickMs = 300; // with the server's beat of 200 ms and two answers a point is drawn well within 1 s
+const publishMs = 60;
+const previewRuns = 8; // with more runs than this a card asks for its lines at once: 64 buckets of 50 runs are megabytes
 const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
@@ -53,6 +56,7 @@ export class Session {
   readonly #visible = new Map<string, number>();
   readonly cards: ReadonlySignal<Card[]>;
   readonly #dirty = new Set<string>();
+  readonly #unpublished = new Set<Loaded>();
   #timer: ReturnType<typeof setTimeout> | null = null;
   #unlisten: (() => void) | null = null;
 
@@ -67,7 +71,8 @@ export class Session {
   /** Shows these runs, the page's own first. */
   show(ids: string[]): void {
     if (ids.join() === this.#shown.peek().join()) return;
-    for (const id of ids) if (!this.#runs.has(id)) this.#load(id);
+    for (const id of ids) if (!this.#runs.has(id)) this.#runs.set(id, loading());
+    for (const id of ids) if (!this.#runs.get(id)!.begun) this.#load(id, this.#runs.get(id)!);
     this.#shown.value = ids;
     this.#unlisten?.();
     this.#unlisten = live.listen(
@@ -118,18 +123,8 @@ export class Session {
     loaded.detail.value = await api.run(id, loaded.abort.signal);
   }
 
-  #load(id: string): void {
-    const loaded: Loaded = {
-      detail: signal(null),
-      series: new Map(),
-      shape: signal(0),
-      tick: signal(0),
-      complete: signal(false),
-      error: signal(null),
-      abort: new AbortController(),
-      detailAtMs: Date.now(),
-    };
-    this.#runs.set(id, loaded);
+  #load(id: string, loaded: Loaded): void {
+    loaded.begun = true;
     const failed = (cause: unknown) => {
       if (!loaded.abort.signal.aborted) loaded.error.value = asApiError(cause);
     };
@@ -141,20 +136,46 @@ export class Session {
 
   /** The first page comes with preview lines; the names after it are many and come without. */
   async #list(id: string, loaded: Loaded): Promise<void> {
-    let page = await api.series(id, { limit: firstPage, preview: previewBuckets }, loaded.abort.signal);
+    let page = await api.series(
+      id,
+      { limit: firstPage, preview: this.#early(id) ? previewBuckets : 0 },
+      loaded.abort.signal,
+    );
     let published = 0;
     for (;;) {
       const added = merge(loaded, page.items);
       // Laying out a hundred thousand cards takes a while: they are shown each time their number has doubled.
       if (added && (!page.next || loaded.series.size >= 2 * published)) {
         published = loaded.series.size;
-        loaded.shape.value++;
+        this.#publish(loaded);
       }
       if (!page.next) break;
       page = await api.series(id, { limit: nextPage, cursor: page.next }, loaded.abort.signal);
     }
-    if (published < loaded.series.size) loaded.shape.value++;
+    if (published < loaded.series.size) this.#publish(loaded);
     loaded.complete.value = true;
+  }
+
+  #early(id: string): boolean {
+    const ids = [...this.#runs.keys()];
+    return ids.length <= previewRuns || ids[0] === id;
+  }
+
+  /** The first run is shown at once; of many that arrive together, a few at a time. */
+  #publish(loaded: Loaded): void {
+    if (this.cards.peek().length === 0) {
+      loaded.shape.value++;
+      return;
+    }
+    if (this.#unpublished.size === 0)
+      setTimeout(() => {
+        const all = [...this.#unpublished];
+        this.#unpublished.clear();
+        together(() => {
+          for (const one of all) one.shape.value++;
+        });
+      }, publishMs);
+    this.#unpublished.add(loaded);
   }
 
   #heard(event: LiveEvent | "reset"): void {
@@ -163,7 +184,13 @@ export class Session {
       const loaded = this.#runs.get(event.run);
       if (!loaded) return;
       const { detail } = loaded;
-      if (detail.value) detail.value = { ...detail.value, status: event.status, last_ns: event.last_ns, seriesCount: event.series };
+      if (detail.value)
+        detail.value = {
+          ...detail.value,
+          status: event.status,
+          last_ns: event.last_ns,
+          seriesCount: event.series,
+        };
       this.#dirty.add(event.run);
     }
     this.#flushSoon();
@@ -201,7 +228,8 @@ export class Session {
     api.run(id, loaded.abort.signal).then(set, () => {}); // asked again with the next event
     // The last event of a burst must not leave a ledger that is two seconds old.
     setTimeout(() => {
-      if (!loaded.abort.signal.aborted && !document.hidden) api.run(id, loaded.abort.signal).then(set, () => {});
+      if (!loaded.abort.signal.aborted && !document.hidden)
+        api.run(id, loaded.abort.signal).then(set, () => {});
     }, detailMs);
   }
 
@@ -212,6 +240,20 @@ export class Session {
     const { items } = await api.series(id, { q, limit: nextPage }, loaded.abort.signal);
     if (merge(loaded, items)) loaded.shape.value++;
   }
+}
+
+function loading(): Loaded {
+  return {
+    begun: false,
+    detail: signal(null),
+    series: new Map(),
+    shape: signal(0),
+    tick: signal(0),
+    complete: signal(false),
+    error: signal(null),
+    abort: new AbortController(),
+    detailAtMs: Date.now(),
+  };
 }
 
 /** Puts fresh series over the known ones; true when some were not known. */
@@ -254,7 +296,14 @@ function cardsOf(runs: [string, Iterable<Series>][]): Card[] {
       let card = cards.get(key);
       if (!card) {
         const { metric, scale } = series;
-        card = { key, metric, scale, group: groupOf(metric), members: [], order: naturalKey(`${groupOf(metric)}\u0000${key}`) };
+        card = {
+          key,
+          metric,
+          scale,
+          group: groupOf(metric),
+          members: [],
+          order: naturalKey(`${groupOf(metric)}\u0000${key}`),
+        };
         cards.set(key, card);
       }
       card.members.push({ run, series });

@@ -16,7 +16,9 @@ export interface Zoom {
 
 export const search = computed(() => param("q"));
 export const axisChoice = computed(() => param("x"));
-export const size = computed<Size>(() => (["S", "L"].includes(param("size")) ? (param("size") as Size) : "M"));
+export const size = computed<Size>(() =>
+  ["S", "L"].includes(param("size")) ? (param("size") as Size) : "M",
+);
 export const sized = computed(() => param("size") !== "");
 export const showAttempts = computed(() => param("attempts") !== "0");
 export const tab = computed(() => param("tab") || "charts");

@@ -13,7 +13,12 @@ mkdirSync(pictures, { recursive: true });
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const types: Record<string, string> = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+const types: Record<string, string> = {
+  html: "text/html",
+  js: "text/javascript",
+  css: "text/css",
+  svg: "image/svg+xml",
+};
 
 export interface Host {
   url: string;
@@ -59,7 +64,16 @@ export async function host(options: StandinOptions = {}): Promise<Host> {
 export function launch(): Promise<Browser> {
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
   });
 }
 
@@ -70,7 +84,11 @@ export interface Tab {
   complaints: string[];
 }
 
-export async function open(browser: Browser, theme: "light" | "dark" = "light", size = { width: 1440, height: 900 }): Promise<Tab> {
+export async function open(
+  browser: Browser,
+  theme: "light" | "dark" = "light",
+  size = { width: 1440, height: 900 },
+): Promise<Tab> {
   const context = await browser.newContext({ viewport: size, colorScheme: theme, acceptDownloads: true });
   const page = await context.newPage();
   const complaints: string[] = [];
@@ -85,6 +103,9 @@ export const shot = (page: Page, name: string) => page.screenshot({ path: join(p
 
 /** Resolves when this many charts have drawn a line and none waits for data. */
 export async function settled(page: Page, atLeast: number): Promise<void> {
-  await page.waitForFunction((n) => document.querySelectorAll(".card[data-drawn] canvas").length >= n, atLeast);
+  await page.waitForFunction(
+    (n) => document.querySelectorAll(".card[data-drawn] canvas").length >= n,
+    atLeast,
+  );
   await page.waitForTimeout(350);
 }

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
 import { type Host, host, launch, open, settled, shot } from "./host.ts";
 
@@ -19,7 +19,11 @@ const views: [string, string, number][] = [
   ["runs", "/projects/default/A", 0],
   ["run-a", `/runs/${ulid("A/0")}`, 12],
   ["run-a-over", `/runs/${ulid("A/0")}?with=${others}`, 12],
-  ["run-a-50", `/runs/${ulid("A/0")}?with=${Array.from({ length: 49 }, (_, i) => ulid(`A/${i + 1}`)).join()}`, 8],
+  [
+    "run-a-50",
+    `/runs/${ulid("A/0")}?with=${Array.from({ length: 49 }, (_, i) => ulid(`A/${i + 1}`)).join()}`,
+    8,
+  ],
   ["run-b", `/runs/${ulid("B")}`, 12],
   ["run-c", `/runs/${ulid("C")}`, 1],
   ["run-c-full", `/runs/${ulid("C")}?chart=train/loss`, 1],

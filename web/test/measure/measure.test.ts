@@ -39,7 +39,8 @@ async function watch(page: Page): Promise<void> {
   });
 }
 
-const seen = (page: Page) => page.evaluate(() => (window as unknown as { seen: { longest: number; at: Record<number, number> } }).seen);
+const seen = (page: Page) =>
+  page.evaluate(() => (window as unknown as { seen: { longest: number; at: Record<number, number> } }).seen);
 
 async function firstCharts(name: string, path: string, charts: number): Promise<Page> {
   // Once to have the data made, as a store would have it.
@@ -51,10 +52,17 @@ async function firstCharts(name: string, path: string, charts: number): Promise<
   const { page } = await open(browser);
   await watch(page);
   await page.goto(at.url + path);
-  await page.waitForFunction((n) => document.querySelectorAll(".card[data-drawn] canvas").length >= n, charts);
+  await page.waitForFunction(
+    (n) => document.querySelectorAll(".card[data-drawn] canvas").length >= n,
+    charts,
+  );
   await page.waitForTimeout(1500);
   const s = await seen(page);
-  const whole = await page.evaluate(() => [...document.querySelectorAll(".card")].filter((c) => c.getBoundingClientRect().bottom <= innerHeight).length);
+  const whole = await page.evaluate(
+    () =>
+      [...document.querySelectorAll(".card")].filter((c) => c.getBoundingClientRect().bottom <= innerHeight)
+        .length,
+  );
   note(`${name}: first chart`, `${Math.round(s.at[1]!)} ms`);
   note(`${name}: ${charts} charts`, `${Math.round(s.at[charts]!)} ms`);
   note(`${name}: longest task`, `${Math.round(s.longest)} ms`);

@@ -14,7 +14,17 @@ export interface BucketColumns {
 
 /** The contract's buckets by the plainest scan there is: this is also the oracle of the browser tests. */
 export function buckets(curve: Curve, axis: string, n: number, from?: number, to?: number): BucketColumns {
-  const out: BucketColumns = { lo: [], hi: [], min: [], max: [], mean: [], count: [], nan: [], pos_inf: [], neg_inf: [] };
+  const out: BucketColumns = {
+    lo: [],
+    hi: [],
+    min: [],
+    max: [],
+    mean: [],
+    count: [],
+    nan: [],
+    pos_inf: [],
+    neg_inf: [],
+  };
   const x = curve.columns[axis];
   if (!x) return out;
   let first = 0;

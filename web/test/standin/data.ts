@@ -89,14 +89,26 @@ function curve(
     drift = drift * 0.97 + gauss(r) * 0.25;
     const t = (i / n) * shape.rate;
     value[i] =
-      shape.to + (shape.from - shape.to) * Math.exp(-t) + (drift + gauss(r) * 0.5) * shape.noise * (0.3 + Math.exp(-t));
+      shape.to +
+      (shape.from - shape.to) * Math.exp(-t) +
+      (drift + gauss(r) * 0.5) * shape.noise * (0.3 + Math.exp(-t));
   }
   return { ...spec, columns: { step, time_ns: time }, value, attempt };
 }
 
-function spec(metric: string, n: number, shape: Shape, seed: string, labels: Record<string, string> = {}): SeriesSpec {
+function spec(
+  metric: string,
+  n: number,
+  shape: Shape,
+  seed: string,
+  labels: Record<string, string> = {},
+): SeriesSpec {
   const base = { metric, scale: "ML_STEP", labels, axes: ["step"] };
-  return { ...base, count: n, make: (attempt) => curve(base, n, shape, `${seed}/${metric}/${JSON.stringify(labels)}`, attempt) };
+  return {
+    ...base,
+    count: n,
+    make: (attempt) => curve(base, n, shape, `${seed}/${metric}/${JSON.stringify(labels)}`, attempt),
+  };
 }
 
 const metricsA = [
@@ -115,7 +127,8 @@ const metricsA = [
 function shapeOf(metric: string, lr: number): Shape {
   const good = 1 / (1 + 4 * Math.abs(Math.log10(lr) + 2));
   if (metric.endsWith("loss")) return { from: 2.4, to: 0.9 - 0.8 * good, rate: 3 + 4 * good, noise: 0.12 };
-  if (metric.endsWith("accuracy")) return { from: 0.1, to: 0.6 + 0.37 * good, rate: 3 + 5 * good, noise: 0.02 };
+  if (metric.endsWith("accuracy"))
+    return { from: 0.1, to: 0.6 + 0.37 * good, rate: 3 + 5 * good, noise: 0.02 };
   if (metric.endsWith("lr")) return { from: lr, to: lr / 10, rate: 4, noise: 0 };
   if (metric.startsWith("time")) return { from: 14, to: 12, rate: 9, noise: 1.4 };
   return { from: 8, to: 1.2, rate: 6, noise: 0.4 };
@@ -140,7 +153,13 @@ function runA(i: number, project: string, steps: number): StandinRun {
     createdNs: startNs + i * 3600e9,
     durationMs: 1000 * steps * 0.5,
     attempts: 1 + (i % 6 === 1 ? 1 : 0),
-    config: { lr, seed: i % 10, batch_size: 64, "model/width": 32 * (1 + (i % 3)), optimizer: i % 2 ? "adamw" : "sgd" },
+    config: {
+      lr,
+      seed: i % 10,
+      batch_size: 64,
+      "model/width": 32 * (1 + (i % 3)),
+      optimizer: i % 2 ? "adamw" : "sgd",
+    },
     summary,
     series,
   };
@@ -150,7 +169,9 @@ function runB(): StandinRun {
   const series: SeriesSpec[] = [];
   for (let i = 0; i < 1250; i++)
     for (const what of ["grad_norm", "weight_norm", "act_mean", "act_std"])
-      series.push(spec(`layers/${i}/${what}`, 100, { from: 6, to: 1 + (i % 7), rate: 4, noise: 0.5 }, `b${i}`));
+      series.push(
+        spec(`layers/${i}/${what}`, 100, { from: 6, to: 1 + (i % 7), rate: 4, noise: 0.5 }, `b${i}`),
+      );
   return { ...runA(3, "B", 100), id: ulid("B"), name: "wide-5000", status: "finished", attempts: 1, series };
 }
 
@@ -193,14 +214,34 @@ function runRL(): StandinRun {
 }
 
 function runEmpty(): StandinRun {
-  return { ...runA(2, "rl", 1), id: ulid("empty"), name: "just-started", attempts: 1, series: [], summary: {} };
+  return {
+    ...runA(2, "rl", 1),
+    id: ulid("empty"),
+    name: "just-started",
+    attempts: 1,
+    series: [],
+    summary: {},
+  };
 }
 
 function runLines(): StandinRun {
   const series = Array.from({ length: 300 }, (_, i) =>
-    spec("miner/score", 200, { from: 0, to: 0.4 + (i % 50) / 100, rate: 3, noise: 0.05 }, `m${i}`, { uid: String(i) }),
+    spec("miner/score", 200, { from: 0, to: 0.4 + (i % 50) / 100, rate: 3, noise: 0.05 }, `m${i}`, {
+      uid: String(i),
+    }),
   );
   return { ...runA(5, "rl", 200), id: ulid("lines"), name: "many-miners", attempts: 1, series };
+}
+
+/** Many runs, which share the series of fifty. */
+function many(n: number): StandinRun[] {
+  const base = Array.from({ length: 50 }, (_, i) => runA(i, "A", 1));
+  return Array.from({ length: n }, (_, i) => ({
+    ...base[i % 50]!,
+    id: `01H${String(i).padStart(23, "0")}`,
+    project: "huge",
+    name: `run-${i}`,
+  }));
 }
 
 export interface World {
@@ -215,7 +256,7 @@ export function world(): World {
     ["default/C", [runC()]],
     ["default/rl", [runRL(), runEmpty(), runLines()]],
     ["default/empty", []],
-    ["default/huge", Array.from({ length: 100_000 }, (_, i) => ({ ...runA(i % 50, "A", 1), id: ulid(`h${i}`), project: "huge", name: `run-${i}` }))],
+    ["default/huge", many(100_000)],
   ]);
   const runs = new Map<string, StandinRun>();
   for (const list of projects.values()) for (const run of list) runs.set(run.id, run);

@@ -45,8 +45,15 @@ class Standin {
       spec.count = i + 1;
     }
     live.points += live.run.series.length;
-    const data = { run: live.run.id, points: live.points, series: live.run.series.length, last_ns: Date.now() * 1e6, status: live.run.status };
-    for (const res of this.listeners) res.write(`id: ${++this.sequence}\nevent: run\ndata: ${JSON.stringify(data)}\n\n`);
+    const data = {
+      run: live.run.id,
+      points: live.points,
+      series: live.run.series.length,
+      last_ns: Date.now() * 1e6,
+      status: live.run.status,
+    };
+    for (const res of this.listeners)
+      res.write(`id: ${++this.sequence}\nevent: run\ndata: ${JSON.stringify(data)}\n\n`);
   }
 }
 
@@ -74,14 +81,34 @@ export function standin(options: StandinOptions = {}): Handler {
 async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url: URL): Promise<void> {
   const path = url.pathname.replace("/api/v1", "");
   if (path === "/server")
-    return send(req, res, { name: "kymogram", version: "0.0.0-standin", api: 1, http: "", grpc: "", auth: !!s.options.key, time_ns: Date.now() * 1e6 });
+    return send(req, res, {
+      name: "kymogram",
+      version: "0.0.0-standin",
+      api: 1,
+      http: "",
+      grpc: "",
+      auth: !!s.options.key,
+      time_ns: Date.now() * 1e6,
+    });
   if (path === "/session") {
     const { token } = JSON.parse(await body(req)) as { token: string };
-    if (token !== "good") return fail(req, res, 401, "bad_token", "this link was used or is too old", "start the server again for a new one");
+    if (token !== "good")
+      return fail(
+        req,
+        res,
+        401,
+        "bad_token",
+        "this link was used or is too old",
+        "start the server again for a new one",
+      );
     res.setHeader("Set-Cookie", "kymogram_session=1; SameSite=Strict; HttpOnly; Path=/");
     return send(req, res, {});
   }
-  if (s.options.key && req.headers.authorization !== `Bearer ${s.options.key}` && !req.headers.cookie?.includes("kymogram_session=1"))
+  if (
+    s.options.key &&
+    req.headers.authorization !== `Bearer ${s.options.key}` &&
+    !req.headers.cookie?.includes("kymogram_session=1")
+  )
     return fail(req, res, 401, "unauthenticated", "no key", "send Authorization: Bearer KEY");
   if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
   if (path === "/live") return live(s, req, res);
@@ -90,7 +117,15 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
   const run = /^\/runs\/([^/]+)(\/series)?$/.exec(path);
   const found = run && s.world.runs.get(run[1]!);
-  if (!found) return fail(req, res, 404, "not_found", `there is no run ${run?.[1] ?? path}`, "look in the list of runs");
+  if (!found)
+    return fail(
+      req,
+      res,
+      404,
+      "not_found",
+      `there is no run ${run?.[1] ?? path}`,
+      "look in the list of runs",
+    );
   if (run?.[2]) return listSeries(s, req, res, found, url.searchParams);
   if (req.method === "PATCH") {
     Object.assign(found, JSON.parse(await body(req)));
@@ -108,23 +143,56 @@ function projects(s: Standin) {
 
 function row(r: StandinRun) {
   const { series: _, createdNs, durationMs, attempts, ...rest } = r;
-  return { ...rest, display_name: "", description: "", created_ns: createdNs, last_ns: createdNs + durationMs * 1e6, attempt: attempts, duration_ms: durationMs, writers: 1 };
+  return {
+    ...rest,
+    display_name: "",
+    description: "",
+    created_ns: createdNs,
+    last_ns: createdNs + durationMs * 1e6,
+    attempt: attempts,
+    duration_ms: durationMs,
+    writers: 1,
+  };
 }
 
 function detail(r: StandinRun) {
-  const attributes: Record<string, unknown> = { "sys/git/commit": "b434c17d03aa", "sys/host": "node-1", "sys/python": "3.12.4" };
+  const attributes: Record<string, unknown> = {
+    "sys/git/commit": "b434c17d03aa",
+    "sys/host": "node-1",
+    "sys/python": "3.12.4",
+  };
   for (const [k, v] of Object.entries(r.config)) attributes[`config/${k}`] = v;
   const points = r.series.reduce((n, x) => n + x.count, 0);
   return {
     ...row(r),
     attributes,
-    env_attributes: r.name === "cartpole-pg" ? [{ env: "env-0", episode: null, path: "gravity", value: 9.8 }] : [],
-    attempts: Array.from({ length: r.attempts }, (_, i) => ({ number: i + 1, precedence: i, opened_ns: r.createdNs + i * 60e9, resume_from_step: i ? 120 : undefined })),
-    writers: Array.from({ length: r.attempts }, (_, i) => ({
-      id: `${i}`.repeat(32), attempt: i + 1, state: r.status === "running" && i === r.attempts - 1 ? "open" : "finished",
-      host: "node-1", pid: 4242 + i, rank: i, sdk: "python/0.1.0", opened_ns: r.createdNs + i * 60e9, seen_ns: r.createdNs + r.durationMs * 1e6,
+    env_attributes:
+      r.name === "cartpole-pg" ? [{ env: "env-0", episode: null, path: "gravity", value: 9.8 }] : [],
+    attempts: Array.from({ length: r.attempts }, (_, i) => ({
+      number: i + 1,
+      precedence: i,
+      opened_ns: r.createdNs + i * 60e9,
+      resume_from_step: i ? 120 : undefined,
     })),
-    ledger: { logged: points + (r.status === "lost" ? 12 : 0), stored: points, superseded: 0, refused: 0, dropped: r.status === "lost" ? 12 : 0, skipped: [] },
+    writers: Array.from({ length: r.attempts }, (_, i) => ({
+      id: `${i}`.repeat(32),
+      attempt: i + 1,
+      state: r.status === "running" && i === r.attempts - 1 ? "open" : "finished",
+      host: "node-1",
+      pid: 4242 + i,
+      rank: i,
+      sdk: "python/0.1.0",
+      opened_ns: r.createdNs + i * 60e9,
+      seen_ns: r.createdNs + r.durationMs * 1e6,
+    })),
+    ledger: {
+      logged: points + (r.status === "lost" ? 12 : 0),
+      stored: points,
+      superseded: 0,
+      refused: 0,
+      dropped: r.status === "lost" ? 12 : 0,
+      skipped: [],
+    },
     series: r.series.length,
   };
 }
@@ -137,11 +205,24 @@ function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: st
   list = list.filter((r) => words.every((w) => matches(r, w)));
   const sort = q.get("sort") || "-created";
   const by = sort.replace(/^-/, "");
-  const keyOf = (r: StandinRun) => (by === "created" ? r.createdNs : by === "name" ? r.name : by === "status" ? r.status : (r.config[by.replace(/^config\//, "")] ?? "")) as string | number;
-  if (list.length < 5000) list = [...list].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0) * (sort[0] === "-" ? -1 : 1));
+  const keyOf = (r: StandinRun) =>
+    (by === "created"
+      ? r.createdNs
+      : by === "name"
+        ? r.name
+        : by === "status"
+          ? r.status
+          : (r.config[by.replace(/^config\//, "")] ?? "")) as string | number;
+  if (list.length < 5000)
+    list = [...list].sort(
+      (a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0) * (sort[0] === "-" ? -1 : 1),
+    );
   const limit = Number(q.get("limit") ?? 100);
   const at = Number(q.get("cursor") || 0);
-  send(req, res, { runs: list.slice(at, at + limit).map(row), next: at + limit < list.length ? String(at + limit) : "" });
+  send(req, res, {
+    runs: list.slice(at, at + limit).map(row),
+    next: at + limit < list.length ? String(at + limit) : "",
+  });
 }
 
 function matches(r: StandinRun, word: string): boolean {
@@ -152,9 +233,17 @@ function matches(r: StandinRun, word: string): boolean {
   return m[2] === "<" ? Number(v) < Number(m[3]) : Number(v) > Number(m[3]);
 }
 
-function listSeries(s: Standin, req: IncomingMessage, res: ServerResponse, run: StandinRun, q: URLSearchParams) {
+function listSeries(
+  s: Standin,
+  req: IncomingMessage,
+  res: ServerResponse,
+  run: StandinRun,
+  q: URLSearchParams,
+) {
   const re = new RegExp(q.get("q") ?? "");
-  const all = run.series.filter((x) => re.test(x.metric)).sort((a, b) => (a.metric < b.metric ? -1 : a.metric > b.metric ? 1 : 0));
+  const all = run.series
+    .filter((x) => re.test(x.metric))
+    .sort((a, b) => (a.metric < b.metric ? -1 : a.metric > b.metric ? 1 : 0));
   const limit = Number(q.get("limit") ?? 1000);
   const at = Number(q.get("cursor") || 0);
   const preview = Number(q.get("preview") || 0);
@@ -163,8 +252,15 @@ function listSeries(s: Standin, req: IncomingMessage, res: ServerResponse, run: 
     const i = x.count - 1;
     const value = c ? c.value[i]! : 0;
     return {
-      metric: x.metric, scale: x.scale, labels: x.labels, kind: "float64", axes: x.axes, count: x.count,
-      last: c ? { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) } : null,
+      metric: x.metric,
+      scale: x.scale,
+      labels: x.labels,
+      kind: "float64",
+      axes: x.axes,
+      count: x.count,
+      last: c
+        ? { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) }
+        : null,
       ...(c && { preview: { x: "step", columns: buckets(c, "step", preview) } }),
     };
   });
@@ -188,9 +284,13 @@ async function batch(s: Standin, req: IncomingMessage, res: ServerResponse) {
   const results = queries.map((q) => {
     const run = s.world.runs.get(q.run);
     const spec = run?.series.find(
-      (x) => x.metric === q.metric && x.scale === q.scale && JSON.stringify(x.labels) === JSON.stringify(q.labels ?? {}),
+      (x) =>
+        x.metric === q.metric &&
+        x.scale === q.scale &&
+        JSON.stringify(x.labels) === JSON.stringify(q.labels ?? {}),
     );
-    if (!run || !spec) return { error: { code: "not_found", message: `there is no series ${q.metric}`, hint: "" } };
+    if (!run || !spec)
+      return { error: { code: "not_found", message: `there is no series ${q.metric}`, hint: "" } };
     const columns = buckets(s.curve(spec, q.attempt ?? run.attempts), q.x, q.n, q.from, q.to);
     return { x: q.x, range: [columns.lo[0] ?? 0, columns.hi.at(-1) ?? 0], columns };
   });
@@ -220,6 +320,13 @@ function send(req: IncomingMessage, res: ServerResponse, value: unknown, status 
   res.end(gzipSync(text, { level: 1 }));
 }
 
-function fail(req: IncomingMessage, res: ServerResponse, status: number, code: string, message: string, hint = ""): void {
+function fail(
+  req: IncomingMessage,
+  res: ServerResponse,
+  status: number,
+  code: string,
+  message: string,
+  hint = "",
+): void {
   send(req, res, { error: { code, message, hint } }, status);
 }

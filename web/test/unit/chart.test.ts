@@ -13,7 +13,17 @@ import { random } from "../standin/data.ts";
 
 /** Buckets of y over x = 0, 1, 2, … with `per` points each, by definition. */
 function bucketed(y: number[], per: number) {
-  const columns = { lo: [], hi: [], min: [], max: [], mean: [], count: [], nan: [], pos_inf: [], neg_inf: [] } as Record<string, (number | null)[]>;
+  const columns = {
+    lo: [],
+    hi: [],
+    min: [],
+    max: [],
+    mean: [],
+    count: [],
+    nan: [],
+    pos_inf: [],
+    neg_inf: [],
+  } as Record<string, (number | null)[]>;
   for (let i = 0; i < y.length; i += per) {
     const part = y.slice(i, i + per);
     const finite = part.filter(Number.isFinite);
@@ -33,7 +43,15 @@ function bucketed(y: number[], per: number) {
   return curveOf(columns as never);
 }
 
-const line = (curve: ReturnType<typeof curveOf>, id = "a") => ({ id, curve, color: "#000", alpha: 1, dash: [], band: true, faded: false });
+const line = (curve: ReturnType<typeof curveOf>, id = "a") => ({
+  id,
+  curve,
+  color: "#000",
+  alpha: 1,
+  dash: [],
+  band: true,
+  faded: false,
+});
 
 describe("curve", () => {
   test("keeps every number, marks what is not finite, and breaks where nothing is", () => {
@@ -50,7 +68,14 @@ describe("curve", () => {
     expect(ratio([c])).toBe(2);
   });
   test("reads what JSON cannot hold as a number, and columns left out", () => {
-    const c = curveOf({ lo: ["9007199254740993"], hi: [9007199254740994], min: [1], max: [1], mean: [1], count: [1] });
+    const c = curveOf({
+      lo: ["9007199254740993"],
+      hi: [9007199254740994],
+      min: [1],
+      max: [1],
+      mean: [1],
+      count: [1],
+    });
     expect(c.marks).toEqual([]);
     expect(c.lo[0]).toBe(Number("9007199254740993"));
   });
@@ -90,7 +115,18 @@ describe("range", () => {
     const r = rangeOf([curve], 0, 999, false, false);
     expect(r.clipped).toBe(true);
     expect(r.max).toBeLessThan(2);
-    const f = { left: 0, top: 0, width: 300, height: 100, x0: 0, x1: 999, y0: r.min, y1: r.max, log: false, ratio: 1 };
+    const f = {
+      left: 0,
+      top: 0,
+      width: 300,
+      height: 100,
+      x0: 0,
+      x1: 999,
+      y0: r.min,
+      y1: r.max,
+      log: false,
+      ratio: 1,
+    };
     const needles = needlesOf(f, [line(curve)], r);
     expect(needles[0]).toMatchObject({ up: true, value: 1000, lo: 616, hi: 619 });
     expect(rangeOf([curve], 0, 999, true, false)).toMatchObject({ clipped: false });
@@ -105,7 +141,11 @@ describe("range", () => {
     const r = rangeOf([bucketed([-1, 0, 1, 10, 100], 1)], 0, 4, false, true);
     expect(r.min).toBeGreaterThan(0.5);
     expect(r.max).toBeGreaterThan(100);
-    expect(rangeOf([bucketed([5, 5, 5], 1)], 0, 2, false, false)).toEqual({ min: 4.5, max: 5.5, clipped: false });
+    expect(rangeOf([bucketed([5, 5, 5], 1)], 0, 2, false, false)).toEqual({
+      min: 4.5,
+      max: 5.5,
+      clipped: false,
+    });
     expect(rangeOf([], 0, 1, false, false)).toEqual({ min: 0, max: 1, clipped: false });
   });
   test("only what lies in view counts", () => {
@@ -235,12 +275,20 @@ describe("words", () => {
     [null, "–"],
   ])("%s is written %s", (value, text) => expect(short(value)).toBe(text));
   test("durations have two units", () => {
-    expect([840, 5_300, 65_000, 3_600_000, 273_600_000].map(duration)).toEqual(["840 ms", "5.3 s", "1 m 5 s", "1 h", "3 d 4 h"]);
+    expect([840, 5_300, 65_000, 3_600_000, 273_600_000].map(duration)).toEqual([
+      "840 ms",
+      "5.3 s",
+      "1 m 5 s",
+      "1 h",
+      "3 d 4 h",
+    ]);
   });
   test("titles lose their middle", () => {
     expect(cutMiddle("abcdefghij", 5)).toBe("ab…ij");
     expect(cutMiddle("abc", 5)).toBe("abc");
-    expect(fitTitle("layers/12/attention/grad_norm", 20)).toEqual(["layer…tion/", "grad_norm"].map((t, i) => (i ? t : cutMiddle("layers/12/attention/", 11))));
+    expect(fitTitle("layers/12/attention/grad_norm", 20)).toEqual(
+      ["layer…tion/", "grad_norm"].map((t, i) => (i ? t : cutMiddle("layers/12/attention/", 11))),
+    );
     const [prefix, name] = fitTitle("a/very_long_metric_name_of_forty_characters", 20);
     expect(prefix).toBe("");
     expect(name.length).toBe(20);
@@ -255,8 +303,21 @@ describe("words", () => {
 
 describe("tooltip", () => {
   test("at most eight rows, the nearest first, none of a line that ended before", () => {
-    const f = { left: 0, top: 0, width: 400, height: 100, x0: 0, x1: 99, y0: 0, y1: 20, log: false, ratio: 1 };
-    const lines = Array.from({ length: 12 }, (_, i) => line(bucketed(new Array(i === 3 ? 20 : 100).fill(i), 1), String(i)));
+    const f = {
+      left: 0,
+      top: 0,
+      width: 400,
+      height: 100,
+      x0: 0,
+      x1: 99,
+      y0: 0,
+      y1: 20,
+      log: false,
+      ratio: 1,
+    };
+    const lines = Array.from({ length: 12 }, (_, i) =>
+      line(bucketed(new Array(i === 3 ? 20 : 100).fill(i), 1), String(i)),
+    );
     const rows = rowsAt(lines, f, 80, toY(f, 4.2));
     expect(rows.map((r) => r.line.id)).toEqual(["4", "5", "6", "2", "7", "1", "8", "0"]);
   });
@@ -265,7 +326,15 @@ describe("tooltip", () => {
 describe("export", () => {
   test("CSV holds every bucket and quotes names", () => {
     const frame = { left: 0, top: 0, width: 1, height: 1, x0: 0, x1: 1, y0: 0, y1: 1, log: false, ratio: 1 };
-    const text = csv({ title: "t", axis: axisFor(["step"], ""), lines: [{ line: line(bucketed([1, 3, Number.NaN], 2)), name: 'a "b", c' }], frame, palette: {} as never });
-    expect(text).toBe('line,step,last_x,min,max,mean,count\r\n"a ""b"", c",0,1,1,3,2,2\r\n"a ""b"", c",2,2,,,,0\r\n');
+    const text = csv({
+      title: "t",
+      axis: axisFor(["step"], ""),
+      lines: [{ line: line(bucketed([1, 3, Number.NaN], 2)), name: 'a "b", c' }],
+      frame,
+      palette: {} as never,
+    });
+    expect(text).toBe(
+      'line,step,last_x,min,max,mean,count\r\n"a ""b"", c",0,1,1,3,2,2\r\n"a ""b"", c",2,2,,,,0\r\n',
+    );
   });
 });

@@ -52,10 +52,21 @@ describe("chosen runs", () => {
 });
 
 describe("batch", () => {
-  const query = (metric: string): BucketQuery => ({ run: "R", metric, scale: "ML_STEP", labels: {}, x: "step", n: 10 });
+  const query = (metric: string): BucketQuery => ({
+    run: "R",
+    metric,
+    scale: "ML_STEP",
+    labels: {},
+    x: "step",
+    n: 10,
+  });
   const setUp = () => {
     let flush = () => {};
-    const send = vi.fn(async (queries: BucketQuery[]) => queries.map((q) => ({ columns: { lo: [q.metric.length], hi: [1], min: [], max: [], mean: [], count: [] } })));
+    const send = vi.fn(async (queries: BucketQuery[]) =>
+      queries.map((q) => ({
+        columns: { lo: [q.metric.length], hi: [1], min: [], max: [], mean: [], count: [] },
+      })),
+    );
     const batch = new Batch(send, (run) => {
       flush = run;
     });
@@ -94,7 +105,8 @@ describe("batch", () => {
 });
 
 describe("event stream", () => {
-  const text = ': beat\n\nid: 7\nevent: run\ndata: {"a":1}\n\ndata: x\r\ndata: y\r\n\r\nevent: reset\ndata:\n\n';
+  const text =
+    ': beat\n\nid: 7\nevent: run\ndata: {"a":1}\n\ndata: x\r\ndata: y\r\n\r\nevent: reset\ndata:\n\n';
   const want = [
     { id: "7", event: "run", data: '{"a":1}' },
     { id: "7", event: "message", data: "x\ny" },
@@ -119,11 +131,19 @@ describe("event stream", () => {
 });
 
 describe("layout", () => {
-  const cards = Array.from({ length: 23 }, (_, i) => ({ key: String(i), metric: `g${i % 3}/m${i}`, scale: "", group: `g${i % 3}`, members: [] }));
+  const cards = Array.from({ length: 23 }, (_, i) => ({
+    key: String(i),
+    metric: `g${i % 3}/m${i}`,
+    scale: "",
+    group: `g${i % 3}`,
+    members: [],
+  }));
   cards.sort((a, b) => (a.group < b.group ? -1 : a.group > b.group ? 1 : 0));
   test("every card has one place, none over another, and the view holds those that meet it", () => {
     const plan = layout(cards, 1120, 200, new Set());
-    const places = plan.blocks.flatMap((b) => cardsBetween(b, -1e9, 1e9).map((p) => ({ ...p, y: b.top + groupHead + p.top })));
+    const places = plan.blocks.flatMap((b) =>
+      cardsBetween(b, -1e9, 1e9).map((p) => ({ ...p, y: b.top + groupHead + p.top })),
+    );
     expect(places.map((p) => p.card.key).sort()).toEqual(cards.map((c) => c.key).sort());
     expect(new Set(places.map((p) => `${p.left} ${p.y}`)).size).toBe(23);
     for (const p of places) expect(p.left + plan.cardWidth).toBeLessThanOrEqual(1120);
@@ -139,7 +159,12 @@ describe("layout", () => {
 describe("table", () => {
   const run = (id: string, config: Run["config"], acc?: number | string) =>
     ({ id, config, summary: acc === undefined ? {} : { "eval/acc": { value: acc } } }) as unknown as Run;
-  const runs = [run("a", { lr: 0.1, bs: 4 }, 0.5), run("b", { lr: 0.2, bs: 4 }, 0.9), run("c", { lr: 0.1, bs: 4 }), run("d", { lr: 0.1, bs: 4 }, "NaN")];
+  const runs = [
+    run("a", { lr: 0.1, bs: 4 }, 0.5),
+    run("b", { lr: 0.2, bs: 4 }, 0.9),
+    run("c", { lr: 0.1, bs: 4 }),
+    run("d", { lr: 0.1, bs: 4 }, "NaN"),
+  ];
   test("shows what differs first", () => {
     const all = columnsOf(runs);
     expect(all.find((c) => c.name === "config/bs")?.varies).toBe(false);

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"runtime"
@@ -137,8 +138,7 @@ func (d *diagnosis) checkServer(ctx context.Context, io stdio, folder *spool.Fol
 	info, err := server.Info(ctx)
 	took := time.Since(began)
 	if err != nil {
-		err = model.Errorf(model.CodeUnavailable, "%s: %v", address, err).
-			WithHint("start it with `kymogram serve`, or name another with --server or KYMOGRAM_SERVER")
+		err = unreachable(address, err)
 	}
 	d.add("server", fmt.Sprintf("%s answers in %s: version %s, gRPC at %s", address, took.Round(time.Millisecond), info.Version, info.GRPC), err)
 	if err != nil {
@@ -146,6 +146,15 @@ func (d *diagnosis) checkServer(ctx context.Context, io stdio, folder *spool.Fol
 	}
 	d.checkClock(info, began, took)
 	d.checkKey(ctx, server, info, key)
+}
+
+func unreachable(address string, err error) error {
+	e := model.Errorf(model.CodeUnavailable, "%s: %v", address, err)
+	var stranger x509.UnknownAuthorityError
+	if errors.As(err, &stranger) {
+		return e.WithHint("set SSL_CERT_FILE to the server's authority, DATA/tls/ca.pem with `kymogram serve --tls self`")
+	}
+	return e.WithHint("start it with `kymogram serve`, or name another with --server or KYMOGRAM_SERVER")
 }
 
 // checkClock compares the clocks at the middle of the question.

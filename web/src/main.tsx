@@ -43,7 +43,11 @@ listenKeys();
 live.start();
 bind({
   t: toggleTheme,
-  "?": () => (help.value = !help.value),
-  Escape: () => (help.value = false),
+  "?": () => {
+    help.value = !help.value;
+  },
+  Escape: () => {
+    help.value = false;
+  },
 });
 render(<App />, document.body);

@@ -58,7 +58,9 @@ export function KeyPrompt({ note }: { note?: string }) {
           autocomplete="current-password"
           placeholder="40 hexadecimal characters"
           value={key.value}
-          onInput={(e) => (key.value = e.currentTarget.value)}
+          onInput={(e) => {
+            key.value = e.currentTarget.value;
+          }}
         />
         <p class="muted">
           <code>kymogram serve</code> prints a one-time link when it starts, and keeps the admin key in{" "}

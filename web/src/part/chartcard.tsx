@@ -242,13 +242,20 @@ function More({ card, chart, plot, nameOf }: Omit<HeadProps, "width" | "big">) {
     else say("the browser could not make the picture", true);
   };
   return (
-    <span class="menu-host" onMouseLeave={() => (open.value = false)}>
+    <span
+      class="menu-host"
+      onMouseLeave={() => {
+        open.value = false;
+      }}
+    >
       <button
         type="button"
         class="ghost"
         aria-haspopup="menu"
         aria-expanded={open.value}
-        onClick={() => (open.value = !open.value)}
+        onClick={() => {
+          open.value = !open.value;
+        }}
         title="Save as"
         aria-label={`Save ${card.metric}`}
       >

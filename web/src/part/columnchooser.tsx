@@ -34,7 +34,9 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
         class="button"
         aria-haspopup="dialog"
         aria-expanded={open.value}
-        onClick={() => (open.value = !open.value)}
+        onClick={() => {
+          open.value = !open.value;
+        }}
       >
         <Icon name="columns" size={14} /> columns
       </button>
@@ -57,7 +59,9 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
               if (el && !words.value) el.focus();
             }}
             value={words.value}
-            onInput={(e) => (words.value = e.currentTarget.value)}
+            onInput={(e) => {
+              words.value = e.currentTarget.value;
+            }}
           />
           <div class="chooser-list">
             {found.slice(0, mostShown).map((c) => (

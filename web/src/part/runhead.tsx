@@ -135,7 +135,9 @@ function TagEditor({ detail, session }: { detail: RunDetail; session: Session })
           class="tag-input"
           aria-label="New tag"
           ref={(el) => el?.focus()}
-          onBlur={() => (open.value = false)}
+          onBlur={() => {
+            open.value = false;
+          }}
           onKeyDown={(e) => {
             const text = e.currentTarget.value.trim();
             if (e.key === "Escape") open.value = false;
@@ -146,7 +148,9 @@ function TagEditor({ detail, session }: { detail: RunDetail; session: Session })
         <button
           type="button"
           class="ghost add-tag"
-          onClick={() => (open.value = true)}
+          onClick={() => {
+            open.value = true;
+          }}
           aria-label="Add a tag"
           title="Add a tag"
         >

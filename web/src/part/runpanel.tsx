@@ -68,7 +68,12 @@ export function RunPanel({ session, main, detail, slots }: Props) {
           filter.value = e.currentTarget.value;
         }}
       />
-      <div class="panel-list" onMouseLeave={() => (view.hoveredRun.value = null)}>
+      <div
+        class="panel-list"
+        onMouseLeave={() => {
+          view.hoveredRun.value = null;
+        }}
+      >
         {drawn.map((id) => {
           const run = session.detail(id);
           return (

@@ -141,15 +141,19 @@ function Head({ columns, template, width, sort, partial }: HeadProps) {
   return (
     <div class="table-head" style={{ height: `${headHeight}px`, minWidth: `${width}px` }} role="rowgroup">
       <div class="head-groups" style={{ gridTemplateColumns: template }} role="row">
-        <span role="columnheader" aria-label="selected" />
+        <span role="columnheader">
+          <span class="unseen">selection</span>
+        </span>
         {groups.map((g) => (
           <span key={g.name} style={{ gridColumn: `span ${g.span}` }} role="columnheader">
-            {g.name === "run" ? "" : g.name}
+            {g.name === "run" ? <span class="unseen">run</span> : g.name}
           </span>
         ))}
       </div>
       <div class="head-names" style={{ gridTemplateColumns: template }} role="row">
-        <span role="columnheader" aria-label="select" />
+        <span role="columnheader">
+          <span class="unseen">select</span>
+        </span>
         {columns.map((c) => (
           <HeadCell key={c.name} column={c} sort={sort} partial={partial} />
         ))}

@@ -34,7 +34,9 @@ export function Shell({ crumbs, tools, project, children }: Props) {
         <button
           type="button"
           class="rail-item"
-          onClick={() => (help.value = true)}
+          onClick={() => {
+            help.value = true;
+          }}
           aria-label="Keys"
           title="Keys (?)"
         >
@@ -86,7 +88,12 @@ const keys: [string, string][] = [
 
 function Help() {
   return (
-    <div class="veil" onClick={() => (help.value = false)}>
+    <div
+      class="veil"
+      onClick={() => {
+        help.value = false;
+      }}
+    >
       <div class="dialog" role="dialog" aria-label="Keys" onClick={(e) => e.stopPropagation()}>
         <h2>Keys</h2>
         <dl class="keys">

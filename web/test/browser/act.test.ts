@@ -327,15 +327,8 @@ describe("live", () => {
     await one.goto(path);
     await two.goto(path);
     await one.bringToFront();
-    console.log("step 1");
     await one.waitForSelector(".card[data-drawn]");
-    console.log("step 2", standin.listeners.size);
     await expect.poll(() => standin.listeners.size).toBe(1);
-    console.log(
-      "step 3",
-      await one.evaluate(() => document.hidden),
-      await two.evaluate(() => document.hidden),
-    );
     await one.waitForTimeout(800);
     const asked: string[] = [];
     one.on("request", (r) => r.url().endsWith("/buckets") && asked.push(r.postData() ?? ""));
@@ -343,9 +336,7 @@ describe("live", () => {
     standin.append({ run, points: 40_000 }, () => 0.123);
     await one.waitForFunction(() => document.querySelector(".card .last")?.textContent === "0.123");
     expect(Date.now() - start).toBeLessThan(1000);
-    console.log("step 4");
     await one.waitForFunction(() => document.querySelector<HTMLElement>(".card")?.dataset.points === "2001");
-    console.log("step 5");
     expect(asked.every((q) => q.includes("train/loss") && !q.includes("layers"))).toBe(true);
     // The leader goes; the other tab takes the stream over.
     await one.close();
@@ -418,9 +409,7 @@ describe("accessible", () => {
           const run = (
             window as unknown as {
               axe: {
-                run(
-                  o: object,
-                ): Promise<{
+                run(o: object): Promise<{
                   violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
                 }>;
               };

@@ -28,9 +28,15 @@ class Standin {
 
   curve(spec: SeriesSpec, attempt: number): Curve {
     let byAttempt = this.curves.get(spec);
-    if (!byAttempt) this.curves.set(spec, (byAttempt = new Map()));
+    if (!byAttempt) {
+      byAttempt = new Map();
+      this.curves.set(spec, byAttempt);
+    }
     let curve = byAttempt.get(attempt);
-    if (!curve) byAttempt.set(attempt, (curve = spec.make(attempt)));
+    if (!curve) {
+      curve = spec.make(attempt);
+      byAttempt.set(attempt, curve);
+    }
     return curve;
   }
 
@@ -248,7 +254,8 @@ function listSeries(
   const at = Number(q.get("cursor") || 0);
   const preview = Number(q.get("preview") || 0);
   const series = all.slice(at, at + limit).map((x) => {
-    const c = preview ? s.curve(x, run.attempts) : undefined;
+    // Five thousand curves are not made for a list of their names.
+    const c = preview || s.curves.has(x) ? s.curve(x, run.attempts) : undefined;
     const i = x.count - 1;
     const value = c ? c.value[i]! : 0;
     return {
@@ -261,7 +268,7 @@ function listSeries(
       last: c
         ? { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) }
         : null,
-      ...(c && { preview: { x: "step", columns: buckets(c, "step", preview) } }),
+      ...(c && preview && { preview: { x: "step", columns: buckets(c, "step", preview) } }),
     };
   });
   send(req, res, { series, next: at + limit < all.length ? String(at + limit) : "" });

@@ -92,7 +92,7 @@ func demoPage(t *testing.T, r *rig.Rig, server *rig.Server) {
 	if six := find(views[2], "train/loss"); six.Ink <= find(views[1], "train/loss").Ink {
 		t.Errorf("six runs leave %d coloured pixels, one leaves %d", six.Ink, find(views[1], "train/loss").Ink)
 	}
-	if marks := find(views[3], "train/loss").Marks; !slices.ContainsFunc(marks, func(m string) bool { return strings.HasSuffix(m, "NaN") }) {
+	if marks := find(views[3], "train/loss").Marks; !slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(m, "NaN") }) {
 		t.Errorf("the run that broke shows the marks %v and no NaN", marks)
 	}
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import resource
@@ -11,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,21 @@ import pytest
 from . import reader
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+
+def hold_agent_lock(folder: Path) -> int:
+    """Keep the programs of these tests from starting an agent, whatever binary is around."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(folder / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+@pytest.fixture(autouse=True)
+def no_agent(spool: Path) -> Iterator[None]:
+    lock = hold_agent_lock(spool)
+    yield
+    os.close(lock)
 
 
 def start(code: str, *args: str) -> subprocess.Popen[bytes]:
@@ -197,8 +214,6 @@ def test_fork_without_logging_makes_nothing(spool: Path) -> None:
 
 def test_fork_does_not_keep_the_parents_lock(spool: Path) -> None:
     """The deliverer sees the parent's end though a child lives on."""
-    import fcntl
-
     code = INIT + textwrap.dedent("""
         kymogram.log('x', 1.0)
         pid = os.fork()
@@ -343,6 +358,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(f"mount: {mounted.stderr.decode()}")
     try:
         monkeypatch.setenv("KYMOGRAM_SPOOL_DIR", str(small))
+        lock = hold_agent_lock(small)
         out, err = finish(
             """
             import os, sys, time, kymogram
@@ -379,5 +395,6 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert int(left) + len(found) == 50_001
         assert sorted(found)[: len(found)] == sorted(set(found))
         assert "dropped" in err or int(left) == 0
+        os.close(lock)
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)

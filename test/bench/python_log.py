@@ -6,6 +6,7 @@ temporary folder), so that file systems can be compared. Needs NumPy for the row
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import statistics
@@ -34,7 +35,10 @@ def measure(call: Callable[[], object], count: int) -> tuple[float, float]:
 
 def main() -> None:
     os.environ["KYMOGRAM_SPOOL_DIR"] = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="kymogram-")
-    os.environ["KYMOGRAM_BINARY"] = os.devnull
+    os.makedirs(os.environ["KYMOGRAM_SPOOL_DIR"], 0o700, exist_ok=True)
+    # Whoever holds this lock delivers: so no agent is started.
+    lock = os.open(os.path.join(os.environ["KYMOGRAM_SPOOL_DIR"], "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     import kymogram
 
     kymogram.init(server="http://127.0.0.1:9", run_name="bench", log_level="OFF", close_timeout=0)

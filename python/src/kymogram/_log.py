@@ -226,15 +226,10 @@ class Logger:
         self.starts = starts
         self._series: dict[Key, StepSeries] = {}
         self._aliases: dict[Any, StepSeries] = {}
-        self.count = 0
+        self.number: Callable[[], int] = count(1).__next__
         self.rl: RLLogger | None = None
 
     # series
-
-    def number(self) -> int:
-        """A new series id."""
-        self.count += 1
-        return self.count
 
     def find(
         self, metric: object, scale: object, labels: Any, evaluation: object, dtype: object
@@ -264,7 +259,7 @@ class Logger:
                 kind = _values.kind_of(dtype) or FLOAT
                 start = self.starts.of(key)
                 found = StepSeries(self.number(), kind, (metric, scale, labels), start)
-                self._series[key] = found
+                found = self._series.setdefault(key, found)
         return found
 
     def last_step(self, metric: object, scale: object, labels: Any) -> int | None:

@@ -451,8 +451,8 @@ def _at_exit() -> None:
     if current.run is not None:
         try:
             current.run.close()
-        except KymogramClosingError as error:
-            voice.warn(str(error), once=str(error))
+        except KymogramClosingError:
+            pass  # it was said; nobody can catch it here
 
 
 _watching = False

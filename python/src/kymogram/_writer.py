@@ -104,7 +104,8 @@ class Writer:
                 if not self._ring or self._drain():
                     if self._store(series, payload):
                         return
-                    self._retry_at = time.monotonic() + _RETRY_S
+                    if not self._busy:
+                        self._retry_at = time.monotonic() + _RETRY_S
                 if self._hold(series, payload, points):
                     return
                 if self._backpressure == "raise":
@@ -170,13 +171,16 @@ class Writer:
         """Move what memory holds to the disk; False while there is no room."""
         if self._busy or time.monotonic() < self._retry_at:
             return False
-        while self._ring:
-            series, payload, _ = self._ring[0]
-            if not self._store(series, payload):
+        while True:
+            try:  # taken out first: a signal handler may drain too
+                entry = self._ring.popleft()
+            except IndexError:
+                break
+            if not self._store(entry[0], entry[1]):
+                self._ring.appendleft(entry)
                 self._retry_at = time.monotonic() + _RETRY_S
                 return False
-            self._ring.popleft()
-            self._ring_bytes -= len(payload) + _ENTRY
+            self._ring_bytes -= len(entry[1]) + _ENTRY
         if self._unreported:
             count, self._unreported = self._unreported, 0
             self.append_update([{"op": "dropped", "count": count, "text": "spool_full"}])

@@ -33,10 +33,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
 
   const all = useComputed(() => columnsOf(list.runs.value)).value;
   const chosen = param("cols");
-  const columns = useMemo(
-    () => (chosen ? chosen.split(",").filter((c) => c !== "none") : defaultColumns(all)),
-    [chosen, all],
-  );
+  const columns = useMemo(() => (chosen ? byGroup(chosen.split(",")) : defaultColumns(all)), [chosen, all]);
   const runs = useMemo(
     () => (isSummary(query.sort) ? sortBySummary(list.runs.value, query.sort) : list.runs.value),
     [list.runs.value, query.sort],
@@ -115,6 +112,12 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
       )}
     </Shell>
   );
+}
+
+/** Columns of one group stand together, in the order in which they were chosen. */
+function byGroup(names: string[]): string[] {
+  const of = (group: string) => names.filter((c) => c.startsWith(group));
+  return [...of("config/"), ...of("summary/")];
 }
 
 function Empty({

@@ -118,17 +118,19 @@ function Group({ block, from, to, children }: GroupProps) {
   };
   return (
     <section class="group" style={{ top: `${block.top}px`, height: `${block.height}px` }}>
-      <button
-        type="button"
-        class="group-head"
-        style={{ height: `${groupHead}px` }}
-        onClick={toggle}
-        aria-expanded={!closed}
-      >
-        <Icon name={closed ? "chevron" : "down"} size={12} />
-        <span>{block.group || "other"}</span>
-        <span class="muted">{count(block.cards.length)}</span>
-      </button>
+      <h2 class="group-title">
+        <button
+          type="button"
+          class="group-head"
+          style={{ height: `${groupHead}px` }}
+          onClick={toggle}
+          aria-expanded={!closed}
+        >
+          <Icon name={closed ? "chevron" : "down"} size={12} />
+          <span>{block.group || "other"}</span>
+          <span class="muted">{count(block.cards.length)}</span>
+        </button>
+      </h2>
       {!closed &&
         cardsBetween(block, from, to).map((place) =>
           children(place.card, place.left, place.top + groupHead + gap / 2),

@@ -309,7 +309,7 @@ function live(s: Standin, req: IncomingMessage, res: ServerResponse) {
   res.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   res.write(": hello\n\n");
   s.listeners.add(res);
-  req.on("close", () => s.listeners.delete(res));
+  res.on("close", () => s.listeners.delete(res));
 }
 
 async function body(req: IncomingMessage): Promise<string> {

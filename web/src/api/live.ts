@@ -1,4 +1,4 @@
-import { follow, type ServerEvent } from "./sse.ts";
+import { follow } from "./sse.ts";
 import type { LiveEvent } from "./types.ts";
 
 /** What a tab wants to hear of: "run=ID" or "project=W/P". */
@@ -9,6 +9,8 @@ type Message =
   | { type: "who" }
   | { type: "event"; event: string; data: LiveEvent | null };
 
+const lockName = "kymogram-live";
+
 type Listener = (event: LiveEvent | "reset") => void;
 
 /**
@@ -16,18 +18,19 @@ type Listener = (event: LiveEvent | "reset") => void;
  * and passes events on; when that tab goes, the lock makes another one the leader.
  */
 export class Live {
-  readonly #channel = new BroadcastChannel("kymogram-live");
+  readonly #channel = new BroadcastChannel(lockName);
   readonly #tab = crypto.getRandomValues(new Uint32Array(2)).join("-");
   readonly #listeners = new Map<Listener, Topic[]>();
   readonly #wanted = new Map<string, Topic[]>();
   #leading = false;
   readonly #streams = new Map<string, AbortController>();
-  #opened = false;
+  /** Somebody read before the next stream: this tab, or the leader before it. */
+  #late = false;
 
   start(): void {
     this.#channel.onmessage = (e) => this.#receive(e.data as Message);
     // A page from another machine over plain http has no locks; then every tab reads for itself.
-    if (navigator.locks) void navigator.locks.request("kymogram-live", () => this.#lead());
+    if (navigator.locks) void this.#stand();
     else void this.#lead();
     addEventListener("pagehide", () => this.#post({ type: "want", tab: this.#tab, topics: [] }));
   }
@@ -69,8 +72,17 @@ export class Live {
     if (topics.length) this.#channel.postMessage({ type: "want", tab: this.#tab, topics } satisfies Message);
   }
 
+  async #stand(): Promise<void> {
+    const free = await navigator.locks.request(lockName, { ifAvailable: true }, (lock) =>
+      lock ? this.#lead() : false,
+    );
+    if (free !== false) return;
+    this.#late = true;
+    await navigator.locks.request(lockName, () => this.#lead());
+  }
+
   /** Never resolves: the lock is held until the tab is closed. */
-  #lead(): Promise<void> {
+  #lead(): Promise<never> {
     this.#leading = true;
     this.#channel.postMessage({ type: "who" } satisfies Message);
     this.#connect();
@@ -90,16 +102,17 @@ export class Live {
 
   #open(url: string): void {
     const stream = new AbortController();
-    // What happened between an old stream and a new one was heard by neither.
-    if (this.#opened) this.#gap();
-    this.#opened = true;
     this.#streams.set(url, stream);
-    const heard = (e: ServerEvent) => {
-      if (e.event === "run")
-        this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
-      if (e.event === "reset") this.#gap();
-    };
-    void follow(url, stream.signal, heard, () => this.#gap());
+    void follow(url, stream.signal, this.#late, {
+      event: (e) => {
+        if (e.event === "run")
+          this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
+        if (e.event === "reset") this.#gap();
+      },
+      gap: () => this.#gap(),
+    });
+    // What happens between this stream and the one that replaces it is heard by neither.
+    this.#late = true;
   }
 
   #gap(): void {

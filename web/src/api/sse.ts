@@ -43,25 +43,32 @@ const firstRetryMs = 500;
 const lastRetryMs = 15_000;
 const silenceMs = 65_000; // the server speaks every 25 s; more than two silences are a dead connection
 
+/** What a stream tells its reader. */
+export interface Reader {
+  event(e: ServerEvent): void;
+  /** The stream is open, and events before this moment may have been missed. */
+  gap(): void;
+}
+
 /**
  * Reads an event stream until the signal aborts, connecting again where it broke. fetch and not EventSource,
- * because only fetch can send a key. onGap is called when events may have been missed.
+ * because only fetch can send a key. late: somebody else read before, so that the start is a gap too.
  */
-export async function follow(
-  url: string,
-  abort: AbortSignal,
-  onEvent: (e: ServerEvent) => void,
-  onGap: () => void,
-): Promise<void> {
+export async function follow(url: string, abort: AbortSignal, late: boolean, reader: Reader): Promise<void> {
   let last = "";
   let retryMs = firstRetryMs;
-  for (let first = true; !abort.aborted; first = false) {
-    if (!first && !last) onGap();
-    const ended = await once(url, last, abort, (e) => {
+  let missed = late;
+  while (!abort.aborted) {
+    const opened = () => {
+      // With an id the server continues behind it, or says reset itself.
+      if (missed && !last) reader.gap();
+    };
+    const ended = await once(url, last, abort, opened, (e) => {
       if (e.id) last = e.id;
       retryMs = firstRetryMs;
-      onEvent(e);
+      reader.event(e);
     });
+    missed = true;
     if (ended === "refused") last = "";
     await pause(retryMs, abort);
     retryMs = Math.min(lastRetryMs, retryMs * 2);
@@ -72,6 +79,7 @@ async function once(
   url: string,
   last: string,
   outer: AbortSignal,
+  opened: () => void,
   onEvent: (e: ServerEvent) => void,
 ): Promise<"broken" | "refused"> {
   const silence = new AbortController();
@@ -81,6 +89,7 @@ async function once(
     if (last) headers["Last-Event-ID"] = last;
     const res = await fetch(url, { headers, signal: AbortSignal.any([outer, silence.signal]) });
     if (!res.ok || !res.body) return "refused";
+    opened();
     const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
     const parser = new Parser();
     for (;;) {

@@ -117,7 +117,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   )
     return fail(req, res, 401, "unauthenticated", "no key", "send Authorization: Bearer KEY");
   if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
-  if (path === "/live") return live(s, req, res);
+  if (path === "/live") return live(s, res);
   if (path === "/buckets") return batch(s, req, res);
   const runs = /^\/projects\/([^/]+)\/([^/]+)\/runs$/.exec(path);
   if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
@@ -305,7 +305,7 @@ async function batch(s: Standin, req: IncomingMessage, res: ServerResponse) {
   send(req, res, { results });
 }
 
-function live(s: Standin, req: IncomingMessage, res: ServerResponse) {
+function live(s: Standin, res: ServerResponse) {
   res.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   res.write(": hello\n\n");
   s.listeners.add(res);

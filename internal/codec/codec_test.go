@@ -22,7 +22,8 @@ func bitsOf(vs []float64) []uint64 {
 func roundFloats(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, e *Encoder, d *Decoder, vs []float64) []byte {
+}, e *Encoder, d *Decoder, vs []float64,
+) []byte {
 	t.Helper()
 	b := e.AppendFloats(nil, vs)
 	got, err := d.Floats(b, len(vs))

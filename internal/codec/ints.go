@@ -105,16 +105,16 @@ func (e *Encoder) appendStream(dst []byte, vs []int64) []byte {
 	if len(vs) == 0 {
 		return dst
 	}
-	var all, any uint64
+	var all, some uint64
 	all = ^uint64(0)
 	for _, v := range vs {
 		z := zigzag(v)
-		all, any = all&z, any|z
+		all, some = all&z, some|z
 	}
-	if all == any {
-		return binary.AppendUvarint(append(dst, streamConstant), any)
+	if all == some {
+		return binary.AppendUvarint(append(dst, streamConstant), some)
 	}
-	width := uint(bits.Len64(any))
+	width := uint(bits.Len64(some))
 	packed := 2 + (len(vs)*int(width)+7)/8
 	if len(vs) >= huffFrom {
 		if out, ok := e.appendClasses(dst, vs, packed); ok {

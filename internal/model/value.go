@@ -33,7 +33,7 @@ type Value struct {
 	Set   []string // sorted, unique
 }
 
-// BoolValue, IntValue, FloatValue, StringValue and SetValue build values.
+// BoolValue makes a bool attribute.
 func BoolValue(v bool) *Value { return &Value{Type: TypeBool, Bool: v} }
 
 // IntValue makes an int64 attribute.

@@ -111,13 +111,13 @@ func (l *Log) usable() error {
 // the file is unknown, and the log is poisoned.
 func (l *Log) undo(cause error) error {
 	if err := l.file.Truncate(l.size); err != nil {
-		l.poison = fmt.Errorf("%w: cut after %v: %v", ErrPoisoned, cause, err)
+		l.poison = fmt.Errorf("%w: cut after %w: %w", ErrPoisoned, cause, err)
 		l.cond.Broadcast()
 		return l.poison
 	}
 	if IsDiskFull(cause) {
 		l.full = true
-		return fmt.Errorf("%w: %v", ErrDiskFull, cause)
+		return fmt.Errorf("%w: %w", ErrDiskFull, cause)
 	}
 	return fmt.Errorf("write log: %w", cause)
 }
@@ -138,7 +138,7 @@ func (l *Log) rotate() error {
 	if err != nil {
 		if IsDiskFull(err) {
 			l.full = true
-			return fmt.Errorf("%w: %v", ErrDiskFull, err)
+			return fmt.Errorf("%w: %w", ErrDiskFull, err)
 		}
 		return err
 	}
@@ -168,7 +168,7 @@ func createSegment(fs FS, dir string, first uint64) (File, segmentInfo, error) {
 }
 
 func (l *Log) poisoned(err error) error {
-	l.poison = fmt.Errorf("%w: %v", ErrPoisoned, err)
+	l.poison = fmt.Errorf("%w: %w", ErrPoisoned, err)
 	l.cond.Broadcast()
 	return l.poison
 }

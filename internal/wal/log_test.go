@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,6 +76,7 @@ func TestCallersShareSyncs(t *testing.T) {
 		})
 	}
 	for l.State().Written < callers { // the state is polled: writes do not wait for the sync
+		runtime.Gosched()
 	}
 	close(slow.release)
 	wg.Wait()

@@ -1,7 +1,7 @@
 """CPU time of the calling thread for each kind of log call: python test/bench/python_log.py [FOLDER].
 
-Prints the best and the median of eleven rounds in µs, with the loop's own cost taken off. No server and no agent; the spool lies in FOLDER (default: a
-temporary folder), so that file systems can be compared. Needs NumPy for the rows with arrays.
+Prints the best and the median of eleven rounds in µs, with the loop's own cost taken off. No server and no agent; the
+spool lies in FOLDER (default: a temporary folder), so that file systems can be compared. Rows with arrays need NumPy.
 """
 
 from __future__ import annotations

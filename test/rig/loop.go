@@ -83,7 +83,8 @@ type loopOutput Loop
 func (o *loopOutput) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	rest := append(o.partial, p...)
+	o.partial = append(o.partial, p...)
+	rest := o.partial
 	for {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
 		if !found {

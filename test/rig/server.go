@@ -67,7 +67,7 @@ func (s *Server) start(t *testing.T, address string, args ...string) {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = cmd.Wait() // killed: there is no other news
 		t.Fatalf("the server said no ready line: %v\n%s", err, tail(s.stderr.String(), 40))
 	}
 	m := regexp.MustCompile(`^ready http=(\S+) grpc=(\S+)\n$`).FindStringSubmatch(line)

@@ -112,13 +112,13 @@ func (b *bucketing) narrow(s *span) bool {
 		s.piece.rows = r
 	}
 	s.lo, s.hi = math.MaxInt64, math.MinInt64
-	xs, any := r.x(b.axis), false
+	xs, found := r.x(b.axis), false
 	for _, i := range s.piece.picked(r.len()) {
 		if x := xs[i]; x >= b.from && x <= b.to {
-			s.lo, s.hi, any = min(s.lo, x), max(s.hi, x), true
+			s.lo, s.hi, found = min(s.lo, x), max(s.hi, x), true
 		}
 	}
-	return any
+	return found
 }
 
 // blocks adds a wide span by its stored blocks; false when it cannot.

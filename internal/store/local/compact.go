@@ -289,7 +289,7 @@ func (g *segmentGroup) load() (part, error) {
 }
 
 // replace swaps the groups that readers find.
-func (r *run) replace(old, new []*segmentGroup) {
+func (r *run) replace(old, merged []*segmentGroup) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.deleted {
@@ -308,7 +308,7 @@ func (r *run) replace(old, new []*segmentGroup) {
 		// A copy: views hold the old slice.
 		s.chunks = slices.DeleteFunc(slices.Clone(s.chunks), func(c chunk) bool { return gone[c.group] })
 	}
-	for _, g := range new {
+	for _, g := range merged {
 		r.attach(g)
 	}
 }

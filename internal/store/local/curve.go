@@ -15,14 +15,6 @@ type piece struct {
 	keep []int32 // rows, nil for all
 }
 
-// count of the points in the piece.
-func (p *piece) count() int {
-	if p.keep != nil {
-		return len(p.keep)
-	}
-	return p.group.extent().n
-}
-
 // whole says that the stored summary of the chunk holds.
 func (p *piece) whole() bool { return p.keep == nil }
 
@@ -156,18 +148,19 @@ func (c *curve) components() [][]chunk {
 	var active []int
 	for i := range c.chunks {
 		e := c.chunks[i].group.extent()
-		open := active[:0]
+		keep := active[:0]
 		for _, j := range active {
 			o := c.chunks[j].group.extent()
 			if axis >= -1 && !overlap(e, o, axis) {
 				continue
 			}
-			open = append(open, j)
+			keep = append(keep, j)
 			if find(i) != find(j) && c.mayConflict(e, o) {
 				parent[find(i)] = find(j)
 			}
 		}
-		active = append(open, i)
+		keep = append(keep, i)
+		active = keep
 	}
 	return group(c.chunks, find)
 }

@@ -240,7 +240,7 @@ func (e *Engine) poison(err error) error {
 
 func (e *Engine) poisoned() error {
 	if err := e.stuck.Load(); err != nil {
-		return fmt.Errorf("%w: %v", wal.ErrPoisoned, *err)
+		return fmt.Errorf("%w: %w", wal.ErrPoisoned, *err)
 	}
 	return nil
 }

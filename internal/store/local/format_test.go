@@ -9,11 +9,15 @@ import (
 )
 
 func sample() *record {
-	return &record{run: model.RunID{1}, writer: model.WriterID{2}, attempt: 1, last: 3, nextOrd: 2,
+	return &record{
+		run: model.RunID{1}, writer: model.WriterID{2}, attempt: 1, last: 3, nextOrd: 2,
 		skipped: []model.Skipped{{First: 1, Last: 1, Reason: "torn"}}, series: []seriesDef{{0, model.KindFloat, "x\x00ML_STEP"}, {1, model.KindText, "t\x00ML_STEP"}},
 		starts: []startDef{{startKey{0, 0, 4, true}, 7}},
-		groups: []recordGroup{{rows: rows{mask: 1, axes: [numAxes][]int64{{5, 6}}, time: []int64{1, 2}, seq: []uint64{2, 3}, ord: []int64{0, 1}}, series: []uint32{0, 1},
-			cols: []values{{kind: model.KindFloat, floats: []float64{1, 2}}, {kind: model.KindText, docs: [][]byte{{'a'}, {}}}}}}}
+		groups: []recordGroup{{
+			rows: rows{mask: 1, axes: [numAxes][]int64{{5, 6}}, time: []int64{1, 2}, seq: []uint64{2, 3}, ord: []int64{0, 1}}, series: []uint32{0, 1},
+			cols: []values{{kind: model.KindFloat, floats: []float64{1, 2}}, {kind: model.KindText, docs: [][]byte{{'a'}, {}}}},
+		}},
+	}
 }
 
 // FuzzReplay gives any bytes to the replay of the log: errors, never a panic.
@@ -61,8 +65,10 @@ func FuzzSection(f *testing.F) {
 	}
 	seg := &segment{engine: e, file: file}
 	ext := extent{n: 2, mask: 1, srcs: []uint32{0}, last: 1}
-	s := section{run: model.RunID{1}, writers: []placedWriter{{0, writer{id: model.WriterID{1}}}}, sources: []placedSource{{0, source{0, 1}}}, series: sample().series,
-		groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}}}
+	s := section{
+		run: model.RunID{1}, writers: []placedWriter{{0, writer{id: model.WriterID{1}}}}, sources: []placedSource{{0, source{0, 1}}}, series: sample().series,
+		groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}},
+	}
 	f.Add(s.encode(codec.NewEncoder()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		sec, err := decodeSection(&decoder{b: b}, seg)

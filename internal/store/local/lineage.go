@@ -43,12 +43,12 @@ func (r *run) buildLineage() *lineage {
 	rank := make(map[uint32]int, len(ranked))
 	hideFrom := make([]int64, len(ranked))
 	hidden := make([]bool, len(ranked))
-	least, any := int64(math.MaxInt64), false
+	least, has := int64(math.MaxInt64), false
 	for i := len(ranked) - 1; i >= 0; i-- {
 		rank[ranked[i].Number] = i
-		hideFrom[i], hidden[i] = least, any
+		hideFrom[i], hidden[i] = least, has
 		if s := ranked[i].ResumeFrom; s != nil {
-			least, any = min(least, *s), true
+			least, has = min(least, *s), true
 		}
 	}
 	l := &lineage{}

@@ -73,7 +73,6 @@ func (e *encoder) fixed(v uint64)   { e.b = binary.LittleEndian.AppendUint64(e.b
 func (e *encoder) bytes(v []byte)   { e.uint(uint64(len(v))); e.b = append(e.b, v...) }
 func (e *encoder) string(v string)  { e.uint(uint64(len(v))); e.b = append(e.b, v...) }
 func (e *encoder) id(v [16]byte)    { e.b = append(e.b, v[:]...) }
-func (e *encoder) deltas(v []int64) { appendDeltas(e, v) }
 
 func appendDeltas[T int64 | uint64](e *encoder, vs []T) {
 	prev := T(0)
@@ -130,13 +129,6 @@ func (d *decoder) int() int64 {
 	}
 	d.b = d.b[n:]
 	return v
-}
-
-func (d *decoder) fixed() uint64 {
-	if b := d.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
 }
 
 func (d *decoder) bytes() []byte  { return d.take(d.uint()) }

@@ -59,8 +59,8 @@ func (e *Engine) replay(lsn uint64, payload []byte) error {
 	case recBatch:
 		return e.replayBatch(d, lsn)
 	case recAttempt:
-		id, a := model.RunID(d.id()), model.Attempt{}
-		a = d.attemptBody()
+		id := model.RunID(d.id())
+		a := d.attemptBody()
 		return e.replayTo(d, id, lsn, func(r *run) error { e.applyAttempt(r, a, lsn); return nil })
 	case recWriter:
 		id, place, w, attempt, logger := model.RunID(d.id()), uint32(d.uint()), model.WriterID(d.id()), uint32(d.uint()), d.optional()

@@ -42,7 +42,7 @@ func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 	if err != nil {
 		return nil, err
 	}
-	return v.table(found, axis, more), nil
+	return v.table(found, more), nil
 }
 
 // scan merges the pieces of a series along an axis.
@@ -130,7 +130,7 @@ func (s *scan) gather(out []found, p *piece) []found {
 }
 
 // table lays rows out by column.
-func (v *view) table(list []found, axis int, more bool) *store.Rows {
+func (v *view) table(list []found, more bool) *store.Rows {
 	out := &store.Rows{Values: model.Column{Series: v.series.key, Kind: v.kind}}
 	for a, name := range model.Axes() {
 		if v.mask.has(a) {

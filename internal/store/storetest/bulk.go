@@ -60,7 +60,8 @@ func (b *bulk) write(writer byte, attempt uint32, lo, hi int64, factor float64) 
 	w := model.WriterID{9, writer}
 	for from := lo; from < hi; from += 1000 {
 		g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep}}, Columns: []model.Column{
-			{Series: model.NewSeriesKey("bulk", "", nil), Kind: model.KindFloat}, {Series: model.NewSeriesKey("other", "", nil), Kind: model.KindInt}}}
+			{Series: model.NewSeriesKey("bulk", "", nil), Kind: model.KindFloat}, {Series: model.NewSeriesKey("other", "", nil), Kind: model.KindInt},
+		}}
 		first := b.next[w] + 1
 		for step := from; step < min(from+1000, hi); step++ {
 			v := factor * math.Sin(float64(step)/50)

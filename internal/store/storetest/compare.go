@@ -99,7 +99,7 @@ func compareSeries(ctx context.Context, e store.Engine, id model.RunID, r *naive
 	for _, sel := range sels {
 		for _, axis := range []model.Axis{model.AxisStep, model.AxisTime, model.AxisRLStep} {
 			want := on(r.selected(s, sel), axis)
-			if err := compareScan(ctx, e, id, got, r, s, sel, axis, want, limit); err != nil {
+			if err := compareScan(ctx, e, id, got, s, sel, axis, want, limit); err != nil {
 				return fmt.Errorf("scan of %+v by %s: %w", sel, axis, err)
 			}
 			if s.kind == model.KindFloat || s.kind == model.KindInt {
@@ -150,7 +150,7 @@ func describe(r *naiveRun, s *naiveSeries) store.Series {
 	return out
 }
 
-func compareScan(ctx context.Context, e store.Engine, id model.RunID, got store.Series, r *naiveRun, s *naiveSeries, sel store.Attempts, axis model.Axis, want []point, limit int) error {
+func compareScan(ctx context.Context, e store.Engine, id model.RunID, got store.Series, s *naiveSeries, sel store.Attempts, axis model.Axis, want []point, limit int) error {
 	req := store.ScanRequest{Run: id, Series: got.ID, Axis: axis, From: math.MinInt64, To: math.MaxInt64, Attempts: sel, Limit: limit}
 	if len(want) > 4 { // and a part of it
 		from, _ := want[1].x(axis)

@@ -75,7 +75,8 @@ func testFilters(t *testing.T, open Opener) {
 	h.must(request(1, named("Adam-Große"), func(r *model.OpenRequest) {
 		r.Initial = []model.Update{
 			set("config/lr", model.FloatValue(0.01)), set("config/model", model.StringValue("big one")), set("config/odd=path", model.BoolValue(true)),
-			set("n", model.IntValue(1<<53+1)), set("kinds", model.SetValue([]string{"x", "y z"})), {Op: model.OpAddTags, Tags: []string{"Best", "50%_x"}},
+			set("n", model.IntValue(1<<53+1)), set("kinds", model.SetValue([]string{"x", "y z"})),
+			{Op: model.OpAddTags, Tags: []string{"Best", "50%_x"}},
 		}
 	}))
 	h.must(request(2, named("sgd"), func(r *model.OpenRequest) {

@@ -23,8 +23,10 @@ func example() *kymogramv1.Batch {
 			{Id: 2, Metric: "text", Scale: "EPISODE", Kind: 3},
 		},
 		Groups: []*kymogramv1.RowGroup{
-			{Axes: []*kymogramv1.AxisColumn{{Axis: 1, Relative: true, Values: []int64{0, 1}}, {Axis: 2, Values: []int64{5, 6}}}, TimeNs: []int64{7, 8}, Seq: []uint32{0, 2},
-				Columns: []*kymogramv1.Column{{Series: 1, Floats: []float64{1, math.Inf(1)}}}},
+			{
+				Axes: []*kymogramv1.AxisColumn{{Axis: 1, Relative: true, Values: []int64{0, 1}}, {Axis: 2, Values: []int64{5, 6}}}, TimeNs: []int64{7, 8}, Seq: []uint32{0, 2},
+				Columns: []*kymogramv1.Column{{Series: 1, Floats: []float64{1, math.Inf(1)}}},
+			},
 			{TimeNs: []int64{9}, Seq: []uint32{3}, Columns: []*kymogramv1.Column{{Series: 2, Texts: []string{"t"}}}},
 		},
 		Updates: []byte(`[{"op":"add_tags","tags":["x"],"seq":14},{"op":7,"seq":13}]`),
@@ -42,8 +44,10 @@ func TestDecode(t *testing.T) {
 	want := &model.Batch{
 		First: 10, Last: 14,
 		Groups: []model.RowGroup{
-			{Axes: []model.AxisColumn{{Axis: "step", Relative: true, Values: []int64{0, 1}}, {Axis: "rl_step", Values: []int64{5, 6}}}, TimeNs: []int64{7, 8}, Seq: []uint64{10, 12},
-				Columns: []model.Column{{Series: loss, Kind: model.KindFloat, Floats: []float64{1, math.Inf(1)}}}},
+			{
+				Axes: []model.AxisColumn{{Axis: "step", Relative: true, Values: []int64{0, 1}}, {Axis: "rl_step", Values: []int64{5, 6}}}, TimeNs: []int64{7, 8}, Seq: []uint64{10, 12},
+				Columns: []model.Column{{Series: loss, Kind: model.KindFloat, Floats: []float64{1, math.Inf(1)}}},
+			},
 			{TimeNs: []int64{9}, Seq: []uint64{13}, Columns: []model.Column{{Series: model.SeriesKey{Metric: "text", Scale: "EPISODE"}, Kind: model.KindText, Texts: []string{"t"}}}},
 		},
 		Updates: []model.Update{{Op: model.OpAddTags, Tags: []string{"x"}, Seq: 14}, {Op: opUnreadable, Seq: 13}},

@@ -236,8 +236,10 @@ func TestAStream(t *testing.T) {
 		}
 	}
 	s.send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Heartbeat{Heartbeat: &kymogramv1.Heartbeat{}}})
-	s.batch(&kymogramv1.Batch{First: 101, Last: 105, Updates: []byte(`[{"op":"add_tags","tags":["x"],"seq":101},{"op":"close","text":"finished","seq":105}]`),
-		Skipped: []*kymogramv1.Skipped{{First: 102, Last: 104, Reason: "torn", Points: 7}}})
+	s.batch(&kymogramv1.Batch{
+		First: 101, Last: 105, Updates: []byte(`[{"op":"add_tags","tags":["x"],"seq":101},{"op":"close","text":"finished","seq":105}]`),
+		Skipped: []*kymogramv1.Skipped{{First: 102, Last: 104, Reason: "torn", Points: 7}},
+	})
 	s.acked(105)
 	s.batch(points(true, 1, 0, 1)) // a repeat
 	if ack := s.acked(105); ack.Stored != 0 {
@@ -312,8 +314,10 @@ func TestRefusalsAreInTheAck(t *testing.T) {
 	if ack.Stored != 2 || len(ack.Refused) != 2 || ack.Refused[0].Seq != 2 || ack.Refused[0].Code != string(model.CodeBadRecord) || ack.Refused[1].Seq != 4 {
 		t.Errorf("ack %v", ack)
 	}
-	s.batch(&kymogramv1.Batch{First: 6, Last: 6, Series: []*kymogramv1.SeriesDefinition{{Id: 2, Metric: strings.Repeat("x", 5000), Kind: 1}},
-		Groups: []*kymogramv1.RowGroup{{TimeNs: []int64{1}, Seq: []uint32{0}, Columns: []*kymogramv1.Column{{Series: 2, Floats: []float64{1}}}}}})
+	s.batch(&kymogramv1.Batch{
+		First: 6, Last: 6, Series: []*kymogramv1.SeriesDefinition{{Id: 2, Metric: strings.Repeat("x", 5000), Kind: 1}},
+		Groups: []*kymogramv1.RowGroup{{TimeNs: []int64{1}, Seq: []uint32{0}, Columns: []*kymogramv1.Column{{Series: 2, Floats: []float64{1}}}}},
+	})
 	if ack := s.acked(6); len(ack.Refused) != 1 || ack.Refused[0].Code != string(model.CodeLimit) {
 		t.Errorf("ack %v", ack)
 	}
@@ -419,7 +423,8 @@ func TestManyStreamsAtOnce(t *testing.T) {
 	s := n.open(1)
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	page, err := kymogramv1.NewQueryServiceClient(n.conn).Points(t.Context(), &kymogramv1.PointsRequest{
-		Series: &kymogramv1.SeriesSelector{Run: s.opened.Run.String(), Metric: "loss", Labels: map[string]string{"a": "1", "b": "2"}}, From: &from, To: &to})
+		Series: &kymogramv1.SeriesSelector{Run: s.opened.Run.String(), Metric: "loss", Labels: map[string]string{"a": "1", "b": "2"}}, From: &from, To: &to,
+	})
 	if err != nil || len(page.Rows.TimeNs) != writers*batches {
 		t.Errorf("%d points, want %d: %v", len(page.GetRows().GetTimeNs()), writers*batches, err)
 	}

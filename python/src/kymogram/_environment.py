@@ -35,8 +35,6 @@ _NOUNS = (
     "maple meadow moon oak ocean orbit pine prairie quartz rain reef ridge river sky spark"
 ).split()
 
-_published: tuple[int, str] | None = None  # process and value of the id that init made up
-
 
 def first(names: tuple[str, ...]) -> str | None:
     """The first variable that is set."""
@@ -90,11 +88,9 @@ def api_key(given: object, address: str) -> str | None:
 
 def orchestration_id(given: object) -> str:
     """The job's identifier; made up when there is none, and handed to children."""
-    global _published
     found = str(given) if given else first(_JOBS)
     if not found:
         found = os.urandom(16).hex()
-        _published = (os.getpid(), found)
     os.environ[ORCHESTRATION] = found
     return found
 

@@ -257,8 +257,10 @@ class RLLogger:
             return self._changing(numpy, group, rl, episodes, rows, data)
         packed = episodes.tobytes() if hasattr(episodes, "tobytes") else pack_i64(episodes)
         if group.changes != table.changes or packed != group.episodes:
-            changed = numpy.flatnonzero(table.episode[slots] != episodes)
             each = len(packed) > 8
+            if each:
+                _not_negative(episodes)
+            changed = numpy.flatnonzero(table.episode[slots] != episodes)
             for place in changed.tolist():
                 self._enter(group.series[place], int(episodes[place]) if each else episodes)
             relative = table.relative[slots]
@@ -510,11 +512,16 @@ def _episodes_numpy(numpy: Any, episode: Any, envs: int, rows: int) -> Any:
             f"a number, ({envs},) or ({envs}, {rows})"
         )
     found = numpy.ascontiguousarray(found, dtype="<i8")
-    if int(found.min()) < 0:
-        raise KymogramValidationError(f"episode is negative: {int(found.min())}")
+    if found.ndim == 2 or found.shape == (1,):
+        _not_negative(found)
     if found.ndim == 2 and (rows == 1 or (found == found[:, :1]).all()):
         found = numpy.ascontiguousarray(found[:, 0])
     return int(found[0]) if found.shape == (1,) else found
+
+
+def _not_negative(episodes: Any) -> None:
+    if int(episodes.min()) < 0:
+        raise KymogramValidationError(f"episode is negative: {int(episodes.min())}")
 
 
 def _episodes(episode: Any, envs: int, rows: int) -> list[list[int]]:

@@ -55,20 +55,40 @@ def integer(names: tuple[str, ...]) -> int | None:
 
 
 def server(given: object) -> str:
-    """The server's address, without a slash at its end."""
+    """The server's address in small letters, without a slash at its end.
+
+    HOST:PORT alone means http.
+    """
     address = given or os.environ.get("KYMOGRAM_SERVER") or os.environ.get("METRANA_INGESTION_URL")
     if not address:
         return DEFAULT_SERVER
     text = str(address).strip()
-    if "://" not in text:
-        text = "http://" + text
-    scheme, _, rest = text.partition("://")
-    scheme, (host, slash, path) = scheme.lower(), rest.rstrip("/").partition("/")
-    if scheme not in ("http", "https") or not host or any(c.isspace() for c in text):
+    bare = "://" not in text
+    scheme, _, rest = ("http://" + text if bare else text).partition("://")
+    scheme, (authority, slash, path) = scheme.lower(), rest.rstrip("/").partition("/")
+    host, port = _split(authority)
+    plain = not any(c.isspace() or c in "?#@" or not c.isprintable() for c in text)
+    if scheme not in ("http", "https") or not host or not plain or (bare and port is None):
         raise KymogramValidationError(
             f"server is an address such as {DEFAULT_SERVER} or https://host, got {address!r}"
         )
-    return f"{scheme}://{host.lower()}{slash}{path}"
+    return f"{scheme}://{authority.lower()}{slash}{path}"
+
+
+def _split(authority: str) -> tuple[str, int | None]:
+    """Host and port; no host when they cannot be."""
+    if authority.startswith("["):
+        host, closed, rest = authority[1:].partition("]")
+        if not closed or rest and not rest.startswith(":"):
+            return "", None
+        colon, text = rest[:1], rest[1:]
+    else:
+        host, colon, text = authority.partition(":")
+    if not colon:
+        return host, None
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
+        return "", None
+    return host, int(text)
 
 
 def api_key(given: object, address: str) -> str | None:
@@ -77,13 +97,23 @@ def api_key(given: object, address: str) -> str | None:
     if key is None or key == "":
         home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
         found = _spool.read_json(os.path.join(home, "kymogram", "credentials.json"))
-        key = found.get(address)
+        key = next((found[name] for name in _spellings(address) if found.get(name)), None)
     if key is None or key == "":
         return None
     text = str(key).strip()
     if not text.isascii() or not text.isprintable() or " " in text:
         raise KymogramValidationError("api_key contains a character that a key never has")
     return text
+
+
+def _spellings(address: str) -> list[str]:
+    """The ways to write an address: localhost and the loopback addresses are one host."""
+    scheme, _, rest = address.partition("://")
+    host, port = _split(rest.partition("/")[0])
+    found = [address]
+    if port is not None and (host in ("localhost", "::1") or host.startswith("127.")):
+        found += [f"{scheme}://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+    return found + [name + "/" for name in found]
 
 
 def orchestration_id(given: object) -> str:

@@ -68,7 +68,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 check: setup lint ## lint and the quick tests, in at most 3 minutes
 	$(GO) test -short ./...
 	cd web && npm test --silent
-	$(VENV)/bin/python -m pytest -q python/tests
+	$(VENV)/bin/python -m pytest python/tests
 
 lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, golangci-lint, ruff, mypy, biome, tsc
 	buf lint
@@ -121,7 +121,7 @@ test-web: web/node_modules/.package-lock.json ## tests of the page: units, and i
 	cd web && npm test --silent && npm run --silent test:browser
 
 test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package
-	$(VENV)/bin/python -m pytest -q python/tests
+	$(VENV)/bin/python -m pytest python/tests
 
 test-e2e: setup $(TOOLS)/.installed $(VENV)/.demo web/node_modules/.package-lock.json ## real binary, real package, real browser
 	gotestsum --format testname -- -tags e2e -count 1 -timeout 15m ./test/e2e
@@ -135,7 +135,7 @@ proof: ## the crash tests ten times longer, and the fuzzers for a minute each
 
 compat: ## the same points, written by Go and by Python, read by the other
 	$(GO) test -count 1 -run 'Golden|Compat' ./internal/spool/... .
-	$(VENV)/bin/python -m pytest -q python/tests -k 'golden or compat'
+	$(VENV)/bin/python -m pytest python/tests -k 'golden or compat'
 
 bench: setup ## what a user feels: log(), start, sizes, latency
 	@$(VENV)/bin/python test/bench/bench.py $(ARGS)

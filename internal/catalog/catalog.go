@@ -140,10 +140,12 @@ type Recorder interface {
 	// an unknown or purged run is passed over without an error. Without a writer
 	// they are a person's and no sign of life.
 	Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error
-	// Seen records signs of life, in bulk.
-	Seen(ctx context.Context, seen map[model.WriterID]time.Time) error
-	// Expire turns writers without a sign of life since before into gone ones.
-	Expire(ctx context.Context, before time.Time) error
+	// Seen records signs of life, in bulk, and names the runs of the writers
+	// that had expired and are open again.
+	Seen(ctx context.Context, seen map[model.WriterID]time.Time) (revived []model.RunChange, err error)
+	// Expire turns writers without a sign of life since before into gone ones and
+	// names their runs, each once.
+	Expire(ctx context.Context, before time.Time) (lost []model.RunChange, err error)
 	// Trash, Restore and Purge: deletion in two steps. Purge removes the run for
 	// good; its id and aliases stay reserved. TrashedBefore lists what is due.
 	Trash(ctx context.Context, id model.RunID, now time.Time) error

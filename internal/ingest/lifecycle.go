@@ -49,7 +49,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.retryStuck(ctx)
 		if now.Sub(started) >= s.cfg.Silence {
 			// Not earlier: while the server was down nobody could show life.
-			s.warn("expire silent writers", s.deps.Catalog.Expire(ctx, now.Add(-s.cfg.Silence)))
+			s.warn("expire silent writers", s.expire(ctx, now.Add(-s.cfg.Silence)))
 		}
 		if now.Sub(emptied) >= trashEvery {
 			emptied = now
@@ -75,7 +75,22 @@ func (s *Service) flushSeen(ctx context.Context) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	return s.deps.Catalog.Seen(ctx, batch)
+	revived, err := s.deps.Catalog.Seen(ctx, batch)
+	s.publishAll(revived)
+	return err
+}
+
+func (s *Service) expire(ctx context.Context, before time.Time) error {
+	lost, err := s.deps.Catalog.Expire(ctx, before)
+	s.publishAll(lost)
+	return err
+}
+
+// publishAll tells readers of runs whose status changed without a batch.
+func (s *Service) publishAll(changes []model.RunChange) {
+	for _, c := range changes {
+		s.deps.Live.Publish(c)
+	}
 }
 
 func (s *Service) retryStuck(ctx context.Context) {

@@ -87,22 +87,31 @@ type ledger struct {
 	catalog.Recorder
 	seen    []map[model.WriterID]time.Time
 	expired []time.Time
-	trash   map[model.RunID]time.Time
-	purged  []model.RunID
+	// published are the runs that readers were told of.
+	published []model.RunID
+	trash     map[model.RunID]time.Time
+	purged    []model.RunID
 }
 
-func (l *ledger) Seen(_ context.Context, seen map[model.WriterID]time.Time) error {
+func (l *ledger) Seen(_ context.Context, seen map[model.WriterID]time.Time) ([]model.RunChange, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, seen)
-	return nil
+	return []model.RunChange{{Run: model.RunID{2}}}, nil
 }
 
-func (l *ledger) Expire(_ context.Context, before time.Time) error {
+func (l *ledger) Expire(_ context.Context, before time.Time) ([]model.RunChange, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expired = append(l.expired, before)
-	return nil
+	return []model.RunChange{{Run: model.RunID{3}}}, nil
+}
+
+// Publish makes the ledger a publisher too.
+func (l *ledger) Publish(c model.RunChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.published = append(l.published, c.Run)
 }
 
 func (l *ledger) TrashedBefore(_ context.Context, before time.Time) (due []model.RunID, err error) {
@@ -150,7 +159,7 @@ func TestTheBackground(t *testing.T) {
 			defer l.mu.Unlock()
 			look()
 		}
-		service := New(Config{}, Deps{Points: s, Catalog: l, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		service := New(Config{}, Deps{Points: s, Catalog: l, Live: l, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		done := make(chan error, 1)
 		began := time.Now()
 		go func() { done <- service.Run(ctx) }()
@@ -162,6 +171,9 @@ func TestTheBackground(t *testing.T) {
 			if diff := cmp.Diff(want, l.seen); diff != "" {
 				t.Errorf("signs of life (-want +got):\n%s", diff)
 			}
+			if diff := cmp.Diff([]model.RunID{{2}}, l.published); diff != "" {
+				t.Errorf("told of a writer that is back (-want +got):\n%s", diff)
+			}
 		})
 		wait(9*time.Minute+45*time.Second, func() {
 			if len(l.expired) > 0 {
@@ -171,6 +183,9 @@ func TestTheBackground(t *testing.T) {
 		wait(15*time.Second, func() {
 			if len(l.expired) == 0 || l.expired[0].Before(began) || l.expired[0].After(began.Add(20*time.Second)) {
 				t.Errorf("expired %v", l.expired)
+			}
+			if !slices.Contains(l.published, model.RunID{3}) {
+				t.Errorf("nobody was told of the lost run: %v", l.published)
 			}
 		})
 		wait(7*24*time.Hour-12*time.Minute, func() {

@@ -3,8 +3,12 @@ package catalogtest
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
@@ -67,7 +71,7 @@ func testUpdates(t *testing.T, open Opener) {
 		model.Update{Op: model.OpRemoveTags, Tags: []string{"y", "never"}}, model.Update{Op: model.OpSetDescription, Text: "d"}, model.Update{Op: model.OpSetDisplayName, Text: "n"})
 	h.apply(run, 1, model.Update{Op: model.OpDropped, Count: 3}, model.Update{Op: model.OpDropped, Count: 4}, model.Update{Op: model.OpRefused, Count: 5})
 	for i := range 1005 {
-		h.apply(run, 1, model.Update{Op: model.OpLog, TimeNs: int64(i + 1), Path: "alert", Text: fmt.Sprint(i), Value: model.SetValue([]string{"level=high", "flag"})})
+		h.apply(run, 1, model.Update{Op: model.OpLog, TimeNs: int64(i + 1), Path: "alert", Text: strconv.Itoa(i), Value: model.SetValue([]string{"level=high", "flag"})})
 	}
 	h.check("Close", h.c.Close())
 	h.c = open(t, dir)
@@ -188,21 +192,43 @@ func testSilence(t *testing.T, open Opener) {
 			t.Errorf("status %s, want %s", got, want)
 		}
 	}
-	h.check("Seen", h.c.Seen(h.ctx(), map[model.WriterID]time.Time{writer(1): at(1500), writer(99): at(1500)}))
-	h.check("Expire", h.c.Expire(h.ctx(), at(1400)))
+	news := []model.RunChange{{Run: run, Workspace: "team", Project: "project"}}
+	seen := func(at time.Time, want []model.RunChange, who ...int) {
+		t.Helper()
+		signs := map[model.WriterID]time.Time{}
+		for _, n := range who {
+			signs[writer(n)] = at
+		}
+		revived, err := h.c.Seen(h.ctx(), signs)
+		h.check("Seen", err)
+		if diff := cmp.Diff(want, revived, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("revived (-want +got):\n%s", diff)
+		}
+	}
+	expire := func(before time.Time, want []model.RunChange) {
+		t.Helper()
+		lost, err := h.c.Expire(h.ctx(), before)
+		h.check("Expire", err)
+		if diff := cmp.Diff(want, lost, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("lost (-want +got):\n%s", diff)
+		}
+	}
+	seen(at(1500), nil, 1, 99)
+	expire(at(1400), news)      // writer 2
 	status(model.StatusRunning) // writer 1 was seen
-	h.check("Expire", h.c.Expire(h.ctx(), at(1600)))
+	expire(at(1600), news)
 	status(model.StatusLost)
-	h.check("Seen", h.c.Seen(h.ctx(), map[model.WriterID]time.Time{writer(1): at(1450)}))
+	expire(at(1600), nil)
+	seen(at(1450), nil, 1)
 	status(model.StatusLost) // an old sign
-	h.check("Seen", h.c.Seen(h.ctx(), map[model.WriterID]time.Time{writer(1): at(1700)}))
+	seen(at(1700), news, 1)
 	status(model.StatusRunning)
 	if got := h.detail(run).LastNs; got != atNs(1700) {
 		t.Errorf("last sign of life %d, want %d", got, atNs(1700))
 	}
 	// A writer whose end was reported stays gone.
 	h.apply(run, 1, model.Update{Op: model.OpGone})
-	h.check("Seen", h.c.Seen(h.ctx(), map[model.WriterID]time.Time{writer(1): at(1800)}))
+	seen(at(1800), nil, 1)
 	status(model.StatusLost)
 	// Opening again is a sign of life of one that was only silent.
 	if _, err := h.c.Open(h.ctx(), request(2), at(1900)); err != nil {

@@ -20,31 +20,35 @@ func seeWriter(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64) erro
 }
 
 // Seen implements [catalog.Recorder].
-func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) error {
+func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) (revived []model.RunChange, err error) {
 	if len(seen) == 0 {
-		return nil
+		return nil, nil
 	}
-	return d.write(ctx, "record signs of life", func(tx *sql.Tx) error {
+	err = d.write(ctx, "record signs of life", func(tx *sql.Tx) error {
 		for w, at := range seen {
-			revived, err := wasExpired(ctx, tx, w)
+			run, err := expiredIn(ctx, tx, w, at.UnixNano())
 			if err != nil {
 				return err
 			}
 			if err := seeWriter(ctx, tx, w, at.UnixNano()); err != nil {
 				return err
 			}
-			if err := seeRun(ctx, tx, w, at.UnixNano(), revived); err != nil {
+			if err := seeRun(ctx, tx, w, at.UnixNano(), len(run) > 0); err != nil {
 				return err
 			}
+			revived = append(revived, run...)
 		}
 		return nil
 	})
+	return revived, err
 }
 
-func wasExpired(ctx context.Context, tx *sql.Tx, w model.WriterID) (bool, error) {
-	var expired bool
-	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM writers WHERE id = ? AND expired = 1)`, w[:]).Scan(&expired)
-	return expired, err
+// expiredIn is the run of a writer that a sign of life at ns opens again; none
+// when it is open or was ended.
+func expiredIn(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64) ([]model.RunChange, error) {
+	return collect(ctx, tx, scanChange, `SELECT r.id, p.workspace, p.name
+		FROM writers w JOIN runs r ON r.id = w.run JOIN projects p ON p.id = r.project
+		WHERE w.id = ? AND w.expired = 1 AND w.seen_ns < ?`, w[:], ns)
 }
 
 func seeRun(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64, revived bool) error {
@@ -58,27 +62,33 @@ func seeRun(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64, revived
 }
 
 // Expire implements [catalog.Recorder].
-func (d *DB) Expire(ctx context.Context, before time.Time) error {
-	return d.write(ctx, "expire silent writers", func(tx *sql.Tx) error {
-		ids, err := collect(ctx, tx, func(rows *sql.Rows) ([]byte, error) {
-			var id []byte
-			err := rows.Scan(&id)
-			return id, err
-		}, `SELECT DISTINCT run FROM writers WHERE state = 'open' AND seen_ns < ?`, before.UnixNano())
-		if err != nil || len(ids) == 0 {
+func (d *DB) Expire(ctx context.Context, before time.Time) (lost []model.RunChange, err error) {
+	err = d.write(ctx, "expire silent writers", func(tx *sql.Tx) error {
+		lost, err = collect(ctx, tx, scanChange, `SELECT DISTINCT r.id, p.workspace, p.name
+			FROM writers w JOIN runs r ON r.id = w.run JOIN projects p ON p.id = r.project
+			WHERE w.state = 'open' AND w.seen_ns < ?`, before.UnixNano())
+		if err != nil || len(lost) == 0 {
 			return err
 		}
 		err = exec(ctx, tx, `UPDATE writers SET state = 'gone', expired = 1 WHERE state = 'open' AND seen_ns < ?`, before.UnixNano())
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
-			if err := exec(ctx, tx, `UPDATE runs SET status = `+statusOf+` WHERE id = ?`, id); err != nil {
+		for _, run := range lost {
+			if err := exec(ctx, tx, `UPDATE runs SET status = `+statusOf+` WHERE id = ?`, run.Run[:]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return lost, err
+}
+
+func scanChange(rows *sql.Rows) (c model.RunChange, err error) {
+	var id []byte
+	err = rows.Scan(&id, &c.Workspace, &c.Project)
+	copy(c.Run[:], id)
+	return c, err
 }
 
 // statusOf derives a run's status from its writers (model.RunStatus), as an

@@ -19,6 +19,8 @@ export class Batch {
   readonly #send: Send;
   readonly #schedule: Schedule;
   readonly #kept = new Map<string, BucketResult>();
+  /** Asked and not answered yet: who asks the same again waits for that answer. */
+  readonly #sent = new Map<string, Promise<BucketResult>>();
   #waiting: Waiting[] = [];
 
   constructor(send: Send, schedule: Schedule) {
@@ -31,6 +33,8 @@ export class Batch {
     const key = `${version} ${JSON.stringify(query)}`;
     const kept = this.#kept.get(key);
     if (kept) return Promise.resolve(kept);
+    const sent = this.#sent.get(key);
+    if (sent) return sent;
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) this.#schedule(() => this.#flush());
       this.#waiting.push({ query, key, abort, resolve, reject });
@@ -44,17 +48,15 @@ export class Batch {
   }
 
   #post(waiting: Waiting[]): void {
-    this.#send(waiting.map((w) => w.query)).then(
-      (results) =>
-        waiting.forEach((w, i) => {
-          const result = results[i]!;
-          this.#keep(w.key, result);
-          w.resolve(result);
-        }),
-      (error) => {
-        for (const w of waiting) w.reject(error);
-      },
-    );
+    const answer = this.#send(waiting.map((w) => w.query));
+    waiting.forEach((w, i) => {
+      const mine = answer.then((results) => {
+        this.#keep(w.key, results[i]!);
+        return results[i]!;
+      });
+      this.#sent.set(w.key, mine);
+      mine.then(w.resolve, w.reject).finally(() => this.#sent.delete(w.key));
+    });
   }
 
   #keep(key: string, result: BucketResult): void {

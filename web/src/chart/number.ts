@@ -48,10 +48,17 @@ export function tickLabels(ticks: number[]): string[] {
   if (most === 0) return ticks.map(() => "0");
   if (most < 1e-3 || most >= 1e15) return ticks.map((t) => (t === 0 ? "0" : minus(tidyExponent(t, step))));
   const [unit, suffix] = prefixes.find(([size]) => most >= size && most >= 1e4) ?? [1, ""];
+  const digits = digitsFor(ticks, unit, step);
+  // Ticks that differ far behind the point only, as 1,795,240,304 and …306 do, are shorter without a suffix.
+  if (unit > 1 && digits > 4) return ticks.map((t) => minus(t.toFixed(digitsFor(ticks, 1, step))));
+  return ticks.map((t) => (t === 0 ? "0" : minus((t / unit).toFixed(digits)) + suffix));
+}
+
+/** The fewest digits after the point that write every tick as it is. */
+function digitsFor(ticks: number[], unit: number, step: number): number {
   const exact = (d: number) =>
     ticks.every((t) => Math.abs(t / unit - Number((t / unit).toFixed(d))) < (step / unit) * 1e-3);
-  const digits = [0, 1, 2, 3, 4, 5, 6, 7].find(exact) ?? 8;
-  return ticks.map((t) => (t === 0 ? "0" : minus((t / unit).toFixed(digits)) + suffix));
+  return [0, 1, 2, 3, 4, 5, 6, 7].find(exact) ?? 8;
 }
 
 function tidyExponent(value: number, step: number): string {

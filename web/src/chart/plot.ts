@@ -100,7 +100,7 @@ export class Plot {
     return {
       width,
       height,
-      padding: [6, 10, 0, 0],
+      padding: [6, 14, 0, 0],
       legend: { show: false },
       scales: {
         x: { time: false, range: () => this.#scene.x },

@@ -226,6 +226,7 @@ describe("ticks", () => {
     expect(tickLabels([0.5, 1, 1.5])).toEqual(["0.5", "1.0", "1.5"]);
     expect(tickLabels([1_000_000, 1_500_000])).toEqual(["1.0M", "1.5M"]);
     expect(tickLabels([1e-7, 2e-7])).toEqual(["1e−7", "2e−7"]);
+    expect(tickLabels([1_795_240_304, 1_795_240_306])).toEqual(["1795240304", "1795240306"]);
     expect(tickLabels([-2, 0, 2])).toEqual(["−2", "0", "2"]);
     expect(tickLabels([0, 500, 1000])).toEqual(["0", "500", "1000"]);
     expect(tickLabels([0, 2.5, 5])).toEqual(["0", "2.5", "5.0"]);

@@ -84,6 +84,17 @@ describe("batch", () => {
     expect(await b).toMatchObject({ columns: { lo: [2] } });
     expect(send.mock.calls.map((c) => c[0].length)).toEqual([2]);
   });
+  test("the same question while the first is under way is asked once", async () => {
+    const { batch, send, flush } = setUp();
+    const gone = new AbortController();
+    const first = batch.fetch(query("a"), 0, gone.signal);
+    flush();
+    gone.abort();
+    const second = batch.fetch(query("a"), 0);
+    flush();
+    expect(await second).toEqual(await first);
+    expect(send).toHaveBeenCalledTimes(1);
+  });
   test("500 queries a request at most", async () => {
     const { batch, send, flush } = setUp();
     const all = Array.from({ length: 1201 }, (_, i) => batch.fetch(query(String(i)), 0));

@@ -123,11 +123,7 @@ func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
 	cmd := exec.Command(self, "agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); !strings.HasSuffix(name, "_API_KEY") {
-			cmd.Env = append(cmd.Env, entry)
-		}
-	}
+	cmd.Env = agentEnviron(os.Environ())
 	if err := keepDescriptors(); err != nil {
 		return err
 	}
@@ -136,6 +132,32 @@ func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
 	}
 	fmt.Fprintf(io.err, "agent %d delivers %s\n", cmd.Process.Pid, folder.Path)
 	return cmd.Process.Release()
+}
+
+// agentEnviron is an environment without keys, whose certificates are found from
+// another folder too.
+func agentEnviron(environ []string) (out []string) {
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		switch {
+		case strings.HasSuffix(name, "_API_KEY"):
+			continue
+		case name == "SSL_CERT_FILE" || name == "SSL_CERT_DIR":
+			entry = name + "=" + fullPaths(value)
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+func fullPaths(list string) string {
+	paths := filepath.SplitList(list)
+	for i, path := range paths {
+		if full, err := filepath.Abs(path); err == nil {
+			paths[i] = full
+		}
+	}
+	return strings.Join(paths, string(filepath.ListSeparator))
 }
 
 // keepDescriptors keeps what this process inherited from reaching the agent: a

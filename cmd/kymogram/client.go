@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/uplink"
 )
 
 const (
@@ -53,9 +54,13 @@ type client struct {
 // dial finds the server and the key: flag, environment, file, in this order.
 func (c *connection) dial(io stdio) (*client, error) {
 	address := first(c.server, io.env("KYMOGRAM_SERVER"), defaultServer)
-	base, err := url.Parse(strings.TrimRight(address, "/"))
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, usagef("%q is not the address of a server: it looks like %s", address, defaultServer)
+	address, err := uplink.ParseServer(address)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	base, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("parse address: %w", err)
 	}
 	key := first(c.key, io.env("KYMOGRAM_API_KEY"))
 	if key == "" {

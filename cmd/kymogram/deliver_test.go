@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kymogram/kymogram"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -46,11 +49,40 @@ func (k *kitchen) logAway(name string) {
 
 func (k *kitchen) spool() string { return filepath.Join(k.env["HOME"], "spool") }
 
+// syncUntilRefused runs a sync and stops it once it knows that nobody listens.
+func (k *kitchen) syncUntilRefused() (code int, out, errs string) {
+	k.t.Helper()
+	folder, err := spool.OpenFolder(k.spool())
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	ids, err := folder.Writers()
+	if err != nil || len(ids) != 1 {
+		k.t.Fatalf("writers %v, %v", ids, err)
+	}
+	status, err := spool.OpenStatus(folder.WriterPath(ids[0]))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer status.Close()
+	ctx, stop := context.WithCancel(k.t.Context())
+	defer stop()
+	go func() {
+		for page := (spool.Page{}); ctx.Err() == nil && page.Errors == 0; page, _ = status.Read() {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+	}()
+	var o, e bytes.Buffer
+	code = run(ctx, []string{"sync", "--json"}, stdio{in: strings.NewReader(""), out: &o, err: &e, env: k.getenv})
+	return code, o.String(), e.String()
+}
+
 func TestSync(t *testing.T) {
 	k := serveKitchen(t)
 	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
 	k.logAway("away")
-	code, out, errs := k.run("sync", "--timeout", "300ms", "--json")
+	code, out, errs := k.syncUntilRefused()
 	var report syncReport
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed {
 		t.Fatalf("%d %v\n%s%s", code, err, out, errs)
@@ -130,6 +162,15 @@ func TestDoctor(t *testing.T) {
 	code, out, _ := k.run("doctor", "--server", "http://"+k.address)
 	if code != exitDone || !strings.Contains(out, "ok    clock") {
 		t.Errorf("%d\n%s", code, out)
+	}
+}
+
+func TestAgentEnviron(t *testing.T) {
+	t.Chdir("/tmp")
+	got := agentEnviron([]string{"PATH=/bin", "KYMOGRAM_API_KEY=k", "METRANA_API_KEY=k", "SSL_CERT_FILE=ca.pem", "SSL_CERT_DIR=certs:/etc/ssl", "EMPTY="})
+	want := []string{"PATH=/bin", "SSL_CERT_FILE=/tmp/ca.pem", "SSL_CERT_DIR=/tmp/certs:/etc/ssl", "EMPTY="}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

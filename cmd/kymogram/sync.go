@@ -122,7 +122,6 @@ func watch(ctx context.Context, io stdio, d *uplink.Deliverer, before left, impa
 		case err := <-ended:
 			now := d.Totals()
 			now.Acked, now.Refused = delta(now.Acked, begin.Acked), delta(now.Refused, begin.Refused)
-			now.Error = last.Error
 			_ = bar.Finish()
 			return now, err
 		case <-ticker.C:

@@ -396,6 +396,9 @@ func (d *Deliverer) work(ctx context.Context, w *delivery) {
 	page := w.counters()
 	d.done.Acked += page.Acked
 	d.done.Refused += page.Refused
+	if err != nil && !w.idle.Load() && page.Error != "" {
+		d.done.Error = page.Error // what held it up to the end
+	}
 	w.status.Close()
 	if err != nil && !errors.Is(err, errStopped) {
 		d.opts.Log.Error("a writer cannot be delivered", "writer", w.id, "error", err)

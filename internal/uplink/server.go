@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,15 +42,37 @@ type Info struct {
 // connection, or no answer of a Kymogram server.
 var ErrUnreachable = errors.New("the server cannot be reached")
 
-// ParseServer checks the address of a server and gives it without a slash at
-// its end.
+// ParseServer checks the address of a server and gives it in small letters,
+// without a slash at its end. HOST:PORT alone means http.
 func ParseServer(address string) (string, error) {
-	u, err := url.Parse(strings.TrimRight(address, "/"))
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+	text := strings.TrimSpace(address)
+	bare := !strings.Contains(text, "://")
+	if bare {
+		text = "http://" + text
+	}
+	u, err := url.Parse(strings.TrimRight(text, "/"))
+	if err != nil || !plainAddress(u) || bare && u.Port() == "" || strings.ContainsAny(text, " \t\r\n?#") {
 		return "", model.Errorf(model.CodeInvalid, "%q is not the address of a server", address).
 			WithHint("an address looks like http://127.0.0.1:7070 or https://kymogram.example.org")
 	}
+	u.Host = strings.ToLower(u.Host)
 	return u.String(), nil
+}
+
+// plainAddress reports whether an address is a scheme, a host, a port that can
+// be and a path, and nothing else: a password has no place in it.
+func plainAddress(u *url.URL) bool {
+	if u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Hostname() == "" {
+		return false
+	}
+	if strings.Contains(u.Hostname(), ":") != strings.HasPrefix(u.Host, "[") {
+		return false
+	}
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	port, err := strconv.Atoi(u.Port())
+	return err == nil && port > 0 && port < 1<<16
 }
 
 // NewServer makes a client of a server; proxies and SSL_CERT_FILE are honoured.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _LOG_MAX = 1 << 20
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PATHS = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 _GO = ("GODEBUG", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "GOCOVERDIR")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
@@ -96,9 +97,9 @@ def _open_log(root: str) -> int:
 
 
 def _surroundings() -> dict[str, str]:
-    """The agent's environment: no key, and nothing that it has no use for."""
+    """The agent's environment: no key, nothing that it has no use for, full paths."""
     return {
-        name: value
+        name: _full(value) if name in _PATHS and value else value
         for name, value in os.environ.items()
         if name in _KEPT
         or name.lower() in _PROXIES
@@ -106,6 +107,14 @@ def _surroundings() -> dict[str, str]:
         or (name.startswith("KYMOGRAM_") and not name.endswith("_API_KEY"))
         or name in _GO
     }
+
+
+def _full(paths: str) -> str:
+    """Paths that mean the same in another folder; a folder that is gone has none."""
+    try:
+        return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
+    except FileNotFoundError:
+        return paths
 
 
 def main() -> NoReturn:

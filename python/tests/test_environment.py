@@ -1,0 +1,52 @@
+"""What init reads from its surroundings."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kymogram import KymogramValidationError, _agent, _environment
+
+from .conftest import REPOSITORY
+
+ADDRESSES = json.loads((REPOSITORY / "testdata" / "client" / "addresses.json").read_text())
+
+
+@pytest.mark.parametrize("case", ADDRESSES, ids=lambda case: repr(case["given"]))
+def test_addresses(case: dict[str, str | None]) -> None:
+    """Go reads the same table, so that one address means one server to every client."""
+    if case["address"] is None:
+        with pytest.raises(KymogramValidationError, match="server is an address such as"):
+            _environment.server(case["given"])
+    else:
+        assert _environment.server(case["given"]) == case["address"]
+
+
+def test_a_key_is_found_under_every_name_of_this_machine(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "kymogram" / "credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"http://127.0.0.1:7070": "local", "https://far:1/": "far"}))
+    for address, key in {
+        "http://127.0.0.1:7070": "local",
+        "http://localhost:7070": "local",
+        "http://[::1]:7070": "local",
+        "https://localhost:7070": None,
+        "http://localhost:7071": None,
+        "http://far:7070": None,
+        "https://far:1": "far",
+    }.items():
+        assert _environment.api_key(None, address) == key, address
+
+
+def test_the_agent_finds_a_relative_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It works in another folder, so it is told where the file is."""
+    monkeypatch.setenv("SSL_CERT_FILE", "ca.pem")
+    monkeypatch.setenv("SSL_CERT_DIR", "certs:/etc/ssl/certs")
+    monkeypatch.setenv("KYMOGRAM_API_KEY", "k" * 40)
+    found = _agent._surroundings()
+    assert found["SSL_CERT_FILE"] == os.path.join(os.getcwd(), "ca.pem")
+    assert found["SSL_CERT_DIR"] == os.path.join(os.getcwd(), "certs") + ":/etc/ssl/certs"
+    assert "KYMOGRAM_API_KEY" not in found

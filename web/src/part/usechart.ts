@@ -177,7 +177,8 @@ function wantedLines(
 ): Wanted[] {
   const sets = [...new Set(members.map((m) => labelText(m.series.labels)))];
   const crowd = members.length > slots;
-  const n = resolution(width, members.length);
+  // Of all runs that will come, so that those that came first are not asked again in another resolution.
+  const n = resolution(width, Math.max(members.length, runs.size));
   return members.flatMap((member) => {
     const set = sets.indexOf(labelText(member.series.labels));
     const slot = runs.get(member.run) ?? 0;

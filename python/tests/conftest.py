@@ -12,6 +12,9 @@ import pytest
 import kymogram
 from kymogram import _agent, _environment
 
+# For the whole session: a helper thread may look once more after its test has ended.
+_agent.binary = lambda: None
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -33,7 +36,6 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("KYMOGRAM_SPOOL_DIR", str(spool))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("KYMOGRAM_SERVER", f"http://127.0.0.1:{closed_port()}")
-    monkeypatch.setattr(_agent, "binary", lambda: None)
     monkeypatch.setattr(_environment, "batch_job", lambda: False)
     yield spool
     kymogram.close(0)

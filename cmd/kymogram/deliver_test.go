@@ -184,10 +184,7 @@ func TestDetachedAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "kymogram")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	binary := buildBinary(t)
 	// The pipe ends when its last holder does: not with the agent.
 	cmd := exec.Command(binary, "agent", "--detached", "--idle", "30s", "--spool", k.spool())
 	cmd.Env = []string{"HOME=" + k.env["HOME"], "XDG_CONFIG_HOME=" + k.env["XDG_CONFIG_HOME"], "KYMOGRAM_API_KEY=secret"}
@@ -227,6 +224,16 @@ func TestDetachedAgent(t *testing.T) {
 	if err != nil || !strings.Contains(string(log), "takes the spool over") {
 		t.Errorf("%v, the log is\n%s", err, log)
 	}
+}
+
+// buildBinary makes the program, for what takes a process of its own.
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "kymogram")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
 }
 
 // holder waits until the folder is held by a kind.

@@ -39,7 +39,7 @@ type kitchen struct {
 }
 
 // serveKitchen starts `kymogram serve` in this process, with keys.
-func serveKitchen(t *testing.T) *kitchen {
+func serveKitchen(t *testing.T, more ...string) *kitchen {
 	t.Helper()
 	home := t.TempDir()
 	k := &kitchen{t: t, env: map[string]string{"HOME": home, "XDG_CONFIG_HOME": filepath.Join(home, "config")}}
@@ -48,7 +48,7 @@ func serveKitchen(t *testing.T) *kitchen {
 	done := make(chan int, 1)
 	var log bytes.Buffer
 	go func() {
-		args := []string{"serve", "--data", filepath.Join(home, "data"), "--http", "127.0.0.1:0"}
+		args := append([]string{"serve", "--data", filepath.Join(home, "data"), "--http", "127.0.0.1:0"}, more...)
 		done <- run(ctx, args, stdio{in: strings.NewReader(""), out: out, err: &log, env: k.getenv})
 		out.Close()
 	}()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import kymogram
 from kymogram import KymogramValidationError, _agent, _environment
 
 from .conftest import REPOSITORY
@@ -50,3 +51,18 @@ def test_the_agent_finds_a_relative_certificate(monkeypatch: pytest.MonkeyPatch)
     assert found["SSL_CERT_FILE"] == os.path.join(os.getcwd(), "ca.pem")
     assert found["SSL_CERT_DIR"] == os.path.join(os.getcwd(), "certs") + ":/etc/ssl/certs"
     assert "KYMOGRAM_API_KEY" not in found
+
+
+def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program goes on where its folder was deleted; relative paths then lead nowhere."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("PATH", "bin:" + os.environ["PATH"])
+    monkeypatch.setenv("SSL_CERT_FILE", "ca.pem")
+    _agent.binary()
+    assert _agent._surroundings()["SSL_CERT_FILE"] == "ca.pem"
+    run = kymogram.init(run_name="run", log_level="OFF")
+    kymogram.log("loss", 1.0)
+    assert run.get_last_step("loss") == 0

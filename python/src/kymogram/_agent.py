@@ -27,9 +27,9 @@ def binary() -> str | None:
     """The wheel's own binary, else KYMOGRAM_BINARY, else the first on PATH."""
     own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "kymogram")
     named = os.environ.get("KYMOGRAM_BINARY")
-    places = [own] + ([os.path.abspath(named)] if named else [])
+    places = [own] + ([_spool.full(named)] if named else [])
     places += [
-        os.path.join(os.path.abspath(folder), "kymogram")
+        os.path.join(_spool.full(folder), "kymogram")
         for folder in os.environ.get("PATH", "").split(os.pathsep)
         if folder
     ]
@@ -99,7 +99,9 @@ def _open_log(root: str) -> int:
 def _surroundings() -> dict[str, str]:
     """The agent's environment: no key, nothing that it has no use for, full paths."""
     return {
-        name: _full(value) if name in _PATHS and value else value
+        name: os.pathsep.join(map(_spool.full, value.split(os.pathsep)))
+        if name in _PATHS and value
+        else value
         for name, value in os.environ.items()
         if name in _KEPT
         or name.lower() in _PROXIES
@@ -107,14 +109,6 @@ def _surroundings() -> dict[str, str]:
         or (name.startswith("KYMOGRAM_") and not name.endswith("_API_KEY"))
         or name in _GO
     }
-
-
-def _full(paths: str) -> str:
-    """Paths that mean the same in another folder; a folder that is gone has none."""
-    try:
-        return os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
-    except FileNotFoundError:
-        return paths
 
 
 def main() -> NoReturn:

@@ -79,7 +79,7 @@ def _split(authority: str) -> tuple[str, int | None]:
     """Host and port; no host when they cannot be."""
     if authority.startswith("["):
         host, closed, rest = authority[1:].partition("]")
-        if not closed or rest and not rest.startswith(":"):
+        if not closed or (rest and not rest.startswith(":")):
             return "", None
         colon, text = rest[:1], rest[1:]
     else:

@@ -211,7 +211,7 @@ def _made_up(orchestration: str) -> str:
 def _initial(config: Any, tags: Any, description: Any) -> list[dict[str, Any]]:
     """What only the process that creates the run sets."""
     found = _attributes.config(config)
-    commit = _attributes.commit(os.getcwd())
+    commit = _attributes.commit(_spool.full("."))
     if commit:
         value = {"type": "string", "value": commit}
         found.append({"op": "set_attribute", "path": "git/commit_sha", "value": value})

@@ -32,7 +32,15 @@ def candidates(environ: dict[str, str] | os._Environ[str]) -> list[str]:
         os.path.join("/dev/shm", own),
         os.path.join(environ.get("TMPDIR") or "/tmp", own),
     ]
-    return [os.path.abspath(path) for path in found if path]
+    return [full(path) for path in found if path]
+
+
+def full(path: str) -> str:
+    """The path that means the same in any folder; as it is when ours is gone."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        return path
 
 
 def make_root(path: str) -> None:

@@ -32,9 +32,9 @@ export function rangeOf(curves: Curve[], x0: number, x1: number, full: boolean, 
       : ([low, high] as const);
   const span = inner[1] - inner[0];
   const clipped = !full && span > 0 && max - min > robustSpan * span;
-  // Only the side that stretches the range is cut; the other keeps all it has.
-  const a = clipped && min < inner[0] - span ? inner[0] : min;
-  const b = clipped && max > inner[1] + span ? inner[1] : max;
+  // Cut is what lies more than one robust span outside, so that noise at the edge is no needle.
+  const a = clipped ? mins.find((v) => v >= inner[0] - span)! : min;
+  const b = clipped ? maxs.findLast((v) => v <= inner[1] + span)! : max;
   return { ...pad(a, b, log), clipped };
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/kymogram/kymogram/internal/catalog"
@@ -208,5 +209,42 @@ func TestAllPointsEndsWithTheSeries(t *testing.T) {
 	}
 	if pages != 2 {
 		t.Errorf("%d pages", pages)
+	}
+}
+
+func (f *fake) ListRuns(context.Context, catalog.RunFilter) ([]catalog.Run, string, error) {
+	return []catalog.Run{f.run}, "", nil
+}
+
+func (f *fake) Configs(context.Context, []model.RunID) (map[model.RunID][]catalog.Attribute, error) {
+	return nil, nil
+}
+
+func TestARunsLineCarriesWhatStandsForItsMetrics(t *testing.T) {
+	f := newFake()
+	f.series = nil
+	evaluation := map[string]string{"evaluation": "true"}
+	for i, key := range []model.SeriesKey{
+		model.NewSeriesKey("accuracy", "", evaluation),
+		model.NewSeriesKey("loss", "", nil),
+		model.NewSeriesKey("loss", "", evaluation),
+		model.NewSeriesKey("reward", "", map[string]string{"env_id": "default"}),
+		model.NewSeriesKey("reward", "", map[string]string{"env_id": "3"}),
+		model.NewSeriesKey("time", model.ScaleEpisode, nil),
+		model.NewSeriesKey("time", model.ScaleStep, nil),
+	} {
+		f.series = append(f.series, store.Series{Key: key, Kind: model.KindFloat, Last: &store.Point{Value: store.Number{Float: float64(i)}}})
+	}
+	page, err := f.service(time.Hour).Runs(t.Context(), query.RunsRequest{Workspace: "w", Project: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, s := range page.Runs[0].Summary {
+		got[s.Metric] = s.Last.Value.Float
+	}
+	want := map[string]float64{"accuracy": 0, "loss": 1, "loss (evaluation)": 2, "reward": 3, "time": 6}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -119,7 +119,8 @@ func (s *Service) lines(ctx context.Context, runs []catalog.Run) ([]RunLine, err
 }
 
 // summary reads the last values of a run's plain numeric series. Where a metric
-// has several scales ML_STEP is shown.
+// has several scales ML_STEP is shown; where it has a training and an evaluation
+// series the latter is called "METRIC (evaluation)".
 func (s *Service) summary(ctx context.Context, run model.RunID) ([]Summary, error) {
 	page, _, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Match: isPlain, Limit: 2 * summarySeries})
 	if model.CodeOf(err) == model.CodeNotFound || model.CodeOf(err) == model.CodeRunDeleted {
@@ -128,31 +129,45 @@ func (s *Service) summary(ctx context.Context, run model.RunID) ([]Summary, erro
 	if err != nil {
 		return nil, fmt.Errorf("list series of run %s: %w", run, err)
 	}
+	trained := map[string]bool{}
+	for i := range page {
+		trained[page[i].Key.Metric] = trained[page[i].Key.Metric] || !isEvaluation(page[i].Key)
+	}
 	var out []Summary
-	for _, series := range page {
+	at := map[string]int{}
+	for i := range page {
+		series := &page[i]
 		if series.Last == nil || !isNumeric(series.Kind) {
 			continue
 		}
-		line := Summary{series.Key.Metric, series.Kind, *series.Last}
-		switch last := len(out) - 1; {
-		case last < 0 || out[last].Metric != line.Metric:
-			out = append(out, line)
-		case series.Key.Scale == model.ScaleStep:
-			out[last] = line
+		name := series.Key.Metric
+		if isEvaluation(series.Key) && trained[name] {
+			name += " (evaluation)"
+		}
+		if place, ok := at[name]; !ok {
+			at[name] = len(out)
+			out = append(out, Summary{name, series.Kind, *series.Last})
+		} else if series.Key.Scale == model.ScaleStep {
+			out[place] = Summary{name, series.Kind, *series.Last}
 		}
 	}
 	return out[:min(len(out), summarySeries)], nil
 }
 
-// isPlain holds for series without labels but the default environment's.
+// isPlain holds for series that stand for their metric: without labels, of the
+// default environment, or logged with evaluation=True.
 func isPlain(key model.SeriesKey) bool {
 	switch len(key.Labels) {
 	case 0:
 		return true
 	case 1:
-		return key.Labels[0] == model.Label{Name: model.LabelEnv, Value: "default"}
+		return key.Labels[0] == model.Label{Name: model.LabelEnv, Value: "default"} || isEvaluation(key)
 	}
 	return false
+}
+
+func isEvaluation(key model.SeriesKey) bool {
+	return len(key.Labels) == 1 && key.Labels[0] == model.Label{Name: "evaluation", Value: "true"}
 }
 
 func isNumeric(k model.Kind) bool { return k == model.KindFloat || k == model.KindInt }

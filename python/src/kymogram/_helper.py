@@ -56,11 +56,10 @@ class Helper:
         """One round."""
         self.writer.tick()
         status = self.writer.status()
-        if not status.alive:
-            self.ensure_agent()
-        else:
+        if status.alive:
             self._pause = _START_AGAIN_S
             self._listen(status)
+        self.ensure_agent()  # its lock is free at once when it dies, its heartbeat old much later
 
     def ensure_agent(self) -> None:
         """Start the agent unless somebody delivers or it was started just now."""

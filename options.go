@@ -254,12 +254,9 @@ func (o *Options) initial(now time.Time) ([]model.Update, error) {
 }
 
 // endsWithUs reports whether nothing on this machine goes on after the program:
-// a batch job, or a container that we are the main process of. A spool folder
-// that somebody chose is taken to outlive it.
+// a batch job, or a container that we are the main process of, or its child. A
+// container that people work in goes on.
 func (o *Options) endsWithUs() bool {
-	if o.env("KYMOGRAM_SPOOL_DIR") != "" {
-		return false
-	}
 	for _, name := range []string{"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "AWS_BATCH_JOB_ID", "KUBERNETES_SERVICE_HOST"} {
 		if o.env(name) != "" {
 			return true

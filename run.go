@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -196,8 +197,8 @@ func (e *UndeliveredError) Error() string {
 }
 
 // Flush waits until the server has everything that was logged before it, or
-// returns an [UndeliveredError] when the server does not answer. With durable it
-// first makes the spool safe from power loss.
+// returns an [UndeliveredError] when ctx ends or the server does not answer. With
+// durable it first makes the spool safe from power loss.
 func (r *Run) Flush(ctx context.Context, durable bool) error {
 	over := r.w.Drain()
 	if durable {
@@ -209,14 +210,15 @@ func (r *Run) Flush(ctx context.Context, durable bool) error {
 	if last == 0 {
 		return ErrClosed
 	}
-	if r.await(ctx, last) && over.Waiting == 0 && over.Dropped == 0 {
+	if r.await(ctx, last, math.MaxInt64) && over.Waiting == 0 && over.Dropped == 0 {
 		return nil
 	}
 	return r.undelivered(over)
 }
 
-// await waits until the mark reaches last, as long as the server answers.
-func (r *Run) await(ctx context.Context, last uint64) bool {
+// await waits until the mark reaches last, as long as the server answers and at
+// most for limit.
+func (r *Run) await(ctx context.Context, last uint64, limit time.Duration) bool {
 	began := time.Now()
 	heard, patience := began, silentLimit
 	if r.opts.endsWithUs() {
@@ -233,7 +235,7 @@ func (r *Run) await(ctx context.Context, last uint64) bool {
 		case err == nil && page.State == spool.StateConnected && page.Delivering(now):
 			heard = now
 		}
-		if now.Sub(heard) > patience || now.Sub(began) > r.opts.CloseTimeout {
+		if now.Sub(heard) > patience || now.Sub(began) > limit {
 			return false
 		}
 		if r.uplink != nil {
@@ -296,7 +298,7 @@ func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
 	}
 	// What is still in memory ends with the process.
 	over.Dropped += over.Points
-	if !r.await(ctx, last) || over.Dropped > 0 {
+	if !r.await(ctx, last, r.opts.CloseTimeout) || over.Dropped > 0 {
 		return r.undelivered(over)
 	}
 	r.tidy()
@@ -307,7 +309,7 @@ func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
 func (r *Run) makeRoom(ctx context.Context) spool.Overflow {
 	over := r.w.Drain()
 	for deadline := time.Now().Add(r.opts.CloseTimeout); over.Waiting > 0 && time.Now().Before(deadline); over = r.w.Drain() {
-		if !r.await(ctx, r.w.Last()) {
+		if !r.await(ctx, r.w.Last(), r.opts.CloseTimeout) {
 			break
 		}
 	}

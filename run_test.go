@@ -331,6 +331,25 @@ func TestCloseWithoutServer(t *testing.T) {
 	}
 }
 
+// TestCloseInABatchJob: nobody delivers after the job, so Close waits its time,
+// wherever the spool lies.
+func TestCloseInABatchJob(t *testing.T) {
+	for _, name := range []string{"SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST"} {
+		const limit = 1300 * time.Millisecond
+		r := offline(t, Options{CloseTimeout: limit})
+		r.opts.env = func(asked string) string { return map[string]string{name: "7", "KYMOGRAM_SPOOL_DIR": "/data"}[asked] }
+		must(t, r.Log("a", 1))
+		began := time.Now()
+		var left *UndeliveredError
+		if err := r.Close(context.Background()); !errors.As(err, &left) || left.Points != 1 {
+			t.Errorf("close says %v", err)
+		}
+		if took := time.Since(began); took < limit {
+			t.Errorf("%s: close took only %v", name, took)
+		}
+	}
+}
+
 // fake answers opens over HTTP and acks whatever comes over gRPC.
 type fake struct {
 	kymogramv1.UnimplementedIngestServiceServer

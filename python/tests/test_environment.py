@@ -13,6 +13,7 @@ from kymogram import KymogramValidationError, _agent, _environment
 
 from .conftest import REPOSITORY
 
+BATCH_JOB = _environment.batch_job  # conftest replaces it
 ADDRESSES = json.loads((REPOSITORY / "testdata" / "client" / "addresses.json").read_text())
 
 
@@ -66,3 +67,34 @@ def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run = kymogram.init(run_name="run", log_level="OFF")
     kymogram.log("loss", 1.0)
     assert run.get_last_step("loss") == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "marks", "pid", "parent", "ends"),
+    [
+        (None, (), 10, 9, False),
+        ("SLURM_JOB_ID", (), 10, 9, True),
+        ("PBS_JOBID", (), 10, 9, True),
+        ("KUBERNETES_SERVICE_HOST", (), 10, 9, True),
+        (None, ("/.dockerenv",), 10, 9, False),  # a container that people work in
+        (None, ("/.dockerenv",), 10, 1, True),
+        (None, ("/run/.containerenv",), 10, 1, True),
+        (None, (), 10, 1, False),  # a daemon's child on a plain machine
+        (None, (), 1, 0, True),
+    ],
+)
+def test_what_ends_with_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str | None,
+    marks: tuple[str, ...],
+    pid: int,
+    parent: int,
+    ends: bool,
+) -> None:
+    monkeypatch.setattr(_environment, "batch_job", BATCH_JOB)
+    if variable:
+        monkeypatch.setenv(variable, "7")
+    monkeypatch.setattr(os.path, "exists", lambda path: path in marks)
+    monkeypatch.setattr(os, "getpid", lambda: pid)
+    monkeypatch.setattr(os, "getppid", lambda: parent)
+    assert _environment.batch_job() is ends

@@ -383,7 +383,9 @@ func (*Gone) Descriptor() ([]byte, []int) {
 }
 
 type Heartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Batch, behind the batches sent so far.
+	SpooledPoints *uint64 `protobuf:"varint,1,opt,name=spooled_points,json=spooledPoints,proto3,oneof" json:"spooled_points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +418,13 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_kymogram_v1_ingest_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Heartbeat) GetSpooledPoints() uint64 {
+	if x != nil && x.SpooledPoints != nil {
+		return *x.SpooledPoints
+	}
+	return 0
 }
 
 type Failure struct {
@@ -496,8 +505,11 @@ type Batch struct {
 	Series []*SeriesDefinition `protobuf:"bytes,3,rep,name=series,proto3" json:"series,omitempty"`
 	Groups []*RowGroup         `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The JSON of []model.Update, each with its seq.
-	Updates       []byte     `protobuf:"bytes,5,opt,name=updates,proto3" json:"updates,omitempty"`
-	Skipped       []*Skipped `protobuf:"bytes,6,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	Updates []byte     `protobuf:"bytes,5,opt,name=updates,proto3" json:"updates,omitempty"`
+	Skipped []*Skipped `protobuf:"bytes,6,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	// Points that lie in the writer's spool behind this batch; absent while the
+	// client does not know.
+	SpooledPoints *uint64 `protobuf:"varint,7,opt,name=spooled_points,json=spooledPoints,proto3,oneof" json:"spooled_points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,6 +584,13 @@ func (x *Batch) GetSkipped() []*Skipped {
 		return x.Skipped
 	}
 	return nil
+}
+
+func (x *Batch) GetSpooledPoints() uint64 {
+	if x != nil && x.SpooledPoints != nil {
+		return *x.SpooledPoints
+	}
+	return 0
 }
 
 type SeriesDefinition struct {
@@ -1070,20 +1089,24 @@ const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\x06Opened\x12\x16\n" +
 	"\x06result\x18\x01 \x01(\fR\x06result\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\"\x06\n" +
-	"\x04Gone\"\v\n" +
-	"\tHeartbeat\"_\n" +
+	"\x04Gone\"J\n" +
+	"\tHeartbeat\x12*\n" +
+	"\x0espooled_points\x18\x01 \x01(\x04H\x00R\rspooledPoints\x88\x01\x01B\x11\n" +
+	"\x0f_spooled_points\"_\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\x12\x12\n" +
-	"\x04mark\x18\x04 \x01(\x04R\x04mark\"\xe1\x01\n" +
+	"\x04mark\x18\x04 \x01(\x04R\x04mark\"\xa0\x02\n" +
 	"\x05Batch\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x125\n" +
 	"\x06series\x18\x03 \x03(\v2\x1d.kymogram.v1.SeriesDefinitionR\x06series\x12-\n" +
 	"\x06groups\x18\x04 \x03(\v2\x15.kymogram.v1.RowGroupR\x06groups\x12\x18\n" +
 	"\aupdates\x18\x05 \x01(\fR\aupdates\x12.\n" +
-	"\askipped\x18\x06 \x03(\v2\x14.kymogram.v1.SkippedR\askipped\"\xe2\x01\n" +
+	"\askipped\x18\x06 \x03(\v2\x14.kymogram.v1.SkippedR\askipped\x12*\n" +
+	"\x0espooled_points\x18\a \x01(\x04H\x00R\rspooledPoints\x88\x01\x01B\x11\n" +
+	"\x0f_spooled_points\"\xe2\x01\n" +
 	"\x10SeriesDefinition\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
@@ -1196,6 +1219,8 @@ func file_kymogram_v1_ingest_proto_init() {
 		(*StreamResponse_Ack)(nil),
 		(*StreamResponse_Failure)(nil),
 	}
+	file_kymogram_v1_ingest_proto_msgTypes[5].OneofWrappers = []any{}
+	file_kymogram_v1_ingest_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -390,6 +390,11 @@ func (m *Heartbeat) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.SpooledPoints != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.SpooledPoints))
+		i--
+		dAtA[i] = 0x8
+	}
 	return len(dAtA) - i, nil
 }
 
@@ -481,6 +486,11 @@ func (m *Batch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.SpooledPoints != nil {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.SpooledPoints))
+		i--
+		dAtA[i] = 0x38
 	}
 	if len(m.Skipped) > 0 {
 		for iNdEx := len(m.Skipped) - 1; iNdEx >= 0; iNdEx-- {
@@ -1154,6 +1164,9 @@ func (m *Heartbeat) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
+	if m.SpooledPoints != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.SpooledPoints))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1216,6 +1229,9 @@ func (m *Batch) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.SpooledPoints != nil {
+		n += 1 + protohelpers.SizeOfVarint(uint64(*m.SpooledPoints))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2078,6 +2094,26 @@ func (m *Heartbeat) UnmarshalVT(dAtA []byte) error {
 			return fmt.Errorf("proto: Heartbeat: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
+		case 1:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SpooledPoints", wireType)
+			}
+			var v uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.SpooledPoints = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -2469,6 +2505,26 @@ func (m *Batch) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 7:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SpooledPoints", wireType)
+			}
+			var v uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.SpooledPoints = &v
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -115,15 +115,12 @@ func watch(ctx context.Context, io stdio, d *uplink.Deliverer, before left, impa
 	bar := pointsBar(io.err, before.Points)
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	begin, moved := d.Totals(), time.Now()
-	last := begin
+	last, moved := d.Totals(), time.Now()
 	for {
 		select {
 		case err := <-ended:
-			now := d.Totals()
-			now.Acked, now.Refused = delta(now.Acked, begin.Acked), delta(now.Refused, begin.Refused)
 			_ = bar.Finish()
-			return now, err
+			return d.Totals(), err
 		case <-ticker.C:
 		}
 		now := d.Totals()
@@ -137,8 +134,6 @@ func watch(ctx context.Context, io stdio, d *uplink.Deliverer, before left, impa
 		_ = bar.Set64(int64(min(now.Acked+now.Refused, before.Points)))
 	}
 }
-
-func delta(now, before uint64) uint64 { return now - min(now, before) }
 
 // pointsBar is a bar on a terminal and nothing elsewhere.
 func pointsBar(w io.Writer, points uint64) *progressbar.ProgressBar {

@@ -68,7 +68,7 @@ type Deliverer struct {
 	done    Totals
 }
 
-// Totals counts over all writers that a deliverer has seen.
+// Totals counts what a deliverer brought to its end, over all writers.
 type Totals struct {
 	Writers int    `json:"writers"` // with something left to deliver
 	Acked   uint64 `json:"points_delivered"`
@@ -109,13 +109,13 @@ func (d *Deliverer) Totals() Totals {
 	defer d.mu.Unlock()
 	out := d.done
 	for _, w := range d.writers {
-		page := w.counters()
-		out.Acked += page.Acked
-		out.Refused += page.Refused
+		acked, refused := w.own()
+		out.Acked += acked
+		out.Refused += refused
 		if !w.idle.Load() {
 			out.Writers++
-			if page.Error != "" {
-				out.Error = page.Error
+			if text := w.counters().Error; text != "" {
+				out.Error = text
 			}
 		}
 	}
@@ -374,7 +374,7 @@ func (d *Deliverer) newDelivery(id model.WriterID, stop chan struct{}) (*deliver
 	page.Error, page.Answer = "", nil
 	w := &delivery{
 		folder: d.folder, id: id, dir: dir, open: open, opts: &d.opts, conns: &d.conns, log: d.opts.Log,
-		status: status, page: page, wake: make(chan struct{}, 1), stop: stop,
+		status: status, page: page, ackedBefore: page.Acked, refusedBefore: page.Refused, wake: make(chan struct{}, 1), stop: stop,
 	}
 	w.live.Store(true)
 	w.note(status.Heartbeat(time.Now()))
@@ -393,11 +393,11 @@ func (d *Deliverer) work(ctx context.Context, w *delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.writers, w.id)
-	page := w.counters()
-	d.done.Acked += page.Acked
-	d.done.Refused += page.Refused
-	if err != nil && !w.idle.Load() && page.Error != "" {
-		d.done.Error = page.Error // what held it up to the end
+	acked, refused := w.own()
+	d.done.Acked += acked
+	d.done.Refused += refused
+	if text := w.counters().Error; err != nil && !w.idle.Load() && text != "" {
+		d.done.Error = text // what held it up to the end
 	}
 	w.status.Close()
 	if err != nil && !errors.Is(err, errStopped) {

@@ -43,6 +43,8 @@ type delivery struct {
 
 	mu   sync.Mutex
 	page spool.Page // our counters
+	// The counters as an earlier deliverer left them.
+	ackedBefore, refusedBefore uint64
 }
 
 // run delivers until the writer is gone and everything is acked (nil), or until
@@ -181,6 +183,12 @@ func (d *delivery) counters() spool.Page {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.page
+}
+
+// own is what this deliverer, and no earlier one, brought to its end.
+func (d *delivery) own() (acked, refused uint64) {
+	page := d.counters()
+	return page.Acked - d.ackedBefore, page.Refused - d.refusedBefore
 }
 
 // count changes the counters and shows them.

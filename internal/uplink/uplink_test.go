@@ -393,6 +393,26 @@ func TestEveryRecordArrives(t *testing.T) {
 	}
 }
 
+// TestTotalsAreOwn: what an earlier deliverer brought to the server is not counted
+// again.
+func TestTotalsAreOwn(t *testing.T) {
+	s := startServer(t)
+	f := newFixture(t, s)
+	for i := range int64(3) {
+		f.point("loss", i, 0.5)
+	}
+	if got := f.sync(Options{}).Totals(); got.Acked != 3 {
+		t.Errorf("the first delivered %+v", got)
+	}
+	f.point("loss", 3, 0.5)
+	f.point("loss", 4, 0.5)
+	f.close()
+	if got := f.sync(Options{}).Totals(); got.Acked != 2 {
+		t.Errorf("the second delivered %+v", got)
+	}
+	f.check(s)
+}
+
 // TestFaults: whatever the server does to batches, each point is stored once.
 func TestFaults(t *testing.T) {
 	for name, f := range map[string]fault{"lost acks": loseAck, "resets": reset, "gaps": gap, "superseded": superseded, "disk full": diskFull} {
@@ -628,7 +648,7 @@ func TestTarget(t *testing.T) {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}
-	for _, bad := range []string{"", "h:1", "ftp://h", "http://"} {
+	for _, bad := range []string{"", "h", "ftp://h", "http://"} {
 		if _, err := NewServer(bad, ""); model.CodeOf(err) != model.CodeInvalid {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -170,7 +170,7 @@ func (n *node) wire(ctx context.Context) error {
 		Points: n.engine, Updates: n.engine, Starts: n.engine, Catalog: n.catalog,
 		Auth: n.keyring, Live: n.live, Now: time.Now, Log: n.log,
 	})
-	n.query = query.New(n.engine, n.catalog, n.keyring, query.Limits{})
+	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{})
 	n.metrics = selfmetrics.New(version)
 	if err := n.metrics.Gauges(n.gauges); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

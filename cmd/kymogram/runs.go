@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -286,11 +287,12 @@ type runDetail struct {
 		Rank    *int64 `json:"rank"`
 	} `json:"writers"`
 	Ledger struct {
-		Logged     uint64 `json:"logged"`
-		Stored     uint64 `json:"stored"`
-		Superseded uint64 `json:"superseded"`
-		Refused    uint64 `json:"refused"`
-		Dropped    uint64 `json:"dropped"`
+		Logged     uint64  `json:"logged"`
+		Stored     uint64  `json:"stored"`
+		Superseded uint64  `json:"superseded"`
+		Refused    uint64  `json:"refused"`
+		Dropped    uint64  `json:"dropped"`
+		Spooled    *uint64 `json:"spooled"`
 	} `json:"ledger"`
 }
 
@@ -316,7 +318,11 @@ func printRun(out io.Writer, doc json.RawMessage) error {
 	line("created", "%s, last sign of life %s, %s", when(r.CreatedNs), when(r.LastNs), duration(r.DurationMs))
 	line("holds", "%d series, %d points, %d attempts", r.Series, r.Points, len(r.Attempts))
 	l := r.Ledger
-	line("ledger", "%d logged, %d stored, %d superseded, %d refused, %d dropped", l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped)
+	spooled := "unknown" // a client that is not connected
+	if l.Spooled != nil {
+		spooled = strconv.FormatUint(*l.Spooled, 10)
+	}
+	line("ledger", "%d logged, %s spooled, %d stored, %d superseded, %d refused, %d dropped", l.Logged, spooled, l.Stored, l.Superseded, l.Refused, l.Dropped)
 	for _, wr := range r.Writers {
 		line("writer", "%s %s, attempt %d, %s pid %d%s", wr.ID[:min(8, len(wr.ID))], wr.State, wr.Attempt, wr.Host, wr.PID, rankText(wr.Rank))
 	}

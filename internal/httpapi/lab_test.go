@@ -70,7 +70,7 @@ func newLab(t testing.TB, options httpapi.Options) *lab {
 	l.ingest = ingest.New(ingest.Config{}, ingest.Deps{
 		Points: l.engine, Updates: l.engine, Starts: l.engine, Catalog: l.catalog, Auth: l, Live: hub, Now: time.Now,
 	})
-	l.api = httpapi.New(query.New(l.engine, l.catalog, l, query.Limits{}), l.ingest, hub, options)
+	l.api = httpapi.New(query.New(l.engine, l.catalog, l, l.ingest, query.Limits{}), l.ingest, hub, options)
 	mux := http.NewServeMux()
 	for _, r := range l.api.Routes() {
 		mux.Handle(r.Method+" "+r.Pattern, r.Handler)

@@ -144,6 +144,13 @@ func (t *streams) remove(s *Session) bool {
 	return true
 }
 
+// find is the newest session of a writer, nil without one.
+func (t *streams) find(w model.WriterID) *Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byWriter[w]
+}
+
 func (t *streams) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

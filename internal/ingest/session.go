@@ -29,6 +29,7 @@ type Session struct {
 	mu      sync.Mutex
 	allowed time.Time // when the right was last looked at
 	closed  bool
+	spooled *uint64 // what the client last reported; nil: unknown
 }
 
 // Superseded is closed when a newer stream of the writer took over.
@@ -48,6 +49,33 @@ func (s *Session) Close() {
 
 // Heartbeat is a sign of life of an idle writer.
 func (s *Session) Heartbeat() { s.service.seen.record(s.writer, s.service.deps.Now()) }
+
+// Spooled notes how many points the client says are still in its spool; nil when
+// it does not know. It lives as long as the session.
+func (s *Session) Spooled(points *uint64) {
+	s.mu.Lock()
+	before := s.spooled
+	s.spooled = points
+	s.mu.Unlock()
+	if (before == nil) != (points == nil) || before != nil && *before != *points {
+		s.service.publish(s.run.id, s.workspace, s.project)
+	}
+}
+
+// Spooled is what the writer's client last reported of its spool. It is known
+// only while the writer has a stream.
+func (s *Service) Spooled(writer model.WriterID) (points uint64, known bool) {
+	session := s.streams.find(writer)
+	if session == nil {
+		return 0, false
+	}
+	session.mu.Lock()
+	defer session.mu.Unlock()
+	if session.spooled == nil {
+		return 0, false
+	}
+	return *session.spooled, true
+}
 
 // Gone says that the writer's process ended without a close.
 func (s *Session) Gone(ctx context.Context) error {

@@ -126,10 +126,13 @@ const (
 // Ledger is what is known of a run's points from end to end. Logged, Spooled
 // and Dropped are what the clients reported; Stored and Refused are ours.
 type Ledger struct {
-	Logged     uint64    `json:"logged"` // stored + superseded counted once, refused, skipped and dropped included
-	Stored     uint64    `json:"stored"`
-	Superseded uint64    `json:"superseded"`
-	Refused    uint64    `json:"refused"`
-	Dropped    uint64    `json:"dropped"`
-	Skipped    []Skipped `json:"skipped,omitempty"`
+	Logged     uint64 `json:"logged"` // stored + superseded counted once, refused, skipped and dropped included
+	Stored     uint64 `json:"stored"`
+	Superseded uint64 `json:"superseded"`
+	Refused    uint64 `json:"refused"`
+	Dropped    uint64 `json:"dropped"`
+	// Spooled is nil when an open writer's client does not say: Logged then lacks
+	// what lies there.
+	Spooled *uint64   `json:"spooled"`
+	Skipped []Skipped `json:"skipped,omitempty"`
 }

@@ -35,6 +35,12 @@ type Authorizer interface {
 	Allow(ctx context.Context, scope Scope, workspace, project string) error
 }
 
+// Spools tells what still lies with the clients.
+type Spools interface {
+	// Spooled is known only while the writer has a stream.
+	Spooled(writer model.WriterID) (points uint64, known bool)
+}
+
 // Scope is a right of a key: read, ingest or admin.
 type Scope = catalog.Scope
 
@@ -64,18 +70,19 @@ type Service struct {
 	store  Store
 	runs   Runs
 	auth   Authorizer
+	spools Spools
 	limits Limits
 }
 
 // New makes a service.
-func New(reader Store, runs Runs, auth Authorizer, limits Limits) *Service {
+func New(reader Store, runs Runs, auth Authorizer, spools Spools, limits Limits) *Service {
 	if limits.Time <= 0 {
 		limits.Time = 30 * time.Second
 	}
 	if limits.Parallel <= 0 {
 		limits.Parallel = runtime.GOMAXPROCS(0)
 	}
-	return &Service{store: reader, runs: runs, auth: auth, limits: limits}
+	return &Service{store: reader, runs: runs, auth: auth, spools: spools, limits: limits}
 }
 
 var errTooSlow = errors.New("the query's time is up")

@@ -32,6 +32,8 @@ type fake struct {
 
 func (f *fake) Allow(context.Context, catalog.Scope, string, string) error { return nil }
 
+func (f *fake) Spooled(model.WriterID) (uint64, bool) { return 0, false }
+
 func (f *fake) Lookup(context.Context, model.RunID) (*catalog.Run, error) {
 	f.lookups.Add(1)
 	run := f.run
@@ -73,7 +75,7 @@ func newFake() *fake {
 }
 
 func (f *fake) service(limit time.Duration) *query.Service {
-	return query.New(f, f, f, query.Limits{Time: limit, Parallel: 2})
+	return query.New(f, f, f, f, query.Limits{Time: limit, Parallel: 2})
 }
 
 var loss = query.Selector{Run: model.RunID{1}, Metric: "loss"}

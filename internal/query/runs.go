@@ -196,7 +196,7 @@ func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
 		RunLine: lines[0],
 		Detail:  detail,
 		Order:   attemptOrder(detail.Attempts),
-		Ledger:  ledger(stats, detail),
+		Ledger:  s.ledger(stats, detail),
 		Series:  stats.Series,
 		Points:  stats.Stored - stats.Superseded,
 	}, nil
@@ -215,16 +215,32 @@ func attemptOrder(attempts []model.Attempt) []uint32 {
 }
 
 // ledger adds up what happened to every point that a client logged.
-func ledger(stats store.RunStats, run *catalog.Detail) model.Ledger {
+func (s *Service) ledger(stats store.RunStats, run *catalog.Detail) model.Ledger {
 	l := model.Ledger{
 		Stored: stats.Stored, Superseded: stats.Superseded, Refused: stats.Refused + run.Refused,
 		Dropped: run.Dropped, Skipped: stats.Skipped,
 	}
-	l.Logged = l.Stored + l.Refused + l.Dropped
+	spooled, known := s.spooled(run.Writers)
+	if known {
+		l.Spooled = &spooled
+	}
+	l.Logged = l.Stored + l.Refused + l.Dropped + spooled
 	for _, gap := range l.Skipped {
 		l.Logged += gap.Points
 	}
 	return l
+}
+
+// spooled adds up what lies with the clients. A writer that closed has nothing
+// left: its close is the last record of its spool.
+func (s *Service) spooled(writers []catalog.WriterInfo) (points uint64, known bool) {
+	known = true
+	for i := range writers {
+		left, told := s.spools.Spooled(writers[i].ID)
+		points += left
+		known = known && (told || writers[i].State != model.WriterOpen)
+	}
+	return points, known
 }
 
 // Resolve finds a run by ULID, alias or workspace/project/name. The name may

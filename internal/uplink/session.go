@@ -45,7 +45,8 @@ type session struct {
 	batches *builder
 	since   time.Time // when the batch in making began
 	lastGot time.Time
-	sent    time.Time // last message
+	sent    time.Time // last message after the open
+	backlog backlog
 
 	room     chan struct{} // a slot a batch in flight
 	acked    chan struct{} // an ack came
@@ -119,7 +120,6 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	if err := s.stream.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: open}}); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
-	s.sent = time.Now()
 	answer, err := s.stream.Recv()
 	if err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ func (s *session) deliver(ctx context.Context) error {
 			return err
 		}
 		if s.ready(progress, woken) {
-			if err := s.flush(ctx); err != nil {
+			if err := s.flush(ctx, progress); err != nil {
 				return err
 			}
 		}
@@ -215,11 +215,12 @@ func (s *session) ready(progress spool.Progress, woken bool) bool {
 }
 
 // flush sends the batch in making once there is a slot in flight.
-func (s *session) flush(ctx context.Context) error {
+func (s *session) flush(ctx context.Context, progress spool.Progress) error {
 	batch, err := s.batches.message()
 	if err != nil {
 		return err
 	}
+	read := time.Now()
 	stalled := time.NewTimer(stallLimit)
 	defer stalled.Stop()
 	select {
@@ -231,6 +232,7 @@ func (s *session) flush(ctx context.Context) error {
 	case <-stalled.C:
 		return errStalled
 	}
+	batch.SpooledPoints = s.behind(progress != spool.Got && time.Since(read) < linger, s.batches.points)
 	s.qmu.Lock()
 	s.queue = append(s.queue, sentBatch{batch.Last, s.batches.points})
 	s.qmu.Unlock()
@@ -273,7 +275,9 @@ func (s *session) rest(ctx context.Context, progress spool.Progress) (woken bool
 	if time.Since(s.sent) < heartbeat {
 		return false, nil
 	}
-	return false, s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Heartbeat{Heartbeat: &kymogramv1.Heartbeat{}}})
+	// The first one comes at once: the server then knows of an empty spool.
+	left := s.batches.points
+	return false, s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Heartbeat{Heartbeat: &kymogramv1.Heartbeat{SpooledPoints: &left}}})
 }
 
 // settleInFlight waits for the acks of what was sent, then stops.

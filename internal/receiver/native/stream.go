@@ -34,6 +34,7 @@ type work struct {
 	batch     *model.Batch
 	gone      bool
 	heartbeat bool
+	spooled   *uint64 // of a batch or heartbeat
 	err       error
 }
 
@@ -140,10 +141,14 @@ func (d *decoder) message(m *kymogramv1.StreamRequest) (w work) {
 			return work{err: malformed("it is empty")}
 		}
 		w.batch, w.err = d.decode(body.Batch)
+		w.spooled = body.Batch.SpooledPoints
 	case *kymogramv1.StreamRequest_Gone:
 		w.gone = true
 	case *kymogramv1.StreamRequest_Heartbeat:
 		w.heartbeat = true
+		if body.Heartbeat != nil {
+			w.spooled = body.Heartbeat.SpooledPoints
+		}
 	case *kymogramv1.StreamRequest_Open:
 		w.err = model.Errorf(model.CodeInvalid, "a stream has one open, its first message")
 	default:
@@ -160,6 +165,7 @@ func (s *ingestService) take(ctx context.Context, stream ingestStream, session *
 		return 0, w.err
 	case w.heartbeat:
 		session.Heartbeat()
+		session.Spooled(w.spooled)
 		return 0, nil
 	case w.gone:
 		return 0, session.Gone(ctx)
@@ -168,6 +174,7 @@ func (s *ingestService) take(ctx context.Context, stream ingestStream, session *
 	if err != nil {
 		return ack.Mark, err
 	}
+	session.Spooled(w.spooled)
 	err = stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Ack{Ack: encodeAck(&ack)}})
 	if err != nil {
 		return 0, broken{err}

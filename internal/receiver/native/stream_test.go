@@ -76,7 +76,7 @@ func start(t *testing.T) *node {
 	n := &node{t: t, engine: &full{Engine: engine}, auth: &everything{}}
 	log := slog.New(slog.DiscardHandler)
 	in := ingest.New(ingest.Config{}, ingest.Deps{Points: n.engine, Updates: engine, Starts: engine, Catalog: db, Auth: n.auth, Live: n.auth, Now: time.Now, Log: log})
-	reads := query.New(engine, db, n.auth, query.Limits{})
+	reads := query.New(engine, db, n.auth, in, query.Limits{})
 	receiver := native.New(in, reads, native.Options{RunDocument: func(d *query.RunDetail) ([]byte, error) { return json.Marshal(d.Name) }, Log: log})
 	server := grpc.NewServer(grpc.ForceServerCodecV2(native.Codec{}), grpc.MaxRecvMsgSize(16<<20))
 	receiver.Register(server)

@@ -137,6 +137,7 @@ export async function run(id: string, abort?: AbortSignal): Promise<RunDetail> {
       superseded: 0,
       refused: 0,
       dropped: 0,
+      spooled: null,
       ...ledger,
       skipped: ledger.skipped ?? [],
     },

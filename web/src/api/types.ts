@@ -71,7 +71,8 @@ export interface Ledger {
   superseded: number;
   refused: number;
   dropped: number;
-  spooled?: number;
+  /** null: a running writer's client does not say. */
+  spooled: number | null;
   skipped: Skipped[];
 }
 

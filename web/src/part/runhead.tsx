@@ -71,7 +71,7 @@ function commitOf(detail: RunDetail): string {
 
 export interface Account {
   logged: number;
-  spooled: number;
+  spooled: number | null;
   stored: number;
   lost: number;
 }
@@ -80,8 +80,7 @@ export interface Account {
 export function account(ledger: Ledger): Account {
   const skipped = ledger.skipped.reduce((n, s) => n + (s.points ?? 0), 0);
   const lost = ledger.dropped + ledger.refused + skipped;
-  const spooled = ledger.spooled ?? Math.max(0, ledger.logged - ledger.stored - lost);
-  return { logged: ledger.logged, spooled, stored: ledger.stored, lost };
+  return { logged: ledger.logged, spooled: ledger.spooled, stored: ledger.stored, lost };
 }
 
 function LedgerView({ ledger }: { ledger: Ledger }) {
@@ -92,8 +91,10 @@ function LedgerView({ ledger }: { ledger: Ledger }) {
       <span>
         <span class="muted">logged</span> {count(logged)}
       </span>
-      <span>
-        <span class="muted">spooled</span> {count(spooled)}
+      <span
+        title={spooled === null ? "Not known: the client of a running writer is not connected." : undefined}
+      >
+        <span class="muted">spooled</span> {spooled === null ? "–" : count(spooled)}
       </span>
       <span>
         <span class="muted">stored</span> {count(stored)}

@@ -197,6 +197,7 @@ function detail(r: StandinRun) {
       superseded: 0,
       refused: 0,
       dropped: r.status === "lost" ? 12 : 0,
+      spooled: 0,
       skipped: [],
     },
     series: r.series.length,

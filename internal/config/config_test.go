@@ -54,6 +54,15 @@ func TestFileFromTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestAnEmptyFileSetsNothing(t *testing.T) {
+	for _, text := range []string{"", "\n", "# http: 127.0.0.1:9\n", "---\n", "{}\n"} {
+		got, err := config.Load(write(t, text), vars(), nil)
+		if diff := cmp.Diff(config.Default(vars()), got); err != nil || diff != "" {
+			t.Errorf("%q: %v\n%s", text, err, diff)
+		}
+	}
+}
+
 func TestBadInputIsNamed(t *testing.T) {
 	tests := map[string]struct {
 		yaml  string

@@ -54,9 +54,13 @@ func (c *Config) readFile(file string) error {
 }
 
 func (c *Config) read(r io.Reader, file string) error {
+	defaults := *c
 	dec := yaml.NewDecoder(r, yaml.Strict())
 	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) {
 		return explain(err, file)
+	}
+	if reflect.ValueOf(*c).IsZero() {
+		*c = defaults // an empty file, or one of comments, is YAML's null
 	}
 	if err := dec.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
 		return invalid("%s holds more than one YAML document", file)

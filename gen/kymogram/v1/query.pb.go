@@ -309,9 +309,11 @@ func (x *PointsRequest) GetCursor() string {
 }
 
 type PointsResponse struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Rows     *RowGroup              `protobuf:"bytes,1,opt,name=rows,proto3" json:"rows,omitempty"`
-	Attempts []uint32               `protobuf:"varint,2,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One column, of the series asked for; its id and the rows' seq are empty. An
+	// axis that a row lacks while others have it is -2^63, which no axis can be.
+	Rows     *RowGroup `protobuf:"bytes,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	Attempts []uint32  `protobuf:"varint,2,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
 	// 16 bytes each.
 	Writers       [][]byte `protobuf:"bytes,3,rep,name=writers,proto3" json:"writers,omitempty"`
 	Next          string   `protobuf:"bytes,4,opt,name=next,proto3" json:"next,omitempty"`

@@ -43,13 +43,13 @@ func (a *API) buckets(w http.ResponseWriter, r *http.Request) error {
 		return a.cut(bucketsTable(result).send(w, format, result.Series.Key.Metric))
 	}
 	j := newJSONWriter(w, asText)
-	j.buckets(result)
+	j.buckets(result, bucketsView{})
 	j.raw("\n")
 	j.flush()
 	return nil
 }
 
-func (j *jsonWriter) buckets(r *query.BucketsResult) {
+func (j *jsonWriter) buckets(r *query.BucketsResult, view bucketsView) {
 	j.raw(`{"series":{"run":`)
 	j.text(r.Run.String())
 	j.raw(",")
@@ -67,12 +67,13 @@ func (j *jsonWriter) buckets(r *query.BucketsResult) {
 		j.raw("]")
 	}
 	j.raw(`,"columns":`)
-	bucketsTable(r).writeJSON(j)
+	view.of(bucketsTable(r)).writeJSON(j)
 	j.raw("}")
 }
 
 type bucketsQueries struct {
 	Queries []bucketsQuery `json:"queries"`
+	bucketsView
 }
 
 type bucketsQuery struct {
@@ -127,6 +128,9 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
+	if err := body.check(); err != nil {
+		return err
+	}
 	requests, weight := make([]query.BucketsRequest, len(body.Queries)), 0
 	for i := range body.Queries {
 		var err error
@@ -144,7 +148,7 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.writeMany(newJSONWriter(w, asText), r, results)
+	a.writeMany(newJSONWriter(w, asText), r, results, body.bucketsView)
 	return nil
 }
 
@@ -158,14 +162,14 @@ func numbered(i int, err error) error {
 	return &out
 }
 
-func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsOutcome) {
+func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsOutcome, view bucketsView) {
 	j.raw(`{"results":[`)
 	for i, outcome := range results {
 		if i > 0 {
 			j.raw(",")
 		}
 		if outcome.Err == nil {
-			j.buckets(outcome.Result)
+			j.buckets(outcome.Result, view)
 			continue
 		}
 		if model.CodeOf(outcome.Err) == model.CodeInternal {

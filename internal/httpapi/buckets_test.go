@@ -2,11 +2,16 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kymogram/kymogram/internal/httpapi"
 	"github.com/kymogram/kymogram/internal/model"
@@ -180,6 +185,90 @@ func TestManyBucketsInOrder(t *testing.T) {
 	failed := results[4].(map[string]any)["error"].(map[string]any)
 	if failed["code"] != "not_found" {
 		t.Errorf("the missing series gives %v", results[4])
+	}
+}
+
+// TestFewDigitsStillEncloseEveryPoint compares an answer in few digits with the
+// exact one: min never above, max never below, mean near, all of them short.
+func TestFewDigitsStillEncloseEveryPoint(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	rng := rand.New(rand.NewPCG(5, 6))
+	w := l.writer("run", nil)
+	edge := []float64{0, 1, -1, 0.99999999, -0.99999999, 999.99996, 1e15, math.MaxFloat64, -math.MaxFloat64, 5e-324, -5e-324, 1e300, 0.1, -0.3}
+	w.log(model.NewSeriesKey("loss", "", nil), steps(0, 900, func(i int) any {
+		if i < len(edge) {
+			return edge[i]
+		}
+		return rng.NormFloat64() * math.Pow10(rng.IntN(40)-20)
+	})...)
+	ask := func(digits int) map[string]any {
+		body := fmt.Sprintf(`{"queries":[{"run":%q,"metric":"loss","n":1800}],"digits":%d}`, w.run, digits)
+		result := decode(t, l.do("POST", "/api/v1/buckets", nil, body).body)["results"].([]any)[0].(map[string]any)
+		return result["columns"].(map[string]any)
+	}
+	number := func(v any) float64 {
+		f, err := strconv.ParseFloat(text(v), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	exact := buckets(t, ask(0))
+	for _, digits := range []int{1, 3, 6, 15} {
+		columns := ask(digits)
+		for i, b := range exact {
+			if i > 0 && number(columns["lo"].([]any)[i]) != float64(b.lo) {
+				t.Errorf("lo is rounded")
+			}
+			for _, name := range []string{"min", "max", "mean"} {
+				want := number(map[string]string{"min": b.min, "max": b.max, "mean": b.mean}[name])
+				got := number(columns[name].([]any)[i])
+				if (name == "min" && got > want) || (name == "max" && got < want) {
+					t.Errorf("%d digits: %s of bucket %d is %g, the points reach %g", digits, name, i, got, want)
+				}
+				if math.Abs(got/2-want/2) > math.Abs(want)*math.Pow10(1-digits) {
+					t.Errorf("%d digits: %s of bucket %d is %g, want about %g", digits, name, i, got, want)
+				}
+				short := strconv.FormatFloat(got, 'e', -1, 64)
+				mantissa, _, _ := strings.Cut(strings.TrimPrefix(short, "-"), "e")
+				if a := math.Abs(want); a > math.Pow10(digits-22) && a < 1e22 && len(strings.ReplaceAll(mantissa, ".", "")) > digits+1 {
+					t.Errorf("%d digits: %s of bucket %d is %s", digits, name, i, short)
+				}
+			}
+		}
+	}
+}
+
+func TestColumnsAskedFor(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	w := l.writer("run", nil)
+	w.log(model.NewSeriesKey("clean", "", nil), steps(0, 5, func(i int) any { return float64(i) })...)
+	w.log(model.NewSeriesKey("broken", "", nil), steps(0, 5, func(i int) any { return math.NaN() })...)
+	names := func(columns string) [][]string {
+		body := fmt.Sprintf(`{"queries":[{"run":%[1]q,"metric":"clean"},{"run":%[1]q,"metric":"broken"}]%s}`, w.run, columns)
+		out := [][]string{}
+		for _, r := range decode(t, l.do("POST", "/api/v1/buckets", nil, body).body)["results"].([]any) {
+			out = append(out, slices.Sorted(maps.Keys(r.(map[string]any)["columns"].(map[string]any))))
+		}
+		return out
+	}
+	all := []string{"count", "hi", "lo", "max", "mean", "min", "nan", "neg_inf", "pos_inf"}
+	for columns, want := range map[string][][]string{
+		"":              {all, all},
+		`,"columns":[]`: {all, all},
+		`,"columns":["max","lo","nan","pos_inf"]`: {{"lo", "max"}, {"lo", "max", "nan"}},
+	} {
+		if diff := cmp.Diff(want, names(columns)); diff != "" {
+			t.Errorf("%s: %s", columns, diff)
+		}
+	}
+	for body, says := range map[string]string{
+		`{"queries":[],"columns":["lo","median"]}`: "median",
+		`{"queries":[],"columns":["lo","lo"]}`:     "twice",
+		`{"queries":[],"digits":16}`:               "digits",
+		`{"queries":[],"digits":-1}`:               "digits",
+	} {
+		l.refused(l.do("POST", "/api/v1/buckets", nil, body), 400, model.CodeInvalid, says)
 	}
 }
 

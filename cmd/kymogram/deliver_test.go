@@ -27,24 +27,7 @@ const silentServer = "http://127.0.0.1:1"
 // logAway logs a run of 100 points while its server is away.
 func (k *kitchen) logAway(name string) {
 	k.t.Helper()
-	for _, v := range []string{"KYMOGRAM_ORCHESTRATION_ID", "KYMOGRAM_ATTEMPT", "KYMOGRAM_ATTEMPT_PID"} {
-		k.t.Setenv(v, "")
-	}
-	k.t.Setenv("KYMOGRAM_SERVER", silentServer)
-	ctx := context.Background()
-	r, err := kymogram.Init(ctx, kymogram.Options{RunName: name, SpoolDir: k.spool(), NoUplink: true, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	for i := range 100 {
-		if err := r.Log("loss", float64(i)); err != nil {
-			k.t.Fatal(err)
-		}
-	}
-	var left *kymogram.UndeliveredError
-	if err := r.Close(ctx); !errors.As(err, &left) || left.Points != 100 {
-		k.t.Fatalf("close says %v", err)
-	}
+	k.logMany(name, 100)
 }
 
 func (k *kitchen) spool() string { return filepath.Join(k.env["HOME"], "spool") }
@@ -148,6 +131,9 @@ func TestDoctor(t *testing.T) {
 		return code, byName
 	}
 	code, f := findings("--server", "http://"+k.address)
+	if !f["store"].OK || !strings.HasPrefix(f["store"].Detail, "0 points of 0 runs") {
+		t.Errorf("the store: %+v", f["store"])
+	}
 	if code != exitDone || f["key"].Detail != "accepted" || !strings.HasPrefix(f["waiting"].Detail, "100 points of 1 runs") || !strings.Contains(f["spool"].Detail, "survives a killed process") {
 		t.Errorf("%d %+v", code, f)
 	}
@@ -161,6 +147,25 @@ func TestDoctor(t *testing.T) {
 	}
 	code, out, _ := k.run("doctor", "--server", "http://"+k.address)
 	if code != exitDone || !strings.Contains(out, "ok    clock") {
+		t.Errorf("%d\n%s", code, out)
+	}
+}
+
+// TestDoctorTellsOfDamage: a segment of noise does not keep the server from
+// starting, and the doctor says that it is there.
+func TestDoctorTellsOfDamage(t *testing.T) {
+	data := t.TempDir()
+	segments := filepath.Join(data, "store", "segments")
+	if err := os.MkdirAll(segments, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(segments, "0000000000000001.kgs"), bytes.Repeat([]byte("noise"), 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := serveKitchen(t, "--data", data)
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	code, out, _ := k.run("doctor")
+	if code != exitFailed || !strings.Contains(out, "FAIL  store    the server met 1 damaged files or ranges") {
 		t.Errorf("%d\n%s", code, out)
 	}
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,7 +149,9 @@ func (d *diagnosis) checkServer(ctx context.Context, io stdio, folder *spool.Fol
 		return
 	}
 	d.checkClock(info, began, took)
-	d.checkKey(ctx, server, info, key)
+	if d.checkKey(ctx, server, info, key) {
+		d.checkStore(ctx, address, key)
+	}
 }
 
 func unreachable(address string, err error) error {
@@ -168,7 +174,8 @@ func (d *diagnosis) checkClock(info uplink.Info, began time.Time, took time.Dura
 	d.add("clock", fmt.Sprintf("differs by %s from the server's", skew.Round(time.Millisecond)), err)
 }
 
-func (d *diagnosis) checkKey(ctx context.Context, server *uplink.Server, info uplink.Info, key string) {
+// checkKey reports whether the key may read.
+func (d *diagnosis) checkKey(ctx context.Context, server *uplink.Server, info uplink.Info, key string) bool {
 	err := server.CheckKey(ctx)
 	switch {
 	case err == nil && !info.Auth:
@@ -183,6 +190,48 @@ func (d *diagnosis) checkKey(ctx context.Context, server *uplink.Server, info up
 	default:
 		d.add("key", "", err)
 	}
+	return err == nil
+}
+
+// checkStore asks the server how its data folder fares.
+func (d *diagnosis) checkStore(ctx context.Context, address, key string) {
+	base, err := url.Parse(address)
+	if err != nil {
+		d.add("store", "", err)
+		return
+	}
+	response, err := (&client{base: base, key: key, http: &http.Client{}}).send(ctx, http.MethodGet, "/metrics", nil, nil)
+	if err != nil {
+		d.add("store", "", err)
+		return
+	}
+	defer response.Body.Close()
+	values := map[string]float64{}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if name, text, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "kymogram_store_") {
+			values[name], _ = strconv.ParseFloat(text, 64) // no number is no news
+		}
+	}
+	detail := fmt.Sprintf("%.0f points of %.0f runs, %.0f MiB; nothing damaged was met",
+		values["kymogram_store_points"], values["kymogram_store_runs"], values["kymogram_store_disk_bytes"]/(1<<20))
+	d.add("store", detail, storeTrouble(values))
+}
+
+// storeTrouble is the worst that the server's own figures tell.
+func storeTrouble(values map[string]float64) error {
+	damaged := values["kymogram_store_quarantined_total"]
+	switch {
+	case values["kymogram_store_poisoned"] > 0:
+		return model.Errorf(model.CodeUnavailable, "the store stopped after the disk failed a write").
+			WithHint("check the server's disk and restart the server; what was acknowledged is safe")
+	case values["kymogram_store_disk_full"] > 0:
+		return model.Errorf(model.CodeDiskFull, "the server's disk is full; reads work").
+			WithHint("free space there; the server goes on by itself")
+	case damaged > 0:
+		return model.Errorf(model.CodeInternal, "the server met %.0f damaged files or ranges and left them out", damaged).
+			WithHint("its log names them (damaged data is left out); restore them from a backup, and check the disk")
+	}
+	return nil
 }
 
 var errUnwell = errors.New("something is wrong")

@@ -157,7 +157,7 @@ func TestStatusPage(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if !got.Delivering(now.Add(2*time.Second)) || got.Delivering(now.Add(4*time.Second)) {
+	if !got.Delivering(now.Add(2*time.Second)) || got.Delivering(now.Add(4*time.Second)) || got.Delivering(now.Add(-time.Hour)) {
 		t.Error("the heartbeat is young for 3 s")
 	}
 }

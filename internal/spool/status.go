@@ -54,9 +54,10 @@ type Page struct {
 	Answer      []byte // JSON of model.OpenResult without starts
 }
 
-// Delivering reports whether a deliverer is alive.
+// Delivering reports whether a deliverer is alive. A heartbeat far in the future
+// was written before the clock was set back.
 func (p *Page) Delivering(now time.Time) bool {
-	return now.Sub(time.Unix(0, p.HeartbeatNs)) < Alive
+	return now.Sub(time.Unix(0, p.HeartbeatNs)).Abs() < Alive
 }
 
 func createStatus(path string) (*Status, error) {

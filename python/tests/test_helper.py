@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -38,3 +40,27 @@ def test_an_agent_that_died_just_now_is_started_again(
     assert started == [str(spool)]
     helper.look()  # it takes a moment to come up
     assert started == [str(spool)]
+
+
+def test_a_heartbeat_of_the_future_is_no_life(run: kymogram.Run, spool: Path) -> None:
+    """The clock was set back after it."""
+    assert run._logger is not None
+    writer = run._logger.writer
+    (folder,) = reader.writers(spool)
+    deliver(folder, 0)
+    assert writer.status().alive
+    for hours in (-1, 1):
+        with (folder / "status").open("r+b") as file:
+            file.seek(8)
+            file.write(struct.pack("<Q", time.time_ns() + hours * 3_600_000_000_000))
+        assert not writer.status().alive
+
+
+@pytest.mark.parametrize("value", ["x", -1, float("nan")])
+def test_a_timeout_is_a_number_of_seconds(value: float) -> None:
+    with pytest.raises(kymogram.KymogramValidationError, match="close_timeout is a number of sec"):
+        kymogram.init(close_timeout=value)
+    run = kymogram.init(run_name="run", log_level="OFF")
+    with pytest.raises(kymogram.KymogramValidationError, match="close_timeout is a number of sec"):
+        run.close(value)
+    kymogram.log("a", 1.0)  # it is open still

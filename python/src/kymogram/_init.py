@@ -89,7 +89,7 @@ def init(
         "key": None,
         "error_strategy": _enums.error_strategy(errors).value,
         "backpressure": _enums.backpressure_strategy(pressure).value,
-        "close_timeout": max(float(close_timeout), 0.0),
+        "close_timeout": _values.seconds("close_timeout", close_timeout),
     }
     address = _environment.server(server or ingestion_url)
     key = options["key"] = _environment.api_key(api_key, address)

@@ -300,12 +300,14 @@ class Run:
 
     def close(self, close_timeout: float | None = None) -> None:
         """End the run and wait for its delivery, at most close_timeout seconds."""
+        timeout = self._close_timeout
+        if close_timeout is not None:
+            timeout = _values.seconds("close_timeout", close_timeout)
         with self._lock:
             if self._closed:
                 return
             self._closed = True
         logger, helper = self._logger, self._helper
-        timeout = self._close_timeout if close_timeout is None else max(float(close_timeout), 0.0)
         try:
             if logger is not None and helper is not None:
                 self._finish(logger.writer, helper, timeout)

@@ -47,8 +47,8 @@ class Status:
 
     @property
     def alive(self) -> bool:
-        """Whether a deliverer looks after the writer now."""
-        return bool(time.time_ns() - self.heartbeat_ns < _ALIVE_NS)
+        """Whether a deliverer looks after the writer now; the clock may have been set back."""
+        return bool(abs(time.time_ns() - self.heartbeat_ns) < _ALIVE_NS)
 
     @property
     def connected(self) -> bool:

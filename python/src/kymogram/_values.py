@@ -278,3 +278,14 @@ def times_ns(value: Any, count: int) -> list[int]:
             f"timestamp has {len(found)} entries and the value {count}: give one a point"
         )
     return [time_ns(one) for one in found]
+
+
+def seconds(what: str, value: Any) -> float:
+    """A time limit; more than any is no limit."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = -1.0
+    if found >= 0:
+        return found
+    raise KymogramValidationError(f"{what} is a number of seconds, got {value!r}")

@@ -91,12 +91,13 @@ func walk(t *Tail, number uint64, off int64) (points uint64, walked int64, err e
 		if length == 0 || length == sealedMark {
 			return points, walked, nil
 		}
-		points += pointsOf(head[headSize:], length)
+		found := pointsOf(head[headSize:], length)
 		n, err := in.Discard(recordSize(int(length)))
 		walked += int64(n)
 		if err != nil {
 			return points, walked, nil //nolint:nilerr // the end, or a length that is wild
 		}
+		points += found
 	}
 }
 

@@ -72,14 +72,14 @@ check: setup lint ## lint and the quick tests, in at most 3 minutes
 
 lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, golangci-lint, ruff, mypy, biome, tsc
 	buf lint
-	golangci-lint run ./...
+	golangci-lint run --allow-parallel-runners ./...
 	$(VENV)/bin/ruff check python examples test
 	$(VENV)/bin/ruff format --check python examples test
 	cd python && ../$(VENV)/bin/mypy
 	cd web && npm run --silent lint && npm run --silent types
 
 fix: $(TOOLS)/.installed $(VENV)/.dev web/node_modules/.package-lock.json ## let the formatters and linters mend what they can
-	golangci-lint run --fix ./...
+	golangci-lint run --allow-parallel-runners --fix ./...
 	$(VENV)/bin/ruff check --fix python examples test
 	$(VENV)/bin/ruff format python examples test
 	cd web && npm run --silent format

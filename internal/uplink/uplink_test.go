@@ -55,6 +55,7 @@ type server struct {
 	batches  int
 	openFail func(model.OpenRequest) *kymogramv1.Failure
 	refuse   func(seq uint64) bool
+	heard    func(*kymogramv1.StreamRequest) // of every message behind the open
 }
 
 type fault int
@@ -109,6 +110,9 @@ func (s *server) Stream(stream grpc.BidiStreamingServer[kymogramv1.StreamRequest
 		m, err := stream.Recv()
 		if err != nil {
 			return nil
+		}
+		if s.heard != nil {
+			s.heard(m)
 		}
 		if m.GetGone() != nil {
 			s.mu.Lock()

@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,6 +161,23 @@ func TestStatusPage(t *testing.T) {
 	}
 	if !got.Delivering(now.Add(2*time.Second)) || got.Delivering(now.Add(4*time.Second)) || got.Delivering(now.Add(-time.Hour)) {
 		t.Error("the heartbeat is young for 3 s")
+	}
+}
+
+// TestNoFolder: the error names every folder and what to do.
+func TestNoFolder(t *testing.T) {
+	env := map[string]string{"KYMOGRAM_SPOOL_DIR": filepath.Join(t.TempDir(), "own"), "HOME": t.TempDir(), "TMPDIR": t.TempDir()}
+	getenv := func(name string) string { return env[name] }
+	none := errors.New("no room at all")
+	_, err := resolve(getenv, func(f *Folder) error { return fmt.Errorf("%s: %w", f.Path, none) })
+	var e *model.Error
+	if !errors.As(err, &e) || e.Code != model.CodeUnavailable || !strings.Contains(e.Hint, "KYMOGRAM_SPOOL_DIR") {
+		t.Fatalf("%v", err)
+	}
+	for _, path := range []string{env["KYMOGRAM_SPOOL_DIR"], filepath.Join(env["HOME"], ".local", "state"), "/dev/shm/kymogram-", env["TMPDIR"]} {
+		if !strings.Contains(e.Message, path) {
+			t.Errorf("%s is not named in %s", path, e.Message)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import pytest
 import kymogram
 from kymogram import _agent, _spool
 from kymogram._helper import Helper
+from kymogram._say import voice
 
 from . import reader
 from .test_run import deliver
@@ -64,3 +65,39 @@ def test_a_timeout_is_a_number_of_seconds(value: float) -> None:
     with pytest.raises(kymogram.KymogramValidationError, match="close_timeout is a number of sec"):
         run.close(value)
     kymogram.log("a", 1.0)  # it is open still
+
+
+def test_no_folder_can_hold_the_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said before the training has cost anything, with every folder and why."""
+    file = tmp_path / "file"
+    file.touch()
+    places = [str(file), str(file / "below")]
+    monkeypatch.setattr(_spool, "candidates", lambda _environ: places)
+    with pytest.raises(kymogram.KymogramLoggerInitError, match="KYMOGRAM_SPOOL_DIR") as error:
+        kymogram.init(log_level="OFF")
+    for path in places:
+        assert path in str(error.value)
+
+
+def test_want_of_room_is_said_once(
+    run: kymogram.Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run._helper is not None
+    assert run._logger is not None
+    run._helper.stop()
+    run._helper._thread.join()
+    writer = run._logger.writer
+    monkeypatch.setattr(voice, "_least", 0)
+    monkeypatch.setattr(voice, "_said", set())
+    monkeypatch.setattr(writer, "_reserve", lambda need: None)
+    monkeypatch.setattr(writer, "_ring_limit", 1 << 20)
+    helper = Helper(run, writer)
+    for n in (10_000, 20_000):
+        for i in range(n):
+            kymogram.log("a", float(i))
+        helper.look()
+        helper.look()
+    said = capsys.readouterr().err
+    assert said.count("new points wait in memory") == 1
+    assert said.count("points dropped so far") == 1
+    assert run.get_metrics().float_points_dropped > 0

@@ -55,11 +55,21 @@ class Helper:
     def look(self) -> None:
         """One round."""
         self.writer.tick()
+        self._warn_of_want()
         status = self.writer.status()
         if status.alive:
             self._pause = _START_AGAIN_S
             self._listen(status)
         self.ensure_agent()  # its lock is free at once when it dies, its heartbeat old much later
+
+    def _warn_of_want(self) -> None:
+        """Say once that points wait in memory, and once that they are lost."""
+        dropped = self.writer.dropped.floats + self.writer.dropped.rl
+        if self.writer.full:
+            what = f"the disk of the spool {self.writer.root} is full, or the spool's share of it"
+            voice.warn(f"{what}; new points wait in memory", once="spool full")
+        if dropped:
+            voice.warn(f"memory is full too: {dropped:,} points dropped so far", once="dropped")
 
     def ensure_agent(self) -> None:
         """Start the agent unless somebody delivers or it was started just now."""

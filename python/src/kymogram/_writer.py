@@ -250,6 +250,11 @@ class Writer:
                 _add(found, payload, points)
         return found
 
+    @property
+    def full(self) -> bool:
+        """Whether records wait in memory."""
+        return bool(self._ring)
+
     def status(self) -> Status:
         """What the deliverer says."""
         return self._page.read()

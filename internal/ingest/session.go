@@ -43,7 +43,9 @@ func (s *Session) Close() {
 		return
 	}
 	s.closed = true
-	s.service.streams.remove(s)
+	if s.service.streams.remove(s) && s.spooled != nil {
+		s.service.publish(s.run.id, s.workspace, s.project) // it is not known any more
+	}
 	s.service.runs.release(s.run)
 }
 

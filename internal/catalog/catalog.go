@@ -82,6 +82,7 @@ type WriterInfo struct {
 	LoggerID *uint64
 	OpenedNs int64
 	SeenNs   int64
+	Silent   bool // gone for its silence: its client may still come back
 }
 
 // Opened is the outcome of an open.

@@ -175,6 +175,7 @@ type writerDoc struct {
 	LoggerID *uint64           `json:"logger_id,omitempty,string"`
 	OpenedNs int64             `json:"opened_ns"`
 	SeenNs   int64             `json:"seen_ns"`
+	Silent   bool              `json:"-"`
 }
 
 type eventDoc struct {

@@ -131,8 +131,8 @@ type Ledger struct {
 	Superseded uint64 `json:"superseded"`
 	Refused    uint64 `json:"refused"`
 	Dropped    uint64 `json:"dropped"`
-	// Spooled is nil when an open writer's client does not say: Logged then lacks
-	// what lies there.
+	// Spooled is nil when the client of an open or silent writer does not say:
+	// Logged then lacks what lies there.
 	Spooled *uint64   `json:"spooled"`
 	Skipped []Skipped `json:"skipped,omitempty"`
 }

@@ -231,14 +231,14 @@ func (s *Service) ledger(stats store.RunStats, run *catalog.Detail) model.Ledger
 	return l
 }
 
-// spooled adds up what lies with the clients. A writer that closed has nothing
-// left: its close is the last record of its spool.
+// spooled adds up what lies with the clients. A writer whose end was reported has
+// nothing left: that report comes behind its last record.
 func (s *Service) spooled(writers []catalog.WriterInfo) (points uint64, known bool) {
 	known = true
 	for i := range writers {
 		left, told := s.spools.Spooled(writers[i].ID)
 		points += left
-		known = known && (told || writers[i].State != model.WriterOpen)
+		known = known && (told || writers[i].State != model.WriterOpen && !writers[i].Silent)
 	}
 	return points, known
 }

@@ -213,12 +213,21 @@ func testSilence(t *testing.T, open Opener) {
 			t.Errorf("lost (-want +got):\n%s", diff)
 		}
 	}
+	silent := func(want bool) {
+		t.Helper()
+		for _, w := range h.detail(run).Writers {
+			if w.ID == request(1).Writer && (w.State != model.WriterGone || w.Silent != want) {
+				t.Errorf("writer 1 is %s, silent %v, want %v", w.State, w.Silent, want)
+			}
+		}
+	}
 	seen(at(1500), nil, 1, 99)
 	expire(at(1400), news)      // writer 2
 	status(model.StatusRunning) // writer 1 was seen
 	expire(at(1600), news)
 	status(model.StatusLost)
 	expire(at(1600), nil)
+	silent(true)
 	seen(at(1450), nil, 1)
 	status(model.StatusLost) // an old sign
 	seen(at(1700), news, 1)
@@ -229,6 +238,7 @@ func testSilence(t *testing.T, open Opener) {
 	// A writer whose end was reported stays gone.
 	h.apply(run, 1, model.Update{Op: model.OpGone})
 	seen(at(1800), nil, 1)
+	silent(false)
 	status(model.StatusLost)
 	// Opening again is a sign of life of one that was only silent.
 	if _, err := h.c.Open(h.ctx(), request(2), at(1900)); err != nil {

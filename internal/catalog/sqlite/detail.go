@@ -106,14 +106,14 @@ func readWriters(ctx context.Context, tx *sql.Tx, _ int64, d *catalog.Detail) (e
 		var w catalog.WriterInfo
 		var id []byte
 		var logger *int64
-		err := rows.Scan(&id, &w.Attempt, &w.State, &w.Host, &w.PID, &w.Rank, &w.Hotkey, &w.SDK, &logger, &w.OpenedNs, &w.SeenNs)
+		err := rows.Scan(&id, &w.Attempt, &w.State, &w.Host, &w.PID, &w.Rank, &w.Hotkey, &w.SDK, &logger, &w.OpenedNs, &w.SeenNs, &w.Silent)
 		copy(w.ID[:], id)
 		if logger != nil {
 			v := uint64(*logger)
 			w.LoggerID = &v
 		}
 		return w, err
-	}, `SELECT id, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns FROM writers WHERE run = ? ORDER BY opened_ns, id`, d.ID[:])
+	}, `SELECT id, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, expired FROM writers WHERE run = ? ORDER BY opened_ns, id`, d.ID[:])
 	return err
 }
 

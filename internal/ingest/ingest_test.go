@@ -342,7 +342,7 @@ func TestABadRecordIsRefusedAndTheRestIsTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := start(t)
 			s := n.join(request(1))
-			make := func() *model.Batch {
+			made := func() *model.Batch {
 				b := points(1, 0)
 				bad := points(2, 5)
 				c.change(&bad.Groups[0])
@@ -350,8 +350,8 @@ func TestABadRecordIsRefusedAndTheRestIsTaken(t *testing.T) {
 				b.Last = 3
 				return b
 			}
-			ack := n.append(s, make())
-			again := n.append(s, make())
+			ack := n.append(s, made())
+			again := n.append(s, made())
 			if ack.Mark != 3 || again.Mark != 3 || again.Stored != 0 {
 				t.Errorf("acks %+v, %+v", ack, again)
 			}
@@ -382,11 +382,21 @@ func TestBadUpdatesAreRefused(t *testing.T) {
 	episode := int64(-1)
 	seq := uint64(0)
 	for _, u := range []model.Update{
-		{Op: "strange"}, {Op: model.OpRefused, Count: 5}, {Op: model.OpSetAttribute, Value: model.IntValue(1)}, {Op: model.OpSetAttribute, Path: "a\nb"},
-		{Op: model.OpSetAttribute, Path: strings.Repeat("p", 513)}, {Op: model.OpSetAttribute, Path: "p", Value: model.StringValue(strings.Repeat("x", 64<<10+1))},
-		{Op: model.OpSetAttribute, Path: "p", Value: model.StringValue("\xff")}, {Op: model.OpSetEnvAttribute, Path: "p"},
-		{Op: model.OpSetEnvAttribute, Env: "e", Path: "p", Episode: &episode}, {Op: model.OpAddTags, Tags: []string{""}}, {Op: model.OpSetTags, Tags: []string{strings.Repeat("t", 257)}},
-		{Op: model.OpSetDisplayName, Text: "a\x00"}, {Op: model.OpSetDescription, Text: "\xff"}, {Op: model.OpClose, Text: "maybe"}, {Op: model.OpLog, Path: "", Text: "x"},
+		{Op: "strange"},
+		{Op: model.OpRefused, Count: 5},
+		{Op: model.OpSetAttribute, Value: model.IntValue(1)},
+		{Op: model.OpSetAttribute, Path: "a\nb"},
+		{Op: model.OpSetAttribute, Path: strings.Repeat("p", 513)},
+		{Op: model.OpSetAttribute, Path: "p", Value: model.StringValue(strings.Repeat("x", 64<<10+1))},
+		{Op: model.OpSetAttribute, Path: "p", Value: model.StringValue("\xff")},
+		{Op: model.OpSetEnvAttribute, Path: "p"},
+		{Op: model.OpSetEnvAttribute, Env: "e", Path: "p", Episode: &episode},
+		{Op: model.OpAddTags, Tags: []string{""}},
+		{Op: model.OpSetTags, Tags: []string{strings.Repeat("t", 257)}},
+		{Op: model.OpSetDisplayName, Text: "a\x00"},
+		{Op: model.OpSetDescription, Text: "\xff"},
+		{Op: model.OpClose, Text: "maybe"},
+		{Op: model.OpLog, Path: "", Text: "x"},
 		{Op: model.OpLog, Path: "e", Value: model.IntValue(1)},
 	} {
 		seq++

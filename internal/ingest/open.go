@@ -151,9 +151,13 @@ func checkTexts(r *model.OpenRequest) error {
 		what, text string
 		max        int
 	}{
-		{"display_name", r.DisplayName, maxTextBytes}, {"experiment", r.Experiment, maxTextBytes},
-		{"orchestration_id", r.OrchestrationID, maxOrchestrator}, {"fork_from_run", r.ForkFromRun, maxTextBytes},
-		{"host", r.Host, maxTextBytes}, {"hotkey", r.Hotkey, maxTextBytes}, {"sdk", r.SDK, maxTextBytes},
+		{"display_name", r.DisplayName, maxTextBytes},
+		{"experiment", r.Experiment, maxTextBytes},
+		{"orchestration_id", r.OrchestrationID, maxOrchestrator},
+		{"fork_from_run", r.ForkFromRun, maxTextBytes},
+		{"host", r.Host, maxTextBytes},
+		{"hotkey", r.Hotkey, maxTextBytes},
+		{"sdk", r.SDK, maxTextBytes},
 	} {
 		if len(t.text) > t.max || !model.IsClean(t.text) {
 			return model.Errorf(model.CodeInvalid, "%s is not valid", t.what).
@@ -169,8 +173,10 @@ func checkNumbers(r *model.OpenRequest) error {
 		value *int64
 		max   int64
 	}{
-		{"restart_count", r.RestartCount, math.MaxInt32}, {"resume_from_step", r.ResumeFromStep, maxStep},
-		{"fork_at_step", r.ForkAtStep, maxStep}, {"rank", r.Rank, math.MaxInt32},
+		{"restart_count", r.RestartCount, math.MaxInt32},
+		{"resume_from_step", r.ResumeFromStep, maxStep},
+		{"fork_at_step", r.ForkAtStep, maxStep},
+		{"rank", r.Rank, math.MaxInt32},
 	} {
 		if n.value != nil && (*n.value < 0 || *n.value > n.max) {
 			return model.Errorf(model.CodeInvalid, "%s is %d", n.what, *n.value).WithHint("It is 0 to %d.", n.max)

@@ -83,7 +83,9 @@ func (s *Server) start(t *testing.T, address string, args ...string) {
 func (s *Server) Kill(t *testing.T) {
 	t.Helper()
 	_ = s.cmd.Process.Kill()
-	_ = <-s.done // killed: there is no other news
+	if err := <-s.done; err == nil {
+		t.Error("the server had ended before it was killed")
+	}
 	s.cmd = nil
 }
 

@@ -82,6 +82,7 @@ func request(n int, change ...func(*model.OpenRequest)) model.OpenRequest {
 func named(name string) func(*model.OpenRequest) {
 	return func(r *model.OpenRequest) { r.RunName = name }
 }
+
 func job(id string) func(*model.OpenRequest) {
 	return func(r *model.OpenRequest) { r.OrchestrationID = id }
 }
@@ -90,12 +91,15 @@ func allow(r *model.OpenRequest)   { r.ResumeStrategy = model.ResumeAllow }
 func opened(seconds int) func(*model.OpenRequest) {
 	return func(r *model.OpenRequest) { r.OpenedNs = atNs(seconds) }
 }
+
 func restart(n int64) func(*model.OpenRequest) {
 	return func(r *model.OpenRequest) { r.RestartCount = &n }
 }
+
 func child(of int) func(*model.OpenRequest) {
 	return func(r *model.OpenRequest) { id := writer(of); r.ParentAttempt = &id }
 }
+
 func resume(step int64) func(*model.OpenRequest) {
 	return func(r *model.OpenRequest) { r.ResumeFromStep = &step }
 }
@@ -205,8 +209,10 @@ func closeWith(status model.RunStatus) model.Update {
 
 func testKeys(t *testing.T, open Opener) {
 	h := newHarness(t, open)
-	k := catalog.Key{ID: "k1", Name: "laptop", SHA256: sha256.Sum256([]byte("a")), Scopes: []catalog.Scope{catalog.ScopeIngest, catalog.ScopeRead},
-		Workspace: "team", Project: "project", CreatedNs: 5, ExpiresNs: 9}
+	k := catalog.Key{
+		ID: "k1", Name: "laptop", SHA256: sha256.Sum256([]byte("a")), Scopes: []catalog.Scope{catalog.ScopeIngest, catalog.ScopeRead},
+		Workspace: "team", Project: "project", CreatedNs: 5, ExpiresNs: 9,
+	}
 	h.check("PutKey", h.c.PutKey(h.ctx(), k))
 	other := catalog.Key{ID: "k2", SHA256: sha256.Sum256([]byte("b")), Scopes: []catalog.Scope{catalog.ScopeAdmin}, CreatedNs: 6}
 	h.check("PutKey", h.c.PutKey(h.ctx(), other))

@@ -29,8 +29,10 @@ func scanListed(scan func(...any) error, more ...any) (listed, error) {
 	var l listed
 	var id []byte
 	var tags string
-	err := scan(append([]any{&l.pk, &id, &l.Workspace, &l.Project, &l.Name, &l.DisplayName, &l.Description, &l.Status, &tags,
-		&l.CreatedNs, &l.LastNs, &l.Attempt, &l.OrchestrationID, &l.ParentRun, &l.ForkStep, &l.LinkedFrom, &l.Writers, &l.DeletedNs}, more...)...)
+	err := scan(append([]any{
+		&l.pk, &id, &l.Workspace, &l.Project, &l.Name, &l.DisplayName, &l.Description, &l.Status, &tags,
+		&l.CreatedNs, &l.LastNs, &l.Attempt, &l.OrchestrationID, &l.ParentRun, &l.ForkStep, &l.LinkedFrom, &l.Writers, &l.DeletedNs,
+	}, more...)...)
 	if err != nil {
 		return l, err
 	}

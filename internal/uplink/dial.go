@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -68,7 +70,11 @@ func (c *connections) conn(server *Server, target string) (*grpc.ClientConn, err
 	if server.url.Scheme == "https" {
 		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, ServerName: server.url.Hostname()})
 	}
-	conn, err := grpc.NewClient(target,
+	options, err := proxyOptions(server.url)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient(target, append(options,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{})),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -76,7 +82,7 @@ func (c *connections) conn(server *Server, target string) (*grpc.ClientConn, err
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithUserAgent("kymogram-uplink"),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", target, err)
 	}
@@ -85,6 +91,19 @@ func (c *connections) conn(server *Server, target string) (*grpc.ClientConn, err
 	}
 	c.byID[id] = conn
 	return conn, nil
+}
+
+// proxyOptions keep gRPC, which knows HTTPS_PROXY alone, from a proxy that the
+// server's HTTP side does not take.
+func proxyOptions(server *url.URL) ([]grpc.DialOption, error) {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: server})
+	if err != nil {
+		return nil, fmt.Errorf("read the proxy's address: %w", err)
+	}
+	if proxy == nil {
+		return []grpc.DialOption{grpc.WithNoProxy()}, nil
+	}
+	return nil, nil
 }
 
 // codec marshals with the generated code instead of by reflection.

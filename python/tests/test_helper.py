@@ -101,3 +101,15 @@ def test_want_of_room_is_said_once(
     assert said.count("new points wait in memory") == 1
     assert said.count("points dropped so far") == 1
     assert run.get_metrics().float_points_dropped > 0
+
+
+def test_close_tells_of_a_taken_name(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The open was answered between the helper's last look and the end."""
+    run = kymogram.init(run_name="mine")
+    assert run._helper is not None
+    run._helper.stop()
+    run._helper._thread.join()
+    (folder,) = reader.writers(spool)
+    deliver(folder, 1000, answer={"run": "R", "run_name": "mine-2", "linked_from": "mine"})
+    run.close()
+    assert "the name 'mine' was taken; the points go to the run 'mine-2'" in capsys.readouterr().err

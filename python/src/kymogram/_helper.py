@@ -89,10 +89,7 @@ class Helper:
             voice.warn(f"the agent {path} did not start: {error}", once="agent start")
 
     def _listen(self, status: _status.Status) -> None:
-        if self.run.answer is None:
-            opened = status.opened()
-            if opened is not None:
-                self.run.learn(opened)
+        self.run.learn(status.opened())
         if status.state == _status.REFUSED:
             self.run.trouble(f"{self.run.server} refuses the points: {status.error}")
         if status.refused > self._said_refused:

@@ -104,8 +104,10 @@ class Run:
             self._announced = True
             voice.line(f"run {self.name} at {self.url}")
 
-    def learn(self, answer: dict[str, Any]) -> None:
-        """The deliverer opened a run that began without the server."""
+    def learn(self, answer: dict[str, Any] | None) -> None:
+        """What the deliverer was answered when it opened a run that began without the server."""
+        if self.answer is not None or answer is None:
+            return
         self.answer = answer
         asked = answer.get("linked_from")
         if asked:
@@ -320,6 +322,7 @@ class Run:
         outcome = self._wait(writer, last, timeout)
         helper.stop()
         status, counts, held = writer.status(), writer.counts(), writer.held()
+        self.learn(status.opened())
         lost = writer.dropped.floats + writer.dropped.rl + held.floats + held.rl
         writer.close()
         if os.environ.get(_environment.ATTEMPT) == writer.writer:

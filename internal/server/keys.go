@@ -54,7 +54,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	if session.Secret != "" {
 		http.SetCookie(w, &http.Cookie{
-			Name: CookieName, Value: session.Secret, Path: "/", Expires: session.Expires,
+			Name: cookieName(r), Value: session.Secret, Path: "/", Expires: session.Expires,
 			HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 		})
 	}

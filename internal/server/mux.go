@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -23,8 +24,17 @@ const (
 	largeTimeout  = time.Hour
 )
 
-// CookieName is the page session's cookie.
+// CookieName is the page session's cookie. A port other than the scheme's own
+// is part of it: cookies know hosts but no ports, and two servers of one machine
+// must not sign each other's page out.
 const CookieName = "kymogram_session"
+
+func cookieName(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil && port != "" {
+		return CookieName + "_" + port
+	}
+	return CookieName
+}
 
 // signatureParam marks a signed URL; the handler of a Signed route checks it.
 const signatureParam = "signature"
@@ -147,7 +157,7 @@ func secretOf(r *http.Request) (string, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		return bearer(header)
 	}
-	if cookie, err := r.Cookie(CookieName); err == nil {
+	if cookie, err := r.Cookie(cookieName(r)); err == nil {
 		return cookie.Value, nil
 	}
 	return "", nil

@@ -112,6 +112,20 @@ type Attempt struct {
 	ResumeFrom *int64 `json:"resume_from_step,omitempty"`
 }
 
+// KeptRun is what an engine knows of a run without the catalog.
+type KeptRun struct {
+	ID       RunID
+	Attempts []Attempt // by rising number
+	Writers  []KeptWriter
+}
+
+// KeptWriter is a writer as an engine knows it.
+type KeptWriter struct {
+	ID       WriterID
+	Attempt  uint32
+	LoggerID *uint64
+}
+
 // WriterState is the state of a writer.
 type WriterState string
 

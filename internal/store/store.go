@@ -90,6 +90,14 @@ type MetaLog interface {
 	ReleaseMeta(lsn uint64)
 }
 
+// Roster tells which runs the engine keeps, so that a catalog that lost some
+// gets them back.
+type Roster interface {
+	// Runs yields every run that has attempts, writers or points and is not
+	// deleted, in no order. A run that is made meanwhile may be missing.
+	Runs(ctx context.Context) iter.Seq[model.KeptRun]
+}
+
 // SeriesID names a series inside its run, for as long as the run lives.
 type SeriesID uint32
 
@@ -237,6 +245,7 @@ type Engine interface {
 	Writer
 	MetaLog
 	Reader
+	Roster
 	// Run does the background work (flush, compaction) until ctx ends.
 	Run(ctx context.Context) error
 	Stats() Stats

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -27,6 +28,65 @@ func compare(ctx context.Context, e store.Engine, n *naive, limit int) error {
 		}
 		if err := compareRun(ctx, e, id, r, limit); err != nil {
 			return fmt.Errorf("run %s: %w", id, err)
+		}
+	}
+	return compareRoster(ctx, e, n)
+}
+
+// compareRoster sees that every run that is not deleted is named once, with its
+// attempts and the writers of its points.
+func compareRoster(ctx context.Context, e store.Engine, n *naive) error {
+	kept := map[model.RunID]model.KeptRun{}
+	for k := range e.Runs(ctx) {
+		if _, twice := kept[k.ID]; twice {
+			return fmt.Errorf("run %s is kept twice", k.ID)
+		}
+		kept[k.ID] = k
+	}
+	for id, r := range n.runs {
+		k, found := kept[id]
+		delete(kept, id)
+		if want := len(r.attempts) > 0 && !r.deleted; found != want {
+			return fmt.Errorf("run %s is kept: %v, want %v", id, found, want)
+		}
+		if !found {
+			continue
+		}
+		if err := compareKept(k, r); err != nil {
+			return fmt.Errorf("kept run %s: %w", id, err)
+		}
+	}
+	if len(kept) > 0 {
+		return fmt.Errorf("%d runs are kept that nobody made", len(kept))
+	}
+	return nil
+}
+
+func compareKept(k model.KeptRun, r *naiveRun) error {
+	attempts := slices.SortedFunc(maps.Values(r.attempts), func(a, b model.Attempt) int { return cmp.Compare(a.Number, b.Number) })
+	if diff := gocmp.Diff(attempts, k.Attempts); diff != "" {
+		return fmt.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	writers := map[model.WriterID]*uint64{}
+	for _, w := range k.Writers {
+		if _, twice := writers[w.ID]; twice || w.ID.IsZero() {
+			return fmt.Errorf("writer %s is kept twice or empty", w.ID)
+		}
+		if _, known := r.attempts[w.Attempt]; !known {
+			return fmt.Errorf("writer %s has the unknown attempt %d", w.ID, w.Attempt)
+		}
+		writers[w.ID] = w.LoggerID
+	}
+	for w, logger := range r.loggers {
+		if got := writers[w]; (got == nil) != (logger == nil) || got != nil && *got != *logger {
+			return fmt.Errorf("the logger of writer %s is another", w)
+		}
+	}
+	for _, s := range r.series {
+		for _, p := range s.points {
+			if _, known := writers[p.writer]; !known {
+				return fmt.Errorf("writer %s is missing", p.writer)
+			}
 		}
 	}
 	return nil

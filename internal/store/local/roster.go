@@ -1,0 +1,38 @@
+package local
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Runs implements [store.Roster].
+func (e *Engine) Runs(ctx context.Context) iter.Seq[model.KeptRun] {
+	return func(yield func(model.KeptRun) bool) {
+		for _, r := range e.allRuns() {
+			kept, ok := r.kept()
+			if ctx.Err() != nil || ok && !yield(kept) {
+				return
+			}
+		}
+	}
+}
+
+// kept is false for a run that is deleted or that nothing made known yet.
+func (r *run) kept() (model.KeptRun, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.deleted || len(r.attempts)+len(r.writers)+len(r.byKey) == 0 {
+		return model.KeptRun{}, false
+	}
+	k := model.KeptRun{ID: r.id, Attempts: slices.Clone(r.attempts)}
+	for i := range r.writers {
+		w := &r.writers[i]
+		if !w.id.IsZero() { // an empty place: its record was lost to damage
+			k.Writers = append(k.Writers, model.KeptWriter{ID: w.id, Attempt: w.attempt, LoggerID: w.logger})
+		}
+	}
+	return k, true
+}

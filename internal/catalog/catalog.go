@@ -8,6 +8,7 @@ package catalog
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -125,6 +126,9 @@ type Project struct {
 	LastNs          int64
 }
 
+// Recovered is the workspace and the project of runs whose names are lost.
+const Recovered = "recovered"
+
 // Recorder is what ingest needs.
 type Recorder interface {
 	// Open finds or makes the run, attempt and writer of a request by the rules
@@ -132,6 +136,14 @@ type Recorder interface {
 	// CodeRunExists when the name belongs to another orchestration and the
 	// strategy is never and the client is not Offline; Offline leads to NAME-2.
 	Open(ctx context.Context, r model.OpenRequest, now time.Time) (*Opened, error)
+	// Recover brings back the runs that the engine kept and no ULID here means, as
+	// lost runs of [Recovered], with their attempts and writers; all or none. An
+	// open of one of their writers, or with their ULID as its LocalRun, moves such
+	// a run to the place that it names.
+	Recover(ctx context.Context, kept iter.Seq[model.KeptRun], now time.Time) (back []model.RunID, err error)
+	// Nameless counts the recovered runs that no open has moved, no person has
+	// given a display name and nobody has deleted.
+	Nameless(ctx context.Context) (int, error)
 	// Lookup finds a run by ULID or alias, in the trash too: CodeNotFound for one
 	// that never was, CodeRunDeleted for a purged one.
 	Lookup(ctx context.Context, id model.RunID) (*Run, error)

@@ -39,6 +39,8 @@ func Test(t *testing.T, open Opener) {
 		{"Status", testStatus},
 		{"Silence", testSilence},
 		{"Trash", testTrash},
+		{"Recovery", testRecovery},
+		{"Return", testReturn},
 		{"Lists", testLists},
 		{"ListModel", testListModel},
 		{"Filters", testFilters},

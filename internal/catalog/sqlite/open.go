@@ -26,15 +26,16 @@ type runRow struct {
 	name      string
 	createdNs int64
 	deletedNs int64
+	nameless  bool // recovered, see recover.go
 	created   bool // by this open
 }
 
-const runRowColumns = `r.pk, r.id, r.project, r.name, r.created_ns, r.deleted_ns`
+const runRowColumns = `r.pk, r.id, r.project, r.name, r.created_ns, r.deleted_ns, r.orchestration_id = ''`
 
 func scanRunRow(row *sql.Row) (*runRow, error) {
 	var run runRow
 	var id []byte
-	err := row.Scan(&run.pk, &id, &run.project, &run.name, &run.createdNs, &run.deletedNs)
+	err := row.Scan(&run.pk, &id, &run.project, &run.name, &run.createdNs, &run.deletedNs, &run.nameless)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -98,7 +99,10 @@ func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
 	if known != nil {
 		return o.again(ctx, known, attempt)
 	}
-	run, err := o.findOrMake(ctx)
+	run, err := o.ofLocalRun(ctx)
+	if run == nil && err == nil {
+		run, err = o.findOrMake(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +161,9 @@ func errDeleted(name string) *model.Error {
 
 // again answers the repeated open of a writer; it is also a sign of life.
 func (o *opening) again(ctx context.Context, run *runRow, attempt uint32) (*catalog.Opened, error) {
+	if err := o.settle(ctx, run); err != nil {
+		return nil, err
+	}
 	var same bool
 	err := o.tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM projects WHERE id = ? AND workspace = ? AND name = ?)`,
 		run.project, o.r.Workspace, o.r.Project).Scan(&same)
@@ -166,6 +173,9 @@ func (o *opening) again(ctx context.Context, run *runRow, attempt uint32) (*cata
 	if !same {
 		// Rights were checked for the project that the request names.
 		return nil, model.Errorf(model.CodeConflict, "the writer %s belongs to another project", o.r.Writer)
+	}
+	if err := o.describeWriter(ctx); err != nil {
+		return nil, err
 	}
 	if err := seeWriter(ctx, o.tx, o.r.Writer, o.now.UnixNano()); err != nil {
 		return nil, err
@@ -221,11 +231,14 @@ func errTaken(run *runRow) error {
 
 // project finds or makes the request's project.
 func (o *opening) project(ctx context.Context) (int64, error) {
-	if err := exec(ctx, o.tx, `INSERT INTO projects (workspace, name) VALUES (?, ?) ON CONFLICT DO NOTHING`, o.r.Workspace, o.r.Project); err != nil {
+	return projectID(ctx, o.tx, o.r.Workspace, o.r.Project)
+}
+
+func projectID(ctx context.Context, tx *sql.Tx, workspace, name string) (id int64, err error) {
+	if err := exec(ctx, tx, `INSERT INTO projects (workspace, name) VALUES (?, ?) ON CONFLICT DO NOTHING`, workspace, name); err != nil {
 		return 0, err
 	}
-	var id int64
-	err := o.tx.QueryRowContext(ctx, `SELECT id FROM projects WHERE workspace = ? AND name = ?`, o.r.Workspace, o.r.Project).Scan(&id)
+	err = tx.QueryRowContext(ctx, `SELECT id FROM projects WHERE workspace = ? AND name = ?`, workspace, name).Scan(&id)
 	return id, err
 }
 
@@ -299,16 +312,20 @@ func (o *opening) initialise(ctx context.Context, run *runRow) error {
 }
 
 func (o *opening) addWriter(ctx context.Context, run *runRow, attempt uint32) error {
-	var logger *int64
-	if o.r.LoggerID != nil {
-		v := int64(*o.r.LoggerID) // the same 64 bits; SQLite has no unsigned integers
-		logger = &v
-	}
 	err := exec(ctx, o.tx, `INSERT INTO writers (id, run, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		o.r.Writer[:], run.id[:], attempt, model.WriterOpen, o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.r.SDK, logger, o.openedNs, o.now.UnixNano())
+		o.r.Writer[:], run.id[:], attempt, model.WriterOpen, o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.r.SDK, signed(o.r.LoggerID), o.openedNs, o.now.UnixNano())
 	if err != nil {
 		return err
 	}
 	return exec(ctx, o.tx, `UPDATE runs SET writers = writers + 1 WHERE pk = ?`, run.pk)
+}
+
+// signed is the same 64 bits: SQLite has no unsigned integers.
+func signed(id *uint64) *int64 {
+	if id == nil {
+		return nil
+	}
+	v := int64(*id)
+	return &v
 }

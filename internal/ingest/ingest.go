@@ -31,6 +31,9 @@ type Starts interface {
 	Ends(ctx context.Context, run model.RunID, limit int) (starts []model.Start, envs []model.EnvEnd, complete bool, err error)
 }
 
+// Roster names the runs that the store keeps (a store.Engine).
+type Roster = store.Roster
+
 // Recorder is the catalog.
 type Recorder = catalog.Recorder
 
@@ -57,6 +60,7 @@ type Deps struct {
 	Points  Points
 	Updates Updates
 	Starts  Starts
+	Roster  Roster // nil: the catalog is not compared with the store
 	Catalog Recorder
 	Auth    Authorizer
 	Live    Publisher
@@ -73,6 +77,7 @@ type Service struct {
 	seen     seen
 	streams  streams
 	counters counters
+	compared comparison
 }
 
 // New makes the service. Call [Service.Recover] before the first Open, and

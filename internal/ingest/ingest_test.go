@@ -48,8 +48,9 @@ func (n *news) Publish(c model.RunChange) {
 // flaky is a catalog that takes no updates while it is down.
 type flaky struct {
 	*sqlite.DB
-	down   atomic.Bool
-	opened func() // runs between the catalog's open and what follows, once
+	down     atomic.Bool
+	opened   func() // runs between the catalog's open and what follows, once
+	compared func() // runs after every comparison with the store
 }
 
 func (f *flaky) Open(ctx context.Context, r model.OpenRequest, now time.Time) (*catalog.Opened, error) {
@@ -106,7 +107,7 @@ func (n *node) boot() {
 	}
 	n.engine, n.catalog = engine, &flaky{DB: db}
 	n.Service = ingest.New(ingest.Config{}, ingest.Deps{
-		Points: engine, Updates: engine, Starts: engine, Catalog: n.catalog, Auth: n.rights, Live: n.news,
+		Points: engine, Updates: engine, Starts: engine, Roster: engine, Catalog: n.catalog, Auth: n.rights, Live: n.news,
 		Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := n.Recover(context.Background()); err != nil {

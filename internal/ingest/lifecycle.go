@@ -35,7 +35,7 @@ func (s *seen) take() map[model.WriterID]time.Time {
 	return out
 }
 
-// Run does the work in the background until ctx ends: signs of life, silent
+// Run does the work in the background until ctx ends: the catalog's lost runs, signs of life, silent
 // writers, updates that wait for the catalog, and the trash. What fails is tried
 // again at the next tick.
 func (s *Service) Run(ctx context.Context) error {
@@ -44,6 +44,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer tick.Stop()
 	var emptied time.Time
 	for {
+		s.warn("compare the catalog with the store", s.compare(ctx))
 		now := s.deps.Now()
 		s.warn("record signs of life", s.flushSeen(ctx))
 		s.retryStuck(ctx)

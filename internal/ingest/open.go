@@ -62,6 +62,7 @@ func (s *Service) open(ctx context.Context, r model.OpenRequest) (*catalog.Opene
 	if err := s.deps.Auth.Allow(ctx, catalog.ScopeIngest, r.Workspace, r.Project); err != nil {
 		return nil, nil, err
 	}
+	s.warn("compare the catalog with the store", s.compare(ctx))
 	opened, err := s.deps.Catalog.Open(ctx, r, s.deps.Now())
 	if err != nil {
 		return nil, nil, err

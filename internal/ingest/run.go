@@ -165,28 +165,3 @@ func (s *Service) applyOne(ctx context.Context, m *store.Meta) error {
 	return model.Errorf(model.CodeUnavailable, "the catalog did not take the updates of run %s", m.Run).
 		WithHint("They are kept; send the batch again later.")
 }
-
-// Recover applies the updates that were durable in the store when the process
-// ended and not yet in the catalog. It comes before the first Open.
-func (s *Service) Recover(ctx context.Context) error {
-	var last uint64
-	for m, err := range s.deps.Updates.PendingMeta(ctx) {
-		if err != nil {
-			return err
-		}
-		if err := s.applyOne(ctx, &m); err != nil {
-			return err
-		}
-		last = max(last, m.LSN)
-	}
-	if last > 0 {
-		s.releases.done(s.releasesTo(last))
-	}
-	return nil
-}
-
-func (s *Service) releasesTo(lsn uint64) uint64 {
-	ticket := s.releases.begin()
-	s.releases.stored(ticket, lsn)
-	return ticket
-}

@@ -19,11 +19,13 @@ const recoveredText = "The catalog had lost this run; its points were still in t
 
 // Recover implements [catalog.Recorder].
 func (d *DB) Recover(ctx context.Context, kept iter.Seq[model.KeptRun], now time.Time) (back []model.RunID, err error) {
+	// The engine's come first: a run reaches the catalog before the engine.
+	all := slices.Collect(kept)
 	known, err := collect(ctx, d.reader, scanRunID, `SELECT id FROM ids`)
 	if err != nil {
 		return nil, failure("compare with the store", err)
 	}
-	lost := missing(kept, known)
+	lost := missing(all, known)
 	if len(lost) == 0 {
 		return nil, nil
 	}
@@ -44,12 +46,12 @@ func (d *DB) Recover(ctx context.Context, kept iter.Seq[model.KeptRun], now time
 }
 
 // missing are the runs that no known id means, by rising id.
-func missing(kept iter.Seq[model.KeptRun], known []model.RunID) (lost []model.KeptRun) {
+func missing(kept []model.KeptRun, known []model.RunID) (lost []model.KeptRun) {
 	ids := make(map[model.RunID]bool, len(known))
 	for _, id := range known {
 		ids[id] = true
 	}
-	for k := range kept {
+	for _, k := range kept {
 		if !ids[k.ID] {
 			lost = append(lost, k)
 		}

@@ -115,7 +115,7 @@ func (a *API) route(method, pattern string, scope query.Scope, h handler) Route 
 // on a local network.
 func compressor() func(http.Handler) http.HandlerFunc {
 	wrap, err := gzhttp.NewWrapper(
-		gzhttp.MinSize(4096), gzhttp.CompressionLevel(1),
+		gzhttp.MinSize(1024), gzhttp.CompressionLevel(1),
 		gzhttp.ContentTypes([]string{"application/json", "text/csv"}),
 	)
 	if err != nil { // only for options that cannot be

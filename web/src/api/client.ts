@@ -1,5 +1,6 @@
 import { signal } from "@preact/signals";
 import type {
+  BucketColumns,
   BucketQuery,
   BucketResult,
   EnvAttribute,
@@ -166,8 +167,14 @@ export async function series(id: string, query: SeriesQuery, abort?: AbortSignal
   return { items, next: page.next ?? "" };
 }
 
-export async function buckets(queries: BucketQuery[]): Promise<BucketResult[]> {
-  return (await request<{ results: BucketResult[] }>("/buckets", json("POST", { queries }))).results;
+const columns: (keyof BucketColumns)[] = [
+  ...(["lo", "hi", "min", "max", "mean", "count"] as const),
+  ...(["nan", "pos_inf", "neg_inf"] as const), // named, so that they come only where they are not all 0
+];
+
+export async function buckets(queries: BucketQuery[], digits: number): Promise<BucketResult[]> {
+  const body = json("POST", { queries, columns, digits });
+  return (await request<{ results: BucketResult[] }>("/buckets", body)).results;
 }
 
 export function login(token: string): Promise<unknown> {

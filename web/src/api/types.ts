@@ -96,7 +96,7 @@ export type Kind = "float64" | "int64" | "text" | "histogram" | "scatter";
 
 type Column = (Num | null)[];
 
-/** Buckets in columns; nan, pos_inf and neg_inf may be left out when all are zero. */
+/** Buckets in columns; nan, pos_inf and neg_inf are left out when all are zero. */
 export interface BucketColumns {
   lo: Num[];
   hi: Num[];

@@ -38,12 +38,25 @@ export interface Unit {
 
 export const identity: Unit = { origin: 0, factor: 1 };
 
-function column(values: ArrayLike<unknown> | undefined, length: number, empty: number): Float64Array {
-  const out = new Float64Array(length).fill(empty);
-  for (let i = 0; values && i < length; i++) {
-    const v = values[i];
-    if (v !== null && v !== undefined) out[i] = Number(v);
+function column(values: readonly unknown[] | undefined, length: number, empty: number): Float64Array {
+  const out = new Float64Array(length);
+  for (let i = 0; i < length; i++) {
+    const v = values?.[i] ?? empty;
+    out[i] = typeof v === "number" ? v : Number(v);
   }
+  return out;
+}
+
+function projected(values: readonly unknown[], unit: Unit): Float64Array {
+  const out = column(values, values.length, 0);
+  if (unit.origin === 0 && unit.factor === 1) return out;
+  for (let i = 0; i < out.length; i++) out[i] = (out[i]! - unit.origin) * unit.factor;
+  return out;
+}
+
+function middles(lo: Float64Array, hi: Float64Array): Float64Array {
+  const out = new Float64Array(lo.length);
+  for (let i = 0; i < lo.length; i++) out[i] = lo[i]! + (hi[i]! - lo[i]!) / 2;
   return out;
 }
 
@@ -60,44 +73,41 @@ export function curveOf(columns: BucketColumns, unit: Unit = identity): Curve {
 
 function newCurve(columns: BucketColumns, unit: Unit): Curve {
   const length = columns.lo.length;
-  const project = (v: number) => (v - unit.origin) * unit.factor;
-  const lo = column(columns.lo, length, 0).map(project);
-  const hi = column(columns.hi, length, 0).map(project);
-  const special: Record<MarkKind, Float64Array> = {
-    nan: column(columns.nan, length, 0),
-    posInf: column(columns.pos_inf, length, 0),
-    negInf: column(columns.neg_inf, length, 0),
-  };
+  const lo = projected(columns.lo, unit);
+  const hi = projected(columns.hi, unit);
   const count = column(columns.count, length, 0);
-  const totals = { nan: sum(special.nan), posInf: sum(special.posInf), negInf: sum(special.negInf) };
+  const marks: Mark[] = [];
+  const nan = mark(marks, "nan", columns.nan, lo, hi);
+  const posInf = mark(marks, "posInf", columns.pos_inf, lo, hi);
+  const negInf = mark(marks, "negInf", columns.neg_inf, lo, hi);
+  let [points, banded] = [nan + posInf + negInf, false];
+  for (const c of count) {
+    points += c;
+    banded ||= c > 1;
+  }
   return {
-    lo,
-    hi,
-    x: lo.map((v, i) => v + (hi[i]! - v) / 2),
+    ...{ lo, hi, x: middles(lo, hi), count, marks, nan, posInf, negInf, points, banded },
     min: column(columns.min, length, Number.NaN),
     max: column(columns.max, length, Number.NaN),
     mean: column(columns.mean, length, Number.NaN),
-    count,
-    marks: marksOf(lo, hi, special),
-    ...totals,
-    points: sum(count) + totals.nan + totals.posInf + totals.negInf,
-    banded: count.some((c) => c > 1),
   };
 }
 
-function sum(values: Float64Array): number {
+/** Adds the marks of one kind and says how many values they stand for. */
+function mark(
+  marks: Mark[],
+  kind: MarkKind,
+  counts: readonly unknown[] | undefined,
+  lo: Float64Array,
+  hi: Float64Array,
+): number {
   let total = 0;
-  for (const v of values) total += v;
+  for (let i = 0; counts && i < counts.length; i++) {
+    const count = Number(counts[i]);
+    if (count > 0) marks.push({ kind, lo: lo[i]!, hi: hi[i]!, count });
+    total += count;
+  }
   return total;
-}
-
-function marksOf(lo: Float64Array, hi: Float64Array, special: Record<MarkKind, Float64Array>): Mark[] {
-  const marks: Mark[] = [];
-  for (const kind of ["nan", "posInf", "negInf"] as const)
-    special[kind].forEach((count, i) => {
-      if (count > 0) marks.push({ kind, lo: lo[i]!, hi: hi[i]!, count });
-    });
-  return marks;
 }
 
 /** The first and last x of curves, or null when there is no bucket. */

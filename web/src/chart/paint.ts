@@ -184,28 +184,66 @@ function thin(needles: Needle[], space: number): Needle[] {
   return kept;
 }
 
-/** Arrows at the frame's edge; those with room get their value, and the exact x where it is known. */
+interface Box {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+}
+
+const meets = (a: Box, b: Box): boolean =>
+  a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+
+const mostLabels = 3; // a side
+
+/**
+ * Arrows at the frame's edge. Those with room get their value, and the exact x where it is known: the hovered line
+ * first, then the furthest; beside the arrow, else a line further in, never over another arrow or label.
+ */
 export function paintNeedles(
   ctx: Context,
   f: Frame,
   needles: Needle[],
-  label: (n: Needle) => string,
-  text: string,
-  card: string,
+  look: { label: (n: Needle) => string; hovered: string | null; text: string; card: string },
 ): void {
   ctx.save();
   ctx.font = `${10.5 * f.ratio}px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif`;
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
-  const taken: { left: number; right: number; up: boolean }[] = [];
   for (const n of needles) {
     const y = n.up ? f.top + 1 * f.ratio : f.top + f.height - 1 * f.ratio;
     triangle(ctx, n.px, y, (n.up ? 1 : -1) * 7 * f.ratio, 4 * f.ratio);
     ctx.fillStyle = n.line.color;
     ctx.fill();
-    paintLabel(ctx, f, n, label(n), taken, text, card);
+    n.box = { left: n.px - 7 * f.ratio, right: n.px + 7 * f.ratio };
+  }
+  for (const up of [true, false]) {
+    const side = needles.filter((n) => n.up === up);
+    const first = side.filter((n) => n.line.id === look.hovered);
+    const taken = side.map((n) => arrowBox(f, n));
+    let labels = 0;
+    for (const n of new Set([...first, ...side]))
+      if (labels < mostLabels && paintLabel(ctx, f, n, look.label(n), taken, look)) labels++;
   }
   ctx.restore();
+}
+
+function arrowBox(f: Frame, n: Needle): Box {
+  const [x, y] = [4 * f.ratio, n.up ? f.top : f.top + f.height - 8 * f.ratio];
+  return { left: n.px - x, right: n.px + x, top: y, bottom: y + 8 * f.ratio };
+}
+
+/** The first place where a label lies over nothing: right, left, then the same a line further in. */
+function labelBox(f: Frame, n: Needle, width: number, taken: Box[]): Box | undefined {
+  const [gap, line] = [5 * f.ratio, 13 * f.ratio];
+  for (const row of [0, 1])
+    for (const left of [n.px + gap, n.px - gap - width]) {
+      const top = n.up ? f.top + row * line : f.top + f.height - (row + 1) * line;
+      const box = { left, right: left + width, top, bottom: top + line };
+      const inside = left >= f.left && box.right <= f.left + f.width;
+      if (inside && !taken.some((t) => meets(t, box))) return box;
+    }
+  return undefined;
 }
 
 function paintLabel(
@@ -213,26 +251,21 @@ function paintLabel(
   f: Frame,
   n: Needle,
   text: string,
-  taken: { left: number; right: number; up: boolean }[],
-  color: string,
-  card: string,
-): void {
-  const width = ctx.measureText(text).width;
-  const gap = 7 * f.ratio;
-  let left = n.px + gap;
-  if (left + width > f.left + f.width) left = n.px - gap - width;
-  const box = { left: left - 3 * f.ratio, right: left + width + 3 * f.ratio, up: n.up };
-  n.box = { left: Math.min(n.px - gap, box.left), right: Math.max(n.px + gap, box.right) };
-  if (taken.length >= 3 || taken.some((t) => t.up === n.up && t.left < box.right && box.left < t.right))
-    return;
+  taken: Box[],
+  look: { text: string; card: string },
+): boolean {
+  const pad = 2 * f.ratio;
+  const box = labelBox(f, n, ctx.measureText(text).width + 2 * pad, taken);
+  if (!box) return false;
   taken.push(box);
-  const y = n.up ? f.top + 6 * f.ratio : f.top + f.height - 6 * f.ratio;
+  n.box = { left: Math.min(n.box!.left, box.left), right: Math.max(n.box!.right, box.right) };
   ctx.globalAlpha = 0.85;
-  ctx.fillStyle = card;
-  ctx.fillRect(box.left, y - 7 * f.ratio, box.right - box.left, 14 * f.ratio);
+  ctx.fillStyle = look.card;
+  ctx.fillRect(box.left, box.top, box.right - box.left, box.bottom - box.top);
   ctx.globalAlpha = 1;
-  ctx.fillStyle = color;
-  ctx.fillText(text, left, y);
+  ctx.fillStyle = look.text;
+  ctx.fillText(text, box.left + pad, (box.top + box.bottom) / 2);
+  return true;
 }
 
 /** A triangle with its tip at (x, y); height > 0 points up. */
@@ -290,6 +323,6 @@ export function specials(lines: Line[]): { nan: number; posInf: number; negInf: 
   return total;
 }
 
-export function needleText(n: Needle, x: string): string {
-  return x ? `${short(n.value)} @ ${x}` : short(n.value);
+export function needleText(value: number, x: string): string {
+  return x ? `${short(value)} @ ${x}` : short(value);
 }

@@ -188,7 +188,8 @@ export class Plot {
     paintLines(u.ctx, f, lines, hovered);
     paintLane(u.ctx, f, lines, palette.text);
     this.#needles = needlesOf(f, lines, y);
-    paintNeedles(u.ctx, f, this.#needles, needleLabel, palette.text, palette.card);
+    const { text, card } = palette;
+    paintNeedles(u.ctx, f, this.#needles, { label: needleLabel, hovered, text, card });
   }
 
   #selected(u: uPlot): void {

@@ -2,7 +2,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { MarkKind } from "../chart/curve.ts";
 import { csv, png, save, svg } from "../chart/export.ts";
-import { count, full, short } from "../chart/number.ts";
+import { count, full, short, tickLabels } from "../chart/number.ts";
 import { specials } from "../chart/paint.ts";
 import type { Gestures, Plot, Scene } from "../chart/plot.ts";
 import { fitTitle } from "../chart/title.ts";
@@ -115,6 +115,11 @@ function around(lo: number, hi: number, x: [number, number]): { from: number; to
   return { from: middle - half, to: middle + half };
 }
 
+/** A count in at most four characters. */
+function tally(n: number): string {
+  return n < 1000 ? String(n) : tickLabels([Number(n.toPrecision(2))])[0]!;
+}
+
 /** True once something has been going on for 400 ms: shorter waits show nothing. */
 function useLate(busy: boolean): boolean {
   const late = useSignal(false);
@@ -159,9 +164,9 @@ function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
   const counts = specials(chart.lines);
   const special = (
     [
-      [counts.nan, "NaN", "nan"],
-      [counts.posInf, "+Inf", "posInf"],
-      [counts.negInf, "−Inf", "negInf"],
+      [counts.nan, "NaN", "▽", "nan"],
+      [counts.posInf, "+Inf", "△", "posInf"],
+      [counts.negInf, "−Inf", "▼", "negInf"],
     ] as const
   ).filter(([n]) => n);
   const zoomTo = (kind: MarkKind) => {
@@ -169,17 +174,20 @@ function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
     if (first) view.setZoom({ key: chart.axis.key, ...around(first.lo, first.hi, chart.x) });
   };
   const text = card.metric + (card.scale === "ML_STEP" ? "" : ` ${card.scale.toLowerCase()}`);
-  const room = Math.floor((width - 76 - special.length * 52 - (special.length === 1 ? 40 : 0)) / 6.9);
-  const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, room));
+  // The chips give way before the title: first the place, then the words for the glyphs of the lane.
+  const title = card.metric.length * 6.9 + 76;
+  const worded = big || width - title >= special.length * 52;
+  const placed = big || (special.length === 1 && width - title >= 100);
+  const room = (width - 76 - special.length * (worded ? 52 : 32) - (placed && !big ? 48 : 0)) / 6.9;
+  const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, Math.floor(room)));
   return (
     <header class="card-head">
       <h3 title={text}>
         <span class="prefix">{prefix}</span>
         {name}
       </h3>
-      {special.map(([n, what, kind]) => {
+      {special.map(([n, what, glyph, kind]) => {
         const at = chart.firstMark(kind)?.text;
-        const place = at && (special.length === 1 || big) ? ` @ ${at}` : "";
         return (
           <button
             type="button"
@@ -187,9 +195,10 @@ function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
             key={what}
             onClick={() => zoomTo(kind)}
             title={`${count(n)} ${what}${at ? `, the first at ${at}` : ""}: zoom there`}
+            aria-label={`${count(n)} ${what}`}
           >
-            {count(n)} {what}
-            {place}
+            {worded ? `${count(n)} ${what}` : `${glyph} ${tally(n)}`}
+            {placed && at ? ` @ ${at}` : ""}
           </button>
         );
       })}
@@ -230,7 +239,8 @@ function More({ card, chart, plot, nameOf }: Omit<HeadProps, "width" | "big">) {
     open.value = false;
     const frame = plot.current?.frame();
     if (!plot.current || !frame) return;
-    const lines = chart.lines.map((line) => ({ line, name: nameOf(line.id) }));
+    const shown = kind === "csv" ? await chart.exactLines() : chart.lines;
+    const lines = shown.map((line) => ({ line, name: nameOf(line.id) }));
     const picture = { title: card.metric, axis: chart.axis, lines, frame, palette: palette.value };
     const data =
       kind === "png"

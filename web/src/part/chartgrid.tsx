@@ -1,17 +1,20 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { type Signal, useComputed, useSignal } from "@preact/signals";
+import { Component } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { count } from "../chart/number.ts";
 import { patternOf } from "../chart/pattern.ts";
 import { bind } from "../state/keys.ts";
 import { setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
+import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
-import { type Block, cardsBetween, gap, groupHead, layout } from "./layout.ts";
+import { type Block, cardsBetween, gap, groupHead, layout, placeOf } from "./layout.ts";
 import { Message } from "./message.tsx";
 
-const overscan = 200; // pixels above and below what is seen
+const overscan = 160; // pixels above and below what is seen
+const scrollStep = 40;
 
 /** ChartGrid lays out every card and draws those in view. */
 export function ChartGrid({
@@ -25,7 +28,10 @@ export function ChartGrid({
 }) {
   const host = useRef<HTMLDivElement>(null);
   const box = useSignal({ width: 0, height: 0 });
-  const top = useSignal(0);
+  const at = useSignal(0);
+  const scrolled = useSignal(false);
+  // The grid is laid out again in steps, not for every pixel.
+  const top = useComputed(() => Math.floor(at.value / scrollStep) * scrollStep).value;
 
   useLayoutEffect(() => {
     const el = host.current!;
@@ -51,6 +57,9 @@ export function ChartGrid({
     [found, box.value.width, height, closed],
   );
   useGridKeys(found, plan.blocks, host);
+  // Before the first scroll only what is seen is asked for.
+  const from = top - overscan;
+  const to = top + box.value.height + (scrolled.value ? scrollStep + overscan : 0);
 
   return (
     <div
@@ -58,7 +67,8 @@ export function ChartGrid({
       ref={host}
       tabIndex={-1}
       onScroll={(e) => {
-        top.value = (e.currentTarget as HTMLElement).scrollTop;
+        at.value = (e.currentTarget as HTMLElement).scrollTop;
+        scrolled.value = true;
       }}
     >
       {!pattern.ok && <Message>The search is no regular expression: {pattern.error}.</Message>}
@@ -70,73 +80,120 @@ export function ChartGrid({
           </button>
         </Message>
       )}
+      <StickyHead at={at} blocks={plan.blocks} />
       <div class="grid" style={{ height: `${plan.height}px` }}>
         {box.value.width > 0 &&
           plan.blocks
-            .filter(
-              (b) =>
-                b.top < top.value + box.value.height + overscan && b.top + b.height > top.value - overscan,
-            )
+            .filter((b) => b.top < to && b.top + b.height > from)
             .map((b) => (
-              <Group
-                key={b.group}
-                block={b}
-                from={top.value - overscan}
-                to={top.value + box.value.height + overscan}
-              >
-                {(card, left, y) => (
-                  <div class="place" key={card.key} style={{ transform: `translate(${left}px, ${y}px)` }}>
-                    <ChartCard
-                      session={session}
-                      card={card}
+              <section class="group" key={b.group}>
+                <GroupHead block={b} />
+                {!closed.has(b.group) &&
+                  cardsBetween(b, from, to).map((place) => (
+                    <Cell
+                      key={place.card.key}
+                      left={place.left}
+                      top={place.top}
                       width={plan.cardWidth}
-                      height={height}
-                      runs={runs}
+                      {...{ session, height, runs, card: place.card }}
                     />
-                  </div>
-                )}
-              </Group>
+                  ))}
+              </section>
             ))}
       </div>
     </div>
   );
 }
 
-interface GroupProps {
-  block: Block;
-  from: number;
-  to: number;
-  children: (card: Card, left: number, top: number) => preact.JSX.Element;
-}
-
-function Group({ block, from, to, children }: GroupProps) {
-  const closed = view.collapsed.value.has(block.group);
+function GroupName({ group, cards }: Pick<Block, "group" | "cards">) {
+  const closed = view.collapsed.value.has(group);
   const toggle = () => {
     const next = new Set(view.collapsed.value);
-    if (!next.delete(block.group)) next.add(block.group);
+    if (!next.delete(group)) next.add(group);
     view.collapsed.value = next;
   };
   return (
-    <section class="group" style={{ top: `${block.top}px`, height: `${block.height}px` }}>
-      <h2 class="group-title">
-        <button
-          type="button"
-          class="group-head"
-          style={{ height: `${groupHead}px` }}
-          onClick={toggle}
-          aria-expanded={!closed}
-        >
-          <Icon name={closed ? "chevron" : "down"} size={12} />
-          <span>{block.group || "other"}</span>
-          <span class="muted">{count(block.cards.length)}</span>
-        </button>
-      </h2>
-      {!closed &&
-        cardsBetween(block, from, to).map((place) =>
-          children(place.card, place.left, place.top + groupHead + gap / 2),
-        )}
-    </section>
+    <button
+      type="button"
+      class="group-head"
+      style={{ height: `${groupHead}px` }}
+      onClick={toggle}
+      aria-expanded={!closed}
+    >
+      <Icon name={closed ? "chevron" : "down"} size={12} />
+      <span class="cut">{group || "other"}</span>
+      <span class="muted">{count(cards.length)}</span>
+    </button>
   );
+}
+
+/** A group's name above its first card, as wide as its cards. */
+function GroupHead({ block }: { block: Block }) {
+  const wide = Math.min(block.columns - block.column, block.cards.length);
+  const left = block.column * (block.cardWidth + gap);
+  return (
+    <h2
+      class="group-title"
+      style={{
+        transform: `translate(${left}px, ${block.top}px)`,
+        width: `${wide * (block.cardWidth + gap) - gap}px`,
+      }}
+    >
+      <GroupName group={block.group} cards={block.cards} />
+    </h2>
+  );
+}
+
+/** The name of the group whose cards are at the top, once its own has scrolled away. */
+function StickyHead({ at, blocks }: { at: Signal<number>; blocks: Block[] }) {
+  const here = useComputed(() =>
+    blocks.find((b) => b.top < at.value && b.top + b.height > at.value + groupHead),
+  ).value;
+  return <div class="sticky-head">{here && <GroupName group={here.group} cards={here.cards} />}</div>;
+}
+
+interface CellProps {
+  session: Session;
+  card: Card;
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  runs: Map<string, number>;
+}
+
+/** Cell is a card at its place; while the grid scrolls, the cards that stay are not rendered again. */
+class Cell extends Component<CellProps, { ready: boolean }> {
+  #gone = false;
+  override state = { ready: false };
+
+  /** A screen of cards comes into being one card a task. */
+  override componentDidMount(): void {
+    turn().then(() => {
+      if (!this.#gone) this.setState({ ready: true });
+    });
+  }
+
+  override componentWillUnmount(): void {
+    this.#gone = true;
+  }
+
+  override shouldComponentUpdate(next: CellProps, state: { ready: boolean }): boolean {
+    const names = Object.keys(next) as (keyof CellProps)[];
+    return state.ready !== this.state.ready || names.some((k) => next[k] !== this.props[k]);
+  }
+
+  override render({ left, top, ...card }: CellProps, { ready }: { ready: boolean }) {
+    return (
+      <div class="place" style={{ transform: `translate(${left}px, ${top}px)` }}>
+        {ready ? (
+          <ChartCard {...card} />
+        ) : (
+          <div class="card" style={{ width: `${card.width}px`, height: `${card.height}px` }} />
+        )}
+      </div>
+    );
+  }
 }
 
 /** Keys that act on the card under the pointer or move to the next one. */
@@ -172,8 +229,7 @@ function useGridKeys(cards: Card[], blocks: Block[], host: { current: HTMLDivEle
 function scrollTo(host: HTMLDivElement | null, blocks: Block[], card: Card): void {
   const block = blocks.find((b) => b.group === card.group);
   if (!host || !block) return;
-  const row = Math.floor(block.cards.indexOf(card) / block.columns);
-  const top = block.top + groupHead + row * block.rowHeight;
+  const { top } = placeOf(block, block.cards.indexOf(card));
   if (top < host.scrollTop + groupHead) host.scrollTop = top - groupHead - gap;
   const bottom = top + block.rowHeight + gap;
   if (bottom > host.scrollTop + host.clientHeight) host.scrollTop = bottom - host.clientHeight;

@@ -1,18 +1,25 @@
 import type { Card } from "../state/session.ts";
 
 export const gap = 8;
-export const groupHead = 28;
+export const groupHead = 24;
 const minWidth = 260;
+const small = 2; // a group of so many cards shares a row with its neighbours
 
 /** Block is the place of one group in the grid. */
 export interface Block {
   group: string;
   cards: Card[];
+  /** Of the strip with the group's name; the first row lies under it. */
   top: number;
+  /** From top to the end of the last row. */
   height: number;
+  /** The column of the first card: small groups flow on in a row that others began. */
+  column: number;
   columns: number;
   cardWidth: number;
   rowHeight: number;
+  /** The last row lies lower by this, because another group's name stands above it. */
+  lastDown: number;
 }
 
 export interface Plan {
@@ -35,12 +42,41 @@ export function layout(
   const blocks: Block[] = [];
   let top = 0;
   for (const [group, list] of grouped(cards)) {
-    const rows = collapsed.has(group) ? 0 : Math.ceil(list.length / columns);
-    const height = groupHead + rows * rowHeight + gap;
-    blocks.push({ group, cards: list, top, height, columns, cardWidth, rowHeight });
-    top += height;
+    const open = !collapsed.has(group);
+    const before = blocks.at(-1);
+    const free = before && open && !collapsed.has(before.group) ? columns - endColumn(before) : 0;
+    const column = before && shares(before, list.length, free) ? columns - free : 0;
+    if (before && column > 0) {
+      if (rowsOf(before) > 1 && before.lastDown === 0) {
+        before.lastDown = groupHead;
+        before.height += groupHead;
+      }
+      top = before.top + before.height - groupHead - rowHeight;
+    }
+    const block = {
+      ...{ group, cards: list, top, height: groupHead, column, columns, cardWidth, rowHeight },
+      lastDown: 0,
+    };
+    if (open) block.height += rowsOf(block) * rowHeight;
+    blocks.push(block);
+    top = Math.max(top + block.height, before ? before.top + before.height : 0);
   }
-  return { blocks, height: top, cardWidth };
+  return { blocks, height: top + gap, cardWidth };
+}
+
+/** Groups meet in one row when one of them is small and a small one is not torn. */
+function shares(before: Block, size: number, free: number): boolean {
+  if (size <= small) return free >= size;
+  return before.cards.length <= small && free > 0;
+}
+
+function rowsOf(block: Block): number {
+  return Math.ceil((block.column + block.cards.length) / block.columns);
+}
+
+/** The first free column after a block; all are taken when its last row is full. */
+function endColumn(block: Block): number {
+  return (block.column + block.cards.length) % block.columns || block.columns;
 }
 
 function grouped(cards: Card[]): Map<string, Card[]> {
@@ -59,15 +95,28 @@ export interface Place {
   top: number;
 }
 
-/** The cards of a block whose rows meet from…to, with their place under the group's head. */
+/** The place of a block's nth card in the grid. */
+export function placeOf(block: Block, n: number): Place {
+  const slot = block.column + n;
+  const row = Math.floor(slot / block.columns);
+  const down = row > 0 && row === rowsOf(block) - 1 ? block.lastDown : 0;
+  return {
+    card: block.cards[n]!,
+    left: (slot % block.columns) * (block.cardWidth + gap),
+    top: block.top + groupHead + row * block.rowHeight + down,
+  };
+}
+
+/** The cards of a block whose rows meet from…to. */
 export function cardsBetween(block: Block, from: number, to: number): Place[] {
-  const first = Math.max(0, Math.floor((from - block.top - groupHead) / block.rowHeight));
-  const last = Math.floor((to - block.top - groupHead) / block.rowHeight);
+  const row = (y: number) => Math.floor((y - block.top - groupHead) / block.rowHeight);
+  // A row more on either side, as the last one may lie lower; then what does not meet is left out.
+  const first = Math.max(0, (row(from) - 1) * block.columns - block.column);
+  const last = Math.min(block.cards.length, (row(to) + 1) * block.columns - block.column);
   const out: Place[] = [];
-  for (let i = first * block.columns; i < Math.min(block.cards.length, (last + 1) * block.columns); i++) {
-    const column = i % block.columns;
-    const row = Math.floor(i / block.columns);
-    out.push({ card: block.cards[i]!, left: column * (block.cardWidth + gap), top: row * block.rowHeight });
+  for (let n = first; n < last; n++) {
+    const place = placeOf(block, n);
+    if (place.top <= to && place.top + block.rowHeight > from) out.push(place);
   }
   return out;
 }

@@ -14,11 +14,12 @@ import {
   type Unit,
 } from "../chart/curve.ts";
 import { type Line, type Needle, needleText } from "../chart/paint.ts";
-import { type Range, rangeOf } from "../chart/range.ts";
+import { coarse, type Range, rangeOf } from "../chart/range.ts";
 import { smooth } from "../chart/smooth.ts";
 import { batch } from "../state/app.ts";
 import { type Card, labelText, type Member, type Session } from "../state/session.ts";
 import { isDark, palette } from "../state/theme.ts";
+import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 
 /** Wanted is one line to draw and the question that brings its buckets. */
@@ -52,18 +53,24 @@ export interface Chart {
   firstMark: (kind: MarkKind) => { lo: number; hi: number; text: string } | null;
   version: string;
   drawAll: () => void;
+  /** The lines as drawn, in all digits. */
+  exactLines: () => Promise<Line[]>;
 }
 
 const mostLines = 200; // more only when asked for
 const mostAttempts = 4; // earlier attempts drawn behind a curve
 const attemptLines = 4; // cards with more lines than these leave earlier attempts out
-const exactBuckets = 2000; // of one drawn bucket, to find a single point in it
+const closer = 128; // buckets of one drawn bucket, to find a single point in it
+const deepest = 8; // 128^8 is more than an int64 counts
 const settleMs = 50; // a card that only flies by while scrolling asks for nothing
-const lineBudget = 12; // buckets a pixel column that all lines of a card share
+const lineBudget = 8; // buckets a pixel column that all lines of a card share
+const fewDigits = 7; // more than a picture and its tooltip show
+const mostDigits = 15;
+const crowdDigits = 3; // what pixels show; more are asked for when that is too coarse
 
 /** Buckets for one of `lines` lines on `width` pixels: a pixel each, fewer when many lines share the card. */
 export function resolution(width: number, lines: number): number {
-  return Math.max(48, Math.min(width, Math.ceil((width * lineBudget) / Math.max(1, lines))));
+  return Math.max(32, Math.min(width, Math.ceil((width * lineBudget) / Math.max(1, lines))));
 }
 
 /** What a card draws: it asks for its buckets while it is mounted, and again when the view or the data changes. */
@@ -72,7 +79,8 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const curves = useSignal<ReadonlyMap<string, Curve>>(new Map());
   const pending = useSignal(0);
   const error = useSignal("");
-  const exact = useSignal<ReadonlyMap<string, number>>(new Map());
+  const exact = useSignal<Exact>(new Map());
+  const moreDigits = useSignal(0);
 
   const axis = axisFor(card.members[0]!.series.axes, view.axisChoice.value);
   const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
@@ -80,6 +88,8 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const wanted = wantedLines(session, members, axis, zoom, width, runs);
   for (const run of new Set(members.map((m) => m.run))) session.tick(run);
   const ask = JSON.stringify(wanted.map((w) => [w.query, w.member.series.count]));
+  const crowd = Math.max(members.length, runs.size) > slots;
+  const digits = Math.min(mostDigits, (crowd ? crowdDigits : fewDigits) + moreDigits.value);
   const latest = useRef(wanted);
   latest.current = wanted;
 
@@ -90,8 +100,9 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
       pending.value = 1;
       try {
         const results = await Promise.all(
-          lines.map((w) => batch.fetch(w.query, w.member.series.count, signal)),
+          lines.map((w) => batch.fetch(w.query, w.member.series.count, signal, digits)),
         );
+        await turn();
         if (signal.aborted) return;
         curves.value = read(lines, results);
         const bad = results.find((r) => "error" in r);
@@ -105,7 +116,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
       clearTimeout(timer);
       abort.abort();
     };
-  }, [ask]);
+  }, [ask, digits]);
 
   const previews = useMemo(() => previewsOf(wanted, axis), [ask]);
   const kept = curves.value.size ? curves.value : previews;
@@ -134,9 +145,13 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
     [lines, x[0], x[1], full, log],
   );
 
-  useExactNeedle(lines, y, x, latest, exact);
+  useEffect(() => {
+    if (curves.value.size && digits < mostDigits && coarse(y, digits)) moreDigits.value += 4;
+  }, [y, digits]);
+  const finished = curves.value.size > 0 && pending.value === 0;
+  useExactNeedle(finished ? lines : none, y, x, latest, exact);
   const marks = useMemo(() => firstMarks(lines), [lines]);
-  useExactMark(marks.get("nan"), latest, exact);
+  useExactMark(finished ? marks.get("nan") : undefined, latest, exact);
   const only = main.length === 1 ? main[0] : undefined;
   return {
     ...{ lines, axis, x, y, log, error: error.value },
@@ -150,22 +165,31 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
         : undefined,
     bucketed: ratio(main),
     needleLabel: (n) => {
-      const at = n.lo === n.hi ? n.lo : exact.value.get(needleKey(n));
-      return needleText(n, at === undefined ? "" : placeText(axis, at, at));
+      const known = exact.value.get(needleKey(n));
+      const at = n.lo === n.hi ? n.lo : known?.at;
+      return needleText(known?.value ?? n.value, at === undefined ? "" : placeText(axis, at, at));
     },
     firstMark: (kind) => {
       const first = marks.get(kind);
       if (!first) return null;
       const { lo, hi } = first.mark;
-      const at = lo === hi ? lo : exact.value.get(markKey(first));
+      const at = lo === hi ? lo : exact.value.get(markKey(first))?.at;
       return { lo: at ?? lo, hi: at ?? hi, text: at === undefined ? "" : placeText(axis, at, at) };
     },
     version: String(exact.value.size),
     drawAll: () => {
       all.value = true;
     },
+    exactLines: async () => {
+      const shown = latest.current.filter((w) => lines.some((l) => l.id === w.id));
+      const results = await Promise.all(shown.map((w) => batch.fetch(w.query, w.member.series.count)));
+      const exactly = read(shown, results);
+      return lines.map((l) => ({ ...l, curve: exactly.get(l.id) ?? l.curve }));
+    },
   };
 }
+
+const none: Line[] = [];
 
 function wantedLines(
   session: Session,
@@ -260,7 +284,34 @@ function widen(range: [number, number] | null): [number, number] {
   return range[0] === range[1] ? [range[0] - 0.5, range[1] + 0.5] : range;
 }
 
+/** What a bucket was too wide for: where its needle or mark is, and its value in all digits. */
+type Exact = ReadonlyMap<string, { at: number; value: number }>;
+
 const needleKey = (n: { value: number; lo: number; hi: number }) => `${n.value} ${n.lo} ${n.hi}`;
+
+/** The furthest bucket of a curve that a test takes, by where it lies: what one more question looks into. */
+type Pick = (curve: Curve) => number;
+
+/** Looks into a bucket, and into what is found there, until a single x is left; null when it is not found. */
+async function findExact(
+  source: Wanted,
+  wide: { lo: number; hi: number },
+  pick: Pick,
+  abort: AbortSignal,
+): Promise<{ curve: Curve; i: number } | null> {
+  let { lo, hi } = wide;
+  for (let deep = 0; deep < deepest && !abort.aborted; deep++) {
+    const query = { ...source.query, n: closer, ...storedRange([lo, hi], source.unit) };
+    const result = await batch.fetch(query, source.member.series.count, abort);
+    if ("error" in result) return null;
+    const curve = curveOf(result.columns, source.unit);
+    const i = pick(curve);
+    if (i < 0) return null;
+    if (curve.lo[i] === curve.hi[i]) return { curve, i };
+    [lo, hi] = [curve.lo[i]!, curve.hi[i]!];
+  }
+  return null;
+}
 
 /** Asks for the exact x of the furthest needle: a bucket of 868 steps does not tell which one broke. */
 function useExactNeedle(
@@ -268,7 +319,7 @@ function useExactNeedle(
   y: Range,
   x: [number, number],
   wanted: { current: Wanted[] },
-  exact: { value: ReadonlyMap<string, number>; peek(): ReadonlyMap<string, number> },
+  exact: { value: Exact; peek(): Exact },
 ): void {
   const far = y.clipped ? furthest(lines, y, x) : null;
   const key = far ? needleKey(far) : "";
@@ -276,18 +327,27 @@ function useExactNeedle(
     const source = far && wanted.current.find((w) => w.id === far.line.id);
     if (!far || !source || far.lo === far.hi || exact.peek().has(key)) return;
     const abort = new AbortController();
-    const query = { ...source.query, n: exactBuckets, ...storedRange([far.lo, far.hi], source.unit) };
-    batch.fetch(query, source.member.series.count, abort.signal).then(
-      (result) => {
-        if (abort.signal.aborted || "error" in result) return;
-        const c = curveOf(result.columns, source.unit);
-        const at = c.max.findIndex((v, i) => v === far.value || c.min[i] === far.value);
-        if (at >= 0 && c.lo[at] === c.hi[at]) exact.value = new Map([...exact.peek(), [key, c.lo[at]!]]);
+    const up = far.value > y.max;
+    const pick = (c: Curve) => furthestFrom(up ? c.max : c.min, (y.min + y.max) / 2);
+    findExact(source, far, pick, abort.signal).then(
+      (found) => {
+        if (abort.signal.aborted || !found) return;
+        const { curve, i } = found;
+        const value = (up ? curve.max : curve.min)[i]!;
+        exact.value = new Map([...exact.peek(), [key, { at: curve.lo[i]!, value }]]);
       },
       () => {}, // without the exact place the arrow still stands where the bucket is
     );
     return () => abort.abort();
   }, [key]);
+}
+
+function furthestFrom(values: Float64Array, middle: number): number {
+  let best = -1;
+  values.forEach((v, i) => {
+    if (Math.abs(v - middle) > (best < 0 ? -1 : Math.abs(values[best]! - middle))) best = i;
+  });
+  return best;
 }
 
 interface FirstMark {
@@ -311,23 +371,19 @@ function firstMarks(lines: Line[]): Map<MarkKind, FirstMark> {
 function useExactMark(
   first: FirstMark | undefined,
   wanted: { current: Wanted[] },
-  exact: { value: ReadonlyMap<string, number>; peek(): ReadonlyMap<string, number> },
+  exact: { value: Exact; peek(): Exact },
 ): void {
   const key = first ? markKey(first) : "";
   useEffect(() => {
     const source = first && wanted.current.find((w) => w.id === first.line.id);
     if (!first || !source || first.mark.lo === first.mark.hi || exact.peek().has(key)) return;
     const abort = new AbortController();
-    const query = {
-      ...source.query,
-      n: exactBuckets,
-      ...storedRange([first.mark.lo, first.mark.hi], source.unit),
-    };
-    batch.fetch(query, source.member.series.count, abort.signal).then(
-      (result) => {
-        if (abort.signal.aborted || "error" in result) return;
-        const mark = curveOf(result.columns, source.unit).marks.find((m) => m.kind === first.mark.kind);
-        if (mark && mark.lo === mark.hi) exact.value = new Map([...exact.peek(), [key, mark.lo]]);
+    const { kind } = first.mark;
+    const pick = (c: Curve) => c.lo.indexOf(c.marks.find((m) => m.kind === kind)?.lo ?? Number.NaN);
+    findExact(source, first.mark, pick, abort.signal).then(
+      (found) => {
+        if (abort.signal.aborted || !found) return;
+        exact.value = new Map([...exact.peek(), [key, { at: found.curve.lo[found.i]!, value: Number.NaN }]]);
       },
       () => {}, // without the exact place the mark still stands where the bucket is
     );

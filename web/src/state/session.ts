@@ -5,6 +5,7 @@ import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, natural, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
+import { Pool } from "./turn.ts";
 
 /** Member is one series of a card. */
 export interface Member {
@@ -21,11 +22,19 @@ export interface Card {
   members: Member[];
 }
 
+/** Known is a series with what places its card, made when its page of the list comes. */
+interface Known {
+  series: Series;
+  card: string;
+  group: string;
+  order: string;
+}
+
 interface Loaded {
   begun: boolean;
   detail: Signal<RunDetail | null>;
-  /** The series by seriesKey; their counts and last values move in place, see tick. */
-  series: Map<string, Series>;
+  /** By seriesKey; the counts and last values of series move in place, see tick. */
+  series: Map<string, Known>;
   /** Rises when series were added. */
   shape: Signal<number>;
   /** Rises when counts and last values of series moved. */
@@ -36,12 +45,14 @@ interface Loaded {
   detailAtMs: number;
 }
 
-const firstPage = 120; // what fills the first screens, with preview lines
+const firstPage = 32; // what fills the first screen, with preview lines
 const nextPage = 5000;
 const previewBuckets = 64;
+const crowdPreview = 16; // buckets of the first of many runs
 const tickMs = 300; // with the server's beat of 200 ms and two answers a point is drawn well within 1 s
 const publishMs = 60;
 const previewRuns = 8; // with more runs than this a card asks for its lines at once: 64 buckets of 50 runs are megabytes
+const loadsAtOnce = 4; // runs; a browser has six connections a server, and one streams events
 const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
@@ -56,7 +67,8 @@ export class Session {
   readonly #visible = new Map<string, number>();
   readonly cards: ReadonlySignal<Card[]>;
   readonly #dirty = new Set<string>();
-  readonly #unpublished = new Set<Loaded>();
+  readonly #unpublished: (() => void)[] = [];
+  readonly #pool = new Pool(loadsAtOnce);
   #timer: ReturnType<typeof setTimeout> | null = null;
   #unlisten: (() => void) | null = null;
 
@@ -128,54 +140,61 @@ export class Session {
     const failed = (cause: unknown) => {
       if (!loaded.abort.signal.aborted) loaded.error.value = asApiError(cause);
     };
-    api.run(id, loaded.abort.signal).then((detail) => {
-      loaded.detail.value = detail;
-    }, failed);
-    this.#list(id, loaded).catch(failed);
+    const both = () =>
+      Promise.all([
+        api.run(id, loaded.abort.signal).then((detail) => {
+          this.#publish(() => {
+            loaded.detail.value = detail;
+          });
+        }, failed),
+        this.#list(id, loaded).catch(failed),
+      ]);
+    this.#pool.run(both);
   }
 
   /** The first page comes with preview lines; the names after it are many and come without. */
   async #list(id: string, loaded: Loaded): Promise<void> {
-    let page = await api.series(
-      id,
-      { limit: firstPage, preview: this.#early(id) ? previewBuckets : 0 },
-      loaded.abort.signal,
-    );
+    let page = await api.series(id, { limit: firstPage, preview: this.#preview(id) }, loaded.abort.signal);
     let published = 0;
     for (;;) {
       const added = merge(loaded, page.items);
       // Laying out a hundred thousand cards takes a while: they are shown each time their number has doubled.
       if (added && (!page.next || loaded.series.size >= 2 * published)) {
         published = loaded.series.size;
-        this.#publish(loaded);
+        this.#publish(() => {
+          loaded.shape.value++;
+        });
       }
       if (!page.next) break;
       page = await api.series(id, { limit: nextPage, cursor: page.next }, loaded.abort.signal);
     }
-    if (published < loaded.series.size) this.#publish(loaded);
+    if (published < loaded.series.size)
+      this.#publish(() => {
+        loaded.shape.value++;
+      });
     loaded.complete.value = true;
   }
 
-  #early(id: string): boolean {
+  #preview(id: string): number {
     const ids = [...this.#runs.keys()];
-    return ids.length <= previewRuns || ids[0] === id;
+    if (ids.length <= previewRuns) return previewBuckets;
+    return ids[0] === id ? crowdPreview : 0;
   }
 
   /** The first run is shown at once; of many that arrive together, a few at a time. */
-  #publish(loaded: Loaded): void {
+  #publish(change: () => void): void {
     if (this.cards.peek().length === 0) {
-      loaded.shape.value++;
+      change();
       return;
     }
-    if (this.#unpublished.size === 0)
+    if (this.#unpublished.length === 0)
       setTimeout(() => {
-        const all = [...this.#unpublished];
-        this.#unpublished.clear();
+        const all = this.#unpublished.splice(0);
         together(() => {
-          for (const one of all) one.shape.value++;
+          for (const one of all) one();
         });
       }, publishMs);
-    this.#unpublished.add(loaded);
+    this.#unpublished.push(change);
   }
 
   #heard(event: LiveEvent | "reset"): void {
@@ -263,12 +282,17 @@ function merge(loaded: Loaded, fresh: Series[]): boolean {
     const key = seriesKey(s);
     const known = loaded.series.get(key);
     if (known) {
-      known.count = s.count;
-      known.last = s.last;
-      known.axes = s.axes;
-    } else loaded.series.set(key, s);
+      known.series.count = s.count;
+      known.series.last = s.last;
+      known.series.axes = s.axes;
+    } else loaded.series.set(key, placed(s));
   }
   return loaded.series.size > before;
+}
+
+function placed(series: Series): Known {
+  const [card, group] = [cardKey(series), groupOf(series.metric)];
+  return { series, card, group, order: naturalKey(`${group}\u0000${card}`) };
 }
 
 function asApiError(cause: unknown): ApiError {
@@ -287,23 +311,15 @@ export function labelText(labels: Record<string, string>): string {
     .join(" ");
 }
 
-function cardsOf(runs: [string, Iterable<Series>][]): Card[] {
+function cardsOf(runs: [string, Iterable<Known>][]): Card[] {
   const cards = new Map<string, Card & { order: string }>();
   for (const [run, list] of runs)
-    for (const series of list) {
+    for (const { series, card: key, group, order } of list) {
       if (!plotted(series)) continue;
-      const key = cardKey(series);
       let card = cards.get(key);
       if (!card) {
         const { metric, scale } = series;
-        card = {
-          key,
-          metric,
-          scale,
-          group: groupOf(metric),
-          members: [],
-          order: naturalKey(`${groupOf(metric)}\u0000${key}`),
-        };
+        card = { key, metric, scale, group, members: [], order };
         cards.set(key, card);
       }
       card.members.push({ run, series });

@@ -95,12 +95,12 @@ describe("batch", () => {
     expect(await second).toEqual(await first);
     expect(send).toHaveBeenCalledTimes(1);
   });
-  test("500 queries a request at most", async () => {
+  test("150 queries a request at most", async () => {
     const { batch, send, flush } = setUp();
     const all = Array.from({ length: 1201 }, (_, i) => batch.fetch(query(String(i)), 0));
     flush();
     await Promise.all(all);
-    expect(send.mock.calls.map((c) => c[0].length)).toEqual([500, 500, 201]);
+    expect(send.mock.calls.map((c) => c[0].length)).toEqual([150, 150, 150, 150, 150, 150, 150, 150, 1]);
   });
   test("an answer is kept for its version of the data only", async () => {
     const { batch, send, flush } = setUp();
@@ -152,15 +152,66 @@ describe("layout", () => {
   cards.sort((a, b) => (a.group < b.group ? -1 : a.group > b.group ? 1 : 0));
   test("every card has one place, none over another, and the view holds those that meet it", () => {
     const plan = layout(cards, 1120, 200, new Set());
-    const places = plan.blocks.flatMap((b) =>
-      cardsBetween(b, -1e9, 1e9).map((p) => ({ ...p, y: b.top + groupHead + p.top })),
-    );
+    const places = plan.blocks.flatMap((b) => cardsBetween(b, -1e9, 1e9).map((p) => ({ ...p, y: p.top })));
     expect(places.map((p) => p.card.key).sort()).toEqual(cards.map((c) => c.key).sort());
     expect(new Set(places.map((p) => `${p.left} ${p.y}`)).size).toBe(23);
     for (const p of places) expect(p.left + plan.cardWidth).toBeLessThanOrEqual(1120);
     const seen = plan.blocks.flatMap((b) => cardsBetween(b, 300, 500).map((p) => p.card.key));
     const want = places.filter((p) => p.y <= 500 && p.y + 208 > 300).map((p) => p.card.key);
     expect(seen.sort()).toEqual(want.sort());
+  });
+  test("small groups share rows: nothing lies over anything, heads stand above their first card", () => {
+    const r = random(7);
+    for (let round = 0; round < 200; round++) {
+      const sizes = Array.from(
+        { length: 1 + Math.floor(r() * 8) },
+        () => 1 + Math.floor(r() * (r() < 0.6 ? 3 : 14)),
+      );
+      const list = sizes.flatMap((n, g) =>
+        Array.from({ length: n }, (_, i) => ({
+          key: `${g}/${i}`,
+          metric: "",
+          scale: "",
+          group: `g${g}`,
+          members: [],
+        })),
+      );
+      const closed = new Set(sizes.flatMap((_, g) => (r() < 0.2 ? [`g${g}`] : [])));
+      const plan = layout(list, 300 + Math.floor(r() * 1500), 200, closed);
+      const boxes: [string, number, number, number, number][] = [];
+      for (const b of plan.blocks) {
+        const left = b.column * (plan.cardWidth + 8);
+        boxes.push([`head ${b.group}`, left, b.top, left + plan.cardWidth, b.top + groupHead]);
+        if (closed.has(b.group)) continue;
+        const places = cardsBetween(b, -1e9, 1e9);
+        expect(places.length).toBe(b.cards.length);
+        expect([places[0]!.left, places[0]!.top]).toEqual([left, b.top + groupHead]);
+        for (const p of places) boxes.push([p.card.key, p.left, p.top, p.left + plan.cardWidth, p.top + 200]);
+      }
+      for (const [i, a] of boxes.entries()) {
+        expect(a[4]).toBeLessThanOrEqual(plan.height);
+        for (const b of boxes.slice(0, i))
+          if (a[1] < b[3] && b[1] < a[3] && a[2] < b[4] && b[2] < a[4])
+            throw new Error(`${a} lies over ${b} for ${sizes}`);
+      }
+    }
+  });
+  test("two small groups beside a large one fill three rows of four", () => {
+    const list = [
+      ["a", 2],
+      ["b", 12],
+      ["c", 2],
+    ].flatMap(([group, n]) =>
+      Array.from({ length: n as number }, (_, i) => ({
+        ...{ key: `${group}${i}`, metric: "", scale: "", group: group as string, members: [] },
+      })),
+    );
+    const plan = layout(list, 1120, 200, new Set());
+    expect(plan.blocks.map((b) => [b.column, b.top])).toEqual([
+      [0, 0],
+      [2, 0],
+      [2, 24 + 3 * 208],
+    ]);
   });
   test("a closed group keeps its head", () => {
     expect(layout(cards, 1120, 200, new Set(["g0"])).blocks[0]!.height).toBeLessThan(50);

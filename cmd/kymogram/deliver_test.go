@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/store/local"
 )
 
 // silentServer is an address that nobody listens on.
@@ -164,6 +167,33 @@ func TestDoctorTellsOfDamage(t *testing.T) {
 	code, out, _ := k.run("doctor")
 	if code != exitFailed || !strings.Contains(out, "FAIL  store    the server met 1 damaged files or ranges") {
 		t.Errorf("%d\n%s", code, out)
+	}
+}
+
+// TestDoctorTellsOfLostRuns: a run that only the store knows is listed, served
+// and said.
+func TestDoctorTellsOfLostRuns(t *testing.T) {
+	data, run := t.TempDir(), model.RunID{6: 1}
+	engine, err := local.Open(t.Context(), local.Config{Dir: filepath.Join(data, "store")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(engine.PutAttempt(t.Context(), run, model.Attempt{Number: 1, OpenedNs: 1}), engine.Close()); err != nil {
+		t.Fatal(err)
+	}
+	k := serveKitchen(t, "--data", data)
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	var out string
+	k.until("the doctor tells of it", func() bool {
+		var code int
+		code, out, _ = k.run("doctor")
+		return code == exitFailed
+	})
+	if !strings.Contains(out, "FAIL  catalog  the catalog had lost 1 runs") {
+		t.Error(out)
+	}
+	if list := k.ok("runs", "list", "recovered/recovered"); !strings.Contains(list, run.String()) || !strings.Contains(list, "lost") {
+		t.Error(list)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
@@ -208,13 +209,25 @@ func (d *diagnosis) checkStore(ctx context.Context, address, key string) {
 	defer response.Body.Close()
 	values := map[string]float64{}
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if name, text, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(name, "kymogram_store_") {
+		if name, text, ok := strings.Cut(lines.Text(), " "); ok && (strings.HasPrefix(name, "kymogram_store_") || name == recoveredRuns) {
 			values[name], _ = strconv.ParseFloat(text, 64) // no number is no news
 		}
 	}
 	detail := fmt.Sprintf("%.0f points of %.0f runs, %.0f MiB; nothing damaged was met",
 		values["kymogram_store_points"], values["kymogram_store_runs"], values["kymogram_store_disk_bytes"]/(1<<20))
 	d.add("store", detail, storeTrouble(values))
+	d.add("catalog", "knows every run of the store", catalogTrouble(values))
+}
+
+const recoveredRuns = "kymogram_catalog_recovered_runs"
+
+// catalogTrouble tells of runs whose names are lost.
+func catalogTrouble(values map[string]float64) error {
+	if values[recoveredRuns] == 0 {
+		return nil
+	}
+	return model.Errorf(model.CodeInternal, "the catalog had lost %.0f runs; their points are there, their names are not", values[recoveredRuns]).
+		WithHint("they are in the workspace and project %q: give each a display name, or delete it; check the server's disk", catalog.Recovered)
 }
 
 // storeTrouble is the worst that the server's own figures tell.

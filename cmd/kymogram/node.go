@@ -167,7 +167,7 @@ func (n *node) wire(ctx context.Context) error {
 	n.links = auth.NewLinks(time.Now)
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash}, ingest.Deps{
-		Points: n.engine, Updates: n.engine, Starts: n.engine, Catalog: n.catalog,
+		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Catalog: n.catalog,
 		Auth: n.keyring, Live: n.live, Now: time.Now, Log: n.log,
 	})
 	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{})
@@ -282,6 +282,10 @@ func addresses(page string) []string {
 // gauges are what the engine and the write path know of themselves.
 func (n *node) gauges() []selfmetrics.Gauge {
 	e, w := n.engine.Stats(), n.ingest.Stats()
+	recovered, err := n.catalog.Nameless(context.Background())
+	if err != nil {
+		n.log.Warn("cannot count the recovered runs", "err", err)
+	}
 	gauge := func(name, help string, v float64) selfmetrics.Gauge {
 		return selfmetrics.Gauge{Name: name, Help: help, Value: v}
 	}
@@ -297,6 +301,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		counter("kymogram_store_quarantined_total", "Damaged files or ranges set aside since the start.", float64(e.Quarantined)),
 		gauge("kymogram_store_poisoned", "1 after a failed sync: restart.", number(e.Poisoned)),
 		gauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", number(e.DiskFull)),
+		gauge(recoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
 		counter("kymogram_ingest_batches_total", "Batches taken.", float64(w.Batches)),
 		counter("kymogram_ingest_points_total", "Points stored.", float64(w.Points)),
 		counter("kymogram_ingest_refused_points_total", "Points refused for good.", float64(w.Refused)),

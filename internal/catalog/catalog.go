@@ -90,6 +90,7 @@ type WriterInfo struct {
 type Opened struct {
 	model.OpenResult
 	AttemptInfo model.Attempt
+	Deleted     bool // the run is in the trash, and the writer was known
 }
 
 // RunFilter selects runs of a project, newest first unless Sort says otherwise.
@@ -135,6 +136,8 @@ type Recorder interface {
 	// of design/architecture.md (Run, Attempt, Writer); idempotent by writer.
 	// CodeRunExists when the name belongs to another orchestration and the
 	// strategy is never and the client is not Offline; Offline leads to NAME-2.
+	// CodeRunDeleted when its run is deleted; a known writer of a run in the trash
+	// gets it, Deleted, so that its late points can be refused and counted.
 	Open(ctx context.Context, r model.OpenRequest, now time.Time) (*Opened, error)
 	// Recover brings back the runs that the engine kept and no ULID here means, as
 	// lost runs of [Recovered], with their attempts and writers; all or none. An

@@ -78,6 +78,7 @@ type Service struct {
 	streams  streams
 	counters counters
 	compared comparison
+	trash    sync.Mutex // makes one of a run's place in the catalog and its state's mark
 }
 
 // New makes the service. Call [Service.Recover] before the first Open, and

@@ -633,8 +633,48 @@ func TestADeletionWhileARunIsOpened(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	s := n.join(request(2)) // the catalog has it: a known writer
+	if ack := n.append(s, points(1, 0)); ack.Mark != 1 || len(ack.Refused) != 1 {
+		t.Errorf("points: %+v", ack)
+	}
+}
+
+// TestLatePointsOnANewStream: after a restart a known writer of a run in the
+// trash has its points counted, and goes on when the run is restored.
+func TestLatePointsOnANewStream(t *testing.T) {
+	n := start(t)
+	run := n.join(request(1)).Opened.Run
+	n.append(n.join(request(1)), points(1, 0))
+	if err := n.DeleteRun(t.Context(), run, false); err != nil {
+		t.Fatal(err)
+	}
+	n.restart()
+	if _, err := n.Open(t.Context(), request(1)); model.CodeOf(err) != model.CodeRunDeleted {
+		t.Errorf("an open without a stream: %v", err)
+	}
 	if _, err := n.Join(t.Context(), request(2)); model.CodeOf(err) != model.CodeRunDeleted {
-		t.Errorf("Join: %v", err)
+		t.Errorf("a new writer: %v", err)
+	}
+	s := n.join(request(1))
+	if s.Opened.Run != run || s.Opened.Mark != 1 {
+		t.Errorf("opened: %+v", s.Opened)
+	}
+	ack := n.append(s, points(2, 1, 2))
+	if ack.Mark != 3 || ack.Stored != 0 || len(ack.Refused) != 2 || ack.Refused[0].Code != model.CodeRunDeleted {
+		t.Errorf("late points: %+v", ack)
+	}
+	if got := n.Stats().Refused; got != 2 {
+		t.Errorf("%d refused points are counted", got)
+	}
+	n.append(s, points(2, 1, 2)) // the ack was lost
+	if err := n.RestoreRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	n.append(s, points(4, 3))
+	n.append(n.join(request(1)), points(5, 4))
+	equal(t, "steps", []int64{0, 3, 4}, n.steps(run, "loss"))
+	if d := n.detail(run); d.Refused != 2 || d.DeletedNs != 0 {
+		t.Errorf("the restored run: refused %d, deleted %d", d.Refused, d.DeletedNs)
 	}
 }
 

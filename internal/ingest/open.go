@@ -27,11 +27,15 @@ func (s *Service) Open(ctx context.Context, r model.OpenRequest) (*model.OpenRes
 		return nil, err
 	}
 	defer s.runs.release(run)
+	if run.deleted.Load() {
+		return nil, errDeleted(opened.RunName)
+	}
 	return s.complete(ctx, r, opened)
 }
 
 // Join opens a writer for a stream and ends the writer's older stream. The
-// caller closes the session.
+// caller closes the session. A known writer of a run in the trash may join: its
+// points are refused one by one, counted, and taken after a restore.
 func (s *Service) Join(ctx context.Context, r model.OpenRequest) (*Session, error) {
 	opened, run, err := s.open(ctx, r)
 	if err != nil {
@@ -82,7 +86,7 @@ func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *cata
 	if err := s.drain(ctx, run); err != nil {
 		return err
 	}
-	if err := s.stillThere(ctx, opened); err != nil {
+	if err := s.markIfDeleted(ctx, opened, run); err != nil {
 		return err
 	}
 	if err := s.deps.Points.PutAttempt(ctx, opened.Run, opened.AttemptInfo); err != nil {
@@ -94,14 +98,21 @@ func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *cata
 	return nil
 }
 
-// stillThere sees a deletion that came between the catalog's open and our hold
-// on the run's state; a later one marks that state.
-func (s *Service) stillThere(ctx context.Context, opened *catalog.Opened) error {
-	run, err := s.deps.Catalog.Lookup(ctx, opened.Run)
-	if err == nil && run.DeletedNs > 0 {
-		return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", run.Name)
+// markIfDeleted looks whether the run is in the trash, now that we hold its
+// state; a later deletion or restore marks that state.
+func (s *Service) markIfDeleted(ctx context.Context, opened *catalog.Opened, run *runState) error {
+	s.trash.Lock()
+	defer s.trash.Unlock()
+	found, err := s.deps.Catalog.Lookup(ctx, opened.Run)
+	if err != nil {
+		return err
 	}
-	return err
+	run.deleted.Store(found.DeletedNs > 0)
+	return nil
+}
+
+func errDeleted(name string) *model.Error {
+	return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", name).WithHint("Restore it within 7 days, or log into a run with another name.")
 }
 
 func (s *Service) complete(ctx context.Context, r model.OpenRequest, opened *catalog.Opened) (*model.OpenResult, error) {

@@ -59,7 +59,7 @@ func (t *runTable) release(r *runState) {
 }
 
 // markDeleted tells the sessions of a run. A run that nobody writes to needs no
-// mark: the catalog refuses its next open.
+// mark: its next open looks.
 func (t *runTable) markDeleted(id model.RunID, deleted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -64,10 +64,10 @@ func (s *Service) DeleteRun(ctx context.Context, id model.RunID, now bool) error
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Catalog.Trash(ctx, run.ID, s.deps.Now()); err != nil {
+	err = s.moveRun(run.ID, true, func() error { return s.deps.Catalog.Trash(ctx, run.ID, s.deps.Now()) })
+	if err != nil {
 		return err
 	}
-	s.runs.markDeleted(run.ID, true)
 	if now {
 		// Once begun it ends: half a purge is finished by the trash a week later.
 		if err := s.purge(context.WithoutCancel(ctx), run.ID); err != nil {
@@ -75,6 +75,17 @@ func (s *Service) DeleteRun(ctx context.Context, id model.RunID, now bool) error
 		}
 	}
 	s.publish(run.ID, run.Workspace, run.Project)
+	return nil
+}
+
+// moveRun moves a run into the trash or out of it and tells its sessions.
+func (s *Service) moveRun(id model.RunID, deleted bool, move func() error) error {
+	s.trash.Lock()
+	defer s.trash.Unlock()
+	if err := move(); err != nil {
+		return err
+	}
+	s.runs.markDeleted(id, deleted)
 	return nil
 }
 
@@ -93,10 +104,10 @@ func (s *Service) RestoreRun(ctx context.Context, id model.RunID) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Catalog.Restore(ctx, run.ID); err != nil {
+	err = s.moveRun(run.ID, false, func() error { return s.deps.Catalog.Restore(ctx, run.ID) })
+	if err != nil {
 		return err
 	}
-	s.runs.markDeleted(run.ID, false)
 	s.publish(run.ID, run.Workspace, run.Project)
 	return nil
 }

@@ -269,7 +269,9 @@ func testTrash(t *testing.T, open Opener) {
 	equal(t, "the trash", []string{"r"}, names(true))
 	_, err := h.c.FindRun(h.ctx(), "team", "project", "r")
 	h.wantCode("FindRun", err, model.CodeNotFound)
-	h.refused(request(1), model.CodeRunDeleted)
+	if o := h.must(request(1)); o.Run != run || !o.Deleted {
+		t.Errorf("a writer of the run in the trash: %+v", o)
+	}
 	h.refused(request(4), model.CodeRunDeleted)
 	h.refused(request(5, job("other")), model.CodeRunExists)
 	h.refused(request(5, job("other"), allow), model.CodeRunExists)
@@ -277,7 +279,7 @@ func testTrash(t *testing.T, open Opener) {
 		t.Errorf("offline beside the trash: %+v", o)
 	}
 	h.check("Restore", h.c.Restore(h.ctx(), run))
-	if o := h.must(request(4)); o.Run != run {
+	if o := h.must(request(4)); o.Run != run || o.Deleted {
 		t.Errorf("after the restore: %+v", o)
 	}
 	h.check("Trash", h.c.Trash(h.ctx(), run, at(2000)))

@@ -123,7 +123,7 @@ func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
 }
 
 func (o *opening) result(run *runRow, a model.Attempt) *catalog.Opened {
-	out := &catalog.Opened{AttemptInfo: a, OpenResult: model.OpenResult{
+	out := &catalog.Opened{AttemptInfo: a, Deleted: run.deletedNs > 0, OpenResult: model.OpenResult{
 		Run: run.id, Workspace: o.r.Workspace, Project: o.r.Project, RunName: run.name, Attempt: a.Number,
 		Created: run.created, CreatedNs: run.createdNs, OrchestrationID: o.r.OrchestrationID,
 	}}
@@ -148,7 +148,7 @@ func (o *opening) knownWriter(ctx context.Context) (*runRow, uint32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if run == nil || run.deletedNs > 0 {
+	if run == nil {
 		return nil, 0, errDeleted(o.r.RunName)
 	}
 	return run, attempt, nil

@@ -265,6 +265,11 @@ function paintLabel(
   ctx.globalAlpha = 1;
   ctx.fillStyle = look.text;
   ctx.fillText(text, box.left + pad, (box.top + box.bottom) / 2);
+  if (meets(box, { ...arrowBox(f, n), left: f.left, right: f.left + f.width })) return true;
+  // Further in, a bar in the line's colour tells whose label it is.
+  ctx.fillStyle = n.line.color;
+  const right = box.left < n.px;
+  ctx.fillRect(right ? box.right - pad : box.left - pad / 2, box.top + pad, pad / 2, 9 * f.ratio);
   return true;
 }
 

@@ -146,7 +146,7 @@ export class Plot {
       grid: { stroke: () => this.#scene.palette.grid, width: 1 },
       ticks: { show: false },
       splits: (u, _i, min, max) => {
-        const most = Math.max(4, Math.min(8, Math.floor(u.height / 32)));
+        const most = Math.max(5, Math.min(8, Math.floor(u.height / 32)));
         const low = this.#scene.log ? min : Math.max(min, this.#scene.y.min);
         return this.#scene.log ? logTicks(min, max, most) : linearTicks(low, max, most);
       },

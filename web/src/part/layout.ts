@@ -3,7 +3,7 @@ import type { Card } from "../state/session.ts";
 export const gap = 8;
 export const groupHead = 24;
 const minWidth = 260;
-const small = 2; // a group of so many cards shares a row with its neighbours
+const small = 2; // a group of so many cards is never torn, and what follows it may begin in its row
 
 /** Block is the place of one group in the grid. */
 export interface Block {
@@ -64,9 +64,9 @@ export function layout(
   return { blocks, height: top + gap, cardWidth };
 }
 
-/** Groups meet in one row when one of them is small and a small one is not torn. */
+/** A group begins beside the one before when it fits there whole, or flows on from a small one. */
 function shares(before: Block, size: number, free: number): boolean {
-  if (size <= small) return free >= size;
+  if (size <= small || size <= free) return free >= size;
   return before.cards.length <= small && free > 0;
 }
 

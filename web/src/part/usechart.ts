@@ -64,9 +64,9 @@ const closer = 128; // buckets of one drawn bucket, to find a single point in it
 const deepest = 8; // 128^8 is more than an int64 counts
 const settleMs = 50; // a card that only flies by while scrolling asks for nothing
 const lineBudget = 8; // buckets a pixel column that all lines of a card share
-const fewDigits = 7; // more than a picture and its tooltip show
-const mostDigits = 15;
-const crowdDigits = 3; // what pixels show; more are asked for when that is too coarse
+// Digits asked for, the next when these are too coarse for the range; 0 is all of them.
+const fewLines = [7, 0];
+const manyLines = [3, 7, 0];
 
 /** Buckets for one of `lines` lines on `width` pixels: a pixel each, fewer when many lines share the card. */
 export function resolution(width: number, lines: number): number {
@@ -80,7 +80,8 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const pending = useSignal(0);
   const error = useSignal("");
   const exact = useSignal<Exact>(new Map());
-  const moreDigits = useSignal(0);
+  const level = useSignal(0);
+  const shown = useRef(-1); // digits of the curves that are drawn
 
   const axis = axisFor(card.members[0]!.series.axes, view.axisChoice.value);
   const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
@@ -89,7 +90,8 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   for (const run of new Set(members.map((m) => m.run))) session.tick(run);
   const ask = JSON.stringify(wanted.map((w) => [w.query, w.member.series.count]));
   const crowd = Math.max(members.length, runs.size) > slots;
-  const digits = Math.min(mostDigits, (crowd ? crowdDigits : fewDigits) + moreDigits.value);
+  const levels = crowd ? manyLines : fewLines;
+  const digits = levels[Math.min(level.value, levels.length - 1)]!;
   const latest = useRef(wanted);
   latest.current = wanted;
 
@@ -104,6 +106,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
         );
         await turn();
         if (signal.aborted) return;
+        shown.current = digits;
         curves.value = read(lines, results);
         const bad = results.find((r) => "error" in r);
         error.value = bad && "error" in bad ? bad.error.message : "";
@@ -146,7 +149,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   );
 
   useEffect(() => {
-    if (curves.value.size && digits < mostDigits && coarse(y, digits)) moreDigits.value += 4;
+    if (shown.current === digits && coarse(y, digits)) level.value++;
   }, [y, digits]);
   const finished = curves.value.size > 0 && pending.value === 0;
   useExactNeedle(finished ? lines : none, y, x, latest, exact);

@@ -40,6 +40,8 @@ interface Loaded {
   /** Rises when counts and last values of series moved. */
   tick: Signal<number>;
   complete: Signal<boolean>;
+  /** Something was logged while the list of series was on its way, which may not have it. */
+  missed: boolean;
   error: Signal<ApiError | null>;
   abort: AbortController;
   detailAtMs: number;
@@ -173,6 +175,10 @@ export class Session {
         loaded.shape.value++;
       });
     loaded.complete.value = true;
+    if (!loaded.missed) return;
+    loaded.missed = false;
+    await this.#list(id, loaded);
+    loaded.tick.value++;
   }
 
   #preview(id: string): number {
@@ -231,7 +237,10 @@ export class Session {
   };
 
   async #refresh(id: string, loaded: Loaded): Promise<void> {
-    if (!loaded.complete.peek()) return;
+    if (!loaded.complete.peek()) {
+      loaded.missed = true;
+      return;
+    }
     const known = loaded.detail.peek()?.seriesCount ?? 0;
     if (Date.now() - loaded.detailAtMs > detailMs) this.#detail(id, loaded);
     if (known > loaded.series.size) await this.#list(id, loaded);
@@ -269,6 +278,7 @@ function loading(): Loaded {
     shape: signal(0),
     tick: signal(0),
     complete: signal(false),
+    missed: false,
     error: signal(null),
     abort: new AbortController(),
     detailAtMs: Date.now(),

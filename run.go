@@ -68,6 +68,7 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 			return nil, err
 		}
 	}
+	request.Ended = folder.Ended(&request)
 	opened, err := ask(ctx, folder, &opts, request)
 	if err != nil {
 		return nil, err

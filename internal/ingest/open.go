@@ -152,6 +152,9 @@ func checkOpen(r *model.OpenRequest) error {
 	if err := checkTexts(r); err != nil {
 		return err
 	}
+	if len(r.Ended) > model.MaxEnded {
+		return model.Errorf(model.CodeInvalid, "the open names %d ended writers", len(r.Ended)).WithHint("Name the newest %d.", model.MaxEnded)
+	}
 	if err := checkNumbers(r); err != nil {
 		return err
 	}

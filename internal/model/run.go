@@ -51,6 +51,10 @@ type OpenRequest struct {
 	Rank     *int64 `json:"rank,omitempty"`
 	Hotkey   string `json:"hotkey,omitempty"`
 	OpenedNs int64  `json:"opened_ns"`
+	// Ended names writers of this run or job whose processes are known to be over
+	// (their locks are free), at most [MaxEnded]: their ends come before this open,
+	// even when what they logged is delivered later.
+	Ended []WriterID `json:"ended,omitempty"`
 	// Offline: the client started without an answer, so a taken name leads to a
 	// linked run NAME-2 instead of an error.
 	Offline bool   `json:"offline,omitempty"`
@@ -61,6 +65,9 @@ type OpenRequest struct {
 	// WithStarts asks for the next steps of the run's series in the answer.
 	WithStarts bool `json:"with_starts,omitempty"`
 }
+
+// MaxEnded bounds the ended writers of an open.
+const MaxEnded = 64
 
 // OpenResult answers an [OpenRequest].
 type OpenResult struct {

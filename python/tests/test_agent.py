@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from kymogram import _spool
+
 from . import reader
 from .conftest import closed_port, real_binary
 
@@ -165,6 +167,23 @@ def test_sigkill_then_sync(server: Server, spool: Path) -> None:
     )
     sync(spool)
     assert server.points("loss")["value"] == [float(i) for i in range(5000)]
+
+
+def test_the_next_life_of_a_killed_job_is_a_new_attempt(
+    server: Server, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KYMOGRAM_ORCHESTRATION_ID", "job")
+    spool.mkdir(mode=0o700)
+    nobody_delivers = _spool.flock(str(spool / "agent.lock"))
+    assert nobody_delivers is not None
+    train(server, "kymogram.log('x', 1.0, step=0); os.kill(os.getpid(), 9)", expect=-9)
+    train(server, "kymogram.log('x', 2.0, step=0); kymogram.close(0)")
+    os.close(nobody_delivers)
+    sync(spool)
+    (run,) = server.runs()
+    assert (run["attempt"], run["status"]) == (2, "finished")
+    assert server.points("x")["value"] == [2]
+    assert server.points("x", attempt="1")["value"] == [1]
 
 
 def test_a_killed_agent_is_started_again(server: Server, spool: Path) -> None:

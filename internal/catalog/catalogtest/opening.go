@@ -130,11 +130,24 @@ func testAttempts(t *testing.T, open Opener) {
 	expect("its sibling", request(9, child(20)), 3)
 	h.apply(run, 9, closeWith(model.StatusFinished))
 	expect("the parent", request(20), 3)
-	expect("restart 1", request(30, restart(1)), 4)
-	expect("restart 0, late", request(31, restart(0)), 5)
-	expect("restart 1 again", request(32, restart(1)), 4)
-	expect("restart 1 of another job", request(33, restart(1), job("b"), allow), 6)
-	if latest := h.detail(run).Attempt; latest != 6 {
+	ended := func(writers ...int) func(*model.OpenRequest) {
+		return func(r *model.OpenRequest) {
+			for _, n := range writers {
+				r.Ended = append(r.Ended, request(n).Writer)
+			}
+		}
+	}
+	expect("a rank beside the parent", request(21), 3)
+	expect("an open that knows of one dead writer of two", request(22, ended(20, 999)), 3)
+	expect("one that knows that all are dead", request(23, ended(22, 21, 20)), 4)
+	expect("a foreign word for writers of this run", request(24, job("b"), named("elsewhere"), ended(23)), 1)
+	expect("a rank of the living one", request(25), 4)
+	h.apply(run, 20, closeWith(model.StatusFinished))
+	expect("restart 1", request(30, restart(1)), 5)
+	expect("restart 0, late", request(31, restart(0)), 6)
+	expect("restart 1 again", request(32, restart(1)), 5)
+	expect("restart 1 of another job", request(33, restart(1), job("b"), allow), 7)
+	if latest := h.detail(run).Attempt; latest != 7 {
 		t.Errorf("the latest attempt is %d", latest)
 	}
 }

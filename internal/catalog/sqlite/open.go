@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/catalog"
@@ -109,6 +110,9 @@ func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
 	if err := addAlias(ctx, o.tx, o.r.LocalRun, run.id); err != nil {
 		return nil, err
 	}
+	if err := o.endWriters(ctx, run); err != nil {
+		return nil, err
+	}
 	a, err := o.resolveAttempt(ctx, run)
 	if err != nil {
 		return nil, err
@@ -120,6 +124,19 @@ func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
 		return nil, err
 	}
 	return o.result(run, a), nil
+}
+
+// endWriters takes the word of the client for writers of its folder whose
+// processes are over. A close that is delivered later still wins.
+func (o *opening) endWriters(ctx context.Context, run *runRow) error {
+	for _, w := range o.r.Ended {
+		_, err := o.tx.ExecContext(ctx, `UPDATE writers SET state = ?, expired = 0 WHERE id = ? AND run = ? AND state = ?`,
+			model.WriterGone, w[:], run.id[:], model.WriterOpen)
+		if err != nil {
+			return fmt.Errorf("end writer %s: %w", w, err)
+		}
+	}
+	return nil
 }
 
 func (o *opening) result(run *runRow, a model.Attempt) *catalog.Opened {

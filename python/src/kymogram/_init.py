@@ -124,6 +124,9 @@ def init(
         )
     if initial:
         request["initial"] = initial
+    ended = _spool.ended(os.environ, request)
+    if ended:
+        request["ended"] = ended
     answer = _ask(address, key, request, min(_client.TIMEOUT_S, init_timeout_secs))
     run = Run(address, request, answer, **options)  # type: ignore[arg-type]
     attach(run)

@@ -157,6 +157,7 @@ class Run:
             self._request = {**self._request, "parent_attempt": parent.writer}
             self._request.pop("initial", None)
             self._request.pop("with_starts", None)
+            self._request.pop("ended", None)
         self._lock = RLock()
         self._logger = self._helper = None
         self.inherited = True

@@ -151,6 +151,48 @@ class Folder:
         os.rmdir(self.path)
 
 
+_MAX_ENDED = 64
+
+
+def ended(environ: dict[str, str] | os._Environ[str], request: dict[str, Any]) -> list[str]:
+    """Writers of the spool that are of this run or job and whose processes are over, newest first.
+
+    What cannot be read is passed over: a new run begins all the same.
+    """
+    over: list[tuple[int, str]] = []
+    for root in candidates(environ):
+        try:
+            names = os.listdir(os.path.join(root, "writers"))
+        except OSError:
+            continue
+        for name in (n for n in names if not n.startswith(".")):
+            path = os.path.join(root, "writers", name)
+            open_ = read_json(os.path.join(path, "open.json")).get("open")
+            if isinstance(open_, dict) and _same_work(open_, request) and _is_over(path):
+                over.append((int(open_.get("opened_ns") or 0), name))
+        break
+    return [name for _, name in sorted(over, reverse=True)[:_MAX_ENDED]]
+
+
+def _same_work(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    if any(a.get(key) != b.get(key) for key in ("workspace", "project")):
+        return False
+    return any(a.get(key) == b.get(key) for key in ("run_name", "orchestration_id"))
+
+
+def _is_over(folder: str) -> bool:
+    path = os.path.join(folder, "lock")
+    try:
+        # Shared: two that look at once are not taken for a living writer.
+        lock = flock(path, shared=True) if os.path.exists(path) else None
+    except OSError:
+        return False
+    if lock is None:
+        return False
+    os.close(lock)
+    return True
+
+
 def used(root: str) -> int:
     """Bytes of all segments in the spool."""
     total = 0

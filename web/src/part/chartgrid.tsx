@@ -38,7 +38,8 @@ export function ChartGrid({
     const measure = () => {
       box.value = { width: el.clientWidth - 16, height: el.clientHeight };
     };
-    measure();
+    // The observer measures first after the browser's own layout: asking here would
+    // force a second one into the task that draws the page.
     const observer = new ResizeObserver(measure);
     observer.observe(el);
     return () => observer.disconnect();

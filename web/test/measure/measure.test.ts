@@ -292,4 +292,4 @@ test("an idle tab", async () => {
   note("idle tab", `${(bytes.api * 60) / seconds} B/min`);
   expect((bytes.api * 60) / seconds).toBeLessThan(1000);
   await context.close();
-});
+}, 90_000);

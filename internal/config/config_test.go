@@ -105,7 +105,9 @@ func TestBadInputIsNamed(t *testing.T) {
 				t.Fatalf("%v, want %s", err, model.CodeInvalid)
 			}
 			var e *model.Error
-			_ = errors.As(err, &e)
+			if !errors.As(err, &e) {
+				t.Fatalf("%v is no model.Error", err)
+			}
 			if text := e.Message + " " + e.Hint; !strings.Contains(text, test.want) {
 				t.Fatalf("%q does not say %q", text, test.want)
 			}

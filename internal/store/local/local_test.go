@@ -23,21 +23,26 @@ func TestConformance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &storetest.Harness{Engine: e}
+		h := upkept(t, e)
 		h.Reopen = func() (store.Engine, error) {
 			fs = fs.Crash(random)
 			return local.Open(t.Context(), config(fs))
 		}
-		h.Upkeep = func(e store.Engine, what int) error {
-			engine := e.(*local.Engine)
-			switch what % 4 {
-			case 0, 1:
-				return engine.Flush(t.Context())
-			case 2:
-				return engine.Compact(t.Context(), false)
-			}
-			return engine.Compact(t.Context(), true)
-		}
 		return h
 	})
+}
+
+// upkept is a harness that can flush and merge.
+func upkept(t testing.TB, e store.Engine) *storetest.Harness {
+	upkeep := func(e store.Engine, what int) error {
+		engine := e.(*local.Engine)
+		switch what % 4 {
+		case 0, 1:
+			return engine.Flush(t.Context())
+		case 2:
+			return engine.Compact(t.Context(), false)
+		}
+		return engine.Compact(t.Context(), true)
+	}
+	return &storetest.Harness{Engine: e, Upkeep: upkeep}
 }

@@ -282,7 +282,7 @@ func TestInt64AsString(t *testing.T) {
 func TestDocumentsAreJSON(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	w := l.writer("run", nil)
-	w.log(model.NewSeriesKey("h", "", nil), steps(0, 1, func(int) any { return []byte(`{"edges":[0,1],"counts":[3]}`) })...)
+	w.log(model.NewSeriesKey("h", "", nil), steps(0, 1, func(int) any { return []byte(`{"bin_edges":[0,1],"counts":[3]}`) })...)
 	doc := l.get(w.path("points"), values("metric", "h"))
 	got := doc["columns"].(map[string]any)["value"].([]any)[0]
 	if _, ok := got.(map[string]any); !ok {

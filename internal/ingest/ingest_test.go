@@ -338,6 +338,9 @@ func TestABadRecordIsRefusedAndTheRestIsTaken(t *testing.T) {
 		"a time out of range":    {func(g *model.RowGroup) { g.TimeNs[0] = math.MinInt64 }, model.CodeBadRecord},
 		"a text that is no text": {document(model.Column{Kind: model.KindText, Texts: []string{"\xff"}}), model.CodeBadRecord},
 		"a large document":       {document(model.Column{Kind: model.KindScatter, Docs: [][]byte{make([]byte, 1<<20+1)}}), model.CodeLimit},
+		"no histogram":           {document(model.Column{Kind: model.KindHistogram, Docs: [][]byte{{1}}}), model.CodeBadRecord},
+		"a histogram":            {document(model.Column{Kind: model.KindHistogram, Docs: [][]byte{[]byte(`{"bin_edges":[0,1],"counts":[2]}`)}}), ""},
+		"a scatter":              {document(model.Column{Kind: model.KindScatter, Docs: [][]byte{[]byte(`{"x":[0],"y":["NaN"]}`)}}), ""},
 		"infinity":               {func(g *model.RowGroup) { g.Columns[0].Floats[0] = math.Inf(1) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -122,6 +122,9 @@ func checkValue(c *model.Column, row int) *fault {
 		if len(c.Docs[row]) > maxDocument {
 			return limit("a %s of %q has %d bytes, at most %d", c.Kind, model.Clip(c.Series.Metric), len(c.Docs[row]), maxDocument)
 		}
+		if err := model.CheckDocument(c.Kind, c.Docs[row]); err != nil {
+			return bad("a %s of %q: %s", c.Kind, model.Clip(c.Series.Metric), err)
+		}
 	}
 	return nil
 }
@@ -148,6 +151,8 @@ func checkUpdate(u *model.Update) *fault {
 			return bad("a close says finished or failed, not %q", model.Clip(u.Text))
 		}
 		return nil
+	case model.OpRendering:
+		return checkRendering(u.Rendering)
 	case model.OpGone, model.OpDropped:
 		return nil
 	}

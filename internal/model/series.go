@@ -13,8 +13,8 @@ const (
 	KindFloat     Kind = 1 // float64, every bit pattern kept
 	KindInt       Kind = 2 // int64, exact
 	KindText      Kind = 3 // UTF-8
-	KindHistogram Kind = 4 // opaque document, see api/kymogram/v1/ingest.proto
-	KindScatter   Kind = 5 // opaque document
+	KindHistogram Kind = 4 // the JSON of a [Histogram]
+	KindScatter   Kind = 5 // the JSON of a [Scatter]
 )
 
 var kindNames = [...]string{KindFloat: "float64", KindInt: "int64", KindText: "text", KindHistogram: "histogram", KindScatter: "scatter"}

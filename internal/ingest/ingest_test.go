@@ -312,7 +312,7 @@ func TestABadRecordIsRefusedAndTheRestIsTaken(t *testing.T) {
 		return func(g *model.RowGroup) { g.Axes[0].Values[0] = v }
 	}
 	document := func(c model.Column) func(*model.RowGroup) {
-		return func(g *model.RowGroup) { c.Series = g.Columns[0].Series; g.Columns[0] = c }
+		return func(g *model.RowGroup) { c.Series = model.NewSeriesKey("document", "", nil); g.Columns[0] = c }
 	}
 	for name, c := range map[string]struct {
 		change func(*model.RowGroup)

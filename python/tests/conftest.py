@@ -12,6 +12,10 @@ import pytest
 import kymogram
 from kymogram import _agent, _environment
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .rig import Served
+
 # For the whole session: a helper thread may look once more after its test has ended.
 _agent.binary = lambda: None
 
@@ -65,3 +69,15 @@ def real_binary() -> Path | None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """--update writes the golden segment of Python."""
     parser.addoption("--update", action="store_true", help="write testdata/spool/python.seg")
+
+
+@pytest.fixture
+def served(tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A real server, which runs that the test opens go to; skipped without the binary."""
+    from . import rig
+
+    if rig.BINARY is None:
+        pytest.skip(rig.NO_BINARY)
+    found = rig.Served(tmp_path / "data", spool)
+    monkeypatch.setenv("KYMOGRAM_SERVER", found.address)
+    yield from found.run()

@@ -1,0 +1,462 @@
+"""Read what was logged: runs, series, points, buckets.
+
+>>> from kymogram import query
+>>> client = query.Client("http://127.0.0.1:7070")
+>>> run = client.run("vision/digits/lr0.3")
+>>> points = run.points("loss")
+>>> points["step"], points["value"]
+
+Columns are NumPy arrays where NumPy is installed, else arrays and lists of the
+standard library. Integers are exact everywhere. A column with gaps (an axis
+that some points lack) is a masked array, without NumPy a list with None.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+from urllib import error, parse, request
+
+from . import _environment
+from ._exceptions import KymogramAuthError, KymogramError
+
+__all__ = ["Bucketed", "Client", "Points", "QueryError", "Run", "Series"]
+
+_PAGE = 1_000
+_POINTS_PAGE = 250_000
+_FLOATS = ("min", "max", "mean")
+_WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class QueryError(KymogramError):
+    """The server refused a request or could not be reached.
+
+    `code` is the server's word for the reason (not_found, ambiguous, …),
+    "unavailable" when nothing answered; `status` is HTTP's number or 0.
+    """
+
+    def __init__(self, message: str, code: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+class Client:
+    """Reads from one server.
+
+    `url` is KYMOGRAM_SERVER by default, else http://127.0.0.1:7070; `api_key`
+    is KYMOGRAM_API_KEY, else the server's one in credentials.json. A client
+    holds no connection: it may be shared by threads and survives a fork.
+    """
+
+    def __init__(
+        self, url: str | None = None, api_key: str | None = None, timeout: float = 60.0
+    ) -> None:
+        self.url = _environment.server(url)
+        self._key = _environment.api_key(api_key, self.url)
+        self._timeout = timeout
+        host = parse.urlsplit(self.url).hostname or ""
+        local = host in ("localhost", "::1") or host.startswith("127.")
+        self._opener = request.build_opener(*([request.ProxyHandler({})] if local else []))
+
+    def projects(self) -> Iterator[dict[str, Any]]:
+        """The projects that the key may read: workspace, project, runs, last_ns."""
+        return self._pages("/api/v1/projects", "projects", {}, None)
+
+    def runs(
+        self,
+        project: str,
+        filter: str = "",  # noqa: A002 - the word of the field
+        *,
+        sort: str = "",
+        name: str | None = None,
+        tag: str | None = None,
+        status: str | None = None,
+        deleted: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Run]:
+        """The runs of "workspace/project", newest first, page by page as they are taken.
+
+        `filter` is the page's one-line filter: words match name and tags,
+        `lr<0.1` and `optimizer/name=adam` compare attributes. `sort` is created,
+        name, last, status or the path of an attribute, with `-` for descending.
+        """
+        workspace, slash, rest = project.partition("/")
+        if not slash or not rest or "/" in rest:
+            raise QueryError(f'project is "workspace/project", got {project!r}', "invalid_argument")
+        path = f"/api/v1/projects/{_quote(workspace)}/{_quote(rest)}/runs"
+        options = {"q": filter or None, "sort": sort or None, "name": name, "tag": tag}
+        options |= {"status": status, "deleted": "1" if deleted else None}
+        return (Run(self, one) for one in self._pages(path, "runs", options, limit))
+
+    def run(self, ref: str) -> Run:
+        """One run by its id, an alias, or "workspace/project/name"."""
+        found = self._json("/api/v1/resolve", {"run": ref})["id"]
+        return Run(self, self._json(f"/api/v1/runs/{found}", {}))
+
+    # requests
+
+    def _pages(
+        self, path: str, what: str, options: Mapping[str, Any], limit: int | None
+    ) -> Iterator[dict[str, Any]]:
+        taken, cursor = 0, None
+        while limit is None or taken < limit:
+            size = _PAGE if limit is None else min(_PAGE, limit - taken)
+            page = self._json(path, {**options, "limit": size, "cursor": cursor})
+            yield from page[what]
+            taken += len(page[what])
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+    def _json(self, path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        given = {name: value for name, value in options.items() if value is not None}
+        address = self.url + path + ("?" + parse.urlencode(given) if given else "")
+        headers = {"Accept": "application/json", "User-Agent": "kymogram-python"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        try:
+            with self._opener.open(
+                request.Request(address, headers=headers), timeout=self._timeout
+            ) as answer:
+                document = _parse(answer.read())
+        except error.HTTPError as refusal:
+            with refusal:
+                raise _refused(refusal.code, refusal.read()) from None
+        except (error.URLError, OSError) as trouble:
+            reason = getattr(trouble, "reason", trouble)
+            raise QueryError(
+                f"cannot reach the server at {self.url}: {reason}. "
+                "Start it with `kymogram serve`, or give url= or KYMOGRAM_SERVER",
+                "unavailable",
+            ) from None
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise QueryError(f"{self.url} gave no JSON: is it a Kymogram server?", "unavailable")
+        return document
+
+
+def _quote(part: str) -> str:
+    return parse.quote(part, safe="")
+
+
+def _parse(body: bytes) -> Any:
+    """JSON; -0 is the float that it was, which json reads as the integer 0."""
+    if re.search(rb"[\[,:]-0[,\]}]", body):
+        return json.loads(body, parse_int=lambda text: -0.0 if text == "-0" else int(text))
+    return json.loads(body)
+
+
+def _refused(status: int, body: bytes) -> KymogramError:
+    try:
+        detail = json.loads(body)["error"]
+        text = ". ".join(detail[part] for part in ("message", "hint") if detail.get(part))
+        code = detail["code"]
+    except (ValueError, KeyError, TypeError):
+        text, code = f"HTTP {status} and no answer of Kymogram's: is it a proxy?", "unavailable"
+    if status in (401, 403):
+        return KymogramAuthError(text)
+    return QueryError(text, code, status)
+
+
+class Run:
+    """A run as the server knew it when it was read.
+
+    `document` is the API's whole answer; the properties are its common parts.
+    """
+
+    def __init__(self, client: Client, document: dict[str, Any]) -> None:
+        self.client = client
+        self.document = document
+
+    @property
+    def id(self) -> str:
+        """The run's ULID."""
+        return str(self.document["id"])
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in the project."""
+        return str(self.document["name"])
+
+    @property
+    def status(self) -> str:
+        """running, finished, failed or lost."""
+        return str(self.document["status"])
+
+    @property
+    def tags(self) -> list[str]:
+        """Its tags, sorted."""
+        return list(self.document["tags"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Attributes under config/, at most 100, by their path below it.
+
+        Integers beyond 2^53, NaN and the infinities are text here; attributes()
+        has all of them with their types.
+        """
+        return dict(self.document["config"])
+
+    def __repr__(self) -> str:
+        one = self.document
+        return f"<Run {one['workspace']}/{one['project']}/{one['name']} {one['status']}>"
+
+    def summary(self) -> dict[str, float | int]:
+        """The last values of at most 50 numeric series, by metric."""
+        return {name: _number(one["value"]) for name, one in self.document["summary"].items()}
+
+    def detail(self) -> dict[str, Any]:
+        """Everything but the points: attempts, writers, events, ledger; read when needed."""
+        if "attributes" not in self.document:
+            self.document = self.client._json(f"/api/v1/runs/{self.id}", {})
+        return self.document
+
+    def attributes(self) -> dict[str, Any]:
+        """Every attribute by its path, with its Python type; times are nanoseconds."""
+        return {one["path"]: _value(one) for one in self.detail()["attributes"]}
+
+    def series(self, regex: str = "", *, limit: int | None = None) -> list[Series]:
+        """The series whose metric matches (RE2, unanchored), by metric, scale and labels."""
+        path = f"/api/v1/runs/{self.id}/series"
+        pages = self.client._pages(path, "series", {"q": regex or None}, limit)
+        return [_series(self, one) for one in pages]
+
+    def points(
+        self,
+        metric: str,
+        *,
+        scale: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        axis: str | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        attempt: int | str | None = None,
+        limit: int | None = None,
+    ) -> Points:
+        """The points of one series, in the order of its axis, then of time.
+
+        `first` and `last` bound the axis, both inclusive. Without `attempt`
+        these are the points of the curve; a number is that attempt alone, "all"
+        every stored point. `limit` bounds the rows.
+        """
+        options = _options(metric, scale, labels, attempt, first, last) | {"axis": axis}
+        path = f"/api/v1/runs/{self.id}/points"
+        columns: dict[str, list[Any]] = {}
+        rows, cursor, key = 0, None, {}
+        while limit is None or rows < limit:
+            size = _POINTS_PAGE if limit is None else min(_POINTS_PAGE, limit - rows)
+            page = self.client._json(path, {**options, "limit": size, "cursor": cursor})
+            got = len(page["columns"]["time_ns"])
+            _join(columns, page["columns"], rows, got)
+            rows, cursor, key = rows + got, page["next"], page["series"]
+            if cursor is None:
+                break
+        return Points(key, columns)
+
+    def buckets(
+        self,
+        metric: str,
+        *,
+        n: int = 1000,
+        scale: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        x: str | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        attempt: int | str | None = None,
+    ) -> Bucketed:
+        """At most n disjoint buckets of a numeric series; every point is in one."""
+        options = _options(metric, scale, labels, attempt, first, last) | {"x": x, "n": n}
+        page = self.client._json(f"/api/v1/runs/{self.id}/buckets", options)
+        return Bucketed(page["series"], page["columns"])
+
+    def to_pandas(self, regex: str = "") -> Any:
+        """A DataFrame of every matching series' points, below one another.
+
+        Columns metric, scale, labels, then those of Points.to_pandas().
+        """
+        pandas = _pandas()
+        frames = []
+        for one in self.series(regex):
+            frame = one.points().to_pandas()
+            frame.insert(0, "metric", one.metric)
+            frame.insert(1, "scale", one.scale)
+            text = ",".join(f"{name}={value}" for name, value in sorted(one.labels.items()))
+            frame.insert(2, "labels", text)
+            frames.append(frame)
+        if not frames:
+            return pandas.DataFrame({"metric": [], "scale": [], "labels": []})
+        return pandas.concat(frames, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series: what identifies it and how much there is."""
+
+    run: Run = field(repr=False, compare=False)
+    metric: str
+    scale: str
+    labels: dict[str, str]
+    kind: str  # float64, int64, text, histogram or scatter
+    axes: list[str]
+    count: int  # points of the curve
+    superseded: int  # points left out of it
+    last: Any  # the last value, None when there is none
+
+    def points(self, **options: Any) -> Points:
+        """Its points; options as for Run.points."""
+        return self.run.points(self.metric, scale=self.scale, labels=self.labels, **options)
+
+    def buckets(self, **options: Any) -> Bucketed:
+        """Its buckets; options as for Run.buckets."""
+        return self.run.buckets(self.metric, scale=self.scale, labels=self.labels, **options)
+
+
+class _Columns(Mapping[str, Any]):
+    """Columns of one length, by name."""
+
+    def __init__(self, series: dict[str, Any], columns: dict[str, list[Any]]) -> None:
+        self.series = series
+        self.kind: str = series.get("kind", "float64")
+        self._lists = {name: self._plain(name, column) for name, column in columns.items()}
+        self._made: dict[str, Any] = {}
+
+    def _plain(self, name: str, column: list[Any]) -> list[Any]:
+        floats = name in _FLOATS or (name == "value" and self.kind == "float64")
+        return [_WORDS.get(one, one) for one in column] if floats else column
+
+    def _letter(self, name: str) -> str:
+        if name in _FLOATS:
+            return "d"
+        if name == "value":
+            return {"float64": "d", "int64": "q"}.get(self.kind, "")
+        return "" if name == "writer" else "q"
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _column(self._lists[name], self._letter(name))
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lists)
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.series.get('metric')}: {self.rows} rows, {list(self)}>"
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many rows the columns have."""
+        return len(next(iter(self._lists.values()), []))
+
+    def to_pandas(self) -> Any:
+        """A DataFrame; integer columns with gaps are pandas' Int64."""
+        pandas = _pandas()
+        made = {}
+        for name, column in self._lists.items():
+            letter = self._letter(name)
+            kind = {"d": "float64", "q": "Int64" if None in column else "int64"}.get(letter)
+            made[name] = pandas.Series(column, dtype=kind or "object")
+        return pandas.DataFrame(made)
+
+
+class Points(_Columns):
+    """Points by column: the series' axes, time_ns, value, attempt, writer.
+
+    `value` is float64 or int64; for text, histogram and scatter series a list
+    of str or of the documents.
+    """
+
+
+class Bucketed(_Columns):
+    """Buckets by column: lo, hi, min, max, mean, count, nan, pos_inf, neg_inf.
+
+    min, max and mean are of the finite values, NaN where a bucket has none.
+    """
+
+    def _plain(self, name: str, column: list[Any]) -> list[Any]:
+        if name in _FLOATS:
+            column = [_WORDS["NaN"] if one is None else one for one in column]
+        return super()._plain(name, column)
+
+
+def _column(values: list[Any], letter: str) -> Any:
+    """A NumPy array, masked where there are gaps; else array.array or the list."""
+    gaps = None in values if letter == "q" else False
+    try:
+        import numpy
+    except ImportError:
+        return array(letter, values) if letter and not gaps else values
+    if not letter:
+        return values
+    if not gaps:
+        return numpy.array(values, dtype="f8" if letter == "d" else "i8")
+    filled = numpy.array([0 if one is None else one for one in values], dtype="i8")
+    return numpy.ma.masked_array(filled, mask=[one is None for one in values])
+
+
+def _join(columns: dict[str, list[Any]], page: dict[str, list[Any]], rows: int, got: int) -> None:
+    """Append a page; an axis that only one of both has gets gaps."""
+    for name in columns.keys() | page.keys():
+        columns.setdefault(name, [None] * rows).extend(page.get(name) or [None] * got)
+
+
+def _options(
+    metric: str,
+    scale: str | None,
+    labels: Mapping[str, str] | None,
+    attempt: int | str | None,
+    first: int | None,
+    last: int | None,
+) -> dict[str, Any]:
+    options: dict[str, Any] = {"metric": metric, "scale": scale, "from": first, "to": last}
+    options["attempt"] = attempt
+    for name, value in (labels or {}).items():
+        options["label." + name] = value
+    return options
+
+
+def _series(run: Run, one: dict[str, Any]) -> Series:
+    last = one["last"]["value"] if one["last"] else None
+    if one["kind"] == "float64" and last is not None:
+        last = _number(last)
+    names = ("metric", "scale", "labels", "kind", "axes", "count", "superseded")
+    return Series(run=run, last=last, **{name: one[name] for name in names})
+
+
+def _number(value: Any) -> Any:
+    """A number that JSON had to write as text."""
+    if not isinstance(value, str):
+        return value
+    if value in _WORDS:
+        return _WORDS[value]
+    return int(value) if value.lstrip("-").isdigit() else value
+
+
+def _value(one: dict[str, Any]) -> Any:
+    kind, value = one["type"], one["value"]
+    if kind in ("int64", "time"):
+        return int(value)
+    if kind == "float64":
+        return float(_number(value))
+    return set(value) if kind == "string_set" else value
+
+
+def _pandas() -> Any:
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise QueryError(
+            "to_pandas() needs pandas: pip install pandas", "failed_precondition"
+        ) from None

@@ -1,0 +1,60 @@
+"""A real server for the tests that need one, and the delivery of what was logged."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kymogram import query
+
+from .conftest import closed_port, real_binary
+
+BINARY = real_binary()
+NO_BINARY = "the kymogram binary is not built: make build, or set KYMOGRAM_BINARY"
+
+
+class Served:
+    """A real server, and how points come to it and back."""
+
+    def __init__(self, folder: Path, spool: Path) -> None:
+        self.folder, self.spool = folder, spool
+        self.address = f"http://127.0.0.1:{closed_port()}"
+        self.client = query.Client(self.address)
+
+    def run(self) -> Iterator[Served]:
+        """Start the server, and stop it at the end."""
+        command = [str(BINARY), "serve", "--data", str(self.folder), "--no-auth"]
+        command += ["--http", self.address.removeprefix("http://")]
+        with (self.folder.parent / "server.log").open("w") as log:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready ")
+        yield self
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+    def sync(self) -> None:
+        """Deliver the spool."""
+        self.cli("sync", "--spool", str(self.spool), "--timeout", "30s")
+
+    def cli(self, *arguments: str) -> str:
+        """What a command of the binary prints."""
+        done = subprocess.run(
+            [str(BINARY), *arguments], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def only(self, project: str = "default/default") -> query.Run:
+        """The one run of a project, delivered."""
+        self.sync()
+        (found,) = self.client.runs(project)
+        return found
+
+    def values(self, metric: str, run: query.Run | None = None, **options: Any) -> dict[int, Any]:
+        """The value by step of one series."""
+        points = (run or self.only()).points(metric, **options)
+        return dict(zip(map(int, points["step"]), points["value"]))

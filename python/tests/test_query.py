@@ -1,0 +1,139 @@
+"""The read API against a real server; the oracle is what was logged."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kymogram
+from kymogram import query
+
+from .rig import Served
+
+FLOATS = [0.5, math.nan, -0.0, math.inf, 1e-310, -math.inf, 0.1 + 0.2]
+
+
+@pytest.fixture
+def logged(served: Served) -> Served:
+    with kymogram.init(run_name="a/b", config={"lr": 0.1, "big": 2**60 + 1}, tags=["t"]) as run:
+        run.log("loss", FLOATS)
+        run.log("tokens", 2**62, dtype="int64", step=5)
+        run.log("tokens", -(2**63), dtype="int64", step=6)
+        run.log("g", 1.0, labels={"layer": "", "x": "é&"[0]})
+        run.log_rl_episode("return", 3.5, rl_step=2, episode=7, env_id="e")
+        run.log_rl_episode("return", 4.5, rl_step=2, env_id="e")
+    served.sync()
+    return served
+
+
+@pytest.fixture(params=["numpy", "plain"])
+def numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    if request.param == "plain":
+        monkeypatch.setitem(sys.modules, "numpy", None)
+        yield None
+    else:
+        yield pytest.importorskip("numpy")
+
+
+def bits(values: Any) -> list[str]:
+    return [float(one).hex() for one in values]
+
+
+def test_points(logged: Served, numpy: Any) -> None:
+    run = logged.client.run("default/default/a/b")
+    loss = run.points("loss")
+    assert bits(loss["value"]) == bits(FLOATS)
+    assert list(loss["step"]) == list(range(len(FLOATS)))
+    assert isinstance(loss["value"], numpy.ndarray if numpy else array)
+    tokens = run.points("tokens")
+    assert [int(one) for one in tokens["value"]] == [2**62, -(2**63)]
+    assert tokens["value"].dtype == "int64" if numpy else tokens["value"].typecode == "q"
+    assert list(run.points("loss", first=2, last=3)["step"]) == [2, 3]
+    assert run.points("loss", limit=4).rows == 4
+    assert run.points("loss", first=100).rows == 0
+
+
+def test_an_axis_with_gaps_stays_exact(logged: Served, numpy: Any) -> None:
+    run = logged.client.run("default/default/a/b")
+    points = run.points("return", scale="EPISODE", labels={"env_id": "e"})
+    assert list(points["rl_step"]) == [2, 2]
+    column = query._column([7, None, 2**60 + 1], "q")
+    assert (column.tolist() if numpy else column) == [7, None, 2**60 + 1]
+
+
+def test_pages_join_without_seam(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "_POINTS_PAGE", 7)
+    monkeypatch.setattr(query, "_PAGE", 3)
+    chance = random.Random(1)
+    values = [chance.gauss(0, 1) for _ in range(100)]
+    for name in "abcdefgh":
+        with kymogram.init(run_name=name) as run:
+            run.log("x", values)
+            for metric in range(5):
+                run.log(f"m{metric}", 1.0)
+    served.sync()
+    runs = list(served.client.runs("default/default", sort="name"))
+    assert [run.name for run in runs] == list("abcdefgh")
+    assert [one.name for one in served.client.runs("default/default", sort="-name", limit=4)] == [
+        *"hgfe"
+    ]
+    assert [one.metric for one in runs[0].series()] == ["m0", "m1", "m2", "m3", "m4", "x"]
+    assert list(runs[0].points("x")["value"]) == values
+    assert list(runs[0].points("x", limit=20)["value"]) == values[:20]
+
+
+def test_buckets_hold_every_point(served: Served) -> None:
+    values = [math.sin(i / 50) + (i == 777) * 9 for i in range(5000)] + [math.nan, math.inf]
+    with kymogram.init(run_name="r") as run:
+        run.log("x", values)
+    served.sync()
+    run_read = served.client.run("default/default/r")
+    for series in run_read.series("^x$"):
+        buckets = series.buckets(n=40)
+    assert 0 < buckets.rows <= 40
+    assert sum(buckets["count"]) == 5000
+    assert (sum(buckets["nan"]), sum(buckets["pos_inf"])) == (1, 1)
+    for lo, hi, least, most in zip(*(buckets[name] for name in ("lo", "hi", "min", "max"))):
+        inside = [one for one in values[lo : hi + 1] if math.isfinite(one)]
+        if inside:
+            assert (least, most) == (min(inside), max(inside))
+        else:
+            assert math.isnan(least)
+
+
+def test_runs_series_and_attributes(logged: Served) -> None:
+    (run,) = logged.client.runs("default/default", "lr=0.1", tag="t", status="finished")
+    assert (run.name, run.tags, run.status) == ("a/b", ["t"], "finished")
+    assert run.attributes()["config/big"] == 2**60 + 1
+    assert list(logged.client.runs("default/default", "lr>0.5")) == []
+    found = {(one.metric, one.scale): one for one in run.series()}
+    assert found["tokens", "ML_STEP"].last == -(2**63)
+    assert found["loss", "ML_STEP"].count == len(FLOATS)
+    assert found["return", "EPISODE"].labels == {"env_id": "e"}
+    assert list(found["return", "EPISODE"].points()["value"]) == [3.5, 4.5]
+    assert list(found["g", "ML_STEP"].points()["value"]) == [1.0]
+    assert [one["project"] for one in logged.client.projects()] == ["default"]
+
+
+def test_errors_say_what_to_do(served: Served) -> None:
+    with pytest.raises(query.QueryError) as refused:
+        served.client.run("default/default/none")
+    assert refused.value.code == "not_found"
+    with pytest.raises(query.QueryError, match="workspace/project"):
+        list(served.client.runs("default"))
+    away = query.Client("http://127.0.0.1:1")
+    with pytest.raises(query.QueryError, match="kymogram serve") as trouble:
+        away.run("x")
+    assert trouble.value.code == "unavailable"
+
+
+def test_pandas_is_optional(logged: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(query.QueryError, match="pip install pandas"):
+        logged.client.run("default/default/a/b").points("loss").to_pandas()

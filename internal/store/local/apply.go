@@ -17,6 +17,9 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 	e.touch(r, lsn)
 	w := &r.writers[rec.writerN]
 	w.lsn = lsn
+	if rec.first > w.mark+1 { // records before this one are lost: say which
+		w.skipped = append(w.skipped, model.Skipped{First: w.mark + 1, Last: rec.first - 1, Reason: reasonDamaged})
+	}
 	w.mark = max(w.mark, rec.last)
 	w.refused += rec.refused
 	w.skipped = append(w.skipped, rec.skipped...)
@@ -40,6 +43,9 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 	}
 	return nil
 }
+
+// reasonDamaged marks records that were acknowledged and cannot be read any more.
+const reasonDamaged = "damaged"
 
 // touch notes that a record is in memory and in no segment.
 func (e *Engine) touch(r *run, lsn uint64) {

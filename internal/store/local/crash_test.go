@@ -406,8 +406,8 @@ func TestFolderIsGuarded(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fs.Corrupt("/data/VERSION", func([]byte) []byte { return []byte("2\n") })
-	if _, err := local.Open(t.Context(), config(fs)); model.CodeOf(err) != model.CodeInvalid || !strings.Contains(err.Error(), "version 2") {
+	fs.Corrupt("/data/VERSION", func([]byte) []byte { return []byte("3\n") })
+	if _, err := local.Open(t.Context(), config(fs)); model.CodeOf(err) != model.CodeInvalid || !strings.Contains(err.Error(), "version 3") {
 		t.Fatalf("a newer folder: %v", err)
 	}
 }

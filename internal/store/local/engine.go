@@ -22,7 +22,7 @@ import (
 var _ store.Engine = (*Engine)(nil)
 
 // Version is the format of the data folder that this engine writes.
-const Version = 1
+const Version = 2
 
 // Config is what a user sets. The zero value of all but Dir works.
 type Config struct {
@@ -155,7 +155,7 @@ func (e *Engine) checkVersion() error {
 	}
 	text := strings.TrimSpace(strings.Trim(string(raw[:n]), "\x00"))
 	if text == "" { // new, or a first start that a crash cut short
-		return e.writeVersion(f)
+		return e.writeVersion()
 	}
 	version, err := strconv.Atoi(text)
 	if err != nil {
@@ -164,13 +164,8 @@ func (e *Engine) checkVersion() error {
 	if version > Version {
 		return model.Errorf(model.CodeInvalid, "the data folder %s has version %d and this binary reads up to %d", e.cfg.Dir, version, Version).WithHint("use a newer kymogram; nothing was changed")
 	}
-	return nil
-}
-
-func (e *Engine) writeVersion(f wal.File) error {
-	_, err := f.WriteAt([]byte(strconv.Itoa(Version)+"\n"), 0)
-	if err := errors.Join(err, f.Sync(), e.cfg.FS.SyncDir(e.cfg.Dir)); err != nil {
-		return fmt.Errorf("write VERSION: %w", err)
+	if version < Version {
+		return e.migrate(version)
 	}
 	return nil
 }

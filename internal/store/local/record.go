@@ -13,11 +13,12 @@ import (
 type recordType byte
 
 const (
-	recBatch    recordType = 1
+	recBatch1   recordType = 1 // of folders of version 1: without the first sequence
 	recAttempt  recordType = 2
 	recWriter   recordType = 3
 	recDelete   recordType = 4
 	recReleased recordType = 5 // meta up to an LSN is durable elsewhere
+	recBatch    recordType = 6
 )
 
 // record is a batch as it is stored: everything decided, so that replay needs
@@ -28,6 +29,7 @@ type record struct {
 	attempt uint32
 	writerN uint32 // place of the writer in the run
 	sourceN uint32
+	first   uint64 // 1 + the mark before; 0 for a foreign writer and when not known
 	last    uint64 // new mark, 0 for a foreign writer
 	nextOrd int64
 	refused uint64
@@ -166,6 +168,7 @@ func decodeDeltas[T int64 | uint64](d *decoder, n int) []T {
 
 func (e *encoder) batch(r *record) error {
 	e.u8(byte(recBatch))
+	e.uint(r.first)
 	e.id(r.run)
 	e.id(r.writer)
 	e.uint(uint64(r.attempt))

@@ -56,8 +56,10 @@ func (e *Engine) adopt() {
 func (e *Engine) replay(lsn uint64, payload []byte) error {
 	d := &decoder{b: payload}
 	switch t := recordType(d.u8()); t {
+	case recBatch1:
+		return e.replayBatch(d, lsn, 0)
 	case recBatch:
-		return e.replayBatch(d, lsn)
+		return e.replayBatch(d, lsn, d.uint())
 	case recAttempt:
 		id := model.RunID(d.id())
 		a := d.attemptBody()
@@ -75,11 +77,12 @@ func (e *Engine) replay(lsn uint64, payload []byte) error {
 	}
 }
 
-func (e *Engine) replayBatch(d *decoder, lsn uint64) error {
+func (e *Engine) replayBatch(d *decoder, lsn, first uint64) error {
 	rec, err := decodeBatch(d)
 	if err != nil {
 		return err
 	}
+	rec.first = first
 	if len(rec.doc) > 0 {
 		e.meta.add(metaOf(rec, lsn))
 	}

@@ -39,7 +39,7 @@ type draft struct {
 func (e *Engine) resolve(r *run, b *model.Batch) (*record, []model.Refusal, error) {
 	writerN := r.nextWriter(b.Writer)
 	s := &resolver{engine: e, run: r, batch: b, fresh: map[string]seriesDef{}, nextID: uint32(len(r.series)), starts: map[startKey]int64{}, fixed: map[startKey]bool{}}
-	s.rec = &record{run: b.Run, writer: b.Writer, attempt: b.Attempt, writerN: writerN, sourceN: r.nextSource(source{writerN, b.Attempt}), last: b.Last, nextOrd: r.nextOrd, skipped: b.Skipped, updates: b.Updates}
+	s.rec = &record{run: b.Run, writer: b.Writer, attempt: b.Attempt, writerN: writerN, sourceN: r.nextSource(source{writerN, b.Attempt}), first: b.First, last: b.Last, nextOrd: r.nextOrd, skipped: b.Skipped, updates: b.Updates}
 	if r.deleted {
 		s.refuseAll()
 	} else {

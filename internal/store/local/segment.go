@@ -19,7 +19,9 @@ import (
 // A segment file is a header, blocks, an index block for each run, a directory
 // and a trailer; docs/format/segment.md has the bytes.
 const (
-	segmentMagic   = "KGSEG\x00\x01\x00" // the last two bytes are the version
+	segmentMagic   = "KGSEG\x00" // and two bytes of version
+	segmentVersion = 2
+	segmentHead    = len(segmentMagic) + 2
 	segmentEnd     = "KGSEGEND"
 	trailerSize    = 8 + 4 + 4 + 8
 	segmentSuffix  = ".kgs"
@@ -62,9 +64,35 @@ type segment struct {
 	keep atomic.Bool
 }
 
+// runRef is a run in the directory: where its index is, and what is lost when
+// that cannot be read (since version 2).
 type runRef struct {
-	run   model.RunID
-	index blockRef
+	run      model.RunID
+	index    blockRef
+	points   uint64
+	tlo, thi int64 // of the points, when there are any
+}
+
+func (e *encoder) runRef(r *runRef) {
+	e.id(r.run)
+	e.ref(r.index)
+	e.uint(r.points)
+	if r.points > 0 {
+		e.int(r.tlo)
+		e.uint(uint64(r.thi - r.tlo))
+	}
+}
+
+func (d *decoder) runRef(version uint16) runRef {
+	r := runRef{run: d.id(), index: d.ref()}
+	if version < 2 {
+		return r
+	}
+	if r.points = d.uint(); r.points > 0 {
+		r.tlo = d.int()
+		r.thi = r.tlo + int64(d.uint())
+	}
+	return r
 }
 
 var errDamaged = errors.New("checksum or length is wrong")
@@ -249,17 +277,18 @@ func (s *segment) readDirectory() error {
 		return err
 	}
 	s.size = size
-	if size < int64(len(segmentMagic)+trailerSize) {
+	if size < int64(segmentHead+trailerSize) {
 		return errDamaged
 	}
-	head, tail := make([]byte, len(segmentMagic)), make([]byte, trailerSize)
+	head, tail := make([]byte, segmentHead), make([]byte, trailerSize)
 	if _, err := s.file.ReadAt(head, 0); err != nil {
 		return err
 	}
 	if _, err := s.file.ReadAt(tail, size-trailerSize); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if string(head) != segmentMagic || string(tail[16:]) != segmentEnd {
+	version := binary.LittleEndian.Uint16(head[len(segmentMagic):])
+	if !strings.HasPrefix(string(head), segmentMagic) || version < 1 || version > segmentVersion || string(tail[16:]) != segmentEnd {
 		return errDamaged
 	}
 	ref := blockRef{off: int64(binary.LittleEndian.Uint64(tail)), len: binary.LittleEndian.Uint32(tail[8:]), crc: binary.LittleEndian.Uint32(tail[12:])}
@@ -275,7 +304,7 @@ func (s *segment) readDirectory() error {
 		s.replaces = append(s.replaces, d.uint())
 	}
 	for range d.count(16 + 6) {
-		s.runs = append(s.runs, runRef{d.id(), d.ref()})
+		s.runs = append(s.runs, d.runRef(version))
 	}
 	return d.err
 }

@@ -41,7 +41,7 @@ func (e *Engine) newSegmentWriter() (*segmentWriter, error) {
 		return nil, errors.Join(fmt.Errorf("create segment: %w", err), file.Close())
 	}
 	w.file = file
-	w.buf = append(w.buf, segmentMagic...)
+	w.buf = binary.LittleEndian.AppendUint16(append(w.buf, segmentMagic...), segmentVersion)
 	return w, nil
 }
 
@@ -136,9 +136,22 @@ func (w *segmentWriter) section(s *section) error {
 	if err != nil {
 		return err
 	}
-	w.runs = append(w.runs, runRef{s.run, ref})
+	w.runs = append(w.runs, s.refer(ref))
 	w.done = append(w.done, s)
 	return nil
+}
+
+// refer is the section's entry in the directory.
+func (s *section) refer(index blockRef) runRef {
+	r := runRef{run: s.run, index: index}
+	for _, g := range s.groups {
+		if r.points == 0 {
+			r.tlo, r.thi = g.ext.tlo, g.ext.thi
+		}
+		r.points += uint64(g.ext.n * len(g.cols))
+		r.tlo, r.thi = min(r.tlo, g.ext.tlo), max(r.thi, g.ext.thi)
+	}
+	return r
 }
 
 // pack compresses an index block when that makes it smaller.
@@ -159,9 +172,8 @@ func (w *segmentWriter) finish(replaces []uint64) (*segment, error) {
 		d.uint(id)
 	}
 	d.uint(uint64(len(w.runs)))
-	for _, r := range w.runs {
-		d.id(r.run)
-		d.ref(r.index)
+	for i := range w.runs {
+		d.runRef(&w.runs[i])
 	}
 	ref, err := w.block(d.b)
 	if err != nil {

@@ -64,6 +64,7 @@ from ._log import log, log_distributed
 from ._metrics import Metrics
 from ._rl import log_rl_environment_step, log_rl_episode
 from ._run import Run
+from ._text import log_text
 
 __version__ = "0.1.0"
 
@@ -120,6 +121,7 @@ __all__ = [
     "log_env_attributes",
     "log_rl_environment_step",
     "log_rl_episode",
+    "log_text",
     "remove_tags",
     "set_description",
     "set_tags",

@@ -313,6 +313,10 @@ class Logger:
             self._vector(found, shape or (1,), data, step, timestamp)
 
     def _check(self, found: StepSeries, dtype: object, distributed: bool) -> None:
+        if found.kind > INT:
+            raise KymogramValidationError(
+                f"{found.metric!r} holds no numbers; give them a name of their own"
+            )
         if dtype is not None and _values.kind_of(dtype) != found.kind:
             held = "int64" if found.kind == INT else "float64"
             if _values.kind_of(dtype) == FLOAT:

@@ -1,0 +1,69 @@
+"""log_text: a text a step, in a series of its own."""
+
+from __future__ import annotations
+
+from time import time_ns
+
+from . import _names, _values
+from ._exceptions import KymogramValidationError
+from ._log import Logger, StepSeries, logger
+from ._records import HAS_STEP, PAYLOAD_LIMIT, pack_i64, pack_point
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+TEXT = 3
+_HEAD = 24
+
+
+def log_text(
+    metric_name: str,
+    text: str,
+    step: int | None = None,
+    scale: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    timestamp: Any = None,
+) -> None:
+    """Log a text, at most 1 MiB of UTF-8, into a series of its own.
+
+    Without `step` the series goes on from its last step; `timestamp` is Unix
+    milliseconds. A metric holds numbers or texts, not both.
+    """
+    if not isinstance(text, str):
+        raise KymogramValidationError(
+            f"the text of {metric_name!r} is a {type(text).__name__}, not a str"
+        )
+    data = text.encode(errors="replace")
+    if len(data) > PAYLOAD_LIMIT - _HEAD:
+        raise KymogramValidationError(
+            f"the text of {metric_name!r} has {len(data)} bytes, at most {PAYLOAD_LIMIT - _HEAD}"
+        )
+    found = logger()
+    target = _series(found, metric_name, scale, labels)
+    when = time_ns() if timestamp is None else _values.time_ns(timestamp)
+    given = None if step is None else _values.step("step", step)
+    with found.writer.lock:
+        if given is None:
+            number, flags = target.take(1), target.flags
+        else:
+            target.follow(given)
+            number, flags = given, HAS_STEP
+        head = pack_point(5, TEXT, flags, 0, target.number)
+        body = b"".join((head, pack_i64(number), pack_i64(when), data))
+        found.writer.append((target,), body, 1)
+
+
+def _series(found: Logger, metric: object, scale: object, labels: Any) -> StepSeries:
+    name, place, pairs = _names.metric(metric), _names.scale(scale), _names.labels(labels)
+    key = (name, place, tuple(pairs.items()))
+    with found.writer.lock:
+        target = found._series.get(key)
+        if target is None:
+            start = found.starts.of(key)
+            target = StepSeries(found.number(), TEXT, (name, place, pairs), start)
+            found._series[key] = target
+    if target.kind != TEXT:
+        raise KymogramValidationError(f"{name!r} holds numbers; give its texts a name of their own")
+    return target

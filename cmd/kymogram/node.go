@@ -200,8 +200,8 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Log: n.log})
-	api := httpapi.New(n.query, n.ingest, n.live, httpapi.Options{Log: n.log})
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
+	api := httpapi.New(n.query, n.ingest, n.live, httpapi.Options{Files: blobs, Log: n.log})
 	blobPath := func(h blob.Hash) string { return "/api/v1/blobs/" + h.String() }
 	return server.New(listeners, server.Parts{
 		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,

@@ -39,23 +39,27 @@ type need struct {
 func routeNeeds() map[string]need {
 	const blob = "/api/v1/blobs/0000000000000000000000000000000000000000000000000000000000000000"
 	return map[string]need{
-		"GET /":                                           {"open", false, "/", ""},
-		"GET /healthz":                                    {"open", false, "/healthz", ""},
-		"GET /readyz":                                     {"open", false, "/readyz", ""},
-		"GET /api/v1/server":                              {"open", false, "/api/v1/server", ""},
-		"POST /api/v1/session":                            {"open", false, "/api/v1/session", `{"token":"x"}`}, // answers 401 to a bad token
-		"GET /metrics":                                    {"read", false, "/metrics", ""},
-		"POST /api/v1/open":                               {"ingest", true, "/api/v1/open", openBody(2)},
-		"GET /api/v1/projects":                            {"read", false, "/api/v1/projects", ""},
-		"GET /api/v1/resolve":                             {"read", true, "/api/v1/resolve?run=w/p/r", ""},
-		"GET /api/v1/runs/{id}":                           {"read", true, "/api/v1/runs/RUN", ""},
-		"PATCH /api/v1/runs/{id}":                         {"ingest", true, "/api/v1/runs/RUN", `{"description":"d"}`},
-		"DELETE /api/v1/runs/{id}":                        {"admin", true, "/api/v1/runs/RUN", ""},
-		"POST /api/v1/runs/{id}/restore":                  {"admin", true, "/api/v1/runs/RUN/restore", ""},
-		"GET /api/v1/runs/{id}/series":                    {"read", true, "/api/v1/runs/RUN/series", ""},
-		"GET /api/v1/runs/{id}/points":                    {"read", true, "/api/v1/runs/RUN/points?metric=m", ""},
-		"GET /api/v1/runs/{id}/buckets":                   {"read", true, "/api/v1/runs/RUN/buckets?metric=m", ""},
-		"POST /api/v1/buckets":                            {"read", false, "/api/v1/buckets", `{"queries":[]}`}, // refuses query by query
+		"GET /":                             {"open", false, "/", ""},
+		"GET /healthz":                      {"open", false, "/healthz", ""},
+		"GET /readyz":                       {"open", false, "/readyz", ""},
+		"GET /api/v1/server":                {"open", false, "/api/v1/server", ""},
+		"POST /api/v1/session":              {"open", false, "/api/v1/session", `{"token":"x"}`}, // answers 401 to a bad token
+		"GET /metrics":                      {"read", false, "/metrics", ""},
+		"POST /api/v1/open":                 {"ingest", true, "/api/v1/open", openBody(2)},
+		"GET /api/v1/projects":              {"read", false, "/api/v1/projects", ""},
+		"GET /api/v1/resolve":               {"read", true, "/api/v1/resolve?run=w/p/r", ""},
+		"GET /api/v1/runs/{id}":             {"read", true, "/api/v1/runs/RUN", ""},
+		"PATCH /api/v1/runs/{id}":           {"ingest", true, "/api/v1/runs/RUN", `{"description":"d"}`},
+		"DELETE /api/v1/runs/{id}":          {"admin", true, "/api/v1/runs/RUN", ""},
+		"POST /api/v1/runs/{id}/restore":    {"admin", true, "/api/v1/runs/RUN/restore", ""},
+		"GET /api/v1/runs/{id}/series":      {"read", true, "/api/v1/runs/RUN/series", ""},
+		"GET /api/v1/runs/{id}/points":      {"read", true, "/api/v1/runs/RUN/points?metric=m", ""},
+		"GET /api/v1/runs/{id}/buckets":     {"read", true, "/api/v1/runs/RUN/buckets?metric=m", ""},
+		"POST /api/v1/buckets":              {"read", false, "/api/v1/buckets", `{"queries":[]}`}, // refuses query by query
+		"GET /api/v1/runs/{id}/renderings":  {"read", true, "/api/v1/runs/RUN/renderings", ""},
+		"POST /api/v1/runs/{id}/renderings": {"ingest", true, "/api/v1/runs/RUN/renderings", `{"id":"w-1","env_id":"e"}`},
+
+		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
 		"GET /api/v1/live":                                {"read", true, "/api/v1/live?project=w/p", ""},
 		"GET /api/v1/blobs/{sha256}":                      {"read", false, blob, ""}, // by content: no project
 		"PUT /api/v1/blobs/{sha256}":                      {"ingest", false, blob, "other bytes"},

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -76,13 +77,55 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, hash Hash) error {
 		return err
 	}
 	defer blob.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", "attachment")
+	serve(w, r, hash, blob)
+	return nil
+}
+
+func serve(w http.ResponseWriter, r *http.Request, hash Hash, blob Reader) {
 	header := w.Header()
-	header.Set("Content-Type", "application/octet-stream")
-	header.Set("Content-Disposition", "attachment")
 	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	header.Set("ETag", `"`+hash.String()+`"`)
 	header.Set("Cache-Control", "private, max-age=31536000, immutable")
 	http.ServeContent(w, r, "", time.Time{}, blob)
+}
+
+// Has reports whether a blob is stored.
+func (h *Handler) Has(ctx context.Context, sha256 string) (bool, error) {
+	hash, err := ParseHash(sha256)
+	if err != nil {
+		return false, err
+	}
+	blob, err := h.store.Open(ctx, hash)
+	if model.CodeOf(err) == model.CodeNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, blob.Close()
+}
+
+// ServeMedia answers with a blob that a page may play: a video as what it is,
+// anything else as data to save. Who may see it was decided before.
+func (h *Handler) ServeMedia(w http.ResponseWriter, r *http.Request, sha256, contentType string) error {
+	hash, err := ParseHash(sha256)
+	if err != nil {
+		return err
+	}
+	switch contentType {
+	case "video/mp4", "video/webm":
+	default:
+		return h.get(w, r, hash)
+	}
+	blob, err := h.store.Open(r.Context(), hash)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	w.Header().Set("Content-Type", contentType)
+	serve(w, r, hash, blob)
 	return nil
 }
 

@@ -108,6 +108,15 @@ type RunFilter struct {
 	Cursor  string
 }
 
+// RenderingFilter selects videos of a run.
+type RenderingFilter struct {
+	Env     string // empty: every environment
+	Episode *int64
+	Tag     string
+	Limit   int
+	Cursor  string
+}
+
 // Runs is what query needs.
 type Runs interface {
 	ListRuns(ctx context.Context, f RunFilter) (page []Run, next string, err error)
@@ -115,6 +124,10 @@ type Runs interface {
 	GetRun(ctx context.Context, id model.RunID) (*Detail, error)
 	// FindRun finds by name.
 	FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error)
+	// ListRenderings lists the videos of a run by environment, episode and time.
+	ListRenderings(ctx context.Context, run model.RunID, f RenderingFilter) (page []model.Rendering, next string, err error)
+	// Rendering finds one of a run's videos: CodeNotFound.
+	Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error)
 	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
 	// Configs returns the attributes under config/ of many runs (≤ 100 a run), for tables.
 	Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]Attribute, error)

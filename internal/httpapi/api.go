@@ -36,6 +36,7 @@ type Options struct {
 	// together; a request waits for its share. A row is about 60 bytes.
 	RowsAtOnce int64 // default 4,000,000
 	Heartbeat  time.Duration
+	Files      Files // nil: renderings are listed and cannot be watched
 	Log        *slog.Logger
 }
 
@@ -89,11 +90,15 @@ func (a *API) Routes() []Route {
 		a.route("GET", "/api/v1/runs/{id}/points", "read", a.points),
 		a.route("GET", "/api/v1/runs/{id}/buckets", "read", a.buckets),
 		a.route("POST", "/api/v1/buckets", "read", a.bucketsMany),
+		a.route("GET", "/api/v1/runs/{id}/renderings", "read", a.renderings),
+		a.route("POST", "/api/v1/runs/{id}/renderings", "ingest", a.addRendering),
 	}
 	wrap := compressor()
 	for i := range routes {
 		routes[i].Handler = wrap(routes[i].Handler)
 	}
+	// Bytes with ranges: never compressed.
+	routes = append(routes, a.route("GET", "/api/v1/runs/{id}/renderings/{rendering}/video", "read", a.video))
 	stream := a.route("GET", "/api/v1/live", "read", a.stream)
 	stream.Stream = true // never compressed: an event leaves at once
 	return append(routes, stream)

@@ -109,7 +109,7 @@ const (
 	OpSetDescription  UpdateOp = "set_description"  // Text
 	OpSetDisplayName  UpdateOp = "set_display_name" // Text
 	OpLog             UpdateOp = "event"            // an event: Path is its name, Text its text, Value its tags
-	OpRendering       UpdateOp = "rendering"         // Rendering
+	OpRendering       UpdateOp = "rendering"        // Rendering
 	OpClose           UpdateOp = "close"            // Text is the status: finished or failed
 	OpGone            UpdateOp = "gone"             // the writer's process ended without a close
 	OpDropped         UpdateOp = "dropped"          // Count points were dropped by the client, Text is the reason

@@ -56,7 +56,12 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/runs/{id}/points":                    read,
 			"GET /api/v1/runs/{id}/buckets":                   read,
 			"POST /api/v1/buckets":                            read,
-			"GET /api/v1/live":                                {Scope: auth.Read, Stream: true},
+			"GET /api/v1/runs/{id}/renderings":                read,
+			"POST /api/v1/runs/{id}/renderings":               ingest,
+
+			"GET /api/v1/runs/{id}/renderings/{rendering}/video": {Scope: auth.Read, Large: true},
+
+			"GET /api/v1/live": {Scope: auth.Read, Stream: true},
 
 			"GET /api/v1/blobs/{sha256}": {Scope: auth.Read, Signed: true, Large: true},
 			"PUT /api/v1/blobs/{sha256}": {Scope: auth.Ingest, Signed: true, Large: true},

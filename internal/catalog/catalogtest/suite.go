@@ -38,6 +38,7 @@ func Test(t *testing.T, open Opener) {
 		{"AppliedOnce", testAppliedOnce},
 		{"Status", testStatus},
 		{"Silence", testSilence},
+		{"Renderings", testRenderings},
 		{"Trash", testTrash},
 		{"Recovery", testRecovery},
 		{"Return", testReturn},

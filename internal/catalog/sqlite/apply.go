@@ -83,6 +83,8 @@ func (c *change) apply(ctx context.Context, u *model.Update) error {
 		return exec(ctx, c.tx, `UPDATE runs SET display_name = ? WHERE pk = ?`, u.Text, c.pk)
 	case model.OpLog:
 		return c.addEvent(ctx, u)
+	case model.OpRendering:
+		return c.setRendering(ctx, u.Rendering)
 	case model.OpDropped:
 		return exec(ctx, c.tx, `UPDATE runs SET dropped = dropped + ? WHERE pk = ?`, clampCount(u.Count), c.pk)
 	case model.OpRefused:

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
 )
@@ -115,16 +115,16 @@ func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
 	if flags.idle == 0 {
 		flags.idle = agentIdle
 	}
-	log, err := os.OpenFile(agentLog(folder), os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	log, err := os.OpenFile(agentLog(folder), os.O_WRONLY|os.O_CREATE|os.O_APPEND|platform.NoFollow, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the agent's log: %w", err)
 	}
 	defer log.Close()
 	cmd := exec.Command(self, "agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent))
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = platform.RootFolder, log, log
+	cmd.SysProcAttr = platform.Detached()
 	cmd.Env = agentEnviron(os.Environ())
-	if err := keepDescriptors(); err != nil {
+	if err := platform.KeepDescriptors(); err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
@@ -158,22 +158,4 @@ func fullPaths(list string) string {
 		}
 	}
 	return strings.Join(paths, string(filepath.ListSeparator))
-}
-
-// keepDescriptors keeps what this process inherited from reaching the agent: a
-// pipe held by it would keep the pipe's reader waiting.
-func keepDescriptors() error {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // not Linux
-	}
-	if err != nil {
-		return fmt.Errorf("list descriptors: %w", err)
-	}
-	for _, e := range entries {
-		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
-			unix.CloseOnExec(fd)
-		}
-	}
-	return nil
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"errors"
-	"syscall"
 
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // explainFault tells the person who starts a server what to do about a data
@@ -23,13 +23,13 @@ func explainFault(folder string, err error) error {
 		code = fault.Code() & 0xff // without the extension
 	}
 	switch {
-	case code == sqlite3.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+	case code == sqlite3.SQLITE_FULL || platform.IsDiskFull(err):
 		return model.Errorf(model.CodeDiskFull, "the disk of %s is full: %v", folder, err).
 			WithHint("free space and start again; nothing that was acknowledged is lost")
 	case code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT:
 		return model.Errorf(model.CodeInternal, "the catalog in %s is damaged: %v", folder, err).
 			WithHint("restore %s from a backup; the points in %s are another file and untouched", catalogFile, storeFolder)
-	case errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EACCES) || code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
+	case platform.IsReadOnly(err) || code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
 		return model.Errorf(model.CodePermission, "cannot write in the data folder %s: %v", folder, err).
 			WithHint("give this user every file in it (chown -R), or choose another with --data DIR")
 	}

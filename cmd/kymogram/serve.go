@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/internal/config"
+	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/server"
 )
 
@@ -66,7 +67,7 @@ func withinLimit(ctx context.Context, work func(context.Context) error) error {
 }
 
 func serve(ctx context.Context, c config.Config, io stdio) error {
-	privateFiles()
+	platform.PrivateFiles()
 	log := newLog(io, c.Log.Level)
 	listeners, err := server.Listen(ctx, c.HTTP, c.GRPC)
 	if err != nil {

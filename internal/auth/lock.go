@@ -3,7 +3,7 @@ package auth
 import (
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // lockFile holds an exclusive lock until unlock: several servers of one user may
@@ -13,7 +13,7 @@ func lockFile(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+	if err := platform.Lock(f); err != nil {
 		_ = f.Close()
 		return nil, err
 	}

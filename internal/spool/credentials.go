@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // Keys maps a server's address to the key for it.
@@ -20,7 +20,7 @@ type Keys map[string]string
 // ReadKeys reads a credentials file; a missing one is empty.
 func ReadKeys(path string) (Keys, error) {
 	keys := Keys{}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|platform.NoFollow, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return keys, nil
 	}

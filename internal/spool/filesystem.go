@@ -1,7 +1,5 @@
 package spool
 
-import "os"
-
 // FSKind says what a file system means for a spool.
 type FSKind string
 
@@ -33,14 +31,4 @@ func (f Filesystem) Survives() string {
 		return "a killed process; power loss as far as the file server keeps what it acknowledged"
 	}
 	return "a killed process; power loss but for the last second"
-}
-
-func writeZeros(f *os.File, size int64) error {
-	zeros := make([]byte, 256<<10)
-	for off := int64(0); off < size; off += int64(len(zeros)) {
-		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,9 +1,7 @@
 package spool
 
 import (
-	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,17 +54,3 @@ func inspect(path string) (Filesystem, error) {
 	name, kind := filesystems(int64(uint32(st.Type)))
 	return Filesystem{Name: name, Kind: kind, FreeBytes: int64(st.Bavail) * st.Bsize}, nil
 }
-
-// allocate reserves zeroed space, so that a later store cannot meet a full disk.
-func allocate(f *os.File, size int64) error {
-	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
-	for errors.Is(err, unix.EINTR) {
-		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
-	}
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return writeZeros(f, size)
-	}
-	return err
-}
-
-func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }

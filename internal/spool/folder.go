@@ -7,12 +7,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // Folder is a spool folder that belongs to this user.
@@ -131,8 +129,8 @@ func makeOwned(path string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("spool folder %s is not a directory of its own (a link or a file)", path)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("spool folder %s belongs to user %d, not to %d", path, st.Uid, os.Geteuid())
+	if owner, known := platform.Owner(info); known && owner != os.Geteuid() {
+		return fmt.Errorf("spool folder %s belongs to user %d, not to %d", path, owner, os.Geteuid())
 	}
 	if info.Mode().Perm() != 0o700 {
 		if err := os.Chmod(path, 0o700); err != nil {
@@ -149,7 +147,8 @@ func probe(path string) error {
 	}
 	// Some network file systems have no locks, and without them nobody knows who
 	// lives.
-	err = errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), f.Close(), os.Remove(f.Name()))
+	_, err = platform.TryLock(f)
+	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	if err != nil {
 		return fmt.Errorf("write to spool folder: %w", err)
 	}
@@ -171,11 +170,18 @@ func (f *Folder) Writers() ([]model.WriterID, error) {
 	}
 	var out []model.WriterID
 	for _, e := range entries {
-		if id, err := model.ParseWriterID(e.Name()); err == nil {
+		id, err := model.ParseWriterID(e.Name())
+		if err == nil && (platform.RenamesOpenFolders || isOpened(f.WriterPath(id))) {
 			out = append(out, id)
 		}
 	}
 	return out, nil
+}
+
+// isOpened reports whether a writer that was made under its own name is complete.
+func isOpened(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "open.json"))
+	return err == nil
 }
 
 // Sweep removes what crashed makers and removers of writers left behind an hour
@@ -263,6 +269,9 @@ func (f *Folder) Remove(id model.WriterID) error {
 		}
 	}
 	gone := filepath.Join(f.writersPath(), removedPrefix+id.String())
+	if !platform.RenamesOpenFolders {
+		gone = path
+	}
 	if err := os.Rename(path, gone); err != nil {
 		return fmt.Errorf("remove writer: %w", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // Lock is a held file lock. It ends with the process, however that dies.
@@ -14,19 +14,19 @@ type Lock struct{ f *os.File }
 // tryLock takes the lock of a file, making the file; ok is false when another
 // holds it.
 func tryLock(path string) (l *Lock, ok bool, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|platform.NoFollow, 0o600)
 	if err != nil {
 		return nil, false, fmt.Errorf("open lock: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
-		return &Lock{f}, true, nil
+	ok, err = platform.TryLock(f)
+	if err != nil {
+		err = fmt.Errorf("lock %s: %w", path, err)
 	}
-	f.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, false, nil
+	if err != nil || !ok {
+		f.Close()
+		return nil, false, err
 	}
-	return nil, false, fmt.Errorf("lock %s: %w", path, err)
+	return &Lock{f}, true, nil
 }
 
 // held reports whether anyone has the lock of a file.
@@ -39,14 +39,11 @@ func held(path string) (bool, error) {
 		return false, fmt.Errorf("open lock: %w", err)
 	}
 	defer f.Close()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return true, nil
-	}
+	free, err := platform.TryShare(f)
 	if err != nil {
 		return false, fmt.Errorf("probe lock %s: %w", path, err)
 	}
-	return false, nil
+	return !free, nil
 }
 
 // Release gives the lock up.

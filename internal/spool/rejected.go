@@ -6,9 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // Rejected is a record that was refused for good.
@@ -22,7 +21,7 @@ type Rejected struct {
 // Reject keeps records that were refused for good.
 func (f *Folder) Reject(writer model.WriterID, records []Rejected) error {
 	path := filepath.Join(f.Path, "rejected", writer.String()+".jsonl")
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|platform.NoFollow, 0o600)
 	if err != nil {
 		return fmt.Errorf("keep refused records: %w", err)
 	}

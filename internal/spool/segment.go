@@ -2,7 +2,6 @@ package spool
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -11,7 +10,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 const (
@@ -42,7 +41,7 @@ type segment struct {
 // createSegment makes a zeroed segment whose space is reserved. It has no header
 // yet, so no reader takes it for whole.
 func createSegment(path string, size int, mapped bool) (*segment, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|platform.NoFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make segment: %w", err)
 	}
@@ -58,13 +57,13 @@ func createSegment(path string, size int, mapped bool) (*segment, error) {
 }
 
 func (s *segment) prepare(mapped bool) error {
-	if err := allocate(s.file, int64(s.size)); err != nil {
+	if err := platform.Reserve(s.file, int64(s.size)); err != nil {
 		return fmt.Errorf("reserve %d bytes for a segment: %w", s.size, err)
 	}
 	if !mapped {
 		return nil
 	}
-	mem, err := unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	mem, err := platform.Map(s.file, s.size)
 	if err != nil {
 		return fmt.Errorf("map segment: %w", err)
 	}
@@ -89,7 +88,7 @@ func (s *segment) release() {
 
 func (s *segment) unmap() {
 	if s.mem != nil {
-		_ = unix.Munmap(s.mem) // nobody can use it any more; there is nothing to do about a failure
+		_ = platform.Unmap(s.mem) // nobody can use it any more; there is nothing to do about a failure
 	}
 	s.file.Close()
 }
@@ -225,12 +224,7 @@ func (s *segment) discard(path string) error {
 
 // syncDir makes the names in a folder durable.
 func syncDir(path string) error {
-	d, err := os.Open(filepath.Clean(path))
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+	if err := platform.SyncFolder(filepath.Clean(path)); err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil

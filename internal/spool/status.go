@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 const (
@@ -61,7 +61,7 @@ func (p *Page) Delivering(now time.Time) bool {
 }
 
 func createStatus(path string) (*Status, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|platform.NoFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make status page: %w", err)
 	}
@@ -76,7 +76,7 @@ func createStatus(path string) (*Status, error) {
 
 // OpenStatus opens the status page of a writer's folder.
 func OpenStatus(dir string) (*Status, error) {
-	f, err := os.OpenFile(dir+"/status", os.O_RDWR|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(dir+"/status", os.O_RDWR|platform.NoFollow, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open status page: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // Sync makes the segments in a writer's folder durable.
@@ -33,7 +34,7 @@ func syncFile(path string) error {
 		return fmt.Errorf("sync segment: %w", err)
 	}
 	defer f.Close()
-	if err := syncData(f); err != nil {
+	if err := platform.SyncData(f); err != nil {
 		return fmt.Errorf("sync segment: %w", err)
 	}
 	return nil
@@ -51,7 +52,7 @@ func Prune(dir string, id model.WriterID, mark uint64) error {
 		if err != nil || next.First > mark+1 {
 			return nil //nolint:nilerr // a damaged segment is the tail's business
 		}
-		if err := os.Remove(segmentPath(dir, numbers[i])); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(segmentPath(dir, numbers[i])); err != nil && !errors.Is(err, os.ErrNotExist) && !platform.IsInUse(err) {
 			return fmt.Errorf("delete acked segment: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 const (
@@ -101,6 +102,9 @@ func Create(folder *Folder, server string, open model.OpenRequest, opts WriterOp
 		return nil, err
 	}
 	tmp := filepath.Join(folder.writersPath(), tmpPrefix+open.Writer.String())
+	if !platform.RenamesOpenFolders {
+		tmp = w.dir
+	}
 	if err := w.build(tmp, Open{Format: formatVersion, Server: server, Open: open}); err != nil {
 		w.abandon(tmp)
 		return nil, err
@@ -137,9 +141,6 @@ func (w *Writer) build(tmp string, open Open) error {
 		return fmt.Errorf("lock new writer: %w", err)
 	}
 	w.lock = lock
-	if err := writeOpen(tmp, open); err != nil {
-		return err
-	}
 	if w.status, err = createStatus(filepath.Join(tmp, "status")); err != nil {
 		return err
 	}
@@ -149,6 +150,10 @@ func (w *Writer) build(tmp string, open Open) error {
 	}
 	w.current.Store(seg)
 	if err := seg.begin(Header{Writer: w.ID, First: 1, CreatedNs: w.now().UnixNano()}); err != nil {
+		return err
+	}
+	// A folder without open.json is no writer yet, where it has its name from the start.
+	if err := writeOpen(tmp, open); err != nil || tmp == w.dir {
 		return err
 	}
 	if err := os.Rename(tmp, w.dir); err != nil {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 const maxLog = 1 << 20
@@ -29,7 +29,7 @@ func OpenLog(path string, also ...int) (*LogFile, error) {
 }
 
 func (l *LogFile) open() error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|platform.NoFollow, 0o600)
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
@@ -40,7 +40,7 @@ func (l *LogFile) open() error {
 	}
 	l.file, l.size = f, info.Size()
 	for _, fd := range l.also {
-		if err := dup(int(f.Fd()), fd); err != nil {
+		if err := platform.Redirect(fd, f); err != nil {
 			return fmt.Errorf("send descriptor %d to the log: %w", fd, err)
 		}
 	}

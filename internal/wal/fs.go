@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // FS is what the log and the engines need of a file system. Names are paths.
@@ -92,11 +92,7 @@ func (OS) List(dir string) ([]string, error) {
 
 // SyncDir implements [FS].
 func (OS) SyncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return platform.SyncFolder(dir)
 }
 
 // Lock implements [FS].
@@ -105,18 +101,19 @@ func (OS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: %w", name, ErrLocked)
-		}
-		return nil, fmt.Errorf("lock %s: %w", name, err)
+	free, err := platform.TryLock(f)
+	if err == nil && free {
+		return f, nil
 	}
-	return f, nil
+	_ = f.Close()
+	if err == nil {
+		err = ErrLocked
+	}
+	return nil, fmt.Errorf("lock %s: %w", name, err)
 }
 
 // IsDiskFull reports whether an error means that there is no room: the disk or
 // the user's quota.
 func IsDiskFull(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+	return platform.IsDiskFull(err)
 }

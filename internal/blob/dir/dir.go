@@ -13,10 +13,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
 
 	"github.com/kymogram/kymogram/internal/blob"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 const tmp = "tmp"
@@ -170,7 +170,7 @@ func (c contextReader) Read(p []byte) (int, error) {
 
 // diskError names a full disk; other errors stay as they are.
 func diskError(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if platform.IsDiskFull(err) {
 		return model.Errorf(model.CodeDiskFull, "the server's disk is full").WithHint("free space there and send again")
 	}
 	return err

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package faultfs is an in-memory file system for crash tests: it knows what was
 // synced, makes crash clones that keep that and a random part of the rest, and
 // fails on demand. It implements wal.FS.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import _spool
+from . import _platform, _spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ MISSING = (
 
 def binary() -> str | None:
     """The wheel's own binary, else KYMOGRAM_BINARY, else the first on PATH."""
-    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "kymogram")
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", _platform.PROGRAM)
     named = os.environ.get("KYMOGRAM_BINARY")
     places = [own] + ([_spool.full(named)] if named else [])
     places += [
-        os.path.join(_spool.full(folder), "kymogram")
+        os.path.join(_spool.full(folder), _platform.PROGRAM)
         for folder in os.environ.get("PATH", "").split(os.pathsep)
         if folder
     ]
@@ -57,16 +57,10 @@ def held(root: str) -> bool:
 
 
 def start(root: str, path: str) -> None:
-    """Start the agent so that it outlives this process and shares nothing with it.
-
-    The shell in between ends at once: the agent is nobody's child here, so it
-    is no zombie and no surprise to os.wait().
-    """
+    """Start the agent so that it outlives this process and shares nothing with it."""
     import subprocess
 
-    command = [path, "agent", "--detached", "--spool", root]
-    if os.path.exists("/bin/sh"):
-        command = ["/bin/sh", "-c", '"$0" "$@" &', *command]
+    command, how, ends = _platform.detached([path, "agent", "--detached", "--spool", root])
     log = _open_log(root)
     try:
         process = subprocess.Popen(
@@ -74,14 +68,13 @@ def start(root: str, path: str) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd="/",
             env=_surroundings(),
-            start_new_session=True,
             close_fds=True,
+            **how,
         )
     finally:
         os.close(log)
-    if command[0] == "/bin/sh":
+    if ends:
         process.wait()
 
 
@@ -92,8 +85,7 @@ def _open_log(root: str) -> int:
             os.replace(path, path + ".1")
     except FileNotFoundError:
         pass
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.open(path, flags, 0o600)
+    return _platform.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 def _surroundings() -> dict[str, str]:
@@ -116,4 +108,4 @@ def main() -> NoReturn:
     path = binary()
     if path is None:
         sys.exit(f"kymogram: {MISSING}")
-    os.execv(path, [path, *sys.argv[1:]])
+    _platform.become(path, sys.argv[1:])

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from . import _attributes, _client, _enums, _environment, _names, _say, _spool, _values
+from . import _attributes, _client, _enums, _environment, _names, _platform, _say, _spool, _values
 from ._exceptions import KymogramLoggerInitError, KymogramValidationError
 from ._log import current
 from ._run import CLOSE_TIMEOUT_S, Run, attach
@@ -176,7 +176,7 @@ def _request(
         "local_run": _environment.ulid(now),
         "orchestration_id": _names.run(orchestration, "orchestration_id"),
         "resume_strategy": resume,
-        "host": os.uname().nodename,
+        "host": _platform.host(),
         "pid": os.getpid(),
         "opened_ns": now,
         "sdk": "python/0.1.0",

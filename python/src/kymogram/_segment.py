@@ -6,6 +6,7 @@ import mmap
 import os
 from threading import Lock
 
+from . import _platform
 from ._count import Counts, count
 from ._records import HEADER_SIZE, header, seal
 
@@ -37,16 +38,6 @@ def mappable(folder: str) -> bool:
     return kind not in _UNMAPPED and not kind.startswith("fuse.")
 
 
-def _reserve(descriptor: int, size: int) -> None:
-    """Take the space now, so that a full disk is an error and never a signal."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size)
-        return
-    zeros = bytes(1 << 16)
-    for offset in range(0, size, len(zeros)):
-        os.pwrite(descriptor, zeros[: size - offset], offset)
-
-
 class _File:
     """What Segment needs of a map, over pwrite."""
 
@@ -70,14 +61,14 @@ class _File:
             if self._descriptor < 0 or self._position + len(data) > self._size:
                 raise ValueError("data out of range")
             try:
-                os.pwrite(self._descriptor, data, self._position)
+                _platform.pwrite(self._descriptor, data, self._position)
             except OSError as error:
                 raise ValueError("no room") from error
             self._position += len(data)
             return len(data)
 
     def region(self, start: int, stop: int) -> memoryview:
-        return memoryview(os.pread(self._descriptor, stop - start, start))
+        return memoryview(_platform.pread(self._descriptor, stop - start, start))
 
     def close(self) -> None:
         with self._lock:
@@ -106,10 +97,10 @@ class Segment:
         self._scanned = HEADER_SIZE
         self._temporary = os.path.join(folder, f".{number:08d}.tmp")
         self._path = os.path.join(folder, f"{number:08d}.seg")
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self._temporary, flags, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+        descriptor = _platform.open_private(self._temporary, flags)
         try:
-            _reserve(descriptor, size)
+            _platform.reserve(descriptor, size)
             self._map: _Map | _File
             self._map = _Map(descriptor, size) if mapped else _File(descriptor, size)
         except BaseException:
@@ -124,7 +115,23 @@ class Segment:
         self.first = first
         self._map.seek(0)
         self._map.write(header(writer, self.number, first, created_ns))
+        if _platform.RENAMES_OPEN_FOLDERS:
+            os.rename(self._temporary, self._path)
+        else:
+            self._rename_closed()
+
+    def _rename_closed(self) -> None:
+        """Rename where no open file can be: between two maps; nobody writes yet."""
+        mapped = isinstance(self._map, _Map)
+        self._map.close()
         os.rename(self._temporary, self._path)
+        descriptor = _platform.open_private(self._path, os.O_RDWR)
+        try:
+            self._map = _Map(descriptor, self.size) if mapped else _File(descriptor, self.size)
+        finally:
+            os.close(descriptor)
+        self._map.seek(HEADER_SIZE)
+        self.write = self._map.write
 
     def seal(self) -> None:
         """Fill the rest in one step; a write of another thread in between makes it start over."""

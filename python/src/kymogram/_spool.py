@@ -6,7 +6,7 @@ import os
 import stat
 import time
 
-from . import _status
+from . import _platform, _status
 from ._exceptions import KymogramLoggerInitError
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def host() -> str:
     """The host's name as the spool's folder has it."""
-    name = os.uname().nodename.lower()
+    name = _platform.host().lower()
     plain = "abcdefghijklmnopqrstuvwxyz0123456789.-"
     return "".join(c if c in plain else "-" for c in name) or "-"
 
@@ -25,7 +25,7 @@ def candidates(environ: dict[str, str] | os._Environ[str]) -> list[str]:
     """The folders that may hold the spool, best first."""
     home = os.path.expanduser("~")
     state = environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
-    own = f"kymogram-{os.getuid()}"
+    own = f"kymogram-{_platform.user() or environ.get('USERNAME', 0)}"
     found = [
         environ.get("KYMOGRAM_SPOOL_DIR") or "",
         os.path.join(state, "kymogram", "spool", host()),
@@ -53,36 +53,30 @@ def make_root(path: str) -> None:
     info = os.lstat(path)
     if not stat.S_ISDIR(info.st_mode):
         raise OSError(f"{path} is not a folder (a link is refused)")
-    if info.st_uid != os.geteuid():
+    if _platform.user() not in (None, info.st_uid):
         raise OSError(f"{path} belongs to user {info.st_uid}")
-    if info.st_mode & 0o077:
+    if info.st_mode & 0o077 and _platform.user() is not None:
         os.chmod(path, 0o700)
     os.makedirs(os.path.join(path, "writers"), 0o700, exist_ok=True)
 
 
 def flock(path: str, *, wait: float = 0.0, shared: bool = False) -> int | None:
     """Lock a file; its descriptor, or None when another holds it."""
-    import fcntl
-
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = _platform.open_private(path, os.O_RDWR | os.O_CREAT)
     deadline = time.monotonic() + wait
     while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
+        if _platform.lock(descriptor, shared=shared):
             return descriptor
-        except OSError:
-            if time.monotonic() >= deadline:
-                os.close(descriptor)
-                return None
-            time.sleep(0.005)
+        if time.monotonic() >= deadline:
+            os.close(descriptor)
+            return None
+        time.sleep(0.005)
 
 
 def write_file(path: str, data: bytes) -> None:
     """Write a private file whole: under another name, then renamed."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(temporary, flags, 0o600)
+    descriptor = _platform.open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         view = memoryview(data)
         while view:
@@ -90,7 +84,7 @@ def write_file(path: str, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.rename(temporary, path)
+    os.replace(temporary, path)
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -128,9 +122,10 @@ class Folder:
 
         self.root = root
         self.writer = writer
-        self.path = os.path.join(root, "writers", ".tmp-" + writer)
+        name = ".tmp-" + writer if _platform.RENAMES_OPEN_FOLDERS else writer
+        self.path = os.path.join(root, "writers", name)
+        self._document = json.dumps(document).encode()
         os.mkdir(self.path, 0o700)
-        write_file(os.path.join(self.path, "open.json"), json.dumps(document).encode())
         _status.create(os.path.join(self.path, "status"))
         lock = flock(os.path.join(self.path, "lock"))
         if lock is None:
@@ -139,8 +134,11 @@ class Folder:
 
     def enter(self) -> None:
         """Show the folder to the deliverer."""
+        # Without open.json a folder is no writer yet, where it has its name from the start.
+        write_file(os.path.join(self.path, "open.json"), self._document)
         final = os.path.join(self.root, "writers", self.writer)
-        os.rename(self.path, final)
+        if self.path != final:
+            os.rename(self.path, final)
         self.path = final
 
     def discard(self) -> None:

@@ -7,6 +7,8 @@ import os
 import time
 from struct import Struct
 
+from . import _platform
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -72,7 +74,7 @@ class Page:
     """The mapped page, read only."""
 
     def __init__(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = _platform.open_private(path, os.O_RDONLY)
         try:
             self._map = mmap.mmap(descriptor, SIZE, access=mmap.ACCESS_READ)
         finally:
@@ -85,8 +87,7 @@ class Page:
 
 def create(path: str) -> None:
     """A page that nobody has written yet."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = _platform.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         os.write(descriptor, MAGIC + bytes(SIZE - len(MAGIC)))
     finally:

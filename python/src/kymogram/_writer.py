@@ -13,7 +13,7 @@ import time
 from collections import deque
 from threading import RLock
 
-from . import _spool
+from . import _platform, _spool
 from ._count import Counts
 from ._exceptions import KymogramEventQueueFullError, KymogramLoggerClosedError
 from ._records import HEADER_SIZE, record, update
@@ -71,7 +71,7 @@ class Writer:
         self._unreported = 0
         self._identity = bytes.fromhex(writer)
         self._mapped = mappable(root)
-        self._cap = cap if cap is not None else min(CAP, _free(root) // 10)
+        self._cap = cap if cap is not None else min(CAP, _platform.free(root) // 10)
         self._size = first_size
         self._ring: deque[tuple[Sequence[Series], bytes, int]] = deque()
         self._ring_bytes = 0
@@ -335,14 +335,9 @@ def _add(found: Counts, payload: bytes, points: int) -> None:
         found.floats += points
 
 
-def _free(root: str) -> int:
-    info = os.statvfs(root)
-    return info.f_bavail * info.f_frsize
-
-
 def _fsync(path: str) -> None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = _platform.open_private(path, os.O_RDONLY)
     except FileNotFoundError:
         return  # delivered and deleted meanwhile
     try:

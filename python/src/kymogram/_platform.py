@@ -1,0 +1,49 @@
+"""What differs between operating systems; docs/platforms.md has the table."""
+
+import sys
+
+if sys.platform == "win32":
+    from ._platform_windows import (
+        PROGRAM,
+        RENAMES_OPEN_FOLDERS,
+        become,
+        detached,
+        free,
+        host,
+        lock,
+        open_private,
+        pread,
+        pwrite,
+        reserve,
+        user,
+    )
+else:
+    from ._platform_posix import (
+        PROGRAM,
+        RENAMES_OPEN_FOLDERS,
+        become,
+        detached,
+        free,
+        host,
+        lock,
+        open_private,
+        pread,
+        pwrite,
+        reserve,
+        user,
+    )
+
+__all__ = [
+    "PROGRAM",
+    "RENAMES_OPEN_FOLDERS",
+    "become",
+    "detached",
+    "free",
+    "host",
+    "lock",
+    "open_private",
+    "pread",
+    "pwrite",
+    "reserve",
+    "user",
+]

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 func runsCommand(io stdio) *cobra.Command {
@@ -293,6 +295,9 @@ type runDetail struct {
 		Refused    uint64  `json:"refused"`
 		Dropped    uint64  `json:"dropped"`
 		Spooled    *uint64 `json:"spooled"`
+
+		Skipped []model.Skipped `json:"skipped"`
+		Damaged []model.Damage  `json:"damaged"`
 	} `json:"ledger"`
 }
 
@@ -323,6 +328,12 @@ func printRun(out io.Writer, doc json.RawMessage) error {
 		spooled = strconv.FormatUint(*l.Spooled, 10)
 	}
 	line("ledger", "%d logged, %s spooled, %d stored, %d superseded, %d refused, %d dropped", l.Logged, spooled, l.Stored, l.Superseded, l.Refused, l.Dropped)
+	for _, s := range l.Skipped {
+		line("skipped", "records %d to %d (%s)", s.First, s.Last, s.Reason)
+	}
+	for _, d := range l.Damaged {
+		line("damaged", "%d points from %s to %s in %s cannot be read", d.Points, when(d.MinTimeNs), when(d.MaxTimeNs), d.File)
+	}
 	for _, wr := range r.Writers {
 		line("writer", "%s %s, attempt %d, %s pid %d%s", wr.ID[:min(8, len(wr.ID))], wr.State, wr.Attempt, wr.Host, wr.PID, rankText(wr.Rank))
 	}

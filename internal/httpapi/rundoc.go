@@ -193,6 +193,7 @@ type ledgerDoc struct {
 	Dropped    uint64          `json:"dropped"`
 	Spooled    *uint64         `json:"spooled"`
 	Skipped    []model.Skipped `json:"skipped"`
+	Damaged    []model.Damage  `json:"damaged"`
 }
 
 func newDetailDoc(d *query.RunDetail) detailDoc {
@@ -201,7 +202,7 @@ func newDetailDoc(d *query.RunDetail) detailDoc {
 		runDoc: newRunDoc(&d.RunLine), Attributes: []attributeDoc{}, EnvAttributes: []envAttributeDoc{},
 		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...), WriterList: []writerDoc{},
 		Aliases: append([]model.RunID{}, d.Detail.Aliases...), Events: []eventDoc{},
-		Ledger: ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...)},
+		Ledger: ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
 		Series: d.Series, Points: d.Points,
 	}
 	for _, a := range d.Detail.Attributes {

@@ -156,4 +156,14 @@ type Ledger struct {
 	// Logged then lacks what lies there.
 	Spooled *uint64   `json:"spooled"`
 	Skipped []Skipped `json:"skipped,omitempty"`
+	Damaged []Damage  `json:"damaged,omitempty"`
+}
+
+// Damage is stored points of a run that cannot be read any more: the file is set
+// aside and the rest is served. It is found when the place is read.
+type Damage struct {
+	File      string `json:"file"` // in the store's folder
+	Points    uint64 `json:"points"`
+	MinTimeNs int64  `json:"min_time_ns"`
+	MaxTimeNs int64  `json:"max_time_ns"`
 }

@@ -218,7 +218,7 @@ func attemptOrder(attempts []model.Attempt) []uint32 {
 func (s *Service) ledger(stats store.RunStats, run *catalog.Detail) model.Ledger {
 	l := model.Ledger{
 		Stored: stats.Stored, Superseded: stats.Superseded, Refused: stats.Refused + run.Refused,
-		Dropped: run.Dropped, Skipped: stats.Skipped,
+		Dropped: run.Dropped, Skipped: stats.Skipped, Damaged: stats.Damaged,
 	}
 	spooled, known := s.spooled(run.Writers)
 	if known {
@@ -227,6 +227,9 @@ func (s *Service) ledger(stats store.RunStats, run *catalog.Detail) model.Ledger
 	l.Logged = l.Stored + l.Refused + l.Dropped + spooled
 	for _, gap := range l.Skipped {
 		l.Logged += gap.Points
+	}
+	for _, d := range l.Damaged {
+		l.Logged += d.Points
 	}
 	return l
 }

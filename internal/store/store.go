@@ -225,6 +225,7 @@ type RunStats struct {
 	Superseded uint64
 	Refused    uint64
 	Skipped    []model.Skipped
+	Damaged    []model.Damage // found so far; their points are not in Stored
 	MinTimeNs  int64
 	MaxTimeNs  int64
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -26,9 +27,10 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 	if r.deleted {
 		return nil
 	}
+	var failed error
 	for _, def := range rec.series {
 		if !r.setSeries(def) {
-			return fmt.Errorf("record %d: the place of series %d is taken", lsn, def.id)
+			failed = errors.Join(failed, fmt.Errorf("record %d: the place of series %d is taken", lsn, def.id))
 		}
 	}
 	for _, s := range rec.starts {
@@ -36,12 +38,17 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 		r.freshStarts = append(r.freshStarts, s)
 	}
 	r.nextOrd = max(r.nextOrd, rec.nextOrd)
+	lost := uint64(0)
 	for i := range rec.groups {
 		if err := e.remember(r, &rec.groups[i], rec.sourceN); err != nil {
-			return fmt.Errorf("record %d: %w", lsn, err)
+			failed = errors.Join(failed, fmt.Errorf("record %d: %w", lsn, err))
+			lost += rec.groups[i].points()
 		}
 	}
-	return nil
+	if lost > 0 { // the definition of their series is lost
+		w.skipped = append(w.skipped, model.Skipped{First: max(rec.first, 1), Last: rec.last, Reason: reasonDamaged, Points: lost})
+	}
+	return failed
 }
 
 // reasonDamaged marks records that were acknowledged and cannot be read any more.

@@ -102,7 +102,7 @@ type Engine struct {
 	stuck atomic.Pointer[error]
 
 	badMu sync.Mutex
-	bad   map[blockError]bool // damage that is counted already
+	bad   damageList
 }
 
 // Open opens the folder, made when missing, and replays its log. The folder is
@@ -112,7 +112,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Dir == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
 	}
-	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), nextSegment: 1, enc: codec.NewEncoder(), bad: map[blockError]bool{}}
+	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), nextSegment: 1, enc: codec.NewEncoder(), bad: damageList{seen: map[filePlace]bool{}, runs: map[model.RunID][]lostPoints{}}}
 	if err := e.claim(); err != nil {
 		return nil, err
 	}
@@ -211,16 +211,17 @@ func (e *Engine) owner(w model.WriterID) *run {
 // quarantine counts and reports damage, a place in a file once. Nothing is
 // deleted.
 func (e *Engine) quarantine(what string, err error, attrs ...any) {
+	e.quarantineOf(model.RunID{}, what, err, attrs...)
+}
+
+// quarantineOf also says it in the run's ledger.
+func (e *Engine) quarantineOf(run model.RunID, what string, err error, attrs ...any) {
 	var at *blockError
-	if errors.As(err, &at) {
-		key := blockError{segment: at.segment, off: at.off}
-		e.badMu.Lock()
-		seen := e.bad[key]
-		e.bad[key] = true
-		e.badMu.Unlock()
-		if seen {
-			return
-		}
+	if errors.As(err, &at) && !e.first(at, run) {
+		return
+	}
+	if !run.IsZero() {
+		attrs = append(attrs, "run", run.String())
 	}
 	e.damage.Add(1)
 	e.cfg.Logger.Error("damaged data is left out", append([]any{"what", what, "err", err}, attrs...)...)

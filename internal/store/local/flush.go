@@ -291,13 +291,14 @@ type loaded struct {
 // are deleted, their row groups.
 func (e *Engine) adoptSegments(live []*segment) (nextLSN uint64) {
 	var all []loaded
+	var unread []func()
 	for _, s := range live {
 		e.segments = append(e.segments, s)
 		for _, ref := range s.runs {
 			sec, err := s.section(ref)
 			if err != nil {
 				s.keep.Store(true)
-				e.quarantine("segment index", err, "run", ref.run.String())
+				unread = append(unread, func() { e.loseIndex(s, &ref, err) })
 				continue
 			}
 			all = append(all, loaded{s, sec})
@@ -310,6 +311,9 @@ func (e *Engine) adoptSegments(live []*segment) (nextLSN uint64) {
 			e.quarantine("segment index", fmt.Errorf("segment %s contradicts another: %w", segmentName(l.segment.id), errDamaged), "run", l.section.run.String())
 		}
 		nextLSN = max(nextLSN, l.section.flushed+1)
+	}
+	for _, report := range unread {
+		report()
 	}
 	for _, r := range e.runs {
 		if r.deleted {

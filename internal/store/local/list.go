@@ -198,6 +198,12 @@ func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats,
 		out.Stored += end.stored
 		out.Superseded += end.stored - end.count
 	}
+	for _, d := range e.damageOf(run) { // after the reads above, which may find some
+		out.Damaged = append(out.Damaged, d.Damage)
+		if d.indexed {
+			out.Stored -= min(out.Stored, d.Points)
+		}
+	}
 	return out, nil
 }
 

@@ -60,10 +60,12 @@ type recordGroup struct {
 
 func (r *record) points() (n uint64) {
 	for i := range r.groups {
-		n += uint64(r.groups[i].rows.len() * len(r.groups[i].cols))
+		n += r.groups[i].points()
 	}
 	return n
 }
+
+func (g *recordGroup) points() uint64 { return uint64(g.rows.len() * len(g.cols)) }
 
 // encoder appends little-endian and varint fields.
 type encoder struct{ b []byte }

@@ -69,6 +69,7 @@ type segment struct {
 type runRef struct {
 	run      model.RunID
 	index    blockRef
+	flushed  uint64 // as in the section
 	points   uint64
 	tlo, thi int64 // of the points, when there are any
 }
@@ -76,6 +77,7 @@ type runRef struct {
 func (e *encoder) runRef(r *runRef) {
 	e.id(r.run)
 	e.ref(r.index)
+	e.uint(r.flushed)
 	e.uint(r.points)
 	if r.points > 0 {
 		e.int(r.tlo)
@@ -88,6 +90,7 @@ func (d *decoder) runRef(version uint16) runRef {
 	if version < 2 {
 		return r
 	}
+	r.flushed = d.uint()
 	if r.points = d.uint(); r.points > 0 {
 		r.tlo = d.int()
 		r.thi = r.tlo + int64(d.uint())
@@ -116,6 +119,7 @@ func (s *segment) read(ref blockRef) ([]byte, error) {
 type blockError struct {
 	segment uint64
 	off     int64
+	lost    lostPoints // none when that is not known
 	err     error
 }
 
@@ -125,7 +129,9 @@ func (e *blockError) Error() string {
 
 func (e *blockError) Unwrap() error { return e.err }
 
-func (s *segment) bad(ref blockRef, err error) error { return &blockError{s.id, ref.off, err} }
+func (s *segment) bad(ref blockRef, err error) error {
+	return &blockError{segment: s.id, off: ref.off, err: err}
+}
 
 // segmentGroup is a row group in a segment.
 type segmentGroup struct {
@@ -161,13 +167,13 @@ func (g *segmentGroup) bytes() int64 {
 func (g *segmentGroup) rows() (*rows, error) {
 	b, err := g.segment.read(g.shared)
 	if err != nil {
-		return nil, err
+		return nil, g.bad(g.shared, len(g.cols), err)
 	}
 	d := g.segment.engine.decoder()
 	defer g.segment.engine.decoders.Put(d)
 	r, err := decodeRows(d, b, &g.ext)
 	if err != nil {
-		return nil, g.segment.bad(g.shared, err)
+		return nil, g.bad(g.shared, len(g.cols), err)
 	}
 	return r, nil
 }
@@ -176,7 +182,7 @@ func (g *segmentGroup) values(col int) (values, error) {
 	m := &g.cols[col]
 	b, err := g.segment.read(m.ref)
 	if err != nil {
-		return values{}, err
+		return values{}, g.bad(m.ref, 1, err)
 	}
 	d := g.segment.engine.decoder()
 	defer g.segment.engine.decoders.Put(d)
@@ -193,7 +199,7 @@ func (g *segmentGroup) values(col int) (values, error) {
 		err = codec.ErrCorrupt
 	}
 	if err != nil {
-		return values{}, g.segment.bad(m.ref, err)
+		return values{}, g.bad(m.ref, 1, err)
 	}
 	return v, nil
 }

@@ -143,7 +143,7 @@ func (w *segmentWriter) section(s *section) error {
 
 // refer is the section's entry in the directory.
 func (s *section) refer(index blockRef) runRef {
-	r := runRef{run: s.run, index: index}
+	r := runRef{run: s.run, index: index, flushed: s.flushed}
 	for _, g := range s.groups {
 		if r.points == 0 {
 			r.tlo, r.thi = g.ext.tlo, g.ext.thi

@@ -65,7 +65,7 @@ func (e *Engine) readable(id model.RunID) (*run, error) {
 
 // damaged counts what could not be read; the rest is served.
 func (v *view) damaged(err error) {
-	v.engine.quarantine("row group", err, slog.String("run", v.run.String()), slog.String("series", v.series.text))
+	v.engine.quarantineOf(v.run, "row group", err, slog.String("series", v.series.text))
 }
 
 // read loads what a piece lacks; false when it is damaged.

@@ -1,0 +1,81 @@
+package local
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// damageList is what could not be read, a place in a file once.
+type damageList struct {
+	seen map[filePlace]bool
+	runs map[model.RunID][]lostPoints
+}
+
+// lostPoints are points that a damaged block takes with it. Those of a row group
+// whose index is whole are among the stored ones of their series.
+type lostPoints struct {
+	model.Damage
+	indexed bool
+}
+
+// filePlace is a place in a segment.
+type filePlace struct {
+	segment uint64
+	off     int64
+}
+
+// first notes damage and reports whether it is news.
+func (e *Engine) first(at *blockError, run model.RunID) bool {
+	e.badMu.Lock()
+	defer e.badMu.Unlock()
+	key := filePlace{at.segment, at.off}
+	if e.bad.seen[key] {
+		return false
+	}
+	e.bad.seen[key] = true
+	if at.lost.Points > 0 && !run.IsZero() {
+		e.bad.runs[run] = append(e.bad.runs[run], at.lost)
+	}
+	return true
+}
+
+// damageOf lists what is known to be lost of a run.
+func (e *Engine) damageOf(run model.RunID) []lostPoints {
+	e.badMu.Lock()
+	defer e.badMu.Unlock()
+	return slices.Clone(e.bad.runs[run])
+}
+
+// lose says how many points an unreadable block takes with it.
+func (s *segment) lose(err error, points uint64, tlo, thi int64) error {
+	var at *blockError
+	if errors.As(err, &at) {
+		at.lost.Damage = model.Damage{File: filepath.Join("segments", segmentName(s.id)), Points: points, MinTimeNs: tlo, MaxTimeNs: thi}
+	}
+	return err
+}
+
+// bad is damage to a block of the group that columns values share, or to one of
+// them.
+func (g *segmentGroup) bad(ref blockRef, columns int, err error) error {
+	var at *blockError
+	if !errors.As(err, &at) {
+		at = &blockError{segment: g.segment.id, off: ref.off, err: err}
+		err = at
+	}
+	at.lost.indexed = true
+	return g.segment.lose(err, uint64(g.ext.n*columns), g.ext.tlo, g.ext.thi)
+}
+
+// loseIndex reports an index that cannot be read, when those of the others are.
+// Records that no other segment covers come back from the log, or else the
+// writer's mark shows that they are missing.
+func (e *Engine) loseIndex(s *segment, ref *runRef, err error) {
+	if r := e.run(ref.run); r != nil && r.flushed >= ref.flushed {
+		err = s.lose(err, ref.points, ref.tlo, ref.thi)
+	}
+	e.quarantineOf(ref.run, "segment index", err)
+}

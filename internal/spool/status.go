@@ -21,6 +21,7 @@ const (
 	maxErrorText = 1024
 	maxAnswer    = 2900
 	answerAt     = 1104
+	tallyAt      = 4008
 )
 
 // DeliveryState is what the deliverer is doing with a writer.
@@ -52,6 +53,14 @@ type Page struct {
 	State       DeliveryState
 	Error       string
 	Answer      []byte // JSON of model.OpenResult without starts
+	// Sent is what of the acked and passed records was stored, by kind.
+	Sent Tally
+	// GivenUp is the last sequence that was given up after its last try; points
+	// up to it are not sent any more. Dropped counts them.
+	GivenUp uint64
+	Dropped Tally
+	// Failures counts the tries in a row that failed.
+	Failures uint64
 }
 
 // Delivering reports whether a deliverer is alive. A heartbeat far in the future
@@ -106,6 +115,9 @@ func (s *Status) Read() (Page, error) {
 		Batches: u64(40), Connections: u64(48), Errors: u64(56),
 		State: DeliveryState(binary.LittleEndian.Uint32(b[64:])),
 	}
+	for i, field := range p.tallied() {
+		*field = u64(tallyAt + 8*i)
+	}
 	p.Error = strings.ToValidUTF8(string(textAt(b, 68, maxErrorText)), "")
 	p.Answer = textAt(b, answerAt, maxAnswer)
 	return p, nil
@@ -150,6 +162,24 @@ func (s *Status) SetMark(mark uint64) error { return s.put64(16, mark) }
 func (s *Status) SetCounts(p Page) error {
 	for i, v := range []uint64{p.Acked, p.Refused, p.Batches, p.Connections, p.Errors} {
 		if err := s.put64(int64(24+8*i), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tallied are the fields from tallyAt on.
+func (p *Page) tallied() []*uint64 {
+	return []*uint64{
+		&p.Sent.Points, &p.Sent.RL, &p.Sent.Attributes, &p.Sent.Envs,
+		&p.GivenUp, &p.Dropped.Points, &p.Dropped.RL, &p.Failures,
+	}
+}
+
+// SetTallies stores what was sent and dropped by kind, and the failures.
+func (s *Status) SetTallies(p Page) error {
+	for i, field := range p.tallied() {
+		if err := s.put64(int64(tallyAt+8*i), *field); err != nil {
 			return err
 		}
 	}

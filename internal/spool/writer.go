@@ -35,6 +35,7 @@ type Open struct {
 	Format int               `json:"format"`
 	Server string            `json:"server"`
 	Open   model.OpenRequest `json:"open"`
+	Pace   *Pace             `json:"pace,omitempty"`
 }
 
 // WriterOptions are the parts of a writer that tests and the SDK choose.
@@ -43,6 +44,7 @@ type WriterOptions struct {
 	Cap int64            // bytes of segments in the folder; 0: Folder.Cap
 	// MemoryBytes kept while the spool is full; 0: 64 MiB.
 	MemoryBytes int64
+	Pace        *Pace // nil: the deliverer's own
 }
 
 // Series is a writer's series; it is made by [Writer.Series].
@@ -105,7 +107,7 @@ func Create(folder *Folder, server string, open model.OpenRequest, opts WriterOp
 	if !platform.RenamesOpenFolders {
 		tmp = w.dir
 	}
-	if err := w.build(tmp, Open{Format: formatVersion, Server: server, Open: open}); err != nil {
+	if err := w.build(tmp, Open{Format: formatVersion, Server: server, Open: open, Pace: opts.Pace}); err != nil {
 		w.abandon(tmp)
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type builder struct {
 	batch   *kymogramv1.Batch
 	updates []model.Update
 	size    int // estimate of the encoded bytes
-	points  uint64
+	tally   spool.Tally
 	closes  bool
 	singles map[uint64]*kymogramv1.RowGroup
 	blocks  map[string]*kymogramv1.RowGroup
@@ -31,7 +31,7 @@ func newBuilder() *builder { return &builder{defined: map[uint32]bool{}} }
 
 // reset begins the next batch.
 func (b *builder) reset() {
-	b.batch, b.updates, b.size, b.points, b.closes = nil, nil, 0, 0, false
+	b.batch, b.updates, b.size, b.tally, b.closes = nil, nil, 0, spool.Tally{}, false
 }
 
 func (b *builder) empty() bool { return b.batch == nil }
@@ -46,7 +46,13 @@ func (b *builder) cover(first, last uint64) {
 }
 
 func (b *builder) skip(s model.Skipped) {
-	b.cover(s.First, s.Last)
+	b.cover(orFirst(b.batch, s.First), s.Last)
+	if n := len(b.batch.Skipped); n > 0 {
+		if last := b.batch.Skipped[n-1]; last.Last+1 == s.First && last.Reason == s.Reason {
+			last.Last, last.Points = s.Last, last.Points+s.Points
+			return
+		}
+	}
 	b.batch.Skipped = append(b.batch.Skipped, &kymogramv1.Skipped{First: s.First, Last: s.Last, Reason: s.Reason, Points: s.Points})
 	b.size += 32
 }
@@ -54,7 +60,7 @@ func (b *builder) skip(s model.Skipped) {
 // add takes a record whose series the tail knows.
 func (b *builder) add(r *spool.Record, series map[uint32]spool.Definition) {
 	b.cover(orFirst(b.batch, r.Seq), r.Seq)
-	b.points += uint64(r.Points())
+	b.tally.Add(r.Tally())
 	switch r.Type {
 	case spool.TypePoint, spool.TypeDocument:
 		b.define(r.Series, series)

@@ -50,7 +50,8 @@ type delivery struct {
 // run delivers until the writer is gone and everything is acked (nil), or until
 // ctx or stop ends it.
 func (d *delivery) run(ctx context.Context) error {
-	wait := firstBackoff
+	backoff := paceOf(d.open.Pace)
+	wait := backoff.first
 	for {
 		before := d.counters().Mark
 		err := d.session(ctx)
@@ -65,13 +66,16 @@ func (d *delivery) run(ctx context.Context) error {
 			return d.finish()
 		}
 		if d.counters().Mark > before {
-			wait = firstBackoff
+			wait = backoff.first
 		}
 		d.fail(err)
+		if err := d.failed(); err != nil {
+			return err
+		}
 		if !d.pause(ctx, jitter(wait)) {
 			return errStopped
 		}
-		wait = min(2*wait, d.opts.maxBackoff())
+		wait = min(2*wait, backoff.last, d.opts.maxBackoff())
 	}
 }
 
@@ -158,7 +162,7 @@ func (d *delivery) refuseSome(tail *spool.Tail, code model.Code, cause error) (s
 				return progress, err
 			}
 		}
-		if err := d.settle(tail.Seq()-1, 0, uint64(points)); err != nil {
+		if err := d.settle(tail.Seq()-1, spool.Tally{}, uint64(points)); err != nil {
 			return progress, err
 		}
 	}
@@ -166,14 +170,19 @@ func (d *delivery) refuseSome(tail *spool.Tail, code model.Code, cause error) (s
 
 // settle says on the status page that everything up to the mark is decided, and
 // frees the segments behind it.
-func (d *delivery) settle(mark, acked, refused uint64) error {
+func (d *delivery) settle(mark uint64, sent spool.Tally, refused uint64) error {
 	d.mu.Lock()
+	if mark > d.page.Mark {
+		d.page.Failures = 0
+	}
 	d.page.Mark = mark
-	d.page.Acked += acked
+	d.page.Acked += sent.Total()
+	d.page.Sent.Add(sent)
 	d.page.Refused += refused
 	page := d.page
 	d.mu.Unlock()
-	if err := errors.Join(d.status.SetMark(mark), d.status.SetCounts(page)); err != nil {
+	// The mark comes last: who reads it finds the counts that go with it.
+	if err := errors.Join(d.status.SetCounts(page), d.status.SetTallies(page), d.status.SetMark(mark)); err != nil {
 		return err
 	}
 	return spool.Prune(d.dir, d.id, mark)

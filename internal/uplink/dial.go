@@ -43,7 +43,7 @@ func (c *connections) close() {
 
 // stream opens an ingest stream to a server. The address is discovered anew when
 // there is no connection yet.
-func (c *connections) stream(ctx context.Context, address, key string) (grpc.BidiStreamingClient[kymogramv1.StreamRequest, kymogramv1.StreamResponse], error) {
+func (c *connections) stream(ctx context.Context, address, key string, options ...grpc.CallOption) (grpc.BidiStreamingClient[kymogramv1.StreamRequest, kymogramv1.StreamResponse], error) {
 	server, err := NewServer(address, key)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (c *connections) stream(ctx context.Context, address, key string) (grpc.Bid
 	if key != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 	}
-	return kymogramv1.NewIngestServiceClient(conn).Stream(ctx)
+	return kymogramv1.NewIngestServiceClient(conn).Stream(ctx, options...)
 }
 
 func (c *connections) conn(server *Server, target string) (*grpc.ClientConn, error) {

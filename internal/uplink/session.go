@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	// batchBytes, linger and inFlight are for a writer that does not set its pace.
 	// batchBytes and linger make batches large enough to be cheap on the server
 	// and young enough for a page that shows points within a second.
 	batchBytes = 1 << 20
@@ -47,6 +48,7 @@ type session struct {
 	lastGot time.Time
 	sent    time.Time // last message after the open
 	backlog backlog
+	pace    pace
 
 	room     chan struct{} // a slot a batch in flight
 	acked    chan struct{} // an ack came
@@ -60,8 +62,8 @@ type session struct {
 
 // sentBatch waits for its ack.
 type sentBatch struct {
-	last   uint64
-	points uint64
+	last  uint64
+	tally spool.Tally
 }
 
 // session opens a stream and delivers over it. It returns nil when the writer is
@@ -72,8 +74,8 @@ func (d *delivery) session(ctx context.Context) error {
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	s := &session{
-		delivery: d, batches: newBuilder(),
-		room: make(chan struct{}, inFlight), acked: make(chan struct{}, 1), received: make(chan struct{}),
+		delivery: d, batches: newBuilder(), pace: paceOf(d.open.Pace),
+		room: make(chan struct{}, paceOf(d.open.Pace).inFlight), acked: make(chan struct{}, 1), received: make(chan struct{}),
 	}
 	mark, err := s.begin(ctx, cancel)
 	if err != nil {
@@ -108,7 +110,7 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	}
 	timeout := time.AfterFunc(openLimit, cancel)
 	defer timeout.Stop()
-	if s.stream, err = s.conns.stream(ctx, s.server(), key); err != nil {
+	if s.stream, err = s.conns.stream(ctx, s.server(), key, s.pace.options...); err != nil {
 		return 0, err
 	}
 	request, err := json.Marshal(s.open.Open)
@@ -130,7 +132,7 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	}
 	s.answer(opened.Result)
 	s.setState(spool.StateConnected)
-	return opened.Mark, s.settle(opened.Mark, 0, 0)
+	return opened.Mark, s.catchUp(opened.Mark)
 }
 
 // write sends a message. gRPC says io.EOF when the stream is broken; the reason
@@ -172,8 +174,11 @@ func (s *session) deliver(ctx context.Context) error {
 		waiting := s.waiting()
 		s.live.Store(progress != spool.End)
 		s.idle.Store(s.batches.empty() && waiting == 0)
-		if progress == spool.End && s.idle.Load() {
-			return s.end()
+		if s.idle.Load() {
+			s.calm()
+			if progress == spool.End {
+				return s.end()
+			}
 		}
 		if woken, err = s.rest(ctx, progress); err != nil {
 			return err
@@ -184,7 +189,7 @@ func (s *session) deliver(ctx context.Context) error {
 // fill reads records into the batch in making; Got means that it is full.
 func (s *session) fill() (spool.Progress, error) {
 	var r spool.Record
-	for s.batches.size < batchBytes {
+	for s.batches.size < s.pace.bytes {
 		progress, err := s.tail.Next(&r)
 		if err != nil {
 			return progress, err
@@ -202,6 +207,10 @@ func (s *session) fill() (spool.Progress, error) {
 			s.batches.skip(s.tail.Skip)
 			continue
 		}
+		if points := r.Points(); points > 0 && r.Seq <= s.counters().GivenUp {
+			s.batches.skip(model.Skipped{First: r.Seq, Last: r.Seq, Reason: reasonDropped, Points: uint64(points)})
+			continue
+		}
 		s.batches.add(&r, s.tail.Series)
 	}
 	return spool.Got, nil
@@ -211,7 +220,7 @@ func (s *session) ready(progress spool.Progress, woken bool) bool {
 	if s.batches.empty() {
 		return false
 	}
-	return progress != spool.Wait || woken || s.batches.closes || time.Since(s.since) >= linger
+	return progress != spool.Wait || woken || s.batches.closes || time.Since(s.since) >= s.pace.linger
 }
 
 // flush sends the batch in making once there is a slot in flight.
@@ -232,9 +241,9 @@ func (s *session) flush(ctx context.Context, progress spool.Progress) error {
 	case <-stalled.C:
 		return errStalled
 	}
-	batch.SpooledPoints = s.behind(progress != spool.Got && time.Since(read) < linger, s.batches.points)
+	batch.SpooledPoints = s.behind(progress != spool.Got && time.Since(read) < linger, s.batches.tally.Total())
 	s.qmu.Lock()
-	s.queue = append(s.queue, sentBatch{batch.Last, s.batches.points})
+	s.queue = append(s.queue, sentBatch{batch.Last, s.batches.tally})
 	s.qmu.Unlock()
 	s.batches.reset()
 	s.count(func(p *spool.Page) { p.Batches++ })
@@ -276,7 +285,7 @@ func (s *session) rest(ctx context.Context, progress spool.Progress) (woken bool
 		return false, nil
 	}
 	// The first one comes at once: the server then knows of an empty spool.
-	left := s.batches.points
+	left := s.batches.tally.Total()
 	return false, s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Heartbeat{Heartbeat: &kymogramv1.Heartbeat{SpooledPoints: &left}}})
 }
 
@@ -349,15 +358,15 @@ func (s *session) hangup(err error) error {
 
 // take handles an ack: everything up to its mark is decided.
 func (s *session) take(ack *kymogramv1.Ack) error {
-	refusedPoints, err := s.refused(ack)
+	refused, err := s.refused(ack)
 	if err != nil {
 		return err
 	}
-	points, covered, behind := s.pop(ack.Mark)
+	sent, covered, behind := s.pop(ack.Mark)
 	if behind {
 		return errGap
 	}
-	if err := s.settle(ack.Mark, points-min(points, refusedPoints), refusedPoints); err != nil {
+	if err := s.settle(ack.Mark, sent.Without(refused), refused.Total()); err != nil {
 		return err
 	}
 	for range covered {
@@ -372,20 +381,20 @@ func (s *session) take(ack *kymogramv1.Ack) error {
 
 // pop takes the batches that a mark covers off the queue; behind means that the
 // oldest one was not taken.
-func (s *session) pop(mark uint64) (points uint64, covered int, behind bool) {
+func (s *session) pop(mark uint64) (sent spool.Tally, covered int, behind bool) {
 	s.qmu.Lock()
 	defer s.qmu.Unlock()
 	for len(s.queue) > 0 && s.queue[0].last <= mark {
-		points += s.queue[0].points
+		sent.Add(s.queue[0].tally)
 		s.queue = s.queue[1:]
 		covered++
 	}
-	return points, covered, covered == 0 && len(s.queue) > 0
+	return sent, covered, covered == 0 && len(s.queue) > 0
 }
 
 // refused keeps the records that the server refused for good, before the mark
 // passes them.
-func (s *session) refused(ack *kymogramv1.Ack) (points uint64, err error) {
+func (s *session) refused(ack *kymogramv1.Ack) (refused spool.Tally, err error) {
 	var kept []spool.Rejected
 	for _, refusal := range ack.Refused {
 		payload, err := spool.ReadRecord(s.dir, s.id, refusal.Seq)
@@ -394,13 +403,13 @@ func (s *session) refused(ack *kymogramv1.Ack) (points uint64, err error) {
 		}
 		var r spool.Record
 		if err == nil && spool.Decode(payload, &r) == nil {
-			points += uint64(r.Points())
+			refused.Add(r.Tally())
 		}
 		kept = append(kept, spool.Rejected{Seq: refusal.Seq, Code: model.Code(refusal.Code), Message: refusal.Message, Record: payload})
 		s.log.Warn("the server refused a record for good", "writer", s.id, "sequence", refusal.Seq, "code", refusal.Code, "message", refusal.Message)
 	}
 	if len(kept) == 0 {
-		return 0, nil
+		return refused, nil
 	}
-	return points, s.folder.Reject(s.id, kept)
+	return refused, s.folder.Reject(s.id, kept)
 }

@@ -368,8 +368,8 @@ func TestEveryRecordArrives(t *testing.T) {
 	f.want[cell{"tokens", 0, true, fmt.Sprint(int64(math.MaxInt64))}]++
 	f.ok(f.w.Document(f.of(model.KindText, "note"), 0, 0, 1, []byte("héllo")))
 	f.want[cell{"note", -1, false, "héllo"}]++
-	f.ok(f.w.Document(f.of(model.KindHistogram, "hist"), spool.FlagStep, 4, 1, []byte{1, 2}))
-	f.want[cell{"hist", 4, false, "\x01\x02"}]++
+	f.ok(f.w.Document(f.of(model.KindHistogram, "hist"), spool.FlagStep, 4, 1, []byte(`{"bin_edges":[0,1],"counts":[2]}`)))
+	f.want[cell{"hist", 4, false, `{"bin_edges":[0,1],"counts":[2]}`}]++
 	a, b := f.of(model.KindFloat, "a"), f.of(model.KindFloat, "b")
 	for _, mode := range []uint8{spool.ModeLinear | spool.ModePerSeries, spool.ModeLinear | spool.ModePerSeries | spool.ModeRelative} {
 		f.ok(f.w.Block([]*spool.Series{a, b}, &spool.Block{

@@ -39,6 +39,8 @@ type left struct {
 	Writers int    `json:"writers"`
 	Records uint64 `json:"records"`
 	Points  uint64 `json:"points"`
+	// Renderings are videos that are not uploaded.
+	Renderings int `json:"renderings"`
 }
 
 func syncCommand(io stdio) *cobra.Command {
@@ -124,7 +126,7 @@ func watch(ctx context.Context, io stdio, d *uplink.Deliverer, before left, impa
 		case <-ticker.C:
 		}
 		now := d.Totals()
-		if now.Acked != last.Acked || now.Refused != last.Refused || now.Writers != last.Writers {
+		if now.Acked != last.Acked || now.Refused != last.Refused || now.Writers != last.Writers || now.Renderings != last.Renderings {
 			moved = time.Now()
 		}
 		if impatient && time.Since(moved) > syncPatience {
@@ -160,12 +162,13 @@ func leftIn(folder *spool.Folder) (left, error) {
 		if err != nil {
 			return out, err
 		}
-		if backlog.Records == 0 && backlog.Live {
+		if backlog.Records == 0 && backlog.Renderings == 0 && backlog.Live {
 			continue
 		}
 		out.Writers++
 		out.Records += backlog.Records
 		out.Points += backlog.Points
+		out.Renderings += backlog.Renderings
 	}
 	return out, nil
 }
@@ -177,7 +180,11 @@ func (r syncReport) print(io stdio, asJSON bool) error {
 	if asJSON {
 		err = printJSON(io.out, r)
 	} else {
-		_, err = fmt.Fprintf(io.out, "%d points delivered, %d refused, %d left in %s\n", r.Delivered, r.Refused, r.Left.Points, r.Spool)
+		videos := ""
+		if r.Left.Renderings > 0 {
+			videos = fmt.Sprintf(" and %d renderings", r.Left.Renderings)
+		}
+		_, err = fmt.Fprintf(io.out, "%d points delivered, %d refused, %d%s left in %s\n", r.Delivered, r.Refused, r.Left.Points, videos, r.Spool)
 	}
 	if err != nil || r.Left.Writers == 0 {
 		return err

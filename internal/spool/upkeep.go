@@ -64,6 +64,8 @@ type Backlog struct {
 	Records uint64
 	Points  uint64
 	Live    bool // its writer is running
+	// Renderings are finished videos, and those of a writer that is over.
+	Renderings int
 }
 
 // Count reads what lies in a writer's folder beyond the mark.

@@ -73,7 +73,9 @@ type Totals struct {
 	Writers int    `json:"writers"` // with something left to deliver
 	Acked   uint64 `json:"points_delivered"`
 	Refused uint64 `json:"points_refused"`
-	Error   string `json:"error,omitempty"` // the last one that still holds a writer up
+	// Renderings counts videos that were uploaded.
+	Renderings int64  `json:"renderings_uploaded"`
+	Error      string `json:"error,omitempty"` // the last one that still holds a writer up
 }
 
 // New makes a deliverer of a folder; Run starts it.
@@ -112,6 +114,7 @@ func (d *Deliverer) Totals() Totals {
 		acked, refused := w.own()
 		out.Acked += acked
 		out.Refused += refused
+		out.Renderings += w.uploaded.Load()
 		if !w.idle.Load() {
 			out.Writers++
 			if text := w.counters().Error; text != "" {
@@ -197,7 +200,7 @@ func (d *Deliverer) nothingLeft() bool {
 	}
 	for _, id := range ids {
 		backlog, err := Left(d.folder, id)
-		if err != nil || backlog.Records > 0 || !backlog.Live {
+		if err != nil || backlog.Records > 0 || backlog.Renderings > 0 || !backlog.Live {
 			return false
 		}
 	}
@@ -216,7 +219,17 @@ func Left(folder *spool.Folder, id model.WriterID) (spool.Backlog, error) {
 	if err != nil {
 		return spool.Backlog{}, err
 	}
-	return spool.Count(dir, id, page.Mark)
+	backlog, err := spool.Count(dir, id, page.Mark)
+	if err != nil {
+		return backlog, err
+	}
+	videos, err := spool.Renderings(dir)
+	for _, v := range videos {
+		if v.State == spool.RenderingDone || !backlog.Live {
+			backlog.Renderings++
+		}
+	}
+	return backlog, err
 }
 
 func sleep(ctx context.Context, wait time.Duration) bool {
@@ -303,7 +316,7 @@ func (d *Deliverer) state() (busy, left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.writers {
-		busy = busy || !w.idle.Load() || !w.live.Load()
+		busy = busy || !w.idle.Load() || !w.live.Load() || w.videos.Load() > 0
 	}
 	return busy, len(d.writers) > 0
 }
@@ -385,8 +398,8 @@ func (d *Deliverer) newDelivery(id model.WriterID, stop chan struct{}) (*deliver
 func (d *Deliverer) work(ctx context.Context, w *delivery) {
 	ctx, cancel := context.WithCancel(ctx)
 	var durable sync.WaitGroup
-	durable.Add(1)
-	go func() { defer durable.Done(); w.durable(ctx) }()
+	durable.Go(func() { w.durable(ctx) })
+	durable.Go(func() { w.renderings(ctx) })
 	err := w.run(ctx)
 	cancel()
 	durable.Wait()
@@ -396,6 +409,7 @@ func (d *Deliverer) work(ctx context.Context, w *delivery) {
 	acked, refused := w.own()
 	d.done.Acked += acked
 	d.done.Refused += refused
+	d.done.Renderings += w.uploaded.Load()
 	if text := w.counters().Error; err != nil && !w.idle.Load() && text != "" {
 		d.done.Error = text // what held it up to the end
 	}

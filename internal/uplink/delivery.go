@@ -41,6 +41,14 @@ type delivery struct {
 	idle atomic.Bool   // everything found is acked
 	live atomic.Bool   // records may still come
 
+	runID   atomic.Pointer[model.RunID] // once the server told it
+	final   atomic.Bool                 // the server refuses the run for good
+	videos  atomic.Int64                // finished videos that wait
+	sending sync.Mutex                  // one video at a time; it guards told
+	told    string                      // the last error about a video
+
+	uploaded atomic.Int64
+
 	mu   sync.Mutex
 	page spool.Page // our counters
 	// The counters as an earlier deliverer left them.
@@ -56,14 +64,14 @@ func (d *delivery) run(ctx context.Context) error {
 		before := d.counters().Mark
 		err := d.session(ctx)
 		if err == nil {
-			return d.finish()
+			return d.finish(ctx)
 		}
 		if ctx.Err() != nil || errors.Is(err, errStopped) {
 			return errStopped
 		}
 		err = d.consider(ctx, err)
 		if err == nil {
-			return d.finish()
+			return d.finish(ctx)
 		}
 		if d.counters().Mark > before {
 			wait = backoff.first
@@ -130,6 +138,7 @@ func codeOf(err error) model.Code {
 // refuseAll keeps every record in rejected/: the server will never take this
 // writer's records.
 func (d *delivery) refuseAll(ctx context.Context, code model.Code, cause error) error {
+	d.final.Store(true)
 	d.log.Warn("the server refuses the run for good; its records are kept in rejected/", "writer", d.id, "code", code, "error", cause)
 	tail, err := spool.OpenTail(d.dir, d.id, d.counters().Mark+1, false)
 	if err != nil {
@@ -253,6 +262,7 @@ func (d *delivery) answer(result []byte) {
 	if json.Unmarshal(result, &doc) != nil {
 		return
 	}
+	d.runID.Store(&doc.Run)
 	doc.Starts, doc.Envs = nil, nil
 	if short, err := json.Marshal(doc); err == nil {
 		d.note(d.status.SetAnswer(short))
@@ -263,8 +273,11 @@ func (d *delivery) answer(result []byte) {
 }
 
 // finish removes the folder of a writer that is gone and delivered.
-func (d *delivery) finish() error {
+func (d *delivery) finish(ctx context.Context) error {
 	d.idle.Store(true)
+	if !d.drainRenderings(ctx) {
+		return errStopped
+	}
 	d.setState(spool.StateDelivered)
 	if err := d.folder.Remove(d.id); err != nil {
 		return err

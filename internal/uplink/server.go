@@ -128,6 +128,11 @@ func (s *Server) call(ctx context.Context, method, path string, in, out any) err
 		return fmt.Errorf("make request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	return s.send(req, out)
+}
+
+// send asks with the key and reads the JSON of the answer, if one is wanted.
+func (s *Server) send(req *http.Request, out any) error {
 	if s.key != "" {
 		req.Header.Set("Authorization", "Bearer "+s.key)
 	}
@@ -142,6 +147,9 @@ func (s *Server) call(ctx context.Context, method, path string, in, out any) err
 	}
 	if resp.StatusCode/100 != 2 {
 		return refusal(resp.Status, doc)
+	}
+	if out == nil {
+		return nil
 	}
 	if err := json.Unmarshal(doc, out); err != nil {
 		return fmt.Errorf("%w: it answered with something else than Kymogram's JSON", ErrUnreachable)

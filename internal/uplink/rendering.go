@@ -1,0 +1,179 @@
+package uplink
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+)
+
+// lookForVideos is how often a writer's folder is looked at for new ones.
+const lookForVideos = time.Second
+
+// renderings uploads the writer's finished videos beside its points, over
+// connections of their own, until ctx ends.
+func (d *delivery) renderings(ctx context.Context) {
+	wait := lookForVideos
+	for sleep(ctx, jitter(wait)) {
+		left, err := d.sendRenderings(ctx, false)
+		if wait = lookForVideos; err != nil && left > 0 {
+			wait = min(2*wait, d.opts.maxBackoff())
+		}
+	}
+}
+
+// drainRenderings brings all videos of a writer that is over to their end, what
+// a killed process left of one too. ok is false when ctx or stop came first.
+func (d *delivery) drainRenderings(ctx context.Context) (ok bool) {
+	wait := firstBackoff
+	for {
+		left, _ := d.sendRenderings(ctx, true)
+		if left == 0 {
+			return true
+		}
+		if !d.pause(ctx, jitter(wait)) {
+			return false
+		}
+		wait = min(2*wait, d.opts.maxBackoff())
+	}
+}
+
+// sendRenderings tries every video once and says how many are left. Their errors
+// are told once each: points go on meanwhile.
+func (d *delivery) sendRenderings(ctx context.Context, over bool) (left int, err error) {
+	d.sending.Lock()
+	defer d.sending.Unlock()
+	files, err := spool.Renderings(d.dir)
+	d.tell(err)
+	for i, f := range files {
+		if f.State == spool.RenderingEncoding && !over {
+			continue
+		}
+		if err = d.sendRendering(ctx, f); err != nil {
+			d.tell(err)
+			left = len(files) - i
+			break
+		}
+	}
+	d.videos.Store(int64(left))
+	return left, err
+}
+
+// tell logs an error once while it stays the same.
+func (d *delivery) tell(err error) {
+	text := ""
+	if err != nil {
+		text = plainError(err)
+	}
+	if text != "" && text != d.told {
+		d.log.Warn("a rendering waits to be uploaded", "writer", d.id, "server", d.server(), "error", text)
+	}
+	d.told = text
+}
+
+// sendRendering puts a video's bytes, then its record, then frees it.
+func (d *delivery) sendRendering(ctx context.Context, f *spool.RenderingFile) error {
+	if err := d.settleRendering(f); err != nil {
+		return err
+	}
+	run := d.runID.Load()
+	if run == nil {
+		if d.final.Load() {
+			return f.Reject(d.folder, d.id)
+		}
+		return fmt.Errorf("rendering: %w: the run is not open there yet", ErrUnreachable)
+	}
+	key, err := d.key()
+	if err != nil {
+		return err
+	}
+	server, err := NewServer(d.server(), key)
+	if err != nil {
+		return err
+	}
+	if f.SHA256 != "" {
+		err = server.putFile(ctx, f.SHA256, f.Video(), f.SizeBytes)
+	}
+	if err == nil {
+		err = server.AddRendering(ctx, *run, f.Rendering)
+	}
+	if code := model.CodeOf(err); err != nil && (code.Final() || code == model.CodeTooLarge || code == model.CodeInvalid) {
+		d.log.Error("the server refuses a rendering for good; it is kept in rejected/", "writer", d.id, "env", f.Env, "episode", f.Episode, "error", err)
+		return f.Reject(d.folder, d.id)
+	}
+	if err != nil {
+		return err
+	}
+	d.uploaded.Add(1)
+	return f.Remove()
+}
+
+// settleRendering makes the record of a video whose process is over say what is
+// left of it: the whole fragments that were written, or nothing.
+func (d *delivery) settleRendering(f *spool.RenderingFile) error {
+	if f.State != spool.RenderingEncoding {
+		return nil
+	}
+	size, frames, err := keepWhole(f.Part(), f.Video())
+	if err != nil {
+		return err
+	}
+	f.State, f.Complete, f.SizeBytes, f.Frames = spool.RenderingDone, false, size, frames
+	if size > 0 {
+		if f.SHA256, err = hashFile(f.Video()); err != nil {
+			return err
+		}
+	}
+	d.log.Warn("a process ended in the middle of a rendering", "writer", d.id, "env", f.Env, "episode", f.Episode, "frames_saved", frames)
+	return f.Save()
+}
+
+// keepWhole makes the whole fragments of a part a video; both are 0 when there
+// are none.
+func keepWhole(part, video string) (size, frames int64, err error) {
+	in, err := os.Open(part)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("open half a rendering: %w", err)
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return 0, 0, fmt.Errorf("open half a rendering: %w", err)
+	}
+	size, frames, err = wholeFragments(in, info.Size())
+	if err != nil || size == 0 {
+		return 0, 0, err
+	}
+	out, err := os.OpenFile(video, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, 0, fmt.Errorf("save half a rendering: %w", err)
+	}
+	_, err = io.Copy(out, io.NewSectionReader(in, 0, size))
+	if err = errors.Join(err, out.Close()); err != nil {
+		return 0, 0, fmt.Errorf("save half a rendering: %w", err)
+	}
+	return size, frames, nil
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("hash rendering: %w", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("hash rendering: %w", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -1,0 +1,216 @@
+package uplink
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+)
+
+func box(kind string, parts ...[]byte) []byte {
+	body := bytes.Join(parts, nil)
+	out := binary.BigEndian.AppendUint32(nil, uint32(8+len(body)))
+	return append(append(out, kind...), body...)
+}
+
+func fragment(frames uint32, data string) []byte {
+	trun := box("trun", make([]byte, 4), binary.BigEndian.AppendUint32(nil, frames))
+	return append(box("moof", box("mfhd", make([]byte, 8)), box("traf", box("tfhd", make([]byte, 8)), trun)), box("mdat", []byte(data))...)
+}
+
+// A file cut anywhere keeps the fragments that are whole.
+func TestWholeFragmentsOfAFileThatWasCut(t *testing.T) {
+	head := append(box("ftyp", []byte("iso5")), box("moov", make([]byte, 40))...)
+	parts := [][]byte{head, fragment(3, "abc"), fragment(5, "defgh"), fragment(2, "ij")}
+	frames := []int64{0, 3, 8, 10}
+	file := bytes.Join(parts, nil)
+	var ends []int
+	for at, i := 0, 0; i < len(parts); i++ {
+		at += len(parts[i])
+		ends = append(ends, at)
+	}
+	for cut := range len(file) + 1 {
+		var wantSize, wantFrames int64
+		for i, end := range ends {
+			if i > 0 && cut >= end {
+				wantSize, wantFrames = int64(end), frames[i]
+			}
+		}
+		size, n, err := wholeFragments(bytes.NewReader(file[:cut]), int64(cut))
+		if err != nil || size != wantSize || n != wantFrames {
+			t.Fatalf("cut at %d: %d bytes, %d frames, %v; want %d and %d", cut, size, n, err, wantSize, wantFrames)
+		}
+	}
+}
+
+func FuzzWholeFragments(f *testing.F) {
+	f.Add(append(box("moov"), fragment(3, "abc")...))
+	f.Add(append(binary.BigEndian.AppendUint64(append([]byte{0, 0, 0, 1}, "mdat"...), 1<<63), 0))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		size, frames, err := wholeFragments(bytes.NewReader(data), int64(len(data)))
+		if err != nil || size < 0 || size > int64(len(data)) || frames < 0 || size == 0 != (frames == 0) {
+			t.Fatalf("%d bytes, %d frames, %v of %d", size, frames, err, len(data))
+		}
+	})
+}
+
+// fileServer takes blobs and records, and fails as often as it is told.
+type fileServer struct {
+	blobs   map[string]string
+	records map[string]model.Rendering
+	down    int
+	code    model.Code
+}
+
+func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	code := s.code
+	if s.down > 0 {
+		s.down--
+		code = model.CodeUnavailable
+	}
+	if code != "" {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": model.Errorf(code, "told to fail")})
+		return
+	}
+	if r.Method == http.MethodPut {
+		sum := sha256.Sum256(body)
+		if hash := filepath.Base(r.URL.Path); hash != hex.EncodeToString(sum[:]) {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		s.blobs[filepath.Base(r.URL.Path)] = string(body)
+	} else {
+		var doc model.Rendering
+		if json.Unmarshal(body, &doc) != nil || !strings.HasSuffix(r.URL.Path, "/renderings") {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		s.records[doc.ID] = doc
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+type videoLab struct {
+	*delivery
+	server *fileServer
+}
+
+func newVideoLab(t *testing.T) *videoLab {
+	t.Helper()
+	folder, err := spool.OpenFolder(filepath.Join(t.TempDir(), "spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &fileServer{blobs: map[string]string{}, records: map[string]model.Rendering{}}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	dir := filepath.Join(folder.Path, "writers", "w")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := &delivery{
+		folder: folder, dir: dir, id: model.WriterID{7}, log: slog.New(slog.DiscardHandler), stop: make(chan struct{}),
+		opts: &Options{Server: srv.URL, Env: func(string) string { return "" }},
+	}
+	d.runID.Store(&model.RunID{1})
+	return &videoLab{d, s}
+}
+
+// add puts a video into the writer's folder.
+func (l *videoLab) add(t *testing.T, number int, state spool.RenderingState, data string) *spool.RenderingFile {
+	t.Helper()
+	f, err := spool.NewRendering(l.dir, number, model.Rendering{ID: "w-" + string(rune('0'+number)), Env: "e", Episode: int64(number)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := f.Part()
+	if f.State = state; state == spool.RenderingDone {
+		sum := sha256.Sum256([]byte(data))
+		path, f.SHA256, f.SizeBytes, f.Complete, f.Frames = f.Video(), hex.EncodeToString(sum[:]), int64(len(data)), true, 4
+	}
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (l *videoLab) left(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(l.dir, "renderings"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestVideosAreUploadedOnceTheServerTakesThem(t *testing.T) {
+	l := newVideoLab(t)
+	l.add(t, 1, spool.RenderingDone, "video one")
+	l.add(t, 2, spool.RenderingEncoding, "still coming")
+	l.server.down = 1
+	if left, err := l.sendRenderings(t.Context(), false); left == 0 || err == nil {
+		t.Fatalf("a server that is down: %d left, %v", left, err)
+	}
+	if left, err := l.sendRenderings(t.Context(), false); left != 0 || err != nil {
+		t.Fatalf("%d left, %v", left, err)
+	}
+	if r := l.server.records["w-1"]; !r.Complete || r.Frames != 4 || l.server.blobs[r.SHA256] != "video one" {
+		t.Errorf("recorded %+v, blobs %v", r, l.server.blobs)
+	}
+	if n := l.left(t); n != 2 { // the record and the part of the one that is encoded
+		t.Errorf("%d files are left, want 2", n)
+	}
+}
+
+// What a killed encoder left is saved as far as it is whole, and said to be lost
+// where nothing is.
+func TestHalfVideosOfADeadWriter(t *testing.T) {
+	l := newVideoLab(t)
+	whole := string(append(append(box("ftyp"), box("moov", make([]byte, 9))...), fragment(6, "abc")...))
+	l.add(t, 1, spool.RenderingEncoding, whole+string(fragment(5, "defgh")[:20]))
+	l.add(t, 2, spool.RenderingEncoding, "")
+	if !l.drainRenderings(t.Context()) {
+		t.Fatal("not drained")
+	}
+	if r := l.server.records["w-1"]; r.Complete || r.Frames != 6 || l.server.blobs[r.SHA256] != whole {
+		t.Errorf("the half: %+v", r)
+	}
+	if r, ok := l.server.records["w-2"]; !ok || r.SHA256 != "" || r.Frames != 0 || r.Complete {
+		t.Errorf("the lost one: %+v, %v", r, ok)
+	}
+	if n := l.left(t); n != 0 {
+		t.Errorf("%d files are left", n)
+	}
+}
+
+func TestVideosThatAreRefusedForGoodAreKept(t *testing.T) {
+	for _, code := range []model.Code{model.CodeTooLarge, model.CodeRunDeleted, model.CodeInvalid} {
+		l := newVideoLab(t)
+		l.server.code = code
+		l.add(t, 1, spool.RenderingDone, "video")
+		if !l.drainRenderings(t.Context()) || l.left(t) != 0 {
+			t.Fatalf("%s: not drained", code)
+		}
+		kept, err := filepath.Glob(filepath.Join(l.folder.Path, "rejected", "*-rendering-1.mp4"))
+		if err != nil || len(kept) != 1 {
+			t.Errorf("%s: kept %v, %v", code, kept, err)
+		}
+	}
+}

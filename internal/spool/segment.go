@@ -80,6 +80,36 @@ func (s *segment) begin(h Header) error {
 	return nil
 }
 
+// move gives the file its name: now a reader sees it. Where an open file cannot
+// be renamed it is closed meanwhile; nobody writes yet.
+func (s *segment) move(from, to string) error {
+	if !platform.RenamesOpenFolders {
+		s.unmap()
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("publish segment: %w", err)
+	}
+	if platform.RenamesOpenFolders {
+		return nil
+	}
+	return s.reopen(to)
+}
+
+func (s *segment) reopen(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|platform.NoFollow, 0o600)
+	if err != nil {
+		return fmt.Errorf("publish segment: %w", err)
+	}
+	s.file = f
+	if s.mem == nil {
+		return nil
+	}
+	if s.mem, err = platform.Map(f, s.size); err != nil {
+		return fmt.Errorf("map segment: %w", err)
+	}
+	return nil
+}
+
 func (s *segment) release() {
 	if s.refs.Add(-1) == 0 {
 		s.once.Do(s.unmap)

@@ -421,10 +421,7 @@ func (w *Writer) succeed(old, seg *segment, tmp string) error {
 	if err := seg.begin(h); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, segmentPath(w.dir, h.Number)); err != nil {
-		return fmt.Errorf("publish segment: %w", err)
-	}
-	return nil
+	return seg.move(tmp, segmentPath(w.dir, h.Number))
 }
 
 func (w *Writer) room(size int) error {

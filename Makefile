@@ -36,6 +36,10 @@ build: bin/kymogram ## bin/kymogram, the page inside
 demo: setup $(VENV)/.demo ## train two real things and watch them live; ARGS=--once ends by itself
 	@$(VENV)/bin/python examples/demo/run $(ARGS)
 
+.PHONY: wheels
+wheels: $(VENV)/.dev ## dist/wheels: the Python package for each system, and one without the binary
+	@LDFLAGS='$(LDFLAGS)' tools/wheels $(ARGS)
+
 bin/kymogram: $(GO_SOURCES) $(PAGE) Makefile
 	@mkdir -p bin
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/kymogram
@@ -46,7 +50,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.package: bin/kymogram $(PYTHON_SOURCES) | $(VENV)/bin/python
 	@mkdir -p $(BINDIR) && cp -f bin/kymogram $(BINDIR)/kymogram
-	@rm -rf $(WHEELS) python/build
+	@rm -rf $(WHEELS)/*.whl python/build
 	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELS) ./python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
 	@touch $@
@@ -57,6 +61,8 @@ $(VENV)/.demo: examples/demo/requirements.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: python/pyproject.toml | $(VENV)/.package
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls $(WHEELS)/*.whl)[dev]"
+	# The tests need its metrics only, which import no torch.
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchelastic==0.2.2
 	@touch $@
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json

@@ -10,11 +10,17 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Marks a wheel with a binary as made for this platform."""
+    """Marks a wheel with a binary as made for its platform.
+
+    KYMOGRAM_WHEEL_PLATFORM names the platform when it is not this machine's
+    (tools/wheels); several are joined by dots, as PEP 425 has it.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Set the wheel's tag."""
-        if os.path.exists(os.path.join(self.root, "src", "kymogram", "_bin", "kymogram")):
-            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{platform}"
+        folder = os.path.join(self.root, "src", "kymogram", "_bin")
+        if not any(os.path.exists(os.path.join(folder, n)) for n in ("kymogram", "kymogram.exe")):
+            return
+        own = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{os.environ.get('KYMOGRAM_WHEEL_PLATFORM') or own}"

@@ -202,7 +202,7 @@ func secretsOf(t testing.TB, file []byte) []string {
 		text := strings.TrimPrefix(fields[name].(string), "0x")
 		out = append(out, text)
 		if raw, err := hex.DecodeString(text); err == nil {
-			out = append(out, string(raw[:32]), fmt.Sprint(raw[:32]), hex.EncodeToString(raw[:8]))
+			out = append(out, string(raw[:32]), fmt.Sprintf("%d", raw[:32]), hex.EncodeToString(raw[:8]))
 		} else {
 			out = append(out, strings.Split(text, " ")[0]+" "+strings.Split(text, " ")[1])
 		}

@@ -12,6 +12,7 @@ VERSION := $(shell git describe --tags --dirty 2>/dev/null | sed 's/^v//' | grep
 
 TOOLS   := $(CURDIR)/bin/tools
 VENV    := .venv
+FRAMES  := .venv-frameworks
 WHEELS  := dist
 BINDIR  := python/src/kymogram/_bin
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -95,7 +96,7 @@ generate: $(TOOLS)/.installed web/node_modules/.package-lock.json ## the Go code
 	cd web && npm run --silent build
 
 clean: ## remove everything that was built (not the data of a demo)
-	rm -rf bin dist $(VENV) test-results python/build $(BINDIR) web/node_modules
+	rm -rf bin dist $(VENV) $(FRAMES) test-results python/build $(BINDIR) web/node_modules
 	find python -name '*.egg-info' -o -name __pycache__ | xargs rm -rf
 
 $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
@@ -106,7 +107,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-e2e test-crash bench bench-peers proof compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-frameworks test-e2e test-crash bench bench-peers proof compat
 test: ## everything CI runs: installs what it needs, builds, checks, tests
 	@tools/test
 
@@ -128,6 +129,16 @@ test-web: web/node_modules/.package-lock.json ## tests of the page: units, and i
 
 test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package
 	$(VENV)/bin/python -m pytest python/tests
+
+test-frameworks: bin/kymogram $(FRAMES)/.installed ## adapters and imports with the real frameworks, in an environment of 6.5 GB
+	cd python && PYTHONPATH=src KYMOGRAM_BINARY=$(or $(KYMOGRAM_BINARY),$(CURDIR)/bin/kymogram) \
+		../$(FRAMES)/bin/python -m pytest -p no:cacheprovider tests/frameworks tests/test_adapters.py tests/test_query.py $(ARGS)
+
+$(FRAMES)/.installed: python/tests/frameworks/requirements.txt
+	@tools/prepare venv
+	@test -x $(FRAMES)/bin/python || $(PYTHON) -m venv $(FRAMES)
+	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 test-e2e: setup $(TOOLS)/.installed $(VENV)/.demo web/node_modules/.package-lock.json ## real binary, real package, real browser
 	gotestsum --format testname -- -tags e2e -count 1 -timeout 15m ./test/e2e

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-TEXT = 3
+TEXT, HISTOGRAM = 3, 4
+_NAMES = {TEXT: "text", HISTOGRAM: "histogram"}
 _HEAD = 24
 
 
@@ -35,13 +36,26 @@ def log_text(
         raise KymogramValidationError(
             f"the text of {metric_name!r} is a {type(text).__name__}, not a str"
         )
-    data = text.encode(errors="replace")
+    document(TEXT, metric_name, text.encode(errors="replace"), step, scale, labels, timestamp)
+
+
+def document(
+    kind: int,
+    metric_name: str,
+    data: bytes,
+    step: int | None,
+    scale: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    timestamp: Any = None,
+) -> None:
+    """Log one document of a kind."""
     if len(data) > PAYLOAD_LIMIT - _HEAD:
         raise KymogramValidationError(
-            f"the text of {metric_name!r} has {len(data)} bytes, at most {PAYLOAD_LIMIT - _HEAD}"
+            f"the {_NAMES[kind]} of {metric_name!r} has {len(data)} bytes, "
+            f"at most {PAYLOAD_LIMIT - _HEAD}"
         )
     found = logger()
-    target = _series(found, metric_name, scale, labels)
+    target = _series(found, kind, metric_name, scale, labels)
     when = time_ns() if timestamp is None else _values.time_ns(timestamp)
     given = None if step is None else _values.step("step", step)
     with found.writer.lock:
@@ -50,20 +64,23 @@ def log_text(
         else:
             target.follow(given)
             number, flags = given, HAS_STEP
-        head = pack_point(5, TEXT, flags, 0, target.number)
+        head = pack_point(5, kind, flags, 0, target.number)
         body = b"".join((head, pack_i64(number), pack_i64(when), data))
         found.writer.append((target,), body, 1)
 
 
-def _series(found: Logger, metric: object, scale: object, labels: Any) -> StepSeries:
+def _series(found: Logger, kind: int, metric: object, scale: object, labels: Any) -> StepSeries:
     name, place, pairs = _names.metric(metric), _names.scale(scale), _names.labels(labels)
     key = (name, place, tuple(pairs.items()))
     with found.writer.lock:
         target = found._series.get(key)
         if target is None:
             start = found.starts.of(key)
-            target = StepSeries(found.number(), TEXT, (name, place, pairs), start)
+            target = StepSeries(found.number(), kind, (name, place, pairs), start)
             found._series[key] = target
-    if target.kind != TEXT:
-        raise KymogramValidationError(f"{name!r} holds numbers; give its texts a name of their own")
+    if target.kind != kind:
+        held = _NAMES.get(target.kind, "number")
+        raise KymogramValidationError(
+            f"{name!r} holds {held}s; give its {_NAMES[kind]}s a name of their own"
+        )
     return target

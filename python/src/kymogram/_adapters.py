@@ -1,0 +1,94 @@
+"""What the adapters for frameworks share: a run of their own or the open one.
+
+An adapter never raises into a training loop: a value that no run can hold is
+named in one warning, and the rest is logged.
+"""
+
+from __future__ import annotations
+
+from . import _api
+from ._exceptions import KymogramValidationError
+from ._init import init
+from ._log import current, log
+from ._say import voice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ._run import Run
+
+
+class Door:
+    """Opens a run at the first use; a run that is open already is joined and never closed."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self.arguments = dict(arguments)
+        self._run: Run | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled door is closed: the process that opens it has a run of its own."""
+        return {"arguments": self.arguments, "_run": None}
+
+    def open(self, **defaults: Any) -> Run:
+        """The run; `defaults` are arguments of init() that the user did not give."""
+        run: Run | None = current.run
+        if run is None:
+            chosen = {name: one for name, one in defaults.items() if one is not None}
+            run = self._run = init(**{**chosen, **self.arguments})
+        return run
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a run to log to."""
+        return current.run is not None
+
+    def numbers(
+        self, values: Mapping[str, Any], step: int | None, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Log the numbers among the values at one step."""
+        found = {str(name): one for name, one in values.items() if _is_number(one)}
+        if not found:
+            return
+        try:
+            log(found, step=step, labels=labels)
+        except KymogramValidationError:
+            for name, one in found.items():
+                self._try(name, lambda name=name, one=one: log(name, one, step=step, labels=labels))
+
+    def config(self, values: Mapping[str, Any]) -> None:
+        """Log the configuration that the framework knows."""
+        try:
+            _api.log_config(values)
+        except KymogramValidationError:
+            for name, one in values.items():
+                self._try(f"config {name}", lambda name=name, one=one: _api.log_config({name: one}))
+
+    def _try(self, what: str, call: Any) -> None:
+        try:
+            call()
+        except KymogramValidationError as error:
+            voice.warn(f"{what} is not logged: {error}", once=f"adapter {what}")
+
+    def fail(self) -> None:
+        """The run's work ended by an exception."""
+        if self._run is not None:
+            self._run.fail()
+
+    def close(self) -> None:
+        """End the run, if it was opened here."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+
+
+def _is_number(value: Any) -> bool:
+    """Numbers and tensors of one element; not text, media or missing values."""
+    if isinstance(value, (int, float)):
+        return True
+    if isinstance(value, (str, bytes)) or value is None:
+        return False
+    size = getattr(value, "numel", None) or getattr(value, "size", None)
+    count = size() if callable(size) else size
+    return count == 1 and hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0

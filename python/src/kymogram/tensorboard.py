@@ -1,0 +1,300 @@
+"""A `SummaryWriter` with the calls of torch's and tensorboardX's, without TensorBoard.
+
+>>> from kymogram.tensorboard import SummaryWriter
+>>> writer = SummaryWriter("runs/lr0.3")
+>>> writer.add_scalar("loss", 0.5, 1)
+
+Changing the import is all that a program needs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from struct import iter_unpack
+from typing import Any
+
+from . import _text, _values
+from ._adapters import Door
+from ._exceptions import KymogramValidationError
+from ._log import current, log
+from ._say import voice
+
+__all__ = ["SummaryWriter"]
+
+_BINS = 64
+_BINS_MAX = 512
+
+
+class SummaryWriter:
+    """Scalars, texts, histograms and hyper-parameters go into a Kymogram run.
+
+    The first writer opens a run named as its folder (without `runs/`); further
+    arguments are kymogram.init()'s. While a run is open, every writer logs into
+    it: one with another folder than the first marks its series with the label
+    `writer`, the folder's last part, so `runs/a/train` and `runs/a/val` stay
+    apart. `purge_step=S` opens a new attempt that replaces the points from S on.
+    Images, videos, sounds, graphs, embeddings and meshes are not kept; one
+    warning each says so.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str] | None = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        filename_suffix: str = "",
+        **arguments: Any,
+    ) -> None:
+        given = None if log_dir is None else os.fspath(log_dir)
+        self.log_dir = given if given is not None else f"runs/{comment.strip('_-')}".rstrip("/")
+        self._door = Door(arguments)
+        self._labels: dict[str, str] | None = None
+        if current.run is None:
+            self._door.open(
+                run_name=_run_name(self.log_dir),
+                resume_strategy=None if purge_step is None else "allow",
+                resume_from_step=purge_step,
+            )
+        elif given is not None and current.run.name != _run_name(given):
+            self._labels = {"writer": os.path.basename(os.path.normpath(given))}
+
+    def get_logdir(self) -> str:
+        """The folder that was asked for; nothing is written there."""
+        return self.log_dir
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+        **_: Any,
+    ) -> None:
+        """Log a number; without global_step the series' next step is taken."""
+        value = _scalar(tag, scalar_value)
+        log(tag, value, step=_step(global_step), labels=self._labels, timestamp=_time_ms(walltime))
+
+    def add_scalars(
+        self,
+        main_tag: str,
+        tag_scalar_dict: Mapping[str, Any],
+        global_step: int | None = None,
+        walltime: float | None = None,
+        **_: Any,
+    ) -> None:
+        """Log several numbers as MAIN_TAG/NAME."""
+        values = {f"{main_tag}/{tag}": _scalar(tag, one) for tag, one in tag_scalar_dict.items()}
+        log(values, step=_step(global_step), labels=self._labels, timestamp=_time_ms(walltime))
+
+    def add_text(
+        self,
+        tag: str,
+        text_string: str,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        **_: Any,
+    ) -> None:
+        """Log a text."""
+        _text.log_text(
+            tag,
+            str(text_string),
+            step=_step(global_step),
+            labels=self._labels,
+            timestamp=_time_ms(walltime),
+        )
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: Any = "tensorflow",
+        walltime: float | None = None,
+        max_bins: int | None = None,
+        **_: Any,
+    ) -> None:
+        """Log how values are distributed, in at most 512 bins.
+
+        `bins` is a number, edges, or a method of numpy.histogram; "tensorflow"
+        means 64 bins of equal width. Values that are not finite are left out.
+        """
+        data = memoryview(_values.convert(tag, _flat(values), 1)[1]).cast("B")
+        finite = [one for (one,) in iter_unpack("<d", data) if math.isfinite(one)]
+        if not finite:
+            voice.warn(f"a histogram of {tag!r} has no finite value", once=f"histogram {tag}")
+            return
+        edges, counts = _histogram(finite, bins, max_bins or _BINS_MAX)
+        self._histogram(tag, edges, counts, _stats(finite), global_step, walltime)
+
+    def add_histogram_raw(
+        self,
+        tag: str,
+        min: float,  # noqa: A002 - TensorBoard's names
+        max: float,  # noqa: A002
+        num: int,
+        sum: float,  # noqa: A002
+        sum_squares: float,
+        bucket_limits: Iterable[float],
+        bucket_counts: Iterable[float],
+        global_step: int | None = None,
+        walltime: float | None = None,
+        **_: Any,
+    ) -> None:
+        """Log a histogram that is made already: the upper limit and count of each bucket."""
+        limits = [float(one) for one in bucket_limits]
+        counts = [float(one) for one in bucket_counts]
+        if len(limits) != len(counts):
+            raise KymogramValidationError(
+                f"{tag!r} has {len(limits)} bucket limits and {len(counts)} counts"
+            )
+        if not limits:
+            return
+        first = float(min) if min < limits[0] else math.nextafter(limits[0], -math.inf)
+        figures = {"min": float(min), "max": float(max), "sum": float(sum)}
+        figures["sum_of_squares"] = float(sum_squares)
+        self._histogram(tag, [first, *limits], counts, figures, global_step, walltime)
+
+    def _histogram(
+        self,
+        tag: str,
+        edges: list[float],
+        counts: list[float],
+        figures: dict[str, float],
+        global_step: int | None,
+        walltime: float | None,
+    ) -> None:
+        made: dict[str, Any] = {"bin_edges": edges, "counts": counts, "stats": figures}
+        if not all(map(math.isfinite, figures.values())):
+            del made["stats"]  # the sum of squares left float64
+        _text.document(
+            _text.HISTOGRAM,
+            tag,
+            json.dumps(made, allow_nan=False).encode(),
+            _step(global_step),
+            labels=self._labels,
+            timestamp=_time_ms(walltime),
+        )
+
+    def add_hparams(
+        self,
+        hparam_dict: Mapping[str, Any],
+        metric_dict: Mapping[str, Any],
+        hparam_domain_discrete: Any = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+        **_: Any,
+    ) -> None:
+        """Hyper-parameters go under `config/`, metrics are logged."""
+        self._door.config(hparam_dict)
+        self._door.numbers(metric_dict, _step(global_step), self._labels)
+
+    def _pass(self, what: str) -> None:
+        voice.warn(
+            f"SummaryWriter.{what} keeps nothing: Kymogram has numbers, texts and histograms",
+            once=f"SummaryWriter.{what}",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """Every other add_…: accepted, warned of once."""
+        if not name.startswith("add_"):
+            raise AttributeError(f"SummaryWriter has no {name!r}")
+        return lambda *_, **__: self._pass(name)
+
+    def flush(self) -> None:
+        """Nothing waits in this process: a point is in the spool when add_… returns."""
+
+    def close(self) -> None:
+        """End the run, if this writer opened it."""
+        self._door.close()
+
+    def __enter__(self) -> SummaryWriter:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._door.fail()
+        self.close()
+
+
+def _run_name(folder: str) -> str | None:
+    """A folder as a run's name; None makes one up."""
+    name = os.path.normpath(folder).replace(os.sep, "/").strip("/")
+    name = name.removeprefix("./").removeprefix("runs/")
+    return None if name in ("", ".", "runs") else name[-256:]
+
+
+def _step(given: Any) -> int | None:
+    return None if given is None else _values.step("global_step", given)
+
+
+def _time_ms(walltime: float | None) -> float | None:
+    return None if walltime is None else walltime * 1000
+
+
+def _scalar(tag: str, value: Any) -> Any:
+    """One number; arrays of one element count as it."""
+    item = getattr(value, "item", None)
+    if item is None or isinstance(value, (int, float)):
+        return value
+    try:
+        return item()
+    except (ValueError, RuntimeError, TypeError):
+        raise KymogramValidationError(
+            f"add_scalar takes one number; {tag!r} got an array"
+        ) from None
+
+
+def _flat(values: Any) -> Any:
+    """One dimension."""
+    for name in ("reshape", "flatten"):
+        method = getattr(values, name, None)
+        if method is not None:
+            return method(-1) if name == "reshape" else method()
+    return list(values)
+
+
+def _histogram(values: list[float], bins: Any, most: int) -> tuple[list[float], list[float]]:
+    """Edges and counts."""
+    count = _BINS if bins == "tensorflow" else bins
+    try:
+        import numpy
+    except ImportError:
+        return _plain_histogram(values, count if isinstance(count, int) else _BINS)
+    counts, edges = numpy.histogram(values, bins=count)
+    if len(counts) > min(most, _BINS_MAX):
+        counts, edges = numpy.histogram(values, bins=min(most, _BINS_MAX))
+    return [float(one) for one in edges], [float(one) for one in counts]
+
+
+def _plain_histogram(values: list[float], bins: int) -> tuple[list[float], list[float]]:
+    """Bins of equal width, without NumPy; each holds its lower edge, the last also its upper."""
+    bins = max(1, min(bins, _BINS_MAX))
+    low, high = min(values), max(values)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = [low + (high - low) * place / bins for place in range(bins)] + [high]
+    counts = [0.0] * bins
+    for one in values:
+        place = min(int((one - low) / (high - low) * bins), bins - 1)
+        while place and one < edges[place]:
+            place -= 1
+        while place < bins - 1 and one >= edges[place + 1]:
+            place += 1
+        counts[place] += 1
+    return edges, counts
+
+
+def _stats(values: list[float]) -> dict[str, float]:
+    return {
+        "min": min(values),
+        "max": max(values),
+        "sum": math.fsum(values),
+        "sum_of_squares": math.fsum(one * one for one in values),
+    }

@@ -1,0 +1,126 @@
+"""KymogramCallback in a real transformers.Trainer, on a model of 8 numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kymogram
+
+from ..rig import Served
+
+torch = pytest.importorskip("torch", reason="make test-frameworks")
+transformers = pytest.importorskip("transformers", reason="make test-frameworks")
+
+
+class Config(transformers.PretrainedConfig):  # type: ignore[misc,name-defined]
+    model_type = "tiny"
+
+    def __init__(self, width: int = 4, **more: Any) -> None:
+        self.width = width
+        super().__init__(**more)
+
+
+class Model(transformers.PreTrainedModel):  # type: ignore[misc,name-defined]
+    config_class = Config
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.layer = torch.nn.Linear(config.width, 1)
+        self.post_init()
+
+    def forward(self, x: Any, labels: Any = None) -> Any:
+        found = self.layer(x)
+        return {"loss": (found - labels).square().mean(), "logits": found}
+
+
+def rows() -> list[dict[str, Any]]:
+    torch.manual_seed(0)
+    return [{"x": torch.randn(4), "labels": torch.randn(1)} for _ in range(16)]
+
+
+def trainer(folder: Path, callback: Any, **more: Any) -> Any:
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder / "out"),
+        per_device_train_batch_size=4,
+        logging_steps=1,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        **more,
+    )
+    return transformers.Trainer(
+        model=Model(Config(width=4)),
+        args=arguments,
+        train_dataset=rows(),
+        eval_dataset=rows(),
+        callbacks=[callback],
+    )
+
+
+def callback(**arguments: Any) -> Any:
+    from kymogram.huggingface import KymogramCallback
+
+    return KymogramCallback(**arguments)
+
+
+def history(work: Any, name: str) -> dict[int, float]:
+    return {one["step"]: one[name] for one in work.state.log_history if name in one}
+
+
+def test_training_evaluation_and_prediction(served: Served, tmp_path: Path) -> None:
+    found = callback(project_name="tiny")
+    work = trainer(tmp_path, found, num_train_epochs=2, run_name="fine-tune", learning_rate=0.01)
+    work.train()
+    evaluated = work.evaluate()
+    predicted = work.predict(rows())
+    found.close()
+    run = served.only("default/tiny")
+    assert (run.name, run.status) == ("fine-tune", "finished")
+    assert served.values("train/loss", run) == pytest.approx(history(work, "loss"))
+    assert served.values("train/learning_rate", run) == pytest.approx(
+        history(work, "learning_rate")
+    )
+    losses = served.values("eval/loss", run)
+    assert sorted(losses) == [4, 8]
+    assert losses[8] == pytest.approx(evaluated["eval_loss"])
+    assert served.values("test/loss", run)[8] == pytest.approx(predicted.metrics["test_loss"])
+    attributes = run.attributes()
+    assert attributes["config/learning_rate"] == 0.01
+    assert attributes["config/model/width"] == 4
+    assert attributes["config/num_parameters"] == 5
+
+
+def test_a_checkpoint_goes_on_as_a_new_attempt(served: Served, tmp_path: Path) -> None:
+    first = callback(run_name="long")
+    work = trainer(tmp_path, first, num_train_epochs=1)
+    work.train()
+    kymogram.log("train/loss", 99.0, step=6)  # a life that went on beyond its checkpoint
+    first.close()
+    served.sync()
+    second = callback(run_name="long")
+    again = trainer(tmp_path, second, num_train_epochs=2)
+    again.train(resume_from_checkpoint=True)
+    second.close()
+    run = served.only()
+    found = served.values("train/loss", run)
+    assert sorted(found) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert found == pytest.approx(history(again, "loss"))
+    assert len(run.detail()["attempts"]) == 2
+    state = json.loads((tmp_path / "out" / "checkpoint-8" / "trainer_state.json").read_text())
+    assert state["global_step"] == 8
+
+
+def test_other_ranks_open_no_run(served: Served, tmp_path: Path) -> None:
+    found = callback(run_name="r")
+    state = transformers.TrainerState(is_world_process_zero=False)
+    work = trainer(tmp_path, found, max_steps=1)
+    found.on_train_begin(work.args, state, None, model=work.model)
+    found.on_log(work.args, state, None, logs={"loss": 1.0})
+    assert not kymogram.is_initialized()
+    assert list(served.client.projects()) == []

@@ -1,0 +1,236 @@
+"""Adapters that need no heavy framework: logging, SummaryWriter, gymnasium."""
+
+from __future__ import annotations
+
+import logging
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kymogram
+from kymogram._adapters import Door
+from kymogram.logging import KymogramHandler
+from kymogram.tensorboard import SummaryWriter
+
+from .rig import Served
+
+
+def test_importing_kymogram_imports_no_framework() -> None:
+    code = (
+        "import kymogram, sys; print([m for m in sys.modules if m in "
+        "('torch','lightning','transformers','keras','stable_baselines3','gymnasium','numpy',"
+        "'kymogram.query','logging')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# SummaryWriter
+
+
+def test_summary_writer(served: Served) -> None:
+    with SummaryWriter("runs/a/b") as writer:
+        for step in range(5):
+            writer.add_scalar("loss", 1 / (step + 1), step, walltime=1_700_000_000 + step / 4)
+        writer.add_scalar("auto", 1.5)
+        writer.add_scalars("split", {"train": 1, "val": 2.5}, 7)
+        writer.add_text("note", "# hello", 3)
+        writer.add_hparams({"lr": 0.1, "deep": True}, {"hparam/best": 0.9})
+        writer.add_image("image", None, 0)
+        other = SummaryWriter("runs/a/val")
+        other.add_scalar("loss", 9.0, 1)
+        other.close()
+        writer.add_scalar("loss", 0.0, 5)
+        writer.flush()
+    run = served.only()
+    assert (run.name, run.status) == ("a/b", "finished")
+    assert served.values("loss", run, labels={}) == {
+        **{n: 1 / (n + 1) for n in range(5)},
+        5: 0.0,
+    }
+    assert run.points("loss", labels={})["time_ns"][1] == 1_700_000_000_250_000_000
+    assert served.values("loss", run, labels={"writer": "val"}) == {1: 9.0}
+    assert served.values("split/val", run) == {7: 2.5}
+    assert served.values("note", run) == {3: "# hello"}
+    assert run.config == {"lr": 0.1, "deep": True}
+    assert served.values("hparam/best", run) == {0: 0.9}
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_histograms(served: Served, monkeypatch: pytest.MonkeyPatch, plain: bool) -> None:
+    if plain:
+        monkeypatch.setitem(sys.modules, "numpy", None)
+    values = [math.sin(n) * n for n in range(1000)]
+    with SummaryWriter("h") as writer:
+        writer.add_histogram("w", [*values, math.nan], 4)
+        writer.add_histogram("w", [3.0], 5, bins=10)
+        writer.add_histogram("w", [math.inf], 6)
+        writer.add_histogram_raw("raw", 0.0, 2.0, 3, 3.0, 5.0, [1.0, 2.0], [1, 2], 0)
+    run = served.only()
+    found = served.values("w", run)
+    assert sorted(found) == [4, 5]
+    edges, counts = found[4]["bin_edges"], found[4]["counts"]
+    assert (len(counts), sum(counts)) == (64, 1000)
+    for place, count in enumerate(counts):
+        top = edges[place + 1]
+        last = place == 63
+        inside = [one for one in values if edges[place] <= one < top or (last and one == top)]
+        assert len(inside) == count
+    assert found[4]["stats"]["sum"] == pytest.approx(sum(values))
+    assert sum(found[5]["counts"]) == 1
+    raw = served.values("raw", run)[0]
+    assert (raw["bin_edges"], raw["counts"]) == ([0.0, 1.0, 2.0], [1, 2])
+
+
+def test_purge_step_replaces_what_came_after(served: Served) -> None:
+    with SummaryWriter("p") as writer:
+        for step in range(10):
+            writer.add_scalar("x", step, step)
+    served.sync()
+    with SummaryWriter("p", purge_step=5) as writer:
+        writer.add_scalar("x", 50, 5)
+    assert served.values("x") == {**{n: n for n in range(5)}, 5: 50}
+
+
+def test_a_writer_that_fails_says_so(served: Served) -> None:
+    with pytest.raises(ZeroDivisionError), SummaryWriter("f") as writer:
+        writer.add_scalar("x", 1, 0)
+        raise ZeroDivisionError
+    assert served.only().status == "failed"
+    with pytest.raises(AttributeError, match="flash"):
+        writer.flash()
+    with pytest.raises(kymogram.KymogramValidationError, match="one number"):
+        np = pytest.importorskip("numpy")
+        SummaryWriter("g").add_scalar("x", np.zeros(3))
+
+
+# logging
+
+
+def test_handler(served: Served) -> None:
+    log = logging.getLogger("train")
+    log.propagate = False
+    log.setLevel(logging.DEBUG)
+    handler = KymogramHandler(logging.INFO)
+    log.addHandler(handler)
+    try:
+        log.warning("before %s", "init")
+        assert handler.missed == 1
+        with kymogram.init(run_name="r"):
+            log.debug("not this")
+            log.info("epoch %d", 3)
+            try:
+                raise ValueError("broken")
+            except ValueError:
+                log.exception("oh")
+            log.info("bad %d", "format")
+            log.info("x" * 100_000)
+        log.info("after")
+        assert handler.missed == 2
+    finally:
+        log.removeHandler(handler)
+    run = served.only()
+    texts = run.points("log", labels={"level": "INFO"})
+    assert texts["value"] == ["train: epoch 3", ("train: " + "x" * 100_000)[: 64 << 10]]
+    (error,) = run.points("log", labels={"level": "ERROR"})["value"]
+    assert error.startswith("train: oh\nTraceback")
+    assert error.endswith("ValueError: broken")
+
+
+# the door
+
+
+def test_a_door_joins_the_open_run_and_leaves_it_open(run: kymogram.Run) -> None:
+    door = Door({"run_name": "other"})
+    assert door.open(project_name="p") is run
+    door.fail()
+    door.close()
+    kymogram.log("x", 1.0)
+
+
+def test_a_door_logs_what_can_be_logged(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    door = pickle.loads(pickle.dumps(Door({"run_name": "r"})))
+    door.open(run_name="not this", tags=["t"])
+    kymogram.log_text("text", "taken")
+    door.numbers({"a": 1, "text": 2.0, "words": "no", "none": None, "b": 2.5}, 3)
+    door.config({"lr": 0.1, "": 1, "deep": {"list": [1, 2]}, "callable": max})
+    door.close()
+    run = served.only()
+    assert (run.name, run.tags) == ("r", ["t"])
+    assert served.values("a", run) == {3: 1.0}
+    assert served.values("b", run) == {3: 2.5}
+    assert run.config["deep/list/1"] == 2
+    said = capfd.readouterr().err
+    assert "text is not logged" in said
+    assert "empty key" in said
+
+
+# gymnasium
+
+MODES = ["NEXT_STEP", "SAME_STEP", "DISABLED"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gymnasium(served: Served, mode: str) -> None:
+    gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+    numpy = pytest.importorskip("numpy")
+    from kymogram.gymnasium import LogEpisodes
+
+    class Countdown(gymnasium.Env):  # type: ignore[misc,name-defined,unused-ignore]
+        """Episode n of length `length`, reward 1, 2, 3, …"""
+
+        observation_space = gymnasium.spaces.Box(0, 1, (1,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def __init__(self, length: int) -> None:
+            self.length, self.at = length, 0
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            self.at = 0
+            return numpy.zeros(1, "f4"), {}
+
+        def step(self, action: Any) -> Any:
+            self.at += 1
+            return numpy.zeros(1, "f4"), float(self.at), self.at == self.length, False, {}
+
+    autoreset = getattr(gymnasium.vector.AutoresetMode, mode)
+    with kymogram.init(run_name="r"):
+        made = gymnasium.vector.SyncVectorEnv(
+            [lambda: Countdown(2), lambda: Countdown(3)], autoreset_mode=autoreset
+        )
+        envs = LogEpisodes(made, ["short", "long"])
+        envs.reset()
+        for update in range(4):
+            envs.rl_step = update
+            for _ in range(3):
+                done = numpy.logical_or(*envs.step(numpy.zeros(2, "i8"))[2:4])
+                if mode == "DISABLED" and done.any():
+                    envs.reset(options={"reset_mask": done})
+        again = LogEpisodes(made, ["short", "long"], steps=False)
+        assert again.rl_step == 3
+    run = served.only()
+    for env, length in (("short", 2), ("long", 3)):
+        # NEXT_STEP spends one step of the loop on every reset.
+        cycle = length + (mode == "NEXT_STEP")
+        whole = 12 // cycle
+        returned = run.points("episode_return", scale="EPISODE", labels={"env_id": env})
+        assert list(returned["value"]) == [sum(range(1, length + 1))] * whole
+        assert list(returned["episode"]) == list(range(whole))
+        ends = [(n * cycle + length - 1) // 3 for n in range(whole)]
+        assert list(returned["rl_step"]) == ends
+        rewards = run.points(
+            "reward", scale="ENVIRONMENT_STEP", labels={"env_id": env}, axis="time_ns"
+        )
+        steps = [n % cycle + 1 for n in range(12) if n % cycle < length]
+        assert list(rewards["value"]) == steps
+        assert list(rewards["step"]) == [one - 1 for one in steps]
+
+
+def test_the_package_has_no_framework_in_its_requirements() -> None:
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text()
+    assert "\ndependencies" not in text

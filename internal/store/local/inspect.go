@@ -1,0 +1,236 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
+)
+
+// Inventory is what the files of a data folder hold.
+type Inventory struct {
+	Version   string    `json:"version"`
+	Segments  int       `json:"segments"`
+	Bytes     int64     `json:"bytes"`
+	LogFiles  int       `json:"log_files"`
+	LogBytes  int64     `json:"log_bytes"`
+	Records   uint64    `json:"log_records"`
+	Points    uint64    `json:"points"`     // in segments, of runs that are not deleted
+	DeadBytes int64     `json:"dead_bytes"` // of deleted runs, until their segment is merged
+	SetAside  int       `json:"set_aside"`  // files in quarantine
+	Runs      []RunSize `json:"runs"`       // by falling bytes
+	Deleted   int       `json:"deleted"`    // runs whose points are freed or will be
+	Damage    []Fault   `json:"damage"`     // what cannot be read
+	Torn      int64     `json:"torn_bytes"` // behind the last whole record: never acknowledged
+}
+
+// RunSize is what a run takes.
+type RunSize struct {
+	Run     model.RunID `json:"run"`
+	Points  uint64      `json:"points"`
+	Bytes   int64       `json:"bytes"`
+	Series  int         `json:"series"`
+	deleted bool
+}
+
+// Fault is a place that cannot be read.
+type Fault struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Run    string `json:"run,omitempty"`
+	Points uint64 `json:"points,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// inspector reads a folder without an engine that serves it.
+type inspector struct {
+	*Folder
+	engine *Engine // its configuration and decoders only
+	out    *Inventory
+	runs   map[model.RunID]*RunSize
+	done   func(bytes int64)
+}
+
+// Inspect reads the folder's indexes; with blocks set every checksum and every
+// value as well. done hears of the bytes that were read, and may be nil.
+func (f *Folder) Inspect(ctx context.Context, blocks bool, done func(bytes int64)) (*Inventory, error) {
+	if done == nil {
+		done = func(int64) {}
+	}
+	in := &inspector{Folder: f, engine: &Engine{cfg: Config{Dir: f.dir, FS: f.fs}.withDefaults()}, out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, done: done}
+	if err := in.others(); err != nil {
+		return nil, err
+	}
+	for _, file := range f.segs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		in.segment(file, blocks)
+	}
+	if err := in.records(ctx); err != nil {
+		return nil, err
+	}
+	in.total()
+	return in.out, nil
+}
+
+func (in *inspector) others() error {
+	for _, file := range in.other {
+		in.out.Bytes += file.size
+		in.done(file.size)
+		if file.name != "VERSION" {
+			if strings.Contains(file.name, "quarantine") {
+				in.out.SetAside++
+			}
+			continue
+		}
+		text := make([]byte, file.size)
+		if _, err := file.file.ReadAt(text, 0); err != nil {
+			return fmt.Errorf("read VERSION: %w", err)
+		}
+		in.out.Version = strings.TrimSpace(string(text))
+	}
+	return nil
+}
+
+func (in *inspector) run(id model.RunID) *RunSize {
+	if in.runs[id] == nil {
+		in.runs[id] = &RunSize{Run: id}
+	}
+	return in.runs[id]
+}
+
+func (in *inspector) segment(file folderFile, blocks bool) {
+	in.out.Segments++
+	in.out.Bytes += file.size
+	id, _ := parseSegmentName(filepath.Base(file.name))
+	s := &segment{id: id, engine: in.engine, file: file.file, bytes: map[model.RunID]int64{}}
+	if err := s.readDirectory(); err != nil {
+		in.fault(file.name, model.RunID{}, err)
+		in.done(file.size)
+		return
+	}
+	told := int64(0)
+	for i := range s.runs {
+		ref := &s.runs[i]
+		sec, err := s.section(*ref)
+		if err != nil {
+			in.fault(file.name, ref.run, s.lose(err, ref.points, ref.tlo, ref.thi))
+			continue
+		}
+		r := in.run(sec.run)
+		r.deleted = r.deleted || sec.deleted
+		r.Series = max(r.Series, len(sec.series))
+		for _, g := range sec.groups {
+			r.Points += uint64(g.ext.n * len(g.cols))
+			r.Bytes += g.bytes()
+			if blocks {
+				in.group(file.name, sec.run, g)
+			}
+			told += g.bytes()
+			in.done(g.bytes())
+		}
+	}
+	in.done(file.size - told)
+}
+
+// group reads every block of a row group.
+func (in *inspector) group(name string, run model.RunID, g *segmentGroup) {
+	_, err := g.rows()
+	in.fault(name, run, err)
+	for i := range g.cols {
+		v, err := g.values(i)
+		in.fault(name, run, err)
+		if err == nil && numeric(v.kind) && !sameSummary(summarise(&v, 0, v.len()), g.cols[i].sum) {
+			in.fault(name, run, g.bad(g.cols[i].ref, 0, errors.New("the values do not add up to their summary")))
+		}
+		if _, err := g.blockSums(i, -1); err != nil {
+			in.fault(name, run, err)
+			break
+		}
+	}
+}
+
+// sameSummary leaves out the sum, which depends on the order of adding.
+func sameSummary(a, b aggregate) bool {
+	return a.count == b.count && a.nan == b.nan && a.posInf == b.posInf && a.negInf == b.negInf && (a.count == 0 || a.min == b.min && a.max == b.max)
+}
+
+func (in *inspector) fault(name string, run model.RunID, err error) {
+	if err == nil {
+		return
+	}
+	out := Fault{File: name, Reason: err.Error()}
+	var at *blockError
+	if errors.As(err, &at) {
+		out.Offset, out.Points, out.Reason = at.off, at.lost.Points, at.err.Error()
+	}
+	if !run.IsZero() {
+		out.Run = run.String()
+	}
+	in.out.Damage = append(in.out.Damage, out)
+}
+
+// records reads the log.
+func (in *inspector) records(ctx context.Context) error {
+	in.out.LogFiles = len(in.log)
+	damage, err := wal.Inspect(in.log, func(lsn uint64, payload []byte) error {
+		in.out.Records++
+		in.done(int64(len(payload)))
+		if err := checkRecord(payload); err != nil {
+			in.out.Damage = append(in.out.Damage, Fault{File: "wal", Reason: fmt.Sprintf("record %d: %v", lsn, err)})
+		}
+		return ctx.Err()
+	})
+	for _, d := range damage {
+		if d.Torn {
+			in.out.Torn += d.Bytes
+			continue
+		}
+		in.out.Damage = append(in.out.Damage, Fault{File: filepath.Join("wal", d.File), Offset: d.Offset, Reason: fmt.Sprintf("%d bytes are no records", d.Bytes)})
+	}
+	for _, l := range in.log {
+		in.out.LogBytes += l.Size
+	}
+	in.out.Bytes += in.out.LogBytes
+	return err
+}
+
+// checkRecord decodes a record of the log.
+func checkRecord(payload []byte) error {
+	d := &decoder{b: payload}
+	switch t := recordType(d.u8()); t {
+	case recBatch:
+		d.uint()
+		_, err := decodeBatch(d)
+		return err
+	case recBatch1:
+		_, err := decodeBatch(d)
+		return err
+	case recAttempt, recWriter, recDelete, recReleased:
+		return nil
+	default:
+		return fmt.Errorf("unknown record type %d", t)
+	}
+}
+
+func (in *inspector) total() {
+	for _, r := range in.runs {
+		if r.deleted {
+			in.out.Deleted++
+			in.out.DeadBytes += r.Bytes
+			continue
+		}
+		in.out.Points += r.Points
+		in.out.Runs = append(in.out.Runs, *r)
+	}
+	slices.SortFunc(in.out.Runs, func(a, b RunSize) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), slices.Compare(a.Run[:], b.Run[:]))
+	})
+}

@@ -193,13 +193,35 @@ type BucketsRequest struct {
 // Bucket is the summary of the points with Lo ≤ x ≤ Hi; Lo and Hi are the x of
 // its first and last point. Equal x are never split. No bucket spans more than
 // 2/N of the range that the points cover. Min, Max and Sum are over finite
-// values and meaningless when Count is 0.
+// values and meaningless when Count is 0; a bucket is the same whether its points
+// were read or a stored summary of them was, superseded points aside.
 type Bucket struct {
 	Lo, Hi         int64
-	Min, Max, Sum  float64
+	Min, Max       float64 // the nearest float64 of MinInt and MaxInt for int64 series
+	MinInt, MaxInt int64   // exact; of int64 series only, else 0
+	// The values add up to Sum + Excess·ExcessUnit: values near the end of float64,
+	// whose sum it could not hold, are counted in Excess.
+	Sum, Excess    float64
 	Count          uint64 // finite values
 	NaN            uint64
 	PosInf, NegInf uint64
+}
+
+// ExcessUnit is the unit of Bucket.Excess.
+const ExcessUnit = 0x1p64
+
+// Mean is the mean of the finite values; it is finite, and inside Min…Max, also
+// where their sum is not. False when there are none.
+func (b *Bucket) Mean() (float64, bool) {
+	if b.Count == 0 {
+		return 0, false
+	}
+	n := float64(b.Count)
+	mean := b.Sum / n
+	if b.Excess != 0 {
+		mean += b.Excess / n * ExcessUnit
+	}
+	return min(max(mean, b.Min), b.Max), true
 }
 
 // Reader is the read side; query is its only user. An unknown run or series

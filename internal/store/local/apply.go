@@ -10,8 +10,16 @@ import (
 
 // apply takes a stored record into memory. It cannot fail for a record that
 // this engine resolved; one that is read back after damage may not fit.
-// The caller holds the run's lock.
+// The caller holds the run's lock and the body is loaded.
 func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
+	if err := e.applyHead(r, rec, lsn); err != nil {
+		return err
+	}
+	return e.applyBody(r, rec, lsn)
+}
+
+// applyHead takes in what does not need the body: marks and counts.
+func (e *Engine) applyHead(r *run, rec *record, lsn uint64) error {
 	if !r.setWriter(rec.writerN, rec.writer, rec.attempt) || !r.setSource(rec.sourceN, source{rec.writerN, rec.attempt}) {
 		return fmt.Errorf("record %d: its writer's place is taken", lsn)
 	}
@@ -27,6 +35,16 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 	if r.deleted {
 		return nil
 	}
+	r.nextOrd = max(r.nextOrd, rec.nextOrd)
+	r.stored += rec.points()
+	return nil
+}
+
+// applyBody takes in the rest: series, starts and rows.
+func (e *Engine) applyBody(r *run, rec *record, lsn uint64) error {
+	if r.deleted {
+		return nil
+	}
 	var failed error
 	for _, def := range rec.series {
 		if !r.setSeries(def) {
@@ -37,7 +55,6 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 		r.starts[s.key] = s.start
 		r.freshStarts = append(r.freshStarts, s)
 	}
-	r.nextOrd = max(r.nextOrd, rec.nextOrd)
 	lost := uint64(0)
 	for i := range rec.groups {
 		if err := e.remember(r, &rec.groups[i], rec.sourceN); err != nil {
@@ -46,6 +63,7 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 		}
 	}
 	if lost > 0 { // the definition of their series is lost
+		w := &r.writers[rec.writerN]
 		w.skipped = append(w.skipped, model.Skipped{First: max(rec.first, 1), Last: rec.last, Reason: reasonDamaged, Points: lost})
 	}
 	return failed
@@ -114,6 +132,9 @@ func (r *run) newMemGroup(g *recordGroup, shape string) *memGroup {
 		r.series[id].mem = append(r.series[id].mem, memRef{m, i})
 	}
 	r.mem = append(r.mem, m)
+	if r.memAt == nil {
+		r.memAt = map[string]*memGroup{}
+	}
 	r.memAt[shape] = m
 	return m
 }
@@ -170,4 +191,5 @@ func (e *Engine) applyWriter(r *run, place uint32, id model.WriterID, attempt ui
 func (e *Engine) applyDelete(r *run, lsn uint64) {
 	e.touch(r, lsn)
 	r.wipe()
+	e.deleted.Add(1)
 }

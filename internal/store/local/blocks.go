@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/codec"
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // Long groups carry a summary of every blockRows rows, so that a chart of a
@@ -37,7 +38,7 @@ func (w *segmentWriter) blockAggregates(r *rows, cols []values) (blockRef, error
 			sums = append(sums, &sum)
 		}
 		part := &encoder{}
-		part.summaries(w.enc, sums)
+		part.summaries(w.enc, cols[i].kind, sums)
 		e.bytes(part.b)
 	}
 	return w.block(e.b)
@@ -68,19 +69,20 @@ func (g *segmentGroup) blockSums(col, axis int) ([]block, error) {
 	}
 	dec := g.segment.engine.decoder()
 	defer g.segment.engine.decoders.Put(dec)
-	out, err := decodeBlocks(dec, raw, &g.ext, col, axis)
+	out, err := decodeBlocks(dec, raw, g, col, axis)
 	if err != nil {
 		return nil, g.segment.bad(g.blocks, err)
 	}
 	for i := 1; i < len(out); i++ {
-		if out[i].lo <= out[i-1].hi {
+		if out[i].lo <= out[i-1].hi || !out[i].sum.exact(g.cols[col].kind) || !out[i-1].sum.exact(g.cols[col].kind) {
 			return nil, nil
 		}
 	}
 	return out, nil
 }
 
-func decodeBlocks(dec *codec.Decoder, raw []byte, e *extent, col, axis int) ([]block, error) {
+func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int) ([]block, error) {
+	e := &g.ext
 	d := &decoder{b: raw}
 	n := (e.n + blockRows - 1) / blockRows
 	out := make([]block, n)
@@ -106,6 +108,11 @@ func decodeBlocks(dec *codec.Decoder, raw []byte, e *extent, col, axis int) ([]b
 	for i := range sums {
 		sums[i] = &out[i].sum
 	}
-	part.summaries(dec, sums)
+	kind := g.cols[col].kind
+	if g.segment.version == 1 {
+		part.summaries1(dec, slices.Repeat([]model.Kind{kind}, n), sums)
+	} else {
+		part.summaries(dec, kind, sums)
+	}
 	return out, part.err
 }

@@ -78,7 +78,7 @@ func (b *bucketing) run(ctx context.Context, sel store.Attempts) ([]store.Bucket
 			reach, behind = s.hi, true
 		}
 	}
-	return cells.buckets(), nil
+	return cells.buckets(b.kind), nil
 }
 
 // spans turns pieces into spans with exact ends.
@@ -156,7 +156,7 @@ func (b *bucketing) points(cells *cells, s *span) {
 	xs := r.x(b.axis)
 	for _, i := range s.piece.picked(r.len()) {
 		if x := xs[i]; x >= b.from && x <= b.to {
-			cells.point(b.cell(x), x, vals.number(int(i)))
+			cells.point(b.cell(x), x, &vals, int(i))
 		}
 	}
 }
@@ -206,20 +206,23 @@ func (c *cells) add(place int, lo, hi int64, sum *aggregate) {
 	at.sum.merge(sum)
 }
 
-func (c *cells) point(place int, x int64, v float64) {
+func (c *cells) point(place int, x int64, v *values, row int) {
 	at := c.find(place, x)
 	at.lo, at.hi = min(at.lo, x), max(at.hi, x)
-	at.sum.add(v)
+	at.sum.addRow(v, row)
 }
 
-func (c *cells) buckets() []store.Bucket {
+func (c *cells) buckets(kind model.Kind) []store.Bucket {
 	slices.SortFunc(c.by, func(a, b cell) int { return cmp.Compare(a.place, b.place) })
 	out := make([]store.Bucket, 0, len(c.by))
 	for i := range c.by {
 		s := &c.by[i].sum
 		b := store.Bucket{Lo: c.by[i].lo, Hi: c.by[i].hi, Count: s.count, NaN: s.nan, PosInf: s.posInf, NegInf: s.negInf}
 		if s.count > 0 {
-			b.Min, b.Max, b.Sum = s.min, s.max, s.sum
+			b.Min, b.Max, b.Sum, b.Excess = s.min, s.max, s.sum, s.excess
+			if kind == model.KindInt {
+				b.Min, b.Max, b.MinInt, b.MaxInt = float64(s.least), float64(s.most), s.least, s.most
+			}
 		}
 		out = append(out, b)
 	}

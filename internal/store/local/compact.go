@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"path/filepath"
 	"slices"
@@ -84,14 +85,19 @@ func (e *Engine) candidates(all bool) []*segment {
 	return nil
 }
 
-// dead counts the bytes of deleted runs in a segment.
-func (e *Engine) dead(s *segment) (n int64) {
-	for id, size := range s.bytes {
-		if r := e.run(id); r != nil && r.isDeleted() {
-			n += size
+// dead counts the bytes of deleted runs in a segment, anew after a deletion.
+func (e *Engine) dead(s *segment) int64 {
+	now := e.deleted.Load() + 1
+	if s.deadAt == now {
+		return s.dead
+	}
+	s.dead, s.deadAt = 0, now
+	for i := range s.runs {
+		if r := e.run(s.runs[i].run); r != nil && s.runs[i].bytes > 0 && r.isDeleted() {
+			s.dead += s.runs[i].bytes
 		}
 	}
-	return n
+	return s.dead
 }
 
 func (r *run) isDeleted() bool {
@@ -100,16 +106,10 @@ func (r *run) isDeleted() bool {
 	return r.deleted
 }
 
-// swap is a run's groups before and after a merge.
-type swap struct {
-	run      *run
-	old, new []*segmentGroup
-}
-
 // merge writes the inputs into one new segment, which names them as replaced,
 // and drops them.
 func (e *Engine) merge(ctx context.Context, inputs []*segment) error {
-	sections, err := e.sections(inputs)
+	heads, err := e.heads(inputs)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,7 @@ func (e *Engine) merge(ctx context.Context, inputs []*segment) error {
 	if err != nil {
 		return err
 	}
-	swaps, err := e.rewrite(ctx, w, sections)
-	if err != nil {
+	if err := e.rewrite(ctx, w, heads, inputs); err != nil {
 		w.abandon()
 		return err
 	}
@@ -131,92 +130,82 @@ func (e *Engine) merge(ctx context.Context, inputs []*segment) error {
 		w.abandon()
 		return err
 	}
-	for _, s := range swaps {
-		s.run.replace(s.old, s.new)
+	for _, sec := range w.done {
+		e.run(sec.run).replace(inputs, out, sec.groups)
 	}
 	e.replaceSegments(inputs, out)
 	return e.removeSegments(inputs)
 }
 
-// sections reads and joins what the inputs say, run by run. An input whose index
-// is damaged is not merged, so that nothing of it is lost.
-func (e *Engine) sections(inputs []*segment) ([]*section, error) {
-	byRun := map[model.RunID]*section{}
-	for _, s := range inputs {
-		for _, ref := range s.runs {
-			sec, err := s.section(ref)
-			if err != nil {
+// heads reads and joins what the inputs say of runs, by rising id. An input
+// whose index is damaged is not merged, so that nothing of it is lost.
+func (e *Engine) heads(inputs []*segment) ([]*head, error) {
+	byRun := map[model.RunID]*head{}
+	for _, in := range inputs {
+		s := &segment{id: in.id, engine: e, file: in.file} // readers use the directory of the other
+		list, err := s.readDirectory()
+		if err != nil {
+			return nil, fmt.Errorf("compaction: %w", s.bad(blockRef{}, err))
+		}
+		for i := range list {
+			h := &list[i]
+			if err := s.complete(h); err != nil {
 				return nil, fmt.Errorf("compaction: %w", err)
 			}
-			if old := byRun[ref.run]; old != nil {
-				old.merge(sec)
+			if old := byRun[h.run]; old != nil {
+				old.merge(h)
 			} else {
-				sec.groups = nil
-				byRun[ref.run] = sec
+				byRun[h.run] = h
 			}
 		}
 	}
-	out := make([]*section, 0, len(byRun))
-	for _, sec := range byRun {
-		out = append(out, sec)
-	}
-	slices.SortFunc(out, func(a, b *section) int { return slices.Compare(a.run[:], b.run[:]) })
-	for _, sec := range out {
-		sec.groups = e.groupsOf(sec.run, inputs)
-	}
+	out := slices.Collect(maps.Values(byRun))
+	slices.SortFunc(out, func(a, b *head) int { return slices.Compare(a.run[:], b.run[:]) })
 	return out, nil
 }
 
-// groupsOf are a run's groups in some segments, as readers hold them.
-func (e *Engine) groupsOf(id model.RunID, inputs []*segment) []*segmentGroup {
-	r := e.run(id)
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	seen := map[*segmentGroup]bool{}
-	var out []*segmentGroup
-	for _, s := range r.series {
-		if s == nil {
+// bodies reads and joins what the inputs have of a run.
+func (s *section) bodies(inputs []*segment) error {
+	for _, in := range inputs {
+		at, ok := in.find(s.run)
+		if !ok {
 			continue
 		}
-		for _, c := range s.chunks {
-			g, ok := c.group.(*segmentGroup)
-			if ok && !seen[g] && slices.Contains(inputs, g.segment) {
-				seen[g] = true
-				out = append(out, g)
-			}
+		sec, err := in.section(in.runs[at])
+		if err != nil {
+			return fmt.Errorf("compaction: %w", err)
 		}
+		s.series = append(s.series, sec.series...)
+		s.starts = append(s.starts, sec.starts...)
+		s.groups = append(s.groups, sec.groups...)
 	}
-	slices.SortFunc(out, func(a, b *segmentGroup) int {
-		return cmp.Or(cmp.Compare(a.segment.id, b.segment.id), cmp.Compare(a.shared.off, b.shared.off))
-	})
-	return out
+	s.series = mergeBy(s.series, nil, func(a, b seriesDef) int { return cmp.Compare(a.id, b.id) }, func(a, b seriesDef) bool { return a.id == b.id })
+	slices.SortStableFunc(s.groups, func(a, b *segmentGroup) int { return cmp.Compare(a.segment.id, b.segment.id) })
+	return nil
 }
 
-func (e *Engine) rewrite(ctx context.Context, w *segmentWriter, sections []*section) ([]swap, error) {
-	var swaps []swap
-	for _, sec := range sections {
+func (e *Engine) rewrite(ctx context.Context, w *segmentWriter, heads []*head, inputs []*segment) error {
+	for _, h := range heads {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		r := e.run(sec.run)
-		s := swap{run: r, old: sec.groups}
+		sec, r := &section{head: *h}, e.run(h.run)
 		gone, err := e.deletedForGood(ctx, r)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		sec.groups = nil
 		if gone {
-			sec.series, sec.starts, sec.attempts = nil, nil, nil
-		} else if sec.groups, err = e.mergeGroups(w, r, s.old); err != nil {
-			return nil, err
+			sec.attempts = nil
+		} else if err := sec.bodies(inputs); err != nil {
+			return err
+		} else if sec.groups, err = e.mergeGroups(w, r, sec.groups); err != nil {
+			return err
 		}
-		s.new = sec.groups
 		if err := w.section(sec); err != nil {
-			return nil, err
+			return err
 		}
-		swaps = append(swaps, s)
 	}
-	return swaps, nil
+	return nil
 }
 
 // deletedForGood reports whether a run's deletion is on disk.
@@ -248,7 +237,7 @@ func (e *Engine) mergeGroups(w *segmentWriter, r *run, groups []*segmentGroup) (
 		return err
 	}
 	for _, g := range groups {
-		if g.ext.n >= fullGroupRows || g.bytes() >= fullGroupBytes {
+		if g.segment.version == segmentVersion && (g.ext.n >= fullGroupRows || g.bytes() >= fullGroupBytes) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
@@ -288,29 +277,35 @@ func (g *segmentGroup) load() (part, error) {
 	return p, nil
 }
 
-// replace swaps the groups that readers find.
-func (r *run) replace(old, merged []*segmentGroup) {
+// replace swaps the groups that readers find, where they are loaded, and where
+// they are found.
+func (r *run) replace(old []*segment, s *segment, merged []*segmentGroup) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.deleted {
+	r.relocate(old, s.located(r.id))
+	if r.deleted || !r.loaded {
 		return
 	}
-	gone := map[rowGroup]bool{}
-	touched := map[uint32]bool{}
-	for _, g := range old {
-		gone[g] = true
-		for _, id := range g.series {
-			touched[id] = true
+	for _, s := range r.series {
+		if s != nil {
+			s.chunks = withoutSegments(s.chunks, old)
 		}
-	}
-	for id := range touched {
-		s := r.series[id]
-		// A copy: views hold the old slice.
-		s.chunks = slices.DeleteFunc(slices.Clone(s.chunks), func(c chunk) bool { return gone[c.group] })
 	}
 	for _, g := range merged {
 		r.attach(g)
 	}
+}
+
+// withoutSegments copies what is left: views hold the old list.
+func withoutSegments(chunks []chunk, old []*segment) []chunk {
+	gone := func(c chunk) bool {
+		g, ok := c.group.(*segmentGroup)
+		return ok && slices.Contains(old, g.segment)
+	}
+	if !slices.ContainsFunc(chunks, gone) {
+		return chunks
+	}
+	return slices.DeleteFunc(slices.Clone(chunks), gone)
 }
 
 func (e *Engine) replaceSegments(old []*segment, s *segment) {

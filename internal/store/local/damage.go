@@ -69,13 +69,3 @@ func (g *segmentGroup) bad(ref blockRef, columns int, err error) error {
 	at.lost.indexed = true
 	return g.segment.lose(err, uint64(g.ext.n*columns), g.ext.tlo, g.ext.thi)
 }
-
-// loseIndex reports an index that cannot be read, when those of the others are.
-// Records that no other segment covers come back from the log, or else the
-// writer's mark shows that they are missing.
-func (e *Engine) loseIndex(s *segment, ref *runRef, err error) {
-	if r := e.run(ref.run); r != nil && r.flushed >= ref.flushed {
-		err = s.lose(err, ref.points, ref.tlo, ref.thi)
-	}
-	e.quarantineOf(ref.run, "segment index", err)
-}

@@ -89,6 +89,9 @@ type Engine struct {
 	closeErr error
 	work     chan struct{} // a hint that a flush is due
 
+	dirty   dirtyRuns
+	deleted atomic.Uint64 // counts deletions, for what is dead in segments
+
 	segments []*segment // live, guarded by mu
 	decoders sync.Pool  // of *codec.Decoder
 	encoders sync.Pool  // of *encoder
@@ -252,28 +255,20 @@ func (e *Engine) Stats() store.Stats {
 		r.mu.RLock()
 		if !r.deleted {
 			out.Runs++
-			out.Series += uint64(len(r.byKey))
-			out.Points += r.points()
+			out.Series += r.seriesCount()
+			out.Points += r.stored
 		}
 		r.mu.RUnlock()
 	}
 	return out
 }
 
-// points counts what is stored; the caller holds the lock.
-func (r *run) points() (n uint64) {
-	for _, s := range r.series {
-		if s == nil {
-			continue
-		}
-		for _, c := range s.chunks {
-			n += uint64(c.group.extent().n)
-		}
-		for _, m := range s.mem {
-			n += uint64(m.group.shared.len())
-		}
+// seriesCount is from the index where the body is not loaded.
+func (r *run) seriesCount() uint64 {
+	if r.loaded {
+		return uint64(len(r.byKey))
 	}
-	return n
+	return uint64(r.made)
 }
 
 func (e *Engine) allRuns() []*run {
@@ -292,7 +287,12 @@ func (e *Engine) allRuns() []*run {
 func (e *Engine) Run(ctx context.Context) error {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
-	for {
+	e.catchUp(ctx)
+	for swept := e.cfg.Now(); ; {
+		if now := e.cfg.Now(); now.Sub(swept) >= forgetEvery {
+			e.forget(now)
+			swept = now
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -305,7 +305,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-const maintainEvery = time.Second
+const (
+	maintainEvery = time.Second
+	forgetEvery   = time.Minute
+)
 
 func (e *Engine) maintain(ctx context.Context) error {
 	runs := e.due()
@@ -320,13 +323,11 @@ func (e *Engine) maintain(ctx context.Context) error {
 
 // pinning lists the runs that need a log file whose successor starts at lsn.
 func (e *Engine) pinning(lsn uint64) (out []*run) {
-	for _, r := range e.allRuns() {
-		r.mu.RLock()
+	e.dirty.each(func(r *run) {
 		if r.firstLSN > 0 && r.firstLSN < lsn {
 			out = append(out, r)
 		}
-		r.mu.RUnlock()
-	}
+	})
 	return out
 }
 

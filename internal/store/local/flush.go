@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // frozen is what one flush takes from a run.
@@ -21,21 +23,24 @@ type frozen struct {
 
 // freeze takes what a run holds in memory and no segment has. Readers go on
 // with it until thaw.
-func (r *run) freeze() *frozen {
+func (e *Engine) freeze(r *run) *frozen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.firstLSN == 0 {
 		return nil
 	}
+	if len(r.late) > 0 {
+		e.load(r)
+	}
 	f := &frozen{run: r, groups: r.mem, lineage: r.lines(), starts: r.freshStarts}
-	f.section = &section{run: r.id, deleted: r.deleted, flushed: r.lastLSN, nextOrd: r.nextOrd, attempts: slices.Clone(r.attempts), starts: r.freshStarts}
+	f.section = &section{head: head{runRef: runRef{run: r.id, flushed: r.lastLSN}, deleted: r.deleted, nextOrd: r.nextOrd, made: r.made, attempts: slices.Clone(r.attempts)}, starts: r.freshStarts}
 	for _, m := range r.mem {
 		f.views = append(f.views, m.view())
 	}
 	r.fillSection(f)
 	r.frozenFirst, r.firstLSN = r.firstLSN, 0
 	r.frozenMem, r.frozenBytes = r.mem, r.memBytes
-	r.mem, r.memAt, r.memRows, r.memBytes, r.freshStarts = nil, map[string]*memGroup{}, 0, 0, nil
+	r.mem, r.memAt, r.memRows, r.memBytes, r.freshStarts = nil, nil, 0, 0, nil
 	return f
 }
 
@@ -72,11 +77,12 @@ func (r *run) fillSection(f *frozen) {
 }
 
 // thaw makes the groups of a finished flush readable in place of the memory.
-func (r *run) thaw(f *frozen) {
+func (r *run) thaw(f *frozen, s *segment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flushed = max(r.flushed, f.section.flushed)
 	r.frozenFirst, r.frozenMem, r.frozenBytes = 0, nil, 0
+	r.relocate(nil, s.located(r.id))
 	if r.deleted {
 		return
 	}
@@ -115,7 +121,7 @@ func (e *Engine) refreeze(f *frozen) {
 // Flush writes what runs hold in memory into a segment. It is what Run does
 // when a run is due; tests and backups call it for all.
 func (e *Engine) Flush(ctx context.Context) error {
-	return e.flush(ctx, e.allRuns())
+	return e.flush(ctx, e.dirty.all())
 }
 
 func (e *Engine) flush(ctx context.Context, runs []*run) error {
@@ -127,7 +133,7 @@ func (e *Engine) flush(ctx context.Context, runs []*run) error {
 	var parts []*frozen
 	upTo := uint64(0)
 	for _, r := range runs {
-		if f := r.freeze(); f != nil {
+		if f := e.freeze(r); f != nil {
 			parts = append(parts, f)
 			upTo = max(upTo, f.section.flushed)
 		}
@@ -136,41 +142,42 @@ func (e *Engine) flush(ctx context.Context, runs []*run) error {
 		return nil
 	}
 	slices.SortFunc(parts, func(a, b *frozen) int { return slices.Compare(a.run.id[:], b.run.id[:]) })
-	if err := e.writeFrozen(ctx, parts, upTo); err != nil {
+	seg, err := e.writeFrozen(ctx, parts, upTo)
+	if err != nil {
 		for _, f := range parts {
 			e.refreeze(f)
 		}
 		return err
 	}
 	for _, f := range parts {
-		f.run.thaw(f)
+		f.run.thaw(f, seg)
 	}
 	return e.releaseLog()
 }
 
-func (e *Engine) writeFrozen(ctx context.Context, parts []*frozen, upTo uint64) error {
+func (e *Engine) writeFrozen(ctx context.Context, parts []*frozen, upTo uint64) (*segment, error) {
 	// A segment may not hold what a crash would take from the log: the record's
 	// updates are only there.
 	if err := e.wait(ctx, upTo); err != nil {
-		return err
+		return nil, err
 	}
 	w, err := e.newSegmentWriter()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, f := range parts {
 		if err := f.write(w); err != nil {
 			w.abandon()
-			return err
+			return nil, err
 		}
 	}
 	seg, err := w.finish(nil)
 	if err != nil {
 		w.abandon()
-		return err
+		return nil, err
 	}
 	e.addSegment(seg)
-	return nil
+	return seg, nil
 }
 
 func (f *frozen) write(w *segmentWriter) error {
@@ -204,15 +211,13 @@ func (e *Engine) liveSegments() []*segment {
 // updates are all confirmed.
 func (e *Engine) releaseLog() error {
 	least := e.log.State().Written + 1
-	for _, r := range e.allRuns() {
-		r.mu.RLock()
+	e.dirty.each(func(r *run) {
 		for _, lsn := range []uint64{r.firstLSN, r.frozenFirst} {
 			if lsn > 0 {
 				least = min(least, lsn)
 			}
 		}
-		r.mu.RUnlock()
-	}
+	})
 	if lsn := e.meta.oldest(); lsn > 0 {
 		least = min(least, lsn)
 	}
@@ -232,7 +237,7 @@ func (e *Engine) loadSegments() (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("list segments: %w", err)
 	}
-	var found []*segment
+	var found []opened
 	for _, name := range names {
 		if strings.HasSuffix(name, segmentSuffix+".tmp") {
 			e.removeFile(name)
@@ -242,12 +247,12 @@ func (e *Engine) loadSegments() (uint64, error) {
 			continue
 		}
 		e.nextSegment = max(e.nextSegment, id+1)
-		s, err := e.openSegment(id)
+		s, heads, err := e.openSegment(id)
 		if err != nil {
 			e.quarantine("segment", err, "file", name)
 			continue
 		}
-		found = append(found, s)
+		found = append(found, opened{s, heads})
 	}
 	return e.adoptSegments(e.dropReplaced(found)), nil
 }
@@ -261,7 +266,7 @@ func (e *Engine) removeFile(name string) {
 }
 
 // dropReplaced removes what a merge had replaced when a crash came.
-func (e *Engine) dropReplaced(found []*segment) (live []*segment) {
+func (e *Engine) dropReplaced(found []opened) (live []opened) {
 	replaced := map[uint64]bool{}
 	for _, s := range found {
 		for _, id := range s.replaces {
@@ -281,82 +286,49 @@ func (e *Engine) dropReplaced(found []*segment) (live []*segment) {
 	return live
 }
 
-// loaded is a section and where it came from.
-type loaded struct {
-	segment *segment
-	section *section
+// opened is a segment and what its directory says of runs.
+type opened struct {
+	*segment
+	heads []head
 }
 
-// adoptSegments takes in the state of all runs, then, when it is known which
-// are deleted, their row groups.
-func (e *Engine) adoptSegments(live []*segment) (nextLSN uint64) {
-	var all []loaded
-	var unread []func()
-	for _, s := range live {
-		e.segments = append(e.segments, s)
-		for _, ref := range s.runs {
-			sec, err := s.section(ref)
-			if err != nil {
-				s.keep.Store(true)
-				unread = append(unread, func() { e.loseIndex(s, &ref, err) })
-				continue
-			}
-			all = append(all, loaded{s, sec})
-		}
-	}
+// adoptSegments takes in the state of all runs and where their bodies lie.
+func (e *Engine) adoptSegments(live []opened) (nextLSN uint64) {
 	nextLSN = 1
-	for _, l := range all {
-		if !e.ensure(l.section.run).absorb(l.section) {
-			l.segment.keep.Store(true)
-			e.quarantine("segment index", fmt.Errorf("segment %s contradicts another: %w", segmentName(l.segment.id), errDamaged), "run", l.section.run.String())
+	for _, s := range live {
+		e.segments = append(e.segments, s.segment)
+		for i := range s.heads {
+			nextLSN = max(nextLSN, e.adoptHead(s.segment, i, &s.heads[i]))
 		}
-		nextLSN = max(nextLSN, l.section.flushed+1)
-	}
-	for _, report := range unread {
-		report()
 	}
 	for _, r := range e.runs {
 		if r.deleted {
 			r.wipe()
+			e.deleted.Add(1)
 		}
-	}
-	for _, l := range all {
-		e.attachSection(l.segment, l.section)
 	}
 	return nextLSN
 }
 
-func (e *Engine) attachSection(s *segment, sec *section) {
-	r := e.ensure(sec.run)
-	for _, g := range sec.groups {
-		s.bytes[sec.run] += g.bytes()
-		if r.deleted {
-			continue
-		}
-		if !r.attach(g) {
-			s.keep.Store(true)
-			e.quarantine("row group", fmt.Errorf("segment %s names a series or writer that is not defined: %w", segmentName(s.id), errDamaged))
-		}
+func (e *Engine) adoptHead(s *segment, at int, h *head) (nextLSN uint64) {
+	if err := s.complete(h); err != nil {
+		s.keep.Store(true)
+		e.quarantineOf(h.run, "segment index", s.lose(err, h.points, h.tlo, h.thi))
+		return 0
 	}
+	r := e.ensure(h.run)
+	if !r.absorb(h) {
+		s.keep.Store(true)
+		e.quarantineOf(h.run, "segment index", fmt.Errorf("segment %s contradicts another: %w", segmentName(s.id), errDamaged))
+	}
+	r.parts = append(r.parts, located{s, at})
+	return h.flushed + 1
 }
 
-// section reads what a segment says of a run.
-func (s *segment) section(ref runRef) (*section, error) {
-	b, err := s.read(ref.index)
-	if err != nil {
-		return nil, err
-	}
-	dec := s.engine.decoder()
-	plain, err := dec.Bytes(b, 1, maxIndexBytes)
-	s.engine.decoders.Put(dec)
-	if err != nil || len(plain) != 1 {
-		return nil, s.bad(ref.index, errDamaged)
-	}
-	sec, err := decodeSection(&decoder{b: plain[0]}, s)
-	if err != nil || sec.run != ref.run {
-		return nil, s.bad(ref.index, errDamaged)
-	}
-	return sec, nil
+// located finds a run that the segment has.
+func (s *segment) located(run model.RunID) located {
+	at, _ := s.find(run)
+	return located{s, at}
 }
 
 // due lists the runs that should be flushed now.
@@ -369,20 +341,18 @@ func (e *Engine) due() []*run {
 	var rest []weighed
 	total := 0
 	now := e.cfg.Now()
-	for _, r := range e.allRuns() {
-		r.mu.RLock()
+	e.dirty.each(func(r *run) {
 		old := r.firstLSN > 0 && now.Sub(r.memSince) >= e.cfg.FlushAge
 		due := r.memRows >= e.cfg.FlushRows || r.memBytes >= e.cfg.FlushBytes || old
 		total += r.memBytes
 		bytes := r.memBytes
-		r.mu.RUnlock()
 		if due {
 			out = append(out, r)
 			total -= bytes
 		} else {
 			rest = append(rest, weighed{r, bytes})
 		}
-	}
+	})
 	slices.SortFunc(rest, func(a, b weighed) int { return cmp.Compare(b.bytes, a.bytes) })
 	for i := 0; i < len(rest) && total > e.cfg.MemoryBytes; i++ {
 		out = append(out, rest[i].run)

@@ -44,6 +44,8 @@ func FuzzReplay(f *testing.F) {
 			_ = e.replay(lsn+1, b)
 		}
 		for _, r := range e.runs {
+			e.hold(r)
+			r.mu.Unlock()
 			for _, s := range r.series {
 				if s != nil {
 					_ = e.viewOf(r, s).describe()
@@ -64,28 +66,61 @@ func FuzzSection(f *testing.F) {
 		f.Fatal(err)
 	}
 	seg := &segment{engine: e, file: file}
-	ext := extent{n: 2, mask: 1, srcs: []uint32{0}, last: 1}
-	s := section{
-		run: model.RunID{1}, writers: []placedWriter{{0, writer{id: model.WriterID{1}}}}, sources: []placedSource{{0, source{0, 1}}}, series: sample().series,
-		groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}},
-	}
-	f.Add(s.encode(codec.NewEncoder()))
+	s := sampleSection()
+	f.Add(s.encodeBody(codec.NewEncoder()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		sec, err := decodeSection(&decoder{b: b}, seg)
-		if err != nil {
-			return
+		for version := range uint16(2) {
+			seg.version = version + 1
+			sec := section{}
+			if sec.decodeBody(&decoder{b: b}, seg) != nil {
+				continue
+			}
+			r := newRun(model.RunID{1})
+			r.byKey = map[string]uint32{}
+			r.absorb(&s.head)
+			for _, def := range sec.series {
+				r.setSeries(def)
+			}
+			for _, g := range sec.groups {
+				r.attach(g)
+			}
+			for _, s := range r.series {
+				if s != nil {
+					_ = e.viewOf(r, s).describe()
+				}
+			}
 		}
-		r := newRun(sec.run)
-		r.absorb(sec)
-		if r.deleted {
-			return
-		}
-		for _, g := range sec.groups {
-			r.attach(g)
-		}
-		for _, s := range r.series {
-			if s != nil {
-				_ = e.viewOf(r, s).describe()
+	})
+}
+
+func sampleSection() *section {
+	ext := extent{n: 2, mask: 1, srcs: []uint32{0}, last: 1}
+	s := &section{series: sample().series, groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}}}
+	s.head = head{
+		runRef: runRef{run: model.RunID{1}}, attempts: []model.Attempt{{Number: 1}},
+		writers: []placedWriter{{0, writer{id: model.WriterID{1}, mark: 3, skipped: []model.Skipped{{First: 1, Last: 2, Reason: "torn"}}}}}, sources: []placedSource{{0, source{0, 1}}},
+	}
+	s.count()
+	return s
+}
+
+// FuzzDirectory gives any bytes to the reader of a segment's directory.
+func FuzzDirectory(f *testing.F) {
+	enc := &encoder{}
+	enc.uint(7)
+	enc.uint(1)
+	enc.uint(3)
+	enc.uint(1)
+	enc.head(&sampleSection().head)
+	f.Add(enc.b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for version := range uint16(2) {
+			seg := &segment{id: 7, version: version + 1}
+			heads, err := seg.decodeDirectory(&decoder{b: b})
+			for i := range heads {
+				if err == nil {
+					newRun(heads[i].run).absorb(&heads[i])
+				}
 			}
 		}
 	})

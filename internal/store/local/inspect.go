@@ -110,28 +110,33 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 	in.out.Segments++
 	in.out.Bytes += file.size
 	id, _ := parseSegmentName(filepath.Base(file.name))
-	s := &segment{id: id, engine: in.engine, file: file.file, bytes: map[model.RunID]int64{}}
-	if err := s.readDirectory(); err != nil {
+	s := &segment{id: id, engine: in.engine, file: file.file}
+	heads, err := s.readDirectory()
+	if err != nil {
 		in.fault(file.name, model.RunID{}, err)
 		in.done(file.size)
 		return
 	}
 	told := int64(0)
-	for i := range s.runs {
-		ref := &s.runs[i]
-		sec, err := s.section(*ref)
+	for i := range heads {
+		h := &heads[i]
+		r := in.run(h.run)
+		err := s.complete(h)
+		r.deleted = r.deleted || h.deleted
+		sec := &section{}
+		if err == nil {
+			sec, err = s.section(h.runRef)
+		}
 		if err != nil {
-			in.fault(file.name, ref.run, s.lose(err, ref.points, ref.tlo, ref.thi))
+			in.fault(file.name, h.run, s.lose(err, h.points, h.tlo, h.thi))
 			continue
 		}
-		r := in.run(sec.run)
-		r.deleted = r.deleted || sec.deleted
 		r.Series = max(r.Series, len(sec.series))
 		for _, g := range sec.groups {
-			r.Points += uint64(g.ext.n * len(g.cols))
+			r.Points += g.points()
 			r.Bytes += g.bytes()
 			if blocks {
-				in.group(file.name, sec.run, g)
+				in.group(file.name, h.run, g)
 			}
 			told += g.bytes()
 			in.done(g.bytes())
@@ -147,7 +152,7 @@ func (in *inspector) group(name string, run model.RunID, g *segmentGroup) {
 	for i := range g.cols {
 		v, err := g.values(i)
 		in.fault(name, run, err)
-		if err == nil && numeric(v.kind) && !sameSummary(summarise(&v, 0, v.len()), g.cols[i].sum) {
+		if err == nil && numeric(v.kind) && !sameSummary(v.kind, summarise(&v, 0, v.len()), g.cols[i].sum) {
 			in.fault(name, run, g.bad(g.cols[i].ref, 0, errors.New("the values do not add up to their summary")))
 		}
 		if _, err := g.blockSums(i, -1); err != nil {
@@ -158,8 +163,12 @@ func (in *inspector) group(name string, run model.RunID, g *segmentGroup) {
 }
 
 // sameSummary leaves out the sum, which depends on the order of adding.
-func sameSummary(a, b aggregate) bool {
-	return a.count == b.count && a.nan == b.nan && a.posInf == b.posInf && a.negInf == b.negInf && (a.count == 0 || a.min == b.min && a.max == b.max)
+func sameSummary(kind model.Kind, a, b aggregate) bool {
+	same := a.min == b.min && a.max == b.max
+	if kind == model.KindInt {
+		same = !b.exact(kind) || a.least == b.least && a.most == b.most
+	}
+	return a.count == b.count && a.nan == b.nan && a.posInf == b.posInf && a.negInf == b.negInf && (a.count == 0 || same)
 }
 
 func (in *inspector) fault(name string, run model.RunID, err error) {

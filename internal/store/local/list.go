@@ -35,17 +35,23 @@ func (e *Engine) ordered(id model.RunID) (*run, []uint32, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.known() {
+	e.share(r)
+	known, order, stale := r.known(), r.ordered, len(r.ordered) != len(r.byKey)
+	r.mu.RUnlock()
+	if known && stale {
+		e.hold(r)
+		known, order = r.known(), r.order()
+		r.mu.Unlock()
+	}
+	if !known {
 		return nil, nil, notFound(id)
 	}
-	return r, r.order(), nil
+	return r, order, nil
 }
 
 // page takes views of the series that a filter selects.
 func (e *Engine) page(r *run, order []uint32, f store.SeriesFilter) (views []*view, more bool) {
-	r.mu.RLock()
+	e.share(r)
 	defer r.mu.RUnlock()
 	text := func(i int) string { return r.series[order[i]].text }
 	if r.deleted {
@@ -100,7 +106,7 @@ func (e *Engine) all(id model.RunID) ([]*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.mu.RLock()
+	e.share(r)
 	defer r.mu.RUnlock()
 	if r.deleted {
 		return nil, notFound(id)

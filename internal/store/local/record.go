@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/bits"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -281,7 +282,7 @@ func (e *encoder) column(v *values) {
 
 // decodeBatch leaves the updates as the bytes they are.
 func decodeBatch(d *decoder) (*record, error) {
-	r := &record{run: d.id(), writer: d.id(), attempt: uint32(d.uint()), writerN: uint32(d.uint()), sourceN: uint32(d.uint()), last: d.uint(), nextOrd: d.int(), refused: d.uint(), skipped: d.skipped()}
+	r := d.batchHead()
 	for range d.count(3) {
 		r.series = append(r.series, seriesDef{uint32(d.uint()), model.Kind(d.u8()), d.string()})
 	}
@@ -293,6 +294,81 @@ func decodeBatch(d *decoder) (*record, error) {
 	}
 	r.doc = append([]byte{}, d.bytes()...)
 	return r, d.err
+}
+
+// decodeRecord reads a batch from the payload of a log record.
+func decodeRecord(payload []byte) (*record, error) {
+	d := &decoder{b: payload}
+	first := uint64(0)
+	if recordType(d.u8()) == recBatch {
+		first = d.uint()
+	}
+	rec, err := decodeBatch(d)
+	if err == nil {
+		rec.first = first
+	}
+	return rec, err
+}
+
+func (d *decoder) batchHead() *record {
+	return &record{run: d.id(), writer: d.id(), attempt: uint32(d.uint()), writerN: uint32(d.uint()), sourceN: uint32(d.uint()), last: d.uint(), nextOrd: d.int(), refused: d.uint(), skipped: d.skipped()}
+}
+
+// skimBatch reads a batch without its body, of which it only says how large it
+// is: the places of series that it takes and its points.
+func skimBatch(d *decoder) (r *record, made uint32, points uint64, err error) {
+	r = d.batchHead()
+	for range d.count(3) {
+		made = max(made, uint32(d.uint())+1)
+		d.u8()
+		d.bytes()
+	}
+	for range d.count(4) {
+		d.start()
+	}
+	for range d.count(4) {
+		points += d.skimGroup()
+	}
+	r.doc = append([]byte{}, d.bytes()...)
+	return r, made, points, d.err
+}
+
+// skimGroup passes over a row group and counts its points.
+func (d *decoder) skimGroup() uint64 {
+	mask := axisSet(d.uint())
+	d.u8()
+	n := d.count(1)
+	d.skipInts(n * (bits.OnesCount16(uint16(mask)) + 3)) // axes, time, sequence, arrival
+	cols := d.count(2)
+	for range cols {
+		d.uint()
+		switch model.Kind(d.u8()) {
+		case model.KindFloat:
+			d.take(8 * uint64(n))
+		case model.KindInt:
+			d.skipInts(n)
+		default:
+			for range n {
+				if d.bytes(); d.err != nil {
+					return 0
+				}
+			}
+		}
+	}
+	return uint64(n * cols)
+}
+
+// skipInts passes over varints.
+func (d *decoder) skipInts(n int) {
+	at := 0
+	for ; n > 0 && at < len(d.b); at++ {
+		if d.b[at] < 0x80 {
+			n--
+		}
+	}
+	if d.b = d.b[at:]; n > 0 {
+		d.fail()
+	}
 }
 
 func (d *decoder) group() recordGroup {

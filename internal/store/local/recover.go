@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
@@ -56,10 +57,8 @@ func (e *Engine) adopt() {
 func (e *Engine) replay(lsn uint64, payload []byte) error {
 	d := &decoder{b: payload}
 	switch t := recordType(d.u8()); t {
-	case recBatch1:
-		return e.replayBatch(d, lsn, 0)
-	case recBatch:
-		return e.replayBatch(d, lsn, d.uint())
+	case recBatch1, recBatch:
+		return e.replayBatch(lsn, payload)
 	case recAttempt:
 		id := model.RunID(d.id())
 		a := d.attemptBody()
@@ -77,8 +76,15 @@ func (e *Engine) replay(lsn uint64, payload []byte) error {
 	}
 }
 
-func (e *Engine) replayBatch(d *decoder, lsn, first uint64) error {
-	rec, err := decodeBatch(d)
+// replayBatch takes in what a start needs of a batch: the mark, the updates and
+// counts. Its series and rows wait for the first use of the run (body.go).
+func (e *Engine) replayBatch(lsn uint64, payload []byte) error {
+	d := &decoder{b: payload}
+	first := uint64(0)
+	if recordType(d.u8()) == recBatch {
+		first = d.uint()
+	}
+	rec, made, points, err := skimBatch(d)
 	if err != nil {
 		return err
 	}
@@ -86,7 +92,25 @@ func (e *Engine) replayBatch(d *decoder, lsn, first uint64) error {
 	if len(rec.doc) > 0 {
 		e.meta.add(metaOf(rec, lsn))
 	}
-	return e.replayTo(d, rec.run, lsn, func(r *run) error { return e.apply(r, rec, lsn) })
+	return e.replayTo(d, rec.run, lsn, func(r *run) error {
+		if err := e.applyHead(r, rec, lsn); err != nil || r.deleted {
+			return err
+		}
+		if made > 0 {
+			if int(made) > int(r.made)+maxGap {
+				return fmt.Errorf("record %d names series %d of %d", lsn, made-1, r.made)
+			}
+			r.made = max(r.made, made)
+		}
+		e.keepLate(r, lateRecord{lsn, slices.Clone(payload)}, points)
+		return nil
+	})
+}
+
+func (e *Engine) keepLate(r *run, l lateRecord, points uint64) {
+	r.late, r.loaded = append(r.late, l), false
+	r.stored += points
+	r.memBytes += len(l.payload)
 }
 
 // replayTo applies a record unless the run's segments hold it already.
@@ -98,5 +122,6 @@ func (e *Engine) replayTo(d *decoder, id model.RunID, lsn uint64, apply func(*ru
 	if lsn <= r.flushed {
 		return nil
 	}
+	e.dirty.add(r)
 	return apply(r)
 }

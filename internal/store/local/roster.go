@@ -24,7 +24,7 @@ func (e *Engine) Runs(ctx context.Context) iter.Seq[model.KeptRun] {
 func (r *run) kept() (model.KeptRun, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.deleted || len(r.attempts)+len(r.writers)+len(r.byKey) == 0 {
+	if r.deleted || len(r.attempts)+len(r.writers)+int(r.made) == 0 {
 		return model.KeptRun{}, false
 	}
 	k := model.KeptRun{ID: r.id, Attempts: slices.Clone(r.attempts)}

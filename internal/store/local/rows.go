@@ -194,14 +194,6 @@ func (v *values) slice(lo, hi int) values {
 	return out
 }
 
-// number is the value of a row as a float, for summaries of numeric kinds.
-func (v *values) number(i int) float64 {
-	if v.kind == model.KindFloat {
-		return v.floats[i]
-	}
-	return float64(v.ints[i])
-}
-
 func numeric(k model.Kind) bool { return k == model.KindFloat || k == model.KindInt }
 
 // extent is what a row group knows of its rows without reading them.

@@ -22,11 +22,19 @@ type run struct {
 	writers  []writer
 	writerAt map[model.WriterID]uint32
 	sources  []source
-	series   []*series
-	byKey    map[string]uint32
-	ordered  []uint32 // series by key; nil when stale
-	starts   map[startKey]int64
 	nextOrd  int64
+	made     uint32 // places of series that are taken
+	stored   uint64 // points
+
+	// The body, when loaded; else it is in parts, then late (body.go).
+	loaded  bool
+	used    atomic.Int64 // Unix ns
+	parts   []located
+	late    []lateRecord
+	series  []*series
+	byKey   map[string]uint32
+	ordered []uint32 // series by key, the first so many of them
+	starts  map[startKey]int64
 
 	mem      []*memGroup
 	memAt    map[string]*memGroup
@@ -88,7 +96,7 @@ type memRef struct {
 const maxGap = 1 << 20
 
 func newRun(id model.RunID) *run {
-	return &run{id: id, writerAt: map[model.WriterID]uint32{}, byKey: map[string]uint32{}, starts: map[startKey]int64{}, memAt: map[string]*memGroup{}}
+	return &run{id: id, writerAt: map[model.WriterID]uint32{}}
 }
 
 // attempt finds an attempt by number, nil when it is unknown.
@@ -207,21 +215,36 @@ func (r *run) setSeries(def seriesDef) bool {
 	}
 	r.series[def.id] = &series{id: def.id, key: key, text: def.text, kind: def.kind}
 	r.byKey[def.text] = def.id
-	r.ordered = nil
+	r.made = max(r.made, def.id+1)
 	return true
 }
 
-// order is the series by key; the caller holds mu for writing.
+// order is the series by key; the caller holds mu for writing. New ones are
+// sorted by themselves and merged in.
 func (r *run) order() []uint32 {
-	if r.ordered == nil && len(r.series) > 0 {
-		r.ordered = make([]uint32, 0, len(r.series))
-		for _, s := range r.series {
-			if s != nil {
-				r.ordered = append(r.ordered, s.id)
-			}
-		}
-		slices.SortFunc(r.ordered, func(a, b uint32) int { return strings.Compare(r.series[a].text, r.series[b].text) })
+	if len(r.ordered) == len(r.byKey) {
+		return r.ordered
 	}
+	known := make([]bool, len(r.series))
+	for _, id := range r.ordered {
+		known[id] = true
+	}
+	fresh := make([]uint32, 0, len(r.byKey)-len(r.ordered))
+	for _, s := range r.series {
+		if s != nil && !known[s.id] {
+			fresh = append(fresh, s.id)
+		}
+	}
+	slices.SortFunc(fresh, func(a, b uint32) int { return strings.Compare(r.series[a].text, r.series[b].text) })
+	old, out := r.ordered, make([]uint32, 0, len(r.byKey))
+	for len(old) > 0 && len(fresh) > 0 {
+		from := &fresh
+		if r.series[old[0]].text < r.series[fresh[0]].text {
+			from = &old
+		}
+		out, *from = append(out, (*from)[0]), (*from)[1:]
+	}
+	r.ordered = append(append(out, old...), fresh...)
 	return r.ordered
 }
 
@@ -235,9 +258,10 @@ func (r *run) find(id store.SeriesID) *series {
 
 // wipe forgets the points of a deleted run and keeps its marks.
 func (r *run) wipe() {
-	r.deleted = true
-	r.series, r.byKey, r.ordered = nil, map[string]uint32{}, nil
+	r.deleted, r.loaded = true, true
+	r.made, r.stored, r.late = 0, 0, nil
+	r.series, r.byKey, r.ordered, r.starts = nil, nil, nil, nil
 	r.frozenMem, r.freshStarts = nil, nil
-	r.starts, r.mem, r.memAt, r.memRows, r.memBytes = map[startKey]int64{}, nil, map[string]*memGroup{}, 0, 0
+	r.mem, r.memAt, r.memRows, r.memBytes = nil, nil, 0, 0
 	r.rulesChanged()
 }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -13,48 +12,18 @@ import (
 // section is what a segment says of a run: the state that its records made and
 // the row groups in the file. A section can be read without any other file.
 type section struct {
-	run      model.RunID
-	deleted  bool
-	flushed  uint64 // records up to this one are in this segment or an earlier one
-	nextOrd  int64
-	attempts []model.Attempt
-	writers  []placedWriter
-	sources  []placedSource
-	series   []seriesDef
-	starts   []startDef
-	groups   []*segmentGroup
+	head
+	series []seriesDef
+	starts []startDef
+	groups []*segmentGroup
 }
 
-type placedWriter struct {
-	place uint32
-	writer
-}
-
-type placedSource struct {
-	place uint32
-	source
-}
-
-func (s *section) encode(enc *codec.Encoder) []byte {
+// encodeBody writes what is read when a run is used; nil when that is nothing.
+func (s *section) encodeBody(enc *codec.Encoder) []byte {
+	if len(s.series)+len(s.starts)+len(s.groups) == 0 {
+		return nil
+	}
 	e := &encoder{}
-	e.id(s.run)
-	e.flag(s.deleted)
-	e.uint(s.flushed)
-	e.int(s.nextOrd)
-	e.uint(uint64(len(s.attempts)))
-	for _, a := range s.attempts {
-		e.attemptBody(a)
-	}
-	e.uint(uint64(len(s.writers)))
-	for i := range s.writers {
-		e.placedWriter(&s.writers[i])
-	}
-	e.uint(uint64(len(s.sources)))
-	for _, p := range s.sources {
-		e.uint(uint64(p.place))
-		e.uint(uint64(p.writer))
-		e.uint(uint64(p.attempt))
-	}
 	e.uint(uint64(len(s.series)))
 	for _, def := range s.series {
 		e.uint(uint64(def.id))
@@ -72,36 +41,8 @@ func (s *section) encode(enc *codec.Encoder) []byte {
 	return e.b
 }
 
-func (e *encoder) flag(v bool) {
-	if v {
-		e.u8(1)
-	} else {
-		e.u8(0)
-	}
-}
-
-func (e *encoder) placedWriter(w *placedWriter) {
-	e.uint(uint64(w.place))
-	e.id(w.id)
-	e.uint(uint64(w.attempt))
-	e.optional(w.logger)
-	e.uint(w.mark)
-	e.uint(w.lsn)
-	e.uint(w.refused)
-	e.skipped(w.skipped)
-}
-
-func decodeSection(d *decoder, seg *segment) (*section, error) {
-	s := &section{run: d.id(), deleted: d.u8() == 1, flushed: d.uint(), nextOrd: d.int()}
-	for range d.count(4) {
-		s.attempts = append(s.attempts, d.attemptBody())
-	}
-	for range d.count(20) {
-		s.writers = append(s.writers, placedWriter{uint32(d.uint()), writer{id: d.id(), attempt: uint32(d.uint()), logger: d.optional(), mark: d.uint(), lsn: d.uint(), refused: d.uint(), skipped: d.skipped()}})
-	}
-	for range d.count(3) {
-		s.sources = append(s.sources, placedSource{uint32(d.uint()), source{uint32(d.uint()), uint32(d.uint())}})
-	}
+// decodeBody reads what encodeBody wrote, in the version of the segment.
+func (s *section) decodeBody(d *decoder, seg *segment) error {
 	for range d.count(3) {
 		s.series = append(s.series, seriesDef{uint32(d.uint()), model.Kind(d.u8()), d.string()})
 	}
@@ -117,7 +58,36 @@ func decodeSection(d *decoder, seg *segment) (*section, error) {
 		}
 		s.groups = append(s.groups, g)
 	}
-	return s, d.err
+	return d.err
+}
+
+// decodeSection1 reads the index of a run as segments of version 1 have it, head
+// and body in one, and adds up what the head of version 2 says.
+func decodeSection1(d *decoder, seg *segment) (*section, error) {
+	s := &section{head: head{runRef: runRef{run: d.id()}, deleted: d.u8() == 1}}
+	s.flushed, s.nextOrd = d.uint(), d.int()
+	d.writersAndSources(&s.head)
+	if err := s.decodeBody(d, seg); err != nil {
+		return nil, err
+	}
+	s.count()
+	return s, nil
+}
+
+// count adds up what the head says of the body.
+func (s *section) count() {
+	for _, def := range s.series {
+		s.made = max(s.made, def.id+1)
+	}
+	s.points, s.bytes, s.tlo, s.thi = 0, 0, 0, 0
+	for _, g := range s.groups {
+		if s.points == 0 {
+			s.tlo, s.thi = g.ext.tlo, g.ext.thi
+		}
+		s.points += g.points()
+		s.bytes += g.bytes()
+		s.tlo, s.thi = min(s.tlo, g.ext.tlo), max(s.thi, g.ext.thi)
+	}
 }
 
 func (e *encoder) extent(x *extent) {
@@ -188,24 +158,42 @@ func (e *encoder) groupIndex(enc *codec.Encoder, g *segmentGroup) {
 	e.aggregates(enc, g)
 }
 
-// aggregates are stored by column, numeric series only.
+// aggregates are stored by column, numeric series only, those of float64 first.
 func (e *encoder) aggregates(enc *codec.Encoder, g *segmentGroup) {
-	var sums []*aggregate
-	for i := range g.cols {
-		if numeric(g.cols[i].kind) {
-			sums = append(sums, &g.cols[i].sum)
+	for _, kind := range []model.Kind{model.KindFloat, model.KindInt} {
+		for part := range slices.Chunk(g.summaries(kind), codec.MaxValues) {
+			e.summaries(enc, kind, part)
+			e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return math.Float64frombits(a.first) })))
+			e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return math.Float64frombits(a.last) })))
 		}
-	}
-	for part := range slices.Chunk(sums, codec.MaxValues) {
-		e.summaries(enc, part)
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return math.Float64frombits(a.first) })))
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return math.Float64frombits(a.last) })))
 	}
 }
 
-func (e *encoder) summaries(enc *codec.Encoder, part []*aggregate) {
-	for _, get := range []func(*aggregate) float64{func(a *aggregate) float64 { return a.min }, func(a *aggregate) float64 { return a.max }, func(a *aggregate) float64 { return a.sum }} {
-		e.bytes(enc.AppendFloats(nil, collect(part, get)))
+// summaries of the columns of a kind.
+func (g *segmentGroup) summaries(kind model.Kind) (out []*aggregate) {
+	for i := range g.cols {
+		if g.cols[i].kind == kind {
+			out = append(out, &g.cols[i].sum)
+		}
+	}
+	return out
+}
+
+// summaries writes columns: min and max (whole numbers for int64), sum, what
+// the sum could not hold, and counts.
+func (e *encoder) summaries(enc *codec.Encoder, kind model.Kind, part []*aggregate) {
+	if kind == model.KindInt {
+		e.bytes(enc.AppendInts(nil, collect(part, func(a *aggregate) int64 { return a.least })))
+		e.bytes(enc.AppendInts(nil, collect(part, func(a *aggregate) int64 { return a.most })))
+	} else {
+		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.min })))
+		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.max })))
+	}
+	e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.sum })))
+	huge := slices.ContainsFunc(part, func(a *aggregate) bool { return a.excess != 0 })
+	e.flag(huge)
+	if huge {
+		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.excess })))
 	}
 	for _, get := range []func(*aggregate) int64{func(a *aggregate) int64 { return int64(a.count) }, func(a *aggregate) int64 { return int64(a.nan) }, func(a *aggregate) int64 { return int64(a.posInf) }, func(a *aggregate) int64 { return int64(a.negInf) }} {
 		e.bytes(enc.AppendInts(nil, collect(part, get)))
@@ -262,102 +250,83 @@ func (d *decoder) floats(dec *codec.Decoder, n int) []float64 {
 }
 
 func (d *decoder) aggregates(dec *codec.Decoder, g *segmentGroup) {
+	if g.segment.version == 1 {
+		d.aggregates1(dec, g)
+		return
+	}
+	for _, kind := range []model.Kind{model.KindFloat, model.KindInt} {
+		for part := range slices.Chunk(g.summaries(kind), codec.MaxValues) {
+			d.summaries(dec, kind, part)
+			d.ends(dec, part)
+		}
+	}
+}
+
+func (d *decoder) ends(dec *codec.Decoder, part []*aggregate) {
+	first, last := d.floats(dec, len(part)), d.floats(dec, len(part))
+	for i, a := range part {
+		a.first, a.last = math.Float64bits(first[i]), math.Float64bits(last[i])
+	}
+}
+
+func (d *decoder) summaries(dec *codec.Decoder, kind model.Kind, part []*aggregate) {
+	n := len(part)
+	for _, a := range part {
+		*a = emptyAggregate()
+	}
+	if kind == model.KindInt {
+		lo, hi := d.ints(dec, n), d.ints(dec, n)
+		for i, a := range part {
+			a.least, a.most = lo[i], hi[i]
+		}
+	} else {
+		lo, hi := d.floats(dec, n), d.floats(dec, n)
+		for i, a := range part {
+			a.min, a.max = lo[i], hi[i]
+		}
+	}
+	sum := d.floats(dec, n)
+	if d.u8() == 1 {
+		for i, v := range d.floats(dec, n) {
+			part[i].excess = v
+		}
+	}
+	d.counts(dec, part, sum)
+}
+
+func (d *decoder) counts(dec *codec.Decoder, part []*aggregate, sum []float64) {
+	n := len(part)
+	count, nan, pos, neg := d.ints(dec, n), d.ints(dec, n), d.ints(dec, n), d.ints(dec, n)
+	for i, a := range part {
+		a.sum, a.count, a.nan, a.posInf, a.negInf = sum[i], uint64(count[i]), uint64(nan[i]), uint64(pos[i]), uint64(neg[i])
+	}
+}
+
+// aggregates1 reads version 1: one list of all numeric columns, floats only.
+func (d *decoder) aggregates1(dec *codec.Decoder, g *segmentGroup) {
 	var sums []*aggregate
+	var kinds []model.Kind
 	for i := range g.cols {
 		if numeric(g.cols[i].kind) {
-			sums = append(sums, &g.cols[i].sum)
+			sums, kinds = append(sums, &g.cols[i].sum), append(kinds, g.cols[i].kind)
 		}
 	}
-	for part := range slices.Chunk(sums, codec.MaxValues) {
-		d.summaries(dec, part)
-		first, last := d.floats(dec, len(part)), d.floats(dec, len(part))
-		for i, a := range part {
-			a.first, a.last = math.Float64bits(first[i]), math.Float64bits(last[i])
-		}
+	for lo := 0; lo < len(sums); lo += codec.MaxValues {
+		hi := min(lo+codec.MaxValues, len(sums))
+		d.summaries1(dec, kinds[lo:hi], sums[lo:hi])
+		d.ends(dec, sums[lo:hi])
 	}
 }
 
-func (d *decoder) summaries(dec *codec.Decoder, part []*aggregate) {
-	lo, hi, sum := d.floats(dec, len(part)), d.floats(dec, len(part)), d.floats(dec, len(part))
-	count, nan, pos, neg := d.ints(dec, len(part)), d.ints(dec, len(part)), d.ints(dec, len(part)), d.ints(dec, len(part))
+func (d *decoder) summaries1(dec *codec.Decoder, kinds []model.Kind, part []*aggregate) {
+	n := len(part)
+	lo, hi, sum := d.floats(dec, n), d.floats(dec, n), d.floats(dec, n)
 	for i, a := range part {
-		*a = aggregate{min: lo[i], max: hi[i], sum: sum[i], count: uint64(count[i]), nan: uint64(nan[i]), posInf: uint64(pos[i]), negInf: uint64(neg[i])}
-	}
-}
-
-// merge takes in what another segment says of the same run.
-func (s *section) merge(o *section) {
-	s.deleted = s.deleted || o.deleted
-	s.flushed, s.nextOrd = max(s.flushed, o.flushed), max(s.nextOrd, o.nextOrd)
-	tmp := &run{attempts: s.attempts}
-	for _, a := range o.attempts {
-		tmp.putAttempt(a)
-	}
-	s.attempts = tmp.attempts
-	s.writers = mergeBy(s.writers, o.writers, func(a, b placedWriter) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.lsn, a.lsn))
-	}, func(a, b placedWriter) bool { return a.place == b.place })
-	s.sources = mergeBy(s.sources, o.sources, func(a, b placedSource) int { return cmp.Compare(a.place, b.place) }, func(a, b placedSource) bool { return a.place == b.place })
-	s.series = mergeBy(s.series, o.series, func(a, b seriesDef) int { return cmp.Compare(a.id, b.id) }, func(a, b seriesDef) bool { return a.id == b.id })
-	s.starts = append(s.starts, o.starts...)
-}
-
-// mergeBy joins lists and keeps the first of equal items.
-func mergeBy[T any](a, b []T, order func(T, T) int, same func(T, T) bool) []T {
-	out := append(slices.Clone(a), b...)
-	slices.SortStableFunc(out, order)
-	return slices.CompactFunc(out, same)
-}
-
-// absorb takes a section into the run at start. Groups are attached later, when
-// it is known which runs are deleted.
-func (r *run) absorb(s *section) bool {
-	ok := true
-	r.deleted = r.deleted || s.deleted
-	r.flushed, r.nextOrd = max(r.flushed, s.flushed), max(r.nextOrd, s.nextOrd)
-	r.lastLSN = max(r.lastLSN, s.flushed)
-	for _, a := range s.attempts {
-		r.putAttempt(a)
-	}
-	for _, w := range s.writers {
-		if !r.setWriter(w.place, w.id, w.attempt) {
-			ok = false
-		} else if w.lsn >= r.writers[w.place].lsn {
-			r.writers[w.place] = w.writer
+		*a = emptyAggregate()
+		a.min, a.max = lo[i], hi[i]
+		if kinds[i] == model.KindInt {
+			a.setEnds1()
 		}
 	}
-	for _, p := range s.sources {
-		ok = r.setSource(p.place, p.source) && ok
-	}
-	if s.deleted {
-		return ok
-	}
-	for _, def := range s.series {
-		ok = r.setSeries(def) && ok
-	}
-	for _, def := range s.starts {
-		r.starts[def.key] = def.start
-	}
-	return ok
-}
-
-// attach makes a group readable; false when it names what is not defined.
-func (r *run) attach(g *segmentGroup) bool {
-	for i, id := range g.series {
-		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].kind != g.cols[i].kind {
-			return false
-		}
-	}
-	for _, s := range append(slices.Clone(g.ext.srcs), g.ext.lastSrc) {
-		if int(s) >= len(r.sources) {
-			return false
-		}
-	}
-	for i, id := range g.series {
-		s := r.series[id]
-		s.chunks = append(s.chunks, chunk{g, i})
-		s.mask |= g.ext.mask
-		s.version = max(s.version, 1)
-	}
-	return true
+	d.counts(dec, part, sum)
 }

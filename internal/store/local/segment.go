@@ -1,12 +1,14 @@
 package local
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -57,11 +59,14 @@ type segment struct {
 	engine   *Engine
 	file     wal.File
 	size     int64
+	version  uint16
 	replaces []uint64
-	runs     []runRef
-	bytes    map[model.RunID]int64 // of the row groups of each run
+	runs     []runRef // by rising id
 	// keep: something in it cannot be read, so it is not merged and not removed.
 	keep atomic.Bool
+
+	dead   int64 // bytes of deleted runs, as of so many deletions
+	deadAt uint64
 }
 
 // runRef is a run in the directory: where its index is, and what is lost when
@@ -69,9 +74,10 @@ type segment struct {
 type runRef struct {
 	run      model.RunID
 	index    blockRef
-	flushed  uint64 // as in the section
+	flushed  uint64 // records up to this one are in this segment or an earlier one
 	points   uint64
 	tlo, thi int64 // of the points, when there are any
+	bytes    int64 // of the row groups
 }
 
 func (e *encoder) runRef(r *runRef) {
@@ -82,6 +88,7 @@ func (e *encoder) runRef(r *runRef) {
 	if r.points > 0 {
 		e.int(r.tlo)
 		e.uint(uint64(r.thi - r.tlo))
+		e.uint(uint64(r.bytes))
 	}
 }
 
@@ -94,6 +101,7 @@ func (d *decoder) runRef(version uint16) runRef {
 	if r.points = d.uint(); r.points > 0 {
 		r.tlo = d.int()
 		r.thi = r.tlo + int64(d.uint())
+		r.bytes = int64(d.uint())
 	}
 	return r
 }
@@ -152,8 +160,12 @@ type columnMeta struct {
 func (g *segmentGroup) extent() *extent { return &g.ext }
 
 func (g *segmentGroup) summary(col int) (aggregate, bool) {
-	return g.cols[col].sum, numeric(g.cols[col].kind)
+	c := &g.cols[col]
+	return c.sum, numeric(c.kind) && c.sum.exact(c.kind)
 }
+
+// points of all columns.
+func (g *segmentGroup) points() uint64 { return uint64(g.ext.n * len(g.cols)) }
 
 // bytes of the group's blocks.
 func (g *segmentGroup) bytes() int64 {
@@ -265,54 +277,117 @@ func decodeRows(dec *codec.Decoder, b []byte, e *extent) (*rows, error) {
 }
 
 // openSegment reads the directory of a segment.
-func (e *Engine) openSegment(id uint64) (*segment, error) {
+func (e *Engine) openSegment(id uint64) (*segment, []head, error) {
 	file, err := e.cfg.FS.Open(filepath.Join(e.segmentDir(), segmentName(id)), false)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &segment{id: id, engine: e, file: file}
+	heads, err := s.readDirectory()
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return s, heads, nil
+}
+
+// readDirectory checks the file as a whole and reads what it says of each run.
+func (s *segment) readDirectory() ([]head, error) {
+	size, err := s.file.Size()
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{id: id, engine: e, file: file, bytes: map[model.RunID]int64{}}
-	if err := s.readDirectory(); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return s, nil
-}
-
-func (s *segment) readDirectory() error {
-	size, err := s.file.Size()
-	if err != nil {
-		return err
-	}
 	s.size = size
 	if size < int64(segmentHead+trailerSize) {
-		return errDamaged
+		return nil, errDamaged
 	}
-	head, tail := make([]byte, segmentHead), make([]byte, trailerSize)
-	if _, err := s.file.ReadAt(head, 0); err != nil {
-		return err
+	first, tail := make([]byte, segmentHead), make([]byte, trailerSize)
+	if _, err := s.file.ReadAt(first, 0); err != nil {
+		return nil, err
 	}
 	if _, err := s.file.ReadAt(tail, size-trailerSize); err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return nil, err
 	}
-	version := binary.LittleEndian.Uint16(head[len(segmentMagic):])
-	if !strings.HasPrefix(string(head), segmentMagic) || version < 1 || version > segmentVersion || string(tail[16:]) != segmentEnd {
-		return errDamaged
+	s.version = binary.LittleEndian.Uint16(first[len(segmentMagic):])
+	if !strings.HasPrefix(string(first), segmentMagic) || s.version < 1 || s.version > segmentVersion || string(tail[16:]) != segmentEnd {
+		return nil, errDamaged
 	}
 	ref := blockRef{off: int64(binary.LittleEndian.Uint64(tail)), len: binary.LittleEndian.Uint32(tail[8:]), crc: binary.LittleEndian.Uint32(tail[12:])}
 	b, err := s.read(ref)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d := &decoder{b: b}
+	return s.decodeDirectory(&decoder{b: b})
+}
+
+func (s *segment) decodeDirectory(d *decoder) ([]head, error) {
 	if d.uint() != s.id {
-		return fmt.Errorf("the file says that it is another segment: %w", errDamaged)
+		return nil, fmt.Errorf("the file says that it is another segment: %w", errDamaged)
 	}
+	s.replaces, s.runs = nil, nil
 	for range d.count(1) {
 		s.replaces = append(s.replaces, d.uint())
 	}
-	for range d.count(16 + 6) {
-		s.runs = append(s.runs, d.runRef(version))
+	n := d.count(16 + 6)
+	heads := make([]head, 0, n)
+	s.runs = make([]runRef, 0, n)
+	for range n {
+		h := d.head(s.version)
+		heads, s.runs = append(heads, h), append(s.runs, h.runRef)
 	}
-	return d.err
+	if !slices.IsSortedFunc(s.runs, func(a, b runRef) int { return bytes.Compare(a.run[:], b.run[:]) }) {
+		return nil, errDamaged
+	}
+	return heads, d.err
+}
+
+// complete reads what the directory of version 1 lacks.
+func (s *segment) complete(h *head) error {
+	if s.version > 1 {
+		return nil
+	}
+	sec, err := s.section(h.runRef)
+	if err != nil {
+		return err
+	}
+	index := h.index
+	*h = sec.head
+	h.index = index
+	at, _ := s.find(h.run)
+	s.runs[at] = h.runRef
+	return nil
+}
+
+// find is the place of a run in the directory.
+func (s *segment) find(run model.RunID) (int, bool) {
+	return slices.BinarySearchFunc(s.runs, run, func(r runRef, id model.RunID) int { return bytes.Compare(r.run[:], id[:]) })
+}
+
+// section reads what a segment says of a run; of version 2 that is the body.
+func (s *segment) section(ref runRef) (*section, error) {
+	sec := &section{head: head{runRef: ref}}
+	if ref.index.len == 0 {
+		return sec, nil
+	}
+	b, err := s.read(ref.index)
+	if err != nil {
+		return nil, err
+	}
+	dec := s.engine.decoder()
+	plain, err := dec.Bytes(b, 1, maxIndexBytes)
+	s.engine.decoders.Put(dec)
+	if err != nil || len(plain) != 1 {
+		return nil, s.bad(ref.index, errDamaged)
+	}
+	d := &decoder{b: plain[0]}
+	if s.version == 1 {
+		sec, err = decodeSection1(d, s)
+	} else {
+		err = sec.decodeBody(d, s)
+	}
+	if err != nil || sec.run != ref.run {
+		return nil, s.bad(ref.index, errDamaged)
+	}
+	return sec, nil
 }
 
 func (e *encoder) ref(r blockRef) {

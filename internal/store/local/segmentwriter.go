@@ -1,10 +1,12 @@
 package local
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
@@ -20,7 +22,6 @@ type segmentWriter struct {
 	buf    []byte // not yet written
 	off    int64  // of the start of buf
 	enc    *codec.Encoder
-	runs   []runRef
 	done   []*section
 }
 
@@ -130,28 +131,19 @@ func (w *segmentWriter) copyGroup(g *segmentGroup) (*segmentGroup, error) {
 	return out, nil
 }
 
-// section writes the index of a run; its groups are written already.
+// section writes the body of a run; its groups are written already. The head
+// goes into the directory.
 func (w *segmentWriter) section(s *section) error {
-	ref, err := w.block(w.pack(s.encode(w.enc)))
-	if err != nil {
-		return err
+	s.count()
+	s.index = blockRef{}
+	if body := s.encodeBody(w.enc); body != nil {
+		var err error
+		if s.index, err = w.block(w.pack(body)); err != nil {
+			return err
+		}
 	}
-	w.runs = append(w.runs, s.refer(ref))
 	w.done = append(w.done, s)
 	return nil
-}
-
-// refer is the section's entry in the directory.
-func (s *section) refer(index blockRef) runRef {
-	r := runRef{run: s.run, index: index, flushed: s.flushed}
-	for _, g := range s.groups {
-		if r.points == 0 {
-			r.tlo, r.thi = g.ext.tlo, g.ext.thi
-		}
-		r.points += uint64(g.ext.n * len(g.cols))
-		r.tlo, r.thi = min(r.tlo, g.ext.tlo), max(r.thi, g.ext.thi)
-	}
-	return r
 }
 
 // pack compresses an index block when that makes it smaller.
@@ -171,9 +163,10 @@ func (w *segmentWriter) finish(replaces []uint64) (*segment, error) {
 	for _, id := range replaces {
 		d.uint(id)
 	}
-	d.uint(uint64(len(w.runs)))
-	for i := range w.runs {
-		d.runRef(&w.runs[i])
+	slices.SortFunc(w.done, func(a, b *section) int { return bytes.Compare(a.run[:], b.run[:]) })
+	d.uint(uint64(len(w.done)))
+	for _, sec := range w.done {
+		d.head(&sec.head)
 	}
 	ref, err := w.block(d.b)
 	if err != nil {
@@ -199,11 +192,11 @@ func (w *segmentWriter) finish(replaces []uint64) (*segment, error) {
 		// points once more could double them.
 		return nil, w.engine.poison(fmt.Errorf("name segment: %w", err))
 	}
-	s := &segment{id: w.id, engine: w.engine, file: w.file, size: w.off, replaces: replaces, runs: w.runs, bytes: map[model.RunID]int64{}}
+	s := &segment{id: w.id, engine: w.engine, file: w.file, size: w.off, version: segmentVersion, replaces: replaces}
 	for _, sec := range w.done {
+		s.runs = append(s.runs, sec.runRef)
 		for _, g := range sec.groups {
 			g.segment = s
-			s.bytes[sec.run] += g.bytes()
 		}
 	}
 	return s, nil

@@ -37,7 +37,7 @@ func (e *Engine) seriesView(run model.RunID, id store.SeriesID) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.mu.RLock()
+	e.share(r)
 	defer r.mu.RUnlock()
 	if !r.known() {
 		return nil, notFound(run)

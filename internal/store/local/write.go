@@ -26,9 +26,12 @@ func refusing(err error) error {
 
 // commit writes a record while the run is locked and applies it, so that the
 // order in the log is the order in memory. It is durable after e.wait.
-func (e *Engine) commit(enc *encoder, apply func(lsn uint64) error) (uint64, error) {
+func (e *Engine) commit(r *run, enc *encoder, apply func(lsn uint64) error) (uint64, error) {
 	if err := e.poisoned(); err != nil {
 		return 0, refusing(err)
+	}
+	if r.firstLSN == 0 {
+		e.dirty.add(r) // before the record is there, see dirtyRuns.each
 	}
 	lsn, err := e.log.Write(enc.b)
 	if err != nil {
@@ -75,7 +78,7 @@ func (e *Engine) putAttempt(r *run, a model.Attempt) (uint64, error) {
 	}
 	enc := &encoder{}
 	enc.attempt(r.id, a)
-	return e.commit(enc, func(lsn uint64) error { e.applyAttempt(r, a, lsn); return nil })
+	return e.commit(r, enc, func(lsn uint64) error { e.applyAttempt(r, a, lsn); return nil })
 }
 
 // PutWriter implements [store.Writer].
@@ -113,7 +116,7 @@ func (e *Engine) putWriter(r *run, w model.WriterID, attempt uint32, loggerID *u
 	place := r.nextWriter(w)
 	enc := &encoder{}
 	enc.writer(r.id, place, w, attempt, loggerID)
-	return e.commit(enc, func(lsn uint64) error { return e.applyWriter(r, place, w, attempt, loggerID, lsn) })
+	return e.commit(r, enc, func(lsn uint64) error { return e.applyWriter(r, place, w, attempt, loggerID, lsn) })
 }
 
 func equal(a, b *uint64) bool {
@@ -143,7 +146,7 @@ func (e *Engine) deleteRun(r *run) (uint64, error) {
 	enc := &encoder{}
 	enc.u8(byte(recDelete))
 	enc.id(r.id)
-	return e.commit(enc, func(lsn uint64) error { e.applyDelete(r, lsn); return nil })
+	return e.commit(r, enc, func(lsn uint64) error { e.applyDelete(r, lsn); return nil })
 }
 
 // Mark implements [store.Writer].
@@ -201,7 +204,7 @@ const maxKeptBuffer = 4 << 20
 
 // append decides, writes and applies a batch; lsn is what the answer waits for.
 func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err error) {
-	r.mu.Lock()
+	e.hold(r)
 	defer r.mu.Unlock()
 	if b.First > 0 {
 		mark, seen := uint64(0), uint64(0)
@@ -228,7 +231,7 @@ func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err 
 	if err := enc.batch(rec); err != nil {
 		return ack, 0, err
 	}
-	lsn, err = e.commit(enc, func(lsn uint64) error { return e.apply(r, rec, lsn) })
+	lsn, err = e.commit(r, enc, func(lsn uint64) error { return e.apply(r, rec, lsn) })
 	if err != nil {
 		return ack, 0, err
 	}

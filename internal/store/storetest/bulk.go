@@ -68,12 +68,12 @@ func (b *bulk) write(writer byte, attempt uint32, lo, hi int64, factor float64) 
 			if step%977 == 0 {
 				v = math.NaN()
 			} else if step%1013 == 0 {
-				v = 1e300
+				v = 1.7e308 // two of them are more than a float64 holds
 			}
 			b.next[w]++
 			b.want[step] = v
 			g.Axes[0].Values, g.TimeNs, g.Seq = append(g.Axes[0].Values, step), append(g.TimeNs, step*1000+int64(writer)), append(g.Seq, b.next[w])
-			g.Columns[0].Floats, g.Columns[1].Ints = append(g.Columns[0].Floats, v), append(g.Columns[1].Ints, step)
+			g.Columns[0].Floats, g.Columns[1].Ints = append(g.Columns[0].Floats, v), append(g.Columns[1].Ints, bulkInt(step))
 		}
 		batch := &model.Batch{Run: b.run, Writer: w, Attempt: attempt, First: first, Last: b.next[w], Groups: []model.RowGroup{g}}
 		if _, err := b.h.Engine.Append(b.t.Context(), batch); err != nil {
@@ -81,6 +81,9 @@ func (b *bulk) write(writer byte, attempt uint32, lo, hi int64, factor float64) 
 		}
 	}
 }
+
+// bulkInt is beyond what float64 holds exactly.
+func bulkInt(step int64) int64 { return 1<<60 + step*step }
 
 // check compares before and after a kind of upkeep.
 func (b *bulk) check(stage string, what int) {
@@ -111,7 +114,7 @@ func (b *bulk) list(stage string, steps []int64) {
 	}
 	last := steps[len(steps)-1]
 	for _, s := range list {
-		if s.Count != uint64(len(steps)) || *s.Last.Step != last || s.Kind == model.KindInt && s.Last.Value.Int != last {
+		if s.Count != uint64(len(steps)) || *s.Last.Step != last || s.Kind == model.KindInt && s.Last.Value.Int != bulkInt(last) {
 			b.t.Fatalf("%s: %+v, want %d points up to %d", stage, s, len(steps), last)
 		}
 	}
@@ -120,16 +123,16 @@ func (b *bulk) list(stage string, steps []int64) {
 func (b *bulk) buckets(stage string, steps []int64, from, to int64, n int) {
 	b.t.Helper()
 	var xs []int64
-	var floats, ints []float64
+	var floats, ints []store.Number
 	for _, x := range steps {
 		if x >= from && x <= to {
-			xs, floats, ints = append(xs, x), append(floats, b.want[x]), append(ints, float64(x))
+			xs, floats, ints = append(xs, x), append(floats, store.Number{Float: b.want[x]}), append(ints, store.Number{Int: bulkInt(x)})
 		}
 	}
-	for name, vs := range map[string][]float64{"bulk": floats, "other": ints} {
+	for name, vs := range map[string][]store.Number{"bulk": floats, "other": ints} {
 		got, err := b.h.Engine.Buckets(b.t.Context(), store.BucketsRequest{Run: b.run, Series: idOf(b.t, b.h.Engine, b.run, name), Axis: model.AxisStep, From: from, To: to, N: n})
 		if err == nil {
-			err = CheckBuckets(got, n, xs, vs)
+			err = CheckBuckets(got, n, map[string]model.Kind{"bulk": model.KindFloat, "other": model.KindInt}[name], xs, vs)
 		}
 		if err != nil {
 			b.t.Fatalf("%s: series %s, %d buckets from %d to %d: %v", stage, name, n, from, to, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 	"slices"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -291,7 +292,7 @@ func compareBuckets(ctx context.Context, e store.Engine, id model.RunID, series 
 		if err != nil {
 			return err
 		}
-		if err := CheckBuckets(got, n, xsOf(want, axis), floatsOf(want, kind)); err != nil {
+		if err := CheckBuckets(got, n, kind, xsOf(want, axis), numbersOf(want)); err != nil {
 			return fmt.Errorf("%d buckets: %w", n, err)
 		}
 	}
@@ -306,20 +307,16 @@ func xsOf(points []point, axis model.Axis) (out []int64) {
 	return out
 }
 
-func floatsOf(points []point, kind model.Kind) (out []float64) {
+func numbersOf(points []point) (out []store.Number) {
 	for _, p := range points {
-		if kind == model.KindInt {
-			out = append(out, float64(p.value.Int))
-		} else {
-			out = append(out, p.value.Float)
-		}
+		out = append(out, p.value)
 	}
 	return out
 }
 
 // CheckBuckets holds buckets against the points, given by rising x, that they
 // must sum up.
-func CheckBuckets(got []store.Bucket, n int, xs []int64, vs []float64) error {
+func CheckBuckets(got []store.Bucket, n int, kind model.Kind, xs []int64, vs []store.Number) error {
 	if len(got) > n {
 		return fmt.Errorf("%d buckets", len(got))
 	}
@@ -339,7 +336,7 @@ func CheckBuckets(got []store.Bucket, n int, xs []int64, vs []float64) error {
 		if at == from || xs[at-1] != b.Hi {
 			return fmt.Errorf("bucket %d ends at %d", i, b.Hi)
 		}
-		if err := checkBucket(b, vs[from:at]); err != nil {
+		if err := checkBucket(b, kind, vs[from:at]); err != nil {
 			return fmt.Errorf("bucket %d (%d to %d): %w", i, b.Lo, b.Hi, err)
 		}
 	}
@@ -349,38 +346,70 @@ func CheckBuckets(got []store.Bucket, n int, xs []int64, vs []float64) error {
 	return nil
 }
 
-func checkBucket(b store.Bucket, vs []float64) error {
+// checkBucket adds up in numbers of any size, so that no sum overflows here.
+func checkBucket(b store.Bucket, kind model.Kind, vs []store.Number) error {
 	want := store.Bucket{Lo: b.Lo, Hi: b.Hi}
-	size := 0.0
+	sum, size := wide(0), wide(0)
+	take := func(v float64, exact *big.Float) {
+		if want.Count == 0 {
+			want.Min, want.Max = v, v
+		}
+		want.Count++
+		want.Min, want.Max = min(want.Min, v), max(want.Max, v)
+		sum.Add(sum, exact)
+		size.Add(size, new(big.Float).Abs(exact))
+	}
 	for _, v := range vs {
-		switch {
-		case math.IsNaN(v):
+		switch f := v.Float; {
+		case kind == model.KindInt:
+			if want.Count == 0 {
+				want.MinInt, want.MaxInt = v.Int, v.Int
+			}
+			want.MinInt, want.MaxInt = min(want.MinInt, v.Int), max(want.MaxInt, v.Int)
+			take(float64(v.Int), wide(0).SetInt64(v.Int))
+		case math.IsNaN(f):
 			want.NaN++
-		case math.IsInf(v, 1):
+		case math.IsInf(f, 1):
 			want.PosInf++
-		case math.IsInf(v, -1):
+		case math.IsInf(f, -1):
 			want.NegInf++
 		default:
-			if want.Count == 0 || v < want.Min {
-				want.Min = v
-			}
-			if want.Count == 0 || v > want.Max {
-				want.Max = v
-			}
-			want.Count++
-			want.Sum += v
-			size += math.Abs(v)
+			take(f, wide(f))
 		}
 	}
 	if want.Count == 0 {
-		b.Min, b.Max, b.Sum = 0, 0, 0
+		b.Min, b.Max, b.Sum, b.Excess = 0, 0, 0, 0
+	} else if err := checkMean(&b, sum, size); err != nil {
+		return err
 	}
-	// The order of adding is the engine's choice. Sums that overflow may do so either way.
-	if math.Abs(b.Sum-want.Sum) <= 1e-9*size || math.IsInf(size, 0) {
-		b.Sum = want.Sum
-	}
+	b.Sum, b.Excess = 0, 0
 	if b != want {
 		return fmt.Errorf("is %+v, want %+v", b, want)
+	}
+	return nil
+}
+
+func wide(f float64) *big.Float { return new(big.Float).SetPrec(2300).SetFloat64(f) }
+
+// checkMean allows for any order of adding.
+func checkMean(b *store.Bucket, sum, size *big.Float) error {
+	if math.IsNaN(b.Sum+b.Excess) || math.IsInf(b.Sum, 0) || math.IsInf(b.Excess, 0) {
+		return fmt.Errorf("the sum is %g and %g", b.Sum, b.Excess)
+	}
+	total := wide(b.Excess)
+	total.Mul(total, wide(store.ExcessUnit)).Add(total, wide(b.Sum))
+	slack := new(big.Float).Mul(size, wide(1e-9))
+	if off := new(big.Float).Sub(total, sum); off.Abs(off).Cmp(slack) > 0 {
+		return fmt.Errorf("the sum is %.17g, want %.17g", total, sum)
+	}
+	mean, ok := b.Mean()
+	n := wide(float64(b.Count))
+	if !ok || math.IsNaN(mean) || math.IsInf(mean, 0) || mean < b.Min || mean > b.Max {
+		return fmt.Errorf("the mean of %d values from %g to %g is %g", b.Count, b.Min, b.Max, mean)
+	}
+	off := new(big.Float).Sub(wide(mean), new(big.Float).Quo(sum, n))
+	if off.Abs(off).Mul(off, n).Cmp(slack) > 0 && b.Min != b.Max {
+		return fmt.Errorf("the mean is %g, want %.17g / %d", mean, sum, b.Count)
 	}
 	return nil
 }

@@ -198,9 +198,9 @@ func (g *generator) column(t *rapid.T, name, n int) model.Column {
 		v := rapid.IntRange(-3, 3).Draw(t, "value")
 		switch kind {
 		case model.KindFloat:
-			c.Floats = append(c.Floats, rapid.SampledFrom([]float64{float64(v), float64(v), 0.1 * float64(v), math.NaN(), math.Inf(1), 1e300, math.Inf(-1)}).Draw(t, "float"))
+			c.Floats = append(c.Floats, rapid.SampledFrom([]float64{float64(v), float64(v), 0.1 * float64(v), math.NaN(), math.Inf(1), 1e300, math.MaxFloat64, math.Inf(-1)}).Draw(t, "float"))
 		case model.KindInt:
-			c.Ints = append(c.Ints, rapid.SampledFrom([]int64{int64(v), int64(v), int64(v), math.MaxInt64}).Draw(t, "int"))
+			c.Ints = append(c.Ints, rapid.SampledFrom([]int64{int64(v), int64(v), int64(v), math.MaxInt64, math.MaxInt64 - 7, math.MinInt64}).Draw(t, "int"))
 		case model.KindText:
 			c.Texts = append(c.Texts, strings.Repeat("é", v+3))
 		default:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"math/big"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -204,14 +205,18 @@ func convert(c *model.Column, row int, to model.Kind) (store.Number, bool) {
 	case model.KindFloat:
 		f := c.Floats[row]
 		if to == model.KindInt {
-			whole := f == math.Floor(f) && math.Abs(f) <= 1<<53 // the suite stays below
-			return store.Number{Int: int64(f)}, whole
+			if math.IsNaN(f) || math.IsInf(f, 0) {
+				return store.Number{}, false
+			}
+			whole, accuracy := big.NewFloat(f).Int64()
+			return store.Number{Int: whole}, accuracy == big.Exact
 		}
 		return store.Number{Float: f}, to == model.KindFloat
 	case model.KindInt:
 		v := c.Ints[row]
 		if to == model.KindFloat {
-			return store.Number{Float: float64(v)}, v >= -1<<53 && v <= 1<<53
+			f, accuracy := new(big.Float).SetInt64(v).Float64()
+			return store.Number{Float: f}, accuracy == big.Exact
 		}
 		return store.Number{Int: v}, to == model.KindInt
 	case model.KindText:

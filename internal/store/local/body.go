@@ -1,0 +1,177 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A run's body (series, fixed starts, row groups) is read when the run is first
+// used and forgotten when it was not used for idleAfter, so that neither a start
+// nor the memory grows with what nobody looks at.
+const idleAfter = 10 * time.Minute
+
+// located is a part of a run's body on disk: a place in a segment's directory.
+type located struct {
+	segment *segment
+	at      int
+}
+
+func (l located) ref() *runRef { return &l.segment.runs[l.at] }
+
+// lateRecord is a batch of the log whose series are not taken in yet.
+type lateRecord struct {
+	lsn     uint64
+	payload []byte
+}
+
+// hold locks a run for writing, with its body.
+func (e *Engine) hold(r *run) {
+	r.mu.Lock()
+	e.load(r)
+}
+
+// share locks a run for reading, with its body.
+func (e *Engine) share(r *run) {
+	for {
+		r.mu.RLock()
+		if r.loaded {
+			r.used.Store(e.cfg.Now().UnixNano())
+			return
+		}
+		r.mu.RUnlock()
+		e.hold(r)
+		r.mu.Unlock()
+	}
+}
+
+// load reads the body of a run; the caller holds mu for writing. What is damaged
+// is left out and counted.
+func (e *Engine) load(r *run) {
+	r.used.Store(e.cfg.Now().UnixNano())
+	if r.loaded {
+		return
+	}
+	r.loaded = true
+	r.byKey, r.starts = map[string]uint32{}, map[startKey]int64{}
+	for _, p := range r.parts {
+		if err := e.loadPart(r, p); err != nil {
+			p.segment.keep.Store(true)
+			e.quarantineOf(r.id, "segment index", p.segment.lose(err, p.ref().points, p.ref().tlo, p.ref().thi))
+		}
+	}
+	for len(r.series) < int(r.made) { // places of what could not be read stay taken
+		r.series = append(r.series, nil)
+	}
+	late := r.late
+	r.late = nil
+	for _, l := range late {
+		r.memBytes -= len(l.payload)
+		if err := e.applyLate(r, l); err != nil {
+			e.quarantineOf(r.id, "log record", err, "lsn", l.lsn)
+		}
+	}
+}
+
+func (e *Engine) loadPart(r *run, p located) error {
+	sec, err := p.segment.section(*p.ref())
+	if err != nil {
+		return err
+	}
+	contradicts := func() error {
+		return p.segment.bad(p.ref().index, fmt.Errorf("the segment contradicts another: %w", errDamaged))
+	}
+	for _, def := range sec.series {
+		if !r.setSeries(def) {
+			err = contradicts()
+		}
+	}
+	for _, def := range sec.starts {
+		r.starts[def.key] = def.start
+	}
+	for _, g := range sec.groups {
+		if !r.attach(g) {
+			err = contradicts()
+		}
+	}
+	return err
+}
+
+func (e *Engine) applyLate(r *run, l lateRecord) error {
+	rec, err := decodeRecord(l.payload)
+	if err != nil {
+		return err
+	}
+	return e.applyBody(r, rec, l.lsn)
+}
+
+// catchUp takes in what the log had at start, run by run, before anyone asks.
+func (e *Engine) catchUp(ctx context.Context) {
+	for _, r := range e.dirty.all() {
+		if ctx.Err() != nil {
+			return
+		}
+		r.mu.RLock()
+		late := len(r.late) > 0
+		r.mu.RUnlock()
+		if late {
+			e.hold(r)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// forget drops the bodies that nobody used for a while. Reads that began before
+// keep what they hold.
+func (e *Engine) forget(now time.Time) {
+	for _, r := range e.allRuns() {
+		if !r.idle(now) {
+			continue
+		}
+		r.mu.Lock()
+		if r.idleLocked(now) {
+			r.loaded, r.series, r.byKey, r.ordered, r.starts = false, nil, nil, nil, nil
+			r.memAt = nil
+		}
+		r.mu.Unlock()
+	}
+}
+
+func (r *run) idle(now time.Time) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.idleLocked(now)
+}
+
+// idleLocked: all of the body is on disk and it was not used.
+func (r *run) idleLocked(now time.Time) bool {
+	return r.loaded && !r.deleted && r.firstLSN == 0 && r.frozenFirst == 0 && now.UnixNano()-r.used.Load() > int64(idleAfter)
+}
+
+// relocate replaces where parts of the body lie, after a merge.
+func (r *run) relocate(old []*segment, fresh located) {
+	r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(p located) bool { return slices.Contains(old, p.segment) })
+	r.parts = append(r.parts, fresh)
+}
+
+// attach makes a group readable; false when it names what is not defined.
+func (r *run) attach(g *segmentGroup) bool {
+	for i, id := range g.series {
+		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].kind != g.cols[i].kind {
+			return false
+		}
+	}
+	for _, s := range append(slices.Clone(g.ext.srcs), g.ext.lastSrc) {
+		if int(s) >= len(r.sources) {
+			return false
+		}
+	}
+	for i, id := range g.series {
+		s := r.series[id]
+		s.chunks = append(s.chunks, chunk{g, i})
+		s.mask |= g.ext.mask
+		s.version = max(s.version, 1)
+	}
+	return true
+}

@@ -19,9 +19,10 @@ import pytest
 
 import kymogram
 from kymogram import _say, metrics
-from kymogram.metrics import _outlet, api
+from kymogram.metrics import _outlet, api, handlers
 
 from . import reader
+from .conftest import REPOSITORY
 
 
 class Recorder(metrics.MetricHandler):
@@ -328,6 +329,13 @@ def test_a_run_gets_metrics_as_series(run: kymogram.Run, spool: Path) -> None:
         "torchelastic/f._locals_.g.count": ({"exact_name": "torchelastic/f.<locals>.g.count"}, [1]),
         "odd_group/50%_a_b": ({"exact_name": "odd group/50%25 a%3Db"}, [1]),
     }
+
+
+def test_series_names_are_those_of_go() -> None:
+    table = json.loads((REPOSITORY / "testdata/metrics/names.json").read_text("utf-8"))
+    for row in table:
+        labels = {"exact_name": row["exact"]} if row["exact"] else None
+        assert handlers.series_of(row["group"], row["name"]) == (row["series"], labels)
 
 
 def test_without_a_run_metrics_are_counted_as_failed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,110 @@
+"""How renderings are made and where they go, from init()'s arguments and the environment."""
+
+from __future__ import annotations
+
+import os
+
+from . import _enums, _environment, _values
+from ._exceptions import KymogramValidationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+UPLOADS = ("all", "triggered", "off")
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+class Options:
+    """The rendering arguments of init(), checked."""
+
+    __slots__ = (
+        "close_timeout",
+        "delete_after_upload",
+        "encoders",
+        "error_strategy",
+        "folder",
+        "fps",
+        "queue",
+        "skip_drain",
+        "threads",
+        "upload",
+    )
+
+    def __init__(self, given: dict[str, Any], error_strategy: str, run_name: str) -> None:
+        def take(name: str) -> Any:
+            return given.get("rendering_" + name)
+
+        strategy = take("error_strategy") or _variable("RENDERING_ERROR_STRATEGY")
+        self.error_strategy = _enums.error_strategy(strategy or error_strategy).value
+        self.fps = _at_least_one("rendering_fps", take("fps"), 30)
+        self.encoders = _at_least_one(
+            "rendering_max_concurrent_encoders", take("max_concurrent_encoders"), 16
+        )
+        queue = take("queue_max_size")
+        self.queue = None if queue is None else _at_least_one("rendering_queue_max_size", queue, 1)
+        self.threads = _at_least_one(
+            "rendering_num_encoder_threads", take("num_encoder_threads"), 2
+        )
+        skip = given.get("skip_drain_render_on_close")
+        self.skip_drain = _flag("skip_drain_render_on_close", skip)
+        timeout = take("close_timeout")
+        timeout = _variable("RENDERING_CLOSE_TIMEOUT") if timeout is None else timeout
+        self.close_timeout = None if timeout is None else _seconds(timeout)
+        self.upload = given.get("upload_renderings") or "all"
+        if self.upload not in UPLOADS:
+            known = ", ".join(UPLOADS)
+            raise KymogramValidationError(
+                f"upload_renderings is {self.upload!r}, not one of {known}"
+            )
+        folder = take("output_dir")
+        self.delete_after_upload = take("delete_after_upload")
+        if self.delete_after_upload is None:  # who names a folder wants to find the files there
+            self.delete_after_upload = folder is None
+        self.folder = _output_folder(folder, self.upload, run_name)
+
+
+def _variable(name: str) -> str | None:
+    return _environment.first(("KYMOGRAM_" + name, "METRANA_" + name))
+
+
+def _at_least_one(what: str, value: Any, default: int) -> int:
+    if value is None:
+        return default
+    number = _values.exact_int(what, value)
+    if number < 1:
+        raise KymogramValidationError(f"{what} is {number}, it must be at least 1")
+    return number
+
+
+def _flag(what: str, value: Any) -> bool:
+    if value is None:
+        value = _variable(what.upper()) or ""
+    if isinstance(value, str):
+        if value.lower() not in _TRUE + _FALSE:
+            raise KymogramValidationError(f"{what} is {value!r}, it must be true or false")
+        return value.lower() in _TRUE
+    return bool(value)
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return _values.seconds("rendering_close_timeout", float(value))
+    except ValueError as error:
+        raise KymogramValidationError(f"rendering_close_timeout: {error}") from None
+
+
+def _output_folder(given: Any, upload: str, run_name: str) -> str | None:
+    """Where the videos stay on this machine; None: only on their way, in the spool."""
+    if given is None:
+        if upload != "off":
+            return None
+        state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+        given = os.path.join(state, "kymogram", "renderings")
+    return os.path.join(os.path.abspath(os.fspath(given)), file_name(run_name))
+
+
+def file_name(text: str) -> str:
+    """A name of a run or environment as one part of a path."""
+    name = text.replace("/", "_").replace("\\", "_").replace("\0", "_")
+    return "_" + name if name in (".", "..") else name

@@ -296,3 +296,24 @@ func TestManyBucketsRefusesBadBodies(t *testing.T) {
 	}
 	l.refused(l.do("POST", "/api/v1/buckets", nil, big+"]}"), 400, model.CodeInvalid, "1000000")
 }
+
+// An int64 series keeps its ends beyond 2^53, and values whose sum a float64
+// cannot hold have a mean.
+func TestBucketsAreExact(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	w := l.writer("run", nil)
+	w.log(model.NewSeriesKey("n", "", nil), steps(0, 3, func(i int) any { return int64(1<<53 + 1 + 2*i) })...)
+	w.log(model.NewSeriesKey("huge", "", nil), steps(0, 4, func(i int) any { return math.MaxFloat64 / float64(1+i%2) })...)
+	read := func(metric, format string) bucket {
+		return buckets(t, l.get(w.path("buckets"), values("metric", metric, "n", "1", "int64", format))["columns"].(map[string]any))[0]
+	}
+	for _, format := range []string{"number", "string"} {
+		if b := read("n", format); b.min != "9007199254740993" || b.max != "9007199254740997" {
+			t.Errorf("as %s: from %s to %s", format, b.min, b.max)
+		}
+	}
+	mean, err := strconv.ParseFloat(read("huge", "number").mean, 64)
+	if want := math.MaxFloat64 * 0.75; err != nil || math.Abs(mean/want-1) > 1e-12 {
+		t.Errorf("the mean is %g (%v), want %g", mean, err, want)
+	}
+}

@@ -97,10 +97,11 @@ func seriesMeta(page *query.PointsPage) [][2]string {
 }
 
 // bucketsTable lays out buckets; min, max and mean have gaps where a bucket has
-// no finite value.
+// no finite value. An int64 series has whole numbers as min and max.
 func bucketsTable(r *query.BucketsResult) *table {
 	n := len(r.Buckets)
-	ints, floats, uints := make([][]int64, 2), make([][]float64, 3), make([][]uint64, 4)
+	whole := r.Series.Kind == model.KindInt
+	ints, floats, uints := make([][]int64, 4), make([][]float64, 3), make([][]uint64, 4)
 	for i := range ints {
 		ints[i] = make([]int64, n)
 	}
@@ -112,7 +113,7 @@ func bucketsTable(r *query.BucketsResult) *table {
 	}
 	has := make([]bool, n)
 	for i, b := range r.Buckets {
-		ints[0][i], ints[1][i] = b.Lo, b.Hi
+		ints[0][i], ints[1][i], ints[2][i], ints[3][i] = b.Lo, b.Hi, b.MinInt, b.MaxInt
 		floats[0][i], floats[1][i] = b.Min, b.Max
 		floats[2][i], has[i] = query.Mean(b)
 		uints[0][i], uints[1][i], uints[2][i], uints[3][i] = b.Count, b.NaN, b.PosInf, b.NegInf
@@ -120,14 +121,22 @@ func bucketsTable(r *query.BucketsResult) *table {
 	t := &table{rows: n, columns: []column{
 		{name: "lo", kind: colInt, ints: ints[0]},
 		{name: "hi", kind: colInt, ints: ints[1]},
-		{name: "min", kind: colFloat, floats: floats[0], has: has},
-		{name: "max", kind: colFloat, floats: floats[1], has: has},
+		endColumn("min", whole, ints[2], floats[0], has),
+		endColumn("max", whole, ints[3], floats[1], has),
 		{name: "mean", kind: colFloat, floats: floats[2], has: has},
 	}}
 	for i, name := range []string{"count", "nan", "pos_inf", "neg_inf"} {
 		t.columns = append(t.columns, column{name: name, kind: colUint, uints: uints[i]})
 	}
 	return t
+}
+
+// endColumn is exact: beyond 2^53 a float64 is not.
+func endColumn(name string, whole bool, ints []int64, floats []float64, has []bool) column {
+	if whole {
+		return column{name: name, kind: colInt, ints: ints, has: has}
+	}
+	return column{name: name, kind: colFloat, floats: floats, has: has}
 }
 
 // The formats of points and buckets.

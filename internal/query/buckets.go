@@ -123,8 +123,5 @@ func checkMany(requests []BucketsRequest) error {
 
 // Mean is the mean of a bucket's finite values; false when it has none.
 func Mean(b Bucket) (float64, bool) {
-	if b.Count == 0 {
-		return 0, false
-	}
-	return b.Sum / float64(b.Count), true
+	return b.Mean()
 }

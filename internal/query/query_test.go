@@ -63,7 +63,7 @@ func (f *fake) Buckets(ctx context.Context, _ store.BucketsRequest) ([]store.Buc
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return []store.Bucket{{Lo: 1, Hi: 2, Sum: 6, Count: 4}}, f.fails
+	return []store.Bucket{{Lo: 1, Hi: 2, Min: 1, Max: 2, Sum: 6, Count: 4}}, f.fails
 }
 
 func newFake() *fake {

@@ -115,7 +115,8 @@ func (s *queryService) Buckets(ctx context.Context, m *kymogramv1.BucketsRequest
 func appendBucket(out *kymogramv1.BucketsResponse, b query.Bucket) {
 	low, high, mean := math.NaN(), math.NaN(), math.NaN()
 	if b.Count > 0 {
-		low, high, mean = b.Min, b.Max, b.Sum/float64(b.Count)
+		low, high = b.Min, b.Max
+		mean, _ = query.Mean(b)
 	}
 	out.Lo, out.Hi = append(out.Lo, b.Lo), append(out.Hi, b.Hi)
 	out.Min, out.Max, out.Mean = append(out.Min, low), append(out.Max, high), append(out.Mean, mean)

@@ -8,9 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // DefaultHotkey is the name that Bittensor's tools give a hotkey.
@@ -88,13 +88,31 @@ func (f Folder) Open(password Password) (key *Key, warnings []string, err error)
 	return key, exposed(path, info, raw, os.Getuid()), err
 }
 
-// exposed says who else can read the secret.
+// exposed says who else can read the secret, where the system has owners.
 func exposed(path string, info fs.FileInfo, raw []byte, uid int) (warnings []string) {
+	owner, known := platform.Owner(info)
+	if !known {
+		return nil
+	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && !Sealed(raw) {
 		warnings = append(warnings, fmt.Sprintf("other users may open the hotkey %s (mode %04o); chmod 600 it", path, mode))
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != uid {
-		warnings = append(warnings, fmt.Sprintf("the hotkey %s belongs to another user (uid %d)", path, stat.Uid))
+	if owner != uid {
+		warnings = append(warnings, fmt.Sprintf("the hotkey %s belongs to another user (uid %d)", path, owner))
 	}
 	return warnings
+}
+
+// Coldkey is the wallet's owner, from the file that holds its public half.
+func (f Folder) Coldkey() (Account, error) {
+	hotkey, err := f.File()
+	if err != nil {
+		return Account{}, err
+	}
+	path := filepath.Join(filepath.Dir(filepath.Dir(hotkey)), "coldkeypub.txt")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return Account{}, fmt.Errorf("read the coldkey's public half: %w", err)
+	}
+	return DecodePublic(raw)
 }

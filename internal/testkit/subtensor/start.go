@@ -94,3 +94,9 @@ func Fund(account wallet.Account, rao uint64) (key string, value []byte) {
 func SubnetKey(name string, netuid uint16) string {
 	return string(binary.LittleEndian.AppendUint16(slices.Concat(twox(2, []byte("SubtensorModule")), twox(2, []byte(name))), netuid))
 }
+
+// HotkeyKey is where SubtensorModule keeps a value of a hotkey in a subnet, for maps
+// keyed by Identity and Blake2_128Concat.
+func HotkeyKey(name string, netuid uint16, hotkey wallet.Account) string {
+	return SubnetKey(name, netuid) + string(blake128(hotkey[:])) + string(hotkey[:])
+}

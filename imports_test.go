@@ -43,7 +43,7 @@ var importTable = map[string][]string{
 	"internal/selfmetrics": {},
 	"internal/state":       {"internal/wallet"},
 	"internal/spool":       {"internal/codec", "internal/wal"},
-	"internal/uplink":      {"internal/codec", "internal/spool", "gen"},
+	"internal/uplink":      {"internal/codec", "internal/spool", "internal/collect", "gen"},
 	"internal/store":       {"internal/codec", "internal/wal"},
 	"internal/catalog":     {"internal/codec", "internal/wal"},
 	"internal/blob":        {"internal/codec", "internal/wal"},

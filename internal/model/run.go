@@ -1,5 +1,7 @@
 package model
 
+import "strings"
+
 // RunStatus is derived from a run's writers.
 type RunStatus string
 
@@ -65,6 +67,13 @@ type OpenRequest struct {
 	// WithStarts asks for the next steps of the run's series in the answer.
 	WithStarts bool `json:"with_starts,omitempty"`
 }
+
+// ObserverSDK begins the SDK of a writer that watches the machine for a run: the
+// run's status and its attempts do not follow such a writer.
+const ObserverSDK = "system/"
+
+// IsObserver reports whether a writer only watches.
+func IsObserver(sdk string) bool { return strings.HasPrefix(sdk, ObserverSDK) }
 
 // MaxEnded bounds the ended writers of an open.
 const MaxEnded = 64

@@ -36,6 +36,7 @@ type Open struct {
 	Server string            `json:"server"`
 	Open   model.OpenRequest `json:"open"`
 	Pace   *Pace             `json:"pace,omitempty"`
+	System *System           `json:"system,omitempty"`
 }
 
 // WriterOptions are the parts of a writer that tests and the SDK choose.
@@ -44,7 +45,8 @@ type WriterOptions struct {
 	Cap int64            // bytes of segments in the folder; 0: Folder.Cap
 	// MemoryBytes kept while the spool is full; 0: 64 MiB.
 	MemoryBytes int64
-	Pace        *Pace // nil: the deliverer's own
+	Pace        *Pace   // nil: the deliverer's own
+	System      *System // nil: no metrics of the machine
 }
 
 // Series is a writer's series; it is made by [Writer.Series].
@@ -107,7 +109,7 @@ func Create(folder *Folder, server string, open model.OpenRequest, opts WriterOp
 	if !platform.RenamesOpenFolders {
 		tmp = w.dir
 	}
-	if err := w.build(tmp, Open{Format: formatVersion, Server: server, Open: open, Pace: opts.Pace}); err != nil {
+	if err := w.build(tmp, Open{Format: formatVersion, Server: server, Open: open, Pace: opts.Pace, System: opts.System}); err != nil {
 		w.abandon(tmp)
 		return nil, err
 	}

@@ -66,6 +66,8 @@ type Deliverer struct {
 	writers map[model.WriterID]*delivery
 	broken  map[model.WriterID]time.Time // when a folder that cannot be read is looked at again
 	done    Totals
+
+	observers observers
 }
 
 // Totals counts what a deliverer brought to its end, over all writers.
@@ -86,6 +88,7 @@ func New(folder *spool.Folder, opts Options) *Deliverer {
 	return &Deliverer{
 		folder: folder, opts: opts, waker: make(chan struct{}, 1),
 		writers: map[model.WriterID]*delivery{}, broken: map[model.WriterID]time.Time{},
+		observers: observers{jobs: map[job]*observer{}},
 	}
 }
 
@@ -357,6 +360,7 @@ func (d *Deliverer) scan(ctx context.Context, group *sync.WaitGroup, stop chan s
 		}
 		delete(d.broken, id)
 		d.writers[id] = w
+		d.observe(ctx, w, group, stop)
 		group.Add(1)
 		go func() {
 			defer group.Done()

@@ -327,3 +327,26 @@ func (h *harness) lateOpen(r model.OpenRequest) *catalog.Opened {
 	h.check("Open", err)
 	return o
 }
+
+// testObservers: a writer that watches the machine neither keeps a run running
+// nor makes it lost, and the next life is a new attempt while it is open.
+func testObservers(t *testing.T, open Opener) {
+	h := newHarness(t, open)
+	observer := func(r *model.OpenRequest) { r.SDK = model.ObserverSDK + "1" }
+	run := h.must(request(1)).Run
+	if o := h.must(request(2, observer, child(1))); o.Run != run || o.Attempt != 1 {
+		t.Fatalf("the observer joined run %s, attempt %d", o.Run, o.Attempt)
+	}
+	h.apply(run, 1, model.Update{Op: model.OpClose, Text: string(model.StatusFinished)})
+	if got := h.detail(run).Status; got != model.StatusFinished {
+		t.Errorf("with the observer open the run is %s", got)
+	}
+	h.apply(run, 2, model.Update{Op: model.OpGone})
+	if got := h.detail(run).Status; got != model.StatusFinished {
+		t.Errorf("with the observer gone the run is %s", got)
+	}
+	h.must(request(3, observer, child(1)))
+	if o := h.must(request(4)); o.Attempt != 2 {
+		t.Errorf("the next life joined attempt %d", o.Attempt)
+	}
+}

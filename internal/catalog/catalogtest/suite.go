@@ -37,6 +37,7 @@ func Test(t *testing.T, open Opener) {
 		{"Updates", testUpdates},
 		{"AppliedOnce", testAppliedOnce},
 		{"Status", testStatus},
+		{"Observers", testObservers},
 		{"Silence", testSilence},
 		{"Renderings", testRenderings},
 		{"Trash", testTrash},

@@ -104,7 +104,7 @@ func (o *opening) latestOpen(ctx context.Context, run *runRow, attempts []attemp
 		}
 	}
 	var open bool
-	err := o.tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM writers WHERE run = ? AND attempt = ? AND state = ?)`,
+	err := o.tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM writers WHERE run = ? AND attempt = ? AND state = ? AND `+noObserver+`)`,
 		run.id[:], latest.Number, model.WriterOpen).Scan(&open)
 	if err != nil || !open {
 		return 0, err

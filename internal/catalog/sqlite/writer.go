@@ -91,12 +91,15 @@ func scanChange(rows *sql.Rows) (c model.RunChange, err error) {
 	return c, err
 }
 
+// noObserver leaves out writers that only watch the machine.
+const noObserver = `sdk NOT LIKE '` + model.ObserverSDK + `%'`
+
 // statusOf derives a run's status from its writers (model.RunStatus), as an
 // expression over the row of runs.
 const statusOf = `CASE
-	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open') THEN 'running'
-	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed') THEN 'failed'
-	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone') THEN 'lost'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open' AND w.` + noObserver + `) THEN 'running'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed' AND w.` + noObserver + `) THEN 'failed'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + noObserver + `) THEN 'lost'
 	ELSE 'finished' END`
 
 // refreshRun renews what a run's row keeps of its other tables.

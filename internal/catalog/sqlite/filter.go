@@ -121,6 +121,14 @@ func (w *where) add(condition string, args ...any) {
 
 func (w *where) String() string { return strings.Join(w.parts, " AND ") }
 
+// orTrue is the condition as a part of another.
+func (w *where) orTrue() string {
+	if len(w.parts) == 0 {
+		return "1"
+	}
+	return w.String()
+}
+
 // addQuery compiles the one-line filter over `runs r`.
 func (w *where) addQuery(line string) error {
 	terms, err := parseQuery(line)
@@ -174,7 +182,7 @@ func (w *where) addComparison(t term) {
 	if t.op == "!=" {
 		not = "NOT "
 	}
-	w.add(not+`EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.path IN (?, ?) AND (`+strings.Join(matches, " OR ")+`))`, args...)
+	w.add(`r.pk `+not+`IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path IN (?, ?) AND (`+strings.Join(matches, " OR ")+`))`, args...)
 }
 
 // parseNumber reads an integer exactly, else a real.

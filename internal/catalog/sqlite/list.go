@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/catalog"
@@ -42,10 +43,9 @@ func scanListed(scan func(...any) error, more ...any) (listed, error) {
 
 // order is how a list is sorted.
 type order struct {
-	key      string // SQL expression
-	path     string // of the attribute, "" for a column
-	nullable bool
-	desc     bool
+	key  string // SQL expression of a column
+	path string // of the attribute instead, "" for a column
+	desc bool
 }
 
 func parseOrder(sort string) order {
@@ -62,41 +62,41 @@ func parseOrder(sort string) order {
 	case "status":
 		return order{key: "r.status", desc: desc}
 	}
-	return order{key: "a.key", path: name, nullable: true, desc: desc}
+	return order{path: name, desc: desc}
 }
 
-// by is the ORDER BY: runs without the key at the end, equal keys by age in the
-// direction of the sort.
-func (o *order) by() string {
-	direction := " ASC"
+// by is the ORDER BY: equal keys by age in the direction of the sort.
+func (o *order) by() string { return o.key + o.direction() + ", r.pk" + o.direction() }
+
+// listed is the same over the result columns of an attribute's order: the key is
+// the last, the run's place the first.
+func (o *order) listed() string {
+	last := strconv.Itoa(strings.Count(runColumns, ",") + 2)
+	return last + o.direction() + ", 1" + o.direction()
+}
+
+func (o *order) direction() string {
 	if o.desc {
-		direction = " DESC"
+		return " DESC"
 	}
-	by := o.key + direction + ", r.pk" + direction
-	if o.nullable {
-		by = "a.key IS NULL, " + by
+	return " ASC"
+}
+
+// beyond is the comparison with where a page ended.
+func (o *order) beyond() string {
+	if o.desc {
+		return " < "
 	}
-	return by
+	return " > "
 }
 
 // after adds the condition for what follows a cursor.
 func (o *order) after(w *where, c *cursor) error {
 	key, err := c.key()
-	if err != nil {
+	if err != nil || key == nil {
 		return errCursor()
 	}
-	op := " > "
-	if o.desc {
-		op = " < "
-	}
-	switch {
-	case key == nil:
-		w.add(`a.key IS NULL AND r.pk`+op+`?`, c.PK)
-	case o.nullable:
-		w.add(`(a.key IS NULL OR (a.key, r.pk)`+op+`(?, ?))`, key, c.PK)
-	default:
-		w.add(`(`+o.key+`, r.pk)`+op+`(?, ?)`, key, c.PK)
-	}
+	w.add(`(`+o.key+`, r.pk)`+o.beyond()+`(?, ?)`, key, c.PK)
 	return nil
 }
 
@@ -105,16 +105,7 @@ func (d *DB) ListRuns(ctx context.Context, f catalog.RunFilter) ([]catalog.Run, 
 	if f.Limit < 1 || f.Limit > maxPage {
 		return nil, "", model.Errorf(model.CodeInvalid, "the limit %d is not valid", f.Limit).WithHint("It is 1 to %d.", maxPage)
 	}
-	query, args, err := compileList(f)
-	if err != nil {
-		return nil, "", err
-	}
-	page, err := collect(ctx, d.reader, func(rows *sql.Rows) (listed, error) {
-		var key any
-		l, err := scanListed(rows.Scan, &key)
-		l.key = key
-		return l, err
-	}, query, args...)
+	page, err := d.listAlong(ctx, f)
 	if err != nil {
 		return nil, "", failure("list runs", err)
 	}
@@ -131,17 +122,9 @@ func (d *DB) ListRuns(ctx context.Context, f catalog.RunFilter) ([]catalog.Run, 
 	return runs, next, nil
 }
 
-// compileList writes the query of a page and one run more.
-func compileList(f catalog.RunFilter) (string, []any, error) {
-	o := parseOrder(f.Sort)
-	from, args := ` FROM runs r JOIN projects p ON p.id = r.project`, []any(nil)
-	if o.path != "" {
-		// config/ may be left out, as in the filter; the longer path wins.
-		from += ` LEFT JOIN attributes a ON a.run = r.pk AND a.path = coalesce(
-			(SELECT x.path FROM attributes x WHERE x.run = r.pk AND x.path = ?), ?)`
-		args = append(args, "config/"+o.path, o.path)
-	}
-	w := &where{args: args}
+// selected says which runs a filter means, and where the page before ended.
+func selected(f catalog.RunFilter) (*where, *cursor, error) {
+	w := &where{}
 	w.add(`r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?)`, f.Workspace, f.Project)
 	if f.Deleted {
 		w.add(`r.deleted_ns > 0`)
@@ -150,22 +133,19 @@ func compileList(f catalog.RunFilter) (string, []any, error) {
 	}
 	addExact(w, f)
 	if err := w.addQuery(f.Query); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	if f.Cursor != "" {
-		var c cursor
-		if err := decodeCursor(f.Cursor, &c); err != nil {
-			return "", nil, err
-		}
-		if c.Sort != f.Sort || (c.Type == "n") && !o.nullable {
-			return "", nil, errCursor()
-		}
-		if err := o.after(w, &c); err != nil {
-			return "", nil, err
-		}
+	if f.Cursor == "" {
+		return w, nil, nil
 	}
-	w.args = append(w.args, f.Limit+1)
-	return `SELECT ` + runColumns + `, ` + o.key + from + ` WHERE ` + w.String() + ` ORDER BY ` + o.by() + ` LIMIT ?`, w.args, nil
+	c := &cursor{}
+	if err := decodeCursor(f.Cursor, c); err != nil {
+		return nil, nil, err
+	}
+	if c.Sort != f.Sort {
+		return nil, nil, errCursor()
+	}
+	return w, c, nil
 }
 
 func addExact(w *where, f catalog.RunFilter) {

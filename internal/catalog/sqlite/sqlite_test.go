@@ -78,7 +78,7 @@ func BenchmarkList(b *testing.B) {
 	fill(b, db, path, 100_000)
 	for name, f := range map[string]catalog.RunFilter{
 		"newest": {}, "name": {Sort: "name"}, "status": {Status: model.StatusFailed}, "tag": {Tag: "t7"}, "word": {Query: "run-99999"},
-		"attribute": {Query: "lr<0.0001"}, "sortedByAttribute": {Sort: "lr"},
+		"attribute": {Query: "lr<0.0001"}, "attributeOfMost": {Query: "lr>0.1"}, "sortedByAttribute": {Sort: "lr"}, "sortedByNone": {Sort: "-nothing"}, "sortedAndFiltered": {Sort: "-lr", Query: "lr<0.0001", Status: model.StatusFailed},
 	} {
 		f.Workspace, f.Project, f.Limit = "team", "project", 100
 		b.Run(name, func(b *testing.B) {

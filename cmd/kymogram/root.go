@@ -65,7 +65,7 @@ func rootCommand(io stdio) *cobra.Command {
 	root.AddCommand(
 		serveCommand(io), keyCommand(io), configCommand(io),
 		runsCommand(io), seriesCommand(io), exportCommand(io),
-		agentCommand(io), syncCommand(io), doctorCommand(io),
+		agentCommand(io), syncCommand(io), doctorCommand(io), dataCommand(io),
 		versionCommand(io),
 	)
 	return root

@@ -176,11 +176,13 @@ func (f *Folder) CopyTo(ctx context.Context, floor uint64, put Put) error {
 			return err
 		}
 	}
+	newest := uint64(0) // the first LSN of the last file
 	for i, l := range f.log {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		size := l.Size
+		newest, _ = wal.FirstLSN(l.Name)
 		if i == len(f.log)-1 { // a record may be in the middle of being written
 			data, err := io.ReadAll(io.NewSectionReader(l, 0, l.Size))
 			if err != nil {
@@ -188,14 +190,16 @@ func (f *Folder) CopyTo(ctx context.Context, floor uint64, put Put) error {
 			}
 			var last uint64
 			if size, last = wal.Whole(data); last == 0 {
-				first, _ := wal.FirstLSN(l.Name)
-				last = first - 1
+				last = newest - 1
 			}
 			floor = max(floor, last)
 		}
 		if err := put(filepath.Join("wal", l.Name), size, io.NewSectionReader(l, 0, size)); err != nil {
 			return err
 		}
+	}
+	if newest > floor {
+		return nil
 	}
 	return put(filepath.Join("wal", wal.FileName(floor+1)), 0, bytes.NewReader(nil))
 }

@@ -27,6 +27,8 @@ type agentFlags struct {
 	idle     time.Duration
 	detached bool
 	kind     string
+	metrics  string
+	expose   []string
 }
 
 func agentCommand(io stdio) *cobra.Command {
@@ -37,14 +39,22 @@ func agentCommand(io stdio) *cobra.Command {
 		Long: `Deliver the spool of this machine to the servers that its runs name.
 
 The Python package starts an agent by itself; it ends a minute after the last run.
-One that a person starts takes the spool over and stays until it is stopped.`,
+One that a person starts takes the spool over and stays until it is stopped.
+
+With --metrics it answers GET /metrics for Prometheus: what the agent delivers and
+what the machine does, and of what programs log only the groups that --expose names.
+A group is what comes before the first slash of a metric's name.`,
 		Example: `  kymogram agent                       deliver until Ctrl-C
   kymogram agent --idle 10m            end ten minutes after the last run
-  kymogram agent --detached            go on in the background, log to SPOOL/agent.log`,
+  kymogram agent --detached            go on in the background, log to SPOOL/agent.log
+  kymogram agent --metrics 127.0.0.1:9464 --expose torchelastic --expose train`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.idle < 0 {
 				return usagef("--idle is a time such as 60s, not %s", flags.idle)
+			}
+			if len(flags.expose) > 0 && flags.metrics == "" {
+				return usagef("--expose needs the address to expose at: --metrics HOST:PORT")
 			}
 			return runAgent(cmd.Context(), io, flags)
 		},
@@ -52,6 +62,8 @@ One that a person starts takes the spool over and stays until it is stopped.`,
 	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as `kymogram doctor` says)")
 	cmd.Flags().DurationVar(&flags.idle, "idle", 0, "end this long after no run is open and nothing is left; 0 stays (detached: 1m0s)")
 	cmd.Flags().BoolVar(&flags.detached, "detached", false, "go on in the background")
+	cmd.Flags().StringVar(&flags.metrics, "metrics", "", "answer GET /metrics at HOST:PORT (default: no endpoint)")
+	cmd.Flags().StringArrayVar(&flags.expose, "expose", nil, "a group of metrics that the endpoint makes public; may be repeated")
 	cmd.Flags().StringVar(&flags.kind, "kind", string(spool.KindPerson), "who started it")
 	_ = cmd.Flags().MarkHidden("kind") // fails only for a flag that is not there
 	return cmd
@@ -79,13 +91,26 @@ func runAgent(ctx context.Context, io stdio, flags agentFlags) error {
 		log = slog.New(slog.NewTextHandler(file, nil))
 	}
 	log.Info("agent", "spool", folder.Path, "pid", os.Getpid(), "version", version)
-	err = uplink.New(folder, uplink.Options{Kind: kind, Version: version, Idle: flags.idle, Log: log, Env: io.env}).Run(ctx)
+	err = deliver(ctx, folder, uplink.Options{Kind: kind, Version: version, Idle: flags.idle, Log: log, Env: io.env}, flags)
 	if errors.Is(err, uplink.ErrHeld) && kind == spool.KindAgent {
 		log.Info("not needed", "reason", err)
 		return nil // whoever holds the spool delivers it
 	}
 	log.Info("agent ends", "error", err)
 	return err
+}
+
+// deliver delivers the folder, and answers for metrics meanwhile where that is
+// wanted.
+func deliver(ctx context.Context, folder *spool.Folder, opts uplink.Options, flags agentFlags) error {
+	if flags.metrics == "" {
+		return uplink.New(folder, opts).Run(ctx)
+	}
+	listener, err := listenForMetrics(ctx, flags.metrics)
+	if err != nil {
+		return err
+	}
+	return serveAgentMetrics(ctx, folder, opts, flags.expose, listener)
 }
 
 // openSpool opens the folder that a flag names, which must be there, or the one
@@ -119,6 +144,12 @@ func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(self, "agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent))
+	if flags.metrics != "" {
+		cmd.Args = append(cmd.Args, "--metrics", flags.metrics)
+	}
+	for _, group := range flags.expose {
+		cmd.Args = append(cmd.Args, "--expose", group)
+	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = platform.RootFolder, log, log
 	cmd.SysProcAttr = platform.Detached()
 	cmd.Env = agentEnviron(os.Environ())

@@ -28,10 +28,13 @@ type Options struct {
 	// 0: never.
 	Idle time.Duration
 	// Once ends the delivery as soon as everything that is there is acked.
-	Once       bool
-	Log        *slog.Logger
-	Env        func(string) string // nil: os.Getenv
-	MaxBackoff time.Duration       // 0: 15 s
+	Once bool
+	Log  *slog.Logger
+	Env  func(string) string // nil: os.Getenv
+	// BeforeFree, when set, is called with a writer before records of it that were
+	// delivered are deleted, so that another reader can read them first.
+	BeforeFree func(model.WriterID)
+	MaxBackoff time.Duration // 0: 15 s
 }
 
 func (o *Options) env() func(string) string {
@@ -39,6 +42,12 @@ func (o *Options) env() func(string) string {
 		return o.Env
 	}
 	return os.Getenv
+}
+
+func (o *Options) beforeFree(id model.WriterID) {
+	if o.BeforeFree != nil {
+		o.BeforeFree(id)
+	}
 }
 
 func (o *Options) maxBackoff() time.Duration {

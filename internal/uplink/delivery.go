@@ -194,6 +194,7 @@ func (d *delivery) settle(mark uint64, sent spool.Tally, refused uint64) error {
 	if err := errors.Join(d.status.SetCounts(page), d.status.SetTallies(page), d.status.SetMark(mark)); err != nil {
 		return err
 	}
+	d.opts.beforeFree(d.id)
 	return spool.Prune(d.dir, d.id, mark)
 }
 
@@ -279,6 +280,7 @@ func (d *delivery) finish(ctx context.Context) error {
 		return errStopped
 	}
 	d.setState(spool.StateDelivered)
+	d.opts.beforeFree(d.id)
 	if err := d.folder.Remove(d.id); err != nil {
 		return err
 	}

@@ -107,6 +107,16 @@ class Renderings:
             voice.warn(f"{left}: their videos end before them; give close() more time")
         return max(timeout - (time.monotonic() - start), 0.0)
 
+    def await_upload(self, timeout: float) -> None:
+        """Wait until the agent has uploaded every video."""
+        deadline = time.monotonic() + timeout
+        while (
+            self._renderer is not None
+            and self._renderer.counters()["renderings_waiting"]
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.02)
+
     def raise_owed(self) -> None:
         """At the end of close(): raise what went wrong, where that is asked for."""
         if self._renderer is not None:

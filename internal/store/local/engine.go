@@ -29,7 +29,7 @@ type Config struct {
 	Dir string
 	// SeriesPerRunLimit refuses records that would make more series; 1,000,000.
 	SeriesPerRunLimit int
-	// A run is flushed when it holds FlushRows rows (512) or FlushBytes (8 MiB) in
+	// A run is flushed when it holds FlushRows rows (1024) or FlushBytes (8 MiB) in
 	// memory, or rows older than FlushAge (10 min), or the largest ones when all
 	// runs together pass MemoryBytes (256 MiB).
 	FlushRows   int
@@ -49,7 +49,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.SeriesPerRunLimit = orDefault(c.SeriesPerRunLimit, 1_000_000)
-	c.FlushRows = orDefault(c.FlushRows, 512)
+	c.FlushRows = orDefault(c.FlushRows, 1024)
 	c.FlushBytes = orDefault(c.FlushBytes, 8<<20)
 	c.FlushAge = orDefault(c.FlushAge, 10*time.Minute)
 	c.MemoryBytes = orDefault(c.MemoryBytes, 256<<20)

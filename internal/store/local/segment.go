@@ -29,7 +29,7 @@ const (
 	segmentSuffix  = ".kgs"
 	maxIndexBytes  = 1 << 30
 	maxGroupRows   = 8192
-	fullGroupRows  = 2000 // a group of so many rows is not merged again
+	fullGroupRows  = 1000 // a group of so many rows, as a flush makes them, is not merged again
 	fullGroupBytes = 4 << 20
 )
 

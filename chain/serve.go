@@ -112,26 +112,45 @@ func (s *Subtensor) register(ctx context.Context, w *Wallet, r Registration) (*O
 	if err != nil {
 		return nil, shaped(err)
 	}
-	age := uint64(0)
-	if info != nil && v.head.Number > info.Block {
-		age = v.head.Number - info.Block
-	}
-	if params.matches(info) && (r.Refresh == 0 || age < r.Refresh) {
-		return &Outcome{AlreadyServed: true, Info: info}, nil
-	}
-	limit, err := s.rateLimit(ctx, v, r.Netuid)
-	if err != nil {
-		return nil, shaped(err)
-	}
-	// The extrinsic is in the next block at the earliest.
-	if info != nil && info.Block > 0 && age+1 < limit {
-		return &Outcome{Info: info}, &RateLimitError{limit - age - 1}
+	done, err := s.before(ctx, v, w, r, params, info)
+	if done != nil || err != nil {
+		return done, shaped(err)
 	}
 	out, err := s.do(ctx, w, params, waitOf(r.WaitForInclusion, r.WaitForFinalization), v.head.Number)
 	if err != nil {
 		return nil, err
 	}
 	return out, s.confirm(ctx, w, params, out)
+}
+
+// before answers from the chain's state where nothing has to be sent; nil, nil where
+// something has.
+func (s *Subtensor) before(ctx context.Context, v view, w *Wallet, r Registration, p PrometheusServeCallParams, info *PrometheusInfo) (*Outcome, error) {
+	if info == nil || info.Block == 0 {
+		return nil, nil
+	}
+	uid, err := s.uid(ctx, v, r.Netuid, w)
+	if err != nil || uid == nil {
+		return nil, err // a record that a replaced neuron left: the chain refuses, and says so
+	}
+	age := v.head.Number - min(v.head.Number, info.Block)
+	if p.matches(info) && (r.Refresh == 0 || age < r.Refresh) {
+		return &Outcome{AlreadyServed: true, Info: info}, nil
+	}
+	limit, err := s.rateLimit(ctx, v, r.Netuid)
+	if err != nil {
+		return nil, err
+	}
+	if age+1 < limit { // it is in the next block at the earliest
+		return &Outcome{Info: info}, &RateLimitError{limit - age - 1}
+	}
+	return nil, nil
+}
+
+// uid is the hotkey's place in a subnet, nil where it has none.
+func (s *Subtensor) uid(ctx context.Context, v view, netuid int, w *Wallet) (any, error) {
+	account := w.key.Account()
+	return s.read(ctx, v, "Uids", netuid, account[:])
 }
 
 // params are the arguments for a registration.

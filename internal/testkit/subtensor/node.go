@@ -27,6 +27,9 @@ type Node struct {
 	slot   time.Duration
 	grown  chan struct{} // closed at the next block
 	refuse func(extrinsic []byte) *Refusal
+	open   map[*session]bool
+
+	cutNext bool
 }
 
 type block struct {
@@ -63,7 +66,7 @@ func (c *Code) NewNode(ctx context.Context, o Options) (*Node, error) {
 	}
 	genesis := maps.Clone(c.genesis)
 	maps.Copy(genesis, o.Storage)
-	n := &Node{code: c, byHash: map[[32]byte]*block{}, clock: start, grown: make(chan struct{})}
+	n := &Node{code: c, byHash: map[[32]byte]*block{}, clock: start, grown: make(chan struct{}), open: map[*session]bool{}}
 	s := newState(genesis)
 	raw, err := c.call(ctx, s, "AuraApi_slot_duration", nil)
 	if err != nil {
@@ -139,7 +142,12 @@ func (n *Node) submit(ctx context.Context, extrinsic []byte) (*block, error) {
 	if len(raw) == 0 || raw[0] != 0 {
 		return nil, invalid(raw)
 	}
-	return n.author(ctx, extrinsic)
+	b, err := n.author(ctx, extrinsic)
+	if n.cutNext {
+		n.cutNext = false
+		n.cut()
+	}
+	return b, err
 }
 
 // invalid words the runtime's refusal as a node does.
@@ -179,7 +187,7 @@ func invalid(raw []byte) *Refusal {
 func (n *Node) author(ctx context.Context, extrinsic []byte) (*block, error) {
 	parent, now := n.best(), n.clock.Add(n.slot)
 	s := newState(parent.state)
-	if _, err := n.code.call(ctx, s, "Core_initialize_block", n.open(parent, now)); err != nil {
+	if _, err := n.code.call(ctx, s, "Core_initialize_block", opening(parent, now, n.slot)); err != nil {
 		return nil, err
 	}
 	all, err := n.inherents(ctx, s, now)
@@ -211,11 +219,11 @@ func (n *Node) author(ctx context.Context, extrinsic []byte) (*block, error) {
 	return b, nil
 }
 
-// open is the header of a block that begins: no roots yet, and the digest that
+// opening is the header of a block that begins: no roots yet, and the digest that
 // says in which slot its author made it.
-func (n *Node) open(parent *block, now time.Time) []byte {
+func opening(parent *block, now time.Time, slotTime time.Duration) []byte {
 	const preRuntime = 6
-	slot := binary.LittleEndian.AppendUint64(nil, uint64(now.UnixMilli()/n.slot.Milliseconds()))
+	slot := binary.LittleEndian.AppendUint64(nil, uint64(now.UnixMilli()/slotTime.Milliseconds()))
 	digest := slices.Concat(appendCompact(nil, 1), []byte{preRuntime}, []byte("aura"), appendCompact(nil, len(slot)), slot)
 	return slices.Concat(parent.hash[:], appendCompact(nil, int(parent.number)+1), make([]byte, 64), digest)
 }

@@ -49,8 +49,14 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws.SetReadLimit(maxRequest)
 	ctx, cancel := context.WithCancel(r.Context())
 	s := &session{node: n, ws: ws, subs: map[string]context.CancelFunc{}}
+	n.mu.Lock()
+	n.open[s] = true
+	n.mu.Unlock()
 	s.serve(ctx)
 	cancel()
+	n.mu.Lock()
+	delete(n.open, s)
+	n.mu.Unlock()
 	s.work.Wait()
 	_ = ws.CloseNow()
 }
@@ -432,4 +438,25 @@ func newBlock(ctx context.Context, n *Node, p params) (any, error) {
 		return nil, err
 	}
 	return n.Number(), nil
+}
+
+// Cut breaks every connection, as a node does that restarts.
+func (n *Node) Cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut()
+}
+
+func (n *Node) cut() {
+	for s := range n.open {
+		_ = s.ws.CloseNow()
+	}
+}
+
+// CutAfterNext breaks every connection once the next extrinsic is in its block,
+// before its sender hears of it.
+func (n *Node) CutAfterNext() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cutNext = true
 }

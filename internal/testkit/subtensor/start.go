@@ -54,11 +54,11 @@ func (c *Code) Serve(tb testing.TB, o Options) *Server {
 	return &Server{Node: node, URL: "ws" + strings.TrimPrefix(server.URL, "http"), http: server}
 }
 
-// Cut breaks every connection, as a restarting node does.
-func (s *Server) Cut() { s.http.CloseClientConnections() }
-
 // Stop ends the node for good.
-func (s *Server) Stop() { s.http.CloseClientConnections(); s.http.Listener.Close() }
+func (s *Server) Stop() {
+	_ = s.http.Listener.Close()
+	s.Cut()
+}
 
 // Key makes a key for a test out of a name.
 func Key(tb testing.TB, name string) *wallet.Key {

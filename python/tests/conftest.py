@@ -41,6 +41,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("KYMOGRAM_SERVER", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.setattr(_environment, "batch_job", lambda: False)
+    monkeypatch.setenv("KYMOGRAM_CAPTURE_ENVIRONMENT", "0")
     yield spool
     kymogram.close(0)
     os.environ.pop("KYMOGRAM_ORCHESTRATION_ID", None)

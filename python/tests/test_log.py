@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kymogram
-from kymogram import _log
+from kymogram import _log, _writer
 from kymogram._log import Logger, Starts
 from kymogram._spool import make_root
 from kymogram._writer import Writer
@@ -364,7 +364,7 @@ def test_threads(run: kymogram.Run, spool: Path) -> None:
 def test_without_gil_everything_takes_the_lock(
     run: kymogram.Run, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_log, "HAS_GIL", False)
+    monkeypatch.setattr(_writer, "HAS_GIL", False)
     for i in range(100):
         kymogram.log("a", float(i))
         kymogram.log({"b": 1.0, "c": 2.0})

@@ -86,13 +86,22 @@ def document(spool: Path) -> dict[str, Any]:
 
 
 def deliver(
-    folder: Path, mark: int, state: int = 2, *, error: str = "", answer: Any = None
+    folder: Path,
+    mark: int,
+    state: int = 2,
+    *,
+    error: str = "",
+    answer: Any = None,
+    acked: int = 5,
+    refused: int = 0,
+    tallies: tuple[int, ...] = (0,) * 8,
 ) -> None:
     """Write the status page as a deliverer does."""
     page = bytearray(4096)
     struct.pack_into(
-        "<8sQQQQQQQI", page, 0, b"KYMSTAT1", time.time_ns(), mark, 5, 0, 2, 1, 0, state
+        "<8sQQQQQQQI", page, 0, b"KYMSTAT1", time.time_ns(), mark, acked, refused, 2, 1, 0, state
     )
+    struct.pack_into("<8Q", page, 4008, *tallies)
     struct.pack_into("<I", page, 68, len(error.encode()))
     page[72 : 72 + len(error.encode())] = error.encode()
     if answer is not None:
@@ -422,8 +431,15 @@ def test_metrics(run: kymogram.Run, spool: Path) -> None:
     assert (first.attribute_updates_added, first.env_attribute_updates_added) == (2, 1)
     assert first.float_points_sent == first.float_points_dropped == 0
     records = reader.records(reader.writers(spool)[0])
-    deliver(reader.writers(spool)[0], len(records))
+    for mark in range(len(records)):
+        deliver(reader.writers(spool)[0], mark)
+        pending = kymogram.get_metrics()
+        behind = [one for one in reader.points(records) if one.seq > mark]
+        assert pending.points_pending == len(behind)
+        assert pending.rl_float_points_pending == sum("rl_step" in one.axes for one in behind)
+    deliver(reader.writers(spool)[0], len(records), tallies=(112, 4, 2, 1, 0, 0, 0, 0))
     second = kymogram.get_metrics()
+    assert (second.points_pending, second.float_points_pending) == (0, 0)
     assert (second.float_points_sent, second.rl_float_points_sent) == (112, 4)
     assert (second.attribute_updates_sent, second.env_attribute_updates_sent) == (2, 1)
     assert (second.requests_sent, second.connection_attempts) == (2, 1)

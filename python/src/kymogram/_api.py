@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ._metrics import Metrics
+    from ._metrics import CloseInfo, Metrics
+    from ._run import Run
 
 
 def is_initialized() -> bool:
@@ -60,6 +61,44 @@ def set_description(description: str | None, kill_timeout: float = 3.0) -> None:
     current_run().set_description(description)
 
 
+def log_rendering(
+    frame: Any,
+    rl_step: int,
+    episode: int,
+    env_id: str | None = None,
+    kill_timeout: float = 3.0,
+) -> None:
+    """Append a frame to the video of an environment's episode.
+
+    `frame` is uint8, (H, W, 3) in RGB, or (H, W) or (H, W, 1) in grey, with even
+    H and W; it is copied. Another episode of the environment ends the video and
+    begins the next. Encoding (H.264, mp4) and upload happen in the background:
+    the call waits for neither, and a frame for which the queue has no room is
+    dropped and counted. Needs `pip install 'kymogram[rendering]'`. Raises
+    KymogramValidationError, a ValueError, for a frame that breaks a rule.
+    """
+    current_run().log_rendering(frame, rl_step, episode, env_id)
+
+
+def tag_rendering(tag: str, env_id: str | None = None, episode: int | None = None) -> None:
+    """Tag the video of an environment: its episode, else the one logged last.
+
+    With upload_renderings="triggered" only tagged and marked videos are uploaded.
+    """
+    current_run().tag_rendering(tag, env_id, episode)
+
+
+def mark_rendering_event(
+    name: str,
+    env_id: str | None = None,
+    episode: int | None = None,
+    from_frame: int | None = None,
+    to_frame: int | None = None,
+) -> None:
+    """Name a moment of a video: its frames from 0, else the frame logged last."""
+    current_run().mark_rendering_event(name, env_id, episode, from_frame, to_frame)
+
+
 def get_last_step(
     metric_name: str,
     scale: str | None = None,
@@ -82,12 +121,49 @@ def get_metrics(kill_timeout: float = 3.0) -> Metrics:
     return current_run().get_metrics()
 
 
-def flush(timeout: float = FLUSH_TIMEOUT_S, durable: bool = False) -> bool:
-    """Wait until the server has everything logged so far; True when it does."""
-    return current_run().flush(timeout, durable)
+def check_sender_errors(kill_timeout: float = 3.0) -> list[str]:
+    """The errors of the delivery since the last call, oldest first.
+
+    What passes by itself, such as a server that is away, is no error until it
+    lasted for max_send_retries tries.
+    """
+    return current_run().check_sender_errors()
 
 
-def close(close_timeout: float = CLOSE_TIMEOUT_S) -> None:
-    """End the run and wait for its delivery, at most close_timeout seconds."""
-    if current.run is not None:
-        current.run.close(close_timeout)
+def failover_to_spool(kill_timeout: float = 3.0) -> None:
+    """Nothing to do: every point is in the spool before log() returns."""
+    current_run()
+
+
+def flush(
+    timeout_secs: float | None = FLUSH_TIMEOUT_S,
+    kill_timeout: float = 3.0,
+    *,
+    durable: bool = False,
+) -> bool:
+    """Wait until the server has everything logged so far; True when it does.
+
+    `durable` first forces the points to this machine's disk. Without a
+    connection it returns False within a second. None is no limit.
+    """
+    return current_run().flush(timeout_secs, durable=durable)
+
+
+def close(close_timeout: float | None = CLOSE_TIMEOUT_S) -> CloseInfo | None:
+    """End the run and wait for its delivery, at most close_timeout seconds.
+
+    Left out, the limit is init()'s close_timeout (15 s); None is no limit; 0
+    returns at once. What is not delivered by then stays in the spool, and the
+    agent delivers it. Returns None when no run is open.
+    """
+    run: Run | None = current.run
+    return None if run is None else run.close(close_timeout)
+
+
+def shutdown_logger(close_timeout: float | None = CLOSE_TIMEOUT_S) -> CloseInfo | None:
+    """End this process's part of the run, as close() does.
+
+    A run is running as long as any process has it open, so leaving and closing
+    are the same here.
+    """
+    return close(close_timeout)

@@ -33,26 +33,34 @@ class Counts:
         self.floats += other.floats
         self.rl += other.rl
 
+    def less(self, other: Counts) -> Counts:
+        """What another has not; never below nothing."""
+        return Counts(
+            max(self.records - other.records, 0),
+            max(self.floats - other.floats, 0),
+            max(self.rl - other.rl, 0),
+        )
+
     def copy(self) -> Counts:
         """These numbers, apart."""
         return Counts(self.records, self.floats, self.rl)
 
 
-def count(region: memoryview) -> Counts:
-    """Count the records of a region that starts and ends at a record's edge."""
+def count(region: memoryview, most: int = 1 << 62) -> Counts:
+    """Count the first records of a region that starts and ends at a record's edge."""
     found = Counts()
     if len(region) < 8:
         return found
     words = region.cast("I")
     position, end, run, previous = 0, len(region), _RUN, -1
-    while position < end:
+    while position < end and found.records < most:
         length: int = _length_at(region, position)[0]
         if length in (0, SEALED):
             break
         stride = 8 + (length + 7 & ~7)
         equal = 1
         if length == previous:
-            possible = min(run, (end - position) // stride)
+            possible = min(run, (end - position) // stride, most - found.records)
             equal = _equal(words, position // 4, stride // 4, length, possible)
             run = min(2 * run, _RUN_MAX) if equal == possible else _RUN
         previous = length

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 DEFAULT_SERVER = "http://127.0.0.1:7070"
 ORCHESTRATION = "KYMOGRAM_ORCHESTRATION_ID"
 ATTEMPT = "KYMOGRAM_ATTEMPT"
-_JOBS = (
+JOBS = (
     ORCHESTRATION,
     "METRANA_ORCHESTRATION_ID",
     "TORCHELASTIC_RUN_ID",
@@ -43,6 +43,11 @@ def first(names: tuple[str, ...]) -> str | None:
         if value:
             return value
     return None
+
+
+def setting(name: str) -> str | None:
+    """KYMOGRAM_name, else METRANA_name."""
+    return first(("KYMOGRAM_" + name, "METRANA_" + name))
 
 
 def integer(names: tuple[str, ...]) -> int | None:
@@ -118,11 +123,17 @@ def _spellings(address: str) -> list[str]:
 
 def orchestration_id(given: object) -> str:
     """The job's identifier; made up when there is none, and handed to children."""
-    found = str(given) if given else first(_JOBS)
+    found = str(given) if given else first(JOBS)
     if not found:
         found = os.urandom(16).hex()
-    os.environ[ORCHESTRATION] = found
+    publish_orchestration_id(found)
     return found
+
+
+def publish_orchestration_id(value: str) -> None:
+    """Hand the identifier to child processes, also to those that use Metrana's client."""
+    os.environ[ORCHESTRATION] = value
+    os.environ["METRANA_ORCHESTRATION_ID"] = value
 
 
 def restart_count() -> int | None:

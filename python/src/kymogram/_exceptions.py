@@ -16,7 +16,7 @@ class KymogramValidationError(KymogramError, ValueError):
 
 
 class UnrecognizedKymogramBackpressureStrategyError(KymogramValidationError):
-    """The backpressure strategy is not one of drop_new, block, raise."""
+    """The backpressure strategy is not one that there is."""
 
 
 class UnrecognizedKymogramErrorStrategyError(KymogramValidationError):
@@ -60,7 +60,31 @@ class KymogramClosingError(KymogramError):
 
 
 class KymogramEventQueueFullError(KymogramError):
-    """The disk and the memory behind it are full, and the strategy is "raise"."""
+    """There is no room for a point, and the backpressure strategy asks for an error."""
+
+
+class KymogramErrorQueueFullError(KymogramError):
+    """More errors than the queue of errors holds; never raised: the oldest are counted out."""
+
+
+class KymogramProcessForkError(KymogramError):
+    """A process cannot go on after a fork; never raised: a child opens a writer of its own."""
+
+
+class KymogramSpoolUnavailableError(KymogramLoggerInitError):
+    """No folder can hold the spool; the message says why for each that was tried."""
+
+
+class KymogramUndeliverableSpoolError(KymogramLoggerInitError):
+    """A spool cannot be delivered, so replay_spool() stops."""
+
+
+class KymogramTimeoutError(KymogramError, TimeoutError):
+    """A call with a time limit did not end within it."""
+
+
+class KymogramWarning(UserWarning):
+    """What Kymogram warns of; lines on stderr carry the same words."""
 
 
 MetranaError = KymogramError
@@ -76,3 +100,10 @@ MetranaEventQueueFullError = KymogramEventQueueFullError
 UnrecognizedMetranaBackpressureStrategyError = UnrecognizedKymogramBackpressureStrategyError
 UnrecognizedMetranaErrorStrategyError = UnrecognizedKymogramErrorStrategyError
 NoMetranaApiKeyError = NoKymogramApiKeyError
+MetranaErrorQueueFullError = KymogramErrorQueueFullError
+MetranaProcessForkError = KymogramProcessForkError
+MetranaSpoolUnavailableError = KymogramSpoolUnavailableError
+MetranaUndeliverableSpoolError = KymogramUndeliverableSpoolError
+MetranaTimeoutError = KymogramTimeoutError
+MetranaWarning = KymogramWarning
+CustomException = KymogramError

@@ -28,7 +28,9 @@ class Helper:
         self.no_agent = False
         self._pause = _START_AGAIN_S
         self._start_at = 0.0
-        self._said_refused = 0
+        self._said_refused = self._said_dropped = 0
+        self._complained = False
+        self._reported = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="kymogram-helper", daemon=True)
 
@@ -47,6 +49,7 @@ class Helper:
         while True:
             try:
                 self.look()
+                self.run.describe_machine()
             except Exception as error:  # a helper never ends a training run
                 voice.warn(f"the helper thread met {error!r}", once=f"helper {type(error)}")
             if self._stop.wait(PERIOD_S):
@@ -59,7 +62,7 @@ class Helper:
         status = self.writer.status()
         if status.alive:
             self._pause = _START_AGAIN_S
-            self._listen(status)
+            self.listen(status)
         self.ensure_agent()  # its lock is free at once when it dies, its heartbeat old much later
 
     def _warn_of_want(self) -> None:
@@ -69,7 +72,8 @@ class Helper:
             what = f"the disk of the spool {self.writer.root} is full, or the spool's share of it"
             voice.warn(f"{what}; new points wait in memory", once="spool full")
         if dropped:
-            voice.warn(f"memory is full too: {dropped:,} points dropped so far", once="dropped")
+            why = self.writer.why_dropped
+            voice.warn(f"{why}: {dropped:,} points dropped so far", once="dropped")
 
     def ensure_agent(self) -> None:
         """Start the agent unless somebody delivers or it was started just now."""
@@ -88,17 +92,44 @@ class Helper:
         except OSError as error:
             voice.warn(f"the agent {path} did not start: {error}", once="agent start")
 
-    def _listen(self, status: _status.Status) -> None:
+    def listen(self, status: _status.Status | None = None) -> None:
+        """Pass on what the deliverer says."""
+        status = status or self.writer.status()
         self.run.learn(status.opened())
         if status.state == _status.REFUSED:
-            self.run.trouble(f"{self.run.server} refuses the points: {status.error}")
+            self._report(f"{self.run.server} refuses the points: {status.error}")
         if status.refused > self._said_refused:
             self._said_refused = status.refused
-            self.run.trouble(
+            self._report(
                 f"{status.refused:,} points were refused for good, see "
                 f"{os.path.join(self.writer.root, 'rejected', self.writer.writer)}.jsonl",
                 once="refused",
             )
+        given_up = sum(status.dropped)
+        if given_up > self._said_dropped:
+            self._said_dropped = given_up
+            self._report(
+                f"{given_up:,} points were dropped after max_send_retries: {status.error}",
+                once="given up",
+            )
+        self._complain(status)
+
+    def _complain(self, status: _status.Status) -> None:
+        """Tell of a delivery that fails for long: max_send_retries bounds the silence."""
+        retries = self.run.settings.retries
+        failing = retries is not None and status.failures > retries
+        if failing and not self._complained:
+            self._report(
+                f"{self.run.server} did not take the points in {status.failures} tries: "
+                f"{status.error}; they wait in the spool"
+            )
+        self._complained = failing
+
+    def _report(self, text: str, once: str | None = None) -> None:
+        """Report an error when it is another one than the last."""
+        if text != self._reported:
+            self._reported = text
+            self.run.trouble(text, once)
 
 
 def who_delivers(root: str) -> str:

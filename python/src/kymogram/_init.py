@@ -6,11 +6,26 @@ import os
 import sys
 import time
 
-from . import _attributes, _client, _enums, _environment, _names, _platform, _say, _spool, _values
+from . import (
+    _attributes,
+    _client,
+    _enums,
+    _environment,
+    _names,
+    _platform,
+    _rendering_options,
+    _say,
+    _settings,
+    _spool,
+    _system,
+    _values,
+)
 from ._exceptions import KymogramLoggerInitError, KymogramValidationError
 from ._log import current
+from ._machine import Machine
 from ._run import CLOSE_TIMEOUT_S, Run, attach
 from ._say import voice
+from ._settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,9 +62,9 @@ def init(
     send_retry_max_backoff_secs: float = 15.0,
     batch_max_age_secs: float = 1.0,
     max_msg_size: int = 1 << 20,
-    rendering_output_dir: str | None = None,
+    rendering_output_dir: str | os.PathLike[str] | None = None,
     rendering_fps: int = 30,
-    rendering_max_concurrent_encoders: int = 1,
+    rendering_max_concurrent_encoders: int = 16,
     rendering_queue_max_size: int | None = None,
     skip_drain_render_on_close: bool | None = None,
     rendering_close_timeout: float | None = None,
@@ -59,42 +74,118 @@ def init(
     run_name: str | None = None,
     experiment_name: str | None = None,
     display_name: str | None = None,
+    organization: str | None = None,
     server: str | None = None,
     ingestion_url: str | None = None,
     resume_from_step: int | None = None,
     close_timeout: float = CLOSE_TIMEOUT_S,
+    capture_environment: bool | None = None,
+    init_mode: str | None = None,
+    delivery_policy: str | None = None,
+    default_dtype: Any = None,
+    disk: Any = None,
+    rendering_error_strategy: str | None = None,
+    rendering_num_encoder_threads: int | None = None,
+    rendering_delete_after_upload: bool | None = None,
+    upload_renderings: str | None = None,
+    capture_system_metrics: bool | None = None,
+    system_metrics_interval_secs: float | None = None,
+    artifact_api_url: str | None = None,
+    query_api_url: str | None = None,
+    rendering_storage: str | None = None,
+    rendering_upload_concurrency: int | None = None,
+    rendering_upload_warn_threshold: int | None = None,
+    rendering_upload_close_timeout: float | None = None,
+    disk_spool_retry_timeout_secs: float | None = None,
+    ack_stall_timeout_secs: float | None = None,
+    close_spool_reserve_secs: float | None = None,
 ) -> Run:
     """Open a run and make it the current one. Waits for the server at most 0.8 s.
 
     Without a server the run begins offline: the points go to the spool, and
     the agent delivers them later. Every process of a job that names the same
-    run writes into it. `server` (also `ingestion_url`, KYMOGRAM_SERVER) is
-    http://127.0.0.1:7070 by default; the key is `api_key`, KYMOGRAM_API_KEY,
-    or the one of the server in credentials.json. Without `run_name` a readable
-    one is made up. `resume_from_step=S` hides what earlier attempts logged at
-    S and later. The queue, retry, batch and rendering arguments of Metrana are
-    accepted and without effect: the spool is a file and the agent sends it.
+    run writes into it. docs/python.md explains every argument; in short:
+
+    Where: `server` (also `ingestion_url`, KYMOGRAM_SERVER) is
+    http://127.0.0.1:7070 by default; the key is `api_key`, KYMOGRAM_API_KEY, or
+    the one of the server in credentials.json. `organization` goes before the
+    workspace. Without `run_name` a readable one is made up. `init_mode="offline"`
+    does not ask the server at all.
+
+    Which run: `resume_strategy` "never" joins a run of the same
+    `orchestration_id` only, "allow" any. `resume_from_step=S` hides what earlier
+    attempts logged at S and later. `fork_from_run` and `fork_at_step` name the
+    run that this one goes on from. Two lives with one `logger_id` are one writer.
+
+    What the creating process says: `config`, `tags`, `description`, the commit,
+    the machine (`capture_environment`).
+
+    Room: under the default `backpressure_strategy="spool"` the disk is the
+    queue (`disk`: its folder, or DiskConfig with a cap). Under "drop_new",
+    "block" and "raise", `queue_capacity` bounds the points that the server has
+    not acked; a call waits `enqueue_timeout_secs` for room ("block": for ever).
+
+    Sending: the agent keeps at most `max_pending_requests` batches in flight,
+    none above `max_msg_size` bytes or older than `batch_max_age_secs`, packed by
+    `compression` ("none", "zstd"). A failed try is repeated after a wait that
+    doubles from `send_retry_initial_backoff_secs` to
+    `send_retry_max_backoff_secs`. After `max_send_retries` the error is told as
+    `error_strategy` says; under "drop_new", "block" and "raise" the batch is
+    dropped and counted then, None tries for ever.
+
+    Accepted and without effect, as there is nothing left for them to decide:
+    `autoconfigure_loguru`, `create_project_if_missing`, `connect_timeout_secs`,
+    the addresses and times of Metrana's other services.
     """
     if current.run is not None and not current.run.inherited:
         voice.warn("init() was called again; the run that is open stays", once="init again")
         open_run: Run = current.run
         return open_run
-    level = log_level or _environment.first(("KYMOGRAM_LOG_LEVEL", "METRANA_LOG_LEVEL"))
+    level = log_level or _environment.setting("LOG_LEVEL")
     _say.set_level(_enums.log_level(level or "SUCCESS").value)
-    if compression is not None:
-        _enums.compression(compression)
-    errors = _choice("ERROR_MODES", error_strategy) or "warn"
-    pressure = _choice("BACKPRESSURE_STRATEGY", backpressure_strategy) or "drop_new"
-    options = {
-        "key": None,
-        "error_strategy": _enums.error_strategy(errors).value,
-        "backpressure": _enums.backpressure_strategy(pressure).value,
-        "close_timeout": _values.seconds("close_timeout", close_timeout),
+    settings = Settings()
+    settings.error_strategy = _enums.error_strategy(
+        _choice("ERROR_MODES", error_strategy) or "warn"
+    ).value
+    settings.backpressure = _settings.backpressure(backpressure_strategy, delivery_policy)
+    settings.queue_capacity = _settings.queue_capacity(queue_capacity)
+    settings.enqueue_timeout = _values.seconds("enqueue_timeout_secs", enqueue_timeout_secs)
+    settings.close_timeout = _values.seconds("close_timeout", close_timeout)
+    settings.errors_kept = _settings.error_queue_size()
+    if max_send_retries is not None:
+        settings.retries = _settings.count("max_send_retries", max_send_retries, 0)
+    _values.kind_of(default_dtype)
+    settings.dtype = default_dtype
+    settings.spool, settings.cap = _settings.disk(disk)
+    settings.offline = _offline(init_mode)
+    settings.pace = _settings.pace(
+        settings,
+        max_pending_requests=max_pending_requests,
+        batch_max_age_secs=batch_max_age_secs,
+        max_msg_size=max_msg_size,
+        compression=compression,
+        first_backoff=send_retry_initial_backoff_secs,
+        last_backoff=send_retry_max_backoff_secs,
+    )
+    settings.rendering = {
+        "rendering_output_dir": rendering_output_dir,
+        "rendering_fps": rendering_fps,
+        "rendering_max_concurrent_encoders": rendering_max_concurrent_encoders,
+        "rendering_queue_max_size": rendering_queue_max_size,
+        "rendering_close_timeout": rendering_close_timeout,
+        "rendering_error_strategy": rendering_error_strategy,
+        "rendering_num_encoder_threads": rendering_num_encoder_threads,
+        "rendering_delete_after_upload": rendering_delete_after_upload,
+        "skip_drain_render_on_close": skip_drain_render_on_close,
+        "upload_renderings": upload_renderings,
     }
+    # Wrong ones are told before the run is opened.
+    _rendering_options.Options(settings.rendering, settings.error_strategy, "")
+    settings.system = _system.wanted(capture_system_metrics, system_metrics_interval_secs)
     address = _environment.server(server or ingestion_url)
-    key = options["key"] = _environment.api_key(api_key, address)
+    settings.key = _environment.api_key(api_key, address)
     request = _request(
-        workspace_name,
+        workspace_name if organization is None else f"{organization}.{workspace_name}",
         project_name,
         run_name,
         _environment.orchestration_id(orchestration_id),
@@ -116,25 +207,34 @@ def init(
     )
     if fork_at_step is not None and fork_from_run is None:
         raise KymogramValidationError("fork_at_step needs fork_from_run")
-    initial = _initial(config, tags, description)
-    if len(initial) > _INITIAL:
-        raise KymogramValidationError(
-            f"config, tags and description are {len(initial)} values, at most {_INITIAL} at init; "
-            "log the rest with log_config"
-        )
+    capture = capture_environment
+    capture = _settings.flag("CAPTURE_ENVIRONMENT", True) if capture is None else capture
+    machine = Machine() if capture else None
+    initial = _initial(config, tags, description, machine)
     if initial:
         request["initial"] = initial
     ended = _spool.ended(os.environ, request)
     if ended:
         request["ended"] = ended
-    answer = _ask(address, key, request, min(_client.TIMEOUT_S, init_timeout_secs))
-    run = Run(address, request, answer, **options)  # type: ignore[arg-type]
+    if settings.offline:
+        request["offline"] = True
+        answer = None
+    else:
+        answer = _ask(
+            address, settings.key, request, min(_client.TIMEOUT_S, max(init_timeout_secs, 0.001))
+        )
+    run = Run(address, request, answer, settings, machine)
     attach(run)
     return run
 
 
+def _offline(given: object) -> bool:
+    chosen = given or _environment.setting("INIT_MODE")
+    return bool(chosen) and _enums.init_mode(chosen).value == "offline"
+
+
 def _choice(name: str, given: object) -> object:
-    return given or _environment.first(("KYMOGRAM_" + name, "METRANA_" + name))
+    return given or _environment.setting(name)
 
 
 def _optional(**fields: Any) -> dict[str, Any]:
@@ -162,9 +262,9 @@ def _request(
     parent = _parent(orchestration)
     inherited = parent[1] if parent is not None else {}
     if workspace == "default":
-        workspace = os.environ.get("KYMOGRAM_WORKSPACE") or inherited.get("workspace") or workspace
+        workspace = _environment.setting("WORKSPACE") or inherited.get("workspace") or workspace
     if project == "default":
-        project = os.environ.get("KYMOGRAM_PROJECT") or inherited.get("project") or project
+        project = _environment.setting("PROJECT") or inherited.get("project") or project
     if run_name is None:
         run_name = inherited.get("run_name") or _made_up(orchestration)
     now = time.time_ns()
@@ -211,17 +311,25 @@ def _made_up(orchestration: str) -> str:
     return name
 
 
-def _initial(config: Any, tags: Any, description: Any) -> list[dict[str, Any]]:
+def _initial(
+    config: Any, tags: Any, description: Any, machine: Machine | None
+) -> list[dict[str, Any]]:
     """What only the process that creates the run sets."""
     found = _attributes.config(config)
     commit = _attributes.commit(_spool.full("."))
     if commit:
-        value = {"type": "string", "value": commit}
-        found.append({"op": "set_attribute", "path": "git/commit_sha", "value": value})
+        found += _attributes.updates("git/commit_sha", commit)
+    if machine is not None:
+        found += machine.known()
     if tags:
         found.append({"op": "set_tags", "tags": _names.tags(tags)})
     if description:
         found.append({"op": "set_description", "text": _attributes.description(description)})
+    if len(found) > _INITIAL:
+        raise KymogramValidationError(
+            f"config, tags and description are {len(found)} values, at most {_INITIAL} at init; "
+            "log the rest with log_config"
+        )
     now = time.time_ns()
     return [{**one, "time_ns": now} for one in found]
 

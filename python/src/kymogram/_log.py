@@ -46,7 +46,7 @@ from ._records import (
     record,
     series,
 )
-from ._writer import HAS_GIL, Series
+from ._writer import Series
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -221,9 +221,11 @@ class Starts:
 class Logger:
     """The slow path of one writer: names, kinds, steps, arrays."""
 
-    def __init__(self, writer: Writer, starts: Starts) -> None:
+    def __init__(self, writer: Writer, starts: Starts, dtype: Any = None) -> None:
         self.writer = writer
         self.starts = starts
+        self.kind = _values.kind_of(dtype) or FLOAT  # of series that do not name theirs
+        self.falls = 0  # how often a step did not rise
         self._series: dict[Key, StepSeries] = {}
         self._aliases: dict[Any, StepSeries] = {}
         self.number: Callable[[], int] = count(1).__next__
@@ -256,7 +258,7 @@ class Logger:
         with self.writer.lock:
             found = self._series.get(key)
             if found is None:
-                kind = _values.kind_of(dtype) or FLOAT
+                kind = _values.kind_of(dtype) or self.kind
                 start = self.starts.of(key)
                 found = StepSeries(self.number(), kind, (metric, scale, labels), start)
                 found = self._series.setdefault(key, found)
@@ -370,7 +372,12 @@ class Logger:
             first = pack_point(2, found.kind, flags, 0, found.number)
             body = b"".join((first, pack_i64(number), pack_i64(now), data))
             self.writer.append((found,), body, 1)
-            if HAS_GIL and found.kind == FLOAT and not found.distributed and timestamp is None:
+            if (
+                self.writer.hot
+                and found.kind == FLOAT
+                and not found.distributed
+                and timestamp is None
+            ):
                 self._install(alias, found, step is None)
 
     def _install(self, alias: Any, found: StepSeries, auto: bool) -> None:
@@ -456,7 +463,7 @@ class Logger:
                     self._vector(one, shape or (1,), data, step, timestamp)
             if scalars:
                 self._row([(one, data) for _, one, _, data in scalars], step, timestamp)
-            if simple and HAS_GIL and 1 < len(scalars) == len(found) <= _GROUP_MAX:
+            if simple and self.writer.hot and 1 < len(scalars) == len(found) <= _GROUP_MAX:
                 self._install_group(names, [one for _, one, _, _ in found], step is None)
 
     def _row(self, found: list[tuple[StepSeries, Buffer]], step: Any, timestamp: Any) -> None:

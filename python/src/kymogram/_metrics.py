@@ -6,9 +6,11 @@ from __future__ import annotations
 class Metrics:
     """Counters of the current run; all but the memory's only grow.
 
-    added = given to a log call, enqueued = in the spool, sent = stored by the
-    server (a lower bound that is exact once everything is delivered), dropped
-    = given up because disk and memory were full.
+    added = given to a log call, enqueued = written to the spool (or, while the
+    disk is full, to memory), sent = acked by the server, dropped = given up
+    for want of room or after the last try, refused = by the server for good,
+    pending = in the spool beyond what the server has decided about. So
+    added = sent + pending + refused + dropped, and what is in memory.
     """
 
     attribute_updates_added: int
@@ -25,16 +27,26 @@ class Metrics:
     float_points_added: int
     float_points_dropped: int
     float_points_enqueued: int
+    float_points_pending: int
     float_points_sent: int
     points_acked: int
     points_in_memory: int
+    points_pending: int
     points_refused: int
+    rendering_frames_added: int
+    rendering_frames_dropped: int
+    rendering_frames_encoded: int
+    rendering_frames_waiting: int
+    renderings_finished: int
+    renderings_waiting: int
     requests_sent: int
     rl_float_points_added: int
     rl_float_points_dropped: int
     rl_float_points_enqueued: int
+    rl_float_points_pending: int
     rl_float_points_sent: int
     send_errors: int
+    steps_not_rising: int
 
     def __init__(self, **counters: int) -> None:
         for name in type(self).__annotations__:
@@ -47,3 +59,34 @@ class Metrics:
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value}" for name, value in self.as_dict().items())
         return f"Metrics({inside})"
+
+
+class CloseInfo:
+    """What close() left behind.
+
+    `metrics` are the last counters; `has_undelivered_spool` says whether the
+    server lacks something of this writer, `leftover_segments` and
+    `leftover_bytes` how much disk that takes; `foreign_spools` are the folders
+    of other writers that wait in the same spool.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        has_undelivered_spool: bool,
+        leftover_segments: int,
+        leftover_bytes: int,
+        foreign_spools: list[str],
+    ) -> None:
+        self.metrics = metrics
+        self.has_undelivered_spool = has_undelivered_spool
+        self.leftover_segments = leftover_segments
+        self.leftover_bytes = leftover_bytes
+        self.foreign_spools = foreign_spools
+
+    def __repr__(self) -> str:
+        return (
+            f"CloseInfo(has_undelivered_spool={self.has_undelivered_spool}, "
+            f"leftover_segments={self.leftover_segments}, leftover_bytes={self.leftover_bytes}, "
+            f"foreign_spools={self.foreign_spools!r}, metrics={self.metrics!r})"
+        )

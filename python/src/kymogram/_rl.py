@@ -21,7 +21,6 @@ from ._records import (
     ENV_STEP,
     EPISODE,
     EXPLICIT,
-    FLOAT,
     LINEAR,
     PAYLOAD_LIMIT,
     RELATIVE,
@@ -187,7 +186,7 @@ class RLLogger:
         key = (metric, "ENVIRONMENT_STEP", pairs)
         found = self._env_series.get(key)
         if found is None:
-            kind = _values.kind_of(dtype) or FLOAT
+            kind = _values.kind_of(dtype) or self.base.kind
             slot = self.table.add(self.base.starts.of_episode(key, None))
             found = EnvSeries(self.base.number(), kind, key, env, slot)
             self._env_series[key] = found
@@ -301,7 +300,7 @@ class RLLogger:
         else:
             self._split(group, episodes, rows, columns, data)
         defined = writer.segment.defined
-        if all(number in defined for number in group.ids):
+        if writer.hot and all(number in defined for number in group.ids):
             group.segment = writer.segment
 
     def _split(self, group: Group, episodes: int, rows: int, columns: bytes, data: Buffer) -> None:

@@ -8,16 +8,24 @@ import sys
 import time
 from threading import RLock
 
-from . import _attributes, _client, _environment, _log, _names, _rl, _spool, _status, _values
-from ._exceptions import (
-    KymogramClosingError,
-    KymogramLoggerClosedError,
-    KymogramLoggerInitError,
-    KymogramSenderError,
+from . import (
+    _attributes,
+    _client,
+    _environment,
+    _log,
+    _names,
+    _rendering,
+    _rl,
+    _spool,
+    _status,
+    _values,
 )
+from ._errors import Errors
+from ._exceptions import KymogramClosingError, KymogramLoggerClosedError, KymogramLoggerInitError
 from ._helper import Helper, who_delivers
 from ._log import Logger, Starts, current
-from ._metrics import Metrics
+from ._metrics import CloseInfo, Metrics
+from ._rendering import Renderings
 from ._say import voice
 from ._writer import Writer
 
@@ -26,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
     from typing import Any
+
+    from ._machine import Machine
+    from ._settings import Settings
 
 CLOSE_TIMEOUT_S = 15.0
 FLUSH_TIMEOUT_S = 900.0
@@ -42,27 +53,23 @@ class Run:
         server: str,
         request: dict[str, Any],
         answer: dict[str, Any] | None,
-        *,
-        key: str | None,
-        error_strategy: str,
-        backpressure: str,
-        close_timeout: float,
+        settings: Settings,
+        machine: Machine | None = None,
     ) -> None:
         self.server = server
         self.answer = answer
+        self.settings = settings
+        self.errors = Errors(settings.error_strategy, settings.errors_kept)
         self._request = request
-        self._key = key
-        self._error_strategy = error_strategy
-        self._backpressure = backpressure
-        self._close_timeout = close_timeout
+        self._machine = machine
         self._lock = RLock()
         self._closed = False
         self._failed = False
-        self._error: str | None = None
         self.inherited = False
         self._logger: Logger | None = None
         self._helper: Helper | None = None
         self._announced = False
+        self._renderings = Renderings(settings.rendering, settings.error_strategy, self.name)
         self._open(Starts(answer))
         assert self._logger is not None
         os.environ[_environment.ATTEMPT] = self._logger.writer.writer
@@ -114,25 +121,40 @@ class Run:
             voice.warn(f"the name {asked!r} was taken; the points go to the run {self.name!r}")
         self._announce()
 
+    def describe_machine(self) -> None:
+        """Log what took long to find out about the machine, if this process made the run."""
+        machine = self._machine
+        if machine is None or self.answer is None or self._closed:
+            return
+        self._machine = None
+        late = machine.late() if machine.waits and self.answer.get("created") else []
+        if late and not self._closed:
+            self._update(late)
+
     # opening
 
     def _open(self, starts: Starts) -> None:
         """Make the writer's folder and look after it."""
-        writer = _open_writer(self.server, self._key, self._request, self._backpressure)
-        self._logger = Logger(writer, starts)
+        writer = _open_writer(self.server, self._request, self.settings)
+        self._logger = Logger(writer, starts, self.settings.dtype)
         self._helper = Helper(self, writer)
         self._helper.start()
         _close_with_worker(self)
 
     def logger(self) -> Logger:
         """The logger of this process; a forked child opens its own at its first call."""
-        if self._error is not None and self._error_strategy == "raise_on_log":
-            error, self._error = self._error, None
-            raise KymogramSenderError(error)
+        if self.errors.due:
+            self.errors.raise_due()
         if self._closed:
             raise KymogramLoggerClosedError("the run is closed; call kymogram.init() for another")
         found = self._logger
         return found if found is not None else self._open_in_child()
+
+    def logger_for_points(self) -> Logger:
+        """The logger, once there is room for a point or the call's points are to be dropped."""
+        found = self.logger()
+        found.writer.gate()
+        return found
 
     def _open_in_child(self) -> Logger:
         with self._lock:
@@ -160,6 +182,7 @@ class Run:
             self._request.pop("ended", None)
         self._lock = RLock()
         self._logger = self._helper = None
+        self._renderings.forked()
         self.inherited = True
         self._announced = True
 
@@ -225,6 +248,29 @@ class Run:
         text = _attributes.description(description)
         self._update([{"op": "set_description", "text": text}])
 
+    # renderings
+
+    def log_rendering(self, frame: Any, rl_step: Any, episode: Any, env_id: Any = None) -> None:
+        """See kymogram.log_rendering."""
+        self._renderings.of(self.logger().writer).log(frame, rl_step, episode, env_id)
+
+    def tag_rendering(self, tag: Any, env_id: Any = None, episode: Any = None) -> None:
+        """See kymogram.tag_rendering."""
+        value = _names.tags([tag])[0]
+        self._renderings.of(self.logger().writer).label(env_id, episode, "tag", value)
+
+    def mark_rendering_event(
+        self,
+        name: Any,
+        env_id: Any = None,
+        episode: Any = None,
+        from_frame: Any = None,
+        to_frame: Any = None,
+    ) -> None:
+        """See kymogram.mark_rendering_event."""
+        value = _rendering.mark(name, from_frame, to_frame)
+        self._renderings.of(self.logger().writer).label(env_id, episode, "mark", value)
+
     # looking
 
     def get_last_step(
@@ -241,20 +287,26 @@ class Run:
 
     def get_metrics(self) -> Metrics:
         """Counters of what was logged, kept, sent and dropped."""
-        writer = self.logger().writer
+        return self._metrics(self.logger())
+
+    def _metrics(self, logger: Logger) -> Metrics:
+        writer = logger.writer
         with writer.lock:
-            status, counts = writer.status(), writer.counts()
+            counts, status = writer.counts(), writer.status()
             held, dropped, updates = writer.held(), writer.dropped, writer.updates
-            _, floats, rl, attributes, environments = writer.sent(status.mark)
+            pending = counts.less(writer.decided(status.mark))
+        floats, rl, attributes, environments = status.sent
         return Metrics(
             float_points_added=counts.floats + held.floats + dropped.floats,
-            float_points_enqueued=counts.floats,
+            float_points_enqueued=counts.floats + held.floats,
             float_points_sent=floats,
-            float_points_dropped=dropped.floats,
+            float_points_pending=pending.floats,
+            float_points_dropped=dropped.floats + status.dropped[0],
             rl_float_points_added=counts.rl + held.rl + dropped.rl,
-            rl_float_points_enqueued=counts.rl,
+            rl_float_points_enqueued=counts.rl + held.rl,
             rl_float_points_sent=rl,
-            rl_float_points_dropped=dropped.rl,
+            rl_float_points_pending=pending.rl,
+            rl_float_points_dropped=dropped.rl + status.dropped[1],
             attribute_updates_added=updates[0],
             attribute_updates_enqueued=updates[0],
             attribute_updates_sent=attributes,
@@ -264,11 +316,19 @@ class Run:
             points_acked=status.acked,
             points_refused=status.refused,
             points_in_memory=held.floats + held.rl,
+            points_pending=pending.floats + pending.rl,
             requests_sent=status.batches,
             connection_attempts=status.connections,
             send_errors=status.errors,
-            errors_reported=voice.warnings,
+            errors_reported=self.errors.reported,
+            errors_evicted=self.errors.evicted,
+            steps_not_rising=logger.falls,
+            **self._renderings.counters(),
         )
+
+    def check_sender_errors(self) -> list[str]:
+        """The errors of the delivery since the last call, oldest first."""
+        return self.errors.drain()
 
     def is_offline(self) -> bool:
         """Whether the points now wait for a server that does not answer."""
@@ -282,74 +342,82 @@ class Run:
     # ending
 
     def trouble(self, text: str, once: str | None = None) -> None:
-        """An error of the delivery: shown as the error strategy says."""
-        if self._error_strategy != "silent":
-            voice.warn(text, once=once or text)
-        if self._error is None and self._error_strategy.startswith("raise"):
-            self._error = text
-            if self._error_strategy == "raise_on_log":
-                _log.forget()  # the next call takes the slow path and raises
+        """An error of the delivery: kept, and shown as the error strategy says."""
+        self.errors.report(text, once)
+        if self.errors.due:
+            _log.forget()  # the next call takes the slow path and raises
 
-    def flush(self, timeout: float = FLUSH_TIMEOUT_S, durable: bool = False) -> bool:
+    def flush(self, timeout_secs: float | None = FLUSH_TIMEOUT_S, *, durable: bool = False) -> bool:
         """Wait until the server has everything logged so far; True when it does.
 
         `durable` first forces the points to this machine's disk. Without a
-        connection it returns False within a second.
+        connection it returns False within a second. None is no limit.
         """
         writer = self.logger().writer
         if durable:
             writer.sync()
-        return self._wait(writer, writer.sequence(), timeout) == "delivered"
+        return self._wait(writer, writer.sequence(), _limit(timeout_secs)) == "delivered"
 
-    def close(self, close_timeout: float | None = None) -> None:
-        """End the run and wait for its delivery, at most close_timeout seconds."""
-        timeout = self._close_timeout
-        if close_timeout is not None:
-            timeout = _values.seconds("close_timeout", close_timeout)
+    def close(self, close_timeout: float | None = CLOSE_TIMEOUT_S) -> CloseInfo | None:
+        """End the run and wait for its delivery, at most close_timeout seconds.
+
+        Left out, it is init()'s close_timeout; None is no limit. What is not
+        delivered by then stays in the spool. None is returned when the run was
+        closed before.
+        """
+        # The very object of the default tells "left out" from a given 15.0.
+        given = self.settings.close_timeout if close_timeout is CLOSE_TIMEOUT_S else close_timeout
+        timeout = _limit(given)
         with self._lock:
             if self._closed:
-                return
+                return None
             self._closed = True
         logger, helper = self._logger, self._helper
         try:
             if logger is not None and helper is not None:
-                self._finish(logger.writer, helper, timeout)
+                return self._finish(logger, helper, timeout)
+            return None
         finally:
             _detach(self)
 
-    def _finish(self, writer: Writer, helper: Helper, timeout: float) -> None:
+    def _finish(self, logger: Logger, helper: Helper, timeout: float) -> CloseInfo:
+        writer = logger.writer
         _log.forget()
+        timeout = self._renderings.end(timeout)
         last = writer.end("failed" if self._failed else "finished")
+        start = time.monotonic()
         outcome = self._wait(writer, last, timeout)
+        if outcome == "delivered" and _environment.batch_job():  # the agent ends with the job
+            self._renderings.await_upload(timeout - (time.monotonic() - start))
         helper.stop()
-        status, counts, held = writer.status(), writer.counts(), writer.held()
+        helper.listen()
+        status, metrics = writer.status(), self._metrics(logger)
         self.learn(status.opened())
-        lost = writer.dropped.floats + writer.dropped.rl + held.floats + held.rl
+        lost = writer.dropped.floats + writer.dropped.rl + metrics.points_in_memory
         writer.close()
         if os.environ.get(_environment.ATTEMPT) == writer.writer:
             del os.environ[_environment.ATTEMPT]
         if lost:
-            voice.warn(
-                f"{lost:,} points were dropped: the disk of {writer.root} and the memory were full"
-            )
-        if outcome == "delivered":
-            if self._error is not None and self._error_strategy == "raise_on_close":
-                raise KymogramClosingError(self._error)
-            return
-        waiting = max(counts.floats + counts.rl - status.acked - status.refused, 0)
-        self._leftover(writer, outcome, waiting, status)
+            voice.warn(f"{lost:,} points were dropped: {writer.why_dropped}")
+        info = _close_info(writer, outcome, metrics)
+        owed = self.errors.owed
+        if outcome != "delivered":
+            owed = self._leftover(writer, outcome, metrics.points_pending, status)
+        if owed is not None and self.settings.error_strategy == "raise_on_close":
+            raise KymogramClosingError(owed)
+        self._renderings.raise_owed()
+        return info
 
-    def _leftover(self, writer: Writer, outcome: str, waiting: int, status: _status.Status) -> None:
+    def _leftover(self, writer: Writer, outcome: str, waiting: int, status: _status.Status) -> str:
         why = {
             "refused": f"{self.server} refuses them: {status.error}",
             "timeout": f"{self.server} has not taken them yet",
         }.get(outcome, f"{self.server} was not reached")
         what = f"{waiting:,} points" if waiting else "the end of the run"
         text = f"the spool {writer.root} holds {what}; {why}; {who_delivers(writer.root)}"
-        if self._error_strategy != "silent":
+        if self.settings.error_strategy != "silent":
             voice.warn(text)
-        if self._error_strategy == "raise_on_close":
-            raise KymogramClosingError(text)
+        return text
 
     def _wait(self, writer: Writer, last: int, timeout: float) -> str:
         """delivered, refused, offline (no connection) or timeout."""
@@ -397,19 +465,38 @@ class Run:
         self._failed = True
 
 
-def _open_writer(
-    server: str, key: str | None, request: dict[str, Any], backpressure: str
-) -> Writer:
+def _limit(timeout: float | None) -> float:
+    return float("inf") if timeout is None else _values.seconds("close_timeout", timeout)
+
+
+def _close_info(writer: Writer, outcome: str, metrics: Metrics) -> CloseInfo:
+    own = 0, 0
+    if outcome != "delivered":
+        own = _spool.segments(writer.folder.path)
+    return CloseInfo(metrics, outcome != "delivered", *own, _spool.others(writer.root))
+
+
+def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:
     """Make the writer's folder in the first place that takes it."""
     tried = []
-    document = {"format": 1, "server": server, "open": request}
-    for root in _spool.candidates(os.environ):
+    document = {"format": 1, "server": server, "open": request, "pace": settings.pace}
+    if settings.system is not None:
+        document["system"] = settings.system
+    roots = [settings.spool] if settings.spool else _spool.candidates(os.environ)
+    for root in roots:
         try:
             _spool.make_root(root)
-            if key:
-                _spool.save_key(root, server, key)
+            if settings.key:
+                _spool.save_key(root, server, settings.key)
             return Writer(
-                root, request["writer"], document, backpressure=backpressure, forget=_log.forget
+                root,
+                request["writer"],
+                document,
+                cap=settings.cap,
+                backpressure=settings.backpressure,
+                bound=settings.bound,
+                enqueue_timeout=settings.enqueue_timeout,
+                forget=_log.forget,
             )
         except OSError as error:
             tried.append(f"{root}: {error}")
@@ -434,7 +521,7 @@ def _detach(run: Run) -> None:
 def attach(run: Run) -> None:
     """Make a run the current one."""
     _log.forget()
-    current.run, current.logger, current.closed = run, run.logger, False
+    current.run, current.logger, current.closed = run, run.logger_for_points, False
     _watch_the_end()
 
 

@@ -156,6 +156,11 @@ class Segment:
             self._scanned = end
         return self.counts
 
+    def first_of(self, records: int) -> Counts:
+        """What the first records hold."""
+        with self._map.region(HEADER_SIZE, self._map.tell()) as region:
+            return count(region, records)
+
     def close(self) -> None:
         """Unmap; a later write raises ValueError."""
         self.closed = True

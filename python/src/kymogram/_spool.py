@@ -7,7 +7,7 @@ import stat
 import time
 
 from . import _platform, _status
-from ._exceptions import KymogramLoggerInitError
+from ._exceptions import KymogramSpoolUnavailableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def candidates(environ: dict[str, str] | os._Environ[str]) -> list[str]:
     state = environ.get("XDG_STATE_HOME") or os.path.join(home, ".local", "state")
     own = f"kymogram-{_platform.user() or environ.get('USERNAME', 0)}"
     found = [
-        environ.get("KYMOGRAM_SPOOL_DIR") or "",
+        environ.get("KYMOGRAM_SPOOL_DIR") or environ.get("METRANA_DISK_SPOOL_DIR") or "",
         os.path.join(state, "kymogram", "spool", host()),
         os.path.join("/dev/shm", own),
         os.path.join(environ.get("TMPDIR") or "/tmp", own),
@@ -204,20 +204,36 @@ def used(root: str) -> int:
 
 
 def _used_by(folder: str) -> int:
-    total = 0
+    return segments(folder)[1]
+
+
+def segments(folder: str) -> tuple[int, int]:
+    """Segments of a writer and their bytes."""
+    number = total = 0
     try:
         with os.scandir(folder) as files:
             for file in files:
                 if file.name.endswith((".seg", ".bad")):
+                    number += 1
                     total += file.stat().st_size
     except OSError:
         pass  # the deliverer removed it meanwhile
-    return total
+    return number, total
 
 
-def no_room(tried: list[str]) -> KymogramLoggerInitError:
+def others(root: str) -> list[str]:
+    """Folders of writers whose processes are over and that are not delivered."""
+    try:
+        names = sorted(os.listdir(os.path.join(root, "writers")))
+    except OSError:
+        return []
+    paths = [os.path.join(root, "writers", name) for name in names if not name.startswith(".")]
+    return [path for path in paths if _is_over(path)]
+
+
+def no_room(tried: list[str]) -> KymogramSpoolUnavailableError:
     """The error when no folder can hold the spool."""
-    return KymogramLoggerInitError(
+    return KymogramSpoolUnavailableError(
         "no folder can hold the spool; tried " + "; ".join(tried) + ". "
         "Free some space or name a folder in KYMOGRAM_SPOOL_DIR"
     )

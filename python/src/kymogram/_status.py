@@ -19,6 +19,8 @@ NONE, CONNECTING, CONNECTED, WAITING, REFUSED, DELIVERED = range(6)
 _ALIVE_NS = 3_000_000_000
 _fields = Struct("<8sQQQQQQQII").unpack_from
 _length = Struct("<I").unpack_from
+_tallies = Struct("<8Q").unpack_from
+_decided = Struct("<QQ").unpack_from
 
 
 class Status:
@@ -29,11 +31,14 @@ class Status:
         "answer",
         "batches",
         "connections",
+        "dropped",
         "error",
         "errors",
+        "failures",
         "heartbeat_ns",
         "mark",
         "refused",
+        "sent",
         "state",
     )
 
@@ -45,6 +50,11 @@ class Status:
         self.batches, self.connections, self.errors, self.state, size = numbers[4:]
         self.error = page[72 : 72 + min(size, 1024)].decode(errors="replace")
         size = _length(page, 1104)[0] if magic == MAGIC else 0
+        tallies = _tallies(page, 4008) if magic == MAGIC else (0,) * 8
+        # Without RL axes, with them, changes of the run, attributes of environments.
+        self.sent = tallies[:4]
+        self.dropped = tallies[5:7]  # without RL axes, with them
+        self.failures = tallies[7]
         self.answer = page[1108 : 1108 + size] if size <= 2900 else b""
 
     @property
@@ -83,6 +93,12 @@ class Page:
     def read(self) -> Status:
         """The page as it is now."""
         return Status(self._map[:])
+
+    def decided(self) -> int:
+        """Points that are acked, refused or given up."""
+        acked, refused = _decided(self._map, 24)
+        dropped: tuple[int, int] = _decided(self._map, 4048)
+        return int(acked + refused) + sum(dropped)
 
 
 def create(path: str) -> None:

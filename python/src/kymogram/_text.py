@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-TEXT, HISTOGRAM = 3, 4
-_NAMES = {TEXT: "text", HISTOGRAM: "histogram"}
+TEXT, HISTOGRAM, SCATTER = 3, 4, 5
+_NAMES = {TEXT: "text", HISTOGRAM: "histogram", SCATTER: "scatter"}
 _HEAD = 24
 
 
@@ -47,6 +47,7 @@ def document(
     scale: str | None = None,
     labels: Mapping[str, str] | None = None,
     timestamp: Any = None,
+    evaluation: object = False,
 ) -> None:
     """Log one document of a kind."""
     if len(data) > PAYLOAD_LIMIT - _HEAD:
@@ -55,7 +56,7 @@ def document(
             f"at most {PAYLOAD_LIMIT - _HEAD}"
         )
     found = logger()
-    target = _series(found, kind, metric_name, scale, labels)
+    target = _series(found, kind, metric_name, scale, labels, evaluation)
     when = time_ns() if timestamp is None else _values.time_ns(timestamp)
     given = None if step is None else _values.step("step", step)
     with found.writer.lock:
@@ -69,8 +70,11 @@ def document(
         found.writer.append((target,), body, 1)
 
 
-def _series(found: Logger, kind: int, metric: object, scale: object, labels: Any) -> StepSeries:
-    name, place, pairs = _names.metric(metric), _names.scale(scale), _names.labels(labels)
+def _series(
+    found: Logger, kind: int, metric: object, scale: object, labels: Any, evaluation: object
+) -> StepSeries:
+    name, place = _names.metric(metric), _names.scale(scale)
+    pairs = _names.labels(labels, evaluation)
     key = (name, place, tuple(pairs.items()))
     with found.writer.lock:
         target = found._series.get(key)

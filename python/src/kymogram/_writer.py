@@ -11,10 +11,10 @@ import os
 import sys
 import time
 from collections import deque
-from threading import RLock
+from threading import RLock, local
 
 from . import _platform, _spool
-from ._count import Counts
+from ._count import Counts, count
 from ._exceptions import KymogramEventQueueFullError, KymogramLoggerClosedError
 from ._records import HEADER_SIZE, record, update
 from ._segment import Segment, mappable
@@ -30,7 +30,7 @@ LAST_SIZE = 16 << 20
 CAP = 8 << 30
 RING = 64 << 20
 _ENTRY = 256  # what an entry costs beside its payload
-_CHECKPOINTS = 4096
+_GATE_S, _GATE_MAX_S = 0.0005, 0.02  # how often a full queue is looked at
 _RETRY_S = 1.0  # how often a full disk is tried again
 
 HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -59,7 +59,9 @@ class Writer:
         cap: int | None = None,
         first_size: int = FIRST_SIZE,
         ring: int = RING,
-        backpressure: str = "drop_new",
+        backpressure: str = "spool",
+        bound: int | None = None,
+        enqueue_timeout: float = 0.1,
         forget: Callable[[], None] = lambda: None,
     ) -> None:
         self.writer = writer
@@ -81,8 +83,12 @@ class Writer:
         self._busy = False
         self._retry_at = 0.0
         self._totals = Counts()
-        self._checkpoints: deque[tuple[int, ...]] = deque()
-        self._sent: tuple[int, ...] = (0, 0, 0, 0, 0)
+        self._bound = bound
+        self._enqueue_timeout = enqueue_timeout
+        self._taken = 0  # points, where a bound needs them
+        self._turned_away = local()
+        # Where segments begin: the number of the first record, the segment's, what was before.
+        self._begins: deque[tuple[int, int, Counts]] = deque([(1, 0, Counts())])
         self.folder = _spool.Folder(root, writer, document)
         try:
             self.segment = Segment(self.folder.path, 0, first_size, self._mapped)
@@ -95,12 +101,41 @@ class Writer:
 
     # appending
 
+    @property
+    def hot(self) -> bool:
+        """Whether calls may write without the lock; a bound has to count every point."""
+        return HAS_GIL and self._bound is None
+
+    def gate(self) -> None:
+        """Before a call that logs points: wait for room, as the strategy says."""
+        if self._bound is None:
+            return
+        self._turned_away.now = False
+        deadline = time.monotonic() + self._enqueue_timeout
+        pause = _GATE_S
+        while self._taken - self._page.decided() >= self._bound and not self.closed:
+            if self._backpressure != "block" and time.monotonic() >= deadline:
+                if self._backpressure == "raise":
+                    raise KymogramEventQueueFullError(
+                        f"{self._bound:,} points are not acked by the server (queue_capacity), "
+                        f"also after enqueue_timeout_secs = {self._enqueue_timeout:g}"
+                    )
+                self._turned_away.now = True
+                return
+            time.sleep(pause)
+            pause = min(2 * pause, _GATE_MAX_S)
+
     def append(self, series: Sequence[Series], payload: bytes, points: int) -> None:
         """Append a record that uses these series; never fails for want of room."""
         while True:
             with self.lock:
                 if self.closed:
                     raise KymogramLoggerClosedError("the run is closed; init() opens another")
+                if points and self._bound is not None:
+                    if getattr(self._turned_away, "now", False):
+                        self._drop(payload, points)
+                        return
+                    self._taken += points
                 if not self._ring or self._drain():
                     if self._store(series, payload):
                         return
@@ -108,7 +143,8 @@ class Writer:
                         self._retry_at = time.monotonic() + _RETRY_S
                 if self._hold(series, payload, points):
                     return
-                if self._backpressure == "raise":
+                self._taken -= points
+                if self._backpressure in ("raise", "spool_then_raise"):
                     raise KymogramEventQueueFullError(
                         f"the spool {self.root} and {self._ring_limit >> 20} MiB of memory are full"
                     )
@@ -124,7 +160,8 @@ class Writer:
         now = time.time_ns()
         part: list[str] = []
         for one in updates:
-            self.updates[one["op"] == "set_env_attribute"] += 1
+            if one["op"] not in ("close", "dropped"):
+                self.updates[one["op"] == "set_env_attribute"] += 1
             part.append(json.dumps({"time_ns": now, **one}, ensure_ascii=False, allow_nan=False))
             if sum(map(len, part)) > 200_000:
                 self._append_updates(part)
@@ -182,8 +219,9 @@ class Writer:
                 return False
             self._ring_bytes -= len(entry[1]) + _ENTRY
         if self._unreported:
-            count, self._unreported = self._unreported, 0
-            self.append_update([{"op": "dropped", "count": count, "text": "spool_full"}])
+            number, self._unreported = self._unreported, 0
+            why = "spool_full" if self._bound is None else "queue_full"
+            self.append_update([{"op": "dropped", "count": number, "text": why}])
         return True
 
     # segments
@@ -201,6 +239,7 @@ class Writer:
             segment.publish(self._identity, old.first + counts.records, time.time_ns())
             self._totals.add(counts)
             self.segment = segment
+            self._begins.append((segment.first, segment.number, self._totals.copy()))
             self._forget()
             old.close()
             return True
@@ -266,24 +305,38 @@ class Writer:
                 return
             if self._ring or self._unreported:
                 self._drain()
-            self._checkpoint()
+            self.segment.scan()
 
-    def _checkpoint(self) -> None:
-        counts = self.counts()
-        entry = (counts.records, counts.floats, counts.rl, *self.updates)
-        if not self._checkpoints or self._checkpoints[-1] != entry:
-            self._checkpoints.append(entry)
-        if len(self._checkpoints) > _CHECKPOINTS:  # far from delivered: every other one will do
-            self._checkpoints = deque(list(self._checkpoints)[1::2])
-
-    def sent(self, mark: int) -> tuple[int, ...]:
-        """Records, float points, RL points and both kinds of updates surely delivered."""
+    def decided(self, mark: int) -> Counts:
+        """Records and points up to a sequence, counted from where they lie."""
         with self.lock:
-            if not self.closed:
-                self._checkpoint()
-            while self._checkpoints and self._checkpoints[0][0] <= mark:
-                self._sent = self._checkpoints.popleft()
-            return self._sent
+            while len(self._begins) > 1 and self._begins[1][0] <= mark + 1:
+                self._begins.popleft()
+            first, number, before = self._begins[0]
+            found = before.copy()
+            if mark >= first:
+                found.add(self._first_of(number, mark + 1 - first))
+            return found
+
+    def _first_of(self, number: int, records: int) -> Counts:
+        """What the first records of a segment hold."""
+        segment = self.segment
+        if number == segment.number and not segment.closed:
+            return segment.first_of(records)
+        try:
+            with open(os.path.join(self.folder.path, f"{number:08d}.seg"), "rb") as file:
+                return count(memoryview(file.read())[HEADER_SIZE:], records)
+        except OSError:  # delivered and deleted: nothing of it is pending
+            if len(self._begins) > 1:
+                return self._begins[1][2].less(self._begins[0][2])
+            return segment.counts
+
+    @property
+    def why_dropped(self) -> str:
+        """Why points of this process were dropped, in words."""
+        if self._bound is not None:
+            return f"{self._bound:,} points were not acked by the server (queue_capacity)"
+        return f"the disk of {self.root} and the memory were full"
 
     def sync(self) -> None:
         """Force everything appended so far to the disk."""
@@ -303,7 +356,6 @@ class Writer:
             if not self.closed:
                 self._retry_at = 0.0
                 self.append_update([{"op": "close", "text": status}])
-                self._checkpoint()
             return self.sequence()
 
     def close(self) -> None:

@@ -1,0 +1,1 @@
+"""The functions, under the names that programs written for Metrana import."""

@@ -1,0 +1,41 @@
+"""The job's identifier, under the names that programs written for Metrana import."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from .. import _environment
+
+EXPLICIT_SOURCE = "explicit"
+GENERATED_SOURCE = "generated"
+
+__all__ = [
+    "EXPLICIT_SOURCE",
+    "GENERATED_SOURCE",
+    "OrchestrationIdResolution",
+    "propagate_orchestration_id",
+    "resolve_orchestration_id",
+]
+
+
+class OrchestrationIdResolution(NamedTuple):
+    """The identifier, and the argument, variable or "generated" that it came from."""
+
+    value: str
+    source: str
+
+
+def resolve_orchestration_id(explicit: str | None = None) -> OrchestrationIdResolution:
+    """Find the identifier as init() does, without publishing it."""
+    if explicit:
+        return OrchestrationIdResolution(explicit, EXPLICIT_SOURCE)
+    for name in _environment.JOBS:
+        if os.environ.get(name):
+            return OrchestrationIdResolution(os.environ[name], name)
+    return OrchestrationIdResolution(os.urandom(16).hex(), GENERATED_SOURCE)
+
+
+def propagate_orchestration_id(value: str) -> None:
+    """Hand the identifier to child processes."""
+    _environment.publish_orchestration_id(value)

@@ -3,6 +3,7 @@ package uplink
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"math"
 	"os"
 	"strings"
@@ -53,9 +54,9 @@ func (d *Deliverer) observe(ctx context.Context, w *delivery, group *sync.WaitGr
 		d.observers.jobs[key] = o
 		first, every := w.open, max(asked.Interval(), spool.LeastSystemInterval)
 		group.Go(func() {
-			if err := d.watchSystem(ctx, stop, key, o, first, every); err != nil {
-				d.opts.Log.Warn("system metrics are not logged", "run", open.RunName, "error", err)
-			}
+			s := newSystemLog(d, first)
+			defer s.close()
+			d.watchSystem(ctx, stop, key, o, s, every)
 		})
 	}
 	o.add(w.id, member{w.dir, int(open.PID)})
@@ -92,106 +93,116 @@ func (d *Deliverer) leave(key job, o *observer) (over bool) {
 	return true
 }
 
+// forget makes room for the next observation of a job.
+func (d *Deliverer) forget(key job) {
+	d.observers.mu.Lock()
+	defer d.observers.mu.Unlock()
+	delete(d.observers.jobs, key)
+}
+
 // watchSystem samples until no process of the job is left, or ctx or stop ends.
-func (d *Deliverer) watchSystem(ctx context.Context, stop chan struct{}, key job, o *observer, first spool.Open, every time.Duration) error {
-	forget := func() {
-		d.observers.mu.Lock()
-		defer d.observers.mu.Unlock()
-		delete(d.observers.jobs, key)
-	}
-	s, err := newSystemLog(d.folder, first, d.opts.Version)
-	if err != nil {
-		// The job stays in the table: it is not tried again every quarter of a second.
-		return err
-	}
-	defer s.close(d)
+// The first sample is logged after the first interval: shorter runs have none.
+func (d *Deliverer) watchSystem(ctx context.Context, stop chan struct{}, key job, o *observer, s *systemLog, every time.Duration) {
 	look := time.NewTicker(min(every, scanEvery))
 	defer look.Stop()
-	for next := time.Now(); ; {
-		if now := time.Now(); !now.Before(next) {
-			next = now.Add(every)
-			s.sample(ctx, o.alive(), d)
-		}
+	s.read(ctx, o.alive()) // utilization is that since the reading before
+	for next := time.Now().Add(every); ; {
 		select {
 		case <-ctx.Done():
-			forget()
-			return nil
+			d.forget(key)
+			return
 		case <-stop:
-			forget()
-			return nil
+			d.forget(key)
+			return
 		case <-look.C:
 		}
-		if len(o.alive()) == 0 && d.leave(key, o) {
-			return nil
+		pids := o.alive()
+		if len(pids) == 0 && d.leave(key, o) {
+			return
+		}
+		if now := time.Now(); !now.Before(next) {
+			next = now.Add(every)
+			s.sample(ctx, pids)
 		}
 	}
 }
 
 // systemLog writes samples as points without a step: their axis is time.
 type systemLog struct {
-	w         *spool.Writer
+	d         *Deliverer
+	first     spool.Open
+	w         *spool.Writer // from the first sample on
 	host      *collect.Collector
-	hostName  string
 	processes map[int]*collect.Collector
 	series    map[string]*spool.Series
 }
 
-func newSystemLog(folder *spool.Folder, first spool.Open, version string) (*systemLog, error) {
-	open := first.Open
-	parent, host := open.Writer, open.Host
+func newSystemLog(d *Deliverer, first spool.Open) *systemLog {
+	return &systemLog{
+		d: d, first: first, host: collect.New(collect.Options{Host: first.Open.Host, Disk: d.folder.Path}),
+		processes: map[int]*collect.Collector{}, series: map[string]*spool.Series{},
+	}
+}
+
+// open makes the observer's writer: it joins the attempt of what it observes.
+func (s *systemLog) open() error {
+	if s.w != nil {
+		return nil
+	}
+	open := &s.first.Open
+	parent := open.Writer
 	request := model.OpenRequest{
 		Workspace: open.Workspace, Project: open.Project, RunName: open.RunName, LocalRun: open.LocalRun,
 		OrchestrationID: open.OrchestrationID, ResumeStrategy: open.ResumeStrategy, RestartCount: open.RestartCount,
-		ParentAttempt: &parent, Host: host, PID: int64(os.Getpid()), OpenedNs: time.Now().UnixNano(),
-		Offline: true, SDK: model.ObserverSDK + version,
+		ParentAttempt: &parent, Host: open.Host, PID: int64(os.Getpid()), OpenedNs: time.Now().UnixNano(),
+		Offline: true, SDK: model.ObserverSDK + s.d.opts.Version,
 	}
 	_, _ = rand.Read(request.Writer[:]) // never fails, see crypto/rand
-	w, err := spool.Create(folder, first.Server, request, spool.WriterOptions{Pace: first.Pace})
-	if err != nil {
-		return nil, err
-	}
-	return &systemLog{
-		w: w, host: collect.New(collect.Options{Host: host, Disk: folder.Path}), hostName: host,
-		processes: map[int]*collect.Collector{}, series: map[string]*spool.Series{},
-	}, nil
+	var err error
+	s.w, err = spool.Create(s.d.folder, s.first.Server, request, spool.WriterOptions{Pace: s.first.Pace})
+	return err
 }
 
-// sample logs the machine and the processes once. What cannot be read is left
-// out: a sample never fails a run.
-func (s *systemLog) sample(ctx context.Context, pids []int, d *Deliverer) {
+// sample logs the machine and the processes once: a sample never fails a run.
+func (s *systemLog) sample(ctx context.Context, pids []int) {
 	timeNs := time.Now().UnixNano()
+	samples := s.read(ctx, pids)
+	err := s.open()
+	for i := 0; i < len(samples) && err == nil; i++ {
+		err = s.log(&samples[i], timeNs)
+	}
+	if err != nil {
+		s.d.opts.Log.Warn("system metrics are not logged", "run", s.first.Open.RunName, "error", err)
+	}
+}
+
+// read reads what can be read; the rest is left out.
+func (s *systemLog) read(ctx context.Context, pids []int) []collect.Sample {
 	samples, err := s.host.Collect(ctx)
 	for _, pid := range pids {
 		more, perr := s.process(pid).Collect(ctx)
-		for _, one := range more {
-			if strings.HasPrefix(one.Name, "system/process/") {
-				samples = append(samples, one)
+		for i := range more {
+			if strings.HasPrefix(more[i].Name, "system/process/") {
+				samples = append(samples, more[i])
 			}
 		}
-		if err == nil {
-			err = perr
-		}
+		err = errors.Join(err, perr)
 	}
 	if err != nil {
-		d.opts.Log.Debug("some system metrics cannot be read", "error", err)
+		s.d.opts.Log.Debug("some system metrics cannot be read", "error", err)
 	}
-	for _, one := range samples {
-		if err := s.log(one, timeNs); err != nil {
-			d.opts.Log.Debug("log system metrics", "error", err)
-			return
-		}
-	}
+	return samples
 }
 
 // process reads one process; the machine around it is read once, by host.
 func (s *systemLog) process(pid int) *collect.Collector {
 	if s.processes[pid] == nil {
-		s.processes[pid] = collect.New(collect.Options{Host: s.hostName, PIDs: []int{pid}, NvidiaSMI: "-"})
+		s.processes[pid] = collect.New(collect.Options{Host: s.first.Open.Host, PIDs: []int{pid}, NvidiaSMI: "-"})
 	}
 	return s.processes[pid]
 }
 
-func (s *systemLog) log(one collect.Sample, timeNs int64) error {
+func (s *systemLog) log(one *collect.Sample, timeNs int64) error {
 	key := model.SeriesKey{Metric: one.Name, Scale: model.ScaleStep, Labels: one.Labels}
 	text := key.String()
 	known := s.series[text]
@@ -205,15 +216,13 @@ func (s *systemLog) log(one collect.Sample, timeNs int64) error {
 	return s.w.Point(known, 0, 0, timeNs, math.Float64bits(one.Value))
 }
 
-func (s *systemLog) close(d *Deliverer) {
+func (s *systemLog) close() {
+	if s.w == nil {
+		return
+	}
 	err := s.w.Updates([]model.Update{{Op: model.OpClose, TimeNs: time.Now().UnixNano(), Text: string(model.StatusFinished)}})
-	if _, cerr := s.w.Close(); err == nil {
-		err = cerr
-	}
-	if serr := s.w.Status().Close(); err == nil {
-		err = serr
-	}
-	if err != nil {
-		d.opts.Log.Debug("end system metrics", "error", err)
+	_, cerr := s.w.Close()
+	if err = errors.Join(err, cerr, s.w.Status().Close()); err != nil {
+		s.d.opts.Log.Debug("end system metrics", "error", err)
 	}
 }

@@ -101,6 +101,9 @@ func (d *delivery) sendRendering(ctx context.Context, f *spool.RenderingFile) er
 	if f.SHA256 != "" {
 		err = server.putFile(ctx, f.SHA256, f.Video(), f.SizeBytes)
 	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // the bytes are there: this record only adds to the one before
+	}
 	if err == nil {
 		err = server.AddRendering(ctx, *run, f.Rendering)
 	}

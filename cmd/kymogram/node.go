@@ -28,7 +28,9 @@ import (
 	"github.com/kymogram/kymogram/internal/live"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/query"
+	"github.com/kymogram/kymogram/internal/receiver/influx"
 	"github.com/kymogram/kymogram/internal/receiver/native"
+	"github.com/kymogram/kymogram/internal/receiver/promwrite"
 	"github.com/kymogram/kymogram/internal/selfmetrics"
 	"github.com/kymogram/kymogram/internal/server"
 	"github.com/kymogram/kymogram/internal/store/local"
@@ -202,15 +204,43 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Log: n.log})
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
 	api := httpapi.New(n.query, n.ingest, n.live, httpapi.Options{Files: blobs, Log: n.log})
+	receivers, err := n.receivers()
+	if err != nil {
+		return nil, err
+	}
 	blobPath := func(h blob.Hash) string { return "/api/v1/blobs/" + h.String() }
 	return server.New(listeners, server.Parts{
 		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,
 		Blobs: blobs, BlobURL: blobs.URL(blobPath, server.WriteJSON),
-		RPC: rpc.Register, Ready: n.ready,
+		Receivers: receivers, RPC: rpc.Register, Ready: n.ready,
 	}, server.Options{
 		TLS: secure, Hosts: knownHosts(n.config), MaxBody: n.config.Limits.BodyMiB << 20,
 		Version: version, Policy: server.DefaultPolicy(), Now: time.Now, Log: n.log,
 	})
+}
+
+// receivers take other systems' protocols.
+func (n *node) receivers() ([]map[string]http.Handler, error) {
+	c, most := n.config, n.config.Limits.BodyMiB<<20
+	lines, err := influx.New(n.ingest.Foreign("influx"), influx.Config{Workspace: c.Influx.Workspace, Runs: c.Influx.Runs, Axes: c.Influx.Axes},
+		influx.Options{MaxBody: most, Now: time.Now, Log: n.log})
+	if err != nil {
+		return nil, err
+	}
+	writes := promwrite.New(n.ingest.Foreign("promwrite"), promwrite.Config{Workspace: c.Promwrite.Workspace, Project: c.Promwrite.Project},
+		promwrite.Options{MaxBody: most, Log: n.log})
+	if err := n.metrics.Gauges(func() []selfmetrics.Gauge { return unplaced(writes.Totals()) }); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return []map[string]http.Handler{lines.Handlers(), writes.Handlers()}, nil
+}
+
+// unplaced is what remote writes held besides points.
+func unplaced(t promwrite.Totals) []selfmetrics.Gauge {
+	counter := func(kind string, v uint64) selfmetrics.Gauge {
+		return selfmetrics.Gauge{Name: "kymogram_promwrite_unplaced_" + kind + "_total", Help: "Of remote writes: " + kind + " that have no place here.", Value: float64(v), Counter: true}
+	}
+	return []selfmetrics.Gauge{counter("exemplars", t.Exemplars), counter("metadata", t.Metadata), counter("histograms", t.Histograms)}
 }
 
 func (n *node) fail(w http.ResponseWriter, r *http.Request, err error) { server.Fail(w, r, n.log, err) }

@@ -16,16 +16,18 @@ import (
 
 // Config is a server's configuration. Every leaf is a [Field].
 type Config struct {
-	Data     string   `yaml:"data" usage:"folder for everything that the server keeps"`
-	HTTP     string   `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
-	GRPC     string   `yaml:"grpc" usage:"one more address, for gRPC alone"`
-	NoAuth   bool     `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
-	Insecure bool     `yaml:"insecure" usage:"allow an address that is not loopback without TLS"`
-	Hosts    []string `yaml:"hosts" flag:"host" usage:"names under which browsers reach the server, besides localhost, its host name and IP addresses"`
-	AdminKey string   `yaml:"admin_key" flag:"-" secret:"yes" usage:"the admin key to use on first start instead of a random one"`
-	TLS      TLS      `yaml:"tls"`
-	Log      Log      `yaml:"log"`
-	Limits   Limits   `yaml:"limits"`
+	Data      string    `yaml:"data" usage:"folder for everything that the server keeps"`
+	HTTP      string    `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
+	GRPC      string    `yaml:"grpc" usage:"one more address, for gRPC alone"`
+	NoAuth    bool      `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
+	Insecure  bool      `yaml:"insecure" usage:"allow an address that is not loopback without TLS"`
+	Hosts     []string  `yaml:"hosts" flag:"host" usage:"names under which browsers reach the server, besides localhost, its host name and IP addresses"`
+	AdminKey  string    `yaml:"admin_key" flag:"-" secret:"yes" usage:"the admin key to use on first start instead of a random one"`
+	TLS       TLS       `yaml:"tls"`
+	Log       Log       `yaml:"log"`
+	Limits    Limits    `yaml:"limits"`
+	Influx    Influx    `yaml:"influx"`
+	Promwrite Promwrite `yaml:"promwrite"`
 	// Trash is how long a deleted run can be restored.
 	Trash time.Duration `yaml:"trash" usage:"how long a deleted run can be restored"`
 }
@@ -40,6 +42,20 @@ type TLS struct {
 // Log configures the log on stderr.
 type Log struct {
 	Level string `yaml:"level" usage:"debug, info, warn or error"`
+}
+
+// Influx configures what InfluxDB's clients write; a rule is BUCKET=RULE, and the
+// bucket * stands for all without one.
+type Influx struct {
+	Workspace string   `yaml:"workspace" usage:"workspace of InfluxDB requests that name no organisation; default when not set"`
+	Runs      []string `yaml:"runs" usage:"run of a bucket's points, BUCKET=NAME|NAME…, with tags in braces; for all others {run}|{role}-{uid}|default"`
+	Axes      []string `yaml:"axes" usage:"tags of a bucket that are axes, BUCKET=TAG|TAG…; for all others step|global_step|window|block|batch|epoch"`
+}
+
+// Promwrite configures what Prometheus writes.
+type Promwrite struct {
+	Workspace string `yaml:"workspace" usage:"workspace of remote writes whose URL names none; default when not set"`
+	Project   string `yaml:"project" usage:"project of remote writes whose URL names none; prometheus when not set"`
 }
 
 // Limits bound what one client may cost.

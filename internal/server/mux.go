@@ -95,7 +95,7 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		p, err := m.authenticate(r)
+		p, err := m.authenticate(r, rule)
 		ctx := auth.WithPrincipal(r.Context(), p)
 		if err == nil {
 			err = auth.Require(ctx, rule.Scope)
@@ -144,8 +144,11 @@ func setDeadlines(w http.ResponseWriter, r *http.Request, rule Rule) {
 	}
 }
 
-func (m *mux) authenticate(r *http.Request) (*auth.Principal, error) {
+func (m *mux) authenticate(r *http.Request, rule Rule) (*auth.Principal, error) {
 	secret, err := secretOf(r)
+	if rule.Foreign {
+		secret, err = foreignSecret(r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +164,27 @@ func secretOf(r *http.Request) (string, error) {
 		return cookie.Value, nil
 	}
 	return "", nil
+}
+
+// foreignSecret is the key of a request of another system's client.
+func foreignSecret(r *http.Request) (string, error) {
+	header := r.Header.Get("Authorization")
+	scheme, rest, _ := strings.Cut(header, " ")
+	switch {
+	case header == "":
+		return r.URL.Query().Get("p"), nil
+	case strings.EqualFold(scheme, "Basic"):
+		_, password, ok := r.BasicAuth()
+		if !ok {
+			return "", model.Errorf(model.CodeUnauthenticated, "the Authorization header is not of the form: Basic USER:KEY in base 64")
+		}
+		return password, nil
+	case strings.EqualFold(scheme, "Token"):
+		// InfluxDB 1 clients write USER:PASSWORD; a key has no colon.
+		rest = strings.TrimSpace(rest)
+		return rest[strings.LastIndexByte(rest, ':')+1:], nil
+	}
+	return bearer(header)
 }
 
 func bearer(header string) (string, error) {

@@ -21,6 +21,9 @@ type Rule struct {
 	Stream bool
 	// Large bodies are not cut at the limit and may take their time.
 	Large bool
+	// Foreign clients may give the key as theirs do: Token KEY, the password of
+	// Basic, or p in the URL.
+	Foreign bool
 }
 
 // Policy is deny by default: what is not listed cannot be registered.
@@ -43,6 +46,10 @@ func DefaultPolicy() Policy {
 			"GET /":                open, // the page's own files
 			"POST /api/v1/session": open,
 			"GET /metrics":         read,
+
+			"POST /api/v2/write": {Scope: auth.Ingest, Foreign: true}, // InfluxDB 2
+			"POST /write":        {Scope: auth.Ingest, Foreign: true}, // InfluxDB 1
+			"POST /api/v1/write": {Scope: auth.Ingest, Foreign: true}, // Prometheus
 
 			"POST /api/v1/open":                               ingest,
 			"GET /api/v1/projects":                            read,

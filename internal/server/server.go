@@ -57,7 +57,9 @@ type Parts struct {
 	API     []httpapi.Route
 	Blobs   http.Handler // GET and PUT
 	BlobURL http.Handler // GET and POST
-	Page    fs.FS
+	// Receivers are the routes of other systems' protocols, by pattern.
+	Receivers []map[string]http.Handler
+	Page      fs.FS
 	// RPC registers the receivers and the query services.
 	RPC func(grpc.ServiceRegistrar)
 	// Ready fails while the store cannot take points.
@@ -204,6 +206,11 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 	m.handle("POST /api/v1/blobs/{sha256}/url", s.parts.BlobURL)
 	for _, route := range s.parts.API {
 		m.mount(route)
+	}
+	for _, receiver := range s.parts.Receivers {
+		for pattern, h := range receiver {
+			m.handle(pattern, h)
+		}
 	}
 	return s.outer(m.mux), slices.Sorted(maps.Keys(m.patterns)), m.err
 }

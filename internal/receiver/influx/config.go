@@ -1,0 +1,193 @@
+package influx
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Config is what a user sets: rules as BUCKET=RULE, where the bucket * stands
+// for all that have none of their own.
+type Config struct {
+	// Runs names the run of a point: alternatives separated by |, each a text with
+	// tags in braces; the first whose tags the point has is taken.
+	Runs []string
+	// Axes are the tags that are axes where they hold an integer, separated by |;
+	// the first of them that a point has is its step too.
+	Axes []string
+	// Workspace is that of requests without an organisation.
+	Workspace string
+}
+
+// The rules of a bucket that has none.
+const (
+	defaultRun       = "{run}|{role}-{uid}|default"
+	defaultWorkspace = "default"
+	anyBucket        = "*"
+)
+
+// defaultAxes is in the order in which they become the step.
+func defaultAxes() []model.Axis {
+	return []model.Axis{model.AxisStep, model.AxisGlobalStep, model.AxisWindow, model.AxisBlock, model.AxisBatch, model.AxisEpoch}
+}
+
+// Rules are a bucket's.
+type Rules struct {
+	run  []template
+	axes []model.Axis
+}
+
+// template is literal texts with a tag between each two.
+type template struct{ texts, tags []string }
+
+// rules reads the configuration once; find gives a bucket's.
+type ruleBook map[string]*Rules
+
+func (b ruleBook) find(bucket string) *Rules {
+	if r := b[bucket]; r != nil {
+		return r
+	}
+	return b[anyBucket]
+}
+
+func newRuleBook(c Config) (ruleBook, error) {
+	run, err := parseRun(defaultRun)
+	if err != nil {
+		return nil, err
+	}
+	book := ruleBook{anyBucket: {run: run, axes: defaultAxes()}}
+	for _, anyFirst := range []bool{true, false} { // others start from what * says
+		if err := book.add(c, anyFirst); err != nil {
+			return nil, err
+		}
+	}
+	return book, nil
+}
+
+func (b ruleBook) add(c Config, anyOnly bool) error {
+	for _, text := range c.Runs {
+		bucket, rule, err := splitRule("influx.runs", text)
+		if err == nil && (bucket == anyBucket) == anyOnly {
+			b.own(bucket).run, err = parseRun(rule)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, text := range c.Axes {
+		bucket, rule, err := splitRule("influx.axes", text)
+		if err == nil && (bucket == anyBucket) == anyOnly {
+			b.own(bucket).axes, err = parseAxes(rule)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own is a bucket's rules, made from those of * when it has none.
+func (b ruleBook) own(bucket string) *Rules {
+	if b[bucket] == nil {
+		rules := *b[anyBucket]
+		b[bucket] = &rules
+	}
+	return b[bucket]
+}
+
+func splitRule(setting, text string) (bucket, rule string, err error) {
+	bucket, rule, ok := strings.Cut(text, "=")
+	if !ok || bucket == "" {
+		return "", "", model.Errorf(model.CodeInvalid, "%s: %q is not of the form BUCKET=RULE", setting, model.Clip(text)).
+			WithHint("Such as templar={role}-{uid}|default; the bucket * is for all others.")
+	}
+	return bucket, rule, nil
+}
+
+func parseRun(rule string) ([]template, error) {
+	var out []template
+	for part := range strings.SplitSeq(rule, "|") {
+		t, ok := parseTemplate(part)
+		if !ok {
+			return nil, model.Errorf(model.CodeInvalid, "influx.runs: %q is not a name of runs", model.Clip(part)).
+				WithHint("Write tags in braces, such as {role}-{uid}.")
+		}
+		out = append(out, t)
+	}
+	if len(out[len(out)-1].tags) > 0 {
+		return nil, model.Errorf(model.CodeInvalid, "influx.runs: %q leaves points without those tags without a run", model.Clip(rule)).
+			WithHint("End it with a name that needs no tag, such as |default.")
+	}
+	return out, nil
+}
+
+func parseTemplate(part string) (t template, ok bool) {
+	for {
+		text, rest, found := strings.Cut(part, "{")
+		t.texts = append(t.texts, text)
+		if !found {
+			return t, !strings.ContainsAny(text, "{}") && (len(t.tags) > 0 || text != "")
+		}
+		tag, behind, closed := strings.Cut(rest, "}")
+		if !closed || tag == "" || strings.Contains(text, "}") {
+			return t, false
+		}
+		t.tags = append(t.tags, tag)
+		part = behind
+	}
+}
+
+func parseAxes(rule string) ([]model.Axis, error) {
+	var out []model.Axis
+	for name := range strings.SplitSeq(rule, "|") {
+		if name == "" {
+			continue
+		}
+		axis := model.Axis(name)
+		if !slices.Contains(model.Axes(), axis) || slices.Contains(out, axis) {
+			return nil, model.Errorf(model.CodeInvalid, "influx.axes: %q is not an axis, or is there twice", model.Clip(name)).
+				WithHint("The axes are %v.", model.Axes())
+		}
+		out = append(out, axis)
+	}
+	return out, nil
+}
+
+// name is the run of a point with these tags.
+func (r *Rules) name(tags []tag) string {
+	for i := range r.run {
+		if name, ok := r.run[i].fill(tags); ok {
+			return name
+		}
+	}
+	return r.run[len(r.run)-1].texts[0]
+}
+
+func (t *template) fill(tags []tag) (string, bool) {
+	var b strings.Builder
+	for i, text := range t.texts {
+		b.WriteString(text)
+		if i == len(t.tags) {
+			break
+		}
+		at := slices.IndexFunc(tags, func(o tag) bool { return o.name == t.tags[i] })
+		if at < 0 {
+			return "", false
+		}
+		b.WriteString(tags[at].value)
+	}
+	return b.String(), true
+}
+
+// whole reports whether the name of the run says all of a tag, so that the tag
+// need not be a label too.
+func (r *Rules) whole(tags []tag, at int) bool {
+	for i := range r.run {
+		if _, ok := r.run[i].fill(tags); ok {
+			t := &r.run[i]
+			return len(t.tags) == 1 && t.texts[0] == "" && t.texts[1] == "" && t.tags[0] == tags[at].name
+		}
+	}
+	return false
+}

@@ -1,0 +1,13 @@
+// Package influx takes points in InfluxDB's line protocol, from the clients that
+// write to POST /api/v2/write (tested: influxdb-client 1.50 for Python) and to
+// POST /write of version 1.
+//
+// An organisation is a workspace, a bucket (version 1: a database) a project.
+// The run, and which tags are axes, follow from the bucket's [Rules]. A field is
+// a series MEASUREMENT/FIELD, whose labels are the tags that are left. The same
+// point again is one of the same series and nanosecond: the last wins, never by
+// step.
+//
+// A request goes body.go (bytes) → line.go (one line) → batch.go (columns) →
+// package ingest. docs/influx.md is the user's page.
+package influx

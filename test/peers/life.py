@@ -183,9 +183,20 @@ def outage(loop: Loop, count: int) -> None:
 ENDINGS: dict[str, Callable[[Loop, int], None]] = {
     f.__name__: f
     for f in (
-        killed, killed_late, killed_with_all, os_exit, plain_return, raises, terminated, forks, disk_full, capped, closes, outage,
+        killed,
+        killed_late,
+        killed_with_all,
+        os_exit,
+        plain_return,
+        raises,
+        terminated,
+        forks,
+        disk_full,
+        capped,
+        closes,
+        outage,
     )
-}  # fmt: skip
+}
 
 
 def main() -> None:

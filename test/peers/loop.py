@@ -1,4 +1,4 @@
-"""One measured loop of one logger, in a process of its own: python loop.py LOGGER FOLDER SERVER WHAT [NUMBER]. Prints JSON."""
+"""One measured loop of one logger, as JSON: python loop.py LOGGER FOLDER SERVER cpu|wall|memory [NUMBER]."""
 
 from __future__ import annotations
 

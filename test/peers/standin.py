@@ -20,7 +20,7 @@ Started = api_pb2.InitializeRunLoggingResponse
 
 class Ingest(api_pb2_grpc.IngestServiceServicer):
     def __init__(self, path: str, hold: bool) -> None:
-        self._file = open(path, "a", buffering=1)
+        self._file = open(path, "a", buffering=1)  # noqa: SIM115 # as long as the process
         self._lock = threading.Lock()
         self._hold = hold
         self._runs: dict[str, str] = {}

@@ -16,7 +16,9 @@ def wandb(folder: str) -> list[int]:
     found = []
     # A set, because latest-run is a link.
     for path in {os.path.realpath(p) for p in glob.glob(f"{folder}/**/*.wandb", recursive=True)}:
-        for data in leveldb_records(open(path, "rb").read()):
+        with open(path, "rb") as file:
+            whole = file.read()
+        for data in leveldb_records(whole):
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             for item in record.history.item:

@@ -15,8 +15,8 @@ import (
 type byAttribute struct {
 	db    *DB
 	order order
-	runs  *where  // which runs, over `runs r`
-	along string  // how to find the runs without it, and to order them
+	runs  *where // which runs, over `runs r`
+	along string // how to find the runs without it, and to order them
 	age   string
 	after *cursor // nil for the first page
 }

@@ -1,0 +1,234 @@
+package importer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// What a server takes; longer names are cut, longer texts skipped and counted.
+const (
+	maxMetric   = 1 << 10
+	maxPath     = 512
+	maxText     = 64 << 10
+	maxTag      = 256
+	maxDocument = 1 << 20
+	maxDepth    = 32
+	// maxDamage bounds the list of a run; the rest is counted.
+	maxDamage = 100
+)
+
+// builder gathers a run.
+type builder struct {
+	run    *Run
+	series map[string]*Series
+}
+
+func newBuilder() *builder {
+	return &builder{
+		run:    &Run{Attributes: map[string]*model.Value{}, Skipped: map[string]uint64{}},
+		series: map[string]*Series{},
+	}
+}
+
+// done orders the series and gives the run.
+func (b *builder) done() *Run {
+	for _, s := range b.series {
+		if len(s.Steps) > 0 {
+			b.run.Series = append(b.run.Series, s)
+		}
+	}
+	slices.SortFunc(b.run.Series, func(a, c *Series) int { return strings.Compare(a.Key.String(), c.Key.String()) })
+	slices.Sort(b.run.Tags)
+	b.run.Tags = slices.Compact(b.run.Tags)
+	return b.run
+}
+
+func (b *builder) skip(why string) { b.run.Skipped[why]++ }
+
+func (b *builder) damage(file string, offset int64, format string, args ...any) {
+	if len(b.run.Damage) == maxDamage {
+		b.skip("damaged parts beyond the first " + strconv.Itoa(maxDamage))
+		return
+	}
+	b.run.Damage = append(b.run.Damage, Damage{file, offset, fmt.Sprintf(format, args...)})
+}
+
+// at finds the series that takes a point, nil when none can.
+func (b *builder) at(key model.SeriesKey, kind model.Kind, step, timeNs int64) *Series {
+	if step < 0 || step > maxStep {
+		b.skip("points with a step that is negative or above 2^62")
+		return nil
+	}
+	if timeNs > maxStep || timeNs < -maxStep {
+		b.skip("points with a time out of range")
+		return nil
+	}
+	text := key.String()
+	s := b.series[text]
+	if s == nil {
+		s = &Series{Key: key, Kind: kind}
+		b.series[text] = s
+	}
+	if s.Kind != kind {
+		b.skip(fmt.Sprintf("values of %q of another kind than its first (%s)", key.Metric, s.Kind))
+		return nil
+	}
+	s.Steps, s.TimeNs = append(s.Steps, step), append(s.TimeNs, timeNs)
+	return s
+}
+
+// plain is the key of a metric without labels.
+func plain(metric string) model.SeriesKey {
+	return model.NewSeriesKey(clean(metric, maxMetric), "", nil)
+}
+
+func (b *builder) float(metric string, step, timeNs int64, value float64) {
+	if s := b.at(plain(metric), model.KindFloat, step, timeNs); s != nil {
+		s.Floats = append(s.Floats, value)
+	}
+}
+
+func (b *builder) text(metric string, step, timeNs int64, value string) {
+	if len(value) > maxDocument {
+		b.skip("texts above 1 MiB")
+		return
+	}
+	if s := b.at(plain(metric), model.KindText, step, timeNs); s != nil {
+		s.Docs = append(s.Docs, []byte(strings.ToValidUTF8(value, "\ufffd")))
+	}
+}
+
+func (b *builder) histogram(metric string, step, timeNs int64, h *model.Histogram) {
+	if h == nil || h.Check() != nil {
+		b.skip("histograms without bins")
+		return
+	}
+	doc, err := json.Marshal(h)
+	if err != nil || len(doc) > maxDocument {
+		b.skip("histograms that cannot be written")
+		return
+	}
+	if s := b.at(plain(metric), model.KindHistogram, step, timeNs); s != nil {
+		s.Docs = append(s.Docs, doc)
+	}
+}
+
+// attribute sets one attribute; nil and what is too large are left out.
+func (b *builder) attribute(path string, value *model.Value) {
+	switch {
+	case value == nil:
+	case len(value.Str) > maxText:
+		b.skip("attributes above 64 KiB")
+	default:
+		value.Str = strings.ToValidUTF8(value.Str, "\ufffd")
+		b.run.Attributes[clean(path, maxPath)] = value
+	}
+}
+
+// tree sets the leaves of a decoded JSON value below a path.
+func (b *builder) tree(path string, value any, depth int) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, one := range v {
+			b.branch(path, name, one, depth)
+		}
+	case []any:
+		for i, one := range v {
+			b.branch(path, strconv.Itoa(i), one, depth)
+		}
+	default:
+		b.attribute(path, leaf(v))
+	}
+}
+
+func (b *builder) branch(path, name string, value any, depth int) {
+	if depth >= maxDepth {
+		b.skip("attributes nested deeper than " + strconv.Itoa(maxDepth))
+		return
+	}
+	b.tree(path+"/"+strings.Trim(name, "/"), value, depth+1)
+}
+
+// leaf is a JSON scalar as an attribute; an integer stays one.
+func leaf(value any) *model.Value {
+	switch v := value.(type) {
+	case bool:
+		return model.BoolValue(v)
+	case string:
+		return model.StringValue(v)
+	case float64:
+		return model.FloatValue(v)
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return model.IntValue(n)
+		}
+		f, _ := v.Float64() // ±Inf when it is out of range
+		return model.FloatValue(f)
+	}
+	return nil
+}
+
+func (b *builder) tag(tag string) {
+	if tag = clean(tag, maxTag); tag != "_" {
+		b.run.Tags = append(b.run.Tags, tag)
+	}
+}
+
+// span widens the run's time by a point's.
+func (r *Run) span(timeNs int64) {
+	if timeNs <= 0 {
+		return
+	}
+	if r.StartedNs == 0 || timeNs < r.StartedNs {
+		r.StartedNs = timeNs
+	}
+	r.EndedNs = max(r.EndedNs, timeNs)
+}
+
+// spanPoints sets the run's time to its points' where the source gives none.
+func (r *Run) spanPoints() {
+	if r.StartedNs != 0 {
+		return
+	}
+	for _, s := range r.Series {
+		for _, t := range s.TimeNs {
+			r.span(t)
+		}
+	}
+}
+
+// clean makes a name that a server takes: UTF-8 without control characters, at
+// most n bytes, not empty.
+func clean(name string, n int) string {
+	name = strings.ToValidUTF8(name, "_")
+	if !model.IsClean(name) {
+		name = strings.Map(func(r rune) rune {
+			if r < ' ' || r >= 0x7f && r < 0xa0 {
+				return '_'
+			}
+			return r
+		}, name)
+	}
+	if name = model.CutBytes(name, n); name == "" || !utf8.ValidString(name) {
+		return "_"
+	}
+	return name
+}
+
+// CleanRunName makes a run's name of any text.
+func CleanRunName(name string) string { return clean(name, model.MaxNameBytes) }
+
+// seconds is Unix seconds in nanoseconds; what is out of range is 0.
+func seconds(s float64) int64 {
+	if ns := math.Round(s * 1e9); math.Abs(ns) < maxStep {
+		return int64(ns)
+	}
+	return 0
+}

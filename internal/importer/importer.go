@@ -1,0 +1,127 @@
+// Package importer reads what other trackers left on disk: TensorBoard's event
+// files, offline runs of W&B, MLflow's stores, and CSV. It turns them into runs
+// in memory and writes nothing; `kymogram import` delivers them. Damaged parts
+// are skipped, counted and named, and the rest is read.
+package importer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// maxStep is the largest step that a server takes.
+const maxStep = 1 << 62
+
+// Options say how sources are read.
+type Options struct {
+	CSV CSVOptions
+}
+
+// Found is a run that a source holds. Key names it within its source and stays
+// the same from one import to the next.
+type Found struct {
+	Key, Name string
+	Read      func(ctx context.Context) (*Run, error)
+}
+
+// Source finds the runs of one tracker below a path.
+type Source struct {
+	Name string // as on the command line
+	Find func(ctx context.Context, path string, opts Options) ([]Found, error)
+}
+
+// Sources lists what can be imported.
+func Sources() []Source {
+	return []Source{
+		{"tensorboard", findTensorBoard},
+		{"wandb-offline", findWandb},
+		{"mlflow", findMLflow},
+		{"csv", findCSV},
+	}
+}
+
+// Run is one run as its tracker kept it.
+type Run struct {
+	DisplayName, Experiment, Description string
+	Tags                                 []string
+	Failed                               bool
+	StartedNs, EndedNs                   int64 // 0: unknown
+	Attributes                           map[string]*model.Value
+	Series                               []*Series // by metric, scale and labels
+	Skipped                              map[string]uint64
+	Damage                               []Damage
+}
+
+// Series is one series of a run, in the order in which it was logged. Numbers
+// lie in Floats or Ints, texts and documents in Docs.
+type Series struct {
+	Key    model.SeriesKey
+	Kind   model.Kind
+	Steps  []int64
+	TimeNs []int64
+	Floats []float64
+	Ints   []int64
+	Docs   [][]byte
+}
+
+// Damage is a part of a file that could not be read.
+type Damage struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Text   string `json:"text"`
+}
+
+// Points counts the points of all series.
+func (r *Run) Points() uint64 {
+	n := uint64(0)
+	for _, s := range r.Series {
+		n += uint64(len(s.Steps))
+	}
+	return n
+}
+
+// Digest names the content: equal runs have equal digests, whatever their files
+// look like.
+func (r *Run) Digest() string {
+	h := sha256.New()
+	head, _ := json.Marshal([]any{r.DisplayName, r.Experiment, r.Description, r.Tags, r.Failed, r.StartedNs, r.EndedNs}) // plain values
+	frame(h, head)
+	for _, path := range slices.Sorted(maps.Keys(r.Attributes)) {
+		value, _ := json.Marshal(r.Attributes[path]) // of a known type
+		frame(h, []byte(path))
+		frame(h, value)
+	}
+	for _, s := range r.Series {
+		s.digest(h)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (s *Series) digest(w hash.Hash) {
+	frame(w, []byte(s.Key.String()))
+	numbers := append([]int64{int64(s.Kind), int64(len(s.Steps))}, s.Steps...)
+	numbers = append(append(numbers, s.TimeNs...), s.Ints...)
+	for _, f := range s.Floats {
+		numbers = append(numbers, int64(math.Float64bits(f)))
+	}
+	_ = binary.Write(w, binary.LittleEndian, numbers) // a hash never fails
+	for _, doc := range s.Docs {
+		frame(w, doc)
+	}
+}
+
+// frame writes a length and bytes, so that no two lists of parts look alike.
+func frame(w io.Writer, b []byte) {
+	_ = binary.Write(w, binary.LittleEndian, uint64(len(b)))
+	_, _ = w.Write(b)
+}

@@ -1,0 +1,273 @@
+package importer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// mlflowRun is what both stores know of a run.
+type mlflowRun struct {
+	id, name, status   string
+	experiment         string
+	startMs, endMs     int64
+	lifecycle, userTag string
+}
+
+// findMLflow finds the runs of a file store (the folder mlruns, or an experiment
+// in it) or of an SQLite store. Deleted runs are left out.
+func findMLflow(ctx context.Context, path string, _ Options) ([]Found, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("look for an MLflow store: %w", err)
+	}
+	if !info.IsDir() {
+		return findMLflowSQLite(ctx, path)
+	}
+	return findMLflowFiles(path)
+}
+
+// named gives each run its name; of several with one name each gets the start of
+// its id behind it, so that no two share a run.
+func named(runs []mlflowRun, read func(mlflowRun) func(context.Context) (*Run, error)) []Found {
+	count := map[string]int{}
+	for _, r := range runs {
+		count[CleanRunName(r.name)]++
+	}
+	found := make([]Found, 0, len(runs))
+	for _, r := range runs {
+		name := CleanRunName(r.name)
+		if r.name == "" {
+			name = CleanRunName(r.id)
+		} else if count[name] > 1 {
+			name = model.CutBytes(name, model.MaxNameBytes-9) + "-" + r.id[:min(8, len(r.id))]
+		}
+		found = append(found, Found{Key: r.id, Name: name, Read: read(r)})
+	}
+	slices.SortFunc(found, func(a, b Found) int { return strings.Compare(a.Key, b.Key) })
+	return found
+}
+
+// head fills in what a run's own row says.
+func (b *builder) head(r mlflowRun) {
+	b.run.Experiment = CleanRunName(r.experiment)
+	b.run.DisplayName = CleanRunName(r.name)
+	b.run.StartedNs, b.run.EndedNs = milliseconds(r.startMs), milliseconds(r.endMs)
+	b.run.Failed = r.status != "FINISHED"
+	b.attribute("mlflow/status", model.StringValue(r.status))
+	if r.userTag != "" {
+		b.attribute("mlflow/user", model.StringValue(r.userTag))
+	}
+}
+
+// milliseconds is Unix milliseconds in nanoseconds; what is out of range is 0.
+func milliseconds(ms int64) int64 {
+	if ms > maxStep/1_000_000 || ms < 0 {
+		return 0
+	}
+	return ms * 1e6
+}
+
+// mlflowTag places one tag: the note is the description, git's commit an
+// attribute, a person's own a tag, and all others lie below mlflow/.
+func (b *builder) mlflowTag(name, value string) {
+	switch system, ok := strings.CutPrefix(name, "mlflow."); {
+	case name == "mlflow.note.content":
+		b.run.Description = model.CutBytes(strings.ToValidUTF8(value, "\ufffd"), maxText)
+	case name == "mlflow.source.git.commit":
+		b.attribute("git/commit", model.StringValue(value))
+	case name == "mlflow.runName":
+	case ok:
+		b.attribute("mlflow/"+system, model.StringValue(value))
+	default:
+		b.tag(name + "=" + value)
+		b.attribute("tags/"+strings.Trim(name, "/"), model.StringValue(value))
+	}
+}
+
+// mlflowMeta is meta.yaml of an experiment or a run.
+type mlflowMeta struct {
+	Name      string `yaml:"name"`
+	RunID     string `yaml:"run_id"`
+	RunUUID   string `yaml:"run_uuid"` // before MLflow 1.0
+	RunName   string `yaml:"run_name"`
+	UserID    string `yaml:"user_id"`
+	Status    int    `yaml:"status"`
+	Start     *int64 `yaml:"start_time"`
+	End       *int64 `yaml:"end_time"`
+	Lifecycle string `yaml:"lifecycle_stage"`
+}
+
+func readMeta(folder string) (m mlflowMeta, err error) {
+	data, err := os.ReadFile(filepath.Join(folder, "meta.yaml"))
+	if err != nil {
+		return m, err
+	}
+	if err := yaml.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("read %s: %w", filepath.Join(folder, "meta.yaml"), err)
+	}
+	return m, nil
+}
+
+// findMLflowFiles walks to the folders of runs: those whose meta.yaml names one.
+func findMLflowFiles(root string) ([]Found, error) {
+	var runs []mlflowRun
+	folders := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if entry.Name() == ".trash" {
+			return filepath.SkipDir
+		}
+		meta, err := readMeta(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		id := meta.RunID + meta.RunUUID
+		if meta.RunID != "" {
+			id = meta.RunID
+		}
+		if id == "" {
+			return nil // an experiment
+		}
+		if meta.Lifecycle != "deleted" {
+			runs = append(runs, meta.run(id, path))
+			folders[id] = path
+		}
+		return filepath.SkipDir
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for MLflow runs: %w", err)
+	}
+	return named(runs, func(r mlflowRun) func(context.Context) (*Run, error) {
+		return func(context.Context) (*Run, error) { return readMLflowFolder(r, folders[r.id]) }
+	}), nil
+}
+
+func (m mlflowMeta) run(id, folder string) mlflowRun {
+	r := mlflowRun{id: id, name: m.RunName, userTag: m.UserID, lifecycle: m.Lifecycle}
+	if status := []string{"", "RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"}; m.Status > 0 && m.Status < len(status) {
+		r.status = status[m.Status]
+	}
+	if m.Start != nil {
+		r.startMs = *m.Start
+	}
+	if m.End != nil {
+		r.endMs = *m.End
+	}
+	if experiment, err := readMeta(filepath.Dir(folder)); err == nil {
+		r.experiment = experiment.Name
+	}
+	if name, err := os.ReadFile(filepath.Join(folder, "tags", "mlflow.runName")); err == nil && r.name == "" {
+		r.name = string(name)
+	}
+	return r
+}
+
+func readMLflowFolder(r mlflowRun, folder string) (*Run, error) {
+	b := newBuilder()
+	b.head(r)
+	parts := []struct {
+		folder string
+		read   func(name, path string) error
+	}{
+		{"params", b.small(func(name, value string) { b.attribute("config/"+name, model.StringValue(value)) })},
+		{"tags", b.small(b.mlflowTag)},
+		{"metrics", b.metricFile},
+		{"artifacts", func(string, string) error { b.skip("artifacts"); return nil }},
+	}
+	for _, part := range parts {
+		if err := eachFile(filepath.Join(folder, part.folder), part.read); err != nil {
+			return nil, err
+		}
+	}
+	run := b.done()
+	run.spanPoints()
+	return run, nil
+}
+
+// eachFile reads every file below a folder; a missing one is empty.
+func eachFile(folder string, read func(name, path string) error) error {
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path == folder {
+			return nil
+		}
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			return err
+		}
+		return read(filepath.ToSlash(name), path)
+	})
+}
+
+// small reads a file that holds one value.
+func (b *builder) small(use func(name, value string)) func(name, path string) error {
+	return func(name, path string) error {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			use(name, string(data))
+		}
+		return err
+	}
+}
+
+// metricFile reads lines of time in milliseconds, value and step (0 before
+// MLflow 1.0).
+func (b *builder) metricFile(name, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for offset := int64(0); lines.Scan(); {
+		line := lines.Text()
+		if time, value, step, ok := metricLine(line); ok {
+			b.float(name, step, milliseconds(time), value)
+		} else if strings.TrimSpace(line) != "" {
+			b.damage("metrics/"+name, offset, "a line is not TIME VALUE STEP")
+		}
+		offset += int64(len(line)) + 1
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		b.damage("metrics/"+name, -1, "a line is too long; the rest of the file is not read")
+		return nil
+	}
+	return lines.Err()
+}
+
+func metricLine(line string) (timeMs int64, value float64, step int64, ok bool) {
+	parts := strings.Fields(line)
+	if len(parts) != 2 && len(parts) != 3 {
+		return 0, 0, 0, false
+	}
+	timeMs, errTime := strconv.ParseInt(parts[0], 10, 64)
+	value, errValue := strconv.ParseFloat(parts[1], 64)
+	if errors.Is(errValue, strconv.ErrRange) && math.IsInf(value, 0) {
+		errValue = nil // larger than float64: an infinity, as Python reads it
+	}
+	var errStep error
+	if len(parts) == 3 {
+		step, errStep = strconv.ParseInt(parts[2], 10, 64)
+	}
+	return timeMs, value, step, errTime == nil && errValue == nil && errStep == nil
+}

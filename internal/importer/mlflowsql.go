@@ -1,0 +1,112 @@
+package importer
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"net/url"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// openSQLite opens a database for reading: nothing in it is changed.
+func openSQLite(path string) (*sql.DB, error) {
+	address := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)"}
+	return sql.Open("sqlite", address.String())
+}
+
+func findMLflowSQLite(ctx context.Context, path string) ([]Found, error) {
+	db, err := openSQLite(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, `SELECT r.run_uuid, coalesce(r.name, ''), coalesce(r.status, ''), coalesce(r.start_time, 0),
+		coalesce(r.end_time, 0), coalesce(r.user_id, ''), coalesce(e.name, '')
+		FROM runs r LEFT JOIN experiments e ON e.experiment_id = r.experiment_id WHERE r.lifecycle_stage <> 'deleted' ORDER BY r.run_uuid`)
+	if err != nil {
+		return nil, model.Errorf(model.CodeInvalid, "%s is no MLflow store: %v", path, err).
+			WithHint("give the folder mlruns, or the SQLite file that the tracking URI names")
+	}
+	defer rows.Close()
+	var runs []mlflowRun
+	for rows.Next() {
+		var r mlflowRun
+		if err := rows.Scan(&r.id, &r.name, &r.status, &r.startMs, &r.endMs, &r.userTag, &r.experiment); err != nil {
+			return nil, fmt.Errorf("read the runs of %s: %w", path, err)
+		}
+		runs = append(runs, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read the runs of %s: %w", path, err)
+	}
+	return named(runs, func(r mlflowRun) func(context.Context) (*Run, error) {
+		return func(ctx context.Context) (*Run, error) { return readMLflowSQLite(ctx, path, r) }
+	}), nil
+}
+
+func readMLflowSQLite(ctx context.Context, path string, r mlflowRun) (*Run, error) {
+	db, err := openSQLite(path)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer db.Close()
+	b := newBuilder()
+	b.head(r)
+	err = pairs(ctx, db, `SELECT key, coalesce(value, '') FROM params WHERE run_uuid = ? ORDER BY key`, r.id, func(name, value string) {
+		b.attribute("config/"+name, model.StringValue(value))
+	})
+	if err == nil {
+		err = pairs(ctx, db, `SELECT key, coalesce(value, '') FROM tags WHERE run_uuid = ? ORDER BY key`, r.id, b.mlflowTag)
+	}
+	if err == nil {
+		err = b.metricRows(ctx, db, r.id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read run %s of %s: %w", r.id, path, err)
+	}
+	run := b.done()
+	run.spanPoints()
+	return run, nil
+}
+
+func pairs(ctx context.Context, db *sql.DB, query, id string, use func(name, value string)) error {
+	rows, err := db.QueryContext(ctx, query, id)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return err
+		}
+		use(name, value)
+	}
+	return rows.Err()
+}
+
+func (b *builder) metricRows(ctx context.Context, db *sql.DB, id string) error {
+	rows, err := db.QueryContext(ctx, `SELECT key, value, timestamp, step, is_nan FROM metrics WHERE run_uuid = ? ORDER BY key, timestamp, step`, id)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		var value float64
+		var time, step int64
+		var nan bool
+		if err := rows.Scan(&name, &value, &time, &step, &nan); err != nil {
+			return err
+		}
+		if nan {
+			value = math.NaN()
+		}
+		b.float(name, step, milliseconds(time), value)
+	}
+	return rows.Err()
+}

@@ -150,9 +150,15 @@ proof: ## the crash tests ten times longer, and the fuzzers for a minute each
 	@$(MAKE) test-crash KILLS=200
 	@tools/fuzz 60s
 
-compat: ## the same points, written by Go and by Python, read by the other
+METRANA := $(VENV)/metrana-0.5.2
+compat: $(METRANA)/.installed ## the same points, written by Go and by Python, read by the other; names as in metrana 0.5.2
 	$(GO) test -count 1 -run 'Golden|Compat' ./internal/spool/... .
-	$(VENV)/bin/python -m pytest python/tests -k 'golden or compat'
+	COMPAT_PYTHON=$(abspath $(METRANA))/bin/python $(VENV)/bin/python -m pytest python/tests -k 'golden or compat'
+
+$(METRANA)/.installed: | $(VENV)/bin/python
+	$(PYTHON) -m venv $(METRANA)
+	$(METRANA)/bin/python -m pip install --quiet --disable-pip-version-check metrana==0.5.2 metrana-logging-engine==0.0.4
+	@touch $@
 
 bench: setup ## what a user feels: log(), start, sizes, latency
 	@$(VENV)/bin/python test/bench/bench.py $(ARGS)

@@ -10,7 +10,7 @@ that changes its way of counting never gives a step twice.
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, pairwise
 from struct import Struct
 from time import time_ns
 from zlib import crc32
@@ -46,6 +46,7 @@ from ._records import (
     record,
     series,
 )
+from ._say import voice
 from ._writer import Series
 
 TYPE_CHECKING = False
@@ -88,6 +89,7 @@ class StepSeries(Series):
     __slots__ = (
         "absolute",
         "distributed",
+        "first",
         "keys",
         "labels",
         "last",
@@ -108,8 +110,8 @@ class StepSeries(Series):
         super().__init__(number, kind, record(series(kind, number, _key_json(*name))))
         self.metric, self.scale, self.labels = name
         self.absolute = start is not None
-        self.next = start or 0
-        self.last = 0
+        self.next = self.first = start or 0
+        self.last = -1
         self.mode = NEXT
         self.tick: Callable[[], int] | None = None
         self.keys: set[Any] = set()
@@ -139,12 +141,16 @@ class StepSeries(Series):
         self.next += rows
         return first
 
-    def follow(self, last: int) -> None:
-        """A step was given: the series goes on from the last."""
+    def follow(self, first: int, last: int) -> bool:
+        """Steps were given: the series goes on from the last. Whether they rise."""
+        # A restart may go back to its checkpoint: only steps of this process count.
+        known = None if self.mode == NEXT and self.next == self.first else self.last_step()
+        rises = known is None or first > known
         if self.mode == TICK:
             self.retire()
         self.mode = LAST
         self.last = last
+        return rises
 
     def start_ticking(self) -> Callable[[], int]:
         """Count by itertools, for calls without a lock."""
@@ -367,7 +373,8 @@ class Logger:
             if number is None:
                 number, flags = found.take(1), found.flags
             else:
-                found.follow(number)
+                if not found.follow(number, number) and not found.distributed:
+                    self.fell(found, number)
                 flags = HAS_STEP
             first = pack_point(2, found.kind, flags, 0, found.number)
             body = b"".join((first, pack_i64(number), pack_i64(now), data))
@@ -408,16 +415,28 @@ class Logger:
             for _, payload, points in block(kind, rows, ids, when, [(STEP, axis)], data):
                 self.writer.append((found,), payload, points)
 
-    @staticmethod
-    def _axis(found: StepSeries, rows: int, given: int | list[int] | None) -> Column:
+    def fell(self, found: StepSeries, step: int) -> None:
+        """Tell that a series' step did not rise: kept, but seldom meant."""
+        self.falls += 1
+        voice.warn(
+            f"the steps of {found.metric!r} do not rise: {step} came after a step that is not "
+            "below it. The point is kept; of two at one step the later counts. Several writers "
+            "of one series use log_distributed",
+            once=f"fall {found.metric} {found.scale}",
+        )
+
+    def _axis(self, found: StepSeries, rows: int, given: int | list[int] | None) -> Column:
         if given is None:
             first = found.take(rows)
             return linear(first, not found.absolute)
         if isinstance(given, int):
-            found.follow(given + rows - 1)
-            return linear(given)
-        found.follow(given[-1])
-        return explicit(given)
+            rises = found.follow(given, given + rows - 1)
+        else:
+            rises = found.follow(given[0], given[-1])
+            rises = rises and all(a < b for a, b in pairwise(given))
+        if not rises and not found.distributed:
+            self.fell(found, given if isinstance(given, int) else given[0])
+        return linear(given) if isinstance(given, int) else explicit(given)
 
     # mappings
 
@@ -476,7 +495,8 @@ class Logger:
                 number = one.take(1)
                 relative = not one.absolute
             else:
-                one.follow(given)
+                if not one.follow(given, given) and not one.distributed:
+                    self.fell(one, given)
                 number, relative = given, False
             parts.setdefault((one.kind, relative), []).append((one, number, data))
         for (kind, relative), rows in parts.items():
@@ -544,6 +564,8 @@ class Logger:
                 return False
             write, found, pack, seed, head, first = entry
             for one in found:
+                if step <= one.last:
+                    self.fell(one, step)
                 one.last = step
             tail = pack(now, step, *row)
         try:
@@ -689,6 +711,8 @@ def log(
                     return
             elif step.__class__ is int and 0 <= step <= _STEP_MAX:
                 write, series, seed, first = STEPPED[metric_name]
+                if step <= series.last:
+                    logger().fell(series, step)
                 series.last = step
             else:
                 raise KeyError

@@ -46,6 +46,7 @@ class Metrics:
     rl_float_points_pending: int
     rl_float_points_sent: int
     send_errors: int
+    shared_environments: int
     steps_not_rising: int
 
     def __init__(self, **counters: int) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from enum import Enum
 
 from ._exceptions import KymogramValidationError
+from ._say import voice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_PATH_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/")
 QUERY_CHARACTERS = '()[],=<>!~"|'  # reserved by the query language
 METRIC_BYTES = 1024
 SCALE_BYTES = 128
@@ -124,7 +126,7 @@ def environment(value: object) -> str:
         value = str(value)
     name = _text("env_id", value, ENV_BYTES)
     _no_space("env_id", name)
-    _without("env_id", name, "/\\?#%=&", "An environment id is one part of a URL")
+    _without("env_id", name, "/\\?#%", "An environment id is one part of a URL")
     return name
 
 
@@ -132,6 +134,13 @@ def path(value: object, *, what: str = "attribute path") -> str:
     """An attribute's path."""
     name = _text(what, value, PATH_BYTES)
     _query_safe(what, name)
+    odd = next((c for c in name if c not in _PATH_CHARACTERS), None)
+    if odd is not None:
+        voice.warn(
+            f"{what} {name!r} contains {odd!r}: it is kept, though Metrana documents only "
+            "letters, digits, '.', '_', '-', ':' and '/'",
+            once="odd path",
+        )
     if any(not part for part in name.split("/")):
         raise KymogramValidationError(f"{what} has an empty part between '/': {name!r}")
     if name.startswith("sys/"):

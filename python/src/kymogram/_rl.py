@@ -37,6 +37,7 @@ from ._records import (
     pack_length,
     pack_point,
 )
+from ._say import voice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,11 +91,12 @@ class Table:
 class EnvSeries(StepSeries):
     """A series of environment steps."""
 
-    __slots__ = ("env", "key", "past", "slot")
+    __slots__ = ("base", "env", "key", "past", "slot")
 
-    def __init__(self, number: int, kind: int, key: Key, env: str, slot: int) -> None:
+    def __init__(self, number: int, kind: int, key: Key, env: str, slot: int, base: int) -> None:
         super().__init__(number, kind, (key[0], key[1], dict(key[2])), 0)
         self.key = key
+        self.base = base  # the first step of an episode: 0, or 1 by auto_start_from_one
         self.env = env
         self.slot = slot
         self.past: dict[int, tuple[int, int]] = {}
@@ -135,6 +137,8 @@ class RLLogger:
         self._env_series: dict[Key, EnvSeries] = {}
         self._groups: dict[Any, Group] = {}
         self._touched: dict[str, tuple[int, int, int | None]] = {}
+        self._owned: set[str] = set()
+        self.shared_environments = 0
         self._stamp = 0
 
     # environments
@@ -157,7 +161,7 @@ class RLLogger:
         return best[1], best[2]
 
     def _group(
-        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object
+        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object, base: int
     ) -> Group:
         pairs = tuple(labels.items()) if hasattr(labels, "items") else labels
         key = (metric, tuple(envs), pairs, bool(evaluation))
@@ -166,29 +170,51 @@ class RLLogger:
         except TypeError:
             found = None
         if found is None:
-            found = self._make_group(metric, envs, labels, evaluation, dtype)
+            found = self._make_group(metric, envs, labels, evaluation, dtype, base)
             self._groups[key] = found
         return found
 
     def _make_group(
-        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object
+        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object, base: int
     ) -> Group:
         name = _names.metric(metric)
         names = [_names.environment(one) for one in envs]
         if not names:
             raise KymogramValidationError("env_id is an empty list")
-        base = _names.labels(labels, evaluation)
+        plain = _names.labels(labels, evaluation)
         with self.writer.lock:
-            return Group([self._find(name, one, base, dtype) for one in names], self.table.numpy)
+            for one in names:
+                self.owned(one)
+            found = [self._find(name, one, plain, dtype, base) for one in names]
+            return Group(found, self.table.numpy)
 
-    def _find(self, metric: str, env: str, labels: dict[str, str], dtype: object) -> EnvSeries:
+    def owned(self, env: str) -> None:
+        """Look, at an environment's first call, whether another process logs it too."""
+        if env in self._owned:
+            return
+        self._owned.add(env)
+        owner = self.writer.claim(env)
+        if owner is not None:
+            self.shared_environments += 1
+            voice.warn(
+                f"the environment {env!r} is also logged by process {owner}: their steps mix. "
+                "Let each process log environments of its own",
+                once=f"owner {env}",
+            )
+
+    def _find(
+        self, metric: str, env: str, labels: dict[str, str], dtype: object, base: int
+    ) -> EnvSeries:
         pairs = tuple(sorted({**labels, "env_id": env}.items()))
         key = (metric, "ENVIRONMENT_STEP", pairs)
         found = self._env_series.get(key)
         if found is None:
             kind = _values.kind_of(dtype) or self.base.kind
-            slot = self.table.add(self.base.starts.of_episode(key, None))
-            found = EnvSeries(self.base.number(), kind, key, env, slot)
+            start = self.base.starts.of_episode(key, None)
+            slot = self.table.add(start)
+            if not start:
+                self.table.next[slot] = base
+            found = EnvSeries(self.base.number(), kind, key, env, slot, base)
             self._env_series[key] = found
         return found
 
@@ -201,7 +227,7 @@ class RLLogger:
         known = one.past.pop(episode, None)
         if known is None:
             start = self.base.starts.of_episode(one.key, None if episode < 0 else episode)
-            known = (start or 0, start is None)
+            known = (start or one.base, start is None)
         table.episode[slot] = episode
         table.next[slot], table.relative[slot] = known
         table.changes += 1
@@ -219,6 +245,8 @@ class RLLogger:
         labels: Any,
         timestamp: Any,
         dtype: object,
+        env_step: Any = None,
+        from_one: object = False,
     ) -> None:
         """Log one value an environment, or a row of them."""
         rl = (
@@ -227,7 +255,8 @@ class RLLogger:
             else _values.step("rl_step", rl_step)
         )
         many = env_id is not None and _values.is_sequence(env_id)
-        group = self._group(metric, env_id if many else (env_id,), labels, evaluation, dtype)
+        envs = env_id if many else (env_id,)
+        group = self._group(metric, envs, labels, evaluation, dtype, 1 if from_one else 0)
         if not group.kind:
             raise KymogramValidationError(
                 f"some environments of {metric!r} hold int64 and some float64"
@@ -236,16 +265,29 @@ class RLLogger:
         rows = _grid(group.series[0].metric, shape, len(group.ids), many)
         if rows == 0:
             return
+        if rl < group.rl_step:
+            self._rl_fell(group, rl)
         numpy = self.table.numpy
-        if numpy is not None and group.distinct and timestamp is None:
+        if numpy is not None and group.distinct and timestamp is None and env_step is None:
             grid = _episodes_numpy(numpy, episode, len(group.ids), rows)
             with self.writer.lock:
                 if self._fast(numpy, group, rl, grid, rows, data):
                     return
         grid = _episodes(episode, len(group.ids), rows)
         times = _times(timestamp, len(group.ids), rows)
+        steps = None if env_step is None else _env_steps(env_step, len(group.ids), rows)
         with self.writer.lock:
-            self._slow(group, rl, grid, times, rows, data)
+            self._slow(group, rl, grid, times, rows, data, steps)
+
+    def _rl_fell(self, group: Group, rl: int) -> None:
+        """Tell that rl_step decreased: kept, but seldom meant."""
+        self.base.falls += 1
+        metric = group.series[0].metric
+        voice.warn(
+            f"rl_step of {metric!r} went back from {group.rl_step} to {rl}; it must not decrease. "
+            "The points are kept",
+            once=f"rl fall {metric}",
+        )
 
     def _fast(
         self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: Buffer
@@ -352,7 +394,7 @@ class RLLogger:
         known = one.past.get(episode)
         if known is None:
             start = self.base.starts.of_episode(one.key, None if episode < 0 else episode)
-            known = (start or 0, int(start is None))
+            known = (start or one.base, int(start is None))
         return known
 
     def _offsets(
@@ -384,10 +426,12 @@ class RLLogger:
         times: list[Column],
         rows: int,
         data: Buffer,
+        given: list[list[int]] | None = None,
     ) -> None:
         """Series after series, each cut where its episode changes."""
         table = self.table
         self._stamp += 1
+        group.rl_step = rl
         for place, one in enumerate(group.series):
             mine = episodes[place]
             values = data[8 * rows * place : 8 * rows * (place + 1)]
@@ -398,8 +442,13 @@ class RLLogger:
                     stop += 1
                 if table.episode[one.slot] != episode:
                     self._enter(one, episode)
-                step = linear(int(table.next[one.slot]), bool(table.relative[one.slot]))
-                table.next[one.slot] += stop - start
+                if given is None:
+                    step = linear(int(table.next[one.slot]), bool(table.relative[one.slot]))
+                    table.next[one.slot] += stop - start
+                else:
+                    step = explicit(given[place][start:stop])
+                    table.next[one.slot], table.relative[one.slot] = given[place][stop - 1] + 1, 0
+                    table.changes += 1
                 axes = [(STEP, step), (RL_STEP, constant(rl))]
                 if episode >= 0:
                     axes.append((EPISODE, constant(episode)))
@@ -444,6 +493,7 @@ class RLLogger:
         if rows == 0:
             return
         with self.writer.lock:
+            self.owned(env)
             axis = self.base._axis(found, rows, given)
             axes = [(STEP, axis), (RL_STEP, constant(rl))]
             if given is not None:
@@ -544,6 +594,24 @@ def _episodes(episode: Any, envs: int, rows: int) -> list[list[int]]:
     ]
 
 
+def _env_steps(given: Any, envs: int, rows: int) -> list[list[int]]:
+    """The step within the episode of every value; one number is that of the first."""
+    if not _values.is_sequence(given):
+        first = _values.step("env_step", given)
+        return [list(range(first, first + rows))] * envs
+    found = list(_as_list(given))
+    nested = any(_values.is_sequence(one) for one in found)
+    if envs == 1 and not nested:
+        found, nested = [found], True
+    if len(found) != envs or (rows > 1 and not nested):
+        raise KymogramValidationError(
+            f"env_step has {len(found)} entries for {envs} environments with {rows} values each"
+        )
+    return [
+        _values.steps("env_step", one if _values.is_sequence(one) else [one], rows) for one in found
+    ]
+
+
 def _as_list(value: Any) -> Sequence[Any]:
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         value = value.detach().cpu()
@@ -611,13 +679,30 @@ def log_rl_environment_step(
     timestamp: Any = None,
     kill_timeout: float = 3.0,
     *,
+    env_step: Any = None,
+    auto_start_from_one: bool = False,
     dtype: Any = None,
 ) -> None:
     """Log steps within an episode, of one environment or of many at once.
 
-    With M environment ids the value has M entries or M rows of T; `episode`
-    and `timestamp` are one number, one an environment, or one a value.
+    One environment takes a number or an array of shape (T,); with M ids in
+    `env_id` the value has shape (M,) or (M, T). `episode` and `timestamp` are
+    one number, one an environment, (M,), or one a value, (M, T). The step
+    within the episode is counted, over updates, from 0 (from 1 with
+    `auto_start_from_one`, decided at a series' first call) until the episode
+    changes; `env_step` gives it instead: that of the first value, or one a
+    value. Each environment belongs to one process: a second one is warned.
     """
     of(logger()).environment_step(
-        metric_name, value, rl_step, evaluation, episode, env_id, labels, timestamp, dtype
+        metric_name,
+        value,
+        rl_step,
+        evaluation,
+        episode,
+        env_id,
+        labels,
+        timestamp,
+        dtype,
+        env_step,
+        auto_start_from_one,
     )

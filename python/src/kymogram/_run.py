@@ -323,6 +323,7 @@ class Run:
             errors_reported=self.errors.reported,
             errors_evicted=self.errors.evicted,
             steps_not_rising=logger.falls,
+            shared_environments=logger.rl.shared_environments if logger.rl else 0,
             **self._renderings.counters(),
         )
 
@@ -473,7 +474,9 @@ def _close_info(writer: Writer, outcome: str, metrics: Metrics) -> CloseInfo:
     own = 0, 0
     if outcome != "delivered":
         own = _spool.segments(writer.folder.path)
-    return CloseInfo(metrics, outcome != "delivered", *own, _spool.others(writer.root))
+    return CloseInfo(
+        metrics, outcome != "delivered", *own, _spool.others(writer.root, writer.writer)
+    )
 
 
 def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:

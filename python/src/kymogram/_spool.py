@@ -221,13 +221,14 @@ def segments(folder: str) -> tuple[int, int]:
     return number, total
 
 
-def others(root: str) -> list[str]:
-    """Folders of writers whose processes are over and that are not delivered."""
+def others(root: str, but: str = "") -> list[str]:
+    """Folders of writers, but for one, whose processes are over and that are not delivered."""
     try:
         names = sorted(os.listdir(os.path.join(root, "writers")))
     except OSError:
         return []
-    paths = [os.path.join(root, "writers", name) for name in names if not name.startswith(".")]
+    names = [name for name in names if not name.startswith(".") and name != but]
+    paths = [os.path.join(root, "writers", name) for name in names]
     return [path for path in paths if _is_over(path)]
 
 

@@ -63,7 +63,7 @@ def document(
         if given is None:
             number, flags = target.take(1), target.flags
         else:
-            target.follow(given)
+            target.follow(given, given)
             number, flags = given, HAS_STEP
         head = pack_point(5, kind, flags, 0, target.number)
         body = b"".join((head, pack_i64(number), pack_i64(when), data))

@@ -209,7 +209,8 @@ def _int_array(name: str, numpy: Any, value: Any) -> Any:
 def step(what: str, value: Any) -> int:
     """A step: an integer from 0 to 2^62."""
     if isinstance(value, bool) or value.__class__.__name__ in ("bool_", "bool"):
-        raise KymogramValidationError(f"{what} is an integer, not a bool: {value!r}")
+        voice.warn(f"{what} is {value!r}, taken as {int(value)}", once=f"bool {what}")
+        return int(value)
     if getattr(value, "ndim", 0):
         raise KymogramValidationError(f"{what} is one integer, not an array: {value!r:.60}")
     try:

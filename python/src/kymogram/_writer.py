@@ -16,6 +16,7 @@ from threading import RLock, local
 from . import _platform, _spool
 from ._count import Counts, count
 from ._exceptions import KymogramEventQueueFullError, KymogramLoggerClosedError
+from ._owners import Owners
 from ._records import HEADER_SIZE, record, update
 from ._segment import Segment, mappable
 from ._status import Page, Status
@@ -89,6 +90,9 @@ class Writer:
         self._turned_away = local()
         # Where segments begin: the number of the first record, the segment's, what was before.
         self._begins: deque[tuple[int, int, Counts]] = deque([(1, 0, Counts())])
+        opened = document.get("open") or {}
+        place = (str(opened.get(key)) for key in ("workspace", "project", "run_name"))
+        self._owners = Owners(root, "\0".join(place))
         self.folder = _spool.Folder(root, writer, document)
         try:
             self.segment = Segment(self.folder.path, 0, first_size, self._mapped)
@@ -152,6 +156,10 @@ class Writer:
                     self._drop(payload, points)
                     return
             time.sleep(0.01)
+
+    def claim(self, env: str) -> int | None:
+        """Take an environment for this process; the process that has it, when another does."""
+        return self._owners.claim(env)
 
     def append_update(self, updates: list[dict[str, Any]]) -> None:
         """Append changes of the run."""
@@ -367,6 +375,7 @@ class Writer:
             self._forget()
             self.segment.scan()
             self.segment.close()
+            self._owners.release()
             os.close(self.folder.lock)
 
     def abandon(self) -> None:

@@ -1,0 +1,449 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Where the chain commands look besides their flags.
+const (
+	chainEnv          = "KYMOGRAM_CHAIN"
+	walletPasswordEnv = "KYMOGRAM_WALLET_PASSWORD"
+)
+
+// chainFlags are what the chain commands and the agent share.
+type chainFlags struct {
+	endpoints  []string
+	netuid     int
+	wallet     string
+	walletPath string
+	ip         string
+	ipServices []string
+	announce   string
+	verbose    bool
+	json       bool
+}
+
+func (f *chainFlags) addChain(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.endpoints, "chain", nil, "WebSocket address of a node, ws:// or wss://; several are tried in turn ("+chainEnv+")")
+	flags.IntVar(&f.netuid, "netuid", -1, "number of the subnet")
+}
+
+func (f *chainFlags) addWallet(flags *pflag.FlagSet) {
+	flags.StringVar(&f.wallet, "wallet", "", "wallet that signs, NAME or NAME/HOTKEY; only its hotkey is read")
+	flags.StringVar(&f.walletPath, "wallet-path", "", "folder of the wallets (default ~/.bittensor/wallets)")
+}
+
+func (f *chainFlags) addAddress(flags *pflag.FlagSet) {
+	flags.StringVar(&f.ip, "ip", "", "address that others reach (default: ask the services)")
+	flags.StringSliceVar(&f.ipServices, "ip-service", nil, "URL that answers with this machine's address (default "+strings.Join(chain.DefaultIPServices(), ",")+")")
+	flags.StringVar(&f.announce, "announce", "", "version to register, MAJOR.MINOR.PATCH, kept as 100*MAJOR+10*MINOR+PATCH (default this program's)")
+}
+
+func (f *chainFlags) addOutput(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "tell each step on stderr")
+}
+
+// dial makes the chain of the flags; log nil is stderr.
+func (f *chainFlags) dial(io stdio, log *slog.Logger) (*chain.Subtensor, error) {
+	if len(f.endpoints) == 0 && io.env(chainEnv) != "" {
+		f.endpoints = strings.Split(io.env(chainEnv), ",")
+	}
+	if len(f.endpoints) == 0 {
+		return nil, usagef("which chain? give --chain wss://HOST[:PORT] or set %s", chainEnv)
+	}
+	if f.netuid < 0 {
+		return nil, usagef("which subnet? give --netuid N")
+	}
+	if log == nil {
+		// Without -v a command's own error says all.
+		level := slog.LevelWarn
+		if f.verbose {
+			level = slog.LevelDebug
+		}
+		log = slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))
+		if !f.verbose {
+			log = slog.New(onlyWarnings{log.Handler()})
+		}
+	}
+	config := chain.Config{Endpoints: f.endpoints, IPServices: f.ipServices, Log: log}
+	var err error
+	if f.ip != "" {
+		if config.ExternalIP, err = netip.ParseAddr(f.ip); err != nil {
+			return nil, usagef("--ip is %q, it must be an IPv4 or IPv6 address", f.ip)
+		}
+	}
+	if config.Version, err = f.version(); err != nil {
+		return nil, err
+	}
+	return chain.Dial(config)
+}
+
+// onlyWarnings leaves errors out: the command prints its own.
+type onlyWarnings struct{ slog.Handler }
+
+func (h onlyWarnings) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level != slog.LevelWarn {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h onlyWarnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return onlyWarnings{h.Handler.WithAttrs(attrs)}
+}
+
+func (f *chainFlags) version() (uint32, error) {
+	if f.announce != "" {
+		return chain.VersionAsInt(f.announce)
+	}
+	v, err := chain.VersionAsInt(version)
+	if err != nil {
+		return 0, nil //nolint:nilerr // a build without a version announces none
+	}
+	return v, nil
+}
+
+// openWallet reads the hotkey. An encrypted one takes its password from the
+// environment, else from the terminal.
+func (f *chainFlags) openWallet(io stdio) (*chain.Wallet, error) {
+	if f.wallet == "" {
+		return nil, usagef("who signs? give --wallet NAME/HOTKEY")
+	}
+	var password func() (string, error)
+	if word := io.env(walletPasswordEnv); word != "" {
+		password = func() (string, error) { return word, nil }
+	} else if in, ok := io.in.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		password = func() (string, error) {
+			fmt.Fprintf(io.err, "password of hotkey %s: ", f.wallet)
+			defer fmt.Fprintln(io.err)
+			word, err := term.ReadPassword(int(in.Fd()))
+			return string(word), err
+		}
+	}
+	w, err := chain.OpenWallet(f.walletPath, f.wallet, password)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range w.Warnings {
+		fmt.Fprintf(io.err, "warning: %s\n", warning)
+	}
+	return w, nil
+}
+
+// open is dial and openWallet.
+func (f *chainFlags) open(io stdio) (*chain.Subtensor, *chain.Wallet, error) {
+	s, err := f.dial(io, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := f.openWallet(io)
+	return s, w, err
+}
+
+func chainCommand(io stdio) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "chain",
+		Short: "Register this node's metrics on the Bittensor chain, find those of others",
+		Long: "Register this node's Prometheus endpoint on the Bittensor chain\n" +
+			"(SubtensorModule.serve_prometheus, signed by the hotkey, without a fee) and list\n" +
+			"the endpoints of a subnet. docs/chain.md tells more.",
+		Example: `  kymogram chain serve --chain wss://entrypoint-finney.opentensor.ai:443 --netuid 27 --wallet default/miner1 --port 9101
+  kymogram chain list --chain wss://entrypoint-finney.opentensor.ai:443 --netuid 27`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usagef("which one? see kymogram chain --help")
+		},
+	}
+	cmd.AddCommand(chainServeCommand(io), chainSubmitCommand(io), chainStatusCommand(io), chainListCommand(io), chainAxonCommand(io))
+	return cmd
+}
+
+// chainWait are the flags that say how long to follow a registration.
+type chainWait struct{ inclusion, finalization bool }
+
+func (w *chainWait) addTo(flags *pflag.FlagSet) {
+	flags.BoolVar(&w.inclusion, "wait-for-inclusion", false, "follow it into a block")
+	flags.BoolVar(&w.finalization, "wait-for-finalization", true, "follow it into a final block")
+}
+
+func chainServeCommand(io stdio) *cobra.Command {
+	var f chainFlags
+	var wait chainWait
+	var port int
+	var refresh uint64
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Register this node's Prometheus endpoint",
+		Long: "Register this node's Prometheus endpoint, unless the chain has it already. The\n" +
+			"rate limit (50 blocks by default) is kept without asking the chain.",
+		Example: `  kymogram chain serve --chain wss://HOST --netuid 27 --wallet default/miner1 --port 9101
+  kymogram chain serve --chain ws://127.0.0.1:9944 --netuid 1 --wallet default --port 9101 --ip 203.0.113.7 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, w, err := f.open(io)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			out, err := s.PrometheusExtrinsic(cmd.Context(), w, chain.Registration{
+				Netuid: f.netuid, Port: port, Refresh: refresh,
+				WaitForInclusion: wait.inclusion, WaitForFinalization: wait.finalization,
+			})
+			if f.json {
+				return errors.Join(printJSON(io.out, servedDoc(out, err)), err)
+			}
+			if err == nil {
+				printServed(io, w, out)
+			}
+			return err
+		},
+	}
+	f.addChain(cmd.Flags())
+	f.addWallet(cmd.Flags())
+	f.addAddress(cmd.Flags())
+	f.addOutput(cmd.Flags())
+	wait.addTo(cmd.Flags())
+	cmd.Flags().IntVar(&port, "port", 0, "port where the metrics are served")
+	cmd.Flags().Uint64Var(&refresh, "refresh", 0, "register anew what is that many blocks old though it is right; 0 never does")
+	return cmd
+}
+
+// chainError is an error as Python callers know it from substrate-interface.
+type chainError struct {
+	Type string   `json:"type"`
+	Name string   `json:"name"`
+	Docs []string `json:"docs"`
+}
+
+// serveDoc is what serve and submit print with --json.
+type serveDoc struct {
+	OK    bool           `json:"ok"`
+	Error *chainError    `json:"error"`
+	Done  *chain.Outcome `json:"outcome"`
+}
+
+func servedDoc(out *chain.Outcome, err error) serveDoc {
+	return serveDoc{OK: err == nil, Error: errorDoc(err), Done: out}
+}
+
+func errorDoc(err error) *chainError {
+	var refused *chain.RefusedError
+	var limited *chain.RateLimitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return &chainError{refused.Type, refused.Name, []string{refused.Docs}}
+	case errors.As(err, &limited):
+		return &chainError{"RateLimit", "ServingRateLimitExceeded", []string{err.Error()}}
+	}
+	return &chainError{"Error", string(model.CodeOf(err)), []string{err.Error()}}
+}
+
+func printServed(io stdio, w *chain.Wallet, out *chain.Outcome) {
+	switch {
+	case out.AlreadyServed:
+		fmt.Fprintf(io.out, "%s is registered already: %s\n", w.Hotkey(), recordText(out.Info))
+	case out.Info != nil:
+		fmt.Fprintf(io.out, "registered %s: %s\n", w.Hotkey(), recordText(out.Info))
+	default:
+		fmt.Fprintf(io.out, "sent as %s; kymogram chain status shows what became of it\n", out.Extrinsic)
+	}
+}
+
+func recordText(info *chain.PrometheusInfo) string {
+	where := fmt.Sprintf("%s (no address)", info.IP)
+	if addr, ok := info.Addr(); ok {
+		where = netip.AddrPortFrom(addr, info.Port).String()
+	}
+	return fmt.Sprintf("%s, version %d, block %d", where, info.Version, info.Block)
+}
+
+func chainSubmitCommand(io stdio) *cobra.Command {
+	var f chainFlags
+	var wait chainWait
+	var params string
+	cmd := &cobra.Command{
+		Use:   "submit",
+		Short: "Submit serve_prometheus with exactly these arguments",
+		Long: "Submit serve_prometheus with exactly these arguments: the chain alone judges\n" +
+			"them. Broken connections are tried three times, 1 and 2 seconds apart.",
+		Example: `  kymogram chain submit --chain wss://HOST --wallet default/miner1 \
+    --params '{"netuid":27,"version":183,"ip":134744072,"port":9101,"ip_type":4}'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var p chain.PrometheusServeCallParams
+			d := json.NewDecoder(strings.NewReader(params))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&p); err != nil {
+				return usagef("--params is a JSON object of netuid, version, ip, port and ip_type: %w", err)
+			}
+			f.netuid = p.Netuid
+			s, w, err := f.open(io)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			ok, err := s.DoServePrometheus(cmd.Context(), w, p, wait.inclusion, wait.finalization)
+			if f.json {
+				return errors.Join(printJSON(io.out, serveDoc{OK: ok, Error: errorDoc(err)}), err)
+			}
+			if err == nil {
+				fmt.Fprintf(io.out, "served for %s\n", w.Hotkey())
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringSliceVar(&f.endpoints, "chain", nil, "WebSocket address of a node, ws:// or wss:// ("+chainEnv+")")
+	f.addWallet(cmd.Flags())
+	f.addOutput(cmd.Flags())
+	wait.addTo(cmd.Flags())
+	cmd.Flags().StringVar(&params, "params", "", "JSON object of netuid, version, ip (a number), port and ip_type")
+	return cmd
+}
+
+func chainStatusCommand(io stdio) *cobra.Command {
+	var f chainFlags
+	var hotkey string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the chain's record of one hotkey",
+		Example: `  kymogram chain status --chain wss://HOST --netuid 27 --wallet default/miner1
+  kymogram chain status --chain wss://HOST --netuid 27 --hotkey 5F44gkwuoAWbkM6SG1RHxnTmoVq9qS4XgtVdTBnutCe8KX5V --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := f.dial(io, nil)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if hotkey == "" {
+				w, err := f.openWallet(io)
+				if err != nil {
+					return err
+				}
+				hotkey = w.Hotkey()
+			}
+			info, err := s.PrometheusInfo(cmd.Context(), f.netuid, hotkey)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return printJSON(io.out, map[string]any{"netuid": f.netuid, "hotkey": hotkey, "info": info})
+			}
+			if info == nil {
+				return model.Errorf(model.CodeNotFound, "%s has no record in subnet %d", hotkey, f.netuid).
+					WithHint("kymogram chain serve makes one")
+			}
+			fmt.Fprintf(io.out, "%s in subnet %d: %s\n", hotkey, f.netuid, recordText(info))
+			return nil
+		},
+	}
+	f.addChain(cmd.Flags())
+	f.addWallet(cmd.Flags())
+	f.addOutput(cmd.Flags())
+	cmd.Flags().StringVar(&hotkey, "hotkey", "", "address of the hotkey, instead of --wallet")
+	return cmd
+}
+
+func chainListCommand(io stdio) *cobra.Command {
+	var f chainFlags
+	var watch time.Duration
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the Prometheus endpoints of a subnet",
+		Example: `  kymogram chain list --chain wss://HOST --netuid 27
+  kymogram chain list --chain wss://HOST --netuid 27 --watch 1m --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := f.dial(io, nil)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			show := func(l *chain.Listing) error {
+				if f.json {
+					return printJSON(io.out, l)
+				}
+				return printEndpoints(io, l)
+			}
+			if watch > 0 {
+				return s.Watch(cmd.Context(), f.netuid, watch, show)
+			}
+			list, err := s.List(cmd.Context(), f.netuid)
+			if err != nil {
+				return err
+			}
+			return show(list)
+		},
+	}
+	f.addChain(cmd.Flags())
+	f.addOutput(cmd.Flags())
+	cmd.Flags().DurationVar(&watch, "watch", 0, "look again and again, print when something changed")
+	return cmd
+}
+
+func printEndpoints(io stdio, l *chain.Listing) error {
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "UID\tADDRESS\tVERSION\tAGE\tHOTKEY")
+	for _, e := range l.Endpoints {
+		uid := "-"
+		if e.UID != nil {
+			uid = strconv.Itoa(int(*e.UID))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d blocks\t%s\n", uid, e.Address, e.Version, e.AgeBlocks, e.Hotkey)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if l.Invalid > 0 {
+		fmt.Fprintf(io.err, "%d records hold no address and are left out\n", l.Invalid)
+	}
+	return printMore(io, len(l.Endpoints), "endpoints", "")
+}
+
+func chainAxonCommand(io stdio) *cobra.Command {
+	var f chainFlags
+	var port uint16
+	cmd := &cobra.Command{
+		Use:     "axon",
+		Short:   "Print what this node's axon says of itself, as JSON",
+		Example: "  kymogram chain axon --wallet default/miner1 --port 8091 --ip 203.0.113.7",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Nothing is asked of a chain.
+			f.endpoints, f.netuid = []string{"ws://127.0.0.1"}, 0
+			s, w, err := f.open(io)
+			if err != nil {
+				return err
+			}
+			axon, err := s.Axon(cmd.Context(), w, port)
+			if err != nil {
+				return err
+			}
+			return printJSON(io.out, axon.Info())
+		},
+	}
+	f.addWallet(cmd.Flags())
+	f.addAddress(cmd.Flags())
+	cmd.Flags().Uint16Var(&port, "port", 8091, "port of the axon")
+	return cmd
+}

@@ -1,0 +1,115 @@
+// Command cmd serves the test chain of package subtensor to other programs: it
+// prints ready ws=URL and runs until it is stopped. The JSON-RPC method
+// dev_newBlock makes blocks.
+//
+//	go run ./internal/testkit/subtensor/cmd --join 5EXc8RKduaYz9dvFoo5cq9h2czgTxHnRg4KJasBK4Rbco6Ko
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/kymogram/kymogram/internal/substrate"
+	"github.com/kymogram/kymogram/internal/testkit/subtensor"
+	"github.com/kymogram/kymogram/internal/wallet"
+)
+
+// exitMissing tells a caller that the dev genesis is not there.
+const exitMissing = 3
+
+func main() { os.Exit(mainRun()) }
+
+func mainRun() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	listen := flag.String("listen", "127.0.0.1:0", "address to listen on")
+	netuid := flag.Int("netuid", 1, "subnet that --join is about")
+	join := flag.String("join", "", "addresses of hotkeys to register in the subnet, with commas between")
+	fund := flag.String("fund", "", "addresses that get a balance, with commas between")
+	flag.Parse()
+	err := run(ctx, *listen, *netuid, split(*join), split(*fund))
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return exitMissing
+	}
+	return 1
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+func run(ctx context.Context, address string, netuid int, join, fund []string) error {
+	code, err := subtensor.Load(ctx, subtensor.Path())
+	if err != nil {
+		return err
+	}
+	owner, err := subtensor.NamedKey("owner")
+	if err != nil {
+		return err
+	}
+	storage := map[string][]byte{}
+	for _, text := range append(fund, owner.Account().String()) {
+		account, _, err := wallet.ParseAddress(text)
+		if err != nil {
+			return err
+		}
+		key, value := subtensor.Fund(account, 1<<50)
+		storage[key] = value
+	}
+	node, err := code.NewNode(ctx, subtensor.Options{Storage: storage})
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: node} //nolint:gosec // a test's own clients
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	url := "ws://" + listener.Addr().String()
+	go func() {
+		if err := register(ctx, url, owner, netuid, join); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Printf("ready ws=%s\n", url)
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// register joins hotkeys to the subnet, each by a real burned_register.
+func register(ctx context.Context, url string, owner *wallet.Key, netuid int, join []string) error {
+	client, err := substrate.New([]string{url}, substrate.Options{})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	from := substrate.Account{Public: owner.Account(), Address: owner.Account().String(), Signer: owner}
+	for _, text := range join {
+		hotkey, _, err := wallet.ParseAddress(text)
+		if err != nil {
+			return err
+		}
+		args := map[string]any{"netuid": netuid, "hotkey": hotkey[:]}
+		if _, err := client.Submit(ctx, from, "SubtensorModule", "burned_register", args, substrate.WaitInclusion); err != nil {
+			return fmt.Errorf("register %s: %w", text, err)
+		}
+	}
+	return nil
+}

@@ -107,7 +107,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-frameworks test-e2e test-crash bench bench-scale bench-peers proof compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-peers proof compat
 test: ## everything CI runs: installs what it needs, builds, checks, tests
 	@tools/test
 
@@ -162,6 +162,12 @@ $(METRANA)/.installed: | $(VENV)/bin/python
 
 bench: setup ## what a user feels: log(), start, sizes, latency
 	@$(VENV)/bin/python test/bench/bench.py $(ARGS)
+
+bench-client: setup ## what a call of the client costs, beside metrana, wandb, tensorboard, trackio and mlflow
+	@$(VENV)/bin/python test/peers/bench.py $(ARGS)
+
+proof-client: setup ## what the client and others lose when a training ends badly; its small disks need root
+	@$(VENV)/bin/python test/peers/proof.py $(ARGS)
 
 bench-scale: bin/kymogram ## 100,000 runs, a run of 1,000,000 series, a series of 100 M points; ARGS=-quick for a hundredth
 	$(GO) run ./test/bench/scale -binary bin/kymogram $(ARGS)

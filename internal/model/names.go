@@ -1,15 +1,12 @@
 package model
 
-import (
-	"regexp"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // MaxNameBytes is the longest name of a run.
 const MaxNameBytes = 256
 
-// placePattern is what a workspace and a project are called.
-const placePattern = `^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`
+// maxPlaceBytes is the longest name of a workspace or project.
+const maxPlaceBytes = 128
 
 // CheckPlace reports whether workspace and project are valid names.
 func CheckPlace(workspace, project string) error {
@@ -20,11 +17,24 @@ func CheckPlace(workspace, project string) error {
 }
 
 func checkPlaceName(what, name string) error {
-	if ok, err := regexp.MatchString(placePattern, name); err != nil || !ok {
+	if !isPlaceName(name) {
 		return Errorf(CodeInvalid, "the %s %q is not valid", what, Clip(name)).
 			WithHint("A %s is 1 to 128 letters, digits, dots, underscores and hyphens, the first a letter or digit.", what)
 	}
 	return nil
+}
+
+// isPlaceName is [A-Za-z0-9][A-Za-z0-9._-]{0,127}; every request asks, so it is no
+// regular expression.
+func isPlaceName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+		if !letter && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxPlaceBytes
 }
 
 // CheckRunName reports whether name can be a run's.

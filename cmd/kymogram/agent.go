@@ -29,6 +29,7 @@ type agentFlags struct {
 	kind     string
 	metrics  string
 	expose   []string
+	chain    agentChain
 }
 
 func agentCommand(io stdio) *cobra.Command {
@@ -43,11 +44,15 @@ One that a person starts takes the spool over and stays until it is stopped.
 
 With --metrics it answers GET /metrics for Prometheus: what the agent delivers and
 what the machine does, and of what programs log only the groups that --expose names.
-A group is what comes before the first slash of a metric's name.`,
+A group is what comes before the first slash of a metric's name.
+
+With --chain it registers that endpoint on the Bittensor chain, and again when its
+version or address changes, or once a day; /metrics says how that goes.`,
 		Example: `  kymogram agent                       deliver until Ctrl-C
   kymogram agent --idle 10m            end ten minutes after the last run
   kymogram agent --detached            go on in the background, log to SPOOL/agent.log
-  kymogram agent --metrics 127.0.0.1:9464 --expose torchelastic --expose train`,
+  kymogram agent --metrics 127.0.0.1:9464 --expose torchelastic --expose train
+  kymogram agent --metrics 0.0.0.0:9101 --chain wss://HOST --netuid 27 --wallet default/miner1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.idle < 0 {
@@ -56,9 +61,13 @@ A group is what comes before the first slash of a metric's name.`,
 			if len(flags.expose) > 0 && flags.metrics == "" {
 				return usagef("--expose needs the address to expose at: --metrics HOST:PORT")
 			}
+			if err := flags.chain.check(flags.metrics); err != nil {
+				return err
+			}
 			return runAgent(cmd.Context(), io, flags)
 		},
 	}
+	flags.chain.addTo(cmd.Flags())
 	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as `kymogram doctor` says)")
 	cmd.Flags().DurationVar(&flags.idle, "idle", 0, "end this long after no run is open and nothing is left; 0 stays (detached: 1m0s)")
 	cmd.Flags().BoolVar(&flags.detached, "detached", false, "go on in the background")
@@ -91,7 +100,7 @@ func runAgent(ctx context.Context, io stdio, flags agentFlags) error {
 		log = slog.New(slog.NewTextHandler(file, nil))
 	}
 	log.Info("agent", "spool", folder.Path, "pid", os.Getpid(), "version", version)
-	err = deliver(ctx, folder, uplink.Options{Kind: kind, Version: version, Idle: flags.idle, Log: log, Env: io.env}, flags)
+	err = deliver(ctx, io, folder, uplink.Options{Kind: kind, Version: version, Idle: flags.idle, Log: log, Env: io.env}, flags)
 	if errors.Is(err, uplink.ErrHeld) && kind == spool.KindAgent {
 		log.Info("not needed", "reason", err)
 		return nil // whoever holds the spool delivers it
@@ -102,7 +111,7 @@ func runAgent(ctx context.Context, io stdio, flags agentFlags) error {
 
 // deliver delivers the folder, and answers for metrics meanwhile where that is
 // wanted.
-func deliver(ctx context.Context, folder *spool.Folder, opts uplink.Options, flags agentFlags) error {
+func deliver(ctx context.Context, io stdio, folder *spool.Folder, opts uplink.Options, flags agentFlags) error {
 	if flags.metrics == "" {
 		return uplink.New(folder, opts).Run(ctx)
 	}
@@ -110,7 +119,11 @@ func deliver(ctx context.Context, folder *spool.Folder, opts uplink.Options, fla
 	if err != nil {
 		return err
 	}
-	return serveAgentMetrics(ctx, folder, opts, flags.expose, listener)
+	parts, err := flags.chain.parts(io, opts.Log, listener)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return serveAgentMetrics(ctx, folder, opts, flags.expose, listener, parts...)
 }
 
 // openSpool opens the folder that a flag names, which must be there, or the one
@@ -150,6 +163,7 @@ func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
 	for _, group := range flags.expose {
 		cmd.Args = append(cmd.Args, "--expose", group)
 	}
+	cmd.Args = append(cmd.Args, flags.chain.args()...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = platform.RootFolder, log, log
 	cmd.SysProcAttr = platform.Detached()
 	cmd.Env = agentEnviron(os.Environ())

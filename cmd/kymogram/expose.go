@@ -22,8 +22,14 @@ import (
 // exposeEvery is how old what a scrape gets of a program's metrics may be.
 const exposeEvery = 250 * time.Millisecond
 
+// agentPart works beside the agent and shows in its endpoint.
+type agentPart interface {
+	prometheus.Collector
+	Run(ctx context.Context) error
+}
+
 // serveAgentMetrics delivers a folder and serves the agent's endpoint.
-func serveAgentMetrics(ctx context.Context, folder *spool.Folder, opts uplink.Options, groups []string, listener net.Listener) error {
+func serveAgentMetrics(ctx context.Context, folder *spool.Folder, opts uplink.Options, groups []string, listener net.Listener, parts ...agentPart) error {
 	endpoint := metrics.NewEndpoint(metrics.EndpointOptions{Version: version, Disk: folder.Path, Log: opts.Log})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -38,6 +44,12 @@ func serveAgentMetrics(ctx context.Context, folder *spool.Folder, opts uplink.Op
 			return errors.Join(err, listener.Close())
 		}
 		group.Go(func() error { return x.run(ctx) })
+	}
+	for _, part := range parts {
+		if err := endpoint.Register(part); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		group.Go(func() error { return part.Run(ctx) })
 	}
 	deliverer := uplink.New(folder, opts)
 	if err := endpoint.Register(&agentFamilies{deliverer: deliverer, folder: folder}); err != nil {

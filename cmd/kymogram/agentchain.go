@@ -1,0 +1,90 @@
+package main
+
+import (
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kymogram/kymogram/chain"
+)
+
+// agentChain keeps the agent's endpoint registered on the chain.
+type agentChain struct {
+	chainFlags
+	port    int
+	every   time.Duration
+	refresh uint64
+}
+
+func (a *agentChain) addTo(flags *pflag.FlagSet) {
+	a.addChain(flags)
+	a.addWallet(flags)
+	a.addAddress(flags)
+	flags.IntVar(&a.port, "chain-port", 0, "port to register, where others reach --metrics under another one")
+	flags.DurationVar(&a.every, "chain-every", time.Minute, "time between two looks at the chain's record")
+	flags.Uint64Var(&a.refresh, "chain-refresh", 0, "register anew after so many blocks; 0 is 7200, a day")
+}
+
+// wanted reports whether the agent registers; the environment alone does not make
+// it.
+func (a *agentChain) wanted() bool { return len(a.endpoints) > 0 || a.netuid >= 0 || a.wallet != "" }
+
+func (a *agentChain) check(metrics string) error {
+	switch {
+	case !a.wanted():
+		return nil
+	case metrics == "":
+		return usagef("--chain registers the endpoint of --metrics HOST:PORT: give that too")
+	case a.every < time.Second:
+		return usagef("--chain-every is %s, it must be a second or more", a.every)
+	case a.port < 0 || a.port > 65535:
+		return usagef("--chain-port is %d, it must be from 1 to 65535", a.port)
+	}
+	return nil
+}
+
+// parts is the registrar, if one is wanted. A wallet that cannot be read ends the
+// agent at once; a chain that does not answer is tried again.
+func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([]agentPart, error) {
+	if !a.wanted() {
+		return nil, nil
+	}
+	s, err := a.dial(io, log)
+	if err != nil {
+		return nil, err
+	}
+	w, err := a.openWallet(io)
+	if err != nil {
+		return nil, err
+	}
+	port := a.port
+	if bound, ok := listener.Addr().(*net.TCPAddr); ok && port == 0 {
+		port = bound.Port
+	}
+	log.Info("registers its endpoint", "hotkey", w, "netuid", a.netuid, "port", port)
+	life := chain.Lifecycle{Netuid: a.netuid, Port: port, Every: a.every, Refresh: a.refresh}
+	return []agentPart{s.Registrar(w, life)}, nil
+}
+
+// args are the flags for an agent that goes on in the background.
+func (a *agentChain) args() (out []string) {
+	if !a.wanted() {
+		return nil
+	}
+	for name, value := range map[string]string{"--wallet": a.wallet, "--wallet-path": a.walletPath, "--ip": a.ip, "--announce": a.announce} {
+		if value != "" {
+			out = append(out, name, value)
+		}
+	}
+	for _, e := range a.endpoints {
+		out = append(out, "--chain", e)
+	}
+	for _, service := range a.ipServices {
+		out = append(out, "--ip-service", service)
+	}
+	return append(out, "--netuid", strconv.Itoa(a.netuid), "--chain-port", strconv.Itoa(a.port),
+		"--chain-every", a.every.String(), "--chain-refresh", strconv.FormatUint(a.refresh, 10))
+}

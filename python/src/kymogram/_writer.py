@@ -363,6 +363,7 @@ class Writer:
         with self.lock:
             if not self.closed:
                 self._retry_at = 0.0
+                self._drain()
                 self.append_update([{"op": "close", "text": status}])
             return self.sequence()
 

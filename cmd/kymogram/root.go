@@ -64,7 +64,7 @@ func rootCommand(io stdio) *cobra.Command {
 	root.SetErr(io.err)
 	root.AddCommand(
 		serveCommand(io), keyCommand(io), configCommand(io),
-		runsCommand(io), seriesCommand(io), renderingsCommand(io), exportCommand(io),
+		runsCommand(io), seriesCommand(io), renderingsCommand(io), exportCommand(io), importCommand(io),
 		agentCommand(io), syncCommand(io), doctorCommand(io), dataCommand(io),
 		chainCommand(io), versionCommand(io),
 	)

@@ -18,7 +18,7 @@ const (
 	maxPath     = 512
 	maxText     = 64 << 10
 	maxTag      = 256
-	maxDocument = 1 << 20
+	maxDocument = 1<<20 - 64 // a record of the spool holds it
 	maxDepth    = 32
 	// maxDamage bounds the list of a run; the rest is counted.
 	maxDamage = 100

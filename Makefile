@@ -66,6 +66,10 @@ $(VENV)/.dev: python/pyproject.toml | $(VENV)/.package
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps torchelastic==0.2.2
 	@touch $@
 
+$(VENV)/.clients: test/e2e/requirements.txt | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --loglevel=error
 
@@ -113,7 +117,7 @@ test: ## everything CI runs: installs what it needs, builds, checks, tests
 
 prepare: ## what `make test` needs on this machine
 	@tools/prepare all
-	@$(MAKE) $(TOOLS)/.installed setup $(VENV)/.dev $(VENV)/.demo web/node_modules/.package-lock.json
+	@$(MAKE) $(TOOLS)/.installed setup $(VENV)/.dev $(VENV)/.demo $(VENV)/.clients web/node_modules/.package-lock.json
 
 stale: $(TOOLS)/.installed web/node_modules/.package-lock.json ## fail when committed generated code is not what its source makes
 	@tools/stale
@@ -140,7 +144,7 @@ $(FRAMES)/.installed: python/tests/frameworks/requirements.txt
 	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-test-e2e: setup $(TOOLS)/.installed $(VENV)/.demo web/node_modules/.package-lock.json ## real binary, real package, real browser
+test-e2e: setup $(TOOLS)/.installed $(VENV)/.demo $(VENV)/.clients web/node_modules/.package-lock.json ## real binary, real package, real browser
 	gotestsum --format testname -- -tags e2e -count 1 -timeout 15m ./test/e2e
 
 test-crash: setup $(TOOLS)/.installed ## SIGKILL of the loop, the agent and the server; KILLS=20
@@ -160,8 +164,9 @@ $(METRANA)/.installed: | $(VENV)/bin/python
 	$(METRANA)/bin/python -m pip install --quiet --disable-pip-version-check metrana==0.5.2 metrana-logging-engine==0.0.4
 	@touch $@
 
-bench: setup ## what a user feels: log(), start, sizes, latency
+bench: setup ## what a user feels: log(), start, sizes, latency; and the server: CPU and bytes a point, reads
 	@$(VENV)/bin/python test/bench/bench.py $(ARGS)
+	@$(GO) run ./test/bench/engine
 
 bench-client: setup ## what a call of the client costs, beside metrana, wandb, tensorboard, trackio and mlflow
 	@$(VENV)/bin/python test/peers/bench.py $(ARGS)
@@ -172,8 +177,9 @@ proof-client: setup ## what the client and others lose when a training ends badl
 bench-scale: bin/kymogram ## 100,000 runs, a run of 1,000,000 series, a series of 100 M points; ARGS=-quick for a hundredth
 	$(GO) run ./test/bench/scale -binary bin/kymogram $(ARGS)
 
-bench-peers: setup ## the same loop through other loggers from PyPI, in an environment of their own
-	@$(VENV)/bin/python test/bench/peers.py $(ARGS)
+bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20'
+	@tools/prepare peers
+	@$(GO) run ./test/bench/engine -servers kymogram,victoria-metrics $(ARGS)
 
 ## ----
 

@@ -1,4 +1,4 @@
-"""The loops that bench.py and peers.py time, each in a process of its own: python loops.py KIND COUNT SERVER."""
+"""The loops that bench.py times, each in a process of its own: python loops.py KIND COUNT SERVER."""
 
 from __future__ import annotations
 

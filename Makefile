@@ -111,7 +111,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-peers proof compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-metrics bench-peers proof compat
 test: ## everything CI runs: installs what it needs, builds, checks, tests
 	@tools/test
 
@@ -176,6 +176,10 @@ proof-client: setup ## what the client and others lose when a training ends badl
 
 bench-scale: bin/kymogram ## 100,000 runs, a run of 1,000,000 series, a series of 100 M points; ARGS=-quick for a hundredth
 	$(GO) run ./test/bench/scale -binary bin/kymogram $(ARGS)
+
+bench-metrics: setup ## put_metric() to each handler, in Python and in Go
+	@$(VENV)/bin/python test/bench/metrics.py
+	@$(GO) test -run NONE -bench PutMetric ./metrics
 
 bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20'
 	@tools/prepare peers

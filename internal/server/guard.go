@@ -18,7 +18,7 @@ const requestHeader = "X-Request-Id"
 // contentPolicy lets the page load what this server serves and nothing else: no
 // inline script, no frame, no plug-in. Charts are canvases and images.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
-	"media-src 'self'; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; " +
+	"media-src 'self' blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // outer wraps the mux in what every request passes, refused ones included.

@@ -9,6 +9,7 @@ import { AttributesView } from "../part/attributes.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
 import { FullScreen } from "../part/fullscreen.tsx";
 import { Icon } from "../part/icon.tsx";
+import { MediaView } from "../part/media.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
 import { RunHead } from "../part/runhead.tsx";
 import { RunPanel } from "../part/runpanel.tsx";
@@ -87,6 +88,7 @@ interface BodyProps {
 function Body({ id, session, detail, cards, slots }: BodyProps) {
   if (view.tab.value === "attributes")
     return <AttributesView session={session} ids={[...slots.keys()]} slots={slots} />;
+  if (view.tab.value === "media") return <MediaView session={session} id={id} />;
   if (view.tab.value === "writers") return <WritersView detail={detail} />;
   if (cards.length === 0 && session.complete())
     return (
@@ -113,6 +115,7 @@ function Tabs({ detail, cards }: { detail: RunDetail | null; cards: number }) {
   const tabs: [string, string, number | undefined][] = [
     ["charts", "Charts", cards],
     ["attributes", "Attributes", detail ? Object.keys(detail.attributes).length : undefined],
+    ["media", "Media", undefined],
     ["writers", "Writers", detail?.writers.length],
   ];
   return (

@@ -59,6 +59,7 @@ const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
 export const plotted = (s: Series): boolean => s.kind === "float64" || s.kind === "int64";
+const isDocument = (s: Series): boolean => s.kind === "histogram" || s.kind === "scatter";
 export const cardKey = (s: Series): string => `${s.metric}\u0000${s.scale}`;
 
 /** Session is what the Run page knows of the runs that it shows: details, series, and what changes while they train. */
@@ -115,6 +116,14 @@ export class Session {
   /** Every page of the series of all shown runs has come. */
   complete(): boolean {
     return this.#shown.value.every((id) => this.#runs.get(id)?.complete.value);
+  }
+
+  /** The series of a run whose points are documents: histograms and scatters. */
+  documents(id: string): Series[] {
+    const loaded = this.#runs.get(id);
+    if (!loaded) return [];
+    loaded.shape.value;
+    return [...loaded.series.values()].map((k) => k.series).filter(isDocument);
   }
 
   /** Subscribes to the counts and last values of a run's series. */

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { buckets } from "./bucket.ts";
 import { type Curve, type SeriesSpec, type StandinRun, startNs, type World, world } from "./data.ts";
+import { documentPoints, documents, renderings, sendVideo } from "./media.ts";
 
 export interface StandinOptions {
   /** Answer 401 until this key comes. */
@@ -121,6 +122,8 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   if (path === "/buckets") return batch(s, req, res);
   const runs = /^\/projects\/([^/]+)\/([^/]+)\/runs$/.exec(path);
   if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
+  const media = /^\/runs\/([^/]+)\/(renderings|points)(\/[^/]+\/video)?$/.exec(path);
+  if (media) return answerMedia(s, req, res, media, url.searchParams);
   const run = /^\/runs\/([^/]+)(\/series)?$/.exec(path);
   const found = run && s.world.runs.get(run[1]!);
   if (!found)
@@ -138,6 +141,31 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
     return send(req, res, row(found));
   }
   return send(req, res, detail(found));
+}
+
+const hasMedia = (r: StandinRun | undefined): boolean => r?.name === "cartpole-pg";
+
+function answerMedia(
+  s: Standin,
+  req: IncomingMessage,
+  res: ServerResponse,
+  [, id, what, video]: RegExpExecArray,
+  q: URLSearchParams,
+): void {
+  if (video) {
+    sendVideo(req, res);
+    return;
+  }
+  if (what === "points") {
+    send(req, res, documentPoints(q.get("metric")!, Number(q.get("from") ?? 0)));
+    return;
+  }
+  const all = hasMedia(s.world.runs.get(id!)) ? renderings : [];
+  const found = all.filter((r) => !q.get("env_id") || r.env_id === q.get("env_id"));
+  send(req, res, {
+    renderings: found.map((r) => ({ ...r, url: r.url?.replace("RUN", id!) })),
+    next: null,
+  });
 }
 
 function projects(s: Standin) {
@@ -272,6 +300,7 @@ function listSeries(
       ...(c && preview && { preview: { x: "step", columns: buckets(c, "step", preview) } }),
     };
   });
+  if (hasMedia(run) && at === 0) series.push(...(documents.filter((d) => re.test(d.metric)) as never[]));
   send(req, res, { series, next: at + limit < all.length ? String(at + limit) : "" });
 }
 

@@ -1,0 +1,79 @@
+import { authorization, type Page, request } from "./client.ts";
+import type { Num, Series } from "./types.ts";
+
+/** Rendering is a video of one episode of one environment. */
+export interface Rendering {
+  id: string;
+  env_id: string;
+  episode: number;
+  name?: string;
+  sha256?: string;
+  size_bytes: number;
+  frames: number;
+  frames_dropped?: number;
+  fps: number;
+  width: number;
+  height: number;
+  first_rl_step: number;
+  last_rl_step: number;
+  complete: boolean;
+  tags: string[];
+  marks: { name: string; from_frame: number; to_frame: number }[];
+  time_ns: number;
+  stored: boolean;
+  url?: string;
+}
+
+export async function renderings(
+  run: string,
+  env: string,
+  cursor: string,
+  abort?: AbortSignal,
+): Promise<Page<Rendering>> {
+  const params = new URLSearchParams({ limit: "200" });
+  if (env) params.set("env_id", env);
+  if (cursor) params.set("cursor", cursor);
+  const page = await request<{ renderings: Rendering[]; next: string | null }>(
+    `/runs/${encodeURIComponent(run)}/renderings?${params}`,
+    { signal: abort },
+  );
+  return { items: page.renderings, next: page.next ?? "" };
+}
+
+/** Where a video element finds the bytes. A key that was typed in is no cookie: then they are fetched with it. */
+export async function videoSource(url: string, abort: AbortSignal): Promise<string> {
+  const headers = authorization();
+  if (Object.keys(headers).length === 0) return url;
+  const res = await fetch(url, { headers, signal: abort });
+  if (!res.ok) throw new Error(`the server answered ${res.status}`);
+  return URL.createObjectURL(await res.blob());
+}
+
+/** One point of a series of documents. */
+export interface DocumentPoint<T> {
+  step: number | null;
+  timeNs: number;
+  value: T;
+}
+
+/** The points of a series from a step on, at most `limit`. */
+export async function documents<T>(
+  run: string,
+  series: Series,
+  from: number | null,
+  limit: number,
+  abort?: AbortSignal,
+): Promise<DocumentPoint<T>[]> {
+  const params = new URLSearchParams({ metric: series.metric, scale: series.scale, limit: String(limit) });
+  for (const [name, value] of Object.entries(series.labels)) params.set(`label.${name}`, value);
+  if (from !== null) params.set("from", String(from));
+  const { columns } = await request<{ columns: { step?: (Num | null)[]; time_ns: Num[]; value: T[] } }>(
+    `/runs/${encodeURIComponent(run)}/points?${params}`,
+    { signal: abort },
+  );
+  return columns.value.map((value, i) => ({
+    step: columns.step?.[i] == null ? null : Number(columns.step[i]),
+    timeNs: Number(columns.time_ns[i]),
+    value,
+  }));
+}

@@ -23,7 +23,7 @@ import (
 
 // Where the chain commands look besides their flags.
 const (
-	chainEnv          = "KYMOGRAM_CHAIN"
+	chainEnv          = "KYMOGRAM_CHAIN_ENDPOINTS"
 	walletPasswordEnv = "KYMOGRAM_WALLET_PASSWORD"
 )
 

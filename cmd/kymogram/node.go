@@ -203,7 +203,13 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	}
 	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Log: n.log})
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
-	api := httpapi.New(n.query, n.ingest, n.live, httpapi.Options{Files: blobs, Log: n.log})
+	options := httpapi.Options{Files: blobs, Log: n.log}
+	if d, err := newDiscovery(n.config.Chain, n.log); err != nil {
+		return nil, err
+	} else if d != nil {
+		options.Discovery = d
+	}
+	api := httpapi.New(n.query, n.ingest, n.live, options)
 	receivers, err := n.receivers()
 	if err != nil {
 		return nil, err

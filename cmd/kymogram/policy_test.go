@@ -48,6 +48,7 @@ func routeNeeds() map[string]need {
 		"POST /api/v2/write":                {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
 		"POST /write":                       {"ingest", true, "/write?db=p", "m f=1"}, // of the workspace default
 		"POST /api/v1/write":                {"ingest", true, "/api/v1/write?workspace=w&project=p", ""},
+		"GET /sd/bittensor":                 {"read", false, "/sd/bittensor?netuid=1", ""},
 		"POST /api/v1/open":                 {"ingest", true, "/api/v1/open", openBody(2)},
 		"GET /api/v1/projects":              {"read", false, "/api/v1/projects", ""},
 		"GET /api/v1/resolve":               {"read", true, "/api/v1/resolve?run=w/p/r", ""},

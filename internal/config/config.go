@@ -5,6 +5,7 @@ package config
 
 import (
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ type Config struct {
 	Limits    Limits    `yaml:"limits"`
 	Influx    Influx    `yaml:"influx"`
 	Promwrite Promwrite `yaml:"promwrite"`
+	Chain     Chain     `yaml:"chain"`
 	// Trash is how long a deleted run can be restored.
 	Trash time.Duration `yaml:"trash" usage:"how long a deleted run can be restored"`
 }
@@ -56,6 +58,12 @@ type Influx struct {
 type Promwrite struct {
 	Workspace string `yaml:"workspace" usage:"workspace of remote writes whose URL names none; default when not set"`
 	Project   string `yaml:"project" usage:"project of remote writes whose URL names none; prometheus when not set"`
+}
+
+// Chain configures where /sd/bittensor finds endpoints.
+type Chain struct {
+	Endpoints    []string `yaml:"endpoints" flag:"chain" usage:"WebSocket addresses of nodes of the Bittensor chain, ws:// or wss://, for /sd/bittensor"`
+	AllowPrivate bool     `yaml:"allow_private" usage:"list private and loopback addresses in /sd/bittensor too"`
 }
 
 // Limits bound what one client may cost.
@@ -89,7 +97,7 @@ func defaultData(env func(string) string) string {
 
 // Validate reports the first setting that cannot work.
 func (c *Config) Validate() error {
-	checks := []func() error{c.checkData, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey}
+	checks := []func() error{c.checkData, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -158,6 +166,15 @@ func (c *Config) checkAddress(name, address string) error {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c *Config) checkChain() error {
+	for _, e := range c.Chain.Endpoints {
+		if u, err := url.Parse(e); err != nil || (u.Scheme != "ws" && u.Scheme != "wss") || u.Host == "" {
+			return invalid("chain.endpoints: %q is not the WebSocket address of a node", e).WithHint("write it as wss://HOST[:PORT]")
+		}
+	}
+	return nil
 }
 
 func (c *Config) checkLevel() error {

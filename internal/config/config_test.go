@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kymogram/kymogram/internal/config"
 	"github.com/kymogram/kymogram/internal/model"
@@ -144,7 +145,7 @@ func TestShownConfigurationIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(c, again); diff != "" {
+	if diff := cmp.Diff(c, again, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatal(diff)
 	}
 }

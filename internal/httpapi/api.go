@@ -36,7 +36,8 @@ type Options struct {
 	// together; a request waits for its share. A row is about 60 bytes.
 	RowsAtOnce int64 // default 4,000,000
 	Heartbeat  time.Duration
-	Files      Files // nil: renderings are listed and cannot be watched
+	Files      Files     // nil: renderings are listed and cannot be watched
+	Discovery  Discovery // nil: the server knows no chain
 	Log        *slog.Logger
 }
 
@@ -92,6 +93,7 @@ func (a *API) Routes() []Route {
 		a.route("POST", "/api/v1/buckets", "read", a.bucketsMany),
 		a.route("GET", "/api/v1/runs/{id}/renderings", "read", a.renderings),
 		a.route("POST", "/api/v1/runs/{id}/renderings", "ingest", a.addRendering),
+		a.route("GET", "/sd/bittensor", "read", a.bittensor),
 	}
 	wrap := compressor()
 	for i := range routes {

@@ -46,6 +46,7 @@ func DefaultPolicy() Policy {
 			"GET /":                open, // the page's own files
 			"POST /api/v1/session": open,
 			"GET /metrics":         read,
+			"GET /sd/bittensor":    read,
 
 			"POST /api/v2/write": {Scope: auth.Ingest, Foreign: true}, // InfluxDB 2
 			"POST /write":        {Scope: auth.Ingest, Foreign: true}, // InfluxDB 1

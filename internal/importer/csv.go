@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -251,7 +252,7 @@ func (t *table) typed(kind model.Kind, key model.SeriesKey, step, timeNs int64, 
 	case model.KindText:
 		doc = []byte(unquoteFormula(cell))
 	default:
-		doc = []byte(cell)
+		doc = document(cell)
 		ok = model.CheckDocument(kind, doc) == nil
 	}
 	if !ok || len(doc) > maxDocument {
@@ -270,6 +271,15 @@ func (t *table) typed(kind model.Kind, key model.SeriesKey, step, timeNs int64, 
 		s.Docs = append(s.Docs, doc)
 	}
 	return true
+}
+
+// document is a histogram or scatter: its JSON, or that in base64, as export
+// writes it.
+func document(cell string) []byte {
+	if doc, err := base64.StdEncoding.DecodeString(cell); err == nil && json.Valid(doc) {
+		return doc
+	}
+	return []byte(cell)
 }
 
 // unquoteFormula takes away the apostrophe that export puts before a text which

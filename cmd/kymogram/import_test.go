@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/httpapi"
+	"github.com/kymogram/kymogram/internal/importer"
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+const fixtures = "../../internal/importer/testdata/"
+
+// imports runs an import that has to work and reads its report.
+func (k *kitchen) imports(args ...string) importReport {
+	k.t.Helper()
+	return k.report(k.ok(append(append([]string{"import"}, args...), "--json")...))
+}
+
+func (k *kitchen) report(out string) (r importReport) {
+	k.t.Helper()
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		k.t.Fatalf("import printed %q: %v", out, err)
+	}
+	return r
+}
+
+// curves are all points of a run as `kymogram export` gives them: series → step → value.
+func (k *kitchen) curves(ref string) map[string]string {
+	k.t.Helper()
+	out := map[string]string{}
+	for line := range strings.Lines(k.ok("export", ref)) {
+		var p struct {
+			Metric string          `json:"metric"`
+			Step   int64           `json:"step"`
+			TimeNs int64           `json:"time_ns"`
+			Value  json.RawMessage `json:"value"`
+		}
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			k.t.Fatal(err)
+		}
+		key := fmt.Sprintf("%s %d", p.Metric, p.Step)
+		if _, twice := out[key]; twice {
+			k.t.Errorf("%s has two points at %s", ref, key)
+		}
+		out[key] = fmt.Sprintf("%d %s", p.TimeNs, p.Value)
+	}
+	return out
+}
+
+// want is what a source's reader found, the last of each step.
+func want(t *testing.T, source, path, key string) map[string]string {
+	t.Helper()
+	i := slices.IndexFunc(importer.Sources(), func(s importer.Source) bool { return s.Name == source })
+	found, err := importer.Sources()[i].Find(t.Context(), path, importer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(found, func(f importer.Found) bool { return f.Key == key })
+	run, err := found[at].Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, s := range run.Series {
+		for i := range s.Steps {
+			var value []byte
+			switch s.Kind {
+			case model.KindFloat:
+				value = model.AppendJSONFloat(nil, s.Floats[i])
+			case model.KindText:
+				value = httpapi.AppendText(nil, string(s.Docs[i]))
+			default:
+				value = s.Docs[i]
+			}
+			out[fmt.Sprintf("%s %d", s.Key.Metric, s.Steps[i])] = fmt.Sprintf("%d %s", s.TimeNs[i], value)
+		}
+	}
+	return out
+}
+
+func compareCurves(t *testing.T, what string, got, want map[string]string) {
+	t.Helper()
+	if len(got) != len(want) || len(got) == 0 {
+		t.Errorf("%s: %d points, want %d", what, len(got), len(want))
+	}
+	for key, w := range want {
+		if got[key] != w {
+			t.Errorf("%s: %s is %s, want %s", what, key, got[key], w)
+			return
+		}
+	}
+}
+
+func TestImportOfRealFiles(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	for _, c := range []struct{ source, path string }{{"tensorboard", "tensorboard"}, {"wandb-offline", "wandb"}, {"mlflow", "mlruns"}, {"mlflow", "mlflow.db"}} {
+		args := []string{c.source, fixtures + c.path, "--workspace", "lab", "--project", c.path}
+		dry := k.imports(append(args, "--dry-run")...)
+		if code, _, _ := k.run("runs", "list", "lab/"+c.path); code == 0 && len(dry.Runs) == 0 {
+			t.Errorf("%s: a dry run found nothing", c.path)
+		}
+		report := k.imports(args...)
+		if report.Points != dry.Points || report.Points == 0 || report.Refused != 0 {
+			t.Errorf("%s: %d points, %d when dry, %d refused", c.path, report.Points, dry.Points, report.Refused)
+		}
+		for _, one := range report.Runs {
+			if one.State != stateImported {
+				t.Errorf("%s is %s: %s", one.Run, one.State, one.Error)
+			}
+			compareCurves(t, one.Run, k.curves(one.Run), want(t, c.source, fixtures+c.path, one.Key))
+		}
+		before := k.ok("export", report.Runs[0].Run)
+		again := k.imports(args...)
+		for _, one := range again.Runs {
+			if one.State != stateUnchanged || one.ID == "" {
+				t.Errorf("%s is %s at the second import", one.Run, one.State)
+			}
+		}
+		if after := k.ok("export", report.Runs[0].Run); again.Points != 0 || after != before {
+			t.Errorf("%s: the second import brought %d points", c.path, again.Points)
+		}
+	}
+	shown := k.ok("runs", "show", "lab/wandb/twoid")
+	for _, part := range []string{"failed", "run two", "a note", "baseline", "config lr", "config layers/1", "config later"} {
+		if !strings.Contains(shown, part) {
+			t.Errorf("runs show has no %q:\n%s", part, shown)
+		}
+	}
+}
+
+// A source that grew becomes a new attempt; nothing is there twice, though the
+// first import was cut off in its middle.
+func TestImportOfAFileThatGrows(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	whole, folder := "", t.TempDir()
+	err := filepath.WalkDir(fixtures+"tensorboard/first", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			whole = path
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(folder, filepath.Base(whole))
+	for _, size := range []int{2000, 2001, len(data)} {
+		if err := os.WriteFile(name, data[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report := k.imports("tensorboard", folder, "--run", "grows")
+		one := report.Runs[0]
+		if wantDamage := size < len(data); (len(one.Damage) == 1) != wantDamage {
+			t.Errorf("%d bytes: damage %v", size, one.Damage)
+		}
+		if wantState := map[int]string{2000: stateImported, 2001: stateUnchanged, len(data): stateUpdated}[size]; one.State != wantState {
+			t.Errorf("%d bytes: %s, want %s", size, one.State, wantState)
+		}
+		compareCurves(t, one.Run, k.curves(one.Run), want(t, "tensorboard", folder, filepath.Base(folder)))
+	}
+	var doc struct {
+		Attempts []struct{} `json:"attempts"`
+	}
+	if err := json.Unmarshal([]byte(k.ok("runs", "show", "--json", "default/default/grows")), &doc); err != nil || len(doc.Attempts) != 2 {
+		t.Errorf("%d attempts, want 2 (%v)", len(doc.Attempts), err)
+	}
+}
+
+func TestImportTellsOfDamageAndGoesOn(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	names, err := filepath.Glob(fixtures + "wandb/*/run-oneid.wandb")
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	data, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	data = bytes.Clone(data)
+	data[len(data)-300] ^= 1
+	for name, content := range map[string][]byte{"run-damaged.wandb": data, "run-none.wandb": []byte("hello")} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := k.run("import", "wandb-offline", folder)
+	if code != exitFailed || !strings.Contains(out, "damaged: imported") || !strings.Contains(out, "none: failed") {
+		t.Errorf("%d\n%s", code, out)
+	}
+	for _, part := range []string{"checksum", "at byte", "does not begin", "not every run"} {
+		if !strings.Contains(errs, part) {
+			t.Errorf("nothing about %q in\n%s", part, errs)
+		}
+	}
+	if n := len(k.curves("default/default/damaged")); n < 50 {
+		t.Errorf("%d points of the damaged file arrived", n)
+	}
+}
+
+func TestImportLeavesOtherRunsAlone(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	folder := t.TempDir()
+	first, second := filepath.Join(folder, "a.csv"), filepath.Join(folder, "b.csv")
+	for _, name := range []string{first, second} {
+		if err := os.WriteFile(name, []byte("step,loss\n1,"+fmt.Sprint(len(name))+"\n2,x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if one := k.imports("csv", first, "--run", "mine").Runs[0]; one.State != stateImported || len(one.Skipped) != 1 {
+		t.Errorf("%+v", one)
+	}
+	code, out, _ := k.run("import", "csv", second, "--run", "mine", "--json")
+	if one := k.report(out).Runs[0]; code != exitFailed || !strings.Contains(one.Error, "does not come from this source") {
+		t.Errorf("%d: %+v", code, one)
+	}
+	for _, args := range [][]string{
+		{"import"}, {"import", "csv"}, {"import", "csv", first, second, "--run", "x"}, {"import", "csv", first, "--project", "a b"}, {"import", "csv", first, "--run", "a\x00"},
+	} {
+		if code, _, errs := k.run(args...); code != exitUsage {
+			t.Errorf("%v: %d, %s", args, code, errs)
+		}
+	}
+	if code, _, errs := k.run("import", "tensorboard", folder); code != exitFailed || !strings.Contains(errs, "no run of tensorboard") {
+		t.Errorf("%d, %s", code, errs)
+	}
+	if code, _, errs := k.run("import", "csv", first, "--key", strings.Repeat("0", 40)); code != exitFailed || !strings.Contains(errs, "key") {
+		t.Errorf("a wrong key: %d, %s", code, errs)
+	}
+}
+
+// What export writes as CSV comes back as it was.
+func TestImportOfAnExport(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	k.imports("wandb-offline", fixtures+"wandb")
+	name := filepath.Join(t.TempDir(), "back.csv")
+	k.ok("export", "default/default/oneid", "--format", "csv", "-o", name)
+	k.imports("csv", name)
+	compareCurves(t, "back", k.curves("default/default/back"), k.curves("default/default/oneid"))
+}

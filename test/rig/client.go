@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -66,6 +68,31 @@ func (c *Client) Get(t *testing.T, path string, query url.Values, into any) {
 	if err := dec.Decode(into); err != nil {
 		t.Fatalf("GET %s: %v\n%.200s", path, err, body)
 	}
+}
+
+// Metric reads one of the server's own figures, 0 when there is none.
+func (c *Client) Metric(t *testing.T, name string) float64 {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("GET /metrics: %v", err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if key, text, ok := strings.Cut(lines.Text(), " "); ok && key == name {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatalf("%s is %q", name, text)
+			}
+			return v
+		}
+	}
+	return 0
 }
 
 // Runs lists a project, given as workspace/project.

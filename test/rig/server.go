@@ -18,6 +18,7 @@ import (
 type Server struct {
 	Address string // http://HOST:PORT
 	Data    string
+	Start   time.Duration // how long the last start took until the ready line
 	rig     *Rig
 	cmd     *exec.Cmd
 	done    chan error
@@ -61,6 +62,7 @@ func (s *Server) start(t *testing.T, address string, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start the server: %v", err)
 	}
@@ -70,6 +72,7 @@ func (s *Server) start(t *testing.T, address string, args ...string) {
 		_ = cmd.Wait() // killed: there is no other news
 		t.Fatalf("the server said no ready line: %v\n%s", err, tail(s.stderr.String(), 40))
 	}
+	s.Start = time.Since(began)
 	m := regexp.MustCompile(`^ready http=(\S+) grpc=(\S+)\n$`).FindStringSubmatch(line)
 	if m == nil {
 		t.Fatalf("the ready line is %q", line)

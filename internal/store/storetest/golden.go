@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -14,6 +15,7 @@ type Golden struct {
 	oracle *naive
 	seed   uint64
 	writes int
+	rows   int // of scalars in a batch; 0: twelve
 }
 
 // WriteGolden puts the history into an empty engine. upkeep comes between its
@@ -125,11 +127,11 @@ func (g *Golden) batch(run model.RunID, attempt uint32) *model.Batch {
 	g.writes++
 	w := model.WriterID{run[0], byte(attempt)}
 	first := g.oracle.marks[w] + 1
-	const rows = 12
-	b := &model.Batch{Run: run, Writer: w, Attempt: attempt, First: first, Last: first + rows + 1}
+	rows := cmp.Or(g.rows, 12)
+	b := &model.Batch{Run: run, Writer: w, Attempt: attempt, First: first, Last: first + uint64(rows) + 1}
 	b.Skipped = []model.Skipped{{First: b.Last, Last: b.Last, Reason: "torn", Points: uint64(g.writes)}}
 	b.Updates = []model.Update{{Op: model.OpAddTags, Seq: first, Tags: []string{fmt.Sprint("write-", g.writes)}}}
-	b.Groups = []model.RowGroup{g.scalars(first, rows), g.texts(first+rows, g.writes), g.steps(first + rows)}
+	b.Groups = []model.RowGroup{g.scalars(first, rows), g.texts(first+uint64(rows), g.writes), g.steps(first + uint64(rows))}
 	return b
 }
 

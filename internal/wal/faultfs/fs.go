@@ -31,6 +31,7 @@ const (
 	OpRename   Op = "rename"
 	OpRemove   Op = "remove"
 	OpSyncDir  Op = "syncdir"
+	OpRead     Op = "read"
 )
 
 type change struct {
@@ -53,6 +54,8 @@ type FS struct {
 	used    int64
 	limit   int64 // bytes, 0: no limit
 	hook    func(op Op, name string) error
+	clone   func(op Op) *rand.Rand
+	give    func(*FS)
 }
 
 // New makes an empty file system.
@@ -69,7 +72,20 @@ func (f *FS) Used() int64 { f.mu.Lock(); defer f.mu.Unlock(); return f.used }
 // Hook sets a function that is asked before every operation; an error fails it.
 func (f *FS) Hook(h func(op Op, name string) error) { f.mu.Lock(); defer f.mu.Unlock(); f.hook = h }
 
+// CloneAt takes a crash clone before every operation that changes the disk for
+// which choose returns a source of chance. Clones know nothing of it.
+func (f *FS) CloneAt(choose func(op Op) *rand.Rand, give func(*FS)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.clone, f.give = choose, give
+}
+
 func (f *FS) ask(op Op, name string) error {
+	if f.clone != nil && op != OpRead {
+		if r := f.clone(op); r != nil {
+			f.give(f.crash(r))
+		}
+	}
 	if f.hook == nil {
 		return nil
 	}
@@ -81,6 +97,10 @@ func (f *FS) ask(op Op, name string) error {
 func (f *FS) Crash(r *rand.Rand) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.crash(r)
+}
+
+func (f *FS) crash(r *rand.Rand) *FS {
 	out := New()
 	seen := map[*inode]*inode{}
 	for _, name := range sortedNames(f.durable, f.names) {
@@ -293,6 +313,9 @@ type file struct {
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if err := f.fs.ask(OpRead, f.name); err != nil {
+		return 0, err
+	}
 	if off >= int64(len(f.node.data)) {
 		return 0, io.EOF
 	}

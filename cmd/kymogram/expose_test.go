@@ -17,6 +17,7 @@ import (
 	prom "github.com/prometheus/common/model"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/testkit/prometheus"
 	"github.com/kymogram/kymogram/metrics"
 )
 
@@ -59,19 +60,26 @@ func (k *kitchen) serveAgent(args ...string) (url string) {
 	return address.FindStringSubmatch(log.String())[1]
 }
 
-// scrape reads an endpoint by Prometheus' own parser: "name{label=value}" → value.
-func scrape(t *testing.T, url string) map[string]float64 {
+// body is what an endpoint answers.
+func body(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s", url, response.Status)
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, response.Status, err)
 	}
+	return string(text)
+}
+
+// scrape reads an endpoint by Prometheus' own parser: "name{label=value}" → value.
+func scrape(t *testing.T, url string) map[string]float64 {
+	t.Helper()
 	parser := expfmt.NewTextParser(prom.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(body(t, url)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +164,11 @@ func TestAgentExposesWhatShortProgramsLog(t *testing.T) {
 			t.Errorf("%s is public", series)
 		}
 	}
+	t.Run("promtool", func(t *testing.T) {
+		if out := prometheus.Promtool(t, ".", body(t, url), "check", "metrics"); out != "" {
+			t.Error(out)
+		}
+	})
 	for _, series := range []string{"kymogram_node_memory_used_bytes", "kymogram_node_disk_size_bytes", "kymogram_agent_spool_bytes", "process_cpu_seconds_total"} {
 		if _, ok := got[series]; !ok {
 			t.Errorf("%s is not there", series)

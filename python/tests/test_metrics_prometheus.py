@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import socket
@@ -23,7 +24,7 @@ import kymogram
 from kymogram import metrics
 from kymogram.metrics import _endpoint, _exposition
 
-from .conftest import real_binary
+from .conftest import REPOSITORY, real_binary
 from .test_metrics import counts_of, unconfigured
 
 __all__ = ["unconfigured"]
@@ -89,6 +90,10 @@ def test_promtool_finds_no_fault(handler: metrics.PrometheusMetricHandler) -> No
         pytest.skip("promtool is not installed: apt-get install prometheus")
     publish()
     handler.request("http", "GET /x", 200, 0.01)
+    handler.set_state("ready")
+    handler.validated(0.1)
+    handler.set_scores({1: 1})
+    handler.weights_set()
     text, _ = get(handler.port)
     command = [promtool, "check", "metrics"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
@@ -219,6 +224,74 @@ def test_requests_of_an_asgi_application(handler: metrics.PrometheusMetricHandle
     assert f"{latency} 3" in text
     with pytest.raises(ValueError, match="a port"):
         metrics.ASGIMetrics(application, metrics.PrometheusMetricHandler())
+
+
+def test_a_validator_tells_of_itself(handler: metrics.PrometheusMetricHandler) -> None:
+    handler.set_state("starting")
+    handler.set_state("ready")
+    handler.validated(0.25)
+    handler.validated(2, failed=True)
+    handler.set_scores({3: 1})
+    handler.set_scores({7: 0.5, 65535: 0})
+    before = time.time()
+    handler.weights_set()
+    text, _ = get(handler.port)
+    lines = text.splitlines()
+    for line in (
+        'kymogram_node_state{state="ready"} 1.0',
+        'kymogram_node_state{state="starting"} 0.0',
+        'kymogram_node_validations_total{result="success"} 1.0',
+        'kymogram_node_validations_total{result="failure"} 1.0',
+        "kymogram_node_validation_duration_seconds_sum 2.25",
+        'kymogram_node_score{uid="7"} 0.5',
+        'kymogram_node_score{uid="65535"} 0.0',
+    ):
+        assert line in lines
+    assert 'uid="3"' not in text
+    (moment,) = re.findall(r"(?m)^kymogram_node_last_weights_timestamp_seconds (\S+)", text)
+    assert before <= float(moment) <= time.time()
+    with pytest.raises(ValueError, match="is one of"):
+        handler.set_state("idle")
+    with pytest.raises(ValueError, match="is 0 to 65535"):
+        handler.set_scores({-1: 1})
+    with pytest.raises(ValueError, match="a port"):
+        metrics.PrometheusMetricHandler().weights_set()
+
+
+def go_families() -> set[str]:
+    """The families that Go's code names."""
+    found = set()
+    for path in (REPOSITORY / "metrics").glob("*.go"):
+        if not path.name.endswith("_test.go"):
+            found.update(re.findall(r'"(kymogram_[a-z0-9_]+)"', path.read_text("utf-8")))
+    return found
+
+
+def test_the_families_are_those_of_go() -> None:
+    families = _exposition.Exposition()._families
+    names = {one.name + ("_total" if one.kind == "counter" else "") for one in families}
+    assert len(names) == 12
+    assert names <= go_families()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_does_not_keep_the_port(handler: metrics.PrometheusMetricHandler) -> None:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:  # lives until the parent has looked
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    try:
+        port = handler.port
+        assert port is not None
+        handler.close()
+        with socket.socket() as again:
+            again.bind(("127.0.0.1", port))
+            again.listen()
+    finally:
+        os.close(write)
+        os.waitpid(child, 0)
 
 
 def until(what: str, found: Callable[[], Any]) -> Any:

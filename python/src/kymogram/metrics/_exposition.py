@@ -10,7 +10,7 @@ from time import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     Labels = tuple[str, ...]
@@ -82,6 +82,17 @@ class Family:
         return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}"
 
 
+_REQUEST = ("protocol", "route")
+
+
+def _node(name: str, kind: str, told: str, *labels: str) -> Family:
+    return Family(f"kymogram_node_{name}", kind, told, *labels)
+
+
+def _seconds(name: str, kind: str, told: str, *labels: str) -> Family:
+    return Family(f"kymogram_{name}_seconds", kind, told, *labels, unit="seconds")
+
+
 def _escaped(value: str) -> str:
     value = value.encode("utf-8", "replace").decode()
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
@@ -96,53 +107,33 @@ def _number(value: float) -> str:
     return repr(value)
 
 
+STATES = ("starting", "ready", "degraded", "stopping")
+
+
 class Exposition:
-    """The numbers of this process."""
+    """The numbers of this process, in the families that the agent has too."""
 
     def __init__(self) -> None:
-        self._gauges = Family("kymogram_metric", "gauge", "Last value.", "group", "name")
-        self._events = Family(
-            "kymogram_metric_events", "counter", "Sum of the values.", "group", "name"
-        )
-        self._durations = Family(
-            "kymogram_metric_duration_seconds",
-            "histogram",
-            "Durations.",
-            "group",
-            "name",
-            unit="seconds",
-        )
-        self._requests = Family(
-            "kymogram_node_requests",
-            "counter",
-            "Requests that were answered.",
-            "protocol",
-            "route",
-            "code",
-        )
-        self._latencies = Family(
-            "kymogram_node_request_duration_seconds",
-            "histogram",
-            "Time to answer a request.",
-            "protocol",
-            "route",
-            unit="seconds",
-        )
-        start = Family(
-            "kymogram_node_start_time_seconds",
-            "gauge",
-            "When the node started, Unix time.",
-            unit="seconds",
-        )
+        named = ("group", "name")
+        self._gauges = Family("kymogram_metric", "gauge", "Last value.", *named)
+        self._events = Family("kymogram_metric_events", "counter", "Sum of the values.", *named)
+        self._durations = _seconds("metric_duration", "histogram", "Durations.", *named)
+        self._requests = _node("requests", "counter", "Requests answered.", *_REQUEST, "code")
+        told = "Time to answer a request."
+        self._latencies = _seconds("node_request_duration", "histogram", told, *_REQUEST)
+        self._state = _node("state", "gauge", "1 for what the node is doing.", "state")
+        told = "Validations that ended, by result."
+        self._validations = _node("validations", "counter", told, "result")
+        told = "Time that a validation took."
+        self._validation = _seconds("node_validation_duration", "histogram", told)
+        told = "When a validation last succeeded, Unix time."
+        self._validated = _seconds("node_last_validation_timestamp", "gauge", told)
+        self._scores = _node("score", "gauge", "Score that the node gave, by uid.", "uid")
+        told = "When weights were last set, Unix time."
+        self._weights = _seconds("node_last_weights_timestamp", "gauge", told)
+        start = _seconds("node_start_time", "gauge", "When the node started, Unix time.")
         start.series[()] = time()
-        self._families = [
-            start,
-            self._gauges,
-            self._events,
-            self._durations,
-            self._requests,
-            self._latencies,
-        ]
+        self._families = [one for one in vars(self).values() if isinstance(one, Family)] + [start]
         self._count = 0
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
@@ -188,8 +179,38 @@ class Exposition:
             self._requests.series[labels] = self._slot(self._requests, labels, 0) + 1
             self._slot(self._latencies, (protocol, route), Histogram()).observe(seconds)
 
+    def state(self, state: str) -> None:
+        """Say what the node is doing."""
+        if state not in STATES:
+            raise ValueError(f"a node's state is one of {', '.join(STATES)}, not {state!r}")
+        with self._lock:
+            self._state.series = {(one,): float(one == state) for one in STATES}
+
+    def validated(self, seconds: float, failed: bool) -> None:
+        """Count a validation."""
+        label = ("failure" if failed else "success",)
+        with self._lock:
+            self._validations.series[label] = self._validations.series.get(label, 0) + 1
+            self._validation.series.setdefault((), Histogram()).observe(max(0.0, seconds))
+            if not failed:
+                self._validated.series[()] = time()
+
+    def scores(self, by_uid: Mapping[int, float]) -> None:
+        """Replace all scores."""
+        for uid in by_uid:
+            if not 0 <= uid <= 65535:
+                raise ValueError(f"a uid is 0 to 65535, not {uid}")
+        with self._lock:
+            self._scores.series = {(str(int(uid)),): float(by_uid[uid]) for uid in sorted(by_uid)}
+
+    def weights(self) -> None:
+        """Say that weights were set now."""
+        with self._lock:
+            self._weights.series[()] = time()
+
     def text(self, openmetrics: bool = False) -> str:
         """All families."""
         with self._lock:
-            parts = [line for family in self._families for line in family.lines(openmetrics)]
+            used = [family for family in self._families if family.series]
+            parts = [line for family in used for line in family.lines(openmetrics)]
         return "".join(parts) + ("# EOF\n" if openmetrics else "")

@@ -11,7 +11,7 @@ from .handlers import KymogramMetricHandler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
     from typing import Any
 
     from .api import MetricData
@@ -66,9 +66,29 @@ class PrometheusMetricHandler(MetricHandler):
         `route` is a pattern such as "GET /runs/{id}"; a path would make a series
         of every caller's invention. It wants a port.
         """
+        self._own().request(protocol, route, code, seconds)
+
+    def set_state(self, state: str) -> None:
+        """Say what the node is doing: starting, ready, degraded or stopping. It wants a port."""
+        self._own().state(state)
+
+    def validated(self, seconds: float, failed: bool = False) -> None:
+        """Count a validation that took so long. It wants a port."""
+        self._own().validated(seconds, failed)
+
+    def set_scores(self, by_uid: Mapping[int, float]) -> None:
+        """Replace the scores that the node gives to others, by their uid. It wants a port."""
+        self._own().scores(by_uid)
+
+    def weights_set(self) -> None:
+        """Say that weights were set on chain now. It wants a port."""
+        self._own().weights()
+
+    def _own(self) -> Exposition:
+        """What this process serves."""
         if self._endpoint is None:
-            raise ValueError("requests are served by this process: give the handler a port")
-        self._exposition.request(protocol, route, code, seconds)
+            raise ValueError("only a process that serves can tell this: give the handler a port")
+        return self._exposition
 
     def close(self) -> None:
         """Stop serving."""

@@ -142,6 +142,7 @@ $(FRAMES)/.installed: python/tests/frameworks/requirements.txt
 	@tools/prepare venv
 	@test -x $(FRAMES)/bin/python || $(PYTHON) -m venv $(FRAMES)
 	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(FRAMES)/wandb-0.19 wandb==0.19.11 # the last reader of its files in Python
 	@touch $@
 
 test-e2e: setup $(TOOLS)/.installed $(VENV)/.demo $(VENV)/.clients web/node_modules/.package-lock.json ## real binary, real package, real browser

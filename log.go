@@ -347,10 +347,7 @@ func (r *Run) LastStep(name string, opts ...LogOption) (step int64, ok bool) {
 		return 0, false
 	}
 	key := model.NewSeriesKey(name, c.scale, c.allLabels())
-	r.mu.RLock()
-	s := r.all[key.String()]
-	r.mu.RUnlock()
-	if s != nil {
+	if s := r.all.find(key.String()); s != nil {
 		return s.last()
 	}
 	next, known := r.starts.of(key.String())
@@ -371,12 +368,7 @@ func (r *Run) Series(name string, opts ...LogOption) (*Series, error) {
 }
 
 // known is the series without labels of a name that was logged before.
-func (r *Run) known(name string) *Series {
-	r.mu.RLock()
-	s := r.plain[name]
-	r.mu.RUnlock()
-	return s
-}
+func (r *Run) known(name string) *Series { return r.plain.find(name) }
 
 // series finds or makes the series that a call means.
 func (r *Run) series(name string, kind model.Kind, c *call) (*Series, error) {
@@ -387,10 +379,7 @@ func (r *Run) series(name string, kind model.Kind, c *call) (*Series, error) {
 	}
 	key := model.NewSeriesKey(name, c.scale, c.allLabels())
 	text := key.String()
-	r.mu.RLock()
-	s := r.all[text]
-	r.mu.RUnlock()
-	if s != nil {
+	if s := r.all.find(text); s != nil {
 		return s, nil
 	}
 	if err := errors.Join(checkMetric(name), checkScale(key.Scale), checkLabels(key.LabelMap())); err != nil {
@@ -402,7 +391,7 @@ func (r *Run) series(name string, kind model.Kind, c *call) (*Series, error) {
 func (r *Run) makeSeries(key model.SeriesKey, text string, kind model.Kind) (*Series, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.all[text]; s != nil {
+	if s := r.all.find(text); s != nil {
 		return s, nil
 	}
 	known, err := r.w.Series(kind, key)
@@ -414,9 +403,9 @@ func (r *Run) makeSeries(key model.SeriesKey, text string, kind model.Kind) (*Se
 		s.env = &envSteps{episode: noEpisode, past: map[int64]int64{}}
 	}
 	s.next.Store(startOf(r.starts.of(text)))
-	r.all[text] = s
+	r.all.add(text, s)
 	if key.Scale == ScaleStep && len(key.Labels) == 0 {
-		r.plain[key.Metric] = s
+		r.plain.add(key.Metric, s)
 	}
 	return s, nil
 }

@@ -37,9 +37,9 @@ type Run struct {
 	opts    Options
 	clock   *clock
 
-	mu    sync.RWMutex
-	plain map[string]*Series // series without labels, by metric
-	all   map[string]*Series
+	mu    sync.RWMutex // making a series, and starts.envs
+	plain *index       // series without labels, by metric
+	all   *index       // by the text of their key
 
 	uplink *uplink.Deliverer // nil: an agent delivers
 	stop   context.CancelFunc
@@ -80,7 +80,7 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 	}
 	r := &Run{
 		w: w, folder: folder, request: request, opened: opened, starts: newStarts(opened), opts: opts, clock: newClock(),
-		plain: map[string]*Series{}, all: map[string]*Series{},
+		plain: newIndex(), all: newIndex(),
 	}
 	if err := opts.publish(request.Writer); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -536,4 +537,41 @@ func processorTime(b *testing.B) int64 {
 	var usage unix.Rusage
 	must(b, unix.Getrusage(unix.RUSAGE_SELF, &usage))
 	return usage.Utime.Nano() + usage.Stime.Nano()
+}
+
+// BenchmarkLogParallel is eight goroutines on one run: on a series each, and all
+// on one.
+func BenchmarkLogParallel(b *testing.B) {
+	const workers = 8
+	for _, shared := range []bool{false, true} {
+		b.Run(map[bool]string{false: "own", true: "shared"}[shared], func(b *testing.B) {
+			r := offline(b, Options{})
+			names := make([]string, workers)
+			for i := range names {
+				if names[i] = "series"; !shared {
+					names[i] += strconv.Itoa(i)
+				}
+				must(b, r.Log(names[i], 0))
+			}
+			b.ReportAllocs()
+			began := processorTime(b)
+			b.ResetTimer()
+			var group sync.WaitGroup
+			for i := range workers {
+				group.Go(func() {
+					for k := range b.N / workers {
+						if err := r.Log(names[i], float64(k)); err != nil {
+							b.Error(err)
+							return
+						}
+						if i == 0 && k%50_000 == 49_999 {
+							must(b, spool.Prune(r.folder.WriterPath(r.w.ID), r.w.ID, r.w.Last()))
+						}
+					}
+				})
+			}
+			group.Wait()
+			b.ReportMetric(float64(processorTime(b)-began)/float64(b.N), "cpu-ns/op")
+		})
+	}
 }

@@ -31,7 +31,9 @@ var (
 type Encoder struct {
 	huff      huff0.Scratch
 	residuals []int64
+	mapped    []int64
 	work      []int64
+	nlogn     []float64
 	symbols   []byte
 	low       bitWriter
 	zstd      *zstd.Encoder
@@ -39,7 +41,7 @@ type Encoder struct {
 
 // NewEncoder returns an encoder.
 func NewEncoder() *Encoder {
-	return &Encoder{huff: huff0.Scratch{Reuse: huff0.ReusePolicyNone}}
+	return &Encoder{huff: huff0.Scratch{Reuse: huff0.ReusePolicyNone}, nlogn: nlogn()}
 }
 
 // Decoder holds scratch space; one goroutine uses it at a time.

@@ -28,15 +28,15 @@ func (e *Encoder) AppendFloats(dst []byte, vs []float64) []byte {
 		dst = appendHeader(dst, len(vs), floatConstant)
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(vs[0]))
 	}
-	for _, kind := range candidates(vs) {
-		if ints, odd, ok := mapFloats(vs, kind); ok {
+	for _, kind := range e.candidates(vs) {
+		if ints, odd, ok := e.mapFloats(vs, kind); ok {
 			dst = appendHeader(dst, len(vs), kind)
 			dst = appendExceptions(dst, vs, odd)
 			return e.appendInts(dst, ints, maxIntOrder)
 		}
 	}
 	dst = appendHeader(dst, len(vs), floatGeneral)
-	ints := make([]int64, len(vs))
+	ints := e.room(len(vs))
 	for i, v := range vs {
 		ints[i] = ordered(v)
 	}
@@ -54,13 +54,13 @@ func constant(vs []float64) bool {
 }
 
 // candidates are the kinds that fit the first values, the cheapest first.
-func candidates(vs []float64) (out []byte) {
+func (e *Encoder) candidates(vs []float64) (out []byte) {
 	probe := vs[:min(len(vs), 64)]
 	for kind := floatInteger; kind <= floatDecimal+maxDigits; kind++ {
 		if kind == floatConstant {
 			kind = floatDecimal + 1
 		}
-		if _, _, ok := mapFloats(probe, byte(kind)); ok {
+		if _, _, ok := e.mapFloats(probe, byte(kind)); ok {
 			out = append(out, byte(kind))
 		}
 	}
@@ -81,8 +81,9 @@ func indexOf(list []byte, b byte) int {
 
 // mapFloats turns floats into integers of a kind; values that do not fit are
 // exceptions and repeat the integer before. ok is false when there are too many.
-func mapFloats(vs []float64, kind byte) (ints []int64, odd []int, ok bool) {
-	ints = make([]int64, len(vs))
+// The integers live until the next call.
+func (e *Encoder) mapFloats(vs []float64, kind byte) (ints []int64, odd []int, ok bool) {
+	ints = e.room(len(vs))
 	last := int64(0)
 	scale := powerOfTen(kind)
 	for i, v := range vs {
@@ -99,12 +100,20 @@ func mapFloats(vs []float64, kind byte) (ints []int64, odd []int, ok bool) {
 	return ints, odd, true
 }
 
+// room is n integers that are used again.
+func (e *Encoder) room(n int) []int64 {
+	if cap(e.mapped) < n {
+		e.mapped = make([]int64, n)
+	}
+	return e.mapped[:n]
+}
+
 func toInt(v float64, kind byte, scale float64) (int64, bool) {
 	if kind == floatSingle {
 		f := float32(v)
 		return orderedSingle(f), math.Float64bits(float64(f)) == math.Float64bits(v)
 	}
-	scaled := math.Round(v * scale)
+	scaled := math.RoundToEven(v * scale) // one instruction; a tie fits in neither way
 	if !(scaled > -maxExact && scaled < maxExact) {
 		return 0, false
 	}

@@ -69,7 +69,7 @@ func (e *Encoder) bestOrder(vs []int64, maxOrder int) int {
 	e.work = append(e.work[:0], sample...)
 	best, least := 0, math.Inf(1)
 	for order := 0; order <= maxOrder && order < max(len(sample), 1); order++ {
-		if cost := estimate(e.work[order:]) * (1 - 1e-9*float64(order)); cost < least-1e-6 {
+		if cost := e.estimate(e.work[order:]) * (1 - 1e-9*float64(order)); cost < least-1e-6 {
 			best, least = order, cost
 		}
 		for i := len(e.work) - 1; i > order; i-- {
@@ -79,25 +79,33 @@ func (e *Encoder) bestOrder(vs []int64, maxOrder int) int {
 	return best
 }
 
-// estimate is the bits per value: entropy of the classes plus low bits.
-func estimate(vs []int64) float64 {
+// estimate is the bits per value of a sample: entropy of the classes plus low
+// bits.
+func (e *Encoder) estimate(vs []int64) float64 {
 	if len(vs) == 0 {
 		return 0
 	}
-	var counts [256]int
+	var counts [256]uint16
 	low := uint(0)
 	for _, v := range vs {
 		s, n := class(zigzag(v))
 		counts[s]++
 		low += n
 	}
-	total := float64(low)
+	total := float64(low) + e.nlogn[len(vs)]
 	for _, c := range counts {
-		if c > 0 {
-			total -= float64(c) * math.Log2(float64(c)/float64(len(vs)))
-		}
+		total -= e.nlogn[c]
 	}
 	return total / float64(len(vs))
+}
+
+// nlogn is n·log₂n up to the size of a sample.
+func nlogn() []float64 {
+	out := make([]float64, sampleSize+1)
+	for n := 2; n <= sampleSize; n++ {
+		out[n] = float64(n) * math.Log2(float64(n))
+	}
+	return out
 }
 
 // appendStream writes residuals in the smaller of two ways.

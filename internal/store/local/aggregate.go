@@ -92,10 +92,25 @@ func summarise(v *values, lo, hi int) aggregate {
 		}
 		return a
 	}
-	for _, f := range v.floats[lo:hi] {
-		a.add(f)
-	}
+	a.addAll(v.floats[lo:hi])
 	return a
+}
+
+// addAll is add of each, with the usual case's figures in registers.
+func (a *aggregate) addAll(vs []float64) {
+	least, most, sum, count := a.min, a.max, a.sum, a.count
+	for _, v := range vs {
+		if math.Abs(v) < hugeValue {
+			count++
+			sum += v
+			least, most = min(least, v), max(most, v)
+			continue
+		}
+		a.min, a.max, a.sum, a.count = least, most, sum, count
+		a.addRare(v)
+		least, most, sum, count = a.min, a.max, a.sum, a.count
+	}
+	a.min, a.max, a.sum, a.count = least, most, sum, count
 }
 
 func bitsOf(v *values, i int) uint64 {

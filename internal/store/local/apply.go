@@ -97,6 +97,7 @@ func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
 		m = r.newMemGroup(g, shape)
 	}
 	from := m.shared.len()
+	m.grow(g.rows.len(), e.cfg.FlushRows)
 	g.rows.src = fill(src, g.rows.len())
 	m.shared.add(&g.rows, nil)
 	g.rows.src = nil

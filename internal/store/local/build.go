@@ -166,18 +166,24 @@ func (b *builder) write() ([]*segmentGroup, error) {
 }
 
 func (b *builder) writeBundle(bu *bundle) ([]*segmentGroup, error) {
-	joined := rows{mask: bu.classes[0].rows.mask, mode: bu.classes[0].rows.mode}
-	for _, c := range bu.classes {
-		joined.add(c.rows, nil)
+	joined := bu.classes[0].rows
+	if len(bu.classes) > 1 {
+		joined = &rows{mask: joined.mask, mode: joined.mode}
+		for _, c := range bu.classes {
+			joined.add(c.rows, nil)
+		}
 	}
-	order := sortedRows(&joined)
+	order := sortedRows(joined)
 	var out []*segmentGroup
 	pieces := (joined.len() + maxGroupRows - 1) / maxGroupRows
 	for i := range pieces {
 		lo, hi := joined.len()*i/pieces, joined.len()*(i+1)/pieces
-		part := rows{mask: joined.mask, mode: joined.mode}
-		part.add(&joined, order[lo:hi])
-		g, err := b.writer.group(&part, bu.series, bu.columns(order[lo:hi]), b.lineage)
+		part := joined.slice(lo, hi)
+		if order != nil {
+			part = rows{mask: joined.mask, mode: joined.mode}
+			part.add(joined, order[lo:hi])
+		}
+		g, err := b.writer.group(&part, bu.series, bu.columns(order, lo, hi), b.lineage)
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +192,9 @@ func (b *builder) writeBundle(bu *bundle) ([]*segmentGroup, error) {
 	return out, nil
 }
 
-func (bu *bundle) columns(pick []int32) []values {
+// columns are the values of the rows lo to hi of an order, of the rows as they
+// are when it is nil.
+func (bu *bundle) columns(order []int32, lo, hi int) []values {
 	out := make([]values, len(bu.series))
 	for i, id := range bu.series {
 		joined := values{kind: bu.classes[0].at[id].kind}
@@ -198,19 +206,24 @@ func (bu *bundle) columns(pick []int32) []values {
 				joined.add(&v, nil)
 			}
 		}
+		if order == nil {
+			out[i] = joined.slice(lo, hi)
+			continue
+		}
 		out[i].kind = joined.kind
-		out[i].add(&joined, pick)
+		out[i].add(&joined, order[lo:hi])
 	}
 	return out
 }
 
+// sortedRows is the order in which rows are stored, nil when they are in it.
 func sortedRows(r *rows) []int32 {
-	order := upTo(0, r.len())
 	for i := 1; i < r.len(); i++ {
 		if r.compareStored(i-1, i) > 0 {
+			order := upTo(0, r.len())
 			slices.SortStableFunc(order, func(a, b int32) int { return r.compareStored(int(a), int(b)) })
-			break
+			return order
 		}
 	}
-	return order
+	return nil
 }

@@ -96,9 +96,10 @@ type Engine struct {
 	decoders sync.Pool  // of *codec.Decoder
 	encoders sync.Pool  // of *encoder
 
-	maint       sync.Mutex // one flush or compaction at a time; guards the two below
+	maint       sync.Mutex // one flush or compaction at a time; guards the three below
 	nextSegment uint64
 	enc         *codec.Encoder
+	segmentBuf  []byte // room for the next segment's writer
 
 	// stuck is set when the state of a segment on disk is unknown: no writes until
 	// the folder is opened again.

@@ -2,6 +2,9 @@ package local
 
 import (
 	"encoding/binary"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // memGroup collects rows of one shape: same axes, rule, source and columns.
@@ -10,6 +13,48 @@ type memGroup struct {
 	extent extent
 	series []uint32
 	cols   []values
+}
+
+// steadyRows is from how many rows on a group is taken to go on to its flush.
+const steadyRows = 64
+
+// grow makes room for n more rows. A group that has grown before gets what it
+// takes up to its flush at once: doubling would copy it three times and leave
+// half of the room unused.
+func (m *memGroup) grow(n, flushRows int) {
+	rows := m.shared.len()
+	if rows < steadyRows {
+		return // append doubles
+	}
+	room := max(n, flushRows+n-rows)
+	m.shared.time = ensure(m.shared.time, n, room)
+	m.shared.seq = ensure(m.shared.seq, n, room)
+	m.shared.ord = ensure(m.shared.ord, n, room)
+	m.shared.src = ensure(m.shared.src, n, room)
+	for a := range m.shared.axes {
+		if m.shared.mask.has(a) {
+			m.shared.axes[a] = ensure(m.shared.axes[a], n, room)
+		}
+	}
+	for i := range m.cols {
+		c := &m.cols[i]
+		switch c.kind {
+		case model.KindFloat:
+			c.floats = ensure(c.floats, n, room)
+		case model.KindInt:
+			c.ints = ensure(c.ints, n, room)
+		default:
+			c.docs = ensure(c.docs, n, room)
+		}
+	}
+}
+
+// ensure gives a slice more room where it has none for n values.
+func ensure[T any](s []T, n, room int) []T {
+	if cap(s)-len(s) >= n {
+		return s
+	}
+	return slices.Grow(s, room)
 }
 
 // shapeOf is the key under which groups of one shape meet.

@@ -42,7 +42,7 @@ func (e *Engine) newSegmentWriter() (*segmentWriter, error) {
 		return nil, errors.Join(fmt.Errorf("create segment: %w", err), file.Close())
 	}
 	w.file = file
-	w.buf = binary.LittleEndian.AppendUint16(append(w.buf, segmentMagic...), segmentVersion)
+	w.buf = binary.LittleEndian.AppendUint16(append(e.segmentBuf[:0], segmentMagic...), segmentVersion)
 	return w, nil
 }
 
@@ -53,8 +53,15 @@ func (w *segmentWriter) temporary() string { return w.final() + ".tmp" }
 
 // block appends bytes and says where they are.
 func (w *segmentWriter) block(b []byte) (blockRef, error) {
-	ref := blockRef{off: w.off + int64(len(w.buf)), len: uint32(len(b)), crc: checksum(b)}
+	start := len(w.buf)
 	w.buf = append(w.buf, b...)
+	return w.appended(start)
+}
+
+// appended makes a block of what is in the buffer from start on.
+func (w *segmentWriter) appended(start int) (blockRef, error) {
+	b := w.buf[start:]
+	ref := blockRef{off: w.off + int64(start), len: uint32(len(b)), crc: checksum(b)}
 	if len(w.buf) < writeChunk {
 		return ref, nil
 	}
@@ -67,6 +74,9 @@ func (w *segmentWriter) spill() error {
 	}
 	w.off += int64(len(w.buf))
 	w.buf = w.buf[:0]
+	if cap(w.buf) <= maxKeptBuffer {
+		w.engine.segmentBuf = w.buf
+	}
 	return nil
 }
 
@@ -88,15 +98,15 @@ func (w *segmentWriter) group(r *rows, ids []uint32, cols []values, l *lineage) 
 
 func (w *segmentWriter) column(v *values, e *extent) (columnMeta, error) {
 	m := columnMeta{kind: v.kind}
-	var b []byte
+	start := len(w.buf)
 	var err error
 	switch v.kind {
 	case model.KindFloat:
-		b = w.enc.AppendFloats(nil, v.floats)
+		w.buf = w.enc.AppendFloats(w.buf, v.floats)
 	case model.KindInt:
-		b = w.enc.AppendInts(nil, v.ints)
+		w.buf = w.enc.AppendInts(w.buf, v.ints)
 	default:
-		if b, err = w.enc.AppendBytes(nil, v.docs); err != nil {
+		if w.buf, err = w.enc.AppendBytes(w.buf, v.docs); err != nil {
 			return m, fmt.Errorf("encode column: %w", err)
 		}
 	}
@@ -104,7 +114,7 @@ func (w *segmentWriter) column(v *values, e *extent) (columnMeta, error) {
 		m.sum = summarise(v, 0, v.len())
 		m.sum.first, m.sum.last = bitsOf(v, 0), bitsOf(v, int(e.last))
 	}
-	m.ref, err = w.block(b)
+	m.ref, err = w.appended(start)
 	return m, err
 }
 

@@ -170,6 +170,7 @@ func (r *run) attach(g *segmentGroup) bool {
 	for i, id := range g.series {
 		s := r.series[id]
 		s.chunks = append(s.chunks, chunk{g, i})
+		s.layout++
 		s.mask |= g.ext.mask
 		s.version = max(s.version, 1)
 	}

@@ -40,6 +40,8 @@ type bucketing struct {
 	scan
 	n      uint64
 	lo, hi int64 // of the points that are read
+	seen   bool
+	onX    []chunk // those that have the axis, when asked for
 }
 
 // span is a summary of the points between lo and hi, or a piece to be read.
@@ -51,14 +53,15 @@ type span struct {
 }
 
 func (b *bucketing) run(ctx context.Context, sel store.Attempts) ([]store.Bucket, error) {
-	spans := b.spans(b.inRange(b.pieces(sel)))
+	spans, ok := b.charted(sel)
+	if !ok {
+		spans = b.spans(b.inRange(b.pieces(sel)))
+		b.reach(spans)
+	}
 	if len(spans) == 0 {
 		return []store.Bucket{}, nil
 	}
-	b.lo, b.hi = spans[0].lo, spans[0].hi
-	for i := range spans {
-		b.lo, b.hi = min(b.lo, spans[i].lo), max(b.hi, spans[i].hi)
-	}
+	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(x.lo, y.lo) })
 	cells := b.newCells()
 	reach, behind := int64(0), false // the largest hi of the spans in front
 	for i := range spans {
@@ -96,8 +99,21 @@ func (b *bucketing) spans(pieces []piece) []span {
 			out = append(out, s)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y span) int { return cmp.Compare(x.lo, y.lo) })
 	return out
+}
+
+// reach widens the range of what is read.
+func (b *bucketing) reach(spans []span) {
+	for i := range spans {
+		b.see(spans[i].lo, spans[i].hi)
+	}
+}
+
+func (b *bucketing) see(lo, hi int64) {
+	if !b.seen {
+		b.lo, b.hi, b.seen = lo, hi, true
+	}
+	b.lo, b.hi = min(b.lo, lo), max(b.hi, hi)
 }
 
 // narrow finds the ends of the rows that are read; false when there are none.

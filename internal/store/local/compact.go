@@ -289,6 +289,7 @@ func (r *run) replace(old []*segment, s *segment, merged []*segmentGroup) {
 	for _, s := range r.series {
 		if s != nil {
 			s.chunks = withoutSegments(s.chunks, old)
+			s.layout++
 		}
 	}
 	for _, g := range merged {

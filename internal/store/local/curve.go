@@ -50,18 +50,25 @@ type curve struct {
 
 func (c *curve) takes(e *extent) bool {
 	if c.only == 0 {
-		return true
+		return !c.gone(e)
 	}
 	return slices.ContainsFunc(e.srcs, func(s uint32) bool { return c.lineage.attempt[s] == c.only })
+}
+
+// gone: a later attempt resumed in front of all of a group. Its points replace
+// none that this attempt does not hide as well, because under UniqueAxes only
+// points of one attempt are the same.
+func (v *view) gone(e *extent) bool {
+	cut := cutAxis(e.mask)
+	return e.mode == model.UniqueAxes && cut >= 0 && !slices.ContainsFunc(e.srcs, func(s uint32) bool {
+		return !v.lineage.hidden[s] || e.lo[cut] < v.lineage.hideFrom[s]
+	})
 }
 
 // mayConflict reports whether a point of one group could replace one of the
 // other. It errs on the side of yes.
 func (c *curve) mayConflict(a, b *extent) bool {
-	if c.only == 0 && !c.lineage.oneAttempt([]uint32{a.srcs[0], b.srcs[0]}) && attemptsMeet(a, b) {
-		return true
-	}
-	if c.only == 0 && (!c.lineage.oneAttempt(a.srcs) || !c.lineage.oneAttempt(b.srcs)) && attemptsMeet(a, b) {
+	if c.only == 0 && attemptsMeet(a, b) && c.lineage.mayHide(a.srcs, b.srcs) {
 		return true
 	}
 	if a.mode != b.mode {

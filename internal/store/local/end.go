@@ -47,24 +47,35 @@ func (v *view) end() *curveEnd {
 func (v *view) computeEnd() *curveEnd {
 	out := &curveEnd{version: v.version, epoch: v.epoch, lastX: -1}
 	for _, c := range v.chunks {
-		e := c.group.extent()
-		out.store(e)
+		out.store(c.group.extent())
 	}
-	pieces := v.pieces(store.Attempts{})
-	best, bestRow := -1, int32(0)
-	for i := range pieces {
-		if row, better := out.take(v, &pieces[i]); better {
-			best, bestRow = i, row
-		}
-	}
-	if best >= 0 {
-		out.value = v.valueAt(&pieces[best], bestRow)
+	if t := v.tallyOf(); t == nil || !t.endWith(v, out) {
+		out.addPieces(v, v.pieces(store.Attempts{}))
 	}
 	return out
 }
 
+// addPieces takes in what is left of groups.
+func (c *curveEnd) addPieces(v *view, pieces []piece) {
+	best, bestRow := -1, int32(0)
+	for i := range pieces {
+		if row, better := c.take(v, &pieces[i]); better {
+			best, bestRow = i, row
+		}
+	}
+	if best >= 0 {
+		c.value = v.valueAt(&pieces[best], bestRow)
+	}
+}
+
 // take adds a piece; better says that its row is the last one so far.
 func (c *curveEnd) take(v *view, p *piece) (row int32, better bool) {
+	e := p.left(v)
+	return e.last, c.merge(&e, v.lineage)
+}
+
+// left is the extent of the rows of a piece.
+func (p *piece) left(v *view) extent {
 	e := *p.group.extent()
 	if !p.whole() {
 		sub := rows{mask: e.mask, mode: e.mode}
@@ -72,7 +83,7 @@ func (c *curveEnd) take(v *view, p *piece) (row int32, better bool) {
 		e = measure(&sub, v.lineage)
 		e.last = p.keep[e.last]
 	}
-	return e.last, c.merge(&e, v.lineage)
+	return e
 }
 
 // merge adds points that are all of the curve; better says that their last one

@@ -92,6 +92,7 @@ type Engine struct {
 	dirty   dirtyRuns
 	deleted atomic.Uint64 // counts deletions, for what is dead in segments
 
+	limits   chartLimits
 	segments []*segment // live, guarded by mu
 	decoders sync.Pool  // of *codec.Decoder
 	encoders sync.Pool  // of *encoder
@@ -116,7 +117,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Dir == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
 	}
-	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), nextSegment: 1, enc: codec.NewEncoder(), bad: damageList{seen: map[filePlace]bool{}, runs: map[model.RunID][]lostPoints{}}}
+	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), nextSegment: 1, enc: codec.NewEncoder(), limits: defaultLimits(), bad: damageList{seen: map[filePlace]bool{}, runs: map[model.RunID][]lostPoints{}}}
 	if err := e.claim(); err != nil {
 		return nil, err
 	}

@@ -105,6 +105,19 @@ func (l *lineage) shareIdent(a, b []uint32) bool {
 	return false
 }
 
+// mayHide reports whether a point of one source hides one of another attempt at
+// the same step: the later attempt's do, unless it resumed from a step.
+func (l *lineage) mayHide(a, b []uint32) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if l.attempt[x] != l.attempt[y] && (l.rank[x] >= l.rank[y] && l.hides[x] || l.rank[y] >= l.rank[x] && l.hides[y]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // cutAxis is the axis that ResumeFrom speaks of, -1 for rows without a step.
 func cutAxis(m axisSet) int {
 	switch {

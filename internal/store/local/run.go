@@ -83,6 +83,9 @@ type series struct {
 	chunks  []chunk // in segments
 	mem     []memRef
 	version uint64 // grows with every point
+	layout  uint64 // grows when chunks change
+	overlay atomic.Pointer[overlay]
+	tally   atomic.Pointer[tally]
 	end     atomic.Pointer[curveEnd]
 }
 

@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -65,23 +66,95 @@ type found struct {
 // collect reads pieces in the order of their first x and stops as soon as no
 // unread one can hold a row of the page.
 func (s *scan) collect(ctx context.Context, sel store.Attempts) ([]found, bool, error) {
-	pieces := s.inRange(s.pieces(sel))
 	var out []found
-	for i := range pieces {
-		if err := ctx.Err(); err != nil {
-			return nil, false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
+	for pieces := range s.windowed(sel) {
+		more, err := s.collectFrom(ctx, &out, pieces)
+		if err != nil {
+			return nil, false, err
 		}
-		lo, _ := pieces[i].group.extent().span(s.axis)
-		if len(out) > s.limit && settled(out, lo) > s.limit {
+		if !more {
 			break
 		}
-		out = s.gather(out, &pieces[i])
 	}
 	slices.SortFunc(out, func(a, b found) int { return a.compare(b.place) })
 	if len(out) > s.limit {
 		return out[:s.limit], true, nil
 	}
 	return out, false, nil
+}
+
+// windowed gives the pieces of the range at once, or, where points that may be
+// superseded would have to be read for all of it, window by window of x.
+func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
+	return func(yield func([]piece) bool) {
+		c := curve{view: s.view, chunks: slices.Clone(s.chunks)}
+		if sel.All || sel.Number != 0 || !s.long() || c.sweepAxis() != s.axis {
+			yield(s.inRange(s.pieces(sel)))
+			return
+		}
+		chunks := slices.DeleteFunc(c.chunks, func(c chunk) bool {
+			lo, hi := c.group.extent().span(s.axis)
+			return hi < s.from || lo > s.to
+		})
+		for _, cluster := range overlapping(chunks, s.axis) {
+			for lo, hi := range windows(cluster, s.axis, s.engine.limits.window) {
+				if !yield(s.readableBetween(cluster, lo, hi)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readableBetween is the pieces of a range, without rows outside of it.
+func (s *scan) readableBetween(chunks []chunk, lo, hi int64) []piece {
+	pieces := s.inRange(s.resolveBetween(chunks, s.axis, lo, hi))
+	kept := pieces[:0]
+	for _, p := range pieces {
+		if s.restrict(&p, lo, hi) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// restrict leaves out the rows outside a range; false when it cannot be read.
+func (s *scan) restrict(p *piece, lo, hi int64) bool {
+	if from, to := p.group.extent().span(s.axis); from >= lo && to <= hi {
+		return true
+	}
+	if p.rows == nil {
+		r, err := p.group.rows()
+		if err != nil {
+			s.damaged(err)
+			return false
+		}
+		p.rows = r
+	}
+	xs, keep := p.rows.x(s.axis), []int32{}
+	for _, i := range p.picked(p.rows.len()) {
+		if xs[i] >= lo && xs[i] <= hi {
+			keep = append(keep, i)
+		}
+	}
+	p.keep = keep
+	return true
+}
+
+// collectFrom reads pieces in the order of their first x; more is false when no
+// later one can hold a row of the page.
+func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (more bool, err error) {
+	for i := range pieces {
+		if err := ctx.Err(); err != nil {
+			return false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
+		}
+		lo, _ := pieces[i].group.extent().span(s.axis)
+		if len(*out) > s.limit && settled(*out, lo) > s.limit {
+			return false, nil
+		}
+		*out = s.gather(*out, &pieces[i])
+	}
+	return true, nil
 }
 
 // settled counts the rows in front of everything at or after x.

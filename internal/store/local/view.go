@@ -2,6 +2,7 @@ package local
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/store"
@@ -17,14 +18,17 @@ type view struct {
 	version uint64
 	epoch   uint64
 	lineage *lineage
-	chunks  []chunk
+	layout  uint64
+	// chunks in segments, then those in memory; not to be written to.
+	chunks     []chunk
+	inSegments int
 }
 
 // viewOf takes a view; the caller holds the run's lock, for reading at least.
 func (e *Engine) viewOf(r *run, s *series) *view {
 	v := &view{engine: e, run: r.id, series: s, kind: s.kind, mask: s.mask, version: s.version, epoch: r.epoch, lineage: r.lines()}
-	v.chunks = make([]chunk, 0, len(s.chunks)+len(s.mem))
-	v.chunks = append(v.chunks, s.chunks...)
+	v.layout, v.inSegments = s.layout, len(s.chunks)
+	v.chunks = slices.Clip(s.chunks) // copied when something is added
 	for _, m := range s.mem {
 		v.chunks = append(v.chunks, m.group.viewColumn(m.col))
 	}

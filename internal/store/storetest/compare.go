@@ -349,7 +349,7 @@ func CheckBuckets(got []store.Bucket, n int, kind model.Kind, xs []int64, vs []s
 // checkBucket adds up in numbers of any size, so that no sum overflows here.
 func checkBucket(b store.Bucket, kind model.Kind, vs []store.Number) error {
 	want := store.Bucket{Lo: b.Lo, Hi: b.Hi}
-	sum, size := wide(0), wide(0)
+	sum, size, one := wide(0), wide(0), wide(0)
 	take := func(v float64, exact *big.Float) {
 		if want.Count == 0 {
 			want.Min, want.Max = v, v
@@ -357,7 +357,7 @@ func checkBucket(b store.Bucket, kind model.Kind, vs []store.Number) error {
 		want.Count++
 		want.Min, want.Max = min(want.Min, v), max(want.Max, v)
 		sum.Add(sum, exact)
-		size.Add(size, new(big.Float).Abs(exact))
+		size.Add(size, exact.Abs(exact))
 	}
 	for _, v := range vs {
 		switch f := v.Float; {
@@ -366,7 +366,7 @@ func checkBucket(b store.Bucket, kind model.Kind, vs []store.Number) error {
 				want.MinInt, want.MaxInt = v.Int, v.Int
 			}
 			want.MinInt, want.MaxInt = min(want.MinInt, v.Int), max(want.MaxInt, v.Int)
-			take(float64(v.Int), wide(0).SetInt64(v.Int))
+			take(float64(v.Int), one.SetInt64(v.Int))
 		case math.IsNaN(f):
 			want.NaN++
 		case math.IsInf(f, 1):
@@ -374,7 +374,7 @@ func checkBucket(b store.Bucket, kind model.Kind, vs []store.Number) error {
 		case math.IsInf(f, -1):
 			want.NegInf++
 		default:
-			take(f, wide(f))
+			take(f, one.SetFloat64(f))
 		}
 	}
 	if want.Count == 0 {
@@ -389,7 +389,7 @@ func checkBucket(b store.Bucket, kind model.Kind, vs []store.Number) error {
 	return nil
 }
 
-func wide(f float64) *big.Float { return new(big.Float).SetPrec(2300).SetFloat64(f) }
+func wide(f float64) *big.Float { return new(big.Float).SetPrec(256).SetFloat64(f) }
 
 // checkMean allows for any order of adding.
 func checkMean(b *store.Bucket, sum, size *big.Float) error {

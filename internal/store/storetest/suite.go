@@ -35,6 +35,9 @@ func Run(t *testing.T, open func(t testing.TB) *Harness) {
 	t.Run("errors", func(t *testing.T) { testErrors(t, open) })
 }
 
+// RunHistory is the part of Run that compares every read with the oracle's.
+func RunHistory(t *testing.T, open func(t testing.TB) *Harness) { testHistory(t, open) }
+
 // testHistory drives an engine and the oracle with the same random writes.
 func testHistory(t *testing.T, open func(t testing.TB) *Harness) {
 	ctx := t.Context()

@@ -1,0 +1,286 @@
+package local
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+)
+
+// overlay is the curve of a series' flushed points along an axis as disjoint
+// summaries, in levels: what several row groups have at the same x, superseded
+// points included, is worked out once. It is kept with the series until its
+// groups or the rules change, so that a chart of any length reads a bounded
+// number of summaries (docs/design/0006-reads-that-do-not-grow.md).
+type overlay struct {
+	layout, epoch uint64
+	axis          int
+	partial       bool // something could not be read; it may be next time
+	leaves        []leaf
+	levels        [][]block // each sums up fanOut of the one below, the first of leaves
+}
+
+// leaf is a whole row group that no other one overlaps, or some rows of several.
+type leaf struct {
+	block
+	chunk chunk // without a group: rows of several
+}
+
+const fanOut = 4
+
+// chartLimits say where working things out ahead pays: where a read would touch
+// many groups or rows.
+type chartLimits struct {
+	chunks, rows int
+	window       int // so many overlapping groups are resolved at a time
+	leaf         int // points of a leaf of several groups
+}
+
+func defaultLimits() chartLimits {
+	return chartLimits{chunks: 16, rows: 16 << 10, window: 64, leaf: blockRows}
+}
+
+// long: working things out ahead pays.
+func (v *view) long() bool {
+	l := &v.engine.limits
+	return len(v.flushed()) > 1 && (len(v.flushed()) >= l.chunks || v.flushedRows() >= l.rows)
+}
+
+// overlayOf is the overlay of the flushed groups, nil where none pays or holds.
+func (v *view) overlayOf(axis int) *overlay {
+	if !numeric(v.kind) || !v.long() {
+		return nil
+	}
+	if o := v.series.overlay.Load(); o != nil && o.layout == v.layout && o.epoch == v.epoch && o.axis == axis {
+		return o
+	}
+	o := v.buildOverlay(axis)
+	if o != nil && !o.partial {
+		v.series.overlay.Store(o)
+	}
+	return o
+}
+
+func (v *view) flushed() []chunk { return v.chunks[:v.inSegments] }
+
+// left are the flushed groups that no later attempt has done away with.
+func (v *view) left() []chunk {
+	return slices.DeleteFunc(slices.Clone(v.flushed()), func(c chunk) bool { return v.gone(c.group.extent()) })
+}
+
+func (v *view) flushedRows() (n int) {
+	for _, c := range v.flushed() {
+		n += c.group.extent().n
+	}
+	return n
+}
+
+// buildOverlay reads what overlaps; nil when superseded points are told apart by
+// something else than the axis.
+func (v *view) buildOverlay(axis int) *overlay {
+	c := curve{view: v, chunks: v.left()}
+	if c.sweepAxis() != axis && !c.untouched() {
+		return nil
+	}
+	o := &overlay{layout: v.layout, epoch: v.epoch, axis: axis}
+	for _, cluster := range overlapping(slices.DeleteFunc(c.chunks, func(c chunk) bool { return !c.onAxis(axis) }), axis) {
+		o.addCluster(v, cluster)
+	}
+	for below := len(o.leaves); below > fanOut; below = len(o.levels[len(o.levels)-1]) {
+		o.addLevel(below)
+	}
+	return o
+}
+
+// untouched: no point of the chunks is superseded or may be by another of them.
+func (c *curve) untouched() bool {
+	list := c.components()
+	return len(list) == len(c.chunks) && !slices.ContainsFunc(list, func(one []chunk) bool { return c.judge(one[0].group.extent()) != keepAll })
+}
+
+func (c chunk) onAxis(axis int) bool { return axis < 0 || c.group.extent().mask.has(axis) }
+
+// overlapping parts chunks into runs that share x, by rising x.
+func overlapping(chunks []chunk, axis int) (out [][]chunk) {
+	slices.SortStableFunc(chunks, func(a, b chunk) int {
+		alo, _ := a.group.extent().span(axis)
+		blo, _ := b.group.extent().span(axis)
+		return cmp.Compare(alo, blo)
+	})
+	reach, from := int64(math.MinInt64), 0
+	for i, c := range chunks {
+		lo, hi := c.group.extent().span(axis)
+		if i > from && lo > reach {
+			out = append(out, chunks[from:i])
+			from = i
+		}
+		reach = max(reach, hi)
+	}
+	if from < len(chunks) {
+		out = append(out, chunks[from:])
+	}
+	return out
+}
+
+// addCluster takes a group as it is when nothing touches it, else its points.
+func (o *overlay) addCluster(v *view, cluster []chunk) {
+	c := curve{view: v}
+	if e := cluster[0].group.extent(); len(cluster) == 1 {
+		switch c.judge(e) {
+		case dropAll:
+			return
+		case keepAll:
+			if sum, ok := cluster[0].group.summary(cluster[0].col); ok {
+				lo, hi := e.span(o.axis)
+				o.leaves = append(o.leaves, leaf{block{lo, hi, sum}, cluster[0]})
+				return
+			}
+		}
+	}
+	for lo, hi := range windows(cluster, o.axis, v.engine.limits.window) {
+		o.addPoints(v.engine.limits.leaf, o.pointsBetween(v, cluster, lo, hi))
+	}
+}
+
+// windows parts the range of overlapping chunks, by rising x, into ranges that
+// so many of them begin in, so that memory stays bounded.
+func windows(chunks []chunk, axis, each int) iter.Seq2[int64, int64] {
+	return func(yield func(lo, hi int64) bool) {
+		from := int64(math.MinInt64)
+		for at := each; at < len(chunks); at += each {
+			next, _ := chunks[at].group.extent().span(axis)
+			if first, _ := chunks[at-1].group.extent().span(axis); next == first || next == math.MinInt64 {
+				continue // several begin at one x
+			}
+			if !yield(from, next-1) {
+				return
+			}
+			from = next
+		}
+		yield(from, math.MaxInt64)
+	}
+}
+
+// plotted is a point as a chart sees it.
+type plotted struct {
+	x    int64
+	vals *values
+	row  int32
+}
+
+// pointsBetween lists the points of the curve with from ≤ x ≤ to, by rising x.
+func (o *overlay) pointsBetween(v *view, chunks []chunk, from, to int64) (out []plotted) {
+	for _, p := range v.resolveBetween(chunks, o.axis, from, to) {
+		r, vals, ok := v.read(&p)
+		if !ok {
+			o.partial = true
+			continue
+		}
+		xs := r.x(o.axis)
+		for _, i := range p.picked(r.len()) {
+			if x := xs[i]; x >= from && x <= to {
+				out = append(out, plotted{x, &vals, i})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b plotted) int { return cmp.Compare(a.x, b.x) })
+	return out
+}
+
+// resolveBetween is what is left of the chunks that have points in a range. Only
+// points at the same x meet, so nothing else is needed.
+func (v *view) resolveBetween(chunks []chunk, axis int, from, to int64) (out []piece) {
+	c := curve{view: v}
+	for _, ch := range chunks {
+		if lo, hi := ch.group.extent().span(axis); hi >= from && lo <= to && !v.gone(ch.group.extent()) {
+			c.chunks = append(c.chunks, ch)
+		}
+	}
+	for _, group := range c.components() {
+		out = append(out, c.resolve(group)...)
+	}
+	return out
+}
+
+// addPoints makes leaves of at least so many points; equal x stay together.
+func (o *overlay) addPoints(atLeast int, points []plotted) {
+	for from := 0; from < len(points); {
+		to := min(from+atLeast, len(points))
+		for to < len(points) && points[to].x == points[to-1].x {
+			to++
+		}
+		l := leaf{block: block{points[from].x, points[to-1].x, emptyAggregate()}}
+		for _, p := range points[from:to] {
+			l.sum.addRow(p.vals, int(p.row))
+		}
+		o.leaves = append(o.leaves, l)
+		from = to
+	}
+}
+
+func (o *overlay) addLevel(below int) {
+	var next []block
+	for from := 0; from < below; from += fanOut {
+		n := *o.node(len(o.levels), from)
+		for i := from + 1; i < min(from+fanOut, below); i++ {
+			b := o.node(len(o.levels), i)
+			n.hi = b.hi
+			n.sum.merge(&b.sum)
+		}
+		next = append(next, n)
+	}
+	o.levels = append(o.levels, next)
+}
+
+// node is a place of a level; level 0 is the leaves.
+func (o *overlay) node(level, i int) *block {
+	if level == 0 {
+		return &o.leaves[i].block
+	}
+	return &o.levels[level-1][i]
+}
+
+// between is the range of leaves that have points from…to.
+func (o *overlay) between(from, to int64) (first, end int) {
+	first = sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].hi >= from })
+	end = sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].lo > to })
+	return first, max(first, end)
+}
+
+// cover calls use with the fewest nodes that make up the leaves first…end and
+// for which fits holds, and with the leaves where it does not.
+func (o *overlay) cover(first, end int, fits func(*block) bool, use func(b *block, l *leaf)) {
+	var visit func(level, i, width int)
+	visit = func(level, i, width int) {
+		lo, hi := i*width, min((i+1)*width, len(o.leaves))
+		if lo >= end || hi <= first {
+			return
+		}
+		n := o.node(level, i)
+		switch {
+		case level == 0:
+			use(n, &o.leaves[i])
+		case lo >= first && hi <= end && fits(n):
+			use(n, nil)
+		default:
+			for k := i * fanOut; k < min((i+1)*fanOut, o.width(level-1)); k++ {
+				visit(level-1, k, width/fanOut)
+			}
+		}
+	}
+	top, width := len(o.levels), 1
+	for range top {
+		width *= fanOut
+	}
+	for i := range o.width(top) {
+		visit(top, i, width)
+	}
+}
+
+func (o *overlay) width(level int) int {
+	if level == 0 {
+		return len(o.leaves)
+	}
+	return len(o.levels[level-1])
+}

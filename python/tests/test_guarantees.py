@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _agent, _run
+from kymogram import _agent, _spool
 from kymogram.utils.exceptions import (
     MetranaClosingError,
     MetranaEventQueueFullError,
@@ -290,7 +290,7 @@ def agent(spool: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     kymogram.close(0)
     monkeypatch.setattr(_agent, "binary", lambda: None)
     try:
-        os.kill(int(_run._spool.read_json(str(spool / "agent.json"))["pid"]), signal.SIGTERM)
+        os.kill(int(_spool.read_json(str(spool / "agent.json"))["pid"]), signal.SIGTERM)
     except (OSError, KeyError):
         pass
 

@@ -31,7 +31,7 @@ class Helper:
         self._said_refused = self._said_dropped = 0
         self._complained = False
         self._reported = ""
-        self._stop = threading.Event()
+        self._stopped = False
         self._thread = threading.Thread(target=self._loop, name="kymogram-helper", daemon=True)
 
     def start(self) -> None:
@@ -43,7 +43,8 @@ class Helper:
 
     def stop(self) -> None:
         """End the thread; it is not waited for."""
-        self._stop.set()
+        self._stopped = True
+        self.writer.rotated.set()
 
     def _loop(self) -> None:
         while True:
@@ -52,8 +53,18 @@ class Helper:
                 self.run.describe_machine()
             except Exception as error:  # a helper never ends a training run
                 voice.warn(f"the helper thread met {error!r}", once=f"helper {type(error)}")
-            if self._stop.wait(PERIOD_S):
+            end = time.monotonic() + PERIOD_S
+            while (left := end - time.monotonic()) > 0 and not self._stopped:
+                self.writer.rotated.wait(left)
+                self._prepare()
+            if self._stopped:
                 return
+
+    def _prepare(self) -> None:
+        try:
+            self.writer.prepare()
+        except OSError:
+            pass  # a full disk: the writer tells of it when it needs the room
 
     def look(self) -> None:
         """One round."""

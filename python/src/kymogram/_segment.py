@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from threading import Lock
 
 from . import _platform
@@ -36,6 +37,9 @@ def mappable(folder: str) -> bool:
     except (OSError, ValueError):
         return True
     return kind not in _UNMAPPED and not kind.startswith("fuse.")
+
+
+_POPULATE_WRITE = 23  # madvise, Linux 5.14
 
 
 class _File:
@@ -87,7 +91,9 @@ class _Map(mmap.mmap):
 class Segment:
     """A segment file; `write` appends one whole record or raises ValueError when it is full."""
 
-    def __init__(self, folder: str, number: int, size: int, mapped: bool) -> None:
+    def __init__(
+        self, folder: str, number: int, size: int, mapped: bool, ahead: bool = False
+    ) -> None:
         self.number = number
         self.first = 0
         self.size = size
@@ -95,7 +101,7 @@ class Segment:
         self.counts = Counts()
         self.closed = False
         self._scanned = HEADER_SIZE
-        self._temporary = os.path.join(folder, f".{number:08d}.tmp")
+        self._temporary = os.path.join(folder, f".{number:08d}.{'next' if ahead else 'tmp'}")
         self._path = os.path.join(folder, f"{number:08d}.seg")
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
         descriptor = _platform.open_private(self._temporary, flags)
@@ -109,6 +115,34 @@ class Segment:
         finally:
             os.close(descriptor)
         self.write: Callable[[bytes], int] = self._map.write
+
+    def used(self) -> int:
+        """Bytes that are written."""
+        return self._map.tell()
+
+    def populate(self) -> None:
+        """Bring the pages into memory, so that no write waits for one.
+
+        The system call takes milliseconds: ctypes lets other threads run.
+        """
+        if isinstance(self._map, _File) or not sys.platform.startswith("linux"):
+            return
+        import ctypes
+
+        try:
+            pages = (ctypes.c_char * self.size).from_buffer(self._map)
+            start, size = ctypes.c_void_p(ctypes.addressof(pages)), ctypes.c_size_t(self.size)
+            ctypes.CDLL(None).madvise(start, size, _POPULATE_WRITE)
+        except (OSError, ValueError, AttributeError):
+            pass  # an older kernel answers EINVAL; the pages then come one by one
+
+    def discard(self) -> None:
+        """Remove a segment that was never published."""
+        self.close()
+        try:
+            os.unlink(self._temporary)
+        except OSError:
+            pass
 
     def publish(self, writer: bytes, first: int, created_ns: int) -> None:
         """Write the header and give the file its name: now a reader sees it."""

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections import deque
-from threading import RLock, local
+from threading import Event, RLock, local
 
 from . import _platform, _spool
 from ._count import Counts, count
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FIRST_SIZE = 256 << 10
-LAST_SIZE = 16 << 20
+LAST_SIZE = 4 << 20  # small enough to bring into memory ahead of the writes
 CAP = 8 << 30
 RING = 64 << 20
 _ENTRY = 256  # what an entry costs beside its payload
@@ -76,6 +76,8 @@ class Writer:
         self._mapped = mappable(root)
         self._cap = cap if cap is not None else min(CAP, _platform.free(root) // 10)
         self._size = first_size
+        self._ahead: Segment | None = None
+        self.rotated = Event()  # the helper prepares the next segment
         self._ring: deque[tuple[Sequence[Series], bytes, int]] = deque()
         self._ring_bytes = 0
         self._ring_limit = ring
@@ -250,6 +252,7 @@ class Writer:
             self._begins.append((segment.first, segment.number, self._totals.copy()))
             self._forget()
             old.close()
+            self.rotated.set()
             return True
         except OSError:
             return False
@@ -258,6 +261,12 @@ class Writer:
 
     def _reserve(self, need: int) -> Segment | None:
         """The next segment: as large as the schedule, the cap and the disk allow."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.size >= need:
+            self._size = ahead.size
+            return ahead
+        if ahead is not None:
+            ahead.discard()
         smallest = -(-need // 4096) * 4096
         largest = max(min(LAST_SIZE, self._cap // 8 & ~4095), smallest)
         size = min(max(2 * self._size, smallest), largest)
@@ -274,6 +283,25 @@ class Writer:
             if size <= max(smallest, 64 << 10):
                 return None
             size = max(size // 2 & ~4095, smallest)
+
+    def prepare(self) -> None:
+        """Make the next segment before it is needed, its pages in memory (the helper's work)."""
+        with self.lock:
+            self.rotated.clear()
+            current = self.segment
+            idle = current.number == 0 and current.used() < current.size // 4
+            if self.closed or self._busy or self._ahead is not None or idle or not self._mapped:
+                return
+            size = min(2 * self._size, max(LAST_SIZE, self._size), self._cap // 8 & ~4095)
+            if size < 64 << 10 or size > self._cap - _spool.used(self.root):
+                return
+            segment = Segment(self.folder.path, current.number + 1, size, True, ahead=True)
+        segment.populate()
+        with self.lock:
+            if self.closed or self.segment is not current or self._ahead is not None:
+                segment.discard()
+            else:
+                self._ahead = segment
 
     # looking
 
@@ -376,6 +404,9 @@ class Writer:
             self._forget()
             self.segment.scan()
             self.segment.close()
+            if self._ahead is not None:
+                self._ahead.discard()
+            self.rotated.set()
             self._owners.release()
             os.close(self.folder.lock)
 

@@ -117,7 +117,7 @@ func (m *Metadata) extend(s Signing) (extra, implicit []byte, err error) {
 			extra = append(extra, metadataHashNo)
 			implicit = append(implicit, optionNone)
 		default:
-			if !m.types.empty(x.extra, 0) || !m.types.empty(x.implicit, 0) {
+			if !m.types.empty(x.extra) || !m.types.empty(x.implicit) {
 				return nil, nil, &UnknownExtensionError{x.name}
 			}
 		}

@@ -73,6 +73,7 @@ func (m *Metadata) check() error {
 	if err := m.types.check(); err != nil {
 		return err
 	}
+	m.types.findEmpty()
 	for _, id := range m.uses() {
 		if id >= len(m.types) {
 			return fmt.Errorf("type %d is used, there are %d", id, len(m.types))
@@ -212,7 +213,8 @@ func (m *Metadata) readExtrinsic(r *reader) {
 		r.id()
 		r.id()
 		r.id()
-	case 16: // address, signature; then which extensions each version has
+	case 16: // address, call, signature; then which extensions each version has
+		r.id()
 		r.id()
 		r.id()
 		m.readVersioned(r)

@@ -73,6 +73,7 @@ type typeDef struct {
 	item     int   // sequence, array, compact, bits (the store)
 	size     int   // array
 	prim     primitive
+	empty    emptiness
 }
 
 func (t *typeDef) variant(name string) *variant {
@@ -207,28 +208,51 @@ func (t *typeDef) references() []int {
 const maxDepth = 64
 
 // empty reports whether values of a type take no bytes.
-func (g registry) empty(id, depth int) bool {
-	if depth > maxDepth {
-		return false
+func (g registry) empty(id int) bool { return g[id].empty == isEmpty }
+
+// emptiness is found once for every type: asked anew, types that repeat one another
+// would take time without end.
+type emptiness uint8
+
+const (
+	emptyUnknown emptiness = iota
+	notEmpty
+	isEmpty
+)
+
+func (g registry) findEmpty() {
+	for id := range g {
+		g.findEmptyOf(id)
 	}
+}
+
+// findEmptyOf takes a type that contains itself for one that is not empty.
+func (g registry) findEmptyOf(id int) bool {
 	t := &g[id]
+	if t.empty != emptyUnknown {
+		return t.empty == isEmpty
+	}
+	t.empty = notEmpty
+	inner := t.items
 	switch t.kind {
 	case kindComposite:
+		inner = nil
 		for _, f := range t.fields {
-			if !g.empty(f.typ, depth+1) {
-				return false
-			}
+			inner = append(inner, f.typ)
 		}
-		return true
 	case kindTuple:
-		for _, item := range t.items {
-			if !g.empty(item, depth+1) {
-				return false
-			}
-		}
-		return true
 	case kindArray:
-		return t.size == 0 || g.empty(t.item, depth+1)
+		if inner = []int{t.item}; t.size == 0 {
+			inner = nil
+		}
+	default:
+		return false
 	}
-	return false
+	for _, one := range inner {
+		if !g.findEmptyOf(one) {
+			return false
+		}
+	}
+	t.empty = isEmpty
+	return true
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -123,9 +122,9 @@ func transport(ctx context.Context, endpoint string, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return cause
 	}
-	text := strings.ReplaceAll(err.Error(), endpoint, shown(endpoint))
-	if text != err.Error() {
-		err = errors.New(text)
+	var request *url.Error
+	if errors.As(err, &request) { // it quotes the whole address
+		err = request.Err
 	}
 	return &TransportError{shown(endpoint), err}
 }

@@ -78,7 +78,7 @@ func (g registry) decode(r *reader, id, depth int) any {
 	case kindPrimitive:
 		return decodePrimitive(r, t.prim)
 	case kindCompact:
-		if g.empty(t.item, depth) {
+		if g.empty(t.item) {
 			return nil
 		}
 		return r.compact()
@@ -88,7 +88,7 @@ func (g registry) decode(r *reader, id, depth int) any {
 
 // items is how many items a vector has; those of an empty type take no bytes.
 func (g registry) items(r *reader, item int) int {
-	if !g.empty(item, 0) {
+	if !g.empty(item) {
 		return r.length()
 	}
 	n := r.compact()
@@ -315,7 +315,7 @@ func (g registry) encodeCompact(dst []byte, id int, v any) ([]byte, error) {
 	for depth := 0; g[id].kind == kindComposite && len(g[id].fields) == 1 && depth < maxDepth; depth++ {
 		id = g[id].fields[0].typ
 	}
-	if g.empty(id, 0) {
+	if g.empty(id) {
 		return dst, nil
 	}
 	bits, signed := g[id].prim.number()

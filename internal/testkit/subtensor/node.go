@@ -202,8 +202,11 @@ func (n *Node) author(ctx context.Context, extrinsic []byte) (*block, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(raw) == 0 || raw[0] != 0 {
+		if len(raw) == 0 || raw[0] != 0 && i < len(all)-1 {
 			return nil, fmt.Errorf("extrinsic %d does not fit into a block: %x", i, raw)
+		}
+		if raw[0] != 0 {
+			return nil, invalid(raw) // its number is too high: a real node would let it wait
 		}
 	}
 	header, err := n.code.call(ctx, s, "BlockBuilder_finalize_block", nil)

@@ -288,10 +288,11 @@ class Writer:
         """Make the next segment before it is needed, its pages in memory (the helper's work)."""
         with self.lock:
             self.rotated.clear()
-            current = self.segment
-            idle = current.number == 0 and current.used() < current.size // 4
-            if self.closed or self._busy or self._ahead is not None or idle or not self._mapped:
+            if self.closed or self._busy or self._ahead is not None or not self._mapped:
                 return
+            current = self.segment
+            if current.number == 0 and current.used() < current.size // 4:
+                return  # nothing says yet that a second one will be needed
             size = min(2 * self._size, max(LAST_SIZE, self._size), self._cap // 8 & ~4095)
             if size < 64 << 10 or size > self._cap - _spool.used(self.root):
                 return

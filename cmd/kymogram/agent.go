@@ -158,6 +158,9 @@ func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
 	defer log.Close()
 	cmd := exec.Command(self, "agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent))
 	if flags.metrics != "" {
+		if err := checkAddress(flags.metrics); err != nil {
+			return err
+		}
 		cmd.Args = append(cmd.Args, "--metrics", flags.metrics)
 	}
 	for _, group := range flags.expose {

@@ -74,6 +74,16 @@ func listenForMetrics(ctx context.Context, address string) (net.Listener, error)
 	return listener, nil
 }
 
+// checkAddress binds the address for a moment, so that who starts an agent in the
+// background hears at once that it cannot.
+func checkAddress(address string) error {
+	listener, err := listenForMetrics(context.Background(), address)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}
+
 // exposer reads the spool beside the uplink and exposes the groups that a person
 // chose. What a writer logged before this agent began only tells where its gauges
 // stand: counters begin at zero, so that a restart counts nothing twice.

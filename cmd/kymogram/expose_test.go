@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"sync"
@@ -17,7 +18,9 @@ import (
 	prom "github.com/prometheus/common/model"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/testkit/prometheus"
+	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/metrics"
 )
 
@@ -173,6 +176,34 @@ func TestAgentExposesWhatShortProgramsLog(t *testing.T) {
 		if _, ok := got[series]; !ok {
 			t.Errorf("%s is not there", series)
 		}
+	}
+}
+
+// The delivery alone, without the reader's own looking around: nothing is deleted
+// that was not read.
+func TestNothingIsDeletedUnread(t *testing.T) {
+	k := serveKitchen(t)
+	folder, err := spool.OpenFolder(k.spool())
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := metrics.NewEndpoint(metrics.EndpointOptions{NoMachine: true})
+	x, err := newExposer(folder, []string{"train"}, endpoint.Exposition(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.logSeries("many", "train/a.count", 3)
+	opts := uplink.Options{Kind: spool.KindSync, Once: true, Server: "http://" + k.address, Key: k.key(), BeforeFree: x.catchUp}
+	if err := uplink.New(folder, opts).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := folder.Writers(); err != nil || len(ids) != 0 {
+		t.Fatalf("not delivered: %v, %v", ids, err)
+	}
+	served := httptest.NewServer(endpoint.Handler())
+	defer served.Close()
+	if got := scrape(t, served.URL+"/metrics")["kymogram_metric_events_total{group=train}{name=a.count}"]; got != 0+1+2 {
+		t.Fatalf("%v of 3", got)
 	}
 }
 

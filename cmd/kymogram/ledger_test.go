@@ -142,6 +142,12 @@ func (k *kitchen) key() string {
 // logMany logs points of one series while the server is away.
 func (k *kitchen) logMany(name string, points int) {
 	k.t.Helper()
+	k.logSeries(name, "loss", points)
+}
+
+// logSeries logs 0, 1, … as a series while the server is away.
+func (k *kitchen) logSeries(name, metric string, points int) {
+	k.t.Helper()
 	for _, v := range []string{"KYMOGRAM_ORCHESTRATION_ID", "KYMOGRAM_ATTEMPT", "KYMOGRAM_ATTEMPT_PID"} {
 		k.t.Setenv(v, "")
 	}
@@ -152,7 +158,7 @@ func (k *kitchen) logMany(name string, points int) {
 		k.t.Fatal(err)
 	}
 	for i := range points {
-		if err := r.Log("loss", float64(i)); err != nil {
+		if err := r.Log(metric, float64(i)); err != nil {
 			k.t.Fatal(err)
 		}
 	}

@@ -18,7 +18,7 @@ BINDIR  := python/src/kymogram/_bin
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # -race needs a C compiler and runs slowly: only where goroutines meet.
 RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./internal/store/... ./internal/ingest/... \
-           ./internal/live/... ./internal/receiver/... ./internal/server/...
+           ./internal/live/... ./internal/receiver/... ./internal/server/... ./internal/collect/... ./metrics/...
 
 GO_SOURCES     := $(shell git ls-files --cached --others --exclude-standard '*.go' go.mod go.sum 2>/dev/null | grep -v -e _test.go -e '^tools/' -e '^test/')
 PAGE           := $(shell find web/dist -type f 2>/dev/null)

@@ -94,7 +94,7 @@ func TestSamplesOfAKnownKernel(t *testing.T) {
 	}
 	k, clock := newKernel(t), newStopwatch()
 	k.process(t, 77, 1000, 3)
-	c := collect.New(collect.Options{Now: clock.time, Proc: k.folder, PIDs: []int{os.Getpid()}, NvidiaSMI: "-", Host: "here"})
+	c := collect.New(collect.Options{Now: clock.time, Proc: k.folder, Cgroup: k.folder, PIDs: []int{os.Getpid()}, NvidiaSMI: "-", Host: "here"})
 	first := read(t, c)
 	pid := "{pid=" + strconv.Itoa(os.Getpid()) + "}"
 	want := map[string]float64{
@@ -132,13 +132,40 @@ func TestSamplesOfAKnownKernel(t *testing.T) {
 	}
 }
 
+// In a container with a limit the limit is the machine.
+func TestLimitsOfAContainer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel's files are Linux's")
+	}
+	k, group, clock := newKernel(t), kernel{t.TempDir()}, newStopwatch()
+	group.write(t, "memory.max", "512000\n")
+	group.write(t, "memory.current", "300000\n")
+	group.write(t, "memory.stat", "anon 1\ninactive_file 44000\nactive_file 7\n")
+	group.write(t, "cpu.max", "150000 100000\n") // a processor and a half
+	group.write(t, "cpu.stat", "usage_usec 1000000\nuser_usec 5\n")
+	c := collect.New(collect.Options{Now: clock.time, Proc: k.folder, Cgroup: group.folder, NvidiaSMI: "-"})
+	read(t, c)
+	clock.forward(10 * time.Second)
+	group.write(t, "cpu.stat", "usage_usec 7000000\nuser_usec 5\n")
+	got := read(t, c)
+	if got["system/memory/used_bytes"] != 256000 || got["system/memory/utilization"] != 50 || got["system/cpu/utilization"] != 40 {
+		t.Fatalf("%v", got)
+	}
+	// Without limits the machine counts.
+	group.write(t, "memory.max", "max\n")
+	group.write(t, "cpu.max", "max 100000\n")
+	if got := read(t, c); got["system/memory/used_bytes"] != 750<<10 {
+		t.Fatalf("%v", got)
+	}
+}
+
 func TestWhatCannotBeReadHidesNothingElse(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the kernel's files are Linux's")
 	}
 	k := newKernel(t)
 	k.write(t, "meminfo", "nonsense")
-	c := collect.New(collect.Options{Proc: k.folder, Disk: filepath.Join(t.TempDir(), "gone"), PIDs: []int{0, -1, math.MaxInt}, NvidiaSMI: "-"})
+	c := collect.New(collect.Options{Proc: k.folder, Cgroup: k.folder, Disk: filepath.Join(t.TempDir(), "gone"), PIDs: []int{0, -1, math.MaxInt}, NvidiaSMI: "-"})
 	samples, err := c.Collect(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "read memory") || !strings.Contains(err.Error(), "read disk of") {
 		t.Fatalf("error %v names neither memory nor disk", err)

@@ -20,7 +20,7 @@ import (
 
 // The names of the samples.
 const (
-	CPUUtilization     = "system/cpu/utilization"        // percent of all cores
+	CPUUtilization     = "system/cpu/utilization"        // percent of all cores, or of those that the container may use
 	MemoryUsed         = "system/memory/used_bytes"      // total less available
 	MemoryUtilization  = "system/memory/utilization"     // percent
 	DiskTotal          = "system/disk/total_bytes"       //
@@ -77,6 +77,9 @@ type Options struct {
 	Disk string
 	// Proc is the folder of the kernel's files; /proc when empty.
 	Proc string
+	// Cgroup is the folder of the control group whose limits count where they are
+	// narrower than the machine; /sys/fs/cgroup when empty.
+	Cgroup string
 	// NvidiaSMI is the program that tells of graphics cards: nvidia-smi of PATH
 	// when empty, "-" for none.
 	NvidiaSMI string
@@ -103,6 +106,9 @@ func New(opts Options) *Collector {
 	}
 	if opts.Disk == "" {
 		opts.Disk = "/"
+	}
+	if opts.Cgroup == "" {
+		opts.Cgroup = "/sys/fs/cgroup"
 	}
 	c := &Collector{opts: opts, began: opts.Now(), processes: map[int]*process{}, gpu: newGPU(opts)}
 	for _, pid := range opts.PIDs {
@@ -177,7 +183,11 @@ func (c *Collector) readCPU(ctx context.Context) ([]Sample, error) {
 	t := times[0]
 	idle := t.Idle + t.Iowait
 	busy := t.User + t.System + t.Nice + t.Irq + t.Softirq + t.Steal
-	value, ok := c.cpu.since(c.opts.Now(), busy, busy+idle)
+	now, span := c.opts.Now(), busy+idle
+	if used, count, limited := (container{c.opts.Cgroup}).processors(); limited {
+		busy, span = used, count*now.Sub(c.began).Seconds()
+	}
+	value, ok := c.cpu.since(now, busy, span)
 	if !ok {
 		return nil, nil
 	}
@@ -198,10 +208,13 @@ func (c *Collector) readMemory(ctx context.Context) ([]Sample, error) {
 	if err != nil || m.Total == 0 {
 		return nil, fmt.Errorf("read memory: %w", orEmpty(err))
 	}
-	used := float64(m.Total - min(m.Available, m.Total))
+	used, total := float64(m.Total-min(m.Available, m.Total)), float64(m.Total)
+	if inside, limit, limited := (container{c.opts.Cgroup}).memory(); limited && limit < total {
+		used, total = inside, limit
+	}
 	return []Sample{
 		{Name: MemoryUsed, Value: used, Unit: unitBytes},
-		{Name: MemoryUtilization, Value: percent * used / float64(m.Total), Unit: unitPercent},
+		{Name: MemoryUtilization, Value: percent * used / total, Unit: unitPercent},
 	}, nil
 }
 

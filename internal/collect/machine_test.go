@@ -38,7 +38,7 @@ func field(t *testing.T, path, prefix string, place int) float64 {
 
 // This machine, read by the collector and by the test.
 func TestThisMachine(t *testing.T) {
-	c := collect.New(collect.Options{PIDs: []int{os.Getpid()}, NvidiaSMI: "-"})
+	c := collect.New(collect.Options{PIDs: []int{os.Getpid()}, NvidiaSMI: "-", Cgroup: t.TempDir()})
 	before := field(t, "/proc/meminfo", "MemAvailable:", 0)
 	total := field(t, "/proc/meminfo", "MemTotal:", 0)
 	got := read(t, c)

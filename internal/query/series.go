@@ -56,7 +56,7 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 			return filter, 0, model.Errorf(model.CodeInvalid, "q is not a regular expression: %v", err).
 				WithHint("q is RE2 syntax (github.com/google/re2/wiki/Syntax), unanchored, on the metric's name")
 		}
-		filter.Match = func(key model.SeriesKey) bool { return re.MatchString(key.Metric) }
+		filter.Match = byName(re)
 	}
 	hash = requestHash("series", r.Run.String(), r.Query)
 	if r.Cursor != "" {

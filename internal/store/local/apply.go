@@ -46,10 +46,8 @@ func (e *Engine) applyBody(r *run, rec *record, lsn uint64) error {
 		return nil
 	}
 	var failed error
-	for _, def := range rec.series {
-		if !r.setSeries(def) {
-			failed = errors.Join(failed, fmt.Errorf("record %d: the place of series %d is taken", lsn, def.id))
-		}
+	for _, def := range r.setAllSeries(rec.series) {
+		failed = errors.Join(failed, fmt.Errorf("record %d: the place of series %d is taken", lsn, def.id))
 	}
 	for _, s := range rec.starts {
 		r.starts[s.key] = s.start

@@ -82,10 +82,8 @@ func (e *Engine) loadPart(r *run, p located) error {
 	contradicts := func() error {
 		return p.segment.bad(p.ref().index, fmt.Errorf("the segment contradicts another: %w", errDamaged))
 	}
-	for _, def := range sec.series {
-		if !r.setSeries(def) {
-			err = contradicts()
-		}
+	if r.byKey = grown(r.byKey, len(sec.series)); len(r.setAllSeries(sec.series)) > 0 {
+		err = contradicts()
 	}
 	for _, def := range sec.starts {
 		r.starts[def.key] = def.start
@@ -96,6 +94,14 @@ func (e *Engine) loadPart(r *run, p located) error {
 		}
 	}
 	return err
+}
+
+// grown is an empty map with room, or the one there is.
+func grown(m map[string]uint32, n int) map[string]uint32 {
+	if len(m) > 0 {
+		return m
+	}
+	return make(map[string]uint32, n)
 }
 
 func (e *Engine) applyLate(r *run, l lateRecord) error {

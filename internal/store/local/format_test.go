@@ -78,9 +78,7 @@ func FuzzSection(f *testing.F) {
 			r := newRun(model.RunID{1})
 			r.byKey = map[string]uint32{}
 			r.absorb(&s.head)
-			for _, def := range sec.series {
-				r.setSeries(def)
-			}
+			r.setAllSeries(sec.series)
 			for _, g := range sec.groups {
 				r.attach(g)
 			}

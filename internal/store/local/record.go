@@ -283,9 +283,7 @@ func (e *encoder) column(v *values) {
 // decodeBatch leaves the updates as the bytes they are.
 func decodeBatch(d *decoder) (*record, error) {
 	r := d.batchHead()
-	for range d.count(3) {
-		r.series = append(r.series, seriesDef{uint32(d.uint()), model.Kind(d.u8()), d.string()})
-	}
+	r.series = d.seriesDefs()
 	for range d.count(4) {
 		r.starts = append(r.starts, d.start())
 	}
@@ -294,6 +292,27 @@ func decodeBatch(d *decoder) (*record, error) {
 	}
 	r.doc = append([]byte{}, d.bytes()...)
 	return r, d.err
+}
+
+// seriesDefs reads definitions; their names share one piece of memory, in their
+// order, which is what searching them reads.
+func (d *decoder) seriesDefs() []seriesDef {
+	n := d.count(3)
+	if n == 0 {
+		return nil
+	}
+	out, ends := make([]seriesDef, n), make([]int, n)
+	var names []byte
+	for i := range out {
+		out[i].id, out[i].kind = uint32(d.uint()), model.Kind(d.u8())
+		names = append(names, d.bytes()...)
+		ends[i] = len(names)
+	}
+	text, from := string(names), 0
+	for i, to := range ends {
+		out[i].text, from = text[from:to], to
+	}
+	return out
 }
 
 // decodeRecord reads a batch from the payload of a log record.

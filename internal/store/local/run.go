@@ -201,25 +201,50 @@ func (r *run) setSource(at uint32, s source) bool {
 	return true
 }
 
-// setSeries puts a series in its place, as setWriter does.
-func (r *run) setSeries(def seriesDef) bool {
+// setAllSeries puts series in their places; they lie side by side in memory,
+// because lists and searches go through all of them. It returns those that do
+// not fit.
+func (r *run) setAllSeries(defs []seriesDef) (bad []seriesDef) {
+	var room []series
+	for i, def := range defs {
+		if old := r.find(store.SeriesID(def.id)); old == nil && len(room) == 0 {
+			room = make([]series, len(defs)-i)
+		}
+		var into *series
+		if len(room) > 0 {
+			into = &room[0]
+		}
+		switch ok, used := r.setSeries(def, into); {
+		case !ok:
+			bad = append(bad, def)
+		case used:
+			room = room[1:]
+		}
+	}
+	return bad
+}
+
+// setSeries puts a series in its place, as setWriter does, and says whether it
+// took the room for it.
+func (r *run) setSeries(def seriesDef, into *series) (ok, used bool) {
 	if int(def.id) > len(r.series)+maxGap {
-		return false
+		return false, false
 	}
 	if old := r.find(store.SeriesID(def.id)); old != nil {
-		return old.text == def.text && old.kind == def.kind
+		return old.text == def.text && old.kind == def.kind, false
 	}
 	key, ok := model.ParseSeriesKey(def.text)
 	if _, taken := r.byKey[def.text]; taken || !ok {
-		return false
+		return false, false
 	}
 	for uint32(len(r.series)) <= def.id {
 		r.series = append(r.series, nil)
 	}
-	r.series[def.id] = &series{id: def.id, key: key, text: def.text, kind: def.kind}
+	into.id, into.key, into.text, into.kind = def.id, key, def.text, def.kind
+	r.series[def.id] = into
 	r.byKey[def.text] = def.id
 	r.made = max(r.made, def.id+1)
-	return true
+	return true, true
 }
 
 // order is the series by key; the caller holds mu for writing. New ones are

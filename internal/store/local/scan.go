@@ -192,7 +192,9 @@ func (s *scan) gather(out []found, p *piece) []found {
 	if !ok {
 		return out
 	}
-	for _, i := range p.picked(r.len()) {
+	picked := p.picked(r.len())
+	out = slices.Grow(out, len(picked))
+	for _, i := range picked {
 		at := r.place(int(i), s.axis, s.lineage)
 		if at.x < s.from || at.x > s.to || s.after != nil && at.compare(*s.after) <= 0 {
 			continue
@@ -211,6 +213,11 @@ func (v *view) table(list []found, more bool) *store.Rows {
 			out.Axes = append(out.Axes, model.AxisColumn{Axis: name, Values: column})
 			out.Has = append(out.Has, has)
 		}
+	}
+	n := len(list)
+	out.TimeNs, out.Attempt, out.Writer, out.Seq = make([]int64, 0, n), make([]uint32, 0, n), make([]model.WriterID, 0, n), make([]uint64, 0, n)
+	if v.kind == model.KindFloat {
+		out.Values.Floats = make([]float64, 0, n)
 	}
 	for i := range list {
 		f := &list[i]

@@ -43,9 +43,7 @@ func (s *section) encodeBody(enc *codec.Encoder) []byte {
 
 // decodeBody reads what encodeBody wrote, in the version of the segment.
 func (s *section) decodeBody(d *decoder, seg *segment) error {
-	for range d.count(3) {
-		s.series = append(s.series, seriesDef{uint32(d.uint()), model.Kind(d.u8()), d.string()})
-	}
+	s.series = d.seriesDefs()
 	for range d.count(4) {
 		s.starts = append(s.starts, d.start())
 	}

@@ -1,0 +1,30 @@
+package query
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// TestByName: the shortcut gives the answer of the expression itself.
+func TestByName(t *testing.T) {
+	part := rapid.SampledFrom([]string{"loss", "a", "é", "(b|c)", "[0-9]+", "(?i)LoSS", ".*", "x?", "(ab)+", "(ab){0,2}", "^", "$", "\\.", "(|q)"})
+	name := rapid.SampledFrom([]string{"", "loss", "LOSS", "ab", "abab", "a.b", "é7", "train/loss", "q", "b12", "xx"})
+	rapid.Check(t, func(rt *rapid.T) {
+		expression := strings.Join(rapid.SliceOfN(part, 1, 4).Draw(rt, "expression"), "")
+		re, err := regexp.Compile(expression)
+		if err != nil {
+			rt.Skip(err)
+		}
+		match := byName(re)
+		for _, n := range rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return name.Draw(rt, "a") + name.Draw(rt, "b") }), 1, 9).Draw(rt, "names") {
+			if got, want := match(model.SeriesKey{Metric: n}), re.MatchString(n); got != want {
+				rt.Fatalf("%q on %q: %v, want %v", expression, n, got, want)
+			}
+		}
+	})
+}

@@ -49,6 +49,31 @@ func testInitial(t *testing.T, open Opener) {
 	}
 }
 
+// Ranks that began offline cannot know which of them makes the run: the first
+// value of a path wins, others are kept by rank.
+func testConfigOfOfflineRanks(t *testing.T, open Opener) {
+	h := newHarness(t, open)
+	rank := func(i int, n int64, offline bool, values ...model.Update) model.OpenRequest {
+		return request(i, func(r *model.OpenRequest) { r.Rank, r.Offline, r.Initial = &n, offline, values })
+	}
+	run := h.must(rank(1, 0, true, set("config/lr", model.FloatValue(0.5)), set("config/seed", model.IntValue(1)))).Run
+	other := rank(2, 1, true, set("config/lr", model.FloatValue(0.5)), set("config/seed", model.IntValue(2)),
+		set("config/more", model.BoolValue(true)), set("host/name", model.StringValue("b")), model.Update{Op: model.OpAddTags, Tags: []string{"c"}})
+	h.must(other)
+	h.must(other)
+	h.must(rank(3, 2, false, set("config/seed", model.IntValue(3)))) // knew that it joins
+	h.must(request(4, func(r *model.OpenRequest) {
+		r.OrchestrationID, r.ResumeStrategy, r.Offline = "another job", model.ResumeAllow, true
+		r.Initial = []model.Update{set("config/seed", model.IntValue(4))}
+	}))
+	equal(t, "attributes", []catalog.Attribute{
+		{Path: "config/lr", Value: *model.FloatValue(0.5)},
+		{Path: "config/more", Value: *model.BoolValue(true)},
+		{Path: "config/seed", Value: *model.IntValue(1)},
+		{Path: "ranks/1/config/seed", Value: *model.IntValue(2)},
+	}, h.detail(run).Attributes)
+}
+
 func testUpdates(t *testing.T, open Opener) {
 	dir := t.TempDir()
 	h := &harness{t: t, c: open(t, dir)}

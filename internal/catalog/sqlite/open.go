@@ -113,6 +113,9 @@ func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
 	if err := o.endWriters(ctx, run); err != nil {
 		return nil, err
 	}
+	if err := o.mergeConfig(ctx, run); err != nil {
+		return nil, err
+	}
 	a, err := o.resolveAttempt(ctx, run)
 	if err != nil {
 		return nil, err

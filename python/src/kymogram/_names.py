@@ -109,7 +109,8 @@ def labels(value: Mapping[str, str] | None, evaluation: object = False) -> dict[
             what = f"value of label {name!r}"
             content = _text(what, text, LABEL_VALUE_BYTES, empty=True)
             _no_control(what, content)
-            _without(what, content, "=&", "Reserved between labels")
+            if name != "env_id":  # an environment's id has rules of its own
+                _without(what, content, "=&", "Reserved between labels")
             found[name] = content
     if evaluation:
         found.setdefault("evaluation", "true")

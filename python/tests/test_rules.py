@@ -1,0 +1,152 @@
+"""Steps that fall, steps that are given, environments that two processes log, names at the edge."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import kymogram
+from kymogram.utils.exceptions import MetranaValidationError
+
+from . import reader
+
+
+def axes(spool: Path, metric: str) -> list[tuple[Any, ...]]:
+    names = ("rl_step", "episode", "env_step")
+    return [
+        (point.labels["env_id"], *(point.axes.get(name) for name in names), point.value)
+        for point in reader.all_points(spool)
+        if point.metric == metric
+    ]
+
+
+def falls(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().err.splitlines() if "do not rise" in line]
+
+
+def test_steps_that_fall_are_told_once_and_kept(
+    spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kymogram.init(run_name="r", log_level="WARNING")
+    for step in (1, 2, 2, 5, 3, 9):
+        kymogram.log("fall/one", 1.0, step=step)
+    for step in (1, 0, 2):
+        kymogram.log({"fall/two": 1.0, "fall/three": 2.0}, step=step)
+    kymogram.log("fall/four", [1, 2, 3], step=[4, 4, 5])
+    for step in (3, 1):
+        kymogram.log_distributed("fall/shared", 1.0, step=step)
+    for _ in range(3):
+        kymogram.log("fall/auto", 1.0)
+    kymogram.log("fall/auto", 1.0, step=1)
+    told = falls(capsys)
+    assert len(told) == 5
+    assert not any("shared" in line for line in told)
+    assert kymogram.get_metrics().steps_not_rising == 2 + 2 + 1 + 1
+    kept = [p.axes["step"] for p in reader.all_points(spool) if p.metric == "fall/one"]
+    assert kept == [1, 2, 2, 5, 3, 9]
+
+
+def test_a_restart_may_go_back(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from kymogram._log import Starts
+
+    run = kymogram.init(run_name="r", log_level="WARNING")
+    starts = [{"metric": "loss/back", "scale": "ML_STEP", "next": 100}]
+    run.logger().starts = Starts({"starts": starts, "starts_complete": True})
+    kymogram.log("loss/back", 1.0, step=50)
+    kymogram.log("loss/back", 1.0, step=51)
+    assert falls(capsys) == []
+
+
+def test_rl_step_that_falls(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kymogram.init(run_name="r", log_level="WARNING")
+    for update in (1, 2, 1):
+        kymogram.log_rl_environment_step("fall/rl", [1.0, 2.0], update, env_id=["a", "b"])
+    assert "went back from 2 to 1" in capsys.readouterr().err
+    assert kymogram.get_metrics().steps_not_rising == 1
+
+
+def test_given_environment_steps(run: kymogram.Run, spool: Path) -> None:
+    log = kymogram.log_rl_environment_step
+    log("r", [1.0, 2.0], 0, env_id=["a", "b"], episode=[3, 4], env_step=[7, 9])
+    log("r", [3.0, 4.0], 1, env_id=["a", "b"], episode=[3, 4])  # goes on from there
+    log("s", numpy.ones((2, 3)), 0, env_id=["a", "b"], env_step=5)
+    log("t", [1.0, 2.0], 0, env_step=[4, 8])
+    assert axes(spool, "r") == [
+        ("a", 0, 3, 7, 1.0),
+        ("b", 0, 4, 9, 2.0),
+        ("a", 1, 3, 8, 3.0),
+        ("b", 1, 4, 10, 4.0),
+    ]
+    assert [step for _, _, _, step, _ in axes(spool, "s")] == [5, 6, 7, 5, 6, 7]
+    assert [step for _, _, _, step, _ in axes(spool, "t")] == [4, 8]
+    with pytest.raises(MetranaValidationError, match="env_step has 3 entries"):
+        log("r", [1.0, 2.0], 2, env_id=["a", "b"], env_step=[1, 2, 3])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_episodes_from_one(run: kymogram.Run, spool: Path, rows: int) -> None:
+    for update, episode in enumerate((0, 0, 1)):
+        value = numpy.ones((2, rows))
+        kymogram.log_rl_environment_step(
+            "r", value, update, env_id=["a", "b"], episode=[episode] * 2, auto_start_from_one=True
+        )
+    found = [(episode, step) for env, _, episode, step, _ in axes(spool, "r") if env == "a"]
+    first = [(0, 1 + i) for i in range(2 * rows)]
+    assert found == [*first, *((1, 1 + i) for i in range(rows))]
+
+
+def log_in_child(env: str, done: Any) -> None:
+    kymogram.log_rl_environment_step("reward", 1.0, 0, env_id=env)
+    done.put(kymogram.get_metrics().shared_environments)
+    kymogram.close(0)
+    os._exit(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(("env", "shared"), [("env0", 1), ("env1", 0)])
+def test_an_environment_of_two_processes(
+    spool: Path, env: str, shared: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kymogram.init(run_name="r", log_level="WARNING")
+    kymogram.log_rl_environment_step("reward", 1.0, 0, env_id="env0")
+    context = multiprocessing.get_context("fork")
+    done = context.Queue()
+    child = context.Process(target=log_in_child, args=(env, done))
+    child.start()
+    assert done.get(timeout=30) == shared
+    child.join(30)
+    assert ("also logged by process" in capfd.readouterr().err) is bool(shared)
+    assert kymogram.get_metrics().shared_environments == 0
+    assert len(axes(spool, "reward")) == 2  # nothing is lost
+
+
+def test_names_that_only_the_document_forbids(
+    spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kymogram.init(run_name="r", log_level="WARNING", config={"größe": 1})
+    kymogram.log_attributes("größe", 2)
+    kymogram.log_rl_episode("e", 1.0, 0, env_id="a=1&b")
+    kymogram.log("a//b/", 1.0, step=True)
+    said = capsys.readouterr().err
+    assert said.count("'ö'") == 1
+    assert "step is True, taken as 1" in said
+    assert ("a=1&b", 0, None, None, 1.0) in axes(spool, "e")
+
+
+def test_evaluation_has_three_states(run: kymogram.Run, spool: Path) -> None:
+    for evaluation in (None, False, True):
+        kymogram.log("a", 1.0, evaluation=evaluation)
+    labels = [point.labels for point in reader.all_points(spool)]
+    assert labels == [{}, {}, {"evaluation": "true"}]
+
+
+def test_default_dtype(spool: Path) -> None:
+    kymogram.init(run_name="r", log_level="OFF", default_dtype="int64")
+    kymogram.log("n", 2**62 + 1)
+    kymogram.log("x", 0.5, dtype="float32")
+    assert [point.value for point in reader.all_points(spool)] == [2**62 + 1, 0.5]

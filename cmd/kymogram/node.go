@@ -168,8 +168,8 @@ func (n *node) wire(ctx context.Context) error {
 	n.keyring = auth.New(n.catalog, time.Now, n.config.NoAuth)
 	n.links = auth.NewLinks(time.Now)
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
-	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash}, ingest.Deps{
-		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Catalog: n.catalog,
+	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{
+		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog,
 		Auth: n.keyring, Live: n.live, Now: time.Now, Log: n.log,
 	})
 	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{})
@@ -333,6 +333,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		gauge("kymogram_store_series", "Series that the engine keeps.", float64(e.Series)),
 		gauge("kymogram_store_points", "Points that the engine keeps, superseded ones included.", float64(e.Points)),
 		gauge("kymogram_store_disk_bytes", "Bytes of the engine's folder.", float64(e.DiskBytes)),
+		gauge("kymogram_store_live_bytes", "Bytes of the points of runs that are not deleted: what retention.bytes limits.", float64(n.engine.LiveBytes())),
 		gauge("kymogram_store_wal_bytes", "Bytes of the engine's log.", float64(e.WALBytes)),
 		counter("kymogram_store_quarantined_total", "Damaged files or ranges set aside since the start.", float64(e.Quarantined)),
 		gauge("kymogram_store_poisoned", "1 after a failed sync: restart.", number(e.Poisoned)),
@@ -343,6 +344,10 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		counter("kymogram_ingest_refused_points_total", "Points refused for good.", float64(w.Refused)),
 		counter("kymogram_ingest_dropped_points_total", "Points that clients said they dropped.", float64(w.Dropped)),
 		counter("kymogram_ingest_failed_batches_total", "Batches not taken; their clients send again.", float64(w.Failed)),
+		counter("kymogram_retention_age_runs_total", "Runs deleted for their age (retention.age).", float64(w.RetiredAge)),
+		counter("kymogram_retention_size_runs_total", "Runs deleted for want of space (retention.bytes).", float64(w.RetiredSize)),
+		counter("kymogram_retention_blobs_total", "Files deleted that no run named any more.", float64(w.SweptBlobs)),
+		counter("kymogram_retention_blob_bytes_total", "Bytes of those files.", float64(w.SweptBytes)),
 		gauge("kymogram_ingest_streams", "Writers' streams open now.", float64(w.Streams)),
 	}
 }

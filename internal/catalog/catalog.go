@@ -140,6 +140,9 @@ type Project struct {
 	LastNs          int64
 }
 
+// TagKeep keeps a run from retention.
+const TagKeep = "keep"
+
 // Recovered is the workspace and the project of runs whose names are lost.
 const Recovered = "recovered"
 
@@ -181,6 +184,13 @@ type Recorder interface {
 	Restore(ctx context.Context, id model.RunID) error
 	Purge(ctx context.Context, id model.RunID) error
 	TrashedBefore(ctx context.Context, before time.Time) ([]model.RunID, error)
+	// Idle lists what retention may delete: runs that nobody writes to, whose last
+	// sign of life is before a time and that have no tag [TagKeep]; those in the
+	// trash first, then by their last sign of life.
+	Idle(ctx context.Context, before time.Time, limit int) ([]Run, error)
+	// Referenced are those of some blobs (SHA-256 in hexadecimal) that a run names.
+	// Whatever comes to name blobs belongs into it: the others are deleted.
+	Referenced(ctx context.Context, blobs []string) (map[string]bool, error)
 }
 
 // Scope is a right of a key.

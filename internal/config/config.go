@@ -30,6 +30,7 @@ type Config struct {
 	Influx    Influx    `yaml:"influx"`
 	Promwrite Promwrite `yaml:"promwrite"`
 	Chain     Chain     `yaml:"chain"`
+	Retention Retention `yaml:"retention"`
 	// Trash is how long a deleted run can be restored.
 	Trash time.Duration `yaml:"trash" usage:"how long a deleted run can be restored"`
 }
@@ -71,6 +72,12 @@ type Limits struct {
 	BodyMiB      int64 `yaml:"body_mib" usage:"largest request body and gRPC message, MiB"`
 	BlobMiB      int64 `yaml:"blob_mib" usage:"largest file, MiB"`
 	SeriesPerRun int64 `yaml:"series_per_run" usage:"most series of one run"`
+}
+
+// Retention deletes runs that nobody writes to and that have no tag "keep".
+type Retention struct {
+	Age   time.Duration `yaml:"age" usage:"delete a run for good when its last sign of life is so long ago; 0s keeps it"`
+	Bytes int64         `yaml:"bytes" usage:"delete the oldest runs for good while all points take more bytes; 0 keeps them"`
 }
 
 // TLSSelf is the TLS mode with a private authority.
@@ -190,6 +197,9 @@ const (
 	maxBlobMiB = 1 << 20
 	maxSeries  = 100_000_000
 	maxTrash   = 10 * 365 * 24 * time.Hour
+	// Shorter or smaller ones are slips of the pen that would delete nearly all.
+	minRetention      = time.Hour
+	minRetentionBytes = 1 << 20
 )
 
 func (c *Config) checkLimits() error {
@@ -207,6 +217,12 @@ func (c *Config) checkLimits() error {
 	}
 	if c.Trash < 0 || c.Trash > maxTrash {
 		return invalid("trash is %s, it must be from 0s to %s", c.Trash, maxTrash)
+	}
+	if c.Retention.Age != 0 && c.Retention.Age < minRetention {
+		return invalid("retention.age is %s, it must be 0s or at least %s", c.Retention.Age, minRetention)
+	}
+	if c.Retention.Bytes != 0 && c.Retention.Bytes < minRetentionBytes {
+		return invalid("retention.bytes is %d, it must be 0 or at least %d", c.Retention.Bytes, minRetentionBytes)
 	}
 	return nil
 }

@@ -53,6 +53,11 @@ type Publisher interface {
 type Config struct {
 	Silence time.Duration // after which a writer counts as gone; default 10 minutes
 	Trash   time.Duration // how long a deleted run can be restored; default 7 days
+	// Runs that nobody writes to are deleted when their last sign of life is
+	// RetentionAge ago, and the oldest ones while all points take more than
+	// RetentionBytes; 0 keeps them.
+	RetentionAge   time.Duration
+	RetentionBytes int64
 }
 
 // Deps are the parts that the write path works with.
@@ -61,6 +66,8 @@ type Deps struct {
 	Updates Updates
 	Starts  Starts
 	Roster  Roster // nil: the catalog is not compared with the store
+	Space   Space  // nil: no retention by size
+	Blobs   Blobs  // nil: none are deleted
 	Catalog Recorder
 	Auth    Authorizer
 	Live    Publisher
@@ -101,7 +108,8 @@ func New(cfg Config, deps Deps) *Service {
 
 // counters count since the start.
 type counters struct {
-	batches, points, refused, dropped, failed atomic.Uint64
+	batches, points, refused, dropped, failed       atomic.Uint64
+	retiredAge, retiredSize, sweptBlobs, sweptBytes atomic.Uint64
 }
 
 // Stats counts since the start, for /metrics.
@@ -112,6 +120,11 @@ type Stats struct {
 	Dropped uint64 // points that clients reported as dropped
 	Failed  uint64 // batches that were not taken: gaps, a full disk, faults
 	Streams int    // open now
+
+	RetiredAge  uint64 // runs that retention deleted for their age
+	RetiredSize uint64 // and for want of space
+	SweptBlobs  uint64 // blobs that no run named
+	SweptBytes  uint64
 }
 
 // Stats reads the counters.
@@ -120,6 +133,7 @@ func (s *Service) Stats() Stats {
 	return Stats{
 		Batches: c.batches.Load(), Points: c.points.Load(), Refused: c.refused.Load(),
 		Dropped: c.dropped.Load(), Failed: c.failed.Load(), Streams: s.streams.len(),
+		RetiredAge: c.retiredAge.Load(), RetiredSize: c.retiredSize.Load(), SweptBlobs: c.sweptBlobs.Load(), SweptBytes: c.sweptBytes.Load(),
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *Service) Run(ctx context.Context) error {
 	started := s.deps.Now()
 	tick := time.NewTicker(seenEvery)
 	defer tick.Stop()
-	var emptied time.Time
+	var emptied, retained time.Time
 	for {
 		s.warn("compare the catalog with the store", s.compare(ctx))
 		now := s.deps.Now()
@@ -55,6 +55,11 @@ func (s *Service) Run(ctx context.Context) error {
 		if now.Sub(emptied) >= trashEvery {
 			emptied = now
 			s.warn("empty the trash", s.emptyTrash(ctx, now))
+			s.warn("delete blobs that no run names", s.sweep(ctx, now))
+		}
+		if now.Sub(retained) >= retainEvery {
+			retained = now
+			s.warn("keep to the retention", s.retain(ctx, now))
 		}
 		select {
 		case <-ctx.Done():

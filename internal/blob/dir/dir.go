@@ -13,6 +13,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"sync"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/blob"
 	"github.com/kymogram/kymogram/internal/model"
@@ -23,7 +25,10 @@ const tmp = "tmp"
 
 // Store keeps blobs in a folder.
 type Store struct {
-	root *os.Root
+	root   *os.Root
+	folder string
+	// sweeping keeps a blob that is being put again from being swept.
+	sweeping sync.Mutex
 }
 
 // Open uses a folder, makes it when it is missing and clears what a crash left
@@ -44,7 +49,7 @@ func Open(folder string) (*Store, error) {
 		_ = root.Close()
 		return nil, fmt.Errorf("clear the folder of blobs: %w", err)
 	}
-	return &Store{root: root}, nil
+	return &Store{root: root, folder: folder}, nil
 }
 
 // Close releases the folder.
@@ -59,7 +64,7 @@ func place(h blob.Hash) (folder, file string) {
 // Put implements [blob.Store].
 func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
 	folder, file := place(h)
-	if _, err := s.root.Stat(file); err == nil {
+	if s.renew(file) {
 		return nil
 	}
 	name := path.Join(tmp, rand.Text())
@@ -72,6 +77,14 @@ func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
 		return diskError(fmt.Errorf("put blob: %w", err))
 	}
 	return nil
+}
+
+// renew makes a blob that is there as young as a new one; false when it is not.
+func (s *Store) renew(file string) bool {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	now := time.Now()
+	return s.root.Chtimes(file, now, now) == nil
 }
 
 func (s *Store) write(ctx context.Context, name string, want blob.Hash, r io.Reader) error {

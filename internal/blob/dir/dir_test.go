@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/blob"
 	"github.com/kymogram/kymogram/internal/blob/blobtest"
@@ -65,5 +67,48 @@ func TestLinkOutOfTheFolderIsNotFollowed(t *testing.T) {
 	}
 	if _, err := s.Open(t.Context(), h); err == nil {
 		t.Fatal("a link out of the folder was followed")
+	}
+}
+
+// A sweep deletes what is old and not used; what is put again is young again.
+func TestSweep(t *testing.T) {
+	folder := t.TempDir()
+	s, err := dir.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	put := func(text string) blob.Hash {
+		h := blob.Hash(sha256.Sum256([]byte(text)))
+		if err := s.Put(t.Context(), h, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	old := time.Now().Add(-48 * time.Hour)
+	used, again, gone := put("used"), put("again"), put("gone!")
+	err = dir.List(t.Context(), folder, func(e dir.Entry) error { return os.Chtimes(filepath.Join(folder, e.Path), old, old) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	young := put("young")
+	files, bytes, err := s.Sweep(t.Context(), time.Now().Add(-time.Hour), func(hashes []string) (map[string]bool, error) {
+		if len(hashes) != 3 || slices.Contains(hashes, young.String()) {
+			t.Errorf("asked about %v", hashes)
+		}
+		put("again") // by a client that is about to name it
+		return map[string]bool{used.String(): true}, nil
+	})
+	if err != nil || files != 1 || bytes != 5 {
+		t.Fatalf("%d files, %d bytes, %v", files, bytes, err)
+	}
+	for h, want := range map[blob.Hash]bool{used: true, again: true, young: true, gone: false} {
+		r, err := s.Open(t.Context(), h)
+		if (err == nil) != want {
+			t.Errorf("blob %s is there: %v, want %v", h, err == nil, want)
+		}
+		if err == nil {
+			_ = r.Close()
+		}
 	}
 }

@@ -42,6 +42,7 @@ func Test(t *testing.T, open Opener) {
 		{"Silence", testSilence},
 		{"Renderings", testRenderings},
 		{"Trash", testTrash},
+		{"Retention", testRetention},
 		{"Recovery", testRecovery},
 		{"Return", testReturn},
 		{"Lists", testLists},

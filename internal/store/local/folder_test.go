@@ -132,9 +132,9 @@ func TestCopyOfARunningEngine(t *testing.T) {
 			}
 		}
 	})
-	for range 60 {
+	for copies, least := 0, uint64(0); copies < 40 || least < 100; copies++ {
 		mu.Lock()
-		least := acked
+		least = acked
 		mu.Unlock()
 		restored, err := local.Open(t.Context(), config(copyFolder(t, fs, 0)))
 		if err != nil {

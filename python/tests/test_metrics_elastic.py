@@ -112,6 +112,16 @@ def test_attach_says_when_there_is_nothing_to_attach_to(monkeypatch: pytest.Monk
         metrics.attach(Recorder())
 
 
+def test_torchrun_without_torch_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(elastic, "MODULES", ("not_installed_anywhere",))
+    with pytest.raises(SystemExit) as ended:
+        elastic.main(["--handler", "console", "--", "train.py"])
+    assert ended.value.code == 1
+    assert "torch, which is missing" in capsys.readouterr().err
+
+
 def test_handlers_by_name() -> None:
     assert isinstance(elastic.handler_named("console"), metrics.ConsoleMetricHandler)
     assert isinstance(elastic.handler_named("run"), metrics.KymogramMetricHandler)

@@ -96,7 +96,11 @@ def main(arguments: list[str]) -> None:
         "--handler", type=handler_named, required=True, help="console, jsonl:PATH, prometheus:PORT"
     )
     options, rest = parser.parse_known_args(arguments)
-    attach(options.handler)
+    try:
+        module = importlib.import_module(MODULES[0])
+    except ImportError as error:
+        parser.exit(1, f"{parser.prog}: torchrun is part of torch, which is missing: {error}\n")
+    attach(options.handler, module=module)
     sys.argv = ["torchrun", *(rest[1:] if rest[:1] == ["--"] else rest)]
     runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
 

@@ -28,7 +28,8 @@ class PrometheusMetricHandler(MetricHandler):
     With a port this process serves them itself at `http://host:port/metrics`; 0
     takes a free one. Without a port they go into the open run's spool, and
     `kymogram agent --metrics ADDR --expose GROUP` serves them: so several
-    processes have one address, which outlives each of them.
+    processes have one address, which outlives each of them. What a forked child
+    publishes to a handler with a port stays in the child.
 
     `kymogram_metric_events_total` holds the names that end in .count, .success and
     .failure, `kymogram_metric_duration_seconds` (a histogram, in seconds) those in

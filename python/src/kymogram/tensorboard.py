@@ -9,7 +9,6 @@ Changing the import is all that a program needs.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 
 from . import _text, _values
 from ._adapters import Door
+from ._documents import Histogram, log_histogram
 from ._exceptions import KymogramValidationError
 from ._log import current, log
 from ._say import voice
@@ -157,8 +157,7 @@ class SummaryWriter:
         if not limits:
             return
         first = float(min) if min < limits[0] else math.nextafter(limits[0], -math.inf)
-        figures = {"min": float(min), "max": float(max), "sum": float(sum)}
-        figures["sum_of_squares"] = float(sum_squares)
+        figures = (float(min), float(max), float(sum), float(sum_squares))
         self._histogram(tag, [first, *limits], counts, figures, global_step, walltime)
 
     def _histogram(
@@ -166,18 +165,17 @@ class SummaryWriter:
         tag: str,
         edges: list[float],
         counts: list[float],
-        figures: dict[str, float],
+        figures: tuple[float, float, float, float],
         global_step: int | None,
         walltime: float | None,
     ) -> None:
-        made: dict[str, Any] = {"bin_edges": edges, "counts": counts, "stats": figures}
-        if not all(map(math.isfinite, figures.values())):
-            del made["stats"]  # the sum of squares left float64
-        _text.document(
-            _text.HISTOGRAM,
+        known = all(map(math.isfinite, figures))  # else the squares left float64
+        log_histogram(
             tag,
-            json.dumps(made, allow_nan=False).encode(),
-            _step(global_step),
+            Histogram(
+                edges, counts=counts, stats=exact if all(map(math.isfinite, exact)) else None
+            ),
+            step=_step(global_step),
             labels=self._labels,
             timestamp=_time_ms(walltime),
         )
@@ -291,10 +289,6 @@ def _plain_histogram(values: list[float], bins: int) -> tuple[list[float], list[
     return edges, counts
 
 
-def _stats(values: list[float]) -> dict[str, float]:
-    return {
-        "min": min(values),
-        "max": max(values),
-        "sum": math.fsum(values),
-        "sum_of_squares": math.fsum(one * one for one in values),
-    }
+def _stats(values: list[float]) -> tuple[float, float, float, float]:
+    squares = math.fsum(one * one for one in values)
+    return min(values), max(values), math.fsum(values), squares

@@ -172,9 +172,7 @@ class SummaryWriter:
         known = all(map(math.isfinite, figures))  # else the squares left float64
         log_histogram(
             tag,
-            Histogram(
-                edges, counts=counts, stats=exact if all(map(math.isfinite, exact)) else None
-            ),
+            Histogram(edges, counts=counts, stats=figures if known else None),
             step=_step(global_step),
             labels=self._labels,
             timestamp=_time_ms(walltime),

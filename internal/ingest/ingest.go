@@ -66,6 +66,7 @@ type Deps struct {
 	Updates Updates
 	Starts  Starts
 	Roster  Roster // nil: the catalog is not compared with the store
+	Names   Names  // nil: a fork does not go on from its parent's steps
 	Space   Space  // nil: no retention by size
 	Blobs   Blobs  // nil: none are deleted
 	Catalog Recorder

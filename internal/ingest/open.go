@@ -131,7 +131,7 @@ func (s *Service) complete(ctx context.Context, r model.OpenRequest, opened *cat
 	if err != nil {
 		return nil, fmt.Errorf("read the ends of run %s: %w", opened.Run, err)
 	}
-	return &result, nil
+	return &result, s.inherit(ctx, r, &result)
 }
 
 func (s *Service) publish(run model.RunID, workspace, project string) {

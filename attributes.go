@@ -204,5 +204,15 @@ func (r *Run) update(updates ...model.Update) error {
 	if len(updates) == 0 {
 		return nil
 	}
-	return closedError(r.w.Updates(updates))
+	if err := r.w.Updates(updates); err != nil {
+		return closedError(err)
+	}
+	for i := range updates {
+		if updates[i].Op == model.OpSetEnvAttribute {
+			r.envAttributes.Add(1)
+		} else {
+			r.attributes.Add(1)
+		}
+	}
+	return nil
 }

@@ -187,18 +187,7 @@ func (r *Run) LogText(name, text string, opts ...LogOption) error {
 	if err := checkText("text", text, len(text)); err != nil {
 		return err
 	}
-	s, err := r.series(name, model.KindText, &c)
-	if err == nil {
-		err = s.claim(c.how())
-	}
-	if err == nil && s.spool.Kind != model.KindText {
-		err = s.mismatch("a text does not fit")
-	}
-	if err != nil {
-		return err
-	}
-	flags, step := s.steps(&c, 1)
-	return closedError(r.w.Document(s.spool, flags, step, r.timeNs(&c), []byte(text)))
+	return r.putDocument(name, model.KindText, []byte(text), &c)
 }
 
 // LogValues logs values at successive steps, as one record.
@@ -223,6 +212,9 @@ func (r *Run) LogValues(name string, values []float64, opts ...LogOption) error 
 		if bits[i], err = s.convert(math.Float64bits(v), model.KindFloat); err != nil {
 			return err
 		}
+	}
+	if drop, err := r.admit(len(values)); drop || err != nil {
+		return err
 	}
 	flags, step := s.steps(&c, rows)
 	return r.block([]*Series{s}, &spool.Block{
@@ -252,6 +244,9 @@ func (r *Run) LogMap(values map[string]float64, opts ...LogOption) error {
 			return err
 		}
 		cells[i].series = s
+	}
+	if drop, err := r.admit(len(cells)); drop || err != nil {
+		return err
 	}
 	for i := range cells {
 		cells[i].flags, cells[i].step = cells[i].series.steps(&c, 1)
@@ -316,7 +311,13 @@ func (r *Run) block(series []*Series, b *spool.Block) error {
 	for i, s := range series {
 		known[i], b.Series[i] = s.spool, s.spool.ID
 	}
-	return closedError(r.w.Block(known, b))
+	if err := r.w.Block(known, b); err != nil {
+		return closedError(err)
+	}
+	for _, s := range series {
+		s.logged.Add(uint64(b.Rows))
+	}
+	return nil
 }
 
 func constant(values ...int64) spool.Column {

@@ -71,8 +71,45 @@ type Options struct {
 	Description string
 	Config      map[string]any
 
+	// Backpressure says what a log call does when the server has not acked
+	// QueueCapacity points: else KYMOGRAM_BACKPRESSURE_STRATEGY, else
+	// BackpressureSpool, under which the disk is the queue and nothing waits.
+	Backpressure   Backpressure
+	QueueCapacity  int           // 10,000 when 0, else KYMOGRAM_EVENT_QUEUE_MAX_SIZE
+	EnqueueTimeout time.Duration // how long a full queue is waited for; 0.1 s when 0
+	// ErrorStrategy: else KYMOGRAM_ERROR_MODES, else ErrorsWarn.
+	ErrorStrategy ErrorStrategy
+	// OnError, when set, hears every error of the delivery, from a goroutine of the run.
+	OnError func(error)
+
+	// How the uplink sends; zero: its own measures.
+	MaxPendingRequests int           // batches that wait for their acks
+	BatchMaxAge        time.Duration // the longest that a point waits for company
+	MaxMsgSize         int           // bytes of a batch
+	Compression        string        // "none" or "zstd"
+	// MaxSendRetries is how many tries in a row may fail before it is told, 60
+	// when 0, -1 for any number. With another strategy than BackpressureSpool the
+	// oldest batch is dropped and counted then.
+	MaxSendRetries                               int
+	SendRetryInitialBackoff, SendRetryMaxBackoff time.Duration
+
+	// NoEnvironment leaves out what Init tells of the machine: host, Go, git
+	// commit, cards and the job's variables.
+	NoEnvironment bool
+	// NoSystemMetrics switches the machine's metrics off, which are on under Linux
+	// (KYMOGRAM_CAPTURE_SYSTEM_METRICS); they are logged every
+	// SystemMetricsInterval: else KYMOGRAM_SYSTEM_METRICS_INTERVAL_SECS, else 30 s.
+	NoSystemMetrics       bool
+	SystemMetricsInterval time.Duration
+
+	// Rendering says how [Run.LogRendering] makes videos.
+	Rendering RenderingOptions
+
 	// SpoolDir: else as docs/format/spool.md says.
 	SpoolDir string
+	// MaxSpoolBytes caps the spool, 256 KiB at least; 8 GiB when 0, or a tenth of
+	// the free disk when that is less.
+	MaxSpoolBytes int64
 	// CloseTimeout is how long Close waits while the server answers; 15 s when 0.
 	CloseTimeout time.Duration
 	// NoUplink leaves the delivery to an agent or to `kymogram sync`.
@@ -118,8 +155,8 @@ func (o *Options) settle() error {
 	o.APIKey = o.first(o.APIKey, "KYMOGRAM_API_KEY", "METRANA_API_KEY", "")
 	o.Workspace = o.first(o.Workspace, "KYMOGRAM_WORKSPACE", "", defaultPlace)
 	o.Project = o.first(o.Project, "KYMOGRAM_PROJECT", "", defaultPlace)
-	if o.ResumeStrategy == "" {
-		o.ResumeStrategy = ResumeNever
+	if err := o.settleDelivery(); err != nil {
+		return err
 	}
 	if err := o.settleJob(); err != nil {
 		return err
@@ -163,7 +200,7 @@ func (o *Options) check() error {
 	checks := []error{
 		checkPlace("workspace", o.Workspace), checkPlace("project", o.Project),
 		checkRunName("run name", o.RunName), checkRunName("orchestration id", o.OrchestrationID),
-		checkTags(o.Tags), checkKey(o.APIKey),
+		checkTags(o.Tags), checkKey(o.APIKey), o.checkDelivery(), o.Rendering.settle(o),
 	}
 	for what, name := range map[string]string{"display name": o.DisplayName, "experiment": o.Experiment, "run to fork from": o.ForkFromRun} {
 		if name != "" {
@@ -240,6 +277,9 @@ func (o *Options) initial(now time.Time) ([]model.Update, error) {
 	updates, err := flatten("config", o.Config, now)
 	if err != nil {
 		return nil, err
+	}
+	if !o.NoEnvironment {
+		updates = append(updates, o.machine(now)...)
 	}
 	if len(o.Tags) > 0 {
 		updates = append(updates, model.Update{Op: model.OpSetTags, TimeNs: now.UnixNano(), Tags: o.Tags})

@@ -38,6 +38,9 @@ func (r *Run) LogRLEpisode(name string, rlStep int64, value float64, opts ...Log
 	if c.hasEpisode {
 		c.step, c.hasStep = c.episode, true
 	}
+	if drop, err := r.admit(1); drop || err != nil {
+		return err
+	}
 	flags, step := s.steps(&c, 1)
 	axes := []spool.BlockAxis{stepAxis(flags, spool.ModeConstant, step), axis(spool.AxisRLStep, 0, spool.ModeConstant, rlStep)}
 	if c.hasEpisode {
@@ -79,6 +82,13 @@ func (r *Run) LogRLEnvironmentSteps(name string, rlStep int64, envs []EnvValues,
 		if len(row.bits) > 0 {
 			rows = append(rows, row)
 		}
+	}
+	points := 0
+	for i := range rows {
+		points += len(rows[i].bits)
+	}
+	if drop, err := r.admit(points); drop || err != nil {
+		return err
 	}
 	for i := range rows {
 		rows[i].advance()

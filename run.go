@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -41,11 +42,25 @@ type Run struct {
 	plain *index       // series without labels, by metric
 	all   *index       // by the text of their key
 
+	errors  *failures
+	gate    gate
+	guarded bool // log calls ask the gate or the errors first
+	videos  atomic.Pointer[renderer]
+	falls   atomic.Uint64
+	pageMu  sync.Mutex
+	page    spool.Page // as it was read last
+
+	attributes, envAttributes atomic.Uint64
+	dropsTold, fallTold       atomic.Bool
+	refusedTold               atomic.Uint64
+
 	uplink *uplink.Deliverer // nil: an agent delivers
 	stop   context.CancelFunc
-	ended  chan struct{}
-	close  sync.Once
-	result error
+
+	background sync.WaitGroup
+	ended      chan struct{}
+	close      sync.Once
+	result     error
 }
 
 // Init opens a run. It asks the server for at most 0.8 s; without an answer the
@@ -74,14 +89,16 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 		return nil, err
 	}
 	request.Offline = opened == nil
-	w, err := spool.Create(folder, opts.Server, request, spool.WriterOptions{})
+	w, err := spool.Create(folder, opts.Server, request, spool.WriterOptions{Cap: opts.MaxSpoolBytes, Pace: opts.pace(), System: opts.system()})
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{
 		w: w, folder: folder, request: request, opened: opened, starts: newStarts(opened), opts: opts, clock: newClock(),
-		plain: newIndex(), all: newIndex(),
+		plain: newIndex(), all: newIndex(), errors: newFailures(&opts),
 	}
+	r.gate.set(&opts)
+	r.guarded = r.gate.capacity > 0 || opts.ErrorStrategy == ErrorsRaiseOnLog
 	if err := opts.publish(request.Writer); err != nil {
 		return nil, err
 	}
@@ -129,6 +146,8 @@ func later(code model.Code) bool {
 func (r *Run) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop, r.ended = cancel, make(chan struct{})
+	r.background.Go(func() { r.watch(ctx) })
+	r.background.Go(func() { r.describeCards(ctx) })
 	if r.opts.NoUplink {
 		close(r.ended)
 		return
@@ -170,6 +189,15 @@ func (r *Run) Offline() bool { return r.opened == nil }
 
 // SpoolDir is where the points lie until they are delivered.
 func (r *Run) SpoolDir() string { return r.folder.Path }
+
+// fell counts a step that does not rise, and says so once.
+func (r *Run) fell(s *Series, step int64) {
+	r.falls.Add(1)
+	if r.fallTold.CompareAndSwap(false, true) {
+		r.opts.Log.Warn("a step does not rise: the point is kept, and replaces one that has the same step; Metrics().StepsNotRising counts them",
+			"metric", s.key.Metric, "step", step, "next", s.next.Load())
+	}
+}
 
 func closedError(err error) error {
 	if errors.Is(err, spool.ErrClosed) {
@@ -282,12 +310,25 @@ func (r *Run) end(ctx context.Context, status model.RunStatus) error {
 		r.result = r.finish(ctx, status)
 		r.stop()
 		<-r.ended
+		r.background.Wait()
+		if page, err := r.w.Status().Read(); err == nil {
+			r.keepPage(page) // Metrics after Close
+		}
 		r.result = errors.Join(r.result, r.w.Status().Close())
 	})
 	return r.result
 }
 
 func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.CloseTimeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	if v := r.videos.Load(); v != nil && !v.close(time.Until(deadline)) {
+		r.opts.Log.Warn("not every frame was encoded in time: its video ends before; give Close more time")
+	}
+	if err := r.gate.settle(r); err != nil && !errors.Is(err, ErrClosed) {
+		r.errors.report(err)
+	}
 	err := r.w.Updates([]model.Update{{Op: model.OpClose, TimeNs: time.Now().UnixNano(), Text: string(status)}})
 	if err != nil {
 		return err
@@ -297,19 +338,20 @@ func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
 	if _, err := r.w.Close(); err != nil {
 		return err
 	}
+	r.look() // what the deliverer said last
 	// What is still in memory ends with the process.
 	over.Dropped += over.Points
 	if !r.await(ctx, last, r.opts.CloseTimeout) || over.Dropped > 0 {
-		return r.undelivered(over)
+		return errors.Join(r.undelivered(over), r.errors.atClose())
 	}
-	r.tidy()
-	return nil
+	r.tidy(ctx)
+	return r.errors.atClose()
 }
 
 // makeRoom gives a full spool the time to empty itself, while the server answers.
 func (r *Run) makeRoom(ctx context.Context) spool.Overflow {
 	over := r.w.Drain()
-	for deadline := time.Now().Add(r.opts.CloseTimeout); over.Waiting > 0 && time.Now().Before(deadline); over = r.w.Drain() {
+	for ; over.Waiting > 0 && ctx.Err() == nil; over = r.w.Drain() {
 		if !r.await(ctx, r.w.Last(), r.opts.CloseTimeout) {
 			break
 		}
@@ -319,8 +361,8 @@ func (r *Run) makeRoom(ctx context.Context) spool.Overflow {
 
 // tidy waits for the delivered folder to be gone, so that the program leaves
 // nothing behind.
-func (r *Run) tidy() {
-	for deadline := time.Now().Add(tidyLimit); r.uplink != nil && time.Now().Before(deadline); time.Sleep(pollEvery) {
+func (r *Run) tidy(ctx context.Context) {
+	for deadline := time.Now().Add(tidyLimit); r.uplink != nil && ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(pollEvery) {
 		if _, err := os.Stat(r.folder.WriterPath(r.w.ID)); errors.Is(err, os.ErrNotExist) {
 			return
 		}

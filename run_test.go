@@ -445,7 +445,7 @@ func (f *fake) take(b *kymogramv1.Batch, series map[uint32]string) {
 
 func (f *fake) init(t *testing.T, opts Options) (*Run, error) {
 	t.Helper()
-	opts.Server, opts.SpoolDir, opts.Log = f.http.URL, filepath.Join(t.TempDir(), "s"), silent
+	opts.Server, opts.SpoolDir, opts.Log, opts.NoEnvironment = f.http.URL, filepath.Join(t.TempDir(), "s"), silent, true
 	opts.env = func(name string) string { return map[string]string{"SLURM_RESTART_COUNT": "3", "RANK": "2"}[name] }
 	for _, name := range []string{envOrchestration, envAttempt, envAttemptPID} {
 		t.Setenv(name, "")

@@ -19,8 +19,18 @@ type Series struct {
 	// which the server adds the start that only it knows.
 	next atomic.Int64
 	// how the series is logged, fixed by its first point.
-	how atomic.Int32
-	env *envSteps // of environment-step series
+	how    atomic.Int32
+	logged atomic.Uint64 // points that log calls took
+	env    *envSteps     // of environment-step series
+}
+
+// count takes note of n points that were logged without an error.
+func (s *Series) count(n uint64, err error) error {
+	if err != nil {
+		return closedError(err)
+	}
+	s.logged.Add(n)
+	return nil
 }
 
 // The ways to log a series, which do not mix.
@@ -42,8 +52,13 @@ func (s *Series) Log(value float64) error {
 	if s.spool.Kind != model.KindFloat || s.how.Load() != howOrdered {
 		return s.logNumber(math.Float64bits(value), model.KindFloat, call{})
 	}
+	if s.run.guarded {
+		if drop, err := s.run.admit(1); drop || err != nil {
+			return err
+		}
+	}
 	flags, step := s.take(1)
-	return closedError(s.run.w.Point(s.spool, flags, step, s.run.clock.now(), math.Float64bits(value)))
+	return s.count(1, s.run.w.Point(s.spool, flags, step, s.run.clock.now(), math.Float64bits(value)))
 }
 
 // LogAt logs one value at a step; later values without a step follow it.
@@ -90,6 +105,9 @@ func (s *Series) steps(c *call, n int64) (flags uint8, step int64) {
 	if !c.hasStep {
 		return s.take(n)
 	}
+	if s.logged.Load() > 0 && !c.distributed && c.step < s.next.Load() {
+		s.run.fell(s, c.step)
+	}
 	s.follow(c.step, n)
 	return spool.FlagStep, c.step
 }
@@ -104,8 +122,11 @@ func (s *Series) logNumber(bits uint64, kind model.Kind, c call) error {
 	if err != nil {
 		return err
 	}
+	if drop, err := s.run.admit(1); drop || err != nil {
+		return err
+	}
 	flags, step := s.steps(&c, 1)
-	return closedError(s.run.w.Point(s.spool, flags, step, s.run.timeNs(&c), bits))
+	return s.count(1, s.run.w.Point(s.spool, flags, step, s.run.timeNs(&c), bits))
 }
 
 // convert makes a number one of the series' kind.

@@ -13,6 +13,7 @@ func (w *Writer) keep(payload []byte, series []*Series, points int) {
 	size := int64(len(payload) + 8*len(series) + waitingCost)
 	if points > 0 && w.bytes+size > w.maxMemory {
 		w.dropped += uint64(points)
+		w.lost.Add(tallyOf(payload, points))
 		return
 	}
 	w.waiting = append(w.waiting, waiting{payload, series, points})
@@ -78,6 +79,35 @@ type Overflow struct {
 	Points  uint64 // points in them
 	Dropped uint64 // points dropped and not reported yet
 }
+
+// Lost is what a writer could not put into the spool, by kind.
+type Lost struct {
+	Waiting Tally // in memory
+	Records int   // that wait in memory, changes of the run among them
+	Dropped Tally // for good, since the start
+}
+
+// Lost counts without trying to make room.
+func (w *Writer) Lost() Lost {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := Lost{Records: len(w.waiting), Dropped: w.lost}
+	for _, one := range w.waiting {
+		out.Waiting.Add(tallyOf(one.payload, one.points))
+	}
+	return out
+}
+
+// tallyOf counts the points of a payload; a block of more than one axis is RL's.
+func tallyOf(payload []byte, points int) Tally {
+	if payload[0] == TypeBlock && payload[3] > 1 {
+		return Tally{RL: uint64(points)}
+	}
+	return Tally{Points: uint64(points)}
+}
+
+// Closed reports whether Close was called.
+func (w *Writer) Closed() bool { return w.current.Load() == nil }
 
 // Drain tries at once to move what waits in memory into the spool.
 func (w *Writer) Drain() Overflow {

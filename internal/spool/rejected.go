@@ -18,9 +18,14 @@ type Rejected struct {
 	Record  []byte     `json:"record"` // the payload, base64 in JSON
 }
 
+// RejectedPath is where the records of a writer go that were refused for good.
+func (f *Folder) RejectedPath(writer model.WriterID) string {
+	return filepath.Join(f.Path, "rejected", writer.String()+".jsonl")
+}
+
 // Reject keeps records that were refused for good.
 func (f *Folder) Reject(writer model.WriterID, records []Rejected) error {
-	path := filepath.Join(f.Path, "rejected", writer.String()+".jsonl")
+	path := f.RejectedPath(writer)
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|platform.NoFollow, 0o600)
 	if err != nil {
 		return fmt.Errorf("keep refused records: %w", err)

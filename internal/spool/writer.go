@@ -82,6 +82,7 @@ type Writer struct {
 	waiting []waiting
 	bytes   int64
 	dropped uint64
+	lost    Tally // dropped since the start
 	retryAt time.Time
 }
 

@@ -1,0 +1,161 @@
+package kymogram
+
+import (
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+const (
+	gitLimit   = 150 * time.Millisecond
+	cardsLimit = 20 * time.Second
+)
+
+const maxVariable = 1024
+
+// The variables that a run is told of, and what makes one look like a secret.
+const (
+	jobPrefixes  = "SLURM_ TORCHELASTIC_"
+	jobNames     = "CUDA_VISIBLE_DEVICES"
+	secretNames  = "KEY TOKEN SECRET PASSW PWD CREDENTIAL AUTH COOKIE PRIVATE SIGNATURE JWT SESSION"
+	secretStarts = "sk- sk_ pk_ rk_ ghp_ gho_ ghu_ ghs_ github_pat_ glpat- hf_ xox AKIA ASIA AIza eyJ ya29. -----BEGIN npm_ pypi- kym_"
+	replaced     = "(replaced: it looks like a secret)"
+)
+
+// machine is what the process that creates the run tells of itself.
+func (o *Options) machine(now time.Time) []model.Update {
+	host, _ := os.Hostname()
+	found := map[string]any{
+		"host": map[string]any{"name": host, "platform": runtime.GOOS, "machine": runtime.GOARCH, "cpus": runtime.NumCPU()},
+		"go":   map[string]any{"version": runtime.Version(), "program": os.Args[0]},
+	}
+	if job := jobVariables(os.Environ()); len(job) > 0 {
+		found["env"] = job
+	}
+	if git := revision(); len(git) > 0 {
+		found["git"] = git
+	}
+	var out []model.Update
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		// What breaks a rule of paths is left out rather than ending a run.
+		if updates, err := flatten(path, found[path], now); err == nil {
+			out = append(out, updates...)
+		}
+	}
+	return out
+}
+
+// jobVariables are those on the list; what looks like a secret is replaced.
+func jobVariables(environ []string) map[string]any {
+	out := map[string]any{}
+	for _, one := range environ {
+		name, value, _ := strings.Cut(one, "=")
+		listed := name == jobNames || slices.ContainsFunc(strings.Fields(jobPrefixes), func(p string) bool { return strings.HasPrefix(name, p) })
+		if !listed {
+			continue
+		}
+		if out[name] = value[:min(len(value), maxVariable)]; looksSecret(name, value) {
+			out[name] = replaced
+		}
+	}
+	return out
+}
+
+func looksSecret(name, value string) bool {
+	upper := strings.ToUpper(name)
+	if slices.ContainsFunc(strings.Fields(secretNames), func(w string) bool { return strings.Contains(upper, w) }) {
+		return true
+	}
+	if slices.ContainsFunc(strings.Fields(secretStarts), func(s string) bool { return strings.HasPrefix(value, s) }) {
+		return true
+	}
+	_, rest, ok := strings.Cut(value, "://")
+	place, _, _ := strings.Cut(rest, "/")
+	return ok && strings.Contains(place, "@")
+}
+
+// revision is the commit that the program was built from, else that of the
+// folder it runs in.
+func revision() map[string]any {
+	out := map[string]any{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				out["commit_sha"] = s.Value
+			case "vcs.modified":
+				out["dirty"] = s.Value == "true"
+			}
+		}
+	}
+	if out["commit_sha"] != nil {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
+	defer cancel()
+	commit, err := git(ctx, "rev-parse", "HEAD")
+	if err != nil {
+		return nil
+	}
+	out["commit_sha"] = commit
+	if changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules"); err == nil {
+		out["dirty"] = changes != ""
+	}
+	return out
+}
+
+func git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	cmd.WaitDelay = gitLimit
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// describeCards tells of the graphics cards, which may take seconds to answer.
+func (r *Run) describeCards(ctx context.Context) {
+	path, err := exec.LookPath("nvidia-smi")
+	if err != nil || r.opts.NoEnvironment || r.opened == nil || !r.opened.Created {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, cardsLimit)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, path, "--query-gpu=index,name,memory.total,driver_version", "--format=csv,noheader,nounits").Output()
+	if err != nil {
+		return
+	}
+	if cards := parseCards(string(text)); len(cards) > 0 {
+		_ = r.LogAttributes("gpu", cards) // a run that was closed meanwhile goes without
+	}
+}
+
+func parseCards(text string) map[string]any {
+	out := map[string]any{}
+	for line := range strings.Lines(text) {
+		parts := strings.Split(strings.TrimSpace(line), ", ")
+		if len(parts) != 4 {
+			continue
+		}
+		if _, err := strconv.Atoi(parts[0]); err != nil {
+			continue
+		}
+		card := map[string]any{"name": parts[1], "driver": parts[3]}
+		if mib, err := strconv.ParseInt(parts[2], 10, 64); err == nil {
+			card["memory_mib"] = mib
+		}
+		out[parts[0]] = card
+	}
+	if len(out) > 0 {
+		out["count"] = len(out)
+	}
+	return out
+}

@@ -88,6 +88,7 @@ type Engine struct {
 	closing  sync.Once
 	closeErr error
 	work     chan struct{} // a hint that a flush is due
+	dueBytes atomic.Int64  // in memory, of the runs that are due
 
 	dirty   dirtyRuns
 	deleted atomic.Uint64 // counts deletions, for what is dead in segments

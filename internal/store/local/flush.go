@@ -39,6 +39,8 @@ func (e *Engine) freeze(r *run) *frozen {
 	}
 	r.fillSection(f)
 	r.frozenFirst, r.firstLSN = r.firstLSN, 0
+	e.dueBytes.Add(-int64(r.dueBytes))
+	r.dueBytes = 0
 	r.frozenMem, r.frozenBytes = r.mem, r.memBytes
 	r.mem, r.memAt, r.memRows, r.memBytes, r.freshStarts = nil, nil, 0, 0, nil
 	return f

@@ -40,6 +40,7 @@ type run struct {
 	memAt    map[string]*memGroup
 	memRows  int // of the longest group
 	memBytes int
+	dueBytes int       // memBytes when the run became due for a flush, else 0
 	memSince time.Time // when the oldest unflushed record came
 	// frozenMem is being written into a segment and still read from memory.
 	frozenMem   []*memGroup

@@ -187,7 +187,7 @@ func (e *Engine) Append(ctx context.Context, b *model.Batch) (model.Ack, error) 
 			return model.Ack{}, werr
 		}
 	}
-	e.hint(r)
+	e.hint()
 	return ack, err
 }
 
@@ -235,19 +235,30 @@ func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err 
 	if err != nil {
 		return ack, 0, err
 	}
+	e.countDue(r)
 	if len(rec.doc) > 0 {
 		e.meta.add(metaOf(rec, lsn))
 	}
 	return model.Ack{Mark: b.Last, Stored: rec.points(), Refused: refused, LSN: lsn}, lsn, nil
 }
 
-// hint wakes the background work when a run is due.
-func (e *Engine) hint(r *run) {
-	r.mu.RLock()
-	due := r.memBytes >= e.cfg.FlushBytes || r.memRows >= e.cfg.FlushRows
-	r.mu.RUnlock()
-	if !due {
-		return // the tick of Run sees to age and to the sum over all runs
+// flushBatch is how many bytes of due runs make a flush worth its file, its syncs
+// and the merges that follow; fewer wait for the next tick of Run.
+const flushBatch = 4 << 20
+
+// countDue notes that a run has become due. The caller holds the run's lock.
+func (e *Engine) countDue(r *run) {
+	if r.dueBytes == 0 && (r.memBytes >= e.cfg.FlushBytes || r.memRows >= e.cfg.FlushRows) {
+		r.dueBytes = r.memBytes
+		e.dueBytes.Add(int64(r.memBytes))
+	}
+}
+
+// hint wakes the background work when a flush is worth it; the tick of Run sees to
+// the rest, to age and to the sum over all runs.
+func (e *Engine) hint() {
+	if e.dueBytes.Load() < flushBatch {
+		return
 	}
 	select {
 	case e.work <- struct{}{}:

@@ -150,3 +150,37 @@ def test_default_dtype(spool: Path) -> None:
     kymogram.log("n", 2**62 + 1)
     kymogram.log("x", 0.5, dtype="float32")
     assert [point.value for point in reader.all_points(spool)] == [2**62 + 1, 0.5]
+
+
+def test_a_fork_goes_on_from_its_parent(served: Any) -> None:
+    kymogram.init(run_name="parent", log_level="OFF")
+    kymogram.log("loss", [1.0] * 10)
+    kymogram.close(0)
+    served.sync()
+    fork = kymogram.init(run_name="fork", fork_from_run="parent", fork_at_step=5, log_level="OFF")
+    assert kymogram.get_last_step("loss") == 5
+    kymogram.log("loss", 0.5)
+    kymogram.log("new", 0.5)
+    kymogram.close(0)
+    served.sync()
+    found = served.client.run(fork.id)
+    assert served.values("loss", found) == {6: 0.5}
+    assert served.values("new", found) == {0: 0.5}
+
+
+def test_config_of_offline_ranks(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    for rank, seed in enumerate((1, 2, 1)):
+        monkeypatch.setenv("RANK", str(rank))
+        config = {"lr": 0.1, "seed": seed}
+        kymogram.init(run_name="r", init_mode="offline", config=config, log_level="OFF")
+        kymogram.log_distributed("loss", 1.0, step=rank)
+        kymogram.close(0)
+    run = served.only()
+    attributes = run.attributes()
+    assert attributes["config/seed"] in (1, 2)
+    ranks = {path: value for path, value in attributes.items() if path.startswith("ranks/")}
+    want = {"ranks/1/config/seed": 2}
+    if attributes["config/seed"] == 2:  # rank 1 was delivered first
+        want = {"ranks/0/config/seed": 1, "ranks/2/config/seed": 1}
+    assert ranks == want

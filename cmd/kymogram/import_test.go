@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/kymogram/kymogram/internal/httpapi"
 	"github.com/kymogram/kymogram/internal/importer"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
 )
 
 const fixtures = "../../internal/importer/testdata/"
@@ -253,4 +255,59 @@ func TestImportOfAnExport(t *testing.T) {
 	k.ok("export", "default/default/oneid", "--format", "csv", "-o", name)
 	k.imports("csv", name)
 	compareCurves(t, "back", k.curves("default/default/back"), k.curves("default/default/oneid"))
+}
+
+// An import that is killed leaves half a run without a digest, and its writer
+// may still count as open: the next import replaces what is there.
+func TestImportAfterOneThatWasKilled(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	path := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(path, []byte("step,loss\n0,1\n1,2\n2,3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := &importFlags{workspace: "default", project: "default"}
+	flags.server, flags.key = k.env["KYMOGRAM_SERVER"], k.key()
+	std := stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: k.getenv}
+	server, err := flags.dial(std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := &importing{flags: flags, io: std, source: "csv", server: server}
+	defer killed.close()
+	half := &importer.Run{Attributes: map[string]*model.Value{}, Series: []*importer.Series{{
+		Key: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat, Steps: []int64{0, 1}, TimeNs: []int64{1, 2}, Floats: []float64{-1, -2},
+	}}}
+	folder, err := spool.OpenFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.folder, killed.runs = folder, 1
+	request, err := killed.request(importer.Found{Key: "log.csv", Name: "log"}, half, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := spool.Create(folder, flags.server, request, spool.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := appendSeries(out, half.Series[0]); err != nil { // and no digest, no end
+		t.Fatal(err)
+	}
+	if err := appendUpdates(out, killed.updates(importer.Found{Key: "log.csv", Name: "log"}, half)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.deliver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.curves("default/default/log"); len(got) != 2 {
+		t.Fatalf("half an import left %v", got)
+	}
+	if one := k.imports("csv", path).Runs[0]; one.State != stateUpdated || one.Points != 3 {
+		t.Errorf("the import after it is %+v", one)
+	}
+	compareCurves(t, "log", k.curves("default/default/log"), want(t, "csv", path, "log.csv"))
 }

@@ -25,8 +25,11 @@ type Folder struct {
 // or a stand-in.
 func Candidates(env func(string) string) []string {
 	var out []string
-	if dir := env("KYMOGRAM_SPOOL_DIR"); dir != "" {
-		out = append(out, dir)
+	for _, name := range []string{"KYMOGRAM_SPOOL_DIR", "METRANA_DISK_SPOOL_DIR"} {
+		if dir := env(name); dir != "" {
+			out = append(out, dir)
+			break
+		}
 	}
 	state := env("XDG_STATE_HOME")
 	if state == "" && env("HOME") != "" {

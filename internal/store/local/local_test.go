@@ -14,7 +14,16 @@ func config(fs *faultfs.FS) local.Config {
 	return local.Config{Dir: "/data", FS: fs, SeriesPerRunLimit: storetest.SeriesLimit, WALSegmentBytes: 2048, CompactFiles: 2}
 }
 
-// TestConformance crashes at every reopen: only what was synced is kept.
+// anyConfig is one of many that must not change an answer.
+func anyConfig(fs *faultfs.FS, random *rand.Rand) local.Config {
+	c := config(fs)
+	c.WALSegmentBytes = []int64{256, 2048, 1 << 20}[random.IntN(3)]
+	c.CompactFiles = []int{2, 3, 8}[random.IntN(3)]
+	return c
+}
+
+// TestConformance opens with other options each time, after a crash, which keeps
+// only what was synced, or from a backup of the engine at work.
 func TestConformance(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	storetest.Run(t, func(t testing.TB) *storetest.Harness {
@@ -25,8 +34,12 @@ func TestConformance(t *testing.T) {
 		}
 		h := upkept(t, e)
 		h.Reopen = func() (store.Engine, error) {
-			fs = fs.Crash(random)
-			return local.Open(t.Context(), config(fs))
+			if random.IntN(3) == 0 {
+				fs = copyFolder(t, fs, random.Uint64N(50))
+			} else {
+				fs = fs.Crash(random)
+			}
+			return local.Open(t.Context(), anyConfig(fs, random))
 		}
 		return h
 	})

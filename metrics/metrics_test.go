@@ -411,6 +411,15 @@ func BenchmarkPutMetricToNullByContext(b *testing.B) {
 	}
 }
 
+// Another group has a handler.
+func BenchmarkPutMetricToNullBesideAHandler(b *testing.B) {
+	reg := metrics.New(metrics.Options{})
+	reg.Configure(metrics.HandlerFunc(func(metrics.Data) error { return nil }), "heard")
+	for b.Loop() {
+		reg.PutMetric("a", 1)
+	}
+}
+
 func BenchmarkPutMetricToAHandler(b *testing.B) {
 	reg := metrics.New(metrics.Options{Log: slog.New(slog.DiscardHandler)})
 	reg.Configure(metrics.HandlerFunc(func(metrics.Data) error { return nil }))

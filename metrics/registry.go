@@ -38,6 +38,7 @@ type Registry struct {
 type routes struct {
 	groups   map[string][]*outlet
 	fallback []*outlet
+	heard    bool // some group has a handler
 }
 
 // Counts tells what became of the metrics that a handler was given.
@@ -81,6 +82,10 @@ func (r *Registry) Configure(h Handler, groups ...string) {
 	}
 	for _, g := range groups {
 		next.groups[g] = to
+	}
+	next.heard = len(next.fallback) > 0
+	for _, outlets := range next.groups {
+		next.heard = next.heard || len(outlets) > 0
 	}
 	r.routes.Store(next)
 	r.retire(next)
@@ -127,7 +132,7 @@ func (r *Registry) retire(used *routes) {
 // PutMetric publishes a metric, in the group [Reserved] when none is given. It
 // never waits. More than one group publishes it in each.
 func (r *Registry) PutMetric(name string, value float64, group ...string) {
-	if r == nil {
+	if r == nil || !r.routes.Load().heard {
 		return
 	}
 	if len(group) == 0 {

@@ -212,7 +212,7 @@ func TestGraphicsCards(t *testing.T) {
 echo '0, NVIDIA H200, 37, 1024, 4096, 41, 75.50, 1980'
 echo '1, "NVIDIA A, B", [N/A], 10, [Not Supported], 30, [Unknown Error], 0'`)
 	clock := newStopwatch()
-	c := collect.New(collect.Options{Now: clock.time, NvidiaSMI: smi})
+	c := collect.New(collect.Options{Now: clock.time, NvidiaSMI: smi, GPUTimeout: time.Minute})
 	one, two := "{gpu_id=0}{gpu_name=NVIDIA H200}", "{gpu_id=1}{gpu_name=NVIDIA A, B}"
 	want := map[string]float64{
 		"system/gpu/utilization" + one: 37, "system/gpu/memory_used_bytes" + one: 1 << 30, "system/gpu/memory_utilization" + one: 25,
@@ -283,7 +283,7 @@ func FuzzGraphicsCards(f *testing.F) {
 // Every sample has a unit and a name that a run's series may have.
 func TestUnits(t *testing.T) {
 	smi := program(t, `echo '0, X, 1, 1, 2, 3, 4, 5'`)
-	samples, err := collect.New(collect.Options{NvidiaSMI: smi, PIDs: []int{os.Getpid()}}).Collect(t.Context())
+	samples, err := collect.New(collect.Options{NvidiaSMI: smi, GPUTimeout: time.Minute, PIDs: []int{os.Getpid()}}).Collect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

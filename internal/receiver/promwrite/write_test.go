@@ -77,13 +77,21 @@ func packed(refs ...uint64) (b []byte) {
 func corpus1() [][]byte {
 	usual := []string{"__name__", "up", "instance", "a:1", "job", "j"}
 	return [][]byte{
-		{}, request1(), request1(series1(usual, samples(1))), request1(series1(usual, samples(1)), series1(usual, samples(2)), series1([]string{"__name__", "x", "run", "r"}, samples(3, 4, 5))),
+		{},
+		request1(), request1(series1(usual, samples(1))), request1(series1(usual, samples(1)), series1(usual, samples(2)), series1([]string{"__name__", "x", "run", "r"}, samples(3, 4, 5))),
 		request1(series1(usual, samples(math.Float64frombits(staleBits)))), request1(series1(nil, samples(1))), request1(series1([]string{"b", "2", "a", "1", "b", "3", "c", ""}, samples(1))),
 		request1(append(series1(usual, samples(1)), field(nil, fLabels1, oneLabel("z", "1"))...), series1(usual, samples(2)), append(series1(usual, samples(1)), field(nil, fLabels1, oneLabel("z", "1"))...)),
 		request1(append(samples(7), series1(usual)...)), request1(series1(usual, field(nil, fExemplars1, oneSample(1, 2)), samples(1))),
 		append(field(nil, f1Metadata, field(nil, 2, []byte("up"))), request1(series1(usual, samples(1)))...), request1(series1(usual, field(nil, fSamples, nil))),
 		request1(series1(usual, field(nil, fSamples, oneSample(1, math.MaxInt64)))), request1(series1(usual, field(nil, fSamples, append(oneSample(1, 5), oneSample(2, 6)...)))),
-		request1(series1(usual, field(nil, fHistogram1, nativeExample()))), {0x0a}, {0x0a, 0x05, 0x01}, {0x0b}, {0x00}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0x0d, 1, 2, 3, 4}, {0x09, 1, 2, 3, 4, 5, 6, 7, 8},
+		request1(series1(usual, field(nil, fHistogram1, nativeExample()))),
+		{0x0a},
+		{0x0a, 0x05, 0x01},
+		{0x0b},
+		{0x00},
+		{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		{0x0d, 1, 2, 3, 4},
+		{0x09, 1, 2, 3, 4, 5, 6, 7, 8},
 		request1([]byte{tagLabel, 200}), request1(series1(usual, []byte{tagSample, 3, 0x09, 1, 2})),
 	}
 }
@@ -91,7 +99,8 @@ func corpus1() [][]byte {
 func corpus2() [][]byte {
 	symbols := []string{"", "__name__", "up", "job", "j", "run", "r"}
 	return [][]byte{
-		{}, request2(symbols, append(packed(1, 2, 3, 4), samples(1)...), append(packed(1, 2, 3, 4), samples(2)...), append(packed(1, 2, 5, 6), samples(3, 4)...)),
+		{},
+		request2(symbols, append(packed(1, 2, 3, 4), samples(1)...), append(packed(1, 2, 3, 4), samples(2)...), append(packed(1, 2, 5, 6), samples(3, 4)...)),
 		request2(symbols, append(packed(1, 2, 3), samples(1)...)), request2(symbols, append(packed(1, 9), samples(1)...)), request2(nil, packed()),
 		append(request2(nil, append(packed(1, 2), samples(1)...)), request2(symbols)...), request2(symbols, append(samples(1), append(packed(1, 2), packed(3, 4)...)...)),
 		request2(symbols, append(protowire.AppendVarint(protowire.AppendTag(nil, fLabels2, protowire.VarintType), 1), append(protowire.AppendVarint(protowire.AppendTag(nil, fLabels2, protowire.VarintType), 1<<40|2), samples(1)...)...)),

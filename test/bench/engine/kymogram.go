@@ -95,7 +95,6 @@ func (k *kymogram) runID(ctx context.Context, workspace, project, run string) (s
 	return "", fmt.Errorf("no run %q", run)
 }
 
-// metric is the name under which native blocks are logged.
 func (k *kymogram) queries(ctx context.Context) (map[string]func(context.Context) error, error) {
 	out := map[string]func(context.Context) error{}
 	add := func(name, run, path string, query url.Values, want string) error {
@@ -113,9 +112,9 @@ func (k *kymogram) queries(ctx context.Context) (map[string]func(context.Context
 		return nil
 	}
 	err := errors.Join(
-		add(queryLong, "long", "/buckets", url.Values{"metric": {"loss_00"}, "n": {"1000"}}, `"min"`),
-		add(querySeries, "run-0000", "/points", url.Values{"metric": {"loss_00"}, "limit": {"2000"}}, `"value"`),
-		add(queryLast, "wide", "/series", url.Values{"limit": {"10000"}}, `"metric_09999"`),
+		add(queryLong, "long", "/buckets", url.Values{"metric": {measurement + "/loss_00"}, "label.host": {"node-0"}, "n": {"1000"}}, `"min"`),
+		add(querySeries, "run-0000", "/points", url.Values{"metric": {measurement + "/loss_00"}, "label.host": {"node-0"}, "limit": {"2000"}}, `"value"`),
+		add(queryLast, "wide", "/series", url.Values{"limit": {"10000"}}, `metric_09999"`),
 	)
 	return out, err
 }

@@ -104,7 +104,11 @@ func (r *report) targets(w io.Writer) {
 	}
 	line("CPU, line protocol / theirs", ratio(linesProtocol, linesProtocol), 0.38)
 	line("CPU, remote write / theirs", ratio(remoteProtocol, remoteProtocol), 0.4)
-	line("CPU, native / their line protocol", ratio(nativeProtocol, linesProtocol), 0.22)
+	best := linesProtocol
+	if r.figure(peer, string(remoteProtocol), cpuOf) < r.figure(peer, string(linesProtocol), cpuOf) {
+		best = remoteProtocol
+	}
+	line("CPU, native / their best, "+string(best), ratio(nativeProtocol, best), 0.22)
 	for _, p := range []protocol{linesProtocol, remoteProtocol} {
 		if theirs := r.figure(peer, string(p), peakOf); theirs > 0 {
 			line("peak memory, "+string(p)+" / theirs", r.figure("kymogram", string(p), peakOf)/theirs, 0.5)

@@ -15,7 +15,7 @@ import (
 )
 
 // victoria is VictoriaMetrics with its defaults, but a retention that takes any
-// timestamp.
+// timestamp, and limits that let the reads and the widest lines through.
 type victoria struct {
 	process
 	binary, folder, address string
@@ -31,7 +31,7 @@ func (v *victoria) boot(ctx context.Context) error {
 	v.address = free.Addr().String()
 	_ = free.Close()
 	v.cmd = exec.CommandContext(ctx, v.binary, "-storageDataPath="+filepath.Join(v.folder, "data"), "-retentionPeriod=100y", "-httpListenAddr="+v.address,
-		"-search.maxSamplesPerQuery=1000000000", "-search.latencyOffset=0s", "-loggerLevel=ERROR")
+		"-search.maxSamplesPerQuery=1000000000", "-search.latencyOffset=0s", "-influx.maxLineSize=8MB", "-loggerLevel=ERROR")
 	v.said.Reset()
 	v.cmd.Stderr = &v.said
 	if err := v.cmd.Start(); err != nil {
@@ -102,4 +102,5 @@ func remoteHeader(h map[string]string) map[string]string {
 	return h
 }
 
-var client = &http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64}} //nolint:gochecknoglobals // of this program alone
+// client asks for plain answers, as curl does: on one machine compression only costs.
+var client = &http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}} //nolint:gochecknoglobals // of this program alone

@@ -69,3 +69,14 @@ func (g *segmentGroup) bad(ref blockRef, columns int, err error) error {
 	at.lost.indexed = true
 	return g.segment.lose(err, uint64(g.ext.n*columns), g.ext.tlo, g.ext.thi)
 }
+
+// unread is an error for a file that the disk does not give, nil for one that it
+// gives with wrong bytes. Those can be left out for good; a file that comes back
+// with the next start must not, as what was stored meanwhile would contradict it.
+func unread(err error, file string) error {
+	if err == nil || errors.Is(err, errDamaged) || errors.Is(err, errShort) {
+		return nil
+	}
+	return model.Errorf(model.CodeUnavailable, "cannot read %s: %v", file, err).
+		WithHint("check the disk and start again; to start without the points in it for good, move the file elsewhere")
+}

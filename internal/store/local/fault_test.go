@@ -234,3 +234,24 @@ func faulty(t *testing.T, script *storetest.Script, h *storetest.Harness, steps 
 	}
 	return true
 }
+
+// TestUnreadableSegmentStopsTheStart: what the disk does not give may come back.
+func TestUnreadableSegmentStopsTheStart(t *testing.T) {
+	fs, script := faultfs.New(), storetest.NewScript(3)
+	history(t, fs, script, 12)
+	fs.Hook(func(op faultfs.Op, name string) error {
+		if op == faultfs.OpRead && strings.HasSuffix(name, ".kgs") {
+			return unix.EIO
+		}
+		return nil
+	})
+	if _, err := local.Open(t.Context(), config(fs)); model.CodeOf(err) != model.CodeUnavailable || !strings.Contains(err.Error(), ".kgs") {
+		t.Fatalf("opened without what the disk did not give: %v", err)
+	}
+	fs.Hook(nil)
+	h := mustOpen(t, fs)
+	defer h.Engine.Close()
+	if err := script.Moment().Check(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+}

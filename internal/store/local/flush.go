@@ -250,6 +250,9 @@ func (e *Engine) loadSegments() (uint64, error) {
 		}
 		e.nextSegment = max(e.nextSegment, id+1)
 		s, heads, err := e.openSegment(id)
+		if err := unread(err, filepath.Join(e.segmentDir(), name)); err != nil {
+			return 0, err
+		}
 		if err != nil {
 			e.quarantine("segment", err, "file", name)
 			continue

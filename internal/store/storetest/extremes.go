@@ -52,7 +52,8 @@ func testExtremes(t *testing.T, open func(t testing.TB) *Harness) {
 	}
 	rows := extremes()
 	g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep}}, Columns: []model.Column{
-		{Series: model.NewSeriesKey("x", "", nil), Kind: model.KindFloat}, {Series: model.NewSeriesKey("n", "", nil), Kind: model.KindInt},
+		{Series: model.NewSeriesKey("x", "", nil), Kind: model.KindFloat},
+		{Series: model.NewSeriesKey("n", "", nil), Kind: model.KindInt},
 		{Series: model.NewSeriesKey("text", "", nil), Kind: model.KindText},
 	}}
 	for i, r := range rows {

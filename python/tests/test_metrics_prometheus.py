@@ -377,7 +377,8 @@ def test_a_real_prometheus_reads_both(
             ('kymogram_metric_duration_seconds_sum{name="step.duration.ms"}', "0.625"),
             ('kymogram_metric_duration_seconds_bucket{le="0.5"}', "2"),
         ):
-            assert ask(query) == {"own": want, "agent": want}
+            both = {"own": want, "agent": want}
+            until(query, lambda query=query, both=both: ask(query) == both)  # type: ignore[misc]
         assert ask('kymogram_metric{group="group two"}') == {"own": "-0.5"}
     finally:
         started.terminate()

@@ -1,0 +1,13 @@
+// Package read reads what was logged: projects, runs, series, points and
+// buckets, from a server's JSON API.
+//
+//	client, err := read.Dial("http://127.0.0.1:7070", "")
+//	run, err := client.Run(ctx, "vision/digits/lr0.3")
+//	for point, err := range run.Points(ctx, "loss") {
+//		…
+//	}
+//
+// Lists and points are fetched page by page while they are ranged over. Int64
+// values are exact; NaN and the infinities come as they were logged. The package
+// kymogram at the module's root is the one that logs.
+package read

@@ -1,0 +1,186 @@
+package read
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Status is what became of a run.
+type Status = model.RunStatus
+
+// The statuses of a run.
+const (
+	Running  = model.StatusRunning
+	Finished = model.StatusFinished
+	Failed   = model.StatusFailed
+	Lost     = model.StatusLost // its process is gone without a word
+)
+
+// Value is an attribute's value: its Type says which field holds it.
+type Value = model.Value
+
+// Project is a workspace and project with runs.
+type Project struct {
+	Workspace string `json:"workspace"`
+	Project   string `json:"project"`
+	Runs      int64  `json:"runs"`
+	LastNs    int64  `json:"last_ns"`
+}
+
+// Run is a run as the server knew it when it was read.
+type Run struct {
+	ID          string                     `json:"id"`
+	Workspace   string                     `json:"workspace"`
+	Project     string                     `json:"project"`
+	Name        string                     `json:"name"`
+	DisplayName string                     `json:"display_name"`
+	Status      Status                     `json:"status"`
+	Tags        []string                   `json:"tags"`
+	Description string                     `json:"description"`
+	CreatedNs   int64                      `json:"created_ns"`
+	LastNs      int64                      `json:"last_ns"`
+	Attempt     int64                      `json:"attempt"`
+	Config      map[string]json.RawMessage `json:"config"` // at most 100, by path below config/
+
+	client *Client
+}
+
+// RunFilter selects runs of a project; the zero value is all, newest first.
+type RunFilter struct {
+	// Query is the page's one-line filter: words match name and tags, lr<0.1 and
+	// optimizer/name=adam compare attributes.
+	Query  string
+	Name   string // exact
+	Tag    string
+	Status Status
+	// Sort is created, name, last, status or the path of an attribute; - in front
+	// for descending.
+	Sort    string
+	Deleted bool // the trash instead
+}
+
+// Projects lists what the key may read.
+func (c *Client) Projects(ctx context.Context) iter.Seq2[Project, error] {
+	return pages[Project](ctx, c, "/api/v1/projects", "projects", url.Values{})
+}
+
+// Runs lists the runs of a workspace's project.
+func (c *Client) Runs(ctx context.Context, workspace, project string, filter RunFilter) iter.Seq2[*Run, error] {
+	query := url.Values{}
+	for name, value := range map[string]string{"q": filter.Query, "name": filter.Name, "tag": filter.Tag, "status": string(filter.Status), "sort": filter.Sort} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if filter.Deleted {
+		query.Set("deleted", "1")
+	}
+	path := "/api/v1/projects/" + url.PathEscape(workspace) + "/" + url.PathEscape(project) + "/runs"
+	return func(yield func(*Run, error) bool) {
+		for run, err := range pages[*Run](ctx, c, path, "runs", query) {
+			if run != nil {
+				run.client = c
+			}
+			if !yield(run, err) {
+				return
+			}
+		}
+	}
+}
+
+// Run reads one run by its id, an alias, or workspace/project/name.
+func (c *Client) Run(ctx context.Context, ref string) (*Run, error) {
+	var found struct {
+		ID string `json:"id"`
+	}
+	if err := c.get(ctx, "/api/v1/resolve", url.Values{"run": {ref}}, &found); err != nil {
+		return nil, err
+	}
+	run := &Run{client: c}
+	return run, c.get(ctx, "/api/v1/runs/"+url.PathEscape(found.ID), nil, run)
+}
+
+func (r *Run) path(part string) string { return "/api/v1/runs/" + url.PathEscape(r.ID) + part }
+
+// Attributes reads every attribute of the run by its path.
+func (r *Run) Attributes(ctx context.Context) (map[string]Value, error) {
+	var doc struct {
+		Attributes []json.RawMessage `json:"attributes"`
+	}
+	if err := r.client.get(ctx, r.path(""), nil, &doc); err != nil {
+		return nil, err
+	}
+	out := make(map[string]Value, len(doc.Attributes))
+	for _, raw := range doc.Attributes {
+		var name struct {
+			Path string `json:"path"`
+		}
+		var value Value
+		if err := json.Unmarshal(raw, &name); err != nil {
+			return nil, fmt.Errorf("read an attribute: %w", err)
+		}
+		if err := json.Unmarshal(raw, &value); err != nil {
+			return nil, fmt.Errorf("read the attribute %s: %w", name.Path, err)
+		}
+		out[name.Path] = value
+	}
+	return out, nil
+}
+
+// pages ranges over a list, fetching a page when the one before is used up. An
+// error is the last thing that it yields.
+func pages[T any](ctx context.Context, c *Client, path, field string, query url.Values) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		query := cloneQuery(query)
+		query.Set("limit", strconv.Itoa(listPage))
+		for {
+			var doc map[string]json.RawMessage
+			var items []T
+			next, err := "", c.get(ctx, path, query, &doc)
+			if err == nil {
+				err = decode(doc[field], &items)
+			}
+			if err == nil {
+				err = decode(doc["next"], &next)
+			}
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			query.Set("cursor", next)
+		}
+	}
+}
+
+func decode(raw json.RawMessage, into any) error {
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	return nil
+}
+
+func cloneQuery(query url.Values) url.Values {
+	out := make(url.Values, len(query)+2)
+	for name, values := range query {
+		out[name] = values
+	}
+	return out
+}

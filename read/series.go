@@ -1,0 +1,284 @@
+package read
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"net/url"
+	"strconv"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// How much one request brings: about 1 MB of runs, 10 MB of points.
+const (
+	listPage   = 1_000
+	pointsPage = 100_000
+)
+
+// AxisName names what orders points: step, time_ns, rl_step, episode, window, ….
+type AxisName = model.Axis
+
+// The axes that most series have.
+const (
+	StepAxis = model.AxisStep
+	TimeAxis = model.AxisTime
+)
+
+// Series is one series of a run.
+type Series struct {
+	Metric     string            `json:"metric"`
+	Scale      string            `json:"scale"`
+	Labels     map[string]string `json:"labels"`
+	Kind       string            `json:"kind"` // float64, int64, text, histogram, scatter
+	Axes       []AxisName        `json:"axes"`
+	Count      uint64            `json:"count"`      // points of the curve
+	Superseded uint64            `json:"superseded"` // points left out of it
+
+	run *Run
+}
+
+// Series lists the series whose metric matches a regular expression (RE2,
+// unanchored), "" for all, in the order of metric, scale and labels.
+func (r *Run) Series(ctx context.Context, regex string) iter.Seq2[*Series, error] {
+	query := url.Values{}
+	if regex != "" {
+		query.Set("q", regex)
+	}
+	return func(yield func(*Series, error) bool) {
+		for s, err := range pages[*Series](ctx, r.client, r.path("/series"), "series", query) {
+			if s != nil {
+				s.run = r
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+// Option is a detail of reading points or buckets: [Scale], [Labels], [Axis],
+// [Between], [Attempt].
+type Option func(url.Values)
+
+// Scale picks among series that differ by scale.
+func Scale(scale string) Option { return func(q url.Values) { q.Set("scale", scale) } }
+
+// Labels are the whole label set of the series; without them it is the one that
+// has none.
+func Labels(labels map[string]string) Option {
+	return func(q url.Values) {
+		for name, value := range labels {
+			q.Set("label."+name, value)
+		}
+	}
+}
+
+// Axis orders and bounds points: step by default, time_ns for a series without.
+func Axis(axis AxisName) Option { return func(q url.Values) { q.Set("axis", string(axis)) } }
+
+// Between bounds the axis, both ends inclusive.
+func Between(first, last int64) Option {
+	return func(q url.Values) {
+		q.Set("from", strconv.FormatInt(first, 10))
+		q.Set("to", strconv.FormatInt(last, 10))
+	}
+}
+
+// Attempt reads one attempt instead of the curve, "all" for every stored point.
+func Attempt(attempt string) Option { return func(q url.Values) { q.Set("attempt", attempt) } }
+
+// Point is one point. Which value field counts is the series' kind.
+type Point struct {
+	Axes    map[AxisName]int64 // those that the point has
+	TimeNs  int64
+	Float   float64         // float64
+	Int     int64           // int64
+	Text    string          // text
+	Doc     json.RawMessage // histogram, scatter
+	Attempt int64
+	Writer  string // 32 hexadecimal characters
+}
+
+// Step is the point's step; false when it has none.
+func (p *Point) Step() (int64, bool) {
+	step, ok := p.Axes[StepAxis]
+	return step, ok
+}
+
+// Points ranges over the points of one series in the order of the axis, then of
+// time. An error is the last thing that it yields.
+func (r *Run) Points(ctx context.Context, metric string, options ...Option) iter.Seq2[Point, error] {
+	return func(yield func(Point, error) bool) {
+		query := url.Values{"metric": {metric}, "limit": {strconv.Itoa(pointsPage)}}
+		for _, option := range options {
+			option(query)
+		}
+		for {
+			page, err := r.page(ctx, query)
+			if err != nil {
+				yield(Point{}, err)
+				return
+			}
+			for row := range page.rows() {
+				p, err := page.point(row)
+				if !yield(p, err) || err != nil {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			query.Set("cursor", page.Next)
+		}
+	}
+}
+
+// Points ranges over the points of the series.
+func (s *Series) Points(ctx context.Context, options ...Option) iter.Seq2[Point, error] {
+	return s.run.Points(ctx, s.Metric, append([]Option{Scale(s.Scale), Labels(s.Labels)}, options...)...)
+}
+
+// pointsPageDoc is one answer of GET …/points.
+type pointsPageDoc struct {
+	Series struct {
+		Kind string `json:"kind"`
+	} `json:"series"`
+	Columns map[string]json.RawMessage `json:"columns"`
+	Next    string                     `json:"next"`
+
+	axes            map[AxisName][]*int64
+	times, attempts []int64
+	writers         []string
+	values          []json.RawMessage
+}
+
+func (r *Run) page(ctx context.Context, query url.Values) (*pointsPageDoc, error) {
+	page := &pointsPageDoc{axes: map[AxisName][]*int64{}}
+	if err := r.client.get(ctx, r.path("/points"), query, page); err != nil {
+		return nil, err
+	}
+	for name, raw := range page.Columns {
+		var err error
+		switch name {
+		case "time_ns":
+			err = json.Unmarshal(raw, &page.times)
+		case "attempt":
+			err = json.Unmarshal(raw, &page.attempts)
+		case "writer":
+			err = json.Unmarshal(raw, &page.writers)
+		case "value":
+			err = json.Unmarshal(raw, &page.values)
+		default:
+			var column []*int64
+			err = json.Unmarshal(raw, &column)
+			page.axes[AxisName(name)] = column
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the column %s: %w", name, err)
+		}
+	}
+	return page, page.check()
+}
+
+// check wants columns of one length.
+func (p *pointsPageDoc) check() error {
+	n := len(p.times)
+	same := len(p.attempts) == n && len(p.writers) == n && len(p.values) == n
+	for _, column := range p.axes {
+		same = same && len(column) == n
+	}
+	if !same {
+		return model.Errorf(model.CodeInternal, "the server's columns differ in length")
+	}
+	return nil
+}
+
+func (p *pointsPageDoc) rows() int { return len(p.times) }
+
+func (p *pointsPageDoc) point(row int) (Point, error) {
+	out := Point{Axes: make(map[AxisName]int64, len(p.axes)), TimeNs: p.times[row], Attempt: p.attempts[row], Writer: p.writers[row]}
+	for axis, column := range p.axes {
+		if column[row] != nil {
+			out.Axes[axis] = *column[row]
+		}
+	}
+	var err error
+	switch raw := p.values[row]; p.Series.Kind {
+	case "float64":
+		err = (*model.JSONFloat)(&out.Float).UnmarshalJSON(raw)
+	case "int64":
+		err = json.Unmarshal(raw, &out.Int)
+	case "text":
+		err = json.Unmarshal(raw, &out.Text)
+	default:
+		out.Doc = raw
+	}
+	if err != nil {
+		err = fmt.Errorf("read a value: %w", err)
+	}
+	return out, err
+}
+
+// Bucket holds the points of a stretch of the axis. Min, Max and Mean are of the
+// finite values, NaN when there is none; Count counts those.
+type Bucket struct {
+	Lo, Hi              int64 // first and last x in it
+	Min, Max, Mean      float64
+	Count               uint64
+	NaN, PosInf, NegInf uint64
+}
+
+// Buckets reads at most n disjoint buckets of a numeric series; every point is in
+// one of them.
+func (r *Run) Buckets(ctx context.Context, metric string, n int, options ...Option) ([]Bucket, error) {
+	query := url.Values{"metric": {metric}, "n": {strconv.Itoa(n)}}
+	for _, option := range options {
+		option(query)
+	}
+	if axis, ok := query["axis"]; ok { // the word is x here
+		query["x"] = axis
+		delete(query, "axis")
+	}
+	var doc struct {
+		Columns struct {
+			Lo     []int64            `json:"lo"`
+			Hi     []int64            `json:"hi"`
+			Min    []*model.JSONFloat `json:"min"`
+			Max    []*model.JSONFloat `json:"max"`
+			Mean   []*model.JSONFloat `json:"mean"`
+			Count  []uint64           `json:"count"`
+			NaN    []uint64           `json:"nan"`
+			PosInf []uint64           `json:"pos_inf"`
+			NegInf []uint64           `json:"neg_inf"`
+		} `json:"columns"`
+	}
+	if err := r.client.get(ctx, r.path("/buckets"), query, &doc); err != nil {
+		return nil, err
+	}
+	c := &doc.Columns
+	for _, length := range []int{len(c.Hi), len(c.Min), len(c.Max), len(c.Mean), len(c.Count), len(c.NaN), len(c.PosInf), len(c.NegInf)} {
+		if length != len(c.Lo) {
+			return nil, model.Errorf(model.CodeInternal, "the server's columns differ in length")
+		}
+	}
+	out := make([]Bucket, len(c.Lo))
+	for i := range out {
+		out[i] = Bucket{c.Lo[i], c.Hi[i], orNaN(c.Min[i]), orNaN(c.Max[i]), orNaN(c.Mean[i]), c.Count[i], c.NaN[i], c.PosInf[i], c.NegInf[i]}
+	}
+	return out, nil
+}
+
+// Buckets reads at most n buckets of the series.
+func (s *Series) Buckets(ctx context.Context, n int, options ...Option) ([]Bucket, error) {
+	return s.run.Buckets(ctx, s.Metric, n, append([]Option{Scale(s.Scale), Labels(s.Labels)}, options...)...)
+}
+
+func orNaN(f *model.JSONFloat) float64 {
+	if f == nil {
+		return math.NaN()
+	}
+	return float64(*f)
+}

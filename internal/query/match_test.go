@@ -2,6 +2,7 @@ package query
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,4 +28,15 @@ func TestByName(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestRequired(t *testing.T) {
+	for expression, want := range map[string][]string{
+		`loss`: {"loss"}, `^train/.*_norm$`: {"train/"}, `(weight|bias)_norm_[0-9]+`: {"weight_norm_", "bias_norm_"},
+		`[ab]*`: nil, `(?i)loss`: nil, `a|`: nil, `(ab)+c`: {"ab"}, `layer_[0-9]+/mlp`: {"layer_"},
+	} {
+		if got := required(expression); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", expression, got, want)
+		}
+	}
 }

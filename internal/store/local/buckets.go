@@ -165,16 +165,60 @@ func (b *bucketing) fits(lo, hi int64) bool {
 }
 
 func (b *bucketing) points(cells *cells, s *span) {
-	r, vals, ok := b.read(&s.piece)
+	xs, vals, ok := b.plot(&s.piece)
 	if !ok {
 		return
 	}
-	xs := r.x(b.axis)
-	for _, i := range s.piece.picked(r.len()) {
-		if x := xs[i]; x >= b.from && x <= b.to {
-			cells.point(b.cell(x), x, &vals, int(i))
+	at, until := 0, int64(0) // the cell, and the last x of it
+	var into *cell
+	for _, i := range s.piece.picked(len(xs)) {
+		x := xs[i]
+		if x < b.from || x > b.to {
+			continue
 		}
+		if into == nil || x > until || x < into.lo && b.cell(x) != at {
+			at = b.cell(x)
+			into, until = cells.find(at, x), b.lastOf(at)
+		}
+		into.lo, into.hi = min(into.lo, x), max(into.hi, x)
+		into.sum.addRow(&vals, int(i))
 	}
+}
+
+// plot reads the x and the values of a piece, and of a whole group nothing else.
+func (s *scan) plot(p *piece) (xs []int64, vals values, ok bool) {
+	g, flushed := p.group.(*segmentGroup)
+	if !flushed || p.rows != nil {
+		r, vals, ok := s.read(p)
+		if !ok {
+			return nil, values{}, false
+		}
+		return r.x(s.axis), vals, true
+	}
+	xs, err := g.xs(s.axis)
+	if err == nil {
+		vals, err = g.values(p.col)
+	}
+	if err != nil {
+		s.damaged(err)
+		return nil, values{}, false
+	}
+	return xs, vals, true
+}
+
+// lastOf is the last x of a cell, or one before it where that is past the end.
+func (b *bucketing) lastOf(place int) int64 {
+	width := uint64(b.hi-b.lo) + 1
+	if width == 0 || uint64(place)+1 >= b.n {
+		return b.hi
+	}
+	// The least x of the next cell is lo + ceil((place+1)·width / n).
+	high, low := bits.Mul64(uint64(place)+1, width)
+	q, rest := bits.Div64(high, low, b.n)
+	if rest > 0 {
+		q++
+	}
+	return b.lo + int64(q-1)
 }
 
 // cell is floor((x-lo)·n / (hi-lo+1)), exact over the whole of int64.
@@ -220,12 +264,6 @@ func (c *cells) add(place int, lo, hi int64, sum *aggregate) {
 	at := c.find(place, lo)
 	at.lo, at.hi = min(at.lo, lo), max(at.hi, hi)
 	at.sum.merge(sum)
-}
-
-func (c *cells) point(place int, x int64, v *values, row int) {
-	at := c.find(place, x)
-	at.lo, at.hi = min(at.lo, x), max(at.hi, x)
-	at.sum.addRow(v, row)
 }
 
 func (c *cells) buckets(kind model.Kind) []store.Bucket {

@@ -12,7 +12,7 @@ import (
 // summaries, in levels: what several row groups have at the same x, superseded
 // points included, is worked out once. It is kept with the series until its
 // groups or the rules change, so that a chart of any length reads a bounded
-// number of summaries (docs/design/0006-reads-that-do-not-grow.md).
+// number of summaries (docs/design/0008-reads-that-do-not-grow.md).
 type overlay struct {
 	layout, epoch uint64
 	axis          int

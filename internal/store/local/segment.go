@@ -190,6 +190,27 @@ func (g *segmentGroup) rows() (*rows, error) {
 	return r, nil
 }
 
+// xs reads one of the columns that the group's values share.
+func (g *segmentGroup) xs(axis int) ([]int64, error) {
+	b, err := g.segment.read(g.shared)
+	if err != nil {
+		return nil, g.bad(g.shared, len(g.cols), err)
+	}
+	d := &decoder{b: b}
+	for a := range numAxes { // the time is behind the axes
+		if g.ext.mask.has(a) && (axis < 0 || a < axis) {
+			d.bytes()
+		}
+	}
+	dec := g.segment.engine.decoder()
+	defer g.segment.engine.decoders.Put(dec)
+	xs := d.ints(dec, g.ext.n)
+	if d.err != nil {
+		return nil, g.bad(g.shared, len(g.cols), codec.ErrCorrupt)
+	}
+	return xs, nil
+}
+
 func (g *segmentGroup) values(col int) (values, error) {
 	m := &g.cols[col]
 	b, err := g.segment.read(m.ref)

@@ -37,7 +37,7 @@ func readRounds(ctx context.Context, o options, r *report) error {
 		if err := fill(ctx, s, o); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		defer func() { _, _ = s.stop() }()
+		defer s.kill()
 		ask, err := s.queries(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

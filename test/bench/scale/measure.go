@@ -53,8 +53,14 @@ func measure(ctx context.Context, r *report, s *server, n size) error {
 func read(ctx context.Context, r *report, s *server, what, of, path string, query url.Values, want string) error {
 	var times []time.Duration
 	bytes := 0
-	cold := time.Duration(0)
+	cold, base := time.Duration(0), time.Duration(0)
 	for i := range warmRounds + rounds {
+		if i == warmRounds {
+			var err error
+			if base, err = s.cpu(); err != nil {
+				return err
+			}
+		}
 		begin := time.Now()
 		text, err := s.get(ctx, path, query)
 		took := time.Since(begin)
@@ -72,8 +78,12 @@ func read(ctx context.Context, r *report, s *server, what, of, path string, quer
 			times = append(times, took)
 		}
 	}
+	used, err := s.cpu()
+	if err != nil {
+		return err
+	}
 	slices.Sort(times)
-	r.line(what, of, "p50 %s, p95 %s, first %s, %s", milli(times[len(times)/2]), milli(times[len(times)*95/100]), milli(cold), kilo(bytes))
+	r.line(what, of, "p50 %s, least %s, server CPU %s, first %s, %s", milli(times[len(times)/2]), milli(times[0]), milli((used-base)/rounds), milli(cold), kilo(bytes))
 	return nil
 }
 

@@ -1,0 +1,112 @@
+"""Videos from Python through the spool and the agent to a real server, and back by the CLI."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import real_binary
+
+pytest.importorskip("numpy", reason="frames are NumPy arrays")
+av = pytest.importorskip("av", reason="PyAV, `pip install 'kymogram[rendering]'`, is missing")
+
+BINARY = real_binary()
+pytestmark = pytest.mark.skipif(BINARY is None, reason="no kymogram binary: run `make build`")
+
+SCRIPT = """
+    import os, sys, time
+    import numpy, kymogram
+    kymogram.init(run_name=sys.argv[1], rendering_fps=10, log_level="OFF")
+    for episode in range(3):
+        for step in range(25):
+            frame = numpy.full((32, 48, 3), 20 + 8 * step, numpy.uint8)
+            kymogram.log_rendering(frame, rl_step=episode, episode=episode, env_id="e")
+            reward = float(step)
+            kymogram.log_rl_environment_step("reward", reward, episode, False, episode, "e")
+        if episode == 1:
+            kymogram.tag_rendering("good", "e")
+    while kymogram.get_metrics().rendering_frames_encoded < 75:
+        time.sleep(0.01)
+    if sys.argv[2] == "kill":
+        os.kill(os.getpid(), 9)
+    kymogram.close()
+"""
+
+
+class Lab:
+    """A server, and a home whose clients and CLI find it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        source = Path(__file__).resolve().parents[1] / "src"
+        self.env = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "XDG_CONFIG_HOME": str(home / "config"),
+            "KYMOGRAM_SPOOL_DIR": str(home / "spool"),
+            "PYTHONPATH": str(source),
+            "KYMOGRAM_CAPTURE_SYSTEM_METRICS": "0",
+        }
+        self.process = subprocess.Popen(
+            [str(BINARY), "serve", "--data", str(home / "data"), "--http", "127.0.0.1:0"],
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("ready http="), line
+        self.server = "http://" + line.split()[1].removeprefix("http=")
+
+    def train(self, run: str, end: str) -> None:
+        """A training process without an agent: its server is away."""
+        script = "import kymogram._agent as a; a.binary = lambda: None\n" + textwrap.dedent(SCRIPT)
+        env = {**self.env, "KYMOGRAM_SERVER": "http://127.0.0.1:1"}
+        done = subprocess.run([sys.executable, "-c", script, run, end], env=env, check=False)
+        assert done.returncode == (-9 if end == "kill" else 0)
+
+    def ask(self, *args: str) -> Any:
+        env = {**self.env, "KYMOGRAM_SERVER": self.server}
+        found = subprocess.run([str(BINARY), *args, "--json"], env=env, capture_output=True)
+        assert found.returncode == 0, found.stderr.decode()
+        return json.loads(found.stdout)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    found = Lab(tmp_path)
+    yield found
+    found.process.terminate()
+    found.process.wait()
+
+
+def test_videos_reach_the_server(lab: Lab, tmp_path: Path) -> None:
+    lab.train("whole", "close")
+    lab.train("killed", "kill")
+    lab.ask("sync", "--server", lab.server)
+    for run, last in (("whole", True), ("killed", False)):
+        listed = lab.ask("renderings", "list", f"default/default/{run}")["renderings"]
+        assert [one["episode"] for one in listed] == [0, 1, 2]
+        assert [one["complete"] for one in listed] == [True, True, last]
+        assert [one["tags"] for one in listed] == [[], ["good"], []]
+        assert all(one["stored"] for one in listed)
+        out = tmp_path / run
+        written = lab.ask("renderings", "export", f"default/default/{run}", "--out", str(out))
+        assert written["written"] == 3
+        for one in listed:
+            with av.open(str(out / f"e_{one['episode']}.mp4")) as video:
+                frames = [f.to_ndarray(format="gray").mean() for f in video.decode(video=0)]
+            assert len(frames) == one["frames"]
+            # At most the last second, 10 frames, of a killed one is gone.
+            assert len(frames) == 25 if one["complete"] else 15 <= len(frames) <= 25
+            assert all(abs(f - 20 - 8 * n) <= 4 for n, f in enumerate(frames))
+    assert not list((tmp_path / "spool" / "writers").iterdir())

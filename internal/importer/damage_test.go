@@ -298,3 +298,17 @@ func TestDigestSeesEveryPart(t *testing.T) {
 		t.Error("the order of series in the file changes the digest")
 	}
 }
+
+// The end of a block leaves 0 to 6 bytes that hold nothing, or 7 that hold an
+// empty first piece.
+func TestWandbLogAtTheEdgeOfABlock(t *testing.T) {
+	t.Parallel()
+	for left := range 12 {
+		first := bytes.Repeat([]byte{1}, 32768-7-7-left)
+		want := [][]byte{first, {2, 3}, {4}}
+		got, problems := scan(t, leveldb(want...))
+		if len(problems) != 0 || !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Errorf("%d bytes left: %d records of 3, damage %v", left, len(got), problems)
+		}
+	}
+}

@@ -13,30 +13,20 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/chain"
-	"github.com/kymogram/kymogram/internal/substrate"
 	"github.com/kymogram/kymogram/internal/testkit/subtensor"
 	"github.com/kymogram/kymogram/internal/wallet"
 )
 
 const netuid = 1
 
-// rig is the real runtime with a funded owner, and what registers on it.
+// rig is the real runtime, and what registers on it.
 type rig struct {
 	*testing.T
 	*subtensor.Server
-	code *subtensor.Code
-	cold *wallet.Key
 }
 
 func newRig(t *testing.T, code *subtensor.Code, storage map[string][]byte) *rig {
-	cold := subtensor.Key(t, "cold")
-	all := map[string][]byte{}
-	for key, value := range storage {
-		all[key] = value
-	}
-	key, value := subtensor.Fund(cold.Account(), 1<<50)
-	all[key] = value
-	return &rig{t, code.Serve(t, subtensor.Options{Storage: all}), code, cold}
+	return &rig{t, code.Serve(t, subtensor.Options{Storage: storage})}
 }
 
 func (r *rig) dial(change func(*chain.Config)) *chain.Subtensor {
@@ -78,21 +68,15 @@ func seedWallet(t *testing.T, name string) *chain.Wallet {
 // join registers a hotkey in the subnet, the real way: its owner burns a fee.
 func (r *rig) join(name string) *chain.Wallet {
 	r.Helper()
-	hot := subtensor.Key(r.T, name).Account()
-	r.call(r.cold, "burned_register", map[string]any{"netuid": netuid, "hotkey": hot[:]})
-	return seedWallet(r.T, name)
+	w := seedWallet(r.T, name)
+	r.joinWallet(w)
+	return w
 }
 
-func (r *rig) call(from *wallet.Key, call string, args map[string]any) {
+func (r *rig) joinWallet(w *chain.Wallet) {
 	r.Helper()
-	c, err := substrate.New([]string{r.URL}, substrate.Options{})
-	if err != nil {
+	if err := subtensor.Join(r.Context(), r.URL, netuid, accountOf(r.T, w)); err != nil {
 		r.Fatal(err)
-	}
-	defer c.Close()
-	account := substrate.Account{Public: from.Account(), Address: from.Account().String(), Signer: from}
-	if _, err := c.Submit(r.Context(), account, "SubtensorModule", call, args, substrate.WaitInclusion); err != nil {
-		r.Fatalf("%s: %v", call, err)
 	}
 }
 

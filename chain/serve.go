@@ -116,6 +116,9 @@ func (s *Subtensor) register(ctx context.Context, w *Wallet, r Registration) (*O
 	if done != nil || err != nil {
 		return done, shaped(err)
 	}
+	if addr, ok := addrOf(params.IP, uint8(params.IPType)); ok && !Public(addr) {
+		s.log.Warn("the address is not one of the internet: readers of the chain leave it out", "ip", addr)
+	}
 	out, err := s.do(ctx, w, params, waitOf(r.WaitForInclusion, r.WaitForFinalization), v.head.Number)
 	if err != nil {
 		return nil, err
@@ -169,9 +172,6 @@ func (s *Subtensor) params(ctx context.Context, r Registration) (PrometheusServe
 			return none, err
 		}
 		r.IP = ip
-	}
-	if !Public(r.IP) {
-		s.log.Warn("the address is not one of the internet: readers of the chain leave it out", "ip", r.IP)
 	}
 	return NewCallParams(r.Netuid, r.IP, r.Port, r.Version), nil
 }

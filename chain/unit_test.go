@@ -114,8 +114,8 @@ func TestNothingSecretIsLogged(t *testing.T) {
 		out, err := s.PrometheusExtrinsic(t.Context(), w, chain.Registration{Netuid: netuid, Port: 9101, WaitForInclusion: true})
 		fmt.Fprintln(&log, out, err, w, fmt.Sprintf("%+v", w.Hotkey()))
 		slog.New(slog.NewTextHandler(&log, nil)).Info("wallet", "wallet", w)
-		if key := accountOf(t, w); joined == 0 {
-			r.call(r.cold, "burned_register", map[string]any{"netuid": netuid, "hotkey": key[:]})
+		if joined == 0 {
+			r.joinWallet(w)
 		}
 	}
 	r.Stop()

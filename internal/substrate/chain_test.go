@@ -2,6 +2,7 @@ package substrate_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/substrate"
@@ -16,9 +17,8 @@ func account(k *wallet.Key) substrate.Account {
 // The client against the real runtime: a call that fails in a block, one that
 // succeeds, and what the chain then holds.
 func TestSubmitToTheRealRuntime(t *testing.T) {
-	cold, hot := subtensor.Key(t, "cold"), subtensor.Key(t, "hot")
-	key, value := subtensor.Fund(cold.Account(), 1_000_000_000_000)
-	node := subtensor.Start(t, subtensor.Options{Storage: map[string][]byte{key: value}})
+	hot := subtensor.Key(t, "hot")
+	node := subtensor.Start(t, subtensor.Options{})
 	c, err := substrate.New([]string{node.URL}, substrate.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -30,20 +30,25 @@ func TestSubmitToTheRealRuntime(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Name != "HotKeyNotRegisteredInNetwork" {
 		t.Errorf("before registering: %v", err)
 	}
-	hotkey := hot.Account()
-	receipt, err := c.Submit(t.Context(), account(cold), "SubtensorModule", "burned_register",
-		map[string]any{"netuid": 1, "hotkey": hotkey[:]}, substrate.WaitFinalization)
-	if err != nil {
-		t.Fatalf("register: %v", err)
+	if err := subtensor.Join(t.Context(), node.URL, 1, hot.Account()); err != nil {
+		t.Fatal(err)
 	}
-	for _, e := range receipt.Events {
-		t.Log(e.Pallet, e.Name, e.Fields)
+	receipt, err := c.Submit(t.Context(), account(hot), "SubtensorModule", "serve_prometheus", serve, substrate.WaitFinalization)
+	if err != nil || !receipt.Finalized || receipt.Block == nil {
+		t.Fatalf("serve: %+v, %v", receipt, err)
 	}
-	receipt, err = c.Submit(t.Context(), account(hot), "SubtensorModule", "serve_prometheus", serve, substrate.WaitFinalization)
-	if err != nil {
-		t.Fatalf("serve: %v", err)
+	if names := eventNames(receipt.Events); !slices.Contains(names, "SubtensorModule.PrometheusServed") {
+		t.Errorf("events %v", names)
 	}
-	for _, e := range receipt.Events {
-		t.Log(e.Pallet, e.Name, e.Fields)
+	head, err := c.Head(t.Context())
+	if err != nil || head.Hash != *receipt.Block || head.Number != node.Number() {
+		t.Errorf("head %+v, %v, in block %s", head, err, receipt.Block)
 	}
+}
+
+func eventNames(events []substrate.Event) (out []string) {
+	for _, e := range events {
+		out = append(out, e.Pallet+"."+e.Name)
+	}
+	return out
 }

@@ -65,6 +65,12 @@ func (c *Code) NewNode(ctx context.Context, o Options) (*Node, error) {
 		start = time.Date(2025, 2, 14, 0, 0, 0, 0, time.UTC)
 	}
 	genesis := maps.Clone(c.genesis)
+	owner, err := NamedKey(ownerName)
+	if err != nil {
+		return nil, err
+	}
+	key, value := Fund(owner.Account(), ownerBalance)
+	genesis[key] = value
 	maps.Copy(genesis, o.Storage)
 	n := &Node{code: c, byHash: map[[32]byte]*block{}, clock: start, grown: make(chan struct{}), open: map[*session]bool{}}
 	s := newState(genesis)

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/kymogram/kymogram/internal/substrate"
 	"github.com/kymogram/kymogram/internal/testkit/subtensor"
 	"github.com/kymogram/kymogram/internal/wallet"
 )
@@ -56,12 +55,8 @@ func run(ctx context.Context, address string, netuid int, join, fund []string) e
 	if err != nil {
 		return err
 	}
-	owner, err := subtensor.NamedKey("owner")
-	if err != nil {
-		return err
-	}
 	storage := map[string][]byte{}
-	for _, text := range append(fund, owner.Account().String()) {
+	for _, text := range fund {
 		account, _, err := wallet.ParseAddress(text)
 		if err != nil {
 			return err
@@ -81,7 +76,7 @@ func run(ctx context.Context, address string, netuid int, join, fund []string) e
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	url := "ws://" + listener.Addr().String()
 	go func() {
-		if err := register(ctx, url, owner, netuid, join); err != nil {
+		if err := register(ctx, url, netuid, join); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -93,22 +88,14 @@ func run(ctx context.Context, address string, netuid int, join, fund []string) e
 	return nil
 }
 
-// register joins hotkeys to the subnet, each by a real burned_register.
-func register(ctx context.Context, url string, owner *wallet.Key, netuid int, join []string) error {
-	client, err := substrate.New([]string{url}, substrate.Options{})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	from := substrate.Account{Public: owner.Account(), Address: owner.Account().String(), Signer: owner}
+func register(ctx context.Context, url string, netuid int, join []string) error {
 	for _, text := range join {
 		hotkey, _, err := wallet.ParseAddress(text)
+		if err == nil {
+			err = subtensor.Join(ctx, url, netuid, hotkey)
+		}
 		if err != nil {
 			return err
-		}
-		args := map[string]any{"netuid": netuid, "hotkey": hotkey[:]}
-		if _, err := client.Submit(ctx, from, "SubtensorModule", "burned_register", args, substrate.WaitInclusion); err != nil {
-			return fmt.Errorf("register %s: %w", text, err)
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ func TestRenderingsAreRecordedListedAndWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fail := func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), 500) }
+	fail := func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusInternalServerError) }
 	l := newLab(t, httpapi.Options{Files: blob.NewHandler(store, signer, 1<<20, fail)})
 	run := l.writer("r", nil).run
 	base := "/api/v1/runs/" + run.String() + "/renderings"
@@ -73,7 +73,7 @@ func TestRenderingsAreRecordedListedAndWatched(t *testing.T) {
 
 func watch(t *testing.T, l *lab, path, data string) {
 	t.Helper()
-	request := httptest.NewRequest("GET", l.http.URL+path, nil)
+	request := httptest.NewRequest(http.MethodGet, l.http.URL+path, nil)
 	request.RequestURI = ""
 	request.Header.Set("Range", "bytes=4-8")
 	answer, err := http.DefaultClient.Do(request)

@@ -16,7 +16,7 @@ func FreeBytes(path string) (int64, error) {
 	if err := unix.Statfs(path, &st); err != nil {
 		return 0, fmt.Errorf("inspect the file system of %s: %w", path, err)
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // it is a uint32 on macOS
 }
 
 // IsDiskFull reports whether an error means that there is no room: the disk or

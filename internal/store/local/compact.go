@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/bits"
 	"path/filepath"
@@ -121,9 +122,9 @@ func (e *Engine) merge(ctx context.Context, inputs []*segment) error {
 		w.abandon()
 		return err
 	}
-	ids := make([]uint64, len(inputs))
-	for i, s := range inputs {
-		ids[i] = s.id
+	ids := slices.Clone(e.gone)
+	for _, s := range inputs {
+		ids = append(ids, s.id)
 	}
 	out, err := w.finish(ids)
 	if err != nil {
@@ -134,7 +135,8 @@ func (e *Engine) merge(ctx context.Context, inputs []*segment) error {
 		e.run(sec.run).replace(inputs, out, sec.groups)
 	}
 	e.replaceSegments(inputs, out)
-	return e.removeSegments(inputs)
+	e.gone = ids
+	return e.removeSegments()
 }
 
 // heads reads and joins what the inputs say of runs, by rising id. An input
@@ -316,13 +318,21 @@ func (e *Engine) replaceSegments(old []*segment, s *segment) {
 	e.segments = append(e.segments, s)
 }
 
-// removeSegments unlinks files; reads that began before still hold them open,
-// and the garbage collector closes them.
-func (e *Engine) removeSegments(old []*segment) error {
-	for _, s := range old {
-		if err := e.cfg.FS.Remove(filepath.Join(e.segmentDir(), segmentName(s.id))); err != nil {
-			return fmt.Errorf("remove replaced segment: %w", err)
+// removeSegments unlinks what was replaced; reads that began before still hold
+// the files open, and the garbage collector closes them. Until the folder is
+// synced they may come back after a crash, so the next merge names them, too.
+func (e *Engine) removeSegments() (failed error) {
+	for _, id := range e.gone {
+		err := e.cfg.FS.Remove(filepath.Join(e.segmentDir(), segmentName(id)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, fmt.Errorf("remove replaced segment: %w", err))
 		}
 	}
-	return e.cfg.FS.SyncDir(e.segmentDir())
+	if failed == nil {
+		failed = e.cfg.FS.SyncDir(e.segmentDir())
+	}
+	if failed == nil {
+		e.gone = nil
+	}
+	return failed
 }

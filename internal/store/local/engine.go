@@ -98,8 +98,9 @@ type Engine struct {
 	decoders sync.Pool  // of *codec.Decoder
 	encoders sync.Pool  // of *encoder
 
-	maint       sync.Mutex // one flush or compaction at a time; guards the three below
+	maint       sync.Mutex // one flush or compaction at a time; guards the four below
 	nextSegment uint64
+	gone        []uint64 // replaced segments whose files a crash may bring back
 	enc         *codec.Encoder
 	segmentBuf  []byte // room for the next segment's writer
 

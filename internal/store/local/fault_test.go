@@ -255,3 +255,55 @@ func TestUnreadableSegmentStopsTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestReplacedSegmentsStayReplaced: files of a merge that could not be removed are
+// named by the next merge as well, so that they do not come back without the one
+// that replaced them.
+func TestReplacedSegmentsStayReplaced(t *testing.T) {
+	for _, op := range []faultfs.Op{faultfs.OpRemove, faultfs.OpSyncDir} {
+		fs := faultfs.New()
+		e, err := local.Open(t.Context(), config(fs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, w := model.RunID{1}, model.WriterID{1}
+		if err := e.PutAttempt(t.Context(), run, model.Attempt{Number: 1}); err != nil {
+			t.Fatal(err)
+		}
+		failures := 0
+		for seq := uint64(1); seq <= 4; seq++ {
+			if _, err := e.Append(t.Context(), oneRow(run, w, seq)); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			removing := false
+			fs.Hook(func(now faultfs.Op, name string) error {
+				removing = removing || now == faultfs.OpRemove && strings.HasSuffix(name, ".kgs")
+				if removing && now == op && seq == 2 && failures == 0 {
+					failures++
+					return unix.EIO
+				}
+				return nil
+			})
+			if err := e.Compact(t.Context(), true); (err == nil) != (seq != 2) {
+				t.Fatalf("merge %d: %v", seq, err)
+			}
+			fs.Hook(nil)
+			// The merge that failed had done its work.
+			prefix(t, e, run, w, seq)
+		}
+		for range 20 {
+			again, err := local.Open(t.Context(), config(fs.Crash(rand.New(rand.NewPCG(1, 2)))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			prefix(t, again, run, w, 4)
+			stats, err := again.RunStats(t.Context(), run)
+			if err != nil || stats.Stored != 4 {
+				t.Fatalf("%d points are stored, 4 were logged: %v", stats.Stored, err)
+			}
+		}
+	}
+}

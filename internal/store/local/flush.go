@@ -287,6 +287,7 @@ func (e *Engine) dropReplaced(found []opened) (live []opened) {
 			e.cfg.Logger.Warn("close segment", "err", err)
 		}
 		e.removeFile(segmentName(s.id))
+		e.gone = append(e.gone, s.id)
 	}
 	return live
 }

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -42,11 +43,25 @@ func (w *writer) logMany(key model.SeriesKey, n int) {
 	}
 }
 
+// logWide logs two points of each of n series.
+func (w *writer) logWide(n int) {
+	g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{0, 1}}}, TimeNs: []int64{1_700_000_000_000_000_000, 1_700_000_000_100_000_000}, Seq: []uint64{w.seq + 1, w.seq + 2}}
+	for i := range n {
+		key := model.NewSeriesKey(fmt.Sprintf("wide/layer_%05d/grad_norm", i), "", nil)
+		g.Columns = append(g.Columns, model.Column{Series: key, Kind: model.KindFloat, Floats: []float64{1, 1 / float64(i+3)}})
+	}
+	w.seq += 2
+	if _, err := w.session.Append(w.l.t.Context(), &model.Batch{First: w.seq - 1, Last: w.seq, Groups: []model.RowGroup{g}}); err != nil {
+		w.l.t.Fatal(err)
+	}
+}
+
 func BenchmarkReads(b *testing.B) {
 	l := newLab(b, httpapi.Options{})
 	w := l.writer("run", nil)
 	w.logMany(model.NewSeriesKey("short", "", nil), 2_000)
 	w.logMany(model.NewSeriesKey("long", "", nil), 200_000)
+	w.logWide(10_000)
 	handlers := http.NewServeMux()
 	for _, r := range l.api.Routes() {
 		handlers.Handle(r.Method+" "+r.Pattern, r.Handler)
@@ -58,6 +73,7 @@ func BenchmarkReads(b *testing.B) {
 		{"points=200000/format=arrow", "points?metric=long&limit=200000&format=arrow"},
 		{"points=200000/format=parquet", "points?metric=long&limit=200000&format=parquet"},
 		{"buckets=1000", "buckets?metric=long"},
+		{"series=10000", "series?q=wide&limit=10000"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -98,6 +98,11 @@ const hexDigits = "0123456789abcdef"
 func AppendText(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
+		if n := unescaped(s[i:]); n > 0 {
+			dst = append(dst, s[i:i+n]...)
+			i += n
+			continue
+		}
 		c := s[i]
 		if c < utf8.RuneSelf {
 			dst = appendASCII(dst, c)
@@ -109,6 +114,16 @@ func AppendText(dst []byte, s string) []byte {
 		i += size
 	}
 	return append(dst, '"')
+}
+
+// unescaped counts the bytes in front that stay as they are.
+func unescaped(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(s)
 }
 
 func appendASCII(dst []byte, c byte) []byte {

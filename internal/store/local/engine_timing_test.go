@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -195,4 +196,79 @@ func folderSize(b *testing.B, dir string) (n int64) {
 		n += info.Size()
 	}
 	return n
+}
+
+// BenchmarkIdleSeries measures the heap that a series costs whose run was read:
+// "shared" where a batch has many, "alone" where every series is logged by
+// itself and has a row group of its own.
+func BenchmarkIdleSeries(b *testing.B) {
+	n := 200_000
+	if testing.Short() {
+		n = 20_000
+	}
+	for name, perGroup := range map[string]int{"shared": 1_000, "alone": 1} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				dir := b.TempDir()
+				fillWide(b, dir, n, perGroup)
+				start := time.Now()
+				e, err := local.Open(b.Context(), local.Config{Dir: dir})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "open-ms")
+				before := liveHeap()
+				start = time.Now()
+				list, _, err := e.ListSeries(b.Context(), model.RunID{1}, store.SeriesFilter{Limit: n})
+				if err != nil || len(list) != n || list[n-1].Count != 2 {
+					b.Fatal(len(list), err)
+				}
+				b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "first-list-ms")
+				list = nil
+				b.ReportMetric(float64(liveHeap()-before)/float64(n), "B/series")
+				if err := e.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func fillWide(b *testing.B, dir string, n, perGroup int) {
+	b.Helper()
+	e, err := local.Open(b.Context(), local.Config{Dir: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	run := model.RunID{1}
+	if err := e.PutAttempt(b.Context(), run, model.Attempt{Number: 1}); err != nil {
+		b.Fatal(err)
+	}
+	seq := uint64(0)
+	for from := 0; from < n; from += 10_000 {
+		batch := &model.Batch{Run: run, Writer: model.WriterID{1}, Attempt: 1, First: seq + 1}
+		for at := from; at < from+10_000; at += perGroup {
+			g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{0, 1}}}, TimeNs: []int64{int64(2 * at), int64(2*at + 1)}, Seq: []uint64{seq + 1, seq + 2}}
+			seq += 2
+			for i := at; i < at+perGroup; i++ {
+				g.Columns = append(g.Columns, model.Column{Series: model.NewSeriesKey(fmt.Sprintf("layer_%03d/metric_%07d", i/1000, i), "", nil), Kind: model.KindFloat, Floats: []float64{1, float64(i)}})
+			}
+			batch.Groups = append(batch.Groups, g)
+		}
+		batch.Last = seq
+		if _, err := e.Append(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		b.Fatal(err)
+	}
 }

@@ -48,7 +48,7 @@ func FuzzReplay(f *testing.F) {
 			r.mu.Unlock()
 			for _, s := range r.series {
 				if s != nil {
-					_ = e.viewOf(r, s).describe(axisNames{}, &lastPoint{})
+					_ = e.viewOf(r, s).end()
 				}
 			}
 		}
@@ -84,7 +84,7 @@ func FuzzSection(f *testing.F) {
 			}
 			for _, s := range r.series {
 				if s != nil {
-					_ = e.viewOf(r, s).describe(axisNames{}, &lastPoint{})
+					_ = e.viewOf(r, s).end()
 				}
 			}
 		}

@@ -18,17 +18,26 @@ func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.Series
 	if err != nil {
 		return nil, false, err
 	}
-	views, more := e.page(r, order, f)
-	page := make([]store.Series, 0, len(views))
-	names := axisNames{}
-	ends := make([]lastPoint, len(views)) // one piece of memory in place of thousands
-	for i, v := range views {
+	l := &lister{engine: e}
+	more := l.collect(r, order, f)
+	for i, v := range l.stale {
 		if err := ctx.Err(); err != nil {
 			return nil, false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
 		}
-		page = append(page, v.describe(names, &ends[i]))
+		l.describe(&l.page[i], v.series, v.mask, v.end())
 	}
-	return page, more, nil
+	return l.page, more, nil
+}
+
+// lister fills a page. What all series have in common is allocated for many.
+type lister struct {
+	engine *Engine
+	page   []store.Series
+	stale  map[int]*view // by place in the page: their end has to be worked out
+	mask   axisSet
+	axes   []model.Axis // of mask
+	points []store.Point
+	steps  []int64
 }
 
 // ordered is a run with its series by key.
@@ -51,13 +60,14 @@ func (e *Engine) ordered(id model.RunID) (*run, []uint32, error) {
 	return r, order, nil
 }
 
-// page takes views of the series that a filter selects.
-func (e *Engine) page(r *run, order []uint32, f store.SeriesFilter) (views []*view, more bool) {
-	e.share(r)
+// collect takes the series that a filter selects, and views of those whose end
+// is not known.
+func (l *lister) collect(r *run, order []uint32, f store.SeriesFilter) (more bool) {
+	l.engine.share(r)
 	defer r.mu.RUnlock()
 	text := func(i int) string { return r.series[order[i]].text }
 	if r.deleted {
-		return nil, false
+		return false
 	}
 	from := sort.Search(len(order), func(i int) bool { return text(i) > f.After })
 	if f.After == "" {
@@ -74,52 +84,62 @@ func (e *Engine) page(r *run, order []uint32, f store.SeriesFilter) (views []*vi
 		if f.Match != nil && !f.Match(s.key) {
 			continue
 		}
-		if len(views) == f.Limit {
-			return views, true
+		if len(l.page) == f.Limit {
+			return true
 		}
-		views = append(views, e.viewOf(r, s))
+		l.add(r, s)
 	}
-	return views, false
+	return false
 }
 
-// axisNames are the axes of each set, for series that share them.
-type axisNames map[axisSet][]model.Axis
-
-func (n axisNames) of(mask axisSet) []model.Axis {
-	if mask == 0 {
-		return nil
+func (l *lister) add(r *run, s *series) {
+	l.page = append(l.page, store.Series{})
+	at := len(l.page) - 1
+	if end := s.end.Load(); end != nil && end.version == s.version && end.epoch == r.epoch {
+		l.describe(&l.page[at], s, s.mask, end)
+		return
 	}
-	names, ok := n[mask]
-	if !ok {
-		for a, name := range model.Axes() {
-			if mask.has(a) {
-				names = append(names, name)
-			}
-		}
-		n[mask] = slices.Clip(names)
+	if l.stale == nil {
+		l.stale = map[int]*view{}
 	}
-	return names
+	l.stale[at] = l.engine.viewOf(r, s)
 }
 
-// lastPoint is room for the end of a series.
-type lastPoint struct {
-	point store.Point
-	step  int64
-}
-
-func (v *view) describe(names axisNames, last *lastPoint) store.Series {
-	end := v.end()
-	out := store.Series{ID: store.SeriesID(v.series.id), Key: v.series.key, Kind: v.kind, Axes: names.of(v.mask), Count: end.count, Superseded: end.stored - end.count}
+func (l *lister) describe(out *store.Series, s *series, mask axisSet, end *curveEnd) {
+	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.id), s.key, s.kind, end.count, end.stored-end.count
+	out.Axes = l.axesOf(mask)
 	if end.count == 0 {
-		return out
+		return
 	}
 	out.MinTimeNs, out.MaxTimeNs = end.tlo, end.thi
-	last.point = store.Point{TimeNs: end.last.time, Value: end.value}
+	out.Last = take(&l.points)
+	out.Last.TimeNs, out.Last.Value = end.last.time, end.value
 	if end.lastX == axStep {
-		last.step = end.last.x
-		last.point.Step = &last.step
+		out.Last.Step = take(&l.steps)
+		*out.Last.Step = end.last.x
 	}
-	out.Last = &last.point
+}
+
+// axesOf names the axes of a mask, mostly that of the series before.
+func (l *lister) axesOf(mask axisSet) []model.Axis {
+	if mask != l.mask {
+		l.mask, l.axes = mask, nil
+		for a, name := range model.Axes() {
+			if mask.has(a) {
+				l.axes = append(l.axes, name)
+			}
+		}
+	}
+	return slices.Clip(l.axes)
+}
+
+// take gives a new item, allocated with others.
+func take[T any](room *[]T) *T {
+	if len(*room) == 0 {
+		*room = make([]T, 64)
+	}
+	out := &(*room)[0]
+	*room = (*room)[1:]
 	return out
 }
 

@@ -1,6 +1,7 @@
 package wal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -294,7 +295,15 @@ func FuzzOpen(f *testing.F) {
 		if _, err := file.WriteAt(b, 0); err != nil {
 			t.Fatal(err)
 		}
+		inspected := 0
+		named := wal.NamedFile{Name: wal.FileName(1), Size: int64(len(b)), ReaderAt: bytes.NewReader(b)}
+		if _, err := wal.Inspect([]wal.NamedFile{named}, func(uint64, []byte) error { inspected++; return nil }); err != nil {
+			t.Fatal(err)
+		}
 		l, got, _ := open(t, fs, 1<<20)
+		if size, _ := wal.Whole(b); inspected != len(got) || size > int64(len(b)) {
+			t.Fatalf("%d records inspected, %d replayed; %d of %d bytes are whole", inspected, len(got), size, len(b))
+		}
 		if _, err := l.Append(t.Context(), []byte("more")); err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,9 @@ func TestDiskFull(t *testing.T) {
 	rig.Eventually(t, 20*time.Second, "points arrive", func() bool { return stored() > 0 })
 	for range max(3, *kills/10) {
 		fill(t, filepath.Join(disk, "ballast"))
-		rig.Eventually(t, 30*time.Second, "the server says that the disk is full", func() bool { return ready(t, server) == http.StatusServiceUnavailable || ready(t, server) == http.StatusInsufficientStorage })
+		rig.Eventually(t, 30*time.Second, "the server says that the disk is full", func() bool {
+			return ready(t, server) == http.StatusServiceUnavailable || ready(t, server) == http.StatusInsufficientStorage
+		})
 		full := stored() // reads go on
 		if full == 0 {
 			t.Fatal("nothing is readable on a full disk")

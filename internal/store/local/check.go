@@ -70,8 +70,8 @@ func checkAxes(g *model.RowGroup) error {
 		if !a.Relative {
 			continue
 		}
-		if at != axStep {
-			return model.Errorf(model.CodeInvalid, "only the step can be relative, not %s", a.Axis)
+		if at != axStep && (a.Axis != model.AxisEnvStep || !g.Axes[0].Relative) {
+			return model.Errorf(model.CodeInvalid, "only the step can be relative, and the environment step with it, not %s", a.Axis)
 		}
 		for _, k := range a.Values {
 			if k < 0 {

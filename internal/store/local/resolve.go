@@ -31,9 +31,11 @@ type draft struct {
 	*model.RowGroup
 	texts    []string // key of each column
 	cols     []values
-	relative []int64   // the step axis before it is resolved, nil when absolute
-	begin    [][]int64 // per column, where each row starts, nil when nothing is relative
-	drop     []bool    // refused rows, nil for none
+	relative []int64 // the step axis before it is resolved, nil when absolute
+	// relativeEnv is the environment step where it is relative with the step.
+	relativeEnv []int64
+	begin       [][]int64 // per column, where each row starts, nil when nothing is relative
+	drop        []bool    // refused rows, nil for none
 }
 
 func (e *Engine) resolve(r *run, b *model.Batch) (*record, []model.Refusal, error) {
@@ -101,6 +103,7 @@ func (s *resolver) draft() error {
 		}
 		if len(g.Axes) > 0 && g.Axes[0].Relative {
 			d.relative = g.Axes[0].Values
+			d.follow()
 			for j := range g.Columns {
 				d.begin = append(d.begin, s.begins(&d, j))
 			}
@@ -167,7 +170,7 @@ func (s *resolver) easy() bool {
 	for i := range s.groups {
 		g := &s.groups[i]
 		for j := range g.cols {
-			if g.relative != nil && overflows(g.begin[j], g.relative) {
+			if g.relative != nil && (overflows(g.begin[j], g.relative) || g.relativeEnv != nil && overflows(g.begin[j], g.relativeEnv)) {
 				return false
 			}
 			kind := g.cols[j].kind
@@ -289,7 +292,7 @@ func (s *resolver) judge(u unit) ([]seriesDef, *model.Refusal) {
 					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.Columns[j].Series.Metric, def.kind, g.cols[j].kind)
 				}
 			}
-			if g.relative != nil && g.relative[at.row] > math.MaxInt64-g.begin[j][at.row] {
+			if g.relative != nil && g.largest(at.row) > math.MaxInt64-g.begin[j][at.row] {
 				return nil, refusal(model.CodeBadRecord, "series %s has no step left after %d", g.Columns[j].Series.Metric, g.begin[j][at.row]-1)
 			}
 		}
@@ -476,7 +479,33 @@ func (d *draft) resolved(base rows, col int, pick []int32) rows {
 		steps[i] = d.begin[col][i] + k
 	}
 	base.axes[axStep] = appendPicked(nil, steps, pick)
+	if d.relativeEnv == nil {
+		return base
+	}
+	env := make([]int64, d.Rows())
+	for i, k := range d.relativeEnv {
+		env[i] = d.begin[col][i] + k
+	}
+	base.axes[axEnvStep] = appendPicked(nil, env, pick)
 	return base
+}
+
+// follow finds an environment step that is relative with the step: both count
+// from the same start.
+func (d *draft) follow() {
+	for i := range d.Axes {
+		if d.Axes[i].Axis == model.AxisEnvStep && d.Axes[i].Relative {
+			d.relativeEnv = d.Axes[i].Values
+		}
+	}
+}
+
+// largest is the most that is added to the start of a row.
+func (d *draft) largest(row int) int64 {
+	if d.relativeEnv == nil {
+		return d.relative[row]
+	}
+	return max(d.relative[row], d.relativeEnv[row])
 }
 
 // column is a column's values in its series' kind.

@@ -155,12 +155,16 @@ func (g *generator) group(t *rapid.T, b *model.Batch) model.RowGroup {
 	}
 	group.TimeNs = column("time", 20)
 	rl := rapid.IntRange(0, 3).Draw(t, "rl") == 0
+	relative := false
 	if rapid.IntRange(0, 4).Draw(t, "stepless") > 0 {
-		relative := rapid.IntRange(0, 4).Draw(t, "relative") == 0
+		relative = rapid.IntRange(0, 4).Draw(t, "relative") == 0
 		group.Axes = append(group.Axes, model.AxisColumn{Axis: model.AxisStep, Values: column("step", 12), Relative: relative})
 	}
 	if rl {
 		group.Axes = append(group.Axes, model.AxisColumn{Axis: model.AxisRLStep, Values: column("rl_step", 4)}, model.AxisColumn{Axis: model.AxisEpisode, Values: column("episode", 2)})
+		if rapid.Bool().Draw(t, "env step") {
+			group.Axes = append(group.Axes, model.AxisColumn{Axis: model.AxisEnvStep, Values: column("env_step", 12), Relative: relative})
+		}
 	} else if rapid.IntRange(0, 5).Draw(t, "epoch") == 0 {
 		group.Axes = append(group.Axes, model.AxisColumn{Axis: model.AxisEpoch, Values: column("epoch", 1)})
 	}

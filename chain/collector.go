@@ -10,10 +10,10 @@ func describe() families {
 		return prometheus.NewDesc("kymogram_chain_"+name, help, labels, nil)
 	}
 	return families{
-		desc("registered", "1 while the chain's record of this endpoint is right, as of the last look."),
+		desc("registered", "1 while the chain's record of this endpoint is right, as of the last look that could tell."),
 		desc("registered_version", "Version in the chain's record of this endpoint, 100*major+10*minor+patch."),
 		desc("registered_block", "Block in which this endpoint was last registered."),
-		desc("looked_timestamp_seconds", "When the chain's record was last looked at."),
+		desc("looked_timestamp_seconds", "When a look at the chain's record could last tell."),
 		desc("looks_total", "Looks at the chain's record, by how they ended.", "result"),
 	}
 }
@@ -33,7 +33,7 @@ func (r *Registrar) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
 	current := 0.0
-	if s.Result == Registered || s.Result == AlreadyServed {
+	if s.Current {
 		current = 1
 	}
 	gauge(f.current, current)

@@ -150,7 +150,7 @@ kymogram_chain_looks_total{result="rate_limited"} 0
 kymogram_chain_looks_total{result="refused"} 0
 kymogram_chain_looks_total{result="registered"} 2
 kymogram_chain_looks_total{result="unreachable"} 0
-# HELP kymogram_chain_registered 1 while the chain's record of this endpoint is right, as of the last look.
+# HELP kymogram_chain_registered 1 while the chain's record of this endpoint is right, as of the last look that could tell.
 # TYPE kymogram_chain_registered gauge
 kymogram_chain_registered 1
 # HELP kymogram_chain_registered_version Version in the chain's record of this endpoint, 100*major+10*minor+patch.
@@ -165,6 +165,9 @@ kymogram_chain_registered_version 184
 	r.Stop()
 	address = "93.184.216.35"
 	step("no node", chain.Unreachable)
+	if s := g.Status(); !s.Current || s.Error == "" {
+		t.Errorf("a look that tells nothing changed what is known: %+v", s)
+	}
 }
 
 // exposition is what Prometheus reads of some families.

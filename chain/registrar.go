@@ -48,8 +48,11 @@ type Status struct {
 	Result Result `json:"result"`
 	// Error of the last look, "" when it went well.
 	Error string `json:"error"`
+	// Current says that the record was right at the last look that could tell.
+	Current bool `json:"current"`
 	// Info is the record as it was last seen.
-	Info   *PrometheusInfo   `json:"info"`
+	Info *PrometheusInfo `json:"info"`
+	// Looked is when a look could last tell.
 	Looked time.Time         `json:"looked"`
 	Counts map[Result]uint64 `json:"counts"`
 }
@@ -92,8 +95,12 @@ func (r *Registrar) look(ctx context.Context) error {
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status.Result, r.status.Error, r.status.Looked = resultOf(out, err), "", r.subtensor.config.Now()
-	r.status.Counts[r.status.Result]++
+	result := resultOf(out, err)
+	r.status.Result, r.status.Error = result, ""
+	r.status.Counts[result]++
+	if result != Unreachable && result != Failed { // those tell nothing of the record
+		r.status.Current, r.status.Looked = result == Registered || result == AlreadyServed, r.subtensor.config.Now()
+	}
 	if err != nil {
 		r.status.Error = FormatErrorMessage(err)
 	}

@@ -102,7 +102,7 @@ def test_episodes_from_one(run: kymogram.Run, spool: Path, rows: int) -> None:
 
 def log_in_child(env: str, done: Any) -> None:
     kymogram.log_rl_environment_step("reward", 1.0, 0, env_id=env)
-    done.put(kymogram.get_metrics().shared_environments)
+    done.send(kymogram.get_metrics().shared_environments)
     kymogram.close(0)
     os._exit(0)
 
@@ -115,10 +115,11 @@ def test_an_environment_of_two_processes(
     kymogram.init(run_name="r", log_level="WARNING")
     kymogram.log_rl_environment_step("reward", 1.0, 0, env_id="env0")
     context = multiprocessing.get_context("fork")
-    done = context.Queue()
-    child = context.Process(target=log_in_child, args=(env, done))
+    here, there = context.Pipe()
+    child = context.Process(target=log_in_child, args=(env, there))
     child.start()
-    assert done.get(timeout=30) == shared
+    assert here.poll(30)
+    assert here.recv() == shared
     child.join(30)
     assert ("also logged by process" in capfd.readouterr().err) is bool(shared)
     assert kymogram.get_metrics().shared_environments == 0

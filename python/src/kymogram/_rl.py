@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ._segment import Segment
 
 NO_EPISODE = -1
+_HEAD = bytes(8)
 _PAST = 16  # episodes of an environment that may be taken up again
 
 
@@ -331,8 +332,10 @@ class RLLogger:
         writer = self.writer
         if length <= PAYLOAD_LIMIT and length % 8 == 0 and group.segment is writer.segment:
             try:
-                head = pack_head(length, crc32(data, crc32(columns, seed)))
-                group.segment.write(b"".join((head, first, columns, data)))
+                whole = bytearray().join((_HEAD, first, columns, data))
+                body = memoryview(whole)[len(_HEAD) + len(first) :]
+                whole[: len(_HEAD)] = pack_head(length, crc32(body, seed))
+                group.segment.write(whole)
                 return
             except ValueError:
                 pass
@@ -561,10 +564,10 @@ def _episodes_numpy(numpy: Any, episode: Any, envs: int, rows: int) -> Any:
             f"a number, ({envs},) or ({envs}, {rows})"
         )
     found = numpy.ascontiguousarray(found, dtype="<i8")
-    if found.ndim == 2 or found.shape == (1,):
-        _not_negative(found)
     if found.ndim == 2 and (rows == 1 or (found == found[:, :1]).all()):
         found = numpy.ascontiguousarray(found[:, 0])
+    if found.ndim == 2 or found.shape == (1,):
+        _not_negative(found)  # one an environment: looked at where it changed
     return int(found[0]) if found.shape == (1,) else found
 
 
@@ -653,7 +656,7 @@ def log_rl_episode(
     metric_name: str,
     value: Any,
     rl_step: int,
-    evaluation: bool = False,
+    evaluation: bool | None = False,
     episode: Any = None,
     env_id: str | None = None,
     labels: Mapping[str, str] | None = None,
@@ -672,7 +675,7 @@ def log_rl_environment_step(
     metric_name: str,
     value: Any,
     rl_step: int,
-    evaluation: bool = False,
+    evaluation: bool | None = False,
     episode: Any = None,
     env_id: Any = None,
     labels: Mapping[str, str] | None = None,

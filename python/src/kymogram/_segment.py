@@ -60,7 +60,7 @@ class _File:
     def size(self) -> int:
         return self._size
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | bytearray) -> int:
         with self._lock:
             if self._descriptor < 0 or self._position + len(data) > self._size:
                 raise ValueError("data out of range")
@@ -114,7 +114,7 @@ class Segment:
             raise
         finally:
             os.close(descriptor)
-        self.write: Callable[[bytes], int] = self._map.write
+        self.write: Callable[[bytes | bytearray], int] = self._map.write
 
     def used(self) -> int:
         """Bytes that are written."""

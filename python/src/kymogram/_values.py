@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXACT = 1 << 53  # float64 holds every integer up to here
 INT_MAX = (1 << 63) - 1
+_SMALL = 512  # bytes, where a copy is cheaper than a view
 STEP_MAX = 1 << 62  # the server leaves room for what is added to a step
 _TIME_MS_MAX = STEP_MAX // 1_000_000
 _KINDS = {
@@ -190,7 +191,9 @@ def _array(name: str, numpy: Any, value: Any, kind: int) -> tuple[Shape, Buffer]
         outside = int(value.max()) > EXACT or int(value.min()) < -EXACT
         if outside and (data.astype(value.dtype) != value).any():
             _inexact(name)
-    if data is value or not data.size:  # the caller may change its array: take a copy
+    # No copy yet: what makes the record copies, and only then takes the checksum,
+    # because the caller's other threads may change the array meanwhile.
+    if data.nbytes <= _SMALL or not data.flags.c_contiguous:
         return value.shape, data.tobytes()
     return value.shape, memoryview(data).cast("B")
 

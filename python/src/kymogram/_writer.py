@@ -77,6 +77,7 @@ class Writer:
         self._cap = cap if cap is not None else min(CAP, _platform.free(root) // 10)
         self._size = first_size
         self._ahead: Segment | None = None
+        self._sealed: deque[Segment] = deque()  # full; unmapping takes a millisecond
         self.rotated = Event()  # the helper prepares the next segment
         self._ring: deque[tuple[Sequence[Series], bytes, int]] = deque()
         self._ring_bytes = 0
@@ -251,7 +252,7 @@ class Writer:
             self.segment = segment
             self._begins.append((segment.first, segment.number, self._totals.copy()))
             self._forget()
-            old.close()
+            self._sealed.append(old)
             self.rotated.set()
             return True
         except OSError:
@@ -285,24 +286,43 @@ class Writer:
             size = max(size // 2 & ~4095, smallest)
 
     def prepare(self) -> None:
-        """Make the next segment before it is needed, its pages in memory (the helper's work)."""
-        with self.lock:
-            self.rotated.clear()
-            if self.closed or self._busy or self._ahead is not None or not self._mapped:
-                return
-            current = self.segment
+        """Make the next segment before it is needed, its pages in memory (the helper's work).
+
+        The lock is taken at the end only: calls go on meanwhile.
+        """
+        self.rotated.clear()
+        try:
+            self._make_ahead()
+        finally:
+            self._unmap()
+
+    def _make_ahead(self) -> None:
+        current, size = self.segment, self._size
+        if self.closed or self._ahead is not None or not self._mapped:
+            return
+        try:
             if current.number == 0 and current.used() < current.size // 4:
                 return  # nothing says yet that a second one will be needed
-            size = min(2 * self._size, max(LAST_SIZE, self._size), self._cap // 8 & ~4095)
-            if size < 64 << 10 or size > self._cap - _spool.used(self.root):
-                return
-            segment = Segment(self.folder.path, current.number + 1, size, True, ahead=True)
+        except ValueError:
+            return  # closed just now
+        size = min(2 * size, max(LAST_SIZE, size), self._cap // 8 & ~4095)
+        if size < 64 << 10 or size > self._cap - _spool.used(self.root):
+            return
+        segment = Segment(self.folder.path, current.number + 1, size, True, ahead=True)
         segment.populate()
         with self.lock:
             if self.closed or self.segment is not current or self._ahead is not None:
                 segment.discard()
             else:
                 self._ahead = segment
+
+    def _unmap(self) -> None:
+        """Let go of segments that are full; a write to one raises either way."""
+        while self._sealed:
+            try:
+                self._sealed.popleft().close()
+            except (IndexError, BufferError):
+                return
 
     # looking
 
@@ -405,6 +425,7 @@ class Writer:
             self._forget()
             self.segment.scan()
             self.segment.close()
+            self._unmap()
             if self._ahead is not None:
                 self._ahead.discard()
             self.rotated.set()

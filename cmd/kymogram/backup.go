@@ -189,11 +189,9 @@ func (c *copying) finish(began time.Time) (*copied, error) {
 	for _, path := range folders {
 		err = errors.Join(err, wal.OS{}.SyncDir(path))
 	}
-	if err == nil {
-		err = os.Remove(c.to) // an empty one
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
+	if rerr := os.Remove(c.to); err == nil && rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		return nil, model.Errorf(model.CodeInvalid, "the empty folder %s cannot be replaced: %v", c.to, rerr).
+			WithHint("everything is in %s; is it a mount point? then move the files into it by hand, or name a folder below it", c.partial())
 	}
 	if err == nil {
 		err = os.Rename(c.partial(), c.to)

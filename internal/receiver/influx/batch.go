@@ -29,6 +29,7 @@ type decoder struct {
 	key    []byte
 	fields []field
 	series int
+	slab   *ingest.Slab
 }
 
 // head is the measurement and the tags of points.
@@ -53,9 +54,8 @@ type group struct {
 // shape is points of a group with the same fields in the same order.
 type shape struct {
 	fields  [][]byte // NAME= as it was written
-	kinds   []model.Kind
-	slots   []int // column of each field; -1: a later one has its name
-	plain   bool  // slots are 0, 1, 2, …
+	slots   []int    // column of each field; -1: a later one has its name
+	plain   bool     // slots are 0, 1, 2, …
 	columns []model.Column
 	times   []int64
 	axes    [][]int64
@@ -67,8 +67,8 @@ type field struct {
 	value value
 }
 
-func newDecoder(rules *Rules, unit, now int64) *decoder {
-	return &decoder{rules: rules, unit: unit, now: now, heads: map[string]*head{}, groups: map[string]*group{}}
+func newDecoder(rules *Rules, unit, now int64, slab *ingest.Slab) *decoder {
+	return &decoder{rules: rules, unit: unit, now: now, slab: slab, heads: map[string]*head{}, groups: map[string]*group{}}
 }
 
 // decode reads every line, or none: InfluxDB 2 refuses a body with a bad line as
@@ -123,7 +123,7 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 		return i, reasonFields
 	}
 	s := h.group.last
-	stop, ok := s.push(b, i)
+	stop, ok := s.push(d.slab, b, i)
 	if !ok {
 		if s, stop, reason = d.slow(h.group, b, i); reason != "" {
 			return stop, reason
@@ -269,7 +269,7 @@ func axesOf(tags []tag, wanted []model.Axis) (values []int64, axes []model.Axis)
 
 // push reads the fields at i into the columns if they are those of the shape;
 // else the shape is as it was.
-func (s *shape) push(b []byte, i int) (end int, ok bool) {
+func (s *shape) push(slab *ingest.Slab, b []byte, i int) (end int, ok bool) {
 	if s == nil || !s.plain {
 		return 0, false
 	}
@@ -277,12 +277,17 @@ func (s *shape) push(b []byte, i int) (end int, ok bool) {
 		if len(b)-i < len(name) || !bytes.Equal(b[i:i+len(name)], name) {
 			return s.undo(k)
 		}
-		v, stop, reason := parseValue(b, i+len(name))
-		if reason != "" || v.kind != s.kinds[k] {
-			return s.undo(k)
+		c := &s.columns[k]
+		if f, stop, usual := scanFloat(b, i+len(name)); usual && c.Kind == model.KindFloat {
+			c.Floats, i = slab.Append(c.Floats, f), stop
+		} else {
+			v, stop, reason := parseValue(b, i+len(name))
+			if reason != "" || v.kind != c.Kind {
+				return s.undo(k)
+			}
+			push(slab, c, &v)
+			i = stop
 		}
-		push(&s.columns[k], &v)
-		i = stop
 		if k == len(s.fields)-1 {
 			break
 		}
@@ -345,7 +350,7 @@ func (d *decoder) slow(g *group, b []byte, i int) (s *shape, end int, reason str
 	g.last = s
 	for k := range d.fields {
 		if at := s.slots[k]; at >= 0 {
-			push(&s.columns[at], &d.fields[k].value)
+			push(d.slab, &s.columns[at], &d.fields[k].value)
 		}
 	}
 	return s, i, ""
@@ -365,7 +370,7 @@ func (d *decoder) newShape(g *group) (*shape, string) {
 		latest[names[k]] = k
 	}
 	for k, f := range d.fields {
-		s.fields, s.kinds = append(s.fields, f.name), append(s.kinds, f.value.kind)
+		s.fields = append(s.fields, f.name)
 		s.slots[k] = -1
 		if latest[names[k]] == k {
 			s.slots[k] = len(s.columns)
@@ -406,10 +411,10 @@ func (s *shape) group(g *group) model.RowGroup {
 }
 
 // push appends a value of the column's kind.
-func push(c *model.Column, v *value) {
+func push(slab *ingest.Slab, c *model.Column, v *value) {
 	switch v.kind {
 	case model.KindFloat:
-		c.Floats = append(c.Floats, v.float)
+		c.Floats = slab.Append(c.Floats, v.float)
 	case model.KindInt:
 		c.Ints = append(c.Ints, v.int)
 	default:

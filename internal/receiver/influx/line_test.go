@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/kymogram/kymogram/internal/ingest"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -331,7 +332,7 @@ func agree(t interface {
 	t.Helper()
 	const unit, now = 1_000, 42
 	want, valid := naive(body, unit, now)
-	d := newDecoder(rules, unit, now)
+	d := newDecoder(rules, unit, now, &ingest.Slab{})
 	err := d.decode([]byte(body))
 	if (err == nil) != valid {
 		t.Errorf("%q: the decoder says %v, the naive reader valid=%v", body, err, valid)
@@ -397,11 +398,44 @@ func TestNumbers(t *testing.T) {
 		if (err == nil) != (reason == "") || err == nil && (math.Float64bits(got.float) != math.Float64bits(want) || end != len(text)) {
 			t.Fatalf("%s: %v (%s), want %v (%v)", text, got.float, reason, want, err)
 		}
+		if f, end, usual := scanFloat([]byte(text+","), 0); usual && (math.Float64bits(f) != math.Float64bits(want) || end != len(text)) {
+			t.Fatalf("%s: %v, want %v", text, f, want)
+		}
 	})
 }
 
+// The usual numbers: up to 19 digits with a point anywhere, ties included.
+func TestUsualNumbers(t *testing.T) {
+	usual := 0
+	rapid.Check(t, func(t *rapid.T) {
+		digits := strconv.FormatUint(rapid.Uint64().Draw(t, "digits"), 10)
+		if rapid.Bool().Draw(t, "half") { // halfway between two float64
+			v := math.Float64frombits(rapid.Uint64Range(0x4340000000000000, 0x43d0000000000000).Draw(t, "bits"))
+			a, b := uint64(v), uint64(math.Nextafter(v, math.Inf(1)))
+			digits = strconv.FormatUint(a/2+b/2+(a&b&1), 10)
+		}
+		point := rapid.IntRange(0, len(digits)).Draw(t, "point")
+		text := rapid.SampledFrom([]string{"", "-", "-0", "0", "000"}).Draw(t, "sign") + digits[:point] + "." + digits[point:]
+		want, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, end, ok := scanFloat([]byte(text+" 1"), 0)
+		if !ok {
+			return
+		}
+		usual++
+		if math.Float64bits(got) != math.Float64bits(want) || end != len(text) {
+			t.Fatalf("%s is %v, want %v", text, got, want)
+		}
+	})
+	if usual < 10 {
+		t.Errorf("only %d numbers were usual", usual)
+	}
+}
+
 func TestABadLineIsNamed(t *testing.T) {
-	d := newDecoder(defaultRules(t), 1, 0)
+	d := newDecoder(defaultRules(t), 1, 0, &ingest.Slab{})
 	err := d.decode([]byte("m f=1 1\n# c\n\nm f=\"a\nb\" 2\nm,x= f=1 3\n"))
 	const want = "unable to parse 'm,x= f=1 3': line 6: missing tag value"
 	if err == nil || err.Error() != want {
@@ -414,7 +448,7 @@ func TestSeriesOfARequestAreBounded(t *testing.T) {
 	for i := range maxSeries + 1 {
 		fmt.Fprintf(&b, "m%d f=1\n", i)
 	}
-	d := newDecoder(defaultRules(t), 1, 0)
+	d := newDecoder(defaultRules(t), 1, 0, &ingest.Slab{})
 	if err := d.decode([]byte(b.String())); err == nil || !strings.Contains(err.Error(), "fewer points") {
 		t.Errorf("%v", err)
 	}
@@ -426,7 +460,7 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(bucket, body string) []point {
-		d := newDecoder(book.find(bucket), 1, 0)
+		d := newDecoder(book.find(bucket), 1, 0, &ingest.Slab{})
 		if err := d.decode([]byte(body)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,9 @@
 package influx
 
 import (
+	"encoding/binary"
 	"math"
+	"math/bits"
 	"strconv"
 	"unsafe"
 
@@ -25,8 +27,87 @@ const (
 	maxDigits     = 19 // that fit a uint64
 )
 
-func powerOfTen(n int) float64 {
-	return [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}[n]
+// powersOfTen are exact.
+var powersOfTen = [maxExactPower + 1]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+
+// wholePowers are those that a uint64 holds.
+var wholePowers = [maxDigits + 1]uint64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
+
+// scanFloat reads the usual number, digits with or without a point, up to the end
+// of a value. ok is false for all others, which [parseValue] reads.
+func scanFloat(b []byte, i int) (f float64, end int, ok bool) {
+	negative := i < len(b) && b[i] == '-'
+	if negative {
+		i++
+	}
+	mantissa, start := uint64(0), i
+	for i < len(b) && b[i]-'0' <= 9 {
+		mantissa = mantissa*10 + uint64(b[i]-'0')
+		i++
+	}
+	digits, fraction := i-start, 0
+	if i < len(b) && b[i] == '.' {
+		i++
+		point := i
+		for i+8 <= len(b) && i-point <= maxDigits {
+			eight := binary.LittleEndian.Uint64(b[i:])
+			if !allDigits(eight) {
+				break
+			}
+			mantissa = mantissa*1e8 + eightDigits(eight)
+			i += 8
+		}
+		for i < len(b) && b[i]-'0' <= 9 {
+			mantissa = mantissa*10 + uint64(b[i]-'0')
+			i++
+		}
+		fraction = i - point
+		digits += fraction
+	}
+	// Within maxDigits the mantissa cannot have overflowed.
+	if digits == 0 || digits > maxDigits || i < len(b) && !ends(b[i]) {
+		return 0, i, false
+	}
+	if f = float64(mantissa) / powersOfTen[fraction]; mantissa > maxExact {
+		f = quotient(mantissa, fraction)
+	}
+	if negative {
+		f = -f
+	}
+	return f, i, true
+}
+
+// allDigits reports whether eight bytes are digits (Lemire, "Quickly parsing eight
+// digits", 2018, as is the next).
+func allDigits(v uint64) bool {
+	return v&0xf0f0f0f0f0f0f0f0|(v+0x0606060606060606)&0xf0f0f0f0f0f0f0f0>>4 == 0x3333333333333333
+}
+
+// eightDigits is the number that eight digits are, the first in the lowest byte.
+func eightDigits(v uint64) uint64 {
+	v -= 0x3030303030303030
+	v = v*10 + v>>8
+	const mask, one, two = 0x000000ff000000ff, 0x000f424000000064, 0x0000271000000001
+	return (v&mask*one + v>>16&mask*two) >> 32
+}
+
+// quotient is the float64 nearest to m / 10^p, for p up to 19: a division of whole
+// numbers gives 63 bits or more of it, and its rest says on which side of a tie
+// the rest lies.
+func quotient(m uint64, p int) float64 {
+	up, down := bits.LeadingZeros64(m), bits.LeadingZeros64(wholePowers[p])
+	m <<= up
+	q, rest := bits.Div64(m>>1, m<<63, wholePowers[p]<<down)
+	drop := 64 - bits.LeadingZeros64(q) - 53
+	half := uint64(1) << (drop - 1)
+	low := q & (half<<1 - 1)
+	q >>= drop
+	if low > half || low == half && (rest != 0 || q&1 == 1) {
+		q++
+	}
+	const bias, mantissaBits = 1023, 52
+	scale := math.Float64frombits(uint64(bias+drop-63+down-up) << mantissaBits)
+	return float64(q) * scale // a power of two: exact
 }
 
 // number is what a scan of a number found.
@@ -99,9 +180,9 @@ func (n number) float(text []byte) (float64, error) {
 	if n.digits <= maxDigits && n.mantissa <= maxExact && n.power >= -maxExactPower && n.power <= maxExactPower {
 		f := float64(n.mantissa)
 		if n.power < 0 {
-			f /= powerOfTen(-n.power)
+			f /= powersOfTen[-n.power]
 		} else {
-			f *= powerOfTen(n.power)
+			f *= powersOfTen[n.power]
 		}
 		if n.negative {
 			f = -f

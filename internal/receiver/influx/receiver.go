@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -37,6 +38,7 @@ type Receiver struct {
 	workspace string
 	rules     ruleBook
 	bodies    bodies
+	slabs     sync.Pool // of *ingest.Slab
 	room      *semaphore.Weighted
 }
 
@@ -102,7 +104,13 @@ func (r *Receiver) take(q *http.Request, v version) error {
 	}
 	defer release()
 	now := r.options.Now().UnixNano()
-	d := newDecoder(r.rules.find(to.project), to.unit, now-now%to.unit)
+	slab, ok := r.slabs.Get().(*ingest.Slab)
+	if !ok {
+		slab = &ingest.Slab{}
+	}
+	defer r.slabs.Put(slab)
+	defer slab.Reset()
+	d := newDecoder(r.rules.find(to.project), to.unit, now-now%to.unit, slab)
 	if err := d.decode(body); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/big"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -279,6 +280,19 @@ func TestMainnetMetadata(t *testing.T) {
 	serve := map[string]any{"netuid": 1, "version": 183, "ip": 134744072, "port": 9101, "ip_type": 4}
 	if raw, err := m.Call("SubtensorModule", "serve_prometheus", serve); err != nil || !bytes.Equal(raw, unhex(t, v.Calls[0].Hex)) {
 		t.Errorf("call %x, %v", raw, err)
+	}
+	// So are the places where it keeps what is asked of it, and the record's bytes.
+	for _, k := range v.Keys {
+		key, err := m.StorageKey(k.Pallet, k.Entry, argument(t, "", k.Params).([]any)...)
+		if err != nil || !bytes.Equal(key, unhex(t, k.Hex)) {
+			t.Errorf("key %s.%s: %x, %v, want %s", k.Pallet, k.Entry, key, err, k.Hex)
+		}
+	}
+	record := slices.Concat([]byte{7, 0, 0, 0, 0, 0, 0, 0, 183, 0, 0, 0, 8, 8, 8, 8}, make([]byte, 12), []byte{0x8d, 0x23, 4})
+	value, err := m.StorageValue("SubtensorModule", "Prometheus", record)
+	wantRecord := map[string]any{"block": "7", "version": "183", "ip": "134744072", "port": "9101", "ip_type": "4"}
+	if diff := cmp.Diff(fmt.Sprint(wantRecord), fmt.Sprint(plain(value))); err != nil || diff != "" {
+		t.Errorf("record: %v\n%s", err, diff)
 	}
 	extra, implicit, err := m.extend(Signing{SpecVersion: 365, TxVersion: 1, Nonce: 5})
 	if err != nil || len(extra) != 4 || len(implicit) != 4+4+32+32+1 {

@@ -402,6 +402,7 @@ func (d *Deliverer) newDelivery(id model.WriterID, stop chan struct{}) (*deliver
 		folder: d.folder, id: id, dir: dir, open: open, opts: &d.opts, conns: &d.conns, log: d.opts.Log,
 		status: status, page: page, ackedBefore: page.Acked, refusedBefore: page.Refused, wake: make(chan struct{}, 1), stop: stop,
 	}
+	w.after = d.before
 	w.live.Store(true)
 	w.note(status.Heartbeat(time.Now()))
 	return w, nil

@@ -49,6 +49,9 @@ type delivery struct {
 
 	uploaded atomic.Int64
 
+	after    func(*delivery) (*delivery, bool) // an older writer that has to open first
+	answered atomic.Bool                       // the server said why it does not open the run
+
 	mu   sync.Mutex
 	page spool.Page // our counters
 	// The counters as an earlier deliverer left them.
@@ -61,6 +64,12 @@ func (d *delivery) run(ctx context.Context) error {
 	backoff := paceOf(d.open.Pace)
 	wait := backoff.first
 	for {
+		switch ok, err := d.inTurn(ctx); {
+		case err != nil:
+			return err
+		case !ok:
+			return errStopped
+		}
 		before := d.counters().Mark
 		err := d.session(ctx)
 		if err == nil {
@@ -228,6 +237,7 @@ func (d *delivery) note(err error) {
 }
 
 func (d *delivery) fail(err error) {
+	d.answered.Store(!unanswered(err))
 	d.count(func(p *spool.Page) { p.Errors++ })
 	state := spool.StateWaiting
 	if code := codeOf(err); code == model.CodeUnauthenticated || code == model.CodePermission {

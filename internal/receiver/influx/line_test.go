@@ -415,7 +415,7 @@ func TestUsualNumbers(t *testing.T) {
 			digits = strconv.FormatUint(a/2+b/2+(a&b&1), 10)
 		}
 		point := rapid.IntRange(0, len(digits)).Draw(t, "point")
-		text := rapid.SampledFrom([]string{"", "-", "-0", "0", "000"}).Draw(t, "sign") + digits[:point] + "." + digits[point:]
+		text := rapid.SampledFrom([]string{"", "-", "-0", "0", "000"}).Draw(t, "sign") + digits[:point] + "." + strings.Repeat("0", rapid.IntRange(0, 9).Draw(t, "zeros")) + digits[point:]
 		want, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			t.Fatal(err)

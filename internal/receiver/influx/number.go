@@ -25,13 +25,20 @@ const (
 	maxExact      = 1 << 53
 	maxExactPower = 22
 	maxDigits     = 19 // that fit a uint64
+	maxFivePower  = 27 // likewise
 )
 
 // powersOfTen are exact.
 var powersOfTen = [maxExactPower + 1]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// wholePowers are those that a uint64 holds.
-var wholePowers = [maxDigits + 1]uint64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
+// powersOfFive are those that a uint64 holds: 10^p is 5^p shifted.
+var powersOfFive = func() (out [maxFivePower + 1]uint64) {
+	out[0] = 1
+	for p := range maxFivePower {
+		out[p+1] = 5 * out[p]
+	}
+	return out
+}()
 
 // scanFloat reads the usual number, digits with or without a point, up to the end
 // of a value. ok is false for all others, which [parseValue] reads.
@@ -45,11 +52,18 @@ func scanFloat(b []byte, i int) (f float64, end int, ok bool) {
 		mantissa = mantissa*10 + uint64(b[i]-'0')
 		i++
 	}
-	digits, fraction := i-start, 0
+	digits, fraction, found := i-start, 0, i > start
+	if mantissa == 0 && digits <= maxDigits {
+		digits = 0
+	}
 	if i < len(b) && b[i] == '.' {
 		i++
 		point := i
-		for i+8 <= len(b) && i-point <= maxDigits {
+		for mantissa == 0 && i < len(b) && b[i] == '0' {
+			i++
+		}
+		digits -= i - point // zeros in front are none
+		for i+8 <= len(b) && i-point <= maxFivePower {
 			eight := binary.LittleEndian.Uint64(b[i:])
 			if !allDigits(eight) {
 				break
@@ -63,12 +77,16 @@ func scanFloat(b []byte, i int) (f float64, end int, ok bool) {
 		}
 		fraction = i - point
 		digits += fraction
+		found = found || fraction > 0
 	}
 	// Within maxDigits the mantissa cannot have overflowed.
-	if digits == 0 || digits > maxDigits || i < len(b) && !ends(b[i]) {
+	if !found || digits > maxDigits || fraction > maxFivePower || i < len(b) && !ends(b[i]) {
 		return 0, i, false
 	}
-	if f = float64(mantissa) / powersOfTen[fraction]; mantissa > maxExact {
+	switch {
+	case mantissa <= maxExact && fraction <= maxExactPower:
+		f = float64(mantissa) / powersOfTen[fraction]
+	case mantissa > 0:
 		f = quotient(mantissa, fraction)
 	}
 	if negative {
@@ -91,13 +109,13 @@ func eightDigits(v uint64) uint64 {
 	return (v&mask*one + v>>16&mask*two) >> 32
 }
 
-// quotient is the float64 nearest to m / 10^p, for p up to 19: a division of whole
+// quotient is the float64 nearest to m / 10^p, for p up to maxFivePower: a division of whole
 // numbers gives 63 bits or more of it, and its rest says on which side of a tie
 // the rest lies.
 func quotient(m uint64, p int) float64 {
-	up, down := bits.LeadingZeros64(m), bits.LeadingZeros64(wholePowers[p])
+	up, down := bits.LeadingZeros64(m), bits.LeadingZeros64(powersOfFive[p])
 	m <<= up
-	q, rest := bits.Div64(m>>1, m<<63, wholePowers[p]<<down)
+	q, rest := bits.Div64(m>>1, m<<63, powersOfFive[p]<<down)
 	drop := 64 - bits.LeadingZeros64(q) - 53
 	half := uint64(1) << (drop - 1)
 	low := q & (half<<1 - 1)
@@ -106,7 +124,7 @@ func quotient(m uint64, p int) float64 {
 		q++
 	}
 	const bias, mantissaBits = 1023, 52
-	scale := math.Float64frombits(uint64(bias+drop-63+down-up) << mantissaBits)
+	scale := math.Float64frombits(uint64(bias+drop-63+down-up-p) << mantissaBits)
 	return float64(q) * scale // a power of two: exact
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -268,8 +269,10 @@ func (e *encoder) column(v *values) {
 	e.u8(byte(v.kind))
 	switch v.kind {
 	case model.KindFloat:
-		for _, f := range v.floats {
-			e.fixed(math.Float64bits(f))
+		start := len(e.b)
+		e.b = slices.Grow(e.b, 8*len(v.floats))[:start+8*len(v.floats)]
+		for i, f := range v.floats {
+			binary.LittleEndian.PutUint64(e.b[start+8*i:], math.Float64bits(f))
 		}
 	case model.KindInt:
 		appendDeltas(e, v.ints)

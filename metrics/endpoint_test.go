@@ -188,6 +188,30 @@ func TestRequestsOfNetHTTP(t *testing.T) {
 	)
 }
 
+func TestAPanicIsAFailedRequest(t *testing.T) {
+	e := metrics.NewEndpoint(metrics.EndpointOptions{NoMachine: true})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /boom", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	served := httptest.NewServer(e.HTTP(mux))
+	defer served.Close()
+	if _, err := http.Get(served.URL + "/boom"); err == nil {
+		t.Fatal("the panic was answered")
+	}
+	func() {
+		defer func() {
+			if recover() != "boom" {
+				t.Error("the panic does not go on")
+			}
+		}()
+		_, _ = e.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, func(context.Context, any) (any, error) { panic("boom") })
+	}()
+	wantLines(
+		t, scrape(t, e, "").Body.String(),
+		`kymogram_node_requests_total{code="500",protocol="http",route="GET /boom"} 1`,
+		`kymogram_node_requests_total{code="Internal",protocol="grpc",route="/a.B/C"} 1`,
+	)
+}
+
 func TestRequestsOfGRPC(t *testing.T) {
 	e := metrics.NewEndpoint(metrics.EndpointOptions{NoMachine: true})
 	server := grpc.NewServer(grpc.UnaryInterceptor(e.Unary), grpc.StreamInterceptor(e.Stream))

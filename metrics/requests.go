@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -52,22 +53,34 @@ func (e *Endpoint) HTTP(next http.Handler) http.Handler {
 		var held *http.Request
 		r = r.WithContext(context.WithValue(r.Context(), routeKey{}, &held))
 		held = r
+		defer func() {
+			if p := recover(); p != nil {
+				e.requests.total.WithLabelValues("http", route(r.Context()), "500").Inc()
+				panic(p)
+			}
+		}()
 		counted.ServeHTTP(w, r)
 	})
 }
 
+// errPanic is how a call ends that does not return.
+var errPanic = status.Error(codes.Internal, "panic")
+
 // Unary is an interceptor that counts a gRPC server's calls.
-func (e *Endpoint) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
-	began := time.Now()
-	defer func() { e.requests.call(info.FullMethod, began, err) }()
-	return handle(ctx, request)
+func (e *Endpoint) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	began, outcome := time.Now(), errPanic
+	defer func() { e.requests.call(info.FullMethod, began, outcome) }()
+	answer, err := handle(ctx, request)
+	outcome = err
+	return answer, err
 }
 
 // Stream is an interceptor that counts a gRPC server's streams.
-func (e *Endpoint) Stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-	began := time.Now()
-	defer func() { e.requests.call(info.FullMethod, began, err) }()
-	return handle(server, stream)
+func (e *Endpoint) Stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	began, outcome := time.Now(), errPanic
+	defer func() { e.requests.call(info.FullMethod, began, outcome) }()
+	outcome = handle(server, stream)
+	return outcome
 }
 
 func (q *requests) call(method string, began time.Time, err error) {

@@ -37,7 +37,7 @@ func readRounds(ctx context.Context, o options, r *report) error {
 		if err := fill(ctx, s, o); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		defer s.kill()
+		defer func() { _, _ = s.stop() }()
 		ask, err := s.queries(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -64,7 +64,7 @@ var errChanged = errors.New("files came or went while they were opened")
 // of segments that is the same before and after has what each of them replaced
 // or was replaced by.
 func (f *Folder) open() error {
-	names, err := f.fs.List(filepath.Join(f.dir, "wal"))
+	names, err := f.list("wal")
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (f *Folder) open() error {
 
 func (f *Folder) openOthers() error {
 	for _, sub := range []string{"", filepath.Join("wal", "quarantine")} {
-		names, err := f.fs.List(filepath.Join(f.dir, sub))
-		if err != nil && (sub == "" || !errors.Is(err, iofs.ErrNotExist)) {
+		names, err := f.list(sub)
+		if err != nil {
 			return err
 		}
 		for _, name := range names {
@@ -112,11 +112,23 @@ func (f *Folder) openOthers() error {
 			f.other = append(f.other, file)
 		}
 	}
+	if !slices.ContainsFunc(f.other, func(o folderFile) bool { return o.name == "VERSION" }) {
+		return fmt.Errorf("VERSION: %w", iofs.ErrNotExist)
+	}
 	return nil
 }
 
+// list is empty for a folder that is made with its first file.
+func (f *Folder) list(sub string) ([]string, error) {
+	names, err := f.fs.List(filepath.Join(f.dir, sub))
+	if sub != "" && errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil
+	}
+	return names, err
+}
+
 func (f *Folder) segmentNames() ([]string, error) {
-	names, err := f.fs.List(filepath.Join(f.dir, "segments"))
+	names, err := f.list("segments")
 	return slices.DeleteFunc(names, func(name string) bool { _, ok := parseSegmentName(name); return !ok }), err
 }
 

@@ -13,10 +13,10 @@ import (
 type curveEnd struct {
 	version, epoch uint64
 	count, stored  uint64
-	mask           axisSet // axes of the curve's points
-	hi             [numAxes]int64
-	tlo, thi       int64 // of the curve
-	slo, shi       int64 // of all stored points
+	mask           axisSet         // axes of the curve's points
+	hi             *[numAxes]int64 // never written to: that of a group where it can be; nil when empty
+	tlo, thi       int64           // of the curve
+	slo, shi       int64           // of all stored points
 	last           place
 	lastX          int // axis of last: the step, or -1
 	value          store.Number
@@ -25,7 +25,7 @@ type curveEnd struct {
 	known bool
 	sole  uint32
 	shape shape
-	tail  sortKey
+	tail  *sortKey
 }
 
 // shape is what rows must share for their keys to compare.
@@ -71,33 +71,35 @@ func (c *curveEnd) addPieces(v *view, pieces []piece) {
 // take adds a piece; better says that its row is the last one so far.
 func (c *curveEnd) take(v *view, p *piece) (row int32, better bool) {
 	e := p.left(v)
-	return e.last, c.merge(&e, v.lineage)
+	var keep *[numAxes]int64
+	if g, ok := p.group.(*segmentGroup); ok && p.whole() {
+		keep = &g.ext.hi
+	}
+	return e.last, c.merge(e, keep, v.lineage)
 }
 
 // left is the extent of the rows of a piece.
-func (p *piece) left(v *view) extent {
-	e := *p.group.extent()
-	if !p.whole() {
-		sub := rows{mask: e.mask, mode: e.mode}
-		sub.add(p.rows, p.keep)
-		e = measure(&sub, v.lineage)
-		e.last = p.keep[e.last]
+func (p *piece) left(v *view) *extent {
+	e := p.group.extent()
+	if p.whole() {
+		return e
 	}
-	return e
+	sub := rows{mask: e.mask, mode: e.mode}
+	sub.add(p.rows, p.keep)
+	kept := measure(&sub, v.lineage)
+	kept.last = p.keep[kept.last]
+	return &kept
 }
 
 // merge adds points that are all of the curve; better says that their last one
-// is the last so far.
-func (c *curveEnd) merge(e *extent, l *lineage) (better bool) {
+// is the last so far. keep is the extent's hi when it may be pointed to for as
+// long as the series lives.
+func (c *curveEnd) merge(e *extent, keep *[numAxes]int64, l *lineage) (better bool) {
 	if c.count == 0 {
 		c.tlo, c.thi = e.tlo, e.thi
 	}
 	c.tlo, c.thi = min(c.tlo, e.tlo), max(c.thi, e.thi)
-	for a := range numAxes {
-		if e.mask.has(a) && (!c.mask.has(a) || e.hi[a] > c.hi[a]) {
-			c.hi[a] = e.hi[a]
-		}
-	}
+	c.widenTo(e, keep)
 	x := e.xAxis()
 	at := e.lastPlace(l)
 	better = c.count == 0 || x == axStep && c.lastX != axStep || x == c.lastX && at.compare(c.last) > 0
@@ -107,6 +109,27 @@ func (c *curveEnd) merge(e *extent, l *lineage) (better bool) {
 		c.last, c.lastX = at, x
 	}
 	return better
+}
+
+// widenTo takes in the largest of each axis. Most often the later group has all
+// of them, and its own can be pointed to.
+func (c *curveEnd) widenTo(e *extent, keep *[numAxes]int64) {
+	hi := [numAxes]int64{}
+	if c.hi != nil {
+		hi = *c.hi
+	}
+	for a := range numAxes {
+		if e.mask.has(a) && (!c.mask.has(a) || e.hi[a] > hi[a]) {
+			hi[a] = e.hi[a]
+		}
+	}
+	switch {
+	case c.hi != nil && hi == *c.hi:
+	case keep != nil && hi == *keep:
+		c.hi = keep
+	default:
+		c.hi = &hi
+	}
 }
 
 // store adds points to the totals of what is stored.
@@ -175,17 +198,21 @@ func (r *rows) sortKey(i int) (key sortKey, ok bool) {
 
 // growth is what the rows just appended to a group mean to its series.
 type growth struct {
-	ext         extent // of the new rows
-	src         uint32
-	keyed       bool
-	first, tail sortKey
+	ext   extent // of the new rows
+	src   uint32
+	keyed bool
+	first sortKey
+	tail  *sortKey
+	hi    *[numAxes]int64
 }
 
 func (m *memGroup) growth(from int, l *lineage) growth {
 	fresh := m.shared.slice(from, m.shared.len())
 	g := growth{ext: measure(&fresh, l), src: fresh.src[0]}
 	g.first, g.keyed = fresh.sortKey(0)
-	g.tail, _ = fresh.sortKey(fresh.len() - 1)
+	tail, _ := fresh.sortKey(fresh.len() - 1)
+	hi := g.ext.hi
+	g.tail, g.hi = &tail, &hi // the ends of all series of the group point to them
 	return g
 }
 
@@ -202,7 +229,7 @@ func (c *curveEnd) extended(g *growth, v *values, from int, l *lineage) *curveEn
 	next := *c
 	next.known, next.sole, next.tail, next.shape = true, g.src, g.tail, kind
 	next.store(&g.ext)
-	if next.merge(&g.ext, l) {
+	if next.merge(&g.ext, g.hi, l) {
 		next.value = v.at(from + int(g.ext.last))
 	}
 	return &next

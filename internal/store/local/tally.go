@@ -71,7 +71,7 @@ func (t *tally) count(v *view, cluster []chunk, at map[rowGroup]int, lo, hi int6
 func (v *view) remainder(p *piece) remainder {
 	one := &curveEnd{lastX: -1}
 	row, _ := one.take(v, p)
-	return remainder{p.left(v), v.valueAt(p, row)}
+	return remainder{*p.left(v), v.valueAt(p, row)}
 }
 
 // endWith adds up what is left of every group; those that points in memory
@@ -91,7 +91,7 @@ func (t *tally) endWith(v *view, out *curveEnd) bool {
 			fresh[f.group] = true
 			continue
 		}
-		if r := &t.left[i]; r.ext.n > 0 && out.merge(&r.ext, v.lineage) {
+		if r := &t.left[i]; r.ext.n > 0 && out.merge(&r.ext, nil, v.lineage) {
 			out.value = r.value
 		}
 	}

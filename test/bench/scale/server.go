@@ -109,6 +109,7 @@ func (s *server) get(ctx context.Context, path string, query url.Values) ([]byte
 		return nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+s.key)
+	r.Header.Set("Accept-Encoding", "identity") // as on one machine
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ CAP = 8 << 30
 RING = 64 << 20
 _ENTRY = 256  # what an entry costs beside its payload
 _GATE_S, _GATE_MAX_S = 0.0005, 0.02  # how often a full queue is looked at
+_AMPLE = 8  # times a segment's size that a disk has free, to make one ahead
 _RETRY_S = 1.0  # how often a full disk is tried again
 
 HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -308,6 +309,8 @@ class Writer:
         size = min(2 * size, max(LAST_SIZE, size), self._cap // 8 & ~4095)
         if size < 64 << 10 or size > self._cap - _spool.used(self.root):
             return
+        if self._ring or _platform.free(self.root) < _AMPLE * size:
+            return  # where room is short, the records come first
         segment = Segment(self.folder.path, current.number + 1, size, True, ahead=True)
         segment.populate()
         with self.lock:

@@ -26,7 +26,9 @@ func TestRenderingsAreRecordedListedAndWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fail := func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusInternalServerError) }
+	fail := func(w http.ResponseWriter, _ *http.Request, err error) {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
 	l := newLab(t, httpapi.Options{Files: blob.NewHandler(store, signer, 1<<20, fail)})
 	run := l.writer("r", nil).run
 	base := "/api/v1/runs/" + run.String() + "/renderings"

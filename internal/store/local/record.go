@@ -75,7 +75,6 @@ type encoder struct{ b []byte }
 func (e *encoder) u8(v byte)       { e.b = append(e.b, v) }
 func (e *encoder) uint(v uint64)   { e.b = binary.AppendUvarint(e.b, v) }
 func (e *encoder) int(v int64)     { e.b = binary.AppendVarint(e.b, v) }
-func (e *encoder) fixed(v uint64)  { e.b = binary.LittleEndian.AppendUint64(e.b, v) }
 func (e *encoder) bytes(v []byte)  { e.uint(uint64(len(v))); e.b = append(e.b, v...) }
 func (e *encoder) string(v string) { e.uint(uint64(len(v))); e.b = append(e.b, v...) }
 func (e *encoder) id(v [16]byte)   { e.b = append(e.b, v[:]...) }

@@ -66,7 +66,7 @@ func rootCommand(io stdio) *cobra.Command {
 		serveCommand(io), keyCommand(io), configCommand(io),
 		runsCommand(io), seriesCommand(io), renderingsCommand(io), exportCommand(io), importCommand(io),
 		agentCommand(io), syncCommand(io), doctorCommand(io), dataCommand(io),
-		chainCommand(io), versionCommand(io),
+		chainCommand(io), scrapeCommand(io), versionCommand(io),
 	)
 	return root
 }

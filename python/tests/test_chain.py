@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,53 @@ def test_failures_are_logged(
         False,
         {"type": "Error", "name": "missing_binary", "docs": [_agent.MISSING]},
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [({"ip": "nonsense"}, "nonsense"), ({"wallet": object()}, "AttributeError")],
+)
+def test_the_unexpected_is_logged_with_its_stack(
+    where: dict[str, object], what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    call: dict[str, Any] = {"wallet": "w/plain", "port": 9101, "netuid": 1} | where
+    assert not chain.prometheus_extrinsic(chain.ComputeSubnetSubtensor("ws://127.0.0.1:1"), **call)
+    assert what in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_a_program_that_does_not_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "kymogram"
+    broken.write_bytes(b"\x7fELF")
+    broken.chmod(0o700)
+    monkeypatch.setattr(_agent, "binary", lambda: str(broken))
+    subtensor = chain.ComputeSubnetSubtensor("ws://127.0.0.1:1", ip="203.0.113.7")
+    assert not subtensor.serve_prometheus("w/plain", 9101, 1)
+    assert "Traceback" in caplog.text
+    ok, error = subtensor.do_serve_prometheus("w/plain", {})
+    assert not ok
+    assert error is not None
+    assert "OSError" in error["docs"][0]
+
+
+def test_axon_info(wallets: Path) -> None:
+    plain = OnDisk("w", "plain", str(wallets))
+    axon = chain.ComputeSubnetAxon(plain, 8091, ip="203.0.113.7", version="1.8.3")
+    assert axon.info() == {
+        "version": 183,
+        "ip": "203.0.113.7",
+        "port": 8091,
+        "ip_type": 4,
+        "hotkey": HOTKEY,
+        "coldkey": "5EPHgxZunZi9Dey3hY5BjuFGDzxR2XAuT14DtExgjy8jicbE",
+        "protocol": 4,
+        "placeholder1": 0,
+        "placeholder2": 0,
+    }
+    with pytest.raises(kymogram.KymogramError, match="there is no hotkey"):
+        chain.ComputeSubnetAxon("w/none", ip="203.0.113.7").info()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from . import _agent
 from ._exceptions import KymogramError
 
 __all__ = [
+    "AxonInfo",
+    "ComputeSubnetAxon",
     "ComputeSubnetSubtensor",
     "PrometheusServeCallParams",
     "Wallet",
@@ -58,6 +60,20 @@ class PrometheusServeCallParams(TypedDict):
     port: int
     ip_type: int  # 4 or 6
     netuid: int
+
+
+class AxonInfo(TypedDict):
+    """What a node's axon says of itself."""
+
+    version: int  # see version_as_int
+    ip: str
+    port: int
+    ip_type: int  # 4 or 6
+    hotkey: str
+    coldkey: str  # "" where the wallet has no coldkeypub.txt
+    protocol: int
+    placeholder1: int
+    placeholder2: int
 
 
 def version_as_int(version: str) -> int:
@@ -150,8 +166,12 @@ class ComputeSubnetSubtensor:
             `name` and `docs`.
 
         """
-        args = ["submit", "--params", json.dumps(dict(call_params))]
-        answer = self._run(args, wallet, _waits(wait_for_inclusion, wait_for_finalization))
+        try:
+            args = ["submit", "--params", json.dumps(dict(call_params))]
+            answer = self._run(args, wallet, _waits(wait_for_inclusion, wait_for_finalization))
+        except Exception as error:  # as the seed has it: logged with its stack, and returned
+            _log.exception("failed to submit serve_prometheus")
+            return False, _failed("failed", f"{type(error).__name__}: {error}")["error"]
         return bool(answer["ok"]), answer["error"]
 
     def prometheus_endpoints(self, netuid: int) -> list[dict[str, Any]]:
@@ -170,28 +190,52 @@ class ComputeSubnetSubtensor:
     def _run(
         self, args: list[str], wallet: Wallet | str | None = None, more: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Run the binary; what fails without JSON becomes an error of the same form."""
-        path = _agent.binary()
-        if path is None:
-            return _failed("missing_binary", _agent.MISSING)
-        command = [path, "chain", *args, "--json", *more]
+        command = [*args, "--json", *more]
         for url in self.urls:
             command += ["--chain", url]
         if wallet is not None:
             command += _wallet_flags(wallet)
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return _failed("timeout", f"kymogram chain {args[0]} took more than {_LIMIT_S:.0f} s")
-        try:
-            answer: dict[str, Any] = json.loads(done.stdout)
-        except ValueError:
-            return _failed(
-                "failed", done.stderr.strip() or f"kymogram ended with code {done.returncode}"
-            )
-        return answer
+        return _chain(command)
+
+
+class ComputeSubnetAxon:
+    """A node that answers at an external address.
+
+    Args:
+        wallet: see ComputeSubnetSubtensor.serve_prometheus.
+        port: of the axon.
+        ip: the address that others reach; by default services on the internet are asked.
+        version: MAJOR.MINOR.PATCH; by default the binary's own.
+
+    """
+
+    def __init__(
+        self,
+        wallet: Wallet | str,
+        port: int = 8091,
+        *,
+        ip: str | None = None,
+        version: str | None = None,
+    ) -> None:
+        self.wallet, self.port, self.ip, self.version = wallet, port, ip, version
+
+    def info(self) -> AxonInfo:
+        """Describe the axon, with the version that its Prometheus endpoint is registered with.
+
+        Raises:
+            KymogramError: no such wallet, no external address, or the binary is missing.
+
+        """
+        args = ["axon", "--port", str(self.port), *_wallet_flags(self.wallet)]
+        if self.ip is not None:
+            args += ["--ip", self.ip]
+        if self.version is not None:
+            args += ["--announce", self.version]
+        answer: Any = _chain(args)
+        if "hotkey" not in answer:
+            raise KymogramError(_words(answer["error"]))
+        info: AxonInfo = answer
+        return info
 
 
 def prometheus_extrinsic(
@@ -223,6 +267,24 @@ def prometheus_extrinsic(
         Whether the endpoint is registered. Failures are logged and not raised.
 
     """
+    try:
+        args = _serve_flags(subtensor, port, netuid, ip, force)
+        answer = subtensor._run(args, wallet, _waits(wait_for_inclusion, wait_for_finalization))
+    except Exception:  # as the seed has it: logged with its stack
+        _log.exception("failed to serve prometheus: port %s, netuid %s", port, netuid)
+        return False
+    if answer["ok"]:
+        _log.debug("prometheus served: port %d, netuid %d", port, netuid)
+        return True
+    _log.error(
+        "failed to serve prometheus: port %d, netuid %d: %s", port, netuid, _words(answer["error"])
+    )
+    return False
+
+
+def _serve_flags(
+    subtensor: ComputeSubnetSubtensor, port: int, netuid: int, ip: str | int | None, force: bool
+) -> list[str]:
     args = ["serve", "--port", str(port), "--netuid", str(netuid)]
     address = _address(ip) if ip is not None else subtensor.ip
     if address is not None:
@@ -233,14 +295,27 @@ def prometheus_extrinsic(
         args += ["--ip-service", service]
     if force:
         args += ["--refresh", "1"]
-    answer = subtensor._run(args, wallet, _waits(wait_for_inclusion, wait_for_finalization))
-    if answer["ok"]:
-        _log.debug("prometheus served: port %d, netuid %d", port, netuid)
-        return True
-    _log.error(
-        "failed to serve prometheus: port %d, netuid %d: %s", port, netuid, _words(answer["error"])
-    )
-    return False
+    return args
+
+
+def _chain(args: Sequence[str]) -> dict[str, Any]:
+    """Run `kymogram chain`; what fails without JSON becomes an error of the same form."""
+    path = _agent.binary()
+    if path is None:
+        return _failed("missing_binary", _agent.MISSING)
+    try:
+        done = subprocess.run(
+            [path, "chain", *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return _failed("timeout", f"kymogram chain {args[0]} took more than {_LIMIT_S:.0f} s")
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        return _failed(
+            "failed", done.stderr.strip() or f"kymogram ended with code {done.returncode}"
+        )
+    return answer
 
 
 def _address(ip: str | int) -> str:

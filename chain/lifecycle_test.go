@@ -217,6 +217,13 @@ func TestRetries(t *testing.T) {
 	if err != nil || out.Info == nil || len(pauses) != 1 || out.Info.Block != r.Number() {
 		t.Errorf("cut: %+v, %v after pauses %v", out, err, pauses)
 	}
+	// So it is with given arguments: a second one would meet the rate limit.
+	again := r.join("b")
+	r.CutAfterNext()
+	pauses = nil
+	if ok, err := s.DoServePrometheus(t.Context(), again, v4("8.8.8.8", 9101), false, true); !ok || err != nil || len(pauses) != 1 {
+		t.Errorf("cut: %v, %v after pauses %v", ok, err, pauses)
+	}
 	// A refusal is not repeated.
 	r.Refuse(func([]byte) *subtensor.Refusal {
 		return &subtensor.Refusal{Code: 1010, Message: "Invalid Transaction", Data: "Transaction has a bad signature"}

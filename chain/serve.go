@@ -227,7 +227,14 @@ func (s *Subtensor) report(w *Wallet, r Registration, out *Outcome, err error) {
 // times, 1 and 2 seconds apart; a refusal (*RefusedError) is not. Without a wait,
 // true means only that a node took the call.
 func (s *Subtensor) DoServePrometheus(ctx context.Context, w *Wallet, p PrometheusServeCallParams, waitForInclusion, waitForFinalization bool) (bool, error) {
-	_, err := s.do(ctx, w, p, waitOf(waitForInclusion, waitForFinalization), 0)
+	if err := p.check(); err != nil {
+		return false, err
+	}
+	var since uint64
+	if v, err := s.view(ctx); err == nil { // else the first try says so
+		since = v.head.Number
+	}
+	_, err := s.do(ctx, w, p, waitOf(waitForInclusion, waitForFinalization), since)
 	return err == nil, err
 }
 

@@ -224,6 +224,13 @@ func TestRetries(t *testing.T) {
 	if ok, err := s.DoServePrometheus(t.Context(), again, v4("8.8.8.8", 9101), false, true); !ok || err != nil || len(pauses) != 1 {
 		t.Errorf("cut: %v, %v after pauses %v", ok, err, pauses)
 	}
+	// The first one waits in the pool when the connection breaks, and comes before the second.
+	late := r.join("c")
+	r.HoldNext()
+	pauses = nil
+	if ok, err := s.DoServePrometheus(t.Context(), late, v4("8.8.8.8", 9101), false, true); !ok || err != nil || len(pauses) != 1 {
+		t.Errorf("held: %v, %v after pauses %v", ok, err, pauses)
+	}
 	// A refusal is not repeated.
 	r.Refuse(func([]byte) *subtensor.Refusal {
 		return &subtensor.Refusal{Code: 1010, Message: "Invalid Transaction", Data: "Transaction has a bad signature"}

@@ -247,22 +247,37 @@ func (s *Subtensor) do(ctx context.Context, w *Wallet, p PrometheusServeCallPara
 	for try := 1; ; try++ {
 		receipt, err := s.client.Submit(ctx, w.account(), pallet, "serve_prometheus", p.args(), wait)
 		var broken *substrate.TransportError
-		if !errors.As(err, &broken) {
+		again := errors.As(err, &broken)
+		if err == nil || try == 1 && !again {
 			return outcome(receipt), refusal(err)
 		}
-		s.log.Debug("the connection broke", "try", try, "err", err)
+		if again && try < tries {
+			s.log.Debug("the connection broke", "try", try, "err", err)
+			if err := s.config.Sleep(ctx, delay); err != nil {
+				return nil, err
+			}
+			delay = min(delay*backoff, maxDelay)
+		}
+		// An earlier one may have got through: then the chain refuses the next.
+		if info := s.landed(ctx, w, p, since); info != nil {
+			return &Outcome{Info: info}, nil
+		}
+		if !again {
+			return outcome(receipt), refusal(err)
+		}
 		if try == tries {
 			return nil, &UnknownOutcomeError{shaped(err)}
 		}
-		if err := s.config.Sleep(ctx, delay); err != nil {
-			return nil, err
-		}
-		delay = min(delay*backoff, maxDelay)
-		// The first one may have got through: the chain would refuse a second one.
-		if info, _, err := s.record(ctx, p.Netuid, w.Hotkey()); err == nil && p.matches(info) && info.Block > since && since > 0 {
-			return &Outcome{Info: info}, nil
-		}
 	}
+}
+
+// landed is the chain's record if a call with these arguments made it since a block.
+func (s *Subtensor) landed(ctx context.Context, w *Wallet, p PrometheusServeCallParams, since uint64) *PrometheusInfo {
+	info, _, err := s.record(ctx, p.Netuid, w.Hotkey())
+	if err != nil || !p.matches(info) || since == 0 || info.Block <= since {
+		return nil
+	}
+	return info
 }
 
 func outcome(receipt *substrate.Receipt) *Outcome {

@@ -29,7 +29,8 @@ type Node struct {
 	refuse func(extrinsic []byte) *Refusal
 	open   map[*session]bool
 
-	cutNext bool
+	cutNext, holdNext bool
+	held              []byte // waits in the pool
 }
 
 type block struct {
@@ -136,6 +137,17 @@ func (n *Node) submit(ctx context.Context, extrinsic []byte) (*block, error) {
 	if n.refuse != nil {
 		if r := n.refuse(extrinsic); r != nil {
 			return nil, r
+		}
+	}
+	if n.holdNext {
+		n.holdNext, n.held = false, extrinsic
+		n.cut()
+		return nil, &Refusal{1002, "Verification Error", "held"} // nobody hears it
+	}
+	if held := n.held; held != nil {
+		n.held = nil
+		if _, err := n.author(ctx, held); err != nil {
+			return nil, err
 		}
 	}
 	best := n.best()

@@ -460,3 +460,11 @@ func (n *Node) CutAfterNext() {
 	defer n.mu.Unlock()
 	n.cutNext = true
 }
+
+// HoldNext leaves the next extrinsic in the pool and breaks every connection; it
+// gets its block just before the extrinsic after it is looked at.
+func (n *Node) HoldNext() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.holdNext = true
+}

@@ -259,10 +259,13 @@ def test_a_handler_that_blocks_costs_metrics_and_never_the_caller() -> None:
     assert counts_of(stuck).emitted == _outlet.CAPACITY + 1
 
 
-def test_a_handler_that_fails_is_counted_and_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kind", [OSError, SystemExit])
+def test_a_handler_that_fails_is_counted_and_told_once(
+    kind: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
     class Failing(metrics.MetricHandler):
         def emit(self, metric_data: metrics.MetricData) -> None:
-            raise OSError("no room")
+            raise kind("no room")
 
     class FailingAtOnce(Failing):
         at_once = True
@@ -276,6 +279,18 @@ def test_a_handler_that_fails_is_counted_and_told_once(capsys: pytest.CaptureFix
         told = capsys.readouterr().err
         assert told.count("no room") == 1
         assert "counts()" in told
+
+
+def test_an_interrupt_is_the_users() -> None:
+    class Interrupted(metrics.MetricHandler):
+        at_once = True
+
+        def emit(self, metric_data: metrics.MetricData) -> None:
+            raise KeyboardInterrupt
+
+    metrics.configure(Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        metrics.put_metric("a", 1)
 
 
 def test_a_fan_out_holds_nobody_up() -> None:

@@ -70,7 +70,9 @@ class Outlet:
     def _emit(self, data: MetricData) -> None:
         try:
             self.handler.emit(data)
-        except Exception as error:  # whatever a handler does is not the program's
+        except BaseException as error:  # whatever a handler does is not the program's
+            if self._at_once and isinstance(error, KeyboardInterrupt):
+                raise  # that is the user's, not the handler's
             self.failed += 1
             self._warn(f"failed: {type(error).__name__}: {error}")
         else:

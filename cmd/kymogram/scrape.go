@@ -71,7 +71,7 @@ cost 10 s, 8 MiB and 20,000 values, and redirects are not followed.`,
 	cmd.Flags().IntVar(&f.netuid, "netuid", -1, "number of the subnet")
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "workspace of the runs (default KYMOGRAM_WORKSPACE, else default)")
 	cmd.Flags().StringVar(&f.project, "project", "", "project of the runs (default subnet-N)")
-	cmd.Flags().StringVar(&f.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as `kymogram doctor` says)")
+	cmd.Flags().StringVar(&f.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
 	cmd.Flags().DurationVar(&f.every, "every", 30*time.Second, "time between two scrapes")
 	cmd.Flags().BoolVar(&f.once, "once", false, "scrape once, deliver and end")
 	return cmd

@@ -62,7 +62,7 @@ Ends with 0 when nothing is left. Without --timeout it gives up after 30 s witho
 			return runSync(cmd.Context(), io, flags)
 		},
 	}
-	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as `kymogram doctor` says)")
+	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
 	cmd.Flags().StringVar(&flags.server, "server", "", "deliver to this server instead of the one that each run names")
 	cmd.Flags().StringVar(&flags.key, "key", "", "API key for every server")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 0, "give up after this time")

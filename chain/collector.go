@@ -7,14 +7,14 @@ type families struct{ current, version, block, looked, looks *prometheus.Desc }
 
 func describe() families {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("kymogram_chain_"+name, help, labels, nil)
+		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return families{
-		desc("registered", "1 while the chain's record of this endpoint is right, as of the last look that could tell."),
-		desc("registered_version", "Version in the chain's record of this endpoint, 100*major+10*minor+patch."),
-		desc("registered_block", "Block in which this endpoint was last registered."),
-		desc("looked_timestamp_seconds", "When a look at the chain's record could last tell."),
-		desc("looks_total", "Looks at the chain's record, by how they ended.", "result"),
+		desc("kymogram_chain_registered", "1 while the chain's record of this endpoint is right, as of the last look that could tell."),
+		desc("kymogram_chain_registered_version", "Version in the chain's record of this endpoint, 100*major+10*minor+patch."),
+		desc("kymogram_chain_registered_block", "Block in which this endpoint was last registered."),
+		desc("kymogram_chain_looked_timestamp_seconds", "When a look at the chain's record could last tell."),
+		desc("kymogram_chain_looks_total", "Looks at the chain's record, by how they ended.", "result"),
 	}
 }
 

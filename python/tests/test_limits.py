@@ -142,3 +142,25 @@ def test_two_writers_share_the_cap(root: Path) -> None:
     assert used <= 1 << 20
     assert first.held().floats + first.counts().floats == 20_000
     assert time.monotonic() > 0
+
+
+def test_close_waits_for_what_memory_holds(
+    run: kymogram.Run, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is freed while close() waits: then all is on it, the end of the run last."""
+    writer = _log.logger().writer
+    writer._cap, writer._retry_at = 0, time.monotonic() + 3600
+    for i in range(20_000):
+        kymogram.log("x", float(i))
+    assert writer.held().floats > 0
+    press = writer.press
+
+    def freed() -> int:
+        writer._cap = 1 << 30
+        return press()
+
+    monkeypatch.setattr(writer, "press", freed)
+    run.close(5)
+    found = reader.records(reader.writers(spool)[0])
+    assert [p.value for p in reader.points(found)] == [*range(20_000)]
+    assert [one["op"] for one in reader.updates(found)][-1] == "close"

@@ -44,7 +44,7 @@ def kymogram(folder: str, server: str, queue: int | None) -> Logger:
     import kymogram as module
 
     module.init(project_name="peers", run_name="life", server=server, log_level="ERROR")
-    logger = _like_metrana(module, lambda i: module.log("value", float(i), step=i), module.close)
+    logger = _like_metrana(module, lambda i: module.log("value", float(i), step=i), lambda: module.close(60))
     logger.block = lambda i: module.log("value", [float(value) for value in range(i, i + 1000)], step=i)
     logger.dropped = lambda: module.get_metrics().float_points_dropped
     return logger

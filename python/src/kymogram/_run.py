@@ -428,7 +428,9 @@ class Run:
         while True:
             status = writer.status()
             now = time.monotonic()
-            if status.mark >= last:
+            if writer.waits:  # memory goes to the disk as that is freed or delivered
+                last = writer.press()
+            elif status.mark >= last:
                 return "delivered"
             if status.alive and status.state == _status.REFUSED:
                 return "refused"

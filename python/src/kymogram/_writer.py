@@ -419,6 +419,18 @@ class Writer:
                 self.append_update([{"op": "close", "text": status}])
             return self.sequence()
 
+    @property
+    def waits(self) -> bool:
+        """Whether records wait in memory."""
+        return bool(self._ring or self._unreported)
+
+    def press(self) -> int:
+        """Try the disk again at once; the number of the last record."""
+        with self.lock:
+            self._retry_at = 0.0
+            self._drain()
+            return self.sequence()
+
     def close(self) -> None:
         """Unmap and let go of the lock: the deliverer sees that this writer ended."""
         with self.lock:

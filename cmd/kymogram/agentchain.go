@@ -38,6 +38,10 @@ func (a *agentChain) check(metrics string) error {
 		return nil
 	case metrics == "":
 		return usagef("--chain registers the endpoint of --metrics HOST:PORT: give that too")
+	case a.netuid < 0:
+		return usagef("which subnet? give --netuid N")
+	case a.wallet == "":
+		return usagef("who signs? give --wallet NAME/HOTKEY")
 	case a.every < time.Second:
 		return usagef("--chain-every is %s, it must be a second or more", a.every)
 	case a.port < 0 || a.port > 65535:

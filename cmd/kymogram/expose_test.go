@@ -245,9 +245,17 @@ func TestAgentEndpointFailsClearly(t *testing.T) {
 		"--metrics HOST:PORT":                  {"agent", "--expose", "train"},
 		"--metrics takes HOST:PORT":            {"agent", "--metrics", "nonsense"},
 		"cannot serve metrics at " + k.address: {"agent", "--metrics", k.address},
+		"give --netuid N":                      {"agent", "--metrics", "127.0.0.1:0", "--chain", "ws://h", "--wallet", "w"},
+		"give --wallet NAME/HOTKEY":            {"agent", "--metrics", "127.0.0.1:0", "--chain", "ws://h", "--netuid", "1"},
+		"give that too":                        {"agent", "--chain", "ws://h", "--netuid", "1", "--wallet", "w"},
+		"it must be a second or more":          {"agent", "--metrics", "127.0.0.1:0", "--netuid", "1", "--wallet", "w", "--chain-every", "1ms"},
 	} {
-		if code, _, errs := k.run(args...); code == exitDone || !strings.Contains(errs, want) {
+		code, _, errs := k.run(args...)
+		if code == exitDone || !strings.Contains(errs, want) {
 			t.Errorf("%v: %d %s", args, code, errs)
+		}
+		if strings.Contains(errs, "msg=agent") && strings.Contains(want, "give") {
+			t.Errorf("%v: it took the spool before it said so", args)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (s *Service) Series(ctx context.Context, r SeriesRequest) (*SeriesPage, err
 	}
 	page := &SeriesPage{Series: make([]SeriesInfo, len(list))}
 	for i := range list {
-		page.Series[i].Series = list[i]
+		page.Series[i].Series = &list[i]
 	}
 	if more && len(list) > 0 {
 		page.Next = sealCursor(hash, []byte(list[len(list)-1].Key.String()))
@@ -80,7 +80,7 @@ func (s *Service) addPreviews(ctx context.Context, run model.RunID, list []Serie
 			continue
 		}
 		group.Go(func() (err error) {
-			list[i].Preview, err = s.readBuckets(ctx, run, list[i].Series, BucketsRequest{N: n})
+			list[i].Preview, err = s.readBuckets(ctx, run, *list[i].Series, BucketsRequest{N: n})
 			return err
 		})
 	}

@@ -88,7 +88,7 @@ type SeriesPage struct {
 
 // SeriesInfo describes a series and the end of its curve.
 type SeriesInfo struct {
-	store.Series
+	*store.Series
 	Preview *BucketsResult // nil unless asked for and numeric
 }
 

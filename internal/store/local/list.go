@@ -87,9 +87,18 @@ func (l *lister) collect(r *run, order []uint32, f store.SeriesFilter) (more boo
 		if len(l.page) == f.Limit {
 			return true
 		}
+		l.room(min(f.Limit, len(l.page)+len(order)-i))
 		l.add(r, s)
 	}
 	return false
+}
+
+// room makes a full page four times as large, or as large as it can become: append
+// would leave several times the page behind.
+func (l *lister) room(largest int) {
+	if len(l.page) == cap(l.page) {
+		l.page = slices.Grow(l.page, min(max(64, 3*len(l.page)), largest-len(l.page)))
+	}
 }
 
 func (l *lister) add(r *run, s *series) {

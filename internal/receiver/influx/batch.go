@@ -119,7 +119,7 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 	for i < len(b) && b[i] == ' ' {
 		i++
 	}
-	if i >= len(b) || b[i] == '\n' || b[i] == '\r' {
+	if i >= len(b) || b[i] == '\n' || b[i] == '\r' && (i+1 == len(b) || b[i+1] == '\n') {
 		return i, reasonFields
 	}
 	s := h.group.last
@@ -166,7 +166,6 @@ func (d *decoder) head(b []byte, i int) (h *head, end int, reason string) {
 }
 
 func (d *decoder) newHead(raw []byte) (*head, string) {
-	raw = bytes.TrimRight(raw, "\r")
 	measurement, tags, reason := parseHead(raw)
 	if reason != "" {
 		return nil, reason

@@ -1,6 +1,7 @@
 package influx
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -22,7 +23,7 @@ const maxKept = 4 << 20
 // bodies reads requests into buffers that are used again.
 type bodies struct {
 	most     int64
-	buffers  sync.Pool // of *[]byte
+	buffers  sync.Pool // of *bytes.Buffer
 	inflates sync.Pool // of *gzip.Reader
 }
 
@@ -41,24 +42,26 @@ func (p *bodies) read(r *http.Request) (body []byte, release func(), err error) 
 	default:
 		return nil, nil, model.Errorf(model.CodeInvalid, "the content encoding %q is not known", model.Clip(encoding)).WithHint("Send gzip or identity.")
 	}
-	buffer, ok := p.buffers.Get().(*[]byte)
+	buffer, ok := p.buffers.Get().(*bytes.Buffer)
 	if !ok {
-		buffer = new([]byte)
+		buffer = new(bytes.Buffer)
 	}
-	*buffer, err = readAll((*buffer)[:0], io.LimitReader(source, most+1), r.ContentLength)
+	buffer.Reset()
+	buffer.Grow(int(min(max(r.ContentLength, 0), maxKept-bytes.MinRead)) + bytes.MinRead)
+	_, err = buffer.ReadFrom(io.LimitReader(source, most+1))
 	release = func() {
-		if cap(*buffer) <= maxKept {
+		if buffer.Cap() <= maxKept {
 			p.buffers.Put(buffer)
 		}
 	}
-	if err == nil && int64(len(*buffer)) > most {
+	if err == nil && int64(buffer.Len()) > most {
 		err = model.Errorf(model.CodeTooLarge, "the request's body is larger than %d MiB", most>>20).WithHint("Send fewer points at once.")
 	}
 	if err != nil {
 		release()
 		return nil, nil, broken(err)
 	}
-	return *buffer, release, nil
+	return buffer.Bytes(), release, nil
 }
 
 func (p *bodies) inflate(from io.Reader) (*gzip.Reader, error) {
@@ -66,26 +69,6 @@ func (p *bodies) inflate(from io.Reader) (*gzip.Reader, error) {
 		return z, z.Reset(from)
 	}
 	return gzip.NewReader(from)
-}
-
-// readAll appends what r has to b, with room for as much as the client said.
-func readAll(b []byte, r io.Reader, said int64) ([]byte, error) {
-	if said > 0 && said <= maxKept && int64(cap(b)) <= said {
-		b = make([]byte, 0, said+1)
-	}
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
-		}
-	}
 }
 
 // broken names a body that could not be read for the client.

@@ -1,6 +1,7 @@
 package promwrite
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -25,19 +26,21 @@ const maxKept = 4 << 20
 // bodies reads requests into buffers that are used again.
 type bodies struct {
 	most  int64
-	sent  sync.Pool // of *[]byte
-	plain sync.Pool // of *[]byte
+	sent  sync.Pool // of *bytes.Buffer
+	plain sync.Pool // the same
 }
 
-func buffer(p *sync.Pool) *[]byte {
-	if b, ok := p.Get().(*[]byte); ok {
-		return b
+func buffer(p *sync.Pool) *bytes.Buffer {
+	b, ok := p.Get().(*bytes.Buffer)
+	if !ok {
+		b = new(bytes.Buffer)
 	}
-	return new([]byte)
+	b.Reset()
+	return b
 }
 
-func keep(p *sync.Pool, b *[]byte) {
-	if cap(*b) <= maxKept {
+func keep(p *sync.Pool, b *bytes.Buffer) {
+	if b.Cap() <= maxKept {
 		p.Put(b)
 	}
 }
@@ -47,50 +50,30 @@ func keep(p *sync.Pool, b *[]byte) {
 func (p *bodies) read(r *http.Request) (body []byte, release func(), err error) {
 	sent := buffer(&p.sent)
 	defer keep(&p.sent, sent)
-	if *sent, err = readAll((*sent)[:0], io.LimitReader(r.Body, p.most+1), r.ContentLength); err != nil {
+	sent.Grow(int(min(max(r.ContentLength, 0), maxKept-bytes.MinRead)) + bytes.MinRead)
+	if _, err = sent.ReadFrom(io.LimitReader(r.Body, p.most+1)); err != nil {
 		return nil, nil, broken(err)
 	}
-	if int64(len(*sent)) > p.most {
+	if int64(sent.Len()) > p.most {
 		return nil, nil, tooLarge(p.most)
 	}
-	size, err := snappy.DecodedLen(*sent)
+	size, err := snappy.DecodedLen(sent.Bytes())
 	if err != nil {
 		return nil, nil, broken(err)
 	}
 	if int64(size) > growth*p.most {
 		return nil, nil, tooLarge(growth * p.most)
 	}
-	if size > maxRatio*len(*sent) {
+	if size > maxRatio*sent.Len() {
 		return nil, nil, broken(snappy.ErrCorrupt)
 	}
 	plain := buffer(&p.plain)
-	if cap(*plain) < size {
-		*plain = make([]byte, size)
-	}
-	if *plain, err = snappy.Decode((*plain)[:cap(*plain)], *sent); err != nil {
+	plain.Grow(size)
+	if body, err = snappy.Decode(plain.AvailableBuffer()[:size], sent.Bytes()); err != nil {
+		keep(&p.plain, plain)
 		return nil, nil, broken(err)
 	}
-	return *plain, func() { keep(&p.plain, plain) }, nil
-}
-
-// readAll appends what r has to b, with room for as much as the client said.
-func readAll(b []byte, r io.Reader, said int64) ([]byte, error) {
-	if said > 0 && said <= maxKept && int64(cap(b)) <= said {
-		b = make([]byte, 0, said+1)
-	}
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
-		}
-	}
+	return body, func() { keep(&p.plain, plain) }, nil
 }
 
 func tooLarge(most int64) error {

@@ -287,7 +287,7 @@ func (c *copying) sign(source string, began time.Time) error {
 func readManifest(folder string) (*manifest, error) {
 	doc, err := os.ReadFile(filepath.Join(folder, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // a valid answer
+		return nil, nil //nolint:nilnil // no backup, as said above
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", manifestFile, err)

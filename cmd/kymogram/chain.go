@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,15 +111,9 @@ func (h onlyWarnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return onlyWarnings{h.Handler.WithAttrs(attrs)}
 }
 
+// version is what is announced: the flag's, else this program's.
 func (f *chainFlags) version() (uint32, error) {
-	if f.announce != "" {
-		return chain.VersionAsInt(f.announce)
-	}
-	v, err := chain.VersionAsInt(version)
-	if err != nil {
-		return 0, nil //nolint:nilerr // a build without a version announces none
-	}
-	return v, nil
+	return chain.VersionAsInt(cmp.Or(f.announce, version))
 }
 
 // openWallet reads the hotkey. An encrypted one takes its password from the

@@ -18,41 +18,48 @@ import (
 	"github.com/kymogram/kymogram"
 )
 
-// lifeVariable makes this test binary a training process: its value is how many
-// points it logs before it says so and waits for its end.
+// lifeVariable is how many points a training process logs before it says so and
+// waits for its end.
 const lifeVariable = "KYMOGRAM_TEST_LIFE"
 
-// TestLifeOfATrainingProcess is no test: TestAKilledLifeIsFollowedByAnother runs
-// it as a process of its own.
-func TestLifeOfATrainingProcess(t *testing.T) {
+// trainingLife is a training process; TestMain makes it a program of this binary.
+func trainingLife() {
+	if err := logALife(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func logALife() error {
 	points, err := strconv.Atoi(os.Getenv(lifeVariable))
 	if err != nil {
-		t.Skip("a process of TestAKilledLifeIsFollowedByAnother")
+		return err
 	}
-	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	run, err := kymogram.Init(ctx, kymogram.Options{RunName: "life", Log: slog.New(slog.DiscardHandler), NoEnvironment: true})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	from, _ := strconv.Atoi(os.Getenv("LIFE_FROM"))
 	for i := range points {
 		if err := run.Log("loss", float64(from+i), kymogram.Step(int64(from+i))); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	fmt.Println("logged")
 	<-ctx.Done() // SIGTERM is a clean end, SIGKILL is none
 	var left *kymogram.UndeliveredError
 	if err := run.Close(context.Background()); err != nil && !errors.As(err, &left) {
-		t.Fatal(err)
+		return err
 	}
+	return nil
 }
 
 // life runs a training process until it has logged, then ends it with sig.
 func (k *kitchen) life(from, points int, server string, sig syscall.Signal) {
 	k.t.Helper()
-	cmd := exec.CommandContext(k.t.Context(), os.Args[0], "-test.run=^TestLifeOfATrainingProcess$", "-test.v")
+	cmd := exec.CommandContext(k.t.Context(), "training-life")
 	cmd.Env = []string{
 		lifeVariable + "=" + strconv.Itoa(points), "LIFE_FROM=" + strconv.Itoa(from), "HOME=" + k.env["HOME"], "PATH=" + os.Getenv("PATH"),
 		"XDG_CONFIG_HOME=" + k.env["XDG_CONFIG_HOME"], "KYMOGRAM_SPOOL_DIR=" + k.spool(), "KYMOGRAM_SERVER=" + server, "KYMOGRAM_ORCHESTRATION_ID=job",

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -11,14 +10,14 @@ import (
 
 // byName matches the metric's name. A list asks for the series of a metric one
 // after the other, so the last answer is kept; texts of which every match holds
-// one are looked for first, which is ten times faster than the expression.
-func byName(re *regexp.Regexp) func(model.SeriesKey) bool {
-	must := required(re.String())
-	last, answer := "", re.MatchString("")
+// one are looked for first, which is faster still than the automaton.
+func byName(a *automaton) func(model.SeriesKey) bool {
+	must := required(a.re.String())
+	last, answer := "", a.matches("")
 	return func(key model.SeriesKey) bool {
 		if key.Metric != last {
 			last = key.Metric
-			answer = holdsOne(last, must) && re.MatchString(last)
+			answer = holdsOne(last, must) && a.matches(last)
 		}
 		return answer
 	}

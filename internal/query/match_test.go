@@ -21,7 +21,11 @@ func TestByName(t *testing.T) {
 		if err != nil {
 			rt.Skip(err)
 		}
-		match := byName(re)
+		a, err := newAutomaton(expression)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		match := byName(a)
 		for _, n := range rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return name.Draw(rt, "a") + name.Draw(rt, "b") }), 1, 9).Draw(rt, "names") {
 			if got, want := match(model.SeriesKey{Metric: n}), re.MatchString(n); got != want {
 				rt.Fatalf("%q on %q: %v, want %v", expression, n, got, want)

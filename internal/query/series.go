@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,12 +50,12 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 		return filter, 0, model.Errorf(model.CodeInvalid, "preview is %d, it must be from 0 to %d", r.Preview, MaxPreview)
 	}
 	if r.Query != "" {
-		re, err := regexp.Compile(r.Query)
+		expression, err := newAutomaton(r.Query)
 		if err != nil {
 			return filter, 0, model.Errorf(model.CodeInvalid, "q is not a regular expression: %v", err).
 				WithHint("q is RE2 syntax (github.com/google/re2/wiki/Syntax), unanchored, on the metric's name")
 		}
-		filter.Match = byName(re)
+		filter.Match = byName(expression)
 	}
 	hash = requestHash("series", r.Run.String(), r.Query)
 	if r.Cursor != "" {

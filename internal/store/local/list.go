@@ -19,7 +19,10 @@ func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.Series
 		return nil, false, err
 	}
 	l := &lister{engine: e}
-	more := l.collect(r, order, f)
+	more, err := l.collect(ctx, r, order, f)
+	if err != nil {
+		return nil, false, err
+	}
 	for i, v := range l.stale {
 		if err := ctx.Err(); err != nil {
 			return nil, false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
@@ -60,34 +63,59 @@ func (e *Engine) ordered(id model.RunID) (*run, []uint32, error) {
 	return r, order, nil
 }
 
+// lookedAtOnce is how many series a search looks at before it lets writers of the
+// run in and sees whether it is still wanted.
+const lookedAtOnce = 4096
+
 // collect takes the series that a filter selects, and views of those whose end
 // is not known.
-func (l *lister) collect(r *run, order []uint32, f store.SeriesFilter) (more bool) {
+func (l *lister) collect(ctx context.Context, r *run, order []uint32, f store.SeriesFilter) (more bool, err error) {
+	order = l.wanted(r, order, f)
+	for part := range slices.Chunk(order, lookedAtOnce) {
+		if err := ctx.Err(); err != nil {
+			return false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
+		}
+		if l.collectPart(r, part, f) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// wanted is the range of the order that is behind f.After and of f.Metric.
+func (l *lister) wanted(r *run, order []uint32, f store.SeriesFilter) []uint32 {
 	l.engine.share(r)
 	defer r.mu.RUnlock()
+	if r.deleted {
+		return nil
+	}
 	text := func(i int) string { return r.series[order[i]].text }
+	if f.Metric != "" {
+		order = order[sort.Search(len(order), func(i int) bool { return text(i) >= f.Metric+"\x00" }):]
+		order = order[:sort.Search(len(order), func(i int) bool { return r.series[order[i]].key.Metric != f.Metric })]
+	}
+	if f.After != "" {
+		order = order[sort.Search(len(order), func(i int) bool { return text(i) > f.After }):]
+	}
+	return order
+}
+
+// collectPart reports whether it found one more than the page holds.
+func (l *lister) collectPart(r *run, part []uint32, f store.SeriesFilter) (more bool) {
+	l.engine.share(r)
+	defer r.mu.RUnlock()
 	if r.deleted {
 		return false
 	}
-	from := sort.Search(len(order), func(i int) bool { return text(i) > f.After })
-	if f.After == "" {
-		from = 0
-	}
-	if f.Metric != "" {
-		from = max(from, sort.Search(len(order), func(i int) bool { return text(i) >= f.Metric+"\x00" }))
-	}
-	for i := from; i < len(order); i++ {
-		s := r.series[order[i]]
-		if f.Metric != "" && s.key.Metric != f.Metric {
-			break
-		}
+	for i, id := range part {
+		s := r.series[id]
 		if f.Match != nil && !f.Match(s.key) {
 			continue
 		}
 		if len(l.page) == f.Limit {
 			return true
 		}
-		l.room(min(f.Limit, len(l.page)+len(order)-i))
+		l.room(min(f.Limit, len(l.page)+len(part)-i))
 		l.add(r, s)
 	}
 	return false

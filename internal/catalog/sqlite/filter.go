@@ -110,8 +110,9 @@ func errQuery(format string, args ...any) *model.Error {
 
 // where collects conditions with their arguments.
 type where struct {
-	parts []string
-	args  []any
+	parts    []string
+	args     []any
+	compares bool // an attribute
 }
 
 func (w *where) add(condition string, args ...any) {
@@ -159,6 +160,7 @@ func sqlOperator(op string) string {
 // with numbers and equals the same text; true and false equal booleans; a set
 // equals each of its members.
 func (w *where) addComparison(t term) {
+	w.compares = true
 	op := sqlOperator(t.op)
 	matches := []string{`(a.type = 'string' AND a.key ` + op + ` ?)`}
 	args := []any{t.path, "config/" + t.path, t.value}

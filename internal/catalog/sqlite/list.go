@@ -43,24 +43,25 @@ func scanListed(scan func(...any) error, more ...any) (listed, error) {
 
 // order is how a list is sorted.
 type order struct {
-	key  string // SQL expression of a column
-	path string // of the attribute instead, "" for a column
-	desc bool
+	key   string // SQL expression of a column
+	index string // that has the runs of a project in this order, with their words
+	path  string // of the attribute instead, "" for a column
+	desc  bool
 }
 
 func parseOrder(sort string) order {
 	name, desc := strings.CutPrefix(sort, "-")
 	switch name {
 	case "":
-		return order{key: "r.created_ns", desc: true} // newest first
+		return order{key: "r.created_ns", index: "runs_created", desc: true} // newest first
 	case "created":
-		return order{key: "r.created_ns", desc: desc}
+		return order{key: "r.created_ns", index: "runs_created", desc: desc}
 	case "last":
-		return order{key: "r.last_ns", desc: desc}
+		return order{key: "r.last_ns", index: "runs_last", desc: desc}
 	case "name":
-		return order{key: "r.name", desc: desc}
+		return order{key: "r.name", index: "runs_name", desc: desc}
 	case "status":
-		return order{key: "r.status", desc: desc}
+		return order{key: "r.status", index: "runs_by_status", desc: desc}
 	}
 	return order{path: name, desc: desc}
 }

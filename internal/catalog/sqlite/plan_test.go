@@ -63,3 +63,29 @@ func TestAttributesAreReadAlongTheirIndex(t *testing.T) {
 		t.Errorf("lr>30:\n%s", got)
 	}
 }
+
+// TestWordsAreReadAlongTheOrder: a list by words walks an index that has them, and
+// sorts nothing.
+func TestWordsAreReadAlongTheOrder(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, sort := range []string{"", "created", "-name", "last", "status", "-status"} {
+		f := catalog.RunFilter{Workspace: "w", Project: "p", Query: "adam big", Sort: sort, Limit: 10}
+		w, _, err := selected(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := parseOrder(sort)
+		got := plan(t, db, `SELECT r.description FROM runs r`+o.along(f, w)+` WHERE `+w.String()+` ORDER BY `+o.by()+` LIMIT 10`, w.args...)
+		if !strings.Contains(got, "USING INDEX "+o.index+" (project=?)") || strings.Contains(got, "TEMP B-TREE") {
+			t.Errorf("sorted by %q:\n%s", sort, got)
+		}
+		info := plan(t, db, `SELECT r.search FROM runs r`+o.along(f, w)+` WHERE `+w.String(), w.args...)
+		if !strings.Contains(info, "USING COVERING INDEX "+o.index) {
+			t.Errorf("the words are not in %s:\n%s", o.index, info)
+		}
+	}
+}

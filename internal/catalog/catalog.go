@@ -25,7 +25,10 @@ type Run struct {
 	Status      model.RunStatus
 	Tags        []string // sorted
 	CreatedNs   int64
-	LastNs      int64 // last sign of life
+	// LastNs is when its writers ended, by what they said in closing, never later
+	// than the server heard it; the last sign of life of one that did not say and
+	// while the run goes on.
+	LastNs int64
 	// Attempt is the number of the latest one, by precedence.
 	Attempt         uint32
 	OrchestrationID string
@@ -43,10 +46,11 @@ type Detail struct {
 	EnvAttributes []EnvAttribute // sorted by env, episode, path
 	Attempts      []model.Attempt
 	Writers       []WriterInfo
-	Aliases       []model.RunID // local ULIDs of clients
-	Dropped       uint64        // points that clients reported as dropped
-	Refused       uint64        // points that ingest refused; the store counts its own in RunStats
-	Events        []Event       // the newest 1,000
+	Aliases       []model.RunID             // local ULIDs of clients
+	Dropped       uint64                    // points that clients reported as dropped
+	Refused       uint64                    // points that ingest refused; the store counts its own in RunStats
+	Events        []Event                   // the newest 1,000
+	Shared        []model.SharedEnvironment // the first 1,000, by environment
 }
 
 // Attribute is one path=value of a run.

@@ -20,25 +20,33 @@ func (s *Session) Append(ctx context.Context, b *model.Batch) (model.Ack, error)
 		return model.Ack{}, err
 	}
 	b.Run, b.Writer, b.Attempt = s.run.id, s.writer, s.attempt
-	ack, err := s.service.append(ctx, s.run, b)
+	ack, err := s.service.append(ctx, s.run, s.owner, b)
 	if err != nil {
 		s.service.counters.failed.Add(1)
 		return ack, err
 	}
+	ack.Shared = s.shared()
 	s.service.seen.record(s.writer, s.service.deps.Now())
 	s.service.publish(s.run.id, s.workspace, s.project)
 	return ack, nil
 }
 
-func (s *Service) append(ctx context.Context, run *runState, b *model.Batch) (model.Ack, error) {
+func (s *Service) append(ctx context.Context, run *runState, by *owner, b *model.Batch) (model.Ack, error) {
 	if err := checkStructure(b); err != nil {
 		return model.Ack{}, err
 	}
 	verdict := judge(b, run.deleted.Load())
 	verdict.apply(b)
+	shared := run.owners.claim(by, b)
+	for i := range shared {
+		b.Updates = append(b.Updates, shared[i].update())
+	}
 	ack, err := s.store(ctx, run, b)
 	if err != nil {
 		return ack, err
+	}
+	if ack.LSN != 0 { // else a repeat, whose updates are not stored
+		s.counters.shared.Add(run.owners.settle(shared))
 	}
 	if b.First > 0 {
 		// Our own count of refused points is no record that a client knows.

@@ -110,6 +110,7 @@ func New(cfg Config, deps Deps) *Service {
 // counters count since the start.
 type counters struct {
 	batches, points, refused, dropped, failed       atomic.Uint64
+	shared                                          atomic.Uint64
 	retiredAge, retiredSize, sweptBlobs, sweptBytes atomic.Uint64
 }
 
@@ -120,6 +121,7 @@ type Stats struct {
 	Refused uint64 // points refused for good
 	Dropped uint64 // points that clients reported as dropped
 	Failed  uint64 // batches that were not taken: gaps, a full disk, faults
+	Shared  uint64 // pairs of writers found to log one environment at the same time
 	Streams int    // open now
 
 	RetiredAge  uint64 // runs that retention deleted for their age
@@ -133,7 +135,7 @@ func (s *Service) Stats() Stats {
 	c := &s.counters
 	return Stats{
 		Batches: c.batches.Load(), Points: c.points.Load(), Refused: c.refused.Load(),
-		Dropped: c.dropped.Load(), Failed: c.failed.Load(), Streams: s.streams.len(),
+		Dropped: c.dropped.Load(), Failed: c.failed.Load(), Shared: c.shared.Load(), Streams: s.streams.len(),
 		RetiredAge: c.retiredAge.Load(), RetiredSize: c.retiredSize.Load(), SweptBlobs: c.sweptBlobs.Load(), SweptBytes: c.sweptBytes.Load(),
 	}
 }

@@ -42,7 +42,7 @@ func (s *Service) Join(ctx context.Context, r model.OpenRequest) (*Session, erro
 		return nil, err
 	}
 	session := &Session{
-		service: s, run: run, writer: r.Writer, attempt: opened.Attempt,
+		service: s, run: run, writer: r.Writer, attempt: opened.Attempt, owner: &owner{r.Writer, opened.Attempt, r.Host, r.PID, r.Rank},
 		workspace: opened.Workspace, project: opened.Project,
 		ended: make(chan struct{}), allowed: s.deps.Now(),
 	}

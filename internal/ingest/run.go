@@ -14,6 +14,7 @@ type runState struct {
 	id model.RunID
 	// deleted: the run is in the trash or purged; its points are refused.
 	deleted atomic.Bool
+	owners  owners
 
 	// mu orders updates: held from the store's append to the catalog's apply, so
 	// that the catalog sees them by rising LSN.

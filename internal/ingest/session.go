@@ -21,6 +21,7 @@ type Session struct {
 
 	service            *Service
 	run                *runState
+	owner              *owner
 	writer             model.WriterID
 	attempt            uint32
 	workspace, project string
@@ -30,6 +31,7 @@ type Session struct {
 	allowed time.Time // when the right was last looked at
 	closed  bool
 	spooled *uint64 // what the client last reported; nil: unknown
+	told    int     // of the run's shared environments
 }
 
 // Superseded is closed when a newer stream of the writer took over.
@@ -51,6 +53,14 @@ func (s *Session) Close() {
 
 // Heartbeat is a sign of life of an idle writer.
 func (s *Session) Heartbeat() { s.service.seen.record(s.writer, s.service.deps.Now()) }
+
+// shared tells who else logs the writer's environments, each once.
+func (s *Session) shared() (with []model.SharedWith) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	with, s.told = s.run.owners.news(s.writer, s.told)
+	return with
+}
 
 // Spooled notes how many points the client says are still in its spool; nil when
 // it does not know. It lives as long as the session.

@@ -114,6 +114,7 @@ const (
 	OpGone            UpdateOp = "gone"             // the writer's process ended without a close
 	OpDropped         UpdateOp = "dropped"          // Count points were dropped by the client, Text is the reason
 	OpRefused         UpdateOp = "refused"          // Count points were refused by ingest; never sent by a client
+	OpShared          UpdateOp = "shared"           // Env is logged by Other too, at the same time; found by ingest, never sent by a client
 )
 
 // Update changes a run without being a point. Updates travel through the WAL
@@ -131,6 +132,7 @@ type Update struct {
 	Count   uint64   `json:"count,omitempty"`
 
 	Rendering *Rendering `json:"rendering,omitempty"`
+	Other     *WriterID  `json:"other,omitempty"`
 }
 
 // Refusal names a record that will never be taken.
@@ -146,6 +148,8 @@ type Ack struct {
 	// Stored counts the points of this batch that were written, 0 for a repeat.
 	Stored  uint64
 	Refused []Refusal
+	// Shared names environments that another writer logs too, each once a session.
+	Shared []SharedWith
 	// LSN is the position of the WAL record, 0 when nothing was written.
 	LSN uint64
 }

@@ -176,3 +176,20 @@ type Damage struct {
 	MinTimeNs int64  `json:"min_time_ns"`
 	MaxTimeNs int64  `json:"max_time_ns"`
 }
+
+// SharedEnvironment is an RL environment that two writers of one attempt logged
+// at the same time: their steps mix.
+type SharedEnvironment struct {
+	Env     string      `json:"env_id"`
+	TimeNs  int64       `json:"time_ns"` // since when
+	Writers [2]WriterID `json:"writers"`
+}
+
+// SharedWith tells a writer who else logs an environment.
+type SharedWith struct {
+	Env    string   `json:"env_id"`
+	Writer WriterID `json:"writer"`
+	Host   string   `json:"host"`
+	PID    int64    `json:"pid"`
+	Rank   *int64   `json:"rank,omitempty"`
+}

@@ -95,6 +95,12 @@ func testUpdates(t *testing.T, open Opener) {
 	h.apply(run, 1, model.Update{Op: model.OpSetTags, Tags: []string{"x", "y"}}, model.Update{Op: model.OpAddTags, Tags: []string{"z", "x"}},
 		model.Update{Op: model.OpRemoveTags, Tags: []string{"y", "never"}}, model.Update{Op: model.OpSetDescription, Text: "d"}, model.Update{Op: model.OpSetDisplayName, Text: "n"})
 	h.apply(run, 1, model.Update{Op: model.OpDropped, Count: 3}, model.Update{Op: model.OpDropped, Count: 4}, model.Update{Op: model.OpRefused, Count: 5})
+	shared := func(env string, other int, timeNs int64) model.Update {
+		with := writer(other)
+		return model.Update{Op: model.OpShared, Env: env, Other: &with, TimeNs: timeNs}
+	}
+	h.apply(run, 1, shared("e", 2, 5), shared("e", 2, 6), shared("a", 9, 7))
+	h.apply(run, 2, shared("e", 1, 8))
 	for i := range 1005 {
 		h.apply(run, 1, model.Update{Op: model.OpLog, TimeNs: int64(i + 1), Path: "alert", Text: strconv.Itoa(i), Value: model.SetValue([]string{"level=high", "flag"})})
 	}
@@ -118,6 +124,9 @@ func testUpdates(t *testing.T, open Opener) {
 	if d.Description != "d" || d.DisplayName != "n" || d.Dropped != 7 || d.Refused != 5 {
 		t.Errorf("detail: %+v", d.Run)
 	}
+	equal(t, "shared environments", []model.SharedEnvironment{
+		{Env: "a", TimeNs: 7, Writers: [2]model.WriterID{writer(1), writer(9)}}, {Env: "e", TimeNs: 5, Writers: [2]model.WriterID{writer(1), writer(2)}},
+	}, d.Shared)
 	if len(d.Events) != 1000 || d.Events[0].Text != "5" || d.Events[999].Text != "1004" {
 		t.Fatalf("%d events", len(d.Events))
 	}
@@ -270,6 +279,59 @@ func testSilence(t *testing.T, open Opener) {
 		t.Fatal(err)
 	}
 	status(model.StatusRunning)
+}
+
+// testLastTime has two writers of one run, delivered long after they ended: the
+// run's last time is what they say, and what retention goes by is when they came.
+func testLastTime(t *testing.T, open Opener) {
+	h := &harness{t: t, c: open(t, t.TempDir())}
+	run := h.must(request(1)).Run
+	h.must(request(2))
+	ended := func(n, seconds int) {
+		h.apply(run, n, model.Update{Op: model.OpClose, TimeNs: atNs(seconds), Text: string(model.StatusFinished)})
+	}
+	last := func(what string, want int) {
+		t.Helper()
+		if got := h.detail(run).LastNs; got != atNs(want) {
+			t.Errorf("%s: the last time is %d, want %d", what, got, atNs(want))
+		}
+	}
+	idle := func(before, want int) {
+		t.Helper()
+		runs, err := h.c.Idle(h.ctx(), at(before), 10)
+		h.check("Idle", err)
+		if len(runs) != want {
+			t.Errorf("%d runs are idle since %d, want %d", len(runs), before, want)
+		}
+	}
+	last("both write", 1000)
+	ended(1, 300)
+	last("one writes", 1000)
+	ended(2, 200)
+	last("both ended", 300)
+	idle(1000, 0)
+	idle(1001, 1)
+	if _, err := h.c.Seen(h.ctx(), map[model.WriterID]time.Time{writer(2): at(1100)}); err != nil {
+		t.Fatal(err)
+	}
+	last("a sign of life that was noted late", 300)
+	idle(1100, 0)
+	h.check("Apply", h.c.Apply(h.ctx(), run, model.WriterID{}, 0, []model.Update{{Op: model.OpSetDescription, Text: "edited"}}, at(9000)))
+	last("an edit", 300)
+
+	again := request(3)
+	again.ResumeStrategy = model.ResumeAllow
+	if _, err := h.c.Open(h.ctx(), again, at(1200)); err != nil {
+		t.Fatal(err)
+	}
+	last("it goes on", 1200)
+	h.check("Apply", h.c.Apply(h.ctx(), run, again.Writer, 9, []model.Update{{Op: model.OpClose, TimeNs: atNs(5000), Text: string(model.StatusFinished)}}, at(1300)))
+	last("a clock ahead", 1300)
+
+	gone := h.must(request(4, named("killed"), job("killed"))).Run
+	run = gone
+	h.apply(run, 4, model.Update{Op: model.OpGone, TimeNs: atNs(10)})
+	last("no end is known", 1000)
 }
 
 func testTrash(t *testing.T, open Opener) {

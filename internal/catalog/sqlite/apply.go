@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -89,8 +90,27 @@ func (c *change) apply(ctx context.Context, u *model.Update) error {
 		return exec(ctx, c.tx, `UPDATE runs SET dropped = dropped + ? WHERE pk = ?`, clampCount(u.Count), c.pk)
 	case model.OpRefused:
 		return exec(ctx, c.tx, `UPDATE runs SET refused = refused + ? WHERE pk = ?`, clampCount(u.Count), c.pk)
+	case model.OpShared:
+		return c.addShared(ctx, u)
 	}
 	return c.endWriter(ctx, u)
+}
+
+// keptShared is how many pairs of writers of one environment a run keeps.
+const keptShared = 1000
+
+// addShared keeps a pair once, whoever of the two was found first.
+func (c *change) addShared(ctx context.Context, u *model.Update) error {
+	if u.Other == nil {
+		return model.Errorf(model.CodeBadRecord, "a shared environment has two writers")
+	}
+	a, b := c.writer[:], u.Other[:]
+	if bytes.Compare(a, b) > 0 {
+		a, b = b, a
+	}
+	return exec(ctx, c.tx, `INSERT INTO shared_environments (run, env, writer, other, time_ns)
+		SELECT ?1, ?2, ?3, ?4, ?5 WHERE (SELECT count(*) FROM shared_environments WHERE run = ?1) < ?6
+		ON CONFLICT DO NOTHING`, c.pk, u.Env, a, b, u.TimeNs, keptShared)
 }
 
 // clampCount keeps a counter inside what SQLite's integers can add up.
@@ -105,8 +125,12 @@ func (c *change) endWriter(ctx context.Context, u *model.Update) error {
 		if u.Text == string(model.StatusFailed) {
 			state = model.WriterFailed
 		}
-		return exec(ctx, c.tx, `UPDATE writers SET state = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
-			state, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
+		ended := c.nowNs
+		if u.TimeNs > 0 {
+			ended = min(u.TimeNs, ended)
+		}
+		return exec(ctx, c.tx, `UPDATE writers SET state = ?, ended_ns = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
+			state, ended, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
 	case model.OpGone:
 		return exec(ctx, c.tx, `UPDATE writers SET state = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
 			model.WriterGone, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)

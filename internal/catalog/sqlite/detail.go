@@ -58,7 +58,7 @@ func readDetail(ctx context.Context, tx *sql.Tx, id model.RunID) (*catalog.Detai
 	}
 	detail.Run = l.Run
 	for _, read := range []func(context.Context, *sql.Tx, int64, *catalog.Detail) error{
-		readAttributes, readEnvAttributes, readAttemptList, readWriters, readAliases, readEvents,
+		readAttributes, readEnvAttributes, readAttemptList, readWriters, readAliases, readEvents, readShared,
 	} {
 		if err := read(ctx, tx, l.pk, detail); err != nil {
 			return nil, err
@@ -131,6 +131,18 @@ func readEvents(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (e
 		}
 		return e, json.Unmarshal([]byte(tags), &e.Tags)
 	}, `SELECT time_ns, name, text, tags FROM events WHERE run = ? ORDER BY time_ns, id`, pk)
+	return err
+}
+
+func readShared(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
+	d.Shared, err = collect(ctx, tx, func(rows *sql.Rows) (model.SharedEnvironment, error) {
+		var s model.SharedEnvironment
+		var a, b []byte
+		err := rows.Scan(&s.Env, &s.TimeNs, &a, &b)
+		copy(s.Writers[0][:], a)
+		copy(s.Writers[1][:], b)
+		return s, err
+	}, `SELECT env, time_ns, writer, other FROM shared_environments WHERE run = ? ORDER BY env, time_ns, writer, other`, pk)
 	return err
 }
 

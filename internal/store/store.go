@@ -44,6 +44,15 @@
 //
 // Superseded points stay readable with Attempt selection and are left out of
 // curves, buckets, last values, counts and starts.
+//
+// # Forks
+//
+// A read of a curve may name ancestors: series of other runs that it continues,
+// nearest first. It then holds, of each ancestor's curve, the points with step ≤
+// UpTo (rl_step ≤ UpTo where the point has that axis) that no nearer curve
+// replaces, as a later attempt without ResumeFrom would: at the same step (RL: at
+// equal axes). Points without a step are not inherited. Nothing is copied, so what
+// an ancestor gains or supersedes at or below UpTo later is seen.
 package store
 
 import (
@@ -125,6 +134,7 @@ type Series struct {
 	// Count of the curve's points; Superseded of those left out of it.
 	Count      uint64
 	Superseded uint64
+	Inherited  uint64 // of Count, those of ancestors
 	Last       *Point // the curve's last by step, else by time; nil when empty
 	MinTimeNs  int64
 	MaxTimeNs  int64
@@ -146,13 +156,29 @@ type Attempts struct {
 	Number uint32
 }
 
-// ScanRequest asks for points in the order of (axis, time, writer, sequence, row).
+// Ancestor is a series of another run whose curve is continued, see Forks.
+type Ancestor struct {
+	Run    model.RunID
+	Series SeriesID // of the same key and kind
+	UpTo   int64    // inclusive
+}
+
+// CurveRequest names a curve with what it inherits.
+type CurveRequest struct {
+	Run       model.RunID // zero where only ancestors have the series
+	Series    SeriesID
+	Ancestors []Ancestor
+}
+
+// ScanRequest asks for points in the order of (axis, time, writer, sequence, row,
+// nearer run).
 type ScanRequest struct {
-	Run      model.RunID
-	Series   SeriesID
-	Axis     model.Axis // AxisTime for time; points without the axis are left out
-	From, To int64      // inclusive
-	Attempts Attempts
+	Run       model.RunID // zero where only ancestors have the series
+	Series    SeriesID
+	Ancestors []Ancestor // only with Attempts for the curve
+	Axis      model.Axis // AxisTime for time; points without the axis are left out
+	From, To  int64      // inclusive
+	Attempts  Attempts
 	// After resumes behind the row with this position; nil starts at From.
 	After *Position
 	Limit int // rows, ≥ 1
@@ -165,6 +191,7 @@ type Position struct {
 	Writer model.WriterID
 	Seq    uint64
 	Row    uint32
+	Depth  uint32
 }
 
 // Rows is a page of a scan, by column. Every slice has the same length.
@@ -175,6 +202,7 @@ type Rows struct {
 	Attempt []uint32
 	Writer  []model.WriterID
 	Seq     []uint64
+	Depth   []uint32     // 0 the run itself, 1 its nearest ancestor, …; nil without ancestors
 	Values  model.Column // Series and Kind set, one value a row
 	Next    *Position    // nil at the end
 }
@@ -182,12 +210,13 @@ type Rows struct {
 // BucketsRequest asks for at most N disjoint buckets that together hold every
 // point of From…To once.
 type BucketsRequest struct {
-	Run      model.RunID
-	Series   SeriesID
-	Axis     model.Axis
-	From, To int64 // inclusive; math.MinInt64 and math.MaxInt64 for all
-	N        int   // 1…100,000
-	Attempts Attempts
+	Run       model.RunID // zero where only ancestors have the series
+	Series    SeriesID
+	Ancestors []Ancestor // only with Attempts for the curve
+	Axis      model.Axis
+	From, To  int64 // inclusive; math.MinInt64 and math.MaxInt64 for all
+	N         int   // 1…100,000
+	Attempts  Attempts
 }
 
 // Bucket is the summary of the points with Lo ≤ x ≤ Hi; Lo and Hi are the x of
@@ -205,6 +234,7 @@ type Bucket struct {
 	Count          uint64 // finite values
 	NaN            uint64
 	PosInf, NegInf uint64
+	Inherited      uint64 // points of any value that are of ancestors
 }
 
 // ExcessUnit is the unit of Bucket.Excess.
@@ -229,6 +259,9 @@ func (b *Bucket) Mean() (float64, bool) {
 type Reader interface {
 	// ListSeries returns a page and whether there is more.
 	ListSeries(ctx context.Context, run model.RunID, f SeriesFilter) (page []Series, more bool, err error)
+	// Curve describes a series with what it inherits; ID and Superseded are the
+	// run's own, 0 where it lacks the series.
+	Curve(ctx context.Context, r CurveRequest) (Series, error)
 	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
 	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
 	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)

@@ -22,15 +22,24 @@ func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.B
 	if q.N < 1 || q.N > maxBuckets {
 		return nil, model.Errorf(model.CodeInvalid, "a read may ask for 1 to %d buckets, not %d", maxBuckets, q.N)
 	}
-	v, err := e.seriesView(q.Run, q.Series)
-	if err != nil {
+	b := &bucketing{scan: scan{axis: axis, from: q.From, to: q.To}, n: uint64(q.N)}
+	if len(q.Ancestors) > 0 {
+		return e.bucketFork(ctx, b, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
+	}
+	if b.view, err = e.seriesView(q.Run, q.Series); err != nil {
 		return nil, err
 	}
-	if !numeric(v.kind) {
-		return nil, model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.series.key.Metric, v.kind)
+	if err := b.numeric(); err != nil {
+		return nil, err
 	}
-	b := &bucketing{scan: scan{view: v, axis: axis, from: q.From, to: q.To}, n: uint64(q.N)}
-	return b.run(ctx, q.Attempts)
+	return b.fill(ctx, b.find(q.Attempts))
+}
+
+func (v *view) numeric() error {
+	if numeric(v.kind) {
+		return nil
+	}
+	return model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.series.key.Metric, v.kind)
 }
 
 // bucketing spreads spans over at most n cells of equal width. A span is a
@@ -50,14 +59,21 @@ type span struct {
 	sum    aggregate
 	known  bool
 	piece  piece
+	of     *bucketing // of the ancestor that has it; nil for the series itself
 }
 
-func (b *bucketing) run(ctx context.Context, sel store.Attempts) ([]store.Bucket, error) {
+// find is the spans of a selection; it takes in their range.
+func (b *bucketing) find(sel store.Attempts) []span {
 	spans, ok := b.charted(sel)
 	if !ok {
 		spans = b.spans(b.inRange(b.pieces(sel)))
 		b.reach(spans)
 	}
+	return spans
+}
+
+// fill spreads spans over the cells.
+func (b *bucketing) fill(ctx context.Context, spans []span) ([]store.Bucket, error) {
 	if len(spans) == 0 {
 		return []store.Bucket{}, nil
 	}
@@ -68,14 +84,17 @@ func (b *bucketing) run(ctx context.Context, sel store.Attempts) ([]store.Bucket
 		if err := ctx.Err(); err != nil {
 			return nil, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
 		}
-		s := &spans[i]
+		s, of := &spans[i], b
+		if s.of != nil {
+			of = s.of
+		}
 		alone := (!behind || s.lo > reach) && (i+1 == len(spans) || spans[i+1].lo > s.hi)
 		switch {
 		case alone && s.known && b.fits(s.lo, s.hi):
-			cells.add(b.cell(s.lo), s.lo, s.hi, &s.sum)
-		case alone && s.known && b.blocks(cells, s):
+			of.add(cells, s.lo, s.hi, &s.sum)
+		case alone && s.known && of.blocks(cells, s):
 		default:
-			b.points(cells, s)
+			of.points(cells, s)
 		}
 		if !behind || s.hi > reach {
 			reach, behind = s.hi, true
@@ -154,7 +173,7 @@ func (b *bucketing) blocks(cells *cells, s *span) bool {
 		}
 	}
 	for i := range list {
-		cells.add(b.cell(list[i].lo), list[i].lo, list[i].hi, &list[i].sum)
+		b.add(cells, list[i].lo, list[i].hi, &list[i].sum)
 	}
 	return len(list) > 0
 }
@@ -182,6 +201,9 @@ func (b *bucketing) points(cells *cells, s *span) {
 		}
 		into.lo, into.hi = min(into.lo, x), max(into.hi, x)
 		into.sum.addRow(&vals, int(i))
+		if b.depth > 0 {
+			into.inherited++
+		}
 	}
 }
 
@@ -239,9 +261,10 @@ type cells struct {
 }
 
 type cell struct {
-	place  int
-	lo, hi int64
-	sum    aggregate
+	place     int
+	lo, hi    int64
+	sum       aggregate
+	inherited uint64
 }
 
 func (b *bucketing) newCells() *cells { return &cells{at: map[int]int{}} }
@@ -260,10 +283,13 @@ func (c *cells) find(place int, x int64) *cell {
 	return &c.by[i]
 }
 
-func (c *cells) add(place int, lo, hi int64, sum *aggregate) {
-	at := c.find(place, lo)
+func (b *bucketing) add(c *cells, lo, hi int64, sum *aggregate) {
+	at := c.find(b.cell(lo), lo)
 	at.lo, at.hi = min(at.lo, lo), max(at.hi, hi)
 	at.sum.merge(sum)
+	if b.depth > 0 {
+		at.inherited += sum.count + sum.nan + sum.posInf + sum.negInf
+	}
 }
 
 func (c *cells) buckets(kind model.Kind) []store.Bucket {
@@ -271,7 +297,7 @@ func (c *cells) buckets(kind model.Kind) []store.Bucket {
 	out := make([]store.Bucket, 0, len(c.by))
 	for i := range c.by {
 		s := &c.by[i].sum
-		b := store.Bucket{Lo: c.by[i].lo, Hi: c.by[i].hi, Count: s.count, NaN: s.nan, PosInf: s.posInf, NegInf: s.negInf}
+		b := store.Bucket{Lo: c.by[i].lo, Hi: c.by[i].hi, Count: s.count, NaN: s.nan, PosInf: s.posInf, NegInf: s.negInf, Inherited: c.by[i].inherited}
 		if s.count > 0 {
 			b.Min, b.Max, b.Sum, b.Excess = s.min, s.max, s.sum, s.excess
 			if kind == model.KindInt {

@@ -133,6 +133,7 @@ type place struct {
 	writer  model.WriterID
 	seq     uint64
 	row     uint32 // low bits of ord: it only parts rows that are equal up to here
+	depth   uint32 // of the run among those that are read, see store.Rows
 }
 
 func (p place) compare(q place) int {
@@ -145,11 +146,11 @@ func (p place) compare(q place) int {
 	if c := bytes.Compare(p.writer[:], q.writer[:]); c != 0 {
 		return c
 	}
-	return cmp.Or(cmp.Compare(p.seq, q.seq), cmp.Compare(p.row, q.row))
+	return cmp.Or(cmp.Compare(p.seq, q.seq), cmp.Compare(p.row, q.row), cmp.Compare(p.depth, q.depth))
 }
 
 func (r *rows) place(i, axis int, l *lineage) place {
-	return place{r.x(axis)[i], r.time[i], l.writers[r.src[i]], r.seq[i], uint32(r.ord[i])}
+	return place{r.x(axis)[i], r.time[i], l.writers[r.src[i]], r.seq[i], uint32(r.ord[i]), 0}
 }
 
 // values is a column: one of the slices is used, by kind.
@@ -289,7 +290,7 @@ func widen(lo, hi int64, xs []int64) (int64, int64) {
 // lastPlace is the place of the last row.
 func (e *extent) lastPlace(l *lineage) place {
 	_, x := e.span(e.xAxis())
-	return place{x, e.lastTime, l.writers[e.lastSrc], e.lastSeq, uint32(e.lastOrd)}
+	return place{x, e.lastTime, l.writers[e.lastSrc], e.lastSeq, uint32(e.lastOrd), 0}
 }
 
 // rowGroup is a row group wherever it lies. Reading may fail on a damaged file.

@@ -30,20 +30,22 @@ func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 	if q.Limit < 1 {
 		return nil, model.Errorf(model.CodeInvalid, "a scan needs a limit of at least 1")
 	}
-	v, err := e.seriesView(q.Run, q.Series)
-	if err != nil {
-		return nil, err
-	}
-	s := &scan{view: v, axis: axis, from: q.From, to: q.To, limit: q.Limit}
+	s := &scan{axis: axis, from: q.From, to: q.To, limit: q.Limit}
 	if q.After != nil {
-		s.after = &place{q.After.Axis, q.After.TimeNs, q.After.Writer, q.After.Seq, q.After.Row}
+		s.after = &place{q.After.Axis, q.After.TimeNs, q.After.Writer, q.After.Seq, q.After.Row, q.After.Depth}
 		s.from = max(s.from, q.After.Axis)
+	}
+	if len(q.Ancestors) > 0 {
+		return e.scanFork(ctx, s, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
+	}
+	if s.view, err = e.seriesView(q.Run, q.Series); err != nil {
+		return nil, err
 	}
 	found, more, err := s.collect(ctx, q.Attempts)
 	if err != nil {
 		return nil, err
 	}
-	return v.table(found, more), nil
+	return s.table(found, more), nil
 }
 
 // scan merges the pieces of a series along an axis.
@@ -53,11 +55,13 @@ type scan struct {
 	from, to int64
 	after    *place
 	limit    int
+	depth    uint32
 }
 
 // found is a row of the answer.
 type found struct {
 	place
+	of   *view
 	rows *rows
 	vals *values
 	row  int32
@@ -66,8 +70,12 @@ type found struct {
 // collect reads pieces in the order of their first x and stops as soon as no
 // unread one can hold a row of the page.
 func (s *scan) collect(ctx context.Context, sel store.Attempts) ([]found, bool, error) {
+	return s.collectAll(ctx, s.windowed(sel))
+}
+
+func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]found, bool, error) {
 	var out []found
-	for pieces := range s.windowed(sel) {
+	for pieces := range windows {
 		more, err := s.collectFrom(ctx, &out, pieces)
 		if err != nil {
 			return nil, false, err
@@ -196,10 +204,11 @@ func (s *scan) gather(out []found, p *piece) []found {
 	out = slices.Grow(out, len(picked))
 	for _, i := range picked {
 		at := r.place(int(i), s.axis, s.lineage)
+		at.depth = s.depth
 		if at.x < s.from || at.x > s.to || s.after != nil && at.compare(*s.after) <= 0 {
 			continue
 		}
-		out = append(out, found{at, r, &vals, i})
+		out = append(out, found{at, s.view, r, &vals, i})
 	}
 	return out
 }
@@ -222,14 +231,14 @@ func (v *view) table(list []found, more bool) *store.Rows {
 	for i := range list {
 		f := &list[i]
 		out.TimeNs = append(out.TimeNs, f.time)
-		out.Attempt = append(out.Attempt, v.lineage.attempt[f.rows.src[f.row]])
+		out.Attempt = append(out.Attempt, f.of.lineage.attempt[f.rows.src[f.row]])
 		out.Writer = append(out.Writer, f.writer)
 		out.Seq = append(out.Seq, f.seq)
 		appendValue(&out.Values, f.vals.at(int(f.row)))
 	}
 	if more {
 		p := list[len(list)-1].place
-		out.Next = &store.Position{Axis: p.x, TimeNs: p.time, Writer: p.writer, Seq: p.seq, Row: p.row}
+		out.Next = &store.Position{Axis: p.x, TimeNs: p.time, Writer: p.writer, Seq: p.seq, Row: p.row, Depth: p.depth}
 	}
 	return out
 }

@@ -31,6 +31,9 @@ func compare(ctx context.Context, e store.Engine, n *naive, limit int) error {
 			return fmt.Errorf("run %s: %w", id, err)
 		}
 	}
+	if err := compareForks(ctx, e, n, limit); err != nil {
+		return err
+	}
 	return compareRoster(ctx, e, n)
 }
 

@@ -61,6 +61,8 @@ type Page struct {
 	Dropped Tally
 	// Failures counts the tries in a row that failed.
 	Failures uint64
+	// Shared counts the entries of [ReadShared].
+	Shared uint64
 }
 
 // Delivering reports whether a deliverer is alive. A heartbeat far in the future
@@ -172,11 +174,12 @@ func (s *Status) SetCounts(p Page) error {
 func (p *Page) tallied() []*uint64 {
 	return []*uint64{
 		&p.Sent.Points, &p.Sent.RL, &p.Sent.Attributes, &p.Sent.Envs,
-		&p.GivenUp, &p.Dropped.Points, &p.Dropped.RL, &p.Failures,
+		&p.GivenUp, &p.Dropped.Points, &p.Dropped.RL, &p.Failures, &p.Shared,
 	}
 }
 
-// SetTallies stores what was sent and dropped by kind, and the failures.
+// SetTallies stores what was sent and dropped by kind, the failures and how many
+// environments are shared.
 func (s *Status) SetTallies(p Page) error {
 	for i, field := range p.tallied() {
 		if err := s.put64(int64(tallyAt+8*i), *field); err != nil {

@@ -366,6 +366,7 @@ func (s *session) take(ack *kymogramv1.Ack) error {
 	if behind {
 		return errGap
 	}
+	s.share(ack.Shared)
 	if err := s.settle(ack.Mark, sent.Without(refused), refused.Total()); err != nil {
 		return err
 	}
@@ -377,6 +378,27 @@ func (s *session) take(ack *kymogramv1.Ack) error {
 	default:
 	}
 	return nil
+}
+
+// share passes on who else logs the writer's environments. A failure costs the
+// warning, not the points.
+func (s *session) share(doc []byte) {
+	if len(doc) == 0 {
+		return
+	}
+	var said []model.SharedWith
+	if err := json.Unmarshal(doc, &said); err != nil {
+		s.log.Warn("the server names shared environments in words that this version does not know", "writer", s.id, "error", err)
+		return
+	}
+	for _, one := range said {
+		s.log.Warn("another writer logs an environment at the same time", "writer", s.id, "env", one.Env, "other", one.Writer, "host", one.Host, "pid", one.PID)
+	}
+	n, err := spool.AddShared(s.dir, said)
+	s.note(err)
+	s.mu.Lock()
+	s.page.Shared = max(s.page.Shared, uint64(n))
+	s.mu.Unlock()
 }
 
 // pop takes the batches that a mark covers off the queue; behind means that the

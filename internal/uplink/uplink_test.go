@@ -55,6 +55,7 @@ type server struct {
 	batches  int
 	openFail func(model.OpenRequest) *kymogramv1.Failure
 	refuse   func(seq uint64) bool
+	shared   []model.SharedWith // in every ack
 	heard    func(*kymogramv1.StreamRequest) // of every message behind the open
 }
 
@@ -188,6 +189,9 @@ func (s *server) take(w model.WriterID, b *kymogramv1.Batch, series map[uint32]*
 		return nil, status.Error(codes.Unavailable, "the ack is lost")
 	}
 	ack.Mark = s.marks[w]
+	if len(s.shared) > 0 {
+		ack.Shared, _ = json.Marshal(s.shared)
+	}
 	return &kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Ack{Ack: ack}}, nil
 }
 
@@ -479,6 +483,41 @@ func TestRefusedRecordsAreKept(t *testing.T) {
 	if kept.Seq != 3 || kept.Code != model.CodeLimit || r.Step != 1 {
 		t.Errorf("kept %+v", kept)
 	}
+}
+
+// TestSharedEnvironmentsAreTold: what the server says in an ack reaches the
+// writer's folder, each pair once, and the count its status page.
+func TestSharedEnvironmentsAreTold(t *testing.T) {
+	rank := int64(3)
+	s := startServer(t)
+	s.shared = []model.SharedWith{{Env: "a", Writer: model.WriterID{9}, Host: "h", PID: 8, Rank: &rank}, {Env: "b", Writer: model.WriterID{9}, Host: "h", PID: 8}}
+	f := newFixture(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- New(f.folder, Options{Kind: spool.KindSync, Env: func(string) string { return "" }}).Run(ctx) }()
+	for i := range int64(3) {
+		f.point("loss", i, 0.5)
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			page, err := f.w.Status().Read()
+			f.ok(err)
+			if page.Acked == uint64(i+1) && page.Shared == 2 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%+v", page)
+			}
+		}
+	}
+	got, err := spool.ReadShared(f.folder.WriterPath(f.w.ID))
+	f.ok(err)
+	if diff := cmp.Diff(s.shared, got); diff != "" {
+		t.Error(diff)
+	}
+	cancel()
+	f.ok(<-done)
+	f.close()
+	f.sync(Options{})
+	f.checkEmpty()
 }
 
 func TestDeletedRun(t *testing.T) {

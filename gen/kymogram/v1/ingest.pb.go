@@ -949,9 +949,12 @@ func (x *Skipped) GetPoints() uint64 {
 type Ack struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Everything up to the mark is durable or refused for good.
-	Mark          uint64     `protobuf:"varint,1,opt,name=mark,proto3" json:"mark,omitempty"`
-	Stored        uint64     `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"`
-	Refused       []*Refusal `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
+	Mark    uint64     `protobuf:"varint,1,opt,name=mark,proto3" json:"mark,omitempty"`
+	Stored  uint64     `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"`
+	Refused []*Refusal `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
+	// The JSON of []model.SharedWith: RL environments that another writer logs at
+	// the same time, each once a stream.
+	Shared        []byte `protobuf:"bytes,4,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1003,6 +1006,13 @@ func (x *Ack) GetStored() uint64 {
 func (x *Ack) GetRefused() []*Refusal {
 	if x != nil {
 		return x.Refused
+	}
+	return nil
+}
+
+func (x *Ack) GetShared() []byte {
+	if x != nil {
+		return x.Shared
 	}
 	return nil
 }
@@ -1136,11 +1146,12 @@ const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06points\x18\x04 \x01(\x04R\x06points\"a\n" +
+	"\x06points\x18\x04 \x01(\x04R\x06points\"y\n" +
 	"\x03Ack\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\x04R\x04mark\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\x04R\x06stored\x12.\n" +
-	"\arefused\x18\x03 \x03(\v2\x14.kymogram.v1.RefusalR\arefused\"I\n" +
+	"\arefused\x18\x03 \x03(\v2\x14.kymogram.v1.RefusalR\arefused\x12\x16\n" +
+	"\x06shared\x18\x04 \x01(\fR\x06shared\"I\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +

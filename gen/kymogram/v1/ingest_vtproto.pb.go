@@ -927,6 +927,13 @@ func (m *Ack) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Shared) > 0 {
+		i -= len(m.Shared)
+		copy(dAtA[i:], m.Shared)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Shared)))
+		i--
+		dAtA[i] = 0x22
+	}
 	if len(m.Refused) > 0 {
 		for iNdEx := len(m.Refused) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Refused[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -1391,6 +1398,10 @@ func (m *Ack) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.Shared)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3695,6 +3706,40 @@ func (m *Ack) UnmarshalVT(dAtA []byte) error {
 			m.Refused = append(m.Refused, &Refusal{})
 			if err := m.Refused[len(m.Refused)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
+			}
+			iNdEx = postIndex
+		case 4:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Shared", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Shared = append(m.Shared[:0], dAtA[iNdEx:postIndex]...)
+			if m.Shared == nil {
+				m.Shared = []byte{}
 			}
 			iNdEx = postIndex
 		default:

@@ -2,6 +2,7 @@ package native
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
@@ -153,10 +154,17 @@ func decodeUpdates(text []byte) ([]model.Update, error) {
 	return updates, nil
 }
 
-func encodeAck(a *model.Ack) *kymogramv1.Ack {
+func encodeAck(a *model.Ack) (*kymogramv1.Ack, error) {
 	out := &kymogramv1.Ack{Mark: a.Mark, Stored: a.Stored}
+	if len(a.Shared) > 0 {
+		doc, err := json.Marshal(a.Shared)
+		if err != nil {
+			return nil, fmt.Errorf("marshal shared environments: %w", err)
+		}
+		out.Shared = doc
+	}
 	for _, r := range a.Refused {
 		out.Refused = append(out.Refused, &kymogramv1.Refusal{Seq: r.Seq, Code: string(r.Code), Message: r.Message})
 	}
-	return out
+	return out, nil
 }

@@ -175,8 +175,11 @@ func (s *ingestService) take(ctx context.Context, stream ingestStream, session *
 		return ack.Mark, err
 	}
 	session.Spooled(w.spooled)
-	err = stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Ack{Ack: encodeAck(&ack)}})
+	answer, err := encodeAck(&ack)
 	if err != nil {
+		return 0, err
+	}
+	if err := stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Ack{Ack: answer}}); err != nil {
 		return 0, broken{err}
 	}
 	return 0, nil

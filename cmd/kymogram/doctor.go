@@ -94,6 +94,7 @@ func (d *diagnosis) checkSpool(io stdio, path string) *spool.Folder {
 	d.add("space", detail, err)
 	waiting, err := leftIn(folder)
 	d.add("waiting", fmt.Sprintf("%d points of %d runs are not delivered yet", waiting.Points, waiting.Writers), err)
+	d.add("envs", "no program that logs here shares an environment with another", sharedIn(folder))
 	d.checkHolder(folder)
 	return folder
 }
@@ -112,6 +113,30 @@ func space(folder *spool.Folder) (string, error) {
 			WithHint("free disk space, or set KYMOGRAM_SPOOL_DIR to a folder on another disk")
 	}
 	return fmt.Sprintf("%d MiB of at most %d MiB used", used>>20, limit>>20), err
+}
+
+// sharedIn tells of a writer in the spool whose environment another one logs too.
+func sharedIn(folder *spool.Folder) error {
+	writers, err := folder.Writers()
+	if err != nil {
+		return err
+	}
+	for _, id := range writers {
+		dir := folder.WriterPath(id)
+		shared, err := spool.ReadShared(dir)
+		if err != nil || len(shared) == 0 {
+			continue // delivered meanwhile, or alone
+		}
+		open, err := spool.ReadOpen(dir)
+		if err != nil {
+			continue
+		}
+		s, run := shared[0], open.Open
+		return model.Errorf(model.CodeConflict, "process %d of run %s logs the environment %q, and so does process %d on %s%s (%d such environments)",
+			run.PID, run.RunName, s.Env, s.PID, s.Host, rankText(s.Rank), len(shared)).
+			WithHint("let each process log environments of its own: their steps mix now")
+	}
+	return nil
 }
 
 func (d *diagnosis) checkHolder(folder *spool.Folder) {

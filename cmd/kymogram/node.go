@@ -343,6 +343,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		counter("kymogram_ingest_points_total", "Points stored.", float64(w.Points)),
 		counter("kymogram_ingest_refused_points_total", "Points refused for good.", float64(w.Refused)),
 		counter("kymogram_ingest_dropped_points_total", "Points that clients said they dropped.", float64(w.Dropped)),
+		counter("kymogram_ingest_shared_environments_total", "Pairs of writers found to log one RL environment at the same time.", float64(w.Shared)),
 		counter("kymogram_ingest_failed_batches_total", "Batches not taken; their clients send again.", float64(w.Failed)),
 		counter("kymogram_retention_age_runs_total", "Runs deleted for their age (retention.age).", float64(w.RetiredAge)),
 		counter("kymogram_retention_size_runs_total", "Runs deleted for want of space (retention.bytes).", float64(w.RetiredSize)),

@@ -299,6 +299,17 @@ type runDetail struct {
 		Skipped []model.Skipped `json:"skipped"`
 		Damaged []model.Damage  `json:"damaged"`
 	} `json:"ledger"`
+	Shared []model.SharedEnvironment `json:"shared_environments"`
+}
+
+// who names a writer by its host, process and rank.
+func (r *runDetail) who(id model.WriterID) string {
+	for _, w := range r.Writers {
+		if w.ID == id.String() {
+			return fmt.Sprintf("%s (%s pid %d%s)", w.ID[:8], w.Host, w.PID, rankText(w.Rank))
+		}
+	}
+	return id.String()[:8]
 }
 
 func printRun(out io.Writer, doc json.RawMessage) error {
@@ -333,6 +344,9 @@ func printRun(out io.Writer, doc json.RawMessage) error {
 	}
 	for _, d := range l.Damaged {
 		line("damaged", "%d points from %s to %s in %s cannot be read", d.Points, when(d.MinTimeNs), when(d.MaxTimeNs), d.File)
+	}
+	for _, s := range r.Shared {
+		line("shared", "environment %s is logged by %s and by %s at once: their steps mix", s.Env, r.who(s.Writers[0]), r.who(s.Writers[1]))
 	}
 	for _, wr := range r.Writers {
 		line("writer", "%s %s, attempt %d, %s pid %d%s", wr.ID[:min(8, len(wr.ID))], wr.State, wr.Attempt, wr.Host, wr.PID, rankText(wr.Rank))

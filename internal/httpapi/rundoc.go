@@ -140,8 +140,10 @@ type detailDoc struct {
 	Aliases       []model.RunID     `json:"aliases"`
 	Events        []eventDoc        `json:"events"`
 	Ledger        ledgerDoc         `json:"ledger"`
-	Series        uint64            `json:"series"`
-	Points        uint64            `json:"points"`
+	// Shared are RL environments that two writers logged at the same time.
+	Shared []model.SharedEnvironment `json:"shared_environments"`
+	Series uint64                    `json:"series"`
+	Points uint64                    `json:"points"`
 }
 
 type attributeDoc struct {
@@ -203,6 +205,7 @@ func newDetailDoc(d *query.RunDetail) detailDoc {
 		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...), WriterList: []writerDoc{},
 		Aliases: append([]model.RunID{}, d.Detail.Aliases...), Events: []eventDoc{},
 		Ledger: ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
+		Shared: append([]model.SharedEnvironment{}, d.Detail.Shared...),
 		Series: d.Series, Points: d.Points,
 	}
 	for _, a := range d.Detail.Attributes {

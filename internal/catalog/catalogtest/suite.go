@@ -40,6 +40,7 @@ func Test(t *testing.T, open Opener) {
 		{"Status", testStatus},
 		{"Observers", testObservers},
 		{"Silence", testSilence},
+		{"LastTime", testLastTime},
 		{"Renderings", testRenderings},
 		{"Trash", testTrash},
 		{"Retention", testRetention},

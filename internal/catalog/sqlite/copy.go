@@ -61,7 +61,7 @@ func Inspect(ctx context.Context, path string, whole bool) (*Inventory, error) {
 	}
 	err := reading(path, func(db *sql.DB) error {
 		err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM runs WHERE deleted_ns > 0),
-			(SELECT count(DISTINCT run) FROM identities WHERE purged_ns > 0), (SELECT count(*) FROM writers), (SELECT count(*) FROM keys), (SELECT coalesce(min(last_ns), 0) FROM runs)`).
+			(SELECT count(DISTINCT run) FROM identities WHERE purged_ns > 0), (SELECT count(*) FROM writers), (SELECT count(*) FROM keys), (SELECT coalesce(min(seen_ns), 0) FROM runs)`).
 			Scan(&out.Runs, &out.Trash, &out.Purged, &out.Writers, &out.Keys, &out.OldestNs)
 		if err == nil && whole {
 			err = out.check(ctx, db)

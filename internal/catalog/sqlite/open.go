@@ -301,8 +301,8 @@ func (o *opening) makeRun(ctx context.Context, project int64, name string) (*run
 	if name != o.r.RunName {
 		linked = o.r.RunName
 	}
-	res, err := o.tx.ExecContext(ctx, `INSERT INTO runs (id, project, name, display_name, status, created_ns, last_ns, attempt, orchestration_id, parent_run, fork_step, linked_from)
-		VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`,
+	res, err := o.tx.ExecContext(ctx, `INSERT INTO runs (id, project, name, display_name, status, created_ns, last_ns, seen_ns, attempt, orchestration_id, parent_run, fork_step, linked_from)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8, ?9, ?10, ?11)`,
 		id[:], project, name, o.r.DisplayName, model.StatusRunning, o.openedNs, o.now.UnixNano(), o.r.OrchestrationID, o.r.ForkFromRun, o.r.ForkAtStep, linked)
 	if err != nil {
 		return nil, err

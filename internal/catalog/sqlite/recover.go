@@ -79,8 +79,8 @@ func recoverRun(ctx context.Context, tx *sql.Tx, k *model.KeptRun, nowNs int64) 
 			last = a
 		}
 	}
-	res, err := tx.ExecContext(ctx, `INSERT INTO runs (id, project, name, description, status, created_ns, last_ns, attempt, orchestration_id, writers)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)`,
+	res, err := tx.ExecContext(ctx, `INSERT INTO runs (id, project, name, description, status, created_ns, last_ns, seen_ns, attempt, orchestration_id, writers)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8, '', ?9)`,
 		k.ID[:], project, name, recoveredText, model.StatusLost, first.OpenedNs, last.OpenedNs, last.Number, len(k.Writers))
 	if err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 
 // Idle implements [catalog.Recorder].
 func (d *DB) Idle(ctx context.Context, before time.Time, limit int) ([]catalog.Run, error) {
-	runs, err := collect(ctx, d.reader, scanIdle, `SELECT r.id, p.workspace, p.name, r.name, r.last_ns, r.deleted_ns FROM runs r JOIN projects p ON p.id = r.project
-		WHERE (r.status <> ?1 OR r.deleted_ns > 0) AND r.last_ns < ?2 AND NOT EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag = ?3)
-		ORDER BY r.deleted_ns = 0, r.last_ns, r.pk LIMIT ?4`, model.StatusRunning, before.UnixNano(), catalog.TagKeep, limit)
+	runs, err := collect(ctx, d.reader, scanIdle, `SELECT r.id, p.workspace, p.name, r.name, r.seen_ns, r.deleted_ns FROM runs r JOIN projects p ON p.id = r.project
+		WHERE (r.status <> ?1 OR r.deleted_ns > 0) AND r.seen_ns < ?2 AND NOT EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag = ?3)
+		ORDER BY r.deleted_ns = 0, r.seen_ns, r.pk LIMIT ?4`, model.StatusRunning, before.UnixNano(), catalog.TagKeep, limit)
 	return runs, failure("list idle runs", err)
 }
 

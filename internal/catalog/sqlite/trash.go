@@ -43,7 +43,7 @@ func (d *DB) Purge(ctx context.Context, id model.RunID) error {
 	return d.write(ctx, "purge a run", func(tx *sql.Tx) error {
 		var run []byte
 		var deletedNs int64
-		err := tx.QueryRowContext(ctx, `SELECT r.id, CASE r.deleted_ns WHEN 0 THEN r.last_ns ELSE r.deleted_ns END FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?`, id[:]).Scan(&run, &deletedNs)
+		err := tx.QueryRowContext(ctx, `SELECT r.id, CASE r.deleted_ns WHEN 0 THEN r.seen_ns ELSE r.deleted_ns END FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?`, id[:]).Scan(&run, &deletedNs)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

@@ -52,13 +52,12 @@ func expiredIn(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64) ([]m
 }
 
 func seeRun(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64, revived bool) error {
-	if err := exec(ctx, tx, `UPDATE runs SET last_ns = max(last_ns, ?) WHERE id = (SELECT run FROM writers WHERE id = ?)`, ns, w[:]); err != nil {
+	err := exec(ctx, tx, `UPDATE runs SET seen_ns = max(seen_ns, ?1), last_ns = CASE status WHEN ?2 THEN max(last_ns, ?1) ELSE last_ns END
+		WHERE id = (SELECT run FROM writers WHERE id = ?3)`, ns, model.StatusRunning, w[:])
+	if err != nil || !revived {
 		return err
 	}
-	if !revived {
-		return nil
-	}
-	return exec(ctx, tx, `UPDATE runs SET status = `+statusOf+` WHERE id = (SELECT run FROM writers WHERE id = ?)`, w[:])
+	return deriveRun(ctx, tx, `id = (SELECT run FROM writers WHERE id = ?)`, w[:])
 }
 
 // Expire implements [catalog.Recorder].
@@ -75,7 +74,7 @@ func (d *DB) Expire(ctx context.Context, before time.Time) (lost []model.RunChan
 			return err
 		}
 		for _, run := range lost {
-			if err := exec(ctx, tx, `UPDATE runs SET status = `+statusOf+` WHERE id = ?`, run.Run[:]); err != nil {
+			if err := deriveRun(ctx, tx, `id = ?`, run.Run[:]); err != nil {
 				return err
 			}
 		}
@@ -102,6 +101,17 @@ const statusOf = `CASE
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + noObserver + `) THEN 'lost'
 	ELSE 'finished' END`
 
+// lastOf derives a run's last time: a sign of life while a writer is open, else
+// the latest end of its writers, which those that closed named themselves.
+const lastOf = `CASE
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open' AND w.` + noObserver + `) THEN seen_ns
+	ELSE coalesce((SELECT max(CASE w.ended_ns WHEN 0 THEN w.seen_ns ELSE w.ended_ns END) FROM writers w WHERE w.run = runs.id AND w.` + noObserver + `), seen_ns) END`
+
+// deriveRun renews what a run's row keeps of its writers.
+func deriveRun(ctx context.Context, tx *sql.Tx, which string, arg any) error {
+	return exec(ctx, tx, `UPDATE runs SET status = `+statusOf+`, last_ns = `+lastOf+` WHERE `+which, arg)
+}
+
 // refreshRun renews what a run's row keeps of its other tables.
 func refreshRun(ctx context.Context, tx *sql.Tx, pk, nowNs int64) error {
 	tags, err := collect(ctx, tx, func(rows *sql.Rows) (string, error) {
@@ -122,6 +132,8 @@ func refreshRun(ctx context.Context, tx *sql.Tx, pk, nowNs int64) error {
 	}
 	// No word of a query holds a line feed, so it keeps the parts apart.
 	search := strings.ToLower(strings.Join(append([]string{name, display}, tags...), "\n"))
-	return exec(ctx, tx, `UPDATE runs SET tags = ?, search = ?, last_ns = max(last_ns, ?), status = `+statusOf+` WHERE pk = ?`,
-		string(list), search, nowNs, pk)
+	if err := exec(ctx, tx, `UPDATE runs SET tags = ?, search = ?, seen_ns = max(seen_ns, ?) WHERE pk = ?`, string(list), search, nowNs, pk); err != nil {
+		return err
+	}
+	return deriveRun(ctx, tx, `pk = ?`, pk)
 }

@@ -193,7 +193,7 @@ func (f *importFlags) find(ctx context.Context, source importer.Source, paths []
 }
 
 // known is a run that the server has under the name that an import wants.
-type known struct{ id, source, key, digest string }
+type known struct{ id, job, source, key, digest string }
 
 // existing looks a run up; nil when there is none.
 func (c *client) existing(ctx context.Context, ref string) (*known, error) {
@@ -209,7 +209,8 @@ func (c *client) existing(ctx context.Context, ref string) (*known, error) {
 		return nil, err
 	}
 	var doc struct {
-		Attributes []struct {
+		OrchestrationID string `json:"orchestration_id"`
+		Attributes      []struct {
 			Path  string          `json:"path"`
 			Value json.RawMessage `json:"value"`
 		} `json:"attributes"`
@@ -217,7 +218,7 @@ func (c *client) existing(ctx context.Context, ref string) (*known, error) {
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return nil, fmt.Errorf("read the run %s: %w", ref, err)
 	}
-	out := &known{id: id}
+	out := &known{id: id, job: doc.OrchestrationID}
 	for _, a := range doc.Attributes {
 		switch a.Path {
 		case attributeSource:

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/httpapi"
 	"github.com/kymogram/kymogram/internal/importer"
@@ -283,7 +285,7 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed.folder, killed.runs = folder, 1
-	request, err := killed.request(importer.Found{Key: "log.csv", Name: "log"}, half, false)
+	request, err := killed.request(importer.Found{Key: "log.csv", Name: "log"}, half, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,4 +312,89 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 		t.Errorf("the import after it is %+v", one)
 	}
 	compareCurves(t, "log", k.curves("default/default/log"), want(t, "csv", path, "log.csv"))
+}
+
+// An imported run is as old and as long as it was, whatever the day of its
+// import: the times are those of the trackers' own readers.
+func TestImportedRunsKeepTheirTime(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	data, err := os.ReadFile(fixtures + "oracle.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var oracle map[string][]struct {
+		Key       string `json:"key"`
+		StartedNs int64  `json:"started_ns"`
+		EndedNs   int64  `json:"ended_ns"`
+		Series    map[string]struct {
+			Points [][]json.RawMessage `json:"points"` // step, time, value
+		} `json:"series"`
+		Stats [][]json.RawMessage `json:"stats"` // time, values
+	}
+	if err := json.Unmarshal(data, &oracle); err != nil {
+		t.Fatal(err)
+	}
+	ns := func(raw json.RawMessage) (n int64) {
+		if err := json.Unmarshal(raw, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, c := range [][2]string{{"tensorboard", "tensorboard"}, {"wandb-offline", "wandb"}, {"mlflow", "mlruns"}, {"mlflow", "mlflow.db"}} {
+		want := map[string][2]int64{}
+		for _, run := range oracle[c[1]] {
+			first, last := int64(math.MaxInt64), int64(0)
+			for _, s := range run.Series {
+				for _, p := range s.Points {
+					first, last = min(first, ns(p[1])), max(last, ns(p[1]))
+				}
+			}
+			for _, stat := range run.Stats {
+				last = max(last, ns(stat[0]))
+			}
+			if run.StartedNs > 0 {
+				first = run.StartedNs
+			}
+			if run.EndedNs > 0 {
+				last = run.EndedNs
+			}
+			want[run.Key] = [2]int64{first, last}
+		}
+		for _, one := range k.imports(c[0], fixtures+c[1], "--project", c[1]).Runs {
+			if got := k.span(one.Run); got != want[one.Key] {
+				t.Errorf("%s took from %d to %d, want %v", one.Run, got[0], got[1], want[one.Key])
+			}
+		}
+	}
+	name := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(name, []byte("step,when,loss\n0,2020-03-01 10:00:00,1\n1,2020-03-01T12:30:00Z,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2020, 3, 1, 10, 0, 0, 0, time.UTC)
+	for range 2 { // a run that was deleted for good may be imported again
+		k.imports("csv", name, "--time-column", "when")
+		if got, want := k.span("default/default/log"), [2]int64{start.UnixNano(), start.Add(150 * time.Minute).UnixNano()}; got != want {
+			t.Errorf("the CSV file took from %d to %d, want %v", got[0], got[1], want)
+		}
+		k.ok("runs", "delete", "default/default/log", "--now")
+	}
+}
+
+// span is when a run that has ended began and ended.
+func (k *kitchen) span(ref string) [2]int64 {
+	k.t.Helper()
+	var doc struct {
+		Status     model.RunStatus `json:"status"`
+		CreatedNs  int64           `json:"created_ns"`
+		LastNs     int64           `json:"last_ns"`
+		DurationMs int64           `json:"duration_ms"`
+	}
+	if err := json.Unmarshal([]byte(k.ok("runs", "show", "--json", ref)), &doc); err != nil {
+		k.t.Fatal(err)
+	}
+	if doc.DurationMs != (doc.LastNs-doc.CreatedNs)/1e6 || doc.Status == model.StatusRunning {
+		k.t.Errorf("%s is %s and took %d ms", ref, doc.Status, doc.DurationMs)
+	}
+	return [2]int64{doc.CreatedNs, doc.LastNs}
 }

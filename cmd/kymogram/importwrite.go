@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -118,7 +117,7 @@ func (w *importing) one(ctx context.Context, found importer.Found, line *importe
 	if w.flags.dryRun {
 		return nil
 	}
-	id, err := w.write(found, run, digest, there != nil)
+	id, err := w.write(found, run, digest, there)
 	if err != nil {
 		return err
 	}
@@ -128,18 +127,16 @@ func (w *importing) one(ctx context.Context, found importer.Found, line *importe
 	return nil
 }
 
-// request opens the run. Its job and logger are those of the source's run, so a
-// repeated import is a new attempt of it, and one that was killed is overwritten.
-func (w *importing) request(found importer.Found, run *importer.Run, again bool) (model.OpenRequest, error) {
+// request opens the run. A repeated import has the job of the first, so it is a
+// new attempt of it, and the source's logger, so it overwrites one that was
+// killed. A first one has a job of its own: a run that was deleted for good may
+// be imported again.
+func (w *importing) request(found importer.Found, run *importer.Run, there *known) (model.OpenRequest, error) {
 	sum := sha256.Sum256([]byte(w.source + "\x00" + found.Key))
 	logger, now := binary.LittleEndian.Uint64(sum[:]), time.Now()
 	r := model.OpenRequest{
 		Workspace: w.flags.workspace, Project: w.flags.project, RunName: found.Name, DisplayName: run.DisplayName, Experiment: run.Experiment,
-		OrchestrationID: "import/" + w.source + "/" + hex.EncodeToString(sum[:16]), ResumeStrategy: model.ResumeNever, LoggerID: &logger,
-		PID: int64(os.Getpid()), OpenedNs: now.UnixNano(), SDK: "import/" + version,
-	}
-	if run.StartedNs > 0 && !again {
-		r.OpenedNs = run.StartedNs // the run is as old as it was
+		ResumeStrategy: model.ResumeNever, LoggerID: &logger, PID: int64(os.Getpid()), OpenedNs: now.UnixNano(), SDK: "import/" + version,
 	}
 	var err error
 	if r.Host, err = os.Hostname(); err != nil {
@@ -152,10 +149,18 @@ func (w *importing) request(found importer.Found, run *importer.Run, again bool)
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(now.UnixMilli()))
 	copy(r.LocalRun[:6], ms[2:])
+	if there != nil {
+		r.OrchestrationID = there.job
+		return r, nil
+	}
+	r.OrchestrationID = "import/" + w.source + "/" + r.LocalRun.String()
+	if run.StartedNs > 0 {
+		r.OpenedNs = run.StartedNs // the run is as old as it was
+	}
 	return r, nil
 }
 
-func (w *importing) write(found importer.Found, run *importer.Run, digest string, again bool) (id string, err error) {
+func (w *importing) write(found importer.Found, run *importer.Run, digest string, there *known) (id string, err error) {
 	if w.folder == nil {
 		path, err := os.MkdirTemp("", "kymogram-import-")
 		if err != nil {
@@ -165,7 +170,7 @@ func (w *importing) write(found importer.Found, run *importer.Run, digest string
 			return "", err
 		}
 	}
-	request, err := w.request(found, run, again)
+	request, err := w.request(found, run, there)
 	if err != nil {
 		return "", err
 	}
@@ -198,9 +203,13 @@ func (w *importing) fill(out *spool.Writer, found importer.Found, run *importer.
 		status = string(model.StatusFailed)
 	}
 	now := time.Now().UnixNano()
+	ended := run.EndedNs // the run is as long as it was
+	if ended == 0 {
+		ended = now
+	}
 	return out.Updates([]model.Update{
 		{Op: model.OpSetAttribute, TimeNs: now, Path: attributeDigest, Value: model.StringValue(digest)},
-		{Op: model.OpClose, TimeNs: now, Text: status},
+		{Op: model.OpClose, TimeNs: ended, Text: status},
 	})
 }
 

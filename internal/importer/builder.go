@@ -192,15 +192,20 @@ func (r *Run) span(timeNs int64) {
 	r.EndedNs = max(r.EndedNs, timeNs)
 }
 
-// spanPoints sets the run's time to its points' where the source gives none.
+// spanPoints takes the start and the end from the run's points where the source
+// gives none.
 func (r *Run) spanPoints() {
-	if r.StartedNs != 0 {
-		return
-	}
+	var points Run
 	for _, s := range r.Series {
 		for _, t := range s.TimeNs {
-			r.span(t)
+			points.span(t)
 		}
+	}
+	if r.StartedNs == 0 {
+		r.StartedNs = points.StartedNs
+	}
+	if r.EndedNs == 0 {
+		r.EndedNs = max(points.EndedNs, r.StartedNs)
 	}
 }
 

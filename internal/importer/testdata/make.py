@@ -330,6 +330,7 @@ def read_mlflow(store: str) -> list[dict[str, Any]]:
                     "experiment": experiment.name,
                     "status": run.info.status,
                     "started_ns": run.info.start_time * 1_000_000,
+                    "ended_ns": run.info.end_time * 1_000_000,
                     "config": run.data.params,
                     "tags": sorted(f"{k}={v}" for k, v in tags.items()),
                     "notes": run.data.tags.get("mlflow.note.content", ""),

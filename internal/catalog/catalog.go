@@ -32,8 +32,11 @@ type Run struct {
 	// Attempt is the number of the latest one, by precedence.
 	Attempt         uint32
 	OrchestrationID string
-	ParentRun       string
-	ForkStep        *int64
+	// ParentRun is the name that it asked to fork from; Parent the run of that name
+	// when it came, zero while there is none. ForkStep nil: everything the parent has.
+	ParentRun  string
+	Parent     model.RunID
+	ForkStep   *int64
 	LinkedFrom      string // the name it asked for, when that was taken
 	Writers         int
 	DeletedNs       int64 // in the trash since, 0 when not
@@ -51,6 +54,14 @@ type Detail struct {
 	Refused       uint64                    // points that ingest refused; the store counts its own in RunStats
 	Events        []Event                   // the newest 1,000
 	Shared        []model.SharedEnvironment // the first 1,000, by environment
+	Forks         []Fork                    // of this run, not in the trash: the oldest 1,000
+}
+
+// Fork is a run that goes on from another.
+type Fork struct {
+	ID                model.RunID
+	Name, DisplayName string
+	ForkStep          *int64
 }
 
 // Attribute is one path=value of a run.

@@ -34,6 +34,7 @@ func Test(t *testing.T, open Opener) {
 		{"Precedence", testPrecedence},
 		{"OpeningRules", testOpeningRules},
 		{"Initial", testInitial},
+		{"Forks", testForks},
 		{"ConfigOfOfflineRanks", testConfigOfOfflineRanks},
 		{"Updates", testUpdates},
 		{"AppliedOnce", testAppliedOnce},

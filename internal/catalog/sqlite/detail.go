@@ -58,7 +58,7 @@ func readDetail(ctx context.Context, tx *sql.Tx, id model.RunID) (*catalog.Detai
 	}
 	detail.Run = l.Run
 	for _, read := range []func(context.Context, *sql.Tx, int64, *catalog.Detail) error{
-		readAttributes, readEnvAttributes, readAttemptList, readWriters, readAliases, readEvents, readShared,
+		readAttributes, readEnvAttributes, readAttemptList, readWriters, readAliases, readEvents, readShared, readForks,
 	} {
 		if err := read(ctx, tx, l.pk, detail); err != nil {
 			return nil, err

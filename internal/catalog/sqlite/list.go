@@ -16,7 +16,7 @@ import (
 const maxPage = 10_000
 
 const runColumns = `r.pk, r.id, p.workspace, p.name, r.name, r.display_name, r.description, r.status, r.tags, r.created_ns, r.last_ns,
-	r.attempt, r.orchestration_id, r.parent_run, r.fork_step, r.linked_from, r.writers, r.deleted_ns`
+	r.attempt, r.orchestration_id, r.parent_run, r.parent, r.fork_step, r.linked_from, r.writers, r.deleted_ns`
 
 // listed is a run of a page with its place in the order.
 type listed struct {
@@ -28,16 +28,17 @@ type listed struct {
 // scanListed reads runColumns, then what is in more.
 func scanListed(scan func(...any) error, more ...any) (listed, error) {
 	var l listed
-	var id []byte
+	var id, parent []byte
 	var tags string
 	err := scan(append([]any{
 		&l.pk, &id, &l.Workspace, &l.Project, &l.Name, &l.DisplayName, &l.Description, &l.Status, &tags,
-		&l.CreatedNs, &l.LastNs, &l.Attempt, &l.OrchestrationID, &l.ParentRun, &l.ForkStep, &l.LinkedFrom, &l.Writers, &l.DeletedNs,
+		&l.CreatedNs, &l.LastNs, &l.Attempt, &l.OrchestrationID, &l.ParentRun, &parent, &l.ForkStep, &l.LinkedFrom, &l.Writers, &l.DeletedNs,
 	}, more...)...)
 	if err != nil {
 		return l, err
 	}
 	copy(l.ID[:], id)
+	copy(l.Parent[:], parent)
 	return l, json.Unmarshal([]byte(tags), &l.Tags)
 }
 

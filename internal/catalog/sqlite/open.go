@@ -113,6 +113,9 @@ func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
 	if err := o.endWriters(ctx, run); err != nil {
 		return nil, err
 	}
+	if err := o.decideFork(ctx, run); err != nil {
+		return nil, err
+	}
 	if err := o.mergeConfig(ctx, run); err != nil {
 		return nil, err
 	}
@@ -323,6 +326,9 @@ func (o *opening) makeRun(ctx context.Context, project int64, name string) (*run
 
 // initialise applies what only the creating open says of a run.
 func (o *opening) initialise(ctx context.Context, run *runRow) error {
+	if err := o.tie(ctx, run); err != nil {
+		return err
+	}
 	updates := o.r.Initial
 	if o.r.Experiment != "" {
 		updates = append([]model.Update{{Op: model.OpSetAttribute, Path: "sys/experiment", Value: model.StringValue(o.r.Experiment)}}, updates...)

@@ -140,6 +140,8 @@ func (r *Run) watch(ctx context.Context) {
 
 // look is one round of watch.
 func (r *Run) look() {
+	r.lookMu.Lock()
+	defer r.lookMu.Unlock()
 	over := r.w.Lost()
 	if over.Waiting.Total() > 0 || over.Records > 0 {
 		r.errors.report(fmt.Errorf("the disk of the spool %s is full, or the spool's share of it: new points wait in memory", r.folder.Path))
@@ -155,6 +157,7 @@ func (r *Run) look() {
 		return
 	}
 	r.keepPage(page)
+	r.tellShared(&page)
 	switch {
 	case page.State == spool.StateConnected || page.State == spool.StateDelivered:
 		r.errors.passed()

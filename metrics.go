@@ -21,6 +21,7 @@ type Metrics struct {
 	Pending            uint64 // points that no server has decided about (gauge)
 	InMemory           uint64 // of them those that wait in memory, because the disk is full (gauge)
 	StepsNotRising     uint64 // points whose given step was not above the one before
+	SharedEnvironments uint64 // RL environments that another process logs at the same time
 	RequestsSent       uint64
 	ConnectionAttempts uint64
 	SendErrors         uint64
@@ -48,7 +49,7 @@ func (r *Run) Metrics() Metrics {
 		RLFloatPoints:       counts(added.RL, dropped.RL, page.Sent.RL, page.Dropped.RL),
 		AttributeUpdates:    counts(added.Attributes, 0, page.Sent.Attributes, 0),
 		EnvAttributeUpdates: counts(added.Envs, 0, page.Sent.Envs, 0),
-		Refused:             page.Refused, InMemory: over.Waiting.Total(), StepsNotRising: r.falls.Load(),
+		Refused:             page.Refused, InMemory: over.Waiting.Total(), StepsNotRising: r.falls.Load(), SharedEnvironments: r.sharedEnvs.Load(),
 		RequestsSent: page.Batches, ConnectionAttempts: page.Connections, SendErrors: page.Errors,
 	}
 	kept := m.FloatPoints.Enqueued + m.RLFloatPoints.Enqueued

@@ -53,6 +53,9 @@ type Run struct {
 	attributes, envAttributes atomic.Uint64
 	dropsTold, fallTold       atomic.Bool
 	refusedTold               atomic.Uint64
+	sharedTold, sharedEnvs    atomic.Uint64
+	lookMu                    sync.Mutex              // one look at a time
+	sharers                   map[model.WriterID]bool // told of
 
 	uplink *uplink.Deliverer // nil: an agent delivers
 	stop   context.CancelFunc
@@ -95,7 +98,7 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 	}
 	r := &Run{
 		w: w, folder: folder, request: request, opened: opened, starts: newStarts(opened), opts: opts, clock: newClock(),
-		plain: newIndex(), all: newIndex(), errors: newFailures(&opts),
+		plain: newIndex(), all: newIndex(), errors: newFailures(&opts), sharers: map[model.WriterID]bool{},
 	}
 	r.gate.set(&opts)
 	r.guarded = r.gate.capacity > 0 || opts.ErrorStrategy == ErrorsRaiseOnLog

@@ -123,6 +123,7 @@ class Helper:
                 f"{given_up:,} points were dropped after max_send_retries: {status.error}",
                 once="given up",
             )
+        self.run.sharing(status.shared)
         self._complain(status)
 
     def _complain(self, status: _status.Status) -> None:

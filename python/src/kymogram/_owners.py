@@ -1,17 +1,25 @@
-"""Which process logs an environment: byte locks in one file of the spool.
+"""Which process logs an environment: one at a time.
 
-A lock of fcntl belongs to a process, is not inherited by fork and ends with the
-process, so nothing has to be cleaned up. It sees the processes that share one
-spool; of others the points themselves tell, which name their writer.
+Processes that share a spool see each other at an environment's first call, by
+byte locks in one file: a lock of fcntl belongs to a process, is not inherited
+by fork and ends with the process, so nothing has to be cleaned up. Across
+spools and hosts the server sees whose points of an environment overlap in time,
+and tells both by way of the deliverer (docs/format/spool.md, shared.json).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from struct import Struct
 from zlib import crc32
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_OWN = "their steps mix; let each process log environments of its own"
 _flock = Struct("hhqqi4x")
 
 
@@ -51,3 +59,50 @@ class Owners:
         if self._pid == os.getpid():
             os.close(self._descriptor)
             self._pid = -1
+
+
+def told(env: str, more: int, who: str) -> str:
+    """What a writer is told of another one."""
+    others = f" (and {more:,} more)" if more else ""
+    return f"the environment {env!r}{others} is also logged by {who}: {_OWN}"
+
+
+def shared(folder: str) -> list[dict[str, Any]]:
+    """What the server said of a writer's environments; none once its folder is delivered."""
+    try:
+        with open(os.path.join(folder, "shared.json"), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+class Sharers:
+    """Who else logs environments of this process, as the server sees it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._count = 0
+        self._writers: set[str] = set()
+
+    def news(self, count: int, known: set[str]) -> list[str]:
+        """What is to be said, a line a process; `known` are the environments that were told of."""
+        if count <= self._count:
+            return []
+        self._count = count
+        by: dict[str, list[dict[str, Any]]] = {}
+        for one in shared(self._folder):
+            by.setdefault(str(one.get("writer")), []).append(one)
+        said = []
+        for writer, ones in by.items():
+            fresh = [one for one in ones if one.get("env_id") not in known]
+            if fresh and writer not in self._writers:
+                rank = ones[0].get("rank")
+                who = f"process {ones[0].get('pid')} on {ones[0].get('host')}"
+                who += "" if rank is None else f" (rank {rank})"
+                said.append(told(str(fresh[0].get("env_id")), len(fresh) - 1, who))
+                self._writers.add(writer)
+        if not by and not known:  # the folder is delivered and gone
+            said.append(f"{count:,} environments are also logged by another process: {_OWN}")
+        known.update(str(one.get("env_id")) for ones in by.values() for one in ones)
+        return said

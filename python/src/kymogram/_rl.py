@@ -12,9 +12,9 @@ from array import array
 from time import time_ns
 from zlib import crc32
 
-from . import _names, _values
+from . import _names, _owners, _values
 from ._exceptions import KymogramValidationError
-from ._log import Logger, StepSeries, explicit, logger
+from ._log import Logger, StepSeries, current, explicit, logger
 from ._records import (
     CONSTANT,
     EACH,
@@ -139,7 +139,7 @@ class RLLogger:
         self._groups: dict[Any, Group] = {}
         self._touched: dict[str, tuple[int, int, int | None]] = {}
         self._owned: set[str] = set()
-        self.shared_environments = 0
+        self.shared: set[str] = set()  # environments that another process logs too
         self._stamp = 0
 
     # environments
@@ -196,12 +196,9 @@ class RLLogger:
         self._owned.add(env)
         owner = self.writer.claim(env)
         if owner is not None:
-            self.shared_environments += 1
-            voice.warn(
-                f"the environment {env!r} is also logged by process {owner}: their steps mix. "
-                "Let each process log environments of its own",
-                once=f"owner {env}",
-            )
+            self.shared.add(env)
+            if current.run is not None:
+                current.run.trouble(_owners.told(env, 0, f"process {owner}"))
 
     def _find(
         self, metric: str, env: str, labels: dict[str, str], dtype: object, base: int

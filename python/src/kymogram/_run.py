@@ -25,6 +25,7 @@ from ._exceptions import KymogramClosingError, KymogramLoggerClosedError, Kymogr
 from ._helper import Helper, who_delivers
 from ._log import Logger, Starts, current
 from ._metrics import CloseInfo, Metrics
+from ._owners import Sharers
 from ._rendering import Renderings
 from ._say import voice
 from ._writer import Writer
@@ -137,6 +138,7 @@ class Run:
         """Make the writer's folder and look after it."""
         writer = _open_writer(self.server, self._request, self.settings)
         self._logger = Logger(writer, starts, self.settings.dtype)
+        self._sharers = Sharers(writer.folder.path)
         self._helper = Helper(self, writer)
         self._helper.start()
         _close_with_worker(self)
@@ -233,15 +235,15 @@ class Run:
 
     def set_tags(self, tags: Any) -> None:
         """Replace the run's tags."""
-        self._update([{"op": "set_tags", "tags": _names.tags(tags)}])
+        self._update(_attributes.tags("set_tags", tags))
 
     def add_tags(self, tags: Any) -> None:
         """Add tags."""
-        self._update([{"op": "add_tags", "tags": _names.tags(tags)}])
+        self._update(_attributes.tags("add_tags", tags))
 
     def remove_tags(self, tags: Any) -> None:
         """Remove tags."""
-        self._update([{"op": "remove_tags", "tags": _names.tags(tags)}])
+        self._update(_attributes.tags("remove_tags", tags))
 
     def set_description(self, description: str | None) -> None:
         """Set the description; "" clears it."""
@@ -323,7 +325,7 @@ class Run:
             errors_reported=self.errors.reported,
             errors_evicted=self.errors.evicted,
             steps_not_rising=logger.falls,
-            shared_environments=logger.rl.shared_environments if logger.rl else 0,
+            shared_environments=len(logger.rl.shared) if logger.rl else 0,
             **self._renderings.counters(),
         )
 
@@ -347,6 +349,12 @@ class Run:
         self.errors.report(text, once)
         if self.errors.due:
             _log.forget()  # the next call takes the slow path and raises
+
+    def sharing(self, count: int) -> None:
+        """Tell of other processes that log environments of this one, as the server said."""
+        if count and self._logger is not None:
+            for text in self._sharers.news(count, _rl.of(self._logger).shared):
+                self.trouble(text)
 
     def flush(self, timeout_secs: float | None = FLUSH_TIMEOUT_S, *, durable: bool = False) -> bool:
         """Wait until the server has everything logged so far; True when it does.

@@ -19,7 +19,7 @@ NONE, CONNECTING, CONNECTED, WAITING, REFUSED, DELIVERED = range(6)
 _ALIVE_NS = 3_000_000_000
 _fields = Struct("<8sQQQQQQQII").unpack_from
 _length = Struct("<I").unpack_from
-_tallies = Struct("<8Q").unpack_from
+_tallies = Struct("<9Q").unpack_from
 _decided = Struct("<QQ").unpack_from
 
 
@@ -39,6 +39,7 @@ class Status:
         "mark",
         "refused",
         "sent",
+        "shared",
         "state",
     )
 
@@ -50,11 +51,11 @@ class Status:
         self.batches, self.connections, self.errors, self.state, size = numbers[4:]
         self.error = page[72 : 72 + min(size, 1024)].decode(errors="replace")
         size = _length(page, 1104)[0] if magic == MAGIC else 0
-        tallies = _tallies(page, 4008) if magic == MAGIC else (0,) * 8
+        tallies = _tallies(page, 4008) if magic == MAGIC else (0,) * 9
         # Without RL axes, with them, changes of the run, attributes of environments.
         self.sent = tallies[:4]
         self.dropped = tallies[5:7]  # without RL axes, with them
-        self.failures = tallies[7]
+        self.failures, self.shared = tallies[7:]
         self.answer = page[1108 : 1108 + size] if size <= 2900 else b""
 
     @property

@@ -1,8 +1,9 @@
 // Package sqlite is the embedded catalog: one SQLite file beside the store.
 //
-// Writes go through one connection (WAL mode, synchronous=FULL), reads through a
-// small pool. Everything that a list filters or sorts by is a column with an
-// index; what a run's status is follows from its writers and is kept beside it.
+// Writes go through one connection (WAL mode, synchronous=FULL), those that wait
+// in one transaction, reads through a small pool. Everything that a list filters
+// or sorts by is a column with an index; what a run's status is follows from its
+// writers and is kept beside it.
 // The contract is package catalog, the suite that this passes catalogtest.
 package sqlite
 
@@ -42,6 +43,7 @@ const busyTimeout = 5 * time.Second
 type DB struct {
 	writer *sql.DB
 	reader *sql.DB
+	writes writes
 }
 
 var _ catalog.Catalog = (*DB)(nil)
@@ -60,7 +62,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	return &DB{writer: writer, reader: reader}, nil
+	return &DB{writer: writer, reader: reader, writes: writes{turn: make(chan struct{}, 1)}}, nil
 }
 
 func connect(path string, conns int, options string) (*sql.DB, error) {
@@ -102,25 +104,6 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // Close closes both pools. Safe to call twice.
 func (d *DB) Close() error {
 	return errors.Join(d.reader.Close(), d.writer.Close())
-}
-
-// write runs f in the one write transaction; it is durable when write returns nil.
-func (d *DB) write(ctx context.Context, act string, f func(tx *sql.Tx) error) error {
-	tx, err := d.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return failure(act, err)
-	}
-	if err := f(tx); err != nil {
-		return failure(act, errors.Join(err, rollback(tx)))
-	}
-	return failure(act, tx.Commit())
-}
-
-func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-		return err
-	}
-	return nil
 }
 
 // failure names the act and gives the errors that a caller can act on a code.

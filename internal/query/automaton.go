@@ -71,7 +71,8 @@ func newAutomaton(expression string) (*automaton, error) {
 func (a *automaton) matches(name string) bool {
 	s := a.start
 	for at := 0; at < len(name) && !s.over; {
-		next, size := (*state)(nil), 1
+		var next *state
+		size := 1
 		if b := name[at]; b < utf8.RuneSelf {
 			if s.next[b] == s { // guessed by the processor, which the look-up behind is not
 				at++

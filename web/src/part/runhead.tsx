@@ -19,11 +19,11 @@ export function RunHead({ detail, session }: { detail: RunDetail | null; session
       <Status status={detail.status} />
       <TagEditor detail={detail} session={session} />
       <span class="spring" />
-      <Fact name="heartbeat" title={dateTime(detail.last_ns, true)}>
+      <Fact name={detail.status === "running" ? "heartbeat" : "ended"} title={dateTime(detail.last_ns, true)}>
         {ago(Math.max(0, now - detail.last_ns / 1e6))}
       </Fact>
       <Fact name="duration" title={`started ${dateTime(detail.created_ns, true)}`}>
-        {duration(detail.duration_ms || (detail.last_ns - detail.created_ns) / 1e6)}
+        {duration(Math.max(0, detail.last_ns - detail.created_ns) / 1e6)}
       </Fact>
       {detail.attempts.length > 1 && <Fact name="attempts">{detail.attempts.length}</Fact>}
       {commit && (

@@ -268,12 +268,7 @@ function BodyCell({ run, column }: { run: Run; column: Column }) {
     case "created":
       return <NumberCell value={dateTime(run.created_ns)} title={dateTime(run.created_ns, true)} />;
     case "duration":
-      return (
-        <NumberCell
-          value={duration(run.duration_ms || (run.last_ns - run.created_ns) / 1e6)}
-          title={`${run.duration_ms} ms`}
-        />
-      );
+      return <NumberCell value={duration(run.duration_ms)} title={`${run.duration_ms} ms`} />;
     case "attempts":
       return <NumberCell value={String(run.attempt)} title="" />;
     default: {

@@ -85,7 +85,7 @@ export class RunList {
       ...run,
       status: event.status,
       last_ns: event.last_ns,
-      duration_ms: Math.max(run.duration_ms, (event.last_ns - run.created_ns) / 1e6),
+      duration_ms: Math.max(0, (event.last_ns - run.created_ns) / 1e6),
     };
     this.runs.value = runs;
     return true;

@@ -100,7 +100,7 @@ generate: $(TOOLS)/.installed web/node_modules/.package-lock.json ## the Go code
 	cd web && npm run --silent build
 
 clean: ## remove everything that was built (not the data of a demo)
-	rm -rf bin dist $(VENV) $(FRAMES) test-results python/build $(BINDIR) web/node_modules
+	rm -rf bin dist $(VENV) $(FRAMES) .venv-pythons test-results python/build $(BINDIR) web/node_modules
 	find python -name '*.egg-info' -o -name __pycache__ | xargs rm -rf
 
 $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
@@ -131,8 +131,8 @@ test-race: $(TOOLS)/.installed ## Go tests under the race detector, where gorout
 test-web: web/node_modules/.package-lock.json ## tests of the page: units, and in Chromium
 	cd web && npm test --silent && npm run --silent test:browser
 
-test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package
-	$(VENV)/bin/python -m pytest python/tests
+test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package; under others with PYTHONS="python3.12 /opt/3.13t/bin/python3"
+	$(if $(PYTHONS),tools/pythons $(PYTHONS) $(if $(ARGS),-- $(ARGS)),$(VENV)/bin/python -m pytest python/tests)
 
 test-frameworks: bin/kymogram $(FRAMES)/.installed ## adapters and imports with the real frameworks, in an environment of 6.5 GB
 	cd python && PYTHONPATH=src KYMOGRAM_BINARY=$(or $(KYMOGRAM_BINARY),$(CURDIR)/bin/kymogram) \

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kymogram import _records
@@ -17,6 +17,7 @@ records = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(records, max_size=12), st.booleans())
 def test_count(script: list[tuple[str, int, int]], sealed: bool) -> None:
     data, total, floats, rl = [], 0, 0, 0

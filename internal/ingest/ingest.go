@@ -29,6 +29,8 @@ type Updates = store.MetaLog
 // Starts tells where a run's series stand (a store.Engine).
 type Starts interface {
 	Ends(ctx context.Context, run model.RunID, limit int) (starts []model.Start, envs []model.EnvEnd, complete bool, err error)
+	ListSeries(ctx context.Context, run model.RunID, f store.SeriesFilter) (page []store.Series, more bool, err error)
+	Curve(ctx context.Context, r store.CurveRequest) (store.Series, error)
 }
 
 // Roster names the runs that the store keeps (a store.Engine).
@@ -66,7 +68,7 @@ type Deps struct {
 	Updates Updates
 	Starts  Starts
 	Roster  Roster // nil: the catalog is not compared with the store
-	Names   Names  // nil: a fork does not go on from its parent's steps
+	Names   Names  // nil: a fork without a step takes what its parent ever has
 	Space   Space  // nil: no retention by size
 	Blobs   Blobs  // nil: none are deleted
 	Catalog Recorder

@@ -67,6 +67,9 @@ func (s *Service) open(ctx context.Context, r model.OpenRequest) (*catalog.Opene
 		return nil, nil, err
 	}
 	s.warn("compare the catalog with the store", s.compare(ctx))
+	if err := s.decideFork(ctx, &r); err != nil {
+		return nil, nil, err
+	}
 	opened, err := s.deps.Catalog.Open(ctx, r, s.deps.Now())
 	if err != nil {
 		return nil, nil, err
@@ -131,7 +134,7 @@ func (s *Service) complete(ctx context.Context, r model.OpenRequest, opened *cat
 	if err != nil {
 		return nil, fmt.Errorf("read the ends of run %s: %w", opened.Run, err)
 	}
-	return &result, s.inherit(ctx, r, &result)
+	return &result, s.inherit(ctx, &result)
 }
 
 func (s *Service) publish(run model.RunID, workspace, project string) {

@@ -16,7 +16,7 @@ import (
 const maxBody = 4 << 20
 
 func (a *API) buckets(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "metric", "scale", labelPrefix, "x", "n", "from", "to", "attempt", "format", "int64")
+	p := readParams(r, "metric", "scale", labelPrefix, "x", "n", "from", "to", "attempt", inheritedParam, "format", "int64")
 	id, err := runID(r)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (a *API) buckets(w http.ResponseWriter, r *http.Request) error {
 	request := query.BucketsRequest{
 		Selector: query.Selector{Run: id, Metric: p.text("metric"), Scale: p.text("scale"), Labels: p.labels()},
 		X:        model.Axis(p.text("x")), N: p.size("n", query.MaxBuckets),
-		From: p.number("from"), To: p.number("to"), Attempts: p.attempts(),
+		From: p.number("from"), To: p.number("to"), Attempts: p.attempts(), IncludeInherited: p.inherited(),
 	}
 	format, asText := p.oneOf("format", formatJSON, formatCSV, formatArrow, formatParquet), p.bigText()
 	if p.err != nil {
@@ -86,6 +86,8 @@ type bucketsQuery struct {
 	To      *int64            `json:"to"`
 	N       int               `json:"n"`
 	Attempt attemptText       `json:"attempt"`
+
+	IncludeInherited bool `json:"include_inherited"`
 }
 
 // attemptText takes 2, "2" and "all".
@@ -114,7 +116,7 @@ func (q *bucketsQuery) request() (query.BucketsRequest, error) {
 	attempts, err := query.ParseAttempts(string(q.Attempt))
 	return query.BucketsRequest{
 		Selector: query.Selector{Run: id, Metric: q.Metric, Scale: q.Scale, Labels: q.Labels},
-		X:        q.X, From: q.From, To: q.To, N: q.N, Attempts: attempts,
+		X:        q.X, From: q.From, To: q.To, N: q.N, Attempts: attempts, IncludeInherited: q.IncludeInherited,
 	}, err
 }
 

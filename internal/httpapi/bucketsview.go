@@ -41,13 +41,13 @@ func (v bucketsView) check() error {
 // bucketColumns names the columns of an answer.
 func bucketColumns() []string {
 	var names []string
-	for _, c := range bucketsTable(&query.BucketsResult{}).columns {
+	for _, c := range bucketsTable(&query.BucketsResult{Inherited: true}).columns {
 		names = append(names, c.name)
 	}
 	return names
 }
 
-// of applies the view. Who names columns reads counts of NaN and Inf as 0 where
+// of applies the view. Who names columns reads counts of NaN, Inf and what is inherited as 0 where
 // there is no column, so those without any are left out.
 func (v bucketsView) of(t *table) *table {
 	if len(v.Columns) > 0 {

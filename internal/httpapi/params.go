@@ -14,6 +14,9 @@ import (
 // labelPrefix starts the parameters that name a label: label.env_id=a.
 const labelPrefix = "label."
 
+// inheritedParam asks for the points of ancestors too.
+const inheritedParam = "include_inherited"
+
 // params reads a request's query strictly and keeps the first error.
 type params struct {
 	values url.Values
@@ -119,6 +122,9 @@ func (p *params) oneOf(name string, choices ...string) string {
 	}
 	return v
 }
+
+// inherited is include_inherited=1: a fork's curves with those that it continues.
+func (p *params) inherited() bool { return p.flag(inheritedParam) }
 
 func (p *params) page(most int) query.Page {
 	return query.Page{Limit: p.size("limit", most), Cursor: p.text("cursor")}

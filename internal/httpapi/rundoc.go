@@ -140,6 +140,7 @@ type detailDoc struct {
 	Aliases       []model.RunID     `json:"aliases"`
 	Events        []eventDoc        `json:"events"`
 	Ledger        ledgerDoc         `json:"ledger"`
+	Lineage       lineageDoc        `json:"lineage"`
 	// Shared are RL environments that two writers logged at the same time.
 	Shared []model.SharedEnvironment `json:"shared_environments"`
 	Series uint64                    `json:"series"`
@@ -204,9 +205,10 @@ func newDetailDoc(d *query.RunDetail) detailDoc {
 		runDoc: newRunDoc(&d.RunLine), Attributes: []attributeDoc{}, EnvAttributes: []envAttributeDoc{},
 		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...), WriterList: []writerDoc{},
 		Aliases: append([]model.RunID{}, d.Detail.Aliases...), Events: []eventDoc{},
-		Ledger: ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
-		Shared: append([]model.SharedEnvironment{}, d.Detail.Shared...),
-		Series: d.Series, Points: d.Points,
+		Ledger:  ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
+		Shared:  append([]model.SharedEnvironment{}, d.Detail.Shared...),
+		Lineage: newLineageDoc(d.Lineage),
+		Series:  d.Series, Points: d.Points,
 	}
 	for _, a := range d.Detail.Attributes {
 		doc.Attributes = append(doc.Attributes, attributeDoc{a.Path, a.Value.Type, plain(a.Value)})

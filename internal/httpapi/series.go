@@ -8,13 +8,13 @@ import (
 )
 
 func (a *API) series(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "q", "limit", "cursor", "preview", "int64")
+	p := readParams(r, "q", "limit", "cursor", "preview", inheritedParam, "int64")
 	id, err := runID(r)
 	if err != nil {
 		return err
 	}
 	request := query.SeriesRequest{
-		Page: p.page(query.MaxSeries), Run: id, Query: p.text("q"), Preview: p.preview(),
+		Page: p.page(query.MaxSeries), Run: id, Query: p.text("q"), Preview: p.preview(), IncludeInherited: p.inherited(),
 	}
 	asText := p.bigText()
 	if p.err != nil {
@@ -30,7 +30,7 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 		if i > 0 {
 			j.raw(",")
 		}
-		j.seriesLine(&page.Series[i])
+		j.seriesLine(&page.Series[i], page.Inherited)
 		j.spill()
 	}
 	j.raw(`],"next":`)
@@ -51,7 +51,7 @@ func (p *params) preview() int {
 // bigText is int64=string: every 64-bit integer as a string, for JavaScript.
 func (p *params) bigText() bool { return p.oneOf("int64", "number", "string") == "string" }
 
-func (j *jsonWriter) seriesLine(s *query.SeriesInfo) {
+func (j *jsonWriter) seriesLine(s *query.SeriesInfo, inherited bool) {
 	j.raw("{")
 	j.seriesKey(s.Key, s.Kind)
 	j.raw(`,"axes":[`)
@@ -65,6 +65,10 @@ func (j *jsonWriter) seriesLine(s *query.SeriesInfo) {
 	j.uint(s.Count)
 	j.raw(`,"superseded":`)
 	j.uint(s.Superseded)
+	if inherited {
+		j.raw(`,"inherited":`)
+		j.uint(s.Inherited)
+	}
 	j.raw(`,"last":`)
 	if s.Last == nil {
 		j.raw("null")
@@ -118,7 +122,7 @@ func (j *jsonWriter) point(p *query.Point, kind model.Kind) {
 }
 
 func (a *API) points(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "metric", "scale", labelPrefix, "axis", "from", "to", "attempt", "limit", "cursor", "format", "int64")
+	p := readParams(r, "metric", "scale", labelPrefix, "axis", "from", "to", "attempt", inheritedParam, "limit", "cursor", "format", "int64")
 	id, err := runID(r)
 	if err != nil {
 		return err
@@ -126,7 +130,7 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 	request := query.PointsRequest{
 		Page:     p.page(query.MaxPoints),
 		Selector: query.Selector{Run: id, Metric: p.text("metric"), Scale: p.text("scale"), Labels: p.labels()},
-		Axis:     model.Axis(p.text("axis")), From: p.number("from"), To: p.number("to"), Attempts: p.attempts(),
+		Axis:     model.Axis(p.text("axis")), From: p.number("from"), To: p.number("to"), Attempts: p.attempts(), IncludeInherited: p.inherited(),
 	}
 	format, asText := p.oneOf("format", formatJSON, formatCSV, formatArrow, formatParquet), p.bigText()
 	if p.err != nil {

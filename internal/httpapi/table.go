@@ -65,7 +65,26 @@ func pointsTable(page *query.PointsPage) *table {
 		column{name: "attempt", kind: colSmall, small: rows.Attempt},
 		column{name: "writer", kind: colWriter, writers: rows.Writer},
 	)
+	if page.Runs != nil {
+		t.columns = append(t.columns, column{name: "run", kind: colText, texts: runTexts(page)})
+	}
 	return t
+}
+
+// runTexts is the run that each row is of.
+func runTexts(page *query.PointsPage) []string {
+	names := make([]string, len(page.Runs))
+	for i, id := range page.Runs {
+		names[i] = id.String()
+	}
+	out := make([]string, len(page.Rows.TimeNs))
+	for i := range out {
+		out[i] = names[0]
+		if page.Rows.Depth != nil {
+			out[i] = names[page.Rows.Depth[i]]
+		}
+	}
+	return out
 }
 
 func valueColumn(v *model.Column) column {
@@ -101,7 +120,7 @@ func seriesMeta(page *query.PointsPage) [][2]string {
 func bucketsTable(r *query.BucketsResult) *table {
 	n := len(r.Buckets)
 	whole := r.Series.Kind == model.KindInt
-	ints, floats, uints := make([][]int64, 4), make([][]float64, 3), make([][]uint64, 4)
+	ints, floats, uints := make([][]int64, 4), make([][]float64, 3), make([][]uint64, 5)
 	for i := range ints {
 		ints[i] = make([]int64, n)
 	}
@@ -117,6 +136,7 @@ func bucketsTable(r *query.BucketsResult) *table {
 		floats[0][i], floats[1][i] = b.Min, b.Max
 		floats[2][i], has[i] = query.Mean(b)
 		uints[0][i], uints[1][i], uints[2][i], uints[3][i] = b.Count, b.NaN, b.PosInf, b.NegInf
+		uints[4][i] = b.Inherited
 	}
 	t := &table{rows: n, columns: []column{
 		{name: "lo", kind: colInt, ints: ints[0]},
@@ -125,7 +145,11 @@ func bucketsTable(r *query.BucketsResult) *table {
 		endColumn("max", whole, ints[3], floats[1], has),
 		{name: "mean", kind: colFloat, floats: floats[2], has: has},
 	}}
-	for i, name := range []string{"count", "nan", "pos_inf", "neg_inf"} {
+	names := []string{"count", "nan", "pos_inf", "neg_inf"}
+	if r.Inherited {
+		names = append(names, "inherited")
+	}
+	for i, name := range names {
 		t.columns = append(t.columns, column{name: name, kind: colUint, uints: uints[i]})
 	}
 	return t

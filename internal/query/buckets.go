@@ -24,11 +24,11 @@ func (s *Service) bucketsOf(ctx context.Context, open opener, r BucketsRequest) 
 	if err := checkBuckets(&r); err != nil {
 		return nil, err
 	}
-	run, series, err := s.openSeries(ctx, open, r.Selector, r.Attempts)
+	c, err := s.openSeries(ctx, open, r.Selector, r.Attempts, r.IncludeInherited)
 	if err != nil {
 		return nil, err
 	}
-	return s.readBuckets(ctx, run.ID, series, r)
+	return s.readBuckets(ctx, c, r)
 }
 
 func checkBuckets(r *BucketsRequest) error {
@@ -42,7 +42,8 @@ func checkBuckets(r *BucketsRequest) error {
 	return err
 }
 
-func (s *Service) readBuckets(ctx context.Context, run model.RunID, series store.Series, r BucketsRequest) (*BucketsResult, error) {
+func (s *Service) readBuckets(ctx context.Context, c *curve, r BucketsRequest) (*BucketsResult, error) {
+	series := c.series
 	if !isNumeric(series.Kind) {
 		return nil, model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", seriesText(series.Key), series.Kind).
 			WithHint("read it with points")
@@ -56,12 +57,12 @@ func (s *Service) readBuckets(ctx context.Context, run model.RunID, series store
 		return nil, err
 	}
 	buckets, err := s.store.Buckets(ctx, store.BucketsRequest{
-		Run: run, Series: series.ID, Axis: axis, From: from, To: to, N: r.N, Attempts: r.Attempts,
+		Run: c.Run, Series: c.Series, Ancestors: c.Ancestors, Axis: axis, From: from, To: to, N: r.N, Attempts: r.Attempts,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read buckets of series %s of run %s: %w", seriesText(series.Key), run, err)
+		return nil, fmt.Errorf("read buckets of series %s of run %s: %w", seriesText(series.Key), c.run.ID, err)
 	}
-	return &BucketsResult{Run: run, Series: series, X: axis, Buckets: buckets}, nil
+	return &BucketsResult{Run: c.run.ID, Series: series, X: axis, Inherited: r.IncludeInherited, Buckets: buckets}, nil
 }
 
 // BucketsMany answers many requests, a few at a time, in their order. One that

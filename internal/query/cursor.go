@@ -13,9 +13,9 @@ import (
 // a position. The hash is no secret: it catches a cursor that is used with
 // another series, axis or filter, where its position would mean nothing.
 const (
-	cursorVersion  = 1
+	cursorVersion  = 2
 	cursorHead     = 1 + 4
-	positionLength = 8 + 8 + 16 + 8 + 4
+	positionLength = 8 + 8 + 16 + 8 + 4 + 4
 )
 
 var errCursor = model.Errorf(model.CodeInvalid, "the cursor does not belong to this request").
@@ -51,7 +51,8 @@ func appendPosition(dst []byte, p *store.Position) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(p.TimeNs))
 	dst = append(dst, p.Writer[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, p.Seq)
-	return binary.BigEndian.AppendUint32(dst, p.Row)
+	dst = binary.BigEndian.AppendUint32(dst, p.Row)
+	return binary.BigEndian.AppendUint32(dst, p.Depth)
 }
 
 func readPosition(raw []byte) (*store.Position, error) {
@@ -64,5 +65,6 @@ func readPosition(raw []byte) (*store.Position, error) {
 		Writer: model.WriterID(raw[16:32]),
 		Seq:    binary.BigEndian.Uint64(raw[32:]),
 		Row:    binary.BigEndian.Uint32(raw[40:]),
+		Depth:  binary.BigEndian.Uint32(raw[44:]),
 	}, nil
 }

@@ -24,21 +24,27 @@ func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	run, series, err := s.openSeries(ctx, s.open, r.Selector, r.Attempts)
+	c, err := s.openSeries(ctx, s.open, r.Selector, r.Attempts, r.IncludeInherited)
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
-	axis, err := axisOf(series, r.Axis)
+	axis, err := axisOf(c.series, r.Axis)
 	if err != nil {
 		return nil, err
 	}
-	scan := store.ScanRequest{Run: run.ID, Series: series.ID, Axis: axis, From: from, To: to, Attempts: r.Attempts, Limit: limit}
-	page, err := s.scan(ctx, scan, series, r.Cursor)
+	scan := store.ScanRequest{
+		Run: c.Run, Series: c.Series, Ancestors: c.Ancestors,
+		Axis: axis, From: from, To: to, Attempts: r.Attempts, Limit: limit,
+	}
+	page, err := s.scan(ctx, scan, c, r.Cursor)
+	if err == nil && r.IncludeInherited {
+		page.Runs = c.depths()
+	}
 	return page, s.finish(ctx, err)
 }
 
-func (s *Service) scan(ctx context.Context, scan store.ScanRequest, series store.Series, cursor string) (*PointsPage, error) {
-	hash := requestHash("points", scan.Run.String(), series.Key.String(), string(scan.Axis), attemptsText(scan.Attempts))
+func (s *Service) scan(ctx context.Context, scan store.ScanRequest, c *curve, cursor string) (*PointsPage, error) {
+	hash := requestHash(append([]string{"points", c.run.ID.String(), c.series.Key.String(), string(scan.Axis), attemptsText(scan.Attempts)}, c.cuts()...)...)
 	if cursor != "" {
 		raw, err := openCursor(hash, cursor)
 		if err != nil {
@@ -50,9 +56,9 @@ func (s *Service) scan(ctx context.Context, scan store.ScanRequest, series store
 	}
 	rows, err := s.store.Scan(ctx, scan)
 	if err != nil {
-		return nil, fmt.Errorf("read series %s of run %s: %w", seriesText(series.Key), scan.Run, err)
+		return nil, fmt.Errorf("read series %s of run %s: %w", seriesText(c.series.Key), c.run.ID, err)
 	}
-	page := &PointsPage{Run: scan.Run, Series: series, Axis: scan.Axis, Rows: rows}
+	page := &PointsPage{Run: c.run.ID, Series: c.series, Axis: scan.Axis, Rows: rows}
 	if rows.Next != nil {
 		page.Next = sealCursor(hash, appendPosition(nil, rows.Next))
 	}
@@ -76,16 +82,22 @@ func (s *Service) AllPoints(ctx context.Context, r PointsRequest) iter.Seq2[*Poi
 type opener func(ctx context.Context, id model.RunID) (*catalog.Run, error)
 
 // openSeries finds the run and the series and checks the attempt asked for.
-func (s *Service) openSeries(ctx context.Context, open opener, sel Selector, attempts Attempts) (*catalog.Run, store.Series, error) {
+func (s *Service) openSeries(ctx context.Context, open opener, sel Selector, attempts Attempts, inherited bool) (*curve, error) {
+	if err := checkInherited(inherited, attempts); err != nil {
+		return nil, err
+	}
 	run, err := open(ctx, sel.Run)
 	if err != nil {
-		return nil, store.Series{}, err
+		return nil, err
 	}
 	if err := s.checkAttempt(ctx, run.ID, attempts); err != nil {
-		return nil, store.Series{}, err
+		return nil, err
+	}
+	if inherited {
+		return s.findInherited(ctx, open, run, sel)
 	}
 	series, err := s.find(ctx, run.ID, sel)
-	return run, series, err
+	return &curve{run: run, series: series, CurveRequest: store.CurveRequest{Run: run.ID, Series: series.ID}}, err
 }
 
 func (s *Service) checkAttempt(ctx context.Context, id model.RunID, attempts Attempts) error {

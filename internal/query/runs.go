@@ -192,8 +192,14 @@ func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
 	if err != nil && model.CodeOf(err) != model.CodeNotFound {
 		return nil, s.finish(ctx, fmt.Errorf("count run %s: %w", detail.ID, err))
 	}
+	lineage, err := s.lineage(ctx, s.open, run)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	lineage.Forks = detail.Forks
 	return &RunDetail{
 		RunLine: lines[0],
+		Lineage: lineage,
 		Detail:  detail,
 		Order:   attemptOrder(detail.Attempts),
 		Ledger:  s.ledger(stats, detail),

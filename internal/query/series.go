@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/store"
 )
@@ -28,18 +29,38 @@ func (s *Service) Series(ctx context.Context, r SeriesRequest) (*SeriesPage, err
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
-	list, more, err := s.store.ListSeries(ctx, run.ID, filter)
-	if err != nil && model.CodeOf(err) != model.CodeNotFound { // not found: a run without a point yet
-		return nil, s.finish(ctx, fmt.Errorf("list series of run %s: %w", run.ID, err))
+	list, more, err := s.listCurves(ctx, run, filter, r.IncludeInherited)
+	if err != nil {
+		return nil, s.finish(ctx, err)
 	}
-	page := &SeriesPage{Series: make([]SeriesInfo, len(list))}
+	page := &SeriesPage{Series: make([]SeriesInfo, len(list)), Inherited: r.IncludeInherited}
 	for i := range list {
-		page.Series[i].Series = &list[i]
+		page.Series[i].Series = &list[i].series
 	}
 	if more && len(list) > 0 {
-		page.Next = sealCursor(hash, []byte(list[len(list)-1].Key.String()))
+		page.Next = sealCursor(hash, []byte(list[len(list)-1].series.Key.String()))
 	}
-	return page, s.finish(ctx, s.addPreviews(ctx, run.ID, page.Series, r.Preview))
+	return page, s.finish(ctx, s.addPreviews(ctx, list, page.Series, r))
+}
+
+func (s *Service) listCurves(ctx context.Context, run *catalog.Run, filter store.SeriesFilter, inherited bool) ([]curve, bool, error) {
+	if inherited {
+		return s.listInherited(ctx, run, filter)
+	}
+	list, more, err := s.listOf(ctx, run.ID, filter)
+	out := make([]curve, len(list))
+	for i := range list {
+		out[i] = curve{run: run, series: list[i], CurveRequest: store.CurveRequest{Run: run.ID, Series: list[i].ID}}
+	}
+	return out, more, err
+}
+
+func (s *Service) listOf(ctx context.Context, run model.RunID, filter store.SeriesFilter) ([]store.Series, bool, error) {
+	list, more, err := s.store.ListSeries(ctx, run, filter)
+	if err != nil && model.CodeOf(err) != model.CodeNotFound { // not found: a run without a point yet
+		return nil, false, fmt.Errorf("list series of run %s: %w", run, err)
+	}
+	return list, more, nil
 }
 
 func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err error) {
@@ -57,7 +78,11 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 		}
 		filter.Match = byName(expression)
 	}
-	hash = requestHash("series", r.Run.String(), r.Query)
+	kind := "series"
+	if r.IncludeInherited {
+		kind = "series with inherited"
+	}
+	hash = requestHash(kind, r.Run.String(), r.Query)
 	if r.Cursor != "" {
 		after, err := openCursor(hash, r.Cursor)
 		if err != nil {
@@ -68,8 +93,8 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 	return filter, hash, nil
 }
 
-func (s *Service) addPreviews(ctx context.Context, run model.RunID, list []SeriesInfo, n int) error {
-	if n == 0 {
+func (s *Service) addPreviews(ctx context.Context, curves []curve, list []SeriesInfo, r SeriesRequest) error {
+	if r.Preview == 0 {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -79,7 +104,7 @@ func (s *Service) addPreviews(ctx context.Context, run model.RunID, list []Serie
 			continue
 		}
 		group.Go(func() (err error) {
-			list[i].Preview, err = s.readBuckets(ctx, run, *list[i].Series, BucketsRequest{N: n})
+			list[i].Preview, err = s.readBuckets(ctx, &curves[i], BucketsRequest{N: r.Preview, IncludeInherited: r.IncludeInherited})
 			return err
 		})
 	}
@@ -88,13 +113,17 @@ func (s *Service) addPreviews(ctx context.Context, run model.RunID, list []Serie
 
 // find resolves a selector to its one series.
 func (s *Service) find(ctx context.Context, run model.RunID, sel Selector) (store.Series, error) {
+	return s.findWhere(ctx, run, sel, func(model.SeriesKey) bool { return true })
+}
+
+func (s *Service) findWhere(ctx context.Context, run model.RunID, sel Selector, where func(model.SeriesKey) bool) (store.Series, error) {
 	if sel.Metric == "" {
 		return store.Series{}, model.Errorf(model.CodeInvalid, "no metric is given").
 			WithHint("name the series: metric=…, scale=…, label.K=V for each of its labels")
 	}
 	want := model.NewSeriesKey(sel.Metric, sel.Scale, sel.Labels)
 	match := func(key model.SeriesKey) bool {
-		return key.Metric == want.Metric && (sel.Scale == "" || key.Scale == sel.Scale) && slices.Equal(key.Labels, want.Labels)
+		return key.Metric == want.Metric && (sel.Scale == "" || key.Scale == sel.Scale) && slices.Equal(key.Labels, want.Labels) && where(key)
 	}
 	list, more, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Metric: sel.Metric, Match: match, Limit: shownMatches})
 	switch {

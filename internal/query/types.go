@@ -55,8 +55,9 @@ type RunDetail struct {
 	Detail *catalog.Detail
 	// Order lists attempt numbers by rising precedence: where they overlap the
 	// later in this list wins. Detail.Attempts is in the order of first arrival.
-	Order  []uint32
-	Ledger model.Ledger
+	Order   []uint32
+	Ledger  model.Ledger
+	Lineage *Lineage
 	Series uint64
 	Points uint64 // of all curves
 }
@@ -78,11 +79,14 @@ type SeriesRequest struct {
 	Run     model.RunID
 	Query   string // RE2, unanchored, on the metric's name
 	Preview int    // buckets of each numeric series, 0…64
+	// IncludeInherited continues the curves of a fork's ancestors, see Lineage.
+	IncludeInherited bool
 }
 
 // SeriesPage is a part of the list, in the order of (metric, scale, labels).
 type SeriesPage struct {
-	Series []SeriesInfo
+	Series    []SeriesInfo
+	Inherited bool // what is inherited was asked for
 	Next   string
 }
 
@@ -99,6 +103,8 @@ type PointsRequest struct {
 	Axis     model.Axis // empty: step, else time_ns
 	From, To *int64     // inclusive; nil is open
 	Attempts Attempts
+
+	IncludeInherited bool // only without Attempts
 }
 
 // PointsPage is a part of a series in the order of (axis, time, writer, sequence).
@@ -107,7 +113,10 @@ type PointsPage struct {
 	Series store.Series
 	Axis   model.Axis
 	Rows   *store.Rows
-	Next   string
+	// Runs are those that the rows are of, by Rows.Depth; nil unless what is
+	// inherited was asked for.
+	Runs []model.RunID
+	Next string
 }
 
 // Bucket is the summary of a stretch of a series.
@@ -120,14 +129,17 @@ type BucketsRequest struct {
 	From, To *int64     // inclusive; nil is open
 	N        int        // 0: 1,000
 	Attempts Attempts
+
+	IncludeInherited bool // only without Attempts
 }
 
 // BucketsResult is at most N buckets in rising order.
 type BucketsResult struct {
-	Run     model.RunID
-	Series  store.Series
-	X       model.Axis
-	Buckets []Bucket
+	Run       model.RunID
+	Series    store.Series
+	X         model.Axis
+	Inherited bool // what is inherited was asked for
+	Buckets   []Bucket
 }
 
 // BucketsOutcome is one answer of BucketsMany: a result or an error.

@@ -8,6 +8,7 @@ import sys
 
 from . import _names
 from ._exceptions import KymogramValidationError
+from ._say import voice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 STRING_BYTES = 64 << 10
+TAGS = 1_000  # in one update
 _SAFE = 1 << 53
 _DEPTH = 32
 
@@ -25,7 +27,8 @@ def value(path: str, given: Any) -> dict[str, Any]:
         return {"type": "bool", "value": given}
     if isinstance(given, int):
         if not -(1 << 63) <= given < 1 << 63:
-            raise KymogramValidationError(f"{path!r} is outside int64: {given}; log it as text")
+            voice.warn(f"{path!r} is outside int64: {given} is kept as text", once="big attribute")
+            return {"type": "string", "value": _text(path, given)}
         return {"type": "int64", "value": given if abs(given) <= _SAFE else str(given)}
     if isinstance(given, float):
         return {"type": "float64", "value": _float(given)}
@@ -87,9 +90,7 @@ def flatten(prefix: str, given: Any, depth: int = 0) -> Iterator[tuple[str, Any]
         yield _names.path(prefix), given
         return
     for key, one in sorted(children, key=lambda pair: pair[0]):
-        if not key:
-            raise KymogramValidationError(f"an empty key under {prefix!r}")
-        yield from flatten(f"{prefix}/{key}" if prefix else key, one, depth + 1)
+        yield from flatten(f"{prefix}/{key}" if prefix or depth else key, one, depth + 1)
 
 
 def updates(prefix: str, given: Any) -> list[dict[str, Any]]:
@@ -122,6 +123,16 @@ def environment(env: str, given: Any, episode: int | None) -> list[dict[str, Any
         if episode is not None:
             one["episode"] = episode
         found.append(one)
+    return found
+
+
+def tags(op: str, given: Any) -> list[dict[str, Any]]:
+    """set_tags, add_tags or remove_tags, in parts that the server takes."""
+    names = _names.tags(given)
+    found = [{"op": op, "tags": names[:TAGS]}]
+    more = "add_tags" if op == "set_tags" else op
+    for start in range(TAGS, len(names), TAGS):
+        found.append({"op": more, "tags": names[start : start + TAGS]})
     return found
 
 

@@ -9,6 +9,7 @@ from ._exceptions import (
     KymogramValidationError,
     NoKymogramApiKeyError,
 )
+from ._say import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def open_run(
 
 
 def answers(address: str, timeout: float) -> bool:
-    """Whether the server answers at all."""
+    """Whether a Kymogram server answers at all."""
     try:
-        return _ask("GET", address + "/healthz", None, None, timeout)[0] < 500
+        return _ask("GET", address + "/healthz", None, None, timeout) == (200, b"ok\n")
     except Unreachable:
         return False
 
@@ -89,6 +90,9 @@ def _exchange(
     try:
         connection.request(method, target, body, headers)
         response = connection.getresponse()
+        elsewhere = response.getheader("Location")
+        if 300 <= response.status < 400 and elsewhere:
+            raise Unreachable(f"it redirects to {elsewhere}: name that server instead")
         return response.status, response.read(_ANSWER_MAX)
     finally:
         connection.close()
@@ -134,7 +138,7 @@ def _read(status: int, body: bytes, key: str | None) -> dict[str, Any]:
 
     try:
         document = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise Unreachable(f"HTTP {status} and no JSON: is this a Kymogram server?")
@@ -142,7 +146,9 @@ def _read(status: int, body: bytes, key: str | None) -> dict[str, Any]:
         return document
     detail = document.get("error")
     detail = detail if isinstance(detail, dict) else {}
-    message = ". ".join(str(detail[part]) for part in ("message", "hint") if detail.get(part))
+    message = printable(
+        ". ".join(str(detail[part]) for part in ("message", "hint") if detail.get(part))
+    )
     raise _error(status, str(detail.get("code") or ""), message or f"HTTP {status}", key)
 
 

@@ -37,17 +37,17 @@ _NOUNS = (
 
 
 def first(names: tuple[str, ...]) -> str | None:
-    """The first variable that is set."""
+    """The first variable that is set and not blank, without white space around it."""
     for name in names:
-        value = os.environ.get(name)
+        value = os.environ.get(name, "").strip()
         if value:
             return value
     return None
 
 
-def setting(name: str) -> str | None:
-    """KYMOGRAM_name, else METRANA_name."""
-    return first(("KYMOGRAM_" + name, "METRANA_" + name))
+def setting(name: str, theirs: str | None = None) -> str | None:
+    """KYMOGRAM_name, else METRANA_name, or the other name that it has there."""
+    return first(("KYMOGRAM_" + name, "METRANA_" + (theirs or name)))
 
 
 def integer(names: tuple[str, ...]) -> int | None:
@@ -123,7 +123,7 @@ def _spellings(address: str) -> list[str]:
 
 def orchestration_id(given: object) -> str:
     """The job's identifier; made up when there is none, and handed to children."""
-    found = str(given) if given else first(JOBS)
+    found = str(given or "").strip() or first(JOBS)
     if not found:
         found = os.urandom(16).hex()
     publish_orchestration_id(found)

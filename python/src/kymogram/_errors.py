@@ -9,7 +9,7 @@ from ._say import voice
 
 
 class Errors:
-    """The errors of one run, newest kept."""
+    """The errors of one run, the newest `most` kept; 0 keeps all."""
 
     def __init__(self, strategy: str, most: int) -> None:
         self.strategy = strategy
@@ -23,7 +23,7 @@ class Errors:
         """Take an error in; `once` is the name under which it is said once."""
         self.reported += 1
         self._waiting.append(text)
-        if len(self._waiting) > self._most:
+        if 0 < self._most < len(self._waiting):
             self._waiting.popleft()
             self.evicted += 1
         if self.strategy != "silent":

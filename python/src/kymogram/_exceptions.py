@@ -10,6 +10,11 @@ from __future__ import annotations
 class KymogramError(Exception):
     """The root of the tree."""
 
+    @property
+    def message(self) -> object:
+        """What was said, as Metrana's exceptions have it."""
+        return self.args[0] if self.args else None
+
 
 class KymogramValidationError(KymogramError, ValueError):
     """An argument breaks a rule; the message names the argument and the rule."""

@@ -138,8 +138,12 @@ def init(
     the addresses and times of Metrana's other services.
     """
     if current.run is not None and not current.run.inherited:
-        voice.warn("init() was called again; the run that is open stays", once="init again")
         open_run: Run = current.run
+        voice.warn(
+            f"init() was called again; the run {open_run.name!r} that is open stays: "
+            "close() it to begin another",
+            once=f"init again {run_name}",
+        )
         return open_run
     level = log_level or _environment.setting("LOG_LEVEL")
     _say.set_level(_enums.log_level(level or "SUCCESS").value)
@@ -322,7 +326,7 @@ def _initial(
     if machine is not None:
         found += machine.known()
     if tags:
-        found.append({"op": "set_tags", "tags": _names.tags(tags)})
+        found += _attributes.tags("set_tags", tags)
     if description:
         found.append({"op": "set_description", "text": _attributes.description(description)})
     if len(found) > _INITIAL:

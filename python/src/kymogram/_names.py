@@ -10,6 +10,7 @@ from ._say import voice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 _PATH_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/")
 QUERY_CHARACTERS = '()[],=<>!~"|'  # reserved by the query language
@@ -56,7 +57,7 @@ def _without(what: str, value: str, forbidden: str, why: str) -> None:
 
 def _no_control(what: str, value: str) -> None:
     for character in value:
-        if character < " " or "\x7f" <= character <= "\x9f" or character in "\u2028\u2029":
+        if character < " " or "\x7f" <= character <= "\x9f":
             raise KymogramValidationError(
                 f"{what} contains the control character {character!r}: {value!r}"
             )
@@ -99,11 +100,7 @@ def labels(value: Mapping[str, str] | None, evaluation: object = False) -> dict[
     """The labels of a series, sorted by name; evaluation adds its own."""
     found: dict[str, str] = {}
     if value is not None:
-        if not hasattr(value, "items"):
-            raise KymogramValidationError(
-                f"labels is a mapping of text to text, not {type(value).__name__}"
-            )
-        for key, text in value.items():
+        for key, text in _pairs(value):
             name = _text("label name", key, LABEL_NAME_BYTES)
             _query_safe("label name", name, "&")
             what = f"value of label {name!r}"
@@ -117,6 +114,16 @@ def labels(value: Mapping[str, str] | None, evaluation: object = False) -> dict[
     if len(found) > LABELS:
         raise KymogramValidationError(f"{len(found)} labels; a series has at most {LABELS}")
     return dict(sorted(found.items()))
+
+
+def _pairs(value: Any) -> list[tuple[object, object]]:
+    """The labels of a mapping, or of a list of pairs."""
+    try:
+        return list(value.items() if hasattr(value, "items") else dict(value).items())
+    except (TypeError, ValueError):
+        raise KymogramValidationError(
+            f"labels is a mapping of text to text, not {type(value).__name__}"
+        ) from None
 
 
 def environment(value: object) -> str:
@@ -142,8 +149,12 @@ def path(value: object, *, what: str = "attribute path") -> str:
             "letters, digits, '.', '_', '-', ':' and '/'",
             once="odd path",
         )
-    if any(not part for part in name.split("/")):
-        raise KymogramValidationError(f"{what} has an empty part between '/': {name!r}")
+    if "" in name.split("/"):
+        voice.warn(
+            f"{what} {name!r} has an empty key: it is kept, though Metrana documents keys that "
+            "are not empty",
+            once="empty key",
+        )
     if name.startswith("sys/"):
         raise KymogramValidationError(f"{what} starts with 'sys/', which is reserved: {name!r}")
     return name

@@ -71,10 +71,14 @@ class Run:
         self._helper: Helper | None = None
         self._announced = False
         self._renderings = Renderings(settings.rendering, settings.error_strategy, self.name)
-        self._open(Starts(answer))
-        assert self._logger is not None
-        os.environ[_environment.ATTEMPT] = self._logger.writer.writer
-        self._announce()
+        try:
+            self._open(_starts(server, answer))
+            assert self._logger is not None
+            os.environ[_environment.ATTEMPT] = self._logger.writer.writer
+            self._announce()
+        except BaseException:  # such as Ctrl-C: nobody will hold this run
+            self._let_go()
+            raise
 
     # identity
 
@@ -381,15 +385,38 @@ class Run:
             if self._closed:
                 return None
             self._closed = True
-        logger, helper = self._logger, self._helper
         try:
-            if logger is not None and helper is not None:
-                return self._finish(logger, helper, timeout)
-            return None
+            return self._finish(timeout)
         finally:
+            self._let_go()
             _detach(self)
 
-    def _finish(self, logger: Logger, helper: Helper, timeout: float) -> CloseInfo:
+    def end(self) -> None:
+        """At the interpreter's end: close() but for what later calls need.
+
+        Exit handlers, __del__ and daemon threads may still log; the deliverer
+        looks at the writer until the process is over.
+        """
+        try:
+            self._finish(self.settings.close_timeout)
+        except KymogramClosingError:
+            pass  # it was said; nobody can catch it here
+
+    def _let_go(self) -> None:
+        """End the helper and the writer: the deliverer sees that nobody goes on here."""
+        logger, helper = self._logger, self._helper
+        if helper is not None:
+            helper.stop()
+        if logger is not None:
+            logger.writer.close()
+            if os.environ.get(_environment.ATTEMPT) == logger.writer.writer:
+                del os.environ[_environment.ATTEMPT]
+
+    def _finish(self, timeout: float) -> CloseInfo | None:
+        """Write the end, wait for its delivery, and say what is left."""
+        logger, helper = self._logger, self._helper
+        if logger is None or helper is None:
+            return None
         writer = logger.writer
         _log.forget()
         timeout = self._renderings.end(timeout)
@@ -398,14 +425,10 @@ class Run:
         outcome = self._wait(writer, last, timeout)
         if outcome == "delivered" and _environment.batch_job():  # the agent ends with the job
             self._renderings.await_upload(timeout - (time.monotonic() - start))
-        helper.stop()
         helper.listen()
         status, metrics = writer.status(), self._metrics(logger)
         self.learn(status.opened())
         lost = writer.dropped.floats + writer.dropped.rl + metrics.points_in_memory
-        writer.close()
-        if os.environ.get(_environment.ATTEMPT) == writer.writer:
-            del os.environ[_environment.ATTEMPT]
         if lost:
             voice.warn(f"{lost:,} points were dropped: {writer.why_dropped}")
         info = _close_info(writer, outcome, metrics)
@@ -443,7 +466,9 @@ class Run:
             if status.alive and status.state == _status.REFUSED:
                 return "refused"
             if now - start >= timeout:
-                return "timeout" if status.connected else "offline"
+                # Too short a wait for a first connection says nothing about the server.
+                known = status.connected or (timeout < _ALONE_S and self.answer is not None)
+                return "timeout" if known else "offline"
             if status.connected:
                 met = now
             elif self._helper is not None and self._helper.no_agent:
@@ -476,6 +501,16 @@ class Run:
         self._failed = True
 
 
+def _starts(server: str, answer: dict[str, Any] | None) -> Starts:
+    """Where the run's series stand, of an answer that may come from anywhere."""
+    try:
+        return Starts(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise KymogramLoggerInitError(
+            f"{server} answered the open with something else than where the run stands: {error!r}"
+        ) from None
+
+
 def _limit(timeout: float | None) -> float:
     return float("inf") if timeout is None else _values.seconds("close_timeout", timeout)
 
@@ -501,7 +536,7 @@ def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Wr
             _spool.make_root(root)
             if settings.key:
                 _spool.save_key(root, server, settings.key)
-            return Writer(
+            found = Writer(
                 root,
                 request["writer"],
                 document,
@@ -513,6 +548,11 @@ def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Wr
             )
         except OSError as error:
             tried.append(f"{root}: {error}")
+            continue
+        if tried and _environment.setting("SPOOL_DIR", "DISK_SPOOL_DIR"):
+            why = "; ".join(tried)
+            voice.warn(f"the spool is {root}; not as asked {why}", once=f"spool not {why}")
+        return found
     raise _spool.no_room(tried)
 
 
@@ -555,10 +595,7 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     if current.run is not None:
-        try:
-            current.run.close()
-        except KymogramClosingError:
-            pass  # it was said; nobody can catch it here
+        current.run.end()
 
 
 _watching = False

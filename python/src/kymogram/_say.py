@@ -7,6 +7,13 @@ import sys
 _ORDER = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL", "OFF")
 
 
+def printable(text: str) -> str:
+    """The text with characters that a terminal obeys spelt out: a server may have sent them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class Voice:
     """Writes lines of at least one level."""
 
@@ -20,7 +27,7 @@ class Voice:
         if _ORDER.index(level) < self._least:
             return
         try:
-            sys.stderr.write(f"kymogram: {text}\n")
+            sys.stderr.write(f"kymogram: {printable(text)}\n")
             sys.stderr.flush()
         except (AttributeError, OSError, ValueError):
             pass  # stderr is closed or absent; a message never ends a training run

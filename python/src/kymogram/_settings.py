@@ -88,15 +88,15 @@ def count(what: str, value: Any, least: int = 1) -> int:
 
 
 def queue_capacity(given: Any) -> int:
-    """Most un-acked points."""
+    """Most un-acked points; Metrana takes 0, where one finds room all the same."""
     text = _environment.setting("EVENT_QUEUE_MAX_SIZE") if given is None else given
-    return QUEUE_CAPACITY if text is None else count("queue_capacity", text)
+    return QUEUE_CAPACITY if text is None else max(count("queue_capacity", text, 0), 1)
 
 
 def error_queue_size() -> int:
-    """Most errors that wait for check_sender_errors()."""
+    """Most errors that wait for check_sender_errors(); 0 is no limit."""
     text = _environment.setting("RENDER_ERROR_QUEUE_MAX_SIZE")
-    return ERRORS_KEPT if text is None else count("KYMOGRAM_RENDER_ERROR_QUEUE_MAX_SIZE", text)
+    return ERRORS_KEPT if text is None else count("KYMOGRAM_RENDER_ERROR_QUEUE_MAX_SIZE", text, 0)
 
 
 def backpressure(given: object, policy: object) -> str:

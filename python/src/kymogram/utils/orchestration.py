@@ -28,11 +28,12 @@ class OrchestrationIdResolution(NamedTuple):
 
 def resolve_orchestration_id(explicit: str | None = None) -> OrchestrationIdResolution:
     """Find the identifier as init() does, without publishing it."""
-    if explicit:
-        return OrchestrationIdResolution(explicit, EXPLICIT_SOURCE)
+    if explicit and explicit.strip():
+        return OrchestrationIdResolution(explicit.strip(), EXPLICIT_SOURCE)
     for name in _environment.JOBS:
-        if os.environ.get(name):
-            return OrchestrationIdResolution(os.environ[name], name)
+        found = _environment.first((name,))
+        if found is not None:
+            return OrchestrationIdResolution(found, name)
     return OrchestrationIdResolution(os.urandom(16).hex(), GENERATED_SOURCE)
 
 

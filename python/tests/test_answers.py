@@ -1,0 +1,127 @@
+"""Servers that answer init() in every wrong way: one clear error, or a run that begins offline."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import kymogram
+
+from . import reader
+
+RUN = '"run": "01M8085QWFDWZV5BG25CTV21D2", "run_name": "r"'
+
+
+def http(status: str, body: bytes, head: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def refusal(status: str, code: str, message: str = "no", hint: str = "do this") -> bytes:
+    error = {"code": code, "message": message, "hint": hint}
+    return http(status, json.dumps({"error": error}).encode())
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """A server that gives every request the same answer, and then hangs up."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def work() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+OFFLINE = [
+    (b"\x00\xffnonsense\r\n\r\n", "is not reached"),
+    (b"", "is not reached"),
+    (http("200 OK", b"<html>hello</html>"), "is this a Kymogram server"),
+    (http("200 OK", b"[1, 2]"), "is this a Kymogram server"),
+    (http("200 OK", b'{"run": "\xff"}'), "is this a Kymogram server"),
+    (http("200 OK", b"[" * 100_000), "is this a Kymogram server"),
+    (http("404 Not Found", b"nothing here"), "HTTP 404"),
+    (http("301 Moved", b"", "Location: https://elsewhere/x\r\n"), "redirects to https://elsewhere"),
+    (http("307 Moved", b"", "Location: /login\r\n"), "redirects to /login"),
+    (refusal("429 Too Many", "rate_limited", "too many"), "too many"),
+    (refusal("500 Oops", "internal", "it broke"), "it broke"),
+    (http("502 Bad Gateway", b"<html>"), "HTTP 502"),
+    (refusal("503 No", "unavailable", "it starts"), "it starts"),
+]
+
+
+@pytest.mark.parametrize(("answer", "said"), OFFLINE)
+def test_the_run_begins_offline(
+    spool: Path, answer: bytes, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with answering(answer) as server:
+        start = time.monotonic()
+        kymogram.init(run_name="r", server=server)
+        kymogram.log("a", 1.0)
+        info = kymogram.close()
+        took = time.monotonic() - start
+    assert said in capfd.readouterr().err
+    assert info is not None and info.has_undelivered_spool
+    assert [point.value for point in reader.all_points(spool)] == [1.0]
+    assert took < 5.0  # far below close()'s 15 s: what answers is no Kymogram server
+
+
+RAISED = [
+    (refusal("401 No", "unauthenticated"), kymogram.NoKymogramApiKeyError),
+    (http("401 No", b'{"error": "text"}'), kymogram.NoKymogramApiKeyError),
+    (refusal("403 No", "denied"), kymogram.KymogramAuthError),
+    (refusal("400 No", "invalid"), kymogram.KymogramValidationError),
+    (refusal("409 No", "run_exists"), kymogram.KymogramOrchestrationIdMismatchError),
+    (refusal("410 No", "deleted"), kymogram.KymogramLoggerInitError),
+    (refusal("413 No", "limit"), kymogram.KymogramLoggerInitError),
+    (http("200 OK", b"{}"), kymogram.KymogramLoggerInitError),
+    (http("200 OK", b'{"run": 5}'), kymogram.KymogramLoggerInitError),
+    (http("200 OK", f'{{{RUN}, "starts": 7}}'.encode()), kymogram.KymogramLoggerInitError),
+    (http("200 OK", f'{{{RUN}, "starts": [{{}}]}}'.encode()), kymogram.KymogramLoggerInitError),
+    (http("200 OK", f'{{{RUN}, "starts": [3]}}'.encode()), kymogram.KymogramLoggerInitError),
+    (http("200 OK", f'{{{RUN}, "envs": [{{}}]}}'.encode()), kymogram.KymogramLoggerInitError),
+]
+
+
+@pytest.mark.parametrize(("answer", "error"), RAISED)
+def test_init_raises(spool: Path, answer: bytes, error: type[Exception]) -> None:
+    with answering(answer) as server, pytest.raises(error) as caught:
+        kymogram.init(run_name="r", server=server)
+    assert type(caught.value) is error
+    assert not kymogram.is_initialized()
+    assert not spool.exists()
+
+
+def test_a_server_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    name = http("200 OK", b'{"run": "01M8085QWFDWZV5BG25CTV21D2", "run_name": "\\u001b[31mred\\n"}')
+    with answering(name) as server:
+        kymogram.init(run_name="r", server=server)
+        kymogram.close(0)
+    said = capfd.readouterr().err
+    assert "\x1b" not in said
+    assert r"run \x1b[31mred\n at" in said
+    with answering(refusal("403 No", "denied", "\x1b[2J")) as server:
+        with pytest.raises(kymogram.KymogramAuthError) as caught:
+            kymogram.init(run_name="r", server=server)
+    assert str(caught.value) == r"\x1b[2J. do this"
+    assert caught.value.message == str(caught.value)

@@ -1,0 +1,110 @@
+"""Logging while the interpreter ends: exit handlers, __del__, daemon threads. Nothing is lost."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+import kymogram
+
+from . import reader
+from .test_process import INIT, ends, finish, no_agent, values
+
+__all__ = ["no_agent"]  # a fixture of every test here
+
+
+def free(folder: Path) -> bool:
+    """Whether nobody holds the writer's lock: what the deliverer takes for its end."""
+    descriptor = os.open(folder / "lock", os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import atexit\natexit.register(lambda: kymogram.log('x', 9.0))\n", ""),
+        (
+            "class Late:\n    def __del__(self): kymogram.log('x', 9.0)\n",
+            "late = Late()\nlate.me = late\nimport atexit, gc\natexit.register(gc.collect)\n",
+        ),
+        (
+            "class Late:\n    def __del__(self): kymogram.log('x', 9.0)\n",
+            "late = Late()\n",
+        ),
+    ],
+)
+def test_what_is_logged_after_our_exit_handler(spool: Path, before: str, after: str) -> None:
+    code = "import kymogram\n" + before + INIT + "kymogram.log('x', 1.0)\n" + after
+    out, said = finish(code)
+    assert (out, said) == ("", "")
+    assert values(spool) == [1.0, 9.0]
+
+
+def test_daemon_threads_end_without_a_word(spool: Path) -> None:
+    work = """
+import threading, time
+def work():
+    while True:
+        kymogram.log('x', 1.0)
+        kymogram.log_rl_environment_step('y', [1.0, 2.0], 0, env_id=['a', 'b'])
+        time.sleep(0)
+for _ in range(3): threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+    out, said = finish(INIT + work)
+    assert (out, said) == ("", "")
+    assert len(values(spool)) > 10
+
+
+def test_close_in_a_later_exit_handler(spool: Path) -> None:
+    """Registered before init(), so it runs behind our own."""
+    code = """
+import atexit, kymogram
+def last():
+    kymogram.log('x', 2.0)
+    info = kymogram.close(0)
+    print(info.metrics.float_points_added, kymogram.is_initialized())
+atexit.register(last)
+"""
+    out, said = finish(code + INIT + "kymogram.log('x', 1.0)\n")
+    assert (out, said) == ("2 False\n", "")
+    assert values(spool) == [1.0, 2.0]
+    assert ends(spool) == ["finished"]
+
+
+def test_an_interrupted_close_lets_go(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in a notebook's close(): the deliverer sees that nobody writes here any more."""
+    run = kymogram.init(run_name="r", log_level="OFF")
+    kymogram.log("x", 1.0)
+
+    def interrupt(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        kymogram.close()
+    assert not kymogram.is_initialized()
+    assert free(reader.writers(spool)[0])
+    kymogram.init(run_name="r2", log_level="OFF")
+    assert kymogram.is_initialized()
+
+
+def test_an_interrupted_init_lets_go(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kymogram.Run, "_announce", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            kymogram.init(run_name="r", log_level="OFF")
+    assert not kymogram.is_initialized()
+    assert free(reader.writers(spool)[0])

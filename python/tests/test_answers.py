@@ -120,8 +120,8 @@ def test_a_server_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -
     said = capfd.readouterr().err
     assert "\x1b" not in said
     assert r"run \x1b[31mred\n at" in said
-    with answering(refusal("403 No", "denied", "\x1b[2J")) as server:
-        with pytest.raises(kymogram.KymogramAuthError) as caught:
-            kymogram.init(run_name="r", server=server)
+    steering = refusal("403 No", "denied", "\x1b[2J")
+    with answering(steering) as server, pytest.raises(kymogram.KymogramAuthError) as caught:
+        kymogram.init(run_name="r", server=server)
     assert str(caught.value) == r"\x1b[2J. do this"
     assert caught.value.message == str(caught.value)

@@ -98,3 +98,42 @@ def test_what_ends_with_the_process(
     monkeypatch.setattr(os, "getpid", lambda: pid)
     monkeypatch.setattr(os, "getppid", lambda: parent)
     assert _environment.batch_job() is ends
+
+
+def test_blank_identifiers_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metrana's client passes over them, too."""
+    monkeypatch.setenv("METRANA_ORCHESTRATION_ID", "  ")
+    monkeypatch.setenv("SLURM_JOB_ID", " 77\n")
+    run = kymogram.init(run_name="r", orchestration_id=" ", log_level="OFF")
+    assert os.environ["METRANA_ORCHESTRATION_ID"] == "77"
+    assert run._request["orchestration_id"] == "77"
+
+
+def test_queues_of_no_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METRANA_RENDER_ERROR_QUEUE_MAX_SIZE", "0")  # no limit
+    run = kymogram.init(
+        run_name="r", queue_capacity=0, backpressure_strategy="drop_new", log_level="OFF",
+        enqueue_timeout_secs=0,
+    )  # fmt: skip
+    kymogram.log("a", 1.0)
+    kymogram.log("a", 2.0)
+    metrics = kymogram.get_metrics()
+    assert (metrics.float_points_enqueued, metrics.float_points_dropped) == (1, 1)
+    for number in range(2000):
+        run.errors.report(f"error {number}")
+    assert len(kymogram.check_sender_errors()) == 2000
+    assert kymogram.get_metrics().errors_evicted == 0
+
+
+def test_a_spool_that_is_not_where_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Points beside the volume do not survive the container: that is said."""
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("KYMOGRAM_SPOOL_DIR", str(file / "spool"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    kymogram.init(run_name="r")
+    said = capfd.readouterr().err
+    assert f"the spool is {tmp_path}/state/kymogram/spool/" in said
+    assert f"not as asked {file}/spool: " in said

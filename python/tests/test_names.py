@@ -148,6 +148,73 @@ def test_attribute_paths(run: kymogram.Run) -> None:
             kymogram.log_attributes(path, 1)
 
 
+def attributes(spool: Path) -> dict[str, Any]:
+    (folder,) = reader.writers(spool)
+    found = reader.updates(reader.records(folder))
+    return {one["path"]: one["value"] for one in found if one["op"] == "set_attribute"}
+
+
+def test_paths_that_only_the_document_forbids(
+    spool: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Metrana's client takes them; one warning a rule."""
+    kymogram.init(run_name="r")
+    kymogram.log_config({"": 1, "a//b": {"": 2}, "/c/": 3, "é": 4})
+    kymogram.log_attributes("/top", 5)
+    kymogram.log_attributes("top/", 6)
+    values = {path: one["value"] for path, one in attributes(spool).items()}
+    assert values == {
+        "config/": 1,
+        "config/a//b/": 2,
+        "config//c/": 3,
+        "config/é": 4,
+        "/top": 5,
+        "top/": 6,
+    }
+    said = capfd.readouterr().err
+    assert said.count("empty key") == said.count("contains 'é'") == 1
+
+
+def test_integers_beyond_int64_are_text(spool: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    kymogram.init(run_name="r")
+    kymogram.log_config({"seed": 2**128 - 1, "low": -(2**63), "lower": -(2**63) - 1})
+    assert attributes(spool) == {
+        "config/seed": {"type": "string", "value": str(2**128 - 1)},
+        "config/low": {"type": "int64", "value": str(-(2**63))},
+        "config/lower": {"type": "string", "value": str(-(2**63) - 1)},
+    }
+    assert capfd.readouterr().err.count("outside int64") == 1
+
+
+def test_labels_as_pairs_and_odd_values(run: kymogram.Run, spool: Path) -> None:
+    kymogram.log("a", 1.0, labels=[("k", "v")])  # type: ignore[arg-type]
+    kymogram.log("a", 2.0, labels={"k": "v"})
+    kymogram.log("a", 3.0, labels={"k": "line\u2028separator", "empty": ""})
+    found = [(p.labels, p.axes["step"], p.value) for p in reader.all_points(spool)]
+    assert found == [
+        ({"k": "v"}, 0, 1.0),
+        ({"k": "v"}, 1, 2.0),
+        ({"empty": "", "k": "line\u2028separator"}, 0, 3.0),
+    ]
+
+
+def test_many_tags(run: kymogram.Run, spool: Path) -> None:
+    """The server takes 1,000 in one change."""
+    names = [f"t{i}" for i in range(2001)]
+    kymogram.set_tags(names)
+    kymogram.remove_tags(names[:1001])
+    (folder,) = reader.writers(spool)
+    sent = [(one["op"], one["tags"]) for one in reader.updates(reader.records(folder))]
+    assert [(op, len(tags)) for op, tags in sent] == [
+        ("set_tags", 1000),
+        ("add_tags", 1000),
+        ("add_tags", 1),
+        ("remove_tags", 1000),
+        ("remove_tags", 1),
+    ]
+    assert [tag for _, tags in sent[:3] for tag in tags] == names
+
+
 def test_deep_and_circular_config(run: kymogram.Run) -> None:
     circle: dict[str, Any] = {}
     circle["a"] = circle

@@ -143,6 +143,8 @@ $(FRAMES)/.installed: python/tests/frameworks/requirements.txt
 	@test -x $(FRAMES)/bin/python || $(PYTHON) -m venv $(FRAMES)
 	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(FRAMES)/wandb-0.19 wandb==0.19.11 # the last reader of its files in Python
+	# TensorFlow and torch cannot be in one process: each brings an LLVM of its own.
+	$(FRAMES)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --target $(FRAMES)/tensorflow tensorflow-cpu==2.21.0
 	@touch $@
 
 test-e2e: setup $(TOOLS)/.installed $(VENV)/.demo $(VENV)/.clients web/node_modules/.package-lock.json ## real binary, real package, real browser

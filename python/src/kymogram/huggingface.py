@@ -30,13 +30,14 @@ class KymogramCallback(TrainerCallback):
 
     def __init__(self, **arguments: Any) -> None:
         self._door = Door(arguments)
+        self._epoch_at = -1  # the step whose epoch is logged: every log of a step repeats it
 
     def _open(self, args: Any, state: Any, model: Any) -> bool:
         if not state.is_world_process_zero:
             return False
         if self._door.is_open:
             return True
-        begun = int(state.global_step)
+        begun, self._epoch_at = int(state.global_step), -1
         self._door.open(
             run_name=state.trial_name or _named(args),
             resume_strategy="allow" if begun else None,
@@ -68,8 +69,13 @@ class KymogramCallback(TrainerCallback):
     ) -> None:
         """Log the numbers among the logs."""
         if logs and self._open(args, state, model):
+            step = int(state.global_step)
             named = {_rename(name): one for name, one in logs.items()}
-            self._door.numbers(named, int(state.global_step))
+            if step == self._epoch_at:
+                named.pop("train/epoch", None)
+            elif "train/epoch" in named:
+                self._epoch_at = step
+            self._door.numbers(named, step)
 
     def on_predict(
         self, args: Any, state: Any, control: Any, metrics: Any = None, model: Any = None, **_: Any

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +127,65 @@ def test_other_ranks_open_no_run(served: Served, tmp_path: Path) -> None:
     found.on_log(work.args, state, None, logs={"loss": 1.0})
     assert not kymogram.is_initialized()
     assert list(served.client.projects()) == []
+
+
+# Every rank trains on its own half of the rows, so their losses differ; what the
+# Trainer logs is its mean over the ranks.
+RANK = """
+import json, os, sys
+from pathlib import Path
+import kymogram
+from tests.frameworks.test_huggingface import callback, rows, trainer
+
+folder = Path(sys.argv[1])
+found = callback(project_name="job")
+work = trainer(folder, found, num_train_epochs=2, run_name="two", seed=1, ddp_backend="gloo")
+work.train()
+evaluated = work.evaluate()
+predicted = work.predict(rows())
+said = {"world": work.args.world_size, "opened": kymogram.is_initialized(),
+        "steps": work.state.global_step, "history": work.state.log_history,
+        "eval": evaluated["eval_loss"], "test": predicted.metrics["test_loss"]}
+(folder / f"rank{os.environ['RANK']}.json").write_text(json.dumps(said))
+found.close()
+"""
+
+
+def test_a_job_of_two_processes_logs_one_run_once(served: Served, tmp_path: Path) -> None:
+    program = tmp_path / "rank.py"
+    program.write_text(RANK)
+    here = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        + [str(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(here / "src"), str(here))),
+            "OMP_NUM_THREADS": "1",
+        },
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second = (json.loads((tmp_path / f"rank{n}.json").read_text()) for n in (0, 1))
+    assert (first["world"], second["world"]) == (2, 2)
+    assert (first["opened"], second["opened"]) == (True, False)
+    assert first["steps"] == 4  # 16 rows, 4 a step on each of 2 ranks, twice
+    run = served.only("default/job")
+    assert (run.name, run.status) == ("two", "finished")
+    (writer,) = run.detail()["writers"]
+    assert (writer["rank"], writer["state"]) == (0, "finished")
+    losses = {one["step"]: one["loss"] for one in first["history"] if "loss" in one}
+    points = run.points("train/loss")
+    assert list(points["step"]) == [1, 2, 3, 4]
+    assert list(points["value"]) == pytest.approx(list(losses.values()))
+    counts = {one.metric: one.count for one in run.series("^train/")}
+    assert [counts[f"train/{name}"] for name in ("loss", "learning_rate", "epoch")] == [4, 4, 4]
+    ledger = run.detail()["ledger"]
+    # evaluate() logged step 4 once more, after the last epoch's evaluation.
+    assert ledger["superseded"] == len(run.series("^eval/"))
+    assert (ledger["dropped"], ledger["refused"]) == (0, 0)
+    assert served.values("eval/loss", run)[4] == pytest.approx(first["eval"])
+    assert served.values("test/loss", run)[4] == pytest.approx(first["test"])
+    assert run.attributes()["config/model/width"] == 4

@@ -49,7 +49,44 @@ type Run struct {
 	Attempt     int64                      `json:"attempt"`
 	Config      map[string]json.RawMessage `json:"config"` // at most 100, by path below config/
 
+	// ParentRun is the name of the run that it was forked from, ForkStep the last
+	// step that it inherits; empty and nil for a run that is no fork.
+	ParentRun string `json:"parent_run"`
+	ForkStep  *int64 `json:"fork_step"`
+
 	client *Client
+}
+
+// Lineage is where a run comes from and what was forked from it.
+type Lineage struct {
+	Ancestors []Relative `json:"ancestors"` // nearest first, as far as they can be read
+	// Broken is the ancestor that cannot be read, with the reason: not_found,
+	// run_deleted or permission_denied.
+	Broken *struct {
+		Name string `json:"name"`
+		Code string `json:"code"`
+	} `json:"broken"`
+	Forks []Relative `json:"forks"` // oldest first, at most 1,000
+}
+
+// Relative is a run of a lineage.
+type Relative struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	DisplayName string `json:"display_name"`
+	UpTo        *int64 `json:"up_to"`     // of an ancestor: the last step that is inherited, nil for all
+	ForkStep    *int64 `json:"fork_step"` // of a fork
+}
+
+// Lineage reads the run's ancestors and forks.
+func (r *Run) Lineage(ctx context.Context) (*Lineage, error) {
+	var doc struct {
+		Lineage Lineage `json:"lineage"`
+	}
+	if err := r.client.get(ctx, r.path(""), nil, &doc); err != nil {
+		return nil, err
+	}
+	return &doc.Lineage, nil
 }
 
 // RunFilter selects runs of a project; the zero value is all, newest first.

@@ -36,21 +36,28 @@ type Series struct {
 	Axes       []AxisName        `json:"axes"`
 	Count      uint64            `json:"count"`      // points of the curve
 	Superseded uint64            `json:"superseded"` // points left out of it
+	Inherited  uint64            `json:"inherited"`  // of Count, those of ancestors, with [IncludeInherited]
 
-	run *Run
+	run       *Run
+	inherited bool
 }
 
 // Series lists the series whose metric matches a regular expression (RE2,
-// unanchored), "" for all, in the order of metric, scale and labels.
-func (r *Run) Series(ctx context.Context, regex string) iter.Seq2[*Series, error] {
+// unanchored), "" for all, in the order of metric, scale and labels. With
+// [IncludeInherited], its only option, those of the run's ancestors are among
+// them, and what is read of them has the points of ancestors.
+func (r *Run) Series(ctx context.Context, regex string, options ...Option) iter.Seq2[*Series, error] {
 	query := url.Values{}
+	for _, option := range options {
+		option(query)
+	}
 	if regex != "" {
 		query.Set("q", regex)
 	}
 	return func(yield func(*Series, error) bool) {
 		for s, err := range pages[*Series](ctx, r.client, r.path("/series"), "series", query) {
 			if s != nil {
-				s.run = r
+				s.run, s.inherited = r, query.Has(inheritedParam)
 			}
 			if !yield(s, err) {
 				return
@@ -60,7 +67,7 @@ func (r *Run) Series(ctx context.Context, regex string) iter.Seq2[*Series, error
 }
 
 // Option is a detail of reading points or buckets: [Scale], [Labels], [Axis],
-// [Between], [Attempt].
+// [Between], [Attempt], [IncludeInherited].
 type Option func(url.Values)
 
 // Scale picks among series that differ by scale.
@@ -90,6 +97,12 @@ func Between(first, last int64) Option {
 // Attempt reads one attempt instead of the curve, "all" for every stored point.
 func Attempt(attempt string) Option { return func(q url.Values) { q.Set("attempt", attempt) } }
 
+const inheritedParam = "include_inherited"
+
+// IncludeInherited continues the curves of the runs that a fork goes on from: their
+// points up to the fork step that the fork does not have itself. Not with Attempt.
+func IncludeInherited() Option { return func(q url.Values) { q.Set(inheritedParam, "1") } }
+
 // Point is one point. Which value field counts is the series' kind.
 type Point struct {
 	Axes    map[AxisName]int64 // those that the point has
@@ -100,6 +113,7 @@ type Point struct {
 	Doc     json.RawMessage // histogram, scatter
 	Attempt int64
 	Writer  string // 32 hexadecimal characters
+	Run     string // the id of the run that logged it, with IncludeInherited
 }
 
 // Step is the point's step; false when it has none.
@@ -138,7 +152,15 @@ func (r *Run) Points(ctx context.Context, metric string, options ...Option) iter
 
 // Points ranges over the points of the series.
 func (s *Series) Points(ctx context.Context, options ...Option) iter.Seq2[Point, error] {
-	return s.run.Points(ctx, s.Metric, append([]Option{Scale(s.Scale), Labels(s.Labels)}, options...)...)
+	return s.run.Points(ctx, s.Metric, s.options(options)...)
+}
+
+func (s *Series) options(more []Option) []Option {
+	out := []Option{Scale(s.Scale), Labels(s.Labels)}
+	if s.inherited {
+		out = append(out, IncludeInherited())
+	}
+	return append(out, more...)
 }
 
 // pointsPageDoc is one answer of GET …/points.
@@ -151,7 +173,7 @@ type pointsPageDoc struct {
 
 	axes            map[AxisName][]*int64
 	times, attempts []int64
-	writers         []string
+	writers, runs   []string
 	values          []json.RawMessage
 }
 
@@ -169,6 +191,8 @@ func (r *Run) page(ctx context.Context, query url.Values) (*pointsPageDoc, error
 			err = json.Unmarshal(raw, &page.attempts)
 		case "writer":
 			err = json.Unmarshal(raw, &page.writers)
+		case "run":
+			err = json.Unmarshal(raw, &page.runs)
 		case "value":
 			err = json.Unmarshal(raw, &page.values)
 		default:
@@ -186,7 +210,7 @@ func (r *Run) page(ctx context.Context, query url.Values) (*pointsPageDoc, error
 // check wants columns of one length.
 func (p *pointsPageDoc) check() error {
 	n := len(p.times)
-	same := len(p.attempts) == n && len(p.writers) == n && len(p.values) == n
+	same := len(p.attempts) == n && len(p.writers) == n && len(p.values) == n && (p.runs == nil || len(p.runs) == n)
 	for _, column := range p.axes {
 		same = same && len(column) == n
 	}
@@ -200,6 +224,9 @@ func (p *pointsPageDoc) rows() int { return len(p.times) }
 
 func (p *pointsPageDoc) point(row int) (Point, error) {
 	out := Point{Axes: make(map[AxisName]int64, len(p.axes)), TimeNs: p.times[row], Attempt: p.attempts[row], Writer: p.writers[row]}
+	if p.runs != nil {
+		out.Run = p.runs[row]
+	}
 	for axis, column := range p.axes {
 		if column[row] != nil {
 			out.Axes[axis] = *column[row]
@@ -229,6 +256,7 @@ type Bucket struct {
 	Min, Max, Mean      float64
 	Count               uint64
 	NaN, PosInf, NegInf uint64
+	Inherited           uint64 // points of ancestors, of any value, with IncludeInherited
 }
 
 // Buckets reads at most n disjoint buckets of a numeric series; every point is in
@@ -253,27 +281,32 @@ func (r *Run) Buckets(ctx context.Context, metric string, n int, options ...Opti
 			NaN    []uint64           `json:"nan"`
 			PosInf []uint64           `json:"pos_inf"`
 			NegInf []uint64           `json:"neg_inf"`
+			// Absent unless what is inherited was asked for.
+			Inherited []uint64 `json:"inherited"`
 		} `json:"columns"`
 	}
 	if err := r.client.get(ctx, r.path("/buckets"), query, &doc); err != nil {
 		return nil, err
 	}
 	c := &doc.Columns
-	for _, length := range []int{len(c.Hi), len(c.Min), len(c.Max), len(c.Mean), len(c.Count), len(c.NaN), len(c.PosInf), len(c.NegInf)} {
+	if c.Inherited == nil {
+		c.Inherited = make([]uint64, len(c.Lo))
+	}
+	for _, length := range []int{len(c.Hi), len(c.Min), len(c.Max), len(c.Mean), len(c.Count), len(c.NaN), len(c.PosInf), len(c.NegInf), len(c.Inherited)} {
 		if length != len(c.Lo) {
 			return nil, model.Errorf(model.CodeInternal, "the server's columns differ in length")
 		}
 	}
 	out := make([]Bucket, len(c.Lo))
 	for i := range out {
-		out[i] = Bucket{c.Lo[i], c.Hi[i], orNaN(c.Min[i]), orNaN(c.Max[i]), orNaN(c.Mean[i]), c.Count[i], c.NaN[i], c.PosInf[i], c.NegInf[i]}
+		out[i] = Bucket{c.Lo[i], c.Hi[i], orNaN(c.Min[i]), orNaN(c.Max[i]), orNaN(c.Mean[i]), c.Count[i], c.NaN[i], c.PosInf[i], c.NegInf[i], c.Inherited[i]}
 	}
 	return out, nil
 }
 
 // Buckets reads at most n buckets of the series.
 func (s *Series) Buckets(ctx context.Context, n int, options ...Option) ([]Bucket, error) {
-	return s.run.Buckets(ctx, s.Metric, n, append([]Option{Scale(s.Scale), Labels(s.Labels)}, options...)...)
+	return s.run.Buckets(ctx, s.Metric, n, s.options(options)...)
 }
 
 func orNaN(f *model.JSONFloat) float64 {

@@ -29,6 +29,7 @@ const exportPage = 100_000
 type export struct {
 	connection
 	format, metric, output, attempt string
+	inherited                       bool
 }
 
 func exportCommand(io stdio) *cobra.Command {
@@ -39,7 +40,8 @@ func exportCommand(io stdio) *cobra.Command {
 		Long: `Write the points of a run, series by series in the order of metric, scale and
 labels, and each by its step, else by time. Integers are exact; NaN, Infinity
 and -Infinity are strings in JSON lines. In CSV a text that a spreadsheet would
-take for a formula gets an apostrophe in front.`,
+take for a formula gets an apostrophe in front. With --include-inherited the
+points of a fork's ancestors are among them, under the ids of their own runs.`,
 		Example: `  kymogram export default/default/brave-otter-7 > points.jsonl
   kymogram export 01ARZ3NDEKTSV4RRFFQ69G5FAV --format parquet -o points.parquet
   kymogram export lab/digits/lr-3 --metric '^eval/' --format csv -o eval.csv`,
@@ -57,6 +59,7 @@ take for a formula gets an apostrophe in front.`,
 	flags.StringVar(&e.metric, "metric", "", "only metrics that match this regular expression (RE2, unanchored)")
 	flags.StringVarP(&e.output, "output", "o", "", "write this file (default the standard output)")
 	flags.StringVar(&e.attempt, "attempt", "", "the number of an attempt, or all (default the curve)")
+	flags.BoolVar(&e.inherited, "include-inherited", false, inheritedHelp)
 	flags.Lookup("json").Usage = "the same as --format jsonl"
 	return cmd
 }
@@ -67,6 +70,8 @@ func (e *export) check(io stdio) error {
 		return usagef("--format is %q, it must be jsonl, csv or parquet", e.format)
 	case e.json && e.format != "jsonl":
 		return usagef("--json is --format jsonl, not %s", e.format)
+	case e.inherited && e.attempt != "":
+		return usagef("an attempt inherits nothing: give --attempt or --include-inherited")
 	case e.format == "parquet" && e.output == "" && isTerminal(io.out):
 		return usagef("Parquet is no text for a terminal: give -o FILE")
 	}
@@ -82,7 +87,7 @@ func (e *export) run(ctx context.Context, io stdio, ref string) error {
 	if err != nil {
 		return err
 	}
-	series, err := server.allSeries(ctx, id, e.metric)
+	series, err := server.allSeries(ctx, id, e.selection())
 	if err != nil {
 		return err
 	}
@@ -108,12 +113,20 @@ func writeFile(path string, write func(*os.File) error) error {
 	return nil
 }
 
-// allSeries lists the series whose metric matches.
-func (c *client) allSeries(ctx context.Context, id, metric string) ([]seriesLine, error) {
+// selection is what the list of series and their points are asked with.
+func (e *export) selection() url.Values {
 	query := url.Values{}
-	if metric != "" {
-		query.Set("q", metric)
+	if e.metric != "" {
+		query.Set("q", e.metric)
 	}
+	if e.inherited {
+		query.Set("include_inherited", "1")
+	}
+	return query
+}
+
+// allSeries lists the series that a query selects.
+func (c *client) allSeries(ctx context.Context, id string, query url.Values) ([]seriesLine, error) {
 	list, err := c.list(ctx, runPath(id, "series"), "series", query, 0)
 	if err != nil {
 		return nil, err
@@ -142,7 +155,7 @@ func (e *export) write(ctx context.Context, std stdio, server *client, id string
 	}
 	bar := progress(std, series)
 	for i := range series {
-		if err := server.eachBatch(ctx, id, &series[i], e.attempt, func(rows arrow.RecordBatch) error {
+		if err := server.eachBatch(ctx, id, &series[i], e.part(), func(rows arrow.RecordBatch) error {
 			_ = bar.Add64(rows.NumRows())
 			return sink.batch(&series[i], rows)
 		}); err != nil {
@@ -154,6 +167,16 @@ func (e *export) write(ctx context.Context, std stdio, server *client, id string
 		return fmt.Errorf("write points: %w", err)
 	}
 	return nil
+}
+
+// part is what the points of a series are asked with.
+func (e *export) part() url.Values {
+	query := e.selection()
+	query.Del("q")
+	if e.attempt != "" {
+		query.Set("attempt", e.attempt)
+	}
+	return query
 }
 
 func (e *export) sink(w *bufio.Writer, id string, series []seriesLine) (pointSink, error) {
@@ -182,13 +205,12 @@ func progress(std stdio, series []seriesLine) *progressbar.ProgressBar {
 }
 
 // eachBatch reads all points of a series as Arrow, which keeps every bit.
-func (c *client) eachBatch(ctx context.Context, id string, s *seriesLine, attempt string, use func(arrow.RecordBatch) error) error {
-	query := url.Values{"metric": {s.Metric}, "scale": {s.Scale}, "format": {"arrow"}, "limit": {strconv.Itoa(exportPage)}}
+func (c *client) eachBatch(ctx context.Context, id string, s *seriesLine, query url.Values, use func(arrow.RecordBatch) error) error {
+	for name, value := range map[string]string{"metric": s.Metric, "scale": s.Scale, "format": "arrow", "limit": strconv.Itoa(exportPage)} {
+		query.Set(name, value)
+	}
 	for name, value := range s.Labels {
 		query.Set("label."+name, value)
-	}
-	if attempt != "" {
-		query.Set("attempt", attempt)
 	}
 	for {
 		next, err := c.arrowPage(ctx, runPath(id, "points"), query, use)

@@ -299,7 +299,21 @@ type runDetail struct {
 		Skipped []model.Skipped `json:"skipped"`
 		Damaged []model.Damage  `json:"damaged"`
 	} `json:"ledger"`
-	Shared []model.SharedEnvironment `json:"shared_environments"`
+	Shared  []model.SharedEnvironment `json:"shared_environments"`
+	Lineage struct {
+		Ancestors []struct {
+			Name string `json:"name"`
+			UpTo *int64 `json:"up_to"`
+		} `json:"ancestors"`
+		Broken *struct {
+			Name string     `json:"name"`
+			Code model.Code `json:"code"`
+		} `json:"broken"`
+		Forks []struct {
+			Name string `json:"name"`
+			Step *int64 `json:"fork_step"`
+		} `json:"forks"`
+	} `json:"lineage"`
 }
 
 // who names a writer by its host, process and rank.
@@ -332,6 +346,15 @@ func printRun(out io.Writer, doc json.RawMessage) error {
 	}
 	line("tags", "%s", cmp.Or(strings.Join(r.Tags, ", "), "-"))
 	line("created", "%s, last sign of life %s, %s", when(r.CreatedNs), when(r.LastNs), duration(r.DurationMs))
+	for _, a := range r.Lineage.Ancestors {
+		line("goes on from", "%s%s", a.Name, stepText(", up to step ", a.UpTo))
+	}
+	if b := r.Lineage.Broken; b != nil {
+		line("goes on from", "%s, which cannot be read (%s)", b.Name, b.Code)
+	}
+	for _, f := range r.Lineage.Forks {
+		line("fork", "%s%s", f.Name, stepText(" at step ", f.Step))
+	}
 	line("holds", "%d series, %d points, %d attempts", r.Series, r.Points, len(r.Attempts))
 	l := r.Ledger
 	spooled := "unknown" // a client that is not connected
@@ -358,6 +381,13 @@ func printRun(out io.Writer, doc json.RawMessage) error {
 		line("last "+printable(metric), "%s", compact(r.Summary[metric].Value))
 	}
 	return w.Flush()
+}
+
+func stepText(before string, step *int64) string {
+	if step == nil {
+		return ""
+	}
+	return before + strconv.FormatInt(*step, 10)
 }
 
 func rankText(rank *int64) string {

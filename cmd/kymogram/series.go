@@ -28,6 +28,8 @@ type seriesLine struct {
 	} `json:"last"`
 }
 
+const inheritedHelp = "also what a fork inherits from the runs that it goes on from"
+
 func seriesCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "series",
@@ -45,6 +47,7 @@ func seriesListCommand(io stdio) *cobra.Command {
 	var c connection
 	var metric, cursor string
 	var limit int
+	var inherited bool
 	cmd := &cobra.Command{
 		Use:     "list RUN",
 		Short:   "List the series of a run with their ends",
@@ -61,6 +64,9 @@ func seriesListCommand(io stdio) *cobra.Command {
 			if cursor != "" {
 				query.Set("cursor", cursor)
 			}
+			if inherited {
+				query.Set("include_inherited", "1")
+			}
 			return listSeries(cmd.Context(), io, &c, args[0], query, limit)
 		},
 	}
@@ -68,6 +74,7 @@ func seriesListCommand(io stdio) *cobra.Command {
 	cmd.Flags().StringVar(&metric, "metric", "", "regular expression (RE2, unanchored) on the metric's name")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where a list with --limit ended")
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many (default all)")
+	cmd.Flags().BoolVar(&inherited, "include-inherited", false, inheritedHelp)
 	return cmd
 }
 

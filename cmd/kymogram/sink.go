@@ -34,8 +34,11 @@ func (s *jsonlSink) batch(line *seriesLine, rows arrow.RecordBatch) error {
 	if err != nil {
 		return err
 	}
-	head := httpapi.AppendText([]byte(`{"run":`), s.run)
-	head = httpapi.AppendText(append(head, `,"metric":`...), line.Metric)
+	head := []byte(`{`)
+	if runsOf(rows) == nil { // else it is among the columns
+		head = append(httpapi.AppendText([]byte(`{"run":`), s.run), ',')
+	}
+	head = httpapi.AppendText(append(head, `"metric":`...), line.Metric)
 	head = httpapi.AppendText(append(head, `,"scale":`...), line.Scale)
 	head = append(append(head, `,"labels":`...), labels...)
 	schema := rows.Schema()
@@ -108,11 +111,27 @@ func axesOf(series []seriesLine) []string {
 	return axes
 }
 
+// runsOf is the column of the runs that the points are of, nil when they are all
+// of the run that is exported.
+func runsOf(rows arrow.RecordBatch) *array.String {
+	for i, field := range rows.Schema().Fields() {
+		if field.Name == runColumn {
+			return rows.Column(i).(*array.String)
+		}
+	}
+	return nil
+}
+
+const runColumn = "run"
+
 // columnsOf finds a batch's columns by name; an axis that this series lacks is nil.
 func columnsOf(rows arrow.RecordBatch, names []string) ([]arrow.Array, error) {
 	columns := make([]arrow.Array, len(names))
 	for i, field := range rows.Schema().Fields() {
 		at := slices.Index(names, field.Name)
+		if field.Name == runColumn {
+			continue
+		}
 		if at < 0 {
 			return nil, fmt.Errorf("the run gained the axis %s while it was exported: export it again", field.Name)
 		}
@@ -143,7 +162,11 @@ func (s *csvSink) batch(line *seriesLine, rows arrow.RecordBatch) error {
 		return err
 	}
 	record := append([]string{s.run, httpapi.SafeCSV(line.Metric), httpapi.SafeCSV(line.Scale), string(labels), line.Kind}, make([]string, len(columns))...)
+	runs := runsOf(rows)
 	for row := range int(rows.NumRows()) {
+		if runs != nil {
+			record[0] = runs.Value(row)
+		}
 		for i, column := range columns {
 			record[len(record)-len(columns)+i] = textCell(column, row)
 		}
@@ -238,6 +261,11 @@ func (s *parquetSink) batch(line *seriesLine, rows arrow.RecordBatch) error {
 		}
 	}()
 	for i, field := range s.schema.Fields() {
+		if runs := runsOf(rows); field.Name == runColumn && runs != nil {
+			runs.Retain()
+			out[i] = runs
+			continue
+		}
 		out[i] = s.column(field, fixed, columns, line.Kind, n)
 	}
 	batch := array.NewRecordBatch(s.schema, out, int64(n))

@@ -222,10 +222,26 @@ class Run:
         """Every attribute by its path, with its Python type; times are nanoseconds."""
         return {one["path"]: _value(one) for one in self.detail()["attributes"]}
 
-    def series(self, regex: str = "", *, limit: int | None = None) -> list[Series]:
-        """The series whose metric matches (RE2, unanchored), by metric, scale and labels."""
+    def lineage(self) -> dict[str, Any]:
+        """Where a fork comes from and what was forked from the run.
+
+        `ancestors` are the runs that it continues, nearest first, each `up_to` a
+        step; `broken` is the one that cannot be read, else None; `forks` are the
+        runs that go on from this one.
+        """
+        return dict(self.detail()["lineage"])
+
+    def series(
+        self, regex: str = "", *, include_inherited: bool = False, limit: int | None = None
+    ) -> list[Series]:
+        """The series whose metric matches (RE2, unanchored), by metric, scale and labels.
+
+        With `include_inherited` those that a fork inherits are among them, and
+        their points() and buckets() have the points of its ancestors.
+        """
         path = f"/api/v1/runs/{self.id}/series"
-        pages = self.client._pages(path, "series", {"q": regex or None}, limit)
+        options = {"q": regex or None, "include_inherited": _flag(include_inherited)}
+        pages = self.client._pages(path, "series", options, limit)
         return [_series(self, one) for one in pages]
 
     def points(
@@ -238,15 +254,19 @@ class Run:
         first: int | None = None,
         last: int | None = None,
         attempt: int | str | None = None,
+        include_inherited: bool = False,
         limit: int | None = None,
     ) -> Points:
         """The points of one series, in the order of its axis, then of time.
 
         `first` and `last` bound the axis, both inclusive. Without `attempt`
         these are the points of the curve; a number is that attempt alone, "all"
-        every stored point. `limit` bounds the rows.
+        every stored point. `include_inherited` continues the curves of the runs
+        that a fork goes on from, up to the fork step; a column `run` has the id of
+        the run that logged each point. `limit` bounds the rows.
         """
         options = _options(metric, scale, labels, attempt, first, last) | {"axis": axis}
+        options["include_inherited"] = _flag(include_inherited)
         path = f"/api/v1/runs/{self.id}/points"
         columns: dict[str, list[Any]] = {}
         rows, cursor, key = 0, None, {}
@@ -271,20 +291,25 @@ class Run:
         first: int | None = None,
         last: int | None = None,
         attempt: int | str | None = None,
+        include_inherited: bool = False,
     ) -> Bucketed:
-        """At most n disjoint buckets of a numeric series; every point is in one."""
+        """At most n disjoint buckets of a numeric series; every point is in one.
+
+        With `include_inherited` a column `inherited` counts the points of ancestors.
+        """
         options = _options(metric, scale, labels, attempt, first, last) | {"x": x, "n": n}
+        options["include_inherited"] = _flag(include_inherited)
         page = self.client._json(f"/api/v1/runs/{self.id}/buckets", options)
         return Bucketed(page["series"], page["columns"])
 
-    def to_pandas(self, regex: str = "") -> Any:
+    def to_pandas(self, regex: str = "", *, include_inherited: bool = False) -> Any:
         """A DataFrame of every matching series' points, below one another.
 
         Columns metric, scale, labels, then those of Points.to_pandas().
         """
         pandas = _pandas()
         frames = []
-        for one in self.series(regex):
+        for one in self.series(regex, include_inherited=include_inherited):
             frame = one.points().to_pandas()
             frame.insert(0, "metric", one.metric)
             frame.insert(1, "scale", one.scale)
@@ -309,13 +334,16 @@ class Series:
     count: int  # points of the curve
     superseded: int  # points left out of it
     last: Any  # the last value, None when there is none
+    inherited: int | None = None  # of count, those of ancestors; None when not asked for
 
     def points(self, **options: Any) -> Points:
         """Its points; options as for Run.points."""
+        options.setdefault("include_inherited", self.inherited is not None)
         return self.run.points(self.metric, scale=self.scale, labels=self.labels, **options)
 
     def buckets(self, **options: Any) -> Bucketed:
         """Its buckets; options as for Run.buckets."""
+        options.setdefault("include_inherited", self.inherited is not None)
         return self.run.buckets(self.metric, scale=self.scale, labels=self.labels, **options)
 
 
@@ -337,7 +365,7 @@ class _Columns(Mapping[str, Any]):
             return "d"
         if name == "value":
             return {"float64": "d", "int64": "q"}.get(self.kind, "")
-        return "" if name == "writer" else "q"
+        return "" if name in ("writer", "run") else "q"
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
@@ -372,7 +400,7 @@ class _Columns(Mapping[str, Any]):
 
 
 class Points(_Columns):
-    """Points by column: the series' axes, time_ns, value, attempt, writer.
+    """Points by column: the series' axes, time_ns, value, attempt, writer (and run).
 
     `value` is float64 or int64; for text, histogram and scatter series a list
     of str or of the documents.
@@ -432,7 +460,12 @@ def _series(run: Run, one: dict[str, Any]) -> Series:
     if one["kind"] == "float64" and last is not None:
         last = _number(last)
     names = ("metric", "scale", "labels", "kind", "axes", "count", "superseded")
-    return Series(run=run, last=last, **{name: one[name] for name in names})
+    found = {name: one[name] for name in names}
+    return Series(run=run, last=last, inherited=one.get("inherited"), **found)
+
+
+def _flag(value: bool) -> str | None:
+    return "1" if value else None
 
 
 def _number(value: Any) -> Any:

@@ -200,7 +200,7 @@ func TestDamage(t *testing.T) {
 			}
 			at := random.IntN(len(b))
 			b[at] ^= 1 << random.IntN(8)
-			// A segment ends with its directory: without that, or its head, nobody knows whose it was.
+			// A segment ends with its directory (TestDamagedDirectory).
 			what = fmt.Sprintf("%s, byte %d of %d", name, at, len(b))
 			known = strings.HasSuffix(name, ".wal") || at >= 8 && at < len(b)-120
 			return b

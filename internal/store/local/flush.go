@@ -229,15 +229,15 @@ func (e *Engine) releaseLog() error {
 	return nil
 }
 
-// loadSegments reads the index of every segment and returns the first LSN that
-// no segment covers.
-func (e *Engine) loadSegments() (uint64, error) {
+// loadSegments reads the directory of every segment and returns the first LSN that
+// no segment covers, and the segments whose directory cannot be read.
+func (e *Engine) loadSegments() (next uint64, damaged []uint64, err error) {
 	if err := e.cfg.FS.MkdirAll(e.segmentDir()); err != nil {
-		return 0, fmt.Errorf("make segment folder: %w", err)
+		return 0, nil, fmt.Errorf("make segment folder: %w", err)
 	}
 	names, err := e.cfg.FS.List(e.segmentDir())
 	if err != nil {
-		return 0, fmt.Errorf("list segments: %w", err)
+		return 0, nil, fmt.Errorf("list segments: %w", err)
 	}
 	var found []opened
 	for _, name := range names {
@@ -251,15 +251,20 @@ func (e *Engine) loadSegments() (uint64, error) {
 		e.nextSegment = max(e.nextSegment, id+1)
 		s, heads, err := e.openSegment(id)
 		if err := unread(err, filepath.Join(e.segmentDir(), name)); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if err != nil {
 			e.quarantine("segment", err, "file", name)
+			damaged = append(damaged, id)
 			continue
 		}
 		found = append(found, opened{s, heads})
 	}
-	return e.adoptSegments(e.dropReplaced(found)), nil
+	live := e.dropReplaced(found)
+	damaged = slices.DeleteFunc(damaged, func(id uint64) bool { // a merge has what was in it
+		return slices.ContainsFunc(live, func(s opened) bool { return slices.Contains(s.replaces, id) })
+	})
+	return e.adoptSegments(live), damaged, nil
 }
 
 // removeFile removes what is not needed any more; what stays is tried again at

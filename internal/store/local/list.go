@@ -266,7 +266,7 @@ func sortedEnvs(envs map[string]*model.EnvEnd) []model.EnvEnd {
 func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats, error) {
 	views, err := e.all(run)
 	if err != nil {
-		return store.RunStats{}, err
+		return e.statsOfLost(run, err)
 	}
 	out := e.ledger(run)
 	for _, v := range views {
@@ -291,6 +291,21 @@ func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats,
 		}
 	}
 	return out, nil
+}
+
+// statsOfLost are those of a run of which only damage is left.
+func (e *Engine) statsOfLost(run model.RunID, err error) (out store.RunStats, _ error) {
+	if r := e.run(run); r != nil {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		if r.deleted {
+			return out, err
+		}
+	}
+	for _, d := range e.damageOf(run) {
+		out.Damaged, err = append(out.Damaged, d.Damage), nil
+	}
+	return out, err
 }
 
 // ledger sums what the run's writers lost and were refused.

@@ -13,7 +13,7 @@ import (
 
 // recover reads the segments' indexes and the log behind them.
 func (e *Engine) recover(ctx context.Context) error {
-	next, err := e.loadSegments()
+	next, lost, err := e.loadSegments()
 	if err != nil {
 		return err
 	}
@@ -38,6 +38,7 @@ func (e *Engine) recover(ctx context.Context) error {
 		}
 		e.quarantine("log range", errors.New("checksum or length is wrong"), "file", d.File, "offset", d.Offset, "bytes", d.Bytes)
 	}
+	e.mourn(lost)
 	e.adopt()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -40,17 +41,14 @@ func (f *flattener) add(path string, value any, depth int) error {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if key == "" {
-				return invalidf("an empty key under %q", path)
-			}
-			if err := f.add(join(path, key), v[key], depth+1); err != nil {
+			if err := f.add(join(path, key, depth), v[key], depth+1); err != nil {
 				return err
 			}
 		}
 		return nil
 	case []any:
 		for i, one := range v {
-			if err := f.add(join(path, strconv.Itoa(i)), one, depth+1); err != nil {
+			if err := f.add(join(path, strconv.Itoa(i), depth), one, depth+1); err != nil {
 				return err
 			}
 		}
@@ -70,8 +68,8 @@ func (f *flattener) add(path string, value any, depth int) error {
 	return nil
 }
 
-func join(path, key string) string {
-	if path == "" {
+func join(path, key string, depth int) string {
+	if path == "" && depth == 0 {
 		return key
 	}
 	return path + "/" + key
@@ -91,7 +89,7 @@ func attribute(path string, value any) (leaf *model.Value, nested any, err error
 	case int64:
 		return model.IntValue(v), nil, nil
 	case uint64:
-		return unsigned(path, v)
+		return unsigned(v), nil, nil
 	case float64:
 		return model.FloatValue(v), nil, nil
 	case float32:
@@ -107,16 +105,20 @@ func attribute(path string, value any) (leaf *model.Value, nested any, err error
 	return nil, nested, err
 }
 
-func unsigned(path string, v uint64) (*model.Value, any, error) {
+// unsigned keeps what int64 cannot hold as text: every digit counts, as of a seed.
+func unsigned(v uint64) *model.Value {
 	if v > math.MaxInt64 {
-		return nil, nil, invalidf("%q is outside int64: %d; log it as text", path, v)
+		return model.StringValue(strconv.FormatUint(v, 10))
 	}
-	return model.IntValue(int64(v)), nil, nil
+	return model.IntValue(int64(v))
 }
 
 func number(path string, v json.Number) (*model.Value, any, error) {
 	if n, err := v.Int64(); err == nil {
 		return model.IntValue(n), nil, nil
+	}
+	if !strings.ContainsAny(v.String(), ".eE") {
+		return model.StringValue(v.String()), nil, nil
 	}
 	x, err := v.Float64()
 	if err != nil {
@@ -144,12 +146,14 @@ func plain(path string, value any) (any, error) {
 func (r *Run) LogConfig(config map[string]any) error { return r.LogAttributes("config", config) }
 
 // LogAttributes sets attributes under a path, "" for none: a value, or nested
-// maps, lists and structs of them. A nil value removes its attribute.
+// maps, lists and structs of them. A nil value removes its attribute, an integer
+// beyond int64 is kept as text.
 func (r *Run) LogAttributes(prefix string, value any) error {
 	updates, err := flatten(prefix, value, time.Now())
 	if err != nil {
 		return err
 	}
+	r.opts.tellOdd(updates)
 	return r.update(updates...)
 }
 
@@ -167,6 +171,7 @@ func (r *Run) LogEnvAttributes(env string, value map[string]any, opts ...LogOpti
 	if err != nil {
 		return err
 	}
+	r.opts.tellOdd(updates)
 	for i := range updates {
 		updates[i].Op, updates[i].Env = model.OpSetEnvAttribute, env
 		if c.hasEpisode {
@@ -189,7 +194,20 @@ func (r *Run) tags(op model.UpdateOp, tags []string) error {
 	if err := checkTags(tags); err != nil {
 		return err
 	}
-	return r.update(model.Update{Op: op, TimeNs: time.Now().UnixNano(), Tags: tags})
+	return r.update(tagUpdates(op, tags, time.Now())...)
+}
+
+// tagUpdates are the changes of a set of tags, in parts that the server takes.
+func tagUpdates(op model.UpdateOp, tags []string, now time.Time) []model.Update {
+	first := min(len(tags), maxTags)
+	updates := []model.Update{{Op: op, TimeNs: now.UnixNano(), Tags: tags[:first]}}
+	if op == model.OpSetTags {
+		op = model.OpAddTags
+	}
+	for part := range slices.Chunk(tags[first:], maxTags) {
+		updates = append(updates, model.Update{Op: op, TimeNs: now.UnixNano(), Tags: part})
+	}
+	return updates
 }
 
 // SetDescription replaces the run's description; "" clears it.

@@ -21,16 +21,31 @@ func (o *Options) setting(name string) string {
 	return o.first("", "KYMOGRAM_"+name, "METRANA_"+name, "")
 }
 
+// choice is a setting in whatever spelling: DropNew and drop-new are drop_new. The
+// first choice is the default; what is none of them is told by checkDelivery.
+func (o *Options) choice(name string, choices ...string) string {
+	text := first(o.setting(name), choices[0])
+	plain := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(strings.TrimSpace(s)))
+	}
+	for _, c := range choices {
+		if plain(text) == plain(c) {
+			return c
+		}
+	}
+	return text
+}
+
 // settleDelivery fills what is left open of how points are kept and delivered.
 func (o *Options) settleDelivery() error {
 	if o.Backpressure == "" {
-		o.Backpressure = Backpressure(strings.ToLower(first(o.setting("BACKPRESSURE_STRATEGY"), string(BackpressureSpool))))
+		o.Backpressure = Backpressure(o.choice("BACKPRESSURE_STRATEGY", string(BackpressureSpool), string(BackpressureDropNew), string(BackpressureBlock), string(BackpressureRaise)))
 	}
 	if o.ErrorStrategy == "" {
-		o.ErrorStrategy = ErrorStrategy(strings.ToLower(first(o.setting("ERROR_MODES"), string(ErrorsWarn))))
+		o.ErrorStrategy = ErrorStrategy(o.choice("ERROR_MODES", string(ErrorsWarn), string(ErrorsSilent), string(ErrorsRaiseOnLog), string(ErrorsRaiseOnClose)))
 	}
 	if o.ResumeStrategy == "" {
-		o.ResumeStrategy = ResumeStrategy(strings.ToLower(first(o.setting("RESUME_STRATEGY"), string(ResumeNever))))
+		o.ResumeStrategy = ResumeStrategy(o.choice("RESUME_STRATEGY", string(ResumeNever), string(ResumeAllow)))
 	}
 	if o.EnqueueTimeout == 0 {
 		o.EnqueueTimeout = defaultPatience
@@ -61,11 +76,11 @@ func (o *Options) settleNumber(name string, fallback int, into *int) error {
 	if text == "" {
 		return nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return invalidf("KYMOGRAM_%s is %q, it must be a whole number from 1 on", name, text)
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 0 {
+		return invalidf("KYMOGRAM_%s is %q, it must be a whole number", name, text)
 	}
-	*into = n
+	*into = max(n, 1) // Metrana takes 0, where one point finds room all the same
 	return nil
 }
 

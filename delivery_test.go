@@ -172,7 +172,7 @@ func TestDeliveryOptionsFromTheEnvironment(t *testing.T) {
 		t.Errorf("pace %+v", p)
 	}
 	for name, value := range map[string]string{
-		"KYMOGRAM_BACKPRESSURE_STRATEGY": "x", "KYMOGRAM_ERROR_MODES": "x", "KYMOGRAM_RESUME_STRATEGY": "x", "KYMOGRAM_EVENT_QUEUE_MAX_SIZE": "0",
+		"KYMOGRAM_BACKPRESSURE_STRATEGY": "x", "KYMOGRAM_ERROR_MODES": "x", "KYMOGRAM_RESUME_STRATEGY": "x", "KYMOGRAM_EVENT_QUEUE_MAX_SIZE": "-1",
 		"KYMOGRAM_SKIP_DRAIN_RENDER_ON_CLOSE": "maybe", "KYMOGRAM_RENDERING_CLOSE_TIMEOUT": "-1", "KYMOGRAM_CAPTURE_SYSTEM_METRICS": "x", "KYMOGRAM_SYSTEM_METRICS_INTERVAL_SECS": "NaN",
 	} {
 		if _, err := settle(map[string]string{name: value}); model.CodeOf(err) != model.CodeInvalid {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -118,6 +119,7 @@ type Options struct {
 	Log *slog.Logger
 
 	env func(string) string // os.Getenv; tests have their own
+	odd *sync.Once          // a path that only Metrana's document forbids was told of
 }
 
 // The variables by which a process tells its children of its run.
@@ -125,6 +127,8 @@ const (
 	envOrchestration = "KYMOGRAM_ORCHESTRATION_ID"
 	envAttempt       = "KYMOGRAM_ATTEMPT"
 	envAttemptPID    = "KYMOGRAM_ATTEMPT_PID"
+	// The children may use Metrana's client.
+	envMetranaOrchestration = "METRANA_ORCHESTRATION_ID"
 )
 
 // settle fills what is left open from the environment.
@@ -144,6 +148,7 @@ func (o *Options) settle() error {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	o.odd = new(sync.Once)
 	if o.CloseTimeout == 0 {
 		o.CloseTimeout = defaultCloseTimeout
 	}
@@ -153,8 +158,8 @@ func (o *Options) settle() error {
 		return err
 	}
 	o.APIKey = o.first(o.APIKey, "KYMOGRAM_API_KEY", "METRANA_API_KEY", "")
-	o.Workspace = o.first(o.Workspace, "KYMOGRAM_WORKSPACE", "", defaultPlace)
-	o.Project = o.first(o.Project, "KYMOGRAM_PROJECT", "", defaultPlace)
+	o.Workspace = o.first(o.Workspace, "KYMOGRAM_WORKSPACE", "METRANA_WORKSPACE", defaultPlace)
+	o.Project = o.first(o.Project, "KYMOGRAM_PROJECT", "METRANA_PROJECT", defaultPlace)
 	if err := o.settleDelivery(); err != nil {
 		return err
 	}
@@ -175,9 +180,10 @@ func (o *Options) first(given, variable, second, fallback string) string {
 }
 
 func (o *Options) settleJob() error {
-	for _, name := range []string{envOrchestration, "METRANA_ORCHESTRATION_ID", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "RAY_JOB_ID"} {
+	o.OrchestrationID = strings.TrimSpace(o.OrchestrationID)
+	for _, name := range []string{envOrchestration, envMetranaOrchestration, "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "RAY_JOB_ID"} {
 		if o.OrchestrationID == "" {
-			o.OrchestrationID = o.env(name)
+			o.OrchestrationID = strings.TrimSpace(o.env(name))
 		}
 	}
 	if o.OrchestrationID == "" {
@@ -255,7 +261,11 @@ func (o *Options) parent() *model.WriterID {
 
 // publish tells children of this process of the run.
 func (o *Options) publish(writer model.WriterID) error {
-	for name, value := range map[string]string{envOrchestration: o.OrchestrationID, envAttempt: writer.String(), envAttemptPID: strconv.Itoa(os.Getpid())} {
+	values := map[string]string{
+		envOrchestration: o.OrchestrationID, envMetranaOrchestration: o.OrchestrationID,
+		envAttempt: writer.String(), envAttemptPID: strconv.Itoa(os.Getpid()),
+	}
+	for name, value := range values {
 		if err := os.Setenv(name, value); err != nil {
 			return fmt.Errorf("publish the attempt: %w", err)
 		}
@@ -278,11 +288,12 @@ func (o *Options) initial(now time.Time) ([]model.Update, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.tellOdd(updates)
 	if !o.NoEnvironment {
 		updates = append(updates, o.machine(now)...)
 	}
 	if len(o.Tags) > 0 {
-		updates = append(updates, model.Update{Op: model.OpSetTags, TimeNs: now.UnixNano(), Tags: o.Tags})
+		updates = append(updates, tagUpdates(model.OpSetTags, o.Tags, now)...)
 	}
 	if o.Description != "" {
 		if err := checkText("description", o.Description, maxText); err != nil {
@@ -291,6 +302,19 @@ func (o *Options) initial(now time.Time) ([]model.Update, error) {
 		updates = append(updates, model.Update{Op: model.OpSetDescription, TimeNs: now.UnixNano(), Text: o.Description})
 	}
 	return updates, nil
+}
+
+// tellOdd warns once of a path that is kept, though Metrana's document forbids it.
+func (o *Options) tellOdd(updates []model.Update) {
+	for i := range updates {
+		path := updates[i].Path
+		if why := oddPath(path); why != "" {
+			o.odd.Do(func() {
+				o.Log.Warn("an attribute's path is kept, though Metrana documents only keys of letters, digits, '.', '_', '-', ':'", "path", path, "contains", why)
+			})
+			return
+		}
+	}
 }
 
 // endsWithUs reports whether nothing on this machine goes on after the program:

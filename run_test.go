@@ -119,7 +119,7 @@ func offline(t testing.TB, opts Options) *Run {
 	lis.Close()
 	opts.Server, opts.NoUplink, opts.SpoolDir, opts.Log = "http://"+lis.Addr().String(), true, t.TempDir(), silent
 	opts.env = func(string) string { return "" }
-	for _, name := range []string{envOrchestration, envAttempt, envAttemptPID} {
+	for _, name := range []string{envOrchestration, envMetranaOrchestration, envAttempt, envAttemptPID} {
 		t.Setenv(name, "")
 	}
 	r, err := Init(context.Background(), opts)
@@ -265,7 +265,7 @@ func TestBadInput(t *testing.T) {
 		"white space":          r.Log("a b", 1),
 		"control character":    r.Log("a\nb", 1),
 		"starts with ':'":      r.Log(":a", 1),
-		"512 are allowed":      r.Log(strings.Repeat("x", 600), 1),
+		"1024 are allowed":     r.Log(strings.Repeat("x", 1025), 1),
 		"not valid UTF-8":      r.Log("\xff", 1),
 		"step is negative":     r.Log("f", 1, Step(-1)),
 		"episode is negative":  r.LogRLEpisode("e", 0, 1, Episode(-1)),
@@ -280,7 +280,7 @@ func TestBadInput(t *testing.T) {
 		"kind float64 does":    r.Log("t", 1),
 		"choose one":           errors.Join(r.Log("d", 1)),
 		"reserved: \"sys/x\"":  r.LogAttributes("sys", map[string]any{"x": 1}),
-		"an empty part":        r.LogAttributes("a//b", 1),
+		"step is above 2^62":   r.Log("f", 1, Step(1<<62+1)),
 		"cannot be an attr":    r.LogAttributes("a", func() {}),
 		"tag is empty":         r.SetTags(""),
 		"largest step":         r.LogValues("v", []float64{1, 2}, Step(math.MaxInt64)),
@@ -447,7 +447,7 @@ func (f *fake) init(t *testing.T, opts Options) (*Run, error) {
 	t.Helper()
 	opts.Server, opts.SpoolDir, opts.Log, opts.NoEnvironment = f.http.URL, filepath.Join(t.TempDir(), "s"), silent, true
 	opts.env = func(name string) string { return map[string]string{"SLURM_RESTART_COUNT": "3", "RANK": "2"}[name] }
-	for _, name := range []string{envOrchestration, envAttempt, envAttemptPID} {
+	for _, name := range []string{envOrchestration, envMetranaOrchestration, envAttempt, envAttemptPID} {
 		t.Setenv(name, "")
 	}
 	return Init(context.Background(), opts)

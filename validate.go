@@ -11,7 +11,7 @@ import (
 
 // The limits of names, in bytes of UTF-8; the server has the same.
 const (
-	maxMetric     = 512
+	maxMetric     = 1024
 	maxScale      = 64
 	maxLabels     = 64
 	maxLabelName  = 128
@@ -20,7 +20,9 @@ const (
 	maxPath       = 512
 	maxRunName    = 256
 	maxTag        = 256
-	maxText       = 16384
+	maxText       = 64 << 10
+	maxTags       = 1000 // in one update
+	maxStep       = 1 << 62
 
 	queryCharacters = `()[],=<>!~"|`
 )
@@ -53,7 +55,7 @@ func checkName(what, s string, limit int) error {
 
 func checkControl(what, s string) error {
 	for _, r := range s {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+		if unicode.IsControl(r) {
 			return invalidf("%s contains the control character %q: %q", what, r, s)
 		}
 	}
@@ -128,22 +130,32 @@ func checkEnv(s string) error {
 	if err := checkSpace("env id", s); err != nil {
 		return err
 	}
-	return checkWithout("env id", s, `/\?#%=&`, "An environment id is one part of a URL")
+	return checkWithout("env id", s, `/\?#%`, "An environment id is one part of a URL")
 }
 
 func checkPath(s string) error {
 	if err := checkQuery("attribute path", s, maxPath, ""); err != nil {
 		return err
 	}
-	for part := range strings.SplitSeq(s, "/") {
-		if part == "" {
-			return invalidf("attribute path has an empty part between '/': %q", s)
-		}
-	}
 	if strings.HasPrefix(s, "sys/") {
 		return invalidf("attribute path starts with 'sys/', which is reserved: %q", s)
 	}
 	return nil
+}
+
+// oddPath says what Metrana's document, though not its client, forbids in a path.
+func oddPath(s string) string {
+	for part := range strings.SplitSeq(s, "/") {
+		if part == "" {
+			return "an empty key"
+		}
+	}
+	for _, r := range s {
+		if r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-:/", r) {
+			return fmt.Sprintf("%q", r)
+		}
+	}
+	return ""
 }
 
 func checkTags(tags []string) error {
@@ -173,7 +185,10 @@ func checkPlace(what, s string) error {
 
 func checkStep(what string, step int64) error {
 	if step < 0 {
-		return invalidf("%s is negative: %d; steps go from 0 to 2^63 - 1", what, step)
+		return invalidf("%s is negative: %d; steps go from 0 to 2^62", what, step)
+	}
+	if step > maxStep {
+		return invalidf("%s is above 2^62, the largest step: %d", what, step)
 	}
 	return nil
 }

@@ -1,0 +1,116 @@
+package kymogram
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// updatesOf are the changes of the run that were logged.
+func updatesOf(t *testing.T, r *Run) []model.Update {
+	t.Helper()
+	var all []model.Update
+	for _, one := range logged(t, r) {
+		var updates []model.Update
+		must(t, json.Unmarshal([]byte(one.value), &updates))
+		all = append(all, updates...)
+	}
+	return all
+}
+
+func TestNamesThatMetranaTakes(t *testing.T) {
+	r := offline(t, Options{})
+	var said bytes.Buffer
+	r.opts.Log = slog.New(slog.NewTextHandler(&said, nil))
+	must(t,
+		r.LogConfig(map[string]any{"": 1, "a//b": map[string]any{"": 2}, "/c/": 3, "é": 4}),
+		r.LogAttributes("/top", 5),
+		r.LogConfig(map[string]any{"seed": uint64(1<<64 - 1), "of": struct{ Seed uint64 }{1<<64 - 1}}),
+		r.LogEnvAttributes("a&b", map[string]any{"x": 1}),
+	)
+	var got []string
+	for _, u := range updatesOf(t, r) {
+		doc, err := json.Marshal(u.Value)
+		must(t, err)
+		got = append(got, u.Env+" "+u.Path+" "+string(doc))
+	}
+	want := []string{
+		` config/ {"type":"int64","value":1}`,
+		` config//c/ {"type":"int64","value":3}`,
+		` config/a//b/ {"type":"int64","value":2}`,
+		` config/é {"type":"int64","value":4}`,
+		` /top {"type":"int64","value":5}`,
+		` config/of/Seed {"type":"string","value":"18446744073709551615"}`,
+		` config/seed {"type":"string","value":"18446744073709551615"}`,
+		`a&b x {"type":"int64","value":1}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if n := strings.Count(said.String(), "is kept"); n != 1 {
+		t.Errorf("%d warnings of odd paths, want one:\n%s", n, &said)
+	}
+}
+
+// The server takes 1,000 tags in one change.
+func TestManyTags(t *testing.T) {
+	r := offline(t, Options{})
+	names := make([]string, 2001)
+	for i := range names {
+		names[i] = fmt.Sprintf("t%d", i)
+	}
+	must(t, r.SetTags(names...), r.RemoveTags(names[:1001]...), r.SetTags())
+	var got, set []string
+	for i, u := range updatesOf(t, r) {
+		got = append(got, fmt.Sprintf("%s %d", u.Op, len(u.Tags)))
+		if i < 3 {
+			set = append(set, u.Tags...)
+		}
+	}
+	want := []string{"set_tags 1000", "add_tags 1000", "add_tags 1", "remove_tags 1000", "remove_tags 1", "set_tags 0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(names, set); diff != "" {
+		t.Errorf("the tags (-want +got)\n%s", diff)
+	}
+}
+
+func TestSpellingsOfVariables(t *testing.T) {
+	for spelling, want := range map[string]Backpressure{
+		"DropNew": BackpressureDropNew, "drop-new": BackpressureDropNew, "DROP_NEW": BackpressureDropNew, " Block ": BackpressureBlock, "": BackpressureSpool,
+	} {
+		o := Options{env: func(name string) string {
+			return map[string]string{
+				"METRANA_BACKPRESSURE_STRATEGY": spelling, "METRANA_ERROR_MODES": "RaiseOnClose", "METRANA_RESUME_STRATEGY": "Allow",
+				"METRANA_EVENT_QUEUE_MAX_SIZE": "0", "METRANA_ORCHESTRATION_ID": "  ", "SLURM_JOB_ID": " 77\n", "METRANA_WORKSPACE": "w",
+			}[name]
+		}}
+		must(t, o.settle())
+		if o.Backpressure != want || o.ErrorStrategy != ErrorsRaiseOnClose || o.ResumeStrategy != ResumeAllow {
+			t.Errorf("%q: %s %s %s", spelling, o.Backpressure, o.ErrorStrategy, o.ResumeStrategy)
+		}
+		if o.QueueCapacity != 1 || o.OrchestrationID != "77" || o.Workspace != "w" {
+			t.Errorf("queue %d, job %q, workspace %q", o.QueueCapacity, o.OrchestrationID, o.Workspace)
+		}
+	}
+}
+
+// Children of this process may use Metrana's client.
+func TestTheJobIsHandedToChildren(t *testing.T) {
+	t.Setenv("METRANA_ORCHESTRATION_ID", "")
+	offline(t, Options{OrchestrationID: "job-1"})
+	for _, name := range []string{"KYMOGRAM_ORCHESTRATION_ID", "METRANA_ORCHESTRATION_ID"} {
+		if got := os.Getenv(name); got != "job-1" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}

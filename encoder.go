@@ -25,6 +25,8 @@ const (
 	queueBytes = 64 << 20
 	// idleEncoder makes way for another environment.
 	idleEncoder = 5 * time.Second
+	// encoderTries may fail in one episode; the rest of it is then dropped.
+	encoderTries = 3
 )
 
 // frame is one picture, or a label, on its way to the encoder.
@@ -53,6 +55,7 @@ type video struct {
 	grey   bool
 	last   time.Time
 	asked  bool // for triggered uploads
+	ended  bool
 }
 
 // renderer turns the frames of a run into videos, one goroutine for all: the
@@ -77,17 +80,35 @@ type renderer struct {
 	dropped  uint64
 	encoded  uint64
 	finished uint64
+	failed   uint64
 
-	done   chan struct{}
-	number int
-	open   map[string]*video
-	kept   map[string]*video
+	done      chan struct{}
+	number    int
+	open      map[string]*video
+	kept      map[string]*video
+	parts     map[string]tries // by environment
+	failures  map[string]tries
+	unsettled []*video // ended, and their records not written yet
+}
+
+// tries counts what happened in the environment's episode.
+type tries struct {
+	episode int64
+	n       int
+}
+
+func (t tries) in(episode int64) int {
+	if t.episode != episode {
+		return 0
+	}
+	return t.n
 }
 
 func newRenderer(opts RenderingOptions, program, dir string, id model.WriterID, run string, report func(error)) *renderer {
 	v := &renderer{
 		opts: opts, program: program, dir: dir, id: id, run: run, report: report, done: make(chan struct{}),
 		sizes: map[string]frame{}, lost: map[string]int64{}, open: map[string]*video{}, kept: map[string]*video{},
+		parts: map[string]tries{}, failures: map[string]tries{},
 	}
 	v.ready = sync.NewCond(&v.mu)
 	return v
@@ -97,6 +118,7 @@ func (v *renderer) count(m *Metrics) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	m.RenderingFramesAdded, m.RenderingFramesEncoded, m.RenderingFramesDropped, m.RenderingsFinished = v.added, v.encoded, v.dropped, v.finished
+	m.RenderingsFailed = v.failed
 }
 
 func videoKey(env string, episode int64) string { return env + "\x00" + strconv.FormatInt(episode, 10) }
@@ -216,29 +238,84 @@ func (v *renderer) work() {
 		if !ok {
 			break
 		}
-		err := v.take(&f)
-		if err == nil {
-			continue
+		if err := v.take(&f); err != nil {
+			v.report(fmt.Errorf("a rendering of environment %q failed: %w", f.env, err))
+			if f.label == nil {
+				v.mu.Lock()
+				v.drop(f.env, f.episode, 1)
+				v.mu.Unlock()
+			}
 		}
-		v.report(fmt.Errorf("a rendering of environment %q failed: %w", f.env, err))
-		if broken := v.open[f.env]; broken != nil { // what was written so far is still delivered
-			delete(v.open, f.env)
-			broken.abandon()
-		}
-		if f.label == nil {
-			v.mu.Lock()
-			v.drop(f.env, f.episode, 1)
-			v.mu.Unlock()
-		}
+		v.settle()
 	}
 	for env := range v.open {
-		if err := v.finish(env); err != nil {
-			v.report(fmt.Errorf("a rendering of environment %q failed: %w", env, err))
-		}
+		v.conclude(env)
 	}
+	v.settle()
 	for _, one := range v.kept {
 		v.forget(one)
 	}
+}
+
+// conclude ends a video and tells of its failure.
+func (v *renderer) conclude(env string) {
+	if err := v.finish(env); err != nil {
+		v.report(fmt.Errorf("a rendering of environment %q failed: %w", env, err))
+	}
+}
+
+// fail takes note of a video whose encoder failed: what is whole of it goes on
+// its way.
+func (v *renderer) fail(one *video) {
+	one.abandon()
+	env, episode := one.file.Env, one.file.Episode
+	delete(v.open, env)
+	v.failures[env] = tries{episode, v.failures[env].in(episode) + 1}
+	key := videoKey(env, episode)
+	v.mu.Lock()
+	v.failed++
+	one.file.FramesDropped += v.lost[key]
+	delete(v.lost, key)
+	v.mu.Unlock()
+	one.file.State, one.file.Complete = spool.RenderingFailed, false
+	v.unsettled = append(v.unsettled, one)
+}
+
+// settle hands over the videos that ended; where the disk is full, again later.
+// After a kill the deliverer does it.
+func (v *renderer) settle() {
+	for len(v.unsettled) > 0 && v.handOver(v.unsettled[0]) == nil {
+		v.unsettled = v.unsettled[1:]
+	}
+}
+
+// handOver writes a video's record: of a failed one the deliverer makes the whole
+// fragments a video.
+func (v *renderer) handOver(one *video) error {
+	upload := v.opts.Upload == UploadAll || v.opts.Upload == UploadTriggered && one.asked
+	if upload {
+		if err := one.file.Save(); err != nil {
+			return err
+		}
+	}
+	if one.file.State == spool.RenderingDone {
+		if err := os.Remove(one.file.Part()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("free the parts of a video: %w", err)
+		}
+		return nil
+	}
+	if upload {
+		return nil
+	}
+	if v.opts.Upload == UploadOff && one.file.Frames > 0 {
+		if err := os.Rename(one.file.Part(), one.file.Video()); err != nil {
+			return fmt.Errorf("keep half a video: %w", err)
+		}
+		if err := v.keep(one); err != nil {
+			return err
+		}
+	}
+	return one.file.Remove()
 }
 
 func (v *renderer) take(f *frame) error {
@@ -246,11 +323,15 @@ func (v *renderer) take(f *frame) error {
 		return v.attach(f)
 	}
 	if now := v.open[f.env]; now != nil && now.file.Episode != f.episode {
-		if err := v.finish(f.env); err != nil {
-			return err
-		}
+		v.conclude(f.env)
 	}
 	one := v.open[f.env]
+	if one == nil && v.failures[f.env].in(f.episode) >= encoderTries { // which was told
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.drop(f.env, f.episode, 1)
+		return nil
+	}
 	if one == nil {
 		var err error
 		if one, err = v.begin(f); err != nil {
@@ -258,6 +339,7 @@ func (v *renderer) take(f *frame) error {
 		}
 	}
 	if _, err := one.in.Write(f.data); err != nil {
+		v.fail(one) // and with it what ffmpeg says is whole
 		return encoderError("encode", err, one.errors.Bytes())
 	}
 	one.file.Frames++
@@ -277,21 +359,30 @@ func (v *renderer) begin(f *frame) (*video, error) {
 		ID: v.id.String() + "-" + strconv.Itoa(v.number), Env: f.env, Episode: f.episode, ContentType: "video/mp4", FPS: float64(v.opts.FPS),
 		Width: int64(f.size.X), Height: int64(f.size.Y), FirstRLStep: f.rlStep, LastRLStep: f.rlStep, TimeNs: f.timeNs,
 	}
+	part := tries{f.episode, v.parts[f.env].in(f.episode) + 1}
+	if part.n > 1 {
+		record.Name = fmt.Sprintf("part %d", part.n)
+	}
 	file, err := spool.NewRendering(v.dir, v.number, record)
 	if err != nil {
 		return nil, err
 	}
 	v.number++
+	one := &video{file: file, size: f.size, grey: f.grey}
+	if err := one.start(v.program, &v.opts); err != nil {
+		v.failures[f.env] = tries{f.episode, encoderTries} // not again for every frame
+		v.mu.Lock()
+		v.failed++
+		v.mu.Unlock()
+		return nil, err
+	}
+	v.parts[f.env], v.open[f.env] = part, one
 	if v.opts.Upload == UploadAll {
 		if err := file.Save(); err != nil {
+			v.fail(one)
 			return nil, err
 		}
 	}
-	one := &video{file: file, size: f.size, grey: f.grey}
-	if err := one.start(v.program, &v.opts); err != nil {
-		return nil, err
-	}
-	v.open[f.env] = one
 	return one, nil
 }
 
@@ -326,23 +417,25 @@ func (one *video) start(program string, o *RenderingOptions) error {
 	return nil
 }
 
-func (one *video) abandon() {
-	_ = one.in.Close()
-	_ = one.cmd.Wait()
+// end waits until the encoder has written everything.
+func (one *video) end() error {
+	if one.ended {
+		return nil
+	}
+	one.ended = true
+	return errors.Join(one.in.Close(), one.cmd.Wait())
 }
+
+// abandon leaves the file as it is.
+func (one *video) abandon() { _ = one.end() }
 
 // finish ends a video and hands it over.
 func (v *renderer) finish(env string) error {
 	one := v.open[env]
 	delete(v.open, env)
-	if err := errors.Join(one.in.Close(), one.cmd.Wait()); err != nil {
-		return encoderError("end a video", err, one.errors.Bytes())
-	}
-	if err := v.seekable(one.file); err != nil {
-		return err
-	}
-	sum, size, err := sumFile(one.file.Video())
+	sum, size, err := v.complete(one)
 	if err != nil {
+		v.fail(one)
 		return err
 	}
 	v.mu.Lock()
@@ -352,19 +445,23 @@ func (v *renderer) finish(env string) error {
 	v.finished++
 	v.mu.Unlock()
 	one.file.SHA256, one.file.SizeBytes, one.file.Complete, one.file.State = sum, size, true, spool.RenderingDone
-	if err := v.keep(one); err != nil {
-		return err
-	}
-	if v.opts.Upload == UploadAll || v.opts.Upload == UploadTriggered && one.asked {
-		if err := one.file.Save(); err != nil {
-			return err
-		}
-	}
 	if old := v.kept[env]; old != nil {
 		v.forget(old)
 	}
 	v.kept[env] = one
-	return os.Remove(one.file.Part())
+	v.unsettled = append(v.unsettled, one)
+	return v.keep(one)
+}
+
+// complete makes what was encoded a video.
+func (v *renderer) complete(one *video) (sum string, size int64, err error) {
+	if err := one.end(); err != nil {
+		return "", 0, encoderError("end a video", err, one.errors.Bytes())
+	}
+	if err := v.seekable(one.file); err != nil {
+		return "", 0, err
+	}
+	return sumFile(one.file.Video())
 }
 
 // seekable copies the packets into a file with its index in front.
@@ -372,9 +469,13 @@ func (v *renderer) seekable(f *spool.RenderingFile) error {
 	tmp := f.Video() + ".tmp"
 	out, err := exec.Command(v.program, "-hide_banner", "-loglevel", "error", "-y", "-i", f.Part(), "-c", "copy", "-movflags", "+faststart", "-f", "mp4", tmp).CombinedOutput()
 	if err != nil {
+		_ = os.Remove(tmp)
 		return encoderError("put the index of a video in front", err, out)
 	}
-	return os.Rename(tmp, f.Video())
+	if err := os.Rename(tmp, f.Video()); err != nil {
+		return fmt.Errorf("keep a video: %w", err)
+	}
+	return nil
 }
 
 func sumFile(path string) (sum string, size int64, err error) {

@@ -29,6 +29,7 @@ type Metrics struct {
 	ErrorsEvicted      uint64 // that [Run.SenderErrors] had no room for
 
 	RenderingFramesAdded, RenderingFramesEncoded, RenderingFramesDropped, RenderingsFinished uint64
+	RenderingsFailed                                                                         uint64 // whose encoder failed; what was whole of them is kept
 }
 
 // Metrics counts what became of everything that this process logged. It reads

@@ -2,12 +2,15 @@ package kymogram
 
 import (
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -105,5 +108,101 @@ func TestVideosOfEpisodes(t *testing.T) {
 	}
 	if m := r.Metrics(); m.RenderingFramesAdded != 50 || m.RenderingFramesEncoded != 50 || m.RenderingsFinished != 2 || m.RenderingFramesDropped != 0 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// dying is an ffmpeg whose encoder ends after so many frames of 64 × 48.
+func dying(t *testing.T, frames int) string {
+	t.Helper()
+	real, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
+	}
+	path := filepath.Join(t.TempDir(), "ffmpeg")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *pipe:0*) head -c %d | %s \"$@\"; exit 1;; esac\nexec %s \"$@\"\n", frames*64*48*3, real, real)
+	must(t, os.WriteFile(path, []byte(script), 0o700))
+	return path
+}
+
+func (r *Run) logEpisode(t *testing.T, episode int64, frames int) {
+	t.Helper()
+	for step := range frames {
+		frame := image.NewRGBA(image.Rect(0, 0, 64, 48))
+		frame.Set(step%64, 3, color.White)
+		must(t, r.LogRendering(frame, episode, episode, EnvID("e")))
+		if step%10 == 9 { // let an encoder that died be noticed
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+// An encoder that dies leaves no video that waits for ever: what it wrote goes on
+// its way as failed, the next frames begin another one, and after a few of them
+// the rest of the episode is dropped. Every frame is counted.
+func TestAnEncoderThatDies(t *testing.T) {
+	r := offline(t, Options{Rendering: RenderingOptions{FPS: 10, FFmpeg: dying(t, 15)}})
+	r.logEpisode(t, 0, 200)
+	if !r.videos.Load().close(1 << 40) {
+		t.Fatal("not encoded")
+	}
+	files, err := spool.Renderings(r.folder.WriterPath(r.w.ID))
+	must(t, err)
+	if len(files) != encoderTries {
+		t.Fatalf("%d videos, want %d", len(files), encoderTries)
+	}
+	for i, f := range files {
+		name := ""
+		if i > 0 {
+			name = fmt.Sprintf("part %d", i+1)
+		}
+		if f.State != spool.RenderingFailed || f.Complete || f.Frames < 15 || f.Name != name {
+			t.Errorf("video %d: %+v", i, f)
+		}
+		if out, err := exec.Command("ffmpeg", "-v", "error", "-i", f.Part(), "-f", "null", "-").CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("what is left of video %d does not decode: %v %s", i, err, out)
+		}
+	}
+	m := r.Metrics()
+	if m.RenderingsFailed != encoderTries || m.RenderingsFinished != 0 || m.RenderingFramesAdded != 200 || m.RenderingFramesEncoded+m.RenderingFramesDropped != 200 || m.RenderingFramesDropped == 0 {
+		t.Errorf("%+v", m)
+	}
+	if errs := r.SenderErrors(); len(errs) == 0 || !strings.Contains(errs[0].Error(), `a rendering of environment "e" failed: encode`) {
+		t.Errorf("told %v", errs)
+	}
+}
+
+// An encoder that cannot start costs the episode, not the run.
+func TestAnEncoderThatCannotStart(t *testing.T) {
+	real, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
+	}
+	program := filepath.Join(t.TempDir(), "ffmpeg")
+	must(t, os.WriteFile(program, []byte("#!/bin/sh\nexec "+real+" \"$@\"\n"), 0o700))
+	r := offline(t, Options{Rendering: RenderingOptions{FPS: 10, FFmpeg: program}})
+	r.logEpisode(t, 0, 5)
+	waitFor(t, func() bool { return r.Metrics().RenderingFramesEncoded == 5 })
+	must(t, os.Rename(program, program+".away"))
+	r.logEpisode(t, 1, 5) // ends the first video without ffmpeg, too
+	waitFor(t, func() bool { return r.Metrics().RenderingFramesDropped == 5 })
+	must(t, os.Rename(program+".away", program))
+	r.logEpisode(t, 2, 5)
+	r.videos.Load().close(1 << 40)
+	files, err := spool.Renderings(r.folder.WriterPath(r.w.ID))
+	must(t, err)
+	if len(files) != 2 || files[0].State != spool.RenderingFailed || files[1].State != spool.RenderingDone || files[1].Episode != 2 {
+		t.Errorf("%+v", files)
+	}
+	if m := r.Metrics(); m.RenderingsFailed != 2 || m.RenderingsFinished != 1 || m.RenderingFramesEncoded != 10 || m.RenderingFramesDropped != 5 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func waitFor(t *testing.T, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never came to it")
+		}
 	}
 }

@@ -24,6 +24,8 @@ const (
 	RenderingEncoding RenderingState = "encoding"
 	// RenderingDone: NUMBER.mp4 is whole.
 	RenderingDone RenderingState = "done"
+	// RenderingFailed: the encoder gave up; NUMBER.part is what it wrote of Frames.
+	RenderingFailed RenderingState = "failed"
 )
 
 // RenderingFile is a video in a writer's folder: renderings/NUMBER.json beside

@@ -237,7 +237,7 @@ func Left(folder *spool.Folder, id model.WriterID) (spool.Backlog, error) {
 	}
 	videos, err := spool.Renderings(dir)
 	for _, v := range videos {
-		if v.State == spool.RenderingDone || !backlog.Live {
+		if v.State != spool.RenderingEncoding || !backlog.Live {
 			backlog.Renderings++
 		}
 	}

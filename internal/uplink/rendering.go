@@ -118,51 +118,50 @@ func (d *delivery) sendRendering(ctx context.Context, f *spool.RenderingFile) er
 	return f.Remove()
 }
 
-// settleRendering makes the record of a video whose process is over say what is
-// left of it: the whole fragments that were written, or nothing.
+// settleRendering makes the record of a video whose process or encoder is over
+// say what is left of it: the whole fragments that were written, or nothing.
 func (d *delivery) settleRendering(f *spool.RenderingFile) error {
-	if f.State != spool.RenderingEncoding {
+	if f.State == spool.RenderingDone {
 		return nil
 	}
 	size, frames, err := keepWhole(f.Part(), f.Video())
 	if err != nil {
 		return err
 	}
+	f.FramesDropped += max(0, f.Frames-frames) // a failed encoder's; a killed process told of none
+	d.log.Warn("a rendering ended in the middle", "writer", d.id, "env", f.Env, "episode", f.Episode, "state", f.State, "frames_saved", frames)
 	f.State, f.Complete, f.SizeBytes, f.Frames = spool.RenderingDone, false, size, frames
 	if size > 0 {
 		if f.SHA256, err = hashFile(f.Video()); err != nil {
 			return err
 		}
 	}
-	d.log.Warn("a process ended in the middle of a rendering", "writer", d.id, "env", f.Env, "episode", f.Episode, "frames_saved", frames)
 	return f.Save()
 }
 
 // keepWhole makes the whole fragments of a part a video; both are 0 when there
-// are none.
+// are none. It needs no space and may be cut and done again.
 func keepWhole(part, video string) (size, frames int64, err error) {
-	in, err := os.Open(part)
+	if err := os.Rename(part, video); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, 0, fmt.Errorf("save half a rendering: %w", err)
+	}
+	f, err := os.OpenFile(video, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, 0, nil
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("open half a rendering: %w", err)
+		return 0, 0, fmt.Errorf("save half a rendering: %w", err)
 	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return 0, 0, fmt.Errorf("open half a rendering: %w", err)
-	}
-	size, frames, err = wholeFragments(in, info.Size())
-	if err != nil || size == 0 {
-		return 0, 0, err
-	}
-	out, err := os.OpenFile(video, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return 0, 0, fmt.Errorf("save half a rendering: %w", err)
 	}
-	_, err = io.Copy(out, io.NewSectionReader(in, 0, size))
-	if err = errors.Join(err, out.Close()); err != nil {
+	size, frames, err = wholeFragments(f, info.Size())
+	if err == nil {
+		err = f.Truncate(size)
+	}
+	if err != nil {
 		return 0, 0, fmt.Errorf("save half a rendering: %w", err)
 	}
 	return size, frames, nil

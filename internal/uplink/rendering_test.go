@@ -200,6 +200,37 @@ func TestHalfVideosOfADeadWriter(t *testing.T) {
 	}
 }
 
+// A video whose encoder failed does not wait for the end of its process, and says
+// how many frames it lost. A kill while it is saved changes nothing.
+func TestVideosWhoseEncoderFailed(t *testing.T) {
+	whole := string(append(append(box("ftyp"), box("moov", make([]byte, 9))...), fragment(6, "abc")...))
+	for name, killed := range map[string]func(*spool.RenderingFile) error{
+		"at once":          func(*spool.RenderingFile) error { return nil },
+		"after the rename": func(f *spool.RenderingFile) error { return os.Rename(f.Part(), f.Video()) },
+		"after a finish that failed": func(f *spool.RenderingFile) error {
+			return os.WriteFile(f.Video(), []byte("another try, of no use"), 0o600)
+		},
+	} {
+		l := newVideoLab(t)
+		l.add(t, 1, spool.RenderingEncoding, "still coming")
+		f := l.add(t, 2, spool.RenderingFailed, whole+"torn")
+		f.Frames, f.FramesDropped = 9, 2
+		if err := f.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if err := killed(f); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := l.sendRenderings(t.Context(), false); left != 0 || err != nil {
+			t.Fatalf("%s: %d left, %v", name, left, err)
+		}
+		r := l.server.records["w-2"]
+		if r.Complete || r.Frames != 6 || r.FramesDropped != 5 || l.server.blobs[r.SHA256] != whole || len(l.server.records) != 1 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 func TestVideosThatAreRefusedForGoodAreKept(t *testing.T) {
 	for _, code := range []model.Code{model.CodeTooLarge, model.CodeRunDeleted, model.CodeInvalid} {
 		l := newVideoLab(t)

@@ -55,7 +55,7 @@ type server struct {
 	batches  int
 	openFail func(model.OpenRequest) *kymogramv1.Failure
 	refuse   func(seq uint64) bool
-	shared   []model.SharedWith // in every ack
+	shared   []model.SharedWith              // in every ack
 	heard    func(*kymogramv1.StreamRequest) // of every message behind the open
 }
 
@@ -494,7 +494,9 @@ func TestSharedEnvironmentsAreTold(t *testing.T) {
 	f := newFixture(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- New(f.folder, Options{Kind: spool.KindSync, Env: func(string) string { return "" }}).Run(ctx) }()
+	go func() {
+		done <- New(f.folder, Options{Kind: spool.KindSync, Env: func(string) string { return "" }}).Run(ctx)
+	}()
 	for i := range int64(3) {
 		f.point("loss", i, 0.5)
 		for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {

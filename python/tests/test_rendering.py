@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import av  # noqa: E402
 
 from kymogram import KymogramValidationError  # noqa: E402
 from kymogram import _rendering as rendering  # noqa: E402
+from kymogram._rendering_encoder import Encoder  # noqa: E402
 from kymogram._rendering_options import Options  # noqa: E402
 
 
@@ -227,3 +229,176 @@ def test_a_kill_leaves_whole_fragments(tmp_path: Path) -> None:
     (part,) = (tmp_path / "renderings").glob("*.part")
     assert boxes(part)[:2] == ["ftyp", "moov"]
     assert 30 <= len(brightness(part)) <= 45  # at most the last second of 10 frames is gone
+
+
+def whole_fragments(path: Path) -> int:
+    """Where the last whole box of data ends."""
+    data, at, end = path.read_bytes(), 0, 0
+    while at + 8 <= len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        if at + size > len(data):
+            break
+        at += size
+        if data[at - size + 4 : at - size + 8] == b"mdat":
+            end = at
+    return end
+
+
+def accounted(made: rendering.Renderer) -> dict[str, int]:
+    """Every frame is encoded or dropped, and no video waits for ever."""
+    counts = made.counters()
+    lost = counts["rendering_frames_encoded"] + counts["rendering_frames_dropped"]
+    assert counts["rendering_frames_added"] == lost
+    assert counts["rendering_frames_waiting"] == 0
+    return counts
+
+
+def test_an_encoder_that_dies_ends_its_video_as_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add, calls = Encoder.add, []
+
+    def dies(self: Encoder, picture: Any) -> None:
+        calls.append(1)
+        if len(calls) % 26 == 0:
+            raise RuntimeError("the codec is gone")
+        add(self, picture)
+
+    monkeypatch.setattr(Encoder, "add", dies)
+    made = renderer(tmp_path)
+    for step in range(120):
+        made.log(frame(step), step, 0, "a")
+    for step in range(5):
+        made.log(frame(step), step, 1, "a")  # the next episode is another matter
+    made.label("a", 1, "tag", "good")
+    assert made.close(30) is None
+    found = records(tmp_path)
+    assert [(one["name"], one["state"], one["frames"]) for one in found] == [
+        ("", "failed", 25),
+        ("part 2", "failed", 25),
+        ("part 3", "failed", 25),
+        ("", "done", 5),
+    ]
+    assert [one["complete"] for one in found] == [False, False, False, True]
+    for part in sorted((tmp_path / "renderings").glob("*.part")):
+        assert 15 <= len(brightness(part)) <= 25  # at most the last second of 10 frames is gone
+    counts = accounted(made)
+    assert (counts["renderings_failed"], counts["renderings_finished"]) == (3, 1)
+    assert counts["rendering_frames_dropped"] == 120 - 75
+    said = capsys.readouterr().err
+    assert said.count("failed after 25 frames: RuntimeError('the codec is gone')") == 2
+    assert "the rest of the episode is dropped and counted" in said
+
+
+def test_an_encoder_that_cannot_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Encoder, *_: Any) -> None:
+        raise OSError("no codec")
+
+    options = Options({"rendering_error_strategy": "raise_on_log"}, "warn", "r")
+    made = rendering.Renderer(options, "w", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "__init__", fails)
+        made.log(frame(0), 0, 0, "a")
+        while made.counters()["rendering_frames_dropped"] < 1:
+            time.sleep(0.01)
+        with pytest.raises(rendering.KymogramRenderingError, match="cannot begin.*no codec"):
+            made.log(frame(1), 1, 0, "a")
+        made.log(frame(1), 1, 0, "a")  # once
+        while made.counters()["rendering_frames_waiting"]:
+            time.sleep(0.01)
+    made.log(frame(0), 2, 1, "a")
+    made.close(30)
+    assert [(one["episode"], one["state"]) for one in records(tmp_path)] == [(1, "done")]
+    assert accounted(made)["renderings_failed"] == 1
+    assert not list((tmp_path / "renderings").glob("*.part"))
+
+
+@pytest.mark.parametrize(("upload", "left"), [("all", "part"), ("triggered", ""), ("off", "mp4")])
+def test_a_video_that_cannot_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, upload: str, left: str
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OSError(28, "no space")
+
+    monkeypatch.setattr("kymogram._rendering_encoder._seekable", fails)
+    here = tmp_path / "here"
+    made = renderer(tmp_path, upload_renderings=upload, rendering_output_dir=str(here))
+    for step in range(12):
+        made.log(frame(step), step, 0, "a")
+    made.log(frame(0), 0, 1, "b")
+    made.close(30)
+    assert accounted(made)["renderings_failed"] == 2
+    states = [one["state"] for one in records(tmp_path)]
+    assert states == (["failed"] * 2 if upload == "all" else [])
+    files = [*here.glob("*/*"), *(tmp_path / "renderings").iterdir()]
+    kept = sorted(p for p in files if p.suffix != ".json")
+    assert {p.suffix for p in kept} == ({"." + left} if left else set())
+    assert [len(brightness(p)) for p in kept] == ([12, 1] if left else [])
+
+
+def test_a_failed_video_whose_record_finds_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is written as soon as there is room."""
+    add, save, full = Encoder.add, rendering.Renderer._save, [True]
+
+    def dies(self: Encoder, picture: Any) -> None:
+        if full[0] and self.frames == 5:
+            raise OSError(28, "no space")
+        add(self, picture)
+
+    def no_room(self: rendering.Renderer, base: str, record: Any, state: str) -> None:
+        if full[0] and state != "encoding":
+            raise OSError(28, "no space")
+        save(self, base, record, state)
+
+    monkeypatch.setattr(Encoder, "add", dies)
+    monkeypatch.setattr(rendering.Renderer, "_save", no_room)
+    made = renderer(tmp_path)
+    for step in range(6):
+        made.log(frame(step), step, 0, "a")
+    while made.counters()["renderings_failed"] == 0:
+        time.sleep(0.01)
+    assert [one["state"] for one in records(tmp_path)] == ["encoding"]
+    full[0] = False
+    made.log(frame(0), 0, 1, "a")
+    made.close(30)
+    assert [one["state"] for one in records(tmp_path)] == ["failed", "done"]
+    accounted(made)
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """The kernel refuses the encoder's writes: what it wrote before is whole."""
+    script = f"""
+        import json, resource, signal
+        import numpy
+        from kymogram import _rendering as rendering
+        from kymogram._rendering_options import Options
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+        options = Options({{"rendering_fps": 10}}, "silent", "r")
+        made = rendering.Renderer(options, "w", {str(tmp_path)!r})
+        noise = numpy.random.default_rng(1)
+        for step in range(60):
+            made.log(noise.integers(0, 256, (120, 160, 3), numpy.uint8), step, 0, "a")
+        made.close(60)
+        print(json.dumps(made.counters()))
+    """
+    source = Path(rendering.__file__).resolve().parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    counts = json.loads(done.stdout)
+    assert counts["rendering_frames_encoded"] + counts["rendering_frames_dropped"] == 60
+    assert counts["renderings_failed"] > 0
+    found = records(tmp_path)
+    assert {one["state"] for one in found} <= {"failed", "done"}
+    assert found[0]["state"] == "failed"
+    part = min((tmp_path / "renderings").glob("*.part"), key=lambda p: int(p.stem))
+    whole = tmp_path / "whole.mp4"
+    whole.write_bytes(part.read_bytes()[: whole_fragments(part)])
+    assert 0 < len(brightness(whole)) <= found[0]["frames"]

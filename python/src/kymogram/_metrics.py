@@ -37,6 +37,7 @@ class Metrics:
     rendering_frames_dropped: int
     rendering_frames_encoded: int
     rendering_frames_waiting: int
+    renderings_failed: int
     renderings_finished: int
     renderings_waiting: int
     requests_sent: int

@@ -8,6 +8,7 @@ so a killed process loses at most the last second of it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 QUEUE_BYTES = 64 << 20
 _IDLE_S = 5.0  # an encoder without a frame for so long makes way for another environment
+_TRIES = 3  # encoders that may fail in one episode before the rest of it is dropped
 _KEEP_FREE = 256 << 20  # of the disk, beside what the spool's points may need
 MISSING = (
     "log_rendering() needs PyAV to encode videos, and it is not installed: "
@@ -130,6 +132,8 @@ class _Video:
         self.record = record
         self.base = base
         self.encoder = encoder
+        self.state = "failed"  # until it is done
+        self.labels: list[tuple[str, Any]] = []  # when it ended
         self.last = 0.0  # when its last frame was logged
 
     @property
@@ -142,7 +146,7 @@ class Renderer:
 
     def __init__(self, options: Options, writer: str, spool: str) -> None:
         self.options = options
-        self.added = self.dropped = self.encoded = self.finished = 0
+        self.added = self.dropped = self.encoded = self.finished = self.failed = 0
         self._writer = writer
         self._spool = os.path.join(spool, "renderings")
         self._lock = threading.Lock()
@@ -157,6 +161,8 @@ class Renderer:
         self._labels: dict[tuple[str, int], list[tuple[str, Any]]] = {}
         self._lost: dict[tuple[str, int], int] = {}  # frames dropped, by video
         self._parts: dict[tuple[str, int], int] = {}
+        self._failures: dict[str, tuple[int, int]] = {}  # the episode and how often, by env
+        self._unsettled: list[_Video] = []  # ended, and their records not written yet
         self._number = 0
         self._thread = threading.Thread(target=self._work, name="kymogram-render", daemon=True)
         self._thread.start()
@@ -249,6 +255,7 @@ class Renderer:
                 "rendering_frames_dropped": self.dropped,
                 "rendering_frames_waiting": self._waiting,
                 "renderings_finished": self.finished,
+                "renderings_failed": self.failed,
                 "renderings_waiting": self._on_disk(),
             }
 
@@ -282,10 +289,12 @@ class Renderer:
             if one is None:
                 break
             self._guard(one)
+            self._settle()
         for env in list(self._open):
             self._guard(("end", env))
         for env in list(self._kept):
             self._guard(("forget", env))
+        self._settle()
 
     def _guard(self, one: tuple[Any, ...]) -> None:
         """Do one thing; an error ends its video, never the thread or the training run."""
@@ -299,13 +308,53 @@ class Renderer:
             else:
                 self._forget(self._kept.pop(one[1]))
         except Exception as error:
-            video = self._open.pop(one[1], None)
-            if video is not None:  # what was written so far is still delivered
-                video.encoder.abandon()
-            if one[0] == "frame":
-                with self._lock:
-                    self._drop((one[1], one[2]), 1)
             self._trouble(f"a rendering of environment {one[1]!r} failed: {error!r}")
+
+    def _fail(self, video: _Video, error: Exception) -> None:
+        """A video's encoder failed: what is whole of it goes on its way."""
+        video.encoder.abandon()
+        self.failed += 1
+        env, episode = video.key
+        times = self._failed_in(env, episode) + 1
+        self._failures[env] = (episode, times)
+        with self._lock:
+            lost = self._lost.pop(video.key, 0)
+        video.record.update(frames=video.encoder.frames, frames_dropped=lost, complete=False)
+        video.labels = self._labels.pop(video.key, [])
+        _apply(video.record, video.labels)
+        self._unsettled.append(video)
+        rest = "; the rest of the episode is dropped and counted" if times >= _TRIES else ""
+        self._trouble(
+            f"the rendering of environment {env!r}, episode {episode}, failed after "
+            f"{video.encoder.frames:,} frames: {error!r}{rest}"
+        )
+
+    def _failed_in(self, env: str, episode: int) -> int:
+        known = self._failures.get(env)
+        return known[1] if known is not None and known[0] == episode else 0
+
+    def _settle(self) -> None:
+        """Hand over the videos that ended; where the disk is full, again later."""
+        while self._unsettled:
+            try:
+                self._hand_over(self._unsettled[0])
+            except OSError:
+                return  # after a kill the deliverer does it
+            self._unsettled.pop(0)
+
+    def _hand_over(self, video: _Video) -> None:
+        """Write a video's record; the deliverer saves what is whole of a failed one."""
+        part = video.base + ".part"
+        upload = self.options.upload == "all"
+        if upload or (self.options.upload == "triggered" and video.labels):
+            self._save(video.base, video.record, video.state)
+            if video.state == "failed":
+                return
+        if video.state == "failed" and self.options.upload == "off" and video.encoder.frames:
+            os.replace(part, video.base + ".mp4")
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
 
     def _trouble(self, text: str) -> None:
         if self.options.error_strategy != "silent":
@@ -318,14 +367,27 @@ class Renderer:
         if video is not None and video.record["episode"] != episode:
             self._finish(self._open.pop(env))
             video = None
-        if video is None:
-            video = self._begin(env, episode, rl_step, time_ns, picture)
+        try:
             if video is None:
-                with self._lock:
-                    self._drop((env, episode), 1)
-                return
+                video = self._begin(env, episode, rl_step, time_ns, picture)
+            if video is not None:
+                video.encoder.add(picture)
+        except Exception as error:
+            if video is None:
+                self._failures[env] = (episode, _TRIES)
+                self.failed += 1
+                self._trouble(
+                    f"the rendering of environment {env!r}, episode {episode}, cannot begin: "
+                    f"{error!r}; its frames are dropped and counted"
+                )
+            else:
+                self._fail(self._open.pop(env), error)
+                video = None
+        if video is None:
+            with self._lock:
+                self._drop((env, episode), 1)
+            return
         self._open.move_to_end(env)
-        video.encoder.add(picture)
         video.record["last_rl_step"] = rl_step
         video.last = time_ns / 1e9
         self.encoded += 1
@@ -333,9 +395,11 @@ class Renderer:
     def _begin(
         self, env: str, episode: int, rl_step: int, time_ns: int, picture: Any
     ) -> _Video | None:
-        """Open a video; None when all encoders are busy or the disk is full."""
+        """Open a video; None when all encoders are busy, the disk is full or too many failed."""
         from ._rendering_encoder import Encoder
 
+        if self._failed_in(env, episode) >= _TRIES:
+            return None
         if len(self._open) >= self.options.encoders and not self._make_way(time_ns / 1e9):
             voice.warn(
                 f"{len(self._open)} environments render at once, all that "
@@ -364,9 +428,14 @@ class Renderer:
             "time_ns": time_ns,
         }
         base = self._base(env, episode)
-        if self.options.upload == "all":
-            self._save(base, record, "encoding")
         encoder = Encoder(base + ".part", self.options.fps, width, height, self.options.threads)
+        try:
+            if self.options.upload == "all":
+                self._save(base, record, "encoding")
+        except BaseException:
+            encoder.abandon()
+            os.unlink(base + ".part")
+            raise
         video = self._open[env] = _Video(record, base, encoder)
         return video
 
@@ -413,10 +482,14 @@ class Renderer:
         from ._rendering_encoder import digest
 
         env = video.key[0]
-        video.encoder.finish(video.base + ".mp4")
-        if self._abandoned:
-            return  # the deliverer has the part by now
-        sha256, size = digest(video.base + ".mp4")
+        try:
+            video.encoder.finish(video.base + ".mp4")
+            if self._abandoned:
+                return  # the deliverer has the part by now
+            sha256, size = digest(video.base + ".mp4")
+        except Exception as error:
+            self._fail(video, error)
+            return
         labels = self._labels.pop(video.key, [])
         with self._lock:
             lost = self._lost.pop(video.key, 0)
@@ -425,11 +498,14 @@ class Renderer:
         )
         if lost:
             video.record["frames_dropped"] = lost
+        video.state, video.labels = "done", labels
         _apply(video.record, labels)
-        self._keep_local(video)
-        if self.options.upload == "all" or (self.options.upload == "triggered" and labels):
-            self._save(video.base, video.record, "done")
-        os.unlink(video.base + ".part")
+        try:
+            self._keep_local(video)
+        except OSError as error:
+            self._trouble(f"a rendering cannot be kept in {self.options.folder}: {error}")
+        self._unsettled.append(video)
+        self._settle()
         self.finished += 1
         before = self._kept.pop(env, None)
         if before is not None:

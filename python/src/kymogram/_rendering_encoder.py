@@ -7,6 +7,7 @@ again with their index in front (faststart): a browser then seeks by range.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 
@@ -45,15 +46,23 @@ class Encoder:
         self._fps = fps
         self._file = _Owned(part)
         options = {"movflags": "empty_moov+default_base_moof", "frag_duration": _FRAGMENT_US}
-        self._container: Any = av.open(self._file, "w", format="mp4", options=options)
-        # zerolatency: no frame waits in the encoder, so a kill takes at most a fragment.
-        self._stream: Any = self._container.add_stream(
-            "libx264", rate=fps, options={"preset": "veryfast", "tune": "zerolatency"}
-        )
-        self._stream.width, self._stream.height = width, height
-        self._stream.pix_fmt = "yuv420p"
-        self._stream.codec_context.gop_size = 2 * fps
-        self._stream.codec_context.thread_count = threads
+        self._container: Any = None
+        try:
+            self._container = av.open(self._file, "w", format="mp4", options=options)
+            # zerolatency: no frame waits in the encoder, so a kill takes at most a fragment.
+            self._stream: Any = self._container.add_stream(
+                "libx264", rate=fps, options={"preset": "veryfast", "tune": "zerolatency"}
+            )
+            self._stream.width, self._stream.height = width, height
+            self._stream.pix_fmt = "yuv420p"
+            self._stream.codec_context.gop_size = 2 * fps
+            self._stream.codec_context.thread_count = threads
+        except BaseException:
+            self.abandon()
+            self._file.close()
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
 
     def add(self, frame: Any) -> None:
         """Encode a frame: uint8, (H, W, 3) or (H, W)."""
@@ -62,8 +71,8 @@ class Encoder:
         kind = "gray" if frame.ndim == 2 else "rgb24"
         picture = av.VideoFrame.from_ndarray(frame, format=kind).reformat(format="yuv420p")
         picture.pts = self.frames
-        self.frames += 1
         self._mux(picture)
+        self.frames += 1
 
     def _mux(self, picture: Any) -> None:
         for packet in self._stream.encode(picture):
@@ -72,22 +81,35 @@ class Encoder:
     def finish(self, video: str) -> None:
         """End the video; `video` is there as a whole or not at all."""
         self._mux(None)
-        self.abandon()
+        self._close()
         temporary = video + ".tmp"
-        _seekable(self.part, temporary)
-        descriptor = os.open(temporary, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, video)
+            _seekable(self.part, temporary)
+            descriptor = os.open(temporary, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, video)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
 
-    def abandon(self) -> None:
-        """Close the file as it is."""
+    def _close(self) -> None:
         container, self._container = self._container, None
         if container is not None:
-            container.close()
-            self._file.close()
+            try:
+                container.close()
+            finally:
+                self._file.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is, whatever the encoder says."""
+        try:
+            self._close()
+        except Exception:
+            pass  # it failed before, or its disk is full
 
 
 def _seekable(source: str, target: str) -> None:

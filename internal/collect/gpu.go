@@ -119,26 +119,61 @@ func (g *gpu) keep(samples []Sample, err error) {
 }
 
 func (g *gpu) ask() ([]Sample, error) {
+	text, err := g.query(gpuColumns)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	return parseGPU(text)
+}
+
+// Cards counts a machine's graphics cards, and those of them that are partitioned
+// (MIG); a driver that knows no partitions has none.
+type Cards struct{ All, Partitioned int }
+
+// Cards asks nvidia-smi once. It may take seconds; a machine without it has none.
+func (c *Collector) Cards() (Cards, error) {
+	if c.gpu.program == noProgram {
+		return Cards{}, nil
+	}
+	text, err := c.gpu.query("mig.mode.current")
+	if err != nil && !errors.Is(err, exec.ErrNotFound) {
+		text, err = c.gpu.query("index")
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		err = nil
+	}
+	var out Cards
+	for line := range strings.Lines(text) {
+		out.All++
+		if strings.TrimSpace(line) == "Enabled" {
+			out.Partitioned++
+		}
+	}
+	return out, err
+}
+
+// query runs nvidia-smi; "" where there are no cards.
+func (g *gpu) query(columns string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, g.program, "--query-gpu="+gpuColumns, "--format=csv,noheader,nounits")
+	cmd := exec.CommandContext(ctx, g.program, "--query-gpu="+columns, "--format=csv,noheader,nounits")
 	cmd.WaitDelay = time.Second // a child of it may hold the pipe
 	var out, errs bounded
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, err
+		return "", err
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("read graphics cards: %s gave no answer within %s", g.program, g.timeout)
+		return "", fmt.Errorf("read graphics cards: %s gave no answer within %s", g.program, g.timeout)
 	case err != nil:
 		said := strings.TrimSpace(out.String() + " " + errs.String())
 		if strings.HasPrefix(said, "No devices were found") {
-			return nil, nil
+			return "", nil
 		}
-		return nil, fmt.Errorf("read graphics cards: %s: %w: %s", g.program, err, model.CutBytes(said, 200))
+		return "", fmt.Errorf("read graphics cards: %s: %w: %s", g.program, err, model.CutBytes(said, 200))
 	}
-	return parseGPU(out.String())
+	return out.String(), nil
 }
 
 // bounded keeps the first part of what a program says.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -159,8 +160,54 @@ func (s *systemLog) open() error {
 	}
 	_, _ = rand.Read(request.Writer[:]) // never fails, see crypto/rand
 	var err error
-	s.w, err = spool.Create(s.d.folder, s.first.Server, request, spool.WriterOptions{Pace: s.first.Pace})
-	return err
+	if s.w, err = spool.Create(s.d.folder, s.first.Server, request, spool.WriterOptions{Pace: s.first.Pace}); err != nil {
+		return err
+	}
+	return s.w.Updates(s.describe())
+}
+
+// describe is what is said of the machine once, under the names of Metrana 1.11.
+// The cards are those of the machine; which of them the run may use says the
+// CUDA_VISIBLE_DEVICES that it came with.
+func (s *systemLog) describe() (out []model.Update) {
+	set := func(path string, value *model.Value) {
+		out = append(out, model.Update{Op: model.OpSetAttribute, TimeNs: time.Now().UnixNano(), Path: path, Value: value})
+	}
+	set("system/platform", model.StringValue(runtime.GOOS))
+	cards, err := s.host.Cards()
+	if err != nil {
+		s.d.opts.Log.Debug("the graphics cards cannot be counted", "error", err)
+	}
+	if cards.All == 0 {
+		return out
+	}
+	set("system/gpu/host_device_count", model.IntValue(int64(cards.All)))
+	set("system/gpu/mig_partitioned_count", model.IntValue(int64(cards.Partitioned)))
+	if visible, known := visibleCards(s.first.Open.Initial, cards.All); known {
+		set("system/gpu/visible_count", model.IntValue(int64(visible)))
+	}
+	return out
+}
+
+// visibleCards counts the cards that a process may use; it is not known of one
+// that said nothing of its environment.
+func visibleCards(initial []model.Update, all int) (n int, known bool) {
+	n = all
+	for i := range initial {
+		u := &initial[i]
+		known = known || strings.HasPrefix(u.Path, "host/")
+		if u.Path != "env/CUDA_VISIBLE_DEVICES" || u.Value == nil {
+			continue
+		}
+		n = 0
+		for device := range strings.SplitSeq(u.Value.Str, ",") {
+			if device = strings.TrimSpace(device); device == "" || strings.HasPrefix(device, "-") {
+				break // CUDA looks no further
+			}
+			n++
+		}
+	}
+	return n, known
 }
 
 // sample logs the machine and the processes once: a sample never fails a run.

@@ -2,7 +2,12 @@ package uplink
 
 import (
 	"context"
+	"log/slog"
+	"maps"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +62,56 @@ func TestSystemMetricsComeFromAnObserver(t *testing.T) {
 	s.checkObserver(open)
 }
 
+// A machine with cards says how many, and how many the run may use; the program
+// stands in for nvidia-smi, whose answers are those of a machine with H200s.
+func TestSystemAttributes(t *testing.T) {
+	program := func(script string) string {
+		path := filepath.Join(t.TempDir(), "nvidia-smi")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	environment := func(devices ...string) []model.Update {
+		out := []model.Update{{Op: model.OpSetAttribute, Path: "host/name", Value: model.StringValue("box")}}
+		for _, d := range devices {
+			out = append(out, model.Update{Op: model.OpSetAttribute, Path: "env/CUDA_VISIBLE_DEVICES", Value: model.StringValue(d)})
+		}
+		return out
+	}
+	const four = "case $1 in *mig.mode.current) printf 'Disabled\\nEnabled\\nEnabled\\nDisabled\\n';; *) exit 1;; esac"
+	const old = "case $1 in --query-gpu=index) printf '0\\n1\\n';; *) echo 'Field \"mig.mode.current\" is not a valid field to query.'; exit 2;; esac"
+	for name, c := range map[string]struct {
+		smi     string
+		initial []model.Update
+		want    map[string]int64
+	}{
+		"all are visible":         {program(four), environment(), map[string]int64{"host_device_count": 4, "mig_partitioned_count": 2, "visible_count": 4}},
+		"two of four":             {program(four), environment("2, GPU-5fd4"), map[string]int64{"host_device_count": 4, "mig_partitioned_count": 2, "visible_count": 2}},
+		"none is visible":         {program(four), environment(""), map[string]int64{"host_device_count": 4, "mig_partitioned_count": 2, "visible_count": 0}},
+		"those behind -1 are not": {program(four), environment("0,-1,1"), map[string]int64{"host_device_count": 4, "mig_partitioned_count": 2, "visible_count": 1}},
+		"no environment":          {program(four), nil, map[string]int64{"host_device_count": 4, "mig_partitioned_count": 2}},
+		"a driver without MIG":    {program(old), environment(), map[string]int64{"host_device_count": 2, "mig_partitioned_count": 0, "visible_count": 2}},
+		"no cards":                {program("echo 'No devices were found'; exit 6"), environment("0"), nil},
+		"no driver":               {filepath.Join(t.TempDir(), "nvidia-smi"), environment(), nil},
+	} {
+		s := &systemLog{
+			d: &Deliverer{opts: Options{Log: slog.New(slog.DiscardHandler)}}, host: collect.New(collect.Options{NvidiaSMI: c.smi, GPUTimeout: time.Minute}),
+			first: spool.Open{Open: model.OpenRequest{Initial: c.initial}},
+		}
+		got := map[string]int64{}
+		for _, u := range s.describe() {
+			if u.Path == "system/platform" && u.Value.Str == runtime.GOOS {
+				continue
+			}
+			got[strings.TrimPrefix(u.Path, "system/gpu/")] = u.Value.Int
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func has(cells map[cell]int, metrics []string) bool {
 	seen := map[string]bool{}
 	for c := range cells {
@@ -89,6 +144,10 @@ func (s *server) checkObserver(of model.OpenRequest) {
 		if u.Op == model.OpClose {
 			closes++
 		}
+	}
+	platform := slices.ContainsFunc(s.updates, func(u model.Update) bool { return u.Path == "system/platform" && u.Value.Str == runtime.GOOS })
+	if !platform {
+		s.t.Error("the server has no system/platform")
 	}
 	if observers != 1 || closes != 2 || s.gone != 0 {
 		s.t.Errorf("%d observers, %d closes, %d gone", observers, closes, s.gone)

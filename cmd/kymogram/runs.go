@@ -85,7 +85,7 @@ func runsListCommand(io stdio) *cobra.Command {
 	}
 	c.addTo(cmd)
 	help := map[string]string{
-		"name": "exact name", "tag": "exact tag", "status": "running, finished, failed or lost",
+		"name": "exact name", "tag": "exact tag", "status": "running, finished, failed, lost or silent",
 		"q": "filter: words, or path=value, path<value, path>value", "sort": "created, name, last, status or an attribute; - in front for descending",
 		"cursor": "go on where a list with --limit ended",
 	}
@@ -174,7 +174,7 @@ func (p palette) cell(text, status string) string {
 	if !p.on {
 		return text
 	}
-	code := map[string]string{"running": "36", "finished": "32", "failed": "31", "lost": "33"}[status]
+	code := map[string]string{"running": "36", "finished": "32", "failed": "31", "lost": "33", "silent": "90"}[status]
 	return "\x1b[" + cmp.Or(code, "39") + "m" + text + "\x1b[0m"
 }
 

@@ -37,9 +37,9 @@ type Run struct {
 	ParentRun  string
 	Parent     model.RunID
 	ForkStep   *int64
-	LinkedFrom      string // the name it asked for, when that was taken
-	Writers         int
-	DeletedNs       int64 // in the trash since, 0 when not
+	LinkedFrom string // the name it asked for, when that was taken
+	Writers    int
+	DeletedNs  int64 // in the trash since, 0 when not
 }
 
 // Detail is everything of one run.

@@ -185,7 +185,7 @@ func (f *Foreign) join(ctx context.Context, at Place) (*Session, error) {
 	attempt := int64(0)
 	request := model.OpenRequest{
 		Writer: f.writer(at), Workspace: at.Workspace, Project: at.Project, RunName: at.Run,
-		OrchestrationID: f.name, RestartCount: &attempt, ResumeStrategy: model.ResumeAllow, SDK: f.name,
+		OrchestrationID: f.name, RestartCount: &attempt, ResumeStrategy: model.ResumeAllow, SDK: model.ReceiverSDK + f.name,
 	}
 	s, err := f.service.Join(ctx, request)
 	if model.CodeOf(err) == model.CodeRunDeleted {

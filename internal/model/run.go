@@ -11,6 +11,7 @@ const (
 	StatusFinished RunStatus = "finished" // every writer closed
 	StatusFailed   RunStatus = "failed"   // a writer of the latest attempt closed by an exception
 	StatusLost     RunStatus = "lost"     // a writer of the latest attempt is gone without a close
+	StatusSilent   RunStatus = "silent"   // the same of writers that cannot close (ReceiverSDK) alone
 )
 
 // ResumeStrategy says what an open does when the run's name is taken.
@@ -67,6 +68,10 @@ type OpenRequest struct {
 	// WithStarts asks for the next steps of the run's series in the answer.
 	WithStarts bool `json:"with_starts,omitempty"`
 }
+
+// ReceiverSDK begins the SDK of a writer that a receiver made for clients whose
+// protocol has no end: when nothing comes, nobody can say whether it is over.
+const ReceiverSDK = "receiver/"
 
 // ObserverSDK begins the SDK of a writer that watches the machine for a run: the
 // run's status and its attempts do not follow such a writer.

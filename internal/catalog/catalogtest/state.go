@@ -281,6 +281,42 @@ func testSilence(t *testing.T, open Opener) {
 	status(model.StatusRunning)
 }
 
+// testWithoutEnd has a run of a protocol that has no end, and one beside a client
+// that was killed.
+func testWithoutEnd(t *testing.T, open Opener) {
+	h := newHarness(t, open)
+	receiver := func(r *model.OpenRequest) { r.SDK, r.ResumeStrategy = model.ReceiverSDK+"x", model.ResumeAllow }
+	run := h.must(request(1, receiver)).Run
+	status := func(want model.RunStatus) {
+		t.Helper()
+		if got := h.detail(run).Status; got != want {
+			t.Errorf("the run is %s, want %s", got, want)
+		}
+	}
+	expire := func() {
+		t.Helper()
+		_, err := h.c.Expire(h.ctx(), at(5000))
+		h.check("Expire", err)
+	}
+	status(model.StatusRunning)
+	expire()
+	status(model.StatusSilent)
+	runs, _, err := h.c.ListRuns(h.ctx(), catalog.RunFilter{Workspace: "team", Project: "project", Status: model.StatusSilent, Limit: 9})
+	if err != nil || len(runs) != 1 || runs[0].ID != run {
+		t.Errorf("the silent runs: %v, %v", runs, err)
+	}
+	_, err = h.c.Seen(h.ctx(), map[model.WriterID]time.Time{writer(1): at(6000)})
+	h.check("Seen", err)
+	status(model.StatusRunning)
+	_, err = h.c.Expire(h.ctx(), at(7000))
+	h.check("Expire", err)
+	status(model.StatusSilent)
+	h.must(request(2)) // a client that says when it ends
+	status(model.StatusRunning)
+	h.apply(run, 2, model.Update{Op: model.OpGone})
+	status(model.StatusLost)
+}
+
 // testLastTime has two writers of one run, delivered long after they ended: the
 // run's last time is what they say, and what retention goes by is when they came.
 func testLastTime(t *testing.T, open Opener) {

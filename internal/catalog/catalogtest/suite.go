@@ -42,6 +42,7 @@ func Test(t *testing.T, open Opener) {
 		{"Observers", testObservers},
 		{"Silence", testSilence},
 		{"LastTime", testLastTime},
+		{"WithoutEnd", testWithoutEnd},
 		{"Renderings", testRenderings},
 		{"Trash", testTrash},
 		{"Retention", testRetention},

@@ -90,15 +90,20 @@ func scanChange(rows *sql.Rows) (c model.RunChange, err error) {
 	return c, err
 }
 
-// noObserver leaves out writers that only watch the machine.
-const noObserver = `sdk NOT LIKE '` + model.ObserverSDK + `%'`
+// noObserver leaves out writers that only watch the machine, closes those that
+// cannot end.
+const (
+	noObserver = `sdk NOT LIKE '` + model.ObserverSDK + `%'`
+	closes     = `sdk NOT LIKE '` + model.ReceiverSDK + `%'`
+)
 
 // statusOf derives a run's status from its writers (model.RunStatus), as an
 // expression over the row of runs.
 const statusOf = `CASE
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open' AND w.` + noObserver + `) THEN 'running'
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed' AND w.` + noObserver + `) THEN 'failed'
-	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + noObserver + `) THEN 'lost'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + closes + ` AND w.` + noObserver + `) THEN 'lost'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + noObserver + `) THEN 'silent'
 	ELSE 'finished' END`
 
 // lastOf derives a run's last time: a sign of life while a writer is open, else

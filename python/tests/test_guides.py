@@ -25,7 +25,8 @@ from .rig import Served
 from .test_agent import stop_agent  # noqa: F401 - the agent ends with its test
 
 GUIDES = REPOSITORY / "docs" / "guides"
-NAMES = ["ml", "rl", "migrate-wandb", "migrate-tensorboard", "migrate-neptune"]
+NAMES = ["ml", "rl", "crash-safety", "migrate-metrana", "migrate-wandb", "migrate-tensorboard"]
+NAMES += ["migrate-neptune"]
 BLOCK = re.compile(r"^```(python|sh)(?: needs=(\S+))?\n(.*?)^```$", re.M | re.S)
 EXPECTED = re.compile(r"^print\(.*\)  +# (.*)$", re.M)
 
@@ -80,6 +81,7 @@ def test_snippets(served: Served, name: str) -> None:
         if needs:
             continue
         ran += 1
+        code = code.replace("http://127.0.0.1:7070", served.address)
         if language == "python":
             program += code
             continue

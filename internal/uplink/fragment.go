@@ -29,7 +29,7 @@ func wholeFragments(r io.ReaderAt, length int64) (size, frames int64, err error)
 				return size, frames, nil
 			}
 			body := make([]byte, end-at-head)
-			if _, err := r.ReadAt(body, at+head); err != nil {
+			if n, err := r.ReadAt(body, at+head); err != nil && n < len(body) {
 				return 0, 0, fmt.Errorf("read fragment: %w", err)
 			}
 			pending = samplesIn(body)

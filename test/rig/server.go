@@ -109,9 +109,9 @@ func (s *Server) Stop(t *testing.T) {
 }
 
 // Restart starts it again on the same address and data.
-func (s *Server) Restart(t *testing.T) {
+func (s *Server) Restart(t *testing.T, args ...string) {
 	t.Helper()
-	s.start(t, strings.TrimPrefix(s.Address, "http://"))
+	s.start(t, strings.TrimPrefix(s.Address, "http://"), args...)
 }
 
 // LoginLink is a one-time link that signs a browser in.

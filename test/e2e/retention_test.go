@@ -1,0 +1,129 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/test/rig"
+)
+
+// Random values of a run: about 7 bytes each.
+const retained = 500_000
+
+// Runs leave a real server by their age and by their size, the oldest first; those
+// with the tag keep stay, whatever it costs, and the bytes come back.
+func TestRetentionOfARealServer(t *testing.T) {
+	r := rig.New(t)
+	server := r.Serve(t)
+	long := []string{"first", "second", "third", "fourth"}
+	for _, run := range long {
+		logRandom(t, r, server, run, retained)
+	}
+	logRandom(t, r, server, "old", 1000)
+	logRandom(t, r, server, "old but kept", 1000, "keep")
+	server.Stop(t)
+	before := segmentBytes(t, server.Data)
+	if before < 4*retained*6 {
+		t.Fatalf("%d bytes of segments for %d random values", before, 4*retained)
+	}
+	age(t, server.Data, "old", "old but kept")
+
+	const limit = 2*retained*8 + retained*4 // two runs, not three
+	server.Restart(t, "--retention-age", "2h", "--retention-bytes", strconv.Itoa(limit))
+	c := server.Client(t)
+	names := func() (names []string) {
+		for _, run := range c.Runs(t, "default/retention") {
+			names = append(names, run.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	want := []string{"fourth", "old but kept", "third"}
+	rig.Eventually(t, 20*time.Second, "retention deletes runs", func() bool { return len(names()) <= len(want) })
+	if got := names(); !slices.Equal(got, want) {
+		t.Fatalf("there are %q, want %q", got, want)
+	}
+	if byAge, bySize := c.Metric(t, "kymogram_retention_age_runs_total"), c.Metric(t, "kymogram_retention_size_runs_total"); byAge != 1 || bySize != 2 {
+		t.Errorf("%v runs deleted for their age, %v for their size", byAge, bySize)
+	}
+	if live := c.Metric(t, "kymogram_store_live_bytes"); live > limit || live < 2*retained*6 {
+		t.Errorf("%v live bytes, the limit is %d", live, limit)
+	}
+	for run, n := range map[string]int{"third": retained, "fourth": retained, "old but kept": 1000} {
+		if list := c.Series(t, c.Run(t, "default/retention", run).ID); len(list) != 1 || list[0].Count != n {
+			t.Errorf("%s has %+v, want %d points", run, list, n)
+		}
+	}
+	// The background frees them by itself: more than a fifth is deleted.
+	rig.Eventually(t, 60*time.Second, "the bytes are free", func() bool { return segmentBytes(t, server.Data) < before*6/10 })
+	server.Stop(t)
+	server.Restart(t)
+	if got := names(); !slices.Equal(got, want) {
+		t.Errorf("after another start there are %q, want %q", got, want)
+	}
+}
+
+func logRandom(t *testing.T, r *rig.Rig, server *rig.Server, name string, n int, tags ...string) {
+	t.Helper()
+	run, err := kymogram.Init(t.Context(), kymogram.Options{
+		Server: server.Address, APIKey: server.Key(t), SpoolDir: filepath.Join(r.Dir, "spool of "+name), Project: "retention", RunName: name,
+		Tags: tags, NoSystemMetrics: true, CloseTimeout: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(uint64(n), uint64(len(name))))
+	for range n {
+		run.Log("noise", random.Float64())
+	}
+	if err := run.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// age sets a stopped server's last sign of life of runs back by three hours.
+func age(t *testing.T, data string, runs ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(data, "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, run := range runs {
+		done, err := db.Exec(`UPDATE runs SET seen_ns = seen_ns - ? WHERE name = ?`, 3*time.Hour, run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := done.RowsAffected(); err != nil || n != 1 {
+			t.Fatal(fmt.Errorf("%d runs %q, %w", n, run, err))
+		}
+	}
+}
+
+func segmentBytes(t *testing.T, data string) (n int64) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(data, "store", "segments", "*.kgs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err == nil { // else merged away meanwhile
+			n += info.Size()
+		}
+	}
+	return n
+}

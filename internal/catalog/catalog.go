@@ -164,7 +164,8 @@ const Recovered = "recovered"
 // Recorder is what ingest needs.
 type Recorder interface {
 	// Open finds or makes the run, attempt and writer of a request by the rules
-	// of design/architecture.md (Run, Attempt, Writer); idempotent by writer.
+	// of design/architecture.md (Run, Attempt, Writer); idempotent by writer. A
+	// rank that began offline joins the attempt of its job that lacks it.
 	// CodeRunExists when the name belongs to another orchestration and the
 	// strategy is never and the client is not Offline; Offline leads to NAME-2.
 	// CodeRunDeleted when its run is deleted; a known writer of a run in the trash

@@ -175,6 +175,48 @@ func testPrecedence(t *testing.T, open Opener) {
 	}
 }
 
+// Ranks of several hosts that were offline come one host after the other, each
+// ended long ago: what they logged at one step is of one attempt.
+func testAttemptsOfOfflineRanks(t *testing.T, open Opener) {
+	h := newHarness(t, open)
+	n := 0
+	life := func(rank int64, second int, change ...func(*model.OpenRequest)) uint32 {
+		n++
+		o := h.must(request(n, append([]func(*model.OpenRequest){offline, ranked(rank), opened(second)}, change...)...))
+		h.apply(o.Run, n, closeWith(model.StatusFinished))
+		return o.Attempt
+	}
+	for _, one := range []struct {
+		rank   int64
+		second int
+		want   uint32
+		why    string
+	}{
+		{0, 100, 1, "the first"},
+		{0, 500, 2, "its second life"},
+		{1, 101, 1, "another host's first life"},
+		{1, 499, 2, "and its second"},
+		{2, 99, 1, "an earlier start"},
+		{2, 501, 2, "and a restart"},
+		{2, 900, 3, "a third life"},
+		{0, 902, 3, "the others follow"},
+	} {
+		if got := life(one.rank, one.second); got != one.want {
+			t.Errorf("%s (rank %d at %d s): attempt %d, want %d", one.why, one.rank, one.second, got, one.want)
+		}
+	}
+	if got := life(3, 100, job("other"), allow); got != 4 {
+		t.Errorf("a rank of another job: attempt %d", got)
+	}
+	if got := life(3, 100, restart(0)); got != 5 {
+		t.Errorf("a rank whose restart count is known: attempt %d", got)
+	}
+	online := h.must(request(90, ranked(4), opened(1000)))
+	if online.Attempt != 6 {
+		t.Errorf("a rank that is online finds nobody: attempt %d", online.Attempt)
+	}
+}
+
 // rules is the naive model of opening: lists that are searched from front to end.
 type rules struct {
 	runs    []*ruleRun
@@ -197,6 +239,7 @@ type ruleAttempt struct {
 
 type ruleWriter struct {
 	n       int
+	rank    *int64
 	run     *ruleRun
 	attempt int
 	open    bool
@@ -213,7 +256,7 @@ func (m *rules) do(r model.OpenRequest, n, parent, second int) (string, int, mod
 	if code != "" {
 		return "", 0, code
 	}
-	number := m.findAttempt(run, r, n, parent)
+	number := m.findAttempt(run, r, n, parent, second)
 	if number == 0 {
 		run.attempts = append(run.attempts, &ruleAttempt{job: r.OrchestrationID, count: r.RestartCount, openedAt: second, children: map[int]bool{}, resume: r.ResumeFromStep})
 		number = len(run.attempts)
@@ -225,7 +268,7 @@ func (m *rules) do(r model.OpenRequest, n, parent, second int) (string, int, mod
 	if parent > 0 && !m.knowsParent(run, parent) {
 		a.children[parent] = true
 	}
-	m.writers = append(m.writers, &ruleWriter{n, run, number, true})
+	m.writers = append(m.writers, &ruleWriter{n, r.Rank, run, number, true})
 	return run.name, number, ""
 }
 
@@ -278,7 +321,7 @@ func (m *rules) ofParent(run *ruleRun, parent int) int {
 	return 0
 }
 
-func (m *rules) findAttempt(run *ruleRun, r model.OpenRequest, n, parent int) int {
+func (m *rules) findAttempt(run *ruleRun, r model.OpenRequest, n, parent, second int) int {
 	if r.RestartCount != nil {
 		for i, a := range run.attempts {
 			if a.job == r.OrchestrationID && a.count != nil && *a.count == *r.RestartCount {
@@ -295,6 +338,11 @@ func (m *rules) findAttempt(run *ruleRun, r model.OpenRequest, n, parent int) in
 			return number
 		}
 	}
+	if r.Offline && r.Rank != nil {
+		if number := m.lacking(run, r, second); number > 0 {
+			return number
+		}
+	}
 	latest := 0
 	for i, a := range run.attempts {
 		if a.job == r.OrchestrationID && (latest == 0 || !a.before(run.attempts[latest-1])) {
@@ -307,6 +355,24 @@ func (m *rules) findAttempt(run *ruleRun, r model.OpenRequest, n, parent int) in
 		}
 	}
 	return 0
+}
+
+// lacking is the job's attempt without this rank that was opened nearest to second.
+func (m *rules) lacking(run *ruleRun, r model.OpenRequest, second int) int {
+	found, nearest := 0, 0
+	for i, a := range run.attempts {
+		lacks := a.job == r.OrchestrationID && a.count == nil
+		for _, w := range m.writers {
+			if w.run == run && w.attempt == i+1 && w.rank != nil && *w.rank == *r.Rank {
+				lacks = false
+			}
+		}
+		distance := max(second-a.openedAt, a.openedAt-second)
+		if lacks && (found == 0 || distance < nearest) {
+			found, nearest = i+1, distance
+		}
+	}
+	return found
 }
 
 // before compares by (restart count, opening time); the model's times differ.
@@ -349,6 +415,9 @@ func (h *harness) openBoth(rt *rapid.T, m *rules, ids map[string]model.RunID, se
 	r := request(h.base+n, h.inProject, named(rapid.SampledFrom([]string{"r", "r-2", "s"}).Draw(rt, "name")),
 		job(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "job")), opened(second))
 	r.Offline = rapid.Bool().Draw(rt, "offline")
+	if rapid.Bool().Draw(rt, "ranked") {
+		ranked(rapid.Int64Range(0, 2).Draw(rt, "rank"))(&r)
+	}
 	if rapid.IntRange(0, 3).Draw(rt, "allow") == 0 {
 		allow(&r)
 	}

@@ -36,6 +36,7 @@ func Test(t *testing.T, open Opener) {
 		{"Initial", testInitial},
 		{"Forks", testForks},
 		{"ConfigOfOfflineRanks", testConfigOfOfflineRanks},
+		{"AttemptsOfOfflineRanks", testAttemptsOfOfflineRanks},
 		{"Updates", testUpdates},
 		{"AppliedOnce", testAppliedOnce},
 		{"Status", testStatus},
@@ -99,6 +100,10 @@ func offline(r *model.OpenRequest) { r.Offline = true }
 func allow(r *model.OpenRequest)   { r.ResumeStrategy = model.ResumeAllow }
 func opened(seconds int) func(*model.OpenRequest) {
 	return func(r *model.OpenRequest) { r.OpenedNs = atNs(seconds) }
+}
+
+func ranked(n int64) func(*model.OpenRequest) {
+	return func(r *model.OpenRequest) { r.Rank = &n }
 }
 
 func restart(n int64) func(*model.OpenRequest) {

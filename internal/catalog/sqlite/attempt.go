@@ -63,7 +63,8 @@ func (o *opening) resolveAttempt(ctx context.Context, run *runRow) (model.Attemp
 
 // joinable is the number of the attempt to join, 0 for none. In order: the
 // restart count names it; children named it before their parent came; the
-// parent is in it; a writer of the job's latest attempt is open.
+// parent is in it; it lacks this rank, which was offline; a writer of the job's
+// latest attempt is open.
 func (o *opening) joinable(ctx context.Context, run *runRow, attempts []attemptRow) (uint32, error) {
 	if o.r.RestartCount != nil {
 		for _, a := range attempts {
@@ -83,7 +84,36 @@ func (o *opening) joinable(ctx context.Context, run *runRow, attempts []attemptR
 			return number, err
 		}
 	}
+	if o.r.Offline && o.r.Rank != nil {
+		number, err = o.attemptOfOtherRanks(ctx, run, attempts)
+		if number > 0 || err != nil {
+			return number, err
+		}
+	}
 	return o.latestOpen(ctx, run, attempts)
+}
+
+// attemptOfOtherRanks is where a rank that began offline belongs: to the job's
+// attempt that lacks it and was opened nearest to it. Ranks of several hosts are
+// delivered one host after the other, so none of the others need be open still.
+func (o *opening) attemptOfOtherRanks(ctx context.Context, run *runRow, attempts []attemptRow) (uint32, error) {
+	having, err := collect(ctx, o.tx, func(rows *sql.Rows) (number uint32, err error) {
+		return number, rows.Scan(&number)
+	}, `SELECT DISTINCT attempt FROM writers WHERE run = ? AND rank = ? AND `+noObserver, run.id[:], *o.r.Rank)
+	if err != nil {
+		return 0, err
+	}
+	var found uint32
+	nearest := int64(math.MaxInt64)
+	for _, a := range attempts {
+		if a.orchestration != o.r.OrchestrationID || a.restarts != nil || slices.Contains(having, a.Number) {
+			continue
+		}
+		if d := max(a.OpenedNs, o.openedNs) - min(a.OpenedNs, o.openedNs); d < nearest {
+			found, nearest = a.Number, d
+		}
+	}
+	return found, nil
 }
 
 func (o *opening) attemptOfParent(ctx context.Context, run *runRow, parent model.WriterID) (uint32, error) {

@@ -178,6 +178,9 @@ func (s *Service) listInherited(ctx context.Context, run *catalog.Run, filter st
 	if err != nil {
 		return nil, false, err
 	}
+	if len(line.Ancestors) == 0 {
+		return s.listOwn(ctx, run, filter)
+	}
 	all := map[string]*curve{}
 	add := func(id model.RunID, filter store.SeriesFilter, from *Ancestor) error {
 		list, rest, err := s.listOf(ctx, id, filter)

@@ -47,6 +47,10 @@ func (s *Service) listCurves(ctx context.Context, run *catalog.Run, filter store
 	if inherited {
 		return s.listInherited(ctx, run, filter)
 	}
+	return s.listOwn(ctx, run, filter)
+}
+
+func (s *Service) listOwn(ctx context.Context, run *catalog.Run, filter store.SeriesFilter) ([]curve, bool, error) {
 	list, more, err := s.listOf(ctx, run.ID, filter)
 	out := make([]curve, len(list))
 	for i := range list {

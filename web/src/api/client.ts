@@ -141,7 +141,10 @@ export async function run(id: string, abort?: AbortSignal): Promise<RunDetail> {
       spooled: null,
       ...ledger,
       skipped: ledger.skipped ?? [],
+      damaged: ledger.damaged ?? [],
     },
+    lineage: { ancestors: [], broken: null, forks: [], ...(doc.lineage as Partial<RunDetail["lineage"]>) },
+    shared: (doc.shared_environments as RunDetail["shared"] | null) ?? [],
     seriesCount: Number(doc.series ?? doc.series_count ?? 0),
   };
 }
@@ -161,7 +164,7 @@ export interface SeriesQuery {
 }
 
 export async function series(id: string, query: SeriesQuery, abort?: AbortSignal): Promise<Page<Series>> {
-  const path = withQuery(`/runs/${encodeURIComponent(id)}/series`, { ...query });
+  const path = withQuery(`/runs/${encodeURIComponent(id)}/series`, { ...query, include_inherited: 1 });
   const page = await request<{ series: Series[] | null; next?: string }>(path, { signal: abort });
   const items = (page.series ?? []).map((s) => ({ ...s, labels: s.labels ?? {}, axes: s.axes ?? [] }));
   return { items, next: page.next ?? "" };
@@ -169,7 +172,7 @@ export async function series(id: string, query: SeriesQuery, abort?: AbortSignal
 
 const columns: (keyof BucketColumns)[] = [
   ...(["lo", "hi", "min", "max", "mean", "count"] as const),
-  ...(["nan", "pos_inf", "neg_inf"] as const), // named, so that they come only where they are not all 0
+  ...(["nan", "pos_inf", "neg_inf", "inherited"] as const), // named, so that they come only where they are not all 0
 ];
 
 export async function buckets(queries: BucketQuery[], digits: number): Promise<BucketResult[]> {

@@ -56,16 +56,18 @@ export interface DocumentPoint<T> {
   value: T;
 }
 
-/** The points of a series from a step on, at most `limit`. */
+/** The points of a series from a step on, at most `limit`; with inherited those of a fork's ancestors among them. */
 export async function documents<T>(
   run: string,
   series: Series,
   from: number | null,
   limit: number,
+  inherited: boolean,
   abort?: AbortSignal,
 ): Promise<DocumentPoint<T>[]> {
   const params = new URLSearchParams({ metric: series.metric, scale: series.scale, limit: String(limit) });
   for (const [name, value] of Object.entries(series.labels)) params.set(`label.${name}`, value);
+  if (inherited) params.set("include_inherited", "1");
   if (from !== null) params.set("from", String(from));
   const { columns } = await request<{ columns: { step?: (Num | null)[]; time_ns: Num[]; value: T[] } }>(
     `/runs/${encodeURIComponent(run)}/points?${params}`,

@@ -10,7 +10,7 @@ export interface Project {
   last_ns: number;
 }
 
-export type Status = "running" | "finished" | "failed" | "lost";
+export type Status = "running" | "finished" | "failed" | "lost" | "silent";
 
 export type Value = string | number | boolean | null | string[];
 
@@ -74,6 +74,37 @@ export interface Ledger {
   /** null: a running writer's client does not say. */
   spooled: number | null;
   skipped: Skipped[];
+  damaged: Damaged[];
+}
+
+/** Stored points that cannot be read any more. */
+export interface Damaged {
+  file: string;
+  points: number;
+  min_time_ns: number;
+  max_time_ns: number;
+}
+
+/** A run that this one goes on from, or that was forked from it. */
+export interface Relative {
+  id: string;
+  name: string;
+  display_name: string;
+}
+
+export interface Lineage {
+  /** Nearest first; up_to is the last step that is inherited, null for everything. */
+  ancestors: (Relative & { up_to: Num | null })[];
+  /** The ancestor that cannot be read. */
+  broken: { name: string; code: string } | null;
+  forks: (Relative & { fork_step: Num | null })[];
+}
+
+/** An RL environment that two writers logged at the same time. */
+export interface SharedEnvironment {
+  env_id: string;
+  time_ns: number;
+  writers: [string, string];
 }
 
 export interface EnvAttribute {
@@ -89,6 +120,8 @@ export interface RunDetail extends Run {
   attempts: Attempt[];
   writers: Writer[];
   ledger: Ledger;
+  lineage: Lineage;
+  shared: SharedEnvironment[];
   seriesCount: number;
 }
 
@@ -96,7 +129,7 @@ export type Kind = "float64" | "int64" | "text" | "histogram" | "scatter";
 
 type Column = (Num | null)[];
 
-/** Buckets in columns; nan, pos_inf and neg_inf are left out when all are zero. */
+/** Buckets in columns; nan, pos_inf, neg_inf and inherited are left out when all are zero. */
 export interface BucketColumns {
   lo: Num[];
   hi: Num[];
@@ -107,6 +140,8 @@ export interface BucketColumns {
   nan?: Num[];
   pos_inf?: Num[];
   neg_inf?: Num[];
+  /** Points that a fork's ancestors logged. */
+  inherited?: Num[];
 }
 
 export interface Series {
@@ -116,6 +151,8 @@ export interface Series {
   kind: Kind;
   axes: string[];
   count: number;
+  /** Of count, those of ancestors. */
+  inherited?: number;
   last?: Summary | null;
   preview?: { x: string; columns: BucketColumns } | null;
 }
@@ -130,6 +167,7 @@ export interface BucketQuery {
   from?: number;
   to?: number;
   attempt?: number;
+  include_inherited?: true;
 }
 
 export interface ErrorBody {

@@ -16,6 +16,8 @@ export interface Curve {
   negInf: number;
   /** Points in all buckets, those that are not finite too. */
   points: number;
+  /** 1 for each bucket whose points are all of ancestors; absent when there is none. */
+  inherited?: Uint8Array;
   /** Some bucket holds more than one value, so that there is a band to draw. */
   banded: boolean;
 }
@@ -90,7 +92,28 @@ function newCurve(columns: BucketColumns, unit: Unit): Curve {
     min: column(columns.min, length, Number.NaN),
     max: column(columns.max, length, Number.NaN),
     mean: column(columns.mean, length, Number.NaN),
+    ...inheritedOf(columns, length),
   };
+}
+
+function inheritedOf(columns: BucketColumns, length: number): { inherited?: Uint8Array } {
+  if (!columns.inherited) return {};
+  const of = (values: readonly unknown[] | undefined, i: number) => Number(values?.[i] ?? 0);
+  const inherited = new Uint8Array(length);
+  for (let i = 0; i < length; i++) {
+    const all = [columns.count, columns.nan, columns.pos_inf, columns.neg_inf];
+    const points = all.reduce((n, values) => n + of(values, i), 0);
+    inherited[i] = of(columns.inherited, i) === points ? 1 : 0;
+  }
+  return { inherited };
+}
+
+/** Where a fork goes on by itself: behind the last bucket of its ancestors; undefined when it is not in sight. */
+export function forkPlace(curve: Curve): number | undefined {
+  const { inherited, lo, hi } = curve;
+  if (!inherited) return undefined;
+  const last = inherited.lastIndexOf(1);
+  return last >= 0 && last + 1 < lo.length ? (hi[last]! + lo[last + 1]!) / 2 : undefined;
 }
 
 /** Adds the marks of one kind and says how many values they stand for. */

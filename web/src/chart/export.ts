@@ -1,7 +1,7 @@
 import { type XAxis, xLabels, xTicks } from "./axis.ts";
 import type { Palette } from "./color.ts";
 import { tickLabels } from "./number.ts";
-import { type Frame, type Line, toX, toY } from "./paint.ts";
+import { dimmed, type Frame, type Line, stretches, toX, toY } from "./paint.ts";
 import { linearTicks, logTicks } from "./tick.ts";
 
 /** What an exported picture or table is made of. */
@@ -21,14 +21,18 @@ export function csv(picture: Picture): string {
       ? `${picture.axis.key}_s`
       : picture.axis.name,
   ];
-  const rows = [[...head, "last_x", "min", "max", "mean", "count"].join(",")];
+  const forks = picture.lines.some(({ line }) => line.curve.inherited);
+  const rows = [
+    [...head, "last_x", "min", "max", "mean", "count", ...(forks ? ["inherited"] : [])].join(","),
+  ];
   for (const { line, name } of picture.lines) {
     const c = line.curve;
     for (let i = 0; i < c.lo.length; i++)
       rows.push(
-        [quote(name), c.lo[i], c.hi[i], cell(c.min[i]!), cell(c.max[i]!), cell(c.mean[i]!), c.count[i]].join(
-          ",",
-        ),
+        [
+          ...[quote(name), c.lo[i], c.hi[i], cell(c.min[i]!), cell(c.max[i]!), cell(c.mean[i]!), c.count[i]],
+          ...(forks ? [c.inherited?.[i] ?? 0] : []),
+        ].join(","),
       );
   }
   return `${rows.join("\r\n")}\r\n`;
@@ -90,12 +94,13 @@ function axes(picture: Picture, f: Frame): string[] {
 function shapes(line: Line, f: Frame): string[] {
   const c = line.curve;
   const at = (i: number, v: number) => `${toX(f, c.x[i]!).toFixed(2)} ${toY(f, v).toFixed(2)}`;
-  const path = (values: Float64Array): string => {
+  const path = (values: Float64Array, from: number, to: number): string => {
     let d = "";
-    values.forEach((v, i) => {
+    for (let i = from; i < to; i++) {
+      const v = values[i]!;
       const ok = Number.isFinite(v) && (!f.log || v > 0);
       if (ok) d += `${d && Number.isFinite(values[i - 1]) ? "L" : "M"}${at(i, v)}`;
-    });
+    }
     return d;
   };
   const dashes = line.dash.length ? ` stroke-dasharray="${line.dash.join(" ")}"` : "";
@@ -103,8 +108,18 @@ function shapes(line: Line, f: Frame): string[] {
     `<path d="${d}" stroke="${line.color}" opacity="${opacity}"${dashes}/>`;
   const out: string[] = [];
   if (line.band && c.banded) out.push(band(line, at, f));
-  if (line.smooth) out.push(stroke(path(c.mean), 0.3 * line.alpha), stroke(path(line.smooth), line.alpha));
-  else out.push(stroke(path(c.mean), line.alpha));
+  for (const p of stretches(c)) {
+    const from = Math.max(0, p.from - 1);
+    const alpha = dimmed(line.alpha, p);
+    out.push(stroke(path(c.mean, from, p.to), line.smooth ? 0.3 * alpha : alpha));
+    if (line.smooth) out.push(stroke(path(line.smooth, from, p.to), alpha));
+  }
+  if (line.fork !== undefined) {
+    const x = toX(f, line.fork).toFixed(1);
+    out.push(
+      `<line x1="${x}" x2="${x}" y1="${f.top}" y2="${f.top + f.height}" stroke="${line.color}" stroke-dasharray="3 3" opacity="0.8"/>`,
+    );
+  }
   return out;
 }
 

@@ -15,6 +15,8 @@ export interface Line {
   smooth?: Float64Array;
   /** An earlier attempt: drawn faint, and no needle, mark or tooltip of its own. */
   faded: boolean;
+  /** Where a fork goes on by itself; what is in front of it is inherited and drawn dimmed. */
+  fork?: number;
 }
 
 /** Frame is where a plot draws, in canvas pixels, and what it shows. */
@@ -44,6 +46,9 @@ export interface Needle {
   box?: { left: number; right: number };
 }
 
+/** How much of a line's strength what it inherits keeps. */
+export const inheritedAlpha = 0.4;
+
 export const laneHeight = 11; // pixels under the curves for NaN and Inf
 
 export function toX(f: Frame, x: number): number {
@@ -57,6 +62,33 @@ export function toY(f: Frame, value: number): number {
 
 type Context = CanvasRenderingContext2D;
 
+/** A dashed upright where a fork leaves its parent. */
+function paintFork(ctx: Context, f: Frame, at: number, line: Line): void {
+  ctx.strokeStyle = line.color;
+  ctx.globalAlpha = 0.8 * line.alpha;
+  ctx.lineWidth = f.ratio;
+  ctx.setLineDash([3 * f.ratio, 3 * f.ratio]);
+  ctx.beginPath();
+  const x = Math.round(toX(f, at)) + 0.5 * f.ratio;
+  ctx.moveTo(x, f.top);
+  ctx.lineTo(x, f.top + f.height);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.globalAlpha = 1;
+}
+
+/** Stretches of buckets that are inherited or not; a stretch of a line begins where the one before ended. */
+export function stretches(c: Curve): { from: number; to: number; inherited: boolean }[] {
+  const out: { from: number; to: number; inherited: boolean }[] = [];
+  for (let i = 0; i < c.x.length; i++) {
+    const inherited = c.inherited?.[i] === 1;
+    const last = out.at(-1);
+    if (last?.inherited === inherited) last.to = i + 1;
+    else out.push({ from: i, to: i + 1, inherited });
+  }
+  return out;
+}
+
 /** Draws all lines in order, faded ones first, clipped to the frame. */
 export function paintLines(ctx: Context, f: Frame, lines: Line[], hovered: string | null): void {
   ctx.save();
@@ -68,6 +100,7 @@ export function paintLines(ctx: Context, f: Frame, lines: Line[], hovered: strin
   for (const line of lines) if (line.faded) paintLine(ctx, f, line, false);
   for (const line of lines) if (!line.faded && line.id !== hovered) paintLine(ctx, f, line, false);
   for (const line of front) paintLine(ctx, f, line, true);
+  for (const line of lines) if (line.fork !== undefined) paintFork(ctx, f, line.fork, line);
   ctx.restore();
 }
 
@@ -75,22 +108,28 @@ function paintLine(ctx: Context, f: Frame, line: Line, hovered: boolean): void {
   const { curve } = line;
   ctx.strokeStyle = line.color;
   ctx.fillStyle = line.color;
-  if (line.band && curve.banded) paintBand(ctx, f, curve, line.alpha * 0.18);
+  const parts = stretches(curve);
+  if (line.band && curve.banded)
+    for (const p of parts) paintBand(ctx, f, curve, dimmed(line.alpha, p) * 0.18, p.from, p.to);
   ctx.setLineDash(line.dash.map((d) => d * f.ratio));
   ctx.lineWidth = (hovered ? 1.75 : 1.25) * f.ratio;
   const alpha = hovered ? 1 : line.alpha;
-  if (line.smooth) {
-    ctx.globalAlpha = alpha * 0.3;
-    paintPath(ctx, f, curve.x, curve.mean);
-    ctx.globalAlpha = alpha;
-    paintPath(ctx, f, curve.x, line.smooth);
-  } else {
-    ctx.globalAlpha = alpha;
-    paintPath(ctx, f, curve.x, curve.mean);
-    paintDots(ctx, f, curve);
+  for (const p of parts) {
+    // From the bucket before: the way from the parent's last point to the fork's first is the fork's.
+    const from = Math.max(0, p.from - 1);
+    ctx.globalAlpha = dimmed(line.smooth ? alpha * 0.3 : alpha, p);
+    paintPath(ctx, f, curve.x, curve.mean, from, p.to);
+    if (!line.smooth) paintDots(ctx, f, curve, p.from, p.to);
+    if (!line.smooth) continue;
+    ctx.globalAlpha = dimmed(alpha, p);
+    paintPath(ctx, f, curve.x, line.smooth, from, p.to);
   }
   ctx.setLineDash([]);
   ctx.globalAlpha = 1;
+}
+
+export function dimmed(alpha: number, part: { inherited: boolean }): number {
+  return part.inherited ? alpha * inheritedAlpha : alpha;
 }
 
 /** Whether a value can be drawn on this scale. */
@@ -98,10 +137,10 @@ function drawable(f: Frame, v: number): boolean {
   return Number.isFinite(v) && (!f.log || v > 0);
 }
 
-function paintPath(ctx: Context, f: Frame, x: Float64Array, y: Float64Array): void {
+function paintPath(ctx: Context, f: Frame, x: Float64Array, y: Float64Array, from: number, to: number): void {
   ctx.beginPath();
   let open = false;
-  for (let i = 0; i < x.length; i++) {
+  for (let i = from; i < to; i++) {
     const v = y[i]!;
     if (!drawable(f, v)) {
       open = false;
@@ -114,17 +153,17 @@ function paintPath(ctx: Context, f: Frame, x: Float64Array, y: Float64Array): vo
   ctx.stroke();
 }
 
-function paintBand(ctx: Context, f: Frame, c: Curve, alpha: number): void {
+function paintBand(ctx: Context, f: Frame, c: Curve, alpha: number, from: number, to: number): void {
   ctx.globalAlpha = alpha;
   ctx.beginPath();
-  let i = 0;
-  while (i < c.x.length) {
+  let i = from;
+  while (i < to) {
     if (!drawable(f, c.max[i]!)) {
       i++;
       continue;
     }
     let end = i;
-    while (end < c.x.length && drawable(f, c.max[end]!)) end++;
+    while (end < to && drawable(f, c.max[end]!)) end++;
     bandPiece(ctx, f, c, i, end);
     i = end;
   }
@@ -145,10 +184,10 @@ function bandPiece(ctx: Context, f: Frame, c: Curve, from: number, to: number): 
 }
 
 /** Points are marked where they are few, or where a point has no neighbour to draw a line to. */
-function paintDots(ctx: Context, f: Frame, c: Curve): void {
+function paintDots(ctx: Context, f: Frame, c: Curve, from: number, to: number): void {
   const few = c.x.length < f.width / f.ratio / 12;
   ctx.beginPath();
-  for (let i = 0; i < c.x.length; i++) {
+  for (let i = from; i < to; i++) {
     if (!drawable(f, c.mean[i]!)) continue;
     const alone = !drawable(f, c.mean[i - 1] ?? Number.NaN) && !drawable(f, c.mean[i + 1] ?? Number.NaN);
     if (!few && !alone) continue;

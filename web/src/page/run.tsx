@@ -57,7 +57,11 @@ export function RunPage({ id }: { id: string }) {
     </>
   );
   const tools = view.tab.value === "charts" && (
-    <ChartTools cards={cards} hasAttempts={ids.some((x) => (session.detail(x)?.attempts.length ?? 0) > 1)} />
+    <ChartTools
+      cards={cards}
+      hasAttempts={ids.some((x) => (session.detail(x)?.attempts.length ?? 0) > 1)}
+      hasParent={ids.some((x) => (session.detail(x)?.lineage.ancestors.length ?? 0) > 0)}
+    />
   );
   return (
     <Shell crumbs={crumbs} tools={tools} project={detail ?? undefined}>
@@ -144,7 +148,13 @@ const smoothings: [string, string][] = [
   ["gauss:0.03", "Gauss 3 %"],
 ];
 
-function ChartTools({ cards, hasAttempts }: { cards: Card[]; hasAttempts: boolean }) {
+interface ToolsProps {
+  cards: Card[];
+  hasAttempts: boolean;
+  hasParent: boolean;
+}
+
+function ChartTools({ cards, hasAttempts, hasParent }: ToolsProps) {
   const input = useRef<HTMLInputElement>(null);
   const draft = useSignal(view.search.value);
   if (document.activeElement !== input.current) draft.value = view.search.value;
@@ -209,6 +219,16 @@ function ChartTools({ cards, hasAttempts }: { cards: Card[]; hasAttempts: boolea
             onChange={(e) => setParams({ attempts: e.currentTarget.checked ? "" : "0" })}
           />
           earlier attempts
+        </label>
+      )}
+      {hasParent && (
+        <label class="check pick" title="What a fork inherits is drawn dimmed, up to the dashed line">
+          <input
+            type="checkbox"
+            checked={view.showInherited.value}
+            onChange={(e) => setParams({ inherited: e.currentTarget.checked ? "" : "0" })}
+          />
+          inherited
         </label>
       )}
       <select

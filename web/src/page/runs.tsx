@@ -68,7 +68,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
         aria-label="Status"
       >
         <option value="">any status</option>
-        {["running", "finished", "failed", "lost"].map((s) => (
+        {["running", "finished", "failed", "lost", "silent"].map((s) => (
           <option key={s}>{s}</option>
         ))}
       </select>

@@ -17,6 +17,7 @@ import {
 import { count, short } from "../chart/number.ts";
 import { labelText } from "../state/session.ts";
 import { isDark } from "../state/theme.ts";
+import { showInherited } from "../state/view.ts";
 
 const [width, height, left, bottom] = [520, 220, 52, 18];
 const rows = 64;
@@ -25,10 +26,11 @@ const rows = 64;
 export function DocumentCard({ run, series, tick }: { run: string; series: Series; tick: number }) {
   const points = useSignal<DocumentPoint<unknown>[]>([]);
   const failure = useSignal("");
+  const inherited = showInherited.value && (series.inherited ?? 0) > 0;
   const at = useSignal<number | null>(null); // null: the newest
   useEffect(() => {
     const abort = new AbortController();
-    documents<unknown>(run, series, windowStart(series), shown, abort.signal).then(
+    documents<unknown>(run, series, windowStart(series), shown, inherited, abort.signal).then(
       (got) => {
         points.value = got;
         failure.value = "";
@@ -38,7 +40,7 @@ export function DocumentCard({ run, series, tick }: { run: string; series: Serie
       },
     );
     return () => abort.abort();
-  }, [run, series, tick]);
+  }, [run, series, tick, inherited]);
   const n = points.value.length;
   const place = Math.min(at.value ?? n - 1, n - 1);
   const point = points.value[place];

@@ -2,8 +2,9 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import * as api from "../api/client.ts";
 import type { Ledger, RunDetail } from "../api/types.ts";
-import { ago, count, dateTime, duration } from "../chart/number.ts";
+import { ago, count, dateTime, duration, full } from "../chart/number.ts";
 import { say } from "../state/app.ts";
+import { runPath, setParams } from "../state/route.ts";
 import type { Session } from "../state/session.ts";
 import { Icon } from "./icon.tsx";
 import { Status } from "./status.tsx";
@@ -32,6 +33,13 @@ export function RunHead({ detail, session }: { detail: RunDetail | null; session
         </Fact>
       )}
       <LedgerView ledger={detail.ledger} />
+      <LineageView detail={detail} />
+      {detail.shared.length > 0 && (
+        <button type="button" class="warning" onClick={() => setParams({ tab: "writers" })}>
+          ⚠ {count(detail.shared.length)} {detail.shared.length > 1 ? "environments" : "environment"} of two
+          writers
+        </button>
+      )}
     </header>
   );
 }
@@ -69,25 +77,90 @@ function commitOf(detail: RunDetail): string {
   return key ? String(detail.attributes[key]) : "";
 }
 
+const shownForks = 3;
+
+const whyBroken: Record<string, string> = {
+  not_found: "no run of this name has come",
+  run_deleted: "it is in the trash or was deleted",
+  permission_denied: "your key may not read it",
+};
+
+/** Which run this one goes on from, up to where, and which ones go on from it. */
+function LineageView({ detail }: { detail: RunDetail }) {
+  const { ancestors, broken, forks } = detail.lineage;
+  const parent = ancestors[0];
+  const others = forks.slice(shownForks);
+  if (!parent && !broken && forks.length === 0) return null;
+  return (
+    <div class="lineage">
+      {parent && (
+        <Fact name="forked from">
+          <a href={runPath(parent.id)}>{parent.display_name || parent.name}</a>
+          {parent.up_to !== null && <> at step {full(parent.up_to)}</>}
+          {ancestors.slice(1).map((a) => (
+            <span key={a.id}>
+              {" ← "}
+              <a href={runPath(a.id)}>{a.display_name || a.name}</a>
+            </span>
+          ))}
+        </Fact>
+      )}
+      {broken && (
+        <Fact name={parent ? "further back" : "forked from"}>
+          {broken.name}{" "}
+          <span class="muted">({whyBroken[broken.code] ?? broken.code}: nothing is inherited)</span>
+        </Fact>
+      )}
+      {forks.length > 0 && (
+        <Fact name={forks.length > 1 ? `${count(forks.length)} forks` : "fork"}>
+          {forks.slice(0, shownForks).map((f, i) => (
+            <span key={f.id}>
+              {i > 0 && ", "}
+              <a href={runPath(f.id)}>{f.display_name || f.name}</a>
+              {f.fork_step !== null && <> at {full(f.fork_step)}</>}
+            </span>
+          ))}
+          {others.length > 0 && (
+            <span title={others.map((f) => f.display_name || f.name).join("\n")}>
+              {" "}
+              and {count(others.length)} more
+            </span>
+          )}
+        </Fact>
+      )}
+    </div>
+  );
+}
+
 export interface Account {
   logged: number;
   spooled: number | null;
   stored: number;
   lost: number;
+  /** Ranges were lost of which nobody knows how many points they held. */
+  more: boolean;
 }
 
 /** What became of the points: stored here, still with a client, or gone for a reason that the Writers tab names. */
 export function account(ledger: Ledger): Account {
   const skipped = ledger.skipped.reduce((n, s) => n + (s.points ?? 0), 0);
-  const lost = ledger.dropped + ledger.refused + skipped;
-  return { logged: ledger.logged, spooled: ledger.spooled, stored: ledger.stored, lost };
+  const damaged = ledger.damaged.reduce((n, d) => n + d.points, 0);
+  const lost = ledger.dropped + ledger.refused + skipped + damaged;
+  const more = ledger.skipped.some((s) => s.points === undefined);
+  return { logged: ledger.logged, spooled: ledger.spooled, stored: ledger.stored, lost, more };
 }
 
 function LedgerView({ ledger }: { ledger: Ledger }) {
-  const { logged, spooled, stored, lost } = account(ledger);
-  const title = `${count(ledger.superseded)} superseded by later points · ${count(ledger.refused)} refused · ${count(ledger.dropped)} dropped by a client's cap`;
+  const { logged, spooled, stored, lost, more } = account(ledger);
+  const damaged = ledger.damaged.reduce((n, d) => n + d.points, 0);
+  const title = `${count(ledger.superseded)} superseded by later points · ${count(ledger.refused)} refused · ${count(ledger.dropped)} dropped by a client's cap · ${count(ledger.skipped.length)} ranges are not here · ${count(damaged)} damaged on the server`;
   return (
-    <span class="ledger" title={title}>
+    <button
+      type="button"
+      class="ledger"
+      title={`${title}: see the ledger`}
+      onClick={() => setParams({ tab: "writers" })}
+    >
       <span>
         <span class="muted">logged</span> {count(logged)}
       </span>
@@ -99,10 +172,11 @@ function LedgerView({ ledger }: { ledger: Ledger }) {
       <span>
         <span class="muted">stored</span> {count(stored)}
       </span>
-      <span class={lost ? "lost" : ""}>
-        <span class="muted">{lost ? "✕ lost" : "lost"}</span> {count(lost)}
+      <span class={lost || more ? "lost" : ""}>
+        <span class="muted">{lost || more ? "✕ lost" : "lost"}</span> {lost || !more ? count(lost) : ""}
+        {more && (lost ? " and more" : "some")}
       </span>
-    </span>
+    </button>
   );
 }
 

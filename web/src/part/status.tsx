@@ -1,6 +1,12 @@
 import type { Status as RunStatus } from "../api/types.ts";
 
-const shapes: Record<RunStatus, string> = { running: "●", finished: "✓", failed: "✕", lost: "◌" };
+const shapes: Record<RunStatus, string> = {
+  running: "●",
+  finished: "✓",
+  failed: "✕",
+  lost: "◌",
+  silent: "○",
+};
 
 /** A run's status as shape and word, never by colour alone. */
 export function Status({ status }: { status: RunStatus }) {

@@ -61,7 +61,10 @@ function TipRow({ row, name }: { row: Row; name: string }) {
         {c.count[i] ? short(c.mean[i]) : "–"}
       </td>
       <td class="muted number">{many ? `${short(c.min[i])} … ${short(c.max[i])}` : ""}</td>
-      <td class="muted">{specialText(c.marks, c.lo[i]!, c.hi[i]!)}</td>
+      <td class="muted">
+        {specialText(c.marks, c.lo[i]!, c.hi[i]!)}
+        {c.inherited?.[i] ? " inherited" : ""}
+      </td>
     </tr>
   );
 }

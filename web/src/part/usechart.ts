@@ -7,6 +7,7 @@ import {
   type Curve,
   curveOf,
   extent,
+  forkPlace,
   lastPoint,
   type Mark,
   type MarkKind,
@@ -224,6 +225,7 @@ function wantedLines(
     const query: BucketQuery = {
       ...{ run, metric: series.metric, scale: series.scale, labels: series.labels, x: axis.name, n },
       ...(zoom && storedRange([zoom.from, zoom.to], unit)),
+      ...(series.inherited && view.showInherited.value && { include_inherited: true as const }),
     };
     const id = `${run} ${series.scale} ${labelText(series.labels)}`;
     const line: Wanted = { id, member, query, unit, faded: false, ...style };
@@ -235,10 +237,11 @@ function wantedLines(
 function earlier(line: Wanted, attempts: { number: number; precedence: number }[], lines: number): Wanted[] {
   if (attempts.length < 2 || lines > attemptLines || !view.showAttempts.value) return [];
   const before = [...attempts].sort((a, b) => b.precedence - a.precedence).slice(1, 1 + mostAttempts);
+  const { include_inherited: _, ...query } = line.query; // an attempt inherits nothing
   return before.map((a) => ({
     ...line,
     id: `${line.id} #${a.number}`,
-    query: { ...line.query, attempt: a.number },
+    query: { ...query, attempt: a.number },
     faded: true,
     alpha: 0.35,
   }));
@@ -258,7 +261,9 @@ function previewsOf(lines: Wanted[], axis: XAxis): Map<string, Curve> {
   const out = new Map<string, Curve>();
   for (const w of lines) {
     const { preview } = w.member.series;
-    if (preview && !w.faded && axis.name === preview.x) out.set(w.id, curveOf(preview.columns, w.unit));
+    const own = w.query.include_inherited || !w.member.series.inherited;
+    if (preview && own && !w.faded && axis.name === preview.x)
+      out.set(w.id, curveOf(preview.columns, w.unit));
   }
   return out;
 }
@@ -277,6 +282,7 @@ function lineOf(
       ...{ id: w.id, curve, dash: w.dash, faded: w.faded, color: w.color },
       alpha: behind ? Math.min(w.alpha, 0.15) : w.alpha,
       band: !w.faded && lines <= slots,
+      fork: w.faded || lines > slots ? undefined : forkPlace(curve),
       smooth: smoothing.kind === "none" || w.faded ? undefined : smooth(curve.x, curve.mean, smoothing),
     },
   ];

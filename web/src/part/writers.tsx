@@ -1,5 +1,6 @@
-import type { RunDetail } from "../api/types.ts";
+import type { RunDetail, Skipped } from "../api/types.ts";
 import { ago, count, dateTime, full } from "../chart/number.ts";
+import { account } from "./runhead.tsx";
 
 const shapes = { open: "●", finished: "✓", failed: "✕", gone: "◌" } as const;
 
@@ -8,6 +9,7 @@ export function WritersView({ detail }: { detail: RunDetail | null }) {
   if (!detail) return null;
   return (
     <div class="scroll pad">
+      <Shared detail={detail} />
       <h2>Writers</h2>
       <table class="plain">
         <thead>
@@ -69,32 +71,84 @@ export function WritersView({ detail }: { detail: RunDetail | null }) {
   );
 }
 
+/** Environments that two writers logged at once, with who they are. */
+function Shared({ detail }: { detail: RunDetail }) {
+  const who = (id: string): string => {
+    const w = detail.writers.find((one) => one.id === id);
+    if (!w) return id.slice(0, 8);
+    return `${w.host} pid ${w.pid}${w.rank === null || w.rank === undefined ? "" : `, rank ${w.rank}`}`;
+  };
+  return (
+    <>
+      {detail.shared.map((s) => (
+        <p class="warning" role="status" key={`${s.env_id} ${s.writers.join()}`}>
+          ⚠ The environment <b>{s.env_id}</b> is logged by two writers at once since{" "}
+          {dateTime(s.time_ns, true)}: {who(s.writers[0])} and {who(s.writers[1])}. Their steps mix: give each
+          its own env_id.
+        </p>
+      ))}
+    </>
+  );
+}
+
+const reasons: Record<string, string> = {
+  torn: "cut off in the client's file when its machine went down",
+  quarantined: "unreadable in the client's spool, where they were set aside",
+  dropped: "dropped by the client, whose spool was full",
+  restored: "deleted by the client as delivered, before the server went back to a backup",
+  damaged: "unreadable in the server's log",
+};
+
+function skippedText(s: Skipped): string {
+  const [first, last] = [full(s.first), full(s.last)];
+  const records = first === last ? `record ${first}` : `records ${first} to ${last}`;
+  return `not here, ${records}: ${reasons[s.reason] ?? s.reason}`;
+}
+
+/** The ledger: every logged point, and what became of it. */
 function Gone({ detail }: { detail: RunDetail }) {
   const { ledger } = detail;
-  const rows: [string, number][] = [
-    ["superseded by a later point at the same place", ledger.superseded],
-    ["refused for good", ledger.refused],
-    ["dropped by a client's cap", ledger.dropped],
+  const { lost, more } = account(ledger);
+  const rows: [what: string, points: string, key?: string][] = [
+    ["logged", count(ledger.logged)],
+    ["stored here", count(ledger.stored)],
+    ["of those superseded by a later point at the same place", count(ledger.superseded)],
+    [
+      "still in the clients' spools",
+      ledger.spooled === null ? "not known: a client is not connected" : count(ledger.spooled),
+    ],
+    ["refused for good", count(ledger.refused)],
+    ["dropped by a client's cap", count(ledger.dropped)],
+    // Two writers may lack the same records.
+    ...ledger.skipped.map((s, i): [string, string, string] => [
+      skippedText(s),
+      s.points === undefined ? "unknown" : count(s.points),
+      `skipped ${i}`,
+    ]),
+    ...ledger.damaged.map((d, i): [string, string, string] => [
+      `stored and damaged since, logged ${dateTime(d.min_time_ns, true)} to ${dateTime(d.max_time_ns, true)}: ${d.file} cannot be read`,
+      count(d.points),
+      `damaged ${i}`,
+    ]),
   ];
   return (
     <>
       <h2>Ledger</h2>
-      <table class="plain">
+      <table class="plain ledger-table">
         <tbody>
-          {rows.map(([what, n]) => (
-            <tr key={what}>
+          {rows.map(([what, n, key]) => (
+            <tr key={key ?? what}>
               <td>{what}</td>
-              <td class="number">{count(n)}</td>
+              <td class="number">{n}</td>
             </tr>
           ))}
-          {ledger.skipped.map((s) => (
-            <tr key={String(s.first)}>
-              <td>
-                never sent, {s.reason}: records {String(s.first)}–{String(s.last)}
-              </td>
-              <td class="number">{s.points === undefined ? "unknown" : count(s.points)}</td>
-            </tr>
-          ))}
+          <tr class={lost || more ? "lost" : ""}>
+            <td>lost in all</td>
+            <td class="number">
+              {count(lost)}
+              {more && ", and what is unknown"}
+            </td>
+          </tr>
         </tbody>
       </table>
     </>

@@ -6,6 +6,7 @@ import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, natural, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
 import { Pool } from "./turn.ts";
+import { showInherited } from "./view.ts";
 
 /** Member is one series of a card. */
 export interface Member {
@@ -59,6 +60,8 @@ const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
 export const plotted = (s: Series): boolean => s.kind === "float64" || s.kind === "int64";
+/** The run itself logged some of it. */
+const isOwn = (s: Series): boolean => s.count === 0 || (s.inherited ?? 0) < s.count;
 const isDocument = (s: Series): boolean => s.kind === "histogram" || s.kind === "scatter";
 export const cardKey = (s: Series): string => `${s.metric}\u0000${s.scale}`;
 
@@ -79,7 +82,8 @@ export class Session {
     this.cards = computed(() => {
       const runs = this.#shown.value.map((id) => [id, this.#runs.get(id)!] as const);
       for (const [, loaded] of runs) loaded.shape.value;
-      return cardsOf(runs.map(([id, loaded]) => [id, loaded.series.values()]));
+      const all = cardsOf(runs.map(([id, loaded]) => [id, loaded.series.values()]));
+      return showInherited.value ? all : ownCards(all);
     });
   }
 
@@ -123,7 +127,8 @@ export class Session {
     const loaded = this.#runs.get(id);
     if (!loaded) return [];
     loaded.shape.value;
-    return [...loaded.series.values()].map((k) => k.series).filter(isDocument);
+    const all = [...loaded.series.values()].map((k) => k.series).filter(isDocument);
+    return showInherited.value ? all : all.filter(isOwn);
   }
 
   /** Subscribes to the counts and last values of a run's series. */
@@ -302,6 +307,7 @@ function merge(loaded: Loaded, fresh: Series[]): boolean {
     const known = loaded.series.get(key);
     if (known) {
       known.series.count = s.count;
+      known.series.inherited = s.inherited;
       known.series.last = s.last;
       known.series.axes = s.axes;
     } else loaded.series.set(key, placed(s));
@@ -343,5 +349,18 @@ function cardsOf(runs: [string, Iterable<Known>][]): Card[] {
       }
       card.members.push({ run, series });
     }
-  return [...cards.values()].sort((a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : 0));
+  return [...cards.values()].sort(byOrder);
+}
+
+const byOrder = (a: { order: string }, b: { order: string }): number =>
+  a.order < b.order ? -1 : a.order > b.order ? 1 : 0;
+
+/** The cards without series of which a run has nothing itself. */
+function ownCards(cards: Card[]): Card[] {
+  return cards
+    .map((card) => ({
+      ...card,
+      members: card.members.filter((m) => isOwn(m.series)),
+    }))
+    .filter((card) => card.members.length > 0);
 }

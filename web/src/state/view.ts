@@ -21,6 +21,8 @@ export const size = computed<Size>(() =>
 );
 export const sized = computed(() => param("size") !== "");
 export const showAttempts = computed(() => param("attempts") !== "0");
+/** A fork's charts begin with what it inherits, unless the reader wants its own points alone. */
+export const showInherited = computed(() => param("inherited") !== "0");
 export const tab = computed(() => param("tab") || "charts");
 export const fullScreen = computed(() => param("chart"));
 const chosenText = computed(() => param("with"));

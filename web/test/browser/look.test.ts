@@ -33,6 +33,8 @@ const views: [string, string, number][] = [
   ["run-empty", `/runs/${ulid("empty")}`, 0],
   ["attributes", `/runs/${ulid("A/0")}?with=${others}&tab=attributes`, 0],
   ["writers", `/runs/${ulid("rl")}?tab=writers`, 0],
+  ["run-fork", `/runs/${ulid("fork/child")}?with=${ulid("fork/parent")}`, 2],
+  ["run-lost", `/runs/${ulid("lost")}?tab=writers`, 0],
   ["home", "/", 0],
 ];
 

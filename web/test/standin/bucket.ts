@@ -10,6 +10,7 @@ export interface BucketColumns {
   nan: number[];
   pos_inf: number[];
   neg_inf: number[];
+  inherited?: number[];
 }
 
 /** The contract's buckets by the plainest scan there is: this is also the oracle of the browser tests. */
@@ -27,6 +28,7 @@ export function buckets(curve: Curve, axis: string, n: number, from?: number, to
   };
   const x = curve.columns[axis];
   if (!x) return out;
+  if (curve.inherited) out.inherited = [];
   let first = 0;
   let last = x.length - 1;
   while (from !== undefined && first <= last && x[first]! < from) first++;
@@ -39,10 +41,11 @@ export function buckets(curve: Curve, axis: string, n: number, from?: number, to
     if (x[i]! > edge) continue;
     const lo = x[i]!;
     let [min, max, sum, count, nan, pinf, ninf] = [Infinity, -Infinity, 0, 0, 0, 0, 0];
-    let hi = lo;
+    let [hi, inherited] = [lo, 0];
     for (; i <= last && x[i]! <= edge; i++) {
       const v = curve.value[i]!;
       hi = x[i]!;
+      inherited += curve.inherited?.[i] ?? 0;
       if (Number.isNaN(v)) nan++;
       else if (v === Infinity) pinf++;
       else if (v === -Infinity) ninf++;
@@ -62,6 +65,7 @@ export function buckets(curve: Curve, axis: string, n: number, from?: number, to
     out.nan.push(nan);
     out.pos_inf.push(pinf);
     out.neg_inf.push(ninf);
+    out.inherited?.push(inherited);
   }
   return out;
 }

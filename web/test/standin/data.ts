@@ -9,6 +9,8 @@ export interface Curve {
   columns: Record<string, Float64Array>;
   value: Float64Array;
   attempt: number;
+  /** 1 for each point of an ancestor. */
+  inherited?: Float64Array;
 }
 
 export interface StandinRun {
@@ -24,6 +26,11 @@ export interface StandinRun {
   config: Record<string, unknown>;
   summary: Record<string, { step: number; value: number | string }>;
   series: SeriesSpec[];
+  /** The run that this one is forked from, and the last step that it inherits. */
+  parent?: { id: string; step: number };
+  /** Parts of the ledger that are not 0, and what else the document says. */
+  ledger?: Record<string, unknown>;
+  shared?: { env_id: string; time_ns: number; writers: [string, string] }[];
 }
 
 export interface SeriesSpec {
@@ -233,6 +240,50 @@ function runLines(): StandinRun {
   return { ...runA(5, "rl", 200), id: ulid("lines"), name: "many-miners", attempts: 1, series };
 }
 
+/** A run, and a fork of it at step 499 that went better; the second loss is the parent's alone. */
+function runFork(): StandinRun[] {
+  const bad: Shape = { from: 2.4, to: 1.1, rate: 5, noise: 0.12 };
+  const parent: StandinRun = {
+    ...runA(0, "fork", 1000),
+    ...{ id: ulid("fork/parent"), name: "base", attempts: 1 },
+    series: [spec("train/loss", 1000, bad, "base"), spec("eval/loss", 1000, bad, "base")],
+  };
+  const base = spec("train/loss", 400, { from: 1.1, to: 0.4, rate: 4, noise: 0.06 }, "fork");
+  const make = (attempt: number) => {
+    const c = base.make(attempt);
+    c.columns.step = c.columns.step!.map((s) => s + 500);
+    c.columns.time_ns = c.columns.time_ns!.map((t) => t + 7200e9);
+    return c;
+  };
+  const fork: StandinRun = {
+    ...runA(1, "fork", 400),
+    ...{ id: ulid("fork/child"), name: "lower-lr", attempts: 1, status: "finished" },
+    series: [{ ...base, make }],
+    parent: { id: parent.id, step: 499 },
+  };
+  return [parent, fork];
+}
+
+/** A run of which parts were lost in every way that there is. */
+function runLost(): StandinRun {
+  const run = runA(2, "lost", 200);
+  return {
+    ...run,
+    ...{ id: ulid("lost"), name: "unlucky", attempts: 2, status: "failed" },
+    ledger: {
+      ...{ logged: 4000, stored: 3900, superseded: 40, refused: 7, dropped: 12 },
+      skipped: [
+        { first: 31, last: 31, reason: "torn" },
+        { first: 40, last: 44, reason: "quarantined", points: 21 },
+        { first: 60, last: 70, reason: "restored", points: 11 },
+        { first: 90, last: 91, reason: "damaged", points: 2 },
+      ],
+      damaged: [{ file: "segments/17.seg", points: 47, min_time_ns: startNs, max_time_ns: startNs + 60e9 }],
+    },
+    shared: [{ env_id: "env-3", time_ns: startNs + 5e9, writers: ["0".repeat(32), "1".repeat(32)] }],
+  };
+}
+
 /** Many runs, which share the series of fifty. */
 function many(n: number): StandinRun[] {
   const base = Array.from({ length: 50 }, (_, i) => runA(i, "A", 1));
@@ -255,6 +306,8 @@ export function world(): World {
     ["default/B", [runB()]],
     ["default/C", [runC()]],
     ["default/rl", [runRL(), runEmpty(), runLines()]],
+    ["default/fork", runFork()],
+    ["default/lost", [runLost()]],
     ["default/empty", []],
     ["default/huge", many(100_000)],
   ]);

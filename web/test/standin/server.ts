@@ -41,6 +41,23 @@ class Standin {
     return curve;
   }
 
+  /** The series of a run, with those that it inherits when they are asked for. */
+  series(run: StandinRun, inherited: boolean): (SeriesSpec & { inherited?: number })[] {
+    const parent = inherited && run.parent ? this.world.runs.get(run.parent.id) : undefined;
+    if (!parent) return run.series;
+    const { step } = run.parent!;
+    const known = new Map<string, SeriesSpec>(run.series.map((x) => [x.metric, x]));
+    const specs = [...parent.series.filter((x) => !known.has(x.metric)), ...run.series];
+    return specs.map((own) => {
+      const of = parent.series.find((x) => x.metric === own.metric);
+      if (!of) return own;
+      const mine = known.has(own.metric);
+      const make = (attempt: number) =>
+        continued(this.curve(of, 1), step, mine ? this.curve(own, attempt) : undefined);
+      return { ...own, make, count: step + 1 + (mine ? own.count : 0), inherited: step + 1 };
+    });
+  }
+
   /** Appends a point to every series of a run and tells the listeners. */
   append(live: Live, value: (metric: string, i: number) => number): void {
     for (const spec of live.run.series) {
@@ -62,6 +79,23 @@ class Standin {
     for (const res of this.listeners)
       res.write(`id: ${++this.sequence}\nevent: run\ndata: ${JSON.stringify(data)}\n\n`);
   }
+}
+
+/** A parent's points up to a step, then the fork's. */
+function continued(parent: Curve, step: number, fork: Curve | undefined): Curve {
+  const columns: Record<string, Float64Array> = {};
+  const join = (a: Float64Array, b: Float64Array | undefined) => {
+    const head = a.slice(0, step + 1);
+    const out = new Float64Array(head.length + (b?.length ?? 0));
+    out.set(head);
+    if (b) out.set(b, head.length);
+    return out;
+  };
+  for (const axis of Object.keys(parent.columns))
+    columns[axis] = join(parent.columns[axis]!, fork?.columns[axis]);
+  const value = join(parent.value, fork?.value);
+  const inherited = new Float64Array(value.length).fill(1, 0, step + 1);
+  return { ...parent, columns, value, inherited };
 }
 
 function grow(column: Float64Array, value: number): Float64Array {
@@ -140,7 +174,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
     Object.assign(found, JSON.parse(await body(req)));
     return send(req, res, row(found));
   }
-  return send(req, res, detail(found));
+  return send(req, res, detail(s, found));
 }
 
 const hasMedia = (r: StandinRun | undefined): boolean => r?.name === "cartpole-pg";
@@ -176,7 +210,7 @@ function projects(s: Standin) {
 }
 
 function row(r: StandinRun) {
-  const { series: _, createdNs, durationMs, attempts, ...rest } = r;
+  const { series: _, createdNs, durationMs, attempts, parent: _p, ledger: _l, shared: _s, ...rest } = r;
   return {
     ...rest,
     display_name: "",
@@ -189,7 +223,18 @@ function row(r: StandinRun) {
   };
 }
 
-function detail(r: StandinRun) {
+function lineage(s: Standin, r: StandinRun) {
+  const name = (of: StandinRun) => ({ id: of.id, name: of.name, display_name: "" });
+  const parent = r.parent && s.world.runs.get(r.parent.id);
+  const forks = [...s.world.runs.values()].filter((f) => f.parent?.id === r.id);
+  return {
+    ancestors: parent ? [{ ...name(parent), up_to: r.parent!.step }] : [],
+    broken: null,
+    forks: forks.map((f) => ({ ...name(f), fork_step: f.parent!.step })),
+  };
+}
+
+function detail(s: Standin, r: StandinRun) {
   const attributes: Record<string, unknown> = {
     "sys/git/commit": "b434c17d03aa",
     "sys/host": "node-1",
@@ -227,7 +272,11 @@ function detail(r: StandinRun) {
       dropped: r.status === "lost" ? 12 : 0,
       spooled: 0,
       skipped: [],
+      damaged: [],
+      ...r.ledger,
     },
+    lineage: lineage(s, r),
+    shared_environments: r.shared ?? [],
     series: r.series.length,
   };
 }
@@ -276,7 +325,8 @@ function listSeries(
   q: URLSearchParams,
 ) {
   const re = new RegExp(q.get("q") ?? "");
-  const all = run.series
+  const all = s
+    .series(run, q.get("include_inherited") === "1")
     .filter((x) => re.test(x.metric))
     .sort((a, b) => (a.metric < b.metric ? -1 : a.metric > b.metric ? 1 : 0));
   const limit = Number(q.get("limit") ?? 1000);
@@ -284,7 +334,7 @@ function listSeries(
   const preview = Number(q.get("preview") || 0);
   const series = all.slice(at, at + limit).map((x) => {
     // Five thousand curves are not made for a list of their names.
-    const c = preview || s.curves.has(x) ? s.curve(x, run.attempts) : undefined;
+    const c = preview || x.inherited || s.curves.has(x) ? s.curve(x, run.attempts) : undefined;
     const i = x.count - 1;
     const value = c ? c.value[i]! : 0;
     return {
@@ -294,6 +344,7 @@ function listSeries(
       kind: "float64",
       axes: x.axes,
       count: x.count,
+      ...(q.get("include_inherited") === "1" && { inherited: x.inherited ?? 0 }),
       last: c
         ? { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) }
         : null,
@@ -314,13 +365,15 @@ interface Query {
   from?: number;
   to?: number;
   attempt?: number;
+  include_inherited?: boolean;
 }
 
 async function batch(s: Standin, req: IncomingMessage, res: ServerResponse) {
   const { queries } = JSON.parse(await body(req)) as { queries: Query[] };
   const results = queries.map((q) => {
     const run = s.world.runs.get(q.run);
-    const spec = run?.series.find(
+    const list = run ? s.series(run, q.include_inherited ?? false) : [];
+    const spec = list.find(
       (x) =>
         x.metric === q.metric &&
         x.scale === q.scale &&

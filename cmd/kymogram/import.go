@@ -26,10 +26,26 @@ const (
 	stateFailed    = "failed"
 )
 
+const csvHelp = `Read CSV files. The first line names the columns; what each row is follows from it:
+
+  a step          a column is a metric, numbers or texts; empty cells are no points
+  a value         columns metric and value (and step, time_ns, labels, kind), as
+                  kymogram export --format csv writes them, or attribute_path,
+                  attribute_type and float_value, …, as Neptune's exporter does
+  a run           W&B's table of runs, MLflow's search_runs, Neptune's table of runs:
+                  state, created, runtime, tags, notes and texts become those of the
+                  run, numbers its metrics, params.…, config/… its configuration
+  runs side by    W&B's export of a chart: columns "RUN - METRIC" with
+  side            "RUN - METRIC__MIN" and "…__MAX"
+
+Times are dates, Unix seconds, ms, µs or ns (told by their size), or relative:
+seconds below 3 years, or 1:02:03.5. A run's duration is that of its times.`
+
 // importFlags are the flags of every `kymogram import SOURCE`.
 type importFlags struct {
 	connection
 	workspace, project, run string
+	start                   string
 	dryRun                  bool
 	options                 importer.Options
 }
@@ -85,8 +101,11 @@ files are named and counted, and the rest is imported.`,
 			"  kymogram import mlflow mlruns --project digits\n  kymogram import mlflow mlflow.db --project digits --json",
 		},
 		"csv": {
-			"Import CSV files: a column a metric, or what `kymogram export --format csv` wrote",
-			"  kymogram import csv progress.csv --project digits --run lr-3\n  kymogram import csv log.csv --step-column iter --time-column when",
+			"Import CSV files of loggers, and exports of W&B, MLflow, Neptune and Kymogram",
+			"  kymogram import csv progress.csv --project digits --run lr-3\n" +
+				"  kymogram import csv log.csv --step-column iter --time-column elapsed --start 2026-01-02T03:04:05Z\n" +
+				"  kymogram import csv wandb_export.csv --config-column lr,batch_size   # its table of runs, or a chart\n" +
+				"  kymogram import csv runs.csv --run-column trial --dry-run",
 		},
 	}
 	for _, source := range importer.Sources() {
@@ -111,8 +130,12 @@ func importSourceCommand(io stdio, source importer.Source, about [2]string) *cob
 	flags.StringVar(&f.run, "run", "", "name of the run, when there is one only (default its name in the source)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read everything, send nothing")
 	if source.Name == "csv" {
+		cmd.Long = csvHelp
 		flags.StringVar(&f.options.CSV.Step, "step-column", "", "the column of the step (default step, global_step, iteration, epoch, …, else the row's number)")
-		flags.StringVar(&f.options.CSV.Time, "time-column", "", "the column of the time (default timestamp, time, …, else when the file was written)")
+		flags.StringVar(&f.options.CSV.Time, "time-column", "", "the column of the time (default timestamp, time, elapsed, …, else when the file was written)")
+		flags.StringVar(&f.options.CSV.Run, "run-column", "", "the column of the run's name: each is a run (default run_id, run, sys/id, …, else the file is one run)")
+		flags.StringSliceVar(&f.options.CSV.Config, "config-column", nil, "columns of the configuration, besides config/…, params.…, parameters/…")
+		flags.StringVar(&f.start, "start", "", "when relative times begin (default they end when the file was written)")
 	}
 	return cmd
 }
@@ -122,6 +145,13 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 	f.project = first(f.project, io.env("KYMOGRAM_PROJECT"), "default")
 	if err := model.CheckPlace(f.workspace, f.project); err != nil {
 		return usageError{err}
+	}
+	if f.start != "" {
+		when, err := time.Parse(time.RFC3339, f.start)
+		if err != nil {
+			return usagef("--start %q is no time such as 2026-01-02T03:04:05Z", f.start)
+		}
+		f.options.CSV.Start = when
 	}
 	found, err := f.find(ctx, source, paths)
 	if err != nil {

@@ -226,7 +226,7 @@ func TestImportLeavesOtherRunsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if one := k.imports("csv", first, "--run", "mine").Runs[0]; one.State != stateImported || len(one.Skipped) != 1 {
+	if one := k.imports("csv", first, "--run", "mine").Runs[0]; one.State != stateImported || len(one.Skipped) != 0 || one.Points != 2 {
 		t.Errorf("%+v", one)
 	}
 	code, out, _ := k.run("import", "csv", second, "--run", "mine", "--json")
@@ -234,7 +234,7 @@ func TestImportLeavesOtherRunsAlone(t *testing.T) {
 		t.Errorf("%d: %+v", code, one)
 	}
 	for _, args := range [][]string{
-		{"import"}, {"import", "csv"}, {"import", "csv", first, second, "--run", "x"}, {"import", "csv", first, "--project", "a b"}, {"import", "csv", first, "--run", "a\x00"},
+		{"import"}, {"import", "csv"}, {"import", "csv", first, second, "--run", "x"}, {"import", "csv", first, "--project", "a b"}, {"import", "csv", first, "--run", "a\x00"}, {"import", "csv", first, "--start", "soon"},
 	} {
 		if code, _, errs := k.run(args...); code != exitUsage {
 			t.Errorf("%v: %d, %s", args, code, errs)
@@ -257,6 +257,38 @@ func TestImportOfAnExport(t *testing.T) {
 	k.ok("export", "default/default/oneid", "--format", "csv", "-o", name)
 	k.imports("csv", name)
 	compareCurves(t, "back", k.curves("default/default/back"), k.curves("default/default/oneid"))
+}
+
+// A table of runs becomes runs, each known again by itself.
+func TestImportOfATableOfRuns(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	name := filepath.Join(t.TempDir(), "wandb_export.csv")
+	const head = "Name,State,Created,Runtime,Tags,lr,loss\ncalm,finished,2024-05-01T12:00:00.000Z,90,base,0.1,0.5\n"
+	for i, rows := range []string{"wild,crashed,2024-05-01T13:00:00.000Z,30,,0.2,0.7\n", "wild,finished,2024-05-01T13:00:00.000Z,60,,0.2,0.25\n"} {
+		if err := os.WriteFile(name, []byte(head+rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		states := []string{}
+		for _, one := range k.imports("csv", name, "--config-column", "lr").Runs {
+			states = append(states, one.Run+" "+one.State)
+		}
+		want := [][]string{{"default/default/calm imported", "default/default/wild imported"}, {"default/default/calm unchanged", "default/default/wild updated"}}[i]
+		if !slices.Equal(states, want) {
+			t.Errorf("import %d: %v, want %v", i, states, want)
+		}
+	}
+	began := time.Date(2024, 5, 1, 13, 0, 0, 0, time.UTC)
+	if got, want := k.span("default/default/wild"), [2]int64{began.UnixNano(), began.Add(time.Minute).UnixNano()}; got != want {
+		t.Errorf("wild took %v, want %v", got, want)
+	}
+	shown := k.ok("runs", "show", "default/default/wild")
+	for _, part := range []string{"finished", "config lr", "0.2"} {
+		if !strings.Contains(shown, part) {
+			t.Errorf("runs show has no %q:\n%s", part, shown)
+		}
+	}
+	compareCurves(t, "wild", k.curves("default/default/wild"), map[string]string{"loss 0": fmt.Sprintf("%d 0.25", began.Add(time.Minute).UnixNano())})
 }
 
 // An import that is killed leaves half a run without a digest, and its writer

@@ -80,11 +80,18 @@ func FuzzWandb(f *testing.F) {
 
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("step,loss\n1,2\n"))
+	f.Add([]byte("Name,State,Created,Runtime,Tags,lr\na,failed,2024-05-01T12:00:00Z,3,\"x,y\",1\n"))
+	f.Add([]byte("Step,r - a,r - a__MIN,r - a__MAX,r - _step,r - _step__MIN,r - _step__MAX\n0,1,1,2,3,3,3\n"))
+	f.Add([]byte("run_id,attribute_path,attribute_type,step,timestamp,float_value,string_value\nr,a,float_series,1,2,3,\nr,b,string,,,,x\n"))
 	f.Add([]byte("metric,value,labels,kind,step\na,1,{},int64,2\nh,\"{}\",{},histogram,1\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		run, err := readCSV(t.Context(), bytes.NewReader(data), "f", time.Unix(1, 0), CSVOptions{})
-		if err == nil {
-			sound(t, run)
+		s, err := readCSV(t.Context(), bytes.NewReader(data), "f", time.Unix(1, 0), CSVOptions{}, false)
+		if err != nil {
+			return
+		}
+		sound(t, s.only())
+		for _, name := range s.order {
+			sound(t, s.run(name))
 		}
 	})
 }

@@ -156,8 +156,10 @@ def test_a_job_of_two_processes_logs_one_run_once(served: Served, tmp_path: Path
     program.write_text(RANK)
     here = Path(__file__).resolve().parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        + [str(program), str(tmp_path)],
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+            *(str(program), str(tmp_path)),
+        ],
         capture_output=True,
         text=True,
         timeout=300,

@@ -18,7 +18,7 @@ import pytest
 from ..rig import Served
 
 HERE = Path(__file__).resolve().parents[2]
-TENSORFLOW = HERE.parent / ".venv-frameworks" / "tensorflow"
+TENSORFLOW = Path(sys.prefix) / "tensorflow"  # see the Makefile
 
 # Halves, a tie, what no binary float has, the ends of float16's range, infinities.
 NUMBERS = [0.5, -3.0, 0.1, 1.0 / 3.0, 65504.0, 6e-8, float("inf"), float("-inf"), float("nan")]

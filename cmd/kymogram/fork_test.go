@@ -62,8 +62,14 @@ func TestForks(t *testing.T) {
 		value     float64
 	}
 	want := []row{
-		{parent.ID, "0", 0}, {parent.ID, "1", 1}, {parent.ID, "2", 2}, {parent.ID, "3", 3}, {parent.ID, "4", 4}, {parent.ID, "5", 5},
-		{fork.ID, "6", -6}, {fork.ID, "7", -7},
+		{parent.ID, "0", 0},
+		{parent.ID, "1", 1},
+		{parent.ID, "2", 2},
+		{parent.ID, "3", 3},
+		{parent.ID, "4", 4},
+		{parent.ID, "5", 5},
+		{fork.ID, "6", -6},
+		{fork.ID, "7", -7},
 	}
 	var got []row
 	for series, err := range fork.Series(t.Context(), "", read.IncludeInherited()) {

@@ -173,7 +173,9 @@ func TestForksContinueTheirParents(t *testing.T) {
 	}
 }
 
-func (f *family) path(m *member, rest string) string { return "/api/v1/runs/" + m.id.String() + "/" + rest }
+func (f *family) path(m *member, rest string) string {
+	return "/api/v1/runs/" + m.id.String() + "/" + rest
+}
 
 func (f *family) comparePoints(m *member, metric string, axis model.Axis, all []kin) {
 	f.t.Helper()

@@ -58,8 +58,8 @@ type RunDetail struct {
 	Order   []uint32
 	Ledger  model.Ledger
 	Lineage *Lineage
-	Series uint64
-	Points uint64 // of all curves
+	Series  uint64
+	Points  uint64 // of all curves
 }
 
 // Selector names one series of a run.
@@ -87,7 +87,7 @@ type SeriesRequest struct {
 type SeriesPage struct {
 	Series    []SeriesInfo
 	Inherited bool // what is inherited was asked for
-	Next   string
+	Next      string
 }
 
 // SeriesInfo describes a series and the end of its curve.

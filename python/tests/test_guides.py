@@ -68,6 +68,13 @@ def prepare(served: Served, name: str) -> None:
     fixtures = REPOSITORY / "internal" / "importer" / "testdata"
     if name == "migrate-wandb":
         (served.folder.parent / "wandb").symlink_to(fixtures / "wandb")
+        (served.folder.parent / "wandb_export_runs.csv").write_text(
+            "Name,State,Created,Runtime,lr,batch_size,loss\n"
+            "calm-sea-1,finished,2024-05-01T12:00:00.000Z,90,0.1,32,0.5\n"
+        )
+        (served.folder.parent / "wandb_export_chart.csv").write_text(
+            "Step,calm-sea-1 - loss,calm-sea-1 - loss__MIN,calm-sea-1 - loss__MAX\n0,0.5,0.5,0.5\n"
+        )
     if name == "migrate-tensorboard":
         (served.folder.parent / "runs").symlink_to(fixtures / "tensorboard")
 

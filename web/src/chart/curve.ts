@@ -108,12 +108,17 @@ function inheritedOf(columns: BucketColumns, length: number): { inherited?: Uint
   return { inherited };
 }
 
-/** Where a fork goes on by itself: behind the last bucket of its ancestors; undefined when it is not in sight. */
-export function forkPlace(curve: Curve): number | undefined {
+/**
+ * Where a fork goes on by itself: at its fork step where the axis tells it, else between the last bucket of its
+ * ancestors and the next; undefined when that is not in sight.
+ */
+export function forkPlace(curve: Curve, step?: number): number | undefined {
   const { inherited, lo, hi } = curve;
   if (!inherited) return undefined;
   const last = inherited.lastIndexOf(1);
-  return last >= 0 && last + 1 < lo.length ? (hi[last]! + lo[last + 1]!) / 2 : undefined;
+  if (last < 0 || last + 1 >= lo.length) return undefined;
+  const [from, to] = [hi[last]!, lo[last + 1]!];
+  return step !== undefined && step >= from && step <= to ? step : (from + to) / 2;
 }
 
 /** Adds the marks of one kind and says how many values they stand for. */

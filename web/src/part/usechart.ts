@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { BucketQuery, BucketResult } from "../api/types.ts";
+import type { BucketQuery, BucketResult, RunDetail } from "../api/types.ts";
 import { axisFor, placeText, storedRange, unitOf, type XAxis } from "../chart/axis.ts";
 import { crowdAlpha, dash, hue, slots } from "../chart/color.ts";
 import {
@@ -30,6 +30,8 @@ interface Wanted {
   query: BucketQuery;
   unit: Unit;
   faded: boolean;
+  /** The last step of its ancestors that a fork inherits, where the axis counts these. */
+  forkStep: number | undefined;
   color: string;
   dash: number[];
   alpha: number;
@@ -228,9 +230,17 @@ function wantedLines(
       ...(series.inherited && view.showInherited.value && { include_inherited: true as const }),
     };
     const id = `${run} ${series.scale} ${labelText(series.labels)}`;
-    const line: Wanted = { id, member, query, unit, faded: false, ...style };
+    const forkStep = forkStepOn(axis, series.axes, detail);
+    const line: Wanted = { id, member, query, unit, faded: false, forkStep, ...style };
     return [line, ...earlier(line, detail?.attempts ?? [], members.length)];
   });
+}
+
+/** A fork step is one of training: of updates where a series has them. */
+function forkStepOn(axis: XAxis, axes: string[], detail: RunDetail | null): number | undefined {
+  const upTo = detail?.lineage.ancestors[0]?.up_to;
+  const counted = axes.includes("rl_step") ? "rl_step" : "step";
+  return axis.name === counted && upTo !== undefined && upTo !== null ? Number(upTo) : undefined;
 }
 
 /** The same series in the attempts before the one that counts, faint. */
@@ -282,7 +292,7 @@ function lineOf(
       ...{ id: w.id, curve, dash: w.dash, faded: w.faded, color: w.color },
       alpha: behind ? Math.min(w.alpha, 0.15) : w.alpha,
       band: !w.faded && lines <= slots,
-      fork: w.faded || lines > slots ? undefined : forkPlace(curve),
+      fork: w.faded || lines > slots ? undefined : forkPlace(curve, w.forkStep),
       smooth: smoothing.kind === "none" || w.faded ? undefined : smooth(curve.x, curve.mean, smoothing),
     },
   ];

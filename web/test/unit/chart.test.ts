@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { axisFor, storedRange, unitOf, xTicks } from "../../src/chart/axis.ts";
-import { curveOf, extent, lastPoint, nearest, ratio } from "../../src/chart/curve.ts";
-import { csv } from "../../src/chart/export.ts";
+import { curveOf, extent, forkPlace, lastPoint, nearest, ratio } from "../../src/chart/curve.ts";
+import { csv, svg } from "../../src/chart/export.ts";
 import { duration, short, tickLabels } from "../../src/chart/number.ts";
-import { needlesOf, toX, toY } from "../../src/chart/paint.ts";
+import { needlesOf, stretches, toX, toY } from "../../src/chart/paint.ts";
 import { rangeOf, withLane } from "../../src/chart/range.ts";
 import { ema, gauss } from "../../src/chart/smooth.ts";
 import { linearTicks, logTicks, timeTicks } from "../../src/chart/tick.ts";
@@ -91,6 +91,24 @@ describe("curve", () => {
       expect(off(nearest(c, x), x)).toBe(best);
     }
     expect(nearest(curveOf({ lo: [], hi: [], min: [], max: [], mean: [], count: [] }), 1)).toBe(-1);
+  });
+  test("knows what is inherited, and where the fork goes on", () => {
+    const three = { min: [4, 3, 1], max: [5, 3, 2], mean: [4.5, 3, 1.5] };
+    const at = { lo: [0, 2, 4], hi: [1, 3, 5] };
+    const curve = curveOf({ ...at, ...three, count: [2, 1, 2], nan: [0, 1, 0], inherited: [2, 2, 1] });
+    expect([...curve.inherited!]).toEqual([1, 1, 0]); // a bucket of both is the fork's
+    expect(stretches(curve)).toEqual([
+      { from: 0, to: 2, inherited: true },
+      { from: 2, to: 3, inherited: false },
+    ]);
+    expect(forkPlace(curve)).toBe(3.5);
+    expect(forkPlace(curve, 4)).toBe(4);
+    expect(forkPlace(curve, 9)).toBe(3.5); // not where the points are
+    const parent = curveOf({ ...at, ...three, count: [2, 2, 2], inherited: [2, 2, 2] });
+    expect(forkPlace(parent, 1)).toBeUndefined(); // nothing of its own in sight
+    const alone = curveOf({ ...at, ...three, count: [2, 2, 2] });
+    expect(forkPlace(alone)).toBeUndefined();
+    expect(stretches(alone)).toEqual([{ from: 0, to: 3, inherited: false }]);
   });
   test("extent and last point", () => {
     expect(extent([bucketed([1, 2, 3], 1), bucketed([1, 2, 3, 4, 5], 2)])).toEqual([0, 4]);
@@ -337,5 +355,41 @@ describe("export", () => {
     expect(text).toBe(
       'line,step,last_x,min,max,mean,count\r\n"a ""b"", c",0,1,1,3,2,2\r\n"a ""b"", c",2,2,,,,0\r\n',
     );
+  });
+  test("marks what is inherited in CSV, and dims it in SVG up to the line where the fork left", () => {
+    const frame = {
+      left: 0,
+      top: 0,
+      width: 100,
+      height: 50,
+      x0: 0,
+      x1: 3,
+      y0: 0,
+      y1: 4,
+      log: false,
+      ratio: 1,
+    };
+    const ones = [1, 1, 1, 1];
+    const [x, y] = [
+      [0, 1, 2, 3],
+      [1, 2, 3, 4],
+    ];
+    const columns = { lo: x, hi: x, min: y, max: y, mean: y, count: ones, inherited: [1, 1, 0, 0] };
+    const forked = { ...line(curveOf(columns)), fork: 1.5 };
+    const picture = { title: "t", axis: axisFor(["step"], ""), lines: [{ line: forked, name: "f" }], frame };
+    const text = csv({ ...picture, palette: {} as never });
+    expect(text.split("\r\n").map((row) => row.split(",").at(-1))).toEqual([
+      "inherited",
+      "1",
+      "1",
+      "0",
+      "0",
+      "",
+    ]);
+    const drawn = svg({ ...picture, palette: {} as never });
+    expect([...drawn.matchAll(/<path d="[^"]*" stroke="[^"]*" opacity="([^"]*)"/g)].map((m) => m[1])).toEqual(
+      ["0.4", "1"],
+    );
+    expect(drawn).toContain('<line x1="50.0" x2="50.0" y1="28" y2="78"');
   });
 });

@@ -9,7 +9,6 @@ and tells both by way of the deliverer (docs/format/spool.md, shared.json).
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from struct import Struct
@@ -69,6 +68,8 @@ def told(env: str, more: int, who: str) -> str:
 
 def shared(folder: str) -> list[dict[str, Any]]:
     """What the server said of a writer's environments; none once its folder is delivered."""
+    import json
+
     try:
         with open(os.path.join(folder, "shared.json"), encoding="utf-8") as file:
             found = json.load(file)

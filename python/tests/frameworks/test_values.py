@@ -127,7 +127,8 @@ def test_values(served: Served, tmp_path: Path, library: str) -> None:
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        # TensorFlow imports Keras, and that the back end that other tests choose.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(places), "KERAS_BACKEND": "tensorflow"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     run = served.only()

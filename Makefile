@@ -192,7 +192,7 @@ bench-metrics: setup ## put_metric() to each handler, in Python and in Go
 	@$(VENV)/bin/python test/bench/metrics.py
 	@$(GO) test -run NONE -bench PutMetric ./metrics
 
-bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20'
+bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20' or long
 	@tools/prepare peers
 	@$(GO) run ./test/bench/engine -servers kymogram,victoria-metrics $(ARGS)
 

@@ -37,7 +37,7 @@ func main() {
 }
 
 func readFlags() (o options) {
-	flag.StringVar(&o.size, "size", "d5", "runs: d1, d5 or d20")
+	flag.StringVar(&o.size, "size", "d5", "d1, d5 or d20: 10, 50 or 200 runs; long: one series of 10 M points")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the workload")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds; figures are medians")
 	flag.StringVar(&o.servers, "servers", "kymogram", "what to measure, interleaved: kymogram, victoria-metrics")
@@ -54,7 +54,7 @@ func run(ctx context.Context, o options) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	if sizes[o.size] == 0 {
-		return fmt.Errorf("there is no size %q", o.size)
+		return fmt.Errorf("there is no size %q: d1, d5, d20 or long", o.size)
 	}
 	folder, err := os.MkdirTemp(o.folder, "kymogram-bench-")
 	if err != nil {
@@ -125,12 +125,9 @@ func ingestOnce(ctx context.Context, s server, p protocol, folder string, r *rep
 		return err
 	}
 	defer s.kill()
-	var gens []*generator
-	for run := range sizes[r.size] {
-		gens = append(gens, newGenerator(r.seed, run))
-	}
+	gens, rows := workload(r.size, r.seed)
 	start := time.Now()
-	points, err := send(ctx, s.target(p), p, gens, blockRows)
+	points, err := send(ctx, s.target(p), p, gens, rows)
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,9 @@ func (r *report) print(to io.Writer) error {
 			fmt.Fprintf(w, "%s\t%s\t%.2f\n", key[0], key[1], median(r.reads[key]))
 		}
 	}
-	r.targets(w)
+	if r.size != sizeLong { // they are of runs
+		r.targets(w)
+	}
 	return w.Flush()
 }
 

@@ -16,8 +16,23 @@ const (
 	jitterMs     = 15
 )
 
-// Sizes of the benchmark by name: how many runs.
-var sizes = map[string]int{"d1": 10, "d5": 50, "d20": 200} //nolint:gochecknoglobals // a table of constants
+// Sizes of the benchmark by name: how many runs, but for long, which is one
+// series of longPoints.
+var sizes = map[string]int{"d1": 10, "d5": 50, "d20": 200, sizeLong: 1} //nolint:gochecknoglobals // a table of constants
+
+const sizeLong = "long"
+
+// workload is the generators of a size, and how many rows of theirs make a
+// request of 10,000 points.
+func workload(size string, seed uint64) (gens []*generator, rows int) {
+	if size == sizeLong {
+		return []*generator{longGenerator(seed, longPoints)}, blockRows * seriesPerRun
+	}
+	for run := range sizes[size] {
+		gens = append(gens, newGenerator(seed, run))
+	}
+	return gens, blockRows
+}
 
 // block is consecutive log calls of one run: the unit of a request. Every
 // protocol sends the same blocks.

@@ -217,7 +217,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	blobPath := func(h blob.Hash) string { return "/api/v1/blobs/" + h.String() }
 	return server.New(listeners, server.Parts{
 		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,
-		Blobs: blobs, BlobURL: blobs.URL(blobPath, server.WriteJSON),
+		Blobs: blobs, BlobUpload: blobs.Upload(), BlobURL: blobs.URL(blobPath, server.WriteJSON),
 		Receivers: receivers, RPC: rpc.Register, Ready: n.ready,
 	}, server.Options{
 		TLS: secure, Hosts: knownHosts(n.config), MaxBody: n.config.Limits.BodyMiB << 20,

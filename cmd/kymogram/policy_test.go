@@ -67,6 +67,8 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/live":                                {"read", true, "/api/v1/live?project=w/p", ""},
 		"GET /api/v1/blobs/{sha256}":                      {"read", false, blob, ""}, // by content: no project
 		"PUT /api/v1/blobs/{sha256}":                      {"ingest", false, blob, "other bytes"},
+		"HEAD /api/v1/blobs/{sha256}/upload":              {"ingest", false, blob + "/upload", ""},
+		"PATCH /api/v1/blobs/{sha256}/upload":             {"ingest", false, blob + "/upload", "other bytes"},
 		"GET /api/v1/blobs/{sha256}/url":                  {"read", false, blob + "/url", ""},
 		"POST /api/v1/blobs/{sha256}/url":                 {"ingest", false, blob + "/url", ""},
 		"GET /api/v1/keys":                                {"admin", true, "/api/v1/keys", ""},

@@ -48,10 +48,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) put(w http.ResponseWriter, r *http.Request, hash Hash) error {
-	tooLarge := model.Errorf(model.CodeTooLarge, "a blob has at most %d bytes here", h.limit).
-		WithHint("raise limits.blob in the server's configuration")
 	if r.ContentLength > h.limit {
-		return tooLarge
+		return h.tooLarge()
 	}
 	body := http.MaxBytesReader(w, r.Body, h.limit)
 	err := h.store.Put(r.Context(), hash, body)
@@ -60,13 +58,18 @@ func (h *Handler) put(w http.ResponseWriter, r *http.Request, hash Hash) error {
 	}
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return tooLarge
+		return h.tooLarge()
 	}
 	if err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+func (h *Handler) tooLarge() error {
+	return model.Errorf(model.CodeTooLarge, "a blob has at most %d bytes here", h.limit).
+		WithHint("raise limits.blob_mib in the server's configuration")
 }
 
 // get never lets a browser run what was stored: it is data to save, whatever

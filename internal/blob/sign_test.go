@@ -112,3 +112,58 @@ func TestHandler(t *testing.T) {
 		}
 	}
 }
+
+func TestUploadInParts(t *testing.T) {
+	store, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	fail := func(w http.ResponseWriter, _ *http.Request, err error) {
+		http.Error(w, string(model.CodeOf(err)), http.StatusTeapot)
+	}
+	handler := blob.NewHandler(store, newSigner(t, &clock{time.Unix(1_000, 0)}), 16, fail)
+	mux := http.NewServeMux()
+	mux.Handle("/b/{sha256}/upload", handler.Upload())
+	const data = "0123456789"
+	part := func(offset, complete string) map[string]string {
+		return map[string]string{"Content-Type": "application/partial-upload", "Upload-Offset": offset, "Upload-Complete": complete}
+	}
+	steps := []struct {
+		method, body     string
+		header           map[string]string
+		code             int
+		answer           string // of a refusal
+		offset, complete string
+	}{
+		{"HEAD", "", nil, http.StatusNoContent, "", "0", "?0"},
+		{"PATCH", "0123", nil, http.StatusTeapot, "invalid_argument", "", ""},
+		{"PATCH", "0123", part("", "?0"), http.StatusTeapot, "invalid_argument", "", ""},
+		{"PATCH", "0123", part("-1", "?0"), http.StatusTeapot, "invalid_argument", "", ""},
+		{"PATCH", "0123", part("0", "1"), http.StatusTeapot, "invalid_argument", "", ""},
+		{"PATCH", strings.Repeat("x", 17), part("0", "?0"), http.StatusTeapot, "too_large", "", ""},
+		{"PATCH", "0123", part("0", "?0"), http.StatusNoContent, "", "4", "?0"},
+		{"HEAD", "", nil, http.StatusNoContent, "", "4", "?0"},
+		{"PATCH", "0123", part("0", "?1"), http.StatusTeapot, "conflict", "4", "?0"},
+		{"PATCH", strings.Repeat("x", 13), part("4", "?0"), http.StatusTeapot, "too_large", "", ""},
+		{"PATCH", "x", part("9223372036854775807", "?0"), http.StatusTeapot, "too_large", "", ""},
+		{"PATCH", "456789", part("4", "?1"), http.StatusNoContent, "", "10", "?1"},
+		{"HEAD", "", nil, http.StatusNoContent, "", "10", "?1"},
+		{"PATCH", "any", part("0", "?1"), http.StatusNoContent, "", "10", "?1"},
+	}
+	sum := blob.Hash(sha256.Sum256([]byte(data)))
+	for i, s := range steps {
+		r := httptest.NewRequest(s.method, "/b/"+sum.String()+"/upload", strings.NewReader(s.body))
+		for name, value := range s.header {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code != s.code || strings.TrimSpace(w.Body.String()) != s.answer || w.Header().Get("Upload-Offset") != s.offset || w.Header().Get("Upload-Complete") != s.complete {
+			t.Errorf("step %d, %s %q: %d %q %v", i, s.method, s.body, w.Code, w.Body, w.Header())
+		}
+		if s.method == "HEAD" && w.Header().Get("Upload-Limit") != "max-size=16" {
+			t.Errorf("step %d: %v", i, w.Header())
+		}
+	}
+}

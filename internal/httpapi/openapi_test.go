@@ -73,7 +73,7 @@ func (d document) follow(node any) any {
 	}
 }
 
-var methods = []string{"get", "put", "post", "patch", "delete"}
+var methods = []string{"get", "head", "put", "post", "patch", "delete"}
 
 // The server's policy lists everything that can be served; the page's own files
 // are no part of the API.

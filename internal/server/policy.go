@@ -74,8 +74,10 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/blobs/{sha256}": {Scope: auth.Read, Signed: true, Large: true},
 			"PUT /api/v1/blobs/{sha256}": {Scope: auth.Ingest, Signed: true, Large: true},
 
-			"GET /api/v1/blobs/{sha256}/url":  read,   // signs a download
-			"POST /api/v1/blobs/{sha256}/url": ingest, // signs an upload
+			"HEAD /api/v1/blobs/{sha256}/upload":  ingest, // how far it is
+			"PATCH /api/v1/blobs/{sha256}/upload": {Scope: auth.Ingest, Large: true},
+			"GET /api/v1/blobs/{sha256}/url":      read,   // signs a download
+			"POST /api/v1/blobs/{sha256}/url":     ingest, // signs an upload
 
 			"GET /api/v1/keys":         admin,
 			"POST /api/v1/keys":        admin,

@@ -57,6 +57,8 @@ type Parts struct {
 	API     []httpapi.Route
 	Blobs   http.Handler // GET and PUT
 	BlobURL http.Handler // GET and POST
+	// BlobUpload takes uploads in parts: HEAD and PATCH.
+	BlobUpload http.Handler
 	// Receivers are the routes of other systems' protocols, by pattern.
 	Receivers []map[string]http.Handler
 	Page      fs.FS
@@ -202,6 +204,8 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 	m.handle("POST /api/v1/links", s.handler(s.createLink))
 	m.handle("GET /api/v1/blobs/{sha256}", s.parts.Blobs)
 	m.handle("PUT /api/v1/blobs/{sha256}", s.parts.Blobs)
+	m.handle("HEAD /api/v1/blobs/{sha256}/upload", s.parts.BlobUpload)
+	m.handle("PATCH /api/v1/blobs/{sha256}/upload", s.parts.BlobUpload)
 	m.handle("GET /api/v1/blobs/{sha256}/url", s.parts.BlobURL)
 	m.handle("POST /api/v1/blobs/{sha256}/url", s.parts.BlobURL)
 	for _, route := range s.parts.API {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -69,7 +70,9 @@ func FuzzWholeFragments(f *testing.F) {
 // fileServer takes blobs and records, and fails as often as it is told.
 type fileServer struct {
 	blobs   map[string]string
+	parts   map[string]string
 	records map[string]model.Rendering
+	uploads []int // bytes of those that were taken
 	down    int
 	code    model.Code
 }
@@ -77,6 +80,9 @@ type fileServer struct {
 func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	code := s.code
+	if r.Method == http.MethodHead { // the refusals that are told are of what is sent
+		code = ""
+	}
 	if s.down > 0 {
 		s.down--
 		code = model.CodeUnavailable
@@ -86,14 +92,19 @@ func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"error": model.Errorf(code, "told to fail")})
 		return
 	}
-	if r.Method == http.MethodPut {
-		sum := sha256.Sum256(body)
-		if hash := filepath.Base(r.URL.Path); hash != hex.EncodeToString(sum[:]) {
-			w.WriteHeader(http.StatusTeapot)
+	hash := filepath.Base(filepath.Dir(r.URL.Path))
+	switch r.Method {
+	case http.MethodHead:
+		_, whole := s.blobs[hash]
+		w.Header().Set("Upload-Offset", strconv.Itoa(len(s.parts[hash])))
+		w.Header().Set("Upload-Complete", map[bool]string{true: "?1", false: "?0"}[whole])
+	case http.MethodPatch:
+		if !s.extend(hash, r.Header, body) {
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": model.Errorf(model.CodeInvalid, "other bytes")})
 			return
 		}
-		s.blobs[filepath.Base(r.URL.Path)] = string(body)
-	} else {
+	default:
 		var doc model.Rendering
 		if json.Unmarshal(body, &doc) != nil || !strings.HasSuffix(r.URL.Path, "/renderings") {
 			w.WriteHeader(http.StatusTeapot)
@@ -102,6 +113,20 @@ func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.records[doc.ID] = doc
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// extend takes the last part of a blob.
+func (s *fileServer) extend(hash string, header http.Header, body []byte) (ok bool) {
+	whole := s.parts[hash] + string(body)
+	sum := sha256.Sum256([]byte(whole))
+	at := header.Get("Upload-Offset") == strconv.Itoa(len(s.parts[hash])) && header.Get("Upload-Complete") == "?1"
+	delete(s.parts, hash)
+	if !at || header.Get("Content-Type") != "application/partial-upload" || hash != hex.EncodeToString(sum[:]) {
+		return false
+	}
+	s.blobs[hash] = whole
+	s.uploads = append(s.uploads, len(body))
+	return true
 }
 
 type videoLab struct {
@@ -115,7 +140,7 @@ func newVideoLab(t *testing.T) *videoLab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &fileServer{blobs: map[string]string{}, records: map[string]model.Rendering{}}
+	s := &fileServer{blobs: map[string]string{}, parts: map[string]string{}, records: map[string]model.Rendering{}}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	dir := filepath.Join(folder.Path, "writers", "w")
@@ -176,6 +201,34 @@ func TestVideosAreUploadedOnceTheServerTakesThem(t *testing.T) {
 	}
 	if n := l.left(t); n != 2 { // the record and the part of the one that is encoded
 		t.Errorf("%d files are left, want 2", n)
+	}
+}
+
+// An upload goes on behind what the server has; where that were other bytes, or
+// more than there are, it begins anew, once.
+func TestUploadsGoOn(t *testing.T) {
+	const data = "video one"
+	sum := sha256.Sum256([]byte(data))
+	hash := hex.EncodeToString(sum[:])
+	for name, c := range map[string]struct {
+		there string
+		sent  int
+	}{"nothing": {"", 9}, "a part": {"video", 4}, "all but the end of it": {data, 0}, "other bytes": {"v1deo", 9}, "too many": {"video one, and more", 9}} {
+		l := newVideoLab(t)
+		l.add(t, 1, spool.RenderingDone, data)
+		l.server.parts[hash] = c.there
+		if left, err := l.sendRenderings(t.Context(), false); left != 0 || err != nil {
+			t.Fatalf("%s: %d left, %v", name, left, err)
+		}
+		if l.server.blobs[hash] != data || len(l.server.uploads) != 1 || l.server.uploads[0] != c.sent {
+			t.Errorf("%s: stored %q, sent %v", name, l.server.blobs[hash], l.server.uploads)
+		}
+	}
+	l := newVideoLab(t)
+	l.add(t, 1, spool.RenderingDone, data)
+	l.server.blobs[hash] = data
+	if left, err := l.sendRenderings(t.Context(), false); left != 0 || err != nil || len(l.server.uploads) > 0 {
+		t.Errorf("one that is there: %d left, %v, sent %v", left, err, l.server.uploads)
 	}
 }
 

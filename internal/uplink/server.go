@@ -85,7 +85,7 @@ func NewServer(address, key string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse address: %w", err)
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: false, DisableKeepAlives: true}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: false, DisableKeepAlives: true, ExpectContinueTimeout: time.Second}
 	return &Server{url: u, key: key, http: &http.Client{Transport: transport}}, nil
 }
 
@@ -155,6 +155,28 @@ func (s *Server) send(req *http.Request, out any) error {
 		return fmt.Errorf("%w: it answered with something else than Kymogram's JSON", ErrUnreachable)
 	}
 	return nil
+}
+
+// head asks with the key for an answer that is all in its header. A refusal of
+// such a request has no text.
+func (s *Server) head(req *http.Request) (http.Header, error) {
+	if s.key != "" {
+		req.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusNoContent:
+		return resp.Header, nil
+	case http.StatusUnauthorized:
+		return nil, model.Errorf(model.CodeUnauthenticated, "the server does not know the key")
+	case http.StatusForbidden:
+		return nil, model.Errorf(model.CodePermission, "the key may not upload files")
+	}
+	return nil, fmt.Errorf("%w: it answered %s", ErrUnreachable, resp.Status)
 }
 
 // refusal is the typed error of an answer.

@@ -26,6 +26,10 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		"same blob at once":  sameAtOnce,
 		"delete":             remove,
 		"seek":               seek,
+		"parts":              parts,
+		"parts of others":    otherParts,
+		"parts that break":   brokenParts,
+		"parts by two":       partsByTwo,
 		"empty blob":         func(t *testing.T, s blob.Store) { roundTrip(t, s, nil) },
 		"blob of many bytes": func(t *testing.T, s blob.Store) { roundTrip(t, s, bytes.Repeat([]byte("kymogram"), 1<<18)) },
 	}
@@ -151,5 +155,94 @@ func seek(t *testing.T, s blob.Store) {
 	}
 	if got, err := io.ReadAll(r); err != nil || string(got) != "789" {
 		t.Fatalf("read %q, %v, want the last three bytes", got, err)
+	}
+}
+
+func wantOffset(t *testing.T, s blob.Store, h blob.Hash, want int64, whole bool) {
+	t.Helper()
+	if offset, got, err := s.Offset(t.Context(), h); err != nil || offset != want || got != whole {
+		t.Fatalf("it stands at %d, %v, %v; want %d, %v", offset, got, err, want, whole)
+	}
+}
+
+func appendTo(t *testing.T, s blob.Store, h blob.Hash, offset int64, last bool, data []byte, want model.Code) {
+	t.Helper()
+	if _, err := s.Append(t.Context(), h, offset, last, bytes.NewReader(data)); model.CodeOf(err) != want {
+		t.Fatalf("append at %d: %v, want %q", offset, err, want)
+	}
+}
+
+func parts(t *testing.T, s blob.Store) {
+	data := []byte("0123456789")
+	h := hashOf(data)
+	wantOffset(t, s, h, 0, false)
+	appendTo(t, s, h, 0, false, data[:4], "")
+	wantOffset(t, s, h, 4, false)
+	wantMissing(t, s, h)
+	appendTo(t, s, h, 0, false, data, model.CodeConflict)
+	appendTo(t, s, h, 5, true, data[5:], model.CodeConflict)
+	appendTo(t, s, h, 4, false, nil, "")
+	appendTo(t, s, h, 4, true, data[4:], "")
+	wantOffset(t, s, h, 10, true)
+	if got := read(t, s, h); !bytes.Equal(got, data) {
+		t.Fatalf("got %q", got)
+	}
+	appendTo(t, s, h, 3, true, []byte("never read"), "") // it is there
+	wantOffset(t, s, h, 10, true)
+	roundTrip(t, s, data)
+	empty := hashOf(nil)
+	appendTo(t, s, empty, 0, true, nil, "")
+	wantOffset(t, s, empty, 0, true)
+}
+
+// Parts of other bytes are dropped once they are compared, and cost nothing then.
+func otherParts(t *testing.T, s blob.Store) {
+	data := []byte("what was promised")
+	h := hashOf(data)
+	appendTo(t, s, h, 0, false, []byte("what came"), "")
+	appendTo(t, s, h, 9, true, []byte(" and more"), model.CodeInvalid)
+	wantOffset(t, s, h, 0, false)
+	wantMissing(t, s, h)
+	appendTo(t, s, h, 0, true, data, "")
+	read(t, s, h)
+}
+
+func brokenParts(t *testing.T, s blob.Store) {
+	data, broken := []byte("half of it"), errors.New("the line broke")
+	h := hashOf(data)
+	r := io.MultiReader(bytes.NewReader(data[:4]), iotest.ErrReader(broken))
+	if next, err := s.Append(t.Context(), h, 0, true, r); !errors.Is(err, broken) || next != 4 {
+		t.Fatalf("append: %d, %v", next, err)
+	}
+	wantOffset(t, s, h, 4, false)
+	wantMissing(t, s, h)
+	roundTrip(t, s, data) // in one piece, meanwhile
+	wantOffset(t, s, h, int64(len(data)), true)
+}
+
+// Two uploads of one blob: one goes on, the other is told to wait.
+func partsByTwo(t *testing.T, s blob.Store) {
+	data := bytes.Repeat([]byte("kymogram"), 1<<10)
+	h := hashOf(data)
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Append(t.Context(), h, 0, true, in)
+		done <- err
+	}()
+	if _, err := out.Write(data[:100]); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, s, h, 100, true, data[100:], model.CodeConflict)
+	appendTo(t, s, hashOf([]byte("another")), 0, true, []byte("another"), "")
+	if _, err := out.Write(data[100:]); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, s, h); !bytes.Equal(got, data) {
+		t.Fatal("other bytes than those sent")
 	}
 }

@@ -29,6 +29,9 @@ type Store struct {
 	folder string
 	// sweeping keeps a blob that is being put again from being swept.
 	sweeping sync.Mutex
+
+	appending sync.Mutex
+	busy      map[blob.Hash]bool // blobs that are appended to now
 }
 
 // Open uses a folder, makes it when it is missing and clears what a crash left
@@ -42,14 +45,16 @@ func Open(folder string) (*Store, error) {
 		return nil, fmt.Errorf("open the folder of blobs: %w", err)
 	}
 	err = root.RemoveAll(tmp)
-	if err == nil {
-		err = root.Mkdir(tmp, 0o700)
+	for _, name := range []string{tmp, partial} {
+		if made := root.Mkdir(name, 0o700); !errors.Is(made, fs.ErrExist) {
+			err = errors.Join(err, made)
+		}
 	}
 	if err != nil {
 		_ = root.Close()
 		return nil, fmt.Errorf("clear the folder of blobs: %w", err)
 	}
-	return &Store{root: root, folder: folder}, nil
+	return &Store{root: root, folder: folder, busy: map[blob.Hash]bool{}}, nil
 }
 
 // Close releases the folder.
@@ -98,10 +103,14 @@ func (s *Store) write(ctx context.Context, name string, want blob.Hash, r io.Rea
 		return err
 	}
 	if got := blob.Hash(sum.Sum(nil)); got != want {
-		return model.Errorf(model.CodeInvalid, "the bytes have the hash %s, not %s", got, want).
-			WithHint("the upload was cut or changed on its way: send it again")
+		return otherHash(got, want)
 	}
 	return errors.Join(f.Sync(), f.Close())
+}
+
+func otherHash(got, want blob.Hash) error {
+	return model.Errorf(model.CodeInvalid, "the bytes have the hash %s, not %s", got, want).
+		WithHint("the upload was cut or changed on its way: send it again")
 }
 
 // publish renames and makes the names durable: the file's, and its folder's.

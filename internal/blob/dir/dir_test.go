@@ -2,6 +2,7 @@ package dir_test
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,5 +111,45 @@ func TestSweep(t *testing.T) {
 		if err == nil {
 			_ = r.Close()
 		}
+	}
+}
+
+// What came of a blob outlives a restart and is no blob to a list; it goes when
+// nothing more comes, or when there are too many.
+func TestPartsOfBlobs(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, folder)
+	hash := func(i int) blob.Hash { return sha256.Sum256(fmt.Append(nil, i)) }
+	for i := range 100 {
+		if _, err := s.Append(t.Context(), hash(i), 0, false, strings.NewReader("part")); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(folder, "partial", hash(i).String())
+		then := time.Now().Add(time.Duration(i-200) * time.Minute)
+		if err := os.Chtimes(name, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = open(t, folder)
+	for i := range 100 {
+		want := int64(4)
+		if i < 100-64 {
+			want = 0 // made way
+		}
+		if offset, whole, err := s.Offset(t.Context(), hash(i)); offset != want || whole || err != nil {
+			t.Errorf("%d stands at %d, %v, %v; want %d", i, offset, whole, err, want)
+		}
+	}
+	err := dir.List(t.Context(), folder, func(e dir.Entry) error { t.Errorf("listed %s", e.Path); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = s.Sweep(t.Context(), time.Now().Add(-110*time.Minute), func([]string) (map[string]bool, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(filepath.Join(folder, "partial"))
+	if err != nil || len(left) != 9 {
+		t.Errorf("%d are left, want 9, %v", len(left), err)
 	}
 }

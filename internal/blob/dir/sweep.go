@@ -12,7 +12,7 @@ import (
 const sweepBatch = 500
 
 // Sweep deletes the blobs that were put before a time, not put again since, and
-// that used does not name.
+// that used does not name; and what came of others, if nothing came since.
 func (s *Store) Sweep(ctx context.Context, before time.Time, used func(hashes []string) (map[string]bool, error)) (files int, bytes int64, err error) {
 	var batch []Entry
 	flush := func() error {
@@ -29,7 +29,7 @@ func (s *Store) Sweep(ctx context.Context, before time.Time, used func(hashes []
 		}
 		return flush()
 	})
-	return files, bytes, errors.Join(err, flush())
+	return files, bytes, errors.Join(err, flush(), s.expire(before))
 }
 
 func (s *Store) sweep(ctx context.Context, batch []Entry, before time.Time, used func([]string) (map[string]bool, error)) (files int, bytes int64, err error) {

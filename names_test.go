@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,5 +116,47 @@ func TestTheJobIsHandedToChildren(t *testing.T) {
 		if got := os.Getenv(name); got != "job-1" {
 			t.Errorf("%s is %q", name, got)
 		}
+	}
+}
+
+// Only what the server says of the request itself ends Init: a proxy's or a newer
+// server's answer, or one of a server in trouble, does not keep training from starting.
+func TestInitBeginsOffline(t *testing.T) {
+	for _, tt := range []struct {
+		status  int
+		body    string
+		offline bool
+	}{
+		{429, `{"error":{"code":"rate_limited","message":"slowly"}}`, true},
+		{404, `{"error":{"code":"not_found","message":"nothing here"}}`, true},
+		{500, `{"error":{"code":"internal","message":"oops"}}`, true},
+		{503, `{"error":{"code":"starting","message":"soon"}}`, true},
+		{507, `{"error":{"code":"disk_full","message":"full"}}`, true},
+		{502, `<html>`, true},
+		{200, `{"run":5}`, true},
+		{400, `{"error":{"code":"invalid_argument","message":"no"}}`, false},
+		{401, `{"error":{"code":"unauthenticated","message":"no"}}`, false},
+		{403, `{"error":{"code":"permission_denied","message":"no"}}`, false},
+		{409, `{"error":{"code":"run_exists","message":"no"}}`, false},
+		{410, `{"error":{"code":"run_deleted","message":"no"}}`, false},
+	} {
+		t.Run(strconv.Itoa(tt.status), func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body)
+			}))
+			defer server.Close()
+			for _, name := range []string{envOrchestration, envMetranaOrchestration, envAttempt, envAttemptPID} {
+				t.Setenv(name, "")
+			}
+			run, err := Init(t.Context(), Options{Server: server.URL, NoUplink: true, SpoolDir: t.TempDir(), Log: silent, env: func(string) string { return "" }})
+			if offline := err == nil; offline != tt.offline {
+				t.Fatalf("%s: %v", tt.body, err)
+			}
+			if run != nil {
+				must(t, run.Log("x", 1))
+				run.end(t.Context(), model.StatusFinished)
+			}
+		})
 	}
 }

@@ -129,17 +129,19 @@ func ask(ctx context.Context, folder *spool.Folder, opts *Options, request model
 		return &result, nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("open run: %w", ctx.Err())
-	case errors.Is(err, uplink.ErrUnreachable) || later(code):
+	case errors.Is(err, uplink.ErrUnreachable) || !final(code):
 		opts.Log.Warn("no server: the run begins offline and is delivered later", "server", opts.Server, "reason", err)
 		return nil, nil
 	}
 	return nil, fmt.Errorf("open run %s/%s/%s on %s: %w", request.Workspace, request.Project, request.RunName, opts.Server, err)
 }
 
-// later reports whether a code says that the same request may be taken later.
-func later(code model.Code) bool {
+// final reports whether a code is the server's word on this request. Any other,
+// also one that this version does not know, may be another tomorrow.
+func final(code model.Code) bool {
 	switch code {
-	case model.CodeDiskFull, model.CodeUnavailable, model.CodeTimeout, model.CodeInternal:
+	case model.CodeInvalid, model.CodeAmbiguous, model.CodeUnauthenticated, model.CodePermission, model.CodeConflict,
+		model.CodeRunExists, model.CodeRunDeleted, model.CodeTooLarge, model.CodeKindMismatch, model.CodeLimit, model.CodeBadRecord:
 		return true
 	}
 	return false

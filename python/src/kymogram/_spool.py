@@ -222,14 +222,36 @@ def segments(folder: str) -> tuple[int, int]:
 
 
 def others(root: str, but: str = "") -> list[str]:
-    """Folders of writers, but for one, whose processes are over and that are not delivered."""
+    """Folders of writers whose processes are over and that are not delivered.
+
+    But for one writer, and for those of the machine's metrics of its run: the
+    deliverer makes them, and they are no other program's.
+    """
+    folder = os.path.join(root, "writers")
     try:
-        names = sorted(os.listdir(os.path.join(root, "writers")))
+        names = sorted(os.listdir(folder))
     except OSError:
         return []
-    names = [name for name in names if not name.startswith(".") and name != but]
-    paths = [os.path.join(root, "writers", name) for name in names]
-    return [path for path in paths if _is_over(path)]
+    own = _job(os.path.join(folder, but)) if but else None
+    paths = [
+        os.path.join(folder, name) for name in names if not name.startswith(".") and name != but
+    ]
+    return [path for path in paths if _is_over(path) and (own is None or _watched(path) != own)]
+
+
+def _job(folder: str) -> list[object]:
+    """What a writer's run and job are called."""
+    opened = read_json(os.path.join(folder, "open.json")).get("open")
+    found = opened if isinstance(opened, dict) else {}
+    return [found.get(key) for key in ("workspace", "project", "run_name", "orchestration_id")]
+
+
+def _watched(folder: str) -> list[object] | None:
+    """The job whose machine's metrics a writer logs; None for any other writer."""
+    opened = read_json(os.path.join(folder, "open.json")).get("open")
+    if isinstance(opened, dict) and str(opened.get("sdk", "")).startswith("system/"):
+        return _job(folder)
+    return None
 
 
 def no_room(tried: list[str]) -> KymogramSpoolUnavailableError:

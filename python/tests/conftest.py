@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kymogram
-from kymogram import _agent, _environment
+from kymogram import _agent, _environment, _say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("KYMOGRAM_SERVER", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.setattr(_environment, "batch_job", lambda: False)
     monkeypatch.setenv("KYMOGRAM_CAPTURE_ENVIRONMENT", "0")
+    monkeypatch.setattr(_say.voice, "_said", set())  # what a test before was told once
     yield spool
     kymogram.close(0)
     os.environ.pop("KYMOGRAM_ORCHESTRATION_ID", None)

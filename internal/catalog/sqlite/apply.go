@@ -19,7 +19,7 @@ const keptEvents = 1000
 
 // Apply implements [catalog.Recorder].
 func (d *DB) Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error {
-	return d.write(ctx, "apply updates", func(tx *sql.Tx) error {
+	return d.write(ctx, "apply updates", func(tx *transaction) error {
 		c := &change{tx: tx, run: run, writer: w, nowNs: now.UnixNano()}
 		var applied uint64
 		err := tx.QueryRowContext(ctx, `SELECT r.pk, r.applied_lsn FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?`, run[:]).Scan(&c.pk, &applied)
@@ -47,7 +47,7 @@ func (d *DB) Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn u
 
 // change is a list of updates on its way into one run.
 type change struct {
-	tx     *sql.Tx
+	tx     *transaction
 	pk     int64
 	run    model.RunID
 	writer model.WriterID

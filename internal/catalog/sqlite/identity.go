@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -21,7 +20,7 @@ func newRunID(now time.Time) model.RunID {
 
 // claimID is the ULID of a new run: the one that its client made, when nobody
 // has it, else a new one.
-func claimID(ctx context.Context, tx *sql.Tx, local model.RunID, now time.Time) (model.RunID, error) {
+func claimID(ctx context.Context, tx *transaction, local model.RunID, now time.Time) (model.RunID, error) {
 	if local.IsZero() {
 		return newRunID(now), nil
 	}
@@ -35,7 +34,7 @@ func claimID(ctx context.Context, tx *sql.Tx, local model.RunID, now time.Time) 
 
 // addAlias makes a client's local ULID lead to a run. One that means another run
 // already keeps its meaning.
-func addAlias(ctx context.Context, tx *sql.Tx, alias, run model.RunID) error {
+func addAlias(ctx context.Context, tx *transaction, alias, run model.RunID) error {
 	if alias.IsZero() {
 		return nil
 	}
@@ -43,7 +42,7 @@ func addAlias(ctx context.Context, tx *sql.Tx, alias, run model.RunID) error {
 }
 
 // freeName is name, or the first of name-2, name-3, … that no run has.
-func freeName(ctx context.Context, tx *sql.Tx, project int64, name string) (string, error) {
+func freeName(ctx context.Context, tx *transaction, project int64, name string) (string, error) {
 	candidate := name
 	for n := 2; ; n++ {
 		var taken bool

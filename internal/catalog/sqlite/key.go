@@ -16,7 +16,7 @@ func (d *DB) PutKey(ctx context.Context, k catalog.Key) error {
 	if err != nil {
 		return failure("store a key", err)
 	}
-	return d.write(ctx, "store a key", func(tx *sql.Tx) error {
+	return d.write(ctx, "store a key", func(tx *transaction) error {
 		return exec(ctx, tx, `INSERT INTO keys (id, name, sha256, scopes, workspace, project, created_ns, expires_ns, revoked_ns, last_ns)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, sha256 = excluded.sha256, scopes = excluded.scopes,
 			workspace = excluded.workspace, project = excluded.project, created_ns = excluded.created_ns, expires_ns = excluded.expires_ns,
@@ -67,7 +67,7 @@ func (d *DB) UseKey(ctx context.Context, id string, now time.Time) error {
 }
 
 func (d *DB) onKey(ctx context.Context, act, id, query string, now time.Time) error {
-	return d.write(ctx, act, func(tx *sql.Tx) error {
+	return d.write(ctx, act, func(tx *transaction) error {
 		res, err := tx.ExecContext(ctx, query, id, now.UnixNano())
 		if err != nil {
 			return err

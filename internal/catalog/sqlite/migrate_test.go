@@ -27,7 +27,7 @@ func TestSilentRunsOfOlderDatabases(t *testing.T) {
 	if _, err := db.Expire(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.writer.Exec(`DELETE FROM goose_db_version WHERE version_id >= 8`); err != nil {
+	if _, err := db.tx.ExecContext(t.Context(), `DELETE FROM goose_db_version WHERE version_id >= 8`); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // opening is one Open in its transaction.
 type opening struct {
-	tx       *sql.Tx
+	tx       *transaction
 	r        model.OpenRequest
 	now      time.Time
 	openedNs int64 // when the client opened, never after now
@@ -55,7 +55,7 @@ func (d *DB) Open(ctx context.Context, r model.OpenRequest, now time.Time) (*cat
 		o.openedNs = r.OpenedNs
 	}
 	var opened *catalog.Opened
-	err = d.write(ctx, "open a run", func(tx *sql.Tx) error {
+	err = d.write(ctx, "open a run", func(tx *transaction) error {
 		o.tx = tx
 		opened, err = o.do(ctx)
 		return err
@@ -257,7 +257,7 @@ func (o *opening) project(ctx context.Context) (int64, error) {
 	return projectID(ctx, o.tx, o.r.Workspace, o.r.Project)
 }
 
-func projectID(ctx context.Context, tx *sql.Tx, workspace, name string) (id int64, err error) {
+func projectID(ctx context.Context, tx *transaction, workspace, name string) (id int64, err error) {
 	if err := exec(ctx, tx, `INSERT INTO projects (workspace, name) VALUES (?, ?) ON CONFLICT DO NOTHING`, workspace, name); err != nil {
 		return 0, err
 	}

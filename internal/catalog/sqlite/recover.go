@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"iter"
 	"slices"
 	"time"
@@ -29,7 +28,7 @@ func (d *DB) Recover(ctx context.Context, kept iter.Seq[model.KeptRun], now time
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	err = d.write(ctx, "recover runs", func(tx *sql.Tx) error {
+	err = d.write(ctx, "recover runs", func(tx *transaction) error {
 		back = back[:0]
 		for i := range lost {
 			if err := recoverRun(ctx, tx, &lost[i], now.UnixNano()); err != nil {
@@ -60,7 +59,7 @@ func missing(kept []model.KeptRun, known []model.RunID) (lost []model.KeptRun) {
 	return lost
 }
 
-func recoverRun(ctx context.Context, tx *sql.Tx, k *model.KeptRun, nowNs int64) error {
+func recoverRun(ctx context.Context, tx *transaction, k *model.KeptRun, nowNs int64) error {
 	k.Attempts = wholeAttempts(k, nowNs)
 	project, err := projectID(ctx, tx, catalog.Recovered, catalog.Recovered)
 	if err != nil {
@@ -95,7 +94,7 @@ func recoverRun(ctx context.Context, tx *sql.Tx, k *model.KeptRun, nowNs int64) 
 	return recoverParts(ctx, tx, k, pk, nowNs)
 }
 
-func recoverParts(ctx context.Context, tx *sql.Tx, k *model.KeptRun, pk, nowNs int64) error {
+func recoverParts(ctx context.Context, tx *transaction, k *model.KeptRun, pk, nowNs int64) error {
 	opened := map[uint32]int64{}
 	for _, a := range k.Attempts {
 		opened[a.Number] = a.OpenedNs

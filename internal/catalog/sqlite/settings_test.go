@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql"
 	"path/filepath"
 	"testing"
 )
@@ -13,7 +12,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for name, pool := range map[string]*sql.DB{"writer": db.writer, "reader": db.reader} {
+	for name, pool := range map[string]querier{"writer": db.tx, "reader": db.reader} {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "trusted_schema": "0", "foreign_keys": "1"} {
 			var got string
 			if err := pool.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {

@@ -43,6 +43,7 @@ const busyTimeout = 5 * time.Second
 type DB struct {
 	writer *sql.DB
 	reader *sql.DB
+	tx     *transaction // of the writer's one connection
 	writes writes
 }
 
@@ -51,18 +52,22 @@ var _ catalog.Catalog = (*DB)(nil)
 // Open opens or makes the database at path and migrates it. A file that a newer
 // version of Kymogram has migrated is refused with CodeConflict.
 func Open(ctx context.Context, path string) (*DB, error) {
-	writer, err := connect(path, 1, "_txlock=immediate")
+	writer, err := connect(path, 1, "")
 	if err != nil {
 		return nil, err
 	}
 	if err := migrate(ctx, writer); err != nil {
 		return nil, errors.Join(fmt.Errorf("catalog %s: %w", path, err), writer.Close())
 	}
+	conn, err := writer.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("catalog %s: %w", path, err), writer.Close())
+	}
 	reader, err := connect(path, readers, fmt.Sprintf("_pragma=query_only(1)&_pragma=cache_size(-%d)", readCacheKiB))
 	if err != nil {
-		return nil, errors.Join(err, writer.Close())
+		return nil, errors.Join(err, conn.Close(), writer.Close())
 	}
-	return &DB{writer: writer, reader: reader, writes: writes{turn: make(chan struct{}, 1)}}, nil
+	return &DB{writer: writer, reader: reader, tx: &transaction{conn, map[string]*sql.Stmt{}}, writes: writes{turn: make(chan struct{}, 1)}}, nil
 }
 
 func connect(path string, conns int, options string) (*sql.DB, error) {
@@ -103,6 +108,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 
 // Close closes both pools. Safe to call twice.
 func (d *DB) Close() error {
+	if err := d.tx.conn.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		return errors.Join(err, d.reader.Close(), d.writer.Close())
+	}
 	return errors.Join(d.reader.Close(), d.writer.Close())
 }
 
@@ -150,7 +158,7 @@ func collect[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, err
 }
 
 // exec runs statements with the same arguments, for those without a result.
-func exec(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+func exec(ctx context.Context, tx *transaction, query string, args ...any) error {
 	_, err := tx.ExecContext(ctx, query, args...)
 	return err
 }

@@ -24,7 +24,7 @@ func (d *DB) Restore(ctx context.Context, id model.RunID) error {
 }
 
 func (d *DB) onRun(ctx context.Context, act string, id model.RunID, query string, args ...any) error {
-	return d.write(ctx, act, func(tx *sql.Tx) error {
+	return d.write(ctx, act, func(tx *transaction) error {
 		res, err := tx.ExecContext(ctx, query, append([]any{id[:]}, args...)...)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (d *DB) onRun(ctx context.Context, act string, id model.RunID, query string
 // Purge implements [catalog.Recorder]. Identities, ULIDs and writers stay, so
 // that late points of the run find out that it is gone.
 func (d *DB) Purge(ctx context.Context, id model.RunID) error {
-	return d.write(ctx, "purge a run", func(tx *sql.Tx) error {
+	return d.write(ctx, "purge a run", func(tx *transaction) error {
 		var run []byte
 		var deletedNs int64
 		err := tx.QueryRowContext(ctx, `SELECT r.id, CASE r.deleted_ns WHEN 0 THEN r.seen_ns ELSE r.deleted_ns END FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?`, id[:]).Scan(&run, &deletedNs)

@@ -23,14 +23,14 @@ type writes struct {
 type write struct {
 	ctx  context.Context
 	act  string
-	f    func(tx *sql.Tx) error
+	f    func(tx *transaction) error
 	err  error // when done is closed
 	done chan struct{}
 }
 
 // write runs f in a write transaction; it is durable when write returns nil. When
 // the transaction fails, so do all that share it.
-func (d *DB) write(ctx context.Context, act string, f func(tx *sql.Tx) error) error {
+func (d *DB) write(ctx context.Context, act string, f func(tx *transaction) error) error {
 	w := &write{ctx: ctx, act: act, f: f, done: make(chan struct{})}
 	d.writes.mu.Lock()
 	d.writes.waiting = append(d.writes.waiting, w)
@@ -73,37 +73,93 @@ func (d *DB) commit(all []*write) {
 
 // transact is an error when nothing of any of the writes was stored.
 func (d *DB) transact(ctx context.Context, all []*write) error {
-	tx, err := d.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+	tx := d.tx
+	if err := exec(ctx, tx, `BEGIN IMMEDIATE`); err != nil {
+		return tx.abort(ctx, err)
 	}
 	for _, w := range all {
 		if err := exec(ctx, tx, `SAVEPOINT w`); err != nil {
-			return errors.Join(err, rollback(tx))
+			return tx.abort(ctx, err)
 		}
 		if w.err = w.do(tx); w.err != nil {
 			// It fails where SQLite rolled back all of them, as on a full disk.
 			if err := exec(ctx, tx, `ROLLBACK TO w`); err != nil {
-				return errors.Join(failure(w.act, w.err), err, rollback(tx))
+				return tx.abort(ctx, errors.Join(failure(w.act, w.err), err))
 			}
 		}
 		if err := exec(ctx, tx, `RELEASE w`); err != nil {
-			return errors.Join(err, rollback(tx))
+			return tx.abort(ctx, err)
 		}
 	}
-	return tx.Commit()
+	if err := exec(ctx, tx, `COMMIT`); err != nil {
+		return tx.abort(ctx, err)
+	}
+	return nil
 }
 
-func (w *write) do(tx *sql.Tx) error {
+func (w *write) do(tx *transaction) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
 	return w.f(tx)
 }
 
-func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-		return err
+// transaction runs statements on the connection that writes. Each is prepared
+// once: parsing took half of the time of an open.
+type transaction struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+}
+
+// maxPrepared bounds the statements that are kept. There are about fifty.
+const maxPrepared = 500
+
+func (t *transaction) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s := t.prepared[query]; s != nil {
+		return s, nil
 	}
-	return nil
+	if len(t.prepared) >= maxPrepared {
+		for _, s := range t.prepared {
+			_ = s.Close() // only memory
+		}
+		clear(t.prepared)
+	}
+	s, err := t.conn.PrepareContext(ctx, query)
+	if err == nil {
+		t.prepared[query] = s
+	}
+	return s, err
+}
+
+// ExecContext is that of [sql.Tx].
+func (t *transaction) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := t.prepare(ctx, query) //nolint:sqlclosecheck // it is kept
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(ctx, args...)
+}
+
+// QueryContext is that of [sql.Tx].
+func (t *transaction) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := t.prepare(ctx, query) //nolint:sqlclosecheck // it is kept
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+// QueryRowContext is that of [sql.Tx].
+func (t *transaction) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	s, err := t.prepare(ctx, query) //nolint:sqlclosecheck // it is kept
+	if err != nil {
+		return t.conn.QueryRowContext(ctx, query, args...) // says it
+	}
+	return s.QueryRowContext(ctx, args...)
+}
+
+// abort ends a transaction that failed, unless SQLite did, and passes on why.
+func (t *transaction) abort(ctx context.Context, err error) error {
+	_ = exec(ctx, t, `ROLLBACK`) // fails when there is none
+	return err
 }

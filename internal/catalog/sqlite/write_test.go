@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -59,8 +58,8 @@ func TestWritesThatWaitShareATransaction(t *testing.T) {
 		all.Go(func() {
 			switch i % 10 {
 			case 3:
-				errs[i] = db.write(t.Context(), "do half", func(tx *sql.Tx) error {
-					_, err := tx.Exec(`INSERT INTO projects (workspace, name) VALUES ('half', ?)`, i)
+				errs[i] = db.write(t.Context(), "do half", func(tx *transaction) error {
+					_, err := tx.ExecContext(t.Context(), `INSERT INTO projects (workspace, name) VALUES ('half', ?)`, i)
 					return errors.Join(err, refused)
 				})
 			case 7:
@@ -101,11 +100,11 @@ func TestWritesThatWaitShareATransaction(t *testing.T) {
 func TestFullDiskUndoesAllThatShare(t *testing.T) {
 	db := openDB(t)
 	var pages int
-	if err := db.writer.QueryRow(`PRAGMA page_count`).Scan(&pages); err != nil {
+	if err := db.tx.QueryRowContext(t.Context(), `PRAGMA page_count`).Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
 	limit := func(n int) {
-		if _, err := db.writer.Exec(fmt.Sprintf(`PRAGMA max_page_count = %d`, n)); err != nil {
+		if _, err := db.tx.ExecContext(t.Context(), fmt.Sprintf(`PRAGMA max_page_count = %d`, n)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // seeWriter records a sign of life; a writer that was only thought gone because
 // it was silent is open again.
-func seeWriter(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64) error {
+func seeWriter(ctx context.Context, tx *transaction, w model.WriterID, ns int64) error {
 	return exec(ctx, tx, `UPDATE writers SET seen_ns = max(seen_ns, ?1),
 		state = CASE WHEN expired = 1 AND ?1 > seen_ns THEN 'open' ELSE state END,
 		expired = CASE WHEN ?1 > seen_ns THEN 0 ELSE expired END
@@ -24,7 +24,7 @@ func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) (reviv
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	err = d.write(ctx, "record signs of life", func(tx *sql.Tx) error {
+	err = d.write(ctx, "record signs of life", func(tx *transaction) error {
 		for w, at := range seen {
 			run, err := expiredIn(ctx, tx, w, at.UnixNano())
 			if err != nil {
@@ -45,13 +45,13 @@ func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) (reviv
 
 // expiredIn is the run of a writer that a sign of life at ns opens again; none
 // when it is open or was ended.
-func expiredIn(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64) ([]model.RunChange, error) {
+func expiredIn(ctx context.Context, tx *transaction, w model.WriterID, ns int64) ([]model.RunChange, error) {
 	return collect(ctx, tx, scanChange, `SELECT r.id, p.workspace, p.name
 		FROM writers w JOIN runs r ON r.id = w.run JOIN projects p ON p.id = r.project
 		WHERE w.id = ? AND w.expired = 1 AND w.seen_ns < ?`, w[:], ns)
 }
 
-func seeRun(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64, revived bool) error {
+func seeRun(ctx context.Context, tx *transaction, w model.WriterID, ns int64, revived bool) error {
 	err := exec(ctx, tx, `UPDATE runs SET seen_ns = max(seen_ns, ?1), last_ns = CASE status WHEN ?2 THEN max(last_ns, ?1) ELSE last_ns END
 		WHERE id = (SELECT run FROM writers WHERE id = ?3)`, ns, model.StatusRunning, w[:])
 	if err != nil || !revived {
@@ -62,7 +62,7 @@ func seeRun(ctx context.Context, tx *sql.Tx, w model.WriterID, ns int64, revived
 
 // Expire implements [catalog.Recorder].
 func (d *DB) Expire(ctx context.Context, before time.Time) (lost []model.RunChange, err error) {
-	err = d.write(ctx, "expire silent writers", func(tx *sql.Tx) error {
+	err = d.write(ctx, "expire silent writers", func(tx *transaction) error {
 		lost, err = collect(ctx, tx, scanChange, `SELECT DISTINCT r.id, p.workspace, p.name
 			FROM writers w JOIN runs r ON r.id = w.run JOIN projects p ON p.id = r.project
 			WHERE w.state = 'open' AND w.seen_ns < ?`, before.UnixNano())
@@ -113,12 +113,12 @@ const lastOf = `CASE
 	ELSE coalesce((SELECT max(CASE w.ended_ns WHEN 0 THEN w.seen_ns ELSE w.ended_ns END) FROM writers w WHERE w.run = runs.id AND w.` + noObserver + `), seen_ns) END`
 
 // deriveRun renews what a run's row keeps of its writers.
-func deriveRun(ctx context.Context, tx *sql.Tx, which string, arg any) error {
+func deriveRun(ctx context.Context, tx *transaction, which string, arg any) error {
 	return exec(ctx, tx, `UPDATE runs SET status = `+statusOf+`, last_ns = `+lastOf+` WHERE `+which, arg)
 }
 
 // refreshRun renews what a run's row keeps of its other tables.
-func refreshRun(ctx context.Context, tx *sql.Tx, pk, nowNs int64) error {
+func refreshRun(ctx context.Context, tx *transaction, pk, nowNs int64) error {
 	tags, err := collect(ctx, tx, func(rows *sql.Rows) (string, error) {
 		var tag string
 		err := rows.Scan(&tag)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"math"
@@ -233,16 +234,23 @@ func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, se
 	var rows []found
 	more, whole := false, *list[0].view
 	for _, b := range list {
+		whole.mask |= b.view.mask
+	}
+	for _, b := range byReach(list, s.axis) {
+		// What the page holds so far is settled in front of the branch.
+		if lo, _, _ := b.reachOn(s.axis); len(rows) >= s.limit && lo > rows[s.limit-1].x && (more || len(rows) > s.limit) {
+			break
+		}
 		part := *s
 		part.view, part.depth = b.view, b.depth
-		whole.mask |= b.view.mask
 		some, rest, err := part.collectAll(ctx, b.along(&part))
 		if err != nil {
 			return nil, err
 		}
 		rows, more = append(rows, some...), more || rest
+		slices.SortFunc(rows, func(a, b found) int { return a.compare(b.place) })
+		rows = rows[:min(len(rows), s.limit+1)]
 	}
-	slices.SortFunc(rows, func(a, b found) int { return a.compare(b.place) })
 	if len(rows) > s.limit {
 		rows, more = rows[:s.limit], true
 	}
@@ -252,6 +260,17 @@ func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, se
 		out.Depth[i] = rows[i].depth
 	}
 	return out, nil
+}
+
+// byReach are the branches that have something on an axis, by where they begin.
+func byReach(list []*branch, axis int) []*branch {
+	out := slices.DeleteFunc(slices.Clone(list), func(b *branch) bool { _, _, ok := b.reachOn(axis); return !ok })
+	slices.SortStableFunc(out, func(a, b *branch) int {
+		alo, _, _ := a.reachOn(axis)
+		blo, _, _ := b.reachOn(axis)
+		return cmp.Compare(alo, blo)
+	})
+	return out
 }
 
 // branchesOf checks that the read is one that inherits.

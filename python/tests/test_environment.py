@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kymogram
 from kymogram import KymogramValidationError, _agent, _environment
 
+from . import reader
 from .conftest import REPOSITORY
 
 BATCH_JOB = _environment.batch_job  # conftest replaces it
@@ -137,3 +139,20 @@ def test_a_spool_that_is_not_where_it_was_asked_for(
     said = capfd.readouterr().err
     assert f"the spool is {tmp_path}/state/kymogram/spool/" in said
     assert f"not as asked {file}/spool: " in said
+
+
+@pytest.mark.parametrize("given", ["mine", "~/mine", kymogram.DiskConfig(dir="mine")])
+def test_disk_means_the_same_folder_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any
+) -> None:
+    """A relative folder, and the program changes its own before the next segment."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    kymogram.init(run_name="r", disk=given, log_level="OFF")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for _ in range(40):
+        kymogram.log("a", [0.5] * 10_000)
+    assert kymogram.get_metrics().points_in_memory == 0
+    kymogram.close(0)
+    assert len(reader.all_points(tmp_path / "mine")) == 400_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _enums, _environment, _values
+from . import _enums, _environment, _spool, _values
 from ._exceptions import KymogramValidationError
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ def disk(given: Any) -> tuple[str | None, int | None]:
     if isinstance(given, (str, bytes)) or hasattr(given, "__fspath__"):
         import os
 
-        return os.fsdecode(given), None
+        return _spool.full(os.path.expanduser(os.fsdecode(given))), None
     folder, most = getattr(given, "dir", None), getattr(given, "max_bytes", None)
     if folder is None and most is None:
         raise KymogramValidationError(

@@ -255,9 +255,11 @@ export class Session {
       loaded.missed = true;
       return;
     }
-    const known = loaded.detail.peek()?.seriesCount ?? 0;
+    const detail = loaded.detail.peek();
+    const known = detail?.seriesCount ?? 0; // those of the run itself
+    const listed = detail?.lineage.ancestors.length ? ownSeries(loaded) : loaded.series.size;
     if (Date.now() - loaded.detailAtMs > detailMs) this.#detail(id, loaded);
-    if (known > loaded.series.size) await this.#list(id, loaded);
+    if (known > listed) await this.#list(id, loaded);
     else await this.#lasts(id, loaded);
     loaded.tick.value++;
   }
@@ -282,6 +284,12 @@ export class Session {
     const { items } = await api.series(id, { q, limit: nextPage }, loaded.abort.signal);
     if (merge(loaded, items)) loaded.shape.value++;
   }
+}
+
+function ownSeries(loaded: Loaded): number {
+  let own = 0;
+  for (const { series } of loaded.series.values()) if (isOwn(series)) own++;
+  return own;
 }
 
 function loading(): Loaded {

@@ -96,6 +96,24 @@ describe("a fork", () => {
       expect(await page.getByLabel("inherited").count()).toBe(0);
     }));
 
+  test("shows a series that it begins while one watches, though it has fewer than it inherits", async () => {
+    const mine = await host(); // its data change
+    const tab = await open(browser);
+    await tab.page.goto(mine.url + child);
+    await settled(tab.page, 2);
+    const { standin } = mine.handler;
+    const run = standin.world.runs.get(ulid("fork/child"))!;
+    const [first] = run.series;
+    const columns = { step: new Float64Array([900]), time_ns: new Float64Array([1.79e18]) };
+    const curve = { ...first!, metric: "new/one", columns, value: new Float64Array([1]), attempt: 1 };
+    run.series.push({ ...first!, metric: "new/one", count: 1, make: () => curve });
+    standin.append({ run, points: 400 }, () => 0.5);
+    await tab.page.locator('.card[data-metric="new/one"]').waitFor();
+    expect(tab.complaints).toEqual([]);
+    await tab.context.close();
+    mine.close();
+  });
+
   test("is drawn over its parent, and on wall time", () =>
     on(`${child}?with=${ulid("fork/parent")}&x=wall`, async (page) => {
       await settled(page, 2);

@@ -1,9 +1,11 @@
 package spool
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"math"
 	"os"
@@ -45,6 +47,7 @@ type goldenRecord struct {
 	Metric  string            `json:"metric,omitempty"`
 	Scale   string            `json:"scale,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
+	Narrow  bool              `json:"narrow,omitempty"` // 4 bytes a value
 	Rows    int               `json:"rows,omitempty"`
 	IDs     []uint32          `json:"ids,omitempty"`
 	Time    *goldenColumn     `json:"time,omitempty"`
@@ -113,6 +116,17 @@ func goldenRecords() []Record {
 		{Type: TypeDocument, Kind: model.KindText, Flags: FlagStep, Series: 3, Step: 1, TimeNs: goldenTime, Document: []byte("héllo")},
 		{Type: TypeDocument, Kind: model.KindHistogram, Flags: 0, Series: 5, TimeNs: goldenTime, Document: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9}},
 		{Type: TypeUpdate, Updates: []model.Update{{Op: model.OpDropped, TimeNs: goldenTime, Text: "the spool was full", Count: 12}}},
+		block(Block{
+			Kind: model.KindFloat, Narrow: true, Rows: 3, Series: []uint32{4, 1}, Time: Column{ModeConstant, []int64{goldenTime}},
+			Axes: []BlockAxis{axis(1, ModeLinear, 5), axis(2, ModeConstant, 9), axis(3, ModeConstant, 7), axis(4, ModeLinear, 5)},
+			Values: []uint64{
+				bits(0.5), bits(math.Copysign(0, -1)), bits(math.Inf(-1)), bits(math.MaxFloat32), bits(math.SmallestNonzeroFloat32), 0x7ff8_0000_2000_0000,
+			},
+		}),
+		block(Block{
+			Kind: model.KindInt, Narrow: true, Rows: 3, Series: []uint32{2}, Time: Column{ModeConstant, []int64{goldenTime}},
+			Axes: []BlockAxis{axis(1, ModeLinear, 1)}, Values: []uint64{1, 0xffff_ffff_ffff_ffff, 0xffff_ffff_8000_0000},
+		}),
 		{Type: TypeUpdate, Updates: []model.Update{{Op: model.OpClose, TimeNs: goldenTime, Text: "finished"}}},
 	}
 }
@@ -198,7 +212,7 @@ func describe(r Record, payload []byte) goldenRecord {
 	case TypePoint:
 		g.Bits = hex16(r.Bits)
 	case TypeBlock:
-		g.Rows, g.IDs, g.Time = r.Block.Rows, r.Block.Series, &goldenColumn{Mode: r.Block.Time.Mode, Values: r.Block.Time.Values}
+		g.Narrow, g.Rows, g.IDs, g.Time = r.Block.Narrow, r.Block.Rows, r.Block.Series, &goldenColumn{Mode: r.Block.Time.Mode, Values: r.Block.Time.Values}
 		for _, a := range r.Block.Axes {
 			g.Axes = append(g.Axes, goldenColumn{a.Axis, a.Column.Mode, a.Column.Values})
 		}
@@ -273,6 +287,61 @@ func TestGoldenReadsBack(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
+	}
+}
+
+// TestReadsTheFirstVersion: version1.seg is what go.seg was before the format
+// had a width of values; it is never written again.
+func TestReadsTheFirstVersion(t *testing.T) {
+	segment, err := os.ReadFile(filepath.Join(goldenDir, "version1.seg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version := binary.LittleEndian.Uint16(segment[8:]); version != 1 {
+		t.Fatalf("version1.seg has version %d", version)
+	}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "00000000.seg"), segment)
+	var want []Record
+	for _, r := range goldenRecords() {
+		if !r.Block.Narrow {
+			r.Seq = uint64(len(want) + 1)
+			want = append(want, r)
+		}
+	}
+	if diff := cmp.Diff(want, readAll(t, dir, goldenHeader().Writer, 1).records, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestLeavesALaterVersionAlone: nothing of it is taken for damage.
+func TestLeavesALaterVersionAlone(t *testing.T) {
+	_, segment := golden(t)
+	binary.LittleEndian.PutUint16(segment[8:], formatVersion+1)
+	binary.LittleEndian.PutUint32(segment[60:], naiveCRC(segment[:60]))
+	dir := t.TempDir()
+	path := filepath.Join(dir, "00000000.seg")
+	writeFile(t, path, segment)
+	tail, err := OpenTail(dir, goldenHeader().Writer, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tail.Close()
+	var r Record
+	if progress, err := tail.Next(&r); progress != Wait || !errors.Is(err, errNewer) {
+		t.Errorf("progress %d, %v", progress, err)
+	}
+	kept, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(kept, segment) {
+		t.Errorf("the segment was touched: %v", err)
+	}
+	writeFile(t, filepath.Join(dir, "open.json"), []byte(`{"format":3}`))
+	if _, err := ReadOpen(dir); !errors.Is(err, errNewer) {
+		t.Errorf("open.json: %v", err)
+	}
+	writeFile(t, filepath.Join(dir, "open.json"), []byte(`{"format":1}`))
+	if _, err := ReadOpen(dir); err != nil {
+		t.Errorf("open.json of format 1: %v", err)
 	}
 }
 

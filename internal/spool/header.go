@@ -17,7 +17,8 @@ import (
 
 const (
 	segmentMagic  = "KYMSPOOL"
-	formatVersion = 1
+	formatVersion = 2
+	oldestVersion = 1 // that is read: all of its values have 8 bytes
 	headerSize    = 64
 	segmentSuffix = ".seg"
 	badSuffix     = ".bad"
@@ -32,7 +33,10 @@ type Header struct {
 }
 
 // errNewer marks a segment of a later format: it is left alone, not damaged.
-var errNewer = errors.New("the spool has a newer format than this program reads")
+var errNewer = fmt.Errorf("the spool has a newer format than this program reads (%d to %d): update kymogram where it delivers", oldestVersion, formatVersion)
+
+// readable reports whether this program reads a version of the format.
+func readable(version int) bool { return version >= oldestVersion && version <= formatVersion }
 
 func (h Header) encode() []byte {
 	b := make([]byte, headerSize)
@@ -56,7 +60,7 @@ func decodeHeader(b []byte) (Header, error) {
 	if crc32.ChecksumIEEE(b[:60]) != binary.LittleEndian.Uint32(b[60:]) {
 		return h, errors.New("segment header is damaged")
 	}
-	if binary.LittleEndian.Uint16(b[8:]) != formatVersion || binary.LittleEndian.Uint16(b[10:]) != headerSize {
+	if !readable(int(binary.LittleEndian.Uint16(b[8:]))) || binary.LittleEndian.Uint16(b[10:]) != headerSize {
 		return h, errNewer
 	}
 	copy(h.Writer[:], b[16:])

@@ -19,8 +19,9 @@ const (
 	KindProcess HolderKind = "process" // a Go program that logs
 )
 
-// Protocol is the version of the uplink in this program.
-const Protocol = 1
+// Protocol is the version of the uplink in this program: a later one takes the
+// folder over. 2 reads format 2 of the spool.
+const Protocol = 2
 
 // Holder is who delivers a folder, or wants to.
 type Holder struct {

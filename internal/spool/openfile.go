@@ -28,7 +28,7 @@ func ReadOpen(dir string) (Open, error) {
 	if err := json.Unmarshal(doc, &open); err != nil {
 		return open, fmt.Errorf("read %s/open.json: %w", dir, err)
 	}
-	if open.Format != formatVersion {
+	if !readable(open.Format) {
 		return open, fmt.Errorf("read %s/open.json: %w", dir, errNewer)
 	}
 	return open, nil

@@ -50,6 +50,9 @@ const (
 	pointPayload = 32
 	sealedMark   = 0xFFFFFFFF
 	documentHead = 24
+
+	wideWidth   = 8 // in a block's head: 0
+	narrowWidth = 4
 )
 
 // Definition names a series of a writer.
@@ -75,7 +78,9 @@ type BlockAxis struct {
 
 // Block is S series × R rows of numbers of one kind.
 type Block struct {
-	Kind   model.Kind
+	Kind model.Kind
+	// Narrow: float32 or int32 in the spool; every value must be one exactly.
+	Narrow bool
 	Rows   int
 	Series []uint32
 	Time   Column
@@ -198,7 +203,11 @@ func AppendBlock(dst []byte, b *Block) []byte {
 	dst = append(dst, TypeBlock, byte(b.Kind), b.Time.Mode, byte(len(b.Axes)))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(b.Rows))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.Series)))
-	dst = binary.LittleEndian.AppendUint32(dst, 0)
+	width := uint32(0)
+	if b.Narrow {
+		width = narrowWidth
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, width)
 	for _, a := range b.Axes {
 		dst = append(dst, a.Axis, a.Column.Mode, 0, 0, 0, 0, 0, 0)
 	}
@@ -212,10 +221,32 @@ func AppendBlock(dst []byte, b *Block) []byte {
 	for _, a := range b.Axes {
 		dst = appendInts(dst, a.Column.Values)
 	}
+	if b.Narrow {
+		return appendNarrow(dst, b)
+	}
 	for _, v := range b.Values {
 		dst = binary.LittleEndian.AppendUint64(dst, v)
 	}
 	return dst
+}
+
+func appendNarrow(dst []byte, b *Block) []byte {
+	for _, v := range b.Values {
+		bits := uint32(v)
+		if b.Kind == model.KindFloat {
+			bits = math.Float32bits(float32(math.Float64frombits(v)))
+		}
+		dst = binary.LittleEndian.AppendUint32(dst, bits)
+	}
+	return dst
+}
+
+// width is the bytes of a value.
+func (b *Block) width() int {
+	if b.Narrow {
+		return narrowWidth
+	}
+	return wideWidth
 }
 
 func appendInts(dst []byte, values []int64) []byte {
@@ -227,7 +258,7 @@ func appendInts(dst []byte, values []int64) []byte {
 
 // blockSize is the length of a block's payload.
 func blockSize(b *Block) int {
-	n := 16 + 8*len(b.Axes) + pad(4*len(b.Series)) + 8*len(b.Time.Values) + 8*len(b.Values)
+	n := 16 + 8*len(b.Axes) + pad(4*len(b.Series)) + 8*len(b.Time.Values) + b.width()*len(b.Values)
 	for _, a := range b.Axes {
 		n += 8 * len(a.Column.Values)
 	}
@@ -317,8 +348,15 @@ func (r *Record) decodeBlock(p []byte) error {
 		return fmt.Errorf("block has the kind %d", b.Kind)
 	}
 	axes, rows, series := int(p[3]), binary.LittleEndian.Uint32(p[4:]), binary.LittleEndian.Uint32(p[8:])
+	switch width := binary.LittleEndian.Uint32(p[12:]); width {
+	case 0:
+	case narrowWidth:
+		b.Narrow = true
+	default:
+		return fmt.Errorf("block has values of %d bytes", width)
+	}
 	// Every row and series needs a value, so neither can exceed the payload.
-	if rows == 0 || series == 0 || uint64(rows)*uint64(series) > uint64(len(p)/8) {
+	if rows == 0 || series == 0 || uint64(rows)*uint64(series) > uint64(len(p)/b.width()) {
 		return fmt.Errorf("block of %d rows and %d series does not fit its %d bytes", rows, series, len(p))
 	}
 	b.Rows, b.Time.Mode = int(rows), p[2]
@@ -329,7 +367,7 @@ func (r *Record) decodeBlock(p []byte) error {
 	for i := range b.Axes {
 		in.column(&b.Axes[i].Column)
 	}
-	b.Values = in.values()
+	b.Values = in.values(b)
 	if in.err == nil && len(in.rest) != 0 {
 		in.err = fmt.Errorf("block has %d bytes too many", len(in.rest))
 	}
@@ -404,7 +442,26 @@ func (in *blockReader) column(c *Column) {
 	}
 }
 
-func (in *blockReader) values() []uint64 { return in.numbers(in.series * in.rows) }
+func (in *blockReader) values(b *Block) []uint64 {
+	n := in.series * in.rows
+	if !b.Narrow {
+		return in.numbers(n)
+	}
+	raw := in.take(narrowWidth * n)
+	if raw == nil {
+		return nil
+	}
+	out := make([]uint64, n)
+	for i := range out {
+		bits := binary.LittleEndian.Uint32(raw[narrowWidth*i:])
+		if b.Kind == model.KindInt {
+			out[i] = uint64(int32(bits))
+		} else {
+			out[i] = math.Float64bits(float64(math.Float32frombits(bits)))
+		}
+	}
+	return out
+}
 
 func (in *blockReader) numbers(n int) []uint64 {
 	raw := in.take(8 * n)

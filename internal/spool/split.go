@@ -2,7 +2,7 @@ package spool
 
 // rowsOf is the block of the rows from…to-1.
 func (b *Block) rowsOf(from, to int) *Block {
-	out := &Block{Kind: b.Kind, Rows: to - from, Series: b.Series, Time: b.columnRows(b.Time, from, to)}
+	out := &Block{Kind: b.Kind, Narrow: b.Narrow, Rows: to - from, Series: b.Series, Time: b.columnRows(b.Time, from, to)}
 	for _, a := range b.Axes {
 		out.Axes = append(out.Axes, BlockAxis{Axis: a.Axis, Column: b.columnRows(a.Column, from, to)})
 	}
@@ -33,7 +33,7 @@ func (b *Block) columnRows(c Column, from, to int) Column {
 
 // seriesOf is the block of the series from…to-1.
 func (b *Block) seriesOf(from, to int) *Block {
-	out := &Block{Kind: b.Kind, Rows: b.Rows, Series: b.Series[from:to], Time: b.columnSeries(b.Time, from, to)}
+	out := &Block{Kind: b.Kind, Narrow: b.Narrow, Rows: b.Rows, Series: b.Series[from:to], Time: b.columnSeries(b.Time, from, to)}
 	for _, a := range b.Axes {
 		out.Axes = append(out.Axes, BlockAxis{Axis: a.Axis, Column: b.columnSeries(a.Column, from, to)})
 	}

@@ -3,6 +3,7 @@ package spool
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -297,7 +298,39 @@ func FuzzDecode(f *testing.F) {
 		if again := AppendBlock(nil, &r.Block); len(again) != len(payload) {
 			t.Errorf("a block of %d bytes becomes %d", len(payload), len(again))
 		}
+		for i, v := range r.Block.Values {
+			if want := lastValue(payload, &r.Block, i); v != want && !math.IsNaN(math.Float64frombits(want)) {
+				t.Errorf("value %d is %#x, not %#x", i, v, want)
+			}
+		}
 	})
+}
+
+// lastValue reads the value i of a block from the payload's end.
+func lastValue(payload []byte, b *Block, i int) uint64 {
+	left := len(b.Values) - i
+	switch {
+	case !b.Narrow:
+		return binary.LittleEndian.Uint64(payload[len(payload)-8*left:])
+	case b.Kind == model.KindInt:
+		return uint64(int32(binary.LittleEndian.Uint32(payload[len(payload)-4*left:])))
+	}
+	bits := binary.LittleEndian.Uint32(payload[len(payload)-4*left:])
+	return math.Float64bits(widen(bits))
+}
+
+// widen is the number that the bits of a float32 stand for, by their meaning.
+func widen(bits uint32) float64 {
+	sign, exponent, fraction := 1-2*float64(bits>>31), int(bits>>23&0xff), float64(bits&0x7fffff)
+	switch {
+	case exponent == 0xff && fraction == 0:
+		return math.Inf(int(sign))
+	case exponent == 0xff:
+		return math.NaN()
+	case exponent == 0:
+		return math.Copysign(math.Ldexp(fraction, -149), sign)
+	}
+	return sign * math.Ldexp(1<<23+fraction, exponent-150)
 }
 
 func FuzzTail(f *testing.F) {

@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	// protocol is the version of what is spoken with the server.
+	protocol = 1
 	// batchBytes, linger and inFlight are for a writer that does not set its pace.
 	// batchBytes and linger make batches large enough to be cheap on the server
 	// and young enough for a page that shows points within a second.
@@ -117,7 +119,7 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	if err != nil {
 		return 0, fmt.Errorf("encode open: %w", err)
 	}
-	open := &kymogramv1.Open{Request: request, Protocol: spool.Protocol}
+	open := &kymogramv1.Open{Request: request, Protocol: protocol}
 	// A broken stream says why in Recv.
 	if err := s.stream.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: open}}); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err

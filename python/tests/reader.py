@@ -93,8 +93,8 @@ def parse(seq: int, payload: bytes) -> Record:
 
 
 def _parse_block(payload: bytes, put: dict[str, Any]) -> None:
-    kind, mode, axes, rows, series, zero = struct.unpack_from("<BBBIII", payload, 1)
-    assert zero == 0
+    kind, mode, axes, rows, series, width = struct.unpack_from("<BBBIII", payload, 1)
+    assert width in (0, 4)
     at = 16
     declared = []
     for _ in range(axes):
@@ -113,10 +113,10 @@ def _parse_block(payload: bytes, put: dict[str, Any]) -> None:
         at += 8 * count
         return Column(how, values)
 
-    put.update(kind=kind, rows=rows, ids=ids, time=column(mode))
+    put.update(kind=kind, rows=rows, ids=ids, time=column(mode), width=width or 8)
     put["axes"] = [(axis, column(how)) for axis, how in declared]
     put["values"] = payload[at:]
-    assert len(put["values"]) == 8 * rows * series, "a block of another length"
+    assert len(put["values"]) == put["width"] * rows * series, "a block of another length"
 
 
 def segment(path: Path) -> tuple[dict[str, Any], list[Record]]:
@@ -126,7 +126,8 @@ def segment(path: Path) -> tuple[dict[str, Any], list[Record]]:
         raise Damaged("header")
     version, size, flags = struct.unpack_from("<HHI", data, 8)
     number, first, created, zero, crc = struct.unpack_from("<QQQII", data, 32)
-    assert (version, size, flags, zero) == (1, 64, 0, 0)
+    assert version in (1, 2)
+    assert (size, flags, zero) == (64, 0, 0)
     if zlib.crc32(data[:60]) != crc:
         raise Damaged("header CRC")
     header = {"writer": data[16:32].hex(), "number": number, "first": first, "created": created}
@@ -176,7 +177,8 @@ def records(folder: Path) -> list[Record]:
 
 
 def _number(kind: int, data: bytes) -> float | int:
-    value: float | int = struct.unpack("<d" if kind == 1 else "<q", data)[0]
+    letter = {(1, 8): "d", (2, 8): "q", (1, 4): "f", (2, 4): "i"}[kind, len(data)]
+    value: float | int = struct.unpack("<" + letter, data)[0]
     return value
 
 
@@ -198,8 +200,8 @@ def points(some: list[Record]) -> list[Point]:
                 for r in range(f["rows"]):
                     axes = {AXES[a]: c.at(s, r, f["rows"]) for a, c in f["axes"]}
                     relative = any(c.mode & 8 for _, c in f["axes"])
-                    at = 8 * (s * f["rows"] + r)
-                    value = _number(f["kind"], f["values"][at : at + 8])
+                    at = f["width"] * (s * f["rows"] + r)
+                    value = _number(f["kind"], f["values"][at : at + f["width"]])
                     when = f["time"].at(s, r, f["rows"])
                     found.append(_point(record, series[number], axes, relative, when, value))
     return found
@@ -241,7 +243,7 @@ def writers(root: Path) -> list[Path]:
 def opened(folder: Path) -> dict[str, Any]:
     """The open of a writer's folder."""
     document = json.loads((folder / "open.json").read_text())
-    assert document["format"] == 1
+    assert document["format"] == 2
     found: dict[str, Any] = document["open"]
     return found
 

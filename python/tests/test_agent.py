@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kymogram import _spool
+from kymogram import _agent, _spool
 
 from . import reader
 from .conftest import closed_port, real_binary
@@ -270,3 +270,17 @@ def test_everything_is_gone_from_the_spool(server: Server, spool: Path) -> None:
     while reader.writers(spool) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert reader.writers(spool) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "enough"), [('{"protocol":1}', 0), ('{"protocol":2}', 1), ("", 1)]
+)
+def test_a_deliverer_of_an_older_protocol_is_not_enough(
+    tmp_path: Path, document: str, enough: bool
+) -> None:
+    assert not _agent.delivers(str(tmp_path))
+    lock = _spool.flock(str(tmp_path / "agent.lock"))
+    assert lock is not None
+    (tmp_path / "agent.json").write_text(document)
+    assert _agent.delivers(str(tmp_path)) == bool(enough)
+    os.close(lock)

@@ -38,6 +38,15 @@ def bits(text: str) -> bytes:
     return int(text, 16).to_bytes(8, "little")
 
 
+def stored(one: dict[str, Any]) -> bytes:
+    """The values of a golden block as they lie in the spool."""
+    wide, narrow = ("d", "f") if one["kind"] == 1 else ("q", "i")
+    found = [bits(text) for text in one["values"]]
+    if one.get("narrow"):
+        found = [struct.pack("<" + narrow, *struct.unpack("<" + wide, value)) for value in found]
+    return b"".join(found)
+
+
 def encode(one: dict[str, Any]) -> bytes:
     """A golden record's payload, by the package's encoder."""
     kind, flags, step = one.get("kind", 0), one.get("flags", 0), one.get("step", 0)
@@ -52,9 +61,9 @@ def encode(one: dict[str, Any]) -> bytes:
         return first + struct.pack("<qq", step, one["time_ns"]) + data
     if one["type"] == 3:
         axes = [(axis["axis"], columns(axis)) for axis in one.get("axes", [])]
-        data = b"".join(map(bits, one["values"]))
+        width = 4 if one.get("narrow") else 8
         ((_, payload, points),) = _records.block(
-            kind, one["rows"], one["ids"], columns(one["time"]), axes, data
+            kind, one["rows"], one["ids"], columns(one["time"]), axes, stored(one), width
         )
         assert points == one["rows"] * len(one["ids"])
         return payload
@@ -118,7 +127,7 @@ def check(record: reader.Record, one: dict[str, Any]) -> None:
         assert found["time"] == reader.Column(one["time"]["mode"], one["time"]["values"])
         axes = [(a["axis"], reader.Column(a["mode"], a["values"])) for a in one.get("axes", [])]
         assert found["axes"] == axes
-        assert found["values"] == b"".join(map(bits, one["values"]))
+        assert found["values"] == stored(one)
     elif one["type"] == 2:
         assert found["value"] == bits(one["bits"])
         assert found["flags"] == one.get("flags", 0)

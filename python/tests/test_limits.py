@@ -96,11 +96,22 @@ def test_block(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_segments_double(root: Path) -> None:
     writer = make(root, cap=1 << 30)
-    for _ in range(40):
-        kymogram.log("v", [0.0] * 20_000)
+    for _ in range(3000):
+        kymogram.log("v", [0.0] * 200)
     sizes = [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
     assert sizes == [(256 << 10) << n for n in range(len(sizes))]
     assert len(sizes) > 3
+    writer.close()
+
+
+def test_segments_of_large_calls_hold_many(root: Path) -> None:
+    writer = make(root, cap=1 << 30)
+    for _ in range(200):
+        kymogram.log("v", [0.0] * 4_000)
+    sizes = [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
+    assert sizes[0] == 256 << 10
+    assert sizes[1] >= 64 * 4_000 * 8
+    assert max(sizes) <= 4 << 20
     writer.close()
 
 

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+PROTOCOL = 2  # of the deliverer that reads the spool's format (docs/format/spool.md)
 _LOG_MAX = 1 << 20
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _PATHS = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -54,6 +55,14 @@ def held(root: str) -> bool:
         return True
     os.close(lock)
     return False
+
+
+def delivers(root: str) -> bool:
+    """Whether somebody delivers the folder who reads what this package writes."""
+    if not held(root):
+        return False
+    protocol = _spool.read_json(os.path.join(root, "agent.json")).get("protocol")
+    return not isinstance(protocol, int) or protocol >= PROTOCOL
 
 
 def start(root: str, path: str) -> None:

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from . import _text, _values
 from ._exceptions import KymogramValidationError
-from ._records import FLOAT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,14 +95,10 @@ class Histogram:
 
 def _numbers(what: str, value: Any) -> list[float]:
     """A list of floats from whatever holds one dimension of numbers."""
-    from array import array
-
-    shape, data = _values.convert(what, value, FLOAT)
+    shape, found = _values.floats(what, value)
     if len(shape) != 1:
         raise KymogramValidationError(f"{what} has shape {shape}; it is one dimension of numbers")
-    found = array("d")
-    found.frombytes(bytes(data))
-    return found.tolist()
+    return found
 
 
 def _stats(value: Any) -> Stats:

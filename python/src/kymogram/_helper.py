@@ -88,7 +88,7 @@ class Helper:
 
     def ensure_agent(self) -> None:
         """Start the agent unless somebody delivers or it was started just now."""
-        if self.no_agent or time.monotonic() < self._start_at or _agent.held(self.writer.root):
+        if self.no_agent or time.monotonic() < self._start_at or _agent.delivers(self.writer.root):
             return
         path = _agent.binary()
         if path is None:

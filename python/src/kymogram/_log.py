@@ -15,7 +15,9 @@ from struct import Struct
 from time import time_ns
 from zlib import crc32
 
-from . import _names, _values
+from . import _arrays, _names, _values
+from ._arrays import TYPES as ARRAYS
+from ._arrays import VECTORS, Vector
 from ._exceptions import (
     KymogramLoggerClosedError,
     KymogramNotInitializedError,
@@ -33,12 +35,12 @@ from ._records import (
     RELATIVE,
     STEP,
     STEP_IS_RELATIVE,
+    WIDE,
     Column,
     block,
+    block_head,
     constant,
     linear,
-    numbers,
-    pack_block,
     pack_head,
     pack_i64,
     pack_length,
@@ -81,6 +83,7 @@ def forget() -> None:
     STEPPED.clear()
     GROUPS.clear()
     GROUPS_STEPPED.clear()
+    VECTORS.clear()
 
 
 class StepSeries(Series):
@@ -116,6 +119,11 @@ class StepSeries(Series):
         self.tick: Callable[[], int] | None = None
         self.keys: set[Any] = set()
         self.distributed: bool | None = None
+
+    @property
+    def follows_absolute(self) -> bool:
+        """Whether the step that take() gives is an absolute one."""
+        return self.absolute or self.mode == LAST
 
     @property
     def flags(self) -> int:
@@ -231,6 +239,7 @@ class Logger:
         self.writer = writer
         self.starts = starts
         self.kind = _values.kind_of(dtype) or FLOAT  # of series that do not name theirs
+        self.narrow = _values.rounds(dtype)
         self.falls = 0  # how often a step did not rise
         self._series: dict[Key, StepSeries] = {}
         self._aliases: dict[Any, StepSeries] = {}
@@ -313,12 +322,35 @@ class Logger:
             and self._again(alias, value)
         ):
             return
-        shape, data = _values.convert(found.metric, value, found.kind)
-        if not shape and not _values.is_sequence(step) and not _values.is_sequence(timestamp):
-            _learn(value)
-            self._point(alias, found, data, step, timestamp)
+        if (
+            timestamp is None
+            and dtype is None
+            and value.__class__ in ARRAYS
+            and self._array(alias, found, value, step)
+        ):
+            return
+        numbers = _values.convert(found.metric, value, found.kind, self.narrows(dtype))
+        if numbers[0] or _values.is_sequence(step) or _values.is_sequence(timestamp):
+            learn(value)
+            self._vector(found, numbers, step, timestamp)
         else:
-            self._vector(found, shape or (1,), data, step, timestamp)
+            learn(value)
+            self._point(alias, found, numbers[2], step, timestamp)
+
+    def _array(self, alias: Any, found: StepSeries, value: Any, step: Any) -> bool:
+        """Log an array by template, from the second call of a series in a segment on."""
+        entry = VECTORS.get(alias)
+        if entry is not None:
+            return entry.log(value, step)
+        plain = found.kind == FLOAT and not found.distributed
+        if plain and self.writer.hot and found.number in self.writer.segment.defined:
+            VECTORS[alias] = entry = Vector(self, found)
+            return entry.log(value, step)
+        return False
+
+    def narrows(self, dtype: object) -> bool:
+        """Whether arrays of floats are stored as float32."""
+        return self.narrow if dtype is None else _values.rounds(dtype)
 
     def _check(self, found: StepSeries, dtype: object, distributed: bool) -> None:
         if found.kind > INT:
@@ -402,17 +434,18 @@ class Logger:
             STEPPED[alias] = (segment.write, found, seed, first)
 
     def _vector(
-        self, found: StepSeries, shape: tuple[int, ...], data: Buffer, step: Any, timestamp: Any
+        self, found: StepSeries, numbers: _values.Numbers, step: Any, timestamp: Any
     ) -> None:
-        rows = _rows(found.metric, shape)
+        shape, width, data = numbers
+        rows = _rows(found.metric, shape or (1,))
         when = _time_column(timestamp, rows)
         given = _given_steps(step, rows)
         if rows == 0:
             return
         with self.writer.lock:
-            axis = self._axis(found, rows, given)
-            kind, ids = found.kind, [found.number]
-            for _, payload, points in block(kind, rows, ids, when, [(STEP, axis)], data):
+            axes = [(STEP, self._axis(found, rows, given))]
+            ids = [found.number]
+            for _, payload, points in block(found.kind, rows, ids, when, axes, data, width):
                 self.writer.append((found,), payload, points)
 
     def fell(self, found: StepSeries, step: int) -> None:
@@ -462,28 +495,28 @@ class Logger:
         names = tuple(values)
         if simple and self._group(names, values, step):
             return
-        found: list[tuple[Any, StepSeries, tuple[int, ...], Buffer]] = []
+        found: list[tuple[StepSeries, _values.Numbers]] = []
+        narrow = self.narrows(dtype)
         for name in names:
-            alias, one = self.find(name, scale, labels, evaluation, dtype)
+            one = self.find(name, scale, labels, evaluation, dtype)[1]
             self._check(one, dtype, distributed)
-            shape, data = _values.convert(one.metric, values[name], one.kind)
-            if not shape:
-                _learn(values[name])
-            found.append((alias, one, shape, data))
+            numbers = _values.convert(one.metric, values[name], one.kind, narrow)
+            learn(values[name])
+            found.append((one, numbers))
         many = _values.is_sequence(step) or _values.is_sequence(timestamp)
-        for _, one, shape, _ in found:  # nothing is written before everything is checked
-            rows = _rows(one.metric, shape or (1,))
+        for one, numbers in found:  # nothing is written before everything is checked
+            rows = _rows(one.metric, numbers[0] or (1,))
             _given_steps(step, rows)
             _time_column(timestamp, rows)
-        scalars = [] if many else [entry for entry in found if not entry[2]]
+        scalars = [] if many else [(one, data) for one, (shape, _, data) in found if not shape]
         with self.writer.lock:
-            for _, one, shape, data in found:
-                if many or shape:
-                    self._vector(one, shape or (1,), data, step, timestamp)
+            for one, numbers in found:
+                if many or numbers[0]:
+                    self._vector(one, numbers, step, timestamp)
             if scalars:
-                self._row([(one, data) for _, one, _, data in scalars], step, timestamp)
+                self._row(scalars, step, timestamp)
             if simple and self.writer.hot and 1 < len(scalars) == len(found) <= _GROUP_MAX:
-                self._install_group(names, [one for _, one, _, _ in found], step is None)
+                self._install_group(names, [one for one, _ in found], step is None)
 
     def _row(self, found: list[tuple[StepSeries, Buffer]], step: Any, timestamp: Any) -> None:
         """One row of several series: a block for each kind and way of counting."""
@@ -588,25 +621,23 @@ class Logger:
 def _template(found: list[StepSeries], mode: int) -> tuple[Any, int, int, bytes]:
     """What is the same in every block of these series: packer, CRC, length, first bytes."""
     ids = [one.number for one in found]
-    first = b"".join(
-        (
-            pack_block(3, FLOAT, CONSTANT, 1, 1, len(ids), 0),
-            pack_point(STEP, mode, 0, 0, 0),
-            numbers(ids),
-        )
-    )
+    first = block_head(FLOAT, WIDE, 1, ids, CONSTANT, [(STEP, mode)])
     steps = len(ids) if mode & EACH else 1
     packer = Struct(f"<{1 + steps}q{len(ids)}d")
     length = len(first) + packer.size
     return packer.pack, crc32(first, crc32(pack_length(length))), length, first
 
 
-def _learn(value: Any) -> None:
-    """NumPy's float scalars take the hot path from now on."""
+def learn(value: Any) -> None:
+    """NumPy's arrays and float scalars take the hot path from now on."""
     kind = type(value)
-    if kind not in PLAIN and kind.__module__ == "numpy" and kind.__name__ in _NUMPY_PLAIN:
+    if kind.__module__ != "numpy" or kind in PLAIN or kind in ARRAYS:
+        return
+    if kind.__name__ in _NUMPY_PLAIN:
         PLAIN.add(kind)
         _PLAIN_OR_INT.add(kind)
+    elif kind.__name__ == "ndarray":
+        _arrays.know(kind)
 
 
 def explicit(values: list[int], mode: int = EXPLICIT) -> Column:

@@ -11,18 +11,20 @@ HAS_STEP, STEP_IS_RELATIVE = 1, 2
 STEP, RL_STEP, EPISODE, ENV_STEP = 1, 2, 3, 4
 
 MAGIC = b"KYMSPOOL"
+FORMAT = 2  # of the spool
 HEADER_SIZE = 64
 SEALED = 0xFFFFFFFF
 PAYLOAD_LIMIT = 1 << 20  # a call above it becomes several records
+WIDE, NARROW = 8, 4  # bytes of a value: NARROW is float32 or int32, as the kind says
 
 pack_head = Struct("<II").pack
 pack_length = Struct("<I").pack
 pack_i64 = Struct("<q").pack
 pack_f64 = Struct("<d").pack
 pack_point = Struct("<BBBBI").pack
-pack_block = Struct("<BBBBIII").pack
+_pack_block = Struct("<BBBBIII").pack
 _pack_header = Struct("<8sHHI16sQQQI").pack
-_PADDING = [bytes(n) for n in range(8)]
+PADDING = [bytes(n) for n in range(8)]
 
 POINT_LENGTH = 32
 POINT_LENGTH_CRC = crc32(pack_length(POINT_LENGTH))
@@ -30,7 +32,7 @@ POINT_LENGTH_CRC = crc32(pack_length(POINT_LENGTH))
 
 def header(writer: bytes, number: int, first: int, created_ns: int) -> bytes:
     """The 64 bytes at the start of a segment."""
-    plain = _pack_header(MAGIC, 1, HEADER_SIZE, 0, writer, number, first, created_ns, 0)
+    plain = _pack_header(MAGIC, FORMAT, HEADER_SIZE, 0, writer, number, first, created_ns, 0)
     return plain + pack_length(crc32(plain))
 
 
@@ -41,7 +43,7 @@ def record(payload: bytes) -> bytes:
         (
             pack_head(length, crc32(payload, crc32(pack_length(length)))),
             payload,
-            _PADDING[-length & 7],
+            PADDING[-length & 7],
         )
     )
 
@@ -104,7 +106,21 @@ def linear(first: int, relative: bool = False) -> Column:
 def numbers(ids: list[int]) -> bytes:
     """Series ids as a block holds them."""
     data = Struct(f"<{len(ids)}I").pack(*ids)
-    return data + _PADDING[-len(data) & 7]
+    return data + PADDING[-len(data) & 7]
+
+
+def block_head(
+    kind: int, width: int, rows: int, ids: list[int], time: int, axes: list[tuple[int, int]]
+) -> bytes:
+    """The start of a block: everything before its columns; time and axes are modes."""
+    stored = 0 if width == WIDE else width
+    return b"".join(
+        (
+            _pack_block(3, kind, time, len(axes), rows, len(ids), stored),
+            *(pack_point(axis, mode, 0, 0, 0) for axis, mode in axes),
+            numbers(ids),
+        )
+    )
 
 
 def block(
@@ -114,23 +130,23 @@ def block(
     time: Column,
     axes: list[tuple[int, Column]],
     values: Buffer,
+    width: int = WIDE,
 ) -> list[tuple[list[int], bytes, int]]:
     """The payloads of S series × R rows, each with its ids and number of points."""
     size = 40 + 4 * len(ids) + 8 * len(axes) + len(time.data) + len(values)
     size += sum(len(column.data) for _, column in axes)
     if size <= PAYLOAD_LIMIT:
+        modes = [(axis, column.mode) for axis, column in axes]
         parts = [
-            pack_block(3, kind, time.mode, len(axes), rows, len(ids), 0),
-            *(pack_point(axis, column.mode, 0, 0, 0) for axis, column in axes),
-            numbers(ids),
+            block_head(kind, width, rows, ids, time.mode, modes),
             time.data,
             *(column.data for _, column in axes),
             values,
         ]
         return [(ids, b"".join(parts), rows * len(ids))]
     if len(ids) > 1:
-        return _by_series(kind, rows, ids, time, axes, values)
-    return _by_rows(kind, rows, ids, time, axes, values)
+        return _by_series(kind, rows, ids, time, axes, values, width)
+    return _by_rows(kind, rows, ids, time, axes, values, width)
 
 
 def _by_series(
@@ -140,12 +156,13 @@ def _by_series(
     time: Column,
     axes: list[tuple[int, Column]],
     values: Buffer,
+    width: int,
 ) -> list[tuple[list[int], bytes, int]]:
     found = []
     for index, number in enumerate(ids):
         picked = [(axis, column.series(index, rows)) for axis, column in axes]
-        data = values[8 * rows * index : 8 * rows * (index + 1)]
-        found += block(kind, rows, [number], time.series(index, rows), picked, data)
+        data = values[width * rows * index : width * rows * (index + 1)]
+        found += block(kind, rows, [number], time.series(index, rows), picked, data, width)
     return found
 
 
@@ -156,12 +173,13 @@ def _by_rows(
     time: Column,
     axes: list[tuple[int, Column]],
     values: Buffer,
+    width: int,
 ) -> list[tuple[list[int], bytes, int]]:
     found = []
     step = (PAYLOAD_LIMIT - 4096) // (8 * (2 + len(axes)))
     for start in range(0, rows, step):
         stop = min(start + step, rows)
         picked = [(axis, column.rows(start, stop)) for axis, column in axes]
-        data = values[8 * start : 8 * stop]
-        found += block(kind, stop - start, ids, time.rows(start, stop), picked, data)
+        data = values[width * start : width * stop]
+        found += block(kind, stop - start, ids, time.rows(start, stop), picked, data, width)
     return found

@@ -10,17 +10,18 @@ from __future__ import annotations
 import sys
 from array import array
 from time import time_ns
-from zlib import crc32
 
 from . import _names, _owners, _values
+from ._arrays import TYPES, Template, contiguous, storable
 from ._exceptions import KymogramValidationError
-from ._log import Logger, StepSeries, current, explicit, logger
+from ._log import Logger, StepSeries, current, explicit, learn, logger
 from ._records import (
     CONSTANT,
     EACH,
     ENV_STEP,
     EPISODE,
     EXPLICIT,
+    FLOAT,
     LINEAR,
     PAYLOAD_LIMIT,
     RELATIVE,
@@ -28,14 +29,10 @@ from ._records import (
     STEP,
     Column,
     block,
+    block_head,
     constant,
     linear,
-    numbers,
-    pack_block,
-    pack_head,
     pack_i64,
-    pack_length,
-    pack_point,
 )
 from ._say import voice
 
@@ -48,8 +45,10 @@ if TYPE_CHECKING:
     from ._records import Buffer
     from ._segment import Segment
 
+    Values = tuple[int, int, Buffer]  # rows, bytes of a number, the numbers
+
 NO_EPISODE = -1
-_HEAD = bytes(8)
+_TEMPLATES = 64  # shapes of a group's calls that are remembered
 _PAST = 16  # episodes of an environment that may be taken up again
 
 
@@ -58,6 +57,7 @@ class Table:
 
     def __init__(self) -> None:
         self.numpy = sys.modules.get("numpy")
+        self.int64 = None if self.numpy is None else self.numpy.dtype("<i8")
         self.changes = 0
         self.size = 0
         self.episode: Any = array("q")
@@ -121,9 +121,10 @@ class Group:
         self.kind = found[0].kind if len({one.kind for one in found}) == 1 else 0
         self.changes = -1
         self.episodes = b""
+        self.episode_column = b""  # the same, one number where all are equal
         self.relative: bool | None = False  # None: some are
         self.segment: Segment | None = None
-        self.templates: dict[tuple[int, int, bool], tuple[int, int, bytes]] = {}
+        self.templates: dict[tuple[int, int, int, int, bool], Template] = {}
         self.stamp = 0
         self.rl_step = 0
 
@@ -137,6 +138,7 @@ class RLLogger:
         self.table = Table()
         self._env_series: dict[Key, EnvSeries] = {}
         self._groups: dict[Any, Group] = {}
+        self._last: dict[Any, tuple[list[str], Any, Group]] = {}  # by metric: envs, evaluation
         self._touched: dict[str, tuple[int, int, int | None]] = {}
         self._owned: set[str] = set()
         self.shared: set[str] = set()  # environments that another process logs too
@@ -164,6 +166,11 @@ class RLLogger:
     def _group(
         self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object, base: int
     ) -> Group:
+        alike = envs.__class__ is list and labels is None
+        if alike and metric.__class__ is str:
+            last = self._last.get(metric)
+            if last is not None and envs == last[0] and evaluation is last[1]:
+                return last[2]
         pairs = tuple(labels.items()) if hasattr(labels, "items") else labels
         key = (metric, tuple(envs), pairs, bool(evaluation))
         try:
@@ -173,6 +180,8 @@ class RLLogger:
         if found is None:
             found = self._make_group(metric, envs, labels, evaluation, dtype, base)
             self._groups[key] = found
+        if alike:
+            self._last[metric] = (list(envs), evaluation, found)
         return found
 
     def _make_group(
@@ -252,30 +261,49 @@ class RLLogger:
             if rl_step.__class__ is int and rl_step >= 0
             else _values.step("rl_step", rl_step)
         )
-        many = env_id is not None and _values.is_sequence(env_id)
+        many = env_id.__class__ is list or (env_id is not None and _values.is_sequence(env_id))
         envs = env_id if many else (env_id,)
         group = self._group(metric, envs, labels, evaluation, dtype, 1 if from_one else 0)
         if not group.kind:
             raise KymogramValidationError(
                 f"some environments of {metric!r} hold int64 and some float64"
             )
-        shape, data = _values.convert(group.series[0].metric, value, group.kind)
-        rows = _grid(group.series[0].metric, shape, len(group.ids), many)
+        metric = group.series[0].metric
+        narrow = self.base.narrows(dtype)
+        plain = group.kind == FLOAT and value.__class__ in TYPES
+        width = storable(value, narrow) if plain else 0
+        if width:
+            shape: _values.Shape = value.shape
+            data: Buffer = memoryview(contiguous(value)).cast("B")
+        else:
+            learn(value)
+            shape, width, data = _values.convert(metric, value, group.kind, narrow)
+        rows = _grid(metric, shape, len(group.ids), many)
         if rows == 0:
             return
         if rl < group.rl_step:
             self._rl_fell(group, rl)
         numpy = self.table.numpy
         if numpy is not None and group.distinct and timestamp is None and env_step is None:
-            grid = _episodes_numpy(numpy, episode, len(group.ids), rows)
+            grid = self._known_episodes(group, episode)
+            if grid is None:
+                grid = _episodes_numpy(numpy, episode, len(group.ids), rows)
             with self.writer.lock:
-                if self._fast(numpy, group, rl, grid, rows, data):
+                if self._fast(numpy, group, rl, grid, (rows, width, data)):
                     return
         grid = _episodes(episode, len(group.ids), rows)
         times = _times(timestamp, len(group.ids), rows)
         steps = None if env_step is None else _env_steps(env_step, len(group.ids), rows)
         with self.writer.lock:
-            self._slow(group, rl, grid, times, rows, data, steps)
+            self._slow(group, rl, grid, times, (rows, width, data), steps)
+
+    def _known_episodes(self, group: Group, episode: Any) -> Any:
+        """An int64 an environment, as it is; None where it has to be looked at."""
+        many = len(group.ids)
+        if episode.__class__ not in TYPES or many == 1:
+            return None
+        same = episode.dtype == self.table.int64 and episode.shape == (many,)
+        return episode if same else None
 
     def _rl_fell(self, group: Group, rl: int) -> None:
         """Tell that rl_step decreased: kept, but seldom meant."""
@@ -287,13 +315,11 @@ class RLLogger:
             once=f"rl fall {metric}",
         )
 
-    def _fast(
-        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: Buffer
-    ) -> bool:
+    def _fast(self, numpy: Any, group: Group, rl: int, episodes: Any, values: Values) -> bool:
         """All environments in one record; False when they count in different ways."""
         table, slots = self.table, group.slots
         if getattr(episodes, "ndim", 0) == 2:
-            return self._changing(numpy, group, rl, episodes, rows, data)
+            return self._changing(numpy, group, rl, episodes, values)
         packed = episodes.tobytes() if hasattr(episodes, "tobytes") else pack_i64(episodes)
         if group.changes != table.changes or packed != group.episodes:
             each = len(packed) > 8
@@ -305,70 +331,60 @@ class RLLogger:
             relative = table.relative[slots]
             group.relative = bool(relative[0]) if (relative == relative[0]).all() else None
             group.changes, group.episodes = table.changes, packed
+            has = each or episodes >= 0
+            group.episode_column = _same(packed, len(group.ids)) if has else b""
         if group.relative is None:
             return False
-        first = table.next[slots].tobytes()
-        table.next[slots] += rows
-        has_episode = len(packed) > 8 or episodes >= 0
-        columns = b"".join(
-            (pack_i64(time_ns()), first, pack_i64(rl), packed if has_episode else b"", first)
-        )
-        size = 2 if len(packed) > 8 else int(has_episode)
-        self._send(group, size, rows, columns, data)
+        following = table.next[slots]
+        steps = _same(following.tobytes(), len(group.ids))
+        if group.straight:
+            following += values[0]
+        else:
+            table.next[slots] = following + values[0]
+        self._send(group, rl, steps, values)
         self._stamp += 1
         group.stamp, group.rl_step = self._stamp, rl
         return True
 
-    def _send(self, group: Group, episodes: int, rows: int, columns: bytes, data: Buffer) -> None:
-        key = (episodes, rows, bool(group.relative))
+    def _send(self, group: Group, rl: int, steps: bytes, values: Values) -> None:
+        rows, width, data = values
+        ended = group.episode_column
+        columns = b"".join((pack_i64(time_ns()), steps, pack_i64(rl), ended, steps))
+        key = (rows, width, len(steps), len(ended), bool(group.relative))
         template = group.templates.get(key)
         if template is None:
-            template = _template(group, *key, len(columns) + len(data))
+            if len(group.templates) >= _TEMPLATES:
+                group.templates.clear()
+            template = Template(_first(group, key), len(columns) + len(data))
             group.templates[key] = template
-        length, seed, first = template
         writer = self.writer
-        if length <= PAYLOAD_LIMIT and length % 8 == 0 and group.segment is writer.segment:
-            try:
-                whole = bytearray().join((_HEAD, first, columns, data))
-                body = memoryview(whole)[len(_HEAD) + len(first) :]
-                whole[: len(_HEAD)] = pack_head(length, crc32(body, seed))
-                group.segment.write(whole)
-                return
-            except ValueError:
-                pass
-        if length <= PAYLOAD_LIMIT:
-            payload = b"".join((first, columns, data))
+        if template.length <= PAYLOAD_LIMIT:
+            if group.segment is writer.segment:
+                try:
+                    template.write(group.segment, columns, data)
+                    return
+                except ValueError:
+                    pass
+            payload = b"".join((template.first, columns, data))
             writer.append(group.series, payload, rows * len(group.ids))
         else:
-            self._split(group, episodes, rows, columns, data)
+            when, step_mode, episode_mode = Column(CONSTANT, columns[:8]), *_modes(key)
+            step = Column(step_mode, steps)
+            axes = [(STEP, step), (RL_STEP, constant(rl)), (ENV_STEP, step)]
+            if ended:
+                axes.insert(2, (EPISODE, Column(episode_mode, ended)))
+            self._write(group, block(group.kind, rows, group.ids, when, axes, data, width))
         defined = writer.segment.defined
         if writer.hot and all(number in defined for number in group.ids):
             group.segment = writer.segment
-
-    def _split(self, group: Group, episodes: int, rows: int, columns: bytes, data: Buffer) -> None:
-        """A call above 1 MiB: block() cuts it."""
-        width = 8 * len(group.ids)
-        mode = (LINEAR if rows > 1 else CONSTANT) | EACH | (RELATIVE if group.relative else 0)
-        when, rest = Column(CONSTANT, columns[:8]), columns[8:]
-        step, rest = Column(mode, rest[:width]), rest[width:]
-        axes = [(STEP, step), (RL_STEP, Column(CONSTANT, rest[:8]))]
-        rest = rest[8:]
-        if episodes:
-            size = width if episodes == 2 else 8
-            column = Column(CONSTANT | (EACH if episodes == 2 else 0), rest[:size])
-            axes.append((EPISODE, column))
-        axes.append((ENV_STEP, step))
-        self._write(group, block(group.kind, rows, group.ids, when, axes, data))
 
     def _write(self, group: Group, records: list[tuple[list[int], bytes, int]]) -> None:
         for ids, payload, points in records:
             self.writer.append([group.known[number] for number in ids], payload, points)
 
-    def _changing(
-        self, numpy: Any, group: Group, rl: int, episodes: Any, rows: int, data: Buffer
-    ) -> bool:
+    def _changing(self, numpy: Any, group: Group, rl: int, episodes: Any, values: Values) -> bool:
         """Episodes end within the rows: explicit steps."""
-        table, slots = self.table, group.slots
+        table, slots, (rows, width, data) = self.table, group.slots, values
         changed = numpy.empty(episodes.shape, dtype=bool)
         changed[:, 0] = episodes[:, 0] != table.episode[slots]
         numpy.not_equal(episodes[:, 1:], episodes[:, :-1], out=changed[:, 1:])
@@ -384,7 +400,8 @@ class RLLogger:
         axis = Column(EXPLICIT | EACH | (RELATIVE if relative.pop() else 0), steps.tobytes())
         ended = Column(EXPLICIT | EACH, episodes.tobytes())
         axes = [(STEP, axis), (RL_STEP, constant(rl)), (EPISODE, ended), (ENV_STEP, axis)]
-        self._write(group, block(group.kind, rows, group.ids, constant(time_ns()), axes, data))
+        when = constant(time_ns())
+        self._write(group, block(group.kind, rows, group.ids, when, axes, data, width))
         self._stamp += 1
         group.stamp, group.rl_step = self._stamp, rl
         return True
@@ -424,17 +441,16 @@ class RLLogger:
         rl: int,
         episodes: list[list[int]],
         times: list[Column],
-        rows: int,
-        data: Buffer,
+        numbers: Values,
         given: list[list[int]] | None = None,
     ) -> None:
         """Series after series, each cut where its episode changes."""
-        table = self.table
+        table, (rows, width, data) = self.table, numbers
         self._stamp += 1
         group.rl_step = rl
         for place, one in enumerate(group.series):
             mine = episodes[place]
-            values = data[8 * rows * place : 8 * rows * (place + 1)]
+            values = data[width * rows * place : width * rows * (place + 1)]
             start = 0
             while start < rows:
                 episode, stop = mine[start], start + 1
@@ -454,8 +470,8 @@ class RLLogger:
                     axes.append((EPISODE, constant(episode)))
                 axes.append((ENV_STEP, step))
                 when = times[place].rows(start, stop)
-                part = values[8 * start : 8 * stop]
-                self._write(group, block(one.kind, stop - start, [one.number], when, axes, part))
+                part, ids = values[width * start : width * stop], [one.number]
+                self._write(group, block(one.kind, stop - start, ids, when, axes, part, width))
                 start = stop
             self._touched[one.env] = (self._stamp, rl, None if mine[-1] < 0 else mine[-1])
 
@@ -478,7 +494,9 @@ class RLLogger:
         rl = _values.step("rl_step", rl_step)
         named = {**(labels or {}), "env_id": env}
         _, found = self.base.find(metric, "EPISODE", named, evaluation, dtype)
-        shape, data = _values.convert(found.metric, value, found.kind)
+        shape, width, data = _values.convert(
+            found.metric, value, found.kind, self.base.narrows(dtype)
+        )
         if len(shape) > 1:
             raise KymogramValidationError(
                 f"the value of {found.metric!r} has shape {shape}; log_rl_episode takes a number "
@@ -498,37 +516,43 @@ class RLLogger:
             axes = [(STEP, axis), (RL_STEP, constant(rl))]
             if given is not None:
                 axes.append((EPISODE, axis))
-            for _, payload, points in block(found.kind, rows, [found.number], when, axes, data):
+            ids = [found.number]
+            for _, payload, points in block(found.kind, rows, ids, when, axes, data, width):
                 self.writer.append((found,), payload, points)
             self._stamp += 1
             last = found.last if given is not None else self.last(env)[1]
             self._touched[env] = (self._stamp, rl, last)
 
 
-def _template(
-    group: Group, episodes: int, rows: int, relative: bool, tail: int
-) -> tuple[int, int, bytes]:
-    """Length, CRC of length and first bytes, first bytes of a vectorised record."""
-    mode = (LINEAR if rows > 1 else CONSTANT) | EACH | (RELATIVE if relative else 0)
-    axes = [(STEP, mode), (RL_STEP, CONSTANT)]
+def _same(column: bytes, count: int) -> bytes:
+    """One number where all of a column are equal."""
+    return column[:8] if column == column[:8] * count else column
+
+
+def _modes(key: tuple[int, int, int, int, bool]) -> tuple[int, int]:
+    """The modes of the columns of steps and episodes in a vectorised record."""
+    rows, _, steps, episodes, relative = key
+    step = LINEAR if rows > 1 else CONSTANT
+    step |= (EACH if steps > 8 else 0) | (RELATIVE if relative else 0)
+    return step, CONSTANT | (EACH if episodes > 8 else 0)
+
+
+def _first(group: Group, key: tuple[int, int, int, int, bool]) -> bytes:
+    """The first bytes of a vectorised record."""
+    rows, width, _, episodes, _ = key
+    step, episode = _modes(key)
+    axes = [(STEP, step), (RL_STEP, CONSTANT), (ENV_STEP, step)]
     if episodes:
-        axes.append((EPISODE, CONSTANT | (EACH if episodes == 2 else 0)))
-    axes.append((ENV_STEP, mode))
-    first = b"".join(
-        (
-            pack_block(3, group.kind, CONSTANT, len(axes), rows, len(group.ids), 0),
-            *(pack_point(axis, how, 0, 0, 0) for axis, how in axes),
-            numbers(group.ids),
-        )
-    )
-    length = len(first) + tail
-    return length, crc32(first, crc32(pack_length(length))), first
+        axes.insert(2, (EPISODE, episode))
+    return block_head(group.kind, width, rows, group.ids, CONSTANT, axes)
 
 
 def _grid(metric: str, shape: tuple[int, ...], envs: int, many: bool) -> int:
     """Rows of a value for this many environments."""
     if not many and len(shape) <= 1:
         return shape[0] if shape else 1
+    if not shape and envs == 1:
+        return 1
     if shape and shape[0] == envs and len(shape) <= 2:
         return shape[1] if len(shape) == 2 else 1
     wanted = f"({envs},) or ({envs}, T)" if many else "a number or one dimension"

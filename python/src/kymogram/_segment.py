@@ -40,6 +40,8 @@ def mappable(folder: str) -> bool:
 
 
 _POPULATE_WRITE = 23  # madvise, Linux 5.14
+# Pages that a large write brings at once: a quarter of what they cost one by one.
+_WINDOW = 256 << 10
 
 
 class _File:
@@ -100,6 +102,8 @@ class Segment:
         self.defined: set[int] = set()
         self.counts = Counts()
         self.closed = False
+        populates = mapped and sys.platform.startswith("linux")
+        self._populated = 0 if populates else size  # what is in memory, so far as we know
         self._scanned = HEADER_SIZE
         self._temporary = os.path.join(folder, f".{number:08d}.{'next' if ahead else 'tmp'}")
         self._path = os.path.join(folder, f"{number:08d}.seg")
@@ -120,12 +124,31 @@ class Segment:
         """Bytes that are written."""
         return self._map.tell()
 
+    def append(self, data: bytes | bytearray) -> None:
+        """Write a record; the pages of a large one come in one system call."""
+        if len(data) > mmap.PAGESIZE // 2:
+            end = self._map.tell() + len(data)
+            if end > self._populated:
+                self._bring(end)
+        self.write(data)
+
+    def _bring(self, end: int) -> None:
+        """Bring pages up to `end` and some more; an older kernel answers EINVAL once."""
+        assert not isinstance(self._map, _File)
+        start = max(self._populated, self._map.tell()) & -mmap.PAGESIZE
+        stop = min(self.size, max(end, start + _WINDOW))
+        try:
+            self._map.madvise(_POPULATE_WRITE, start, stop - start)
+        except (OSError, ValueError, AttributeError):
+            stop = self.size
+        self._populated = stop
+
     def populate(self) -> None:
         """Bring the pages into memory, so that no write waits for one.
 
         The system call takes milliseconds: ctypes lets other threads run.
         """
-        if isinstance(self._map, _File) or not sys.platform.startswith("linux"):
+        if isinstance(self._map, _File) or self._populated >= self.size:
             return
         import ctypes
 
@@ -135,6 +158,7 @@ class Segment:
             ctypes.CDLL(None).madvise(start, size, _POPULATE_WRITE)
         except (OSError, ValueError, AttributeError):
             pass  # an older kernel answers EINVAL; the pages then come one by one
+        self._populated = self.size
 
     def discard(self) -> None:
         """Remove a segment that was never published."""

@@ -11,7 +11,7 @@ from array import array
 from operator import index
 
 from ._exceptions import KymogramValidationError
-from ._records import FLOAT, INT, Buffer, pack_f64, pack_i64
+from ._records import FLOAT, INT, NARROW, WIDE, Buffer, pack_f64, pack_i64
 from ._say import voice
 
 TYPE_CHECKING = False
@@ -24,53 +24,72 @@ _SMALL = 512  # bytes, where a copy is cheaper than a view
 STEP_MAX = 1 << 62  # the server leaves room for what is added to a step
 _TIME_MS_MAX = STEP_MAX // 1_000_000
 _KINDS = {
-    None: None,
-    "float64": FLOAT,
-    "float32": FLOAT,
-    "float16": FLOAT,
-    "int64": INT,
-    "int32": INT,
+    None: (None, False),
+    "float64": (FLOAT, False),
+    "float32": (FLOAT, True),
+    "float16": (FLOAT, True),
+    "int64": (INT, False),
+    "int32": (INT, False),
 }
 
 Shape = tuple[int, ...]
+Numbers = tuple[Shape, int, Buffer]  # shape, () for a scalar; bytes of a number; the numbers
 
 
-def kind_of(dtype: object) -> int | None:
-    """The kind that dtype asks for; None leaves it to the series."""
+def _asked(dtype: object) -> tuple[int | None, bool]:
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype
     name = str(name).removeprefix("torch.") if name is not None else None
     if name not in _KINDS:
         raise KymogramValidationError(
-            f"dtype {dtype!r} is not known: choose float64 (the default) or int64 (exact)"
+            f"dtype {dtype!r} is not known: choose float64 (the default), float32 (4 bytes a value "
+            "of an array) or int64 (exact)"
         )
     return _KINDS[name]
 
 
-def convert(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
-    """The shape of a value, () for a scalar, and its numbers as 8 bytes each."""
+def kind_of(dtype: object) -> int | None:
+    """The kind that dtype asks for; None leaves it to the series."""
+    return _asked(dtype)[0]
+
+
+def rounds(dtype: object) -> bool:
+    """Whether dtype asks to store arrays of floats as float32."""
+    return _asked(dtype)[1]
+
+
+def convert(name: str, value: Any, kind: int, narrow: bool = False) -> Numbers:
+    """The numbers of a value in 8 bytes each; in 4 where that is exact, or `narrow` asks for it."""
     if isinstance(value, (float, int)):
-        return (), _scalar(name, value, kind)
+        return (), WIDE, _scalar(name, value, kind)
     if isinstance(value, (list, tuple)):
         return _sequence(name, value, kind)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
-        return _array(name, numpy, value, kind)
-    if isinstance(value, (str, bytes, complex)) or value is None:
+        return _array(name, numpy, value, kind, narrow)
+    if isinstance(value, (str, bytes, complex, set, frozenset)) or value is None:
         raise _not_a_number(name, value)
-    return _foreign(name, value, kind)
+    return _foreign(name, value, kind, narrow)
 
 
-def _foreign(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
+def floats(name: str, value: Any) -> tuple[Shape, list[float]]:
+    """The shape of a value and its numbers, as Python has them."""
+    shape, width, data = convert(name, value, FLOAT)
+    return shape, _plain(data, "d" if width == WIDE else "f").tolist()
+
+
+def _foreign(name: str, value: Any, kind: int, narrow: bool) -> Numbers:
     if hasattr(value, "detach") and hasattr(value, "cpu"):
-        return convert(name, _tensor(value), kind)
-    if hasattr(value, "__array__") or (hasattr(value, "numpy") and hasattr(value, "shape")):
+        return convert(name, _tensor(value), kind, narrow)
+    if hasattr(value, "numpy") and hasattr(value, "shape"):
+        return convert(name, value.numpy(), kind, narrow)  # TensorFlow: no __array__ of scalars
+    if hasattr(value, "__array__"):
         import numpy
 
-        return _array(name, numpy, numpy.asarray(value), kind)
+        return _array(name, numpy, numpy.asarray(value), kind, narrow)
     if hasattr(value, "__len__") and hasattr(value, "__iter__") and not hasattr(value, "items"):
         return _sequence(name, list(value), kind)
     if hasattr(value, "__float__") or hasattr(value, "__index__"):
-        return (), _scalar(name, value, kind)
+        return (), WIDE, _scalar(name, value, kind)
     raise _not_a_number(name, value)
 
 
@@ -80,7 +99,7 @@ def _tensor(value: Any) -> Any:
     try:
         return plain.numpy()
     except (TypeError, RuntimeError):  # bfloat16, or torch without NumPy
-        plain = plain.double()
+        plain = plain.float() if getattr(plain, "itemsize", WIDE) < NARROW else plain.double()
         try:
             return plain.numpy()
         except (TypeError, RuntimeError):
@@ -137,22 +156,26 @@ def exact_int(name: str, value: Any) -> int:
     return number
 
 
-def _sequence(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
+def _sequence(name: str, value: Any, kind: int) -> Numbers:
     if not value:
-        return (0,), b""
+        return (0,), WIDE, b""
     first = value[0]
     if hasattr(first, "__len__") or getattr(first, "ndim", None):
         return _rows(name, value, kind)
+    return (len(value),), WIDE, _list(name, value, kind)
+
+
+def _list(name: str, value: Any, kind: int) -> bytes:
     if kind == INT:
-        return (len(value),), _little(array("q", [exact_int(name, one) for one in value]))
+        return _little(array("q", [exact_int(name, one) for one in value]))
     kinds = set(map(type, value))
     if not kinds <= {float, bool}:
-        return (len(value),), b"".join([_one(name, one) for one in value])
-    return (len(value),), _little(array("d", value))
+        return b"".join([_one(name, one) for one in value])
+    return _little(array("d", value))
 
 
 def _one(name: str, value: Any) -> Buffer:
-    shape, data = convert(name, value, FLOAT)
+    shape, _, data = convert(name, value, FLOAT)
     if shape:
         raise KymogramValidationError(
             f"the value of {name!r} mixes numbers and arrays; all rows need the same length"
@@ -160,15 +183,17 @@ def _one(name: str, value: Any) -> Buffer:
     return data
 
 
-def _rows(name: str, value: Any, kind: int) -> tuple[Shape, Buffer]:
+def _rows(name: str, value: Any, kind: int) -> Numbers:
     rows = [convert(name, row, kind) for row in value]
-    shapes = {shape for shape, _ in rows}
+    shapes = {shape for shape, _, _ in rows}
     if len(shapes) > 1:
         lengths = sorted(shape[0] if shape else 1 for shape in shapes)
         raise KymogramValidationError(
             f"the rows of the value of {name!r} have unequal lengths: {lengths}"
         )
-    return (len(rows), *shapes.pop()), b"".join(data for _, data in rows)
+    width = max(width for _, width, _ in rows)
+    same = [data if own == width else _widen(data, kind) for _, own, data in rows]
+    return (len(rows), *shapes.pop()), width, b"".join(same)
 
 
 def _little(values: array[Any]) -> bytes:
@@ -177,30 +202,62 @@ def _little(values: array[Any]) -> bytes:
     return values.tobytes()
 
 
-def _array(name: str, numpy: Any, value: Any, kind: int) -> tuple[Shape, Buffer]:
-    letter = value.dtype.kind
-    if letter in "cSUmM":
-        raise _not_a_number(name, value)
+def _plain(data: Buffer, letter: str) -> array[Any]:
+    """The opposite of _little."""
+    found = array(letter)
+    found.frombytes(bytes(data))
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
+
+
+def _widen(data: Buffer, kind: int) -> bytes:
+    """Numbers of 4 bytes in 8."""
     if kind == INT:
-        return value.shape, _int_array(name, numpy, value).tobytes()
-    try:
-        data = value.astype("<f8", order="C", copy=False)
-    except (TypeError, ValueError):
-        raise _not_a_number(name, value) from None
-    if letter in "iu" and value.dtype.itemsize == 8 and value.size:
-        outside = int(value.max()) > EXACT or int(value.min()) < -EXACT
-        if outside and (data.astype(value.dtype) != value).any():
-            _inexact(name)
+        return _little(array("q", _plain(data, "i")))
+    return _little(array("d", _plain(data, "f")))
+
+
+def _array(name: str, numpy: Any, value: Any, kind: int, narrow: bool) -> Numbers:
+    if value.dtype.kind in "cSUmM":
+        raise _not_a_number(name, value)
+    if hasattr(value, "mask"):  # numpy.ma: what is hidden is no number
+        if kind == INT and value.mask.any():
+            raise KymogramValidationError(f"{name!r} holds int64; a masked value is none")
+        value = value.filled() if kind == INT else value.astype("<f8").filled(numpy.nan)
+    if kind == INT:
+        data = _int_array(name, numpy, value)
+        return value.shape, data.itemsize, data.tobytes()
+    data = _float_array(name, numpy, value, narrow)
     # No copy yet: what makes the record copies, and only then takes the checksum,
     # because the caller's other threads may change the array meanwhile.
     if data.nbytes <= _SMALL or not data.flags.c_contiguous:
-        return value.shape, data.tobytes()
-    return value.shape, memoryview(data).cast("B")
+        return value.shape, data.itemsize, data.tobytes()
+    return value.shape, data.itemsize, memoryview(data).cast("B")
+
+
+def _float_array(name: str, numpy: Any, value: Any, narrow: bool) -> Any:
+    letter, size = value.dtype.kind, value.dtype.itemsize
+    exact = value.ndim and (size < NARROW or (letter == "f" and size == NARROW))
+    try:
+        if exact or not narrow or not value.ndim:
+            data = value.astype("<f4" if exact else "<f8", order="C", copy=False)
+        else:
+            with numpy.errstate(over="ignore"):  # beyond float32 is Inf
+                data = value.astype("<f4", order="C")
+    except (TypeError, ValueError):
+        raise _not_a_number(name, value) from None
+    if letter in "iu" and size == WIDE and data.itemsize == WIDE and value.size:
+        outside = int(value.max()) > EXACT or int(value.min()) < -EXACT
+        if outside and (data.astype(value.dtype) != value).any():
+            _inexact(name)
+    return data
 
 
 def _int_array(name: str, numpy: Any, value: Any) -> Any:
-    if value.dtype.kind in "ib":
-        return value.astype("<i8")
+    size = value.dtype.itemsize + (value.dtype.kind == "u")  # of the int that holds it
+    if value.dtype.kind in "ibu" and size <= WIDE:
+        return value.astype("<i4" if value.ndim and size <= NARROW else "<i8")
     if value.dtype.kind == "u":
         if value.size and int(value.max()) > INT_MAX:
             raise KymogramValidationError(f"{name!r} holds int64; a value is outside its range")

@@ -17,7 +17,7 @@ from . import _platform, _spool
 from ._count import Counts, count
 from ._exceptions import KymogramEventQueueFullError, KymogramLoggerClosedError
 from ._owners import Owners
-from ._records import HEADER_SIZE, record, update
+from ._records import FORMAT, HEADER_SIZE, record, update
 from ._segment import Segment, mappable
 from ._status import Page, Status
 
@@ -32,6 +32,7 @@ CAP = 8 << 30
 RING = 64 << 20
 _ENTRY = 256  # what an entry costs beside its payload
 _GATE_S, _GATE_MAX_S = 0.0005, 0.02  # how often a full queue is looked at
+_LARGE_CALLS = 64  # that a segment takes at least, within its limits
 _AMPLE = 8  # times a segment's size that a disk has free, to make one ahead
 _RETRY_S = 1.0  # how often a full disk is tried again
 
@@ -97,7 +98,7 @@ class Writer:
         opened = document.get("open") or {}
         place = (str(opened.get(key)) for key in ("workspace", "project", "run_name"))
         self._owners = Owners(root, "\0".join(place))
-        self.folder = _spool.Folder(root, writer, document)
+        self.folder = _spool.Folder(root, writer, {**document, "format": FORMAT})
         try:
             self.segment = Segment(self.folder.path, 0, first_size, self._mapped)
             self.segment.publish(self._identity, 1, time.time_ns())
@@ -196,7 +197,7 @@ class Writer:
                     if one.number not in segment.defined:
                         segment.write(one.definition)
                         segment.defined.add(one.number)
-                segment.write(data)
+                segment.append(data)
                 return True
             except ValueError:
                 need = HEADER_SIZE + len(data) + sum(len(one.definition) for one in series)
@@ -269,9 +270,9 @@ class Writer:
             return ahead
         if ahead is not None:
             ahead.discard()
-        smallest = -(-need // 4096) * 4096
+        smallest, ample = (-(-size // 4096) * 4096 for size in (need, _LARGE_CALLS * need))
         largest = max(min(LAST_SIZE, self._cap // 8 & ~4095), smallest)
-        size = min(max(2 * self._size, smallest), largest)
+        size = min(max(2 * self._size, ample), largest)
         room = self._cap - _spool.used(self.root)
         number = self.segment.number + 1
         while True:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from struct import iter_unpack
 from typing import Any
 
 from . import _text, _values
@@ -125,8 +124,7 @@ class SummaryWriter:
         `bins` is a number, edges, or a method of numpy.histogram; "tensorflow"
         means 64 bins of equal width. Values that are not finite are left out.
         """
-        data = memoryview(_values.convert(tag, _flat(values), 1)[1]).cast("B")
-        finite = [one for (one,) in iter_unpack("<d", data) if math.isfinite(one)]
+        finite = [one for one in _values.floats(tag, _flat(values))[1] if math.isfinite(one)]
         if not finite:
             voice.warn(f"a histogram of {tag!r} has no finite value", once=f"histogram {tag}")
             return

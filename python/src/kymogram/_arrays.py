@@ -1,0 +1,132 @@
+"""Records of NumPy arrays: what calls of one shape have in common is made once."""
+
+from __future__ import annotations
+
+from struct import Struct
+from time import time_ns
+from zlib import crc32
+
+from . import _values
+from ._records import (
+    CONSTANT,
+    FLOAT,
+    LINEAR,
+    NARROW,
+    PADDING,
+    PAYLOAD_LIMIT,
+    RELATIVE,
+    STEP,
+    WIDE,
+    block_head,
+    pack_head,
+    pack_length,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._log import Logger, StepSeries
+    from ._records import Buffer
+    from ._segment import Segment
+
+VECTORS: dict[Any, Vector] = {}  # by metric name, as AUTO in _log
+TYPES: set[Any] = set()  # numpy.ndarray, once one was logged
+WIDTHS: dict[Any, int] = {}  # the dtypes that are stored as they are → bytes of a number
+
+_HEAD = bytes(8)
+_TEMPLATES = 64  # shapes of a series that are remembered
+_pack_columns = Struct("<qq").pack
+
+
+class Template:
+    """What records of one shape begin with, and the CRC of it."""
+
+    __slots__ = ("first", "length", "padding", "seed", "start")
+
+    def __init__(self, first: bytes, tail: int) -> None:
+        self.first = first
+        self.length = len(first) + tail
+        self.seed = crc32(first, crc32(pack_length(self.length)))
+        self.start = len(_HEAD) + len(first)
+        self.padding = PADDING[-self.length & 7]
+
+    def write(self, segment: Segment, columns: bytes, data: Buffer) -> None:
+        """Append a record; ValueError when the segment is full."""
+        # Copied before the checksum is taken: other threads may change an array meanwhile.
+        whole = bytearray().join((_HEAD, self.first, columns, data, self.padding))
+        rest = memoryview(whole)[self.start : 8 + self.length]
+        whole[:8] = pack_head(self.length, crc32(rest, self.seed))
+        segment.append(whole)
+
+
+def know(ndarray: type) -> None:
+    """From the first array on, arrays are known by their type."""
+    import numpy
+
+    WIDTHS.update({numpy.dtype("<f4"): NARROW, numpy.dtype("<f8"): WIDE})
+    TYPES.add(ndarray)
+
+
+def storable(value: Any, narrow: bool) -> int:
+    """Bytes a number of an array that is stored as it is, else 0."""
+    width = WIDTHS.get(value.dtype, 0)
+    if not value.size or value.nbytes > PAYLOAD_LIMIT // 2 or (narrow and width == WIDE):
+        return 0
+    return width
+
+
+def contiguous(value: Any) -> Buffer:
+    """The bytes of an array, without a copy where they lie in order."""
+    found: Buffer = value if value.flags.c_contiguous else value.tobytes()
+    return found
+
+
+class Vector:
+    """The calls of one series with an array, in one segment."""
+
+    __slots__ = ("logger", "segment", "series", "templates")
+
+    def __init__(self, logger: Logger, series: StepSeries) -> None:
+        self.logger = logger
+        self.series = series
+        self.segment = logger.writer.segment
+        self.templates: dict[tuple[Any, tuple[int, ...], bool], Template] = {}
+
+    def log(self, value: Any, step: int | None) -> bool:
+        """Log an array at successive steps; False when it is none of the plain ones."""
+        series, writer = self.series, self.logger.writer
+        with writer.lock:
+            absolute = step is not None or series.follows_absolute
+            shape = value.shape
+            template = self.templates.get((value.dtype, shape, absolute))
+            if template is None:
+                template = self._template(value, absolute)
+                if template is None:
+                    return False
+            if step is None:
+                step = series.take(shape[0])
+            elif step.__class__ is not int or not 0 <= step < _values.STEP_MAX - shape[0]:
+                return False
+            elif not series.follow(step, step + shape[0] - 1):
+                self.logger.fell(series, step)
+            columns, data = _pack_columns(time_ns(), step), contiguous(value)
+            try:
+                template.write(self.segment, columns, data)
+            except ValueError:
+                payload = b"".join((template.first, columns, data))
+                writer.append((series,), payload, shape[0])
+        return True
+
+    def _template(self, value: Any, absolute: bool) -> Template | None:
+        width = storable(value, self.logger.narrow)
+        if not width or value.ndim != 1:
+            return None
+        mode = LINEAR if absolute else LINEAR | RELATIVE
+        rows = value.shape[0]
+        first = block_head(FLOAT, width, rows, [self.series.number], CONSTANT, [(STEP, mode)])
+        found = Template(first, 16 + value.nbytes)
+        if len(self.templates) >= _TEMPLATES:
+            self.templates.clear()
+        self.templates[value.dtype, value.shape, absolute] = found
+        return found

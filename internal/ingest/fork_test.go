@@ -23,6 +23,9 @@ func TestForkGoesOnFromItsParent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if result.ParentMissing != (from == "nobody") {
+			t.Errorf("%s: the parent %s is missing: %t", name, from, result.ParentMissing)
+		}
 		return result.Starts
 	}
 	next := func(step int64) []model.Start {

@@ -124,6 +124,13 @@ func (s *Service) complete(ctx context.Context, r model.OpenRequest, opened *cat
 	if result.Mark, err = s.deps.Points.Mark(ctx, r.Writer); err != nil {
 		return nil, fmt.Errorf("read the mark of writer %s: %w", r.Writer, err)
 	}
+	if r.ForkFromRun != "" {
+		run, err := s.deps.Catalog.Lookup(ctx, opened.Run)
+		if err != nil {
+			return nil, err
+		}
+		result.ParentMissing = run.Parent.IsZero()
+	}
 	if !r.WithStarts {
 		return &result, nil
 	}

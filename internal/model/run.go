@@ -95,6 +95,9 @@ type OpenResult struct {
 	OrchestrationID string `json:"orchestration_id"`
 	// LinkedFrom is the name asked for, when it was taken and RunName is another.
 	LinkedFrom string `json:"linked_from,omitempty"`
+	// ParentMissing: the run to fork from is not in the project, so nothing is
+	// inherited until it comes.
+	ParentMissing bool `json:"parent_missing,omitempty"`
 	// Mark is the last sequence of this writer that the server has.
 	Mark   uint64   `json:"mark"`
 	Starts []Start  `json:"starts,omitempty"`

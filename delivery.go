@@ -152,6 +152,7 @@ func (o *Options) pace() *spool.Pace {
 	p := &spool.Pace{
 		MaxPending: o.MaxPendingRequests, BatchAgeMs: o.BatchMaxAge.Milliseconds(), MaxBytes: o.MaxMsgSize, Compression: o.Compression,
 		FirstBackoffMs: o.SendRetryInitialBackoff.Milliseconds(), LastBackoffMs: o.SendRetryMaxBackoff.Milliseconds(),
+		RenderingUploads: o.Rendering.UploadConcurrency,
 	}
 	if o.Backpressure != BackpressureSpool && o.MaxSendRetries >= 0 {
 		tries := uint64(o.MaxSendRetries)

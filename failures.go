@@ -152,6 +152,7 @@ func (r *Run) look() {
 	if err := r.gate.settle(r); err != nil && !errors.Is(err, ErrClosed) {
 		r.errors.report(err)
 	}
+	r.tellVideos()
 	page, err := r.w.Status().Read()
 	if err != nil {
 		return
@@ -166,6 +167,15 @@ func (r *Run) look() {
 	}
 	if page.Refused > r.refusedTold.Swap(page.Refused) {
 		r.errors.report(fmt.Errorf("%d points were refused for good; %s keeps their records", page.Refused, r.folder.RejectedPath(r.w.ID)))
+	}
+}
+
+// tellVideos says once that many videos wait, and again when they had become few.
+func (r *Run) tellVideos() {
+	limit := r.opts.Rendering.UploadWarnThreshold
+	waiting := r.videosWaiting()
+	if many := limit >= 0 && waiting > limit; r.videosTold.Swap(many) != many && many {
+		r.errors.report(fmt.Errorf("%d videos wait to be uploaded, more than %d (Rendering.UploadWarnThreshold)", waiting, limit))
 	}
 }
 

@@ -32,6 +32,14 @@ type RenderingOptions struct {
 	NumEncoderThreads     int // 2 when 0
 	// Upload is UploadAll when empty.
 	Upload string
+	// UploadConcurrency is how many videos are uploaded at once, at most 16; 4 when 0.
+	UploadConcurrency int
+	// UploadWarnThreshold is how many videos may wait for their upload before it is
+	// told; 100 when 0, -1 for any number.
+	UploadWarnThreshold int
+	// UploadCloseTimeout is the part of Close that waits for uploads; what
+	// CloseTimeout leaves when 0. The rest is left to `kymogram sync`.
+	UploadCloseTimeout time.Duration
 	// OutputDir keeps the videos, as RUN/ENV_EPISODE.mp4; with Upload off it is
 	// renderings in the user's state folder when empty.
 	OutputDir string
@@ -67,8 +75,11 @@ func (o *RenderingOptions) settle(all *Options) error {
 			return invalidf("Rendering.%s is %d, it must not be negative", what, *n)
 		}
 	}
-	if o.QueueMaxSize < 0 || o.CloseTimeout < 0 {
+	if o.QueueMaxSize < 0 || o.CloseTimeout < 0 || o.UploadConcurrency < 0 || o.UploadCloseTimeout < 0 || o.UploadWarnThreshold < -1 {
 		return invalidf("a limit of Rendering is negative")
+	}
+	if o.UploadWarnThreshold == 0 {
+		o.UploadWarnThreshold = 100
 	}
 	switch o.Upload {
 	case "":

@@ -206,3 +206,34 @@ func waitFor(t *testing.T, is func() bool) {
 		}
 	}
 }
+
+// Close says which videos nobody uploads when the process is over, after the time
+// that it was given for them.
+func TestCloseWaitsForVideos(t *testing.T) {
+	if _, err := exec.LookPath("ffmpeg"); err != nil {
+		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
+	}
+	f := startFake(t) // takes points, and no videos
+	r, err := f.init(t, Options{RunName: "name", Rendering: RenderingOptions{FPS: 10, UploadWarnThreshold: 1, UploadCloseTimeout: 300 * time.Millisecond}})
+	must(t, err)
+	for episode := range int64(3) {
+		r.logEpisode(t, episode, 3)
+	}
+	must(t, r.Log("loss", 1))
+	waitFor(t, func() bool { return r.videosWaiting() == 2 })
+	r.look()
+	r.look()
+	began := time.Now()
+	must(t, r.Close(t.Context()))
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("close took %v", took)
+	}
+	var told []string
+	for _, err := range r.SenderErrors() {
+		told = append(told, err.Error())
+	}
+	text := strings.Join(told, "\n")
+	if strings.Count(text, "2 videos wait to be uploaded, more than 1") != 1 || strings.Count(text, "3 videos are not uploaded yet") != 1 {
+		t.Error(text)
+	}
+}

@@ -1,11 +1,13 @@
 package kymogram
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +54,7 @@ type Run struct {
 
 	attributes, envAttributes atomic.Uint64
 	dropsTold, fallTold       atomic.Bool
+	videosTold                atomic.Bool
 	refusedTold               atomic.Uint64
 	sharedTold, sharedEnvs    atomic.Uint64
 	lookMu                    sync.Mutex              // one look at a time
@@ -126,6 +129,9 @@ func ask(ctx context.Context, folder *spool.Folder, opts *Options, request model
 	result, err := server.Open(limited, request)
 	switch code := model.CodeOf(err); {
 	case err == nil:
+		if result.ParentMissing {
+			opts.Log.Warn("the run to fork from is not in the project: nothing is inherited until it is", "run", request.ForkFromRun, "project", request.Workspace+"/"+request.Project)
+		}
 		return &result, nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("open run: %w", ctx.Err())
@@ -365,12 +371,32 @@ func (r *Run) makeRoom(ctx context.Context) spool.Overflow {
 }
 
 // tidy waits for the delivered folder to be gone, so that the program leaves
-// nothing behind.
+// nothing behind: shortly for its points, longer for its videos, which nobody
+// uploads when this process is over.
 func (r *Run) tidy(ctx context.Context) {
-	for deadline := time.Now().Add(tidyLimit); r.uplink != nil && ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(pollEvery) {
+	limit := tidyLimit
+	if r.videosWaiting() > 0 {
+		limit = cmp.Or(r.opts.Rendering.UploadCloseTimeout, r.opts.CloseTimeout)
+	}
+	for deadline := time.Now().Add(limit); r.uplink != nil && ctx.Err() == nil && time.Now().Before(deadline); time.Sleep(pollEvery) {
 		if _, err := os.Stat(r.folder.WriterPath(r.w.ID)); errors.Is(err, os.ErrNotExist) {
 			return
 		}
 		r.uplink.Wake()
 	}
+	if left := r.videosWaiting(); left > 0 && r.uplink != nil {
+		r.errors.report(fmt.Errorf("%d videos are not uploaded yet; `kymogram sync` uploads them from %s", left, r.folder.Path))
+	}
+}
+
+// videosWaiting counts the videos that lie in the spool.
+func (r *Run) videosWaiting() int {
+	if r.videos.Load() == nil {
+		return 0
+	}
+	files, err := spool.Renderings(r.folder.WriterPath(r.w.ID))
+	if err != nil {
+		return 0
+	}
+	return len(slices.DeleteFunc(files, func(f *spool.RenderingFile) bool { return f.State == spool.RenderingEncoding }))
 }

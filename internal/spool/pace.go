@@ -16,4 +16,6 @@ type Pace struct {
 	// GiveUpAfter is how many tries in a row may fail before the oldest batch is
 	// dropped and counted; absent: never. Changes of the run are never dropped.
 	GiveUpAfter *uint64 `json:"give_up_after,omitempty"`
+	// RenderingUploads is how many videos are uploaded at once.
+	RenderingUploads int `json:"rendering_uploads,omitempty"`
 }

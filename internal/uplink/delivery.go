@@ -44,7 +44,7 @@ type delivery struct {
 	runID   atomic.Pointer[model.RunID] // once the server told it
 	final   atomic.Bool                 // the server refuses the run for good
 	videos  atomic.Int64                // finished videos that wait
-	sending sync.Mutex                  // one video at a time; it guards told
+	sending sync.Mutex                  // one round at a time; it guards told
 	told    string                      // the last error about a video
 
 	uploaded atomic.Int64

@@ -14,6 +14,9 @@ const (
 	leastBytes = 4 << 10
 	// mostInFlight bounds the memory that a writer's unanswered batches take.
 	mostInFlight = 256
+	// videosAtOnce is for a writer that does not say, mostVideos for one that does.
+	videosAtOnce = 4
+	mostVideos   = 16
 	shortest     = time.Millisecond
 )
 
@@ -24,12 +27,13 @@ type pace struct {
 	inFlight    int
 	first, last time.Duration // wait between two tries
 	options     []grpc.CallOption
+	videos      int // uploads at once
 }
 
 // paceOf fills in what a writer leaves open. The encoded form of a batch is up
 // to four times its size in the spool and gRPC takes 4 MiB, hence the upper end.
 func paceOf(p *spool.Pace) pace {
-	out := pace{bytes: batchBytes, linger: linger, inFlight: inFlight, first: firstBackoff, last: lastBackoff}
+	out := pace{bytes: batchBytes, linger: linger, inFlight: inFlight, first: firstBackoff, last: lastBackoff, videos: videosAtOnce}
 	if p == nil {
 		return out
 	}
@@ -38,6 +42,9 @@ func paceOf(p *spool.Pace) pace {
 	}
 	if p.MaxPending > 0 {
 		out.inFlight = min(p.MaxPending, mostInFlight)
+	}
+	if p.RenderingUploads > 0 {
+		out.videos = min(p.RenderingUploads, mostVideos)
 	}
 	if p.BatchAgeMs > 0 {
 		out.linger = time.Duration(p.BatchAgeMs) * time.Millisecond

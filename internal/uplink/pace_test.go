@@ -16,16 +16,16 @@ func TestPaceStaysWithinTheProtocol(t *testing.T) {
 		given *spool.Pace
 		want  pace
 	}{
-		{nil, pace{bytes: batchBytes, linger: linger, inFlight: inFlight, first: firstBackoff, last: lastBackoff}},
+		{nil, pace{bytes: batchBytes, linger: linger, inFlight: inFlight, first: firstBackoff, last: lastBackoff, videos: videosAtOnce}},
 		{
-			&spool.Pace{MaxPending: 30, BatchAgeMs: 2000, MaxBytes: 65536, FirstBackoffMs: 10, LastBackoffMs: 500},
-			pace{bytes: 65536, linger: 2 * time.Second, inFlight: 30, first: 10 * time.Millisecond, last: 500 * time.Millisecond},
+			&spool.Pace{MaxPending: 30, BatchAgeMs: 2000, MaxBytes: 65536, FirstBackoffMs: 10, LastBackoffMs: 500, RenderingUploads: 2},
+			pace{bytes: 65536, linger: 2 * time.Second, inFlight: 30, first: 10 * time.Millisecond, last: 500 * time.Millisecond, videos: 2},
 		},
 		{
-			&spool.Pace{MaxPending: 9999, MaxBytes: 1, FirstBackoffMs: 500, LastBackoffMs: 1},
-			pace{bytes: leastBytes, linger: linger, inFlight: mostInFlight, first: 500 * time.Millisecond, last: 500 * time.Millisecond},
+			&spool.Pace{MaxPending: 9999, MaxBytes: 1, FirstBackoffMs: 500, LastBackoffMs: 1, RenderingUploads: 999},
+			pace{bytes: leastBytes, linger: linger, inFlight: mostInFlight, first: 500 * time.Millisecond, last: 500 * time.Millisecond, videos: mostVideos},
 		},
-		{&spool.Pace{MaxBytes: math.MaxInt}, pace{bytes: batchBytes, linger: linger, inFlight: inFlight, first: firstBackoff, last: lastBackoff}},
+		{&spool.Pace{MaxBytes: math.MaxInt}, pace{bytes: batchBytes, linger: linger, inFlight: inFlight, first: firstBackoff, last: lastBackoff, videos: videosAtOnce}},
 	} {
 		if diff := cmp.Diff(c.want, paceOf(c.given), cmp.AllowUnexported(pace{})); diff != "" {
 			t.Errorf("%+v (-want +got)\n%s", c.given, diff)

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -45,25 +48,58 @@ func (d *delivery) drainRenderings(ctx context.Context) (ok bool) {
 	}
 }
 
-// sendRenderings tries every video once and says how many are left. Their errors
-// are told once each: points go on meanwhile.
+// sendRenderings tries every video once, some at a time, and says how many are
+// left. After an error no other is begun; it is told once: points go on meanwhile.
 func (d *delivery) sendRenderings(ctx context.Context, over bool) (left int, err error) {
 	d.sending.Lock()
 	defer d.sending.Unlock()
 	files, err := spool.Renderings(d.dir)
 	d.tell(err)
-	for i, f := range files {
+	var group errgroup.Group
+	group.SetLimit(paceOf(d.open.Pace).videos)
+	var failed atomic.Bool
+	var waiting atomic.Int64
+	for _, records := range byVideo(files, over) {
+		waiting.Add(int64(len(records)))
+		group.Go(func() error {
+			for _, f := range records {
+				if failed.Load() {
+					return nil
+				}
+				if err := d.sendRendering(ctx, f); err != nil {
+					failed.Store(true)
+					return err
+				}
+				waiting.Add(-1)
+			}
+			return nil
+		})
+	}
+	if failure := group.Wait(); failure != nil {
+		d.tell(failure)
+		err = failure
+	}
+	left = int(waiting.Load())
+	d.videos.Store(int64(left))
+	return left, err
+}
+
+// byVideo groups the records that can be sent by their videos, in their order: a
+// later one adds to the one before.
+func byVideo(files []*spool.RenderingFile, over bool) (groups [][]*spool.RenderingFile) {
+	at := map[string]int{}
+	for _, f := range files {
 		if f.State == spool.RenderingEncoding && !over {
 			continue
 		}
-		if err = d.sendRendering(ctx, f); err != nil {
-			d.tell(err)
-			left = len(files) - i
-			break
+		i, ok := at[f.ID]
+		if !ok {
+			i = len(groups)
+			at[f.ID], groups = i, append(groups, nil)
 		}
+		groups[i] = append(groups[i], f)
 	}
-	d.videos.Store(int64(left))
-	return left, err
+	return groups
 }
 
 // tell logs an error once while it stays the same.

@@ -14,7 +14,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -72,13 +75,20 @@ type fileServer struct {
 	blobs   map[string]string
 	parts   map[string]string
 	records map[string]model.Rendering
-	uploads []int // bytes of those that were taken
+	mu      sync.Mutex
+	during  func() // a request
+	uploads []int  // bytes of those that were taken
 	down    int
 	code    model.Code
 }
 
 func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	if s.during != nil {
+		s.during()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	code := s.code
 	if r.Method == http.MethodHead { // the refusals that are told are of what is sent
 		code = ""
@@ -158,7 +168,7 @@ func newVideoLab(t *testing.T) *videoLab {
 // add puts a video into the writer's folder.
 func (l *videoLab) add(t *testing.T, number int, state spool.RenderingState, data string) *spool.RenderingFile {
 	t.Helper()
-	f, err := spool.NewRendering(l.dir, number, model.Rendering{ID: "w-" + string(rune('0'+number)), Env: "e", Episode: int64(number)})
+	f, err := spool.NewRendering(l.dir, number, model.Rendering{ID: "w-" + strconv.Itoa(number), Env: "e", Episode: int64(number)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,6 +239,51 @@ func TestUploadsGoOn(t *testing.T) {
 	l.server.blobs[hash] = data
 	if left, err := l.sendRenderings(t.Context(), false); left != 0 || err != nil || len(l.server.uploads) > 0 {
 		t.Errorf("one that is there: %d left, %v, sent %v", left, err, l.server.uploads)
+	}
+}
+
+// Several videos are uploaded at once, as many as the writer says, and what was
+// said of one later comes behind it.
+func TestVideosAtOnce(t *testing.T) {
+	for _, want := range []int{1, 3, 0} {
+		l := newVideoLab(t)
+		most := want
+		if l.open.Pace = (&spool.Pace{RenderingUploads: want}); want == 0 {
+			l.open.Pace, most = nil, videosAtOnce
+		}
+		const videos = 12
+		for i := range videos {
+			f := l.add(t, 2*i, spool.RenderingDone, "video "+strconv.Itoa(i))
+			again, err := spool.NewRendering(l.dir, 2*i+1, f.Rendering)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again.State, again.Tags = spool.RenderingDone, []string{"later"}; again.Save() != nil {
+				t.Fatal("not saved")
+			}
+		}
+		var now, peak atomic.Int64
+		l.server.during = func() {
+			if n := now.Add(1); n > peak.Load() {
+				peak.Store(n)
+			}
+			time.Sleep(5 * time.Millisecond)
+			now.Add(-1)
+		}
+		if left, err := l.sendRenderings(t.Context(), false); left != 0 || err != nil {
+			t.Fatalf("%d left, %v", left, err)
+		}
+		if got := peak.Load(); got > int64(most) || most > 1 && got < 2 {
+			t.Errorf("%d at once, want %d", got, most)
+		}
+		if len(l.server.records) != videos {
+			t.Errorf("%d records", len(l.server.records))
+		}
+		for _, r := range l.server.records {
+			if len(r.Tags) != 1 || l.server.blobs[r.SHA256] == "" {
+				t.Errorf("%+v", r)
+			}
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ pytest.importorskip("av", reason="PyAV, `pip install 'kymogram[rendering]'`, is 
 
 import av  # noqa: E402
 
+import kymogram  # noqa: E402
 from kymogram import KymogramValidationError  # noqa: E402
 from kymogram import _rendering as rendering  # noqa: E402
 from kymogram._rendering_encoder import Encoder  # noqa: E402
@@ -194,6 +195,9 @@ def test_the_folder_that_was_named_keeps_its_files(tmp_path: Path) -> None:
         {"upload_renderings": "some"},
         {"rendering_queue_max_size": -1},
         {"rendering_close_timeout": "x"},
+        {"rendering_upload_concurrency": 0},
+        {"rendering_upload_warn_threshold": "many"},
+        {"rendering_upload_close_timeout": -1},
     ],
 )
 def test_wrong_options_are_told(wrong: dict[str, Any]) -> None:
@@ -402,3 +406,52 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     whole = tmp_path / "whole.mp4"
     whole.write_bytes(part.read_bytes()[: whole_fragments(part)])
     assert 0 < len(brightness(whole)) <= found[0]["frames"]
+
+
+def test_many_videos_that_wait_are_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = renderer(tmp_path, rendering_upload_warn_threshold=2)
+    for episode in range(5):
+        made.log(frame(0), 0, episode, "a")
+    made.close(30)
+    said = capsys.readouterr().err
+    assert said.count("3 videos wait to be uploaded, more than 2") == 1
+    assert said.count("wait to be uploaded") == 1
+
+
+def test_uploads_at_once_are_asked_of_the_agent(
+    spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kymogram.init(
+        run_name="r",
+        log_level="WARNING",
+        rendering_upload_concurrency=7,
+        rendering_storage="s3://b/p",
+    )
+    (document,) = (spool / "writers").glob("*/open.json")
+    assert json.loads(document.read_text())["pace"]["rendering_uploads"] == 7
+    said = capsys.readouterr().err
+    assert said.count("rendering_storage='s3://b/p' is not supported") == 1
+    kymogram.close(0)
+
+
+@pytest.mark.parametrize(("asked", "last"), [(0.3, False), (None, True), (None, False)])
+def test_close_waits_for_uploads(tmp_path: Path, asked: float | None, last: bool) -> None:
+    """As long as it is told; without that only where the agent ends with the job."""
+    given = {"rendering_upload_close_timeout": asked, "rendering_error_strategy": "silent"}
+    made = rendering.Renderings(given, "warn", "r")
+    one = rendering.Renderer(Options(given, "warn", "r"), "w", str(tmp_path))
+    made._renderer = one
+    one.log(frame(0), 0, 0, "a")
+    one.close(30)
+    start = time.monotonic()
+    made.await_upload(0.6, last)
+    took = time.monotonic() - start
+    want = asked if asked is not None else 0.6 * last
+    assert want <= took < want + 0.25
+    for file in (tmp_path / "renderings").glob("*"):
+        file.unlink()
+    start = time.monotonic()
+    made.await_upload(30, last)
+    assert time.monotonic() - start < 1

@@ -180,11 +180,17 @@ def init(
         "rendering_error_strategy": rendering_error_strategy,
         "rendering_num_encoder_threads": rendering_num_encoder_threads,
         "rendering_delete_after_upload": rendering_delete_after_upload,
+        "rendering_storage": rendering_storage,
+        "rendering_upload_concurrency": rendering_upload_concurrency,
+        "rendering_upload_warn_threshold": rendering_upload_warn_threshold,
+        "rendering_upload_close_timeout": rendering_upload_close_timeout,
         "skip_drain_render_on_close": skip_drain_render_on_close,
         "upload_renderings": upload_renderings,
     }
     # Wrong ones are told before the run is opened.
-    _rendering_options.Options(settings.rendering, settings.error_strategy, "")
+    rendering = _rendering_options.Options(settings.rendering, settings.error_strategy, "")
+    if rendering.uploads is not None:
+        settings.pace["rendering_uploads"] = rendering.uploads
     settings.system = _system.wanted(capture_system_metrics, system_metrics_interval_secs)
     address = _environment.server(server or ingestion_url)
     settings.key = _environment.api_key(api_key, address)
@@ -224,9 +230,8 @@ def init(
         request["offline"] = True
         answer = None
     else:
-        answer = _ask(
-            address, settings.key, request, min(_client.TIMEOUT_S, max(init_timeout_secs, 0.001))
-        )
+        limit = _values.seconds("init_timeout_secs", init_timeout_secs)
+        answer = _ask(address, settings.key, request, min(_client.TIMEOUT_S, max(limit, 0.001)))
     run = Run(address, request, answer, settings, machine)
     attach(run)
     return run

@@ -109,15 +109,19 @@ class Renderings:
             voice.warn(f"{left}: their videos end before them; give close() more time")
         return max(timeout - (time.monotonic() - start), 0.0)
 
-    def await_upload(self, timeout: float) -> None:
-        """Wait until the agent has uploaded every video."""
-        deadline = time.monotonic() + timeout
-        while (
-            self._renderer is not None
-            and self._renderer.counters()["renderings_waiting"]
-            and time.monotonic() < deadline
-        ):
+    def await_upload(self, timeout: float, last: bool = True) -> None:
+        """Wait for uploads: until all are done where the agent ends with the job (`last`)."""
+        renderer = self._renderer
+        if renderer is None:
+            return
+        asked = renderer.options.upload_close_timeout
+        if asked is None and not last:
+            return  # the agent goes on
+        deadline = time.monotonic() + (timeout if asked is None else min(asked, timeout))
+        while (left := renderer.counters()["renderings_waiting"]) and time.monotonic() < deadline:
             time.sleep(0.02)
+        if left and renderer.options.error_strategy != "silent":
+            voice.warn(f"{left:,} videos are not uploaded yet: they wait in the spool")
 
     def raise_owed(self) -> None:
         """At the end of close(): raise what went wrong, where that is asked for."""
@@ -164,6 +168,7 @@ class Renderer:
         self._failures: dict[str, tuple[int, int]] = {}  # the episode and how often, by env
         self._unsettled: list[_Video] = []  # ended, and their records not written yet
         self._number = 0
+        self._warned = False
         self._thread = threading.Thread(target=self._work, name="kymogram-render", daemon=True)
         self._thread.start()
 
@@ -507,10 +512,22 @@ class Renderer:
         self._unsettled.append(video)
         self._settle()
         self.finished += 1
+        self._warn_waiting()
         before = self._kept.pop(env, None)
         if before is not None:
             self._forget(before)
         self._kept[env] = video
+
+    def _warn_waiting(self) -> None:
+        """Say once that many videos wait, and again when they had become few."""
+        waiting = self._on_disk()
+        many = self.options.upload != "off" and waiting > self.options.warn_threshold
+        if many and not self._warned and self.options.error_strategy != "silent":
+            voice.warn(
+                f"{waiting:,} videos wait to be uploaded, more than "
+                f"{self.options.warn_threshold:,} (rendering_upload_warn_threshold)"
+            )
+        self._warned = many
 
     def _keep_local(self, video: _Video) -> None:
         """A copy in the folder that the user named."""

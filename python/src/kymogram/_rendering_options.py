@@ -6,6 +6,7 @@ import os
 
 from . import _enums, _environment, _values
 from ._exceptions import KymogramValidationError
+from ._say import voice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class Options:
         "skip_drain",
         "threads",
         "upload",
+        "upload_close_timeout",
+        "uploads",
+        "warn_threshold",
     )
 
     def __init__(self, given: dict[str, Any], error_strategy: str, run_name: str) -> None:
@@ -50,7 +54,10 @@ class Options:
         self.skip_drain = _flag("skip_drain_render_on_close", skip)
         timeout = take("close_timeout")
         timeout = _variable("RENDERING_CLOSE_TIMEOUT") if timeout is None else timeout
-        self.close_timeout = None if timeout is None else _seconds(timeout)
+        self.close_timeout = (
+            None if timeout is None else _seconds("rendering_close_timeout", timeout)
+        )
+        self._uploads(take)
         self.upload = given.get("upload_renderings") or "all"
         if self.upload not in UPLOADS:
             known = ", ".join(UPLOADS)
@@ -62,6 +69,26 @@ class Options:
         if self.delete_after_upload is None:  # who names a folder wants to find the files there
             self.delete_after_upload = folder is None
         self.folder = _output_folder(folder, self.upload, run_name)
+
+    def _uploads(self, take: Any) -> None:
+        uploads = take("upload_concurrency")
+        self.uploads = (
+            None if uploads is None else _at_least_one("rendering_upload_concurrency", uploads, 1)
+        )
+        self.warn_threshold = _at_least_one(
+            "rendering_upload_warn_threshold", take("upload_warn_threshold"), 100
+        )
+        timeout = take("upload_close_timeout")
+        self.upload_close_timeout = (
+            None if timeout is None else _seconds("rendering_upload_close_timeout", timeout)
+        )
+        storage = take("storage")
+        if storage is not None:
+            voice.warn(
+                f"rendering_storage={storage!r} is not supported: videos are uploaded to the "
+                "Kymogram server, which keeps them in its data folder",
+                once="rendering_storage",
+            )
 
 
 def _variable(name: str) -> str | None:
@@ -87,11 +114,11 @@ def _flag(what: str, value: Any) -> bool:
     return bool(value)
 
 
-def _seconds(value: Any) -> float:
+def _seconds(what: str, value: Any) -> float:
     try:
-        return _values.seconds("rendering_close_timeout", float(value))
-    except ValueError as error:
-        raise KymogramValidationError(f"rendering_close_timeout: {error}") from None
+        return _values.seconds(what, float(value))
+    except (TypeError, ValueError) as error:
+        raise KymogramValidationError(f"{what}: {error}") from None
 
 
 def _output_folder(given: Any, upload: str, run_name: str) -> str | None:

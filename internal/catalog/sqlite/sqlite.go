@@ -108,10 +108,9 @@ func migrate(ctx context.Context, db *sql.DB) error {
 
 // Close closes both pools. Safe to call twice.
 func (d *DB) Close() error {
-	if err := d.tx.conn.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
-		return errors.Join(err, d.reader.Close(), d.writer.Close())
-	}
-	return errors.Join(d.reader.Close(), d.writer.Close())
+	d.writes.turn <- struct{}{} // nobody is committing
+	defer func() { <-d.writes.turn }()
+	return errors.Join(d.tx.close(), d.reader.Close(), d.writer.Close())
 }
 
 // failure names the act and gives the errors that a caller can act on a code.

@@ -119,16 +119,30 @@ func (t *transaction) prepare(ctx context.Context, query string) (*sql.Stmt, err
 		return s, nil
 	}
 	if len(t.prepared) >= maxPrepared {
-		for _, s := range t.prepared {
-			_ = s.Close() // only memory
-		}
-		clear(t.prepared)
+		t.forget()
 	}
 	s, err := t.conn.PrepareContext(ctx, query)
 	if err == nil {
 		t.prepared[query] = s
 	}
 	return s, err
+}
+
+func (t *transaction) forget() {
+	for _, s := range t.prepared {
+		_ = s.Close() // only memory
+	}
+	clear(t.prepared)
+}
+
+// close gives the connection back. SQLite moves its log into the database only
+// when the last connection without statements closes.
+func (t *transaction) close() error {
+	t.forget()
+	if err := t.conn.Close(); !errors.Is(err, sql.ErrConnDone) {
+		return err
+	}
+	return nil
 }
 
 // ExecContext is that of [sql.Tx].

@@ -136,6 +136,28 @@ func TestFullDiskUndoesAllThatShare(t *testing.T) {
 	}
 }
 
+// TestCloseLeavesOneFile: the log is in the database, and a write that comes later
+// is an error.
+func TestCloseLeavesOneFile(t *testing.T) {
+	db := openDB(t)
+	if err := openRun(t.Context(), db, 1); err != nil {
+		t.Fatal(err)
+	}
+	var path string
+	if err := db.reader.QueryRowContext(t.Context(), `SELECT file FROM pragma_database_list`).Scan(&path); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := filepath.Glob(path + "*"); err != nil || len(files) != 1 {
+		t.Errorf("%q are left, %v", files, err)
+	}
+	if err := openRun(t.Context(), db, 2); err == nil {
+		t.Error("opened a run in a closed database")
+	}
+}
+
 // BenchmarkOpen opens runs with a sync each, by one caller and by many.
 func BenchmarkOpen(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {

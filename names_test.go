@@ -160,3 +160,23 @@ func TestInitBeginsOffline(t *testing.T) {
 		})
 	}
 }
+
+func TestAMissingParentIsTold(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"run":"01M8085QWFDWZV5BG25CTV21D2","run_name":"r","parent_missing":true}`)
+	}))
+	defer server.Close()
+	for _, name := range []string{envOrchestration, envMetranaOrchestration, envAttempt, envAttemptPID} {
+		t.Setenv(name, "")
+	}
+	var said bytes.Buffer
+	run, err := Init(t.Context(), Options{
+		Server: server.URL, ForkFromRun: "nobody", NoUplink: true, NoEnvironment: true, SpoolDir: t.TempDir(),
+		Log: slog.New(slog.NewTextHandler(&said, nil)), env: func(string) string { return "" },
+	})
+	must(t, err)
+	run.end(t.Context(), model.StatusFinished)
+	if !strings.Contains(said.String(), "run=nobody") || !strings.Contains(said.String(), "not in the project") {
+		t.Errorf("said %q", said.String())
+	}
+}

@@ -125,3 +125,11 @@ def test_a_server_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -
         kymogram.init(run_name="r", server=server)
     assert str(caught.value) == r"\x1b[2J. do this"
     assert caught.value.message == str(caught.value)
+
+
+def test_a_parent_that_is_not_there_is_told(spool: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with answering(http("200 OK", f'{{{RUN}, "parent_missing": true}}'.encode())) as server:
+        kymogram.init(run_name="r", server=server, fork_from_run="nobody", fork_at_step=3)
+        kymogram.close(0)
+    said = capfd.readouterr().err
+    assert "fork_from_run 'nobody' is no run of default/default" in said

@@ -156,3 +156,24 @@ def test_disk_means_the_same_folder_later(
     assert kymogram.get_metrics().points_in_memory == 0
     kymogram.close(0)
     assert len(reader.all_points(tmp_path / "mine")) == 400_000
+
+
+@pytest.mark.parametrize("value", [None, "x", object(), [], float("nan"), -1])
+@pytest.mark.parametrize("name", ["init_timeout_secs", "system_metrics_interval_secs"])
+def test_times_of_init(name: str, value: Any) -> None:
+    if value is None and name.startswith("system"):
+        return  # the default
+    with pytest.raises(KymogramValidationError, match=name):
+        kymogram.init(run_name="r", **{name: value})
+
+
+def test_times_without_a_limit(spool: Path) -> None:
+    pytest.importorskip("av")
+    numpy = pytest.importorskip("numpy")
+    kymogram.init(run_name="r", log_level="OFF", system_metrics_interval_secs=float("inf"))
+    kymogram.log_rendering(numpy.zeros((16, 16), "uint8"), 0, 0)
+    info = kymogram.close(None)
+    assert info is not None
+    assert info.metrics.rendering_frames_encoded == 1
+    kymogram.init(run_name="r2", log_level="OFF", close_timeout=1e30)
+    assert kymogram.close() is not None

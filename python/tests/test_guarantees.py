@@ -82,6 +82,20 @@ def test_drop_new_bounds_what_is_not_acked(spool: Path) -> None:
     assert sum(one["count"] for one in told if one["op"] == "dropped") == 21
 
 
+def test_what_was_given_up_is_not_pending(spool: Path) -> None:
+    """The server is away: its mark does not pass what the agent dropped after the last try."""
+    bounded("drop_new", max_send_retries=0)
+    for i in range(10):
+        kymogram.log("a", float(i))
+    deliver(folder(spool), 5, acked=4, tallies=(4, 0, 0, 0, 8, 3, 0, 0))
+    found = kymogram.get_metrics()
+    assert (found.float_points_sent, found.float_points_dropped) == (4, 3)
+    assert (found.float_points_pending, found.points_pending) == (3, 3)
+    deliver(folder(spool), 11, acked=7, tallies=(7, 0, 0, 0, 8, 3, 0, 0))
+    found = kymogram.get_metrics()
+    assert (found.float_points_sent, found.float_points_pending) == (7, 0)
+
+
 def test_drop_new_counts_rl_points(spool: Path) -> None:
     bounded("drop_new")
     kymogram.log_rl_environment_step("r", [[1.0] * 5] * 2, rl_step=0, env_id=["x", "y"])
@@ -169,7 +183,7 @@ def test_spool_never_gives_up(spool: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        ("queue_capacity", 0),
+        ("queue_capacity", -1),
         ("queue_capacity", "many"),
         ("max_pending_requests", 0),
         ("max_msg_size", 1.5),

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import time
-from threading import RLock
+from threading import TIMEOUT_MAX, RLock
 
 from . import (
     _attributes,
@@ -115,6 +115,12 @@ class Run:
         if self.answer is not None and not self._announced:
             self._announced = True
             voice.line(f"run {self.name} at {self.url}")
+            if self.answer.get("parent_missing"):
+                parent = self._request.get("fork_from_run")
+                voice.warn(
+                    f"fork_from_run {parent!r} is no run of {self.workspace}/{self.project}: "
+                    "nothing is inherited until it is"
+                )
 
     def learn(self, answer: dict[str, Any] | None) -> None:
         """What the deliverer was answered when it opened a run that began without the server."""
@@ -300,7 +306,8 @@ class Run:
         with writer.lock:
             counts, status = writer.counts(), writer.status()
             held, dropped, updates = writer.held(), writer.dropped, writer.updates
-            pending = counts.less(writer.decided(status.mark))
+            # What was given up is so from the oldest on; the server hears of it later.
+            pending = counts.less(writer.decided(max(status.mark, status.given_up)))
         floats, rl, attributes, environments = status.sent
         return Metrics(
             float_points_added=counts.floats + held.floats + dropped.floats,
@@ -423,8 +430,9 @@ class Run:
         last = writer.end("failed" if self._failed else "finished")
         start = time.monotonic()
         outcome = self._wait(writer, last, timeout)
-        if outcome == "delivered" and _environment.batch_job():  # the agent ends with the job
-            self._renderings.await_upload(timeout - (time.monotonic() - start))
+        if outcome == "delivered":
+            left = timeout - (time.monotonic() - start)
+            self._renderings.await_upload(left, _environment.batch_job())
         helper.listen()
         status, metrics = writer.status(), self._metrics(logger)
         self.learn(status.opened())
@@ -512,7 +520,10 @@ def _starts(server: str, answer: dict[str, Any] | None) -> Starts:
 
 
 def _limit(timeout: float | None) -> float:
-    return float("inf") if timeout is None else _values.seconds("close_timeout", timeout)
+    """Seconds that a lock or a thread can be waited for."""
+    return min(
+        TIMEOUT_MAX, _values.seconds("close_timeout", TIMEOUT_MAX if timeout is None else timeout)
+    )
 
 
 def _close_info(writer: Writer, outcome: str, metrics: Metrics) -> CloseInfo:

@@ -35,6 +35,7 @@ class Status:
         "error",
         "errors",
         "failures",
+        "given_up",
         "heartbeat_ns",
         "mark",
         "refused",
@@ -54,6 +55,7 @@ class Status:
         tallies = _tallies(page, 4008) if magic == MAGIC else (0,) * 9
         # Without RL axes, with them, changes of the run, attributes of environments.
         self.sent = tallies[:4]
+        self.given_up = tallies[4]  # the last sequence that was
         self.dropped = tallies[5:7]  # without RL axes, with them
         self.failures, self.shared = tallies[7:]
         self.answer = page[1108 : 1108 + size] if size <= 2900 else b""

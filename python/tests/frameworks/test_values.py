@@ -11,6 +11,7 @@ import os
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def as_kind(code: str, value: float) -> float:
     return float(struct.unpack(code, struct.pack(code, value))[0])
 
 
-ROUND = {
+ROUND: dict[str, Callable[[float], float]] = {
     "float16": lambda value: as_kind("<e", value),
     "bfloat16": bfloat16,
     "float32": lambda value: as_kind("<f", value),

@@ -114,12 +114,12 @@ func TestVideosOfEpisodes(t *testing.T) {
 // dying is an ffmpeg whose encoder ends after so many frames of 64 × 48.
 func dying(t *testing.T, frames int) string {
 	t.Helper()
-	real, err := exec.LookPath("ffmpeg")
+	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
 	}
 	path := filepath.Join(t.TempDir(), "ffmpeg")
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *pipe:0*) head -c %d | %s \"$@\"; exit 1;; esac\nexec %s \"$@\"\n", frames*64*48*3, real, real)
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *pipe:0*) head -c %d | %s \"$@\"; exit 1;; esac\nexec %s \"$@\"\n", frames*64*48*3, program, program)
 	must(t, os.WriteFile(path, []byte(script), 0o700))
 	return path
 }
@@ -173,12 +173,12 @@ func TestAnEncoderThatDies(t *testing.T) {
 
 // An encoder that cannot start costs the episode, not the run.
 func TestAnEncoderThatCannotStart(t *testing.T) {
-	real, err := exec.LookPath("ffmpeg")
+	ffmpeg, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
 	}
 	program := filepath.Join(t.TempDir(), "ffmpeg")
-	must(t, os.WriteFile(program, []byte("#!/bin/sh\nexec "+real+" \"$@\"\n"), 0o700))
+	must(t, os.WriteFile(program, []byte("#!/bin/sh\nexec "+ffmpeg+" \"$@\"\n"), 0o700))
 	r := offline(t, Options{Rendering: RenderingOptions{FPS: 10, FFmpeg: program}})
 	r.logEpisode(t, 0, 5)
 	waitFor(t, func() bool { return r.Metrics().RenderingFramesEncoded == 5 })

@@ -43,6 +43,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setattr(_environment, "batch_job", lambda: False)
     monkeypatch.setenv("KYMOGRAM_CAPTURE_ENVIRONMENT", "0")
     monkeypatch.setattr(_say.voice, "_said", set())  # what a test before was told once
+    _say.set_level("SUCCESS")
     yield spool
     kymogram.close(0)
     os.environ.pop("KYMOGRAM_ORCHESTRATION_ID", None)

@@ -187,7 +187,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """running, finished, failed, lost, or silent: nothing comes any more, by a protocol that has no end."""
+        """running, finished, failed, lost, or silent: of a protocol that has no end."""
         return str(self.document["status"])
 
     @property

@@ -167,6 +167,12 @@ def test_times_of_init(name: str, value: Any) -> None:
         kymogram.init(run_name="r", **{name: value})
 
 
+@pytest.mark.parametrize("value", [5, object(), []])
+def test_a_folder_of_renderings(value: Any) -> None:
+    with pytest.raises(KymogramValidationError, match="rendering_output_dir is a folder"):
+        kymogram.init(run_name="r", rendering_output_dir=value)
+
+
 def test_times_without_a_limit(spool: Path) -> None:
     pytest.importorskip("av")
     numpy = pytest.importorskip("numpy")

@@ -128,7 +128,13 @@ def _output_folder(given: Any, upload: str, run_name: str) -> str | None:
             return None
         state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
         given = os.path.join(state, "kymogram", "renderings")
-    return os.path.join(os.path.abspath(os.fspath(given)), file_name(run_name))
+    try:
+        folder = os.path.expanduser(os.fsdecode(given))
+    except TypeError:
+        raise KymogramValidationError(
+            f"rendering_output_dir is a folder, not {type(given).__name__}"
+        ) from None
+    return os.path.join(os.path.abspath(folder), file_name(run_name))
 
 
 def file_name(text: str) -> str:

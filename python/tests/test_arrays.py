@@ -201,3 +201,15 @@ def test_many_shapes_are_not_remembered_for_ever(spool: Path) -> None:
         kymogram.log("x", np.zeros(n, "f4"))
     assert len(_arrays.VECTORS["x"].templates) <= 64
     assert len(logged(spool, "x")) == 299 * 300 // 2
+
+
+def test_bad_arguments_of_rl_calls_are_named(spool: Path) -> None:
+    with pytest.raises(KymogramValidationError, match="2\\^62"):
+        kymogram.log_rl_environment_step("q", 1.0, 10**30)
+    for call in (kymogram.log_rl_episode, kymogram.log_rl_environment_step):
+        for labels in ("x", 5, object()):
+            with pytest.raises(KymogramValidationError):
+                call("q", 1.0, 0, labels=labels)  # type: ignore[arg-type]
+    kymogram.log_rl_environment_step("q", 1.0, 0, labels=[])  # type: ignore[arg-type]
+    kymogram.log_rl_environment_step("q", 1.0, 0, labels=[("a", "b")])  # type: ignore[arg-type]
+    assert [p.labels.get("a") for p in logged(spool, "q")] == [None, "b"]

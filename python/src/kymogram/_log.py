@@ -758,6 +758,16 @@ def log(
                 body = first + _pack_body(step, now, value)
                 logger().writer.append((series,), body, 1)
             return
+    elif (
+        kind in ARRAYS
+        and scale is None
+        and labels is None
+        and timestamp is None
+        and dtype is None
+        and not evaluation
+        and _arrays.log_again(metric_name, value, step)
+    ):
+        return
     logger().log(metric_name, value, scale, step, labels, evaluation, timestamp, dtype)
 
 

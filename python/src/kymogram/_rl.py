@@ -171,7 +171,9 @@ class RLLogger:
             last = self._last.get(metric)
             if last is not None and envs == last[0] and evaluation is last[1]:
                 return last[2]
-        pairs = tuple(labels.items()) if hasattr(labels, "items") else labels
+        if labels is not None and not hasattr(labels, "items"):
+            labels = _names.labels(labels)
+        pairs = None if labels is None else tuple(labels.items())
         key = (metric, tuple(envs), pairs, bool(evaluation))
         try:
             found = self._groups.get(key)
@@ -258,7 +260,7 @@ class RLLogger:
         """Log one value an environment, or a row of them."""
         rl = (
             rl_step
-            if rl_step.__class__ is int and rl_step >= 0
+            if rl_step.__class__ is int and 0 <= rl_step <= _values.STEP_MAX
             else _values.step("rl_step", rl_step)
         )
         many = env_id.__class__ is list or (env_id is not None and _values.is_sequence(env_id))
@@ -492,7 +494,7 @@ class RLLogger:
         """Log a value an episode."""
         env = _names.environment(env_id)
         rl = _values.step("rl_step", rl_step)
-        named = {**(labels or {}), "env_id": env}
+        named = {**_names.labels(labels), "env_id": env}
         _, found = self.base.find(metric, "EPISODE", named, evaluation, dtype)
         shape, width, data = _values.convert(
             found.metric, value, found.kind, self.base.narrows(dtype)

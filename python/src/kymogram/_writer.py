@@ -172,13 +172,15 @@ class Writer:
 
         now = time.time_ns()
         part: list[str] = []
+        size = 0
         for one in updates:
             if one["op"] not in ("close", "dropped"):
                 self.updates[one["op"] == "set_env_attribute"] += 1
             part.append(json.dumps({"time_ns": now, **one}, ensure_ascii=False, allow_nan=False))
-            if sum(map(len, part)) > 200_000:
+            size += len(part[-1])
+            if size > 200_000:
                 self._append_updates(part)
-                part = []
+                part, size = [], 0
         if part:
             self._append_updates(part)
 

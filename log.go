@@ -204,7 +204,7 @@ func (r *Run) LogValues(name string, values []float64, opts ...LogOption) error 
 		return err
 	}
 	rows := int64(len(values))
-	if c.hasStep && c.step > math.MaxInt64-rows {
+	if c.hasStep && c.step > maxStep-rows+1 {
 		return invalidf("%d values from step %d on pass the largest step", rows, c.step)
 	}
 	bits := make([]uint64, len(values))

@@ -82,8 +82,8 @@ func (s *Series) take(n int64) (flags uint8, step int64) {
 
 // saturate is a + n, at most the largest step.
 func saturate(a, n int64) int64 {
-	if a > math.MaxInt64-n {
-		return math.MaxInt64
+	if a > maxStep-n {
+		return maxStep
 	}
 	return a + n
 }

@@ -345,7 +345,11 @@ func printRun(out io.Writer, doc json.RawMessage) error {
 		line("description", "%s", r.Description)
 	}
 	line("tags", "%s", cmp.Or(strings.Join(r.Tags, ", "), "-"))
-	line("created", "%s, last sign of life %s, %s", when(r.CreatedNs), when(r.LastNs), duration(r.DurationMs))
+	last := "ended"
+	if r.Status == string(model.StatusRunning) {
+		last = "last sign of life"
+	}
+	line("created", "%s, %s %s, %s", when(r.CreatedNs), last, when(r.LastNs), duration(r.DurationMs))
 	for _, a := range r.Lineage.Ancestors {
 		line("goes on from", "%s%s", a.Name, stepText(", up to step ", a.UpTo))
 	}

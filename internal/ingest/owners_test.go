@@ -121,13 +121,15 @@ func TestManyOwners(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	crowd := n.join(n.crew(200, nil))
-	for i := range uint64(2_000) {
-		n.append(crowd, env(i+1, fmt.Sprint(i), 0, 9))
+	crowd := env(1, "0", 0, 9)
+	for i := range 2_000 {
+		column := crowd.Groups[0].Columns[0]
+		column.Series = model.NewSeriesKey("reward", model.ScaleEnvironment, map[string]string{model.LabelEnv: fmt.Sprint(i)})
+		crowd.Groups[0].Columns = append(crowd.Groups[0].Columns, column)
 	}
-	late := n.join(n.crew(201, nil))
-	for i := range uint64(2_000) {
-		n.append(late, env(i+1, fmt.Sprint(i), 0, 9))
+	crowd.Groups[0].Columns = crowd.Groups[0].Columns[1:]
+	for w := range byte(2) {
+		n.append(n.join(n.crew(200+w, nil)), crowd)
 	}
 	if got := len(n.detail(run).Shared); got != 1_000 {
 		t.Errorf("%d in the record, want 1,000", got)

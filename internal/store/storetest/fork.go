@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -30,39 +32,67 @@ type inherited struct {
 	depth uint32
 }
 
-// compareForks reads the series of each run as forks of those of another.
+// forksAtOnce bounds what one comparison reads. Histories are compared thousands
+// of times, each time other forks.
+const forksAtOnce = 4
+
+// family is a series of a run, or of none, and the runs that it inherits from.
+type family struct {
+	chain []branch
+	text  string
+}
+
+// compareForks reads series of runs as forks of those of others.
 func compareForks(ctx context.Context, e store.Engine, n *naive, limit int) error {
-	for own, r := range n.runs {
-		for parent, p := range n.runs {
-			if own == parent || r.deleted || p.deleted || len(r.attempts) == 0 || len(p.attempts) == 0 {
-				continue
-			}
-			for _, text := range sortedTexts(p) {
-				if err := compareForksOf(ctx, e, branch{run: r, id: own}, branch{run: p, id: parent}, text, limit); err != nil {
-					return fmt.Errorf("fork %s of %s, series %q: %w", own, parent, text, err)
-				}
-			}
+	all := families(n)
+	random := rand.New(rand.NewPCG(uint64(len(all)), n.size()))
+	for range min(forksAtOnce, len(all)) {
+		f := all[random.IntN(len(all))]
+		if err := compareFork(ctx, e, f.chain, f.text, limit); err != nil {
+			return fmt.Errorf("%d runs from depth %d, the last %s up to %d, series %q: %w", len(f.chain), f.chain[0].depth, f.chain[len(f.chain)-1].id, f.chain[len(f.chain)-1].upTo, f.text, err)
 		}
 	}
 	return nil
 }
 
-func compareForksOf(ctx context.Context, e store.Engine, own, parent branch, text string, limit int) error {
-	for _, upTo := range []int64{0, 3, 8, math.MaxInt64} {
-		parent.upTo, parent.depth = upTo, 1
-		chains := [][]branch{{parent}}
-		if s := own.run.series[text]; s != nil && s.kind == parent.run.series[text].kind {
-			grandparent, middle := parent, own
-			grandparent.depth, middle.depth, middle.upTo = 2, 1, 5
-			chains = append(chains, []branch{own, parent}, []branch{middle, grandparent})
-		}
-		for _, chain := range chains {
-			if err := compareFork(ctx, e, chain, text, limit); err != nil {
-				return fmt.Errorf("up to %d, %d runs from depth %d: %w", upTo, len(chain), chain[0].depth, err)
+// families are all forks that there could be of two runs.
+func families(n *naive) (out []family) {
+	ids := slices.SortedFunc(maps.Keys(n.runs), func(a, b model.RunID) int { return bytes.Compare(a[:], b[:]) })
+	for _, own := range ids {
+		for _, parent := range ids {
+			r, p := n.runs[own], n.runs[parent]
+			if own == parent || r.deleted || p.deleted || len(r.attempts) == 0 || len(p.attempts) == 0 {
+				continue
+			}
+			for _, text := range sortedTexts(p) {
+				out = append(out, familiesOf(branch{run: r, id: own}, branch{run: p, id: parent}, text)...)
 			}
 		}
 	}
-	return nil
+	return out
+}
+
+func familiesOf(own, parent branch, text string) (out []family) {
+	for _, upTo := range []int64{0, 3, 8, math.MaxInt64} {
+		parent.upTo, parent.depth = upTo, 1
+		out = append(out, family{[]branch{parent}, text})
+		if s := own.run.series[text]; s != nil && s.kind == parent.run.series[text].kind {
+			grandparent, middle := parent, own
+			grandparent.depth, middle.depth, middle.upTo = 2, 1, 5
+			out = append(out, family{[]branch{own, parent}, text}, family{[]branch{middle, grandparent}, text})
+		}
+	}
+	return out
+}
+
+// size tells two moments of a history apart.
+func (n *naive) size() (points uint64) {
+	for _, r := range n.runs {
+		for _, s := range r.series {
+			points += uint64(len(s.points))
+		}
+	}
+	return points
 }
 
 func compareFork(ctx context.Context, e store.Engine, chain []branch, text string, limit int) error {

@@ -175,11 +175,11 @@ $(METRANA)/.installed: | $(VENV)/bin/python
 	$(METRANA)/bin/python -m pip install --quiet --disable-pip-version-check metrana==0.5.2 metrana-logging-engine==0.0.4
 	@touch $@
 
-bench: setup ## what a user feels: log(), start, sizes, latency; and the server: CPU and bytes a point, reads
+bench: setup $(VENV)/.dev ## what a user feels: log(), start, sizes, latency; and the server: CPU and bytes a point, reads
 	@$(VENV)/bin/python test/bench/bench.py $(ARGS)
 	@$(GO) run ./test/bench/engine
 
-bench-client: setup ## what a call of the client costs, beside metrana, wandb, tensorboard, trackio and mlflow
+bench-client: setup $(VENV)/.dev ## what a call of the client costs, beside metrana, wandb, tensorboard, trackio and mlflow
 	@$(VENV)/bin/python test/peers/bench.py $(ARGS)
 
 proof-client: setup ## what the client and others lose when a training ends badly; its small disks need root

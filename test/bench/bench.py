@@ -1,6 +1,6 @@
 """What a user feels: time of log(), start, sizes, and how soon a point is visible. `make bench` runs it.
 
-Each figure comes from a process of its own; figures of loops are medians of seven rounds. Standard library only.
+Each figure comes from a process of its own; figures of loops are medians of eleven rounds (test/peers/loop.py).
 """
 
 from __future__ import annotations
@@ -22,14 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = ROOT / "bin" / "kymogram"
-LOOPS = {
-    "scalar": 20_000,
-    "scalar with step": 20_000,
-    "mapping of 10": 4_000,
-    "vector of 1000": 400,
-    "64 environments": 1_000,
-    "64 × 128": 60,
-}
+LOOP = ROOT / "test" / "peers" / "loop.py"
 
 
 @contextmanager
@@ -46,6 +39,12 @@ def server(folder: Path) -> Iterator[str]:
 
 def run(command: list[str], env: dict[str, str]) -> str:
     return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def cpu_us(folder: Path, address: str, env: dict[str, str]) -> dict[str, float]:
+    """CPU of the calling thread for each kind of call, in µs; the loop of `make bench-client`."""
+    found = run([sys.executable, str(LOOP), "kymogram", str(folder), address, "cpu"], env)
+    return dict(json.loads(found.splitlines()[-1])["cpu_us"])
 
 
 def median_ms(command: list[str], env: dict[str, str], times: int = 7) -> float:
@@ -111,28 +110,24 @@ def table(rows: list[tuple[str, str]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the calls")
-    args = parser.parse_args()
-    scale = 10 if args.quick else 1
+    argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="kymogram-bench-") as name:
         folder = Path(name)
         env = {k: v for k, v in os.environ.items() if not k.startswith("KYMOGRAM_")}
         env |= {"KYMOGRAM_SPOOL_DIR": str(folder / "spool"), "XDG_CONFIG_HOME": str(folder / "config")}
         rows: list[tuple[str, str]] = []
         with server(folder) as address:
-            for kind, count in LOOPS.items():
-                loop = [sys.executable, str(ROOT / "test" / "bench" / "loops.py"), kind, str(max(10, count // scale))]
-                rows.append((f"Python log(), {kind}", f"{float(run([*loop, address], env)):9.2f} µs"))
+            for kind, micros in cpu_us(folder, address, env).items():
+                rows.append((f"Python log(), {kind}", f"{micros:9.2f} µs"))
             for line in run(["go", "run", "./test/bench/golog", address], env).splitlines():
                 kind, micros = line.rsplit("\t", 1)
                 rows.append((f"Go Log(), {kind}", f"{float(micros):9.2f} µs"))
             taken = visible_ms(address, env)
             rows.append(("point visible by the API, median", f"{statistics.median(taken):9.0f} ms"))
             rows.append(("point visible by the API, worst of 20", f"{taken[-1]:9.0f} ms"))
-        away = [sys.executable, str(ROOT / "test" / "bench" / "loops.py"), "scalar", str(20_000 // scale)]
         # Port 9 is discard: nothing listens there.
-        rows.append(("Python log(), scalar, server away", f"{float(run([*away, 'http://127.0.0.1:9'], env)):9.2f} µs"))
+        away = cpu_us(folder, "http://127.0.0.1:9", env)["scalar"]
+        rows.append(("Python log(), scalar, server away", f"{away:9.2f} µs"))
         start_ms = median_ms([sys.executable, "-c", ""], env)
         import_ms = median_ms([sys.executable, "-c", "import kymogram"], env)
         rows.append(("import kymogram", f"{import_ms - start_ms:9.0f} ms"))

@@ -29,7 +29,15 @@ MODULES = {
     "metrana-0.5.2": "metrana",
     "tensorboard": "tensorboard.summary.writer.event_file_writer",
 }
-TARGETS = {"scalar": 1.0, "mapping of 10": 6, "64 environments": 8, "64 × 128": 30, "vector of 1,000": 4}
+TARGETS = {
+    "scalar": 1.0,
+    "mapping of 10": 6,
+    "64 environments": 8,
+    "64 × 128": 30,
+    "64 × 128, float64": 30,
+    "vector of 1,000": 4,
+    "vector of 1,000, float64": 4,
+}
 WRITER = """
 import os, sys, tempfile
 with tempfile.TemporaryFile(dir=sys.argv[1]) as file:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-KINDS = ("scalar", "mapping of 10", "64 environments", "64 × 128", "vector of 1,000")
 NAMES = [f"m{i}" for i in range(10)]
 
 
@@ -28,6 +27,7 @@ def _like_metrana(module: object, scalar: Callable[[int], object], close: Callab
     row = dict.fromkeys(NAMES, 0.5)
     environments = [f"env{i}" for i in range(64)]
     vector, rewards, block = np.full(1000, 0.5, "f4"), np.full(64, 0.5, "f4"), np.full((64, 128), 0.5, "f4")
+    wide_vector, wide_block = vector.astype("f8"), block.astype("f8")
     episodes = np.zeros(64, "i8")
     log, reward = module.log, module.log_rl_environment_step  # type: ignore[attr-defined]
     logger.calls |= {
@@ -36,6 +36,8 @@ def _like_metrana(module: object, scalar: Callable[[int], object], close: Callab
         "64 environments": lambda i: reward("reward", rewards, 1, env_id=environments, episode=episodes),
         "64 × 128": lambda i: reward("block", block, 1, env_id=environments, episode=episodes),
         "vector of 1,000": lambda i: log("vector", vector),
+        "64 × 128, float64": lambda i: reward("wide", wide_block, 1, env_id=environments, episode=episodes),
+        "vector of 1,000, float64": lambda i: log("wide_vector", wide_vector),
     }
     return logger
 
@@ -45,6 +47,7 @@ def kymogram(folder: str, server: str, queue: int | None) -> Logger:
 
     module.init(project_name="peers", run_name="life", server=server, log_level="ERROR")
     logger = _like_metrana(module, lambda i: module.log("value", float(i), step=i), lambda: module.close(60))
+    logger.calls["scalar with step"] = logger.scalar
     logger.block = lambda i: module.log("value", [float(value) for value in range(i, i + 1000)], step=i)
     logger.dropped = lambda: module.get_metrics().float_points_dropped
     return logger

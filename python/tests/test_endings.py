@@ -107,6 +107,17 @@ def test_an_interrupted_close_lets_go(spool: Path, monkeypatch: pytest.MonkeyPat
     assert kymogram.is_initialized()
 
 
+def test_an_interrupted_look_lets_go(spool: Path) -> None:
+    """The traceback of an interrupted close() still holds a view of the map."""
+    run = kymogram.init(run_name="r", log_level="OFF")
+    kymogram.log("x", 1.0)
+    view = memoryview(run.logger().writer.segment._map)  # type: ignore[arg-type]
+    kymogram.close(0)
+    assert not kymogram.is_initialized()
+    assert free(reader.writers(spool)[0])
+    view.release()
+
+
 def test_an_interrupted_init_lets_go(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt

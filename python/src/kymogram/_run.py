@@ -395,8 +395,8 @@ class Run:
         try:
             return self._finish(timeout)
         finally:
-            self._let_go()
             _detach(self)
+            self._let_go()
 
     def end(self) -> None:
         """At the interpreter's end: close() but for what later calls need.

@@ -222,4 +222,7 @@ class Segment:
     def close(self) -> None:
         """Unmap; a later write raises ValueError."""
         self.closed = True
-        self._map.close()
+        try:
+            self._map.close()
+        except BufferError:
+            pass  # a look was interrupted: its view, and the map, go with the traceback

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import pytest
 
-from kymogram import _log, _records
+from kymogram import _records, _series
 from kymogram._records import Column
 from kymogram._segment import Segment
 
@@ -51,7 +51,7 @@ def encode(one: dict[str, Any]) -> bytes:
     """A golden record's payload, by the package's encoder."""
     kind, flags, step = one.get("kind", 0), one.get("flags", 0), one.get("step", 0)
     if one["type"] == 1:
-        key = _log._key_json(one["metric"], one["scale"], one.get("labels", {}))
+        key = _series.key_json(one["metric"], one["scale"], one.get("labels", {}))
         return _records.series(kind, one["series"], key)
     if one["type"] in (2, 5):
         data = bits(one["bits"]) if one["type"] == 2 else bytes.fromhex(one["payload"])[24:]
@@ -79,8 +79,8 @@ def test_hot_path_templates_are_the_same_bytes() -> None:
     """The records that log() packs by template equal those of the encoder."""
     seed = _records.POINT_LENGTH_CRC
     first = _records.pack_point(2, 1, 3, 0, 7)
-    body = _log._pack_body(5, 6, 0.5)
-    hot = _log._pack_record(32, crc32(body, crc32(first, seed)), first, 5, 6, 0.5)
+    body = _records.pack_float_body(5, 6, 0.5)
+    hot = _records.pack_float_record(32, crc32(body, crc32(first, seed)), first, 5, 6, 0.5)
     assert hot == _records.record(first + body)
 
 

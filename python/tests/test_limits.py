@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _log, _spool, _writer
-from kymogram._log import Logger, Starts
+from kymogram import _current, _hot_tables, _spool, _writer
+from kymogram._logger import Logger
+from kymogram._series import Starts
 from kymogram._writer import Writer
 
 from . import reader
@@ -25,15 +26,15 @@ def root(tmp_path: Path) -> Iterator[Path]:
     found = tmp_path / "capped"
     _spool.make_root(str(found))
     yield found
-    _log.current.logger = None
-    _log.forget()
+    _current.current.logger = None
+    _hot_tables.forget()
 
 
 def make(root: Path, **options: Any) -> Writer:
     document = {"format": 1, "server": "x", "open": {"writer": NAME, "opened_ns": 1}}
-    writer = Writer(str(root), NAME, document, forget=_log.forget, **options)
+    writer = Writer(str(root), NAME, document, forget=_hot_tables.forget, **options)
     logger = Logger(writer, Starts())
-    _log.current.logger = lambda: logger
+    _current.current.logger = lambda: logger
     return writer
 
 
@@ -159,7 +160,7 @@ def test_close_waits_for_what_memory_holds(
     run: kymogram.Run, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is freed while close() waits: then all is on it, the end of the run last."""
-    writer = _log.logger().writer
+    writer = _current.logger().writer
     writer._cap, writer._retry_at = 0, time.monotonic() + 3600
     for i in range(20_000):
         kymogram.log("x", float(i))

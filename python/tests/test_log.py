@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kymogram
-from kymogram import _log, _writer
-from kymogram._log import Logger, Starts
+from kymogram import _hot_tables, _writer
+from kymogram._current import current
+from kymogram._logger import Logger
+from kymogram._series import Starts
 from kymogram._spool import make_root
 from kymogram._writer import Writer
 
@@ -311,7 +313,7 @@ def test_rotation_restates_and_counts(tmp_path: Path) -> None:
     total = writer.sequence()
     counts = writer.counts()
     writer.close()
-    _log.forget()
+    _hot_tables.forget()
     folder = reader.writers(root)[0]
     records = reader.records(folder)
     assert len(list(folder.glob("*.seg"))) > 3
@@ -369,9 +371,9 @@ def test_without_gil_everything_takes_the_lock(
         kymogram.log("a", float(i))
         kymogram.log({"b": 1.0, "c": 2.0})
         kymogram.log("d", 1.0, step=i)
-    assert not _log.AUTO
-    assert not _log.STEPPED
-    assert not _log.GROUPS
+    assert not _hot_tables.AUTO
+    assert not _hot_tables.STEPPED
+    assert not _hot_tables.GROUPS
     assert steps(logged(spool, "a")) == steps(logged(spool, "c")) == list(range(100))
 
 
@@ -409,10 +411,10 @@ def test_steps_follow_the_model(tmp_path: Path, script: list[tuple[str, str, int
     root = tmp_path / str(time.time_ns())
     make_root(str(root))
     name = "22" * 16
-    writer = Writer(str(root), name, _document(name), forget=_log.forget)
+    writer = Writer(str(root), name, _document(name), forget=_hot_tables.forget)
     logger = Logger(writer, Starts())
-    _log.forget()
-    _log.current.logger = lambda: logger
+    _hot_tables.forget()
+    current.logger = lambda: logger
     following = {"a": 0, "b": 0}
     expected: dict[str, list[int]] = {"a": [], "b": []}
     for how, names, step in script:
@@ -425,7 +427,7 @@ def test_steps_follow_the_model(tmp_path: Path, script: list[tuple[str, str, int
             first = following[metric] if step is None else step
             expected[metric] += range(first, first + rows)
             following[metric] = first + rows
-    _log.current.logger = None
+    current.logger = None
     writer.close()
     found = reader.all_points(root)
     for metric, wanted in expected.items():

@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kymogram
-from kymogram import _log
-from kymogram._log import Logger, Starts
+from kymogram._current import current
+from kymogram._hot_tables import forget
+from kymogram._logger import Logger
+from kymogram._series import Starts
 from kymogram._spool import make_root
 from kymogram._writer import Writer
 
@@ -178,9 +180,9 @@ def _play(root: Path, complete: bool, script: list[Any], with_numpy: bool) -> tu
     make_root(str(root))
     name = "33" * 16
     document = {"format": 1, "server": "x", "open": {"writer": name, "opened_ns": 1}}
-    writer = Writer(str(root), name, document, forget=_log.forget)
+    writer = Writer(str(root), name, document, forget=forget)
     logger = Logger(writer, Starts({"starts_complete": True} if complete else None))
-    _log.current.logger = lambda: logger
+    current.logger = lambda: logger
     counters: dict[tuple[str, int | None], int] = {}
     expected: dict[str, list[tuple[Any, ...]]] = {env: [] for env in ENVS}
     for rl, (order, length, numbers, how) in enumerate(script):
@@ -210,7 +212,7 @@ def _play(root: Path, complete: bool, script: list[Any], with_numpy: bool) -> tu
                 step = counters.get((env, grid[m][t]), 0)
                 counters[env, grid[m][t]] = step + 1
                 expected[env].append((grid[m][t], rl, step, matrix[m][t]))
-    _log.current.logger = None
+    current.logger = None
     writer.close()
     points = reader.all_points(root)
     assert all(p.relative != complete for p in points)

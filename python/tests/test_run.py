@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _agent, _environment, _log
+from kymogram import _agent, _current, _environment
 
 from . import reader
 from .conftest import closed_port
@@ -285,7 +285,7 @@ def test_keys_come_in_order(
 def test_no_run_is_a_clear_error(spool: Path) -> None:
     assert not kymogram.is_initialized()
     kymogram.close()
-    _log.current.closed = False
+    _current.current.closed = False
     for call in (
         lambda: kymogram.log("a", 1.0),
         lambda: kymogram.set_tags(["a"]),

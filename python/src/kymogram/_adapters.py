@@ -7,9 +7,10 @@ named in one warning, and the rest is logged.
 from __future__ import annotations
 
 from . import _api
+from ._current import current
 from ._exceptions import KymogramValidationError
 from ._init import init
-from ._log import current, log
+from ._log import log
 from ._say import voice
 
 TYPE_CHECKING = False

@@ -26,11 +26,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ._log import Logger, StepSeries
+    from ._logger import Logger
     from ._records import Buffer
     from ._segment import Segment
+    from ._series import StepSeries
 
-VECTORS: dict[Any, Vector] = {}  # by metric name, as AUTO in _log
+VECTORS: dict[Any, Vector] = {}  # by metric name, as AUTO in _hot_tables
 TYPES: set[Any] = set()  # numpy.ndarray, once one was logged
 WIDTHS: dict[Any, int] = {}  # the dtypes that are stored as they are → bytes of a number
 

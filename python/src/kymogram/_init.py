@@ -20,8 +20,8 @@ from . import (
     _system,
     _values,
 )
+from ._current import current
 from ._exceptions import KymogramLoggerInitError, KymogramValidationError
-from ._log import current
 from ._machine import Machine
 from ._run import CLOSE_TIMEOUT_S, Run, attach
 from ._say import voice

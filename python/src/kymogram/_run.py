@@ -11,7 +11,9 @@ from threading import TIMEOUT_MAX, RLock
 from . import (
     _attributes,
     _client,
+    _current,
     _environment,
+    _hot_tables,
     _log,
     _names,
     _rendering,
@@ -20,14 +22,16 @@ from . import (
     _status,
     _values,
 )
+from ._current import current
 from ._errors import Errors
 from ._exceptions import KymogramClosingError, KymogramLoggerClosedError, KymogramLoggerInitError
 from ._helper import Helper, who_delivers
-from ._log import Logger, Starts, current
+from ._logger import Logger
 from ._metrics import CloseInfo, Metrics
 from ._owners import Sharers
 from ._rendering import Renderings
 from ._say import voice
+from ._series import Starts
 from ._writer import Writer
 
 TYPE_CHECKING = False
@@ -359,7 +363,7 @@ class Run:
         """An error of the delivery: kept, and shown as the error strategy says."""
         self.errors.report(text, once)
         if self.errors.due:
-            _log.forget()  # the next call takes the slow path and raises
+            _hot_tables.forget()  # the next call takes the slow path and raises
 
     def sharing(self, count: int) -> None:
         """Tell of other processes that log environments of this one, as the server said."""
@@ -425,7 +429,7 @@ class Run:
         if logger is None or helper is None:
             return None
         writer = logger.writer
-        _log.forget()
+        _hot_tables.forget()
         timeout = self._renderings.end(timeout)
         last = writer.end("failed" if self._failed else "finished")
         start = time.monotonic()
@@ -555,7 +559,7 @@ def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Wr
                 backpressure=settings.backpressure,
                 bound=settings.bound,
                 enqueue_timeout=settings.enqueue_timeout,
-                forget=_log.forget,
+                forget=_hot_tables.forget,
             )
         except OSError as error:
             tried.append(f"{root}: {error}")
@@ -579,12 +583,12 @@ def _detach(run: Run) -> None:
     if current.run is run:
         current.run = current.logger = None
         current.closed = True
-        _log.forget()
+        _hot_tables.forget()
 
 
 def attach(run: Run) -> None:
     """Make a run the current one."""
-    _log.forget()
+    _hot_tables.forget()
     current.run, current.logger, current.closed = run, run.logger_for_points, False
     _watch_the_end()
 
@@ -592,14 +596,14 @@ def attach(run: Run) -> None:
 def current_run() -> Run:
     """The current run, or the error that there is none."""
     if current.run is None:
-        _log.logger()
+        _current.logger()
         raise KymogramLoggerInitError("no run")
     found: Run = current.run
     return found
 
 
 def _after_fork() -> None:
-    _log.forget()
+    _hot_tables.forget()
     if current.run is not None:
         current.run.forked()
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from time import time_ns
 
 from . import _names, _values
+from ._current import logger
 from ._exceptions import KymogramValidationError
-from ._log import Logger, StepSeries, logger
+from ._logger import Logger
 from ._records import HAS_STEP, PAYLOAD_LIMIT, pack_i64, pack_point
+from ._series import StepSeries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

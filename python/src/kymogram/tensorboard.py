@@ -16,9 +16,10 @@ from typing import Any
 
 from . import _text, _values
 from ._adapters import Door
+from ._current import current
 from ._documents import Histogram, log_histogram
 from ._exceptions import KymogramValidationError
-from ._log import current, log
+from ._log import log
 from ._say import voice
 
 __all__ = ["SummaryWriter"]

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 
-from .. import _log
+from .._current import current
+from .._log import log
 from ._outlet import outlets
 from .api import MetricHandler
 
@@ -94,9 +95,9 @@ class KymogramMetricHandler(MetricHandler):
             named = series_of(*key)
             if len(self._names) < 10_000:
                 self._names[key] = named
-        if self._run is not None and self._run is not _log.current.run:
+        if self._run is not None and self._run is not current.run:
             raise RuntimeError(f"the run {self._run.name} is closed or not the current one")
-        _log.log(named[0], float(metric_data.value), labels=named[1])
+        log(named[0], float(metric_data.value), labels=named[1])
 
 
 def series_of(group: str, name: str) -> tuple[str, dict[str, str] | None]:

@@ -90,13 +90,14 @@ func TestSync(t *testing.T) {
 
 func TestDeliveryCommandsFailClearly(t *testing.T) {
 	k := serveKitchen(t)
+	missing := filepath.Join(t.TempDir(), "missing")
 	tests := []struct {
 		code int
 		want string
 		args []string
 	}{
-		{exitFailed, "there is no spool at", []string{"sync", "--spool", "/nonexistent"}},
-		{exitFailed, "there is no spool at", []string{"agent", "--spool", "/nonexistent"}},
+		{exitFailed, "there is no spool at", []string{"sync", "--spool", missing}},
+		{exitFailed, "there is no spool at", []string{"agent", "--spool", missing}},
 		{exitUsage, "is not the address of a server", []string{"sync", "--server", "nonsense"}},
 		{exitUsage, "is not the address of a server", []string{"doctor", "--server", "nonsense"}},
 		{exitUsage, "--timeout", []string{"sync", "--timeout", "-1s"}},

@@ -156,14 +156,19 @@ def readable_name(orchestration: str, turn: int) -> str:
     return f"{adjective}-{noun}-{digest[2:5].hex()}"
 
 
-def parent(root: str) -> tuple[str, dict[str, Any]] | None:
-    """The writer that handed us its attempt, and what it opened."""
+def parent() -> str | None:
+    """The writer that handed us its attempt."""
     writer = os.environ.get(ATTEMPT, "")
     if len(writer) != 32 or any(c not in "0123456789abcdef" for c in writer):
         return None
+    return writer
+
+
+def opened(root: str, writer: str) -> dict[str, Any]:
+    """What a writer of a spool opened; nothing when it is not there."""
     document = _spool.read_json(os.path.join(root, "writers", writer, "open.json"))
-    opened = document.get("open")
-    return writer, opened if isinstance(opened, dict) else {}
+    found = document.get("open")
+    return found if isinstance(found, dict) else {}
 
 
 def batch_job() -> bool:

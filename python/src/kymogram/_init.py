@@ -303,14 +303,15 @@ def _request(
 
 def _parent(orchestration: str) -> tuple[str, dict[str, Any]] | None:
     """The process that published its attempt, if it is of this job."""
+    writer = _environment.parent()
+    if writer is None:
+        return None
     for root in _spool.candidates(os.environ):
-        found = _environment.parent(root)
-        if found is None:
-            return None
-        if found[1]:
-            same = found[1].get("orchestration_id") == orchestration
-            return found if same else None
-    return _environment.parent("/nonexistent")
+        opened = _environment.opened(root, writer)
+        if opened:
+            same = opened.get("orchestration_id") == orchestration
+            return (writer, opened) if same else None
+    return writer, {}
 
 
 def _made_up(orchestration: str) -> str:

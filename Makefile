@@ -136,7 +136,7 @@ test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package; under
 
 test-frameworks: bin/kymogram $(FRAMES)/.installed ## adapters and imports with the real frameworks, in an environment of 6.5 GB
 	cd python && PYTHONPATH=src KYMOGRAM_BINARY=$(or $(KYMOGRAM_BINARY),$(CURDIR)/bin/kymogram) \
-		../$(FRAMES)/bin/python -m pytest -p no:cacheprovider tests/frameworks tests/test_adapters.py tests/test_query.py tests/test_guides.py $(ARGS)
+		../$(FRAMES)/bin/python -m pytest -p no:cacheprovider tests/frameworks tests/test_adapters.py tests/test_query.py tests/test_query_fork.py tests/test_guides.py $(ARGS)
 
 $(FRAMES)/.installed: python/tests/frameworks/requirements.txt
 	@tools/prepare venv

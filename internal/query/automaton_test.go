@@ -48,8 +48,11 @@ func FuzzAutomaton(f *testing.F) {
 			t.Skip(err)
 		}
 		a, err := newAutomaton(expression)
-		if err != nil {
+		if err != nil && strings.Contains(err.Error(), "too large") {
 			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatalf("%q, which package regexp takes: %v", expression, err)
 		}
 		for _, name := range []string{one, two, one + two, one} {
 			if got, want := a.matches(name), re.MatchString(name); got != want {

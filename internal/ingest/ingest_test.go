@@ -393,6 +393,8 @@ func TestBadUpdatesAreRefused(t *testing.T) {
 		{Op: model.OpSetAttribute, Path: strings.Repeat("p", 513)},
 		{Op: model.OpSetAttribute, Path: "p", Value: model.StringValue(strings.Repeat("x", 64<<10+1))},
 		{Op: model.OpSetAttribute, Path: "p", Value: model.StringValue("\xff")},
+		{Op: model.OpSetAttribute, Path: "host/name", Value: model.StringValue("x"), Initial: true},
+		{Op: model.OpSetAttribute, Path: "config/lr", Initial: true},
 		{Op: model.OpSetEnvAttribute, Path: "p"},
 		{Op: model.OpSetEnvAttribute, Env: "e", Path: "p", Episode: &episode},
 		{Op: model.OpAddTags, Tags: []string{""}},

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -133,6 +134,9 @@ func checkValue(c *model.Column, row int) *fault {
 func checkUpdate(u *model.Update) *fault {
 	switch u.Op {
 	case model.OpSetAttribute:
+		if u.Initial && (u.Value == nil || !strings.HasPrefix(u.Path, "config/")) {
+			return bad("the initial value %q is not of the configuration", model.Clip(u.Path))
+		}
 		return checkAttribute(u)
 	case model.OpSetEnvAttribute:
 		if u.Env == "" || len(u.Env) > maxAttrPath || !model.IsClean(u.Env) {

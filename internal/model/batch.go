@@ -130,6 +130,9 @@ type Update struct {
 	Tags    []string `json:"tags,omitempty"`
 	Text    string   `json:"text,omitempty"`
 	Count   uint64   `json:"count,omitempty"`
+	// Initial: a value under config/ that init was given and the open had no room
+	// for. It counts as if it were in the open (OpenRequest.Initial).
+	Initial bool `json:"initial,omitempty"`
 
 	Rendering *Rendering `json:"rendering,omitempty"`
 	Other     *WriterID  `json:"other,omitempty"`

@@ -50,28 +50,62 @@ func testInitial(t *testing.T, open Opener) {
 }
 
 // Ranks that began offline cannot know which of them makes the run: the first
-// value of a path wins, others are kept by rank.
+// value of a path wins, others are kept by rank. It is the same for values that
+// come behind the open, wherever the configuration is cut.
 func testConfigOfOfflineRanks(t *testing.T, open Opener) {
-	h := newHarness(t, open)
-	rank := func(i int, n int64, offline bool, values ...model.Update) model.OpenRequest {
-		return request(i, func(r *model.OpenRequest) { r.Rank, r.Offline, r.Initial = &n, offline, values })
+	for cut := range 4 {
+		t.Run(fmt.Sprintf("cut at %d", cut), func(t *testing.T) { testConfigCutAt(t, open, cut) })
 	}
-	run := h.must(rank(1, 0, true, set("config/lr", model.FloatValue(0.5)), set("config/seed", model.IntValue(1)))).Run
-	other := rank(2, 1, true, set("config/lr", model.FloatValue(0.5)), set("config/seed", model.IntValue(2)),
-		set("config/more", model.BoolValue(true)), set("host/name", model.StringValue("b")), model.Update{Op: model.OpAddTags, Tags: []string{"c"}})
-	h.must(other)
-	h.must(other)
-	h.must(rank(3, 2, false, set("config/seed", model.IntValue(3)))) // knew that it joins
-	h.must(request(4, func(r *model.OpenRequest) {
+}
+
+func testConfigCutAt(t *testing.T, open Opener, cut int) {
+	h := newHarness(t, open)
+	begin := func(i int, r model.OpenRequest) model.RunID {
+		t.Helper()
+		all := r.Initial
+		n := min(cut, len(all))
+		r.Initial = all[:n]
+		run := h.must(r).Run
+		h.must(r)
+		for _, u := range all[n:] {
+			u.Initial = true
+			h.apply(run, i, u)
+		}
+		return run
+	}
+	rank := func(i int, n int64, offline bool, values ...model.Update) model.RunID {
+		return begin(i, request(i, func(r *model.OpenRequest) { r.Rank, r.Offline, r.Initial = &n, offline, values }))
+	}
+	run := rank(1, 0, true, set("config/lr", model.FloatValue(0.5)), set("config/seed", model.IntValue(1)))
+	rank(2, 1, true, set("config/lr", model.FloatValue(0.5)), set("config/seed", model.IntValue(2)), set("config/more", model.BoolValue(true)))
+	rank(3, 2, false, set("config/seed", model.IntValue(3)), set("config/late", model.IntValue(3))) // knew that it joins
+	begin(4, request(4, func(r *model.OpenRequest) {
 		r.OrchestrationID, r.ResumeStrategy, r.Offline = "another job", model.ResumeAllow, true
-		r.Initial = []model.Update{set("config/seed", model.IntValue(4))}
+		r.Initial = []model.Update{set("config/seed", model.IntValue(4)), set("config/other", model.IntValue(4))}
 	}))
+	begin(5, request(5, offline, func(r *model.OpenRequest) { // has no rank
+		r.Initial = []model.Update{set("config/seed", model.IntValue(5)), set("config/five", model.IntValue(5))}
+	}))
+	h.apply(run, 2, set("config/more", model.BoolValue(false))) // what a program says later is no initial value
 	equal(t, "attributes", []catalog.Attribute{
+		{Path: "config/five", Value: *model.IntValue(5)},
 		{Path: "config/lr", Value: *model.FloatValue(0.5)},
-		{Path: "config/more", Value: *model.BoolValue(true)},
+		{Path: "config/more", Value: *model.BoolValue(false)},
 		{Path: "config/seed", Value: *model.IntValue(1)},
 		{Path: "ranks/1/config/seed", Value: *model.IntValue(2)},
 	}, h.detail(run).Attributes)
+}
+
+// Only configuration of a rank that joins offline is taken.
+func testOthersOfOfflineRanks(t *testing.T, open Opener) {
+	h := newHarness(t, open)
+	run := h.must(request(1, offline)).Run
+	h.must(request(2, offline, func(r *model.OpenRequest) {
+		r.Initial = []model.Update{set("host/name", model.StringValue("b")), set("config/a", model.IntValue(1)), {Op: model.OpAddTags, Tags: []string{"c"}}}
+	}))
+	d := h.detail(run)
+	equal(t, "attributes", []catalog.Attribute{{Path: "config/a", Value: *model.IntValue(1)}}, d.Attributes)
+	equal(t, "tags", []string(nil), d.Tags)
 }
 
 func testUpdates(t *testing.T, open Opener) {

@@ -36,6 +36,7 @@ func Test(t *testing.T, open Opener) {
 		{"Initial", testInitial},
 		{"Forks", testForks},
 		{"ConfigOfOfflineRanks", testConfigOfOfflineRanks},
+		{"OthersOfOfflineRanks", testOthersOfOfflineRanks},
 		{"AttemptsOfOfflineRanks", testAttemptsOfOfflineRanks},
 		{"Updates", testUpdates},
 		{"AppliedOnce", testAppliedOnce},

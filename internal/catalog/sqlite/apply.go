@@ -52,6 +52,7 @@ type change struct {
 	run    model.RunID
 	writer model.WriterID
 	nowNs  int64
+	said   *initialRow // of the writer, once it was asked for
 }
 
 func (c *change) applyAll(ctx context.Context, updates []model.Update) error {
@@ -66,6 +67,9 @@ func (c *change) applyAll(ctx context.Context, updates []model.Update) error {
 func (c *change) apply(ctx context.Context, u *model.Update) error {
 	switch u.Op {
 	case model.OpSetAttribute:
+		if u.Initial {
+			return c.setLater(ctx, u)
+		}
 		return c.setAttribute(ctx, u)
 	case model.OpSetEnvAttribute:
 		return c.setEnvAttribute(ctx, u)
@@ -155,10 +159,11 @@ func (c *change) setAttribute(ctx context.Context, u *model.Update) error {
 	if err != nil {
 		return err
 	}
-	return exec(ctx, c.tx, `INSERT INTO attributes (run, path, type, value, key) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET type = excluded.type, value = excluded.value, key = excluded.key`,
+	return exec(ctx, c.tx, insertAttribute+` DO UPDATE SET type = excluded.type, value = excluded.value, key = excluded.key`,
 		c.pk, u.Path, u.Value.Type, string(text), sortKey(u.Value))
 }
+
+const insertAttribute = `INSERT INTO attributes (run, path, type, value, key) VALUES (?, ?, ?, ?, ?) ON CONFLICT`
 
 // sortKey is what an attribute sorts and compares by; SQLite orders NULL before
 // numbers before text and compares integers with reals exactly.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/kymogram/kymogram/internal/catalog"
 	"github.com/kymogram/kymogram/internal/model"
@@ -149,50 +148,24 @@ func readShared(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (e
 // maxConfig is how many attributes of a run a table shows (api/http.md).
 const maxConfig = 100
 
-// configChunk keeps a statement below SQLite's limit of parameters.
-const configChunk = 500
-
 // Configs implements [catalog.Runs].
 func (d *DB) Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]catalog.Attribute, error) {
+	// '0' is the character after '/': the range holds what starts with config/.
+	read, err := d.reader.PrepareContext(ctx, `SELECT a.path, a.value FROM attributes a
+		WHERE a.run = (SELECT pk FROM runs WHERE id = ?) AND a.path >= 'config/' AND a.path < 'config0' ORDER BY a.path LIMIT ?`)
+	if err != nil {
+		return nil, failure("read configs", err)
+	}
+	defer read.Close()
 	out := make(map[model.RunID][]catalog.Attribute, len(ids))
-	for len(ids) > 0 {
-		n := min(len(ids), configChunk)
-		if err := d.configs(ctx, ids[:n], out); err != nil {
+	for _, id := range ids {
+		found, err := collectRows(scanAttribute)(read.QueryContext(ctx, id[:], maxConfig))
+		if err != nil {
 			return nil, failure("read configs", err)
 		}
-		ids = ids[n:]
+		if len(found) > 0 {
+			out[id] = found
+		}
 	}
 	return out, nil
-}
-
-func (d *DB) configs(ctx context.Context, ids []model.RunID, out map[model.RunID][]catalog.Attribute) error {
-	args := make([]any, len(ids))
-	for i := range ids {
-		args[i] = ids[i][:]
-	}
-	// '0' is the character after '/': the range holds what starts with config/.
-	rows, err := d.reader.QueryContext(ctx, `SELECT r.id, a.path, a.value FROM runs r JOIN attributes a ON a.run = r.pk
-		WHERE r.id IN (?`+strings.Repeat(", ?", len(ids)-1)+`) AND a.path >= 'config/' AND a.path < 'config0' ORDER BY r.id, a.path`, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id model.RunID
-		var raw []byte
-		var a catalog.Attribute
-		var value string
-		if err := rows.Scan(&raw, &a.Path, &value); err != nil {
-			return err
-		}
-		copy(id[:], raw)
-		if len(out[id]) >= maxConfig {
-			continue
-		}
-		if err := json.Unmarshal([]byte(value), &a.Value); err != nil {
-			return err
-		}
-		out[id] = append(out[id], a)
-	}
-	return rows.Err()
 }

@@ -27,8 +27,10 @@ func TestSilentRunsOfOlderDatabases(t *testing.T) {
 	if _, err := db.Expire(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.tx.ExecContext(t.Context(), `DELETE FROM goose_db_version WHERE version_id >= 8`); err != nil {
-		t.Fatal(err)
+	for _, back := range []string{`DELETE FROM goose_db_version WHERE version_id >= 8`, `ALTER TABLE writers DROP COLUMN initial`} {
+		if _, err := db.tx.ExecContext(t.Context(), back); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ type opening struct {
 	r        model.OpenRequest
 	now      time.Time
 	openedNs int64 // when the client opened, never after now
+	heard    bool  // the run takes what init said of it
 }
 
 // runRow is what an open needs of a run.
@@ -333,14 +334,15 @@ func (o *opening) initialise(ctx context.Context, run *runRow) error {
 	if o.r.Experiment != "" {
 		updates = append([]model.Update{{Op: model.OpSetAttribute, Path: "sys/experiment", Value: model.StringValue(o.r.Experiment)}}, updates...)
 	}
+	o.heard = true
 	c := &change{tx: o.tx, pk: run.pk, run: run.id, writer: o.r.Writer, nowNs: o.now.UnixNano()}
 	return c.applyAll(ctx, updates)
 }
 
 func (o *opening) addWriter(ctx context.Context, run *runRow, attempt uint32) error {
-	err := exec(ctx, o.tx, `INSERT INTO writers (id, run, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		o.r.Writer[:], run.id[:], attempt, model.WriterOpen, o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.r.SDK, signed(o.r.LoggerID), o.openedNs, o.now.UnixNano())
+	err := exec(ctx, o.tx, `INSERT INTO writers (id, run, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, initial)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		o.r.Writer[:], run.id[:], attempt, model.WriterOpen, o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.r.SDK, signed(o.r.LoggerID), o.openedNs, o.now.UnixNano(), o.heard)
 	if err != nil {
 		return err
 	}

@@ -197,6 +197,6 @@ func (o *opening) settle(ctx context.Context, run *runRow) error {
 
 // describeWriter fills in what a recovered writer's open says of it.
 func (o *opening) describeWriter(ctx context.Context) error {
-	return exec(ctx, o.tx, `UPDATE writers SET host = ?2, pid = ?3, rank = ?4, hotkey = ?5, sdk = ?6, opened_ns = ?7 WHERE id = ?1 AND sdk = '' AND host = ''`,
-		o.r.Writer[:], o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.r.SDK, o.openedNs)
+	return exec(ctx, o.tx, `UPDATE writers SET host = ?2, pid = ?3, rank = ?4, hotkey = ?5, sdk = ?6, opened_ns = ?7, initial = ?8 WHERE id = ?1 AND sdk = '' AND host = ''`,
+		o.r.Writer[:], o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.r.SDK, o.openedNs, o.heard)
 }

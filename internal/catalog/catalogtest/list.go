@@ -68,6 +68,14 @@ func testLists(t *testing.T, open Opener) {
 		local(1): {{Path: "config/lr", Value: *model.FloatValue(0)}, {Path: "config/name", Value: *model.StringValue("n")}},
 		local(2): {{Path: "config/lr", Value: *model.FloatValue(1)}, {Path: "config/name", Value: *model.StringValue("n")}},
 	}, configs)
+	for i := range 150 {
+		h.apply(local(3), 3, set(fmt.Sprintf("config/a%03d", i), model.IntValue(int64(i))))
+	}
+	configs, err = h.c.Configs(h.ctx(), []model.RunID{local(3)})
+	h.check("Configs of a run with many", err)
+	if found := configs[local(3)]; len(found) != 100 || found[0].Path != "config/a000" || found[99].Path != "config/a099" {
+		t.Errorf("%d attributes for a table, want the first 100", len(found))
+	}
 }
 
 func testFilters(t *testing.T, open Opener) {

@@ -150,16 +150,11 @@ const maxConfig = 100
 
 // Configs implements [catalog.Runs].
 func (d *DB) Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]catalog.Attribute, error) {
-	// '0' is the character after '/': the range holds what starts with config/.
-	read, err := d.reader.PrepareContext(ctx, `SELECT a.path, a.value FROM attributes a
-		WHERE a.run = (SELECT pk FROM runs WHERE id = ?) AND a.path >= 'config/' AND a.path < 'config0' ORDER BY a.path LIMIT ?`)
-	if err != nil {
-		return nil, failure("read configs", err)
-	}
-	defer read.Close()
 	out := make(map[model.RunID][]catalog.Attribute, len(ids))
 	for _, id := range ids {
-		found, err := collectRows(scanAttribute)(read.QueryContext(ctx, id[:], maxConfig))
+		// '0' is the character after '/': the range holds what starts with config/.
+		found, err := collect(ctx, d.reader, scanAttribute, `SELECT path, value FROM attributes
+			WHERE run = (SELECT pk FROM runs WHERE id = ?) AND path >= 'config/' AND path < 'config0' ORDER BY path LIMIT ?`, id[:], maxConfig)
 		if err != nil {
 			return nil, failure("read configs", err)
 		}

@@ -140,26 +140,20 @@ type querier interface {
 
 // collect reads every row of a query with scan.
 func collect[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	return collectRows(scan)(q.QueryContext(ctx, query, args...))
-}
-
-// collectRows reads every row of what a query returned with scan.
-func collectRows[T any](scan func(*sql.Rows) (T, error)) func(*sql.Rows, error) ([]T, error) {
-	return func(rows *sql.Rows, err error) ([]T, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
 		if err != nil {
 			return nil, err
 		}
-		defer rows.Close()
-		var out []T
-		for rows.Next() {
-			v, err := scan(rows)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, v)
-		}
-		return out, rows.Err()
+		out = append(out, v)
 	}
+	return out, rows.Err()
 }
 
 // exec runs statements with the same arguments, for those without a result.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -395,4 +396,46 @@ func TestStepsOfEpisodesAreNotInherited(t *testing.T) {
 			t.Errorf("by %s: %v", axis, n)
 		}
 	}
+}
+
+// TestLiveTellsOfAncestors: a stream of a fork has its parent's news too, and those
+// of a parent that comes later; one that cannot be read does not end it.
+func TestLiveTellsOfAncestors(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	loss := model.NewSeriesKey("loss", "", nil)
+	one := func(int) any { return 1.0 }
+	old := l.writer("old", nil)
+	old.log(loss, steps(0, 2, one)...)
+	forkOf := func(parent string) func(*model.OpenRequest) {
+		return func(r *model.OpenRequest) { r.ForkFromRun, r.ForkAtStep = parent, number(4) }
+	}
+	young, orphan := l.writer("young", forkOf("old")), l.writer("orphan", forkOf("late"))
+	of := func(w *writer) func(sse) bool {
+		return func(e sse) bool { return strings.Contains(e.data, w.run.String()) }
+	}
+	alone := l.stream(values("run", young.run.String()), "")
+	both := l.stream(values("run", young.run.String(), "include_inherited", "1"), "")
+	old.log(loss, steps(2, 1, one)...)
+	young.log(loss, steps(5, 1, one)...)
+	alone.until(func(e sse) bool {
+		if of(old)(e) {
+			t.Errorf("told of the parent without being asked: %s", e.data)
+		}
+		return of(young)(e)
+	})
+	both.until(of(old))
+
+	left := l.stream(values("run", orphan.run.String(), "include_inherited", "1"), "")
+	late := l.writer("late", nil)
+	orphan.log(loss, steps(5, 1, one)...)
+	left.until(of(orphan))
+	late.log(loss, steps(0, 1, one)...)
+	left.until(of(late))
+
+	if got := l.do("DELETE", "/api/v1/runs/"+old.run.String(), nil, "").status; got >= 300 {
+		t.Fatal(got)
+	}
+	without := l.stream(values("run", young.run.String(), "include_inherited", "1"), "")
+	young.log(loss, steps(6, 1, one)...)
+	without.until(of(young))
 }

@@ -34,7 +34,8 @@ const (
 // stream answers GET /api/v1/live until the client leaves or the server ends the
 // request's context: it does when it drains and when the caller's key ends.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "run*", "project")
+	p := readParams(r, "run*", "project", inheritedParam)
+	inherited := p.inherited()
 	if p.err != nil {
 		return p.err
 	}
@@ -42,8 +43,11 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if inherited {
+		filter.Runs = a.withAncestors(r, filter.Runs, filter.Runs...)
+	}
 	events, cancel := a.live.Subscribe(filter, lastEvent(r))
-	defer cancel()
+	defer func() { cancel() }()
 	s := &eventStream{w: w, control: http.NewResponseController(w)}
 	s.begin()
 	beat := time.NewTicker(a.options.Heartbeat)
@@ -55,6 +59,15 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 				return nil
 			}
 			s.send(event)
+			if !inherited || event.Reset {
+				continue
+			}
+			// A fork may come before its parent, or its parent back from the trash.
+			if runs := a.withAncestors(r, filter.Runs, event.Run); len(runs) > len(filter.Runs) {
+				cancel()
+				filter.Runs = runs
+				events, cancel = a.live.Subscribe(filter, event.ID)
+			}
 		case <-beat.C:
 			s.write([]byte(": beat\n\n"))
 		case <-r.Context().Done():
@@ -113,6 +126,24 @@ func (a *API) liveRuns(r *http.Request, names []string) (model.LiveFilter, error
 		}
 	}
 	return f, nil
+}
+
+// withAncestors adds the runs whose points some of these inherit. One that cannot
+// be read now is no reason to say nothing of the others.
+func (a *API) withAncestors(r *http.Request, runs []model.RunID, of ...model.RunID) []model.RunID {
+	runs = slices.Clip(runs)
+	for _, id := range of {
+		ancestors, err := a.query.Ancestors(r.Context(), id)
+		if err != nil {
+			continue
+		}
+		for _, ancestor := range ancestors {
+			if !slices.Contains(runs, ancestor) {
+				runs = append(runs, ancestor)
+			}
+		}
+	}
+	return runs
 }
 
 // eventStream writes server-sent events and keeps the first error.

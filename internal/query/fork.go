@@ -65,6 +65,23 @@ func (s *Service) lineage(ctx context.Context, open opener, run *catalog.Run) (*
 	return out, nil
 }
 
+// Ancestors are the runs whose points a run inherits, as far as they can be read.
+func (s *Service) Ancestors(ctx context.Context, id model.RunID) ([]model.RunID, error) {
+	run, err := s.open(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	line, err := s.lineage(ctx, s.open, run)
+	if err != nil {
+		return nil, err
+	}
+	var ids []model.RunID
+	for _, a := range line.Ancestors {
+		ids = append(ids, a.ID)
+	}
+	return ids, nil
+}
+
 func (s *Service) parent(ctx context.Context, open opener, run *catalog.Run) (*catalog.Run, error) {
 	if run.Parent.IsZero() {
 		return nil, model.Errorf(model.CodeNotFound, "there is no run %q", run.ParentRun)

@@ -120,11 +120,11 @@ export class Live {
   }
 }
 
-/** A stream is of runs or of one project: all runs share one, and each project has its own. */
+/** A stream is of runs, with those that they inherit from, or of one project: all runs share one. */
 export function streamsOf(topics: Topic[]): string[] {
   const runs = topics.filter((t) => t.startsWith("run="));
   const projects = topics.filter((t) => t.startsWith("project="));
   const urls = projects.map((t) => `/api/v1/live?project=${encodeURIComponent(t.slice(8))}`);
-  if (runs.length) urls.push(`/api/v1/live?${runs.join("&")}`);
+  if (runs.length) urls.push(`/api/v1/live?${runs.join("&")}&include_inherited=1`);
   return urls;
 }

@@ -46,6 +46,10 @@ interface Loaded {
   error: Signal<ApiError | null>;
   abort: AbortController;
   detailAtMs: number;
+  /** How many series other runs have that had news, by id: of ancestors, and of any while these are not known. */
+  heard: Map<string, number>;
+  /** An ancestor may have series that are not listed. */
+  stale: boolean;
 }
 
 const firstPage = 32; // what fills the first screen, with preview lines
@@ -162,6 +166,7 @@ export class Session {
           this.#publish(() => {
             loaded.detail.value = detail;
           });
+          if ([...loaded.heard.keys()].some((run) => inherits(detail, run))) this.#renew(id, loaded);
         }, failed),
         this.#list(id, loaded).catch(failed),
       ]);
@@ -172,8 +177,10 @@ export class Session {
   async #list(id: string, loaded: Loaded): Promise<void> {
     let page = await api.series(id, { limit: firstPage, preview: this.#preview(id) }, loaded.abort.signal);
     let published = 0;
+    const gone = new Set(loaded.series.keys());
     for (;;) {
       const added = merge(loaded, page.items);
+      for (const s of page.items) gone.delete(seriesKey(s));
       // Laying out a hundred thousand cards takes a while: they are shown each time their number has doubled.
       if (added && (!page.next || loaded.series.size >= 2 * published)) {
         published = loaded.series.size;
@@ -184,7 +191,8 @@ export class Session {
       if (!page.next) break;
       page = await api.series(id, { limit: nextPage, cursor: page.next }, loaded.abort.signal);
     }
-    if (published < loaded.series.size)
+    for (const key of gone) loaded.series.delete(key); // of an ancestor that cannot be read any more
+    if (published !== loaded.series.size)
       this.#publish(() => {
         loaded.shape.value++;
       });
@@ -218,21 +226,32 @@ export class Session {
   }
 
   #heard(event: LiveEvent | "reset"): void {
-    if (event === "reset") for (const id of this.#shown.peek()) this.#dirty.add(id);
-    else {
-      const loaded = this.#runs.get(event.run);
-      if (!loaded) return;
-      const { detail } = loaded;
-      if (detail.value)
-        detail.value = {
-          ...detail.value,
+    for (const id of this.#shown.peek())
+      if (this.#concerns(event, id, this.#runs.get(id)!)) this.#dirty.add(id);
+    this.#flushSoon();
+  }
+
+  /** Whether an event is of a run, or of one that it inherits from; notes what it says. */
+  #concerns(event: LiveEvent | "reset", id: string, loaded: Loaded): boolean {
+    const detail = loaded.detail.peek();
+    if (event === "reset") {
+      loaded.stale ||= !!detail?.lineage.ancestors.length;
+      return true;
+    }
+    if (event.run === id) {
+      if (detail)
+        loaded.detail.value = {
+          ...detail,
           status: event.status,
           last_ns: event.last_ns,
           seriesCount: event.series,
         };
-      this.#dirty.add(event.run);
+      return true;
     }
-    this.#flushSoon();
+    if (detail && !inherits(detail, event.run)) return false;
+    if (detail && loaded.heard.get(event.run) !== event.series) loaded.stale = true;
+    loaded.heard.set(event.run, event.series);
+    return !!detail;
   }
 
   /** Nothing is read for a tab that nobody sees; it catches up when it is shown. */
@@ -259,15 +278,29 @@ export class Session {
     const known = detail?.seriesCount ?? 0; // those of the run itself
     const listed = detail?.lineage.ancestors.length ? ownSeries(loaded) : loaded.series.size;
     if (Date.now() - loaded.detailAtMs > detailMs) this.#detail(id, loaded);
-    if (known > listed) await this.#list(id, loaded);
-    else await this.#lasts(id, loaded);
+    if (known > listed || loaded.stale) {
+      loaded.stale = false;
+      await this.#list(id, loaded).catch((cause) => {
+        loaded.stale = true;
+        throw cause;
+      });
+    } else await this.#lasts(id, loaded);
     loaded.tick.value++;
+  }
+
+  #renew(id: string, loaded: Loaded): void {
+    loaded.stale = true;
+    this.#dirty.add(id);
+    this.#flushSoon();
   }
 
   #detail(id: string, loaded: Loaded): void {
     loaded.detailAtMs = Date.now();
     const set = (detail: RunDetail) => {
+      const before = loaded.detail.peek();
       loaded.detail.value = detail;
+      if (!before || lineOf(before) === lineOf(detail)) return;
+      this.#renew(id, loaded); // its parent came, or went to the trash
     };
     api.run(id, loaded.abort.signal).then(set, () => {}); // asked again with the next event
     // The last event of a burst must not leave a ledger that is two seconds old.
@@ -285,6 +318,9 @@ export class Session {
     if (merge(loaded, items)) loaded.shape.value++;
   }
 }
+
+const inherits = (d: RunDetail, run: string): boolean => d.lineage.ancestors.some((a) => a.id === run);
+const lineOf = (d: RunDetail): string => d.lineage.ancestors.map((a) => `${a.id} ${a.up_to}`).join();
 
 function ownSeries(loaded: Loaded): number {
   let own = 0;
@@ -304,6 +340,8 @@ function loading(): Loaded {
     error: signal(null),
     abort: new AbortController(),
     detailAtMs: Date.now(),
+    heard: new Map(),
+    stale: false,
   };
 }
 

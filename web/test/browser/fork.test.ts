@@ -114,6 +114,29 @@ describe("a fork", () => {
     mine.close();
   });
 
+  test("goes on with its parent's late points, and with series that only the parent begins", async () => {
+    const mine = await host(); // its data change
+    const tab = await open(browser);
+    const { standin } = mine.handler;
+    const base = standin.world.runs.get(ulid("fork/parent"))!;
+    standin.world.runs.get(ulid("fork/child"))!.parent!.step = 1499; // the parent is at 999
+    await tab.page.goto(mine.url + child);
+    await settled(tab.page, 2);
+    expect(await points(tab.page, "eval/loss")).toBe("1000");
+    for (let i = 0; i < 3; i++) standin.append({ run: base, points: 2000 + 2 * i }, () => 0.5);
+    await expect.poll(() => points(tab.page, "eval/loss")).toBe("1003");
+    const [first] = base.series;
+    const columns = { step: new Float64Array([7]), time_ns: new Float64Array([1.79e18]) };
+    const curve = { ...first!, metric: "late/one", columns, value: new Float64Array([1]), attempt: 1 };
+    base.series.push({ ...first!, metric: "late/one", count: 1, make: () => curve });
+    standin.append({ run: base, points: 2010 }, () => 0.5);
+    await tab.page.locator('.card[data-metric="late/one"]').waitFor();
+    await shot(tab.page, "fork-live");
+    expect(tab.complaints).toEqual([]);
+    await tab.context.close();
+    mine.close();
+  });
+
   test("is drawn over its parent, and on wall time", () =>
     on(`${child}?with=${ulid("fork/parent")}&x=wall`, async (page) => {
       await settled(page, 2);

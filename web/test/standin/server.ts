@@ -19,7 +19,8 @@ interface Live {
 class Standin {
   readonly world: World = world();
   readonly curves = new Map<SeriesSpec, Map<number, Curve>>();
-  readonly listeners = new Set<ServerResponse>();
+  /** Readers of events, each with the test of what it asked for. */
+  readonly listeners = new Map<ServerResponse, (run: StandinRun) => boolean>();
   readonly options: StandinOptions;
   sequence = 0;
 
@@ -52,9 +53,10 @@ class Standin {
       const of = parent.series.find((x) => x.metric === own.metric);
       if (!of) return own;
       const mine = known.has(own.metric);
+      const upTo = Math.min(step + 1, this.curve(of, 1).value.length);
       const make = (attempt: number) =>
         continued(this.curve(of, 1), step, mine ? this.curve(own, attempt) : undefined);
-      return { ...own, make, count: step + 1 + (mine ? own.count : 0), inherited: step + 1 };
+      return { ...own, make, count: upTo + (mine ? own.count : 0), inherited: upTo };
     });
   }
 
@@ -76,8 +78,8 @@ class Standin {
       last_ns: Date.now() * 1e6,
       status: live.run.status,
     };
-    for (const res of this.listeners)
-      res.write(`id: ${++this.sequence}\nevent: run\ndata: ${JSON.stringify(data)}\n\n`);
+    for (const [res, wants] of this.listeners)
+      if (wants(live.run)) res.write(`id: ${++this.sequence}\nevent: run\ndata: ${JSON.stringify(data)}\n\n`);
   }
 }
 
@@ -94,7 +96,7 @@ function continued(parent: Curve, step: number, fork: Curve | undefined): Curve 
   for (const axis of Object.keys(parent.columns))
     columns[axis] = join(parent.columns[axis]!, fork?.columns[axis]);
   const value = join(parent.value, fork?.value);
-  const inherited = new Float64Array(value.length).fill(1, 0, step + 1);
+  const inherited = new Float64Array(value.length).fill(1, 0, Math.min(step + 1, parent.value.length));
   return { ...parent, columns, value, inherited };
 }
 
@@ -152,7 +154,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   )
     return fail(req, res, 401, "unauthenticated", "no key", "send Authorization: Bearer KEY");
   if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
-  if (path === "/live") return live(s, res);
+  if (path === "/live") return live(s, res, url.searchParams);
   if (path === "/buckets") return batch(s, req, res);
   const runs = /^\/projects\/([^/]+)\/([^/]+)\/runs$/.exec(path);
   if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
@@ -388,10 +390,13 @@ async function batch(s: Standin, req: IncomingMessage, res: ServerResponse) {
   send(req, res, { results });
 }
 
-function live(s: Standin, res: ServerResponse) {
+function live(s: Standin, res: ServerResponse, q: URLSearchParams) {
+  const runs = q.getAll("run");
+  const parents =
+    q.get("include_inherited") === "1" ? runs.map((id) => s.world.runs.get(id)?.parent?.id) : [];
   res.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   res.write(": hello\n\n");
-  s.listeners.add(res);
+  s.listeners.set(res, (run) => runs.length === 0 || [...runs, ...parents].includes(run.id));
   res.on("close", () => s.listeners.delete(res));
 }
 

@@ -211,28 +211,6 @@ func (l *layout) findChart(header []string) {
 	}
 }
 
-// typedValue is the value of a row of Neptune's exporter, and its kind.
-func (l *layout) typedValue(row []string) (text string, kind model.Kind, ok bool) {
-	name := strings.TrimSuffix(cell(row, l.kind), "_series")
-	i, found := l.typed[name]
-	if !found {
-		return "", 0, false
-	}
-	switch name {
-	case "float":
-		kind = model.KindFloat
-	case "int":
-		kind = model.KindInt
-	case "string":
-		kind = model.KindText
-	case "bool", "datetime", "string_set":
-		kind = model.KindText // no series
-	default:
-		return "", 0, false
-	}
-	return rawCell(row, i), kind, true
-}
-
 // column is the place of a named column, or of the first usual one.
 func column(header []string, named string, usual []string) (int, error) {
 	if named != "" {
@@ -251,13 +229,4 @@ func column(header []string, named string, usual []string) (int, error) {
 
 func noColumn(name string, header []string) error {
 	return model.Errorf(model.CodeInvalid, "there is no column %q", name).WithHint("the columns are %s", strings.Join(header, ", "))
-}
-
-func cell(row []string, i int) string { return strings.TrimSpace(rawCell(row, i)) }
-
-func rawCell(row []string, i int) string {
-	if i < 0 || i >= len(row) {
-		return ""
-	}
-	return row[i]
 }

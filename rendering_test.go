@@ -72,10 +72,18 @@ func TestPixels(t *testing.T) {
 	}
 }
 
-func TestVideosOfEpisodes(t *testing.T) {
-	if _, err := exec.LookPath("ffmpeg"); err != nil {
+// findFFmpeg skips the test where videos from Go cannot be encoded.
+func findFFmpeg(t *testing.T) string {
+	t.Helper()
+	program, err := exec.LookPath("ffmpeg")
+	if err != nil {
 		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
 	}
+	return program
+}
+
+func TestVideosOfEpisodes(t *testing.T) {
+	findFFmpeg(t)
 	r := offline(t, Options{Rendering: RenderingOptions{FPS: 10}})
 	for episode := range int64(2) {
 		for step := range int64(25) {
@@ -114,10 +122,7 @@ func TestVideosOfEpisodes(t *testing.T) {
 // dying is an ffmpeg whose encoder ends after so many frames of 64 × 48.
 func dying(t *testing.T, frames int) string {
 	t.Helper()
-	program, err := exec.LookPath("ffmpeg")
-	if err != nil {
-		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
-	}
+	program := findFFmpeg(t)
 	path := filepath.Join(t.TempDir(), "ffmpeg")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *pipe:0*) head -c %d | %s \"$@\"; exit 1;; esac\nexec %s \"$@\"\n", frames*64*48*3, program, program)
 	must(t, os.WriteFile(path, []byte(script), 0o700))
@@ -173,10 +178,7 @@ func TestAnEncoderThatDies(t *testing.T) {
 
 // An encoder that cannot start costs the episode, not the run.
 func TestAnEncoderThatCannotStart(t *testing.T) {
-	ffmpeg, err := exec.LookPath("ffmpeg")
-	if err != nil {
-		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
-	}
+	ffmpeg := findFFmpeg(t)
 	program := filepath.Join(t.TempDir(), "ffmpeg")
 	must(t, os.WriteFile(program, []byte("#!/bin/sh\nexec "+ffmpeg+" \"$@\"\n"), 0o700))
 	r := offline(t, Options{Rendering: RenderingOptions{FPS: 10, FFmpeg: program}})
@@ -210,9 +212,7 @@ func waitFor(t *testing.T, is func() bool) {
 // Close says which videos nobody uploads when the process is over, after the time
 // that it was given for them.
 func TestCloseWaitsForVideos(t *testing.T) {
-	if _, err := exec.LookPath("ffmpeg"); err != nil {
-		t.Skip("ffmpeg is not installed: videos from Go are not encoded here")
-	}
+	findFFmpeg(t)
 	f := startFake(t) // takes points, and no videos
 	r, err := f.init(t, Options{RunName: "name", Rendering: RenderingOptions{FPS: 10, UploadWarnThreshold: 1, UploadCloseTimeout: 300 * time.Millisecond}})
 	must(t, err)

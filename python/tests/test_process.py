@@ -370,9 +370,9 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             writer = kymogram._current.logger().writer
             writer._cap = 1 << 30
             full = sys.argv[1] + '/full'
-            with open(full, 'wb') as f:
+            with open(full, 'wb', buffering=0) as f:
                 try:
-                    while True: f.write(bytes(65536)); f.flush()
+                    while True: f.write(bytes(65536))
                 except OSError: pass
             worst = 0
             for i in range(50000):

@@ -93,7 +93,7 @@ func (d *diagnosis) checkSpool(io stdio, path string) *spool.Folder {
 	detail, err = space(folder)
 	d.add("space", detail, err)
 	waiting, err := leftIn(folder)
-	d.add("waiting", fmt.Sprintf("%d points of %d runs are not delivered yet", waiting.Points, waiting.Writers), err)
+	d.add("waiting", fmt.Sprintf("%s of %d runs are not delivered yet", waiting, waiting.Writers), err)
 	d.add("envs", "no program that logs here shares an environment with another", sharedIn(folder))
 	d.checkHolder(folder)
 	return folder

@@ -43,6 +43,13 @@ type left struct {
 	Renderings int `json:"renderings"`
 }
 
+func (l left) String() string {
+	if l.Renderings == 0 {
+		return fmt.Sprintf("%d points", l.Points)
+	}
+	return fmt.Sprintf("%d points and %d videos", l.Points, l.Renderings)
+}
+
 func syncCommand(io stdio) *cobra.Command {
 	var flags syncFlags
 	cmd := &cobra.Command{
@@ -180,11 +187,7 @@ func (r syncReport) print(io stdio, asJSON bool) error {
 	if asJSON {
 		err = printJSON(io.out, r)
 	} else {
-		videos := ""
-		if r.Left.Renderings > 0 {
-			videos = fmt.Sprintf(" and %d renderings", r.Left.Renderings)
-		}
-		_, err = fmt.Fprintf(io.out, "%d points delivered, %d refused, %d%s left in %s\n", r.Delivered, r.Refused, r.Left.Points, videos, r.Spool)
+		_, err = fmt.Fprintf(io.out, "%d points delivered, %d refused, %s left in %s\n", r.Delivered, r.Refused, r.Left, r.Spool)
 	}
 	if err != nil || r.Left.Writers == 0 {
 		return err

@@ -1,6 +1,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (d *Deliverer) Totals() Totals {
 		out.Renderings += w.uploaded.Load()
 		if !w.idle.Load() {
 			out.Writers++
-			if text := w.counters().Error; text != "" {
+			if text := cmp.Or(w.counters().Error, w.trouble()); text != "" {
 				out.Error = text
 			}
 		}
@@ -424,7 +425,7 @@ func (d *Deliverer) work(ctx context.Context, w *delivery) {
 	d.done.Acked += acked
 	d.done.Refused += refused
 	d.done.Renderings += w.uploaded.Load()
-	if text := w.counters().Error; err != nil && !w.idle.Load() && text != "" {
+	if text := cmp.Or(w.counters().Error, w.trouble()); err != nil && text != "" && (!w.idle.Load() || w.videos.Load() > 0) {
 		d.done.Error = text // what held it up to the end
 	}
 	w.status.Close()

@@ -44,8 +44,8 @@ type delivery struct {
 	runID   atomic.Pointer[model.RunID] // once the server told it
 	final   atomic.Bool                 // the server refuses the run for good
 	videos  atomic.Int64                // finished videos that wait
-	sending sync.Mutex                  // one round at a time; it guards told
-	told    string                      // the last error about a video
+	sending sync.Mutex                  // one round of videos at a time
+	told    atomic.Pointer[string]      // what holds videos up
 
 	uploaded atomic.Int64
 

@@ -1,6 +1,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,8 +54,7 @@ func (d *delivery) drainRenderings(ctx context.Context) (ok bool) {
 func (d *delivery) sendRenderings(ctx context.Context, over bool) (left int, err error) {
 	d.sending.Lock()
 	defer d.sending.Unlock()
-	files, err := spool.Renderings(d.dir)
-	d.tell(err)
+	files, damage := spool.Renderings(d.dir)
 	var group errgroup.Group
 	group.SetLimit(paceOf(d.open.Pace).videos)
 	var failed atomic.Bool
@@ -75,12 +75,10 @@ func (d *delivery) sendRenderings(ctx context.Context, over bool) (left int, err
 			return nil
 		})
 	}
-	if failure := group.Wait(); failure != nil {
-		d.tell(failure)
-		err = failure
-	}
+	err = cmp.Or(group.Wait(), damage)
 	left = int(waiting.Load())
 	d.videos.Store(int64(left))
+	d.tell(err, left)
 	return left, err
 }
 
@@ -102,16 +100,24 @@ func byVideo(files []*spool.RenderingFile, over bool) (groups [][]*spool.Renderi
 	return groups
 }
 
-// tell logs an error once while it stays the same.
-func (d *delivery) tell(err error) {
+// tell logs an error once while it stays the same, and keeps it for the totals.
+func (d *delivery) tell(err error, left int) {
 	text := ""
 	if err != nil {
 		text = plainError(err)
 	}
-	if text != "" && text != d.told {
-		d.log.Warn("a rendering waits to be uploaded", "writer", d.id, "server", d.server(), "error", text)
+	if text != "" && text != d.trouble() {
+		d.log.Warn("videos wait to be uploaded", "writer", d.id, "server", d.server(), "videos", left, "error", text)
 	}
-	d.told = text
+	d.told.Store(&text)
+}
+
+// trouble is the last error about a video, if it still holds.
+func (d *delivery) trouble() string {
+	if text := d.told.Load(); text != nil {
+		return *text
+	}
+	return ""
 }
 
 // sendRendering puts a video's bytes, then its record, then frees it.

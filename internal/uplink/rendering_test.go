@@ -80,6 +80,7 @@ type fileServer struct {
 	uploads []int  // bytes of those that were taken
 	down    int
 	code    model.Code
+	older   int // it answers this to what it does not know: uploads in parts
 }
 
 func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,6 +90,10 @@ func (s *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.older != 0 && strings.HasSuffix(r.URL.Path, "/upload") {
+		w.WriteHeader(s.older)
+		return
+	}
 	code := s.code
 	if r.Method == http.MethodHead { // the refusals that are told are of what is sent
 		code = ""
@@ -211,6 +216,35 @@ func TestVideosAreUploadedOnceTheServerTakesThem(t *testing.T) {
 	}
 	if n := l.left(t); n != 2 { // the record and the part of the one that is encoded
 		t.Errorf("%d files are left, want 2", n)
+	}
+}
+
+// A server without the route of uploads is said to be older, once, with the number
+// of videos that wait; they go there when it is updated.
+func TestVideosWaitForAnOlderServer(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed} {
+		l := newVideoLab(t)
+		var said bytes.Buffer
+		l.log = slog.New(slog.NewTextHandler(&said, nil))
+		for i := range 3 {
+			l.add(t, i, spool.RenderingDone, "video "+strconv.Itoa(i))
+		}
+		l.server.older = status
+		for range 3 {
+			if left, err := l.sendRenderings(t.Context(), true); left != 3 || err == nil {
+				t.Fatalf("%d: %d left, %v", status, left, err)
+			}
+		}
+		if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "older") || !strings.Contains(text, "videos=3") {
+			t.Errorf("%d: it said %s", status, text)
+		}
+		if !strings.Contains(l.trouble(), "older") || l.left(t) != 6 {
+			t.Errorf("%d: %q, %d files are left", status, l.trouble(), l.left(t))
+		}
+		l.server.older = 0
+		if !l.drainRenderings(t.Context()) || l.trouble() != "" || len(l.server.records) != 3 {
+			t.Errorf("%d: %d videos after the update, %q", status, len(l.server.records), l.trouble())
+		}
 	}
 }
 

@@ -42,6 +42,9 @@ type Info struct {
 // connection, or no answer of a Kymogram server.
 var ErrUnreachable = errors.New("the server cannot be reached")
 
+// errOlder is a server without the route of uploads that go on where they were cut.
+var errOlder = model.Errorf(model.CodeUnavailable, "the server is older than this program and cannot take videos; they are kept here and go there once it is updated")
+
 // ParseServer checks the address of a server and gives it in small letters,
 // without a slash at its end. HOST:PORT alone means http.
 func ParseServer(address string) (string, error) {
@@ -175,6 +178,8 @@ func (s *Server) head(req *http.Request) (http.Header, error) {
 		return nil, model.Errorf(model.CodeUnauthenticated, "the server does not know the key")
 	case http.StatusForbidden:
 		return nil, model.Errorf(model.CodePermission, "the key may not upload files")
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil, errOlder
 	}
 	return nil, fmt.Errorf("%w: it answered %s", ErrUnreachable, resp.Status)
 }

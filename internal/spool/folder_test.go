@@ -116,6 +116,18 @@ func TestHolders(t *testing.T) {
 	if err := f.Ask(Holder{PID: 3, Protocol: 1, Kind: KindSync}); err != nil || person.Asked() {
 		t.Errorf("a sync took over from a person: %v", err)
 	}
+	if err := person.Release(); err != nil {
+		t.Fatal(err)
+	}
+	sync, err := f.Take(Holder{PID: 4, Protocol: 1, Kind: KindSync})
+	if err != nil || sync == nil || sync.Asked() {
+		t.Fatalf("the wish of a program that is gone is still heard: %v", err)
+	}
+	for kind, gets := range map[HolderKind]bool{KindSync: false, KindAgent: false, KindPerson: true} {
+		if err := f.Ask(Holder{PID: 5, Protocol: 1, Kind: kind}); err != nil || sync.Asked() != gets {
+			t.Errorf("%s asks a sync: %v, %v", kind, !gets, err)
+		}
+	}
 }
 
 func TestKeys(t *testing.T) {

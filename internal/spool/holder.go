@@ -51,12 +51,9 @@ func (f *Folder) Take(h Holder) (*Hold, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
-	hold := &Hold{folder: f, holder: h, lock: lock}
-	// A wish of one with our own pid is fulfilled by our having the lock.
-	if asked, ok := f.asked(); ok && asked.PID == h.PID {
-		err = f.forget()
-	}
-	return hold, err
+	// A wish was for the holder before. Who still has it asks again within a second;
+	// one who was killed does not.
+	return &Hold{folder: f, holder: h, lock: lock}, f.forget()
 }
 
 // Held reports who holds the folder now.
@@ -108,7 +105,13 @@ func (h Holder) Outranks(holder Holder) bool {
 	if h.Protocol > holder.Protocol {
 		return true
 	}
-	return (h.Kind == KindPerson || h.Kind == KindSync) && holder.Kind != KindPerson
+	switch holder.Kind {
+	case KindPerson:
+		return false
+	case KindSync:
+		return h.Kind == KindPerson
+	}
+	return h.Kind == KindPerson || h.Kind == KindSync
 }
 
 // Asked reports whether someone who may have the folder asks for it.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // walkLimit bounds the bytes that one [Rest.Count] walks beside the tail's own
@@ -70,39 +72,51 @@ func (r *Rest) full(t *Tail, number uint64, budget *int64) (uint64, error) {
 // walk counts the points of a segment from off. What it cannot read counts as
 // nothing: the tail says what became of it.
 func walk(t *Tail, number uint64, off int64) (points uint64, walked int64, err error) {
-	f, err := os.Open(segmentPath(t.dir, number))
+	err = eachHead(t.dir, t.id, number, off, func(payload []byte, length uint32) {
+		points += pointsOf(payload, length)
+		walked += int64(recordSize(int(length)))
+	})
+	return points, walked, err
+}
+
+// eachHead visits the records of a segment from off with the first bytes of each
+// payload. A segment that is gone or damaged has none.
+func eachHead(dir string, id model.WriterID, number uint64, off int64, visit func(payload []byte, length uint32)) error {
+	f, err := os.Open(segmentPath(dir, number))
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, 0, nil // delivered or set aside meanwhile
+		return nil // delivered or set aside meanwhile
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("open segment: %w", err)
+		return fmt.Errorf("open segment: %w", err)
 	}
 	defer f.Close()
-	if _, err := readHeader(f, t.id, number); err != nil {
-		return 0, headerSize, nil //nolint:nilerr // a damaged segment is the tail's business
+	if _, err := readHeader(f, id, number); err != nil {
+		return nil //nolint:nilerr // a damaged segment is the tail's business
 	}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, off, 1<<62), readAhead)
 	for {
 		head, _ := in.Peek(headSize + blockSides) // short at the end of the file
 		if len(head) < headSize {
-			return points, walked, nil
+			return nil
 		}
 		length := binary.LittleEndian.Uint32(head)
 		if length == 0 || length == sealedMark {
-			return points, walked, nil
+			return nil
 		}
-		found := pointsOf(head[headSize:], length)
-		n, err := in.Discard(recordSize(int(length)))
-		walked += int64(n)
-		if err != nil {
-			return points, walked, nil //nolint:nilerr // the end, or a length that is wild
+		payload := [blockSides]byte{}
+		n := copy(payload[:], head[headSize:])
+		if _, err := in.Discard(recordSize(int(length))); err != nil {
+			return nil //nolint:nilerr // the end, or a length that is wild
 		}
-		points += found
+		visit(payload[:n], length)
 	}
 }
 
 // blockSides is where the sizes of a block's payload end.
 const blockSides = 12
+
+// narrowest is the size of the smallest value.
+const narrowest = 4
 
 // pointsOf is [Record.Points] from the first bytes of a payload.
 func pointsOf(payload []byte, length uint32) uint64 {
@@ -116,7 +130,7 @@ func pointsOf(payload []byte, length uint32) uint64 {
 	}
 	rows := uint64(binary.LittleEndian.Uint32(payload[4:]))
 	series := uint64(binary.LittleEndian.Uint32(payload[8:]))
-	if points := rows * series; points <= uint64(length)/8 { // else it is damaged
+	if points := rows * series; points <= uint64(length)/narrowest { // else it is damaged
 		return points
 	}
 	return 0

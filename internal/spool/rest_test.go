@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -109,5 +110,56 @@ func TestRestOfDamage(t *testing.T) {
 	}
 	if n := count(); n != 0 {
 		t.Errorf("without a segment: %d", n)
+	}
+}
+
+// TestCountIsWhatTheTailFinds: behind any mark the heads of records tell what
+// reading every record does, narrow values and segments beyond the first too.
+func TestCountIsWhatTheTailFinds(t *testing.T) {
+	f := testFolder(t)
+	w := testWriter(t, f, 1, WriterOptions{Cap: 64 << 20})
+	series := []*Series{testSeries(t, w, "a"), testSeries(t, w, "b")}
+	const calls = 5_000
+	for step := range int64(calls) {
+		block := linearBlock(series, 40, step, 1)
+		block.Narrow = step%2 == 0
+		if err := errors.Join(w.Point(series[0], FlagStep, step, 1_000+step, 7), w.Block(series, block)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, mark := range []uint64{0, 1, 2, 3, 700, 2*calls - 1, 2 * calls, 2*calls + 2, 1 << 40} {
+		want := Backlog{Live: true}
+		oldest := int64(0)
+		tail, err := OpenTail(w.dir, w.ID, mark+1, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Record
+		for {
+			progress, err := tail.Next(&r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if progress != Got {
+				break
+			}
+			want.Records++
+			want.Points += uint64(r.Points())
+			want.Bytes += uint64(recordSize(len(tail.Payload)))
+			if oldest == 0 && r.Points() > 0 {
+				oldest = r.loggedNs()
+			}
+		}
+		tail.Close()
+		got, err := Count(w.dir, w.ID, mark)
+		if err != nil || got != want {
+			t.Errorf("behind %d: %+v, want %+v (%v)", mark, got, want, err)
+		}
+		if at, err := Oldest(w.dir, w.ID, mark); err != nil || at != oldest {
+			t.Errorf("behind %d the oldest is of %d, want %d (%v)", mark, at, oldest, err)
+		}
+	}
+	if got, _ := Count(w.dir, w.ID, 0); got.Points != 81*calls {
+		t.Errorf("%d points, %d were logged", got.Points, 81*calls)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
@@ -63,35 +64,85 @@ func Prune(dir string, id model.WriterID, mark uint64) error {
 type Backlog struct {
 	Records uint64
 	Points  uint64
-	Live    bool // its writer is running
+	Bytes   uint64 // of the records
+	Live    bool   // its writer is running
 	// Renderings are finished videos, and those of a writer that is over.
 	Renderings int
 }
 
-// Count reads what lies in a writer's folder beyond the mark.
+// Count tells what lies in a writer's folder beyond the mark. It looks at the
+// heads of records only: gigabytes take a second.
 func Count(dir string, id model.WriterID, mark uint64) (Backlog, error) {
 	var b Backlog
-	t, err := OpenTail(dir, id, mark+1, true)
+	numbers, err := segmentNumbers(dir)
 	if err != nil {
 		return b, err
+	}
+	next := mark + 1 // the sequence behind the last record
+	for i, n := range numbers {
+		if i+1 < len(numbers) {
+			if h, err := headerOf(dir, id, numbers[i+1]); err == nil && h.First <= mark+1 {
+				continue
+			}
+		}
+		h, err := headerOf(dir, id, n)
+		if errors.Is(err, errNewer) {
+			return b, err
+		}
+		if err != nil {
+			continue // damaged, or delivered meanwhile
+		}
+		seq := h.First
+		err = eachHead(dir, id, n, headerSize, func(payload []byte, length uint32) {
+			if seq > mark {
+				b.Points += pointsOf(payload, length)
+				b.Bytes += uint64(recordSize(int(length)))
+			}
+			seq++
+		})
+		if err != nil {
+			return b, err
+		}
+		next = max(next, seq)
+	}
+	b.Records = next - mark - 1
+	b.Live, err = held(filepath.Join(dir, "lock"))
+	return b, err
+}
+
+// Oldest is when the first record beyond the mark was logged, in Unix ns; 0 when
+// there is none that tells.
+func Oldest(dir string, id model.WriterID, mark uint64) (int64, error) {
+	t, err := OpenTail(dir, id, mark+1, true)
+	if err != nil {
+		return 0, err
 	}
 	defer t.Close()
 	var r Record
 	for {
 		progress, err := t.Next(&r)
-		switch {
-		case err != nil:
-			return b, err
-		case progress == Wait || progress == End:
-			b.Live = progress == Wait
-			return b, nil
-		case progress == Got:
-			b.Records++
-			b.Points += uint64(r.Points())
-		default:
-			b.Records += t.Skip.Last - t.Skip.First + 1
+		if err != nil || progress == Wait || progress == End {
+			return 0, err
+		}
+		if progress == Got {
+			if at := r.loggedNs(); at != 0 {
+				return at, nil
+			}
 		}
 	}
+}
+
+// loggedNs is the time of a record's first row or update.
+func (r *Record) loggedNs() int64 {
+	switch {
+	case r.Type == TypeBlock && r.Block.Rows > 0 && len(r.Block.Series) > 0:
+		return r.Block.Time.At(0, 0, r.Block.Rows)
+	case r.Type == TypePoint || r.Type == TypeDocument:
+		return r.TimeNs
+	case r.Type == TypeUpdate && len(r.Updates) > 0:
+		return r.Updates[0].TimeNs
+	}
+	return 0
 }
 
 // ReadRecord reads the payload of one record.

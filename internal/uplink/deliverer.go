@@ -154,7 +154,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 			return err
 		}
 		d.opts.Log.Info("another program takes the spool over", "folder", d.folder.Path)
-		if d.opts.Kind != spool.KindProcess {
+		if d.opts.Kind != spool.KindProcess && !d.opts.Once {
 			return ErrHeld
 		}
 		if !sleep(ctx, time.Second) {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _arrays
+from kymogram import _arrays, _writer
 from kymogram._exceptions import KymogramValidationError
 from kymogram._segment import Segment
 
@@ -196,6 +196,7 @@ def test_what_is_no_array(spool: Path) -> None:
         kymogram.log("n", np.ma.array([1, 2], mask=[0, 1]), dtype="int64")
 
 
+@pytest.mark.skipif(not _writer.HAS_GIL, reason="free-threaded Python keeps no shapes")
 def test_many_shapes_are_not_remembered_for_ever(spool: Path) -> None:
     for n in range(1, 300):
         kymogram.log("x", np.zeros(n, "f4"))

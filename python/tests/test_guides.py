@@ -1,4 +1,4 @@
-"""Every snippet of README.md, docs/python.md and the guides runs against a real server.
+"""Every snippet of the READMEs, docs/python.md and the guides runs against a real server.
 
 The snippets of a page are one program, in order (those in Go are test/e2e's). A
 python block prints what its `print(…)  # …` comments say. A block that needs a
@@ -26,6 +26,7 @@ from .rig import Served
 from .test_agent import stop_agent  # noqa: F401 - the agent ends with its test
 
 PAGES = {"README": REPOSITORY / "README.md", "python": REPOSITORY / "docs" / "python.md"}
+PAGES["package"] = REPOSITORY / "python" / "README.md"
 PAGES |= {page.stem: page for page in sorted((REPOSITORY / "docs" / "guides").glob("*.md"))}
 NAMES = list(PAGES)
 BLOCK = re.compile(r"^```(python|sh)(?: needs=(\S+))?\n(.*?)^```$", re.M | re.S)
@@ -112,7 +113,7 @@ def said(served: Served, program: str, **more: str) -> None:
     assert [line for line in found if not CONSOLE.fullmatch(line)] == EXPECTED.findall(program)
 
 
-@pytest.mark.parametrize("name", ["README", "python", "distributed"])
+@pytest.mark.parametrize("name", ["README", "package", "python", "distributed"])
 def test_the_same_without_a_server(served: Served, name: str) -> None:
     """A reader who has not started one yet gets the same run, a little later."""
     away = f"http://127.0.0.1:{closed_port()}"

@@ -217,7 +217,7 @@ const (
 	removedPrefix = ".del-"
 )
 
-// Used sums the sizes of all segments.
+// Used sums the sizes of all segments, those made ahead and set aside too.
 func (f *Folder) Used() (int64, error) {
 	writers, err := f.Writers()
 	if err != nil {
@@ -225,16 +225,16 @@ func (f *Folder) Used() (int64, error) {
 	}
 	total := int64(0)
 	for _, id := range writers {
-		numbers, err := segmentNumbers(f.WriterPath(id))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // delivered meanwhile
+		entries, err := os.ReadDir(f.WriterPath(id))
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // delivered meanwhile
+			return 0, fmt.Errorf("list segments: %w", err)
 		}
-		if err != nil {
-			return 0, err
-		}
-		for _, n := range numbers {
-			if info, err := os.Stat(segmentPath(f.WriterPath(id), n)); err == nil {
-				total += info.Size()
+		for _, e := range entries {
+			switch filepath.Ext(e.Name()) {
+			case segmentSuffix, aheadSuffix, badSuffix:
+				if info, err := e.Info(); err == nil {
+					total += info.Size()
+				}
 			}
 		}
 	}

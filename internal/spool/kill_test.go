@@ -12,13 +12,36 @@ import (
 	"time"
 )
 
-const childFolder = "KYMOGRAM_TEST_SPOOL_CHILD"
+const (
+	childFolder = "KYMOGRAM_TEST_SPOOL_CHILD"
+	childPoints = "KYMOGRAM_TEST_SPOOL_POINTS"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childFolder); path != "" {
+		if n, err := strconv.Atoi(os.Getenv(childPoints)); err == nil {
+			logPoints(path, n)
+			os.Exit(0) // as a program does that forgets Close
+		}
 		logForever(path)
 	}
 	os.Exit(m.Run())
+}
+
+// logPoints appends n points and leaves the writer open.
+func logPoints(path string, n int) {
+	f, err := OpenFolder(path)
+	if err != nil {
+		panic(err)
+	}
+	var t testing.T
+	w := testWriter(&t, f, 1, WriterOptions{})
+	s := testSeries(&t, w, "m")
+	for i := range n {
+		if err := w.Point(s, FlagStep, int64(i), 1, 0); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // logForever appends from 4 goroutines and prints the last step of each that was

@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"errors"
+
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -154,5 +156,5 @@ func (w *Writer) Close() (Overflow, error) {
 		return over, nil
 	}
 	seg.release()
-	return over, w.lock.Release()
+	return over, errors.Join(w.endAhead(), w.lock.Release())
 }

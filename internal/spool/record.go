@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -224,21 +225,30 @@ func AppendBlock(dst []byte, b *Block) []byte {
 	if b.Narrow {
 		return appendNarrow(dst, b)
 	}
-	for _, v := range b.Values {
-		dst = binary.LittleEndian.AppendUint64(dst, v)
+	dst, values := extend(dst, wideWidth*len(b.Values))
+	for i, v := range b.Values {
+		binary.LittleEndian.PutUint64(values[wideWidth*i:], v)
 	}
 	return dst
 }
 
 func appendNarrow(dst []byte, b *Block) []byte {
-	for _, v := range b.Values {
+	dst, values := extend(dst, narrowWidth*len(b.Values))
+	for i, v := range b.Values {
 		bits := uint32(v)
 		if b.Kind == model.KindFloat {
 			bits = math.Float32bits(float32(math.Float64frombits(v)))
 		}
-		dst = binary.LittleEndian.AppendUint32(dst, bits)
+		binary.LittleEndian.PutUint32(values[narrowWidth*i:], bits)
 	}
 	return dst
+}
+
+// extend appends n bytes to be filled.
+func extend(dst []byte, n int) (all, added []byte) {
+	dst = slices.Grow(dst, n)
+	all = dst[:len(dst)+n]
+	return all, all[len(dst):]
 }
 
 // width is the bytes of a value.

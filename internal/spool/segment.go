@@ -2,6 +2,7 @@ package spool
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -16,6 +17,8 @@ import (
 const (
 	firstSegment = 256 << 10
 	lastSegment  = 16 << 20
+	// bringPiece is what a system call fills: enough for large folios.
+	bringPiece = 1 << 20
 )
 
 // segment is a segment that is being written. Mapped, any number of goroutines
@@ -24,19 +27,39 @@ const (
 // (network file systems), one at a time writes a whole record.
 type segment struct {
 	header Header
+	path   string
 	file   *os.File
 	size   int
 	mem    []byte // nil: written by pwrite under mu
-	tail   atomic.Int64
-	refs   atomic.Int64 // users, and one for being the writer's current
-	once   sync.Once
+	// The record that reaches mark calls passed, once.
+	mark   int
+	passed func()
+
+	_    [64]byte      // what follows changes with every record, what is before never
+	tail atomic.Uint64 // a position
+	refs atomic.Int64  // users, and one for being the writer's current
+	once sync.Once
 
 	mu     sync.Mutex
-	closed bool  // unmapped: nothing more may be written
-	sealed bool  // unmapped: the seal is written
-	count  int64 // unmapped: records written
+	closed bool // unmapped: nothing more may be written
+	sealed bool // unmapped: the seal is written
 	buf    []byte
 }
+
+// position is where the next record begins, and in the high half how many are
+// before it.
+type position uint64
+
+func (p position) offset() int     { return int(uint32(p)) }
+func (p position) records() uint64 { return uint64(p >> 32) }
+
+// after is the position behind one more record of size bytes.
+func (p position) after(size int) position { return p + 1<<32 + position(size) }
+
+func (s *segment) position() position { return position(s.tail.Load()) }
+
+// advance moves the tail behind the record at p, unless another did.
+func (s *segment) advance(p, next position) { s.tail.CompareAndSwap(uint64(p), uint64(next)) }
 
 // createSegment makes a zeroed segment whose space is reserved. It has no header
 // yet, so no reader takes it for whole.
@@ -45,11 +68,9 @@ func createSegment(path string, size int, mapped bool) (*segment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make segment: %w", err)
 	}
-	s := &segment{file: f, size: size}
+	s := &segment{path: path, file: f, size: size}
 	if err := s.prepare(mapped); err != nil {
-		f.Close()
-		os.Remove(path)
-		return nil, err
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
 	}
 	s.tail.Store(headerSize)
 	s.refs.Store(1)
@@ -71,6 +92,21 @@ func (s *segment) prepare(mapped bool) error {
 	return nil
 }
 
+// bring has the pages of a new segment in memory before anybody writes to it;
+// until is asked after every piece whether that is enough.
+func (s *segment) bring(inMemory bool, until func() bool) error {
+	for from := 0; s.mem != nil && from < s.size && !until(); from += bringPiece {
+		to := min(from+bringPiece, s.size)
+		if !inMemory {
+			if err := platform.Zero(s.file, int64(from), int64(to)); err != nil {
+				return fmt.Errorf("fill segment: %w", err)
+			}
+		}
+		platform.Bring(s.mem[from:to])
+	}
+	return nil
+}
+
 // begin writes the header.
 func (s *segment) begin(h Header) error {
 	s.header = h
@@ -82,13 +118,14 @@ func (s *segment) begin(h Header) error {
 
 // move gives the file its name: now a reader sees it. Where an open file cannot
 // be renamed it is closed meanwhile; nobody writes yet.
-func (s *segment) move(from, to string) error {
+func (s *segment) move(to string) error {
 	if !platform.RenamesOpenFolders {
 		s.unmap()
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := os.Rename(s.path, to); err != nil {
 		return fmt.Errorf("publish segment: %w", err)
 	}
+	s.path = to
 	if platform.RenamesOpenFolders {
 		return nil
 	}
@@ -128,24 +165,28 @@ func (s *segment) word(off int) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem
 // reserve takes room for a payload of n bytes and returns where its head is, or
 // -1 when the segment is full or sealed.
 func (s *segment) reserve(n int) int {
-	size := int64(recordSize(n))
-	t := s.tail.Load()
+	size := recordSize(n)
+	p := s.position()
 	for {
-		if t+size > int64(s.size) {
+		at := p.offset()
+		if at+size > s.size {
 			return -1
 		}
-		if atomic.CompareAndSwapUint32(s.word(int(t)), 0, uint32(n)) {
-			s.tail.CompareAndSwap(t, t+size)
-			return int(t)
+		if atomic.CompareAndSwapUint32(s.word(at), 0, uint32(n)) {
+			s.advance(p, p.after(size))
+			if at < s.mark && at+size >= s.mark {
+				s.passed()
+			}
+			return at
 		}
-		length := atomic.LoadUint32(s.word(int(t)))
+		length := atomic.LoadUint32(s.word(at))
 		if length == sealedMark {
 			return -1
 		}
 		// Another took this place: move the tail on for it, in case it sleeps.
-		next := t + int64(recordSize(int(length)))
-		s.tail.CompareAndSwap(t, next)
-		t = next
+		next := p.after(recordSize(int(length)))
+		s.advance(p, next)
+		p = next
 	}
 }
 
@@ -161,12 +202,18 @@ func (s *segment) append(payload []byte) bool {
 	if s.mem == nil {
 		return s.write(payload)
 	}
-	off := s.reserve(len(payload))
-	if off < 0 {
+	return s.put(len(payload), func(dst []byte) []byte { return append(dst, payload...) })
+}
+
+// put has a payload of n bytes encoded where it belongs; false means there is no
+// room. For a mapped segment.
+func (s *segment) put(n int, encode func(dst []byte) []byte) bool {
+	at := s.reserve(n)
+	if at < 0 {
 		return false
 	}
-	copy(s.mem[off+headSize:], payload)
-	s.commit(off, len(payload), crc32.ChecksumIEEE(s.mem[off:off+4]))
+	encode(s.mem[at+headSize : at+headSize : at+headSize+n])
+	s.commit(at, n, crc32.ChecksumIEEE(s.mem[at:at+4]))
 	return true
 }
 
@@ -175,8 +222,8 @@ func (s *segment) append(payload []byte) bool {
 func (s *segment) write(payload []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	size, off := recordSize(len(payload)), s.tail.Load()
-	if s.closed || off+int64(size) > int64(s.size) {
+	size, p := recordSize(len(payload)), s.position()
+	if s.closed || p.offset()+size > s.size {
 		return false
 	}
 	s.buf = append(s.buf[:0], make([]byte, headSize)...)
@@ -184,11 +231,10 @@ func (s *segment) write(payload []byte) bool {
 	s.buf = append(s.buf, payload...)
 	binary.LittleEndian.PutUint32(s.buf[4:], checksum(s.buf[:4], payload))
 	s.buf = append(s.buf, make([]byte, size-len(s.buf))...)
-	if _, err := s.file.WriteAt(s.buf, off); err != nil {
+	if _, err := s.file.WriteAt(s.buf, int64(p.offset())); err != nil {
 		return false
 	}
-	s.tail.Store(off + int64(size))
-	s.count++
+	s.advance(p, p.after(size))
 	return true
 }
 
@@ -197,7 +243,7 @@ func (s *segment) seal() error {
 	if s.mem == nil {
 		return s.sealFile()
 	}
-	for t := int(s.tail.Load()); t < s.size; {
+	for t := s.position().offset(); t < s.size; {
 		if atomic.CompareAndSwapUint32(s.word(t), 0, sealedMark) {
 			return nil
 		}
@@ -213,15 +259,15 @@ func (s *segment) seal() error {
 func (s *segment) sealFile() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	off := s.tail.Load()
+	at := s.position().offset()
 	// A seal that fails half-way may have been read: the segment ends all the same.
 	s.closed = true
-	if s.sealed || off >= int64(s.size) {
+	if s.sealed || at >= s.size {
 		return nil
 	}
-	rest := make([]byte, int64(s.size)-off)
+	rest := make([]byte, s.size-at)
 	binary.LittleEndian.PutUint32(rest, sealedMark)
-	if _, err := s.file.WriteAt(rest, off); err != nil {
+	if _, err := s.file.WriteAt(rest, int64(at)); err != nil {
 		return fmt.Errorf("seal segment: %w", err)
 	}
 	s.sealed = true
@@ -230,26 +276,21 @@ func (s *segment) sealFile() error {
 
 // records counts the reserved records.
 func (s *segment) records() uint64 {
-	if s.mem == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return uint64(s.count)
-	}
-	n := uint64(0)
-	for t := headerSize; t+headSize <= s.size; n++ {
-		length := atomic.LoadUint32(s.word(t))
+	p := s.position()
+	for s.mem != nil && p.offset()+headSize <= s.size { // those whose writers did not move the tail yet
+		length := atomic.LoadUint32(s.word(p.offset()))
 		if length == 0 || length == sealedMark {
 			break
 		}
-		t += recordSize(int(length))
+		p = p.after(recordSize(int(length)))
 	}
-	return n
+	return p.records()
 }
 
-// discard removes a segment that was never begun.
-func (s *segment) discard(path string) error {
+// discard removes a segment that was never published.
+func (s *segment) discard() error {
 	s.release()
-	return os.Remove(path)
+	return os.Remove(s.path)
 }
 
 // syncDir makes the names in a folder durable.

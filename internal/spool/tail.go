@@ -241,6 +241,9 @@ func (t *Tail) pause() (Progress, error) {
 		return Wait, nil
 	}
 	t.dead = true
+	if !t.readOnly {
+		sweepAhead(t.dir)
+	}
 	return again, nil
 }
 

@@ -77,6 +77,7 @@ type Writer struct {
 	ids     atomic.Uint32
 	current atomic.Pointer[segment]
 	full    atomic.Bool // records go to memory
+	ahead   ahead
 
 	mu      sync.Mutex // rolling, and everything below
 	waiting []waiting
@@ -153,7 +154,11 @@ func (w *Writer) build(tmp string, open Open) error {
 	if err != nil {
 		return err
 	}
+	w.watch(seg)
 	w.current.Store(seg)
+	if err := seg.bring(w.folder.FS.Kind == FSMemory, func() bool { return false }); err != nil {
+		return err
+	}
 	if err := seg.begin(Header{Writer: w.ID, First: 1, CreatedNs: w.now().UnixNano()}); err != nil {
 		return err
 	}
@@ -274,7 +279,7 @@ func (w *Writer) Block(series []*Series, b *Block) error {
 	}
 	switch limit := w.recordLimit(); {
 	case size <= limit:
-		return w.append(AppendBlock(nil, b), series, len(b.Values))
+		return w.appendBlock(series, b)
 	case b.Rows > 1:
 		return w.splitRows(series, b)
 	case len(series) > 1:
@@ -282,6 +287,21 @@ func (w *Writer) Block(series []*Series, b *Block) error {
 	default:
 		return model.Errorf(model.CodeTooLarge, "a series of %d bytes does not fit one record of %d", size, limit)
 	}
+}
+
+// appendBlock encodes a block where it belongs, else in memory.
+func (w *Writer) appendBlock(series []*Series, b *Block) error {
+	size := blockSize(b)
+	if seg := w.acquire(); seg != nil && seg.mem != nil && !w.full.Load() {
+		done := seg.stateAll(series) && seg.put(size, func(dst []byte) []byte { return AppendBlock(dst, b) })
+		seg.release()
+		if done {
+			return nil
+		}
+	} else if seg != nil {
+		seg.release()
+	}
+	return w.append(AppendBlock(make([]byte, 0, size), b), series, len(b.Values))
 }
 
 func (w *Writer) splitRows(series []*Series, b *Block) error {
@@ -344,12 +364,17 @@ func (w *Writer) try(payload []byte, series []*Series) (bool, error) {
 		return false, ErrClosed
 	}
 	defer seg.release()
-	for _, s := range series {
-		if !seg.state(s) {
-			return false, nil
+	return seg.stateAll(series) && seg.append(payload), nil
+}
+
+// stateAll writes the definitions that the segment lacks.
+func (s *segment) stateAll(series []*Series) bool {
+	for _, one := range series {
+		if !s.state(one) {
+			return false
 		}
 	}
-	return seg.append(payload), nil
+	return true
 }
 
 // state writes the definition of a series that the segment lacks. The series
@@ -376,47 +401,29 @@ func need(payload []byte, series []*Series) int {
 	return n
 }
 
-// roll seals the current segment and opens the next, with room for a record: the
-// next size, or where the disk is nearly full a smaller one. It fails when there
-// is no room at all; the old segment may then be sealed already.
+// roll seals the current segment and opens the next, with room for a record. It
+// fails when there is no room at all; the old segment may then be sealed already.
 func (w *Writer) roll(need int) error {
 	old := w.current.Load()
 	if old == nil {
 		return ErrClosed
 	}
-	size := min(2*old.size, w.maxSegment)
-	for size < need {
-		size *= 2
-	}
-	for {
-		err := w.open(old, size)
-		if err == nil || size/2 < max(firstSegment, need) {
-			return err
-		}
-		size /= 2
-	}
-}
-
-// open makes a segment of a size the current one.
-func (w *Writer) open(old *segment, size int) error {
-	if err := w.room(size); err != nil {
-		return err
-	}
-	tmp := filepath.Join(w.dir, "next")
-	seg, err := createSegment(tmp, size, w.folder.FS.Mapped())
+	w.claim()
+	defer w.ahead.mu.Unlock()
+	seg, err := w.next(old, need)
 	if err != nil {
 		return err
 	}
-	if err := w.succeed(old, seg, tmp); err != nil {
-		return errors.Join(err, seg.discard(tmp))
+	if err := w.succeed(old, seg); err != nil {
+		return errors.Join(err, seg.discard())
 	}
 	w.current.Store(seg)
-	old.release()
+	w.beside(old.release) // unmapping takes a millisecond
 	return nil
 }
 
 // succeed makes seg the segment after old in the folder.
-func (w *Writer) succeed(old, seg *segment, tmp string) error {
+func (w *Writer) succeed(old, seg *segment) error {
 	if err := old.seal(); err != nil {
 		return err
 	}
@@ -424,16 +431,5 @@ func (w *Writer) succeed(old, seg *segment, tmp string) error {
 	if err := seg.begin(h); err != nil {
 		return err
 	}
-	return seg.move(tmp, segmentPath(w.dir, h.Number))
-}
-
-func (w *Writer) room(size int) error {
-	used, err := w.folder.Used()
-	if err != nil {
-		return err
-	}
-	if used+int64(size) > w.cap {
-		return model.Errorf(model.CodeDiskFull, "the spool is full: %d of %d bytes", used, w.cap)
-	}
-	return nil
+	return seg.move(segmentPath(w.dir, h.Number))
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -326,56 +325,6 @@ func TestFullSpool(t *testing.T) {
 	}
 }
 
-// TestDiskFull: a full disk is no error and no SIGBUS; the points wait in memory.
-func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("mount: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	f, err := OpenFolder(filepath.Join(dir, "spool"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Unix(1, 0)
-	w := testWriter(t, f, 1, WriterOptions{Now: func() time.Time { return now }})
-	s := testSeries(t, w, "m")
-	const total = 60_000 // 2.4 MB
-	for i := range total {
-		if err := w.Point(s, FlagStep, int64(i), 1, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	over := w.Drain()
-	if over.Waiting == 0 || over.Dropped != 0 {
-		t.Fatalf("a disk of 2 MiB took %d points: %+v", total, over)
-	}
-	got := 0
-	tail, err := OpenTail(w.dir, w.ID, 1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 { // read, let go, make room
-		got += len(steps(drainTail(t, tail).records))
-		if err := Prune(w.dir, w.ID, tail.Seq()-1); err != nil {
-			t.Fatal(err)
-		}
-		over = w.Drain()
-	}
-	tail.Close()
-	if got != total || over.Waiting != 0 {
-		t.Errorf("%d of %d points arrived, %+v", got, total, over)
-	}
-	if _, err := w.Close(); err != nil {
-		t.Error(err)
-	}
-	w.Status().Close()
-}
-
 func TestSegmentsGrow(t *testing.T) {
 	w := testWriter(t, testFolder(t), 1, WriterOptions{Cap: 8 << 20})
 	s := testSeries(t, w, "m")
@@ -419,25 +368,5 @@ func TestLimits(t *testing.T) {
 	}
 	if ids, _ := f.Writers(); len(ids) != 0 {
 		t.Errorf("a writer that could not start left %v", ids)
-	}
-}
-
-func BenchmarkPoint(b *testing.B) {
-	f, err := OpenFolder(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	w := testWriter(b, f, 1, WriterOptions{Cap: 8 << 30})
-	s := testSeries(b, w, "m")
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if err := w.Point(s, FlagStep, int64(i), int64(i), uint64(i)); err != nil {
-			b.Fatal(err)
-		}
-		if i%100_000 == 99_999 {
-			if err := Prune(w.dir, w.ID, w.Last()); err != nil {
-				b.Fatal(err)
-			}
-		}
 	}
 }

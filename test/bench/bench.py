@@ -120,8 +120,9 @@ def main() -> None:
             for kind, micros in cpu_us(folder, address, env).items():
                 rows.append((f"Python log(), {kind}", f"{micros:9.2f} µs"))
             for line in run(["go", "run", "./test/bench/golog", address], env).splitlines():
-                kind, micros = line.rsplit("\t", 1)
-                rows.append((f"Go Log(), {kind}", f"{float(micros):9.2f} µs"))
+                kind, number, *_ = line.split("\t")
+                unit = "MB" if kind.startswith("memory") else "µs"
+                rows.append((f"Go Log(), {kind}", f"{float(number):9.2f} {unit}"))
             taken = visible_ms(address, env)
             rows.append(("point visible by the API, median", f"{statistics.median(taken):9.0f} ms"))
             rows.append(("point visible by the API, worst of 20", f"{taken[-1]:9.0f} ms"))

@@ -185,3 +185,82 @@ def test_config_of_offline_ranks(served: Any, monkeypatch: pytest.MonkeyPatch) -
     if attributes["config/seed"] == 2:  # rank 1 was delivered first
         want = {"ranks/0/config/seed": 1, "ranks/2/config/seed": 1}
     assert ranks == want
+
+
+def test_a_call_that_fails_leaves_no_series_behind(run: kymogram.Run, spool: Path) -> None:
+    """What the first call asked for (a kind, a way of counting) is not the series' yet."""
+    fails: list[Any] = [
+        lambda: kymogram.log("a", "text", dtype="int64"),
+        lambda: kymogram.log("a", 1, step=-1, dtype="int64"),
+        lambda: kymogram.log_distributed("a", "text", step=1),
+        lambda: kymogram.log({"b": 1, "a": "text"}, dtype="int64"),
+        lambda: kymogram.log_text("a", "text", timestamp="now"),
+        lambda: kymogram.log_histogram("b", ([1], [0, 1]), step=-1),
+        lambda: kymogram.log_rl_episode("a", "text", 0, dtype="int64"),
+        lambda: kymogram.log_rl_episode("a", [1, 2], 0, episode=2**62),
+        lambda: kymogram.log_rl_environment_step("r", "text", 0, dtype="int64"),
+        lambda: kymogram.log_rl_environment_step(
+            "r", [1, 2], 0, env_id=["x", "y"], episode=[-1, 0], auto_start_from_one=True
+        ),
+        lambda: kymogram.log_rl_environment_step("r", [1, 2], 0, env_step=2**62),
+    ]
+    for fail in fails:
+        with pytest.raises(MetranaValidationError):
+            fail()
+    assert reader.all_points(spool) == []
+    kymogram.log({"a": 0.5, "b": 0.5})
+    kymogram.log_rl_episode("a", 0.5, 0)
+    for _ in range(2):
+        kymogram.log_rl_environment_step("r", [0.5, 1.5], 0, env_id=["x", "y"], episode=[1, 2])
+    found = [(p.metric, p.scale, p.axes["step"], p.value) for p in reader.all_points(spool)]
+    assert found[:3] == [
+        ("a", "ML_STEP", 0, 0.5),
+        ("b", "ML_STEP", 0, 0.5),
+        ("a", "EPISODE", 0, 0.5),
+    ]
+    assert axes(spool, "r") == [
+        ("x", 0, 1, 0, 0.5),
+        ("y", 0, 2, 0, 1.5),
+        ("x", 0, 1, 1, 0.5),
+        ("y", 0, 2, 1, 1.5),
+    ]
+
+
+def test_labels_as_pairs_and_no_name(run: kymogram.Run, spool: Path) -> None:
+    pairs: Any = [("k", "v")]
+    kymogram.log("a", 1.0, labels=pairs)
+    pairs = iter(pairs)
+    kymogram.log({"a": 1.0, "b": 1.0}, labels=pairs)
+    nothing: Any = None
+    with pytest.raises(MetranaValidationError, match="metric name"):
+        kymogram.log(nothing, 1.0)
+    assert [point.labels for point in reader.all_points(spool)] == [{"k": "v"}] * 3
+
+
+def test_steps_that_can_be_read_once(run: kymogram.Run, spool: Path) -> None:
+    kymogram.log({"a": [1.0, 2.0], "b": [3.0, 4.0]}, step=iter([5, 7]), timestamp=iter([1, 2]))
+    found = [(p.metric, p.axes["step"], p.time_ns, p.value) for p in reader.all_points(spool)]
+    assert found == [
+        ("a", 5, 1_000_000, 1.0),
+        ("a", 7, 2_000_000, 2.0),
+        ("b", 5, 1_000_000, 3.0),
+        ("b", 7, 2_000_000, 4.0),
+    ]
+
+
+@pytest.mark.parametrize("bad", [None, "1.5", 10**400, b"1", 1j])
+def test_arrays_of_objects_hold_numbers(run: kymogram.Run, spool: Path, bad: object) -> None:
+    for value in (numpy.array([0.5, bad], object), [0.5, bad]):
+        with pytest.raises(MetranaValidationError, match="'a'"):
+            kymogram.log("a", value)
+    with pytest.raises(MetranaValidationError, match="bytearray"):
+        kymogram.log("a", bytearray(b"1"))
+    kymogram.log("a", numpy.array([1, 2.5, numpy.float32(3), True], object))
+    assert [point.value for point in reader.all_points(spool)] == [1.0, 2.5, 3.0, 1.0]
+
+
+def test_episodes_are_below_2_62(run: kymogram.Run, spool: Path) -> None:
+    for episode in (numpy.array([1, 2**62 + 1]), numpy.array([[1], [2**63 - 1]]), [0, -1]):
+        with pytest.raises(MetranaValidationError, match="episode is"):
+            kymogram.log_rl_environment_step("a", [1.0, 2.0], 0, env_id=["x", "y"], episode=episode)
+    assert reader.all_points(spool) == []

@@ -44,15 +44,25 @@ def one_dimension(metric: str, shape: tuple[int, ...]) -> int:
     return shape[0]
 
 
+def again(value: Any) -> Any:
+    """What can be read once, such as a generator, as a list."""
+    return list(value) if hasattr(value, "__next__") else value
+
+
 def given_steps(step: Any, rows: int) -> int | list[int] | None:
     """The step of the first row, or one a row; None where the series counts."""
     if step is None:
         return None
     if _values.is_sequence(step):
         return _values.steps("step", step, rows)
-    first = _values.step("step", step)
+    return rising("step", step, rows)
+
+
+def rising(what: str, value: Any, rows: int) -> int:
+    """The first of as many successive steps."""
+    first = _values.step(what, value)
     if first + max(rows, 1) - 1 > STEP_MAX:
-        raise KymogramValidationError(f"step {first} and {rows} points pass 2^62")
+        raise KymogramValidationError(f"{what} {first} and {rows} points pass 2^62")
     return first
 
 
@@ -111,9 +121,10 @@ def episodes_numpy(numpy: Any, episode: Any, envs: int, rows: int) -> Any:
 
 
 def not_negative(episodes: Any) -> None:
-    """Check an array of episodes."""
-    if int(episodes.min()) < 0:
-        raise KymogramValidationError(f"episode is negative: {int(episodes.min())}")
+    """Check an array of episodes: from 0 to 2^62."""
+    if int(episodes.view("u8").max()) > STEP_MAX:  # a negative one is above it, too
+        _values.step("episode", int(episodes.min()))
+        _values.step("episode", int(episodes.max()))
 
 
 def episodes_each(episode: Any, envs: int, rows: int) -> list[list[int]]:
@@ -140,7 +151,7 @@ def episodes_each(episode: Any, envs: int, rows: int) -> list[list[int]]:
 def env_steps(given: Any, envs: int, rows: int) -> list[list[int]]:
     """The step within the episode of every value; one number is that of the first."""
     if not _values.is_sequence(given):
-        first = _values.step("env_step", given)
+        first = rising("env_step", given, rows)
         return [list(range(first, first + rows))] * envs
     found = list(_as_list(given))
     nested = any(_values.is_sequence(one) for one in found)

@@ -10,7 +10,7 @@ from zlib import crc32
 from . import _hot_tables, _names, _values
 from ._arrays import TYPES as ARRAYS
 from ._arrays import VECTORS, Vector
-from ._columns import explicit, given_steps, one_dimension, same_or_each, time_column
+from ._columns import again, explicit, given_steps, one_dimension, same_or_each, time_column
 from ._exceptions import KymogramValidationError
 from ._hot_tables import PLAIN, PLAIN_OR_INT, STEPPED, learn
 from ._records import (
@@ -77,11 +77,7 @@ class Logger:
         self, metric: object, scale: object, labels: Any, evaluation: object, dtype: object
     ) -> tuple[Any, StepSeries]:
         """The series of a call, and the key under which the call is remembered."""
-        if scale is None and not labels and not evaluation:
-            alias: Any = metric
-        else:
-            pairs = tuple(labels.items()) if hasattr(labels, "items") else labels
-            alias = (metric, scale, pairs, bool(evaluation))
+        alias = _alias(metric, scale, labels, evaluation)
         try:
             found = self._aliases.get(alias)
         except TypeError:  # an unhashable name or label: the check below says which
@@ -103,6 +99,21 @@ class Logger:
                 found = StepSeries(self.number(), kind, (metric, scale, labels), start)
                 found = self._series.setdefault(key, found)
         return found
+
+    def forget(
+        self, metrics: Iterable[Any], scale: object, labels: Any, evaluation: object
+    ) -> None:
+        """Leave nothing of a first call that failed: its kind is not the series' yet."""
+        with self.writer.lock:
+            for metric in metrics:
+                try:
+                    found = self._aliases.get(_alias(metric, scale, labels, evaluation))
+                except TypeError:
+                    continue
+                if found is not None and found.untouched:
+                    del self._aliases[_alias(metric, scale, labels, evaluation)]
+                    key = (found.metric, found.scale, tuple(found.labels.items()))
+                    self._series.pop(key, None)
 
     def last_step(self, metric: object, scale: object, labels: Any) -> int | None:
         """The last step of a series."""
@@ -133,34 +144,39 @@ class Logger:
             raise KymogramValidationError(
                 "log_distributed needs step=: several writers meet at it (the global training step)"
             )
+        if labels is not None and not hasattr(labels, "items"):
+            labels = _names.labels(labels)
         if hasattr(metric, "items"):
             if value is not None:
                 raise KymogramValidationError("log takes a mapping or a name and a value, not both")
             self._mapping(metric, scale, step, labels, evaluation, timestamp, dtype, distributed)
             return
-        alias, found = self.find(metric, scale, labels, evaluation, dtype)
-        self._check(found, dtype, distributed)
-        if (
-            step is None
-            and timestamp is None
-            and value.__class__ in PLAIN
-            and self._again(alias, value)
-        ):
-            return
-        if (
-            timestamp is None
-            and dtype is None
-            and value.__class__ in ARRAYS
-            and self._array(alias, found, value, step)
-        ):
-            return
-        numbers = _values.convert(found.metric, value, found.kind, self.narrows(dtype))
-        if numbers[0] or _values.is_sequence(step) or _values.is_sequence(timestamp):
+        try:
+            alias, found = self.find(metric, scale, labels, evaluation, dtype)
+            self.check(found, dtype, distributed)
+            if (
+                step is None
+                and timestamp is None
+                and value.__class__ in PLAIN
+                and self._again(alias, value)
+            ):
+                return
+            if (
+                timestamp is None
+                and dtype is None
+                and value.__class__ in ARRAYS
+                and self._array(alias, found, value, step)
+            ):
+                return
+            numbers = _values.convert(found.metric, value, found.kind, self.narrows(dtype))
             learn(value)
-            self._vector(found, numbers, step, timestamp)
-        else:
-            learn(value)
-            self._point(alias, found, numbers[2], step, timestamp)
+            if numbers[0] or _values.is_sequence(step) or _values.is_sequence(timestamp):
+                self._vector(found, numbers, step, timestamp)
+            else:
+                self._point(alias, found, numbers[2], step, timestamp)
+        except BaseException:
+            self.forget((metric,), scale, labels, evaluation)
+            raise
 
     def _array(self, alias: Any, found: StepSeries, value: Any, step: Any) -> bool:
         """Log an array by template, from the second call of a series in a segment on."""
@@ -177,7 +193,8 @@ class Logger:
         """Whether arrays of floats are stored as float32."""
         return self.narrow if dtype is None else _values.rounds(dtype)
 
-    def _check(self, found: StepSeries, dtype: object, distributed: bool) -> None:
+    def check(self, found: StepSeries, dtype: object, distributed: bool) -> None:
+        """Whether a series takes numbers of this dtype by this function."""
         if found.kind > INT:
             raise KymogramValidationError(
                 f"{found.metric!r} holds no numbers; give them a name of their own"
@@ -321,11 +338,43 @@ class Logger:
         names = tuple(values)
         if simple and self._group(names, values, step):
             return
+        step, timestamp = again(step), again(timestamp)
+        try:
+            self._several(
+                names,
+                values,
+                scale,
+                step,
+                labels,
+                evaluation,
+                timestamp,
+                dtype,
+                distributed,
+                simple,
+            )
+        except BaseException:
+            self.forget(names, scale, labels, evaluation)
+            raise
+
+    def _several(
+        self,
+        names: tuple[Any, ...],
+        values: Mapping[str, Any],
+        scale: object,
+        step: Any,
+        labels: Any,
+        evaluation: object,
+        timestamp: Any,
+        dtype: object,
+        distributed: bool,
+        simple: bool,
+    ) -> None:
+        """Log a mapping that is not a plain one, or not known yet."""
         found: list[tuple[StepSeries, _values.Numbers]] = []
         narrow = self.narrows(dtype)
         for name in names:
             one = self.find(name, scale, labels, evaluation, dtype)[1]
-            self._check(one, dtype, distributed)
+            self.check(one, dtype, distributed)
             numbers = _values.convert(one.metric, values[name], one.kind, narrow)
             learn(values[name])
             found.append((one, numbers))
@@ -442,6 +491,14 @@ class Logger:
                     step = one.take(1)
                 first = pack_point(2, FLOAT, one.flags, 0, one.number)
                 self.writer.append((one,), first + pack_float_body(step, now, value), 1)
+
+
+def _alias(metric: object, scale: object, labels: Any, evaluation: object) -> Any:
+    """The key under which a call is remembered."""
+    if scale is None and not labels and not evaluation:
+        return metric
+    pairs = None if labels is None else tuple(labels.items())
+    return metric, scale, pairs, bool(evaluation)
 
 
 def _template(found: list[StepSeries], mode: int) -> tuple[Any, int, int, bytes]:

@@ -18,6 +18,7 @@ from ._columns import (
     explicit,
     grid_rows,
     not_negative,
+    rising,
     times_each,
 )
 from ._current import current
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from ._logger import Logger
     from ._records import Buffer
-    from ._series import Key
+    from ._series import Key, StepSeries
 
     Values = tuple[int, int, Buffer]  # rows, bytes of a number, the numbers
 
@@ -152,6 +153,7 @@ class RLLogger:
             if not start:
                 self.table.next[slot] = base
             found = EnvSeries(self.base.number(), kind, key, env, slot, base)
+            found.first = int(self.table.next[slot])
             self._env_series[key] = found
         return found
 
@@ -194,38 +196,63 @@ class RLLogger:
         many = env_id.__class__ is list or (env_id is not None and _values.is_sequence(env_id))
         envs = env_id if many else (env_id,)
         group = self._group(metric, envs, labels, evaluation, dtype, 1 if from_one else 0)
-        if not group.kind:
-            raise KymogramValidationError(
-                f"some environments of {metric!r} hold int64 and some float64"
-            )
-        metric = group.series[0].metric
-        narrow = self.base.narrows(dtype)
-        plain = group.kind == FLOAT and value.__class__ in TYPES
-        width = storable(value, narrow) if plain else 0
-        if width:
-            shape: _values.Shape = value.shape
-            data: Buffer = memoryview(contiguous(value)).cast("B")
-        else:
-            learn(value)
-            shape, width, data = _values.convert(metric, value, group.kind, narrow)
-        rows = grid_rows(metric, shape, len(group.ids), many)
-        if rows == 0:
-            return
-        if rl < group.rl_step:
-            self._rl_fell(group, rl)
-        numpy = self.table.numpy
-        if numpy is not None and group.distinct and timestamp is None and env_step is None:
-            grid = self._known_episodes(group, episode)
-            if grid is None:
-                grid = episodes_numpy(numpy, episode, len(group.ids), rows)
+        try:
+            if not group.kind:
+                raise KymogramValidationError(
+                    f"some environments of {metric!r} hold int64 and some float64"
+                )
+            metric = group.series[0].metric
+            narrow = self.base.narrows(dtype)
+            plain = group.kind == FLOAT and value.__class__ in TYPES
+            width = storable(value, narrow) if plain else 0
+            if width:
+                shape: _values.Shape = value.shape
+                data: Buffer = memoryview(contiguous(value)).cast("B")
+            else:
+                learn(value)
+                shape, width, data = _values.convert(metric, value, group.kind, narrow)
+            rows = grid_rows(metric, shape, len(group.ids), many)
+            if rows == 0:
+                return
+            if rl < group.rl_step:
+                self._rl_fell(group, rl)
+            numpy = self.table.numpy
+            if numpy is not None and group.distinct and timestamp is None and env_step is None:
+                grid = self._known_episodes(group, episode)
+                if grid is None:
+                    grid = episodes_numpy(numpy, episode, len(group.ids), rows)
+                with self.writer.lock:
+                    if self._fast(numpy, group, rl, grid, (rows, width, data)):
+                        return
+            grid = episodes_each(episode, len(group.ids), rows)
+            times = times_each(timestamp, len(group.ids), rows)
+            steps = None if env_step is None else env_steps(env_step, len(group.ids), rows)
             with self.writer.lock:
-                if self._fast(numpy, group, rl, grid, (rows, width, data)):
-                    return
-        grid = episodes_each(episode, len(group.ids), rows)
-        times = times_each(timestamp, len(group.ids), rows)
-        steps = None if env_step is None else env_steps(env_step, len(group.ids), rows)
+                self._slow(group, rl, grid, times, (rows, width, data), steps)
+        except BaseException:
+            self._forget(group)
+            raise
+
+    def _forget(self, group: Group) -> None:
+        """Leave nothing of a first call that failed: its kind is not the series' yet."""
         with self.writer.lock:
-            self._slow(group, rl, grid, times, (rows, width, data), steps)
+            table = self.table
+            fresh = [
+                one
+                for one in group.series
+                if not one.past and int(table.next[one.slot]) == one.first
+            ]
+            if not fresh:
+                return
+            for one in fresh:
+                self._env_series.pop(one.key, None)
+            gone = {one.number for one in fresh}
+            self._groups = {
+                key: one for key, one in self._groups.items() if gone.isdisjoint(one.ids)
+            }
+            self._last = {
+                key: one for key, one in self._last.items() if gone.isdisjoint(one[2].ids)
+            }
 
     def _known_episodes(self, group: Group, episode: Any) -> Any:
         """An int64 an environment, as it is; None where it has to be looked at."""
@@ -423,7 +450,24 @@ class RLLogger:
         env = _names.environment(env_id)
         rl = _values.step("rl_step", rl_step)
         named = {**_names.labels(labels), "env_id": env}
-        _, found = self.base.find(metric, "EPISODE", named, evaluation, dtype)
+        try:
+            _, found = self.base.find(metric, "EPISODE", named, evaluation, dtype)
+            self.base.check(found, dtype, False)
+            self._episode(found, env, value, rl, episode, timestamp, dtype)
+        except BaseException:
+            self.base.forget((metric,), "EPISODE", named, evaluation)
+            raise
+
+    def _episode(
+        self,
+        found: StepSeries,
+        env: str,
+        value: Any,
+        rl: int,
+        episode: Any,
+        timestamp: Any,
+        dtype: object,
+    ) -> None:
         shape, width, data = _values.convert(
             found.metric, value, found.kind, self.base.narrows(dtype)
         )
@@ -437,7 +481,7 @@ class RLLogger:
         if _values.is_sequence(episode):
             given: Any = _values.steps("episode", episode, rows)
         else:
-            given = None if episode is None else _values.step("episode", episode)
+            given = None if episode is None else rising("episode", episode, rows)
         if rows == 0:
             return
         with self.writer.lock:

@@ -67,6 +67,11 @@ class StepSeries(Series):
         """The flags of a point whose step the series counts."""
         return HAS_STEP if self.absolute else HAS_STEP | STEP_IS_RELATIVE
 
+    @property
+    def untouched(self) -> bool:
+        """Whether no point of it was logged."""
+        return self.mode == NEXT and self.next == self.first
+
     def take(self, rows: int) -> int:
         """The next step, and rows - 1 behind it."""
         if self.mode == TICK:
@@ -89,7 +94,7 @@ class StepSeries(Series):
     def follow(self, first: int, last: int) -> bool:
         """Steps were given: the series goes on from the last. Whether they rise."""
         # A restart may go back to its checkpoint: only steps of this process count.
-        known = None if self.mode == NEXT and self.next == self.first else self.last_step()
+        known = None if self.untouched else self.last_step()
         rises = known is None or first > known
         if self.mode == TICK:
             self.retire()
@@ -160,9 +165,9 @@ class Starts:
 
     def of_episode(self, key: Key, episode: int | None) -> int | None:
         """The next environment step of a series within an episode."""
-        if episode is None:
-            return self.of(key)
         episodes = self._episodes.get(key, {})
+        if episode is None:
+            return self._next.get(key) if episodes else self.of(key)
         found = episodes.get(episode)
         if found is None and self.complete and all(episode > other for other in episodes):
             return 0  # the server lists the latest episodes: a later one is new

@@ -58,9 +58,9 @@ def document(
             f"at most {PAYLOAD_LIMIT - _HEAD}"
         )
     found = logger()
-    target = _series(found, kind, metric_name, scale, labels, evaluation)
     when = time_ns() if timestamp is None else _values.time_ns(timestamp)
     given = None if step is None else _values.step("step", step)
+    target = _series(found, kind, metric_name, scale, labels, evaluation)
     with found.writer.lock:
         if given is None:
             number, flags = target.take(1), target.flags

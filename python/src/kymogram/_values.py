@@ -32,6 +32,8 @@ _KINDS = {
     "int32": (INT, False),
 }
 
+_NO_NUMBERS = (str, bytes, bytearray, complex, set, frozenset)
+
 Shape = tuple[int, ...]
 Numbers = tuple[Shape, int, Buffer]  # shape, () for a scalar; bytes of a number; the numbers
 
@@ -66,7 +68,7 @@ def convert(name: str, value: Any, kind: int, narrow: bool = False) -> Numbers:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _array(name, numpy, value, kind, narrow)
-    if isinstance(value, (str, bytes, complex, set, frozenset)) or value is None:
+    if isinstance(value, _NO_NUMBERS) or value is None:
         raise _not_a_number(name, value)
     return _foreign(name, value, kind, narrow)
 
@@ -219,12 +221,15 @@ def _widen(data: Buffer, kind: int) -> bytes:
 
 
 def _array(name: str, numpy: Any, value: Any, kind: int, narrow: bool) -> Numbers:
-    if value.dtype.kind in "cSUmM":
+    if value.dtype.kind in "cSUmM" or value.dtype.names:
         raise _not_a_number(name, value)
     if hasattr(value, "mask"):  # numpy.ma: what is hidden is no number
         if kind == INT and value.mask.any():
             raise KymogramValidationError(f"{name!r} holds int64; a masked value is none")
-        value = value.filled() if kind == INT else value.astype("<f8").filled(numpy.nan)
+        try:
+            value = value.filled() if kind == INT else value.astype("<f8").filled(numpy.nan)
+        except (TypeError, ValueError, OverflowError):
+            raise _not_a_number(name, value) from None
     if kind == INT:
         data = _int_array(name, numpy, value)
         return value.shape, data.itemsize, data.tobytes()
@@ -238,6 +243,9 @@ def _array(name: str, numpy: Any, value: Any, kind: int, narrow: bool) -> Number
 
 def _float_array(name: str, numpy: Any, value: Any, narrow: bool) -> Any:
     letter, size = value.dtype.kind, value.dtype.itemsize
+    if letter == "O":  # NumPy would take None for NaN, and text for the number in it
+        flat = [_one(name, one) for one in value.reshape(-1).tolist()]
+        return numpy.frombuffer(b"".join(flat), "<f8").reshape(value.shape)
     exact = value.ndim and (size < NARROW or (letter == "f" and size == NARROW))
     try:
         if exact or not narrow or not value.ndim:
@@ -245,7 +253,7 @@ def _float_array(name: str, numpy: Any, value: Any, narrow: bool) -> Any:
         else:
             with numpy.errstate(over="ignore"):  # beyond float32 is Inf
                 data = value.astype("<f4", order="C")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _not_a_number(name, value) from None
     if letter in "iu" and size == WIDE and data.itemsize == WIDE and value.size:
         outside = int(value.max()) > EXACT or int(value.min()) < -EXACT
@@ -319,7 +327,7 @@ def time_ns(value: Any) -> int:
     """Unix milliseconds → nanoseconds."""
     try:
         whole = int(value)
-        number: int = whole * 1_000_000 + round((value - whole) * 1_000_000)
+        number: int = whole * 1_000_000 + round(float(value - whole) * 1_000_000)
     except (TypeError, ValueError, OverflowError):
         raise KymogramValidationError(
             f"timestamp is Unix milliseconds, not {value!r:.60}"

@@ -174,15 +174,17 @@ def test_arrays_over_many_segments_and_threads(spool: Path) -> None:
     assert kymogram.get_metrics().float_points_added == 2 * size * calls * threads
 
 
-def test_pages_that_cannot_be_brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older kernel: madvise says EINVAL once, the record is written all the same."""
-    monkeypatch.setattr("kymogram._segment._POPULATE_WRITE", 12345)
-    segment = Segment(str(tmp_path), 0, 1 << 20, True)
+@pytest.mark.parametrize("size", [4096, 100_000, 1 << 20, (1 << 20) + 4096])
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_new_segment_is_zeros_of_its_size(tmp_path: Path, size: int, ahead: bool) -> None:
+    segment = Segment(str(tmp_path), 0, size, True, ahead)
     segment.publish(bytes(16), 1, 1)
-    segment.append(b"x" * 100_000)
-    assert segment.used() == 64 + 100_000
-    assert segment._populated == segment.size
+    assert (tmp_path / "00000000.seg").read_bytes()[64:] == bytes(size - 64)
+    segment.write(b"x" * (size - 64))
+    with pytest.raises(ValueError, match="out of range"):
+        segment.write(b"x")
     segment.close()
+    assert (tmp_path / "00000000.seg").stat().st_size == size
 
 
 def test_what_is_no_array(spool: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 import kymogram
 from kymogram import _current, _hot_tables, _spool, _writer
 from kymogram._logger import Logger
+from kymogram._segment import Segment
 from kymogram._series import Starts
 from kymogram._writer import Writer
 
@@ -176,3 +178,30 @@ def test_close_waits_for_what_memory_holds(
     found = reader.records(reader.writers(spool)[0])
     assert [p.value for p in reader.points(found)] == [*range(20_000)]
     assert [one["op"] for one in reader.updates(found)][-1] == "close"
+
+
+def test_a_segment_taken_into_use_is_not_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The helper looks while its segment is taken: a file cut under its map is a SIGBUS."""
+    writer = make(root, cap=1 << 30)
+    publish, sizes, helpers = Segment.publish, [], []
+
+    def late(self: Segment, identity: bytes, first: int, created_ns: int) -> None:
+        helpers.append(threading.Thread(target=writer.prepare))
+        helpers[-1].start()
+        helpers[-1].join(0.2)  # it may wait until the segment is in use
+        sizes.append((self.size, os.stat(self._temporary).st_size))
+        if len(set(sizes[-1])) == 1:
+            publish(self, identity, first, created_ns)
+
+    monkeypatch.setattr(Segment, "publish", late)
+    for i in range(20_000):
+        if i % 1000 == 0:
+            while helpers:
+                helpers.pop().join()
+            writer.prepare()
+        kymogram.log("x", float(i))
+    writer.close()
+    assert len(sizes) > 1
+    assert [one for one in sizes if one[0] != one[1]] == []

@@ -35,7 +35,6 @@ VECTORS: dict[Any, Vector] = {}  # by metric name, as AUTO in _hot_tables
 TYPES: set[Any] = set()  # numpy.ndarray, once one was logged
 WIDTHS: dict[Any, int] = {}  # the dtypes that are stored as they are → bytes of a number
 
-_HEAD = bytes(8)
 _TEMPLATES = 64  # shapes of a series that are remembered
 _pack_columns = Struct("<qq").pack
 
@@ -43,22 +42,20 @@ _pack_columns = Struct("<qq").pack
 class Template:
     """What records of one shape begin with, and the CRC of it."""
 
-    __slots__ = ("first", "length", "padding", "seed", "start")
+    __slots__ = ("first", "length", "padding", "seed")
 
     def __init__(self, first: bytes, tail: int) -> None:
         self.first = first
         self.length = len(first) + tail
         self.seed = crc32(first, crc32(pack_length(self.length)))
-        self.start = len(_HEAD) + len(first)
         self.padding = PADDING[-self.length & 7]
 
     def write(self, segment: Segment, columns: bytes, data: Buffer) -> None:
         """Append a record; ValueError when the segment is full."""
         # Copied before the checksum is taken: other threads may change an array meanwhile.
-        whole = bytearray().join((_HEAD, self.first, columns, data, self.padding))
-        rest = memoryview(whole)[self.start : 8 + self.length]
-        whole[:8] = pack_head(self.length, crc32(rest, self.seed))
-        segment.append(whole)
+        rest = b"".join((columns, data))
+        head = pack_head(self.length, crc32(rest, self.seed))
+        segment.write(b"".join((head, self.first, rest, self.padding)))
 
 
 def know(ndarray: type) -> None:

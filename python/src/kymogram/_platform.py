@@ -16,6 +16,7 @@ if sys.platform == "win32":
         pwrite,
         reserve,
         user,
+        warm,
     )
 else:
     from ._platform_posix import (
@@ -31,6 +32,7 @@ else:
         pwrite,
         reserve,
         user,
+        warm,
     )
 
 __all__ = [
@@ -46,4 +48,5 @@ __all__ = [
     "pwrite",
     "reserve",
     "user",
+    "warm",
 ]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 PROGRAM = "kymogram"
+_PIECE = 16 << 10
 # A folder can be renamed while files in it are open, and open files deleted.
 RENAMES_OPEN_FOLDERS = True
 
@@ -39,9 +40,26 @@ def reserve(descriptor: int, size: int) -> None:
     if sys.platform != "darwin":
         os.posix_fallocate(descriptor, 0, size)
         return
-    zeros = bytes(1 << 16)
-    for offset in range(0, size, len(zeros)):
+    zeros = bytes(_PIECE)
+    for offset in range(0, size, _PIECE):
         os.pwrite(descriptor, zeros[: size - offset], offset)
+
+
+def warm(descriptor: int, size: int, at_once: int) -> None:
+    """Bring the pages of a new file into memory: zeros are written, `at_once` bytes a system call.
+
+    A page that is only reserved costs its first write through a map microseconds;
+    one that was written before costs a tenth of that.
+    """
+    if sys.platform == "darwin":
+        return  # reserve wrote them
+    zeros = bytes(_PIECE)
+    many = [zeros] * max(1, at_once // _PIECE)
+    written = 0
+    while written < size:
+        rest = size - written
+        few = many[: rest // _PIECE] or [zeros[:rest]]
+        written += os.pwritev(descriptor, few, written)
 
 
 def free(folder: str) -> int:

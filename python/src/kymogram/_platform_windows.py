@@ -55,6 +55,10 @@ def reserve(descriptor: int, size: int) -> None:
         pwrite(descriptor, zeros[: size - offset], offset)
 
 
+def warm(descriptor: int, size: int, at_once: int) -> None:
+    """Nothing to do: what reserve did holds the pages, as far as is known."""
+
+
 def free(folder: str) -> int:
     """Bytes that this user may still write there."""
     import shutil

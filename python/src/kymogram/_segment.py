@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import sys
 from threading import Lock
 
 from . import _platform
@@ -39,9 +38,9 @@ def mappable(folder: str) -> bool:
     return kind not in _UNMAPPED and not kind.startswith("fuse.")
 
 
-_POPULATE_WRITE = 23  # madvise, Linux 5.14
-# Pages that a large write brings at once: a quarter of what they cost one by one.
-_WINDOW = 256 << 10
+# A large piece takes long where a hypervisor has to find the memory first: not in a log call.
+# The helper's is one system call, for after each it waits for the interpreter's lock.
+_AT_ONCE = 16 << 10
 
 
 class _File:
@@ -102,15 +101,16 @@ class Segment:
         self.defined: set[int] = set()
         self.counts = Counts()
         self.closed = False
-        populates = mapped and sys.platform.startswith("linux")
-        self._populated = 0 if populates else size  # what is in memory, so far as we know
         self._scanned = HEADER_SIZE
         self._temporary = os.path.join(folder, f".{number:08d}.{'next' if ahead else 'tmp'}")
         self._path = os.path.join(folder, f"{number:08d}.seg")
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+        _remove(self._temporary)  # not truncated: who has a file mapped would die of SIGBUS
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         descriptor = _platform.open_private(self._temporary, flags)
         try:
             _platform.reserve(descriptor, size)
+            if mapped:
+                _platform.warm(descriptor, size, size if ahead else _AT_ONCE)
             self._map: _Map | _File
             self._map = _Map(descriptor, size) if mapped else _File(descriptor, size)
         except BaseException:
@@ -124,49 +124,10 @@ class Segment:
         """Bytes that are written."""
         return self._map.tell()
 
-    def append(self, data: bytes | bytearray) -> None:
-        """Write a record; the pages of a large one come in one system call."""
-        if len(data) > mmap.PAGESIZE // 2:
-            end = self._map.tell() + len(data)
-            if end > self._populated:
-                self._bring(end)
-        self.write(data)
-
-    def _bring(self, end: int) -> None:
-        """Bring pages up to `end` and some more; an older kernel answers EINVAL once."""
-        assert not isinstance(self._map, _File)
-        start = max(self._populated, self._map.tell()) & -mmap.PAGESIZE
-        stop = min(self.size, max(end, start + _WINDOW))
-        try:
-            self._map.madvise(_POPULATE_WRITE, start, stop - start)
-        except (OSError, ValueError, AttributeError):
-            stop = self.size
-        self._populated = stop
-
-    def populate(self) -> None:
-        """Bring the pages into memory, so that no write waits for one.
-
-        The system call takes milliseconds: ctypes lets other threads run.
-        """
-        if isinstance(self._map, _File) or self._populated >= self.size:
-            return
-        import ctypes
-
-        try:
-            pages = (ctypes.c_char * self.size).from_buffer(self._map)
-            start, size = ctypes.c_void_p(ctypes.addressof(pages)), ctypes.c_size_t(self.size)
-            ctypes.CDLL(None).madvise(start, size, _POPULATE_WRITE)
-        except (OSError, ValueError, AttributeError):
-            pass  # an older kernel answers EINVAL; the pages then come one by one
-        self._populated = self.size
-
     def discard(self) -> None:
         """Remove a segment that was never published."""
         self.close()
-        try:
-            os.unlink(self._temporary)
-        except OSError:
-            pass
+        _remove(self._temporary)
 
     def publish(self, writer: bytes, first: int, created_ns: int) -> None:
         """Write the header and give the file its name: now a reader sees it."""
@@ -226,3 +187,10 @@ class Segment:
             self._map.close()
         except BufferError:
             pass  # a look was interrupted: its view, and the map, go with the traceback
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass

@@ -199,7 +199,7 @@ class Writer:
                     if one.number not in segment.defined:
                         segment.write(one.definition)
                         segment.defined.add(one.number)
-                segment.append(data)
+                segment.write(data)
                 return True
             except ValueError:
                 need = HEADER_SIZE + len(data) + sum(len(one.definition) for one in series)
@@ -292,7 +292,7 @@ class Writer:
     def prepare(self) -> None:
         """Make the next segment before it is needed, its pages in memory (the helper's work).
 
-        The lock is taken at the end only: calls go on meanwhile.
+        The lock is not held while it is made: calls go on meanwhile.
         """
         self.rotated.clear()
         try:
@@ -301,9 +301,10 @@ class Writer:
             self._unmap()
 
     def _make_ahead(self) -> None:
-        current, size = self.segment, self._size
-        if self.closed or self._ahead is not None or not self._mapped:
-            return
+        with self.lock:  # a rotation under way has taken the one made ahead
+            current, size = self.segment, self._size
+            if self.closed or self._ahead is not None or not self._mapped:
+                return
         try:
             if current.number == 0 and current.used() < current.size // 4:
                 return  # nothing says yet that a second one will be needed
@@ -315,7 +316,6 @@ class Writer:
         if self._ring or _platform.free(self.root) < _AMPLE * size:
             return  # where room is short, the records come first
         segment = Segment(self.folder.path, current.number + 1, size, True, ahead=True)
-        segment.populate()
         with self.lock:
             if self.closed or self.segment is not current or self._ahead is not None:
                 segment.discard()

@@ -6,44 +6,66 @@ import math
 import os
 import sys
 
-from . import _names
+from . import _flatten, _names
 from ._exceptions import KymogramValidationError
 from ._say import voice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 STRING_BYTES = 64 << 10
 TAGS = 1_000  # in one update
+VALUES = 250_000  # of one nested value
+LEFT_OUT = "kymogram_left_out"  # the attribute that says how many more there were
+_COUNTED = 10  # times as many are counted
 _SAFE = 1 << 53
-_DEPTH = 32
+_CUT = 100  # bytes for the words that tell of a cut
+_SECRETS = tuple(
+    "sk- sk_ pk_ rk_ ghp_ gho_ ghu_ ghs_ github_pat_ glpat- hf_ AKIA ASIA AIza eyJ ya29. "
+    "-----BEGIN npm_ pypi- kym_".split()
+)
+_SECRET_LENGTH = 20
 
 
 def value(path: str, given: Any) -> dict[str, Any]:
     """One attribute value as {"type", "value"}."""
+    kind = type(given)
+    if kind is str:
+        return {"type": "string", "value": _text(path, given)}
     if isinstance(given, bool):
         return {"type": "bool", "value": given}
+    enum = sys.modules.get("enum")
+    if enum is not None and isinstance(given, enum.Enum):
+        plain = isinstance(given.value, (str, int, float))
+        return value(path, given.value if plain else given.name)
     if isinstance(given, int):
         if not -(1 << 63) <= given < 1 << 63:
             voice.warn(f"{path!r} is outside int64: {given} is kept as text", once="big attribute")
             return {"type": "string", "value": _text(path, given)}
-        return {"type": "int64", "value": given if abs(given) <= _SAFE else str(given)}
+        return {"type": "int64", "value": int(given) if abs(given) <= _SAFE else str(given)}
     if isinstance(given, float):
-        return {"type": "float64", "value": _float(given)}
+        return {"type": "float64", "value": _float(float(given))}
     if isinstance(given, (set, frozenset)):
-        return {"type": "string_set", "value": sorted(_text(path, one) for one in given)}
+        return {"type": "string_set", "value": _members(path, given)}
     datetime = sys.modules.get("datetime")
     if datetime is not None and isinstance(given, datetime.datetime):
         return {"type": "time", "value": str(round(given.timestamp() * 1_000_000) * 1000)}
-    if (
-        not isinstance(given, (str, bytes))
-        and hasattr(given, "item")
-        and not getattr(given, "ndim", 0)
-    ):
-        return value(path, given.item())
+    if isinstance(given, (bytes, bytearray)):
+        return {"type": "string", "value": _text(path, repr(bytes(given[:STRING_BYTES])))}
+    if not isinstance(given, str) and hasattr(given, "item") and not getattr(given, "ndim", 0):
+        plain = _item(given)
+        if type(plain) is not kind:
+            return value(path, plain)
     return {"type": "string", "value": _text(path, given)}
+
+
+def _item(given: Any) -> Any:
+    """What is in an array of no dimensions; itself when there is nothing to be had."""
+    try:
+        return given.item()
+    except Exception:  # a tensor without data
+        return given
 
 
 def _float(number: float) -> float | str:
@@ -55,67 +77,89 @@ def _float(number: float) -> float | str:
 
 
 def _text(path: str, given: Any) -> str:
-    text = str(given)
-    size = len(text.encode(errors="surrogatepass"))
-    if size > STRING_BYTES:
-        raise KymogramValidationError(
-            f"the text of {path!r} has {size} bytes, at most {STRING_BYTES} are allowed"
-        )
-    return text.encode(errors="replace").decode()
+    """The text of a value, cut where it is longer than an attribute can be."""
+    text = _flatten.text(given)
+    if text.startswith(_SECRETS) and len(text) >= _SECRET_LENGTH:
+        voice.warn(f"{path!r} looks like a secret; it is sent as it was given", once="secret")
+    size = len(text)
+    if size * 4 <= STRING_BYTES:
+        return text if text.isascii() else text.encode(errors="replace").decode()
+    data = text.encode(errors="replace")
+    if len(data) <= STRING_BYTES:
+        return data.decode()
+    voice.warn(
+        f"the text of {path!r} has {len(data):,} bytes: the first {STRING_BYTES - _CUT:,} are "
+        "kept; keep long texts in a file and log its name",
+        once=f"long text {path}",
+    )
+    kept = data[: STRING_BYTES - _CUT].decode(errors="ignore")
+    return f"{kept}… (cut: {len(data):,} bytes)"
 
 
-def _children(given: Any) -> Iterator[tuple[str, Any]] | None:
-    """The parts of a nested value; None for a leaf."""
-    if hasattr(given, "items") and callable(given.items):
-        return ((str(key), one) for key, one in given.items())
-    if isinstance(given, (list, tuple)):
-        if hasattr(given, "_asdict"):
-            given = given._asdict()
-            return ((str(key), one) for key, one in given.items())
-        return ((str(place), one) for place, one in enumerate(given))
-    kind = type(given)
-    if hasattr(kind, "__dataclass_fields__") or kind.__name__ in ("Namespace", "SimpleNamespace"):
-        return iter(vars(given).items()) if hasattr(given, "__dict__") else None
-    if getattr(given, "ndim", 0) and hasattr(given, "tolist"):
-        return ((str(place), one) for place, one in enumerate(given.tolist()))
-    return None
-
-
-def flatten(prefix: str, given: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Paths and leaves of nested mappings and lists, keys in order."""
-    if depth > _DEPTH:
-        raise KymogramValidationError(f"{prefix!r} is nested deeper than {_DEPTH}")
-    children = _children(given)
-    if children is None:
-        yield _names.path(prefix), given
-        return
-    for key, one in sorted(children, key=lambda pair: pair[0]):
-        yield from flatten(f"{prefix}/{key}" if prefix or depth else key, one, depth + 1)
+def _members(path: str, given: Any) -> list[str]:
+    """The members of a set, in order; control characters have no place in them."""
+    found: list[str] = []
+    room = STRING_BYTES
+    for one in sorted(_flatten.text(one) for one in given):
+        text = "".join("\ufffd" if _names.is_control(c) else c for c in _text(path, one))
+        room -= len(text.encode())
+        if room < 0:
+            voice.warn(
+                f"the set {path!r} has {len(given):,} members: the first {len(found):,} are kept, "
+                f"as a set has {STRING_BYTES:,} bytes at most",
+                once=f"large set {path}",
+            )
+            break
+        found.append(text)
+    return found
 
 
 def updates(prefix: str, given: Any) -> list[dict[str, Any]]:
-    """set_attribute for every leaf; None removes."""
-    found = []
-    for path, leaf in flatten(prefix, given):
+    """set_attribute for every leaf; None removes. The last one of a path counts."""
+    found: dict[str, dict[str, Any]] = {}
+    left = twice = 0
+    for path, leaf in _flatten.flatten(prefix, given):
+        if path in found:
+            twice += 1
+            del found[path]
+        elif len(found) >= VALUES:
+            left += 1
+            if left >= _COUNTED * VALUES:
+                break
+            continue
         one: dict[str, Any] = {"op": "set_attribute", "path": path}
         if leaf is not None:
             one["value"] = value(path, leaf)
-        found.append(one)
-    return found
+        found[path] = one
+    if twice:
+        voice.warn(
+            f"{prefix or 'the value'} has {twice:,} paths more than once, such as a/b of "
+            '{"a/b": 1, "a": {"b": 2}}: the last one of a path is kept'
+        )
+    if left:
+        more = "at least " if left >= _COUNTED * VALUES else ""
+        voice.warn(
+            f"{prefix or 'the value'} has {more}{VALUES + left:,} values, the first {VALUES:,} are "
+            "kept; keep large tables in a file and log its name"
+        )
+        path = f"{prefix}/{LEFT_OUT}" if prefix else LEFT_OUT
+        number = {"type": "int64", "value": left}
+        found[path] = {"op": "set_attribute", "path": path, "value": number}
+    return list(found.values())
 
 
 def config(given: Any) -> list[dict[str, Any]]:
     """The updates of a configuration."""
     if given is None:
         return []
-    if _children(given) is None:
+    if _flatten.children(given) is None:
         raise KymogramValidationError(f"config is a mapping, not {type(given).__name__}")
     return updates("config", given)
 
 
 def environment(env: str, given: Any, episode: int | None) -> list[dict[str, Any]]:
     """The updates of an environment's attributes."""
-    if _children(given) is None:
+    if _flatten.children(given) is None:
         raise KymogramValidationError(f"env attributes are a mapping, not {type(given).__name__}")
     found = []
     for one in updates("", given):
@@ -142,7 +186,12 @@ def description(text: object) -> str:
         return ""
     if not isinstance(text, str):
         raise KymogramValidationError(f"description is text, not {type(text).__name__}")
-    return _text("description", text)
+    size = len(text.encode(errors="replace"))
+    if size > STRING_BYTES:
+        raise KymogramValidationError(
+            f"the description has {size} bytes, at most {STRING_BYTES} are allowed"
+        )
+    return text.encode(errors="replace").decode()
 
 
 def commit(folder: str) -> str | None:

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-_INITIAL = 10_000
+# What travels with the open; more of a configuration follows in the spool, so that
+# its size decides neither how long init takes nor whether the server is reached in time.
+_OPEN_VALUES = 1_000
+_OPEN_BYTES = 64 << 10
 _turns = 0  # runs of this process whose name was made up
 
 
@@ -220,7 +223,7 @@ def init(
     capture = capture_environment
     capture = _settings.flag("CAPTURE_ENVIRONMENT", True) if capture is None else capture
     machine = Machine() if capture else None
-    initial = _initial(config, tags, description, machine)
+    initial, later = _initial(config, tags, description, machine)
     if initial:
         request["initial"] = initial
     ended = _spool.ended(os.environ, request)
@@ -232,7 +235,9 @@ def init(
     else:
         limit = _values.seconds("init_timeout_secs", init_timeout_secs)
         answer = _ask(address, settings.key, request, min(_client.TIMEOUT_S, max(limit, 0.001)))
-    run = Run(address, request, answer, settings, machine)
+    if answer is not None and not answer.get("created"):
+        later = []
+    run = Run(address, request, answer, settings, machine, later)
     attach(run)
     return run
 
@@ -323,25 +328,34 @@ def _made_up(orchestration: str) -> str:
 
 def _initial(
     config: Any, tags: Any, description: Any, machine: Machine | None
-) -> list[dict[str, Any]]:
-    """What only the process that creates the run sets."""
-    found = _attributes.config(config)
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What only the process that creates the run sets: in the open, and behind it."""
+    others: list[dict[str, Any]] = []
     commit = _attributes.commit(_spool.full("."))
     if commit:
-        found += _attributes.updates("git/commit_sha", commit)
+        others += _attributes.updates("git/commit_sha", commit)
     if machine is not None:
-        found += machine.known()
+        others += machine.known()
     if tags:
-        found += _attributes.tags("set_tags", tags)
+        others += _attributes.tags("set_tags", tags)
     if description:
-        found.append({"op": "set_description", "text": _attributes.description(description)})
-    if len(found) > _INITIAL:
-        raise KymogramValidationError(
-            f"config, tags and description are {len(found)} values, at most {_INITIAL} at init; "
-            "log the rest with log_config"
-        )
+        others.append({"op": "set_description", "text": _attributes.description(description)})
+    found = _attributes.config(config)
     now = time.time_ns()
-    return [{**one, "time_ns": now} for one in found]
+    count = _fitting(found)
+    later = [{**one, "initial": True} for one in found[count:] if "value" in one]
+    return [{**one, "time_ns": now} for one in found[:count] + others], later
+
+
+def _fitting(updates: list[dict[str, Any]]) -> int:
+    """How many of the updates the open has room for."""
+    room = _OPEN_BYTES
+    for count, one in enumerate(updates[:_OPEN_VALUES]):
+        given = one.get("value", {}).get("value")
+        room -= 100 + len(one["path"]) + len(given if isinstance(given, (str, list)) else "")
+        if room < 0:
+            return count
+    return min(len(updates), _OPEN_VALUES)
 
 
 def _ask(

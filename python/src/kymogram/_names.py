@@ -57,10 +57,15 @@ def _without(what: str, value: str, forbidden: str, why: str) -> None:
 
 def _no_control(what: str, value: str) -> None:
     for character in value:
-        if character < " " or "\x7f" <= character <= "\x9f":
+        if is_control(character):
             raise KymogramValidationError(
                 f"{what} contains the control character {character!r}: {value!r}"
             )
+
+
+def is_control(character: str) -> bool:
+    """Whether it is a control character of ASCII or Latin-1."""
+    return character < " " or "\x7f" <= character <= "\x9f"
 
 
 def _no_space(what: str, value: str) -> None:
@@ -158,6 +163,47 @@ def path(value: object, *, what: str = "attribute path") -> str:
     if name.startswith("sys/"):
         raise KymogramValidationError(f"{what} starts with 'sys/', which is reserved: {name!r}")
     return name
+
+
+def inner_path(name: str) -> str:
+    """The path of a part of a nested value, whose keys are free.
+
+    What a path cannot hold is written as %XX; a long one is cut, with a checksum
+    at its end.
+    """
+    if (
+        _PATH_CHARACTERS.issuperset(name)
+        and 0 < len(name) <= PATH_BYTES
+        and name[0] not in ":/s"
+        and name[-1] != "/"
+        and "//" not in name
+    ):
+        return name
+    kept = "".join(one if _fits(one) else _percent(one) for one in name)
+    if kept.startswith(":"):
+        kept = "%3A" + kept[1:]
+    data = kept.encode()
+    if len(data) > PATH_BYTES:
+        from zlib import crc32
+
+        kept = f"{data[: PATH_BYTES - 10].decode(errors='ignore')}..{crc32(data):08x}"
+    if kept == name or not name:
+        return path(name)
+    if kept.startswith("sys/"):
+        return path(kept)
+    voice.warn(
+        f"the key {name[:200]!r} holds what a path cannot: it is kept as {kept[:200]!r}",
+        once="spelled path",
+    )
+    return kept
+
+
+def _fits(character: str) -> bool:
+    return character.isprintable() and not character.isspace() and character not in QUERY_CHARACTERS
+
+
+def _percent(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
 
 
 def tags(value: object) -> list[str]:

@@ -60,6 +60,7 @@ class Run:
         answer: dict[str, Any] | None,
         settings: Settings,
         machine: Machine | None = None,
+        later: list[dict[str, Any]] | None = None,
     ) -> None:
         self.server = server
         self.answer = answer
@@ -79,6 +80,8 @@ class Run:
             self._open(_starts(server, answer))
             assert self._logger is not None
             os.environ[_environment.ATTEMPT] = self._logger.writer.writer
+            if later:  # configuration that the open had no room for
+                self._logger.writer.append_update(later)
             self._announce()
         except BaseException:  # such as Ctrl-C: nobody will hold this run
             self._let_go()
@@ -542,7 +545,7 @@ def _close_info(writer: Writer, outcome: str, metrics: Metrics) -> CloseInfo:
 def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:
     """Make the writer's folder in the first place that takes it."""
     tried = []
-    document = {"format": 1, "server": server, "open": request, "pace": settings.pace}
+    document = {"server": server, "open": request, "pace": settings.pace}
     if settings.system is not None:
         document["system"] = settings.system
     roots = [settings.spool] if settings.spool else _spool.candidates(os.environ)

@@ -24,6 +24,7 @@ const (
 	stateUpdated   = "updated"   // its source changed since the last import
 	stateUnchanged = "unchanged" // it was imported before
 	stateFailed    = "failed"
+	stateLeft      = "left out"
 )
 
 const csvHelp = `Read CSV files. The first line names the columns; what each row is follows from it:
@@ -201,9 +202,11 @@ func (f *importFlags) find(ctx context.Context, source importer.Source, paths []
 		all = append(all, found...)
 	}
 	if f.run != "" {
-		if len(all) != 1 {
-			return nil, usagef("--run names one run, and there are %d", len(all))
+		wanted := slices.DeleteFunc(all, func(one importer.Found) bool { return one.Left != "" })
+		if len(wanted) != 1 {
+			return nil, usagef("--run names one run, and there are %d", len(wanted))
 		}
+		all = wanted
 		all[0].Name = f.run
 	}
 	names := map[string]string{}
@@ -213,6 +216,9 @@ func (f *importFlags) find(ctx context.Context, source importer.Source, paths []
 			return nil, usageError{err}
 		}
 		one.Name = importer.CleanRunName(one.Name)
+		if one.Left != "" {
+			continue
+		}
 		if other, taken := names[one.Name]; taken {
 			return nil, model.Errorf(model.CodeConflict, "two runs are called %q (%s and %s)", one.Name, other, one.Key).
 				WithHint("import the folder above both, or one after the other with --run")
@@ -282,6 +288,10 @@ func (r *importReport) print(io stdio, asJSON bool) error {
 func (r *importReport) table(io stdio) {
 	for _, one := range r.Runs {
 		verb := one.State
+		if verb == stateLeft {
+			fmt.Fprintf(io.err, "%s: %s, %s\n", printable(one.Run), verb, one.Error)
+			continue
+		}
 		if r.DryRun && verb != stateFailed && verb != stateUnchanged {
 			verb = "would be " + verb
 		}

@@ -63,6 +63,11 @@ func (w *importing) close() {
 // taken is reported and passed over.
 func (w *importing) run(ctx context.Context, found importer.Found) error {
 	line := importedRun{Run: w.flags.ref(found.Name), Key: found.Key, State: stateFailed}
+	if found.Left != "" {
+		line.State, line.Error = stateLeft, found.Left
+		w.report.Runs = append(w.report.Runs, line)
+		return nil
+	}
 	err := w.one(ctx, found, &line)
 	if ctx.Err() != nil {
 		return errors.New("interrupted; the next import goes on")

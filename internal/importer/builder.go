@@ -20,6 +20,9 @@ const (
 	maxTag      = 256
 	maxDocument = 1<<20 - 64 // a record of the spool holds it
 	maxDepth    = 32
+	// maxNamed bounds the names in the counts of what is left out, maxShown each.
+	maxNamed = 20
+	maxShown = 100
 	// maxDamage bounds the list of a run; the rest is counted.
 	maxDamage = 100
 )
@@ -28,12 +31,13 @@ const (
 type builder struct {
 	run    *Run
 	series map[string]*Series
+	named  map[string]int // how many names a reason has in Skipped
 }
 
 func newBuilder() *builder {
 	return &builder{
 		run:    &Run{Attributes: map[string]*model.Value{}, Skipped: map[string]uint64{}},
-		series: map[string]*Series{},
+		series: map[string]*Series{}, named: map[string]int{},
 	}
 }
 
@@ -50,7 +54,21 @@ func (b *builder) done() *Run {
 	return b.run
 }
 
+// skip counts what is left out.
 func (b *builder) skip(why string) { b.run.Skipped[why]++ }
+
+// skipOf counts what is left out by name; the names beyond the first few together.
+func (b *builder) skipOf(why, name string) {
+	one := why + " of " + clean(name, maxShown)
+	if b.run.Skipped[one] == 0 {
+		if b.named[why] == maxNamed {
+			one = why + " of other names"
+		} else {
+			b.named[why]++
+		}
+	}
+	b.skip(one)
+}
 
 func (b *builder) damage(file string, offset int64, format string, args ...any) {
 	if len(b.run.Damage) == maxDamage {
@@ -63,11 +81,11 @@ func (b *builder) damage(file string, offset int64, format string, args ...any) 
 // at finds the series that takes a point, nil when none can.
 func (b *builder) at(key model.SeriesKey, kind model.Kind, step, timeNs int64) *Series {
 	if step < 0 || step > maxStep {
-		b.skip("points with a step that is negative or above 2^62")
+		b.skipOf("points with a step that is negative or above 2^62", key.Metric)
 		return nil
 	}
 	if timeNs > maxStep || timeNs < -maxStep {
-		b.skip("points with a time out of range")
+		b.skipOf("points with a time out of range", key.Metric)
 		return nil
 	}
 	text := key.String()
@@ -77,7 +95,7 @@ func (b *builder) at(key model.SeriesKey, kind model.Kind, step, timeNs int64) *
 		b.series[text] = s
 	}
 	if s.Kind != kind {
-		b.skip(fmt.Sprintf("values of %q of another kind than its first (%s)", key.Metric, s.Kind))
+		b.skipOf("values of another kind than the first ("+s.Kind.String()+")", key.Metric)
 		return nil
 	}
 	s.Steps, s.TimeNs = append(s.Steps, step), append(s.TimeNs, timeNs)
@@ -97,7 +115,7 @@ func (b *builder) float(metric string, step, timeNs int64, value float64) {
 
 func (b *builder) text(metric string, step, timeNs int64, value string) {
 	if len(value) > maxDocument {
-		b.skip("texts above 1 MiB")
+		b.skipOf("texts above 1 MiB", metric)
 		return
 	}
 	if s := b.at(plain(metric), model.KindText, step, timeNs); s != nil {
@@ -107,12 +125,12 @@ func (b *builder) text(metric string, step, timeNs int64, value string) {
 
 func (b *builder) histogram(metric string, step, timeNs int64, h *model.Histogram) {
 	if h == nil || h.Check() != nil {
-		b.skip("histograms without bins")
+		b.skipOf("histograms without bins", metric)
 		return
 	}
 	doc, err := json.Marshal(h)
 	if err != nil || len(doc) > maxDocument {
-		b.skip("histograms that cannot be written")
+		b.skipOf("histograms that cannot be written", metric)
 		return
 	}
 	if s := b.at(plain(metric), model.KindHistogram, step, timeNs); s != nil {
@@ -125,7 +143,7 @@ func (b *builder) attribute(path string, value *model.Value) {
 	switch {
 	case value == nil:
 	case len(value.Str) > maxText:
-		b.skip("attributes above 64 KiB")
+		b.skipOf("values above 64 KiB", path)
 	default:
 		value.Str = strings.ToValidUTF8(value.Str, "\ufffd")
 		b.run.Attributes[clean(path, maxPath)] = value
@@ -150,7 +168,7 @@ func (b *builder) tree(path string, value any, depth int) {
 
 func (b *builder) branch(path, name string, value any, depth int) {
 	if depth >= maxDepth {
-		b.skip("attributes nested deeper than " + strconv.Itoa(maxDepth))
+		b.skipOf("values nested deeper than "+strconv.Itoa(maxDepth), path)
 		return
 	}
 	b.tree(path+"/"+strings.Trim(name, "/"), value, depth+1)

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +55,7 @@ func (t *table) setting(name, text string) {
 	}
 	if before, known := t.config[name]; known {
 		if before != text {
-			t.skip(fmt.Sprintf("later values of the configuration %q: the first is kept", name))
+			t.skipOf("later values (the first is kept) of the configuration", name)
 		}
 		return
 	}

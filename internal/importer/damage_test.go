@@ -202,6 +202,41 @@ func TestNoFileOfATracker(t *testing.T) {
 	}
 }
 
+// A run whose meta.yaml is damaged is named, and the others are read.
+func TestADamagedMLflowRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{"good": "run_id: good\nlifecycle_stage: active\nstatus: 3\n", "bad": "run_id: [1"} {
+		if err := os.MkdirAll(filepath.Join(folder, "0", name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "0", name, "meta.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := find(t, "mlflow", folder)
+	if len(found) != 2 {
+		t.Fatalf("found %v", found)
+	}
+	read(t, found["good"])
+	if _, err := found["0/bad"].Read(t.Context()); err == nil || !strings.Contains(err.Error(), "meta.yaml") {
+		t.Errorf("the damaged one: %v", err)
+	}
+}
+
+// Names of what is left out are told, as many as a person reads.
+func TestWhatIsLeftOutIsNamed(t *testing.T) {
+	t.Parallel()
+	b := newBuilder()
+	for i := range 30 {
+		b.skipOf("lists", fmt.Sprintf("metric %d", i))
+	}
+	b.skipOf("lists", "metric 3")
+	if s := b.run.Skipped; len(s) != 21 || s["lists of metric 3"] != 2 || s["lists of other names"] != 10 {
+		t.Errorf("%v", s)
+	}
+}
+
 func TestDamagedMetricLines(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "loss")

@@ -31,6 +31,7 @@ type Options struct {
 // the same from one import to the next.
 type Found struct {
 	Key, Name string
+	Left      string // why it is not for an import, else ""
 	Read      func(ctx context.Context) (*Run, error)
 }
 

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,14 @@ type mlflowRun struct {
 	experiment         string
 	startMs, endMs     int64
 	lifecycle, userTag string
+	folder             string // of a file store
+	problem            error  // why it cannot be read
 }
 
+const mlflowDeleted = "deleted"
+
 // findMLflow finds the runs of a file store (the folder mlruns, or an experiment
-// in it) or of an SQLite store. Deleted runs are left out.
+// in it) or of an SQLite store. Deleted runs are named and left out.
 func findMLflow(ctx context.Context, path string, _ Options) ([]Found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -44,7 +49,9 @@ func findMLflow(ctx context.Context, path string, _ Options) ([]Found, error) {
 func named(runs []mlflowRun, read func(mlflowRun) func(context.Context) (*Run, error)) []Found {
 	count := map[string]int{}
 	for _, r := range runs {
-		count[CleanRunName(r.name)]++
+		if r.lifecycle != mlflowDeleted {
+			count[CleanRunName(r.name)]++
+		}
 	}
 	found := make([]Found, 0, len(runs))
 	for _, r := range runs {
@@ -54,7 +61,14 @@ func named(runs []mlflowRun, read func(mlflowRun) func(context.Context) (*Run, e
 		} else if count[name] > 1 {
 			name = model.CutBytes(name, model.MaxNameBytes-9) + "-" + r.id[:min(8, len(r.id))]
 		}
-		found = append(found, Found{Key: r.id, Name: name, Read: read(r)})
+		one := Found{Key: r.id, Name: name, Read: read(r)}
+		if r.problem != nil {
+			one.Read = func(context.Context) (*Run, error) { return nil, r.problem }
+		}
+		if r.lifecycle == mlflowDeleted {
+			one.Left = "it was deleted in MLflow"
+		}
+		found = append(found, one)
 	}
 	slices.SortFunc(found, func(a, b Found) int { return strings.Compare(a.Key, b.Key) })
 	return found
@@ -104,7 +118,7 @@ type mlflowMeta struct {
 	RunUUID   string `yaml:"run_uuid"` // before MLflow 1.0
 	RunName   string `yaml:"run_name"`
 	UserID    string `yaml:"user_id"`
-	Status    int    `yaml:"status"`
+	Status    any    `yaml:"status"` // a number; of a version of a model a word
 	Start     *int64 `yaml:"start_time"`
 	End       *int64 `yaml:"end_time"`
 	Lifecycle string `yaml:"lifecycle_stage"`
@@ -121,49 +135,46 @@ func readMeta(folder string) (m mlflowMeta, err error) {
 	return m, nil
 }
 
-// findMLflowFiles walks to the folders of runs: those whose meta.yaml names one.
+// findMLflowFiles walks to the folders of runs: those whose meta.yaml tells of the
+// life of one. Experiments, models and their versions have such files too.
 func findMLflowFiles(root string) ([]Found, error) {
 	var runs []mlflowRun
-	folders := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
-		}
-		if entry.Name() == ".trash" {
-			return filepath.SkipDir
 		}
 		meta, err := readMeta(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
-			return err
+			key, nameless := keyOf(root, path)
+			runs = append(runs, mlflowRun{id: key, problem: err})
+			return nameless
 		}
-		id := meta.RunID + meta.RunUUID
-		if meta.RunID != "" {
-			id = meta.RunID
+		id := cmp.Or(meta.RunID, meta.RunUUID)
+		if id == "" || meta.Lifecycle == "" && id != filepath.Base(path) {
+			return nil
 		}
-		if id == "" {
-			return nil // an experiment
+		if strings.Contains(filepath.ToSlash(path), "/.trash/") {
+			meta.Lifecycle = mlflowDeleted // with its experiment
 		}
-		if meta.Lifecycle != "deleted" {
-			runs = append(runs, meta.run(id, path))
-			folders[id] = path
-		}
+		runs = append(runs, meta.run(id, path))
 		return filepath.SkipDir
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look for MLflow runs: %w", err)
 	}
 	return named(runs, func(r mlflowRun) func(context.Context) (*Run, error) {
-		return func(context.Context) (*Run, error) { return readMLflowFolder(r, folders[r.id]) }
+		return func(context.Context) (*Run, error) { return readMLflowFolder(r) }
 	}), nil
 }
 
 func (m mlflowMeta) run(id, folder string) mlflowRun {
-	r := mlflowRun{id: id, name: m.RunName, userTag: m.UserID, lifecycle: m.Lifecycle}
-	if status := []string{"", "RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"}; m.Status > 0 && m.Status < len(status) {
-		r.status = status[m.Status]
+	r := mlflowRun{id: id, name: m.RunName, userTag: m.UserID, lifecycle: m.Lifecycle, folder: folder}
+	words := []string{"", "RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"}
+	if status, ok := m.Status.(uint64); ok && status < uint64(len(words)) {
+		r.status = words[status]
 	}
 	if m.Start != nil {
 		r.startMs = *m.Start
@@ -180,7 +191,7 @@ func (m mlflowMeta) run(id, folder string) mlflowRun {
 	return r
 }
 
-func readMLflowFolder(r mlflowRun, folder string) (*Run, error) {
+func readMLflowFolder(r mlflowRun) (*Run, error) {
 	b := newBuilder()
 	b.head(r)
 	parts := []struct {
@@ -193,7 +204,7 @@ func readMLflowFolder(r mlflowRun, folder string) (*Run, error) {
 		{"artifacts", func(string, string) error { b.skip("artifacts"); return nil }},
 	}
 	for _, part := range parts {
-		if err := eachFile(filepath.Join(folder, part.folder), part.read); err != nil {
+		if err := eachFile(filepath.Join(r.folder, part.folder), part.read); err != nil {
 			return nil, err
 		}
 	}

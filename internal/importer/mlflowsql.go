@@ -25,8 +25,8 @@ func findMLflowSQLite(ctx context.Context, path string) ([]Found, error) {
 	}
 	defer db.Close()
 	rows, err := db.QueryContext(ctx, `SELECT r.run_uuid, coalesce(r.name, ''), coalesce(r.status, ''), coalesce(r.start_time, 0),
-		coalesce(r.end_time, 0), coalesce(r.user_id, ''), coalesce(e.name, '')
-		FROM runs r LEFT JOIN experiments e ON e.experiment_id = r.experiment_id WHERE r.lifecycle_stage <> 'deleted' ORDER BY r.run_uuid`)
+		coalesce(r.end_time, 0), coalesce(r.user_id, ''), coalesce(e.name, ''), coalesce(r.lifecycle_stage, '')
+		FROM runs r LEFT JOIN experiments e ON e.experiment_id = r.experiment_id ORDER BY r.run_uuid`)
 	if err != nil {
 		return nil, model.Errorf(model.CodeInvalid, "%s is no MLflow store: %v", path, err).
 			WithHint("give the folder mlruns, or the SQLite file that the tracking URI names")
@@ -35,7 +35,7 @@ func findMLflowSQLite(ctx context.Context, path string) ([]Found, error) {
 	var runs []mlflowRun
 	for rows.Next() {
 		var r mlflowRun
-		if err := rows.Scan(&r.id, &r.name, &r.status, &r.startMs, &r.endMs, &r.userTag, &r.experiment); err != nil {
+		if err := rows.Scan(&r.id, &r.name, &r.status, &r.startMs, &r.endMs, &r.userTag, &r.experiment, &r.lifecycle); err != nil {
 			return nil, fmt.Errorf("read the runs of %s: %w", path, err)
 		}
 		runs = append(runs, r)

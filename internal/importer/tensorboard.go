@@ -94,7 +94,8 @@ func (e *events) file(name string) error {
 	return tfRecords(f, record, func(d damaged) { e.damage(base, d.offset, "%s", d.text) })
 }
 
-// event reads tensorflow.Event: wall_time 1, step 2, summary 5, session_log 7.
+// event reads tensorflow.Event: wall_time 1, step 2, graph_def 4, summary 5, log_message 6,
+// session_log 7, tagged_run_metadata 8, meta_graph_def 9.
 func (e *events) event(msg []byte) error {
 	var wall float64
 	var step int64
@@ -110,6 +111,10 @@ func (e *events) event(msg []byte) error {
 			step = int64(f.u)
 		case f.num == 5:
 			summary = f.b
+		case f.num == 4, f.num == 9:
+			e.skip("graphs")
+		case f.num == 6, f.num == 8:
+			e.skip("messages and measurements of TensorFlow itself")
 		case f.num == 7:
 			started = sessionStarted(f.b)
 		}
@@ -214,7 +219,7 @@ func (e *events) value(msg []byte, step, timeNs int64) error {
 	case tensor != nil:
 		return e.tensor(tag, step, timeNs, tensor.b)
 	case media != "":
-		e.skip(media)
+		e.skipOf(media, tag)
 	}
 	return nil
 }
@@ -260,9 +265,9 @@ func (e *events) tensor(tag string, step, timeNs int64, msg []byte) error {
 	case plugin == "histograms":
 		e.histogram(tag, step, timeNs, t.histogram())
 	case plugin == "":
-		e.skip("tensors")
+		e.skipOf("tensors", tag)
 	default:
-		e.skip(plugin)
+		e.skipOf(plugin, tag)
 	}
 	return nil
 }

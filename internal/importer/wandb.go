@@ -194,10 +194,14 @@ func (w *wandbRun) record(msg []byte) error {
 			err = w.header(f.b)
 		case 18:
 			err = w.exit(f.b)
-		case 4, 13:
+		case 4, 13, 27:
 			w.skip("console lines")
-		case 6, 8, 9:
+		case 6, 8:
 			w.skip("files and artifacts")
+		case 9:
+			w.skip("folders of TensorBoard, which have an import of their own")
+		case 10:
+			w.skip("alerts")
 		}
 		if err != nil {
 			return err
@@ -247,16 +251,16 @@ func (w *wandbRun) cell(name string, step, timeNs int64, value any, depth int) {
 		case kind == "histogram":
 			w.histogram(name, step, timeNs, wandbHistogram(v))
 		case typed:
-			w.skip(kind)
+			w.skipOf(kind, name)
 		case depth == maxDepth:
-			w.skip("values nested deeper than 32")
+			w.skipOf("values nested deeper than "+strconv.Itoa(maxDepth), name)
 		default:
 			for inner, one := range v {
 				w.cell(name+"."+inner, step, timeNs, one, depth+1)
 			}
 		}
 	case []any:
-		w.skip("lists")
+		w.skipOf("lists", name)
 	default:
 		w.float(name, step, timeNs, toFloat(v))
 	}

@@ -306,6 +306,8 @@ def make_mlflow(store: str, chance: random.Random) -> None:
         client.set_terminated(identity, ["FINISHED", "FAILED", "KILLED"][turn], end_time=start + 20_000)
     gone = client.create_run(experiment, run_name="deleted")
     client.delete_run(gone.info.run_id)
+    client.create_registered_model("model")
+    client.create_model_version("model", "file:///model", run.info.run_id)
 
 
 def read_mlflow(store: str) -> list[dict[str, Any]]:

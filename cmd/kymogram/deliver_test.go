@@ -70,9 +70,13 @@ func TestSync(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed {
 		t.Fatalf("%d %v\n%s%s", code, err, out, errs)
 	}
-	if report.Left != (left{Writers: 1, Records: 102, Points: 100}) || !strings.Contains(report.Error, "refused") {
+	if l := report.Left; l.Writers != 1 || l.Records != 102 || l.Points != 100 || l.Bytes < 100*40 || !strings.Contains(report.Error, "refused") || report.Ended != endedInterrupted {
 		t.Errorf("without a server: %+v", report)
 	}
+	if !strings.Contains(errs, "run it again") {
+		t.Errorf("after an interrupt: %s", errs)
+	}
+	k.spoolTells()
 	out = k.ok("sync", "--server", "http://"+k.address, "--json")
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
@@ -85,6 +89,57 @@ func TestSync(t *testing.T) {
 	}
 	if n := strings.Count(k.ok("export", "default/default/away", "--format", "jsonl"), "\n"); n != 100 {
 		t.Errorf("%d points arrived", n)
+	}
+}
+
+// spoolTells: what waits is listed with its age, its reason and a way out.
+func (k *kitchen) spoolTells() {
+	k.t.Helper()
+	var report spoolReport
+	if err := json.Unmarshal([]byte(k.ok("spool", "--json")), &report); err != nil || len(report.Waiting) != 1 {
+		k.t.Fatalf("%v: %+v", err, report)
+	}
+	one := report.Waiting[0]
+	if one.Run != "default/default/away" || one.Points != 100 || one.Live || one.Server != silentServer || one.PID != int64(os.Getpid()) || !strings.Contains(one.Error, "refused") {
+		k.t.Errorf("%+v", one)
+	}
+	if at := time.Unix(0, one.OldestNs); time.Since(at) < 0 || time.Since(at) > time.Minute {
+		k.t.Errorf("the oldest is of %v", at)
+	}
+	if report.Left.Points != 100 || report.UsedBytes == 0 || report.CapBytes < report.UsedBytes || report.DeliveredBy != nil || len(report.Rejected) != 0 {
+		k.t.Errorf("%+v", report)
+	}
+	out := k.ok("spool")
+	for _, want := range []string{"default/default/away", " 100 ", "connection refused", "`kymogram sync"} {
+		if !strings.Contains(out, want) {
+			k.t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+}
+
+// TestSpoolOfDamage: a writer that cannot be read is listed, and the others are delivered.
+func TestSpoolOfDamage(t *testing.T) {
+	k := serveKitchen(t)
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	k.logAway("broken")
+	writers, err := filepath.Glob(filepath.Join(k.spool(), "writers", "*", "open.json"))
+	if err != nil || len(writers) != 1 {
+		t.Fatal(writers, err)
+	}
+	if err := os.WriteFile(writers[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.logAway("whole")
+	code, out, errs := k.run("sync", "--server", "http://"+k.address, "--timeout", "3s", "--json")
+	var report syncReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed {
+		t.Fatalf("%d %v\n%s%s", code, err, out, errs)
+	}
+	if report.Delivered != 100 || len(report.Waiting) != 1 || report.Waiting[0].State != waitUnreadable || !strings.Contains(report.Waiting[0].Error, "open.json") {
+		t.Errorf("%+v", report)
+	}
+	if out := k.ok("spool"); !strings.Contains(out, "unreadable: read ") || !strings.Contains(out, "nothing there is deleted") {
+		t.Error(out)
 	}
 }
 

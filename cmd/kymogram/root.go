@@ -65,7 +65,7 @@ func rootCommand(io stdio) *cobra.Command {
 	root.AddCommand(
 		serveCommand(io), keyCommand(io), configCommand(io),
 		runsCommand(io), seriesCommand(io), renderingsCommand(io), exportCommand(io), importCommand(io),
-		agentCommand(io), syncCommand(io), doctorCommand(io), dataCommand(io),
+		agentCommand(io), syncCommand(io), spoolCommand(io), doctorCommand(io), dataCommand(io),
 		chainCommand(io), scrapeCommand(io), versionCommand(io),
 	)
 	return root

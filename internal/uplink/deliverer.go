@@ -102,6 +102,9 @@ func New(folder *spool.Folder, opts Options) *Deliverer {
 	}
 }
 
+// Folder is what it delivers.
+func (d *Deliverer) Folder() *spool.Folder { return d.folder }
+
 // Wake makes the deliverer look and send now.
 func (d *Deliverer) Wake() {
 	select {

@@ -60,6 +60,10 @@ func waitingIn(folder *spool.Folder) ([]waiting, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, held, err := folder.Held()
+	if err != nil {
+		return nil, err
+	}
 	list := []waiting{}
 	for _, id := range ids {
 		one, err := waitingOf(folder, id)
@@ -68,6 +72,8 @@ func waitingIn(folder *spool.Folder) ([]waiting, error) {
 		}
 		if err != nil {
 			one.State, one.Error = waitUnreadable, err.Error()
+		} else if !held {
+			one.State = waitNobody // a heartbeat outlives its deliverer by seconds
 		}
 		if !one.empty() {
 			list = append(list, one)

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -19,6 +22,11 @@ const maxDepth = 32
 // flatten turns nested maps and lists into one update a leaf, keys in order; a
 // nil leaf removes the attribute. Structs count as their JSON.
 func flatten(prefix string, value any, now time.Time) ([]model.Update, error) {
+	if prefix != "" {
+		if err := checkPath(prefix); err != nil {
+			return nil, err
+		}
+	}
 	f := flattener{now: now.UnixNano()}
 	if m, ok := value.(map[string]any); ok && m == nil {
 		return nil, nil
@@ -61,6 +69,7 @@ func (f *flattener) add(path string, value any, depth int) error {
 	if nested != nil {
 		return f.add(path, nested, depth+1)
 	}
+	path = innerPath(path)
 	if err := checkPath(path); err != nil {
 		return err
 	}
@@ -75,6 +84,39 @@ func join(path, key string, depth int) string {
 	return path + "/" + key
 }
 
+// innerPath is the path of a part of a nested value, whose keys are free: what a
+// path cannot hold is written as %XX; a long one is cut, with a checksum at its end.
+func innerPath(path string) string {
+	if checkPath(path) == nil {
+		return path
+	}
+	var b strings.Builder
+	for i, r := range path {
+		_, size := utf8.DecodeRuneInString(path[i:])
+		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) || unicode.IsSpace(r) || strings.ContainsRune(queryCharacters, r) || i == 0 && r == ':' {
+			for _, one := range []byte(path[i : i+size]) {
+				fmt.Fprintf(&b, "%%%02X", one)
+			}
+			continue
+		}
+		b.WriteRune(r)
+	}
+	kept := b.String()
+	if len(kept) > maxPath {
+		kept = fmt.Sprintf("%s..%08x", strings.ToValidUTF8(kept[:maxPath-10], ""), crc32.ChecksumIEEE([]byte(kept)))
+	}
+	return kept
+}
+
+// cutText keeps the beginning of a text that is longer than an attribute can be.
+func cutText(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxText {
+		return s
+	}
+	return fmt.Sprintf("%s… (cut: %d bytes)", strings.ToValidUTF8(s[:maxText-100], ""), len(s))
+}
+
 // attribute is the value of a leaf, or what a value of another type is made of.
 func attribute(path string, value any) (leaf *model.Value, nested any, err error) {
 	switch v := value.(type) {
@@ -83,7 +125,7 @@ func attribute(path string, value any) (leaf *model.Value, nested any, err error
 	case bool:
 		return model.BoolValue(v), nil, nil
 	case string:
-		return model.StringValue(v), nil, checkText(fmt.Sprintf("the text of %q", path), v, maxText)
+		return model.StringValue(cutText(v)), nil, nil
 	case int:
 		return model.IntValue(int64(v)), nil, nil
 	case int64:
@@ -147,7 +189,8 @@ func (r *Run) LogConfig(config map[string]any) error { return r.LogAttributes("c
 
 // LogAttributes sets attributes under a path, "" for none: a value, or nested
 // maps, lists and structs of them. A nil value removes its attribute, an integer
-// beyond int64 is kept as text.
+// beyond int64 is kept as text. What a key holds that a path cannot is written as
+// %XX, a text above 64 KiB is cut and says so.
 func (r *Run) LogAttributes(prefix string, value any) error {
 	updates, err := flatten(prefix, value, time.Now())
 	if err != nil {

@@ -64,6 +64,39 @@ func TestNamesThatMetranaTakes(t *testing.T) {
 	}
 }
 
+// Keys and texts within nested values are free.
+func TestWhatConfigurationsHold(t *testing.T) {
+	r := offline(t, Options{})
+	long := strings.Repeat("é", 40_000)
+	must(t, r.LogConfig(map[string]any{
+		"tench, Tinca tinca": 1, "a=b": 2, "tab\tand\x00": 3, "half\xff": 4, strings.Repeat("p", 600): 5, strings.Repeat("p", 601): 6,
+		"long": long, "no text": "a\xff",
+	}))
+	got := map[string]string{}
+	for _, u := range updatesOf(t, r) {
+		path := strings.TrimPrefix(u.Path, "config/")
+		if strings.HasPrefix(path, "ppp") && len(u.Path) == 512 {
+			path = fmt.Sprint("long ", u.Value.Int)
+		}
+		got[path] = u.Value.Str
+		if u.Value.Type == model.TypeInt {
+			got[path] = strconv.FormatInt(u.Value.Int, 10)
+		}
+	}
+	want := map[string]string{
+		"tench%2C%20Tinca%20tinca": "1", "a%3Db": "2", "tab%09and%00": "3", "half%FF": "4", "long 5": "5", "long 6": "6",
+		"long": long[:65_436] + "… (cut: 80000 bytes)", "no%20text": "a\uFFFD",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for prefix, what := range map[string]string{"a b": "white space", "sys/x": "reserved"} {
+		if err := r.LogAttributes(prefix, 1); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%q: %v", prefix, err)
+		}
+	}
+}
+
 // The server takes 1,000 tags in one change.
 func TestManyTags(t *testing.T) {
 	r := offline(t, Options{})

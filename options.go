@@ -67,7 +67,9 @@ type Options struct {
 	LoggerID *uint64
 	Hotkey   string
 
-	// Tags, Description and Config describe a run that Init creates.
+	// Tags, Description and Config describe a run that Init creates. Of a large
+	// Config the first 1,000 values (64 KiB) travel with the opening, the others
+	// through the spool, under the same rules.
 	Tags        []string
 	Description string
 	Config      map[string]any
@@ -302,6 +304,38 @@ func (o *Options) initial(now time.Time) ([]model.Update, error) {
 		updates = append(updates, model.Update{Op: model.OpSetDescription, TimeNs: now.UnixNano(), Text: o.Description})
 	}
 	return updates, nil
+}
+
+// What travels with the open; more of a configuration follows in the spool, so
+// that its size decides neither how long Init takes nor whether the server is
+// reached in time.
+const (
+	openValues = 1000
+	openBytes  = 64 << 10
+)
+
+// fitOpen parts what Init says of the run: the open, and the configuration that
+// it has no room for.
+func fitOpen(initial []model.Update) (open, later []model.Update) {
+	values, room := 0, openBytes
+	for _, u := range initial {
+		if u.Op != model.OpSetAttribute || !strings.HasPrefix(u.Path, "config/") {
+			open = append(open, u)
+			continue
+		}
+		size := 100 + len(u.Path)
+		if u.Value != nil {
+			size += len(u.Value.Str)
+		}
+		values, room = values+1, room-size
+		if values <= openValues && room >= 0 {
+			open = append(open, u)
+		} else if u.Value != nil { // a new run has nothing to remove
+			u.Initial = true
+			later = append(later, u)
+		}
+	}
+	return open, later
 }
 
 // tellOdd warns once of a path that is kept, though Metrana's document forbids it.

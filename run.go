@@ -89,6 +89,8 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 			return nil, err
 		}
 	}
+	var later []model.Update
+	request.Initial, later = fitOpen(request.Initial)
 	request.Ended = folder.Ended(&request)
 	opened, err := ask(ctx, folder, &opts, request)
 	if err != nil {
@@ -107,6 +109,11 @@ func Init(ctx context.Context, opts Options) (*Run, error) {
 	r.guarded = r.gate.capacity > 0 || opts.ErrorStrategy == ErrorsRaiseOnLog
 	if err := opts.publish(request.Writer); err != nil {
 		return nil, err
+	}
+	if opened == nil || opened.Created {
+		if err := r.update(later...); err != nil {
+			return nil, err
+		}
 	}
 	r.start()
 	return r, nil

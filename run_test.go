@@ -490,6 +490,65 @@ func TestOnlineRun(t *testing.T) {
 	}
 }
 
+// TestLargeConfig: what the open has no room for comes behind it, in order, when
+// this process made the run or cannot know.
+func TestLargeConfig(t *testing.T) {
+	config, want := map[string]any{}, map[string]int64{}
+	for i := range 5000 {
+		config[fmt.Sprintf("layer%d", i)] = map[string]any{"n": i}
+		want[fmt.Sprintf("config/layer%d/n", i)] = int64(i)
+	}
+	add := func(t *testing.T, got map[string]int64, u *model.Update) {
+		t.Helper()
+		if _, twice := got[u.Path]; twice || u.Value == nil {
+			t.Errorf("%+v", u)
+			return
+		}
+		got[u.Path] = u.Value.Int
+	}
+	for name, c := range map[string]struct{ offline, created bool }{"offline": {offline: true}, "created": {created: true}, "joined": {}} {
+		t.Run(name, func(t *testing.T) {
+			f := startFake(t)
+			f.open = func(r model.OpenRequest) (model.OpenResult, *model.Error) {
+				if c.offline {
+					return model.OpenResult{}, model.Errorf(model.CodeUnavailable, "later")
+				}
+				return model.OpenResult{Run: model.RunID{1}, RunName: r.RunName, Created: c.created}, nil
+			}
+			r, err := f.init(t, Options{RunName: "name", Config: config, Description: "d", NoUplink: true})
+			must(t, err)
+			got := map[string]int64{}
+			described := false
+			for i := range r.request.Initial {
+				if u := &r.request.Initial[i]; strings.HasPrefix(u.Path, "config/") {
+					add(t, got, u)
+				} else {
+					described = described || u.Op == model.OpSetDescription
+				}
+			}
+			if len(got) == 0 || len(got) > 1000 || !described {
+				t.Errorf("%d values in the open, described %v", len(got), described)
+			}
+			later := updatesOf(t, r)
+			if !c.offline && !c.created {
+				if len(later) > 0 {
+					t.Errorf("%d values of a run that another process made", len(later))
+				}
+				return
+			}
+			for i := range later {
+				if !later[i].Initial {
+					t.Fatalf("%+v", later[i])
+				}
+				add(t, got, &later[i])
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestTakenName(t *testing.T) {
 	f := startFake(t)
 	f.open = func(model.OpenRequest) (model.OpenResult, *model.Error) {

@@ -97,6 +97,39 @@ def test_purge_step_replaces_what_came_after(served: Served) -> None:
     assert served.values("x") == {**{n: n for n in range(5)}, 5: 50}
 
 
+def test_what_a_run_cannot_hold_is_counted(
+    served: Served, capfd: pytest.CaptureFixture[str]
+) -> None:
+    writer = SummaryWriter("odd")
+    writer.add_scalar("Loss/train epoch (mean)", 0.5, 1)
+    writer.add_scalars("split", {"a b": 1.0, "c": 2.0}, 1)
+    writer.add_scalar("below", 1.0, -1)
+    writer.add_scalar("below", 1.0, -2)
+    for step in range(3):
+        writer.add_image("image", None, step)
+    writer.add_figure("figure", None)
+    writer.add_text("split/c", "a metric holds one kind", 2)
+    writer.add_histogram("narrow", [1e300, 1e300], 1)
+    writer.add_histogram("one", 3, 1)
+    assert writer.passed == {"add_scalar": 2, "add_image": 3, "add_figure": 1, "add_text": 1}
+    writer.close()
+    said = capfd.readouterr().err
+    assert said.count("global_step is negative") == 1
+    assert said.count("add_image keeps nothing") == 1
+    assert "kept nothing of these calls: 2 of add_scalar, 3 of add_image, 1 of add_figure" in said
+    served.sync()
+    writer.add_scalar("after", 1.0, 9)  # as TensorBoard's, which opens another file
+    writer.close()
+    run = served.only()
+    exact = {"exact_name": "Loss/train epoch (mean)"}
+    assert served.values("Loss/train_epoch__mean_", run, labels=exact) == {1: 0.5}
+    assert served.values("split/a_b", run, labels={"exact_name": "split/a b"}) == {1: 1.0}
+    assert served.values("narrow", run)[1]["counts"] == [2]
+    assert sum(served.values("one", run)[1]["counts"]) == 1
+    assert served.values("after", run) == {9: 1.0}
+    assert len(run.detail()["attempts"]) == 2
+
+
 def test_a_writer_that_fails_says_so(served: Served) -> None:
     with pytest.raises(ZeroDivisionError), SummaryWriter("f") as writer:
         writer.add_scalar("x", 1, 0)
@@ -157,13 +190,14 @@ def test_a_door_logs_what_can_be_logged(served: Served, capfd: pytest.CaptureFix
     door = pickle.loads(pickle.dumps(Door({"run_name": "r"})))
     door.open(run_name="not this", tags=["t"])
     kymogram.log_text("text", "taken")
-    door.numbers({"a": 1, "text": 2.0, "words": "no", "none": None, "b": 2.5}, 3)
+    door.numbers({"a": 1, "text": 2.0, "words": "no", "none": None, "b": 2.5, "top 5": 4}, 3)
     door.config({"lr": 0.1, "": 1, "deep": {"list": [1, 2]}, "callable": max})
     door.close()
     run = served.only()
     assert (run.name, run.tags) == ("r", ["t"])
     assert served.values("a", run) == {3: 1.0}
     assert served.values("b", run) == {3: 2.5}
+    assert served.values("top_5", run, labels={"exact_name": "top 5"}) == {3: 4.0}
     assert run.config["deep/list/1"] == 2
     said = capfd.readouterr().err
     assert "text is not logged" in said

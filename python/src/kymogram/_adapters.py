@@ -1,7 +1,9 @@
 """What the adapters for frameworks share: a run of their own or the open one.
 
 An adapter never raises into a training loop: a value that no run can hold is
-named in one warning, and the rest is logged.
+named in one warning, and the rest is logged. Names are the frameworks' and their
+users': what a series cannot be called becomes `_`, and the label `exact_name`
+keeps it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from ._exceptions import KymogramValidationError
 from ._init import init
 from ._log import log
 from ._say import voice
+from .metrics.handlers import spelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +59,7 @@ class Door:
             log(found, step=step, labels=labels)
         except KymogramValidationError:
             for name, one in found.items():
-                self._try(name, lambda name=name, one=one: log(name, one, step=step, labels=labels))
+                self._try(name, lambda name=name, one=one: _log_spelled(name, one, step, labels))
 
     def config(self, values: Mapping[str, Any]) -> None:
         """Log the configuration that the framework knows."""
@@ -82,6 +85,11 @@ class Door:
         run, self._run = self._run, None
         if run is not None:
             run.close()
+
+
+def _log_spelled(name: str, value: Any, step: int | None, labels: Mapping[str, str] | None) -> None:
+    series, exact = spelled(name)
+    log(series, value, step=step, labels={**(labels or {}), **exact} if exact else labels)
 
 
 def _is_number(value: Any) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _text, _values
@@ -21,6 +21,7 @@ from ._documents import Histogram, log_histogram
 from ._exceptions import KymogramValidationError
 from ._log import log
 from ._say import voice
+from .metrics.handlers import spelled
 
 __all__ = ["SummaryWriter"]
 
@@ -36,8 +37,13 @@ class SummaryWriter:
     it: one with another folder than the first marks its series with the label
     `writer`, the folder's last part, so `runs/a/train` and `runs/a/val` stay
     apart. `purge_step=S` opens a new attempt that replaces the points from S on.
-    Images, videos, sounds, graphs, embeddings and meshes are not kept; one
-    warning each says so.
+    A tag that no series can be called is spelled with `_`; the label
+    `exact_name` keeps it. After close() the next add_… opens the run again, as
+    TensorBoard's opens another file.
+
+    Images, videos, sounds, graphs, embeddings and meshes are not kept, nor what
+    a run cannot hold, as a negative step: one warning each says so, `passed`
+    counts them by the method's name, and close() tells how many there were.
     """
 
     def __init__(
@@ -52,8 +58,10 @@ class SummaryWriter:
     ) -> None:
         given = None if log_dir is None else os.fspath(log_dir)
         self.log_dir = given if given is not None else f"runs/{comment.strip('_-')}".rstrip("/")
+        self.passed: dict[str, int] = {}
         self._door = Door(arguments)
         self._labels: dict[str, str] | None = None
+        self._series: dict[str, tuple[str, dict[str, str] | None]] = {}
         if current.run is None:
             self._door.open(
                 run_name=_run_name(self.log_dir),
@@ -62,6 +70,7 @@ class SummaryWriter:
             )
         elif given is not None and current.run.name != _run_name(given):
             self._labels = {"writer": os.path.basename(os.path.normpath(given))}
+        self._run_name = current.run.name if current.run else None
 
     def get_logdir(self) -> str:
         """The folder that was asked for; nothing is written there."""
@@ -79,7 +88,7 @@ class SummaryWriter:
     ) -> None:
         """Log a number; without global_step the series' next step is taken."""
         value = _scalar(tag, scalar_value)
-        log(tag, value, step=_step(global_step), labels=self._labels, timestamp=_time_ms(walltime))
+        self._write("add_scalar", log, tag, value, global_step, walltime)
 
     def add_scalars(
         self,
@@ -90,8 +99,9 @@ class SummaryWriter:
         **_: Any,
     ) -> None:
         """Log several numbers as MAIN_TAG/NAME."""
-        values = {f"{main_tag}/{tag}": _scalar(tag, one) for tag, one in tag_scalar_dict.items()}
-        log(values, step=_step(global_step), labels=self._labels, timestamp=_time_ms(walltime))
+        for tag, one in tag_scalar_dict.items():
+            value = _scalar(tag, one)
+            self._write("add_scalars", log, f"{main_tag}/{tag}", value, global_step, walltime)
 
     def add_text(
         self,
@@ -102,13 +112,7 @@ class SummaryWriter:
         **_: Any,
     ) -> None:
         """Log a text."""
-        _text.log_text(
-            tag,
-            str(text_string),
-            step=_step(global_step),
-            labels=self._labels,
-            timestamp=_time_ms(walltime),
-        )
+        self._write("add_text", _text.log_text, tag, str(text_string), global_step, walltime)
 
     def add_histogram(
         self,
@@ -127,10 +131,9 @@ class SummaryWriter:
         """
         finite = [one for one in _values.floats(tag, _flat(values))[1] if math.isfinite(one)]
         if not finite:
-            voice.warn(f"a histogram of {tag!r} has no finite value", once=f"histogram {tag}")
-            return
+            return self._pass("add_histogram", f"{tag!r} has no finite value", tag)
         edges, counts = _histogram(finite, bins, max_bins or _BINS_MAX)
-        self._histogram(tag, edges, counts, _stats(finite), global_step, walltime)
+        return self._histogram(tag, edges, counts, _stats(finite), global_step, walltime)
 
     def add_histogram_raw(
         self,
@@ -169,13 +172,41 @@ class SummaryWriter:
         walltime: float | None,
     ) -> None:
         known = all(map(math.isfinite, figures))  # else the squares left float64
-        log_histogram(
-            tag,
-            Histogram(edges, counts=counts, stats=figures if known else None),
-            step=_step(global_step),
-            labels=self._labels,
-            timestamp=_time_ms(walltime),
-        )
+        found = Histogram(edges, counts=counts, stats=figures if known else None)
+        self._write("add_histogram", log_histogram, tag, found, global_step, walltime)
+
+    def _write(
+        self,
+        method: str,
+        log_one: Callable[..., None],
+        tag: str,
+        value: Any,
+        global_step: Any,
+        walltime: float | None,
+    ) -> None:
+        self._open()
+        series, labels = self._series.get(tag) or self._named(tag)
+        try:
+            log_one(
+                series,
+                value,
+                step=_step(global_step),
+                labels=labels,
+                timestamp=_time_ms(walltime),
+            )
+        except KymogramValidationError as error:
+            self._pass(method, str(error), tag)
+
+    def _named(self, tag: str) -> tuple[str, dict[str, str] | None]:
+        series, exact = spelled(tag)
+        labels = {**(self._labels or {}), **exact} if exact else self._labels
+        if len(self._series) < 10_000:
+            self._series[tag] = series, labels
+        return series, labels
+
+    def _open(self) -> None:
+        if current.run is None:
+            self._door.open(run_name=self._run_name, resume_strategy="allow")
 
     def add_hparams(
         self,
@@ -187,26 +218,29 @@ class SummaryWriter:
         **_: Any,
     ) -> None:
         """Hyper-parameters go under `config/`, metrics are logged."""
+        self._open()
         self._door.config(hparam_dict)
         self._door.numbers(metric_dict, _step(global_step), self._labels)
 
-    def _pass(self, what: str) -> None:
-        voice.warn(
-            f"SummaryWriter.{what} keeps nothing: Kymogram has numbers, texts and histograms",
-            once=f"SummaryWriter.{what}",
-        )
+    def _pass(self, method: str, why: str, tag: str = "") -> None:
+        self.passed[method] = self.passed.get(method, 0) + 1
+        voice.warn(f"SummaryWriter.{method} keeps nothing: {why}", once=f"{method} {tag}")
 
     def __getattr__(self, name: str) -> Any:
         """Every other add_…: accepted, warned of once."""
         if not name.startswith("add_"):
             raise AttributeError(f"SummaryWriter has no {name!r}")
-        return lambda *_, **__: self._pass(name)
+        return lambda *_, **__: self._pass(name, "Kymogram has numbers, texts and histograms")
 
     def flush(self) -> None:
         """Nothing waits in this process: a point is in the spool when add_… returns."""
 
     def close(self) -> None:
         """End the run, if this writer opened it."""
+        if self.passed:
+            counts = ", ".join(f"{count} of {name}" for name, count in self.passed.items())
+            voice.warn(f"SummaryWriter kept nothing of these calls: {counts}")
+            self.passed = {}
         self._door.close()
 
     def __enter__(self) -> SummaryWriter:
@@ -226,6 +260,8 @@ def _run_name(folder: str) -> str | None:
 
 
 def _step(given: Any) -> int | None:
+    if isinstance(given, float) and math.isfinite(given):
+        given = int(given)  # as TensorBoard does
     return None if given is None else _values.step("global_step", given)
 
 
@@ -252,7 +288,7 @@ def _flat(values: Any) -> Any:
         method = getattr(values, name, None)
         if method is not None:
             return method(-1) if name == "reshape" else method()
-    return list(values)
+    return list(values) if hasattr(values, "__iter__") else [values]
 
 
 def _histogram(values: list[float], bins: Any, most: int) -> tuple[list[float], list[float]]:
@@ -262,7 +298,12 @@ def _histogram(values: list[float], bins: Any, most: int) -> tuple[list[float], 
         import numpy
     except ImportError:
         return _plain_histogram(values, count if isinstance(count, int) else _BINS)
-    counts, edges = numpy.histogram(values, bins=count)
+    try:
+        counts, edges = numpy.histogram(values, bins=count)
+    except ValueError:  # so close together that float64 has no 64 numbers between them
+        if not isinstance(count, int):
+            raise
+        return _one_bin(values)
     if len(counts) > min(most, _BINS_MAX):
         counts, edges = numpy.histogram(values, bins=min(most, _BINS_MAX))
     return [float(one) for one in edges], [float(one) for one in counts]
@@ -274,6 +315,8 @@ def _plain_histogram(values: list[float], bins: int) -> tuple[list[float], list[
     low, high = min(values), max(values)
     if low == high:
         low, high = low - 0.5, high + 0.5
+    if (high - low) / bins < 2 * math.ulp(max(abs(low), abs(high))):
+        return _one_bin(values)
     edges = [low + (high - low) * place / bins for place in range(bins)] + [high]
     counts = [0.0] * bins
     for one in values:
@@ -284,6 +327,11 @@ def _plain_histogram(values: list[float], bins: int) -> tuple[list[float], list[
             place += 1
         counts[place] += 1
     return edges, counts
+
+
+def _one_bin(values: list[float]) -> tuple[list[float], list[float]]:
+    edges = [math.nextafter(min(values), -math.inf), math.nextafter(max(values), math.inf)]
+    return edges, [float(len(values))]
 
 
 def _stats(values: list[float]) -> tuple[float, float, float, float]:

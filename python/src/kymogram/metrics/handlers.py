@@ -109,6 +109,12 @@ def series_of(group: str, name: str) -> tuple[str, dict[str, str] | None]:
     return series, labels or None
 
 
+def spelled(name: str) -> tuple[str, dict[str, str] | None]:
+    """The name and the labels of the series of a name that others gave."""
+    series = _safe(name)
+    return series, None if series == name else {NAME_LABEL: _encoded(name)}
+
+
 def _safe(text: str) -> str:
     """The text with `_` for what a series' name cannot have."""
     out = "".join("_" if c in _RESERVED or c.isspace() or not c.isprintable() else c for c in text)

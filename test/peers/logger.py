@@ -15,6 +15,7 @@ class Logger:
         self.scalar = scalar
         self.close = close
         self.calls: dict[str, Callable[[int], object]] = {"scalar": scalar}
+        self.arrays: list[str] = []  # the kinds of large arrays
         # Of Kymogram only: values i…i+999 at those steps, and the count of dropped points.
         self.block: Callable[[int], object] = scalar
         self.dropped: Callable[[], int] = lambda: 0
@@ -39,6 +40,7 @@ def _like_metrana(module: object, scalar: Callable[[int], object], close: Callab
         "64 × 128, float64": lambda i: reward("wide", wide_block, 1, env_id=environments, episode=episodes),
         "vector of 1,000, float64": lambda i: log("wide_vector", wide_vector),
     }
+    logger.arrays = [kind for kind in logger.calls if "×" in kind or "vector" in kind]
     return logger
 
 

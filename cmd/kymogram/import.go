@@ -27,7 +27,9 @@ const (
 	stateLeft      = "left out"
 )
 
-const csvHelp = `Read CSV files. The first line names the columns; what each row is follows from it:
+const csvHelp = `Read CSV files, separated by commas, semicolons, tabs or bars. Where no comma separates,
+it may be the decimal point. NA, null, None and the like are no values. The first line
+names the columns; what each row is follows from it:
 
   a step          a column is a metric, numbers or texts; empty cells are no points
   a value         columns metric and value (and step, time_ns, labels, kind), as

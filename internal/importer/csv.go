@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -101,8 +102,13 @@ type table struct {
 
 // readCSV reads a sheet; written is the time of points where no column has one.
 func readCSV(ctx context.Context, r io.Reader, file string, written time.Time, opts CSVOptions, headerOnly bool) (*sheet, error) {
-	in := csv.NewReader(r)
-	in.FieldsPerRecord, in.ReuseRecord, in.LazyQuotes = -1, true, true
+	buffered := bufio.NewReaderSize(r, headBytes)
+	separator, err := separatorOf(buffered)
+	if err != nil {
+		return nil, err
+	}
+	in := csv.NewReader(buffered)
+	in.Comma, in.FieldsPerRecord, in.ReuseRecord, in.LazyQuotes = separator, -1, true, true
 	first, err := in.Read()
 	if err != nil {
 		return nil, model.Errorf(model.CodeInvalid, "it has no line of column names").WithHint("the first line names the columns: step,loss,accuracy")
@@ -129,6 +135,11 @@ func readCSV(ctx context.Context, r io.Reader, file string, written time.Time, o
 		}
 		line, _ := in.FieldPos(0)
 		s.line = int64(line)
+		if separator != ',' {
+			for i := range row {
+				row[i] = decimalPoint(row[i])
+			}
+		}
 		s.row(row)
 	}
 	s.finish()
@@ -217,11 +228,11 @@ func (s *sheet) row(row []string) {
 // place is a row's step and time.
 func (t *table) place(row []string) (step, when int64, ok bool) {
 	if step, ok = t.stepOf(row); !ok {
-		t.damage(t.sheet.file, -1, "line %d: the step is no whole number", t.sheet.line)
+		t.damage(t.sheet.file, -1, "line %d: the step %q is no whole number", t.sheet.line, model.CutBytes(cell(row, t.sheet.step), maxShown))
 		return 0, 0, false
 	}
 	if when, ok = t.sheet.timeOf(row); !ok {
-		t.damage(t.sheet.file, -1, "line %d: the time is none", t.sheet.line)
+		t.damage(t.sheet.file, -1, "line %d: %q is no time that is known", t.sheet.line, model.CutBytes(cell(row, t.sheet.time), maxShown))
 	}
 	t.rows++
 	return step, when, ok

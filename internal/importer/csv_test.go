@@ -54,6 +54,30 @@ func TestCSV(t *testing.T) {
 		want   []string
 		damage int
 	}{
+		"semicolons and decimal commas": {
+			"step;loss;acc;note\n0;1,5;0,1;a, b\n1;2,5e-3;1.234,5;1,2,3\n2;-1,25;0.5;\n",
+			CSVOptions{},
+			[]string{"acc|ML_STEP float64 [0 1 2] [5000000000 5000000000 5000000000] [0.1 1234.5 0.5]", "loss|ML_STEP float64 [0 1 2] [5000000000 5000000000 5000000000] [1.5 0.0025 -1.25]", `note|ML_STEP text [0 1] [5000000000 5000000000] ["a, b" "1,2,3"]`},
+			0,
+		},
+		"tabs, and commas in a text": {
+			"step\t\"a,b,c\"\n7\t2\n", CSVOptions{}, []string{"a,b,c|ML_STEP float64 [7] [5000000000] [2]"}, 0,
+		},
+		"cells without a value": {
+			"step,a,b\n0,NA,null\n1,None,nan\n2,3,N/A\n", CSVOptions{},
+			[]string{"a|ML_STEP float64 [2] [5000000000] [3]", "b|ML_STEP float64 [1] [5000000000] [NaN]"}, 0,
+		},
+		"columns of one name": {
+			"step,a,a\n0,1,2\n", CSVOptions{}, []string{"a|ML_STEP float64 [0] [5000000000] [1]", "a.1|ML_STEP float64 [0] [5000000000] [2]"}, 0,
+		},
+		"line breaks in quotes": {
+			"step,a,b\n0,\"x\ny, \"\"z\"\"\",1\n", CSVOptions{},
+			[]string{`a|ML_STEP text [0] [5000000000] ["x\ny, \"z\""]`, "b|ML_STEP float64 [0] [5000000000] [1]"}, 0,
+		},
+		"dates of other forms": {
+			"step,date,a\n0,2026/01/02 03:04:05,1\n1,2026-01-02 03:04,2\n2,\"Jan 2, 2026 3:04 AM\",3\n3,20260102T030405Z,4\n4,02/01/2026,5\n", CSVOptions{},
+			[]string{"a|ML_STEP float64 [0 1 2 3] [1767323045000000000 1767323040000000000 1767323040000000000 1767323045000000000] [1 2 3 4]"}, 1,
+		},
 		"wide": {
 			"\ufeffstep,loss,note,acc\n0,0.5,hi,\n10,NaN,,0.25\n20.0,1e999,x,true\n",
 			CSVOptions{},
@@ -129,6 +153,15 @@ func TestCSV(t *testing.T) {
 }
 
 // The exports of W&B's page, MLflow and Neptune: what each column becomes.
+func TestCSVThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"": "no line", "\xff\xfes\x00": "UTF-16", "step,a\r0,1\r1,2\r": "carriage return"} {
+		if _, err := table1(t, text, CSVOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestCSVOfSeveralRuns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

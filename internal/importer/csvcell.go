@@ -1,12 +1,16 @@
 package importer
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // number reads what trackers and spreadsheets write for numbers.
@@ -28,6 +32,67 @@ func number(cell string) (float64, bool) {
 		return 0, true
 	}
 	return 0, false
+}
+
+// isMissing reports a cell that says that there is no value, as pandas reads them;
+// NaN is a number.
+func isMissing(cell string) bool {
+	switch cell {
+	case "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None", "-":
+		return true
+	}
+	return false
+}
+
+// decimalPoint turns a number with a decimal comma, 1,5 or 1.234,5, into one with a
+// point: so spreadsheets write them where a comma does not separate cells.
+func decimalPoint(cell string) string {
+	if strings.Count(cell, ",") != 1 || strings.Trim(cell, "+-.,0123456789eE ") != "" {
+		return cell
+	}
+	whole, rest, _ := strings.Cut(cell, ",")
+	text := strings.ReplaceAll(whole, ".", "") + "." + rest
+	if _, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil && !errors.Is(err, strconv.ErrRange) {
+		return cell
+	}
+	return text
+}
+
+// headBytes of the column names tell what separates them.
+const headBytes = 64 << 10
+
+// separatorOf tells what separates the cells: that of comma, semicolon, tab and bar
+// which the line of column names has most of.
+func separatorOf(r *bufio.Reader) (rune, error) {
+	head, _ := r.Peek(headBytes)
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
+		return 0, model.Errorf(model.CodeInvalid, "it is written in UTF-16").WithHint("save it as UTF-8")
+	}
+	count, quoted := map[byte]int{}, false
+	for i, c := range head {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '\n':
+			return most(count), nil
+		case c == '\r' && i+1 < len(head) && head[i+1] != '\n':
+			return 0, model.Errorf(model.CodeInvalid, "its lines end with a carriage return alone").WithHint("end them with a line feed")
+		default:
+			count[c]++
+		}
+	}
+	return most(count), nil
+}
+
+func most(count map[byte]int) rune {
+	best := byte(',')
+	for _, c := range []byte(";\t|") {
+		if count[c] > count[best] {
+			best = c
+		}
+	}
+	return rune(best)
 }
 
 // wholeNumber reads 7, and 7.0 as pandas writes it.

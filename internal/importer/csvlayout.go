@@ -2,6 +2,7 @@ package importer
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ var (
 	csvFailed = []string{"failed", "killed", "crashed", "true"} // also of the column sys/failed
 	csvDates  = []string{
 		time.RFC3339Nano, "2006-01-02 15:04:05.999999999", "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", time.DateOnly,
+		"2006-01-02 15:04", "2006-01-02T15:04", "2006/01/02 15:04:05.999999999", "2006/01/02 15:04", "2006/01/02", "20060102T150405Z07:00", time.RFC1123, time.RFC1123Z,
+		"Jan 2, 2006 3:04:05 PM", "Jan 2, 2006 3:04 PM",
 	}
 )
 
@@ -114,8 +117,13 @@ func newLayout(header []string, opts CSVOptions) (l layout, err error) {
 	if l.step < 0 && len(header) > 1 && header[0] == "" && !l.each && !l.long() {
 		l.step = 0 // the index that pandas writes
 	}
+	before := map[string]int{}
 	for i, name := range header {
 		l.columns[i] = l.column(i, name, opts.Config)
+		if n := before[name]; n > 0 && l.columns[i].role == roleMetric {
+			l.columns[i].name += "." + strconv.Itoa(n) // as pandas names it
+		}
+		before[name]++
 	}
 	l.findChart(header)
 	for _, name := range opts.Config {

@@ -72,6 +72,10 @@ func (t *table) wide(name string, step, timeNs int64, text string) {
 	if text == "" {
 		return
 	}
+	if isMissing(text) {
+		t.skipOf("cells without a value ("+text+")", name)
+		return
+	}
 	value, isNumber := number(text)
 	known := t.series[plain(name).String()]
 	switch {

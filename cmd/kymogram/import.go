@@ -156,6 +156,12 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 		}
 		f.options.CSV.Start = when
 	}
+	var bar *progressbar.ProgressBar
+	f.options.Progress = func(bytes int) {
+		if bar != nil {
+			_ = bar.Add(bytes)
+		}
+	}
 	found, err := f.find(ctx, source, paths)
 	if err != nil {
 		return err
@@ -166,27 +172,37 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 	}
 	work := &importing{flags: f, io: io, source: source.Name, server: server, report: importReport{Source: source.Name, DryRun: f.dryRun, Runs: []importedRun{}}}
 	defer work.close()
-	bar := importBar(io, len(found))
+	var each int
+	bar, each = importBar(io, found)
 	for _, one := range found {
 		if err := work.run(ctx, one); err != nil {
 			return err
 		}
-		_ = bar.Add(1)
+		_ = bar.Add(each)
 	}
+	_ = bar.Finish()
 	if err := work.deliver(ctx); err != nil {
 		return err
 	}
-	_ = bar.Finish()
 	return work.report.print(io, f.json)
 }
 
-// importBar counts runs for a person.
-func importBar(io stdio, runs int) *progressbar.ProgressBar {
-	if !isTerminal(io.err) || runs == 0 {
-		return progressbar.DefaultSilent(int64(runs))
+// importBar shows a person how much is read, and how long it will take: by bytes,
+// or where these are not known by runs, each so much.
+func importBar(io stdio, found []importer.Found) (bar *progressbar.ProgressBar, each int) {
+	total := int64(0)
+	for _, one := range found {
+		total += one.Bytes
 	}
-	return progressbar.NewOptions(runs, progressbar.OptionSetWriter(io.err), progressbar.OptionSetDescription("runs"),
-		progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	options := []progressbar.Option{progressbar.OptionSetWriter(io.err), progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionClearOnFinish()}
+	switch {
+	case !isTerminal(io.err):
+		return progressbar.DefaultSilent(max(total, 1)), 0
+	case total > 0:
+		return progressbar.NewOptions64(total, append(options, progressbar.OptionSetDescription("reading"), progressbar.OptionShowBytes(true))...), 0
+	default: // a database, or many small files
+		return progressbar.NewOptions(len(found), append(options, progressbar.OptionSetDescription("runs"), progressbar.OptionShowCount())...), 1
+	}
 }
 
 // find lists the runs of all paths, each with a name of its own.

@@ -36,7 +36,7 @@ func findCSV(ctx context.Context, path string, opts Options) ([]Found, error) {
 	}
 	base := filepath.Base(path)
 	parse := func(ctx context.Context, headerOnly bool) (*sheet, error) {
-		f, err := os.Open(path)
+		f, err := opts.open(ctx, path)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +53,7 @@ func findCSV(ctx context.Context, path string, opts Options) ([]Found, error) {
 	}
 	name := CleanRunName(strings.TrimSuffix(base, filepath.Ext(base)))
 	if !s.severalRuns() {
-		return []Found{{Key: base, Name: name, Read: func(ctx context.Context) (*Run, error) {
+		return []Found{{Key: base, Name: name, Bytes: info.Size(), Read: func(ctx context.Context) (*Run, error) {
 			s, err := parse(ctx, false)
 			if err != nil {
 				return nil, err

@@ -45,7 +45,7 @@ func eventFile(t *testing.T, parts ...[]byte) *Run {
 	if err := os.WriteFile(name, bytes.Join(parts, nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run, err := readTensorBoard(t.Context(), []string{name})
+	run, err := readTensorBoard(t.Context(), []string{name}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -25,6 +26,53 @@ const maxStep = 1 << 62
 // Options say how sources are read.
 type Options struct {
 	CSV CSVOptions
+	// Progress is told how many bytes of a source were read; nil for nobody.
+	Progress func(bytes int)
+}
+
+// reading is a file that tells how far it is read, and ends with ctx.
+type reading struct {
+	*os.File
+	ctx  context.Context //nolint:containedctx // it lives as long as the reading
+	tell func(bytes int)
+}
+
+func (o Options) open(ctx context.Context, path string) (*reading, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &reading{f, ctx, o.Progress}, nil
+}
+
+func (r *reading) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.File.Read(p)
+	if r.tell != nil {
+		r.tell(n)
+	}
+	return n, err
+}
+
+func (o Options) readAll(ctx context.Context, path string) ([]byte, error) {
+	f, err := o.open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// sizeOf adds up files; one that is gone has none.
+func sizeOf(paths []string) (bytes int64) {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			bytes += info.Size()
+		}
+	}
+	return bytes
 }
 
 // Found is a run that a source holds. Key names it within its source and stays
@@ -32,6 +80,7 @@ type Options struct {
 type Found struct {
 	Key, Name string
 	Left      string // why it is not for an import, else ""
+	Bytes     int64  // to read; 0: not known
 	Read      func(ctx context.Context) (*Run, error)
 }
 

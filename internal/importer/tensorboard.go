@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 
 // findTensorBoard finds the folders with event files; each is a run, as in
 // TensorBoard, named by its path.
-func findTensorBoard(_ context.Context, path string, _ Options) ([]Found, error) {
+func findTensorBoard(_ context.Context, path string, opts Options) ([]Found, error) {
 	files := map[string][]string{}
 	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -37,8 +36,8 @@ func findTensorBoard(_ context.Context, path string, _ Options) ([]Found, error)
 			return nil, err
 		}
 		slices.Sort(names)
-		found = append(found, Found{Key: key, Name: key, Read: func(ctx context.Context) (*Run, error) {
-			return readTensorBoard(ctx, names)
+		found = append(found, Found{Key: key, Name: key, Bytes: sizeOf(names), Read: func(ctx context.Context) (*Run, error) {
+			return readTensorBoard(ctx, names, opts)
 		}})
 	}
 	slices.SortFunc(found, func(a, b Found) int { return strings.Compare(a.Key, b.Key) })
@@ -64,13 +63,10 @@ type events struct {
 	plugins map[string]string // by tag: only its first value names it
 }
 
-func readTensorBoard(ctx context.Context, names []string) (*Run, error) {
+func readTensorBoard(ctx context.Context, names []string, opts Options) (*Run, error) {
 	e := &events{builder: newBuilder(), plugins: map[string]string{}}
 	for _, name := range names {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := e.file(name); err != nil {
+		if err := e.file(ctx, name, opts); err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 	}
@@ -79,8 +75,8 @@ func readTensorBoard(ctx context.Context, names []string) (*Run, error) {
 	return run, nil
 }
 
-func (e *events) file(name string) error {
-	f, err := os.Open(name)
+func (e *events) file(ctx context.Context, name string, opts Options) error {
+	f, err := opts.open(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,7 +21,7 @@ import (
 
 // findWandb finds run-ID.wandb files, of offline runs and of others: the latter
 // hold everything too. The run's id is its key and name.
-func findWandb(_ context.Context, path string, _ Options) ([]Found, error) {
+func findWandb(_ context.Context, path string, opts Options) ([]Found, error) {
 	files := map[string][]string{}
 	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -40,8 +39,8 @@ func findWandb(_ context.Context, path string, _ Options) ([]Found, error) {
 	var found []Found
 	for id, names := range files {
 		slices.Sort(names) // the folders begin with their time: a resumed run's lives in order
-		found = append(found, Found{Key: id, Name: id, Read: func(ctx context.Context) (*Run, error) {
-			return readWandb(ctx, names)
+		found = append(found, Found{Key: id, Name: id, Bytes: sizeOf(names), Read: func(ctx context.Context) (*Run, error) {
+			return readWandb(ctx, names, opts)
 		}})
 	}
 	slices.SortFunc(found, func(a, b Found) int { return strings.Compare(a.Key, b.Key) })
@@ -56,13 +55,10 @@ type wandbRun struct {
 	exited          bool
 }
 
-func readWandb(ctx context.Context, names []string) (*Run, error) {
+func readWandb(ctx context.Context, names []string, opts Options) (*Run, error) {
 	w := &wandbRun{builder: newBuilder(), config: map[string]any{}, summary: map[string]any{}}
 	for _, name := range names {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		data, err := os.ReadFile(name)
+		data, err := opts.readAll(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}

@@ -98,7 +98,7 @@ nothing is stored twice. Without --timeout it gives up after 30 s without progre
 	}
 	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
 	cmd.Flags().StringVar(&flags.server, "server", "", "deliver to this server instead of the one that each run names")
-	cmd.Flags().StringVar(&flags.key, "key", "", "API key for every server")
+	cmd.Flags().StringVar(&flags.key, "key", "", "API key for every server; runs that go on keep it")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 0, "give up after this time")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print a JSON object")
 	return cmd
@@ -131,6 +131,11 @@ func runSync(ctx context.Context, io stdio, flags syncFlags) error {
 	if err != nil {
 		return err
 	}
+	if flags.key != "" && flags.server == "" {
+		if err := keepKey(folder, flags.key); err != nil {
+			return err
+		}
+	}
 	report := syncReport{
 		Spool: folder.Path, Delivered: totals.Acked, Refused: totals.Refused, Renderings: totals.Renderings,
 		Seconds: time.Since(began).Seconds(), Error: totals.Error,
@@ -150,6 +155,33 @@ func runSync(ctx context.Context, io stdio, flags syncFlags) error {
 		}
 	}
 	return report.print(io, flags.json)
+}
+
+// keepKey leaves a key that was taken to the agent of the runs that go on.
+func keepKey(folder *spool.Folder, key string) error {
+	ids, err := folder.Writers()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		open, err := spool.ReadOpen(folder.WriterPath(id))
+		if err != nil {
+			continue // delivered meanwhile, or damaged
+		}
+		status, err := spool.OpenStatus(folder.WriterPath(id))
+		if err != nil {
+			continue
+		}
+		page, err := status.Read()
+		status.Close()
+		if err != nil || page.State != spool.StateConnected {
+			continue
+		}
+		if err := folder.SetKey(open.Server, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watch runs the delivery and shows its progress; impatient ends it when nothing

@@ -25,8 +25,15 @@ type Loop struct {
 // StartLoop starts a loop that logs into default/crash.
 func (r *Rig) StartLoop(t *testing.T, server, run string, args ...string) *Loop {
 	t.Helper()
+	return r.StartLoopIn(t, nil, server, run, args...)
+}
+
+// StartLoopIn is StartLoop with more variables in the environment.
+func (r *Rig) StartLoopIn(t *testing.T, env []string, server, run string, args ...string) *Loop {
+	t.Helper()
 	l := &Loop{opened: make(chan struct{}), ended: make(chan struct{})}
 	l.cmd = r.Python(t, "test/rig/loop.py", append([]string{"--server", server, "--run", run}, args...)...)
+	l.cmd.Env = r.Env(env...)
 	l.cmd.Stdout, l.cmd.Stderr = (*loopOutput)(l), &l.stderr
 	if err := l.cmd.Start(); err != nil {
 		t.Fatalf("start the loop: %v", err)
@@ -67,6 +74,16 @@ func (l *Loop) Wait(t *testing.T) {
 	<-l.ended
 	if l.err != nil {
 		t.Fatalf("the loop ended with %v\n%s", l.err, l.stderr.String())
+	}
+}
+
+// Ended reports whether the process is over.
+func (l *Loop) Ended() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -79,6 +79,9 @@ func (r *Rig) python() string { return filepath.Join(r.Root, ".venv", "bin", "py
 // Env is the environment of every process of the rig, and more.
 func (r *Rig) Env(more ...string) []string { return append(r.env[:len(r.env):len(r.env)], more...) }
 
+// Setenv adds NAME=VALUE to the environment of every later process of the rig.
+func (r *Rig) Setenv(entry string) { r.env = append(r.env, entry) }
+
 // Command prepares a program in the rig's environment. It is killed with the
 // test, and Wait does not wait for what its children keep open.
 func (r *Rig) Command(t *testing.T, name string, args ...string) *exec.Cmd {

@@ -114,6 +114,12 @@ func (s *Server) Restart(t *testing.T, args ...string) {
 	s.start(t, strings.TrimPrefix(s.Address, "http://"), args...)
 }
 
+// Move starts it again on another port.
+func (s *Server) Move(t *testing.T) {
+	t.Helper()
+	s.start(t, "127.0.0.1:0")
+}
+
 // LoginLink is a one-time link that signs a browser in.
 func (s *Server) LoginLink(t *testing.T) string {
 	t.Helper()

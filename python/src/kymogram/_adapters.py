@@ -43,6 +43,15 @@ class Door:
             run = self._run = init(**{**chosen, **self.arguments})
         return run
 
+    def another(self, **chosen: Any) -> Run | None:
+        """End the own run and open one by these arguments; None where the user's is open."""
+        if self._run is None and current.run is not None:
+            return None
+        self.close()
+        given = {name: one for name, one in chosen.items() if one is not None}
+        self._run = init(**{**self.arguments, **given})
+        return self._run
+
     @property
     def is_open(self) -> bool:
         """Whether there is a run to log to."""

@@ -6,7 +6,9 @@
 Logged are the Trainer's logs as train/…, eval/… and test/…, with the global
 step as their step, and the arguments and the model's configuration under
 `config/`. A training that goes on from a checkpoint opens a new attempt of its
-run: points after the checkpoint are the new ones.
+run: points after the checkpoint are the new ones. A second train() from step 0
+goes on behind the first's last step; every trial of hyperparameter_search() is a
+run of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ._adapters import Door
+from ._current import current
 
 __all__ = ["KymogramCallback"]
 
@@ -31,20 +34,47 @@ class KymogramCallback(TrainerCallback):
     def __init__(self, **arguments: Any) -> None:
         self._door = Door(arguments)
         self._epoch_at = -1  # the step whose epoch is logged: every log of a step repeats it
+        self._before = 0  # the steps of earlier train() calls in the same run
+        self._last = 0
+        self._trials = 0
 
     def _open(self, args: Any, state: Any, model: Any) -> bool:
         if not state.is_world_process_zero:
             return False
         if self._door.is_open:
             return True
-        begun, self._epoch_at = int(state.global_step), -1
-        self._door.open(
-            run_name=state.trial_name or _named(args),
-            resume_strategy="allow" if begun else None,
-            resume_from_step=begun + 1 if begun else None,
-        )
+        begun = self._begin(state)
+        if state.is_hyper_param_search:
+            self._door.another(run_name=self._trial(args, state))
+        else:
+            self._door.open(run_name=_named(args), **_resume(begun))
         self._configure(args, model)
         return True
+
+    def _begin(self, state: Any) -> int:
+        begun = int(state.global_step)
+        self._epoch_at, self._before, self._last = -1, 0, begun
+        return begun
+
+    def _trial(self, args: Any, state: Any) -> str:
+        """The name of a trial's run: within the run's own name where that is given."""
+        self._trials += 1
+        name = str(state.trial_name or f"trial-{self._trials}")
+        given = self._door.arguments.get("run_name") or _named(args)
+        return f"{given}-{name}" if given else name
+
+    def _again(self, args: Any, state: Any, model: Any) -> None:
+        """Another train() while the run is open."""
+        if state.is_hyper_param_search:
+            if self._door.another(run_name=self._trial(args, state)) is not None:
+                self._begin(state)
+        elif 0 < state.global_step < self._last:  # from a checkpoint
+            name = None if current.run is None else current.run.name
+            if self._door.another(run_name=name, **_resume(int(state.global_step))) is not None:
+                self._begin(state)
+        if state.global_step == 0:
+            self._before = self._last
+        self._configure(args, model)
 
     def _configure(self, args: Any, model: Any) -> None:
         found = dict(args.to_dict())
@@ -61,7 +91,7 @@ class KymogramCallback(TrainerCallback):
     ) -> None:
         """Open the run and log the configuration."""
         if self._door.is_open and state.is_world_process_zero:
-            self._configure(args, model)
+            self._again(args, state, model)
         self._open(args, state, model)
 
     def on_log(
@@ -69,7 +99,7 @@ class KymogramCallback(TrainerCallback):
     ) -> None:
         """Log the numbers among the logs."""
         if logs and self._open(args, state, model):
-            step = int(state.global_step)
+            step = self._last = self._before + int(state.global_step)
             named = {_rename(name): one for name, one in logs.items()}
             if step == self._epoch_at:
                 named.pop("train/epoch", None)
@@ -86,6 +116,12 @@ class KymogramCallback(TrainerCallback):
     def close(self) -> None:
         """End the run, if this callback opened it."""
         self._door.close()
+
+
+def _resume(begun: int) -> dict[str, Any]:
+    if not begun:
+        return {}
+    return {"resume_strategy": "allow", "resume_from_step": begun + 1}
 
 
 def _named(args: Any) -> str | None:

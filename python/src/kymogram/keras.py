@@ -24,7 +24,8 @@ class KymogramCallback(Callback):
     outside of fit() is logged as evaluate/…. The run ends with the process or by
     close(). `fit(initial_epoch=E)` goes on at epoch E; give `resume_strategy=
     "allow"` and `resume_from_step=E` to let it replace what an earlier life
-    logged there.
+    logged there. Another fit() that begins at an epoch that was logged already
+    goes on behind the last.
     """
 
     def __init__(self, batch_frequency: int = 0, **arguments: Any) -> None:
@@ -33,9 +34,20 @@ class KymogramCallback(Callback):
             raise ValueError(f"batch_frequency is 0 (never) or more, got {batch_frequency}")
         self._door = Door(arguments)
         self._frequency = batch_frequency
-        self._epoch = 0
+        self._epoch = -1  # the last that was logged
+        self._before = 0  # the epochs of earlier fits, where they are counted anew
         self._batches = 0
         self._fitting = False
+
+    def set_params(self, params: Any) -> None:
+        """The beginning of fit(), evaluate() or predict(); fit()'s own evaluation has none."""
+        super().set_params(params)
+        self._fitting = False
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Find the epoch's place behind those of earlier fits."""
+        if epoch + self._before <= self._epoch:
+            self._before = self._epoch + 1 - epoch
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Open the run and log the configuration."""
@@ -56,6 +68,7 @@ class KymogramCallback(Callback):
         """Log one batch in N."""
         self._batches += 1
         if self._frequency and self._batches % self._frequency == 0:
+            self._door.open()
             values = {f"batch/{name}": one for name, one in (logs or {}).items()}
             self._door.numbers(values, self._iteration())
 
@@ -66,8 +79,9 @@ class KymogramCallback(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Log the epoch."""
-        self._epoch = epoch
-        self._door.numbers(dict(logs or {}), epoch)
+        self._door.open()
+        self._epoch = max(self._epoch, epoch + self._before)
+        self._door.numbers(dict(logs or {}), epoch + self._before)
 
     def on_train_end(self, logs: Any = None) -> None:
         """The end of fit()."""
@@ -78,7 +92,7 @@ class KymogramCallback(Callback):
         if not self._fitting:
             self._door.open()
             values = {f"evaluate/{name}": one for name, one in (logs or {}).items()}
-            self._door.numbers(values, self._epoch)
+            self._door.numbers(values, max(self._epoch, 0))
 
     def close(self) -> None:
         """End the run, if this callback opened it."""

@@ -43,6 +43,7 @@ class KymogramLogger(Logger):
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
         self._door = Door(arguments)
+        self._epoch_at: int | None = None  # Lightning repeats the epoch with every log of a step
 
     @property
     def name(self) -> str:
@@ -66,7 +67,12 @@ class KymogramLogger(Logger):
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
         """Log numbers at one step."""
         self._door.open()
-        self._door.numbers(metrics, step)
+        found = dict(metrics)
+        if "epoch" in found and step is not None:
+            if step == self._epoch_at:
+                del found["epoch"]
+            self._epoch_at = step
+        self._door.numbers(found, step)
 
     @rank_zero_only
     def log_hyperparams(self, params: Any, *_: Any, **__: Any) -> None:

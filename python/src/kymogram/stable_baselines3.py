@@ -37,12 +37,20 @@ class KymogramOutputFormat(KVWriter):
 
     def __init__(self, **arguments: Any) -> None:
         self._door = Door(arguments)
+        self._before = 0  # the steps of earlier learn() calls that were counted anew
+        self._last = 0
+
+    def begin(self, step: int) -> None:
+        """A learn() that counts its time steps from `step`; they go on behind the last."""
+        if step + self._before < self._last:
+            self._before = self._last - step
 
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0
     ) -> None:
         """Log one dump."""
         self._door.open()
+        step = self._last = step + self._before
         kept = {
             name: one
             for name, one in key_values.items()
@@ -65,19 +73,22 @@ class KymogramCallback(BaseCallback):
     around environments: `episode_return` and `episode_length`, one environment
     id each, the rollout's number as their RL step. Takes the arguments of
     kymogram.init(); a run that is open is used. The run ends with the process
-    or by close().
+    or by close(). Another learn() goes on behind the last step, also where its
+    time steps begin at 0.
     """
 
     def __init__(self, verbose: int = 0, **arguments: Any) -> None:
         super().__init__(verbose)
         self._door = Door(arguments)
+        self._format = KymogramOutputFormat()
         self._rollout = -1
 
     def _on_training_start(self) -> None:
         self._door.open()
         formats = self.model.logger.output_formats
         if not any(isinstance(one, KymogramOutputFormat) for one in formats):
-            formats.append(KymogramOutputFormat())
+            formats.append(self._format)
+        self._format.begin(self.model.num_timesteps)
         self._door.config(self._configuration())
         for number in range(self.training_env.num_envs):
             last, _ = _api.get_env_last_rl_step_and_episode(f"env{number}")

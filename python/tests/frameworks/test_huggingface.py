@@ -119,6 +119,60 @@ def test_a_checkpoint_goes_on_as_a_new_attempt(served: Served, tmp_path: Path) -
     assert state["global_step"] == 8
 
 
+def test_another_train_goes_on_behind_the_first(served: Served, tmp_path: Path) -> None:
+    found = callback(run_name="twice")
+    work = trainer(tmp_path, found, num_train_epochs=1)
+    work.train()
+    first = history(work, "loss")
+    work.train()
+    both = {**first, **{4 + step: loss for step, loss in history(work, "loss").items()}}
+    run = served.only()
+    assert served.values("train/loss", run) == pytest.approx(both)
+    assert run.detail()["ledger"]["superseded"] == 0
+    # A checkpoint of the second goes back: another attempt.
+    work.args.num_train_epochs = 2
+    work.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-4"))
+    found.close()
+    run = served.only()
+    assert len(run.detail()["attempts"]) == 2
+    resumed = served.values("train/loss", run)
+    assert sorted(resumed) == [1, 2, 3, 4, 5, 6, 7, 8]
+    again = history(work, "loss")
+    assert {step: resumed[step] for step in (5, 6, 7, 8)} == pytest.approx(
+        {step: again[step] for step in (5, 6, 7, 8)}
+    )
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_trial_is_a_run(served: Served, tmp_path: Path, named: bool) -> None:
+    pytest.importorskip("optuna", reason="make test-frameworks").logging.disable_default_handler()
+    found = callback(project_name="search", **({"run_name": "best"} if named else {}))
+    work = trainer(tmp_path, found, max_steps=2)
+    work.model_init = lambda trial: Model(Config(width=4))
+    losses: list[dict[int, float]] = []
+
+    class Keep(transformers.TrainerCallback):  # type: ignore[misc,name-defined]
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            losses.append({one["step"]: one["loss"] for one in state.log_history if "loss" in one})
+
+    work.add_callback(Keep())
+    work.hyperparameter_search(
+        hp_space=lambda trial: {"learning_rate": trial.suggest_float("learning_rate", 1e-4, 1e-2)},
+        n_trials=3,
+        backend="optuna",
+        hp_name=None if named else lambda trial: f"try{trial.number}",
+    )
+    found.close()
+    served.sync()
+    runs = sorted(served.client.runs("default/search"), key=lambda one: one.name)
+    names = [f"best-trial-{n}" for n in (1, 2, 3)] if named else [f"try{n}" for n in (0, 1, 2)]
+    assert [one.name for one in runs] == names
+    for run, kept in zip(runs, losses, strict=True):
+        assert run.status == "finished"
+        assert served.values("train/loss", run) == pytest.approx(kept)
+    assert len({run.config["learning_rate"] for run in runs}) == 3
+
+
 def test_other_ranks_open_no_run(served: Served, tmp_path: Path) -> None:
     found = callback(run_name="r")
     state = transformers.TrainerState(is_world_process_zero=False)

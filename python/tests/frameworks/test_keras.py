@@ -69,3 +69,41 @@ def test_an_open_run_is_used(served: Served) -> None:
     assert served.only().name == "mine"
     with pytest.raises(ValueError, match="batch_frequency"):
         callback(batch_frequency=-1)
+
+
+def test_another_fit_goes_on_behind_the_first(served: Served) -> None:
+    found, net = callback(run_name="loop", batch_frequency=1), model()
+    losses = [
+        one
+        for _ in range(3)
+        for one in net.fit(X, X, epochs=2, verbose=0, callbacks=[found]).history["loss"]
+    ]
+
+    class Fails(keras.callbacks.Callback):  # type: ignore[misc,name-defined]
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        net.fit(X, X, epochs=2, verbose=0, callbacks=[found, Fails()])
+    scores = net.evaluate(X, X, verbose=0, callbacks=[found], return_dict=True)
+    found.close()
+    run = served.only()
+    assert served.values("loss", run) == pytest.approx(dict(enumerate(losses)))
+    assert served.values("evaluate/loss", run) == pytest.approx({5: scores["loss"]})
+    assert run.detail()["ledger"]["superseded"] == 0
+
+
+def test_a_loop_of_ones_own(served: Served) -> None:
+    found, net = callback(run_name="own", batch_frequency=1), model()
+    found.set_model(net)
+    seen = []
+    for epoch in range(2):
+        for batch in range(3):
+            logs = net.train_on_batch(X, X, return_dict=True)
+            seen.append(logs["loss"])
+            found.on_train_batch_end(batch, logs)
+        found.on_epoch_end(epoch, logs)
+    found.close()
+    run = served.only()
+    assert list(served.values("batch/loss", run).values()) == pytest.approx(seen)
+    assert served.values("loss", run) == pytest.approx({0: seen[2], 1: seen[5]})

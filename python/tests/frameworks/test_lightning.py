@@ -148,6 +148,28 @@ def test_a_logger_joins_the_open_run_and_pickles(served: Served, tmp_path: Path)
     assert len(served.values("loss")) == 2
 
 
+def test_beside_another_logger_and_without_training(served: Served, tmp_path: Path) -> None:
+    from argparse import Namespace
+
+    from lightning.pytorch.loggers import CSVLogger
+
+    found = logger(run_name="checked")
+    found.log_hyperparams(Namespace(a=1, b=Namespace(c=2, d={"e": [3, 4]})))
+    work = trainer([CSVLogger(tmp_path), found], tmp_path)
+    model = Model()
+    work.validate(model, data(), verbose=False)
+    work.test(model, data(), verbose=False)
+    found.log_metrics({"top 5": 0.5}, step=1)
+    found.close()
+    run = served.only()
+    assert run.config == {"a": 1, "b/c": 2, "b/d/e/0": 3, "b/d/e/1": 4}
+    assert list(served.values("val/loss", run).values()) == pytest.approx(model.validated)
+    assert sorted(served.values("test/loss", run)) == [0]
+    assert served.values("top_5", run, labels={"exact_name": "top 5"}) == {1: 0.5}
+    # Lightning repeats the epoch with each of a step's logs: it is one point, without a warning.
+    assert run.detail()["ledger"]["superseded"] == 0
+
+
 def test_only_rank_0_of_a_ddp_job_logs(served: Served, tmp_path: Path) -> None:
     said = program(
         tmp_path,

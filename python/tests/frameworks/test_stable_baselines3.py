@@ -112,3 +112,22 @@ def test_the_output_format_alone(served: Served) -> None:
     assert [one.metric for one in run.series()] == ["a", "note"]
     assert served.values("a", run) == {7: 1.5}
     assert served.values("note", run) == {7: "hello"}
+
+
+def test_another_learn_goes_on_behind_the_first(served: Served) -> None:
+    from kymogram.stable_baselines3 import KymogramCallback
+
+    envs = make_vec_env("CartPole-v1", n_envs=1, seed=0)
+    model = sb3.PPO("MlpPolicy", envs, n_steps=64, batch_size=32, n_epochs=1, device="cpu")
+    callback, memory = KymogramCallback(run_name="cart"), Memory()
+    model.set_logger(Logger(None, [memory]))
+    model.learn(128, callback=callback, log_interval=1)
+    model.learn(128, callback=callback, log_interval=1)
+    model.learn(128, callback=callback, log_interval=1, reset_num_timesteps=False)
+    callback.close()
+    dumped = [row["time/total_timesteps"] for _, row in memory.rows if "time/fps" in row]
+    assert dumped == [64, 128, 64, 128, 192, 256]
+    run = served.only()
+    found = served.values("time/total_timesteps", run)
+    assert found == dict(zip((64, 128, 192, 256, 320, 384), dumped))
+    assert run.detail()["ledger"]["superseded"] == 0

@@ -15,15 +15,30 @@ func Reserve(f *os.File, size int64) error {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return writeZeros(f, 0, size)
+		return writeZeros(f, size)
 	}
 	return err
 }
 
-// Zero writes zeros over a part of a file that is reserved: the page cache then
-// holds it in large folios, whose first write through a map costs a twentieth of
-// that of a page whose space is only promised.
-func Zero(f *os.File, from, to int64) error { return writeZeros(f, from, to) }
+// Fill writes zeros over a reserved file: the page cache then holds it in large
+// folios, whose first write through a map costs a twentieth of that of a page
+// whose space is only promised. It is one system call, for after each a goroutine
+// waits its turn while all processors are busy.
+func Fill(f *os.File, size int64) error {
+	pieces := make([][]byte, 0, size/int64(len(zeros))+1)
+	for done := int64(0); done < size; {
+		pieces = pieces[:0]
+		for rest := size - done; rest > 0; rest -= int64(len(zeros)) {
+			pieces = append(pieces, zeros[:min(int64(len(zeros)), rest)])
+		}
+		n, err := unix.Pwritev(int(f.Fd()), pieces, done)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		done += int64(max(n, 0))
+	}
+	return nil
+}
 
 // Bring has the pages of a map ready to be written to. It may fail (Linux before
 // 5.14); then each comes with its first write.

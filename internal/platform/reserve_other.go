@@ -6,10 +6,10 @@ import "os"
 
 // Reserve gives a file zeroed space of its own, so that a later store through a
 // map cannot meet a full disk.
-func Reserve(f *os.File, size int64) error { return writeZeros(f, 0, size) }
+func Reserve(f *os.File, size int64) error { return writeZeros(f, size) }
 
-// Zero is nothing here: Reserve wrote zeros.
-func Zero(*os.File, int64, int64) error { return nil }
+// Fill is nothing here: Reserve wrote zeros.
+func Fill(*os.File, int64) error { return nil }
 
 // Bring is nothing here.
 func Bring([]byte) {}

@@ -6,13 +6,11 @@ import "os"
 var zeros [1 << 20]byte
 
 // writeZeros is the reservation that every file system has.
-func writeZeros(f *os.File, from, to int64) error {
-	for from < to {
-		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), to-from)], from)
-		if err != nil {
+func writeZeros(f *os.File, size int64) error {
+	for off := int64(0); off < size; off += int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-off)], off); err != nil {
 			return err
 		}
-		from += int64(n)
 	}
 	return nil
 }

@@ -37,11 +37,7 @@ func fill(t *testing.T, w *Writer, s *Series, step, n int) {
 
 const firstQuarter, firstWhole = firstSegment / 4 / 40, firstSegment / 40
 
-func (w *Writer) aheadReady() bool {
-	w.ahead.mu.Lock()
-	defer w.ahead.mu.Unlock()
-	return w.ahead.segment != nil
-}
+func (w *Writer) aheadReady() bool { return w.ahead.ready.Load() != nil }
 
 // TestAhead: the segment that was made while the first filled becomes the second.
 func TestAhead(t *testing.T) {

@@ -3,6 +3,7 @@ package spool
 import (
 	"math"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"testing"
@@ -49,9 +50,9 @@ func threadTime(b *testing.B) int64 {
 	return usage.Utime.Nano() + usage.Stime.Nano()
 }
 
-// timed reports what a call costs the thread that makes it, then how long single
-// calls take.
-func timed(b *testing.B, call func(i int) error) {
+// timed reports what a call costs the thread that makes it, then how long at most
+// 1,000,000 single calls take, with a pause between them.
+func timed(b *testing.B, pause time.Duration, call func(i int) error) {
 	b.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -70,8 +71,13 @@ func timed(b *testing.B, call func(i int) error) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(threadTime(b)-began)/float64(b.N), "cpu-ns/op")
-	took := make([]int64, min(b.N, 1_000_000))
+	took := make([]int64, 1_000_000)
+	if pause > 0 {
+		took = took[:2_000]
+	}
+	took = took[:min(b.N, len(took))]
 	for i := range took {
+		time.Sleep(pause)
 		start := time.Now()
 		if err := call(i); err != nil {
 			b.Fatal(err)
@@ -90,10 +96,11 @@ func timed(b *testing.B, call func(i int) error) {
 func BenchmarkPoint(b *testing.B) {
 	w := benchWriter(b)
 	s := testSeries(b, w, "m")
-	timed(b, func(i int) error { return w.Point(s, FlagStep, int64(i), int64(i), uint64(i)) })
+	timed(b, 0, func(i int) error { return w.Point(s, FlagStep, int64(i), int64(i), uint64(i)) })
 }
 
-// BenchmarkBlock is a vector of 1,000, and 128 steps of 64 series, as float64.
+// BenchmarkBlock is a vector of 1,000, and 128 steps of 64 series, as float64;
+// single calls 1 ms apart, as in a training loop.
 func BenchmarkBlock(b *testing.B) {
 	for _, shape := range []struct {
 		name         string
@@ -106,9 +113,16 @@ func BenchmarkBlock(b *testing.B) {
 				series[i] = testSeries(b, w, "m"+string(rune('0'+i)))
 			}
 			block := linearBlock(series, shape.rows, 0, 1)
-			timed(b, func(int) error { return w.Block(series, block) })
+			timed(b, time.Millisecond, func(int) error { return w.Block(series, block) })
 		})
 	}
+}
+
+// lockTime is how many seconds goroutines waited for locks so far.
+func lockTime() float64 {
+	sample := []metrics.Sample{{Name: "/sync/mutex/wait/total:seconds"}}
+	metrics.Read(sample)
+	return sample[0].Value.Float64()
 }
 
 // BenchmarkPointParallel is 8 goroutines with a series each, and all with one.
@@ -119,6 +133,7 @@ func BenchmarkPointParallel(b *testing.B) {
 			w := benchWriter(b)
 			one := testSeries(b, w, "m")
 			worst := make([][]int64, workers)
+			waited := lockTime()
 			b.ReportAllocs()
 			b.ResetTimer()
 			var group sync.WaitGroup
@@ -145,6 +160,7 @@ func BenchmarkPointParallel(b *testing.B) {
 			}
 			group.Wait()
 			b.StopTimer()
+			b.ReportMetric((lockTime()-waited)/float64(b.N)*1e9, "lock-ns/op")
 			all := slices.Concat(worst...)
 			slices.Sort(all)
 			if len(all) > 0 {

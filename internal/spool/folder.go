@@ -217,7 +217,7 @@ const (
 	removedPrefix = ".del-"
 )
 
-// Used sums the sizes of all segments, those made ahead and set aside too.
+// Used sums the sizes of all segments, also of those not yet in use or set aside.
 func (f *Folder) Used() (int64, error) {
 	writers, err := f.Writers()
 	if err != nil {
@@ -231,7 +231,7 @@ func (f *Folder) Used() (int64, error) {
 		}
 		for _, e := range entries {
 			switch filepath.Ext(e.Name()) {
-			case segmentSuffix, aheadSuffix, badSuffix:
+			case segmentSuffix, aheadSuffix, nowSuffix, badSuffix:
 				if info, err := e.Info(); err == nil {
 					total += info.Size()
 				}

@@ -17,8 +17,6 @@ import (
 const (
 	firstSegment = 256 << 10
 	lastSegment  = 16 << 20
-	// bringPiece is what a system call fills: enough for large folios.
-	bringPiece = 1 << 20
 )
 
 // segment is a segment that is being written. Mapped, any number of goroutines
@@ -64,7 +62,7 @@ func (s *segment) advance(p, next position) { s.tail.CompareAndSwap(uint64(p), u
 // createSegment makes a zeroed segment whose space is reserved. It has no header
 // yet, so no reader takes it for whole.
 func createSegment(path string, size int, mapped bool) (*segment, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|platform.NoFollow, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|platform.NoFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make segment: %w", err)
 	}
@@ -92,18 +90,18 @@ func (s *segment) prepare(mapped bool) error {
 	return nil
 }
 
-// bring has the pages of a new segment in memory before anybody writes to it;
-// until is asked after every piece whether that is enough.
-func (s *segment) bring(inMemory bool, until func() bool) error {
-	for from := 0; s.mem != nil && from < s.size && !until(); from += bringPiece {
-		to := min(from+bringPiece, s.size)
-		if !inMemory {
-			if err := platform.Zero(s.file, int64(from), int64(to)); err != nil {
-				return fmt.Errorf("fill segment: %w", err)
-			}
-		}
-		platform.Bring(s.mem[from:to])
+// bring has the pages of a new segment in memory before anybody writes to it.
+// inMemory: the file system reserves pages, not blocks.
+func (s *segment) bring(inMemory bool) error {
+	if s.mem == nil {
+		return nil
 	}
+	if !inMemory {
+		if err := platform.Fill(s.file, int64(s.size)); err != nil {
+			return fmt.Errorf("fill segment: %w", err)
+		}
+	}
+	platform.Bring(s.mem)
 	return nil
 }
 

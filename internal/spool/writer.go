@@ -156,7 +156,7 @@ func (w *Writer) build(tmp string, open Open) error {
 	}
 	w.watch(seg)
 	w.current.Store(seg)
-	if err := seg.bring(w.folder.FS.Kind == FSMemory, func() bool { return false }); err != nil {
+	if err := seg.bring(w.folder.FS.Kind == FSMemory); err != nil {
 		return err
 	}
 	if err := seg.begin(Header{Writer: w.ID, First: 1, CreatedNs: w.now().UnixNano()}); err != nil {
@@ -408,8 +408,8 @@ func (w *Writer) roll(need int) error {
 	if old == nil {
 		return ErrClosed
 	}
-	w.claim()
-	defer w.ahead.mu.Unlock()
+	w.ahead.room.Lock()
+	defer w.ahead.room.Unlock()
 	seg, err := w.next(old, need)
 	if err != nil {
 		return err

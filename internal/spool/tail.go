@@ -30,7 +30,12 @@ const (
 	ReasonRestored    = "restored"
 )
 
-const readAhead = 256 << 10
+// A tail reads ahead, from leastAhead behind a pause up to readAhead: one that
+// waits looks at a page, not at megabytes of zeros a second.
+const (
+	leastAhead = 4 << 10
+	readAhead  = 256 << 10
+)
 
 // Tail reads the records of one writer in order, behind a writer that may be
 // alive in any process. It is not safe for concurrent use.
@@ -57,6 +62,7 @@ type Tail struct {
 	buf    []byte // bytes of the file from bufAt
 	bufAt  int64
 	fresh  bool // buf was read since the last record was taken from it
+	ahead  int  // bytes of the last read, 0 behind a pause
 	next   uint64
 }
 
@@ -230,6 +236,7 @@ func (t *Tail) doubt() (Progress, error) {
 // pause is Wait while the writer lives; else everything is looked at once more.
 func (t *Tail) pause() (Progress, error) {
 	t.drop()
+	t.ahead = 0
 	if t.dead {
 		return End, nil
 	}
@@ -255,7 +262,8 @@ func (t *Tail) peek(n int) ([]byte, error) {
 	if len(t.buf) > 0 && at >= 0 && at+int64(n) <= int64(len(t.buf)) {
 		return t.buf[at : at+int64(n)], nil
 	}
-	size := min(int64(max(n, readAhead)), t.size-t.off)
+	t.ahead = min(max(2*t.ahead, leastAhead), readAhead)
+	size := min(int64(max(n, t.ahead)), t.size-t.off)
 	if int64(cap(t.buf)) < size {
 		t.buf = make([]byte, size)
 	}

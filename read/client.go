@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,7 +54,9 @@ func Dial(server, key string) (*Client, error) {
 			return nil, err
 		}
 	}
-	return &Client{base: server, key: key, http: &http.Client{}}, nil
+	return &Client{base: server, key: key, http: &http.Client{
+		CheckRedirect: func(to *http.Request, via []*http.Request) error { return model.Redirected(via[0].URL, to.URL) },
+	}}, nil
 }
 
 // storedKey looks a server up in credentials.json; no file is no error.
@@ -94,6 +97,9 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, doc any
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if moved := (*model.Error)(nil); errors.As(err, &moved) {
+			return moved
 		}
 		return model.Errorf(model.CodeUnavailable, "cannot reach the server at %s: %v", c.base, err).
 			WithHint("start it with `kymogram serve`, or name another")

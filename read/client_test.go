@@ -2,7 +2,9 @@ package read_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -92,7 +94,14 @@ func points(t *testing.T, address string) error {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/points") {
-			http.Redirect(w, r, address, http.StatusFound)
+			resp, err := http.Get(address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			w.WriteHeader(resp.StatusCode)
+			_, _ = io.Copy(w, resp.Body)
 			return
 		}
 		_, _ = w.Write([]byte(`{"id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}`))
@@ -112,6 +121,29 @@ func points(t *testing.T, address string) error {
 		}
 	}
 	return nil
+}
+
+// TestRedirect: it is told where to, and the key goes nowhere else.
+func TestRedirect(t *testing.T) {
+	other, key := answer(t, http.StatusOK, `{"projects":[],"next":null}`)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other+r.URL.Path, http.StatusMovedPermanently)
+	}))
+	defer s.Close()
+	client, err := read.Dial(s.URL, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err = range client.Projects(t.Context()) {
+		break
+	}
+	var refusal *read.Error
+	if !errors.As(err, &refusal) || !strings.Contains(refusal.Hint, "Name "+other+" as the server") {
+		t.Errorf("%v", err)
+	}
+	if *key != "" {
+		t.Errorf("the other host was asked, with %q", *key)
+	}
 }
 
 func TestWhereServerAndKeyComeFrom(t *testing.T) {

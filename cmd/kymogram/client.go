@@ -71,7 +71,12 @@ func (c *connection) dial(io stdio) (*client, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, usagef("the API key holds a space or a control character: it is 40 hexadecimal characters")
 	}
-	return &client{base: base, key: key, http: &http.Client{}}, nil
+	return &client{base: base, key: key, http: stayingClient()}, nil
+}
+
+// stayingClient follows no redirects: the key goes where the user sends it.
+func stayingClient() *http.Client {
+	return &http.Client{CheckRedirect: func(to *http.Request, via []*http.Request) error { return model.Redirected(via[0].URL, to.URL) }}
 }
 
 func first(choices ...string) string {
@@ -164,6 +169,9 @@ func (c *client) send(ctx context.Context, method, path string, query url.Values
 func (c *client) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
+	}
+	if moved := (*model.Error)(nil); errors.As(err, &moved) {
+		return moved
 	}
 	var u *url.Error
 	if errors.As(err, &u) {

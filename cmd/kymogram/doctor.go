@@ -226,7 +226,7 @@ func (d *diagnosis) checkStore(ctx context.Context, address, key string) {
 		d.add("store", "", err)
 		return
 	}
-	response, err := (&client{base: base, key: key, http: &http.Client{}}).send(ctx, http.MethodGet, "/metrics", nil, nil)
+	response, err := (&client{base: base, key: key, http: stayingClient()}).send(ctx, http.MethodGet, "/metrics", nil, nil)
 	if err != nil {
 		d.add("store", "", err)
 		return

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // The wait between two tries, as the real Metrana client has it.
@@ -42,21 +43,27 @@ func (c *connections) close() {
 }
 
 // stream opens an ingest stream to a server. The address is discovered anew when
-// there is no connection yet.
-func (c *connections) stream(ctx context.Context, address, key string, options ...grpc.CallOption) (grpc.BidiStreamingClient[kymogramv1.StreamRequest, kymogramv1.StreamResponse], error) {
+// there is no connection yet. With the stream comes what may explain its failure:
+// a proxy that redirects HTTP rarely says why it does not take gRPC.
+func (c *connections) stream(ctx context.Context, address, key string, options ...grpc.CallOption) (stream streamClient, moved, err error) {
 	server, err := NewServer(address, key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	conn, err := c.conn(server, server.discover(ctx))
+	target, err := server.discover(ctx)
+	if errors.As(err, new(*model.Error)) && errors.Is(err, ErrUnreachable) {
+		moved = err
+	}
+	conn, err := c.conn(server, target)
 	if err != nil {
-		return nil, err
+		return nil, moved, err
 	}
 	conn.ResetConnectBackoff()
 	if key != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 	}
-	return kymogramv1.NewIngestServiceClient(conn).Stream(ctx, options...)
+	stream, err = kymogramv1.NewIngestServiceClient(conn).Stream(ctx, options...)
+	return stream, moved, err
 }
 
 func (c *connections) conn(server *Server, target string) (*grpc.ClientConn, error) {

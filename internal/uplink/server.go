@@ -89,7 +89,26 @@ func NewServer(address, key string) (*Server, error) {
 		return nil, fmt.Errorf("parse address: %w", err)
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: false, DisableKeepAlives: true, ExpectContinueTimeout: time.Second}
-	return &Server{url: u, key: key, http: &http.Client{Transport: transport}}, nil
+	return &Server{url: u, key: key, http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(to *http.Request, via []*http.Request) error { return model.Redirected(via[0].URL, to.URL) },
+	}}, nil
+}
+
+// do sends a request. Whatever kept the answer away is ErrUnreachable.
+func (s *Server) do(req *http.Request) (*http.Response, error) {
+	if s.key != "" {
+		req.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	resp, err := s.http.Do(req)
+	var moved *model.Error
+	if errors.As(err, &moved) {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, moved)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return resp, nil
 }
 
 // Info asks the server who it is; the answer's time is for clock checks.
@@ -136,12 +155,9 @@ func (s *Server) call(ctx context.Context, method, path string, in, out any) err
 
 // send asks with the key and reads the JSON of the answer, if one is wanted.
 func (s *Server) send(req *http.Request, out any) error {
-	if s.key != "" {
-		req.Header.Set("Authorization", "Bearer "+s.key)
-	}
-	resp, err := s.http.Do(req)
+	resp, err := s.do(req)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return err
 	}
 	defer resp.Body.Close()
 	doc, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -163,12 +179,9 @@ func (s *Server) send(req *http.Request, out any) error {
 // head asks with the key for an answer that is all in its header. A refusal of
 // such a request has no text.
 func (s *Server) head(req *http.Request) (http.Header, error) {
-	if s.key != "" {
-		req.Header.Set("Authorization", "Bearer "+s.key)
-	}
-	resp, err := s.http.Do(req)
+	resp, err := s.do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
@@ -213,13 +226,13 @@ func (s *Server) target(info Info) string {
 }
 
 // discover asks for the gRPC address; a server that does not answer is tried at
-// its own address.
-func (s *Server) discover(ctx context.Context) string {
+// its own address. The error says why it does not.
+func (s *Server) discover(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	info, err := s.Info(ctx)
 	if err != nil {
 		info = Info{}
 	}
-	return s.target(info)
+	return s.target(info), err
 }

@@ -112,8 +112,9 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	}
 	timeout := time.AfterFunc(openLimit, cancel)
 	defer timeout.Stop()
-	if s.stream, err = s.conns.stream(ctx, s.server(), key, s.pace.options...); err != nil {
-		return 0, err
+	var moved error
+	if s.stream, moved, err = s.conns.stream(ctx, s.server(), key, s.pace.options...); err != nil {
+		return 0, explained(err, moved)
 	}
 	request, err := json.Marshal(s.open.Open)
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	}
 	answer, err := s.stream.Recv()
 	if err != nil {
-		return 0, err
+		return 0, explained(err, moved)
 	}
 	opened := answer.GetOpened()
 	if opened == nil {
@@ -135,6 +136,14 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	s.answer(opened.Result)
 	s.setState(spool.StateConnected)
 	return opened.Mark, s.catchUp(opened.Mark)
+}
+
+// explained is a failure to connect in the words of a redirect, if there was one.
+func explained(err, moved error) error {
+	if moved != nil && codeOf(err) == model.CodeUnavailable {
+		return moved
+	}
+	return err
 }
 
 // write sends a message. gRPC says io.EOF when the stream is broken; the reason

@@ -92,10 +92,31 @@ def _exchange(
         response = connection.getresponse()
         elsewhere = response.getheader("Location")
         if 300 <= response.status < 400 and elsewhere:
-            raise Unreachable(f"it redirects to {elsewhere}: name that server instead")
+            raise Unreachable(redirected(url, elsewhere))
         return response.status, response.read(_ANSWER_MAX)
     finally:
         connection.close()
+
+
+def redirected(asked: str, location: str) -> str:
+    """What is said of a redirect, in Go's words (internal/model/redirect.go).
+
+    None is followed: the key goes to no host that nobody named, and what a
+    proxy shows instead of the server is no answer of it.
+    """
+    from urllib.parse import urljoin, urlsplit
+
+    own, to = urlsplit(asked), urlsplit(urljoin(asked, location))
+    where = printable(f"{to.scheme}://{to.netloc.rpartition('@')[2]}{to.path}")
+    at = max(own.path.find("/api/v1/"), 0)
+    text = f"{own.scheme}://{own.netloc} redirects to {where}. "
+    server = where.removesuffix(own.path[at:])
+    if server not in (where, ""):
+        return f"{text}Name {server} as the server (KYMOGRAM_SERVER)"
+    return (
+        f"{text}It looks like a proxy that asks for a sign-in, or another program. "
+        "Name an address where Kymogram itself answers (KYMOGRAM_SERVER)"
+    )
 
 
 def _connect(url: str, timeout: float) -> tuple[HTTPConnection, str]:

@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any
 from urllib import error, parse, request
 
-from . import _environment
+from . import _client, _environment
 from ._exceptions import KymogramAuthError, KymogramError
 
 __all__ = ["Bucketed", "Client", "Points", "QueryError", "Run", "Series"]
@@ -62,7 +62,8 @@ class Client:
         self._timeout = timeout
         host = parse.urlsplit(self.url).hostname or ""
         local = host in ("localhost", "::1") or host.startswith("127.")
-        self._opener = request.build_opener(*([request.ProxyHandler({})] if local else []))
+        proxy = [request.ProxyHandler({})] if local else []
+        self._opener = request.build_opener(_Stay, *proxy)
 
     def projects(self) -> Iterator[dict[str, Any]]:
         """The projects that the key may read: workspace, project, runs, last_ns."""
@@ -140,6 +141,15 @@ class Client:
         if not isinstance(document, dict):
             raise QueryError(f"{self.url} gave no JSON: is it a Kymogram server?", "unavailable")
         return document
+
+
+class _Stay(request.HTTPRedirectHandler):
+    """Follows no redirect: urllib would send the key along, to whatever host."""
+
+    def redirect_request(
+        self, req: request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        raise QueryError(_client.redirected(req.full_url, newurl), "unavailable", code)
 
 
 def _quote(part: str) -> str:

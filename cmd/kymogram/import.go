@@ -172,6 +172,11 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 	}
 	work := &importing{flags: f, io: io, source: source.Name, server: server, report: importReport{Source: source.Name, DryRun: f.dryRun, Runs: []importedRun{}}}
 	defer work.close()
+	if !f.dryRun {
+		if err := work.resume(ctx); err != nil {
+			return err
+		}
+	}
 	var each int
 	bar, each = importBar(io, found)
 	for _, one := range found {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -318,7 +320,7 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 	half := &importer.Run{Attributes: map[string]*model.Value{}, Series: []*importer.Series{{
 		Key: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat, Steps: []int64{0, 1}, TimeNs: []int64{1, 2}, Floats: []float64{-1, -2},
 	}}}
-	folder, err := spool.OpenFolder(t.TempDir())
+	folder, err := openImportSpool(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +329,7 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := spool.Create(folder, flags.server, request, spool.WriterOptions{})
+	out, err := spool.Create(folder.Folder, flags.server, request, spool.WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,6 +352,65 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 		t.Errorf("the import after it is %+v", one)
 	}
 	compareCurves(t, "log", k.curves("default/default/log"), want(t, "csv", path, "log.csv"))
+}
+
+// An import that ends before it delivered leaves its spool, which the next import to
+// that server delivers first: nothing is written twice, and the run has its end.
+func TestImportAfterOneThatWasInterrupted(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	path := filepath.Join(t.TempDir(), "log.csv")
+	if err := os.WriteFile(path, []byte("step,loss\n0,1\n1,2\n2,3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := &importFlags{workspace: "default", project: "default"}
+	flags.server, flags.key = k.env["KYMOGRAM_SERVER"], k.key()
+	var said bytes.Buffer
+	std := stdio{in: strings.NewReader(""), out: io.Discard, err: &said, env: k.getenv}
+	server, err := flags.dial(std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := importer.Sources()[3].Find(t.Context(), path, importer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &importing{flags: flags, io: std, source: "csv", server: server}
+	if err := first.run(t.Context(), found[0]); err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := first.deliver(stopped); !errors.Is(err, errInterrupted) {
+		t.Errorf("interrupted: %v", err)
+	}
+	at := first.folder.Path
+	if other, err := openImportSpool(at); other != nil || err != nil {
+		t.Errorf("a spool at work can be taken: %v", err)
+	}
+	first.close()
+	if !strings.Contains(said.String(), "3 points wait in "+at) {
+		t.Errorf("it said %q", said.String())
+	}
+	if one := k.imports("csv", path).Runs[0]; one.State != stateUnchanged {
+		t.Errorf("the import after it is %+v", one)
+	}
+	if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the spool is still there: %v", err)
+	}
+	compareCurves(t, "log", k.curves("default/default/log"), want(t, "csv", path, "log.csv"))
+	var doc struct {
+		Status string `json:"status"`
+		Ledger struct {
+			Logged uint64 `json:"logged"`
+		} `json:"ledger"`
+	}
+	if err := json.Unmarshal([]byte(k.ok("runs", "show", "--json", "default/default/log")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Status != "finished" || doc.Ledger.Logged != 3 {
+		t.Errorf("the run is %+v", doc)
+	}
 }
 
 // An imported run is as old and as long as it was, whatever the day of its

@@ -48,14 +48,20 @@ type importing struct {
 	server *client
 	report importReport
 
-	folder  *spool.Folder // nil until needed
-	runs    int           // in the folder
-	waiting uint64        // points in the folder
+	folder  *importSpool // nil until needed
+	runs    int          // in the folder
+	waiting uint64       // points in the folder
 }
 
 func (w *importing) close() {
-	if w.folder != nil {
-		_ = os.RemoveAll(w.folder.Path) // what is left is delivered by the next import
+	if w.folder == nil {
+		return
+	}
+	switch left, err := w.folder.close(); {
+	case err != nil:
+		fmt.Fprintf(w.io.err, "remove the spool of the import: %s\n", printable(err.Error()))
+	case left.Writers > 0:
+		fmt.Fprintf(w.io.err, "%s wait in %s; the next import to this server sends them\n", left, w.folder.Path)
 	}
 }
 
@@ -70,7 +76,7 @@ func (w *importing) run(ctx context.Context, found importer.Found) error {
 	}
 	err := w.one(ctx, found, &line)
 	if ctx.Err() != nil {
-		return errors.New("interrupted; the next import goes on")
+		return errInterrupted
 	}
 	if code := model.CodeOf(err); code == model.CodeUnavailable || code == model.CodeUnauthenticated || code == model.CodePermission {
 		return err // as it would be for every other run
@@ -167,11 +173,7 @@ func (w *importing) request(found importer.Found, run *importer.Run, there *know
 
 func (w *importing) write(found importer.Found, run *importer.Run, digest string, there *known) (id string, err error) {
 	if w.folder == nil {
-		path, err := os.MkdirTemp("", "kymogram-import-")
-		if err != nil {
-			return "", fmt.Errorf("make a spool: %w", err)
-		}
-		if w.folder, err = spool.OpenFolder(path); err != nil {
+		if w.folder, err = newImportSpool(w.server.base.String()); err != nil {
 			return "", err
 		}
 	}
@@ -179,7 +181,7 @@ func (w *importing) write(found importer.Found, run *importer.Run, digest string
 	if err != nil {
 		return "", err
 	}
-	out, err := spool.Create(w.folder, w.server.base.String(), request, spool.WriterOptions{Cap: math.MaxInt64})
+	out, err := spool.Create(w.folder.Folder, w.server.base.String(), request, spool.WriterOptions{Cap: math.MaxInt64})
 	if err != nil {
 		return "", err
 	}
@@ -311,11 +313,11 @@ func (w *importing) deliver(ctx context.Context) error {
 	if w.runs == 0 {
 		return nil
 	}
-	before, err := leftIn(w.folder)
+	before, err := leftIn(w.folder.Folder)
 	if err != nil {
 		return err
 	}
-	d := uplink.New(w.folder, uplink.Options{
+	d := uplink.New(w.folder.Folder, uplink.Options{
 		Kind: spool.KindSync, Version: version, Server: w.server.base.String(), Key: w.server.key, Once: true, Env: w.io.env,
 		Log: slog.New(slog.NewTextHandler(w.io.err, &slog.HandlerOptions{Level: slog.LevelWarn})), MaxBackoff: 2 * time.Second,
 	})
@@ -323,9 +325,12 @@ func (w *importing) deliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, err := leftIn(w.folder)
+	after, err := leftIn(w.folder.Folder)
 	if err != nil {
 		return err
+	}
+	if after.Writers > 0 && ctx.Err() != nil {
+		return errInterrupted
 	}
 	if after.Writers > 0 {
 		return model.Errorf(model.CodeUnavailable, "%d points were not delivered: %s", after.Points, totals.Error).

@@ -64,19 +64,25 @@ func TestCSV(t *testing.T) {
 			"step\t\"a,b,c\"\n7\t2\n", CSVOptions{}, []string{"a,b,c|ML_STEP float64 [7] [5000000000] [2]"}, 0,
 		},
 		"cells without a value": {
-			"step,a,b\n0,NA,null\n1,None,nan\n2,3,N/A\n", CSVOptions{},
-			[]string{"a|ML_STEP float64 [2] [5000000000] [3]", "b|ML_STEP float64 [1] [5000000000] [NaN]"}, 0,
+			"step,a,b\n0,NA,null\n1,None,nan\n2,3,N/A\n",
+			CSVOptions{},
+			[]string{"a|ML_STEP float64 [2] [5000000000] [3]", "b|ML_STEP float64 [1] [5000000000] [NaN]"},
+			0,
 		},
 		"columns of one name": {
 			"step,a,a\n0,1,2\n", CSVOptions{}, []string{"a|ML_STEP float64 [0] [5000000000] [1]", "a.1|ML_STEP float64 [0] [5000000000] [2]"}, 0,
 		},
 		"line breaks in quotes": {
-			"step,a,b\n0,\"x\ny, \"\"z\"\"\",1\n", CSVOptions{},
-			[]string{`a|ML_STEP text [0] [5000000000] ["x\ny, \"z\""]`, "b|ML_STEP float64 [0] [5000000000] [1]"}, 0,
+			"step,a,b\n0,\"x\ny, \"\"z\"\"\",1\n",
+			CSVOptions{},
+			[]string{`a|ML_STEP text [0] [5000000000] ["x\ny, \"z\""]`, "b|ML_STEP float64 [0] [5000000000] [1]"},
+			0,
 		},
 		"dates of other forms": {
-			"step,date,a\n0,2026/01/02 03:04:05,1\n1,2026-01-02 03:04,2\n2,\"Jan 2, 2026 3:04 AM\",3\n3,20260102T030405Z,4\n4,02/01/2026,5\n", CSVOptions{},
-			[]string{"a|ML_STEP float64 [0 1 2 3] [1767323045000000000 1767323040000000000 1767323040000000000 1767323045000000000] [1 2 3 4]"}, 1,
+			"step,date,a\n0,2026/01/02 03:04:05,1\n1,2026-01-02 03:04,2\n2,\"Jan 2, 2026 3:04 AM\",3\n3,20260102T030405Z,4\n4,02/01/2026,5\n",
+			CSVOptions{},
+			[]string{"a|ML_STEP float64 [0 1 2 3] [1767323045000000000 1767323040000000000 1767323040000000000 1767323045000000000] [1 2 3 4]"},
+			1,
 		},
 		"wide": {
 			"\ufeffstep,loss,note,acc\n0,0.5,hi,\n10,NaN,,0.25\n20.0,1e999,x,true\n",

@@ -190,37 +190,10 @@ func (r *Run) LogText(name, text string, opts ...LogOption) error {
 	return r.putDocument(name, model.KindText, []byte(text), &c)
 }
 
-// LogValues logs values at successive steps, as one record.
+// LogValues logs values at successive steps, as one record; [LogSlice] takes
+// slices of other numbers.
 func (r *Run) LogValues(name string, values []float64, opts ...LogOption) error {
-	c, err := r.parse(opts)
-	if err != nil || len(values) == 0 {
-		return err
-	}
-	s, err := r.series(name, model.KindFloat, &c)
-	if err == nil {
-		err = s.claim(howOrdered)
-	}
-	if err != nil {
-		return err
-	}
-	rows := int64(len(values))
-	if c.hasStep && c.step > maxStep-rows+1 {
-		return invalidf("%d values from step %d on pass the largest step", rows, c.step)
-	}
-	bits := make([]uint64, len(values))
-	for i, v := range values {
-		if bits[i], err = s.convert(math.Float64bits(v), model.KindFloat); err != nil {
-			return err
-		}
-	}
-	if drop, err := r.admit(len(values)); drop || err != nil {
-		return err
-	}
-	flags, step := s.steps(&c, rows)
-	return r.block([]*Series{s}, &spool.Block{
-		Kind: s.spool.Kind, Rows: len(values), Time: constant(r.timeNs(&c)),
-		Axes: []spool.BlockAxis{stepAxis(flags, spool.ModeLinear, step)}, Values: bits,
-	})
+	return LogSlice(r, name, values, opts...)
 }
 
 // LogMap logs several metrics as one record with one time. Without [Step] each

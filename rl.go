@@ -15,6 +15,8 @@ type EnvValues struct {
 	Env     string // "default" when empty
 	Episode *int64 // when known
 	Values  []float64
+	// Values32 stand in for Values; they take 4 bytes a value in the spool.
+	Values32 []float32
 }
 
 // LogRLEpisode logs a value of one episode. Its step is the [Episode] when that
@@ -110,6 +112,7 @@ type envRow struct {
 	env     string
 	episode int64
 	bits    []uint64
+	narrow  bool
 	flags   uint8
 	step    int64
 }
@@ -128,14 +131,16 @@ func (r *Run) envRow(name string, env EnvValues, c call) (envRow, error) {
 		return row, err
 	}
 	row.series, row.env = s, c.env
-	for _, v := range env.Values {
-		bits, err := s.convert(math.Float64bits(v), model.KindFloat)
-		if err != nil {
-			return row, err
-		}
-		row.bits = append(row.bits, bits)
+	if env.Values32 == nil {
+		row.bits, err = bitsOf(s, env.Values)
+		return row, err
 	}
-	return row, nil
+	if env.Values != nil {
+		return row, invalidf("environment %q has both Values and Values32", c.env)
+	}
+	row.narrow = isNarrow[float32](s.spool.Kind)
+	row.bits, err = bitsOf(s, env.Values32)
+	return row, err
 }
 
 // advance takes the row's steps within its episode.
@@ -150,7 +155,7 @@ func (row *envRow) advance() {
 func split(rows []envRow) (part, rest []envRow) {
 	first := rows[0]
 	for _, row := range rows {
-		same := len(row.bits) == len(first.bits) && row.flags == first.flags && row.series.spool.Kind == first.series.spool.Kind &&
+		same := len(row.bits) == len(first.bits) && row.narrow == first.narrow && row.flags == first.flags && row.series.spool.Kind == first.series.spool.Kind &&
 			(row.episode == noEpisode) == (first.episode == noEpisode)
 		if same {
 			part = append(part, row)
@@ -165,7 +170,7 @@ func (r *Run) logRows(rows []envRow, rlStep, timeNs int64) error {
 	first := rows[0]
 	series := make([]*Series, len(rows))
 	steps, episodes := make([]int64, len(rows)), make([]int64, len(rows))
-	block := &spool.Block{Kind: first.series.spool.Kind, Rows: len(first.bits), Time: constant(timeNs)}
+	block := &spool.Block{Kind: first.series.spool.Kind, Narrow: first.narrow, Rows: len(first.bits), Time: constant(timeNs)}
 	for i, row := range rows {
 		series[i], steps[i], episodes[i] = row.series, row.step, row.episode
 		block.Values = append(block.Values, row.bits...)

@@ -62,6 +62,34 @@ func (w *Writer) reportDropped() bool {
 	return true
 }
 
+// lastRoom is what the end of a writer may take past the cap: how many points were
+// dropped, changes of the run, its close.
+const lastRoom = 1 << 20
+
+// lastWords gives up the points that found no room, and says so behind the cap:
+// the run's ledger tells of them. The caller holds mu.
+func (w *Writer) lastWords() {
+	var kept []waiting
+	for _, one := range w.waiting {
+		if one.points == 0 {
+			kept = append(kept, one)
+			continue
+		}
+		w.dropped += uint64(one.points)
+		w.lost.Add(tallyOf(one.payload, one.points))
+	}
+	w.waiting = nil
+	if used, err := w.folder.Used(); err == nil {
+		w.ahead.room.Lock()
+		w.cap = max(w.cap, used+lastRoom)
+		w.ahead.room.Unlock()
+	}
+	if w.reportDropped() {
+		w.waiting = kept
+		w.drain(true)
+	}
+}
+
 // place appends, rolling as needed.
 func (w *Writer) place(payload []byte, series []*Series) bool {
 	for {
@@ -151,6 +179,9 @@ func (w *Writer) Close() (Overflow, error) {
 	over := w.Drain()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.current.Load() != nil && (over.Waiting > 0 || over.Dropped > 0) {
+		w.lastWords()
+	}
 	seg := w.current.Swap(nil)
 	if seg == nil {
 		return over, nil

@@ -325,6 +325,44 @@ func TestFullSpool(t *testing.T) {
 	}
 }
 
+// TestFullSpoolEnds: a writer that ends at the cap says how many points it lost,
+// those that waited in memory among them, and how the run ended.
+func TestFullSpoolEnds(t *testing.T) {
+	w := testWriter(t, testFolder(t), 1, WriterOptions{Cap: 700 << 10, MemoryBytes: 120 * 1000})
+	s := testSeries(t, w, "m")
+	const total = 20_000
+	for i := range total {
+		if err := w.Point(s, FlagStep, int64(i), 1, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Updates([]model.Update{{Op: model.OpClose, Text: "finished"}}); err != nil {
+		t.Fatal(err)
+	}
+	over, err := w.Close()
+	if err != nil || over.Points == 0 || over.Dropped == 0 {
+		t.Fatalf("%+v, %v", over, err)
+	}
+	got := readAll(t, w.dir, w.ID, 1)
+	var updates []model.Update
+	for _, r := range got.records {
+		updates = append(updates, r.Updates...)
+	}
+	lost := over.Points + over.Dropped
+	if n := uint64(len(steps(got.records))); n+lost != total {
+		t.Errorf("%d points stored and %d lost of %d", n, lost, total)
+	}
+	if len(updates) != 2 || updates[0].Op != model.OpDropped || updates[0].Count != lost || updates[1].Op != model.OpClose {
+		t.Errorf("%d were lost: %+v", lost, updates)
+	}
+	if after := w.Lost(); after.Waiting.Total() != 0 || after.Dropped.Total() != lost {
+		t.Errorf("%+v", after)
+	}
+	if used, err := w.folder.Used(); err != nil || used > 700<<10+lastRoom {
+		t.Errorf("%d bytes used, %v", used, err)
+	}
+}
+
 func TestSegmentsGrow(t *testing.T) {
 	w := testWriter(t, testFolder(t), 1, WriterOptions{Cap: 8 << 20})
 	s := testSeries(t, w, "m")

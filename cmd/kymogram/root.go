@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,6 +69,7 @@ func rootCommand(io stdio) *cobra.Command {
 		agentCommand(io), syncCommand(io), spoolCommand(io), doctorCommand(io), dataCommand(io),
 		chainCommand(io), scrapeCommand(io), versionCommand(io),
 	)
+	completeAll(root, io)
 	return root
 }
 
@@ -98,6 +100,9 @@ func printError(io stdio, cmd *cobra.Command, err error, isUsage bool) {
 		fmt.Fprintf(io.err, "  %s\n", e.Hint)
 	}
 	if isUsage && cmd != nil {
-		fmt.Fprintf(io.err, "  usage: %s --help\n", cmd.CommandPath())
+		if names := meant(cmd, err); len(names) > 0 {
+			fmt.Fprintf(io.err, "  did you mean %s?\n", strings.Join(names, " or "))
+		}
+		fmt.Fprintf(io.err, "  usage: %s; see %s --help\n", cmd.UseLine(), cmd.CommandPath())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -53,7 +55,8 @@ func versionCommand(io stdio) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(b)
 			}
-			_, err := fmt.Fprintf(io.out, "kymogram %s %s %s %s\n", b.Version, b.Revision, b.Go, b.Platform)
+			words := slices.DeleteFunc([]string{"kymogram", b.Version, b.Revision, b.Go, b.Platform}, func(s string) bool { return s == "" })
+			_, err := fmt.Fprintln(io.out, strings.Join(words, " "))
 			return err
 		},
 	}

@@ -192,28 +192,31 @@ def _is_over(folder: str) -> bool:
 
 
 def used(root: str) -> int:
-    """Bytes of all segments in the spool."""
+    """Bytes of all segments in the spool, those that are made ahead among them."""
     total = 0
     try:
         with os.scandir(os.path.join(root, "writers")) as writers:
             for writer in writers:
-                total += _used_by(writer.path)
+                total += _sizes(writer.path, (*_SEGMENTS, ".next"))[1]
     except OSError:
         pass
     return total
 
 
-def _used_by(folder: str) -> int:
-    return segments(folder)[1]
+_SEGMENTS = (".seg", ".bad")
 
 
 def segments(folder: str) -> tuple[int, int]:
     """Segments of a writer and their bytes."""
+    return _sizes(folder, _SEGMENTS)
+
+
+def _sizes(folder: str, endings: tuple[str, ...]) -> tuple[int, int]:
     number = total = 0
     try:
         with os.scandir(folder) as files:
             for file in files:
-                if file.name.endswith((".seg", ".bad")):
+                if file.name.endswith(endings):
                     number += 1
                     total += file.stat().st_size
     except OSError:

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // Progress is what [Tail.Next] found.
@@ -54,6 +55,7 @@ type Tail struct {
 	from     uint64
 	seq      uint64 // of the next record
 	dead     bool   // the lock was seen free: what lies there is final
+	lock     *os.File
 
 	file   *os.File
 	number uint64
@@ -88,8 +90,13 @@ func OpenTail(dir string, id model.WriterID, from uint64, readOnly bool) (*Tail,
 	return t, nil
 }
 
-// Close closes the open segment.
+// Close closes the open segment and the lock.
 func (t *Tail) Close() {
+	t.letGo()
+	t.leave()
+}
+
+func (t *Tail) leave() {
 	if t.file != nil {
 		t.file.Close()
 		t.file = nil
@@ -240,18 +247,44 @@ func (t *Tail) pause() (Progress, error) {
 	if t.dead {
 		return End, nil
 	}
-	live, err := held(filepath.Join(t.dir, "lock"))
-	if err != nil {
+	if live, err := t.held(); live || err != nil {
 		return Wait, err
-	}
-	if live {
-		return Wait, nil
 	}
 	t.dead = true
 	if !t.readOnly {
 		sweepAhead(t.dir)
 	}
 	return again, nil
+}
+
+// held reports whether the writer has its lock. The file stays open: a tail that
+// waits asks several times a second.
+func (t *Tail) held() (bool, error) {
+	if t.lock == nil {
+		f, err := os.Open(filepath.Join(t.dir, "lock"))
+		if errors.Is(err, os.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("open lock: %w", err)
+		}
+		t.lock = f
+	}
+	free, err := platform.TryShare(t.lock)
+	if err != nil {
+		return false, fmt.Errorf("probe lock %s: %w", t.lock.Name(), err)
+	}
+	if free {
+		t.letGo() // and what we took of it
+	}
+	return !free, nil
+}
+
+func (t *Tail) letGo() {
+	if t.lock != nil {
+		t.lock.Close()
+		t.lock = nil
+	}
 }
 
 func (t *Tail) drop() { t.buf, t.fresh = t.buf[:0], false }
@@ -279,7 +312,7 @@ func (t *Tail) peek(n int) ([]byte, error) {
 // finishSegment leaves a segment that is read to its end.
 func (t *Tail) finishSegment() (Progress, error) {
 	t.next = t.number + 1
-	t.Close()
+	t.leave()
 	return again, nil
 }
 
@@ -314,11 +347,11 @@ func (t *Tail) open(number uint64) (Progress, error) {
 	t.drop()
 	h, err := readHeader(f, t.id, number)
 	if errors.Is(err, errNewer) {
-		t.Close()
+		t.leave()
 		return Wait, err
 	}
 	if err != nil || h.First < t.seq {
-		t.Close()
+		t.leave()
 		t.next = number
 		return t.quarantine()
 	}

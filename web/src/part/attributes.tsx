@@ -1,15 +1,17 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Value } from "../api/types.ts";
 import { hue } from "../chart/color.ts";
-import { short } from "../chart/number.ts";
-import { natural } from "../chart/title.ts";
+import { count, short } from "../chart/number.ts";
+import { naturalKey } from "../chart/title.ts";
 import { bind } from "../state/keys.ts";
 import { param, setParams } from "../state/route.ts";
 import type { Session } from "../state/session.ts";
 import { isDark } from "../state/theme.ts";
 import { Icon } from "./icon.tsx";
 import { Message } from "./message.tsx";
+
+const atOnce = 1000; // lines; a dumped configuration may have a hundred thousand
 
 /** Node is one line of the tree: a folder, or a path with a value for each run. */
 export interface Node {
@@ -28,12 +30,14 @@ export function tree(
   test: (path: string, values: (Value | undefined)[]) => boolean,
   onlyDiffering: boolean,
 ): Node[] {
-  const paths = [...new Set(all.flatMap((a) => Object.keys(a)))].sort(natural);
+  const keys = new Map<string, string>();
+  for (const a of all) for (const path of Object.keys(a)) keys.set(path, naturalKey(path));
+  const paths = [...keys].sort(([, a], [, b]) => (a < b ? -1 : a > b ? 1 : 0)).map(([path]) => path);
   const out: Node[] = [];
   const open = new Set<string>();
   for (const path of paths) {
     const values = all.map((a) => a[path]);
-    const differs = values.some((v) => JSON.stringify(v) !== JSON.stringify(values[0]));
+    const differs = values.length > 1 && values.some((v) => JSON.stringify(v) !== JSON.stringify(values[0]));
     if ((onlyDiffering && !differs) || !test(path, values)) continue;
     const parts = path.split("/");
     let hidden = false;
@@ -61,19 +65,23 @@ export function AttributesView({
   slots: Map<string, number>;
 }) {
   const closed = useSignal<ReadonlySet<string>>(new Set());
+  const most = useSignal(atOnce);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => bind({ "/": () => input.current?.select() }), []);
   const details = ids.map((id) => session.detail(id));
   const words = param("attr").toLowerCase();
   const only = ids.length > 1 && param("diff") !== "0";
-  const test = (path: string, values: (Value | undefined)[]) =>
-    path.toLowerCase().includes(words) || values.some((v) => text(v).toLowerCase().includes(words));
-  const lines = tree(
-    details.map((d) => d?.attributes ?? {}),
-    words ? new Set() : closed.value,
-    test,
-    only,
-  );
+  const lines = useMemo(() => {
+    const test = (path: string, values: (Value | undefined)[]) =>
+      path.toLowerCase().includes(words) || values.some((v) => text(v).toLowerCase().includes(words));
+    return tree(
+      details.map((d) => d?.attributes ?? {}),
+      words ? new Set() : closed.value,
+      test,
+      only,
+    );
+  }, [words, only, closed.value, ...details]);
+  const more = lines.length - most.value;
   const toggle = (path: string) => {
     const next = new Set(closed.value);
     if (!next.delete(path)) next.add(path);
@@ -126,7 +134,7 @@ export function AttributesView({
             </tr>
           </thead>
           <tbody>
-            {lines.map((n) => (
+            {lines.slice(0, most.value).map((n) => (
               <Line
                 key={`${n.folder}${n.path}`}
                 node={n}
@@ -137,6 +145,14 @@ export function AttributesView({
             ))}
           </tbody>
         </table>
+      )}
+      {more > 0 && (
+        <p>
+          <button type="button" class="button" onClick={() => (most.value += atOnce)}>
+            show {count(Math.min(more, atOnce))} more
+          </button>{" "}
+          <span class="muted">{count(more)} lines are not shown: search, or close folders</span>
+        </p>
       )}
       <EnvAttributes session={session} id={ids[0]!} words={words} />
     </div>

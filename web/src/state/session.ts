@@ -46,6 +46,8 @@ interface Loaded {
   error: Signal<ApiError | null>;
   abort: AbortController;
   detailAtMs: number;
+  /** How long an answer took; a run that says much is asked less often. */
+  detailTookMs: number;
   /** How many series other runs have that had news, by id: of ancestors, and of any while these are not known. */
   heard: Map<string, number>;
   /** An ancestor may have series that are not listed. */
@@ -277,7 +279,7 @@ export class Session {
     const detail = loaded.detail.peek();
     const known = detail?.seriesCount ?? 0; // those of the run itself
     const listed = detail?.lineage.ancestors.length ? ownSeries(loaded) : loaded.series.size;
-    if (Date.now() - loaded.detailAtMs > detailMs) this.#detail(id, loaded);
+    if (Date.now() - loaded.detailAtMs > pauseOf(loaded)) this.#detail(id, loaded);
     if (known > listed || loaded.stale) {
       loaded.stale = false;
       await this.#list(id, loaded).catch((cause) => {
@@ -302,12 +304,21 @@ export class Session {
       if (!before || lineOf(before) === lineOf(detail)) return;
       this.#renew(id, loaded); // its parent came, or went to the trash
     };
-    api.run(id, loaded.abort.signal).then(set, () => {}); // asked again with the next event
+    const ask = () =>
+      api
+        .run(id, loaded.abort.signal)
+        .then(set)
+        .finally(() => {
+          loaded.detailTookMs = Date.now() - loaded.detailAtMs;
+        })
+        .catch(() => {}); // asked again with the next event
+    ask();
     // The last event of a burst must not leave a ledger that is two seconds old.
     setTimeout(() => {
-      if (!loaded.abort.signal.aborted && !document.hidden)
-        api.run(id, loaded.abort.signal).then(set, () => {});
-    }, detailMs);
+      if (loaded.abort.signal.aborted || document.hidden) return;
+      loaded.detailAtMs = Date.now();
+      ask();
+    }, pauseOf(loaded));
   }
 
   async #lasts(id: string, loaded: Loaded): Promise<void> {
@@ -319,6 +330,8 @@ export class Session {
   }
 }
 
+/** The pause between two looks at a run: the looks take at most a twentieth of the time. */
+const pauseOf = (loaded: Loaded): number => Math.max(detailMs, 20 * loaded.detailTookMs);
 const inherits = (d: RunDetail, run: string): boolean => d.lineage.ancestors.some((a) => a.id === run);
 const lineOf = (d: RunDetail): string => d.lineage.ancestors.map((a) => `${a.id} ${a.up_to}`).join();
 
@@ -340,6 +353,7 @@ function loading(): Loaded {
     error: signal(null),
     abort: new AbortController(),
     detailAtMs: Date.now(),
+    detailTookMs: 0,
     heard: new Map(),
     stale: false,
   };

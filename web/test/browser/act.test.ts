@@ -262,6 +262,17 @@ describe("runs over one another", () => {
       await page.getByLabel("Search attributes").fill("python");
       await expect.poll(() => page.locator(".attributes td[title]").first().innerText()).toBe("python");
     }));
+
+  test("attributes: a hundred thousand, a thousand lines at a time", () =>
+    on(`/runs/${ulid("lost")}?tab=attributes`, async (page) => {
+      await page.waitForSelector(".attributes");
+      const rows = page.locator(".attributes tbody tr");
+      expect(await rows.count()).toBe(1000);
+      await page.getByText("show 1,000 more").click();
+      await expect.poll(() => rows.count()).toBe(2000);
+      await page.getByLabel("Search attributes").fill("table/99999/");
+      await expect.poll(() => rows.allInnerTexts()).toEqual(["config", "table", "99999", "value\t99,999"]);
+    }));
 });
 
 describe("table of runs", () => {

@@ -243,6 +243,7 @@ function detail(s: Standin, r: StandinRun) {
     "sys/python": "3.12.4",
   };
   for (const [k, v] of Object.entries(r.config)) attributes[`config/${k}`] = v;
+  if (r.name === "unlucky") for (let i = 0; i < 100_000; i++) attributes[`config/table/${i}/value`] = i;
   const points = r.series.reduce((n, x) => n + x.count, 0);
   return {
     ...row(r),

@@ -49,6 +49,11 @@ func rootCommand(io stdio) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kymogram",
 		Short: "Log, keep and see training runs",
+		Long: `Log, keep and see training runs.
+
+The exit code is 0 when all went well, 1 when the work failed, 2 when the command
+line is wrong. Completion of commands, flags, projects and runs in bash:
+  source <(kymogram completion bash)     (kymogram completion --help: zsh, fish)`,
 		Example: `  kymogram serve --data ~/kymogram              start a server and its page
   kymogram runs list default/default            what ran
   kymogram export default/default/my-run        its points, one JSON object a line

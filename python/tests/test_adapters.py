@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import pickle
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -263,6 +264,69 @@ def test_gymnasium(served: Served, mode: str) -> None:
         steps = [n % cycle + 1 for n in range(12) if n % cycle < length]
         assert list(rewards["value"]) == steps
         assert list(rewards["step"]) == [one - 1 for one in steps]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_gymnasium_beside_a_naive_count(served: Served, mode: str, seed: int) -> None:
+    """Episodes of random lengths, ended, truncated or both, or cut by a reset of all."""
+    gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+    numpy = pytest.importorskip("numpy")
+    from kymogram.gymnasium import LogEpisodes
+
+    told: list[list[list[float]]] = []  # by environment: the rewards of each episode that it began
+
+    class Dice(gymnasium.Env):  # type: ignore[misc,name-defined,unused-ignore]
+        observation_space = gymnasium.spaces.Box(0, 1, (1,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def __init__(self, number: int) -> None:
+            self.dice = random.Random(f"{seed} {number}")
+            self.mine: list[list[float]] = []
+            self.ended: set[int] = set()
+            told.append(self.mine)
+            endings.append(self.ended)
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            self.mine.append([])
+            return numpy.zeros(1, "f4"), {}
+
+        def step(self, action: Any) -> Any:
+            reward = self.dice.uniform(-1, 1)
+            self.mine[-1].append(reward)
+            over, cut = self.dice.random() < 0.2, self.dice.random() < 0.2
+            if over or cut:
+                self.ended.add(len(self.mine) - 1)
+            return numpy.zeros(1, "f4"), reward, over, cut, {}
+
+    endings: list[set[int]] = []
+    reset_mode = getattr(gymnasium.vector.AutoresetMode, mode)
+    dice = random.Random(seed)
+    with kymogram.init(run_name="r"):
+        made = gymnasium.vector.SyncVectorEnv(
+            [lambda number=number: Dice(number) for number in range(3)], autoreset_mode=reset_mode
+        )
+        envs = LogEpisodes(made)
+        envs.reset()
+        for update in range(60):
+            envs.rl_step = update // 5
+            done = numpy.logical_or(*envs.step(numpy.zeros(3, "i8"))[2:4])
+            if dice.random() < 0.05:
+                envs.reset()  # also in mid-episode
+            elif mode == "DISABLED" and done.any():
+                envs.reset(options={"reset_mask": done})
+    run = served.only()
+    for number, (episodes, ended) in enumerate(zip(told, endings, strict=True)):
+        # An episode without a step, as one that was reset twice, was none.
+        begun = [(rewards, n in ended) for n, rewards in enumerate(episodes) if rewards]
+        labels = {"env_id": f"env{number}"}
+        for metric, count in (("episode_return", math.fsum), ("episode_length", len)):
+            found = run.points(metric, scale="EPISODE", labels=labels)
+            whole = {n: count(rewards) for n, (rewards, over) in enumerate(begun) if over}
+            assert dict(zip(found["episode"], found["value"])) == pytest.approx(whole)
+        found = run.points("reward", scale="ENVIRONMENT_STEP", labels=labels, axis="time_ns")
+        assert list(found["value"]) == [one for rewards, _ in begun for one in rewards]
+        assert list(found["step"]) == [at for rewards, _ in begun for at in range(len(rewards))]
 
 
 def test_the_package_has_no_framework_in_its_requirements() -> None:

@@ -74,6 +74,9 @@ func TestChaos(t *testing.T) {
 		{"back the server up", 1, c.backUp},
 		{"restore the server", 1, c.restore},
 	}
+	if c.dice.IntN(2) == 0 { // every second seed loses no disk: then nothing may be missing
+		acts = acts[:len(acts)-2]
+	}
 	var bag []int
 	for i, act := range acts {
 		for range act.weight {
@@ -258,11 +261,12 @@ func (c *chaos) judge() {
 			mustHold(c.t, client, l.run, l.Returned(), atMost)
 		}
 	}
-	c.t.Logf("%d points of %d loops; %d went with a lost disk and are told of; %v", total, len(c.loops), lost, c.said)
+	c.t.Logf("%d points of %d loops, none lost or doubled but %d that the backups were too old for; %v", total, len(c.loops), lost, c.said)
 }
 
 // judgeRestored: no point is there twice, and where the loop went on after the
-// restore, no more is missing than the ledger tells of.
+// restore, no more is missing than the ledger tells of. Of one that had ended,
+// nobody is left who could tell.
 func (c *chaos) judgeRestored(client *rig.Client, l *chaosLoop, atMost int) (missing int) {
 	var list []rig.Run
 	for _, run := range client.Runs(c.t, project) {

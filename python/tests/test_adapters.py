@@ -146,6 +146,14 @@ def test_a_writer_that_fails_says_so(served: Served) -> None:
 # logging
 
 
+class Talks:
+    """Logs while it is being formatted."""
+
+    def __str__(self) -> str:
+        logging.getLogger("train").info("inner")
+        return "outer"
+
+
 def test_handler(served: Served) -> None:
     log = logging.getLogger("train")
     log.propagate = False
@@ -163,14 +171,20 @@ def test_handler(served: Served) -> None:
             except ValueError:
                 log.exception("oh")
             log.info("bad %d", "format")
+            log.info("%s", Talks())
             log.info("x" * 100_000)
+        assert handler.missed == 3
         log.info("after")
-        assert handler.missed == 2
+        assert handler.missed == 4
     finally:
         log.removeHandler(handler)
     run = served.only()
     texts = run.points("log", labels={"level": "INFO"})
-    assert texts["value"] == ["train: epoch 3", ("train: " + "x" * 100_000)[: 64 << 10]]
+    assert texts["value"] == [
+        "train: epoch 3",
+        "train: outer",
+        ("train: " + "x" * 100_000)[: 64 << 10],
+    ]
     (error,) = run.points("log", labels={"level": "ERROR"})["value"]
     assert error.startswith("train: oh\nTraceback")
     assert error.endswith("ValueError: broken")

@@ -25,8 +25,9 @@ class KymogramHandler(logging.Handler):
 
     The text is `NAME: MESSAGE` and a traceback if there is one; setFormatter
     changes it. It is cut at 64 KiB. Records come with their own time. Without an
-    open run they are counted in `missed` and one warning says so. The handler
-    never raises and never logs by itself.
+    open run they are counted in `missed` and one warning says so; counted there
+    are also records that cannot be formatted, and those that formatting another
+    logs. The handler never raises and never logs by itself.
     """
 
     def __init__(self, level: int | str = logging.NOTSET, metric: str = "log") -> None:
@@ -39,11 +40,13 @@ class KymogramHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Log one record."""
         if getattr(self._inside, "busy", False):
+            self.missed += 1
             return
         self._inside.busy = True
         try:
             self._emit(record)
         except Exception:
+            self.missed += 1
             self.handleError(record)
         finally:
             self._inside.busy = False

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	gitLimit   = 150 * time.Millisecond
-	cardsLimit = 20 * time.Second
+	gitLimit  = 150 * time.Millisecond
+	lateLimit = 20 * time.Second
 )
 
 const maxVariable = 1024
@@ -107,10 +107,17 @@ func revision() map[string]any {
 		return nil
 	}
 	out["commit_sha"] = commit
-	if changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules"); err == nil {
-		out["dirty"] = changes != ""
+	if dirty, err := isDirty(ctx); err == nil {
+		out["dirty"] = dirty
 	}
 	return out
+}
+
+// isDirty reports whether files differ from the commit. Of a large repository it
+// takes longer than Init may.
+func isDirty(ctx context.Context) (bool, error) {
+	changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
+	return changes != "", err
 }
 
 func git(ctx context.Context, args ...string) (string, error) {
@@ -121,20 +128,37 @@ func git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// describeCards tells of the graphics cards, which may take seconds to answer.
-func (r *Run) describeCards(ctx context.Context) {
-	path, err := exec.LookPath("nvidia-smi")
-	if err != nil || r.opts.NoEnvironment || r.opened == nil || !r.opened.Created {
+// describeMachine tells what may take seconds to find out, if this process made
+// the run. A run that was closed meanwhile goes without.
+func (r *Run) describeMachine(ctx context.Context) {
+	if r.opts.NoEnvironment || r.opened == nil || !r.opened.Created {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, cardsLimit)
+	ctx, cancel := context.WithTimeout(ctx, lateLimit)
 	defer cancel()
+	said := func(path string) bool {
+		return slices.ContainsFunc(r.request.Initial, func(u model.Update) bool { return u.Path == path })
+	}
+	if said("git/commit_sha") && !said("git/dirty") {
+		if dirty, err := isDirty(ctx); err == nil {
+			_ = r.LogAttributes("git/dirty", dirty)
+		}
+	}
+	r.describeCards(ctx)
+}
+
+// describeCards tells of the graphics cards.
+func (r *Run) describeCards(ctx context.Context) {
+	path, err := exec.LookPath("nvidia-smi")
+	if err != nil {
+		return
+	}
 	text, err := exec.CommandContext(ctx, path, "--query-gpu=index,name,memory.total,driver_version", "--format=csv,noheader,nounits").Output()
 	if err != nil {
 		return
 	}
 	if cards := parseCards(string(text)); len(cards) > 0 {
-		_ = r.LogAttributes("gpu", cards) // a run that was closed meanwhile goes without
+		_ = r.LogAttributes("gpu", cards)
 	}
 }
 

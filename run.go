@@ -165,7 +165,7 @@ func (r *Run) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop, r.ended = cancel, make(chan struct{})
 	r.background.Go(func() { r.watch(ctx) })
-	r.background.Go(func() { r.describeCards(ctx) })
+	r.background.Go(func() { r.describeMachine(ctx) })
 	if r.opts.NoUplink {
 		close(r.ended)
 		return

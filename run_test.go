@@ -549,6 +549,35 @@ func TestLargeConfig(t *testing.T) {
 	}
 }
 
+// TestSlowRepository: what git says too late for Init comes behind the open.
+func TestSlowRepository(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\n[ $1 = rev-parse ] && echo 0123456789012345678901234567890123456789 && exit\nsleep 2\necho ' M file'\n"
+	must(t, os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o700))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	f := startFake(t)
+	f.open = func(r model.OpenRequest) (model.OpenResult, *model.Error) {
+		return model.OpenResult{Run: model.RunID{1}, RunName: r.RunName, Created: true}, nil
+	}
+	t.Setenv(envAttempt, "")
+	began := time.Now()
+	r, err := Init(context.Background(), Options{
+		RunName: "name", Server: f.http.URL, SpoolDir: filepath.Join(t.TempDir(), "s"), Log: silent, NoUplink: true, NoSystemMetrics: true,
+		env: func(string) string { return "" },
+	})
+	must(t, err)
+	if took := time.Since(began); took > 1500*time.Millisecond {
+		t.Errorf("Init took %s", took)
+	}
+	var later []model.Update
+	for end := time.Now().Add(10 * time.Second); len(later) == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		later = updatesOf(t, r)
+	}
+	if len(later) != 1 || later[0].Path != "git/dirty" || !later[0].Value.Bool {
+		t.Errorf("%+v", later)
+	}
+}
+
 func TestTakenName(t *testing.T) {
 	f := startFake(t)
 	f.open = func(model.OpenRequest) (model.OpenResult, *model.Error) {

@@ -296,8 +296,10 @@ func (c *chaos) judgeRestored(client *rig.Client, l *chaosLoop, atMost int) (mis
 	}
 	seen := map[int]bool{}
 	var values []any
-	if len(client.Series(c.t, list[0].ID)) > 0 {
-		values = client.Points(c.t, list[0].ID, "value", "ML_STEP", nil)["value"]
+	for _, series := range client.Series(c.t, list[0].ID) { // the machine's are there, too
+		if series.Metric == "value" {
+			values = client.Points(c.t, list[0].ID, "value", "ML_STEP", nil)["value"]
+		}
 	}
 	for _, v := range values {
 		n, err := strconv.Atoi(rig.Text(v))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -86,7 +87,8 @@ func TestKill(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(time.Duration(30+40*round)*time.Millisecond, func() { cmd.Process.Kill() })
+		how := []os.Signal{os.Kill, syscall.SIGTERM}[round%2]
+		time.AfterFunc(time.Duration(30+40*round)*time.Millisecond, func() { cmd.Process.Signal(how) })
 		returned := lastReturned(pipe)
 		cmd.Wait()
 		checkKilled(t, f, returned)

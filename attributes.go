@@ -2,11 +2,13 @@ package kymogram
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +36,25 @@ func flatten(prefix string, value any, now time.Time) ([]model.Update, error) {
 	if err := f.add(prefix, value, 0); err != nil {
 		return nil, err
 	}
-	return f.out, nil
+	return lastOfEach(f.out), nil
+}
+
+// lastOfEach keeps the last value of a path: {"a/b": 1, "a": {"b": 2}} has two.
+func lastOfEach(all []model.Update) []model.Update {
+	last := make(map[string]int, len(all))
+	for i := range all {
+		last[all[i].Path] = i
+	}
+	if len(last) == len(all) {
+		return all
+	}
+	var out []model.Update
+	for i := range all {
+		if last[all[i].Path] == i {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 type flattener struct {
@@ -143,8 +163,44 @@ func attribute(path string, value any) (leaf *model.Value, nested any, err error
 	case json.Number:
 		return number(path, v)
 	}
+	if nested, ok := elements(value); ok {
+		return nil, nested, nil
+	}
 	nested, err = plain(path, value)
-	return nil, nested, err
+	if err != nil { // such as a channel, or a struct with a NaN: its neighbours are kept
+		return model.StringValue(cutText(fmt.Sprintf("(%T: %v)", value, err))), nil, nil
+	}
+	return nil, nested, nil
+}
+
+// elements are the parts of slices and of maps by text, which may hold what JSON
+// cannot say; types that spell themselves are left alone.
+func elements(value any) (nested any, ok bool) {
+	switch value.(type) {
+	case json.Marshaler, encoding.TextMarshaler, []byte:
+		return nil, false
+	}
+	v := reflect.ValueOf(value)
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		return v.Float(), true
+	case reflect.Slice, reflect.Array:
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = v.Index(i).Interface()
+		}
+		return out, true
+	case reflect.Map:
+		if v.Type().Key().Kind() != reflect.String {
+			return nil, false
+		}
+		out := make(map[string]any, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			out[it.Key().String()] = it.Value().Interface()
+		}
+		return out, true
+	}
+	return nil, false
 }
 
 // unsigned keeps what int64 cannot hold as text: every digit counts, as of a seed.

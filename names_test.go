@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -64,13 +65,16 @@ func TestNamesThatMetranaTakes(t *testing.T) {
 	}
 }
 
+type rate string
+
 // Keys and texts within nested values are free.
 func TestWhatConfigurationsHold(t *testing.T) {
 	r := offline(t, Options{})
 	long := strings.Repeat("é", 40_000)
 	must(t, r.LogConfig(map[string]any{
 		"tench, Tinca tinca": 1, "a=b": 2, "tab\tand\x00": 3, "half\xff": 4, strings.Repeat("p", 600): 5, strings.Repeat("p", 601): 6,
-		"long": long, "no text": "a\xff",
+		"long": long, "no text": "a\xff", "betas": []float32{0.5, float32(math.NaN())}, "rates": map[rate]rate{"x": "fast"}, "twice/a": 1,
+		"twice": map[string]int{"a": 2}, "channel": struct{ C chan int }{}, "none": []int(nil), "bytes": []byte("ab"),
 	}))
 	got := map[string]string{}
 	for _, u := range updatesOf(t, r) {
@@ -79,13 +83,17 @@ func TestWhatConfigurationsHold(t *testing.T) {
 			path = fmt.Sprint("long ", u.Value.Int)
 		}
 		got[path] = u.Value.Str
+		if u.Value.Type == model.TypeFloat {
+			got[path] = fmt.Sprint(u.Value.Float)
+		}
 		if u.Value.Type == model.TypeInt {
 			got[path] = strconv.FormatInt(u.Value.Int, 10)
 		}
 	}
 	want := map[string]string{
 		"tench%2C%20Tinca%20tinca": "1", "a%3Db": "2", "tab%09and%00": "3", "half%FF": "4", "long 5": "5", "long 6": "6",
-		"long": long[:65_436] + "… (cut: 80000 bytes)", "no%20text": "a\uFFFD",
+		"long": long[:65_436] + "… (cut: 80000 bytes)", "no%20text": "a\uFFFD", "betas/0": "0.5", "betas/1": "NaN",
+		"rates/x": "fast", "twice/a": "1", "channel": "(struct { C chan int }: \"config/channel\" cannot be an attribute: json: unsupported type: chan int)", "bytes": "YWI=",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -238,7 +238,11 @@ def init(
     if answer is not None and not answer.get("created"):
         later = []
     run = Run(address, request, answer, settings, machine, later)
-    attach(run)
+    try:
+        attach(run)
+    except BaseException:  # such as Ctrl-C: nobody holds this run
+        run.close(0)
+        raise
     return run
 
 

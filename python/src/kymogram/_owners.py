@@ -56,8 +56,8 @@ class Owners:
     def release(self) -> None:
         """Let go of all environments."""
         if self._pid == os.getpid():
-            os.close(self._descriptor)
             self._pid = -1
+            os.close(self._descriptor)
 
 
 def told(env: str, more: int, who: str) -> str:

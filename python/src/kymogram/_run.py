@@ -69,7 +69,7 @@ class Run:
         self._request = request
         self._machine = machine
         self._lock = RLock()
-        self._closed = False
+        self._closed = self._closing = False
         self._failed = False
         self.inherited = False
         self._logger: Logger | None = None
@@ -395,15 +395,21 @@ class Run:
         # The very object of the default tells "left out" from a given 15.0.
         given = self.settings.close_timeout if close_timeout is CLOSE_TIMEOUT_S else close_timeout
         timeout = _limit(given)
-        with self._lock:
-            if self._closed:
-                return None
-            self._closed = True
+        mine = False
         try:
+            with self._lock:
+                if self._closed:
+                    mine = not self._closing  # an interrupt cut the call that did it
+                    return None
+                mine = self._closing = self._closed = True
             return self._finish(timeout)
         finally:
-            _detach(self)
-            self._let_go()
+            if mine:
+                self._closing = False
+                try:
+                    self._let_go()
+                finally:
+                    _detach(self)
 
     def end(self) -> None:
         """At the interpreter's end: close() but for what later calls need.

@@ -99,9 +99,9 @@ class Segment:
         self.first = 0
         self.size = size
         self.defined: set[int] = set()
-        self.counts = Counts()
+        self.before = Counts()  # what the segments before it hold
         self.closed = False
-        self._scanned = HEADER_SIZE
+        self._seen = HEADER_SIZE, Counts()  # up to where it was counted, and what: one store
         self._temporary = os.path.join(folder, f".{number:08d}.{'next' if ahead else 'tmp'}")
         self._path = os.path.join(folder, f"{number:08d}.seg")
         _remove(self._temporary)  # not truncated: who has a file mapped would die of SIGBUS
@@ -134,10 +134,14 @@ class Segment:
         self.first = first
         self._map.seek(0)
         self._map.write(header(writer, self.number, first, created_ns))
-        if _platform.RENAMES_OPEN_FOLDERS:
-            os.rename(self._temporary, self._path)
-        else:
+        if not _platform.RENAMES_OPEN_FOLDERS:
             self._rename_closed()
+            return
+        try:
+            os.rename(self._temporary, self._path)
+        except FileNotFoundError:
+            if not os.path.exists(self._path):  # else an interrupted call had renamed it
+                raise
 
     def _rename_closed(self) -> None:
         """Rename where no open file can be: between two maps; nobody writes yet."""
@@ -166,14 +170,16 @@ class Segment:
 
     def scan(self) -> Counts:
         """Count what was appended since the last look; everything so far is returned."""
+        scanned, found = self._seen
         if self.closed:
-            return self.counts
+            return found
         end = self._map.tell()
-        if end > self._scanned:
-            with self._map.region(self._scanned, end) as region:
-                self.counts.add(count(region))
-            self._scanned = end
-        return self.counts
+        if end > scanned:
+            with self._map.region(scanned, end) as region:
+                more = count(region)
+            more.add(found)
+            self._seen = end, found = end, more
+        return found
 
     def first_of(self, records: int) -> Counts:
         """What the first records hold."""

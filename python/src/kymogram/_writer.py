@@ -88,7 +88,8 @@ class Writer:
         self._forget = forget
         self._busy = False
         self._retry_at = 0.0
-        self._totals = Counts()
+        self._next: Segment | None = None  # the one that follows, once it is chosen
+        self._draining = self._released = False
         self._bound = bound
         self._enqueue_timeout = enqueue_timeout
         self._taken = 0  # points, where a bound needs them
@@ -221,18 +222,19 @@ class Writer:
 
     def _drain(self) -> bool:
         """Move what memory holds to the disk; False while there is no room."""
-        if self._busy or time.monotonic() < self._retry_at:
-            return False
-        while True:
-            try:  # taken out first: a signal handler may drain too
-                entry = self._ring.popleft()
-            except IndexError:
-                break
-            if not self._store(entry[0], entry[1]):
-                self._ring.appendleft(entry)
-                self._retry_at = time.monotonic() + _RETRY_S
-                return False
-            self._ring_bytes -= len(entry[1]) + _ENTRY
+        if self._busy or self._draining or time.monotonic() < self._retry_at:
+            return False  # a signal handler logs while this thread is at it
+        try:
+            self._draining = True
+            while self._ring:
+                series, payload, _ = self._ring[0]
+                if not self._store(series, payload):
+                    self._retry_at = time.monotonic() + _RETRY_S
+                    return False
+                self._ring.popleft()
+                self._ring_bytes -= len(payload) + _ENTRY
+        finally:
+            self._draining = False
         if self._unreported:
             number, self._unreported = self._unreported, 0
             why = "spool_full" if self._bound is None else "queue_full"
@@ -242,20 +244,28 @@ class Writer:
     # segments
 
     def _rotate(self, need: int) -> bool:
-        """Seal the current segment and open the next; False when there is no room for it."""
-        self._busy = True
+        """Seal the current segment and open the next; False when there is no room for it.
+
+        One that an interrupt cut goes on where it was: the segment is in `_next`
+        before it is seen by anybody, and counts from the assignment on.
+        """
         try:
-            segment = self._reserve(need)
+            self._busy = True
+            old = self.segment
+            if self._next is None or self._next is old:
+                self._next = self._reserve(need)
+            segment = self._next
             if segment is None:
                 return False
-            old = self.segment
             old.seal()
             counts = old.scan()
-            segment.publish(self._identity, old.first + counts.records, time.time_ns())
-            self._totals.add(counts)
-            self.segment = segment
-            self._begins.append((segment.first, segment.number, self._totals.copy()))
+            first = old.first + counts.records
+            segment.publish(self._identity, first, time.time_ns())
+            segment.before = old.before.copy()
+            segment.before.add(counts)
+            self._begins.append((first, segment.number, segment.before))
             self._forget()
+            self.segment = segment
             self._sealed.append(old)
             self.rotated.set()
             return True
@@ -267,7 +277,8 @@ class Writer:
     def _reserve(self, need: int) -> Segment | None:
         """The next segment: as large as the schedule, the cap and the disk allow."""
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead.size >= need:
+        number = self.segment.number + 1
+        if ahead is not None and ahead.size >= need and ahead.number == number:
             self._size = ahead.size
             return ahead
         if ahead is not None:
@@ -276,7 +287,6 @@ class Writer:
         largest = max(min(LAST_SIZE, self._cap // 8 & ~4095), smallest)
         size = min(max(2 * self._size, ample), largest)
         room = self._cap - _spool.used(self.root)
-        number = self.segment.number + 1
         while True:
             if size <= room:
                 try:
@@ -340,7 +350,7 @@ class Writer:
     def counts(self) -> Counts:
         """Records and points in the spool since the start."""
         with self.lock:
-            found = self._totals.copy()
+            found = self.segment.before.copy()
             found.add(self.segment.scan())
             return found
 
@@ -392,7 +402,7 @@ class Writer:
         except OSError:  # delivered and deleted: nothing of it is pending
             if len(self._begins) > 1:
                 return self._begins[1][2].less(self._begins[0][2])
-            return segment.counts
+            return segment.scan()
 
     @property
     def why_dropped(self) -> str:
@@ -437,22 +447,24 @@ class Writer:
     def close(self) -> None:
         """Unmap and let go of the lock: the deliverer sees that this writer ended."""
         with self.lock:
-            if self.closed:
+            if self._released:
                 return
             self.closed = True
             self._forget()
             self.segment.scan()
             self.segment.close()
             self._unmap()
-            if self._ahead is not None:
-                self._ahead.discard()
+            for unused in (self._ahead, self._next):
+                if unused is not None and unused is not self.segment:
+                    unused.discard()
             self.rotated.set()
             self._owners.release()
+            self._released = True
             os.close(self.folder.lock)
 
     def abandon(self) -> None:
         """In a forked child: the parent goes on writing here, this process must not."""
-        self.closed = True
+        self.closed = self._released = True
         try:
             os.close(self.folder.lock)
         except OSError:

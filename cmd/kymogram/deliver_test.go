@@ -109,7 +109,14 @@ func (k *kitchen) spoolTells() {
 	if report.Left.Points != 100 || report.UsedBytes == 0 || report.CapBytes < report.UsedBytes || report.DeliveredBy != nil || len(report.Rejected) != 0 {
 		k.t.Errorf("%+v", report)
 	}
+	before, err := os.Stat(k.spool())
+	if err != nil {
+		k.t.Fatal(err)
+	}
 	out := k.ok("spool")
+	if after, err := os.Stat(k.spool()); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		k.t.Errorf("looking changed the folder: %v", err)
+	}
 	for _, want := range []string{"default/default/away", " 100 ", "connection refused", "`kymogram sync"} {
 		if !strings.Contains(out, want) {
 			k.t.Errorf("%q is missing in\n%s", want, out)
@@ -153,6 +160,7 @@ func TestDeliveryCommandsFailClearly(t *testing.T) {
 	}{
 		{exitFailed, "there is no spool at", []string{"sync", "--spool", missing}},
 		{exitFailed, "there is no spool at", []string{"agent", "--spool", missing}},
+		{exitFailed, "there is no spool at", []string{"spool", "--spool", missing}},
 		{exitUsage, "is not the address of a server", []string{"sync", "--server", "nonsense"}},
 		{exitUsage, "is not the address of a server", []string{"doctor", "--server", "nonsense"}},
 		{exitUsage, "--timeout", []string{"sync", "--timeout", "-1s"}},

@@ -176,7 +176,7 @@ how much, how old, what holds it up, and what to do. It changes nothing.`,
 		Example: "  kymogram spool\n  kymogram spool --spool /data/spool --json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			folder, err := openSpool(io, path)
+			folder, err := viewSpool(io, path)
 			if err != nil {
 				return err
 			}
@@ -193,6 +193,22 @@ how much, how old, what holds it up, and what to do. It changes nothing.`,
 	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
+}
+
+// viewSpool is the folder that a flag names, else the first that is there.
+func viewSpool(io stdio, path string) (*spool.Folder, error) {
+	paths := []string{path}
+	if path == "" {
+		paths = spool.Candidates(io.env)
+	}
+	for _, path := range paths {
+		folder, err := spool.ViewFolder(path)
+		if err == nil || !errors.Is(err, os.ErrNotExist) {
+			return folder, err
+		}
+	}
+	return nil, model.Errorf(model.CodeNotFound, "there is no spool at %s", paths[0]).
+		WithHint("programs print where theirs is; `kymogram doctor` shows the default")
 }
 
 func inspectSpool(folder *spool.Folder) (*spoolReport, error) {
@@ -214,7 +230,7 @@ func inspectSpool(folder *spool.Folder) (*spoolReport, error) {
 	}
 	r.Left.add(r.Waiting)
 	entries, err := os.ReadDir(filepath.Join(folder.Path, "rejected"))
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list what was refused: %w", err)
 	}
 	for _, e := range entries {

@@ -118,6 +118,23 @@ func OpenFolder(path string) (*Folder, error) {
 	return &Folder{Path: path, FS: fs}, nil
 }
 
+// ViewFolder looks at a spool folder without a change in it, also one that cannot
+// be written.
+func ViewFolder(path string) (*Folder, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("spool folder: %w", err)
+	}
+	if _, err := os.ReadDir(filepath.Join(path, "writers")); err != nil {
+		return nil, fmt.Errorf("look at spool folder: %w", err)
+	}
+	fs, err := inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Folder{Path: path, FS: fs}, nil
+}
+
 func makeOwned(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make spool folder: %w", err)

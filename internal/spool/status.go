@@ -88,6 +88,9 @@ func createStatus(path string) (*Status, error) {
 // OpenStatus opens the status page of a writer's folder.
 func OpenStatus(dir string) (*Status, error) {
 	f, err := os.OpenFile(dir+"/status", os.O_RDWR|platform.NoFollow, 0)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		f, err = os.OpenFile(dir+"/status", os.O_RDONLY|platform.NoFollow, 0) // enough to look at it
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open status page: %w", err)
 	}

@@ -56,12 +56,24 @@ export function RunPage({ id }: { id: string }) {
       <span class="here">{detail ? detail.display_name || detail.name : id}</span>
     </>
   );
-  const tools = view.tab.value === "charts" && (
-    <ChartTools
-      cards={cards}
-      hasAttempts={ids.some((x) => (session.detail(x)?.attempts.length ?? 0) > 1)}
-      hasParent={ids.some((x) => (session.detail(x)?.lineage.ancestors.length ?? 0) > 0)}
-    />
+  const tools = (
+    <>
+      <button
+        type="button"
+        class="button panel-toggle"
+        aria-pressed={view.panel.value}
+        onClick={view.togglePanel}
+      >
+        runs
+      </button>
+      {view.tab.value === "charts" && (
+        <ChartTools
+          cards={cards}
+          hasAttempts={ids.some((x) => (session.detail(x)?.attempts.length ?? 0) > 1)}
+          hasParent={ids.some((x) => (session.detail(x)?.lineage.ancestors.length ?? 0) > 0)}
+        />
+      )}
+    </>
   );
   return (
     <Shell crumbs={crumbs} tools={tools} project={detail ?? undefined}>

@@ -9,6 +9,13 @@ import { Videos } from "./videos.tsx";
 
 const most = 40; // cards at once; the search finds the others
 
+const nothing = (
+  <Message>
+    Histograms, scatters and videos are shown here: <code>log_histogram</code>, <code>log_scatter</code>,{" "}
+    <code>log_rendering</code>.
+  </Message>
+);
+
 /** MediaView shows what is no curve: videos, histograms and scatters. */
 export function MediaView({ session, id }: { session: Session; id: string }) {
   const all = session.documents(id);
@@ -23,7 +30,7 @@ export function MediaView({ session, id }: { session: Session; id: string }) {
   );
   return (
     <div class="scroll pad media">
-      <Videos run={id} tick={tick} />
+      <Videos run={id} tick={tick} empty={all.length === 0 && session.complete() && nothing} />
       {all.length > 0 && (
         <div class="bar">
           <input
@@ -46,12 +53,6 @@ export function MediaView({ session, id }: { session: Session; id: string }) {
           <DocumentCard run={id} series={s} tick={tick} key={seriesKey(s)} />
         ))}
       </div>
-      {all.length === 0 && session.complete() && (
-        <Message>
-          Histograms, scatters and videos are shown here: <code>log_histogram</code>, <code>log_scatter</code>
-          , <code>log_rendering</code>.
-        </Message>
-      )}
     </div>
   );
 }

@@ -195,7 +195,7 @@ function TagEditor({ detail, session }: { detail: RunDetail; session: Session })
     <span class="tags">
       {detail.tags.map((tag) => (
         <span class="tag" key={tag}>
-          {tag}
+          <span title={tag}>{tag}</span>
           <button
             type="button"
             aria-label={`Remove the tag ${tag}`}

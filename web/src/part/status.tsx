@@ -25,7 +25,7 @@ export function Tags({ tags }: { tags: string[] }) {
     <>
       {tags.map((tag) => (
         <span class="tag" key={tag}>
-          {tag}
+          <span title={tag}>{tag}</span>
         </span>
       ))}
     </>

@@ -1,16 +1,19 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { type Rendering, renderings, videoSource } from "../api/media.ts";
 import { count, duration } from "../chart/number.ts";
 import { natural } from "../chart/title.ts";
 import { param, setParams } from "../state/route.ts";
 
 /** Videos lists the renderings of a run by environment and episode, and plays the one that the address names. */
-export function Videos({ run, tick }: { run: string; tick: number }) {
+export function Videos({ run, tick, empty }: { run: string; tick: number; empty: ComponentChildren }) {
   const list = useSignal<Rendering[] | null>(null);
   const next = useSignal("");
   const failure = useSignal("");
   const env = param("env");
+  // One chosen environment's list does not name the others.
+  const known = useMemo(() => new Set<string>(), [run]);
   const load = async (cursor: string, abort: AbortSignal) => {
     try {
       const page = await renderings(run, env, cursor, abort);
@@ -27,13 +30,19 @@ export function Videos({ run, tick }: { run: string; tick: number }) {
     return () => abort.abort();
   }, [run, env, tick]);
   if (failure.value) return <p class="muted">{failure.value}</p>;
-  if (!list.value || (list.value.length === 0 && !env)) return null;
-  const envs = [...new Set([...list.value.map((r) => r.env_id), env].filter(Boolean))].sort(natural);
+  if (!list.value) return null;
+  if (list.value.length === 0 && !env) return empty;
+  for (const name of [...list.value.map((r) => r.env_id), env]) if (name) known.add(name);
+  const envs = [...known].sort(natural);
   const playing = list.value.find((r) => r.id === param("video")) ?? list.value.find((r) => r.stored);
   return (
     <section class="media-section" aria-label="Renderings">
       <h2>
-        Renderings <span class="muted">{count(list.value.length)}</span>
+        Renderings{" "}
+        <span class="muted">
+          {count(list.value.length)}
+          {next.value && " and more"}
+        </span>
         {(envs.length > 1 || env) && (
           <select
             class="pick"

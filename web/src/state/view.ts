@@ -83,9 +83,11 @@ export const hoveredRun = signal<string | null>(null);
 /** The card that keys act on: under the pointer, or moved to by j, k, [ and ]. */
 export const activeCard = signal<string | null>(null);
 export const collapsed = signal<ReadonlySet<string>>(new Set());
-export const panel = signal(localStorage.getItem("kymogram.panel") !== "0");
+/** The runs beside the charts; on a phone they cover these, so they come when asked for. */
+const narrow = matchMedia("(max-width: 640px)").matches;
+export const panel = signal(!narrow && localStorage.getItem("kymogram.panel") !== "0");
 
 export function togglePanel(): void {
   panel.value = !panel.value;
-  localStorage.setItem("kymogram.panel", panel.value ? "1" : "0");
+  if (!narrow) localStorage.setItem("kymogram.panel", panel.value ? "1" : "0");
 }

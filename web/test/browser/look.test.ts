@@ -49,3 +49,44 @@ for (const theme of ["light", "dark"] as const)
       expect(tab.complaints).toEqual([]);
       await tab.context.close();
     });
+
+/** Whether something sticks out of the screen that cannot be scrolled to. */
+const fits = () => {
+  const { clientWidth, scrollWidth } = document.documentElement;
+  const beyond = [...document.querySelectorAll(".top *, .run-head *, .tabs, .card, .panel")].filter(
+    (e) => e.getClientRects().length && e.getBoundingClientRect().right > clientWidth + 1,
+  );
+  return scrollWidth <= clientWidth && beyond.length === 0;
+};
+
+const phone = { width: 390, height: 844 };
+
+for (const theme of ["light", "dark"] as const)
+  for (const [name, path, charts] of views)
+    test(`${name} on a phone in ${theme}`, async () => {
+      const tab = await open(browser, theme, phone);
+      await tab.page.goto(at.url + path);
+      if (charts) await settled(tab.page, 1);
+      else await tab.page.waitForTimeout(600);
+      await shot(tab.page, `phone-${name}-${theme}`);
+      expect(await tab.page.evaluate(fits)).toBe(true);
+      expect(tab.complaints).toEqual([]);
+      await tab.context.close();
+    });
+
+test("on a phone the runs cover the charts when asked for", async () => {
+  const tab = await open(browser, "light", phone);
+  await tab.page.goto(`${at.url}/runs/${ulid("A/0")}`);
+  await settled(tab.page, 1);
+  const panel = tab.page.locator(".panel");
+  expect(await panel.count()).toBe(0);
+  await tab.page.getByRole("button", { name: "runs" }).click();
+  await panel.waitFor();
+  await shot(tab.page, "phone-panel");
+  await panel.getByRole("button", { name: /^Draw/ }).first().click();
+  await tab.page.waitForURL((url) => url.searchParams.has("with"));
+  await tab.page.getByRole("button", { name: "runs" }).click();
+  expect(await panel.count()).toBe(0);
+  expect(tab.complaints).toEqual([]);
+  await tab.context.close();
+});

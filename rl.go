@@ -154,6 +154,7 @@ func (row *envRow) advance() {
 // split takes the rows that fit one record with the first.
 func split(rows []envRow) (part, rest []envRow) {
 	first := rows[0]
+	part = make([]envRow, 0, len(rows))
 	for _, row := range rows {
 		same := len(row.bits) == len(first.bits) && row.narrow == first.narrow && row.flags == first.flags && row.series.spool.Kind == first.series.spool.Kind &&
 			(row.episode == noEpisode) == (first.episode == noEpisode)
@@ -170,7 +171,10 @@ func (r *Run) logRows(rows []envRow, rlStep, timeNs int64) error {
 	first := rows[0]
 	series := make([]*Series, len(rows))
 	steps, episodes := make([]int64, len(rows)), make([]int64, len(rows))
-	block := &spool.Block{Kind: first.series.spool.Kind, Narrow: first.narrow, Rows: len(first.bits), Time: constant(timeNs)}
+	block := &spool.Block{
+		Kind: first.series.spool.Kind, Narrow: first.narrow, Rows: len(first.bits), Time: constant(timeNs),
+		Values: make([]uint64, 0, len(rows)*len(first.bits)),
+	}
 	for i, row := range rows {
 		series[i], steps[i], episodes[i] = row.series, row.step, row.episode
 		block.Values = append(block.Values, row.bits...)
@@ -191,6 +195,11 @@ func (r *Run) envSeries(name, scale string, c *call) (*Series, error) {
 	}
 	if err := checkEnv(c.env); err != nil {
 		return nil, err
+	}
+	if len(c.labels) == 0 && !c.evaluation { // one that is known is found by its key's text alone
+		if s := r.all.find(name + "\x00" + scale + "\x00" + model.LabelEnv + "\x01" + c.env); s != nil {
+			return s, s.claim(howOrdered)
+		}
 	}
 	d := *c
 	d.scale = scale

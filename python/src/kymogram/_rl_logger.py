@@ -110,9 +110,11 @@ class RLLogger:
             found = None
         if found is None:
             found = self._make_group(metric, envs, labels, evaluation, dtype, base)
-            self._groups[key] = found
+            with self.writer.lock:  # another thread may go through the table
+                self._groups[key] = found
         if alike:
-            self._last[metric] = (list(envs), evaluation, found)
+            with self.writer.lock:
+                self._last[metric] = (list(envs), evaluation, found)
         return found
 
     def _make_group(

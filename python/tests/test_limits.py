@@ -205,3 +205,23 @@ def test_a_segment_taken_into_use_is_not_made_again(
     writer.close()
     assert len(sizes) > 1
     assert [one for one in sizes if one[0] != one[1]] == []
+
+
+def test_the_end_tells_of_what_found_no_room(root: Path) -> None:
+    """The run ends and its ledger tells of the points lost, though the spool is at its cap."""
+    writer = make(root, cap=600 << 10, ring=300_000)
+    for i in range(30_000):
+        kymogram.log("x", float(i))
+    held, dropped = writer.held().floats, writer.dropped.floats
+    assert held
+    assert dropped
+    writer.append_update([{"op": "set_tags", "tags": ["late"]}])
+    writer.end("finished")
+    writer.close()
+    assert writer.dropped.floats == held + dropped
+    found = reader.records(reader.writers(root)[0])
+    said = reader.updates(found)
+    assert [one["op"] for one in said][-3:] == ["dropped", "set_tags", "close"]
+    assert sum(one.get("count", 0) for one in said) == held + dropped
+    assert len(list(reader.points(found))) == 30_000 - held - dropped
+    assert _spool.used(str(root)) <= (600 << 10) + _writer._LAST_WORDS

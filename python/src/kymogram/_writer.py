@@ -33,6 +33,7 @@ RING = 64 << 20
 _ENTRY = 256  # what an entry costs beside its payload
 _GATE_S, _GATE_MAX_S = 0.0005, 0.02  # how often a full queue is looked at
 _LARGE_CALLS = 64  # that a segment takes at least, within its limits
+_LAST_WORDS = 1 << 20  # past the cap: what was dropped, changes of the run, its end
 _AMPLE = 8  # times a segment's size that a disk has free, to make one ahead
 _RETRY_S = 1.0  # how often a full disk is tried again
 
@@ -444,11 +445,32 @@ class Writer:
             self._drain()
             return self.sequence()
 
+    def _last_words(self) -> None:
+        """Give up the points that found no room, and say so past the cap: the ledger tells."""
+        self._retry_at = 0.0
+        if self._busy or self._draining or self._drain():
+            return  # a signal handler closes what its own thread is at
+        kept = []
+        for series, payload, points in self._ring:
+            if points:
+                self._drop(payload, points)
+            else:
+                kept.append((series, payload, points))
+        self._ring.clear()
+        self._ring_bytes = 0
+        self._cap = max(self._cap, _spool.used(self.root) + _LAST_WORDS)
+        self._retry_at = 0.0
+        if self._drain():  # how many were dropped, then what else there was to say
+            self._ring.extend(kept)
+            self._drain()
+
     def close(self) -> None:
         """Unmap and let go of the lock: the deliverer sees that this writer ended."""
         with self.lock:
             if self._released:
                 return
+            if self.waits and not self.closed:
+                self._last_words()
             self.closed = True
             self._forget()
             self.segment.scan()

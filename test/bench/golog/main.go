@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -183,7 +184,7 @@ func showMemory(run *kymogram.Run) error {
 
 // ownMemory is in bytes, without what is a copy of a file.
 func ownMemory() (int64, error) {
-	runtime.GC()
+	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err

@@ -162,7 +162,8 @@ def test_beside_another_logger_and_without_training(served: Served, tmp_path: Pa
     found.log_metrics({"top 5": 0.5}, step=1)
     found.close()
     run = served.only()
-    assert run.config == {"a": 1, "b/c": 2, "b/d/e/0": 3, "b/d/e/1": 4}
+    own = {"lr": 0.1, "fail_at": -1}  # save_hyperparameters()
+    assert run.config == {"a": 1, "b/c": 2, "b/d/e/0": 3, "b/d/e/1": 4, **own}
     assert list(served.values("val/loss", run).values()) == pytest.approx(model.validated)
     assert sorted(served.values("test/loss", run)) == [0]
     assert served.values("top_5", run, labels={"exact_name": "top 5"}) == {1: 0.5}

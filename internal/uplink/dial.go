@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -58,7 +59,9 @@ func (c *connections) stream(ctx context.Context, address, key string, options .
 	if err != nil {
 		return nil, moved, err
 	}
-	conn.ResetConnectBackoff()
+	if conn.GetState() == connectivity.TransientFailure {
+		conn.ResetConnectBackoff() // beside a first connection it races within gRPC
+	}
 	if key != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 	}

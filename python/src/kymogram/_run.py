@@ -408,6 +408,9 @@ class Run:
                 self._closing = False
                 try:
                     self._let_go()
+                except BaseException:  # an interrupt
+                    self._let_go()
+                    raise
                 finally:
                     _detach(self)
 

@@ -84,7 +84,11 @@ func (f *flattener) add(path string, value any, depth int) error {
 	}
 	leaf, nested, err := attribute(path, value)
 	if err != nil {
-		return err
+		if depth == 0 {
+			return err
+		}
+		// Such as a channel, or a struct with a NaN: its neighbours are kept.
+		leaf = model.StringValue(cutText(fmt.Sprintf("(%T: %v)", value, err)))
 	}
 	if nested != nil {
 		return f.add(path, nested, depth+1)
@@ -167,10 +171,7 @@ func attribute(path string, value any) (leaf *model.Value, nested any, err error
 		return nil, nested, nil
 	}
 	nested, err = plain(path, value)
-	if err != nil { // such as a channel, or a struct with a NaN: its neighbours are kept
-		return model.StringValue(cutText(fmt.Sprintf("(%T: %v)", value, err))), nil, nil
-	}
-	return nil, nested, nil
+	return nil, nested, err
 }
 
 // elements are the parts of slices and of maps by text, which may hold what JSON

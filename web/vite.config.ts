@@ -23,6 +23,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    license: { fileName: "licenses.md" }, // for those who pass the binary on (tools/licenses)
     rollupOptions: {
       output: {
         entryFileNames: "assets/page-[hash].js",

@@ -29,12 +29,18 @@ _writer.LAST_SIZE, _writer._LARGE_CALLS = 16384, 1
 threads, calls, freeze = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "freeze"
 sys.setswitchinterval(1e-6)
 kymogram.init(run_name="r", log_level="OFF", init_mode="offline")
-number, done = itertools.count(1), threading.Event()
+number, depth, done = itertools.count(1), 0, threading.Event()
 
 def handler(*_):
+    # A handler that waits for the lock is interrupted by the next one, and that again.
+    global depth
+    if depth == 20:
+        return
+    depth += 1
     mine = float(next(number))
     kymogram.log("signal", mine)
     kymogram.log("signal/vector", [mine] * 30)
+    depth -= 1
 
 def storm():
     while not done.wait(0.001):
@@ -59,7 +65,7 @@ def work(me):
 signal.signal(signal.SIGALRM, handler)
 signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
 pool = [threading.Thread(target=work, args=(me,)) for me in range(threads)]
-pool.append(threading.Thread(target=storm))
+pool.append(threading.Thread(target=storm, daemon=True))
 for thread in pool: thread.start()
 for thread in pool[:-1]: thread.join()
 signal.setitimer(signal.ITIMER_REAL, 0)

@@ -62,7 +62,7 @@ OFFLINE = [
     (http("200 OK", b"[" * 100_000), "is this a Kymogram server"),
     (http("404 Not Found", b"nothing here"), "HTTP 404"),
     (http("301 Moved", b"", "Location: https://elsewhere/x\r\n"), "redirects to https://elsewhere"),
-    (http("307 Moved", b"", "Location: /login\r\n"), "redirects to /login"),
+    (http("307 Moved", b"", "Location: /login\r\n"), "/login. It looks like a proxy"),
     (refusal("429 Too Many", "rate_limited", "too many"), "too many"),
     (refusal("500 Oops", "internal", "it broke"), "it broke"),
     (http("502 Bad Gateway", b"<html>"), "HTTP 502"),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -82,7 +83,8 @@ func syncCommand(io stdio) *cobra.Command {
 		Short: "Deliver what is left in the spool, then end",
 		Long: `Deliver what programs left in the spool to the servers that their runs name.
 
-What is delivered is freed as it goes. Ends with 0 when nothing is left; else it says what
+What is delivered is freed as it goes. Ends with 0 when everything is delivered that was
+there when it began; what a program logs meanwhile is its agent's again. Else it says what
 is left and why. Run it again whenever it was interrupted: it goes on where it stopped, and
 nothing is stored twice. Without --timeout it gives up after 30 s without progress.`,
 		Example: `  kymogram sync
@@ -142,6 +144,9 @@ func runSync(ctx context.Context, io stdio, flags syncFlags) error {
 	}
 	if report.Waiting, err = waitingIn(folder); err != nil {
 		return err
+	}
+	if d.Over() { // what programs that go on logged since is the next deliverer's
+		report.Waiting = slices.DeleteFunc(report.Waiting, func(one waiting) bool { return one.Live })
 	}
 	report.Left.add(report.Waiting)
 	if report.Left.Writers > 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -28,7 +29,8 @@ type Options struct {
 	// Idle ends an agent that long after no writer is open and nothing is left;
 	// 0: never.
 	Idle time.Duration
-	// Once ends the delivery as soon as everything that is there is acked.
+	// Once ends the delivery as soon as everything is acked that was there when it
+	// found it; programs that go on may have logged more since.
 	Once bool
 	Log  *slog.Logger
 	Env  func(string) string // nil: os.Getenv
@@ -76,6 +78,7 @@ type Deliverer struct {
 	writers map[model.WriterID]*delivery
 	broken  map[model.WriterID]time.Time // when a folder that cannot be read is looked at again
 	done    Totals
+	over    bool // ended because everything that was there is acked
 
 	observers observers
 }
@@ -176,6 +179,7 @@ func (d *Deliverer) holder() spool.Holder {
 func (d *Deliverer) take(ctx context.Context) (*spool.Hold, error) {
 	me := d.holder()
 	var began, asked time.Time
+	goals := map[model.WriterID]uint64{}
 	for {
 		hold, err := d.folder.Take(me)
 		if hold != nil || err != nil {
@@ -199,7 +203,8 @@ func (d *Deliverer) take(ctx context.Context) (*spool.Hold, error) {
 			if err := d.folder.Ask(me); err != nil {
 				return nil, err
 			}
-		case d.opts.Once && d.nothingLeft():
+		case d.opts.Once && d.nothingLeft(goals):
+			d.setOver()
 			return nil, nil
 		}
 		if !sleep(ctx, 50*time.Millisecond) {
@@ -208,36 +213,62 @@ func (d *Deliverer) take(ctx context.Context) (*spool.Hold, error) {
 	}
 }
 
-// nothingLeft looks at the status pages that another deliverer writes.
-func (d *Deliverer) nothingLeft() bool {
+// Over tells of a delivery that ran Once whether it ended because everything that
+// was there is acked.
+func (d *Deliverer) Over() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.over
+}
+
+func (d *Deliverer) setOver() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+}
+
+// nothingLeft looks at the status pages that another deliverer writes. goals are
+// the last sequences that writers had when they were first seen.
+func (d *Deliverer) nothingLeft(goals map[model.WriterID]uint64) bool {
 	ids, err := d.folder.Writers()
 	if err != nil {
 		return false
 	}
+	left := false
 	for _, id := range ids {
-		backlog, err := Left(d.folder, id)
-		if err != nil || backlog.Records > 0 || backlog.Renderings > 0 || !backlog.Live {
+		mark, backlog, err := leftOf(d.folder, id)
+		if err != nil {
 			return false
 		}
+		if _, ok := goals[id]; !ok {
+			goals[id] = mark + backlog.Records
+		}
+		left = left || mark < goals[id] || backlog.Renderings > 0 || !backlog.Live
 	}
-	return true
+	return !left
 }
 
 // Left counts what a writer's folder holds that no server has acked.
 func Left(folder *spool.Folder, id model.WriterID) (spool.Backlog, error) {
+	_, backlog, err := leftOf(folder, id)
+	return backlog, err
+}
+
+// leftOf gives the mark, too.
+func leftOf(folder *spool.Folder, id model.WriterID) (mark uint64, backlog spool.Backlog, err error) {
 	dir := folder.WriterPath(id)
 	status, err := spool.OpenStatus(dir)
 	if err != nil {
-		return spool.Backlog{}, err
+		return 0, backlog, err
 	}
 	defer status.Close()
 	page, err := status.Read()
 	if err != nil {
-		return spool.Backlog{}, err
+		return 0, backlog, err
 	}
-	backlog, err := spool.Count(dir, id, page.Mark)
+	backlog, err = spool.Count(dir, id, page.Mark)
 	if err != nil {
-		return backlog, err
+		return page.Mark, backlog, err
 	}
 	videos, err := spool.Renderings(dir)
 	for _, v := range videos {
@@ -245,7 +276,7 @@ func Left(folder *spool.Folder, id model.WriterID) (spool.Backlog, error) {
 			backlog.Renderings++
 		}
 	}
-	return backlog, err
+	return page.Mark, backlog, err
 }
 
 func sleep(ctx context.Context, wait time.Duration) bool {
@@ -292,6 +323,7 @@ func (d *Deliverer) deliver(ctx context.Context, hold *spool.Hold) (over bool, e
 		}
 		busy, left := d.state()
 		if d.opts.Once && !busy {
+			d.setOver()
 			return false, nil
 		}
 		if left {
@@ -326,13 +358,14 @@ func (d *Deliverer) scanEvery() time.Duration {
 	return scanEvery
 }
 
-// state: busy while something that is there is not acked, left while a writer
-// has a folder at all.
+// state: busy while something that is there, or was at first, is not acked, left
+// while a writer has a folder at all.
 func (d *Deliverer) state() (busy, left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.writers {
-		busy = busy || !w.idle.Load() || !w.live.Load() || w.videos.Load() > 0
+		behind := !w.idle.Load() && (!d.opts.Once || w.counters().Mark < w.goal.Load())
+		busy = busy || behind || !w.live.Load() || w.videos.Load() > 0
 	}
 	return busy, len(d.writers) > 0
 }
@@ -408,6 +441,7 @@ func (d *Deliverer) newDelivery(id model.WriterID, stop chan struct{}) (*deliver
 	}
 	w.after = d.before
 	w.live.Store(true)
+	w.goal.Store(math.MaxUint64)
 	w.note(status.Heartbeat(time.Now()))
 	return w, nil
 }
@@ -416,6 +450,9 @@ func (d *Deliverer) newDelivery(id model.WriterID, stop chan struct{}) (*deliver
 func (d *Deliverer) work(ctx context.Context, w *delivery) {
 	ctx, cancel := context.WithCancel(ctx)
 	var durable sync.WaitGroup
+	if d.opts.Once {
+		durable.Go(w.aim)
+	}
 	durable.Go(func() { w.durable(ctx) })
 	durable.Go(func() { w.renderings(ctx) })
 	err := w.run(ctx)

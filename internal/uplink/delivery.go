@@ -40,6 +40,7 @@ type delivery struct {
 	stop chan struct{} // end after the batches in flight
 	idle atomic.Bool   // everything found is acked
 	live atomic.Bool   // records may still come
+	goal atomic.Uint64 // the last sequence that was there at first
 
 	runID   atomic.Pointer[model.RunID] // once the server told it
 	final   atomic.Bool                 // the server refuses the run for good
@@ -326,6 +327,17 @@ func FindKey(folder *spool.Folder, server string, env func(string) string) (stri
 		}
 	}
 	return env("KYMOGRAM_API_KEY"), nil
+}
+
+// aim finds out how far a delivery that runs once has to come: a program that goes
+// on may log more than once between two looks, for ever.
+func (d *delivery) aim() {
+	mark, backlog, err := leftOf(d.folder, d.id)
+	if err != nil {
+		d.log.Debug("count what is left", "writer", d.id, "error", err)
+		return // it is then delivered until nothing more comes
+	}
+	d.goal.Store(mark + backlog.Records)
 }
 
 // durable syncs the writer's segments once a second while they hold what no

@@ -421,6 +421,45 @@ func TestTotalsAreOwn(t *testing.T) {
 	f.check(s)
 }
 
+// TestSyncEndsBesideAProgramThatGoesOn: what was there is delivered, though more
+// comes without an end.
+func TestSyncEndsBesideAProgramThatGoesOn(t *testing.T) {
+	s := startServer(t)
+	f := newFixture(t, s)
+	for i := range int64(1000) {
+		f.point("loss", i, 0.5)
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := int64(1000); ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				f.point("loss", i, 0.5)
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}()
+	d := New(f.folder, Options{Kind: spool.KindSync, Once: true})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	err := d.Run(ctx)
+	close(stop)
+	<-ended
+	f.ok(err)
+	if ctx.Err() != nil || !d.Over() {
+		t.Error("it did not end by itself")
+	}
+	if got := d.Totals(); got.Acked < 1000 {
+		t.Errorf("%d points delivered of the 1,000 that were there", got.Acked)
+	}
+	f.close()
+	f.sync(Options{})
+	f.check(s)
+}
+
 // TestFaults: whatever the server does to batches, each point is stored once.
 func TestFaults(t *testing.T) {
 	for name, f := range map[string]fault{"lost acks": loseAck, "resets": reset, "gaps": gap, "superseded": superseded, "disk full": diskFull} {

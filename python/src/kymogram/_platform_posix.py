@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 PROGRAM = "kymogram"
-_PIECE = 16 << 10
+# Of zeros at once. Larger pieces make larger folios, which take long where a
+# hypervisor has to find the memory for them first.
+_PIECE = 64 << 10
 # A folder can be renamed while files in it are open, and open files deleted.
 RENAMES_OPEN_FOLDERS = True
 
@@ -40,26 +42,23 @@ def reserve(descriptor: int, size: int) -> None:
     if sys.platform != "darwin":
         os.posix_fallocate(descriptor, 0, size)
         return
-    zeros = bytes(_PIECE)
-    for offset in range(0, size, _PIECE):
-        os.pwrite(descriptor, zeros[: size - offset], offset)
+    _write_zeros(descriptor, size)
 
 
-def warm(descriptor: int, size: int, at_once: int) -> None:
-    """Bring the pages of a new file into memory: zeros are written, `at_once` bytes a system call.
+def warm(descriptor: int, size: int) -> None:
+    """Bring the pages of a new file into memory: zeros are written.
 
     A page that is only reserved costs its first write through a map microseconds;
     one that was written before costs a tenth of that.
     """
-    if sys.platform == "darwin":
-        return  # reserve wrote them
+    if sys.platform != "darwin":  # there reserve wrote them
+        _write_zeros(descriptor, size)
+
+
+def _write_zeros(descriptor: int, size: int) -> None:
     zeros = bytes(_PIECE)
-    many = [zeros] * max(1, at_once // _PIECE)
-    written = 0
-    while written < size:
-        rest = size - written
-        few = many[: rest // _PIECE] or [zeros[:rest]]
-        written += os.pwritev(descriptor, few, written)
+    for offset in range(0, size, _PIECE):
+        os.pwrite(descriptor, zeros[: size - offset], offset)
 
 
 def free(folder: str) -> int:

@@ -55,7 +55,7 @@ def reserve(descriptor: int, size: int) -> None:
         pwrite(descriptor, zeros[: size - offset], offset)
 
 
-def warm(descriptor: int, size: int, at_once: int) -> None:
+def warm(descriptor: int, size: int) -> None:
     """Nothing to do: what reserve did holds the pages, as far as is known."""
 
 

@@ -38,11 +38,6 @@ def mappable(folder: str) -> bool:
     return kind not in _UNMAPPED and not kind.startswith("fuse.")
 
 
-# A large piece takes long where a hypervisor has to find the memory first: not in a log call.
-# The helper's is one system call, for after each it waits for the interpreter's lock.
-_AT_ONCE = 16 << 10
-
-
 class _File:
     """What Segment needs of a map, over pwrite."""
 
@@ -110,7 +105,7 @@ class Segment:
         try:
             _platform.reserve(descriptor, size)
             if mapped:
-                _platform.warm(descriptor, size, size if ahead else _AT_ONCE)
+                _platform.warm(descriptor, size)
             self._map: _Map | _File
             self._map = _Map(descriptor, size) if mapped else _File(descriptor, size)
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from pathlib import Path
@@ -55,6 +56,31 @@ def test_one_environment(run: kymogram.Run, spool: Path) -> None:
     assert kymogram.get_env_last_rl_step_and_episode("a") == (4, 1)
     assert kymogram.get_env_last_rl_step_and_episode() == (1, None)
     assert kymogram.get_env_last_rl_step_and_episode("unseen") == (None, None)
+
+
+def test_another_set_of_environments_in_every_call(run: kymogram.Run, spool: Path) -> None:
+    """As with masks, or an asynchronous pool: what is remembered of the sets is bounded."""
+    draw = random.Random(1)
+    envs = [f"e{n}" for n in range(16)]
+    where: dict[str, tuple[int, int]] = {}
+    expected: list[tuple[Any, ...]] = []
+    counts = dict.fromkeys(envs, 0)
+    for update in range(1000):
+        some = draw.sample(envs, 8) if update % 3 else envs
+        values = np.arange(len(some)) + float(update)
+        metric = "reward" if update % 2 else "cost"
+        kymogram.log_rl_environment_step(metric, values, update, env_id=some, episode=7)
+        for env, value in zip(some, values):
+            where[env] = update, 7
+            if metric == "reward":
+                expected.append((env, 7, update, counts[env], value))
+                counts[env] += 1
+    assert rows(spool, "reward") == expected
+    assert {env: kymogram.get_env_last_rl_step_and_episode(env) for env in envs} == where
+    found = current.logger
+    assert found is not None
+    assert found().rl is not None
+    assert len(found().rl._groups) <= 256
 
 
 def test_evaluation_and_labels_are_other_series(run: kymogram.Run, spool: Path) -> None:

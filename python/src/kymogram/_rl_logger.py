@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     Values = tuple[int, int, Buffer]  # rows, bytes of a number, the numbers
 
 _TEMPLATES = 64  # shapes of a group's calls that are remembered
+_GROUPS = 256  # sets of environments that are remembered: some calls are about another set each
 _PAST = 16  # episodes of an environment that may be taken up again
 
 
@@ -111,11 +112,24 @@ class RLLogger:
         if found is None:
             found = self._make_group(metric, envs, labels, evaluation, dtype, base)
             with self.writer.lock:  # another thread may go through the table
+                if len(self._groups) >= _GROUPS:
+                    self._forget_group(next(iter(self._groups)))
                 self._groups[key] = found
         if alike:
             with self.writer.lock:
                 self._last[metric] = (list(envs), evaluation, found)
         return found
+
+    def _forget_group(self, key: Any) -> None:
+        """Keep of a set of environments only where each stands."""
+        group = self._groups.pop(key)
+        self._last = {metric: one for metric, one in self._last.items() if one[2] is not group}
+        for one in group.series:
+            touched = self._touched.get(one.env)
+            if group.stamp > (0 if touched is None else touched[0]):
+                episode = int(self.table.episode[one.slot])
+                last = None if episode < 0 else episode
+                self._touched[one.env] = (group.stamp, group.rl_step, last)
 
     def _make_group(
         self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object, base: int

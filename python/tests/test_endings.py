@@ -128,3 +128,17 @@ def test_an_interrupted_init_lets_go(spool: Path, monkeypatch: pytest.MonkeyPatc
             kymogram.init(run_name="r", log_level="OFF")
     assert not kymogram.is_initialized()
     assert free(reader.writers(spool)[0])
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_spool_that_is_lost(run: kymogram.Run, spool: Path, gone: bool) -> None:
+    """Its folder was moved away, or nobody may open a file there: close() says so and returns."""
+    kymogram.log("x", 1.0)
+    if gone:
+        spool.rename(spool.with_name("elsewhere"))
+    else:
+        (spool / "agent.lock").unlink(missing_ok=True)
+        (spool / "agent.lock").symlink_to("nowhere")  # O_NOFOLLOW: an error for root, too
+    info = kymogram.close(0.2)
+    assert info is not None
+    assert info.has_undelivered_spool

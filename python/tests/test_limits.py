@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _current, _hot_tables, _spool, _writer
+from kymogram import _current, _hot_tables, _platform, _segment, _spool, _writer
 from kymogram._logger import Logger
 from kymogram._segment import Segment
 from kymogram._series import Starts
@@ -146,6 +147,70 @@ def test_written_by_pwrite_where_a_map_is_unsafe(
     writer.close()
     found = [p for p in reader.all_points(root) if p.metric == "x"]
     assert [p.value for p in found] == list(range(20_000))
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_disk_that_refuses_for_a_while(
+    root: Path, monkeypatch: pytest.MonkeyPatch, mapped: bool
+) -> None:
+    """No call hangs or raises; the points wait in memory, in order, and why is told."""
+    monkeypatch.setattr(_writer, "mappable", lambda path: mapped)
+    writer = make(root, cap=1 << 30)
+    kymogram.log("x", 0.0)
+    with monkeypatch.context() as broken:
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        # First files that exist take no more, then no new ones can be made.
+        for name in ("pwrite", "open_private"):
+            broken.setattr(_platform, name, refuse)
+        for i in range(1, 10_000):
+            kymogram.log("x", float(i))
+            if i == 5_000 and not mapped:
+                broken.undo()
+                broken.setattr(_platform, "pwrite", refuse)
+        writer.tick()
+        assert writer.held().floats > 0
+        assert "read-only" in writer.why_full
+        assert writer.held().floats + writer.counts().floats == 10_000
+    writer._retry_at = 0.0
+    writer.tick()
+    assert writer.held().floats == 0
+    assert [p.value for p in reader.all_points(root)] == list(range(10_000))
+
+
+def test_a_write_that_is_cut_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pwrite may by its contract, on network file systems above all."""
+    monkeypatch.setattr(_writer, "mappable", lambda path: False)
+    whole = _platform.pwrite
+    monkeypatch.setattr(_platform, "pwrite", lambda file, data, at: whole(file, data[:7], at))
+    make(root)
+    for i in range(1000):
+        kymogram.log("x", float(i))
+    assert [p.value for p in reader.all_points(root)] == list(range(1000))
+
+
+def test_why_the_spool_takes_no_more(root: Path) -> None:
+    writer = make(root, cap=600 << 10)
+    assert "its share of the disk" in writer.why_full
+    for number, told in (
+        (errno.ENOSPC, "the disk is full"),
+        (errno.EROFS, "its file system is read-only; mount it writable"),
+        (errno.EIO, "the disk says Input/output error"),
+    ):
+        writer._refusal = OSError(number, os.strerror(number))
+        assert told in writer.why_full
+        assert told in writer.why_dropped
+
+
+def test_a_link_to_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mounts are looked up where the folder really lies."""
+    monkeypatch.setattr(_segment, "_UNMAPPED", frozenset({"tmpfs"}))
+    if _segment.mappable("/dev/shm") or not _segment.mappable(str(tmp_path)):
+        pytest.skip("/dev/shm is no tmpfs here, or all is")
+    (tmp_path / "link").symlink_to("/dev/shm")
+    assert not _segment.mappable(str(tmp_path / "link" / "spool"))
 
 
 def test_two_writers_share_the_cap(root: Path) -> None:

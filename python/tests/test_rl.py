@@ -77,10 +77,10 @@ def test_another_set_of_environments_in_every_call(run: kymogram.Run, spool: Pat
                 counts[env] += 1
     assert rows(spool, "reward") == expected
     assert {env: kymogram.get_env_last_rl_step_and_episode(env) for env in envs} == where
-    found = current.logger
-    assert found is not None
-    assert found().rl is not None
-    assert len(found().rl._groups) <= 256
+    assert current.logger is not None
+    rl = current.logger().rl
+    assert rl is not None
+    assert len(rl._groups) <= 256
 
 
 def test_evaluation_and_labels_are_other_series(run: kymogram.Run, spool: Path) -> None:

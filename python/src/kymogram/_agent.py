@@ -50,7 +50,10 @@ def _is_program(path: str) -> bool:
 
 def held(root: str) -> bool:
     """Whether somebody delivers the folder."""
-    lock = _spool.flock(os.path.join(root, "agent.lock"), shared=True)
+    try:
+        lock = _spool.flock(os.path.join(root, "agent.lock"), shared=True)
+    except OSError:  # the folder is gone, or read-only from the start
+        return False
     if lock is None:
         return True
     os.close(lock)

@@ -80,8 +80,8 @@ class Helper:
         """Say once that points wait in memory, and once that they are lost."""
         dropped = self.writer.dropped.floats + self.writer.dropped.rl
         if self.writer.full:
-            what = f"the disk of the spool {self.writer.root} is full, or the spool's share of it"
-            voice.warn(f"{what}; new points wait in memory", once="spool full")
+            what = f"the spool {self.writer.root} takes no more: {self.writer.why_full}"
+            voice.warn(f"{what}; new points wait in memory", once=f"spool full {what}")
         if dropped:
             why = self.writer.why_dropped
             voice.warn(f"{why}: {dropped:,} points dropped so far", once="dropped")

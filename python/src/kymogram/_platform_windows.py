@@ -42,7 +42,7 @@ def pread(descriptor: int, size: int, offset: int) -> bytes:
     return os.read(descriptor, size)
 
 
-def pwrite(descriptor: int, data: bytes | bytearray, offset: int) -> int:
+def pwrite(descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> int:
     """Write at a place; only one thread at a time does."""
     os.lseek(descriptor, offset, os.SEEK_SET)
     return os.write(descriptor, data)

@@ -25,6 +25,7 @@ _UNMAPPED = frozenset(
 def mappable(folder: str) -> bool:
     """Whether files of the folder can be written through a map."""
     best, kind = "", ""
+    folder = os.path.realpath(folder)  # mounts are listed without links
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
             for line in mounts:
@@ -60,12 +61,15 @@ class _File:
         with self._lock:
             if self._descriptor < 0 or self._position + len(data) > self._size:
                 raise ValueError("data out of range")
+            done = 0
             try:
-                _platform.pwrite(self._descriptor, data, self._position)
+                while done < len(data):
+                    rest = memoryview(data)[done:]
+                    done += _platform.pwrite(self._descriptor, rest, self._position + done)
             except OSError as error:
                 raise ValueError("no room") from error
-            self._position += len(data)
-            return len(data)
+            self._position += done
+            return done
 
     def region(self, start: int, stop: int) -> memoryview:
         return memoryview(_platform.pread(self._descriptor, stop - start, start))
@@ -154,14 +158,15 @@ class Segment:
     def seal(self) -> None:
         """Fill the rest in one step; a write of another thread in between makes it start over."""
         while True:
-            rest = self.size - self._map.tell()
-            if rest < 8:
+            used = self._map.tell()
+            if self.size - used < 8:
                 return
             try:
-                self._map.write(seal(rest))
+                self._map.write(seal(self.size - used))
                 return
-            except ValueError:
-                continue
+            except ValueError as error:
+                if self._map.tell() == used:  # nobody wrote: the file takes no more
+                    raise (error.__cause__ or error) from None
 
     def scan(self) -> Counts:
         """Count what was appended since the last look; everything so far is returned."""

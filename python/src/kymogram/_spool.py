@@ -62,7 +62,8 @@ def make_root(path: str) -> None:
 
 def flock(path: str, *, wait: float = 0.0, shared: bool = False) -> int | None:
     """Lock a file; its descriptor, or None when another holds it."""
-    descriptor = _platform.open_private(path, os.O_RDWR | os.O_CREAT)
+    how = os.O_RDONLY if shared else os.O_RDWR  # who only looks may do so where nobody may write
+    descriptor = _platform.open_private(path, how | os.O_CREAT)
     deadline = time.monotonic() + wait
     while True:
         if _platform.lock(descriptor, shared=shared):
@@ -142,11 +143,17 @@ class Folder:
         self.path = final
 
     def discard(self) -> None:
-        """Remove what was made so far."""
-        os.close(self.lock)
-        for name in os.listdir(self.path):
-            os.unlink(os.path.join(self.path, name))
-        os.rmdir(self.path)
+        """Remove what was made so far; raises nothing, as an interrupt may be on its way."""
+        if not os.path.isdir(self.path):  # it came behind the rename
+            self.path = os.path.join(self.root, "writers", self.writer)
+        try:
+            for name in os.listdir(self.path):
+                os.unlink(os.path.join(self.path, name))
+            os.rmdir(self.path)
+        except OSError:
+            pass  # what is left is a writer without points
+        finally:
+            os.close(self.lock)
 
 
 _MAX_ENDED = 64
@@ -261,5 +268,5 @@ def no_room(tried: list[str]) -> KymogramSpoolUnavailableError:
     """The error when no folder can hold the spool."""
     return KymogramSpoolUnavailableError(
         "no folder can hold the spool; tried " + "; ".join(tried) + ". "
-        "Free some space or name a folder in KYMOGRAM_SPOOL_DIR"
+        "Free some space there or make it writable, or name another folder in KYMOGRAM_SPOOL_DIR"
     )

@@ -7,6 +7,7 @@ raise ValueError, which leads here.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -89,6 +90,7 @@ class Writer:
         self._forget = forget
         self._busy = False
         self._retry_at = 0.0
+        self._refusal: OSError | None = None  # why the last segment could not be made
         self._next: Segment | None = None  # the one that follows, once it is chosen
         self._draining = self._released = False
         self._bound = bound
@@ -157,7 +159,8 @@ class Writer:
                 self._taken -= points
                 if self._backpressure in ("raise", "spool_then_raise"):
                     raise KymogramEventQueueFullError(
-                        f"the spool {self.root} and {self._ring_limit >> 20} MiB of memory are full"
+                        f"the spool {self.root} ({self.why_full}) and "
+                        f"{self._ring_limit >> 20} MiB of memory are full"
                     )
                 if self._backpressure != "block":
                     self._drop(payload, points)
@@ -270,7 +273,8 @@ class Writer:
             self._sealed.append(old)
             self.rotated.set()
             return True
-        except OSError:
+        except OSError as error:
+            self._refusal = error
             return False
         finally:
             self._busy = False
@@ -288,15 +292,17 @@ class Writer:
         largest = max(min(LAST_SIZE, self._cap // 8 & ~4095), smallest)
         size = min(max(2 * self._size, ample), largest)
         room = self._cap - _spool.used(self.root)
+        refusal = None
         while True:
             if size <= room:
                 try:
                     segment = Segment(self.folder.path, number, size, self._mapped)
                     self._size = size
                     return segment
-                except OSError:
-                    pass
+                except OSError as error:
+                    refusal = error
             if size <= max(smallest, 64 << 10):
+                self._refusal = refusal
                 return None
             size = max(size // 2 & ~4095, smallest)
 
@@ -406,11 +412,23 @@ class Writer:
             return segment.scan()
 
     @property
+    def why_full(self) -> str:
+        """Why the spool takes no more, in words, and what helps."""
+        error = self._refusal
+        if error is None:
+            return f"{self._cap >> 20:,} MiB are its share of the disk; delivery makes room"
+        if error.errno == errno.EROFS:
+            return "its file system is read-only; mount it writable again"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "the disk is full; free some of it"
+        return f"the disk says {error.strerror or error}"
+
+    @property
     def why_dropped(self) -> str:
         """Why points of this process were dropped, in words."""
         if self._bound is not None:
             return f"{self._bound:,} points were not acked by the server (queue_capacity)"
-        return f"the disk of {self.root} and the memory were full"
+        return f"the spool {self.root} took no more ({self.why_full}), nor did the memory"
 
     def sync(self) -> None:
         """Force everything appended so far to the disk."""

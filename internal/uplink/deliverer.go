@@ -73,6 +73,7 @@ type Deliverer struct {
 	opts   Options
 	conns  connections
 	waker  chan struct{}
+	ticks  ticks
 
 	mu      sync.Mutex
 	writers map[model.WriterID]*delivery
@@ -99,7 +100,7 @@ func New(folder *spool.Folder, opts Options) *Deliverer {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Deliverer{
-		folder: folder, opts: opts, waker: make(chan struct{}, 1),
+		folder: folder, opts: opts, waker: make(chan struct{}, 1), ticks: ticks{time.Now()},
 		writers: map[model.WriterID]*delivery{}, broken: map[model.WriterID]time.Time{},
 		observers: observers{jobs: map[job]*observer{}},
 	}
@@ -339,7 +340,7 @@ func (d *Deliverer) deliver(ctx context.Context, hold *spool.Hold) (over bool, e
 }
 
 func (d *Deliverer) nap(ctx context.Context) bool {
-	timer := time.NewTimer(d.scanEvery())
+	timer := time.NewTimer(d.ticks.next(d.scanEvery()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -436,7 +437,7 @@ func (d *Deliverer) newDelivery(id model.WriterID, stop chan struct{}) (*deliver
 	}
 	page.Error, page.Answer = "", nil
 	w := &delivery{
-		folder: d.folder, id: id, dir: dir, open: open, opts: &d.opts, conns: &d.conns, log: d.opts.Log,
+		folder: d.folder, id: id, dir: dir, open: open, opts: &d.opts, conns: &d.conns, log: d.opts.Log, ticks: d.ticks,
 		status: status, page: page, ackedBefore: page.Acked, refusedBefore: page.Refused, wake: make(chan struct{}, 1), stop: stop,
 	}
 	w.after = d.before

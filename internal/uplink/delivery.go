@@ -34,6 +34,7 @@ type delivery struct {
 	opts   *Options
 	conns  *connections
 	log    *slog.Logger
+	ticks  ticks
 	status *spool.Status
 
 	wake chan struct{} // look and send now
@@ -343,18 +344,15 @@ func (d *delivery) aim() {
 // durable syncs the writer's segments once a second while they hold what no
 // server has: power loss then costs at most a second.
 func (d *delivery) durable(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
 	for {
-		if !d.idle.Load() {
-			if err := spool.Sync(d.dir); err != nil && ctx.Err() == nil {
-				d.log.Debug("sync", "writer", d.id, "error", err)
-			}
+		wait := time.Second
+		if d.idle.Load() {
+			wait = d.ticks.next(wait)
+		} else if err := spool.Sync(d.dir); err != nil && ctx.Err() == nil {
+			d.log.Debug("sync", "writer", d.id, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, wait) {
 			return
-		case <-ticker.C:
 		}
 	}
 }

@@ -24,11 +24,13 @@ const lookForVideos = time.Second
 // renderings uploads the writer's finished videos beside its points, over
 // connections of their own, until ctx ends.
 func (d *delivery) renderings(ctx context.Context) {
-	wait := lookForVideos
-	for sleep(ctx, jitter(wait)) {
-		left, err := d.sendRenderings(ctx, false)
-		if wait = lookForVideos; err != nil && left > 0 {
-			wait = min(2*wait, d.opts.maxBackoff())
+	backoff := lookForVideos
+	for wait := d.ticks.next(lookForVideos); sleep(ctx, wait); {
+		if left, err := d.sendRenderings(ctx, false); err != nil && left > 0 {
+			backoff = min(2*backoff, d.opts.maxBackoff())
+			wait = jitter(backoff)
+		} else {
+			backoff, wait = lookForVideos, d.ticks.next(lookForVideos)
 		}
 	}
 }

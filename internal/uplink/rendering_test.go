@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -12,11 +13,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -198,6 +201,38 @@ func (l *videoLab) left(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(entries)
+}
+
+// TestVideosThatCannotGoAreTriedLessAndLess: a server that is away for a day is not
+// asked every second.
+func TestVideosThatCannotGoAreTriedLessAndLess(t *testing.T) {
+	l := newVideoLab(t)
+	l.add(t, 1, spool.RenderingDone, "video one")
+	var tries []time.Time
+	l.opts.Server = "no address"
+	l.opts.Env = func(name string) string {
+		if name == "KYMOGRAM_API_KEY" { // asked for once a try
+			tries = append(tries, time.Now())
+		}
+		return ""
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		began := time.Now()
+		l.renderings(ctx)
+		var waits []time.Duration
+		for _, at := range tries {
+			waits = append(waits, at.Sub(began))
+			began = at
+		}
+		if len(waits) == 0 || waits[0] > time.Second {
+			t.Fatalf("waits %v", waits)
+		}
+		if last := waits[len(waits)-1]; last < lastBackoff/2 || slices.Max(waits) > lastBackoff {
+			t.Errorf("the last wait is %s of %v", last, waits)
+		}
+	})
 }
 
 func TestVideosAreUploadedOnceTheServerTakesThem(t *testing.T) {

@@ -273,7 +273,7 @@ func (s *session) rest(ctx context.Context, progress spool.Progress) (woken bool
 	if !s.batches.empty() || time.Since(s.lastGot) < busyFor {
 		poll = busyPoll
 	}
-	timer := time.NewTimer(poll)
+	timer := time.NewTimer(s.ticks.next(poll))
 	defer timer.Stop()
 	var acked chan struct{}
 	if progress == spool.End {

@@ -104,8 +104,6 @@ func (d *Deliverer) forget(key job) {
 // watchSystem samples until no process of the job is left, or ctx or stop ends.
 // The first sample is logged after the first interval: shorter runs have none.
 func (d *Deliverer) watchSystem(ctx context.Context, stop chan struct{}, key job, o *observer, s *systemLog, every time.Duration) {
-	look := time.NewTicker(min(every, scanEvery))
-	defer look.Stop()
 	s.read(ctx, o.alive()) // utilization is that since the reading before
 	for next := time.Now().Add(every); ; {
 		select {
@@ -115,7 +113,7 @@ func (d *Deliverer) watchSystem(ctx context.Context, stop chan struct{}, key job
 		case <-stop:
 			d.forget(key)
 			return
-		case <-look.C:
+		case <-time.After(d.ticks.next(min(every, scanEvery))):
 		}
 		pids := o.alive()
 		if len(pids) == 0 && d.leave(key, o) {

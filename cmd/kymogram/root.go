@@ -52,7 +52,8 @@ func rootCommand(io stdio) *cobra.Command {
 		Long: `Log, keep and see training runs.
 
 The exit code is 0 when all went well, 1 when the work failed, 2 when the command
-line is wrong. Completion of commands, flags, projects and runs in bash:
+line is wrong. Completion of commands, flags, projects and runs in bash, which needs
+its package bash-completion:
   source <(kymogram completion bash)     (kymogram completion --help: zsh, fish)`,
 		Example: `  kymogram serve --data ~/kymogram              start a server and its page
   kymogram runs list default/default            what ran

@@ -25,6 +25,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("..", "..", "test", "scripts"),
 		RequireExplicitExec: true,
+		Condition:           scriptCondition,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
@@ -40,6 +41,16 @@ func TestScripts(t *testing.T) {
 }
 
 type serversKey struct{}
+
+// scriptCondition is [file:PATH]: the machine has it.
+func scriptCondition(condition string) (bool, error) {
+	path, ok := strings.CutPrefix(condition, "file:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %s", condition)
+	}
+	_, err := os.Stat(path)
+	return err == nil, nil
+}
 
 // background is a server that a script started.
 type background struct {

@@ -13,9 +13,13 @@ from typing import Any
 
 import pytest
 
-from .conftest import real_binary
+import kymogram
+from kymogram import _agent
 
-pytest.importorskip("numpy", reason="frames are NumPy arrays")
+from .conftest import real_binary
+from .rig import Served
+
+np = pytest.importorskip("numpy", reason="frames are NumPy arrays")
 av = pytest.importorskip("av", reason="PyAV, `pip install 'kymogram[rendering]'`, is missing")
 
 BINARY = real_binary()
@@ -110,3 +114,31 @@ def test_videos_reach_the_server(lab: Lab, tmp_path: Path) -> None:
             assert len(frames) == 25 if one["complete"] else 15 <= len(frames) <= 25
             assert all(abs(f - 20 - 8 * n) <= 4 for n, f in enumerate(frames))
     assert not list((tmp_path / "spool" / "writers").iterdir())
+
+
+def test_a_video_that_waits_is_undelivered(
+    tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The points are taken, the server's disk takes no files: close() says so."""
+    parts = tmp_path / "data" / "blobs" / "partial"
+    parts.rmdir()
+    parts.write_bytes(b"")
+    monkeypatch.setattr(_agent, "binary", lambda: str(BINARY))
+    kymogram.init(run_name="r", log_level="OFF")
+    for step in range(5):
+        kymogram.log_rendering(np.full((32, 48), 40 * step, np.uint8), step, 0, "e")
+    kymogram.log("loss", 1.0)
+    info = kymogram.close(30)
+    assert info is not None
+    assert info.metrics.points_pending == 0
+    assert info.metrics.renderings_waiting == 1
+    assert info.has_undelivered_spool
+    assert info.leftover_bytes > 500
+    parts.unlink()
+    parts.mkdir()
+    served.sync()
+    listed = served.cli(
+        "renderings", "list", "default/default/r", "--server", served.address, "--json"
+    )
+    (video,) = json.loads(listed)["renderings"]
+    assert video["frames"] == 5

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from kymogram import _spool
 
@@ -20,3 +23,24 @@ def test_a_segment_made_ahead_counts_for_the_cap_only(tmp_path: Path) -> None:
     assert _spool.used(str(tmp_path)) == 35
     assert _spool.segments(str(writer)) == (2, 15)
     assert _spool.used(str(tmp_path / "none")) == 0
+
+
+def test_an_interrupt_behind_the_rename_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moment between the folder's name and the line that says so."""
+    _spool.make_root(str(tmp_path))
+    folder = _spool.Folder(str(tmp_path), "ab" * 16, {})
+    rename = os.rename
+
+    def cut(old: str, new: str) -> None:
+        rename(old, new)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", cut)
+    with pytest.raises(KeyboardInterrupt):
+        folder.enter()
+    folder.discard()
+    assert os.listdir(tmp_path / "writers") == []
+    with pytest.raises(OSError):
+        os.fstat(folder.lock)

@@ -67,8 +67,8 @@ class CloseInfo:
     """What close() left behind.
 
     `metrics` are the last counters; `has_undelivered_spool` says whether the
-    server lacks something of this writer, `leftover_segments` and
-    `leftover_bytes` how much disk that takes; `foreign_spools` are the folders
+    server lacks something of this writer, points or videos, `leftover_segments`
+    and `leftover_bytes` how much disk that takes; `foreign_spools` are the folders
     of other writers that wait in the same spool.
     """
 

@@ -115,7 +115,7 @@ def _sync(root: str, server: str | None, key: str | None, timeout: float | None)
 def _left(root: str) -> CloseInfo:
     """What writers that are over left in a spool."""
     over = _spool.others(root)
-    sizes = [_spool.segments(folder) for folder in over]
+    sizes = [_spool.leftover(folder) for folder in over]
     return CloseInfo(
         Metrics(),
         bool(over),

@@ -543,12 +543,9 @@ def _limit(timeout: float | None) -> float:
 
 
 def _close_info(writer: Writer, outcome: str, metrics: Metrics) -> CloseInfo:
-    own = 0, 0
-    if outcome != "delivered":
-        own = _spool.segments(writer.folder.path)
-    return CloseInfo(
-        metrics, outcome != "delivered", *own, _spool.others(writer.root, writer.writer)
-    )
+    left = outcome != "delivered" or metrics.renderings_waiting > 0
+    own = _spool.leftover(writer.folder.path) if left else (0, 0)
+    return CloseInfo(metrics, left, *own, _spool.others(writer.root, writer.writer))
 
 
 def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:

@@ -218,6 +218,12 @@ def segments(folder: str) -> tuple[int, int]:
     return _sizes(folder, _SEGMENTS)
 
 
+def leftover(folder: str) -> tuple[int, int]:
+    """Segments of a writer; the bytes of these and of its videos."""
+    number, total = segments(folder)
+    return number, total + _sizes(os.path.join(folder, "renderings"), (".mp4",))[1]
+
+
 def _sizes(folder: str, endings: tuple[str, ...]) -> tuple[int, int]:
     number = total = 0
     try:

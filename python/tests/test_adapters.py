@@ -99,7 +99,7 @@ def test_purge_step_replaces_what_came_after(served: Served) -> None:
 
 
 def test_what_a_run_cannot_hold_is_counted(
-    served: Served, capfd: pytest.CaptureFixture[str]
+    served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writer = SummaryWriter("odd")
     writer.add_scalar("Loss/train epoch (mean)", 0.5, 1)
@@ -114,7 +114,7 @@ def test_what_a_run_cannot_hold_is_counted(
     writer.add_histogram("one", 3, 1)
     assert writer.passed == {"add_scalar": 2, "add_image": 3, "add_figure": 1, "add_text": 1}
     writer.close()
-    said = capfd.readouterr().err
+    said = capsys.readouterr().err
     assert said.count("global_step is negative") == 1
     assert said.count("add_image keeps nothing") == 1
     assert "kept nothing of these calls: 2 of add_scalar, 3 of add_image, 1 of add_figure" in said
@@ -201,7 +201,7 @@ def test_a_door_joins_the_open_run_and_leaves_it_open(run: kymogram.Run) -> None
     kymogram.log("x", 1.0)
 
 
-def test_a_door_logs_what_can_be_logged(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_door_logs_what_can_be_logged(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     door = pickle.loads(pickle.dumps(Door({"run_name": "r"})))
     door.open(run_name="not this", tags=["t"])
     kymogram.log_text("text", "taken")
@@ -214,7 +214,7 @@ def test_a_door_logs_what_can_be_logged(served: Served, capfd: pytest.CaptureFix
     assert served.values("b", run) == {3: 2.5}
     assert served.values("top_5", run, labels={"exact_name": "top 5"}) == {3: 4.0}
     assert run.config["deep/list/1"] == 2
-    said = capfd.readouterr().err
+    said = capsys.readouterr().err
     assert "text is not logged" in said
     assert "empty key" in said
 

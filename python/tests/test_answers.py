@@ -72,7 +72,7 @@ OFFLINE = [
 
 @pytest.mark.parametrize(("answer", "said"), OFFLINE)
 def test_the_run_begins_offline(
-    spool: Path, answer: bytes, said: str, capfd: pytest.CaptureFixture[str]
+    spool: Path, answer: bytes, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with answering(answer) as server:
         start = time.monotonic()
@@ -80,7 +80,7 @@ def test_the_run_begins_offline(
         kymogram.log("a", 1.0)
         info = kymogram.close()
         took = time.monotonic() - start
-    assert said in capfd.readouterr().err
+    assert said in capsys.readouterr().err
     assert info is not None and info.has_undelivered_spool
     assert [point.value for point in reader.all_points(spool)] == [1.0]
     assert took < 5.0  # far below close()'s 15 s: what answers is no Kymogram server
@@ -112,12 +112,12 @@ def test_init_raises(spool: Path, answer: bytes, error: type[Exception]) -> None
     assert not spool.exists()
 
 
-def test_a_server_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_server_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     name = http("200 OK", b'{"run": "01M8085QWFDWZV5BG25CTV21D2", "run_name": "\\u001b[31mred\\n"}')
     with answering(name) as server:
         kymogram.init(run_name="r", server=server)
         kymogram.close(0)
-    said = capfd.readouterr().err
+    said = capsys.readouterr().err
     assert "\x1b" not in said
     assert r"run \x1b[31mred\n at" in said
     steering = refusal("403 No", "denied", "\x1b[2J")
@@ -127,9 +127,9 @@ def test_a_server_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -
     assert caught.value.message == str(caught.value)
 
 
-def test_a_parent_that_is_not_there_is_told(spool: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_parent_that_is_not_there_is_told(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(http("200 OK", f'{{{RUN}, "parent_missing": true}}'.encode())) as server:
         kymogram.init(run_name="r", server=server, fork_from_run="nobody", fork_at_step=3)
         kymogram.close(0)
-    said = capfd.readouterr().err
+    said = capsys.readouterr().err
     assert "fork_from_run 'nobody' is no run of default/default" in said

@@ -128,7 +128,7 @@ def test_queues_of_no_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_spool_that_is_not_where_it_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Points beside the volume do not survive the container: that is said."""
     file = tmp_path / "file"
@@ -136,7 +136,7 @@ def test_a_spool_that_is_not_where_it_was_asked_for(
     monkeypatch.setenv("KYMOGRAM_SPOOL_DIR", str(file / "spool"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     kymogram.init(run_name="r")
-    said = capfd.readouterr().err
+    said = capsys.readouterr().err
     assert f"the spool is {tmp_path}/state/kymogram/spool/" in said
     assert f"not as asked {file}/spool: " in said
 

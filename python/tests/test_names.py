@@ -153,7 +153,7 @@ def attributes(spool: Path) -> dict[str, Any]:
 
 
 def test_paths_that_only_the_document_forbids(
-    spool: Path, capfd: pytest.CaptureFixture[str]
+    spool: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Metrana's client takes them; one warning a rule."""
     kymogram.init(run_name="r")
@@ -169,11 +169,11 @@ def test_paths_that_only_the_document_forbids(
         "/top": 5,
         "top/": 6,
     }
-    said = capfd.readouterr().err
+    said = capsys.readouterr().err
     assert said.count("empty key") == said.count("contains 'é'") == 1
 
 
-def test_integers_beyond_int64_are_text(spool: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_integers_beyond_int64_are_text(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kymogram.init(run_name="r")
     kymogram.log_config({"seed": 2**128 - 1, "low": -(2**63), "lower": -(2**63) - 1})
     assert attributes(spool) == {
@@ -181,7 +181,7 @@ def test_integers_beyond_int64_are_text(spool: Path, capfd: pytest.CaptureFixtur
         "config/low": {"type": "int64", "value": str(-(2**63))},
         "config/lower": {"type": "string", "value": str(-(2**63) - 1)},
     }
-    assert capfd.readouterr().err.count("outside int64") == 1
+    assert capsys.readouterr().err.count("outside int64") == 1
 
 
 def test_labels_as_pairs_and_odd_values(run: kymogram.Run, spool: Path) -> None:

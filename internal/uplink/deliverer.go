@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -310,19 +311,25 @@ func (d *Deliverer) deliver(ctx context.Context, hold *spool.Hold) (over bool, e
 	if err := d.folder.Sweep(time.Now()); err != nil {
 		d.opts.Log.Warn("sweep", "error", err)
 	}
-	idleSince, beat := time.Now(), time.Time{}
+	idleSince, beat, short := time.Now(), time.Time{}, false
 	for {
 		if hold.Asked() {
 			return true, nil
 		}
-		if err := d.scan(ctx, &group, stop); err != nil {
+		err := d.scan(ctx, &group, stop)
+		if err != nil && !tooManyFiles(err) {
 			return false, err
 		}
+		if err != nil && !short {
+			d.opts.Log.Warn("this program may open no more files; writers wait in the spool until others end. Raise the limit (ulimit -n): a writer takes three", "error", err)
+		}
+		short = err != nil
 		if time.Since(beat) >= time.Second {
 			beat = time.Now()
 			d.beat(beat)
 		}
 		busy, left := d.state()
+		busy, left = busy || short, left || short
 		if d.opts.Once && !busy {
 			d.setOver()
 			return false, nil
@@ -337,6 +344,11 @@ func (d *Deliverer) deliver(ctx context.Context, hold *spool.Hold) (over bool, e
 			return false, nil
 		}
 	}
+}
+
+// tooManyFiles: it passes when a writer ends, of this program or of others.
+func tooManyFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 func (d *Deliverer) nap(ctx context.Context) bool {
@@ -400,6 +412,9 @@ func (d *Deliverer) scan(ctx context.Context, group *sync.WaitGroup, stop chan s
 		if err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				continue // removed between the listing and now
+			}
+			if tooManyFiles(err) {
+				return err
 			}
 			d.opts.Log.Error("a writer's folder cannot be read", "writer", id, "error", err)
 			d.broken[id] = time.Now().Add(retryBroken)

@@ -127,7 +127,9 @@ def test_a_server_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) 
     assert caught.value.message == str(caught.value)
 
 
-def test_a_parent_that_is_not_there_is_told(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_parent_that_is_not_there_is_told(
+    spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with answering(http("200 OK", f'{{{RUN}, "parent_missing": true}}'.encode())) as server:
         kymogram.init(run_name="r", server=server, fork_from_run="nobody", fork_at_step=3)
         kymogram.close(0)

@@ -220,3 +220,21 @@ func TestRemoveKeepsDamage(t *testing.T) {
 		t.Errorf("%s %v", doc, err)
 	}
 }
+
+// TestTakeThatFailsHoldsNothing: else nobody could deliver the folder any more.
+func TestTakeThatFailsHoldsNothing(t *testing.T) {
+	folder, err := OpenFolder(filepath.Join(t.TempDir(), "spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish := filepath.Join(folder.Path, "agent.takeover", "not-empty")
+	if err := os.MkdirAll(wish, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if hold, err := folder.Take(Holder{Kind: KindAgent}); hold != nil || err == nil {
+		t.Errorf("%v %v", hold, err)
+	}
+	if _, held, err := folder.Held(); held || err != nil {
+		t.Errorf("held %v, %v", held, err)
+	}
+}

@@ -48,12 +48,15 @@ func (f *Folder) Take(h Holder) (*Hold, error) {
 	if err == nil {
 		err = replace(filepath.Join(f.Path, "agent.json"), doc)
 	}
+	if err == nil {
+		// A wish was for the holder before. Who still has it asks again within a second;
+		// one who was killed does not.
+		err = f.forget()
+	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Release())
 	}
-	// A wish was for the holder before. Who still has it asks again within a second;
-	// one who was killed does not.
-	return &Hold{folder: f, holder: h, lock: lock}, f.forget()
+	return &Hold{folder: f, holder: h, lock: lock}, nil
 }
 
 // Held reports who holds the folder now.

@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,28 @@ def test_compat_variables() -> None:
     assert kymogram.utils.env_vars.get_event_queue_max_size() == 10_000
     assert kymogram.utils.env_vars.get_rendering_close_timeout() is None
     assert kymogram.utils.env_vars.get_skip_drain_render_on_close() is False
+
+
+def test_compat_modules_by_attribute() -> None:
+    """`except metrana.utils.exceptions.…` after nothing but `import metrana`; loaded then only."""
+    code = """
+import sys
+import kymogram as metrana
+assert not {"kymogram.query", "kymogram.utils.exceptions", "kymogram.metrics"} & {*sys.modules}
+for path in (
+    "utils.exceptions.MetranaValidationError", "utils.enums.BackpressureStrategy",
+    "utils.env_vars.METRANA_API_KEY", "utils.git_utils.get_git_sha", "utils.logging.warn",
+    "utils.orchestration.resolve_orchestration_id", "logger.api.log", "types.Histogram",
+    "query.Client", "metrics.put_metric", "RenderingUploadMode.Triggered",
+):
+    found = metrana
+    for name in path.split("."):
+        assert name in dir(found) or hasattr(found, name), path
+        found = getattr(found, name)
+assert not hasattr(metrana, "nothing") and not hasattr(metrana.utils, "nothing")
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(kymogram.__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_compat_modules() -> None:

@@ -37,6 +37,7 @@ from ._enums import (
     ErrorStrategy,
     InitMode,
     LogLevel,
+    RenderingUploadMode,
     ResumeStrategy,
     StandardMetricScale,
 )
@@ -91,6 +92,22 @@ from ._text import log_text
 
 __version__ = "0.1.0"
 
+# What few programs need, loaded when it is asked for: kymogram.query.Client works as it stands.
+_MODULES = ("logger", "metrics", "query", "types", "utils")
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f".{name}", __name__)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})
+
+
 __all__ = [
     "BackpressureStrategy",
     "CloseInfo",
@@ -137,6 +154,7 @@ __all__ = [
     "Metrics",
     "NoKymogramApiKeyError",
     "NoMetranaApiKeyError",
+    "RenderingUploadMode",
     "ResumeStrategy",
     "Run",
     "StandardMetricScale",

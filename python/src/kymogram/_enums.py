@@ -131,6 +131,17 @@ class DeliveryPolicy(CaseInsensitiveEnum):
     TOLERATE_LOSS = "tolerate_loss"
 
 
+class RenderingUploadMode(CaseInsensitiveEnum):
+    """Which videos go to the server."""
+
+    All = "all"
+    Triggered = "triggered"  # those that were tagged or marked
+    Off = "off"
+    ALL = "all"
+    TRIGGERED = "triggered"
+    OFF = "off"
+
+
 class DiskCompression(CaseInsensitiveEnum):
     """Accepted for compatibility: the spool is not compressed."""
 

@@ -8,6 +8,7 @@ from .._enums import (
     ErrorStrategy,
     InitMode,
     LogLevel,
+    RenderingUploadMode,
     ResumeStrategy,
     StandardMetricScale,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "ErrorStrategy",
     "InitMode",
     "LogLevel",
+    "RenderingUploadMode",
     "ResumeStrategy",
     "StandardMetricScale",
 ]

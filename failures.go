@@ -144,10 +144,10 @@ func (r *Run) look() {
 	defer r.lookMu.Unlock()
 	over := r.w.Lost()
 	if over.Waiting.Total() > 0 || over.Records > 0 {
-		r.errors.report(fmt.Errorf("the disk of the spool %s is full, or the spool's share of it: new points wait in memory", r.folder.Path))
+		r.errors.report(fmt.Errorf("the spool %s takes no more: %s; new points wait in memory", r.folder.Path, over.Why))
 	}
 	if n := over.Dropped.Total(); n > 0 && r.dropsTold.CompareAndSwap(false, true) {
-		r.errors.report(fmt.Errorf("the spool %s and the memory behind it are full: points are dropped and counted", r.folder.Path))
+		r.errors.report(fmt.Errorf("the spool %s (%s) and the memory behind it are full: points are dropped and counted", r.folder.Path, over.Why))
 	}
 	if err := r.gate.settle(r); err != nil && !errors.Is(err, ErrClosed) {
 		r.errors.report(err)

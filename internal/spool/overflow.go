@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"syscall"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -97,7 +98,7 @@ func (w *Writer) place(payload []byte, series []*Series) bool {
 		if done || err != nil {
 			return done
 		}
-		if w.roll(need(payload, series)) != nil {
+		if w.refusal = w.roll(need(payload, series)); w.refusal != nil {
 			return false
 		}
 	}
@@ -110,22 +111,42 @@ type Overflow struct {
 	Dropped uint64 // points dropped and not reported yet
 }
 
-// Lost is what a writer could not put into the spool, by kind.
+// Lost is what a writer could not put into the spool, by kind, and why: in words
+// that stay the same, with what helps.
 type Lost struct {
 	Waiting Tally // in memory
 	Records int   // that wait in memory, changes of the run among them
 	Dropped Tally // for good, since the start
+	Why     string
 }
 
 // Lost counts without trying to make room.
 func (w *Writer) Lost() Lost {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := Lost{Records: len(w.waiting), Dropped: w.lost}
+	out := Lost{Records: len(w.waiting), Dropped: w.lost, Why: whyFull(w.refusal)}
 	for _, one := range w.waiting {
 		out.Waiting.Add(tallyOf(one.payload, one.points))
 	}
 	return out
+}
+
+// whyFull says why no segment could be made.
+func whyFull(err error) string {
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, syscall.EROFS):
+		return "its file system is read-only; mount it writable again"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "the disk is full; free some of it"
+	case model.CodeOf(err) == model.CodeDiskFull:
+		return "its share of the disk is used; delivery makes room"
+	case errors.As(err, &errno):
+		return "the disk says " + errno.Error()
+	}
+	return err.Error()
 }
 
 // tallyOf counts the points of a payload; a block of more than one axis is RL's.

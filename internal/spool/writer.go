@@ -85,6 +85,7 @@ type Writer struct {
 	dropped uint64
 	lost    Tally // dropped since the start
 	retryAt time.Time
+	refusal error // why the spool took no more, when it last did not
 }
 
 // waiting is a record in memory.
@@ -341,7 +342,7 @@ func (w *Writer) appendLocked(payload []byte, series []*Series, points int) erro
 		if done, err := w.try(payload, series); done || err != nil {
 			return err
 		}
-		if err := w.roll(need(payload, series)); err != nil {
+		if w.refusal = w.roll(need(payload, series)); w.refusal != nil {
 			w.full.Store(true)
 			w.retryAt = w.now().Add(retryFull)
 			w.keep(payload, series, points)

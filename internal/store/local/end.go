@@ -270,7 +270,9 @@ func after(step int64) int64 {
 
 // lastStepOf is the largest step of the curve in an episode.
 func (v *view) lastStepOf(episode int64) (found bool, last int64) {
-	for _, p := range v.pieces(store.Attempts{}) {
+	near := *v
+	near.chunks = slices.DeleteFunc(slices.Clone(v.chunks), func(c chunk) bool { return c.group.extent().apart(episode) })
+	for _, p := range near.pieces(store.Attempts{}) {
 		e := p.group.extent()
 		if !e.mask.has(axEpisode) || !e.mask.has(axStep) || episode < e.lo[axEpisode] || episode > e.hi[axEpisode] {
 			continue
@@ -290,6 +292,13 @@ func (v *view) lastStepOf(episode int64) (found bool, last int64) {
 		}
 	}
 	return found, last
+}
+
+// apart: no row is of the episode or replaces one that is, because rows of the RL
+// scales replace only those with all axes equal. Without it every episode of a
+// long backlog would compare all that came before.
+func (x *extent) apart(episode int64) bool {
+	return x.mode == model.UniqueAxes && x.mask.rl() && x.mask.has(axEpisode) && (episode < x.lo[axEpisode] || episode > x.hi[axEpisode])
 }
 
 // picked lists the rows of a piece.

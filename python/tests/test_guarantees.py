@@ -219,14 +219,20 @@ def test_offline_mode_asks_nobody(spool: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run.answer is None
 
 
-def test_disk_names_folder_and_cap(tmp_path: Path) -> None:
-    config = kymogram.DiskConfig(dir=tmp_path / "mine", max_bytes=1 << 20)
+@pytest.mark.parametrize("cap", ["max_bytes", "max_size_bytes"])
+def test_disk_names_folder_and_cap(tmp_path: Path, cap: str) -> None:
+    config = kymogram.DiskConfig(dir=tmp_path / "mine", **{cap: 1 << 20}, zstd_level=5)
     kymogram.init(run_name="r", disk=config, log_level="OFF")
     for _ in range(40):
         kymogram.log("a", [0.5] * 10_000)
     kymogram.close(0)
     used = sum(f.stat().st_size for f in (tmp_path / "mine").rglob("*.seg"))
     assert 0 < used <= 1 << 20
+
+
+def test_disk_has_no_other_limits() -> None:
+    with pytest.raises(TypeError, match="max_size'"):
+        kymogram.DiskConfig(dir="mine", max_size=1 << 20)
 
 
 def test_close_says_what_is_left(spool: Path) -> None:

@@ -156,6 +156,14 @@ def disk(given: Any) -> tuple[str | None, int | None]:
     return disk(folder)[0], None if most is None else count("disk.max_bytes", most, 1 << 20)
 
 
+# What the DiskConfig of Metrana 1.11 takes besides, and this spool has no use for.
+_OTHER_LIMITS = frozenset(
+    "segment_size_bytes compression zstd_level io_max_retries err_initial_backoff_secs "
+    "err_max_backoff_secs coalesce_min_batch coalesce_timeout_secs recovery_initial_backoff_secs "
+    "recovery_max_backoff_secs metadata_checkpoint_interval_secs foreign_cursor_dirs".split()
+)
+
+
 class DiskConfig:
     """Where the spool lies and how much of the disk it may take."""
 
@@ -163,14 +171,20 @@ class DiskConfig:
         self,
         dir: Any = None,  # noqa: A002 - Metrana's name
         max_bytes: int | None = None,
-        **ignored: Any,
+        *,
+        max_size_bytes: int | None = None,
+        **others: Any,
     ) -> None:
         """`dir` is the folder; `max_bytes` caps all segments in it (else 8 GiB).
 
-        Metrana's other limits are accepted and without effect.
+        `max_size_bytes` is Metrana's name of the same; its other limits are
+        accepted and without effect.
         """
+        unknown = sorted(others.keys() - _OTHER_LIMITS)
+        if unknown:
+            raise TypeError(f"DiskConfig() got an unexpected keyword argument {unknown[0]!r}")
         self.dir = dir
-        self.max_bytes = max_bytes if max_bytes is not None else ignored.get("max_total_bytes")
+        self.max_bytes = max_size_bytes if max_bytes is None else max_bytes
 
     def __repr__(self) -> str:
         return f"DiskConfig(dir={self.dir!r}, max_bytes={self.max_bytes!r})"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _machine
+from kymogram import _attributes, _machine
 
 from . import reader
 from .test_guarantees import until
@@ -133,3 +133,81 @@ def test_a_slow_program_is_not_waited_for(
 def test_switched_off(server: StandIn, repository: Path) -> None:  # noqa: F811
     kymogram.init(run_name="r", server=server.address, log_level="OFF", capture_environment=False)
     assert set(initial(server.requests[0][2])) == {"git/commit_sha"}
+
+
+NEWEST_GIT = os.environ.get("KYMOGRAM_TEST_GIT", "git")  # one that knows reftables: 2.45 or later
+
+
+def git(folder: Path, *command: str) -> str:
+    """What git says there; its word is the oracle."""
+    named = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
+    done = subprocess.run(
+        [NEWEST_GIT, *named, *command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode and command[0] != "rev-parse":
+        pytest.skip(f"this git: {done.stderr.strip()[:200]}")
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def other(repository: Path, *command: str) -> Path:
+    """A repository beside it, of two commits."""
+    folder = repository.parent / "other"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main", *command)
+    for name in ("first", "second"):
+        (folder / name).touch()
+        git(folder, "add", name)
+        git(folder, "commit", "-qm", name)
+    return folder
+
+
+def place(kind: str, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a program of this kind runs."""
+    made = {"reftable": ["--ref-format=reftable"], "sha256": ["--object-format=sha256"]}
+    folder = other(repository, *made.get(kind.removesuffix(" worktree"), []))
+    if kind == "packed":
+        git(folder, "pack-refs", "--all")
+    elif kind == "detached":
+        git(folder, "checkout", "-q", "HEAD~")
+    elif kind.endswith("worktree"):
+        git(folder, "worktree", "add", "-q", "-b", "more", "../tree", "HEAD~")
+        return folder.parent / "tree"
+    elif kind == "submodule":
+        git(repository, "submodule", "add", "-q", str(folder), "mod")
+        return repository / "mod"
+    elif kind == "a branch that stands for another":
+        git(folder, "symbolic-ref", "refs/heads/alias", "refs/heads/main")
+        git(folder, "symbolic-ref", "HEAD", "refs/heads/alias")
+    elif kind == "within a folder that is no repository":
+        (folder / "in" / ".git").mkdir(parents=True)
+        return folder / "in"
+    elif kind == "GIT_DIR":
+        monkeypatch.setenv("GIT_DIR", str(folder / ".git"))
+        return repository
+    elif kind == "unborn":
+        git(folder, "checkout", "-q", "--orphan", "new")
+    return folder
+
+
+KINDS = (
+    "plain,packed,detached,worktree,reftable,reftable worktree,sha256,submodule,GIT_DIR,unborn,"
+    "a branch that stands for another,within a folder that is no repository"
+).split(",")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_commit_is_gits(kind: str, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if NEWEST_GIT != "git":
+        monkeypatch.setenv("PATH", os.path.dirname(NEWEST_GIT), prepend=os.pathsep)
+    folder = place(kind, repository, monkeypatch)
+    said = git(folder, "rev-parse", "HEAD")
+    assert bool(said) is (kind != "unborn")
+    assert _attributes.commit(str(folder)) == (said or None)
+
+
+def test_the_commit_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = git(repository, "rev-parse", "HEAD")
+    monkeypatch.setenv("PATH", str(repository))
+    assert _attributes.commit(str(repository)) == said
+    (repository / ".git" / "HEAD").write_text("ref: refs/heads/.invalid")
+    assert _attributes.commit(str(repository)) is None

@@ -26,6 +26,7 @@ _SECRETS = tuple(
     "-----BEGIN npm_ pypi- kym_".split()
 )
 _SECRET_LENGTH = 20
+_GIT_S = 0.3
 
 
 def value(path: str, given: Any) -> dict[str, Any]:
@@ -195,15 +196,53 @@ def description(text: object) -> str:
 
 
 def commit(folder: str) -> str | None:
-    """The commit that the folder's git repository has checked out."""
+    """The commit that the folder's git repository has checked out.
+
+    Its files say so in a fraction of the time that git takes to start; git is
+    asked where they do not, as with GIT_DIR or a reftable.
+    """
+    named = bool(os.environ.get("GIT_DIR"))
+    git = None if named else _repository(folder)
+    if git is None:
+        return _asked(folder) if named else None
+    found = _head(git)
+    return found if found is not None and _is_commit(found) else _asked(folder)
+
+
+def _repository(folder: str) -> str | None:
+    """The .git of the folder or of the next one above it."""
     while True:
         git = os.path.join(folder, ".git")
         if os.path.exists(git):
-            return _head(git)
+            return git
         parent = os.path.dirname(folder)
         if parent == folder:
             return None
         folder = parent
+
+
+def _is_commit(text: str) -> bool:
+    return len(text) in (40, 64) and all(c in "0123456789abcdef" for c in text)
+
+
+def _asked(folder: str) -> str | None:
+    """The commit by git's own word; None without git, or before the first commit."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "--verify", "HEAD"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_GIT_S,
+            check=True,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    found = done.stdout.strip()
+    return found if _is_commit(found) else None
 
 
 def _head(git: str) -> str | None:

@@ -146,6 +146,8 @@ class Client:
 class _Stay(request.HTTPRedirectHandler):
     """Follows no redirect: urllib would send the key along, to whatever host."""
 
+    http_error_308 = request.HTTPRedirectHandler.http_error_302  # Python 3.10 does not know it
+
     def redirect_request(
         self, req: request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> None:

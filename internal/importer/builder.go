@@ -113,6 +113,21 @@ func (b *builder) float(metric string, step, timeNs int64, value float64) {
 	}
 }
 
+// number logs a number that a text writes; what float64 does not hold of a long
+// integer is counted.
+func (b *builder) number(metric string, step, timeNs int64, text string, value float64) {
+	b.float(metric, step, timeNs, value)
+	if isRounded(text, value) {
+		b.skipOf("last digits of integers beyond 2^53", metric)
+	}
+}
+
+// isRounded reports whether a text writes another integer than value.
+func isRounded(text string, value float64) bool {
+	digits := strings.TrimLeft(text, "+-0")
+	return len(digits) > 15 && strings.Trim(digits, "0123456789") == "" && digits != strconv.FormatFloat(math.Abs(value), 'f', 0, 64)
+}
+
 func (b *builder) text(metric string, step, timeNs int64, value string) {
 	if len(value) > maxDocument {
 		b.skipOf("texts above 1 MiB", metric)

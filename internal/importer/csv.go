@@ -86,8 +86,9 @@ type sheet struct {
 	order   []string // the runs, as they come
 
 	line     int64
-	timed    bool // a time was read, so it is known whether times are
-	relative bool // seconds since some start
+	timed    bool  // a time was read, so it is known whether times are
+	relative bool  // seconds since some start
+	before   int64 // the time of the row before
 	latest   int64
 }
 
@@ -231,7 +232,10 @@ func (t *table) place(row []string) (step, when int64, ok bool) {
 		t.damage(t.sheet.file, -1, "line %d: the step %q is no whole number", t.sheet.line, model.CutBytes(cell(row, t.sheet.step), maxShown))
 		return 0, 0, false
 	}
-	if when, ok = t.sheet.timeOf(row); !ok {
+	if t.sheet.timed && cell(row, t.sheet.time) == "" && !t.sheet.long() {
+		t.skip("times: the points have that of the row before")
+		when = t.sheet.before
+	} else if when, ok = t.sheet.timeOf(row); !ok {
 		t.damage(t.sheet.file, -1, "line %d: %q is no time that is known", t.sheet.line, model.CutBytes(cell(row, t.sheet.time), maxShown))
 	}
 	t.rows++
@@ -260,6 +264,6 @@ func (s *sheet) timeOf(row []string) (int64, bool) {
 	if !ok || s.timed && relative != s.relative {
 		return 0, false
 	}
-	s.timed, s.relative, s.latest = true, relative, max(s.latest, when)
+	s.timed, s.relative, s.before, s.latest = true, relative, when, max(s.latest, when)
 	return when, true
 }

@@ -69,6 +69,12 @@ func TestCSV(t *testing.T) {
 			[]string{"a|ML_STEP float64 [2] [5000000000] [3]", "b|ML_STEP float64 [1] [5000000000] [NaN]"},
 			0,
 		},
+		"times that are not there": {
+			"step,loss,time\n0,1,\n1,2,2024-05-01T12:00:00Z\n2,3,\n3,4,2024-05-01T12:00:01Z\n",
+			CSVOptions{},
+			[]string{"loss|ML_STEP float64 [1 2 3] [1714564800000000000 1714564800000000000 1714564801000000000] [2 3 4]"},
+			1, // before the first time
+		},
 		"columns of one name": {
 			"step,a,a\n0,1,2\n", CSVOptions{}, []string{"a|ML_STEP float64 [0] [5000000000] [1]", "a.1|ML_STEP float64 [0] [5000000000] [2]"}, 0,
 		},

@@ -78,7 +78,9 @@ func (t *table) single(path, kind, text string) {
 	case kind == "bool":
 		value = model.BoolValue(n == 1)
 	case kind == "int":
-		value = model.IntValue(int64(n))
+		if whole, err := strconv.ParseInt(text, 10, 64); err == nil {
+			value = model.IntValue(whole)
+		}
 	case kind == "float":
 		value = model.FloatValue(n)
 	}

@@ -80,7 +80,7 @@ func (t *table) wide(name string, step, timeNs int64, text string) {
 	known := t.series[plain(name).String()]
 	switch {
 	case isNumber && (known == nil || known.Kind == model.KindFloat):
-		t.float(name, step, timeNs, value)
+		t.number(name, step, timeNs, text, value)
 	case t.sheet.each:
 		// It is in the configuration.
 	case known != nil && known.Kind == model.KindFloat:

@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -345,5 +348,82 @@ func TestWandbLogAtTheEdgeOfABlock(t *testing.T) {
 		if len(problems) != 0 || !slices.EqualFunc(got, want, bytes.Equal) {
 			t.Errorf("%d bytes left: %d records of 3, damage %v", left, len(got), problems)
 		}
+	}
+}
+
+// A damaged byte within a record costs that record; only one in its length costs
+// what follows in the block, and that is said.
+func TestWandbLogGoesOnBehindADamagedRecord(t *testing.T) {
+	t.Parallel()
+	var want [][]byte
+	for i := range 50 {
+		want = append(want, bytes.Repeat([]byte{byte(i + 1)}, 100))
+	}
+	data := leveldb(want...)
+	for at, kept := range map[int]int{7: 49, 7 + 6: 49, 7 + 50: 49, 7 + 4: 0} { // CRC, type, data, length of the first
+		broken := bytes.Clone(data)
+		broken[at] ^= 0x80
+		got, problems := scan(t, broken)
+		if len(got) != kept || len(got) > 0 && !slices.EqualFunc(got, want[1:], bytes.Equal) {
+			t.Errorf("byte %d: %d records", at, len(got))
+		}
+		if len(problems) != 1 || strings.Contains(problems[0].text, "left out") != (kept == 0) {
+			t.Errorf("byte %d: %v", at, problems)
+		}
+	}
+}
+
+// TestRoundedIntegers: what float64 cannot hold of an integer is counted, by the
+// arithmetic of math/big.
+func TestRoundedIntegers(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	texts := []string{"0", "-0", "9007199254740992", "9007199254740993", "-9007199254740993", "1" + strings.Repeat("0", 22), "1" + strings.Repeat("0", 23), "18446744073709551616", strings.Repeat("9", 400)}
+	for range 1000 {
+		texts = append(texts, strconv.FormatInt(int64(r.Uint64())>>r.IntN(20), 10))
+	}
+	b := newBuilder()
+	lost := uint64(0)
+	for i, text := range texts {
+		value, _ := strconv.ParseFloat(text, 64)
+		exact, _ := new(big.Int).SetString(text, 10)
+		held := new(big.Int)
+		if !math.IsInf(value, 0) {
+			new(big.Float).SetFloat64(value).Int(held)
+		}
+		if exact.Cmp(held) != 0 {
+			lost++
+		}
+		b.number("m", int64(i), 0, text, value)
+	}
+	for _, text := range []string{"0.1", "1e300", "1.00000000000000000001", "nan"} { // no integers
+		value, _ := strconv.ParseFloat(text, 64)
+		b.number("m", 5000, 0, text, value)
+	}
+	if got := b.run.Skipped["last digits of integers beyond 2^53 of m"]; got != lost || lost < 100 {
+		t.Errorf("%d counted, %d are rounded", got, lost)
+	}
+	if n := len(b.done().Series[0].Floats); n != len(texts)+4 {
+		t.Errorf("%d points", n)
+	}
+}
+
+// TestWandbTellsOfRoundedIntegers: in a history row as W&B writes it.
+func TestWandbTellsOfRoundedIntegers(t *testing.T) {
+	t.Parallel()
+	field := func(n protowire.Number, b []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, n, protowire.BytesType), b)
+	}
+	record := field(2, slices.Concat(
+		field(1, append(field(1, []byte("tokens")), field(16, []byte("9007199254740993"))...)),
+		field(1, append(field(1, []byte("loss")), field(16, []byte("0.5"))...)),
+	))
+	name := filepath.Join(t.TempDir(), "run-x.wandb")
+	if err := os.WriteFile(name, leveldb(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := read(t, find(t, "wandb-offline", name)["x"])
+	if want := map[string]uint64{"last digits of integers beyond 2^53 of tokens": 1}; !maps.Equal(run.Skipped, want) || run.Points() != 2 {
+		t.Errorf("%v, %d points", run.Skipped, run.Points())
 	}
 }

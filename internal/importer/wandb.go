@@ -115,10 +115,18 @@ func wandbLog(data []byte, record func([]byte), damage func(damaged)) error {
 			at += left
 			continue
 		}
-		kind, piece, problem := wandbPiece(data[at:min(at+left, len(data))])
+		block := data[at:min(at+left, len(data))]
+		kind, piece, problem := wandbPiece(block)
 		if problem != "" {
+			next := wandbHeader + len(piece)
+			if piece == nil || !wandbGoesOn(block[next:]) {
+				next = left
+				if piece != nil || len(block) == left { // else the file ends here
+					problem += "; all to the end of its 32 KiB is left out"
+				}
+			}
 			damage(damaged{int64(at), problem, false})
-			open, at = false, at+left // the next block can be read again
+			open, at = false, at+next
 			continue
 		}
 		if kind == 0 { // zeros up to the end of a block
@@ -151,7 +159,8 @@ func wandbLog(data []byte, record func([]byte), damage func(damaged)) error {
 	return nil
 }
 
-// wandbPiece reads one piece; problem says why it cannot be.
+// wandbPiece reads one piece; problem says why it cannot be. One that only its
+// length makes out is given, too.
 func wandbPiece(block []byte) (kind byte, piece []byte, problem string) {
 	if len(block) < wandbHeader {
 		return 0, nil, "the file ends within a record: the program was killed, or still writes"
@@ -162,12 +171,22 @@ func wandbPiece(block []byte) (kind byte, piece []byte, problem string) {
 		return 0, nil, ""
 	case wandbHeader+length > len(block):
 		return 0, nil, "a record does not end where its length says"
-	case kind < 1 || kind > 4:
-		return 0, nil, "the type of a record is not known"
-	case crc32.ChecksumIEEE(block[6:wandbHeader+length]) != crc:
-		return 0, nil, "the checksum of a record is wrong"
 	}
-	return kind, block[wandbHeader : wandbHeader+length], ""
+	piece = block[wandbHeader : wandbHeader+length]
+	switch {
+	case crc32.ChecksumIEEE(block[6:wandbHeader+length]) != crc:
+		problem = "the checksum of a record is wrong"
+	case kind < 1 || kind > 4:
+		problem = "the type of a record is not known"
+	}
+	return kind, piece, problem
+}
+
+// wandbGoesOn reports whether a whole piece lies here: the length before it is right
+// then, though its piece is damaged.
+func wandbGoesOn(block []byte) bool {
+	kind, _, problem := wandbPiece(block)
+	return problem == "" && kind != 0
 }
 
 // record reads wandb_internal.Record: history 2, summary 3, config 5, stats 7,
@@ -257,6 +276,8 @@ func (w *wandbRun) cell(name string, step, timeNs int64, value any, depth int) {
 		}
 	case []any:
 		w.skipOf("lists", name)
+	case json.Number:
+		w.number(name, step, timeNs, v.String(), toFloat(v))
 	default:
 		w.float(name, step, timeNs, toFloat(v))
 	}

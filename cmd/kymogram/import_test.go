@@ -299,23 +299,29 @@ func TestImportOfATableOfRuns(t *testing.T) {
 	compareCurves(t, "wild", k.curves("default/default/wild"), map[string]string{"loss 0": fmt.Sprintf("%d 0.25", began.Add(time.Minute).UnixNano())})
 }
 
+// beginImport is an import of a file of three points before its first step.
+func (k *kitchen) beginImport(said io.Writer) (path string, w *importing) {
+	k.t.Helper()
+	path = filepath.Join(k.t.TempDir(), "log.csv")
+	if err := os.WriteFile(path, []byte("step,loss\n0,1\n1,2\n2,3\n"), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+	flags := &importFlags{workspace: "default", project: "default"}
+	flags.server, flags.key = k.env["KYMOGRAM_SERVER"], k.key()
+	std := stdio{in: strings.NewReader(""), out: io.Discard, err: said, env: k.getenv}
+	server, err := flags.dial(std)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return path, &importing{flags: flags, io: std, source: "csv", server: server}
+}
+
 // An import that is killed leaves half a run without a digest, and its writer
 // may still count as open: the next import replaces what is there.
 func TestImportAfterOneThatWasKilled(t *testing.T) {
 	t.Parallel()
 	k := serveKitchen(t)
-	path := filepath.Join(t.TempDir(), "log.csv")
-	if err := os.WriteFile(path, []byte("step,loss\n0,1\n1,2\n2,3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flags := &importFlags{workspace: "default", project: "default"}
-	flags.server, flags.key = k.env["KYMOGRAM_SERVER"], k.key()
-	std := stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: k.getenv}
-	server, err := flags.dial(std)
-	if err != nil {
-		t.Fatal(err)
-	}
-	killed := &importing{flags: flags, io: std, source: "csv", server: server}
+	path, killed := k.beginImport(io.Discard)
 	defer killed.close()
 	half := &importer.Run{Attributes: map[string]*model.Value{}, Series: []*importer.Series{{
 		Key: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat, Steps: []int64{0, 1}, TimeNs: []int64{1, 2}, Floats: []float64{-1, -2},
@@ -329,7 +335,7 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := spool.Create(folder.Folder, flags.server, request, spool.WriterOptions{})
+	out, err := spool.Create(folder.Folder, killed.server.base.String(), request, spool.WriterOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,23 +365,12 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 func TestImportAfterOneThatWasInterrupted(t *testing.T) {
 	t.Parallel()
 	k := serveKitchen(t)
-	path := filepath.Join(t.TempDir(), "log.csv")
-	if err := os.WriteFile(path, []byte("step,loss\n0,1\n1,2\n2,3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flags := &importFlags{workspace: "default", project: "default"}
-	flags.server, flags.key = k.env["KYMOGRAM_SERVER"], k.key()
 	var said bytes.Buffer
-	std := stdio{in: strings.NewReader(""), out: io.Discard, err: &said, env: k.getenv}
-	server, err := flags.dial(std)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, first := k.beginImport(&said)
 	found, err := importer.Sources()[3].Find(t.Context(), path, importer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := &importing{flags: flags, io: std, source: "csv", server: server}
 	if err := first.run(t.Context(), found[0]); err != nil {
 		t.Fatal(err)
 	}

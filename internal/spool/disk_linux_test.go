@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,22 +157,14 @@ func TestKilledWhilePreparing(t *testing.T) {
 	left := 0
 	for range 6 {
 		f := testFolder(t)
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childFolder+"="+f.Path)
-		pipe, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		cmd, pipe := startLogging(t, f)
 		go func() {
 			for len(aheadFiles(t, f)) == 0 {
 				runtime.Gosched()
 			}
 			cmd.Process.Kill()
 		}()
-		returned := lastReturned(bufio.NewReader(pipe))
+		returned := lastReturned(pipe)
 		cmd.Wait()
 		found := len(aheadFiles(t, f))
 		left += found

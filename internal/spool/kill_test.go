@@ -3,6 +3,7 @@ package spool
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -73,20 +74,27 @@ func logForever(path string) {
 	select {}
 }
 
+// startLogging starts a process that logs until it is killed.
+func startLogging(t *testing.T, f *Folder) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childFolder+"="+f.Path)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, pipe
+}
+
 // TestKill: every point whose append had returned is read, once, however the
 // process died.
 func TestKill(t *testing.T) {
 	for round := range 5 {
 		f := testFolder(t)
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childFolder+"="+f.Path)
-		pipe, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		cmd, pipe := startLogging(t, f)
 		how := []os.Signal{os.Kill, syscall.SIGTERM}[round%2]
 		time.AfterFunc(time.Duration(30+40*round)*time.Millisecond, func() { cmd.Process.Signal(how) })
 		returned := lastReturned(pipe)
@@ -95,7 +103,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func lastReturned(pipe interface{ Read([]byte) (int, error) }) map[string]int64 {
+func lastReturned(pipe io.Reader) map[string]int64 {
 	out := map[string]int64{}
 	in := bufio.NewScanner(pipe)
 	for in.Scan() {

@@ -149,6 +149,9 @@ func makeOwned(path string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("spool folder %s is not a directory of its own (a link or a file)", path)
 	}
+	if info.Mode()&os.ModeSticky != 0 { // closing /tmp to others would shut them out
+		return fmt.Errorf("%s is for all users; name a folder of its own, such as %s", path, filepath.Join(path, "kymogram"))
+	}
 	if owner, known := platform.Owner(info); known && owner != os.Geteuid() {
 		return fmt.Errorf("spool folder %s belongs to user %d, not to %d", path, owner, os.Geteuid())
 	}

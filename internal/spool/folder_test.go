@@ -238,3 +238,21 @@ func TestTakeThatFailsHoldsNothing(t *testing.T) {
 		t.Errorf("held %v, %v", held, err)
 	}
 }
+
+// TestFolderOfAllUsers: one like /tmp is not closed to the others.
+func TestFolderOfAllUsers(t *testing.T) {
+	path := t.TempDir()
+	if err := os.Chmod(path, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFolder(path); err == nil || !strings.Contains(err.Error(), "such as "+path+"/kymogram") {
+		t.Errorf("%v", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o777 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if _, err := OpenFolder(filepath.Join(path, "kymogram")); err != nil {
+		t.Error(err)
+	}
+}

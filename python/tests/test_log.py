@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -432,3 +433,42 @@ def test_steps_follow_the_model(tmp_path: Path, script: list[tuple[str, str, int
     found = reader.all_points(root)
     for metric, wanted in expected.items():
         assert steps([p for p in found if p.metric == metric]) == wanted
+
+
+class Traced:
+    """As a tensor within a jitted function, on a meta device, or of a library without copies."""
+
+    shape = (2,)
+
+    def __init__(self, *methods: str) -> None:
+        for name in methods:
+            setattr(self, name, self.refuse)
+
+    def refuse(self, *_: object) -> None:
+        raise NotImplementedError("there is no data")
+
+    def __array__(self, *_: object) -> None:
+        self.refuse()
+
+    def __iter__(self) -> Iterator[float]:
+        raise TypeError("a traced tensor is no iterable")
+
+
+@pytest.mark.parametrize("methods", [(), ("numpy",), ("detach", "cpu"), ("tolist",)])
+def test_tensors_without_data(run: kymogram.Run, spool: Path, methods: tuple[str, ...]) -> None:
+    """One kind of error, whatever the library raises, and nothing half-logged."""
+    traced = Traced(*methods)
+    calls: list[Callable[[], None]] = [
+        lambda: kymogram.log("x", traced),
+        lambda: kymogram.log({"y": 1.0, "x": traced}),
+        lambda: kymogram.log("x", [1.0, 2.0], step=traced),
+        lambda: kymogram.log("x", [1.0, 2.0], timestamp=traced),
+        lambda: kymogram.log_rl_environment_step("r", traced, 0, env_id=["a", "b"]),
+        lambda: kymogram.log_rl_environment_step("r", [[1, 2]], 0, env_id=["a"], env_step=traced),
+        lambda: kymogram.log_rl_environment_step("r", [1, 2], 0, episode=traced),
+        lambda: kymogram.log_rl_episode("e", [1.0, 2.0], 0, episode=traced),
+    ]
+    for call in calls:
+        with pytest.raises(kymogram.KymogramValidationError):
+            call()
+    assert reader.all_points(spool) == []

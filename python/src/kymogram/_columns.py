@@ -16,7 +16,6 @@ from ._values import STEP_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
 NO_EPISODE = -1
@@ -95,12 +94,14 @@ def episodes_numpy(numpy: Any, episode: Any, envs: int, rows: int) -> Any:
         return NO_EPISODE
     if not _values.is_sequence(episode):
         return _values.step("episode", episode)
-    if hasattr(episode, "detach") and hasattr(episode, "cpu"):
-        episode = episode.detach().cpu()
     try:
+        if hasattr(episode, "detach") and hasattr(episode, "cpu"):
+            episode = episode.detach().cpu()
         found = numpy.asarray(episode)
     except ValueError:
         raise KymogramValidationError("the rows of episode have unequal lengths") from None
+    except Exception as error:
+        raise _values.without_data("episode", episode, error) from error
     if found.dtype.kind not in "iu":
         found = numpy.array(
             [_values.step("episode", one) for one in found.reshape(-1).tolist()], dtype="<i8"
@@ -133,7 +134,7 @@ def episodes_each(episode: Any, envs: int, rows: int) -> list[list[int]]:
         return [[NO_EPISODE] * rows] * envs
     if not _values.is_sequence(episode):
         return [[_values.step("episode", episode)] * rows] * envs
-    found = list(_as_list(episode))
+    found = _values.as_list("episode", episode)
     if envs == 1 and len(found) == rows and not any(_values.is_sequence(one) for one in found):
         found = [found]
     if len(found) != envs:
@@ -153,7 +154,7 @@ def env_steps(given: Any, envs: int, rows: int) -> list[list[int]]:
     if not _values.is_sequence(given):
         first = rising("env_step", given, rows)
         return [list(range(first, first + rows))] * envs
-    found = list(_as_list(given))
+    found = _values.as_list("env_step", given)
     nested = any(_values.is_sequence(one) for one in found)
     if envs == 1 and not nested:
         found, nested = [found], True
@@ -166,20 +167,13 @@ def env_steps(given: Any, envs: int, rows: int) -> list[list[int]]:
     ]
 
 
-def _as_list(value: Any) -> Sequence[Any]:
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = value.detach().cpu()
-    found: Sequence[Any] = value.tolist() if hasattr(value, "tolist") else list(value)
-    return found
-
-
 def times_each(timestamp: Any, envs: int, rows: int) -> list[Column]:
     """The time column of every environment."""
     if timestamp is None:
         return [constant(time_ns())] * envs
     if not _values.is_sequence(timestamp):
         return [constant(_values.time_ns(timestamp))] * envs
-    found = list(_as_list(timestamp))
+    found = _values.as_list("timestamp", timestamp)
     if envs == 1 and len(found) == rows and not any(_values.is_sequence(one) for one in found):
         found = [found]
     if len(found) != envs:

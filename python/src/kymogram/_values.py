@@ -70,7 +70,12 @@ def convert(name: str, value: Any, kind: int, narrow: bool = False) -> Numbers:
         return _array(name, numpy, value, kind, narrow)
     if isinstance(value, _NO_NUMBERS) or value is None:
         raise _not_a_number(name, value)
-    return _foreign(name, value, kind, narrow)
+    try:
+        return _foreign(name, value, kind, narrow)
+    except KymogramValidationError:
+        raise
+    except Exception as error:
+        raise without_data(f"the value of {name!r}", value, error) from error
 
 
 def floats(name: str, value: Any) -> tuple[Shape, list[float]]:
@@ -106,6 +111,13 @@ def _tensor(value: Any) -> Any:
             return plain.numpy()
         except (TypeError, RuntimeError):
             return plain.tolist()
+
+
+def without_data(what: str, value: object, error: Exception) -> KymogramValidationError:
+    """Such as a tensor of a graph that is being traced, or on a device that gives none away."""
+    return KymogramValidationError(
+        f"{what} is a {type(value).__name__} that gives no numbers: {error!s:.200}"
+    )
 
 
 def _not_a_number(name: str, value: object) -> KymogramValidationError:
@@ -311,11 +323,19 @@ def is_sequence(value: Any) -> bool:
     return hasattr(value, "__iter__") and not hasattr(value, "__index__")
 
 
+def as_list(what: str, value: Any) -> list[Any]:
+    """What a sequence, an array or a tensor holds."""
+    try:
+        if hasattr(value, "detach") and hasattr(value, "cpu"):
+            value = _tensor(value)
+        return value.tolist() if hasattr(value, "tolist") else list(value)
+    except Exception as error:
+        raise without_data(what, value, error) from error
+
+
 def steps(what: str, value: Any, count: int) -> list[int]:
     """A step for each of count points."""
-    if hasattr(value, "detach") and hasattr(value, "cpu"):
-        value = _tensor(value)
-    found = value.tolist() if hasattr(value, "tolist") else list(value)
+    found = as_list(what, value)
     if len(found) != count:
         raise KymogramValidationError(
             f"{what} has {len(found)} entries and the value {count}: give one a point"
@@ -341,7 +361,7 @@ def time_ns(value: Any) -> int:
 
 def times_ns(value: Any, count: int) -> list[int]:
     """A time for each of count points."""
-    found = value.tolist() if hasattr(value, "tolist") else list(value)
+    found = as_list("timestamp", value)
     if len(found) != count:
         raise KymogramValidationError(
             f"timestamp has {len(found)} entries and the value {count}: give one a point"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
+import kymogram
 from kymogram import _spool
 
 
@@ -44,3 +46,14 @@ def test_an_interrupt_behind_the_rename_leaves_no_folder(
     assert os.listdir(tmp_path / "writers") == []
     with pytest.raises(OSError):
         os.fstat(folder.lock)
+
+
+def test_a_folder_of_all_users_stays_open(tmp_path: Path, spool: Path) -> None:
+    """Root owns /tmp and /dev/shm and could close them to everybody else."""
+    shared = tmp_path / "tmp"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(kymogram.KymogramSpoolUnavailableError, match="name a folder of its own"):
+        kymogram.init(run_name="r", disk=shared, log_level="OFF")
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+    kymogram.init(run_name="r", disk=shared / "kymogram", log_level="OFF")

@@ -81,7 +81,8 @@ def follow_spool(
 
 
 def _root(given: Any) -> str:
-    root = os.fsdecode(given) if given is not None else _spool.candidates(os.environ)[0]
+    chosen = None if given is None else os.path.expanduser(os.fsdecode(given))
+    root = chosen or _spool.candidates(os.environ)[0]
     if not os.path.isdir(os.path.join(root, "writers")):
         raise KymogramSpoolUnavailableError(f"{root} is not a spool folder: it has no writers/")
     return _spool.full(root)

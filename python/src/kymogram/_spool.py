@@ -55,6 +55,8 @@ def make_root(path: str) -> None:
         raise OSError(f"{path} is not a folder (a link is refused)")
     if _platform.user() not in (None, info.st_uid):
         raise OSError(f"{path} belongs to user {info.st_uid}")
+    if info.st_mode & stat.S_ISVTX:  # /tmp, /dev/shm: closing it would shut all others out
+        raise OSError(f"{path} is for all users; name a folder of its own, such as {path}/kymogram")
     if info.st_mode & 0o077 and _platform.user() is not None:
         os.chmod(path, 0o700)
     os.makedirs(os.path.join(path, "writers"), 0o700, exist_ok=True)

@@ -100,9 +100,9 @@ func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
 	m.shared.add(&g.rows, nil)
 	g.rows.src = nil
 	for i := range g.cols {
-		r.memBytes += m.append(i, &g.cols[i])
+		e.grow(r, m.append(i, &g.cols[i]))
 	}
-	r.memBytes += g.rows.len() * 40
+	e.grow(r, g.rows.len()*40)
 	r.memRows = max(r.memRows, m.shared.len())
 	lines := r.lines()
 	m.extent.extend(&m.shared, from, lines)
@@ -113,6 +113,12 @@ func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
 		r.advance(s, &grown, &m.cols[i], from, lines)
 	}
 	return nil
+}
+
+// grow counts bytes that a run holds in memory; the caller holds its lock.
+func (e *Engine) grow(r *run, n int) {
+	r.memBytes += n
+	e.memory.Add(int64(n))
 }
 
 func fill(src uint32, n int) []uint32 {
@@ -189,6 +195,7 @@ func (e *Engine) applyWriter(r *run, place uint32, id model.WriterID, attempt ui
 
 func (e *Engine) applyDelete(r *run, lsn uint64) {
 	e.touch(r, lsn)
+	e.memory.Add(-int64(r.memBytes + r.frozenBytes))
 	r.wipe()
 	e.deleted.Add(1)
 }

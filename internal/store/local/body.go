@@ -67,7 +67,7 @@ func (e *Engine) load(r *run) {
 	late := r.late
 	r.late = nil
 	for _, l := range late {
-		r.memBytes -= len(l.payload)
+		e.grow(r, -len(l.payload))
 		if err := e.applyLate(r, l); err != nil {
 			e.quarantineOf(r.id, "log record", err, "lsn", l.lsn)
 		}

@@ -29,8 +29,8 @@ func sizeClass(size int64) int {
 // Compact merges segments until no class is full and frees deleted runs. With
 // all set it merges every segment into one.
 func (e *Engine) Compact(ctx context.Context, all bool) error {
-	e.maint.Lock()
-	defer e.maint.Unlock()
+	e.merging.Lock()
+	defer e.merging.Unlock()
 	if err := e.poisoned(); err != nil {
 		return refusing(err)
 	}
@@ -68,7 +68,9 @@ func (e *Engine) setAside(err error, inputs []*segment) bool {
 
 // candidates are segments to merge next.
 func (e *Engine) candidates(all bool) []*segment {
+	e.flushing.Lock() // else a segment might be merged before its runs read from it
 	live := slices.DeleteFunc(e.liveSegments(), func(s *segment) bool { return s.keep.Load() })
+	e.flushing.Unlock()
 	if all {
 		return live
 	}
@@ -114,7 +116,7 @@ func (e *Engine) merge(ctx context.Context, inputs []*segment) error {
 	if err != nil {
 		return err
 	}
-	w, err := e.newSegmentWriter()
+	w, err := e.newSegmentWriter(&e.mergeDesk)
 	if err != nil {
 		return err
 	}

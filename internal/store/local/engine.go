@@ -31,7 +31,9 @@ type Config struct {
 	SeriesPerRunLimit int
 	// A run is flushed when it holds FlushRows rows (1024) or FlushBytes (8 MiB) in
 	// memory, or rows older than FlushAge (10 min), or the largest ones when all
-	// runs together pass MemoryBytes (256 MiB).
+	// runs together pass MemoryBytes (256 MiB). A write waits for a flush while all
+	// runs hold a quarter more than MemoryBytes, or its own eight times FlushBytes,
+	// each with what is being flushed.
 	FlushRows   int
 	FlushBytes  int
 	FlushAge    time.Duration
@@ -98,11 +100,15 @@ type Engine struct {
 	decoders sync.Pool  // of *codec.Decoder
 	encoders sync.Pool  // of *encoder
 
-	maint       sync.Mutex // one flush or compaction at a time; guards the four below
-	nextSegment uint64
-	gone        []uint64 // replaced segments whose files a crash may bring back
-	enc         *codec.Encoder
-	segmentBuf  []byte // room for the next segment's writer
+	memory      atomic.Int64 // bytes of all runs that no segment has
+	nextSegment atomic.Uint64
+
+	// One flush and one compaction at a time, a flush also beside a compaction, which
+	// may take long; who takes both takes merging first.
+	merging, flushing sync.Mutex
+	mergeDesk         desk
+	flushDesk         desk
+	gone              []uint64 // replaced segments whose files a crash may bring back; guarded by merging
 
 	// stuck is set when the state of a segment on disk is unknown: no writes until
 	// the folder is opened again.
@@ -119,7 +125,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Dir == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
 	}
-	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), nextSegment: 1, enc: codec.NewEncoder(), limits: defaultLimits(), bad: damageList{seen: map[filePlace]bool{}, runs: map[model.RunID][]lostPoints{}}}
+	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), mergeDesk: desk{enc: codec.NewEncoder()}, flushDesk: desk{enc: codec.NewEncoder()}, limits: defaultLimits(), bad: damageList{seen: map[filePlace]bool{}, runs: map[model.RunID][]lostPoints{}}}
+	e.nextSegment.Store(1)
 	if err := e.claim(); err != nil {
 		return nil, err
 	}
@@ -292,6 +299,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	e.catchUp(ctx)
+	var merges sync.WaitGroup
+	defer merges.Wait()
+	merges.Go(func() { e.mergeAlways(ctx) })
 	for swept := e.cfg.Now(); ; {
 		if now := e.cfg.Now(); now.Sub(swept) >= forgetEvery {
 			e.forget(now)
@@ -304,7 +314,23 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := e.maintain(ctx); err != nil && ctx.Err() == nil {
-			e.cfg.Logger.Warn("flush or compaction failed; tried again later", "err", err)
+			e.cfg.Logger.Warn("flush failed; tried again later", "err", err)
+		}
+	}
+}
+
+// mergeAlways compacts until the context ends.
+func (e *Engine) mergeAlways(ctx context.Context) {
+	tick := time.NewTicker(maintainEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := e.Compact(ctx, false); err != nil && ctx.Err() == nil {
+			e.cfg.Logger.Warn("compaction failed; tried again later", "err", err)
 		}
 	}
 }
@@ -322,7 +348,7 @@ func (e *Engine) maintain(ctx context.Context) error {
 	if err := e.flush(ctx, runs); err != nil {
 		return err
 	}
-	return errors.Join(e.releaseLog(), e.Compact(ctx, false))
+	return e.releaseLog()
 }
 
 // pinning lists the runs that need a log file whose successor starts at lsn.
@@ -352,8 +378,10 @@ func (e *Engine) Close() error {
 		if err != nil {
 			e.cfg.Logger.Warn("flush at close failed; the log has the points", "err", err)
 		}
-		e.maint.Lock()
-		defer e.maint.Unlock()
+		e.merging.Lock()
+		defer e.merging.Unlock()
+		e.flushing.Lock()
+		defer e.flushing.Unlock()
 		errs := []error{e.log.Close()}
 		for _, s := range e.liveSegments() {
 			errs = append(errs, s.file.Close())

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
 )
 
 // frozen is what one flush takes from a run.
@@ -79,10 +80,12 @@ func (r *run) fillSection(f *frozen) {
 }
 
 // thaw makes the groups of a finished flush readable in place of the memory.
-func (r *run) thaw(f *frozen, s *segment) {
+func (e *Engine) thaw(f *frozen, s *segment) {
+	r := f.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flushed = max(r.flushed, f.section.flushed)
+	e.memory.Add(-int64(r.frozenBytes))
 	r.frozenFirst, r.frozenMem, r.frozenBytes = 0, nil, 0
 	r.relocate(nil, s.located(r.id))
 	if r.deleted {
@@ -127,8 +130,45 @@ func (e *Engine) Flush(ctx context.Context) error {
 }
 
 func (e *Engine) flush(ctx context.Context, runs []*run) error {
-	e.maint.Lock()
-	defer e.maint.Unlock()
+	e.flushing.Lock()
+	defer e.flushing.Unlock()
+	return e.flushLocked(ctx, runs)
+}
+
+// flushesPerRun is how many times FlushBytes a run may hold in memory.
+const flushesPerRun = 8
+
+// full reports whether a run, or all together, hold as much as they may.
+func (e *Engine) full(r *run) bool {
+	if e.memory.Load() >= int64(e.cfg.MemoryBytes+e.cfg.MemoryBytes/4) {
+		return true
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.memBytes+r.frozenBytes >= flushesPerRun*e.cfg.FlushBytes
+}
+
+// room waits, by a flush of its own if need be, until memory may take more of a run.
+func (e *Engine) room(ctx context.Context, r *run) error {
+	if !e.full(r) {
+		return nil
+	}
+	e.flushing.Lock()
+	defer e.flushing.Unlock()
+	if !e.full(r) {
+		return nil
+	}
+	err := e.flushLocked(ctx, e.due())
+	if wal.IsDiskFull(err) {
+		err = fmt.Errorf("%w: %w", wal.ErrDiskFull, err)
+	}
+	if err != nil {
+		return refusing(err)
+	}
+	return nil
+}
+
+func (e *Engine) flushLocked(ctx context.Context, runs []*run) error {
 	if err := e.poisoned(); err != nil {
 		return refusing(err)
 	}
@@ -152,7 +192,7 @@ func (e *Engine) flush(ctx context.Context, runs []*run) error {
 		return err
 	}
 	for _, f := range parts {
-		f.run.thaw(f, seg)
+		e.thaw(f, seg)
 	}
 	return e.releaseLog()
 }
@@ -163,7 +203,7 @@ func (e *Engine) writeFrozen(ctx context.Context, parts []*frozen, upTo uint64) 
 	if err := e.wait(ctx, upTo); err != nil {
 		return nil, err
 	}
-	w, err := e.newSegmentWriter()
+	w, err := e.newSegmentWriter(&e.flushDesk)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +288,7 @@ func (e *Engine) loadSegments() (next uint64, damaged []uint64, err error) {
 		if !ok {
 			continue
 		}
-		e.nextSegment = max(e.nextSegment, id+1)
+		e.nextSegment.Store(max(e.nextSegment.Load(), id+1))
 		s, heads, err := e.openSegment(id)
 		if err := unread(err, filepath.Join(e.segmentDir(), name)); err != nil {
 			return 0, nil, err

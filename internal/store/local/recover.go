@@ -111,7 +111,7 @@ func (e *Engine) replayBatch(lsn uint64, payload []byte) error {
 func (e *Engine) keepLate(r *run, l lateRecord, points uint64) {
 	r.late, r.loaded = append(r.late, l), false
 	r.stored += points
-	r.memBytes += len(l.payload)
+	e.grow(r, len(l.payload))
 }
 
 // replayTo applies a record unless the run's segments hold it already.

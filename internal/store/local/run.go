@@ -290,7 +290,7 @@ func (r *run) wipe() {
 	r.deleted, r.loaded = true, true
 	r.made, r.stored, r.late = 0, 0, nil
 	r.series, r.byKey, r.ordered, r.starts = nil, nil, nil, nil
-	r.frozenMem, r.freshStarts = nil, nil
+	r.frozenMem, r.frozenBytes, r.freshStarts = nil, 0, nil
 	r.mem, r.memAt, r.memRows, r.memBytes = nil, nil, 0, 0
 	r.rulesChanged()
 }

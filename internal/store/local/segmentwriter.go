@@ -21,19 +21,24 @@ type segmentWriter struct {
 	file   wal.File
 	buf    []byte // not yet written
 	off    int64  // of the start of buf
+	desk   *desk
 	enc    *codec.Encoder
 	done   []*section
 }
 
+// desk is what one segment writer after the other uses.
+type desk struct {
+	enc *codec.Encoder
+	buf []byte
+}
+
 const writeChunk = 1 << 20
 
-func (e *Engine) newSegmentWriter() (*segmentWriter, error) {
+func (e *Engine) newSegmentWriter(d *desk) (*segmentWriter, error) {
 	if err := e.cfg.FS.MkdirAll(e.segmentDir()); err != nil {
 		return nil, fmt.Errorf("make segment folder: %w", err)
 	}
-	id := e.nextSegment
-	e.nextSegment++
-	w := &segmentWriter{engine: e, id: id, enc: e.enc}
+	w := &segmentWriter{engine: e, id: e.nextSegment.Add(1) - 1, desk: d, enc: d.enc}
 	file, err := e.cfg.FS.Open(w.temporary(), true)
 	if err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
@@ -42,7 +47,7 @@ func (e *Engine) newSegmentWriter() (*segmentWriter, error) {
 		return nil, errors.Join(fmt.Errorf("create segment: %w", err), file.Close())
 	}
 	w.file = file
-	w.buf = binary.LittleEndian.AppendUint16(append(e.segmentBuf[:0], segmentMagic...), segmentVersion)
+	w.buf = binary.LittleEndian.AppendUint16(append(d.buf[:0], segmentMagic...), segmentVersion)
 	return w, nil
 }
 
@@ -75,7 +80,7 @@ func (w *segmentWriter) spill() error {
 	w.off += int64(len(w.buf))
 	w.buf = w.buf[:0]
 	if cap(w.buf) <= maxKeptBuffer {
-		w.engine.segmentBuf = w.buf
+		w.desk.buf = w.buf
 	}
 	return nil
 }

@@ -181,6 +181,9 @@ func (e *Engine) Append(ctx context.Context, b *model.Batch) (model.Ack, error) 
 	if b.First > 0 && !e.own(b.Writer, r) {
 		return model.Ack{}, model.Errorf(model.CodeConflict, "writer %s belongs to another run", b.Writer)
 	}
+	if err := e.room(ctx, r); err != nil {
+		return model.Ack{}, err
+	}
 	ack, lsn, err := e.append(r, b)
 	if lsn > 0 {
 		if werr := e.wait(ctx, lsn); werr != nil {
@@ -257,7 +260,7 @@ func (e *Engine) countDue(r *run) {
 // hint wakes the background work when a flush is worth it; the tick of Run sees to
 // the rest, to age and to the sum over all runs.
 func (e *Engine) hint() {
-	if e.dueBytes.Load() < flushBatch {
+	if e.dueBytes.Load() < flushBatch && e.memory.Load() < int64(e.cfg.MemoryBytes) {
 		return
 	}
 	select {

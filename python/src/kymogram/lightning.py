@@ -36,14 +36,17 @@ class KymogramLogger(Logger):
     Takes the arguments of kymogram.init(), which it calls at the first metric;
     a run that is open already is used. The run stays open after fit(), so that
     test() logs into it too; it ends with the process, by close(), or as failed
-    when fit() raised. To go on from a checkpoint give `resume_strategy="allow"`
-    and `resume_from_step`, the checkpoint's global step.
+    when fit() raised. The fit() of another Trainer, which counts from 0 again,
+    goes on behind the last step. To go on from a checkpoint give
+    `resume_strategy="allow"` and `resume_from_step`, the checkpoint's global step.
     """
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
         self._door = Door(arguments)
         self._epoch_at: int | None = None  # Lightning repeats the epoch with every log of a step
+        self._before = 0  # the steps of earlier Trainers
+        self._last = -1
 
     @property
     def name(self) -> str:
@@ -67,6 +70,9 @@ class KymogramLogger(Logger):
     def log_metrics(self, metrics: dict[str, Any], step: int | None = None) -> None:
         """Log numbers at one step."""
         self._door.open()
+        if step is not None:
+            step += self._before
+            self._last = max(self._last, step)
         found = dict(metrics)
         if "epoch" in found and step is not None:
             if step == self._epoch_at:
@@ -79,6 +85,15 @@ class KymogramLogger(Logger):
         """Log hyper-parameters (a mapping or Namespace) under `config/`."""
         self._door.open()
         self._door.config(vars(params) if not hasattr(params, "items") else params)
+
+    @rank_zero_only
+    def log_graph(self, model: Any, input_array: Any = None) -> None:
+        """Keeps no graph: a Trainer that begins calls this, and may count from 0."""
+        trainer = getattr(model, "_trainer", None)
+        if trainer is None or not trainer.training:
+            return
+        if trainer.global_step == 0 and trainer.ckpt_path is None:
+            self._before, self._epoch_at = self._last + 1, None
 
     @rank_zero_only
     def finalize(self, status: str) -> None:

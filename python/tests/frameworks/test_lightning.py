@@ -138,6 +138,24 @@ def test_resume_from_a_checkpoint(served: Served, tmp_path: Path) -> None:
     assert run.detail()["attempts"][-1]["number"] == 2
 
 
+def test_another_trainer_goes_on_behind_the_first(served: Served, tmp_path: Path) -> None:
+    found, seen = logger(run_name="folds"), []
+    for _ in range(3):
+        model, work = Model(), trainer(found, tmp_path, max_epochs=1)
+        work.fit(model, data(), data())
+        assert [step for step, _ in model.seen] == list(range(4))
+        seen += [loss for _, loss in model.seen]
+        trainer(found, tmp_path).test(model, data(), verbose=False)
+    found.close()
+    run = served.only()
+    hidden = {one.metric: one.superseded for one in run.series("loss|val")}
+    assert hidden == {"loss": 0, "val/loss": 0, "test/loss": 0}
+    losses = served.values("loss", run)
+    assert list(losses.values()) == pytest.approx(seen, rel=1e-6)
+    assert list(losses) == sorted(set(losses))
+    assert run.points("val/loss").rows == run.points("test/loss").rows == 3
+
+
 def test_a_logger_joins_the_open_run_and_pickles(served: Served, tmp_path: Path) -> None:
     with kymogram.init(run_name="mine") as run:
         found = pickle.loads(pickle.dumps(logger(run_name="other")))

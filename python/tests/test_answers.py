@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import kymogram
+from kymogram import _client
 
 from . import reader
 
@@ -29,7 +30,7 @@ def refusal(status: str, code: str, message: str = "no", hint: str = "do this") 
 
 
 @contextmanager
-def answering(answer: bytes) -> Iterator[str]:
+def answering(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
     """A server that gives every request the same answer, and then hangs up."""
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -40,7 +41,9 @@ def answering(answer: bytes) -> Iterator[str]:
             except OSError:
                 return
             with connection:
-                connection.recv(1 << 16)
+                question = connection.recv(1 << 16)
+                if asked is not None:
+                    asked.append(question)
                 connection.sendall(answer)
 
     thread = threading.Thread(target=work, daemon=True)
@@ -135,3 +138,25 @@ def test_a_parent_that_is_not_there_is_told(
         kymogram.close(0)
     said = capsys.readouterr().err
     assert "fork_from_run 'nobody' is no run of default/default" in said
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("user", ["", "me:p%40ss@"])
+def test_a_proxy_with_a_password(
+    spool: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, user: str
+) -> None:
+    """The proxy is asked by its address, the name goes along and not into a look-up of hosts."""
+    asked: list[bytes] = []
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with answering(http("407 Who", b"{}"), asked) as address:
+        proxy = address.replace("//", "//" + user)
+        monkeypatch.setenv(f"{scheme}_proxy", proxy)
+        with pytest.raises(_client.Unreachable, match="407"):
+            _client.open_run(f"{scheme}://far.invalid:7070", "k" * 40, {})
+    line, *headers = asked[0].decode().split("\r\n")
+    wanted = "CONNECT far.invalid:7070 " if scheme == "https" else "POST http://far.invalid:7070/"
+    assert line.startswith(wanted)
+    basic = [one for one in headers if one.startswith("Proxy-Authorization: ")]
+    assert basic == (["Proxy-Authorization: Basic bWU6cEBzcw=="] if user else [])
+    assert ("k" * 40 in asked[0].decode()) is (scheme == "http")

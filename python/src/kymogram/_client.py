@@ -86,9 +86,9 @@ def _exchange(
     headers = {"Content-Type": "application/json", "User-Agent": f"kymogram-{_SDK}"}
     if key:
         headers["Authorization"] = f"Bearer {key}"
-    connection, target = _connect(url, timeout)
+    connection, target, more = _connect(url, timeout)
     try:
-        connection.request(method, target, body, headers)
+        connection.request(method, target, body, headers | more)
         response = connection.getresponse()
         elsewhere = response.getheader("Location")
         if 300 <= response.status < 400 and elsewhere:
@@ -119,8 +119,8 @@ def redirected(asked: str, location: str) -> str:
     )
 
 
-def _connect(url: str, timeout: float) -> tuple[HTTPConnection, str]:
-    """A connection, through the environment's proxy when it names one."""
+def _connect(url: str, timeout: float) -> tuple[HTTPConnection, str, dict[str, str]]:
+    """A connection, what to ask it for and by which more headers: through the proxy, if any."""
     from http.client import HTTPConnection, HTTPSConnection
 
     scheme, _, rest = url.partition("://")
@@ -128,12 +128,22 @@ def _connect(url: str, timeout: float) -> tuple[HTTPConnection, str]:
     kind = HTTPSConnection if scheme == "https" else HTTPConnection
     proxy = _proxy(scheme, host)
     if not proxy:
-        return kind(host, timeout=timeout), slash + path
+        return kind(host, timeout=timeout), slash + path, {}
+    user, _, proxy = proxy.rpartition("@")
+    headers = {"Proxy-Authorization": _basic(user)} if user else {}
+    connection = kind(proxy, timeout=timeout)
     if scheme == "https":
-        connection = kind(proxy, timeout=timeout)
-        connection.set_tunnel(host)
-        return connection, slash + path
-    return kind(proxy, timeout=timeout), url
+        connection.set_tunnel(host, headers=headers)
+        return connection, slash + path, {}
+    return connection, url, headers
+
+
+def _basic(user: str) -> str:
+    """NAME:PASSWORD of an address as a header's value."""
+    from base64 import b64encode
+    from urllib.parse import unquote_to_bytes
+
+    return "Basic " + b64encode(unquote_to_bytes(user)).decode()
 
 
 def _proxy(scheme: str, host: str) -> str | None:

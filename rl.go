@@ -3,6 +3,7 @@ package kymogram
 import (
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -48,7 +49,11 @@ func (r *Run) LogRLEpisode(name string, rlStep int64, value float64, opts ...Log
 	if c.hasEpisode {
 		axes = append(axes, axis(spool.AxisEpisode, 0, spool.ModeConstant, c.episode))
 	}
-	r.note(c.env, rlStep, c.hasEpisode, c.episode)
+	row := envRow{env: c.env, episode: noEpisode}
+	if c.hasEpisode {
+		row.episode = c.episode
+	}
+	r.noteRows([]envRow{row}, rlStep)
 	return r.block([]*Series{s}, &spool.Block{Kind: s.spool.Kind, Rows: 1, Time: constant(r.timeNs(&c)), Axes: axes, Values: []uint64{bits}})
 }
 
@@ -75,33 +80,59 @@ func (r *Run) LogRLEnvironmentSteps(name string, rlStep int64, envs []EnvValues,
 	if err := checkStep("rl step", rlStep); err != nil {
 		return err
 	}
-	rows := make([]envRow, 0, len(envs))
-	for _, env := range envs {
-		row, err := r.envRow(name, env, c)
+	m, _ := r.envCalls.Get().(*envCall)
+	if m == nil {
+		m = new(envCall)
+	}
+	defer r.envCalls.Put(m)
+	if err := r.gather(m, name, envs, c); err != nil {
+		return err
+	}
+	if drop, err := r.admit(len(m.bits)); drop || err != nil {
+		return err
+	}
+	for i := range m.rows {
+		m.rows[i].advance()
+	}
+	r.noteRows(m.rows, rlStep)
+	for rows := m.rows; len(rows) > 0; {
+		part, rest := split(rows)
+		values := m.bits
+		if len(part) < len(m.rows) {
+			values = nil
+			for i := range part {
+				values = append(values, part[i].bits...)
+			}
+		}
+		if err := r.logRows(part, values, rlStep, r.timeNs(&c)); err != nil {
+			return err
+		}
+		rows = rest
+	}
+	return nil
+}
+
+// envCall is the memory of a call, which a later one uses again.
+type envCall struct {
+	rows []envRow
+	bits []uint64 // of all rows, one after the other
+}
+
+// gather makes the rows of a call, without environments that have no values.
+func (r *Run) gather(m *envCall, name string, envs []EnvValues, c call) error {
+	values := 0
+	for i := range envs {
+		values += len(envs[i].Values) + len(envs[i].Values32)
+	}
+	m.rows, m.bits = slices.Grow(m.rows[:0], len(envs)), slices.Grow(m.bits[:0], values)
+	for i := range envs {
+		row, err := r.envRow(m.bits, name, &envs[i], c)
 		if err != nil {
 			return err
 		}
 		if len(row.bits) > 0 {
-			rows = append(rows, row)
+			m.rows, m.bits = append(m.rows, row), m.bits[:len(m.bits)+len(row.bits)]
 		}
-	}
-	points := 0
-	for i := range rows {
-		points += len(rows[i].bits)
-	}
-	if drop, err := r.admit(points); drop || err != nil {
-		return err
-	}
-	for i := range rows {
-		rows[i].advance()
-		r.note(rows[i].env, rlStep, rows[i].episode != noEpisode, rows[i].episode)
-	}
-	for len(rows) > 0 {
-		part, rest := split(rows)
-		if err := r.logRows(part, rlStep, r.timeNs(&c)); err != nil {
-			return err
-		}
-		rows = rest
 	}
 	return nil
 }
@@ -117,7 +148,8 @@ type envRow struct {
 	step    int64
 }
 
-func (r *Run) envRow(name string, env EnvValues, c call) (envRow, error) {
+// envRow makes a row; its bits lie behind those of the rows before.
+func (r *Run) envRow(before []uint64, name string, env *EnvValues, c call) (envRow, error) {
 	row := envRow{episode: noEpisode}
 	c.env = env.Env
 	if env.Episode != nil {
@@ -131,15 +163,16 @@ func (r *Run) envRow(name string, env EnvValues, c call) (envRow, error) {
 		return row, err
 	}
 	row.series, row.env = s, c.env
+	bits := before[len(before):]
 	if env.Values32 == nil {
-		row.bits, err = bitsOf(s, env.Values)
+		row.bits, err = appendBits(bits, s, env.Values)
 		return row, err
 	}
 	if env.Values != nil {
 		return row, invalidf("environment %q has both Values and Values32", c.env)
 	}
 	row.narrow = isNarrow[float32](s.spool.Kind)
-	row.bits, err = bitsOf(s, env.Values32)
+	row.bits, err = appendBits(bits, s, env.Values32)
 	return row, err
 }
 
@@ -153,31 +186,32 @@ func (row *envRow) advance() {
 
 // split takes the rows that fit one record with the first.
 func split(rows []envRow) (part, rest []envRow) {
-	first := rows[0]
-	part = make([]envRow, 0, len(rows))
+	first := &rows[0]
+	differs := func(row envRow) bool {
+		return len(row.bits) != len(first.bits) || row.narrow != first.narrow || row.flags != first.flags || row.series.spool.Kind != first.series.spool.Kind ||
+			(row.episode == noEpisode) != (first.episode == noEpisode)
+	}
+	if !slices.ContainsFunc(rows, differs) {
+		return rows, nil
+	}
 	for _, row := range rows {
-		same := len(row.bits) == len(first.bits) && row.narrow == first.narrow && row.flags == first.flags && row.series.spool.Kind == first.series.spool.Kind &&
-			(row.episode == noEpisode) == (first.episode == noEpisode)
-		if same {
-			part = append(part, row)
-		} else {
+		if differs(row) {
 			rest = append(rest, row)
+		} else {
+			part = append(part, row)
 		}
 	}
 	return part, rest
 }
 
-func (r *Run) logRows(rows []envRow, rlStep, timeNs int64) error {
-	first := rows[0]
+// logRows writes rows that fit one record; values are theirs.
+func (r *Run) logRows(rows []envRow, values []uint64, rlStep, timeNs int64) error {
+	first := &rows[0]
 	series := make([]*Series, len(rows))
 	steps, episodes := make([]int64, len(rows)), make([]int64, len(rows))
-	block := &spool.Block{
-		Kind: first.series.spool.Kind, Narrow: first.narrow, Rows: len(first.bits), Time: constant(timeNs),
-		Values: make([]uint64, 0, len(rows)*len(first.bits)),
-	}
-	for i, row := range rows {
-		series[i], steps[i], episodes[i] = row.series, row.step, row.episode
-		block.Values = append(block.Values, row.bits...)
+	block := &spool.Block{Kind: first.series.spool.Kind, Narrow: first.narrow, Rows: len(first.bits), Time: constant(timeNs), Values: values}
+	for i := range rows {
+		series[i], steps[i], episodes[i] = rows[i].series, rows[i].step, rows[i].episode
 	}
 	const linear = spool.ModeLinear | spool.ModePerSeries
 	block.Axes = []spool.BlockAxis{stepAxis(first.flags, linear, steps...), axis(spool.AxisRLStep, 0, spool.ModeConstant, rlStep)}
@@ -193,13 +227,13 @@ func (r *Run) envSeries(name, scale string, c *call) (*Series, error) {
 	if c.env == "" && !c.hasEnv {
 		c.env = defaultEnv
 	}
-	if err := checkEnv(c.env); err != nil {
-		return nil, err
-	}
 	if len(c.labels) == 0 && !c.evaluation { // one that is known is found by its key's text alone
 		if s := r.all.find(name + "\x00" + scale + "\x00" + model.LabelEnv + "\x01" + c.env); s != nil {
 			return s, s.claim(howOrdered)
 		}
+	}
+	if err := checkEnv(c.env); err != nil {
+		return nil, err
 	}
 	d := *c
 	d.scale = scale
@@ -215,15 +249,18 @@ func (r *Run) envSeries(name, scale string, c *call) (*Series, error) {
 	return s, s.claim(howOrdered)
 }
 
-// note remembers where an environment stands.
-func (r *Run) note(env string, rlStep int64, hasEpisode bool, episode int64) {
-	end := model.EnvEnd{Env: env, LastRLStep: rlStep}
-	if hasEpisode {
-		end.LastEpisode = &episode
-	}
+// noteRows remembers where environments stand.
+func (r *Run) noteRows(rows []envRow, rlStep int64) {
 	r.mu.Lock()
-	r.starts.envs[env] = end
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	for i := range rows {
+		end := model.EnvEnd{Env: rows[i].env, LastRLStep: rlStep}
+		if rows[i].episode != noEpisode {
+			episode := rows[i].episode
+			end.LastEpisode = &episode
+		}
+		r.starts.envs[rows[i].env] = end
+	}
 }
 
 // LastRL is the last update and, when known, the last episode of an environment.

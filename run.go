@@ -44,6 +44,8 @@ type Run struct {
 	plain *index       // series without labels, by metric
 	all   *index       // by the text of their key
 
+	envCalls sync.Pool // of *envCall
+
 	errors  *failures
 	gate    gate
 	guarded bool // log calls ask the gate or the errors first

@@ -621,6 +621,26 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
+// BenchmarkLogEnvironments is 128 steps of 64 environments in one call.
+func BenchmarkLogEnvironments(b *testing.B) {
+	r := offline(b, Options{})
+	envs := make([]EnvValues, 64)
+	for i := range envs {
+		envs[i] = EnvValues{Env: "env" + strconv.Itoa(i), Values: make([]float64, 128)}
+	}
+	b.ReportAllocs()
+	began := processorTime(b)
+	for i := 0; b.Loop(); i++ {
+		if err := r.LogRLEnvironmentSteps("reward", int64(i), envs); err != nil {
+			b.Fatal(err)
+		}
+		if i%500 == 499 { // a server would have acked them
+			must(b, spool.Prune(r.folder.WriterPath(r.w.ID), r.w.ID, r.w.Last()))
+		}
+	}
+	b.ReportMetric(float64(processorTime(b)-began)/float64(b.N), "cpu-ns/op")
+}
+
 func processorTime(b *testing.B) int64 {
 	var usage unix.Rusage
 	must(b, unix.Getrusage(unix.RUSAGE_SELF, &usage))

@@ -3,6 +3,7 @@ package kymogram
 import (
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -33,7 +34,7 @@ func LogSlice[T Number](r *Run, name string, values []T, opts ...LogOption) erro
 	if c.hasStep && c.step > maxStep-rows+1 {
 		return invalidf("%d values from step %d on pass the largest step", rows, c.step)
 	}
-	bits, err := bitsOf(s, values)
+	bits, err := appendBits(make([]uint64, 0, len(values)), s, values)
 	if err != nil {
 		return err
 	}
@@ -64,14 +65,15 @@ func isNarrow[T Number](kind model.Kind) bool {
 	return of.Size() <= 2
 }
 
-// bitsOf are the values as the series keeps them.
-func bitsOf[T Number](s *Series, values []T) ([]uint64, error) {
-	bits := make([]uint64, len(values))
+// appendBits appends the values as the series keeps them.
+func appendBits[T Number](dst []uint64, s *Series, values []T) ([]uint64, error) {
+	dst = slices.Grow(dst, len(values))[:len(dst)+len(values)]
+	bits := dst[len(dst)-len(values):]
 	if isFloat[T]() && s.spool.Kind == model.KindFloat {
 		for i, v := range values {
 			bits[i] = math.Float64bits(float64(v))
 		}
-		return bits, nil
+		return dst, nil
 	}
 	var err error
 	for i, v := range values {
@@ -87,5 +89,5 @@ func bitsOf[T Number](s *Series, values []T) ([]uint64, error) {
 			return nil, err
 		}
 	}
-	return bits, nil
+	return dst, nil
 }

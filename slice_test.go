@@ -131,3 +131,54 @@ func TestEnvironmentsOfFloat32(t *testing.T) {
 		t.Error("both Values and Values32 are taken")
 	}
 }
+
+// TestEnvironmentsOfSeveralSorts: what needs several records keeps its values, also
+// when the memory of an earlier call, and of one that failed, is used again.
+func TestEnvironmentsOfSeveralSorts(t *testing.T) {
+	r := offline(t, Options{})
+	episode := int64(7)
+	want := map[string][]float64{}
+	for call := range int64(3) {
+		v := func(i int64) float64 { return float64(100*call + i) }
+		envs := []EnvValues{
+			{Env: "a", Values: []float64{v(1), v(2)}},
+			{Env: "b"},
+			{Env: "c", Values: []float64{v(3), v(4), v(5)}},
+			{Env: "d", Values32: []float32{float32(v(6)), float32(v(7))}},
+			{Env: "e", Values: []float64{v(8), v(9)}, Episode: &episode},
+			{Env: "f", Values: []float64{v(10), v(11)}},
+			{Env: "g", Values: []float64{v(12), v(13)}, Episode: &episode},
+		}
+		bad := append([]EnvValues{{Env: "a", Values: []float64{-1, -2, -3}}}, EnvValues{Env: "z\x00"})
+		if err := r.LogRLEnvironmentSteps("reward", call, bad); err == nil {
+			t.Fatal("a name with a zero is taken")
+		}
+		must(t, r.LogRLEnvironmentSteps("reward", call, envs))
+		for _, env := range envs {
+			want[env.Env] = append(want[env.Env], env.Values...)
+			for _, x := range env.Values32 {
+				want[env.Env] = append(want[env.Env], float64(x))
+			}
+		}
+	}
+	names := map[uint32]string{}
+	for _, env := range []string{"a", "c", "d", "e", "f", "g"} {
+		s, err := r.envSeries("reward", ScaleEnvironment, &call{env: env})
+		must(t, err)
+		names[s.spool.ID] = env
+	}
+	got := map[string][]float64{}
+	found, _ := blocks(t, r)
+	for _, b := range found {
+		for i, bits := range b.Values {
+			env := names[b.Series[i/b.Rows]]
+			got[env] = append(got[env], math.Float64frombits(bits))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(found) != 3*4 {
+		t.Errorf("%d records", len(found))
+	}
+}

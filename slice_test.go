@@ -175,6 +175,7 @@ func TestEnvironmentsOfSeveralSorts(t *testing.T) {
 			got[env] = append(got[env], math.Float64frombits(bits))
 		}
 	}
+	delete(want, "b") // it has no values
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

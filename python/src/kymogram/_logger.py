@@ -146,12 +146,16 @@ class Logger:
             )
         if labels is not None and not hasattr(labels, "items"):
             labels = _names.labels(labels)
-        if hasattr(metric, "items"):
-            if value is not None:
-                raise KymogramValidationError("log takes a mapping or a name and a value, not both")
-            self._mapping(metric, scale, step, labels, evaluation, timestamp, dtype, distributed)
-            return
+        several = hasattr(metric, "items")
+        if several and value is not None:
+            raise KymogramValidationError("log takes a mapping or a name and a value, not both")
+        names = tuple(metric) if several else (metric,)
         try:
+            if several:
+                self._mapping(
+                    names, metric, scale, step, labels, evaluation, timestamp, dtype, distributed
+                )
+                return
             alias, found = self.find(metric, scale, labels, evaluation, dtype)
             self.check(found, dtype, distributed)
             if (
@@ -175,7 +179,7 @@ class Logger:
             else:
                 self._point(alias, found, numbers[2], step, timestamp)
         except BaseException:
-            self.forget((metric,), scale, labels, evaluation)
+            self.forget(names, scale, labels, evaluation)
             raise
 
     def _array(self, alias: Any, found: StepSeries, value: Any, step: Any) -> bool:
@@ -318,6 +322,7 @@ class Logger:
 
     def _mapping(
         self,
+        names: tuple[Any, ...],
         values: Mapping[str, Any],
         scale: object,
         step: Any,
@@ -335,41 +340,10 @@ class Logger:
             and not evaluation
             and not distributed
         )
-        names = tuple(values)
         if simple and self._group(names, values, step):
             return
+        # It is no plain one, or not known yet.
         step, timestamp = again(step), again(timestamp)
-        try:
-            self._several(
-                names,
-                values,
-                scale,
-                step,
-                labels,
-                evaluation,
-                timestamp,
-                dtype,
-                distributed,
-                simple,
-            )
-        except BaseException:
-            self.forget(names, scale, labels, evaluation)
-            raise
-
-    def _several(
-        self,
-        names: tuple[Any, ...],
-        values: Mapping[str, Any],
-        scale: object,
-        step: Any,
-        labels: Any,
-        evaluation: object,
-        timestamp: Any,
-        dtype: object,
-        distributed: bool,
-        simple: bool,
-    ) -> None:
-        """Log a mapping that is not a plain one, or not known yet."""
         found: list[tuple[StepSeries, _values.Numbers]] = []
         narrow = self.narrows(dtype)
         for name in names:

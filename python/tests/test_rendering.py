@@ -163,14 +163,115 @@ def test_triggered_uploads_only_what_was_tagged_or_marked(tmp_path: Path) -> Non
         for step in range(3):
             made.log(frame(step), step, episode, "a")
         if episode == 1:
-            made.label("a", None, "tag", "crash")
-    made.label("a", None, "mark", rendering.mark("fell", None, None))
+            made.label("a", None, None, "crash", True)
+    made.label("a", None, None, rendering.mark("fell", None, None), True)
     made.close(30)
     found = records(tmp_path)
     assert [one["episode"] for one in found] == [1, 3]
     assert found[0]["tags"] == ["crash"]
     assert found[1]["marks"] == [{"name": "fell", "from_frame": 2, "to_frame": 2}]
     assert len(list((tmp_path / "renderings").glob("*.mp4"))) == 2
+
+
+def test_marks_frame_by_frame_are_one_moment(tmp_path: Path) -> None:
+    """As long as no frame is between them; what is marked with frames stays as it was given."""
+    made = renderer(tmp_path)
+    for step in range(12):
+        made.log(frame(step), step, 0, "a")
+        if step in (3, 4, 5, 8):
+            made.label("a", None, None, rendering.mark("hit", None, None), True)
+        if step == 4:
+            made.label("a", 0, None, rendering.mark("slow", None, None), True)
+    for first in (0, 1):
+        made.label("a", 0, None, rendering.mark("said", first, first), True)
+    made.close(30)
+    (one,) = records(tmp_path)
+    assert [(m["name"], m["from_frame"], m["to_frame"]) for m in one["marks"]] == [
+        ("hit", 3, 5),
+        ("slow", 4, 4),
+        ("hit", 8, 8),
+        ("said", 0, 0),
+        ("said", 1, 1),
+    ]
+
+
+def test_an_episode_has_a_video_of_each_name(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    made = renderer(tmp_path, rendering_output_dir=str(folder))
+    for episode in range(2):
+        for step in range(3 + episode):
+            made.log(frame(step), step, episode, "a", "left/agent")
+            made.log(frame(step)[::2, ::2], step, episode, "a", "right")
+            made.log(frame(step), step, episode, "a")
+        made.label("a", None, "right", "alone", True)
+    made.label("a", 1, None, "all", True)
+    with pytest.raises(KymogramValidationError, match="rendering name"):
+        made.log(frame(0), 0, 1, "a", "")
+    made.close(30)
+    found = {(one["episode"], one["name"]): one for one in records(tmp_path)}
+    assert sorted(found) == [(e, n) for e in (0, 1) for n in ("", "left/agent", "right")]
+    assert [one["frames"] for _, one in sorted(found.items())] == [3, 3, 3, 4, 4, 4]
+    assert {key: one.get("tags") for key, one in found.items()} == {
+        (0, ""): None,
+        (0, "left/agent"): None,
+        (0, "right"): ["alone"],
+        (1, ""): ["all"],
+        (1, "left/agent"): ["all"],
+        (1, "right"): ["alone", "all"],
+    }
+    names = [p.name for p in (folder / "run_1").iterdir()]
+    assert sorted(names) == sorted(
+        f"a_{e}{n}.mp4" for e in (0, 1) for n in ("", "_left_agent", "_right")
+    )
+
+
+def test_a_new_episode_ends_the_videos_of_all_names(tmp_path: Path) -> None:
+    """Also where no name comes again: no encoder is held, and none that is unwanted stays."""
+    made = renderer(tmp_path, rendering_max_concurrent_encoders=2, upload_renderings="triggered")
+    for episode in range(6):
+        for step in range(3):
+            made.log(frame(step), step, episode, "a", f"of {episode}")
+    made.label("a", 4, None, "kept", True)
+    made.label("a", None, None, rendering.mark("last", None, None), True)
+    assert made.close(30) is None
+    assert made.counters()["rendering_frames_dropped"] == 0
+    assert [(one["name"], one["frames"]) for one in records(tmp_path)] == [("of 4", 3), ("of 5", 3)]
+    assert len(list((tmp_path / "renderings").glob("*.mp4"))) == 2
+
+
+def test_a_mark_may_leave_the_video_here(tmp_path: Path) -> None:
+    """trigger=False, as in Metrana's clients."""
+    made = renderer(tmp_path, upload_renderings="triggered")
+    for episode, triggers in enumerate((False, True)):
+        made.log(frame(0), 0, episode, "a")
+        made.label("a", None, None, rendering.mark("seen", None, None), triggers)
+    made.log(frame(0), 0, 2, "a")
+    made.label("a", 1, None, rendering.mark("late", None, None), False)
+    made.close(30)
+    (one,) = records(tmp_path)
+    assert one["episode"] == 1
+    assert [mark["name"] for mark in one["marks"]] == ["seen", "late"]
+
+
+def test_a_kill_keeps_the_labels(tmp_path: Path) -> None:
+    """The record of a video that is still being encoded has what was said of it."""
+    made = renderer(tmp_path)
+    made.log(frame(0), 0, 0, "a")
+    made.label("a", 0, None, "odd", True)
+    made.label("a", 0, None, rendering.mark("first", None, None), True)
+    made.label("a", 0, None, rendering.mark("second", None, None), True)
+    made.log(frame(1), 1, 0, "a")
+    one: dict[str, Any] = {}
+    end = time.monotonic() + 10
+    while len(one.get("marks", [])) < 2 and time.monotonic() < end:
+        made.log(frame(2), 2, 0, "a")
+        time.sleep(0.01)
+        for file in (tmp_path / "renderings").glob("*.json"):
+            one = json.loads(file.read_text())
+    assert one["state"] == "encoding"
+    assert one["tags"] == ["odd"]
+    assert [mark["name"] for mark in one["marks"]] == ["first", "second"]
+    made.close(30)
 
 
 def test_the_folder_that_was_named_keeps_its_files(tmp_path: Path) -> None:
@@ -274,7 +375,7 @@ def test_an_encoder_that_dies_ends_its_video_as_failed(
         made.log(frame(step), step, 0, "a")
     for step in range(5):
         made.log(frame(step), step, 1, "a")  # the next episode is another matter
-    made.label("a", 1, "tag", "good")
+    made.label("a", 1, None, "good", True)
     assert made.close(30) is None
     found = records(tmp_path)
     assert [(one["name"], one["state"], one["frames"]) for one in found] == [

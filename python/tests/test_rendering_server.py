@@ -36,7 +36,7 @@ SCRIPT = """
             reward = float(step)
             kymogram.log_rl_environment_step("reward", reward, episode, False, episode, "e")
         if episode == 1:
-            kymogram.tag_rendering("good", "e")
+            kymogram.tag_rendering("good", 1, "e")
     while kymogram.get_metrics().rendering_frames_encoded < 75:
         time.sleep(0.01)
     if sys.argv[2] == "kill":

@@ -67,36 +67,65 @@ def log_rendering(
     episode: int,
     env_id: str | None = None,
     kill_timeout: float = 3.0,
+    *,
+    name: str | None = None,
 ) -> None:
     """Append a frame to the video of an environment's episode.
 
     `frame` is uint8, (H, W, 3) in RGB, or (H, W) or (H, W, 1) in grey, with even
     H and W; it is copied. Another episode of the environment ends the video and
-    begins the next. Encoding (H.264, mp4) and upload happen in the background:
-    the call waits for neither, and a frame for which the queue has no room is
-    dropped and counted. Needs `pip install 'kymogram[rendering]'`. Raises
-    KymogramValidationError, a ValueError, for a frame that breaks a rule.
+    begins the next. Each `name` is a video of its own beside the one without a
+    name, such as one an agent. Encoding (H.264, mp4) and upload happen in the
+    background: the call waits for neither, and a frame for which the queue has
+    no room is dropped and counted. Needs `pip install 'kymogram[rendering]'`.
+    Raises KymogramValidationError, a ValueError, for a frame that breaks a rule.
     """
-    current_run().log_rendering(frame, rl_step, episode, env_id)
+    current_run().log_rendering(frame, rl_step, episode, env_id, name=name)
 
 
-def tag_rendering(tag: str, env_id: str | None = None, episode: int | None = None) -> None:
-    """Tag the video of an environment: its episode, else the one logged last.
+def tag_rendering(
+    tag_name: str,
+    episode: int | None = None,
+    env_id: str | None = None,
+    kill_timeout: float = 3.0,
+    *,
+    name: str | None = None,
+) -> None:
+    """Tag the videos of an episode of an environment, without one of its last.
 
-    With upload_renderings="triggered" only tagged and marked videos are uploaded.
+    `name` is one of several videos. With upload_renderings="triggered" only
+    tagged and marked videos are uploaded.
     """
-    current_run().tag_rendering(tag, env_id, episode)
+    current_run().tag_rendering(tag_name, episode, env_id, name=name)
 
 
 def mark_rendering_event(
-    name: str,
-    env_id: str | None = None,
+    condition_name: str,
     episode: int | None = None,
+    env_id: str | None = None,
+    trigger: bool | None = None,
+    kill_timeout: float = 3.0,
+    *,
+    name: str | None = None,
     from_frame: int | None = None,
     to_frame: int | None = None,
 ) -> None:
-    """Name a moment of a video: its frames from 0, else the frame logged last."""
-    current_run().mark_rendering_event(name, env_id, episode, from_frame, to_frame)
+    """Name a moment of an episode's videos: its frames from 0, else the frame logged last.
+
+    Called at each frame while something lasts, it makes one mark from the first
+    to the last of them. Without `episode` it is the environment's last; `name`
+    is one of several videos. trigger=False does not make the video one to
+    upload under upload_renderings="triggered".
+    """
+    current_run().mark_rendering_event(
+        condition_name,
+        episode,
+        env_id,
+        trigger,
+        name=name,
+        from_frame=from_frame,
+        to_frame=to_frame,
+    )
 
 
 def get_last_step(

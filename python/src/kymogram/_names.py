@@ -206,6 +206,11 @@ def _percent(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
 
 
+def rendering(value: object) -> str:
+    """The name of one of an episode's videos; "" for None, its only one."""
+    return "" if value is None else _text("rendering name", value, 256)
+
+
 def tags(value: object) -> list[str]:
     """A list of tags."""
     if isinstance(value, str) or not hasattr(value, "__iter__"):

@@ -1,8 +1,8 @@
 """log_rendering(): frames of an environment become a video an episode, on a thread of its own.
 
 The call checks the frame, copies it and puts it into a queue: it waits for
-nothing. Each (environment, episode) is one video. It is encoded in the
-writer's spool folder (docs/format/spool.md), from where the agent uploads it,
+nothing. Each (environment, episode) is one video, or one of each name that is given. It is
+encoded in the writer's spool folder (docs/format/spool.md), from where the agent uploads it,
 so a killed process loses at most the last second of it.
 """
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from ._rendering_encoder import Encoder
     from ._writer import Writer
+
+Stream = tuple[str, str]  # an environment, and the name of one of its videos or ""
 
 QUEUE_BYTES = 64 << 20
 _IDLE_S = 5.0  # an encoder without a frame for so long makes way for another environment
@@ -132,17 +134,40 @@ class Renderings:
 class _Video:
     """One video on its way: its record and, while frames come, its encoder."""
 
-    def __init__(self, record: dict[str, Any], base: str, encoder: Encoder) -> None:
+    def __init__(self, stream: Stream, record: dict[str, Any], base: str, encoder: Encoder) -> None:
         self.record = record
         self.base = base
         self.encoder = encoder
         self.state = "failed"  # until it is done
-        self.labels: list[tuple[str, Any]] = []  # when it ended
+        self.stream = stream
+        self.triggered = False  # a label asked for its upload
         self.last = 0.0  # when its last frame was logged
+        self.saved = 0.0  # when its labels were saved last
+        self.unsaved = False  # it has more of them
+        self._running: dict[str, dict[str, Any]] = {}  # the last mark of each name
 
     @property
-    def key(self) -> tuple[str, int]:
-        return self.record["env_id"], self.record["episode"]
+    def key(self) -> tuple[Stream, int]:
+        return self.stream, self.record["episode"]
+
+    def tag(self, tag: str) -> None:
+        """Tag it, once."""
+        tags = self.record.setdefault("tags", [])
+        if tag not in tags:
+            tags.append(tag)
+
+    def mark(self, value: dict[str, Any]) -> None:
+        """Mark frames; the frame of now continues a mark that the one before it has."""
+        if value["from_frame"] is not None:
+            self.record.setdefault("marks", []).append(value)
+            return
+        now = max(self.encoder.frames - 1, 0)
+        before = self._running.get(value["name"])
+        if before is not None and before["to_frame"] >= now - 1:
+            before["to_frame"] = now
+            return
+        value = self._running[value["name"]] = {**value, "from_frame": now, "to_frame": now}
+        self.record.setdefault("marks", []).append(value)
 
 
 class Renderer:
@@ -159,13 +184,13 @@ class Renderer:
         self._waiting = self._waiting_bytes = 0  # frames and their bytes in the queue
         self._ending = self._abandoned = False
         self._error: str | None = None
-        self._sizes: dict[str, tuple[int, tuple[int, ...]]] = {}  # episode and shape, by env
-        self._open: OrderedDict[str, _Video] = OrderedDict()  # by env, least recent first
-        self._kept: dict[str, _Video] = {}  # the last finished video of each env
-        self._labels: dict[tuple[str, int], list[tuple[str, Any]]] = {}
-        self._lost: dict[tuple[str, int], int] = {}  # frames dropped, by video
-        self._parts: dict[tuple[str, int], int] = {}
-        self._failures: dict[str, tuple[int, int]] = {}  # the episode and how often, by env
+        self._episodes: dict[str, int] = {}  # the last one of each environment
+        self._sizes: dict[Stream, tuple[int, tuple[int, ...]]] = {}  # episode and shape
+        self._open: OrderedDict[Stream, _Video] = OrderedDict()  # least recent first
+        self._kept: dict[Stream, _Video] = {}  # the last finished video of each
+        self._lost: dict[tuple[Stream, int], int] = {}  # frames dropped, by video
+        self._parts: dict[tuple[Stream, int], int] = {}
+        self._failures: dict[Stream, tuple[int, int]] = {}  # the episode and how often
         self._unsettled: list[_Video] = []  # ended, and their records not written yet
         self._number = 0
         self._warned = False
@@ -174,44 +199,48 @@ class Renderer:
 
     # the caller's side
 
-    def log(self, frame: Any, rl_step: Any, episode: Any, env_id: Any) -> None:
+    def log(self, frame: Any, rl_step: Any, episode: Any, env_id: Any, name: Any = None) -> None:
         """Check a frame and hand it over."""
         self._raise_if_asked("raise_on_log")
         step, number = _values.step("rl_step", rl_step), _values.step("episode", episode)
         env = _names.environment(env_id)
+        stream = env, _names.rendering(name)
         picture = check_frame(frame)
-        known = self._sizes.get(env)
+        known = self._sizes.get(stream)
         if known is not None and known[0] == number and known[1] != picture.shape:
             raise KymogramValidationError(
-                f"the frame has the shape {picture.shape}, the first one of environment {env!r}, "
+                f"the frame has the shape {picture.shape}, the first one of {_said(stream)}, "
                 f"episode {number}, had {known[1]}: a video has one size"
             )
-        self._sizes[env] = (number, picture.shape)
+        self._sizes[stream] = (number, picture.shape)
+        self._episodes[env] = number
         limit = self.options.queue
         with self._ready:
             self.added += 1
             if self._waiting >= limit if limit else self._waiting_bytes >= QUEUE_BYTES:
-                self._drop((env, number), 1)
+                self._drop((stream, number), 1)
                 self._warn_full()
                 return
             self._waiting += 1
             self._waiting_bytes += picture.nbytes
-            self._queue.append(("frame", env, number, step, time.time_ns(), picture))
+            self._queue.append(("frame", stream, number, step, time.time_ns(), picture))
             self._ready.notify()
 
-    def label(self, env_id: Any, episode: Any, kind: str, value: Any) -> None:
-        """Tag a video or mark a moment of it: behind the frames that were logged so far."""
+    def label(
+        self, env_id: Any, episode: Any, name: Any, value: str | dict[str, Any], triggers: bool
+    ) -> None:
+        """Tag videos (a str) or mark a moment of them: behind the frames logged so far."""
         self._raise_if_asked("raise_on_log")
         env = _names.environment(env_id)
-        known = self._sizes.get(env)
-        if episode is None:
-            if known is None:
-                raise KymogramValidationError(f"environment {env!r} has no rendering yet")
-            number = known[0]
-        else:
+        only = None if name is None else _names.rendering(name)
+        if episode is not None:
             number = _values.step("episode", episode)
+        elif env in self._episodes:
+            number = self._episodes[env]
+        else:
+            raise KymogramValidationError(f"environment {env!r} has no rendering yet")
         with self._ready:
-            self._queue.append(("label", env, number, kind, value))
+            self._queue.append(("label", (env, only), number, value, triggers))
             self._ready.notify()
 
     def _warn_full(self) -> None:
@@ -221,7 +250,7 @@ class Renderer:
             once="rendering queue",
         )
 
-    def _drop(self, key: tuple[str, int], frames: int) -> None:
+    def _drop(self, key: tuple[Stream, int], frames: int) -> None:
         self.dropped += frames
         self._lost[key] = self._lost.get(key, 0) + frames
 
@@ -295,10 +324,10 @@ class Renderer:
                 break
             self._guard(one)
             self._settle()
-        for env in list(self._open):
-            self._guard(("end", env))
-        for env in list(self._kept):
-            self._guard(("forget", env))
+        for stream in list(self._open):
+            self._guard(("end", stream))
+        for stream in list(self._kept):
+            self._guard(("forget", stream))
         self._settle()
 
     def _guard(self, one: tuple[Any, ...]) -> None:
@@ -313,29 +342,27 @@ class Renderer:
             else:
                 self._forget(self._kept.pop(one[1]))
         except Exception as error:
-            self._trouble(f"a rendering of environment {one[1]!r} failed: {error!r}")
+            self._trouble(f"a rendering of {_said(one[1])} failed: {error!r}")
 
     def _fail(self, video: _Video, error: Exception) -> None:
         """A video's encoder failed: what is whole of it goes on its way."""
         video.encoder.abandon()
         self.failed += 1
-        env, episode = video.key
-        times = self._failed_in(env, episode) + 1
-        self._failures[env] = (episode, times)
+        stream, episode = video.key
+        times = self._failed_in(stream, episode) + 1
+        self._failures[stream] = (episode, times)
         with self._lock:
             lost = self._lost.pop(video.key, 0)
         video.record.update(frames=video.encoder.frames, frames_dropped=lost, complete=False)
-        video.labels = self._labels.pop(video.key, [])
-        _apply(video.record, video.labels)
         self._unsettled.append(video)
         rest = "; the rest of the episode is dropped and counted" if times >= _TRIES else ""
         self._trouble(
-            f"the rendering of environment {env!r}, episode {episode}, failed after "
+            f"the rendering of {_said(stream)}, episode {episode}, failed after "
             f"{video.encoder.frames:,} frames: {error!r}{rest}"
         )
 
-    def _failed_in(self, env: str, episode: int) -> int:
-        known = self._failures.get(env)
+    def _failed_in(self, stream: Stream, episode: int) -> int:
+        known = self._failures.get(stream)
         return known[1] if known is not None and known[0] == episode else 0
 
     def _settle(self) -> None:
@@ -351,7 +378,7 @@ class Renderer:
         """Write a video's record; the deliverer saves what is whole of a failed one."""
         part = video.base + ".part"
         upload = self.options.upload == "all"
-        if upload or (self.options.upload == "triggered" and video.labels):
+        if upload or (self.options.upload == "triggered" and video.triggered):
             self._save(video.base, video.record, video.state)
             if video.state == "failed":
                 return
@@ -367,43 +394,53 @@ class Renderer:
         if self._error is None:
             self._error = text
 
-    def _frame(self, env: str, episode: int, rl_step: int, time_ns: int, picture: Any) -> None:
-        video = self._open.get(env)
+    def _frame(
+        self, stream: Stream, episode: int, rl_step: int, time_ns: int, picture: Any
+    ) -> None:
+        video = self._open.get(stream)
         if video is not None and video.record["episode"] != episode:
-            self._finish(self._open.pop(env))
+            self._finish(self._open.pop(stream))
             video = None
         try:
             if video is None:
-                video = self._begin(env, episode, rl_step, time_ns, picture)
+                for old in self._older(self._open, stream[0], episode):
+                    self._finish(self._open.pop(old))
+                video = self._begin(stream, episode, rl_step, time_ns, picture)
             if video is not None:
                 video.encoder.add(picture)
         except Exception as error:
             if video is None:
-                self._failures[env] = (episode, _TRIES)
+                self._failures[stream] = (episode, _TRIES)
                 self.failed += 1
                 self._trouble(
-                    f"the rendering of environment {env!r}, episode {episode}, cannot begin: "
+                    f"the rendering of {_said(stream)}, episode {episode}, cannot begin: "
                     f"{error!r}; its frames are dropped and counted"
                 )
             else:
-                self._fail(self._open.pop(env), error)
+                self._fail(self._open.pop(stream), error)
                 video = None
         if video is None:
             with self._lock:
-                self._drop((env, episode), 1)
+                self._drop((stream, episode), 1)
             return
-        self._open.move_to_end(env)
+        self._open.move_to_end(stream)
         video.record["last_rl_step"] = rl_step
         video.last = time_ns / 1e9
         self.encoded += 1
+        if video.unsaved:
+            self._save_labels(video)
+
+    def _older(self, videos: dict[Stream, _Video], env: str, episode: int) -> list[Stream]:
+        """An environment's videos of earlier episodes."""
+        return [v.stream for v in videos.values() if v.stream[0] == env and v.key[1] < episode]
 
     def _begin(
-        self, env: str, episode: int, rl_step: int, time_ns: int, picture: Any
+        self, stream: Stream, episode: int, rl_step: int, time_ns: int, picture: Any
     ) -> _Video | None:
         """Open a video; None when all encoders are busy, the disk is full or too many failed."""
         from ._rendering_encoder import Encoder
 
-        if self._failed_in(env, episode) >= _TRIES:
+        if self._failed_in(stream, episode) >= _TRIES:
             return None
         if len(self._open) >= self.options.encoders and not self._make_way(time_ns / 1e9):
             voice.warn(
@@ -418,12 +455,13 @@ class Renderer:
             )
             return None
         height, width = picture.shape[:2]
-        part = self._parts[env, episode] = self._parts.get((env, episode), 0) + 1
+        part = self._parts[stream, episode] = self._parts.get((stream, episode), 0) + 1
+        names = [name for name in (stream[1], f"part {part}" if part > 1 else "") if name]
         record = {
             "id": f"{self._writer}-{self._number}",
-            "env_id": env,
+            "env_id": stream[0],
             "episode": episode,
-            "name": f"part {part}" if part > 1 else "",
+            "name": ", ".join(names),
             "content_type": "video/mp4",
             "fps": self.options.fps,
             "width": width,
@@ -432,7 +470,7 @@ class Renderer:
             "last_rl_step": rl_step,
             "time_ns": time_ns,
         }
-        base = self._base(env, episode)
+        base = self._base(stream, episode)
         encoder = Encoder(base + ".part", self.options.fps, width, height, self.options.threads)
         try:
             if self.options.upload == "all":
@@ -441,15 +479,15 @@ class Renderer:
             encoder.abandon()
             os.unlink(base + ".part")
             raise
-        video = self._open[env] = _Video(record, base, encoder)
+        video = self._open[stream] = _Video(stream, record, base, encoder)
         return video
 
     def _make_way(self, now: float) -> bool:
         """End the video that had no frame for longest, if that is long ago."""
-        env, oldest = next(iter(self._open.items()))
+        stream, oldest = next(iter(self._open.items()))
         if now - oldest.last < _IDLE_S:
             return False
-        self._finish(self._open.pop(env))
+        self._finish(self._open.pop(stream))
         return True
 
     def _room(self) -> bool:
@@ -457,18 +495,19 @@ class Renderer:
         info = os.statvfs(self._spool)
         return info.f_bavail * info.f_frsize > _KEEP_FREE
 
-    def _base(self, env: str, episode: int) -> str:
+    def _base(self, stream: Stream, episode: int) -> str:
         """The path of a new video without its ending."""
         self._number += 1
         if self.options.upload == "off" and self.options.folder is not None:
-            return self._local(env, episode)
+            return self._local(stream, episode)
         return os.path.join(self._spool, str(self._number))
 
-    def _local(self, env: str, episode: int) -> str:
+    def _local(self, stream: Stream, episode: int) -> str:
         """A path in the folder that keeps the videos; none that is there is overwritten."""
         assert self.options.folder is not None
         os.makedirs(self.options.folder, exist_ok=True)
-        base = os.path.join(self.options.folder, f"{file_name(env)}_{episode}")
+        parts = [stream[0], str(episode), stream[1]]
+        base = os.path.join(self.options.folder, "_".join(file_name(p) for p in parts if p))
         found, turn = base, 1
         while os.path.exists(found + ".mp4"):
             turn += 1
@@ -486,7 +525,6 @@ class Renderer:
         """End a video and hand it over."""
         from ._rendering_encoder import digest
 
-        env = video.key[0]
         try:
             video.encoder.finish(video.base + ".mp4")
             if self._abandoned:
@@ -495,7 +533,6 @@ class Renderer:
         except Exception as error:
             self._fail(video, error)
             return
-        labels = self._labels.pop(video.key, [])
         with self._lock:
             lost = self._lost.pop(video.key, 0)
         video.record.update(
@@ -503,8 +540,7 @@ class Renderer:
         )
         if lost:
             video.record["frames_dropped"] = lost
-        video.state, video.labels = "done", labels
-        _apply(video.record, labels)
+        video.state = "done"
         try:
             self._keep_local(video)
         except OSError as error:
@@ -513,10 +549,10 @@ class Renderer:
         self._settle()
         self.finished += 1
         self._warn_waiting()
-        before = self._kept.pop(env, None)
-        if before is not None:
-            self._forget(before)
-        self._kept[env] = video
+        env, episode = video.stream[0], video.record["episode"]
+        for old in {video.stream, *self._older(self._kept, env, episode)} & self._kept.keys():
+            self._forget(self._kept.pop(old))
+        self._kept[video.stream] = video
 
     def _warn_waiting(self) -> None:
         """Say once that many videos wait, and again when they had become few."""
@@ -551,37 +587,51 @@ class Renderer:
             except FileNotFoundError:
                 pass  # tagged, and uploaded by now
 
-    def _label(self, env: str, episode: int, kind: str, value: Any) -> None:
-        for video in (self._open.get(env), self._kept.get(env)):
-            if video is not None and video.record["episode"] == episode:
-                break
-        else:
-            raise KymogramError(f"environment {env!r} has no video of episode {episode} any more")
-        if kind == "mark" and value.get("from_frame") is None:
-            now = max(video.encoder.frames - 1, 0)
-            value = {**value, "from_frame": now, "to_frame": now}
-        if self._open.get(env) is video:
-            self._labels.setdefault(video.key, []).append((kind, value))
-            return
-        _apply(video.record, [(kind, value)])
-        if self.options.upload == "off":
+    def _label(
+        self,
+        which: tuple[str, str | None],
+        episode: int,
+        value: str | dict[str, Any],
+        triggers: bool,
+    ) -> None:
+        env, name = which
+        found = {
+            video.stream: video  # an open one before an earlier part of it
+            for video in (*self._kept.values(), *self._open.values())
+            if video.key == ((env, video.stream[1] if name is None else name), episode)
+        }
+        if not found:
+            raise KymogramError(f"{_said(which)} has no video of episode {episode} any more")
+        for video in found.values():
+            video.tag(value) if isinstance(value, str) else video.mark(value)
+            video.triggered = video.triggered or triggers
+            if self._open.get(video.stream) is video:
+                video.unsaved = True
+                self._save_labels(video)
+            else:
+                self._save_again(video)
+
+    def _save_labels(self, video: _Video) -> None:
+        """Save what labels a video has so far, for the case of a kill; many marks less often."""
+        pause = len(video.record.get("marks", ())) / 1000
+        if self.options.upload == "all" and time.monotonic() - video.saved >= pause:
+            self._save(video.base, video.record, "encoding")
+            video.saved, video.unsaved = time.monotonic(), False
+
+    def _save_again(self, video: _Video) -> None:
+        """Save the record of a video that ended and has more labels now."""
+        if self.options.upload == "off" or not (self.options.upload == "all" or video.triggered):
             return
         if self.options.upload == "triggered" and os.path.exists(video.base + ".mp4"):
             self._save(video.base, video.record, "done")
-            return
-        # The bytes are on their way or there: the record again, under the same id.
-        self._number += 1
-        self._save(os.path.join(self._spool, str(self._number)), video.record, "done")
+        else:  # the bytes are on their way or there: the record again, under the same id
+            self._number += 1
+            self._save(os.path.join(self._spool, str(self._number)), video.record, "done")
 
 
-def _apply(record: dict[str, Any], labels: list[tuple[str, Any]]) -> None:
-    for kind, value in labels:
-        if kind == "tag":
-            tags = record.setdefault("tags", [])
-            if value not in tags:
-                tags.append(value)
-        else:
-            record.setdefault("marks", []).append(value)
+def _said(stream: tuple[str, str | None]) -> str:
+    env, name = stream
+    return f"environment {env!r}" + (f", {name!r}" if name else "")
 
 
 def mark(name: Any, from_frame: Any, to_frame: Any) -> dict[str, Any]:

@@ -269,26 +269,40 @@ class Run:
 
     # renderings
 
-    def log_rendering(self, frame: Any, rl_step: Any, episode: Any, env_id: Any = None) -> None:
+    def log_rendering(
+        self,
+        frame: Any,
+        rl_step: Any,
+        episode: Any,
+        env_id: Any = None,
+        *,
+        name: Any = None,
+    ) -> None:
         """See kymogram.log_rendering."""
-        self._renderings.of(self.logger().writer).log(frame, rl_step, episode, env_id)
+        self._renderings.of(self.logger().writer).log(frame, rl_step, episode, env_id, name)
 
-    def tag_rendering(self, tag: Any, env_id: Any = None, episode: Any = None) -> None:
+    def tag_rendering(
+        self, tag_name: Any, episode: Any = None, env_id: Any = None, *, name: Any = None
+    ) -> None:
         """See kymogram.tag_rendering."""
-        value = _names.tags([tag])[0]
-        self._renderings.of(self.logger().writer).label(env_id, episode, "tag", value)
+        tag = _names.tags([tag_name])[0]
+        self._renderings.of(self.logger().writer).label(env_id, episode, name, tag, True)
 
     def mark_rendering_event(
         self,
-        name: Any,
-        env_id: Any = None,
+        condition_name: Any,
         episode: Any = None,
+        env_id: Any = None,
+        trigger: Any = None,
+        *,
+        name: Any = None,
         from_frame: Any = None,
         to_frame: Any = None,
     ) -> None:
         """See kymogram.mark_rendering_event."""
-        value = _rendering.mark(name, from_frame, to_frame)
-        self._renderings.of(self.logger().writer).label(env_id, episode, "mark", value)
+        value = _rendering.mark(condition_name, from_frame, to_frame)
+        triggers = trigger is None or bool(trigger)
+        self._renderings.of(self.logger().writer).label(env_id, episode, name, value, triggers)
 
     # looking
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -57,3 +58,16 @@ def test_a_folder_of_all_users_stays_open(tmp_path: Path, spool: Path) -> None:
         kymogram.init(run_name="r", disk=shared, log_level="OFF")
     assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
     kymogram.init(run_name="r", disk=shared / "kymogram", log_level="OFF")
+
+
+def test_a_disk_that_is_full_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the folder stays: each try of each run would leave another."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    _spool.make_root(str(tmp_path))
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        _spool.Folder(str(tmp_path), "ab" * 16, {})
+    assert os.listdir(tmp_path / "writers") == []

@@ -129,11 +129,15 @@ class Folder:
         self.path = os.path.join(root, "writers", name)
         self._document = json.dumps(document).encode()
         os.mkdir(self.path, 0o700)
-        _status.create(os.path.join(self.path, "status"))
         lock = flock(os.path.join(self.path, "lock"))
         if lock is None:
             raise OSError(f"{self.path}/lock is held by another")
         self.lock = lock
+        try:
+            _status.create(os.path.join(self.path, "status"))
+        except OSError:
+            self.discard()
+            raise
 
     def enter(self) -> None:
         """Show the folder to the deliverer."""

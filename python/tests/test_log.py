@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kymogram
-from kymogram import _hot_tables, _writer
+from kymogram import _hot_tables, _say, _writer
 from kymogram._current import current
 from kymogram._logger import Logger
 from kymogram._series import Starts
@@ -433,6 +433,19 @@ def test_steps_follow_the_model(tmp_path: Path, script: list[tuple[str, str, int
     found = reader.all_points(root)
     for metric, wanted in expected.items():
         assert steps([p for p in found if p.metric == metric]) == wanted
+
+
+def test_integers_for_a_series_of_floats(
+    run: kymogram.Run, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are converted, as the series' kind is settled; that is told, and only that."""
+    _say.set_level("WARNING")
+    kymogram.log("x", 0.5)
+    for value in (1, 2**53 + 1):
+        kymogram.log("x", value, dtype="int64")
+    assert [p.value for p in logged(spool)] == [0.5, 1.0, float(2**53)]
+    (told,) = (line for line in capsys.readouterr().err.splitlines() if "'x'" in line)
+    assert "holds float64 since its first point" in told
 
 
 class Traced:

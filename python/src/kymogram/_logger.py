@@ -209,6 +209,11 @@ class Logger:
                 raise KymogramValidationError(
                     f"{found.metric!r} holds {held} since its first point; use dtype={held!r}"
                 )
+            voice.warn(
+                f"{found.metric!r} holds float64 since its first point, which rounds integers "
+                'above 2^53: dtype="int64" belongs to the first point of a series',
+                once=f"inexact {found.metric}",
+            )
         if found.distributed is None:
             found.distributed = distributed
         elif found.distributed != distributed:

@@ -326,7 +326,7 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 	half := &importer.Run{Attributes: map[string]*model.Value{}, Series: []*importer.Series{{
 		Key: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat, Steps: []int64{0, 1}, TimeNs: []int64{1, 2}, Floats: []float64{-1, -2},
 	}}}
-	folder, err := openImportSpool(t.TempDir())
+	folder, err := newImportSpool(killed.server.base.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,6 +358,22 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 		t.Errorf("the import after it is %+v", one)
 	}
 	compareCurves(t, "log", k.curves("default/default/log"), want(t, "csv", path, "log.csv"))
+}
+
+// Another import may have made its spool and not locked it yet.
+func TestImportLeavesASpoolInTheMakingAlone(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	path, beside := k.beginImport(io.Discard)
+	making, err := os.MkdirTemp("", importSpoolName(beside.server.base.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(making)
+	k.imports("csv", path)
+	if _, err := os.Stat(making); err != nil {
+		t.Errorf("it is gone: %v", err)
+	}
 }
 
 // An import that ends before it delivered leaves its spool, which the next import to

@@ -32,16 +32,33 @@ func newImportSpool(server string) (*importSpool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a spool: %w", err)
 	}
-	return openImportSpool(path)
+	// Its lock gets its name when we have it: another import leaves a folder without
+	// one alone.
+	name := filepath.Join(path, importLock)
+	made := name
+	if platform.RenamesOpenFolders {
+		made += ".new"
+	}
+	s, err := lockImportSpool(path, made, os.O_CREATE)
+	if err == nil && made != name {
+		err = os.Rename(made, name)
+	}
+	return s, err
 }
+
+const importLock = "import.lock"
 
 // openImportSpool gives nil for one that an import uses.
 func openImportSpool(path string) (*importSpool, error) {
+	return lockImportSpool(path, filepath.Join(path, importLock), 0)
+}
+
+func lockImportSpool(path, name string, flag int) (*importSpool, error) {
 	folder, err := spool.OpenFolder(path) // it has to be our own
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, "import.lock"), os.O_RDWR|os.O_CREATE|platform.NoFollow, 0o600)
+	lock, err := os.OpenFile(name, os.O_RDWR|flag|platform.NoFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock a spool: %w", err)
 	}

@@ -69,7 +69,8 @@ type AxisColumn struct {
 	Values []int64
 	// Relative: the values are +k (0, 1, …) after a start that the store fixes
 	// once per (writer, series), for ENVIRONMENT_STEP series per (writer,
-	// series, episode): 1 + the last step of the curve, 0 when there is none.
+	// series, episode): 1 + the last step of the curve, 0 when there is none. A
+	// least k of 1 there counts from 1: the start is 1 less, unless there is none.
 	Relative bool
 }
 

@@ -243,17 +243,17 @@ func upTo(from, to int) []int32 {
 	return out
 }
 
-// nextStep is 1 + the last step of the curve, of one episode where the key
-// names one; 0 when there is none.
+// nextStep is 1 + the last step of the curve; of environment steps that of the
+// key's episode, or of the points without one. 0 when there is none.
 func (v *view) nextStep(key startKey) int64 {
-	if !key.episodic {
+	if !key.episodic && !(v.series.key.Scale == model.ScaleEnvironment && v.mask.has(axEpisode)) {
 		end := v.end()
 		if !end.mask.has(axStep) {
 			return 0
 		}
 		return after(end.hi[axStep])
 	}
-	found, last := v.lastStepOf(key.episode)
+	found, last := v.lastStepOf(key)
 	if !found {
 		return 0
 	}
@@ -268,13 +268,13 @@ func after(step int64) int64 {
 	return step + 1
 }
 
-// lastStepOf is the largest step of the curve in an episode.
-func (v *view) lastStepOf(episode int64) (found bool, last int64) {
+// lastStepOf is the largest step of the curve in an episode, or without one.
+func (v *view) lastStepOf(key startKey) (found bool, last int64) {
 	near := *v
-	near.chunks = slices.DeleteFunc(slices.Clone(v.chunks), func(c chunk) bool { return c.group.extent().apart(episode) })
+	near.chunks = slices.DeleteFunc(slices.Clone(v.chunks), func(c chunk) bool { return c.group.extent().apart(key) })
 	for _, p := range near.pieces(store.Attempts{}) {
 		e := p.group.extent()
-		if !e.mask.has(axEpisode) || !e.mask.has(axStep) || episode < e.lo[axEpisode] || episode > e.hi[axEpisode] {
+		if !e.mask.has(axStep) || e.mask.has(axEpisode) != key.episodic || key.episodic && !e.spans(axEpisode, key.episode) {
 			continue
 		}
 		r := p.rows
@@ -286,7 +286,7 @@ func (v *view) lastStepOf(episode int64) (found bool, last int64) {
 			}
 		}
 		for _, i := range p.picked(r.len()) {
-			if step := r.axes[axStep][i]; r.axes[axEpisode][i] == episode && (!found || step > last) {
+			if step := r.axes[axStep][i]; (!key.episodic || r.axes[axEpisode][i] == key.episode) && (!found || step > last) {
 				found, last = true, step
 			}
 		}
@@ -294,12 +294,14 @@ func (v *view) lastStepOf(episode int64) (found bool, last int64) {
 	return found, last
 }
 
-// apart: no row is of the episode or replaces one that is, because rows of the RL
-// scales replace only those with all axes equal. Without it every episode of a
+// apart: no row is of the key's episode or replaces one that is, because rows of the
+// RL scales replace only those with all axes equal. Without it every episode of a
 // long backlog would compare all that came before.
-func (x *extent) apart(episode int64) bool {
-	return x.mode == model.UniqueAxes && x.mask.rl() && x.mask.has(axEpisode) && (episode < x.lo[axEpisode] || episode > x.hi[axEpisode])
+func (x *extent) apart(key startKey) bool {
+	return x.mode == model.UniqueAxes && x.mask.has(axEpisode) && !(key.episodic && x.spans(axEpisode, key.episode))
 }
+
+func (x *extent) spans(axis int, at int64) bool { return x.lo[axis] <= at && at <= x.hi[axis] }
 
 // picked lists the rows of a piece.
 func (p *piece) picked(n int) []int32 {

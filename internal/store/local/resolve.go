@@ -158,8 +158,30 @@ func (s *resolver) start(key startKey) int64 {
 		return at
 	}
 	at := s.engine.viewOf(s.run, s.run.series[key.series]).nextStep(key)
+	if at > 0 && s.least(key) == 1 {
+		at-- // its steps count from 1: the first still follows the last
+	}
 	s.starts[key] = at
 	return at
+}
+
+// least is the smallest relative step that the batch has for a key.
+func (s *resolver) least(key startKey) int64 {
+	least, text := int64(math.MaxInt64), s.run.series[key.series].text
+	for i := range s.batch.Groups {
+		g := &s.batch.Groups[i]
+		col := slices.IndexFunc(g.Columns, func(c model.Column) bool { return c.Series.String() == text })
+		if col < 0 || len(g.Axes) == 0 || !g.Axes[0].Relative {
+			continue
+		}
+		episodes := (&draft{RowGroup: g}).episodes(col)
+		for row, k := range g.Axes[0].Values {
+			if (episodes != nil) == key.episodic && (episodes == nil || episodes[row] == key.episode) {
+				least = min(least, k)
+			}
+		}
+	}
+	return least
 }
 
 // easy is true when no record can be refused: known series of the same kind, or

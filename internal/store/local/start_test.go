@@ -95,3 +95,60 @@ func (l *backlog) batch(rows int) *model.Batch {
 	b.Last, b.Groups = uint64(l.at), []model.RowGroup{g}
 	return b
 }
+
+// TestStartsOfRestarts restarts a program in the middle of an episode, once while
+// its steps count from 1 and once while they count from 0, and logs points without
+// an episode between: each goes on behind its own last step.
+func TestStartsOfRestarts(t *testing.T) {
+	e, err := local.Open(t.Context(), local.Config{Dir: "/data", FS: faultfs.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	run := model.RunID{1}
+	if err := e.PutAttempt(t.Context(), run, model.Attempt{Number: 1}); err != nil {
+		t.Fatal(err)
+	}
+	seven := int64(7)
+	for n, part := range []struct {
+		episode *int64
+		offset  []int64 // as the client counts
+		want    []int64
+	}{
+		{&seven, []int64{1, 2, 3}, []int64{1, 2, 3}},
+		{nil, []int64{0, 1}, []int64{0, 1}},
+		{&seven, []int64{1, 2}, []int64{4, 5}},
+		{nil, []int64{0, 1}, []int64{2, 3}},
+		{nil, []int64{1}, []int64{4}},
+		{&seven, []int64{0, 1}, []int64{6, 7}},
+	} {
+		g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: part.offset, Relative: true}, {Axis: model.AxisRLStep}, {Axis: model.AxisEnvStep, Values: part.offset, Relative: true}}}
+		if part.episode != nil {
+			g.Axes = slices.Insert(g.Axes, 2, model.AxisColumn{Axis: model.AxisEpisode})
+		}
+		col := model.Column{Series: model.NewSeriesKey("reward", model.ScaleEnvironment, map[string]string{model.LabelEnv: "0"}), Kind: model.KindFloat}
+		for i := range part.offset {
+			g.Axes[1].Values = append(g.Axes[1].Values, int64(n))
+			if part.episode != nil {
+				g.Axes[2].Values = append(g.Axes[2].Values, *part.episode)
+			}
+			g.TimeNs, g.Seq = append(g.TimeNs, int64(10*n+i)), append(g.Seq, uint64(i+1))
+			col.Floats = append(col.Floats, 1)
+		}
+		g.Columns = []model.Column{col}
+		b := &model.Batch{Run: run, Writer: model.WriterID{byte(n + 1)}, Attempt: 1, First: 1, Last: uint64(len(part.offset)), Groups: []model.RowGroup{g}}
+		if _, err := e.Append(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := e.Scan(t.Context(), store.ScanRequest{Run: run, Axis: model.AxisRLStep, From: int64(n), To: int64(n) + 1, Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, axis := range []model.Axis{model.AxisStep, model.AxisEnvStep} {
+			at := slices.IndexFunc(rows.Axes, func(a model.AxisColumn) bool { return a.Axis == axis })
+			if got := rows.Axes[at].Values; !slices.Equal(got, part.want) {
+				t.Errorf("part %d: %s %v, not %v", n, axis, got, part.want)
+			}
+		}
+	}
+}

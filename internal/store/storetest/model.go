@@ -227,7 +227,7 @@ func convert(c *model.Column, row int, to model.Kind) (store.Number, bool) {
 
 // resolveStarts finds where relative steps begin, before anything is stored.
 func (n *naive) resolveStarts(r *naiveRun, b *model.Batch) map[naiveStart]int64 {
-	out := map[naiveStart]int64{}
+	out, least := map[naiveStart]int64{}, map[naiveStart]int64{}
 	for g := range b.Groups {
 		group := &b.Groups[g]
 		if len(group.Axes) == 0 || !group.Axes[0].Relative {
@@ -236,8 +236,16 @@ func (n *naive) resolveStarts(r *naiveRun, b *model.Batch) map[naiveStart]int64 
 		for row := range group.Rows() {
 			for col := range group.Columns {
 				key := startOf(b, group, row, col)
-				if _, fixed := r.starts[key]; !fixed {
-					out[key] = r.nextStep(key)
+				if _, fixed := r.starts[key]; fixed {
+					continue
+				}
+				k := group.Axes[0].Values[row]
+				if old, ok := least[key]; !ok || k < old {
+					least[key] = k
+				}
+				out[key] = r.nextStep(key)
+				if out[key] > 0 && least[key] == 1 { // it counts from 1
+					out[key]--
 				}
 			}
 		}
@@ -268,6 +276,9 @@ func (r *naiveRun) nextStep(key naiveStart) int64 {
 		step, ok := p.axes[model.AxisStep]
 		ep, hasEp := p.axes[model.AxisEpisode]
 		if !ok || key.has && (!hasEp || ep != key.episode) {
+			continue
+		}
+		if !key.has && hasEp && s.key.Scale == model.ScaleEnvironment { // counts by itself
 			continue
 		}
 		if !found || step+1 > next {

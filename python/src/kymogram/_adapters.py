@@ -8,6 +8,8 @@ keeps it.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from . import _api
 from ._current import current
 from ._exceptions import KymogramValidationError
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._run import Run
+
+
+# How far adapters have come in each run: an adapter may join where another was.
+_REACHED: WeakKeyDictionary[Run, dict[str, int]] = WeakKeyDictionary()
 
 
 class Door:
@@ -56,6 +62,11 @@ class Door:
     def is_open(self) -> bool:
         """Whether there is a run to log to."""
         return current.run is not None
+
+    @property
+    def reached(self) -> dict[str, int]:
+        """The last step of each kind in the open run, whichever adapter logged it."""
+        return {} if current.run is None else _REACHED.setdefault(current.run, {})
 
     def numbers(
         self, values: Mapping[str, Any], step: int | None, labels: Mapping[str, str] | None = None

@@ -35,7 +35,6 @@ class KymogramCallback(TrainerCallback):
         self._door = Door(arguments)
         self._epoch_at = -1  # the step whose epoch is logged: every log of a step repeats it
         self._before = 0  # the steps of earlier train() calls in the same run
-        self._last = 0
         self._trials = 0
 
     def _open(self, args: Any, state: Any, model: Any) -> bool:
@@ -53,7 +52,7 @@ class KymogramCallback(TrainerCallback):
 
     def _begin(self, state: Any) -> int:
         begun = int(state.global_step)
-        self._epoch_at, self._before, self._last = -1, 0, begun
+        self._epoch_at, self._before = -1, 0
         return begun
 
     def _trial(self, args: Any, state: Any) -> str:
@@ -68,12 +67,12 @@ class KymogramCallback(TrainerCallback):
         if state.is_hyper_param_search:
             if self._door.another(run_name=self._trial(args, state)) is not None:
                 self._begin(state)
-        elif 0 < state.global_step < self._last:  # from a checkpoint
+        elif 0 < state.global_step < self._door.reached.get("step", 0):  # from a checkpoint
             name = None if current.run is None else current.run.name
             if self._door.another(run_name=name, **_resume(int(state.global_step))) is not None:
                 self._begin(state)
         if state.global_step == 0:
-            self._before = self._last
+            self._before = self._door.reached.get("step", 0)
         self._configure(args, model)
 
     def _configure(self, args: Any, model: Any) -> None:
@@ -99,7 +98,7 @@ class KymogramCallback(TrainerCallback):
     ) -> None:
         """Log the numbers among the logs."""
         if logs and self._open(args, state, model):
-            step = self._last = self._before + int(state.global_step)
+            step = self._door.reached["step"] = self._before + int(state.global_step)
             named = {_rename(name): one for name, one in logs.items()}
             if step == self._epoch_at:
                 named.pop("train/epoch", None)

@@ -34,9 +34,10 @@ class KymogramCallback(Callback):
             raise ValueError(f"batch_frequency is 0 (never) or more, got {batch_frequency}")
         self._door = Door(arguments)
         self._frequency = batch_frequency
-        self._epoch = -1  # the last that was logged
         self._before = 0  # the epochs of earlier fits, where they are counted anew
+        self._batches_before = 0
         self._batches = 0
+        self._begins = True
         self._fitting = False
 
     def set_params(self, params: Any) -> None:
@@ -46,12 +47,13 @@ class KymogramCallback(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Find the epoch's place behind those of earlier fits."""
-        if epoch + self._before <= self._epoch:
-            self._before = self._epoch + 1 - epoch
+        last = self._door.reached.get("epoch", -1)
+        self._before = max(self._before, last + 1 - epoch)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Open the run and log the configuration."""
-        self._fitting = True
+        self._fitting = self._begins = True
+        self._before = self._batches_before = 0
         self._door.open()
         self._door.config(self._configuration())
 
@@ -70,7 +72,12 @@ class KymogramCallback(Callback):
         if self._frequency and self._batches % self._frequency == 0:
             self._door.open()
             values = {f"batch/{name}": one for name, one in (logs or {}).items()}
-            self._door.numbers(values, self._iteration())
+            step, reached = self._iteration(), self._door.reached
+            if self._begins:
+                self._batches_before = max(0, reached.get("batch", -1) + 1 - step)
+                self._begins = False
+            reached["batch"] = step + self._batches_before
+            self._door.numbers(values, reached["batch"])
 
     def _iteration(self) -> int:
         """How many batches the optimizer has seen, in earlier fits and lives too."""
@@ -80,8 +87,9 @@ class KymogramCallback(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Log the epoch."""
         self._door.open()
-        self._epoch = max(self._epoch, epoch + self._before)
-        self._door.numbers(dict(logs or {}), epoch + self._before)
+        step, reached = epoch + self._before, self._door.reached
+        reached["epoch"] = max(reached.get("epoch", -1), step)
+        self._door.numbers(dict(logs or {}), step)
 
     def on_train_end(self, logs: Any = None) -> None:
         """The end of fit()."""
@@ -92,7 +100,7 @@ class KymogramCallback(Callback):
         if not self._fitting:
             self._door.open()
             values = {f"evaluate/{name}": one for name, one in (logs or {}).items()}
-            self._door.numbers(values, max(self._epoch, 0))
+            self._door.numbers(values, self._door.reached.get("epoch", 0))
 
     def close(self) -> None:
         """End the run, if this callback opened it."""

@@ -46,7 +46,6 @@ class KymogramLogger(Logger):
         self._door = Door(arguments)
         self._epoch_at: int | None = None  # Lightning repeats the epoch with every log of a step
         self._before = 0  # the steps of earlier Trainers
-        self._last = -1
 
     @property
     def name(self) -> str:
@@ -72,7 +71,7 @@ class KymogramLogger(Logger):
         self._door.open()
         if step is not None:
             step += self._before
-            self._last = max(self._last, step)
+            self._door.reached["step"] = max(self._door.reached.get("step", -1), step)
         found = dict(metrics)
         if "epoch" in found and step is not None:
             if step == self._epoch_at:
@@ -93,7 +92,7 @@ class KymogramLogger(Logger):
         if trainer is None or not trainer.training:
             return
         if trainer.global_step == 0 and trainer.ckpt_path is None:
-            self._before, self._epoch_at = self._last + 1, None
+            self._before, self._epoch_at = self._door.reached.get("step", -1) + 1, None
 
     @rank_zero_only
     def finalize(self, status: str) -> None:

@@ -38,19 +38,17 @@ class KymogramOutputFormat(KVWriter):
     def __init__(self, **arguments: Any) -> None:
         self._door = Door(arguments)
         self._before = 0  # the steps of earlier learn() calls that were counted anew
-        self._last = 0
 
     def begin(self, step: int) -> None:
         """A learn() that counts its time steps from `step`; they go on behind the last."""
-        if step + self._before < self._last:
-            self._before = self._last - step
+        self._before = max(0, self._door.reached.get("step", 0) - step)
 
     def write(
         self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0
     ) -> None:
         """Log one dump."""
         self._door.open()
-        step = self._last = step + self._before
+        step = self._door.reached["step"] = step + self._before
         kept = {
             name: one
             for name, one in key_values.items()

@@ -129,6 +129,11 @@ def test_another_train_goes_on_behind_the_first(served: Served, tmp_path: Path) 
     run = served.only()
     assert served.values("train/loss", run) == pytest.approx(both)
     assert run.detail()["ledger"]["superseded"] == 0
+    # So does that of another Trainer, whose callback joins the open run.
+    other = trainer(tmp_path / "other", callback(), num_train_epochs=1)
+    other.train()
+    third = {8 + step: loss for step, loss in history(other, "loss").items()}
+    assert served.values("train/loss", served.only()) == pytest.approx({**both, **third})
     # A checkpoint of the second goes back: another attempt.
     work.args.num_train_epochs = 2
     work.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-4"))

@@ -93,6 +93,21 @@ def test_another_fit_goes_on_behind_the_first(served: Served) -> None:
     assert run.detail()["ledger"]["superseded"] == 0
 
 
+def test_other_models_go_on_behind_the_first(served: Served) -> None:
+    first, losses = callback(run_name="folds", batch_frequency=1), []
+    for found in (first, first, callback(run_name="not this one", batch_frequency=1)):
+        fitted = model().fit(X, X, epochs=2, batch_size=4, verbose=0, callbacks=[found])
+        losses += fitted.history["loss"]
+    first.close()
+    run = served.only()
+    assert served.values("loss", run) == pytest.approx(dict(enumerate(losses)))
+    assert run.points("batch/loss").rows == 3 * 2 * -(-len(X) // 4)
+    assert run.detail()["ledger"]["superseded"] == 0
+    model().fit(X, X, epochs=1, verbose=0, callbacks=[first])
+    first.close()
+    assert sorted(served.values("loss", served.client.run("default/default/folds"))) == [*range(6)]
+
+
 def test_a_loop_of_ones_own(served: Served) -> None:
     found, net = callback(run_name="own", batch_frequency=1), model()
     found.set_model(net)

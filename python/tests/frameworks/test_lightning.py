@@ -139,14 +139,14 @@ def test_resume_from_a_checkpoint(served: Served, tmp_path: Path) -> None:
 
 
 def test_another_trainer_goes_on_behind_the_first(served: Served, tmp_path: Path) -> None:
-    found, seen = logger(run_name="folds"), []
-    for _ in range(3):
+    first, seen = logger(run_name="folds"), []
+    for found in (first, first, logger()):
         model, work = Model(), trainer(found, tmp_path, max_epochs=1)
         work.fit(model, data(), data())
         assert [step for step, _ in model.seen] == list(range(4))
         seen += [loss for _, loss in model.seen]
         trainer(found, tmp_path).test(model, data(), verbose=False)
-    found.close()
+    first.close()
     run = served.only()
     hidden = {one.metric: one.superseded for one in run.series("loss|val")}
     assert hidden == {"loss": 0, "val/loss": 0, "test/loss": 0}

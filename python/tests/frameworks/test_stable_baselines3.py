@@ -131,3 +131,18 @@ def test_another_learn_goes_on_behind_the_first(served: Served) -> None:
     found = served.values("time/total_timesteps", run)
     assert found == dict(zip((64, 128, 192, 256, 320, 384), dumped))
     assert run.detail()["ledger"]["superseded"] == 0
+
+
+def test_another_model_goes_on_behind_the_first(served: Served) -> None:
+    from kymogram.stable_baselines3 import KymogramCallback
+
+    envs = make_vec_env("CartPole-v1", n_envs=1, seed=0)
+    first = KymogramCallback(run_name="seeds")
+    for seed, callback in enumerate((first, KymogramCallback())):
+        model = sb3.PPO("MlpPolicy", envs, n_steps=64, batch_size=32, seed=seed, device="cpu")
+        model.learn(128, callback=callback, log_interval=1)
+    first.close()
+    run = served.only()
+    found = served.values("time/total_timesteps", run)
+    assert found == dict(zip((64, 128, 192, 256), (64, 128, 64, 128)))
+    assert run.detail()["ledger"]["superseded"] == 0

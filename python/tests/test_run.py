@@ -31,7 +31,9 @@ class StandIn:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        self.gets: list[dict[str, str]] = []
         self.status = 200
+        self.location = ""  # where it redirects to; PATH in it is what was asked for
         self.answer: Any = {
             "run": RUN,
             "run_name": "run",
@@ -53,16 +55,19 @@ class StandIn:
                 stand_in.requests.append((self.path, dict(self.headers), json.loads(body)))
                 time.sleep(stand_in.delay)
                 data = stand_in.answer
-                raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+                self.reply(data if isinstance(data, bytes) else json.dumps(data).encode())
+
+            def do_GET(self) -> None:
+                stand_in.gets.append(dict(self.headers))
+                self.reply(b"")
+
+            def reply(self, raw: bytes) -> None:
                 self.send_response(stand_in.status)
+                if stand_in.location:
+                    self.send_header("Location", stand_in.location.replace("PATH", self.path))
                 self.send_header("Content-Length", str(len(raw)))
                 self.end_headers()
                 self.wfile.write(raw)
-
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
 
             def log_message(self, *args: Any) -> None:
                 pass

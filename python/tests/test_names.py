@@ -144,6 +144,15 @@ def test_attribute_paths(run: kymogram.Run) -> None:
     for path, message in bad.items():
         with pytest.raises(KymogramValidationError, match=message):
             kymogram.log_attributes(path, 1)
+    with pytest.raises(KymogramValidationError, match="reserved"):
+        kymogram.log_attributes("", {"sys": {"x": 1}})
+
+
+def test_attributes_of_several_paths(run: kymogram.Run, spool: Path) -> None:
+    """A prefix of nothing, as Metrana's client takes it."""
+    kymogram.log_attributes("", {"a": 1, "b/c": {"d": "x"}})
+    kymogram.log_attributes("", {})
+    assert {path: one["value"] for path, one in attributes(spool).items()} == {"a": 1, "b/c/d": "x"}
 
 
 def attributes(spool: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import pytest
 
 import kymogram
 from kymogram import _agent, _current, _environment
+from kymogram._exceptions import KymogramValidationError
 
 from . import reader
 from .conftest import closed_port
@@ -488,6 +489,15 @@ def test_updates(run: kymogram.Run, spool: Path) -> None:
             "episode": 4,
         },
     ]
+
+
+def test_wrong_limits_are_told_by_name(run: kymogram.Run) -> None:
+    wrong: Any = "x"
+    with pytest.raises(KymogramValidationError, match="timeout_secs"):
+        kymogram.flush(wrong)
+    with pytest.raises(KymogramValidationError, match="close_timeout"):
+        kymogram.close(wrong)
+    assert kymogram.is_initialized()
 
 
 def test_durable_flush_offline_returns(run: kymogram.Run) -> None:

@@ -242,8 +242,10 @@ class Run:
         self._update(_attributes.config(config))
 
     def log_attributes(self, prefix_path: str, value: Any) -> None:
-        """Log attributes under a path; None removes one."""
-        self._update(_attributes.updates(_names.path(prefix_path), value))
+        """Log attributes under a path, "" for a mapping of paths; None removes one."""
+        mapping = hasattr(value, "items")
+        path = "" if mapping and prefix_path == "" else _names.path(prefix_path)
+        self._update(_attributes.updates(path, value))
 
     def log_env_attributes(self, env_id: Any, value: Any, episode: Any = None) -> None:
         """Log attributes of an environment, of one of its episodes if given."""
@@ -397,7 +399,10 @@ class Run:
         writer = self.logger().writer
         if durable:
             writer.sync()
-        return self._wait(writer, writer.sequence(), _limit(timeout_secs)) == "delivered"
+        return (
+            self._wait(writer, writer.sequence(), _limit("timeout_secs", timeout_secs))
+            == "delivered"
+        )
 
     def close(self, close_timeout: float | None = CLOSE_TIMEOUT_S) -> CloseInfo | None:
         """End the run and wait for its delivery, at most close_timeout seconds.
@@ -408,7 +413,7 @@ class Run:
         """
         # The very object of the default tells "left out" from a given 15.0.
         given = self.settings.close_timeout if close_timeout is CLOSE_TIMEOUT_S else close_timeout
-        timeout = _limit(given)
+        timeout = _limit("close_timeout", given)
         mine = False
         try:
             with self._lock:
@@ -549,11 +554,9 @@ def _starts(server: str, answer: dict[str, Any] | None) -> Starts:
         ) from None
 
 
-def _limit(timeout: float | None) -> float:
+def _limit(what: str, timeout: float | None) -> float:
     """Seconds that a lock or a thread can be waited for."""
-    return min(
-        TIMEOUT_MAX, _values.seconds("close_timeout", TIMEOUT_MAX if timeout is None else timeout)
-    )
+    return min(TIMEOUT_MAX, _values.seconds(what, TIMEOUT_MAX if timeout is None else timeout))
 
 
 def _close_info(writer: Writer, outcome: str, metrics: Metrics) -> CloseInfo:

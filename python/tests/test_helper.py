@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import kymogram
 from kymogram import _agent, _spool
 from kymogram._helper import Helper
 from kymogram._say import voice
+from kymogram._writer import Writer
 
 from . import reader
 from .test_run import deliver
@@ -41,6 +43,25 @@ def test_an_agent_that_died_just_now_is_started_again(
     assert started == [str(spool)]
     helper.look()  # it takes a moment to come up
     assert started == [str(spool)]
+
+
+def test_a_helper_outlives_what_it_could_not_make(
+    run: kymogram.Run, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks after the agent also where there was no memory for a segment made ahead."""
+
+    def none(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Writer, "_make_ahead", none)
+    helper = run._helper
+    assert helper is not None
+    assert run._logger is not None
+    run._logger.writer.rotated.set()
+    looked = threading.Event()
+    monkeypatch.setattr(helper, "look", looked.set)
+    assert looked.wait(10)  # in the next round
+    assert helper._thread.is_alive()
 
 
 def test_a_heartbeat_of_the_future_is_no_life(run: kymogram.Run, spool: Path) -> None:

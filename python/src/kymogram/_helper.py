@@ -63,8 +63,8 @@ class Helper:
     def _prepare(self) -> None:
         try:
             self.writer.prepare()
-        except OSError:
-            pass  # a full disk: the writer tells of it when it needs the room
+        except Exception:
+            pass  # a full disk, or memory: the writer tells of it when it needs the room
 
     def look(self) -> None:
         """One round."""

@@ -30,7 +30,7 @@ def log_config(config: Mapping[str, Any], kill_timeout: float = 3.0) -> None:
 
 
 def log_attributes(prefix_path: str, value: Any, kill_timeout: float = 3.0) -> None:
-    """Log attributes under a path; None removes one."""
+    """Log attributes under a path, "" for a mapping of paths; None removes one."""
     current_run().log_attributes(prefix_path, value)
 
 

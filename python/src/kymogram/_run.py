@@ -399,10 +399,8 @@ class Run:
         writer = self.logger().writer
         if durable:
             writer.sync()
-        return (
-            self._wait(writer, writer.sequence(), _limit("timeout_secs", timeout_secs))
-            == "delivered"
-        )
+        limit = _limit("timeout_secs", timeout_secs)
+        return self._wait(writer, writer.sequence(), limit) == "delivered"
 
     def close(self, close_timeout: float | None = CLOSE_TIMEOUT_S) -> CloseInfo | None:
         """End the run and wait for its delivery, at most close_timeout seconds.

@@ -6,6 +6,9 @@ import { count, duration } from "../chart/number.ts";
 import { natural } from "../chart/title.ts";
 import { param, setParams } from "../state/route.ts";
 
+/** How often a live run's list is read, in ms: ticks come several times a second, videos do not. */
+const every = 3000;
+
 /** Videos lists the renderings of a run by environment and episode, and plays the one that the address names. */
 export function Videos({ run, tick, empty }: { run: string; tick: number; empty: ComponentChildren }) {
   const list = useSignal<Rendering[] | null>(null);
@@ -14,20 +17,39 @@ export function Videos({ run, tick, empty }: { run: string; tick: number; empty:
   const env = param("env");
   // One chosen environment's list does not name the others.
   const known = useMemo(() => new Set<string>(), [run]);
-  const load = async (cursor: string, abort: AbortSignal) => {
+  const reading = useRef({ pages: 1, again: 0, tick, abort: new AbortController() });
+  const read = async () => {
+    const { pages, abort } = reading.current;
+    reading.current.again = Date.now() + every;
     try {
-      const page = await renderings(run, env, cursor, abort);
-      list.value = cursor ? [...(list.peek() ?? []), ...page.items] : page.items;
-      next.value = page.next;
+      const found: Rendering[] = [];
+      let cursor = "";
+      for (let n = 0; n < pages && (n === 0 || cursor); n++) {
+        const page = await renderings(run, env, cursor, abort.signal);
+        found.push(...page.items);
+        cursor = page.next;
+      }
+      if (abort.signal.aborted || pages !== reading.current.pages) return;
+      list.value = found;
+      next.value = cursor;
       failure.value = "";
     } catch (error) {
-      if (!abort.aborted) failure.value = (error as Error).message;
+      if (!abort.signal.aborted) failure.value = (error as Error).message;
     }
   };
   useEffect(() => {
     const abort = new AbortController();
-    load("", abort.signal);
+    Object.assign(reading.current, { pages: 1, abort });
+    read();
     return () => abort.abort();
+  }, [run, env]);
+  useEffect(() => {
+    if (tick === reading.current.tick) return;
+    const timer = setTimeout(() => {
+      reading.current.tick = tick;
+      read();
+    }, reading.current.again - Date.now());
+    return () => clearTimeout(timer);
   }, [run, env, tick]);
   if (failure.value) return <p class="muted">{failure.value}</p>;
   if (!list.value) return null;
@@ -102,7 +124,10 @@ export function Videos({ run, tick, empty }: { run: string; tick: number; empty:
             <button
               type="button"
               class="button"
-              onClick={() => load(next.value, new AbortController().signal)}
+              onClick={() => {
+                reading.current.pages++;
+                read();
+              }}
             >
               more
             </button>

@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
+import { renderings } from "../standin/media.ts";
 import { type Host, host, launch, open, shot } from "./host.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -96,6 +97,41 @@ test("videos are chosen by environment and episode, in the address; lost ones ar
     await page.reload();
     await expect.poll(() => list.count()).toBe(2);
   }));
+
+test("a live run's list keeps what was read and does not come with every tick", async () => {
+  const mine = await host(); // its data change
+  const tab = await open(browser);
+  const asked: string[] = [];
+  let made = 5;
+  await tab.page.route("**/renderings?*", (route) => {
+    const from = Number(new URL(route.request().url()).searchParams.get("cursor") ?? 0);
+    asked.push(`${from}`);
+    const page = Array.from({ length: Math.min(3, made - from) }, (_, i) => {
+      const id = `v-${from + i}`;
+      return { ...renderings[3]!, id, env_id: "env-0", episode: from + i };
+    });
+    return route.fulfill({ json: { renderings: page, next: from + 3 < made ? `${from + 3}` : null } });
+  });
+  await tab.page.goto(mine.url + rl);
+  const list = tab.page.locator(".video-list tbody tr");
+  await expect.poll(() => list.count()).toBe(3);
+  await tab.page.getByRole("button", { name: "more" }).click();
+  await expect.poll(() => list.count()).toBe(5);
+  asked.length = 0;
+  made = 6;
+  const { standin } = mine.handler;
+  const run = standin.world.runs.get(ulid("rl"))!;
+  for (let i = 0; i < 12; i++) {
+    standin.append({ run, points: 5000 + i }, () => 0.5);
+    await tab.page.waitForTimeout(400);
+    expect(await list.count()).toBeGreaterThan(4);
+  }
+  await expect.poll(() => list.count()).toBe(6);
+  expect(asked.filter((from) => from === "0").length).toBeLessThan(4); // in 5 s, of 12 ticks
+  expect(tab.complaints).toEqual([]);
+  await tab.context.close();
+  mine.close();
+});
 
 test("histograms and scatters show every step and the one that the slider is at", () =>
   on(

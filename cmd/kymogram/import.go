@@ -42,7 +42,8 @@ names the columns; what each row is follows from it:
   side            "RUN - METRIC__MIN" and "…__MAX"
 
 Times are dates, Unix seconds, ms, µs or ns (told by their size), or relative:
-seconds below 3 years, or 1:02:03.5. A run's duration is that of its times.`
+seconds below 3 years, or 1:02:03.5; an empty one is that of the row before. A run's
+duration is that of its times.`
 
 // importFlags are the flags of every `kymogram import SOURCE`.
 type importFlags struct {

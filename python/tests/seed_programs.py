@@ -250,11 +250,9 @@ class Programs:
         names: str = "",
         extra: tuple[str, ...] = (),
         known: bool = True,
-        lives: int = 1,
     ) -> None:
         self.rng = rng
         self.names = names
-        self.lives = lives
         self.known = known  # whether the process learns from the server where its series stand
         self.values = Values(rng, extra)
         self.rl_step = 0
@@ -558,8 +556,7 @@ class Programs:
                 given = [[first + 2 * t + m for t in range(width)] for m in range(len(envs))]
                 nested: Any = given[0] if single_env else given
                 given_text = f", env_step={rng.choice(['%s', 'np.array(%s)']) % nested}"
-        # Not over restarts: an episode that the server counts on goes on behind a gap of one.
-        from_one = self.base.setdefault(metric, self.lives == 1 and rng.random() < 0.2)
+        from_one = self.base.setdefault(metric, rng.random() < 0.2)
         one = ", auto_start_from_one=True" if from_one else ""
         line = f"kymogram.log_rl_environment_step({metric!r}, {made}, {rl}, env_id={env_text}"
         do = {"call": "environment_step", "metric": metric, "values": grid, "rl_step": rl}

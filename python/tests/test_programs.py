@@ -50,7 +50,7 @@ def program(seed: int) -> list[dict[str, Any]]:
     rng = random.Random(seed)
     away = rng.random() < 0.25  # the server is away while the process lives
     count = rng.choice([1, 1, 2, 3])
-    programs = Programs(rng, extra=EXTRA, known=not away or count == 1, lives=count)
+    programs = Programs(rng, extra=EXTRA, known=not away or count == 1)
     lives = [_life(rng, programs, away) for _ in range(count)]
     for number, one in enumerate(lives):
         programs.rl_step = 0

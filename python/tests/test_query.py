@@ -97,6 +97,7 @@ def test_buckets_hold_every_point(served: Served) -> None:
     for series in run_read.series("^x$"):
         buckets = series.buckets(n=40)
     assert 0 < buckets.rows <= 40
+    assert list(run_read.buckets("x", 40)["count"]) == list(buckets["count"])
     assert sum(buckets["count"]) == 5000
     assert (sum(buckets["nan"]), sum(buckets["pos_inf"])) == (1, 1)
     for lo, hi, least, most in zip(*(buckets[name] for name in ("lo", "hi", "min", "max"))):

@@ -295,8 +295,8 @@ class Run:
     def buckets(
         self,
         metric: str,
-        *,
         n: int = 1000,
+        *,
         scale: str | None = None,
         labels: Mapping[str, str] | None = None,
         x: str | None = None,

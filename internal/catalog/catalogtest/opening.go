@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -20,6 +21,10 @@ func testIdentity(t *testing.T, open Opener) {
 		t.Errorf("a rank of the same job: %+v", rank)
 	}
 	h.refused(request(3, job("other")), model.CodeRunExists)
+	if _, err := h.c.Open(h.ctx(), request(3, job("other")), at(1000)); err == nil || !strings.Contains(err.Error(), "\"other\"") || !strings.Contains(err.Error(), "\"job\"") ||
+		!strings.Contains(err.Error(), time.Unix(0, first.CreatedNs).UTC().Format(time.DateTime)) {
+		t.Errorf("a name that is taken does not say by whom: %v", err)
+	}
 	linked := h.must(request(4, job("other"), offline))
 	if linked.RunName != "r-2" || linked.LinkedFrom != "r" || !linked.Created || linked.Run == first.Run {
 		t.Errorf("an offline open of a taken name: %+v", linked)

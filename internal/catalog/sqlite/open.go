@@ -28,20 +28,22 @@ type runRow struct {
 	name      string
 	createdNs int64
 	deletedNs int64
-	nameless  bool // recovered, see recover.go
-	created   bool // by this open
+	job       string // orchestration id
+	nameless  bool   // recovered, see recover.go
+	created   bool   // by this open
 }
 
-const runRowColumns = `r.pk, r.id, r.project, r.name, r.created_ns, r.deleted_ns, r.orchestration_id = ''`
+const runRowColumns = `r.pk, r.id, r.project, r.name, r.created_ns, r.deleted_ns, r.orchestration_id`
 
 func scanRunRow(row *sql.Row) (*runRow, error) {
 	var run runRow
 	var id []byte
-	err := row.Scan(&run.pk, &id, &run.project, &run.name, &run.createdNs, &run.deletedNs, &run.nameless)
+	err := row.Scan(&run.pk, &id, &run.project, &run.name, &run.createdNs, &run.deletedNs, &run.job)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	copy(run.id[:], id)
+	run.nameless = run.job == ""
 	return &run, err
 }
 
@@ -242,11 +244,15 @@ func (o *opening) findOrMake(ctx context.Context) (*runRow, error) {
 		}
 		return o.makeRun(ctx, project, name)
 	}
-	return nil, errTaken(taken)
+	return nil, o.errTaken(taken)
 }
 
-func errTaken(run *runRow) error {
-	e := model.Errorf(model.CodeRunExists, "the run %q exists and belongs to another job", run.name)
+// errTaken names both jobs: two starts of one job whose ids differ are a common
+// mistake, and seen at once.
+func (o *opening) errTaken(run *runRow) error {
+	since := time.Unix(0, run.createdNs).UTC().Format(time.DateTime)
+	e := model.Errorf(model.CodeRunExists, "the run %q of %s/%s exists since %s UTC and belongs to the job %q, this is the job %q",
+		run.name, o.r.Workspace, o.r.Project, since, model.Clip(run.job), model.Clip(o.r.OrchestrationID))
 	if run.deletedNs > 0 {
 		return e.WithHint("It is in the trash: free it with `kymogram runs delete --now %s`, or choose another name.", run.id)
 	}

@@ -336,6 +336,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		gauge("kymogram_store_live_bytes", "Bytes of the points of runs that are not deleted: what retention.bytes limits.", float64(n.engine.LiveBytes())),
 		gauge("kymogram_store_wal_bytes", "Bytes of the engine's log.", float64(e.WALBytes)),
 		counter("kymogram_store_quarantined_total", "Damaged files or ranges set aside since the start.", float64(e.Quarantined)),
+		counter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", float64(e.LostRecords)),
 		gauge("kymogram_store_poisoned", "1 after a failed sync: restart.", number(e.Poisoned)),
 		gauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", number(e.DiskFull)),
 		gauge(recoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),

@@ -292,6 +292,9 @@ type Stats struct {
 	WALBytes             int64
 	// Quarantined counts damaged files or ranges set aside since the start.
 	Quarantined uint64
+	// LostRecords counts the batches and other records in damaged ranges of the log.
+	// Ledgers tell of those whose clients number theirs.
+	LostRecords uint64
 	Poisoned    bool
 	DiskFull    bool
 }

@@ -65,6 +65,9 @@ type Damage struct {
 	Offset int64
 	Bytes  int64
 	Torn   bool // the end of the last file: a write that a crash cut short
+	// Records that were there, by the numbers on both sides; 0 when unknown, or
+	// when another range behind it counts for both.
+	Records uint64
 }
 
 // Write hands a record to the file system and returns its LSN; it is on disk

@@ -172,7 +172,7 @@ func TestDamageInTheMiddleIsSkipped(t *testing.T) {
 		if padding && len(got) == 6 {
 			continue
 		}
-		if len(got) != 5 || len(damage) != 1 || damage[0].Torn || damage[0].Bytes != 32 {
+		if len(got) != 5 || len(damage) != 1 || damage[0].Torn || damage[0].Bytes != 32 || damage[0].Records != 1 {
 			t.Fatalf("byte %d: %v %+v", at, got, damage)
 		}
 		lsn, err := l.Append(t.Context(), []byte("on"))

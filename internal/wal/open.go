@@ -72,6 +72,7 @@ type reader struct {
 	last   uint64
 	tail   int64 // good bytes of the last segment
 	damage []Damage
+	open   bool // the last damage is behind the last record
 }
 
 func (r *reader) readAll() error {
@@ -98,6 +99,9 @@ func (r *reader) readSegment(name string, last bool) error {
 	if err != nil {
 		return fmt.Errorf("name: %w", err)
 	}
+	if r.last == 0 && first > 0 {
+		r.last = first - 1 // what was before is in segments of the store
+	}
 	info := segmentInfo{name: name, first: first}
 	data, file, err := load(r.log.fs, filepath.Join(r.log.dir, name))
 	if err != nil {
@@ -108,6 +112,9 @@ func (r *reader) readSegment(name string, last bool) error {
 	for pos < int64(len(data)) {
 		lsn, payload, size, ok := parseFrame(data[pos:])
 		if ok && lsn > r.last && lsn >= first {
+			if r.open {
+				r.damage[len(r.damage)-1].Records, r.open = lsn-r.last-1, false
+			}
 			if err := r.replay(lsn, payload); err != nil {
 				return fmt.Errorf("record %d: %w", lsn, err)
 			}
@@ -121,7 +128,7 @@ func (r *reader) readSegment(name string, last bool) error {
 		if next >= 0 {
 			bad.Bytes = next - pos
 		}
-		r.damage = append(r.damage, bad)
+		r.damage, r.open = append(r.damage, bad), true
 		if torn {
 			if err := r.cut(file, name, data, pos); err != nil {
 				return err

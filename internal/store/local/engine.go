@@ -82,15 +82,16 @@ type Engine struct {
 	lock io.Closer
 	log  *wal.Log
 
-	mu       sync.RWMutex // guards runs and owners
-	runs     map[model.RunID]*run
-	owners   map[model.WriterID]*run // of writers with marks
-	meta     metaQueue
-	damage   atomic.Uint64
-	closing  sync.Once
-	closeErr error
-	work     chan struct{} // a hint that a flush is due
-	dueBytes atomic.Int64  // in memory, of the runs that are due
+	mu          sync.RWMutex // guards runs and owners
+	runs        map[model.RunID]*run
+	owners      map[model.WriterID]*run // of writers with marks
+	meta        metaQueue
+	damage      atomic.Uint64
+	lostRecords uint64 // of the log, at start
+	closing     sync.Once
+	closeErr    error
+	work        chan struct{} // a hint that a flush is due
+	dueBytes    atomic.Int64  // in memory, of the runs that are due
 
 	dirty   dirtyRuns
 	deleted atomic.Uint64 // counts deletions, for what is dead in segments
@@ -258,7 +259,7 @@ func (e *Engine) poisoned() error {
 // Stats implements [store.Engine].
 func (e *Engine) Stats() store.Stats {
 	log := e.log.State()
-	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Load(), Poisoned: log.Poisoned || e.poisoned() != nil, DiskFull: log.DiskFull}
+	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Load(), LostRecords: e.lostRecords, Poisoned: log.Poisoned || e.poisoned() != nil, DiskFull: log.DiskFull}
 	for _, s := range e.liveSegments() {
 		out.DiskBytes += s.size
 	}

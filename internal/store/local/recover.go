@@ -36,7 +36,8 @@ func (e *Engine) recover(ctx context.Context) error {
 			e.cfg.Logger.Info("a record that was never acknowledged is cut from the log", "file", d.File, "offset", d.Offset, "bytes", d.Bytes)
 			continue
 		}
-		e.quarantine("log range", errors.New("checksum or length is wrong"), "file", d.File, "offset", d.Offset, "bytes", d.Bytes)
+		e.quarantine("log range", errors.New("checksum or length is wrong"), "file", d.File, "offset", d.Offset, "bytes", d.Bytes, "records", d.Records)
+		e.lostRecords += d.Records
 	}
 	e.mourn(lost)
 	e.adopt()

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -49,5 +51,41 @@ func TestPointsSurviveReopen(t *testing.T) {
 		if e, err = Open(t.Context(), Config{Dir: "/data", FS: fs}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestLostRecordsAreCounted damages a record of a client without sequences, which
+// no ledger can tell of.
+func TestLostRecordsAreCounted(t *testing.T) {
+	fs := faultfs.New()
+	e, err := Open(t.Context(), Config{Dir: "/data", FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := model.RunID{1}
+	if err := e.PutAttempt(t.Context(), run, model.Attempt{Number: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		b := &model.Batch{Run: run, Writer: model.WriterID{2}, Attempt: 1, Groups: []model.RowGroup{{
+			Unique: model.UniqueTime, TimeNs: []int64{int64(i)},
+			Columns: []model.Column{{Series: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat, Floats: []float64{1.5}}},
+		}}}
+		if _, err := e.Append(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := fs.Crash(rand.New(rand.NewPCG(1, 2)))
+	for _, name := range killed.Names() {
+		if strings.HasSuffix(name, ".wal") {
+			killed.Corrupt(name, func(b []byte) []byte { b[len(b)*2/3] ^= 1; return b })
+		}
+	}
+	if e, err = Open(t.Context(), Config{Dir: "/data", FS: killed}); err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if s := e.Stats(); s.LostRecords != 1 || s.Quarantined != 1 || s.Points != 2 {
+		t.Errorf("%+v", s)
 	}
 }

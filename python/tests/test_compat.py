@@ -95,7 +95,9 @@ assert not hasattr(metrana, "nothing") and not hasattr(metrana.utils, "nothing")
 def test_compat_modules() -> None:
     for name in ("logger.api", "types.histogram", "utils.git_utils", "utils.orchestration"):
         importlib.import_module("kymogram." + name)
-    assert importlib.import_module("kymogram.logger.api").log is metrana.log
+    api = importlib.import_module("kymogram.logger.api")
+    for name in (*real.FUNCTIONS, "LogLevel", "ErrorStrategy", "NoMetranaApiKeyError"):
+        assert getattr(api, name) is getattr(metrana, name)
     logging = importlib.import_module("kymogram.utils.logging")
     logging.configure_logging("OFF")
     assert issubclass(logging.MetranaWarning, UserWarning)

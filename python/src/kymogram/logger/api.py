@@ -14,17 +14,34 @@ from .._api import (
     log_attributes,
     log_config,
     log_env_attributes,
+    log_rendering,
+    mark_rendering_event,
     remove_tags,
     set_description,
     set_tags,
     shutdown_logger,
+    tag_rendering,
 )
 from .._documents import log_histogram, log_scatter, log_scatter3d
+from .._enums import BackpressureStrategy, Compression, ErrorStrategy, LogLevel, ResumeStrategy
+from .._exceptions import (
+    MetranaNotInitializedError,
+    MetranaProcessForkError,
+    NoMetranaApiKeyError,
+)
 from .._init import init
 from .._log import log, log_distributed
 from .._rl import log_rl_environment_step, log_rl_episode
 
 __all__ = [
+    "BackpressureStrategy",
+    "Compression",
+    "ErrorStrategy",
+    "LogLevel",
+    "MetranaNotInitializedError",
+    "MetranaProcessForkError",
+    "NoMetranaApiKeyError",
+    "ResumeStrategy",
     "add_tags",
     "check_sender_errors",
     "close",
@@ -42,12 +59,15 @@ __all__ = [
     "log_distributed",
     "log_env_attributes",
     "log_histogram",
+    "log_rendering",
     "log_rl_environment_step",
     "log_rl_episode",
     "log_scatter",
     "log_scatter3d",
+    "mark_rendering_event",
     "remove_tags",
     "set_description",
     "set_tags",
     "shutdown_logger",
+    "tag_rendering",
 ]

@@ -49,11 +49,18 @@ def test_an_interrupt_behind_the_rename_leaves_no_folder(
         os.fstat(folder.lock)
 
 
-def test_a_folder_of_all_users_stays_open(tmp_path: Path, spool: Path) -> None:
+def test_a_folder_of_all_users_stays_open(
+    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Root owns /tmp and /dev/shm and could close them to everybody else."""
     shared = tmp_path / "tmp"
     shared.mkdir()
     shared.chmod(0o1777)
+    kymogram.init(run_name="r", disk=shared, log_level="OFF")  # as --tmpfs of a container
+    kymogram.close(0)
+    assert stat.S_IMODE(shared.stat().st_mode) & 0o777 == 0o700
+    shared.chmod(0o1777)
+    monkeypatch.setattr(_spool, "_OF_ALL", ("/tmp", str(shared)))
     with pytest.raises(kymogram.KymogramSpoolUnavailableError, match="name a folder of its own"):
         kymogram.init(run_name="r", disk=shared, log_level="OFF")
     assert stat.S_IMODE(shared.stat().st_mode) == 0o1777

@@ -43,6 +43,9 @@ def full(path: str) -> str:
         return path
 
 
+_OF_ALL = ("/tmp", "/private/tmp", "/var/tmp", "/dev/shm")
+
+
 def make_root(path: str) -> None:
     """Make the spool's folder; refuse one of another user and a link."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -55,7 +58,7 @@ def make_root(path: str) -> None:
         raise OSError(f"{path} is not a folder (a link is refused)")
     if _platform.user() not in (None, info.st_uid):
         raise OSError(f"{path} belongs to user {info.st_uid}")
-    if info.st_mode & stat.S_ISVTX:  # /tmp, /dev/shm: closing it would shut all others out
+    if os.path.realpath(path) in _OF_ALL:  # closing it would shut all others out
         raise OSError(f"{path} is for all users; name a folder of its own, such as {path}/kymogram")
     if info.st_mode & 0o077 and _platform.user() is not None:
         os.chmod(path, 0o700)

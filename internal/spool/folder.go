@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,6 +136,9 @@ func ViewFolder(path string) (*Folder, error) {
 	return &Folder{Path: path, FS: fs}, nil
 }
 
+// ofAll are the folders of all users that systems have.
+var ofAll = []string{"/tmp", "/private/tmp", "/var/tmp", "/dev/shm"}
+
 func makeOwned(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make spool folder: %w", err)
@@ -149,7 +153,7 @@ func makeOwned(path string) error {
 	if !info.IsDir() {
 		return fmt.Errorf("spool folder %s is not a directory of its own (a link or a file)", path)
 	}
-	if info.Mode()&os.ModeSticky != 0 { // closing /tmp to others would shut them out
+	if slices.Contains(ofAll, path) { // closing /tmp to others would shut them out
 		return fmt.Errorf("%s is for all users; name a folder of its own, such as %s", path, filepath.Join(path, "kymogram"))
 	}
 	if owner, known := platform.Owner(info); known && owner != os.Geteuid() {

@@ -201,6 +201,20 @@ def test_a_door_joins_the_open_run_and_leaves_it_open(run: kymogram.Run) -> None
     kymogram.log("x", 1.0)
 
 
+def test_a_door_of_another_name_says_where_it_logs(
+    spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = Door({"run_name": "a"}), Door({"run_name": "b"}), Door({})
+    with first.open():
+        capsys.readouterr()
+        for door in (first, third, Door({"run_name": "a"})):
+            door.open()
+        assert capsys.readouterr().err == ""
+        for _ in range(2):
+            assert second.open().name == "a"
+        assert capsys.readouterr().err.count("the run 'a' is open: what 'b' was to have") == 1
+
+
 def test_a_door_logs_what_can_be_logged(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     door = pickle.loads(pickle.dumps(Door({"run_name": "r"})))
     door.open(run_name="not this", tags=["t"])

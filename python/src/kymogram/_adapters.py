@@ -47,6 +47,13 @@ class Door:
         if run is None:
             chosen = {name: one for name, one in defaults.items() if one is not None}
             run = self._run = init(**{**chosen, **self.arguments})
+        name = self.arguments.get("run_name")
+        if run is not self._run and name is not None and not run.is_called(name):
+            voice.warn(
+                f"the run {run.name!r} is open: what {name!r} was to have goes there too; "
+                "close() it first, or open each run by init()",
+                once=f"joined {run.id} {name}",
+            )
         return run
 
     def another(self, **chosen: Any) -> Run | None:

@@ -99,6 +99,10 @@ class Run:
         """The run's name."""
         return str((self.answer or {}).get("run_name") or self._request["run_name"])
 
+    def is_called(self, name: str) -> bool:
+        """Whether that is its name, or was asked for and taken."""
+        return name in (self.name, self._request["run_name"])
+
     @property
     def workspace(self) -> str:
         """The run's workspace."""

@@ -73,14 +73,37 @@ def test_int64_stays_exact(spool: Path, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", np.float32])
 def test_dtype_float32_rounds_arrays(spool: Path, dtype: Any) -> None:
-    data = np.array([0.1, 1e300, -1e300, 2.0, np.nan])
+    data = np.array([0.1, 1e300, -1e300, 2.0, np.nan, 1e-300])
     with np.errstate(all="raise"):
         kymogram.log("x", data, dtype=dtype)
         kymogram.log("x", data, dtype=dtype)
         kymogram.log("y", data)
-    wanted = [float(np.float32(0.1)), np.inf, -np.inf, 2.0, np.nan]
+    wanted = [float(np.float32(0.1)), np.inf, -np.inf, 2.0, np.nan, 0.0]
     assert all(p.same(v) for p, v in zip(logged(spool, "x"), wanted * 2, strict=True))
     assert all(p.same(v) for p, v in zip(logged(spool, "y"), data.tolist(), strict=True))
+
+
+def test_default_dtype_float32_rounds_arrays(spool: Path) -> None:
+    """As in Metrana, from the first call on and by template."""
+    kymogram.close(0)
+    kymogram.init(run_name="r", log_level="OFF", default_dtype="float32")
+    data = np.array([[0.1, 1e300, np.nan, 0.7], [1e-300, -1e300, 2.0, 1 / 3]])
+    with np.errstate(all="ignore"):
+        wanted = [float(v) for v in data.ravel().astype("f4")]
+    with np.errstate(all="raise"):
+        for call in range(4):
+            kymogram.log("x", data[0])
+            kymogram.log("x", data[:, ::-2][1])
+            kymogram.log("x", [0.1])  # lists and numbers are as they were given
+            kymogram.log_rl_environment_step("r", data, call, env_id=["a", "b"], episode=0)
+            kymogram.log_rl_environment_step("t", data.T, call, env_id=[*"abcd"], episode=0)
+    x = [*wanted[:4], wanted[7], wanted[5], 0.1] * 4
+    assert all(p.same(v) for p, v in zip(logged(spool, "x"), x, strict=True))
+    for name, rows in (("r", wanted), ("t", [wanted[i] for i in (0, 4, 1, 5, 2, 6, 3, 7)])):
+        found = [point.value for point in logged(spool, name)]
+        assert len(found) == 32
+        assert sorted(map(str, found)) == sorted(map(str, rows * 4))
+    assert {one["width"] for one in blocks(spool) if one["rows"] > 1} == {4}
 
 
 def test_rows_of_different_widths(spool: Path) -> None:

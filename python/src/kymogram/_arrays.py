@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from struct import Struct
 from time import time_ns
 from zlib import crc32
@@ -42,10 +43,11 @@ _pack_columns = Struct("<qq").pack
 class Template:
     """What records of one shape begin with, and the CRC of it."""
 
-    __slots__ = ("first", "length", "padding", "seed")
+    __slots__ = ("first", "length", "padding", "seed", "width")
 
-    def __init__(self, first: bytes, tail: int) -> None:
+    def __init__(self, first: bytes, tail: int, width: int) -> None:
         self.first = first
+        self.width = width  # of a number
         self.length = len(first) + tail
         self.seed = crc32(first, crc32(pack_length(self.length)))
         self.padding = PADDING[-self.length & 7]
@@ -76,15 +78,18 @@ def log_again(metric: Any, value: Any, step: Any) -> bool:
 
 
 def storable(value: Any, narrow: bool) -> int:
-    """Bytes a number of an array that is stored as it is, else 0."""
+    """Bytes a number that an array is stored with, else 0."""
     width = WIDTHS.get(value.dtype, 0)
-    if not value.size or value.nbytes > PAYLOAD_LIMIT // 2 or (narrow and width == WIDE):
+    if not width or not value.size or value.nbytes > PAYLOAD_LIMIT // 2:
         return 0
-    return width
+    return NARROW if narrow else width
 
 
-def contiguous(value: Any) -> Buffer:
-    """The bytes of an array, without a copy where they lie in order."""
+def contiguous(value: Any, width: int) -> Buffer:
+    """The bytes of an array, without a copy where they lie in order and are so wide."""
+    if value.itemsize != width:
+        with sys.modules["numpy"].errstate(all="ignore"):  # beyond float32 is Inf, or 0
+            value = value.astype("<f4", order="C")
     found: Buffer = value if value.flags.c_contiguous else value.tobytes()
     return found
 
@@ -117,7 +122,7 @@ class Vector:
                 return False
             elif not series.follow(step, step + shape[0] - 1):
                 self.logger.fell(series, step)
-            columns, data = _pack_columns(time_ns(), step), contiguous(value)
+            columns, data = _pack_columns(time_ns(), step), contiguous(value, template.width)
             try:
                 template.write(self.segment, columns, data)
             except ValueError:
@@ -132,7 +137,7 @@ class Vector:
         mode = LINEAR if absolute else LINEAR | RELATIVE
         rows = value.shape[0]
         first = block_head(FLOAT, width, rows, [self.series.number], CONSTANT, [(STEP, mode)])
-        found = Template(first, 16 + value.nbytes)
+        found = Template(first, 16 + rows * width, width)
         if len(self.templates) >= _TEMPLATES:
             self.templates.clear()
         self.templates[value.dtype, value.shape, absolute] = found

@@ -223,7 +223,7 @@ class RLLogger:
             width = storable(value, narrow) if plain else 0
             if width:
                 shape: _values.Shape = value.shape
-                data: Buffer = memoryview(contiguous(value)).cast("B")
+                data: Buffer = memoryview(contiguous(value, width)).cast("B")
             else:
                 learn(value)
                 shape, width, data = _values.convert(metric, value, group.kind, narrow)
@@ -328,7 +328,7 @@ class RLLogger:
         if template is None:
             if len(group.templates) >= _TEMPLATES:
                 group.templates.clear()
-            template = Template(first_bytes(group, key), len(columns) + len(data))
+            template = Template(first_bytes(group, key), len(columns) + len(data), width)
             group.templates[key] = template
         writer = self.writer
         if template.length <= PAYLOAD_LIMIT:

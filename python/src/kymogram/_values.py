@@ -263,7 +263,7 @@ def _float_array(name: str, numpy: Any, value: Any, narrow: bool) -> Any:
         if exact or not narrow or not value.ndim:
             data = value.astype("<f4" if exact else "<f8", order="C", copy=False)
         else:
-            with numpy.errstate(over="ignore"):  # beyond float32 is Inf
+            with numpy.errstate(all="ignore"):  # beyond float32 is Inf, or 0
                 data = value.astype("<f4", order="C")
     except (TypeError, ValueError, OverflowError):
         raise _not_a_number(name, value) from None

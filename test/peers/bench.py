@@ -175,8 +175,12 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=2000, help="written beside the calls")
     parser.add_argument("--points", type=int, default=1_000_000, help="un-acked")
     parser.add_argument("--only", nargs="*", default=list(loggers.OPEN), choices=list(loggers.OPEN))
+    parser.add_argument(
+        "--dtype", choices=["float64", "float32"], default="float64", help="default_dtype of Kymogram and Metrana 1.11"
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    os.environ["PEERS_DTYPE"] = args.dtype
     failed = install.install([name for name in args.only if name != "kymogram"])
     rounds: dict[str, list[dict[str, object]]] = {name: [] for name in args.only if name not in failed}
     for number in range(args.rounds):

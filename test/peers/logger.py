@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 NAMES = [f"m{i}" for i in range(10)]
+DTYPE = os.environ.get("PEERS_DTYPE", "float64")  # what float64 arrays are stored as, by those that can choose
 
 
 class Logger:
@@ -47,7 +48,7 @@ def _like_metrana(module: object, scalar: Callable[[int], object], close: Callab
 def kymogram(folder: str, server: str, queue: int | None) -> Logger:
     import kymogram as module
 
-    module.init(project_name="peers", run_name="life", server=server, log_level="ERROR")
+    module.init(project_name="peers", run_name="life", server=server, log_level="ERROR", default_dtype=DTYPE)
     logger = _like_metrana(module, lambda i: module.log("value", float(i), step=i), lambda: module.close(60))
     logger.calls["scalar with step"] = logger.scalar
     logger.block = lambda i: module.log("value", [float(value) for value in range(i, i + 1000)], step=i)
@@ -66,7 +67,7 @@ def _metrana(queue: int | None, **options: object) -> Logger:
 
 def metrana_111(folder: str, server: str, queue: int | None) -> Logger:
     spool = None if queue else os.path.join(folder, "spool")
-    return _metrana(queue, ingestion_url=server, disk=spool, capture_system_metrics=False, default_dtype="float64")
+    return _metrana(queue, ingestion_url=server, disk=spool, capture_system_metrics=False, default_dtype=DTYPE)
 
 
 def metrana_052(folder: str, server: str, queue: int | None) -> Logger:

@@ -252,3 +252,21 @@ def _play(root: Path, complete: bool, script: list[Any], with_numpy: bool) -> tu
         for env in ENVS
     }
     return found, expected
+
+
+def test_a_dtype_that_the_series_does_not_hold(
+    spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in log(): float64 takes int64 and says so once, int64 takes no float64."""
+    kymogram.init(run_name="r")
+    log = kymogram.log_rl_environment_step
+    log("n", 2**60, 0, episode=0, dtype="int64")
+    with pytest.raises(kymogram.KymogramValidationError, match="'n' holds int64 since its first"):
+        log("n", 1, 1, episode=0, dtype="float64")
+    log("n", 2**60 + 1, 1, episode=0)
+    log("x", 0.5, 0, episode=0)
+    for step in (1, 2):
+        log("x", 3, step, episode=0, dtype="int64")
+    assert capsys.readouterr().err.count("'x' holds float64 since its first point") == 1
+    assert [row[2:] for row in rows(spool, "n")] == [(0, 0, 2**60), (1, 1, 2**60 + 1)]
+    assert [row[2:] for row in rows(spool, "x")] == [(0, 0, 0.5), (1, 1, 3.0), (2, 2, 3.0)]

@@ -203,17 +203,8 @@ class Logger:
             raise KymogramValidationError(
                 f"{found.metric!r} holds no numbers; give them a name of their own"
             )
-        if dtype is not None and _values.kind_of(dtype) != found.kind:
-            held = "int64" if found.kind == INT else "float64"
-            if _values.kind_of(dtype) == FLOAT:
-                raise KymogramValidationError(
-                    f"{found.metric!r} holds {held} since its first point; use dtype={held!r}"
-                )
-            voice.warn(
-                f"{found.metric!r} holds float64 since its first point, which rounds integers "
-                'above 2^53: dtype="int64" belongs to the first point of a series',
-                once=f"inexact {found.metric}",
-            )
+        if dtype is not None:
+            _values.fits(found.metric, found.kind, dtype)
         if found.distributed is None:
             found.distributed = distributed
         elif found.distributed != distributed:

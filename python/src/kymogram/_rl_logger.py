@@ -218,6 +218,8 @@ class RLLogger:
                     f"some environments of {metric!r} hold int64 and some float64"
                 )
             metric = group.series[0].metric
+            if dtype is not None:
+                _values.fits(metric, group.kind, dtype)
             narrow = self.base.narrows(dtype)
             plain = group.kind == FLOAT and value.__class__ in TYPES
             width = storable(value, narrow) if plain else 0

@@ -54,6 +54,22 @@ def kind_of(dtype: object) -> int | None:
     return _asked(dtype)[0]
 
 
+def fits(name: str, held: int, dtype: object) -> None:
+    """Whether a series of this kind takes what dtype asks for; float64 takes int64, and says so."""
+    asked = kind_of(dtype)
+    if asked == held:
+        return
+    if held == INT:
+        raise KymogramValidationError(
+            f"{name!r} holds int64 since its first point; use dtype='int64'"
+        )
+    voice.warn(
+        f"{name!r} holds float64 since its first point, which rounds integers above 2^53: "
+        'dtype="int64" belongs to the first point of a series',
+        once=f"inexact {name}",
+    )
+
+
 def rounds(dtype: object) -> bool:
     """Whether dtype asks to store arrays of floats as float32."""
     return _asked(dtype)[1]

@@ -77,9 +77,15 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 
 .PHONY: check lint fix generate clean
 check: setup lint ## lint and the quick tests, in at most 3 minutes
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-python check-go-web
+
+.PHONY: check-python check-go-web # side by side: Python's tests mostly wait
+check-python:
+	$(VENV)/bin/python -m pytest python/tests
+
+check-go-web:
 	$(GO) test -short ./...
 	cd web && npm test --silent
-	$(VENV)/bin/python -m pytest python/tests
 
 lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, golangci-lint, ruff, mypy, biome, tsc
 	buf lint

@@ -605,6 +605,7 @@ class Renderer:
         for video in found.values():
             video.tag(value) if isinstance(value, str) else video.mark(value)
             video.triggered = video.triggered or triggers
+        for video in found.values():  # a disk that is full costs no other one its label
             if self._open.get(video.stream) is video:
                 video.unsaved = True
                 self._save_labels(video)

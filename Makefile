@@ -15,12 +15,14 @@ VENV    := .venv
 FRAMES  := .venv-frameworks
 WHEELS  := dist
 BINDIR  := python/src/kymogram/_bin
+# The workspace's modules; `work` means them too, but not to every tool.
+PACKAGES := ./... ./server/... ./test/...
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # -race needs a C compiler and runs slowly: only where goroutines meet.
-RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./internal/store/... ./internal/ingest/... \
-           ./internal/live/... ./internal/receiver/... ./internal/server/... ./internal/collect/... ./metrics/...
+RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
+           ./server/internal/live/... ./server/internal/receiver/... ./server/internal/server/... ./internal/collect/... ./metrics/...
 
-GO_SOURCES     := $(shell git ls-files --cached --others --exclude-standard '*.go' go.mod go.sum 2>/dev/null | grep -v -e _test.go -e '^tools/' -e '^test/')
+GO_SOURCES     := $(shell git ls-files --cached --others --exclude-standard '*.go' '*go.mod' '*go.sum' go.work 2>/dev/null | grep -v -e _test.go -e '^tools/' -e '^test/')
 PAGE           := $(shell find web/dist -type f 2>/dev/null)
 PYTHON_SOURCES := $(shell git ls-files --cached --others --exclude-standard python/src python/pyproject.toml python/hatch_build.py python/README.md 2>/dev/null)
 
@@ -43,7 +45,7 @@ wheels: $(VENV)/.dev ## dist/wheels: the Python package for each system, and one
 
 bin/kymogram: $(GO_SOURCES) $(PAGE) Makefile
 	@mkdir -p bin
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/kymogram
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./server/cmd/kymogram
 
 $(VENV)/bin/python:
 	@tools/prepare venv
@@ -84,19 +86,19 @@ check-python:
 	$(VENV)/bin/python -m pytest python/tests
 
 check-go-web:
-	$(GO) test -short ./...
+	$(GO) test -short work
 	cd web && npm test --silent
 
 lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, golangci-lint, ruff, mypy, biome, tsc
 	buf lint
-	golangci-lint run --allow-parallel-runners ./...
+	golangci-lint run --allow-parallel-runners $(PACKAGES)
 	$(VENV)/bin/ruff check python examples test
 	$(VENV)/bin/ruff format --check python examples test
 	cd python && ../$(VENV)/bin/mypy
 	cd web && npm run --silent lint && npm run --silent types
 
 fix: $(TOOLS)/.installed $(VENV)/.dev web/node_modules/.package-lock.json ## let the formatters and linters mend what they can
-	golangci-lint run --allow-parallel-runners --fix ./...
+	golangci-lint run --allow-parallel-runners --fix $(PACKAGES)
 	$(VENV)/bin/ruff check --fix python examples test
 	$(VENV)/bin/ruff format python examples test
 	cd web && npm run --silent format
@@ -111,8 +113,8 @@ clean: ## remove everything that was built (not the data of a demo)
 
 $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 	@mkdir -p $(TOOLS)
-	cd tools && GOBIN=$(TOOLS) $(GO) install tool
-	cd tools/gen && GOBIN=$(TOOLS) $(GO) install tool
+	cd tools && GOWORK=off GOBIN=$(TOOLS) $(GO) install tool
+	cd tools/gen && GOWORK=off GOBIN=$(TOOLS) $(GO) install tool
 	@touch $@
 
 ## ---- prove ----
@@ -129,7 +131,7 @@ stale: $(TOOLS)/.installed web/node_modules/.package-lock.json ## fail when comm
 	@tools/stale
 
 test-go: $(TOOLS)/.installed bin/kymogram ## Go tests
-	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 10m ./...
+	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 10m work
 
 test-race: $(TOOLS)/.installed ## Go tests under the race detector, where goroutines meet
 	CGO_ENABLED=1 gotestsum --format pkgname --format-hide-empty-pkg -- -race -short -timeout 10m $(RACE)
@@ -164,7 +166,7 @@ KILLED ?= 1000
 CLONES ?= 10000
 SCRIPT ?= 400
 proof-engine: $(TOOLS)/.installed ## crash clones, an I/O error at every operation, bit flips: CLONES=10000 SCRIPT=400
-	$(GO) test -count 1 -timeout 60m -v -run 'TestCrash|TestErrorAtEveryOperation|TestDamage|TestInspect|TestCopy' ./internal/store/local -clones $(CLONES) -script-ops $(SCRIPT)
+	$(GO) test -count 1 -timeout 60m -v -run 'TestCrash|TestErrorAtEveryOperation|TestDamage|TestInspect|TestCopy' ./server/internal/store/local -clones $(CLONES) -script-ops $(SCRIPT)
 
 proof: ## the crash tests much longer (the server is killed KILLED=1000 times and must be ready in 2 s), proof-engine, and the fuzzers for a minute each
 	@$(MAKE) test-crash KILLS=200 SERVER_KILLS=$(KILLED) CRASH="-ready 2s"

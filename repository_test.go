@@ -71,7 +71,7 @@ func TestGoModHasNoReplace(t *testing.T) {
 			t.Fatal(err)
 		}
 		if regexp.MustCompile(`(?m)^\s*replace\b`).Match(data) {
-			t.Errorf("%s has a replace line: go install %s/cmd/kymogram would fail", name, module)
+			t.Errorf("%s has a replace line: go install %s/server/cmd/kymogram would fail", name, module)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/coder/websocket/wsjson"
 
 	"github.com/kymogram/kymogram/internal/substrate"
-	"github.com/kymogram/kymogram/internal/testkit/subtensor"
+	"github.com/kymogram/kymogram/internal/wallet"
 )
 
 // fake is a node that answers what a test tells it to.
@@ -224,6 +224,16 @@ func TestUpgradeIsNoticed(t *testing.T) {
 	}
 }
 
+// account is one whose seed is "k" and zeros.
+func account(t *testing.T) substrate.Account {
+	t.Helper()
+	key, err := wallet.NewKey([32]byte{'k'})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return substrate.Account{Public: key.Account(), Address: key.Account().String(), Signer: key}
+}
+
 // A node that upgrades between signing and sending says that the signature is bad:
 // then, and only then, it is signed and sent again.
 func TestUpgradeWhileSubmitting(t *testing.T) {
@@ -233,7 +243,7 @@ func TestUpgradeWhileSubmitting(t *testing.T) {
 	c := client(t, f.url)
 	submit := func() error {
 		args := map[string]any{"netuid": 1, "version": 1, "ip": 1, "port": 1, "ip_type": 4}
-		_, err := c.Submit(t.Context(), account(subtensor.Key(t, "k")), "SubtensorModule", "serve_prometheus", args, substrate.WaitNone)
+		_, err := c.Submit(t.Context(), account(t), "SubtensorModule", "serve_prometheus", args, substrate.WaitNone)
 		return err
 	}
 	var refused *substrate.PoolError
@@ -335,57 +345,4 @@ func TestRetractedBlocks(t *testing.T) {
 	if err != nil || receipt.Block.String() != hash(4) || !receipt.Finalized {
 		t.Errorf("%+v, %v", receipt, err)
 	}
-}
-
-// The real runtime refuses what is not signed for it.
-func TestForgedExtrinsics(t *testing.T) {
-	node := subtensor.Start(t, subtensor.Options{})
-	c := client(t, node.URL)
-	r, err := c.Runtime(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := subtensor.Key(t, "hot")
-	call, err := r.Metadata.Call("SubtensorModule", "serve_prometheus",
-		map[string]any{"netuid": 1, "version": 1, "ip": 0x08080808, "port": 1, "ip_type": 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := substrate.Signing{SpecVersion: r.SpecVersion, TxVersion: r.TxVersion, Genesis: r.Genesis}
-	send := func(s substrate.Signing, change func([]byte)) error {
-		t.Helper()
-		raw, err := r.Metadata.SignExtrinsic(call, key.Account(), key, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if change != nil {
-			change(raw)
-		}
-		_, err = c.SubmitSigned(t.Context(), raw, substrate.WaitInclusion)
-		return err
-	}
-	want := func(name, kind string, err error) {
-		t.Helper()
-		var refused *substrate.PoolError
-		if !errors.As(err, &refused) || refused.Kind != kind {
-			t.Errorf("%s: %v, want %s", name, err, kind)
-		}
-	}
-	const signatureAt = 2 + 2 + 32 + 1
-	want("tampered signature", "BadProof", send(good, func(raw []byte) { raw[signatureAt+40] ^= 1 }))
-	want("tampered call", "BadProof", send(good, func(raw []byte) { raw[len(raw)-1] = 6 }))
-	other := good
-	other.Genesis[0] ^= 1
-	want("another chain", "BadProof", send(other, nil))
-	other = good
-	other.SpecVersion++
-	want("another runtime", "BadProof", send(other, nil))
-	var inBlock *substrate.DispatchError
-	if err := send(good, nil); !errors.As(err, &inBlock) || inBlock.Name != "HotKeyNotRegisteredInNetwork" {
-		t.Errorf("a good one: %v", err)
-	}
-	want("old nonce", "Stale", send(good, nil))
-	other = good
-	other.Nonce = 9
-	want("early nonce", "Future", send(other, nil))
 }

@@ -46,7 +46,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
         pytest.skip("the test chain is built with go, which is not here")
     out = tmp_path_factory.mktemp("bin") / "subtensor"
-    package = "./internal/testkit/subtensor/cmd"
+    package = "./test/subtensor/cmd"
     subprocess.run(["go", "build", "-o", str(out), package], cwd=REPOSITORY, check=True)
     return out
 

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/testkit/prometheus"
-	"github.com/kymogram/kymogram/internal/testkit/subtensor"
 	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/test/rig"
+	"github.com/kymogram/kymogram/test/subtensor"
 )
 
 // chainNode is a machine of the subnet: an agent that registers its endpoint.

@@ -62,12 +62,12 @@ func root(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for dir != filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
 			return dir
 		}
 		dir = filepath.Dir(dir)
 	}
-	t.Fatal("no go.mod above the test")
+	t.Fatal("no go.work above the test")
 	return ""
 }
 

@@ -1,6 +1,6 @@
 """Makes the golden vectors of the tests, with substrate-interface (py-scale-codec).
 
-    go run ./internal/testkit/subtensor/cmd --join 5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY
+    go run ./test/subtensor/cmd --join 5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY
     python -m venv v && v/bin/pip install substrate-interface==1.8.1
     v/bin/python make_vectors.py ws://127.0.0.1:PORT internal/substrate/testdata
 

@@ -1,6 +1,6 @@
 """`kymogram import` of files that the real tools write now; the oracle is their own readers.
 
-internal/importer/testdata/make.py makes the files and reads them back by
+server/internal/importer/testdata/make.py makes the files and reads them back by
 event_accumulator, wandb's datastore and MlflowClient.
 """
 

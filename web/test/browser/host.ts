@@ -9,7 +9,7 @@ const dist = join(import.meta.dirname, "../../dist");
 export const pictures = join(import.meta.dirname, "../../test-results");
 mkdirSync(pictures, { recursive: true });
 
-// What internal/server sets.
+// What server/internal/server sets.
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

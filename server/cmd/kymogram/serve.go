@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kymogram/kymogram/internal/platform"
+	"github.com/kymogram/kymogram/server/internal/config"
+	"github.com/kymogram/kymogram/server/internal/server"
+)
+
+// stopLimit is how long a stop may take in all. What is not done by then is
+// not lost: it is in the log of the store, which the next start reads.
+const stopLimit = 4800 * time.Millisecond
+
+func serveCommand(io stdio) *cobra.Command {
+	var s settings
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server and its page",
+		Long: "Run the server: one address for the page, the API and the agents of training\n" +
+			"processes. When it is ready it prints one line on stdout,\n" +
+			"  ready http=HOST:PORT grpc=HOST:PORT\n" +
+			"and on stderr, besides its log, a one-time link that opens the page. SIGTERM\n" +
+			"lets work under way finish and stops within 5 seconds.",
+		Example: `  kymogram serve --data ~/kymogram
+  kymogram serve --data /srv/kymogram --http 0.0.0.0:7070 --tls self
+  kymogram serve --config /etc/kymogram/kymogram.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.load(io)
+			if err != nil {
+				return usageError{err}
+			}
+			return withinLimit(cmd.Context(), func(ctx context.Context) error { return serve(ctx, c, io) })
+		},
+	}
+	s.addTo(cmd, io)
+	return cmd
+}
+
+// withinLimit gives work some seconds to return after ctx ended.
+func withinLimit(ctx context.Context, work func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() { done <- work(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(stopLimit):
+		return errors.New("the server did not stop in time and was cut; the next start recovers what was acknowledged")
+	}
+}
+
+func serve(ctx context.Context, c config.Config, io stdio) error {
+	platform.PrivateFiles()
+	log := newLog(io, c.Log.Level)
+	listeners, err := server.Listen(ctx, c.HTTP, c.GRPC)
+	if err != nil {
+		return err
+	}
+	defer listeners.Close()
+	n, err := openNode(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	secure, err := loadTLS(c, listeners)
+	if err != nil {
+		return errors.Join(err, n.close())
+	}
+	srv, err := n.mount(listeners, secure)
+	if err == nil {
+		err = announce(ctx, n, srv, listeners, io)
+	}
+	if err == nil {
+		err = n.run(ctx, srv)
+	}
+	return errors.Join(err, n.close())
+}
+
+func newLog(io stdio, level string) *slog.Logger {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(level)) // config has checked it
+	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l}))
+}
+
+// loadTLS is nil for plain text.
+func loadTLS(c config.Config, l *server.Listeners) (*tls.Config, error) {
+	if c.TLS.Cert != "" {
+		return server.LoadTLS(c.TLS.Cert, c.TLS.Key)
+	}
+	if c.TLS.Mode == config.TLSSelf {
+		return server.SelfTLS(tlsFolder(c), certificateNames(c, l), time.Now())
+	}
+	return nil, nil //nolint:nilnil // plain text is a valid answer
+}
+
+func tlsFolder(c config.Config) string { return filepath.Join(c.Data, "tls") }
+
+// certificateNames are what clients may call this machine.
+func certificateNames(c config.Config, l *server.Listeners) []string {
+	names := append([]string{"localhost", "127.0.0.1", "::1"}, knownHosts(c)...)
+	for _, bound := range []string{l.HTTP(), l.GRPC()} {
+		host, _, err := net.SplitHostPort(bound)
+		if ip := net.ParseIP(host); err == nil && ip != nil && !ip.IsUnspecified() && !ip.IsLoopback() {
+			names = append(names, host)
+		} else if ip != nil && ip.IsUnspecified() {
+			names = append(names, machineIPs()...)
+		}
+	}
+	return names
+}
+
+// machineIPs are the addresses under which other machines may reach this one.
+func machineIPs() (out []string) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // the names still work
+	}
+	for _, a := range addresses {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			out = append(out, ip.IP.String())
+		}
+	}
+	return out
+}
+
+// knownHosts are the names that the server answers to.
+func knownHosts(c config.Config) []string {
+	var names []string
+	for _, h := range c.Hosts {
+		names = append(names, strings.ToLower(h))
+	}
+	if host, err := os.Hostname(); err == nil {
+		names = append(names, strings.ToLower(host))
+	}
+	return names
+}
+
+// announce says on stderr how to reach the server and on stdout that it is ready.
+func announce(ctx context.Context, n *node, srv *server.Server, l *server.Listeners, io stdio) error {
+	if err := n.shareKey(ctx, srv, io); err != nil {
+		return err
+	}
+	if n.config.TLS.Mode == config.TLSSelf {
+		ca := filepath.Join(tlsFolder(n.config), server.CAFile)
+		fmt.Fprintf(io.err, "\nTLS by a private authority. Clients trust it with SSL_CERT_FILE=%s\n"+
+			"(a copy of that file on other machines); browsers import it as an authority.\n", ca)
+	}
+	if n.config.NoAuth {
+		fmt.Fprintf(io.err, "\nOpen %s\nNo key is needed: whoever reaches this address may do everything.\n\n", srv.Address())
+	} else {
+		fmt.Fprintf(io.err, "\nOpen %s\n(good once, for 15 minutes; kymogram key link makes another)\n\n", srv.LoginLink())
+	}
+	n.log.Info("serving", "version", version, "http", l.HTTP(), "grpc", l.GRPC(), "data", n.config.Data)
+	_, err := fmt.Fprintf(io.out, "ready http=%s grpc=%s\n", l.HTTP(), l.GRPC())
+	return err
+}

@@ -1,0 +1,20 @@
+// Package auth decides who a caller is and what it may do: API keys with scopes
+// per project, page sessions and one-time links. The catalog keeps the keys;
+// package server asks here before any handler runs, ingest and query ask again
+// once they know the project.
+package auth
+
+import "github.com/kymogram/kymogram/server/internal/catalog"
+
+// Scope is a right of a key.
+type Scope = catalog.Scope
+
+// Key is a key as it is stored.
+type Key = catalog.Key
+
+// The scopes: admin implies the others.
+const (
+	Ingest = catalog.ScopeIngest
+	Read   = catalog.ScopeRead
+	Admin  = catalog.ScopeAdmin
+)

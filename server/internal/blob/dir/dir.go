@@ -1,0 +1,199 @@
+// Package dir keeps blobs as files of one folder, by hash. It writes into a
+// temporary file, syncs it and renames it, so a blob is there as a whole or not
+// at all. Every path goes through an os.Root: nothing outside can be reached.
+package dir
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
+	"github.com/kymogram/kymogram/server/internal/blob"
+)
+
+const tmp = "tmp"
+
+// Store keeps blobs in a folder.
+type Store struct {
+	root   *os.Root
+	folder string
+	// sweeping keeps a blob that is being put again from being swept.
+	sweeping sync.Mutex
+
+	appending sync.Mutex
+	busy      map[blob.Hash]bool // blobs that are appended to now
+}
+
+// Open uses a folder, makes it when it is missing and clears what a crash left
+// half written.
+func Open(folder string) (*Store, error) {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of blobs: %w", err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder of blobs: %w", err)
+	}
+	err = root.RemoveAll(tmp)
+	for _, name := range []string{tmp, partial} {
+		if made := root.Mkdir(name, 0o700); !errors.Is(made, fs.ErrExist) {
+			err = errors.Join(err, made)
+		}
+	}
+	if err != nil {
+		_ = root.Close()
+		return nil, fmt.Errorf("clear the folder of blobs: %w", err)
+	}
+	return &Store{root: root, folder: folder, busy: map[blob.Hash]bool{}}, nil
+}
+
+// Close releases the folder.
+func (s *Store) Close() error { return s.root.Close() }
+
+// place spreads blobs over 256 folders.
+func place(h blob.Hash) (folder, file string) {
+	name := h.String()
+	return name[:2], path.Join(name[:2], name[2:])
+}
+
+// Put implements [blob.Store].
+func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
+	folder, file := place(h)
+	if s.renew(file) {
+		return nil
+	}
+	name := path.Join(tmp, rand.Text())
+	if err := s.write(ctx, name, h, r); err != nil {
+		_ = s.root.Remove(name)
+		return diskError(fmt.Errorf("put blob: %w", err))
+	}
+	if err := s.publish(name, folder, file); err != nil {
+		_ = s.root.Remove(name)
+		return diskError(fmt.Errorf("put blob: %w", err))
+	}
+	return nil
+}
+
+// renew makes a blob that is there as young as a new one; false when it is not.
+func (s *Store) renew(file string) bool {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	now := time.Now()
+	return s.root.Chtimes(file, now, now) == nil
+}
+
+func (s *Store) write(ctx context.Context, name string, want blob.Hash, r io.Reader) error {
+	f, err := s.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(f, sum), contextReader{ctx, r}); err != nil {
+		return err
+	}
+	if got := blob.Hash(sum.Sum(nil)); got != want {
+		return otherHash(got, want)
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func otherHash(got, want blob.Hash) error {
+	return model.Errorf(model.CodeInvalid, "the bytes have the hash %s, not %s", got, want).
+		WithHint("the upload was cut or changed on its way: send it again")
+}
+
+// publish renames and makes the names durable: the file's, and its folder's.
+func (s *Store) publish(name, folder, file string) error {
+	if err := s.root.Mkdir(folder, 0o700); err == nil {
+		err = s.sync(".")
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := s.root.Rename(name, file); err != nil {
+		return err
+	}
+	return s.sync(folder)
+}
+
+func (s *Store) sync(folder string) error {
+	d, err := s.root.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Open implements [blob.Store].
+func (s *Store) Open(_ context.Context, h blob.Hash) (blob.Reader, error) {
+	_, file := place(h)
+	f, err := s.root.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, blob.NotFound(h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open blob: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("open blob: %w", err)
+	}
+	return reader{f, info.Size()}, nil
+}
+
+// Delete implements [blob.Store].
+func (s *Store) Delete(_ context.Context, h blob.Hash) error {
+	folder, file := place(h)
+	err := s.root.Remove(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = s.sync(folder)
+	}
+	if err != nil {
+		return fmt.Errorf("delete blob: %w", err)
+	}
+	return nil
+}
+
+type reader struct {
+	*os.File
+	size int64
+}
+
+func (r reader) Size() int64 { return r.size }
+
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// diskError names a full disk; other errors stay as they are.
+func diskError(err error) error {
+	if platform.IsDiskFull(err) {
+		return model.Errorf(model.CodeDiskFull, "the server's disk is full").WithHint("free space there and send again")
+	}
+	return err
+}

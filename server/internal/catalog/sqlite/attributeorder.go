@@ -1,0 +1,126 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// byAttribute lists runs in the order of an attribute: first those that have it,
+// along the index attributes_key, then, only when the page is not full, those
+// that have not, by age. config/ may be left out, as in the filter; the longer
+// path wins.
+type byAttribute struct {
+	db    *DB
+	order order
+	runs  *where // which runs, over `runs r`
+	along string // how to find the runs without it, and to order them
+	age   string
+	after *cursor // nil for the first page
+}
+
+func (b *byAttribute) page(ctx context.Context, limit int) (page []listed, err error) {
+	if b.after == nil || b.after.Type != "n" {
+		if page, err = b.keyed(ctx, limit); err != nil || len(page) == limit {
+			return page, err
+		}
+	}
+	rest, err := b.unkeyed(ctx, limit-len(page))
+	return append(page, rest...), err
+}
+
+func scanKeyed(rows *sql.Rows) (listed, error) {
+	var key any
+	l, err := scanListed(rows.Scan, &key)
+	l.key = key
+	return l, err
+}
+
+// keyed reads each of the two paths in its order and merges the pages.
+func (b *byAttribute) keyed(ctx context.Context, limit int) ([]listed, error) {
+	long, short := "config/"+b.order.path, b.order.path
+	first, err := b.stream(long, &where{})
+	if err != nil {
+		return nil, err
+	}
+	plain := &where{}
+	plain.add(`NOT EXISTS (SELECT 1 FROM attributes x WHERE x.run = a.run AND x.path = ?)`, long)
+	second, err := b.stream(short, plain)
+	if err != nil {
+		return nil, err
+	}
+	query := `SELECT * FROM (` + first.query + `) UNION ALL SELECT * FROM (` + second.query + `) ORDER BY ` + b.order.listed() + ` LIMIT ?`
+	args := slices.Concat(first.args, []any{limit}, second.args, []any{limit, limit})
+	return collect(ctx, b.db.reader, scanKeyed, query, args...)
+}
+
+// statement is SQL with the arguments in front of its limit.
+type statement struct {
+	query string
+	args  []any
+}
+
+// stream reads the runs that have a path, in its order.
+func (b *byAttribute) stream(path string, more *where) (statement, error) {
+	w := &where{}
+	w.add(`a.path = ?`, path)
+	w.add(`a.key IS NOT NULL`)
+	if b.after != nil {
+		key, err := b.after.key()
+		if err != nil {
+			return statement{}, errCursor()
+		}
+		w.add(`(a.key, a.run)`+b.order.beyond()+`(?, ?)`, key, b.after.PK)
+	}
+	w.add(more.orTrue(), more.args...)
+	w.add(b.runs.orTrue(), b.runs.args...)
+	return statement{`SELECT ` + runColumns + `, a.key FROM attributes a INDEXED BY attributes_key CROSS JOIN runs r ON r.pk = a.run
+		JOIN projects p ON p.id = r.project WHERE ` + w.String() + ` ORDER BY a.key` + b.order.direction() + `, a.run` + b.order.direction() + ` LIMIT ?`, w.args}, nil
+}
+
+// unkeyed reads the runs without the attribute, or with a NaN.
+func (b *byAttribute) unkeyed(ctx context.Context, limit int) ([]listed, error) {
+	w := &where{}
+	w.add(b.runs.orTrue(), b.runs.args...)
+	w.add(`NOT EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.key IS NOT NULL AND a.path = coalesce(
+		(SELECT x.path FROM attributes x WHERE x.run = r.pk AND x.path = ?), ?))`, "config/"+b.order.path, b.order.path)
+	if b.after != nil && b.after.Type == "n" {
+		w.add(`r.pk`+b.order.beyond()+`?`, b.after.PK)
+	}
+	return collect(ctx, b.db.reader, scanKeyed, `SELECT `+runColumns+`, NULL FROM runs r`+b.along+` JOIN projects p ON p.id = r.project
+		WHERE `+w.String()+` ORDER BY `+b.age+b.order.direction()+` LIMIT ?`, append(w.args, limit)...)
+}
+
+// listAlong chooses how a list is read.
+func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter) ([]listed, error) {
+	o := parseOrder(f.Sort)
+	w, after, err := selected(f)
+	if err != nil {
+		return nil, err
+	}
+	if o.path != "" {
+		b := &byAttribute{db: d, order: o, runs: w, age: "+r.pk", after: after} // sorts: a filter is expected to leave few
+		if f.Query == "" && f.Status == "" && f.Tag == "" && f.Name == "" {
+			b.along, b.age = " INDEXED BY runs_age", "r.pk" // most of a project: in its order, not sorted
+		}
+		return b.page(ctx, f.Limit+1)
+	}
+	if after != nil {
+		if err := o.after(w, after); err != nil {
+			return nil, err
+		}
+	}
+	return collect(ctx, d.reader, scanKeyed, `SELECT `+runColumns+`, `+o.key+` FROM runs r`+o.along(f, w)+` JOIN projects p ON p.id = r.project WHERE `+
+		w.String()+` ORDER BY `+o.by()+` LIMIT ?`, append(w.args, f.Limit+1)...)
+}
+
+// along names the index of the order where only words choose the runs: they are
+// in it. Left alone, SQLite takes one that is not, and reads every run.
+func (o *order) along(f catalog.RunFilter, w *where) string {
+	if f.Deleted || w.compares || f.Status != "" || f.Tag != "" || f.Name != "" {
+		return ""
+	}
+	return " INDEXED BY " + o.index
+}

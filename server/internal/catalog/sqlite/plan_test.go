@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// plan is what SQLite would do, a line a step.
+func plan(t *testing.T, db *DB, query string, args ...any) string {
+	t.Helper()
+	rows, err := db.reader.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var lines []string
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, detail)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestAttributesAreReadAlongTheirIndex: no list by an attribute sorts what it
+// does not show, and a comparison is a range of the index.
+func TestAttributesAreReadAlongTheirIndex(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, sort := range []string{"lr", "-lr"} {
+		w, _, err := selected(catalog.RunFilter{Workspace: "w", Project: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &byAttribute{db: db, order: parseOrder(sort), runs: w, after: &cursor{Sort: sort, Type: "f", Key: "0.5", PK: 7}}
+		s, err := b.stream("config/lr", &where{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := plan(t, db, s.query, append(s.args, 10)...)
+		if !strings.Contains(got, "SEARCH a USING COVERING INDEX attributes_key (path=? AND ") || !strings.Contains(got, "(key,run)") || strings.Contains(got, "TEMP B-TREE") {
+			t.Errorf("sorted by %s:\n%s", sort, got)
+		}
+	}
+	w, _, err := selected(catalog.RunFilter{Workspace: "w", Project: "p", Query: "lr>30"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := plan(t, db, `SELECT r.pk FROM runs r WHERE `+w.String(), w.args...)
+	if !strings.Contains(got, "SEARCH a USING COVERING INDEX attributes_key (path=? AND key>?)") {
+		t.Errorf("lr>30:\n%s", got)
+	}
+}
+
+// TestWordsAreReadAlongTheOrder: a list by words walks an index that has them, and
+// sorts nothing.
+func TestWordsAreReadAlongTheOrder(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, sort := range []string{"", "created", "-name", "last", "status", "-status"} {
+		f := catalog.RunFilter{Workspace: "w", Project: "p", Query: "adam big", Sort: sort, Limit: 10}
+		w, _, err := selected(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := parseOrder(sort)
+		got := plan(t, db, `SELECT r.description FROM runs r`+o.along(f, w)+` WHERE `+w.String()+` ORDER BY `+o.by()+` LIMIT 10`, w.args...)
+		if !strings.Contains(got, "USING INDEX "+o.index+" (project=?)") || strings.Contains(got, "TEMP B-TREE") {
+			t.Errorf("sorted by %q:\n%s", sort, got)
+		}
+		info := plan(t, db, `SELECT r.search FROM runs r`+o.along(f, w)+` WHERE `+w.String(), w.args...)
+		if !strings.Contains(info, "USING COVERING INDEX "+o.index) {
+			t.Errorf("the words are not in %s:\n%s", o.index, info)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+func (c *change) setRendering(ctx context.Context, r *model.Rendering) error {
+	if r == nil {
+		return model.Errorf(model.CodeBadRecord, "the update %q has no rendering", model.OpRendering)
+	}
+	doc, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return exec(ctx, c.tx, `INSERT INTO renderings (run, id, env, episode, time_ns, sha256, doc) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET env = excluded.env, episode = excluded.episode, time_ns = excluded.time_ns, sha256 = excluded.sha256, doc = excluded.doc`,
+		c.pk, r.ID, r.Env, r.Episode, r.TimeNs, r.SHA256, string(doc))
+}
+
+// renderingCursor is the last video of a page.
+type renderingCursor struct {
+	Env     string `json:"v"`
+	Episode int64  `json:"e"`
+	TimeNs  int64  `json:"t"`
+	ID      string `json:"i"`
+}
+
+const byRun = `FROM renderings v JOIN runs r ON r.pk = v.run JOIN ids ON ids.run = r.id WHERE ids.id = ?`
+
+// ListRenderings implements [catalog.Runs].
+func (d *DB) ListRenderings(ctx context.Context, run model.RunID, f catalog.RenderingFilter) (page []model.Rendering, next string, err error) {
+	query, args, err := renderingQuery(run, f)
+	if err != nil {
+		return nil, "", err
+	}
+	page, err = collect(ctx, d.reader, scanRendering, query, args...)
+	if err != nil {
+		return nil, "", failure("list renderings", err)
+	}
+	if f.Limit > 0 && len(page) > f.Limit {
+		page = page[:f.Limit]
+		last := page[f.Limit-1]
+		next = encodeCursor(renderingCursor{last.Env, last.Episode, last.TimeNs, last.ID})
+	}
+	return page, next, nil
+}
+
+func renderingQuery(run model.RunID, f catalog.RenderingFilter) (query string, args []any, err error) {
+	query, args = `SELECT v.doc `+byRun, []any{run[:]}
+	if f.Env != "" {
+		query, args = query+` AND v.env = ?`, append(args, f.Env)
+	}
+	if f.Episode != nil {
+		query, args = query+` AND v.episode = ?`, append(args, *f.Episode)
+	}
+	if f.Tag != "" {
+		query, args = query+` AND EXISTS (SELECT 1 FROM json_each(v.doc, '$.tags') WHERE value = ?)`, append(args, f.Tag)
+	}
+	if f.Cursor != "" {
+		var after renderingCursor
+		if err := decodeCursor(f.Cursor, &after); err != nil {
+			return "", nil, err
+		}
+		query, args = query+` AND (v.env, v.episode, v.time_ns, v.id) > (?, ?, ?, ?)`, append(args, after.Env, after.Episode, after.TimeNs, after.ID)
+	}
+	query += ` ORDER BY v.env, v.episode, v.time_ns, v.id`
+	if f.Limit > 0 {
+		query, args = query+` LIMIT ?`, append(args, f.Limit+1)
+	}
+	return query, args, nil
+}
+
+// Rendering implements [catalog.Runs].
+func (d *DB) Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error) {
+	var doc string
+	err := d.reader.QueryRowContext(ctx, `SELECT v.doc `+byRun+` AND v.id = ?`, run[:], id).Scan(&doc)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, model.Errorf(model.CodeNotFound, "the run has no rendering %q", model.Clip(id)).
+			WithHint("`kymogram renderings list RUN` shows those that it has")
+	}
+	var out model.Rendering
+	if err == nil {
+		err = json.Unmarshal([]byte(doc), &out)
+	}
+	if err != nil {
+		return nil, failure("find a rendering", err)
+	}
+	return &out, nil
+}
+
+func scanRendering(rows *sql.Rows) (r model.Rendering, err error) {
+	var doc string
+	if err := rows.Scan(&doc); err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal([]byte(doc), &r)
+}

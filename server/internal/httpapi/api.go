@@ -1,0 +1,141 @@
+// Package httpapi is the JSON API: it turns requests into queries and their
+// answers into JSON, CSV, Arrow or Parquet, and feeds the page's event stream.
+//
+// It reads through query and writes only through ingest. It neither
+// authenticates nor listens: package server mounts its [Route] list behind its
+// policy, and query and ingest ask who the caller is once they know the project.
+// api/openapi.yaml is the contract; a test compares the two.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/query"
+)
+
+// Ingest is the write path, implemented by package ingest. It authorises.
+type Ingest interface {
+	Open(ctx context.Context, r model.OpenRequest) (*model.OpenResult, error)
+	// UpdateRun changes a run's names and tags.
+	UpdateRun(ctx context.Context, run model.RunID, updates []model.Update) error
+	// DeleteRun moves a run to the trash, or frees it now.
+	DeleteRun(ctx context.Context, run model.RunID, now bool) error
+	RestoreRun(ctx context.Context, run model.RunID) error
+}
+
+// Options are what code sets; a zero field takes its default.
+type Options struct {
+	// RowsAtOnce bounds the rows and buckets that all answers in the making hold
+	// together; a request waits for its share. A row is about 60 bytes.
+	RowsAtOnce int64 // default 4,000,000
+	Heartbeat  time.Duration
+	Files      Files     // nil: renderings are listed and cannot be watched
+	Discovery  Discovery // nil: the server knows no chain
+	Log        *slog.Logger
+}
+
+// API holds the handlers.
+type API struct {
+	query   *query.Service
+	ingest  Ingest
+	live    Live
+	options Options
+	rows    *semaphore.Weighted
+	log     *slog.Logger
+}
+
+// New makes the API.
+func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
+	if options.RowsAtOnce <= 0 {
+		options.RowsAtOnce = 4 * query.MaxPoints
+	}
+	if options.Heartbeat <= 0 {
+		options.Heartbeat = 25 * time.Second
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	return &API{
+		query: q, ingest: ingest, live: live, options: options, log: options.Log,
+		rows: semaphore.NewWeighted(options.RowsAtOnce),
+	}
+}
+
+// Route is one method and pattern of the API, for http.ServeMux.
+type Route struct {
+	Method, Pattern string
+	Scope           query.Scope // the right that a caller needs in some project
+	Stream          bool        // answers without end: no write deadline
+	Handler         http.Handler
+}
+
+// Routes lists every route, for the server's policy and mux.
+func (a *API) Routes() []Route {
+	routes := []Route{
+		a.route("POST", "/api/v1/open", "ingest", a.open),
+		a.route("GET", "/api/v1/projects", "read", a.projects),
+		a.route("GET", "/api/v1/projects/{workspace}/{project}/runs", "read", a.runs),
+		a.route("GET", "/api/v1/resolve", "read", a.resolve),
+		a.route("GET", "/api/v1/runs/{id}", "read", a.run),
+		a.route("PATCH", "/api/v1/runs/{id}", "ingest", a.patchRun),
+		a.route("DELETE", "/api/v1/runs/{id}", "admin", a.deleteRun),
+		a.route("POST", "/api/v1/runs/{id}/restore", "admin", a.restoreRun),
+		a.route("GET", "/api/v1/runs/{id}/series", "read", a.series),
+		a.route("GET", "/api/v1/runs/{id}/points", "read", a.points),
+		a.route("GET", "/api/v1/runs/{id}/buckets", "read", a.buckets),
+		a.route("POST", "/api/v1/buckets", "read", a.bucketsMany),
+		a.route("GET", "/api/v1/runs/{id}/renderings", "read", a.renderings),
+		a.route("POST", "/api/v1/runs/{id}/renderings", "ingest", a.addRendering),
+		a.route("GET", "/sd/bittensor", "read", a.bittensor),
+	}
+	wrap := compressor()
+	for i := range routes {
+		routes[i].Handler = wrap(routes[i].Handler)
+	}
+	// Bytes with ranges: never compressed.
+	routes = append(routes, a.route("GET", "/api/v1/runs/{id}/renderings/{rendering}/video", "read", a.video))
+	stream := a.route("GET", "/api/v1/live", "read", a.stream)
+	stream.Stream = true // never compressed: an event leaves at once
+	return append(routes, stream)
+}
+
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+func (a *API) route(method, pattern string, scope query.Scope, h handler) Route {
+	return Route{Method: method, Pattern: pattern, Scope: scope, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store") // answers change and are for one key
+		if err := h(w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	})}
+}
+
+// compressor gzips large text answers at the fastest level; columns of numbers
+// shrink to about a third there, and higher levels cost more time than they save
+// on a local network.
+func compressor() func(http.Handler) http.HandlerFunc {
+	wrap, err := gzhttp.NewWrapper(
+		gzhttp.MinSize(1024), gzhttp.CompressionLevel(1),
+		gzhttp.ContentTypes([]string{"application/json", "text/csv"}),
+	)
+	if err != nil { // only for options that cannot be
+		return func(h http.Handler) http.HandlerFunc { return h.ServeHTTP }
+	}
+	return wrap
+}
+
+// reserve waits for a share of the rows that may be in memory at once.
+func (a *API) reserve(ctx context.Context, rows int) (release func(), err error) {
+	weight := min(int64(rows), a.options.RowsAtOnce)
+	if err := a.rows.Acquire(ctx, weight); err != nil {
+		return nil, model.Errorf(model.CodeUnavailable, "the request ended while it waited for its turn")
+	}
+	return func() { a.rows.Release(weight) }, nil
+}

@@ -1,0 +1,238 @@
+package httpapi
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/query"
+)
+
+type projectsDoc struct {
+	Projects []projectDoc `json:"projects"`
+	Next     *string      `json:"next"`
+}
+
+type projectDoc struct {
+	Workspace string `json:"workspace"`
+	Project   string `json:"project"`
+	Runs      int    `json:"runs"`
+	LastNs    int64  `json:"last_ns"`
+}
+
+func newProjectsDoc(page *query.ProjectsPage) projectsDoc {
+	doc := projectsDoc{Projects: []projectDoc{}, Next: cursorOf(page.Next)}
+	for _, p := range page.Projects {
+		doc.Projects = append(doc.Projects, projectDoc{p.Workspace, p.Name, p.Runs, p.LastNs})
+	}
+	return doc
+}
+
+// cursorOf is null at the end.
+func cursorOf(next string) *string {
+	if next == "" {
+		return nil
+	}
+	return &next
+}
+
+type runsDoc struct {
+	Runs []runDoc `json:"runs"`
+	Next *string  `json:"next"`
+}
+
+func newRunsDoc(page *query.RunsPage) runsDoc {
+	doc := runsDoc{Runs: []runDoc{}, Next: cursorOf(page.Next)}
+	for i := range page.Runs {
+		doc.Runs = append(doc.Runs, newRunDoc(&page.Runs[i]))
+	}
+	return doc
+}
+
+// runDoc is RUN of api/http.md.
+type runDoc struct {
+	ID              model.RunID           `json:"id"`
+	Workspace       string                `json:"workspace"`
+	Project         string                `json:"project"`
+	Name            string                `json:"name"`
+	DisplayName     string                `json:"display_name"`
+	Status          model.RunStatus       `json:"status"`
+	Tags            []string              `json:"tags"`
+	Description     string                `json:"description"`
+	CreatedNs       int64                 `json:"created_ns"`
+	LastNs          int64                 `json:"last_ns"`
+	DurationMs      int64                 `json:"duration_ms"`
+	Attempt         uint32                `json:"attempt"`
+	OrchestrationID string                `json:"orchestration_id"`
+	Writers         int                   `json:"writers"`
+	Config          map[string]any        `json:"config"`
+	Summary         map[string]summaryDoc `json:"summary"`
+	ParentRun       string                `json:"parent_run,omitempty"`
+	ForkStep        *int64                `json:"fork_step,omitempty"`
+	LinkedFrom      string                `json:"linked_from,omitempty"`
+	DeletedNs       int64                 `json:"deleted_ns,omitempty"`
+}
+
+type summaryDoc struct {
+	Step   *int64 `json:"step"`
+	TimeNs int64  `json:"time_ns"`
+	Value  any    `json:"value"`
+}
+
+func newRunDoc(r *query.RunLine) runDoc {
+	doc := runDoc{
+		ID: r.ID, Workspace: r.Workspace, Project: r.Project, Name: r.Name, DisplayName: r.DisplayName,
+		Status: r.Status, Tags: append([]string{}, r.Tags...), Description: r.Description,
+		CreatedNs: r.CreatedNs, LastNs: r.LastNs,
+		DurationMs: max(0, time.Duration(r.LastNs-r.CreatedNs).Milliseconds()),
+		Attempt:    r.Attempt, OrchestrationID: r.OrchestrationID, Writers: r.Writers,
+		Config: map[string]any{}, Summary: map[string]summaryDoc{},
+		ParentRun: r.ParentRun, ForkStep: r.ForkStep, LinkedFrom: r.LinkedFrom, DeletedNs: r.DeletedNs,
+	}
+	for _, a := range r.Config {
+		doc.Config[configName(a.Path)] = plain(a.Value)
+	}
+	for _, s := range r.Summary {
+		doc.Summary[s.Metric] = summaryDoc{s.Last.Step, s.Last.TimeNs, number(s.Kind, s.Last.Value)}
+	}
+	return doc
+}
+
+func number(kind model.Kind, n query.Number) any {
+	if kind == model.KindInt {
+		return safeInt(n.Int)
+	}
+	return model.JSONFloat(n.Float)
+}
+
+// plain is an attribute's value without its type.
+func plain(v model.Value) any {
+	switch v.Type {
+	case model.TypeBool:
+		return v.Bool
+	case model.TypeInt, model.TypeTime:
+		return safeInt(v.Int)
+	case model.TypeFloat:
+		return model.JSONFloat(v.Float)
+	case model.TypeStringSet:
+		return append([]string{}, v.Set...)
+	}
+	return v.Str
+}
+
+// safeInt is a number where JavaScript can hold it, else a string.
+func safeInt(n int64) any {
+	const safe = 1 << 53
+	if n > safe || n < -safe {
+		return strconv.FormatInt(n, 10)
+	}
+	return n
+}
+
+// detailDoc is the answer of GET /api/v1/runs/{id}.
+type detailDoc struct {
+	runDoc
+	Attributes    []attributeDoc    `json:"attributes"`
+	EnvAttributes []envAttributeDoc `json:"env_attributes"`
+	Attempts      []attemptDoc      `json:"attempts"`
+	AttemptOrder  []uint32          `json:"attempt_order"`
+	WriterList    []writerDoc       `json:"writers"` // in place of their number
+	Aliases       []model.RunID     `json:"aliases"`
+	Events        []eventDoc        `json:"events"`
+	Ledger        ledgerDoc         `json:"ledger"`
+	Lineage       lineageDoc        `json:"lineage"`
+	// Shared are RL environments that two writers logged at the same time.
+	Shared []model.SharedEnvironment `json:"shared_environments"`
+	Series uint64                    `json:"series"`
+	Points uint64                    `json:"points"`
+}
+
+type attributeDoc struct {
+	Path  string          `json:"path"`
+	Type  model.ValueType `json:"type"`
+	Value any             `json:"value"`
+}
+
+type envAttributeDoc struct {
+	Env     string `json:"env"`
+	Episode *int64 `json:"episode"`
+	attributeDoc
+}
+
+type attemptDoc struct {
+	Number     uint32 `json:"number"`
+	Precedence int    `json:"precedence"` // place in attempt_order, from 1
+	OpenedNs   int64  `json:"opened_ns"`
+	ResumeFrom *int64 `json:"resume_from_step"`
+}
+
+type writerDoc struct {
+	ID       model.WriterID    `json:"id"`
+	Attempt  uint32            `json:"attempt"`
+	State    model.WriterState `json:"state"`
+	Host     string            `json:"host"`
+	PID      int64             `json:"pid"`
+	Rank     *int64            `json:"rank"`
+	Hotkey   string            `json:"hotkey,omitempty"`
+	SDK      string            `json:"sdk"`
+	LoggerID *uint64           `json:"logger_id,omitempty,string"`
+	OpenedNs int64             `json:"opened_ns"`
+	SeenNs   int64             `json:"seen_ns"`
+	Silent   bool              `json:"-"`
+}
+
+type eventDoc struct {
+	TimeNs int64             `json:"time_ns"`
+	Name   string            `json:"name"`
+	Text   string            `json:"text"`
+	Tags   map[string]string `json:"tags"`
+}
+
+type ledgerDoc struct {
+	Logged     uint64          `json:"logged"`
+	Stored     uint64          `json:"stored"`
+	Superseded uint64          `json:"superseded"`
+	Refused    uint64          `json:"refused"`
+	Dropped    uint64          `json:"dropped"`
+	Spooled    *uint64         `json:"spooled"`
+	Skipped    []model.Skipped `json:"skipped"`
+	Damaged    []model.Damage  `json:"damaged"`
+}
+
+func newDetailDoc(d *query.RunDetail) detailDoc {
+	l := d.Ledger
+	doc := detailDoc{
+		runDoc: newRunDoc(&d.RunLine), Attributes: []attributeDoc{}, EnvAttributes: []envAttributeDoc{},
+		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...), WriterList: []writerDoc{},
+		Aliases: append([]model.RunID{}, d.Detail.Aliases...), Events: []eventDoc{},
+		Ledger:  ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
+		Shared:  append([]model.SharedEnvironment{}, d.Detail.Shared...),
+		Lineage: newLineageDoc(d.Lineage),
+		Series:  d.Series, Points: d.Points,
+	}
+	for _, a := range d.Detail.Attributes {
+		doc.Attributes = append(doc.Attributes, attributeDoc{a.Path, a.Value.Type, plain(a.Value)})
+	}
+	for _, a := range d.Detail.EnvAttributes {
+		doc.EnvAttributes = append(doc.EnvAttributes, envAttributeDoc{a.Env, a.Episode, attributeDoc{a.Path, a.Value.Type, plain(a.Value)}})
+	}
+	for _, w := range d.Detail.Writers {
+		doc.WriterList = append(doc.WriterList, writerDoc(w))
+	}
+	for _, e := range d.Detail.Events {
+		doc.Events = append(doc.Events, eventDoc(e))
+	}
+	return doc
+}
+
+func attemptDocs(d *query.RunDetail) []attemptDoc {
+	place := make(map[uint32]int, len(d.Order))
+	for i, number := range d.Order {
+		place[number] = i + 1
+	}
+	docs := []attemptDoc{}
+	for _, a := range d.Detail.Attempts {
+		docs = append(docs, attemptDoc{a.Number, place[a.Number], a.OpenedNs, a.ResumeFrom})
+	}
+	return docs
+}

@@ -1,0 +1,202 @@
+package ingest
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// Foreign writes for clients whose protocol knows neither runs nor writers: a
+// request is a batch for each run that it names. It keeps the sessions of the
+// runs that are written to, and opens a run at its first point. It is safe for
+// concurrent use.
+type Foreign struct {
+	service *Service
+	name    string
+
+	mu       sync.Mutex
+	sessions map[Place]*foreignSession
+	swept    time.Time
+}
+
+// Place names a run.
+type Place struct{ Workspace, Project, Run string }
+
+// foreignSession is opened once by the first who needs it.
+type foreignSession struct {
+	open sync.Once
+
+	// Guarded by Foreign.mu, the first two also by open.
+	session *Session
+	err     error
+	users   int
+	used    time.Time
+}
+
+// How long an unused session lives, how often that is looked at, and how many
+// there may be: past it the others are still written to, at the price of an open
+// for each request.
+const (
+	foreignIdle  = 10 * time.Minute
+	foreignSweep = time.Minute
+	foreignMost  = 10_000
+)
+
+// foreignAtOnce is how many runs of one request are stored side by side: their
+// syncs are one.
+const foreignAtOnce = 64
+
+// Foreign makes the sessions of a receiver; name tells receivers apart.
+func (s *Service) Foreign(name string) *Foreign {
+	return &Foreign{service: s, name: name, sessions: map[Place]*foreignSession{}, swept: s.deps.Now()}
+}
+
+// Part is what a request has for one run.
+type Part struct {
+	Run   string
+	Batch model.Batch
+}
+
+// Allow reports whether the caller may write to a project, so that a receiver need
+// not read the body of one who may not.
+func (f *Foreign) Allow(ctx context.Context, workspace, project string) error {
+	if err := model.CheckPlace(workspace, project); err != nil {
+		return err
+	}
+	return f.service.deps.Auth.Allow(ctx, catalog.ScopeIngest, workspace, project)
+}
+
+// Append stores the parts and adds up their acks: points stored and records
+// refused. It checks that the caller may write to the project. After an error
+// some parts may be stored: the client sends all of them again, and points of
+// the same uniqueness replace themselves.
+func (f *Foreign) Append(ctx context.Context, workspace, project string, parts []Part) (model.Ack, error) {
+	if err := f.Allow(ctx, workspace, project); err != nil {
+		return model.Ack{}, err
+	}
+	acks := make([]model.Ack, len(parts))
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(foreignAtOnce)
+	for i := range parts {
+		group.Go(func() (err error) {
+			acks[i], err = f.append(each, Place{workspace, project, parts[i].Run}, &parts[i].Batch)
+			return err
+		})
+	}
+	err := group.Wait()
+	var sum model.Ack
+	for i := range acks {
+		sum.Stored += acks[i].Stored
+		sum.Refused = append(sum.Refused, acks[i].Refused...)
+	}
+	return sum, err
+}
+
+// append stores a batch. A session whose run was deleted, or that another took
+// over, is opened anew once: behind a purge there is a new run.
+func (f *Foreign) append(ctx context.Context, at Place, b *model.Batch) (model.Ack, error) {
+	s, err := f.acquire(ctx, at)
+	if err == nil && s.session.over() {
+		f.release(at, s, true)
+		s, err = f.acquire(ctx, at)
+	}
+	defer func() { f.release(at, s, s.session == nil) }()
+	if err != nil {
+		return model.Ack{}, err
+	}
+	return s.session.Append(ctx, b)
+}
+
+// over reports whether points would be refused for a reason that a new open may
+// remove.
+func (s *Session) over() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return s.run.deleted.Load()
+	}
+}
+
+// acquire is the open session of a place, until release.
+func (f *Foreign) acquire(ctx context.Context, at Place) (*foreignSession, error) {
+	s := f.reserve(at)
+	s.open.Do(func() {
+		// Others wait for it: not to be cut with the first caller.
+		session, err := f.join(context.WithoutCancel(ctx), at)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		s.session, s.err = session, err
+	})
+	return s, s.err
+}
+
+func (f *Foreign) reserve(at Place) *foreignSession {
+	now := f.service.deps.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now.Sub(f.swept) >= foreignSweep || len(f.sessions) >= foreignMost {
+		f.sweep(now)
+	}
+	s := f.sessions[at]
+	if s == nil {
+		s = &foreignSession{}
+		f.sessions[at] = s
+	}
+	s.users, s.used = s.users+1, now
+	return s
+}
+
+// sweep closes what nobody used for long, and more where there are too many.
+func (f *Foreign) sweep(now time.Time) {
+	f.swept = now
+	for at, s := range f.sessions {
+		if s.users == 0 && (now.Sub(s.used) >= foreignIdle || len(f.sessions) >= foreignMost) {
+			delete(f.sessions, at)
+			s.session.Close()
+		}
+	}
+}
+
+// release gives a session back; forget makes the next user open another.
+func (f *Foreign) release(at Place, s *foreignSession, forget bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.users--
+	if forget && f.sessions[at] == s {
+		delete(f.sessions, at)
+	}
+	if s.users == 0 && f.sessions[at] != s && s.session != nil {
+		s.session.Close()
+	}
+}
+
+// join opens a run's writer. Its id follows from the place, so that a restart
+// makes no new writer; when that writer's run was purged, a random one takes its
+// place. All are of one attempt: these protocols know no restarts.
+func (f *Foreign) join(ctx context.Context, at Place) (*Session, error) {
+	attempt := int64(0)
+	request := model.OpenRequest{
+		Writer: f.writer(at), Workspace: at.Workspace, Project: at.Project, RunName: at.Run,
+		OrchestrationID: f.name, RestartCount: &attempt, ResumeStrategy: model.ResumeAllow, SDK: model.ReceiverSDK + f.name,
+	}
+	s, err := f.service.Join(ctx, request)
+	if model.CodeOf(err) == model.CodeRunDeleted {
+		_, _ = rand.Read(request.Writer[:]) // never fails, see crypto/rand
+		return f.service.Join(ctx, request)
+	}
+	return s, err
+}
+
+func (f *Foreign) writer(at Place) (id model.WriterID) {
+	sum := sha256.Sum256([]byte(f.name + "\x00" + at.Workspace + "\x00" + at.Project + "\x00" + at.Run))
+	copy(id[:], sum[:])
+	return id
+}

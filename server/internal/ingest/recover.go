@@ -1,0 +1,74 @@
+package ingest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// comparison gives the catalog the runs that only the engine knows, once after
+// the start: SQLite drops transactions behind a flaw in its log silently.
+type comparison struct {
+	mu   sync.Mutex
+	done bool
+}
+
+// maxNamed is how many recovered runs the log names.
+const maxNamed = 20
+
+// Recover applies the updates that were durable in the store when the process
+// ended and not yet in the catalog. It comes before the first Open.
+func (s *Service) Recover(ctx context.Context) error {
+	var last uint64
+	for m, err := range s.deps.Updates.PendingMeta(ctx) {
+		if err != nil {
+			return err
+		}
+		if last == 0 {
+			// Now, since the catalog passes over updates of a run that it lacks.
+			s.warn("compare the catalog with the store", s.compare(ctx))
+		}
+		if err := s.applyOne(ctx, &m); err != nil {
+			return err
+		}
+		last = max(last, m.LSN)
+	}
+	if last > 0 {
+		s.releases.done(s.releasesTo(last))
+	}
+	return nil
+}
+
+func (s *Service) releasesTo(lsn uint64) uint64 {
+	ticket := s.releases.begin()
+	s.releases.stored(ticket, lsn)
+	return ticket
+}
+
+// compare is the background's, or the first open's when that comes earlier: an
+// open that overtook it would make a second run of a writer that is not lost.
+func (s *Service) compare(ctx context.Context) error {
+	s.compared.mu.Lock()
+	defer s.compared.mu.Unlock()
+	if s.compared.done || s.deps.Roster == nil {
+		return nil
+	}
+	back, err := s.deps.Catalog.Recover(ctx, s.deps.Roster.Runs(ctx), s.deps.Now())
+	s.tell(back)
+	s.compared.done = err == nil && ctx.Err() == nil
+	return err
+}
+
+func (s *Service) tell(back []model.RunID) {
+	for i, id := range back {
+		if i < maxNamed {
+			s.deps.Log.Error("the catalog had lost a run; its points are in the store", "run", id, "workspace", catalog.Recovered, "project", catalog.Recovered)
+		}
+		s.publish(id, catalog.Recovered, catalog.Recovered)
+	}
+	if len(back) > maxNamed {
+		s.deps.Log.Error("the catalog had lost more runs", "runs", len(back), "named", maxNamed)
+	}
+}

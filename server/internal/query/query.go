@@ -1,0 +1,144 @@
+// Package query is the only read path: it selects, pages, aligns and
+// down-samples what the store and the catalog hold, and knows no protocol.
+//
+// Its neighbours: httpapi and the native receiver turn its answers into JSON,
+// Arrow or protobuf; store and catalog hold what it reads; auth says what the
+// caller in a context may read.
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// Store is the part of a storage engine that query reads.
+type Store = store.Reader
+
+// Runs is the part of a catalog that query reads.
+type Runs interface {
+	catalog.Runs
+	// Lookup is GetRun without the details.
+	Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error)
+}
+
+// Authorizer says whether the caller that ctx carries has a right in a project.
+type Authorizer interface {
+	// Allow returns nil, or a model.Error with CodePermission or
+	// CodeUnauthenticated.
+	Allow(ctx context.Context, scope Scope, workspace, project string) error
+}
+
+// Spools tells what still lies with the clients.
+type Spools interface {
+	// Spooled is known only while the writer has a stream.
+	Spooled(writer model.WriterID) (points uint64, known bool)
+}
+
+// Scope is a right of a key: read, ingest or admin.
+type Scope = catalog.Scope
+
+// Limits bound what one request may cost. A zero field takes its default.
+type Limits struct {
+	Time     time.Duration // of one request; default 30 s
+	Parallel int           // store reads at once inside one request; default the number of CPUs
+}
+
+// The largest and the default sizes of answers.
+const (
+	DefaultRuns   = 100
+	MaxRuns       = 1_000
+	DefaultSeries = 1_000
+	MaxSeries     = 10_000
+	DefaultPoints = 10_000
+	MaxPoints     = 1_000_000
+	DefaultBucket = 1_000
+	MaxBuckets    = 100_000
+	MaxPreview    = 64
+	MaxQueries    = 500 // of one BucketsMany
+)
+
+// Service answers reads. It is safe for concurrent use and keeps no state
+// between requests.
+type Service struct {
+	store  Store
+	runs   Runs
+	auth   Authorizer
+	spools Spools
+	limits Limits
+}
+
+// New makes a service.
+func New(reader Store, runs Runs, auth Authorizer, spools Spools, limits Limits) *Service {
+	if limits.Time <= 0 {
+		limits.Time = 30 * time.Second
+	}
+	if limits.Parallel <= 0 {
+		limits.Parallel = runtime.GOMAXPROCS(0)
+	}
+	return &Service{store: reader, runs: runs, auth: auth, spools: spools, limits: limits}
+}
+
+var errTooSlow = errors.New("the query's time is up")
+
+// bounded gives a request its time limit; finish turns the end of that time
+// into an error that says what to do.
+func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.limits.Time, errTooSlow)
+}
+
+func (s *Service) finish(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(context.Cause(ctx), errTooSlow) {
+		return model.Errorf(model.CodeTimeout, "the query took longer than %s", s.limits.Time).
+			WithHint("ask for less: a smaller limit, fewer buckets, a narrower range or fewer series")
+	}
+	return err
+}
+
+// Allow fails unless the caller may read the project.
+func (s *Service) Allow(ctx context.Context, workspace, project string) error {
+	return s.auth.Allow(ctx, catalog.ScopeRead, workspace, project)
+}
+
+// Locate finds a run by ULID or alias, in the trash too.
+func (s *Service) Locate(ctx context.Context, id model.RunID) (*catalog.Run, error) {
+	run, err := s.runs.Lookup(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("find run %s: %w", id, err)
+	}
+	return run, s.Allow(ctx, run.Workspace, run.Project)
+}
+
+// open finds a run that the caller may read and that is not in the trash.
+func (s *Service) open(ctx context.Context, id model.RunID) (*catalog.Run, error) {
+	run, err := s.Locate(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if run.DeletedNs != 0 {
+		return nil, model.Errorf(model.CodeRunDeleted, "run %s is in the trash since %s", run.ID, time.Unix(0, run.DeletedNs).UTC().Format(time.RFC3339)).
+			WithHint("bring it back with `kymogram runs restore %s`", run.ID)
+	}
+	return run, nil
+}
+
+// pageSize checks a limit that the caller gave; 0 means the default.
+func pageSize(limit, fallback, most int) (int, error) {
+	switch {
+	case limit == 0:
+		return fallback, nil
+	case limit < 1 || limit > most:
+		return 0, model.Errorf(model.CodeInvalid, "limit is %d, it must be from 1 to %d", limit, most).
+			WithHint("page with limit and cursor")
+	}
+	return limit, nil
+}

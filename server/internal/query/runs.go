@@ -1,0 +1,296 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// summarySeries bounds the last values that a line of the list of runs carries:
+// a table shows a few columns, and a page of 1,000 runs stays below 5 MB.
+const summarySeries = 50
+
+// Projects lists the projects that the caller may read.
+func (s *Service) Projects(ctx context.Context, p Page) (*ProjectsPage, error) {
+	limit, err := pageSize(p.Limit, DefaultRuns, MaxRuns)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	page, next, err := s.runs.ListProjects(ctx, limit, p.Cursor)
+	if err != nil {
+		return nil, s.finish(ctx, fmt.Errorf("list projects: %w", err))
+	}
+	page = slices.DeleteFunc(page, func(p catalog.Project) bool {
+		return s.Allow(ctx, p.Workspace, p.Name) != nil
+	})
+	return &ProjectsPage{page, next}, nil
+}
+
+// Runs lists runs of a project, newest first unless Sort says otherwise.
+func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
+	limit, err := pageSize(r.Limit, DefaultRuns, MaxRuns)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(model.CheckPlace(r.Workspace, r.Project), checkStatus(r.Status)); err != nil {
+		return nil, err
+	}
+	if err := s.Allow(ctx, r.Workspace, r.Project); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	page, next, err := s.runs.ListRuns(ctx, catalog.RunFilter{
+		Workspace: r.Workspace, Project: r.Project, Name: r.Name, Tag: r.Tag, Status: r.Status,
+		Query: r.Query, Sort: r.Sort, Deleted: r.Deleted, Limit: limit, Cursor: r.Cursor,
+	})
+	if err != nil {
+		return nil, s.finish(ctx, fmt.Errorf("list runs: %w", err))
+	}
+	if len(page) == 0 {
+		return &RunsPage{}, s.finish(ctx, s.checkProject(ctx, r.Workspace, r.Project))
+	}
+	lines, err := s.lines(ctx, page)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	return &RunsPage{lines, next}, nil
+}
+
+// checkProject tells a project without runs from one that is not there. It is
+// asked only when a list is empty, so it may page through the projects.
+func (s *Service) checkProject(ctx context.Context, workspace, project string) error {
+	for cursor := ""; ; {
+		page, next, err := s.runs.ListProjects(ctx, MaxRuns, cursor)
+		if err != nil {
+			return fmt.Errorf("list projects: %w", err)
+		}
+		if slices.ContainsFunc(page, func(p catalog.Project) bool { return p.Workspace == workspace && p.Name == project }) {
+			return nil
+		}
+		if cursor = next; cursor == "" {
+			return model.Errorf(model.CodeNotFound, "there is no project %s/%s", workspace, project).
+				WithHint("a project comes into being with its first run; GET /api/v1/projects lists those there are")
+		}
+	}
+}
+
+func checkStatus(status model.RunStatus) error {
+	switch status {
+	case "", model.StatusRunning, model.StatusFinished, model.StatusFailed, model.StatusLost:
+		return nil
+	}
+	return model.Errorf(model.CodeInvalid, "there is no status %q", status).
+		WithHint("a status is running, finished, failed or lost")
+}
+
+// lines adds configs and summaries to runs.
+func (s *Service) lines(ctx context.Context, runs []catalog.Run) ([]RunLine, error) {
+	ids := make([]model.RunID, len(runs))
+	for i := range runs {
+		ids[i] = runs[i].ID
+	}
+	configs, err := s.runs.Configs(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read configs: %w", err)
+	}
+	lines := make([]RunLine, len(runs))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(s.limits.Parallel)
+	for i := range runs {
+		lines[i] = RunLine{Run: runs[i], Config: configs[runs[i].ID]}
+		group.Go(func() (err error) {
+			lines[i].Summary, err = s.summary(gctx, runs[i].ID)
+			return err
+		})
+	}
+	return lines, group.Wait()
+}
+
+// summary reads the last values of a run's plain numeric series. Where a metric
+// has several scales ML_STEP is shown; where it has a training and an evaluation
+// series the latter is called "METRIC (evaluation)".
+func (s *Service) summary(ctx context.Context, run model.RunID) ([]Summary, error) {
+	page, _, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Match: isPlain, Limit: 2 * summarySeries})
+	if model.CodeOf(err) == model.CodeNotFound || model.CodeOf(err) == model.CodeRunDeleted {
+		return nil, nil // a run without a point yet, or one in the trash
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list series of run %s: %w", run, err)
+	}
+	trained := map[string]bool{}
+	for i := range page {
+		trained[page[i].Key.Metric] = trained[page[i].Key.Metric] || !isEvaluation(page[i].Key)
+	}
+	var out []Summary
+	at := map[string]int{}
+	for i := range page {
+		series := &page[i]
+		if series.Last == nil || !isNumeric(series.Kind) {
+			continue
+		}
+		name := series.Key.Metric
+		if isEvaluation(series.Key) && trained[name] {
+			name += " (evaluation)"
+		}
+		if place, ok := at[name]; !ok {
+			at[name] = len(out)
+			out = append(out, Summary{name, series.Kind, *series.Last})
+		} else if series.Key.Scale == model.ScaleStep {
+			out[place] = Summary{name, series.Kind, *series.Last}
+		}
+	}
+	return out[:min(len(out), summarySeries)], nil
+}
+
+// isPlain holds for series that stand for their metric: without labels, of the
+// default environment, or logged with evaluation=True.
+func isPlain(key model.SeriesKey) bool {
+	switch len(key.Labels) {
+	case 0:
+		return true
+	case 1:
+		return key.Labels[0] == model.Label{Name: model.LabelEnv, Value: "default"} || isEvaluation(key)
+	}
+	return false
+}
+
+func isEvaluation(key model.SeriesKey) bool {
+	return len(key.Labels) == 1 && key.Labels[0] == model.Label{Name: "evaluation", Value: "true"}
+}
+
+func isNumeric(k model.Kind) bool { return k == model.KindFloat || k == model.KindInt }
+
+// Run reads everything of one run, by ULID or by the alias of a client.
+func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	run, err := s.open(ctx, id)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	detail, err := s.runs.GetRun(ctx, run.ID)
+	if err != nil {
+		return nil, s.finish(ctx, fmt.Errorf("read run %s: %w", run.ID, err))
+	}
+	lines, err := s.lines(ctx, []catalog.Run{detail.Run})
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	stats, err := s.store.RunStats(ctx, detail.ID)
+	if err != nil && model.CodeOf(err) != model.CodeNotFound {
+		return nil, s.finish(ctx, fmt.Errorf("count run %s: %w", detail.ID, err))
+	}
+	lineage, err := s.lineage(ctx, s.open, run)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	lineage.Forks = detail.Forks
+	return &RunDetail{
+		RunLine: lines[0],
+		Lineage: lineage,
+		Detail:  detail,
+		Order:   attemptOrder(detail.Attempts),
+		Ledger:  s.ledger(stats, detail),
+		Series:  stats.Series,
+		Points:  stats.Stored - stats.Superseded,
+	}, nil
+}
+
+func attemptOrder(attempts []model.Attempt) []uint32 {
+	sorted := slices.Clone(attempts)
+	slices.SortStableFunc(sorted, func(a, b model.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Precedence, b.Precedence), cmp.Compare(a.Number, b.Number))
+	})
+	order := make([]uint32, len(sorted))
+	for i, a := range sorted {
+		order[i] = a.Number
+	}
+	return order
+}
+
+// ledger adds up what happened to every point that a client logged.
+func (s *Service) ledger(stats store.RunStats, run *catalog.Detail) model.Ledger {
+	l := model.Ledger{
+		Stored: stats.Stored, Superseded: stats.Superseded, Refused: stats.Refused + run.Refused,
+		Dropped: run.Dropped, Skipped: stats.Skipped, Damaged: stats.Damaged,
+	}
+	spooled, known := s.spooled(run.Writers)
+	if known {
+		l.Spooled = &spooled
+	}
+	l.Logged = l.Stored + l.Refused + l.Dropped + spooled
+	for _, gap := range l.Skipped {
+		l.Logged += gap.Points
+	}
+	for _, d := range l.Damaged {
+		l.Logged += d.Points
+	}
+	return l
+}
+
+// spooled adds up what lies with the clients. A writer whose end was reported has
+// nothing left: that report comes behind its last record.
+func (s *Service) spooled(writers []catalog.WriterInfo) (points uint64, known bool) {
+	known = true
+	for i := range writers {
+		left, told := s.spools.Spooled(writers[i].ID)
+		points += left
+		known = known && (told || writers[i].State != model.WriterOpen && !writers[i].Silent)
+	}
+	return points, known
+}
+
+// Resolve finds a run by ULID, alias or workspace/project/name. The name may
+// hold slashes. A run in the trash is found too.
+func (s *Service) Resolve(ctx context.Context, ref string) (model.RunID, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if id, err := model.ParseRunID(ref); err == nil {
+		run, err := s.Locate(ctx, id)
+		if err != nil {
+			return model.RunID{}, s.finish(ctx, err)
+		}
+		return run.ID, nil
+	}
+	parts := strings.SplitN(ref, "/", 3)
+	if len(parts) != 3 || slices.Contains(parts, "") {
+		return model.RunID{}, model.Errorf(model.CodeInvalid, "%q names no run", ref).
+			WithHint("a run is named by its 26-character id or as workspace/project/name")
+	}
+	id, err := s.findByName(ctx, parts[0], parts[1], parts[2])
+	return id, s.finish(ctx, err)
+}
+
+func (s *Service) findByName(ctx context.Context, workspace, project, name string) (model.RunID, error) {
+	if err := s.Allow(ctx, workspace, project); err != nil {
+		return model.RunID{}, err
+	}
+	id, err := s.runs.FindRun(ctx, workspace, project, name)
+	if err == nil {
+		return id, nil
+	}
+	if model.CodeOf(err) != model.CodeNotFound && model.CodeOf(err) != model.CodeRunDeleted {
+		return id, fmt.Errorf("find run %s/%s/%s: %w", workspace, project, name, err)
+	}
+	trash, _, trashErr := s.runs.ListRuns(ctx, catalog.RunFilter{Workspace: workspace, Project: project, Name: name, Deleted: true, Limit: 1})
+	switch {
+	case trashErr != nil:
+		return id, errors.Join(err, fmt.Errorf("search the trash: %w", trashErr))
+	case len(trash) == 0:
+		return id, model.Errorf(model.CodeNotFound, "there is no run %q in %s/%s", name, workspace, project).
+			WithHint("`kymogram runs list %s/%s` shows those there are", workspace, project)
+	}
+	return trash[0].ID, nil
+}

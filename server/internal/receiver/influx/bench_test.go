@@ -1,0 +1,34 @@
+package influx
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/kymogram/kymogram/server/internal/ingest"
+)
+
+// BenchmarkDecode reads 200 lines of 50 fields with full mantissas.
+func BenchmarkDecode(b *testing.B) {
+	const lines, fields = 200, 50
+	var body strings.Builder
+	for row := range lines {
+		body.WriteString("ml,host=node-0,run=r ")
+		for i := range fields {
+			fmt.Fprintf(&body, "%sfield_%02d=%v", []string{"", ","}[min(i, 1)], i, math.Sqrt(float64(row*fields+i+2)))
+		}
+		fmt.Fprintf(&body, " %d\n", 1_700_000_000_000_000_000+row)
+	}
+	rules, slab := defaultRules(b), &ingest.Slab{}
+	b.SetBytes(int64(body.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		d := newDecoder(rules, 1, 0, slab)
+		if err := d.decode([]byte(body.String())); err != nil || len(d.parts()) != 1 {
+			b.Fatal(err)
+		}
+		slab.Reset()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(lines*fields), "ns/point")
+}

@@ -1,0 +1,484 @@
+package influx
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/ingest"
+)
+
+// point is a field of a line, as the naive reader below finds it.
+type point struct {
+	Run, Metric, Labels, Axes string
+	TimeNs                    int64
+	Kind                      model.Kind
+	Float                     uint64 // bits
+	Int                       int64
+	Text                      string
+}
+
+// naive reads line protocol once more, a character at a time and with other
+// means: splitting, strconv and big numbers. It knows the default rules only.
+func naive(body string, unit, now int64) (out []point, ok bool) {
+	for body != "" {
+		body = strings.TrimLeft(body, " \t\r")
+		if body == "" {
+			break
+		}
+		if body[0] == '\n' {
+			body = body[1:]
+			continue
+		}
+		if body[0] == '#' {
+			_, body, _ = strings.Cut(body, "\n")
+			continue
+		}
+		line, rest := naiveLine(body)
+		points, ok := naivePoints(line, unit, now)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, points...)
+		body = rest
+	}
+	return out, true
+}
+
+// naiveLine cuts at the first line feed that is in no string. Strings are only in
+// values, so behind a = that is no part of the measurement or the tags.
+func naiveLine(body string) (line, rest string) {
+	head := naiveSplit(body, " \n", 2)[0]
+	at := len(head)
+	quoted, skip, value := false, false, false
+	for i := at; i < len(body); i++ {
+		c := body[i]
+		switch {
+		case skip:
+			skip = false
+		case quoted && c == '\\' && i+1 < len(body) && (body[i+1] == '"' || body[i+1] == '\\'):
+			skip = true
+		case quoted:
+			quoted = c != '"'
+		case c == '\n':
+			return body[:i], body[i+1:]
+		case c == '\\' && !value:
+			skip = true
+		case c == '"' && value && body[i-1] == '=':
+			quoted = true
+		case c == '=':
+			value = true
+		case c == ',':
+			value = false
+		}
+	}
+	return body, ""
+}
+
+// naiveSplit cuts at any of the separators that no backslash precedes; a line feed
+// always cuts.
+func naiveSplit(s, separators string, most int) (parts []string) {
+	start := 0
+	for i := 0; i < len(s) && len(parts)+1 < most; i++ {
+		if strings.IndexByte(separators, s[i]) >= 0 && (s[i] == '\n' || i == start || s[i-1] != '\\') {
+			parts = append(parts, s[start:i])
+			start = i + 1
+		}
+	}
+	return append(parts, s[start:])
+}
+
+func naiveUnescape(s string) string {
+	for _, c := range []string{",", "=", " "} {
+		s = strings.ReplaceAll(s, `\`+c, c)
+	}
+	return s
+}
+
+func naivePoints(line string, unit, now int64) (out []point, ok bool) {
+	parts := naiveSplit(line, " ", 2)
+	if len(parts) < 2 || parts[0] == "" {
+		return nil, false
+	}
+	run, labels, axes, measurement, ok := naiveHead(parts[0])
+	if !ok {
+		return nil, false
+	}
+	fields, stamp, ok := naiveFields(strings.TrimLeft(parts[1], " "))
+	if !ok {
+		return nil, false
+	}
+	at := now
+	if stamp = strings.Trim(stamp, " \r\t"); stamp != "" {
+		v, good := new(big.Int).SetString(stamp, 10)
+		if !good || stamp[0] == '+' || strings.Contains(stamp, "_") {
+			return nil, false
+		}
+		if v.Mul(v, big.NewInt(unit)); !v.IsInt64() || len(strings.TrimLeft(stamp, "-0")) > 19 {
+			return nil, false
+		}
+		at = v.Int64()
+	}
+	latest := map[string]int{}
+	for i, f := range fields {
+		latest[f.Metric] = i
+	}
+	for i, f := range fields {
+		if latest[f.Metric] != i {
+			continue
+		}
+		f.Run, f.Labels, f.Axes, f.TimeNs = run, labels, axes, at
+		f.Metric = measurement + "/" + f.Metric
+		out = append(out, f)
+	}
+	return out, true
+}
+
+func naiveHead(head string) (run, labels, axes, measurement string, ok bool) {
+	parts := naiveSplit(head, ",", len(head)+2)
+	measurement = strings.ReplaceAll(strings.ReplaceAll(naiveUnescape(parts[0]), "%", "%25"), "/", "%2F")
+	if parts[0] == "" {
+		return "", "", "", "", false
+	}
+	tags := map[string]string{}
+	for _, p := range parts[1:] {
+		pair := naiveSplit(p, "=", len(p)+2)
+		if len(pair) != 2 || pair[0] == "" || pair[1] == "" {
+			return "", "", "", "", false
+		}
+		name := naiveUnescape(pair[0])
+		if _, twice := tags[name]; twice {
+			return "", "", "", "", false
+		}
+		tags[name] = naiveUnescape(pair[1])
+	}
+	run = "default"
+	if tags["role"] != "" && tags["uid"] != "" {
+		run = tags["role"] + "-" + tags["uid"]
+	}
+	if tags["run"] != "" {
+		run = tags["run"]
+		delete(tags, "run")
+	}
+	if model.CheckRunName(run) != nil {
+		return "", "", "", "", false
+	}
+	found := map[string]int64{}
+	for _, name := range []string{"step", "global_step", "window", "block", "batch", "epoch"} {
+		v, err := strconv.ParseInt(tags[name], 10, 64)
+		if err != nil || v < 0 || strconv.FormatInt(v, 10) != tags[name] || v >= 1e18 {
+			continue
+		}
+		if _, has := found["step"]; !has {
+			found["step"] = v
+		}
+		found[name] = v
+		delete(tags, name)
+	}
+	for _, a := range model.Axes() {
+		if v, has := found[string(a)]; has {
+			axes += fmt.Sprintf("%s=%d ", a, v)
+		}
+	}
+	return run, fmt.Sprintf("%q", naiveSorted(tags)), axes, measurement, true
+}
+
+func naiveSorted(tags map[string]string) (out []string) {
+	for k, v := range tags {
+		out = append(out, k+"\x00"+v)
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		return strings.Compare(strings.SplitN(a, "\x00", 2)[0], strings.SplitN(b, "\x00", 2)[0])
+	})
+	return out
+}
+
+// naiveFields reads NAME=VALUE,… up to a space outside of strings.
+func naiveFields(s string) (fields []point, rest string, ok bool) {
+	for {
+		i := 0
+		for i < len(s) && s[i] != '=' {
+			if strings.IndexByte(", \n", s[i]) >= 0 {
+				return nil, "", false
+			}
+			if s[i] == '\\' {
+				i++
+			}
+			i++
+		}
+		if i == 0 || i >= len(s) {
+			return nil, "", false
+		}
+		f := point{Metric: naiveUnescape(s[:i])}
+		s = s[i+1:]
+		if strings.HasPrefix(s, `"`) {
+			end := 1
+			for end < len(s) && s[end] != '"' {
+				if s[end] == '\\' && end+1 < len(s) && (s[end+1] == '"' || s[end+1] == '\\') {
+					end++
+				}
+				end++
+			}
+			if end >= len(s) {
+				return nil, "", false
+			}
+			f.Kind, f.Text = model.KindText, strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(s[1:end])
+			s = s[end+1:]
+			if s != "" && !strings.ContainsRune(", \r\n", rune(s[0])) {
+				return nil, "", false
+			}
+		} else {
+			end := strings.IndexAny(s, ", \r\n")
+			if end < 0 {
+				end = len(s)
+			}
+			if !f.naiveValue(s[:end]) {
+				return nil, "", false
+			}
+			s = s[end:]
+		}
+		fields = append(fields, f)
+		if !strings.HasPrefix(s, ",") {
+			return fields, s, true
+		}
+		s = s[1:]
+	}
+}
+
+func (f *point) naiveValue(s string) bool {
+	switch s {
+	case "t", "T", "true", "True", "TRUE":
+		f.Kind, f.Text = model.KindText, "true"
+		return true
+	case "f", "F", "false", "False", "FALSE":
+		f.Kind, f.Text = model.KindText, "false"
+		return true
+	}
+	if digits, found := strings.CutSuffix(s, "i"); found {
+		v, err := strconv.ParseInt(digits, 10, 64)
+		f.Kind, f.Int = model.KindInt, v
+		return err == nil && len(strings.TrimLeft(digits, "+-0")) <= 19
+	}
+	if digits, found := strings.CutSuffix(s, "u"); found {
+		v, ok := new(big.Int).SetString(digits, 10)
+		if !ok || !v.IsInt64() || v.Sign() < 0 || strings.Contains(digits, "_") {
+			return false
+		}
+		f.Kind, f.Int = model.KindInt, v.Int64()
+		return true
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	f.Kind, f.Float = model.KindFloat, math.Float64bits(v)
+	return err == nil && !strings.ContainsAny(s, "xX_") && !strings.Contains(strings.ToLower(s), "infinity") && !strings.HasPrefix(strings.ToLower(s), "+nan") && !strings.HasPrefix(strings.ToLower(s), "-nan")
+}
+
+// flat lists what a decoder read, a point at a time.
+func flat(d *decoder) (out []point) {
+	for _, part := range d.parts() {
+		for _, g := range part.Batch.Groups {
+			for _, c := range g.Columns {
+				for row := range g.Rows() {
+					out = append(out, flatPoint(part.Run, &g, &c, row))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func flatPoint(run string, g *model.RowGroup, c *model.Column, row int) point {
+	tags := map[string]string{}
+	for _, l := range c.Series.Labels {
+		tags[l.Name] = l.Value
+	}
+	p := point{Run: run, Metric: c.Series.Metric, Labels: fmt.Sprintf("%q", naiveSorted(tags)), TimeNs: g.TimeNs[row], Kind: c.Kind}
+	for _, a := range g.Axes {
+		p.Axes += fmt.Sprintf("%s=%d ", a.Axis, a.Values[row])
+	}
+	switch c.Kind {
+	case model.KindFloat:
+		p.Float = math.Float64bits(c.Floats[row])
+	case model.KindInt:
+		p.Int = c.Ints[row]
+	default:
+		p.Text = c.Texts[row]
+	}
+	return p
+}
+
+func defaultRules(t testing.TB) *Rules {
+	book, err := newRuleBook(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book.find("any")
+}
+
+// agree reads a body in both ways and compares the points.
+func agree(t interface {
+	Errorf(format string, args ...any)
+	Helper()
+}, rules *Rules, body string,
+) {
+	t.Helper()
+	const unit, now = 1_000, 42
+	want, valid := naive(body, unit, now)
+	d := newDecoder(rules, unit, now, &ingest.Slab{})
+	err := d.decode([]byte(body))
+	if (err == nil) != valid {
+		t.Errorf("%q: the decoder says %v, the naive reader valid=%v", body, err, valid)
+		return
+	}
+	if err != nil {
+		if model.CodeOf(err) != model.CodeInvalid {
+			t.Errorf("%q: %v", body, err)
+		}
+		return
+	}
+	got := flat(d)
+	sort := cmpopts.SortSlices(func(a, b point) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
+	if diff := cmp.Diff(want, got, sort, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%q (-naive +decoder):\n%s", body, diff)
+	}
+}
+
+func corpus() []string {
+	return []string{
+		"m f=1", "m f=1 17\n", "m,a=b f=1,g=2i,h=3u,i=t,j=\"x\" -17\r\n", "# comment\n\n  m f=1\n#\nm f=2",
+		"m f=1 1\nm f=2 2\nm f=3i 3\nm g=1 4\n", "m,run=r,uid=7,role=miner loss=0.5", "m,uid=7,role=miner,window=12,global_step=345 loss=0.5,n=3i",
+		"m,step=05 f=1", "m,step=-1 f=1", "m,step=x,window=3 f=1", "m,step=999999999999999999 f=1", "m,step=1000000000000000000 f=1",
+		`m\ x\,y,a\,b=c\=d f\ g="q\"\\z" 5`, `a/b%c f=1`, "m f=\"two\nlines\" 7\nm f=\"x\" 8", `m f="\n\t"`, "m f=1e3,g=-1.5E-7,h=.5,i=5.,j=-0,k=+4",
+		"m f=NaN,g=Inf,h=-inf,i=+INF,j=nan", "m f=1e400", "m f=9223372036854775807i,g=-9223372036854775808i", "m f=9223372036854775808i", "m f=9223372036854775807u", "m f=9223372036854775808u",
+		"m f=18446744073709551615u", "m f=-0u", "m f=-1u", "m f=1.5i", "m f=1,f=2", "m f=1,f=2i,f=\"3\" 9\nm f=1,f=2i,f=\"4\" 10",
+		"m", "m ", " f=1", ",a=b f=1", "m,a f=1", "m,a= f=1", "m,=b f=1", "m,a=b,a=c f=1", "m,a=b=c f=1", "m f", "m f=", "m =1", "m f=1,", "m f=1,g", "m f=x", "m f=tru", "m f=\"x", "m f=\"x\"y",
+		"m f=1 x", "m f=1 1 2", "m f=1 9223372036854775807", "m f=1 9223372036854775", "m f=1 9223372036854776", "m f=1 +1", "m f=1 1.0", "m f=1  5  ", "m  f=1", "m,a=b  f=1\t5", "m f=1\n\x00", "m\r f=1", "m\r\n", "m \r\n", "m \r=1", "m,a=b\r f=1",
+		"m,run=\x01 f=1", "m,a=b,run=x f=1\nm,run=x,a=b f=2\nm,a=b,run=x f=3", "m f=123456789012345678901234567890", "m f=0.1,g=0.30000000000000004,h=1.7976931348623157e308,i=5e-324,j=4.9406564584124654e-324",
+		"m f=00012,g=000000000000000000000000000001i", `m f=1,\=2`, `m a\=b=1`, "m f=1\\", "m\\ f=1", "m,a=b\\ f=1", `m f="\`, "m f=i", "m f=-", "m f=.", "m f=1e", "m f=1e+", "m f=1ee5", "m f=1i2", "m f=truefalse", "m f=0x10", "m f=1_000", "m f=infinity",
+	}
+}
+
+func TestTheDecoderAgreesWithANaiveReader(t *testing.T) {
+	rules := defaultRules(t)
+	for _, body := range corpus() {
+		agree(t, rules, body)
+	}
+	for _, a := range corpus() {
+		agree(t, rules, a+"\n"+a+"\nm f=1 3\n"+a)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, body := range corpus() {
+		f.Add(body)
+	}
+	rules := defaultRules(f)
+	f.Fuzz(func(t *testing.T, body string) { agree(t, rules, body) })
+}
+
+// Numbers are read as strconv reads them, bit for bit.
+func TestNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := math.Float64frombits(rapid.Uint64().Draw(t, "bits"))
+		if math.IsNaN(v) {
+			return
+		}
+		format := rapid.SampledFrom([]byte{'g', 'e', 'f'}).Draw(t, "format")
+		text := strconv.FormatFloat(v, format, rapid.SampledFrom([]int{-1, 3, 17}).Draw(t, "digits"), 64)
+		want, err := strconv.ParseFloat(text, 64)
+		got, end, reason := parseValue([]byte(text+","), 0)
+		if (err == nil) != (reason == "") || err == nil && (math.Float64bits(got.float) != math.Float64bits(want) || end != len(text)) {
+			t.Fatalf("%s: %v (%s), want %v (%v)", text, got.float, reason, want, err)
+		}
+		if f, end, usual := scanFloat([]byte(text+","), 0); usual && (math.Float64bits(f) != math.Float64bits(want) || end != len(text)) {
+			t.Fatalf("%s: %v, want %v", text, f, want)
+		}
+	})
+}
+
+// The usual numbers: up to 19 digits with a point anywhere, ties included.
+func TestUsualNumbers(t *testing.T) {
+	usual := 0
+	rapid.Check(t, func(t *rapid.T) {
+		digits := strconv.FormatUint(rapid.Uint64().Draw(t, "digits"), 10)
+		if rapid.Bool().Draw(t, "half") { // halfway between two float64
+			v := math.Float64frombits(rapid.Uint64Range(0x4340000000000000, 0x43d0000000000000).Draw(t, "bits"))
+			a, b := uint64(v), uint64(math.Nextafter(v, math.Inf(1)))
+			digits = strconv.FormatUint(a/2+b/2+(a&b&1), 10)
+		}
+		point := rapid.IntRange(0, len(digits)).Draw(t, "point")
+		text := rapid.SampledFrom([]string{"", "-", "-0", "0", "000"}).Draw(t, "sign") + digits[:point] + "." + strings.Repeat("0", rapid.IntRange(0, 9).Draw(t, "zeros")) + digits[point:]
+		want, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, end, ok := scanFloat([]byte(text+" 1"), 0)
+		if !ok {
+			return
+		}
+		usual++
+		if math.Float64bits(got) != math.Float64bits(want) || end != len(text) {
+			t.Fatalf("%s is %v, want %v", text, got, want)
+		}
+	})
+	if usual < 10 {
+		t.Errorf("only %d numbers were usual", usual)
+	}
+}
+
+func TestABadLineIsNamed(t *testing.T) {
+	d := newDecoder(defaultRules(t), 1, 0, &ingest.Slab{})
+	err := d.decode([]byte("m f=1 1\n# c\n\nm f=\"a\nb\" 2\nm,x= f=1 3\n"))
+	const want = "unable to parse 'm,x= f=1 3': line 6: missing tag value"
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestSeriesOfARequestAreBounded(t *testing.T) {
+	var b strings.Builder
+	for i := range maxSeries + 1 {
+		fmt.Fprintf(&b, "m%d f=1\n", i)
+	}
+	d := newDecoder(defaultRules(t), 1, 0, &ingest.Slab{})
+	if err := d.decode([]byte(b.String())); err == nil || !strings.Contains(err.Error(), "fewer points") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRules(t *testing.T) {
+	book, err := newRuleBook(Config{Runs: []string{"*=all", "b={uid}:{x}|other"}, Axes: []string{"b=window|step", "c="}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(bucket, body string) []point {
+		d := newDecoder(book.find(bucket), 1, 0, &ingest.Slab{})
+		if err := d.decode([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		return flat(d)
+	}
+	body := "m,step=7,uid=u,window=3,x=y f=1 1"
+	for bucket, want := range map[string]point{
+		"a": {Run: "all", Metric: "m/f", Labels: `["uid\x00u" "x\x00y"]`, Axes: "step=7 window=3 ", TimeNs: 1, Kind: model.KindFloat, Float: math.Float64bits(1)},
+		"b": {Run: "u:y", Metric: "m/f", Labels: `["uid\x00u" "x\x00y"]`, Axes: "step=7 window=3 ", TimeNs: 1, Kind: model.KindFloat, Float: math.Float64bits(1)},
+		"c": {Run: "all", Metric: "m/f", Labels: `["step\x007" "uid\x00u" "window\x003" "x\x00y"]`, TimeNs: 1, Kind: model.KindFloat, Float: math.Float64bits(1)},
+	} {
+		if diff := cmp.Diff([]point{want}, read(bucket, body)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", bucket, diff)
+		}
+	}
+	for _, bad := range []Config{{Runs: []string{"x"}}, {Runs: []string{"=a"}}, {Runs: []string{"b={uid}"}}, {Runs: []string{"b={uid|x"}}, {Runs: []string{"b=a}"}}, {Runs: []string{"b="}}, {Axes: []string{"b=stepp"}}, {Axes: []string{"b=step|step"}}} {
+		if _, err := newRuleBook(bad); model.CodeOf(err) != model.CodeInvalid {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package influx
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/ingest"
+)
+
+// Ingest is the write path (an ingest.Foreign). It authorises.
+type Ingest interface {
+	Allow(ctx context.Context, workspace, project string) error
+	Append(ctx context.Context, workspace, project string, parts []ingest.Part) (model.Ack, error)
+}
+
+// Options are what code sets.
+type Options struct {
+	MaxBody int64 // of a request as it is sent
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Receiver takes line protocol.
+type Receiver struct {
+	ingest    Ingest
+	options   Options
+	workspace string
+	rules     ruleBook
+	bodies    bodies
+	slabs     sync.Pool // of *ingest.Slab
+	room      *semaphore.Weighted
+}
+
+// bodiesAtOnce bounds the plain bodies in memory together, in units of the limit
+// of one; a request waits for its share.
+const bodiesAtOnce = 16
+
+// New makes the receiver. It fails on a rule that cannot be read.
+func New(in Ingest, c Config, options Options) (*Receiver, error) {
+	rules, err := newRuleBook(c)
+	if err != nil {
+		return nil, err
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Workspace == "" {
+		c.Workspace = defaultWorkspace
+	}
+	return &Receiver{
+		ingest: in, options: options, workspace: c.Workspace, rules: rules,
+		bodies: bodies{most: options.MaxBody}, room: semaphore.NewWeighted(bodiesAtOnce),
+	}, nil
+}
+
+// Handlers lists the routes as patterns of http.ServeMux.
+func (r *Receiver) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{
+		"POST /api/v2/write": http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.write(w, q, version2) }),
+		"POST /write":        http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.write(w, q, version1) }),
+	}
+}
+
+// write answers 204 once everything is durable.
+func (r *Receiver) write(w http.ResponseWriter, q *http.Request, v version) {
+	if err := r.take(q, v); err != nil {
+		r.fail(w, q, v, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (r *Receiver) take(q *http.Request, v version) error {
+	to, err := v.destination(q.URL.Query(), r.workspace)
+	if err != nil {
+		return err
+	}
+	if err := r.ingest.Allow(q.Context(), to.workspace, to.project); err != nil {
+		return err
+	}
+	const share, gzipShare = 1, growth
+	weight := int64(share)
+	if q.Header.Get("Content-Encoding") != "" {
+		weight = gzipShare
+	}
+	if err := r.room.Acquire(q.Context(), weight); err != nil {
+		return model.Errorf(model.CodeUnavailable, "the request ended while it waited for its turn")
+	}
+	defer r.room.Release(weight)
+	body, release, err := r.bodies.read(q)
+	if err != nil {
+		return err
+	}
+	defer release()
+	now := r.options.Now().UnixNano()
+	slab, ok := r.slabs.Get().(*ingest.Slab)
+	if !ok {
+		slab = &ingest.Slab{}
+	}
+	defer r.slabs.Put(slab)
+	defer slab.Reset()
+	d := newDecoder(r.rules.find(to.project), to.unit, now-now%to.unit, slab)
+	if err := d.decode(body); err != nil {
+		return err
+	}
+	parts := d.parts()
+	sent := 0
+	for i := range parts {
+		sent += parts[i].Batch.Points()
+	}
+	ack, err := r.ingest.Append(q.Context(), to.workspace, to.project, parts)
+	if err != nil {
+		return err
+	}
+	if len(ack.Refused) > 0 {
+		return partial{sent - int(ack.Stored), ack.Refused[0]}
+	}
+	return nil
+}
+
+// partial is the news that some points were refused for good; all others are
+// stored.
+type partial struct {
+	dropped int
+	first   model.Refusal
+}
+
+func (p partial) Error() string { return p.first.Message }
+
+// destination is where a request's points go.
+type destination struct {
+	workspace, project string
+	unit               int64 // of timestamps, ns
+}
+
+// version is InfluxDB's API: 1 or 2.
+type version int
+
+const (
+	version1 version = 1
+	version2 version = 2
+)
+
+func (v version) destination(q url.Values, workspace string) (to destination, err error) {
+	to = destination{workspace: workspace}
+	place := "bucket"
+	if v == version1 {
+		place = "db"
+		to.project, _, _ = strings.Cut(q.Get(place), "/") // a retention policy says nothing here
+	} else {
+		to.project = q.Get(place)
+		if org := q.Get("org"); org != "" {
+			to.workspace = org
+		}
+	}
+	if to.project == "" {
+		return to, model.Errorf(model.CodeInvalid, "the request names no %s", place).WithHint("Add %s=PROJECT to the URL.", place)
+	}
+	to.unit = v.unit(q.Get("precision"))
+	if to.unit == 0 {
+		return to, model.Errorf(model.CodeInvalid, "the precision %q is not known", model.Clip(q.Get("precision"))).WithHint("It is %s.", v.units())
+	}
+	return to, nil
+}
+
+// unit is a precision in nanoseconds, 0 for an unknown one.
+func (v version) unit(precision string) int64 {
+	switch precision {
+	case "", "ns":
+		return 1
+	case "us":
+		return int64(time.Microsecond)
+	case "ms":
+		return int64(time.Millisecond)
+	case "s":
+		return int64(time.Second)
+	}
+	if v == version2 {
+		return 0
+	}
+	switch precision {
+	case "n":
+		return 1
+	case "u", "µ":
+		return int64(time.Microsecond)
+	case "m":
+		return int64(time.Minute)
+	case "h":
+		return int64(time.Hour)
+	}
+	return 0
+}
+
+func (v version) units() string {
+	if v == version2 {
+		return "ns, us, ms or s"
+	}
+	return "n, u, ms, s, m or h"
+}
+
+// fail answers as InfluxDB does, so that its clients send again exactly what may
+// be taken later: 429 and above.
+func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, v version, err error) {
+	status, code, message := reply(err)
+	if status == http.StatusInternalServerError && q.Context().Err() == nil {
+		r.options.Log.ErrorContext(q.Context(), "a write of line protocol failed", "err", err)
+	}
+	doc := map[string]string{"code": code, "message": message}
+	if v == version1 {
+		doc["error"] = message
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(doc) // the client is gone when this fails
+}
+
+// reply is an error in InfluxDB's terms.
+func reply(err error) (status int, code, message string) {
+	var some partial
+	if errors.As(err, &some) {
+		return http.StatusUnprocessableEntity, "unprocessable entity",
+			"partial write: " + some.first.Message + " (" + string(some.first.Code) + ") dropped=" + strconv.Itoa(some.dropped)
+	}
+	var known *model.Error
+	if !errors.As(err, &known) {
+		return http.StatusInternalServerError, "internal error", "the server failed on this request; its log says why"
+	}
+	message = known.Message
+	if known.Hint != "" {
+		message += ": " + known.Hint
+	}
+	switch known.Code {
+	case model.CodeInvalid, model.CodeAmbiguous:
+		return http.StatusBadRequest, "invalid", message
+	case model.CodeUnauthenticated:
+		return http.StatusUnauthorized, "unauthorized", message
+	case model.CodePermission:
+		return http.StatusForbidden, "forbidden", message
+	case model.CodeNotFound:
+		return http.StatusNotFound, "not found", message
+	case model.CodeTooLarge:
+		return http.StatusRequestEntityTooLarge, "request too large", message
+	case model.CodeDiskFull, model.CodeUnavailable, model.CodeTimeout, model.CodeSuperseded:
+		return http.StatusServiceUnavailable, "unavailable", message
+	case model.CodeInternal:
+		return http.StatusInternalServerError, "internal error", message
+	}
+	return http.StatusUnprocessableEntity, "unprocessable entity", message
+}

@@ -1,0 +1,170 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/auth"
+)
+
+// handler answers or fails; the failure is written in one place.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+func (s *Server) handler(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			Fail(w, r, s.log, err)
+		}
+	})
+}
+
+// readJSON reads a request's only JSON object strictly.
+func readJSON(r *http.Request, into any) error {
+	dec := json.NewDecoder(r.Body)
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return tooLarge(large.Limit)
+	}
+	if err == nil && dec.More() {
+		err = errors.New("more than one value")
+	}
+	if err != nil {
+		return model.Errorf(model.CodeInvalid, "the request's body is not the JSON object expected: %v", err)
+	}
+	return nil
+}
+
+// signIn trades a one-time token for the page's cookie.
+func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Token string `json:"token"`
+	}
+	if err := readJSON(r, &body); err != nil {
+		return err
+	}
+	session, err := s.keyring.SignIn(r.Context(), s.links, body.Token)
+	if err != nil {
+		return err
+	}
+	if session.Secret != "" {
+		http.SetCookie(w, &http.Cookie{
+			Name: cookieName(r), Value: session.Secret, Path: "/", Expires: session.Expires,
+			HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		})
+	}
+	WriteJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	return nil
+}
+
+// KeyDoc is a key as the API shows it.
+type KeyDoc struct {
+	ID        string       `json:"id"`
+	Name      string       `json:"name"`
+	Scopes    []auth.Scope `json:"scopes"`
+	Workspace string       `json:"workspace,omitempty"`
+	Project   string       `json:"project,omitempty"`
+	State     string       `json:"state"` // valid, expired, revoked
+	CreatedNs int64        `json:"created_ns"`
+	ExpiresNs int64        `json:"expires_ns,omitempty"`
+	RevokedNs int64        `json:"revoked_ns,omitempty"`
+	LastNs    int64        `json:"last_ns,omitempty"`
+	// Key is the secret, in the answer to its creation only.
+	Key string `json:"key,omitempty"`
+}
+
+// NewKeyDoc describes a key at a time.
+func NewKeyDoc(k auth.Key, now time.Time) KeyDoc {
+	doc := KeyDoc{
+		ID: k.ID, Name: k.Name, Scopes: k.Scopes, Workspace: k.Workspace, Project: k.Project, State: "valid",
+		CreatedNs: k.CreatedNs, ExpiresNs: k.ExpiresNs, RevokedNs: k.RevokedNs, LastNs: k.LastNs,
+	}
+	switch {
+	case k.RevokedNs != 0:
+		doc.State = "revoked"
+	case k.ExpiresNs != 0 && now.UnixNano() >= k.ExpiresNs:
+		doc.State = "expired"
+	}
+	return doc
+}
+
+// KeyRequest is the body that makes a key.
+type KeyRequest struct {
+	auth.KeySpec
+	ExpiresSeconds int64 `json:"expires_seconds,omitempty"`
+}
+
+// wholeAdmin: keys reach over all projects, so a project's admin may not make them.
+func wholeAdmin(r *http.Request) error {
+	if p := auth.PrincipalOf(r.Context()); p == nil || !p.Everywhere(auth.Admin) {
+		return model.Errorf(model.CodePermission, "keys are made by an admin of the whole server; this key is for one project")
+	}
+	return nil
+}
+
+func (s *Server) createKey(w http.ResponseWriter, r *http.Request) error {
+	var body KeyRequest
+	if err := errors.Join(wholeAdmin(r), readJSON(r, &body)); err != nil {
+		return err
+	}
+	const maxSeconds = int64(1<<63-1) / int64(time.Second)
+	body.Expires = time.Duration(min(max(body.ExpiresSeconds, -1), maxSeconds)) * time.Second
+	secret, key, err := s.keyring.Create(r.Context(), body.KeySpec)
+	if err != nil {
+		return err
+	}
+	doc := NewKeyDoc(key, s.options.Now())
+	doc.Key = secret
+	WriteJSON(w, http.StatusCreated, doc)
+	return nil
+}
+
+func (s *Server) listKeys(w http.ResponseWriter, r *http.Request) error {
+	if err := wholeAdmin(r); err != nil {
+		return err
+	}
+	keys, err := s.keyring.List(r.Context())
+	if err != nil {
+		return err
+	}
+	WriteJSON(w, http.StatusOK, map[string][]KeyDoc{"keys": KeyDocs(keys, s.options.Now())})
+	return nil
+}
+
+// KeyDocs describes keys, newest first.
+func KeyDocs(keys []auth.Key, now time.Time) []KeyDoc {
+	docs := make([]KeyDoc, 0, len(keys))
+	for _, k := range keys {
+		docs = append(docs, NewKeyDoc(k, now))
+	}
+	slices.SortStableFunc(docs, func(a, b KeyDoc) int { return int(min(1, max(-1, b.CreatedNs-a.CreatedNs))) })
+	return docs
+}
+
+func (s *Server) revokeKey(w http.ResponseWriter, r *http.Request) error {
+	if err := wholeAdmin(r); err != nil {
+		return err
+	}
+	if err := s.keyring.Revoke(r.Context(), r.PathValue("id")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// createLink makes a one-time link for somebody who has a key but no page.
+func (s *Server) createLink(w http.ResponseWriter, r *http.Request) error {
+	if err := wholeAdmin(r); err != nil {
+		return err
+	}
+	token, expires := s.links.Issue()
+	WriteJSON(w, http.StatusCreated, map[string]any{
+		"link": s.Address() + loginPath + token, "expires_ns": expires.UnixNano(),
+	})
+	return nil
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/auth"
+	"github.com/kymogram/kymogram/server/internal/httpapi"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
+)
+
+// How long a request may take, besides the limits of its handler: the body has
+// to arrive and the answer has to leave.
+const (
+	bodyTimeout   = time.Minute
+	answerTimeout = 5 * time.Minute
+	largeTimeout  = time.Hour
+)
+
+// CookieName is the page session's cookie. A port other than the scheme's own
+// is part of it: cookies know hosts but no ports, and two servers of one machine
+// must not sign each other's page out.
+const CookieName = "kymogram_session"
+
+func cookieName(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil && port != "" {
+		return CookieName + "_" + port
+	}
+	return CookieName
+}
+
+// signatureParam marks a signed URL; the handler of a Signed route checks it.
+const signatureParam = "signature"
+
+// mux is an http.ServeMux that refuses a route without a policy and runs no
+// handler before the policy was kept.
+type mux struct {
+	mux      *http.ServeMux
+	rules    map[string]Rule
+	patterns map[string]bool
+	err      error
+
+	keyring  *auth.Keyring
+	metrics  *selfmetrics.Metrics
+	log      *slog.Logger
+	maxBody  int64
+	draining <-chan struct{}
+}
+
+// handle registers a handler under "METHOD /pattern".
+func (m *mux) handle(pattern string, h http.Handler) {
+	rule, ok := m.rules[pattern]
+	err := rule.check("route " + pattern)
+	switch {
+	case !ok || err != nil:
+		m.err = errors.Join(m.err, fmt.Errorf("route %s: no policy, see server/policy.go", pattern))
+		return
+	case m.patterns[pattern]:
+		m.err = errors.Join(m.err, fmt.Errorf("route %s: registered twice", pattern))
+		return
+	}
+	m.patterns[pattern] = true
+	m.mux.Handle(pattern, m.metrics.Route(pattern, m.guard(rule, h)))
+}
+
+// mount registers a route of httpapi, whose own idea of its scope must agree.
+func (m *mux) mount(route httpapi.Route) {
+	pattern := route.Method + " " + route.Pattern
+	if rule := m.rules[pattern]; rule.Scope != route.Scope || rule.Stream != route.Stream {
+		m.err = errors.Join(m.err, fmt.Errorf("route %s: its scope %q differs from the policy's %q", pattern, route.Scope, rule.Scope))
+		return
+	}
+	m.handle(pattern, route.Handler)
+}
+
+// guard is the one place where requests are let in.
+func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setDeadlines(w, r, rule)
+		if !rule.Large {
+			if r.ContentLength > m.maxBody {
+				m.refuseLarge(w, r)
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, m.maxBody)
+		}
+		if rule.Open || rule.Signed && r.URL.Query().Get(signatureParam) != "" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		p, err := m.authenticate(r, rule)
+		ctx := auth.WithPrincipal(r.Context(), p)
+		if err == nil {
+			err = auth.Require(ctx, rule.Scope)
+		}
+		if err != nil {
+			Fail(w, r, m.log, err)
+			return
+		}
+		if rule.Stream {
+			var end func()
+			ctx, end = m.untilRevoked(ctx, p)
+			defer end()
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// refuseLarge takes some of the body in, since many clients read no answer
+// before they have sent all; who asked first (Expect) is told at once.
+func (m *mux) refuseLarge(w http.ResponseWriter, r *http.Request) {
+	const patience = 4 // times the limit
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, patience*m.maxBody)
+	}
+	w.Header().Set("Connection", "close")
+	Fail(w, r, m.log, tooLarge(m.maxBody))
+}
+
+func tooLarge(limit int64) error {
+	return model.Errorf(model.CodeTooLarge, "the request's body is larger than %d MiB", limit>>20).
+		WithHint("send it in smaller parts")
+}
+
+// setDeadlines bounds slow clients; writers that cannot (tests) have no clients.
+func setDeadlines(w http.ResponseWriter, r *http.Request, rule Rule) {
+	control, now := http.NewResponseController(w), time.Now()
+	read, write := bodyTimeout, answerTimeout
+	if rule.Large {
+		read, write = largeTimeout, largeTimeout
+	}
+	if r.ContentLength != 0 {
+		_ = control.SetReadDeadline(now.Add(read))
+	}
+	if !rule.Stream {
+		_ = control.SetWriteDeadline(now.Add(write))
+	}
+}
+
+func (m *mux) authenticate(r *http.Request, rule Rule) (*auth.Principal, error) {
+	secret, err := secretOf(r)
+	if rule.Foreign {
+		secret, err = foreignSecret(r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.keyring.Authenticate(r.Context(), secret)
+}
+
+// secretOf is the key of a request: the header's, else the page's cookie's.
+func secretOf(r *http.Request) (string, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		return bearer(header)
+	}
+	if cookie, err := r.Cookie(cookieName(r)); err == nil {
+		return cookie.Value, nil
+	}
+	return "", nil
+}
+
+// foreignSecret is the key of a request of another system's client.
+func foreignSecret(r *http.Request) (string, error) {
+	header := r.Header.Get("Authorization")
+	scheme, rest, _ := strings.Cut(header, " ")
+	switch {
+	case header == "":
+		return r.URL.Query().Get("p"), nil
+	case strings.EqualFold(scheme, "Basic"):
+		_, password, ok := r.BasicAuth()
+		if !ok {
+			return "", model.Errorf(model.CodeUnauthenticated, "the Authorization header is not of the form: Basic USER:KEY in base 64")
+		}
+		return password, nil
+	case strings.EqualFold(scheme, "Token"):
+		// InfluxDB 1 clients write USER:PASSWORD; a key has no colon.
+		rest = strings.TrimSpace(rest)
+		return rest[strings.LastIndexByte(rest, ':')+1:], nil
+	}
+	return bearer(header)
+}
+
+func bearer(header string) (string, error) {
+	scheme, secret, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", model.Errorf(model.CodeUnauthenticated, "the Authorization header is not of the form: Bearer KEY")
+	}
+	return strings.TrimSpace(secret), nil
+}

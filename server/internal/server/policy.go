@@ -1,0 +1,105 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/kymogram/kymogram/server/internal/auth"
+)
+
+// Rule says who may call a route or a method. The zero Rule denies everybody.
+type Rule struct {
+	// Open needs no key.
+	Open bool
+	// Scope is what a key must hold in some project; the handler's service then
+	// checks the project it finds.
+	Scope auth.Scope
+	// Signed lets a request through whose URL carries a valid signature; without
+	// one, Scope decides.
+	Signed bool
+	// Stream answers for as long as the client listens: no deadline, ended by a
+	// stop or by the end of the key.
+	Stream bool
+	// Large bodies are not cut at the limit and may take their time.
+	Large bool
+	// Foreign clients may give the key as theirs do: Token KEY, the password of
+	// Basic, or p in the URL.
+	Foreign bool
+}
+
+// Policy is deny by default: what is not listed cannot be registered.
+type Policy struct {
+	HTTP map[string]Rule // by pattern of http.ServeMux
+	RPC  map[string]Rule // by full method
+}
+
+// DefaultPolicy is the one table of who may do what.
+func DefaultPolicy() Policy {
+	open := Rule{Open: true}
+	ingest := Rule{Scope: auth.Ingest}
+	read := Rule{Scope: auth.Read}
+	admin := Rule{Scope: auth.Admin}
+	return Policy{
+		HTTP: map[string]Rule{
+			"GET /healthz":         open,
+			"GET /readyz":          open,
+			"GET /api/v1/server":   open,
+			"GET /":                open, // the page's own files
+			"POST /api/v1/session": open,
+			"GET /metrics":         read,
+			"GET /sd/bittensor":    read,
+
+			"POST /api/v2/write": {Scope: auth.Ingest, Foreign: true}, // InfluxDB 2
+			"POST /write":        {Scope: auth.Ingest, Foreign: true}, // InfluxDB 1
+			"POST /api/v1/write": {Scope: auth.Ingest, Foreign: true}, // Prometheus
+
+			"POST /api/v1/open":                               ingest,
+			"GET /api/v1/projects":                            read,
+			"GET /api/v1/projects/{workspace}/{project}/runs": read,
+			"GET /api/v1/runs/{id}":                           read,
+			"PATCH /api/v1/runs/{id}":                         ingest,
+			"DELETE /api/v1/runs/{id}":                        admin,
+			"POST /api/v1/runs/{id}/restore":                  admin,
+			"GET /api/v1/resolve":                             read,
+			"GET /api/v1/runs/{id}/series":                    read,
+			"GET /api/v1/runs/{id}/points":                    read,
+			"GET /api/v1/runs/{id}/buckets":                   read,
+			"POST /api/v1/buckets":                            read,
+			"GET /api/v1/runs/{id}/renderings":                read,
+			"POST /api/v1/runs/{id}/renderings":               ingest,
+
+			"GET /api/v1/runs/{id}/renderings/{rendering}/video": {Scope: auth.Read, Large: true},
+
+			"GET /api/v1/live": {Scope: auth.Read, Stream: true},
+
+			"GET /api/v1/blobs/{sha256}": {Scope: auth.Read, Signed: true, Large: true},
+			"PUT /api/v1/blobs/{sha256}": {Scope: auth.Ingest, Signed: true, Large: true},
+
+			"HEAD /api/v1/blobs/{sha256}/upload":  ingest, // how far it is
+			"PATCH /api/v1/blobs/{sha256}/upload": {Scope: auth.Ingest, Large: true},
+			"GET /api/v1/blobs/{sha256}/url":      read,   // signs a download
+			"POST /api/v1/blobs/{sha256}/url":     ingest, // signs an upload
+
+			"GET /api/v1/keys":         admin,
+			"POST /api/v1/keys":        admin,
+			"DELETE /api/v1/keys/{id}": admin,
+			"POST /api/v1/links":       admin,
+		},
+		RPC: map[string]Rule{
+			"/kymogram.v1.IngestService/Stream":    ingest,
+			"/kymogram.v1.RunService/ListRuns":     read,
+			"/kymogram.v1.RunService/GetRun":       read,
+			"/kymogram.v1.RunService/DeleteRun":    admin,
+			"/kymogram.v1.QueryService/ListSeries": read,
+			"/kymogram.v1.QueryService/Points":     read,
+			"/kymogram.v1.QueryService/Buckets":    read,
+		},
+	}
+}
+
+// check reports whether a rule decides anything.
+func (r Rule) check(name string) error {
+	if r.Open == (r.Scope != "") {
+		return fmt.Errorf("%s: no policy: it must be open or name a scope, see server/policy.go", name)
+	}
+	return nil
+}

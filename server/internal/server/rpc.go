@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/auth"
+	"github.com/kymogram/kymogram/server/internal/receiver/native"
+)
+
+const (
+	maxStreams    = 1024 // of one connection
+	minClientPing = 5 * time.Second
+	deadPeer      = 20 * time.Second
+)
+
+// newRPC makes the gRPC server; it serves connections that a splitter hands over.
+func (s *Server) newRPC() *grpc.Server {
+	return grpc.NewServer(
+		grpc.Creds(handedOver{}),
+		grpc.ForceServerCodecV2(native.Codec{}),
+		grpc.MaxRecvMsgSize(int(s.options.MaxBody)),
+		grpc.MaxSendMsgSize(int(s.options.MaxBody)),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(helloTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: deadPeer, Timeout: deadPeer}),
+		grpc.WaitForHandlers(true),
+		grpc.ChainUnaryInterceptor(s.guardUnary),
+		grpc.ChainStreamInterceptor(s.guardStream),
+	)
+}
+
+// checkRPC fails unless every registered method has a policy.
+func (s *Server) checkRPC() (err error) {
+	for _, method := range s.Methods() {
+		err = errors.Join(err, s.options.Policy.RPC[method].check("method "+method))
+	}
+	return err
+}
+
+func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
+	defer s.metrics.Call(info.FullMethod, time.Now(), &err)
+	defer s.recoverRPC(info.FullMethod, &err)
+	ctx, err = s.admit(ctx, info.FullMethod)
+	if err != nil {
+		return nil, s.rpcError(info.FullMethod, err)
+	}
+	answer, err = handler(ctx, req)
+	return answer, s.rpcError(info.FullMethod, err)
+}
+
+func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer s.metrics.Call(info.FullMethod, time.Now(), &err)
+	defer s.recoverRPC(info.FullMethod, &err)
+	ctx, err := s.admit(stream.Context(), info.FullMethod)
+	if err != nil {
+		return s.rpcError(info.FullMethod, err)
+	}
+	return s.rpcError(info.FullMethod, handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod}))
+}
+
+// admit applies the policy to a call.
+func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
+	rule, ok := s.options.Policy.RPC[method]
+	if !ok {
+		return ctx, model.Errorf(model.CodePermission, "no policy for %s", method)
+	}
+	if rule.Open {
+		return ctx, nil
+	}
+	secret := ""
+	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md.Get("authorization")) > 0 {
+		var err error
+		if secret, err = bearer(md.Get("authorization")[0]); err != nil {
+			return ctx, err
+		}
+	}
+	p, err := s.keyring.Authenticate(ctx, secret)
+	if err != nil {
+		return ctx, err
+	}
+	ctx = auth.WithPrincipal(ctx, p)
+	return ctx, auth.Require(ctx, rule.Scope)
+}
+
+// guardedStream carries the caller and looks at its key again with every
+// message, so that a revocation ends long streams too.
+type guardedStream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	server *Server
+	method string
+}
+
+func (g *guardedStream) Context() context.Context { return g.ctx }
+
+func (g *guardedStream) RecvMsg(m any) error {
+	if err := g.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	select {
+	case <-g.server.draining:
+		return status.Error(codes.Unavailable, "unavailable: the server is stopping")
+	default:
+	}
+	return g.server.rpcError(g.method, g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)))
+}
+
+func (s *Server) recoverRPC(method string, err *error) {
+	if cause := recover(); cause != nil {
+		s.log.Error("panic", "method", method, "cause", cause, "stack", string(debug.Stack()))
+		s.metrics.Panics.Inc()
+		*err = status.Error(codes.Internal, "internal: the server failed on this call; its log says why")
+	}
+}
+
+// handedOver are the credentials of connections whose TLS a splitter has done.
+type handedOver struct{}
+
+func (handedOver) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secure, ok := conn.(*tls.Conn)
+	if !ok {
+		return conn, plainInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}, nil
+	}
+	return conn, credentials.TLSInfo{
+		State:          secure.ConnectionState(),
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+	}, nil
+}
+
+func (handedOver) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, fmt.Errorf("these credentials are for servers")
+}
+
+func (handedOver) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
+}
+func (handedOver) Clone() credentials.TransportCredentials { return handedOver{} }
+func (handedOver) OverrideServerName(string) error         { return nil }
+
+type plainInfo struct{ credentials.CommonAuthInfo }
+
+func (plainInfo) AuthType() string { return "insecure" }

@@ -1,0 +1,201 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// apply takes a stored record into memory. It cannot fail for a record that
+// this engine resolved; one that is read back after damage may not fit.
+// The caller holds the run's lock and the body is loaded.
+func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
+	if err := e.applyHead(r, rec, lsn); err != nil {
+		return err
+	}
+	return e.applyBody(r, rec, lsn)
+}
+
+// applyHead takes in what does not need the body: marks and counts.
+func (e *Engine) applyHead(r *run, rec *record, lsn uint64) error {
+	if !r.setWriter(rec.writerN, rec.writer, rec.attempt) || !r.setSource(rec.sourceN, source{rec.writerN, rec.attempt}) {
+		return fmt.Errorf("record %d: its writer's place is taken", lsn)
+	}
+	e.touch(r, lsn)
+	w := &r.writers[rec.writerN]
+	w.lsn = lsn
+	if rec.first > w.mark+1 { // records before this one are lost: say which
+		w.skipped = append(w.skipped, model.Skipped{First: w.mark + 1, Last: rec.first - 1, Reason: reasonDamaged})
+	}
+	w.mark = max(w.mark, rec.last)
+	w.refused += rec.refused
+	w.skipped = append(w.skipped, rec.skipped...)
+	if r.deleted {
+		return nil
+	}
+	r.nextOrd = max(r.nextOrd, rec.nextOrd)
+	r.stored += rec.points()
+	return nil
+}
+
+// applyBody takes in the rest: series, starts and rows.
+func (e *Engine) applyBody(r *run, rec *record, lsn uint64) error {
+	if r.deleted {
+		return nil
+	}
+	var failed error
+	for _, def := range r.setAllSeries(rec.series) {
+		failed = errors.Join(failed, fmt.Errorf("record %d: the place of series %d is taken", lsn, def.id))
+	}
+	for _, s := range rec.starts {
+		r.starts[s.key] = s.start
+		r.freshStarts = append(r.freshStarts, s)
+	}
+	lost := uint64(0)
+	for i := range rec.groups {
+		if err := e.remember(r, &rec.groups[i], rec.sourceN); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("record %d: %w", lsn, err))
+			lost += rec.groups[i].points()
+		}
+	}
+	if lost > 0 { // the definition of their series is lost
+		w := &r.writers[rec.writerN]
+		w.skipped = append(w.skipped, model.Skipped{First: max(rec.first, 1), Last: rec.last, Reason: reasonDamaged, Points: lost})
+	}
+	return failed
+}
+
+// reasonDamaged marks records that were acknowledged and cannot be read any more.
+const reasonDamaged = "damaged"
+
+// touch notes that a record is in memory and in no segment.
+func (e *Engine) touch(r *run, lsn uint64) {
+	if r.firstLSN == 0 {
+		r.firstLSN, r.memSince = lsn, e.cfg.Now()
+	}
+	r.lastLSN = lsn
+}
+
+// remember appends a group to the one of its shape in memory.
+func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
+	if g.rows.len() == 0 {
+		return nil
+	}
+	for i, id := range g.series {
+		s := r.find(store.SeriesID(id))
+		if s == nil || s.kind != g.cols[i].kind {
+			return fmt.Errorf("series %d is not defined", id)
+		}
+	}
+	shape := shapeOf(g, src)
+	m := r.memAt[shape]
+	if m == nil {
+		m = r.newMemGroup(g, shape)
+	}
+	from := m.shared.len()
+	m.grow(g.rows.len(), e.cfg.FlushRows)
+	g.rows.src = fill(src, g.rows.len())
+	m.shared.add(&g.rows, nil)
+	g.rows.src = nil
+	for i := range g.cols {
+		e.grow(r, m.append(i, &g.cols[i]))
+	}
+	e.grow(r, g.rows.len()*40)
+	r.memRows = max(r.memRows, m.shared.len())
+	lines := r.lines()
+	m.extent.extend(&m.shared, from, lines)
+	grown := m.growth(from, lines)
+	for i, id := range m.series {
+		s := r.series[id]
+		s.mask |= m.shared.mask
+		r.advance(s, &grown, &m.cols[i], from, lines)
+	}
+	return nil
+}
+
+// grow counts bytes that a run holds in memory; the caller holds its lock.
+func (e *Engine) grow(r *run, n int) {
+	r.memBytes += n
+	e.memory.Add(int64(n))
+}
+
+func fill(src uint32, n int) []uint32 {
+	out := make([]uint32, n)
+	for i := range out {
+		out[i] = src
+	}
+	return out
+}
+
+func (r *run) newMemGroup(g *recordGroup, shape string) *memGroup {
+	m := &memGroup{shared: rows{mask: g.rows.mask, mode: g.rows.mode}, series: append([]uint32{}, g.series...), cols: make([]values, len(g.cols))}
+	m.extent = extent{mask: g.rows.mask, mode: g.rows.mode, distinct: true}
+	for i, id := range g.series {
+		m.cols[i].kind = g.cols[i].kind
+		r.series[id].mem = append(r.series[id].mem, memRef{m, i})
+	}
+	r.mem = append(r.mem, m)
+	if r.memAt == nil {
+		r.memAt = map[string]*memGroup{}
+	}
+	r.memAt[shape] = m
+	return m
+}
+
+// append copies a column's values and returns their bytes.
+func (m *memGroup) append(col int, v *values) int {
+	if numeric(v.kind) {
+		m.cols[col].add(v, nil)
+		return 8 * v.len()
+	}
+	size := 0
+	for _, doc := range v.docs {
+		m.cols[col].docs = append(m.cols[col].docs, append([]byte{}, doc...))
+		size += 24 + len(doc)
+	}
+	return size
+}
+
+// advance keeps the summary of a curve's end current when the new rows only go
+// on where it ended; else the next read computes it anew.
+func (r *run) advance(s *series, g *growth, v *values, from int, l *lineage) {
+	old := s.end.Load()
+	s.version++
+	first := s.version == 1
+	if first {
+		old = &curveEnd{epoch: r.epoch}
+	}
+	if old == nil || (!first && old.version != s.version-1) || old.epoch != r.epoch {
+		return
+	}
+	if next := old.extended(g, v, from, l); next != nil {
+		next.version, next.epoch = s.version, r.epoch
+		s.end.Store(next)
+	}
+}
+
+// applyAttempt, applyWriter and applyDelete take the small records.
+func (e *Engine) applyAttempt(r *run, a model.Attempt, lsn uint64) {
+	e.touch(r, lsn)
+	r.putAttempt(a)
+}
+
+func (e *Engine) applyWriter(r *run, place uint32, id model.WriterID, attempt uint32, logger *uint64, lsn uint64) error {
+	if !r.setWriter(place, id, attempt) {
+		return fmt.Errorf("record %d: the place of writer %s is taken", lsn, id)
+	}
+	e.touch(r, lsn)
+	w := &r.writers[place]
+	w.attempt, w.logger, w.lsn = attempt, logger, lsn
+	r.rulesChanged()
+	return nil
+}
+
+func (e *Engine) applyDelete(r *run, lsn uint64) {
+	e.touch(r, lsn)
+	e.memory.Add(-int64(r.memBytes + r.frozenBytes))
+	r.wipe()
+	e.deleted.Add(1)
+}

@@ -1,0 +1,310 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+const maxBuckets = 100_000
+
+// Buckets implements [store.Reader].
+func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.Bucket, error) {
+	axis, err := readAxis(q.Axis)
+	if err != nil {
+		return nil, err
+	}
+	if q.N < 1 || q.N > maxBuckets {
+		return nil, model.Errorf(model.CodeInvalid, "a read may ask for 1 to %d buckets, not %d", maxBuckets, q.N)
+	}
+	b := &bucketing{scan: scan{axis: axis, from: q.From, to: q.To}, n: uint64(q.N)}
+	if len(q.Ancestors) > 0 {
+		return e.bucketFork(ctx, b, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
+	}
+	if b.view, err = e.seriesView(q.Run, q.Series); err != nil {
+		return nil, err
+	}
+	if err := b.numeric(); err != nil {
+		return nil, err
+	}
+	return b.fill(ctx, b.find(q.Attempts))
+}
+
+func (v *view) numeric() error {
+	if numeric(v.kind) {
+		return nil
+	}
+	return model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.series.key.Metric, v.kind)
+}
+
+// bucketing spreads spans over at most n cells of equal width. A span is a
+// point or a stored summary; a summary is used where it is not wider than a
+// cell, so no bucket becomes wider than two.
+type bucketing struct {
+	scan
+	n      uint64
+	lo, hi int64 // of the points that are read
+	seen   bool
+	onX    []chunk // those that have the axis, when asked for
+}
+
+// span is a summary of the points between lo and hi, or a piece to be read.
+type span struct {
+	lo, hi int64
+	sum    aggregate
+	known  bool
+	piece  piece
+	of     *bucketing // of the ancestor that has it; nil for the series itself
+}
+
+// find is the spans of a selection; it takes in their range.
+func (b *bucketing) find(sel store.Attempts) []span {
+	spans, ok := b.charted(sel)
+	if !ok {
+		spans = b.spans(b.inRange(b.pieces(sel)))
+		b.reach(spans)
+	}
+	return spans
+}
+
+// fill spreads spans over the cells.
+func (b *bucketing) fill(ctx context.Context, spans []span) ([]store.Bucket, error) {
+	if len(spans) == 0 {
+		return []store.Bucket{}, nil
+	}
+	slices.SortStableFunc(spans, func(x, y span) int { return cmp.Compare(x.lo, y.lo) })
+	cells := b.newCells()
+	reach, behind := int64(0), false // the largest hi of the spans in front
+	for i := range spans {
+		if err := ctx.Err(); err != nil {
+			return nil, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+		}
+		s, of := &spans[i], b
+		if s.of != nil {
+			of = s.of
+		}
+		alone := (!behind || s.lo > reach) && (i+1 == len(spans) || spans[i+1].lo > s.hi)
+		switch {
+		case alone && s.known && b.fits(s.lo, s.hi):
+			of.add(cells, s.lo, s.hi, &s.sum)
+		case alone && s.known && of.blocks(cells, s):
+		default:
+			of.points(cells, s)
+		}
+		if !behind || s.hi > reach {
+			reach, behind = s.hi, true
+		}
+	}
+	return cells.buckets(b.kind), nil
+}
+
+// spans turns pieces into spans with exact ends.
+func (b *bucketing) spans(pieces []piece) []span {
+	var out []span
+	for _, p := range pieces {
+		s := span{piece: p}
+		s.lo, s.hi = p.group.extent().span(b.axis)
+		if sum, ok := p.group.summary(p.col); ok && p.whole() && s.lo >= b.from && s.hi <= b.to {
+			s.sum, s.known = sum, true
+			out = append(out, s)
+			continue
+		}
+		if b.narrow(&s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// reach widens the range of what is read.
+func (b *bucketing) reach(spans []span) {
+	for i := range spans {
+		b.see(spans[i].lo, spans[i].hi)
+	}
+}
+
+func (b *bucketing) see(lo, hi int64) {
+	if !b.seen {
+		b.lo, b.hi, b.seen = lo, hi, true
+	}
+	b.lo, b.hi = min(b.lo, lo), max(b.hi, hi)
+}
+
+// narrow finds the ends of the rows that are read; false when there are none.
+func (b *bucketing) narrow(s *span) bool {
+	r := s.piece.rows
+	if r == nil {
+		var err error
+		if r, err = s.piece.group.rows(); err != nil {
+			b.damaged(err)
+			return false
+		}
+		s.piece.rows = r
+	}
+	s.lo, s.hi = math.MaxInt64, math.MinInt64
+	xs, found := r.x(b.axis), false
+	for _, i := range s.piece.picked(r.len()) {
+		if x := xs[i]; x >= b.from && x <= b.to {
+			s.lo, s.hi, found = min(s.lo, x), max(s.hi, x), true
+		}
+	}
+	return found
+}
+
+// blocks adds a wide span by its stored blocks; false when it cannot.
+func (b *bucketing) blocks(cells *cells, s *span) bool {
+	g, ok := s.piece.group.(*segmentGroup)
+	if !ok {
+		return false
+	}
+	list, err := g.blockSums(s.piece.col, b.axis)
+	if err != nil {
+		b.damaged(err)
+		return false
+	}
+	for i := range list {
+		if !b.fits(list[i].lo, list[i].hi) {
+			return false
+		}
+	}
+	for i := range list {
+		b.add(cells, list[i].lo, list[i].hi, &list[i].sum)
+	}
+	return len(list) > 0
+}
+
+// fits: not wider than a cell.
+func (b *bucketing) fits(lo, hi int64) bool {
+	return uint64(hi-lo) <= uint64(b.hi-b.lo)/b.n
+}
+
+func (b *bucketing) points(cells *cells, s *span) {
+	xs, vals, ok := b.plot(&s.piece)
+	if !ok {
+		return
+	}
+	at, until := 0, int64(0) // the cell, and the last x of it
+	var into *cell
+	for _, i := range s.piece.picked(len(xs)) {
+		x := xs[i]
+		if x < b.from || x > b.to {
+			continue
+		}
+		if into == nil || x > until || x < into.lo && b.cell(x) != at {
+			at = b.cell(x)
+			into, until = cells.find(at, x), b.lastOf(at)
+		}
+		into.lo, into.hi = min(into.lo, x), max(into.hi, x)
+		into.sum.addRow(&vals, int(i))
+		if b.depth > 0 {
+			into.inherited++
+		}
+	}
+}
+
+// plot reads the x and the values of a piece, and of a whole group nothing else.
+func (s *scan) plot(p *piece) (xs []int64, vals values, ok bool) {
+	g, flushed := p.group.(*segmentGroup)
+	if !flushed || p.rows != nil {
+		r, vals, ok := s.read(p)
+		if !ok {
+			return nil, values{}, false
+		}
+		return r.x(s.axis), vals, true
+	}
+	xs, err := g.xs(s.axis)
+	if err == nil {
+		vals, err = g.values(p.col)
+	}
+	if err != nil {
+		s.damaged(err)
+		return nil, values{}, false
+	}
+	return xs, vals, true
+}
+
+// lastOf is the last x of a cell, or one before it where that is past the end.
+func (b *bucketing) lastOf(place int) int64 {
+	width := uint64(b.hi-b.lo) + 1
+	if width == 0 || uint64(place)+1 >= b.n {
+		return b.hi
+	}
+	// The least x of the next cell is lo + ceil((place+1)·width / n).
+	high, low := bits.Mul64(uint64(place)+1, width)
+	q, rest := bits.Div64(high, low, b.n)
+	if rest > 0 {
+		q++
+	}
+	return b.lo + int64(q-1)
+}
+
+// cell is floor((x-lo)·n / (hi-lo+1)), exact over the whole of int64.
+func (b *bucketing) cell(x int64) int {
+	width := uint64(b.hi-b.lo) + 1
+	high, low := bits.Mul64(uint64(x-b.lo), b.n)
+	if width == 0 { // 2^64
+		return int(high)
+	}
+	q, _ := bits.Div64(high, low, width)
+	return int(q)
+}
+
+// cells collects buckets by place, dense when there are few.
+type cells struct {
+	at map[int]int
+	by []cell
+}
+
+type cell struct {
+	place     int
+	lo, hi    int64
+	sum       aggregate
+	inherited uint64
+}
+
+func (b *bucketing) newCells() *cells { return &cells{at: map[int]int{}} }
+
+// find returns a cell, usually the one that was used last.
+func (c *cells) find(place int, x int64) *cell {
+	if n := len(c.by); n > 0 && c.by[n-1].place == place {
+		return &c.by[n-1]
+	}
+	i, ok := c.at[place]
+	if !ok {
+		i = len(c.by)
+		c.at[place] = i
+		c.by = append(c.by, cell{place: place, lo: x, hi: x, sum: emptyAggregate()})
+	}
+	return &c.by[i]
+}
+
+func (b *bucketing) add(c *cells, lo, hi int64, sum *aggregate) {
+	at := c.find(b.cell(lo), lo)
+	at.lo, at.hi = min(at.lo, lo), max(at.hi, hi)
+	at.sum.merge(sum)
+	if b.depth > 0 {
+		at.inherited += sum.count + sum.nan + sum.posInf + sum.negInf
+	}
+}
+
+func (c *cells) buckets(kind model.Kind) []store.Bucket {
+	slices.SortFunc(c.by, func(a, b cell) int { return cmp.Compare(a.place, b.place) })
+	out := make([]store.Bucket, 0, len(c.by))
+	for i := range c.by {
+		s := &c.by[i].sum
+		b := store.Bucket{Lo: c.by[i].lo, Hi: c.by[i].hi, Count: s.count, NaN: s.nan, PosInf: s.posInf, NegInf: s.negInf, Inherited: c.by[i].inherited}
+		if s.count > 0 {
+			b.Min, b.Max, b.Sum, b.Excess = s.min, s.max, s.sum, s.excess
+			if kind == model.KindInt {
+				b.Min, b.Max, b.MinInt, b.MaxInt = float64(s.least), float64(s.most), s.least, s.most
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}

@@ -1,0 +1,431 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// branch is one run's part in the curve of a fork.
+type branch struct {
+	*view
+	depth uint32 // 0: the run itself, which is not cut
+	upTo  int64
+	near  []*branch // those that go before it
+	steps *[2]stepRange
+	left  []piece
+	found bool // left is known
+}
+
+// stepRange bounds the steps of a branch: of points told apart by the step, and
+// of those of RL.
+type stepRange struct {
+	lo, hi int64
+	has    bool
+}
+
+func rlIndex(m axisSet) int {
+	if m.rl() {
+		return 1
+	}
+	return 0
+}
+
+// branches are a series and what it inherits, nearest first.
+func (e *Engine) branches(q store.CurveRequest) ([]*branch, error) {
+	var out []*branch
+	add := func(run model.RunID, series store.SeriesID, depth int, upTo int64) error {
+		v, err := e.seriesView(run, series)
+		if err != nil {
+			return err
+		}
+		if len(out) > 0 && (v.kind != out[0].kind || v.series.text != out[0].series.text) {
+			return model.Errorf(model.CodeInvalid, "series %s of run %s is not the one that it inherits", out[0].series.key.Metric, out[0].run)
+		}
+		out = append(out, &branch{view: v, depth: uint32(depth), upTo: upTo, near: slices.Clone(out)})
+		return nil
+	}
+	if !q.Run.IsZero() {
+		if err := add(q.Run, q.Series, 0, 0); err != nil {
+			return nil, err
+		}
+	}
+	for i, a := range q.Ancestors {
+		if err := add(a.Run, a.Series, i+1, a.UpTo); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// stepsOf bounds what the branch may have, cut as it is.
+func (b *branch) stepsOf() *[2]stepRange {
+	if b.steps != nil {
+		return b.steps
+	}
+	b.steps = &[2]stepRange{}
+	for _, c := range b.chunks {
+		e := c.group.extent()
+		if !e.mask.has(axStep) || b.depth > 0 && e.lo[cutAxis(e.mask)] > b.upTo {
+			continue
+		}
+		s := &b.steps[rlIndex(e.mask)]
+		if !s.has {
+			*s = stepRange{math.MaxInt64, math.MinInt64, true}
+		}
+		s.lo, s.hi = min(s.lo, e.lo[axStep]), max(s.hi, b.lastStep(e))
+	}
+	return b.steps
+}
+
+// lastStep bounds the steps of a group that are not cut off.
+func (b *branch) lastStep(e *extent) int64 {
+	if b.depth > 0 && cutAxis(e.mask) == axStep {
+		return min(e.hi[axStep], b.upTo)
+	}
+	return e.hi[axStep]
+}
+
+// meets: a nearer branch may have a point that replaces one of the group.
+func (b *branch) meets(e *extent) bool {
+	return slices.ContainsFunc(b.near, func(n *branch) bool {
+		s := &n.stepsOf()[rlIndex(e.mask)]
+		return s.has && s.lo <= b.lastStep(e) && e.lo[axStep] <= s.hi
+	})
+}
+
+// inherits judges a group of an ancestor.
+func (b *branch) inherits(e *extent) verdict {
+	cut := cutAxis(e.mask)
+	switch {
+	case b.depth == 0:
+		return keepAll
+	case cut < 0 || e.lo[cut] > b.upTo:
+		return dropAll
+	case e.hi[cut] > b.upTo || b.meets(e):
+		return lookInside
+	}
+	return keepAll
+}
+
+// whole: every point of the branch's curve is part of the fork's.
+func (b *branch) whole() bool {
+	return !slices.ContainsFunc(b.chunks, func(c chunk) bool { return b.inherits(c.group.extent()) != keepAll })
+}
+
+// pieces is what is left of the branch's curve.
+func (b *branch) pieces() []piece {
+	if b.found {
+		return slices.Clone(b.left)
+	}
+	var taken map[pointKey]bool
+	for _, p := range b.view.pieces(store.Attempts{}) {
+		switch b.inherits(p.group.extent()) {
+		case dropAll:
+			continue
+		case lookInside:
+			if taken == nil {
+				taken = b.taken()
+			}
+			if !b.cut(&p, taken) {
+				continue
+			}
+		}
+		b.left = append(b.left, p)
+	}
+	b.found = true
+	return slices.Clone(b.left)
+}
+
+// taken are the points of nearer branches that may replace some of this one.
+func (b *branch) taken() map[pointKey]bool {
+	out := map[pointKey]bool{}
+	for _, n := range b.near {
+		for _, p := range n.pieces() {
+			e := p.group.extent()
+			s := &b.stepsOf()[rlIndex(e.mask)]
+			if !e.mask.has(axStep) || !s.has || e.lo[axStep] > s.hi || n.lastStep(e) < s.lo {
+				continue
+			}
+			r, ok := n.rowsOf(&p)
+			if !ok {
+				continue
+			}
+			for _, i := range p.picked(r.len()) {
+				if key, ok := attemptKey(r, int(i)); ok {
+					out[key] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// rowsOf loads the rows of a piece; false when they are damaged.
+func (v *view) rowsOf(p *piece) (*rows, bool) {
+	if p.rows == nil {
+		r, err := p.group.rows()
+		if err != nil {
+			v.damaged(err)
+			return nil, false
+		}
+		p.rows = r
+	}
+	return p.rows, true
+}
+
+// cut leaves the inherited rows of a piece that has a step; false when there are
+// none.
+func (b *branch) cut(p *piece, taken map[pointKey]bool) bool {
+	r, ok := b.rowsOf(p)
+	if !ok {
+		return false
+	}
+	cut, keep := cutAxis(r.mask), []int32{}
+	for _, i := range p.picked(r.len()) {
+		if key, _ := attemptKey(r, int(i)); r.axes[cut][i] <= b.upTo && !taken[key] {
+			keep = append(keep, i)
+		}
+	}
+	if len(keep) < r.len() {
+		p.keep = keep
+	}
+	return len(keep) > 0
+}
+
+// straight: along the axis the branch ends at an x, and nothing else is cut off.
+func (b *branch) straight(axis int) (to int64, ok bool) {
+	to = math.MaxInt64
+	if b.depth == 0 {
+		return to, true
+	}
+	for _, c := range b.chunks {
+		e := c.group.extent()
+		cut := cutAxis(e.mask)
+		switch {
+		case !c.onAxis(axis):
+			continue
+		case cut < 0 || b.meets(e):
+			return 0, false
+		case e.hi[cut] > b.upTo && cut != axis:
+			return 0, false
+		case e.hi[cut] > b.upTo:
+			to = b.upTo
+		}
+	}
+	// A group that is cut along another axis may go on behind this x.
+	mixed := to < math.MaxInt64 && slices.ContainsFunc(b.chunks, func(c chunk) bool {
+		return c.onAxis(axis) && cutAxis(c.group.extent().mask) != axis
+	})
+	return to, !mixed
+}
+
+// scanFork merges the branches of a fork along an axis.
+func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, sel store.Attempts) (*store.Rows, error) {
+	list, err := e.branchesOf(q, sel)
+	if err != nil {
+		return nil, err
+	}
+	var rows []found
+	more, whole := false, *list[0].view
+	for _, b := range list {
+		whole.mask |= b.view.mask
+	}
+	for _, b := range byReach(list, s.axis) {
+		// What the page holds so far is settled in front of the branch.
+		if lo, _, _ := b.reachOn(s.axis); len(rows) >= s.limit && lo > rows[s.limit-1].x && (more || len(rows) > s.limit) {
+			break
+		}
+		part := *s
+		part.view, part.depth = b.view, b.depth
+		some, rest, err := part.collectAll(ctx, b.along(&part))
+		if err != nil {
+			return nil, err
+		}
+		rows, more = append(rows, some...), more || rest
+		slices.SortFunc(rows, func(a, b found) int { return a.compare(b.place) })
+		rows = rows[:min(len(rows), s.limit+1)]
+	}
+	if len(rows) > s.limit {
+		rows, more = rows[:s.limit], true
+	}
+	out := whole.table(rows, more)
+	out.Depth = make([]uint32, len(rows))
+	for i := range rows {
+		out.Depth[i] = rows[i].depth
+	}
+	return out, nil
+}
+
+// byReach are the branches that have something on an axis, by where they begin.
+func byReach(list []*branch, axis int) []*branch {
+	out := slices.DeleteFunc(slices.Clone(list), func(b *branch) bool { _, _, ok := b.reachOn(axis); return !ok })
+	slices.SortStableFunc(out, func(a, b *branch) int {
+		alo, _, _ := a.reachOn(axis)
+		blo, _, _ := b.reachOn(axis)
+		return cmp.Compare(alo, blo)
+	})
+	return out
+}
+
+// branchesOf checks that the read is one that inherits.
+func (e *Engine) branchesOf(q store.CurveRequest, sel store.Attempts) ([]*branch, error) {
+	if sel != (store.Attempts{}) {
+		return nil, model.Errorf(model.CodeInvalid, "only a curve inherits, not an attempt")
+	}
+	return e.branches(q)
+}
+
+// along gives the pieces of a branch that a scan reads.
+func (b *branch) along(s *scan) iter.Seq[[]piece] {
+	if to, ok := b.straight(s.axis); ok {
+		s.to = min(s.to, to)
+		return s.windowed(store.Attempts{})
+	}
+	return func(yield func([]piece) bool) { yield(s.inRange(b.pieces())) }
+}
+
+// bucketFork spreads the branches of a fork over common cells.
+func (e *Engine) bucketFork(ctx context.Context, b *bucketing, q store.CurveRequest, sel store.Attempts) ([]store.Bucket, error) {
+	list, err := e.branchesOf(q, sel)
+	if err != nil {
+		return nil, err
+	}
+	b.view = list[0].view
+	if err := b.numeric(); err != nil {
+		return nil, err
+	}
+	var spans []span
+	var parts []*bucketing
+	for _, one := range list {
+		part := &bucketing{scan: scan{view: one.view, axis: b.axis, from: b.from, to: b.to, depth: one.depth}, n: b.n}
+		for _, s := range one.spread(part, list) {
+			s.of = part
+			spans = append(spans, s)
+		}
+		if parts = append(parts, part); part.seen {
+			b.see(part.lo, part.hi)
+		}
+	}
+	for _, part := range parts {
+		part.lo, part.hi = b.lo, b.hi
+	}
+	return b.fill(ctx, spans)
+}
+
+// spread is the spans of a branch. Summaries without rows behind them are for a
+// branch that shares no x with another.
+func (b *branch) spread(part *bucketing, list []*branch) []span {
+	to, straight := b.straight(part.axis)
+	if straight {
+		part.to = min(part.to, to)
+	}
+	apart := !slices.ContainsFunc(list, func(o *branch) bool { return o != b && b.sharesX(o, part.axis) })
+	if straight && apart {
+		return part.find(store.Attempts{})
+	}
+	pieces := b.pieces()
+	spans := part.spans(part.inRange(pieces))
+	part.reach(spans)
+	return spans
+}
+
+func (b *branch) sharesX(o *branch, axis int) bool {
+	lo, hi, ok := b.reachOn(axis)
+	olo, ohi, also := o.reachOn(axis)
+	return ok && also && lo <= ohi && olo <= hi
+}
+
+// reachOn bounds the x of a branch.
+func (b *branch) reachOn(axis int) (lo, hi int64, ok bool) {
+	lo, hi = math.MaxInt64, math.MinInt64
+	for _, c := range b.chunks {
+		if e := c.group.extent(); c.onAxis(axis) && b.inherits(e) != dropAll {
+			from, to := e.span(axis)
+			if b.depth > 0 && cutAxis(e.mask) == axis {
+				to = min(to, b.upTo)
+			}
+			lo, hi, ok = min(lo, from), max(hi, to), true
+		}
+	}
+	return lo, hi, ok
+}
+
+// Curve implements [store.Reader].
+func (e *Engine) Curve(ctx context.Context, q store.CurveRequest) (store.Series, error) {
+	list, err := e.branches(q)
+	if err != nil {
+		return store.Series{}, err
+	}
+	if len(list) == 0 {
+		return store.Series{}, model.Errorf(model.CodeInvalid, "the curve is of no run")
+	}
+	out := store.Series{Key: list[0].series.key, Kind: list[0].kind}
+	total := &curveEnd{lastX: -1}
+	var axes axisSet
+	for _, b := range list {
+		if err := ctx.Err(); err != nil {
+			return out, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+		}
+		end := b.endOf()
+		total.join(end, b.depth)
+		if b.depth > 0 {
+			out.Inherited += end.count
+			axes |= end.mask
+			continue
+		}
+		axes |= b.mask
+		out.ID, out.Superseded = store.SeriesID(b.series.id), end.stored-end.count
+	}
+	total.tell(&out, axes)
+	return out, nil
+}
+
+func (b *branch) endOf() *curveEnd {
+	if b.whole() {
+		return b.end()
+	}
+	out := &curveEnd{lastX: -1}
+	out.addPieces(b.view, b.pieces())
+	return out
+}
+
+// join takes in the end of another branch.
+func (c *curveEnd) join(o *curveEnd, depth uint32) {
+	if o.count == 0 {
+		return
+	}
+	if c.count == 0 {
+		c.tlo, c.thi = o.tlo, o.thi
+	}
+	c.tlo, c.thi = min(c.tlo, o.tlo), max(c.thi, o.thi)
+	last := o.last
+	last.depth = depth
+	if c.count == 0 || o.lastX == axStep && c.lastX != axStep || o.lastX == c.lastX && last.compare(c.last) > 0 {
+		c.last, c.lastX, c.value = last, o.lastX, o.value
+	}
+	c.count += o.count
+}
+
+// tell describes a curve by its end.
+func (c *curveEnd) tell(out *store.Series, axes axisSet) {
+	for a, name := range model.Axes() {
+		if axes.has(a) {
+			out.Axes = append(out.Axes, name)
+		}
+	}
+	if out.Count = c.count; c.count == 0 {
+		return
+	}
+	out.MinTimeNs, out.MaxTimeNs = c.tlo, c.thi
+	out.Last = &store.Point{TimeNs: c.last.time, Value: c.value}
+	if c.lastX == axStep {
+		step := c.last.x
+		out.Last.Step = &step
+	}
+}

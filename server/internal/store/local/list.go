@@ -1,0 +1,322 @@
+package local
+
+import (
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// ListSeries implements [store.Reader].
+func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.SeriesFilter) ([]store.Series, bool, error) {
+	if f.Limit < 1 {
+		return nil, false, model.Errorf(model.CodeInvalid, "a list needs a limit of at least 1")
+	}
+	r, order, err := e.ordered(run)
+	if err != nil {
+		return nil, false, err
+	}
+	l := &lister{engine: e}
+	more, err := l.collect(ctx, r, order, f)
+	if err != nil {
+		return nil, false, err
+	}
+	for i, v := range l.stale {
+		if err := ctx.Err(); err != nil {
+			return nil, false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
+		}
+		l.describe(&l.page[i], v.series, v.mask, v.end())
+	}
+	return l.page, more, nil
+}
+
+// lister fills a page. What all series have in common is allocated for many.
+type lister struct {
+	engine *Engine
+	page   []store.Series
+	stale  map[int]*view // by place in the page: their end has to be worked out
+	mask   axisSet
+	axes   []model.Axis // of mask
+	points []store.Point
+	steps  []int64
+}
+
+// ordered is a run with its series by key.
+func (e *Engine) ordered(id model.RunID) (*run, []uint32, error) {
+	r, err := e.readable(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.share(r)
+	known, order, stale := r.known(), r.ordered, len(r.ordered) != len(r.byKey)
+	r.mu.RUnlock()
+	if known && stale {
+		e.hold(r)
+		known, order = r.known(), r.order()
+		r.mu.Unlock()
+	}
+	if !known {
+		return nil, nil, notFound(id)
+	}
+	return r, order, nil
+}
+
+// lookedAtOnce is how many series a search looks at before it lets writers of the
+// run in and sees whether it is still wanted.
+const lookedAtOnce = 4096
+
+// collect takes the series that a filter selects, and views of those whose end
+// is not known.
+func (l *lister) collect(ctx context.Context, r *run, order []uint32, f store.SeriesFilter) (more bool, err error) {
+	order = l.wanted(r, order, f)
+	for part := range slices.Chunk(order, lookedAtOnce) {
+		if err := ctx.Err(); err != nil {
+			return false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
+		}
+		if l.collectPart(r, part, f) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// wanted is the range of the order that is behind f.After and of f.Metric.
+func (l *lister) wanted(r *run, order []uint32, f store.SeriesFilter) []uint32 {
+	l.engine.share(r)
+	defer r.mu.RUnlock()
+	if r.deleted {
+		return nil
+	}
+	text := func(i int) string { return r.series[order[i]].text }
+	if f.Metric != "" {
+		order = order[sort.Search(len(order), func(i int) bool { return text(i) >= f.Metric+"\x00" }):]
+		order = order[:sort.Search(len(order), func(i int) bool { return r.series[order[i]].key.Metric != f.Metric })]
+	}
+	if f.After != "" {
+		order = order[sort.Search(len(order), func(i int) bool { return text(i) > f.After }):]
+	}
+	return order
+}
+
+// collectPart reports whether it found one more than the page holds.
+func (l *lister) collectPart(r *run, part []uint32, f store.SeriesFilter) (more bool) {
+	l.engine.share(r)
+	defer r.mu.RUnlock()
+	if r.deleted {
+		return false
+	}
+	for i, id := range part {
+		s := r.series[id]
+		if f.Match != nil && !f.Match(s.key) {
+			continue
+		}
+		if len(l.page) == f.Limit {
+			return true
+		}
+		l.room(min(f.Limit, len(l.page)+len(part)-i))
+		l.add(r, s)
+	}
+	return false
+}
+
+// room makes a full page four times as large, or as large as it can become: append
+// would leave several times the page behind.
+func (l *lister) room(largest int) {
+	if len(l.page) == cap(l.page) {
+		l.page = slices.Grow(l.page, min(max(64, 3*len(l.page)), largest-len(l.page)))
+	}
+}
+
+func (l *lister) add(r *run, s *series) {
+	l.page = append(l.page, store.Series{})
+	at := len(l.page) - 1
+	if end := s.end.Load(); end != nil && end.version == s.version && end.epoch == r.epoch {
+		l.describe(&l.page[at], s, s.mask, end)
+		return
+	}
+	if l.stale == nil {
+		l.stale = map[int]*view{}
+	}
+	l.stale[at] = l.engine.viewOf(r, s)
+}
+
+func (l *lister) describe(out *store.Series, s *series, mask axisSet, end *curveEnd) {
+	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.id), s.key, s.kind, end.count, end.stored-end.count
+	out.Axes = l.axesOf(mask)
+	if end.count == 0 {
+		return
+	}
+	out.MinTimeNs, out.MaxTimeNs = end.tlo, end.thi
+	out.Last = take(&l.points)
+	out.Last.TimeNs, out.Last.Value = end.last.time, end.value
+	if end.lastX == axStep {
+		out.Last.Step = take(&l.steps)
+		*out.Last.Step = end.last.x
+	}
+}
+
+// axesOf names the axes of a mask, mostly that of the series before.
+func (l *lister) axesOf(mask axisSet) []model.Axis {
+	if mask != l.mask {
+		l.mask, l.axes = mask, nil
+		for a, name := range model.Axes() {
+			if mask.has(a) {
+				l.axes = append(l.axes, name)
+			}
+		}
+	}
+	return slices.Clip(l.axes)
+}
+
+// take gives a new item, allocated with others.
+func take[T any](room *[]T) *T {
+	if len(*room) == 0 {
+		*room = make([]T, 64)
+	}
+	out := &(*room)[0]
+	*room = (*room)[1:]
+	return out
+}
+
+// all takes views of every series of a run, in order of key.
+func (e *Engine) all(id model.RunID) ([]*view, error) {
+	r, order, err := e.ordered(id)
+	if err != nil {
+		return nil, err
+	}
+	e.share(r)
+	defer r.mu.RUnlock()
+	if r.deleted {
+		return nil, notFound(id)
+	}
+	views := make([]*view, 0, len(order))
+	for _, s := range order {
+		views = append(views, e.viewOf(r, r.series[s]))
+	}
+	return views, nil
+}
+
+// Ends implements [store.Reader]. An ENVIRONMENT_STEP series is listed with its
+// highest episode.
+func (e *Engine) Ends(ctx context.Context, run model.RunID, limit int) ([]model.Start, []model.EnvEnd, bool, error) {
+	views, err := e.all(run)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	var starts []model.Start
+	envs := map[string]*model.EnvEnd{}
+	for _, v := range views {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, false, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+		}
+		v.environment(envs)
+		if len(starts) < limit {
+			starts = append(starts, v.startOf())
+		}
+	}
+	return starts, sortedEnvs(envs), len(views) <= limit, nil
+}
+
+func (v *view) startOf() model.Start {
+	key := v.series.key
+	out := model.Start{Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap()}
+	end := v.end()
+	if key.Scale == model.ScaleEnvironment && end.mask.has(axEpisode) {
+		episode := end.hi[axEpisode]
+		out.Episode = &episode
+		out.Next = v.nextStep(startKey{episode: episode, episodic: true})
+		return out
+	}
+	out.Next = v.nextStep(startKey{})
+	return out
+}
+
+// environment widens what is known of the environment that a series is of.
+func (v *view) environment(envs map[string]*model.EnvEnd) {
+	end := v.end()
+	at := slices.IndexFunc(v.series.key.Labels, func(l model.Label) bool { return l.Name == model.LabelEnv })
+	if at < 0 || !end.mask.has(axRLStep) {
+		return
+	}
+	name := v.series.key.Labels[at].Value
+	env := envs[name]
+	if env == nil {
+		env = &model.EnvEnd{Env: name, LastRLStep: end.hi[axRLStep]}
+		envs[name] = env
+	}
+	env.LastRLStep = max(env.LastRLStep, end.hi[axRLStep])
+	if end.mask.has(axEpisode) && (env.LastEpisode == nil || *env.LastEpisode < end.hi[axEpisode]) {
+		episode := end.hi[axEpisode]
+		env.LastEpisode = &episode
+	}
+}
+
+func sortedEnvs(envs map[string]*model.EnvEnd) []model.EnvEnd {
+	var out []model.EnvEnd
+	for _, env := range envs {
+		out = append(out, *env)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Env < out[j].Env })
+	return out
+}
+
+// RunStats implements [store.Reader]. The times are those of all stored points.
+func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats, error) {
+	views, err := e.all(run)
+	if err != nil {
+		return e.statsOfLost(run, err)
+	}
+	out := e.ledger(run)
+	for _, v := range views {
+		if err := ctx.Err(); err != nil {
+			return store.RunStats{}, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+		}
+		end := v.end()
+		if end.stored > 0 {
+			if out.Stored == 0 {
+				out.MinTimeNs, out.MaxTimeNs = end.slo, end.shi
+			}
+			out.MinTimeNs, out.MaxTimeNs = min(out.MinTimeNs, end.slo), max(out.MaxTimeNs, end.shi)
+		}
+		out.Series++
+		out.Stored += end.stored
+		out.Superseded += end.stored - end.count
+	}
+	for _, d := range e.damageOf(run) { // after the reads above, which may find some
+		out.Damaged = append(out.Damaged, d.Damage)
+		if d.indexed {
+			out.Stored -= min(out.Stored, d.Points)
+		}
+	}
+	return out, nil
+}
+
+// statsOfLost are those of a run of which only damage is left.
+func (e *Engine) statsOfLost(run model.RunID, err error) (out store.RunStats, _ error) {
+	if r := e.run(run); r != nil {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		if r.deleted {
+			return out, err
+		}
+	}
+	for _, d := range e.damageOf(run) {
+		out.Damaged, err = append(out.Damaged, d.Damage), nil
+	}
+	return out, err
+}
+
+// ledger sums what the run's writers lost and were refused.
+func (e *Engine) ledger(id model.RunID) store.RunStats {
+	var out store.RunStats
+	r := e.run(id)
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for i := range r.writers {
+		out.Refused += r.writers[i].refused
+		out.Skipped = append(out.Skipped, r.writers[i].skipped...)
+	}
+	return out
+}

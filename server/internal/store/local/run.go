@@ -1,0 +1,296 @@
+package local
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// run is the state of a run: what its records said, in memory, and where its
+// flushed row groups lie.
+type run struct {
+	id model.RunID
+
+	mu       sync.RWMutex // guards all below
+	deleted  bool
+	attempts []model.Attempt // by rising number
+	writers  []writer
+	writerAt map[model.WriterID]uint32
+	sources  []source
+	nextOrd  int64
+	made     uint32 // places of series that are taken
+	stored   uint64 // points
+
+	// The body, when loaded; else it is in parts, then late (body.go).
+	loaded  bool
+	used    atomic.Int64 // Unix ns
+	parts   []located
+	late    []lateRecord
+	series  []*series
+	byKey   map[string]uint32
+	ordered []uint32 // series by key, the first so many of them
+	starts  map[startKey]int64
+
+	mem      []*memGroup
+	memAt    map[string]*memGroup
+	memRows  int // of the longest group
+	memBytes int
+	dueBytes int       // memBytes when the run became due for a flush, else 0
+	memSince time.Time // when the oldest unflushed record came
+	// frozenMem is being written into a segment and still read from memory.
+	frozenMem   []*memGroup
+	frozenBytes int
+	freshStarts []startDef // fixed since the last flush
+
+	// firstLSN is the oldest record that no segment covers, 0 for none; a record
+	// up to flushed is in the segments.
+	firstLSN, frozenFirst, lastLSN, flushed uint64
+
+	// epoch grows when the rules of the run's curves change.
+	epoch   uint64
+	lineage atomic.Pointer[lineage]
+}
+
+// writer is what is kept of a writer for ever.
+type writer struct {
+	id      model.WriterID
+	attempt uint32
+	logger  *uint64
+	mark    uint64
+	lsn     uint64 // of its last record
+	refused uint64
+	skipped []model.Skipped
+}
+
+type startKey struct {
+	writer, series uint32
+	episode        int64
+	episodic       bool
+}
+
+// series is one series of a run.
+type series struct {
+	id   uint32
+	key  model.SeriesKey
+	text string // key.String()
+	kind model.Kind
+	mask axisSet // axes that any point has
+
+	chunks  []chunk // in segments
+	mem     []memRef
+	version uint64 // grows with every point
+	layout  uint64 // grows when chunks change
+	overlay atomic.Pointer[overlay]
+	tally   atomic.Pointer[tally]
+	end     atomic.Pointer[curveEnd]
+}
+
+type memRef struct {
+	group *memGroup
+	col   int
+}
+
+// maxGap bounds how many places records lost to damage may have left empty: a
+// number further on is damage itself.
+const maxGap = 1 << 20
+
+func newRun(id model.RunID) *run {
+	return &run{id: id, writerAt: map[model.WriterID]uint32{}}
+}
+
+// attempt finds an attempt by number, nil when it is unknown.
+func (r *run) attempt(number uint32) *model.Attempt {
+	at, ok := slices.BinarySearchFunc(r.attempts, number, func(a model.Attempt, n uint32) int { return int(a.Number) - int(n) })
+	if !ok {
+		return nil
+	}
+	return &r.attempts[at]
+}
+
+// putAttempt adds an attempt or lowers its ResumeFrom; false when nothing changed.
+func (r *run) putAttempt(a model.Attempt) bool {
+	old := r.attempt(a.Number)
+	switch {
+	case old == nil:
+		at, _ := slices.BinarySearchFunc(r.attempts, a.Number, func(b model.Attempt, n uint32) int { return int(b.Number) - int(n) })
+		r.attempts = slices.Insert(r.attempts, at, a)
+	case a.ResumeFrom != nil && (old.ResumeFrom == nil || *a.ResumeFrom < *old.ResumeFrom):
+		old.ResumeFrom = a.ResumeFrom
+	default:
+		return false
+	}
+	r.rulesChanged()
+	return true
+}
+
+func (r *run) rulesChanged() {
+	r.epoch++
+	r.lineage.Store(nil)
+}
+
+// lines is the lineage of now; the caller holds mu, for reading at least.
+func (r *run) lines() *lineage {
+	if l := r.lineage.Load(); l != nil {
+		return l
+	}
+	l := r.buildLineage()
+	r.lineage.Store(l)
+	return l
+}
+
+// nextWriter is the place that a writer has or will get.
+func (r *run) nextWriter(id model.WriterID) uint32 {
+	if at, ok := r.writerAt[id]; ok {
+		return at
+	}
+	return uint32(len(r.writers))
+}
+
+// nextSource is the place that a source has or will get.
+func (r *run) nextSource(s source) uint32 {
+	if at := slices.Index(r.sources, s); at >= 0 {
+		return uint32(at)
+	}
+	return uint32(len(r.sources))
+}
+
+// setWriter puts a writer in its place; places of records that were lost to
+// damage stay empty. False when another writer is there.
+func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
+	if int(at) > len(r.writers)+maxGap {
+		return false
+	}
+	for uint32(len(r.writers)) <= at {
+		r.writers = append(r.writers, writer{})
+	}
+	w := &r.writers[at]
+	if w.id != id && !w.id.IsZero() {
+		return false
+	}
+	if old, ok := r.writerAt[id]; ok && old != at {
+		return false
+	}
+	if _, ok := r.writerAt[id]; !ok {
+		w.id, w.attempt = id, attempt
+		r.writerAt[id] = at
+		r.rulesChanged()
+	}
+	return true
+}
+
+// setSource puts a source in its place, as setWriter does.
+func (r *run) setSource(at uint32, s source) bool {
+	if int(at) > len(r.sources)+maxGap {
+		return false
+	}
+	for uint32(len(r.sources)) <= at {
+		r.sources = append(r.sources, source{})
+		r.lineage.Store(nil)
+	}
+	if old := r.sources[at]; old != s && old != (source{}) {
+		return false
+	}
+	if r.sources[at] != s {
+		r.sources[at] = s
+		r.lineage.Store(nil)
+	}
+	return true
+}
+
+// setAllSeries puts series in their places; they lie side by side in memory,
+// because lists and searches go through all of them. It returns those that do
+// not fit.
+func (r *run) setAllSeries(defs []seriesDef) (bad []seriesDef) {
+	var room []series
+	for i, def := range defs {
+		if old := r.find(store.SeriesID(def.id)); old == nil && len(room) == 0 {
+			room = make([]series, len(defs)-i)
+		}
+		var into *series
+		if len(room) > 0 {
+			into = &room[0]
+		}
+		switch ok, used := r.setSeries(def, into); {
+		case !ok:
+			bad = append(bad, def)
+		case used:
+			room = room[1:]
+		}
+	}
+	return bad
+}
+
+// setSeries puts a series in its place, as setWriter does, and says whether it
+// took the room for it.
+func (r *run) setSeries(def seriesDef, into *series) (ok, used bool) {
+	if int(def.id) > len(r.series)+maxGap {
+		return false, false
+	}
+	if old := r.find(store.SeriesID(def.id)); old != nil {
+		return old.text == def.text && old.kind == def.kind, false
+	}
+	key, ok := model.ParseSeriesKey(def.text)
+	if _, taken := r.byKey[def.text]; taken || !ok {
+		return false, false
+	}
+	for uint32(len(r.series)) <= def.id {
+		r.series = append(r.series, nil)
+	}
+	into.id, into.key, into.text, into.kind = def.id, key, def.text, def.kind
+	r.series[def.id] = into
+	r.byKey[def.text] = def.id
+	r.made = max(r.made, def.id+1)
+	return true, true
+}
+
+// order is the series by key; the caller holds mu for writing. New ones are
+// sorted by themselves and merged in.
+func (r *run) order() []uint32 {
+	if len(r.ordered) == len(r.byKey) {
+		return r.ordered
+	}
+	known := make([]bool, len(r.series))
+	for _, id := range r.ordered {
+		known[id] = true
+	}
+	fresh := make([]uint32, 0, len(r.byKey)-len(r.ordered))
+	for _, s := range r.series {
+		if s != nil && !known[s.id] {
+			fresh = append(fresh, s.id)
+		}
+	}
+	slices.SortFunc(fresh, func(a, b uint32) int { return strings.Compare(r.series[a].text, r.series[b].text) })
+	old, out := r.ordered, make([]uint32, 0, len(r.byKey))
+	for len(old) > 0 && len(fresh) > 0 {
+		from := &fresh
+		if r.series[old[0]].text < r.series[fresh[0]].text {
+			from = &old
+		}
+		out, *from = append(out, (*from)[0]), (*from)[1:]
+	}
+	r.ordered = append(append(out, old...), fresh...)
+	return r.ordered
+}
+
+// find returns a series by id, nil when there is none.
+func (r *run) find(id store.SeriesID) *series {
+	if int(id) >= len(r.series) {
+		return nil
+	}
+	return r.series[id]
+}
+
+// wipe forgets the points of a deleted run and keeps its marks.
+func (r *run) wipe() {
+	r.deleted, r.loaded = true, true
+	r.made, r.stored, r.late = 0, 0, nil
+	r.series, r.byKey, r.ordered, r.starts = nil, nil, nil, nil
+	r.frozenMem, r.frozenBytes, r.freshStarts = nil, 0, nil
+	r.mem, r.memAt, r.memRows, r.memBytes = nil, nil, 0, 0
+	r.rulesChanged()
+}

@@ -1,0 +1,274 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// readAxis is the place of an axis, -1 for time.
+func readAxis(a model.Axis) (int, error) {
+	if a == model.AxisTime {
+		return -1, nil
+	}
+	if at := axisIndex(a); at >= 0 {
+		return at, nil
+	}
+	return 0, model.Errorf(model.CodeInvalid, "unknown axis %q", a)
+}
+
+// Scan implements [store.Reader].
+func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, error) {
+	axis, err := readAxis(q.Axis)
+	if err != nil {
+		return nil, err
+	}
+	if q.Limit < 1 {
+		return nil, model.Errorf(model.CodeInvalid, "a scan needs a limit of at least 1")
+	}
+	s := &scan{axis: axis, from: q.From, to: q.To, limit: q.Limit}
+	if q.After != nil {
+		s.after = &place{q.After.Axis, q.After.TimeNs, q.After.Writer, q.After.Seq, q.After.Row, q.After.Depth}
+		s.from = max(s.from, q.After.Axis)
+	}
+	if len(q.Ancestors) > 0 {
+		return e.scanFork(ctx, s, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
+	}
+	if s.view, err = e.seriesView(q.Run, q.Series); err != nil {
+		return nil, err
+	}
+	found, more, err := s.collect(ctx, q.Attempts)
+	if err != nil {
+		return nil, err
+	}
+	return s.table(found, more), nil
+}
+
+// scan merges the pieces of a series along an axis.
+type scan struct {
+	*view
+	axis     int
+	from, to int64
+	after    *place
+	limit    int
+	depth    uint32
+}
+
+// found is a row of the answer.
+type found struct {
+	place
+	of   *view
+	rows *rows
+	vals *values
+	row  int32
+}
+
+// collect reads pieces in the order of their first x and stops as soon as no
+// unread one can hold a row of the page.
+func (s *scan) collect(ctx context.Context, sel store.Attempts) ([]found, bool, error) {
+	return s.collectAll(ctx, s.windowed(sel))
+}
+
+func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]found, bool, error) {
+	var out []found
+	for pieces := range windows {
+		more, err := s.collectFrom(ctx, &out, pieces)
+		if err != nil {
+			return nil, false, err
+		}
+		if !more {
+			break
+		}
+	}
+	slices.SortFunc(out, func(a, b found) int { return a.compare(b.place) })
+	if len(out) > s.limit {
+		return out[:s.limit], true, nil
+	}
+	return out, false, nil
+}
+
+// windowed gives the pieces of the range at once, or, where points that may be
+// superseded would have to be read for all of it, window by window of x.
+func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
+	return func(yield func([]piece) bool) {
+		c := curve{view: s.view, chunks: slices.Clone(s.chunks)}
+		if sel.All || sel.Number != 0 || !s.long() || c.sweepAxis() != s.axis {
+			yield(s.inRange(s.pieces(sel)))
+			return
+		}
+		chunks := slices.DeleteFunc(c.chunks, func(c chunk) bool {
+			lo, hi := c.group.extent().span(s.axis)
+			return hi < s.from || lo > s.to
+		})
+		for _, cluster := range overlapping(chunks, s.axis) {
+			for lo, hi := range windows(cluster, s.axis, s.engine.limits.window) {
+				if !yield(s.readableBetween(cluster, lo, hi)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// readableBetween is the pieces of a range, without rows outside of it.
+func (s *scan) readableBetween(chunks []chunk, lo, hi int64) []piece {
+	pieces := s.inRange(s.resolveBetween(chunks, s.axis, lo, hi))
+	kept := pieces[:0]
+	for _, p := range pieces {
+		if s.restrict(&p, lo, hi) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// restrict leaves out the rows outside a range; false when it cannot be read.
+func (s *scan) restrict(p *piece, lo, hi int64) bool {
+	if from, to := p.group.extent().span(s.axis); from >= lo && to <= hi {
+		return true
+	}
+	if p.rows == nil {
+		r, err := p.group.rows()
+		if err != nil {
+			s.damaged(err)
+			return false
+		}
+		p.rows = r
+	}
+	xs, keep := p.rows.x(s.axis), []int32{}
+	for _, i := range p.picked(p.rows.len()) {
+		if xs[i] >= lo && xs[i] <= hi {
+			keep = append(keep, i)
+		}
+	}
+	p.keep = keep
+	return true
+}
+
+// collectFrom reads pieces in the order of their first x; more is false when no
+// later one can hold a row of the page.
+func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (more bool, err error) {
+	for i := range pieces {
+		if err := ctx.Err(); err != nil {
+			return false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
+		}
+		lo, _ := pieces[i].group.extent().span(s.axis)
+		if len(*out) > s.limit && settled(*out, lo) > s.limit {
+			return false, nil
+		}
+		*out = s.gather(*out, &pieces[i])
+	}
+	return true, nil
+}
+
+// settled counts the rows in front of everything at or after x.
+func settled(rows []found, x int64) (n int) {
+	for i := range rows {
+		if rows[i].x < x {
+			n++
+		}
+	}
+	return n
+}
+
+func (v *view) onAxis(p *piece, axis int) bool { return axis < 0 || p.group.extent().mask.has(axis) }
+
+func (s *scan) inRange(pieces []piece) []piece {
+	out := pieces[:0]
+	for _, p := range pieces {
+		if !s.onAxis(&p, s.axis) {
+			continue
+		}
+		if lo, hi := p.group.extent().span(s.axis); hi >= s.from && lo <= s.to {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b piece) int {
+		alo, _ := a.group.extent().span(s.axis)
+		blo, _ := b.group.extent().span(s.axis)
+		return cmp.Compare(alo, blo)
+	})
+	return out
+}
+
+func (s *scan) gather(out []found, p *piece) []found {
+	r, vals, ok := s.read(p)
+	if !ok {
+		return out
+	}
+	picked := p.picked(r.len())
+	out = slices.Grow(out, len(picked))
+	for _, i := range picked {
+		at := r.place(int(i), s.axis, s.lineage)
+		at.depth = s.depth
+		if at.x < s.from || at.x > s.to || s.after != nil && at.compare(*s.after) <= 0 {
+			continue
+		}
+		out = append(out, found{at, s.view, r, &vals, i})
+	}
+	return out
+}
+
+// table lays rows out by column.
+func (v *view) table(list []found, more bool) *store.Rows {
+	out := &store.Rows{Values: model.Column{Series: v.series.key, Kind: v.kind}}
+	for a, name := range model.Axes() {
+		if v.mask.has(a) {
+			column, has := axisColumn(list, a)
+			out.Axes = append(out.Axes, model.AxisColumn{Axis: name, Values: column})
+			out.Has = append(out.Has, has)
+		}
+	}
+	n := len(list)
+	out.TimeNs, out.Attempt, out.Writer, out.Seq = make([]int64, 0, n), make([]uint32, 0, n), make([]model.WriterID, 0, n), make([]uint64, 0, n)
+	if v.kind == model.KindFloat {
+		out.Values.Floats = make([]float64, 0, n)
+	}
+	for i := range list {
+		f := &list[i]
+		out.TimeNs = append(out.TimeNs, f.time)
+		out.Attempt = append(out.Attempt, f.of.lineage.attempt[f.rows.src[f.row]])
+		out.Writer = append(out.Writer, f.writer)
+		out.Seq = append(out.Seq, f.seq)
+		appendValue(&out.Values, f.vals.at(int(f.row)))
+	}
+	if more {
+		p := list[len(list)-1].place
+		out.Next = &store.Position{Axis: p.x, TimeNs: p.time, Writer: p.writer, Seq: p.seq, Row: p.row, Depth: p.depth}
+	}
+	return out
+}
+
+// axisColumn is an axis of the rows; has is nil when every row has it.
+func axisColumn(list []found, axis int) (column []int64, has []bool) {
+	column = make([]int64, len(list))
+	gaps := false
+	has = make([]bool, len(list))
+	for i, f := range list {
+		if has[i] = f.rows.mask.has(axis); has[i] {
+			column[i] = f.rows.axes[axis][f.row]
+		}
+		gaps = gaps || !has[i]
+	}
+	if !gaps {
+		return column, nil
+	}
+	return column, has
+}
+
+func appendValue(c *model.Column, n store.Number) {
+	switch c.Kind {
+	case model.KindFloat:
+		c.Floats = append(c.Floats, n.Float)
+	case model.KindInt:
+		c.Ints = append(c.Ints, n.Int)
+	case model.KindText:
+		c.Texts = append(c.Texts, string(n.Doc))
+	default:
+		c.Docs = append(c.Docs, n.Doc)
+	}
+}

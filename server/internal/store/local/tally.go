@@ -1,0 +1,122 @@
+package local
+
+import (
+	"slices"
+
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// tally is what is left of each flushed group of a series in its curve: with it
+// the curve's end after new points needs only the groups that they touch.
+type tally struct {
+	layout, epoch uint64
+	axis          int
+	left          []remainder // of the flushed groups, in their order
+}
+
+// remainder is the rows of a group that are not superseded.
+type remainder struct {
+	ext   extent // n is 0 when there are none
+	value store.Number
+}
+
+// tallyOf is nil for short series, for those without superseded points, and
+// where points meet by something else than one axis.
+func (v *view) tallyOf() *tally {
+	if !v.long() {
+		return nil
+	}
+	if t := v.series.tally.Load(); t != nil && t.layout == v.layout && t.epoch == v.epoch {
+		return t
+	}
+	c := curve{view: v, chunks: slices.Clone(v.flushed())}
+	axis := c.sweepAxis()
+	if axis < -1 || c.untouched() {
+		return nil
+	}
+	t := &tally{layout: v.layout, epoch: v.epoch, axis: axis, left: make([]remainder, len(v.flushed()))}
+	at := map[rowGroup]int{}
+	for i, c := range v.flushed() {
+		at[c.group] = i
+	}
+	for _, cluster := range overlapping(v.left(), axis) {
+		for lo, hi := range windows(cluster, axis, v.engine.limits.window) {
+			t.count(v, cluster, at, lo, hi)
+		}
+	}
+	v.series.tally.Store(t)
+	return t
+}
+
+// count adds up the groups that begin in a window.
+func (t *tally) count(v *view, cluster []chunk, at map[rowGroup]int, lo, hi int64) {
+	begins := func(c chunk) bool {
+		from, _ := c.group.extent().span(t.axis)
+		return from >= lo && from <= hi
+	}
+	reach := lo
+	for _, c := range cluster {
+		if begins(c) {
+			_, to := c.group.extent().span(t.axis)
+			reach = max(reach, to)
+		}
+	}
+	for _, p := range v.resolveBetween(cluster, t.axis, lo, reach) {
+		if begins(p.chunk) {
+			t.left[at[p.group]] = v.remainder(&p)
+		}
+	}
+}
+
+func (v *view) remainder(p *piece) remainder {
+	one := &curveEnd{lastX: -1}
+	row, _ := one.take(v, p)
+	return remainder{*p.left(v), v.valueAt(p, row)}
+}
+
+// endWith adds up what is left of every group; those that points in memory
+// touch are read. False when points meet in another way than at one x.
+func (t *tally) endWith(v *view, out *curveEnd) bool {
+	mem := v.chunks[v.inSegments:]
+	c := curve{view: v, chunks: slices.Clone(v.chunks)}
+	if len(mem) > 0 && c.sweepAxis() != t.axis {
+		return false
+	}
+	fresh := map[rowGroup]bool{}
+	for _, m := range mem {
+		fresh[m.group] = true
+	}
+	for i, f := range v.flushed() {
+		if slices.ContainsFunc(mem, func(m chunk) bool { return c.mayConflict(m.group.extent(), f.group.extent()) }) {
+			fresh[f.group] = true
+			continue
+		}
+		if r := &t.left[i]; r.ext.n > 0 && out.merge(&r.ext, nil, v.lineage) {
+			out.value = r.value
+		}
+	}
+	if len(fresh) > 0 {
+		out.addFresh(v, t.axis, fresh)
+	}
+	return true
+}
+
+// addFresh resolves some groups together with all that share x with them.
+func (c *curveEnd) addFresh(v *view, axis int, fresh map[rowGroup]bool) {
+	around := curve{view: v}
+	touched := slices.DeleteFunc(slices.Clone(v.chunks), func(o chunk) bool { return !fresh[o.group] })
+	for _, ch := range v.chunks {
+		if slices.ContainsFunc(touched, func(o chunk) bool { return overlap(ch.group.extent(), o.group.extent(), axis) }) {
+			around.chunks = append(around.chunks, ch)
+		}
+	}
+	var pieces []piece
+	for _, group := range around.components() {
+		for _, p := range around.resolve(group) {
+			if fresh[p.group] {
+				pieces = append(pieces, p)
+			}
+		}
+	}
+	c.addPieces(v, pieces)
+}

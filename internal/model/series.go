@@ -5,27 +5,6 @@ import (
 	"strings"
 )
 
-// Kind is the type of a series' values, set by its first point.
-type Kind uint8
-
-// The kinds of series.
-const (
-	KindFloat     Kind = 1 // float64, every bit pattern kept
-	KindInt       Kind = 2 // int64, exact
-	KindText      Kind = 3 // UTF-8
-	KindHistogram Kind = 4 // the JSON of a [Histogram]
-	KindScatter   Kind = 5 // the JSON of a [Scatter]
-)
-
-var kindNames = [...]string{KindFloat: "float64", KindInt: "int64", KindText: "text", KindHistogram: "histogram", KindScatter: "scatter"}
-
-func (k Kind) String() string {
-	if int(k) < len(kindNames) && kindNames[k] != "" {
-		return kindNames[k]
-	}
-	return "unknown"
-}
-
 // The standard scales of Metrana; others are allowed.
 const (
 	ScaleStep        = "ML_STEP"
@@ -104,29 +83,4 @@ func (k SeriesKey) LabelMap() map[string]string {
 		m[l.Name] = l.Value
 	}
 	return m
-}
-
-// Axis names an int64 column that orders points. Time is not an Axis: every
-// point has its time in nanoseconds beside its axes.
-type Axis string
-
-// The axes. The number that the spool uses for each is its place in [Axes].
-const (
-	AxisStep       Axis = "step"
-	AxisRLStep     Axis = "rl_step"
-	AxisEpisode    Axis = "episode"
-	AxisEnvStep    Axis = "env_step"
-	AxisWindow     Axis = "window"
-	AxisBlock      Axis = "block"
-	AxisGlobalStep Axis = "global_step"
-	AxisEpoch      Axis = "epoch"
-	AxisBatch      Axis = "batch"
-	AxisTokens     Axis = "tokens"
-	// AxisTime is accepted wherever a reader names an axis.
-	AxisTime Axis = "time_ns"
-)
-
-// Axes lists every stored axis in canonical order; a new one is appended.
-func Axes() []Axis {
-	return []Axis{AxisStep, AxisRLStep, AxisEpisode, AxisEnvStep, AxisWindow, AxisBlock, AxisGlobalStep, AxisEpoch, AxisBatch, AxisTokens}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // apply takes a stored record into memory. It cannot fail for a record that
@@ -80,12 +81,12 @@ func (e *Engine) touch(r *run, lsn uint64) {
 
 // remember appends a group to the one of its shape in memory.
 func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
-	if g.rows.len() == 0 {
+	if g.rows.Len() == 0 {
 		return nil
 	}
 	for i, id := range g.series {
 		s := r.find(store.SeriesID(id))
-		if s == nil || s.kind != g.cols[i].kind {
+		if s == nil || s.kind != g.cols[i].Kind {
 			return fmt.Errorf("series %d is not defined", id)
 		}
 	}
@@ -94,22 +95,22 @@ func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
 	if m == nil {
 		m = r.newMemGroup(g, shape)
 	}
-	from := m.shared.len()
-	m.grow(g.rows.len(), e.cfg.FlushRows)
-	g.rows.src = fill(src, g.rows.len())
-	m.shared.add(&g.rows, nil)
-	g.rows.src = nil
+	from := m.shared.Len()
+	m.grow(g.rows.Len(), e.cfg.FlushRows)
+	g.rows.Source = fill(src, g.rows.Len())
+	m.shared.Add(&g.rows, nil)
+	g.rows.Source = nil
 	for i := range g.cols {
 		e.grow(r, m.append(i, &g.cols[i]))
 	}
-	e.grow(r, g.rows.len()*40)
-	r.memRows = max(r.memRows, m.shared.len())
+	e.grow(r, g.rows.Len()*40)
+	r.memRows = max(r.memRows, m.shared.Len())
 	lines := r.lines()
-	m.extent.extend(&m.shared, from, lines)
+	m.extent.Extend(&m.shared, from, lines.writers)
 	grown := m.growth(from, lines)
 	for i, id := range m.series {
 		s := r.series[id]
-		s.mask |= m.shared.mask
+		s.mask |= m.shared.Mask
 		r.advance(s, &grown, &m.cols[i], from, lines)
 	}
 	return nil
@@ -130,10 +131,10 @@ func fill(src uint32, n int) []uint32 {
 }
 
 func (r *run) newMemGroup(g *recordGroup, shape string) *memGroup {
-	m := &memGroup{shared: rows{mask: g.rows.mask, mode: g.rows.mode}, series: append([]uint32{}, g.series...), cols: make([]values, len(g.cols))}
-	m.extent = extent{mask: g.rows.mask, mode: g.rows.mode, distinct: true}
+	m := &memGroup{shared: column.Rows{Mask: g.rows.Mask, Mode: g.rows.Mode}, series: append([]uint32{}, g.series...), cols: make([]column.Values, len(g.cols))}
+	m.extent = column.Extent{Mask: g.rows.Mask, Mode: g.rows.Mode, Distinct: true}
 	for i, id := range g.series {
-		m.cols[i].kind = g.cols[i].kind
+		m.cols[i].Kind = g.cols[i].Kind
 		r.series[id].mem = append(r.series[id].mem, memRef{m, i})
 	}
 	r.mem = append(r.mem, m)
@@ -145,14 +146,14 @@ func (r *run) newMemGroup(g *recordGroup, shape string) *memGroup {
 }
 
 // append copies a column's values and returns their bytes.
-func (m *memGroup) append(col int, v *values) int {
-	if numeric(v.kind) {
-		m.cols[col].add(v, nil)
-		return 8 * v.len()
+func (m *memGroup) append(col int, v *column.Values) int {
+	if column.Numeric(v.Kind) {
+		m.cols[col].Add(v, nil)
+		return 8 * v.Len()
 	}
 	size := 0
-	for _, doc := range v.docs {
-		m.cols[col].docs = append(m.cols[col].docs, append([]byte{}, doc...))
+	for _, doc := range v.Docs {
+		m.cols[col].Docs = append(m.cols[col].Docs, append([]byte{}, doc...))
 		size += 24 + len(doc)
 	}
 	return size
@@ -160,7 +161,7 @@ func (m *memGroup) append(col int, v *values) int {
 
 // advance keeps the summary of a curve's end current when the new rows only go
 // on where it ended; else the next read computes it anew.
-func (r *run) advance(s *series, g *growth, v *values, from int, l *lineage) {
+func (r *run) advance(s *series, g *growth, v *column.Values, from int, l *lineage) {
 	old := s.end.Load()
 	s.version++
 	first := s.version == 1

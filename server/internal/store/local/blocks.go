@@ -5,6 +5,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // Long groups carry a summary of every blockRows rows, so that a chart of a
@@ -14,31 +15,31 @@ const (
 	blocksFromRow = 2049
 )
 
-func (w *segmentWriter) blockAggregates(r *rows, cols []values) (blockRef, error) {
-	n := r.len()
+func (w *segmentWriter) blockAggregates(r *column.Rows, cols []column.Values) (blockRef, error) {
+	n := r.Len()
 	if n < blocksFromRow {
 		return blockRef{}, nil
 	}
 	e := &encoder{}
-	for axis := -1; axis < numAxes; axis++ {
-		if axis < 0 || r.mask.has(axis) {
-			lo, hi := blockEnds(r.x(axis))
+	for axis := -1; axis < column.NumAxes; axis++ {
+		if axis < 0 || r.Mask.Has(axis) {
+			lo, hi := blockEnds(r.X(axis))
 			e.bytes(w.enc.AppendInts(nil, lo))
 			e.bytes(w.enc.AppendInts(nil, hi))
 		}
 	}
 	for i := range cols {
-		if !numeric(cols[i].kind) {
+		if !column.Numeric(cols[i].Kind) {
 			e.bytes(nil)
 			continue
 		}
-		var sums []*aggregate
+		var sums []*column.Aggregate
 		for lo := 0; lo < n; lo += blockRows {
-			sum := summarise(&cols[i], lo, min(lo+blockRows, n))
+			sum := column.Summarise(&cols[i], lo, min(lo+blockRows, n))
 			sums = append(sums, &sum)
 		}
 		part := &encoder{}
-		part.summaries(w.enc, cols[i].kind, sums)
+		part.summaries(w.enc, cols[i].Kind, sums)
 		e.bytes(part.b)
 	}
 	return w.block(e.b)
@@ -51,16 +52,10 @@ func blockEnds(xs []int64) (lo, hi []int64) {
 	return lo, hi
 }
 
-// block is a stored summary of some rows.
-type block struct {
-	lo, hi int64
-	sum    aggregate
-}
-
 // blockSums reads the blocks of a column along an axis; none when there are no
 // blocks or they meet each other.
-func (g *segmentGroup) blockSums(col, axis int) ([]block, error) {
-	if g.blocks.len == 0 || !numeric(g.cols[col].kind) {
+func (g *segmentGroup) blockSums(col, axis int) ([]column.Block, error) {
+	if g.blocks.len == 0 || !column.Numeric(g.cols[col].kind) {
 		return nil, nil
 	}
 	raw, err := g.segment.read(g.blocks)
@@ -74,20 +69,20 @@ func (g *segmentGroup) blockSums(col, axis int) ([]block, error) {
 		return nil, g.segment.bad(g.blocks, err)
 	}
 	for i := 1; i < len(out); i++ {
-		if out[i].lo <= out[i-1].hi || !out[i].sum.exact(g.cols[col].kind) || !out[i-1].sum.exact(g.cols[col].kind) {
+		if out[i].Lo <= out[i-1].Hi || !out[i].Sum.Exact(g.cols[col].kind) || !out[i-1].Sum.Exact(g.cols[col].kind) {
 			return nil, nil
 		}
 	}
 	return out, nil
 }
 
-func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int) ([]block, error) {
+func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int) ([]column.Block, error) {
 	e := &g.ext
 	d := &decoder{b: raw}
-	n := (e.n + blockRows - 1) / blockRows
-	out := make([]block, n)
-	for a := -1; a < numAxes; a++ {
-		if a >= 0 && !e.mask.has(a) {
+	n := (e.Rows + blockRows - 1) / blockRows
+	out := make([]column.Block, n)
+	for a := -1; a < column.NumAxes; a++ {
+		if a >= 0 && !e.Mask.Has(a) {
 			continue
 		}
 		if a != axis {
@@ -97,16 +92,16 @@ func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int
 		}
 		lo, hi := d.ints(dec, n), d.ints(dec, n)
 		for i := range out {
-			out[i].lo, out[i].hi = lo[i], hi[i]
+			out[i].Lo, out[i].Hi = lo[i], hi[i]
 		}
 	}
 	for range col {
 		d.bytes()
 	}
 	part := &decoder{b: d.bytes(), err: d.err}
-	sums := make([]*aggregate, n)
+	sums := make([]*column.Aggregate, n)
 	for i := range sums {
-		sums[i] = &out[i].sum
+		sums[i] = &out[i].Sum
 	}
 	kind := g.cols[col].kind
 	if g.segment.version == 1 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // A run's body (series, fixed starts, row groups) is read when the run is first
@@ -168,16 +170,16 @@ func (r *run) attach(g *segmentGroup) bool {
 			return false
 		}
 	}
-	for _, s := range append(slices.Clone(g.ext.srcs), g.ext.lastSrc) {
+	for _, s := range append(slices.Clone(g.ext.Sources), g.ext.LastSource) {
 		if int(s) >= len(r.sources) {
 			return false
 		}
 	}
 	for i, id := range g.series {
 		s := r.series[id]
-		s.chunks = append(s.chunks, chunk{g, i})
+		s.chunks = append(s.chunks, column.Chunk{Group: g, Col: i})
 		s.layout++
-		s.mask |= g.ext.mask
+		s.mask |= g.ext.Mask
 		s.version = max(s.version, 1)
 	}
 	return true

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 const maxBuckets = 100_000
@@ -36,7 +37,7 @@ func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.B
 }
 
 func (v *view) numeric() error {
-	if numeric(v.kind) {
+	if column.Numeric(v.kind) {
 		return nil
 	}
 	return model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.series.key.Metric, v.kind)
@@ -50,13 +51,13 @@ type bucketing struct {
 	n      uint64
 	lo, hi int64 // of the points that are read
 	seen   bool
-	onX    []chunk // those that have the axis, when asked for
+	onX    []column.Chunk // those that have the axis, when asked for
 }
 
 // span is a summary of the points between lo and hi, or a piece to be read.
 type span struct {
 	lo, hi int64
-	sum    aggregate
+	sum    column.Aggregate
 	known  bool
 	piece  piece
 	of     *bucketing // of the ancestor that has it; nil for the series itself
@@ -108,8 +109,8 @@ func (b *bucketing) spans(pieces []piece) []span {
 	var out []span
 	for _, p := range pieces {
 		s := span{piece: p}
-		s.lo, s.hi = p.group.extent().span(b.axis)
-		if sum, ok := p.group.summary(p.col); ok && p.whole() && s.lo >= b.from && s.hi <= b.to {
+		s.lo, s.hi = p.Group.Extent().Span(b.axis)
+		if sum, ok := p.Group.Summary(p.Col); ok && p.whole() && s.lo >= b.from && s.hi <= b.to {
 			s.sum, s.known = sum, true
 			out = append(out, s)
 			continue
@@ -140,15 +141,15 @@ func (b *bucketing) narrow(s *span) bool {
 	r := s.piece.rows
 	if r == nil {
 		var err error
-		if r, err = s.piece.group.rows(); err != nil {
+		if r, err = s.piece.Group.Rows(); err != nil {
 			b.damaged(err)
 			return false
 		}
 		s.piece.rows = r
 	}
 	s.lo, s.hi = math.MaxInt64, math.MinInt64
-	xs, found := r.x(b.axis), false
-	for _, i := range s.piece.picked(r.len()) {
+	xs, found := r.X(b.axis), false
+	for _, i := range s.piece.picked(r.Len()) {
 		if x := xs[i]; x >= b.from && x <= b.to {
 			s.lo, s.hi, found = min(s.lo, x), max(s.hi, x), true
 		}
@@ -158,22 +159,22 @@ func (b *bucketing) narrow(s *span) bool {
 
 // blocks adds a wide span by its stored blocks; false when it cannot.
 func (b *bucketing) blocks(cells *cells, s *span) bool {
-	g, ok := s.piece.group.(*segmentGroup)
+	g, ok := s.piece.Group.(*segmentGroup)
 	if !ok {
 		return false
 	}
-	list, err := g.blockSums(s.piece.col, b.axis)
+	list, err := g.blockSums(s.piece.Col, b.axis)
 	if err != nil {
 		b.damaged(err)
 		return false
 	}
 	for i := range list {
-		if !b.fits(list[i].lo, list[i].hi) {
+		if !b.fits(list[i].Lo, list[i].Hi) {
 			return false
 		}
 	}
 	for i := range list {
-		b.add(cells, list[i].lo, list[i].hi, &list[i].sum)
+		b.add(cells, list[i].Lo, list[i].Hi, &list[i].Sum)
 	}
 	return len(list) > 0
 }
@@ -200,7 +201,7 @@ func (b *bucketing) points(cells *cells, s *span) {
 			into, until = cells.find(at, x), b.lastOf(at)
 		}
 		into.lo, into.hi = min(into.lo, x), max(into.hi, x)
-		into.sum.addRow(&vals, int(i))
+		into.sum.AddRow(&vals, int(i))
 		if b.depth > 0 {
 			into.inherited++
 		}
@@ -208,22 +209,22 @@ func (b *bucketing) points(cells *cells, s *span) {
 }
 
 // plot reads the x and the values of a piece, and of a whole group nothing else.
-func (s *scan) plot(p *piece) (xs []int64, vals values, ok bool) {
-	g, flushed := p.group.(*segmentGroup)
+func (s *scan) plot(p *piece) (xs []int64, vals column.Values, ok bool) {
+	g, flushed := p.Group.(*segmentGroup)
 	if !flushed || p.rows != nil {
 		r, vals, ok := s.read(p)
 		if !ok {
-			return nil, values{}, false
+			return nil, column.Values{}, false
 		}
-		return r.x(s.axis), vals, true
+		return r.X(s.axis), vals, true
 	}
 	xs, err := g.xs(s.axis)
 	if err == nil {
-		vals, err = g.values(p.col)
+		vals, err = g.Values(p.Col)
 	}
 	if err != nil {
 		s.damaged(err)
-		return nil, values{}, false
+		return nil, column.Values{}, false
 	}
 	return xs, vals, true
 }
@@ -263,7 +264,7 @@ type cells struct {
 type cell struct {
 	place     int
 	lo, hi    int64
-	sum       aggregate
+	sum       column.Aggregate
 	inherited uint64
 }
 
@@ -278,17 +279,17 @@ func (c *cells) find(place int, x int64) *cell {
 	if !ok {
 		i = len(c.by)
 		c.at[place] = i
-		c.by = append(c.by, cell{place: place, lo: x, hi: x, sum: emptyAggregate()})
+		c.by = append(c.by, cell{place: place, lo: x, hi: x, sum: column.EmptyAggregate()})
 	}
 	return &c.by[i]
 }
 
-func (b *bucketing) add(c *cells, lo, hi int64, sum *aggregate) {
+func (b *bucketing) add(c *cells, lo, hi int64, sum *column.Aggregate) {
 	at := c.find(b.cell(lo), lo)
 	at.lo, at.hi = min(at.lo, lo), max(at.hi, hi)
-	at.sum.merge(sum)
+	at.sum.Merge(sum)
 	if b.depth > 0 {
-		at.inherited += sum.count + sum.nan + sum.posInf + sum.negInf
+		at.inherited += sum.Count + sum.NaN + sum.PosInf + sum.NegInf
 	}
 }
 
@@ -297,11 +298,11 @@ func (c *cells) buckets(kind model.Kind) []store.Bucket {
 	out := make([]store.Bucket, 0, len(c.by))
 	for i := range c.by {
 		s := &c.by[i].sum
-		b := store.Bucket{Lo: c.by[i].lo, Hi: c.by[i].hi, Count: s.count, NaN: s.nan, PosInf: s.posInf, NegInf: s.negInf, Inherited: c.by[i].inherited}
-		if s.count > 0 {
-			b.Min, b.Max, b.Sum, b.Excess = s.min, s.max, s.sum, s.excess
+		b := store.Bucket{Lo: c.by[i].lo, Hi: c.by[i].hi, Count: s.Count, NaN: s.NaN, PosInf: s.PosInf, NegInf: s.NegInf, Inherited: c.by[i].inherited}
+		if s.Count > 0 {
+			b.Min, b.Max, b.Sum, b.Excess = s.Min, s.Max, s.Sum, s.Excess
 			if kind == model.KindInt {
-				b.Min, b.Max, b.MinInt, b.MaxInt = float64(s.least), float64(s.most), s.least, s.most
+				b.Min, b.Max, b.MinInt, b.MaxInt = float64(s.Least), float64(s.Most), s.Least, s.Most
 			}
 		}
 		out = append(out, b)

@@ -4,13 +4,15 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
+
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // part is rows with columns on their way into a segment.
 type part struct {
-	rows   *rows
+	rows   *column.Rows
 	series []uint32
-	cols   []values
+	cols   []column.Values
 }
 
 // manyRows is from where on the rows of a writer get groups of their own: their
@@ -19,9 +21,9 @@ const manyRows = 64
 
 // class is parts with the same rows: their columns share them.
 type class struct {
-	rows   *rows
-	at     map[uint32]values // by series
-	source int64             // -1 for several or few rows
+	rows   *column.Rows
+	at     map[uint32]column.Values // by series
+	source int64                    // -1 for several or few rows
 }
 
 // builder joins parts into the fewest groups: series that have the same rows
@@ -39,7 +41,7 @@ func (b *builder) add(parts []part) {
 		sum := hashRows(seed, p.rows)
 		c := b.sameRows(byHash[sum], p)
 		if c == nil {
-			c = &class{rows: p.rows, at: map[uint32]values{}, source: soleSource(p.rows)}
+			c = &class{rows: p.rows, at: map[uint32]column.Values{}, source: soleSource(p.rows)}
 			byHash[sum] = append(byHash[sum], c)
 			b.classes = append(b.classes, c)
 		}
@@ -49,11 +51,11 @@ func (b *builder) add(parts []part) {
 	}
 }
 
-func soleSource(r *rows) int64 {
-	if r.len() < manyRows || slices.ContainsFunc(r.src, func(s uint32) bool { return s != r.src[0] }) {
+func soleSource(r *column.Rows) int64 {
+	if r.Len() < manyRows || slices.ContainsFunc(r.Source, func(s uint32) bool { return s != r.Source[0] }) {
 		return -1
 	}
-	return int64(r.src[0])
+	return int64(r.Source[0])
 }
 
 // sameRows finds a class with the rows of p and none of its series.
@@ -67,25 +69,25 @@ func (b *builder) sameRows(list []*class, p part) *class {
 	return nil
 }
 
-func hashRows(seed maphash.Seed, r *rows) uint64 {
+func hashRows(seed maphash.Seed, r *column.Rows) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	b := make([]byte, 0, 8*(2+2*r.len()))
-	b = binary.LittleEndian.AppendUint64(b, uint64(r.mask)<<8|uint64(r.mode))
-	for i := range r.len() {
-		b = binary.LittleEndian.AppendUint64(b, uint64(r.time[i]))
-		b = binary.LittleEndian.AppendUint64(b, uint64(r.ord[i]))
+	b := make([]byte, 0, 8*(2+2*r.Len()))
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Mask)<<8|uint64(r.Mode))
+	for i := range r.Len() {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Time[i]))
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Arrival[i]))
 	}
 	_, _ = h.Write(b)
 	return h.Sum64()
 }
 
-func equalRows(a, b *rows) bool {
-	if a.mask != b.mask || a.mode != b.mode || !slices.Equal(a.time, b.time) || !slices.Equal(a.ord, b.ord) || !slices.Equal(a.seq, b.seq) || !slices.Equal(a.src, b.src) {
+func equalRows(a, b *column.Rows) bool {
+	if a.Mask != b.Mask || a.Mode != b.Mode || !slices.Equal(a.Time, b.Time) || !slices.Equal(a.Arrival, b.Arrival) || !slices.Equal(a.Seq, b.Seq) || !slices.Equal(a.Source, b.Source) {
 		return false
 	}
-	for axis := range numAxes {
-		if !slices.Equal(a.axes[axis], b.axes[axis]) {
+	for axis := range column.NumAxes {
+		if !slices.Equal(a.Axes[axis], b.Axes[axis]) {
 			return false
 		}
 	}
@@ -101,14 +103,14 @@ type bundle struct {
 // bundles groups series by the classes of one shape and source that they have.
 func (b *builder) bundles() []bundle {
 	type kind struct {
-		shape  shape
+		shape  column.Shape
 		source int64
 	}
 	kinds := map[kind]int{}
 	members := map[uint32]map[int][]int{} // series → kind → classes
 	var order []uint32
 	for n, c := range b.classes {
-		k := kind{shape{c.rows.mask, c.rows.mode}, c.source}
+		k := kind{column.Shape{Mask: c.rows.Mask, Mode: c.rows.Mode}, c.source}
 		if _, ok := kinds[k]; !ok {
 			kinds[k] = len(kinds)
 		}
@@ -168,20 +170,20 @@ func (b *builder) write() ([]*segmentGroup, error) {
 func (b *builder) writeBundle(bu *bundle) ([]*segmentGroup, error) {
 	joined := bu.classes[0].rows
 	if len(bu.classes) > 1 {
-		joined = &rows{mask: joined.mask, mode: joined.mode}
+		joined = &column.Rows{Mask: joined.Mask, Mode: joined.Mode}
 		for _, c := range bu.classes {
-			joined.add(c.rows, nil)
+			joined.Add(c.rows, nil)
 		}
 	}
 	order := sortedRows(joined)
 	var out []*segmentGroup
-	pieces := (joined.len() + maxGroupRows - 1) / maxGroupRows
+	pieces := (joined.Len() + maxGroupRows - 1) / maxGroupRows
 	for i := range pieces {
-		lo, hi := joined.len()*i/pieces, joined.len()*(i+1)/pieces
-		part := joined.slice(lo, hi)
+		lo, hi := joined.Len()*i/pieces, joined.Len()*(i+1)/pieces
+		part := joined.Slice(lo, hi)
 		if order != nil {
-			part = rows{mask: joined.mask, mode: joined.mode}
-			part.add(joined, order[lo:hi])
+			part = column.Rows{Mask: joined.Mask, Mode: joined.Mode}
+			part.Add(joined, order[lo:hi])
 		}
 		g, err := b.writer.group(&part, bu.series, bu.columns(order, lo, hi), b.lineage)
 		if err != nil {
@@ -194,34 +196,34 @@ func (b *builder) writeBundle(bu *bundle) ([]*segmentGroup, error) {
 
 // columns are the values of the rows lo to hi of an order, of the rows as they
 // are when it is nil.
-func (bu *bundle) columns(order []int32, lo, hi int) []values {
-	out := make([]values, len(bu.series))
+func (bu *bundle) columns(order []int32, lo, hi int) []column.Values {
+	out := make([]column.Values, len(bu.series))
 	for i, id := range bu.series {
-		joined := values{kind: bu.classes[0].at[id].kind}
+		joined := column.Values{Kind: bu.classes[0].at[id].Kind}
 		if len(bu.classes) == 1 {
 			joined = bu.classes[0].at[id]
 		} else {
 			for _, c := range bu.classes {
 				v := c.at[id]
-				joined.add(&v, nil)
+				joined.Add(&v, nil)
 			}
 		}
 		if order == nil {
-			out[i] = joined.slice(lo, hi)
+			out[i] = joined.Slice(lo, hi)
 			continue
 		}
-		out[i].kind = joined.kind
-		out[i].add(&joined, order[lo:hi])
+		out[i].Kind = joined.Kind
+		out[i].Add(&joined, order[lo:hi])
 	}
 	return out
 }
 
 // sortedRows is the order in which rows are stored, nil when they are in it.
-func sortedRows(r *rows) []int32 {
-	for i := 1; i < r.len(); i++ {
-		if r.compareStored(i-1, i) > 0 {
-			order := upTo(0, r.len())
-			slices.SortStableFunc(order, func(a, b int32) int { return r.compareStored(int(a), int(b)) })
+func sortedRows(r *column.Rows) []int32 {
+	for i := 1; i < r.Len(); i++ {
+		if r.CompareStored(i-1, i) > 0 {
+			order := column.UpTo(0, r.Len())
+			slices.SortStableFunc(order, func(a, b int32) int { return r.CompareStored(int(a), int(b)) })
 			return order
 		}
 	}

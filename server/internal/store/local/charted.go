@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // hole is a range of an overlay whose points are read: points in memory lie in
@@ -33,7 +34,7 @@ func (b *bucketing) charted(sel store.Attempts) ([]span, bool) {
 	at := first
 	for _, h := range append(holes, hole{first: end, end: end}) {
 		if at < h.first {
-			b.see(o.leaves[at].lo, o.leaves[h.first-1].hi)
+			b.see(o.leaves[at].Lo, o.leaves[h.first-1].Hi)
 		}
 		at = max(at, h.end)
 	}
@@ -58,12 +59,12 @@ func (b *bucketing) meetsAtX() bool {
 		return true
 	}
 	for i, m := range mem {
-		e := m.group.extent()
+		e := m.Group.Extent()
 		if c.judge(e) != keepAll {
 			return false
 		}
 		for _, o := range b.chunks[:b.inSegments+i] {
-			if c.mayConflict(e, o.group.extent()) {
+			if c.mayConflict(e, o.Group.Extent()) {
 				return false
 			}
 		}
@@ -75,23 +76,23 @@ func (b *bucketing) meetsAtX() bool {
 func (b *bucketing) holes(o *overlay, first, end int) (out []hole) {
 	var xs []int64
 	if first < end {
-		if o.leaves[first].lo < b.from {
+		if o.leaves[first].Lo < b.from {
 			xs = append(xs, b.from)
 		}
-		if o.leaves[end-1].hi > b.to {
+		if o.leaves[end-1].Hi > b.to {
 			xs = append(xs, b.to)
 		}
 	}
 	for _, m := range b.chunks[b.inSegments:] {
-		if !m.onAxis(b.axis) {
+		if !m.OnAxis(b.axis) {
 			continue
 		}
-		r, err := m.group.rows()
+		r, err := m.Group.Rows()
 		if err != nil {
 			b.damaged(err)
 			continue
 		}
-		for _, x := range r.x(b.axis) {
+		for _, x := range r.X(b.axis) {
 			if x >= b.from && x <= b.to {
 				xs = append(xs, x)
 			}
@@ -105,9 +106,9 @@ func (b *bucketing) holes(o *overlay, first, end int) (out []hole) {
 }
 
 func (o *overlay) holeAt(x int64) hole {
-	i := sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].hi >= x })
-	if i < len(o.leaves) && o.leaves[i].lo <= x {
-		return hole{o.leaves[i].lo, o.leaves[i].hi, i, i + 1}
+	i := sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].Hi >= x })
+	if i < len(o.leaves) && o.leaves[i].Lo <= x {
+		return hole{o.leaves[i].Lo, o.leaves[i].Hi, i, i + 1}
 	}
 	return hole{x, x, i, i}
 }
@@ -128,9 +129,9 @@ func (b *bucketing) readBetween(lo, hi int64) []span {
 }
 
 // axisChunks are the chunks that have the axis.
-func (b *bucketing) axisChunks() []chunk {
+func (b *bucketing) axisChunks() []column.Chunk {
 	if b.onX == nil {
-		b.onX = slices.DeleteFunc(slices.Clone(b.chunks), func(c chunk) bool { return !c.onAxis(b.axis) })
+		b.onX = slices.DeleteFunc(slices.Clone(b.chunks), func(c column.Chunk) bool { return !c.OnAxis(b.axis) })
 	}
 	return b.onX
 }
@@ -138,14 +139,14 @@ func (b *bucketing) axisChunks() []chunk {
 // cover is the spans of leaves that nothing touches.
 func (b *bucketing) cover(o *overlay, first, end int) (out []span) {
 	var wide []hole // leaves of several groups that are wider than a cell
-	o.cover(first, end, func(n *block) bool { return b.fits(n.lo, n.hi) }, func(n *block, l *leaf) {
+	o.cover(first, end, func(n *column.Block) bool { return b.fits(n.Lo, n.Hi) }, func(n *column.Block, l *leaf) {
 		switch {
-		case l == nil || l.chunk.group == nil && b.fits(n.lo, n.hi):
-			out = append(out, span{lo: n.lo, hi: n.hi, sum: n.sum, known: true})
-		case l.chunk.group == nil:
-			wide = addHole(wide, o.holeAt(n.lo))
+		case l == nil || l.chunk.Group == nil && b.fits(n.Lo, n.Hi):
+			out = append(out, span{lo: n.Lo, hi: n.Hi, sum: n.Sum, known: true})
+		case l.chunk.Group == nil:
+			wide = addHole(wide, o.holeAt(n.Lo))
 		default:
-			out = append(out, span{lo: n.lo, hi: n.hi, sum: n.sum, known: true, piece: piece{chunk: l.chunk}})
+			out = append(out, span{lo: n.Lo, hi: n.Hi, sum: n.Sum, known: true, piece: piece{Chunk: l.chunk}})
 		}
 	})
 	for _, h := range wide {

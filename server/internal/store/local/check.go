@@ -1,9 +1,9 @@
 package local
 
 import (
-	"math"
-
 	"github.com/kymogram/kymogram/internal/model"
+
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // check refuses a batch that is malformed as a whole, before anything is
@@ -59,7 +59,7 @@ func checkGroup(b *model.Batch, g *model.RowGroup) error {
 func checkAxes(g *model.RowGroup) error {
 	last := -1
 	for _, a := range g.Axes {
-		at := axisIndex(a.Axis)
+		at := column.AxisIndex(a.Axis)
 		if at <= last {
 			return model.Errorf(model.CodeInvalid, "axis %q is unknown, repeated or out of order", a.Axis)
 		}
@@ -70,7 +70,7 @@ func checkAxes(g *model.RowGroup) error {
 		if !a.Relative {
 			continue
 		}
-		if at != axStep && (a.Axis != model.AxisEnvStep || !g.Axes[0].Relative) {
+		if at != column.Step && (a.Axis != model.AxisEnvStep || !g.Axes[0].Relative) {
 			return model.Errorf(model.CodeInvalid, "only the step can be relative, and the environment step with it, not %s", a.Axis)
 		}
 		for _, k := range a.Values {
@@ -80,24 +80,4 @@ func checkAxes(g *model.RowGroup) error {
 		}
 	}
 	return nil
-}
-
-// convert gives the values of a column in another kind; ok is false at a value
-// that cannot be converted exactly, and always for documents.
-func convert(v *values, i int, to model.Kind) (float64, int64, bool) {
-	switch {
-	case v.kind == model.KindFloat && to == model.KindInt:
-		f := v.floats[i]
-		// 2^63 itself is out of range; below it the conversion of a whole float is exact.
-		if f >= -(1<<63) && f < 1<<63 && f == math.Trunc(f) {
-			return 0, int64(f), true
-		}
-	case v.kind == model.KindInt && to == model.KindFloat:
-		n := v.ints[i]
-		f := float64(n)
-		if f < 1<<63 && int64(f) == n {
-			return f, 0, true
-		}
-	}
-	return 0, 0, false
 }

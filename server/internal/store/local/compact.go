@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // Segments are merged by size class: a class is a factor of eight, the first
@@ -241,7 +242,7 @@ func (e *Engine) mergeGroups(w *segmentWriter, r *run, groups []*segmentGroup) (
 		return err
 	}
 	for _, g := range groups {
-		if g.segment.version == segmentVersion && (g.ext.n >= fullGroupRows || g.bytes() >= fullGroupBytes) {
+		if g.segment.version == segmentVersion && (g.ext.Rows >= fullGroupRows || g.bytes() >= fullGroupBytes) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
@@ -266,13 +267,13 @@ func (e *Engine) mergeGroups(w *segmentWriter, r *run, groups []*segmentGroup) (
 
 // load reads a whole group.
 func (g *segmentGroup) load() (part, error) {
-	r, err := g.rows()
+	r, err := g.Rows()
 	if err != nil {
 		return part{}, err
 	}
 	p := part{rows: r, series: g.series}
 	for i := range g.cols {
-		v, err := g.values(i)
+		v, err := g.Values(i)
 		if err != nil {
 			return part{}, err
 		}
@@ -302,9 +303,9 @@ func (r *run) replace(old []*segment, s *segment, merged []*segmentGroup) {
 }
 
 // withoutSegments copies what is left: views hold the old list.
-func withoutSegments(chunks []chunk, old []*segment) []chunk {
-	gone := func(c chunk) bool {
-		g, ok := c.group.(*segmentGroup)
+func withoutSegments(chunks []column.Chunk, old []*segment) []column.Chunk {
+	gone := func(c column.Chunk) bool {
+		g, ok := c.Group.(*segmentGroup)
 		return ok && slices.Contains(old, g.segment)
 	}
 	if !slices.ContainsFunc(chunks, gone) {

@@ -6,13 +6,14 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // piece is a part of what a read selects: a whole chunk, or some rows of it.
 type piece struct {
-	chunk
-	rows *rows   // read already; nil for a whole chunk that was not needed yet
-	keep []int32 // rows, nil for all
+	column.Chunk
+	rows *column.Rows // read already; nil for a whole chunk that was not needed yet
+	keep []int32      // rows, nil for all
 }
 
 // whole says that the stored summary of the chunk holds.
@@ -24,13 +25,13 @@ func (v *view) pieces(sel store.Attempts) []piece {
 	if sel.All {
 		out := make([]piece, len(v.chunks))
 		for i, c := range v.chunks {
-			out[i] = piece{chunk: c}
+			out[i] = piece{Chunk: c}
 		}
 		return out
 	}
 	c := curve{view: v, only: sel.Number}
 	for _, ch := range v.chunks {
-		if c.takes(ch.group.extent()) {
+		if c.takes(ch.Group.Extent()) {
 			c.chunks = append(c.chunks, ch)
 		}
 	}
@@ -45,68 +46,53 @@ func (v *view) pieces(sel store.Attempts) []piece {
 type curve struct {
 	*view
 	only   uint32 // attempt number, 0 for the curve
-	chunks []chunk
+	chunks []column.Chunk
 }
 
-func (c *curve) takes(e *extent) bool {
+func (c *curve) takes(e *column.Extent) bool {
 	if c.only == 0 {
 		return !c.gone(e)
 	}
-	return slices.ContainsFunc(e.srcs, func(s uint32) bool { return c.lineage.attempt[s] == c.only })
+	return slices.ContainsFunc(e.Sources, func(s uint32) bool { return c.lineage.attempt[s] == c.only })
 }
 
 // gone: a later attempt resumed in front of all of a group. Its points replace
 // none that this attempt does not hide as well, because under UniqueAxes only
 // points of one attempt are the same.
-func (v *view) gone(e *extent) bool {
-	cut := cutAxis(e.mask)
-	return e.mode == model.UniqueAxes && cut >= 0 && !slices.ContainsFunc(e.srcs, func(s uint32) bool {
-		return !v.lineage.hidden[s] || e.lo[cut] < v.lineage.hideFrom[s]
+func (v *view) gone(e *column.Extent) bool {
+	cut := e.Mask.Cut()
+	return e.Mode == model.UniqueAxes && cut >= 0 && !slices.ContainsFunc(e.Sources, func(s uint32) bool {
+		return !v.lineage.hidden[s] || e.Lo[cut] < v.lineage.hideFrom[s]
 	})
 }
 
 // mayConflict reports whether a point of one group could replace one of the
 // other. It errs on the side of yes.
-func (c *curve) mayConflict(a, b *extent) bool {
-	if c.only == 0 && attemptsMeet(a, b) && c.lineage.mayHide(a.srcs, b.srcs) {
+func (c *curve) mayConflict(a, b *column.Extent) bool {
+	if c.only == 0 && attemptsMeet(a, b) && c.lineage.mayHide(a.Sources, b.Sources) {
 		return true
 	}
-	if a.mode != b.mode {
+	if a.Mode != b.Mode {
 		return false
 	}
-	switch a.mode {
+	switch a.Mode {
 	case model.UniqueTime:
-		return overlap(a, b, -1)
+		return a.Overlaps(b, -1)
 	case model.UniqueStep:
-		return a.mask.has(axStep) && b.mask.has(axStep) && overlap(a, b, axStep)
+		return a.Mask.Has(column.Step) && b.Mask.Has(column.Step) && a.Overlaps(b, column.Step)
 	}
-	return a.mask == b.mask && a.mask != 0 && allOverlap(a, b) && c.lineage.shareIdent(a.srcs, b.srcs)
+	return a.Mask == b.Mask && a.Mask != 0 && a.Meets(b) && c.lineage.shareIdent(a.Sources, b.Sources)
 }
 
 // attemptsMeet: points of two attempts may have the same key.
-func attemptsMeet(a, b *extent) bool {
-	if !a.mask.has(axStep) || !b.mask.has(axStep) || a.mask.rl() != b.mask.rl() {
+func attemptsMeet(a, b *column.Extent) bool {
+	if !a.Mask.Has(column.Step) || !b.Mask.Has(column.Step) || a.Mask.RL() != b.Mask.RL() {
 		return false
 	}
-	if a.mask.rl() {
-		return a.mask == b.mask && allOverlap(a, b)
+	if a.Mask.RL() {
+		return a.Mask == b.Mask && a.Meets(b)
 	}
-	return overlap(a, b, axStep)
-}
-
-func overlap(a, b *extent, axis int) bool {
-	alo, ahi := a.span(axis)
-	blo, bhi := b.span(axis)
-	return alo <= bhi && blo <= ahi
-}
-
-func allOverlap(a, b *extent) bool {
-	for axis := range numAxes {
-		if a.mask.has(axis) && !overlap(a, b, axis) {
-			return false
-		}
-	}
-	return true
+	return a.Overlaps(b, column.Step)
 }
 
 // sweepAxis is an axis on which chunks must overlap to conflict: -1 is the
@@ -114,17 +100,17 @@ func allOverlap(a, b *extent) bool {
 func (c *curve) sweepAxis() int {
 	rl, step, time, free := true, true, true, true
 	for _, ch := range c.chunks {
-		e := ch.group.extent()
-		rl = rl && e.mask.has(axRLStep) && e.mode == model.UniqueAxes
-		step = step && e.mask.has(axStep) && e.mode != model.UniqueTime
-		time = time && e.mode == model.UniqueTime && c.lineage.oneAttempt(append(slices.Clone(e.srcs), c.chunks[0].group.extent().srcs[0]))
-		free = free && e.mask == 0
+		e := ch.Group.Extent()
+		rl = rl && e.Mask.Has(column.RLStep) && e.Mode == model.UniqueAxes
+		step = step && e.Mask.Has(column.Step) && e.Mode != model.UniqueTime
+		time = time && e.Mode == model.UniqueTime && c.lineage.oneAttempt(append(slices.Clone(e.Sources), c.chunks[0].Group.Extent().Sources[0]))
+		free = free && e.Mask == 0
 	}
 	switch {
 	case rl:
-		return axRLStep
+		return column.RLStep
 	case step:
-		return axStep
+		return column.Step
 	case time, free:
 		return -1
 	}
@@ -132,7 +118,7 @@ func (c *curve) sweepAxis() int {
 }
 
 // components groups the chunks that may conflict, directly or through others.
-func (c *curve) components() [][]chunk {
+func (c *curve) components() [][]column.Chunk {
 	parent := make([]int, len(c.chunks))
 	for i := range parent {
 		parent[i] = i
@@ -146,19 +132,19 @@ func (c *curve) components() [][]chunk {
 	}
 	axis := c.sweepAxis()
 	if axis >= -1 {
-		slices.SortStableFunc(c.chunks, func(a, b chunk) int {
-			alo, _ := a.group.extent().span(axis)
-			blo, _ := b.group.extent().span(axis)
+		slices.SortStableFunc(c.chunks, func(a, b column.Chunk) int {
+			alo, _ := a.Group.Extent().Span(axis)
+			blo, _ := b.Group.Extent().Span(axis)
 			return cmp.Compare(alo, blo)
 		})
 	}
 	var active []int
 	for i := range c.chunks {
-		e := c.chunks[i].group.extent()
+		e := c.chunks[i].Group.Extent()
 		keep := active[:0]
 		for _, j := range active {
-			o := c.chunks[j].group.extent()
-			if axis >= -1 && !overlap(e, o, axis) {
+			o := c.chunks[j].Group.Extent()
+			if axis >= -1 && !e.Overlaps(o, axis) {
 				continue
 			}
 			keep = append(keep, j)
@@ -172,9 +158,9 @@ func (c *curve) components() [][]chunk {
 	return group(c.chunks, find)
 }
 
-func group(chunks []chunk, find func(int) int) [][]chunk {
+func group(chunks []column.Chunk, find func(int) int) [][]column.Chunk {
 	at := map[int]int{}
-	var out [][]chunk
+	var out [][]column.Chunk
 	for i, ch := range chunks {
 		root := find(i)
 		k, ok := at[root]
@@ -189,23 +175,23 @@ func group(chunks []chunk, find func(int) int) [][]chunk {
 }
 
 // resolve returns the points of a component that are part of the curve.
-func (c *curve) resolve(chunks []chunk) []piece {
+func (c *curve) resolve(chunks []column.Chunk) []piece {
 	if len(chunks) == 1 {
-		switch c.judge(chunks[0].group.extent()) {
+		switch c.judge(chunks[0].Group.Extent()) {
 		case keepAll:
-			return []piece{{chunk: chunks[0]}}
+			return []piece{{Chunk: chunks[0]}}
 		case dropAll:
 			return nil
 		}
 	}
 	loaded := make([]piece, 0, len(chunks))
 	for _, ch := range chunks {
-		r, err := ch.group.rows()
+		r, err := ch.Group.Rows()
 		if err != nil {
 			c.damaged(err)
 			continue
 		}
-		loaded = append(loaded, piece{chunk: ch, rows: r})
+		loaded = append(loaded, piece{Chunk: ch, rows: r})
 	}
 	alive := c.unique(loaded)
 	if c.only == 0 {
@@ -244,15 +230,15 @@ const (
 )
 
 // judge decides about a chunk that conflicts with no other.
-func (c *curve) judge(e *extent) verdict {
-	if !e.distinct || !c.lineage.oneAttempt(e.srcs) {
+func (c *curve) judge(e *column.Extent) verdict {
+	if !e.Distinct || !c.lineage.oneAttempt(e.Sources) {
 		return lookInside
 	}
-	src, cut := e.srcs[0], cutAxis(e.mask)
-	if c.only != 0 || cut < 0 || !c.lineage.hidden[src] || e.hi[cut] < c.lineage.hideFrom[src] {
+	src, cut := e.Sources[0], e.Mask.Cut()
+	if c.only != 0 || cut < 0 || !c.lineage.hidden[src] || e.Hi[cut] < c.lineage.hideFrom[src] {
 		return keepAll
 	}
-	if e.lo[cut] >= c.lineage.hideFrom[src] {
+	if e.Lo[cut] >= c.lineage.hideFrom[src] {
 		return dropAll
 	}
 	return lookInside
@@ -261,46 +247,46 @@ func (c *curve) judge(e *extent) verdict {
 // pointKey makes points with equal keys the same point.
 type pointKey struct {
 	mode  model.Uniqueness
-	mask  axisSet
+	mask  column.AxisSet
 	ident uint32
-	at    [numAxes]int64
+	at    [column.NumAxes]int64
 }
 
 // uniqueKey is false for points that are never the same as another.
-func (l *lineage) uniqueKey(r *rows, i int) (pointKey, bool) {
-	key := pointKey{mode: r.mode}
-	switch r.mode {
+func (l *lineage) uniqueKey(r *column.Rows, i int) (pointKey, bool) {
+	key := pointKey{mode: r.Mode}
+	switch r.Mode {
 	case model.UniqueTime:
-		key.at[0] = r.time[i]
+		key.at[0] = r.Time[i]
 		return key, true
 	case model.UniqueStep:
-		if !r.mask.has(axStep) {
+		if !r.Mask.Has(column.Step) {
 			return key, false
 		}
-		key.at[0] = r.axes[axStep][i]
+		key.at[0] = r.Axes[column.Step][i]
 		return key, true
 	}
-	key.mask, key.ident = r.mask, l.ident[r.src[i]]
-	for a := range numAxes {
-		if r.mask.has(a) {
-			key.at[a] = r.axes[a][i]
+	key.mask, key.ident = r.Mask, l.ident[r.Source[i]]
+	for a := range column.NumAxes {
+		if r.Mask.Has(a) {
+			key.at[a] = r.Axes[a][i]
 		}
 	}
-	return key, r.mask != 0
+	return key, r.Mask != 0
 }
 
 // attemptKey is false for points without a step.
-func attemptKey(r *rows, i int) (pointKey, bool) {
-	if !r.mask.has(axStep) {
+func attemptKey(r *column.Rows, i int) (pointKey, bool) {
+	if !r.Mask.Has(column.Step) {
 		return pointKey{}, false
 	}
-	if !r.mask.rl() {
-		return pointKey{at: [numAxes]int64{r.axes[axStep][i]}}, true
+	if !r.Mask.RL() {
+		return pointKey{at: [column.NumAxes]int64{r.Axes[column.Step][i]}}, true
 	}
-	key := pointKey{mask: r.mask}
-	for a := range numAxes {
-		if r.mask.has(a) {
-			key.at[a] = r.axes[a][i]
+	key := pointKey{mask: r.Mask}
+	for a := range column.NumAxes {
+		if r.Mask.Has(a) {
+			key.at[a] = r.Axes[a][i]
 		}
 	}
 	return key, true
@@ -317,9 +303,9 @@ func (c *curve) unique(loaded []piece) [][]bool {
 	winner := map[pointKey]rowRef{}
 	for p := range loaded {
 		r := loaded[p].rows
-		alive[p] = make([]bool, r.len())
-		for i := range r.len() {
-			if c.only != 0 && c.lineage.attempt[r.src[i]] != c.only {
+		alive[p] = make([]bool, r.Len())
+		for i := range r.Len() {
+			if c.only != 0 && c.lineage.attempt[r.Source[i]] != c.only {
 				continue
 			}
 			alive[p][i] = true
@@ -328,7 +314,7 @@ func (c *curve) unique(loaded []piece) [][]bool {
 				continue
 			}
 			if old, ok := winner[key]; ok {
-				if loaded[old.piece].rows.ord[old.row] > r.ord[i] {
+				if loaded[old.piece].rows.Arrival[old.row] > r.Arrival[i] {
 					alive[p][i] = false
 					continue
 				}
@@ -345,28 +331,28 @@ func (c *curve) hide(loaded []piece, alive [][]bool) {
 	highest := map[pointKey]int{}
 	for p := range loaded {
 		r := loaded[p].rows
-		for i := range r.len() {
-			if !alive[p][i] || !c.lineage.hides[r.src[i]] {
+		for i := range r.Len() {
+			if !alive[p][i] || !c.lineage.hides[r.Source[i]] {
 				continue
 			}
 			if key, ok := attemptKey(r, i); ok {
-				if old, seen := highest[key]; !seen || old < c.lineage.rank[r.src[i]] {
-					highest[key] = c.lineage.rank[r.src[i]]
+				if old, seen := highest[key]; !seen || old < c.lineage.rank[r.Source[i]] {
+					highest[key] = c.lineage.rank[r.Source[i]]
 				}
 			}
 		}
 	}
 	for p := range loaded {
 		r := loaded[p].rows
-		cut := cutAxis(r.mask)
-		for i := range r.len() {
+		cut := r.Mask.Cut()
+		for i := range r.Len() {
 			key, ok := attemptKey(r, i)
 			if !alive[p][i] || !ok {
 				continue
 			}
-			src := r.src[i]
+			src := r.Source[i]
 			rank, seen := highest[key]
-			if seen && rank > c.lineage.rank[src] || c.lineage.hidden[src] && r.axes[cut][i] >= c.lineage.hideFrom[src] {
+			if seen && rank > c.lineage.rank[src] || c.lineage.hidden[src] && r.Axes[cut][i] >= c.lineage.hideFrom[src] {
 				alive[p][i] = false
 			}
 		}

@@ -67,7 +67,7 @@ func (g *segmentGroup) bad(ref blockRef, columns int, err error) error {
 		err = at
 	}
 	at.lost.indexed = true
-	return g.segment.lose(err, uint64(g.ext.n*columns), g.ext.tlo, g.ext.thi)
+	return g.segment.lose(err, uint64(g.ext.Rows*columns), g.ext.MinTime, g.ext.MaxTime)
 }
 
 // unread is an error for a file that the disk does not give, nil for one that it

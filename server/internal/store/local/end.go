@@ -6,6 +6,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // curveEnd is what a series' list entry and its next step need: a summary of
@@ -13,25 +14,19 @@ import (
 type curveEnd struct {
 	version, epoch uint64
 	count, stored  uint64
-	mask           axisSet         // axes of the curve's points
-	hi             *[numAxes]int64 // never written to: that of a group where it can be; nil when empty
-	tlo, thi       int64           // of the curve
-	slo, shi       int64           // of all stored points
-	last           place
+	mask           column.AxisSet         // axes of the curve's points
+	hi             *[column.NumAxes]int64 // never written to: that of a group where it can be; nil when empty
+	tlo, thi       int64                  // of the curve
+	slo, shi       int64                  // of all stored points
+	last           column.Place
 	lastX          int // axis of last: the step, or -1
 	value          store.Number
 	// sole is the source that wrote every point so far, in rows of one shape that
 	// rose up to tail: later ones replace nothing. Only when known.
 	known bool
 	sole  uint32
-	shape shape
-	tail  *sortKey
-}
-
-// shape is what rows must share for their keys to compare.
-type shape struct {
-	mask axisSet
-	mode model.Uniqueness
+	shape column.Shape
+	tail  *column.SortKey
 }
 
 // end returns the summary of a view, computed at most once per version.
@@ -47,7 +42,7 @@ func (v *view) end() *curveEnd {
 func (v *view) computeEnd() *curveEnd {
 	out := &curveEnd{version: v.version, epoch: v.epoch, lastX: -1}
 	for _, c := range v.chunks {
-		out.store(c.group.extent())
+		out.store(c.Group.Extent())
 	}
 	if t := v.tallyOf(); t == nil || !t.endWith(v, out) {
 		out.addPieces(v, v.pieces(store.Attempts{}))
@@ -71,40 +66,40 @@ func (c *curveEnd) addPieces(v *view, pieces []piece) {
 // take adds a piece; better says that its row is the last one so far.
 func (c *curveEnd) take(v *view, p *piece) (row int32, better bool) {
 	e := p.left(v)
-	var keep *[numAxes]int64
-	if g, ok := p.group.(*segmentGroup); ok && p.whole() {
-		keep = &g.ext.hi
+	var keep *[column.NumAxes]int64
+	if g, ok := p.Group.(*segmentGroup); ok && p.whole() {
+		keep = &g.ext.Hi
 	}
-	return e.last, c.merge(e, keep, v.lineage)
+	return e.Last, c.merge(e, keep, v.lineage)
 }
 
 // left is the extent of the rows of a piece.
-func (p *piece) left(v *view) *extent {
-	e := p.group.extent()
+func (p *piece) left(v *view) *column.Extent {
+	e := p.Group.Extent()
 	if p.whole() {
 		return e
 	}
-	sub := rows{mask: e.mask, mode: e.mode}
-	sub.add(p.rows, p.keep)
-	kept := measure(&sub, v.lineage)
-	kept.last = p.keep[kept.last]
+	sub := column.Rows{Mask: e.Mask, Mode: e.Mode}
+	sub.Add(p.rows, p.keep)
+	kept := column.Measure(&sub, v.lineage.writers)
+	kept.Last = p.keep[kept.Last]
 	return &kept
 }
 
 // merge adds points that are all of the curve; better says that their last one
 // is the last so far. keep is the extent's hi when it may be pointed to for as
 // long as the series lives.
-func (c *curveEnd) merge(e *extent, keep *[numAxes]int64, l *lineage) (better bool) {
+func (c *curveEnd) merge(e *column.Extent, keep *[column.NumAxes]int64, l *lineage) (better bool) {
 	if c.count == 0 {
-		c.tlo, c.thi = e.tlo, e.thi
+		c.tlo, c.thi = e.MinTime, e.MaxTime
 	}
-	c.tlo, c.thi = min(c.tlo, e.tlo), max(c.thi, e.thi)
+	c.tlo, c.thi = min(c.tlo, e.MinTime), max(c.thi, e.MaxTime)
 	c.widenTo(e, keep)
-	x := e.xAxis()
-	at := e.lastPlace(l)
-	better = c.count == 0 || x == axStep && c.lastX != axStep || x == c.lastX && at.compare(c.last) > 0
-	c.mask |= e.mask
-	c.count += uint64(e.n)
+	x := e.XAxis()
+	at := e.LastPlace(l.writers)
+	better = c.count == 0 || x == column.Step && c.lastX != column.Step || x == c.lastX && at.Compare(c.last) > 0
+	c.mask |= e.Mask
+	c.count += uint64(e.Rows)
 	if better {
 		c.last, c.lastX = at, x
 	}
@@ -113,14 +108,14 @@ func (c *curveEnd) merge(e *extent, keep *[numAxes]int64, l *lineage) (better bo
 
 // widenTo takes in the largest of each axis. Most often the later group has all
 // of them, and its own can be pointed to.
-func (c *curveEnd) widenTo(e *extent, keep *[numAxes]int64) {
-	hi := [numAxes]int64{}
+func (c *curveEnd) widenTo(e *column.Extent, keep *[column.NumAxes]int64) {
+	hi := [column.NumAxes]int64{}
 	if c.hi != nil {
 		hi = *c.hi
 	}
-	for a := range numAxes {
-		if e.mask.has(a) && (!c.mask.has(a) || e.hi[a] > hi[a]) {
-			hi[a] = e.hi[a]
+	for a := range column.NumAxes {
+		if e.Mask.Has(a) && (!c.mask.Has(a) || e.Hi[a] > hi[a]) {
+			hi[a] = e.Hi[a]
 		}
 	}
 	switch {
@@ -133,125 +128,75 @@ func (c *curveEnd) widenTo(e *extent, keep *[numAxes]int64) {
 }
 
 // store adds points to the totals of what is stored.
-func (c *curveEnd) store(e *extent) {
+func (c *curveEnd) store(e *column.Extent) {
 	if c.stored == 0 {
-		c.slo, c.shi = e.tlo, e.thi
+		c.slo, c.shi = e.MinTime, e.MaxTime
 	}
-	c.slo, c.shi = min(c.slo, e.tlo), max(c.shi, e.thi)
-	c.stored += uint64(e.n)
+	c.slo, c.shi = min(c.slo, e.MinTime), max(c.shi, e.MaxTime)
+	c.stored += uint64(e.Rows)
 }
 
 // valueAt reads one value; whole chunks have their last one in the index.
 func (v *view) valueAt(p *piece, row int32) store.Number {
-	if sum, ok := p.group.summary(p.col); ok && row == p.group.extent().last && numeric(v.kind) {
-		return numberOf(v.kind, sum.last)
+	if sum, ok := p.Group.Summary(p.Col); ok && row == p.Group.Extent().Last && column.Numeric(v.kind) {
+		return column.NumberOf(v.kind, sum.Last)
 	}
-	vals, err := p.group.values(p.col)
+	vals, err := p.Group.Values(p.Col)
 	if err != nil {
 		v.damaged(err)
 		return store.Number{Float: math.NaN()}
 	}
-	return vals.at(int(row))
-}
-
-func (v *values) at(i int) store.Number {
-	switch v.kind {
-	case model.KindFloat:
-		return store.Number{Float: v.floats[i]}
-	case model.KindInt:
-		return store.Number{Int: v.ints[i]}
-	}
-	return store.Number{Doc: v.docs[i]}
-}
-
-func numberOf(kind model.Kind, bits uint64) store.Number {
-	if kind == model.KindInt {
-		return store.Number{Int: int64(bits)}
-	}
-	return store.Number{Float: math.Float64frombits(bits)}
-}
-
-// sortKey is what rows of one shape rise by, see rows.compareKey.
-type sortKey [numAxes]int64
-
-func (k sortKey) less(o sortKey) bool { return slices.Compare(k[:], o[:]) < 0 }
-
-// sortKey is false for rows that are never the same point as another.
-func (r *rows) sortKey(i int) (key sortKey, ok bool) {
-	switch {
-	case r.mode == model.UniqueTime:
-		key[0] = r.time[i]
-		return key, true
-	case r.mode == model.UniqueStep && r.mask.has(axStep):
-		key[0] = r.axes[axStep][i]
-		return key, true
-	case r.mode == model.UniqueStep || r.mask == 0:
-		return key, false
-	}
-	for n, a := range axisOrder() {
-		if r.mask.has(a) {
-			key[n] = r.axes[a][i]
-		}
-	}
-	return key, true
+	return vals.At(int(row))
 }
 
 // growth is what the rows just appended to a group mean to its series.
 type growth struct {
-	ext   extent // of the new rows
+	ext   column.Extent // of the new rows
 	src   uint32
 	keyed bool
-	first sortKey
-	tail  *sortKey
-	hi    *[numAxes]int64
+	first column.SortKey
+	tail  *column.SortKey
+	hi    *[column.NumAxes]int64
 }
 
 func (m *memGroup) growth(from int, l *lineage) growth {
-	fresh := m.shared.slice(from, m.shared.len())
-	g := growth{ext: measure(&fresh, l), src: fresh.src[0]}
-	g.first, g.keyed = fresh.sortKey(0)
-	tail, _ := fresh.sortKey(fresh.len() - 1)
-	hi := g.ext.hi
+	fresh := m.shared.Slice(from, m.shared.Len())
+	g := growth{ext: column.Measure(&fresh, l.writers), src: fresh.Source[0]}
+	g.first, g.keyed = fresh.SortKey(0)
+	tail, _ := fresh.SortKey(fresh.Len() - 1)
+	hi := g.ext.Hi
 	g.tail, g.hi = &tail, &hi // the ends of all series of the group point to them
 	return g
 }
 
 // extended is the summary after rows that go on where it ended, or nil when
 // that is not sure: another source or shape, or a key that does not rise.
-func (c *curveEnd) extended(g *growth, v *values, from int, l *lineage) *curveEnd {
-	if !g.ext.distinct || l.hidden[g.src] {
+func (c *curveEnd) extended(g *growth, v *column.Values, from int, l *lineage) *curveEnd {
+	if !g.ext.Distinct || l.hidden[g.src] {
 		return nil
 	}
-	kind := shape{g.ext.mask, g.ext.mode}
-	if c.stored > 0 && (!c.known || c.sole != g.src || c.shape != kind || g.keyed && !c.tail.less(g.first)) {
+	kind := column.Shape{Mask: g.ext.Mask, Mode: g.ext.Mode}
+	if c.stored > 0 && (!c.known || c.sole != g.src || c.shape != kind || g.keyed && !c.tail.Less(g.first)) {
 		return nil
 	}
 	next := *c
 	next.known, next.sole, next.tail, next.shape = true, g.src, g.tail, kind
 	next.store(&g.ext)
 	if next.merge(&g.ext, g.hi, l) {
-		next.value = v.at(from + int(g.ext.last))
+		next.value = v.At(from + int(g.ext.Last))
 	}
 	return &next
-}
-
-func upTo(from, to int) []int32 {
-	out := make([]int32, 0, to-from)
-	for i := from; i < to; i++ {
-		out = append(out, int32(i))
-	}
-	return out
 }
 
 // nextStep is 1 + the last step of the curve; of environment steps that of the
 // key's episode, or of the points without one. 0 when there is none.
 func (v *view) nextStep(key startKey) int64 {
-	if !key.episodic && !(v.series.key.Scale == model.ScaleEnvironment && v.mask.has(axEpisode)) {
+	if !key.episodic && !(v.series.key.Scale == model.ScaleEnvironment && v.mask.Has(column.Episode)) {
 		end := v.end()
-		if !end.mask.has(axStep) {
+		if !end.mask.Has(column.Step) {
 			return 0
 		}
-		return after(end.hi[axStep])
+		return after(end.hi[column.Step])
 	}
 	found, last := v.lastStepOf(key)
 	if !found {
@@ -271,22 +216,22 @@ func after(step int64) int64 {
 // lastStepOf is the largest step of the curve in an episode, or without one.
 func (v *view) lastStepOf(key startKey) (found bool, last int64) {
 	near := *v
-	near.chunks = slices.DeleteFunc(slices.Clone(v.chunks), func(c chunk) bool { return c.group.extent().apart(key) })
+	near.chunks = slices.DeleteFunc(slices.Clone(v.chunks), func(c column.Chunk) bool { return apart(c.Group.Extent(), key) })
 	for _, p := range near.pieces(store.Attempts{}) {
-		e := p.group.extent()
-		if !e.mask.has(axStep) || e.mask.has(axEpisode) != key.episodic || key.episodic && !e.spans(axEpisode, key.episode) {
+		e := p.Group.Extent()
+		if !e.Mask.Has(column.Step) || e.Mask.Has(column.Episode) != key.episodic || key.episodic && !e.Spans(column.Episode, key.episode) {
 			continue
 		}
 		r := p.rows
 		if r == nil {
 			var err error
-			if r, err = p.group.rows(); err != nil {
+			if r, err = p.Group.Rows(); err != nil {
 				v.damaged(err)
 				continue
 			}
 		}
-		for _, i := range p.picked(r.len()) {
-			if step := r.axes[axStep][i]; (!key.episodic || r.axes[axEpisode][i] == key.episode) && (!found || step > last) {
+		for _, i := range p.picked(r.Len()) {
+			if step := r.Axes[column.Step][i]; (!key.episodic || r.Axes[column.Episode][i] == key.episode) && (!found || step > last) {
 				found, last = true, step
 			}
 		}
@@ -294,19 +239,17 @@ func (v *view) lastStepOf(key startKey) (found bool, last int64) {
 	return found, last
 }
 
-// apart: no row is of the key's episode or replaces one that is, because rows of the
-// RL scales replace only those with all axes equal. Without it every episode of a
-// long backlog would compare all that came before.
-func (x *extent) apart(key startKey) bool {
-	return x.mode == model.UniqueAxes && x.mask.has(axEpisode) && !(key.episodic && x.spans(axEpisode, key.episode))
-}
-
-func (x *extent) spans(axis int, at int64) bool { return x.lo[axis] <= at && at <= x.hi[axis] }
-
 // picked lists the rows of a piece.
 func (p *piece) picked(n int) []int32 {
 	if p.keep != nil {
 		return p.keep
 	}
-	return upTo(0, n)
+	return column.UpTo(0, n)
+}
+
+// apart: no row is of the key's episode or replaces one that is, because rows of the
+// RL scales replace only those with all axes equal. Without it every episode of a
+// long backlog would compare all that came before.
+func apart(x *column.Extent, key startKey) bool {
+	return x.Mode == model.UniqueAxes && x.Mask.Has(column.Episode) && !(key.episodic && x.Spans(column.Episode, key.episode))
 }

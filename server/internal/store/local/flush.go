@@ -52,7 +52,7 @@ func (e *Engine) freeze(r *run) *frozen {
 func (r *run) fillSection(f *frozen) {
 	used, named := map[uint32]bool{}, map[uint32]bool{}
 	for _, m := range f.groups {
-		for _, s := range m.extent.srcs {
+		for _, s := range m.extent.Sources {
 			used[s] = true
 		}
 		for _, id := range m.series {

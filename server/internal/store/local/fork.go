@@ -9,6 +9,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // branch is one run's part in the curve of a fork.
@@ -29,8 +30,8 @@ type stepRange struct {
 	has    bool
 }
 
-func rlIndex(m axisSet) int {
-	if m.rl() {
+func rlIndex(m column.AxisSet) int {
+	if m.RL() {
 		return 1
 	}
 	return 0
@@ -70,44 +71,44 @@ func (b *branch) stepsOf() *[2]stepRange {
 	}
 	b.steps = &[2]stepRange{}
 	for _, c := range b.chunks {
-		e := c.group.extent()
-		if !e.mask.has(axStep) || b.depth > 0 && e.lo[cutAxis(e.mask)] > b.upTo {
+		e := c.Group.Extent()
+		if !e.Mask.Has(column.Step) || b.depth > 0 && e.Lo[e.Mask.Cut()] > b.upTo {
 			continue
 		}
-		s := &b.steps[rlIndex(e.mask)]
+		s := &b.steps[rlIndex(e.Mask)]
 		if !s.has {
 			*s = stepRange{math.MaxInt64, math.MinInt64, true}
 		}
-		s.lo, s.hi = min(s.lo, e.lo[axStep]), max(s.hi, b.lastStep(e))
+		s.lo, s.hi = min(s.lo, e.Lo[column.Step]), max(s.hi, b.lastStep(e))
 	}
 	return b.steps
 }
 
 // lastStep bounds the steps of a group that are not cut off.
-func (b *branch) lastStep(e *extent) int64 {
-	if b.depth > 0 && cutAxis(e.mask) == axStep {
-		return min(e.hi[axStep], b.upTo)
+func (b *branch) lastStep(e *column.Extent) int64 {
+	if b.depth > 0 && e.Mask.Cut() == column.Step {
+		return min(e.Hi[column.Step], b.upTo)
 	}
-	return e.hi[axStep]
+	return e.Hi[column.Step]
 }
 
 // meets: a nearer branch may have a point that replaces one of the group.
-func (b *branch) meets(e *extent) bool {
+func (b *branch) meets(e *column.Extent) bool {
 	return slices.ContainsFunc(b.near, func(n *branch) bool {
-		s := &n.stepsOf()[rlIndex(e.mask)]
-		return s.has && s.lo <= b.lastStep(e) && e.lo[axStep] <= s.hi
+		s := &n.stepsOf()[rlIndex(e.Mask)]
+		return s.has && s.lo <= b.lastStep(e) && e.Lo[column.Step] <= s.hi
 	})
 }
 
 // inherits judges a group of an ancestor.
-func (b *branch) inherits(e *extent) verdict {
-	cut := cutAxis(e.mask)
+func (b *branch) inherits(e *column.Extent) verdict {
+	cut := e.Mask.Cut()
 	switch {
 	case b.depth == 0:
 		return keepAll
-	case cut < 0 || e.lo[cut] > b.upTo:
+	case cut < 0 || e.Lo[cut] > b.upTo:
 		return dropAll
-	case e.hi[cut] > b.upTo || b.meets(e):
+	case e.Hi[cut] > b.upTo || b.meets(e):
 		return lookInside
 	}
 	return keepAll
@@ -115,7 +116,7 @@ func (b *branch) inherits(e *extent) verdict {
 
 // whole: every point of the branch's curve is part of the fork's.
 func (b *branch) whole() bool {
-	return !slices.ContainsFunc(b.chunks, func(c chunk) bool { return b.inherits(c.group.extent()) != keepAll })
+	return !slices.ContainsFunc(b.chunks, func(c column.Chunk) bool { return b.inherits(c.Group.Extent()) != keepAll })
 }
 
 // pieces is what is left of the branch's curve.
@@ -125,7 +126,7 @@ func (b *branch) pieces() []piece {
 	}
 	var taken map[pointKey]bool
 	for _, p := range b.view.pieces(store.Attempts{}) {
-		switch b.inherits(p.group.extent()) {
+		switch b.inherits(p.Group.Extent()) {
 		case dropAll:
 			continue
 		case lookInside:
@@ -147,16 +148,16 @@ func (b *branch) taken() map[pointKey]bool {
 	out := map[pointKey]bool{}
 	for _, n := range b.near {
 		for _, p := range n.pieces() {
-			e := p.group.extent()
-			s := &b.stepsOf()[rlIndex(e.mask)]
-			if !e.mask.has(axStep) || !s.has || e.lo[axStep] > s.hi || n.lastStep(e) < s.lo {
+			e := p.Group.Extent()
+			s := &b.stepsOf()[rlIndex(e.Mask)]
+			if !e.Mask.Has(column.Step) || !s.has || e.Lo[column.Step] > s.hi || n.lastStep(e) < s.lo {
 				continue
 			}
 			r, ok := n.rowsOf(&p)
 			if !ok {
 				continue
 			}
-			for _, i := range p.picked(r.len()) {
+			for _, i := range p.picked(r.Len()) {
 				if key, ok := attemptKey(r, int(i)); ok {
 					out[key] = true
 				}
@@ -167,9 +168,9 @@ func (b *branch) taken() map[pointKey]bool {
 }
 
 // rowsOf loads the rows of a piece; false when they are damaged.
-func (v *view) rowsOf(p *piece) (*rows, bool) {
+func (v *view) rowsOf(p *piece) (*column.Rows, bool) {
 	if p.rows == nil {
-		r, err := p.group.rows()
+		r, err := p.Group.Rows()
 		if err != nil {
 			v.damaged(err)
 			return nil, false
@@ -186,13 +187,13 @@ func (b *branch) cut(p *piece, taken map[pointKey]bool) bool {
 	if !ok {
 		return false
 	}
-	cut, keep := cutAxis(r.mask), []int32{}
-	for _, i := range p.picked(r.len()) {
-		if key, _ := attemptKey(r, int(i)); r.axes[cut][i] <= b.upTo && !taken[key] {
+	cut, keep := r.Mask.Cut(), []int32{}
+	for _, i := range p.picked(r.Len()) {
+		if key, _ := attemptKey(r, int(i)); r.Axes[cut][i] <= b.upTo && !taken[key] {
 			keep = append(keep, i)
 		}
 	}
-	if len(keep) < r.len() {
+	if len(keep) < r.Len() {
 		p.keep = keep
 	}
 	return len(keep) > 0
@@ -205,22 +206,22 @@ func (b *branch) straight(axis int) (to int64, ok bool) {
 		return to, true
 	}
 	for _, c := range b.chunks {
-		e := c.group.extent()
-		cut := cutAxis(e.mask)
+		e := c.Group.Extent()
+		cut := e.Mask.Cut()
 		switch {
-		case !c.onAxis(axis):
+		case !c.OnAxis(axis):
 			continue
 		case cut < 0 || b.meets(e):
 			return 0, false
-		case e.hi[cut] > b.upTo && cut != axis:
+		case e.Hi[cut] > b.upTo && cut != axis:
 			return 0, false
-		case e.hi[cut] > b.upTo:
+		case e.Hi[cut] > b.upTo:
 			to = b.upTo
 		}
 	}
 	// A group that is cut along another axis may go on behind this x.
-	mixed := to < math.MaxInt64 && slices.ContainsFunc(b.chunks, func(c chunk) bool {
-		return c.onAxis(axis) && cutAxis(c.group.extent().mask) != axis
+	mixed := to < math.MaxInt64 && slices.ContainsFunc(b.chunks, func(c column.Chunk) bool {
+		return c.OnAxis(axis) && c.Group.Extent().Mask.Cut() != axis
 	})
 	return to, !mixed
 }
@@ -238,7 +239,7 @@ func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, se
 	}
 	for _, b := range byReach(list, s.axis) {
 		// What the page holds so far is settled in front of the branch.
-		if lo, _, _ := b.reachOn(s.axis); len(rows) >= s.limit && lo > rows[s.limit-1].x && (more || len(rows) > s.limit) {
+		if lo, _, _ := b.reachOn(s.axis); len(rows) >= s.limit && lo > rows[s.limit-1].X && (more || len(rows) > s.limit) {
 			break
 		}
 		part := *s
@@ -248,7 +249,7 @@ func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, se
 			return nil, err
 		}
 		rows, more = append(rows, some...), more || rest
-		slices.SortFunc(rows, func(a, b found) int { return a.compare(b.place) })
+		slices.SortFunc(rows, func(a, b found) int { return a.Compare(b.Place) })
 		rows = rows[:min(len(rows), s.limit+1)]
 	}
 	if len(rows) > s.limit {
@@ -257,7 +258,7 @@ func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, se
 	out := whole.table(rows, more)
 	out.Depth = make([]uint32, len(rows))
 	for i := range rows {
-		out.Depth[i] = rows[i].depth
+		out.Depth[i] = rows[i].Depth
 	}
 	return out, nil
 }
@@ -345,9 +346,9 @@ func (b *branch) sharesX(o *branch, axis int) bool {
 func (b *branch) reachOn(axis int) (lo, hi int64, ok bool) {
 	lo, hi = math.MaxInt64, math.MinInt64
 	for _, c := range b.chunks {
-		if e := c.group.extent(); c.onAxis(axis) && b.inherits(e) != dropAll {
-			from, to := e.span(axis)
-			if b.depth > 0 && cutAxis(e.mask) == axis {
+		if e := c.Group.Extent(); c.OnAxis(axis) && b.inherits(e) != dropAll {
+			from, to := e.Span(axis)
+			if b.depth > 0 && e.Mask.Cut() == axis {
 				to = min(to, b.upTo)
 			}
 			lo, hi, ok = min(lo, from), max(hi, to), true
@@ -367,7 +368,7 @@ func (e *Engine) Curve(ctx context.Context, q store.CurveRequest) (store.Series,
 	}
 	out := store.Series{Key: list[0].series.key, Kind: list[0].kind}
 	total := &curveEnd{lastX: -1}
-	var axes axisSet
+	var axes column.AxisSet
 	for _, b := range list {
 		if err := ctx.Err(); err != nil {
 			return out, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
@@ -405,17 +406,17 @@ func (c *curveEnd) join(o *curveEnd, depth uint32) {
 	}
 	c.tlo, c.thi = min(c.tlo, o.tlo), max(c.thi, o.thi)
 	last := o.last
-	last.depth = depth
-	if c.count == 0 || o.lastX == axStep && c.lastX != axStep || o.lastX == c.lastX && last.compare(c.last) > 0 {
+	last.Depth = depth
+	if c.count == 0 || o.lastX == column.Step && c.lastX != column.Step || o.lastX == c.lastX && last.Compare(c.last) > 0 {
 		c.last, c.lastX, c.value = last, o.lastX, o.value
 	}
 	c.count += o.count
 }
 
 // tell describes a curve by its end.
-func (c *curveEnd) tell(out *store.Series, axes axisSet) {
+func (c *curveEnd) tell(out *store.Series, axes column.AxisSet) {
 	for a, name := range model.Axes() {
-		if axes.has(a) {
+		if axes.Has(a) {
 			out.Axes = append(out.Axes, name)
 		}
 	}
@@ -423,9 +424,9 @@ func (c *curveEnd) tell(out *store.Series, axes axisSet) {
 		return
 	}
 	out.MinTimeNs, out.MaxTimeNs = c.tlo, c.thi
-	out.Last = &store.Point{TimeNs: c.last.time, Value: c.value}
-	if c.lastX == axStep {
-		step := c.last.x
+	out.Last = &store.Point{TimeNs: c.last.Time, Value: c.value}
+	if c.lastX == column.Step {
+		step := c.last.X
 		out.Last.Step = &step
 	}
 }

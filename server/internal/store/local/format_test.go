@@ -6,6 +6,7 @@ import (
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal/faultfs"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 func sample() *record {
@@ -14,8 +15,8 @@ func sample() *record {
 		skipped: []model.Skipped{{First: 1, Last: 1, Reason: "torn"}}, series: []seriesDef{{0, model.KindFloat, "x\x00ML_STEP"}, {1, model.KindText, "t\x00ML_STEP"}},
 		starts: []startDef{{startKey{0, 0, 4, true}, 7}},
 		groups: []recordGroup{{
-			rows: rows{mask: 1, axes: [numAxes][]int64{{5, 6}}, time: []int64{1, 2}, seq: []uint64{2, 3}, ord: []int64{0, 1}}, series: []uint32{0, 1},
-			cols: []values{{kind: model.KindFloat, floats: []float64{1, 2}}, {kind: model.KindText, docs: [][]byte{{'a'}, {}}}},
+			rows: column.Rows{Mask: 1, Axes: [column.NumAxes][]int64{{5, 6}}, Time: []int64{1, 2}, Seq: []uint64{2, 3}, Arrival: []int64{0, 1}}, series: []uint32{0, 1},
+			cols: []column.Values{{Kind: model.KindFloat, Floats: []float64{1, 2}}, {Kind: model.KindText, Docs: [][]byte{{'a'}, {}}}},
 		}},
 	}
 }
@@ -92,7 +93,7 @@ func FuzzSection(f *testing.F) {
 }
 
 func sampleSection() *section {
-	ext := extent{n: 2, mask: 1, srcs: []uint32{0}, last: 1}
+	ext := column.Extent{Rows: 2, Mask: 1, Sources: []uint32{0}, Last: 1}
 	s := &section{series: sample().series, groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}}}
 	s.head = head{
 		runRef: runRef{run: model.RunID{1}}, attempts: []model.Attempt{{Number: 1}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // Inventory is what the files of a data folder hold.
@@ -147,12 +148,12 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 
 // group reads every block of a row group.
 func (in *inspector) group(name string, run model.RunID, g *segmentGroup) {
-	_, err := g.rows()
+	_, err := g.Rows()
 	in.fault(name, run, err)
 	for i := range g.cols {
-		v, err := g.values(i)
+		v, err := g.Values(i)
 		in.fault(name, run, err)
-		if err == nil && numeric(v.kind) && !sameSummary(v.kind, summarise(&v, 0, v.len()), g.cols[i].sum) {
+		if err == nil && column.Numeric(v.Kind) && !sameSummary(v.Kind, column.Summarise(&v, 0, v.Len()), g.cols[i].sum) {
 			in.fault(name, run, g.bad(g.cols[i].ref, 0, errors.New("the values do not add up to their summary")))
 		}
 		if _, err := g.blockSums(i, -1); err != nil {
@@ -163,12 +164,12 @@ func (in *inspector) group(name string, run model.RunID, g *segmentGroup) {
 }
 
 // sameSummary leaves out the sum, which depends on the order of adding.
-func sameSummary(kind model.Kind, a, b aggregate) bool {
-	same := a.min == b.min && a.max == b.max
+func sameSummary(kind model.Kind, a, b column.Aggregate) bool {
+	same := a.Min == b.Min && a.Max == b.Max
 	if kind == model.KindInt {
-		same = !b.exact(kind) || a.least == b.least && a.most == b.most
+		same = !b.Exact(kind) || a.Least == b.Least && a.Most == b.Most
 	}
-	return a.count == b.count && a.nan == b.nan && a.posInf == b.posInf && a.negInf == b.negInf && (a.count == 0 || same)
+	return a.Count == b.Count && a.NaN == b.NaN && a.PosInf == b.PosInf && a.NegInf == b.NegInf && (a.Count == 0 || same)
 }
 
 func (in *inspector) fault(name string, run model.RunID, err error) {

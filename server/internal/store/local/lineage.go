@@ -117,14 +117,3 @@ func (l *lineage) mayHide(a, b []uint32) bool {
 	}
 	return false
 }
-
-// cutAxis is the axis that ResumeFrom speaks of, -1 for rows without a step.
-func cutAxis(m axisSet) int {
-	switch {
-	case !m.has(axStep):
-		return -1
-	case m.has(axRLStep):
-		return axRLStep
-	}
-	return axStep
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // ListSeries implements [store.Reader].
@@ -37,7 +38,7 @@ type lister struct {
 	engine *Engine
 	page   []store.Series
 	stale  map[int]*view // by place in the page: their end has to be worked out
-	mask   axisSet
+	mask   column.AxisSet
 	axes   []model.Axis // of mask
 	points []store.Point
 	steps  []int64
@@ -142,7 +143,7 @@ func (l *lister) add(r *run, s *series) {
 	l.stale[at] = l.engine.viewOf(r, s)
 }
 
-func (l *lister) describe(out *store.Series, s *series, mask axisSet, end *curveEnd) {
+func (l *lister) describe(out *store.Series, s *series, mask column.AxisSet, end *curveEnd) {
 	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.id), s.key, s.kind, end.count, end.stored-end.count
 	out.Axes = l.axesOf(mask)
 	if end.count == 0 {
@@ -150,19 +151,19 @@ func (l *lister) describe(out *store.Series, s *series, mask axisSet, end *curve
 	}
 	out.MinTimeNs, out.MaxTimeNs = end.tlo, end.thi
 	out.Last = take(&l.points)
-	out.Last.TimeNs, out.Last.Value = end.last.time, end.value
-	if end.lastX == axStep {
+	out.Last.TimeNs, out.Last.Value = end.last.Time, end.value
+	if end.lastX == column.Step {
 		out.Last.Step = take(&l.steps)
-		*out.Last.Step = end.last.x
+		*out.Last.Step = end.last.X
 	}
 }
 
 // axesOf names the axes of a mask, mostly that of the series before.
-func (l *lister) axesOf(mask axisSet) []model.Axis {
+func (l *lister) axesOf(mask column.AxisSet) []model.Axis {
 	if mask != l.mask {
 		l.mask, l.axes = mask, nil
 		for a, name := range model.Axes() {
-			if mask.has(a) {
+			if mask.Has(a) {
 				l.axes = append(l.axes, name)
 			}
 		}
@@ -223,8 +224,8 @@ func (v *view) startOf() model.Start {
 	key := v.series.key
 	out := model.Start{Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap()}
 	end := v.end()
-	if key.Scale == model.ScaleEnvironment && end.mask.has(axEpisode) {
-		episode := end.hi[axEpisode]
+	if key.Scale == model.ScaleEnvironment && end.mask.Has(column.Episode) {
+		episode := end.hi[column.Episode]
 		out.Episode = &episode
 		out.Next = v.nextStep(startKey{episode: episode, episodic: true})
 		return out
@@ -237,18 +238,18 @@ func (v *view) startOf() model.Start {
 func (v *view) environment(envs map[string]*model.EnvEnd) {
 	end := v.end()
 	at := slices.IndexFunc(v.series.key.Labels, func(l model.Label) bool { return l.Name == model.LabelEnv })
-	if at < 0 || !end.mask.has(axRLStep) {
+	if at < 0 || !end.mask.Has(column.RLStep) {
 		return
 	}
 	name := v.series.key.Labels[at].Value
 	env := envs[name]
 	if env == nil {
-		env = &model.EnvEnd{Env: name, LastRLStep: end.hi[axRLStep]}
+		env = &model.EnvEnd{Env: name, LastRLStep: end.hi[column.RLStep]}
 		envs[name] = env
 	}
-	env.LastRLStep = max(env.LastRLStep, end.hi[axRLStep])
-	if end.mask.has(axEpisode) && (env.LastEpisode == nil || *env.LastEpisode < end.hi[axEpisode]) {
-		episode := end.hi[axEpisode]
+	env.LastRLStep = max(env.LastRLStep, end.hi[column.RLStep])
+	if end.mask.Has(column.Episode) && (env.LastEpisode == nil || *env.LastEpisode < end.hi[column.Episode]) {
+		episode := end.hi[column.Episode]
 		env.LastEpisode = &episode
 	}
 }

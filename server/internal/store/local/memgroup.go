@@ -5,14 +5,15 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // memGroup collects rows of one shape: same axes, rule, source and columns.
 type memGroup struct {
-	shared rows
-	extent extent
+	shared column.Rows
+	extent column.Extent
 	series []uint32
-	cols   []values
+	cols   []column.Values
 }
 
 // steadyRows is from how many rows on a group is taken to go on to its flush.
@@ -22,29 +23,29 @@ const steadyRows = 64
 // takes up to its flush at once: doubling would copy it three times and leave
 // half of the room unused.
 func (m *memGroup) grow(n, flushRows int) {
-	rows := m.shared.len()
+	rows := m.shared.Len()
 	if rows < steadyRows {
 		return // append doubles
 	}
 	room := max(n, flushRows+n-rows)
-	m.shared.time = ensure(m.shared.time, n, room)
-	m.shared.seq = ensure(m.shared.seq, n, room)
-	m.shared.ord = ensure(m.shared.ord, n, room)
-	m.shared.src = ensure(m.shared.src, n, room)
-	for a := range m.shared.axes {
-		if m.shared.mask.has(a) {
-			m.shared.axes[a] = ensure(m.shared.axes[a], n, room)
+	m.shared.Time = ensure(m.shared.Time, n, room)
+	m.shared.Seq = ensure(m.shared.Seq, n, room)
+	m.shared.Arrival = ensure(m.shared.Arrival, n, room)
+	m.shared.Source = ensure(m.shared.Source, n, room)
+	for a := range m.shared.Axes {
+		if m.shared.Mask.Has(a) {
+			m.shared.Axes[a] = ensure(m.shared.Axes[a], n, room)
 		}
 	}
 	for i := range m.cols {
 		c := &m.cols[i]
-		switch c.kind {
+		switch c.Kind {
 		case model.KindFloat:
-			c.floats = ensure(c.floats, n, room)
+			c.Floats = ensure(c.Floats, n, room)
 		case model.KindInt:
-			c.ints = ensure(c.ints, n, room)
+			c.Ints = ensure(c.Ints, n, room)
 		default:
-			c.docs = ensure(c.docs, n, room)
+			c.Docs = ensure(c.Docs, n, room)
 		}
 	}
 }
@@ -60,41 +61,41 @@ func ensure[T any](s []T, n, room int) []T {
 // shapeOf is the key under which groups of one shape meet.
 func shapeOf(g *recordGroup, src uint32) string {
 	b := make([]byte, 0, 8+4*len(g.series))
-	b = binary.LittleEndian.AppendUint16(b, uint16(g.rows.mask))
-	b = append(b, byte(g.rows.mode))
+	b = binary.LittleEndian.AppendUint16(b, uint16(g.rows.Mask))
+	b = append(b, byte(g.rows.Mode))
 	b = binary.LittleEndian.AppendUint32(b, src)
 	for i, s := range g.series {
 		b = binary.LittleEndian.AppendUint32(b, s)
-		b = append(b, byte(g.cols[i].kind))
+		b = append(b, byte(g.cols[i].Kind))
 	}
 	return string(b)
 }
 
 // memView is a memGroup as it was when a read began.
 type memView struct {
-	shared rows
-	ext    extent
+	shared column.Rows
+	ext    column.Extent
 	group  *memGroup
-	cols   []values
+	cols   []column.Values
 }
 
 func (m *memGroup) view() *memView {
-	n := m.shared.len()
-	v := &memView{shared: m.shared.slice(0, n), ext: m.extent, group: m, cols: make([]values, len(m.cols))}
+	n := m.shared.Len()
+	v := &memView{shared: m.shared.Slice(0, n), ext: m.extent, group: m, cols: make([]column.Values, len(m.cols))}
 	for i := range m.cols {
-		v.cols[i] = m.cols[i].slice(0, n)
+		v.cols[i] = m.cols[i].Slice(0, n)
 	}
 	return v
 }
 
 // viewColumn is a view of one column alone.
-func (m *memGroup) viewColumn(col int) chunk {
-	n := m.shared.len()
-	v := &memView{shared: m.shared.slice(0, n), ext: m.extent, group: m, cols: []values{m.cols[col].slice(0, n)}}
-	return chunk{group: v}
+func (m *memGroup) viewColumn(col int) column.Chunk {
+	n := m.shared.Len()
+	v := &memView{shared: m.shared.Slice(0, n), ext: m.extent, group: m, cols: []column.Values{m.cols[col].Slice(0, n)}}
+	return column.Chunk{Group: v}
 }
 
-func (v *memView) extent() *extent                { return &v.ext }
-func (v *memView) rows() (*rows, error)           { return &v.shared, nil }
-func (v *memView) values(col int) (values, error) { return v.cols[col], nil }
-func (v *memView) summary(int) (aggregate, bool)  { return aggregate{}, false }
+func (v *memView) Extent() *column.Extent                { return &v.ext }
+func (v *memView) Rows() (*column.Rows, error)           { return &v.shared, nil }
+func (v *memView) Values(col int) (column.Values, error) { return v.cols[col], nil }
+func (v *memView) Summary(int) (column.Aggregate, bool)  { return column.Aggregate{}, false }

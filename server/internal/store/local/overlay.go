@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // overlay is the curve of a series' flushed points along an axis as disjoint
@@ -18,13 +20,13 @@ type overlay struct {
 	axis          int
 	partial       bool // something could not be read; it may be next time
 	leaves        []leaf
-	levels        [][]block // each sums up fanOut of the one below, the first of leaves
+	levels        [][]column.Block // each sums up fanOut of the one below, the first of leaves
 }
 
 // leaf is a whole row group that no other one overlaps, or some rows of several.
 type leaf struct {
-	block
-	chunk chunk // without a group: rows of several
+	column.Block
+	chunk column.Chunk // without a group: rows of several
 }
 
 const fanOut = 4
@@ -49,7 +51,7 @@ func (v *view) long() bool {
 
 // overlayOf is the overlay of the flushed groups, nil where none pays or holds.
 func (v *view) overlayOf(axis int) *overlay {
-	if !numeric(v.kind) || !v.long() {
+	if !column.Numeric(v.kind) || !v.long() {
 		return nil
 	}
 	if o := v.series.overlay.Load(); o != nil && o.layout == v.layout && o.epoch == v.epoch && o.axis == axis {
@@ -62,16 +64,16 @@ func (v *view) overlayOf(axis int) *overlay {
 	return o
 }
 
-func (v *view) flushed() []chunk { return v.chunks[:v.inSegments] }
+func (v *view) flushed() []column.Chunk { return v.chunks[:v.inSegments] }
 
 // left are the flushed groups that no later attempt has done away with.
-func (v *view) left() []chunk {
-	return slices.DeleteFunc(slices.Clone(v.flushed()), func(c chunk) bool { return v.gone(c.group.extent()) })
+func (v *view) left() []column.Chunk {
+	return slices.DeleteFunc(slices.Clone(v.flushed()), func(c column.Chunk) bool { return v.gone(c.Group.Extent()) })
 }
 
 func (v *view) flushedRows() (n int) {
 	for _, c := range v.flushed() {
-		n += c.group.extent().n
+		n += c.Group.Extent().Rows
 	}
 	return n
 }
@@ -84,7 +86,7 @@ func (v *view) buildOverlay(axis int) *overlay {
 		return nil
 	}
 	o := &overlay{layout: v.layout, epoch: v.epoch, axis: axis}
-	for _, cluster := range overlapping(slices.DeleteFunc(c.chunks, func(c chunk) bool { return !c.onAxis(axis) }), axis) {
+	for _, cluster := range overlapping(slices.DeleteFunc(c.chunks, func(c column.Chunk) bool { return !c.OnAxis(axis) }), axis) {
 		o.addCluster(v, cluster)
 	}
 	for below := len(o.leaves); below > fanOut; below = len(o.levels[len(o.levels)-1]) {
@@ -96,21 +98,19 @@ func (v *view) buildOverlay(axis int) *overlay {
 // untouched: no point of the chunks is superseded or may be by another of them.
 func (c *curve) untouched() bool {
 	list := c.components()
-	return len(list) == len(c.chunks) && !slices.ContainsFunc(list, func(one []chunk) bool { return c.judge(one[0].group.extent()) != keepAll })
+	return len(list) == len(c.chunks) && !slices.ContainsFunc(list, func(one []column.Chunk) bool { return c.judge(one[0].Group.Extent()) != keepAll })
 }
 
-func (c chunk) onAxis(axis int) bool { return axis < 0 || c.group.extent().mask.has(axis) }
-
 // overlapping parts chunks into runs that share x, by rising x.
-func overlapping(chunks []chunk, axis int) (out [][]chunk) {
-	slices.SortStableFunc(chunks, func(a, b chunk) int {
-		alo, _ := a.group.extent().span(axis)
-		blo, _ := b.group.extent().span(axis)
+func overlapping(chunks []column.Chunk, axis int) (out [][]column.Chunk) {
+	slices.SortStableFunc(chunks, func(a, b column.Chunk) int {
+		alo, _ := a.Group.Extent().Span(axis)
+		blo, _ := b.Group.Extent().Span(axis)
 		return cmp.Compare(alo, blo)
 	})
 	reach, from := int64(math.MinInt64), 0
 	for i, c := range chunks {
-		lo, hi := c.group.extent().span(axis)
+		lo, hi := c.Group.Extent().Span(axis)
 		if i > from && lo > reach {
 			out = append(out, chunks[from:i])
 			from = i
@@ -124,16 +124,16 @@ func overlapping(chunks []chunk, axis int) (out [][]chunk) {
 }
 
 // addCluster takes a group as it is when nothing touches it, else its points.
-func (o *overlay) addCluster(v *view, cluster []chunk) {
+func (o *overlay) addCluster(v *view, cluster []column.Chunk) {
 	c := curve{view: v}
-	if e := cluster[0].group.extent(); len(cluster) == 1 {
+	if e := cluster[0].Group.Extent(); len(cluster) == 1 {
 		switch c.judge(e) {
 		case dropAll:
 			return
 		case keepAll:
-			if sum, ok := cluster[0].group.summary(cluster[0].col); ok {
-				lo, hi := e.span(o.axis)
-				o.leaves = append(o.leaves, leaf{block{lo, hi, sum}, cluster[0]})
+			if sum, ok := cluster[0].Group.Summary(cluster[0].Col); ok {
+				lo, hi := e.Span(o.axis)
+				o.leaves = append(o.leaves, leaf{column.Block{Lo: lo, Hi: hi, Sum: sum}, cluster[0]})
 				return
 			}
 		}
@@ -145,12 +145,12 @@ func (o *overlay) addCluster(v *view, cluster []chunk) {
 
 // windows parts the range of overlapping chunks, by rising x, into ranges that
 // so many of them begin in, so that memory stays bounded.
-func windows(chunks []chunk, axis, each int) iter.Seq2[int64, int64] {
+func windows(chunks []column.Chunk, axis, each int) iter.Seq2[int64, int64] {
 	return func(yield func(lo, hi int64) bool) {
 		from := int64(math.MinInt64)
 		for at := each; at < len(chunks); at += each {
-			next, _ := chunks[at].group.extent().span(axis)
-			if first, _ := chunks[at-1].group.extent().span(axis); next == first || next == math.MinInt64 {
+			next, _ := chunks[at].Group.Extent().Span(axis)
+			if first, _ := chunks[at-1].Group.Extent().Span(axis); next == first || next == math.MinInt64 {
 				continue // several begin at one x
 			}
 			if !yield(from, next-1) {
@@ -165,20 +165,20 @@ func windows(chunks []chunk, axis, each int) iter.Seq2[int64, int64] {
 // plotted is a point as a chart sees it.
 type plotted struct {
 	x    int64
-	vals *values
+	vals *column.Values
 	row  int32
 }
 
 // pointsBetween lists the points of the curve with from ≤ x ≤ to, by rising x.
-func (o *overlay) pointsBetween(v *view, chunks []chunk, from, to int64) (out []plotted) {
+func (o *overlay) pointsBetween(v *view, chunks []column.Chunk, from, to int64) (out []plotted) {
 	for _, p := range v.resolveBetween(chunks, o.axis, from, to) {
 		r, vals, ok := v.read(&p)
 		if !ok {
 			o.partial = true
 			continue
 		}
-		xs := r.x(o.axis)
-		for _, i := range p.picked(r.len()) {
+		xs := r.X(o.axis)
+		for _, i := range p.picked(r.Len()) {
 			if x := xs[i]; x >= from && x <= to {
 				out = append(out, plotted{x, &vals, i})
 			}
@@ -190,10 +190,10 @@ func (o *overlay) pointsBetween(v *view, chunks []chunk, from, to int64) (out []
 
 // resolveBetween is what is left of the chunks that have points in a range. Only
 // points at the same x meet, so nothing else is needed.
-func (v *view) resolveBetween(chunks []chunk, axis int, from, to int64) (out []piece) {
+func (v *view) resolveBetween(chunks []column.Chunk, axis int, from, to int64) (out []piece) {
 	c := curve{view: v}
 	for _, ch := range chunks {
-		if lo, hi := ch.group.extent().span(axis); hi >= from && lo <= to && !v.gone(ch.group.extent()) {
+		if lo, hi := ch.Group.Extent().Span(axis); hi >= from && lo <= to && !v.gone(ch.Group.Extent()) {
 			c.chunks = append(c.chunks, ch)
 		}
 	}
@@ -210,9 +210,9 @@ func (o *overlay) addPoints(atLeast int, points []plotted) {
 		for to < len(points) && points[to].x == points[to-1].x {
 			to++
 		}
-		l := leaf{block: block{points[from].x, points[to-1].x, emptyAggregate()}}
+		l := leaf{Block: column.Block{Lo: points[from].x, Hi: points[to-1].x, Sum: column.EmptyAggregate()}}
 		for _, p := range points[from:to] {
-			l.sum.addRow(p.vals, int(p.row))
+			l.Sum.AddRow(p.vals, int(p.row))
 		}
 		o.leaves = append(o.leaves, l)
 		from = to
@@ -220,13 +220,13 @@ func (o *overlay) addPoints(atLeast int, points []plotted) {
 }
 
 func (o *overlay) addLevel(below int) {
-	var next []block
+	var next []column.Block
 	for from := 0; from < below; from += fanOut {
 		n := *o.node(len(o.levels), from)
 		for i := from + 1; i < min(from+fanOut, below); i++ {
 			b := o.node(len(o.levels), i)
-			n.hi = b.hi
-			n.sum.merge(&b.sum)
+			n.Hi = b.Hi
+			n.Sum.Merge(&b.Sum)
 		}
 		next = append(next, n)
 	}
@@ -234,23 +234,23 @@ func (o *overlay) addLevel(below int) {
 }
 
 // node is a place of a level; level 0 is the leaves.
-func (o *overlay) node(level, i int) *block {
+func (o *overlay) node(level, i int) *column.Block {
 	if level == 0 {
-		return &o.leaves[i].block
+		return &o.leaves[i].Block
 	}
 	return &o.levels[level-1][i]
 }
 
 // between is the range of leaves that have points from…to.
 func (o *overlay) between(from, to int64) (first, end int) {
-	first = sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].hi >= from })
-	end = sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].lo > to })
+	first = sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].Hi >= from })
+	end = sort.Search(len(o.leaves), func(i int) bool { return o.leaves[i].Lo > to })
 	return first, max(first, end)
 }
 
 // cover calls use with the fewest nodes that make up the leaves first…end and
 // for which fits holds, and with the leaves where it does not.
-func (o *overlay) cover(first, end int, fits func(*block) bool, use func(b *block, l *leaf)) {
+func (o *overlay) cover(first, end int, fits func(*column.Block) bool, use func(b *column.Block, l *leaf)) {
 	var visit func(level, i, width int)
 	visit = func(level, i, width int) {
 		lo, hi := i*width, min((i+1)*width, len(o.leaves))

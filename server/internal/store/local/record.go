@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // recordType is the first byte of a WAL record.
@@ -55,9 +56,9 @@ type startDef struct {
 }
 
 type recordGroup struct {
-	rows   rows // src is left out: it is the record's source
+	rows   column.Rows // src is left out: it is the record's source
 	series []uint32
-	cols   []values
+	cols   []column.Values
 }
 
 func (r *record) points() (n uint64) {
@@ -67,7 +68,7 @@ func (r *record) points() (n uint64) {
 	return n
 }
 
-func (g *recordGroup) points() uint64 { return uint64(g.rows.len() * len(g.cols)) }
+func (g *recordGroup) points() uint64 { return uint64(g.rows.Len() * len(g.cols)) }
 
 // encoder appends little-endian and varint fields.
 type encoder struct{ b []byte }
@@ -246,17 +247,17 @@ func (d *decoder) start() startDef {
 }
 
 func (e *encoder) group(g *recordGroup) {
-	e.uint(uint64(g.rows.mask))
-	e.u8(byte(g.rows.mode))
-	e.uint(uint64(g.rows.len()))
-	for a := range numAxes {
-		if g.rows.mask.has(a) {
-			appendDeltas(e, g.rows.axes[a])
+	e.uint(uint64(g.rows.Mask))
+	e.u8(byte(g.rows.Mode))
+	e.uint(uint64(g.rows.Len()))
+	for a := range column.NumAxes {
+		if g.rows.Mask.Has(a) {
+			appendDeltas(e, g.rows.Axes[a])
 		}
 	}
-	appendDeltas(e, g.rows.time)
-	appendDeltas(e, g.rows.seq)
-	appendDeltas(e, g.rows.ord)
+	appendDeltas(e, g.rows.Time)
+	appendDeltas(e, g.rows.Seq)
+	appendDeltas(e, g.rows.Arrival)
 	e.uint(uint64(len(g.cols)))
 	for i := range g.cols {
 		e.uint(uint64(g.series[i]))
@@ -264,19 +265,19 @@ func (e *encoder) group(g *recordGroup) {
 	}
 }
 
-func (e *encoder) column(v *values) {
-	e.u8(byte(v.kind))
-	switch v.kind {
+func (e *encoder) column(v *column.Values) {
+	e.u8(byte(v.Kind))
+	switch v.Kind {
 	case model.KindFloat:
 		start := len(e.b)
-		e.b = slices.Grow(e.b, 8*len(v.floats))[:start+8*len(v.floats)]
-		for i, f := range v.floats {
+		e.b = slices.Grow(e.b, 8*len(v.Floats))[:start+8*len(v.Floats)]
+		for i, f := range v.Floats {
 			binary.LittleEndian.PutUint64(e.b[start+8*i:], math.Float64bits(f))
 		}
 	case model.KindInt:
-		appendDeltas(e, v.ints)
+		appendDeltas(e, v.Ints)
 	default:
-		for _, doc := range v.docs {
+		for _, doc := range v.Docs {
 			e.bytes(doc)
 		}
 	}
@@ -356,7 +357,7 @@ func skimBatch(d *decoder) (r *record, made uint32, points uint64, err error) {
 
 // skimGroup passes over a row group and counts its points.
 func (d *decoder) skimGroup() uint64 {
-	mask := axisSet(d.uint())
+	mask := column.AxisSet(d.uint())
 	d.u8()
 	n := d.count(1)
 	d.skipInts(n * (bits.OnesCount16(uint16(mask)) + 3)) // axes, time, sequence, arrival
@@ -394,20 +395,20 @@ func (d *decoder) skipInts(n int) {
 
 func (d *decoder) group() recordGroup {
 	var g recordGroup
-	g.rows.mask, g.rows.mode = axisSet(d.uint()), model.Uniqueness(d.u8())
-	if g.rows.mask >= 1<<numAxes {
+	g.rows.Mask, g.rows.Mode = column.AxisSet(d.uint()), model.Uniqueness(d.u8())
+	if g.rows.Mask >= 1<<column.NumAxes {
 		d.fail()
 		return g
 	}
 	n := d.count(1)
-	for a := range numAxes {
-		if g.rows.mask.has(a) {
-			g.rows.axes[a] = decodeDeltas[int64](d, n)
+	for a := range column.NumAxes {
+		if g.rows.Mask.Has(a) {
+			g.rows.Axes[a] = decodeDeltas[int64](d, n)
 		}
 	}
-	g.rows.time = decodeDeltas[int64](d, n)
-	g.rows.seq = decodeDeltas[uint64](d, n)
-	g.rows.ord = decodeDeltas[int64](d, n)
+	g.rows.Time = decodeDeltas[int64](d, n)
+	g.rows.Seq = decodeDeltas[uint64](d, n)
+	g.rows.Arrival = decodeDeltas[int64](d, n)
 	for range d.count(2) {
 		g.series = append(g.series, uint32(d.uint()))
 		g.cols = append(g.cols, d.column(n))
@@ -415,28 +416,28 @@ func (d *decoder) group() recordGroup {
 	return g
 }
 
-func (d *decoder) column(n int) values {
-	v := values{kind: model.Kind(d.u8())}
-	switch v.kind {
+func (d *decoder) column(n int) column.Values {
+	v := column.Values{Kind: model.Kind(d.u8())}
+	switch v.Kind {
 	case model.KindFloat:
 		raw := d.take(8 * uint64(n))
 		if d.err != nil {
 			return v
 		}
-		v.floats = make([]float64, n)
-		for i := range v.floats {
-			v.floats[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+		v.Floats = make([]float64, n)
+		for i := range v.Floats {
+			v.Floats[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
 		}
 	case model.KindInt:
-		v.ints = decodeDeltas[int64](d, n)
+		v.Ints = decodeDeltas[int64](d, n)
 	case model.KindText, model.KindHistogram, model.KindScatter:
 		if n > len(d.b) {
 			d.fail()
 			return v
 		}
-		v.docs = make([][]byte, n)
-		for i := range v.docs {
-			v.docs[i] = append([]byte{}, d.bytes()...)
+		v.Docs = make([][]byte, n)
+		for i := range v.Docs {
+			v.Docs[i] = append([]byte{}, d.bytes()...)
 		}
 	default:
 		d.fail()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // resolver decides what a batch means: which series it names or makes, which of
@@ -30,7 +31,7 @@ type resolver struct {
 type draft struct {
 	*model.RowGroup
 	texts    []string // key of each column
-	cols     []values
+	cols     []column.Values
 	relative []int64 // the step axis before it is resolved, nil when absolute
 	// relativeEnv is the environment step where it is relative with the step.
 	relativeEnv []int64
@@ -113,12 +114,12 @@ func (s *resolver) draft() error {
 	return nil
 }
 
-func valuesOf(c *model.Column) values {
-	v := values{kind: c.Kind, floats: c.Floats, ints: c.Ints, docs: c.Docs}
+func valuesOf(c *model.Column) column.Values {
+	v := column.Values{Kind: c.Kind, Floats: c.Floats, Ints: c.Ints, Docs: c.Docs}
 	if c.Kind == model.KindText {
-		v.docs = make([][]byte, len(c.Texts))
+		v.Docs = make([][]byte, len(c.Texts))
 		for i, t := range c.Texts {
-			v.docs[i] = []byte(t)
+			v.Docs[i] = []byte(t)
 		}
 	}
 	return v
@@ -195,7 +196,7 @@ func (s *resolver) easy() bool {
 			if g.relative != nil && (overflows(g.begin[j], g.relative) || g.relativeEnv != nil && overflows(g.begin[j], g.relativeEnv)) {
 				return false
 			}
-			kind := g.cols[j].kind
+			kind := g.cols[j].Kind
 			if id, ok := s.run.byKey[g.texts[j]]; ok {
 				if s.run.series[id].kind != kind {
 					return false
@@ -306,12 +307,12 @@ func (s *resolver) judge(u unit) ([]seriesDef, *model.Refusal) {
 				if len(s.run.byKey)+len(s.fresh)+len(fresh) >= s.engine.cfg.SeriesPerRunLimit {
 					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.Columns[j].Series.Metric, s.engine.cfg.SeriesPerRunLimit)
 				}
-				def = seriesDef{s.nextID + uint32(len(s.rec.series)+len(fresh)), g.cols[j].kind, g.texts[j]}
+				def = seriesDef{s.nextID + uint32(len(s.rec.series)+len(fresh)), g.cols[j].Kind, g.texts[j]}
 				fresh = append(fresh, def)
 			}
-			if def.kind != g.cols[j].kind {
-				if _, _, ok := convert(&g.cols[j], at.row, def.kind); !ok {
-					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.Columns[j].Series.Metric, def.kind, g.cols[j].kind)
+			if def.kind != g.cols[j].Kind {
+				if _, _, ok := column.Convert(&g.cols[j], at.row, def.kind); !ok {
+					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.Columns[j].Series.Metric, def.kind, g.cols[j].Kind)
 				}
 			}
 			if g.relative != nil && g.largest(at.row) > math.MaxInt64-g.begin[j][at.row] {
@@ -460,22 +461,22 @@ func (d *draft) taken() []int32 {
 }
 
 // shared is the rows of a draft as they came.
-func (s *resolver) shared(d *draft, ords []int64, pick []int32) rows {
-	r := rows{mode: d.Unique, time: d.TimeNs, seq: d.Seq, ord: ords}
-	if len(r.seq) == 0 {
-		r.seq = make([]uint64, d.Rows())
+func (s *resolver) shared(d *draft, ords []int64, pick []int32) column.Rows {
+	r := column.Rows{Mode: d.Unique, Time: d.TimeNs, Seq: d.Seq, Arrival: ords}
+	if len(r.Seq) == 0 {
+		r.Seq = make([]uint64, d.Rows())
 	}
 	for _, a := range d.Axes {
-		at := axisIndex(a.Axis)
-		r.mask |= 1 << at
-		r.axes[at] = a.Values
+		at := column.AxisIndex(a.Axis)
+		r.Mask |= 1 << at
+		r.Axes[at] = a.Values
 	}
 	if pick == nil {
 		return r
 	}
-	out := rows{mask: r.mask, mode: r.mode}
-	r.src = make([]uint32, d.Rows())
-	out.add(&r, pick)
+	out := column.Rows{Mask: r.Mask, Mode: r.Mode}
+	r.Source = make([]uint32, d.Rows())
+	out.Add(&r, pick)
 	return out
 }
 
@@ -492,7 +493,7 @@ func (d *draft) signature(col int) string {
 }
 
 // resolved is the shared rows with the steps of a column made absolute.
-func (d *draft) resolved(base rows, col int, pick []int32) rows {
+func (d *draft) resolved(base column.Rows, col int, pick []int32) column.Rows {
 	if d.relative == nil {
 		return base
 	}
@@ -500,7 +501,7 @@ func (d *draft) resolved(base rows, col int, pick []int32) rows {
 	for i, k := range d.relative {
 		steps[i] = d.begin[col][i] + k
 	}
-	base.axes[axStep] = appendPicked(nil, steps, pick)
+	base.Axes[column.Step] = column.AppendPicked(nil, steps, pick)
 	if d.relativeEnv == nil {
 		return base
 	}
@@ -508,7 +509,7 @@ func (d *draft) resolved(base rows, col int, pick []int32) rows {
 	for i, k := range d.relativeEnv {
 		env[i] = d.begin[col][i] + k
 	}
-	base.axes[axEnvStep] = appendPicked(nil, env, pick)
+	base.Axes[column.EnvStep] = column.AppendPicked(nil, env, pick)
 	return base
 }
 
@@ -531,24 +532,24 @@ func (d *draft) largest(row int) int64 {
 }
 
 // column is a column's values in its series' kind.
-func (d *draft) column(col int, kind model.Kind, pick []int32) values {
+func (d *draft) column(col int, kind model.Kind, pick []int32) column.Values {
 	v := d.cols[col]
-	out := values{kind: v.kind}
+	out := column.Values{Kind: v.Kind}
 	if pick == nil {
 		out = v
 	} else {
-		out.add(&v, pick)
+		out.Add(&v, pick)
 	}
-	if kind == v.kind {
+	if kind == v.Kind {
 		return out
 	}
-	conv := values{kind: kind}
-	for i := range out.len() {
-		f, n, _ := convert(&out, i, kind)
+	conv := column.Values{Kind: kind}
+	for i := range out.Len() {
+		f, n, _ := column.Convert(&out, i, kind)
 		if kind == model.KindFloat {
-			conv.floats = append(conv.floats, f)
+			conv.Floats = append(conv.Floats, f)
 		} else {
-			conv.ints = append(conv.ints, n)
+			conv.Ints = append(conv.Ints, n)
 		}
 	}
 	return conv
@@ -574,7 +575,7 @@ func (s *resolver) keysOf(d *draft, col int, id uint32, pick []int32) []startKey
 		return []startKey{plain}
 	}
 	var out []startKey
-	for _, ep := range appendPicked(nil, episodes, pick) {
+	for _, ep := range column.AppendPicked(nil, episodes, pick) {
 		key := startKey{writer: plain.writer, series: id, episode: ep, episodic: true}
 		if len(out) == 0 || out[len(out)-1] != key {
 			out = append(out, key)

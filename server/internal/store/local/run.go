@@ -9,6 +9,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // run is the state of a run: what its records said, in memory, and where its
@@ -79,9 +80,9 @@ type series struct {
 	key  model.SeriesKey
 	text string // key.String()
 	kind model.Kind
-	mask axisSet // axes that any point has
+	mask column.AxisSet // axes that any point has
 
-	chunks  []chunk // in segments
+	chunks  []column.Chunk // in segments
 	mem     []memRef
 	version uint64 // grows with every point
 	layout  uint64 // grows when chunks change

@@ -72,7 +72,7 @@ func (e *Engine) firstOrd(id model.RunID) int64 {
 			continue
 		}
 		for i := range rec.groups {
-			least = min(least, slices.Min(rec.groups[i].rows.ord))
+			least = min(least, slices.Min(rec.groups[i].rows.Arrival))
 		}
 	}
 	return least
@@ -82,12 +82,12 @@ func (e *Engine) firstOrd(id model.RunID) int64 {
 func (s *section) lostBefore(ord int64) (d model.Damage) {
 	for _, g := range s.groups {
 		n, tlo, thi := 0, int64(math.MaxInt64), int64(math.MinInt64)
-		if r, err := g.rows(); err != nil {
-			n, tlo, thi = g.ext.n, g.ext.tlo, g.ext.thi
+		if r, err := g.Rows(); err != nil {
+			n, tlo, thi = g.ext.Rows, g.ext.MinTime, g.ext.MaxTime
 		} else {
-			for i := range r.ord {
-				if r.ord[i] < ord {
-					n, tlo, thi = n+1, min(tlo, r.time[i]), max(thi, r.time[i])
+			for i := range r.Arrival {
+				if r.Arrival[i] < ord {
+					n, tlo, thi = n+1, min(tlo, r.Time[i]), max(thi, r.Time[i])
 				}
 			}
 		}

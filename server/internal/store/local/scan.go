@@ -8,6 +8,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // readAxis is the place of an axis, -1 for time.
@@ -15,7 +16,7 @@ func readAxis(a model.Axis) (int, error) {
 	if a == model.AxisTime {
 		return -1, nil
 	}
-	if at := axisIndex(a); at >= 0 {
+	if at := column.AxisIndex(a); at >= 0 {
 		return at, nil
 	}
 	return 0, model.Errorf(model.CodeInvalid, "unknown axis %q", a)
@@ -32,7 +33,7 @@ func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 	}
 	s := &scan{axis: axis, from: q.From, to: q.To, limit: q.Limit}
 	if q.After != nil {
-		s.after = &place{q.After.Axis, q.After.TimeNs, q.After.Writer, q.After.Seq, q.After.Row, q.After.Depth}
+		s.after = &column.Place{X: q.After.Axis, Time: q.After.TimeNs, Writer: q.After.Writer, Seq: q.After.Seq, Row: q.After.Row, Depth: q.After.Depth}
 		s.from = max(s.from, q.After.Axis)
 	}
 	if len(q.Ancestors) > 0 {
@@ -53,17 +54,17 @@ type scan struct {
 	*view
 	axis     int
 	from, to int64
-	after    *place
+	after    *column.Place
 	limit    int
 	depth    uint32
 }
 
 // found is a row of the answer.
 type found struct {
-	place
+	column.Place
 	of   *view
-	rows *rows
-	vals *values
+	rows *column.Rows
+	vals *column.Values
 	row  int32
 }
 
@@ -84,7 +85,7 @@ func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]fou
 			break
 		}
 	}
-	slices.SortFunc(out, func(a, b found) int { return a.compare(b.place) })
+	slices.SortFunc(out, func(a, b found) int { return a.Compare(b.Place) })
 	if len(out) > s.limit {
 		return out[:s.limit], true, nil
 	}
@@ -100,8 +101,8 @@ func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
 			yield(s.inRange(s.pieces(sel)))
 			return
 		}
-		chunks := slices.DeleteFunc(c.chunks, func(c chunk) bool {
-			lo, hi := c.group.extent().span(s.axis)
+		chunks := slices.DeleteFunc(c.chunks, func(c column.Chunk) bool {
+			lo, hi := c.Group.Extent().Span(s.axis)
 			return hi < s.from || lo > s.to
 		})
 		for _, cluster := range overlapping(chunks, s.axis) {
@@ -115,7 +116,7 @@ func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
 }
 
 // readableBetween is the pieces of a range, without rows outside of it.
-func (s *scan) readableBetween(chunks []chunk, lo, hi int64) []piece {
+func (s *scan) readableBetween(chunks []column.Chunk, lo, hi int64) []piece {
 	pieces := s.inRange(s.resolveBetween(chunks, s.axis, lo, hi))
 	kept := pieces[:0]
 	for _, p := range pieces {
@@ -128,19 +129,19 @@ func (s *scan) readableBetween(chunks []chunk, lo, hi int64) []piece {
 
 // restrict leaves out the rows outside a range; false when it cannot be read.
 func (s *scan) restrict(p *piece, lo, hi int64) bool {
-	if from, to := p.group.extent().span(s.axis); from >= lo && to <= hi {
+	if from, to := p.Group.Extent().Span(s.axis); from >= lo && to <= hi {
 		return true
 	}
 	if p.rows == nil {
-		r, err := p.group.rows()
+		r, err := p.Group.Rows()
 		if err != nil {
 			s.damaged(err)
 			return false
 		}
 		p.rows = r
 	}
-	xs, keep := p.rows.x(s.axis), []int32{}
-	for _, i := range p.picked(p.rows.len()) {
+	xs, keep := p.rows.X(s.axis), []int32{}
+	for _, i := range p.picked(p.rows.Len()) {
 		if xs[i] >= lo && xs[i] <= hi {
 			keep = append(keep, i)
 		}
@@ -156,7 +157,7 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 		if err := ctx.Err(); err != nil {
 			return false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
 		}
-		lo, _ := pieces[i].group.extent().span(s.axis)
+		lo, _ := pieces[i].Group.Extent().Span(s.axis)
 		if len(*out) > s.limit && settled(*out, lo) > s.limit {
 			return false, nil
 		}
@@ -168,14 +169,14 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 // settled counts the rows in front of everything at or after x.
 func settled(rows []found, x int64) (n int) {
 	for i := range rows {
-		if rows[i].x < x {
+		if rows[i].X < x {
 			n++
 		}
 	}
 	return n
 }
 
-func (v *view) onAxis(p *piece, axis int) bool { return axis < 0 || p.group.extent().mask.has(axis) }
+func (v *view) onAxis(p *piece, axis int) bool { return axis < 0 || p.Group.Extent().Mask.Has(axis) }
 
 func (s *scan) inRange(pieces []piece) []piece {
 	out := pieces[:0]
@@ -183,13 +184,13 @@ func (s *scan) inRange(pieces []piece) []piece {
 		if !s.onAxis(&p, s.axis) {
 			continue
 		}
-		if lo, hi := p.group.extent().span(s.axis); hi >= s.from && lo <= s.to {
+		if lo, hi := p.Group.Extent().Span(s.axis); hi >= s.from && lo <= s.to {
 			out = append(out, p)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b piece) int {
-		alo, _ := a.group.extent().span(s.axis)
-		blo, _ := b.group.extent().span(s.axis)
+		alo, _ := a.Group.Extent().Span(s.axis)
+		blo, _ := b.Group.Extent().Span(s.axis)
 		return cmp.Compare(alo, blo)
 	})
 	return out
@@ -200,12 +201,12 @@ func (s *scan) gather(out []found, p *piece) []found {
 	if !ok {
 		return out
 	}
-	picked := p.picked(r.len())
+	picked := p.picked(r.Len())
 	out = slices.Grow(out, len(picked))
 	for _, i := range picked {
-		at := r.place(int(i), s.axis, s.lineage)
-		at.depth = s.depth
-		if at.x < s.from || at.x > s.to || s.after != nil && at.compare(*s.after) <= 0 {
+		at := r.Place(int(i), s.axis, s.lineage.writers)
+		at.Depth = s.depth
+		if at.X < s.from || at.X > s.to || s.after != nil && at.Compare(*s.after) <= 0 {
 			continue
 		}
 		out = append(out, found{at, s.view, r, &vals, i})
@@ -217,7 +218,7 @@ func (s *scan) gather(out []found, p *piece) []found {
 func (v *view) table(list []found, more bool) *store.Rows {
 	out := &store.Rows{Values: model.Column{Series: v.series.key, Kind: v.kind}}
 	for a, name := range model.Axes() {
-		if v.mask.has(a) {
+		if v.mask.Has(a) {
 			column, has := axisColumn(list, a)
 			out.Axes = append(out.Axes, model.AxisColumn{Axis: name, Values: column})
 			out.Has = append(out.Has, has)
@@ -230,15 +231,15 @@ func (v *view) table(list []found, more bool) *store.Rows {
 	}
 	for i := range list {
 		f := &list[i]
-		out.TimeNs = append(out.TimeNs, f.time)
-		out.Attempt = append(out.Attempt, f.of.lineage.attempt[f.rows.src[f.row]])
-		out.Writer = append(out.Writer, f.writer)
-		out.Seq = append(out.Seq, f.seq)
-		appendValue(&out.Values, f.vals.at(int(f.row)))
+		out.TimeNs = append(out.TimeNs, f.Time)
+		out.Attempt = append(out.Attempt, f.of.lineage.attempt[f.rows.Source[f.row]])
+		out.Writer = append(out.Writer, f.Writer)
+		out.Seq = append(out.Seq, f.Seq)
+		appendValue(&out.Values, f.vals.At(int(f.row)))
 	}
 	if more {
-		p := list[len(list)-1].place
-		out.Next = &store.Position{Axis: p.x, TimeNs: p.time, Writer: p.writer, Seq: p.seq, Row: p.row, Depth: p.depth}
+		p := list[len(list)-1].Place
+		out.Next = &store.Position{Axis: p.X, TimeNs: p.Time, Writer: p.Writer, Seq: p.Seq, Row: p.Row, Depth: p.Depth}
 	}
 	return out
 }
@@ -249,8 +250,8 @@ func axisColumn(list []found, axis int) (column []int64, has []bool) {
 	gaps := false
 	has = make([]bool, len(list))
 	for i, f := range list {
-		if has[i] = f.rows.mask.has(axis); has[i] {
-			column[i] = f.rows.axes[axis][f.row]
+		if has[i] = f.rows.Mask.Has(axis); has[i] {
+			column[i] = f.rows.Axes[axis][f.row]
 		}
 		gaps = gaps || !has[i]
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // section is what a segment says of a run: the state that its records made and
@@ -80,57 +81,57 @@ func (s *section) count() {
 	s.points, s.bytes, s.tlo, s.thi = 0, 0, 0, 0
 	for _, g := range s.groups {
 		if s.points == 0 {
-			s.tlo, s.thi = g.ext.tlo, g.ext.thi
+			s.tlo, s.thi = g.ext.MinTime, g.ext.MaxTime
 		}
 		s.points += g.points()
 		s.bytes += g.bytes()
-		s.tlo, s.thi = min(s.tlo, g.ext.tlo), max(s.thi, g.ext.thi)
+		s.tlo, s.thi = min(s.tlo, g.ext.MinTime), max(s.thi, g.ext.MaxTime)
 	}
 }
 
-func (e *encoder) extent(x *extent) {
-	e.uint(uint64(x.n))
-	e.uint(uint64(x.mask))
-	e.u8(byte(x.mode))
-	for a := range numAxes {
-		if x.mask.has(a) {
-			e.int(x.lo[a])
-			e.uint(uint64(x.hi[a] - x.lo[a]))
+func (e *encoder) extent(x *column.Extent) {
+	e.uint(uint64(x.Rows))
+	e.uint(uint64(x.Mask))
+	e.u8(byte(x.Mode))
+	for a := range column.NumAxes {
+		if x.Mask.Has(a) {
+			e.int(x.Lo[a])
+			e.uint(uint64(x.Hi[a] - x.Lo[a]))
 		}
 	}
-	e.int(x.tlo)
-	e.uint(uint64(x.thi - x.tlo))
-	e.uint(uint64(len(x.srcs)))
-	for _, s := range x.srcs {
+	e.int(x.MinTime)
+	e.uint(uint64(x.MaxTime - x.MinTime))
+	e.uint(uint64(len(x.Sources)))
+	for _, s := range x.Sources {
 		e.uint(uint64(s))
 	}
-	e.flag(x.distinct)
-	e.uint(uint64(x.last))
-	e.int(x.lastTime)
-	e.uint(uint64(x.lastSrc))
-	e.uint(x.lastSeq)
-	e.int(x.lastOrd)
+	e.flag(x.Distinct)
+	e.uint(uint64(x.Last))
+	e.int(x.LastTime)
+	e.uint(uint64(x.LastSource))
+	e.uint(x.LastSeq)
+	e.int(x.LastArrival)
 }
 
-func (d *decoder) extent() extent {
-	x := extent{n: int(d.uint()), mask: axisSet(d.uint()), mode: model.Uniqueness(d.u8())}
-	if x.n <= 0 || x.n > maxGroupRows || x.mask >= 1<<numAxes {
+func (d *decoder) extent() column.Extent {
+	x := column.Extent{Rows: int(d.uint()), Mask: column.AxisSet(d.uint()), Mode: model.Uniqueness(d.u8())}
+	if x.Rows <= 0 || x.Rows > maxGroupRows || x.Mask >= 1<<column.NumAxes {
 		d.fail()
 		return x
 	}
-	for a := range numAxes {
-		if x.mask.has(a) {
-			x.lo[a] = d.int()
-			x.hi[a] = x.lo[a] + int64(d.uint())
+	for a := range column.NumAxes {
+		if x.Mask.Has(a) {
+			x.Lo[a] = d.int()
+			x.Hi[a] = x.Lo[a] + int64(d.uint())
 		}
 	}
-	x.tlo = d.int()
-	x.thi = x.tlo + int64(d.uint())
+	x.MinTime = d.int()
+	x.MaxTime = x.MinTime + int64(d.uint())
 	for range d.count(1) {
-		x.srcs = append(x.srcs, uint32(d.uint()))
+		x.Sources = append(x.Sources, uint32(d.uint()))
 	}
-	x.distinct, x.last, x.lastTime, x.lastSrc, x.lastSeq, x.lastOrd = d.u8() == 1, int32(d.uint()), d.int(), uint32(d.uint()), d.uint(), d.int()
-	if len(x.srcs) == 0 || int(x.last) >= x.n || x.last < 0 {
+	x.Distinct, x.Last, x.LastTime, x.LastSource, x.LastSeq, x.LastArrival = d.u8() == 1, int32(d.uint()), d.int(), uint32(d.uint()), d.uint(), d.int()
+	if len(x.Sources) == 0 || int(x.Last) >= x.Rows || x.Last < 0 {
 		d.fail()
 	}
 	return x
@@ -161,14 +162,14 @@ func (e *encoder) aggregates(enc *codec.Encoder, g *segmentGroup) {
 	for _, kind := range []model.Kind{model.KindFloat, model.KindInt} {
 		for part := range slices.Chunk(g.summaries(kind), codec.MaxValues) {
 			e.summaries(enc, kind, part)
-			e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return math.Float64frombits(a.first) })))
-			e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return math.Float64frombits(a.last) })))
+			e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return math.Float64frombits(a.First) })))
+			e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return math.Float64frombits(a.Last) })))
 		}
 	}
 }
 
 // summaries of the columns of a kind.
-func (g *segmentGroup) summaries(kind model.Kind) (out []*aggregate) {
+func (g *segmentGroup) summaries(kind model.Kind) (out []*column.Aggregate) {
 	for i := range g.cols {
 		if g.cols[i].kind == kind {
 			out = append(out, &g.cols[i].sum)
@@ -179,26 +180,26 @@ func (g *segmentGroup) summaries(kind model.Kind) (out []*aggregate) {
 
 // summaries writes columns: min and max (whole numbers for int64), sum, what
 // the sum could not hold, and counts.
-func (e *encoder) summaries(enc *codec.Encoder, kind model.Kind, part []*aggregate) {
+func (e *encoder) summaries(enc *codec.Encoder, kind model.Kind, part []*column.Aggregate) {
 	if kind == model.KindInt {
-		e.bytes(enc.AppendInts(nil, collect(part, func(a *aggregate) int64 { return a.least })))
-		e.bytes(enc.AppendInts(nil, collect(part, func(a *aggregate) int64 { return a.most })))
+		e.bytes(enc.AppendInts(nil, collect(part, func(a *column.Aggregate) int64 { return a.Least })))
+		e.bytes(enc.AppendInts(nil, collect(part, func(a *column.Aggregate) int64 { return a.Most })))
 	} else {
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.min })))
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.max })))
+		e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Min })))
+		e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Max })))
 	}
-	e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.sum })))
-	huge := slices.ContainsFunc(part, func(a *aggregate) bool { return a.excess != 0 })
+	e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Sum })))
+	huge := slices.ContainsFunc(part, func(a *column.Aggregate) bool { return a.Excess != 0 })
 	e.flag(huge)
 	if huge {
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *aggregate) float64 { return a.excess })))
+		e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Excess })))
 	}
-	for _, get := range []func(*aggregate) int64{func(a *aggregate) int64 { return int64(a.count) }, func(a *aggregate) int64 { return int64(a.nan) }, func(a *aggregate) int64 { return int64(a.posInf) }, func(a *aggregate) int64 { return int64(a.negInf) }} {
+	for _, get := range []func(*column.Aggregate) int64{func(a *column.Aggregate) int64 { return int64(a.Count) }, func(a *column.Aggregate) int64 { return int64(a.NaN) }, func(a *column.Aggregate) int64 { return int64(a.PosInf) }, func(a *column.Aggregate) int64 { return int64(a.NegInf) }} {
 		e.bytes(enc.AppendInts(nil, collect(part, get)))
 	}
 }
 
-func collect[T any](part []*aggregate, get func(*aggregate) T) []T {
+func collect[T any](part []*column.Aggregate, get func(*column.Aggregate) T) []T {
 	out := make([]T, len(part))
 	for i, a := range part {
 		out[i] = get(a)
@@ -260,52 +261,52 @@ func (d *decoder) aggregates(dec *codec.Decoder, g *segmentGroup) {
 	}
 }
 
-func (d *decoder) ends(dec *codec.Decoder, part []*aggregate) {
+func (d *decoder) ends(dec *codec.Decoder, part []*column.Aggregate) {
 	first, last := d.floats(dec, len(part)), d.floats(dec, len(part))
 	for i, a := range part {
-		a.first, a.last = math.Float64bits(first[i]), math.Float64bits(last[i])
+		a.First, a.Last = math.Float64bits(first[i]), math.Float64bits(last[i])
 	}
 }
 
-func (d *decoder) summaries(dec *codec.Decoder, kind model.Kind, part []*aggregate) {
+func (d *decoder) summaries(dec *codec.Decoder, kind model.Kind, part []*column.Aggregate) {
 	n := len(part)
 	for _, a := range part {
-		*a = emptyAggregate()
+		*a = column.EmptyAggregate()
 	}
 	if kind == model.KindInt {
 		lo, hi := d.ints(dec, n), d.ints(dec, n)
 		for i, a := range part {
-			a.least, a.most = lo[i], hi[i]
+			a.Least, a.Most = lo[i], hi[i]
 		}
 	} else {
 		lo, hi := d.floats(dec, n), d.floats(dec, n)
 		for i, a := range part {
-			a.min, a.max = lo[i], hi[i]
+			a.Min, a.Max = lo[i], hi[i]
 		}
 	}
 	sum := d.floats(dec, n)
 	if d.u8() == 1 {
 		for i, v := range d.floats(dec, n) {
-			part[i].excess = v
+			part[i].Excess = v
 		}
 	}
 	d.counts(dec, part, sum)
 }
 
-func (d *decoder) counts(dec *codec.Decoder, part []*aggregate, sum []float64) {
+func (d *decoder) counts(dec *codec.Decoder, part []*column.Aggregate, sum []float64) {
 	n := len(part)
 	count, nan, pos, neg := d.ints(dec, n), d.ints(dec, n), d.ints(dec, n), d.ints(dec, n)
 	for i, a := range part {
-		a.sum, a.count, a.nan, a.posInf, a.negInf = sum[i], uint64(count[i]), uint64(nan[i]), uint64(pos[i]), uint64(neg[i])
+		a.Sum, a.Count, a.NaN, a.PosInf, a.NegInf = sum[i], uint64(count[i]), uint64(nan[i]), uint64(pos[i]), uint64(neg[i])
 	}
 }
 
 // aggregates1 reads version 1: one list of all numeric columns, floats only.
 func (d *decoder) aggregates1(dec *codec.Decoder, g *segmentGroup) {
-	var sums []*aggregate
+	var sums []*column.Aggregate
 	var kinds []model.Kind
 	for i := range g.cols {
-		if numeric(g.cols[i].kind) {
+		if column.Numeric(g.cols[i].kind) {
 			sums, kinds = append(sums, &g.cols[i].sum), append(kinds, g.cols[i].kind)
 		}
 	}
@@ -316,14 +317,14 @@ func (d *decoder) aggregates1(dec *codec.Decoder, g *segmentGroup) {
 	}
 }
 
-func (d *decoder) summaries1(dec *codec.Decoder, kinds []model.Kind, part []*aggregate) {
+func (d *decoder) summaries1(dec *codec.Decoder, kinds []model.Kind, part []*column.Aggregate) {
 	n := len(part)
 	lo, hi, sum := d.floats(dec, n), d.floats(dec, n), d.floats(dec, n)
 	for i, a := range part {
-		*a = emptyAggregate()
-		a.min, a.max = lo[i], hi[i]
+		*a = column.EmptyAggregate()
+		a.Min, a.Max = lo[i], hi[i]
 		if kinds[i] == model.KindInt {
-			a.setEnds1()
+			a.SetEnds1()
 		}
 	}
 	d.counts(dec, part, sum)

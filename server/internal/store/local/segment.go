@@ -16,6 +16,7 @@ import (
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // A segment file is a header, blocks, an index block for each run, a directory
@@ -144,7 +145,7 @@ func (s *segment) bad(ref blockRef, err error) error {
 // segmentGroup is a row group in a segment.
 type segmentGroup struct {
 	segment *segment
-	ext     extent
+	ext     column.Extent
 	shared  blockRef
 	blocks  blockRef // aggregates of blocks of rows; none when its length is 0
 	series  []uint32
@@ -154,18 +155,18 @@ type segmentGroup struct {
 type columnMeta struct {
 	kind model.Kind
 	ref  blockRef
-	sum  aggregate // of numeric columns
+	sum  column.Aggregate // of numeric columns
 }
 
-func (g *segmentGroup) extent() *extent { return &g.ext }
+func (g *segmentGroup) Extent() *column.Extent { return &g.ext }
 
-func (g *segmentGroup) summary(col int) (aggregate, bool) {
+func (g *segmentGroup) Summary(col int) (column.Aggregate, bool) {
 	c := &g.cols[col]
-	return c.sum, numeric(c.kind) && c.sum.exact(c.kind)
+	return c.sum, column.Numeric(c.kind) && c.sum.Exact(c.kind)
 }
 
 // points of all columns.
-func (g *segmentGroup) points() uint64 { return uint64(g.ext.n * len(g.cols)) }
+func (g *segmentGroup) points() uint64 { return uint64(g.ext.Rows * len(g.cols)) }
 
 // bytes of the group's blocks.
 func (g *segmentGroup) bytes() int64 {
@@ -176,7 +177,7 @@ func (g *segmentGroup) bytes() int64 {
 	return n
 }
 
-func (g *segmentGroup) rows() (*rows, error) {
+func (g *segmentGroup) Rows() (*column.Rows, error) {
 	b, err := g.segment.read(g.shared)
 	if err != nil {
 		return nil, g.bad(g.shared, len(g.cols), err)
@@ -197,42 +198,42 @@ func (g *segmentGroup) xs(axis int) ([]int64, error) {
 		return nil, g.bad(g.shared, len(g.cols), err)
 	}
 	d := &decoder{b: b}
-	for a := range numAxes { // the time is behind the axes
-		if g.ext.mask.has(a) && (axis < 0 || a < axis) {
+	for a := range column.NumAxes { // the time is behind the axes
+		if g.ext.Mask.Has(a) && (axis < 0 || a < axis) {
 			d.bytes()
 		}
 	}
 	dec := g.segment.engine.decoder()
 	defer g.segment.engine.decoders.Put(dec)
-	xs := d.ints(dec, g.ext.n)
+	xs := d.ints(dec, g.ext.Rows)
 	if d.err != nil {
 		return nil, g.bad(g.shared, len(g.cols), codec.ErrCorrupt)
 	}
 	return xs, nil
 }
 
-func (g *segmentGroup) values(col int) (values, error) {
+func (g *segmentGroup) Values(col int) (column.Values, error) {
 	m := &g.cols[col]
 	b, err := g.segment.read(m.ref)
 	if err != nil {
-		return values{}, g.bad(m.ref, 1, err)
+		return column.Values{}, g.bad(m.ref, 1, err)
 	}
 	d := g.segment.engine.decoder()
 	defer g.segment.engine.decoders.Put(d)
-	v := values{kind: m.kind}
+	v := column.Values{Kind: m.kind}
 	switch m.kind {
 	case model.KindFloat:
-		v.floats, err = d.Floats(b, g.ext.n)
+		v.Floats, err = d.Floats(b, g.ext.Rows)
 	case model.KindInt:
-		v.ints, err = d.Ints(b, g.ext.n)
+		v.Ints, err = d.Ints(b, g.ext.Rows)
 	default:
-		v.docs, err = d.Bytes(b, g.ext.n, codec.MaxBytes)
+		v.Docs, err = d.Bytes(b, g.ext.Rows, codec.MaxBytes)
 	}
-	if err == nil && v.len() != g.ext.n {
+	if err == nil && v.Len() != g.ext.Rows {
 		err = codec.ErrCorrupt
 	}
 	if err != nil {
-		return values{}, g.bad(m.ref, 1, err)
+		return column.Values{}, g.bad(m.ref, 1, err)
 	}
 	return v, nil
 }
@@ -245,18 +246,18 @@ func (e *Engine) decoder() *codec.Decoder {
 }
 
 // encodeRows writes each shared column behind its length.
-func encodeRows(enc *codec.Encoder, r *rows) []byte {
+func encodeRows(enc *codec.Encoder, r *column.Rows) []byte {
 	var out encoder
 	put := func(vs []int64) { out.bytes(enc.AppendInts(nil, vs)) }
-	for a := range numAxes {
-		if r.mask.has(a) {
-			put(r.axes[a])
+	for a := range column.NumAxes {
+		if r.Mask.Has(a) {
+			put(r.Axes[a])
 		}
 	}
-	put(r.time)
-	put(castInts(r.seq))
-	put(r.ord)
-	put(castInts(r.src))
+	put(r.Time)
+	put(castInts(r.Seq))
+	put(r.Arrival)
+	put(castInts(r.Source))
 	return out.b
 }
 
@@ -268,31 +269,31 @@ func castInts[T uint32 | uint64](vs []T) []int64 {
 	return out
 }
 
-func decodeRows(dec *codec.Decoder, b []byte, e *extent) (*rows, error) {
+func decodeRows(dec *codec.Decoder, b []byte, e *column.Extent) (*column.Rows, error) {
 	d := &decoder{b: b}
 	var failed error
 	get := func() []int64 {
-		vs, err := dec.Ints(d.bytes(), e.n)
-		if err == nil && len(vs) != e.n {
+		vs, err := dec.Ints(d.bytes(), e.Rows)
+		if err == nil && len(vs) != e.Rows {
 			err = codec.ErrCorrupt
 		}
 		failed = errors.Join(failed, err)
 		return vs
 	}
-	r := &rows{mask: e.mask, mode: e.mode}
-	for a := range numAxes {
-		if e.mask.has(a) {
-			r.axes[a] = get()
+	r := &column.Rows{Mask: e.Mask, Mode: e.Mode}
+	for a := range column.NumAxes {
+		if e.Mask.Has(a) {
+			r.Axes[a] = get()
 		}
 	}
-	r.time = get()
+	r.Time = get()
 	seq, ord, src := get(), get(), get()
 	if err := errors.Join(failed, d.err); err != nil {
 		return nil, err
 	}
-	r.seq, r.ord, r.src = make([]uint64, e.n), ord, make([]uint32, e.n)
-	for i := range e.n {
-		r.seq[i], r.src[i] = uint64(seq[i]), uint32(src[i])
+	r.Seq, r.Arrival, r.Source = make([]uint64, e.Rows), ord, make([]uint32, e.Rows)
+	for i := range e.Rows {
+		r.Seq[i], r.Source[i] = uint64(seq[i]), uint32(src[i])
 	}
 	return r, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // segmentWriter writes a new segment beside its final name, which it takes only
@@ -86,8 +87,8 @@ func (w *segmentWriter) spill() error {
 }
 
 // group writes a row group.
-func (w *segmentWriter) group(r *rows, ids []uint32, cols []values, l *lineage) (*segmentGroup, error) {
-	g := &segmentGroup{ext: measure(r, l), series: ids, cols: make([]columnMeta, len(cols))}
+func (w *segmentWriter) group(r *column.Rows, ids []uint32, cols []column.Values, l *lineage) (*segmentGroup, error) {
+	g := &segmentGroup{ext: column.Measure(r, l.writers), series: ids, cols: make([]columnMeta, len(cols))}
 	var err error
 	if g.shared, err = w.block(encodeRows(w.enc, r)); err != nil {
 		return nil, err
@@ -101,23 +102,23 @@ func (w *segmentWriter) group(r *rows, ids []uint32, cols []values, l *lineage) 
 	return g, err
 }
 
-func (w *segmentWriter) column(v *values, e *extent) (columnMeta, error) {
-	m := columnMeta{kind: v.kind}
+func (w *segmentWriter) column(v *column.Values, e *column.Extent) (columnMeta, error) {
+	m := columnMeta{kind: v.Kind}
 	start := len(w.buf)
 	var err error
-	switch v.kind {
+	switch v.Kind {
 	case model.KindFloat:
-		w.buf = w.enc.AppendFloats(w.buf, v.floats)
+		w.buf = w.enc.AppendFloats(w.buf, v.Floats)
 	case model.KindInt:
-		w.buf = w.enc.AppendInts(w.buf, v.ints)
+		w.buf = w.enc.AppendInts(w.buf, v.Ints)
 	default:
-		if w.buf, err = w.enc.AppendBytes(w.buf, v.docs); err != nil {
+		if w.buf, err = w.enc.AppendBytes(w.buf, v.Docs); err != nil {
 			return m, fmt.Errorf("encode column: %w", err)
 		}
 	}
-	if numeric(v.kind) {
-		m.sum = summarise(v, 0, v.len())
-		m.sum.first, m.sum.last = bitsOf(v, 0), bitsOf(v, int(e.last))
+	if column.Numeric(v.Kind) {
+		m.sum = column.Summarise(v, 0, v.Len())
+		m.sum.First, m.sum.Last = column.BitsOf(v, 0), column.BitsOf(v, int(e.Last))
 	}
 	m.ref, err = w.appended(start)
 	return m, err

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // tally is what is left of each flushed group of a series in its curve: with it
@@ -16,7 +17,7 @@ type tally struct {
 
 // remainder is the rows of a group that are not superseded.
 type remainder struct {
-	ext   extent // n is 0 when there are none
+	ext   column.Extent // n is 0 when there are none
 	value store.Number
 }
 
@@ -35,9 +36,9 @@ func (v *view) tallyOf() *tally {
 		return nil
 	}
 	t := &tally{layout: v.layout, epoch: v.epoch, axis: axis, left: make([]remainder, len(v.flushed()))}
-	at := map[rowGroup]int{}
+	at := map[column.Group]int{}
 	for i, c := range v.flushed() {
-		at[c.group] = i
+		at[c.Group] = i
 	}
 	for _, cluster := range overlapping(v.left(), axis) {
 		for lo, hi := range windows(cluster, axis, v.engine.limits.window) {
@@ -49,21 +50,21 @@ func (v *view) tallyOf() *tally {
 }
 
 // count adds up the groups that begin in a window.
-func (t *tally) count(v *view, cluster []chunk, at map[rowGroup]int, lo, hi int64) {
-	begins := func(c chunk) bool {
-		from, _ := c.group.extent().span(t.axis)
+func (t *tally) count(v *view, cluster []column.Chunk, at map[column.Group]int, lo, hi int64) {
+	begins := func(c column.Chunk) bool {
+		from, _ := c.Group.Extent().Span(t.axis)
 		return from >= lo && from <= hi
 	}
 	reach := lo
 	for _, c := range cluster {
 		if begins(c) {
-			_, to := c.group.extent().span(t.axis)
+			_, to := c.Group.Extent().Span(t.axis)
 			reach = max(reach, to)
 		}
 	}
 	for _, p := range v.resolveBetween(cluster, t.axis, lo, reach) {
-		if begins(p.chunk) {
-			t.left[at[p.group]] = v.remainder(&p)
+		if begins(p.Chunk) {
+			t.left[at[p.Group]] = v.remainder(&p)
 		}
 	}
 }
@@ -82,16 +83,16 @@ func (t *tally) endWith(v *view, out *curveEnd) bool {
 	if len(mem) > 0 && c.sweepAxis() != t.axis {
 		return false
 	}
-	fresh := map[rowGroup]bool{}
+	fresh := map[column.Group]bool{}
 	for _, m := range mem {
-		fresh[m.group] = true
+		fresh[m.Group] = true
 	}
 	for i, f := range v.flushed() {
-		if slices.ContainsFunc(mem, func(m chunk) bool { return c.mayConflict(m.group.extent(), f.group.extent()) }) {
-			fresh[f.group] = true
+		if slices.ContainsFunc(mem, func(m column.Chunk) bool { return c.mayConflict(m.Group.Extent(), f.Group.Extent()) }) {
+			fresh[f.Group] = true
 			continue
 		}
-		if r := &t.left[i]; r.ext.n > 0 && out.merge(&r.ext, nil, v.lineage) {
+		if r := &t.left[i]; r.ext.Rows > 0 && out.merge(&r.ext, nil, v.lineage) {
 			out.value = r.value
 		}
 	}
@@ -102,18 +103,18 @@ func (t *tally) endWith(v *view, out *curveEnd) bool {
 }
 
 // addFresh resolves some groups together with all that share x with them.
-func (c *curveEnd) addFresh(v *view, axis int, fresh map[rowGroup]bool) {
+func (c *curveEnd) addFresh(v *view, axis int, fresh map[column.Group]bool) {
 	around := curve{view: v}
-	touched := slices.DeleteFunc(slices.Clone(v.chunks), func(o chunk) bool { return !fresh[o.group] })
+	touched := slices.DeleteFunc(slices.Clone(v.chunks), func(o column.Chunk) bool { return !fresh[o.Group] })
 	for _, ch := range v.chunks {
-		if slices.ContainsFunc(touched, func(o chunk) bool { return overlap(ch.group.extent(), o.group.extent(), axis) }) {
+		if slices.ContainsFunc(touched, func(o column.Chunk) bool { return ch.Group.Extent().Overlaps(o.Group.Extent(), axis) }) {
 			around.chunks = append(around.chunks, ch)
 		}
 	}
 	var pieces []piece
 	for _, group := range around.components() {
 		for _, p := range around.resolve(group) {
-			if fresh[p.group] {
+			if fresh[p.Group] {
 				pieces = append(pieces, p)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
 // view is a series as it was when a read began; reading it takes no lock.
@@ -14,13 +15,13 @@ type view struct {
 	run     model.RunID
 	series  *series
 	kind    model.Kind
-	mask    axisSet
+	mask    column.AxisSet
 	version uint64
 	epoch   uint64
 	lineage *lineage
 	layout  uint64
 	// chunks in segments, then those in memory; not to be written to.
-	chunks     []chunk
+	chunks     []column.Chunk
 	inSegments int
 }
 
@@ -73,20 +74,20 @@ func (v *view) damaged(err error) {
 }
 
 // read loads what a piece lacks; false when it is damaged.
-func (v *view) read(p *piece) (*rows, values, bool) {
+func (v *view) read(p *piece) (*column.Rows, column.Values, bool) {
 	r := p.rows
 	if r == nil {
 		var err error
-		if r, err = p.group.rows(); err != nil {
+		if r, err = p.Group.Rows(); err != nil {
 			v.damaged(err)
-			return nil, values{}, false
+			return nil, column.Values{}, false
 		}
 		p.rows = r
 	}
-	vals, err := p.group.values(p.col)
+	vals, err := p.Group.Values(p.Col)
 	if err != nil {
 		v.damaged(err)
-		return nil, values{}, false
+		return nil, column.Values{}, false
 	}
 	return r, vals, true
 }

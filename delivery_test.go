@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"net"
 	"strings"
@@ -98,9 +99,9 @@ func TestErrorStrategies(t *testing.T) {
 			var warned strings.Builder
 			opts := Options{ErrorStrategy: strategy, OnError: func(err error) { heard = append(heard, err.Error()) }}
 			r := offline(t, opts)
-			r.errors.warn = func(text string) { warned.WriteString(text) }
-			r.errors.report(bad)
-			r.errors.report(bad) // the same words are one error
+			r.opts.Log = slog.New(slog.NewTextHandler(&warned, nil))
+			r.errors.Report(bad)
+			r.errors.Report(bad) // the same words are one error
 			if err := r.Log("a", 1); errors.Is(err, bad) != want.log {
 				t.Errorf("the next call: %v", err)
 			}
@@ -115,16 +116,6 @@ func TestErrorStrategies(t *testing.T) {
 				t.Errorf("warned %q", warned.String())
 			}
 		})
-	}
-}
-
-func TestErrorsAreBounded(t *testing.T) {
-	f := newFailures(&Options{ErrorStrategy: ErrorsSilent})
-	for i := range keptErrors + 7 {
-		f.report(errors.New(strings.Repeat("x", i)))
-	}
-	if reported, evicted := f.counts(); reported != keptErrors+7 || evicted != 7 || len(f.kept) != keptErrors {
-		t.Errorf("%d reported, %d evicted, %d kept", reported, evicted, len(f.kept))
 	}
 }
 
@@ -181,24 +172,6 @@ func TestDeliveryOptionsFromTheEnvironment(t *testing.T) {
 	}
 	if o, err = settle(nil); err != nil || o.pace() != nil || o.Backpressure != BackpressureSpool || o.system() == nil {
 		t.Errorf("the defaults: %v, pace %+v", err, o.pace())
-	}
-}
-
-func TestJobVariables(t *testing.T) {
-	got := jobVariables([]string{
-		"SLURM_JOB_ID=7", "SLURM_API_TOKEN=x", "TORCHELASTIC_RUN_ID=https://user:pass@host/", "CUDA_VISIBLE_DEVICES=0,1",
-		"SLURM_NOTE=ghp_abc", "HOME=/root", "AWS_SECRET_ACCESS_KEY=x", "SLURM_URL=https://host/a@b",
-	})
-	want := map[string]any{
-		"SLURM_JOB_ID": "7", "SLURM_API_TOKEN": replaced, "TORCHELASTIC_RUN_ID": replaced, "CUDA_VISIBLE_DEVICES": "0,1",
-		"SLURM_NOTE": replaced, "SLURM_URL": "https://host/a@b",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	cards := parseCards("0, NVIDIA H200, 143771, 570.1\nbroken\n1, X, [N/A], 570.1\n")
-	if diff := cmp.Diff(map[string]any{"count": 2, "0": map[string]any{"name": "NVIDIA H200", "driver": "570.1", "memory_mib": int64(143771)}, "1": map[string]any{"name": "X", "driver": "570.1"}}, cards); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

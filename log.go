@@ -1,13 +1,16 @@
 package kymogram
 
 import (
-	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/backpressure"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/rule"
 	"github.com/kymogram/kymogram/internal/spool"
 )
 
@@ -77,7 +80,7 @@ func (r *Run) parse(opts []LogOption) (c call, err error) {
 		switch o.kind {
 		case optionStep:
 			c.step, c.hasStep = o.number, true
-			err = checkStep("step", o.number)
+			err = rule.Step("step", o.number)
 		case optionTime:
 			c.at, c.hasTime = o.number, true
 		case optionScale:
@@ -88,7 +91,7 @@ func (r *Run) parse(opts []LogOption) (c call, err error) {
 			c.evaluation = true
 		case optionEpisode:
 			c.episode, c.hasEpisode = o.number, true
-			err = checkStep("episode", o.number)
+			err = rule.Step("episode", o.number)
 		case optionEnv:
 			c.env, c.hasEnv = o.text, true
 		}
@@ -110,7 +113,7 @@ func (r *Run) timeNs(c *call) int64 {
 	if c.hasTime {
 		return c.at
 	}
-	return r.clock.now()
+	return r.clock.Now()
 }
 
 // plain reports whether the call means the series without labels.
@@ -164,7 +167,7 @@ func (r *Run) LogDistributed(name string, step int64, value float64, opts ...Log
 		return err
 	}
 	c.step, c.hasStep, c.distributed = step, true, true
-	if err := checkStep("step", step); err != nil {
+	if err := rule.Step("step", step); err != nil {
 		return err
 	}
 	return r.logNumber(name, math.Float64bits(value), model.KindFloat, c)
@@ -178,13 +181,43 @@ func (r *Run) logNumber(name string, bits uint64, kind model.Kind, c call) error
 	return s.logNumber(bits, kind, c)
 }
 
+// admit is what every log call of n points asks before it writes.
+func (r *Run) admit(n int) (drop bool, err error) {
+	if err := r.errors.Due(); err != nil {
+		return true, err
+	}
+	switch r.gate.Pass(queue{r}, uint64(n)) {
+	case backpressure.Passed:
+		return false, nil
+	case backpressure.Closed:
+		return false, ErrClosed
+	}
+	if r.opts.Backpressure == BackpressureRaise {
+		return true, fmt.Errorf("%w (%d)", ErrQueueFull, r.gate.Capacity)
+	}
+	return true, nil
+}
+
+// queue is what the gate asks of the run.
+type queue struct{ *Run }
+
+func (q queue) Decided() uint64 {
+	page, err := q.w.Status().Read()
+	if err != nil {
+		page = q.lastPage()
+	}
+	return page.Acked + page.Refused + page.Dropped.Total()
+}
+
+func (q queue) Closed() bool { return q.w.Closed() }
+
 // LogText logs one text.
 func (r *Run) LogText(name, text string, opts ...LogOption) error {
 	c, err := r.parse(opts)
 	if err != nil {
 		return err
 	}
-	if err := checkText("text", text, len(text)); err != nil {
+	if err := rule.Text("text", text, len(text)); err != nil {
 		return err
 	}
 	return r.putDocument(name, model.KindText, []byte(text), &c)
@@ -222,7 +255,7 @@ func (r *Run) LogMap(values map[string]float64, opts ...LogOption) error {
 		return err
 	}
 	for i := range cells {
-		cells[i].flags, cells[i].step = cells[i].series.steps(&c, 1)
+		cells[i].flags, cells[i].step = cells[i].series.resolve(&c, 1)
 	}
 	return r.logCells(cells, r.timeNs(&c))
 }
@@ -312,74 +345,85 @@ func axis(number, flags, mode uint8, values ...int64) spool.BlockAxis {
 	return spool.BlockAxis{Axis: number, Column: spool.Column{Mode: mode, Values: values}}
 }
 
-// LastStep is the step of the last point that this process logged to a series,
-// or that the run had when it was opened. While only the server knows where the
-// series starts it counts from 0.
-func (r *Run) LastStep(name string, opts ...LogOption) (step int64, ok bool) {
-	c, err := r.parse(opts)
-	if err != nil {
-		return 0, false
-	}
-	key := model.NewSeriesKey(name, c.scale, c.allLabels())
-	if s := r.all.find(key.String()); s != nil {
-		return s.last()
-	}
-	next, known := r.starts.of(key.String())
-	return next - 1, known && next > 0
+// Number is what a slice of values may hold.
+type Number interface {
+	~float32 | ~float64 | ~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// Series is the handle of a series of float64.
-func (r *Run) Series(name string, opts ...LogOption) (*Series, error) {
+// LogSlice logs numbers of any type at successive steps, as one record. A new
+// series is one of float64; float32 and integers of at most 16 bits take 4 bytes
+// a value in the spool, others 8. An integer that the series cannot hold exactly
+// is an error, and nothing of the slice is logged.
+func LogSlice[T Number](r *Run, name string, values []T, opts ...LogOption) error {
 	c, err := r.parse(opts)
-	if err != nil {
-		return nil, err
+	if err != nil || len(values) == 0 {
+		return err
 	}
 	s, err := r.series(name, model.KindFloat, &c)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.claim(howOrdered)
 	}
-	return s, s.claim(howOrdered)
+	if err != nil {
+		return err
+	}
+	rows := int64(len(values))
+	if c.hasStep && c.step > rule.MaxStep-rows+1 {
+		return invalidf("%d values from step %d on pass the largest step", rows, c.step)
+	}
+	bits, err := appendBits(make([]uint64, 0, len(values)), s, values)
+	if err != nil {
+		return err
+	}
+	if drop, err := r.admit(len(values)); drop || err != nil {
+		return err
+	}
+	flags, step := s.resolve(&c, rows)
+	return r.block([]*Series{s}, &spool.Block{
+		Kind: s.spool.Kind, Narrow: isNarrow[T](s.spool.Kind), Rows: len(values), Time: constant(r.timeNs(&c)),
+		Axes: []spool.BlockAxis{stepAxis(flags, spool.ModeLinear, step)}, Values: bits,
+	})
 }
 
-// known is the series without labels of a name that was logged before.
-func (r *Run) known(name string) *Series { return r.plain.find(name) }
+func isFloat[T Number]() bool {
+	one, two := T(1), T(2)
+	return one/two > 0
+}
 
-// series finds or makes the series that a call means.
-func (r *Run) series(name string, kind model.Kind, c *call) (*Series, error) {
-	if c.plain() {
-		if s := r.known(name); s != nil {
-			return s, nil
+// isNarrow reports whether 4 bytes hold every T in a series of a kind.
+func isNarrow[T Number](kind model.Kind) bool {
+	of := reflect.TypeFor[T]()
+	switch {
+	case isFloat[T]():
+		return kind == model.KindFloat && of.Size() == 4
+	case kind == model.KindInt && of.Kind() == reflect.Int32:
+		return true
+	}
+	return of.Size() <= 2
+}
+
+// appendBits appends the values as the series keeps them.
+func appendBits[T Number](dst []uint64, s *Series, values []T) ([]uint64, error) {
+	dst = slices.Grow(dst, len(values))[:len(dst)+len(values)]
+	bits := dst[len(dst)-len(values):]
+	if isFloat[T]() && s.spool.Kind == model.KindFloat {
+		for i, v := range values {
+			bits[i] = math.Float64bits(float64(v))
+		}
+		return dst, nil
+	}
+	var err error
+	for i, v := range values {
+		switch {
+		case isFloat[T]():
+			bits[i], err = s.convert(math.Float64bits(float64(v)), model.KindFloat)
+		case v > 0 && int64(v) < 0:
+			err = s.mismatch("%v is beyond int64", v)
+		default:
+			bits[i], err = s.convert(uint64(int64(v)), model.KindInt)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	key := model.NewSeriesKey(name, c.scale, c.allLabels())
-	text := key.String()
-	if s := r.all.find(text); s != nil {
-		return s, nil
-	}
-	if err := errors.Join(checkMetric(name), checkScale(key.Scale), checkLabels(key.LabelMap())); err != nil {
-		return nil, err
-	}
-	return r.makeSeries(key, text, kind)
-}
-
-func (r *Run) makeSeries(key model.SeriesKey, text string, kind model.Kind) (*Series, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.all.find(text); s != nil {
-		return s, nil
-	}
-	known, err := r.w.Series(kind, key)
-	if err != nil {
-		return nil, err
-	}
-	s := &Series{run: r, spool: known, key: key}
-	if key.Scale == ScaleEnvironment {
-		s.env = &envSteps{episode: noEpisode, past: map[int64]int64{}}
-	}
-	s.next.Store(startOf(r.starts.of(text)))
-	r.all.add(text, s)
-	if key.Scale == ScaleStep && len(key.Labels) == 0 {
-		r.plain.add(key.Metric, s)
-	}
-	return s, nil
+	return dst, nil
 }

@@ -44,7 +44,7 @@ func (r *Run) Metrics() Metrics {
 	over := r.w.Lost()
 	added := r.added()
 	dropped := over.Dropped
-	dropped.Points += r.gate.dropped.Load()
+	dropped.Points += r.gate.Dropped()
 	m := Metrics{
 		FloatPoints:         counts(added.Points, dropped.Points, page.Sent.Points, page.Dropped.Points),
 		RLFloatPoints:       counts(added.RL, dropped.RL, page.Sent.RL, page.Dropped.RL),
@@ -56,9 +56,11 @@ func (r *Run) Metrics() Metrics {
 	kept := m.FloatPoints.Enqueued + m.RLFloatPoints.Enqueued
 	decided := page.Acked + page.Refused + page.Dropped.Total()
 	m.Pending = kept - min(kept, decided)
-	m.ErrorsReported, m.ErrorsEvicted = r.errors.counts()
+	m.ErrorsReported, m.ErrorsEvicted = r.errors.Counts()
 	if v := r.videos.Load(); v != nil {
-		v.count(&m)
+		n := v.Counts()
+		m.RenderingFramesAdded, m.RenderingFramesEncoded, m.RenderingFramesDropped = n.Added, n.Encoded, n.Dropped
+		m.RenderingsFinished, m.RenderingsFailed = n.Finished, n.Failed
 	}
 	return m
 }
@@ -71,14 +73,14 @@ func counts(added, dropped, sent, givenUp uint64) Counts {
 
 // added sums what the log calls were given.
 func (r *Run) added() (t spool.Tally) {
-	r.all.each(func(s *Series) {
+	r.all.Each(func(s *Series) {
 		if n := s.logged.Load(); s.key.Scale == ScaleEpisode || s.key.Scale == ScaleEnvironment {
 			t.RL += n
 		} else {
 			t.Points += n
 		}
 	})
-	t.Points += r.gate.dropped.Load()
+	t.Points += r.gate.Dropped()
 	t.Attributes, t.Envs = r.attributes.Load(), r.envAttributes.Load()
 	return t
 }

@@ -2,106 +2,13 @@ package kymogram
 
 import (
 	"errors"
-	"fmt"
 	"image"
-	"image/color"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/rule"
+	"github.com/kymogram/kymogram/internal/video"
 )
-
-// The choices of RenderingOptions.Upload.
-const (
-	UploadAll       = "all"
-	UploadTriggered = "triggered" // videos that were tagged or marked
-	UploadOff       = "off"
-)
-
-// ErrNoEncoder is returned by LogRendering where no encoder is installed.
-var ErrNoEncoder = errors.New("LogRendering encodes with ffmpeg (libx264), and it is not installed: install ffmpeg, or name it in Options.Rendering.FFmpeg")
-
-// RenderingOptions say how frames become videos.
-type RenderingOptions struct {
-	FPS                   int // 30 when 0
-	MaxConcurrentEncoders int // environments that render at once; 16 when 0
-	QueueMaxSize          int // frames that wait; 64 MiB of them when 0
-	NumEncoderThreads     int // 2 when 0
-	// Upload is UploadAll when empty.
-	Upload string
-	// UploadConcurrency is how many videos are uploaded at once, at most 16; 4 when 0.
-	UploadConcurrency int
-	// UploadWarnThreshold is how many videos may wait for their upload before it is
-	// told; 100 when 0, -1 for any number.
-	UploadWarnThreshold int
-	// UploadCloseTimeout is the part of Close that waits for uploads; what
-	// CloseTimeout leaves when 0. The rest is left to `kymogram sync`.
-	UploadCloseTimeout time.Duration
-	// OutputDir keeps the videos, as RUN/ENV_EPISODE.mp4; with Upload off it is
-	// renderings in the user's state folder when empty.
-	OutputDir string
-	// DeleteAfterUpload leaves none in OutputDir that is uploaded.
-	DeleteAfterUpload bool
-	// SkipDrainOnClose drops the frames that wait (KYMOGRAM_SKIP_DRAIN_RENDER_ON_CLOSE).
-	SkipDrainOnClose bool
-	// CloseTimeout is the part of Close that encoding may take; all of it when 0
-	// (KYMOGRAM_RENDERING_CLOSE_TIMEOUT, seconds).
-	CloseTimeout time.Duration
-	// FFmpeg is the encoder's program; the ffmpeg of PATH when empty.
-	FFmpeg string
-}
-
-func (o *RenderingOptions) settle(all *Options) error {
-	skip, err := all.flag("SKIP_DRAIN_RENDER_ON_CLOSE", false)
-	if err != nil {
-		return err
-	}
-	o.SkipDrainOnClose = o.SkipDrainOnClose || skip
-	if text := all.setting("RENDERING_CLOSE_TIMEOUT"); o.CloseTimeout == 0 && text != "" {
-		seconds, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(seconds >= 0) || seconds > 1e6 {
-			return invalidf("KYMOGRAM_RENDERING_CLOSE_TIMEOUT is %q, it must be a number of seconds", text)
-		}
-		o.CloseTimeout = time.Duration(seconds * float64(time.Second))
-	}
-	for what, n := range map[string]*int{"FPS": &o.FPS, "MaxConcurrentEncoders": &o.MaxConcurrentEncoders, "NumEncoderThreads": &o.NumEncoderThreads} {
-		if *n == 0 {
-			*n = map[string]int{"FPS": 30, "MaxConcurrentEncoders": 16, "NumEncoderThreads": 2}[what]
-		}
-		if *n < 0 {
-			return invalidf("Rendering.%s is %d, it must not be negative", what, *n)
-		}
-	}
-	if o.QueueMaxSize < 0 || o.CloseTimeout < 0 || o.UploadConcurrency < 0 || o.UploadCloseTimeout < 0 || o.UploadWarnThreshold < -1 {
-		return invalidf("a limit of Rendering is negative")
-	}
-	if o.UploadWarnThreshold == 0 {
-		o.UploadWarnThreshold = 100
-	}
-	switch o.Upload {
-	case "":
-		o.Upload = UploadAll
-	case UploadAll, UploadTriggered, UploadOff:
-	default:
-		return invalidf("Rendering.Upload is %q, not one of all, triggered, off", o.Upload)
-	}
-	o.settleFolder(all)
-	return nil
-}
-
-func (o *RenderingOptions) settleFolder(all *Options) {
-	if o.OutputDir != "" || o.Upload != UploadOff {
-		return
-	}
-	state := all.env("XDG_STATE_HOME")
-	if state == "" {
-		state = filepath.Join(all.env("HOME"), ".local", "state")
-	}
-	o.OutputDir = filepath.Join(state, "kymogram", "renderings")
-}
 
 // LogRendering appends a frame to the video of an environment's episode; [EnvID]
 // names the environment. The frame is copied. Another episode of the environment
@@ -116,26 +23,26 @@ func (r *Run) LogRendering(frame image.Image, rlStep, episode int64, opts ...Log
 	if !c.hasEnv {
 		c.env = defaultEnv
 	}
-	if err := errors.Join(checkStep("rl step", rlStep), checkStep("episode", episode), checkEnv(c.env), checkFrame(frame)); err != nil {
+	if err := errors.Join(rule.Step("rl step", rlStep), rule.Step("episode", episode), rule.Env(c.env), video.Check(frame)); err != nil {
 		return err
 	}
-	if err := r.errors.raise(); err != nil {
+	if err := r.errors.Due(); err != nil {
 		return err
 	}
 	v, err := r.renders()
 	if err != nil {
 		return err
 	}
-	return v.put(frame, c.env, episode, rlStep, r.timeNs(&c))
+	return closedError(v.Put(frame, c.env, episode, rlStep, r.timeNs(&c)))
 }
 
 // TagRendering tags the video of an episode that is being rendered or was the
 // environment's last.
 func (r *Run) TagRendering(tag string, episode int64, opts ...LogOption) error {
-	if err := checkTags([]string{tag}); err != nil {
+	if err := rule.Tags([]string{tag}); err != nil {
 		return err
 	}
-	return r.labelVideo(label{tag: tag}, episode, opts)
+	return r.labelVideo(opts, func(v *video.Renderer, env string) error { return v.Tag(tag, env, episode) })
 }
 
 // MarkRendering names frames of a video, counted from 0.
@@ -143,13 +50,14 @@ func (r *Run) MarkRendering(name string, episode, fromFrame, toFrame int64, opts
 	if fromFrame < 0 || toFrame < fromFrame {
 		return invalidf("the frames %d to %d are no part of a video", fromFrame, toFrame)
 	}
-	if err := checkTags([]string{name}); err != nil {
+	if err := rule.Tags([]string{name}); err != nil {
 		return err
 	}
-	return r.labelVideo(label{mark: &model.RenderingMark{Name: name, FromFrame: fromFrame, ToFrame: toFrame}}, episode, opts)
+	mark := model.RenderingMark{Name: name, FromFrame: fromFrame, ToFrame: toFrame}
+	return r.labelVideo(opts, func(v *video.Renderer, env string) error { return v.Mark(mark, env, episode) })
 }
 
-func (r *Run) labelVideo(l label, episode int64, opts []LogOption) error {
+func (r *Run) labelVideo(opts []LogOption, label func(*video.Renderer, string) error) error {
 	c, err := r.parse(opts)
 	if err != nil {
 		return err
@@ -161,11 +69,11 @@ func (r *Run) labelVideo(l label, episode int64, opts []LogOption) error {
 	if v == nil {
 		return invalidf("the run has no rendering yet")
 	}
-	return v.putLabel(l, c.env, episode)
+	return closedError(label(v, c.env))
 }
 
 // renders makes the renderer at the first frame.
-func (r *Run) renders() (*renderer, error) {
+func (r *Run) renders() (*video.Renderer, error) {
 	if v := r.videos.Load(); v != nil {
 		return v, nil
 	}
@@ -181,78 +89,15 @@ func (r *Run) renders() (*renderer, error) {
 	if err != nil {
 		return nil, ErrNoEncoder
 	}
-	v := newRenderer(r.opts.Rendering, program, r.folder.WriterPath(r.w.ID), r.w.ID, fileName(r.Name()), r.errors.report)
+	v := video.New(r.opts.Rendering.video(), program, r.folder.WriterPath(r.w.ID), r.w.ID, r.Name(), r.errors.Report)
 	r.videos.Store(v)
-	go v.work() // ended by Close, or left where that has no time for it
+	go v.Run() // ended by Close, or left where that has no time for it
 	return v, nil
 }
 
-func fileName(text string) string {
-	name := strings.Map(func(c rune) rune {
-		if c == '/' || c == '\\' || c == 0 {
-			return '_'
-		}
-		return c
-	}, text)
-	if name == "." || name == ".." {
-		return "_" + name
+func (o *RenderingOptions) video() video.Options {
+	return video.Options{
+		FPS: o.FPS, MaxConcurrentEncoders: o.MaxConcurrentEncoders, QueueMaxSize: o.QueueMaxSize, NumEncoderThreads: o.NumEncoderThreads,
+		Upload: o.Upload, OutputDir: o.OutputDir, DeleteAfterUpload: o.DeleteAfterUpload, SkipDrainOnClose: o.SkipDrainOnClose, CloseTimeout: o.CloseTimeout,
 	}
-	return name
-}
-
-func checkFrame(frame image.Image) error {
-	if frame == nil {
-		return invalidf("the frame is nil")
-	}
-	size := frame.Bounds().Size()
-	if size.X <= 0 || size.Y <= 0 || size.X%2 != 0 || size.Y%2 != 0 {
-		return invalidf("the frame is %d × %d; width and height must be even and not 0 (H.264 with yuv420p halves them)", size.X, size.Y)
-	}
-	return nil
-}
-
-// pixels copies a frame as RGB, or as grey where it is.
-func pixels(frame image.Image) (data []byte, grey bool) {
-	b := frame.Bounds()
-	switch p := frame.(type) {
-	case *image.Gray:
-		out := make([]byte, 0, b.Dx()*b.Dy())
-		for y := b.Min.Y; y < b.Max.Y; y++ {
-			at := p.PixOffset(b.Min.X, y)
-			out = append(out, p.Pix[at:at+b.Dx()]...)
-		}
-		return out, true
-	case *image.RGBA:
-		return opaque(p.Pix, p.PixOffset(b.Min.X, b.Min.Y), p.Stride, b), false
-	case *image.NRGBA:
-		return opaque(p.Pix, p.PixOffset(b.Min.X, b.Min.Y), p.Stride, b), false
-	}
-	out := make([]byte, 0, 3*b.Dx()*b.Dy())
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
-			c := color.RGBAModel.Convert(frame.At(x, y)).(color.RGBA)
-			out = append(out, c.R, c.G, c.B)
-		}
-	}
-	return out, false
-}
-
-// opaque leaves the fourth channel out.
-func opaque(pix []byte, start, stride int, b image.Rectangle) []byte {
-	out := make([]byte, 0, 3*b.Dx()*b.Dy())
-	for y := range b.Dy() {
-		row := pix[start+y*stride:]
-		for x := range b.Dx() {
-			out = append(out, row[4*x], row[4*x+1], row[4*x+2])
-		}
-	}
-	return out
-}
-
-func encoderError(act string, err error, output []byte) error {
-	text := strings.TrimSpace(string(output))
-	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
-		text = text[i+1:]
-	}
-	return fmt.Errorf("%s: %w: %s", act, err, text)
 }

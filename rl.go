@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/rule"
+	"github.com/kymogram/kymogram/internal/series"
 	"github.com/kymogram/kymogram/internal/spool"
 )
 
@@ -27,7 +29,7 @@ func (r *Run) LogRLEpisode(name string, rlStep int64, value float64, opts ...Log
 	if err != nil {
 		return err
 	}
-	if err := checkStep("rl step", rlStep); err != nil {
+	if err := rule.Step("rl step", rlStep); err != nil {
 		return err
 	}
 	s, err := r.envSeries(name, ScaleEpisode, &c)
@@ -44,12 +46,12 @@ func (r *Run) LogRLEpisode(name string, rlStep int64, value float64, opts ...Log
 	if drop, err := r.admit(1); drop || err != nil {
 		return err
 	}
-	flags, step := s.steps(&c, 1)
+	flags, step := s.resolve(&c, 1)
 	axes := []spool.BlockAxis{stepAxis(flags, spool.ModeConstant, step), axis(spool.AxisRLStep, 0, spool.ModeConstant, rlStep)}
 	if c.hasEpisode {
 		axes = append(axes, axis(spool.AxisEpisode, 0, spool.ModeConstant, c.episode))
 	}
-	row := envRow{env: c.env, episode: noEpisode}
+	row := envRow{env: c.env, episode: series.NoEpisode}
 	if c.hasEpisode {
 		row.episode = c.episode
 	}
@@ -77,7 +79,7 @@ func (r *Run) LogRLEnvironmentSteps(name string, rlStep int64, envs []EnvValues,
 	if err != nil {
 		return err
 	}
-	if err := checkStep("rl step", rlStep); err != nil {
+	if err := rule.Step("rl step", rlStep); err != nil {
 		return err
 	}
 	m, _ := r.envCalls.Get().(*envCall)
@@ -92,7 +94,7 @@ func (r *Run) LogRLEnvironmentSteps(name string, rlStep int64, envs []EnvValues,
 		return err
 	}
 	for i := range m.rows {
-		m.rows[i].advance()
+		r.advance(&m.rows[i])
 	}
 	r.noteRows(m.rows, rlStep)
 	for rows := m.rows; len(rows) > 0; {
@@ -150,11 +152,11 @@ type envRow struct {
 
 // envRow makes a row; its bits lie behind those of the rows before.
 func (r *Run) envRow(before []uint64, name string, env *EnvValues, c call) (envRow, error) {
-	row := envRow{episode: noEpisode}
+	row := envRow{episode: series.NoEpisode}
 	c.env = env.Env
 	if env.Episode != nil {
 		row.episode = *env.Episode
-		if err := checkStep("episode", row.episode); err != nil {
+		if err := rule.Step("episode", row.episode); err != nil {
 			return row, err
 		}
 	}
@@ -177,11 +179,11 @@ func (r *Run) envRow(before []uint64, name string, env *EnvValues, c call) (envR
 }
 
 // advance takes the row's steps within its episode.
-func (row *envRow) advance() {
-	row.series.env.mu.Lock()
-	defer row.series.env.mu.Unlock()
-	row.series.enter(row.episode)
-	row.flags, row.step = row.series.take(int64(len(row.bits)))
+func (r *Run) advance(row *envRow) {
+	s := row.series
+	row.flags, row.step = stepFlags(s.env.Take(&s.steps, row.episode, int64(len(row.bits)), func(episode int64) (int64, bool) {
+		return r.starts.OfEpisode(s.key.String(), episode)
+	}))
 }
 
 // split takes the rows that fit one record with the first.
@@ -189,7 +191,7 @@ func split(rows []envRow) (part, rest []envRow) {
 	first := &rows[0]
 	differs := func(row envRow) bool {
 		return len(row.bits) != len(first.bits) || row.narrow != first.narrow || row.flags != first.flags || row.series.spool.Kind != first.series.spool.Kind ||
-			(row.episode == noEpisode) != (first.episode == noEpisode)
+			(row.episode == series.NoEpisode) != (first.episode == series.NoEpisode)
 	}
 	if !slices.ContainsFunc(rows, differs) {
 		return rows, nil
@@ -207,19 +209,19 @@ func split(rows []envRow) (part, rest []envRow) {
 // logRows writes rows that fit one record; values are theirs.
 func (r *Run) logRows(rows []envRow, values []uint64, rlStep, timeNs int64) error {
 	first := &rows[0]
-	series := make([]*Series, len(rows))
+	all := make([]*Series, len(rows))
 	steps, episodes := make([]int64, len(rows)), make([]int64, len(rows))
 	block := &spool.Block{Kind: first.series.spool.Kind, Narrow: first.narrow, Rows: len(first.bits), Time: constant(timeNs), Values: values}
 	for i := range rows {
-		series[i], steps[i], episodes[i] = rows[i].series, rows[i].step, rows[i].episode
+		all[i], steps[i], episodes[i] = rows[i].series, rows[i].step, rows[i].episode
 	}
 	const linear = spool.ModeLinear | spool.ModePerSeries
 	block.Axes = []spool.BlockAxis{stepAxis(first.flags, linear, steps...), axis(spool.AxisRLStep, 0, spool.ModeConstant, rlStep)}
-	if first.episode != noEpisode {
+	if first.episode != series.NoEpisode {
 		block.Axes = append(block.Axes, axis(spool.AxisEpisode, 0, spool.ModeConstant|spool.ModePerSeries, episodes...))
 	}
 	block.Axes = append(block.Axes, axis(spool.AxisEnvStep, first.flags, linear, steps...))
-	return r.block(series, block)
+	return r.block(all, block)
 }
 
 // envSeries finds the series of an environment; c.env becomes its name.
@@ -228,11 +230,11 @@ func (r *Run) envSeries(name, scale string, c *call) (*Series, error) {
 		c.env = defaultEnv
 	}
 	if len(c.labels) == 0 && !c.evaluation { // one that is known is found by its key's text alone
-		if s := r.all.find(name + "\x00" + scale + "\x00" + model.LabelEnv + "\x01" + c.env); s != nil {
+		if s := r.all.Find(name + "\x00" + scale + "\x00" + model.LabelEnv + "\x01" + c.env); s != nil {
 			return s, s.claim(howOrdered)
 		}
 	}
-	if err := checkEnv(c.env); err != nil {
+	if err := rule.Env(c.env); err != nil {
 		return nil, err
 	}
 	d := *c
@@ -249,17 +251,28 @@ func (r *Run) envSeries(name, scale string, c *call) (*Series, error) {
 	return s, s.claim(howOrdered)
 }
 
+// envEnds are where environments stood when the run was opened.
+func envEnds(opened *model.OpenResult) map[string]model.EnvEnd {
+	envs := map[string]model.EnvEnd{}
+	if opened != nil {
+		for _, end := range opened.Envs {
+			envs[end.Env] = end
+		}
+	}
+	return envs
+}
+
 // noteRows remembers where environments stand.
 func (r *Run) noteRows(rows []envRow, rlStep int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range rows {
 		end := model.EnvEnd{Env: rows[i].env, LastRLStep: rlStep}
-		if rows[i].episode != noEpisode {
+		if rows[i].episode != series.NoEpisode {
 			episode := rows[i].episode
 			end.LastEpisode = &episode
 		}
-		r.starts.envs[rows[i].env] = end
+		r.envs[rows[i].env] = end
 	}
 }
 
@@ -267,6 +280,6 @@ func (r *Run) noteRows(rows []envRow, rlStep int64) {
 func (r *Run) LastRL(env string) (rlStep int64, episode *int64, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	end, ok := r.starts.envs[env]
+	end, ok := r.envs[env]
 	return end.LastRLStep, end.LastEpisode, ok
 }

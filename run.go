@@ -12,14 +12,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/backpressure"
+	"github.com/kymogram/kymogram/internal/clock"
+	"github.com/kymogram/kymogram/internal/failure"
+	"github.com/kymogram/kymogram/internal/job"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/series"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
+	"github.com/kymogram/kymogram/internal/video"
 )
 
 const (
-	// openLimit is how long Init waits for the server before it goes on without.
-	openLimit = 800 * time.Millisecond
 	// silentLimit is how long Close waits for a server that does not answer.
 	silentLimit = 800 * time.Millisecond
 	pollEvery   = 5 * time.Millisecond
@@ -27,29 +31,27 @@ const (
 	tidyLimit = 500 * time.Millisecond
 )
 
-// ErrClosed is returned by log calls after Close.
-var ErrClosed = errors.New("the run is closed")
-
 // Run is an open run. Its methods are safe for concurrent use.
 type Run struct {
 	w       *spool.Writer
 	folder  *spool.Folder
 	request model.OpenRequest
 	opened  *model.OpenResult // nil while offline
-	starts  *starts
+	starts  *series.Starts
 	opts    Options
-	clock   *clock
+	clock   *clock.Clock
 
-	mu    sync.RWMutex // making a series, and starts.envs
-	plain *index       // series without labels, by metric
-	all   *index       // by the text of their key
+	mu    sync.RWMutex            // making a series, the first video, and envs
+	plain *series.Index[Series]   // series without labels, by metric
+	all   *series.Index[Series]   // by the text of their key
+	envs  map[string]model.EnvEnd // where RL environments stand
 
 	envCalls sync.Pool // of *envCall
 
-	errors  *failures
-	gate    gate
+	errors  failure.Log
+	gate    backpressure.Gate
 	guarded bool // log calls ask the gate or the errors first
-	videos  atomic.Pointer[renderer]
+	videos  atomic.Pointer[video.Renderer]
 	falls   atomic.Uint64
 	pageMu  sync.Mutex
 	page    spool.Page // as it was read last
@@ -69,97 +71,6 @@ type Run struct {
 	ended      chan struct{}
 	close      sync.Once
 	result     error
-}
-
-// Init opens a run. It asks the server for at most 0.8 s; without an answer the
-// run begins offline and is delivered later. It fails when the server says no
-// (a wrong key, a name that is taken), and when nothing can be written at all.
-func Init(ctx context.Context, opts Options) (*Run, error) {
-	if err := opts.settle(); err != nil {
-		return nil, err
-	}
-	request, err := opts.request(time.Now())
-	if err != nil {
-		return nil, err
-	}
-	folder, err := spool.ResolveRoom(opts.env)
-	if err != nil {
-		return nil, err
-	}
-	if opts.APIKey != "" {
-		if err := folder.SetKey(opts.Server, opts.APIKey); err != nil {
-			return nil, err
-		}
-	}
-	var later []model.Update
-	request.Initial, later = fitOpen(request.Initial)
-	request.Ended = folder.Ended(&request)
-	opened, err := ask(ctx, folder, &opts, request)
-	if err != nil {
-		return nil, err
-	}
-	request.Offline = opened == nil
-	w, err := spool.Create(folder, opts.Server, request, spool.WriterOptions{Cap: opts.MaxSpoolBytes, Pace: opts.pace(), System: opts.system()})
-	if err != nil {
-		return nil, err
-	}
-	r := &Run{
-		w: w, folder: folder, request: request, opened: opened, starts: newStarts(opened), opts: opts, clock: newClock(),
-		plain: newIndex(), all: newIndex(), errors: newFailures(&opts), sharers: map[model.WriterID]bool{},
-	}
-	r.gate.set(&opts)
-	r.guarded = r.gate.capacity > 0 || opts.ErrorStrategy == ErrorsRaiseOnLog
-	if err := opts.publish(request.Writer); err != nil {
-		return nil, err
-	}
-	if opened == nil || opened.Created {
-		if err := r.update(later...); err != nil {
-			return nil, err
-		}
-	}
-	r.start()
-	return r, nil
-}
-
-// ask opens the run on the server; nil without an error means that there was no
-// answer.
-func ask(ctx context.Context, folder *spool.Folder, opts *Options, request model.OpenRequest) (*model.OpenResult, error) {
-	key, err := uplink.FindKey(folder, opts.Server, opts.env)
-	if err != nil {
-		return nil, err
-	}
-	server, err := uplink.NewServer(opts.Server, key)
-	if err != nil {
-		return nil, err
-	}
-	limited, cancel := context.WithTimeout(ctx, openLimit)
-	defer cancel()
-	request.WithStarts = true
-	result, err := server.Open(limited, request)
-	switch code := model.CodeOf(err); {
-	case err == nil:
-		if result.ParentMissing {
-			opts.Log.Warn("the run to fork from is not in the project: nothing is inherited until it is", "run", request.ForkFromRun, "project", request.Workspace+"/"+request.Project)
-		}
-		return &result, nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("open run: %w", ctx.Err())
-	case errors.Is(err, uplink.ErrUnreachable) || !final(code):
-		opts.Log.Warn("no server: the run begins offline and is delivered later", "server", opts.Server, "reason", err)
-		return nil, nil
-	}
-	return nil, fmt.Errorf("open run %s/%s/%s on %s: %w", request.Workspace, request.Project, request.RunName, opts.Server, err)
-}
-
-// final reports whether a code is the server's word on this request. Any other,
-// also one that this version does not know, may be another tomorrow.
-func final(code model.Code) bool {
-	switch code {
-	case model.CodeInvalid, model.CodeAmbiguous, model.CodeUnauthenticated, model.CodePermission, model.CodeConflict,
-		model.CodeRunExists, model.CodeRunDeleted, model.CodeTooLarge, model.CodeKindMismatch, model.CodeLimit, model.CodeBadRecord:
-		return true
-	}
-	return false
 }
 
 // start delivers the folder in the background, unless an agent does.
@@ -210,41 +121,6 @@ func (r *Run) Offline() bool { return r.opened == nil }
 // SpoolDir is where the points lie until they are delivered.
 func (r *Run) SpoolDir() string { return r.folder.Path }
 
-// fell counts a step that does not rise, and says so once.
-func (r *Run) fell(s *Series, step int64) {
-	r.falls.Add(1)
-	if r.fallTold.CompareAndSwap(false, true) {
-		r.opts.Log.Warn("a step does not rise: the point is kept, and replaces one that has the same step; Metrics().StepsNotRising counts them",
-			"metric", s.key.Metric, "step", step, "next", s.next.Load())
-	}
-}
-
-func closedError(err error) error {
-	if errors.Is(err, spool.ErrClosed) {
-		return ErrClosed
-	}
-	return err
-}
-
-// UndeliveredError says that points are still on this machine.
-type UndeliveredError struct {
-	Points uint64 // in the spool, not acked by the server
-	Lost   uint64 // dropped because the spool was full
-	Folder string
-	Reason string // of the last failure, may be empty
-}
-
-func (e *UndeliveredError) Error() string {
-	text := fmt.Sprintf("%d points wait in the spool %s; `kymogram sync` delivers them", e.Points, e.Folder)
-	if e.Lost > 0 {
-		text += fmt.Sprintf("; %d points are lost because the spool was full", e.Lost)
-	}
-	if e.Reason != "" {
-		text += " (" + e.Reason + ")"
-	}
-	return text
-}
-
 // Flush waits until the server has everything that was logged before it, or
 // returns an [UndeliveredError] when ctx ends or the server does not answer. With
 // durable it first makes the spool safe from power loss.
@@ -270,7 +146,7 @@ func (r *Run) Flush(ctx context.Context, durable bool) error {
 func (r *Run) await(ctx context.Context, last uint64, limit time.Duration) bool {
 	began := time.Now()
 	heard, patience := began, silentLimit
-	if r.opts.endsWithUs() {
+	if job.Env(r.opts.env).EndsMachine() {
 		patience = r.opts.CloseTimeout
 	}
 	ticker := time.NewTicker(pollEvery)
@@ -343,12 +219,10 @@ func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.CloseTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	if v := r.videos.Load(); v != nil && !v.close(time.Until(deadline)) {
+	if v := r.videos.Load(); v != nil && !v.Close(time.Until(deadline)) {
 		r.opts.Log.Warn("not every frame was encoded in time: its video ends before; give Close more time")
 	}
-	if err := r.gate.settle(r); err != nil && !errors.Is(err, ErrClosed) {
-		r.errors.report(err)
-	}
+	r.settleDropped()
 	err := r.w.Updates([]model.Update{{Op: model.OpClose, TimeNs: time.Now().UnixNano(), Text: string(status)}})
 	if err != nil {
 		return err
@@ -362,10 +236,10 @@ func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
 	// What is still in memory ends with the process.
 	over.Dropped += over.Points
 	if !r.await(ctx, last, r.opts.CloseTimeout) || over.Dropped > 0 {
-		return errors.Join(r.undelivered(over), r.errors.atClose())
+		return errors.Join(r.undelivered(over), r.failedDelivery())
 	}
 	r.tidy(ctx)
-	return r.errors.atClose()
+	return r.failedDelivery()
 }
 
 // makeRoom gives a full spool the time to empty itself, while the server answers.
@@ -394,7 +268,7 @@ func (r *Run) tidy(ctx context.Context) {
 		r.uplink.Wake()
 	}
 	if left := r.videosWaiting(); left > 0 && r.uplink != nil {
-		r.errors.report(fmt.Errorf("%d videos are not uploaded yet; `kymogram sync` uploads them from %s", left, r.folder.Path))
+		r.errors.Report(fmt.Errorf("%d videos are not uploaded yet; `kymogram sync` uploads them from %s", left, r.folder.Path))
 	}
 }
 

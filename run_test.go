@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
+	"github.com/kymogram/kymogram/internal/job"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
 )
@@ -106,6 +107,14 @@ func rows(tail *spool.Tail, rec *spool.Record) (out []row) {
 	}
 	return out
 }
+
+// The variables that Init writes.
+const (
+	envOrchestration        = job.EnvID
+	envMetranaOrchestration = job.EnvMetranaID
+	envAttempt              = job.EnvAttempt
+	envAttemptPID           = job.EnvAttemptPID
+)
 
 var silent = slog.New(slog.DiscardHandler)
 

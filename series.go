@@ -1,11 +1,13 @@
 package kymogram
 
 import (
+	"errors"
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/rule"
+	"github.com/kymogram/kymogram/internal/series"
 	"github.com/kymogram/kymogram/internal/spool"
 )
 
@@ -15,13 +17,11 @@ type Series struct {
 	run   *Run
 	spool *spool.Series
 	key   model.SeriesKey
-	// next is the next step: n ≥ 0 is the step n, n < 0 is +k with k = −1 − n, to
-	// which the server adds the start that only it knows.
-	next atomic.Int64
+	steps series.Steps
 	// how the series is logged, fixed by its first point.
 	how    atomic.Int32
-	logged atomic.Uint64 // points that log calls took
-	env    *envSteps     // of environment-step series
+	logged atomic.Uint64    // points that log calls took
+	env    *series.Episodes // of environment-step series
 }
 
 // count takes note of n points that were logged without an error.
@@ -58,7 +58,7 @@ func (s *Series) Log(value float64) error {
 		}
 	}
 	flags, step := s.take(1)
-	return s.count(1, s.run.w.Point(s.spool, flags, step, s.run.clock.now(), math.Float64bits(value)))
+	return s.count(1, s.run.w.Point(s.spool, flags, step, s.run.clock.Now(), math.Float64bits(value)))
 }
 
 // LogAt logs one value at a step; later values without a step follow it.
@@ -67,48 +67,24 @@ func (s *Series) LogAt(step int64, value float64) error {
 }
 
 // take takes n steps from the counter and gives the first, as a record has it.
-func (s *Series) take(n int64) (flags uint8, step int64) {
-	for {
-		next := s.next.Load()
-		if next >= 0 {
-			if s.next.CompareAndSwap(next, saturate(next, n)) {
-				return spool.FlagStep, next
-			}
-		} else if s.next.CompareAndSwap(next, next-n) {
-			return spool.FlagStep | spool.FlagRelative, -1 - next
-		}
+func (s *Series) take(n int64) (flags uint8, step int64) { return stepFlags(s.steps.Take(n)) }
+
+func stepFlags(step int64, relative bool) (flags uint8, _ int64) {
+	if relative {
+		return spool.FlagStep | spool.FlagRelative, step
 	}
+	return spool.FlagStep, step
 }
 
-// saturate is a + n, at most the largest step.
-func saturate(a, n int64) int64 {
-	if a > maxStep-n {
-		return maxStep
-	}
-	return a + n
-}
-
-// follow makes the next step the one after n rows from step on.
-func (s *Series) follow(step, n int64) { s.next.Store(saturate(step, n)) }
-
-// last is the step of the last point, +k while the start is unknown.
-func (s *Series) last() (step int64, ok bool) {
-	next := s.next.Load()
-	if next < 0 {
-		return -2 - next, next < -1
-	}
-	return next - 1, next > 0
-}
-
-// steps resolves the step of n rows of a call.
-func (s *Series) steps(c *call, n int64) (flags uint8, step int64) {
+// resolve is the step of the first of n rows of a call, as a record has it.
+func (s *Series) resolve(c *call, n int64) (flags uint8, step int64) {
 	if !c.hasStep {
 		return s.take(n)
 	}
-	if s.logged.Load() > 0 && !c.distributed && c.step < s.next.Load() {
+	if s.logged.Load() > 0 && !c.distributed && c.step < s.steps.Next() {
 		s.run.fell(s, c.step)
 	}
-	s.follow(c.step, n)
+	s.steps.Follow(c.step, n)
 	return spool.FlagStep, c.step
 }
 
@@ -125,7 +101,7 @@ func (s *Series) logNumber(bits uint64, kind model.Kind, c call) error {
 	if drop, err := s.run.admit(1); drop || err != nil {
 		return err
 	}
-	flags, step := s.steps(&c, 1)
+	flags, step := s.resolve(&c, 1)
 	return s.count(1, s.run.w.Point(s.spool, flags, step, s.run.timeNs(&c), bits))
 }
 
@@ -157,41 +133,74 @@ func (s *Series) mismatch(format string, args ...any) error {
 	return e
 }
 
-// envSteps counts the steps of an environment series within its episodes.
-type envSteps struct {
-	mu      sync.Mutex
-	episode int64 // noEpisode: unknown
-	past    map[int64]int64
+// LastStep is the step of the last point that this process logged to a series,
+// or that the run had when it was opened. While only the server knows where the
+// series starts it counts from 0.
+func (r *Run) LastStep(name string, opts ...LogOption) (step int64, ok bool) {
+	c, err := r.parse(opts)
+	if err != nil {
+		return 0, false
+	}
+	key := model.NewSeriesKey(name, c.scale, c.allLabels())
+	if s := r.all.Find(key.String()); s != nil {
+		return s.steps.Last()
+	}
+	next, known := r.starts.Of(key.String())
+	return next - 1, known && next > 0
 }
 
-const (
-	noEpisode = -1
-	// maxPast bounds the episodes of an environment that may be taken up again.
-	maxPast = 16
-)
-
-// enter makes the series count within an episode.
-func (s *Series) enter(episode int64) {
-	e := s.env
-	if episode == e.episode {
-		return
+// Series is the handle of a series of float64.
+func (r *Run) Series(name string, opts ...LogOption) (*Series, error) {
+	c, err := r.parse(opts)
+	if err != nil {
+		return nil, err
 	}
-	if len(e.past) >= maxPast {
-		clear(e.past)
+	s, err := r.series(name, model.KindFloat, &c)
+	if err != nil {
+		return nil, err
 	}
-	e.past[e.episode] = s.next.Load()
-	e.episode = episode
-	next, ok := e.past[episode]
-	if !ok {
-		next = startOf(s.run.starts.ofEpisode(s.key.String(), episode))
-	}
-	s.next.Store(next)
+	return s, s.claim(howOrdered)
 }
 
-// startOf is the counter's first value.
-func startOf(next int64, known bool) int64 {
-	if !known {
-		return -1
+// known is the series without labels of a name that was logged before.
+func (r *Run) known(name string) *Series { return r.plain.Find(name) }
+
+// series finds or makes the series that a call means.
+func (r *Run) series(name string, kind model.Kind, c *call) (*Series, error) {
+	if c.plain() {
+		if s := r.known(name); s != nil {
+			return s, nil
+		}
 	}
-	return next
+	key := model.NewSeriesKey(name, c.scale, c.allLabels())
+	text := key.String()
+	if s := r.all.Find(text); s != nil {
+		return s, nil
+	}
+	if err := errors.Join(rule.Metric(name), rule.Scale(key.Scale), rule.Labels(key.LabelMap())); err != nil {
+		return nil, err
+	}
+	return r.makeSeries(key, text, kind)
+}
+
+func (r *Run) makeSeries(key model.SeriesKey, text string, kind model.Kind) (*Series, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.all.Find(text); s != nil {
+		return s, nil
+	}
+	known, err := r.w.Series(kind, key)
+	if err != nil {
+		return nil, err
+	}
+	s := &Series{run: r, spool: known, key: key}
+	if key.Scale == ScaleEnvironment {
+		s.env = series.NewEpisodes()
+	}
+	s.steps.Begin(r.starts.Of(text))
+	r.all.Add(text, s)
+	if key.Scale == ScaleStep && len(key.Labels) == 0 {
+		r.plain.Add(key.Metric, s)
+	}
+	return s, nil
 }

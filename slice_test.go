@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/rule"
 	"github.com/kymogram/kymogram/internal/spool"
 )
 
@@ -99,7 +100,7 @@ func TestSlicesInSeriesOfIntegers(t *testing.T) {
 		"0.5 is no int64":                LogSlice(r, "i", []float32{1, 0.5}),
 		"beyond int64":                   LogSlice(r, "i", []uint64{1, 1 << 63}),
 		"is not exact in float64":        LogSlice(r, "f", []int64{1, 1<<53 + 1}),
-		"pass the largest step":          LogSlice(r, "f", []float32{1, 2}, Step(maxStep)),
+		"pass the largest step":          LogSlice(r, "f", []float32{1, 2}, Step(rule.MaxStep)),
 		"18446744073709551615 is beyond": LogSlice(r, "f", []uint64{math.MaxUint64}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) {

@@ -76,7 +76,7 @@ func (r *Run) putDocument(name string, kind model.Kind, doc []byte, c *call) err
 	if drop, err := r.admit(1); drop || err != nil {
 		return err
 	}
-	flags, step := s.steps(c, 1)
+	flags, step := s.resolve(c, 1)
 	return s.count(1, r.w.Document(s.spool, flags, step, r.timeNs(c), doc))
 }
 

@@ -1,8 +1,16 @@
-package kymogram
+// Package machine is what a run records of the machine that it began on: host, Go,
+// git commit, the job's variables and the graphics cards.
+//
+// Nothing goes in but the process's surroundings; nested maps come out, which
+// become the run's attributes. What cannot be found is left out: it never ends a
+// run. A variable that looks like a secret is replaced. What takes longer than
+// Init may wait ([IsDirty] of a large repository, [Cards]) has a context.
+//
+// The machine's metrics over time are internal/collect.
+package machine
 
 import (
 	"context"
-	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -11,14 +19,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/kymogram/kymogram/internal/model"
 )
 
-const (
-	gitLimit  = 150 * time.Millisecond
-	lateLimit = 20 * time.Second
-)
+// gitLimit bounds what git may take of Init.
+const gitLimit = 150 * time.Millisecond
 
 const maxVariable = 1024
 
@@ -31,8 +35,8 @@ const (
 	replaced     = "(replaced: it looks like a secret)"
 )
 
-// machine is what the process that creates the run tells of itself.
-func (o *Options) machine(now time.Time) []model.Update {
+// Describe is what is found out at once: host, Go, commit and the job's variables.
+func Describe() map[string]any {
 	host, _ := os.Hostname()
 	found := map[string]any{
 		"host": map[string]any{"name": host, "platform": runtime.GOOS, "machine": runtime.GOARCH, "cpus": runtime.NumCPU()},
@@ -44,14 +48,7 @@ func (o *Options) machine(now time.Time) []model.Update {
 	if git := revision(); len(git) > 0 {
 		found["git"] = git
 	}
-	var out []model.Update
-	for _, path := range slices.Sorted(maps.Keys(found)) {
-		// What breaks a rule of paths is left out rather than ending a run.
-		if updates, err := flatten(path, found[path], now); err == nil {
-			out = append(out, updates...)
-		}
-	}
-	return out
+	return found
 }
 
 // jobVariables are those on the list; what looks like a secret is replaced.
@@ -107,15 +104,15 @@ func revision() map[string]any {
 		return nil
 	}
 	out["commit_sha"] = commit
-	if dirty, err := isDirty(ctx); err == nil {
+	if dirty, err := IsDirty(ctx); err == nil {
 		out["dirty"] = dirty
 	}
 	return out
 }
 
-// isDirty reports whether files differ from the commit. Of a large repository it
+// IsDirty reports whether files differ from the commit. Of a large repository it
 // takes longer than Init may.
-func isDirty(ctx context.Context) (bool, error) {
+func IsDirty(ctx context.Context) (bool, error) {
 	changes, err := git(ctx, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
 	return changes != "", err
 }
@@ -128,38 +125,17 @@ func git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// describeMachine tells what may take seconds to find out, if this process made
-// the run. A run that was closed meanwhile goes without.
-func (r *Run) describeMachine(ctx context.Context) {
-	if r.opts.NoEnvironment || r.opened == nil || !r.opened.Created {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lateLimit)
-	defer cancel()
-	said := func(path string) bool {
-		return slices.ContainsFunc(r.request.Initial, func(u model.Update) bool { return u.Path == path })
-	}
-	if said("git/commit_sha") && !said("git/dirty") {
-		if dirty, err := isDirty(ctx); err == nil {
-			_ = r.LogAttributes("git/dirty", dirty)
-		}
-	}
-	r.describeCards(ctx)
-}
-
-// describeCards tells of the graphics cards.
-func (r *Run) describeCards(ctx context.Context) {
+// Cards are the graphics cards, by number; empty where nvidia-smi tells of none.
+func Cards(ctx context.Context) map[string]any {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
-		return
+		return nil
 	}
 	text, err := exec.CommandContext(ctx, path, "--query-gpu=index,name,memory.total,driver_version", "--format=csv,noheader,nounits").Output()
 	if err != nil {
-		return
+		return nil
 	}
-	if cards := parseCards(string(text)); len(cards) > 0 {
-		_ = r.LogAttributes("gpu", cards)
-	}
+	return parseCards(string(text))
 }
 
 func parseCards(text string) map[string]any {

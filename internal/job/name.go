@@ -1,4 +1,4 @@
-package kymogram
+package job
 
 import (
 	"crypto/sha256"
@@ -11,10 +11,10 @@ const (
 	nouns      = "arc beam breeze bridge brook canyon cedar cliff cloud comet coral crane creek dawn delta dune ember falcon fern field fjord forest garden glade harbor hawk heron island lake lark maple meadow moon oak ocean orbit pine prairie quartz rain reef ridge river sky spark"
 )
 
-// readableName is made of the job's id, so that all its processes, in Go and in
-// Python, find the same.
-func readableName(orchestration string) string {
-	digest := sha256.Sum256([]byte(orchestration + "\x000"))
+// Name is a readable run name, made of the job's id: all processes of the job, in
+// Go and in Python, find the same.
+func Name(id string) string {
+	digest := sha256.Sum256([]byte(id + "\x000"))
 	first, second := strings.Fields(adjectives), strings.Fields(nouns)
 	return first[int(digest[0])%len(first)] + "-" + second[int(digest[1])%len(second)] + "-" + hex.EncodeToString(digest[2:5])
 }

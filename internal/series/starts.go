@@ -1,20 +1,20 @@
-package kymogram
+package series
 
 import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// starts are the next steps that init learned from the server.
-type starts struct {
+// Starts are the next steps that Init learned from the server. They never change.
+type Starts struct {
 	complete bool
 	next     map[string]int64
 	episodes map[string]map[int64]int64 // by series, then episode
 	last     map[string]int64           // the highest episode of a series
-	envs     map[string]model.EnvEnd
 }
 
-func newStarts(result *model.OpenResult) *starts {
-	s := &starts{next: map[string]int64{}, episodes: map[string]map[int64]int64{}, last: map[string]int64{}, envs: map[string]model.EnvEnd{}}
+// NewStarts reads the server's answer; nil where there was none.
+func NewStarts(result *model.OpenResult) *Starts {
+	s := &Starts{next: map[string]int64{}, episodes: map[string]map[int64]int64{}, last: map[string]int64{}}
 	if result == nil {
 		return s
 	}
@@ -31,22 +31,19 @@ func newStarts(result *model.OpenResult) *starts {
 		s.episodes[key][*start.Episode] = start.Next
 		s.last[key] = max(s.last[key], *start.Episode)
 	}
-	for _, env := range result.Envs {
-		s.envs[env.Env] = env
-	}
 	return s
 }
 
-// of is the next step of a series; known is false where only the server can say.
-func (s *starts) of(key string) (next int64, known bool) {
+// Of is the next step of a series; known is false where only the server can say.
+func (s *Starts) Of(key string) (next int64, known bool) {
 	if next, ok := s.next[key]; ok {
 		return next, true
 	}
 	return 0, s.complete
 }
 
-// ofEpisode is the next step of a series within an episode.
-func (s *starts) ofEpisode(key string, episode int64) (next int64, known bool) {
+// OfEpisode is the next step of a series within an episode.
+func (s *Starts) OfEpisode(key string, episode int64) (next int64, known bool) {
 	if next, ok := s.episodes[key][episode]; ok {
 		return next, true
 	}

@@ -13,7 +13,7 @@ import (
 
 // FS is what the log and the engines need of a file system. Names are paths.
 // A name is durable after SyncDir of its folder, content after File.Sync.
-type FS interface {
+type FS interface { //nolint:interfacebloat // one seam to the operating system, which tests replace as a whole
 	// Open opens a file for reading and writing; create makes it when missing.
 	Open(name string, create bool) (File, error)
 	Remove(name string) error
@@ -27,7 +27,7 @@ type FS interface {
 }
 
 // File is an open file.
-type File interface {
+type File interface { //nolint:interfacebloat // one seam to the operating system, which tests replace as a whole
 	io.ReaderAt
 	io.WriterAt
 	io.Closer

@@ -132,20 +132,24 @@ type RenderingFilter struct {
 	Cursor  string
 }
 
-// Runs is what query needs.
+// Runs is what query reads of runs and projects.
 type Runs interface {
 	ListRuns(ctx context.Context, f RunFilter) (page []Run, next string, err error)
 	// GetRun finds by ULID or by the alias of a client.
 	GetRun(ctx context.Context, id model.RunID) (*Detail, error)
 	// FindRun finds by name.
 	FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error)
+	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
+	// Configs returns the attributes under config/ of many runs (≤ 100 a run), for tables.
+	Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]Attribute, error)
+}
+
+// Renderings is what query reads of videos.
+type Renderings interface {
 	// ListRenderings lists the videos of a run by environment, episode and time.
 	ListRenderings(ctx context.Context, run model.RunID, f RenderingFilter) (page []model.Rendering, next string, err error)
 	// Rendering finds one of a run's videos: CodeNotFound.
 	Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error)
-	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
-	// Configs returns the attributes under config/ of many runs (≤ 100 a run), for tables.
-	Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]Attribute, error)
 }
 
 // Project is a line of the list of projects.
@@ -163,8 +167,17 @@ const Recovered = "recovered"
 
 // Recorder is what ingest needs.
 type Recorder interface {
-	// Open finds or makes the run, attempt and writer of a request by the rules
-	// of design/architecture.md (Run, Attempt, Writer); idempotent by writer. A
+	Opener
+	Journal
+	Liveness
+	Bin
+	Retention
+}
+
+// Opener gives runs, attempts and writers their place.
+type Opener interface {
+	// Open finds or makes the run, attempt and writer of a request by the rules of
+	// docs/design/0014-words-and-rules.md (attempts); idempotent by writer. A
 	// rank that began offline joins the attempt of its job that lacks it.
 	// CodeRunExists when the name belongs to another orchestration and the
 	// strategy is never and the client is not Offline; Offline leads to NAME-2.
@@ -179,6 +192,10 @@ type Recorder interface {
 	// Nameless counts the recovered runs that no open has moved, no person has
 	// given a display name and nobody has deleted.
 	Nameless(ctx context.Context) (int, error)
+}
+
+// Journal takes what writers and people say of a run.
+type Journal interface {
 	// Lookup finds a run by ULID or alias, in the trash too: CodeNotFound for one
 	// that never was, CodeRunDeleted for a purged one.
 	Lookup(ctx context.Context, id model.RunID) (*Run, error)
@@ -188,18 +205,30 @@ type Recorder interface {
 	// an unknown or purged run is passed over without an error. Without a writer
 	// they are a person's and no sign of life.
 	Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error
+}
+
+// Liveness tells writers that are silent from those that are not.
+type Liveness interface {
 	// Seen records signs of life, in bulk, and names the runs of the writers
 	// that had expired and are open again.
 	Seen(ctx context.Context, seen map[model.WriterID]time.Time) (revived []model.RunChange, err error)
 	// Expire turns writers without a sign of life since before into gone ones and
 	// names their runs, each once.
 	Expire(ctx context.Context, before time.Time) (lost []model.RunChange, err error)
-	// Trash, Restore and Purge: deletion in two steps. Purge removes the run for
-	// good; its id and aliases stay reserved. TrashedBefore lists what is due.
+}
+
+// Bin is deletion in two steps.
+type Bin interface {
 	Trash(ctx context.Context, id model.RunID, now time.Time) error
 	Restore(ctx context.Context, id model.RunID) error
+	// Purge removes the run for good; its id and aliases stay reserved.
 	Purge(ctx context.Context, id model.RunID) error
+	// TrashedBefore lists what is due.
 	TrashedBefore(ctx context.Context, before time.Time) ([]model.RunID, error)
+}
+
+// Retention tells what may go by itself.
+type Retention interface {
 	// Idle lists what retention may delete: runs that nobody writes to, whose last
 	// sign of life is before a time and that have no tag [TagKeep]; those in the
 	// trash first, then by their last sign of life.
@@ -245,6 +274,7 @@ type Keys interface {
 // Catalog is what cmd opens and closes.
 type Catalog interface {
 	Runs
+	Renderings
 	Recorder
 	Keys
 	Close() error

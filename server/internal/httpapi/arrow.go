@@ -17,8 +17,6 @@ import (
 // hold, so that the copy which Arrow needs stays small beside the table.
 const batchRows = 64 << 10
 
-var writerType = arrow.FixedSizeBinaryType{ByteWidth: 16}
-
 func (c *column) arrowType() arrow.DataType {
 	switch c.kind {
 	case colInt:
@@ -34,7 +32,7 @@ func (c *column) arrowType() arrow.DataType {
 	case colDoc:
 		return arrow.BinaryTypes.Binary
 	}
-	return &writerType
+	return &arrow.FixedSizeBinaryType{ByteWidth: 16} // a writer
 }
 
 func (t *table) arrowSchema() *arrow.Schema {

@@ -19,11 +19,15 @@ import (
 )
 
 // Store is the part of a storage engine that query reads.
-type Store = store.Reader
+type Store interface {
+	store.Reader
+	store.Starts
+}
 
 // Runs is the part of a catalog that query reads.
 type Runs interface {
 	catalog.Runs
+	catalog.Renderings
 	// Lookup is GetRun without the details.
 	Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error)
 }

@@ -20,7 +20,9 @@ import (
 // fake is a store, a catalog and an authorizer that answer what a test set.
 type fake struct {
 	store.Reader
+	store.Starts
 	catalog.Runs
+	catalog.Renderings
 	run     catalog.Run
 	series  []store.Series
 	rows    *store.Rows

@@ -265,12 +265,17 @@ type Reader interface {
 	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
 	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
 	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)
+	// RunStats counts a run's series, points and ledger entries.
+	RunStats(ctx context.Context, run model.RunID) (RunStats, error)
+}
+
+// Starts tells where the series of a run stand, so that whoever goes on with it
+// counts from there.
+type Starts interface {
 	// Ends returns the next steps of all series (at most limit, complete says
 	// whether that was all) and where each RL environment stands. An
 	// ENVIRONMENT_STEP series is listed once, with its highest episode.
 	Ends(ctx context.Context, run model.RunID, limit int) (starts []model.Start, envs []model.EnvEnd, complete bool, err error)
-	// RunStats counts a run's series, points and ledger entries.
-	RunStats(ctx context.Context, run model.RunID) (RunStats, error)
 }
 
 // RunStats is what the engine knows of a run as a whole.
@@ -300,10 +305,11 @@ type Stats struct {
 }
 
 // Engine is what cmd opens and closes.
-type Engine interface {
+type Engine interface { //nolint:interfacebloat // the sum of what consumers take in parts
 	Writer
 	MetaLog
 	Reader
+	Starts
 	Roster
 	// Run does the background work (flush, compaction) until ctx ends.
 	Run(ctx context.Context) error

@@ -75,7 +75,7 @@ func run(ctx context.Context, o options) error {
 }
 
 // server is what both sides can do.
-type server interface {
+type server interface { //nolint:interfacebloat // all that the rounds do with a server, in their order
 	name() string
 	boot(ctx context.Context) error
 	target(p protocol) target

@@ -17,7 +17,7 @@ import (
 // keptEvents is how many events a run keeps, the newest (catalog.Detail).
 const keptEvents = 1000
 
-// Apply implements [catalog.Recorder].
+// Apply implements [catalog.Journal].
 func (d *DB) Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error {
 	return d.write(ctx, "apply updates", func(tx *transaction) error {
 		c := &change{tx: tx, run: run, writer: w, nowNs: now.UnixNano()}

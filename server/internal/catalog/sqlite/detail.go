@@ -22,7 +22,7 @@ func (d *DB) GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error
 	return detail, failure("read a run", err)
 }
 
-// Lookup implements [catalog.Recorder].
+// Lookup implements [catalog.Journal].
 func (d *DB) Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error) {
 	l, err := scanListed(d.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM ids JOIN runs r ON r.id = ids.run JOIN projects p ON p.id = r.project WHERE ids.id = ?`, id[:]).Scan)
 	if errors.Is(err, sql.ErrNoRows) {

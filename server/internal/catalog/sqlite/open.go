@@ -47,7 +47,7 @@ func scanRunRow(row *sql.Row) (*runRow, error) {
 	return &run, err
 }
 
-// Open implements [catalog.Recorder].
+// Open implements [catalog.Opener].
 func (d *DB) Open(ctx context.Context, r model.OpenRequest, now time.Time) (*catalog.Opened, error) {
 	r, err := normalised(r)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // recoveredText describes a recovered run until it is moved.
 const recoveredText = "The catalog had lost this run; its points were still in the store. Its name, attributes, tags and events are not known."
 
-// Recover implements [catalog.Recorder].
+// Recover implements [catalog.Opener].
 func (d *DB) Recover(ctx context.Context, kept iter.Seq[model.KeptRun], now time.Time) (back []model.RunID, err error) {
 	// The engine's come first: a run reaches the catalog before the engine.
 	all := slices.Collect(kept)
@@ -141,7 +141,7 @@ func wholeAttempts(k *model.KeptRun, nowNs int64) []model.Attempt {
 	return out
 }
 
-// Nameless implements [catalog.Recorder].
+// Nameless implements [catalog.Opener].
 func (d *DB) Nameless(ctx context.Context) (n int, err error) {
 	err = d.reader.QueryRowContext(ctx, `SELECT count(*) FROM runs r JOIN projects p ON p.id = r.project
 		WHERE p.workspace = ?1 AND p.name = ?1 AND r.deleted_ns = 0 AND r.orchestration_id = '' AND r.display_name = ''`, catalog.Recovered).Scan(&n)

@@ -33,7 +33,7 @@ type renderingCursor struct {
 
 const byRun = `FROM renderings v JOIN runs r ON r.pk = v.run JOIN ids ON ids.run = r.id WHERE ids.id = ?`
 
-// ListRenderings implements [catalog.Runs].
+// ListRenderings implements [catalog.Renderings].
 func (d *DB) ListRenderings(ctx context.Context, run model.RunID, f catalog.RenderingFilter) (page []model.Rendering, next string, err error) {
 	query, args, err := renderingQuery(run, f)
 	if err != nil {
@@ -76,7 +76,7 @@ func renderingQuery(run model.RunID, f catalog.RenderingFilter) (query string, a
 	return query, args, nil
 }
 
-// Rendering implements [catalog.Runs].
+// Rendering implements [catalog.Renderings].
 func (d *DB) Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error) {
 	var doc string
 	err := d.reader.QueryRowContext(ctx, `SELECT v.doc `+byRun+` AND v.id = ?`, run[:], id).Scan(&doc)

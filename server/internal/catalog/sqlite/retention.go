@@ -11,7 +11,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/catalog"
 )
 
-// Idle implements [catalog.Recorder].
+// Idle implements [catalog.Retention].
 func (d *DB) Idle(ctx context.Context, before time.Time, limit int) ([]catalog.Run, error) {
 	runs, err := collect(ctx, d.reader, scanIdle, `SELECT r.id, p.workspace, p.name, r.name, r.seen_ns, r.deleted_ns FROM runs r JOIN projects p ON p.id = r.project
 		WHERE (r.status <> ?1 OR r.deleted_ns > 0) AND r.seen_ns < ?2 AND NOT EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag = ?3)
@@ -26,7 +26,7 @@ func scanIdle(rows *sql.Rows) (r catalog.Run, err error) {
 	return r, err
 }
 
-// Referenced implements [catalog.Recorder].
+// Referenced implements [catalog.Retention].
 func (d *DB) Referenced(ctx context.Context, blobs []string) (map[string]bool, error) {
 	list, err := json.Marshal(blobs)
 	if err != nil {

@@ -13,12 +13,12 @@ func errNoRun(id model.RunID) error {
 	return model.Errorf(model.CodeNotFound, "there is no run %s", id).WithHint("`kymogram runs list` shows the runs that you may read.")
 }
 
-// Trash implements [catalog.Recorder].
+// Trash implements [catalog.Bin].
 func (d *DB) Trash(ctx context.Context, id model.RunID, now time.Time) error {
 	return d.onRun(ctx, "trash a run", id, `UPDATE runs SET deleted_ns = CASE deleted_ns WHEN 0 THEN ?2 ELSE deleted_ns END WHERE id = (SELECT run FROM ids WHERE id = ?1)`, now.UnixNano())
 }
 
-// Restore implements [catalog.Recorder].
+// Restore implements [catalog.Bin].
 func (d *DB) Restore(ctx context.Context, id model.RunID) error {
 	return d.onRun(ctx, "restore a run", id, `UPDATE runs SET deleted_ns = 0 WHERE id = (SELECT run FROM ids WHERE id = ?1)`)
 }
@@ -37,7 +37,7 @@ func (d *DB) onRun(ctx context.Context, act string, id model.RunID, query string
 	})
 }
 
-// Purge implements [catalog.Recorder]. Identities, ULIDs and writers stay, so
+// Purge implements [catalog.Bin]. Identities, ULIDs and writers stay, so
 // that late points of the run find out that it is gone.
 func (d *DB) Purge(ctx context.Context, id model.RunID) error {
 	return d.write(ctx, "purge a run", func(tx *transaction) error {
@@ -58,7 +58,7 @@ func (d *DB) Purge(ctx context.Context, id model.RunID) error {
 	})
 }
 
-// TrashedBefore implements [catalog.Recorder].
+// TrashedBefore implements [catalog.Bin].
 func (d *DB) TrashedBefore(ctx context.Context, before time.Time) ([]model.RunID, error) {
 	ids, err := collect(ctx, d.reader, scanRunID, `SELECT id FROM runs WHERE deleted_ns > 0 AND deleted_ns < ? ORDER BY deleted_ns`, before.UnixNano())
 	return ids, failure("list the trash", err)

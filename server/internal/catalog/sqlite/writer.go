@@ -19,7 +19,7 @@ func seeWriter(ctx context.Context, tx *transaction, w model.WriterID, ns int64)
 		WHERE id = ?2`, ns, w[:])
 }
 
-// Seen implements [catalog.Recorder].
+// Seen implements [catalog.Liveness].
 func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) (revived []model.RunChange, err error) {
 	if len(seen) == 0 {
 		return nil, nil
@@ -60,7 +60,7 @@ func seeRun(ctx context.Context, tx *transaction, w model.WriterID, ns int64, re
 	return deriveRun(ctx, tx, `id = (SELECT run FROM writers WHERE id = ?)`, w[:])
 }
 
-// Expire implements [catalog.Recorder].
+// Expire implements [catalog.Liveness].
 func (d *DB) Expire(ctx context.Context, before time.Time) (lost []model.RunChange, err error) {
 	err = d.write(ctx, "expire silent writers", func(tx *transaction) error {
 		lost, err = collect(ctx, tx, scanChange, `SELECT DISTINCT r.id, p.workspace, p.name

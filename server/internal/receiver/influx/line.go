@@ -3,6 +3,7 @@ package influx
 import (
 	"bytes"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -127,34 +128,34 @@ func parseValue(b []byte, i int) (v value, end int, reason string) {
 func ends(c byte) bool { return c == ',' || c == ' ' || c == '\n' || c == '\r' }
 
 func parseNumber(b []byte, i int) (v value, end int, reason string) {
-	n, end, ok := scanNumber(b, i)
+	end, whole, ok := scanNumber(b, i)
 	if !ok {
 		return parseSignedWord(b, i)
 	}
 	if end < len(b) && (b[end] == 'i' || b[end] == 'u') {
-		return n.integer(b[end] == 'u', end+1)
+		v, reason = parseInteger(text(b[i:end]), whole, b[end] == 'u')
+		return v, end + 1, reason
 	}
 	v.kind = model.KindFloat
 	var err error
-	if v.float, err = n.float(b[i:end]); err != nil {
-		return v, end, reasonRange
+	if v.float, err = strconv.ParseFloat(text(b[i:end]), 64); err != nil {
+		reason = reasonRange
 	}
-	return v, end, ""
+	return v, end, reason
 }
 
-func (n number) integer(unsigned bool, end int) (v value, _ int, reason string) {
-	v.kind = model.KindInt
-	var ok bool
-	v.int, ok = n.int64()
+func parseInteger(digits string, whole, unsigned bool) (v value, reason string) {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	v.kind, v.int = model.KindInt, n
 	switch {
-	case !n.whole || unsigned && n.negative && n.mantissa > 0:
-		return v, end, reasonNumber
-	case !ok && unsigned:
-		return v, end, reasonUint
-	case !ok:
-		return v, end, reasonInt
+	case !whole || unsigned && n < 0:
+		return v, reasonNumber
+	case err != nil && unsigned:
+		return v, reasonUint
+	case err != nil:
+		return v, reasonInt
 	}
-	return v, end, ""
+	return v, ""
 }
 
 // parseSignedWord reads ±Inf, which InfluxDB refuses and we keep.
@@ -232,12 +233,12 @@ func parseTime(b []byte, unit int64) (ns int64, ok bool, reason string) {
 	if len(b) == 0 {
 		return 0, false, ""
 	}
-	n, end, ok := scanNumber(b, 0)
-	if !ok || end != len(b) || !n.whole || b[0] == '+' {
+	end, whole, ok := scanNumber(b, 0)
+	if !ok || end != len(b) || !whole || b[0] == '+' {
 		return 0, false, reasonTime
 	}
-	v, ok := n.int64()
-	if !ok || v > math.MaxInt64/unit || v < math.MinInt64/unit {
+	v, err := strconv.ParseInt(text(b), 10, 64)
+	if err != nil || v > math.MaxInt64/unit || v < math.MinInt64/unit {
 		return 0, false, reasonTimeRange
 	}
 	return v * unit, true, ""

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
-	"strconv"
 	"unsafe"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -128,95 +127,35 @@ func quotient(m uint64, p int) float64 {
 	return float64(q) * scale // a power of two: exact
 }
 
-// number is what a scan of a number found.
-type number struct {
-	mantissa uint64
-	digits   int // in the mantissa, zeros in front left out
-	power    int // of ten
-	negative bool
-	whole    bool // neither a point nor an exponent
+// scanNumber finds the end of digits with a sign, a point and an exponent; ok is
+// false when no digit is there. Package strconv reads it, bit for bit.
+func scanNumber(b []byte, i int) (end int, whole, ok bool) {
+	end, ok = scanDigits(b, signed(b, i))
+	whole = true
+	if end < len(b) && b[end] == '.' {
+		var fraction bool
+		end, fraction = scanDigits(b, end+1)
+		whole, ok = false, ok || fraction
+	}
+	if ok && end < len(b) && b[end]|0x20 == 'e' {
+		end, ok = scanDigits(b, signed(b, end+1))
+		whole = false
+	}
+	return end, whole, ok
 }
 
-// scanNumber reads digits, a point and an exponent; it stops at the first byte
-// that is of neither. ok is false when no digit was there.
-func scanNumber(b []byte, i int) (n number, end int, ok bool) {
-	if i < len(b) && (b[i] == '-' || b[i] == '+') {
-		n.negative = b[i] == '-'
-		i++
-	}
-	n.whole = true
-	start, point := i, -1
-	for ; i < len(b); i++ {
-		c := b[i] - '0'
-		if c > 9 {
-			if b[i] != '.' || point >= 0 {
-				break
-			}
-			point = i
-			continue
-		}
-		if n.digits < maxDigits {
-			n.mantissa = n.mantissa*10 + uint64(c)
-		}
-		if n.mantissa > 0 || n.digits > 0 {
-			n.digits++
-		}
-	}
-	if point >= 0 {
-		n.whole = false
-		n.power = point + 1 - i
-		ok = i > start+1
-	} else {
-		ok = i > start
-	}
-	if !ok || i >= len(b) || b[i]|0x20 != 'e' {
-		return n, i, ok
-	}
-	n.whole = false
-	return n.exponent(b, i+1)
-}
-
-func (n number) exponent(b []byte, i int) (number, int, bool) {
-	negative := i < len(b) && b[i] == '-'
+func signed(b []byte, i int) int {
 	if i < len(b) && (b[i] == '-' || b[i] == '+') {
 		i++
 	}
-	const most = 100_000 // far beyond what a float64 holds
-	power, start := 0, i
-	for ; i < len(b) && b[i]-'0' <= 9; i++ {
-		power = min(power*10+int(b[i]-'0'), most)
-	}
-	if negative {
-		power = -power
-	}
-	n.power += power
-	return n, i, i > start
+	return i
 }
 
-// float is the number's nearest float64; text is how it was written.
-func (n number) float(text []byte) (float64, error) {
-	if n.digits <= maxDigits && n.mantissa <= maxExact && n.power >= -maxExactPower && n.power <= maxExactPower {
-		f := float64(n.mantissa)
-		if n.power < 0 {
-			f /= powersOfTen[-n.power]
-		} else {
-			f *= powersOfTen[n.power]
-		}
-		if n.negative {
-			f = -f
-		}
-		return f, nil
+func scanDigits(b []byte, i int) (end int, found bool) {
+	for end = i; end < len(b) && b[end]-'0' <= 9; end++ {
 	}
-	return strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64) // not kept, but in an error
+	return end, end > i
 }
 
-// int64 is the number as an integer; ok is false when it does not fit.
-func (n number) int64() (v int64, ok bool) {
-	switch {
-	case !n.whole || n.digits > maxDigits:
-		return 0, false
-	case n.negative:
-		return -int64(n.mantissa), n.mantissa <= 1<<63
-	}
-	return int64(n.mantissa), n.mantissa <= math.MaxInt64
-}
+// text is b as a string that is not kept.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

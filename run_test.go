@@ -27,6 +27,7 @@ import (
 	"github.com/kymogram/kymogram/internal/job"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 // row is one value as it lies in the spool or arrives at a server: axes by
@@ -446,8 +447,7 @@ func (f *fake) take(b *kymogramv1.Batch, series map[uint32]string) {
 			}
 		}
 	}
-	var updates []model.Update
-	if len(b.Updates) > 0 && json.Unmarshal(b.Updates, &updates) == nil {
+	if updates, _, err := wire.ReadUpdates(b); err == nil {
 		f.updates = append(f.updates, updates...)
 	}
 }

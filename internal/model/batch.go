@@ -30,6 +30,9 @@ type Batch struct {
 	Skipped []Skipped
 	Groups  []RowGroup
 	Updates []Update
+	// Unreadable are the sequences of updates that the receiver could not read;
+	// ingest refuses their records.
+	Unreadable []uint64
 }
 
 // Points counts the values of all groups.

@@ -2,20 +2,20 @@ package uplink
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"math"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 // builder turns consecutive records into one batch by column. Records with the
 // same series and the same shape of axes share a row group, wherever they lie in
 // the batch: rows carry their sequence, so their order is free.
 type builder struct {
-	defined map[uint32]bool // series that the stream knows
+	protocol uint32
+	defined  map[uint32]bool // series that the stream knows
 
 	batch   *kymogramv1.Batch
 	updates []model.Update
@@ -27,7 +27,9 @@ type builder struct {
 	key     []byte
 }
 
-func newBuilder() *builder { return &builder{defined: map[uint32]bool{}} }
+func newBuilder(protocol uint32) *builder {
+	return &builder{protocol: protocol, defined: map[uint32]bool{}}
+}
 
 // reset begins the next batch.
 func (b *builder) reset() {
@@ -255,12 +257,5 @@ func (b *builder) group(block *spool.Block, places []int) *kymogramv1.RowGroup {
 
 // message finishes the batch.
 func (b *builder) message() (*kymogramv1.Batch, error) {
-	if len(b.updates) > 0 {
-		doc, err := json.Marshal(b.updates)
-		if err != nil {
-			return nil, fmt.Errorf("encode updates: %w", err)
-		}
-		b.batch.Updates = doc
-	}
-	return b.batch, nil
+	return b.batch, wire.PutUpdates(b.batch, b.updates, b.protocol)
 }

@@ -23,6 +23,8 @@ var (
 	errGap     = errors.New("the server has another mark: cutting anew")
 	errStalled = errors.New("the server does not answer")
 	errHungUp  = errors.New("the server ended the stream")
+	// errProtocol: the server knows an older protocol only.
+	errProtocol = errors.New("the server speaks an older protocol")
 )
 
 // delivery brings one writer's records to its server.
@@ -73,7 +75,7 @@ func (d *delivery) run(ctx context.Context) error {
 			return errStopped
 		}
 		before := d.counters().Mark
-		err := d.session(ctx)
+		err := d.connect(ctx)
 		if err == nil {
 			return d.finish(ctx)
 		}
@@ -270,11 +272,7 @@ func (d *delivery) setState(state spool.DeliveryState) {
 	d.note(d.status.SetState(state, ""))
 }
 
-func (d *delivery) answer(result []byte) {
-	var doc model.OpenResult
-	if json.Unmarshal(result, &doc) != nil {
-		return
-	}
+func (d *delivery) answer(doc model.OpenResult) {
 	d.runID.Store(&doc.Run)
 	doc.Starts, doc.Envs = nil, nil
 	if short, err := json.Marshal(doc); err == nil {

@@ -2,7 +2,6 @@ package uplink
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,11 +15,10 @@ import (
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 const (
-	// protocol is the version of what is spoken with the server.
-	protocol = 1
 	// batchBytes, linger and inFlight are for a writer that does not set its pace.
 	// batchBytes and linger make batches large enough to be cheap on the server
 	// and young enough for a page that shows points within a second.
@@ -43,14 +41,15 @@ type streamClient = grpc.BidiStreamingClient[kymogramv1.StreamRequest, kymogramv
 // session is one stream of one writer.
 type session struct {
 	*delivery
-	stream  streamClient
-	tail    *spool.Tail
-	batches *builder
-	since   time.Time // when the batch in making began
-	lastGot time.Time
-	sent    time.Time // last message after the open
-	backlog backlog
-	pace    pace
+	protocol uint32
+	stream   streamClient
+	tail     *spool.Tail
+	batches  *builder
+	since    time.Time // when the batch in making began
+	lastGot  time.Time
+	sent     time.Time // last message after the open
+	backlog  backlog
+	pace     pace
 
 	room     chan struct{} // a slot a batch in flight
 	acked    chan struct{} // an ack came
@@ -68,15 +67,27 @@ type sentBatch struct {
 	tally spool.Tally
 }
 
+// connect delivers over a stream in the newest protocol that the server speaks.
+// The server is asked anew each time: it may be another one by now.
+func (d *delivery) connect(ctx context.Context) error {
+	d.setState(spool.StateConnecting)
+	d.count(func(p *spool.Page) { p.Connections++ })
+	err := d.session(ctx, wire.Typed)
+	if errors.Is(err, errProtocol) {
+		err = d.session(ctx, wire.JSON)
+	}
+	return err
+}
+
 // session opens a stream and delivers over it. It returns nil when the writer is
 // gone and everything it left is acked.
-func (d *delivery) session(ctx context.Context) error {
+func (d *delivery) session(ctx context.Context, protocol uint32) error {
 	// Ends the stream, and with it the receiving side, in every case.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	s := &session{
-		delivery: d, batches: newBuilder(), pace: paceOf(d.open.Pace),
+		delivery: d, protocol: protocol, batches: newBuilder(protocol), pace: paceOf(d.open.Pace),
 		room: make(chan struct{}, paceOf(d.open.Pace).inFlight), acked: make(chan struct{}, 1), received: make(chan struct{}),
 	}
 	mark, err := s.begin(ctx, cancel)
@@ -104,8 +115,6 @@ func (d *delivery) session(ctx context.Context) error {
 
 // begin opens the run on the server and learns the writer's mark.
 func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64, error) {
-	s.setState(spool.StateConnecting)
-	s.count(func(p *spool.Page) { p.Connections++ })
 	key, err := s.key()
 	if err != nil {
 		return 0, err
@@ -116,11 +125,10 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	if s.stream, moved, err = s.conns.stream(ctx, s.server(), key, s.pace.options...); err != nil {
 		return 0, explained(err, moved)
 	}
-	request, err := json.Marshal(s.open.Open)
+	open, err := wire.Open(&s.open.Open, s.protocol)
 	if err != nil {
-		return 0, fmt.Errorf("encode open: %w", err)
+		return 0, err
 	}
-	open := &kymogramv1.Open{Request: request, Protocol: protocol}
 	// A broken stream says why in Recv.
 	if err := s.stream.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: open}}); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
@@ -131,9 +139,12 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	}
 	opened := answer.GetOpened()
 	if opened == nil {
-		return 0, failure(answer)
+		return 0, s.unopened(answer)
 	}
-	s.answer(opened.Result)
+	// What cannot be read costs the writer's view, not its points.
+	if result, err := wire.ReadOpened(opened); err == nil {
+		s.answer(result)
+	}
 	s.setState(spool.StateConnected)
 	return opened.Mark, s.catchUp(opened.Mark)
 }
@@ -165,6 +176,15 @@ func failure(m *kymogramv1.StreamResponse) error {
 		return errors.New("the server broke the protocol: it did not answer the open")
 	}
 	return &model.Error{Code: model.Code(f.Code), Message: f.Message, Hint: f.Hint}
+}
+
+// unopened is why a server did not open the run.
+func (s *session) unopened(answer *kymogramv1.StreamResponse) error {
+	f := answer.GetFailure()
+	if f.GetCode() == string(model.CodeInvalid) && max(f.GetProtocol(), wire.JSON) < s.protocol {
+		return errProtocol
+	}
+	return failure(answer)
 }
 
 // deliver reads records and sends batches until the end of the writer.
@@ -377,7 +397,7 @@ func (s *session) take(ack *kymogramv1.Ack) error {
 	if behind {
 		return errGap
 	}
-	s.share(ack.Shared)
+	s.share(ack)
 	if err := s.settle(ack.Mark, sent.Without(refused), refused.Total()); err != nil {
 		return err
 	}
@@ -393,13 +413,12 @@ func (s *session) take(ack *kymogramv1.Ack) error {
 
 // share passes on who else logs the writer's environments. A failure costs the
 // warning, not the points.
-func (s *session) share(doc []byte) {
-	if len(doc) == 0 {
-		return
-	}
-	var said []model.SharedWith
-	if err := json.Unmarshal(doc, &said); err != nil {
+func (s *session) share(ack *kymogramv1.Ack) {
+	said, err := wire.ReadShared(ack)
+	if err != nil {
 		s.log.Warn("the server names shared environments in words that this version does not know", "writer", s.id, "error", err)
+	}
+	if err != nil || len(said) == 0 {
 		return
 	}
 	for _, one := range said {

@@ -25,6 +25,7 @@ import (
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 // cell is one stored value.
@@ -41,6 +42,8 @@ type server struct {
 	kymogramv1.UnimplementedIngestServiceServer
 	t    *testing.T
 	addr string
+	// protocol is the newest that it speaks.
+	protocol uint32
 
 	mu      sync.Mutex
 	marks   map[model.WriterID]uint64
@@ -76,7 +79,7 @@ func startServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, addr: "http://" + lis.Addr().String(), marks: map[model.WriterID]uint64{}, cells: map[cell]int{}}
+	s := &server{t: t, addr: "http://" + lis.Addr().String(), protocol: wire.Typed, marks: map[model.WriterID]uint64{}, cells: map[cell]int{}}
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))
 	kymogramv1.RegisterIngestServiceServer(g, s)
 	go g.Serve(lis)
@@ -92,18 +95,25 @@ func (s *server) Stream(stream grpc.BidiStreamingServer[kymogramv1.StreamRequest
 	if err != nil {
 		return err
 	}
-	var open model.OpenRequest
-	if err := json.Unmarshal(first.GetOpen().GetRequest(), &open); err != nil {
+	protocol := first.GetOpen().GetProtocol()
+	if protocol > s.protocol {
+		return stream.Send(fail(model.CodeInvalid, 0))
+	}
+	open, err := wire.ReadOpen(first.GetOpen())
+	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	if f := s.opened(open); f != nil {
 		return stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Failure{Failure: f}})
 	}
-	result, _ := json.Marshal(model.OpenResult{Run: model.RunID{1}, RunName: open.RunName, Attempt: 1})
 	s.mu.Lock()
-	mark := s.marks[open.Writer]
+	result := model.OpenResult{Run: model.RunID{1}, RunName: open.RunName, Attempt: 1, Mark: s.marks[open.Writer]}
 	s.mu.Unlock()
-	if err := stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Opened{Opened: &kymogramv1.Opened{Result: result, Mark: mark}}}); err != nil {
+	opened, err := wire.Opened(&result, protocol)
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Opened{Opened: opened}}); err != nil {
 		return err
 	}
 	series := map[uint32]*kymogramv1.SeriesDefinition{}
@@ -121,7 +131,7 @@ func (s *server) Stream(stream grpc.BidiStreamingServer[kymogramv1.StreamRequest
 			s.mu.Unlock()
 		}
 		if b := m.GetBatch(); b != nil {
-			answer, err := s.take(open.Writer, b, series)
+			answer, err := s.take(open.Writer, protocol, b, series)
 			if err != nil {
 				return err
 			}
@@ -156,7 +166,7 @@ func fail(code model.Code, mark uint64) *kymogramv1.StreamResponse {
 	return &kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Failure{Failure: &kymogramv1.Failure{Code: string(code), Message: "test: " + string(code), Mark: mark}}}
 }
 
-func (s *server) take(w model.WriterID, b *kymogramv1.Batch, series map[uint32]*kymogramv1.SeriesDefinition) (*kymogramv1.StreamResponse, error) {
+func (s *server) take(w model.WriterID, protocol uint32, b *kymogramv1.Batch, series map[uint32]*kymogramv1.SeriesDefinition) (*kymogramv1.StreamResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range b.Series {
@@ -189,18 +199,14 @@ func (s *server) take(w model.WriterID, b *kymogramv1.Batch, series map[uint32]*
 		return nil, status.Error(codes.Unavailable, "the ack is lost")
 	}
 	ack.Mark = s.marks[w]
-	if len(s.shared) > 0 {
-		ack.Shared, _ = json.Marshal(s.shared)
-	}
-	return &kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Ack{Ack: ack}}, nil
+	err := wire.PutShared(ack, s.shared, protocol)
+	return &kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Ack{Ack: ack}}, err
 }
 
 func (s *server) store(b *kymogramv1.Batch, series map[uint32]*kymogramv1.SeriesDefinition) (refused []*kymogramv1.Refusal) {
-	var updates []model.Update
-	if len(b.Updates) > 0 {
-		if err := json.Unmarshal(b.Updates, &updates); err != nil {
-			s.t.Error(err)
-		}
+	updates, unreadable, err := wire.ReadUpdates(b)
+	if err != nil || len(unreadable) > 0 {
+		s.t.Errorf("updates: %v, unreadable %v", err, unreadable)
 	}
 	s.updates = append(s.updates, updates...)
 	for _, k := range b.Skipped {

@@ -5,6 +5,15 @@
 // source: kymogram/v1/ingest.proto
 
 // The native ingest protocol: one bidirectional stream a writer.
+//
+// Open.protocol says how a stream writes an open, its result, updates and shared
+// environments: 1 as JSON in the deprecated fields, 2 as the messages of
+// record.proto. A server answers in the form of the open and reads both for ever.
+// A client opens with 2. A server that knows only 1 fails that open with
+// invalid_argument and without Failure.protocol, before it looks at anything else;
+// the client then opens a stream of protocol 1. So two programs of today send no
+// JSON, and the price of the other pair is one more exchange a stream
+// (docs/design/0015-typed-messages.md).
 
 package kymogramv1
 
@@ -240,10 +249,14 @@ func (*StreamResponse_Failure) isStreamResponse_Message() {}
 
 type Open struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The JSON of model.OpenRequest (docs/format/spool.md, open.json).
+	// Protocol 1: the JSON of model.OpenRequest (docs/format/spool.md, open.json).
+	//
+	// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
 	Request []byte `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Version of the uplink's protocol, now 1.
-	Protocol      uint32 `protobuf:"varint,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Version of the protocol of this stream: 1 or 2.
+	Protocol uint32 `protobuf:"varint,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Protocol 2.
+	TypedRequest  *OpenRequest `protobuf:"bytes,3,opt,name=typed_request,json=typedRequest,proto3" json:"typed_request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,6 +291,7 @@ func (*Open) Descriptor() ([]byte, []int) {
 	return file_kymogram_v1_ingest_proto_rawDescGZIP(), []int{2}
 }
 
+// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
 func (x *Open) GetRequest() []byte {
 	if x != nil {
 		return x.Request
@@ -292,12 +306,23 @@ func (x *Open) GetProtocol() uint32 {
 	return 0
 }
 
+func (x *Open) GetTypedRequest() *OpenRequest {
+	if x != nil {
+		return x.TypedRequest
+	}
+	return nil
+}
+
 type Opened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The JSON of model.OpenResult.
+	// Protocol 1: the JSON of model.OpenResult.
+	//
+	// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
 	Result []byte `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// Last sequence of the writer that is durable here.
-	Mark          uint64 `protobuf:"varint,2,opt,name=mark,proto3" json:"mark,omitempty"`
+	Mark uint64 `protobuf:"varint,2,opt,name=mark,proto3" json:"mark,omitempty"`
+	// Protocol 2.
+	TypedResult   *OpenResult `protobuf:"bytes,3,opt,name=typed_result,json=typedResult,proto3" json:"typed_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +357,7 @@ func (*Opened) Descriptor() ([]byte, []int) {
 	return file_kymogram_v1_ingest_proto_rawDescGZIP(), []int{3}
 }
 
+// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
 func (x *Opened) GetResult() []byte {
 	if x != nil {
 		return x.Result
@@ -344,6 +370,13 @@ func (x *Opened) GetMark() uint64 {
 		return x.Mark
 	}
 	return 0
+}
+
+func (x *Opened) GetTypedResult() *OpenResult {
+	if x != nil {
+		return x.TypedResult
+	}
+	return nil
 }
 
 type Gone struct {
@@ -428,11 +461,13 @@ func (x *Heartbeat) GetSpooledPoints() uint64 {
 }
 
 type Failure struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Hint          string                 `protobuf:"bytes,3,opt,name=hint,proto3" json:"hint,omitempty"`
-	Mark          uint64                 `protobuf:"varint,4,opt,name=mark,proto3" json:"mark,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Code    string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Hint    string                 `protobuf:"bytes,3,opt,name=hint,proto3" json:"hint,omitempty"`
+	Mark    uint64                 `protobuf:"varint,4,opt,name=mark,proto3" json:"mark,omitempty"`
+	// The newest protocol that the server speaks; absent where it knows only 1.
+	Protocol      uint32 `protobuf:"varint,5,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +530,13 @@ func (x *Failure) GetMark() uint64 {
 	return 0
 }
 
+func (x *Failure) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
 // Batch holds the records first…last of one writer, by column; it is taken
 // whole or not at all.
 type Batch struct {
@@ -504,12 +546,17 @@ type Batch struct {
 	// Definitions live as long as the stream and may be repeated.
 	Series []*SeriesDefinition `protobuf:"bytes,3,rep,name=series,proto3" json:"series,omitempty"`
 	Groups []*RowGroup         `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The JSON of []model.Update, each with its seq.
+	// Protocol 1: the JSON of []model.Update, each with its seq.
+	//
+	// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
 	Updates []byte     `protobuf:"bytes,5,opt,name=updates,proto3" json:"updates,omitempty"`
 	Skipped []*Skipped `protobuf:"bytes,6,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	// Points that lie in the writer's spool behind this batch; absent while the
 	// client does not know.
 	SpooledPoints *uint64 `protobuf:"varint,7,opt,name=spooled_points,json=spooledPoints,proto3,oneof" json:"spooled_points,omitempty"`
+	// Protocol 2: each has its seq. One that cannot be read costs its record, not
+	// the batch: the ack refuses it.
+	TypedUpdates  []*Update `protobuf:"bytes,8,rep,name=typed_updates,json=typedUpdates,proto3" json:"typed_updates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,6 +619,7 @@ func (x *Batch) GetGroups() []*RowGroup {
 	return nil
 }
 
+// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
 func (x *Batch) GetUpdates() []byte {
 	if x != nil {
 		return x.Updates
@@ -591,6 +639,13 @@ func (x *Batch) GetSpooledPoints() uint64 {
 		return *x.SpooledPoints
 	}
 	return 0
+}
+
+func (x *Batch) GetTypedUpdates() []*Update {
+	if x != nil {
+		return x.TypedUpdates
+	}
+	return nil
 }
 
 type SeriesDefinition struct {
@@ -952,9 +1007,13 @@ type Ack struct {
 	Mark    uint64     `protobuf:"varint,1,opt,name=mark,proto3" json:"mark,omitempty"`
 	Stored  uint64     `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"`
 	Refused []*Refusal `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
-	// The JSON of []model.SharedWith: RL environments that another writer logs at
-	// the same time, each once a stream.
-	Shared        []byte `protobuf:"bytes,4,opt,name=shared,proto3" json:"shared,omitempty"`
+	// Protocol 1: the JSON of []model.SharedWith.
+	//
+	// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
+	Shared []byte `protobuf:"bytes,4,opt,name=shared,proto3" json:"shared,omitempty"`
+	// Protocol 2: RL environments that another writer logs at the same time, each
+	// once a stream.
+	TypedShared   []*SharedWith `protobuf:"bytes,5,rep,name=typed_shared,json=typedShared,proto3" json:"typed_shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,9 +1069,17 @@ func (x *Ack) GetRefused() []*Refusal {
 	return nil
 }
 
+// Deprecated: Marked as deprecated in kymogram/v1/ingest.proto.
 func (x *Ack) GetShared() []byte {
 	if x != nil {
 		return x.Shared
+	}
+	return nil
+}
+
+func (x *Ack) GetTypedShared() []*SharedWith {
+	if x != nil {
+		return x.TypedShared
 	}
 	return nil
 }
@@ -1081,7 +1148,7 @@ var File_kymogram_v1_ingest_proto protoreflect.FileDescriptor
 
 const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\n" +
-	"\x18kymogram/v1/ingest.proto\x12\vkymogram.v1\"\xd0\x01\n" +
+	"\x18kymogram/v1/ingest.proto\x12\vkymogram.v1\x1a\x18kymogram/v1/record.proto\"\xd0\x01\n" +
 	"\rStreamRequest\x12'\n" +
 	"\x04open\x18\x01 \x01(\v2\x11.kymogram.v1.OpenH\x00R\x04open\x12*\n" +
 	"\x05batch\x18\x02 \x01(\v2\x12.kymogram.v1.BatchH\x00R\x05batch\x12'\n" +
@@ -1092,30 +1159,34 @@ const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\x06opened\x18\x01 \x01(\v2\x13.kymogram.v1.OpenedH\x00R\x06opened\x12$\n" +
 	"\x03ack\x18\x02 \x01(\v2\x10.kymogram.v1.AckH\x00R\x03ack\x120\n" +
 	"\afailure\x18\x03 \x01(\v2\x14.kymogram.v1.FailureH\x00R\afailureB\t\n" +
-	"\amessage\"<\n" +
-	"\x04Open\x12\x18\n" +
-	"\arequest\x18\x01 \x01(\fR\arequest\x12\x1a\n" +
-	"\bprotocol\x18\x02 \x01(\rR\bprotocol\"4\n" +
-	"\x06Opened\x12\x16\n" +
-	"\x06result\x18\x01 \x01(\fR\x06result\x12\x12\n" +
-	"\x04mark\x18\x02 \x01(\x04R\x04mark\"\x06\n" +
+	"\amessage\"\x7f\n" +
+	"\x04Open\x12\x1c\n" +
+	"\arequest\x18\x01 \x01(\fB\x02\x18\x01R\arequest\x12\x1a\n" +
+	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12=\n" +
+	"\rtyped_request\x18\x03 \x01(\v2\x18.kymogram.v1.OpenRequestR\ftypedRequest\"t\n" +
+	"\x06Opened\x12\x1a\n" +
+	"\x06result\x18\x01 \x01(\fB\x02\x18\x01R\x06result\x12\x12\n" +
+	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12:\n" +
+	"\ftyped_result\x18\x03 \x01(\v2\x17.kymogram.v1.OpenResultR\vtypedResult\"\x06\n" +
 	"\x04Gone\"J\n" +
 	"\tHeartbeat\x12*\n" +
 	"\x0espooled_points\x18\x01 \x01(\x04H\x00R\rspooledPoints\x88\x01\x01B\x11\n" +
-	"\x0f_spooled_points\"_\n" +
+	"\x0f_spooled_points\"{\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
 	"\x04hint\x18\x03 \x01(\tR\x04hint\x12\x12\n" +
-	"\x04mark\x18\x04 \x01(\x04R\x04mark\"\xa0\x02\n" +
+	"\x04mark\x18\x04 \x01(\x04R\x04mark\x12\x1a\n" +
+	"\bprotocol\x18\x05 \x01(\rR\bprotocol\"\xde\x02\n" +
 	"\x05Batch\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x125\n" +
 	"\x06series\x18\x03 \x03(\v2\x1d.kymogram.v1.SeriesDefinitionR\x06series\x12-\n" +
-	"\x06groups\x18\x04 \x03(\v2\x15.kymogram.v1.RowGroupR\x06groups\x12\x18\n" +
-	"\aupdates\x18\x05 \x01(\fR\aupdates\x12.\n" +
+	"\x06groups\x18\x04 \x03(\v2\x15.kymogram.v1.RowGroupR\x06groups\x12\x1c\n" +
+	"\aupdates\x18\x05 \x01(\fB\x02\x18\x01R\aupdates\x12.\n" +
 	"\askipped\x18\x06 \x03(\v2\x14.kymogram.v1.SkippedR\askipped\x12*\n" +
-	"\x0espooled_points\x18\a \x01(\x04H\x00R\rspooledPoints\x88\x01\x01B\x11\n" +
+	"\x0espooled_points\x18\a \x01(\x04H\x00R\rspooledPoints\x88\x01\x01\x128\n" +
+	"\rtyped_updates\x18\b \x03(\v2\x13.kymogram.v1.UpdateR\ftypedUpdatesB\x11\n" +
 	"\x0f_spooled_points\"\xe2\x01\n" +
 	"\x10SeriesDefinition\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
@@ -1146,12 +1217,13 @@ const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06points\x18\x04 \x01(\x04R\x06points\"y\n" +
+	"\x06points\x18\x04 \x01(\x04R\x06points\"\xb9\x01\n" +
 	"\x03Ack\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\x04R\x04mark\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\x04R\x06stored\x12.\n" +
-	"\arefused\x18\x03 \x03(\v2\x14.kymogram.v1.RefusalR\arefused\x12\x16\n" +
-	"\x06shared\x18\x04 \x01(\fR\x06shared\"I\n" +
+	"\arefused\x18\x03 \x03(\v2\x14.kymogram.v1.RefusalR\arefused\x12\x1a\n" +
+	"\x06shared\x18\x04 \x01(\fB\x02\x18\x01R\x06shared\x12:\n" +
+	"\ftyped_shared\x18\x05 \x03(\v2\x17.kymogram.v1.SharedWithR\vtypedShared\"I\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
@@ -1189,6 +1261,10 @@ var file_kymogram_v1_ingest_proto_goTypes = []any{
 	(*Ack)(nil),              // 13: kymogram.v1.Ack
 	(*Refusal)(nil),          // 14: kymogram.v1.Refusal
 	nil,                      // 15: kymogram.v1.SeriesDefinition.LabelsEntry
+	(*OpenRequest)(nil),      // 16: kymogram.v1.OpenRequest
+	(*OpenResult)(nil),       // 17: kymogram.v1.OpenResult
+	(*Update)(nil),           // 18: kymogram.v1.Update
+	(*SharedWith)(nil),       // 19: kymogram.v1.SharedWith
 }
 var file_kymogram_v1_ingest_proto_depIdxs = []int32{
 	2,  // 0: kymogram.v1.StreamRequest.open:type_name -> kymogram.v1.Open
@@ -1198,20 +1274,24 @@ var file_kymogram_v1_ingest_proto_depIdxs = []int32{
 	3,  // 4: kymogram.v1.StreamResponse.opened:type_name -> kymogram.v1.Opened
 	13, // 5: kymogram.v1.StreamResponse.ack:type_name -> kymogram.v1.Ack
 	6,  // 6: kymogram.v1.StreamResponse.failure:type_name -> kymogram.v1.Failure
-	8,  // 7: kymogram.v1.Batch.series:type_name -> kymogram.v1.SeriesDefinition
-	9,  // 8: kymogram.v1.Batch.groups:type_name -> kymogram.v1.RowGroup
-	12, // 9: kymogram.v1.Batch.skipped:type_name -> kymogram.v1.Skipped
-	15, // 10: kymogram.v1.SeriesDefinition.labels:type_name -> kymogram.v1.SeriesDefinition.LabelsEntry
-	10, // 11: kymogram.v1.RowGroup.axes:type_name -> kymogram.v1.AxisColumn
-	11, // 12: kymogram.v1.RowGroup.columns:type_name -> kymogram.v1.Column
-	14, // 13: kymogram.v1.Ack.refused:type_name -> kymogram.v1.Refusal
-	0,  // 14: kymogram.v1.IngestService.Stream:input_type -> kymogram.v1.StreamRequest
-	1,  // 15: kymogram.v1.IngestService.Stream:output_type -> kymogram.v1.StreamResponse
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	16, // 7: kymogram.v1.Open.typed_request:type_name -> kymogram.v1.OpenRequest
+	17, // 8: kymogram.v1.Opened.typed_result:type_name -> kymogram.v1.OpenResult
+	8,  // 9: kymogram.v1.Batch.series:type_name -> kymogram.v1.SeriesDefinition
+	9,  // 10: kymogram.v1.Batch.groups:type_name -> kymogram.v1.RowGroup
+	12, // 11: kymogram.v1.Batch.skipped:type_name -> kymogram.v1.Skipped
+	18, // 12: kymogram.v1.Batch.typed_updates:type_name -> kymogram.v1.Update
+	15, // 13: kymogram.v1.SeriesDefinition.labels:type_name -> kymogram.v1.SeriesDefinition.LabelsEntry
+	10, // 14: kymogram.v1.RowGroup.axes:type_name -> kymogram.v1.AxisColumn
+	11, // 15: kymogram.v1.RowGroup.columns:type_name -> kymogram.v1.Column
+	14, // 16: kymogram.v1.Ack.refused:type_name -> kymogram.v1.Refusal
+	19, // 17: kymogram.v1.Ack.typed_shared:type_name -> kymogram.v1.SharedWith
+	0,  // 18: kymogram.v1.IngestService.Stream:input_type -> kymogram.v1.StreamRequest
+	1,  // 19: kymogram.v1.IngestService.Stream:output_type -> kymogram.v1.StreamResponse
+	19, // [19:20] is the sub-list for method output_type
+	18, // [18:19] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_kymogram_v1_ingest_proto_init() }
@@ -1219,6 +1299,7 @@ func file_kymogram_v1_ingest_proto_init() {
 	if File_kymogram_v1_ingest_proto != nil {
 		return
 	}
+	file_kymogram_v1_record_proto_init()
 	file_kymogram_v1_ingest_proto_msgTypes[0].OneofWrappers = []any{
 		(*StreamRequest_Open)(nil),
 		(*StreamRequest_Batch)(nil),

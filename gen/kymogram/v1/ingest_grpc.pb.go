@@ -5,6 +5,15 @@
 // source: kymogram/v1/ingest.proto
 
 // The native ingest protocol: one bidirectional stream a writer.
+//
+// Open.protocol says how a stream writes an open, its result, updates and shared
+// environments: 1 as JSON in the deprecated fields, 2 as the messages of
+// record.proto. A server answers in the form of the open and reads both for ever.
+// A client opens with 2. A server that knows only 1 fails that open with
+// invalid_argument and without Failure.protocol, before it looks at anything else;
+// the client then opens a stream of protocol 1. So two programs of today send no
+// JSON, and the price of the other pair is one more exchange a stream
+// (docs/design/0015-typed-messages.md).
 
 package kymogramv1
 

@@ -22,6 +22,11 @@ func checkStructure(b *model.Batch) error {
 			return malformed("an update has the sequence %d, the batch is %d to %d", b.Updates[i].Seq, b.First, b.Last)
 		}
 	}
+	for _, seq := range b.Unreadable {
+		if !holds(b, seq) {
+			return malformed("an update has the sequence %d, the batch is %d to %d", seq, b.First, b.Last)
+		}
+	}
 	return nil
 }
 

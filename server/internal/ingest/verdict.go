@@ -35,6 +35,9 @@ func judge(b *model.Batch, deleted bool) *verdict {
 		v.refuseAll(b)
 		return v
 	}
+	for _, seq := range b.Unreadable {
+		put(&v.bySeq, seq, bad("the update %q is not known", "unreadable"))
+	}
 	for i := range b.Groups {
 		v.judgeGroup(i, &b.Groups[i])
 	}
@@ -54,6 +57,9 @@ func (v *verdict) refuseAll(b *model.Batch) {
 	}
 	for i := range b.Updates {
 		v.refuseUpdate(i, b.Updates[i].Seq, v.all)
+	}
+	for _, seq := range b.Unreadable {
+		put(&v.bySeq, seq, v.all)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -14,6 +13,7 @@ import (
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 // protocol is how points are sent.
@@ -152,11 +152,11 @@ func sendNative(ctx context.Context, t target, g *generator, rows int, writer by
 	if err != nil {
 		return 0, err
 	}
-	request, err := json.Marshal(model.OpenRequest{Writer: model.WriterID{1, writer}, Workspace: project, Project: project, RunName: g.run})
+	open, err := wire.Open(&model.OpenRequest{Writer: model.WriterID{1, writer}, Workspace: project, Project: project, RunName: g.run}, wire.Typed)
 	if err != nil {
 		return 0, err
 	}
-	err = stream.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: &kymogramv1.Open{Request: request, Protocol: 1}}})
+	err = stream.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: open}})
 	if err != nil {
 		return 0, err
 	}

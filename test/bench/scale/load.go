@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -17,6 +16,7 @@ import (
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 const (
@@ -83,11 +83,11 @@ func open(ctx context.Context, conn *grpc.ClientConn, s *server, project, run st
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, err
 	}
-	request, err := json.Marshal(model.OpenRequest{Writer: id, Workspace: workspace, Project: project, RunName: run, Initial: initial})
+	first, err := wire.Open(&model.OpenRequest{Writer: id, Workspace: workspace, Project: project, RunName: run, Initial: initial}, wire.Typed)
 	if err != nil {
 		return nil, err
 	}
-	if err := client.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: &kymogramv1.Open{Request: request, Protocol: 1}}}); err != nil {
+	if err := client.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: first}}); err != nil {
 		return nil, err
 	}
 	m, err := client.Recv()
@@ -106,11 +106,9 @@ func (s *stream) send(g *kymogramv1.RowGroup, defs []*kymogramv1.SeriesDefinitio
 	if len(updates) > 0 {
 		b.Last++
 		updates[0].Seq = b.Last
-		text, err := json.Marshal(updates)
-		if err != nil {
+		if err := wire.PutUpdates(b, updates, wire.Typed); err != nil {
 			return err
 		}
-		b.Updates = text
 	}
 	s.next = b.Last + 1
 	if err := s.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: b}}); err != nil {

@@ -1,12 +1,11 @@
 package native
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 // maxDefinitionBytes bounds what a stream's series definitions take in memory:
@@ -56,8 +55,10 @@ func (d *decoder) decode(m *kymogramv1.Batch) (*model.Batch, error) {
 		b.Skipped = append(b.Skipped, model.Skipped{First: s.GetFirst(), Last: s.GetLast(), Reason: s.GetReason(), Points: s.GetPoints()})
 	}
 	var err error
-	b.Updates, err = decodeUpdates(m.Updates)
-	return b, err
+	if b.Updates, b.Unreadable, err = wire.ReadUpdates(m); err != nil {
+		return nil, malformed("%v", err)
+	}
+	return b, nil
 }
 
 func (d *decoder) define(s *kymogramv1.SeriesDefinition) error {
@@ -120,51 +121,10 @@ func (d *decoder) group(m *kymogramv1.Batch, g *kymogramv1.RowGroup, out *model.
 	return nil
 }
 
-// opUnreadable is an operation that nobody knows: ingest refuses its record.
-const opUnreadable model.UpdateOp = "unreadable"
-
-// decodeUpdates reads the JSON of []model.Update. One update that cannot be read
-// costs its record and not the batch, or a writer would never get past it.
-func decodeUpdates(text []byte) ([]model.Update, error) {
-	if len(text) == 0 {
-		return nil, nil
-	}
-	var parts []json.RawMessage
-	if err := json.Unmarshal(text, &parts); err != nil {
-		return nil, malformed("its updates are not a JSON array: %v", err)
-	}
-	updates := make([]model.Update, len(parts))
-	for i, part := range parts {
-		if json.Unmarshal(part, &updates[i]) == nil {
-			continue
-		}
-		var place struct {
-			Seq uint64 `json:"seq"`
-		}
-		if err := json.Unmarshal(part, &place); err != nil {
-			return nil, malformed("an update has no sequence: %v", err)
-		}
-		updates[i] = model.Update{Op: opUnreadable, Seq: place.Seq}
-	}
-	for i := range updates {
-		if updates[i].Seq == 0 {
-			return nil, malformed("an update has no sequence")
-		}
-	}
-	return updates, nil
-}
-
-func encodeAck(a *model.Ack) (*kymogramv1.Ack, error) {
+func encodeAck(a *model.Ack, protocol uint32) (*kymogramv1.Ack, error) {
 	out := &kymogramv1.Ack{Mark: a.Mark, Stored: a.Stored}
-	if len(a.Shared) > 0 {
-		doc, err := json.Marshal(a.Shared)
-		if err != nil {
-			return nil, fmt.Errorf("marshal shared environments: %w", err)
-		}
-		out.Shared = doc
-	}
 	for _, r := range a.Refused {
 		out.Refused = append(out.Refused, &kymogramv1.Refusal{Seq: r.Seq, Code: string(r.Code), Message: r.Message})
 	}
-	return out, nil
+	return out, wire.PutShared(out, a.Shared, protocol)
 }

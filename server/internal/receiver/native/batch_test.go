@@ -50,7 +50,7 @@ func TestDecode(t *testing.T) {
 			},
 			{TimeNs: []int64{9}, Seq: []uint64{13}, Columns: []model.Column{{Series: model.SeriesKey{Metric: "text", Scale: "EPISODE"}, Kind: model.KindText, Texts: []string{"t"}}}},
 		},
-		Updates: []model.Update{{Op: model.OpAddTags, Tags: []string{"x"}, Seq: 14}, {Op: opUnreadable, Seq: 13}},
+		Updates: []model.Update{{Op: model.OpAddTags, Tags: []string{"x"}, Seq: 14}}, Unreadable: []uint64{13},
 		Skipped: []model.Skipped{{First: 11, Last: 11, Reason: "torn", Points: 3}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {

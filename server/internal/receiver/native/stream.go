@@ -2,20 +2,16 @@ package native
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"google.golang.org/grpc"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wire"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 )
-
-// protocol is the version of the uplink's protocol that this server speaks.
-const protocol = 1
 
 // inFlight is how many decoded messages of a stream wait while one is being
 // stored: enough that decoding overlaps with the fsync. More would only cost
@@ -40,7 +36,7 @@ type work struct {
 
 // Stream serves one stream of one writer.
 func (s *ingestService) Stream(stream ingestStream) error {
-	request, err := receiveOpen(stream)
+	request, protocol, err := receiveOpen(stream)
 	if err != nil {
 		return s.fail(stream, err, 0)
 	}
@@ -49,45 +45,39 @@ func (s *ingestService) Stream(stream ingestStream) error {
 		return s.fail(stream, err, 0)
 	}
 	defer session.Close()
-	if err := sendOpened(stream, &session.Opened); err != nil {
+	opened, err := wire.Opened(&session.Opened, protocol)
+	if err != nil {
 		return err
 	}
-	return s.serve(stream, session)
+	if err := stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Opened{Opened: opened}}); err != nil {
+		return err
+	}
+	return s.serve(stream, session, protocol)
 }
 
-func receiveOpen(stream ingestStream) (model.OpenRequest, error) {
-	var request model.OpenRequest
+// receiveOpen reads the first message; the protocol is that of all answers.
+func receiveOpen(stream ingestStream) (request model.OpenRequest, protocol uint32, err error) {
 	first, err := stream.Recv()
 	if err != nil {
-		return request, broken{err}
+		return request, 0, broken{err}
 	}
 	open := first.GetOpen()
 	if open == nil {
-		return request, model.Errorf(model.CodeInvalid, "the first message of a stream must be an open")
+		return request, 0, model.Errorf(model.CodeInvalid, "the first message of a stream must be an open")
 	}
-	if open.Protocol != protocol {
-		return request, model.Errorf(model.CodeInvalid, "the client speaks version %d of the protocol, this server version %d", open.Protocol, protocol).
+	if open.Protocol < wire.JSON || open.Protocol > wire.Typed {
+		return request, 0, model.Errorf(model.CodeInvalid, "the client speaks version %d of the protocol, this server version %d", open.Protocol, wire.Typed).
 			WithHint("Install the same version of kymogram on both sides.")
 	}
-	if err := json.Unmarshal(open.Request, &request); err != nil {
-		return request, model.Errorf(model.CodeInvalid, "the open cannot be read: %v", err)
+	if request, err = wire.ReadOpen(open); err != nil {
+		return request, 0, model.Errorf(model.CodeInvalid, "the open cannot be read: %v", err)
 	}
-	return request, nil
-}
-
-func sendOpened(stream ingestStream, result *model.OpenResult) error {
-	text, err := json.Marshal(result)
-	if err != nil {
-		return fmt.Errorf("marshal the answer to an open: %w", err)
-	}
-	return stream.Send(&kymogramv1.StreamResponse{Message: &kymogramv1.StreamResponse_Opened{
-		Opened: &kymogramv1.Opened{Result: text, Mark: result.Mark},
-	}})
+	return request, open.Protocol, nil
 }
 
 // serve stores one message after the other and acks in order, while a second
 // goroutine receives and decodes the next.
-func (s *ingestService) serve(stream ingestStream, session *ingest.Session) error {
+func (s *ingestService) serve(stream ingestStream, session *ingest.Session, protocol uint32) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	next := make(chan work, inFlight)
@@ -103,7 +93,7 @@ func (s *ingestService) serve(stream ingestStream, session *ingest.Session) erro
 			if !open {
 				return nil
 			}
-			if mark, err := s.take(ctx, stream, session, w); err != nil {
+			if mark, err := s.take(ctx, stream, session, protocol, w); err != nil {
 				return s.fail(stream, err, mark)
 			}
 		}
@@ -159,7 +149,7 @@ func (d *decoder) message(m *kymogramv1.StreamRequest) (w work) {
 }
 
 // take does what a message asks for. The mark is for a failure that carries it.
-func (s *ingestService) take(ctx context.Context, stream ingestStream, session *ingest.Session, w work) (mark uint64, err error) {
+func (s *ingestService) take(ctx context.Context, stream ingestStream, session *ingest.Session, protocol uint32, w work) (mark uint64, err error) {
 	switch {
 	case w.err != nil:
 		return 0, w.err
@@ -175,7 +165,7 @@ func (s *ingestService) take(ctx context.Context, stream ingestStream, session *
 		return ack.Mark, err
 	}
 	session.Spooled(w.spooled)
-	answer, err := encodeAck(&ack)
+	answer, err := encodeAck(&ack, protocol)
 	if err != nil {
 		return 0, err
 	}
@@ -200,7 +190,7 @@ func (s *ingestService) fail(stream ingestStream, err error, mark uint64) error 
 	if ctxErr := stream.Context().Err(); ctxErr != nil {
 		return ctxErr
 	}
-	f := &kymogramv1.Failure{Code: string(model.CodeInternal), Message: "the server failed on this stream; its log says why"}
+	f := &kymogramv1.Failure{Code: string(model.CodeInternal), Message: "the server failed on this stream; its log says why", Protocol: wire.Typed}
 	var known *model.Error
 	if errors.As(err, &known) {
 		f.Code, f.Message, f.Hint = string(known.Code), known.Message, known.Hint

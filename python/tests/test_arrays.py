@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _arrays, _writer
+from kymogram import _hot_tables, _writer
 from kymogram._exceptions import KymogramValidationError
 from kymogram._segment import Segment
 
@@ -225,7 +225,7 @@ def test_what_is_no_array(spool: Path) -> None:
 def test_many_shapes_are_not_remembered_for_ever(spool: Path) -> None:
     for n in range(1, 300):
         kymogram.log("x", np.zeros(n, "f4"))
-    assert len(_arrays.VECTORS["x"].templates) <= 64
+    assert len(_hot_tables.VECTORS["x"].templates) <= 64
     assert len(logged(spool, "x")) == 299 * 300 // 2
 
 

@@ -20,7 +20,8 @@ _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
 MISSING = (
     "the kymogram binary is not in this package, nor named by KYMOGRAM_BINARY, nor on PATH; "
-    "install a wheel that carries it, or `go install github.com/kymogram/kymogram/server/cmd/kymogram`"
+    "install a wheel that carries it, or "
+    "`go install github.com/kymogram/kymogram/server/cmd/kymogram`"
 )
 
 

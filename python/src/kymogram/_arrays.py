@@ -7,7 +7,8 @@ from struct import Struct
 from time import time_ns
 from zlib import crc32
 
-from . import _values
+from . import _hot_tables, _values
+from ._hot_tables import VECTORS
 from ._records import (
     CONSTANT,
     FLOAT,
@@ -17,7 +18,6 @@ from ._records import (
     PAYLOAD_LIMIT,
     RELATIVE,
     STEP,
-    WIDE,
     block_head,
     pack_head,
     pack_length,
@@ -25,16 +25,23 @@ from ._records import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from ._logger import Logger
     from ._records import Buffer
     from ._segment import Segment
     from ._series import StepSeries
+    from ._writer import Writer
 
-VECTORS: dict[Any, Vector] = {}  # by metric name, as AUTO in _hot_tables
-TYPES: set[Any] = set()  # numpy.ndarray, once one was logged
-WIDTHS: dict[Any, int] = {}  # the dtypes that are stored as they are → bytes of a number
+    class Owner(Protocol):
+        """What a vector needs of the logger that made it."""
+
+        writer: Writer
+        narrow: bool
+
+        def fell(self, found: StepSeries, step: int) -> None: ...
+
+
+WIDTHS = _hot_tables.WIDTHS  # assigned, not imported: see _log
 
 _TEMPLATES = 64  # shapes of a series that are remembered
 _pack_columns = Struct("<qq").pack
@@ -60,18 +67,10 @@ class Template:
         segment.write(b"".join((head, self.first, rest, self.padding)))
 
 
-def know(ndarray: type) -> None:
-    """From the first array on, arrays are known by their type."""
-    import numpy
-
-    WIDTHS.update({numpy.dtype("<f4"): NARROW, numpy.dtype("<f8"): WIDE})
-    TYPES.add(ndarray)
-
-
 def log_again(metric: Any, value: Any, step: Any) -> bool:
     """Log an array to a series of this segment; False where the slow path has to."""
     try:
-        entry = VECTORS[metric]
+        entry: Vector = VECTORS[metric]
     except (KeyError, TypeError):
         return False
     return entry.log(value, step)
@@ -99,7 +98,7 @@ class Vector:
 
     __slots__ = ("logger", "segment", "series", "templates")
 
-    def __init__(self, logger: Logger, series: StepSeries) -> None:
+    def __init__(self, logger: Owner, series: StepSeries) -> None:
         self.logger = logger
         self.series = series
         self.segment = logger.writer.segment

@@ -11,8 +11,27 @@ from ._say import voice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._run import Run
+    from typing import Any, Protocol
+
     from ._writer import Writer
+
+    class Patience(Protocol):
+        """How many tries may fail in silence."""
+
+        retries: int | None
+
+    class Run(Protocol):
+        """What the helper tells a run."""
+
+        server: str
+
+        @property
+        def settings(self) -> Patience: ...
+        def learn(self, answer: dict[str, Any] | None) -> None: ...
+        def describe_machine(self) -> None: ...
+        def sharing(self, count: int) -> None: ...
+        def trouble(self, text: str, once: str | None = None) -> None: ...
+
 
 PERIOD_S = 1.0
 _START_AGAIN_S = 2.0

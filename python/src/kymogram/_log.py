@@ -10,9 +10,8 @@ from time import time_ns
 from zlib import crc32
 
 from . import _arrays, _hot_tables
-from ._arrays import TYPES as ARRAYS
 from ._current import logger
-from ._hot_tables import PLAIN, STEPPED
+from ._hot_tables import ARRAYS, PLAIN, STEPPED
 from ._records import POINT_LENGTH, pack_float_body, pack_float_record
 from ._values import EXACT, STEP_MAX
 

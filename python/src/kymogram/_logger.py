@@ -8,11 +8,10 @@ from time import time_ns
 from zlib import crc32
 
 from . import _hot_tables, _names, _values
-from ._arrays import TYPES as ARRAYS
-from ._arrays import VECTORS, Vector
+from ._arrays import Vector
 from ._columns import again, explicit, given_steps, one_dimension, same_or_each, time_column
 from ._exceptions import KymogramValidationError
-from ._hot_tables import PLAIN, PLAIN_OR_INT, STEPPED, learn
+from ._hot_tables import ARRAYS, PLAIN, PLAIN_OR_INT, STEPPED, VECTORS, learn
 from ._records import (
     CONSTANT,
     EACH,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._records import Buffer
-    from ._rl_logger import RLLogger
     from ._series import Key, Starts
     from ._writer import Series, Writer
 
@@ -69,7 +67,7 @@ class Logger:
         self._series: dict[Key, StepSeries] = {}
         self._aliases: dict[Any, StepSeries] = {}
         self.number: Callable[[], int] = count(1).__next__
-        self.rl: RLLogger | None = None
+        self.rl: Any = None  # the RL calls, made at the first: _rl.of
 
     # series
 
@@ -184,7 +182,7 @@ class Logger:
 
     def _array(self, alias: Any, found: StepSeries, value: Any, step: Any) -> bool:
         """Log an array by template, from the second call of a series in a segment on."""
-        entry = VECTORS.get(alias)
+        entry: Vector | None = VECTORS.get(alias)
         if entry is not None:
             return entry.log(value, step)
         plain = found.kind == FLOAT and not found.distributed

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def of(found: Logger) -> RLLogger:
     """The RL calls of a logger, made at the first."""
-    rl = found.rl
+    rl: RLLogger | None = found.rl
     if rl is None:
         with found.writer.lock:
             rl = found.rl = found.rl or RLLogger(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from time import time_ns
 
 from . import _names, _owners, _values
-from ._arrays import TYPES, Template, contiguous, storable
+from ._arrays import Template, contiguous, storable
 from ._columns import (
     env_steps,
     episodes_each,
@@ -23,7 +23,7 @@ from ._columns import (
 )
 from ._current import current
 from ._exceptions import KymogramValidationError
-from ._hot_tables import learn
+from ._hot_tables import ARRAYS, learn
 from ._records import (
     CONSTANT,
     EACH,
@@ -221,7 +221,7 @@ class RLLogger:
             if dtype is not None:
                 _values.fits(metric, group.kind, dtype)
             narrow = self.base.narrows(dtype)
-            plain = group.kind == FLOAT and value.__class__ in TYPES
+            plain = group.kind == FLOAT and value.__class__ in ARRAYS
             width = storable(value, narrow) if plain else 0
             if width:
                 shape: _values.Shape = value.shape
@@ -275,7 +275,7 @@ class RLLogger:
     def _known_episodes(self, group: Group, episode: Any) -> Any:
         """An int64 an environment, as it is; None where it has to be looked at."""
         many = len(group.ids)
-        if episode.__class__ not in TYPES or many == 1:
+        if episode.__class__ not in ARRAYS or many == 1:
             return None
         same = episode.dtype == self.table.int64 and episode.shape == (many,)
         return episode if same else None

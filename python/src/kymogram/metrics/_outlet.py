@@ -19,9 +19,15 @@ from .._say import voice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .api import MetricData, MetricHandler
+    Metric = tuple[float, str, str, float]  # MetricData of api
+
+    class Handler(Protocol):
+        """What takes the metrics; api.MetricHandler is one."""
+
+        def emit(self, metric_data: Any) -> None: ...
+
 
 CAPACITY = 10_000  # metrics; some 3 MB
 EXIT_S = 2.0  # what a slow handler may cost at the program's end
@@ -40,8 +46,8 @@ class Counts(NamedTuple):
 class Outlet:
     """The way to one handler."""
 
-    def __init__(self, handler: MetricHandler, capacity: int = CAPACITY) -> None:
-        self.handler = handler
+    def __init__(self, handler: Handler, capacity: int = CAPACITY) -> None:
+        self.handler: Any = handler
         self.emitted = 0
         self.failed = 0
         self.dropped = 0
@@ -51,11 +57,11 @@ class Outlet:
 
     def _reset(self) -> None:
         """Begin with nothing in the queue and no thread."""
-        self._queue: SimpleQueue[MetricData | threading.Event | None] = SimpleQueue()
+        self._queue: SimpleQueue[Metric | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def put(self, data: MetricData) -> None:
+    def put(self, data: Metric) -> None:
         """Hand a metric over; never raises, never waits."""
         if self._at_once:
             self._emit(data)
@@ -67,7 +73,7 @@ class Outlet:
             if self._thread is None:
                 self._start()
 
-    def _emit(self, data: MetricData) -> None:
+    def _emit(self, data: Metric) -> None:
         try:
             self.handler.emit(data)
         except BaseException as error:  # whatever a handler does is not the program's
@@ -132,7 +138,7 @@ class Outlets:
         self._kept: list[Outlet] = []
         self._lock = threading.Lock()
 
-    def of(self, handler: MetricHandler) -> Outlet:
+    def of(self, handler: Handler) -> Outlet:
         """The outlet of a handler, the same for the same one."""
         with self._lock:
             for known in self._all:
@@ -142,7 +148,7 @@ class Outlets:
             self._all.append(made)
             return made
 
-    def keep(self, handlers: Iterable[MetricHandler]) -> list[Outlet]:
+    def keep(self, handlers: Iterable[Handler]) -> list[Outlet]:
         """The outlets of handlers that another handler feeds; they stay."""
         found = [self.of(handler) for handler in handlers]
         self._kept += found

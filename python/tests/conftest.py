@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 import kymogram
-from kymogram import _agent, _environment, _say
+from kymogram import _say
+from kymogram._delivery import agent
+from kymogram._host import environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .rig import Served
 
 # For the whole session: a helper thread may look once more after its test has ended.
-_agent.binary = lambda: None
+agent.binary = lambda: None
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -40,7 +42,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("KYMOGRAM_SPOOL_DIR", str(spool))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("KYMOGRAM_SERVER", f"http://127.0.0.1:{closed_port()}")
-    monkeypatch.setattr(_environment, "batch_job", lambda: False)
+    monkeypatch.setattr(environment, "batch_job", lambda: False)
     monkeypatch.setenv("KYMOGRAM_CAPTURE_ENVIRONMENT", "0")
     monkeypatch.setattr(_say.voice, "_said", set())  # what a test before was told once
     _say.set_level("SUCCESS")

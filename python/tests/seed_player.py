@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 import kymogram
-from kymogram import _agent, _writer
+from kymogram._delivery import agent
+from kymogram._spool import writer as _writer
 
 
 class Float:
@@ -162,7 +163,7 @@ def play_all(steps: list[dict[str, Any]], place: list[int]) -> None:
 def prepare(setup: dict[str, Any]) -> None:
     """Small segments, and the other ways of writing."""
     if not setup["agent"]:
-        _agent.binary = lambda: None
+        agent.binary = lambda: None
     if setup["first_size"]:
         defaults: dict[str, Any] = _writer.Writer.__init__.__kwdefaults__ or {}
         defaults["first_size"] = setup["first_size"]

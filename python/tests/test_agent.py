@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from kymogram import _agent, _spool
+from kymogram._delivery import agent as _agent
+from kymogram._spool import folders
 
 from . import reader
 from .conftest import closed_port, real_binary
@@ -174,7 +175,7 @@ def test_the_next_life_of_a_killed_job_is_a_new_attempt(
 ) -> None:
     monkeypatch.setenv("KYMOGRAM_ORCHESTRATION_ID", "job")
     spool.mkdir(mode=0o700)
-    nobody_delivers = _spool.flock(str(spool / "agent.lock"))
+    nobody_delivers = folders.flock(str(spool / "agent.lock"))
     assert nobody_delivers is not None
     train(server, "kymogram.log('x', 1.0, step=0); os.kill(os.getpid(), 9)", expect=-9)
     train(server, "kymogram.log('x', 2.0, step=0); kymogram.close(0)")
@@ -279,7 +280,7 @@ def test_a_deliverer_of_an_older_protocol_is_not_enough(
     tmp_path: Path, document: str, enough: bool
 ) -> None:
     assert not _agent.delivers(str(tmp_path))
-    lock = _spool.flock(str(tmp_path / "agent.lock"))
+    lock = folders.flock(str(tmp_path / "agent.lock"))
     assert lock is not None
     (tmp_path / "agent.json").write_text(document)
     assert _agent.delivers(str(tmp_path)) == bool(enough)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import kymogram
-from kymogram import _client
+from kymogram._delivery import client
 
 from . import reader
 
@@ -152,8 +152,8 @@ def test_a_proxy_with_a_password(
     with answering(http("407 Who", b"{}"), asked) as address:
         proxy = address.replace("//", "//" + user)
         monkeypatch.setenv(f"{scheme}_proxy", proxy)
-        with pytest.raises(_client.Unreachable, match="407"):
-            _client.open_run(f"{scheme}://far.invalid:7070", "k" * 40, {})
+        with pytest.raises(client.Unreachable, match="407"):
+            client.open_run(f"{scheme}://far.invalid:7070", "k" * 40, {})
     line, *headers = asked[0].decode().split("\r\n")
     wanted = "CONNECT far.invalid:7070 " if scheme == "https" else "POST http://far.invalid:7070/"
     assert line.startswith(wanted)

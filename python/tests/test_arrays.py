@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _hot_tables, _writer
 from kymogram._exceptions import KymogramValidationError
-from kymogram._segment import Segment
+from kymogram._points import tables
+from kymogram._spool import writer as _writer
+from kymogram._spool.segment import Segment
 
 from . import reader
 
@@ -225,7 +226,7 @@ def test_what_is_no_array(spool: Path) -> None:
 def test_many_shapes_are_not_remembered_for_ever(spool: Path) -> None:
     for n in range(1, 300):
         kymogram.log("x", np.zeros(n, "f4"))
-    assert len(_hot_tables.VECTORS["x"].templates) <= 64
+    assert len(tables.VECTORS["x"].templates) <= 64
     assert len(logged(spool, "x")) == 299 * 300 // 2
 
 

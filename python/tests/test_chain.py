@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _agent, chain
+from kymogram import chain
+from kymogram._delivery import agent
 
 from .conftest import REPOSITORY, real_binary
 
@@ -76,7 +77,7 @@ def binary(monkeypatch: pytest.MonkeyPatch) -> None:
     found = real_binary()
     if found is None:
         pytest.skip("the kymogram binary is not built; run make setup")
-    monkeypatch.setattr(_agent, "binary", lambda: str(found))
+    monkeypatch.setattr(agent, "binary", lambda: str(found))
 
 
 def test_the_seeds_names(node: str, wallets: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,10 +140,10 @@ def test_failures_are_logged(
     assert "no node answers" in caplog.text
     with pytest.raises(kymogram.KymogramError, match="no node answers"):
         subtensor.prometheus_endpoints(1)
-    monkeypatch.setattr(_agent, "binary", lambda: None)
+    monkeypatch.setattr(agent, "binary", lambda: None)
     assert subtensor.do_serve_prometheus("nobody/none", {}) == (
         False,
-        {"type": "Error", "name": "missing_binary", "docs": [_agent.MISSING]},
+        {"type": "Error", "name": "missing_binary", "docs": [agent.MISSING]},
     )
 
 
@@ -165,7 +166,7 @@ def test_a_program_that_does_not_run(
     broken = tmp_path / "kymogram"
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o700)
-    monkeypatch.setattr(_agent, "binary", lambda: str(broken))
+    monkeypatch.setattr(agent, "binary", lambda: str(broken))
     subtensor = chain.ComputeSubnetSubtensor("ws://127.0.0.1:1", ip="203.0.113.7")
     assert not subtensor.serve_prometheus("w/plain", 9101, 1)
     assert "Traceback" in caplog.text

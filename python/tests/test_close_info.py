@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import kymogram
-from kymogram import _agent, _spool
+from kymogram._delivery import agent as _agent
+from kymogram._spool import folders
 
 from . import rig
 from .conftest import closed_port
@@ -29,7 +30,7 @@ def agent(spool: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def kill_agent(spool: Path) -> None:
     """End the agent of a spool."""
-    pid = _spool.read_json(str(spool / "agent.json")).get("pid")
+    pid = folders.read_json(str(spool / "agent.json")).get("pid")
     if pid and _agent.held(str(spool)):
         os.kill(int(pid), signal.SIGKILL)
     until_free = time.monotonic() + 10
@@ -55,9 +56,11 @@ def test_the_machines_metrics_are_no_foreign_spool(
         time.sleep(0.02)
     monkeypatch.setattr(_agent, "binary", lambda: None)
     kill_agent(spool)
-    over = _spool.others(str(spool))
+    over = folders.others(str(spool))
     assert len(over) == 1  # the agent's, which is over
-    assert _spool.read_json(os.path.join(over[0], "open.json"))["open"]["sdk"].startswith("system/")
+    assert folders.read_json(os.path.join(over[0], "open.json"))["open"]["sdk"].startswith(
+        "system/"
+    )
     info = kymogram.close(0)
     assert info is not None
     assert info.has_undelivered_spool

@@ -14,7 +14,7 @@ import numpy
 import pytest
 
 import kymogram
-from kymogram import _attributes
+from kymogram._input import attributes
 
 from . import reader
 from .test_run import RUN, StandIn, document, server
@@ -135,7 +135,7 @@ def test_large_configs_of_offline_ranks(served: Any, monkeypatch: pytest.MonkeyP
 def test_more_values_than_are_kept(
     spool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_attributes, "VALUES", 100)
+    monkeypatch.setattr(attributes, "VALUES", 100)
     found = logged(spool, {f"k{i:04}": i for i in range(130)})
     assert found.pop("kymogram_left_out") == 30
     assert found == {f"k{i:04}": i for i in range(100)}
@@ -145,7 +145,7 @@ def test_more_values_than_are_kept(
 def test_a_value_that_is_many_times_in_itself(
     spool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_attributes, "VALUES", 1000)
+    monkeypatch.setattr(attributes, "VALUES", 1000)
     bomb: Any = [1]
     for _ in range(60):
         bomb = [bomb] * 10

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kymogram import _records
-from kymogram._count import count
-from kymogram._records import constant
+from kymogram._spool import records as _records
+from kymogram._spool.count import count
+from kymogram._spool.records import constant
 
 records = st.one_of(
     st.tuples(st.just("point"), st.integers(1, 400), st.just(0)),

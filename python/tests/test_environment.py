@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import KymogramValidationError, _agent, _environment
+from kymogram import KymogramValidationError
+from kymogram._delivery import agent
+from kymogram._host import environment
 
 from . import reader
 from .conftest import REPOSITORY
 
-BATCH_JOB = _environment.batch_job  # conftest replaces it
+BATCH_JOB = environment.batch_job  # conftest replaces it
 ADDRESSES = json.loads((REPOSITORY / "testdata" / "client" / "addresses.json").read_text())
 
 
@@ -24,9 +26,9 @@ def test_addresses(case: dict[str, str | None]) -> None:
     """Go reads the same table, so that one address means one server to every client."""
     if case["address"] is None:
         with pytest.raises(KymogramValidationError, match="server is an address such as"):
-            _environment.server(case["given"])
+            environment.server(case["given"])
     else:
-        assert _environment.server(case["given"]) == case["address"]
+        assert environment.server(case["given"]) == case["address"]
 
 
 def test_a_key_is_found_under_every_name_of_this_machine(tmp_path: Path) -> None:
@@ -42,7 +44,7 @@ def test_a_key_is_found_under_every_name_of_this_machine(tmp_path: Path) -> None
         "http://far:7070": None,
         "https://far:1": "far",
     }.items():
-        assert _environment.api_key(None, address) == key, address
+        assert environment.api_key(None, address) == key, address
 
 
 def test_the_agent_finds_a_relative_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +52,7 @@ def test_the_agent_finds_a_relative_certificate(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SSL_CERT_FILE", "ca.pem")
     monkeypatch.setenv("SSL_CERT_DIR", "certs:/etc/ssl/certs")
     monkeypatch.setenv("KYMOGRAM_API_KEY", "k" * 40)
-    found = _agent._surroundings()
+    found = agent._surroundings()
     assert found["SSL_CERT_FILE"] == os.path.join(os.getcwd(), "ca.pem")
     assert found["SSL_CERT_DIR"] == os.path.join(os.getcwd(), "certs") + ":/etc/ssl/certs"
     assert "KYMOGRAM_API_KEY" not in found
@@ -64,8 +66,8 @@ def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     gone.rmdir()
     monkeypatch.setenv("PATH", "bin:" + os.environ["PATH"])
     monkeypatch.setenv("SSL_CERT_FILE", "ca.pem")
-    _agent.binary()
-    assert _agent._surroundings()["SSL_CERT_FILE"] == "ca.pem"
+    agent.binary()
+    assert agent._surroundings()["SSL_CERT_FILE"] == "ca.pem"
     run = kymogram.init(run_name="run", log_level="OFF")
     kymogram.log("loss", 1.0)
     assert run.get_last_step("loss") == 0
@@ -93,13 +95,13 @@ def test_what_ends_with_the_process(
     parent: int,
     ends: bool,
 ) -> None:
-    monkeypatch.setattr(_environment, "batch_job", BATCH_JOB)
+    monkeypatch.setattr(environment, "batch_job", BATCH_JOB)
     if variable:
         monkeypatch.setenv(variable, "7")
     monkeypatch.setattr(os.path, "exists", lambda path: path in marks)
     monkeypatch.setattr(os, "getpid", lambda: pid)
     monkeypatch.setattr(os, "getppid", lambda: parent)
-    assert _environment.batch_job() is ends
+    assert environment.batch_job() is ends
 
 
 def test_blank_identifiers_are_none(monkeypatch: pytest.MonkeyPatch) -> None:

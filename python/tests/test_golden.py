@@ -13,9 +13,10 @@ from zlib import crc32
 
 import pytest
 
-from kymogram import _records, _series
-from kymogram._records import Column
-from kymogram._segment import Segment
+from kymogram._points import series as _series
+from kymogram._spool import records as _records
+from kymogram._spool.records import Column
+from kymogram._spool.segment import Segment
 
 from . import reader
 from .conftest import REPOSITORY

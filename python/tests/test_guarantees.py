@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _agent, _spool
+from kymogram._delivery import agent as _agent
+from kymogram._spool import folders
 from kymogram.utils.exceptions import (
     MetranaClosingError,
     MetranaEventQueueFullError,
@@ -211,7 +212,7 @@ def test_offline_mode_asks_nobody(spool: Path, monkeypatch: pytest.MonkeyPatch) 
     def never(*_: Any) -> None:
         raise AssertionError("the server was asked")
 
-    monkeypatch.setattr("kymogram._client.open_run", never)
+    monkeypatch.setattr("kymogram._delivery.client.open_run", never)
     run = kymogram.init(run_name="r", init_mode="Offline", log_level="OFF")
     kymogram.log("a", 1.0)
     assert kymogram.is_offline()
@@ -310,7 +311,7 @@ def agent(spool: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     kymogram.close(0)
     monkeypatch.setattr(_agent, "binary", lambda: None)
     try:
-        os.kill(int(_spool.read_json(str(spool / "agent.json"))["pid"]), signal.SIGTERM)
+        os.kill(int(folders.read_json(str(spool / "agent.json"))["pid"]), signal.SIGTERM)
     except (OSError, KeyError):
         pass
 

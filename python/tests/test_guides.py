@@ -69,7 +69,7 @@ def prepare(served: Served, name: str) -> None:
     assert rig.BINARY is not None
     (served.folder.parent / "bin").mkdir()
     (served.folder.parent / "bin" / "kymogram").symlink_to(rig.BINARY.resolve())
-    fixtures = REPOSITORY / "internal" / "importer" / "testdata"
+    fixtures = REPOSITORY / "server" / "internal" / "importer" / "testdata"
     if name == "migrate-wandb":
         (served.folder.parent / "wandb").symlink_to(fixtures / "wandb")
         (served.folder.parent / "wandb_export_runs.csv").write_text(

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import kymogram
-from kymogram import _agent, _spool
-from kymogram._helper import Helper
+from kymogram._delivery import agent
+from kymogram._delivery.helper import Helper
 from kymogram._say import voice
-from kymogram._writer import Writer
+from kymogram._spool import folders
+from kymogram._spool.writer import Writer
 
 from . import reader
 from .test_run import deliver
@@ -29,12 +30,12 @@ def test_an_agent_that_died_just_now_is_started_again(
     run._helper.stop()
     run._helper._thread.join()
     started: list[str] = []
-    monkeypatch.setattr(_agent, "binary", lambda: "/bin/true")
-    monkeypatch.setattr(_agent, "start", lambda root, _path: started.append(root))
+    monkeypatch.setattr(agent, "binary", lambda: "/bin/true")
+    monkeypatch.setattr(agent, "start", lambda root, _path: started.append(root))
     helper = Helper(run, run._logger.writer)
     (folder,) = reader.writers(spool)
     deliver(folder, 0)
-    lock = _spool.flock(str(spool / "agent.lock"))
+    lock = folders.flock(str(spool / "agent.lock"))
     assert lock is not None
     helper.look()
     assert started == []
@@ -93,7 +94,7 @@ def test_no_folder_can_hold_the_spool(tmp_path: Path, monkeypatch: pytest.Monkey
     file = tmp_path / "file"
     file.touch()
     places = [str(file), str(file / "below")]
-    monkeypatch.setattr(_spool, "candidates", lambda _environ: places)
+    monkeypatch.setattr(folders, "candidates", lambda _environ: places)
     with pytest.raises(kymogram.KymogramLoggerInitError, match="KYMOGRAM_SPOOL_DIR") as error:
         kymogram.init(log_level="OFF")
     for path in places:

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _writer
-from kymogram._current import current
+from kymogram._points.current import current
+from kymogram._spool import writer as _writer
 
 from . import reader
 
@@ -73,8 +73,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch, size: int = 4096) -> None:
     monkeypatch.setitem(defaults, "first_size", size)
     monkeypatch.setattr(_writer, "LAST_SIZE", size)
     monkeypatch.setattr(_writer, "_LARGE_CALLS", 1)
-    monkeypatch.setattr("kymogram._helper.PERIOD_S", 3600.0)
-    monkeypatch.setattr("kymogram._spool.used", lambda root: 0)  # takes longer with each segment
+    monkeypatch.setattr("kymogram._delivery.helper.PERIOD_S", 3600.0)
+    monkeypatch.setattr(
+        "kymogram._spool.folders.used", lambda root: 0
+    )  # takes longer with each segment
 
 
 CALLS: dict[str, Callable[[float], Any]] = {

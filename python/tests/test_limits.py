@@ -13,11 +13,16 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _current, _hot_tables, _platform, _segment, _spool, _writer
-from kymogram._logger import Logger
-from kymogram._segment import Segment
-from kymogram._series import Starts
-from kymogram._writer import Writer
+from kymogram._platform import seams
+from kymogram._points import current as _current
+from kymogram._points import tables
+from kymogram._points.logger import Logger
+from kymogram._points.series import Starts
+from kymogram._spool import folders
+from kymogram._spool import segment as _segment
+from kymogram._spool import writer as _writer
+from kymogram._spool.segment import Segment
+from kymogram._spool.writer import Writer
 
 from . import reader
 
@@ -27,15 +32,15 @@ NAME = "44" * 16
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
     found = tmp_path / "capped"
-    _spool.make_root(str(found))
+    folders.make_root(str(found))
     yield found
     _current.current.logger = None
-    _hot_tables.forget()
+    tables.forget()
 
 
 def make(root: Path, **options: Any) -> Writer:
     document = {"format": 1, "server": "x", "open": {"writer": NAME, "opened_ns": 1}}
-    writer = Writer(str(root), NAME, document, forget=_hot_tables.forget, **options)
+    writer = Writer(str(root), NAME, document, forget=tables.forget, **options)
     logger = Logger(writer, Starts())
     _current.current.logger = lambda: logger
     return writer
@@ -50,7 +55,7 @@ def test_past_the_cap_the_newest_are_dropped_and_counted(root: Path) -> None:
     assert dropped > 0
     assert 900 < held <= 300_000 // 256
     assert stored + held + dropped == 30_000
-    assert _spool.used(str(root)) <= 600 << 10
+    assert folders.used(str(root)) <= 600 << 10
     writer._cap, writer._retry_at = 1 << 30, 0.0  # the deliverer made room
     writer.tick()
     assert writer.held().floats == 0
@@ -164,12 +169,12 @@ def test_a_disk_that_refuses_for_a_while(
 
         # First files that exist take no more, then no new ones can be made.
         for name in ("pwrite", "open_private"):
-            broken.setattr(_platform, name, refuse)
+            broken.setattr(seams, name, refuse)
         for i in range(1, 10_000):
             kymogram.log("x", float(i))
             if i == 5_000 and not mapped:
                 broken.undo()
-                broken.setattr(_platform, "pwrite", refuse)
+                broken.setattr(seams, "pwrite", refuse)
         writer.tick()
         assert writer.held().floats > 0
         assert "read-only" in writer.why_full
@@ -183,8 +188,8 @@ def test_a_disk_that_refuses_for_a_while(
 def test_a_write_that_is_cut_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As pwrite may by its contract, on network file systems above all."""
     monkeypatch.setattr(_writer, "mappable", lambda path: False)
-    whole = _platform.pwrite
-    monkeypatch.setattr(_platform, "pwrite", lambda file, data, at: whole(file, data[:7], at))
+    whole = seams.pwrite
+    monkeypatch.setattr(seams, "pwrite", lambda file, data, at: whole(file, data[:7], at))
     make(root)
     for i in range(1000):
         kymogram.log("x", float(i))
@@ -217,7 +222,7 @@ def test_two_writers_share_the_cap(root: Path) -> None:
     first = make(root, cap=1 << 20)
     for i in range(20_000):
         kymogram.log("x", float(i))
-    used = _spool.used(str(root))
+    used = folders.used(str(root))
     assert used <= 1 << 20
     assert first.held().floats + first.counts().floats == 20_000
     assert time.monotonic() > 0
@@ -289,4 +294,4 @@ def test_the_end_tells_of_what_found_no_room(root: Path) -> None:
     assert [one["op"] for one in said][-3:] == ["dropped", "set_tags", "close"]
     assert sum(one.get("count", 0) for one in said) == held + dropped
     assert len(list(reader.points(found))) == 30_000 - held - dropped
-    assert _spool.used(str(root)) <= (600 << 10) + _writer._LAST_WORDS
+    assert folders.used(str(root)) <= (600 << 10) + _writer._LAST_WORDS

@@ -16,12 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kymogram
-from kymogram import _hot_tables, _say, _writer
-from kymogram._current import current
-from kymogram._logger import Logger
-from kymogram._series import Starts
-from kymogram._spool import make_root
-from kymogram._writer import Writer
+from kymogram import _say
+from kymogram._points import tables
+from kymogram._points.current import current
+from kymogram._points.logger import Logger
+from kymogram._points.series import Starts
+from kymogram._spool import writer as _writer
+from kymogram._spool.folders import make_root
+from kymogram._spool.writer import Writer
 
 from . import reader
 
@@ -314,7 +316,7 @@ def test_rotation_restates_and_counts(tmp_path: Path) -> None:
     total = writer.sequence()
     counts = writer.counts()
     writer.close()
-    _hot_tables.forget()
+    tables.forget()
     folder = reader.writers(root)[0]
     records = reader.records(folder)
     assert len(list(folder.glob("*.seg"))) > 3
@@ -372,9 +374,9 @@ def test_without_gil_everything_takes_the_lock(
         kymogram.log("a", float(i))
         kymogram.log({"b": 1.0, "c": 2.0})
         kymogram.log("d", 1.0, step=i)
-    assert not _hot_tables.AUTO
-    assert not _hot_tables.STEPPED
-    assert not _hot_tables.GROUPS
+    assert not tables.AUTO
+    assert not tables.STEPPED
+    assert not tables.GROUPS
     assert steps(logged(spool, "a")) == steps(logged(spool, "c")) == list(range(100))
 
 
@@ -412,9 +414,9 @@ def test_steps_follow_the_model(tmp_path: Path, script: list[tuple[str, str, int
     root = tmp_path / str(time.time_ns())
     make_root(str(root))
     name = "22" * 16
-    writer = Writer(str(root), name, _document(name), forget=_hot_tables.forget)
+    writer = Writer(str(root), name, _document(name), forget=tables.forget)
     logger = Logger(writer, Starts())
-    _hot_tables.forget()
+    tables.forget()
     current.logger = lambda: logger
     following = {"a": 0, "b": 0}
     expected: dict[str, list[int]] = {"a": [], "b": []}

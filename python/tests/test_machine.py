@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _attributes, _machine
+from kymogram._host import machine
+from kymogram._input import attributes
 
 from . import reader
 from .test_guarantees import until
@@ -34,7 +35,7 @@ from .test_run import StandIn, server  # noqa: F401 - a fixture
     ],
 )
 def test_secrets(name: str, value: str, is_secret: bool) -> None:
-    assert _machine.secret(name, value) is is_secret
+    assert machine.secret(name, value) is is_secret
 
 
 def test_only_listed_variables() -> None:
@@ -47,7 +48,7 @@ def test_only_listed_variables() -> None:
         "AWS_REGION": "x",
         "NOT_SLURM_X": "y",
     }
-    found = _machine.variables(environ)
+    found = machine.variables(environ)
     assert set(found) == {
         "SLURM_JOB_ID",
         "SLURM_SECRET",
@@ -92,7 +93,7 @@ def test_initial_attributes(
     program(tmp_path / "bin", "nvidia-smi", "echo '0, NVIDIA H200, 143771, 570.86'")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "42")
-    monkeypatch.setattr(_machine, "_WAIT_S", 10.0)
+    monkeypatch.setattr(machine, "_WAIT_S", 10.0)
     kymogram.init(run_name="r", server=server.address, log_level="OFF", capture_environment=True)
     found = initial(server.requests[0][2])
     assert found["git/dirty"] is False
@@ -202,12 +203,12 @@ def test_the_commit_is_gits(kind: str, repository: Path, monkeypatch: pytest.Mon
     folder = place(kind, repository, monkeypatch)
     said = git(folder, "rev-parse", "HEAD")
     assert bool(said) is (kind != "unborn")
-    assert _attributes.commit(str(folder)) == (said or None)
+    assert attributes.commit(str(folder)) == (said or None)
 
 
 def test_the_commit_without_git(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = git(repository, "rev-parse", "HEAD")
     monkeypatch.setenv("PATH", str(repository))
-    assert _attributes.commit(str(repository)) == said
+    assert attributes.commit(str(repository)) == said
     (repository / ".git" / "HEAD").write_text("ref: refs/heads/.invalid")
-    assert _attributes.commit(str(repository)) is None
+    assert attributes.commit(str(repository)) is None

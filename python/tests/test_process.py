@@ -367,7 +367,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             import os, sys, time, kymogram
             from kymogram import _writer
             kymogram.init(run_name='r', close_timeout=0)
-            writer = kymogram._current.logger().writer
+            writer = kymogram._points.current.logger().writer
             writer._cap = 1 << 30
             full = sys.argv[1] + '/full'
             with open(full, 'wb', buffering=0) as f:

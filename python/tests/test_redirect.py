@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _client, query
+from kymogram import query
+from kymogram._delivery import client
 
 from . import reader
 from .conftest import REPOSITORY
@@ -22,7 +23,7 @@ TABLE = json.loads((REPOSITORY / "testdata" / "client" / "redirects.json").read_
 @pytest.mark.parametrize("case", TABLE)
 def test_words(case: dict[str, Any]) -> None:
     """Go's client reads the same table."""
-    text = _client.redirected(case["from"], case["location"])
+    text = client.redirected(case["from"], case["location"])
     assert text.startswith(case["says"] + ". ")
     assert "secret" not in text
     if case["server"]:

@@ -24,9 +24,12 @@ import av  # noqa: E402
 
 import kymogram  # noqa: E402
 from kymogram import KymogramValidationError  # noqa: E402
-from kymogram import _rendering as rendering  # noqa: E402
-from kymogram._rendering_encoder import Encoder  # noqa: E402
-from kymogram._rendering_options import Options  # noqa: E402
+from kymogram._videos import renderer as rendering  # noqa: E402
+from kymogram._videos.encoder import Encoder  # noqa: E402
+from kymogram._videos.frame import check_frame  # noqa: E402
+from kymogram._videos.options import Options  # noqa: E402
+from kymogram._videos.renderings import Renderings  # noqa: E402
+from kymogram._videos.video import mark  # noqa: E402
 
 
 def renderer(folder: Path, **given: Any) -> rendering.Renderer:
@@ -73,12 +76,12 @@ def boxes(path: Path) -> list[str]:
 )
 def test_a_bad_frame_is_told_in_the_call(bad: Any, rule: str) -> None:
     with pytest.raises(KymogramValidationError, match=rule):
-        rendering.check_frame(bad)
+        check_frame(bad)
 
 
 def test_a_frame_is_copied_and_grey_ones_are_flat() -> None:
     given = numpy.zeros((4, 6, 1), numpy.uint8)
-    taken = rendering.check_frame(given)
+    taken = check_frame(given)
     given[:] = 9
     assert taken.shape == (4, 6)
     assert not taken.any()
@@ -164,7 +167,7 @@ def test_triggered_uploads_only_what_was_tagged_or_marked(tmp_path: Path) -> Non
             made.log(frame(step), step, episode, "a")
         if episode == 1:
             made.label("a", None, None, "crash", True)
-    made.label("a", None, None, rendering.mark("fell", None, None), True)
+    made.label("a", None, None, mark("fell", None, None), True)
     made.close(30)
     found = records(tmp_path)
     assert [one["episode"] for one in found] == [1, 3]
@@ -179,11 +182,11 @@ def test_marks_frame_by_frame_are_one_moment(tmp_path: Path) -> None:
     for step in range(12):
         made.log(frame(step), step, 0, "a")
         if step in (3, 4, 5, 8):
-            made.label("a", None, None, rendering.mark("hit", None, None), True)
+            made.label("a", None, None, mark("hit", None, None), True)
         if step == 4:
-            made.label("a", 0, None, rendering.mark("slow", None, None), True)
+            made.label("a", 0, None, mark("slow", None, None), True)
     for first in (0, 1):
-        made.label("a", 0, None, rendering.mark("said", first, first), True)
+        made.label("a", 0, None, mark("said", first, first), True)
     made.close(30)
     (one,) = records(tmp_path)
     assert [(m["name"], m["from_frame"], m["to_frame"]) for m in one["marks"]] == [
@@ -232,7 +235,7 @@ def test_a_new_episode_ends_the_videos_of_all_names(tmp_path: Path) -> None:
         for step in range(3):
             made.log(frame(step), step, episode, "a", f"of {episode}")
     made.label("a", 4, None, "kept", True)
-    made.label("a", None, None, rendering.mark("last", None, None), True)
+    made.label("a", None, None, mark("last", None, None), True)
     assert made.close(30) is None
     assert made.counters()["rendering_frames_dropped"] == 0
     assert [(one["name"], one["frames"]) for one in records(tmp_path)] == [("of 4", 3), ("of 5", 3)]
@@ -244,9 +247,9 @@ def test_a_mark_may_leave_the_video_here(tmp_path: Path) -> None:
     made = renderer(tmp_path, upload_renderings="triggered")
     for episode, triggers in enumerate((False, True)):
         made.log(frame(0), 0, episode, "a")
-        made.label("a", None, None, rendering.mark("seen", None, None), triggers)
+        made.label("a", None, None, mark("seen", None, None), triggers)
     made.log(frame(0), 0, 2, "a")
-    made.label("a", 1, None, rendering.mark("late", None, None), False)
+    made.label("a", 1, None, mark("late", None, None), False)
     made.close(30)
     (one,) = records(tmp_path)
     assert one["episode"] == 1
@@ -258,8 +261,8 @@ def test_a_kill_keeps_the_labels(tmp_path: Path) -> None:
     made = renderer(tmp_path)
     made.log(frame(0), 0, 0, "a")
     made.label("a", 0, None, "odd", True)
-    made.label("a", 0, None, rendering.mark("first", None, None), True)
-    made.label("a", 0, None, rendering.mark("second", None, None), True)
+    made.label("a", 0, None, mark("first", None, None), True)
+    made.label("a", 0, None, mark("second", None, None), True)
     made.log(frame(1), 1, 0, "a")
     one: dict[str, Any] = {}
     end = time.monotonic() + 10
@@ -312,8 +315,8 @@ def test_a_kill_leaves_whole_fragments(tmp_path: Path) -> None:
         import os, sys, time
         import numpy
         from pathlib import Path
-        from kymogram import _rendering as rendering
-        from kymogram._rendering_options import Options
+        from kymogram._videos import renderer as rendering
+        from kymogram._videos.options import Options
         options = Options({{"rendering_fps": 10}}, "warn", "r")
         made = rendering.Renderer(options, "w", {str(tmp_path)!r})
         for step in range(45):
@@ -322,7 +325,7 @@ def test_a_kill_leaves_whole_fragments(tmp_path: Path) -> None:
             time.sleep(0.01)
         os.kill(os.getpid(), 9)
     """
-    source = Path(rendering.__file__).resolve().parents[1]
+    source = Path(kymogram.__file__).resolve().parents[1]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
         env={**os.environ, "PYTHONPATH": str(source)},
@@ -406,7 +409,7 @@ def test_an_encoder_that_cannot_begin(tmp_path: Path, monkeypatch: pytest.Monkey
         made.log(frame(0), 0, 0, "a")
         while made.counters()["rendering_frames_dropped"] < 1:
             time.sleep(0.01)
-        with pytest.raises(rendering.KymogramRenderingError, match="cannot begin.*no codec"):
+        with pytest.raises(kymogram.KymogramRenderingError, match="cannot begin.*no codec"):
             made.log(frame(1), 1, 0, "a")
         made.log(frame(1), 1, 0, "a")  # once
         while made.counters()["rendering_frames_waiting"]:
@@ -425,7 +428,7 @@ def test_a_video_that_cannot_be_ended(
     def fails(*_: Any) -> None:
         raise OSError(28, "no space")
 
-    monkeypatch.setattr("kymogram._rendering_encoder._seekable", fails)
+    monkeypatch.setattr("kymogram._videos.encoder._seekable", fails)
     here = tmp_path / "here"
     made = renderer(tmp_path, upload_renderings=upload, rendering_output_dir=str(here))
     for step in range(12):
@@ -477,8 +480,8 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     script = f"""
         import json, resource, signal
         import numpy
-        from kymogram import _rendering as rendering
-        from kymogram._rendering_options import Options
+        from kymogram._videos import renderer as rendering
+        from kymogram._videos.options import Options
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
         options = Options({{"rendering_fps": 10}}, "silent", "r")
@@ -489,7 +492,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
         made.close(60)
         print(json.dumps(made.counters()))
     """
-    source = Path(rendering.__file__).resolve().parents[1]
+    source = Path(kymogram.__file__).resolve().parents[1]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
         env={**os.environ, "PYTHONPATH": str(source)},
@@ -541,7 +544,7 @@ def test_uploads_at_once_are_asked_of_the_agent(
 def test_close_waits_for_uploads(tmp_path: Path, asked: float | None, last: bool) -> None:
     """As long as it is told; without that only where the agent ends with the job."""
     given = {"rendering_upload_close_timeout": asked, "rendering_error_strategy": "silent"}
-    made = rendering.Renderings(given, "warn", "r")
+    made = Renderings(given, "warn", "r")
     one = rendering.Renderer(Options(given, "warn", "r"), "w", str(tmp_path))
     made._renderer = one
     one.log(frame(0), 0, 0, "a")

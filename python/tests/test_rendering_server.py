@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _agent
+from kymogram._delivery import agent
 
 from .conftest import real_binary
 from .rig import Served
@@ -73,7 +73,10 @@ class Lab:
 
     def train(self, run: str, end: str) -> None:
         """A training process without an agent: its server is away."""
-        script = "import kymogram._agent as a; a.binary = lambda: None\n" + textwrap.dedent(SCRIPT)
+        script = (
+            "import kymogram._delivery.agent as a; a.binary = lambda: None\n"
+            + textwrap.dedent(SCRIPT)
+        )
         env = {**self.env, "KYMOGRAM_SERVER": "http://127.0.0.1:1"}
         done = subprocess.run([sys.executable, "-c", script, run, end], env=env, check=False)
         assert done.returncode == (-9 if end == "kill" else 0)
@@ -123,7 +126,7 @@ def test_a_video_that_waits_is_undelivered(
     parts = tmp_path / "data" / "blobs" / "partial"
     parts.rmdir()
     parts.write_bytes(b"")
-    monkeypatch.setattr(_agent, "binary", lambda: str(BINARY))
+    monkeypatch.setattr(agent, "binary", lambda: str(BINARY))
     kymogram.init(run_name="r", log_level="OFF")
     for step in range(5):
         kymogram.log_rendering(np.full((32, 48), 40 * step, np.uint8), step, 0, "e")

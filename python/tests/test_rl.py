@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kymogram
-from kymogram._current import current
-from kymogram._hot_tables import forget
-from kymogram._logger import Logger
-from kymogram._series import Starts
-from kymogram._spool import make_root
-from kymogram._writer import Writer
+from kymogram._points.current import current
+from kymogram._points.logger import Logger
+from kymogram._points.series import Starts
+from kymogram._points.tables import forget
+from kymogram._spool.folders import make_root
+from kymogram._spool.writer import Writer
 
 from . import reader
 

@@ -52,7 +52,7 @@ def test_steps_that_fall_are_told_once_and_kept(
 
 
 def test_a_restart_may_go_back(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from kymogram._series import Starts
+    from kymogram._points.series import Starts
 
     run = kymogram.init(run_name="r", log_level="WARNING")
     starts = [{"metric": "loss/back", "scale": "ML_STEP", "next": 100}]

@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 import kymogram
-from kymogram import _agent, _current, _environment
+from kymogram._delivery import agent as _agent
 from kymogram._exceptions import KymogramValidationError
+from kymogram._host import environment
+from kymogram._points import current as _current
 
 from . import reader
 from .conftest import closed_port
@@ -316,7 +318,7 @@ def test_made_up_names(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kymogram.close(0)
     assert len(set(names)) == 2
     assert all(name.count("-") == 2 for name in names)
-    assert _environment.readable_name("77", 0) == _environment.readable_name("77", 0)
+    assert environment.readable_name("77", 0) == environment.readable_name("77", 0)
 
 
 def test_closed_run(run: kymogram.Run, spool: Path) -> None:
@@ -353,7 +355,7 @@ def test_close_offline_says_what_is_left(spool: Path, capsys: pytest.CaptureFixt
 
 
 def test_close_in_a_batch_job_waits_on(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_environment, "batch_job", lambda: True)
+    monkeypatch.setattr(environment, "batch_job", lambda: True)
     monkeypatch.setattr(_agent, "held", lambda root: True)
     kymogram.init(run_name="r", log_level="OFF")
     kymogram.log("a", 1.0)

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(rig.BINARY is None, reason=rig.NO_BINARY)
 
 SCRIPT = """
     import json, os, sys, time
-    import kymogram, kymogram._agent
-    kymogram._agent.binary = lambda: os.environ["KYMOGRAM_BINARY"]  # not the wheel's
+    import kymogram, kymogram._delivery.agent
+    kymogram._delivery.agent.binary = lambda: os.environ["KYMOGRAM_BINARY"]  # not the wheel's
     envs, seconds, end = sys.argv[1].split(","), float(sys.argv[2]), sys.argv[3]
     kymogram.init(run_name="rl", orchestration_id="job", log_level="WARNING",
                   error_strategy=sys.argv[4], capture_system_metrics=False, batch_max_age_secs=0.1)

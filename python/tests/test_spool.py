@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kymogram
-from kymogram import _spool
+from kymogram._spool import folders
 
 
 def test_a_segment_made_ahead_counts_for_the_cap_only(tmp_path: Path) -> None:
@@ -23,17 +23,17 @@ def test_a_segment_made_ahead_counts_for_the_cap_only(tmp_path: Path) -> None:
         "status": 40,
     }.items():
         (writer / name).write_bytes(bytes(size))
-    assert _spool.used(str(tmp_path)) == 35
-    assert _spool.segments(str(writer)) == (2, 15)
-    assert _spool.used(str(tmp_path / "none")) == 0
+    assert folders.used(str(tmp_path)) == 35
+    assert folders.segments(str(writer)) == (2, 15)
+    assert folders.used(str(tmp_path / "none")) == 0
 
 
 def test_an_interrupt_behind_the_rename_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moment between the folder's name and the line that says so."""
-    _spool.make_root(str(tmp_path))
-    folder = _spool.Folder(str(tmp_path), "ab" * 16, {})
+    folders.make_root(str(tmp_path))
+    folder = folders.Folder(str(tmp_path), "ab" * 16, {})
     rename = os.rename
 
     def cut(old: str, new: str) -> None:
@@ -60,7 +60,7 @@ def test_a_folder_of_all_users_stays_open(
     kymogram.close(0)
     assert stat.S_IMODE(shared.stat().st_mode) & 0o777 == 0o700
     shared.chmod(0o1777)
-    monkeypatch.setattr(_spool, "_OF_ALL", ("/tmp", str(shared)))
+    monkeypatch.setattr(folders, "_OF_ALL", ("/tmp", str(shared)))
     with pytest.raises(kymogram.KymogramSpoolUnavailableError, match="name a folder of its own"):
         kymogram.init(run_name="r", disk=shared, log_level="OFF")
     assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
@@ -73,8 +73,8 @@ def test_a_disk_that_is_full_at_the_start(tmp_path: Path, monkeypatch: pytest.Mo
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    _spool.make_root(str(tmp_path))
+    folders.make_root(str(tmp_path))
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space"):
-        _spool.Folder(str(tmp_path), "ab" * 16, {})
+        folders.Folder(str(tmp_path), "ab" * 16, {})
     assert os.listdir(tmp_path / "writers") == []

@@ -11,10 +11,10 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from . import _api
-from ._current import current
 from ._exceptions import KymogramValidationError
 from ._init import init
 from ._log import log
+from ._points.current import current
 from ._say import voice
 from .metrics.handlers import spelled
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._current import current
+from ._points.current import current
 from ._run import CLOSE_TIMEOUT_S, FLUSH_TIMEOUT_S, current_run
 
 TYPE_CHECKING = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from . import _text, _values
+from . import _text
 from ._exceptions import KymogramValidationError
+from ._input import numeric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Histogram:
 
 def _numbers(what: str, value: Any) -> list[float]:
     """A list of floats from whatever holds one dimension of numbers."""
-    shape, found = _values.floats(what, value)
+    shape, found = numeric.floats(what, value)
     if len(shape) != 1:
         raise KymogramValidationError(f"{what} has shape {shape}; it is one dimension of numbers")
     return found

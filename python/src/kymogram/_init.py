@@ -6,26 +6,21 @@ import os
 import sys
 import time
 
-from . import (
-    _attributes,
-    _client,
-    _enums,
-    _environment,
-    _names,
-    _platform,
-    _rendering_options,
-    _say,
-    _settings,
-    _spool,
-    _system,
-    _values,
-)
-from ._current import current
+from . import _enums, _say
+from ._delivery import client
 from ._exceptions import KymogramLoggerInitError, KymogramValidationError
-from ._machine import Machine
-from ._run import CLOSE_TIMEOUT_S, Run, attach
+from ._host import environment, system
+from ._host.machine import Machine
+from ._input import attributes, naming, numeric
+from ._opening import settings as _settings
+from ._opening.process import attach
+from ._opening.settings import Settings
+from ._platform import seams
+from ._points.current import current
+from ._run import CLOSE_TIMEOUT_S, Run
 from ._say import voice
-from ._settings import Settings
+from ._spool import folders
+from ._videos import options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,7 +143,7 @@ def init(
             once=f"init again {run_name}",
         )
         return open_run
-    level = log_level or _environment.setting("LOG_LEVEL")
+    level = log_level or environment.setting("LOG_LEVEL")
     _say.set_level(_enums.log_level(level or "SUCCESS").value)
     settings = Settings()
     settings.error_strategy = _enums.error_strategy(
@@ -156,12 +151,12 @@ def init(
     ).value
     settings.backpressure = _settings.backpressure(backpressure_strategy, delivery_policy)
     settings.queue_capacity = _settings.queue_capacity(queue_capacity)
-    settings.enqueue_timeout = _values.seconds("enqueue_timeout_secs", enqueue_timeout_secs)
-    settings.close_timeout = _values.seconds("close_timeout", close_timeout)
+    settings.enqueue_timeout = numeric.seconds("enqueue_timeout_secs", enqueue_timeout_secs)
+    settings.close_timeout = numeric.seconds("close_timeout", close_timeout)
     settings.errors_kept = _settings.error_queue_size()
     if max_send_retries is not None:
         settings.retries = _settings.count("max_send_retries", max_send_retries, 0)
-    _values.kind_of(default_dtype)
+    numeric.kind_of(default_dtype)
     settings.dtype = default_dtype
     settings.spool, settings.cap = _settings.disk(disk)
     settings.offline = _offline(init_mode)
@@ -191,29 +186,29 @@ def init(
         "upload_renderings": upload_renderings,
     }
     # Wrong ones are told before the run is opened.
-    rendering = _rendering_options.Options(settings.rendering, settings.error_strategy, "")
+    rendering = options.Options(settings.rendering, settings.error_strategy, "")
     if rendering.uploads is not None:
         settings.pace["rendering_uploads"] = rendering.uploads
-    settings.system = _system.wanted(capture_system_metrics, system_metrics_interval_secs)
-    address = _environment.server(server or ingestion_url)
-    settings.key = _environment.api_key(api_key, address)
+    settings.system = system.wanted(capture_system_metrics, system_metrics_interval_secs)
+    address = environment.server(server or ingestion_url)
+    settings.key = environment.api_key(api_key, address)
     request = _request(
         workspace_name if organization is None else f"{organization}.{workspace_name}",
         project_name,
         run_name,
-        _environment.orchestration_id(orchestration_id),
+        environment.orchestration_id(orchestration_id),
         _enums.resume_strategy(_choice("RESUME_STRATEGY", resume_strategy) or "never").value,
     )
     request.update(
         _optional(
-            display_name=None if display_name is None else _names.run(display_name, "display_name"),
+            display_name=None if display_name is None else naming.run(display_name, "display_name"),
             experiment=None
             if experiment_name is None
-            else _names.run(experiment_name, "experiment_name"),
+            else naming.run(experiment_name, "experiment_name"),
             resume_from_step=_number("resume_from_step", resume_from_step),
             fork_from_run=None
             if fork_from_run is None
-            else _names.run(fork_from_run, "fork_from_run"),
+            else naming.run(fork_from_run, "fork_from_run"),
             fork_at_step=_number("fork_at_step", fork_at_step),
             logger_id=_logger_id(logger_id),
         )
@@ -226,15 +221,15 @@ def init(
     initial, later = _initial(config, tags, description, machine)
     if initial:
         request["initial"] = initial
-    ended = _spool.ended(os.environ, request)
+    ended = folders.ended(os.environ, request)
     if ended:
         request["ended"] = ended
     if settings.offline:
         request["offline"] = True
         answer = None
     else:
-        limit = _values.seconds("init_timeout_secs", init_timeout_secs)
-        answer = _ask(address, settings.key, request, min(_client.TIMEOUT_S, max(limit, 0.001)))
+        limit = numeric.seconds("init_timeout_secs", init_timeout_secs)
+        answer = _ask(address, settings.key, request, min(client.TIMEOUT_S, max(limit, 0.001)))
     if answer is not None and not answer.get("created"):
         later = []
     run = Run(address, request, answer, settings, machine, later)
@@ -247,12 +242,12 @@ def init(
 
 
 def _offline(given: object) -> bool:
-    chosen = given or _environment.setting("INIT_MODE")
+    chosen = given or environment.setting("INIT_MODE")
     return bool(chosen) and _enums.init_mode(chosen).value == "offline"
 
 
 def _choice(name: str, given: object) -> object:
-    return given or _environment.setting(name)
+    return given or environment.setting(name)
 
 
 def _optional(**fields: Any) -> dict[str, Any]:
@@ -260,14 +255,14 @@ def _optional(**fields: Any) -> dict[str, Any]:
 
 
 def _number(what: str, value: Any) -> int | None:
-    return None if value is None else _values.step(what, value)
+    return None if value is None else numeric.step(what, value)
 
 
 def _logger_id(value: Any) -> str | None:
     """An unsigned 64-bit number; JSON carries it as text."""
     if value is None:
         return None
-    number = _values.exact_int("logger_id", value) if not isinstance(value, int) else value
+    number = numeric.exact_int("logger_id", value) if not isinstance(value, int) else value
     if not 0 <= number < 1 << 64:
         raise KymogramValidationError(f"logger_id is from 0 to 2^64 - 1, got {value!r}")
     return str(number)
@@ -280,21 +275,21 @@ def _request(
     parent = _parent(orchestration)
     inherited = parent[1] if parent is not None else {}
     if workspace == "default":
-        workspace = _environment.setting("WORKSPACE") or inherited.get("workspace") or workspace
+        workspace = environment.setting("WORKSPACE") or inherited.get("workspace") or workspace
     if project == "default":
-        project = _environment.setting("PROJECT") or inherited.get("project") or project
+        project = environment.setting("PROJECT") or inherited.get("project") or project
     if run_name is None:
         run_name = inherited.get("run_name") or _made_up(orchestration)
     now = time.time_ns()
     request = {
         "writer": os.urandom(16).hex(),
-        "workspace": _names.place("workspace_name", workspace),
-        "project": _names.place("project_name", project),
-        "run_name": _names.run(run_name),
-        "local_run": _environment.ulid(now),
-        "orchestration_id": _names.run(orchestration, "orchestration_id"),
+        "workspace": naming.place("workspace_name", workspace),
+        "project": naming.place("project_name", project),
+        "run_name": naming.run(run_name),
+        "local_run": environment.ulid(now),
+        "orchestration_id": naming.run(orchestration, "orchestration_id"),
         "resume_strategy": resume,
-        "host": _platform.host(),
+        "host": seams.host(),
         "pid": os.getpid(),
         "opened_ns": now,
         "sdk": "python/0.1.0",
@@ -303,8 +298,8 @@ def _request(
     request.update(
         _optional(
             parent_attempt=parent[0] if parent is not None else None,
-            restart_count=_environment.restart_count(),
-            rank=_environment.rank(),
+            restart_count=environment.restart_count(),
+            rank=environment.rank(),
         )
     )
     return request
@@ -312,11 +307,11 @@ def _request(
 
 def _parent(orchestration: str) -> tuple[str, dict[str, Any]] | None:
     """The process that published its attempt, if it is of this job."""
-    writer = _environment.parent()
+    writer = environment.parent()
     if writer is None:
         return None
-    for root in _spool.candidates(os.environ):
-        opened = _environment.opened(root, writer)
+    for root in folders.candidates(os.environ):
+        opened = environment.opened(root, writer)
         if opened:
             same = opened.get("orchestration_id") == orchestration
             return (writer, opened) if same else None
@@ -325,7 +320,7 @@ def _parent(orchestration: str) -> tuple[str, dict[str, Any]] | None:
 
 def _made_up(orchestration: str) -> str:
     global _turns
-    name = _environment.readable_name(orchestration, _turns)
+    name = environment.readable_name(orchestration, _turns)
     _turns += 1
     return name
 
@@ -335,16 +330,16 @@ def _initial(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What only the process that creates the run sets: in the open, and behind it."""
     others: list[dict[str, Any]] = []
-    commit = _attributes.commit(_spool.full("."))
+    commit = attributes.commit(folders.full("."))
     if commit:
-        others += _attributes.updates("git/commit_sha", commit)
+        others += attributes.updates("git/commit_sha", commit)
     if machine is not None:
         others += machine.known()
     if tags:
-        others += _attributes.tags("set_tags", tags)
+        others += attributes.tags("set_tags", tags)
     if description:
-        others.append({"op": "set_description", "text": _attributes.description(description)})
-    found = _attributes.config(config)
+        others.append({"op": "set_description", "text": attributes.description(description)})
+    found = attributes.config(config)
     now = time.time_ns()
     count = _fitting(found)
     later = [{**one, "initial": True} for one in found[count:] if "value" in one]
@@ -367,8 +362,8 @@ def _ask(
 ) -> dict[str, Any] | None:
     """The server's answer; None, said once, when the run begins without it."""
     try:
-        answer = _client.open_run(address, key, request, timeout)
-    except _client.Unreachable as error:
+        answer = client.open_run(address, key, request, timeout)
+    except client.Unreachable as error:
         request["offline"] = True
         voice.warn(f"{address} is not reached ({error}); the points wait in the spool")
         return None

@@ -1,7 +1,7 @@
 """log(): one record a call, appended by one C call and without a lock.
 
-What a call needs lies in the tables of `_hot_tables`; a call that finds no
-entry there takes the slow path, `_logger`.
+What a call needs lies in `_points/tables.py`; a call that finds no entry
+there takes the slow path, `_points/logger.py`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from time import time_ns
 from zlib import crc32
 
-from . import _arrays, _hot_tables
-from ._current import logger
-from ._hot_tables import ARRAYS, PLAIN, STEPPED
-from ._records import POINT_LENGTH, pack_float_body, pack_float_record
-from ._values import EXACT, STEP_MAX
+from ._input.numeric import EXACT, STEP_MAX
+from ._points import arrays, tables
+from ._points.current import logger
+from ._points.tables import ARRAYS, PLAIN, STEPPED
+from ._spool.records import POINT_LENGTH, pack_float_body, pack_float_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Assigned: CPython takes an imported name for a module and compiles its .get() to a slower call.
-AUTO = _hot_tables.AUTO
+AUTO = tables.AUTO
 
 
 def log(
@@ -86,7 +86,7 @@ def log(
         and timestamp is None
         and dtype is None
         and not evaluation
-        and _arrays.log_again(metric_name, value, step)
+        and arrays.log_again(metric_name, value, step)
     ):
         return
     logger().log(metric_name, value, scale, step, labels, evaluation, timestamp, dtype)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import time
 
-from . import _agent, _environment, _settings, _spool
+from ._delivery import agent
 from ._exceptions import (
     KymogramSpoolUnavailableError,
     KymogramTimeoutError,
     KymogramUndeliverableSpoolError,
 )
+from ._host import environment
+from ._input import numeric
 from ._metrics import CloseInfo, Metrics
+from ._spool import folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ def follow_spool(
     it earlier, None never. The other times are accepted and without effect.
     """
     root = _root(spool_dir)
-    pause = max(_settings.seconds("poll_interval_secs", poll_interval_secs), 0.05)
+    pause = max(numeric.seconds("poll_interval_secs", poll_interval_secs), 0.05)
     before, changed = "", time.monotonic()
     while True:
         try:
@@ -72,7 +75,7 @@ def follow_spool(
         info = _left(root)
         if not info.has_undelivered_spool and not _living(root):
             return info
-        state = f"{info.leftover_segments} {info.leftover_bytes} {_spool.used(root)}"
+        state = f"{info.leftover_segments} {info.leftover_bytes} {folders.used(root)}"
         if state != before:
             before, changed = state, time.monotonic()
         if idle_timeout_secs is not None and time.monotonic() - changed >= idle_timeout_secs:
@@ -82,31 +85,31 @@ def follow_spool(
 
 def _root(given: Any) -> str:
     chosen = None if given is None else os.path.expanduser(os.fsdecode(given))
-    root = chosen or _spool.candidates(os.environ)[0]
+    root = chosen or folders.candidates(os.environ)[0]
     if not os.path.isdir(os.path.join(root, "writers")):
         raise KymogramSpoolUnavailableError(f"{root} is not a spool folder: it has no writers/")
-    return _spool.full(root)
+    return folders.full(root)
 
 
 def _sync(root: str, server: str | None, key: str | None, timeout: float | None) -> None:
     import subprocess
 
-    path = _agent.binary()
+    path = agent.binary()
     if path is None:
-        raise KymogramUndeliverableSpoolError(_agent.MISSING)
+        raise KymogramUndeliverableSpoolError(agent.MISSING)
     command = [path, "sync", "--spool", root]
     if server:
-        command += ["--server", _environment.server(server)]
+        command += ["--server", environment.server(server)]
     limit = None
     if timeout is not None:
-        limit = _settings.seconds("timeout_secs", timeout)
+        limit = numeric.seconds("timeout_secs", timeout)
         command += ["--timeout", f"{max(limit, 0.05):.3f}s"]
-    environment = dict(os.environ)
+    variables = dict(os.environ)
     if key:
-        environment["KYMOGRAM_API_KEY"] = key
+        variables["KYMOGRAM_API_KEY"] = key
     start = time.monotonic()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0 and _spool.others(root):
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    if done.returncode != 0 and folders.others(root):
         message = done.stderr.strip() or f"kymogram sync ended with {done.returncode}"
         if limit is not None and time.monotonic() - start >= limit:
             raise KymogramTimeoutError(message)
@@ -115,8 +118,8 @@ def _sync(root: str, server: str | None, key: str | None, timeout: float | None)
 
 def _left(root: str) -> CloseInfo:
     """What writers that are over left in a spool."""
-    over = _spool.others(root)
-    sizes = [_spool.leftover(folder) for folder in over]
+    over = folders.others(root)
+    sizes = [folders.leftover(folder) for folder in over]
     return CloseInfo(
         Metrics(),
         bool(over),
@@ -129,4 +132,4 @@ def _left(root: str) -> CloseInfo:
 def _living(root: str) -> bool:
     """Whether a writer of the spool is still open."""
     names = [n for n in os.listdir(os.path.join(root, "writers")) if not n.startswith(".")]
-    return len(names) > len(_spool.others(root))
+    return len(names) > len(folders.others(root))

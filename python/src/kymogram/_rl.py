@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ._current import logger
-from ._rl_logger import RLLogger
+from ._episodes.logger import RLLogger
+from ._points.current import logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ._logger import Logger
+    from ._points.logger import Logger
 
 
 def of(found: Logger) -> RLLogger:

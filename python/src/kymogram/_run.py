@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import sys
 import time
 from threading import TIMEOUT_MAX, RLock
 
-from . import (
-    _attributes,
-    _client,
-    _current,
-    _environment,
-    _hot_tables,
-    _log,
-    _names,
-    _rendering,
-    _rl,
-    _spool,
-    _status,
-    _values,
-)
-from ._current import current
-from ._errors import Errors
+from . import _log, _rl
+from ._delivery import wait
+from ._delivery.errors import Errors
+from ._delivery.helper import Helper, who_delivers
 from ._exceptions import KymogramClosingError, KymogramLoggerClosedError, KymogramLoggerInitError
-from ._helper import Helper, who_delivers
-from ._logger import Logger
+from ._host import environment
+from ._input import attributes, naming, numeric
 from ._metrics import CloseInfo, Metrics
-from ._owners import Sharers
-from ._rendering import Renderings
+from ._opening.process import close_with_worker, detach
+from ._opening.spool import open_writer
+from ._points import tables
+from ._points.current import current, logger
+from ._points.logger import Logger
+from ._points.series import Starts
 from ._say import voice
-from ._series import Starts
-from ._writer import Writer
+from ._spool import folders, page
+from ._spool.owners import Sharers
+from ._spool.writer import Writer
+from ._videos.renderings import Renderings
+from ._videos.video import mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,14 +33,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from ._machine import Machine
-    from ._settings import Settings
+    from ._host.machine import Machine
+    from ._opening.settings import Settings
 
 CLOSE_TIMEOUT_S = 15.0
 FLUSH_TIMEOUT_S = 900.0
-_ALONE_S = 0.8  # so long close() waits for a connection before it asks the server itself
-_ASK_S = 0.15
-_ASK_AGAIN_S = 1.0
 
 
 class Run:
@@ -79,7 +69,7 @@ class Run:
         try:
             self._open(_starts(server, answer))
             assert self._logger is not None
-            os.environ[_environment.ATTEMPT] = self._logger.writer.writer
+            os.environ[environment.ATTEMPT] = self._logger.writer.writer
             if later:  # configuration that the open had no room for
                 self._logger.writer.append_update(later)
             self._announce()
@@ -157,12 +147,12 @@ class Run:
 
     def _open(self, starts: Starts) -> None:
         """Make the writer's folder and look after it."""
-        writer = _open_writer(self.server, self._request, self.settings)
+        writer = open_writer(self.server, self._request, self.settings)
         self._logger = Logger(writer, starts, self.settings.dtype)
         self._sharers = Sharers(writer.folder.path)
         self._helper = Helper(self, writer)
         self._helper.start()
-        _close_with_worker(self)
+        close_with_worker(self)
 
     def logger(self) -> Logger:
         """The logger of this process; a forked child opens its own at its first call."""
@@ -243,34 +233,34 @@ class Run:
 
     def log_config(self, config: Any) -> None:
         """Log a nested configuration under `config/`."""
-        self._update(_attributes.config(config))
+        self._update(attributes.config(config))
 
     def log_attributes(self, prefix_path: str, value: Any) -> None:
         """Log attributes under a path, "" for a mapping of paths; None removes one."""
         mapping = hasattr(value, "items")
-        path = "" if mapping and prefix_path == "" else _names.path(prefix_path)
-        self._update(_attributes.updates(path, value))
+        path = "" if mapping and prefix_path == "" else naming.path(prefix_path)
+        self._update(attributes.updates(path, value))
 
     def log_env_attributes(self, env_id: Any, value: Any, episode: Any = None) -> None:
         """Log attributes of an environment, of one of its episodes if given."""
-        number = None if episode is None else _values.step("episode", episode)
-        self._update(_attributes.environment(_names.environment(env_id), value, number))
+        number = None if episode is None else numeric.step("episode", episode)
+        self._update(attributes.environment(naming.environment(env_id), value, number))
 
     def set_tags(self, tags: Any) -> None:
         """Replace the run's tags."""
-        self._update(_attributes.tags("set_tags", tags))
+        self._update(attributes.tags("set_tags", tags))
 
     def add_tags(self, tags: Any) -> None:
         """Add tags."""
-        self._update(_attributes.tags("add_tags", tags))
+        self._update(attributes.tags("add_tags", tags))
 
     def remove_tags(self, tags: Any) -> None:
         """Remove tags."""
-        self._update(_attributes.tags("remove_tags", tags))
+        self._update(attributes.tags("remove_tags", tags))
 
     def set_description(self, description: str | None) -> None:
         """Set the description; "" clears it."""
-        text = _attributes.description(description)
+        text = attributes.description(description)
         self._update([{"op": "set_description", "text": text}])
 
     # renderings
@@ -291,7 +281,7 @@ class Run:
         self, tag_name: Any, episode: Any = None, env_id: Any = None, *, name: Any = None
     ) -> None:
         """See kymogram.tag_rendering."""
-        tag = _names.tags([tag_name])[0]
+        tag = naming.tags([tag_name])[0]
         self._renderings.of(self.logger().writer).label(env_id, episode, name, tag, True)
 
     def mark_rendering_event(
@@ -306,7 +296,7 @@ class Run:
         to_frame: Any = None,
     ) -> None:
         """See kymogram.mark_rendering_event."""
-        value = _rendering.mark(condition_name, from_frame, to_frame)
+        value = mark(condition_name, from_frame, to_frame)
         triggers = trigger is None or bool(trigger)
         self._renderings.of(self.logger().writer).label(env_id, episode, name, value, triggers)
 
@@ -322,7 +312,7 @@ class Run:
         self, env_id: str | None = None
     ) -> tuple[int | None, int | None]:
         """The last (rl_step, episode) of an environment."""
-        return _rl.of(self.logger()).last(_names.environment(env_id))
+        return _rl.of(self.logger()).last(naming.environment(env_id))
 
     def get_metrics(self) -> Metrics:
         """Counters of what was logged, kept, sent and dropped."""
@@ -335,7 +325,7 @@ class Run:
             held, dropped, updates = writer.held(), writer.dropped, writer.updates
             # What was given up is so from the oldest on; the server hears of it later.
             pending = counts.less(writer.decided(max(status.mark, status.given_up)))
-        floats, rl, attributes, environments = status.sent
+        floats, rl, changes, env_changes = status.sent
         return Metrics(
             float_points_added=counts.floats + held.floats + dropped.floats,
             float_points_enqueued=counts.floats + held.floats,
@@ -349,10 +339,10 @@ class Run:
             rl_float_points_dropped=dropped.rl + status.dropped[1],
             attribute_updates_added=updates[0],
             attribute_updates_enqueued=updates[0],
-            attribute_updates_sent=attributes,
+            attribute_updates_sent=changes,
             env_attribute_updates_added=updates[1],
             env_attribute_updates_enqueued=updates[1],
-            env_attribute_updates_sent=environments,
+            env_attribute_updates_sent=env_changes,
             points_acked=status.acked,
             points_refused=status.refused,
             points_in_memory=held.floats + held.rl,
@@ -376,9 +366,9 @@ class Run:
         if self._logger is None:
             return self.answer is None
         status = self._logger.writer.status()
-        if not status.alive or status.state in (_status.NONE, _status.CONNECTING):
+        if not status.alive or status.state in (page.NONE, page.CONNECTING):
             return self.answer is None
-        return status.state not in (_status.CONNECTED, _status.DELIVERED)
+        return status.state not in (page.CONNECTED, page.DELIVERED)
 
     # ending
 
@@ -386,7 +376,7 @@ class Run:
         """An error of the delivery: kept, and shown as the error strategy says."""
         self.errors.report(text, once)
         if self.errors.due:
-            _hot_tables.forget()  # the next call takes the slow path and raises
+            tables.forget()  # the next call takes the slow path and raises
 
     def sharing(self, count: int) -> None:
         """Tell of other processes that log environments of this one, as the server said."""
@@ -433,7 +423,7 @@ class Run:
                     self._let_go()
                     raise
                 finally:
-                    _detach(self)
+                    detach(self)
 
     def end(self) -> None:
         """At the interpreter's end: close() but for what later calls need.
@@ -453,8 +443,8 @@ class Run:
             helper.stop()
         if logger is not None:
             logger.writer.close()
-            if os.environ.get(_environment.ATTEMPT) == logger.writer.writer:
-                del os.environ[_environment.ATTEMPT]
+            if os.environ.get(environment.ATTEMPT) == logger.writer.writer:
+                del os.environ[environment.ATTEMPT]
 
     def _finish(self, timeout: float) -> CloseInfo | None:
         """Write the end, wait for its delivery, and say what is left."""
@@ -462,14 +452,14 @@ class Run:
         if logger is None or helper is None:
             return None
         writer = logger.writer
-        _hot_tables.forget()
+        tables.forget()
         timeout = self._renderings.end(timeout)
         last = writer.end("failed" if self._failed else "finished")
         start = time.monotonic()
         outcome = self._wait(writer, last, timeout)
         if outcome == "delivered":
             left = timeout - (time.monotonic() - start)
-            self._renderings.await_upload(left, _environment.batch_job())
+            self._renderings.await_upload(left, environment.batch_job())
         helper.listen()
         status, metrics = writer.status(), self._metrics(logger)
         self.learn(status.opened())
@@ -485,7 +475,7 @@ class Run:
         self._renderings.raise_owed()
         return info
 
-    def _leftover(self, writer: Writer, outcome: str, waiting: int, status: _status.Status) -> str:
+    def _leftover(self, writer: Writer, outcome: str, waiting: int, status: page.Status) -> str:
         why = {
             "refused": f"{self.server} refuses them: {status.error}",
             "timeout": f"{self.server} has not taken them yet",
@@ -497,37 +487,7 @@ class Run:
         return text
 
     def _wait(self, writer: Writer, last: int, timeout: float) -> str:
-        """delivered, refused, offline (no connection) or timeout."""
-        start = met = time.monotonic()
-        batch = _environment.batch_job()
-        pause = 0.001
-        while True:
-            status = writer.status()
-            now = time.monotonic()
-            if writer.waits:  # memory goes to the disk as that is freed or delivered
-                last = writer.press()
-            elif status.mark >= last:
-                return "delivered"
-            if status.alive and status.state == _status.REFUSED:
-                return "refused"
-            if now - start >= timeout:
-                # Too short a wait for a first connection says nothing about the server.
-                known = status.connected or (timeout < _ALONE_S and self.answer is not None)
-                return "timeout" if known else "offline"
-            if status.connected:
-                met = now
-            elif self._helper is not None and self._helper.no_agent:
-                return "offline"
-            elif not batch and now - met >= _ALONE_S:
-                if not self._server_answers():
-                    return "offline"
-                met = now + _ASK_AGAIN_S - _ALONE_S
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.02)
-
-    def _server_answers(self) -> bool:
-        """Whether waiting makes sense though no deliverer is connected yet."""
-        return _client.answers(self.server, _ASK_S)
+        return wait.outcome(self, self._helper, writer, last, timeout)
 
     def __enter__(self) -> Run:
         return self
@@ -558,108 +518,19 @@ def _starts(server: str, answer: dict[str, Any] | None) -> Starts:
 
 def _limit(what: str, timeout: float | None) -> float:
     """Seconds that a lock or a thread can be waited for."""
-    return min(TIMEOUT_MAX, _values.seconds(what, TIMEOUT_MAX if timeout is None else timeout))
+    return min(TIMEOUT_MAX, numeric.seconds(what, TIMEOUT_MAX if timeout is None else timeout))
 
 
 def _close_info(writer: Writer, outcome: str, metrics: Metrics) -> CloseInfo:
     left = outcome != "delivered" or metrics.renderings_waiting > 0
-    own = _spool.leftover(writer.folder.path) if left else (0, 0)
-    return CloseInfo(metrics, left, *own, _spool.others(writer.root, writer.writer))
-
-
-def _open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:
-    """Make the writer's folder in the first place that takes it."""
-    tried = []
-    document = {"server": server, "open": request, "pace": settings.pace}
-    if settings.system is not None:
-        document["system"] = settings.system
-    roots = [settings.spool] if settings.spool else _spool.candidates(os.environ)
-    for root in roots:
-        try:
-            _spool.make_root(root)
-            if settings.key:
-                _spool.save_key(root, server, settings.key)
-            found = Writer(
-                root,
-                request["writer"],
-                document,
-                cap=settings.cap,
-                backpressure=settings.backpressure,
-                bound=settings.bound,
-                enqueue_timeout=settings.enqueue_timeout,
-                forget=_hot_tables.forget,
-            )
-        except OSError as error:
-            tried.append(f"{root}: {error}")
-            continue
-        if tried and _environment.setting("SPOOL_DIR", "DISK_SPOOL_DIR"):
-            why = "; ".join(tried)
-            voice.warn(f"the spool is {root}; not as asked {why}", once=f"spool not {why}")
-        return found
-    raise _spool.no_room(tried)
-
-
-def _close_with_worker(run: Run) -> None:
-    """A worker of multiprocessing ends without atexit."""
-    process = sys.modules.get("multiprocessing.process")
-    util = sys.modules.get("multiprocessing.util")
-    if process is not None and util is not None and process.parent_process() is not None:
-        util.Finalize(None, run.close, exitpriority=10)
-
-
-def _detach(run: Run) -> None:
-    if current.run is run:
-        current.run = current.logger = None
-        current.closed = True
-        _hot_tables.forget()
-
-
-def attach(run: Run) -> None:
-    """Make a run the current one."""
-    _hot_tables.forget()
-    current.run, current.logger, current.closed = run, run.logger_for_points, False
-    _watch_the_end()
+    own = folders.leftover(writer.folder.path) if left else (0, 0)
+    return CloseInfo(metrics, left, *own, folders.others(writer.root, writer.writer))
 
 
 def current_run() -> Run:
     """The current run, or the error that there is none."""
     if current.run is None:
-        _current.logger()
+        logger()
         raise KymogramLoggerInitError("no run")
     found: Run = current.run
     return found
-
-
-def _after_fork() -> None:
-    _hot_tables.forget()
-    if current.run is not None:
-        current.run.forked()
-
-
-def _at_exit() -> None:
-    if current.run is not None:
-        current.run.end()
-
-
-_watching = False
-
-
-def _watch_the_end() -> None:
-    """Close at exit; an exception that ends the process makes the run a failed one."""
-    global _watching
-    if _watching:
-        return
-    _watching = True
-    atexit.register(_at_exit)
-    previous = sys.excepthook
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if current.run is not None:
-            current.run.fail()
-        previous(kind, error, trace)
-
-    sys.excepthook = hook
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

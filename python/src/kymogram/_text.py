@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from time import time_ns
 
-from . import _names, _values
-from ._current import logger
 from ._exceptions import KymogramValidationError
-from ._logger import Logger
-from ._records import HAS_STEP, PAYLOAD_LIMIT, pack_i64, pack_point
-from ._series import StepSeries
+from ._input import naming, numeric
+from ._points.current import logger
+from ._points.logger import Logger
+from ._points.series import StepSeries
+from ._spool.records import HAS_STEP, PAYLOAD_LIMIT, pack_i64, pack_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def document(
             f"at most {PAYLOAD_LIMIT - _HEAD}"
         )
     found = logger()
-    when = time_ns() if timestamp is None else _values.time_ns(timestamp)
-    given = None if step is None else _values.step("step", step)
+    when = time_ns() if timestamp is None else numeric.time_ns(timestamp)
+    given = None if step is None else numeric.step("step", step)
     target = _series(found, kind, metric_name, scale, labels, evaluation)
     with found.writer.lock:
         if given is None:
@@ -75,8 +75,8 @@ def document(
 def _series(
     found: Logger, kind: int, metric: object, scale: object, labels: Any, evaluation: object
 ) -> StepSeries:
-    name, place = _names.metric(metric), _names.scale(scale)
-    pairs = _names.labels(labels, evaluation)
+    name, place = naming.metric(metric), naming.scale(scale)
+    pairs = naming.labels(labels, evaluation)
     key = (name, place, tuple(pairs.items()))
     with found.writer.lock:
         target = found._series.get(key)

@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
-from . import _agent
+from ._delivery import agent
 from ._exceptions import KymogramError
 
 __all__ = [
@@ -300,9 +300,9 @@ def _serve_flags(
 
 def _chain(args: Sequence[str]) -> dict[str, Any]:
     """Run `kymogram chain`; what fails without JSON becomes an error of the same form."""
-    path = _agent.binary()
+    path = agent.binary()
     if path is None:
-        return _failed("missing_binary", _agent.MISSING)
+        return _failed("missing_binary", agent.MISSING)
     try:
         done = subprocess.run(
             [path, "chain", *args], capture_output=True, text=True, timeout=_LIMIT_S, check=False

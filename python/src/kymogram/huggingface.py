@@ -18,7 +18,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from ._adapters import Door
-from ._current import current
+from ._points.current import current
 
 __all__ = ["KymogramCallback"]
 

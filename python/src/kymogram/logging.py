@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from threading import local
 
-from ._current import current
 from ._exceptions import KymogramError
+from ._points.current import current
 from ._say import voice
 from ._text import log_text
 

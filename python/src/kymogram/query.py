@@ -22,8 +22,9 @@ from importlib import import_module
 from typing import Any
 from urllib import error, parse, request
 
-from . import _client, _environment
+from ._delivery import client as _client
 from ._exceptions import KymogramAuthError, KymogramError
+from ._host import environment
 
 __all__ = ["Bucketed", "Client", "Points", "QueryError", "Run", "Series"]
 
@@ -57,8 +58,8 @@ class Client:
     def __init__(
         self, url: str | None = None, api_key: str | None = None, timeout: float = 60.0
     ) -> None:
-        self.url = _environment.server(url)
-        self._key = _environment.api_key(api_key, self.url)
+        self.url = environment.server(url)
+        self._key = environment.api_key(api_key, self.url)
         self._timeout = timeout
         host = parse.urlsplit(self.url).hostname or ""
         local = host in ("localhost", "::1") or host.startswith("127.")

@@ -14,12 +14,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import _text, _values
+from . import _text
 from ._adapters import Door
-from ._current import current
 from ._documents import Histogram, log_histogram
 from ._exceptions import KymogramValidationError
+from ._input import numeric
 from ._log import log
+from ._points.current import current
 from ._say import voice
 from .metrics.handlers import spelled
 
@@ -129,7 +130,7 @@ class SummaryWriter:
         `bins` is a number, edges, or a method of numpy.histogram; "tensorflow"
         means 64 bins of equal width. Values that are not finite are left out.
         """
-        finite = [one for one in _values.floats(tag, _flat(values))[1] if math.isfinite(one)]
+        finite = [one for one in numeric.floats(tag, _flat(values))[1] if math.isfinite(one)]
         if not finite:
             return self._pass("add_histogram", f"{tag!r} has no finite value", tag)
         edges, counts = _histogram(finite, bins, max_bins or _BINS_MAX)
@@ -262,7 +263,7 @@ def _run_name(folder: str) -> str | None:
 def _step(given: Any) -> int | None:
     if isinstance(given, float) and math.isfinite(given):
         given = int(given)  # as TensorBoard does
-    return None if given is None else _values.step("global_step", given)
+    return None if given is None else numeric.step("global_step", given)
 
 
 def _time_ms(walltime: float | None) -> float | None:

@@ -21,7 +21,14 @@ from ..rig import Served
 for _needed in ("torch", "tensorboard", "wandb", "mlflow"):
     pytest.importorskip(_needed, reason="make test-frameworks")
 
-MAKE = Path(__file__).resolve().parents[3] / "internal" / "importer" / "testdata" / "make.py"
+MAKE = (
+    Path(__file__).resolve().parents[3]
+    / "server"
+    / "internal"
+    / "importer"
+    / "testdata"
+    / "make.py"
+)
 PARTS = [
     ("tensorboard", "tensorboard"),
     ("wandb-offline", "wandb"),

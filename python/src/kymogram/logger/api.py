@@ -24,11 +24,7 @@ from .._api import (
 )
 from .._documents import log_histogram, log_scatter, log_scatter3d
 from .._enums import BackpressureStrategy, Compression, ErrorStrategy, LogLevel, ResumeStrategy
-from .._exceptions import (
-    MetranaNotInitializedError,
-    MetranaProcessForkError,
-    NoMetranaApiKeyError,
-)
+from .._exceptions import MetranaNotInitializedError, MetranaProcessForkError, NoMetranaApiKeyError
 from .._init import init
 from .._log import log, log_distributed
 from .._rl import log_rl_environment_step, log_rl_episode

@@ -6,8 +6,8 @@ import json
 import os
 import sys
 
-from .._current import current
 from .._log import log
+from .._points.current import current
 from ._outlet import outlets
 from .api import MetricHandler
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .. import _attributes, _spool
+from .._input import attributes
+from .._spool import folders
 
 
 def get_git_sha() -> str | None:
     """The commit that is checked out where the program runs."""
-    return _attributes.commit(_spool.full("."))
+    return attributes.commit(folders.full("."))

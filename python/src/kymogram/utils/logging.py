@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from .. import _enums, _environment, _say
+from .. import _enums, _say
 from .._exceptions import KymogramWarning, MetranaWarning
+from .._host import environment
 
 __all__ = ["KymogramWarning", "MetranaWarning", "configure_logging", "warn", "warn_once"]
 
 
 def configure_logging(level: str | None = None) -> None:
     """Choose the least level that is said on stderr; None takes the environment's."""
-    chosen = level or _environment.setting("LOG_LEVEL") or "SUCCESS"
+    chosen = level or environment.setting("LOG_LEVEL") or "SUCCESS"
     _say.set_level(_enums.log_level(chosen).value)
 
 

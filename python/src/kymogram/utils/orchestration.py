@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from .. import _environment
+from .._host import environment
 
 EXPLICIT_SOURCE = "explicit"
 GENERATED_SOURCE = "generated"
@@ -30,8 +30,8 @@ def resolve_orchestration_id(explicit: str | None = None) -> OrchestrationIdReso
     """Find the identifier as init() does, without publishing it."""
     if explicit and explicit.strip():
         return OrchestrationIdResolution(explicit.strip(), EXPLICIT_SOURCE)
-    for name in _environment.JOBS:
-        found = _environment.first((name,))
+    for name in environment.JOBS:
+        found = environment.first((name,))
         if found is not None:
             return OrchestrationIdResolution(found, name)
     return OrchestrationIdResolution(os.urandom(16).hex(), GENERATED_SOURCE)
@@ -39,4 +39,4 @@ def resolve_orchestration_id(explicit: str | None = None) -> OrchestrationIdReso
 
 def propagate_orchestration_id(value: str) -> None:
     """Hand the identifier to child processes."""
-    _environment.publish_orchestration_id(value)
+    environment.publish_orchestration_id(value)

@@ -1,0 +1,7 @@
+"""From the arguments of init() to an open run, and from there to the process's end.
+
+In: what init() was given, and the variables that stand in for it. Out: checked
+settings, the request that opens the run, its writer, and the hooks that close it.
+Wrong arguments are reported before anything is written. Start at `arguments.py`, the
+table of all settings, then `opening.py`.
+"""

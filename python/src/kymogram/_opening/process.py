@@ -1,0 +1,78 @@
+"""The current run and the process: made current by init(), closed at exit, left in a fork."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from .._points import tables
+from .._points.current import current
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Protocol
+
+    class Process(Protocol):
+        """What of a run ends with the process."""
+
+        def logger_for_points(self) -> Any: ...
+        def close(self) -> Any: ...
+
+
+def attach(run: Process) -> None:
+    """Make a run the current one."""
+    tables.forget()
+    current.run, current.logger, current.closed = run, run.logger_for_points, False
+    _watch_the_end()
+
+
+def detach(run: Process) -> None:
+    if current.run is run:
+        current.run = current.logger = None
+        current.closed = True
+        tables.forget()
+
+
+def close_with_worker(run: Process) -> None:
+    """A worker of multiprocessing ends without atexit."""
+    process = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, run.close, exitpriority=10)
+
+
+def _after_fork() -> None:
+    tables.forget()
+    if current.run is not None:
+        current.run.forked()
+
+
+def _at_exit() -> None:
+    if current.run is not None:
+        current.run.end()
+
+
+_watching = False
+
+
+def _watch_the_end() -> None:
+    """Close at exit; an exception that ends the process makes the run a failed one."""
+    global _watching
+    if _watching:
+        return
+    _watching = True
+    atexit.register(_at_exit)
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if current.run is not None:
+            current.run.fail()
+        previous(kind, error, trace)
+
+    sys.excepthook = hook
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

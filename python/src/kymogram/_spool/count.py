@@ -1,0 +1,112 @@
+"""How many records and points a stretch of a segment holds.
+
+A record's sequence is its place, and threads append without a lock, so the
+number is found by counting. Loops log records of one size, hence whole runs of
+equal lengths are checked by one strided slice: about 10 ns a record.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from .records import SEALED
+
+_length_at = Struct("<I").unpack_from
+_block_at = Struct("<BBBBII").unpack_from
+_RUN = 16
+_RUN_MAX = 8192
+
+
+class Counts:
+    """Records, and the points in them."""
+
+    __slots__ = ("floats", "records", "rl")
+
+    def __init__(self, records: int = 0, floats: int = 0, rl: int = 0) -> None:
+        self.records = records
+        self.floats = floats
+        self.rl = rl
+
+    def add(self, other: Counts) -> None:
+        """Add another's numbers."""
+        self.records += other.records
+        self.floats += other.floats
+        self.rl += other.rl
+
+    def less(self, other: Counts) -> Counts:
+        """What another has not; never below nothing."""
+        return Counts(
+            max(self.records - other.records, 0),
+            max(self.floats - other.floats, 0),
+            max(self.rl - other.rl, 0),
+        )
+
+    def copy(self) -> Counts:
+        """These numbers, apart."""
+        return Counts(self.records, self.floats, self.rl)
+
+
+def count(region: memoryview, most: int = 1 << 62) -> Counts:
+    """Count the first records of a region that starts and ends at a record's edge."""
+    found = Counts()
+    if len(region) < 8:
+        return found
+    words = region.cast("I")
+    position, end, run, previous = 0, len(region), _RUN, -1
+    while position < end and found.records < most:
+        length: int = _length_at(region, position)[0]
+        if length in (0, SEALED):
+            break
+        stride = 8 + (length + 7 & ~7)
+        equal = 1
+        if length == previous:
+            possible = min(run, (end - position) // stride, most - found.records)
+            equal = _equal(words, position // 4, stride // 4, length, possible)
+            run = min(2 * run, _RUN_MAX) if equal == possible else _RUN
+        previous = length
+        stop = position + equal * stride
+        _add(found, region[position:stop], words[position // 4 : stop // 4], stride, equal)
+        position = stop
+    words.release()
+    return found
+
+
+def _equal(words: memoryview, start: int, stride: int, length: int, possible: int) -> int:
+    """How many records in a row have this length; each one proves where the next is."""
+    lengths = words[start : start + possible * stride : stride].tolist()
+    if lengths.count(length) == len(lengths):
+        return len(lengths)
+    return next(place for place, one in enumerate(lengths) if one != length)
+
+
+def _add(found: Counts, region: memoryview, words: memoryview, stride: int, records: int) -> None:
+    """Add the points of records of one length."""
+    found.records += records
+    kinds = region[8::stride].tolist()
+    if kinds.count(2) == records:
+        found.floats += records
+    elif kinds.count(3) == records and _alike(region, words, stride, records):
+        _add_block(found, region, 0, records)
+    else:
+        for place, kind in enumerate(kinds):
+            if kind in (2, 5):
+                found.floats += 1
+            elif kind == 3:
+                _add_block(found, region, place * stride, 1)
+
+
+def _alike(region: memoryview, words: memoryview, stride: int, records: int) -> bool:
+    """Whether all blocks have the same number of axes, rows and series."""
+    step = stride // 4
+    axes = region[11::stride].tolist()
+    rows = words[3::step].tolist()
+    series = words[4::step].tolist()
+    return bool(axes.count(axes[0]) == rows.count(rows[0]) == series.count(series[0]) == records)
+
+
+def _add_block(found: Counts, region: memoryview, position: int, records: int) -> None:
+    _, _, _, axes, rows, series = _block_at(region, position + 8)
+    if axes > 1:
+        found.rl += records * rows * series
+    else:
+        found.floats += records * rows * series

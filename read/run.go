@@ -145,6 +145,10 @@ func (c *Client) Run(ctx context.Context, ref string) (*Run, error) {
 	return run, c.get(ctx, "/api/v1/runs/"+url.PathEscape(found.ID), nil, run)
 }
 
+// ByID is the run of an id without asking the server: of its fields only ID is set.
+// What is read of it fails as an *Error when there is no such run.
+func (c *Client) ByID(id string) *Run { return &Run{ID: id, client: c} }
+
 func (r *Run) path(part string) string { return "/api/v1/runs/" + url.PathEscape(r.ID) + part }
 
 // Attributes reads every attribute of the run by its path.

@@ -13,10 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
+	"github.com/kymogram/kymogram/server/internal/delivery"
+	"github.com/kymogram/kymogram/server/internal/expose"
 )
 
 // agentIdle is how long an agent that a program started stays without work.
@@ -79,7 +80,7 @@ version or address changes, or once a day; /metrics says how that goes.`,
 }
 
 func runAgent(ctx context.Context, io stdio, flags agentFlags) error {
-	folder, err := openSpool(io, flags.spool)
+	folder, err := delivery.Open(io.env, flags.spool)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func deliver(ctx context.Context, io stdio, folder *spool.Folder, opts uplink.Op
 	if flags.metrics == "" {
 		return uplink.New(folder, opts).Run(ctx)
 	}
-	listener, err := listenForMetrics(ctx, flags.metrics)
+	listener, err := expose.Listen(ctx, flags.metrics)
 	if err != nil {
 		return err
 	}
@@ -123,20 +124,7 @@ func deliver(ctx context.Context, io stdio, folder *spool.Folder, opts uplink.Op
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	return serveAgentMetrics(ctx, folder, opts, flags.expose, listener, parts...)
-}
-
-// openSpool opens the folder that a flag names, which must be there, or the one
-// that programs use.
-func openSpool(io stdio, path string) (*spool.Folder, error) {
-	if path == "" {
-		return spool.Resolve(io.env)
-	}
-	if _, err := os.Stat(path); err != nil {
-		return nil, model.Errorf(model.CodeNotFound, "there is no spool at %s", path).
-			WithHint("programs print where theirs is; `kymogram doctor` shows the default")
-	}
-	return spool.OpenFolder(path)
+	return expose.Serve(ctx, folder, opts, flags.expose, listener, parts...)
 }
 
 func agentLog(folder *spool.Folder) string { return filepath.Join(folder.Path, "agent.log") }
@@ -158,7 +146,7 @@ func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
 	defer log.Close()
 	cmd := exec.Command(self, "agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent))
 	if flags.metrics != "" {
-		if err := checkAddress(flags.metrics); err != nil {
+		if err := expose.Check(flags.metrics); err != nil {
 			return err
 		}
 		cmd.Args = append(cmd.Args, "--metrics", flags.metrics)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/server/internal/expose"
 )
 
 // agentChain keeps the agent's endpoint registered on the chain.
@@ -52,7 +53,7 @@ func (a *agentChain) check(metrics string) error {
 
 // parts is the registrar, if one is wanted. A wallet that cannot be read ends the
 // agent at once; a chain that does not answer is tried again.
-func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([]agentPart, error) {
+func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([]expose.Part, error) {
 	if !a.wanted() {
 		return nil, nil
 	}
@@ -70,7 +71,7 @@ func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([
 	}
 	log.Info("registers its endpoint", "hotkey", w, "netuid", a.netuid, "port", port)
 	life := chain.Lifecycle{Netuid: a.netuid, Port: port, Every: a.every, Refresh: a.refresh}
-	return []agentPart{s.Registrar(w, life)}, nil
+	return []expose.Part{s.Registrar(w, life)}, nil
 }
 
 // args are the flags for an agent that goes on in the background.

@@ -412,7 +412,8 @@ func printEndpoints(io stdio, l *chain.Listing) error {
 	if l.Invalid > 0 {
 		fmt.Fprintf(io.err, "%d records hold no address and are left out\n", l.Invalid)
 	}
-	return printMore(io, len(l.Endpoints), "endpoints", "")
+	printMore(io, len(l.Endpoints), "endpoints", "")
+	return nil
 }
 
 func chainAxonCommand(io stdio) *cobra.Command {

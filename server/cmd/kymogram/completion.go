@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"net/url"
+	"iter"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 // completionLimit is what a person who pressed Tab waits for a server at most.
@@ -58,44 +60,41 @@ func completeNames(io stdio, runs bool) cobra.CompletionFunc {
 		if err != nil {
 			return nil, none
 		}
+		client := read.Over(server)
 		if parts := strings.Split(begun, "/"); runs && len(parts) > 2 {
-			project := url.PathEscape(parts[0]) + "/" + url.PathEscape(parts[1])
-			found, err := namesOf(ctx, server, "/api/v1/projects/"+project+"/runs", "runs")
+			names, err := firstNames(client.Runs(ctx, parts[0], parts[1], read.RunFilter{}), func(r *read.Run) string { return r.Name })
 			if err != nil {
 				return nil, none
 			}
-			return beginning(parts[0]+"/"+parts[1]+"/", found, begun), none
+			return beginning(parts[0]+"/"+parts[1]+"/", names, begun), none
 		}
-		found, err := namesOf(ctx, server, "/api/v1/projects", "projects")
+		names, err := firstNames(client.Projects(ctx), func(p read.Project) string { return p.Workspace + "/" + p.Project })
 		if err != nil {
 			return nil, none
 		}
 		if !runs {
-			return beginning("", found, begun), none
+			return beginning("", names, begun), none
 		}
-		for i := range found {
-			found[i] += "/"
+		for i := range names {
+			names[i] += "/"
 		}
-		return beginning("", found, begun), none | cobra.ShellCompDirectiveNoSpace
+		return beginning("", names, begun), none | cobra.ShellCompDirectiveNoSpace
 	}
 }
 
-// namesOf reads the first page of a list of runs or projects.
-func namesOf(ctx context.Context, server *client, path, field string) ([]string, error) {
-	list, err := server.list(ctx, path, field, url.Values{}, maxPage)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, 0, len(list.items))
-	for _, item := range list.items {
-		var one struct{ Name, Workspace, Project string }
-		if err := json.Unmarshal(item, &one); err != nil {
+// mostNames is one page of a list: more help nobody.
+const mostNames = 1_000
+
+// firstNames are the names of the first runs or projects of a list.
+func firstNames[T any](list iter.Seq2[T, error], name func(T) string) ([]string, error) {
+	out := []string{}
+	for one, err := range list {
+		if err != nil {
 			return nil, err
 		}
-		if field == "projects" {
-			one.Name = one.Workspace + "/" + one.Project
+		if out = append(out, table.Printable(name(one))); len(out) == mostNames {
+			break
 		}
-		out = append(out, printable(one.Name))
 	}
 	return out, nil
 }

@@ -4,23 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	goio "io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/backup"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/config"
+	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/store/local"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 // folder holds the flags of commands that work on a data folder.
@@ -128,23 +129,26 @@ func (f *folder) survey(ctx context.Context, io stdio, whole bool) (*survey, err
 	}
 	defer store.Close()
 	s := &survey{Data: f.data}
-	bar := bytesBar(io, whole, store.Bytes()+sizeOf(f.blobs()), "verify")
-	count := func(n int64) { _ = bar.Add64(n) }
-	if s.Store, err = store.Inspect(ctx, whole, count); err != nil {
+	shown := goio.Discard
+	if whole {
+		shown = io.err
+	}
+	bar := progress.Bytes(shown, store.Bytes()+sizeOf(f.blobs()), "verify")
+	if s.Store, err = store.Inspect(ctx, whole, bar.Done); err != nil {
 		return nil, explainFault(f.data, err)
 	}
 	if s.Catalog, err = sqlite.Inspect(ctx, f.catalog(), whole); err != nil {
 		return nil, explainFault(f.data, err)
 	}
-	if s.Blobs, err = dir.Inspect(ctx, f.blobs(), whole, count); err != nil {
+	if s.Blobs, err = dir.Inspect(ctx, f.blobs(), whole, bar.Done); err != nil {
 		return nil, explainFault(f.data, err)
 	}
 	if whole {
-		if s.Backup, err = changedSince(ctx, f.data); err != nil {
+		if s.Backup, err = backup.Changed(ctx, f.data); err != nil {
 			return nil, err
 		}
 	}
-	_ = bar.Finish()
+	bar.End()
 	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage)+len(s.Backup) == 0
 	return s, nil
 }
@@ -152,21 +156,21 @@ func (f *folder) survey(ctx context.Context, io stdio, whole bool) (*survey, err
 // shownRuns is how many of the largest runs a person sees.
 const shownRuns = 10
 
-func (s *survey) print(out io.Writer, verified bool) error {
+func (s *survey) print(out goio.Writer, verified bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(w, "%s\t%s\n", name, table.Printable(fmt.Sprintf(format, args...)))
 	}
 	st, c := s.Store, s.Catalog
 	line("folder", "%s, format %s", s.Data, st.Version)
-	line("points", "%d of %d runs in %d segments, %s", st.Points, len(st.Runs), st.Segments, bytesText(st.Bytes-st.LogBytes))
-	line("log", "%d records in %d files, %s", st.Records, st.LogFiles, bytesText(st.LogBytes))
-	line("deleted", "%d runs in the store, %s are freed by the next merges", st.Deleted, bytesText(st.DeadBytes))
-	line("catalog", "%d runs, %d of them in the trash, %d freed for good, %d writers, %d keys, %s", c.Runs, c.Trash, c.Purged, c.Writers, c.Keys, bytesText(c.Bytes))
+	line("points", "%d of %d runs in %d segments, %s", st.Points, len(st.Runs), st.Segments, table.Bytes(st.Bytes-st.LogBytes))
+	line("log", "%d records in %d files, %s", st.Records, st.LogFiles, table.Bytes(st.LogBytes))
+	line("deleted", "%d runs in the store, %s are freed by the next merges", st.Deleted, table.Bytes(st.DeadBytes))
+	line("catalog", "%d runs, %d of them in the trash, %d freed for good, %d writers, %d keys, %s", c.Runs, c.Trash, c.Purged, c.Writers, c.Keys, table.Bytes(c.Bytes))
 	if c.Runs > 0 {
-		line("oldest run", "last sign of life %s", when(c.OldestNs))
+		line("oldest run", "last sign of life %s", table.When(c.OldestNs))
 	}
-	line("files", "%d blobs, %s", s.Blobs.Files, bytesText(s.Blobs.Bytes))
+	line("files", "%d blobs, %s", s.Blobs.Files, table.Bytes(s.Blobs.Bytes))
 	if st.SetAside > 0 {
 		line("set aside", "%d files in %s", st.SetAside, filepath.Join(s.Data, storeFolder, "wal", "quarantine"))
 	}
@@ -174,7 +178,7 @@ func (s *survey) print(out io.Writer, verified bool) error {
 		if verified || i == shownRuns {
 			break
 		}
-		line("run "+r.Run.String(), "%d points of %d series, %s", r.Points, r.Series, bytesText(r.Bytes))
+		line("run "+r.Run.String(), "%d points of %d series, %s", r.Points, r.Series, table.Bytes(r.Bytes))
 	}
 	for _, d := range st.Damage {
 		line("DAMAGED", "%s at byte %d: %s (%d points of run %s)", d.File, d.Offset, d.Reason, d.Points, first(d.Run, "unknown"))
@@ -213,7 +217,7 @@ func dataCompactCommand(io stdio) *cobra.Command {
 			if f.json {
 				return printJSON(io.out, done)
 			}
-			_, err = fmt.Fprintf(io.out, "%s are %s now\n", bytesText(done.Before), bytesText(done.After))
+			_, err = fmt.Fprintf(io.out, "%s are %s now\n", table.Bytes(done.Before), table.Bytes(done.After))
 			return err
 		},
 	}
@@ -231,7 +235,7 @@ func (f *folder) compact(ctx context.Context, io stdio) (*compaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	bar := bytesBar(io, true, out.Before, "compact")
+	bar := progress.Bytes(io.err, out.Before, "compact")
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	go watchWriting(watched, f.store(), bar)
@@ -239,13 +243,13 @@ func (f *folder) compact(ctx context.Context, io stdio) (*compaction, error) {
 		err = e.Compact(ctx, true)
 	}
 	err = errors.Join(err, e.Close())
-	_ = bar.Finish()
+	bar.End()
 	out.After, out.Seconds = sizeOf(f.store()), time.Since(began).Seconds()
 	return out, err
 }
 
 // watchWriting shows how far the new segment is.
-func watchWriting(ctx context.Context, store string, bar *progressbar.ProgressBar) {
+func watchWriting(ctx context.Context, store string, bar progress.Bar) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -257,19 +261,10 @@ func watchWriting(ctx context.Context, store string, bar *progressbar.ProgressBa
 		found, _ := filepath.Glob(filepath.Join(store, "segments", "*.tmp"))
 		for _, name := range found {
 			if info, err := os.Stat(name); err == nil {
-				_ = bar.Set64(min(info.Size(), bar.GetMax64()))
+				bar.Reach(info.Size())
 			}
 		}
 	}
-}
-
-// bytesBar shows a bar to a person, and nothing to a pipe.
-func bytesBar(io stdio, show bool, total int64, what string) *progressbar.ProgressBar {
-	if !show || !isTerminal(io.err) {
-		return progressbar.DefaultSilent(max(total, 1))
-	}
-	return progressbar.NewOptions64(max(total, 1), progressbar.OptionSetWriter(io.err), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 }
 
 // sizeOf adds up the files below a folder; what comes and goes meanwhile may be
@@ -285,11 +280,4 @@ func sizeOf(folder string) (n int64) {
 		return nil
 	})
 	return n
-}
-
-func bytesText(n int64) string {
-	if n < 1<<20 {
-		return strconv.FormatFloat(float64(n)/(1<<10), 'f', 1, 64) + " KiB"
-	}
-	return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/server/internal/delivery"
+	"github.com/kymogram/kymogram/server/internal/doctor"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
@@ -66,11 +68,11 @@ func TestSync(t *testing.T) {
 	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
 	k.logAway("away")
 	code, out, errs := k.syncUntilRefused()
-	var report syncReport
+	var report delivery.Outcome
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed {
 		t.Fatalf("%d %v\n%s%s", code, err, out, errs)
 	}
-	if l := report.Left; l.Writers != 1 || l.Records != 102 || l.Points != 100 || l.Bytes < 100*40 || !strings.Contains(report.Error, "refused") || report.Ended != endedInterrupted {
+	if l := report.Left; l.Writers != 1 || l.Records != 102 || l.Points != 100 || l.Bytes < 100*40 || !strings.Contains(report.Error, "refused") || report.Ended != "interrupted" {
 		t.Errorf("without a server: %+v", report)
 	}
 	if !strings.Contains(errs, "run it again") {
@@ -81,7 +83,7 @@ func TestSync(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}
-	if report.Delivered != 100 || report.Left != (left{}) {
+	if report.Delivered != 100 || report.Left != (delivery.Left{}) {
 		t.Errorf("with one: %+v", report)
 	}
 	if out := k.ok("sync"); !strings.Contains(out, ", 0 refused, 0 points left in ") {
@@ -95,7 +97,7 @@ func TestSync(t *testing.T) {
 // spoolTells: what waits is listed with its age, its reason and a way out.
 func (k *kitchen) spoolTells() {
 	k.t.Helper()
-	var report spoolReport
+	var report delivery.Report
 	if err := json.Unmarshal([]byte(k.ok("spool", "--json")), &report); err != nil || len(report.Waiting) != 1 {
 		k.t.Fatalf("%v: %+v", err, report)
 	}
@@ -138,11 +140,11 @@ func TestSpoolOfDamage(t *testing.T) {
 	}
 	k.logAway("whole")
 	code, out, errs := k.run("sync", "--server", "http://"+k.address, "--timeout", "3s", "--json")
-	var report syncReport
+	var report delivery.Outcome
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed {
 		t.Fatalf("%d %v\n%s%s", code, err, out, errs)
 	}
-	if report.Delivered != 100 || len(report.Waiting) != 1 || report.Waiting[0].State != waitUnreadable || !strings.Contains(report.Waiting[0].Error, "open.json") {
+	if report.Delivered != 100 || len(report.Waiting) != 1 || report.Waiting[0].State != delivery.Unreadable || !strings.Contains(report.Waiting[0].Error, "open.json") {
 		t.Errorf("%+v", report)
 	}
 	if out := k.ok("spool"); !strings.Contains(out, "unreadable: read ") || !strings.Contains(out, "nothing there is deleted") {
@@ -181,14 +183,14 @@ func TestDoctor(t *testing.T) {
 	k := serveKitchen(t)
 	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
 	k.logAway("away")
-	findings := func(args ...string) (int, map[string]finding) {
+	findings := func(args ...string) (int, map[string]doctor.Finding) {
 		t.Helper()
 		code, out, errs := k.run(append([]string{"doctor", "--json"}, args...)...)
-		var d diagnosis
+		var d doctor.Diagnosis
 		if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == exitDone) {
 			t.Fatalf("%d %v\n%s%s", code, err, out, errs)
 		}
-		byName := map[string]finding{}
+		byName := map[string]doctor.Finding{}
 		for _, f := range d.Findings {
 			byName[f.Name] = f
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/kymogram/kymogram/internal/testkit/prometheus"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/metrics"
+	"github.com/kymogram/kymogram/server/internal/expose"
 )
 
 // heard is what a command says while it runs.
@@ -78,8 +79,8 @@ func body(t *testing.T, url string) string {
 	return string(text)
 }
 
-// scrape reads an endpoint by Prometheus' own parser: "name{label=value}" → value.
-func scrape(t *testing.T, url string) map[string]float64 {
+// scrapeOf reads an endpoint by Prometheus' own parser: "name{label=value}" → value.
+func scrapeOf(t *testing.T, url string) map[string]float64 {
 	t.Helper()
 	parser := expfmt.NewTextParser(prom.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(body(t, url)))
@@ -146,7 +147,7 @@ func TestAgentExposesWhatShortProgramsLog(t *testing.T) {
 	for n := range programs {
 		k.program(n)
 	}
-	got := scrape(t, url)
+	got := scrapeOf(t, url)
 	for series, want := range map[string]float64{
 		"kymogram_metric_events_total{group=train}{name=step.count}":               programs,
 		"kymogram_metric_events_total{group=train}{name=f.<locals>.g.failure}":     2 * programs,
@@ -188,12 +189,12 @@ func TestNothingIsDeletedUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	endpoint := metrics.NewEndpoint(metrics.EndpointOptions{NoMachine: true})
-	x, err := newExposer(folder, []string{"train"}, endpoint.Exposition(), slog.New(slog.DiscardHandler))
+	x, err := expose.New(folder, []string{"train"}, endpoint.Exposition(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.logSeries("many", "train/a.count", 3)
-	opts := uplink.Options{Kind: spool.KindSync, Once: true, Server: "http://" + k.address, Key: k.key(), BeforeFree: x.catchUp}
+	opts := uplink.Options{Kind: spool.KindSync, Once: true, Server: "http://" + k.address, Key: k.key(), BeforeFree: x.CatchUp}
 	if err := uplink.New(folder, opts).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func TestNothingIsDeletedUnread(t *testing.T) {
 	}
 	served := httptest.NewServer(endpoint.Handler())
 	defer served.Close()
-	if got := scrape(t, served.URL+"/metrics")["kymogram_metric_events_total{group=train}{name=a.count}"]; got != 0+1+2 {
+	if got := scrapeOf(t, served.URL+"/metrics")["kymogram_metric_events_total{group=train}{name=a.count}"]; got != 0+1+2 {
 		t.Fatalf("%v of 3", got)
 	}
 }
@@ -227,13 +228,13 @@ func TestAgentCountsNothingTwice(t *testing.T) {
 	put("a.count", "a.count", "lr", "b.duration.ms")
 	url := k.serveAgent("--expose", "train")
 	count, lr := "kymogram_metric_events_total{group=train}{name=a.count}", "kymogram_metric{group=train}{name=lr}"
-	if got := scrape(t, url); got[count] != 0 || got[lr] != 3 || got["kymogram_metric_duration_seconds{group=train}{name=b.duration.ms}"] != 0 {
+	if got := scrapeOf(t, url); got[count] != 0 || got[lr] != 3 || got["kymogram_metric_duration_seconds{group=train}{name=b.duration.ms}"] != 0 {
 		t.Fatalf("%v of before the start", got)
 	}
 	put("a.count")
 	k.until("the new value", func() bool {
 		time.Sleep(60 * time.Millisecond) // 20 scrapes a second are allowed
-		return scrape(t, url)[count] == 3
+		return scrapeOf(t, url)[count] == 3
 	})
 	_ = r.Close(t.Context())
 }

@@ -1,30 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
-	"net/http"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/importer"
-)
-
-// The states of a run of an import.
-const (
-	stateImported  = "imported"
-	stateUpdated   = "updated"   // its source changed since the last import
-	stateUnchanged = "unchanged" // it was imported before
-	stateFailed    = "failed"
-	stateLeft      = "left out"
+	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/transfer"
 )
 
 const csvHelp = `Read CSV files, separated by commas, semicolons, tabs or bars. Where no comma separates,
@@ -52,28 +39,6 @@ type importFlags struct {
 	start                   string
 	dryRun                  bool
 	options                 importer.Options
-}
-
-// importReport is what import --json prints.
-type importReport struct {
-	Source  string        `json:"source"`
-	DryRun  bool          `json:"dry_run"`
-	Runs    []importedRun `json:"runs"`
-	Points  uint64        `json:"points"`
-	Refused uint64        `json:"points_refused"`
-}
-
-// importedRun says what became of one run.
-type importedRun struct {
-	Run     string            `json:"run"` // workspace/project/name
-	ID      string            `json:"id,omitempty"`
-	Key     string            `json:"key"`
-	State   string            `json:"state"`
-	Series  int               `json:"series"`
-	Points  uint64            `json:"points"`
-	Skipped map[string]uint64 `json:"skipped,omitempty"`
-	Damage  []importer.Damage `json:"damage,omitempty"`
-	Error   string            `json:"error,omitempty"`
 }
 
 func importCommand(io stdio) *cobra.Command {
@@ -157,192 +122,61 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 		}
 		f.options.CSV.Start = when
 	}
-	var bar *progressbar.ProgressBar
+	var bar progress.Bar
 	f.options.Progress = func(bytes int) {
-		if bar != nil {
-			_ = bar.Add(bytes)
+		if bar.ProgressBar != nil {
+			bar.Done(int64(bytes))
 		}
 	}
-	found, err := f.find(ctx, source, paths)
-	if err != nil {
+	found, err := transfer.Find(ctx, source, paths, f.run, f.options)
+	if name := (transfer.NameError{}); errors.As(err, &name) {
+		return usageError{err}
+	} else if err != nil {
 		return err
 	}
 	server, err := f.dial(io)
 	if err != nil {
 		return err
 	}
-	work := &importing{flags: f, io: io, source: source.Name, server: server, report: importReport{Source: source.Name, DryRun: f.dryRun, Runs: []importedRun{}}}
-	defer work.close()
+	work := &transfer.Import{
+		Server: server, Process: io.delivery(), Source: source.Name, Workspace: f.workspace, Project: f.project, DryRun: f.dryRun,
+		Report: transfer.Report{Source: source.Name, DryRun: f.dryRun, Runs: []transfer.Run{}},
+	}
+	defer work.Close()
 	if !f.dryRun {
-		if err := work.resume(ctx); err != nil {
+		if err := work.Resume(ctx); err != nil {
 			return err
 		}
 	}
-	var each int
+	var each int64
 	bar, each = importBar(io, found)
 	for _, one := range found {
-		if err := work.run(ctx, one); err != nil {
+		if err := work.Run(ctx, one); err != nil {
 			return err
 		}
-		_ = bar.Add(each)
+		bar.Done(each)
 	}
-	_ = bar.Finish()
-	if err := work.deliver(ctx); err != nil {
+	bar.End()
+	if err := work.Deliver(ctx); err != nil {
 		return err
 	}
-	return work.report.print(io, f.json)
+	if f.json {
+		err = printJSON(io.out, &work.Report)
+	} else {
+		work.Report.Print(io.out, io.err)
+	}
+	return cmp.Or(err, work.Report.Err())
 }
 
 // importBar shows a person how much is read, and how long it will take: by bytes,
 // or where these are not known by runs, each so much.
-func importBar(io stdio, found []importer.Found) (bar *progressbar.ProgressBar, each int) {
+func importBar(io stdio, found []importer.Found) (bar progress.Bar, each int64) {
 	total := int64(0)
 	for _, one := range found {
 		total += one.Bytes
 	}
-	options := []progressbar.Option{progressbar.OptionSetWriter(io.err), progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionClearOnFinish()}
-	switch {
-	case !isTerminal(io.err):
-		return progressbar.DefaultSilent(max(total, 1)), 0
-	case total > 0:
-		return progressbar.NewOptions64(total, append(options, progressbar.OptionSetDescription("reading"), progressbar.OptionShowBytes(true))...), 0
-	default: // a database, or many small files
-		return progressbar.NewOptions(len(found), append(options, progressbar.OptionSetDescription("runs"), progressbar.OptionShowCount())...), 1
+	if total > 0 {
+		return progress.Bytes(io.err, total, "reading"), 0
 	}
-}
-
-// find lists the runs of all paths, each with a name of its own.
-func (f *importFlags) find(ctx context.Context, source importer.Source, paths []string) ([]importer.Found, error) {
-	var all []importer.Found
-	for _, path := range paths {
-		found, err := source.Find(ctx, path, f.options)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 {
-			return nil, model.Errorf(model.CodeNotFound, "there is no run of %s in %s", source.Name, path).
-				WithHint("see kymogram import %s --help for what it reads", source.Name)
-		}
-		all = append(all, found...)
-	}
-	if f.run != "" {
-		wanted := slices.DeleteFunc(all, func(one importer.Found) bool { return one.Left != "" })
-		if len(wanted) != 1 {
-			return nil, usagef("--run names one run, and there are %d", len(wanted))
-		}
-		all = wanted
-		all[0].Name = f.run
-	}
-	names := map[string]string{}
-	for i := range all {
-		one := &all[i]
-		if err := model.CheckRunName(one.Name); err != nil && f.run != "" {
-			return nil, usageError{err}
-		}
-		one.Name = importer.CleanRunName(one.Name)
-		if one.Left != "" {
-			continue
-		}
-		if other, taken := names[one.Name]; taken {
-			return nil, model.Errorf(model.CodeConflict, "two runs are called %q (%s and %s)", one.Name, other, one.Key).
-				WithHint("import the folder above both, or one after the other with --run")
-		}
-		names[one.Name] = one.Key
-	}
-	return all, nil
-}
-
-// known is a run that the server has under the name that an import wants.
-type known struct{ id, job, source, key, digest string }
-
-// existing looks a run up; nil when there is none.
-func (c *client) existing(ctx context.Context, ref string) (*known, error) {
-	id, err := c.runID(ctx, ref)
-	if model.CodeOf(err) == model.CodeNotFound {
-		return nil, nil //nolint:nilnil // no run is no error
-	}
-	if err != nil {
-		return nil, err
-	}
-	body, err := c.document(ctx, http.MethodGet, runPath(id), nil)
-	if err != nil {
-		return nil, err
-	}
-	var doc struct {
-		OrchestrationID string `json:"orchestration_id"`
-		Attributes      []struct {
-			Path  string          `json:"path"`
-			Value json.RawMessage `json:"value"`
-		} `json:"attributes"`
-	}
-	if err := json.Unmarshal(body, &doc); err != nil {
-		return nil, fmt.Errorf("read the run %s: %w", ref, err)
-	}
-	out := &known{id: id, job: doc.OrchestrationID}
-	for _, a := range doc.Attributes {
-		switch a.Path {
-		case attributeSource:
-			out.source = compact(a.Value)
-		case attributeKey:
-			out.key = compact(a.Value)
-		case attributeDigest:
-			out.digest = compact(a.Value)
-		}
-	}
-	return out, nil
-}
-
-var errNotAll = errors.New("not every run was imported")
-
-func (r *importReport) print(io stdio, asJSON bool) error {
-	failed := slices.ContainsFunc(r.Runs, func(one importedRun) bool { return one.State == stateFailed })
-	if asJSON {
-		if err := printJSON(io.out, r); err != nil {
-			return err
-		}
-	} else {
-		r.table(io)
-	}
-	if failed || r.Refused > 0 {
-		return errNotAll
-	}
-	return nil
-}
-
-func (r *importReport) table(io stdio) {
-	for _, one := range r.Runs {
-		verb := one.State
-		if verb == stateLeft {
-			fmt.Fprintf(io.err, "%s: %s, %s\n", printable(one.Run), verb, one.Error)
-			continue
-		}
-		if r.DryRun && verb != stateFailed && verb != stateUnchanged {
-			verb = "would be " + verb
-		}
-		fmt.Fprintf(io.out, "%s: %s, %d series, %d points\n", printable(one.Run), verb, one.Series, one.Points)
-		if one.Error != "" {
-			fmt.Fprintf(io.err, "  %s\n", printable(one.Error))
-		}
-		for _, why := range slices.Sorted(maps.Keys(one.Skipped)) {
-			fmt.Fprintf(io.err, "  not imported: %d %s\n", one.Skipped[why], printable(why))
-		}
-		for _, d := range one.Damage {
-			fmt.Fprintf(io.err, "  damaged: %s%s: %s\n", printable(d.File), at(d.Offset), printable(d.Text))
-		}
-	}
-	if r.Refused > 0 {
-		fmt.Fprintf(io.err, "the server refused %d points\n", r.Refused)
-	}
-}
-
-func at(offset int64) string {
-	if offset < 0 {
-		return ""
-	}
-	return fmt.Sprintf(" at byte %d", offset)
-}
-
-// ref is workspace/project/name.
-func (f *importFlags) ref(name string) string {
-	return strings.Join([]string{f.workspace, f.project, name}, "/")
+	return progress.Count(io.err, int64(len(found)), "runs"), 1 // a database, or many small files
 }

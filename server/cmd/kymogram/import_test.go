@@ -11,26 +11,26 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/internal/spool"
-	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/importer"
+	"github.com/kymogram/kymogram/server/internal/transfer"
 )
 
 const fixtures = "../../internal/importer/testdata/"
 
 // imports runs an import that has to work and reads its report.
-func (k *kitchen) imports(args ...string) importReport {
+func (k *kitchen) imports(args ...string) transfer.Report {
 	k.t.Helper()
 	return k.report(k.ok(append(append([]string{"import"}, args...), "--json")...))
 }
 
-func (k *kitchen) report(out string) (r importReport) {
+func (k *kitchen) report(out string) (r transfer.Report) {
 	k.t.Helper()
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		k.t.Fatalf("import printed %q: %v", out, err)
@@ -82,7 +82,7 @@ func want(t *testing.T, source, path, key string) map[string]string {
 			case model.KindFloat:
 				value = model.AppendJSONFloat(nil, s.Floats[i])
 			case model.KindText:
-				value = httpapi.AppendText(nil, string(s.Docs[i]))
+				value = model.AppendJSONText(nil, string(s.Docs[i]))
 			default:
 				value = s.Docs[i]
 			}
@@ -119,10 +119,10 @@ func TestImportOfRealFiles(t *testing.T) {
 			t.Errorf("%s: %d points, %d when dry, %d refused", c.path, report.Points, dry.Points, report.Refused)
 		}
 		for _, one := range report.Runs {
-			if one.State == stateLeft && strings.HasSuffix(one.Run, "/deleted") {
+			if one.State == transfer.LeftOut && strings.HasSuffix(one.Run, "/deleted") {
 				continue
 			}
-			if one.State != stateImported {
+			if one.State != transfer.Imported {
 				t.Errorf("%s is %s: %s", one.Run, one.State, one.Error)
 			}
 			compareCurves(t, one.Run, k.curves(one.Run), want(t, c.source, fixtures+c.path, one.Key))
@@ -130,10 +130,10 @@ func TestImportOfRealFiles(t *testing.T) {
 		before := k.ok("export", report.Runs[0].Run)
 		again := k.imports(args...)
 		for _, one := range again.Runs {
-			if one.State == stateLeft {
+			if one.State == transfer.LeftOut {
 				continue
 			}
-			if one.State != stateUnchanged || one.ID == "" {
+			if one.State != transfer.Unchanged || one.ID == "" {
 				t.Errorf("%s is %s at the second import", one.Run, one.State)
 			}
 		}
@@ -178,7 +178,7 @@ func TestImportOfAFileThatGrows(t *testing.T) {
 		if wantDamage := size < len(data); (len(one.Damage) == 1) != wantDamage {
 			t.Errorf("%d bytes: damage %v", size, one.Damage)
 		}
-		if wantState := map[int]string{2000: stateImported, 2001: stateUnchanged, len(data): stateUpdated}[size]; one.State != wantState {
+		if wantState := map[int]string{2000: transfer.Imported, 2001: transfer.Unchanged, len(data): transfer.Updated}[size]; one.State != wantState {
 			t.Errorf("%d bytes: %s, want %s", size, one.State, wantState)
 		}
 		compareCurves(t, one.Run, k.curves(one.Run), want(t, "tensorboard", folder, filepath.Base(folder)))
@@ -234,7 +234,7 @@ func TestImportLeavesOtherRunsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if one := k.imports("csv", first, "--run", "mine").Runs[0]; one.State != stateImported || len(one.Skipped) != 0 || one.Points != 2 {
+	if one := k.imports("csv", first, "--run", "mine").Runs[0]; one.State != transfer.Imported || len(one.Skipped) != 0 || one.Points != 2 {
 		t.Errorf("%+v", one)
 	}
 	code, out, _ := k.run("import", "csv", second, "--run", "mine", "--json")
@@ -300,20 +300,20 @@ func TestImportOfATableOfRuns(t *testing.T) {
 }
 
 // beginImport is an import of a file of three points before its first step.
-func (k *kitchen) beginImport(said io.Writer) (path string, w *importing) {
+func (k *kitchen) beginImport(said io.Writer) (path string, w *transfer.Import) {
 	k.t.Helper()
 	path = filepath.Join(k.t.TempDir(), "log.csv")
 	if err := os.WriteFile(path, []byte("step,loss\n0,1\n1,2\n2,3\n"), 0o600); err != nil {
 		k.t.Fatal(err)
 	}
-	flags := &importFlags{workspace: "default", project: "default"}
-	flags.server, flags.key = k.env["KYMOGRAM_SERVER"], k.key()
+	var c connection
+	c.server, c.key = k.env["KYMOGRAM_SERVER"], k.key()
 	std := stdio{in: strings.NewReader(""), out: io.Discard, err: said, env: k.getenv}
-	server, err := flags.dial(std)
+	server, err := c.dial(std)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return path, &importing{flags: flags, io: std, source: "csv", server: server}
+	return path, &transfer.Import{Server: server, Process: std.delivery(), Source: "csv", Workspace: "default", Project: "default"}
 }
 
 // An import that is killed leaves half a run without a digest, and its writer
@@ -322,58 +322,27 @@ func TestImportAfterOneThatWasKilled(t *testing.T) {
 	t.Parallel()
 	k := serveKitchen(t)
 	path, killed := k.beginImport(io.Discard)
-	defer killed.close()
 	half := &importer.Run{Attributes: map[string]*model.Value{}, Series: []*importer.Series{{
 		Key: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat, Steps: []int64{0, 1}, TimeNs: []int64{1, 2}, Floats: []float64{-1, -2},
+	}, { // no record has room for it: the writing ends here, without a digest and an end
+		Key: model.NewSeriesKey("note", "", nil), Kind: model.KindText, Steps: []int64{0}, TimeNs: []int64{1}, Docs: [][]byte{make([]byte, 2<<20)},
 	}}}
-	folder, err := newImportSpool(killed.server.base.String())
-	if err != nil {
-		t.Fatal(err)
+	found := importer.Found{Key: "log.csv", Name: "log", Read: func(context.Context) (*importer.Run, error) { return half, nil }}
+	if err := killed.Run(t.Context(), found); err != nil || killed.Report.Runs[0].State != transfer.Failed {
+		t.Fatalf("%v, %+v", err, killed.Report)
 	}
-	killed.folder, killed.runs = folder, 1
-	request, err := killed.request(importer.Found{Key: "log.csv", Name: "log"}, half, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := spool.Create(folder.Folder, killed.server.base.String(), request, spool.WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := appendSeries(out, half.Series[0]); err != nil { // and no digest, no end
-		t.Fatal(err)
-	}
-	if err := appendUpdates(out, killed.updates(importer.Found{Key: "log.csv", Name: "log"}, half)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := killed.deliver(t.Context()); err != nil {
+	killed.Close()
+	_, next := k.beginImport(io.Discard)
+	if err := next.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := k.curves("default/default/log"); len(got) != 2 {
 		t.Fatalf("half an import left %v", got)
 	}
-	if one := k.imports("csv", path).Runs[0]; one.State != stateUpdated || one.Points != 3 {
+	if one := k.imports("csv", path).Runs[0]; one.State != transfer.Updated || one.Points != 3 {
 		t.Errorf("the import after it is %+v", one)
 	}
 	compareCurves(t, "log", k.curves("default/default/log"), want(t, "csv", path, "log.csv"))
-}
-
-// Another import may have made its spool and not locked it yet.
-func TestImportLeavesASpoolInTheMakingAlone(t *testing.T) {
-	t.Parallel()
-	k := serveKitchen(t)
-	path, beside := k.beginImport(io.Discard)
-	making, err := os.MkdirTemp("", importSpoolName(beside.server.base.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(making)
-	k.imports("csv", path)
-	if _, err := os.Stat(making); err != nil {
-		t.Errorf("it is gone: %v", err)
-	}
 }
 
 // An import that ends before it delivered leaves its spool, which the next import to
@@ -387,23 +356,21 @@ func TestImportAfterOneThatWasInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.run(t.Context(), found[0]); err != nil {
+	if err := first.Run(t.Context(), found[0]); err != nil {
 		t.Fatal(err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if err := first.deliver(stopped); !errors.Is(err, errInterrupted) {
+	if err := first.Deliver(stopped); !errors.Is(err, transfer.ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
-	at := first.folder.Path
-	if other, err := openImportSpool(at); other != nil || err != nil {
-		t.Errorf("a spool at work can be taken: %v", err)
+	first.Close()
+	match := regexp.MustCompile(`^3 points wait in (\S+); `).FindStringSubmatch(said.String())
+	if match == nil {
+		t.Fatalf("it said %q", said.String())
 	}
-	first.close()
-	if !strings.Contains(said.String(), "3 points wait in "+at) {
-		t.Errorf("it said %q", said.String())
-	}
-	if one := k.imports("csv", path).Runs[0]; one.State != stateUnchanged {
+	at := match[1]
+	if one := k.imports("csv", path).Runs[0]; one.State != transfer.Unchanged {
 		t.Errorf("the import after it is %+v", one)
 	}
 	if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
@@ -472,7 +439,7 @@ func TestImportedRunsKeepTheirTime(t *testing.T) {
 			want[run.Key] = [2]int64{first, last}
 		}
 		for _, one := range k.imports(c[0], fixtures+c[1], "--project", c[1]).Runs {
-			if one.State == stateLeft {
+			if one.State == transfer.LeftOut {
 				continue
 			}
 			if got := k.span(one.Run); got != want[one.Key] {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,9 +16,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/server"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 func keyCommand(io stdio) *cobra.Command {
@@ -79,38 +80,26 @@ func (f *keyFlags) with(ctx context.Context, io stdio, work func(keyAdmin) error
 }
 
 // remoteKeys are the keys of a running server.
-type remoteKeys struct{ *client }
+type remoteKeys struct{ *remote.Client }
 
 func (r remoteKeys) create(ctx context.Context, request server.KeyRequest) (doc server.KeyDoc, err error) {
-	return doc, r.exchange(ctx, http.MethodPost, "/api/v1/keys", request, &doc)
+	return doc, r.Exchange(ctx, http.MethodPost, "/api/v1/keys", request, &doc)
 }
 
 func (r remoteKeys) list(ctx context.Context) ([]server.KeyDoc, error) {
 	var doc struct {
 		Keys []server.KeyDoc `json:"keys"`
 	}
-	err := r.exchange(ctx, http.MethodGet, "/api/v1/keys", nil, &doc)
+	err := r.Exchange(ctx, http.MethodGet, "/api/v1/keys", nil, &doc)
 	return doc.Keys, err
 }
 
 func (r remoteKeys) revoke(ctx context.Context, id string) error {
-	response, err := r.send(ctx, http.MethodDelete, "/api/v1/keys/"+id, nil, nil)
+	response, err := r.Send(ctx, http.MethodDelete, "/api/v1/keys/"+id, nil, nil)
 	if err != nil {
 		return err
 	}
 	return response.Body.Close()
-}
-
-func (c *client) exchange(ctx context.Context, method, path string, body, into any) error {
-	response, err := c.send(ctx, method, path, nil, body)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
-	}
-	return nil
 }
 
 // folderKeys are the keys in a data folder.
@@ -154,7 +143,7 @@ func keyCreateCommand(io stdio) *cobra.Command {
 					return printJSON(io.out, doc)
 				}
 				fmt.Fprintln(io.out, doc.Key)
-				fmt.Fprintf(io.err, "key %s (%s): keep it now, it is not shown again\n", doc.ID, printable(doc.Name))
+				fmt.Fprintf(io.err, "key %s (%s): keep it now, it is not shown again\n", doc.ID, table.Printable(doc.Name))
 				return nil
 			})
 		},
@@ -238,8 +227,8 @@ func printKeys(io stdio, docs []server.KeyDoc, all bool) error {
 		for i, s := range d.Scopes {
 			scopes[i] = string(s)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, printable(d.Name), strings.Join(scopes, ","),
-			printable(place(d)), d.State, when(d.LastNs), when(d.ExpiresNs))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, table.Printable(d.Name), strings.Join(scopes, ","),
+			table.Printable(place(d)), d.State, table.When(d.LastNs), table.When(d.ExpiresNs))
 	}
 	return w.Flush()
 }
@@ -298,7 +287,7 @@ func keyLinkCommand(io stdio) *cobra.Command {
 				Link      string `json:"link"`
 				ExpiresNs int64  `json:"expires_ns"`
 			}
-			if err := client.exchange(cmd.Context(), http.MethodPost, "/api/v1/links", struct{}{}, &doc); err != nil {
+			if err := client.Exchange(cmd.Context(), http.MethodPost, "/api/v1/links", struct{}{}, &doc); err != nil {
 				return err
 			}
 			if c.json {

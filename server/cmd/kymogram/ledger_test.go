@@ -54,7 +54,12 @@ func (g *gate) pass(client net.Conn) {
 // ledger is that of `runs show`.
 func (k *kitchen) ledger(run string) (logged, stored uint64, spooled *uint64) {
 	k.t.Helper()
-	var doc runDetail
+	var doc struct {
+		Ledger struct {
+			Logged, Stored uint64
+			Spooled        *uint64
+		}
+	}
 	code, out, _ := k.run("runs", "show", run, "--json")
 	if code != 0 {
 		return 0, 0, nil // not there yet

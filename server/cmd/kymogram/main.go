@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/kymogram/kymogram/internal/uplink"
+	"github.com/kymogram/kymogram/server/internal/delivery"
 )
 
 // stdio is what a command may touch of the process around it.
@@ -18,6 +19,11 @@ type stdio struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
+}
+
+// delivery is what the spool's commands need of it.
+func (io stdio) delivery() delivery.Process {
+	return delivery.Process{Version: version, Env: io.env, Err: io.err}
 }
 
 func main() {

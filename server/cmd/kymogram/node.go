@@ -18,12 +18,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kymogram/kymogram/chain"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/blob"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/config"
+	"github.com/kymogram/kymogram/server/internal/discovery"
+	"github.com/kymogram/kymogram/server/internal/doctor"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/live"
@@ -339,7 +342,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		counter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", float64(e.LostRecords)),
 		gauge("kymogram_store_poisoned", "1 after a failed sync: restart.", number(e.Poisoned)),
 		gauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", number(e.DiskFull)),
-		gauge(recoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
+		gauge(doctor.RecoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
 		counter("kymogram_ingest_batches_total", "Batches taken.", float64(w.Batches)),
 		counter("kymogram_ingest_points_total", "Points stored.", float64(w.Points)),
 		counter("kymogram_ingest_refused_points_total", "Points refused for good.", float64(w.Refused)),
@@ -359,4 +362,16 @@ func number(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// newDiscovery is nil without a chain.
+func newDiscovery(c config.Chain, log *slog.Logger) (*discovery.Discovery, error) {
+	if len(c.Endpoints) == 0 {
+		return nil, nil //nolint:nilnil // a server without a chain is a valid one
+	}
+	s, err := chain.Dial(chain.Config{Endpoints: c.Endpoints, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return discovery.New(s.List, c.AllowPrivate, time.Now), nil
 }

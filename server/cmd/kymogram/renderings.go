@@ -2,31 +2,16 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	goio "io"
-	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/server/internal/table"
+	"github.com/kymogram/kymogram/server/internal/transfer"
 )
-
-// rendering is a video as the API lists it.
-type rendering struct {
-	model.Rendering
-	Stored bool   `json:"stored"`
-	URL    string `json:"url"`
-}
 
 func renderingsCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
@@ -84,10 +69,7 @@ func renderingsListCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return printJSON(io.out, list)
-			}
-			return printRenderings(io, list)
+			return c.printList(io, list, "renderings", table.Renderings)
 		},
 	}
 	c.addTo(cmd)
@@ -95,7 +77,7 @@ func renderingsListCommand(io stdio) *cobra.Command {
 	return cmd
 }
 
-func fetchRenderings(ctx context.Context, io stdio, c *connection, ref string, choice *renderingChoice) (*client, *listing, error) {
+func fetchRenderings(ctx context.Context, io stdio, c *connection, ref string, choice *renderingChoice) (*remote.Client, *remote.List, error) {
 	query, err := choice.query()
 	if err != nil {
 		return nil, nil, err
@@ -104,42 +86,12 @@ func fetchRenderings(ctx context.Context, io stdio, c *connection, ref string, c
 	if err != nil {
 		return nil, nil, err
 	}
-	id, err := server.runID(ctx, ref)
+	id, err := runID(ctx, server, ref)
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := server.list(ctx, runPath(id, "renderings"), "renderings", query, choice.limit)
+	list, err := server.List(ctx, remote.RunPath(id, "renderings"), "renderings", query, choice.limit)
 	return server, list, err
-}
-
-func printRenderings(io stdio, list *listing) error {
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ENVIRONMENT\tEPISODE\tFRAMES\tFPS\tSIZE\tRL STEPS\tTAGS\tSTATE")
-	for _, raw := range list.items {
-		var r rendering
-		if err := json.Unmarshal(raw, &r); err != nil {
-			return fmt.Errorf("read rendering: %w", err)
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%g\t%d×%d\t%d–%d\t%s\t%s\n", printable(r.Env), r.Episode, r.Frames, r.FPS, r.Width, r.Height,
-			r.FirstRLStep, r.LastRLStep, printable(strings.Join(r.Tags, ",")), r.state())
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return printMore(io, len(list.items), "renderings", list.next)
-}
-
-// state says in a word whether the video can be watched.
-func (r *rendering) state() string {
-	switch {
-	case r.SHA256 == "":
-		return "lost"
-	case !r.Stored:
-		return "on its way"
-	case !r.Complete:
-		return "cut short"
-	}
-	return "stored"
 }
 
 func renderingsExportCommand(io stdio) *cobra.Command {
@@ -159,7 +111,7 @@ overwritten. The bytes are checked by their SHA-256.`,
 			if err != nil {
 				return err
 			}
-			report, err := exportRenderings(cmd.Context(), server, list, out)
+			report, err := transfer.Download(cmd.Context(), server, list.Items, out)
 			if err != nil {
 				return err
 			}
@@ -174,115 +126,4 @@ overwritten. The bytes are checked by their SHA-256.`,
 	choice.addTo(cmd)
 	cmd.Flags().StringVar(&out, "out", "renderings", "the folder")
 	return cmd
-}
-
-// videoReport counts what an export found.
-type videoReport struct {
-	Written    int      `json:"written"`
-	There      int      `json:"there"`
-	OnTheirWay int      `json:"on_their_way"`
-	Lost       int      `json:"lost"`
-	Files      []string `json:"files"`
-}
-
-func exportRenderings(ctx context.Context, server *client, list *listing, folder string) (*videoReport, error) {
-	report := &videoReport{Files: []string{}}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of videos: %w", err)
-	}
-	turns := map[string]int{}
-	for _, raw := range list.items {
-		var r rendering
-		if err := json.Unmarshal(raw, &r); err != nil {
-			return nil, fmt.Errorf("read rendering: %w", err)
-		}
-		switch {
-		case r.SHA256 == "":
-			report.Lost++
-		case !r.Stored:
-			report.OnTheirWay++
-		default:
-			if err := report.fetch(ctx, server, &r, filepath.Join(folder, r.fileName(turns))); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return report, nil
-}
-
-// fileName is the same for the same list.
-func (r *rendering) fileName(turns map[string]int) string {
-	safe := strings.Map(func(c rune) rune {
-		if c < ' ' || strings.ContainsRune(`/\:*?"<>|`, c) {
-			return '_'
-		}
-		return c
-	}, r.Env)
-	name := fmt.Sprintf("%s_%d", strings.TrimLeft(safe, "."), r.Episode)
-	turns[name]++
-	if n := turns[name]; n > 1 {
-		name += "-" + strconv.Itoa(n)
-	}
-	return name + ".mp4"
-}
-
-func (report *videoReport) fetch(ctx context.Context, server *client, r *rendering, path string) error {
-	report.Files = append(report.Files, path)
-	if sum, err := fileSum(path); err == nil {
-		if sum != r.SHA256 {
-			return model.Errorf(model.CodeConflict, "%s is there with other bytes", path).WithHint("export into another folder with --out")
-		}
-		report.There++
-		return nil
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err := download(ctx, server, r, path); err != nil {
-		return err
-	}
-	report.Written++
-	return nil
-}
-
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := goio.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-// download writes a video under another name first: it is there as a whole or
-// not at all.
-func download(ctx context.Context, server *client, r *rendering, path string) error {
-	response, err := server.send(ctx, http.MethodGet, r.URL, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write a video: %w", err)
-	}
-	defer os.Remove(f.Name())
-	sum := sha256.New()
-	_, err = goio.Copy(goio.MultiWriter(f, sum), response.Body)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("download %s: %w", path, err)
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != r.SHA256 {
-		return model.Errorf(model.CodeUnavailable, "the bytes of %s were changed or cut on their way", path).WithHint("run the export again")
-	}
-	if err := os.Chmod(f.Name(), 0o644); err != nil {
-		return fmt.Errorf("write a video: %w", err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("write a video: %w", err)
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/server/internal/delivery"
 )
 
 // A video that lies in the spool of a process that is over reaches the server
@@ -45,8 +46,8 @@ func TestRenderingsFromSpoolToFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var report syncReport
-	if err := json.Unmarshal([]byte(k.ok("sync", "--server", "http://"+k.address, "--json")), &report); err != nil || report.Left != (left{}) {
+	var report delivery.Outcome
+	if err := json.Unmarshal([]byte(k.ok("sync", "--server", "http://"+k.address, "--json")), &report); err != nil || report.Left != (delivery.Left{}) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	listed := k.ok("renderings", "list", "default/default/away")

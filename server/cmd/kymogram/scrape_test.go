@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/server/internal/scrape"
 	"github.com/kymogram/kymogram/test/subtensor"
 )
 
@@ -51,8 +52,8 @@ func TestScrapeFollowsTheChain(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"good":     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, exposition) },
 		"broken":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") },
-		"endless":  func(w http.ResponseWriter, _ *http.Request) { endless(w, "# x\n", scrapeBytes+(1<<20)) },
-		"many":     func(w http.ResponseWriter, _ *http.Request) { many(w, scrapeSamples+1) },
+		"endless":  func(w http.ResponseWriter, _ *http.Request) { endless(w, "# x\n", 8<<20+(1<<20)) },
+		"many":     func(w http.ResponseWriter, _ *http.Request) { many(w, 20_000+1) },
 		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, secret.URL, http.StatusFound) },
 	}
 	hotkeys := map[string]string{}
@@ -78,11 +79,11 @@ func TestScrapeFollowsTheChain(t *testing.T) {
 		s.Close()
 	}
 	k := serveKitchen(t, "--chain", node.URL, "--chain-allow-private")
-	var total scraped
+	var total scrape.Result
 	if err := json.Unmarshal([]byte(k.ok("scrape", "--netuid", "1", "--once", "--json", "--spool", k.makeSpool())), &total); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(scraped{Targets: 5, Up: 1, Values: 5 + 7}, total); diff != "" {
+	if diff := cmp.Diff(scrape.Result{Targets: 5, Up: 1, Values: 5 + 7}, total); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	got := map[string]float64{}
@@ -159,20 +160,4 @@ func (k *kitchen) makeSpool() string {
 		k.t.Fatal(err)
 	}
 	return k.spool()
-}
-
-// A stranger's answer never ends the scraper.
-func FuzzParseFamilies(f *testing.F) {
-	f.Add(exposition)
-	f.Add("{}")
-	f.Add("# TYPE a histogram\na_bucket{le=\"x\"} 1\na 1 1\n{\"b\"} 2\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		families, err := parseFamilies(strings.NewReader(text))
-		if err != nil {
-			return
-		}
-		for _, family := range families {
-			eachSample(family, func(string, float64, map[string]string) {})
-		}
-	})
 }

@@ -2,31 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"net/url"
-	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-)
 
-// seriesLine is a series as the API lists it.
-type seriesLine struct {
-	Metric     string            `json:"metric"`
-	Scale      string            `json:"scale"`
-	Labels     map[string]string `json:"labels"`
-	Kind       string            `json:"kind"`
-	Axes       []string          `json:"axes"`
-	Count      uint64            `json:"count"`
-	Superseded uint64            `json:"superseded"`
-	Last       *struct {
-		Step  *json.Number    `json:"step"`
-		Value json.RawMessage `json:"value"`
-	} `json:"last"`
-}
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/server/internal/table"
+)
 
 const inheritedHelp = "also what a fork inherits from the runs that it goes on from"
 
@@ -83,56 +65,13 @@ func listSeries(ctx context.Context, io stdio, c *connection, ref string, query 
 	if err != nil {
 		return err
 	}
-	id, err := server.runID(ctx, ref)
+	id, err := runID(ctx, server, ref)
 	if err != nil {
 		return err
 	}
-	list, err := server.list(ctx, runPath(id, "series"), "series", query, limit)
+	list, err := server.List(ctx, remote.RunPath(id, "series"), "series", query, limit)
 	if err != nil {
 		return err
 	}
-	if c.json {
-		return printJSON(io.out, list)
-	}
-	return printSeries(io, list)
-}
-
-func printSeries(io stdio, list *listing) error {
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "METRIC\tSCALE\tLABELS\tKIND\tPOINTS\tLAST STEP\tLAST VALUE")
-	for _, raw := range list.items {
-		var s seriesLine
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return fmt.Errorf("read series: %w", err)
-		}
-		step, value := "-", "-"
-		if s.Last != nil {
-			value = compact(s.Last.Value)
-			if s.Last.Step != nil {
-				step = s.Last.Step.String()
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", printable(s.Metric), printable(s.Scale), printable(labelText(s.Labels)), s.Kind, s.Count, step, printable(short(value)))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return printMore(io, len(list.items), "series", list.next)
-}
-
-func labelText(labels map[string]string) string {
-	parts := make([]string, 0, len(labels))
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, name+"="+labels[name])
-	}
-	return strings.Join(parts, ",")
-}
-
-// short cuts a text value to what a table has room for.
-func short(s string) string {
-	const most = 40
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return s
+	return c.printList(io, list, "series", table.Series)
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -43,7 +42,7 @@ func (j *jsonWriter) flush() {
 
 func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }
 
-func (j *jsonWriter) text(s string) { j.buf = AppendText(j.buf, s) }
+func (j *jsonWriter) text(s string) { j.buf = model.AppendJSONText(j.buf, s) }
 
 func (j *jsonWriter) big(n int64) {
 	if !j.bigText {
@@ -89,51 +88,6 @@ func (j *jsonWriter) cursor(next string) {
 		return
 	}
 	j.text(next)
-}
-
-const hexDigits = "0123456789abcdef"
-
-// AppendText appends s as a JSON string; bytes that are no UTF-8 become
-// U+FFFD.
-func AppendText(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for i := 0; i < len(s); {
-		if n := unescaped(s[i:]); n > 0 {
-			dst = append(dst, s[i:i+n]...)
-			i += n
-			continue
-		}
-		c := s[i]
-		if c < utf8.RuneSelf {
-			dst = appendASCII(dst, c)
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		dst = utf8.AppendRune(dst, r)
-		i += size
-	}
-	return append(dst, '"')
-}
-
-// unescaped counts the bytes in front that stay as they are.
-func unescaped(s string) int {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			return i
-		}
-	}
-	return len(s)
-}
-
-func appendASCII(dst []byte, c byte) []byte {
-	switch {
-	case c == '"' || c == '\\':
-		return append(dst, '\\', c)
-	case c < ' ' || c == 0x7f:
-		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-	}
-	return append(dst, c)
 }
 
 // writeJSON answers with a small document.

@@ -1,27 +1,31 @@
-package main
+// Package discovery lists what Prometheus may scrape in a Bittensor subnet. In go the
+// chain's own listing; out come targets with labels, for GET /sd/bittensor.
+//
+// The chain is asked seldom, however often it is: an answer is kept for a while, and
+// one question is under way at a time. A private address is left out and counted,
+// since a stranger registered it. Start with Discovery.Targets.
+package discovery
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/kymogram/kymogram/chain"
-	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 )
 
 // What an answer of /sd/bittensor may cost. A block takes 12 seconds, and
 // Prometheus asks once a minute by default.
 const (
-	discoveryAge     = 30 * time.Second
-	discoveryTimeout = 20 * time.Second
-	discoverySubnets = 256 // kept at once
+	maxAge     = 30 * time.Second
+	timeout    = 20 * time.Second
+	maxSubnets = 256 // kept at once
 )
 
-// discovery lists the targets of subnets for /sd/bittensor.
-type discovery struct {
+// Discovery lists the targets of subnets for /sd/bittensor.
+type Discovery struct {
 	list         func(ctx context.Context, netuid int) (*chain.Listing, error)
 	allowPrivate bool
 	now          func() time.Time
@@ -35,27 +39,17 @@ type keptTargets struct {
 	targets *httpapi.Targets
 }
 
-// newDiscovery is nil without a chain.
-func newDiscovery(c config.Chain, log *slog.Logger) (*discovery, error) {
-	if len(c.Endpoints) == 0 {
-		return nil, nil //nolint:nilnil // a server without a chain is a valid one
-	}
-	s, err := chain.Dial(chain.Config{Endpoints: c.Endpoints, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	return makeDiscovery(s.List, c.AllowPrivate, time.Now), nil
-}
-
-func makeDiscovery(list func(context.Context, int) (*chain.Listing, error), allowPrivate bool, now func() time.Time) *discovery {
-	d := &discovery{list: list, allowPrivate: allowPrivate, now: now, turn: make(chan struct{}, 1), kept: map[uint16]keptTargets{}}
+// New lists subnets by list; allowPrivate keeps addresses that only this machine or its
+// network reaches.
+func New(list func(context.Context, int) (*chain.Listing, error), allowPrivate bool, now func() time.Time) *Discovery {
+	d := &Discovery{list: list, allowPrivate: allowPrivate, now: now, turn: make(chan struct{}, 1), kept: map[uint16]keptTargets{}}
 	d.turn <- struct{}{}
 	return d
 }
 
 // Targets answers from what was read lately, else from the chain.
-func (d *discovery) Targets(ctx context.Context, netuid uint16) (*httpapi.Targets, error) {
-	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+func (d *Discovery) Targets(ctx context.Context, netuid uint16) (*httpapi.Targets, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
 	case <-d.turn:
@@ -63,14 +57,14 @@ func (d *discovery) Targets(ctx context.Context, netuid uint16) (*httpapi.Target
 		return nil, ctx.Err()
 	}
 	defer func() { d.turn <- struct{}{} }()
-	if kept, ok := d.kept[netuid]; ok && d.now().Sub(kept.at) < discoveryAge {
+	if kept, ok := d.kept[netuid]; ok && d.now().Sub(kept.at) < maxAge {
 		return kept.targets, nil
 	}
 	list, err := d.list(ctx, int(netuid))
 	if err != nil {
 		return nil, fmt.Errorf("list subnet %d: %w", netuid, err)
 	}
-	if len(d.kept) >= discoverySubnets {
+	if len(d.kept) >= maxSubnets {
 		clear(d.kept)
 	}
 	out := d.targets(list)
@@ -78,7 +72,7 @@ func (d *discovery) Targets(ctx context.Context, netuid uint16) (*httpapi.Target
 	return out, nil
 }
 
-func (d *discovery) targets(l *chain.Listing) *httpapi.Targets {
+func (d *Discovery) targets(l *chain.Listing) *httpapi.Targets {
 	out := new(httpapi.Targets)
 	out.LeftOut.Invalid = l.Invalid
 	for _, e := range l.Endpoints {

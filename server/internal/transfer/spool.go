@@ -1,16 +1,15 @@
-package main
+package transfer
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/server/internal/delivery"
 )
 
 // importSpool is the spool of one import, a folder in TMPDIR that is locked while
@@ -71,40 +70,10 @@ func lockImportSpool(path, name string, flag int) (*importSpool, error) {
 
 // close removes the spool when everything in it is delivered, and else says what
 // waits there.
-func (s *importSpool) close() (left left, err error) {
-	if left, err = leftIn(s.Folder); err == nil && left.Writers == 0 {
+func (s *importSpool) close() (left delivery.Left, err error) {
+	if left, err = delivery.LeftIn(s.Folder); err == nil && left.Writers == 0 {
 		err = os.RemoveAll(s.Path)
 	}
 	s.lock.Close()
 	return left, err
 }
-
-// resume delivers what earlier imports to this server left. What cannot be delivered
-// stays, and keeps nothing back.
-func (w *importing) resume(ctx context.Context) error {
-	paths, err := filepath.Glob(filepath.Join(os.TempDir(), importSpoolName(w.server.base.String())+"*"))
-	if err != nil {
-		return fmt.Errorf("look for the spools of earlier imports: %w", err)
-	}
-	for _, path := range paths {
-		folder, err := openImportSpool(path)
-		if err != nil || folder == nil {
-			continue // of somebody else, or at work
-		}
-		w.folder, w.runs = folder, 1
-		err = w.deliver(ctx)
-		if _, closing := folder.close(); err == nil {
-			err = closing
-		}
-		w.folder, w.runs = nil, 0
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
-		if err != nil {
-			fmt.Fprintf(w.io.err, "what an earlier import left in %s is not delivered: %s\n", path, printable(withHint(err)))
-		}
-	}
-	return nil
-}
-
-var errInterrupted = model.Errorf(model.CodeUnavailable, "interrupted").WithHint("run the import again; it goes on")

@@ -1,4 +1,4 @@
-package main
+package discovery
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestDiscoveryLeavesOutWhatMustNotBeScraped(t *testing.T) {
 		endpoint(4, "169.254.169.254:80"), endpoint(5, "[::ffff:192.168.0.1]:1"), endpoint(-1, "8.8.4.4:1"),
 	}}
 	list := func(context.Context, int) (*chain.Listing, error) { return listing, nil }
-	got, err := makeDiscovery(list, false, time.Now).Targets(t.Context(), 7)
+	got, err := New(list, false, time.Now).Targets(t.Context(), 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestDiscoveryLeavesOutWhatMustNotBeScraped(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	got, err = makeDiscovery(list, true, time.Now).Targets(t.Context(), 7)
+	got, err = New(list, true, time.Now).Targets(t.Context(), 7)
 	if err != nil || len(got.List) != 6 || got.LeftOut.Private != 0 || got.LeftOut.Gone != 1 {
 		t.Errorf("with private ones: %+v, %v", got, err)
 	}
@@ -50,7 +50,7 @@ func TestDiscoveryLeavesOutWhatMustNotBeScraped(t *testing.T) {
 
 func TestDiscoveryAsksTheChainSeldom(t *testing.T) {
 	now, asked, broken := time.Unix(0, 0), 0, error(nil)
-	d := makeDiscovery(func(context.Context, int) (*chain.Listing, error) { asked++; return &chain.Listing{}, broken }, false, func() time.Time { return now })
+	d := New(func(context.Context, int) (*chain.Listing, error) { asked++; return &chain.Listing{}, broken }, false, func() time.Time { return now })
 	look := func(netuid uint16) error { _, err := d.Targets(t.Context(), netuid); return err }
 	for range 3 {
 		if err := look(1); err != nil {
@@ -61,7 +61,7 @@ func TestDiscoveryAsksTheChainSeldom(t *testing.T) {
 	if asked != 2 {
 		t.Errorf("asked %d times", asked)
 	}
-	now, broken = now.Add(discoveryAge), errors.New("gone")
+	now, broken = now.Add(maxAge), errors.New("gone")
 	if err := look(1); err == nil || asked != 3 {
 		t.Errorf("an old answer was given: %v after %d", err, asked)
 	}
@@ -72,7 +72,7 @@ func TestDiscoveryAsksTheChainSeldom(t *testing.T) {
 	for netuid := range uint16(1000) {
 		_ = look(netuid)
 	}
-	if len(d.kept) > discoverySubnets {
+	if len(d.kept) > maxSubnets {
 		t.Errorf("%d answers are kept", len(d.kept))
 	}
 }

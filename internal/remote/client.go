@@ -1,0 +1,160 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// maxRefusal is how much of an error answer is read.
+const maxRefusal = 64 << 10
+
+// Client asks one server. It is safe for concurrent use.
+type Client struct {
+	// Base is the server's address, without a slash at its end.
+	Base string
+	// Key is the API key; empty sends none.
+	Key string
+	// Flag is the flag with which a person names another server, such as --server.
+	// Errors then are for a person; it is empty where a program asks.
+	Flag string
+}
+
+// Send makes a request with query and body, each nil for none. The answer's body is
+// the caller's to close; an answer that is an error becomes a *model.Error.
+func (c *Client) Send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		payload = bytes.NewReader(text)
+	}
+	address := c.Base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, payload)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if c.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.Key)
+	}
+	response, err := staying().Do(request)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if response.StatusCode >= 300 {
+		defer response.Body.Close()
+		return nil, c.refusal(response)
+	}
+	return response, nil
+}
+
+// staying follows no redirects: the key goes where the user sends it. Its
+// connections are those of http.DefaultTransport.
+func staying() *http.Client {
+	return &http.Client{CheckRedirect: func(to *http.Request, via []*http.Request) error { return model.Redirected(via[0].URL, to.URL) }}
+}
+
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil && c.Flag == "" {
+		return ctx.Err()
+	} else if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if moved := (*model.Error)(nil); errors.As(err, &moved) {
+		return moved
+	}
+	hint := "start it with `kymogram serve`, or name another"
+	if c.Flag != "" {
+		hint += " with " + c.Flag + " or KYMOGRAM_SERVER"
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			err = u.Err
+		}
+	}
+	return model.Errorf(model.CodeUnavailable, "cannot reach the server at %s: %v", c.Base, err).WithHint("%s", hint)
+}
+
+// refusal reads {"error":…}; whatever else answers is no Kymogram server.
+func (c *Client) refusal(response *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
+	var doc struct {
+		Error *model.Error `json:"error"`
+	}
+	if json.Unmarshal(body, &doc) == nil && doc.Error != nil && doc.Error.Message != "" {
+		return doc.Error
+	}
+	hint := "is it another program, or a proxy?"
+	if c.Flag != "" {
+		hint += " check " + c.Flag
+	}
+	return model.Errorf(model.CodeUnavailable, "the server at %s answered %s, which is no answer of Kymogram", c.Base, response.Status).
+		WithHint("%s", hint)
+}
+
+// Document fetches one JSON document as the server wrote it.
+func (c *Client) Document(ctx context.Context, method, path string, query url.Values) (json.RawMessage, error) {
+	response, err := c.Send(ctx, method, path, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	}
+	if !json.Valid(body) {
+		return nil, fmt.Errorf("the server at %s did not answer with JSON", c.Base)
+	}
+	return bytes.TrimSpace(body), nil
+}
+
+// Exchange sends a document and decodes the answer.
+func (c *Client) Exchange(ctx context.Context, method, path string, body, into any) error {
+	response, err := c.Send(ctx, method, path, nil, body)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	return nil
+}
+
+// RunID asks for the ULID of workspace/project/name; an id is its own answer.
+func (c *Client) RunID(ctx context.Context, ref string) (string, error) {
+	if id, err := model.ParseRunID(ref); err == nil {
+		return id.String(), nil
+	}
+	body, err := c.Document(ctx, http.MethodGet, "/api/v1/resolve", url.Values{"run": {ref}})
+	if err != nil {
+		return "", err
+	}
+	var doc struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil || doc.ID == "" {
+		return "", fmt.Errorf("the server did not say which run %s is", ref)
+	}
+	return doc.ID, nil
+}
+
+// RunPath is the address of a run's resource.
+func RunPath(id string, rest ...string) string {
+	return strings.Join(append([]string{"/api/v1/runs", url.PathEscape(id)}, rest...), "/")
+}

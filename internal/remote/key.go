@@ -1,0 +1,35 @@
+package remote
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// StoredKey looks the spellings of an address up in credentials.json of the user's
+// configuration folder; no file is no error. A damaged file is a *model.Error.
+func StoredKey(config string, spellings ...string) (string, error) {
+	path := filepath.Join(config, "kymogram", "credentials.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the stored key: %w", err)
+	}
+	var keys map[string]string
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return "", model.Errorf(model.CodeInvalid, "%s is damaged: %v", path, err).WithHint("repair or delete it, or give a key")
+	}
+	for _, address := range spellings {
+		if key := keys[address]; key != "" {
+			return key, nil
+		}
+	}
+	return "", nil
+}

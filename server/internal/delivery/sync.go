@@ -1,0 +1,158 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/uplink"
+	"github.com/kymogram/kymogram/server/internal/table"
+)
+
+// Outcome is what became of a sync, as `kymogram sync --json` prints it.
+type Outcome struct {
+	Spool      string  `json:"spool"`
+	Delivered  uint64  `json:"points_delivered"`
+	Refused    uint64  `json:"points_refused"`
+	Renderings int64   `json:"renderings_uploaded"`
+	Seconds    float64 `json:"seconds"`
+	Left       Left    `json:"left"`
+	// Waiting is what is left, by program.
+	Waiting []Waiting `json:"waiting"`
+	// Ended says why it ended while something was left.
+	Ended string `json:"ended,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Why a sync ends before everything is delivered.
+const (
+	endedInterrupted = "interrupted"
+	endedTimeout     = "the time is over"
+	endedStuck       = "nothing moved for 30 s"
+)
+
+// Process is what a delivery needs of the program that it runs in.
+type Process struct {
+	Version string
+	Env     func(string) string
+	Err     io.Writer // takes warnings, and how far it is
+}
+
+// deliverer is one that ends when everything is delivered.
+func (p Process) deliverer(folder *spool.Folder, server, key string) *uplink.Deliverer {
+	return uplink.New(folder, uplink.Options{
+		Kind: spool.KindSync, Version: p.Version, Server: server, Key: key, Once: true, Env: p.Env,
+		Log: slog.New(slog.NewTextHandler(p.Err, &slog.HandlerOptions{Level: slog.LevelWarn})), MaxBackoff: 2 * time.Second,
+	})
+}
+
+// Once delivers before, what lies in folder, to one server until nothing moves.
+func (p Process) Once(ctx context.Context, folder *spool.Folder, server, key string, before Left) (uplink.Totals, error) {
+	return p.watch(ctx, p.deliverer(folder, server, key), before, true)
+}
+
+// Request is what a person asks of a sync.
+type Request struct {
+	Server  string        // instead of the one that each run names
+	Key     string        // for every server; runs that go on keep it
+	Timeout time.Duration // 0 gives up when nothing moves
+}
+
+// Sync delivers what lies in folder, then says what is left and why.
+func (p Process) Sync(ctx context.Context, folder *spool.Folder, r Request) (*Outcome, error) {
+	began := time.Now()
+	parent := ctx
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	d := p.deliverer(folder, r.Server, r.Key)
+	totals, err := p.watch(ctx, d, Left{}, r.Timeout == 0)
+	if err != nil {
+		return nil, err
+	}
+	if r.Key != "" && r.Server == "" {
+		if err := keepKey(folder, r.Key); err != nil {
+			return nil, err
+		}
+	}
+	out := &Outcome{
+		Spool: folder.Path, Delivered: totals.Acked, Refused: totals.Refused, Renderings: totals.Renderings,
+		Seconds: time.Since(began).Seconds(), Error: totals.Error,
+	}
+	if out.Waiting, err = List(folder); err != nil {
+		return nil, err
+	}
+	if d.Over() { // what programs that go on logged since is the next deliverer's
+		out.Waiting = slices.DeleteFunc(out.Waiting, func(one Waiting) bool { return one.Live })
+	}
+	out.Left.add(out.Waiting)
+	if out.Left.Writers > 0 {
+		switch {
+		case parent.Err() != nil:
+			out.Ended = endedInterrupted
+		case ctx.Err() != nil:
+			out.Ended = endedTimeout
+		default:
+			out.Ended = endedStuck
+		}
+	}
+	return out, nil
+}
+
+// keepKey leaves a key that was taken to the agent of the runs that go on.
+func keepKey(folder *spool.Folder, key string) error {
+	ids, err := folder.Writers()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		open, err := spool.ReadOpen(folder.WriterPath(id))
+		if err != nil {
+			continue // delivered meanwhile, or damaged
+		}
+		status, err := spool.OpenStatus(folder.WriterPath(id))
+		if err != nil {
+			continue
+		}
+		page, err := status.Read()
+		status.Close()
+		if err != nil || page.State != spool.StateConnected {
+			continue
+		}
+		if err := folder.SetKey(open.Server, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errLeft = errors.New("not everything is delivered")
+
+// Print writes it for a person.
+func (r *Outcome) Print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "%s points delivered in %s, %s refused, %s left in %s\n", table.Count(r.Delivered),
+		time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond), table.Count(r.Refused), r.Left, r.Spool)
+	if err == nil {
+		err = printWaiting(out, r.Waiting)
+	}
+	return err
+}
+
+// Err is what a sync that left something ends with.
+func (r *Outcome) Err() error {
+	switch {
+	case r.Left.Writers == 0:
+		return nil
+	case r.Ended == endedInterrupted:
+		return fmt.Errorf("%w: %s; run it again, it goes on where it stopped", errLeft, r.Ended)
+	}
+	return fmt.Errorf("%w: %s", errLeft, cmp.Or(r.Error, r.Ended))
+}

@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+const (
+	limit = 5 * time.Second
+	// maxSkew is how far clocks may differ before times in a chart mislead.
+	maxSkew = 2 * time.Second
+)
+
+// Finding is one thing that the doctor looked at.
+type Finding struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Diagnosis is all of them, as `kymogram doctor --json` prints it.
+type Diagnosis struct {
+	Findings []Finding `json:"findings"`
+	OK       bool      `json:"ok"`
+}
+
+// Question is what a person asks the doctor, and the environment of who asks.
+type Question struct {
+	Version string // of this program
+	Spool   string // the folder; empty: the one that programs use
+	Server  string // its address
+	Key     string // empty: the one that programs find
+	Env     func(string) string
+	// Recovered is the project of runs whose names the server's catalog has lost.
+	Recovered string
+}
+
+// Examine looks at everything, whatever is wrong with the things before.
+func Examine(ctx context.Context, q Question) *Diagnosis {
+	d := &Diagnosis{OK: true}
+	d.add("version", fmt.Sprintf("kymogram %s, %s %s/%s", q.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), nil)
+	folder := d.checkSpool(q)
+	d.checkServer(ctx, q, folder)
+	return d
+}
+
+func (d *Diagnosis) add(name, detail string, err error) {
+	f := Finding{Name: name, OK: err == nil, Detail: detail}
+	if err != nil {
+		f.Detail = err.Error()
+		var e *model.Error
+		if errors.As(err, &e) {
+			f.Hint = e.Hint
+		}
+	}
+	d.Findings = append(d.Findings, f)
+	d.OK = d.OK && f.OK
+}

@@ -1,0 +1,138 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/read"
+)
+
+// exportPage is how many points one request brings: about 6 MB.
+const exportPage = 100_000
+
+// The formats of an export.
+const (
+	JSONL   = "jsonl"
+	CSV     = "csv"
+	Parquet = "parquet"
+)
+
+// Export is which points of a run to write, and how.
+type Export struct {
+	Server    *remote.Client
+	Run       string // its id
+	Format    string
+	Metric    string // a regular expression; empty for all
+	Attempt   string // empty for the curve
+	Inherited bool   // also what a fork has from its ancestors
+}
+
+// Series lists what the export will hold.
+func (e *Export) Series(ctx context.Context) ([]*read.Series, error) {
+	var options []read.Option
+	if e.Inherited {
+		options = append(options, read.IncludeInherited())
+	}
+	var out []*read.Series
+	for s, err := range read.Over(e.Server).ByID(e.Run).Series(ctx, e.Metric, options...) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// sink takes the points of an export in one format.
+type sink interface {
+	// batch writes rows of one series; the columns are those of GET …/points.
+	batch(s *read.Series, rows arrow.RecordBatch) error
+	close() error
+}
+
+func (e *Export) sink(w *bufio.Writer, series []*read.Series) (sink, error) {
+	switch e.Format {
+	case CSV:
+		return newCSVSink(w, e.Run, series)
+	case Parquet:
+		return newParquetSink(w, e.Run, series)
+	}
+	return &jsonlSink{w: w, run: e.Run}, nil
+}
+
+// Write writes the points of series, and calls done with how many came.
+func (e *Export) Write(ctx context.Context, w io.Writer, series []*read.Series, done func(points int64)) error {
+	out := bufio.NewWriterSize(w, 1<<20)
+	sink, err := e.sink(out, series)
+	if err != nil {
+		return err
+	}
+	for _, s := range series {
+		if err := e.each(ctx, s, func(rows arrow.RecordBatch) error {
+			done(rows.NumRows())
+			return sink.batch(s, rows)
+		}); err != nil {
+			return fmt.Errorf("export %s: %w", s.Metric, err)
+		}
+	}
+	if err := errors.Join(sink.close(), out.Flush()); err != nil {
+		return fmt.Errorf("write points: %w", err)
+	}
+	return nil
+}
+
+// each reads all points of a series as Arrow, which keeps every bit.
+func (e *Export) each(ctx context.Context, s *read.Series, use func(arrow.RecordBatch) error) error {
+	query := url.Values{"metric": {s.Metric}, "scale": {s.Scale}, "format": {"arrow"}, "limit": {strconv.Itoa(exportPage)}}
+	if e.Inherited {
+		query.Set("include_inherited", "1")
+	}
+	if e.Attempt != "" {
+		query.Set("attempt", e.Attempt)
+	}
+	for name, value := range s.Labels {
+		query.Set("label."+name, value)
+	}
+	for {
+		next, err := e.page(ctx, query, use)
+		if err != nil || next == "" {
+			return err
+		}
+		query.Set("cursor", next)
+	}
+}
+
+// nextHeader carries the next page's cursor, for which Arrow has no place.
+const nextHeader = "Kymogram-Next"
+
+func (e *Export) page(ctx context.Context, query url.Values, use func(arrow.RecordBatch) error) (next string, err error) {
+	response, err := e.Server.Send(ctx, http.MethodGet, remote.RunPath(e.Run, "points"), query, nil)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	reader, err := ipc.NewReader(response.Body)
+	if err != nil {
+		return "", fmt.Errorf("read points: %w", err)
+	}
+	defer reader.Release()
+	for reader.Next() {
+		if err := use(reader.RecordBatch()); err != nil {
+			return "", err
+		}
+	}
+	if err := reader.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read points: %w", err)
+	}
+	return response.Header.Get(nextHeader), nil
+}

@@ -1,0 +1,58 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/importer"
+)
+
+// NameError is a name that a person gave and that does not fit.
+type NameError struct{ error }
+
+// Unwrap is what is wrong with it.
+func (e NameError) Unwrap() error { return e.error }
+
+// Find lists the runs of all paths, each with a name of its own; name is that of the
+// only one, "" for their names in the source.
+func Find(ctx context.Context, source importer.Source, paths []string, name string, options importer.Options) ([]importer.Found, error) {
+	var all []importer.Found
+	for _, path := range paths {
+		found, err := source.Find(ctx, path, options)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, model.Errorf(model.CodeNotFound, "there is no run of %s in %s", source.Name, path).
+				WithHint("see kymogram import %s --help for what it reads", source.Name)
+		}
+		all = append(all, found...)
+	}
+	if name != "" {
+		wanted := slices.DeleteFunc(all, func(one importer.Found) bool { return one.Left != "" })
+		if len(wanted) != 1 {
+			return nil, NameError{fmt.Errorf("--run names one run, and there are %d", len(wanted))}
+		}
+		all = wanted
+		all[0].Name = name
+	}
+	names := map[string]string{}
+	for i := range all {
+		one := &all[i]
+		if err := model.CheckRunName(one.Name); err != nil && name != "" {
+			return nil, NameError{err}
+		}
+		one.Name = importer.CleanRunName(one.Name)
+		if one.Left != "" {
+			continue
+		}
+		if other, taken := names[one.Name]; taken {
+			return nil, model.Errorf(model.CodeConflict, "two runs are called %q (%s and %s)", one.Name, other, one.Key).
+				WithHint("import the folder above both, or one after the other with --run")
+		}
+		names[one.Name] = one.Key
+	}
+	return all, nil
+}

@@ -1,0 +1,199 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/server/internal/delivery"
+	"github.com/kymogram/kymogram/server/internal/importer"
+	"github.com/kymogram/kymogram/server/internal/table"
+)
+
+// By these attributes a later import knows a run again. The digest is written
+// last: a run of an import that was killed has none.
+const (
+	attributeSource  = "import/source"
+	attributeKey     = "import/key"
+	attributeDigest  = "import/digest"
+	attributeStarted = "import/started"
+	attributeEnded   = "import/ended"
+)
+
+// importBatch points, or importRuns runs, wait in the spool for a delivery.
+const (
+	importBatch = 2_000_000
+	importRuns  = 64
+)
+
+// Import is an import at work. Points go through a spool of its own, so the
+// delivery is the one of every other program.
+type Import struct {
+	Server             *remote.Client
+	Process            delivery.Process
+	Source             string // its name
+	Workspace, Project string
+	DryRun             bool // read everything, send nothing
+	Report             Report
+
+	folder  *importSpool // nil until needed
+	runs    int          // in the folder
+	waiting uint64       // points in the folder
+}
+
+// Close removes the spool, or says what waits in it for the next import.
+func (w *Import) Close() {
+	if w.folder == nil {
+		return
+	}
+	switch left, err := w.folder.close(); {
+	case err != nil:
+		fmt.Fprintf(w.Process.Err, "remove the spool of the import: %s\n", table.Printable(err.Error()))
+	case left.Writers > 0:
+		fmt.Fprintf(w.Process.Err, "%s wait in %s; the next import to this server sends them\n", left, w.folder.Path)
+	}
+}
+
+// Run reads one run and writes it into the spool; a run that cannot be read or
+// taken is reported and passed over.
+func (w *Import) Run(ctx context.Context, found importer.Found) error {
+	line := Run{Run: w.ref(found.Name), Key: found.Key, State: Failed}
+	if found.Left != "" {
+		line.State, line.Error = LeftOut, found.Left
+		w.Report.Runs = append(w.Report.Runs, line)
+		return nil
+	}
+	err := w.one(ctx, found, &line)
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	if code := model.CodeOf(err); code == model.CodeUnavailable || code == model.CodeUnauthenticated || code == model.CodePermission {
+		return err // as it would be for every other run
+	}
+	if err != nil {
+		line.State, line.Error = Failed, withHint(err)
+	}
+	w.Report.Runs = append(w.Report.Runs, line)
+	w.Report.Points += line.Points
+	if w.waiting >= importBatch || w.runs >= importRuns {
+		return w.Deliver(ctx)
+	}
+	return nil
+}
+
+func withHint(err error) string {
+	var e *model.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		return e.Message + ": " + e.Hint
+	}
+	return err.Error()
+}
+
+func (w *Import) one(ctx context.Context, found importer.Found, line *Run) error {
+	run, err := found.Read(ctx)
+	if err != nil {
+		return err
+	}
+	line.Skipped, line.Damage = run.Skipped, run.Damage
+	line.Series = len(run.Series)
+	digest := run.Digest()
+	there, err := existing(ctx, w.Server, line.Run)
+	if err != nil {
+		return err
+	}
+	line.State = Imported
+	if there != nil {
+		line.ID, line.State = there.id, Updated
+		if there.source != w.Source || there.key != found.Key {
+			return model.Errorf(model.CodeRunExists, "the run %s is there and does not come from this source", line.Run).
+				WithHint("import it under another name with --run, or into another --project")
+		}
+		if there.digest == digest {
+			line.State = Unchanged
+			return nil
+		}
+	}
+	line.Points = run.Points()
+	if w.DryRun {
+		return nil
+	}
+	id, err := w.write(found, run, digest, there)
+	if err != nil {
+		return err
+	}
+	line.ID = cmp.Or(line.ID, id)
+	w.runs++
+	w.waiting += line.Points
+	return nil
+}
+
+// Deliver sends what lies in the spool.
+func (w *Import) Deliver(ctx context.Context) error {
+	if w.runs == 0 {
+		return nil
+	}
+	before, err := delivery.LeftIn(w.folder.Folder)
+	if err != nil {
+		return err
+	}
+	totals, err := w.Process.Once(ctx, w.folder.Folder, w.Server.Base, w.Server.Key, before)
+	if err != nil {
+		return err
+	}
+	after, err := delivery.LeftIn(w.folder.Folder)
+	if err != nil {
+		return err
+	}
+	if after.Writers > 0 && ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	if after.Writers > 0 {
+		return model.Errorf(model.CodeUnavailable, "%d points were not delivered: %s", after.Points, totals.Error).
+			WithHint("run the import again; it goes on")
+	}
+	w.Report.Refused += totals.Refused
+	w.runs, w.waiting = 0, 0
+	return nil
+}
+
+// Resume delivers what earlier imports to this server left. What cannot be delivered
+// stays, and keeps nothing back.
+func (w *Import) Resume(ctx context.Context) error {
+	paths, err := filepath.Glob(filepath.Join(os.TempDir(), importSpoolName(w.Server.Base)+"*"))
+	if err != nil {
+		return fmt.Errorf("look for the spools of earlier imports: %w", err)
+	}
+	for _, path := range paths {
+		folder, err := openImportSpool(path)
+		if err != nil || folder == nil {
+			continue // of somebody else, or at work
+		}
+		w.folder, w.runs = folder, 1
+		err = w.Deliver(ctx)
+		if _, closing := folder.close(); err == nil {
+			err = closing
+		}
+		w.folder, w.runs = nil, 0
+		if ctx.Err() != nil {
+			return ErrInterrupted
+		}
+		if err != nil {
+			fmt.Fprintf(w.Process.Err, "what an earlier import left in %s is not delivered: %s\n", path, table.Printable(withHint(err)))
+		}
+	}
+	return nil
+}
+
+// ErrInterrupted is an import that its context ended; what it wrote is kept.
+var ErrInterrupted = model.Errorf(model.CodeUnavailable, "interrupted").WithHint("run the import again; it goes on")
+
+// ref is workspace/project/name.
+func (w *Import) ref(name string) string {
+	return strings.Join([]string{w.Workspace, w.Project, name}, "/")
+}

@@ -1,0 +1,52 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/server/internal/table"
+)
+
+// known is a run that the server has under the name that an import wants.
+type known struct{ id, job, source, key, digest string }
+
+// existing looks a run up; nil when there is none.
+func existing(ctx context.Context, server *remote.Client, ref string) (*known, error) {
+	id, err := server.RunID(ctx, ref)
+	if model.CodeOf(err) == model.CodeNotFound {
+		return nil, nil //nolint:nilnil // no run is no error
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, err := server.Document(ctx, http.MethodGet, remote.RunPath(id), nil)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		OrchestrationID string `json:"orchestration_id"`
+		Attributes      []struct {
+			Path  string          `json:"path"`
+			Value json.RawMessage `json:"value"`
+		} `json:"attributes"`
+	}
+	if err := json.Unmarshal(body, &doc); err != nil {
+		return nil, fmt.Errorf("read the run %s: %w", ref, err)
+	}
+	out := &known{id: id, job: doc.OrchestrationID}
+	for _, a := range doc.Attributes {
+		switch a.Path {
+		case attributeSource:
+			out.source = table.Compact(a.Value)
+		case attributeKey:
+			out.key = table.Compact(a.Value)
+		case attributeDigest:
+			out.digest = table.Compact(a.Value)
+		}
+	}
+	return out, nil
+}

@@ -7,12 +7,13 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // apply takes a stored record into memory. It cannot fail for a record that
 // this engine resolved; one that is read back after damage may not fit.
 // The caller holds the run's lock and the body is loaded.
-func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
+func (e *Engine) apply(r *run, rec *record.Batch, lsn uint64) error {
 	if err := e.applyHead(r, rec, lsn); err != nil {
 		return err
 	}
@@ -20,50 +21,50 @@ func (e *Engine) apply(r *run, rec *record, lsn uint64) error {
 }
 
 // applyHead takes in what does not need the body: marks and counts.
-func (e *Engine) applyHead(r *run, rec *record, lsn uint64) error {
-	if !r.setWriter(rec.writerN, rec.writer, rec.attempt) || !r.setSource(rec.sourceN, source{rec.writerN, rec.attempt}) {
+func (e *Engine) applyHead(r *run, rec *record.Batch, lsn uint64) error {
+	if !r.setWriter(rec.WriterPlace, rec.Writer, rec.Attempt) || !r.setSource(rec.SourcePlace, record.Source{Writer: rec.WriterPlace, Attempt: rec.Attempt}) {
 		return fmt.Errorf("record %d: its writer's place is taken", lsn)
 	}
 	e.touch(r, lsn)
-	w := &r.writers[rec.writerN]
-	w.lsn = lsn
-	if rec.first > w.mark+1 { // records before this one are lost: say which
-		w.skipped = append(w.skipped, model.Skipped{First: w.mark + 1, Last: rec.first - 1, Reason: reasonDamaged})
+	w := &r.writers[rec.WriterPlace]
+	w.LSN = lsn
+	if rec.First > w.Mark+1 { // records before this one are lost: say which
+		w.Skipped = append(w.Skipped, model.Skipped{First: w.Mark + 1, Last: rec.First - 1, Reason: reasonDamaged})
 	}
-	w.mark = max(w.mark, rec.last)
-	w.refused += rec.refused
-	w.skipped = append(w.skipped, rec.skipped...)
+	w.Mark = max(w.Mark, rec.Last)
+	w.Refused += rec.Refused
+	w.Skipped = append(w.Skipped, rec.Skipped...)
 	if r.deleted {
 		return nil
 	}
-	r.nextOrd = max(r.nextOrd, rec.nextOrd)
-	r.stored += rec.points()
+	r.nextOrd = max(r.nextOrd, rec.NextOrd)
+	r.stored += rec.Points()
 	return nil
 }
 
 // applyBody takes in the rest: series, starts and rows.
-func (e *Engine) applyBody(r *run, rec *record, lsn uint64) error {
+func (e *Engine) applyBody(r *run, rec *record.Batch, lsn uint64) error {
 	if r.deleted {
 		return nil
 	}
 	var failed error
-	for _, def := range r.setAllSeries(rec.series) {
-		failed = errors.Join(failed, fmt.Errorf("record %d: the place of series %d is taken", lsn, def.id))
+	for _, def := range r.setAllSeries(rec.Series) {
+		failed = errors.Join(failed, fmt.Errorf("record %d: the place of series %d is taken", lsn, def.ID))
 	}
-	for _, s := range rec.starts {
-		r.starts[s.key] = s.start
+	for _, s := range rec.Starts {
+		r.starts[s.Key] = s.At
 		r.freshStarts = append(r.freshStarts, s)
 	}
 	lost := uint64(0)
-	for i := range rec.groups {
-		if err := e.remember(r, &rec.groups[i], rec.sourceN); err != nil {
+	for i := range rec.Groups {
+		if err := e.remember(r, &rec.Groups[i], rec.SourcePlace); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("record %d: %w", lsn, err))
-			lost += rec.groups[i].points()
+			lost += rec.Groups[i].Points()
 		}
 	}
 	if lost > 0 { // the definition of their series is lost
-		w := &r.writers[rec.writerN]
-		w.skipped = append(w.skipped, model.Skipped{First: max(rec.first, 1), Last: rec.last, Reason: reasonDamaged, Points: lost})
+		w := &r.writers[rec.WriterPlace]
+		w.Skipped = append(w.Skipped, model.Skipped{First: max(rec.First, 1), Last: rec.Last, Reason: reasonDamaged, Points: lost})
 	}
 	return failed
 }
@@ -80,13 +81,13 @@ func (e *Engine) touch(r *run, lsn uint64) {
 }
 
 // remember appends a group to the one of its shape in memory.
-func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
-	if g.rows.Len() == 0 {
+func (e *Engine) remember(r *run, g *record.Group, src uint32) error {
+	if g.Rows.Len() == 0 {
 		return nil
 	}
-	for i, id := range g.series {
+	for i, id := range g.Series {
 		s := r.find(store.SeriesID(id))
-		if s == nil || s.kind != g.cols[i].Kind {
+		if s == nil || s.kind != g.Columns[i].Kind {
 			return fmt.Errorf("series %d is not defined", id)
 		}
 	}
@@ -96,14 +97,14 @@ func (e *Engine) remember(r *run, g *recordGroup, src uint32) error {
 		m = r.newMemGroup(g, shape)
 	}
 	from := m.shared.Len()
-	m.grow(g.rows.Len(), e.cfg.FlushRows)
-	g.rows.Source = fill(src, g.rows.Len())
-	m.shared.Add(&g.rows, nil)
-	g.rows.Source = nil
-	for i := range g.cols {
-		e.grow(r, m.append(i, &g.cols[i]))
+	m.grow(g.Rows.Len(), e.cfg.FlushRows)
+	g.Rows.Source = fill(src, g.Rows.Len())
+	m.shared.Add(&g.Rows, nil)
+	g.Rows.Source = nil
+	for i := range g.Columns {
+		e.grow(r, m.append(i, &g.Columns[i]))
 	}
-	e.grow(r, g.rows.Len()*40)
+	e.grow(r, g.Rows.Len()*40)
 	r.memRows = max(r.memRows, m.shared.Len())
 	lines := r.lines()
 	m.extent.Extend(&m.shared, from, lines.writers)
@@ -130,11 +131,11 @@ func fill(src uint32, n int) []uint32 {
 	return out
 }
 
-func (r *run) newMemGroup(g *recordGroup, shape string) *memGroup {
-	m := &memGroup{shared: column.Rows{Mask: g.rows.Mask, Mode: g.rows.Mode}, series: append([]uint32{}, g.series...), cols: make([]column.Values, len(g.cols))}
-	m.extent = column.Extent{Mask: g.rows.Mask, Mode: g.rows.Mode, Distinct: true}
-	for i, id := range g.series {
-		m.cols[i].Kind = g.cols[i].Kind
+func (r *run) newMemGroup(g *record.Group, shape string) *memGroup {
+	m := &memGroup{shared: column.Rows{Mask: g.Rows.Mask, Mode: g.Rows.Mode}, series: append([]uint32{}, g.Series...), cols: make([]column.Values, len(g.Columns))}
+	m.extent = column.Extent{Mask: g.Rows.Mask, Mode: g.Rows.Mode, Distinct: true}
+	for i, id := range g.Series {
+		m.cols[i].Kind = g.Columns[i].Kind
 		r.series[id].mem = append(r.series[id].mem, memRef{m, i})
 	}
 	r.mem = append(r.mem, m)
@@ -189,7 +190,7 @@ func (e *Engine) applyWriter(r *run, place uint32, id model.WriterID, attempt ui
 	}
 	e.touch(r, lsn)
 	w := &r.writers[place]
-	w.attempt, w.logger, w.lsn = attempt, logger, lsn
+	w.Attempt, w.Logger, w.LSN = attempt, logger, lsn
 	r.rulesChanged()
 	return nil
 }

@@ -24,13 +24,13 @@ func (w *segmentWriter) blockAggregates(r *column.Rows, cols []column.Values) (b
 	for axis := -1; axis < column.NumAxes; axis++ {
 		if axis < 0 || r.Mask.Has(axis) {
 			lo, hi := blockEnds(r.X(axis))
-			e.bytes(w.enc.AppendInts(nil, lo))
-			e.bytes(w.enc.AppendInts(nil, hi))
+			e.Bytes(w.enc.AppendInts(nil, lo))
+			e.Bytes(w.enc.AppendInts(nil, hi))
 		}
 	}
 	for i := range cols {
 		if !column.Numeric(cols[i].Kind) {
-			e.bytes(nil)
+			e.Bytes(nil)
 			continue
 		}
 		var sums []*column.Aggregate
@@ -40,9 +40,9 @@ func (w *segmentWriter) blockAggregates(r *column.Rows, cols []column.Values) (b
 		}
 		part := &encoder{}
 		part.summaries(w.enc, cols[i].Kind, sums)
-		e.bytes(part.b)
+		e.Bytes(part.Buf)
 	}
-	return w.block(e.b)
+	return w.block(e.Buf)
 }
 
 func blockEnds(xs []int64) (lo, hi []int64) {
@@ -78,7 +78,7 @@ func (g *segmentGroup) blockSums(col, axis int) ([]column.Block, error) {
 
 func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int) ([]column.Block, error) {
 	e := &g.ext
-	d := &decoder{b: raw}
+	d := newDecoder(raw)
 	n := (e.Rows + blockRows - 1) / blockRows
 	out := make([]column.Block, n)
 	for a := -1; a < column.NumAxes; a++ {
@@ -86,8 +86,8 @@ func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int
 			continue
 		}
 		if a != axis {
-			d.bytes()
-			d.bytes()
+			d.Bytes()
+			d.Bytes()
 			continue
 		}
 		lo, hi := d.ints(dec, n), d.ints(dec, n)
@@ -96,9 +96,10 @@ func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int
 		}
 	}
 	for range col {
-		d.bytes()
+		d.Bytes()
 	}
-	part := &decoder{b: d.bytes(), err: d.err}
+	part := newDecoder(d.Bytes())
+	part.Err = d.Err
 	sums := make([]*column.Aggregate, n)
 	for i := range sums {
 		sums[i] = &out[i].Sum
@@ -109,5 +110,5 @@ func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int
 	} else {
 		part.summaries(dec, kind, sums)
 	}
-	return out, part.err
+	return out, part.Err
 }

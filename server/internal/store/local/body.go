@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // A run's body (series, fixed starts, row groups) is read when the run is first
@@ -56,7 +57,7 @@ func (e *Engine) load(r *run) {
 		return
 	}
 	r.loaded = true
-	r.byKey, r.starts = map[string]uint32{}, map[startKey]int64{}
+	r.byKey, r.starts = map[string]uint32{}, map[record.StartKey]int64{}
 	for _, p := range r.parts {
 		if err := e.loadPart(r, p); err != nil {
 			p.segment.keep.Store(true)
@@ -88,7 +89,7 @@ func (e *Engine) loadPart(r *run, p located) error {
 		err = contradicts()
 	}
 	for _, def := range sec.starts {
-		r.starts[def.key] = def.start
+		r.starts[def.Key] = def.At
 	}
 	for _, g := range sec.groups {
 		if !r.attach(g) {
@@ -107,7 +108,7 @@ func grown(m map[string]uint32, n int) map[string]uint32 {
 }
 
 func (e *Engine) applyLate(r *run, l lateRecord) error {
-	rec, err := decodeRecord(l.payload)
+	rec, err := record.DecodeBatch(l.payload)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // Segments are merged by size class: a class is a factor of eight, the first
@@ -33,7 +34,7 @@ func (e *Engine) Compact(ctx context.Context, all bool) error {
 	e.merging.Lock()
 	defer e.merging.Unlock()
 	if err := e.poisoned(); err != nil {
-		return refusing(err)
+		return record.Refusing(err)
 	}
 	for {
 		inputs := e.candidates(all)
@@ -184,7 +185,7 @@ func (s *section) bodies(inputs []*segment) error {
 		s.starts = append(s.starts, sec.starts...)
 		s.groups = append(s.groups, sec.groups...)
 	}
-	s.series = mergeBy(s.series, nil, func(a, b seriesDef) int { return cmp.Compare(a.id, b.id) }, func(a, b seriesDef) bool { return a.id == b.id })
+	s.series = mergeBy(s.series, nil, func(a, b record.Series) int { return cmp.Compare(a.ID, b.ID) }, func(a, b record.Series) bool { return a.ID == b.ID })
 	slices.SortStableFunc(s.groups, func(a, b *segmentGroup) int { return cmp.Compare(a.segment.id, b.segment.id) })
 	return nil
 }
@@ -221,7 +222,7 @@ func (e *Engine) deletedForGood(ctx context.Context, r *run) (bool, error) {
 	if !deleted {
 		return false, nil
 	}
-	return true, e.wait(ctx, lsn)
+	return true, e.log.Wait(ctx, lsn)
 }
 
 // mergeGroups copies full groups and joins small ones. A group that cannot be

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // damageList is what could not be read, a place in a file once.
@@ -74,7 +75,7 @@ func (g *segmentGroup) bad(ref blockRef, columns int, err error) error {
 // gives with wrong bytes. Those can be left out for good; a file that comes back
 // with the next start must not, as what was stored meanwhile would contradict it.
 func unread(err error, file string) error {
-	if err == nil || errors.Is(err, errDamaged) || errors.Is(err, errShort) {
+	if err == nil || errors.Is(err, errDamaged) || errors.Is(err, record.ErrShort) {
 		return nil
 	}
 	return model.Errorf(model.CodeUnavailable, "cannot read %s: %v", file, err).

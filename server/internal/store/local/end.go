@@ -7,6 +7,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // curveEnd is what a series' list entry and its next step need: a summary of
@@ -190,8 +191,8 @@ func (c *curveEnd) extended(g *growth, v *column.Values, from int, l *lineage) *
 
 // nextStep is 1 + the last step of the curve; of environment steps that of the
 // key's episode, or of the points without one. 0 when there is none.
-func (v *view) nextStep(key startKey) int64 {
-	if !key.episodic && !(v.series.key.Scale == model.ScaleEnvironment && v.mask.Has(column.Episode)) {
+func (v *view) nextStep(key record.StartKey) int64 {
+	if !key.Episodic && !(v.series.key.Scale == model.ScaleEnvironment && v.mask.Has(column.Episode)) {
 		end := v.end()
 		if !end.mask.Has(column.Step) {
 			return 0
@@ -214,12 +215,12 @@ func after(step int64) int64 {
 }
 
 // lastStepOf is the largest step of the curve in an episode, or without one.
-func (v *view) lastStepOf(key startKey) (found bool, last int64) {
+func (v *view) lastStepOf(key record.StartKey) (found bool, last int64) {
 	near := *v
 	near.chunks = slices.DeleteFunc(slices.Clone(v.chunks), func(c column.Chunk) bool { return apart(c.Group.Extent(), key) })
 	for _, p := range near.pieces(store.Attempts{}) {
 		e := p.Group.Extent()
-		if !e.Mask.Has(column.Step) || e.Mask.Has(column.Episode) != key.episodic || key.episodic && !e.Spans(column.Episode, key.episode) {
+		if !e.Mask.Has(column.Step) || e.Mask.Has(column.Episode) != key.Episodic || key.Episodic && !e.Spans(column.Episode, key.Episode) {
 			continue
 		}
 		r := p.rows
@@ -231,7 +232,7 @@ func (v *view) lastStepOf(key startKey) (found bool, last int64) {
 			}
 		}
 		for _, i := range p.picked(r.Len()) {
-			if step := r.Axes[column.Step][i]; (!key.episodic || r.Axes[column.Episode][i] == key.episode) && (!found || step > last) {
+			if step := r.Axes[column.Step][i]; (!key.Episodic || r.Axes[column.Episode][i] == key.Episode) && (!found || step > last) {
 				found, last = true, step
 			}
 		}
@@ -250,6 +251,6 @@ func (p *piece) picked(n int) []int32 {
 // apart: no row is of the key's episode or replaces one that is, because rows of the
 // RL scales replace only those with all axes equal. Without it every episode of a
 // long backlog would compare all that came before.
-func apart(x *column.Extent, key startKey) bool {
-	return x.Mode == model.UniqueAxes && x.Mask.Has(column.Episode) && !(key.episodic && x.Spans(column.Episode, key.episode))
+func apart(x *column.Extent, key record.StartKey) bool {
+	return x.Mode == model.UniqueAxes && x.Mask.Has(column.Episode) && !(key.Episodic && x.Spans(column.Episode, key.Episode))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 var _ store.Engine = (*Engine)(nil)
@@ -80,7 +81,7 @@ func orDefault[T ~int | ~int64](v, def T) T {
 type Engine struct {
 	cfg  Config
 	lock io.Closer
-	log  *wal.Log
+	log  record.Log
 
 	mu          sync.RWMutex // guards runs and owners
 	runs        map[model.RunID]*run
@@ -99,7 +100,7 @@ type Engine struct {
 	limits   chartLimits
 	segments []*segment // live, guarded by mu
 	decoders sync.Pool  // of *codec.Decoder
-	encoders sync.Pool  // of *encoder
+	encoders sync.Pool  // of *fieldWriter
 
 	memory      atomic.Int64 // bytes of all runs that no segment has
 	nextSegment atomic.Uint64

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // frozen is what one flush takes from a run.
@@ -19,7 +20,7 @@ type frozen struct {
 	views   []*memView
 	groups  []*memGroup
 	lineage *lineage
-	starts  []startDef
+	starts  []record.Start
 }
 
 // freeze takes what a run holds in memory and no segment has. Readers go on
@@ -63,18 +64,18 @@ func (r *run) fillSection(f *frozen) {
 	for i, s := range r.sources {
 		if used[uint32(i)] {
 			f.section.sources = append(f.section.sources, placedSource{uint32(i), s})
-			wanted[s.writer] = true
+			wanted[s.Writer] = true
 		}
 	}
 	for i := range r.writers {
-		if w := r.writers[i]; !w.id.IsZero() && (wanted[uint32(i)] || w.lsn > r.flushed) {
-			w.skipped = slices.Clone(w.skipped)
+		if w := r.writers[i]; !w.ID.IsZero() && (wanted[uint32(i)] || w.LSN > r.flushed) {
+			w.Skipped = slices.Clone(w.Skipped)
 			f.section.writers = append(f.section.writers, placedWriter{uint32(i), w})
 		}
 	}
 	for _, s := range r.series {
 		if s != nil && named[s.id] {
-			f.section.series = append(f.section.series, seriesDef{s.id, s.kind, s.text})
+			f.section.series = append(f.section.series, record.Series{ID: s.id, Kind: s.kind, Text: s.text})
 		}
 	}
 }
@@ -163,14 +164,14 @@ func (e *Engine) room(ctx context.Context, r *run) error {
 		err = fmt.Errorf("%w: %w", wal.ErrDiskFull, err)
 	}
 	if err != nil {
-		return refusing(err)
+		return record.Refusing(err)
 	}
 	return nil
 }
 
 func (e *Engine) flushLocked(ctx context.Context, runs []*run) error {
 	if err := e.poisoned(); err != nil {
-		return refusing(err)
+		return record.Refusing(err)
 	}
 	var parts []*frozen
 	upTo := uint64(0)
@@ -200,7 +201,7 @@ func (e *Engine) flushLocked(ctx context.Context, runs []*run) error {
 func (e *Engine) writeFrozen(ctx context.Context, parts []*frozen, upTo uint64) (*segment, error) {
 	// A segment may not hold what a crash would take from the log: the record's
 	// updates are only there.
-	if err := e.wait(ctx, upTo); err != nil {
+	if err := e.log.Wait(ctx, upTo); err != nil {
 		return nil, err
 	}
 	w, err := e.newSegmentWriter(&e.flushDesk)

@@ -7,34 +7,35 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal/faultfs"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-func sample() *record {
-	return &record{
-		run: model.RunID{1}, writer: model.WriterID{2}, attempt: 1, last: 3, nextOrd: 2,
-		skipped: []model.Skipped{{First: 1, Last: 1, Reason: "torn"}}, series: []seriesDef{{0, model.KindFloat, "x\x00ML_STEP"}, {1, model.KindText, "t\x00ML_STEP"}},
-		starts: []startDef{{startKey{0, 0, 4, true}, 7}},
-		groups: []recordGroup{{
-			rows: column.Rows{Mask: 1, Axes: [column.NumAxes][]int64{{5, 6}}, Time: []int64{1, 2}, Seq: []uint64{2, 3}, Arrival: []int64{0, 1}}, series: []uint32{0, 1},
-			cols: []column.Values{{Kind: model.KindFloat, Floats: []float64{1, 2}}, {Kind: model.KindText, Docs: [][]byte{{'a'}, {}}}},
+func sample() *record.Batch {
+	return &record.Batch{
+		Run: model.RunID{1}, Writer: model.WriterID{2}, Attempt: 1, Last: 3, NextOrd: 2,
+		Skipped: []model.Skipped{{First: 1, Last: 1, Reason: "torn"}}, Series: []record.Series{{ID: 0, Kind: model.KindFloat, Text: "x\x00ML_STEP"}, {ID: 1, Kind: model.KindText, Text: "t\x00ML_STEP"}},
+		Starts: []record.Start{{Key: record.StartKey{Writer: 0, Series: 0, Episode: 4, Episodic: true}, At: 7}},
+		Groups: []record.Group{{
+			Rows: column.Rows{Mask: 1, Axes: [column.NumAxes][]int64{{5, 6}}, Time: []int64{1, 2}, Seq: []uint64{2, 3}, Arrival: []int64{0, 1}}, Series: []uint32{0, 1},
+			Columns: []column.Values{{Kind: model.KindFloat, Floats: []float64{1, 2}}, {Kind: model.KindText, Docs: [][]byte{{'a'}, {}}}},
 		}},
 	}
 }
 
 // FuzzReplay gives any bytes to the replay of the log: errors, never a panic.
 func FuzzReplay(f *testing.F) {
-	enc := &encoder{}
-	if err := enc.batch(sample()); err != nil {
+	enc := &record.Encoder{}
+	if err := enc.Batch(sample()); err != nil {
 		f.Fatal(err)
 	}
-	f.Add(enc.b)
+	f.Add(enc.Buf)
 	s := int64(4)
-	enc = &encoder{}
-	enc.attempt(model.RunID{1}, model.Attempt{Number: 1, ResumeFrom: &s})
-	f.Add(enc.b)
-	enc = &encoder{}
-	enc.writer(model.RunID{1}, 0, model.WriterID{2}, 1, new(uint64))
-	f.Add(enc.b)
+	enc = &record.Encoder{}
+	enc.Attempt(model.RunID{1}, model.Attempt{Number: 1, ResumeFrom: &s})
+	f.Add(enc.Buf)
+	enc = &record.Encoder{}
+	enc.Writer(model.RunID{1}, 0, model.WriterID{2}, 1, new(uint64))
+	f.Add(enc.Buf)
 	e, err := Open(f.Context(), Config{Dir: "/data", FS: faultfs.New()})
 	if err != nil {
 		f.Fatal(err)
@@ -73,7 +74,7 @@ func FuzzSection(f *testing.F) {
 		for version := range uint16(2) {
 			seg.version = version + 1
 			sec := section{}
-			if sec.decodeBody(&decoder{b: b}, seg) != nil {
+			if sec.decodeBody(newDecoder(b), seg) != nil {
 				continue
 			}
 			r := newRun(model.RunID{1})
@@ -94,10 +95,10 @@ func FuzzSection(f *testing.F) {
 
 func sampleSection() *section {
 	ext := column.Extent{Rows: 2, Mask: 1, Sources: []uint32{0}, Last: 1}
-	s := &section{series: sample().series, groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}}}
+	s := &section{series: sample().Series, groups: []*segmentGroup{{ext: ext, series: []uint32{0, 1}, cols: []columnMeta{{kind: model.KindFloat}, {kind: model.KindText}}}}}
 	s.head = head{
 		runRef: runRef{run: model.RunID{1}}, attempts: []model.Attempt{{Number: 1}},
-		writers: []placedWriter{{0, writer{id: model.WriterID{1}, mark: 3, skipped: []model.Skipped{{First: 1, Last: 2, Reason: "torn"}}}}}, sources: []placedSource{{0, source{0, 1}}},
+		writers: []placedWriter{{0, record.Writer{ID: model.WriterID{1}, Mark: 3, Skipped: []model.Skipped{{First: 1, Last: 2, Reason: "torn"}}}}}, sources: []placedSource{{0, record.Source{Writer: 0, Attempt: 1}}},
 	}
 	s.count()
 	return s
@@ -106,16 +107,16 @@ func sampleSection() *section {
 // FuzzDirectory gives any bytes to the reader of a segment's directory.
 func FuzzDirectory(f *testing.F) {
 	enc := &encoder{}
-	enc.uint(7)
-	enc.uint(1)
-	enc.uint(3)
-	enc.uint(1)
+	enc.Uint(7)
+	enc.Uint(1)
+	enc.Uint(3)
+	enc.Uint(1)
 	enc.head(&sampleSection().head)
-	f.Add(enc.b)
+	f.Add(enc.Buf)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for version := range uint16(2) {
 			seg := &segment{id: 7, version: version + 1}
-			heads, err := seg.decodeDirectory(&decoder{b: b})
+			heads, err := seg.decodeDirectory(newDecoder(b))
 			for i := range heads {
 				if err == nil {
 					newRun(heads[i].run).absorb(&heads[i])

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // head is the small part of what a segment says of a run: it is read at start
@@ -22,82 +23,74 @@ type head struct {
 
 type placedWriter struct {
 	place uint32
-	writer
+	record.Writer
 }
 
 type placedSource struct {
 	place uint32
-	source
+	record.Source
 }
 
 func (e *encoder) head(h *head) {
 	e.runRef(&h.runRef)
-	e.flag(h.deleted)
-	e.int(h.nextOrd)
-	e.uint(uint64(h.made))
+	e.Flag(h.deleted)
+	e.Int(h.nextOrd)
+	e.Uint(uint64(h.made))
 	e.writersAndSources(h)
 }
 
 func (e *encoder) writersAndSources(h *head) {
-	e.uint(uint64(len(h.attempts)))
+	e.Uint(uint64(len(h.attempts)))
 	for _, a := range h.attempts {
-		e.attemptBody(a)
+		e.AttemptBody(a)
 	}
-	e.uint(uint64(len(h.writers)))
+	e.Uint(uint64(len(h.writers)))
 	for i := range h.writers {
 		e.placedWriter(&h.writers[i])
 	}
-	e.uint(uint64(len(h.sources)))
+	e.Uint(uint64(len(h.sources)))
 	for _, p := range h.sources {
-		e.uint(uint64(p.place))
-		e.uint(uint64(p.writer))
-		e.uint(uint64(p.attempt))
-	}
-}
-
-func (e *encoder) flag(v bool) {
-	if v {
-		e.u8(1)
-	} else {
-		e.u8(0)
+		e.Uint(uint64(p.place))
+		e.Uint(uint64(p.Writer))
+		e.Uint(uint64(p.Attempt))
 	}
 }
 
 func (e *encoder) placedWriter(w *placedWriter) {
-	e.uint(uint64(w.place))
-	e.id(w.id)
-	e.uint(uint64(w.attempt))
-	e.optional(w.logger)
-	e.uint(w.mark)
-	e.uint(w.lsn)
-	e.uint(w.refused)
-	e.skipped(w.skipped)
+	e.Uint(uint64(w.place))
+	e.ID(w.ID)
+	e.Uint(uint64(w.Attempt))
+	e.Optional(w.Logger)
+	e.Uint(w.Mark)
+	e.Uint(w.LSN)
+	e.Uint(w.Refused)
+	e.Skipped(w.Skipped)
 }
 
 // head reads an entry of a directory; version 1 has the reference alone there.
 func (d *decoder) head(version uint16) head {
 	h := head{runRef: d.runRef(version)}
 	if version > 1 {
-		h.deleted, h.nextOrd, h.made = d.u8() == 1, d.int(), uint32(d.uint())
+		h.deleted, h.nextOrd, h.made = d.U8() == 1, d.Int(), uint32(d.Uint())
 		d.writersAndSources(&h)
 	}
 	return h
 }
 
 func (d *decoder) writersAndSources(h *head) {
-	for range d.count(4) {
-		h.attempts = append(h.attempts, d.attemptBody())
+	for range d.Count(4) {
+		h.attempts = append(h.attempts, d.AttemptBody())
 	}
-	if n := d.count(20); n > 0 {
+	if n := d.Count(20); n > 0 {
 		h.writers = make([]placedWriter, 0, n)
 		for range n {
-			h.writers = append(h.writers, placedWriter{uint32(d.uint()), writer{id: d.id(), attempt: uint32(d.uint()), logger: d.optional(), mark: d.uint(), lsn: d.uint(), refused: d.uint(), skipped: d.skipped()}})
+			h.writers = append(h.writers, placedWriter{uint32(d.Uint()), record.Writer{ID: d.ID(), Attempt: uint32(d.Uint()), Logger: d.Optional(), Mark: d.Uint(), LSN: d.Uint(), Refused: d.Uint(), Skipped: d.Skipped()}})
 		}
 	}
-	if n := d.count(3); n > 0 {
+	if n := d.Count(3); n > 0 {
 		h.sources = make([]placedSource, 0, n)
 		for range n {
-			h.sources = append(h.sources, placedSource{uint32(d.uint()), source{uint32(d.uint()), uint32(d.uint())}})
+			h.sources = append(h.sources, placedSource{uint32(d.Uint()), record.Source{Writer: uint32(d.Uint()), Attempt: uint32(d.Uint())}})
 		}
 	}
 }
@@ -106,13 +99,11 @@ func (d *decoder) writersAndSources(h *head) {
 func (h *head) merge(o *head) {
 	h.deleted = h.deleted || o.deleted
 	h.flushed, h.nextOrd, h.made = max(h.flushed, o.flushed), max(h.nextOrd, o.nextOrd), max(h.made, o.made)
-	tmp := &run{attempts: h.attempts}
 	for _, a := range o.attempts {
-		tmp.putAttempt(a)
+		h.attempts, _ = record.PutAttempt(h.attempts, a)
 	}
-	h.attempts = tmp.attempts
 	h.writers = mergeBy(h.writers, o.writers, func(a, b placedWriter) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.lsn, a.lsn))
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.LSN, a.LSN))
 	}, func(a, b placedWriter) bool { return a.place == b.place })
 	h.sources = mergeBy(h.sources, o.sources, func(a, b placedSource) int { return cmp.Compare(a.place, b.place) }, func(a, b placedSource) bool { return a.place == b.place })
 }
@@ -135,14 +126,14 @@ func (r *run) absorb(h *head) bool {
 		r.putAttempt(a)
 	}
 	for _, w := range h.writers {
-		if !r.setWriter(w.place, w.id, w.attempt) {
+		if !r.setWriter(w.place, w.ID, w.Attempt) {
 			ok = false
-		} else if w.lsn >= r.writers[w.place].lsn {
-			r.writers[w.place] = w.writer
+		} else if w.LSN >= r.writers[w.place].LSN {
+			r.writers[w.place] = w.Writer
 		}
 	}
 	for _, p := range h.sources {
-		ok = r.setSource(p.place, p.source) && ok
+		ok = r.setSource(p.place, p.Source) && ok
 	}
 	return ok
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // Inventory is what the files of a data folder hold.
@@ -193,7 +194,7 @@ func (in *inspector) records(ctx context.Context) error {
 	damage, err := wal.Inspect(in.log, func(lsn uint64, payload []byte) error {
 		in.out.Records++
 		in.done(int64(len(payload)))
-		if err := checkRecord(payload); err != nil {
+		if err := record.Check(payload); err != nil {
 			in.out.Damage = append(in.out.Damage, Fault{File: "wal", Reason: fmt.Sprintf("record %d: %v", lsn, err)})
 		}
 		return ctx.Err()
@@ -210,24 +211,6 @@ func (in *inspector) records(ctx context.Context) error {
 	}
 	in.out.Bytes += in.out.LogBytes
 	return err
-}
-
-// checkRecord decodes a record of the log.
-func checkRecord(payload []byte) error {
-	d := &decoder{b: payload}
-	switch t := recordType(d.u8()); t {
-	case recBatch:
-		d.uint()
-		_, err := decodeBatch(d)
-		return err
-	case recBatch1:
-		_, err := decodeBatch(d)
-		return err
-	case recAttempt, recWriter, recDelete, recReleased:
-		return nil
-	default:
-		return fmt.Errorf("unknown record type %d", t)
-	}
 }
 
 func (in *inspector) total() {

@@ -6,13 +6,8 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
-
-// source is a writer in an attempt.
-type source struct {
-	writer  uint32 // place in the run's writers
-	attempt uint32 // number
-}
 
 // lineage answers, by source, what the rules of curves ask about writers and
 // attempts. It is immutable and may cover fewer sources than came since.
@@ -54,23 +49,23 @@ func (r *run) buildLineage() *lineage {
 	l := &lineage{}
 	loggers := map[pinned]uint32{}
 	for i, s := range r.sources {
-		w := &writer{}
-		if int(s.writer) < len(r.writers) {
-			w = &r.writers[s.writer]
+		w := &record.Writer{}
+		if int(s.Writer) < len(r.writers) {
+			w = &r.writers[s.Writer]
 		}
 		ident := uint32(i)
-		if w.logger != nil {
-			key := pinned{s.attempt, *w.logger}
+		if w.Logger != nil {
+			key := pinned{s.Attempt, *w.Logger}
 			if first, ok := loggers[key]; ok {
 				ident = first
 			} else {
 				loggers[key] = ident
 			}
 		}
-		l.writers = append(l.writers, w.id)
-		l.attempt = append(l.attempt, s.attempt)
+		l.writers = append(l.writers, w.ID)
+		l.attempt = append(l.attempt, s.Attempt)
 		l.ident = append(l.ident, ident)
-		at, known := rank[s.attempt]
+		at, known := rank[s.Attempt]
 		if !known { // its record was lost to damage: it hides nothing and is not hidden
 			at = -1
 			l.hides, l.hideFrom, l.hidden = append(l.hides, false), append(l.hideFrom, 0), append(l.hidden, false)

@@ -8,6 +8,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // ListSeries implements [store.Reader].
@@ -227,10 +228,10 @@ func (v *view) startOf() model.Start {
 	if key.Scale == model.ScaleEnvironment && end.mask.Has(column.Episode) {
 		episode := end.hi[column.Episode]
 		out.Episode = &episode
-		out.Next = v.nextStep(startKey{episode: episode, episodic: true})
+		out.Next = v.nextStep(record.StartKey{Episode: episode, Episodic: true})
 		return out
 	}
-	out.Next = v.nextStep(startKey{})
+	out.Next = v.nextStep(record.StartKey{})
 	return out
 }
 
@@ -316,8 +317,8 @@ func (e *Engine) ledger(id model.RunID) store.RunStats {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for i := range r.writers {
-		out.Refused += r.writers[i].refused
-		out.Skipped = append(out.Skipped, r.writers[i].skipped...)
+		out.Refused += r.writers[i].Refused
+		out.Skipped = append(out.Skipped, r.writers[i].Skipped...)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // memGroup collects rows of one shape: same axes, rule, source and columns.
@@ -59,14 +60,14 @@ func ensure[T any](s []T, n, room int) []T {
 }
 
 // shapeOf is the key under which groups of one shape meet.
-func shapeOf(g *recordGroup, src uint32) string {
-	b := make([]byte, 0, 8+4*len(g.series))
-	b = binary.LittleEndian.AppendUint16(b, uint16(g.rows.Mask))
-	b = append(b, byte(g.rows.Mode))
+func shapeOf(g *record.Group, src uint32) string {
+	b := make([]byte, 0, 8+4*len(g.Series))
+	b = binary.LittleEndian.AppendUint16(b, uint16(g.Rows.Mask))
+	b = append(b, byte(g.Rows.Mode))
 	b = binary.LittleEndian.AppendUint32(b, src)
-	for i, s := range g.series {
+	for i, s := range g.Series {
 		b = binary.LittleEndian.AppendUint32(b, s)
-		b = append(b, byte(g.cols[i].Kind))
+		b = append(b, byte(g.Columns[i].Kind))
 	}
 	return string(b)
 }

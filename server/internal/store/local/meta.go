@@ -10,6 +10,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // metaQueue holds the updates that the catalog has not confirmed, by rising LSN.
@@ -28,8 +29,8 @@ type pendingMeta struct {
 	doc    []byte
 }
 
-func metaOf(rec *record, lsn uint64) pendingMeta {
-	return pendingMeta{lsn, rec.run, rec.writer, rec.doc}
+func metaOf(rec *record.Batch, lsn uint64) pendingMeta {
+	return pendingMeta{lsn, rec.Run, rec.Writer, rec.Doc}
 }
 
 func (m *pendingMeta) decode() (store.Meta, error) {
@@ -92,7 +93,7 @@ func (e *Engine) PendingMeta(ctx context.Context) iter.Seq2[store.Meta, error] {
 				return
 			}
 			// Not before it is on disk: after a crash it must come again.
-			if err := e.wait(ctx, m.lsn); err != nil {
+			if err := e.log.Wait(ctx, m.lsn); err != nil {
 				yield(store.Meta{}, err)
 				return
 			}
@@ -109,10 +110,9 @@ func (e *Engine) ReleaseMeta(lsn uint64) {
 	if !e.meta.release(lsn) {
 		return
 	}
-	enc := &encoder{}
-	enc.u8(byte(recReleased))
-	enc.uint(lsn)
-	if _, err := e.log.Write(enc.b); err != nil {
+	enc := &record.Encoder{}
+	enc.Released(lsn)
+	if _, err := e.log.Write(enc.Buf); err != nil {
 		e.cfg.Logger.Warn("release of updates not noted", "lsn", lsn, "err", err)
 	}
 }

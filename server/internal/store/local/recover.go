@@ -9,6 +9,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // recover reads the segments' indexes and the log behind them.
@@ -30,7 +31,7 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	e.log = log
+	e.log = record.Log{Log: log}
 	for _, d := range damage {
 		if d.Torn {
 			e.cfg.Logger.Info("a record that was never acknowledged is cut from the log", "file", d.File, "offset", d.Offset, "bytes", d.Bytes)
@@ -48,8 +49,8 @@ func (e *Engine) recover(ctx context.Context) error {
 func (e *Engine) adopt() {
 	for _, r := range e.runs {
 		for i := range r.writers {
-			if r.writers[i].mark > 0 {
-				e.owners[r.writers[i].id] = r
+			if r.writers[i].Mark > 0 {
+				e.owners[r.writers[i].ID] = r
 			}
 		}
 	}
@@ -57,22 +58,22 @@ func (e *Engine) adopt() {
 
 // replay takes a record of the log into memory.
 func (e *Engine) replay(lsn uint64, payload []byte) error {
-	d := &decoder{b: payload}
-	switch t := recordType(d.u8()); t {
-	case recBatch1, recBatch:
+	d := &record.Decoder{Rest: payload}
+	switch t := record.Type(d.U8()); t {
+	case record.TypeBatch1, record.TypeBatch:
 		return e.replayBatch(lsn, payload)
-	case recAttempt:
-		id := model.RunID(d.id())
-		a := d.attemptBody()
+	case record.TypeAttempt:
+		id := model.RunID(d.ID())
+		a := d.AttemptBody()
 		return e.replayTo(d, id, lsn, func(r *run) error { e.applyAttempt(r, a, lsn); return nil })
-	case recWriter:
-		id, place, w, attempt, logger := model.RunID(d.id()), uint32(d.uint()), model.WriterID(d.id()), uint32(d.uint()), d.optional()
+	case record.TypeWriter:
+		id, place, w, attempt, logger := model.RunID(d.ID()), uint32(d.Uint()), model.WriterID(d.ID()), uint32(d.Uint()), d.Optional()
 		return e.replayTo(d, id, lsn, func(r *run) error { return e.applyWriter(r, place, w, attempt, logger, lsn) })
-	case recDelete:
-		return e.replayTo(d, d.id(), lsn, func(r *run) error { e.applyDelete(r, lsn); return nil })
-	case recReleased:
-		e.meta.release(d.uint())
-		return d.err
+	case record.TypeDelete:
+		return e.replayTo(d, d.ID(), lsn, func(r *run) error { e.applyDelete(r, lsn); return nil })
+	case record.TypeReleased:
+		e.meta.release(d.Uint())
+		return d.Err
 	default:
 		return fmt.Errorf("unknown record type %d", t)
 	}
@@ -81,20 +82,20 @@ func (e *Engine) replay(lsn uint64, payload []byte) error {
 // replayBatch takes in what a start needs of a batch: the mark, the updates and
 // counts. Its series and rows wait for the first use of the run (body.go).
 func (e *Engine) replayBatch(lsn uint64, payload []byte) error {
-	d := &decoder{b: payload}
+	d := &record.Decoder{Rest: payload}
 	first := uint64(0)
-	if recordType(d.u8()) == recBatch {
-		first = d.uint()
+	if record.Type(d.U8()) == record.TypeBatch {
+		first = d.Uint()
 	}
-	rec, made, points, err := skimBatch(d)
+	rec, made, points, err := record.SkimBatch(d)
 	if err != nil {
 		return err
 	}
-	rec.first = first
-	if len(rec.doc) > 0 {
+	rec.First = first
+	if len(rec.Doc) > 0 {
 		e.meta.add(metaOf(rec, lsn))
 	}
-	return e.replayTo(d, rec.run, lsn, func(r *run) error {
+	return e.replayTo(d, rec.Run, lsn, func(r *run) error {
 		if err := e.applyHead(r, rec, lsn); err != nil || r.deleted {
 			return err
 		}
@@ -116,9 +117,9 @@ func (e *Engine) keepLate(r *run, l lateRecord, points uint64) {
 }
 
 // replayTo applies a record unless the run's segments hold it already.
-func (e *Engine) replayTo(d *decoder, id model.RunID, lsn uint64, apply func(*run) error) error {
-	if d.err != nil {
-		return d.err
+func (e *Engine) replayTo(d *record.Decoder, id model.RunID, lsn uint64, apply func(*run) error) error {
+	if d.Err != nil {
+		return d.Err
 	}
 	r := e.ensure(id)
 	if lsn <= r.flushed {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // resolver decides what a batch means: which series it names or makes, which of
@@ -17,13 +18,13 @@ type resolver struct {
 	engine *Engine
 	run    *run
 	batch  *model.Batch
-	rec    *record
+	rec    *record.Batch
 
 	groups  []draft
-	fresh   map[string]seriesDef // series that the batch makes
+	fresh   map[string]record.Series // series that the batch makes
 	nextID  uint32
-	starts  map[startKey]int64 // starts that this batch needs and nobody fixed yet
-	fixed   map[startKey]bool
+	starts  map[record.StartKey]int64 // starts that this batch needs and nobody fixed yet
+	fixed   map[record.StartKey]bool
 	refused []model.Refusal
 }
 
@@ -39,10 +40,10 @@ type draft struct {
 	drop        []bool    // refused rows, nil for none
 }
 
-func (e *Engine) resolve(r *run, b *model.Batch) (*record, []model.Refusal, error) {
+func (e *Engine) resolve(r *run, b *model.Batch) (*record.Batch, []model.Refusal, error) {
 	writerN := r.nextWriter(b.Writer)
-	s := &resolver{engine: e, run: r, batch: b, fresh: map[string]seriesDef{}, nextID: uint32(len(r.series)), starts: map[startKey]int64{}, fixed: map[startKey]bool{}}
-	s.rec = &record{run: b.Run, writer: b.Writer, attempt: b.Attempt, writerN: writerN, sourceN: r.nextSource(source{writerN, b.Attempt}), first: b.First, last: b.Last, nextOrd: r.nextOrd, skipped: b.Skipped, updates: b.Updates}
+	s := &resolver{engine: e, run: r, batch: b, fresh: map[string]record.Series{}, nextID: uint32(len(r.series)), starts: map[record.StartKey]int64{}, fixed: map[record.StartKey]bool{}}
+	s.rec = &record.Batch{Run: b.Run, Writer: b.Writer, Attempt: b.Attempt, WriterPlace: writerN, SourcePlace: r.nextSource(record.Source{Writer: writerN, Attempt: b.Attempt}), First: b.First, Last: b.Last, NextOrd: r.nextOrd, Skipped: b.Skipped, Updates: b.Updates}
 	if r.deleted {
 		s.refuseAll()
 	} else {
@@ -54,7 +55,7 @@ func (e *Engine) resolve(r *run, b *model.Batch) (*record, []model.Refusal, erro
 		}
 		s.emit()
 	}
-	s.rec.refused = uint64(len(s.refused))
+	s.rec.Refused = uint64(len(s.refused))
 	return s.rec, s.refused, nil
 }
 
@@ -77,7 +78,7 @@ func (s *resolver) refuseAll() {
 		s.refuse(seq, model.CodeRunDeleted, "run %s is deleted", s.batch.Run)
 	}
 	slices.SortFunc(s.refused, func(a, b model.Refusal) int { return int(a.Seq) - int(b.Seq) })
-	s.rec.updates = nil
+	s.rec.Updates = nil
 }
 
 func (s *resolver) refuse(seq uint64, code model.Code, format string, args ...any) {
@@ -134,7 +135,7 @@ func (s *resolver) begins(d *draft, col int) []int64 {
 		return out
 	}
 	if episodes == nil {
-		start := s.start(startKey{writer: s.rec.writerN, series: id})
+		start := s.start(record.StartKey{Writer: s.rec.WriterPlace, Series: id})
 		for i := range out {
 			out[i] = start
 		}
@@ -145,20 +146,20 @@ func (s *resolver) begins(d *draft, col int) []int64 {
 			out[i] = out[i-1]
 			continue
 		}
-		out[i] = s.start(startKey{writer: s.rec.writerN, series: id, episode: ep, episodic: true})
+		out[i] = s.start(record.StartKey{Writer: s.rec.WriterPlace, Series: id, Episode: ep, Episodic: true})
 	}
 	return out
 }
 
 // start is the fixed start of a key, or what it would be fixed to now.
-func (s *resolver) start(key startKey) int64 {
+func (s *resolver) start(key record.StartKey) int64 {
 	if at, ok := s.run.starts[key]; ok {
 		return at
 	}
 	if at, ok := s.starts[key]; ok {
 		return at
 	}
-	at := s.engine.viewOf(s.run, s.run.series[key.series]).nextStep(key)
+	at := s.engine.viewOf(s.run, s.run.series[key.Series]).nextStep(key)
 	if at > 0 && s.least(key) == 1 {
 		at-- // its steps count from 1: the first still follows the last
 	}
@@ -167,8 +168,8 @@ func (s *resolver) start(key startKey) int64 {
 }
 
 // least is the smallest relative step that the batch has for a key.
-func (s *resolver) least(key startKey) int64 {
-	least, text := int64(math.MaxInt64), s.run.series[key.series].text
+func (s *resolver) least(key record.StartKey) int64 {
+	least, text := int64(math.MaxInt64), s.run.series[key.Series].text
 	for i := range s.batch.Groups {
 		g := &s.batch.Groups[i]
 		col := slices.IndexFunc(g.Columns, func(c model.Column) bool { return c.Series.String() == text })
@@ -177,7 +178,7 @@ func (s *resolver) least(key startKey) int64 {
 		}
 		episodes := (&draft{RowGroup: g}).episodes(col)
 		for row, k := range g.Axes[0].Values {
-			if (episodes != nil) == key.episodic && (episodes == nil || episodes[row] == key.episode) {
+			if (episodes != nil) == key.Episodic && (episodes == nil || episodes[row] == key.Episode) {
 				least = min(least, k)
 			}
 		}
@@ -188,8 +189,8 @@ func (s *resolver) least(key startKey) int64 {
 // easy is true when no record can be refused: known series of the same kind, or
 // new ones inside the limit, and no step past the end of int64.
 func (s *resolver) easy() bool {
-	fresh := map[string]seriesDef{}
-	var order []seriesDef
+	fresh := map[string]record.Series{}
+	var order []record.Series
 	for i := range s.groups {
 		g := &s.groups[i]
 		for j := range g.cols {
@@ -205,11 +206,11 @@ func (s *resolver) easy() bool {
 			}
 			def, ok := fresh[g.texts[j]]
 			if !ok {
-				def = seriesDef{s.nextID + uint32(len(order)), kind, g.texts[j]}
-				fresh[def.text] = def
+				def = record.Series{ID: s.nextID + uint32(len(order)), Kind: kind, Text: g.texts[j]}
+				fresh[def.Text] = def
 				order = append(order, def)
 			}
-			if def.kind != kind {
+			if def.Kind != kind {
 				return false
 			}
 		}
@@ -217,7 +218,7 @@ func (s *resolver) easy() bool {
 	if len(s.run.byKey)+len(order) > s.engine.cfg.SeriesPerRunLimit {
 		return false
 	}
-	s.fresh, s.rec.series = fresh, order
+	s.fresh, s.rec.Series = fresh, order
 	return true
 }
 
@@ -280,8 +281,8 @@ func (s *resolver) judgeRecords() {
 			continue
 		}
 		for _, def := range fresh {
-			s.fresh[def.text] = def
-			s.rec.series = append(s.rec.series, def)
+			s.fresh[def.Text] = def
+			s.rec.Series = append(s.rec.Series, def)
 		}
 	}
 }
@@ -297,8 +298,8 @@ func (s *resolver) dropRows(u unit) {
 }
 
 // judge returns the series that a record makes, or why it is refused.
-func (s *resolver) judge(u unit) ([]seriesDef, *model.Refusal) {
-	var fresh []seriesDef
+func (s *resolver) judge(u unit) ([]record.Series, *model.Refusal) {
+	var fresh []record.Series
 	for _, at := range u.rows {
 		g := &s.groups[at.group]
 		for j := range g.cols {
@@ -307,12 +308,12 @@ func (s *resolver) judge(u unit) ([]seriesDef, *model.Refusal) {
 				if len(s.run.byKey)+len(s.fresh)+len(fresh) >= s.engine.cfg.SeriesPerRunLimit {
 					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.Columns[j].Series.Metric, s.engine.cfg.SeriesPerRunLimit)
 				}
-				def = seriesDef{s.nextID + uint32(len(s.rec.series)+len(fresh)), g.cols[j].Kind, g.texts[j]}
+				def = record.Series{ID: s.nextID + uint32(len(s.rec.Series)+len(fresh)), Kind: g.cols[j].Kind, Text: g.texts[j]}
 				fresh = append(fresh, def)
 			}
-			if def.kind != g.cols[j].Kind {
-				if _, _, ok := column.Convert(&g.cols[j], at.row, def.kind); !ok {
-					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.Columns[j].Series.Metric, def.kind, g.cols[j].Kind)
+			if def.Kind != g.cols[j].Kind {
+				if _, _, ok := column.Convert(&g.cols[j], at.row, def.Kind); !ok {
+					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.Columns[j].Series.Metric, def.Kind, g.cols[j].Kind)
 				}
 			}
 			if g.relative != nil && g.largest(at.row) > math.MaxInt64-g.begin[j][at.row] {
@@ -327,19 +328,19 @@ func refusal(code model.Code, format string, args ...any) *model.Refusal {
 	return &model.Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-func (s *resolver) lookUp(text string, more []seriesDef) (seriesDef, bool) {
+func (s *resolver) lookUp(text string, more []record.Series) (record.Series, bool) {
 	if id, ok := s.run.byKey[text]; ok {
-		return seriesDef{id, s.run.series[id].kind, text}, true
+		return record.Series{ID: id, Kind: s.run.series[id].kind, Text: text}, true
 	}
 	if def, ok := s.fresh[text]; ok {
 		return def, true
 	}
 	for _, def := range more {
-		if def.text == text {
+		if def.Text == text {
 			return def, true
 		}
 	}
-	return seriesDef{}, false
+	return record.Series{}, false
 }
 
 // emit turns the drafts into the groups of the record.
@@ -410,7 +411,7 @@ func (s *resolver) number(groups []int) [][]int64 {
 	for n, at := range order {
 		out[slices.Index(groups, at.group)][at.row] = s.run.nextOrd + int64(n)
 	}
-	s.rec.nextOrd = max(s.rec.nextOrd, s.run.nextOrd+int64(len(order)))
+	s.rec.NextOrd = max(s.rec.NextOrd, s.run.nextOrd+int64(len(order)))
 	return out
 }
 
@@ -435,14 +436,14 @@ func (s *resolver) emitGroup(d *draft, ords []int64) {
 		key := d.signature(j)
 		k, ok := at[key]
 		if !ok {
-			k = len(s.rec.groups)
+			k = len(s.rec.Groups)
 			at[key] = k
-			s.rec.groups = append(s.rec.groups, recordGroup{rows: d.resolved(base, j, pick)})
+			s.rec.Groups = append(s.rec.Groups, record.Group{Rows: d.resolved(base, j, pick)})
 		}
-		g := &s.rec.groups[k]
-		g.series = append(g.series, def.id)
-		g.cols = append(g.cols, d.column(j, def.kind, pick))
-		s.fix(d, j, def.id, pick)
+		g := &s.rec.Groups[k]
+		g.Series = append(g.Series, def.ID)
+		g.Columns = append(g.Columns, d.column(j, def.Kind, pick))
+		s.fix(d, j, def.ID, pick)
 	}
 }
 
@@ -563,20 +564,20 @@ func (s *resolver) fix(d *draft, col int, id uint32, pick []int32) {
 	for _, key := range s.keysOf(d, col, id, pick) {
 		if _, done := s.run.starts[key]; !done && !s.fixed[key] {
 			s.fixed[key] = true
-			s.rec.starts = append(s.rec.starts, startDef{key, s.starts[key]})
+			s.rec.Starts = append(s.rec.Starts, record.Start{Key: key, At: s.starts[key]})
 		}
 	}
 }
 
-func (s *resolver) keysOf(d *draft, col int, id uint32, pick []int32) []startKey {
-	plain := startKey{writer: s.rec.writerN, series: id}
+func (s *resolver) keysOf(d *draft, col int, id uint32, pick []int32) []record.StartKey {
+	plain := record.StartKey{Writer: s.rec.WriterPlace, Series: id}
 	episodes := d.episodes(col)
 	if episodes == nil {
-		return []startKey{plain}
+		return []record.StartKey{plain}
 	}
-	var out []startKey
+	var out []record.StartKey
 	for _, ep := range column.AppendPicked(nil, episodes, pick) {
-		key := startKey{writer: plain.writer, series: id, episode: ep, episodic: true}
+		key := record.StartKey{Writer: plain.Writer, Series: id, Episode: ep, Episodic: true}
 		if len(out) == 0 || out[len(out)-1] != key {
 			out = append(out, key)
 		}

@@ -30,8 +30,8 @@ func (r *run) kept() (model.KeptRun, bool) {
 	k := model.KeptRun{ID: r.id, Attempts: slices.Clone(r.attempts)}
 	for i := range r.writers {
 		w := &r.writers[i]
-		if !w.id.IsZero() { // an empty place: its record was lost to damage
-			k.Writers = append(k.Writers, model.KeptWriter{ID: w.id, Attempt: w.attempt, LoggerID: w.logger})
+		if !w.ID.IsZero() { // an empty place: its record was lost to damage
+			k.Writers = append(k.Writers, model.KeptWriter{ID: w.ID, Attempt: w.Attempt, LoggerID: w.Logger})
 		}
 	}
 	return k, true

@@ -10,6 +10,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // run is the state of a run: what its records said, in memory, and where its
@@ -20,9 +21,9 @@ type run struct {
 	mu       sync.RWMutex // guards all below
 	deleted  bool
 	attempts []model.Attempt // by rising number
-	writers  []writer
+	writers  []record.Writer
 	writerAt map[model.WriterID]uint32
-	sources  []source
+	sources  []record.Source
 	nextOrd  int64
 	made     uint32 // places of series that are taken
 	stored   uint64 // points
@@ -35,7 +36,7 @@ type run struct {
 	series  []*series
 	byKey   map[string]uint32
 	ordered []uint32 // series by key, the first so many of them
-	starts  map[startKey]int64
+	starts  map[record.StartKey]int64
 
 	mem      []*memGroup
 	memAt    map[string]*memGroup
@@ -46,7 +47,7 @@ type run struct {
 	// frozenMem is being written into a segment and still read from memory.
 	frozenMem   []*memGroup
 	frozenBytes int
-	freshStarts []startDef // fixed since the last flush
+	freshStarts []record.Start // fixed since the last flush
 
 	// firstLSN is the oldest record that no segment covers, 0 for none; a record
 	// up to flushed is in the segments.
@@ -55,23 +56,6 @@ type run struct {
 	// epoch grows when the rules of the run's curves change.
 	epoch   uint64
 	lineage atomic.Pointer[lineage]
-}
-
-// writer is what is kept of a writer for ever.
-type writer struct {
-	id      model.WriterID
-	attempt uint32
-	logger  *uint64
-	mark    uint64
-	lsn     uint64 // of its last record
-	refused uint64
-	skipped []model.Skipped
-}
-
-type startKey struct {
-	writer, series uint32
-	episode        int64
-	episodic       bool
 }
 
 // series is one series of a run.
@@ -106,27 +90,19 @@ func newRun(id model.RunID) *run {
 
 // attempt finds an attempt by number, nil when it is unknown.
 func (r *run) attempt(number uint32) *model.Attempt {
-	at, ok := slices.BinarySearchFunc(r.attempts, number, func(a model.Attempt, n uint32) int { return int(a.Number) - int(n) })
+	at, ok := record.FindAttempt(r.attempts, number)
 	if !ok {
 		return nil
 	}
 	return &r.attempts[at]
 }
 
-// putAttempt adds an attempt or lowers its ResumeFrom; false when nothing changed.
-func (r *run) putAttempt(a model.Attempt) bool {
-	old := r.attempt(a.Number)
-	switch {
-	case old == nil:
-		at, _ := slices.BinarySearchFunc(r.attempts, a.Number, func(b model.Attempt, n uint32) int { return int(b.Number) - int(n) })
-		r.attempts = slices.Insert(r.attempts, at, a)
-	case a.ResumeFrom != nil && (old.ResumeFrom == nil || *a.ResumeFrom < *old.ResumeFrom):
-		old.ResumeFrom = a.ResumeFrom
-	default:
-		return false
+// putAttempt adds an attempt or lowers its ResumeFrom.
+func (r *run) putAttempt(a model.Attempt) {
+	list, changed := record.PutAttempt(r.attempts, a)
+	if r.attempts = list; changed {
+		r.rulesChanged()
 	}
-	r.rulesChanged()
-	return true
 }
 
 func (r *run) rulesChanged() {
@@ -153,7 +129,7 @@ func (r *run) nextWriter(id model.WriterID) uint32 {
 }
 
 // nextSource is the place that a source has or will get.
-func (r *run) nextSource(s source) uint32 {
+func (r *run) nextSource(s record.Source) uint32 {
 	if at := slices.Index(r.sources, s); at >= 0 {
 		return uint32(at)
 	}
@@ -167,17 +143,17 @@ func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
 		return false
 	}
 	for uint32(len(r.writers)) <= at {
-		r.writers = append(r.writers, writer{})
+		r.writers = append(r.writers, record.Writer{})
 	}
 	w := &r.writers[at]
-	if w.id != id && !w.id.IsZero() {
+	if w.ID != id && !w.ID.IsZero() {
 		return false
 	}
 	if old, ok := r.writerAt[id]; ok && old != at {
 		return false
 	}
 	if _, ok := r.writerAt[id]; !ok {
-		w.id, w.attempt = id, attempt
+		w.ID, w.Attempt = id, attempt
 		r.writerAt[id] = at
 		r.rulesChanged()
 	}
@@ -185,15 +161,15 @@ func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
 }
 
 // setSource puts a source in its place, as setWriter does.
-func (r *run) setSource(at uint32, s source) bool {
+func (r *run) setSource(at uint32, s record.Source) bool {
 	if int(at) > len(r.sources)+maxGap {
 		return false
 	}
 	for uint32(len(r.sources)) <= at {
-		r.sources = append(r.sources, source{})
+		r.sources = append(r.sources, record.Source{})
 		r.lineage.Store(nil)
 	}
-	if old := r.sources[at]; old != s && old != (source{}) {
+	if old := r.sources[at]; old != s && old != (record.Source{}) {
 		return false
 	}
 	if r.sources[at] != s {
@@ -206,10 +182,10 @@ func (r *run) setSource(at uint32, s source) bool {
 // setAllSeries puts series in their places; they lie side by side in memory,
 // because lists and searches go through all of them. It returns those that do
 // not fit.
-func (r *run) setAllSeries(defs []seriesDef) (bad []seriesDef) {
+func (r *run) setAllSeries(defs []record.Series) (bad []record.Series) {
 	var room []series
 	for i, def := range defs {
-		if old := r.find(store.SeriesID(def.id)); old == nil && len(room) == 0 {
+		if old := r.find(store.SeriesID(def.ID)); old == nil && len(room) == 0 {
 			room = make([]series, len(defs)-i)
 		}
 		var into *series
@@ -228,24 +204,24 @@ func (r *run) setAllSeries(defs []seriesDef) (bad []seriesDef) {
 
 // setSeries puts a series in its place, as setWriter does, and says whether it
 // took the room for it.
-func (r *run) setSeries(def seriesDef, into *series) (ok, used bool) {
-	if int(def.id) > len(r.series)+maxGap {
+func (r *run) setSeries(def record.Series, into *series) (ok, used bool) {
+	if int(def.ID) > len(r.series)+maxGap {
 		return false, false
 	}
-	if old := r.find(store.SeriesID(def.id)); old != nil {
-		return old.text == def.text && old.kind == def.kind, false
+	if old := r.find(store.SeriesID(def.ID)); old != nil {
+		return old.text == def.Text && old.kind == def.Kind, false
 	}
-	key, ok := model.ParseSeriesKey(def.text)
-	if _, taken := r.byKey[def.text]; taken || !ok {
+	key, ok := model.ParseSeriesKey(def.Text)
+	if _, taken := r.byKey[def.Text]; taken || !ok {
 		return false, false
 	}
-	for uint32(len(r.series)) <= def.id {
+	for uint32(len(r.series)) <= def.ID {
 		r.series = append(r.series, nil)
 	}
-	into.id, into.key, into.text, into.kind = def.id, key, def.text, def.kind
-	r.series[def.id] = into
-	r.byKey[def.text] = def.id
-	r.made = max(r.made, def.id+1)
+	into.id, into.key, into.text, into.kind = def.ID, key, def.Text, def.Kind
+	r.series[def.ID] = into
+	r.byKey[def.Text] = def.ID
+	r.made = max(r.made, def.ID+1)
 	return true, true
 }
 

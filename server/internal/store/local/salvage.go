@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // maxSalvage is how much of a damaged file is searched: its directory is at the end.
@@ -67,12 +68,12 @@ func (e *Engine) firstOrd(id model.RunID) int64 {
 		return least
 	}
 	for _, l := range r.late {
-		rec, err := decodeRecord(l.payload)
+		rec, err := record.DecodeBatch(l.payload)
 		if err != nil {
 			continue
 		}
-		for i := range rec.groups {
-			least = min(least, slices.Min(rec.groups[i].rows.Arrival))
+		for i := range rec.Groups {
+			least = min(least, slices.Min(rec.Groups[i].Rows.Arrival))
 		}
 	}
 	return least
@@ -112,9 +113,9 @@ func (s *segment) salvage() (found []*section) {
 		tail = tail[:n]
 	}
 	for at := 0; at+16+6 <= len(tail); at++ {
-		d := &decoder{b: tail[at:]}
-		ref := runRef{run: d.id(), index: d.ref()}
-		if d.err != nil || !plausible(tail, ref.index.off-base, ref.index.len) {
+		d := newDecoder(tail[at:])
+		ref := runRef{run: d.ID(), index: d.ref()}
+		if d.Err != nil || !plausible(tail, ref.index.off-base, ref.index.len) {
 			continue
 		}
 		sec, err := s.section(ref)
@@ -122,7 +123,7 @@ func (s *segment) salvage() (found []*section) {
 			continue
 		}
 		found = append(found, sec)
-		at = len(tail) - len(d.b) - 1
+		at = len(tail) - len(d.Rest) - 1
 	}
 	return found
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // section is what a segment says of a run: the state that its records made and
 // the row groups in the file. A section can be read without any other file.
 type section struct {
 	head
-	series []seriesDef
-	starts []startDef
+	series []record.Series
+	starts []record.Start
 	groups []*segmentGroup
 }
 
@@ -25,46 +26,46 @@ func (s *section) encodeBody(enc *codec.Encoder) []byte {
 		return nil
 	}
 	e := &encoder{}
-	e.uint(uint64(len(s.series)))
+	e.Uint(uint64(len(s.series)))
 	for _, def := range s.series {
-		e.uint(uint64(def.id))
-		e.u8(byte(def.kind))
-		e.string(def.text)
+		e.Uint(uint64(def.ID))
+		e.U8(byte(def.Kind))
+		e.Text(def.Text)
 	}
-	e.uint(uint64(len(s.starts)))
+	e.Uint(uint64(len(s.starts)))
 	for _, def := range s.starts {
-		e.start(def)
+		e.Start(def)
 	}
-	e.uint(uint64(len(s.groups)))
+	e.Uint(uint64(len(s.groups)))
 	for _, g := range s.groups {
 		e.groupIndex(enc, g)
 	}
-	return e.b
+	return e.Buf
 }
 
 // decodeBody reads what encodeBody wrote, in the version of the segment.
 func (s *section) decodeBody(d *decoder, seg *segment) error {
-	s.series = d.seriesDefs()
-	for range d.count(4) {
-		s.starts = append(s.starts, d.start())
+	s.series = d.SeriesDefs()
+	for range d.Count(4) {
+		s.starts = append(s.starts, d.Start())
 	}
 	dec := seg.engine.decoder()
 	defer seg.engine.decoders.Put(dec)
-	for range d.count(8) {
+	for range d.Count(8) {
 		g := d.groupIndex(dec, seg)
-		if d.err != nil {
+		if d.Err != nil {
 			break
 		}
 		s.groups = append(s.groups, g)
 	}
-	return d.err
+	return d.Err
 }
 
 // decodeSection1 reads the index of a run as segments of version 1 have it, head
 // and body in one, and adds up what the head of version 2 says.
 func decodeSection1(d *decoder, seg *segment) (*section, error) {
-	s := &section{head: head{runRef: runRef{run: d.id()}, deleted: d.u8() == 1}}
-	s.flushed, s.nextOrd = d.uint(), d.int()
+	s := &section{head: head{runRef: runRef{run: d.ID()}, deleted: d.U8() == 1}}
+	s.flushed, s.nextOrd = d.Uint(), d.Int()
 	d.writersAndSources(&s.head)
 	if err := s.decodeBody(d, seg); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func decodeSection1(d *decoder, seg *segment) (*section, error) {
 // count adds up what the head says of the body.
 func (s *section) count() {
 	for _, def := range s.series {
-		s.made = max(s.made, def.id+1)
+		s.made = max(s.made, def.ID+1)
 	}
 	s.points, s.bytes, s.tlo, s.thi = 0, 0, 0, 0
 	for _, g := range s.groups {
@@ -90,49 +91,49 @@ func (s *section) count() {
 }
 
 func (e *encoder) extent(x *column.Extent) {
-	e.uint(uint64(x.Rows))
-	e.uint(uint64(x.Mask))
-	e.u8(byte(x.Mode))
+	e.Uint(uint64(x.Rows))
+	e.Uint(uint64(x.Mask))
+	e.U8(byte(x.Mode))
 	for a := range column.NumAxes {
 		if x.Mask.Has(a) {
-			e.int(x.Lo[a])
-			e.uint(uint64(x.Hi[a] - x.Lo[a]))
+			e.Int(x.Lo[a])
+			e.Uint(uint64(x.Hi[a] - x.Lo[a]))
 		}
 	}
-	e.int(x.MinTime)
-	e.uint(uint64(x.MaxTime - x.MinTime))
-	e.uint(uint64(len(x.Sources)))
+	e.Int(x.MinTime)
+	e.Uint(uint64(x.MaxTime - x.MinTime))
+	e.Uint(uint64(len(x.Sources)))
 	for _, s := range x.Sources {
-		e.uint(uint64(s))
+		e.Uint(uint64(s))
 	}
-	e.flag(x.Distinct)
-	e.uint(uint64(x.Last))
-	e.int(x.LastTime)
-	e.uint(uint64(x.LastSource))
-	e.uint(x.LastSeq)
-	e.int(x.LastArrival)
+	e.Flag(x.Distinct)
+	e.Uint(uint64(x.Last))
+	e.Int(x.LastTime)
+	e.Uint(uint64(x.LastSource))
+	e.Uint(x.LastSeq)
+	e.Int(x.LastArrival)
 }
 
 func (d *decoder) extent() column.Extent {
-	x := column.Extent{Rows: int(d.uint()), Mask: column.AxisSet(d.uint()), Mode: model.Uniqueness(d.u8())}
+	x := column.Extent{Rows: int(d.Uint()), Mask: column.AxisSet(d.Uint()), Mode: model.Uniqueness(d.U8())}
 	if x.Rows <= 0 || x.Rows > maxGroupRows || x.Mask >= 1<<column.NumAxes {
-		d.fail()
+		d.Fail()
 		return x
 	}
 	for a := range column.NumAxes {
 		if x.Mask.Has(a) {
-			x.Lo[a] = d.int()
-			x.Hi[a] = x.Lo[a] + int64(d.uint())
+			x.Lo[a] = d.Int()
+			x.Hi[a] = x.Lo[a] + int64(d.Uint())
 		}
 	}
-	x.MinTime = d.int()
-	x.MaxTime = x.MinTime + int64(d.uint())
-	for range d.count(1) {
-		x.Sources = append(x.Sources, uint32(d.uint()))
+	x.MinTime = d.Int()
+	x.MaxTime = x.MinTime + int64(d.Uint())
+	for range d.Count(1) {
+		x.Sources = append(x.Sources, uint32(d.Uint()))
 	}
-	x.Distinct, x.Last, x.LastTime, x.LastSource, x.LastSeq, x.LastArrival = d.u8() == 1, int32(d.uint()), d.int(), uint32(d.uint()), d.uint(), d.int()
+	x.Distinct, x.Last, x.LastTime, x.LastSource, x.LastSeq, x.LastArrival = d.U8() == 1, int32(d.Uint()), d.Int(), uint32(d.Uint()), d.Uint(), d.Int()
 	if len(x.Sources) == 0 || int(x.Last) >= x.Rows || x.Last < 0 {
-		d.fail()
+		d.Fail()
 	}
 	return x
 }
@@ -141,18 +142,18 @@ func (e *encoder) groupIndex(enc *codec.Encoder, g *segmentGroup) {
 	e.extent(&g.ext)
 	e.ref(g.shared)
 	e.ref(g.blocks)
-	e.uint(uint64(len(g.cols)))
+	e.Uint(uint64(len(g.cols)))
 	offs, lens, ids := make([]int64, len(g.cols)), make([]int64, len(g.cols)), make([]int64, len(g.cols))
 	for i := range g.cols {
 		offs[i], lens[i], ids[i] = g.cols[i].ref.off, int64(g.cols[i].ref.len), int64(g.series[i])
-		e.u8(byte(g.cols[i].kind))
-		e.b = binary.LittleEndian.AppendUint32(e.b, g.cols[i].ref.crc)
+		e.U8(byte(g.cols[i].kind))
+		e.Buf = binary.LittleEndian.AppendUint32(e.Buf, g.cols[i].ref.crc)
 	}
 	for lo := 0; lo < len(ids); lo += codec.MaxValues {
 		hi := min(lo+codec.MaxValues, len(ids))
-		e.bytes(enc.AppendInts(nil, ids[lo:hi]))
-		e.bytes(enc.AppendInts(nil, lens[lo:hi]))
-		e.int(offs[lo])
+		e.Bytes(enc.AppendInts(nil, ids[lo:hi]))
+		e.Bytes(enc.AppendInts(nil, lens[lo:hi]))
+		e.Int(offs[lo])
 	}
 	e.aggregates(enc, g)
 }
@@ -162,8 +163,8 @@ func (e *encoder) aggregates(enc *codec.Encoder, g *segmentGroup) {
 	for _, kind := range []model.Kind{model.KindFloat, model.KindInt} {
 		for part := range slices.Chunk(g.summaries(kind), codec.MaxValues) {
 			e.summaries(enc, kind, part)
-			e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return math.Float64frombits(a.First) })))
-			e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return math.Float64frombits(a.Last) })))
+			e.Bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return math.Float64frombits(a.First) })))
+			e.Bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return math.Float64frombits(a.Last) })))
 		}
 	}
 }
@@ -182,20 +183,20 @@ func (g *segmentGroup) summaries(kind model.Kind) (out []*column.Aggregate) {
 // the sum could not hold, and counts.
 func (e *encoder) summaries(enc *codec.Encoder, kind model.Kind, part []*column.Aggregate) {
 	if kind == model.KindInt {
-		e.bytes(enc.AppendInts(nil, collect(part, func(a *column.Aggregate) int64 { return a.Least })))
-		e.bytes(enc.AppendInts(nil, collect(part, func(a *column.Aggregate) int64 { return a.Most })))
+		e.Bytes(enc.AppendInts(nil, collect(part, func(a *column.Aggregate) int64 { return a.Least })))
+		e.Bytes(enc.AppendInts(nil, collect(part, func(a *column.Aggregate) int64 { return a.Most })))
 	} else {
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Min })))
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Max })))
+		e.Bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Min })))
+		e.Bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Max })))
 	}
-	e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Sum })))
+	e.Bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Sum })))
 	huge := slices.ContainsFunc(part, func(a *column.Aggregate) bool { return a.Excess != 0 })
-	e.flag(huge)
+	e.Flag(huge)
 	if huge {
-		e.bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Excess })))
+		e.Bytes(enc.AppendFloats(nil, collect(part, func(a *column.Aggregate) float64 { return a.Excess })))
 	}
 	for _, get := range []func(*column.Aggregate) int64{func(a *column.Aggregate) int64 { return int64(a.Count) }, func(a *column.Aggregate) int64 { return int64(a.NaN) }, func(a *column.Aggregate) int64 { return int64(a.PosInf) }, func(a *column.Aggregate) int64 { return int64(a.NegInf) }} {
-		e.bytes(enc.AppendInts(nil, collect(part, get)))
+		e.Bytes(enc.AppendInts(nil, collect(part, get)))
 	}
 }
 
@@ -209,18 +210,18 @@ func collect[T any](part []*column.Aggregate, get func(*column.Aggregate) T) []T
 
 func (d *decoder) groupIndex(dec *codec.Decoder, seg *segment) *segmentGroup {
 	g := &segmentGroup{segment: seg, ext: d.extent(), shared: d.ref(), blocks: d.ref()}
-	n := d.count(5)
+	n := d.Count(5)
 	g.cols, g.series = make([]columnMeta, n), make([]uint32, n)
 	for i := range g.cols {
-		g.cols[i].kind = model.Kind(d.u8())
-		if b := d.take(4); b != nil {
+		g.cols[i].kind = model.Kind(d.U8())
+		if b := d.Take(4); b != nil {
 			g.cols[i].ref.crc = binary.LittleEndian.Uint32(b)
 		}
 	}
-	for lo := 0; lo < n && d.err == nil; lo += codec.MaxValues {
+	for lo := 0; lo < n && d.Err == nil; lo += codec.MaxValues {
 		hi := min(lo+codec.MaxValues, n)
-		ids, lens, off := d.ints(dec, hi-lo), d.ints(dec, hi-lo), d.int()
-		for i := lo; i < hi && d.err == nil; i++ {
+		ids, lens, off := d.ints(dec, hi-lo), d.ints(dec, hi-lo), d.Int()
+		for i := lo; i < hi && d.Err == nil; i++ {
 			g.series[i] = uint32(ids[i-lo])
 			g.cols[i].ref.off, g.cols[i].ref.len = off, uint32(lens[i-lo])
 			off += lens[i-lo]
@@ -231,18 +232,18 @@ func (d *decoder) groupIndex(dec *codec.Decoder, seg *segment) *segmentGroup {
 }
 
 func (d *decoder) ints(dec *codec.Decoder, n int) []int64 {
-	vs, err := dec.Ints(d.bytes(), n)
+	vs, err := dec.Ints(d.Bytes(), n)
 	if err != nil || len(vs) != n {
-		d.fail()
+		d.Fail()
 		return make([]int64, n)
 	}
 	return vs
 }
 
 func (d *decoder) floats(dec *codec.Decoder, n int) []float64 {
-	vs, err := dec.Floats(d.bytes(), n)
+	vs, err := dec.Floats(d.Bytes(), n)
 	if err != nil || len(vs) != n {
-		d.fail()
+		d.Fail()
 		return make([]float64, n)
 	}
 	return vs
@@ -285,7 +286,7 @@ func (d *decoder) summaries(dec *codec.Decoder, kind model.Kind, part []*column.
 		}
 	}
 	sum := d.floats(dec, n)
-	if d.u8() == 1 {
+	if d.U8() == 1 {
 		for i, v := range d.floats(dec, n) {
 			part[i].Excess = v
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 // A segment file is a header, blocks, an index block for each run, a directory
@@ -82,27 +83,27 @@ type runRef struct {
 }
 
 func (e *encoder) runRef(r *runRef) {
-	e.id(r.run)
+	e.ID(r.run)
 	e.ref(r.index)
-	e.uint(r.flushed)
-	e.uint(r.points)
+	e.Uint(r.flushed)
+	e.Uint(r.points)
 	if r.points > 0 {
-		e.int(r.tlo)
-		e.uint(uint64(r.thi - r.tlo))
-		e.uint(uint64(r.bytes))
+		e.Int(r.tlo)
+		e.Uint(uint64(r.thi - r.tlo))
+		e.Uint(uint64(r.bytes))
 	}
 }
 
 func (d *decoder) runRef(version uint16) runRef {
-	r := runRef{run: d.id(), index: d.ref()}
+	r := runRef{run: d.ID(), index: d.ref()}
 	if version < 2 {
 		return r
 	}
-	r.flushed = d.uint()
-	if r.points = d.uint(); r.points > 0 {
-		r.tlo = d.int()
-		r.thi = r.tlo + int64(d.uint())
-		r.bytes = int64(d.uint())
+	r.flushed = d.Uint()
+	if r.points = d.Uint(); r.points > 0 {
+		r.tlo = d.Int()
+		r.thi = r.tlo + int64(d.Uint())
+		r.bytes = int64(d.Uint())
 	}
 	return r
 }
@@ -197,16 +198,16 @@ func (g *segmentGroup) xs(axis int) ([]int64, error) {
 	if err != nil {
 		return nil, g.bad(g.shared, len(g.cols), err)
 	}
-	d := &decoder{b: b}
+	d := newDecoder(b)
 	for a := range column.NumAxes { // the time is behind the axes
 		if g.ext.Mask.Has(a) && (axis < 0 || a < axis) {
-			d.bytes()
+			d.Bytes()
 		}
 	}
 	dec := g.segment.engine.decoder()
 	defer g.segment.engine.decoders.Put(dec)
 	xs := d.ints(dec, g.ext.Rows)
-	if d.err != nil {
+	if d.Err != nil {
 		return nil, g.bad(g.shared, len(g.cols), codec.ErrCorrupt)
 	}
 	return xs, nil
@@ -248,7 +249,7 @@ func (e *Engine) decoder() *codec.Decoder {
 // encodeRows writes each shared column behind its length.
 func encodeRows(enc *codec.Encoder, r *column.Rows) []byte {
 	var out encoder
-	put := func(vs []int64) { out.bytes(enc.AppendInts(nil, vs)) }
+	put := func(vs []int64) { out.Bytes(enc.AppendInts(nil, vs)) }
 	for a := range column.NumAxes {
 		if r.Mask.Has(a) {
 			put(r.Axes[a])
@@ -258,7 +259,7 @@ func encodeRows(enc *codec.Encoder, r *column.Rows) []byte {
 	put(castInts(r.Seq))
 	put(r.Arrival)
 	put(castInts(r.Source))
-	return out.b
+	return out.Buf
 }
 
 func castInts[T uint32 | uint64](vs []T) []int64 {
@@ -270,10 +271,10 @@ func castInts[T uint32 | uint64](vs []T) []int64 {
 }
 
 func decodeRows(dec *codec.Decoder, b []byte, e *column.Extent) (*column.Rows, error) {
-	d := &decoder{b: b}
+	d := newDecoder(b)
 	var failed error
 	get := func() []int64 {
-		vs, err := dec.Ints(d.bytes(), e.Rows)
+		vs, err := dec.Ints(d.Bytes(), e.Rows)
 		if err == nil && len(vs) != e.Rows {
 			err = codec.ErrCorrupt
 		}
@@ -288,7 +289,7 @@ func decodeRows(dec *codec.Decoder, b []byte, e *column.Extent) (*column.Rows, e
 	}
 	r.Time = get()
 	seq, ord, src := get(), get(), get()
-	if err := errors.Join(failed, d.err); err != nil {
+	if err := errors.Join(failed, d.Err); err != nil {
 		return nil, err
 	}
 	r.Seq, r.Arrival, r.Source = make([]uint64, e.Rows), ord, make([]uint32, e.Rows)
@@ -338,18 +339,18 @@ func (s *segment) readDirectory() ([]head, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.decodeDirectory(&decoder{b: b})
+	return s.decodeDirectory(newDecoder(b))
 }
 
 func (s *segment) decodeDirectory(d *decoder) ([]head, error) {
-	if d.uint() != s.id {
+	if d.Uint() != s.id {
 		return nil, fmt.Errorf("the file says that it is another segment: %w", errDamaged)
 	}
 	s.replaces, s.runs = nil, nil
-	for range d.count(1) {
-		s.replaces = append(s.replaces, d.uint())
+	for range d.Count(1) {
+		s.replaces = append(s.replaces, d.Uint())
 	}
-	n := d.count(16 + 6)
+	n := d.Count(16 + 6)
 	heads := make([]head, 0, n)
 	s.runs = make([]runRef, 0, n)
 	for range n {
@@ -359,7 +360,7 @@ func (s *segment) decodeDirectory(d *decoder) ([]head, error) {
 	if !slices.IsSortedFunc(s.runs, func(a, b runRef) int { return bytes.Compare(a.run[:], b.run[:]) }) {
 		return nil, errDamaged
 	}
-	return heads, d.err
+	return heads, d.Err
 }
 
 // complete reads what the directory of version 1 lacks.
@@ -400,7 +401,7 @@ func (s *segment) section(ref runRef) (*section, error) {
 	if err != nil || len(plain) != 1 {
 		return nil, s.bad(ref.index, errDamaged)
 	}
-	d := &decoder{b: plain[0]}
+	d := newDecoder(plain[0])
 	if s.version == 1 {
 		sec, err = decodeSection1(d, s)
 	} else {
@@ -413,17 +414,25 @@ func (s *segment) section(ref runRef) (*section, error) {
 }
 
 func (e *encoder) ref(r blockRef) {
-	e.uint(uint64(r.off))
-	e.uint(uint64(r.len))
-	e.b = binary.LittleEndian.AppendUint32(e.b, r.crc)
+	e.Uint(uint64(r.off))
+	e.Uint(uint64(r.len))
+	e.Buf = binary.LittleEndian.AppendUint32(e.Buf, r.crc)
 }
 
 func (d *decoder) ref() blockRef {
-	r := blockRef{off: int64(d.uint()), len: uint32(d.uint())}
-	if b := d.take(4); b != nil {
+	r := blockRef{off: int64(d.Uint()), len: uint32(d.Uint())}
+	if b := d.Take(4); b != nil {
 		r.crc = binary.LittleEndian.Uint32(b)
 	}
 	return r
 }
 
 func (e *Engine) segmentDir() string { return filepath.Join(e.cfg.Dir, "segments") }
+
+// encoder writes indexes: the fields of log records, and columns.
+type encoder struct{ record.Encoder }
+
+// decoder reads what encoder wrote.
+type decoder struct{ record.Decoder }
+
+func newDecoder(b []byte) *decoder { return &decoder{record.Decoder{Rest: b}} }

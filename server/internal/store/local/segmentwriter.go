@@ -174,17 +174,17 @@ func (w *segmentWriter) pack(b []byte) []byte {
 // finish makes the segment durable under its name and opens it.
 func (w *segmentWriter) finish(replaces []uint64) (*segment, error) {
 	d := &encoder{}
-	d.uint(w.id)
-	d.uint(uint64(len(replaces)))
+	d.Uint(w.id)
+	d.Uint(uint64(len(replaces)))
 	for _, id := range replaces {
-		d.uint(id)
+		d.Uint(id)
 	}
 	slices.SortFunc(w.done, func(a, b *section) int { return bytes.Compare(a.run[:], b.run[:]) })
-	d.uint(uint64(len(w.done)))
+	d.Uint(uint64(len(w.done)))
 	for _, sec := range w.done {
 		d.head(&sec.head)
 	}
-	ref, err := w.block(d.b)
+	ref, err := w.block(d.Buf)
 	if err != nil {
 		return nil, err
 	}

@@ -2,52 +2,25 @@ package local
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
-
-// refusing turns a failure of the log into the error that a caller sees.
-func refusing(err error) error {
-	switch {
-	case errors.Is(err, wal.ErrDiskFull):
-		return model.Errorf(model.CodeDiskFull, "the disk of the data folder is full: %v", err).WithHint("free space; writers keep their points and send them again")
-	case errors.Is(err, wal.ErrPoisoned):
-		return model.Errorf(model.CodeUnavailable, "the store takes no writes: %v", err).WithHint("check the disk and restart the server; writers keep their points")
-	case errors.Is(err, wal.ErrClosed):
-		return model.Errorf(model.CodeUnavailable, "the store is closed")
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return model.Errorf(model.CodeTimeout, "the write was not waited for: %v", err)
-	}
-	return fmt.Errorf("write to the log: %w", err)
-}
 
 // commit writes a record while the run is locked and applies it, so that the
 // order in the log is the order in memory. It is durable after e.wait.
-func (e *Engine) commit(r *run, enc *encoder, apply func(lsn uint64) error) (uint64, error) {
+func (e *Engine) commit(r *run, enc *record.Encoder, apply func(lsn uint64) error) (uint64, error) {
 	if err := e.poisoned(); err != nil {
-		return 0, refusing(err)
+		return 0, record.Refusing(err)
 	}
 	if r.firstLSN == 0 {
 		e.dirty.add(r) // before the record is there, see dirtyRuns.each
 	}
-	lsn, err := e.log.Write(enc.b)
+	lsn, err := e.log.Append(enc)
 	if err != nil {
-		return 0, refusing(err)
+		return 0, err
 	}
 	return lsn, apply(lsn)
-}
-
-func (e *Engine) wait(ctx context.Context, lsn uint64) error {
-	if lsn == 0 {
-		return nil
-	}
-	if err := e.log.Wait(ctx, lsn); err != nil {
-		return refusing(err)
-	}
-	return nil
 }
 
 // PutAttempt implements [store.Writer].
@@ -60,7 +33,7 @@ func (e *Engine) PutAttempt(ctx context.Context, id model.RunID, a model.Attempt
 	if err != nil {
 		return err
 	}
-	return e.wait(ctx, lsn)
+	return e.log.Wait(ctx, lsn)
 }
 
 func (e *Engine) putAttempt(r *run, a model.Attempt) (uint64, error) {
@@ -76,8 +49,8 @@ func (e *Engine) putAttempt(r *run, a model.Attempt) (uint64, error) {
 		s := *a.ResumeFrom
 		a.ResumeFrom = &s
 	}
-	enc := &encoder{}
-	enc.attempt(r.id, a)
+	enc := &record.Encoder{}
+	enc.Attempt(r.id, a)
 	return e.commit(r, enc, func(lsn uint64) error { e.applyAttempt(r, a, lsn); return nil })
 }
 
@@ -94,7 +67,7 @@ func (e *Engine) PutWriter(ctx context.Context, id model.RunID, w model.WriterID
 	if err != nil {
 		return err
 	}
-	return e.wait(ctx, lsn)
+	return e.log.Wait(ctx, lsn)
 }
 
 func (e *Engine) putWriter(r *run, w model.WriterID, attempt uint32, loggerID *uint64) (uint64, error) {
@@ -106,7 +79,7 @@ func (e *Engine) putWriter(r *run, w model.WriterID, attempt uint32, loggerID *u
 	if r.attempt(attempt) == nil {
 		return 0, unknownAttempt(r.id, attempt)
 	}
-	if at, ok := r.writerAt[w]; ok && r.writers[at].attempt == attempt && equal(r.writers[at].logger, loggerID) {
+	if at, ok := r.writerAt[w]; ok && r.writers[at].Attempt == attempt && equal(r.writers[at].Logger, loggerID) {
 		return r.lastLSN, nil
 	}
 	if loggerID != nil {
@@ -114,8 +87,8 @@ func (e *Engine) putWriter(r *run, w model.WriterID, attempt uint32, loggerID *u
 		loggerID = &n
 	}
 	place := r.nextWriter(w)
-	enc := &encoder{}
-	enc.writer(r.id, place, w, attempt, loggerID)
+	enc := &record.Encoder{}
+	enc.Writer(r.id, place, w, attempt, loggerID)
 	return e.commit(r, enc, func(lsn uint64) error { return e.applyWriter(r, place, w, attempt, loggerID, lsn) })
 }
 
@@ -134,7 +107,7 @@ func (e *Engine) DeleteRun(ctx context.Context, id model.RunID) error {
 	if err != nil {
 		return err
 	}
-	return e.wait(ctx, lsn)
+	return e.log.Wait(ctx, lsn)
 }
 
 func (e *Engine) deleteRun(r *run) (uint64, error) {
@@ -143,9 +116,8 @@ func (e *Engine) deleteRun(r *run) (uint64, error) {
 	if r.deleted {
 		return r.lastLSN, nil
 	}
-	enc := &encoder{}
-	enc.u8(byte(recDelete))
-	enc.id(r.id)
+	enc := &record.Encoder{}
+	enc.Delete(r.id)
 	return e.commit(r, enc, func(lsn uint64) error { e.applyDelete(r, lsn); return nil })
 }
 
@@ -156,7 +128,7 @@ func (e *Engine) Mark(ctx context.Context, w model.WriterID) (uint64, error) {
 		return 0, nil
 	}
 	mark, lsn := r.mark(w)
-	return mark, e.wait(ctx, lsn)
+	return mark, e.log.Wait(ctx, lsn)
 }
 
 // mark is a writer's mark and the record that set it.
@@ -164,7 +136,7 @@ func (r *run) mark(w model.WriterID) (mark, lsn uint64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if at, ok := r.writerAt[w]; ok {
-		return r.writers[at].mark, r.writers[at].lsn
+		return r.writers[at].Mark, r.writers[at].LSN
 	}
 	return 0, 0
 }
@@ -186,7 +158,7 @@ func (e *Engine) Append(ctx context.Context, b *model.Batch) (model.Ack, error) 
 	}
 	ack, lsn, err := e.append(r, b)
 	if lsn > 0 {
-		if werr := e.wait(ctx, lsn); werr != nil {
+		if werr := e.log.Wait(ctx, lsn); werr != nil {
 			return model.Ack{}, werr
 		}
 	}
@@ -195,12 +167,12 @@ func (e *Engine) Append(ctx context.Context, b *model.Batch) (model.Ack, error) 
 }
 
 // encoder is an empty one with the room of an earlier one.
-func (e *Engine) encoder() *encoder {
-	if enc, ok := e.encoders.Get().(*encoder); ok && cap(enc.b) <= maxKeptBuffer {
-		enc.b = enc.b[:0]
+func (e *Engine) encoder() *record.Encoder {
+	if enc, ok := e.encoders.Get().(*record.Encoder); ok && cap(enc.Buf) <= maxKeptBuffer {
+		enc.Buf = enc.Buf[:0]
 		return enc
 	}
-	return &encoder{}
+	return &record.Encoder{}
 }
 
 const maxKeptBuffer = 4 << 20
@@ -212,7 +184,7 @@ func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err 
 	if b.First > 0 {
 		mark, seen := uint64(0), uint64(0)
 		if at, ok := r.writerAt[b.Writer]; ok {
-			mark, seen = r.writers[at].mark, r.writers[at].lsn
+			mark, seen = r.writers[at].Mark, r.writers[at].LSN
 		}
 		ack.Mark = mark
 		if b.Last <= mark {
@@ -231,7 +203,7 @@ func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err 
 	}
 	enc := e.encoder()
 	defer e.encoders.Put(enc)
-	if err := enc.batch(rec); err != nil {
+	if err := enc.Batch(rec); err != nil {
 		return ack, 0, err
 	}
 	lsn, err = e.commit(r, enc, func(lsn uint64) error { return e.apply(r, rec, lsn) })
@@ -239,10 +211,10 @@ func (e *Engine) append(r *run, b *model.Batch) (ack model.Ack, lsn uint64, err 
 		return ack, 0, err
 	}
 	e.countDue(r)
-	if len(rec.doc) > 0 {
+	if len(rec.Doc) > 0 {
 		e.meta.add(metaOf(rec, lsn))
 	}
-	return model.Ack{Mark: b.Last, Stored: rec.points(), Refused: refused, LSN: lsn}, lsn, nil
+	return model.Ack{Mark: b.Last, Stored: rec.Points(), Refused: refused, LSN: lsn}, lsn, nil
 }
 
 // flushBatch is how many bytes of due runs make a flush worth its file, its syncs

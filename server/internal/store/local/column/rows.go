@@ -136,7 +136,7 @@ type Shape struct {
 	Mode model.Uniqueness
 }
 
-// SortKey is what rows of one shape rise by, see Rows.CompareKey.
+// SortKey is what rows of one shape rise by, see Rows.compareKey.
 type SortKey [NumAxes]int64
 
 // Less reports whether a row with this key comes first.

@@ -1,0 +1,124 @@
+package record
+
+import (
+	"encoding/json"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Batch is a batch as it is stored: everything decided, so that replay needs
+// no rule and gives the same state.
+type Batch struct {
+	Run         model.RunID
+	Writer      model.WriterID
+	Attempt     uint32
+	WriterPlace uint32 // place of the writer in the run
+	SourcePlace uint32
+	First       uint64 // 1 + the mark before; 0 for a foreign writer and when not known
+	Last        uint64 // new mark, 0 for a foreign writer
+	NextOrd     int64
+	Refused     uint64
+	Skipped     []model.Skipped
+	Series      []Series
+	Starts      []Start
+	Groups      []Group
+	Updates     []model.Update
+	Doc         []byte // the updates as they are stored
+}
+
+// Points counts the points of all groups.
+func (r *Batch) Points() (n uint64) {
+	for i := range r.Groups {
+		n += r.Groups[i].Points()
+	}
+	return n
+}
+
+// Batch writes a batch; it fails when an update cannot be stored.
+func (e *Encoder) Batch(r *Batch) error {
+	e.U8(byte(TypeBatch))
+	e.Uint(r.First)
+	e.ID(r.Run)
+	e.ID(r.Writer)
+	e.Uint(uint64(r.Attempt))
+	e.Uint(uint64(r.WriterPlace))
+	e.Uint(uint64(r.SourcePlace))
+	e.Uint(r.Last)
+	e.Int(r.NextOrd)
+	e.Uint(r.Refused)
+	e.Skipped(r.Skipped)
+	e.Uint(uint64(len(r.Series)))
+	for _, s := range r.Series {
+		e.Uint(uint64(s.ID))
+		e.U8(byte(s.Kind))
+		e.Text(s.Text)
+	}
+	e.Uint(uint64(len(r.Starts)))
+	for _, s := range r.Starts {
+		e.Start(s)
+	}
+	e.Uint(uint64(len(r.Groups)))
+	for i := range r.Groups {
+		e.group(&r.Groups[i])
+	}
+	if len(r.Updates) > 0 {
+		doc, err := json.Marshal(r.Updates)
+		if err != nil {
+			return model.Errorf(model.CodeInvalid, "an update cannot be stored: %v", err)
+		}
+		r.Doc = doc
+	}
+	e.Bytes(r.Doc)
+	return nil
+}
+
+// decodeBatch leaves the updates as the bytes they are.
+func decodeBatch(d *Decoder) (*Batch, error) {
+	r := d.batchHead()
+	r.Series = d.SeriesDefs()
+	for range d.Count(4) {
+		r.Starts = append(r.Starts, d.Start())
+	}
+	for range d.Count(4) {
+		r.Groups = append(r.Groups, d.group())
+	}
+	r.Doc = append([]byte{}, d.Bytes()...)
+	return r, d.Err
+}
+
+// DecodeBatch reads a batch from the payload of a log record.
+func DecodeBatch(payload []byte) (*Batch, error) {
+	d := &Decoder{Rest: payload}
+	first := uint64(0)
+	if Type(d.U8()) == TypeBatch {
+		first = d.Uint()
+	}
+	rec, err := decodeBatch(d)
+	if err == nil {
+		rec.First = first
+	}
+	return rec, err
+}
+
+func (d *Decoder) batchHead() *Batch {
+	return &Batch{Run: d.ID(), Writer: d.ID(), Attempt: uint32(d.Uint()), WriterPlace: uint32(d.Uint()), SourcePlace: uint32(d.Uint()), Last: d.Uint(), NextOrd: d.Int(), Refused: d.Uint(), Skipped: d.Skipped()}
+}
+
+// SkimBatch reads a batch without its body, of which it only says how large it
+// is: the places of series that it takes and its points.
+func SkimBatch(d *Decoder) (r *Batch, made uint32, points uint64, err error) {
+	r = d.batchHead()
+	for range d.Count(3) {
+		made = max(made, uint32(d.Uint())+1)
+		d.U8()
+		d.Bytes()
+	}
+	for range d.Count(4) {
+		d.Start()
+	}
+	for range d.Count(4) {
+		points += d.skimGroup()
+	}
+	r.Doc = append([]byte{}, d.Bytes()...)
+	return r, made, points, d.Err
+}

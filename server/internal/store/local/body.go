@@ -8,20 +8,13 @@ import (
 
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 // A run's body (series, fixed starts, row groups) is read when the run is first
 // used and forgotten when it was not used for idleAfter, so that neither a start
 // nor the memory grows with what nobody looks at.
 const idleAfter = 10 * time.Minute
-
-// located is a part of a run's body on disk: a place in a segment's directory.
-type located struct {
-	segment *segment
-	at      int
-}
-
-func (l located) ref() *runRef { return &l.segment.runs[l.at] }
 
 // lateRecord is a batch of the log whose series are not taken in yet.
 type lateRecord struct {
@@ -60,8 +53,8 @@ func (e *Engine) load(r *run) {
 	r.byKey, r.starts = map[string]uint32{}, map[record.StartKey]int64{}
 	for _, p := range r.parts {
 		if err := e.loadPart(r, p); err != nil {
-			p.segment.keep.Store(true)
-			e.quarantineOf(r.id, "segment index", p.segment.lose(err, p.ref().points, p.ref().tlo, p.ref().thi))
+			p.Segment.Keep.Store(true)
+			e.damage.Report(r.id, "segment index", p.Segment.Lose(err, p.Ref().Points, p.Ref().MinTime, p.Ref().MaxTime))
 		}
 	}
 	for len(r.series) < int(r.made) { // places of what could not be read stay taken
@@ -72,26 +65,26 @@ func (e *Engine) load(r *run) {
 	for _, l := range late {
 		e.grow(r, -len(l.payload))
 		if err := e.applyLate(r, l); err != nil {
-			e.quarantineOf(r.id, "log record", err, "lsn", l.lsn)
+			e.damage.Report(r.id, "log record", err, "lsn", l.lsn)
 		}
 	}
 }
 
-func (e *Engine) loadPart(r *run, p located) error {
-	sec, err := p.segment.section(*p.ref())
+func (e *Engine) loadPart(r *run, p segment.Place) error {
+	sec, err := p.Segment.Section(*p.Ref())
 	if err != nil {
 		return err
 	}
 	contradicts := func() error {
-		return p.segment.bad(p.ref().index, fmt.Errorf("the segment contradicts another: %w", errDamaged))
+		return p.Segment.Bad(p.Ref().Index, fmt.Errorf("the segment contradicts another: %w", segment.ErrDamaged))
 	}
-	if r.byKey = grown(r.byKey, len(sec.series)); len(r.setAllSeries(sec.series)) > 0 {
+	if r.byKey = grown(r.byKey, len(sec.Series)); len(r.setAllSeries(sec.Series)) > 0 {
 		err = contradicts()
 	}
-	for _, def := range sec.starts {
+	for _, def := range sec.Starts {
 		r.starts[def.Key] = def.At
 	}
-	for _, g := range sec.groups {
+	for _, g := range sec.Groups {
 		if !r.attach(g) {
 			err = contradicts()
 		}
@@ -159,28 +152,28 @@ func (r *run) idleLocked(now time.Time) bool {
 }
 
 // relocate replaces where parts of the body lie, after a merge.
-func (r *run) relocate(old []*segment, fresh located) {
-	r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(p located) bool { return slices.Contains(old, p.segment) })
+func (r *run) relocate(old []*segment.File, fresh segment.Place) {
+	r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(p segment.Place) bool { return slices.Contains(old, p.Segment) })
 	r.parts = append(r.parts, fresh)
 }
 
 // attach makes a group readable; false when it names what is not defined.
-func (r *run) attach(g *segmentGroup) bool {
-	for i, id := range g.series {
-		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].kind != g.cols[i].kind {
+func (r *run) attach(g *segment.Group) bool {
+	for i, id := range g.Series {
+		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].kind != g.Cols[i].Kind {
 			return false
 		}
 	}
-	for _, s := range append(slices.Clone(g.ext.Sources), g.ext.LastSource) {
+	for _, s := range append(slices.Clone(g.Ext.Sources), g.Ext.LastSource) {
 		if int(s) >= len(r.sources) {
 			return false
 		}
 	}
-	for i, id := range g.series {
+	for i, id := range g.Series {
 		s := r.series[id]
 		s.chunks = append(s.chunks, column.Chunk{Group: g, Col: i})
 		s.layout++
-		s.mask |= g.ext.Mask
+		s.mask |= g.Ext.Mask
 		s.version = max(s.version, 1)
 	}
 	return true

@@ -10,6 +10,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 const maxBuckets = 100_000
@@ -159,11 +160,11 @@ func (b *bucketing) narrow(s *span) bool {
 
 // blocks adds a wide span by its stored blocks; false when it cannot.
 func (b *bucketing) blocks(cells *cells, s *span) bool {
-	g, ok := s.piece.Group.(*segmentGroup)
+	g, ok := s.piece.Group.(*segment.Group)
 	if !ok {
 		return false
 	}
-	list, err := g.blockSums(s.piece.Col, b.axis)
+	list, err := g.BlockSums(s.piece.Col, b.axis)
 	if err != nil {
 		b.damaged(err)
 		return false
@@ -210,7 +211,7 @@ func (b *bucketing) points(cells *cells, s *span) {
 
 // plot reads the x and the values of a piece, and of a whole group nothing else.
 func (s *scan) plot(p *piece) (xs []int64, vals column.Values, ok bool) {
-	g, flushed := p.Group.(*segmentGroup)
+	g, flushed := p.Group.(*segment.Group)
 	if !flushed || p.rows != nil {
 		r, vals, ok := s.read(p)
 		if !ok {
@@ -218,7 +219,7 @@ func (s *scan) plot(p *piece) (xs []int64, vals column.Values, ok bool) {
 		}
 		return r.X(s.axis), vals, true
 	}
-	xs, err := g.xs(s.axis)
+	xs, err := g.Xs(s.axis)
 	if err == nil {
 		vals, err = g.Values(p.Col)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 // curveEnd is what a series' list entry and its next step need: a summary of
@@ -68,8 +69,8 @@ func (c *curveEnd) addPieces(v *view, pieces []piece) {
 func (c *curveEnd) take(v *view, p *piece) (row int32, better bool) {
 	e := p.left(v)
 	var keep *[column.NumAxes]int64
-	if g, ok := p.Group.(*segmentGroup); ok && p.whole() {
-		keep = &g.ext.Hi
+	if g, ok := p.Group.(*segment.Group); ok && p.whole() {
+		keep = &g.Ext.Hi
 	}
 	return e.Last, c.merge(e, keep, v.lineage)
 }

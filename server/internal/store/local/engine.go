@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 var _ store.Engine = (*Engine)(nil)
@@ -87,7 +87,6 @@ type Engine struct {
 	runs        map[model.RunID]*run
 	owners      map[model.WriterID]*run // of writers with marks
 	meta        metaQueue
-	damage      atomic.Uint64
 	lostRecords uint64 // of the log, at start
 	closing     sync.Once
 	closeErr    error
@@ -98,26 +97,17 @@ type Engine struct {
 	deleted atomic.Uint64 // counts deletions, for what is dead in segments
 
 	limits   chartLimits
-	segments []*segment // live, guarded by mu
-	decoders sync.Pool  // of *codec.Decoder
-	encoders sync.Pool  // of *fieldWriter
+	files    *segment.Files
+	encoders sync.Pool // of *fieldWriter
 
-	memory      atomic.Int64 // bytes of all runs that no segment has
-	nextSegment atomic.Uint64
-
+	memory atomic.Int64 // bytes of all runs that no segment has
 	// One flush and one compaction at a time, a flush also beside a compaction, which
 	// may take long; who takes both takes merging first.
 	merging, flushing sync.Mutex
-	mergeDesk         desk
-	flushDesk         desk
-	gone              []uint64 // replaced segments whose files a crash may bring back; guarded by merging
+	mergeDesk         *segment.Desk
+	flushDesk         *segment.Desk
 
-	// stuck is set when the state of a segment on disk is unknown: no writes until
-	// the folder is opened again.
-	stuck atomic.Pointer[error]
-
-	badMu sync.Mutex
-	bad   damageList
+	damage *segment.DamageList
 }
 
 // Open opens the folder, made when missing, and replays its log. The folder is
@@ -127,8 +117,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Dir == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
 	}
-	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), mergeDesk: desk{enc: codec.NewEncoder()}, flushDesk: desk{enc: codec.NewEncoder()}, limits: defaultLimits(), bad: damageList{seen: map[filePlace]bool{}, runs: map[model.RunID][]lostPoints{}}}
-	e.nextSegment.Store(1)
+	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), mergeDesk: segment.NewDesk(), flushDesk: segment.NewDesk(), limits: defaultLimits(), damage: segment.NewDamageList(cfg.Logger)}
+	e.files = segment.NewFiles(cfg.FS, filepath.Join(cfg.Dir, "segments"), cfg.Logger, e.damage)
 	if err := e.claim(); err != nil {
 		return nil, err
 	}
@@ -224,45 +214,12 @@ func (e *Engine) owner(w model.WriterID) *run {
 	return e.owners[w]
 }
 
-// quarantine counts and reports damage, a place in a file once. Nothing is
-// deleted.
-func (e *Engine) quarantine(what string, err error, attrs ...any) {
-	e.quarantineOf(model.RunID{}, what, err, attrs...)
-}
-
-// quarantineOf also says it in the run's ledger.
-func (e *Engine) quarantineOf(run model.RunID, what string, err error, attrs ...any) {
-	var at *blockError
-	if errors.As(err, &at) && !e.first(at, run) {
-		return
-	}
-	if !run.IsZero() {
-		attrs = append(attrs, "run", run.String())
-	}
-	e.damage.Add(1)
-	e.cfg.Logger.Error("damaged data is left out", append([]any{"what", what, "err", err}, attrs...)...)
-}
-
-// poison refuses writes from now on.
-func (e *Engine) poison(err error) error {
-	e.cfg.Logger.Error("the store takes no more writes until it is opened again", "err", err)
-	e.stuck.CompareAndSwap(nil, &err)
-	return err
-}
-
-func (e *Engine) poisoned() error {
-	if err := e.stuck.Load(); err != nil {
-		return fmt.Errorf("%w: %w", wal.ErrPoisoned, *err)
-	}
-	return nil
-}
-
 // Stats implements [store.Engine].
 func (e *Engine) Stats() store.Stats {
 	log := e.log.State()
-	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Load(), LostRecords: e.lostRecords, Poisoned: log.Poisoned || e.poisoned() != nil, DiskFull: log.DiskFull}
-	for _, s := range e.liveSegments() {
-		out.DiskBytes += s.size
+	out := store.Stats{WALBytes: log.Bytes, DiskBytes: log.Bytes, Quarantined: e.damage.Count(), LostRecords: e.lostRecords, Poisoned: log.Poisoned || e.files.Stuck() != nil, DiskFull: log.DiskFull}
+	for _, s := range e.files.Live() {
+		out.DiskBytes += s.Size
 	}
 	for _, r := range e.allRuns() {
 		r.mu.RLock()
@@ -385,8 +342,8 @@ func (e *Engine) Close() error {
 		e.flushing.Lock()
 		defer e.flushing.Unlock()
 		errs := []error{e.log.Close()}
-		for _, s := range e.liveSegments() {
-			errs = append(errs, s.file.Close())
+		for _, s := range e.files.Live() {
+			errs = append(errs, s.Close())
 		}
 		e.closeErr = errors.Join(append(errs, e.lock.Close())...)
 	})

@@ -4,19 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 // frozen is what one flush takes from a run.
 type frozen struct {
 	run     *run
-	section *section
+	section *segment.Section
 	views   []*memView
 	groups  []*memGroup
 	lineage *lineage
@@ -35,7 +33,7 @@ func (e *Engine) freeze(r *run) *frozen {
 		e.load(r)
 	}
 	f := &frozen{run: r, groups: r.mem, lineage: r.lines(), starts: r.freshStarts}
-	f.section = &section{head: head{runRef: runRef{run: r.id, flushed: r.lastLSN}, deleted: r.deleted, nextOrd: r.nextOrd, made: r.made, attempts: slices.Clone(r.attempts)}, starts: r.freshStarts}
+	f.section = &segment.Section{Head: segment.Head{Entry: segment.Entry{Run: r.id, Flushed: r.lastLSN}, Deleted: r.deleted, NextOrd: r.nextOrd, Made: r.made, Attempts: slices.Clone(r.attempts)}, Starts: r.freshStarts}
 	for _, m := range r.mem {
 		f.views = append(f.views, m.view())
 	}
@@ -63,32 +61,32 @@ func (r *run) fillSection(f *frozen) {
 	wanted := map[uint32]bool{}
 	for i, s := range r.sources {
 		if used[uint32(i)] {
-			f.section.sources = append(f.section.sources, placedSource{uint32(i), s})
+			f.section.Sources = append(f.section.Sources, segment.PlacedSource{Place: uint32(i), Source: s})
 			wanted[s.Writer] = true
 		}
 	}
 	for i := range r.writers {
 		if w := r.writers[i]; !w.ID.IsZero() && (wanted[uint32(i)] || w.LSN > r.flushed) {
 			w.Skipped = slices.Clone(w.Skipped)
-			f.section.writers = append(f.section.writers, placedWriter{uint32(i), w})
+			f.section.Writers = append(f.section.Writers, segment.PlacedWriter{Place: uint32(i), Writer: w})
 		}
 	}
 	for _, s := range r.series {
 		if s != nil && named[s.id] {
-			f.section.series = append(f.section.series, record.Series{ID: s.id, Kind: s.kind, Text: s.text})
+			f.section.Series = append(f.section.Series, record.Series{ID: s.id, Kind: s.kind, Text: s.text})
 		}
 	}
 }
 
 // thaw makes the groups of a finished flush readable in place of the memory.
-func (e *Engine) thaw(f *frozen, s *segment) {
+func (e *Engine) thaw(f *frozen, s *segment.File) {
 	r := f.run
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flushed = max(r.flushed, f.section.flushed)
+	r.flushed = max(r.flushed, f.section.Flushed)
 	e.memory.Add(-int64(r.frozenBytes))
 	r.frozenFirst, r.frozenMem, r.frozenBytes = 0, nil, 0
-	r.relocate(nil, s.located(r.id))
+	r.relocate(nil, s.Located(r.id))
 	if r.deleted {
 		return
 	}
@@ -105,7 +103,7 @@ func (e *Engine) thaw(f *frozen, s *segment) {
 			}
 		}
 	}
-	for _, g := range f.section.groups {
+	for _, g := range f.section.Groups {
 		r.attach(g)
 	}
 }
@@ -170,7 +168,7 @@ func (e *Engine) room(ctx context.Context, r *run) error {
 }
 
 func (e *Engine) flushLocked(ctx context.Context, runs []*run) error {
-	if err := e.poisoned(); err != nil {
+	if err := e.files.Stuck(); err != nil {
 		return record.Refusing(err)
 	}
 	var parts []*frozen
@@ -178,7 +176,7 @@ func (e *Engine) flushLocked(ctx context.Context, runs []*run) error {
 	for _, r := range runs {
 		if f := e.freeze(r); f != nil {
 			parts = append(parts, f)
-			upTo = max(upTo, f.section.flushed)
+			upTo = max(upTo, f.section.Flushed)
 		}
 	}
 	if len(parts) == 0 {
@@ -198,56 +196,42 @@ func (e *Engine) flushLocked(ctx context.Context, runs []*run) error {
 	return e.releaseLog()
 }
 
-func (e *Engine) writeFrozen(ctx context.Context, parts []*frozen, upTo uint64) (*segment, error) {
+func (e *Engine) writeFrozen(ctx context.Context, parts []*frozen, upTo uint64) (*segment.File, error) {
 	// A segment may not hold what a crash would take from the log: the record's
 	// updates are only there.
 	if err := e.log.Wait(ctx, upTo); err != nil {
 		return nil, err
 	}
-	w, err := e.newSegmentWriter(&e.flushDesk)
+	w, err := e.files.Create(e.flushDesk)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range parts {
 		if err := f.write(w); err != nil {
-			w.abandon()
+			w.Abandon()
 			return nil, err
 		}
 	}
-	seg, err := w.finish(nil)
+	seg, err := w.Finish(nil)
 	if err != nil {
-		w.abandon()
+		w.Abandon()
 		return nil, err
 	}
-	e.addSegment(seg)
+	e.files.Add(seg)
 	return seg, nil
 }
 
-func (f *frozen) write(w *segmentWriter) error {
-	b := &builder{writer: w, lineage: f.lineage}
-	var parts []part
+func (f *frozen) write(w *segment.Writer) error {
+	var parts []segment.Part
 	for _, v := range f.views {
-		parts = append(parts, part{&v.shared, v.group.series, v.cols})
+		parts = append(parts, segment.Part{Rows: &v.shared, Series: v.group.series, Columns: v.cols})
 	}
-	b.add(parts)
-	groups, err := b.write()
+	groups, err := w.Groups(parts, f.lineage.writers)
 	if err != nil {
 		return err
 	}
-	f.section.groups = groups
-	return w.section(f.section)
-}
-
-func (e *Engine) addSegment(s *segment) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.segments = append(e.segments, s)
-}
-
-func (e *Engine) liveSegments() []*segment {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	return slices.Clone(e.segments)
+	f.section.Groups = groups
+	return w.Section(f.section)
 }
 
 // releaseLog drops the log files whose records are all in segments and whose
@@ -268,119 +252,6 @@ func (e *Engine) releaseLog() error {
 		return fmt.Errorf("drop old log files: %w", err)
 	}
 	return nil
-}
-
-// loadSegments reads the directory of every segment and returns the first LSN that
-// no segment covers, and the segments whose directory cannot be read.
-func (e *Engine) loadSegments() (next uint64, damaged []uint64, err error) {
-	if err := e.cfg.FS.MkdirAll(e.segmentDir()); err != nil {
-		return 0, nil, fmt.Errorf("make segment folder: %w", err)
-	}
-	names, err := e.cfg.FS.List(e.segmentDir())
-	if err != nil {
-		return 0, nil, fmt.Errorf("list segments: %w", err)
-	}
-	var found []opened
-	for _, name := range names {
-		if strings.HasSuffix(name, segmentSuffix+".tmp") {
-			e.removeFile(name)
-		}
-		id, ok := parseSegmentName(name)
-		if !ok {
-			continue
-		}
-		e.nextSegment.Store(max(e.nextSegment.Load(), id+1))
-		s, heads, err := e.openSegment(id)
-		if err := unread(err, filepath.Join(e.segmentDir(), name)); err != nil {
-			return 0, nil, err
-		}
-		if err != nil {
-			e.quarantine("segment", err, "file", name)
-			damaged = append(damaged, id)
-			continue
-		}
-		found = append(found, opened{s, heads})
-	}
-	live := e.dropReplaced(found)
-	damaged = slices.DeleteFunc(damaged, func(id uint64) bool { // a merge has what was in it
-		return slices.ContainsFunc(live, func(s opened) bool { return slices.Contains(s.replaces, id) })
-	})
-	return e.adoptSegments(live), damaged, nil
-}
-
-// removeFile removes what is not needed any more; what stays is tried again at
-// the next start.
-func (e *Engine) removeFile(name string) {
-	if err := e.cfg.FS.Remove(filepath.Join(e.segmentDir(), name)); err != nil {
-		e.cfg.Logger.Warn("file that is not needed any more is not removed", "file", name, "err", err)
-	}
-}
-
-// dropReplaced removes what a merge had replaced when a crash came.
-func (e *Engine) dropReplaced(found []opened) (live []opened) {
-	replaced := map[uint64]bool{}
-	for _, s := range found {
-		for _, id := range s.replaces {
-			replaced[id] = true
-		}
-	}
-	for _, s := range found {
-		if !replaced[s.id] {
-			live = append(live, s)
-			continue
-		}
-		if err := s.file.Close(); err != nil {
-			e.cfg.Logger.Warn("close segment", "err", err)
-		}
-		e.removeFile(segmentName(s.id))
-		e.gone = append(e.gone, s.id)
-	}
-	return live
-}
-
-// opened is a segment and what its directory says of runs.
-type opened struct {
-	*segment
-	heads []head
-}
-
-// adoptSegments takes in the state of all runs and where their bodies lie.
-func (e *Engine) adoptSegments(live []opened) (nextLSN uint64) {
-	nextLSN = 1
-	for _, s := range live {
-		e.segments = append(e.segments, s.segment)
-		for i := range s.heads {
-			nextLSN = max(nextLSN, e.adoptHead(s.segment, i, &s.heads[i]))
-		}
-	}
-	for _, r := range e.runs {
-		if r.deleted {
-			r.wipe()
-			e.deleted.Add(1)
-		}
-	}
-	return nextLSN
-}
-
-func (e *Engine) adoptHead(s *segment, at int, h *head) (nextLSN uint64) {
-	if err := s.complete(h); err != nil {
-		s.keep.Store(true)
-		e.quarantineOf(h.run, "segment index", s.lose(err, h.points, h.tlo, h.thi))
-		return 0
-	}
-	r := e.ensure(h.run)
-	if !r.absorb(h) {
-		s.keep.Store(true)
-		e.quarantineOf(h.run, "segment index", fmt.Errorf("segment %s contradicts another: %w", segmentName(s.id), errDamaged))
-	}
-	r.parts = append(r.parts, located{s, at})
-	return h.flushed + 1
-}
-
-// located finds a run that the segment has.
-func (s *segment) located(run model.RunID) located {
-	at, _ := s.find(run)
-	return located{s, at}
 }
 
 // due lists the runs that should be flushed now.

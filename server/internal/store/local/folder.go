@@ -13,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 // Folder is the files of a data folder held open, as they were at one moment: for
@@ -129,7 +130,7 @@ func (f *Folder) list(sub string) ([]string, error) {
 
 func (f *Folder) segmentNames() ([]string, error) {
 	names, err := f.list("segments")
-	return slices.DeleteFunc(names, func(name string) bool { _, ok := parseSegmentName(name); return !ok }), err
+	return slices.DeleteFunc(names, func(name string) bool { _, ok := segment.ParseName(name); return !ok }), err
 }
 
 func (f *Folder) take(name string) (folderFile, error) {

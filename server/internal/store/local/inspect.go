@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
-	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 // Inventory is what the files of a data folder hold.
@@ -53,10 +54,10 @@ type Fault struct {
 // inspector reads a folder without an engine that serves it.
 type inspector struct {
 	*Folder
-	engine *Engine // its configuration and decoders only
-	out    *Inventory
-	runs   map[model.RunID]*RunSize
-	done   func(bytes int64)
+	files *segment.Files
+	out   *Inventory
+	runs  map[model.RunID]*RunSize
+	done  func(bytes int64)
 }
 
 // Inspect reads the folder's indexes; with blocks set every checksum and every
@@ -65,7 +66,7 @@ func (f *Folder) Inspect(ctx context.Context, blocks bool, done func(bytes int64
 	if done == nil {
 		done = func(int64) {}
 	}
-	in := &inspector{Folder: f, engine: &Engine{cfg: Config{Dir: f.dir, FS: f.fs}.withDefaults()}, out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, done: done}
+	in := &inspector{Folder: f, files: segment.NewFiles(f.fs, filepath.Join(f.dir, "segments"), slog.New(slog.DiscardHandler), nil), out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, done: done}
 	if err := in.others(); err != nil {
 		return nil, err
 	}
@@ -111,9 +112,9 @@ func (in *inspector) run(id model.RunID) *RunSize {
 func (in *inspector) segment(file folderFile, blocks bool) {
 	in.out.Segments++
 	in.out.Bytes += file.size
-	id, _ := parseSegmentName(filepath.Base(file.name))
-	s := &segment{id: id, engine: in.engine, file: file.file}
-	heads, err := s.readDirectory()
+	id, _ := segment.ParseName(filepath.Base(file.name))
+	s := in.files.Over(id, file.file)
+	heads, err := s.ReadDirectory()
 	if err != nil {
 		in.fault(file.name, model.RunID{}, err)
 		in.done(file.size)
@@ -122,55 +123,29 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 	told := int64(0)
 	for i := range heads {
 		h := &heads[i]
-		r := in.run(h.run)
-		err := s.complete(h)
-		r.deleted = r.deleted || h.deleted
-		sec := &section{}
+		r := in.run(h.Run)
+		err := s.Complete(h)
+		r.deleted = r.deleted || h.Deleted
+		sec := &segment.Section{}
 		if err == nil {
-			sec, err = s.section(h.runRef)
+			sec, err = s.Section(h.Entry)
 		}
 		if err != nil {
-			in.fault(file.name, h.run, s.lose(err, h.points, h.tlo, h.thi))
+			in.fault(file.name, h.Run, s.Lose(err, h.Points, h.MinTime, h.MaxTime))
 			continue
 		}
-		r.Series = max(r.Series, len(sec.series))
-		for _, g := range sec.groups {
-			r.Points += g.points()
-			r.Bytes += g.bytes()
+		r.Series = max(r.Series, len(sec.Series))
+		for _, g := range sec.Groups {
+			r.Points += g.Points()
+			r.Bytes += g.Bytes()
 			if blocks {
-				in.group(file.name, h.run, g)
+				g.Verify(func(err error) { in.fault(file.name, h.Run, err) })
 			}
-			told += g.bytes()
-			in.done(g.bytes())
+			told += g.Bytes()
+			in.done(g.Bytes())
 		}
 	}
 	in.done(file.size - told)
-}
-
-// group reads every block of a row group.
-func (in *inspector) group(name string, run model.RunID, g *segmentGroup) {
-	_, err := g.Rows()
-	in.fault(name, run, err)
-	for i := range g.cols {
-		v, err := g.Values(i)
-		in.fault(name, run, err)
-		if err == nil && column.Numeric(v.Kind) && !sameSummary(v.Kind, column.Summarise(&v, 0, v.Len()), g.cols[i].sum) {
-			in.fault(name, run, g.bad(g.cols[i].ref, 0, errors.New("the values do not add up to their summary")))
-		}
-		if _, err := g.blockSums(i, -1); err != nil {
-			in.fault(name, run, err)
-			break
-		}
-	}
-}
-
-// sameSummary leaves out the sum, which depends on the order of adding.
-func sameSummary(kind model.Kind, a, b column.Aggregate) bool {
-	same := a.Min == b.Min && a.Max == b.Max
-	if kind == model.KindInt {
-		same = !b.Exact(kind) || a.Least == b.Least && a.Most == b.Most
-	}
-	return a.Count == b.Count && a.NaN == b.NaN && a.PosInf == b.PosInf && a.NegInf == b.NegInf && (a.Count == 0 || same)
 }
 
 func (in *inspector) fault(name string, run model.RunID, err error) {
@@ -178,9 +153,9 @@ func (in *inspector) fault(name string, run model.RunID, err error) {
 		return
 	}
 	out := Fault{File: name, Reason: err.Error()}
-	var at *blockError
+	var at *segment.BlockError
 	if errors.As(err, &at) {
-		out.Offset, out.Points, out.Reason = at.off, at.lost.Points, at.err.Error()
+		out.Offset, out.Points, out.Reason = at.Off, at.Lost.Points, at.Err.Error()
 	}
 	if !run.IsZero() {
 		out.Run = run.String()

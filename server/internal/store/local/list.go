@@ -286,9 +286,9 @@ func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats,
 		out.Stored += end.stored
 		out.Superseded += end.stored - end.count
 	}
-	for _, d := range e.damageOf(run) { // after the reads above, which may find some
+	for _, d := range e.damage.Of(run) { // after the reads above, which may find some
 		out.Damaged = append(out.Damaged, d.Damage)
-		if d.indexed {
+		if d.Indexed {
 			out.Stored -= min(out.Stored, d.Points)
 		}
 	}
@@ -304,7 +304,7 @@ func (e *Engine) statsOfLost(run model.RunID, err error) (out store.RunStats, _ 
 			return out, err
 		}
 	}
-	for _, d := range e.damageOf(run) {
+	for _, d := range e.damage.Of(run) {
 		out.Damaged, err = append(out.Damaged, d.Damage), nil
 	}
 	return out, err

@@ -40,7 +40,7 @@ type chartLimits struct {
 }
 
 func defaultLimits() chartLimits {
-	return chartLimits{chunks: 16, rows: 16 << 10, window: 64, leaf: blockRows}
+	return chartLimits{chunks: 16, rows: 16 << 10, window: 64, leaf: column.BlockRows}
 }
 
 // long: working things out ahead pays.

@@ -4,27 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 // recover reads the segments' indexes and the log behind them.
 func (e *Engine) recover(ctx context.Context) error {
-	next, lost, err := e.loadSegments()
+	live, lost, err := e.files.Load()
 	if err != nil {
 		return err
 	}
+	next := e.adoptSegments(live)
 	opts := wal.Options{SegmentBytes: e.cfg.WALSegmentBytes, NextLSN: next, Logger: e.cfg.Logger}
 	log, damage, err := wal.Open(e.cfg.FS, filepath.Join(e.cfg.Dir, "wal"), opts, func(lsn uint64, payload []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := e.replay(lsn, payload); err != nil {
-			e.quarantine("log record", err, "lsn", lsn)
+			e.damage.Report(model.RunID{}, "log record", err, "lsn", lsn)
 		}
 		return nil
 	})
@@ -37,7 +40,7 @@ func (e *Engine) recover(ctx context.Context) error {
 			e.cfg.Logger.Info("a record that was never acknowledged is cut from the log", "file", d.File, "offset", d.Offset, "bytes", d.Bytes)
 			continue
 		}
-		e.quarantine("log range", errors.New("checksum or length is wrong"), "file", d.File, "offset", d.Offset, "bytes", d.Bytes, "records", d.Records)
+		e.damage.Report(model.RunID{}, "log range", errors.New("checksum or length is wrong"), "file", d.File, "offset", d.Offset, "bytes", d.Bytes, "records", d.Records)
 		e.lostRecords += d.Records
 	}
 	e.mourn(lost)
@@ -127,4 +130,76 @@ func (e *Engine) replayTo(d *record.Decoder, id model.RunID, lsn uint64, apply f
 	}
 	e.dirty.add(r)
 	return apply(r)
+}
+
+// adoptSegments takes in the state of all runs and where their bodies lie, and
+// returns the first LSN that no segment covers.
+func (e *Engine) adoptSegments(live []segment.Opened) (nextLSN uint64) {
+	nextLSN = 1
+	for _, s := range live {
+		for i := range s.Heads {
+			nextLSN = max(nextLSN, e.adoptHead(s.File, i, &s.Heads[i]))
+		}
+	}
+	for _, r := range e.runs {
+		if r.deleted {
+			r.wipe()
+			e.deleted.Add(1)
+		}
+	}
+	return nextLSN
+}
+
+func (e *Engine) adoptHead(s *segment.File, at int, h *segment.Head) (nextLSN uint64) {
+	if err := s.Complete(h); err != nil {
+		s.Keep.Store(true)
+		e.damage.Report(h.Run, "segment index", s.Lose(err, h.Points, h.MinTime, h.MaxTime))
+		return 0
+	}
+	r := e.ensure(h.Run)
+	if !r.absorb(h) {
+		s.Keep.Store(true)
+		e.damage.Report(h.Run, "segment index", fmt.Errorf("segment %s contradicts another: %w", segment.Name(s.ID), segment.ErrDamaged))
+	}
+	r.parts = append(r.parts, segment.Place{Segment: s, At: at})
+	return h.Flushed + 1
+}
+
+// mourn tells the ledgers of the runs of segments without a readable directory
+// what those had of them. What an entry says is not served, since no checksum
+// holds it; it is believed where it points to an index whose checksum does.
+func (e *Engine) mourn(damaged []uint64) {
+	for _, id := range damaged {
+		name := segment.Name(id)
+		lost, err := e.files.LostWith(id, e.firstOrd)
+		if err != nil {
+			e.cfg.Logger.Warn("look for the runs of a damaged segment", "file", name, "err", err)
+		}
+		points := uint64(0)
+		for run, d := range lost {
+			points += d.Points
+			e.damage.Lost(run, d)
+		}
+		e.cfg.Logger.Error("ledgers tell of the points in a damaged segment, as far as its directory can be read", "file", name, "runs", len(lost), "points", points)
+	}
+}
+
+// firstOrd is the arrival number of the first row that the log still has of a
+// run: from there on nothing is lost.
+func (e *Engine) firstOrd(id model.RunID) int64 {
+	least := int64(math.MaxInt64)
+	r := e.runs[id]
+	if r == nil {
+		return least
+	}
+	for _, l := range r.late {
+		rec, err := record.DecodeBatch(l.payload)
+		if err != nil {
+			continue
+		}
+		for i := range rec.Groups {
+			least = min(least, slices.Min(rec.Groups[i].Rows.Arrival))
+		}
+	}
+	return least
 }

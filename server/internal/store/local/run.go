@@ -11,6 +11,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 // run is the state of a run: what its records said, in memory, and where its
@@ -31,7 +32,7 @@ type run struct {
 	// The body, when loaded; else it is in parts, then late (body.go).
 	loaded  bool
 	used    atomic.Int64 // Unix ns
-	parts   []located
+	parts   []segment.Place
 	late    []lateRecord
 	series  []*series
 	byKey   map[string]uint32
@@ -270,4 +271,27 @@ func (r *run) wipe() {
 	r.frozenMem, r.frozenBytes, r.freshStarts = nil, 0, nil
 	r.mem, r.memAt, r.memRows, r.memBytes = nil, nil, 0, 0
 	r.rulesChanged()
+}
+
+// absorb takes a head into the run at start; false when it contradicts another.
+func (r *run) absorb(h *segment.Head) bool {
+	ok := true
+	r.deleted = r.deleted || h.Deleted
+	r.flushed, r.nextOrd, r.made = max(r.flushed, h.Flushed), max(r.nextOrd, h.NextOrd), max(r.made, h.Made)
+	r.lastLSN = max(r.lastLSN, h.Flushed)
+	r.stored += h.Points
+	for _, a := range h.Attempts {
+		r.putAttempt(a)
+	}
+	for _, w := range h.Writers {
+		if !r.setWriter(w.Place, w.ID, w.Attempt) {
+			ok = false
+		} else if w.LSN >= r.writers[w.Place].LSN {
+			r.writers[w.Place] = w.Writer
+		}
+	}
+	for _, p := range h.Sources {
+		ok = r.setSource(p.Place, p.Source) && ok
+	}
+	return ok
 }

@@ -70,7 +70,7 @@ func (e *Engine) readable(id model.RunID) (*run, error) {
 
 // damaged counts what could not be read; the rest is served.
 func (v *view) damaged(err error) {
-	v.engine.quarantineOf(v.run, "row group", err, slog.String("series", v.series.text))
+	v.engine.damage.Report(v.run, "row group", err, slog.String("series", v.series.text))
 }
 
 // read loads what a piece lacks; false when it is damaged.

@@ -10,7 +10,7 @@ import (
 // commit writes a record while the run is locked and applies it, so that the
 // order in the log is the order in memory. It is durable after e.wait.
 func (e *Engine) commit(r *run, enc *record.Encoder, apply func(lsn uint64) error) (uint64, error) {
-	if err := e.poisoned(); err != nil {
+	if err := e.files.Stuck(); err != nil {
 		return 0, record.Refusing(err)
 	}
 	if r.firstLSN == 0 {

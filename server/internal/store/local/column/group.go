@@ -18,6 +18,9 @@ type Chunk struct {
 // OnAxis reports whether the rows of the group have the axis; all have the time.
 func (c Chunk) OnAxis(axis int) bool { return axis < 0 || c.Group.Extent().Mask.Has(axis) }
 
+// BlockRows is how many rows a block sums up.
+const BlockRows = 512
+
 // Block is a stored summary of some rows.
 type Block struct {
 	Lo, Hi int64

@@ -1,18 +1,26 @@
-package local
+package segment
 
 import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
-// part is rows with columns on their way into a segment.
-type part struct {
-	rows   *column.Rows
-	series []uint32
-	cols   []column.Values
+// Part is rows with columns on their way into a segment.
+type Part struct {
+	Rows    *column.Rows
+	Series  []uint32
+	Columns []column.Values
+}
+
+// Groups joins parts into the fewest groups and writes them.
+func (w *Writer) Groups(parts []Part, writers []model.WriterID) ([]*Group, error) {
+	b := &builder{writer: w, writers: writers}
+	b.add(parts)
+	return b.write()
 }
 
 // manyRows is from where on the rows of a writer get groups of their own: their
@@ -29,24 +37,24 @@ type class struct {
 // builder joins parts into the fewest groups: series that have the same rows
 // share a group, rows of one shape are joined and sorted.
 type builder struct {
-	writer  *segmentWriter
-	lineage *lineage
+	writer  *Writer
+	writers []model.WriterID // of the sources
 	classes []*class
 }
 
-func (b *builder) add(parts []part) {
+func (b *builder) add(parts []Part) {
 	seed := maphash.MakeSeed()
 	byHash := map[uint64][]*class{}
 	for _, p := range parts {
-		sum := hashRows(seed, p.rows)
+		sum := hashRows(seed, p.Rows)
 		c := b.sameRows(byHash[sum], p)
 		if c == nil {
-			c = &class{rows: p.rows, at: map[uint32]column.Values{}, source: soleSource(p.rows)}
+			c = &class{rows: p.Rows, at: map[uint32]column.Values{}, source: soleSource(p.Rows)}
 			byHash[sum] = append(byHash[sum], c)
 			b.classes = append(b.classes, c)
 		}
-		for i, id := range p.series {
-			c.at[id] = p.cols[i]
+		for i, id := range p.Series {
+			c.at[id] = p.Columns[i]
 		}
 	}
 }
@@ -59,10 +67,10 @@ func soleSource(r *column.Rows) int64 {
 }
 
 // sameRows finds a class with the rows of p and none of its series.
-func (b *builder) sameRows(list []*class, p part) *class {
+func (b *builder) sameRows(list []*class, p Part) *class {
 	for _, c := range list {
-		fresh := !slices.ContainsFunc(p.series, func(id uint32) bool { _, taken := c.at[id]; return taken })
-		if fresh && equalRows(c.rows, p.rows) {
+		fresh := !slices.ContainsFunc(p.Series, func(id uint32) bool { _, taken := c.at[id]; return taken })
+		if fresh && equalRows(c.rows, p.Rows) {
 			return c
 		}
 	}
@@ -155,8 +163,8 @@ func (b *builder) join(out []bundle, at map[string]int, id uint32, list []int) [
 }
 
 // write puts every bundle into groups of at most maxGroupRows rows.
-func (b *builder) write() ([]*segmentGroup, error) {
-	var out []*segmentGroup
+func (b *builder) write() ([]*Group, error) {
+	var out []*Group
 	for _, bu := range b.bundles() {
 		groups, err := b.writeBundle(&bu)
 		if err != nil {
@@ -167,7 +175,7 @@ func (b *builder) write() ([]*segmentGroup, error) {
 	return out, nil
 }
 
-func (b *builder) writeBundle(bu *bundle) ([]*segmentGroup, error) {
+func (b *builder) writeBundle(bu *bundle) ([]*Group, error) {
 	joined := bu.classes[0].rows
 	if len(bu.classes) > 1 {
 		joined = &column.Rows{Mask: joined.Mask, Mode: joined.Mode}
@@ -176,7 +184,7 @@ func (b *builder) writeBundle(bu *bundle) ([]*segmentGroup, error) {
 		}
 	}
 	order := sortedRows(joined)
-	var out []*segmentGroup
+	var out []*Group
 	pieces := (joined.Len() + maxGroupRows - 1) / maxGroupRows
 	for i := range pieces {
 		lo, hi := joined.Len()*i/pieces, joined.Len()*(i+1)/pieces
@@ -185,7 +193,7 @@ func (b *builder) writeBundle(bu *bundle) ([]*segmentGroup, error) {
 			part = column.Rows{Mask: joined.Mask, Mode: joined.Mode}
 			part.Add(joined, order[lo:hi])
 		}
-		g, err := b.writer.group(&part, bu.series, bu.columns(order, lo, hi), b.lineage)
+		g, err := b.writer.group(&part, bu.series, bu.columns(order, lo, hi), b.writers)
 		if err != nil {
 			return nil, err
 		}

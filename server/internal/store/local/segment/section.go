@@ -1,4 +1,4 @@
-package local
+package segment
 
 import (
 	"encoding/binary"
@@ -11,62 +11,62 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-// section is what a segment says of a run: the state that its records made and
+// Section is what a segment says of a run: the state that its records made and
 // the row groups in the file. A section can be read without any other file.
-type section struct {
-	head
-	series []record.Series
-	starts []record.Start
-	groups []*segmentGroup
+type Section struct {
+	Head
+	Series []record.Series
+	Starts []record.Start
+	Groups []*Group
 }
 
 // encodeBody writes what is read when a run is used; nil when that is nothing.
-func (s *section) encodeBody(enc *codec.Encoder) []byte {
-	if len(s.series)+len(s.starts)+len(s.groups) == 0 {
+func (s *Section) encodeBody(enc *codec.Encoder) []byte {
+	if len(s.Series)+len(s.Starts)+len(s.Groups) == 0 {
 		return nil
 	}
 	e := &encoder{}
-	e.Uint(uint64(len(s.series)))
-	for _, def := range s.series {
+	e.Uint(uint64(len(s.Series)))
+	for _, def := range s.Series {
 		e.Uint(uint64(def.ID))
 		e.U8(byte(def.Kind))
 		e.Text(def.Text)
 	}
-	e.Uint(uint64(len(s.starts)))
-	for _, def := range s.starts {
+	e.Uint(uint64(len(s.Starts)))
+	for _, def := range s.Starts {
 		e.Start(def)
 	}
-	e.Uint(uint64(len(s.groups)))
-	for _, g := range s.groups {
+	e.Uint(uint64(len(s.Groups)))
+	for _, g := range s.Groups {
 		e.groupIndex(enc, g)
 	}
 	return e.Buf
 }
 
 // decodeBody reads what encodeBody wrote, in the version of the segment.
-func (s *section) decodeBody(d *decoder, seg *segment) error {
-	s.series = d.SeriesDefs()
+func (s *Section) decodeBody(d *decoder, seg *File) error {
+	s.Series = d.SeriesDefs()
 	for range d.Count(4) {
-		s.starts = append(s.starts, d.Start())
+		s.Starts = append(s.Starts, d.Start())
 	}
-	dec := seg.engine.decoder()
-	defer seg.engine.decoders.Put(dec)
+	dec := seg.files.decoder()
+	defer seg.files.decoders.Put(dec)
 	for range d.Count(8) {
 		g := d.groupIndex(dec, seg)
 		if d.Err != nil {
 			break
 		}
-		s.groups = append(s.groups, g)
+		s.Groups = append(s.Groups, g)
 	}
 	return d.Err
 }
 
 // decodeSection1 reads the index of a run as segments of version 1 have it, head
 // and body in one, and adds up what the head of version 2 says.
-func decodeSection1(d *decoder, seg *segment) (*section, error) {
-	s := &section{head: head{runRef: runRef{run: d.ID()}, deleted: d.U8() == 1}}
-	s.flushed, s.nextOrd = d.Uint(), d.Int()
-	d.writersAndSources(&s.head)
+func decodeSection1(d *decoder, seg *File) (*Section, error) {
+	s := &Section{Head: Head{Entry: Entry{Run: d.ID()}, Deleted: d.U8() == 1}}
+	s.Flushed, s.NextOrd = d.Uint(), d.Int()
+	d.writersAndSources(&s.Head)
 	if err := s.decodeBody(d, seg); err != nil {
 		return nil, err
 	}
@@ -75,18 +75,18 @@ func decodeSection1(d *decoder, seg *segment) (*section, error) {
 }
 
 // count adds up what the head says of the body.
-func (s *section) count() {
-	for _, def := range s.series {
-		s.made = max(s.made, def.ID+1)
+func (s *Section) count() {
+	for _, def := range s.Series {
+		s.Made = max(s.Made, def.ID+1)
 	}
-	s.points, s.bytes, s.tlo, s.thi = 0, 0, 0, 0
-	for _, g := range s.groups {
-		if s.points == 0 {
-			s.tlo, s.thi = g.ext.MinTime, g.ext.MaxTime
+	s.Points, s.Bytes, s.MinTime, s.MaxTime = 0, 0, 0, 0
+	for _, g := range s.Groups {
+		if s.Points == 0 {
+			s.MinTime, s.MaxTime = g.Ext.MinTime, g.Ext.MaxTime
 		}
-		s.points += g.points()
-		s.bytes += g.bytes()
-		s.tlo, s.thi = min(s.tlo, g.ext.MinTime), max(s.thi, g.ext.MaxTime)
+		s.Points += g.Points()
+		s.Bytes += g.Bytes()
+		s.MinTime, s.MaxTime = min(s.MinTime, g.Ext.MinTime), max(s.MaxTime, g.Ext.MaxTime)
 	}
 }
 
@@ -138,16 +138,16 @@ func (d *decoder) extent() column.Extent {
 	return x
 }
 
-func (e *encoder) groupIndex(enc *codec.Encoder, g *segmentGroup) {
-	e.extent(&g.ext)
+func (e *encoder) groupIndex(enc *codec.Encoder, g *Group) {
+	e.extent(&g.Ext)
 	e.ref(g.shared)
 	e.ref(g.blocks)
-	e.Uint(uint64(len(g.cols)))
-	offs, lens, ids := make([]int64, len(g.cols)), make([]int64, len(g.cols)), make([]int64, len(g.cols))
-	for i := range g.cols {
-		offs[i], lens[i], ids[i] = g.cols[i].ref.off, int64(g.cols[i].ref.len), int64(g.series[i])
-		e.U8(byte(g.cols[i].kind))
-		e.Buf = binary.LittleEndian.AppendUint32(e.Buf, g.cols[i].ref.crc)
+	e.Uint(uint64(len(g.Cols)))
+	offs, lens, ids := make([]int64, len(g.Cols)), make([]int64, len(g.Cols)), make([]int64, len(g.Cols))
+	for i := range g.Cols {
+		offs[i], lens[i], ids[i] = g.Cols[i].ref.Off, int64(g.Cols[i].ref.Len), int64(g.Series[i])
+		e.U8(byte(g.Cols[i].Kind))
+		e.Buf = binary.LittleEndian.AppendUint32(e.Buf, g.Cols[i].ref.crc)
 	}
 	for lo := 0; lo < len(ids); lo += codec.MaxValues {
 		hi := min(lo+codec.MaxValues, len(ids))
@@ -159,7 +159,7 @@ func (e *encoder) groupIndex(enc *codec.Encoder, g *segmentGroup) {
 }
 
 // aggregates are stored by column, numeric series only, those of float64 first.
-func (e *encoder) aggregates(enc *codec.Encoder, g *segmentGroup) {
+func (e *encoder) aggregates(enc *codec.Encoder, g *Group) {
 	for _, kind := range []model.Kind{model.KindFloat, model.KindInt} {
 		for part := range slices.Chunk(g.summaries(kind), codec.MaxValues) {
 			e.summaries(enc, kind, part)
@@ -170,10 +170,10 @@ func (e *encoder) aggregates(enc *codec.Encoder, g *segmentGroup) {
 }
 
 // summaries of the columns of a kind.
-func (g *segmentGroup) summaries(kind model.Kind) (out []*column.Aggregate) {
-	for i := range g.cols {
-		if g.cols[i].kind == kind {
-			out = append(out, &g.cols[i].sum)
+func (g *Group) summaries(kind model.Kind) (out []*column.Aggregate) {
+	for i := range g.Cols {
+		if g.Cols[i].Kind == kind {
+			out = append(out, &g.Cols[i].sum)
 		}
 	}
 	return out
@@ -208,22 +208,22 @@ func collect[T any](part []*column.Aggregate, get func(*column.Aggregate) T) []T
 	return out
 }
 
-func (d *decoder) groupIndex(dec *codec.Decoder, seg *segment) *segmentGroup {
-	g := &segmentGroup{segment: seg, ext: d.extent(), shared: d.ref(), blocks: d.ref()}
+func (d *decoder) groupIndex(dec *codec.Decoder, seg *File) *Group {
+	g := &Group{segment: seg, Ext: d.extent(), shared: d.ref(), blocks: d.ref()}
 	n := d.Count(5)
-	g.cols, g.series = make([]columnMeta, n), make([]uint32, n)
-	for i := range g.cols {
-		g.cols[i].kind = model.Kind(d.U8())
+	g.Cols, g.Series = make([]ColumnMeta, n), make([]uint32, n)
+	for i := range g.Cols {
+		g.Cols[i].Kind = model.Kind(d.U8())
 		if b := d.Take(4); b != nil {
-			g.cols[i].ref.crc = binary.LittleEndian.Uint32(b)
+			g.Cols[i].ref.crc = binary.LittleEndian.Uint32(b)
 		}
 	}
 	for lo := 0; lo < n && d.Err == nil; lo += codec.MaxValues {
 		hi := min(lo+codec.MaxValues, n)
 		ids, lens, off := d.ints(dec, hi-lo), d.ints(dec, hi-lo), d.Int()
 		for i := lo; i < hi && d.Err == nil; i++ {
-			g.series[i] = uint32(ids[i-lo])
-			g.cols[i].ref.off, g.cols[i].ref.len = off, uint32(lens[i-lo])
+			g.Series[i] = uint32(ids[i-lo])
+			g.Cols[i].ref.Off, g.Cols[i].ref.Len = off, uint32(lens[i-lo])
 			off += lens[i-lo]
 		}
 	}
@@ -249,7 +249,7 @@ func (d *decoder) floats(dec *codec.Decoder, n int) []float64 {
 	return vs
 }
 
-func (d *decoder) aggregates(dec *codec.Decoder, g *segmentGroup) {
+func (d *decoder) aggregates(dec *codec.Decoder, g *Group) {
 	if g.segment.version == 1 {
 		d.aggregates1(dec, g)
 		return
@@ -303,12 +303,12 @@ func (d *decoder) counts(dec *codec.Decoder, part []*column.Aggregate, sum []flo
 }
 
 // aggregates1 reads version 1: one list of all numeric columns, floats only.
-func (d *decoder) aggregates1(dec *codec.Decoder, g *segmentGroup) {
+func (d *decoder) aggregates1(dec *codec.Decoder, g *Group) {
 	var sums []*column.Aggregate
 	var kinds []model.Kind
-	for i := range g.cols {
-		if column.Numeric(g.cols[i].kind) {
-			sums, kinds = append(sums, &g.cols[i].sum), append(kinds, g.cols[i].kind)
+	for i := range g.Cols {
+		if column.Numeric(g.Cols[i].Kind) {
+			sums, kinds = append(sums, &g.Cols[i].sum), append(kinds, g.Cols[i].Kind)
 		}
 	}
 	for lo := 0; lo < len(sums); lo += codec.MaxValues {

@@ -1,4 +1,4 @@
-package local
+package segment
 
 import (
 	"slices"
@@ -8,17 +8,14 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
-// Long groups carry a summary of every blockRows rows, so that a chart of a
+// Long groups carry a summary of every column.BlockRows rows, so that a chart of a
 // long series reads summaries where a whole group is wider than a bucket.
-const (
-	blockRows     = 512
-	blocksFromRow = 2049
-)
+const blocksFromRow = 2049
 
-func (w *segmentWriter) blockAggregates(r *column.Rows, cols []column.Values) (blockRef, error) {
+func (w *Writer) blockAggregates(r *column.Rows, cols []column.Values) (Ref, error) {
 	n := r.Len()
 	if n < blocksFromRow {
-		return blockRef{}, nil
+		return Ref{}, nil
 	}
 	e := &encoder{}
 	for axis := -1; axis < column.NumAxes; axis++ {
@@ -34,8 +31,8 @@ func (w *segmentWriter) blockAggregates(r *column.Rows, cols []column.Values) (b
 			continue
 		}
 		var sums []*column.Aggregate
-		for lo := 0; lo < n; lo += blockRows {
-			sum := column.Summarise(&cols[i], lo, min(lo+blockRows, n))
+		for lo := 0; lo < n; lo += column.BlockRows {
+			sum := column.Summarise(&cols[i], lo, min(lo+column.BlockRows, n))
 			sums = append(sums, &sum)
 		}
 		part := &encoder{}
@@ -46,40 +43,40 @@ func (w *segmentWriter) blockAggregates(r *column.Rows, cols []column.Values) (b
 }
 
 func blockEnds(xs []int64) (lo, hi []int64) {
-	for part := range slices.Chunk(xs, blockRows) {
+	for part := range slices.Chunk(xs, column.BlockRows) {
 		lo, hi = append(lo, slices.Min(part)), append(hi, slices.Max(part))
 	}
 	return lo, hi
 }
 
-// blockSums reads the blocks of a column along an axis; none when there are no
+// BlockSums reads the blocks of a column along an axis; none when there are no
 // blocks or they meet each other.
-func (g *segmentGroup) blockSums(col, axis int) ([]column.Block, error) {
-	if g.blocks.len == 0 || !column.Numeric(g.cols[col].kind) {
+func (g *Group) BlockSums(col, axis int) ([]column.Block, error) {
+	if g.blocks.Len == 0 || !column.Numeric(g.Cols[col].Kind) {
 		return nil, nil
 	}
 	raw, err := g.segment.read(g.blocks)
 	if err != nil {
 		return nil, err
 	}
-	dec := g.segment.engine.decoder()
-	defer g.segment.engine.decoders.Put(dec)
+	dec := g.segment.files.decoder()
+	defer g.segment.files.decoders.Put(dec)
 	out, err := decodeBlocks(dec, raw, g, col, axis)
 	if err != nil {
-		return nil, g.segment.bad(g.blocks, err)
+		return nil, g.segment.Bad(g.blocks, err)
 	}
 	for i := 1; i < len(out); i++ {
-		if out[i].Lo <= out[i-1].Hi || !out[i].Sum.Exact(g.cols[col].kind) || !out[i-1].Sum.Exact(g.cols[col].kind) {
+		if out[i].Lo <= out[i-1].Hi || !out[i].Sum.Exact(g.Cols[col].Kind) || !out[i-1].Sum.Exact(g.Cols[col].Kind) {
 			return nil, nil
 		}
 	}
 	return out, nil
 }
 
-func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int) ([]column.Block, error) {
-	e := &g.ext
+func decodeBlocks(dec *codec.Decoder, raw []byte, g *Group, col, axis int) ([]column.Block, error) {
+	e := &g.Ext
 	d := newDecoder(raw)
-	n := (e.Rows + blockRows - 1) / blockRows
+	n := (e.Rows + column.BlockRows - 1) / column.BlockRows
 	out := make([]column.Block, n)
 	for a := -1; a < column.NumAxes; a++ {
 		if a >= 0 && !e.Mask.Has(a) {
@@ -104,7 +101,7 @@ func decodeBlocks(dec *codec.Decoder, raw []byte, g *segmentGroup, col, axis int
 	for i := range sums {
 		sums[i] = &out[i].Sum
 	}
-	kind := g.cols[col].kind
+	kind := g.Cols[col].Kind
 	if g.segment.version == 1 {
 		part.summaries1(dec, slices.Repeat([]model.Kind{kind}, n), sums)
 	} else {

@@ -1,0 +1,62 @@
+package segment
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/codec"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal/faultfs"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
+)
+
+// FuzzBody gives any bytes to the reader of a segment's index.
+func FuzzBody(f *testing.F) {
+	file, err := faultfs.New().Open("empty", true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	seg := NewFiles(faultfs.New(), "/data", slog.New(slog.DiscardHandler), nil).Over(0, file)
+	s := sampleSection()
+	f.Add(s.encodeBody(codec.NewEncoder()))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		for version := range uint16(2) {
+			seg.version = version + 1
+			_ = (&Section{}).decodeBody(newDecoder(b), seg)
+		}
+	})
+}
+
+func sampleSection() *Section {
+	ext := column.Extent{Rows: 2, Mask: 1, Sources: []uint32{0}, Last: 1}
+	s := &Section{Series: []record.Series{{ID: 0, Kind: model.KindFloat, Text: "x\x00ML_STEP"}, {ID: 1, Kind: model.KindText, Text: "t\x00ML_STEP"}}, Groups: []*Group{{Ext: ext, Series: []uint32{0, 1}, Cols: []ColumnMeta{{Kind: model.KindFloat}, {Kind: model.KindText}}}}}
+	s.Head = Head{
+		Entry: Entry{Run: model.RunID{1}}, Attempts: []model.Attempt{{Number: 1}},
+		Writers: []PlacedWriter{{0, record.Writer{ID: model.WriterID{1}, Mark: 3, Skipped: []model.Skipped{{First: 1, Last: 2, Reason: "torn"}}}}}, Sources: []PlacedSource{{0, record.Source{Writer: 0, Attempt: 1}}},
+	}
+	s.count()
+	return s
+}
+
+// FuzzDirectory gives any bytes to the reader of a segment's directory.
+func FuzzDirectory(f *testing.F) {
+	enc := &encoder{}
+	enc.Uint(7)
+	enc.Uint(1)
+	enc.Uint(3)
+	enc.Uint(1)
+	enc.head(&sampleSection().Head)
+	f.Add(enc.Buf)
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		for version := range uint16(2) {
+			seg := &File{ID: 7, version: version + 1}
+			heads, err := seg.decodeDirectory(newDecoder(b))
+			for i := range heads {
+				if err == nil {
+					heads[i].Merge(&heads[0])
+				}
+			}
+		}
+	})
+}

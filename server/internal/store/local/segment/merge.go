@@ -1,0 +1,98 @@
+package segment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
+)
+
+// mergeBytes is how much a merge reads before it writes.
+const mergeBytes = 16 << 20
+
+// Bodies reads and joins what the inputs have of a run.
+func (s *Section) Bodies(inputs []*File) error {
+	for _, in := range inputs {
+		at, ok := in.find(s.Run)
+		if !ok {
+			continue
+		}
+		sec, err := in.Section(in.Runs[at])
+		if err != nil {
+			return fmt.Errorf("compaction: %w", err)
+		}
+		s.Series = append(s.Series, sec.Series...)
+		s.Starts = append(s.Starts, sec.Starts...)
+		s.Groups = append(s.Groups, sec.Groups...)
+	}
+	s.Series = mergeBy(s.Series, nil, func(a, b record.Series) int { return cmp.Compare(a.ID, b.ID) }, func(a, b record.Series) bool { return a.ID == b.ID })
+	slices.SortStableFunc(s.Groups, func(a, b *Group) int { return cmp.Compare(a.segment.ID, b.segment.ID) })
+	return nil
+}
+
+// Merge copies full groups and joins small ones. A group that cannot be
+// read stops the merge: the damaged file stays as it is.
+func (w *Writer) Merge(groups []*Group, writers []model.WriterID) ([]*Group, error) {
+	var out []*Group
+	var parts []Part
+	size := int64(0)
+	flush := func() error {
+		made, err := w.Groups(parts, writers)
+		out, parts, size = append(out, made...), nil, 0
+		return err
+	}
+	for _, g := range groups {
+		if g.segment.version == version && (g.Ext.Rows >= fullGroupRows || g.Bytes() >= fullGroupBytes) {
+			c, err := w.copyGroup(g)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, c)
+			continue
+		}
+		p, err := g.load()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
+		if size += g.Bytes(); size >= mergeBytes {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	err := flush()
+	return out, err
+}
+
+// load reads a whole group.
+func (g *Group) load() (Part, error) {
+	r, err := g.Rows()
+	if err != nil {
+		return Part{}, err
+	}
+	p := Part{Rows: r, Series: g.Series}
+	for i := range g.Cols {
+		v, err := g.Values(i)
+		if err != nil {
+			return Part{}, err
+		}
+		p.Columns = append(p.Columns, v)
+	}
+	return p, nil
+}
+
+// WithoutSegments copies what is left: views hold the old list.
+func WithoutSegments(chunks []column.Chunk, old []*File) []column.Chunk {
+	gone := func(c column.Chunk) bool {
+		g, ok := c.Group.(*Group)
+		return ok && slices.Contains(old, g.segment)
+	}
+	if !slices.ContainsFunc(chunks, gone) {
+		return chunks
+	}
+	return slices.DeleteFunc(slices.Clone(chunks), gone)
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
@@ -87,7 +88,7 @@ func (e *Engine) remember(r *run, g *record.Group, src uint32) error {
 	}
 	for i, id := range g.Series {
 		s := r.find(store.SeriesID(id))
-		if s == nil || s.kind != g.Columns[i].Kind {
+		if s == nil || s.Kind != g.Columns[i].Kind {
 			return fmt.Errorf("series %d is not defined", id)
 		}
 	}
@@ -107,12 +108,14 @@ func (e *Engine) remember(r *run, g *record.Group, src uint32) error {
 	e.grow(r, g.Rows.Len()*40)
 	r.memRows = max(r.memRows, m.shared.Len())
 	lines := r.lines()
-	m.extent.Extend(&m.shared, from, lines.writers)
-	grown := m.growth(from, lines)
+	m.extent.Extend(&m.shared, from, lines.Writers)
+	fresh := m.shared.Slice(from, m.shared.Len())
+	grown := curve.NewGrowth(&fresh, lines.Writers)
 	for i, id := range m.series {
 		s := r.series[id]
 		s.mask |= m.shared.Mask
-		r.advance(s, &grown, &m.cols[i], from, lines)
+		s.version++
+		s.Advance(s.version, r.epoch, &grown, &m.cols[i], from, lines)
 	}
 	return nil
 }
@@ -158,24 +161,6 @@ func (m *memGroup) append(col int, v *column.Values) int {
 		size += 24 + len(doc)
 	}
 	return size
-}
-
-// advance keeps the summary of a curve's end current when the new rows only go
-// on where it ended; else the next read computes it anew.
-func (r *run) advance(s *series, g *growth, v *column.Values, from int, l *lineage) {
-	old := s.end.Load()
-	s.version++
-	first := s.version == 1
-	if first {
-		old = &curveEnd{epoch: r.epoch}
-	}
-	if old == nil || (!first && old.version != s.version-1) || old.epoch != r.epoch {
-		return
-	}
-	if next := old.extended(g, v, from, l); next != nil {
-		next.version, next.epoch = s.version, r.epoch
-		s.end.Store(next)
-	}
 }
 
 // applyAttempt, applyWriter and applyDelete take the small records.

@@ -160,7 +160,7 @@ func (r *run) relocate(old []*segment.File, fresh segment.Place) {
 // attach makes a group readable; false when it names what is not defined.
 func (r *run) attach(g *segment.Group) bool {
 	for i, id := range g.Series {
-		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].kind != g.Cols[i].Kind {
+		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].Kind != g.Cols[i].Kind {
 			return false
 		}
 	}

@@ -96,7 +96,7 @@ func (e *Engine) isDeleted(id model.RunID) bool {
 func (r *run) writersOfSources() []model.WriterID {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.lines().writers
+	return r.lines().Writers
 }
 
 func (r *run) isDeleted() bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
@@ -96,7 +97,7 @@ type Engine struct {
 	dirty   dirtyRuns
 	deleted atomic.Uint64 // counts deletions, for what is dead in segments
 
-	limits   chartLimits
+	setting  curve.Setting // of views
 	files    *segment.Files
 	encoders sync.Pool // of *fieldWriter
 
@@ -117,7 +118,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Dir == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
 	}
-	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), mergeDesk: segment.NewDesk(), flushDesk: segment.NewDesk(), limits: defaultLimits(), damage: segment.NewDamageList(cfg.Logger)}
+	e := &Engine{cfg: cfg, runs: map[model.RunID]*run{}, owners: map[model.WriterID]*run{}, work: make(chan struct{}, 1), mergeDesk: segment.NewDesk(), flushDesk: segment.NewDesk(), damage: segment.NewDamageList(cfg.Logger)}
+	e.setting = curve.Setting{Limits: curve.DefaultLimits(), Damaged: e.damage.Report}
 	e.files = segment.NewFiles(cfg.FS, filepath.Join(cfg.Dir, "segments"), cfg.Logger, e.damage)
 	if err := e.claim(); err != nil {
 		return nil, err

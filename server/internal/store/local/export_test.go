@@ -1,4 +1,8 @@
 package local
 
+import (
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
+)
+
 // Eager makes an engine work out ahead what pays in long series only.
-func (e *Engine) Eager() { e.limits = chartLimits{chunks: 2, rows: 1, window: 2, leaf: 3} }
+func (e *Engine) Eager() { e.setting.Limits = curve.Limits{Chunks: 2, Rows: 1, Window: 2, Leaf: 3} }

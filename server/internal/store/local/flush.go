@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
@@ -17,7 +18,7 @@ type frozen struct {
 	section *segment.Section
 	views   []*memView
 	groups  []*memGroup
-	lineage *lineage
+	lineage *curve.Lineage
 	starts  []record.Start
 }
 
@@ -72,8 +73,8 @@ func (r *run) fillSection(f *frozen) {
 		}
 	}
 	for _, s := range r.series {
-		if s != nil && named[s.id] {
-			f.section.Series = append(f.section.Series, record.Series{ID: s.id, Kind: s.kind, Text: s.text})
+		if s != nil && named[s.ID] {
+			f.section.Series = append(f.section.Series, record.Series{ID: s.ID, Kind: s.Kind, Text: s.Text})
 		}
 	}
 }
@@ -226,7 +227,7 @@ func (f *frozen) write(w *segment.Writer) error {
 	for _, v := range f.views {
 		parts = append(parts, segment.Part{Rows: &v.shared, Series: v.group.series, Columns: v.cols})
 	}
-	groups, err := w.Groups(parts, f.lineage.writers)
+	groups, err := w.Groups(parts, f.lineage.Writers)
 	if err != nil {
 		return err
 	}

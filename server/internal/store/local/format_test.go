@@ -54,7 +54,7 @@ func FuzzReplay(f *testing.F) {
 			r.mu.Unlock()
 			for _, s := range r.series {
 				if s != nil {
-					_ = e.viewOf(r, s).end()
+					_ = e.viewNow(r, s).End()
 				}
 			}
 		}
@@ -89,7 +89,7 @@ func FuzzSection(f *testing.F) {
 			}
 			for _, s := range r.series {
 				if s != nil {
-					_ = e.viewOf(r, s).end()
+					_ = e.viewNow(r, s).End()
 				}
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
-	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 )
 
 // ListSeries implements [store.Reader].
@@ -29,7 +29,7 @@ func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.Series
 		if err := ctx.Err(); err != nil {
 			return nil, false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
 		}
-		l.describe(&l.page[i], v.series, v.mask, v.end())
+		l.describe(&l.page[i], v.Series, v.Mask, v.End())
 	}
 	return l.page, more, nil
 }
@@ -38,7 +38,7 @@ func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.Series
 type lister struct {
 	engine *Engine
 	page   []store.Series
-	stale  map[int]*view // by place in the page: their end has to be worked out
+	stale  map[int]*curve.View // by place in the page: their end has to be worked out
 	mask   column.AxisSet
 	axes   []model.Axis // of mask
 	points []store.Point
@@ -91,10 +91,10 @@ func (l *lister) wanted(r *run, order []uint32, f store.SeriesFilter) []uint32 {
 	if r.deleted {
 		return nil
 	}
-	text := func(i int) string { return r.series[order[i]].text }
+	text := func(i int) string { return r.series[order[i]].Text }
 	if f.Metric != "" {
 		order = order[sort.Search(len(order), func(i int) bool { return text(i) >= f.Metric+"\x00" }):]
-		order = order[:sort.Search(len(order), func(i int) bool { return r.series[order[i]].key.Metric != f.Metric })]
+		order = order[:sort.Search(len(order), func(i int) bool { return r.series[order[i]].Key.Metric != f.Metric })]
 	}
 	if f.After != "" {
 		order = order[sort.Search(len(order), func(i int) bool { return text(i) > f.After }):]
@@ -111,7 +111,7 @@ func (l *lister) collectPart(r *run, part []uint32, f store.SeriesFilter) (more 
 	}
 	for i, id := range part {
 		s := r.series[id]
-		if f.Match != nil && !f.Match(s.key) {
+		if f.Match != nil && !f.Match(s.Key) {
 			continue
 		}
 		if len(l.page) == f.Limit {
@@ -134,28 +134,28 @@ func (l *lister) room(largest int) {
 func (l *lister) add(r *run, s *series) {
 	l.page = append(l.page, store.Series{})
 	at := len(l.page) - 1
-	if end := s.end.Load(); end != nil && end.version == s.version && end.epoch == r.epoch {
-		l.describe(&l.page[at], s, s.mask, end)
+	if end := s.Known(s.version, r.epoch); end != nil {
+		l.describe(&l.page[at], &s.Series, s.mask, end)
 		return
 	}
 	if l.stale == nil {
-		l.stale = map[int]*view{}
+		l.stale = map[int]*curve.View{}
 	}
-	l.stale[at] = l.engine.viewOf(r, s)
+	l.stale[at] = l.engine.viewNow(r, s)
 }
 
-func (l *lister) describe(out *store.Series, s *series, mask column.AxisSet, end *curveEnd) {
-	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.id), s.key, s.kind, end.count, end.stored-end.count
+func (l *lister) describe(out *store.Series, s *curve.Series, mask column.AxisSet, end *curve.End) {
+	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.ID), s.Key, s.Kind, end.Count, end.Stored-end.Count
 	out.Axes = l.axesOf(mask)
-	if end.count == 0 {
+	if end.Count == 0 {
 		return
 	}
-	out.MinTimeNs, out.MaxTimeNs = end.tlo, end.thi
+	out.MinTimeNs, out.MaxTimeNs = end.MinTime, end.MaxTime
 	out.Last = take(&l.points)
-	out.Last.TimeNs, out.Last.Value = end.last.Time, end.value
-	if end.lastX == column.Step {
+	out.Last.TimeNs, out.Last.Value = end.Last.Time, end.Value
+	if end.LastX == column.Step {
 		out.Last.Step = take(&l.steps)
-		*out.Last.Step = end.last.X
+		*out.Last.Step = end.Last.X
 	}
 }
 
@@ -183,7 +183,7 @@ func take[T any](room *[]T) *T {
 }
 
 // all takes views of every series of a run, in order of key.
-func (e *Engine) all(id model.RunID) ([]*view, error) {
+func (e *Engine) all(id model.RunID) ([]*curve.View, error) {
 	r, order, err := e.ordered(id)
 	if err != nil {
 		return nil, err
@@ -193,75 +193,11 @@ func (e *Engine) all(id model.RunID) ([]*view, error) {
 	if r.deleted {
 		return nil, notFound(id)
 	}
-	views := make([]*view, 0, len(order))
+	views := make([]*curve.View, 0, len(order))
 	for _, s := range order {
-		views = append(views, e.viewOf(r, r.series[s]))
+		views = append(views, e.viewNow(r, r.series[s]))
 	}
 	return views, nil
-}
-
-// Ends implements [store.Reader]. An ENVIRONMENT_STEP series is listed with its
-// highest episode.
-func (e *Engine) Ends(ctx context.Context, run model.RunID, limit int) ([]model.Start, []model.EnvEnd, bool, error) {
-	views, err := e.all(run)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	var starts []model.Start
-	envs := map[string]*model.EnvEnd{}
-	for _, v := range views {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, false, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
-		}
-		v.environment(envs)
-		if len(starts) < limit {
-			starts = append(starts, v.startOf())
-		}
-	}
-	return starts, sortedEnvs(envs), len(views) <= limit, nil
-}
-
-func (v *view) startOf() model.Start {
-	key := v.series.key
-	out := model.Start{Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap()}
-	end := v.end()
-	if key.Scale == model.ScaleEnvironment && end.mask.Has(column.Episode) {
-		episode := end.hi[column.Episode]
-		out.Episode = &episode
-		out.Next = v.nextStep(record.StartKey{Episode: episode, Episodic: true})
-		return out
-	}
-	out.Next = v.nextStep(record.StartKey{})
-	return out
-}
-
-// environment widens what is known of the environment that a series is of.
-func (v *view) environment(envs map[string]*model.EnvEnd) {
-	end := v.end()
-	at := slices.IndexFunc(v.series.key.Labels, func(l model.Label) bool { return l.Name == model.LabelEnv })
-	if at < 0 || !end.mask.Has(column.RLStep) {
-		return
-	}
-	name := v.series.key.Labels[at].Value
-	env := envs[name]
-	if env == nil {
-		env = &model.EnvEnd{Env: name, LastRLStep: end.hi[column.RLStep]}
-		envs[name] = env
-	}
-	env.LastRLStep = max(env.LastRLStep, end.hi[column.RLStep])
-	if end.mask.Has(column.Episode) && (env.LastEpisode == nil || *env.LastEpisode < end.hi[column.Episode]) {
-		episode := end.hi[column.Episode]
-		env.LastEpisode = &episode
-	}
-}
-
-func sortedEnvs(envs map[string]*model.EnvEnd) []model.EnvEnd {
-	var out []model.EnvEnd
-	for _, env := range envs {
-		out = append(out, *env)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Env < out[j].Env })
-	return out
 }
 
 // RunStats implements [store.Reader]. The times are those of all stored points.
@@ -275,16 +211,16 @@ func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats,
 		if err := ctx.Err(); err != nil {
 			return store.RunStats{}, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
 		}
-		end := v.end()
-		if end.stored > 0 {
+		end := v.End()
+		if end.Stored > 0 {
 			if out.Stored == 0 {
-				out.MinTimeNs, out.MaxTimeNs = end.slo, end.shi
+				out.MinTimeNs, out.MaxTimeNs = end.MinStored, end.MaxStored
 			}
-			out.MinTimeNs, out.MaxTimeNs = min(out.MinTimeNs, end.slo), max(out.MaxTimeNs, end.shi)
+			out.MinTimeNs, out.MaxTimeNs = min(out.MinTimeNs, end.MinStored), max(out.MaxTimeNs, end.MaxStored)
 		}
 		out.Series++
-		out.Stored += end.stored
-		out.Superseded += end.stored - end.count
+		out.Stored += end.Stored
+		out.Superseded += end.Stored - end.Count
 	}
 	for _, d := range e.damage.Of(run) { // after the reads above, which may find some
 		out.Damaged = append(out.Damaged, d.Damage)
@@ -321,4 +257,15 @@ func (e *Engine) ledger(id model.RunID) store.RunStats {
 		out.Skipped = append(out.Skipped, r.writers[i].Skipped...)
 	}
 	return out
+}
+
+// Ends implements [store.Reader]. An ENVIRONMENT_STEP series is listed with its
+// highest episode.
+func (e *Engine) Ends(ctx context.Context, run model.RunID, limit int) ([]model.Start, []model.EnvEnd, bool, error) {
+	views, err := e.all(run)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	starts, envs, err := curve.Ends(ctx, views, limit)
+	return starts, envs, err == nil && len(views) <= limit, err
 }

@@ -159,7 +159,7 @@ func (s *resolver) start(key record.StartKey) int64 {
 	if at, ok := s.starts[key]; ok {
 		return at
 	}
-	at := s.engine.viewOf(s.run, s.run.series[key.Series]).nextStep(key)
+	at := s.engine.viewNow(s.run, s.run.series[key.Series]).NextStep(key)
 	if at > 0 && s.least(key) == 1 {
 		at-- // its steps count from 1: the first still follows the last
 	}
@@ -169,7 +169,7 @@ func (s *resolver) start(key record.StartKey) int64 {
 
 // least is the smallest relative step that the batch has for a key.
 func (s *resolver) least(key record.StartKey) int64 {
-	least, text := int64(math.MaxInt64), s.run.series[key.Series].text
+	least, text := int64(math.MaxInt64), s.run.series[key.Series].Text
 	for i := range s.batch.Groups {
 		g := &s.batch.Groups[i]
 		col := slices.IndexFunc(g.Columns, func(c model.Column) bool { return c.Series.String() == text })
@@ -199,7 +199,7 @@ func (s *resolver) easy() bool {
 			}
 			kind := g.cols[j].Kind
 			if id, ok := s.run.byKey[g.texts[j]]; ok {
-				if s.run.series[id].kind != kind {
+				if s.run.series[id].Kind != kind {
 					return false
 				}
 				continue
@@ -330,7 +330,7 @@ func refusal(code model.Code, format string, args ...any) *model.Refusal {
 
 func (s *resolver) lookUp(text string, more []record.Series) (record.Series, bool) {
 	if id, ok := s.run.byKey[text]; ok {
-		return record.Series{ID: id, Kind: s.run.series[id].kind, Text: text}, true
+		return record.Series{ID: id, Kind: s.run.series[id].Kind, Text: text}, true
 	}
 	if def, ok := s.fresh[text]; ok {
 		return def, true

@@ -10,6 +10,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
@@ -56,24 +57,18 @@ type run struct {
 
 	// epoch grows when the rules of the run's curves change.
 	epoch   uint64
-	lineage atomic.Pointer[lineage]
+	lineage atomic.Pointer[curve.Lineage]
 }
 
 // series is one series of a run.
 type series struct {
-	id   uint32
-	key  model.SeriesKey
-	text string // key.String()
-	kind model.Kind
+	curve.Series
 	mask column.AxisSet // axes that any point has
 
 	chunks  []column.Chunk // in segments
 	mem     []memRef
 	version uint64 // grows with every point
 	layout  uint64 // grows when chunks change
-	overlay atomic.Pointer[overlay]
-	tally   atomic.Pointer[tally]
-	end     atomic.Pointer[curveEnd]
 }
 
 type memRef struct {
@@ -112,11 +107,11 @@ func (r *run) rulesChanged() {
 }
 
 // lines is the lineage of now; the caller holds mu, for reading at least.
-func (r *run) lines() *lineage {
+func (r *run) lines() *curve.Lineage {
 	if l := r.lineage.Load(); l != nil {
 		return l
 	}
-	l := r.buildLineage()
+	l := curve.NewLineage(r.attempts, r.sources, r.writers)
 	r.lineage.Store(l)
 	return l
 }
@@ -210,7 +205,7 @@ func (r *run) setSeries(def record.Series, into *series) (ok, used bool) {
 		return false, false
 	}
 	if old := r.find(store.SeriesID(def.ID)); old != nil {
-		return old.text == def.Text && old.kind == def.Kind, false
+		return old.Text == def.Text && old.Kind == def.Kind, false
 	}
 	key, ok := model.ParseSeriesKey(def.Text)
 	if _, taken := r.byKey[def.Text]; taken || !ok {
@@ -219,7 +214,7 @@ func (r *run) setSeries(def record.Series, into *series) (ok, used bool) {
 	for uint32(len(r.series)) <= def.ID {
 		r.series = append(r.series, nil)
 	}
-	into.id, into.key, into.text, into.kind = def.ID, key, def.Text, def.Kind
+	into.ID, into.Key, into.Text, into.Kind = def.ID, key, def.Text, def.Kind
 	r.series[def.ID] = into
 	r.byKey[def.Text] = def.ID
 	r.made = max(r.made, def.ID+1)
@@ -238,15 +233,15 @@ func (r *run) order() []uint32 {
 	}
 	fresh := make([]uint32, 0, len(r.byKey)-len(r.ordered))
 	for _, s := range r.series {
-		if s != nil && !known[s.id] {
-			fresh = append(fresh, s.id)
+		if s != nil && !known[s.ID] {
+			fresh = append(fresh, s.ID)
 		}
 	}
-	slices.SortFunc(fresh, func(a, b uint32) int { return strings.Compare(r.series[a].text, r.series[b].text) })
+	slices.SortFunc(fresh, func(a, b uint32) int { return strings.Compare(r.series[a].Text, r.series[b].Text) })
 	old, out := r.ordered, make([]uint32, 0, len(r.byKey))
 	for len(old) > 0 && len(fresh) > 0 {
 		from := &fresh
-		if r.series[old[0]].text < r.series[fresh[0]].text {
+		if r.series[old[0]].Text < r.series[fresh[0]].Text {
 			from = &old
 		}
 		out, *from = append(out, (*from)[0]), (*from)[1:]

@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"slices"
@@ -23,34 +23,34 @@ type remainder struct {
 
 // tallyOf is nil for short series, for those without superseded points, and
 // where points meet by something else than one axis.
-func (v *view) tallyOf() *tally {
+func (v *View) tallyOf() *tally {
 	if !v.long() {
 		return nil
 	}
-	if t := v.series.tally.Load(); t != nil && t.layout == v.layout && t.epoch == v.epoch {
+	if t := v.Series.tally.Load(); t != nil && t.layout == v.Layout && t.epoch == v.Epoch {
 		return t
 	}
-	c := curve{view: v, chunks: slices.Clone(v.flushed())}
+	c := rules{View: v, chunks: slices.Clone(v.flushed())}
 	axis := c.sweepAxis()
 	if axis < -1 || c.untouched() {
 		return nil
 	}
-	t := &tally{layout: v.layout, epoch: v.epoch, axis: axis, left: make([]remainder, len(v.flushed()))}
+	t := &tally{layout: v.Layout, epoch: v.Epoch, axis: axis, left: make([]remainder, len(v.flushed()))}
 	at := map[column.Group]int{}
 	for i, c := range v.flushed() {
 		at[c.Group] = i
 	}
 	for _, cluster := range overlapping(v.left(), axis) {
-		for lo, hi := range windows(cluster, axis, v.engine.limits.window) {
+		for lo, hi := range windows(cluster, axis, v.Limits.Window) {
 			t.count(v, cluster, at, lo, hi)
 		}
 	}
-	v.series.tally.Store(t)
+	v.Series.tally.Store(t)
 	return t
 }
 
 // count adds up the groups that begin in a window.
-func (t *tally) count(v *view, cluster []column.Chunk, at map[column.Group]int, lo, hi int64) {
+func (t *tally) count(v *View, cluster []column.Chunk, at map[column.Group]int, lo, hi int64) {
 	begins := func(c column.Chunk) bool {
 		from, _ := c.Group.Extent().Span(t.axis)
 		return from >= lo && from <= hi
@@ -69,17 +69,17 @@ func (t *tally) count(v *view, cluster []column.Chunk, at map[column.Group]int, 
 	}
 }
 
-func (v *view) remainder(p *piece) remainder {
-	one := &curveEnd{lastX: -1}
+func (v *View) remainder(p *piece) remainder {
+	one := &End{LastX: -1}
 	row, _ := one.take(v, p)
 	return remainder{*p.left(v), v.valueAt(p, row)}
 }
 
 // endWith adds up what is left of every group; those that points in memory
 // touch are read. False when points meet in another way than at one x.
-func (t *tally) endWith(v *view, out *curveEnd) bool {
-	mem := v.chunks[v.inSegments:]
-	c := curve{view: v, chunks: slices.Clone(v.chunks)}
+func (t *tally) endWith(v *View, out *End) bool {
+	mem := v.Chunks[v.InSegments:]
+	c := rules{View: v, chunks: slices.Clone(v.Chunks)}
 	if len(mem) > 0 && c.sweepAxis() != t.axis {
 		return false
 	}
@@ -92,8 +92,8 @@ func (t *tally) endWith(v *view, out *curveEnd) bool {
 			fresh[f.Group] = true
 			continue
 		}
-		if r := &t.left[i]; r.ext.Rows > 0 && out.merge(&r.ext, nil, v.lineage) {
-			out.value = r.value
+		if r := &t.left[i]; r.ext.Rows > 0 && out.merge(&r.ext, nil, v.Lineage) {
+			out.Value = r.value
 		}
 	}
 	if len(fresh) > 0 {
@@ -103,10 +103,10 @@ func (t *tally) endWith(v *view, out *curveEnd) bool {
 }
 
 // addFresh resolves some groups together with all that share x with them.
-func (c *curveEnd) addFresh(v *view, axis int, fresh map[column.Group]bool) {
-	around := curve{view: v}
-	touched := slices.DeleteFunc(slices.Clone(v.chunks), func(o column.Chunk) bool { return !fresh[o.Group] })
-	for _, ch := range v.chunks {
+func (c *End) addFresh(v *View, axis int, fresh map[column.Group]bool) {
+	around := rules{View: v}
+	touched := slices.DeleteFunc(slices.Clone(v.Chunks), func(o column.Chunk) bool { return !fresh[o.Group] })
+	for _, ch := range v.Chunks {
 		if slices.ContainsFunc(touched, func(o column.Chunk) bool { return ch.Group.Extent().Overlaps(o.Group.Extent(), axis) }) {
 			around.chunks = append(around.chunks, ch)
 		}

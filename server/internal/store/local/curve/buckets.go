@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 
 const maxBuckets = 100_000
 
-// Buckets implements [store.Reader].
-func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.Bucket, error) {
+// Buckets answers [store.Reader.Buckets].
+func Buckets(ctx context.Context, from Views, q store.BucketsRequest) ([]store.Bucket, error) {
 	axis, err := readAxis(q.Axis)
 	if err != nil {
 		return nil, err
@@ -26,9 +26,9 @@ func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.B
 	}
 	b := &bucketing{scan: scan{axis: axis, from: q.From, to: q.To}, n: uint64(q.N)}
 	if len(q.Ancestors) > 0 {
-		return e.bucketFork(ctx, b, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
+		return bucketFork(ctx, from, b, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
 	}
-	if b.view, err = e.seriesView(q.Run, q.Series); err != nil {
+	if b.View, err = from.View(q.Run, q.Series); err != nil {
 		return nil, err
 	}
 	if err := b.numeric(); err != nil {
@@ -37,11 +37,11 @@ func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.B
 	return b.fill(ctx, b.find(q.Attempts))
 }
 
-func (v *view) numeric() error {
-	if column.Numeric(v.kind) {
+func (v *View) numeric() error {
+	if column.Numeric(v.Series.Kind) {
 		return nil
 	}
-	return model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.series.key.Metric, v.kind)
+	return model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.Series.Key.Metric, v.Series.Kind)
 }
 
 // bucketing spreads spans over at most n cells of equal width. A span is a
@@ -102,7 +102,7 @@ func (b *bucketing) fill(ctx context.Context, spans []span) ([]store.Bucket, err
 			reach, behind = s.hi, true
 		}
 	}
-	return cells.buckets(b.kind), nil
+	return cells.buckets(b.Series.Kind), nil
 }
 
 // spans turns pieces into spans with exact ends.
@@ -143,7 +143,7 @@ func (b *bucketing) narrow(s *span) bool {
 	if r == nil {
 		var err error
 		if r, err = s.piece.Group.Rows(); err != nil {
-			b.damaged(err)
+			b.lost(err)
 			return false
 		}
 		s.piece.rows = r
@@ -166,7 +166,7 @@ func (b *bucketing) blocks(cells *cells, s *span) bool {
 	}
 	list, err := g.BlockSums(s.piece.Col, b.axis)
 	if err != nil {
-		b.damaged(err)
+		b.lost(err)
 		return false
 	}
 	for i := range list {
@@ -211,7 +211,7 @@ func (b *bucketing) points(cells *cells, s *span) {
 
 // plot reads the x and the values of a piece, and of a whole group nothing else.
 func (s *scan) plot(p *piece) (xs []int64, vals column.Values, ok bool) {
-	g, flushed := p.Group.(*segment.Group)
+	g, flushed := p.Group.(stored)
 	if !flushed || p.rows != nil {
 		r, vals, ok := s.read(p)
 		if !ok {
@@ -224,7 +224,7 @@ func (s *scan) plot(p *piece) (xs []int64, vals column.Values, ok bool) {
 		vals, err = g.Values(p.Col)
 	}
 	if err != nil {
-		s.damaged(err)
+		s.lost(err)
 		return nil, column.Values{}, false
 	}
 	return xs, vals, true

@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"cmp"
@@ -31,47 +31,48 @@ type leaf struct {
 
 const fanOut = 4
 
-// chartLimits say where working things out ahead pays: where a read would touch
+// Limits say where working things out ahead pays: where a read would touch
 // many groups or rows.
-type chartLimits struct {
-	chunks, rows int
-	window       int // so many overlapping groups are resolved at a time
-	leaf         int // points of a leaf of several groups
+type Limits struct {
+	Chunks, Rows int
+	Window       int // so many overlapping groups are resolved at a time
+	Leaf         int // points of a leaf of several groups
 }
 
-func defaultLimits() chartLimits {
-	return chartLimits{chunks: 16, rows: 16 << 10, window: 64, leaf: column.BlockRows}
+// DefaultLimits are those of an engine at work.
+func DefaultLimits() Limits {
+	return Limits{Chunks: 16, Rows: 16 << 10, Window: 64, Leaf: column.BlockRows}
 }
 
 // long: working things out ahead pays.
-func (v *view) long() bool {
-	l := &v.engine.limits
-	return len(v.flushed()) > 1 && (len(v.flushed()) >= l.chunks || v.flushedRows() >= l.rows)
+func (v *View) long() bool {
+	l := &v.Limits
+	return len(v.flushed()) > 1 && (len(v.flushed()) >= l.Chunks || v.flushedRows() >= l.Rows)
 }
 
 // overlayOf is the overlay of the flushed groups, nil where none pays or holds.
-func (v *view) overlayOf(axis int) *overlay {
-	if !column.Numeric(v.kind) || !v.long() {
+func (v *View) overlayOf(axis int) *overlay {
+	if !column.Numeric(v.Series.Kind) || !v.long() {
 		return nil
 	}
-	if o := v.series.overlay.Load(); o != nil && o.layout == v.layout && o.epoch == v.epoch && o.axis == axis {
+	if o := v.Series.overlay.Load(); o != nil && o.layout == v.Layout && o.epoch == v.Epoch && o.axis == axis {
 		return o
 	}
 	o := v.buildOverlay(axis)
 	if o != nil && !o.partial {
-		v.series.overlay.Store(o)
+		v.Series.overlay.Store(o)
 	}
 	return o
 }
 
-func (v *view) flushed() []column.Chunk { return v.chunks[:v.inSegments] }
+func (v *View) flushed() []column.Chunk { return v.Chunks[:v.InSegments] }
 
 // left are the flushed groups that no later attempt has done away with.
-func (v *view) left() []column.Chunk {
+func (v *View) left() []column.Chunk {
 	return slices.DeleteFunc(slices.Clone(v.flushed()), func(c column.Chunk) bool { return v.gone(c.Group.Extent()) })
 }
 
-func (v *view) flushedRows() (n int) {
+func (v *View) flushedRows() (n int) {
 	for _, c := range v.flushed() {
 		n += c.Group.Extent().Rows
 	}
@@ -80,12 +81,12 @@ func (v *view) flushedRows() (n int) {
 
 // buildOverlay reads what overlaps; nil when superseded points are told apart by
 // something else than the axis.
-func (v *view) buildOverlay(axis int) *overlay {
-	c := curve{view: v, chunks: v.left()}
+func (v *View) buildOverlay(axis int) *overlay {
+	c := rules{View: v, chunks: v.left()}
 	if c.sweepAxis() != axis && !c.untouched() {
 		return nil
 	}
-	o := &overlay{layout: v.layout, epoch: v.epoch, axis: axis}
+	o := &overlay{layout: v.Layout, epoch: v.Epoch, axis: axis}
 	for _, cluster := range overlapping(slices.DeleteFunc(c.chunks, func(c column.Chunk) bool { return !c.OnAxis(axis) }), axis) {
 		o.addCluster(v, cluster)
 	}
@@ -96,7 +97,7 @@ func (v *view) buildOverlay(axis int) *overlay {
 }
 
 // untouched: no point of the chunks is superseded or may be by another of them.
-func (c *curve) untouched() bool {
+func (c *rules) untouched() bool {
 	list := c.components()
 	return len(list) == len(c.chunks) && !slices.ContainsFunc(list, func(one []column.Chunk) bool { return c.judge(one[0].Group.Extent()) != keepAll })
 }
@@ -124,8 +125,8 @@ func overlapping(chunks []column.Chunk, axis int) (out [][]column.Chunk) {
 }
 
 // addCluster takes a group as it is when nothing touches it, else its points.
-func (o *overlay) addCluster(v *view, cluster []column.Chunk) {
-	c := curve{view: v}
+func (o *overlay) addCluster(v *View, cluster []column.Chunk) {
+	c := rules{View: v}
 	if e := cluster[0].Group.Extent(); len(cluster) == 1 {
 		switch c.judge(e) {
 		case dropAll:
@@ -138,8 +139,8 @@ func (o *overlay) addCluster(v *view, cluster []column.Chunk) {
 			}
 		}
 	}
-	for lo, hi := range windows(cluster, o.axis, v.engine.limits.window) {
-		o.addPoints(v.engine.limits.leaf, o.pointsBetween(v, cluster, lo, hi))
+	for lo, hi := range windows(cluster, o.axis, v.Limits.Window) {
+		o.addPoints(v.Limits.Leaf, o.pointsBetween(v, cluster, lo, hi))
 	}
 }
 
@@ -170,7 +171,7 @@ type plotted struct {
 }
 
 // pointsBetween lists the points of the curve with from ≤ x ≤ to, by rising x.
-func (o *overlay) pointsBetween(v *view, chunks []column.Chunk, from, to int64) (out []plotted) {
+func (o *overlay) pointsBetween(v *View, chunks []column.Chunk, from, to int64) (out []plotted) {
 	for _, p := range v.resolveBetween(chunks, o.axis, from, to) {
 		r, vals, ok := v.read(&p)
 		if !ok {
@@ -190,8 +191,8 @@ func (o *overlay) pointsBetween(v *view, chunks []column.Chunk, from, to int64) 
 
 // resolveBetween is what is left of the chunks that have points in a range. Only
 // points at the same x meet, so nothing else is needed.
-func (v *view) resolveBetween(chunks []column.Chunk, axis int, from, to int64) (out []piece) {
-	c := curve{view: v}
+func (v *View) resolveBetween(chunks []column.Chunk, axis int, from, to int64) (out []piece) {
+	c := rules{View: v}
 	for _, ch := range chunks {
 		if lo, hi := ch.Group.Extent().Span(axis); hi >= from && lo <= to && !v.gone(ch.Group.Extent()) {
 			c.chunks = append(c.chunks, ch)

@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 // branch is one run's part in the curve of a fork.
 type branch struct {
-	*view
+	*View
 	depth uint32 // 0: the run itself, which is not cut
 	upTo  int64
 	near  []*branch // those that go before it
@@ -38,17 +38,17 @@ func rlIndex(m column.AxisSet) int {
 }
 
 // branches are a series and what it inherits, nearest first.
-func (e *Engine) branches(q store.CurveRequest) ([]*branch, error) {
+func branches(from Views, q store.CurveRequest) ([]*branch, error) {
 	var out []*branch
 	add := func(run model.RunID, series store.SeriesID, depth int, upTo int64) error {
-		v, err := e.seriesView(run, series)
+		v, err := from.View(run, series)
 		if err != nil {
 			return err
 		}
-		if len(out) > 0 && (v.kind != out[0].kind || v.series.text != out[0].series.text) {
-			return model.Errorf(model.CodeInvalid, "series %s of run %s is not the one that it inherits", out[0].series.key.Metric, out[0].run)
+		if len(out) > 0 && (v.Series.Kind != out[0].Series.Kind || v.Series.Text != out[0].Series.Text) {
+			return model.Errorf(model.CodeInvalid, "series %s of run %s is not the one that it inherits", out[0].Series.Key.Metric, out[0].Run)
 		}
-		out = append(out, &branch{view: v, depth: uint32(depth), upTo: upTo, near: slices.Clone(out)})
+		out = append(out, &branch{View: v, depth: uint32(depth), upTo: upTo, near: slices.Clone(out)})
 		return nil
 	}
 	if !q.Run.IsZero() {
@@ -70,7 +70,7 @@ func (b *branch) stepsOf() *[2]stepRange {
 		return b.steps
 	}
 	b.steps = &[2]stepRange{}
-	for _, c := range b.chunks {
+	for _, c := range b.Chunks {
 		e := c.Group.Extent()
 		if !e.Mask.Has(column.Step) || b.depth > 0 && e.Lo[e.Mask.Cut()] > b.upTo {
 			continue
@@ -116,7 +116,7 @@ func (b *branch) inherits(e *column.Extent) verdict {
 
 // whole: every point of the branch's curve is part of the fork's.
 func (b *branch) whole() bool {
-	return !slices.ContainsFunc(b.chunks, func(c column.Chunk) bool { return b.inherits(c.Group.Extent()) != keepAll })
+	return !slices.ContainsFunc(b.Chunks, func(c column.Chunk) bool { return b.inherits(c.Group.Extent()) != keepAll })
 }
 
 // pieces is what is left of the branch's curve.
@@ -125,7 +125,7 @@ func (b *branch) pieces() []piece {
 		return slices.Clone(b.left)
 	}
 	var taken map[pointKey]bool
-	for _, p := range b.view.pieces(store.Attempts{}) {
+	for _, p := range b.View.pieces(store.Attempts{}) {
 		switch b.inherits(p.Group.Extent()) {
 		case dropAll:
 			continue
@@ -168,11 +168,11 @@ func (b *branch) taken() map[pointKey]bool {
 }
 
 // rowsOf loads the rows of a piece; false when they are damaged.
-func (v *view) rowsOf(p *piece) (*column.Rows, bool) {
+func (v *View) rowsOf(p *piece) (*column.Rows, bool) {
 	if p.rows == nil {
 		r, err := p.Group.Rows()
 		if err != nil {
-			v.damaged(err)
+			v.lost(err)
 			return nil, false
 		}
 		p.rows = r
@@ -205,7 +205,7 @@ func (b *branch) straight(axis int) (to int64, ok bool) {
 	if b.depth == 0 {
 		return to, true
 	}
-	for _, c := range b.chunks {
+	for _, c := range b.Chunks {
 		e := c.Group.Extent()
 		cut := e.Mask.Cut()
 		switch {
@@ -220,22 +220,22 @@ func (b *branch) straight(axis int) (to int64, ok bool) {
 		}
 	}
 	// A group that is cut along another axis may go on behind this x.
-	mixed := to < math.MaxInt64 && slices.ContainsFunc(b.chunks, func(c column.Chunk) bool {
+	mixed := to < math.MaxInt64 && slices.ContainsFunc(b.Chunks, func(c column.Chunk) bool {
 		return c.OnAxis(axis) && c.Group.Extent().Mask.Cut() != axis
 	})
 	return to, !mixed
 }
 
 // scanFork merges the branches of a fork along an axis.
-func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, sel store.Attempts) (*store.Rows, error) {
-	list, err := e.branchesOf(q, sel)
+func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, sel store.Attempts) (*store.Rows, error) {
+	list, err := branchesOf(from, q, sel)
 	if err != nil {
 		return nil, err
 	}
 	var rows []found
-	more, whole := false, *list[0].view
+	more, whole := false, *list[0].View
 	for _, b := range list {
-		whole.mask |= b.view.mask
+		whole.Mask |= b.View.Mask
 	}
 	for _, b := range byReach(list, s.axis) {
 		// What the page holds so far is settled in front of the branch.
@@ -243,7 +243,7 @@ func (e *Engine) scanFork(ctx context.Context, s *scan, q store.CurveRequest, se
 			break
 		}
 		part := *s
-		part.view, part.depth = b.view, b.depth
+		part.View, part.depth = b.View, b.depth
 		some, rest, err := part.collectAll(ctx, b.along(&part))
 		if err != nil {
 			return nil, err
@@ -275,11 +275,11 @@ func byReach(list []*branch, axis int) []*branch {
 }
 
 // branchesOf checks that the read is one that inherits.
-func (e *Engine) branchesOf(q store.CurveRequest, sel store.Attempts) ([]*branch, error) {
+func branchesOf(from Views, q store.CurveRequest, sel store.Attempts) ([]*branch, error) {
 	if sel != (store.Attempts{}) {
 		return nil, model.Errorf(model.CodeInvalid, "only a curve inherits, not an attempt")
 	}
-	return e.branches(q)
+	return branches(from, q)
 }
 
 // along gives the pieces of a branch that a scan reads.
@@ -292,19 +292,19 @@ func (b *branch) along(s *scan) iter.Seq[[]piece] {
 }
 
 // bucketFork spreads the branches of a fork over common cells.
-func (e *Engine) bucketFork(ctx context.Context, b *bucketing, q store.CurveRequest, sel store.Attempts) ([]store.Bucket, error) {
-	list, err := e.branchesOf(q, sel)
+func bucketFork(ctx context.Context, from Views, b *bucketing, q store.CurveRequest, sel store.Attempts) ([]store.Bucket, error) {
+	list, err := branchesOf(from, q, sel)
 	if err != nil {
 		return nil, err
 	}
-	b.view = list[0].view
+	b.View = list[0].View
 	if err := b.numeric(); err != nil {
 		return nil, err
 	}
 	var spans []span
 	var parts []*bucketing
 	for _, one := range list {
-		part := &bucketing{scan: scan{view: one.view, axis: b.axis, from: b.from, to: b.to, depth: one.depth}, n: b.n}
+		part := &bucketing{scan: scan{View: one.View, axis: b.axis, from: b.from, to: b.to, depth: one.depth}, n: b.n}
 		for _, s := range one.spread(part, list) {
 			s.of = part
 			spans = append(spans, s)
@@ -345,7 +345,7 @@ func (b *branch) sharesX(o *branch, axis int) bool {
 // reachOn bounds the x of a branch.
 func (b *branch) reachOn(axis int) (lo, hi int64, ok bool) {
 	lo, hi = math.MaxInt64, math.MinInt64
-	for _, c := range b.chunks {
+	for _, c := range b.Chunks {
 		if e := c.Group.Extent(); c.OnAxis(axis) && b.inherits(e) != dropAll {
 			from, to := e.Span(axis)
 			if b.depth > 0 && e.Mask.Cut() == axis {
@@ -357,17 +357,17 @@ func (b *branch) reachOn(axis int) (lo, hi int64, ok bool) {
 	return lo, hi, ok
 }
 
-// Curve implements [store.Reader].
-func (e *Engine) Curve(ctx context.Context, q store.CurveRequest) (store.Series, error) {
-	list, err := e.branches(q)
+// Describe answers [store.Reader.Curve].
+func Describe(ctx context.Context, from Views, q store.CurveRequest) (store.Series, error) {
+	list, err := branches(from, q)
 	if err != nil {
 		return store.Series{}, err
 	}
 	if len(list) == 0 {
 		return store.Series{}, model.Errorf(model.CodeInvalid, "the curve is of no run")
 	}
-	out := store.Series{Key: list[0].series.key, Kind: list[0].kind}
-	total := &curveEnd{lastX: -1}
+	out := store.Series{Key: list[0].Series.Key, Kind: list[0].Series.Kind}
+	total := &End{LastX: -1}
 	var axes column.AxisSet
 	for _, b := range list {
 		if err := ctx.Err(); err != nil {
@@ -376,57 +376,57 @@ func (e *Engine) Curve(ctx context.Context, q store.CurveRequest) (store.Series,
 		end := b.endOf()
 		total.join(end, b.depth)
 		if b.depth > 0 {
-			out.Inherited += end.count
+			out.Inherited += end.Count
 			axes |= end.mask
 			continue
 		}
-		axes |= b.mask
-		out.ID, out.Superseded = store.SeriesID(b.series.id), end.stored-end.count
+		axes |= b.Mask
+		out.ID, out.Superseded = store.SeriesID(b.Series.ID), end.Stored-end.Count
 	}
 	total.tell(&out, axes)
 	return out, nil
 }
 
-func (b *branch) endOf() *curveEnd {
+func (b *branch) endOf() *End {
 	if b.whole() {
-		return b.end()
+		return b.End()
 	}
-	out := &curveEnd{lastX: -1}
-	out.addPieces(b.view, b.pieces())
+	out := &End{LastX: -1}
+	out.addPieces(b.View, b.pieces())
 	return out
 }
 
 // join takes in the end of another branch.
-func (c *curveEnd) join(o *curveEnd, depth uint32) {
-	if o.count == 0 {
+func (c *End) join(o *End, depth uint32) {
+	if o.Count == 0 {
 		return
 	}
-	if c.count == 0 {
-		c.tlo, c.thi = o.tlo, o.thi
+	if c.Count == 0 {
+		c.MinTime, c.MaxTime = o.MinTime, o.MaxTime
 	}
-	c.tlo, c.thi = min(c.tlo, o.tlo), max(c.thi, o.thi)
-	last := o.last
+	c.MinTime, c.MaxTime = min(c.MinTime, o.MinTime), max(c.MaxTime, o.MaxTime)
+	last := o.Last
 	last.Depth = depth
-	if c.count == 0 || o.lastX == column.Step && c.lastX != column.Step || o.lastX == c.lastX && last.Compare(c.last) > 0 {
-		c.last, c.lastX, c.value = last, o.lastX, o.value
+	if c.Count == 0 || o.LastX == column.Step && c.LastX != column.Step || o.LastX == c.LastX && last.Compare(c.Last) > 0 {
+		c.Last, c.LastX, c.Value = last, o.LastX, o.Value
 	}
-	c.count += o.count
+	c.Count += o.Count
 }
 
 // tell describes a curve by its end.
-func (c *curveEnd) tell(out *store.Series, axes column.AxisSet) {
+func (c *End) tell(out *store.Series, axes column.AxisSet) {
 	for a, name := range model.Axes() {
 		if axes.Has(a) {
 			out.Axes = append(out.Axes, name)
 		}
 	}
-	if out.Count = c.count; c.count == 0 {
+	if out.Count = c.Count; c.Count == 0 {
 		return
 	}
-	out.MinTimeNs, out.MaxTimeNs = c.tlo, c.thi
-	out.Last = &store.Point{TimeNs: c.last.Time, Value: c.value}
-	if c.lastX == column.Step {
-		step := c.last.X
+	out.MinTimeNs, out.MaxTimeNs = c.MinTime, c.MaxTime
+	out.Last = &store.Point{TimeNs: c.Last.Time, Value: c.Value}
+	if c.LastX == column.Step {
+		step := c.Last.X
 		out.Last.Step = &step
 	}
 }

@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"cmp"
@@ -22,8 +22,8 @@ func readAxis(a model.Axis) (int, error) {
 	return 0, model.Errorf(model.CodeInvalid, "unknown axis %q", a)
 }
 
-// Scan implements [store.Reader].
-func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, error) {
+// Scan answers [store.Reader.Scan].
+func Scan(ctx context.Context, from Views, q store.ScanRequest) (*store.Rows, error) {
 	axis, err := readAxis(q.Axis)
 	if err != nil {
 		return nil, err
@@ -37,9 +37,9 @@ func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 		s.from = max(s.from, q.After.Axis)
 	}
 	if len(q.Ancestors) > 0 {
-		return e.scanFork(ctx, s, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
+		return scanFork(ctx, from, s, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
 	}
-	if s.view, err = e.seriesView(q.Run, q.Series); err != nil {
+	if s.View, err = from.View(q.Run, q.Series); err != nil {
 		return nil, err
 	}
 	found, more, err := s.collect(ctx, q.Attempts)
@@ -51,7 +51,7 @@ func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 
 // scan merges the pieces of a series along an axis.
 type scan struct {
-	*view
+	*View
 	axis     int
 	from, to int64
 	after    *column.Place
@@ -62,7 +62,7 @@ type scan struct {
 // found is a row of the answer.
 type found struct {
 	column.Place
-	of   *view
+	of   *View
 	rows *column.Rows
 	vals *column.Values
 	row  int32
@@ -96,7 +96,7 @@ func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]fou
 // superseded would have to be read for all of it, window by window of x.
 func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
 	return func(yield func([]piece) bool) {
-		c := curve{view: s.view, chunks: slices.Clone(s.chunks)}
+		c := rules{View: s.View, chunks: slices.Clone(s.Chunks)}
 		if sel.All || sel.Number != 0 || !s.long() || c.sweepAxis() != s.axis {
 			yield(s.inRange(s.pieces(sel)))
 			return
@@ -106,7 +106,7 @@ func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
 			return hi < s.from || lo > s.to
 		})
 		for _, cluster := range overlapping(chunks, s.axis) {
-			for lo, hi := range windows(cluster, s.axis, s.engine.limits.window) {
+			for lo, hi := range windows(cluster, s.axis, s.Limits.Window) {
 				if !yield(s.readableBetween(cluster, lo, hi)) {
 					return
 				}
@@ -135,7 +135,7 @@ func (s *scan) restrict(p *piece, lo, hi int64) bool {
 	if p.rows == nil {
 		r, err := p.Group.Rows()
 		if err != nil {
-			s.damaged(err)
+			s.lost(err)
 			return false
 		}
 		p.rows = r
@@ -176,7 +176,7 @@ func settled(rows []found, x int64) (n int) {
 	return n
 }
 
-func (v *view) onAxis(p *piece, axis int) bool { return axis < 0 || p.Group.Extent().Mask.Has(axis) }
+func (v *View) onAxis(p *piece, axis int) bool { return axis < 0 || p.Group.Extent().Mask.Has(axis) }
 
 func (s *scan) inRange(pieces []piece) []piece {
 	out := pieces[:0]
@@ -204,21 +204,21 @@ func (s *scan) gather(out []found, p *piece) []found {
 	picked := p.picked(r.Len())
 	out = slices.Grow(out, len(picked))
 	for _, i := range picked {
-		at := r.Place(int(i), s.axis, s.lineage.writers)
+		at := r.Place(int(i), s.axis, s.Lineage.Writers)
 		at.Depth = s.depth
 		if at.X < s.from || at.X > s.to || s.after != nil && at.Compare(*s.after) <= 0 {
 			continue
 		}
-		out = append(out, found{at, s.view, r, &vals, i})
+		out = append(out, found{at, s.View, r, &vals, i})
 	}
 	return out
 }
 
 // table lays rows out by column.
-func (v *view) table(list []found, more bool) *store.Rows {
-	out := &store.Rows{Values: model.Column{Series: v.series.key, Kind: v.kind}}
+func (v *View) table(list []found, more bool) *store.Rows {
+	out := &store.Rows{Values: model.Column{Series: v.Series.Key, Kind: v.Series.Kind}}
 	for a, name := range model.Axes() {
-		if v.mask.Has(a) {
+		if v.Mask.Has(a) {
 			column, has := axisColumn(list, a)
 			out.Axes = append(out.Axes, model.AxisColumn{Axis: name, Values: column})
 			out.Has = append(out.Has, has)
@@ -226,13 +226,13 @@ func (v *view) table(list []found, more bool) *store.Rows {
 	}
 	n := len(list)
 	out.TimeNs, out.Attempt, out.Writer, out.Seq = make([]int64, 0, n), make([]uint32, 0, n), make([]model.WriterID, 0, n), make([]uint64, 0, n)
-	if v.kind == model.KindFloat {
+	if v.Series.Kind == model.KindFloat {
 		out.Values.Floats = make([]float64, 0, n)
 	}
 	for i := range list {
 		f := &list[i]
 		out.TimeNs = append(out.TimeNs, f.Time)
-		out.Attempt = append(out.Attempt, f.of.lineage.attempt[f.rows.Source[f.row]])
+		out.Attempt = append(out.Attempt, f.of.Lineage.attempt[f.rows.Source[f.row]])
 		out.Writer = append(out.Writer, f.Writer)
 		out.Seq = append(out.Seq, f.Seq)
 		appendValue(&out.Values, f.vals.At(int(f.row)))

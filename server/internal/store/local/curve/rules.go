@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"cmp"
@@ -21,16 +21,16 @@ func (p *piece) whole() bool { return p.keep == nil }
 
 // select picks the points of a series that a read is about. Chunks that can
 // hold no superseded point stay whole; the others are read and compared.
-func (v *view) pieces(sel store.Attempts) []piece {
+func (v *View) pieces(sel store.Attempts) []piece {
 	if sel.All {
-		out := make([]piece, len(v.chunks))
-		for i, c := range v.chunks {
+		out := make([]piece, len(v.Chunks))
+		for i, c := range v.Chunks {
 			out[i] = piece{Chunk: c}
 		}
 		return out
 	}
-	c := curve{view: v, only: sel.Number}
-	for _, ch := range v.chunks {
+	c := rules{View: v, only: sel.Number}
+	for _, ch := range v.Chunks {
 		if c.takes(ch.Group.Extent()) {
 			c.chunks = append(c.chunks, ch)
 		}
@@ -42,34 +42,34 @@ func (v *view) pieces(sel store.Attempts) []piece {
 	return out
 }
 
-// curve applies the rules of uniqueness and attempts to some chunks.
-type curve struct {
-	*view
+// rules applies the rules of uniqueness and attempts to some chunks.
+type rules struct {
+	*View
 	only   uint32 // attempt number, 0 for the curve
 	chunks []column.Chunk
 }
 
-func (c *curve) takes(e *column.Extent) bool {
+func (c *rules) takes(e *column.Extent) bool {
 	if c.only == 0 {
 		return !c.gone(e)
 	}
-	return slices.ContainsFunc(e.Sources, func(s uint32) bool { return c.lineage.attempt[s] == c.only })
+	return slices.ContainsFunc(e.Sources, func(s uint32) bool { return c.Lineage.attempt[s] == c.only })
 }
 
 // gone: a later attempt resumed in front of all of a group. Its points replace
 // none that this attempt does not hide as well, because under UniqueAxes only
 // points of one attempt are the same.
-func (v *view) gone(e *column.Extent) bool {
+func (v *View) gone(e *column.Extent) bool {
 	cut := e.Mask.Cut()
 	return e.Mode == model.UniqueAxes && cut >= 0 && !slices.ContainsFunc(e.Sources, func(s uint32) bool {
-		return !v.lineage.hidden[s] || e.Lo[cut] < v.lineage.hideFrom[s]
+		return !v.Lineage.hidden[s] || e.Lo[cut] < v.Lineage.hideFrom[s]
 	})
 }
 
 // mayConflict reports whether a point of one group could replace one of the
 // other. It errs on the side of yes.
-func (c *curve) mayConflict(a, b *column.Extent) bool {
-	if c.only == 0 && attemptsMeet(a, b) && c.lineage.mayHide(a.Sources, b.Sources) {
+func (c *rules) mayConflict(a, b *column.Extent) bool {
+	if c.only == 0 && attemptsMeet(a, b) && c.Lineage.mayHide(a.Sources, b.Sources) {
 		return true
 	}
 	if a.Mode != b.Mode {
@@ -81,7 +81,7 @@ func (c *curve) mayConflict(a, b *column.Extent) bool {
 	case model.UniqueStep:
 		return a.Mask.Has(column.Step) && b.Mask.Has(column.Step) && a.Overlaps(b, column.Step)
 	}
-	return a.Mask == b.Mask && a.Mask != 0 && a.Meets(b) && c.lineage.shareIdent(a.Sources, b.Sources)
+	return a.Mask == b.Mask && a.Mask != 0 && a.Meets(b) && c.Lineage.shareIdent(a.Sources, b.Sources)
 }
 
 // attemptsMeet: points of two attempts may have the same key.
@@ -97,13 +97,13 @@ func attemptsMeet(a, b *column.Extent) bool {
 
 // sweepAxis is an axis on which chunks must overlap to conflict: -1 is the
 // time, -2 none.
-func (c *curve) sweepAxis() int {
+func (c *rules) sweepAxis() int {
 	rl, step, time, free := true, true, true, true
 	for _, ch := range c.chunks {
 		e := ch.Group.Extent()
 		rl = rl && e.Mask.Has(column.RLStep) && e.Mode == model.UniqueAxes
 		step = step && e.Mask.Has(column.Step) && e.Mode != model.UniqueTime
-		time = time && e.Mode == model.UniqueTime && c.lineage.oneAttempt(append(slices.Clone(e.Sources), c.chunks[0].Group.Extent().Sources[0]))
+		time = time && e.Mode == model.UniqueTime && c.Lineage.oneAttempt(append(slices.Clone(e.Sources), c.chunks[0].Group.Extent().Sources[0]))
 		free = free && e.Mask == 0
 	}
 	switch {
@@ -118,7 +118,7 @@ func (c *curve) sweepAxis() int {
 }
 
 // components groups the chunks that may conflict, directly or through others.
-func (c *curve) components() [][]column.Chunk {
+func (c *rules) components() [][]column.Chunk {
 	parent := make([]int, len(c.chunks))
 	for i := range parent {
 		parent[i] = i
@@ -175,7 +175,7 @@ func group(chunks []column.Chunk, find func(int) int) [][]column.Chunk {
 }
 
 // resolve returns the points of a component that are part of the curve.
-func (c *curve) resolve(chunks []column.Chunk) []piece {
+func (c *rules) resolve(chunks []column.Chunk) []piece {
 	if len(chunks) == 1 {
 		switch c.judge(chunks[0].Group.Extent()) {
 		case keepAll:
@@ -188,7 +188,7 @@ func (c *curve) resolve(chunks []column.Chunk) []piece {
 	for _, ch := range chunks {
 		r, err := ch.Group.Rows()
 		if err != nil {
-			c.damaged(err)
+			c.lost(err)
 			continue
 		}
 		loaded = append(loaded, piece{Chunk: ch, rows: r})
@@ -230,15 +230,15 @@ const (
 )
 
 // judge decides about a chunk that conflicts with no other.
-func (c *curve) judge(e *column.Extent) verdict {
-	if !e.Distinct || !c.lineage.oneAttempt(e.Sources) {
+func (c *rules) judge(e *column.Extent) verdict {
+	if !e.Distinct || !c.Lineage.oneAttempt(e.Sources) {
 		return lookInside
 	}
 	src, cut := e.Sources[0], e.Mask.Cut()
-	if c.only != 0 || cut < 0 || !c.lineage.hidden[src] || e.Hi[cut] < c.lineage.hideFrom[src] {
+	if c.only != 0 || cut < 0 || !c.Lineage.hidden[src] || e.Hi[cut] < c.Lineage.hideFrom[src] {
 		return keepAll
 	}
-	if e.Lo[cut] >= c.lineage.hideFrom[src] {
+	if e.Lo[cut] >= c.Lineage.hideFrom[src] {
 		return dropAll
 	}
 	return lookInside
@@ -253,7 +253,7 @@ type pointKey struct {
 }
 
 // uniqueKey is false for points that are never the same as another.
-func (l *lineage) uniqueKey(r *column.Rows, i int) (pointKey, bool) {
+func (l *Lineage) uniqueKey(r *column.Rows, i int) (pointKey, bool) {
 	key := pointKey{mode: r.Mode}
 	switch r.Mode {
 	case model.UniqueTime:
@@ -298,18 +298,18 @@ type rowRef struct {
 }
 
 // unique marks the latest of each point, within the selected attempt if any.
-func (c *curve) unique(loaded []piece) [][]bool {
+func (c *rules) unique(loaded []piece) [][]bool {
 	alive := make([][]bool, len(loaded))
 	winner := map[pointKey]rowRef{}
 	for p := range loaded {
 		r := loaded[p].rows
 		alive[p] = make([]bool, r.Len())
 		for i := range r.Len() {
-			if c.only != 0 && c.lineage.attempt[r.Source[i]] != c.only {
+			if c.only != 0 && c.Lineage.attempt[r.Source[i]] != c.only {
 				continue
 			}
 			alive[p][i] = true
-			key, ok := c.lineage.uniqueKey(r, i)
+			key, ok := c.Lineage.uniqueKey(r, i)
 			if !ok {
 				continue
 			}
@@ -327,17 +327,17 @@ func (c *curve) unique(loaded []piece) [][]bool {
 }
 
 // hide drops what later attempts replace.
-func (c *curve) hide(loaded []piece, alive [][]bool) {
+func (c *rules) hide(loaded []piece, alive [][]bool) {
 	highest := map[pointKey]int{}
 	for p := range loaded {
 		r := loaded[p].rows
 		for i := range r.Len() {
-			if !alive[p][i] || !c.lineage.hides[r.Source[i]] {
+			if !alive[p][i] || !c.Lineage.hides[r.Source[i]] {
 				continue
 			}
 			if key, ok := attemptKey(r, i); ok {
-				if old, seen := highest[key]; !seen || old < c.lineage.rank[r.Source[i]] {
-					highest[key] = c.lineage.rank[r.Source[i]]
+				if old, seen := highest[key]; !seen || old < c.Lineage.rank[r.Source[i]] {
+					highest[key] = c.Lineage.rank[r.Source[i]]
 				}
 			}
 		}
@@ -352,7 +352,7 @@ func (c *curve) hide(loaded []piece, alive [][]bool) {
 			}
 			src := r.Source[i]
 			rank, seen := highest[key]
-			if seen && rank > c.lineage.rank[src] || c.lineage.hidden[src] && r.Axes[cut][i] >= c.lineage.hideFrom[src] {
+			if seen && rank > c.Lineage.rank[src] || c.Lineage.hidden[src] && r.Axes[cut][i] >= c.Lineage.hideFrom[src] {
 				alive[p][i] = false
 			}
 		}

@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-// lineage answers, by source, what the rules of curves ask about writers and
+// Lineage answers, by source, what the rules of curves ask about writers and
 // attempts. It is immutable and may cover fewer sources than came since.
-type lineage struct {
-	writers []model.WriterID
+type Lineage struct {
+	Writers []model.WriterID
 	attempt []uint32
 	// ident is equal for sources whose equal points are the same point: the
 	// source itself, or the first of its attempt with the same logger.
@@ -30,8 +30,9 @@ type pinned struct {
 	logger  uint64
 }
 
-func (r *run) buildLineage() *lineage {
-	ranked := slices.Clone(r.attempts)
+// NewLineage knows what is known now.
+func NewLineage(attempts []model.Attempt, sources []record.Source, writers []record.Writer) *Lineage {
+	ranked := slices.Clone(attempts)
 	slices.SortFunc(ranked, func(a, b model.Attempt) int {
 		return cmp.Or(cmp.Compare(a.Precedence, b.Precedence), cmp.Compare(a.Number, b.Number))
 	})
@@ -46,12 +47,12 @@ func (r *run) buildLineage() *lineage {
 			least, has = min(least, *s), true
 		}
 	}
-	l := &lineage{}
+	l := &Lineage{}
 	loggers := map[pinned]uint32{}
-	for i, s := range r.sources {
+	for i, s := range sources {
 		w := &record.Writer{}
-		if int(s.Writer) < len(r.writers) {
-			w = &r.writers[s.Writer]
+		if int(s.Writer) < len(writers) {
+			w = &writers[s.Writer]
 		}
 		ident := uint32(i)
 		if w.Logger != nil {
@@ -62,7 +63,7 @@ func (r *run) buildLineage() *lineage {
 				loggers[key] = ident
 			}
 		}
-		l.writers = append(l.writers, w.ID)
+		l.Writers = append(l.Writers, w.ID)
 		l.attempt = append(l.attempt, s.Attempt)
 		l.ident = append(l.ident, ident)
 		at, known := rank[s.Attempt]
@@ -79,7 +80,7 @@ func (r *run) buildLineage() *lineage {
 }
 
 // oneAttempt reports whether sources are all of one attempt.
-func (l *lineage) oneAttempt(srcs []uint32) bool {
+func (l *Lineage) oneAttempt(srcs []uint32) bool {
 	for _, s := range srcs[1:] {
 		if l.attempt[s] != l.attempt[srcs[0]] {
 			return false
@@ -89,7 +90,7 @@ func (l *lineage) oneAttempt(srcs []uint32) bool {
 }
 
 // shareIdent reports whether any two sources count as one writer.
-func (l *lineage) shareIdent(a, b []uint32) bool {
+func (l *Lineage) shareIdent(a, b []uint32) bool {
 	for _, x := range a {
 		for _, y := range b {
 			if l.ident[x] == l.ident[y] {
@@ -102,7 +103,7 @@ func (l *lineage) shareIdent(a, b []uint32) bool {
 
 // mayHide reports whether a point of one source hides one of another attempt at
 // the same step: the later attempt's do, unless it resumed from a step.
-func (l *lineage) mayHide(a, b []uint32) bool {
+func (l *Lineage) mayHide(a, b []uint32) bool {
 	for _, x := range a {
 		for _, y := range b {
 			if l.attempt[x] != l.attempt[y] && (l.rank[x] >= l.rank[y] && l.hides[x] || l.rank[y] >= l.rank[x] && l.hides[y]) {

@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"slices"
@@ -50,11 +50,11 @@ func (b *bucketing) charted(sel store.Attempts) ([]span, bool) {
 
 // meetsAtX: points in memory supersede others at the same x only, or none.
 func (b *bucketing) meetsAtX() bool {
-	mem := b.chunks[b.inSegments:]
+	mem := b.Chunks[b.InSegments:]
 	if len(mem) == 0 {
 		return true
 	}
-	c := curve{view: b.view, chunks: b.chunks}
+	c := rules{View: b.View, chunks: b.Chunks}
 	if c.sweepAxis() == b.axis {
 		return true
 	}
@@ -63,7 +63,7 @@ func (b *bucketing) meetsAtX() bool {
 		if c.judge(e) != keepAll {
 			return false
 		}
-		for _, o := range b.chunks[:b.inSegments+i] {
+		for _, o := range b.Chunks[:b.InSegments+i] {
 			if c.mayConflict(e, o.Group.Extent()) {
 				return false
 			}
@@ -83,13 +83,13 @@ func (b *bucketing) holes(o *overlay, first, end int) (out []hole) {
 			xs = append(xs, b.to)
 		}
 	}
-	for _, m := range b.chunks[b.inSegments:] {
+	for _, m := range b.Chunks[b.InSegments:] {
 		if !m.OnAxis(b.axis) {
 			continue
 		}
 		r, err := m.Group.Rows()
 		if err != nil {
-			b.damaged(err)
+			b.lost(err)
 			continue
 		}
 		for _, x := range r.X(b.axis) {
@@ -131,7 +131,7 @@ func (b *bucketing) readBetween(lo, hi int64) []span {
 // axisChunks are the chunks that have the axis.
 func (b *bucketing) axisChunks() []column.Chunk {
 	if b.onX == nil {
-		b.onX = slices.DeleteFunc(slices.Clone(b.chunks), func(c column.Chunk) bool { return !c.OnAxis(b.axis) })
+		b.onX = slices.DeleteFunc(slices.Clone(b.Chunks), func(c column.Chunk) bool { return !c.OnAxis(b.axis) })
 	}
 	return b.onX
 }

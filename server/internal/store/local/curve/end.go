@@ -1,4 +1,4 @@
-package local
+package curve
 
 import (
 	"math"
@@ -8,21 +8,20 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
-	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
-// curveEnd is what a series' list entry and its next step need: a summary of
+// End is what a series' list entry and its next step need: a summary of
 // the curve, good for one version of the series.
-type curveEnd struct {
-	version, epoch uint64
-	count, stored  uint64
-	mask           column.AxisSet         // axes of the curve's points
-	hi             *[column.NumAxes]int64 // never written to: that of a group where it can be; nil when empty
-	tlo, thi       int64                  // of the curve
-	slo, shi       int64                  // of all stored points
-	last           column.Place
-	lastX          int // axis of last: the step, or -1
-	value          store.Number
+type End struct {
+	version, epoch       uint64
+	Count, Stored        uint64
+	mask                 column.AxisSet         // axes of the curve's points
+	hi                   *[column.NumAxes]int64 // never written to: that of a group where it can be; nil when empty
+	MinTime, MaxTime     int64                  // of the curve
+	MinStored, MaxStored int64                  // of all stored points
+	Last                 column.Place
+	LastX                int // axis of last: the step, or -1
+	Value                store.Number
 	// sole is the source that wrote every point so far, in rows of one shape that
 	// rose up to tail: later ones replace nothing. Only when known.
 	known bool
@@ -31,19 +30,19 @@ type curveEnd struct {
 	tail  *column.SortKey
 }
 
-// end returns the summary of a view, computed at most once per version.
-func (v *view) end() *curveEnd {
-	if old := v.series.end.Load(); old != nil && old.version == v.version && old.epoch == v.epoch {
+// End returns the summary of a view, computed at most once per version.
+func (v *View) End() *End {
+	if old := v.Series.Known(v.Version, v.Epoch); old != nil {
 		return old
 	}
 	out := v.computeEnd()
-	v.series.end.Store(out)
+	v.Series.last.Store(out)
 	return out
 }
 
-func (v *view) computeEnd() *curveEnd {
-	out := &curveEnd{version: v.version, epoch: v.epoch, lastX: -1}
-	for _, c := range v.chunks {
+func (v *View) computeEnd() *End {
+	out := &End{version: v.Version, epoch: v.Epoch, LastX: -1}
+	for _, c := range v.Chunks {
 		out.store(c.Group.Extent())
 	}
 	if t := v.tallyOf(); t == nil || !t.endWith(v, out) {
@@ -53,7 +52,7 @@ func (v *view) computeEnd() *curveEnd {
 }
 
 // addPieces takes in what is left of groups.
-func (c *curveEnd) addPieces(v *view, pieces []piece) {
+func (c *End) addPieces(v *View, pieces []piece) {
 	best, bestRow := -1, int32(0)
 	for i := range pieces {
 		if row, better := c.take(v, &pieces[i]); better {
@@ -61,29 +60,29 @@ func (c *curveEnd) addPieces(v *view, pieces []piece) {
 		}
 	}
 	if best >= 0 {
-		c.value = v.valueAt(&pieces[best], bestRow)
+		c.Value = v.valueAt(&pieces[best], bestRow)
 	}
 }
 
 // take adds a piece; better says that its row is the last one so far.
-func (c *curveEnd) take(v *view, p *piece) (row int32, better bool) {
+func (c *End) take(v *View, p *piece) (row int32, better bool) {
 	e := p.left(v)
 	var keep *[column.NumAxes]int64
-	if g, ok := p.Group.(*segment.Group); ok && p.whole() {
-		keep = &g.Ext.Hi
+	if g, ok := p.Group.(stored); ok && p.whole() {
+		keep = &g.Extent().Hi
 	}
-	return e.Last, c.merge(e, keep, v.lineage)
+	return e.Last, c.merge(e, keep, v.Lineage)
 }
 
 // left is the extent of the rows of a piece.
-func (p *piece) left(v *view) *column.Extent {
+func (p *piece) left(v *View) *column.Extent {
 	e := p.Group.Extent()
 	if p.whole() {
 		return e
 	}
 	sub := column.Rows{Mask: e.Mask, Mode: e.Mode}
 	sub.Add(p.rows, p.keep)
-	kept := column.Measure(&sub, v.lineage.writers)
+	kept := column.Measure(&sub, v.Lineage.Writers)
 	kept.Last = p.keep[kept.Last]
 	return &kept
 }
@@ -91,26 +90,26 @@ func (p *piece) left(v *view) *column.Extent {
 // merge adds points that are all of the curve; better says that their last one
 // is the last so far. keep is the extent's hi when it may be pointed to for as
 // long as the series lives.
-func (c *curveEnd) merge(e *column.Extent, keep *[column.NumAxes]int64, l *lineage) (better bool) {
-	if c.count == 0 {
-		c.tlo, c.thi = e.MinTime, e.MaxTime
+func (c *End) merge(e *column.Extent, keep *[column.NumAxes]int64, l *Lineage) (better bool) {
+	if c.Count == 0 {
+		c.MinTime, c.MaxTime = e.MinTime, e.MaxTime
 	}
-	c.tlo, c.thi = min(c.tlo, e.MinTime), max(c.thi, e.MaxTime)
+	c.MinTime, c.MaxTime = min(c.MinTime, e.MinTime), max(c.MaxTime, e.MaxTime)
 	c.widenTo(e, keep)
 	x := e.XAxis()
-	at := e.LastPlace(l.writers)
-	better = c.count == 0 || x == column.Step && c.lastX != column.Step || x == c.lastX && at.Compare(c.last) > 0
+	at := e.LastPlace(l.Writers)
+	better = c.Count == 0 || x == column.Step && c.LastX != column.Step || x == c.LastX && at.Compare(c.Last) > 0
 	c.mask |= e.Mask
-	c.count += uint64(e.Rows)
+	c.Count += uint64(e.Rows)
 	if better {
-		c.last, c.lastX = at, x
+		c.Last, c.LastX = at, x
 	}
 	return better
 }
 
 // widenTo takes in the largest of each axis. Most often the later group has all
 // of them, and its own can be pointed to.
-func (c *curveEnd) widenTo(e *column.Extent, keep *[column.NumAxes]int64) {
+func (c *End) widenTo(e *column.Extent, keep *[column.NumAxes]int64) {
 	hi := [column.NumAxes]int64{}
 	if c.hi != nil {
 		hi = *c.hi
@@ -130,29 +129,29 @@ func (c *curveEnd) widenTo(e *column.Extent, keep *[column.NumAxes]int64) {
 }
 
 // store adds points to the totals of what is stored.
-func (c *curveEnd) store(e *column.Extent) {
-	if c.stored == 0 {
-		c.slo, c.shi = e.MinTime, e.MaxTime
+func (c *End) store(e *column.Extent) {
+	if c.Stored == 0 {
+		c.MinStored, c.MaxStored = e.MinTime, e.MaxTime
 	}
-	c.slo, c.shi = min(c.slo, e.MinTime), max(c.shi, e.MaxTime)
-	c.stored += uint64(e.Rows)
+	c.MinStored, c.MaxStored = min(c.MinStored, e.MinTime), max(c.MaxStored, e.MaxTime)
+	c.Stored += uint64(e.Rows)
 }
 
 // valueAt reads one value; whole chunks have their last one in the index.
-func (v *view) valueAt(p *piece, row int32) store.Number {
-	if sum, ok := p.Group.Summary(p.Col); ok && row == p.Group.Extent().Last && column.Numeric(v.kind) {
-		return column.NumberOf(v.kind, sum.Last)
+func (v *View) valueAt(p *piece, row int32) store.Number {
+	if sum, ok := p.Group.Summary(p.Col); ok && row == p.Group.Extent().Last && column.Numeric(v.Series.Kind) {
+		return column.NumberOf(v.Series.Kind, sum.Last)
 	}
 	vals, err := p.Group.Values(p.Col)
 	if err != nil {
-		v.damaged(err)
+		v.lost(err)
 		return store.Number{Float: math.NaN()}
 	}
 	return vals.At(int(row))
 }
 
-// growth is what the rows just appended to a group mean to its series.
-type growth struct {
+// Growth is what the rows just appended to a group mean to its series.
+type Growth struct {
 	ext   column.Extent // of the new rows
 	src   uint32
 	keyed bool
@@ -161,9 +160,9 @@ type growth struct {
 	hi    *[column.NumAxes]int64
 }
 
-func (m *memGroup) growth(from int, l *lineage) growth {
-	fresh := m.shared.Slice(from, m.shared.Len())
-	g := growth{ext: column.Measure(&fresh, l.writers), src: fresh.Source[0]}
+// NewGrowth is what fresh rows mean to the series that they are of.
+func NewGrowth(fresh *column.Rows, writers []model.WriterID) Growth {
+	g := Growth{ext: column.Measure(fresh, writers), src: fresh.Source[0]}
 	g.first, g.keyed = fresh.SortKey(0)
 	tail, _ := fresh.SortKey(fresh.Len() - 1)
 	hi := g.ext.Hi
@@ -171,30 +170,56 @@ func (m *memGroup) growth(from int, l *lineage) growth {
 	return g
 }
 
+// Known is the end of the curve at a version of the series and of the rules, nil
+// when it has to be worked out.
+func (s *Series) Known(version, epoch uint64) *End {
+	if end := s.last.Load(); end != nil && end.version == version && end.epoch == epoch {
+		return end
+	}
+	return nil
+}
+
+// Advance keeps the summary of a curve's end current when the new rows, which made
+// the version, only go on where it ended; else the next read computes it anew.
+func (s *Series) Advance(version, epoch uint64, g *Growth, v *column.Values, from int, l *Lineage) {
+	old := s.last.Load()
+	first := version == 1
+	if first {
+		old = &End{epoch: epoch}
+	}
+	if old == nil || (!first && old.version != version-1) || old.epoch != epoch {
+		return
+	}
+	if next := old.extended(g, v, from, l); next != nil {
+		next.version, next.epoch = version, epoch
+		s.last.Store(next)
+	}
+}
+
 // extended is the summary after rows that go on where it ended, or nil when
 // that is not sure: another source or shape, or a key that does not rise.
-func (c *curveEnd) extended(g *growth, v *column.Values, from int, l *lineage) *curveEnd {
+func (c *End) extended(g *Growth, v *column.Values, from int, l *Lineage) *End {
 	if !g.ext.Distinct || l.hidden[g.src] {
 		return nil
 	}
 	kind := column.Shape{Mask: g.ext.Mask, Mode: g.ext.Mode}
-	if c.stored > 0 && (!c.known || c.sole != g.src || c.shape != kind || g.keyed && !c.tail.Less(g.first)) {
+	if c.Stored > 0 && (!c.known || c.sole != g.src || c.shape != kind || g.keyed && !c.tail.Less(g.first)) {
 		return nil
 	}
 	next := *c
 	next.known, next.sole, next.tail, next.shape = true, g.src, g.tail, kind
 	next.store(&g.ext)
 	if next.merge(&g.ext, g.hi, l) {
-		next.value = v.At(from + int(g.ext.Last))
+		next.Value = v.At(from + int(g.ext.Last))
 	}
 	return &next
 }
 
-// nextStep is 1 + the last step of the curve; of environment steps that of the
+// NextStep is 1 + the last step of the curve; of environment steps that of the
 // key's episode, or of the points without one. 0 when there is none.
-func (v *view) nextStep(key record.StartKey) int64 {
-	if !key.Episodic && !(v.series.key.Scale == model.ScaleEnvironment && v.mask.Has(column.Episode)) {
-		end := v.end()
+func (v *View) NextStep(key record.StartKey) int64 {
+	if !key.Episodic && !(v.Series.Key.Scale == model.ScaleEnvironment && v.Mask.Has(column.Episode)) {
+		end := v.End()
 		if !end.mask.Has(column.Step) {
 			return 0
 		}
@@ -216,9 +241,9 @@ func after(step int64) int64 {
 }
 
 // lastStepOf is the largest step of the curve in an episode, or without one.
-func (v *view) lastStepOf(key record.StartKey) (found bool, last int64) {
+func (v *View) lastStepOf(key record.StartKey) (found bool, last int64) {
 	near := *v
-	near.chunks = slices.DeleteFunc(slices.Clone(v.chunks), func(c column.Chunk) bool { return apart(c.Group.Extent(), key) })
+	near.Chunks = slices.DeleteFunc(slices.Clone(v.Chunks), func(c column.Chunk) bool { return apart(c.Group.Extent(), key) })
 	for _, p := range near.pieces(store.Attempts{}) {
 		e := p.Group.Extent()
 		if !e.Mask.Has(column.Step) || e.Mask.Has(column.Episode) != key.Episodic || key.Episodic && !e.Spans(column.Episode, key.Episode) {
@@ -228,7 +253,7 @@ func (v *view) lastStepOf(key record.StartKey) (found bool, last int64) {
 		if r == nil {
 			var err error
 			if r, err = p.Group.Rows(); err != nil {
-				v.damaged(err)
+				v.lost(err)
 				continue
 			}
 		}

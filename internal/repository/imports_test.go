@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -205,24 +204,6 @@ func TestSDKStaysSmall(t *testing.T) {
 		}
 		if strings.HasPrefix(p.ImportPath, "modernc.org/") || strings.HasPrefix(p.ImportPath, "github.com/apache/") {
 			t.Errorf("the SDK depends on %s", p.ImportPath)
-		}
-	}
-}
-
-// Whoever requires the SDK is not asked for what only the binary or the tests need.
-func TestModulesHoldWhatTheyNeed(t *testing.T) {
-	data, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	forbidden := regexp.MustCompile(`(?m)^\s*(?:require )?((?:modernc\.org|helm\.sh|k8s\.io|cloud\.google\.com|github\.com/(?:apache|tetratelabs|spf13|pressly|` +
-		`goccy|schollz|prometheus/prometheus|nats-io|aws|Azure|minio|kymogram))/\S+)`)
-	for _, m := range forbidden.FindAllStringSubmatch(string(data), -1) {
-		t.Errorf("the root's go.mod requires %s", m[1])
-	}
-	for _, p := range goList(t, "-deps", "./server/cmd/kymogram") {
-		if strings.HasPrefix(p.ImportPath, "github.com/tetratelabs/") || strings.HasPrefix(p.ImportPath, module+"/test") {
-			t.Errorf("the binary depends on %s", p.ImportPath)
 		}
 	}
 }

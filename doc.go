@@ -11,4 +11,9 @@
 // is open the points are delivered in the background; what is left when the
 // program ends is delivered by the next one, by `kymogram agent` or by
 // `kymogram sync`.
+//
+// To read the code, start at [Init] and [Run.Log]. Options come from the caller and
+// the environment (settings.go), the server is asked once (open.go); a log call
+// finds its series and step (series.go) and leaves one record in internal/spool,
+// which internal/uplink delivers; what the delivery reports comes back in watch.go.
 package kymogram

@@ -33,7 +33,7 @@ type Metrics struct {
 }
 
 // Metrics counts what became of everything that this process logged. It reads
-// counters and a mapped page: it may be called as often as one likes.
+// counters and one page of a file: it may be called as often as one likes.
 func (r *Run) Metrics() Metrics {
 	page, err := r.w.Status().Read()
 	if err != nil { // the folder is delivered and gone: what was counted last stands

@@ -10,4 +10,11 @@
 //
 // Registering needs the hotkey only, and no fee. The chain keeps a record until it
 // is overwritten or the neuron leaves the subnet: there is no call to withdraw it.
+//
+// Before a call is signed the chain's own record decides whether one is needed and
+// whether the rate limit allows it; afterwards the record is read back. A refusal of
+// the chain is a [RefusedError] and is not tried again; a broken connection is.
+//
+// To read the code, start at [Subtensor.PrometheusExtrinsic]; internal/substrate
+// speaks with the node, internal/wallet signs.
 package chain

@@ -25,4 +25,8 @@
 // node status, requests, the machine, validation and scoring. It exposes groups
 // only where an [Exposition] is configured for them. Python's twin is
 // kymogram.metrics.
+//
+// To read the code, start at [Registry.PutMetric]: registry, outlet (a queue and a
+// goroutine for each handler), handler. The routes are replaced as a whole, so that
+// publishing takes no lock.
 package metrics

@@ -100,7 +100,7 @@ func (e *Encoder) mapFloats(vs []float64, kind byte) (ints []int64, odd []int, o
 	return ints, odd, true
 }
 
-// room is n integers that are used again.
+// room is scratch space for n integers.
 func (e *Encoder) room(n int) []int64 {
 	if cap(e.mapped) < n {
 		e.mapped = make([]int64, n)

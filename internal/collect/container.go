@@ -46,7 +46,7 @@ func (c container) number(file string, place int) (float64, bool) {
 	return 0, false
 }
 
-// entry is the number beside a name in a file of lines.
+// entry is the number after a name in a file of lines.
 func (c container) entry(file, name string) (float64, bool) {
 	text, err := os.ReadFile(filepath.Join(c.folder, file))
 	if err != nil {

@@ -85,8 +85,8 @@ func (g *gpu) read(ctx context.Context) ([]Sample, error) {
 }
 
 // refresh is the call in progress, or a new one when it is time for one, else nil.
-// It runs beside the collector, because waiting for a program in the driver cannot
-// be given up in any other way.
+// It has a goroutine of its own: a program that hangs in the driver cannot be
+// killed, so the only way to give it up is not to wait for it.
 func (g *gpu) refresh() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

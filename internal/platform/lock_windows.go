@@ -22,7 +22,7 @@ func Lock(f *os.File) error {
 	return err
 }
 
-// lockFile locks one byte far behind any content, because Windows keeps others
+// lockFile locks one byte far past any content, because Windows keeps others
 // from reading locked bytes. Python locks the same one.
 func lockFile(f *os.File, flags uint32) (bool, error) {
 	at := &windows.Overlapped{OffsetHigh: 0x7fffffff}

@@ -21,7 +21,7 @@ const (
 	ample = 8
 )
 
-// ahead is the next segment, made beside the log calls once a quarter of the
+// ahead is the next segment, made while log calls go on, once a quarter of the
 // current one is used: a call that meets the end of a segment finds it with its
 // pages in memory. No call waits for it: while every processor is busy it may
 // come late, and is then the one after the next.
@@ -35,7 +35,7 @@ type ahead struct {
 	group  sync.WaitGroup
 }
 
-// beside runs work that no call has to wait for; Close does.
+// beside runs work that no log call waits for; Close does.
 func (w *Writer) beside(work func()) {
 	w.ahead.mu.Lock()
 	defer w.ahead.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *Writer) prepare() {
 		return
 	}
 	w.ahead.room.Lock()
-	// The cap has room for another one, or a call that cannot wait finds none.
+	// The cap must allow a second one, or a call that cannot wait finds none.
 	seg, err := w.fit(current.header.Number+1, size, 2*size, aheadSuffix)
 	w.ahead.room.Unlock()
 	if err != nil {

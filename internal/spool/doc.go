@@ -10,7 +10,7 @@
 //	  2 payload           ├─────────▶ 00000007.seg ──────────▶ valid CRC: take it
 //	  3 CRC, released     ┘           [head][rec][rec][0…]     else wait, or torn if lock is free
 //	  seal, then the next ──────────▶ 00000008.seg             sealed: go on there
-//	  reads the mark ◀─────────────── status (4 KiB, mapped) ◀─ counts first, the mark last
+//	  reads the mark ◀─────────────── status (one page) ◀────── counts first, the mark last
 //	                                  renderings/N.*           acked: delete segments, then the folder
 //
 // A log call reserves its record by a compare-and-swap of the length word in the

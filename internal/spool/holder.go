@@ -49,8 +49,8 @@ func (f *Folder) Take(h Holder) (*Hold, error) {
 		err = replace(filepath.Join(f.Path, "agent.json"), doc)
 	}
 	if err == nil {
-		// A wish was for the holder before. Who still has it asks again within a second;
-		// one who was killed does not.
+		// The request was for the previous holder. A program that still wants the folder
+		// asks again within a second; a killed one does not.
 		err = f.forget()
 	}
 	if err != nil {

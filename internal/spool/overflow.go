@@ -7,7 +7,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// waitingCost is what a record in memory takes beside its payload.
+// waitingCost is what a record in memory takes in addition to its payload.
 const waitingCost = 80
 
 // keep holds a record in memory; past the limit the newest points are dropped
@@ -67,8 +67,8 @@ func (w *Writer) reportDropped() bool {
 // dropped, changes of the run, its close.
 const lastRoom = 1 << 20
 
-// lastWords gives up the points that found no room, and says so behind the cap:
-// the run's ledger tells of them. The caller holds mu.
+// lastWords gives up the points that still wait in memory, and reports them past
+// the cap, so that the run's ledger counts them. The caller holds mu.
 func (w *Writer) lastWords() {
 	var kept []waiting
 	for _, one := range w.waiting {

@@ -142,7 +142,7 @@ func (c Column) At(series, row, rows int) int64 {
 // pad rounds up to a multiple of 8.
 func pad(n int) int { return (n + 7) &^ 7 }
 
-// recordSize is the room a payload takes with head and padding.
+// recordSize is what a payload takes with head and padding.
 func recordSize(payload int) int { return headSize + pad(payload) }
 
 // checksum covers the four length bytes, then the payload.

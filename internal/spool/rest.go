@@ -11,8 +11,8 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// walkLimit bounds the bytes that one [Rest.Count] walks beside the tail's own
-// segment and the last one.
+// walkLimit bounds the bytes that one [Rest.Count] walks, not counting the
+// tail's own segment and the last one.
 const walkLimit = 256 << 20
 
 // Rest counts the points that a tail has not read yet. It looks at the heads of

@@ -51,12 +51,12 @@ type position uint64
 func (p position) offset() int     { return int(uint32(p)) }
 func (p position) records() uint64 { return uint64(p >> 32) }
 
-// after is the position behind one more record of size bytes.
+// after is the position past one more record of size bytes.
 func (p position) after(size int) position { return p + 1<<32 + position(size) }
 
 func (s *segment) position() position { return position(s.tail.Load()) }
 
-// advance moves the tail behind the record at p, unless another did.
+// advance moves the tail past the record at p, unless another goroutine did.
 func (s *segment) advance(p, next position) { s.tail.CompareAndSwap(uint64(p), uint64(next)) }
 
 // createSegment makes a zeroed segment whose space is reserved. It has no header
@@ -160,8 +160,9 @@ func (s *segment) unmap() {
 
 func (s *segment) word(off int) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem[off])) }
 
-// reserve takes room for a payload of n bytes and returns where its head is, or
-// -1 when the segment is full or sealed.
+// reserve takes the place of a payload of n bytes and returns where its head is, or
+// -1 when the segment is full or sealed. From here on the record counts: if the
+// process dies before commit, the reader skips it by its length.
 func (s *segment) reserve(n int) int {
 	size := recordSize(n)
 	p := s.position()
@@ -181,15 +182,15 @@ func (s *segment) reserve(n int) int {
 		if length == sealedMark {
 			return -1
 		}
-		// Another took this place: move the tail on for it, in case it sleeps.
+		// Another goroutine took this place: move the tail for it, in case it sleeps.
 		next := p.after(recordSize(int(length)))
 		s.advance(p, next)
 		p = next
 	}
 }
 
-// commit makes the payload stored behind off valid. seed is the CRC of the length
-// bytes.
+// commit makes the payload after the head at off valid: readers take it from now
+// on. seed is the CRC of the length bytes.
 func (s *segment) commit(off, n int, seed uint32) {
 	sum := crc32.Update(seed, crc32.IEEETable, s.mem[off+headSize:off+headSize+n])
 	atomic.StoreUint32(s.word(off+4), sum)

@@ -31,15 +31,15 @@ const (
 	ReasonRestored    = "restored"
 )
 
-// A tail reads ahead, from leastAhead behind a pause up to readAhead: one that
-// waits looks at a page, not at megabytes of zeros a second.
+// A tail reads ahead: leastAhead after a pause, then more, up to readAhead. One that
+// waits then reads a page a time, not megabytes of zeros.
 const (
 	leastAhead = 4 << 10
 	readAhead  = 256 << 10
 )
 
-// Tail reads the records of one writer in order, behind a writer that may be
-// alive in any process. It is not safe for concurrent use.
+// Tail reads the records of one writer in order, while the writer may still log in
+// any process. It is not safe for concurrent use.
 type Tail struct {
 	// Skip is the range of the last Skipped; Payload the bytes of the last Got.
 	Skip    model.Skipped
@@ -368,8 +368,8 @@ func (t *Tail) jump(first uint64) (Progress, error) {
 	return Skipped, nil
 }
 
-// missing says why numbers before a segment are not there: damaged segments lie
-// beside it, or they were delivered to a server that has since lost them.
+// missing says why numbers before a segment are not there: a damaged segment is
+// in the folder, or they were delivered to a server that has since lost them.
 func (t *Tail) missing() string {
 	entries, err := os.ReadDir(t.dir)
 	for _, e := range entries {

@@ -42,7 +42,7 @@ func syncFile(path string) error {
 }
 
 // Prune deletes the segments whose records all lie at or before the mark. The
-// last one stays: its writer may still append, and it tells of a close.
+// last one stays: its writer may still append, and the close is read from it.
 func Prune(dir string, id model.WriterID, mark uint64) error {
 	numbers, err := segmentNumbers(dir)
 	if err != nil {

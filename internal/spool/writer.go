@@ -321,7 +321,7 @@ func (w *Writer) splitSeries(series []*Series, b *Block) error {
 	return w.Block(series[half:], b.seriesOf(half, len(series)))
 }
 
-// append stores a record behind the definitions that its segment lacks.
+// append stores a record after the definitions that its segment lacks.
 func (w *Writer) append(payload []byte, series []*Series, points int) error {
 	if !w.full.Load() {
 		if done, err := w.try(payload, series); done || err != nil {
@@ -393,7 +393,7 @@ func (s *segment) state(series *Series) bool {
 	return true
 }
 
-// need is the room that a record takes in a segment that states no series yet.
+// need is what a record takes in a segment that states no series yet.
 func need(payload []byte, series []*Series) int {
 	n := headerSize + recordSize(len(payload))
 	for _, s := range series {
@@ -402,8 +402,8 @@ func need(payload []byte, series []*Series) int {
 	return n
 }
 
-// roll seals the current segment and opens the next, with room for a record. It
-// fails when there is no room at all; the old segment may then be sealed already.
+// roll seals the current segment and opens the next, large enough for a record. It
+// fails when the disk or the cap is full; the old segment may then be sealed already.
 func (w *Writer) roll(need int) error {
 	old := w.current.Load()
 	if old == nil {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -132,7 +134,7 @@ func readNative(b []byte) (h native, err error) {
 	}
 }
 
-func (h *native) float(field uint64, v float64) {
+func (h *native) float(field protowire.Number, v float64) {
 	switch field {
 	case hCountFloat:
 		h.count = v
@@ -151,14 +153,14 @@ func (h *native) float(field uint64, v float64) {
 	}
 }
 
-func (h *native) int(field, v uint64) {
+func (h *native) int(field protowire.Number, v uint64) {
 	switch field {
 	case hCountInt:
 		h.count = float64(v)
 	case hZeroCountInt:
 		h.zeroCount = float64(v)
 	case hSchema:
-		h.schema = zigzag(v)
+		h.schema = protowire.DecodeZigZag(v)
 	case hTimestamp:
 		h.ms = int64(v)
 	case hNegativeDeltas:
@@ -169,7 +171,7 @@ func (h *native) int(field, v uint64) {
 }
 
 // bytes reads spans and packed numbers.
-func (h *native) bytes(field uint64, b []byte) (err error) {
+func (h *native) bytes(field protowire.Number, b []byte) (err error) {
 	switch field {
 	case hNegativeSpans:
 		err = h.negative.span(b)
@@ -189,11 +191,9 @@ func (h *native) bytes(field uint64, b []byte) (err error) {
 	return err
 }
 
-func zigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
-
 // delta adds an integer bucket: its difference to the one before.
 func (s *side) delta(v uint64) {
-	s.total += float64(zigzag(v))
+	s.total += float64(protowire.DecodeZigZag(v))
 	s.counts = append(s.counts, s.total)
 }
 
@@ -227,7 +227,7 @@ func (s *side) span(b []byte) error {
 			s.spans = append(s.spans, out)
 			return m.err
 		case field == fSpanOffset && t == varint:
-			out.offset = int64(int32(zigzag(m.uint())))
+			out.offset = int64(int32(protowire.DecodeZigZag(m.uint())))
 		case field == fSpanLength && t == varint:
 			out.length = int64(uint32(m.uint()))
 		default:

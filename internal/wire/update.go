@@ -40,16 +40,16 @@ func ReadUpdates(b *kymogramv1.Batch) (updates []model.Update, unreadable []uint
 			return nil, nil, err
 		}
 	}
+	// Before room is made: empty updates take 2 bytes each of a message.
+	if slices.ContainsFunc(b.TypedUpdates, func(m *kymogramv1.Update) bool { return m.Seq == 0 }) {
+		return nil, nil, errNoSequence
+	}
 	updates = slices.Grow(updates, len(b.TypedUpdates))
 	for _, m := range b.TypedUpdates {
-		u, err := readUpdate(m)
-		switch {
-		case u.Seq == 0:
-			return nil, nil, errNoSequence
-		case err != nil:
-			unreadable = append(unreadable, u.Seq)
-		default:
+		if u, err := readUpdate(m); err == nil {
 			updates = append(updates, u)
+		} else {
+			unreadable = append(unreadable, m.Seq)
 		}
 	}
 	return updates, unreadable, nil
@@ -99,7 +99,6 @@ func update(u model.Update) *kymogramv1.Update {
 	}
 }
 
-// readUpdate gives the sequence even of an update that cannot be read.
 func readUpdate(m *kymogramv1.Update) (model.Update, error) {
 	v, err := readValue(m.Value)
 	return model.Update{

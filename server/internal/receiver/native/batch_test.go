@@ -3,6 +3,7 @@ package native
 import (
 	"bytes"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,8 @@ import (
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/recorded"
+	"github.com/kymogram/kymogram/internal/wire"
 )
 
 func example() *kymogramv1.Batch {
@@ -34,11 +37,21 @@ func example() *kymogramv1.Batch {
 	}
 }
 
+// typed is the example in protocol 2.
+func typed() *kymogramv1.Batch {
+	b := example()
+	b.Updates, b.TypedUpdates = nil, []*kymogramv1.Update{{Op: "add_tags", Tags: []string{"x"}, Seq: 14}, {Op: "set_attribute", Path: "p", Value: &kymogramv1.Value{}, Seq: 13}}
+	return b
+}
+
 func TestDecode(t *testing.T) {
 	d := newDecoder()
 	got, err := d.decode(example())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if same, err := newDecoder().decode(typed()); err != nil || !cmp.Equal(got, same) {
+		t.Errorf("typed: %v\n%s", err, cmp.Diff(got, same))
 	}
 	loss := model.SeriesKey{Metric: "loss", Scale: "ML_STEP", Labels: []model.Label{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}}
 	want := &model.Batch{
@@ -86,6 +99,7 @@ func TestMalformedBatches(t *testing.T) {
 		"updates that are none":  func(b *kymogramv1.Batch) { b.Updates = []byte("{}") },
 		"an update of no record": func(b *kymogramv1.Batch) { b.Updates = []byte(`[{"op":"gone"}]`) },
 		"an update without JSON": func(b *kymogramv1.Batch) { b.Updates = []byte(`[1]`) },
+		"a message of no record": func(b *kymogramv1.Batch) { b.TypedUpdates = []*kymogramv1.Update{{Op: "gone"}} },
 	} {
 		b := example()
 		change(b)
@@ -112,16 +126,26 @@ func TestDefinitionsAreBounded(t *testing.T) {
 
 // Any bytes are either a batch whose parts fit together or a typed error.
 func FuzzDecode(f *testing.F) {
-	seed, err := proto.Marshal(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: example()}})
-	if err != nil {
-		f.Fatal(err)
+	for _, b := range []*kymogramv1.Batch{example(), typed()} {
+		seed, err := proto.Marshal(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: b}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
 	}
-	f.Add(seed)
+	for _, m := range slices.Concat(recorded.First(), recorded.Second(), recorded.TooNew()) {
+		f.Add(m.Data)
+	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m kymogramv1.StreamRequest
 		if (Codec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &m) != nil {
 			return
+		}
+		if open := m.GetOpen(); open != nil {
+			if r, err := wire.ReadOpen(open); err == nil && len(r.Initial)+len(r.Ended) > len(data)/2 {
+				t.Errorf("%d updates and %d writers of %d bytes", len(r.Initial), len(r.Ended), len(data))
+			}
 		}
 		w := newDecoder().message(&m)
 		if w.err != nil {
@@ -132,6 +156,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		if w.batch == nil {
 			return
+		}
+		// What is allocated is bounded by the message: an update takes 4 bytes of it.
+		if n := len(w.batch.Updates) + len(w.batch.Unreadable); n > len(data)/4 {
+			t.Errorf("%d updates of %d bytes", n, len(data))
 		}
 		for _, g := range w.batch.Groups {
 			for _, seq := range g.Seq {

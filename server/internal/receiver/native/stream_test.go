@@ -24,6 +24,7 @@ import (
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wire"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/ingest"
@@ -60,6 +61,8 @@ type node struct {
 	t      *testing.T
 	engine *full
 	auth   *everything
+	ingest *ingest.Service
+	reads  *query.Service
 	conn   *grpc.ClientConn
 }
 
@@ -77,6 +80,7 @@ func start(t *testing.T) *node {
 	log := slog.New(slog.DiscardHandler)
 	in := ingest.New(ingest.Config{}, ingest.Deps{Points: n.engine, Updates: engine, Starts: engine, Catalog: db, Auth: n.auth, Live: n.auth, Now: time.Now, Log: log})
 	reads := query.New(engine, db, n.auth, in, query.Limits{})
+	n.ingest, n.reads = in, reads
 	receiver := native.New(in, reads, native.Options{RunDocument: func(d *query.RunDetail) ([]byte, error) { return json.Marshal(d.Name) }, Log: log})
 	server := grpc.NewServer(grpc.ForceServerCodecV2(native.Codec{}), grpc.MaxRecvMsgSize(16<<20))
 	receiver.Register(server)
@@ -184,7 +188,7 @@ func (s *stream) acked(mark uint64) *kymogramv1.Ack {
 func (s *stream) failed(code model.Code) *kymogramv1.Failure {
 	s.t.Helper()
 	f := s.receive().GetFailure()
-	if f == nil || f.Code != string(code) || f.Message == "" {
+	if f == nil || f.Code != string(code) || f.Message == "" || f.Protocol != wire.Typed {
 		s.t.Fatalf("%v, want %s", f, code)
 	}
 	if m, err := s.Recv(); !errors.Is(err, io.EOF) {
@@ -324,6 +328,34 @@ func TestRefusalsAreInTheAck(t *testing.T) {
 	s.ended()
 }
 
+// A stream of protocol 2 refuses what it cannot read with the words of protocol 1.
+func TestUnreadableUpdatesAreRefused(t *testing.T) {
+	n := start(t)
+	r := request(1)
+	first, err := wire.Open(&r, wire.Typed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, s := n.open(2), n.raw()
+	s.send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: first}})
+	if opened := s.receive().GetOpened(); opened.GetTypedResult().GetRunName() != "run" || len(opened.GetResult()) > 0 {
+		t.Errorf("opened %v", opened)
+	}
+	old.batch(&kymogramv1.Batch{First: 1, Last: 3, Updates: []byte(`[{"op":7,"seq":1},{"op":"future","seq":2},{"op":"add_tags","tags":["t"],"seq":3}]`)})
+	s.batch(&kymogramv1.Batch{First: 1, Last: 3, TypedUpdates: []*kymogramv1.Update{{Op: "set_attribute", Path: "p", Value: &kymogramv1.Value{}, Seq: 1}, {Op: "future", Seq: 2}, {Op: "add_tags", Tags: []string{"t"}, Seq: 3}}})
+	want := []*kymogramv1.Refusal{
+		{Seq: 1, Code: string(model.CodeBadRecord), Message: `the update "unreadable" is not known`},
+		{Seq: 2, Code: string(model.CodeBadRecord), Message: `the update "future" is not known`},
+	}
+	for name, ack := range map[string]*kymogramv1.Ack{"JSON": old.acked(3), "typed": s.acked(3)} {
+		if diff := cmp.Diff(want, ack.Refused, protocmp.Transform()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	s.batch(&kymogramv1.Batch{First: 4, Last: 4, TypedUpdates: []*kymogramv1.Update{{Op: "close", Text: "finished", Seq: 4}}})
+	s.acked(4) // the writer goes on
+}
+
 func TestFailures(t *testing.T) {
 	n := start(t)
 	bad := request(2)
@@ -338,6 +370,7 @@ func TestFailures(t *testing.T) {
 		"no open":         {&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: points(true, 1, 1)}}, model.CodeInvalid},
 		"nothing":         {&kymogramv1.StreamRequest{}, model.CodeInvalid},
 		"another version": {open(request(2), 2), model.CodeInvalid},
+		"a newer version": {open(request(2), 3), model.CodeInvalid},
 		"no JSON":         {&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: &kymogramv1.Open{Request: []byte("{"), Protocol: 1}}}, model.CodeInvalid},
 		"a bad project":   {open(bad, 1), model.CodeInvalid},
 		"a taken name":    {open(taken, 1), model.CodeRunExists},

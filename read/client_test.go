@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/read"
 )
 
@@ -188,5 +189,20 @@ func TestWhereServerAndKeyComeFrom(t *testing.T) {
 	}
 	if _, err := read.Dial("ftp://x", "k"); err == nil {
 		t.Error("an address that is none")
+	}
+}
+
+// A run by its id costs no request; a program's own connection is used as it is.
+func TestByID(t *testing.T) {
+	address, key := answer(t, http.StatusOK, `{"series":[{"metric":"loss"}],"next":null}`)
+	client := read.Over(&remote.Client{Base: address, Key: "k"})
+	run := client.ByID("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	if run.ID != "01ARZ3NDEKTSV4RRFFQ69G5FAV" || *key != "" {
+		t.Errorf("%+v, asked with %q", run, *key)
+	}
+	for series, err := range run.Series(t.Context(), "") {
+		if err != nil || series.Metric != "loss" || *key != "Bearer k" {
+			t.Errorf("%+v, %v, asked with %q", series, err, *key)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -32,4 +34,16 @@ func StoredKey(config string, spellings ...string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// Spellings are the ways to write an address: localhost is 127.0.0.1 too.
+func Spellings(base *url.URL) []string {
+	out := []string{base.String(), base.String() + "/"}
+	host := base.Hostname()
+	for _, other := range []string{"127.0.0.1", "localhost", "[::1]"} {
+		if (host == "localhost" || net.ParseIP(host).IsLoopback()) && base.Port() != "" {
+			out = append(out, base.Scheme+"://"+other+":"+base.Port())
+		}
+	}
+	return out
 }

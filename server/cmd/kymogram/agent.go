@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
+	"github.com/kymogram/kymogram/server/internal/daemon"
 	"github.com/kymogram/kymogram/server/internal/delivery"
 	"github.com/kymogram/kymogram/server/internal/expose"
 )
@@ -129,67 +127,24 @@ func deliver(ctx context.Context, io stdio, folder *spool.Folder, opts uplink.Op
 
 func agentLog(folder *spool.Folder) string { return filepath.Join(folder.Path, "agent.log") }
 
-// detach starts this program again as an agent of its own: its own session, its
-// output in the log, no inherited descriptor, in no folder, without keys.
+// detach starts this program again as an agent of its own.
 func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
 	if flags.idle == 0 {
 		flags.idle = agentIdle
 	}
-	log, err := os.OpenFile(agentLog(folder), os.O_WRONLY|os.O_CREATE|os.O_APPEND|platform.NoFollow, 0o600)
-	if err != nil {
-		return fmt.Errorf("open the agent's log: %w", err)
-	}
-	defer log.Close()
-	cmd := exec.Command(self, "agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent))
+	args := []string{"agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent)}
 	if flags.metrics != "" {
 		if err := expose.Check(flags.metrics); err != nil {
 			return err
 		}
-		cmd.Args = append(cmd.Args, "--metrics", flags.metrics)
+		args = append(args, "--metrics", flags.metrics)
 	}
 	for _, group := range flags.expose {
-		cmd.Args = append(cmd.Args, "--expose", group)
+		args = append(args, "--expose", group)
 	}
-	cmd.Args = append(cmd.Args, flags.chain.args()...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = platform.RootFolder, log, log
-	cmd.SysProcAttr = platform.Detached()
-	cmd.Env = agentEnviron(os.Environ())
-	if err := platform.KeepDescriptors(); err != nil {
-		return err
+	pid, err := daemon.Start(agentLog(folder), append(args, flags.chain.args()...)...)
+	if err == nil {
+		fmt.Fprintf(io.err, "agent %d delivers %s\n", pid, folder.Path)
 	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the agent: %w", err)
-	}
-	fmt.Fprintf(io.err, "agent %d delivers %s\n", cmd.Process.Pid, folder.Path)
-	return cmd.Process.Release()
-}
-
-// agentEnviron is an environment without keys, whose certificates are found from
-// another folder too.
-func agentEnviron(environ []string) (out []string) {
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		switch {
-		case strings.HasSuffix(name, "_API_KEY"):
-			continue
-		case name == "SSL_CERT_FILE" || name == "SSL_CERT_DIR":
-			entry = name + "=" + fullPaths(value)
-		}
-		out = append(out, entry)
-	}
-	return out
-}
-
-func fullPaths(list string) string {
-	paths := filepath.SplitList(list)
-	for i, path := range paths {
-		if full, err := filepath.Abs(path); err == nil {
-			paths[i] = full
-		}
-	}
-	return strings.Join(paths, string(filepath.ListSeparator))
+	return err
 }

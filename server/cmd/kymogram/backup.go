@@ -11,13 +11,14 @@ import (
 	"github.com/kymogram/kymogram/server/internal/backup"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
+	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 func dataBackupCommand(io stdio) *cobra.Command {
-	var f folder
+	var f dataFlags
 	var to string
 	cmd := &cobra.Command{
 		Use:   "backup --to DIR",
@@ -35,7 +36,7 @@ func dataBackupCommand(io stdio) *cobra.Command {
 			}
 			done, err := f.backup(cmd.Context(), io, to)
 			if err != nil {
-				return explainFault(f.data, err)
+				return data.Explain(f.data, err)
 			}
 			return printCopied(io, f.json, "saved", done)
 		},
@@ -45,14 +46,14 @@ func dataBackupCommand(io stdio) *cobra.Command {
 	return cmd
 }
 
-func (f *folder) backup(ctx context.Context, io stdio, to string) (*backup.Copied, error) {
-	store, err := local.OpenFolder(ctx, wal.OS{}, f.store())
+func (f *dataFlags) backup(ctx context.Context, io stdio, to string) (*backup.Copied, error) {
+	store, err := local.OpenFolder(ctx, wal.OS{}, f.folder().Store())
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
 	source := backup.Source{
-		Folder: f.data, Store: storeFolder, Catalog: catalogFile, Blobs: blobFolder,
+		Folder: f.data, Store: data.StoreFolder, Catalog: data.CatalogFile, Blobs: data.BlobFolder,
 		CopyCatalog: sqlite.Copy,
 		CopyStore: func(ctx context.Context, highest uint64, put func(string, int64, goio.Reader) error) error {
 			return store.CopyTo(ctx, highest, put)
@@ -61,7 +62,7 @@ func (f *folder) backup(ctx context.Context, io stdio, to string) (*backup.Copie
 			return dir.List(ctx, folder, func(e dir.Entry) error { return each(e.Path) })
 		},
 	}
-	return source.Backup(ctx, to, version, progress.Bytes(io.err, sizeOf(f.data), "backup"))
+	return source.Backup(ctx, to, version, progress.Bytes(io.err, data.SizeOf(f.data), "backup"))
 }
 
 func printCopied(io stdio, asJSON bool, verb string, c *backup.Copied) error {
@@ -73,7 +74,7 @@ func printCopied(io stdio, asJSON bool, verb string, c *backup.Copied) error {
 }
 
 func dataRestoreCommand(io stdio) *cobra.Command {
-	var f folder
+	var f dataFlags
 	var from string
 	cmd := &cobra.Command{
 		Use:   "restore --from DIR",
@@ -88,9 +89,9 @@ func dataRestoreCommand(io stdio) *cobra.Command {
 			if from == "" {
 				return usagef("what from? name a backup with --from DIR")
 			}
-			done, err := backup.Restore(cmd.Context(), from, f.data, progress.Bytes(io.err, sizeOf(from), "restore"))
+			done, err := backup.Restore(cmd.Context(), from, f.data, progress.Bytes(io.err, data.SizeOf(from), "restore"))
 			if err != nil {
-				return explainFault(f.data, err)
+				return data.Explain(f.data, err)
 			}
 			return printCopied(io, f.json, "restored", done)
 		},

@@ -2,16 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +17,7 @@ import (
 
 	"github.com/kymogram/kymogram/chain"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/subnet"
 )
 
 // Where the chain commands look besides their flags.
@@ -81,7 +79,7 @@ func (f *chainFlags) dial(io stdio, log *slog.Logger) (*chain.Subtensor, error) 
 		}
 		log = slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))
 		if !f.verbose {
-			log = slog.New(onlyWarnings{log.Handler()})
+			log = subnet.Warnings(log)
 		}
 	}
 	config := chain.Config{Endpoints: f.endpoints, IPServices: f.ipServices, Log: log}
@@ -95,20 +93,6 @@ func (f *chainFlags) dial(io stdio, log *slog.Logger) (*chain.Subtensor, error) 
 		return nil, err
 	}
 	return chain.Dial(config)
-}
-
-// onlyWarnings leaves errors out: the command prints its own.
-type onlyWarnings struct{ slog.Handler }
-
-func (h onlyWarnings) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level != slog.LevelWarn {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h onlyWarnings) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return onlyWarnings{h.Handler.WithAttrs(attrs)}
 }
 
 // version is what is announced: the flag's, else this program's.
@@ -154,7 +138,7 @@ func (f *chainFlags) open(io stdio) (*chain.Subtensor, *chain.Wallet, error) {
 }
 
 func chainCommand(io stdio) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "chain",
 		Short: "Register this node's metrics on the Bittensor chain, find those of others",
 		Long: "Register this node's Prometheus endpoint on the Bittensor chain\n" +
@@ -162,13 +146,7 @@ func chainCommand(io stdio) *cobra.Command {
 			"the endpoints of a subnet. docs/chain.md tells more.",
 		Example: `  kymogram chain serve --chain wss://entrypoint-finney.opentensor.ai:443 --netuid 27 --wallet default/miner1 --port 9101
   kymogram chain list --chain wss://entrypoint-finney.opentensor.ai:443 --netuid 27`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("which one? see kymogram chain --help")
-		},
-	}
-	cmd.AddCommand(chainServeCommand(io), chainSubmitCommand(io), chainStatusCommand(io), chainListCommand(io), chainAxonCommand(io))
-	return cmd
+	}, chainServeCommand(io), chainSubmitCommand(io), chainStatusCommand(io), chainListCommand(io), chainAxonCommand(io))
 }
 
 // chainWait are the flags that say how long to follow a registration.
@@ -203,10 +181,10 @@ func chainServeCommand(io stdio) *cobra.Command {
 				WaitForInclusion: wait.inclusion, WaitForFinalization: wait.finalization,
 			})
 			if f.json {
-				return errors.Join(printJSON(io.out, servedDoc(out, err)), err)
+				return errors.Join(printJSON(io.out, subnet.Served(out, err)), err)
 			}
 			if err == nil {
-				printServed(io, w, out)
+				subnet.PrintServed(io.out, w.Hotkey(), out)
 			}
 			return err
 		},
@@ -219,57 +197,6 @@ func chainServeCommand(io stdio) *cobra.Command {
 	cmd.Flags().IntVar(&port, "port", 0, "port where the metrics are served")
 	cmd.Flags().Uint64Var(&refresh, "refresh", 0, "register anew what is that many blocks old though it is right; 0 never does")
 	return cmd
-}
-
-// chainError is an error as Python callers know it from substrate-interface.
-type chainError struct {
-	Type string   `json:"type"`
-	Name string   `json:"name"`
-	Docs []string `json:"docs"`
-}
-
-// serveDoc is what serve and submit print with --json.
-type serveDoc struct {
-	OK    bool           `json:"ok"`
-	Error *chainError    `json:"error"`
-	Done  *chain.Outcome `json:"outcome"`
-}
-
-func servedDoc(out *chain.Outcome, err error) serveDoc {
-	return serveDoc{OK: err == nil, Error: errorDoc(err), Done: out}
-}
-
-func errorDoc(err error) *chainError {
-	var refused *chain.RefusedError
-	var limited *chain.RateLimitError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &refused):
-		return &chainError{refused.Type, refused.Name, []string{refused.Docs}}
-	case errors.As(err, &limited):
-		return &chainError{"RateLimit", "ServingRateLimitExceeded", []string{err.Error()}}
-	}
-	return &chainError{"Error", string(model.CodeOf(err)), []string{err.Error()}}
-}
-
-func printServed(io stdio, w *chain.Wallet, out *chain.Outcome) {
-	switch {
-	case out.AlreadyServed:
-		fmt.Fprintf(io.out, "%s is registered already: %s\n", w.Hotkey(), recordText(out.Info))
-	case out.Info != nil:
-		fmt.Fprintf(io.out, "registered %s: %s\n", w.Hotkey(), recordText(out.Info))
-	default:
-		fmt.Fprintf(io.out, "sent as %s; kymogram chain status shows what became of it\n", out.Extrinsic)
-	}
-}
-
-func recordText(info *chain.PrometheusInfo) string {
-	where := fmt.Sprintf("%s (no address)", info.IP)
-	if addr, ok := info.Addr(); ok {
-		where = netip.AddrPortFrom(addr, info.Port).String()
-	}
-	return fmt.Sprintf("%s, version %d, block %d", where, info.Version, info.Block)
 }
 
 func chainSubmitCommand(io stdio) *cobra.Command {
@@ -299,7 +226,7 @@ func chainSubmitCommand(io stdio) *cobra.Command {
 			defer s.Close()
 			ok, err := s.DoServePrometheus(cmd.Context(), w, p, wait.inclusion, wait.finalization)
 			if f.json {
-				return errors.Join(printJSON(io.out, serveDoc{OK: ok, Error: errorDoc(err)}), err)
+				return errors.Join(printJSON(io.out, subnet.Submitted(ok, err)), err)
 			}
 			if err == nil {
 				fmt.Fprintf(io.out, "served for %s\n", w.Hotkey())
@@ -348,7 +275,7 @@ func chainStatusCommand(io stdio) *cobra.Command {
 				return model.Errorf(model.CodeNotFound, "%s has no record in subnet %d", hotkey, f.netuid).
 					WithHint("kymogram chain serve makes one")
 			}
-			fmt.Fprintf(io.out, "%s in subnet %d: %s\n", hotkey, f.netuid, recordText(info))
+			fmt.Fprintf(io.out, "%s in subnet %d: %s\n", hotkey, f.netuid, subnet.Record(info))
 			return nil
 		},
 	}
@@ -378,7 +305,14 @@ func chainListCommand(io stdio) *cobra.Command {
 				if f.json {
 					return printJSON(io.out, l)
 				}
-				return printEndpoints(io, l)
+				if err := subnet.PrintEndpoints(io.out, l); err != nil {
+					return err
+				}
+				if l.Invalid > 0 {
+					fmt.Fprintf(io.err, "%d records hold no address and are left out\n", l.Invalid)
+				}
+				printMore(io, len(l.Endpoints), "endpoints", "")
+				return nil
 			}
 			if watch > 0 {
 				return s.Watch(cmd.Context(), f.netuid, watch, show)
@@ -394,26 +328,6 @@ func chainListCommand(io stdio) *cobra.Command {
 	f.addOutput(cmd.Flags())
 	cmd.Flags().DurationVar(&watch, "watch", 0, "look again and again, print when something changed")
 	return cmd
-}
-
-func printEndpoints(io stdio, l *chain.Listing) error {
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "UID\tADDRESS\tVERSION\tAGE\tHOTKEY")
-	for _, e := range l.Endpoints {
-		uid := "-"
-		if e.UID != nil {
-			uid = strconv.Itoa(int(*e.UID))
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d blocks\t%s\n", uid, e.Address, e.Version, e.AgeBlocks, e.Hotkey)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if l.Invalid > 0 {
-		fmt.Fprintf(io.err, "%d records hold no address and are left out\n", l.Invalid)
-	}
-	printMore(io, len(l.Endpoints), "endpoints", "")
-	return nil
 }
 
 func chainAxonCommand(io stdio) *cobra.Command {

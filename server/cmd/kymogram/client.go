@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	goio "io"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -75,23 +74,11 @@ func storedKey(io stdio, base *url.URL) (string, error) {
 		}
 		folder = filepath.Join(io.env("HOME"), ".config")
 	}
-	key, err := remote.StoredKey(folder, spellings(base)...)
+	key, err := remote.StoredKey(folder, remote.Spellings(base)...)
 	if damaged := (*model.Error)(nil); errors.As(err, &damaged) {
 		return "", damaged.WithHint("it holds {\"%s\": \"KEY\"}; repair or delete it, or give --key", defaultServer)
 	}
 	return key, err
-}
-
-// spellings are the ways to write an address: localhost is 127.0.0.1 too.
-func spellings(base *url.URL) []string {
-	out := []string{base.String(), base.String() + "/"}
-	host := base.Hostname()
-	for _, other := range []string{"127.0.0.1", "localhost", "[::1]"} {
-		if (host == "localhost" || net.ParseIP(host).IsLoopback()) && base.Port() != "" {
-			out = append(out, base.Scheme+"://"+other+":"+base.Port())
-		}
-	}
-	return out
 }
 
 // runID finds the ULID of RUN: an id, or workspace/project/name.

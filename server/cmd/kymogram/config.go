@@ -45,16 +45,10 @@ func (s *settings) load(io stdio) (config.Config, error) {
 }
 
 func configCommand(io stdio) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "config",
 		Short: "Check and show a server's settings",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("which one? see kymogram config --help")
-		},
-	}
-	cmd.AddCommand(configCheckCommand(io), configShowCommand(io))
-	return cmd
+	}, configCheckCommand(io), configShowCommand(io))
 }
 
 func configCheckCommand(io stdio) *cobra.Command {

@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -25,6 +22,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/config"
+	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/discovery"
 	"github.com/kymogram/kymogram/server/internal/doctor"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
@@ -38,14 +36,6 @@ import (
 	"github.com/kymogram/kymogram/server/internal/server"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 	"github.com/kymogram/kymogram/web"
-)
-
-// The data folder. Its lock and version are the store's.
-const (
-	storeFolder = "store"
-	blobFolder  = "blobs"
-	catalogFile = "catalog.db"
-	blobKeyFile = "blob.key"
 )
 
 // node is the parts of a server, opened and wired.
@@ -69,10 +59,13 @@ type node struct {
 // openNode opens the data folder and recovers what a crash left.
 func openNode(ctx context.Context, c config.Config, log *slog.Logger) (*node, error) {
 	n := &node{config: c, log: log}
-	steps := []func(context.Context) error{n.claimFolder, n.openStore, n.openCatalog, n.openBlobs, n.wire}
+	if err := data.Claim(c.Data); err != nil {
+		return nil, data.Explain(c.Data, err)
+	}
+	steps := []func(context.Context) error{n.openStore, n.openCatalog, n.openBlobs, n.wire}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(explainFault(c.Data, err), n.close())
+			return nil, errors.Join(data.Explain(c.Data, err), n.close())
 		}
 	}
 	return n, nil
@@ -87,34 +80,9 @@ func (n *node) close() (err error) {
 	return err
 }
 
-// claimFolder makes the data folder and checks that it can be written.
-func (n *node) claimFolder(context.Context) error {
-	err := os.MkdirAll(n.config.Data, 0o700)
-	if err == nil {
-		err = probe(n.config.Data)
-	}
-	if err == nil {
-		return nil
-	}
-	refused := model.Errorf(model.CodeInvalid, "cannot use the data folder %s: %v", n.config.Data, err)
-	if errors.Is(err, fs.ErrPermission) {
-		return refused.WithHint("give this user the folder (chown), or choose another with --data DIR")
-	}
-	return refused.WithHint("choose a folder on a writable disk with --data DIR")
-}
-
-// probe writes a file: permissions alone do not tell of read-only mounts.
-func probe(folder string) error {
-	f, err := os.CreateTemp(folder, ".probe-*")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
 func (n *node) openStore(ctx context.Context) error {
 	engine, err := local.Open(ctx, local.Config{
-		Dir: filepath.Join(n.config.Data, storeFolder), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun),
+		Dir: filepath.Join(n.config.Data, data.StoreFolder), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun),
 		Now: time.Now, Logger: n.log,
 	})
 	if err != nil {
@@ -125,7 +93,7 @@ func (n *node) openStore(ctx context.Context) error {
 }
 
 func (n *node) openCatalog(ctx context.Context) error {
-	db, err := sqlite.Open(ctx, filepath.Join(n.config.Data, catalogFile))
+	db, err := sqlite.Open(ctx, filepath.Join(n.config.Data, data.CatalogFile))
 	if err != nil {
 		return err
 	}
@@ -134,36 +102,17 @@ func (n *node) openCatalog(ctx context.Context) error {
 }
 
 func (n *node) openBlobs(context.Context) error {
-	store, err := dir.Open(filepath.Join(n.config.Data, blobFolder))
+	store, err := dir.Open(filepath.Join(n.config.Data, data.BlobFolder))
 	if err != nil {
 		return err
 	}
 	n.blobs, n.closers = store, append(n.closers, store)
-	secret, err := blobSecret(filepath.Join(n.config.Data, blobKeyFile))
+	secret, err := blob.Secret(filepath.Join(n.config.Data, data.BlobKeyFile))
 	if err != nil {
 		return err
 	}
 	n.signer, err = blob.NewSigner(secret, time.Now)
 	return err
-}
-
-// blobSecret reads the secret of signed URLs; the first start makes it. A file
-// that a crash cut short is made anew: URLs signed by it end.
-func blobSecret(path string) ([]byte, error) {
-	const size = 32
-	secret, err := os.ReadFile(path)
-	if err == nil && len(secret) == size {
-		return secret, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the secret of blob URLs: %w", err)
-	}
-	secret = make([]byte, size)
-	_, _ = rand.Read(secret) // never fails, see crypto/rand
-	if err := os.WriteFile(path, secret, 0o600); err != nil {
-		return nil, fmt.Errorf("write the secret of blob URLs: %w", err)
-	}
-	return secret, nil
 }
 
 // wire connects the parts and brings the catalog up to the store's log.
@@ -207,10 +156,12 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Log: n.log})
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
 	options := httpapi.Options{Files: blobs, Log: n.log}
-	if d, err := newDiscovery(n.config.Chain, n.log); err != nil {
-		return nil, err
-	} else if d != nil {
-		options.Discovery = d
+	if c := n.config.Chain; len(c.Endpoints) > 0 { // a server without a chain is a valid one
+		s, err := chain.Dial(chain.Config{Endpoints: c.Endpoints, Log: n.log})
+		if err != nil {
+			return nil, err
+		}
+		options.Discovery = discovery.New(s.List, c.AllowPrivate, time.Now)
 	}
 	api := httpapi.New(n.query, n.ingest, n.live, options)
 	receivers, err := n.receivers()
@@ -223,7 +174,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		Blobs: blobs, BlobUpload: blobs.Upload(), BlobURL: blobs.URL(blobPath, server.WriteJSON),
 		Receivers: receivers, RPC: rpc.Register, Ready: n.ready,
 	}, server.Options{
-		TLS: secure, Hosts: knownHosts(n.config), MaxBody: n.config.Limits.BodyMiB << 20,
+		TLS: secure, Hosts: server.KnownHosts(n.config.Hosts), MaxBody: n.config.Limits.BodyMiB << 20,
 		Version: version, Policy: server.DefaultPolicy(), Now: time.Now, Log: n.log,
 	})
 }
@@ -247,7 +198,7 @@ func (n *node) receivers() ([]map[string]http.Handler, error) {
 // unplaced is what remote writes held besides points.
 func unplaced(t promwrite.Totals) []selfmetrics.Gauge {
 	counter := func(kind string, v uint64) selfmetrics.Gauge {
-		return selfmetrics.Gauge{Name: "kymogram_promwrite_unplaced_" + kind + "_total", Help: "Of remote writes: " + kind + " that have no place here.", Value: float64(v), Counter: true}
+		return selfmetrics.NewCounter("kymogram_promwrite_unplaced_"+kind+"_total", "Of remote writes: "+kind+" that have no place here.", float64(v))
 	}
 	return []selfmetrics.Gauge{counter("exemplars", t.Exemplars), counter("metadata", t.Metadata), counter("histograms", t.Histograms)}
 }
@@ -325,35 +276,29 @@ func (n *node) gauges() []selfmetrics.Gauge {
 	if err != nil {
 		n.log.Warn("cannot count the recovered runs", "err", err)
 	}
-	gauge := func(name, help string, v float64) selfmetrics.Gauge {
-		return selfmetrics.Gauge{Name: name, Help: help, Value: v}
-	}
-	counter := func(name, help string, v float64) selfmetrics.Gauge {
-		return selfmetrics.Gauge{Name: name, Help: help, Value: v, Counter: true}
-	}
 	return []selfmetrics.Gauge{
-		gauge("kymogram_store_runs", "Runs that the engine keeps.", float64(e.Runs)),
-		gauge("kymogram_store_series", "Series that the engine keeps.", float64(e.Series)),
-		gauge("kymogram_store_points", "Points that the engine keeps, superseded ones included.", float64(e.Points)),
-		gauge("kymogram_store_disk_bytes", "Bytes of the engine's folder.", float64(e.DiskBytes)),
-		gauge("kymogram_store_live_bytes", "Bytes of the points of runs that are not deleted: what retention.bytes limits.", float64(n.engine.LiveBytes())),
-		gauge("kymogram_store_wal_bytes", "Bytes of the engine's log.", float64(e.WALBytes)),
-		counter("kymogram_store_quarantined_total", "Damaged files or ranges set aside since the start.", float64(e.Quarantined)),
-		counter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", float64(e.LostRecords)),
-		gauge("kymogram_store_poisoned", "1 after a failed sync: restart.", number(e.Poisoned)),
-		gauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", number(e.DiskFull)),
-		gauge(doctor.RecoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
-		counter("kymogram_ingest_batches_total", "Batches taken.", float64(w.Batches)),
-		counter("kymogram_ingest_points_total", "Points stored.", float64(w.Points)),
-		counter("kymogram_ingest_refused_points_total", "Points refused for good.", float64(w.Refused)),
-		counter("kymogram_ingest_dropped_points_total", "Points that clients said they dropped.", float64(w.Dropped)),
-		counter("kymogram_ingest_shared_environments_total", "Pairs of writers found to log one RL environment at the same time.", float64(w.Shared)),
-		counter("kymogram_ingest_failed_batches_total", "Batches not taken; their clients send again.", float64(w.Failed)),
-		counter("kymogram_retention_age_runs_total", "Runs deleted for their age (retention.age).", float64(w.RetiredAge)),
-		counter("kymogram_retention_size_runs_total", "Runs deleted for want of space (retention.bytes).", float64(w.RetiredSize)),
-		counter("kymogram_retention_blobs_total", "Files deleted that no run named any more.", float64(w.SweptBlobs)),
-		counter("kymogram_retention_blob_bytes_total", "Bytes of those files.", float64(w.SweptBytes)),
-		gauge("kymogram_ingest_streams", "Writers' streams open now.", float64(w.Streams)),
+		selfmetrics.NewGauge("kymogram_store_runs", "Runs that the engine keeps.", float64(e.Runs)),
+		selfmetrics.NewGauge("kymogram_store_series", "Series that the engine keeps.", float64(e.Series)),
+		selfmetrics.NewGauge("kymogram_store_points", "Points that the engine keeps, superseded ones included.", float64(e.Points)),
+		selfmetrics.NewGauge("kymogram_store_disk_bytes", "Bytes of the engine's folder.", float64(e.DiskBytes)),
+		selfmetrics.NewGauge("kymogram_store_live_bytes", "Bytes of the points of runs that are not deleted: what retention.bytes limits.", float64(n.engine.LiveBytes())),
+		selfmetrics.NewGauge("kymogram_store_wal_bytes", "Bytes of the engine's log.", float64(e.WALBytes)),
+		selfmetrics.NewCounter("kymogram_store_quarantined_total", "Damaged files or ranges set aside since the start.", float64(e.Quarantined)),
+		selfmetrics.NewCounter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", float64(e.LostRecords)),
+		selfmetrics.NewGauge("kymogram_store_poisoned", "1 after a failed sync: restart.", number(e.Poisoned)),
+		selfmetrics.NewGauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", number(e.DiskFull)),
+		selfmetrics.NewGauge(doctor.RecoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
+		selfmetrics.NewCounter("kymogram_ingest_batches_total", "Batches taken.", float64(w.Batches)),
+		selfmetrics.NewCounter("kymogram_ingest_points_total", "Points stored.", float64(w.Points)),
+		selfmetrics.NewCounter("kymogram_ingest_refused_points_total", "Points refused for good.", float64(w.Refused)),
+		selfmetrics.NewCounter("kymogram_ingest_dropped_points_total", "Points that clients said they dropped.", float64(w.Dropped)),
+		selfmetrics.NewCounter("kymogram_ingest_shared_environments_total", "Pairs of writers found to log one RL environment at the same time.", float64(w.Shared)),
+		selfmetrics.NewCounter("kymogram_ingest_failed_batches_total", "Batches not taken; their clients send again.", float64(w.Failed)),
+		selfmetrics.NewCounter("kymogram_retention_age_runs_total", "Runs deleted for their age (retention.age).", float64(w.RetiredAge)),
+		selfmetrics.NewCounter("kymogram_retention_size_runs_total", "Runs deleted for want of space (retention.bytes).", float64(w.RetiredSize)),
+		selfmetrics.NewCounter("kymogram_retention_blobs_total", "Files deleted that no run named any more.", float64(w.SweptBlobs)),
+		selfmetrics.NewCounter("kymogram_retention_blob_bytes_total", "Bytes of those files.", float64(w.SweptBytes)),
+		selfmetrics.NewGauge("kymogram_ingest_streams", "Writers' streams open now.", float64(w.Streams)),
 	}
 }
 
@@ -362,16 +307,4 @@ func number(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// newDiscovery is nil without a chain.
-func newDiscovery(c config.Chain, log *slog.Logger) (*discovery.Discovery, error) {
-	if len(c.Endpoints) == 0 {
-		return nil, nil //nolint:nilnil // a server without a chain is a valid one
-	}
-	s, err := chain.Dial(chain.Config{Endpoints: c.Endpoints, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	return discovery.New(s.List, c.AllowPrivate, time.Now), nil
 }

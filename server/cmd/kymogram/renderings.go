@@ -14,16 +14,10 @@ import (
 )
 
 func renderingsCommand(io stdio) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "renderings",
 		Short: "List and download the videos of a run",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("which one? see kymogram renderings --help")
-		},
-	}
-	cmd.AddCommand(renderingsListCommand(io), renderingsExportCommand(io))
-	return cmd
+	}, renderingsListCommand(io), renderingsExportCommand(io))
 }
 
 // renderingChoice are the flags that select videos.

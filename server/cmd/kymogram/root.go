@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, io stdio) int {
 	return exitFailed
 }
 
-// rootCommand lists every subcommand: a new one is a line here.
+// rootCommand lists every subcommand with its file: a new one is a line here.
 func rootCommand(io stdio) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kymogram",
@@ -70,13 +70,39 @@ its package bash-completion:
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.AddCommand(
-		serveCommand(io), keyCommand(io), configCommand(io),
-		runsCommand(io), seriesCommand(io), renderingsCommand(io), exportCommand(io), importCommand(io),
-		agentCommand(io), syncCommand(io), spoolCommand(io), doctorCommand(io), dataCommand(io),
-		chainCommand(io), scrapeCommand(io), versionCommand(io),
+		// The server's machine.
+		serveCommand(io),  // serve.go, and node.go for its parts
+		configCommand(io), // config.go
+		dataCommand(io),   // data.go, backup.go
+		keyCommand(io),    // key.go
+		// Programs' machines.
+		agentCommand(io),  // agent.go, agentchain.go
+		syncCommand(io),   // sync.go
+		spoolCommand(io),  // spool.go
+		doctorCommand(io), // doctor.go
+		// Asking a server: client.go says which, and as whom.
+		runsCommand(io),       // runs.go
+		seriesCommand(io),     // series.go
+		renderingsCommand(io), // renderings.go
+		exportCommand(io),     // export.go
+		importCommand(io),     // import.go
+		// Bittensor.
+		chainCommand(io),   // chain.go
+		scrapeCommand(io),  // scrape.go
+		versionCommand(io), // version.go
 	)
 	completeAll(root, io)
 	return root
+}
+
+// group fills in a command that does nothing but hold others.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return usagef("which one? see %s --help", cmd.CommandPath())
+	}
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
 // markStart wraps every command so that the flag it returns tells errors of the

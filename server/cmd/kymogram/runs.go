@@ -17,16 +17,10 @@ import (
 )
 
 func runsCommand(io stdio) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "runs",
 		Short: "List, show, delete and restore runs",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("which one? see kymogram runs --help")
-		},
-	}
-	cmd.AddCommand(runsListCommand(io), runsShowCommand(io), runsDeleteCommand(io), runsRestoreCommand(io))
-	return cmd
+	}, runsListCommand(io), runsShowCommand(io), runsDeleteCommand(io), runsRestoreCommand(io))
 }
 
 func runsListCommand(io stdio) *cobra.Command {

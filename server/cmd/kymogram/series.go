@@ -13,16 +13,10 @@ import (
 const inheritedHelp = "also what a fork inherits from the runs that it goes on from"
 
 func seriesCommand(io stdio) *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "series",
 		Short: "List the series of a run",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("which one? see kymogram series --help")
-		},
-	}
-	cmd.AddCommand(seriesListCommand(io))
-	return cmd
+	}, seriesListCommand(io))
 }
 
 func seriesListCommand(io stdio) *cobra.Command {

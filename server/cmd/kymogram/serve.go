@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,52 +101,12 @@ func loadTLS(c config.Config, l *server.Listeners) (*tls.Config, error) {
 		return server.LoadTLS(c.TLS.Cert, c.TLS.Key)
 	}
 	if c.TLS.Mode == config.TLSSelf {
-		return server.SelfTLS(tlsFolder(c), certificateNames(c, l), time.Now())
+		return server.SelfTLS(tlsFolder(c), server.CertificateNames(server.KnownHosts(c.Hosts), l), time.Now())
 	}
 	return nil, nil //nolint:nilnil // plain text is a valid answer
 }
 
 func tlsFolder(c config.Config) string { return filepath.Join(c.Data, "tls") }
-
-// certificateNames are what clients may call this machine.
-func certificateNames(c config.Config, l *server.Listeners) []string {
-	names := append([]string{"localhost", "127.0.0.1", "::1"}, knownHosts(c)...)
-	for _, bound := range []string{l.HTTP(), l.GRPC()} {
-		host, _, err := net.SplitHostPort(bound)
-		if ip := net.ParseIP(host); err == nil && ip != nil && !ip.IsUnspecified() && !ip.IsLoopback() {
-			names = append(names, host)
-		} else if ip != nil && ip.IsUnspecified() {
-			names = append(names, machineIPs()...)
-		}
-	}
-	return names
-}
-
-// machineIPs are the addresses under which other machines may reach this one.
-func machineIPs() (out []string) {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil // the names still work
-	}
-	for _, a := range addresses {
-		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
-			out = append(out, ip.IP.String())
-		}
-	}
-	return out
-}
-
-// knownHosts are the names that the server answers to.
-func knownHosts(c config.Config) []string {
-	var names []string
-	for _, h := range c.Hosts {
-		names = append(names, strings.ToLower(h))
-	}
-	if host, err := os.Hostname(); err == nil {
-		names = append(names, strings.ToLower(host))
-	}
-	return names
-}
 
 // announce says on stderr how to reach the server and on stdout that it is ready.
 func announce(ctx context.Context, n *node, srv *server.Server, l *server.Listeners, io stdio) error {

@@ -12,11 +12,18 @@ import (
 // redraw is how often a bar is drawn at most.
 const redraw = 100 * time.Millisecond
 
-// Bar is how far a command is; writing to it counts bytes.
+// Bar is how far a command is.
 type Bar struct{ *progressbar.ProgressBar }
 
 // Done counts n more of what the total is of.
 func (b Bar) Done(n int64) { _ = b.Add64(n) }
+
+// Write counts bytes. It never fails: a folder may grow while it is copied, and the
+// bar of more than its total is no reason to stop.
+func (b Bar) Write(p []byte) (int, error) {
+	b.Done(int64(len(p)))
+	return len(p), nil
+}
 
 // Reach sets what is done.
 func (b Bar) Reach(n int64) { _ = b.Set64(min(n, b.GetMax64())) }

@@ -84,6 +84,16 @@ type Gauge struct {
 	Value      float64
 }
 
+// NewGauge is a value that goes up and down.
+func NewGauge(name, help string, value float64) Gauge {
+	return Gauge{Name: name, Help: help, Value: value}
+}
+
+// NewCounter is a value that only grows.
+func NewCounter(name, help string, value float64) Gauge {
+	return Gauge{Name: name, Help: help, Value: value, Counter: true}
+}
+
 // Gauges adds numbers that are read together when they are scraped.
 func (m *Metrics) Gauges(read func() []Gauge) error { return m.Register(gauges(read)) }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -62,43 +61,6 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// KeyDoc is a key as the API shows it.
-type KeyDoc struct {
-	ID        string       `json:"id"`
-	Name      string       `json:"name"`
-	Scopes    []auth.Scope `json:"scopes"`
-	Workspace string       `json:"workspace,omitempty"`
-	Project   string       `json:"project,omitempty"`
-	State     string       `json:"state"` // valid, expired, revoked
-	CreatedNs int64        `json:"created_ns"`
-	ExpiresNs int64        `json:"expires_ns,omitempty"`
-	RevokedNs int64        `json:"revoked_ns,omitempty"`
-	LastNs    int64        `json:"last_ns,omitempty"`
-	// Key is the secret, in the answer to its creation only.
-	Key string `json:"key,omitempty"`
-}
-
-// NewKeyDoc describes a key at a time.
-func NewKeyDoc(k auth.Key, now time.Time) KeyDoc {
-	doc := KeyDoc{
-		ID: k.ID, Name: k.Name, Scopes: k.Scopes, Workspace: k.Workspace, Project: k.Project, State: "valid",
-		CreatedNs: k.CreatedNs, ExpiresNs: k.ExpiresNs, RevokedNs: k.RevokedNs, LastNs: k.LastNs,
-	}
-	switch {
-	case k.RevokedNs != 0:
-		doc.State = "revoked"
-	case k.ExpiresNs != 0 && now.UnixNano() >= k.ExpiresNs:
-		doc.State = "expired"
-	}
-	return doc
-}
-
-// KeyRequest is the body that makes a key.
-type KeyRequest struct {
-	auth.KeySpec
-	ExpiresSeconds int64 `json:"expires_seconds,omitempty"`
-}
-
 // wholeAdmin: keys reach over all projects, so a project's admin may not make them.
 func wholeAdmin(r *http.Request) error {
 	if p := auth.PrincipalOf(r.Context()); p == nil || !p.Everywhere(auth.Admin) {
@@ -108,7 +70,7 @@ func wholeAdmin(r *http.Request) error {
 }
 
 func (s *Server) createKey(w http.ResponseWriter, r *http.Request) error {
-	var body KeyRequest
+	var body auth.Request
 	if err := errors.Join(wholeAdmin(r), readJSON(r, &body)); err != nil {
 		return err
 	}
@@ -118,7 +80,7 @@ func (s *Server) createKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	doc := NewKeyDoc(key, s.options.Now())
+	doc := auth.NewDocument(key, s.options.Now())
 	doc.Key = secret
 	WriteJSON(w, http.StatusCreated, doc)
 	return nil
@@ -132,18 +94,8 @@ func (s *Server) listKeys(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	WriteJSON(w, http.StatusOK, map[string][]KeyDoc{"keys": KeyDocs(keys, s.options.Now())})
+	WriteJSON(w, http.StatusOK, map[string][]auth.Document{"keys": auth.Documents(keys, s.options.Now())})
 	return nil
-}
-
-// KeyDocs describes keys, newest first.
-func KeyDocs(keys []auth.Key, now time.Time) []KeyDoc {
-	docs := make([]KeyDoc, 0, len(keys))
-	for _, k := range keys {
-		docs = append(docs, NewKeyDoc(k, now))
-	}
-	slices.SortStableFunc(docs, func(a, b KeyDoc) int { return int(min(1, max(-1, b.CreatedNs-a.CreatedNs))) })
-	return docs
 }
 
 func (s *Server) revokeKey(w http.ResponseWriter, r *http.Request) error {

@@ -672,7 +672,7 @@ func TestKeysOverHTTP(t *testing.T) {
 	f := newFixture(t).start("")
 	admin, _ := f.key(auth.Admin)
 	a := f.do("POST", "/api/v1/keys", `{"name":"n","scopes":["read"],"workspace":"w","project":"p","expires_seconds":60}`, withKey(admin))
-	var made server.KeyDoc
+	var made auth.Document
 	if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.code != 201 || len(made.Key) != 40 {
 		t.Fatalf("%+v, %v", a, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 	"github.com/kymogram/kymogram/internal/platform"
 )
 
-// explainFault tells the person who starts a server what to do about a data
+// Explain tells the person who starts a server what to do about a data
 // folder that cannot be opened; errors that say so already stay as they are.
-func explainFault(folder string, err error) error {
+func Explain(folder string, err error) error {
 	var known *model.Error
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -28,7 +28,7 @@ func explainFault(folder string, err error) error {
 			WithHint("free space and start again; nothing that was acknowledged is lost")
 	case code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT:
 		return model.Errorf(model.CodeInternal, "the catalog in %s is damaged: %v", folder, err).
-			WithHint("restore %s from a backup; the points in %s are another file and untouched", catalogFile, storeFolder)
+			WithHint("restore %s from a backup; the points in %s are another file and untouched", CatalogFile, StoreFolder)
 	case platform.IsReadOnly(err) || code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
 		return model.Errorf(model.CodePermission, "cannot write in the data folder %s: %v", folder, err).
 			WithHint("give this user every file in it (chown -R), or choose another with --data DIR")

@@ -1,0 +1,169 @@
+package remote_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
+)
+
+func serve(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestErrorsSayWhoAnsweredAndWhatToDo(t *testing.T) {
+	refusing := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error":{"code":"not_found","message":"there is no run","hint":"look"}}`))
+	})
+	other := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) })
+	for _, tt := range []struct {
+		base, flag string
+		code       model.Code
+		says, hint string
+	}{
+		{refusing, "", model.CodeNotFound, "there is no run", "look"},
+		{other, "", model.CodeUnavailable, "the server at " + other + " answered 502 Bad Gateway, which is no answer of Kymogram", "is it another program, or a proxy?"},
+		{other, "--server", model.CodeUnavailable, "no answer of Kymogram", "is it another program, or a proxy? check --server"},
+		{"http://127.0.0.1:1", "", model.CodeUnavailable, "cannot reach the server at http://127.0.0.1:1: Get ", "start it with `kymogram serve`, or name another"},
+		{"http://127.0.0.1:1", "--server", model.CodeUnavailable, "cannot reach the server at http://127.0.0.1:1: dial tcp", "start it with `kymogram serve`, or name another with --server or KYMOGRAM_SERVER"},
+	} {
+		c := &remote.Client{Base: tt.base, Flag: tt.flag}
+		_, err := c.Document(t.Context(), http.MethodGet, "/x", nil)
+		var e *model.Error
+		if !errors.As(err, &e) || e.Code != tt.code || !strings.HasPrefix(e.Message, tt.says) && !strings.HasSuffix(e.Message, tt.says) || e.Hint != tt.hint {
+			t.Errorf("%s %s: %+v", tt.base, tt.flag, err)
+		}
+	}
+}
+
+func TestAnEndedContextIsNoFaultOfTheServer(t *testing.T) {
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	c := &remote.Client{Base: "http://127.0.0.1:1"}
+	if _, err := c.Document(ended, http.MethodGet, "/x", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a program: %v", err)
+	}
+	c.Flag = "--server"
+	if _, err := c.Document(ended, http.MethodGet, "/x", nil); err == nil || err.Error() != "interrupted" {
+		t.Errorf("a person: %v", err)
+	}
+}
+
+func TestWhatIsSent(t *testing.T) {
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]int
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"method": r.Method, "url": r.URL.String(), "key": r.Header.Get("Authorization"), "type": r.Header.Get("Content-Type"), "n": body["n"],
+		})
+	})
+	c := &remote.Client{Base: base, Key: "secret"}
+	var got map[string]any
+	if err := c.Exchange(t.Context(), http.MethodPost, "/api/v1/keys", map[string]int{"n": 3}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got["method"] != "POST" || got["url"] != "/api/v1/keys" || got["key"] != "Bearer secret" || got["type"] != "application/json" || got["n"] != 3.0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// lists serves the numbers from 0 to n in pages; the cursor is the next one.
+func lists(t *testing.T, n int) (base string, sizes *[]string) {
+	sizes = new([]string)
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		*sizes = append(*sizes, r.URL.Query().Get("limit"))
+		from, limit := number(r.URL.Query().Get("cursor")), number(r.URL.Query().Get("limit"))
+		items := []int{}
+		for i := from; i < min(n, from+limit); i++ {
+			items = append(items, i)
+		}
+		var next any
+		if from+limit < n {
+			next, _ = json.Marshal(from + limit)
+			next = string(next.([]byte))
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"things": items, "next": next})
+	}), sizes
+}
+
+func number(s string) (n int) {
+	_ = json.Unmarshal([]byte(s), &n)
+	return n
+}
+
+func TestListsFollowTheirPages(t *testing.T) {
+	base, sizes := lists(t, 2500)
+	c := &remote.Client{Base: base}
+	list, err := c.List(t.Context(), "/things", "things", url.Values{}, 0)
+	if err != nil || len(list.Items) != 2500 || list.Next != "" || len(*sizes) != 3 {
+		t.Fatalf("%v, %v", err, *sizes)
+	}
+	list, err = c.List(t.Context(), "/things", "things", url.Values{"cursor": {"10"}}, 2)
+	if err != nil || len(list.Items) != 2 || string(list.Items[0]) != "10" || list.Next != "12" {
+		t.Fatalf("%v, %+v", err, list)
+	}
+	if doc, err := json.Marshal(list); err != nil || string(doc) != `{"next":"12","things":[10,11]}` {
+		t.Errorf("%s, %v", doc, err)
+	}
+}
+
+func TestStoredKey(t *testing.T) {
+	config := t.TempDir()
+	base, err := url.Parse("http://localhost:7070")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := remote.StoredKey(config, remote.Spellings(base)...); key != "" || err != nil {
+		t.Errorf("without a file: %q, %v", key, err)
+	}
+	path := filepath.Join(config, "kymogram", "credentials.json")
+	write := func(text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"http://127.0.0.1:7070":"k"}`)
+	if key, err := remote.StoredKey(config, remote.Spellings(base)...); key != "k" || err != nil {
+		t.Errorf("another spelling: %q, %v", key, err)
+	}
+	if key, err := remote.StoredKey(config, "http://other:7070"); key != "" || err != nil {
+		t.Errorf("another host: %q, %v", key, err)
+	}
+	write(`{`)
+	if _, err := remote.StoredKey(config, "x"); model.CodeOf(err) != model.CodeInvalid {
+		t.Errorf("damaged: %v", err)
+	}
+}
+
+func TestRunID(t *testing.T) {
+	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]string{"id": strings.TrimPrefix(r.URL.Query().Get("run"), "w/p/")})
+	})
+	c := &remote.Client{Base: base}
+	if got, err := c.RunID(t.Context(), id); got != id || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := c.RunID(t.Context(), "w/p/one"); got != "one" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := c.RunID(t.Context(), "w/p/"); err == nil {
+		t.Error("an answer without an id")
+	}
+	if got := remote.RunPath("a/b", "points"); got != "/api/v1/runs/a%2Fb/points" {
+		t.Error(got)
+	}
+}

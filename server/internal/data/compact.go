@@ -1,0 +1,65 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/store/local"
+)
+
+// Compaction is what merging came to.
+type Compaction struct {
+	Before  int64   `json:"bytes_before"`
+	After   int64   `json:"bytes_after"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Compact merges all segments of a folder that no server uses. Its progress goes to shown.
+func (f Folder) Compact(ctx context.Context, log *slog.Logger, shown io.Writer) (*Compaction, error) {
+	began := time.Now()
+	if _, err := os.Stat(filepath.Join(f.Store(), "VERSION")); err != nil {
+		return nil, model.Errorf(model.CodeNotFound, "%s is no data folder", string(f)).WithHint("name the folder that was given to `kymogram serve --data`")
+	}
+	out := &Compaction{Before: SizeOf(f.Store())}
+	e, err := local.Open(ctx, local.Config{Dir: f.Store(), Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	bar := progress.Bytes(shown, out.Before, "compact")
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	go watchWriting(watched, f.Store(), bar)
+	if err = e.Flush(ctx); err == nil {
+		err = e.Compact(ctx, true)
+	}
+	err = errors.Join(err, e.Close())
+	bar.End()
+	out.After, out.Seconds = SizeOf(f.Store()), time.Since(began).Seconds()
+	return out, err
+}
+
+// watchWriting shows how far the new segment is.
+func watchWriting(ctx context.Context, store string, bar progress.Bar) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		found, _ := filepath.Glob(filepath.Join(store, "segments", "*.tmp"))
+		for _, name := range found {
+			if info, err := os.Stat(name); err == nil {
+				bar.Reach(info.Size())
+			}
+		}
+	}
+}

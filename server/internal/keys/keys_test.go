@@ -1,0 +1,84 @@
+package keys_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/server/internal/auth"
+	"github.com/kymogram/kymogram/server/internal/keys"
+)
+
+func TestParse(t *testing.T) {
+	r, err := keys.Parse("trainer", "ingest, read", "team/digits", "30d")
+	if err != nil || r.Name != "trainer" || !slices.Equal(r.Scopes, []auth.Scope{auth.Ingest, auth.Read}) || r.Workspace != "team" || r.Project != "digits" || r.ExpiresSeconds != 30*24*3600 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for expires, seconds := range map[string]int64{"": 0, "1s": 1, "12h": 12 * 3600, "1d": 24 * 3600} {
+		if r, err := keys.Parse("n", "read", "", expires); err != nil || r.ExpiresSeconds != seconds {
+			t.Errorf("%q: %+v, %v", expires, r, err)
+		}
+	}
+	for _, expires := range []string{"0d", "-1h", "1ms", "d", "x", "100000d"} {
+		if _, err := keys.Parse("n", "read", "", expires); err == nil || !strings.Contains(err.Error(), "give a time such as 12h or 30d") {
+			t.Errorf("%q: %v", expires, err)
+		}
+	}
+	if _, err := keys.Parse("", "read", "", ""); err == nil {
+		t.Error("a key without a name")
+	}
+}
+
+func TestRemote(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.URL.Path {
+		case "POST /api/v1/keys":
+			var in auth.Request
+			_ = json.NewDecoder(r.Body).Decode(&in)
+			_ = json.NewEncoder(w).Encode(auth.Document{ID: "1", Name: in.Name, Key: "secret"})
+		case "GET /api/v1/keys":
+			_ = json.NewEncoder(w).Encode(map[string][]auth.Document{"keys": {{ID: "1"}}})
+		case "DELETE /api/v1/keys/1":
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer s.Close()
+	at := keys.Remote{Server: &remote.Client{Base: s.URL}}
+	request, err := keys.Parse("n", "read", "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc, err := at.Create(t.Context(), request); err != nil || doc.Key != "secret" || doc.Name != "n" {
+		t.Errorf("%+v, %v", doc, err)
+	}
+	if docs, err := at.List(t.Context()); err != nil || len(docs) != 1 || docs[0].ID != "1" {
+		t.Errorf("%+v, %v", docs, err)
+	}
+	if err := at.Revoke(t.Context(), "1"); err != nil {
+		t.Error(err)
+	}
+	if err := at.Revoke(t.Context(), "2"); err == nil {
+		t.Error("a key that is not there")
+	}
+}
+
+func TestPrint(t *testing.T) {
+	docs := []auth.Document{
+		{ID: "1", Name: "a\x1b", Scopes: []auth.Scope{auth.Ingest, auth.Read}, Workspace: "w", Project: "p", State: "valid"},
+		{ID: "2", Name: "b", State: "revoked", ExpiresNs: time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local).UnixNano()},
+	}
+	var some, all strings.Builder
+	if err := keys.Print(&some, docs, false); err != nil || some.String() != "ID  NAME  SCOPES       FOR  STATE  LAST USE  EXPIRES\n1   a\ufffd    ingest,read  w/p  valid  -         -\n" {
+		t.Errorf("%v\n%s", err, some.String())
+	}
+	if err := keys.Print(&all, docs, true); err != nil || !strings.Contains(all.String(), "all  revoked  -         2026-01-02 03:04:05\n") {
+		t.Errorf("%v\n%s", err, all.String())
+	}
+}

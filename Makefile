@@ -174,7 +174,7 @@ test-e2e: setup $(TOOLS)/gotestsum $(VENV)/.demo $(VENV)/.clients web/node_modul
 test-crash: setup $(TOOLS)/gotestsum ## SIGKILL of the loop, the agent and the server; KILLS=20 SERVER_KILLS=20
 	gotestsum --format standard-verbose -- -tags e2e -count 1 -timeout 60m ./test/crash -kills $(or $(KILLS),20) -server-kills $(or $(SERVER_KILLS),$(KILLS),20) $(CRASH)
 
-# The figures that issue 4 asks for; each can be asked for by itself.
+# How long the proofs are; each figure can be given by itself.
 KILLED ?= 1000
 CLONES ?= 10000
 SCRIPT ?= 400

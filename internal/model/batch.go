@@ -1,7 +1,7 @@
 package model
 
 // Uniqueness says when two points of one series are the same point, so that the
-// later replaces the earlier (docs/design: "The same point, door by door").
+// later replaces the earlier (docs/design/points.md, "The same point, door by door").
 type Uniqueness uint8
 
 // The rules of uniqueness.

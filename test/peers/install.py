@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VENVS = ROOT / ".venv-peers"
 PACKAGES = {
     "metrana-1.11": ["metrana[query]==1.11.0", "numpy"],
-    # 0.5.2 works with this engine only (spec/metrana.md §0).
+    # 0.5.2 works with this engine only: with later ones `import metrana` fails.
     "metrana-0.5.2": ["metrana==0.5.2", "metrana-logging-engine==0.0.4", "numpy"],
     "wandb": ["wandb==0.31.0", "numpy"],
     "tensorboard": ["tensorboard==2.21.0", "numpy"],

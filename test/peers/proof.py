@@ -2,7 +2,7 @@
 
 Each cell is a process that logs value i at step i and ends as the row says; then the logger's own reader (Kymogram and
 Metrana: the server) tells what is left. `lost` counts the calls that returned and whose value is gone, `twice` those
-that are there more than once. The table is design/reliability.md §2a–2d for these loggers, on this machine, now.
+that are there more than once. docs/design/targets.md says what is asked of Kymogram.
 """
 
 from __future__ import annotations

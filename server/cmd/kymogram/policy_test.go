@@ -27,8 +27,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/server"
 )
 
-// need is what a route asks of a caller, written down a second time: api/http.md
-// and the text of issue 3 are where it comes from, not the server's table.
+// need is what a route asks of a caller, written down a second time: it comes
+// from api/http.md, not from the server's table.
 type need struct {
 	scope   string // open, ingest, read, admin
 	project bool   // the request below is about w/p, so another project's key is refused

@@ -177,7 +177,7 @@ type Recorder interface {
 // Opener gives runs, attempts and writers their place.
 type Opener interface {
 	// Open finds or makes the run, attempt and writer of a request by the rules of
-	// docs/design/0014-words-and-rules.md (attempts); idempotent by writer. A
+	// docs/design/points.md (Attempts); idempotent by writer. A
 	// rank that began offline joins the attempt of its job that lacks it.
 	// CodeRunExists when the name belongs to another orchestration and the
 	// strategy is never and the client is not Offline; Offline leads to NAME-2.

@@ -8,7 +8,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// Limits of one record (design/reliability.md §3b). Past them the record is
+// Limits of one record (docs/design/points.md). Past them the record is
 // refused for good, the rest of its batch is taken.
 const (
 	maxLabels      = 64

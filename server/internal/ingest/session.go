@@ -10,7 +10,7 @@ import (
 )
 
 // recheck is how old a permission may get: a revoked key ends a stream within it
-// (design/reliability.md §3b: revocation ≤ 1 s).
+// (docs/design/points.md).
 const recheck = time.Second
 
 // Session is one stream of one writer. Its methods may be called from several

@@ -1,4 +1,4 @@
-/** Hues of runs and lines: computed for distance in OKLab over normal and colour-blind vision (design/web.md). */
+/** Hues of runs and lines: computed for distance in OKLab over normal and colour-blind vision (docs/design/targets.md). */
 const light = ["#3666d5", "#e66700", "#541791", "#069ce4", "#a73a1b", "#a57785", "#711e40", "#745388"];
 const dark = ["#57a8ff", "#ed6e12", "#e4df2c", "#0ff6f1", "#b93000", "#3c6cdc", "#b58a9f", "#7a5d7d"];
 const dashes: number[][] = [[], [6, 3], [2, 2]];

@@ -1,4 +1,4 @@
-"""Log the sets of design/web.md into KYMOGRAM_SERVER: load.py A | B | C | D | H | L.
+"""Log the sets of docs/design/targets.md into KYMOGRAM_SERVER: load.py A | B | C | D | H | L.
 
 A: 50 runs of 20 metrics of 2,000 steps, one with one spike. B: 5,000 metrics of
 100 steps. C and D: 1 M and 10 M points with one spike and three NaN. H: 100,000

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { host, launch, open } from "../browser/host.ts";
 import { ulid } from "../standin/data.ts";
 
-/** Where the sets of design/web.md are: the stand-in's own, or what load.py logged into the server KYMOGRAM_SERVER. */
+/** Where the sets of docs/design/targets.md are: the stand-in's own, or what load.py logged into the server KYMOGRAM_SERVER. */
 interface Sets {
   url: string;
   /** Paths of pages; null for a set that the stand-in does not have. */

@@ -1,4 +1,4 @@
-/** Generated data for the stand-in: the sets A, B and C of design/web.md and the states that are hard to reach. */
+/** Generated data for the stand-in: the sets A, B and C of docs/design/targets.md and the states that are hard to reach. */
 
 export interface Curve {
   metric: string;

@@ -23,7 +23,7 @@ func TestSettings(t *testing.T) {
 	if _, err := db.reader.ExecContext(t.Context(), "DELETE FROM runs"); err == nil {
 		t.Error("a reader can write")
 	}
-	// 3.52.0 mends a rare damage of WAL databases (design/reliability.md, §1).
+	// 3.52.0 mends a rare damage of WAL databases: two connections that write and checkpoint at once.
 	var fixed bool
 	err = db.reader.QueryRowContext(t.Context(), `WITH v(text) AS (SELECT sqlite_version())
 		SELECT CAST(text AS INTEGER) > 3 OR CAST(substr(text, 3) AS INTEGER) >= 52 FROM v`).Scan(&fixed)

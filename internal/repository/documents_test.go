@@ -282,51 +282,64 @@ func declared(f *ast.File) (names []string) {
 	return names
 }
 
-// Modules of the Python package, as import lines and documents spell them.
+// Modules of the Python package and what lies in them, as import lines and
+// documents spell them: kymogram.pandas.read. A private name may stand alone.
 func TestNamedPythonModulesAreThere(t *testing.T) {
-	all := newTree(t)
-	const root = "python/src/"
+	sources := pythonWords(t)
 	dotted := regexp.MustCompile(`\bkymogram((?:\.[a-z_]\w*)+)`)
 	private := regexp.MustCompile("`(_[a-z]\\w*)`")
-	words := map[string]bool{}
-	for f := range all.files {
-		for _, part := range strings.Split(f, "/") {
-			words[strings.TrimSuffix(part, ".py")] = true
-		}
-		if strings.HasPrefix(f, root) && (path.Ext(f) == ".py" || path.Ext(f) == ".pyi") {
-			data, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, w := range regexp.MustCompile(`\w+`).FindAllString(string(data), -1) {
-				words[w] = true
-			}
-		}
-	}
+	others := regexp.MustCompile(`^\.(?:example|key|service)\b`) // a host, a file and a unit
 	for _, p := range passages(t) {
 		if ext := path.Ext(p.file); ext != ".py" && ext != ".pyi" && ext != ".md" {
 			continue
 		}
 		for _, m := range private.FindAllStringSubmatch(p.text, -1) {
-			if !words[m[1]] {
+			if !sources[""][m[1]] {
 				p.errorf(t, "names %s, which Python's sources do not", m[1])
 			}
 		}
 		for _, m := range dotted.FindAllStringSubmatch(p.text, -1) {
-			parts := strings.Split(strings.TrimPrefix(m[1], "."), ".")
-			at := root + "kymogram"
-			for i, part := range parts {
-				next := at + "/" + part
-				if all.folders[next] {
-					at = next
-					continue
+			if others.MatchString(m[1]) {
+				continue
+			}
+			module := "kymogram"
+			for _, part := range strings.Split(m[1], ".")[1:] {
+				next := module + "." + part
+				if sources[next] == nil {
+					if !sources[module][part] {
+						p.errorf(t, "names kymogram%s, and %s has no %s", m[1], module, part)
+					}
+					break
 				}
-				isModule := all.files[next+".py"] || all.files[next+".pyi"]
-				if !isModule && (strings.HasPrefix(part, "_") && i == 0 || !words[part]) {
-					p.errorf(t, "names kymogram%s, and there is no %s", m[1], part)
-				}
-				break
+				module = next
 			}
 		}
 	}
+}
+
+// pythonWords are the words of each module's source, by its dotted name; a
+// package's are those of its __init__. Those of "" are of all modules, and their
+// names.
+func pythonWords(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	word := regexp.MustCompile(`\w+`)
+	modules := map[string]map[string]bool{"": {}}
+	for _, f := range written(t, ".py", ".pyi") {
+		name, ok := strings.CutPrefix(strings.TrimSuffix(f, path.Ext(f)), "python/src/")
+		if !ok {
+			continue
+		}
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = strings.ReplaceAll(strings.TrimSuffix(name, "/__init__"), "/", ".")
+		if modules[name] == nil {
+			modules[name] = map[string]bool{}
+		}
+		for _, w := range append(word.FindAllString(string(data), -1), strings.Split(name, ".")...) {
+			modules[name][w], modules[""][w] = true, true
+		}
+	}
+	return modules
 }

@@ -1,5 +1,6 @@
 // Package web holds the built page (dist), so that the binary needs no Node.
 // The sources are in src; `make generate` builds dist, which is committed.
+// web/README.md says where to start reading.
 package web
 
 import (

@@ -2,6 +2,10 @@
 // for the tests in test/e2e and test/crash. Each Rig has a folder of its own:
 // data, spool and credentials of one test never meet those of another, nor those
 // of whoever runs the tests. `make setup` builds what it needs.
+//
+// server.go starts and kills servers, loop.go trainings, proxy.go cuts the network
+// between them; oracle.go reads what the trainings said that they logged, which is
+// what tests compare with. Start reading at [New].
 package rig
 
 import (

@@ -6,4 +6,9 @@
 // runtime, and the signatures. What is not: there is one authority and no
 // network, blocks are made on demand and are final at once, and the storage and
 // extrinsics roots are stand-in digests, since nobody verifies them here.
+//
+//	client ─ WebSocket ─▶ rpc.go ─▶ node.go: blocks, pool ─▶ wasm.go: the runtime in wazero
+//	                                   state.go: storage ◀── host.go: what the runtime calls
+//
+// Start reading in start.go.
 package subtensor

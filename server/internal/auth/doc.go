@@ -2,6 +2,10 @@
 // per project, page sessions and one-time links. The catalog keeps the keys;
 // package server asks here before any handler runs, ingest and query ask again
 // once they know the project.
+//
+// In: the secret of a request; out: a [Principal], or an error that says what is
+// missing. A key is stored as a hash only, and a revoked one is refused within a
+// second. Start reading in keyring.go; bootstrap.go makes the first key.
 package auth
 
 import "github.com/kymogram/kymogram/server/internal/catalog"

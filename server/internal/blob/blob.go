@@ -2,6 +2,10 @@
 // signed URLs and the HTTP handler in front of it. A blob never changes and its
 // name says what it holds, so putting it twice is the same as once. blobtest
 // holds the suite that every back end passes; dir keeps blobs in a folder.
+//
+// In: bytes, at once or in parts that resume; out: the bytes, or a range of them.
+// A blob is there as a whole or not at all. Start reading at [Store], then
+// handler.go for the routes.
 package blob
 
 import (

@@ -2,8 +2,12 @@
 // and keys: what ingest, query and auth may rely on. catalogtest holds the suite
 // that every catalog passes; sqlite is the embedded one.
 //
-// Every method is durable on return and safe for concurrent use. Points and
-// series do not live here, see package store.
+// In: opens of writers, updates of runs, keys. Out: runs as they are listed and in
+// detail. Every method is durable on return and safe for concurrent use. An update
+// from the store's log is applied once, however often it comes. Points and series
+// do not live here, see package store.
+//
+// Start reading at [Opener] (how a run comes to be) and [Journal] (how it changes).
 package catalog
 
 import (

@@ -1,6 +1,10 @@
 // Package config reads what a user may set on a server: defaults, then a YAML
 // file, then KYMOGRAM_* variables, then flags; later ones win. It is strict: an
 // unknown key is an error that names the one probably meant.
+//
+// A setting is a leaf of [Config]: its name, help and secrecy are in the struct's
+// tags, and its flag and variable follow from them (field.go). Defaults and checks
+// are in this file, the sources in load.go.
 package config
 
 import (

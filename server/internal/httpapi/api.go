@@ -5,6 +5,9 @@
 // authenticates nor listens: package server mounts its [Route] list behind its
 // policy, and query and ingest ask who the caller is once they know the project.
 // api/openapi.yaml is the contract; a test compares the two.
+//
+// Start reading at [API.Routes]. A read goes params.go (strict) → query → table.go
+// (columns) → encode.go, csv.go or arrow.go; documents of runs are in rundoc.go.
 package httpapi
 
 import (

@@ -2,6 +2,11 @@
 // files, offline runs of W&B, MLflow's stores, and CSV. It turns them into runs
 // in memory and writes nothing; `kymogram import` delivers them. Damaged parts
 // are skipped, counted and named, and the rest is read.
+//
+// In: paths; out: runs with their points, attributes and times, one after the
+// other. A run of the same content has the same digest, so a repeated import knows
+// what it has. Start reading at [Sources]; builder.go is what all sources write
+// into, and each source has a file of its name.
 package importer
 
 import (

@@ -17,6 +17,16 @@ import (
 // request is a batch for each run that it names. It keeps the sessions of the
 // runs that are written to, and opens a run at its first point. It is safe for
 // concurrent use.
+//
+//	request ─▶ receiver ─▶ Part "a" ─▶ session of Place a ─┐
+//	                       Part "b" ─▶ session of Place b ─┴▶ side by side: one fsync
+//
+// A Place becomes a run as if an SDK had opened it. Its writer's id is a hash of the
+// receiver's name and the place, so the writer is the same after a restart. All its
+// opens are of one attempt, so no point hides another by step: points meet only by
+// the uniqueness that the receiver gives the batch. There are no sequences and no
+// mark. A client without an answer sends its request again, and equal points
+// replace one another.
 type Foreign struct {
 	service *Service
 	name    string

@@ -1,10 +1,24 @@
 // Package ingest is the only write path: it validates, authorises, limits,
 // routes and stores what receivers decoded, and knows no protocol.
 //
-// A receiver calls [Service.Join] once per stream of a writer, then
-// [Session.Append] with batches; [Service.Open] only asks. The answer to an
-// Append is an ack: what it covers is durable, points in the store and updates
-// in the store's log and the catalog.
+// In: the open of a writer ([Service.Join]; [Service.Open] only asks), its batches
+// ([Session.Append]), batches of protocols without writers ([Service.Foreign]),
+// and what people change ([Service.UpdateRun]). Out: acks, points in the store,
+// updates in the catalog, news for readers.
+//
+//	batch ─▶ checkStructure ─▶ judge ─▶ owners.claim ─▶ store ─▶ catalog ─▶ ack
+//	         all or nothing    some      environments   one       in the
+//	                           records   that two       fsync     order of
+//	                           refused   writers log              the log
+//
+// What always holds: what an ack covers is durable, points in the store and updates
+// in the store's log and the catalog. A record is stored as a whole, or named in
+// the ack as refused for good. The catalog sees the updates of a run in the order
+// of the store's log, each once, whatever was killed in between.
+//
+// Start reading in append.go, the life of a batch. Before it come open.go and
+// session.go, behind it verdict.go (what is refused) and run.go (how store and
+// catalog keep in step); lifecycle.go is the work in the background.
 package ingest
 
 import (

@@ -10,6 +10,14 @@ import (
 
 // comparison gives the catalog the runs that only the engine knows, once after
 // the start: SQLite drops transactions behind a flaw in its log silently.
+//
+//	runs in the store     A  B  C  D
+//	runs in the catalog   A  B     D     C is put into recovered/recovered
+//
+// Only ids, attempts and writers of C are known. An open by one of its writers, or
+// with its id as the local one, moves it to the place that this open names. So the
+// comparison comes before the first open and before the first update is applied:
+// both would otherwise miss C.
 type comparison struct {
 	mu   sync.Mutex
 	done bool

@@ -84,6 +84,18 @@ func (t *runTable) stuck() []model.RunID {
 
 // releases knows up to which LSN every update is in the catalog, while appends
 // and applies of different runs overlap.
+//
+// Store and catalog have no transaction in common. The store is first: one record
+// of its log holds points, mark and updates. The catalog follows, and the store
+// keeps the updates until they are released, for a start after a crash
+// ([Service.Recover]). An LSN is a record's place in the log:
+//
+//	LSN             41   42   43   44
+//	in the store    ✓    ✓    ✓    being written, its LSN not yet known
+//	in the catalog  ✓         ✓
+//	released        ✓              42 is missing, so nothing above 41
+//
+// The catalog skips what it has applied, so updates may come to it again.
 type releases struct {
 	mu   sync.Mutex
 	log  Updates

@@ -11,6 +11,15 @@ import (
 //
 // Where rows have sequences, a record is refused as a whole: all its rows and
 // updates. Without, only the faulty column, row or update goes.
+//
+//	writer's mark 6, batch    7    8    9   10
+//	judge                     ok   bad  ok  ok      8 has a label too many
+//	store                     7         9   10      and "1 point refused"
+//	ack                       mark 10, refused: 8
+//
+// The mark passes 8, or the client would send it for ever. The count of refused
+// points is an update of the batch itself: a batch that comes again is not stored
+// again, so nothing is counted twice.
 type verdict struct {
 	bySeq   map[uint64]*fault
 	rows    map[place]*fault // of groups without sequences

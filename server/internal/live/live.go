@@ -1,9 +1,20 @@
 // Package live hands changes of runs to readers: a bounded log with rising ids,
 // subscriptions that continue behind an id, and a reset where events were lost.
 //
-// ingest publishes, httpapi subscribes; both know this package only through
-// interfaces of their own, which cmd wires. Changes are coalesced by run: a
-// reader gets at most one event of a run a beat, however many batches came.
+// In: [Hub.Publish], from ingest for each stored batch. Out: the events of
+// [Hub.Subscribe], for httpapi. Both know this package only through interfaces of
+// their own, which cmd wires.
+//
+//	log, an entry a run:   93:B  95:A  97:C  98:D      floor 90: older ids have left it
+//	reader at 95, of all:              97:C  98:D  ─▶  two events, then it is at 98
+//	reader at 80:                                  ─▶  a reset: read everything again
+//
+// A newer change of a run replaces its entry, so a reader that was away gets the
+// newest state of each run, never a backlog. What always holds: Publish never
+// waits for a reader; a reader gets at most one event of a run a beat, and each
+// change that it asked for, or a reset in place of what was lost.
+//
+// Start reading at [Hub.Run].
 package live
 
 import (

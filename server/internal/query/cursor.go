@@ -12,6 +12,17 @@ import (
 // A cursor is a version byte, 32 bits of a hash of the request that made it and
 // a position. The hash is no secret: it catches a cursor that is used with
 // another series, axis or filter, where its position would mean nothing.
+//
+// The position names the last row of a page by everything that orders rows, never
+// by a count, since points may arrive between two pages:
+//
+//	x      7   8   8   8   8   9
+//	time   t1  t2  t2  t3  t3  t4
+//	writer a   a   b   a   b   a
+//	             ▲ the page ended here; the next begins at (8, t2, b)
+//
+// A point that arrives in front of the mark is not in this reading, one behind it
+// is, and none comes twice.
 const (
 	cursorVersion  = 2
 	cursorHead     = 1 + 4

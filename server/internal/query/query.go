@@ -1,9 +1,17 @@
 // Package query is the only read path: it selects, pages, aligns and
 // down-samples what the store and the catalog hold, and knows no protocol.
 //
-// Its neighbours: httpapi and the native receiver turn its answers into JSON,
-// Arrow or protobuf; store and catalog hold what it reads; auth says what the
-// caller in a context may read.
+// In: the run, series, axis and range that a caller names. Out: pages of runs,
+// series and points, and buckets; httpapi and the native receiver turn them into
+// JSON, Arrow or protobuf.
+//
+// What always holds: no answer before the caller's right in the run's project was
+// checked; every answer is bounded in size and time; a cursor goes on where its
+// page ended, without a point twice; no state is kept between requests.
+//
+// Start reading in points.go: find the run, check the right, find the series and
+// its ancestors (fork.go), read a page of the store. buckets.go and series.go do
+// the same for curves and lists, match.go filters names.
 package query
 
 import (

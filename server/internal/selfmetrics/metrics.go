@@ -1,5 +1,9 @@
 // Package selfmetrics holds the server's own metrics for /metrics. Every label
 // has a bounded set of values: routes are patterns, never paths.
+//
+// In: each request and call that package server answered, and the [Gauge] list
+// that cmd makes of what the parts count. Out: the text of /metrics. A metric of
+// our own is a line of that list.
 package selfmetrics
 
 import (

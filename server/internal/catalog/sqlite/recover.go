@@ -10,8 +10,16 @@ import (
 	"github.com/kymogram/kymogram/server/internal/catalog"
 )
 
-// A recovered run belongs to no job: its orchestration_id is empty, which no
-// open makes. The open that moves it to its place gives it one.
+// A run that the catalog had lost goes through these states; only the first two
+// are of this file's making:
+//
+//	Recover                    settle                         describeWriter
+//	recovered/recovered/ULID ─▶ the project and name of an ─▶ each writer, as its own
+//	status lost, no job         open by one of its writers     open says
+//
+// A recovered run belongs to no job: its orchestration_id is empty, which no open
+// makes. The open that moves it to its place gives it one. Its points never move:
+// they are the store's, by the run's id.
 
 // recoveredText describes a recovered run until it is moved.
 const recoveredText = "The catalog had lost this run; its points were still in the store. Its name, attributes, tags and events are not known."

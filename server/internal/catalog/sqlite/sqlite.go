@@ -5,6 +5,9 @@
 // or sorts by is a column with an index; what a run's status is follows from its
 // writers and is kept beside it.
 // The contract is package catalog, the suite that this passes catalogtest.
+//
+// Start reading in open.go (the rules of opening, in one transaction), apply.go
+// (updates), and list.go (one query a page). write.go joins the writes that wait.
 package sqlite
 
 import (

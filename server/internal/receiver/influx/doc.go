@@ -9,5 +9,6 @@
 // step.
 //
 // A request goes body.go (bytes) → line.go (one line) → batch.go (columns) →
-// package ingest. docs/influx.md is the user's page.
+// package ingest. A line that cannot be read refuses its body; a point that its
+// series' kind refuses goes alone. docs/influx.md is the user's page.
 package influx

@@ -9,6 +9,8 @@
 // order. Staleness markers are kept as the NaN that they are.
 //
 // A request goes body.go (snappy) → wire.go and write1.go or write2.go
-// (protobuf, read in place) → batch.go (columns) → package ingest.
+// (protobuf, read in place) → batch.go (columns) → package ingest. A body that
+// cannot be read is refused; of one that can, what was kept is in the answer's
+// headers. Start reading at Receiver.take.
 // docs/prometheus-remote-write.md is the user's page.
 package promwrite

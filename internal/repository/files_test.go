@@ -3,29 +3,10 @@ package repository
 import (
 	"bytes"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
-
-// trackedFiles are the files of the repository, and those about to be added.
-func trackedFiles(t *testing.T) []string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
-	files := strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")
-	for _, name := range files {
-		// `go test` repeats the test when a folder that it looked at has changed.
-		if _, err := os.Stat(filepath.Dir(name)); err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-	}
-	return files
-}
 
 // Paths of one machine and hosts of package registries belong to whoever
 // builds, not to the repository. The words are split so that this file passes.

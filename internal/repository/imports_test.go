@@ -94,6 +94,7 @@ type goPackage struct {
 
 func goList(t *testing.T, args ...string) []goPackage {
 	t.Helper()
+	trackedFiles(t) // go reads them, so the answer holds until one changes
 	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json"}, args...)...).Output()
 	if err != nil {
 		var exit *exec.ExitError

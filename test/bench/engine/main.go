@@ -2,6 +2,9 @@
 // CPU and bytes a point for every protocol, peak memory, and reads. With
 // -servers kymogram,victoria-metrics it sends the same points to both in the
 // same rounds and prints the ratios.
+//
+// workload.go makes the points, kymogram.go and victoria.go are the servers that can
+// be measured, send.go and reads.go what is done to them, report.go the tables.
 package main
 
 import (

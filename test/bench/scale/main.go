@@ -3,6 +3,7 @@
 //
 // It runs the real binary with its keys on, sends over the native protocol and
 // reads over HTTP. A folder that was filled before is measured again as it is.
+// load.go fills, measure.go asks.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Package catalogtest is the suite that every catalog passes: package catalog's
-// contract and the rules of opening (docs/design/points.md,
-// Attempts), checked against tables and naive models that live here.
+// contract and the rules of opening (docs/design/points.md), checked against
+// tables and naive models that live here.
 package catalogtest
 
 import (

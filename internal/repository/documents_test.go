@@ -155,7 +155,7 @@ var (
 // elsewhere are names of what only a build or a user makes, of what a text lets
 // the reader choose, and of files of other projects.
 var elsewhere = regexp.MustCompile(`^(?:python/src/kymogram/_bin|python/build|web/node_modules)(?:/|$)|^python/\d|^train\.py$|NAME|NNNN|-N$|\.\.\.|` +
-	`^compute/(?:axon|prometheus)\.py$|^doc/log_format\.md$|^test/compat$|^(?:arguments|opening)\.py$`)
+	`^compute/(?:axon|prometheus)\.py$|^doc/log_format\.md$|^test/compat$|^(?:arguments|opening)\.py$|^curve\.go$`)
 
 func TestNamedPathsAreThere(t *testing.T) {
 	all := newTree(t)

@@ -4,6 +4,7 @@
 //
 // A write goes resolve.go (what the batch means) → record.go (its WAL bytes) →
 // apply.go (memory) → flush.go (segments) → compact.go. A read takes a view of a
-// series, drops what is superseded and answers (package curve, list.go). The bytes are in docs/format/wal.md and segment.md, the
+// series (view.go), drops what is superseded (curve.go) and answers (scan.go,
+// buckets.go, list.go). The bytes are in docs/format/wal.md and segment.md, the
 // reasons in docs/design/0001-storage-engine.md.
 package local

@@ -241,7 +241,7 @@ func TestNamedGoNamesAreThere(t *testing.T) {
 		if exported[pkg] == nil {
 			exported[pkg] = map[string]bool{}
 		}
-		for _, name := range declared(f) {
+		for _, name := range namesIn(f) {
 			exported[pkg][name] = true
 		}
 	}
@@ -261,7 +261,7 @@ func TestNamedGoNamesAreThere(t *testing.T) {
 	}
 }
 
-func declared(f *ast.File) (names []string) {
+func namesIn(f *ast.File) (names []string) {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:

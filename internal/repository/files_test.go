@@ -35,6 +35,16 @@ func TestNoMachinePathsOrRegistryHosts(t *testing.T) {
 	}
 }
 
+// What a build makes is not kept: it weighs more than all sources together.
+func TestNoBuiltFiles(t *testing.T) {
+	for _, name := range trackedFiles(t) {
+		info, err := os.Stat(name)
+		if err == nil && info.Size() > 4<<20 && !strings.Contains(name, "testdata/") {
+			t.Errorf("%s has %d MiB: is it built?", name, info.Size()>>20)
+		}
+	}
+}
+
 func TestLockFilesHoldNoDownloadAddresses(t *testing.T) {
 	for _, name := range trackedFiles(t) {
 		if !strings.HasSuffix(name, "package-lock.json") {

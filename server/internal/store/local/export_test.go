@@ -5,4 +5,6 @@ import (
 )
 
 // Eager makes an engine work out ahead what pays in long series only.
-func (e *Engine) Eager() { e.setting.Limits = curve.Limits{Chunks: 2, Rows: 1, Window: 2, Leaf: 3} }
+func (e *Engine) Eager() {
+	e.table.Setting.Limits = curve.Limits{Chunks: 2, Rows: 1, Window: 2, Leaf: 3}
+}

@@ -10,7 +10,6 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
-	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
 const maxBuckets = 100_000
@@ -160,7 +159,7 @@ func (b *bucketing) narrow(s *span) bool {
 
 // blocks adds a wide span by its stored blocks; false when it cannot.
 func (b *bucketing) blocks(cells *cells, s *span) bool {
-	g, ok := s.piece.Group.(*segment.Group)
+	g, ok := s.piece.Group.(stored)
 	if !ok {
 		return false
 	}

@@ -213,3 +213,20 @@ func (f *Files) dropReplaced(found []Opened) (live []Opened) {
 	}
 	return live
 }
+
+// SetAside keeps a damaged segment out of later merges; false when the error is
+// another one.
+func (f *Files) SetAside(err error, inputs []*File) bool {
+	var at *BlockError
+	if !errors.As(err, &at) {
+		return false
+	}
+	for _, s := range inputs {
+		if s.ID == at.Segment {
+			s.Keep.Store(true)
+			f.damage.Report(model.RunID{}, "segment", err)
+			return true
+		}
+	}
+	return false
+}

@@ -1,4 +1,4 @@
-package local
+package state
 
 import (
 	"encoding/binary"
@@ -96,7 +96,14 @@ func (m *memGroup) viewColumn(col int) column.Chunk {
 	return column.Chunk{Group: v}
 }
 
-func (v *memView) Extent() *column.Extent                { return &v.ext }
-func (v *memView) Rows() (*column.Rows, error)           { return &v.shared, nil }
+// Extent is that of the rows when the read began.
+func (v *memView) Extent() *column.Extent { return &v.ext }
+
+// Rows are those when the read began.
+func (v *memView) Rows() (*column.Rows, error) { return &v.shared, nil }
+
+// Values are those when the read began.
 func (v *memView) Values(col int) (column.Values, error) { return v.cols[col], nil }
-func (v *memView) Summary(int) (column.Aggregate, bool)  { return column.Aggregate{}, false }
+
+// Summary is none: memory keeps no summaries.
+func (v *memView) Summary(int) (column.Aggregate, bool) { return column.Aggregate{}, false }

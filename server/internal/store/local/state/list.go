@@ -1,4 +1,4 @@
-package local
+package state
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 )
 
-// ListSeries implements [store.Reader].
-func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.SeriesFilter) ([]store.Series, bool, error) {
+// List answers [store.Reader.ListSeries].
+func (t *Table) List(ctx context.Context, run model.RunID, f store.SeriesFilter) ([]store.Series, bool, error) {
 	if f.Limit < 1 {
 		return nil, false, model.Errorf(model.CodeInvalid, "a list needs a limit of at least 1")
 	}
-	r, order, err := e.ordered(run)
+	r, order, err := t.ordered(run)
 	if err != nil {
 		return nil, false, err
 	}
-	l := &lister{engine: e}
+	l := &lister{}
 	more, err := l.collect(ctx, r, order, f)
 	if err != nil {
 		return nil, false, err
@@ -36,7 +36,6 @@ func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.Series
 
 // lister fills a page. What all series have in common is allocated for many.
 type lister struct {
-	engine *Engine
 	page   []store.Series
 	stale  map[int]*curve.View // by place in the page: their end has to be worked out
 	mask   column.AxisSet
@@ -46,17 +45,17 @@ type lister struct {
 }
 
 // ordered is a run with its series by key.
-func (e *Engine) ordered(id model.RunID) (*run, []uint32, error) {
-	r, err := e.readable(id)
+func (t *Table) ordered(id model.RunID) (*Run, []uint32, error) {
+	r, err := t.readable(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	e.share(r)
+	r.share()
 	known, order, stale := r.known(), r.ordered, len(r.ordered) != len(r.byKey)
 	r.mu.RUnlock()
 	if known && stale {
-		e.hold(r)
-		known, order = r.known(), r.order()
+		r.Hold()
+		known, order = r.known(), r.Order()
 		r.mu.Unlock()
 	}
 	if !known {
@@ -71,7 +70,7 @@ const lookedAtOnce = 4096
 
 // collect takes the series that a filter selects, and views of those whose end
 // is not known.
-func (l *lister) collect(ctx context.Context, r *run, order []uint32, f store.SeriesFilter) (more bool, err error) {
+func (l *lister) collect(ctx context.Context, r *Run, order []uint32, f store.SeriesFilter) (more bool, err error) {
 	order = l.wanted(r, order, f)
 	for part := range slices.Chunk(order, lookedAtOnce) {
 		if err := ctx.Err(); err != nil {
@@ -85,8 +84,8 @@ func (l *lister) collect(ctx context.Context, r *run, order []uint32, f store.Se
 }
 
 // wanted is the range of the order that is behind f.After and of f.Metric.
-func (l *lister) wanted(r *run, order []uint32, f store.SeriesFilter) []uint32 {
-	l.engine.share(r)
+func (l *lister) wanted(r *Run, order []uint32, f store.SeriesFilter) []uint32 {
+	r.share()
 	defer r.mu.RUnlock()
 	if r.deleted {
 		return nil
@@ -103,8 +102,8 @@ func (l *lister) wanted(r *run, order []uint32, f store.SeriesFilter) []uint32 {
 }
 
 // collectPart reports whether it found one more than the page holds.
-func (l *lister) collectPart(r *run, part []uint32, f store.SeriesFilter) (more bool) {
-	l.engine.share(r)
+func (l *lister) collectPart(r *Run, part []uint32, f store.SeriesFilter) (more bool) {
+	r.share()
 	defer r.mu.RUnlock()
 	if r.deleted {
 		return false
@@ -131,7 +130,7 @@ func (l *lister) room(largest int) {
 	}
 }
 
-func (l *lister) add(r *run, s *series) {
+func (l *lister) add(r *Run, s *Series) {
 	l.page = append(l.page, store.Series{})
 	at := len(l.page) - 1
 	if end := s.Known(s.version, r.epoch); end != nil {
@@ -141,7 +140,7 @@ func (l *lister) add(r *run, s *series) {
 	if l.stale == nil {
 		l.stale = map[int]*curve.View{}
 	}
-	l.stale[at] = l.engine.viewNow(r, s)
+	l.stale[at] = r.view(s)
 }
 
 func (l *lister) describe(out *store.Series, s *curve.Series, mask column.AxisSet, end *curve.End) {
@@ -182,31 +181,27 @@ func take[T any](room *[]T) *T {
 	return out
 }
 
-// all takes views of every series of a run, in order of key.
-func (e *Engine) all(id model.RunID) ([]*curve.View, error) {
-	r, order, err := e.ordered(id)
+// views takes views of every series of a run, in order of key.
+func (t *Table) views(id model.RunID) ([]*curve.View, error) {
+	r, order, err := t.ordered(id)
 	if err != nil {
 		return nil, err
 	}
-	e.share(r)
+	r.share()
 	defer r.mu.RUnlock()
 	if r.deleted {
 		return nil, notFound(id)
 	}
-	views := make([]*curve.View, 0, len(order))
-	for _, s := range order {
-		views = append(views, e.viewNow(r, r.series[s]))
-	}
-	return views, nil
+	return r.Views(order), nil
 }
 
-// RunStats implements [store.Reader]. The times are those of all stored points.
-func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats, error) {
-	views, err := e.all(run)
+// Stats answers [store.Reader.RunStats]: the times are those of all stored points.
+func (t *Table) Stats(ctx context.Context, run model.RunID) (store.RunStats, error) {
+	views, err := t.views(run)
 	if err != nil {
-		return e.statsOfLost(run, err)
+		return t.statsOfLost(run, err)
 	}
-	out := e.ledger(run)
+	out := t.ledger(run)
 	for _, v := range views {
 		if err := ctx.Err(); err != nil {
 			return store.RunStats{}, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
@@ -222,7 +217,7 @@ func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats,
 		out.Stored += end.Stored
 		out.Superseded += end.Stored - end.Count
 	}
-	for _, d := range e.damage.Of(run) { // after the reads above, which may find some
+	for _, d := range t.damage.Of(run) { // after the reads above, which may find some
 		out.Damaged = append(out.Damaged, d.Damage)
 		if d.Indexed {
 			out.Stored -= min(out.Stored, d.Points)
@@ -232,24 +227,24 @@ func (e *Engine) RunStats(ctx context.Context, run model.RunID) (store.RunStats,
 }
 
 // statsOfLost are those of a run of which only damage is left.
-func (e *Engine) statsOfLost(run model.RunID, err error) (out store.RunStats, _ error) {
-	if r := e.run(run); r != nil {
+func (t *Table) statsOfLost(run model.RunID, err error) (out store.RunStats, _ error) {
+	if r := t.Run(run); r != nil {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		if r.deleted {
 			return out, err
 		}
 	}
-	for _, d := range e.damage.Of(run) {
+	for _, d := range t.damage.Of(run) {
 		out.Damaged, err = append(out.Damaged, d.Damage), nil
 	}
 	return out, err
 }
 
 // ledger sums what the run's writers lost and were refused.
-func (e *Engine) ledger(id model.RunID) store.RunStats {
+func (t *Table) ledger(id model.RunID) store.RunStats {
 	var out store.RunStats
-	r := e.run(id)
+	r := t.Run(id)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for i := range r.writers {
@@ -259,13 +254,22 @@ func (e *Engine) ledger(id model.RunID) store.RunStats {
 	return out
 }
 
-// Ends implements [store.Reader]. An ENVIRONMENT_STEP series is listed with its
+// Ends answers [store.Reader.Ends]: an ENVIRONMENT_STEP series is listed with its
 // highest episode.
-func (e *Engine) Ends(ctx context.Context, run model.RunID, limit int) ([]model.Start, []model.EnvEnd, bool, error) {
-	views, err := e.all(run)
+func (t *Table) Ends(ctx context.Context, run model.RunID, limit int) ([]model.Start, []model.EnvEnd, bool, error) {
+	views, err := t.views(run)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	starts, envs, err := curve.Ends(ctx, views, limit)
 	return starts, envs, err == nil && len(views) <= limit, err
+}
+
+// Views takes views of series.
+func (r *Run) Views(order []uint32) []*curve.View {
+	views := make([]*curve.View, 0, len(order))
+	for _, s := range order {
+		views = append(views, r.view(r.series[s]))
+	}
+	return views
 }

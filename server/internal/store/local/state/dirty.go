@@ -1,4 +1,4 @@
-package local
+package state
 
 import "sync"
 
@@ -6,22 +6,22 @@ import "sync"
 // segment covers: upkeep looks at these alone.
 type dirtyRuns struct {
 	mu   sync.Mutex
-	runs map[*run]struct{}
+	runs map[*Run]struct{}
 }
 
-func (d *dirtyRuns) add(r *run) {
+func (d *dirtyRuns) add(r *Run) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.runs == nil {
-		d.runs = map[*run]struct{}{}
+		d.runs = map[*Run]struct{}{}
 	}
 	d.runs[r] = struct{}{}
 }
 
-func (d *dirtyRuns) all() []*run {
+func (d *dirtyRuns) all() []*Run {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := make([]*run, 0, len(d.runs))
+	out := make([]*Run, 0, len(d.runs))
 	for r := range d.runs {
 		out = append(out, r)
 	}
@@ -31,7 +31,7 @@ func (d *dirtyRuns) all() []*run {
 // each calls f for every dirty run, locked for reading, and drops those that
 // are clean. A record in work holds the run's lock from before its entry here
 // until it is applied, so none is missed.
-func (d *dirtyRuns) each(f func(*run)) {
+func (d *dirtyRuns) each(f func(*Run)) {
 	for _, r := range d.all() {
 		r.mu.RLock()
 		if r.firstLSN == 0 && r.frozenFirst == 0 {

@@ -1,7 +1,6 @@
-package local
+package state
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -22,39 +21,39 @@ type lateRecord struct {
 	payload []byte
 }
 
-// hold locks a run for writing, with its body.
-func (e *Engine) hold(r *run) {
+// Hold locks a run for writing, with its body.
+func (r *Run) Hold() {
 	r.mu.Lock()
-	e.load(r)
+	r.load()
 }
 
 // share locks a run for reading, with its body.
-func (e *Engine) share(r *run) {
+func (r *Run) share() {
 	for {
 		r.mu.RLock()
 		if r.loaded {
-			r.used.Store(e.cfg.Now().UnixNano())
+			r.used.Store(r.table.now().UnixNano())
 			return
 		}
 		r.mu.RUnlock()
-		e.hold(r)
+		r.Hold()
 		r.mu.Unlock()
 	}
 }
 
 // load reads the body of a run; the caller holds mu for writing. What is damaged
 // is left out and counted.
-func (e *Engine) load(r *run) {
-	r.used.Store(e.cfg.Now().UnixNano())
+func (r *Run) load() {
+	r.used.Store(r.table.now().UnixNano())
 	if r.loaded {
 		return
 	}
 	r.loaded = true
 	r.byKey, r.starts = map[string]uint32{}, map[record.StartKey]int64{}
 	for _, p := range r.parts {
-		if err := e.loadPart(r, p); err != nil {
+		if err := r.loadPart(p); err != nil {
 			p.Segment.Keep.Store(true)
-			e.damage.Report(r.id, "segment index", p.Segment.Lose(err, p.Ref().Points, p.Ref().MinTime, p.Ref().MaxTime))
+			r.table.damage.Report(r.ID, "segment index", p.Segment.Lose(err, p.Ref().Points, p.Ref().MinTime, p.Ref().MaxTime))
 		}
 	}
 	for len(r.series) < int(r.made) { // places of what could not be read stay taken
@@ -63,14 +62,14 @@ func (e *Engine) load(r *run) {
 	late := r.late
 	r.late = nil
 	for _, l := range late {
-		e.grow(r, -len(l.payload))
-		if err := e.applyLate(r, l); err != nil {
-			e.damage.Report(r.id, "log record", err, "lsn", l.lsn)
+		r.grow(-len(l.payload))
+		if err := r.applyLate(l); err != nil {
+			r.table.damage.Report(r.ID, "log record", err, "lsn", l.lsn)
 		}
 	}
 }
 
-func (e *Engine) loadPart(r *run, p segment.Place) error {
+func (r *Run) loadPart(p segment.Place) error {
 	sec, err := p.Segment.Section(*p.Ref())
 	if err != nil {
 		return err
@@ -100,65 +99,33 @@ func grown(m map[string]uint32, n int) map[string]uint32 {
 	return make(map[string]uint32, n)
 }
 
-func (e *Engine) applyLate(r *run, l lateRecord) error {
+func (r *Run) applyLate(l lateRecord) error {
 	rec, err := record.DecodeBatch(l.payload)
 	if err != nil {
 		return err
 	}
-	return e.applyBody(r, rec, l.lsn)
+	return r.applyBody(rec, l.lsn)
 }
 
-// catchUp takes in what the log had at start, run by run, before anyone asks.
-func (e *Engine) catchUp(ctx context.Context) {
-	for _, r := range e.dirty.all() {
-		if ctx.Err() != nil {
-			return
-		}
-		r.mu.RLock()
-		late := len(r.late) > 0
-		r.mu.RUnlock()
-		if late {
-			e.hold(r)
-			r.mu.Unlock()
-		}
-	}
-}
-
-// forget drops the bodies that nobody used for a while. Reads that began before
-// keep what they hold.
-func (e *Engine) forget(now time.Time) {
-	for _, r := range e.allRuns() {
-		if !r.idle(now) {
-			continue
-		}
-		r.mu.Lock()
-		if r.idleLocked(now) {
-			r.loaded, r.series, r.byKey, r.ordered, r.starts = false, nil, nil, nil, nil
-			r.memAt = nil
-		}
-		r.mu.Unlock()
-	}
-}
-
-func (r *run) idle(now time.Time) bool {
+func (r *Run) idle(now time.Time) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.idleLocked(now)
 }
 
 // idleLocked: all of the body is on disk and it was not used.
-func (r *run) idleLocked(now time.Time) bool {
+func (r *Run) idleLocked(now time.Time) bool {
 	return r.loaded && !r.deleted && r.firstLSN == 0 && r.frozenFirst == 0 && now.UnixNano()-r.used.Load() > int64(idleAfter)
 }
 
 // relocate replaces where parts of the body lie, after a merge.
-func (r *run) relocate(old []*segment.File, fresh segment.Place) {
+func (r *Run) relocate(old []*segment.File, fresh segment.Place) {
 	r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(p segment.Place) bool { return slices.Contains(old, p.Segment) })
 	r.parts = append(r.parts, fresh)
 }
 
 // attach makes a group readable; false when it names what is not defined.
-func (r *run) attach(g *segment.Group) bool {
+func (r *Run) attach(g *segment.Group) bool {
 	for i, id := range g.Series {
 		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].Kind != g.Cols[i].Kind {
 			return false
@@ -177,4 +144,10 @@ func (r *run) attach(g *segment.Group) bool {
 		s.version = max(s.version, 1)
 	}
 	return true
+}
+
+func (r *Run) keepLate(l lateRecord, points uint64) {
+	r.late, r.loaded = append(r.late, l), false
+	r.stored += points
+	r.grow(len(l.payload))
 }

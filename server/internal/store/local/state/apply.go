@@ -1,4 +1,4 @@
-package local
+package state
 
 import (
 	"errors"
@@ -11,22 +11,22 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-// apply takes a stored record into memory. It cannot fail for a record that
+// Apply takes a stored record into memory. It cannot fail for a record that
 // this engine resolved; one that is read back after damage may not fit.
 // The caller holds the run's lock and the body is loaded.
-func (e *Engine) apply(r *run, rec *record.Batch, lsn uint64) error {
-	if err := e.applyHead(r, rec, lsn); err != nil {
+func (r *Run) Apply(rec *record.Batch, lsn uint64) error {
+	if err := r.applyHead(rec, lsn); err != nil {
 		return err
 	}
-	return e.applyBody(r, rec, lsn)
+	return r.applyBody(rec, lsn)
 }
 
 // applyHead takes in what does not need the body: marks and counts.
-func (e *Engine) applyHead(r *run, rec *record.Batch, lsn uint64) error {
+func (r *Run) applyHead(rec *record.Batch, lsn uint64) error {
 	if !r.setWriter(rec.WriterPlace, rec.Writer, rec.Attempt) || !r.setSource(rec.SourcePlace, record.Source{Writer: rec.WriterPlace, Attempt: rec.Attempt}) {
 		return fmt.Errorf("record %d: its writer's place is taken", lsn)
 	}
-	e.touch(r, lsn)
+	r.touch(lsn)
 	w := &r.writers[rec.WriterPlace]
 	w.LSN = lsn
 	if rec.First > w.Mark+1 { // records before this one are lost: say which
@@ -44,7 +44,7 @@ func (e *Engine) applyHead(r *run, rec *record.Batch, lsn uint64) error {
 }
 
 // applyBody takes in the rest: series, starts and rows.
-func (e *Engine) applyBody(r *run, rec *record.Batch, lsn uint64) error {
+func (r *Run) applyBody(rec *record.Batch, lsn uint64) error {
 	if r.deleted {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (e *Engine) applyBody(r *run, rec *record.Batch, lsn uint64) error {
 	}
 	lost := uint64(0)
 	for i := range rec.Groups {
-		if err := e.remember(r, &rec.Groups[i], rec.SourcePlace); err != nil {
+		if err := r.remember(&rec.Groups[i], rec.SourcePlace); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("record %d: %w", lsn, err))
 			lost += rec.Groups[i].Points()
 		}
@@ -74,20 +74,20 @@ func (e *Engine) applyBody(r *run, rec *record.Batch, lsn uint64) error {
 const reasonDamaged = "damaged"
 
 // touch notes that a record is in memory and in no segment.
-func (e *Engine) touch(r *run, lsn uint64) {
+func (r *Run) touch(lsn uint64) {
 	if r.firstLSN == 0 {
-		r.firstLSN, r.memSince = lsn, e.cfg.Now()
+		r.firstLSN, r.memSince = lsn, r.table.now()
 	}
-	r.lastLSN = lsn
+	r.LastLSN = lsn
 }
 
 // remember appends a group to the one of its shape in memory.
-func (e *Engine) remember(r *run, g *record.Group, src uint32) error {
+func (r *Run) remember(g *record.Group, src uint32) error {
 	if g.Rows.Len() == 0 {
 		return nil
 	}
 	for i, id := range g.Series {
-		s := r.find(store.SeriesID(id))
+		s := r.Find(store.SeriesID(id))
 		if s == nil || s.Kind != g.Columns[i].Kind {
 			return fmt.Errorf("series %d is not defined", id)
 		}
@@ -98,14 +98,14 @@ func (e *Engine) remember(r *run, g *record.Group, src uint32) error {
 		m = r.newMemGroup(g, shape)
 	}
 	from := m.shared.Len()
-	m.grow(g.Rows.Len(), e.cfg.FlushRows)
+	m.grow(g.Rows.Len(), r.table.limits.FlushRows)
 	g.Rows.Source = fill(src, g.Rows.Len())
 	m.shared.Add(&g.Rows, nil)
 	g.Rows.Source = nil
 	for i := range g.Columns {
-		e.grow(r, m.append(i, &g.Columns[i]))
+		r.grow(m.append(i, &g.Columns[i]))
 	}
-	e.grow(r, g.Rows.Len()*40)
+	r.grow(g.Rows.Len() * 40)
 	r.memRows = max(r.memRows, m.shared.Len())
 	lines := r.lines()
 	m.extent.Extend(&m.shared, from, lines.Writers)
@@ -121,9 +121,9 @@ func (e *Engine) remember(r *run, g *record.Group, src uint32) error {
 }
 
 // grow counts bytes that a run holds in memory; the caller holds its lock.
-func (e *Engine) grow(r *run, n int) {
+func (r *Run) grow(n int) {
 	r.memBytes += n
-	e.memory.Add(int64(n))
+	r.table.memory.Add(int64(n))
 }
 
 func fill(src uint32, n int) []uint32 {
@@ -134,7 +134,7 @@ func fill(src uint32, n int) []uint32 {
 	return out
 }
 
-func (r *run) newMemGroup(g *record.Group, shape string) *memGroup {
+func (r *Run) newMemGroup(g *record.Group, shape string) *memGroup {
 	m := &memGroup{shared: column.Rows{Mask: g.Rows.Mask, Mode: g.Rows.Mode}, series: append([]uint32{}, g.Series...), cols: make([]column.Values, len(g.Columns))}
 	m.extent = column.Extent{Mask: g.Rows.Mask, Mode: g.Rows.Mode, Distinct: true}
 	for i, id := range g.Series {
@@ -163,26 +163,28 @@ func (m *memGroup) append(col int, v *column.Values) int {
 	return size
 }
 
-// applyAttempt, applyWriter and applyDelete take the small records.
-func (e *Engine) applyAttempt(r *run, a model.Attempt, lsn uint64) {
-	e.touch(r, lsn)
+// ApplyAttempt takes in that an attempt is known.
+func (r *Run) ApplyAttempt(a model.Attempt, lsn uint64) {
+	r.touch(lsn)
 	r.putAttempt(a)
 }
 
-func (e *Engine) applyWriter(r *run, place uint32, id model.WriterID, attempt uint32, logger *uint64, lsn uint64) error {
+// ApplyWriter takes in that a writer is known.
+func (r *Run) ApplyWriter(place uint32, id model.WriterID, attempt uint32, logger *uint64, lsn uint64) error {
 	if !r.setWriter(place, id, attempt) {
 		return fmt.Errorf("record %d: the place of writer %s is taken", lsn, id)
 	}
-	e.touch(r, lsn)
+	r.touch(lsn)
 	w := &r.writers[place]
 	w.Attempt, w.Logger, w.LSN = attempt, logger, lsn
 	r.rulesChanged()
 	return nil
 }
 
-func (e *Engine) applyDelete(r *run, lsn uint64) {
-	e.touch(r, lsn)
-	e.memory.Add(-int64(r.memBytes + r.frozenBytes))
+// ApplyDelete takes in that the run is deleted.
+func (r *Run) ApplyDelete(lsn uint64) {
+	r.touch(lsn)
+	r.table.memory.Add(-int64(r.memBytes + r.frozenBytes))
 	r.wipe()
-	e.deleted.Add(1)
+	r.table.deleted.Add(1)
 }

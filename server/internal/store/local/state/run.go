@@ -1,4 +1,4 @@
-package local
+package state
 
 import (
 	"slices"
@@ -15,10 +15,11 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
-// run is the state of a run: what its records said, in memory, and where its
+// Run is the state of a run: what its records said, in memory, and where its
 // flushed row groups lie.
-type run struct {
-	id model.RunID
+type Run struct {
+	ID    model.RunID
+	table *Table
 
 	mu       sync.RWMutex // guards all below
 	deleted  bool
@@ -35,7 +36,7 @@ type run struct {
 	used    atomic.Int64 // Unix ns
 	parts   []segment.Place
 	late    []lateRecord
-	series  []*series
+	series  []*Series
 	byKey   map[string]uint32
 	ordered []uint32 // series by key, the first so many of them
 	starts  map[record.StartKey]int64
@@ -53,15 +54,15 @@ type run struct {
 
 	// firstLSN is the oldest record that no segment covers, 0 for none; a record
 	// up to flushed is in the segments.
-	firstLSN, frozenFirst, lastLSN, flushed uint64
+	firstLSN, frozenFirst, LastLSN, flushed uint64
 
 	// epoch grows when the rules of the run's curves change.
 	epoch   uint64
 	lineage atomic.Pointer[curve.Lineage]
 }
 
-// series is one series of a run.
-type series struct {
+// Series is one series of a run.
+type Series struct {
 	curve.Series
 	mask column.AxisSet // axes that any point has
 
@@ -80,12 +81,12 @@ type memRef struct {
 // number further on is damage itself.
 const maxGap = 1 << 20
 
-func newRun(id model.RunID) *run {
-	return &run{id: id, writerAt: map[model.WriterID]uint32{}}
+func (t *Table) newRun(id model.RunID) *Run {
+	return &Run{ID: id, table: t, writerAt: map[model.WriterID]uint32{}}
 }
 
 // attempt finds an attempt by number, nil when it is unknown.
-func (r *run) attempt(number uint32) *model.Attempt {
+func (r *Run) attempt(number uint32) *model.Attempt {
 	at, ok := record.FindAttempt(r.attempts, number)
 	if !ok {
 		return nil
@@ -94,20 +95,20 @@ func (r *run) attempt(number uint32) *model.Attempt {
 }
 
 // putAttempt adds an attempt or lowers its ResumeFrom.
-func (r *run) putAttempt(a model.Attempt) {
+func (r *Run) putAttempt(a model.Attempt) {
 	list, changed := record.PutAttempt(r.attempts, a)
 	if r.attempts = list; changed {
 		r.rulesChanged()
 	}
 }
 
-func (r *run) rulesChanged() {
+func (r *Run) rulesChanged() {
 	r.epoch++
 	r.lineage.Store(nil)
 }
 
 // lines is the lineage of now; the caller holds mu, for reading at least.
-func (r *run) lines() *curve.Lineage {
+func (r *Run) lines() *curve.Lineage {
 	if l := r.lineage.Load(); l != nil {
 		return l
 	}
@@ -116,16 +117,16 @@ func (r *run) lines() *curve.Lineage {
 	return l
 }
 
-// nextWriter is the place that a writer has or will get.
-func (r *run) nextWriter(id model.WriterID) uint32 {
+// NextWriter is the place that a writer has or will get.
+func (r *Run) NextWriter(id model.WriterID) uint32 {
 	if at, ok := r.writerAt[id]; ok {
 		return at
 	}
 	return uint32(len(r.writers))
 }
 
-// nextSource is the place that a source has or will get.
-func (r *run) nextSource(s record.Source) uint32 {
+// NextSource is the place that a source has or will get.
+func (r *Run) NextSource(s record.Source) uint32 {
 	if at := slices.Index(r.sources, s); at >= 0 {
 		return uint32(at)
 	}
@@ -134,7 +135,7 @@ func (r *run) nextSource(s record.Source) uint32 {
 
 // setWriter puts a writer in its place; places of records that were lost to
 // damage stay empty. False when another writer is there.
-func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
+func (r *Run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
 	if int(at) > len(r.writers)+maxGap {
 		return false
 	}
@@ -157,7 +158,7 @@ func (r *run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
 }
 
 // setSource puts a source in its place, as setWriter does.
-func (r *run) setSource(at uint32, s record.Source) bool {
+func (r *Run) setSource(at uint32, s record.Source) bool {
 	if int(at) > len(r.sources)+maxGap {
 		return false
 	}
@@ -178,13 +179,13 @@ func (r *run) setSource(at uint32, s record.Source) bool {
 // setAllSeries puts series in their places; they lie side by side in memory,
 // because lists and searches go through all of them. It returns those that do
 // not fit.
-func (r *run) setAllSeries(defs []record.Series) (bad []record.Series) {
-	var room []series
+func (r *Run) setAllSeries(defs []record.Series) (bad []record.Series) {
+	var room []Series
 	for i, def := range defs {
-		if old := r.find(store.SeriesID(def.ID)); old == nil && len(room) == 0 {
-			room = make([]series, len(defs)-i)
+		if old := r.Find(store.SeriesID(def.ID)); old == nil && len(room) == 0 {
+			room = make([]Series, len(defs)-i)
 		}
-		var into *series
+		var into *Series
 		if len(room) > 0 {
 			into = &room[0]
 		}
@@ -200,11 +201,11 @@ func (r *run) setAllSeries(defs []record.Series) (bad []record.Series) {
 
 // setSeries puts a series in its place, as setWriter does, and says whether it
 // took the room for it.
-func (r *run) setSeries(def record.Series, into *series) (ok, used bool) {
+func (r *Run) setSeries(def record.Series, into *Series) (ok, used bool) {
 	if int(def.ID) > len(r.series)+maxGap {
 		return false, false
 	}
-	if old := r.find(store.SeriesID(def.ID)); old != nil {
+	if old := r.Find(store.SeriesID(def.ID)); old != nil {
 		return old.Text == def.Text && old.Kind == def.Kind, false
 	}
 	key, ok := model.ParseSeriesKey(def.Text)
@@ -221,9 +222,9 @@ func (r *run) setSeries(def record.Series, into *series) (ok, used bool) {
 	return true, true
 }
 
-// order is the series by key; the caller holds mu for writing. New ones are
+// Order is the series by key; the caller holds mu for writing. New ones are
 // sorted by themselves and merged in.
-func (r *run) order() []uint32 {
+func (r *Run) Order() []uint32 {
 	if len(r.ordered) == len(r.byKey) {
 		return r.ordered
 	}
@@ -250,8 +251,8 @@ func (r *run) order() []uint32 {
 	return r.ordered
 }
 
-// find returns a series by id, nil when there is none.
-func (r *run) find(id store.SeriesID) *series {
+// Find returns a series by id, nil when there is none.
+func (r *Run) Find(id store.SeriesID) *Series {
 	if int(id) >= len(r.series) {
 		return nil
 	}
@@ -259,7 +260,7 @@ func (r *run) find(id store.SeriesID) *series {
 }
 
 // wipe forgets the points of a deleted run and keeps its marks.
-func (r *run) wipe() {
+func (r *Run) wipe() {
 	r.deleted, r.loaded = true, true
 	r.made, r.stored, r.late = 0, 0, nil
 	r.series, r.byKey, r.ordered, r.starts = nil, nil, nil, nil
@@ -269,11 +270,11 @@ func (r *run) wipe() {
 }
 
 // absorb takes a head into the run at start; false when it contradicts another.
-func (r *run) absorb(h *segment.Head) bool {
+func (r *Run) absorb(h *segment.Head) bool {
 	ok := true
 	r.deleted = r.deleted || h.Deleted
 	r.flushed, r.nextOrd, r.made = max(r.flushed, h.Flushed), max(r.nextOrd, h.NextOrd), max(r.made, h.Made)
-	r.lastLSN = max(r.lastLSN, h.Flushed)
+	r.LastLSN = max(r.LastLSN, h.Flushed)
 	r.stored += h.Points
 	for _, a := range h.Attempts {
 		r.putAttempt(a)
@@ -290,3 +291,144 @@ func (r *run) absorb(h *segment.Head) bool {
 	}
 	return ok
 }
+
+// known is false for a deleted run and for one that nothing stored made.
+func (r *Run) known() bool { return !r.deleted && len(r.attempts) > 0 }
+
+// seriesCount is from the index where the body is not loaded.
+func (r *Run) seriesCount() uint64 {
+	if r.loaded {
+		return uint64(len(r.byKey))
+	}
+	return uint64(r.made)
+}
+
+// Mark is a writer's mark and the record that set it.
+func (r *Run) Mark(w model.WriterID) (mark, lsn uint64) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.MarkOf(w)
+}
+
+// MarkOf is mark under a lock that is held.
+func (r *Run) MarkOf(w model.WriterID) (mark, lsn uint64) {
+	if at, ok := r.writerAt[w]; ok {
+		return r.writers[at].Mark, r.writers[at].LSN
+	}
+	return 0, 0
+}
+
+// Kept is false for a run that is deleted or that nothing made known yet.
+func (r *Run) Kept() (model.KeptRun, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.deleted || len(r.attempts)+len(r.writers)+int(r.made) == 0 {
+		return model.KeptRun{}, false
+	}
+	k := model.KeptRun{ID: r.ID, Attempts: slices.Clone(r.attempts)}
+	for i := range r.writers {
+		w := &r.writers[i]
+		if !w.ID.IsZero() { // an empty place: its record was lost to damage
+			k.Writers = append(k.Writers, model.KeptWriter{ID: w.ID, Attempt: w.Attempt, LoggerID: w.Logger})
+		}
+	}
+	return k, true
+}
+
+func (r *Run) isDeleted() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.deleted
+}
+
+// WritersOfSources are the writers of the run's sources.
+func (r *Run) WritersOfSources() []model.WriterID {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.lines().Writers
+}
+
+// view takes a view; the caller holds the run's lock, for reading at least.
+func (r *Run) view(s *Series) *curve.View {
+	v := &curve.View{Setting: &r.table.Setting, Run: r.ID, Series: &s.Series, Mask: s.mask, Version: s.version, Epoch: r.epoch, Lineage: r.lines()}
+	v.Layout, v.InSegments = s.layout, len(s.chunks)
+	v.Chunks = slices.Clip(s.chunks) // copied when something is added
+	for _, m := range s.mem {
+		v.Chunks = append(v.Chunks, m.group.viewColumn(m.col))
+	}
+	return v
+}
+
+// Lock locks a run for writing, without its body; hold locks it with its body.
+func (r *Run) Lock() { r.mu.Lock() }
+
+// Unlock ends lock and hold.
+func (r *Run) Unlock() { r.mu.Unlock() }
+
+// ExpectRecord makes the run one that upkeep looks at, before its record is in the
+// log, see dirtyRuns.each.
+func (r *Run) ExpectRecord() {
+	if r.firstLSN == 0 {
+		r.table.dirty.add(r)
+	}
+}
+
+// HasAttempt reports whether an attempt is known.
+func (r *Run) HasAttempt(number uint32) bool { return r.attempt(number) != nil }
+
+// KnowsAttempt reports whether an attempt says nothing new.
+func (r *Run) KnowsAttempt(a model.Attempt) bool {
+	old := r.attempt(a.Number)
+	return old != nil && (a.ResumeFrom == nil || old.ResumeFrom != nil && *old.ResumeFrom <= *a.ResumeFrom)
+}
+
+// KnowsWriter reports whether a writer is known with its attempt and logger.
+func (r *Run) KnowsWriter(w model.WriterID, attempt uint32, logger *uint64) bool {
+	at, ok := r.writerAt[w]
+	return ok && r.writers[at].Attempt == attempt && equal(r.writers[at].Logger, logger)
+}
+
+func equal(a, b *uint64) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+// DeletedBy is the record behind which a run's deletion lies.
+func (r *Run) DeletedBy() (lsn uint64, deleted bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.LastLSN, r.deleted
+}
+
+// What follows is for who decides about a batch and holds the run with its body.
+
+// Gone reports whether the run is deleted.
+func (r *Run) Gone() bool { return r.deleted }
+
+// Named finds a series by its key.
+func (r *Run) Named(text string) (*Series, bool) {
+	id, ok := r.byKey[text]
+	if !ok {
+		return nil, false
+	}
+	return r.series[id], true
+}
+
+// Start is where relative steps start, once that is fixed.
+func (r *Run) Start(key record.StartKey) (int64, bool) {
+	at, ok := r.starts[key]
+	return at, ok
+}
+
+// NextStep is the step at which the curve of a series goes on.
+func (r *Run) NextStep(key record.StartKey) int64 {
+	return r.view(r.series[key.Series]).NextStep(key)
+}
+
+// NextSeries is the place that the next new series gets.
+func (r *Run) NextSeries() uint32 { return uint32(len(r.series)) }
+
+// SeriesMade is how many series there are.
+func (r *Run) SeriesMade() int { return len(r.byKey) }
+
+// Arrivals is the arrival number of the next row.
+func (r *Run) Arrivals() int64 { return r.nextOrd }

@@ -1,4 +1,4 @@
-package local
+package decision
 
 import (
 	"encoding/binary"
@@ -7,18 +7,20 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/state"
 )
 
 // resolver decides what a batch means: which series it names or makes, which of
 // its records are refused, where relative steps start, in which order its rows
 // arrived. It reads the run's state and changes nothing.
 type resolver struct {
-	engine *Engine
-	run    *run
-	batch  *model.Batch
-	rec    *record.Batch
+	limit int // of series in the run
+	run   *state.Run
+	batch *model.Batch
+	rec   *record.Batch
 
 	groups  []draft
 	fresh   map[string]record.Series // series that the batch makes
@@ -40,11 +42,13 @@ type draft struct {
 	drop        []bool    // refused rows, nil for none
 }
 
-func (e *Engine) resolve(r *run, b *model.Batch) (*record.Batch, []model.Refusal, error) {
-	writerN := r.nextWriter(b.Writer)
-	s := &resolver{engine: e, run: r, batch: b, fresh: map[string]record.Series{}, nextID: uint32(len(r.series)), starts: map[record.StartKey]int64{}, fixed: map[record.StartKey]bool{}}
-	s.rec = &record.Batch{Run: b.Run, Writer: b.Writer, Attempt: b.Attempt, WriterPlace: writerN, SourcePlace: r.nextSource(record.Source{Writer: writerN, Attempt: b.Attempt}), First: b.First, Last: b.Last, NextOrd: r.nextOrd, Skipped: b.Skipped, Updates: b.Updates}
-	if r.deleted {
+// Of decides; it refuses what would make more series than the limit. The run
+// is locked with its body.
+func Of(r *state.Run, b *model.Batch, limit int) (*record.Batch, []model.Refusal, error) {
+	writerN := r.NextWriter(b.Writer)
+	s := &resolver{limit: limit, run: r, batch: b, fresh: map[string]record.Series{}, nextID: r.NextSeries(), starts: map[record.StartKey]int64{}, fixed: map[record.StartKey]bool{}}
+	s.rec = &record.Batch{Run: b.Run, Writer: b.Writer, Attempt: b.Attempt, WriterPlace: writerN, SourcePlace: r.NextSource(record.Source{Writer: writerN, Attempt: b.Attempt}), First: b.First, Last: b.Last, NextOrd: r.Arrivals(), Skipped: b.Skipped, Updates: b.Updates}
+	if r.Gone() {
 		s.refuseAll()
 	} else {
 		if err := s.draft(); err != nil {
@@ -128,14 +132,14 @@ func valuesOf(c *model.Column) column.Values {
 
 // begins is where each row of a column with relative steps starts.
 func (s *resolver) begins(d *draft, col int) []int64 {
-	id, known := s.run.byKey[d.texts[col]]
+	of, known := s.run.Named(d.texts[col])
 	episodes := d.episodes(col)
 	out := make([]int64, d.Rows())
 	if !known {
 		return out
 	}
 	if episodes == nil {
-		start := s.start(record.StartKey{Writer: s.rec.WriterPlace, Series: id})
+		start := s.start(record.StartKey{Writer: s.rec.WriterPlace, Series: of.ID})
 		for i := range out {
 			out[i] = start
 		}
@@ -146,20 +150,20 @@ func (s *resolver) begins(d *draft, col int) []int64 {
 			out[i] = out[i-1]
 			continue
 		}
-		out[i] = s.start(record.StartKey{Writer: s.rec.WriterPlace, Series: id, Episode: ep, Episodic: true})
+		out[i] = s.start(record.StartKey{Writer: s.rec.WriterPlace, Series: of.ID, Episode: ep, Episodic: true})
 	}
 	return out
 }
 
 // start is the fixed start of a key, or what it would be fixed to now.
 func (s *resolver) start(key record.StartKey) int64 {
-	if at, ok := s.run.starts[key]; ok {
+	if at, ok := s.run.Start(key); ok {
 		return at
 	}
 	if at, ok := s.starts[key]; ok {
 		return at
 	}
-	at := s.engine.viewNow(s.run, s.run.series[key.Series]).NextStep(key)
+	at := s.run.NextStep(key)
 	if at > 0 && s.least(key) == 1 {
 		at-- // its steps count from 1: the first still follows the last
 	}
@@ -169,7 +173,7 @@ func (s *resolver) start(key record.StartKey) int64 {
 
 // least is the smallest relative step that the batch has for a key.
 func (s *resolver) least(key record.StartKey) int64 {
-	least, text := int64(math.MaxInt64), s.run.series[key.Series].Text
+	least, text := int64(math.MaxInt64), s.run.Find(store.SeriesID(key.Series)).Text
 	for i := range s.batch.Groups {
 		g := &s.batch.Groups[i]
 		col := slices.IndexFunc(g.Columns, func(c model.Column) bool { return c.Series.String() == text })
@@ -198,8 +202,8 @@ func (s *resolver) easy() bool {
 				return false
 			}
 			kind := g.cols[j].Kind
-			if id, ok := s.run.byKey[g.texts[j]]; ok {
-				if s.run.series[id].Kind != kind {
+			if known, ok := s.run.Named(g.texts[j]); ok {
+				if known.Kind != kind {
 					return false
 				}
 				continue
@@ -215,7 +219,7 @@ func (s *resolver) easy() bool {
 			}
 		}
 	}
-	if len(s.run.byKey)+len(order) > s.engine.cfg.SeriesPerRunLimit {
+	if s.run.SeriesMade()+len(order) > s.limit {
 		return false
 	}
 	s.fresh, s.rec.Series = fresh, order
@@ -305,8 +309,8 @@ func (s *resolver) judge(u unit) ([]record.Series, *model.Refusal) {
 		for j := range g.cols {
 			def, known := s.lookUp(g.texts[j], fresh)
 			if !known {
-				if len(s.run.byKey)+len(s.fresh)+len(fresh) >= s.engine.cfg.SeriesPerRunLimit {
-					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.Columns[j].Series.Metric, s.engine.cfg.SeriesPerRunLimit)
+				if s.run.SeriesMade()+len(s.fresh)+len(fresh) >= s.limit {
+					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.Columns[j].Series.Metric, s.limit)
 				}
 				def = record.Series{ID: s.nextID + uint32(len(s.rec.Series)+len(fresh)), Kind: g.cols[j].Kind, Text: g.texts[j]}
 				fresh = append(fresh, def)
@@ -329,8 +333,8 @@ func refusal(code model.Code, format string, args ...any) *model.Refusal {
 }
 
 func (s *resolver) lookUp(text string, more []record.Series) (record.Series, bool) {
-	if id, ok := s.run.byKey[text]; ok {
-		return record.Series{ID: id, Kind: s.run.series[id].Kind, Text: text}, true
+	if known, ok := s.run.Named(text); ok {
+		return record.Series{ID: known.ID, Kind: known.Kind, Text: text}, true
 	}
 	if def, ok := s.fresh[text]; ok {
 		return def, true
@@ -409,9 +413,9 @@ func (s *resolver) number(groups []int) [][]int64 {
 		})
 	}
 	for n, at := range order {
-		out[slices.Index(groups, at.group)][at.row] = s.run.nextOrd + int64(n)
+		out[slices.Index(groups, at.group)][at.row] = s.run.Arrivals() + int64(n)
 	}
-	s.rec.NextOrd = max(s.rec.NextOrd, s.run.nextOrd+int64(len(order)))
+	s.rec.NextOrd = max(s.rec.NextOrd, s.run.Arrivals()+int64(len(order)))
 	return out
 }
 
@@ -562,7 +566,7 @@ func (s *resolver) fix(d *draft, col int, id uint32, pick []int32) {
 		return
 	}
 	for _, key := range s.keysOf(d, col, id, pick) {
-		if _, done := s.run.starts[key]; !done && !s.fixed[key] {
+		if _, done := s.run.Start(key); !done && !s.fixed[key] {
 			s.fixed[key] = true
 			s.rec.Starts = append(s.rec.Starts, record.Start{Key: key, At: s.starts[key]})
 		}

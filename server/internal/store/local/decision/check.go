@@ -1,4 +1,4 @@
-package local
+package decision
 
 import (
 	"github.com/kymogram/kymogram/internal/model"
@@ -6,9 +6,9 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
-// check refuses a batch that is malformed as a whole, before anything is
+// Check refuses a batch that is malformed as a whole, before anything is
 // decided about its records.
-func check(b *model.Batch) error {
+func Check(b *model.Batch) error {
 	if b.Run.IsZero() || b.Writer.IsZero() {
 		return model.Errorf(model.CodeInvalid, "a batch needs a run and a writer")
 	}

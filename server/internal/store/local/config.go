@@ -1,0 +1,60 @@
+package local
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/wal"
+)
+
+// Config is what a user sets. The zero value of all but Dir works.
+type Config struct {
+	Dir string
+	// SeriesPerRunLimit refuses records that would make more series; 1,000,000.
+	SeriesPerRunLimit int
+	// A run is flushed when it holds FlushRows rows (1024) or FlushBytes (8 MiB) in
+	// memory, or rows older than FlushAge (10 min), or the largest ones when all
+	// runs together pass MemoryBytes (256 MiB). A write waits for a flush while all
+	// runs hold a quarter more than MemoryBytes, or its own eight times FlushBytes,
+	// each with what is being flushed.
+	FlushRows   int
+	FlushBytes  int
+	FlushAge    time.Duration
+	MemoryBytes int
+	// WALSegmentBytes is the size of a log file; 64 MiB.
+	WALSegmentBytes int64
+	// CompactFiles merges segments when so many of one size class are there; 8.
+	CompactFiles int
+
+	// FS, Now and Logger default to the operating system, the clock and silence.
+	FS     wal.FS
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.SeriesPerRunLimit = orDefault(c.SeriesPerRunLimit, 1_000_000)
+	c.FlushRows = orDefault(c.FlushRows, 1024)
+	c.FlushBytes = orDefault(c.FlushBytes, 8<<20)
+	c.FlushAge = orDefault(c.FlushAge, 10*time.Minute)
+	c.MemoryBytes = orDefault(c.MemoryBytes, 256<<20)
+	c.WALSegmentBytes = orDefault(c.WALSegmentBytes, 64<<20)
+	c.CompactFiles = orDefault(c.CompactFiles, 8)
+	if c.FS == nil {
+		c.FS = wal.OS{}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func orDefault[T ~int | ~int64](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}

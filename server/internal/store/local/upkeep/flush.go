@@ -1,0 +1,111 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/store/local/record"
+	"github.com/kymogram/kymogram/server/internal/store/local/segment"
+	"github.com/kymogram/kymogram/server/internal/store/local/state"
+)
+
+// Flush writes what runs hold in memory into a segment. It is what Run does
+// when a run is due; tests and backups call it for all.
+func (k *Keeper) Flush(ctx context.Context) error {
+	return k.flush(ctx, k.table.Unflushed())
+}
+
+func (k *Keeper) flush(ctx context.Context, runs []*state.Run) error {
+	k.flushing.Lock()
+	defer k.flushing.Unlock()
+	return k.flushLocked(ctx, runs)
+}
+
+// Room waits, by a flush of its own if need be, until memory may take more of a run.
+func (k *Keeper) Room(ctx context.Context, r *state.Run) error {
+	if !r.Full() {
+		return nil
+	}
+	k.flushing.Lock()
+	defer k.flushing.Unlock()
+	if !r.Full() {
+		return nil
+	}
+	err := k.flushLocked(ctx, k.table.Due())
+	if wal.IsDiskFull(err) {
+		err = fmt.Errorf("%w: %w", wal.ErrDiskFull, err)
+	}
+	if err != nil {
+		return record.Refusing(err)
+	}
+	return nil
+}
+
+func (k *Keeper) flushLocked(ctx context.Context, runs []*state.Run) error {
+	if err := k.files.Stuck(); err != nil {
+		return record.Refusing(err)
+	}
+	var parts []*state.Frozen
+	upTo := uint64(0)
+	for _, r := range runs {
+		if f := r.Freeze(); f != nil {
+			parts = append(parts, f)
+			upTo = max(upTo, f.UpTo())
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	slices.SortFunc(parts, (*state.Frozen).Compare)
+	seg, err := k.writeFrozen(ctx, parts, upTo)
+	if err != nil {
+		for _, f := range parts {
+			f.Refreeze()
+		}
+		return err
+	}
+	for _, f := range parts {
+		f.Thaw(seg)
+	}
+	return k.releaseLog()
+}
+
+func (k *Keeper) writeFrozen(ctx context.Context, parts []*state.Frozen, upTo uint64) (*segment.File, error) {
+	// A segment may not hold what a crash would take from the log: the record's
+	// updates are only there.
+	if err := k.log.Wait(ctx, upTo); err != nil {
+		return nil, err
+	}
+	w, err := k.files.Create(k.flushDesk)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range parts {
+		if err := f.Write(w); err != nil {
+			w.Abandon()
+			return nil, err
+		}
+	}
+	seg, err := w.Finish(nil)
+	if err != nil {
+		w.Abandon()
+		return nil, err
+	}
+	k.files.Add(seg)
+	return seg, nil
+}
+
+// releaseLog drops the log files whose records are all in segments and whose
+// updates are all confirmed.
+func (k *Keeper) releaseLog() error {
+	least := k.table.Oldest(k.log.State().Written + 1)
+	if lsn := k.pending(); lsn > 0 {
+		least = min(least, lsn)
+	}
+	if err := k.log.Release(least); err != nil {
+		return fmt.Errorf("drop old log files: %w", err)
+	}
+	return nil
+}

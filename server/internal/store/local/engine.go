@@ -81,7 +81,9 @@ func (e *Engine) Append(ctx context.Context, b *model.Batch) (model.Ack, error) 
 	return ack, err
 }
 
-// append decides, writes and applies a batch; lsn is what the answer waits for.
+// append decides, writes and applies a batch; lsn is what the answer waits for. The
+// run's lock is held for all of it, so a run has one order; it is not held while the
+// disk syncs, so batches of one run share an fsync, too.
 func (e *Engine) append(r *state.Run, b *model.Batch) (ack model.Ack, lsn uint64, err error) {
 	r.Hold()
 	defer r.Unlock()

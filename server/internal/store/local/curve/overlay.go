@@ -15,6 +15,19 @@ import (
 // points included, is worked out once. It is kept with the series until its
 // groups or the rules change, so that a chart of any length reads a bounded
 // number of summaries (docs/design/0008-reads-that-do-not-grow.md).
+//
+//	step      0         100        200        300        400
+//	group A   ├──────────────────────┤                         attempt 1
+//	group B                    ├─────────┤                     attempt 2, hides A at its steps
+//	group C                                     ├────────┤
+//	leaves    ├─ A ──┤├─ A ───┤├─ B ─────┤      ├── C ───┤
+//	level 1   └────────────── up to 4 leaves ────────────┘
+//
+// Nothing touches C, so its stored summary is a leaf as it is. A and B overlap: their
+// points are read window by window, the superseded ones dropped, and the others
+// summed up in leaves of some points. A chart takes the highest nodes that fit into
+// one of its cells. It reads points only in holes: leaves that points in memory touch,
+// and those that an end of the range cuts (charted.go).
 type overlay struct {
 	layout, epoch uint64
 	axis          int

@@ -42,8 +42,26 @@ type draft struct {
 	drop        []bool    // refused rows, nil for none
 }
 
-// Of decides; it refuses what would make more series than the limit. The run
-// is locked with its body.
+// Of decides what a batch means. It refuses records that would make more series
+// than the limit. The run is locked with its body.
+//
+//	batch ─▶ draft ─▶ easy? ── yes ───────────┐
+//	         (where     │ no                  ▼
+//	         steps      └──▶ judgeRecords ─▶ emit ─▶ record, refusals
+//	         start)
+//
+// Three things make it hard:
+//   - Steps may be relative: the client counts from its own start, because it does
+//     not know where the curve ends. The start is the step after the last one of the
+//     curve. It is fixed once for a writer, a series and an episode, and stored with
+//     the record, so it never moves again. Columns of one group may start at
+//     different steps; emit then writes the group once for each start.
+//   - A record is all rows of one sequence, over all groups. It is taken or refused
+//     as a whole. Most batches cannot be refused: easy finds that out without a look
+//     at single records.
+//   - The arrival number says which of two equal points came later. Groups that share
+//     no series count from the same number. Their rows then stay equal, and a flush
+//     stores the axes of both once.
 func Of(r *state.Run, b *model.Batch, limit int) (*record.Batch, []model.Refusal, error) {
 	writerN := r.NextWriter(b.Writer)
 	s := &resolver{limit: limit, run: r, batch: b, fresh: map[string]record.Series{}, nextID: r.NextSeries(), starts: map[record.StartKey]int64{}, fixed: map[record.StartKey]bool{}}

@@ -9,7 +9,8 @@ import (
 	"github.com/kymogram/kymogram/internal/wal"
 )
 
-// Log is the log of records. Its errors are those that a caller sees.
+// Log is the log of records, with the group commit of package wal. Its errors are
+// those that a caller of the store sees.
 type Log struct{ *wal.Log }
 
 // Append writes a record; it is durable after wait.

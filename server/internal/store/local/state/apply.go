@@ -22,6 +22,19 @@ func (r *Run) Apply(rec *record.Batch, lsn uint64) error {
 }
 
 // applyHead takes in what does not need the body: marks and counts.
+//
+// A mark is the last sequence of a writer that is durable or refused for good. The
+// record that holds the rows sets it, so no crash can part the two:
+//
+//	sequence   1   2   3   4   5   6   7
+//	record A   ├───────┤                    mark 3
+//	record B               ├───┤            mark 5
+//	B again                ├───┤            last ≤ mark: acked, nothing stored
+//	record D                           ├┤   first ≠ mark+1: a gap, the answer carries 5
+//
+// The last two never get here: Append decides them. But when damage took a record,
+// replay finds one whose first is beyond mark+1. The mark then moves on, and the
+// ledger of the run names the range that is lost.
 func (r *Run) applyHead(rec *record.Batch, lsn uint64) error {
 	if !r.setWriter(rec.WriterPlace, rec.Writer, rec.Attempt) || !r.setSource(rec.SourcePlace, record.Source{Writer: rec.WriterPlace, Attempt: rec.Attempt}) {
 		return fmt.Errorf("record %d: its writer's place is taken", lsn)

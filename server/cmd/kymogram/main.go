@@ -1,6 +1,11 @@
 // Command kymogram is the server, the agent and the command-line client of
-// Kymogram. Each subcommand has a file of its own; this package is the only one
-// that picks concrete back ends.
+// Kymogram. It parses flags, prints and wires: root.go lists the commands and the
+// file of each, and what a command does lies in a package with its name. In go the
+// arguments and what [stdio] holds of the process; out comes an exit code.
+//
+// This package is the only one that picks concrete back ends, in node.go for the
+// server. No other package reads flags, writes to the terminal by itself or knows
+// the exit codes. Start with root.go.
 package main
 
 import (

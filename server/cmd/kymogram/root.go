@@ -80,7 +80,7 @@ its package bash-completion:
 		syncCommand(io),   // sync.go
 		spoolCommand(io),  // spool.go
 		doctorCommand(io), // doctor.go
-		// Asking a server: client.go says which, and as whom.
+		// Asking a server: connection.go says which, and as whom.
 		runsCommand(io),       // runs.go
 		seriesCommand(io),     // series.go
 		renderingsCommand(io), // renderings.go

@@ -116,7 +116,7 @@ func (a *Aggregate) addAll(vs []float64) {
 	a.Min, a.Max, a.Sum, a.Count = least, most, sum, count
 }
 
-// BitsOf is a value as the 64 bits that a summary keeps; numberOf reads them.
+// BitsOf is a value as the 64 bits that a summary keeps; NumberOf reads them.
 func BitsOf(v *Values, i int) uint64 {
 	if v.Kind == model.KindFloat {
 		return math.Float64bits(v.Floats[i])

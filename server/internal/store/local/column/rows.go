@@ -140,7 +140,14 @@ type Shape struct {
 type SortKey [NumAxes]int64
 
 // Less reports whether a row with this key comes first.
-func (k SortKey) Less(o SortKey) bool { return slices.Compare(k[:], o[:]) < 0 }
+func (k SortKey) Less(o SortKey) bool {
+	for i := range k { // slices.Compare would put both keys on the heap of who calls
+		if k[i] != o[i] {
+			return k[i] < o[i]
+		}
+	}
+	return false
+}
 
 // SortKey is false for rows that are never the same point as another.
 func (r *Rows) SortKey(i int) (key SortKey, ok bool) {

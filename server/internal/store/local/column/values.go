@@ -66,7 +66,7 @@ func (v *Values) At(i int) store.Number {
 	return store.Number{Doc: v.Docs[i]}
 }
 
-// NumberOf reads what bitsOf wrote.
+// NumberOf reads what BitsOf gives.
 func NumberOf(kind model.Kind, bits uint64) store.Number {
 	if kind == model.KindInt {
 		return store.Number{Int: int64(bits)}

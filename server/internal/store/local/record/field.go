@@ -37,7 +37,7 @@ func appendDeltas[T int64 | uint64](e *Encoder, vs []T) {
 // ErrShort says that bytes end too early or hold what no encoder writes.
 var ErrShort = errors.New("record is cut short or damaged")
 
-// Decoder reads what fieldWriter wrote; after the first error everything is zero.
+// Decoder reads what Encoder wrote; after the first error everything is zero.
 type Decoder struct {
 	Rest []byte
 	Err  error

@@ -11,6 +11,15 @@ import (
 
 // Lineage answers, by source, what the rules of curves ask about writers and
 // attempts. It is immutable and may cover fewer sources than came since.
+//
+// A later attempt hides points of earlier ones, in one of two ways:
+//
+//	step                   0         100        200        300
+//	attempt 1              ├────────────────────────────────┤
+//	attempt 2, from 150                   ├──────┤              ResumeFrom hides all behind it
+//	curve                  ├──── 1 ──────┤├── 2 ─┤
+//	attempt 2, from none                  ├ ─ ─ ─┤              only its own steps are hidden
+//	curve                  ├──── 1 ───────┤1 or 2├─── 1 ────┤
 type Lineage struct {
 	Writers []model.WriterID
 	attempt []uint32

@@ -187,8 +187,9 @@ proof: ## the crash tests much longer (the server is killed KILLED=1000 times an
 	@tools/fuzz 60s
 
 METRANA := $(VENV)/metrana-0.5.2
-compat: setup $(METRANA)/.installed $(VENV)/.dev ## the same points, written by Go and by Python, read by the other; names as in metrana 0.5.2
+compat: setup $(METRANA)/.installed $(VENV)/.dev ## the same points, written by Go and by Python, read by the other; names as in metrana 0.5.2; agent and server of an older commit
 	$(GO) test -count 1 -run 'Golden|Compat' ./internal/spool/... .
+	$(GO) test -tags e2e -count 1 -timeout 15m -v ./test/compat
 	COMPAT_PYTHON=$(abspath $(METRANA))/bin/python $(VENV)/bin/python -m pytest python/tests -k 'golden or compat'
 
 $(METRANA)/.installed: | $(VENV)/bin/python

@@ -27,7 +27,9 @@ type Rig struct {
 	Root  string // of the repository
 	Dir   string // of this test
 	Spool string
-	env   []string
+	// Program is another binary than bin/kymogram.
+	Program string
+	env     []string
 }
 
 // New makes the folders of a test. Its agents are ended with the test.
@@ -76,7 +78,12 @@ func root(t *testing.T) string {
 }
 
 // Binary is the kymogram binary under test.
-func (r *Rig) Binary() string { return filepath.Join(r.Root, "bin", "kymogram") }
+func (r *Rig) Binary() string {
+	if r.Program != "" {
+		return r.Program
+	}
+	return filepath.Join(r.Root, "bin", "kymogram")
+}
 
 func (r *Rig) python() string { return filepath.Join(r.Root, ".venv", "bin", "python") }
 

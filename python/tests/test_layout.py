@@ -21,7 +21,9 @@ ADAPTERS = (
 # Public modules that only name what others define.
 NAMES = ["kymogram", "logger", "types", "utils"]
 
-GROUPS = "_platform _spool _input _host _delivery _points _episodes _videos _opening".split()
+GROUPS = (
+    "_platform _spool _input _host _delivery _points _episodes _arguments _videos _opening"
+).split()
 MAY_IMPORT = {
     "words": [],
     "_platform": [],
@@ -31,16 +33,15 @@ MAY_IMPORT = {
     "_delivery": ["words", "_platform", "_spool", "_host"],
     "_points": ["words", "_spool", "_input"],
     "_episodes": ["words", "_spool", "_input", "_points"],
-    "_videos": ["words", "_spool", "_input", "_host"],
-    "_opening": [
-        *["words", "_platform", "_spool", "_input", "_host", "_delivery", "_points", "_videos"]
-    ],
+    "_arguments": ["words", "_spool", "_input", "_host"],
+    "_videos": ["words", "_spool", "_input", "_arguments"],
+    "_opening": "words _platform _spool _input _host _delivery _points _arguments _videos".split(),
     "calls": ["words", *GROUPS],
     "metrics": ["words", "_points", "calls"],
     "adapters": ["words", "_input", "_points", "calls", "metrics"],
     "chain": ["words", "_delivery"],
     "query": ["words", "_host", "_delivery"],
-    "names": ["words", "_host", "_input", "_spool", "_opening", "calls"],
+    "names": ["words", "_host", "_input", "_spool", "_arguments", "_opening", "calls"],
 }
 
 

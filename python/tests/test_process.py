@@ -365,7 +365,7 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         out, err = finish(
             """
             import os, sys, time, kymogram
-            from kymogram import _writer
+            from kymogram._spool import writer as _writer
             kymogram.init(run_name='r', close_timeout=0)
             writer = kymogram._points.current.logger().writer
             writer._cap = 1 << 30

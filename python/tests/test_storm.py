@@ -22,7 +22,8 @@ STORM = """
 import gc, itertools, signal, sys, threading
 import numpy as np
 import kymogram
-from kymogram import _agent, _writer
+from kymogram._delivery import agent as _agent
+from kymogram._spool import writer as _writer
 _agent.binary = lambda: None
 _writer.Writer.__init__.__kwdefaults__["first_size"] = 4096
 _writer.LAST_SIZE, _writer._LARGE_CALLS = 16384, 1

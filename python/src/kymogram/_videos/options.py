@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import os
 
-from .. import _enums
+from .._arguments.table import Arguments
 from .._exceptions import KymogramValidationError
-from .._host import environment
-from .._input import numeric
-from .._say import voice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-UPLOADS = ("all", "triggered", "off")
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
 class Options:
@@ -38,89 +32,25 @@ class Options:
     )
 
     def __init__(self, given: dict[str, Any], error_strategy: str, run_name: str) -> None:
-        def take(name: str) -> Any:
-            return given.get("rendering_" + name)
-
-        strategy = take("error_strategy") or _variable("RENDERING_ERROR_STRATEGY")
-        self.error_strategy = _enums.error_strategy(strategy or error_strategy).value
-        self.fps = _at_least_one("rendering_fps", take("fps"), 30)
-        self.encoders = _at_least_one(
-            "rendering_max_concurrent_encoders", take("max_concurrent_encoders"), 16
-        )
-        queue = take("queue_max_size")
-        self.queue = None if queue is None else _at_least_one("rendering_queue_max_size", queue, 1)
-        self.threads = _at_least_one(
-            "rendering_num_encoder_threads", take("num_encoder_threads"), 2
-        )
-        skip = given.get("skip_drain_render_on_close")
-        self.skip_drain = _flag("skip_drain_render_on_close", skip)
-        timeout = take("close_timeout")
-        timeout = _variable("RENDERING_CLOSE_TIMEOUT") if timeout is None else timeout
-        self.close_timeout = (
-            None if timeout is None else _seconds("rendering_close_timeout", timeout)
-        )
-        self._uploads(take)
-        self.upload = given.get("upload_renderings") or "all"
-        if self.upload not in UPLOADS:
-            known = ", ".join(UPLOADS)
-            raise KymogramValidationError(
-                f"upload_renderings is {self.upload!r}, not one of {known}"
-            )
-        folder = take("output_dir")
-        self.delete_after_upload = take("delete_after_upload")
+        arguments = Arguments(given)
+        take = arguments.take
+        self.error_strategy = take("rendering_error_strategy") or error_strategy
+        self.fps = take("rendering_fps")
+        self.encoders = take("rendering_max_concurrent_encoders")
+        self.queue = take("rendering_queue_max_size")
+        self.threads = take("rendering_num_encoder_threads")
+        self.skip_drain = take("skip_drain_render_on_close")
+        self.close_timeout = take("rendering_close_timeout")
+        self.uploads = take("rendering_upload_concurrency")
+        self.warn_threshold = take("rendering_upload_warn_threshold")
+        self.upload_close_timeout = take("rendering_upload_close_timeout")
+        take("rendering_storage")
+        self.upload = take("upload_renderings")
+        folder = arguments["rendering_output_dir"]
+        self.delete_after_upload = arguments["rendering_delete_after_upload"]
         if self.delete_after_upload is None:  # who names a folder wants to find the files there
             self.delete_after_upload = folder is None
         self.folder = _output_folder(folder, self.upload, run_name)
-
-    def _uploads(self, take: Any) -> None:
-        uploads = take("upload_concurrency")
-        self.uploads = (
-            None if uploads is None else _at_least_one("rendering_upload_concurrency", uploads, 1)
-        )
-        self.warn_threshold = _at_least_one(
-            "rendering_upload_warn_threshold", take("upload_warn_threshold"), 100
-        )
-        timeout = take("upload_close_timeout")
-        self.upload_close_timeout = (
-            None if timeout is None else _seconds("rendering_upload_close_timeout", timeout)
-        )
-        storage = take("storage")
-        if storage is not None:
-            voice.warn(
-                f"rendering_storage={storage!r} is not supported: videos are uploaded to the "
-                "Kymogram server, which keeps them in its data folder",
-                once="rendering_storage",
-            )
-
-
-def _variable(name: str) -> str | None:
-    return environment.first(("KYMOGRAM_" + name, "METRANA_" + name))
-
-
-def _at_least_one(what: str, value: Any, default: int) -> int:
-    if value is None:
-        return default
-    number = numeric.exact_int(what, value)
-    if number < 1:
-        raise KymogramValidationError(f"{what} is {number}, it must be at least 1")
-    return number
-
-
-def _flag(what: str, value: Any) -> bool:
-    if value is None:
-        value = _variable(what.upper()) or ""
-    if isinstance(value, str):
-        if value.lower() not in _TRUE + _FALSE:
-            raise KymogramValidationError(f"{what} is {value!r}, it must be true or false")
-        return value.lower() in _TRUE
-    return bool(value)
-
-
-def _seconds(what: str, value: Any) -> float:
-    try:
-        return numeric.seconds(what, float(value))
-    except (TypeError, ValueError) as error:
-        raise KymogramValidationError(f"{what}: {error}") from None
 
 
 def _output_folder(given: Any, upload: str, run_name: str) -> str | None:

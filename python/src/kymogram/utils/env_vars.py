@@ -6,7 +6,10 @@ Every variable METRANA_X is also read as KYMOGRAM_X, which wins.
 from __future__ import annotations
 
 from .. import _enums
+from .._arguments import checks
+from .._arguments.table import Arguments
 from .._host import environment
+from .._input import numeric
 from .._opening import settings
 
 METRANA_API_KEY = "METRANA_API_KEY"
@@ -38,7 +41,7 @@ def get_error_strategy() -> _enums.ErrorStrategy:
 
 def get_event_queue_max_size() -> int:
     """Most un-acked points, of the environment, else the default."""
-    return settings.queue_capacity(None)
+    return int(Arguments({}).take("queue_capacity"))
 
 
 def get_log_level() -> _enums.LogLevel:
@@ -53,13 +56,13 @@ def get_orchestration_id() -> str | None:
 
 def get_render_error_queue_max_size() -> int:
     """Most errors that wait for check_sender_errors(), of the environment, else the default."""
-    return settings.error_queue_size()
+    return settings.errors_kept()
 
 
 def get_rendering_close_timeout() -> float | None:
     """Seconds that close() waits for renderings, of the environment; None is no limit."""
     text = environment.setting("RENDERING_CLOSE_TIMEOUT")
-    return None if text is None else settings.seconds("KYMOGRAM_RENDERING_CLOSE_TIMEOUT", text)
+    return None if text is None else numeric.seconds("KYMOGRAM_RENDERING_CLOSE_TIMEOUT", text)
 
 
 def get_resume_strategy() -> _enums.ResumeStrategy:
@@ -69,4 +72,5 @@ def get_resume_strategy() -> _enums.ResumeStrategy:
 
 def get_skip_drain_render_on_close() -> bool:
     """Whether close() drops frames that wait, of the environment."""
-    return settings.flag("SKIP_DRAIN_RENDER_ON_CLOSE", False)
+    text = environment.setting("SKIP_DRAIN_RENDER_ON_CLOSE")
+    return text is not None and checks.flag("SKIP_DRAIN_RENDER_ON_CLOSE", text)

@@ -103,9 +103,10 @@ fix: $(TOOLS)/.installed $(VENV)/.dev web/node_modules/.package-lock.json ## let
 	$(VENV)/bin/ruff format python examples test
 	cd web && npm run --silent format
 
-generate: $(TOOLS)/.installed web/node_modules/.package-lock.json ## the Go code of api/ and the page in web/dist, both committed
+generate: $(TOOLS)/.installed web/node_modules/.package-lock.json ## the Go code of api/, the page in web/dist and the signature of Python's init, all committed
 	buf generate
 	cd web && npm run --silent build
+	$(PYTHON) python/arguments.py
 
 clean: ## remove everything that was built (not the data of a demo)
 	rm -rf bin dist $(VENV) $(FRAMES) .venv-pythons test-results python/build $(BINDIR) web/node_modules

@@ -123,6 +123,9 @@ func (tr tree) has(name, from string) bool {
 			return true
 		}
 	}
+	if !strings.Contains(name, "/") && path.Ext(from) != ".md" {
+		return tr.below(name, path.Dir(from))
+	}
 	if !strings.Contains(name, "/") {
 		return tr.names[name]
 	}
@@ -133,6 +136,19 @@ func (tr tree) has(name, from string) bool {
 	}
 	for f := range tr.folders {
 		if strings.HasSuffix(f, "/"+name) {
+			return true
+		}
+	}
+	return false
+}
+
+// below reports whether a folder, or one in it, has a file of this name.
+func (tr tree) below(name, folder string) bool {
+	if folder == "." {
+		return tr.names[name]
+	}
+	for f := range tr.files {
+		if path.Base(f) == name && strings.HasPrefix(f, folder+"/") {
 			return true
 		}
 	}
@@ -155,7 +171,7 @@ var (
 // elsewhere are names of what only a build or a user makes, of what a text lets
 // the reader choose, and of files of other projects.
 var elsewhere = regexp.MustCompile(`^(?:python/src/kymogram/_bin|python/build|web/node_modules)(?:/|$)|^python/\d|^train\.py$|NAME|NNNN|-N$|\.\.\.|` +
-	`^compute/(?:axon|prometheus)\.py$|^doc/log_format\.md$|^test/compat$|^(?:arguments|opening)\.py$|^curve\.go$`)
+	`^compute/(?:axon|prometheus)\.py$|^doc/log_format\.md$`)
 
 func TestNamedPathsAreThere(t *testing.T) {
 	all := newTree(t)

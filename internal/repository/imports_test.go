@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,78 +17,64 @@ import (
 
 const module = "github.com/kymogram/kymogram"
 
-// importTable is the table of ARCHITECTURE.md: a package (or everything under
-// it) and what of this module it may import. The longest row that matches a
-// package counts. model, platform and what lies under the same row are open to all; "*"
-// means anything; "=" before a name leaves out what lies under it, so that the
-// contracts of store and catalog are open where their back ends are not. A
-// package without a row fails the test, so a new one needs a decision here.
-var importTable = map[string][]string{
-	"":                            {"internal/attribute", "internal/backpressure", "internal/clock", "internal/failure", "internal/job", "internal/machine", "internal/rule", "internal/series", "internal/video", "internal/spool", "internal/uplink", "gen"},
-	"read":                        {"internal/remote"},
-	"internal/remote":             {},
-	"metrics":                     {"", "internal/collect"},
-	"chain":                       {"internal/substrate", "internal/wallet"},
-	"server/cmd":                  {"*"},
-	"examples":                    {"", "metrics", "chain"},
-	"gen":                         {},
-	"web":                         {},
-	"test":                        {"*"},
-	"internal/testkit":            {"*"},
-	"internal/repository":         {},
-	"internal/model":              {},
-	"internal/platform":           {},
-	"internal/rule":               {},
-	"internal/attribute":          {"internal/rule"},
-	"internal/job":                {},
-	"internal/machine":            {},
-	"internal/clock":              {},
-	"internal/series":             {"internal/rule"},
-	"internal/backpressure":       {},
-	"internal/failure":            {},
-	"internal/video":              {"internal/spool"},
-	"internal/codec":              {},
-	"internal/wal":                {},
-	"internal/collect":            {},
-	"internal/substrate":          {},
-	"internal/wallet":             {},
-	"server/internal/table":       {},
-	"server/internal/progress":    {},
-	"server/internal/delivery":    {"internal/spool", "internal/uplink", "server/internal/progress", "server/internal/table"},
-	"server/internal/transfer":    {"read", "internal/remote", "internal/spool", "internal/uplink", "server/internal/importer", "server/internal/delivery", "server/internal/table"},
-	"server/internal/backup":      {"internal/wal", "server/internal/progress"},
-	"server/internal/doctor":      {"internal/remote", "internal/spool", "internal/uplink", "server/internal/delivery", "server/internal/table"},
-	"server/internal/expose":      {"metrics", "internal/spool", "internal/uplink"},
-	"server/internal/scrape":      {"", "internal/spool", "internal/uplink"},
-	"server/internal/discovery":   {"chain", "=server/internal/httpapi"},
-	"server/internal/daemon":      {},
-	"server/internal/data":        {"internal/wal", "server/internal/store/local", "server/internal/catalog/sqlite", "server/internal/blob/dir", "server/internal/progress", "server/internal/table"},
-	"server/internal/keys":        {"internal/remote", "server/internal/auth", "server/internal/table"},
-	"server/internal/subnet":      {"chain"},
-	"server/internal/config":      {},
-	"server/internal/selfmetrics": {},
-	"internal/spool":              {"internal/codec", "internal/wal"},
-	"internal/uplink":             {"internal/codec", "internal/spool", "internal/collect", "internal/wire", "gen"},
-	"internal/wire":               {"gen"},
-	"server/internal/store":       {"internal/codec", "internal/wal"},
-	// The parts of the engine, from the bottom: each may import those above its row.
-	"server/internal/store/local/column":   {"=server/internal/store"},
-	"server/internal/store/local/record":   {"internal/wal", "server/internal/store/local/column"},
-	"server/internal/store/local/segment":  {"internal/codec", "internal/wal", "server/internal/store/local/column", "server/internal/store/local/record"},
-	"server/internal/store/local/curve":    {"=server/internal/store", "server/internal/store/local/column", "server/internal/store/local/record"},
-	"server/internal/store/local/state":    {"=server/internal/store", "server/internal/store/local/column", "server/internal/store/local/record", "server/internal/store/local/segment", "server/internal/store/local/curve"},
-	"server/internal/store/local/decision": {"=server/internal/store", "server/internal/store/local/column", "server/internal/store/local/record", "server/internal/store/local/state"},
-	"server/internal/store/local/upkeep":   {"internal/wal", "server/internal/store/local/record", "server/internal/store/local/segment", "server/internal/store/local/state"},
-	"server/internal/catalog":              {"internal/codec", "internal/wal"},
-	"server/internal/blob":                 {"internal/codec", "internal/wal"},
-	"server/internal/importer":             {},
-	"server/internal/ingest":               {"internal/codec", "=server/internal/store", "=server/internal/catalog"},
-	"server/internal/query":                {"internal/codec", "=server/internal/store", "=server/internal/catalog"},
-	"server/internal/receiver":             {"server/internal/ingest", "server/internal/query", "internal/codec", "internal/wire", "gen"},
-	"server/internal/httpapi":              {"server/internal/query", "server/internal/ingest"},
-	"server/internal/live":                 {"server/internal/query"},
-	"server/internal/auth":                 {"=server/internal/catalog"},
-	"server/internal/server":               {"server/internal/receiver", "server/internal/httpapi", "server/internal/live", "server/internal/auth", "server/internal/selfmetrics", "web"},
+// importTable reads the tables of ARCHITECTURE.md: a package (or everything under
+// it) and what of this repository it may import. The longest row that matches a
+// package counts. model, platform and what lies under the same row are open to all;
+// "*" means anything; "=" before a name leaves out what lies under it, so that the
+// contracts of store and catalog are open where their back ends are not. A package
+// without a row fails the test, so a new one needs a decision there.
+func importTable(t *testing.T) map[string][]string {
+	t.Helper()
+	trackedFiles(t)
+	data, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tree, found := strings.Cut(string(data), "\n## The tree\n")
+	tree, _, ended := strings.Cut(tree, "\n### What is not Go\n")
+	if !found || !ended {
+		t.Fatal("ARCHITECTURE.md has no part `## The tree` with `### What is not Go` at its end")
+	}
+	table := map[string][]string{}
+	folder := regexp.MustCompile("^\\| `([^`]+)` \\|.*\\| ([^|]*) \\|$")
+	target := regexp.MustCompile("`([^`]+)`( \\(contract\\))?|(the SDK)|(anything)")
+	for _, line := range strings.Split(tree, "\n") {
+		row := folder.FindStringSubmatch(line)
+		if row == nil {
+			continue
+		}
+		name := strings.TrimPrefix(row[1], "/")
+		table[name] = []string{}
+		for _, m := range target.FindAllStringSubmatch(row[2], -1) {
+			switch {
+			case m[3] != "":
+				table[name] = append(table[name], "")
+			case m[4] != "":
+				table[name] = append(table[name], "*")
+			case m[2] != "":
+				table[name] = append(table[name], "="+fullName(t, m[1]))
+			default:
+				table[name] = append(table[name], fullName(t, m[1]))
+			}
+		}
+	}
+	return table
+}
+
+// fullName finds the folder of a package that the tables name by its last part.
+func fullName(t *testing.T, short string) string {
+	t.Helper()
+	var found []string
+	for _, parent := range []string{"internal", "server/internal", ""} {
+		name := path.Join(parent, short)
+		if info, err := os.Stat(name); err == nil && info.IsDir() && (parent != "" || len(found) == 0) {
+			found = append(found, name)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("ARCHITECTURE.md lets a row import %q, which is %v", short, found)
+	}
+	return found[0]
 }
 
 // goPackage is what the tests read of `go list -json`.
@@ -136,8 +123,8 @@ func within(pkg, folder string) bool {
 	return pkg == folder || folder != "" && strings.HasPrefix(pkg, folder+"/")
 }
 
-func rowOf(pkg string) (row string, ok bool) {
-	for candidate := range importTable {
+func rowOf(table map[string][]string, pkg string) (row string, ok bool) {
+	for candidate := range table {
 		if within(pkg, candidate) && (!ok || len(candidate) > len(row)) {
 			row, ok = candidate, true
 		}
@@ -145,33 +132,34 @@ func rowOf(pkg string) (row string, ok bool) {
 	return row, ok
 }
 
-func mayImport(pkg, target string) bool {
-	row, _ := rowOf(pkg)
-	if target == "internal/model" || target == "internal/platform" || slices.Contains(importTable[row], "*") {
+func mayImport(table map[string][]string, pkg, target string) bool {
+	row, _ := rowOf(table, pkg)
+	if target == "internal/model" || target == "internal/platform" || slices.Contains(table[row], "*") {
 		return true
 	}
 	// Receivers never import one another.
 	if within(pkg, "server/internal/receiver") && within(target, "server/internal/receiver") {
 		return strings.HasPrefix(target, path.Join("server/internal/receiver", strings.Split(pkg, "/")[3]))
 	}
-	return within(target, row) || slices.ContainsFunc(importTable[row], func(entry string) bool {
+	return within(target, row) || slices.ContainsFunc(table[row], func(entry string) bool {
 		contract, exact := strings.CutPrefix(entry, "=")
 		return target == contract || !exact && within(target, entry)
 	})
 }
 
 func TestImportsFollowTheTable(t *testing.T) {
+	table := importTable(t)
 	for _, p := range goList(t, "-deps", "work") {
 		pkg, ours := inModule(p.ImportPath)
 		if !ours {
 			continue
 		}
-		if _, ok := rowOf(pkg); !ok {
-			t.Errorf("%s has no row in the import table", pkg)
+		if _, ok := rowOf(table, pkg); !ok {
+			t.Errorf("%s has no row in the tree of ARCHITECTURE.md", pkg)
 			continue
 		}
 		for _, imp := range p.Imports {
-			if target, ours := inModule(imp); ours && !mayImport(pkg, target) {
+			if target, ours := inModule(imp); ours && !mayImport(table, pkg, target) {
 				t.Errorf("%s must not import %s", p.ImportPath, imp)
 			}
 		}
@@ -179,21 +167,15 @@ func TestImportsFollowTheTable(t *testing.T) {
 }
 
 func TestEveryRowHasAPackage(t *testing.T) {
-	unused := maps.Clone(importTable)
+	table := importTable(t)
+	unused := maps.Clone(table)
 	for _, p := range goList(t, "work") {
 		pkg, _ := inModule(p.ImportPath)
-		row, _ := rowOf(pkg)
+		row, _ := rowOf(table, pkg)
 		delete(unused, row)
 	}
 	for row := range unused {
-		t.Errorf("the import table's row %q is of no package", row)
-	}
-	for row, targets := range importTable {
-		for _, target := range targets {
-			if _, err := os.Stat(path.Join(".", strings.TrimPrefix(target, "="))); err != nil && target != "*" {
-				t.Errorf("the import table's row %q names %q, which there is not", row, target)
-			}
-		}
+		t.Errorf("the row `%s` in the tree of ARCHITECTURE.md is of no package", row)
 	}
 }
 

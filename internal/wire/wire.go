@@ -7,7 +7,7 @@
 // the only place that knows both. Writing takes the stream's protocol; reading
 // takes whatever the message holds. Both forms of one value read back equal.
 //
-// Start with open.go, where a stream begins; record.proto is the contract.
+// Start with open.go, where a stream begins; api/kymogram/v1/record.proto is the contract.
 package wire
 
 import "fmt"

@@ -1,6 +1,6 @@
 """The writer of a spool: appends records, rotates segments, keeps what finds no room.
 
-The hot path (`_log.py`) writes into the current segment without a lock; every
+The hot path (`kymogram/_log.py`) writes into the current segment without a lock; every
 other path comes through `append`, under one lock. A full segment makes a write
 raise ValueError, which leads here.
 """

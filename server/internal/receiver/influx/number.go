@@ -152,7 +152,9 @@ func signed(b []byte, i int) int {
 }
 
 func scanDigits(b []byte, i int) (end int, found bool) {
-	for end = i; end < len(b) && b[end]-'0' <= 9; end++ {
+	end = i
+	for end < len(b) && b[end]-'0' <= 9 {
+		end++
 	}
 	return end, end > i
 }

@@ -22,6 +22,6 @@
 //
 // Invariants: acked is durable; a record is applied in the order of the log; what is
 // damaged is left out, counted and told to the ledger of its run. The bytes are in
-// docs/format/wal.md and segment.md, the reasons in
-// docs/design/0001-storage-engine.md and 0014-rooms-of-the-engine.md.
+// docs/format/wal.md and docs/format/segment.md, the reasons in
+// docs/design/0001-storage-engine.md and docs/design/0014-rooms-of-the-engine.md.
 package local

@@ -19,9 +19,10 @@ import (
 // both versions, and to the run that takes it in.
 func FuzzSection(f *testing.F) {
 	f.Add(flushedBody(f))
+	m := newMaker()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for version := range uint16(2) {
-			file := segmentOf(t, b, version+1)
+			file := m.segmentOf(t, b, version+1)
 			heads, err := file.ReadDirectory()
 			if err != nil || len(heads) != 1 {
 				t.Fatal(heads, err)
@@ -97,8 +98,19 @@ func flushedBody(f *testing.F) []byte {
 	return plain[0]
 }
 
+// maker makes segments of any bytes.
+type maker struct {
+	enc   *codec.Encoder
+	files *segment.Files
+}
+
+func newMaker() *maker {
+	logger := slog.New(slog.DiscardHandler)
+	return &maker{codec.NewEncoder(), segment.NewFiles(faultfs.New(), ".", logger, segment.NewDamageList(logger))}
+}
+
 // segmentOf is a segment with one run, of which it says what the bytes are.
-func segmentOf(t *testing.T, body []byte, version uint16) *segment.File {
+func (m *maker) segmentOf(t *testing.T, body []byte, version uint16) *segment.File {
 	run := model.RunID{1}
 	var known record.Encoder // an attempt, a writer and a source
 	known.Uint(1)
@@ -125,7 +137,7 @@ func segmentOf(t *testing.T, body []byte, version uint16) *segment.File {
 		index = append(append(e.Buf, known.Buf...), body...)
 	}
 	out := start(version)
-	packed, err := codec.NewEncoder().AppendBytes(nil, [][]byte{index})
+	packed, err := m.enc.AppendBytes(nil, [][]byte{index})
 	if err != nil {
 		t.Skip("more than an index may have")
 	}
@@ -145,27 +157,25 @@ func segmentOf(t *testing.T, body []byte, version uint16) *segment.File {
 		dir.Uint(0)
 		dir.Buf = append(dir.Buf, known.Buf...)
 	}
-	return fileOf(t, append(out, packed...), dir.Buf)
+	return m.fileOf(t, append(out, packed...), dir.Buf)
 }
 
 // fileOf is a segment of blocks and a directory.
-func fileOf(t *testing.T, out, dir []byte) *segment.File {
+func (m *maker) fileOf(t *testing.T, out, dir []byte) *segment.File {
 	at := len(out)
 	out = append(out, dir...)
 	out = binary.LittleEndian.AppendUint64(out, uint64(at))
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(dir)))
 	out = binary.LittleEndian.AppendUint32(out, sum(dir))
 	out = append(out, "KGSEGEND"...)
-	fs := faultfs.New()
-	file, err := fs.Open("segment", true)
+	file, err := faultfs.New().Open("segment", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := file.WriteAt(out, 0); err != nil {
 		t.Fatal(err)
 	}
-	logger := slog.New(slog.DiscardHandler)
-	return segment.NewFiles(fs, ".", logger, segment.NewDamageList(logger)).Over(7, file)
+	return m.files.Over(7, file)
 }
 
 func start(version uint16) []byte {
@@ -182,9 +192,10 @@ func FuzzHeads(f *testing.F) {
 		dir.Uint(v)
 	}
 	f.Add(dir.Buf)
+	m := newMaker()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for version := range uint16(2) {
-			heads, err := fileOf(t, start(version+1), b).ReadDirectory()
+			heads, err := m.fileOf(t, start(version+1), b).ReadDirectory()
 			for i := range heads {
 				if err == nil {
 					testTable().newRun(heads[i].Run).absorb(&heads[i])

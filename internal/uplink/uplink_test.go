@@ -42,8 +42,6 @@ type server struct {
 	kymogramv1.UnimplementedIngestServiceServer
 	t    *testing.T
 	addr string
-	// protocol is the newest that it speaks.
-	protocol uint32
 
 	mu      sync.Mutex
 	marks   map[model.WriterID]uint64
@@ -79,7 +77,7 @@ func startServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, addr: "http://" + lis.Addr().String(), protocol: wire.Typed, marks: map[model.WriterID]uint64{}, cells: map[cell]int{}}
+	s := &server{t: t, addr: "http://" + lis.Addr().String(), marks: map[model.WriterID]uint64{}, cells: map[cell]int{}}
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))
 	kymogramv1.RegisterIngestServiceServer(g, s)
 	go g.Serve(lis)
@@ -96,9 +94,6 @@ func (s *server) Stream(stream grpc.BidiStreamingServer[kymogramv1.StreamRequest
 		return err
 	}
 	protocol := first.GetOpen().GetProtocol()
-	if protocol > s.protocol {
-		return stream.Send(fail(model.CodeInvalid, 0))
-	}
 	open, err := wire.ReadOpen(first.GetOpen())
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())

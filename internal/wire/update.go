@@ -62,17 +62,16 @@ func readJSON(text []byte) (updates []model.Update, unreadable []uint64, err err
 	}
 	updates = make([]model.Update, 0, len(parts))
 	for _, part := range parts {
-		var u model.Update
-		seq, err := readOne(part, &u)
+		updates = append(updates, model.Update{})
+		last := len(updates) - 1
+		seq, err := readOne(part, &updates[last])
 		switch {
 		case seq == 0 && err != nil:
 			return nil, nil, fmt.Errorf("%w: %w", errNoSequence, err)
 		case seq == 0:
 			return nil, nil, errNoSequence
 		case err != nil:
-			unreadable = append(unreadable, seq)
-		default:
-			updates = append(updates, u)
+			updates, unreadable = updates[:last], append(unreadable, seq)
 		}
 	}
 	return updates, unreadable, nil

@@ -25,7 +25,6 @@ from ._spool import folders, page
 from ._spool.owners import Sharers
 from ._spool.writer import Writer
 from ._videos.renderings import Renderings
-from ._videos.video import mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -296,6 +295,8 @@ class Run:
         to_frame: Any = None,
     ) -> None:
         """See kymogram.mark_rendering_event."""
+        from ._videos.video import mark
+
         value = mark(condition_name, from_frame, to_frame)
         triggers = trigger is None or bool(trigger)
         self._renderings.of(self.logger().writer).label(env_id, episode, name, value, triggers)

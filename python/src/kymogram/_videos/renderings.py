@@ -8,13 +8,13 @@ import time
 from .._rendering import KymogramRenderingError
 from .._say import voice
 from .options import Options
-from .renderer import Renderer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .._spool.writer import Writer
+    from .renderer import Renderer
 
 MISSING = (
     "log_rendering() needs PyAV to encode videos, and it is not installed: "
@@ -41,6 +41,8 @@ class Renderings:
             if self._renderer is None:
                 if not available():
                     raise KymogramRenderingError(MISSING)
+                from .renderer import Renderer  # few programs render
+
                 options = Options(*self._given)
                 self._renderer = Renderer(options, writer.writer, writer.folder.path)
             return self._renderer

@@ -6,8 +6,7 @@ Every variable METRANA_X is also read as KYMOGRAM_X, which wins.
 from __future__ import annotations
 
 from .. import _enums
-from .._arguments import checks
-from .._arguments.table import Arguments
+from .._arguments import checks, table
 from .._host import environment
 from .._input import numeric
 from .._opening import settings
@@ -41,7 +40,7 @@ def get_error_strategy() -> _enums.ErrorStrategy:
 
 def get_event_queue_max_size() -> int:
     """Most un-acked points, of the environment, else the default."""
-    return int(Arguments({}).take("queue_capacity"))
+    return int(table.Arguments({}).take("queue_capacity"))
 
 
 def get_log_level() -> _enums.LogLevel:

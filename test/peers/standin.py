@@ -1,7 +1,8 @@
 """A server that takes what the real Metrana clients send and counts the points: python standin.py COUNTFILE [hold].
 
 It prints its port. Every acked scalar's step goes to COUNTFILE as a line, so that a kill loses nothing of the count.
-With `hold` it acks the opening message only: the client's queue fills. Handlers answer in the order in which the clients were seen to ask.
+With `hold` it acks the opening message only: the client's queue fills. Handlers answer in the order in which the
+clients were seen to ask.
 """
 
 from __future__ import annotations

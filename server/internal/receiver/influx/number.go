@@ -152,8 +152,7 @@ func signed(b []byte, i int) int {
 }
 
 func scanDigits(b []byte, i int) (end int, found bool) {
-	end = i
-	for end < len(b) && b[end]-'0' <= 9 {
+	for end = i; end < len(b) && b[end]-'0' <= 9; {
 		end++
 	}
 	return end, end > i

@@ -23,7 +23,8 @@ func (f field) double() float64 { return math.Float64frombits(f.u) }
 func (f field) float() float64 { return float64(math.Float32frombits(uint32(f.u))) }
 
 // fields walks a message. The messages of other trackers are read field by
-// field: of their hundreds of types we need some dozen fields.
+// field: of their hundreds of types we need some dozen fields
+// (docs/design/0016-own-code.md).
 func fields(msg []byte) iter.Seq2[field, error] {
 	return func(yield func(field, error) bool) {
 		for len(msg) > 0 {

@@ -138,10 +138,10 @@ stale: $(TOOLS)/.installed web/node_modules/.package-lock.json ## fail when gene
 	@tools/stale
 
 test-go: $(TOOLS)/gotestsum bin/kymogram ## Go tests
-	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 10m work
+	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 25m work
 
 test-race: $(TOOLS)/gotestsum ## Go tests under the race detector, where goroutines meet
-	CGO_ENABLED=1 gotestsum --format pkgname --format-hide-empty-pkg -- -race -short -timeout 10m $(RACE)
+	CGO_ENABLED=1 gotestsum --format pkgname --format-hide-empty-pkg -- -race -short -timeout 25m $(RACE)
 
 test-web: web/node_modules/.package-lock.json ## tests of the page: units, and in Chromium
 	cd web && npm test --silent && npm run --silent test:browser

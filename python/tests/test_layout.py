@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,3 +150,24 @@ def test_public_names_stay_where_pickles_look_for_them() -> None:
     for name in kymogram.__all__:
         module = getattr(getattr(kymogram, name), "__module__", "kymogram._log")
         assert module.count(".") == 1 and group(module) in ("words", "calls"), (name, module)
+
+
+def test_a_wheels_binary_is_found(tmp_path: Path) -> None:
+    """hatch_build.py puts it into `_bin` beside the public modules, and nothing else names it."""
+    shutil.copytree(SOURCE, tmp_path / "kymogram", ignore=_no_binary)
+    carried = tmp_path / "kymogram" / "_bin" / "kymogram"
+    carried.parent.mkdir()
+    carried.write_bytes(b"\x7fELF")
+    carried.chmod(0o755)
+    found = subprocess.run(
+        [sys.executable, "-c", "from kymogram._delivery import agent; print(agent.binary())"],
+        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == str(carried)
+
+
+def _no_binary(_folder: str, names: list[str]) -> set[str]:
+    return {"_bin", "__pycache__"}.intersection(names)

@@ -28,7 +28,8 @@ MISSING = (
 
 def binary() -> str | None:
     """The wheel's own binary, else KYMOGRAM_BINARY, else the first on PATH."""
-    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", seams.PROGRAM)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    own = os.path.join(package, "_bin", seams.PROGRAM)
     named = os.environ.get("KYMOGRAM_BINARY")
     places = [own] + ([folders.full(named)] if named else [])
     places += [

@@ -206,3 +206,21 @@ func TestByID(t *testing.T) {
 		}
 	}
 }
+
+// A proxy or another program may answer with less than a server does: nothing of it
+// is a reason to panic.
+func TestListsThatLackSomething(t *testing.T) {
+	for doc, want := range map[string]int{`{}`: 0, `{"series":null}`: 0, `{"series":[]}`: 0, `{"series":[null],"next":null}`: 1} {
+		address, _ := answer(t, http.StatusOK, doc)
+		count := 0
+		for s, err := range read.Over(&remote.Client{Base: address}).ByID("01ARZ3NDEKTSV4RRFFQ69G5FAV").Series(t.Context(), "") {
+			if err != nil || s == nil {
+				t.Errorf("%s: %v, %v", doc, s, err)
+			}
+			count++
+		}
+		if count != want {
+			t.Errorf("%s: %d series, want %d", doc, count, want)
+		}
+	}
+}

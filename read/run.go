@@ -122,11 +122,13 @@ func (c *Client) Runs(ctx context.Context, workspace, project string, filter Run
 	}
 	path := "/api/v1/projects/" + url.PathEscape(workspace) + "/" + url.PathEscape(project) + "/runs"
 	return func(yield func(*Run, error) bool) {
-		for run, err := range pages[*Run](ctx, c, path, "runs", query) {
-			if run != nil {
-				run.client = c
+		for run, err := range pages[Run](ctx, c, path, "runs", query) {
+			if err != nil {
+				yield(nil, err)
+				return
 			}
-			if !yield(run, err) {
+			run.client = c
+			if !yield(&run, nil) {
 				return
 			}
 		}
@@ -210,7 +212,11 @@ func pages[T any](ctx context.Context, c *Client, path, field string, query url.
 	}
 }
 
+// decode reads a field of an answer; an absent one leaves into as it is.
 func decode(raw json.RawMessage, into any) error {
+	if raw == nil {
+		return nil
+	}
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()
 	if err := d.Decode(into); err != nil {

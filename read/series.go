@@ -55,11 +55,13 @@ func (r *Run) Series(ctx context.Context, regex string, options ...Option) iter.
 		query.Set("q", regex)
 	}
 	return func(yield func(*Series, error) bool) {
-		for s, err := range pages[*Series](ctx, r.client, r.path("/series"), "series", query) {
-			if s != nil {
-				s.run, s.inherited = r, query.Has(inheritedParam)
+		for s, err := range pages[Series](ctx, r.client, r.path("/series"), "series", query) {
+			if err != nil {
+				yield(nil, err)
+				return
 			}
-			if !yield(s, err) {
+			s.run, s.inherited = r, query.Has(inheritedParam)
+			if !yield(&s, nil) {
 				return
 			}
 		}

@@ -57,21 +57,28 @@ func readOpenRequest(m *kymogramv1.OpenRequest) (model.OpenRequest, error) {
 		RestartCount: m.RestartCount, ResumeFromStep: m.ResumeFromStep, ForkFromRun: m.ForkFromRun, ForkAtStep: m.ForkAtStep, LoggerID: m.LoggerId,
 		Host: m.Host, PID: m.Pid, Rank: m.Rank, Hotkey: m.Hotkey, OpenedNs: m.OpenedNs, Offline: m.Offline, SDK: m.Sdk, WithStarts: m.WithStarts,
 	}
-	err := errors.Join(takeID(&r.Writer, m.Writer), takeID(&r.LocalRun, m.LocalRun))
+	var first error // of how many there may be: a stranger decides that
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	keep(takeID(&r.Writer, m.Writer))
+	keep(takeID(&r.LocalRun, m.LocalRun))
 	if len(m.ParentAttempt) > 0 {
 		r.ParentAttempt = new(model.WriterID)
-		err = errors.Join(err, takeID(r.ParentAttempt, m.ParentAttempt))
+		keep(takeID(r.ParentAttempt, m.ParentAttempt))
 	}
 	r.Ended = each(m.Ended, func(from []byte) (id model.WriterID) {
-		err = errors.Join(err, takeID(&id, from))
+		keep(takeID(&id, from))
 		return id
 	})
 	r.Initial = each(m.Initial, func(one *kymogramv1.Update) model.Update {
-		u, unread := readUpdate(one)
-		err = errors.Join(err, unread)
+		u, err := readUpdate(one)
+		keep(err)
 		return u
 	})
-	return r, err
+	return r, first
 }
 
 // Opened makes the answer to an open.

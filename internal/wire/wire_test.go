@@ -243,3 +243,17 @@ func TestWrongMessages(t *testing.T) {
 		}
 	}
 }
+
+// An open is of a stranger: what it gets back and what it costs do not grow with
+// what is wrong in it.
+func TestManyFaultsAreOneError(t *testing.T) {
+	m := &kymogramv1.OpenRequest{Ended: make([][]byte, 100_000), Initial: make([]*kymogramv1.Update, 100_000)}
+	for i := range m.Ended {
+		m.Ended[i] = []byte{1}
+		m.Initial[i] = &kymogramv1.Update{Value: &kymogramv1.Value{}}
+	}
+	_, err := ReadOpen(&kymogramv1.Open{Protocol: Typed, TypedRequest: m})
+	if err == nil || err.Error() != "an id has 1 bytes instead of 16" {
+		t.Errorf("%.200v", err)
+	}
+}

@@ -153,7 +153,7 @@ def test_public_names_stay_where_pickles_look_for_them() -> None:
 
 
 def test_a_wheels_binary_is_found(tmp_path: Path) -> None:
-    """hatch_build.py puts it into `_bin` beside the public modules, and nothing else names it."""
+    """python/hatch_build.py puts it into `_bin`, beside the public modules."""
     shutil.copytree(SOURCE, tmp_path / "kymogram", ignore=_no_binary)
     carried = tmp_path / "kymogram" / "_bin" / "kymogram"
     carried.parent.mkdir()

@@ -139,7 +139,7 @@ func (m *maker) segmentOf(t *testing.T, body []byte, version uint16) *segment.Fi
 	out := start(version)
 	packed, err := m.enc.AppendBytes(nil, [][]byte{index})
 	if err != nil {
-		t.Skip("more than an index may have")
+		t.Fatal(err)
 	}
 	var dir record.Encoder
 	dir.Uint(7)

@@ -29,6 +29,9 @@ func (x *Index[T]) Find(text string) *T {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.all == nil { // it was published between the look and the lock
+		return (*x.read.Load())[text]
+	}
 	s := x.all[text]
 	if s == nil {
 		return nil

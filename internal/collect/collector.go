@@ -75,6 +75,9 @@ type Options struct {
 	PIDs []int
 	// Disk is a folder of the file system to measure; "/" when empty.
 	Disk string
+	// Scratch is the folder in which Inventory measures the disk; the system's for
+	// temporary files when empty.
+	Scratch string
 	// Proc is the folder of the kernel's files; /proc when empty.
 	Proc string
 	// Cgroup is the folder of the control group whose limits count where they are

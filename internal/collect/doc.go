@@ -10,5 +10,6 @@
 //   - A graphics driver that hangs holds one call of nvidia-smi, not one a sample.
 //     NVML itself needs cgo, and Kymogram's binary is built without.
 //
-// Start at [Collector.Collect].
+// Beside the samples stands the [Inventory]: what the machine has, as a miner of the
+// compute subnet publishes it. Start at [Collector.Collect].
 package collect

@@ -59,3 +59,12 @@ func (w *Wallet) LogValue() slog.Value { return slog.StringValue(w.Hotkey()) }
 func (w *Wallet) account() substrate.Account {
 	return substrate.Account{Public: w.key.Account(), Address: w.Hotkey(), Signer: w.key}
 }
+
+// Account is the public half of the hotkey.
+func (w *Wallet) Account() wallet.Account { return w.key.Account() }
+
+// Sign signs a message with the hotkey, as sr25519 under the context "substrate".
+// Wrap what is no extrinsic, so that it can never be read as one.
+func (w *Wallet) Sign(message []byte) ([wallet.SignatureBytes]byte, error) {
+	return w.key.Sign(message)
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -267,6 +268,23 @@ func (c *Client) Pairs(ctx context.Context, prefix []byte, at Hash) (out []Pair,
 			return out, nil
 		}
 	}
+}
+
+// Values reads what is kept under keys as it was after a block; a key without a
+// value is left out.
+func (c *Client) Values(ctx context.Context, keys [][]byte, at Hash) (out []Pair, err error) {
+	for page := range slices.Chunk(keys, pageSize) {
+		shown := make([]Bytes, 0, len(page))
+		for _, key := range page {
+			shown = append(shown, key)
+		}
+		found, err := c.values(ctx, shown, at)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 func (c *Client) values(ctx context.Context, keys []Bytes, at Hash) (out []Pair, err error) {

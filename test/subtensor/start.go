@@ -100,3 +100,9 @@ func SubnetKey(name string, netuid uint16) string {
 func HotkeyKey(name string, netuid uint16, hotkey wallet.Account) string {
 	return SubnetKey(name, netuid) + string(blake128(hotkey[:])) + string(hotkey[:])
 }
+
+// StakeKey is where SubtensorModule keeps what a hotkey holds in a subnet.
+func StakeKey(hotkey wallet.Account, netuid uint16) string {
+	name := slices.Concat(twox(2, []byte("SubtensorModule")), twox(2, []byte("TotalHotkeyAlpha")))
+	return string(binary.LittleEndian.AppendUint16(slices.Concat(name, blake128(hotkey[:]), hotkey[:]), netuid))
+}

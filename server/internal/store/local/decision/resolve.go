@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/state"
@@ -26,6 +25,7 @@ type resolver struct {
 	fresh   map[string]record.Series // series that the batch makes
 	nextID  uint32
 	starts  map[record.StartKey]int64 // starts that this batch needs and nobody fixed yet
+	firsts  map[record.StartKey]int64 // the smallest relative step of each, see leastSteps
 	fixed   map[record.StartKey]bool
 	refused []model.Refusal
 }
@@ -115,24 +115,39 @@ func (s *resolver) draft() error {
 			continue
 		}
 		d := draft{RowGroup: g}
-		named := make(map[string]bool, len(g.Columns))
-		for j := range g.Columns {
-			text := g.Columns[j].Series.String()
-			if named[text] {
-				return model.Errorf(model.CodeInvalid, "series %s is in two columns of one row group", g.Columns[j].Series.Metric)
-			}
-			named[text] = true
-			d.texts = append(d.texts, text)
-			d.cols = append(d.cols, valuesOf(&g.Columns[j]))
+		if err := d.name(); err != nil {
+			return err
 		}
 		if len(g.Axes) > 0 && g.Axes[0].Relative {
 			d.relative = g.Axes[0].Values
 			d.follow()
-			for j := range g.Columns {
-				d.begin = append(d.begin, s.begins(&d, j))
-			}
 		}
 		s.groups = append(s.groups, d)
+	}
+	for i := range s.groups {
+		d := &s.groups[i]
+		for j := range d.cols {
+			if d.relative != nil {
+				d.begin = append(d.begin, s.begins(d, j))
+			}
+		}
+	}
+	return nil
+}
+
+// name takes the columns and the keys of their series.
+func (d *draft) name() error {
+	d.texts, d.cols = make([]string, len(d.Columns)), make([]column.Values, len(d.Columns))
+	named := map[string]bool{}
+	for j := range d.Columns {
+		c := &d.Columns[j]
+		d.texts[j], d.cols[j] = c.Series.String(), valuesOf(c)
+		if named[d.texts[j]] {
+			return model.Errorf(model.CodeInvalid, "series %s is in two columns of one row group", c.Series.Metric)
+		}
+		if len(d.Columns) > 1 {
+			named[d.texts[j]] = true
+		}
 	}
 	return nil
 }
@@ -191,21 +206,43 @@ func (s *resolver) start(key record.StartKey) int64 {
 
 // least is the smallest relative step that the batch has for a key.
 func (s *resolver) least(key record.StartKey) int64 {
-	least, text := int64(math.MaxInt64), s.run.Find(store.SeriesID(key.Series)).Text
-	for i := range s.batch.Groups {
-		g := &s.batch.Groups[i]
-		col := slices.IndexFunc(g.Columns, func(c model.Column) bool { return c.Series.String() == text })
-		if col < 0 || len(g.Axes) == 0 || !g.Axes[0].Relative {
-			continue
-		}
-		episodes := (&draft{RowGroup: g}).episodes(col)
-		for row, k := range g.Axes[0].Values {
-			if (episodes != nil) == key.Episodic && (episodes == nil || episodes[row] == key.Episode) {
-				least = min(least, k)
+	if s.firsts == nil {
+		s.firsts = s.leastSteps()
+	}
+	return s.firsts[key]
+}
+
+// leastSteps looks at every column with relative steps once.
+func (s *resolver) leastSteps() map[record.StartKey]int64 {
+	out := map[record.StartKey]int64{}
+	for i := range s.groups {
+		d := &s.groups[i]
+		for j := range d.cols {
+			if of, known := s.run.Named(d.texts[j]); known && d.relative != nil {
+				d.takeLeast(out, record.StartKey{Writer: s.rec.WriterPlace, Series: of.ID}, d.episodes(j))
 			}
 		}
 	}
-	return least
+	return out
+}
+
+// takeLeast lowers the steps of a column's keys to those that its rows have.
+func (d *draft) takeLeast(out map[record.StartKey]int64, key record.StartKey, episodes []int64) {
+	if episodes == nil {
+		takeLess(out, key, slices.Min(d.relative))
+		return
+	}
+	key.Episodic = true
+	for row, ep := range episodes {
+		key.Episode = ep
+		takeLess(out, key, d.relative[row])
+	}
+}
+
+func takeLess(out map[record.StartKey]int64, key record.StartKey, k int64) {
+	if old, ok := out[key]; !ok || k < old {
+		out[key] = k
+	}
 }
 
 // easy is true when no record can be refused: known series of the same kind, or
@@ -322,16 +359,17 @@ func (s *resolver) dropRows(u unit) {
 // judge returns the series that a record makes, or why it is refused.
 func (s *resolver) judge(u unit) ([]record.Series, *model.Refusal) {
 	var fresh []record.Series
+	made := map[string]record.Series{} // fresh, by key
 	for _, at := range u.rows {
 		g := &s.groups[at.group]
 		for j := range g.cols {
-			def, known := s.lookUp(g.texts[j], fresh)
+			def, known := s.lookUp(g.texts[j], made)
 			if !known {
 				if s.run.SeriesMade()+len(s.fresh)+len(fresh) >= s.limit {
 					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.Columns[j].Series.Metric, s.limit)
 				}
 				def = record.Series{ID: s.nextID + uint32(len(s.rec.Series)+len(fresh)), Kind: g.cols[j].Kind, Text: g.texts[j]}
-				fresh = append(fresh, def)
+				fresh, made[def.Text] = append(fresh, def), def
 			}
 			if def.Kind != g.cols[j].Kind {
 				if _, _, ok := column.Convert(&g.cols[j], at.row, def.Kind); !ok {
@@ -350,19 +388,16 @@ func refusal(code model.Code, format string, args ...any) *model.Refusal {
 	return &model.Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-func (s *resolver) lookUp(text string, more []record.Series) (record.Series, bool) {
+// lookUp finds a series of the run, of the batch, or of the record that is judged.
+func (s *resolver) lookUp(text string, made map[string]record.Series) (record.Series, bool) {
 	if known, ok := s.run.Named(text); ok {
 		return record.Series{ID: known.ID, Kind: known.Kind, Text: text}, true
 	}
 	if def, ok := s.fresh[text]; ok {
 		return def, true
 	}
-	for _, def := range more {
-		if def.Text == text {
-			return def, true
-		}
-	}
-	return record.Series{}, false
+	def, ok := made[text]
+	return def, ok
 }
 
 // emit turns the drafts into the groups of the record.
@@ -409,7 +444,7 @@ func (s *resolver) repeats() bool {
 
 func (s *resolver) number(groups []int) [][]int64 {
 	var order []rowAt
-	out := make([][]int64, len(groups))
+	out, first := make([][]int64, len(groups)), groups[0] // they follow each other
 	rising := true
 	for k, i := range groups {
 		g := &s.groups[i]
@@ -431,7 +466,7 @@ func (s *resolver) number(groups []int) [][]int64 {
 		})
 	}
 	for n, at := range order {
-		out[slices.Index(groups, at.group)][at.row] = s.run.Arrivals() + int64(n)
+		out[at.group-first][at.row] = s.run.Arrivals() + int64(n)
 	}
 	s.rec.NextOrd = max(s.rec.NextOrd, s.run.Arrivals()+int64(len(order)))
 	return out

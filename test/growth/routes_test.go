@@ -1,0 +1,353 @@
+package growth
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+const (
+	influx = "/api/v2/write?org=w&bucket=p&precision=ns"
+	prom   = "/api/v1/write?workspace=w&project=p"
+)
+
+// bodies grows the body of a route that writes; it may be refused.
+func bodies(path string, body func(n int) []byte) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		b, header := body(n), map[string]string{}
+		if path == prom {
+			header["Content-Encoding"], header["Content-Type"] = "snappy", "application/x-protobuf"
+			header["X-Prometheus-Remote-Write-Version"] = "0.1.0"
+		}
+		return func() { l.any("POST", path, b, header) }
+	}
+}
+
+// lines grows a body of line protocol.
+func lines(path string, body func(n int) string) func(*lab, int) func() {
+	return bodies(path, func(n int) []byte { return []byte(body(n)) })
+}
+
+// opens grows the request that opens a run.
+func opens(change func(r *model.OpenRequest, n int)) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		r := opening("r")
+		change(r, n)
+		return func() { l.any("POST", "/api/v1/open", document(r), nil) }
+	}
+}
+
+// reads prepares something and reads it by one request; RUN is what prepare returns.
+func reads(path string, prepare func(l *lab, n int) string) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		path := strings.ReplaceAll(strings.ReplaceAll(path, "RUN", prepare(l, n)), "SIZE", strconv.Itoa(n))
+		return func() { l.ok("GET", path, nil) }
+	}
+}
+
+func runs(l *lab, n int) string {
+	l.t.Helper()
+	for i := range n {
+		l.open(text(i, "run-%d"))
+	}
+	return ""
+}
+
+func projects(l *lab, n int) string {
+	l.t.Helper()
+	for i := range n {
+		r := opening("r")
+		r.Project = text(i, "p%d")
+		l.opened(r)
+	}
+	return ""
+}
+
+func described(updates func(int) []model.Update) func(*lab, int) string {
+	return func(l *lab, n int) string {
+		w := l.writer(opening("r"))
+		w.send(blank(), updates(n)...)
+		return w.run
+	}
+}
+
+func filled(series func(n int) (series, points int)) func(*lab, int) string {
+	return func(l *lab, n int) string {
+		s, p := series(n)
+		return l.fill("r", s, p)
+	}
+}
+
+func ofSeries(n int) (series, points int) { return n, 2 }
+func ofPoints(n int) (series, points int) { return 1, n }
+
+func attempts(l *lab, n int) (id string) {
+	l.t.Helper()
+	for i := range n {
+		r := opening("r")
+		r.OrchestrationID = text(i, "o%d")
+		id = l.opened(r)
+	}
+	return id
+}
+
+func writers(l *lab, n int) (id string) {
+	l.t.Helper()
+	for range n {
+		id = l.open("r")
+	}
+	return id
+}
+
+func videos(l *lab, n int) string {
+	l.t.Helper()
+	updates := collect(n, func(i int) model.Update {
+		r := rendering(i)
+		return model.Update{Op: model.OpRendering, Rendering: &r}
+	})
+	return described(func(int) []model.Update { return updates })(l, n)
+}
+
+// blob is a path of n bytes, and these bytes.
+func blob(n int) (path string, body []byte) {
+	body = bytes.Repeat([]byte("kymogram"), n/8)
+	sum := sha256.Sum256(body)
+	return "/api/v1/blobs/" + hex.EncodeToString(sum[:]), body
+}
+
+// each repeats a request that is the same but for a number.
+func each(do func(l *lab, i int)) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		return func() {
+			for i := range n {
+				do(l, i)
+			}
+		}
+	}
+}
+
+// held opens n connections and leaves them open.
+func held(l *lab, n int) func() {
+	return func() {
+		for range n {
+			conn, err := new(net.Dialer).DialContext(l.t.Context(), "tcp", l.address)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			l.t.Cleanup(func() { conn.Close() })
+			if _, err := conn.Write([]byte("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
+				l.t.Fatal(err)
+			}
+			if _, err := conn.Read(make([]byte, 1<<10)); err != nil {
+				l.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// unread asks n times for a long answer and reads none of it.
+func unread(path string) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		id := l.fill("r", 1, 20_000)
+		return func() {
+			for range n {
+				response := l.ask("GET", strings.ReplaceAll(path, "RUN", id), nil, nil)
+				l.t.Cleanup(func() { response.Body.Close() })
+			}
+		}
+	}
+}
+
+func routes() []row[*lab] {
+	patch := map[string]string{"Content-Type": "application/partial-upload", "Upload-Offset": "0", "Upload-Complete": "?1"}
+	return []row[*lab]{
+		{call: "POST /api/v2/write", grows: "points", n: 2_000, run: lines(influx, func(n int) string { return repeat(n, "m f=1 17000000000000%05d\n") })},
+		{call: "POST /api/v2/write", grows: "series", n: 1_000, run: lines(influx, func(n int) string { return repeat(n, "m,k=v%d f=1\n") })},
+		{call: "POST /api/v2/write", grows: "tags a line", n: 2_000, run: lines(influx, func(n int) string { return "m" + repeat(n, ",k%d=v") + " f=1\n" })},
+		{call: "POST /api/v2/write", grows: "fields a line", n: 1_000, run: lines(influx, func(n int) string { return "m f=1" + repeat(n, ",f%d=1") + "\n" })},
+		{call: "POST /api/v2/write", grows: "runs", n: 100, run: lines(influx, func(n int) string { return repeat(n, "m,run=r%d f=1\n") })},
+		{call: "POST /api/v2/write", grows: "request bytes", n: 1 << 20, run: lines(influx, func(n int) string { return `m f="` + strings.Repeat("x", n) + "\"\n" })},
+		{call: "POST /write", grows: "points", n: 2_000, run: lines("/write?db=p", func(n int) string { return repeat(n, "m f=1 17000000000000%05d\n") })},
+		{call: "POST /api/v1/write", grows: "points", n: 2_000, run: bodies(prom, func(n int) []byte { return snappy(remote([][]byte{label("__name__", "m")}, n)) })},
+		{call: "POST /api/v1/write", grows: "series", n: 1_000, run: bodies(prom, func(n int) []byte {
+			return snappy(collect(n, func(i int) []byte { return remote([][]byte{label("__name__", "m"), label("k", text(i, "v%d"))}, 1) })...)
+		})},
+		{call: "POST /api/v1/write", grows: "labels", n: 2_000, run: bodies(prom, func(n int) []byte {
+			return snappy(remote(collect(n, func(i int) []byte { return label(text(i, "k%d"), "v") }), 1))
+		})},
+		{call: "POST /api/v1/write", grows: "empty labels", n: 100_000, run: bodies(prom, func(n int) []byte {
+			return snappy(remote(make([][]byte, n), 1))
+		})},
+		{call: "POST /api/v1/write", grows: "runs", n: 100, run: bodies(prom, func(n int) []byte {
+			return snappy(collect(n, func(i int) []byte { return remote([][]byte{label("__name__", "m"), label("run", text(i, "r%d"))}, 1) })...)
+		})},
+		{call: "POST /api/v1/write", grows: "request bytes", n: 1 << 20, run: bodies(prom, func(n int) []byte {
+			return snappy(remote([][]byte{label("__name__", "m"), label("k", strings.Repeat("x", n))}, 1))
+		})},
+
+		{call: "POST /api/v1/open", grows: "attributes", n: 500, run: opens(func(r *model.OpenRequest, n int) { r.Initial = attributes(n) })},
+		{call: "POST /api/v1/open", grows: "tags", n: 100, run: opens(func(r *model.OpenRequest, n int) {
+			r.Initial = []model.Update{{Op: model.OpSetTags, Tags: tags(n)}}
+		})},
+		{call: "POST /api/v1/open", grows: "environments", n: 500, run: opens(func(r *model.OpenRequest, n int) { r.Initial = environments(n) })},
+		{call: "POST /api/v1/open", grows: "request bytes", n: 1 << 19, run: opens(func(r *model.OpenRequest, n int) { r.DisplayName = strings.Repeat("x", n) })},
+		{call: "POST /api/v1/open", grows: "runs", n: 50, run: func(l *lab, n int) func() { return func() { runs(l, n) } }},
+		{call: "POST /api/v1/open", grows: "attempts", n: 50, run: func(l *lab, n int) func() { return func() { attempts(l, n) } }, why: "a fault: an open reads all attempts of its run"},
+		{call: "POST /api/v1/open", grows: "writers", n: 50, run: func(l *lab, n int) func() { return func() { writers(l, n) } }},
+		{call: "POST /api/v1/open", grows: "series of the run", n: 1_000, run: func(l *lab, n int) func() {
+			l.fill("r", n, 1)
+			r := opening("r")
+			r.WithStarts = true
+			return func() { l.opened(r) }
+		}},
+
+		{call: "GET /api/v1/projects", grows: "projects", n: 50, run: reads("/api/v1/projects", projects)},
+		{call: "GET /api/v1/projects/{workspace}/{project}/runs", grows: "runs", n: 50, run: reads("/api/v1/projects/w/p/runs?limit=1000", runs)},
+		{call: "GET /api/v1/projects/{workspace}/{project}/runs", grows: "attributes", n: 500, run: reads("/api/v1/projects/w/p/runs", described(attributes))},
+		{call: "GET /api/v1/runs/{id}", grows: "attributes", n: 500, run: reads("/api/v1/runs/RUN", described(attributes))},
+		{call: "GET /api/v1/runs/{id}", grows: "environments", n: 500, run: reads("/api/v1/runs/RUN", described(environments))},
+		{call: "GET /api/v1/runs/{id}", grows: "attempts", n: 50, run: reads("/api/v1/runs/RUN", attempts)},
+		{call: "GET /api/v1/runs/{id}", grows: "writers", n: 50, run: reads("/api/v1/runs/RUN", writers)},
+		{call: "GET /api/v1/runs/{id}", grows: "series", n: 1_000, run: reads("/api/v1/runs/RUN", filled(ofSeries))},
+		{call: "PATCH /api/v1/runs/{id}", grows: "tags", n: 100, run: func(l *lab, n int) func() {
+			id, body := l.open("r"), document(map[string]any{"tags": tags(n)})
+			return func() { l.any("PATCH", "/api/v1/runs/"+id, body, nil) }
+		}},
+		{call: "PATCH /api/v1/runs/{id}", grows: "request bytes", n: 1 << 19, run: func(l *lab, n int) func() {
+			id, body := l.open("r"), document(map[string]any{"description": strings.Repeat("x", n)})
+			return func() { l.any("PATCH", "/api/v1/runs/"+id, body, nil) }
+		}},
+		{call: "DELETE /api/v1/runs/{id}", grows: "series", n: 1_000, run: func(l *lab, n int) func() {
+			id := l.fill("r", n, 2)
+			return func() { l.ok("DELETE", "/api/v1/runs/"+id+"?now=1", nil) }
+		}},
+		{call: "POST /api/v1/runs/{id}/restore", grows: "series", n: 1_000, run: func(l *lab, n int) func() {
+			id := l.fill("r", n, 2)
+			l.ok("DELETE", "/api/v1/runs/"+id, nil)
+			return func() { l.ok("POST", "/api/v1/runs/"+id+"/restore", nil) }
+		}},
+		{call: "GET /api/v1/resolve", grows: "runs", n: 50, run: reads("/api/v1/resolve?run=w/p/run-0", runs)},
+		{call: "GET /api/v1/runs/{id}/series", grows: "series", n: 1_000, run: reads("/api/v1/runs/RUN/series?limit=10000", filled(ofSeries))},
+		{call: "GET /api/v1/runs/{id}/series", grows: "points", n: 20_000, run: reads("/api/v1/runs/RUN/series?preview=64", filled(ofPoints))},
+		{call: "GET /api/v1/runs/{id}/points", grows: "points", n: 10_000, run: reads("/api/v1/runs/RUN/points?metric=m0&limit=100000", filled(ofPoints))},
+		{call: "GET /api/v1/runs/{id}/points", grows: "series of the run", n: 1_000, run: reads("/api/v1/runs/RUN/points?metric=m0", filled(ofSeries))},
+		{call: "GET /api/v1/runs/{id}/points", grows: "open answers", n: 4, run: unread("/api/v1/runs/RUN/points?metric=m0&limit=20000")},
+		{call: "GET /api/v1/runs/{id}/buckets", grows: "points", n: 20_000, run: reads("/api/v1/runs/RUN/buckets?metric=m0&n=100", filled(ofPoints))},
+		{call: "GET /api/v1/runs/{id}/buckets", grows: "buckets", n: 500, run: reads("/api/v1/runs/RUN/buckets?metric=m0&n=SIZE", func(l *lab, _ int) string { return l.fill("r", 1, 20_000) })},
+		{call: "POST /api/v1/buckets", grows: "queries", n: 50, run: func(l *lab, n int) func() {
+			id := l.fill("r", factor*50, 100)
+			body := document(map[string]any{"queries": collect(n, func(i int) any { return map[string]any{"run": id, "metric": text(i, "m%d"), "n": 50} })})
+			return func() { l.ok("POST", "/api/v1/buckets", body) }
+		}},
+		{call: "GET /api/v1/runs/{id}/renderings", grows: "renderings", n: 100, run: reads("/api/v1/runs/RUN/renderings?limit=1000", videos)},
+		{call: "POST /api/v1/runs/{id}/renderings", grows: "renderings", n: 50, run: func(l *lab, n int) func() {
+			id := l.open("r")
+			return func() {
+				for i := range n {
+					l.ok("POST", "/api/v1/runs/"+id+"/renderings", document(rendering(i)))
+				}
+			}
+		}},
+		{call: "POST /api/v1/runs/{id}/renderings", grows: "tags and marks", n: 100, run: func(l *lab, n int) func() {
+			id, r := l.open("r"), rendering(0)
+			r.Frames, r.Tags = 1<<20, tags(n)
+			r.Marks = collect(n, func(i int) model.RenderingMark {
+				return model.RenderingMark{Name: text(i, "m%d"), FromFrame: int64(i), ToFrame: int64(i)}
+			})
+			return func() { l.any("POST", "/api/v1/runs/"+id+"/renderings", document(r), nil) }
+		}},
+		{call: "GET /api/v1/runs/{id}/renderings/{rendering}/video", grows: "bytes", n: 1 << 20, run: func(l *lab, n int) func() {
+			id := l.open("r")
+			path, body := blob(n)
+			l.ok("PUT", path, body)
+			r := rendering(0)
+			r.SHA256, r.SizeBytes, r.ContentType = strings.TrimPrefix(path, "/api/v1/blobs/"), int64(n), "video/mp4"
+			l.ok("POST", "/api/v1/runs/"+id+"/renderings", document(r))
+			return func() { l.ok("GET", "/api/v1/runs/"+id+"/renderings/"+r.ID+"/video", nil) }
+		}},
+		{call: "GET /api/v1/live", grows: "open streams", n: 20, run: func(l *lab, n int) func() {
+			l.open("r")
+			return func() {
+				for range n {
+					response := l.ask("GET", "/api/v1/live?project=w/p", nil, nil)
+					l.t.Cleanup(func() { response.Body.Close() })
+				}
+			}
+		}},
+		{call: "PUT /api/v1/blobs/{sha256}", grows: "bytes", n: 1 << 20, run: func(l *lab, n int) func() {
+			path, body := blob(n)
+			return func() { l.ok("PUT", path, body) }
+		}},
+		{call: "GET /api/v1/blobs/{sha256}", grows: "bytes", n: 1 << 20, run: func(l *lab, n int) func() {
+			path, body := blob(n)
+			l.ok("PUT", path, body)
+			return func() { l.ok("GET", path, nil) }
+		}},
+		{call: "GET /api/v1/blobs/{sha256}", grows: "renderings of the server", n: 100, run: func(l *lab, n int) func() {
+			path, body := blob(64)
+			l.ok("PUT", path, body)
+			videos(l, n)
+			return func() { l.ok("GET", path, nil) }
+		}},
+		{call: "PATCH /api/v1/blobs/{sha256}/upload", grows: "bytes", n: 1 << 20, run: func(l *lab, n int) func() {
+			path, body := blob(n)
+			return func() { l.ok("PATCH", path+"/upload", body, patch) }
+		}},
+		{call: "PATCH /api/v1/blobs/{sha256}/upload", grows: "parts", n: 20, run: func(l *lab, n int) func() {
+			path, body := blob(n * 1024)
+			return func() {
+				for i := range n {
+					last := map[bool]string{true: "?1", false: "?0"}[i == n-1]
+					l.ok("PATCH", path+"/upload", body[i*1024:(i+1)*1024], map[string]string{
+						"Content-Type": patch["Content-Type"], "Upload-Offset": strconv.Itoa(i * 1024), "Upload-Complete": last,
+					})
+				}
+			}
+		}},
+		{call: "HEAD /api/v1/blobs/{sha256}/upload", grows: "unfinished uploads", n: 50, run: func(l *lab, n int) func() {
+			part := map[string]string{"Content-Type": patch["Content-Type"], "Upload-Offset": "0", "Upload-Complete": "?0"}
+			for i := range n {
+				l.ok("PATCH", fmt.Sprintf("/api/v1/blobs/%064x/upload", i), []byte("x"), part)
+			}
+			return func() { l.ok("HEAD", fmt.Sprintf("/api/v1/blobs/%064x/upload", 0), nil) }
+		}},
+
+		{call: "GET /api/v1/keys", grows: "keys", n: 50, run: reads("/api/v1/keys", keys)},
+		{call: "POST /api/v1/keys", grows: "keys", n: 50, run: func(l *lab, n int) func() { return func() { keys(l, n) } }},
+		{call: "POST /api/v1/links", grows: "links", n: 200, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/links", []byte("{}")) })},
+		{call: "POST /api/v1/session", grows: "sign-ins", n: 50, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/session", document(map[string]string{"token": l.key})) })},
+		{call: "GET /metrics", grows: "runs", n: 50, run: reads("/metrics", runs)},
+		{call: "GET /metrics", grows: "series", n: 1_000, run: reads("/metrics", filled(ofSeries))},
+		{call: "GET /healthz", grows: "connections", n: 50, run: held},
+		{call: "GET /readyz", grows: "runs", n: 50, run: reads("/readyz", runs)},
+	}
+}
+
+func keys(l *lab, n int) string {
+	l.t.Helper()
+	for i := range n {
+		l.ok("POST", "/api/v1/keys", document(map[string]any{"name": text(i, "key-%d"), "scopes": []string{"read"}}))
+	}
+	return ""
+}
+
+// withoutRows are the routes and methods that have no dimension, and why.
+func withoutRows() map[string]string {
+	return map[string]string{
+		"GET /":                           "the page's files are in memory and do not change",
+		"GET /api/v1/server":              "eight facts of the server",
+		"GET /sd/bittensor":               "reads a chain: a subnet has at most 256 nodes; test/chain measures it",
+		"GET /api/v1/blobs/{sha256}/url":  "one signature over fixed bytes",
+		"POST /api/v1/blobs/{sha256}/url": "one signature over fixed bytes",
+		"DELETE /api/v1/keys/{id}":        "one row of the catalog, by its primary key; the list of keys has a row",
+	}
+}
+
+func TestRoutes(t *testing.T) { measure(t, routes()) }

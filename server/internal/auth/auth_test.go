@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,6 +163,14 @@ func TestBadSpecs(t *testing.T) {
 	for name, spec := range map[string]auth.KeySpec{
 		"no name":                   {Scopes: read},
 		"control character":         {Name: "a\x1b[31m", Scopes: read},
+		"C1 control":                {Name: "a\u009b31m", Scopes: read},
+		"bidi control":              {Name: "a\u202egnp.exe", Scopes: read},
+		"bidi isolate":              {Name: "a\u2066b", Scopes: read},
+		"zero width":                {Name: "ad\u200bmin", Scopes: read},
+		"line separator":            {Name: "a\u2028b", Scopes: read},
+		"not UTF-8":                 {Name: "a\xff", Scopes: read},
+		"workspace with a control":  {Name: "n", Scopes: read, Workspace: "w\x1b[2J"},
+		"project with a control":    {Name: "n", Scopes: read, Workspace: "w", Project: "p\u202e"},
 		"long name":                 {Name: strings.Repeat("n", 129), Scopes: read},
 		"no scope":                  {Name: "n"},
 		"unknown scope":             {Name: "n", Scopes: []auth.Scope{"root"}},
@@ -322,6 +331,35 @@ func TestBootstrap(t *testing.T) {
 	}
 	_, err = k.Bootstrap(t.Context(), dir, "")
 	wantCode(t, "a damaged file", err, model.CodeInvalid)
+}
+
+// A file that others may have read or written proves nothing.
+func TestBootstrapTakesOnlyAPrivateFile(t *testing.T) {
+	k, m, _ := setup()
+	file := filepath.Join(t.TempDir(), auth.AdminKeyFile)
+	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o666: false, 0o620: false} {
+		_ = os.Remove(file)
+		if err := errors.Join(os.WriteFile(file, []byte(strings.Repeat("0f", 20)), 0o600), os.Chmod(file, mode)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := k.Bootstrap(t.Context(), filepath.Dir(file), "")
+		if ok != (err == nil) || !ok && model.CodeOf(err) != model.CodePermission {
+			t.Errorf("%o: %v", mode, err)
+		}
+		if !ok && len(m.keys) > 0 {
+			t.Errorf("%o: the key was adopted", mode)
+		}
+		m.keys = nil
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	if err := errors.Join(os.Chmod(file, 0o600), os.Chown(file, 65534, -1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Bootstrap(t.Context(), filepath.Dir(file), ""); model.CodeOf(err) != model.CodePermission || len(m.keys) > 0 {
+		t.Errorf("another user's: %v, %d keys", err, len(m.keys))
+	}
 }
 
 func TestBootstrapWithoutTheFileButAnAdmin(t *testing.T) {

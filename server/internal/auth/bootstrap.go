@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // AdminKeyFile is the first admin key's file in the data folder.
@@ -72,10 +74,18 @@ func (k *Keyring) hasAdmin(ctx context.Context) (bool, error) {
 }
 
 func readSecret(path string) (string, error) {
-	raw, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
+	if err != nil {
+		return "", fmt.Errorf("read admin key: %w", err)
+	}
+	defer file.Close()
+	if err := checkOwner(file); err != nil {
+		return "", err
+	}
+	raw, err := io.ReadAll(io.LimitReader(file, 1<<10))
 	if err != nil {
 		return "", fmt.Errorf("read admin key: %w", err)
 	}
@@ -85,6 +95,23 @@ func readSecret(path string) (string, error) {
 			WithHint("restore the file, or remove it: the next start makes a new admin key when there is no other")
 	}
 	return secret, nil
+}
+
+// checkOwner refuses a key that others may know or may have put there.
+func checkOwner(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("read admin key: %w", err)
+	}
+	if !platform.IsMine(info) {
+		return model.Errorf(model.CodePermission, "%s belongs to another user, so it may not be this server's key", file.Name()).
+			WithHint("give the file to the server's user (chown), or remove it: the next start makes a new key when there is no other")
+	}
+	if !platform.IsPrivate(info) {
+		return model.Errorf(model.CodePermission, "%s can be read or changed by other users (mode %04o)", file.Name(), info.Mode().Perm()).
+			WithHint("run: chmod 600 %s; when somebody else may have read it, revoke this key after the start (kymogram key revoke)", file.Name())
+	}
+	return nil
 }
 
 // writeSecret replaces a file as a whole; only its owner may read it.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -33,8 +35,11 @@ const (
 )
 
 func (s KeySpec) check() error {
-	if s.Name == "" || len(s.Name) > maxKeyName || strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return model.Errorf(model.CodeInvalid, "a key's name is 1 to %d bytes without control characters", maxKeyName)
+	if s.Name == "" || len(s.Name) > maxKeyName || !clean(s.Name) {
+		return model.Errorf(model.CodeInvalid, "a key's name is 1 to %d bytes of text, without control characters and invisible ones", maxKeyName)
+	}
+	if !clean(s.Workspace + s.Project) {
+		return model.Errorf(model.CodeInvalid, "the workspace and the project of a key are text, without control characters and invisible ones")
 	}
 	if len(s.Scopes) == 0 {
 		return model.Errorf(model.CodeInvalid, "a key needs a scope: ingest, read or admin")
@@ -51,6 +56,12 @@ func (s KeySpec) check() error {
 		return model.Errorf(model.CodeInvalid, "a key lives for more than 0 and at most %d days", int(maxExpires.Hours()/24))
 	}
 	return nil
+}
+
+// clean: lists and logs show the text, so nothing in it may steer a terminal,
+// change the direction of what follows, or be invisible.
+func clean(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) })
 }
 
 // newKey makes a key of a spec from a secret.

@@ -29,7 +29,7 @@ func source(t *testing.T) (*backup.Source, map[string]string) {
 		Folder: folder, Store: "store", Catalog: "catalog.db", Blobs: "blobs",
 		CopyCatalog: func(_ context.Context, from, to string) (uint64, error) {
 			text, err := os.ReadFile(from)
-			return 7, errors.Join(err, os.WriteFile(to, text, 0o600))
+			return 7, errors.Join(err, os.WriteFile(to, text, 0o600), os.Chmod(to, 0o644)) // as SQLite makes it
 		},
 		CopyStore: func(_ context.Context, highest uint64, put func(string, int64, io.Reader) error) error {
 			if highest != 7 {
@@ -83,6 +83,8 @@ func TestThereAndBack(t *testing.T) {
 	if _, err := backup.Restore(t.Context(), saved, restored, bar()); err != nil {
 		t.Fatal(err)
 	}
+	private(t, saved)
+	private(t, restored)
 	got := read(t, restored)
 	for name, text := range files {
 		if got[name] != text {
@@ -94,6 +96,23 @@ func TestThereAndBack(t *testing.T) {
 	}
 	if _, err := s.Backup(t.Context(), saved, "1.2.3", bar()); model.CodeOf(err) != model.CodeConflict {
 		t.Errorf("over another one: %v", err)
+	}
+}
+
+// private fails for a file or folder that others may read.
+func private(t *testing.T, folder string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if info, err := d.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is %v, %v", path, info.Mode(), err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -90,6 +90,9 @@ func (c *copying) putFile(root, name string) error {
 
 // adopt lists a file that something else wrote into the unfinished folder.
 func (c *copying) adopt(name string) error {
+	if err := os.Chmod(filepath.Join(c.partial(), name), 0o600); err != nil {
+		return fmt.Errorf("copy %s: %w", name, err)
+	}
 	row, err := hashFile(c.partial(), name)
 	if err == nil {
 		c.bar.Done(row.Size)

@@ -25,7 +25,7 @@ type Config struct {
 	HTTP      string    `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
 	GRPC      string    `yaml:"grpc" usage:"one more address, for gRPC alone"`
 	NoAuth    bool      `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
-	Insecure  bool      `yaml:"insecure" usage:"allow an address that is not loopback without TLS"`
+	Insecure  bool      `yaml:"insecure" usage:"allow an address that is not loopback without TLS, or with no_auth"`
 	Hosts     []string  `yaml:"hosts" flag:"host" usage:"names under which browsers reach the server, besides localhost, its host name and IP addresses"`
 	AdminKey  string    `yaml:"admin_key" flag:"-" secret:"yes" usage:"the admin key to use on first start instead of a random one"`
 	TLS       TLS       `yaml:"tls"`
@@ -167,7 +167,14 @@ func (c *Config) checkAddress(name, address string) error {
 	if err != nil {
 		return invalid("%s: %q is not of the form HOST:PORT", name, address).WithHint("such as 127.0.0.1:7070")
 	}
-	if !c.Secure() && !c.Insecure && !loopback(host) {
+	if c.Insecure || loopback(host) {
+		return nil
+	}
+	if c.NoAuth {
+		return invalid("no_auth: %s: %s can be reached from other machines, and without keys each of them may read and delete everything", name, address).
+			WithHint("leave out --no-auth; where everybody who reaches the address may do everything, add --insecure")
+	}
+	if !c.Secure() {
 		return invalid("%s: %s can be reached from other machines, and without TLS keys and data pass in the clear", name, address).
 			WithHint("use --tls self or --tls-cert and --tls-key; behind a proxy that does TLS, or in a private network, add --insecure")
 	}

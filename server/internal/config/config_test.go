@@ -85,6 +85,8 @@ func TestBadInputIsNamed(t *testing.T) {
 		"limit too large":      {flags: map[string]string{"limits.body_mib": "100000"}, want: "limits.body_mib"},
 		"not loopback":         {flags: map[string]string{"http": "0.0.0.0:7070"}, want: "--insecure"},
 		"all interfaces":       {flags: map[string]string{"http": ":7070"}, want: "--insecure"},
+		"no keys, TLS":         {flags: map[string]string{"http": "0.0.0.0:7070", "tls.mode": "self", "no_auth": "true"}, want: "--insecure"},
+		"no keys, gRPC, TLS":   {flags: map[string]string{"grpc": "[::]:7071", "tls.mode": "self", "no_auth": "true"}, want: "no_auth"},
 		"grpc not loopback":    {flags: map[string]string{"grpc": "10.0.0.1:7071"}, want: "--insecure"},
 		"no port":              {flags: map[string]string{"http": "127.0.0.1"}, want: "HOST:PORT"},
 		"certificate, no key":  {flags: map[string]string{"tls.cert": "x"}, want: "--tls-key"},
@@ -113,6 +115,22 @@ func TestBadInputIsNamed(t *testing.T) {
 				t.Fatalf("%q does not say %q", text, test.want)
 			}
 		})
+	}
+}
+
+// Beyond loopback, no keys and clear text are each the user's word.
+func TestInsecureOpensTheDoors(t *testing.T) {
+	for name, flags := range map[string]map[string]string{
+		"clear text":             {"http": "0.0.0.0:1", "insecure": "true"},
+		"no keys":                {"http": "0.0.0.0:1", "insecure": "true", "no_auth": "true"},
+		"no keys but TLS":        {"http": "0.0.0.0:1", "insecure": "true", "no_auth": "true", "tls.mode": "self"},
+		"TLS and keys":           {"http": "0.0.0.0:1", "tls.mode": "self"},
+		"loopback without keys":  {"http": "[::1]:1", "no_auth": "true"},
+		"localhost without keys": {"http": "localhost:1", "grpc": "127.0.0.1:2", "no_auth": "true"},
+	} {
+		if _, err := config.Load("", vars(), flags); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -17,6 +17,30 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
+// A folder of ours is made private; one of another user that others may enter is refused.
+func TestClaimMakesTheFolderPrivate(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, 0o755), data.Claim(folder)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder is %v, %v", info.Mode(), err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a folder away")
+	}
+	if err := errors.Join(os.Chmod(folder, 0o750), os.Chown(folder, 65534, -1)); err != nil {
+		t.Fatal(err)
+	}
+	var e *model.Error
+	if err := data.Claim(folder); !errors.As(err, &e) || !strings.Contains(e.Hint, "chmod 700") {
+		t.Errorf("another user's open folder: %v", err)
+	}
+	if err := errors.Join(os.Chmod(folder, 0o700), data.Claim(folder)); err != nil {
+		t.Errorf("another user's private folder: %v", err)
+	}
+}
+
 // empty makes the folder of a server that nobody used.
 func empty(t *testing.T) data.Folder {
 	t.Helper()

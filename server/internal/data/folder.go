@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // The data folder. Its lock and version are the store's.
@@ -29,20 +30,38 @@ func (f Folder) Catalog() string { return filepath.Join(string(f), CatalogFile) 
 // Blobs is where files lie.
 func (f Folder) Blobs() string { return filepath.Join(string(f), BlobFolder) }
 
-// Claim makes a data folder and checks that it can be written.
+// Claim makes a data folder and checks that it can be written, by this user alone.
 func Claim(folder string) error {
 	err := os.MkdirAll(folder, 0o700)
 	if err == nil {
-		err = probe(folder)
+		err = closeToOthers(folder)
 	}
 	if err == nil {
-		return nil
+		err = probe(folder)
+	}
+	var explained *model.Error
+	if err == nil || errors.As(err, &explained) {
+		return err
 	}
 	refused := model.Errorf(model.CodeInvalid, "cannot use the data folder %s: %v", folder, err)
 	if errors.Is(err, fs.ErrPermission) {
 		return refused.WithHint("give this user the folder (chown), or choose another with --data DIR")
 	}
 	return refused.WithHint("choose a folder on a writable disk with --data DIR")
+}
+
+// closeToOthers makes a folder of this user private. In a folder of another user
+// that others may enter, they may have put or changed files: it is refused.
+func closeToOthers(folder string) error {
+	info, err := os.Stat(folder)
+	if err != nil || platform.IsPrivate(info) {
+		return err
+	}
+	if !platform.IsMine(info) {
+		return model.Errorf(model.CodePermission, "the data folder %s belongs to another user, and others may enter it (mode %04o)", folder, info.Mode().Perm()).
+			WithHint("give it to the server's user and close it: chown USER %[1]s && chmod 700 %[1]s; or choose another with --data DIR", folder)
+	}
+	return os.Chmod(folder, 0o700)
 }
 
 // probe writes a file: permissions alone do not tell of read-only mounts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
@@ -37,13 +38,23 @@ func (l Log) Wait(ctx context.Context, lsn uint64) error {
 func Refusing(err error) error {
 	switch {
 	case errors.Is(err, wal.ErrDiskFull):
-		return model.Errorf(model.CodeDiskFull, "the disk of the data folder is full: %v", err).WithHint("free space; writers keep their points and send them again")
+		return model.Errorf(model.CodeDiskFull, "the disk of the data folder is full%s", reason(err)).WithHint("free space; writers keep their points and send them again")
 	case errors.Is(err, wal.ErrPoisoned):
-		return model.Errorf(model.CodeUnavailable, "the store takes no writes: %v", err).WithHint("check the disk and restart the server; writers keep their points")
+		return model.Errorf(model.CodeUnavailable, "the store takes no writes after a failure of the disk%s", reason(err)).WithHint("check the disk and restart the server; writers keep their points")
 	case errors.Is(err, wal.ErrClosed):
 		return model.Errorf(model.CodeUnavailable, "the store is closed")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return model.Errorf(model.CodeTimeout, "the write was not waited for: %v", err)
 	}
 	return fmt.Errorf("write to the log: %w", err)
+}
+
+// reason is what the system said, without the paths that the error names: callers
+// over the network see it.
+func reason(err error) string {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return ": " + number.Error()
+	}
+	return ""
 }

@@ -26,6 +26,7 @@ const (
 	CodeBadRecord       Code = "bad_record"        // 422, final for that record
 	CodeSuperseded      Code = "stream_superseded" // 409, a newer stream of the writer took over
 	CodeDiskFull        Code = "disk_full"         // 507, retry later
+	CodeBusy            Code = "busy"              // 429, retry later
 	CodeUnavailable     Code = "unavailable"       // 503, retry later
 	CodeTimeout         Code = "timeout"           // 504
 	CodeInternal        Code = "internal"          // 500, retry later
@@ -65,6 +66,20 @@ func CodeOf(err error) Code {
 		return e.Code
 	}
 	return CodeInternal
+}
+
+// RetryAfter is how many seconds a client waits at least before it sends the same
+// again, 0 when that is of no use.
+func (c Code) RetryAfter() int {
+	switch c {
+	case CodeBusy:
+		return 1
+	case CodeUnavailable:
+		return 5
+	case CodeDiskFull:
+		return 30
+	}
+	return 0
 }
 
 // Final reports whether a record refused with this code can never be taken:

@@ -153,7 +153,6 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	if err != nil {
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
-	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Log: n.log})
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
 	options := httpapi.Options{Files: blobs, Log: n.log}
 	if c := n.config.Chain; len(c.Endpoints) > 0 { // a server without a chain is a valid one
@@ -164,6 +163,10 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		options.Discovery = discovery.New(s.List, c.AllowPrivate, time.Now)
 	}
 	api := httpapi.New(n.query, n.ingest, n.live, options)
+	if err := n.metrics.Gauges(func() []selfmetrics.Gauge { return answers(api.Stats()) }); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Reserve: api.Reserve, Log: n.log})
 	receivers, err := n.receivers()
 	if err != nil {
 		return nil, err
@@ -177,6 +180,16 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		TLS: secure, Hosts: server.KnownHosts(n.config.Hosts), MaxBody: n.config.Limits.BodyMiB << 20,
 		Version: version, Policy: server.DefaultPolicy(), Now: time.Now, Log: n.log,
 	})
+}
+
+// answers is what reads share.
+func answers(s httpapi.Stats) []selfmetrics.Gauge {
+	return []selfmetrics.Gauge{
+		selfmetrics.NewGauge("kymogram_answer_rows", "Rows and buckets that answers in the making hold.", float64(s.Rows)),
+		selfmetrics.NewGauge("kymogram_answer_waiting_requests", "Reads that wait for their share of rows.", float64(s.Waiting)),
+		selfmetrics.NewCounter("kymogram_answer_refused_total", "Reads refused with busy: they got no share of rows in time.", float64(s.Refused)),
+		selfmetrics.NewCounter("kymogram_answer_stalled_total", "Answers cut off because their client read nothing for 5 s.", float64(s.Stalled)),
+	}
 }
 
 // receivers take other systems' protocols.

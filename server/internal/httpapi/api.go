@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/query"
@@ -36,12 +35,15 @@ type Ingest interface {
 // Options are what code sets; a zero field takes its default.
 type Options struct {
 	// RowsAtOnce bounds the rows and buckets that all answers in the making hold
-	// together; a request waits for its share. A row is about 60 bytes.
+	// together, a quarter of them for one caller; small answers have an eighth more.
+	// A request waits for its share. A row is about 60 bytes.
 	RowsAtOnce int64 // default 4,000,000
-	Heartbeat  time.Duration
-	Files      Files     // nil: renderings are listed and cannot be watched
-	Discovery  Discovery // nil: the server knows no chain
-	Log        *slog.Logger
+	// Stall is how long a client may read nothing of an answer that holds rows.
+	Stall     time.Duration // default 5 s
+	Heartbeat time.Duration
+	Files     Files     // nil: renderings are listed and cannot be watched
+	Discovery Discovery // nil: the server knows no chain
+	Log       *slog.Logger
 }
 
 // API holds the handlers.
@@ -50,7 +52,7 @@ type API struct {
 	ingest  Ingest
 	live    Live
 	options Options
-	rows    *semaphore.Weighted
+	rows    *rows
 	log     *slog.Logger
 }
 
@@ -58,6 +60,9 @@ type API struct {
 func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 	if options.RowsAtOnce <= 0 {
 		options.RowsAtOnce = 4 * query.MaxPoints
+	}
+	if options.Stall <= 0 {
+		options.Stall = 5 * time.Second
 	}
 	if options.Heartbeat <= 0 {
 		options.Heartbeat = 25 * time.Second
@@ -67,7 +72,7 @@ func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 	}
 	return &API{
 		query: q, ingest: ingest, live: live, options: options, log: options.Log,
-		rows: semaphore.NewWeighted(options.RowsAtOnce),
+		rows: newRows(options.RowsAtOnce),
 	}
 }
 
@@ -100,7 +105,7 @@ func (a *API) Routes() []Route {
 	}
 	wrap := compressor()
 	for i := range routes {
-		routes[i].Handler = wrap(routes[i].Handler)
+		routes[i].Handler = a.moves(wrap(routes[i].Handler))
 	}
 	// Bytes with ranges: never compressed.
 	routes = append(routes, a.route("GET", "/api/v1/runs/{id}/renderings/{rendering}/video", "read", a.video))
@@ -132,13 +137,4 @@ func compressor() func(http.Handler) http.HandlerFunc {
 		return func(h http.Handler) http.HandlerFunc { return h.ServeHTTP }
 	}
 	return wrap
-}
-
-// reserve waits for a share of the rows that may be in memory at once.
-func (a *API) reserve(ctx context.Context, rows int) (release func(), err error) {
-	weight := min(int64(rows), a.options.RowsAtOnce)
-	if err := a.rows.Acquire(ctx, weight); err != nil {
-		return nil, model.Errorf(model.CodeUnavailable, "the request ended while it waited for its turn")
-	}
-	return func() { a.rows.Release(weight) }, nil
 }

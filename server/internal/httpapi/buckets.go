@@ -30,7 +30,7 @@ func (a *API) buckets(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	release, err := a.reserve(r.Context(), orDefault(request.N, query.DefaultBucket))
+	release, err := a.rows.reserve(r.Context(), orDefault(request.N, query.DefaultBucket))
 	if err != nil {
 		return err
 	}
@@ -40,13 +40,12 @@ func (a *API) buckets(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if format != formatJSON {
-		return a.cut(bucketsTable(result).send(w, format, result.Series.Key.Metric))
+		return a.cut(r, bucketsTable(result).send(w, format, result.Series.Key.Metric))
 	}
 	j := newJSONWriter(w, asText)
 	j.buckets(result, bucketsView{})
 	j.raw("\n")
-	j.flush()
-	return nil
+	return a.cut(r, j.flush())
 }
 
 func (j *jsonWriter) buckets(r *query.BucketsResult, view bucketsView) {
@@ -141,7 +140,7 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 		}
 		weight += max(orDefault(requests[i].N, query.DefaultBucket), 0)
 	}
-	release, err := a.reserve(r.Context(), weight)
+	release, err := a.rows.reserve(r.Context(), weight)
 	if err != nil {
 		return err
 	}
@@ -150,8 +149,7 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a.writeMany(newJSONWriter(w, asText), r, results, body.bucketsView)
-	return nil
+	return a.cut(r, a.writeMany(newJSONWriter(w, asText), r, results, body.bucketsView))
 }
 
 func numbered(i int, err error) error {
@@ -164,7 +162,7 @@ func numbered(i int, err error) error {
 	return &out
 }
 
-func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsOutcome, view bucketsView) {
+func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsOutcome, view bucketsView) error {
 	j.raw(`{"results":[`)
 	for i, outcome := range results {
 		if i > 0 {
@@ -181,7 +179,7 @@ func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsO
 		j.raw(string(body))
 	}
 	j.raw("]}\n")
-	j.flush()
+	return j.flush()
 }
 
 // readBody reads one JSON document strictly.

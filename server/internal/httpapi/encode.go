@@ -29,15 +29,17 @@ func newJSONWriter(w http.ResponseWriter, bigText bool) *jsonWriter {
 
 func (j *jsonWriter) spill() {
 	if len(j.buf) >= spillBytes {
-		j.flush()
+		_ = j.flush() // the last one tells
 	}
 }
 
-func (j *jsonWriter) flush() {
+// flush is the first error of all writes.
+func (j *jsonWriter) flush() error {
 	if j.err == nil && len(j.buf) > 0 {
 		_, j.err = j.w.Write(j.buf)
 	}
 	j.buf = j.buf[:0]
+	return j.err
 }
 
 func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }

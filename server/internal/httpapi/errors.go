@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -30,6 +31,8 @@ func Status(code model.Code) int {
 		return http.StatusRequestEntityTooLarge
 	case model.CodeKindMismatch, model.CodeLimit, model.CodeBadRecord:
 		return http.StatusUnprocessableEntity
+	case model.CodeBusy:
+		return http.StatusTooManyRequests
 	case model.CodeDiskFull:
 		return http.StatusInsufficientStorage
 	case model.CodeUnavailable:
@@ -53,8 +56,16 @@ func WriteError(w http.ResponseWriter, err error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Disposition")
+	Retry(h, e.Code)
 	w.WriteHeader(Status(e.Code))
 	_, _ = w.Write(append(body, '\n'))
+}
+
+// Retry tells a client in a header when to send again, if that is of use.
+func Retry(h http.Header, code model.Code) {
+	if seconds := code.RetryAfter(); seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
 }
 
 // shown is the part of an error that a caller may see.

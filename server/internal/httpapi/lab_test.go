@@ -24,6 +24,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/live"
 	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
@@ -73,7 +74,7 @@ func newLab(t testing.TB, options httpapi.Options) *lab {
 	l.api = httpapi.New(query.New(l.engine, l.catalog, l, l.ingest, query.Limits{}), l.ingest, hub, options)
 	mux := http.NewServeMux()
 	for _, r := range l.api.Routes() {
-		mux.Handle(r.Method+" "+r.Pattern, r.Handler)
+		mux.Handle(r.Method+" "+r.Pattern, asCaller(r.Handler))
 	}
 	l.http = httptest.NewServer(mux)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,6 +89,13 @@ func newLab(t testing.TB, options httpapi.Options) *lab {
 		}
 	})
 	return l
+}
+
+// asCaller takes the caller's name from a header, as the server does from a key.
+func asCaller(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(share.WithCaller(r.Context(), r.Header.Get("X-Caller"))))
+	})
 }
 
 // writer opens a run's next writer.

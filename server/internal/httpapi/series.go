@@ -36,8 +36,7 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	j.raw(`],"next":`)
 	j.cursor(page.Next)
 	j.raw("}\n")
-	j.flush()
-	return nil
+	return a.cut(r, j.flush())
 }
 
 // preview reads 0…64; absent is 0.
@@ -136,7 +135,7 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	release, err := a.reserve(r.Context(), orDefault(request.Limit, query.DefaultPoints))
+	release, err := a.rows.reserve(r.Context(), orDefault(request.Limit, query.DefaultPoints))
 	if err != nil {
 		return err
 	}
@@ -146,10 +145,9 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if format != formatJSON {
-		return a.cut(pointsTable(page).send(w, format, page.Series.Key.Metric))
+		return a.cut(r, pointsTable(page).send(w, format, page.Series.Key.Metric))
 	}
-	writePoints(newJSONWriter(w, asText), page)
-	return nil
+	return a.cut(r, writePoints(newJSONWriter(w, asText), page))
 }
 
 func orDefault(n, fallback int) int {
@@ -159,7 +157,7 @@ func orDefault(n, fallback int) int {
 	return n
 }
 
-func writePoints(j *jsonWriter, page *query.PointsPage) {
+func writePoints(j *jsonWriter, page *query.PointsPage) error {
 	j.raw(`{"series":{"run":`)
 	j.text(page.Run.String())
 	j.raw(",")
@@ -171,15 +169,5 @@ func writePoints(j *jsonWriter, page *query.PointsPage) {
 	j.raw(`,"next":`)
 	j.cursor(page.Next)
 	j.raw("}\n")
-	j.flush()
-}
-
-// cut ends an answer that failed after it began: the connection is broken off,
-// so that the client cannot take half a file for a whole one.
-func (a *API) cut(err error) error {
-	if err != nil {
-		a.log.Warn("answer cut short", "err", err)
-		panic(http.ErrAbortHandler)
-	}
-	return nil
+	return j.flush()
 }

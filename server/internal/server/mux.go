@@ -92,7 +92,7 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 			r.Body = http.MaxBytesReader(w, r.Body, m.maxBody)
 		}
 		if rule.Open || rule.Signed && r.URL.Query().Get(signatureParam) != "" {
-			h.ServeHTTP(w, r)
+			h.ServeHTTP(w, r.WithContext(withCaller(r.Context(), nil, r.RemoteAddr)))
 			return
 		}
 		p, err := m.authenticate(r, rule)
@@ -104,6 +104,7 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 			Fail(w, r, m.log, err)
 			return
 		}
+		ctx = withCaller(ctx, p, r.RemoteAddr)
 		if rule.Stream {
 			var end func()
 			ctx, end = m.untilRevoked(ctx, p)

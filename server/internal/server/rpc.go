@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -93,8 +94,15 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	if err != nil {
 		return ctx, err
 	}
-	ctx = auth.WithPrincipal(ctx, p)
+	ctx = withCaller(auth.WithPrincipal(ctx, p), p, remoteOf(ctx))
 	return ctx, auth.Require(ctx, rule.Scope)
+}
+
+func remoteOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
 }
 
 // guardedStream carries the caller and looks at its key again with every

@@ -73,7 +73,7 @@ func rpcCode(code model.Code) codes.Code {
 		return codes.InvalidArgument
 	case model.CodeRunDeleted:
 		return codes.FailedPrecondition
-	case model.CodeUnavailable:
+	case model.CodeUnavailable, model.CodeBusy:
 		return codes.Unavailable
 	case model.CodeTimeout:
 		return codes.DeadlineExceeded

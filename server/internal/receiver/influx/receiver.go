@@ -251,6 +251,8 @@ func reply(err error) (status int, code, message string) {
 		return http.StatusNotFound, "not found", message
 	case model.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge, "request too large", message
+	case model.CodeBusy:
+		return http.StatusTooManyRequests, "too many requests", message
 	case model.CodeDiskFull, model.CodeUnavailable, model.CodeTimeout, model.CodeSuperseded:
 		return http.StatusServiceUnavailable, "unavailable", message
 	case model.CodeInternal:

@@ -37,7 +37,10 @@ type Query interface {
 type Options struct {
 	// RunDocument is the JSON document of GET /api/v1/runs/{id}.
 	RunDocument func(d *query.RunDetail) ([]byte, error)
-	Log         *slog.Logger
+	// Reserve waits for the caller's share of the rows that answers may hold; nil:
+	// there is no limit.
+	Reserve func(ctx context.Context, rows int) (release func(), err error)
+	Log     *slog.Logger
 }
 
 // Receiver holds the three services.
@@ -51,6 +54,9 @@ type Receiver struct {
 func New(in Ingest, q Query, options Options) *Receiver {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.Reserve == nil {
+		options.Reserve = func(context.Context, int) (func(), error) { return func() {}, nil }
 	}
 	return &Receiver{ingest: in, query: q, options: options}
 }

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -54,6 +55,11 @@ func (s *queryService) Points(ctx context.Context, m *kymogramv1.PointsRequest) 
 	if err != nil {
 		return nil, err
 	}
+	release, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultPoints))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	page, err := s.query.Points(ctx, query.PointsRequest{
 		Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Selector: sel,
 		Axis: model.Axis(m.Axis), From: m.From, To: m.To, Attempts: attempts,
@@ -98,6 +104,11 @@ func (s *queryService) Buckets(ctx context.Context, m *kymogramv1.BucketsRequest
 	if err != nil {
 		return nil, err
 	}
+	release, err := s.options.Reserve(ctx, cmp.Or(int(m.N), query.DefaultBucket))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	result, err := s.query.Buckets(ctx, query.BucketsRequest{
 		Selector: sel, X: model.Axis(m.Axis), From: m.From, To: m.To, N: int(m.N), Attempts: attempts,
 	})

@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/kymogram/kymogram/server/internal/share"
+)
+
+// rows are the rows and buckets that answers in the making may hold. Answers that
+// a person waits for are small and have a pool of their own: downloads that are
+// read slowly do not hold up charts.
+type rows struct {
+	large, small *share.Pool
+	stalled      atomic.Uint64
+}
+
+// The small pool is an eighth of the large one. An answer is small when many of
+// them fit into its caller's part.
+const (
+	smallPool = 8
+	smallMost = 4
+)
+
+func newRows(atOnce int64) *rows {
+	const what = "memory for answers"
+	return &rows{large: share.New(what, atOnce, 0), small: share.New(what, max(1, atOnce/smallPool), 0)}
+}
+
+// reserve waits for the caller's share of the rows that may be in memory at once.
+func (r *rows) reserve(ctx context.Context, n int) (release func(), err error) {
+	if int64(n) <= r.small.Part()/smallMost {
+		return r.small.Acquire(ctx, int64(n))
+	}
+	return r.large.Acquire(ctx, int64(n))
+}
+
+// Reserve waits for the caller's share of rows, for reads that do not come over
+// HTTP.
+func (a *API) Reserve(ctx context.Context, n int) (release func(), err error) {
+	return a.rows.reserve(ctx, n)
+}
+
+// Stats are the API's figures, for /metrics.
+type Stats struct {
+	Rows    int64  // that answers in the making hold
+	Waiting int    // requests that wait for rows
+	Refused uint64 // requests that got none in time
+	Stalled uint64 // answers cut off because their client did not read
+}
+
+// Stats reads them.
+func (a *API) Stats() Stats {
+	large, small := a.rows.large.Stats(), a.rows.small.Stats()
+	return Stats{
+		Rows: large.Used + small.Used, Waiting: large.Waiting + small.Waiting,
+		Refused: large.Refused + small.Refused, Stalled: a.rows.stalled.Load(),
+	}
+}
+
+const (
+	// answerTime is how long an answer may take to leave in all.
+	answerTime = 5 * time.Minute
+	// stallPiece is what a client must take in the time of a stall. It is so small
+	// that a client which reads at all takes it.
+	stallPiece = 16 << 10
+)
+
+// moving ends an answer whose client reads nothing: its rows are for others then.
+// The client sees a broken connection, never a short answer.
+type moving struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	end     time.Time
+	stall   time.Duration
+}
+
+// moves makes a handler's answers moving.
+func (a *API) moves(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&moving{w, http.NewResponseController(w), time.Now().Add(answerTime), a.options.Stall}, r)
+	})
+}
+
+// Unwrap is for [http.ResponseController].
+func (m *moving) Unwrap() http.ResponseWriter { return m.ResponseWriter }
+
+func (m *moving) Write(p []byte) (written int, err error) {
+	for first := true; first || len(p) > 0; first = false {
+		deadline := time.Now().Add(m.stall)
+		if m.end.Before(deadline) {
+			deadline = m.end
+		}
+		if err := m.control.SetWriteDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return written, err
+		}
+		piece := p[:min(len(p), stallPiece)]
+		n, err := m.ResponseWriter.Write(piece)
+		written += n
+		if err != nil {
+			return written, err
+		}
+		p = p[len(piece):]
+	}
+	return written, nil
+}
+
+// cut ends an answer that failed after it began: the connection is broken off,
+// so that the client cannot take half a file for a whole one.
+func (a *API) cut(r *http.Request, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		a.rows.stalled.Add(1)
+	}
+	a.log.InfoContext(r.Context(), "answer cut short", "path", r.URL.Path, "err", err)
+	panic(http.ErrAbortHandler)
+}

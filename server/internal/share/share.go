@@ -1,0 +1,179 @@
+// Package share divides what callers have in common, such as the memory for
+// answers and the memory for requests, so that no caller can take all of it.
+//
+// In: [Pool.Acquire] of a caller that needs so much. Out: a lease, or an error
+// with CodeBusy after some patience. Who a caller is comes with the context
+// ([WithCaller]): a key, or an address where keys are not checked.
+//
+// What always holds: leases together are at most the pool's size. Those of one
+// caller are at most a quarter of it. Who waits is served in order, but a caller
+// that has its quarter does not hold up those after it.
+//
+// Start reading at [Pool.Acquire].
+package share
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// parts is how many callers share a pool at least.
+const parts = 4
+
+// Patience is how long a request waits for its share before it is refused.
+const Patience = 10 * time.Second
+
+type callerKey struct{}
+
+// WithCaller returns a context that carries who asks.
+func WithCaller(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, callerKey{}, id)
+}
+
+// Caller is who asks, "" when nobody said.
+func Caller(ctx context.Context) string {
+	id, _ := ctx.Value(callerKey{}).(string)
+	return id
+}
+
+// Pool is what callers share. It is safe for concurrent use.
+type Pool struct {
+	what       string // for people
+	size, part int64
+	patience   time.Duration
+
+	mu      sync.Mutex
+	held    map[string]int64
+	waiting []*wait // by age
+	stats   Stats
+}
+
+// Stats are a pool's figures, for /metrics.
+type Stats struct {
+	Used    int64  // now
+	Waiting int    // requests that wait now
+	Refused uint64 // since the start
+}
+
+type wait struct {
+	caller string
+	n      int64
+	ready  chan struct{} // closed when granted
+}
+
+// New makes a pool. what names it in errors; patience 0 takes [Patience].
+func New(what string, size int64, patience time.Duration) *Pool {
+	if patience == 0 {
+		patience = Patience
+	}
+	return &Pool{what: what, size: size, part: max(1, size/parts), patience: patience, held: map[string]int64{}}
+}
+
+// Part is the most that one caller can hold; a request for more gets this much.
+func (p *Pool) Part() int64 { return p.part }
+
+// Stats reads the figures.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Waiting = len(p.waiting)
+	return s
+}
+
+// Acquire waits for a share of n. release may be called twice.
+func (p *Pool) Acquire(ctx context.Context, n int64) (release func(), err error) {
+	w := &wait{caller: Caller(ctx), n: min(max(n, 1), p.part), ready: make(chan struct{})}
+	p.mu.Lock()
+	p.waiting = append(p.waiting, w)
+	p.grant()
+	p.mu.Unlock()
+	release = sync.OnceFunc(func() { p.release(w) })
+	patience := time.NewTimer(p.patience)
+	defer patience.Stop()
+	select {
+	case <-w.ready:
+		return release, nil
+	case <-ctx.Done():
+		err = model.Errorf(model.CodeUnavailable, "the request ended while it waited for its turn")
+	case <-patience.C:
+		err = p.busy()
+	}
+	if !p.leave(w, err) {
+		return release, nil // it was granted meanwhile
+	}
+	return nil, err
+}
+
+// Try takes a share of n now, or fails.
+func (p *Pool) Try(ctx context.Context, n int64) (release func(), err error) {
+	w := &wait{caller: Caller(ctx), n: min(max(n, 1), p.part), ready: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held[w.caller]+w.n > p.part || p.stats.Used+w.n > p.size {
+		p.stats.Refused++
+		return nil, p.busy()
+	}
+	p.take(w)
+	return sync.OnceFunc(func() { p.release(w) }), nil
+}
+
+func (p *Pool) busy() *model.Error {
+	return model.Errorf(model.CodeBusy, "the server is busy: there is no more %s for this request now", p.what).
+		WithHint("Send it again in a few seconds. One key gets at most a quarter of the server's %s.", p.what)
+}
+
+// leave gives up waiting, unless the share was granted.
+func (p *Pool) leave(w *wait, why error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.waiting, w)
+	if i < 0 {
+		return false
+	}
+	p.waiting = slices.Delete(p.waiting, i, i+1)
+	if model.CodeOf(why) == model.CodeBusy {
+		p.stats.Refused++
+	}
+	p.grant() // a smaller one may have stood behind it
+	return true
+}
+
+func (p *Pool) release(w *wait) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Used -= w.n
+	if p.held[w.caller] -= w.n; p.held[w.caller] == 0 {
+		delete(p.held, w.caller)
+	}
+	p.grant()
+}
+
+func (p *Pool) take(w *wait) {
+	p.stats.Used += w.n
+	p.held[w.caller] += w.n
+	close(w.ready)
+}
+
+// grant serves who waits, oldest first. The first one that the pool has no space
+// for holds up those after it: else large requests would never come to their turn.
+func (p *Pool) grant() {
+	kept := p.waiting[:0]
+	for i, w := range p.waiting {
+		if p.held[w.caller]+w.n > p.part {
+			kept = append(kept, w)
+			continue
+		}
+		if p.stats.Used+w.n > p.size {
+			kept = append(kept, p.waiting[i:]...)
+			break
+		}
+		p.take(w)
+	}
+	clear(p.waiting[len(kept):])
+	p.waiting = kept
+}

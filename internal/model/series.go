@@ -46,7 +46,12 @@ func NewSeriesKey(metric, scale string, labels map[string]string) SeriesKey {
 // and different keys different ones. Validated names hold no control characters,
 // so the separators cannot occur in them.
 func (k SeriesKey) String() string {
+	size := len(k.Metric) + 1 + len(k.Scale)
+	for _, l := range k.Labels {
+		size += 2 + len(l.Name) + len(l.Value)
+	}
 	var b strings.Builder
+	b.Grow(size) // what is kept for every series has no spare room
 	b.WriteString(k.Metric)
 	b.WriteByte(0)
 	b.WriteString(k.Scale)
@@ -61,13 +66,19 @@ func (k SeriesKey) String() string {
 
 // ParseSeriesKey reads what [SeriesKey.String] wrote.
 func ParseSeriesKey(s string) (SeriesKey, bool) {
-	parts := strings.Split(s, "\x00")
-	if len(parts) < 2 {
+	metric, rest, ok := strings.Cut(s, "\x00")
+	if !ok {
 		return SeriesKey{}, false
 	}
-	key := SeriesKey{Metric: parts[0], Scale: parts[1]}
-	for _, p := range parts[2:] {
-		name, value, ok := strings.Cut(p, "\x01")
+	scale, rest, more := strings.Cut(rest, "\x00")
+	key := SeriesKey{Metric: metric, Scale: scale}
+	if more {
+		key.Labels = make([]Label, 0, 1+strings.Count(rest, "\x00"))
+	}
+	for more {
+		var part string
+		part, rest, more = strings.Cut(rest, "\x00")
+		name, value, ok := strings.Cut(part, "\x01")
 		if !ok {
 			return SeriesKey{}, false
 		}

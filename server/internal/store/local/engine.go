@@ -53,6 +53,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, errors.Join(err, e.lock.Close())
 	}
 	e.keeper = upkeep.New(upkeep.Options{LogFileBytes: cfg.WALSegmentBytes, CompactFiles: cfg.CompactFiles, Now: cfg.Now, Logger: cfg.Logger}, e.table, e.files, e.log, e.meta.oldest)
+	if err := e.keeper.CatchUp(ctx); err != nil { // the log has it all; a write or a read tries again
+		cfg.Logger.Warn("flush at start failed; tried again later", "err", err)
+	}
 	return e, nil
 }
 

@@ -128,7 +128,7 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 		r.deleted = r.deleted || h.Deleted
 		sec := &segment.Section{}
 		if err == nil {
-			sec, err = s.Section(h.Entry)
+			sec, err = s.Section(h.Entry, true)
 		}
 		if err != nil {
 			in.fault(file.name, h.Run, s.Lose(err, h.Points, h.MinTime, h.MaxTime))

@@ -19,6 +19,7 @@ func anyConfig(fs *faultfs.FS, random *rand.Rand) local.Config {
 	c := config(fs)
 	c.WALSegmentBytes = []int64{256, 2048, 1 << 20}[random.IntN(3)]
 	c.CompactFiles = []int{2, 3, 8}[random.IntN(3)]
+	c.FlushBytes = []int{64, 1024, 8 << 20}[random.IntN(3)]
 	return c
 }
 
@@ -49,6 +50,9 @@ func TestConformance(t *testing.T) {
 func upkept(t testing.TB, e store.Engine) *storetest.Harness {
 	upkeep := func(e store.Engine, what int) error {
 		engine := e.(*local.Engine)
+		if what%3 == 0 {
+			engine.Forget()
+		}
 		switch what % 4 {
 		case 0, 1:
 			return engine.Flush(t.Context())

@@ -97,7 +97,7 @@ func (e *Engine) replayBatch(lsn uint64, payload []byte) error {
 	if record.Type(d.U8()) == record.TypeBatch {
 		first = d.Uint()
 	}
-	rec, made, points, err := record.SkimBatch(d)
+	rec, outline, err := record.SkimBatch(d)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (e *Engine) replayBatch(lsn uint64, payload []byte) error {
 	if len(rec.Doc) > 0 {
 		e.meta.add(metaOf(rec, lsn))
 	}
-	return e.table.ReplayBatch(rec, lsn, made, points, payload)
+	return e.table.ReplayBatch(rec, lsn, outline, payload)
 }
 
 // replayTo applies a small record.

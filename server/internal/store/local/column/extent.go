@@ -97,6 +97,21 @@ func widen(lo, hi int64, xs []int64) (int64, int64) {
 	return lo, hi
 }
 
+// TopKey is at least the sort key of every row.
+func (e *Extent) TopKey() (key SortKey) {
+	switch {
+	case e.Mode == model.UniqueTime:
+		key[0] = e.MaxTime
+	case e.Mode == model.UniqueStep:
+		key[0] = e.Hi[Step]
+	default:
+		for n, a := range axisOrder() {
+			key[n] = e.Hi[a]
+		}
+	}
+	return key
+}
+
 // LastPlace is the place of the last row.
 func (e *Extent) LastPlace(writers []model.WriterID) Place {
 	_, x := e.Span(e.XAxis())

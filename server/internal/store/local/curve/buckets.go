@@ -40,7 +40,7 @@ func (v *View) numeric() error {
 	if column.Numeric(v.Series.Kind) {
 		return nil
 	}
-	return model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.Series.Key.Metric, v.Series.Kind)
+	return model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", v.Series.Key().Metric, v.Series.Kind)
 }
 
 // bucketing spreads spans over at most n cells of equal width. A span is a

@@ -1,6 +1,7 @@
 package curve
 
 import (
+	"bytes"
 	"math"
 	"slices"
 
@@ -30,13 +31,16 @@ type End struct {
 	tail  *column.SortKey
 }
 
-// End returns the summary of a view, computed at most once per version.
+// End returns the summary of a view. It is computed at most once per version and
+// kept, but not that of one point: it would be larger than the series.
 func (v *View) End() *End {
 	if old := v.Series.Known(v.Version, v.Epoch); old != nil {
 		return old
 	}
 	out := v.computeEnd()
-	v.Series.last.Store(out)
+	if out.Stored > 1 {
+		v.Series.last.Store(out)
+	}
 	return out
 }
 
@@ -48,7 +52,27 @@ func (v *View) computeEnd() *End {
 	if t := v.tallyOf(); t == nil || !t.endWith(v, out) {
 		out.addPieces(v, v.pieces(store.Attempts{}))
 	}
+	if out.Count == out.Stored && len(v.Chunks) > v.InSegments {
+		out.settle(v)
+	}
 	return out
+}
+
+// settle notes what later rows must be like to replace none of the points, of which
+// nothing is superseded.
+func (c *End) settle(v *View) {
+	first := v.Chunks[0].Group.Extent()
+	tail, src, shape := first.TopKey(), first.Sources[0], column.Shape{Mask: first.Mask, Mode: first.Mode}
+	for _, ch := range v.Chunks {
+		e := ch.Group.Extent()
+		if len(e.Sources) > 1 || e.Sources[0] != src || (column.Shape{Mask: e.Mask, Mode: e.Mode}) != shape {
+			return
+		}
+		if top := e.TopKey(); tail.Less(top) {
+			tail = top
+		}
+	}
+	c.known, c.sole, c.shape, c.tail = true, src, shape, &tail
 }
 
 // addPieces takes in what is left of groups.
@@ -150,9 +174,14 @@ func (v *View) valueAt(p *piece, row int32) store.Number {
 	return vals.At(int(row))
 }
 
-// Growth is what the rows just appended to a group mean to its series.
+// Growth is what new rows mean to the series that they are of; the zero value with
+// the rows is worked out when a series needs it.
 type Growth struct {
-	ext   column.Extent // of the new rows
+	Rows    *column.Rows
+	Lineage *Lineage
+
+	known bool
+	ext   column.Extent // of the rows
 	src   uint32
 	keyed bool
 	first column.SortKey
@@ -160,14 +189,15 @@ type Growth struct {
 	hi    *[column.NumAxes]int64
 }
 
-// NewGrowth is what fresh rows mean to the series that they are of.
-func NewGrowth(fresh *column.Rows, writers []model.WriterID) Growth {
-	g := Growth{ext: column.Measure(fresh, writers), src: fresh.Source[0]}
-	g.first, g.keyed = fresh.SortKey(0)
-	tail, _ := fresh.SortKey(fresh.Len() - 1)
+func (g *Growth) measure() {
+	if g.known {
+		return
+	}
+	g.known, g.ext, g.src = true, column.Measure(g.Rows, g.Lineage.Writers), g.Rows.Source[0]
+	g.first, g.keyed = g.Rows.SortKey(0)
+	tail, _ := g.Rows.SortKey(g.Rows.Len() - 1)
 	hi := g.ext.Hi
 	g.tail, g.hi = &tail, &hi // the ends of all series of the group point to them
-	return g
 }
 
 // Known is the end of the curve at a version of the series and of the rules, nil
@@ -179,18 +209,15 @@ func (s *Series) Known(version, epoch uint64) *End {
 	return nil
 }
 
-// Advance keeps the summary of a curve's end current when the new rows, which made
-// the version, only go on where it ended; else the next read computes it anew.
-func (s *Series) Advance(version, epoch uint64, g *Growth, v *column.Values, from int, l *Lineage) {
+// Advance keeps the summary of a curve's end current when new rows, which made the
+// version, only go on where it ended; else the next read computes it anew.
+func (s *Series) Advance(version, epoch uint64, g *Growth, v *column.Values) {
 	old := s.last.Load()
-	first := version == 1
-	if first {
-		old = &End{epoch: epoch}
-	}
-	if old == nil || (!first && old.version != version-1) || old.epoch != epoch {
+	if old == nil || old.version != version-1 || old.epoch != epoch {
 		return
 	}
-	if next := old.extended(g, v, from, l); next != nil {
+	g.measure()
+	if next := old.extended(g, v); next != nil {
 		next.version, next.epoch = version, epoch
 		s.last.Store(next)
 	}
@@ -198,8 +225,8 @@ func (s *Series) Advance(version, epoch uint64, g *Growth, v *column.Values, fro
 
 // extended is the summary after rows that go on where it ended, or nil when
 // that is not sure: another source or shape, or a key that does not rise.
-func (c *End) extended(g *Growth, v *column.Values, from int, l *Lineage) *End {
-	if !g.ext.Distinct || l.hidden[g.src] {
+func (c *End) extended(g *Growth, v *column.Values) *End {
+	if !g.ext.Distinct || g.Lineage.hidden[g.src] {
 		return nil
 	}
 	kind := column.Shape{Mask: g.ext.Mask, Mode: g.ext.Mode}
@@ -209,8 +236,9 @@ func (c *End) extended(g *Growth, v *column.Values, from int, l *Lineage) *End {
 	next := *c
 	next.known, next.sole, next.tail, next.shape = true, g.src, g.tail, kind
 	next.store(&g.ext)
-	if next.merge(&g.ext, g.hi, l) {
-		next.Value = v.At(from + int(g.ext.Last))
+	if next.merge(&g.ext, g.hi, g.Lineage) {
+		next.Value = v.At(int(g.ext.Last))
+		next.Value.Doc = bytes.Clone(next.Value.Doc)
 	}
 	return &next
 }
@@ -218,7 +246,7 @@ func (c *End) extended(g *Growth, v *column.Values, from int, l *Lineage) *End {
 // NextStep is 1 + the last step of the curve; of environment steps that of the
 // key's episode, or of the points without one. 0 when there is none.
 func (v *View) NextStep(key record.StartKey) int64 {
-	if !key.Episodic && !(v.Series.Key.Scale == model.ScaleEnvironment && v.Mask.Has(column.Episode)) {
+	if !key.Episodic && !(v.Series.Key().Scale == model.ScaleEnvironment && v.Mask.Has(column.Episode)) {
 		end := v.End()
 		if !end.mask.Has(column.Step) {
 			return 0

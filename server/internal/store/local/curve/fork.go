@@ -46,7 +46,7 @@ func branches(from Views, q store.CurveRequest) ([]*branch, error) {
 			return err
 		}
 		if len(out) > 0 && (v.Series.Kind != out[0].Series.Kind || v.Series.Text != out[0].Series.Text) {
-			return model.Errorf(model.CodeInvalid, "series %s of run %s is not the one that it inherits", out[0].Series.Key.Metric, out[0].Run)
+			return model.Errorf(model.CodeInvalid, "series %s of run %s is not the one that it inherits", out[0].Series.Key().Metric, out[0].Run)
 		}
 		out = append(out, &branch{View: v, depth: uint32(depth), upTo: upTo, near: slices.Clone(out)})
 		return nil
@@ -366,7 +366,7 @@ func Describe(ctx context.Context, from Views, q store.CurveRequest) (store.Seri
 	if len(list) == 0 {
 		return store.Series{}, model.Errorf(model.CodeInvalid, "the curve is of no run")
 	}
-	out := store.Series{Key: list[0].Series.Key, Kind: list[0].Series.Kind}
+	out := store.Series{Key: list[0].Series.Key(), Kind: list[0].Series.Kind}
 	total := &End{LastX: -1}
 	var axes column.AxisSet
 	for _, b := range list {

@@ -216,7 +216,7 @@ func (s *scan) gather(out []found, p *piece) []found {
 
 // table lays rows out by column.
 func (v *View) table(list []found, more bool) *store.Rows {
-	out := &store.Rows{Values: model.Column{Series: v.Series.Key, Kind: v.Series.Kind}}
+	out := &store.Rows{Values: model.Column{Series: v.Series.Key(), Kind: v.Series.Kind}}
 	for a, name := range model.Axes() {
 		if v.Mask.Has(a) {
 			column, has := axisColumn(list, a)

@@ -28,7 +28,7 @@ func Ends(ctx context.Context, views []*View, limit int) ([]model.Start, []model
 }
 
 func (v *View) startOf() model.Start {
-	key := v.Series.Key
+	key := v.Series.Key()
 	out := model.Start{Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap()}
 	end := v.End()
 	if key.Scale == model.ScaleEnvironment && end.mask.Has(column.Episode) {
@@ -44,11 +44,12 @@ func (v *View) startOf() model.Start {
 // environment widens what is known of the environment that a series is of.
 func (v *View) environment(envs map[string]*model.EnvEnd) {
 	end := v.End()
-	at := slices.IndexFunc(v.Series.Key.Labels, func(l model.Label) bool { return l.Name == model.LabelEnv })
+	labels := v.Series.Key().Labels
+	at := slices.IndexFunc(labels, func(l model.Label) bool { return l.Name == model.LabelEnv })
 	if at < 0 || !end.mask.Has(column.RLStep) {
 		return
 	}
-	name := v.Series.Key.Labels[at].Value
+	name := labels[at].Value
 	env := envs[name]
 	if env == nil {
 		env = &model.EnvEnd{Env: name, LastRLStep: end.hi[column.RLStep]}

@@ -12,13 +12,18 @@ import (
 // Series is what a curve is of, and what reads of it worked out.
 type Series struct {
 	ID   uint32
-	Key  model.SeriesKey
-	Text string // key.String()
 	Kind model.Kind
+	Text string // of the key
 
 	overlay atomic.Pointer[overlay]
 	tally   atomic.Pointer[tally]
 	last    atomic.Pointer[End]
+}
+
+// Key is made anew by each call: kept, it would take more memory than the rest.
+func (s *Series) Key() model.SeriesKey {
+	key, _ := model.ParseSeriesKey(s.Text)
+	return key
 }
 
 // Setting is what the views of an engine share.

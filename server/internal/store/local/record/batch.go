@@ -104,21 +104,30 @@ func (d *Decoder) batchHead() *Batch {
 	return &Batch{Run: d.ID(), Writer: d.ID(), Attempt: uint32(d.Uint()), WriterPlace: uint32(d.Uint()), SourcePlace: uint32(d.Uint()), Last: d.Uint(), NextOrd: d.Int(), Refused: d.Uint(), Skipped: d.Skipped()}
 }
 
-// SkimBatch reads a batch without its body, of which it only says how large it
-// is: the places of series that it takes and its points.
-func SkimBatch(d *Decoder) (r *Batch, made uint32, points uint64, err error) {
+// Outline is how large the body of a batch is.
+type Outline struct {
+	Made   uint32 // places of series that are taken
+	Fresh  int    // series that it defines
+	Groups int
+	Points uint64
+}
+
+// SkimBatch reads a batch without its body.
+func SkimBatch(d *Decoder) (r *Batch, o Outline, err error) {
 	r = d.batchHead()
-	for range d.Count(3) {
-		made = max(made, uint32(d.Uint())+1)
+	o.Fresh = d.Count(3)
+	for range o.Fresh {
+		o.Made = max(o.Made, uint32(d.Uint())+1)
 		d.U8()
 		d.Bytes()
 	}
 	for range d.Count(4) {
 		d.Start()
 	}
-	for range d.Count(4) {
-		points += d.skimGroup()
+	o.Groups = d.Count(4)
+	for range o.Groups {
+		o.Points += d.skimGroup()
 	}
 	r.Doc = append([]byte{}, d.Bytes()...)
-	return r, made, points, d.Err
+	return r, o, d.Err
 }

@@ -57,6 +57,16 @@ func (e *Encoder) column(v *column.Values) {
 	}
 }
 
+// AppendGroup writes a row group behind b, as a batch has it.
+func AppendGroup(b []byte, g *Group) []byte {
+	e := Encoder{Buf: b}
+	e.group(g)
+	return e.Buf
+}
+
+// Group reads what AppendGroup wrote.
+func (d *Decoder) Group() Group { return d.group() }
+
 // skimGroup passes over a row group and counts its points.
 func (d *Decoder) skimGroup() uint64 {
 	mask := column.AxisSet(d.Uint())

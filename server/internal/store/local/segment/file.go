@@ -183,6 +183,12 @@ func (g *Group) Summary(col int) (column.Aggregate, bool) {
 // Points of all columns.
 func (g *Group) Points() uint64 { return uint64(g.Ext.Rows * len(g.Cols)) }
 
+// Cost is the memory that the group takes, as the allocator gives it.
+func (g *Group) Cost() int {
+	const group, column = 432, 128
+	return group + column*len(g.Cols)
+}
+
 // Bytes of the group's blocks.
 func (g *Group) Bytes() int64 {
 	n := int64(g.shared.Len) + int64(g.blocks.Len)
@@ -363,7 +369,7 @@ func (s *File) Complete(h *Head) error {
 	if s.version > 1 {
 		return nil
 	}
-	sec, err := s.Section(h.Entry)
+	sec, err := s.Section(h.Entry, true)
 	if err != nil {
 		return err
 	}
@@ -380,8 +386,9 @@ func (s *File) find(run model.RunID) (int, bool) {
 	return slices.BinarySearchFunc(s.Runs, run, func(r Entry, id model.RunID) int { return bytes.Compare(r.Run[:], id[:]) })
 }
 
-// Section reads what a segment says of a run; of version 2 that is the body.
-func (s *File) Section(ref Entry) (*Section, error) {
+// Section reads what a segment says of a run, without its groups unless they are
+// wanted; of version 2 that is the body.
+func (s *File) Section(ref Entry, groups bool) (*Section, error) {
 	sec := &Section{Head: Head{Entry: ref}}
 	if ref.Index.Len == 0 {
 		return sec, nil
@@ -400,7 +407,7 @@ func (s *File) Section(ref Entry) (*Section, error) {
 	if s.version == 1 {
 		sec, err = decodeSection1(d, s)
 	} else {
-		err = sec.decodeBody(d, s)
+		err = sec.decodeBody(d, s, groups)
 	}
 	if err != nil || sec.Run != ref.Run {
 		return nil, s.Bad(ref.Index, ErrDamaged)

@@ -23,7 +23,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		for version := range uint16(2) {
 			seg.version = version + 1
-			_ = (&Section{}).decodeBody(newDecoder(b), seg)
+			_ = (&Section{}).decodeBody(newDecoder(b), seg, true)
 		}
 	})
 }

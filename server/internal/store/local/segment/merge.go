@@ -20,7 +20,7 @@ func (s *Section) Bodies(inputs []*File) error {
 		if !ok {
 			continue
 		}
-		sec, err := in.Section(in.Runs[at])
+		sec, err := in.Section(in.Runs[at], true)
 		if err != nil {
 			return fmt.Errorf("compaction: %w", err)
 		}

@@ -79,7 +79,7 @@ func (s *File) salvage() (found []*Section) {
 		if d.Err != nil || !plausible(tail, ref.Index.Off-base, ref.Index.Len) {
 			continue
 		}
-		sec, err := s.Section(ref)
+		sec, err := s.Section(ref, true)
 		if err != nil {
 			continue
 		}

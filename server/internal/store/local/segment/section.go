@@ -44,10 +44,13 @@ func (s *Section) encodeBody(enc *codec.Encoder) []byte {
 }
 
 // decodeBody reads what encodeBody wrote, in the version of the segment.
-func (s *Section) decodeBody(d *decoder, seg *File) error {
+func (s *Section) decodeBody(d *decoder, seg *File, groups bool) error {
 	s.Series = d.SeriesDefs()
 	for range d.Count(4) {
 		s.Starts = append(s.Starts, d.Start())
+	}
+	if !groups {
+		return d.Err
 	}
 	dec := seg.files.decoder()
 	defer seg.files.decoders.Put(dec)
@@ -67,7 +70,7 @@ func decodeSection1(d *decoder, seg *File) (*Section, error) {
 	s := &Section{Head: Head{Entry: Entry{Run: d.ID()}, Deleted: d.U8() == 1}}
 	s.Flushed, s.NextOrd = d.Uint(), d.Int()
 	d.writersAndSources(&s.Head)
-	if err := s.decodeBody(d, seg); err != nil {
+	if err := s.decodeBody(d, seg, true); err != nil {
 		return nil, err
 	}
 	s.count()

@@ -3,10 +3,10 @@ package state
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
-	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
@@ -40,7 +40,18 @@ func (r *Run) applyHead(rec *record.Batch, lsn uint64) error {
 		return fmt.Errorf("record %d: its writer's place is taken", lsn)
 	}
 	r.touch(lsn)
-	w := &r.writers[rec.WriterPlace]
+	if w := &r.writers[rec.WriterPlace]; lsn > w.LSN { // a segment may know the writer as of a later record
+		advance(w, rec, lsn)
+	}
+	if r.deleted {
+		return nil
+	}
+	r.nextOrd = max(r.nextOrd, rec.NextOrd)
+	r.stored += rec.Points()
+	return nil
+}
+
+func advance(w *record.Writer, rec *record.Batch, lsn uint64) {
 	w.LSN = lsn
 	if rec.First > w.Mark+1 { // records before this one are lost: say which
 		w.Skipped = append(w.Skipped, model.Skipped{First: w.Mark + 1, Last: rec.First - 1, Reason: reasonDamaged})
@@ -48,12 +59,6 @@ func (r *Run) applyHead(rec *record.Batch, lsn uint64) error {
 	w.Mark = max(w.Mark, rec.Last)
 	w.Refused += rec.Refused
 	w.Skipped = append(w.Skipped, rec.Skipped...)
-	if r.deleted {
-		return nil
-	}
-	r.nextOrd = max(r.nextOrd, rec.NextOrd)
-	r.stored += rec.Points()
-	return nil
 }
 
 // applyBody takes in the rest: series, starts and rows.
@@ -66,9 +71,10 @@ func (r *Run) applyBody(rec *record.Batch, lsn uint64) error {
 		failed = errors.Join(failed, fmt.Errorf("record %d: the place of series %d is taken", lsn, def.ID))
 	}
 	for _, s := range rec.Starts {
-		r.starts[s.Key] = s.At
+		r.setStart(s)
 		r.freshStarts = append(r.freshStarts, s)
 	}
+	r.grow(freshBytes * len(rec.Starts))
 	lost := uint64(0)
 	for i := range rec.Groups {
 		if err := r.remember(&rec.Groups[i], rec.SourcePlace); err != nil {
@@ -105,75 +111,59 @@ func (r *Run) remember(g *record.Group, src uint32) error {
 			return fmt.Errorf("series %d is not defined", id)
 		}
 	}
-	shape := shapeOf(g, src)
-	m := r.memAt[shape]
-	if m == nil {
-		m = r.newMemGroup(g, shape)
-	}
-	from := m.shared.Len()
-	m.grow(g.Rows.Len(), r.table.limits.FlushRows)
-	g.Rows.Source = fill(src, g.Rows.Len())
-	m.shared.Add(&g.Rows, nil)
-	g.Rows.Source = nil
-	for i := range g.Columns {
-		r.grow(m.append(i, &g.Columns[i]))
-	}
-	r.grow(g.Rows.Len() * 40)
-	r.memRows = max(r.memRows, m.shared.Len())
-	lines := r.lines()
-	m.extent.Extend(&m.shared, from, lines.Writers)
-	fresh := m.shared.Slice(from, m.shared.Len())
-	grown := curve.NewGrowth(&fresh, lines.Writers)
-	for i, id := range m.series {
-		s := r.series[id]
-		s.mask |= m.shared.Mask
-		s.version++
-		s.Advance(s.version, r.epoch, &grown, &m.cols[i], from, lines)
+	m, lines := r.groupOf(g, src), r.lines()
+	r.grow(m.add(g, &r.table.limits, lines.Writers))
+	r.memRows = max(r.memRows, m.count())
+	rows := g.Rows
+	rows.Source = slices.Repeat([]uint32{src}, rows.Len())
+	grown := curve.Growth{Rows: &rows, Lineage: lines}
+	for i, id := range g.Series {
+		l := r.series[id].live
+		l.mask |= g.Rows.Mask
+		l.version++
+		l.Advance(l.version, r.epoch, &grown, &g.Columns[i])
 	}
 	return nil
 }
 
-// grow counts bytes that a run holds in memory; the caller holds its lock.
+// groupOf finds or makes the group in memory that rows belong to.
+func (r *Run) groupOf(g *record.Group, src uint32) *memGroup {
+	m, sum := r.shapes.find(shapeOf(nil, g.Rows.Mask, g.Rows.Mode, src, g.Series, g.Columns))
+	if m != nil {
+		return m
+	}
+	m = &memGroup{source: src}
+	for i, id := range g.Series {
+		if r.series[id].live == nil {
+			r.grow(liveBytes)
+		}
+		l := r.series[id].alive()
+		l.mem = append(l.mem, memRef{m, i})
+	}
+	r.mem = append(r.mem, m)
+	r.shapes.at[sum] = m
+	return m
+}
+
+// grow counts bytes that a run holds in memory until they are in a segment; the
+// caller holds its lock.
 func (r *Run) grow(n int) {
 	r.memBytes += n
 	r.table.memory.Add(int64(n))
 }
 
-func fill(src uint32, n int) []uint32 {
-	out := make([]uint32, n)
-	for i := range out {
-		out[i] = src
-	}
-	return out
+// growBody counts bytes that a run holds as long as it is in use.
+func (r *Run) growBody(n int) {
+	r.bodyBytes += n
+	r.table.resident.Add(int64(n))
 }
 
-func (r *Run) newMemGroup(g *record.Group, shape string) *memGroup {
-	m := &memGroup{shared: column.Rows{Mask: g.Rows.Mask, Mode: g.Rows.Mode}, series: append([]uint32{}, g.Series...), cols: make([]column.Values, len(g.Columns))}
-	m.extent = column.Extent{Mask: g.Rows.Mask, Mode: g.Rows.Mode, Distinct: true}
-	for i, id := range g.Series {
-		m.cols[i].Kind = g.Columns[i].Kind
-		r.series[id].mem = append(r.series[id].mem, memRef{m, i})
+// setStart fixes where relative steps start.
+func (r *Run) setStart(s record.Start) {
+	if _, known := r.starts[s.Key]; !known {
+		r.growBody(startBytes)
 	}
-	r.mem = append(r.mem, m)
-	if r.memAt == nil {
-		r.memAt = map[string]*memGroup{}
-	}
-	r.memAt[shape] = m
-	return m
-}
-
-// append copies a column's values and returns their bytes.
-func (m *memGroup) append(col int, v *column.Values) int {
-	if column.Numeric(v.Kind) {
-		m.cols[col].Add(v, nil)
-		return 8 * v.Len()
-	}
-	size := 0
-	for _, doc := range v.Docs {
-		m.cols[col].Docs = append(m.cols[col].Docs, append([]byte{}, doc...))
-		size += 24 + len(doc)
-	}
-	return size
+	r.starts[s.Key] = s.At
 }
 
 // ApplyAttempt takes in that an attempt is known.
@@ -197,7 +187,6 @@ func (r *Run) ApplyWriter(place uint32, id model.WriterID, attempt uint32, logge
 // ApplyDelete takes in that the run is deleted.
 func (r *Run) ApplyDelete(lsn uint64) {
 	r.touch(lsn)
-	r.table.memory.Add(-int64(r.memBytes + r.frozenBytes))
 	r.wipe()
 	r.table.deleted.Add(1)
 }

@@ -2,56 +2,71 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
-// A run's body (series, fixed starts, row groups) is read when the run is first
-// used and forgotten when it was not used for idleAfter, so that neither a start
-// nor the memory grows with what nobody looks at.
+// A run's body (series, fixed starts) is read when the run is first used, and the row
+// groups of its segments when it is first read. Both are forgotten when they were not
+// used for idleAfter, or sooner when memory is short (table.go), so that neither a
+// start nor the memory grows with what nobody looks at.
 const idleAfter = 10 * time.Minute
 
 // lateRecord is a batch of the log whose series are not taken in yet.
 type lateRecord struct {
 	lsn     uint64
 	payload []byte
+	cost    int // counted
 }
 
 // Hold locks a run for writing, with its body.
 func (r *Run) Hold() {
 	r.mu.Lock()
-	r.load()
+	r.load(false)
 }
 
-// share locks a run for reading, with its body.
+// share locks a run for reading, with its body and its groups.
 func (r *Run) share() {
 	for {
 		r.mu.RLock()
-		if r.loaded {
+		if r.loaded && r.grouped && len(r.late) == 0 {
 			r.used.Store(r.table.now().UnixNano())
+			r.read.Store(r.table.now().UnixNano())
 			return
 		}
 		r.mu.RUnlock()
-		r.Hold()
+		r.mu.Lock()
+		r.load(true)
 		r.mu.Unlock()
 	}
 }
 
-// load reads the body of a run; the caller holds mu for writing. What is damaged
-// is left out and counted.
-func (r *Run) load() {
+// load reads the body of a run, and its groups if they are wanted; the caller holds
+// mu for writing. What is damaged is left out and counted.
+func (r *Run) load(groups bool) {
 	r.used.Store(r.table.now().UnixNano())
-	if r.loaded {
+	r.loadParts(groups)
+	r.catchUp(math.MaxInt)
+}
+
+// loadParts reads what segments have of the run.
+func (r *Run) loadParts(groups bool) {
+	body, groups := !r.loaded, groups && !r.grouped
+	if !body && !groups {
 		return
 	}
-	r.loaded = true
-	r.byKey, r.starts = map[string]uint32{}, map[record.StartKey]int64{}
+	r.loaded, r.grouped = true, r.grouped || groups
+	if r.starts == nil {
+		r.starts = map[record.StartKey]int64{}
+	}
 	for _, p := range r.parts {
-		if err := r.loadPart(p); err != nil {
+		if err := r.loadPart(p, body, groups); err != nil {
 			p.Segment.Keep.Store(true)
 			r.table.damage.Report(r.ID, "segment index", p.Segment.Lose(err, p.Ref().Points, p.Ref().MinTime, p.Ref().MaxTime))
 		}
@@ -59,29 +74,52 @@ func (r *Run) load() {
 	for len(r.series) < int(r.made) { // places of what could not be read stay taken
 		r.series = append(r.series, nil)
 	}
-	late := r.late
-	r.late = nil
-	for _, l := range late {
-		r.grow(-len(l.payload))
+	if groups {
+		r.read.Store(r.table.now().UnixNano())
+		r.countGroups()
+	}
+}
+
+// catchUp takes in records of the log until the run holds so many bytes; true when
+// none is left.
+func (r *Run) catchUp(bytes int) bool {
+	for len(r.late) > 0 && r.memBytes-r.lateBytes < bytes {
+		l := r.late[0]
+		r.late[0], r.late = lateRecord{}, r.late[1:]
+		r.grow(-l.cost)
+		r.lateBytes -= l.cost
 		if err := r.applyLate(l); err != nil {
 			r.table.damage.Report(r.ID, "log record", err, "lsn", l.lsn)
 		}
 	}
+	if len(r.late) > 0 {
+		return false
+	}
+	r.late = nil
+	return true
 }
 
-func (r *Run) loadPart(p segment.Place) error {
-	sec, err := p.Segment.Section(*p.Ref())
+func (r *Run) loadPart(p segment.Place, body, groups bool) error {
+	sec, err := p.Segment.Section(*p.Ref(), groups)
 	if err != nil {
 		return err
 	}
 	contradicts := func() error {
 		return p.Segment.Bad(p.Ref().Index, fmt.Errorf("the segment contradicts another: %w", segment.ErrDamaged))
 	}
-	if r.byKey = grown(r.byKey, len(sec.Series)); len(r.setAllSeries(sec.Series)) > 0 {
-		err = contradicts()
-	}
-	for _, def := range sec.Starts {
-		r.starts[def.Key] = def.At
+	if body {
+		r.names.room(r.series, len(sec.Series))
+		if len(r.setAllSeries(sec.Series)) > 0 {
+			err = contradicts()
+		}
+		for _, def := range sec.Starts {
+			r.setStart(def)
+		}
+		for _, def := range sec.Series {
+			if s := r.Find(store.SeriesID(def.ID)); s != nil {
+				s.stored = true
+			}
+		}
 	}
 	for _, g := range sec.Groups {
 		if !r.attach(g) {
@@ -89,14 +127,6 @@ func (r *Run) loadPart(p segment.Place) error {
 		}
 	}
 	return err
-}
-
-// grown is an empty map with room, or the one there is.
-func grown(m map[string]uint32, n int) map[string]uint32 {
-	if len(m) > 0 {
-		return m
-	}
-	return make(map[string]uint32, n)
 }
 
 func (r *Run) applyLate(l lateRecord) error {
@@ -107,15 +137,17 @@ func (r *Run) applyLate(l lateRecord) error {
 	return r.applyBody(rec, l.lsn)
 }
 
-func (r *Run) idle(now time.Time) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.idleLocked(now)
+// clean: all of the body is on disk.
+func (r *Run) clean() bool {
+	return r.loaded && !r.deleted && r.firstLSN == 0 && r.frozenFirst == 0
 }
 
-// idleLocked: all of the body is on disk and it was not used.
-func (r *Run) idleLocked(now time.Time) bool {
-	return r.loaded && !r.deleted && r.firstLSN == 0 && r.frozenFirst == 0 && now.UnixNano()-r.used.Load() > int64(idleAfter)
+// idle: the body can be forgotten, and it was not used since.
+func (r *Run) idle(since int64) bool { return r.clean() && r.used.Load() < since }
+
+// unread: groups are loaded and nobody read since.
+func (r *Run) unread(since int64) bool {
+	return r.grouped && !r.deleted && r.read.Load() < since
 }
 
 // relocate replaces where parts of the body lie, after a merge.
@@ -137,17 +169,75 @@ func (r *Run) attach(g *segment.Group) bool {
 		}
 	}
 	for i, id := range g.Series {
-		s := r.series[id]
-		s.chunks = append(s.chunks, column.Chunk{Group: g, Col: i})
-		s.layout++
-		s.mask |= g.Ext.Mask
-		s.version = max(s.version, 1)
+		l := r.series[id].alive()
+		l.chunks = append(l.chunks, column.Chunk{Group: g, Col: i})
+		l.layout++
+		l.mask |= g.Ext.Mask
+		l.version = max(l.version, 1)
 	}
 	return true
+}
+
+// countGroups counts what the groups of segments and reads take; what a series has in
+// memory as well is counted twice.
+func (r *Run) countGroups() {
+	n := 0
+	if r.grouped {
+		for _, s := range r.series {
+			if s != nil && s.live != nil {
+				n += s.live.cost()
+			}
+		}
+	}
+	r.table.resident.Add(int64(n - r.groupBytes))
+	r.groupBytes = n
+}
+
+func (l *live) cost() int {
+	n := liveBytes
+	points := 0
+	for _, c := range l.chunks {
+		n += chunkBytes
+		points += c.Group.Extent().Rows
+		if g, ok := c.Group.(*segment.Group); ok {
+			n += g.Cost() / len(g.Cols)
+		}
+	}
+	if points > 1 {
+		n += endBytes
+	}
+	return n
+}
+
+// dropGroups forgets the groups of segments; reads that began before keep what they
+// hold.
+func (r *Run) dropGroups() {
+	r.grouped = false
+	for _, s := range r.series {
+		if s == nil || s.live == nil {
+			continue
+		}
+		if s.live.chunks = nil; len(s.live.mem) == 0 {
+			s.live = nil
+			continue
+		}
+		s.live.layout++
+	}
+	r.countGroups()
+}
+
+// forget drops the body.
+func (r *Run) forget() {
+	r.loaded, r.grouped = false, false
+	r.series, r.names, r.ordered, r.starts = nil, names{}, nil, nil
+	r.shapes = shapes{}
+	r.growBody(-r.bodyBytes)
+	r.countGroups()
 }
 
 func (r *Run) keepLate(l lateRecord, points uint64) {
 	r.late, r.loaded = append(r.late, l), false
 	r.stored += points
-	r.grow(len(l.payload))
+	r.grow(l.cost)
+	r.lateBytes += l.cost
 }

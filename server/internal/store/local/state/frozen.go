@@ -12,14 +12,13 @@ import (
 type Frozen struct {
 	run     *Run
 	section *segment.Section
-	views   []*memView
 	groups  []*memGroup
 	lineage *curve.Lineage
 	starts  []record.Start
 }
 
 // Freeze takes what a run holds in memory and no segment has. Readers go on
-// with it until thaw.
+// with it until thaw. Records that the run has not caught up with stay in the log.
 func (r *Run) Freeze() *Frozen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,33 +26,31 @@ func (r *Run) Freeze() *Frozen {
 		return nil
 	}
 	if len(r.late) > 0 {
-		r.load()
+		r.loadParts(false)
+		r.catchUp(2 * r.table.limits.FlushBytes)
+	}
+	upTo, next := r.LastLSN, uint64(0)
+	if len(r.late) > 0 {
+		next = r.late[0].lsn
+		upTo = next - 1
 	}
 	f := &Frozen{run: r, groups: r.mem, lineage: r.lines(), starts: r.freshStarts}
-	f.section = &segment.Section{Head: segment.Head{Entry: segment.Entry{Run: r.ID, Flushed: r.LastLSN}, Deleted: r.deleted, NextOrd: r.nextOrd, Made: r.made, Attempts: slices.Clone(r.attempts)}, Starts: r.freshStarts}
-	for _, m := range r.mem {
-		f.views = append(f.views, m.view())
-	}
+	f.section = &segment.Section{Head: segment.Head{Entry: segment.Entry{Run: r.ID, Flushed: upTo}, Deleted: r.deleted, NextOrd: r.nextOrd, Made: r.made, Attempts: slices.Clone(r.attempts)}, Starts: r.freshStarts}
 	r.fillSection(f)
-	r.frozenFirst, r.firstLSN = r.firstLSN, 0
+	r.frozenFirst, r.firstLSN = r.firstLSN, next
 	r.table.dueBytes.Add(-int64(r.dueBytes))
 	r.dueBytes = 0
-	r.frozenMem, r.frozenBytes = r.mem, r.memBytes
-	r.mem, r.memAt, r.memRows, r.memBytes, r.freshStarts = nil, nil, 0, 0, nil
+	r.frozenMem, r.frozenBytes = r.mem, r.memBytes-r.lateBytes
+	r.mem, r.shapes, r.memRows, r.memBytes, r.freshStarts = nil, shapes{}, 0, r.lateBytes, nil
 	return f
 }
 
 // fillSection adds the writers and sources that changed or are named by the
 // rows, and the definitions of their series.
 func (r *Run) fillSection(f *Frozen) {
-	used, named := map[uint32]bool{}, map[uint32]bool{}
+	used := map[uint32]bool{}
 	for _, m := range f.groups {
-		for _, s := range m.extent.Sources {
-			used[s] = true
-		}
-		for _, id := range m.series {
-			named[id] = true
-		}
+		used[m.source] = true
 	}
 	wanted := map[uint32]bool{}
 	for i, s := range r.sources {
@@ -69,25 +66,39 @@ func (r *Run) fillSection(f *Frozen) {
 		}
 	}
 	for _, s := range r.series {
-		if s != nil && named[s.ID] {
+		if s != nil && s.live != nil && len(s.live.mem) > 0 {
 			f.section.Series = append(f.section.Series, record.Series{ID: s.ID, Kind: s.Kind, Text: s.Text})
 		}
 	}
 }
 
+// writeAtOnce is about how much memory the groups take that are written together:
+// what is joined and sorted is several times as large as what is packed.
+const writeAtOnce = 16 << 20
+
 // Write puts the groups and the section into a segment.
 func (f *Frozen) Write(w *segment.Writer) error {
 	var parts []segment.Part
-	for _, v := range f.views {
-		parts = append(parts, segment.Part{Rows: &v.shared, Series: v.group.series, Columns: v.cols})
+	size := 0
+	for i, m := range f.groups {
+		v := m.view(f.lineage.Writers)
+		parts = append(parts, segment.Part{Rows: &v.shared, Series: v.series, Columns: v.cols})
+		size += m.viewCost()
+		if size < writeAtOnce && i < len(f.groups)-1 {
+			continue
+		}
+		groups, err := w.Groups(parts, f.lineage.Writers)
+		if err != nil {
+			return err
+		}
+		f.section.Groups = append(f.section.Groups, groups...)
+		parts, size = nil, 0
 	}
-	groups, err := w.Groups(parts, f.lineage.Writers)
-	if err != nil {
-		return err
-	}
-	f.section.Groups = groups
 	return w.Section(f.section)
 }
+
+// viewCost is about what a flush needs to write the group.
+func (m *memGroup) viewCost() int { return 3*tableBytes + m.cost() }
 
 // Thaw makes the groups of a finished flush readable in place of the memory.
 func (f *Frozen) Thaw(s *segment.File) {
@@ -101,21 +112,38 @@ func (f *Frozen) Thaw(s *segment.File) {
 	if r.deleted {
 		return
 	}
-	gone := map[*memGroup]bool{}
 	for _, m := range f.groups {
-		gone[m] = true
+		m.stored = true
 	}
-	for _, m := range f.groups {
-		for _, id := range m.series {
-			s := r.series[id]
-			s.mem = slices.DeleteFunc(s.mem, func(ref memRef) bool { return gone[ref.group] })
-			if len(s.mem) == 0 {
-				s.mem = nil
-			}
+	for _, s := range r.series {
+		if s != nil && s.live != nil {
+			s.thaw(r.grouped)
 		}
+	}
+	if !r.grouped {
+		return
 	}
 	for _, g := range f.section.Groups {
 		r.attach(g)
+	}
+	r.countGroups()
+}
+
+// thaw drops what is in a segment now.
+func (s *Series) thaw(grouped bool) {
+	left := s.live.mem[:0]
+	for _, ref := range s.live.mem {
+		if !ref.group.stored {
+			left = append(left, ref)
+		}
+	}
+	s.stored = s.stored || len(left) < len(s.live.mem)
+	clear(s.live.mem[len(left):])
+	if s.live.mem = left; len(left) > 0 {
+		return
+	}
+	if s.live.mem = nil; !grouped {
+		s.live = nil
 	}
 }
 
@@ -139,18 +167,26 @@ func (r *Run) Replace(old []*segment.File, s *segment.File, merged []*segment.Gr
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.relocate(old, s.Located(r.ID))
-	if r.deleted || !r.loaded {
+	if r.deleted || !r.grouped {
 		return
 	}
 	for _, s := range r.series {
-		if s != nil {
-			s.chunks = segment.WithoutSegments(s.chunks, old)
-			s.layout++
+		if s != nil && s.live != nil {
+			s.live.chunks = segment.WithoutSegments(s.live.chunks, old)
+			s.live.layout++
 		}
 	}
 	for _, g := range merged {
 		r.attach(g)
 	}
+	r.countGroups()
+}
+
+// Behind reports whether the run holds records of the log that no flush has taken yet.
+func (f *Frozen) Behind() (*Run, bool) {
+	f.run.mu.RLock()
+	defer f.run.mu.RUnlock()
+	return f.run, len(f.run.late) > 0
 }
 
 // UpTo is the last record that is in it.

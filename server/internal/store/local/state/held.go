@@ -45,7 +45,7 @@ func (r *Run) Gone() bool { return r.deleted }
 
 // Named finds a series by its key.
 func (r *Run) Named(text string) (*Series, bool) {
-	id, ok := r.byKey[text]
+	id, ok := r.names.find(r.series, text)
 	if !ok {
 		return nil, false
 	}
@@ -60,14 +60,19 @@ func (r *Run) Start(key record.StartKey) (int64, bool) {
 
 // NextStep is the step at which the curve of a series goes on.
 func (r *Run) NextStep(key record.StartKey) int64 {
-	return r.view(r.series[key.Series]).NextStep(key)
+	s := r.series[key.Series]
+	if s.live == nil && !s.stored {
+		return 0
+	}
+	r.load(true)
+	return r.view(s).NextStep(key)
 }
 
 // NextSeries is the place that the next new series gets.
 func (r *Run) NextSeries() uint32 { return uint32(len(r.series)) }
 
 // SeriesMade is how many series there are.
-func (r *Run) SeriesMade() int { return len(r.byKey) }
+func (r *Run) SeriesMade() int { return r.names.count }
 
 // Arrivals is the arrival number of the next row.
 func (r *Run) Arrivals() int64 { return r.nextOrd }

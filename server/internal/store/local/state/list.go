@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -38,6 +39,7 @@ func (t *Table) List(ctx context.Context, run model.RunID, f store.SeriesFilter)
 type lister struct {
 	page   []store.Series
 	stale  map[int]*curve.View // by place in the page: their end has to be worked out
+	labels []model.Label // of the series that is looked at
 	mask   column.AxisSet
 	axes   []model.Axis // of mask
 	points []store.Point
@@ -51,7 +53,7 @@ func (t *Table) ordered(id model.RunID) (*Run, []uint32, error) {
 		return nil, nil, err
 	}
 	r.share()
-	known, order, stale := r.known(), r.ordered, len(r.ordered) != len(r.byKey)
+	known, order, stale := r.known(), r.ordered, len(r.ordered) != r.names.count
 	r.mu.RUnlock()
 	if known && stale {
 		r.Hold()
@@ -93,7 +95,7 @@ func (l *lister) wanted(r *Run, order []uint32, f store.SeriesFilter) []uint32 {
 	text := func(i int) string { return r.series[order[i]].Text }
 	if f.Metric != "" {
 		order = order[sort.Search(len(order), func(i int) bool { return text(i) >= f.Metric+"\x00" }):]
-		order = order[:sort.Search(len(order), func(i int) bool { return r.series[order[i]].Key.Metric != f.Metric })]
+		order = order[:sort.Search(len(order), func(i int) bool { return metricOf(text(i)) != f.Metric })]
 	}
 	if f.After != "" {
 		order = order[sort.Search(len(order), func(i int) bool { return text(i) > f.After }):]
@@ -110,7 +112,7 @@ func (l *lister) collectPart(r *Run, part []uint32, f store.SeriesFilter) (more 
 	}
 	for i, id := range part {
 		s := r.series[id]
-		if f.Match != nil && !f.Match(s.Key) {
+		if f.Match != nil && !f.Match(l.keyOf(s.Text)) {
 			continue
 		}
 		if len(l.page) == f.Limit {
@@ -120,6 +122,25 @@ func (l *lister) collectPart(r *Run, part []uint32, f store.SeriesFilter) (more 
 		l.add(r, s)
 	}
 	return false
+}
+
+// keyOf is a key that is good until the next call.
+func (l *lister) keyOf(text string) model.SeriesKey {
+	metric, rest, _ := strings.Cut(text, "\x00")
+	scale, rest, more := strings.Cut(rest, "\x00")
+	l.labels = l.labels[:0]
+	for more {
+		var label string
+		label, rest, more = strings.Cut(rest, "\x00")
+		name, value, _ := strings.Cut(label, "\x01")
+		l.labels = append(l.labels, model.Label{Name: name, Value: value})
+	}
+	return model.SeriesKey{Metric: metric, Scale: scale, Labels: l.labels}
+}
+
+func metricOf(text string) string {
+	metric, _, _ := strings.Cut(text, "\x00")
+	return metric
 }
 
 // room makes a full page four times as large, or as large as it can become: append
@@ -133,9 +154,11 @@ func (l *lister) room(largest int) {
 func (l *lister) add(r *Run, s *Series) {
 	l.page = append(l.page, store.Series{})
 	at := len(l.page) - 1
-	if end := s.Known(s.version, r.epoch); end != nil {
-		l.describe(&l.page[at], &s.Series, s.mask, end)
-		return
+	if s.live != nil {
+		if end := s.live.Known(s.live.version, r.epoch); end != nil {
+			l.describe(&l.page[at], &s.live.Series, s.live.mask, end)
+			return
+		}
 	}
 	if l.stale == nil {
 		l.stale = map[int]*curve.View{}
@@ -144,7 +167,7 @@ func (l *lister) add(r *Run, s *Series) {
 }
 
 func (l *lister) describe(out *store.Series, s *curve.Series, mask column.AxisSet, end *curve.End) {
-	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.ID), s.Key, s.Kind, end.Count, end.Stored-end.Count
+	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.ID), s.Key(), s.Kind, end.Count, end.Stored-end.Count
 	out.Axes = l.axesOf(mask)
 	if end.Count == 0 {
 		return

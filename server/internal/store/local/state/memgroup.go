@@ -1,7 +1,9 @@
 package state
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/maphash"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -9,37 +11,160 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-// memGroup collects rows of one shape: same axes, rule, source and columns.
+// memGroup collects rows of one shape: same axes, rule, source and columns. A small
+// one keeps them as the log has them, since slices for each axis and column would
+// take ten times as much; one that grows keeps them in those.
 type memGroup struct {
+	source uint32
+	rows   int32  // while packed
+	packed []byte // record groups, one behind the other
+	table  *memTable
+	stored bool // a segment has it
+}
+
+// memTable is the rows of a group in columns.
+type memTable struct {
 	shared column.Rows
 	extent column.Extent
 	series []uint32
 	cols   []column.Values
+	docs   int // bytes of documents
 }
 
-// steadyRows is from how many rows on a group is taken to go on to its flush.
-const steadyRows = 64
+const (
+	packedRows    = 16
+	packedColumns = 8 // each view of a packed group reads all of it
+	// steadyRows is from how many rows on a group is taken to go on to its flush.
+	steadyRows = 64
+)
+
+// add appends rows and returns by how many bytes the group has grown.
+func (m *memGroup) add(g *record.Group, limits *Limits, writers []model.WriterID) int {
+	before := m.cost()
+	if m.table == nil && int(m.rows)+g.Rows.Len() <= packedRows && len(g.Columns) <= packedColumns {
+		m.rows += int32(g.Rows.Len())
+		m.packed = record.AppendGroup(m.packed, g)
+		return m.cost() - before
+	}
+	if m.table == nil {
+		m.table = m.unpack(writers)
+		m.packed, m.rows = nil, 0
+	}
+	if m.table == nil {
+		m.table = newMemTable(g)
+	}
+	m.table.add(g, m.source, limits, writers)
+	return m.cost() - before
+}
+
+// count is the number of rows.
+func (m *memGroup) count() int {
+	if m.table == nil {
+		return int(m.rows)
+	}
+	return m.table.shared.Len()
+}
+
+// Bytes of what a group is made of, as the allocator gives them.
+const (
+	groupBytes  = 112 // of a group with its places in the run
+	tableBytes  = 760
+	columnBytes = 96
+)
+
+// cost is the memory of the group.
+func (m *memGroup) cost() int {
+	if m.table == nil {
+		if m.rows == 0 {
+			return 0
+		}
+		return groupBytes + cap(m.packed)
+	}
+	t := m.table
+	row := 28 + 8*len(t.cols) // time, sequence, arrival and source, and the values
+	for a := range column.NumAxes {
+		if t.shared.Mask.Has(a) {
+			row += 8
+		}
+	}
+	for i := range t.cols {
+		if !column.Numeric(t.cols[i].Kind) {
+			row += 16
+		}
+	}
+	return groupBytes + tableBytes + columnBytes*len(t.cols) + row*cap(t.shared.Time) + t.docs
+}
+
+// unpack reads the packed rows; nil when there are none.
+func (m *memGroup) unpack(writers []model.WriterID) *memTable {
+	var t *memTable
+	for d := (record.Decoder{Rest: m.packed}); len(d.Rest) > 0; {
+		g := d.Group()
+		if t == nil {
+			t = newMemTable(&g)
+		}
+		t.append(&g, m.source, writers)
+	}
+	return t
+}
+
+func newMemTable(g *record.Group) *memTable {
+	t := &memTable{shared: column.Rows{Mask: g.Rows.Mask, Mode: g.Rows.Mode}, series: slices.Clone(g.Series), cols: make([]column.Values, len(g.Columns))}
+	t.extent = column.Extent{Mask: g.Rows.Mask, Mode: g.Rows.Mode, Distinct: true}
+	for i := range g.Columns {
+		t.cols[i].Kind = g.Columns[i].Kind
+	}
+	return t
+}
+
+func (t *memTable) add(g *record.Group, src uint32, limits *Limits, writers []model.WriterID) {
+	t.grow(g.Rows.Len(), limits)
+	t.append(g, src, writers)
+}
+
+func (t *memTable) append(g *record.Group, src uint32, writers []model.WriterID) {
+	from := t.shared.Len()
+	rows := g.Rows
+	rows.Source = slices.Repeat([]uint32{src}, rows.Len())
+	t.shared.Add(&rows, nil)
+	for i := range g.Columns {
+		t.appendColumn(i, &g.Columns[i])
+	}
+	t.extent.Extend(&t.shared, from, writers)
+}
+
+// appendColumn copies a column's values.
+func (t *memTable) appendColumn(col int, v *column.Values) {
+	if column.Numeric(v.Kind) {
+		t.cols[col].Add(v, nil)
+		return
+	}
+	for _, doc := range v.Docs {
+		t.cols[col].Docs = append(t.cols[col].Docs, append([]byte{}, doc...))
+		t.docs += len(doc) + 8
+	}
+}
 
 // grow makes room for n more rows. A group that has grown before gets what it
 // takes up to its flush at once: doubling would copy it three times and leave
 // half of the room unused.
-func (m *memGroup) grow(n, flushRows int) {
-	rows := m.shared.Len()
+func (t *memTable) grow(n int, limits *Limits) {
+	rows := t.shared.Len()
 	if rows < steadyRows {
 		return // append doubles
 	}
-	room := max(n, flushRows+n-rows)
-	m.shared.Time = ensure(m.shared.Time, n, room)
-	m.shared.Seq = ensure(m.shared.Seq, n, room)
-	m.shared.Arrival = ensure(m.shared.Arrival, n, room)
-	m.shared.Source = ensure(m.shared.Source, n, room)
-	for a := range m.shared.Axes {
-		if m.shared.Mask.Has(a) {
-			m.shared.Axes[a] = ensure(m.shared.Axes[a], n, room)
+	room := max(n, min(limits.FlushRows, limits.FlushBytes/(8*(len(t.cols)+4)))+n-rows)
+	t.shared.Time = ensure(t.shared.Time, n, room)
+	t.shared.Seq = ensure(t.shared.Seq, n, room)
+	t.shared.Arrival = ensure(t.shared.Arrival, n, room)
+	t.shared.Source = ensure(t.shared.Source, n, room)
+	for a := range t.shared.Axes {
+		if t.shared.Mask.Has(a) {
+			t.shared.Axes[a] = ensure(t.shared.Axes[a], n, room)
 		}
 	}
-	for i := range m.cols {
-		c := &m.cols[i]
+	for i := range t.cols {
+		c := &t.cols[i]
 		switch c.Kind {
 		case model.KindFloat:
 			c.Floats = ensure(c.Floats, n, room)
@@ -59,41 +184,76 @@ func ensure[T any](s []T, n, room int) []T {
 	return slices.Grow(s, room)
 }
 
-// shapeOf is the key under which groups of one shape meet.
-func shapeOf(g *record.Group, src uint32) string {
-	b := make([]byte, 0, 8+4*len(g.Series))
-	b = binary.LittleEndian.AppendUint16(b, uint16(g.Rows.Mask))
-	b = append(b, byte(g.Rows.Mode))
+// shapeOf is what groups that are one have in common.
+func shapeOf(b []byte, mask column.AxisSet, mode model.Uniqueness, src uint32, series []uint32, cols []column.Values) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(mask))
+	b = append(b, byte(mode))
 	b = binary.LittleEndian.AppendUint32(b, src)
-	for i, s := range g.Series {
+	for i, s := range series {
 		b = binary.LittleEndian.AppendUint32(b, s)
-		b = append(b, byte(g.Columns[i].Kind))
+		b = append(b, byte(cols[i].Kind))
 	}
-	return string(b)
+	return b
+}
+
+// shape of the group.
+func (m *memGroup) shape() []byte {
+	if t := m.table; t != nil {
+		return shapeOf(nil, t.shared.Mask, t.shared.Mode, m.source, t.series, t.cols)
+	}
+	g := (&record.Decoder{Rest: m.packed}).Group()
+	return shapeOf(nil, g.Rows.Mask, g.Rows.Mode, m.source, g.Series, g.Columns)
+}
+
+// shapes finds groups by their shape: by its hash, since most runs of many shapes
+// have groups that are smaller than the shape itself. Of two with one hash, the
+// later one is found, and the other takes no more rows.
+type shapes struct {
+	seed maphash.Seed
+	at   map[uint64]*memGroup
+}
+
+func (s *shapes) find(shape []byte) (*memGroup, uint64) {
+	if s.at == nil {
+		s.seed, s.at = maphash.MakeSeed(), map[uint64]*memGroup{}
+	}
+	sum := maphash.Bytes(s.seed, shape)
+	if m := s.at[sum]; m != nil && bytes.Equal(m.shape(), shape) {
+		return m, sum
+	}
+	return nil, sum
 }
 
 // memView is a memGroup as it was when a read began.
 type memView struct {
 	shared column.Rows
 	ext    column.Extent
-	group  *memGroup
+	series []uint32
 	cols   []column.Values
 }
 
-func (m *memGroup) view() *memView {
-	n := m.shared.Len()
-	v := &memView{shared: m.shared.Slice(0, n), ext: m.extent, group: m, cols: make([]column.Values, len(m.cols))}
-	for i := range m.cols {
-		v.cols[i] = m.cols[i].Slice(0, n)
+// view of all columns.
+func (m *memGroup) view(writers []model.WriterID) *memView {
+	t := m.table
+	if t == nil {
+		t = m.unpack(writers)
+	}
+	n := t.shared.Len()
+	v := &memView{shared: t.shared.Slice(0, n), ext: t.extent, series: t.series, cols: make([]column.Values, len(t.cols))}
+	for i := range t.cols {
+		v.cols[i] = t.cols[i].Slice(0, n)
 	}
 	return v
 }
 
 // viewColumn is a view of one column alone.
-func (m *memGroup) viewColumn(col int) column.Chunk {
-	n := m.shared.Len()
-	v := &memView{shared: m.shared.Slice(0, n), ext: m.extent, group: m, cols: []column.Values{m.cols[col].Slice(0, n)}}
-	return column.Chunk{Group: v}
+func (m *memGroup) viewColumn(col int, writers []model.WriterID) column.Chunk {
+	t := m.table
+	if t == nil {
+		t = m.unpack(writers)
+	}
+	n := t.shared.Len()
+	return column.Chunk{Group: &memView{shared: t.shared.Slice(0, n), ext: t.extent, cols: []column.Values{t.cols[col].Slice(0, n)}}}
 }
 
 // Extent is that of the rows when the read began.

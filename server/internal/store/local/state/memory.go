@@ -1,16 +1,83 @@
 package state
 
-// flushesPerRun is how many times FlushBytes a run may hold in memory.
-const flushesPerRun = 8
+import (
+	"cmp"
+	"slices"
+)
+
+// All that a table holds counts: rows, series and starts that no segment has
+// (memory), and what is loaded of runs in use (resident). The first is flushed, the
+// second forgotten, least recently used first. What is left then is of runs that are
+// written to: a record that would add to it is refused, and its writer keeps it.
+
+const (
+	// flushesPerRun is how many times FlushBytes a run may hold in memory.
+	flushesPerRun = 8
+	// maxUnflushed bounds what a crash leaves to be read from the log.
+	maxUnflushed = 256 << 20
+)
+
+// room is how much may be in no segment: a quarter of the limit at least, else a
+// large run that is loaded would make every record a flush.
+func (t *Table) room() int64 {
+	limit := int64(t.limits.MemoryBytes)
+	return min(maxUnflushed, max(limit/4, limit-t.resident.Load()))
+}
 
 // Full reports whether a run, or all together, hold as much as they may.
 func (r *Run) Full() bool {
-	if r.table.memory.Load() >= int64(r.table.limits.MemoryBytes+r.table.limits.MemoryBytes/4) {
+	if room := r.table.room(); r.table.Short() || r.table.memory.Load() >= room+room/4 {
 		return true
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.memBytes+r.frozenBytes >= flushesPerRun*r.table.limits.FlushBytes
+}
+
+// Short reports whether what is loaded alone takes all memory.
+func (t *Table) Short() bool { return t.resident.Load() >= int64(t.limits.MemoryBytes) }
+
+// Relieve forgets what is loaded until a quarter of the memory is free: first groups
+// that only reads need, then bodies, those of a run excepted.
+func (t *Table) Relieve(keep *Run) {
+	runs := t.All()
+	t.relieve(runs, func(r *Run) int64 { return r.read.Load() }, func(r *Run) {
+		if r.grouped && !r.deleted {
+			r.dropGroups()
+		}
+	})
+	t.relieve(runs, func(r *Run) int64 { return r.used.Load() }, func(r *Run) {
+		if r != keep && r.clean() {
+			r.forget()
+		}
+	})
+}
+
+// relieve drops something of runs, beginning with the one of which it was used least
+// recently.
+func (t *Table) relieve(runs []*Run, used func(*Run) int64, drop func(*Run)) {
+	at := make(map[*Run]int64, len(runs))
+	for _, r := range runs {
+		at[r] = used(r)
+	}
+	slices.SortFunc(runs, func(a, b *Run) int { return cmp.Compare(at[a], at[b]) })
+	for _, r := range runs {
+		if t.resident.Load() < int64(t.limits.MemoryBytes)/4*3 {
+			return
+		}
+		r.mu.Lock()
+		drop(r)
+		r.mu.Unlock()
+	}
+}
+
+// Held is what a table holds, in bytes.
+func (t *Table) Held() int64 { return t.memory.Load() + t.resident.Load() }
+
+// Full reports whether the runs that are due make a flush of so many bytes, or all
+// runs together hold as much as they should.
+func (t *Table) Full(flushBytes int64) bool {
+	return t.dueBytes.Load() >= flushBytes || t.memory.Load() >= t.room() || t.Short()
 }
 
 // CountDue notes that a run has become due. The caller holds the run's lock.

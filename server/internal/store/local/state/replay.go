@@ -49,19 +49,21 @@ func (t *Table) ReplayTo(id model.RunID, lsn uint64, apply func(*Run) error) err
 }
 
 // ReplayBatch takes in the head of a batch and keeps the rest of it for the first
-// use of the run. made and points are those of its body.
-func (t *Table) ReplayBatch(rec *record.Batch, lsn uint64, made uint32, points uint64, payload []byte) error {
+// use of the run.
+func (t *Table) ReplayBatch(rec *record.Batch, lsn uint64, o record.Outline, payload []byte) error {
 	return t.ReplayTo(rec.Run, lsn, func(r *Run) error {
 		if err := r.applyHead(rec, lsn); err != nil || r.deleted {
 			return err
 		}
-		if made > 0 {
-			if int(made) > int(r.made)+maxGap {
-				return fmt.Errorf("record %d names series %d of %d", lsn, made-1, r.made)
+		if o.Made > 0 {
+			if int(o.Made) > int(r.made)+maxGap {
+				return fmt.Errorf("record %d names series %d of %d", lsn, o.Made-1, r.made)
 			}
-			r.made = max(r.made, made)
+			r.made = max(r.made, o.Made)
 		}
-		r.keepLate(lateRecord{lsn, slices.Clone(payload)}, points)
+		// What it will take when it is taken in is about this.
+		cost := 2*len(payload) + o.Fresh*(seriesBytes+liveBytes) + o.Groups*groupBytes
+		r.keepLate(lateRecord{lsn, slices.Clone(payload), cost}, o.Points)
 		return nil
 	})
 }

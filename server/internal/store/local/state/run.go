@@ -31,19 +31,23 @@ type Run struct {
 	made     uint32 // places of series that are taken
 	stored   uint64 // points
 
-	// The body, when loaded; else it is in parts, then late (body.go).
-	loaded  bool
-	used    atomic.Int64 // Unix ns
-	parts   []segment.Place
-	late    []lateRecord
-	series  []*Series
-	byKey   map[string]uint32
-	ordered []uint32 // series by key, the first so many of them
-	starts  map[record.StartKey]int64
+	// The body, when loaded; else it is in parts, then late (body.go). The groups of
+	// segments are read apart from it: only reads need them.
+	loaded, grouped bool
+	used, read      atomic.Int64 // Unix ns
+	parts           []segment.Place
+	late            []lateRecord
+	lateBytes       int // of memBytes
+	series          []*Series
+	names           names
+	ordered         []uint32 // series by key, the first so many of them
+	starts          map[record.StartKey]int64
+	bodyBytes       int // of all of it but the groups
+	groupBytes      int // of the groups of segments, and what reads worked out
 
 	mem      []*memGroup
-	memAt    map[string]*memGroup
-	memRows  int // of the longest group
+	shapes   shapes // of mem
+	memRows  int    // of the longest group
 	memBytes int
 	dueBytes int       // memBytes when the run became due for a flush, else 0
 	memSince time.Time // when the oldest unflushed record came
@@ -61,12 +65,20 @@ type Run struct {
 	lineage atomic.Pointer[curve.Lineage]
 }
 
-// Series is one series of a run.
+// Series is what every record may have to know of a series of a run.
 type Series struct {
-	curve.Series
-	mask column.AxisSet // axes that any point has
+	Text   string // of the key
+	ID     uint32
+	Kind   model.Kind
+	stored bool  // a segment has points
+	live   *live // nil while neither memory nor a read has something of it
+}
 
-	chunks  []column.Chunk // in segments
+// live is a series with points in memory, or that is read.
+type live struct {
+	curve.Series
+	mask    column.AxisSet // axes that any point has
+	chunks  []column.Chunk // in segments, of a run with its groups
 	mem     []memRef
 	version uint64 // grows with every point
 	layout  uint64 // grows when chunks change
@@ -75,6 +87,24 @@ type Series struct {
 type memRef struct {
 	group *memGroup
 	col   int
+}
+
+// Bytes of what is kept for a series, as the allocator gives them.
+const (
+	seriesBytes = 72  // with its places in the run's lists, without its text
+	liveBytes   = 128 // without what it lists
+	endBytes    = 384 // of what a read of several points keeps
+	chunkBytes  = 32
+	startBytes  = 56
+	freshBytes  = 48 // of a start that no segment has
+)
+
+// alive is the part of a series that points and reads need, made when missing.
+func (s *Series) alive() *live {
+	if s.live == nil {
+		s.live = &live{Series: curve.Series{ID: s.ID, Kind: s.Kind, Text: s.Text}}
+	}
+	return s.live
 }
 
 // maxGap bounds how many places records lost to damage may have left empty: a
@@ -182,64 +212,58 @@ func (r *Run) setSource(at uint32, s record.Source) bool {
 func (r *Run) setAllSeries(defs []record.Series) (bad []record.Series) {
 	var room []Series
 	for i, def := range defs {
-		if old := r.Find(store.SeriesID(def.ID)); old == nil && len(room) == 0 {
-			room = make([]Series, len(defs)-i)
-		}
-		var into *Series
-		if len(room) > 0 {
-			into = &room[0]
-		}
-		switch ok, used := r.setSeries(def, into); {
-		case !ok:
+		old := r.Find(store.SeriesID(def.ID))
+		switch {
+		case old != nil && old.Text == def.Text && old.Kind == def.Kind:
+		case old != nil || !r.fits(def):
 			bad = append(bad, def)
-		case used:
+		default:
+			if len(room) == 0 {
+				room = make([]Series, len(defs)-i)
+			}
+			r.setSeries(def, &room[0])
 			room = room[1:]
 		}
 	}
 	return bad
 }
 
-// setSeries puts a series in its place, as setWriter does, and says whether it
-// took the room for it.
-func (r *Run) setSeries(def record.Series, into *Series) (ok, used bool) {
-	if int(def.ID) > len(r.series)+maxGap {
-		return false, false
-	}
-	if old := r.Find(store.SeriesID(def.ID)); old != nil {
-		return old.Text == def.Text && old.Kind == def.Kind, false
-	}
-	key, ok := model.ParseSeriesKey(def.Text)
-	if _, taken := r.byKey[def.Text]; taken || !ok {
-		return false, false
-	}
+// fits reports whether a new series can have its place.
+func (r *Run) fits(def record.Series) bool {
+	_, taken := r.names.find(r.series, def.Text)
+	_, ok := model.ParseSeriesKey(def.Text)
+	return ok && !taken && int(def.ID) <= len(r.series)+maxGap
+}
+
+func (r *Run) setSeries(def record.Series, into *Series) {
 	for uint32(len(r.series)) <= def.ID {
 		r.series = append(r.series, nil)
 	}
-	into.ID, into.Key, into.Text, into.Kind = def.ID, key, def.Text, def.Kind
+	into.ID, into.Text, into.Kind = def.ID, def.Text, def.Kind
+	r.names.add(r.series, into)
 	r.series[def.ID] = into
-	r.byKey[def.Text] = def.ID
 	r.made = max(r.made, def.ID+1)
-	return true, true
+	r.growBody(seriesBytes + len(def.Text))
 }
 
 // Order is the series by key; the caller holds mu for writing. New ones are
 // sorted by themselves and merged in.
 func (r *Run) Order() []uint32 {
-	if len(r.ordered) == len(r.byKey) {
+	if len(r.ordered) == r.names.count {
 		return r.ordered
 	}
 	known := make([]bool, len(r.series))
 	for _, id := range r.ordered {
 		known[id] = true
 	}
-	fresh := make([]uint32, 0, len(r.byKey)-len(r.ordered))
+	fresh := make([]uint32, 0, r.names.count-len(r.ordered))
 	for _, s := range r.series {
 		if s != nil && !known[s.ID] {
 			fresh = append(fresh, s.ID)
 		}
 	}
 	slices.SortFunc(fresh, func(a, b uint32) int { return strings.Compare(r.series[a].Text, r.series[b].Text) })
-	old, out := r.ordered, make([]uint32, 0, len(r.byKey))
+	old, out := r.ordered, make([]uint32, 0, r.names.count)
 	for len(old) > 0 && len(fresh) > 0 {
 		from := &fresh
 		if r.series[old[0]].Text < r.series[fresh[0]].Text {
@@ -261,11 +285,13 @@ func (r *Run) Find(id store.SeriesID) *Series {
 
 // wipe forgets the points of a deleted run and keeps its marks.
 func (r *Run) wipe() {
-	r.deleted, r.loaded = true, true
-	r.made, r.stored, r.late = 0, 0, nil
-	r.series, r.byKey, r.ordered, r.starts = nil, nil, nil, nil
+	r.deleted = true
+	r.made, r.stored, r.late, r.lateBytes = 0, 0, nil, 0
+	r.forget()
+	r.table.memory.Add(-int64(r.memBytes + r.frozenBytes))
 	r.frozenMem, r.frozenBytes, r.freshStarts = nil, 0, nil
-	r.mem, r.memAt, r.memRows, r.memBytes = nil, nil, 0, 0
+	r.mem, r.shapes, r.memRows, r.memBytes = nil, shapes{}, 0, 0
+	r.loaded, r.grouped = true, true
 	r.rulesChanged()
 }
 
@@ -297,8 +323,8 @@ func (r *Run) known() bool { return !r.deleted && len(r.attempts) > 0 }
 
 // seriesCount is from the index where the body is not loaded.
 func (r *Run) seriesCount() uint64 {
-	if r.loaded {
-		return uint64(len(r.byKey))
+	if r.loaded && len(r.late) == 0 {
+		return uint64(r.names.count)
 	}
 	return uint64(r.made)
 }
@@ -348,13 +374,19 @@ func (r *Run) WritersOfSources() []model.WriterID {
 	return r.lines().Writers
 }
 
-// view takes a view; the caller holds the run's lock, for reading at least.
+// view takes a view; the caller holds the run's lock, for reading at least, and the
+// run has its groups. A series without a live part has no points and is not read
+// again: what is made for it here is for this view alone.
 func (r *Run) view(s *Series) *curve.View {
-	v := &curve.View{Setting: &r.table.Setting, Run: r.ID, Series: &s.Series, Mask: s.mask, Version: s.version, Epoch: r.epoch, Lineage: r.lines()}
-	v.Layout, v.InSegments = s.layout, len(s.chunks)
-	v.Chunks = slices.Clip(s.chunks) // copied when something is added
-	for _, m := range s.mem {
-		v.Chunks = append(v.Chunks, m.group.viewColumn(m.col))
+	l, lines := s.live, r.lines()
+	if l == nil {
+		l = (&Series{ID: s.ID, Kind: s.Kind, Text: s.Text}).alive()
+	}
+	v := &curve.View{Setting: &r.table.Setting, Run: r.ID, Series: &l.Series, Mask: l.mask, Version: l.version, Epoch: r.epoch, Lineage: lines}
+	v.Layout, v.InSegments = l.layout, len(l.chunks)
+	v.Chunks = slices.Clip(l.chunks) // copied when something is added
+	for _, m := range l.mem {
+		v.Chunks = append(v.Chunks, m.group.viewColumn(m.col, lines.Writers))
 	}
 	return v
 }

@@ -27,12 +27,12 @@ func FuzzSection(f *testing.F) {
 			if err != nil || len(heads) != 1 {
 				t.Fatal(heads, err)
 			}
-			sec, err := file.Section(heads[0].Entry)
+			sec, err := file.Section(heads[0].Entry, true)
 			if err != nil {
 				continue
 			}
 			r := testTable().newRun(model.RunID{1})
-			r.byKey = map[string]uint32{}
+			r.starts = map[record.StartKey]int64{}
 			r.absorb(&sec.Head)
 			r.setAllSeries(sec.Series)
 			for _, g := range sec.Groups {

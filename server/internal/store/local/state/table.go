@@ -35,6 +35,7 @@ type Table struct {
 	dirty    dirtyRuns
 	deleted  atomic.Uint64 // counts deletions, for what is dead in segments
 	memory   atomic.Int64  // bytes of all runs that no segment has
+	resident atomic.Int64  // bytes of what is loaded: bodies, and groups of segments
 	dueBytes atomic.Int64  // in memory, of the runs that are due
 }
 
@@ -146,7 +147,7 @@ func (t *Table) Due() []*Run {
 		}
 	})
 	slices.SortFunc(rest, func(a, b weighed) int { return cmp.Compare(b.bytes, a.bytes) })
-	for i := 0; i < len(rest) && total > t.limits.MemoryBytes; i++ {
+	for i := 0; i < len(rest) && int64(total) > t.room(); i++ {
 		out = append(out, rest[i].run)
 		total -= rest[i].bytes
 	}
@@ -220,33 +221,47 @@ func notFound(run model.RunID) error {
 
 // CatchUp takes in what the log had at start, run by run, before anyone asks.
 func (t *Table) CatchUp(ctx context.Context) {
-	for _, r := range t.dirty.all() {
+	for _, r := range t.Late() {
 		if ctx.Err() != nil {
 			return
 		}
+		r.Hold()
+		r.mu.Unlock()
+	}
+}
+
+// Late lists the runs that have records of the log which are not taken in yet.
+func (t *Table) Late() []*Run {
+	return slices.DeleteFunc(t.dirty.all(), func(r *Run) bool {
 		r.mu.RLock()
-		late := len(r.late) > 0
+		defer r.mu.RUnlock()
+		return len(r.late) == 0
+	})
+}
+
+// Forget drops the bodies that nobody used for a while, and the groups that nobody
+// read. Reads that began before keep what they hold.
+func (t *Table) Forget(now time.Time) {
+	since := now.Add(-idleAfter).UnixNano()
+	for _, r := range t.All() {
+		r.mu.RLock()
+		old := r.idle(since) || r.unread(since)
 		r.mu.RUnlock()
-		if late {
-			r.Hold()
-			r.mu.Unlock()
+		if old {
+			r.drop(since)
 		}
 	}
 }
 
-// Forget drops the bodies that nobody used for a while. Reads that began before
-// keep what they hold.
-func (t *Table) Forget(now time.Time) {
-	for _, r := range t.All() {
-		if !r.idle(now) {
-			continue
-		}
-		r.mu.Lock()
-		if r.idleLocked(now) {
-			r.loaded, r.series, r.byKey, r.ordered, r.starts = false, nil, nil, nil, nil
-			r.memAt = nil
-		}
-		r.mu.Unlock()
+// drop forgets what was not used since.
+func (r *Run) drop(since int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.idle(since):
+		r.forget()
+	case r.unread(since):
+		r.dropGroups()
 	}
 }
 
@@ -256,8 +271,3 @@ func (t *Table) Deletions() uint64 { return t.deleted.Load() }
 // Unflushed lists the runs that may have records that no segment covers.
 func (t *Table) Unflushed() []*Run { return t.dirty.all() }
 
-// Full reports whether the runs that are due make a flush of so many bytes, or all
-// runs together hold as much as they should.
-func (t *Table) Full(flushBytes int64) bool {
-	return t.dueBytes.Load() >= flushBytes || t.memory.Load() >= int64(t.limits.MemoryBytes)
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
@@ -24,6 +25,7 @@ func (k *Keeper) flush(ctx context.Context, runs []*state.Run) error {
 }
 
 // Room waits, by a flush of its own if need be, until memory may take more of a run.
+// It refuses where none can be made free.
 func (k *Keeper) Room(ctx context.Context, r *state.Run) error {
 	if !r.Full() {
 		return nil
@@ -34,14 +36,54 @@ func (k *Keeper) Room(ctx context.Context, r *state.Run) error {
 		return nil
 	}
 	err := k.flushLocked(ctx, k.table.Due())
+	if err == nil && k.table.Short() {
+		err = k.relieve(ctx, r)
+	}
 	if wal.IsDiskFull(err) {
 		err = fmt.Errorf("%w: %w", wal.ErrDiskFull, err)
 	}
 	if err != nil {
 		return record.Refusing(err)
 	}
+	if k.table.Short() {
+		k.refused.Add(1)
+		return model.Errorf(model.CodeUnavailable, "the store has no memory left for the series of run %s", r.ID).
+			WithHint("writers keep their points and send them again; give the server more memory, or set memory.store_mib")
+	}
 	return nil
 }
+
+// relieve forgets what is loaded, of all runs but one. Only what is flushed can be.
+func (k *Keeper) relieve(ctx context.Context, keep *state.Run) error {
+	k.table.Relieve(keep)
+	if !k.table.Short() {
+		return nil
+	}
+	if err := k.flushLocked(ctx, k.table.Unflushed()); err != nil {
+		return err
+	}
+	k.table.Relieve(keep)
+	return nil
+}
+
+// CatchUp takes in what the log had at start of more runs than memory has room for,
+// and flushes as it goes: a start needs no more memory than the writes did.
+func (k *Keeper) CatchUp(ctx context.Context) error {
+	k.flushing.Lock()
+	defer k.flushing.Unlock()
+	for _, r := range k.table.Late() {
+		if !r.Full() {
+			continue
+		}
+		if err := k.flushLocked(ctx, []*state.Run{r}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Refused counts the writes that were refused for want of memory.
+func (k *Keeper) Refused() uint64 { return k.refused.Load() }
 
 func (k *Keeper) flushLocked(ctx context.Context, runs []*state.Run) error {
 	if err := k.files.Stuck(); err != nil {
@@ -66,8 +108,15 @@ func (k *Keeper) flushLocked(ctx context.Context, runs []*state.Run) error {
 		}
 		return err
 	}
+	var behind []*state.Run
 	for _, f := range parts {
 		f.Thaw(seg)
+		if r, ok := f.Behind(); ok {
+			behind = append(behind, r)
+		}
+	}
+	if len(behind) > 0 {
+		return k.flushLocked(ctx, behind)
 	}
 	return k.releaseLog()
 }

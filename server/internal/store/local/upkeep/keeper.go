@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
@@ -29,6 +30,7 @@ type Keeper struct {
 	log     record.Log
 	pending func() uint64 // the oldest record whose updates are not confirmed, 0 for none
 	work    chan struct{} // a hint that a flush is due
+	refused atomic.Uint64
 
 	// One flush and one compaction at a time, a flush also beside a compaction, which
 	// may take long; who takes both takes merging first.
@@ -97,6 +99,9 @@ func (k *Keeper) maintain(ctx context.Context) error {
 	}
 	if err := k.flush(ctx, runs); err != nil {
 		return err
+	}
+	if k.table.Short() {
+		k.table.Relieve(nil)
 	}
 	return k.releaseLog()
 }

@@ -300,8 +300,12 @@ type Stats struct {
 	// LostRecords counts the batches and other records in damaged ranges of the log.
 	// Ledgers tell of those whose clients number theirs.
 	LostRecords uint64
-	Poisoned    bool
-	DiskFull    bool
+	// MemoryBytes is what the engine holds in memory; MemoryRefused counts the batches
+	// that it refused for want of more.
+	MemoryBytes   uint64
+	MemoryRefused uint64
+	Poisoned      bool
+	DiskFull      bool
 }
 
 // Engine is what cmd opens and closes.

@@ -55,6 +55,7 @@ func (e *Engine) Stats() store.Stats {
 	out := e.table.Count()
 	out.WALBytes, out.DiskBytes, out.DiskFull = log.Bytes, log.Bytes, log.DiskFull
 	out.Quarantined, out.LostRecords = e.damage.Count(), e.lostRecords
+	out.MemoryBytes, out.MemoryRefused = uint64(max(0, e.table.Held())), e.keeper.Refused()
 	out.Poisoned = log.Poisoned || e.files.Stuck() != nil
 	for _, s := range e.files.Live() {
 		out.DiskBytes += s.Size

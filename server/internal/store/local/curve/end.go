@@ -32,17 +32,20 @@ type End struct {
 }
 
 // End returns the summary of a view. It is computed at most once per version and
-// kept, but not that of one point: it would be larger than the series.
+// kept, but not that of a few points: it would be larger than the rest of the series.
 func (v *View) End() *End {
 	if old := v.Series.Known(v.Version, v.Epoch); old != nil {
 		return old
 	}
 	out := v.computeEnd()
-	if out.Stored > 1 {
-		v.Series.last.Store(out)
+	if len(v.Chunks) > 1 || out.Stored > fewPoints || out.Count < out.Stored {
+		v.kept = v.Series.last.Swap(out) == nil
 	}
 	return out
 }
+
+// fewPoints of one group tell where the curve ends as they are.
+const fewPoints = 16
 
 func (v *View) computeEnd() *End {
 	out := &End{version: v.Version, epoch: v.Epoch, LastX: -1}
@@ -207,6 +210,23 @@ func (s *Series) Known(version, epoch uint64) *End {
 		return end
 	}
 	return nil
+}
+
+// Ended reports whether an end is kept, which takes more memory than the rest of a
+// short series.
+func (s *Series) Ended() bool { return s.last.Load() != nil }
+
+// DropEnd forgets the end until the next read.
+func (s *Series) DropEnd() { s.last.Store(nil) }
+
+// Kept counts the views that made their series keep an end.
+func Kept(views []*View) (n int) {
+	for _, v := range views {
+		if v.kept {
+			n++
+		}
+	}
+	return n
 }
 
 // Advance keeps the summary of a curve's end current when new rows, which made the

@@ -52,6 +52,7 @@ type View struct {
 	// Chunks in segments, then those in memory; not to be written to.
 	Chunks     []column.Chunk
 	InSegments int
+	kept       bool // it made its series keep an end
 }
 
 // stored is a group on disk: it lives as long as its series, and reads parts of

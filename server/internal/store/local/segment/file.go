@@ -183,12 +183,6 @@ func (g *Group) Summary(col int) (column.Aggregate, bool) {
 // Points of all columns.
 func (g *Group) Points() uint64 { return uint64(g.Ext.Rows * len(g.Cols)) }
 
-// Cost is the memory that the group takes, as the allocator gives it.
-func (g *Group) Cost() int {
-	const group, column = 432, 128
-	return group + column*len(g.Cols)
-}
-
 // Bytes of the group's blocks.
 func (g *Group) Bytes() int64 {
 	n := int64(g.shared.Len) + int64(g.blocks.Len)

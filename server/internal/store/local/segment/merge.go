@@ -87,10 +87,7 @@ func (g *Group) load() (Part, error) {
 
 // WithoutSegments copies what is left: views hold the old list.
 func WithoutSegments(chunks []column.Chunk, old []*File) []column.Chunk {
-	gone := func(c column.Chunk) bool {
-		g, ok := c.Group.(*Group)
-		return ok && slices.Contains(old, g.segment)
-	}
+	gone := func(c column.Chunk) bool { return slices.Contains(old, of(c.Group)) }
 	if !slices.ContainsFunc(chunks, gone) {
 		return chunks
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
@@ -168,9 +169,10 @@ func (r *Run) attach(g *segment.Group) bool {
 			return false
 		}
 	}
+	group := g.Compact()
 	for i, id := range g.Series {
 		l := r.series[id].alive()
-		l.chunks = append(l.chunks, column.Chunk{Group: g, Col: i})
+		l.chunks = append(l.chunks, column.Chunk{Group: group, Col: i})
 		l.layout++
 		l.mask |= g.Ext.Mask
 		l.version = max(l.version, 1)
@@ -178,33 +180,44 @@ func (r *Run) attach(g *segment.Group) bool {
 	return true
 }
 
-// countGroups counts what the groups of segments and reads take; what a series has in
-// memory as well is counted twice.
+// countGroups counts what the groups of segments take, and what reads worked out.
 func (r *Run) countGroups() {
 	n := 0
-	if r.grouped {
-		for _, s := range r.series {
-			if s != nil && s.live != nil {
-				n += s.live.cost()
-			}
+	for _, s := range r.series {
+		if s != nil && s.live != nil {
+			n += s.live.cost()
 		}
 	}
-	r.table.resident.Add(int64(n - r.groupBytes))
-	r.groupBytes = n
+	r.growGroups(n - r.groupBytes)
 }
 
-func (l *live) cost() int {
-	n := liveBytes
-	points := 0
-	for _, c := range l.chunks {
-		n += chunkBytes
-		points += c.Group.Extent().Rows
-		if g, ok := c.Group.(*segment.Group); ok {
-			n += g.Cost() / len(g.Cols)
-		}
+func (r *Run) growGroups(n int) {
+	r.groupBytes += n
+	r.table.resident.Add(int64(n))
+}
+
+// kept counts the ends that views made series keep.
+func (r *Run) kept(views []*curve.View) {
+	n := curve.Kept(views)
+	if n == 0 {
+		return
 	}
-	if points > 1 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded { // else they are gone again
+		r.growGroups(n * endBytes)
+	}
+}
+
+func (l *live) cost() (n int) {
+	for _, c := range l.chunks {
+		n += chunkBytes + segment.Cost(c.Group)
+	}
+	if l.Ended() {
 		n += endBytes
+	}
+	if len(l.mem) == 0 { // else it is counted with them
+		n += liveBytes
 	}
 	return n
 }

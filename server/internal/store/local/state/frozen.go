@@ -135,6 +135,8 @@ func (s *Series) thaw(grouped bool) {
 	for _, ref := range s.live.mem {
 		if !ref.group.stored {
 			left = append(left, ref)
+		} else if ref.group.table == nil {
+			s.live.DropEnd() // made for rows to come; few have come
 		}
 	}
 	s.stored = s.stored || len(left) < len(s.live.mem)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
@@ -65,7 +66,9 @@ func (r *Run) NextStep(key record.StartKey) int64 {
 		return 0
 	}
 	r.load(true)
-	return r.view(s).NextStep(key)
+	v := r.view(s)
+	defer func() { r.growGroups(curve.Kept([]*curve.View{v}) * endBytes) }()
+	return v.NextStep(key)
 }
 
 // NextSeries is the place that the next new series gets.

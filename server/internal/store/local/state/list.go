@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -26,6 +27,7 @@ func (t *Table) List(ctx context.Context, run model.RunID, f store.SeriesFilter)
 	if err != nil {
 		return nil, false, err
 	}
+	defer func() { r.kept(slices.Collect(maps.Values(l.stale))) }()
 	for i, v := range l.stale {
 		if err := ctx.Err(); err != nil {
 			return nil, false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
@@ -225,6 +227,7 @@ func (t *Table) Stats(ctx context.Context, run model.RunID) (store.RunStats, err
 		return t.statsOfLost(run, err)
 	}
 	out := t.ledger(run)
+	defer func() { t.Run(run).kept(views) }()
 	for _, v := range views {
 		if err := ctx.Err(); err != nil {
 			return store.RunStats{}, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
@@ -284,6 +287,7 @@ func (t *Table) Ends(ctx context.Context, run model.RunID, limit int) ([]model.S
 	if err != nil {
 		return nil, nil, false, err
 	}
+	defer func() { t.Run(run).kept(views) }()
 	starts, envs, err := curve.Ends(ctx, views, limit)
 	return starts, envs, err == nil && len(views) <= limit, err
 }

@@ -40,14 +40,14 @@ func (f *dataFlags) survey(ctx context.Context, shown goio.Writer, whole bool) (
 func dataCommand(io stdio) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "data",
-		Short: "Look after a server's data folder: stats, verify, compact, backup, restore",
+		Short: "Look after a server's data folder: stats, verify, repair, compact, backup, restore",
 		Long: "Look after a server's data folder, on the server's machine and as its user.\n" +
-			"All but compact and restore work while the server runs.",
+			"All but repair, compact and restore work while the server runs.",
 		Example: `  kymogram data stats --data /var/lib/kymogram
   kymogram data verify --data /var/lib/kymogram
   kymogram data backup --data /var/lib/kymogram --to /backup/monday
   kymogram data restore --from /backup/monday --data /var/lib/kymogram`,
-	}, dataStatsCommand(io), dataVerifyCommand(io), dataCompactCommand(io), dataBackupCommand(io), dataRestoreCommand(io))
+	}, dataStatsCommand(io), dataVerifyCommand(io), dataRepairCommand(io), dataCompactCommand(io), dataBackupCommand(io), dataRestoreCommand(io))
 }
 
 func dataStatsCommand(io stdio) *cobra.Command {
@@ -78,8 +78,9 @@ func dataVerifyCommand(io stdio) *cobra.Command {
 		Use:   "verify",
 		Short: "Read every byte and say what is damaged",
 		Long: "Read every byte of a data folder or of a backup and compare it with its checksum:\n" +
-			"points and their summaries, the log, the catalog, files. Nothing is changed. Ends\n" +
-			"with 1 when something is damaged.",
+			"points and their summaries, the log, the catalog and its mirror, files. Compare the\n" +
+			"catalog with its mirror, with the store and with the files. Nothing is changed.\n" +
+			"Ends with 1 when something is damaged, missing or contradicts the rest.",
 		Example: "  kymogram data verify --data /var/lib/kymogram\n  kymogram data verify --data /backup/monday --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -94,12 +95,40 @@ func dataVerifyCommand(io stdio) *cobra.Command {
 			}
 			if err == nil && !s.OK {
 				err = model.Errorf(model.CodeInternal, "the data folder is damaged").
-					WithHint("the rest is served, and nothing was deleted; restore a backup, or keep what is left and check the disk")
+					WithHint("the rest is served, and nothing was deleted; `kymogram data repair` mends the catalog; for the rest restore a backup, and check the disk")
 			}
 			return err
 		},
 	}
 	f.addTo(cmd, io)
+	return cmd
+}
+
+func dataRepairCommand(io stdio) *cobra.Command {
+	var f dataFlags
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "Repair the catalog from its mirror, or the mirror from the catalog",
+		Long: "Repair the catalog from its mirror, or the mirror from the catalog, whichever is\n" +
+			"damaged or behind. Without --yes it only says what it would do. What is damaged is\n" +
+			"kept beside the new one, under a name with the time. The server does the same at\n" +
+			"each start; it must be stopped for this command.",
+		Example: "  kymogram data repair --data /var/lib/kymogram\n  kymogram data repair --data /var/lib/kymogram --yes --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			done, err := f.folder().Repair(cmd.Context(), yes, newLog(io, "warn"))
+			if err != nil {
+				return data.Explain(f.data, err)
+			}
+			if f.json {
+				return printJSON(io.out, done)
+			}
+			return done.Print(io.out)
+		},
+	}
+	f.addTo(cmd, io)
+	cmd.Flags().BoolVar(&yes, "yes", false, "repair, not only look")
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/data"
@@ -64,7 +65,15 @@ func (f *keyFlags) with(ctx context.Context, io stdio, work func(keyAdmin) error
 		return model.Errorf(model.CodeNotFound, "%s is no data folder of a server: it has no %s", f.data, data.CatalogFile).
 			WithHint("give the folder that kymogram serve --data uses")
 	}
-	db, err := sqlite.Open(ctx, path)
+	// A server that runs owns the catalog; without one this command does.
+	lock, err := data.Folder(f.data).Lock()
+	if err != nil && !errors.Is(err, wal.ErrLocked) {
+		return data.Explain(f.data, err)
+	}
+	if lock != nil {
+		defer lock.Close()
+	}
+	db, err := sqlite.OpenWith(ctx, path, sqlite.Options{Guest: lock == nil})
 	if err != nil {
 		return data.Explain(f.data, err)
 	}

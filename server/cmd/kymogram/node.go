@@ -93,7 +93,7 @@ func (n *node) openStore(ctx context.Context) error {
 }
 
 func (n *node) openCatalog(ctx context.Context) error {
-	db, err := sqlite.Open(ctx, filepath.Join(n.config.Data, data.CatalogFile))
+	db, err := sqlite.OpenWith(ctx, filepath.Join(n.config.Data, data.CatalogFile), sqlite.Options{Logger: n.log})
 	if err != nil {
 		return err
 	}
@@ -237,6 +237,7 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 	defer stop()
 	group, working := errgroup.WithContext(background)
 	group.Go(func() error { return n.engine.Run(working) })
+	group.Go(func() error { return n.catalog.Run(working) })
 	group.Go(func() error { return n.ingest.Run(working) })
 	group.Go(func() error { return n.live.Run(working) })
 	group.Go(func() error {
@@ -284,7 +285,7 @@ func addresses(page string) []string {
 
 // gauges are what the engine and the write path know of themselves.
 func (n *node) gauges() []selfmetrics.Gauge {
-	e, w := n.engine.Stats(), n.ingest.Stats()
+	e, w, h := n.engine.Stats(), n.ingest.Stats(), n.catalog.Health()
 	recovered, err := n.catalog.Nameless(context.Background())
 	if err != nil {
 		n.log.Warn("cannot count the recovered runs", "err", err)
@@ -300,6 +301,9 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		selfmetrics.NewCounter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", float64(e.LostRecords)),
 		selfmetrics.NewGauge("kymogram_store_poisoned", "1 after a failed sync: restart.", number(e.Poisoned)),
 		selfmetrics.NewGauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", number(e.DiskFull)),
+		selfmetrics.NewCounter("kymogram_catalog_repairs_total", "Times that the start made the catalog or its mirror anew, since one of them was damaged.", number(h.Rebuilt != "")+number(h.Renewed != "")),
+		selfmetrics.NewCounter("kymogram_catalog_caught_up_total", "Changes that the start took from the catalog's mirror, since a crash or damage had kept them from the catalog.", float64(h.CaughtUp)),
+		selfmetrics.NewGauge("kymogram_catalog_mirror_bytes", "Bytes of the catalog's mirror.", float64(n.catalog.MirrorBytes())),
 		selfmetrics.NewGauge(doctor.RecoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
 		selfmetrics.NewCounter("kymogram_ingest_batches_total", "Batches taken.", float64(w.Batches)),
 		selfmetrics.NewCounter("kymogram_ingest_points_total", "Points stored.", float64(w.Points)),

@@ -19,7 +19,8 @@ type Source struct {
 	Store, Catalog, Blobs string // names in the folder
 
 	// CopyCatalog copies the catalog as it is now and tells the highest position of
-	// the store's log that it knows.
+	// the store's log that it knows. It may make more files and folders whose names begin
+	// with the catalog's.
 	CopyCatalog func(ctx context.Context, from, to string) (highest uint64, err error)
 	// CopyStore puts every file of the store, which knows at least highest.
 	CopyStore func(ctx context.Context, highest uint64, put func(name string, size int64, r io.Reader) error) error
@@ -42,7 +43,7 @@ func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Ba
 	if err != nil {
 		return nil, err
 	}
-	if err := c.adopt(s.Catalog); err != nil {
+	if err := c.adoptAll(); err != nil {
 		return nil, err
 	}
 	err = s.CopyStore(ctx, highest, func(name string, size int64, r io.Reader) error {

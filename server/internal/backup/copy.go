@@ -88,17 +88,26 @@ func (c *copying) putFile(root, name string) error {
 	return c.put(name, -1, f)
 }
 
-// adopt lists a file that something else wrote into the unfinished folder.
-func (c *copying) adopt(name string) error {
-	if err := os.Chmod(filepath.Join(c.partial(), name), 0o600); err != nil {
-		return fmt.Errorf("copy %s: %w", name, err)
-	}
-	row, err := hashFile(c.partial(), name)
-	if err == nil {
-		c.bar.Done(row.Size)
-		c.rows = append(c.rows, row)
-	}
-	return err
+// adoptAll lists the files that something else wrote into the unfinished folder.
+func (c *copying) adoptAll() error {
+	return filepath.WalkDir(c.partial(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(c.partial(), path)
+		if err == nil {
+			err = os.Chmod(path, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", name, err)
+		}
+		row, err := hashFile(c.partial(), name)
+		if err == nil {
+			c.bar.Done(row.Size)
+			c.rows = append(c.rows, row)
+		}
+		return err
+	})
 }
 
 // finish gives the folder its name once everything in it is on disk.

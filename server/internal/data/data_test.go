@@ -91,8 +91,14 @@ func TestFaultsHaveARemedy(t *testing.T) {
 	if err := os.WriteFile(folder.Catalog(), []byte(strings.Repeat("noise", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := folder.Survey(t.Context(), true, io.Discard); model.CodeOf(err) != model.CodeInternal || !strings.Contains(err.Error(), "the catalog in "+string(folder)+" is damaged") {
-		t.Errorf("noise: %v", err)
+	if s, err := folder.Survey(t.Context(), true, io.Discard); err != nil || s.OK || len(s.Catalog.Damage) != 1 {
+		t.Errorf("noise: %+v, %v", s, err)
+	}
+	if err := os.RemoveAll(folder.Catalog() + "-mirror"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Repair(t.Context(), true, slog.New(slog.DiscardHandler)); model.CodeOf(err) != model.CodeInternal || !strings.Contains(err.Error(), "no mirror") {
+		t.Errorf("noise without a mirror: %v", err)
 	}
 	known := model.Errorf(model.CodeConflict, "known")
 	other := errors.New("other")
@@ -113,5 +119,50 @@ func TestFaultsHaveARemedy(t *testing.T) {
 	}
 	if err := data.Claim(filepath.Join(file, "below")); model.CodeOf(err) != model.CodeInvalid {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRepair: without do nothing changes; with it the catalog is whole again, and
+// what was damaged is kept.
+func TestRepair(t *testing.T) {
+	folder := empty(t)
+	log := slog.New(slog.DiscardHandler)
+	look := func(do bool) *data.Repaired {
+		t.Helper()
+		r, err := folder.Repair(t.Context(), do, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := r.Print(&out); err != nil || strings.Contains(out.String(), "add --yes") != (r.Needed && !do) {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+		return r
+	}
+	if r := look(true); r.Needed {
+		t.Errorf("a whole folder: %+v", r.Catalog)
+	}
+	noise := []byte(strings.Repeat("noise", 1000))
+	if err := os.WriteFile(folder.Catalog(), noise, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := look(false); !r.Needed || r.Catalog.Rebuilt == "" {
+		t.Errorf("%+v", r.Catalog)
+	}
+	if r := look(true); !r.Needed || len(r.Catalog.SetAside) != 1 {
+		t.Errorf("%+v", r.Catalog)
+	} else if kept, err := os.ReadFile(r.Catalog.SetAside[0]); err != nil || string(kept) != string(noise) {
+		t.Errorf("what was damaged is not kept: %v", err)
+	}
+	if s, err := folder.Survey(t.Context(), true, io.Discard); err != nil || !s.OK {
+		t.Errorf("%+v, %v", s, err)
+	}
+	engine, err := local.Open(t.Context(), local.Config{Dir: folder.Store()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	if _, err := folder.Repair(t.Context(), false, log); model.CodeOf(err) != model.CodeUnavailable {
+		t.Errorf("while a server runs: %v", err)
 	}
 }

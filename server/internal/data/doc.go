@@ -3,10 +3,11 @@
 //
 //	DATA/store        points, marks and ledgers; its lock and version are the folder's
 //	DATA/catalog.db   runs, projects, keys
+//	DATA/catalog.db-mirror   the same rows once more, to repair it from
 //	DATA/blobs        files by content hash
 //	DATA/blob.key     the secret of their URLs
 //
 // In goes a folder, also one that a server uses; out come a survey or errors with a
-// remedy. Only Compact changes anything, and it wants the server stopped. Start with
+// remedy. Only Compact and Repair change anything, and they want the server stopped. Start with
 // Folder.Survey.
 package data

@@ -28,7 +28,7 @@ func Explain(folder string, err error) error {
 			WithHint("free space and start again; nothing that was acknowledged is lost")
 	case code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT:
 		return model.Errorf(model.CodeInternal, "the catalog in %s is damaged: %v", folder, err).
-			WithHint("restore %s from a backup; the points in %s are another file and untouched", CatalogFile, StoreFolder)
+			WithHint("`kymogram data repair --data %s` makes it anew from its mirror; the points in %s are other files and untouched", folder, StoreFolder)
 	case platform.IsReadOnly(err) || code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM:
 		return model.Errorf(model.CodePermission, "cannot write in the data folder %s: %v", folder, err).
 			WithHint("give this user every file in it (chown -R), or choose another with --data DIR")

@@ -2,12 +2,14 @@ package data
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
+	"github.com/kymogram/kymogram/internal/wal"
 )
 
 // The data folder. Its lock and version are the store's.
@@ -29,6 +31,9 @@ func (f Folder) Catalog() string { return filepath.Join(string(f), CatalogFile) 
 
 // Blobs is where files lie.
 func (f Folder) Blobs() string { return filepath.Join(string(f), BlobFolder) }
+
+// Lock takes the folder as a server does: wal.ErrLocked while one runs.
+func (f Folder) Lock() (io.Closer, error) { return wal.OS{}.Lock(filepath.Join(f.Store(), "LOCK")) }
 
 // Claim makes a data folder and checks that it can be written, by this user alone.
 func Claim(folder string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/kymogram/kymogram/internal/wal"
@@ -23,7 +24,9 @@ type Survey struct {
 	Catalog *sqlite.Inventory `json:"catalog"`
 	Blobs   *dir.Inventory    `json:"blobs"`
 	Backup  []string          `json:"backup,omitempty"` // files of a backup that are not what they were
-	OK      bool              `json:"ok"`
+	// Apart names where the parts of the folder disagree.
+	Apart []string `json:"apart"`
+	OK    bool     `json:"ok"`
 }
 
 // Survey reads a folder; with whole set every byte of it. Its progress goes to shown.
@@ -45,8 +48,37 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 		return nil, Explain(string(f), err)
 	}
 	bar.End()
-	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage) == 0
+	if s.Apart = []string{}; whole && len(s.Catalog.Damage) == 0 {
+		if err := s.compare(ctx, f); err != nil {
+			return nil, Explain(string(f), err)
+		}
+	}
+	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage)+len(s.Apart) == 0
 	return s, nil
+}
+
+// compare holds the catalog beside the store and the blobs, which were read first:
+// a run reaches the catalog before its points reach the store.
+func (s *Survey) compare(ctx context.Context, f Folder) error {
+	lost, err := sqlite.Missing(ctx, f.Catalog(), s.Store.Known)
+	if err != nil {
+		return err
+	}
+	for _, run := range lost {
+		s.Apart = append(s.Apart, fmt.Sprintf("run %s has points in the store, and the catalog does not know it", run))
+	}
+	named, err := sqlite.Named(ctx, f.Catalog())
+	if err != nil {
+		return err
+	}
+	for _, hash := range named {
+		if there, err := dir.Has(f.Blobs(), hash); err != nil {
+			return err
+		} else if !there {
+			s.Apart = append(s.Apart, fmt.Sprintf("blob %s is missing, and a run names it", hash))
+		}
+	}
+	return nil
 }
 
 // shownRuns is how many of the largest runs a person sees.
@@ -63,7 +95,7 @@ func (s *Survey) Print(out io.Writer, verified bool) error {
 	line("points", "%d of %d runs in %d segments, %s", st.Points, len(st.Runs), st.Segments, table.Bytes(st.Bytes-st.LogBytes))
 	line("log", "%d records in %d files, %s", st.Records, st.LogFiles, table.Bytes(st.LogBytes))
 	line("deleted", "%d runs in the store, %s are freed by the next merges", st.Deleted, table.Bytes(st.DeadBytes))
-	line("catalog", "%d runs, %d of them in the trash, %d freed for good, %d writers, %d keys, %s", c.Runs, c.Trash, c.Purged, c.Writers, c.Keys, table.Bytes(c.Bytes))
+	line("catalog", "%d runs, %d of them in the trash, %d freed for good, %d writers, %d keys, %s and %s of its mirror", c.Runs, c.Trash, c.Purged, c.Writers, c.Keys, table.Bytes(c.Bytes), table.Bytes(c.MirrorBytes))
 	if c.Runs > 0 {
 		line("oldest run", "last sign of life %s", table.When(c.OldestNs))
 	}
@@ -80,7 +112,10 @@ func (s *Survey) Print(out io.Writer, verified bool) error {
 	for _, d := range st.Damage {
 		line("DAMAGED", "%s at byte %d: %s (%d points of run %s)", d.File, d.Offset, d.Reason, d.Points, cmp.Or(d.Run, "unknown"))
 	}
-	for _, text := range append(append(c.Damage, s.Blobs.Damage...), s.Backup...) {
+	for _, text := range c.Notes {
+		line("note", "%s", text)
+	}
+	for _, text := range slices.Concat(c.Damage, s.Blobs.Damage, s.Backup, s.Apart) {
 		line("DAMAGED", "%s", text)
 	}
 	if verified && s.OK {

@@ -30,7 +30,7 @@ func (n *node) loseCatalog() {
 		n.t.Fatalf("the catalog's files: %v, %v", files, err)
 	}
 	for _, f := range files {
-		if err := os.Remove(f); err != nil {
+		if err := os.RemoveAll(f); err != nil {
 			n.t.Fatal(err)
 		}
 	}

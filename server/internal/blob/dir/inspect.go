@@ -82,6 +82,20 @@ func Inspect(ctx context.Context, folder string, whole bool, done func(bytes int
 	return out, err
 }
 
+// Has reports whether a folder has a blob, by its hash in hexadecimal.
+func Has(folder, hash string) (bool, error) {
+	h, err := blob.ParseHash(hash)
+	if err != nil {
+		return false, fmt.Errorf("look for a blob: %w", err)
+	}
+	_, file := place(h)
+	_, err = os.Stat(filepath.Join(folder, filepath.FromSlash(file)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (e *Entry) whole(folder string) (bool, error) {
 	f, err := os.Open(filepath.Join(folder, e.Path))
 	if err != nil {

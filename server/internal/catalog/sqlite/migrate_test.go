@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"path/filepath"
 	"testing"
 	"time"
@@ -8,38 +9,45 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
+// olderDatabase makes a file as a version of Kymogram before checksums wrote it.
+func olderDatabase(t *testing.T, version int64, statements ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "catalog.db")
+	err := using(path, "", "_pragma=journal_mode(WAL)", func(db *sql.DB) error {
+		provider, err := migrations(db)
+		if err != nil {
+			return err
+		}
+		if _, err := provider.UpTo(t.Context(), version); err != nil {
+			return err
+		}
+		for _, s := range statements {
+			if _, err := db.Exec(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestSilentRunsOfOlderDatabases: before version 8 a receiver's run that had gone
 // silent was lost.
 func TestSilentRunsOfOlderDatabases(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "catalog.db")
+	path := olderDatabase(t, 7, `INSERT INTO projects (id, workspace, name) VALUES (1, 'w', 'p')`,
+		`INSERT INTO runs (pk, id, project, name, status, created_ns, last_ns, attempt, orchestration_id) VALUES
+			(1, unhex('01000000000000000000000000000000'), 1, 'influx', 'lost', 1, 1, 1, 'a'), (2, unhex('02000000000000000000000000000000'), 1, 'python/1', 'lost', 1, 1, 1, 'b'),
+			(3, unhex('03000000000000000000000000000000'), 1, 'promwrite', 'lost', 1, 1, 1, 'c')`,
+		`INSERT INTO writers (id, run, attempt, state, expired, host, pid, hotkey, sdk, opened_ns, seen_ns) SELECT id, id, 1, 'gone', 1, '', 0, '', name, 1, 1 FROM runs`)
 	db, err := Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]model.RunStatus{"influx": model.StatusSilent, "python/1": model.StatusLost, "promwrite": model.StatusSilent}
-	n := byte(0)
-	for sdk := range want {
-		n++
-		if _, err := db.Open(t.Context(), model.OpenRequest{Writer: model.WriterID{n}, Workspace: "w", Project: "p", RunName: sdk, SDK: sdk}, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := db.Expire(t.Context(), time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	for _, back := range []string{`DELETE FROM goose_db_version WHERE version_id >= 8`, `ALTER TABLE writers DROP COLUMN initial`} {
-		if _, err := db.tx.ExecContext(t.Context(), back); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if db, err = Open(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
 	defer db.Close()
-	for name, status := range want {
+	for name, status := range map[string]model.RunStatus{"influx": model.StatusSilent, "python/1": model.StatusLost, "promwrite": model.StatusSilent} {
 		var got model.RunStatus
 		if err := db.reader.QueryRow(`SELECT status FROM runs WHERE name = ?`, name).Scan(&got); err != nil || got != status {
 			t.Errorf("the run of %s is %s, want %s (%v)", name, got, status, err)
@@ -48,5 +56,17 @@ func TestSilentRunsOfOlderDatabases(t *testing.T) {
 	revived, err := db.Seen(t.Context(), map[model.WriterID]time.Time{{1}: time.Now().Add(2 * time.Hour)})
 	if err != nil || len(revived) != 1 {
 		t.Errorf("a sign of life revives %v, %v", revived, err)
+	}
+}
+
+// TestMigrationsAreNumbered: how many there are is the version of the newest.
+func TestMigrationsAreNumbered(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if v, err := schemaOf(t.Context(), db.reader); v != int64(latestMigration()) || err != nil {
+		t.Errorf("version %d of %d migrations, %v", v, latestMigration(), err)
 	}
 }

@@ -1,13 +1,17 @@
-// Package sqlite is the embedded catalog: one SQLite file beside the store.
+// Package sqlite is the embedded catalog: one SQLite file beside the store, and a
+// mirror of its rows.
 //
-// Writes go through one connection (WAL mode, synchronous=FULL), those that wait
-// in one transaction, reads through a small pool. Everything that a list filters
-// or sorts by is a column with an index; what a run's status is follows from its
-// writers and is kept beside it.
+// Writes go through one connection (WAL mode), those that wait in one transaction,
+// reads through a small pool. The mirror gets the changed rows with one sync before
+// SQLite commits them; it is what makes a write durable. Every page ends with a
+// checksum. Everything that a list filters or sorts by is a column with an index; what
+// a run's status is follows from its writers and is kept beside it.
 // The contract is package catalog, the suite that this passes catalogtest.
 //
 // Start reading in open.go (the rules of opening, in one transaction), apply.go
-// (updates), and list.go (one query a page). write.go joins the writes that wait.
+// (updates), and list.go (one query a page). write.go joins the writes that wait;
+// mirroring.go keeps the mirror, heal.go makes both agree at the start, page.go and
+// vfs.go hold the checksums.
 package sqlite
 
 import (
@@ -17,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"time"
 
@@ -25,11 +30,13 @@ import (
 	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 )
 
 //go:embed migrations/*.sql
-var migrations embed.FS
+var migrationFiles embed.FS
 
 // readers is how many reads run at once; lists are short, so few are enough.
 const readers = 4
@@ -42,42 +49,104 @@ const readCacheKiB = 32 << 10
 // such as a backup.
 const busyTimeout = 5 * time.Second
 
-// DB is a catalog in one file. It implements [catalog.Catalog].
+// DB is a catalog in one file, with its mirror in a folder beside it. It
+// implements [catalog.Catalog].
 type DB struct {
-	writer *sql.DB
-	reader *sql.DB
-	tx     *transaction // of the writer's one connection
-	writes writes
+	path    string
+	guest   bool
+	log     *slog.Logger
+	writer  *sql.DB
+	reader  *sql.DB
+	tx      *transaction // of the writer's one connection
+	writes  writes
+	touched touched
+
+	// Whoever has the turn to write has these too.
+	mirror *mirror.Mirror
+	behind []*mirror.Change // durable in the mirror, and refused by the database
+	since  int              // rows changed since the file took over SQLite's log
+
+	health Health
 }
 
 var _ catalog.Catalog = (*DB)(nil)
 
-// Open opens or makes the database at path and migrates it. A file that a newer
-// version of Kymogram has migrated is refused with CodeConflict.
-func Open(ctx context.Context, path string) (*DB, error) {
-	writer, err := connect(path, 1, "")
-	if err != nil {
-		return nil, err
-	}
-	if err := migrate(ctx, writer); err != nil {
-		return nil, errors.Join(fmt.Errorf("catalog %s: %w", path, err), writer.Close())
-	}
-	conn, err := writer.Conn(ctx)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("catalog %s: %w", path, err), writer.Close())
-	}
-	reader, err := connect(path, readers, fmt.Sprintf("_pragma=query_only(1)&_pragma=cache_size(-%d)", readCacheKiB))
-	if err != nil {
-		return nil, errors.Join(err, conn.Close(), writer.Close())
-	}
-	return &DB{writer: writer, reader: reader, tx: &transaction{conn, map[string]*sql.Stmt{}}, writes: writes{turn: make(chan struct{}, 1)}}, nil
+// Options are how code opens a catalog.
+type Options struct {
+	Logger *slog.Logger
+	// Guest uses a catalog that another process may own: nothing is repaired.
+	Guest bool
 }
 
-func connect(path string, conns int, options string) (*sql.DB, error) {
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)" +
-		fmt.Sprintf("&_pragma=busy_timeout(%d)&%s", busyTimeout.Milliseconds(), options)
-	db, err := sql.Open("sqlite", dsn)
+// Open opens or makes the database at path as its owner, migrates it and repairs
+// what its mirror can. A file that a newer version of Kymogram has migrated is
+// refused with CodeConflict.
+func Open(ctx context.Context, path string) (*DB, error) {
+	return OpenWith(ctx, path, Options{})
+}
+
+// OpenWith is Open with options.
+func OpenWith(ctx context.Context, path string, o Options) (*DB, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &DB{path: path, guest: o.Guest, log: o.Logger, writes: writes{turn: make(chan struct{}, 1)}}
+	if err := registerVFS(); err != nil {
+		return nil, err
+	}
+	if !o.Guest {
+		if err := d.heal(ctx); err != nil {
+			return nil, fmt.Errorf("catalog %s: %w", path, err)
+		}
+	}
+	if err := d.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("catalog %s: %w", path, err), d.Close())
+	}
+	return d, nil
+}
+
+// open connects to a database that agrees with its mirror.
+func (d *DB) open(ctx context.Context) (err error) {
+	if d.writer, err = connect(d.path, 1, vfsName, writing); err != nil {
+		return err
+	}
+	if err := migrate(ctx, d.writer); err != nil {
+		return err
+	}
+	conn, err := d.writer.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	d.tx = &transaction{conn, map[string]*sql.Stmt{}}
+	if d.touched.tables, err = mirroredTables(ctx, conn); err != nil {
+		return err
+	}
+	if err := d.touched.watch(conn); err != nil {
+		return err
+	}
+	if d.reader, err = connect(d.path, readers, vfsName, fmt.Sprintf(writing+"&_pragma=query_only(1)&_pragma=cache_size(-%d)", readCacheKiB)); err != nil || d.guest {
+		return err
+	}
+	return d.openMirror(ctx)
+}
+
+// How a connection writes. The mirror makes a write durable, so SQLite's log need
+// not be synced at each commit; it is before the file takes it over.
+const (
+	writing = "_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=wal_autocheckpoint(0)&_pragma=journal_size_limit(16777216)&_pragma=foreign_keys(1)"
+	// loading makes a file that nobody uses yet. Its rows come in any order.
+	loading    = "_pragma=journal_mode(OFF)&_pragma=synchronous(OFF)&_pragma=foreign_keys(0)"
+	loadingLog = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(0)&_pragma=foreign_keys(0)"
+	// looking changes nothing.
+	looking = "mode=rw"
+)
+
+// connect opens a pool.
+func connect(path string, conns int, vfs, options string) (*sql.DB, error) {
+	if vfs != "" {
+		options += "&vfs=" + vfs
+	}
+	db, err := sql.Open("sqlite", fmt.Sprintf("file:%s?_pragma=trusted_schema(0)&_pragma=busy_timeout(%d)&%s", (&url.URL{Path: path}).EscapedPath(), busyTimeout.Milliseconds(), options))
 	if err != nil {
 		return nil, fmt.Errorf("open catalog %s: %w", path, err)
 	}
@@ -86,22 +155,62 @@ func connect(path string, conns int, options string) (*sql.DB, error) {
 	return db, nil
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
-	files, err := fs.Sub(migrations, "migrations")
+// using opens a database for one use.
+func using(path, vfs, options string, use func(*sql.DB) error) (err error) {
+	if err := registerVFS(); err != nil {
+		return err
+	}
+	db, err := connect(path, 1, vfs, options)
 	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return use(db)
+}
+
+// reading opens a database that must exist, with checksums or from before them.
+func reading(path string, use func(*sql.DB) error) error {
+	vfs := vfsName
+	if plain, err := isPlain(path); err != nil {
+		return err
+	} else if plain {
+		vfs = ""
+	}
+	return using(path, vfs, looking, use)
+}
+
+func migrations(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return provider, nil
+}
+
+// latestMigration is the version of the newest one.
+func latestMigration() int {
+	files, err := migrationFiles.ReadDir("migrations")
+	if err != nil {
+		return 0
+	}
+	return len(files) // a test holds that they are numbered without a gap
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	provider, err := migrations(db)
+	if err != nil {
+		return err
 	}
 	have, want, err := provider.GetVersions(ctx)
 	if err != nil {
 		return fmt.Errorf("read the database's version: %w", err)
 	}
 	if have > want {
-		return model.Errorf(model.CodeConflict, "the database has version %d, this program knows %d", have, want).
-			WithHint("Start the version of kymogram that wrote this data folder, or a newer one.")
+		return errNewer(have, want)
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
@@ -109,11 +218,30 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Close closes both pools. Safe to call twice.
-func (d *DB) Close() error {
+func errNewer(have, want int64) error {
+	return model.Errorf(model.CodeConflict, "the database has version %d, this program knows %d", have, want).
+		WithHint("Start the version of kymogram that wrote this data folder, or a newer one.")
+}
+
+// Close closes the pools and the mirror. Safe to call twice.
+func (d *DB) Close() (err error) {
 	d.writes.turn <- struct{}{} // nobody is committing
 	defer func() { <-d.writes.turn }()
-	return errors.Join(d.tx.close(), d.reader.Close(), d.writer.Close())
+	if d.mirror != nil && d.tx != nil && !d.guest {
+		_ = d.checkpoint(context.Background()) // fails when it is closed already, or on a full disk: the next start does it
+	}
+	if d.tx != nil {
+		err = d.tx.close()
+	}
+	for _, pool := range []*sql.DB{d.reader, d.writer} {
+		if pool != nil {
+			err = errors.Join(err, pool.Close())
+		}
+	}
+	if d.mirror != nil {
+		err = errors.Join(err, d.mirror.Close())
+	}
+	return err
 }
 
 // failure names the act and gives the errors that a caller can act on a code.
@@ -122,17 +250,40 @@ func failure(act string, err error) error {
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
+	switch {
+	case errors.Is(err, wal.ErrDiskFull):
+		return errFull(act)
+	case errors.Is(err, wal.ErrPoisoned):
+		return model.Errorf(model.CodeUnavailable, "catalog: %s: the disk failed a write", act).WithHint("Check the disk and restart the server; what was acknowledged is safe.")
+	}
 	var e *driver.Error
 	if !errors.As(err, &e) {
 		return fmt.Errorf("catalog: %s: %w", act, err)
 	}
+	if damaged(err) {
+		return model.Errorf(model.CodeInternal, "catalog: %s: a page of the catalog is damaged", act).WithHint("Restart the server: it repairs the catalog from its mirror. `kymogram data verify` names the damage.")
+	}
 	switch e.Code() & 0xff {
 	case sqlitelib.SQLITE_FULL:
-		return model.Errorf(model.CodeDiskFull, "catalog: %s: the disk is full", act).WithHint("Free space; writing goes on by itself.")
+		return errFull(act)
 	case sqlitelib.SQLITE_BUSY, sqlitelib.SQLITE_LOCKED:
 		return model.Errorf(model.CodeUnavailable, "catalog: %s: the database is locked by another program", act)
 	}
 	return fmt.Errorf("catalog: %s: %w", act, err)
+}
+
+func errFull(act string) error {
+	return model.Errorf(model.CodeDiskFull, "catalog: %s: the disk is full", act).WithHint("Free space; writing goes on by itself.")
+}
+
+// damaged says that SQLite met a page that is not what was written.
+func damaged(err error) bool {
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	code := e.Code() & 0xff
+	return e.Code() == sqlitelib.SQLITE_IOERR_DATA || code == sqlitelib.SQLITE_CORRUPT || code == sqlitelib.SQLITE_NOTADB
 }
 
 // querier is a database or a transaction.

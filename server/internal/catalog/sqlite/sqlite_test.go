@@ -41,7 +41,7 @@ func TestANewerDatabaseIsRefused(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Errorf("a second Close: %v", err)
 	}
-	raw, err := sql.Open("sqlite", path)
+	raw, err := sql.Open("sqlite", "file:"+path+"?vfs=kymogram")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func fill(b *testing.B, db *sqlite.DB, path string, runs int) {
 	if _, err := db.Open(b.Context(), r, time.Unix(1, 0)); err != nil {
 		b.Fatal(err)
 	}
-	raw, err := sql.Open("sqlite", path)
+	raw, err := sql.Open("sqlite", "file:"+path+"?vfs=kymogram")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,6 +41,7 @@ func (d *DB) write(ctx context.Context, act string, f func(tx *transaction) erro
 			return w.err
 		case d.writes.turn <- struct{}{}:
 			d.commit(d.writes.take())
+			d.tidy(ctx)
 			<-d.writes.turn
 		}
 	}
@@ -74,7 +75,11 @@ func (d *DB) commit(all []*write) {
 // transact is an error when nothing of any of the writes was stored.
 func (d *DB) transact(ctx context.Context, all []*write) error {
 	tx := d.tx
+	d.touched.forget()
 	if err := exec(ctx, tx, `BEGIN IMMEDIATE`); err != nil {
+		return tx.abort(ctx, err)
+	}
+	if err := d.catchUp(ctx); err != nil {
 		return tx.abort(ctx, err)
 	}
 	for _, w := range all {
@@ -91,9 +96,31 @@ func (d *DB) transact(ctx context.Context, all []*write) error {
 			return tx.abort(ctx, err)
 		}
 	}
-	if err := exec(ctx, tx, `COMMIT`); err != nil {
-		return tx.abort(ctx, err)
+	return d.finish(ctx)
+}
+
+// finish mirrors what the transaction changed and commits it. The mirror comes
+// first, and what it has is done: a database that refuses it catches up before its
+// next transaction, or at the next start.
+func (d *DB) finish(ctx context.Context) error {
+	rows, err := d.touched.read(ctx, d.tx)
+	if err != nil {
+		return d.tx.abort(ctx, err)
 	}
+	if len(rows) > 0 {
+		c := d.mirror.Prepare(rows)
+		if err := setPosition(ctx, d.tx, c.At); err != nil {
+			return d.tx.abort(ctx, err)
+		}
+		if err := d.mirror.Append(ctx, c); err != nil {
+			return d.tx.abort(ctx, err)
+		}
+		d.behind = append(d.behind, c)
+	}
+	if err := exec(ctx, d.tx, `COMMIT`); err != nil {
+		return d.tx.abort(ctx, err)
+	}
+	d.behind = nil
 	return nil
 }
 

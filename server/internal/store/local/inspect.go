@@ -31,6 +31,9 @@ type Inventory struct {
 	Deleted   int       `json:"deleted"`    // runs whose points are freed or will be
 	Damage    []Fault   `json:"damage"`     // what cannot be read
 	Torn      int64     `json:"torn_bytes"` // behind the last whole record: never acknowledged
+
+	// Known are all runs that have points, in segments or in the log.
+	Known []model.RunID `json:"-"`
 }
 
 // RunSize is what a run takes.
@@ -57,7 +60,9 @@ type inspector struct {
 	files *segment.Files
 	out   *Inventory
 	runs  map[model.RunID]*RunSize
-	done  func(bytes int64)
+	// logged are the runs with points in the log.
+	logged map[model.RunID]bool
+	done   func(bytes int64)
 }
 
 // Inspect reads the folder's indexes; with blocks set every checksum and every
@@ -66,7 +71,7 @@ func (f *Folder) Inspect(ctx context.Context, blocks bool, done func(bytes int64
 	if done == nil {
 		done = func(int64) {}
 	}
-	in := &inspector{Folder: f, files: segment.NewFiles(f.fs, filepath.Join(f.dir, "segments"), slog.New(slog.DiscardHandler), nil), out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, done: done}
+	in := &inspector{Folder: f, files: segment.NewFiles(f.fs, filepath.Join(f.dir, "segments"), slog.New(slog.DiscardHandler), nil), out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, logged: map[model.RunID]bool{}, done: done}
 	if err := in.others(); err != nil {
 		return nil, err
 	}
@@ -169,7 +174,11 @@ func (in *inspector) records(ctx context.Context) error {
 	damage, err := wal.Inspect(in.log, func(lsn uint64, payload []byte) error {
 		in.out.Records++
 		in.done(int64(len(payload)))
-		if err := record.Check(payload); err != nil {
+		run, err := record.Check(payload)
+		if err == nil && !run.IsZero() {
+			in.logged[run] = true
+		}
+		if err != nil {
 			in.out.Damage = append(in.out.Damage, Fault{File: "wal", Reason: fmt.Sprintf("record %d: %v", lsn, err)})
 		}
 		return ctx.Err()
@@ -197,6 +206,12 @@ func (in *inspector) total() {
 		}
 		in.out.Points += r.Points
 		in.out.Runs = append(in.out.Runs, *r)
+	}
+	for id := range in.logged {
+		in.run(id)
+	}
+	for id := range in.runs {
+		in.out.Known = append(in.out.Known, id)
 	}
 	slices.SortFunc(in.out.Runs, func(a, b RunSize) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), slices.Compare(a.Run[:], b.Run[:]))

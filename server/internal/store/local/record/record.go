@@ -48,20 +48,27 @@ func (e *Encoder) Released(lsn uint64) {
 	e.Uint(lsn)
 }
 
-// Check decodes a record of the log.
-func Check(payload []byte) error {
+// Check decodes a record of the log and names the run whose points it has, zero for
+// one without points.
+func Check(payload []byte) (run model.RunID, err error) {
 	d := &Decoder{Rest: payload}
 	switch t := Type(d.U8()); t {
 	case TypeBatch:
 		d.Uint()
-		_, err := decodeBatch(d)
-		return err
+		return checkBatch(d)
 	case TypeBatch1:
-		_, err := decodeBatch(d)
-		return err
+		return checkBatch(d)
 	case TypeAttempt, TypeWriter, TypeDelete, TypeReleased:
-		return nil
+		return run, nil
 	default:
-		return fmt.Errorf("unknown record type %d", t)
+		return run, fmt.Errorf("unknown record type %d", t)
 	}
+}
+
+func checkBatch(d *Decoder) (run model.RunID, err error) {
+	b, err := decodeBatch(d)
+	if err == nil {
+		run = b.Run
+	}
+	return run, err
 }

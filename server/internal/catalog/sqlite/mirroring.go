@@ -1,0 +1,167 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+)
+
+// mirrorDir is the folder of a database's mirror.
+func mirrorDir(path string) string { return path + "-mirror" }
+
+func readPosition(ctx context.Context, q querier) (mirror.Position, error) {
+	var lsn, chain int64
+	err := q.QueryRowContext(ctx, `SELECT lsn, chain FROM position WHERE id = 0`).Scan(&lsn, &chain)
+	return mirror.Position{LSN: uint64(lsn), Chain: uint64(chain)}, err
+}
+
+func setPosition(ctx context.Context, tx *transaction, at mirror.Position) error {
+	return exec(ctx, tx, `UPDATE position SET lsn = ?, chain = ? WHERE id = 0`, int64(at.LSN), int64(at.Chain))
+}
+
+// openMirror opens the mirror of a database that agrees with it.
+func (d *DB) openMirror(ctx context.Context) (err error) {
+	if d.mirror, err = mirror.Open(mirrorDir(d.path), d.log); err != nil {
+		return err
+	}
+	if d.mirror.Unfinished {
+		return d.checkpoint(ctx)
+	}
+	return nil
+}
+
+// catchUp begins every transaction: what the mirror has and the database refused
+// is stored first, and what another process wrote is read.
+func (d *DB) catchUp(ctx context.Context) error {
+	at, err := readPosition(ctx, d.tx)
+	if err != nil {
+		return err
+	}
+	if d.mirror == nil || d.guest || (len(d.behind) == 0 && d.mirror.Last != at) {
+		return d.reopenMirror(at)
+	}
+	if len(d.behind) == 0 {
+		return nil
+	}
+	for _, c := range d.behind {
+		if err := storeRows(ctx, d.tx, d.touched.tables, c.Rows()); err != nil {
+			return err
+		}
+	}
+	d.touched.forget()
+	return setPosition(ctx, d.tx, d.mirror.Last)
+}
+
+func (d *DB) reopenMirror(at mirror.Position) (err error) {
+	if d.mirror != nil {
+		_ = d.mirror.Close() // all it wrote is durable
+	}
+	if d.mirror, err = mirror.Open(mirrorDir(d.path), d.log); err != nil {
+		return err
+	}
+	if d.mirror.Last != at || len(d.mirror.Damage) > 0 {
+		return model.Errorf(model.CodeUnavailable, "the catalog and its mirror disagree").
+			WithHint("Restart the server, or run `kymogram data repair`: both make them agree again.")
+	}
+	return nil
+}
+
+// maxTouched is after how many changed rows the file takes over SQLite's log: some
+// megabytes of pages.
+const maxTouched = 2000
+
+// tidy lets the file take over a log that became large.
+func (d *DB) tidy(ctx context.Context) {
+	if d.since += len(d.touched.rows); d.since < maxTouched || d.guest || len(d.behind) > 0 {
+		return
+	}
+	if err := d.checkpoint(context.WithoutCancel(ctx)); err != nil {
+		d.log.Warn("the catalog's log was not taken over", "err", err)
+	}
+}
+
+// checkpoint moves SQLite's log into the file. The mirror knows when: what is cut
+// from a log that the file has taken over leaves a mixture of old and new pages.
+func (d *DB) checkpoint(ctx context.Context) error {
+	if err := d.mirror.BeginCheckpoint(ctx); err != nil {
+		return err
+	}
+	d.since = 0
+	// What a reader still needs of the log stays there; the next one takes it.
+	if err := exec(ctx, d.tx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
+		return err
+	}
+	return d.mirror.EndCheckpoint()
+}
+
+// MirrorBytes is what the mirror takes on disk.
+func (d *DB) MirrorBytes() int64 {
+	if m := d.currentMirror(); m != nil {
+		return m.Size()
+	}
+	return 0
+}
+
+func (d *DB) currentMirror() *mirror.Mirror {
+	d.writes.turn <- struct{}{}
+	defer func() { <-d.writes.turn }()
+	return d.mirror
+}
+
+// Run keeps the mirror small until ctx ends.
+func (d *DB) Run(ctx context.Context) error {
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := d.Compact(ctx, false); err != nil && ctx.Err() == nil {
+			d.log.Warn("the catalog's mirror was not made smaller", "err", err)
+		}
+	}
+}
+
+// Compact replaces the mirror's changes by a snapshot, when that pays or always.
+func (d *DB) Compact(ctx context.Context, always bool) error {
+	m := d.currentMirror()
+	if m == nil || !always && !m.Due() {
+		return nil
+	}
+	return snapshotOf(ctx, d.reader, d.touched.tables, m.WriteSnapshot)
+}
+
+type snapshotWriter = func(ctx context.Context, h mirror.Header, rows mirror.Rows) error
+
+// snapshotOf hands every row of a database, as of one moment, to write.
+func snapshotOf(ctx context.Context, db *sql.DB, tables map[string]*mirrored, write snapshotWriter) error {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	h := mirror.Header{}
+	if h.Position, err = readPosition(ctx, tx); err != nil {
+		return fmt.Errorf("read the position: %w", err)
+	}
+	if h.Schema, err = schemaOf(ctx, tx); err != nil {
+		return err
+	}
+	return write(ctx, h, everyRow(ctx, tx, tables))
+}
+
+// schemaOf is the version of the tables; 0 when there are none.
+func schemaOf(ctx context.Context, q querier) (version int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("read the database's version: %w", err)
+	}
+	return version, nil
+}

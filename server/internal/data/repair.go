@@ -1,0 +1,88 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
+	"github.com/kymogram/kymogram/server/internal/table"
+)
+
+// Repaired is what repairing a folder came to, or would.
+type Repaired struct {
+	Data    string         `json:"data"`
+	Done    bool           `json:"done"` // false: it was only looked at
+	Needed  bool           `json:"needed"`
+	Catalog *sqlite.Health `json:"catalog"`
+}
+
+// Repair makes the catalog of a folder that no server uses agree with its mirror;
+// without do it only says what there is to repair.
+func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger) (*Repaired, error) {
+	lock, err := f.Lock()
+	if errors.Is(err, wal.ErrLocked) {
+		return nil, model.Errorf(model.CodeUnavailable, "the data folder %s is in use by another process", string(f)).
+			WithHint("stop the server first; its next start repairs the catalog by itself")
+	}
+	if err != nil {
+		return nil, model.Errorf(model.CodeNotFound, "%s is no data folder: %v", string(f), err).WithHint("name the folder that was given to `kymogram serve --data`")
+	}
+	defer lock.Close()
+	out := &Repaired{Data: string(f), Done: do}
+	if out.Catalog, err = sqlite.Plan(ctx, f.Catalog()); err == nil && do {
+		out.Catalog, err = sqlite.Repair(ctx, f.Catalog(), log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Needed = !out.Catalog.Healthy()
+	return out, nil
+}
+
+// Print writes it for a person.
+func (r *Repaired) Print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, table.Printable(fmt.Sprintf(format, args...)))
+	}
+	c := r.Catalog
+	if !r.Needed {
+		line("catalog", "nothing to repair")
+	}
+	if c.Rebuilt != "" {
+		line("catalog", "%s from its mirror: %s", r.verb("made anew"), c.Rebuilt)
+	}
+	if c.CaughtUp > 0 {
+		line("catalog", "%s with %d changes of its mirror", r.verb("caught up"), c.CaughtUp)
+	}
+	if c.Renewed != "" {
+		line("mirror", "%s from the catalog: %s", r.verb("made anew"), c.Renewed)
+	}
+	for _, text := range c.Lost {
+		line("LOST", "the mirror is damaged too: %s", text)
+	}
+	if c.Closed > 0 {
+		line("keys", "%d revoked: what revoked them earlier may be lost. Make new ones with `kymogram key create --data %s`", c.Closed, r.Data)
+	}
+	for _, path := range c.SetAside {
+		line("kept aside", "%s", filepath.Base(path))
+	}
+	if r.Needed && !r.Done {
+		line("", "nothing was changed; add --yes to repair")
+	}
+	return w.Flush()
+}
+
+func (r *Repaired) verb(done string) string {
+	if r.Done {
+		return done
+	}
+	return "to be " + done
+}

@@ -23,7 +23,7 @@ func (s *Server) handler(h handler) http.Handler {
 
 // readJSON reads a request's only JSON object strictly.
 func readJSON(r *http.Request, into any) error {
-	dec := json.NewDecoder(r.Body)
+	dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxOpenBody))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
 	var large *http.MaxBytesError

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,9 @@ const (
 	answerTimeout = 5 * time.Minute
 	largeTimeout  = time.Hour
 )
+
+// maxOpenBody is the limit of a body from somebody without a key.
+const maxOpenBody = 64 << 10
 
 // CookieName is the page session's cookie. A port other than the scheme's own
 // is part of it: cookies know hosts but no ports, and two servers of one machine
@@ -84,49 +88,62 @@ func (m *mux) mount(route httpapi.Route) {
 func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setDeadlines(w, r, rule)
+		ctx, err := m.admit(r, rule)
+		if err != nil {
+			Fail(w, r, m.log, err) // before anything of the body is read
+			return
+		}
+		most := m.maxBody
+		if rule.Open {
+			most = maxOpenBody
+		}
 		if !rule.Large {
-			if r.ContentLength > m.maxBody {
-				m.refuseLarge(w, r)
+			if r.ContentLength > most {
+				m.refuseLarge(w, r, most)
 				return
 			}
-			r.Body = http.MaxBytesReader(w, r.Body, m.maxBody)
+			r.Body = http.MaxBytesReader(w, r.Body, most)
 		}
-		if rule.Open || rule.Signed && r.URL.Query().Get(signatureParam) != "" {
-			h.ServeHTTP(w, r.WithContext(withCaller(r.Context(), nil, r.RemoteAddr)))
-			return
-		}
-		p, err := m.authenticate(r, rule)
-		ctx := auth.WithPrincipal(r.Context(), p)
-		if err == nil {
-			err = auth.Require(ctx, rule.Scope)
-		}
-		if err != nil {
-			Fail(w, r, m.log, err)
-			return
-		}
-		ctx = withCaller(ctx, p, r.RemoteAddr)
+		ctx = withCaller(ctx, auth.PrincipalOf(ctx), r.RemoteAddr)
 		if rule.Stream {
 			var end func()
-			ctx, end = m.untilRevoked(ctx, p)
+			ctx, end = m.untilRevoked(ctx, auth.PrincipalOf(ctx))
 			defer end()
 		}
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
+// admit applies the policy to a request.
+func (m *mux) admit(r *http.Request, rule Rule) (context.Context, error) {
+	if rule.Open || rule.Signed && r.URL.Query().Get(signatureParam) != "" {
+		return r.Context(), nil
+	}
+	p, err := m.authenticate(r, rule)
+	if err != nil {
+		return nil, err
+	}
+	ctx := auth.WithPrincipal(r.Context(), p)
+	return ctx, auth.Require(ctx, rule.Scope)
+}
+
 // refuseLarge takes some of the body in, since many clients read no answer
 // before they have sent all; who asked first (Expect) is told at once.
-func (m *mux) refuseLarge(w http.ResponseWriter, r *http.Request) {
+func (m *mux) refuseLarge(w http.ResponseWriter, r *http.Request, most int64) {
 	const patience = 4 // times the limit
 	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, patience*m.maxBody)
+		_, _ = io.CopyN(io.Discard, r.Body, patience*most)
 	}
 	w.Header().Set("Connection", "close")
-	Fail(w, r, m.log, tooLarge(m.maxBody))
+	Fail(w, r, m.log, tooLarge(most))
 }
 
 func tooLarge(limit int64) error {
-	return model.Errorf(model.CodeTooLarge, "the request's body is larger than %d MiB", limit>>20).
+	size := fmt.Sprint(limit>>20, " MiB")
+	if limit < 1<<20 {
+		size = fmt.Sprint(limit>>10, " KiB")
+	}
+	return model.Errorf(model.CodeTooLarge, "the request's body is larger than %s", size).
 		WithHint("send it in smaller parts")
 }
 

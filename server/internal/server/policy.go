@@ -19,7 +19,8 @@ type Rule struct {
 	// Stream answers for as long as the client listens: no deadline, ended by a
 	// stop or by the end of the key.
 	Stream bool
-	// Large bodies are not cut at the limit and may take their time.
+	// Large bodies are not cut at the limit and may take their time. Large messages of an
+	// RPC may be as large as the limit of bodies; others are questions of a few bytes.
 	Large bool
 	// Foreign clients may give the key as theirs do: Token KEY, the password of
 	// Basic, or p in the URL.
@@ -85,7 +86,7 @@ func DefaultPolicy() Policy {
 			"POST /api/v1/links":       admin,
 		},
 		RPC: map[string]Rule{
-			"/kymogram.v1.IngestService/Stream":    ingest,
+			"/kymogram.v1.IngestService/Stream":    {Scope: auth.Ingest, Large: true},
 			"/kymogram.v1.RunService/ListRuns":     read,
 			"/kymogram.v1.RunService/GetRun":       read,
 			"/kymogram.v1.RunService/DeleteRun":    admin,

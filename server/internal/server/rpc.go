@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,6 +27,9 @@ const (
 	maxStreams    = 1024 // of one connection
 	minClientPing = 5 * time.Second
 	deadPeer      = 20 * time.Second
+
+	// maxQuestion is the limit of a call that is not Large: questions are short.
+	maxQuestion = 256 << 10
 )
 
 // newRPC makes the gRPC server; it serves connections that a splitter hands over.
@@ -40,7 +44,6 @@ func (s *Server) newRPC() *grpc.Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: deadPeer, Timeout: deadPeer}),
 		grpc.WaitForHandlers(true),
-		grpc.ChainUnaryInterceptor(s.guardUnary),
 		grpc.ChainStreamInterceptor(s.guardStream),
 	)
 }
@@ -53,17 +56,6 @@ func (s *Server) checkRPC() (err error) {
 	return err
 }
 
-func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
-	defer s.metrics.Call(info.FullMethod, time.Now(), &err)
-	defer s.recoverRPC(info.FullMethod, &err)
-	ctx, err = s.admit(ctx, info.FullMethod)
-	if err != nil {
-		return nil, s.rpcError(info.FullMethod, err)
-	}
-	answer, err = handler(ctx, req)
-	return answer, s.rpcError(info.FullMethod, err)
-}
-
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer s.metrics.Call(info.FullMethod, time.Now(), &err)
 	defer s.recoverRPC(info.FullMethod, &err)
@@ -71,7 +63,36 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	if err != nil {
 		return s.rpcError(info.FullMethod, err)
 	}
-	return s.rpcError(info.FullMethod, handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod}))
+	most := maxQuestion
+	if s.options.Policy.RPC[info.FullMethod].Large {
+		most = int(s.options.MaxBody)
+	}
+	return s.rpcError(info.FullMethod, handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod, most: most}))
+}
+
+// registrar makes every method a stream, also one of a single message: gRPC reads that
+// message before it asks an interceptor of unary calls, and a stream's only when its
+// handler wants it. The wire does not change.
+type registrar struct{ *grpc.Server }
+
+func (r registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
+	streams := *desc
+	streams.Methods, streams.Streams = nil, slices.Clone(desc.Streams)
+	for _, m := range desc.Methods {
+		streams.Streams = append(streams.Streams, grpc.StreamDesc{StreamName: m.MethodName, Handler: single(m.Handler)})
+	}
+	r.Server.RegisterService(&streams, service)
+}
+
+// single serves a call of one message and one answer.
+func single(handle grpc.MethodHandler) grpc.StreamHandler {
+	return func(service any, stream grpc.ServerStream) error {
+		answer, err := handle(service, stream.Context(), stream.RecvMsg, nil)
+		if err != nil {
+			return err
+		}
+		return stream.SendMsg(answer)
+	}
 }
 
 // admit applies the policy to a call.
@@ -106,26 +127,36 @@ func remoteOf(ctx context.Context) string {
 }
 
 // guardedStream carries the caller and looks at its key again with every
-// message, so that a revocation ends long streams too.
+// message, so that a revocation ends long streams too. It reads no message that would
+// take more memory than its size allows.
 type guardedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
 	server *Server
 	method string
+	most   int // bytes of a message
 }
 
 func (g *guardedStream) Context() context.Context { return g.ctx }
 
 func (g *guardedStream) RecvMsg(m any) error {
-	if err := g.ServerStream.RecvMsg(m); err != nil {
+	var raw native.Raw
+	if err := g.ServerStream.RecvMsg(&raw); err != nil {
 		return err
 	}
+	defer raw.Free()
 	select {
 	case <-g.server.draining:
 		return status.Error(codes.Unavailable, "unavailable: the server is stopping")
 	default:
 	}
-	return g.server.rpcError(g.method, g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)))
+	if err := g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)); err != nil {
+		return g.server.rpcError(g.method, err)
+	}
+	if _, err := raw.Weigh(m, g.most); err != nil {
+		return err
+	}
+	return raw.Decode(m)
 }
 
 func (s *Server) recoverRPC(method string, err *error) {

@@ -158,7 +158,7 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		hosts: options.Hosts, draining: make(chan struct{}),
 	}
 	s.rpc = s.newRPC()
-	parts.RPC(s.rpc)
+	parts.RPC(registrar{s.rpc})
 	routes, patterns, err := s.routes()
 	s.patterns = patterns
 	if err := errors.Join(err, s.checkRPC()); err != nil {

@@ -661,7 +661,7 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
-	for _, bad := range []string{"", "[]", `{"token":1}`, `{"x":1}`, `{"token":"a"}{}`, strings.Repeat("[", 100_000)} {
+	for _, bad := range []string{"", "[]", `{"token":1}`, `{"x":1}`, `{"token":"a"}{}`, strings.Repeat("[", 50_000)} {
 		if a := f.do("POST", "/api/v1/session", bad); a.code != 400 {
 			t.Errorf("%.20q: %+v", bad, a)
 		}

@@ -1,7 +1,7 @@
 package native
 
 import (
-	"maps"
+	"slices"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
@@ -14,9 +14,8 @@ const maxDefinitionBytes = 256 << 20
 
 // definition is a series of a stream.
 type definition struct {
-	key    model.SeriesKey
-	kind   model.Kind
-	source *kymogramv1.SeriesDefinition
+	key  model.SeriesKey
+	kind model.Kind
 }
 
 // decoder turns the batches of one stream into the model's.
@@ -51,6 +50,7 @@ func (d *decoder) decode(m *kymogramv1.Batch) (*model.Batch, error) {
 			return nil, err
 		}
 	}
+	b.Skipped = slices.Grow(b.Skipped, len(m.Skipped))
 	for _, s := range m.Skipped {
 		b.Skipped = append(b.Skipped, model.Skipped{First: s.GetFirst(), Last: s.GetLast(), Reason: s.GetReason(), Points: s.GetPoints()})
 	}
@@ -65,22 +65,35 @@ func (d *decoder) define(s *kymogramv1.SeriesDefinition) error {
 	if s == nil {
 		return malformed("a series definition is empty")
 	}
-	if old, ok := d.series[s.Id]; ok {
-		if old.source.Metric != s.Metric || old.source.Scale != s.Scale || old.source.Kind != s.Kind || !maps.Equal(old.source.Labels, s.Labels) {
-			return malformed("the series %d is defined twice, as %q and %q", s.Id, model.Clip(old.source.Metric), model.Clip(s.Metric))
-		}
-		return nil
-	}
 	kind := model.Kind(s.Kind)
 	if s.Kind > uint32(model.KindScatter) || kind < model.KindFloat {
 		return malformed("the series %d has the kind %d", s.Id, s.Kind)
+	}
+	if old, ok := d.series[s.Id]; ok {
+		if !old.is(s) {
+			return malformed("the series %d is defined twice, as %q and %q", s.Id, model.Clip(old.key.Metric), model.Clip(s.Metric))
+		}
+		return nil
 	}
 	if d.bytes += definitionSize(s); d.bytes > maxDefinitionBytes {
 		return model.Errorf(model.CodeTooLarge, "the series definitions of this stream are above %d bytes", maxDefinitionBytes).
 			WithHint("Start another stream and define only what it uses.")
 	}
-	d.series[s.Id] = definition{key: model.NewSeriesKey(s.Metric, s.Scale, s.Labels), kind: kind, source: s}
+	d.series[s.Id] = definition{key: model.NewSeriesKey(s.Metric, s.Scale, s.Labels), kind: kind}
 	return nil
+}
+
+// is reports whether a later definition says the same.
+func (d *definition) is(s *kymogramv1.SeriesDefinition) bool {
+	scale := s.Scale
+	if scale == "" {
+		scale = model.ScaleStep
+	}
+	return d.key.Metric == s.Metric && d.key.Scale == scale && d.kind == model.Kind(s.Kind) && len(d.key.Labels) == len(s.Labels) &&
+		!slices.ContainsFunc(d.key.Labels, func(l model.Label) bool {
+			value, ok := s.Labels[l.Name]
+			return !ok || value != l.Value
+		})
 }
 
 func definitionSize(s *kymogramv1.SeriesDefinition) int {

@@ -17,7 +17,8 @@ type fast interface {
 
 // Codec is gRPC's protobuf codec with generated code in place of reflection, in
 // pooled buffers; for grpc.ForceServerCodecV2 and grpc.ForceCodecV2. Messages of
-// other services (health, reflection) take the usual way.
+// other services (health, reflection) take the usual way. A [Raw] takes any message
+// as it came.
 type Codec struct{}
 
 // Name is that of the standard codec: the bytes are the same.
@@ -46,18 +47,20 @@ func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(data, pool)}, nil
 }
 
-// Unmarshal implements [encoding.CodecV2]. Generated code copies what it keeps.
+// Unmarshal implements [encoding.CodecV2].
 func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
-	m, ok := v.(fast)
-	if !ok {
-		return standard().Unmarshal(data, v)
+	if _, ok := v.(fast); !ok {
+		if _, ok := v.(*Raw); !ok {
+			return standard().Unmarshal(data, v)
+		}
 	}
-	whole := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	whole := Raw{data.MaterializeToBuffer(mem.DefaultBufferPool())}
+	if raw, ok := v.(*Raw); ok {
+		*raw = whole
+		return nil
+	}
 	defer whole.Free()
-	if err := m.UnmarshalVT(whole.ReadOnlyData()); err != nil {
-		return fmt.Errorf("unmarshal %T: %w", v, err)
-	}
-	return nil
+	return whole.Decode(v)
 }
 
 // standard is gRPC's own codec; importing its package registers it.

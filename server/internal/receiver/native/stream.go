@@ -59,7 +59,7 @@ func (s *ingestService) Stream(stream ingestStream) error {
 func receiveOpen(stream ingestStream) (request model.OpenRequest, protocol uint32, err error) {
 	first, err := stream.Recv()
 	if err != nil {
-		return request, 0, broken{err}
+		return request, 0, received(err)
 	}
 	open := first.GetOpen()
 	if open == nil {
@@ -109,7 +109,7 @@ func receive(ctx context.Context, stream ingestStream, next chan<- work) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		w := work{err: broken{err}}
+		w := work{err: received(err)}
 		if err == nil {
 			w = d.message(m)
 		}
@@ -179,6 +179,15 @@ func (s *ingestService) take(ctx context.Context, stream ingestStream, session *
 type broken struct{ error }
 
 func (b broken) Unwrap() error { return b.error }
+
+// received is a failure to receive: of the stream, unless the server refused the message.
+func received(err error) error {
+	var refused *model.Error
+	if err == nil || errors.As(err, &refused) {
+		return err
+	}
+	return broken{err}
+}
 
 // fail tells the client why the stream ends. Only a gap carries a mark: after
 // other failures the client asks anew.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -12,15 +13,25 @@ import (
 	"github.com/kymogram/kymogram/server/internal/ingest"
 )
 
-// Bounds of one request: a series or a symbol costs some 500 or 24 bytes of memory
-// while the request is read, and a body could name one with every few bytes.
+// What a request takes in memory while it is read and stored, in bytes. A body could name
+// a series or a sample with every few bytes, so each is paid from the request's budget.
 const (
-	maxSeries  = 200_000
-	maxSymbols = 2_000_000
+	costSeries   = 1_000 // with its places in maps and in a row group
+	costLabel    = 100
+	costSample   = 96
+	costSymbol   = 144
+	costRaw      = 96 // labels that were seen in these bytes
+	costDocument = 512
+	costBucket   = 128 // of a histogram
 )
 
+// maxLabels bounds the labels of a series before empty ones are dropped. Past it the
+// samples of the series are refused; ingest takes 64.
+const maxLabels = 1_024
+
 var (
-	errTooMany = errors.New("the request has too many series or symbols")
+	errTooMany = errors.New("the request has too many series or samples")
+	errCrowded = fmt.Errorf("a series has more than %d labels", maxLabels)
 	errTime    = errors.New("a sample's time is out of the range of nanoseconds")
 )
 
@@ -52,6 +63,7 @@ type decoder struct {
 	key     []byte
 	stats   Stats
 	fault   error // why points were refused
+	left    int   // of the budget
 }
 
 // column is the points of one series.
@@ -73,8 +85,35 @@ type document struct {
 	json   []byte
 }
 
-func newDecoder() *decoder {
-	return &decoder{byRaw: map[string]*column{}, byKey: map[string]*column{}}
+// newDecoder makes a decoder that may take so many bytes of memory.
+func newDecoder(budget int) *decoder {
+	return &decoder{byRaw: map[string]*column{}, byKey: map[string]*column{}, left: budget}
+}
+
+// spend pays for what is about to be made.
+func (d *decoder) spend(cost int) error {
+	if d.left -= cost; d.left < 0 {
+		return errTooMany
+	}
+	return nil
+}
+
+// know remembers the bytes of a series' labels.
+func (d *decoder) know(c *column, raw []byte) error {
+	c.raw = raw
+	if err := d.spend(costRaw + len(raw)); err != nil {
+		return err
+	}
+	d.byRaw[string(raw)] = c
+	return nil
+}
+
+// crowded is a series that takes the points of one with too many labels, to be refused. So
+// are those of its histograms: their series get its run, which can be none.
+func (d *decoder) crowded() (*column, error) {
+	c := &column{fault: errCrowded, place: len(d.columns), run: "\x00", named: true}
+	d.columns = append(d.columns, c)
+	return c, d.spend(costSeries)
 }
 
 // guess is the series that followed the one before last time.
@@ -95,6 +134,9 @@ func (d *decoder) add(c *column, value float64, ms int64) error {
 	const most = math.MaxInt64 / 1_000_000
 	if ms > most || ms < -most {
 		return errTime
+	}
+	if err := d.spend(costSample); err != nil {
+		return err
 	}
 	c.times = append(c.times, ms*1_000_000)
 	c.values = append(c.values, value)
@@ -119,8 +161,8 @@ func (d *decoder) column(labels []label) (*column, error) {
 	if c := d.byKey[string(k)]; c != nil {
 		return c, nil
 	}
-	if len(d.columns) >= maxSeries {
-		return nil, errTooMany
+	if err := d.spend(costSeries + 2*len(k) + costLabel*len(labels)); err != nil {
+		return nil, err
 	}
 	c := newColumn(labels)
 	c.place = len(d.columns)
@@ -144,7 +186,7 @@ func distinct(sorted []label) []label {
 }
 
 func newColumn(labels []label) *column {
-	c := &column{key: model.SeriesKey{Scale: model.ScaleStep}}
+	c := &column{key: model.SeriesKey{Scale: model.ScaleStep, Labels: make([]model.Label, 0, len(labels))}}
 	var job, instance string
 	for _, l := range labels {
 		name, value := string(l.name), string(l.value)

@@ -19,7 +19,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		d := newDecoder()
+		d := newDecoder(1 << 30)
 		if err := d.write1(body); err != nil || len(d.parts()) != 1 {
 			b.Fatal(err)
 		}

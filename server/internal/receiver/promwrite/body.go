@@ -10,11 +10,12 @@ import (
 	"github.com/klauspost/compress/snappy"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
-// growth is how many times the limit of a body the plain one may be: samples with
-// their labels shrink ten times and more.
-const growth = 4
+// growth is how many times the limit of a body the plain one may be. The rest of the memory
+// that a request may take is for what the plain body holds.
+const growth = 2
 
 // maxRatio is above what any byte of the block format unfolds to: a copy of 64
 // bytes takes three.
@@ -50,7 +51,7 @@ func keep(p *sync.Pool, b *bytes.Buffer) {
 func (p *bodies) read(r *http.Request) (body []byte, release func(), err error) {
 	sent := buffer(&p.sent)
 	defer keep(&p.sent, sent)
-	sent.Grow(int(min(max(r.ContentLength, 0), maxKept-bytes.MinRead)) + bytes.MinRead)
+	sent.Grow(int(min(max(r.ContentLength, 0), p.most)) + bytes.MinRead)
 	if _, err = sent.ReadFrom(io.LimitReader(r.Body, p.most+1)); err != nil {
 		return nil, nil, broken(err)
 	}
@@ -75,6 +76,9 @@ func (p *bodies) read(r *http.Request) (body []byte, release func(), err error) 
 	}
 	return body, func() { keep(&p.plain, plain) }, nil
 }
+
+// budget is what may be made of a plain body.
+func (p *bodies) budget(plain []byte) int { return int(weight.Times*p.most) - len(plain) }
 
 func tooLarge(most int64) error {
 	return model.Errorf(model.CodeTooLarge, "the request's body is larger than %d MiB", most>>20).

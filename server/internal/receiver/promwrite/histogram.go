@@ -41,6 +41,10 @@ const (
 	customSchema = -53
 )
 
+// maxHistogram is the size of a message whose buckets are read: some thousands. A program's
+// histogram has hundreds.
+const maxHistogram = 16 << 10
+
 // staleBits is the NaN that ends a series (prometheus.io/docs/specs/prw).
 const staleBits = 0x7ff0000000000002
 
@@ -51,6 +55,7 @@ type native struct {
 	negative, positive                   side
 	custom                               []float64
 	ms                                   int64
+	brief                                bool // its buckets are too many and left out
 }
 
 // side is the buckets below or above zero.
@@ -73,6 +78,9 @@ func (d *decoder) histogram(c *column, b []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := d.spend(costDocument); err != nil {
+		return err
+	}
 	d.stats.Histograms++
 	for _, part := range []struct {
 		suffix string
@@ -89,6 +97,9 @@ func (d *decoder) histogram(c *column, b []byte) error {
 	}
 	if math.Float64bits(h.sum) == staleBits {
 		return nil
+	}
+	if err := d.spend(costBucket * (len(h.negative.counts) + len(h.positive.counts))); err != nil {
+		return err
 	}
 	doc, ok := h.document()
 	if !ok {
@@ -113,10 +124,15 @@ func (d *decoder) twin(c *column, suffix string) (*column, error) {
 
 func readNative(b []byte) (h native, err error) {
 	m := message{b: b}
+	h.brief = len(b) > maxHistogram
 	for {
 		field, t, ok := m.next()
 		if !ok {
 			return h, m.err
+		}
+		if h.brief && isBuckets(field) {
+			m.skip(t)
+			continue
 		}
 		switch t {
 		case fixed64:
@@ -132,6 +148,11 @@ func readNative(b []byte) (h native, err error) {
 			return h, err
 		}
 	}
+}
+
+// isBuckets reports whether a field may have many values.
+func isBuckets(field protowire.Number) bool {
+	return field >= hNegativeSpans && field <= hPositiveCounts || field == hCustomValues
 }
 
 func (h *native) float(field protowire.Number, v float64) {
@@ -239,7 +260,7 @@ func (s *side) span(b []byte) error {
 // document is the histogram in the model's form; false when it has none.
 func (h *native) document() ([]byte, bool) {
 	bins, ok := h.bins()
-	if !ok || len(bins) == 0 {
+	if !ok || len(bins) == 0 || h.brief {
 		return nil, false
 	}
 	slices.SortFunc(bins, func(a, b bin) int { return cmp.Compare(a.lo, b.lo) })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
 // Ingest is the write path (an ingest.Foreign). It authorises.
@@ -156,21 +157,21 @@ func (r *Receiver) take(q *http.Request) (done written, err error) {
 		return done, err
 	}
 	defer release()
-	d := newDecoder()
+	d := newDecoder(r.bodies.budget(body))
 	if v == 2 {
 		err = d.write2(body)
 	} else {
 		err = d.write1(body)
 	}
 	if err != nil {
-		return done, malformed(err)
+		return done, r.malformed(err)
 	}
 	return r.store(q.Context(), workspace, project, d)
 }
 
-func malformed(err error) error {
+func (r *Receiver) malformed(err error) error {
 	if errors.Is(err, errTooMany) {
-		return model.Errorf(model.CodeTooLarge, "the request has more than %d series or %d symbols", maxSeries, maxSymbols).
+		return model.Errorf(model.CodeTooLarge, "the request's series and samples would take more than %d MiB of memory", weight.Times*r.bodies.most>>20).
 			WithHint("Lower max_samples_per_send of the sender's queue_config.")
 	}
 	return model.Errorf(model.CodeInvalid, "the request is malformed: %v", err).WithHint("Nothing of it was stored.")

@@ -3,6 +3,7 @@ package promwrite
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 )
 
@@ -64,10 +65,13 @@ func (d *decoder) series1(b []byte) error {
 	c := d.byRaw[string(b[:n])]
 	if c == nil || !simple {
 		labels, err := d.labels1(b)
-		if err != nil {
-			return err
+		if err == nil {
+			c, err = d.column(labels)
 		}
-		if c, err = d.column(labels); err != nil {
+		if errors.Is(err, errCrowded) {
+			return d.refuse1(b[n:])
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -75,9 +79,19 @@ func (d *decoder) series1(b []byte) error {
 	if !simple {
 		return d.points1(c, b[n:])
 	}
-	c.raw = b[:n]
-	d.byRaw[string(c.raw)] = c
+	if err := d.know(c, b[:n]); err != nil {
+		return err
+	}
 	return d.add(c, value, ms)
+}
+
+// refuse1 counts the points of a series with too many labels.
+func (d *decoder) refuse1(b []byte) error {
+	c, err := d.crowded()
+	if err != nil {
+		return err
+	}
+	return d.points1(c, b)
 }
 
 // labelsLength is how many bytes at the front are labels.
@@ -106,6 +120,10 @@ func (d *decoder) labels1(b []byte) ([]label, error) {
 			l, err := readLabel(m.bytes())
 			if err != nil {
 				return nil, err
+			}
+			if len(labels) == maxLabels {
+				d.scratch = labels
+				return nil, errCrowded
 			}
 			labels = append(labels, l)
 		default:

@@ -33,9 +33,10 @@ func (d *decoder) write2(body []byte) error {
 			m.skip(t)
 			continue
 		}
-		if d.symbols = append(d.symbols, m.bytes()); len(d.symbols) > maxSymbols {
-			return errTooMany
+		if err := d.spend(costSymbol); err != nil {
+			return err
 		}
+		d.symbols = append(d.symbols, m.bytes())
 	}
 	if m.err != nil {
 		return m.err
@@ -64,16 +65,8 @@ func (d *decoder) series2(b []byte) error {
 	}
 	c := d.guess()
 	if c == nil || !bytes.Equal(c.raw, refs) {
-		if c = d.byRaw[string(refs)]; c == nil {
-			labels, err := d.labels2(refs)
-			if err != nil {
-				return err
-			}
-			if c, err = d.column(labels); err != nil {
-				return err
-			}
-			c.raw = append([]byte{}, refs...)
-			d.byRaw[string(c.raw)] = c
+		if c, err = d.series(refs); err != nil {
+			return err
 		}
 		d.at = c.place + 1
 	}
@@ -108,6 +101,25 @@ func (d *decoder) series2(b []byte) error {
 	}
 }
 
+// series finds or makes the series of some references.
+func (d *decoder) series(refs []byte) (*column, error) {
+	if c := d.byRaw[string(refs)]; c != nil {
+		return c, nil
+	}
+	labels, err := d.labels2(refs)
+	if errors.Is(err, errCrowded) {
+		return d.crowded()
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.column(labels)
+	if err != nil {
+		return nil, err
+	}
+	return c, d.know(c, append([]byte{}, refs...))
+}
+
 // references are the varints of labels_refs: one packed field from every sender,
 // or any number of packed and single ones.
 func (d *decoder) references(b []byte) ([]byte, error) {
@@ -123,18 +135,26 @@ func (d *decoder) references(b []byte) ([]byte, error) {
 			if part := m.bytes(); parts == 0 {
 				refs = part // clipped: an append copies
 			} else {
-				refs = append(refs, part...)
+				refs = append(roomy(refs, len(b)), part...)
 			}
 			parts++
 		case field == fLabels2 && t == varint:
 			from := m.b
 			m.uint()
-			refs = append(refs, from[:len(from)-len(m.b)]...)
+			refs = append(roomy(refs, len(b)), from[:len(from)-len(m.b)]...)
 			parts++
 		default:
 			m.skip(t)
 		}
 	}
+}
+
+// roomy is a list with room for all of a series: it never grows twice.
+func roomy(refs []byte, most int) []byte {
+	if cap(refs) >= most {
+		return refs
+	}
+	return append(make([]byte, 0, most), refs...)
 }
 
 func (d *decoder) labels2(refs []byte) ([]label, error) {
@@ -151,6 +171,10 @@ func (d *decoder) labels2(refs []byte) ([]label, error) {
 		value, err := d.symbol(&m)
 		if err != nil {
 			return nil, err
+		}
+		if len(labels) == maxLabels {
+			d.scratch = labels
+			return nil, errCrowded
 		}
 		labels = append(labels, label{name, value})
 	}

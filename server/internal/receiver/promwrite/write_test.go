@@ -161,7 +161,7 @@ func agree(t interface {
 ) {
 	t.Helper()
 	want, histograms, exemplars, metadata, valid := second(messages, version, body)
-	d := newDecoder()
+	d := newDecoder(1 << 30)
 	decode := d.write1
 	if version == 2 {
 		decode = d.write2
@@ -238,7 +238,7 @@ func TestAnyMixOfSeriesComesOut(t *testing.T) {
 }
 
 func TestSeriesOfOneScrapeShareTheirTimes(t *testing.T) {
-	d := newDecoder()
+	d := newDecoder(1 << 30)
 	var series [][]byte
 	for row := range 3 {
 		for _, name := range []string{"a", "b", "c"} {
@@ -255,7 +255,7 @@ func TestSeriesOfOneScrapeShareTheirTimes(t *testing.T) {
 }
 
 func TestANativeHistogram(t *testing.T) {
-	d := newDecoder()
+	d := newDecoder(1 << 30)
 	if err := d.write1(request1(series1([]string{"__name__", "h", "run", "r"}, field(nil, fHistogram1, nativeExample())))); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestANativeHistogram(t *testing.T) {
 
 func TestAHistogramThatFitsNowhereIsCounted(t *testing.T) {
 	strange := protowire.AppendVarint(protowire.AppendTag(nativeExample(), hSchema, protowire.VarintType), protowire.EncodeZigZag(99))
-	d := newDecoder()
+	d := newDecoder(1 << 30)
 	if err := d.write1(request1(series1([]string{"__name__", "h", "run", "r"}, field(nil, fHistogram1, strange)))); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestAHistogramThatFitsNowhereIsCounted(t *testing.T) {
 }
 
 func TestARunThatCannotBeIsRefusedAlone(t *testing.T) {
-	d := newDecoder()
+	d := newDecoder(1 << 30)
 	err := d.write1(request1(series1([]string{"__name__", "a", "run", "x\x01"}, samples(1, 2)), series1([]string{"__name__", "a", "run", "y"}, samples(1))))
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/kymogram/kymogram/internal/testkit/cost"
+	"github.com/kymogram/kymogram/internal/uplink"
+)
+
+// refusedCost is what a refused request may allocate, its client in this process included.
+const refusedCost = 1 << 20
+
+// A request that is refused costs next to nothing, whatever it carries.
+func TestARefusedRequestIsCheap(t *testing.T) {
+	s, needs := serveNode(t, false), routeNeeds()
+	s.addKeys()
+	body := bytes.Repeat([]byte("m,a=b c=1\n"), 15<<20/10)
+	for _, route := range append(s.Routes(), "POST /nowhere") {
+		method, path, _ := strings.Cut(route, " ")
+		n, ok := needs[route]
+		if !ok {
+			n = need{scope: "nobody", path: path}
+		}
+		if n.scope == "open" {
+			continue
+		}
+		for _, caller := range []string{"none", "wrong", "revoked", "expired"} {
+			s.checkCost(t, method, n.path, s.keys[caller], body)
+		}
+		if strings.HasSuffix(route, "write") { // the project is in the URL
+			s.checkCost(t, method, n.path, s.keys["other workspace"], body)
+		}
+	}
+}
+
+// So does one that is too large, also of a key that may do everything.
+func TestATooLargeRequestIsCheap(t *testing.T) {
+	s, needs := serveNode(t, false), routeNeeds()
+	s.addKeys()
+	body := bytes.Repeat([]byte("m,a=b c=1\n"), 17<<20/10)
+	for _, route := range s.Routes() {
+		method, _, _ := strings.Cut(route, " ")
+		if n := needs[route]; method == http.MethodPost && !strings.Contains(n.path, "/blobs/") {
+			s.checkCost(t, method, n.path, s.keys["admin"], body)
+		}
+	}
+}
+
+func (s *served) checkCost(t *testing.T, method, path, key string, body []byte) {
+	t.Helper()
+	code := 0
+	got := cost.Allocated(func() { code = s.sendLarge(method, path, key, body) })
+	if code < 400 || got > refusedCost {
+		t.Errorf("%s %s: %d, %d kB are allocated for a body of %d MiB", method, path, code, got>>10, len(body)>>20)
+	}
+}
+
+// sendLarge gives the status of a request; 499 where the server hung up on the body.
+func (s *served) sendLarge(method, path, key string, body []byte) int {
+	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.address+strings.ReplaceAll(path, "RUN", s.run), bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 499
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+// asIs sends bytes that were made before, so that the client allocates little.
+type asIs struct{}
+
+func (asIs) Name() string { return "proto" }
+func (asIs) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+func (asIs) Unmarshal(mem.BufferSlice, any) error { return nil }
+
+// nestedLabels is a question for a series with as many labels as fit.
+func nestedLabels(size int) []byte {
+	var labels []byte
+	for i := 0; len(labels) < size; i++ {
+		label := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), fmt.Sprint(i))
+		labels = protowire.AppendBytes(protowire.AppendTag(labels, 4, protowire.BytesType), label)
+	}
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), labels)
+}
+
+func TestARefusedCallIsCheap(t *testing.T) {
+	uplink.RegisterZstd()
+	s := serveNode(t, false)
+	s.addKeys()
+	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	message := nestedLabels(13_500_000)
+	for _, method := range append(s.Methods(), "/kymogram.v1.QueryService/Nothing") {
+		for _, caller := range []string{"none", "wrong", "revoked", "expired"} {
+			for _, packed := range []string{"identity", "zstd"} {
+				var err error
+				got := cost.Allocated(func() { err = call(t.Context(), conn, method, s.keys[caller], message, grpc.UseCompressor(packed)) })
+				if err == nil || got > refusedCost {
+					t.Errorf("%s as %s, %s: %s, %d kB are allocated", method, caller, packed, status.Code(err), got>>10)
+				}
+			}
+		}
+	}
+}
+
+func call(ctx context.Context, conn *grpc.ClientConn, method, key string, message []byte, options ...grpc.CallOption) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if key != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, options...)
+	if err != nil {
+		return err
+	}
+	_ = stream.SendMsg(message) // the answer says why
+	return stream.RecvMsg(nil)
+}

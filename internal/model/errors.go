@@ -25,6 +25,9 @@ const (
 	CodeLimit           Code = "limit_exceeded"    // 422, final for that record
 	CodeBadRecord       Code = "bad_record"        // 422, final for that record
 	CodeSuperseded      Code = "stream_superseded" // 409, a newer stream of the writer took over
+	CodeStateRefused    Code = "state_refused"     // 400, final: the record is none of this run
+	CodeStateConflict   Code = "state_conflict"    // 409, the answer carries the newest record
+	CodeLogOff          Code = "log_off"           // 404, the server keeps no Merkle log
 	CodeDiskFull        Code = "disk_full"         // 507, retry later
 	CodeBusy            Code = "busy"              // 429, retry later
 	CodeUnavailable     Code = "unavailable"       // 503, retry later

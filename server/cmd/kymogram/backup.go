@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
@@ -53,8 +54,8 @@ func (f *dataFlags) backup(ctx context.Context, io stdio, to string) (*backup.Co
 	}
 	defer store.Close()
 	source := backup.Source{
-		Folder: f.data, Store: data.StoreFolder, Catalog: data.CatalogFile, Blobs: data.BlobFolder,
-		CopyCatalog: sqlite.Copy,
+		Folder: f.data, Store: data.StoreFolder, Catalog: data.CatalogFile, States: data.StateFile, Blobs: data.BlobFolder,
+		CopyCatalog: sqlite.Copy, CopyStates: statelog.Copy,
 		CopyStore: func(ctx context.Context, highest uint64, put func(string, int64, goio.Reader) error) error {
 			return store.CopyTo(ctx, highest, put)
 		},

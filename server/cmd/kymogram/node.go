@@ -34,6 +34,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/receiver/promwrite"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
+	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 	"github.com/kymogram/kymogram/web"
 )
@@ -47,6 +48,7 @@ type node struct {
 	engine  *local.Engine
 	catalog *sqlite.DB
 	blobs   *dir.Store
+	states  *statelog.Log
 	keyring *auth.Keyring
 	links   *auth.Links
 	ingest  *ingest.Service
@@ -62,7 +64,7 @@ func openNode(ctx context.Context, c config.Config, log *slog.Logger) (*node, er
 	if err := data.Claim(c.Data); err != nil {
 		return nil, data.Explain(c.Data, err)
 	}
-	steps := []func(context.Context) error{n.openStore, n.openCatalog, n.openBlobs, n.wire}
+	steps := []func(context.Context) error{n.openStore, n.openCatalog, n.openBlobs, n.openStates, n.wire}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(data.Explain(c.Data, err), n.close())
@@ -115,6 +117,15 @@ func (n *node) openBlobs(context.Context) error {
 	return err
 }
 
+func (n *node) openStates(ctx context.Context) error {
+	states, err := statelog.Open(ctx, filepath.Join(n.config.Data, data.StateFile), time.Now)
+	if err != nil {
+		return err
+	}
+	n.states, n.closers = states, append(n.closers, states)
+	return nil
+}
+
 // wire connects the parts and brings the catalog up to the store's log.
 func (n *node) wire(ctx context.Context) error {
 	n.keyring = auth.New(n.catalog, time.Now, n.config.NoAuth)
@@ -154,7 +165,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
-	options := httpapi.Options{Files: blobs, Log: n.log}
+	options := httpapi.Options{Files: blobs, States: n.states, Log: n.log}
 	if c := n.config.Chain; len(c.Endpoints) > 0 { // a server without a chain is a valid one
 		s, err := chain.Dial(chain.Config{Endpoints: c.Endpoints, Log: n.log})
 		if err != nil {

@@ -63,6 +63,11 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/runs/{id}/renderings":  {"read", true, "/api/v1/runs/RUN/renderings", ""},
 		"POST /api/v1/runs/{id}/renderings": {"ingest", true, "/api/v1/runs/RUN/renderings", `{"id":"w-1","env_id":"e"}`},
 
+		"GET /api/v1/runs/{id}/state":         {"read", true, "/api/v1/runs/RUN/state", ""},
+		"POST /api/v1/runs/{id}/state":        {"ingest", true, "/api/v1/runs/RUN/state", `{}`},
+		"GET /api/v1/runs/{id}/state/history": {"read", true, "/api/v1/runs/RUN/state/history", ""},
+
+		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
 		"GET /api/v1/live":                                {"read", true, "/api/v1/live?project=w/p", ""},
 		"GET /api/v1/blobs/{sha256}":                      {"read", false, blob, ""}, // by content: no project

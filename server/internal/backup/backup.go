@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,13 +16,15 @@ import (
 // Source is a data folder that a server may be using: where its parts lie in it, and
 // how to read them. The functions are those of its back ends.
 type Source struct {
-	Folder                string
-	Store, Catalog, Blobs string // names in the folder
+	Folder                        string
+	Store, Catalog, States, Blobs string // names in the folder
 
 	// CopyCatalog copies the catalog as it is now and tells the highest position of
 	// the store's log that it knows. It may make more files and folders whose names begin
 	// with the catalog's.
 	CopyCatalog func(ctx context.Context, from, to string) (highest uint64, err error)
+	// CopyStates copies the signed records as they are now, where there are any.
+	CopyStates func(ctx context.Context, from, to string) error
 	// CopyStore puts every file of the store, which knows at least highest.
 	CopyStore func(ctx context.Context, highest uint64, put func(name string, size int64, r io.Reader) error) error
 	// ListBlobs names every file below a folder.
@@ -58,6 +61,9 @@ func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Ba
 	if err != nil {
 		return nil, err
 	}
+	if err := s.copyStates(ctx, c); err != nil {
+		return nil, err
+	}
 	if err := s.copyRest(c); err != nil {
 		return nil, err
 	}
@@ -65,6 +71,17 @@ func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Ba
 		return nil, err
 	}
 	return c.finish(began)
+}
+
+func (s *Source) copyStates(ctx context.Context, c *copying) error {
+	err := s.CopyStates(ctx, filepath.Join(s.Folder, s.States), filepath.Join(c.partial(), s.States))
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(c.partial(), s.States)); errors.Is(err, fs.ErrNotExist) {
+		return nil // a folder of before
+	}
+	return c.adopt(s.States)
 }
 
 // copyRest takes what else lies in the folder: keys, TLS.
@@ -83,7 +100,7 @@ func (s *Source) copyRest(c *copying) error {
 		switch {
 		case name == s.Store || name == s.Blobs:
 			return fs.SkipDir
-		case !d.Type().IsRegular(), strings.HasPrefix(name, s.Catalog), strings.HasPrefix(name, ".probe-"), name == manifestFile:
+		case !d.Type().IsRegular(), strings.HasPrefix(name, s.Catalog), strings.HasPrefix(name, s.States), strings.HasPrefix(name, ".probe-"), name == manifestFile:
 			return nil
 		}
 		return c.putFile(s.Folder, name)

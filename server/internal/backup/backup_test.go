@@ -19,14 +19,19 @@ import (
 func source(t *testing.T) (*backup.Source, map[string]string) {
 	t.Helper()
 	folder := t.TempDir()
-	files := map[string]string{"store/log": "points", "blobs/aa": "video", "catalog.db": "runs", "admin.key": "secret", "tls/ca.pem": "ca"}
+	files := map[string]string{"store/log": "points", "blobs/aa": "video", "catalog.db": "runs", "state.db": "records", "admin.key": "secret", "tls/ca.pem": "ca"}
 	for name, text := range files {
 		write(t, filepath.Join(folder, name), text)
 	}
 	write(t, filepath.Join(folder, "catalog.db-wal"), "not copied")
+	write(t, filepath.Join(folder, "state.db-wal"), "not copied")
 	write(t, filepath.Join(folder, ".probe-1"), "not copied")
 	return &backup.Source{
-		Folder: folder, Store: "store", Catalog: "catalog.db", Blobs: "blobs",
+		Folder: folder, Store: "store", Catalog: "catalog.db", States: "state.db", Blobs: "blobs",
+		CopyStates: func(_ context.Context, from, to string) error {
+			text, err := os.ReadFile(from)
+			return errors.Join(err, os.WriteFile(to, text, 0o600))
+		},
 		CopyCatalog: func(_ context.Context, from, to string) (uint64, error) {
 			text, err := os.ReadFile(from)
 			return 7, errors.Join(err, os.WriteFile(to, text, 0o600), os.Chmod(to, 0o644)) // as SQLite makes it

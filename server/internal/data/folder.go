@@ -17,6 +17,7 @@ const (
 	StoreFolder = "store"
 	BlobFolder  = "blobs"
 	CatalogFile = "catalog.db"
+	StateFile   = "state.db"
 	BlobKeyFile = "blob.key"
 )
 

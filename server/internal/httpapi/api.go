@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
@@ -30,6 +31,8 @@ type Ingest interface {
 	// DeleteRun moves a run to the trash, or frees it now.
 	DeleteRun(ctx context.Context, run model.RunID, now bool) error
 	RestoreRun(ctx context.Context, run model.RunID) error
+	// Writable finds a run that the caller may write to.
+	Writable(ctx context.Context, run model.RunID) (*catalog.Run, error)
 }
 
 // Options are what code sets; a zero field takes its default.
@@ -43,6 +46,7 @@ type Options struct {
 	Heartbeat time.Duration
 	Files     Files     // nil: renderings are listed and cannot be watched
 	Discovery Discovery // nil: the server knows no chain
+	States    States    // nil: the server keeps no signed records
 	Log       *slog.Logger
 }
 
@@ -102,7 +106,13 @@ func (a *API) Routes() []Route {
 		a.route("GET", "/api/v1/runs/{id}/renderings", "read", a.renderings),
 		a.route("POST", "/api/v1/runs/{id}/renderings", "ingest", a.addRendering),
 		a.route("GET", "/sd/bittensor", "read", a.bittensor),
+		a.route("GET", "/api/v1/runs/{id}/state", "read", a.state),
+		a.route("POST", "/api/v1/runs/{id}/state", "ingest", a.putState),
+		a.route("GET", "/api/v1/runs/{id}/state/history", "read", a.stateHistory),
 	}
+	waits := a.route("GET", "/api/v1/projects/{workspace}/{project}/state", "read", a.states)
+	waits.Stream = true // ended by a stop, so that none waits for it
+	routes = append(routes, waits)
 	wrap := compressor()
 	for i := range routes {
 		routes[i].Handler = a.moves(wrap(routes[i].Handler))

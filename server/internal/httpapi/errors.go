@@ -15,15 +15,15 @@ func Status(code model.Code) int {
 	switch code {
 	case "":
 		return http.StatusOK
-	case model.CodeInvalid, model.CodeAmbiguous:
+	case model.CodeInvalid, model.CodeAmbiguous, model.CodeStateRefused:
 		return http.StatusBadRequest
 	case model.CodeUnauthenticated:
 		return http.StatusUnauthorized
 	case model.CodePermission:
 		return http.StatusForbidden
-	case model.CodeNotFound:
+	case model.CodeNotFound, model.CodeLogOff:
 		return http.StatusNotFound
-	case model.CodeConflict, model.CodeRunExists, model.CodeGap, model.CodeSuperseded:
+	case model.CodeConflict, model.CodeRunExists, model.CodeGap, model.CodeSuperseded, model.CodeStateConflict:
 		return http.StatusConflict
 	case model.CodeRunDeleted:
 		return http.StatusGone

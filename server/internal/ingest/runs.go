@@ -17,15 +17,21 @@ func (s *Service) find(ctx context.Context, id model.RunID, scope catalog.Scope)
 	return run, s.deps.Auth.Allow(ctx, scope, run.Workspace, run.Project)
 }
 
+// Writable finds a run that the caller may write to.
+func (s *Service) Writable(ctx context.Context, id model.RunID) (*catalog.Run, error) {
+	run, err := s.find(ctx, id, catalog.ScopeIngest)
+	if err == nil && run.DeletedNs > 0 {
+		err = model.Errorf(model.CodeRunDeleted, "the run %q is in the trash", run.Name).WithHint("Restore it first.")
+	}
+	return run, err
+}
+
 // UpdateRun changes a run's attributes, names and tags for a person. What only
 // writers say (close, gone, dropped, events) is refused.
 func (s *Service) UpdateRun(ctx context.Context, id model.RunID, updates []model.Update) error {
-	run, err := s.find(ctx, id, catalog.ScopeIngest)
+	run, err := s.Writable(ctx, id)
 	if err != nil {
 		return err
-	}
-	if run.DeletedNs > 0 {
-		return model.Errorf(model.CodeRunDeleted, "the run %q is in the trash", run.Name).WithHint("Restore it first.")
 	}
 	for i := range updates {
 		if err := checkEdit(&updates[i]); err != nil {

@@ -68,6 +68,12 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/runs/{id}/renderings":                read,
 			"POST /api/v1/runs/{id}/renderings":               ingest,
 
+			"GET /api/v1/runs/{id}/state":         read,
+			"POST /api/v1/runs/{id}/state":        ingest,
+			"GET /api/v1/runs/{id}/state/history": read,
+
+			"GET /api/v1/projects/{workspace}/{project}/state": {Scope: auth.Read, Stream: true}, // it may wait
+
 			"GET /api/v1/runs/{id}/renderings/{rendering}/video": {Scope: auth.Read, Large: true},
 
 			"GET /api/v1/live": {Scope: auth.Read, Stream: true},

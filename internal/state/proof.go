@@ -1,0 +1,117 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// Proof is two records of one hotkey, one place and one sequence. Anyone can
+// check it: both carry their signatures.
+type Proof struct {
+	A *Envelope `json:"a"`
+	B *Envelope `json:"b"`
+}
+
+// Check opens both records and tells what they prove: [Equivocated] or
+// [SharedKey]. A pair that proves nothing is an error.
+func (p *Proof) Check() (Verdict, string, error) {
+	if p.A == nil || p.B == nil {
+		return "", "", refuse("a proof holds two envelopes, a and b")
+	}
+	for _, e := range []*Envelope{p.A, p.B} {
+		if _, err := e.Open(); err != nil {
+			return "", "", fmt.Errorf("record %s: %w", e.Hash(), err)
+		}
+	}
+	return p.judge()
+}
+
+// judge is Check for records whose signatures were checked before.
+func (p *Proof) judge() (Verdict, string, error) {
+	a, err := p.A.decode()
+	if err != nil {
+		return "", "", err
+	}
+	b, err := p.B.decode()
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case a.Place != b.Place:
+		return "", "", refuse("the records are of two places: %s, and %s", a.Place, b.Place)
+	case a.Sequence != b.Sequence:
+		return "", "", refuse("the records have the sequences %d and %d: that is an update", a.Sequence, b.Sequence)
+	case bytes.Equal(p.A.Record, p.B.Record):
+		return "", "", refuse("both records are the same")
+	}
+	verdict, reason := compare(a, b, p.A.Payload, p.B.Payload)
+	return verdict, reason, nil
+}
+
+// compare judges two different records with one sequence.
+func compare(a, b *Record, x, y []byte) (Verdict, string) {
+	if a.Machine == b.Machine {
+		return Equivocated, fmt.Sprintf("hotkey %s signed two records with sequence %d on one machine: a sequence is given out once", a.Hotkey, a.Sequence)
+	}
+	if at := contradiction(a.PayloadType == b.PayloadType, x, y); at != "" {
+		return Equivocated, fmt.Sprintf("hotkey %s signed sequence %d twice, and the records contradict each other in %s", a.Hotkey, a.Sequence, at)
+	}
+	return SharedKey, fmt.Sprintf("two machines use hotkey %s: both signed sequence %d, and what they say agrees", a.Hotkey, a.Sequence)
+}
+
+// measured names what two honest machines with one hotkey report differently:
+// their own hardware, settings and times. All else is a statement.
+func measured(name string) bool {
+	return slices.Contains([]string{"specs", "config", "version", "signature", "created_at"}, name)
+}
+
+// contradiction names the first statement that two payloads make differently; ""
+// when there is none. Payloads that are no JSON objects contradict when they
+// differ.
+func contradiction(sameType bool, x, y []byte) string {
+	if sameType && bytes.Equal(x, y) {
+		return ""
+	}
+	a, okA := object(x)
+	b, okB := object(y)
+	if !sameType || !okA || !okB {
+		return "the payload"
+	}
+	return differs("", a, b)
+}
+
+func object(raw []byte) (m map[string]any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return m, d.Decode(&m) == nil && m != nil
+}
+
+func differs(at string, a, b map[string]any) string {
+	names := make([]string, 0, len(a))
+	for name := range a {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		other, both := b[name]
+		if !both || measured(name) {
+			continue
+		}
+		path := at + model.Clip(name)
+		x, okX := a[name].(map[string]any)
+		y, okY := other.(map[string]any)
+		if okX && okY {
+			if found := differs(path+".", x, y); found != "" {
+				return found
+			}
+		} else if !reflect.DeepEqual(a[name], other) {
+			return path
+		}
+	}
+	return ""
+}

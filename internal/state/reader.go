@@ -1,0 +1,140 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/kymogram/kymogram/internal/wallet"
+)
+
+// Registry says why a hotkey may not speak in a role, "" when it may; chain knows.
+type Registry func(ctx context.Context, netuid uint16, role string, hotkey wallet.Account) (reason string, err error)
+
+// Reader judges records. It is safe for concurrent use as its parts are.
+type Reader struct {
+	Expect   Expect
+	Memory   Memory
+	Clock    func() Clock
+	Registry Registry // nil: no chain is configured
+}
+
+// Check judges one envelope and remembers it when it is the newest of its place.
+// An error means that nothing could be judged, since memory or chain failed.
+func (r *Reader) Check(ctx context.Context, e *Envelope) (Judgement, error) {
+	j := Judgement{Hash: e.Hash()}
+	record, err := e.decode()
+	if err != nil {
+		return j.with(Broken, err.Error()), nil
+	}
+	j.Record = record
+	if err := r.Expect.Check(record.Place); err != nil {
+		return j.with(Broken, err.Error()), nil
+	}
+	for again := true; again; { // while another reader moves the head
+		j, again, err = r.order(ctx, Judgement{Record: record, Hash: j.Hash}, e)
+		if err != nil {
+			return j, fmt.Errorf("judge %s: %w", record.Place, err)
+		}
+	}
+	if j.Verdict != Verified && j.Verdict != SharedKey {
+		return j, nil
+	}
+	return r.current(ctx, j, e)
+}
+
+func (j Judgement) with(v Verdict, reason string) Judgement {
+	j.Verdict, j.Reason = v, reason
+	return j
+}
+
+// order places an authentic record among those seen.
+func (r *Reader) order(ctx context.Context, j Judgement, e *Envelope) (_ Judgement, again bool, err error) {
+	head, err := r.Memory.Head(ctx, j.Record.Place)
+	if err != nil {
+		return j, false, err
+	}
+	if head == nil || !bytes.Equal(head.Record, e.Record) { // a signature that held once holds for the same bytes
+		if err := e.verify(j.Record); err != nil {
+			return j.with(Broken, err.Error()), false, nil
+		}
+	}
+	if head == nil {
+		return r.admit(ctx, j, Hash{}, e)
+	}
+	seen, err := Decode(head.Record)
+	if err != nil {
+		return j, false, err
+	}
+	switch now := j.Record; {
+	case now.Sequence < seen.Sequence:
+		return j.with(Broken, fmt.Sprintf("sequence %d is older than %d, which was seen before: an old record is shown again", now.Sequence, seen.Sequence)), false, nil
+	case now.Sequence == seen.Sequence && j.Hash != head.Hash():
+		j, err = r.twice(ctx, j, &Proof{A: head, B: e})
+		return j, false, err
+	case now.Sequence > seen.Sequence && now.Previous == seen.Previous:
+		return j.with(Broken, fmt.Sprintf("it follows the same record as sequence %d, which was seen before: the history has a fork, so the server lost or hides a record", seen.Sequence)), false, nil
+	}
+	return r.admit(ctx, j, head.Hash(), e)
+}
+
+// twice judges two records with one sequence and keeps them.
+func (r *Reader) twice(ctx context.Context, j Judgement, found *Proof) (Judgement, error) {
+	verdict, reason, err := found.judge()
+	if err != nil {
+		return j, err
+	}
+	j, err = r.known(ctx, j.with(verdict, reason))
+	if err != nil || j.Proof != nil { // an equivocation was proven before
+		return j, err
+	}
+	j.Proof = found
+	return j, r.Memory.Keep(ctx, j.Record.Place, found)
+}
+
+// known replaces a judgement by an equivocation that was proven at this place
+// before: a key that once said two things stays in doubt.
+func (r *Reader) known(ctx context.Context, j Judgement) (Judgement, error) {
+	proof, err := r.Memory.Proof(ctx, j.Record.Place)
+	if err != nil || proof == nil {
+		return j, err
+	}
+	verdict, reason, err := proof.judge()
+	if err != nil || verdict != Equivocated {
+		return j, err
+	}
+	j.Proof = proof
+	return j.with(verdict, reason), nil
+}
+
+// admit takes a record as the newest of its place.
+func (r *Reader) admit(ctx context.Context, j Judgement, from Hash, e *Envelope) (_ Judgement, again bool, err error) {
+	if ahead := r.Clock().ahead(j.Record); ahead != nil {
+		return j.with(Stale, ahead.Error()), false, nil // and not remembered
+	}
+	j, err = r.known(ctx, j.with(Verified, fmt.Sprintf("hotkey %s signed sequence %d for this place", j.Record.Hotkey, j.Record.Sequence)))
+	if err != nil || j.Hash == from {
+		return j, false, err
+	}
+	advanced, err := r.Memory.Advance(ctx, j.Record.Place, from, e)
+	return j, !advanced, err
+}
+
+// current checks what changes with time: expiry, blocks, the subnet. The payload
+// of a record that passes may be read.
+func (r *Reader) current(ctx context.Context, j Judgement, e *Envelope) (Judgement, error) {
+	if err := r.Clock().Check(j.Record); err != nil {
+		return j.with(Stale, err.Error()), nil
+	}
+	if r.Registry != nil {
+		reason, err := r.Registry(ctx, j.Record.Netuid, j.Record.Role, j.Record.Hotkey)
+		if err != nil {
+			return j, fmt.Errorf("ask the chain about %s: %w", j.Record.Hotkey, err)
+		}
+		if reason != "" {
+			return j.with(Unregistered, reason), nil
+		}
+	}
+	j.Payload = e.Payload
+	return j, nil
+}

@@ -1,0 +1,185 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// maxWait is how long a list may wait for a record: below what proxies allow.
+const maxWait = 30
+
+// States keeps signed records; package statelog does, wired in cmd.
+type States interface {
+	// Put takes a record as the newest of its run. One that does not follow the
+	// newest is a [state.Conflict].
+	Put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*state.Entry, error)
+	Head(ctx context.Context, run model.RunID) (*state.Entry, error)
+	History(ctx context.Context, run model.RunID, after uint64, limit int) (*state.Page, error)
+	List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
+	// Wait is List that waits for a record until ctx ends.
+	Wait(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
+}
+
+// kept answers every request of a server that keeps no records.
+func (a *API) kept() error {
+	if a.options.States == nil {
+		return model.Errorf(model.CodeNotFound, "this server keeps no signed records")
+	}
+	return nil
+}
+
+type takenDoc struct {
+	Sequence uint64     `json:"sequence"`
+	Hash     state.Hash `json:"hash"`
+	Index    uint64     `json:"index"`
+}
+
+type headDoc struct {
+	Head *state.Entry `json:"head"`
+}
+
+// putState takes a signed record. A conflict is answered with the newest record,
+// for a caller that may write only too: its next record has to name it.
+func (a *API) putState(w http.ResponseWriter, r *http.Request) error {
+	if p := readParams(r); p.err != nil {
+		return p.err
+	}
+	id, err := runID(r)
+	if err == nil {
+		err = a.kept()
+	}
+	if err != nil {
+		return err
+	}
+	run, err := a.ingest.Writable(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	envelope, err := state.ReadEnvelope(r.Body)
+	if err != nil {
+		return err
+	}
+	taken, err := a.options.States.Put(r.Context(), run, envelope)
+	if c := (*state.Conflict)(nil); errors.As(err, &c) {
+		return writeConflict(w, c)
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	return json.NewEncoder(w).Encode(takenDoc{taken.Sequence, taken.Digest, taken.Index})
+}
+
+func writeConflict(w http.ResponseWriter, c *state.Conflict) error {
+	e := model.Errorf(model.CodeStateConflict, "%s", c.Error()).WithHint("read head, take a higher sequence, name its hash as previous and sign again")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(Status(e.Code))
+	return json.NewEncoder(w).Encode(struct {
+		errorDoc
+		headDoc
+	}{errorDoc{e}, headDoc{c.Head}})
+}
+
+// stateRun finds the run of a request that reads records.
+func (a *API) stateRun(r *http.Request) (id model.RunID, err error) {
+	if err := a.kept(); err != nil {
+		return id, err
+	}
+	return a.locate(r)
+}
+
+func (a *API) state(w http.ResponseWriter, r *http.Request) error {
+	if p := readParams(r); p.err != nil {
+		return p.err
+	}
+	id, err := a.stateRun(r)
+	if err != nil {
+		return err
+	}
+	head, err := a.options.States.Head(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, headDoc{head})
+}
+
+func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
+	p := readParams(r, "after", "limit")
+	after, limit := p.count("after"), p.size("limit", math.MaxInt32)
+	if p.err != nil {
+		return p.err
+	}
+	id, err := a.stateRun(r)
+	if err != nil {
+		return err
+	}
+	page, err := a.options.States.History(r.Context(), id, after, limit)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, page)
+}
+
+// states lists the newest records of a project; with wait it answers when there
+// is one, so that a reader sees an update at once.
+func (a *API) states(w http.ResponseWriter, r *http.Request) error {
+	p := readParams(r, "role", "netuid", "since", "wait", "limit")
+	f := state.Filter{Role: p.oneOf("role", "", state.Validator, state.Miner), Netuid: p.netuid(), Since: p.count("since"), Limit: p.size("limit", math.MaxInt32)}
+	wait := p.count("wait")
+	if p.err == nil && wait > maxWait {
+		p.fail(model.Errorf(model.CodeInvalid, "wait is %d seconds, it must be from 0 to %d", wait, maxWait))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	workspace, project := r.PathValue("workspace"), r.PathValue("project")
+	if err := errors.Join(a.query.Allow(r.Context(), workspace, project), a.kept()); err != nil {
+		return err
+	}
+	list, ctx := a.options.States.List, r.Context()
+	if wait > 0 {
+		waiting, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Second)
+		defer cancel()
+		list, ctx = a.options.States.Wait, waiting
+	}
+	page, err := list(ctx, workspace, project, f)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, page)
+}
+
+// netuid reads the number of a subnet, nil when it is absent.
+func (p *params) netuid() *uint16 {
+	n := p.number("netuid")
+	if n == nil {
+		return nil
+	}
+	if *n < 0 || *n > math.MaxUint16 {
+		p.fail(model.Errorf(model.CodeInvalid, "netuid is %d, it must be from 0 to %d", *n, math.MaxUint16))
+	}
+	netuid := uint16(*n)
+	return &netuid
+}
+
+// count reads a number that is not negative, 0 when it is absent.
+func (p *params) count(name string) uint64 {
+	n := p.number(name)
+	if n == nil {
+		return 0
+	}
+	if *n < 0 {
+		p.fail(model.Errorf(model.CodeInvalid, "%s is %d, it must not be negative", name, *n))
+		return 0
+	}
+	return uint64(*n)
+}

@@ -1,0 +1,217 @@
+package statelog
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// putting is one Put in its transaction.
+type putting struct {
+	log    *Log
+	tx     *sql.Tx
+	run    *catalog.Run
+	e      *state.Envelope
+	record *state.Record
+
+	project, size int64
+	at            *standing
+	head          *state.Entry
+}
+
+// standing is what the table runs holds of a run.
+type standing struct {
+	idx, records, forks, bytes, keptFrom int64
+}
+
+// Put takes a record as the newest of its run. One that was taken before is
+// answered as it was then; one that does not follow the newest is a
+// [state.Conflict].
+func (l *Log) Put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*state.Entry, error) {
+	record, err := e.Open()
+	if err != nil {
+		return nil, refused(err)
+	}
+	expect := state.Expect{
+		Genesis: record.Genesis, Netuid: record.Netuid,
+		Workspace: run.Workspace, Project: run.Project, Run: run.Name,
+	}
+	if err := errors.Join(expect.Check(record.Place), state.Clock{Now: l.now()}.Check(record)); err != nil {
+		return nil, refused(err)
+	}
+	p := &putting{log: l, run: run, e: e, record: record}
+	var taken *state.Entry
+	var conflict error // with the evidence committed
+	err = l.write(ctx, "put a record", func(tx *sql.Tx) (err error) {
+		p.tx, conflict = tx, nil
+		taken, err = p.do(ctx)
+		if c := (*state.Conflict)(nil); errors.As(err, &c) {
+			conflict, err = c, nil
+		}
+		return err
+	})
+	if err = cmp.Or(err, conflict); err != nil {
+		return nil, err
+	}
+	l.wake(run.Workspace + "/" + run.Project)
+	return taken, nil
+}
+
+// refused gives every reason against a record the same code.
+func refused(err error) error {
+	if model.CodeOf(err) == model.CodeTooLarge {
+		return err
+	}
+	return model.Errorf(model.CodeStateRefused, "the state record is refused: %v", err).
+		WithHint("sign it again for this run, with a clock that is right")
+}
+
+func (p *putting) do(ctx context.Context) (*state.Entry, error) {
+	known, err := find(ctx, p.tx, `run = ? AND sequence = ? AND hash = ?`, p.run.ID[:], p.record.Sequence, hashOf(p.e))
+	if err != nil || known != nil && !known.Fork {
+		return known, err
+	}
+	if err := p.look(ctx); err != nil {
+		return nil, err
+	}
+	if p.head != nil {
+		if err := p.owned(); err != nil {
+			return nil, err
+		}
+	}
+	if !p.follows() {
+		if known == nil {
+			err = p.evidence(ctx)
+		}
+		if err == nil {
+			err = &state.Conflict{Head: p.head}
+		}
+		return nil, err
+	}
+	return p.add(ctx, false)
+}
+
+func hashOf(e *state.Envelope) []byte {
+	h := e.Hash()
+	return h[:]
+}
+
+// look reads where project and run stand, and makes the project.
+func (p *putting) look(ctx context.Context) error {
+	_, err := p.tx.ExecContext(ctx, `INSERT OR IGNORE INTO projects (workspace, project) VALUES (?, ?)`, p.run.Workspace, p.run.Project)
+	if err != nil {
+		return err
+	}
+	err = p.tx.QueryRowContext(ctx, `SELECT id, size FROM projects WHERE workspace = ? AND project = ?`, p.run.Workspace, p.run.Project).Scan(&p.project, &p.size)
+	if err != nil {
+		return err
+	}
+	p.at = new(standing)
+	err = p.tx.QueryRowContext(ctx, `SELECT idx, records, forks, payload_bytes, kept_from FROM runs WHERE run = ?`, p.run.ID[:]).
+		Scan(&p.at.idx, &p.at.records, &p.at.forks, &p.at.bytes, &p.at.keptFrom)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		p.head, err = find(ctx, p.tx, `project = ? AND idx = ?`, p.project, p.at.idx)
+	}
+	if err == nil && p.head == nil {
+		return fmt.Errorf("the newest record of run %s is missing: run `kymogram data verify`", p.run.ID)
+	}
+	return err
+}
+
+// owned refuses another signer than the run's first.
+func (p *putting) owned() error {
+	first, err := state.Decode(p.head.Record)
+	if err != nil {
+		return fmt.Errorf("the newest record of run %s is damaged: %w", p.run.ID, err)
+	}
+	if first.Place != p.record.Place {
+		return refused(fmt.Errorf("the run's records are of %s, this one is of %s", first.Place, p.record.Place))
+	}
+	return nil
+}
+
+func (p *putting) follows() bool {
+	if p.head == nil {
+		return p.record.Previous.IsZero()
+	}
+	return p.record.Previous == p.head.Digest && p.record.Sequence > p.head.Sequence
+}
+
+// evidence keeps a record whose sequence another one has. A record that only lost
+// a race has a sequence of its own and is forgotten.
+func (p *putting) evidence(ctx context.Context) error {
+	twin, err := find(ctx, p.tx, `run = ? AND sequence = ?`, p.run.ID[:], p.record.Sequence)
+	if err != nil || twin == nil || p.at.forks >= MaxForks {
+		return err
+	}
+	_, err = p.add(ctx, true)
+	return err
+}
+
+// add writes the record behind the last one of its project.
+func (p *putting) add(ctx context.Context, fork bool) (*state.Entry, error) {
+	if p.at.records >= MaxRecords {
+		return nil, model.Errorf(model.CodeLimit, "run %s has %d state records, which is the limit", p.run.Name, p.at.records).
+			WithHint("open a new run; readers go on with its records")
+	}
+	entry := &state.Entry{Envelope: *p.e, Notes: state.Notes{
+		Index: uint64(p.size), ReceivedNs: p.log.now().UnixNano(), RunID: p.run.ID, Run: p.run.Name,
+		Sequence: p.record.Sequence, Digest: p.e.Hash(), Hotkey: p.record.Hotkey.String(), Role: p.record.Role, Fork: fork,
+	}}
+	_, err := p.tx.ExecContext(ctx, `INSERT INTO records (project, idx, run, sequence, hash, received_ns, fork, record, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		p.project, p.size, p.run.ID[:], entry.Sequence, entry.Digest[:], entry.ReceivedNs, fork, entry.Record, entry.Signature[:], entry.Payload)
+	if err == nil {
+		_, err = p.tx.ExecContext(ctx, `UPDATE projects SET size = size + 1 WHERE id = ?`, p.project)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return entry, p.stand(ctx, fork)
+}
+
+// stand writes where the run stands now.
+func (p *putting) stand(ctx context.Context, fork bool) error {
+	at := *p.at
+	if at.records++; fork {
+		at.forks++
+	} else {
+		at.idx = p.size
+		at.bytes += int64(len(p.e.Payload))
+	}
+	if err := p.compact(ctx, &at); err != nil {
+		return err
+	}
+	_, err := p.tx.ExecContext(ctx, `INSERT OR REPLACE INTO runs (run, project, idx, role, netuid, records, forks, payload_bytes, kept_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		p.run.ID[:], p.project, at.idx, p.record.Role, p.record.Netuid, at.records, at.forks, at.bytes, at.keptFrom)
+	return err
+}
+
+// compact lets the oldest payloads of the history go, never the newest record's
+// nor those of evidence.
+func (p *putting) compact(ctx context.Context, at *standing) error {
+	for at.bytes > KeptPayload {
+		var id, sequence, size int64
+		err := p.tx.QueryRowContext(ctx, `SELECT id, sequence, length(payload) FROM records
+			WHERE run = ? AND sequence >= ? AND fork = 0 AND payload IS NOT NULL AND idx < ? ORDER BY sequence LIMIT 1`, p.run.ID[:], at.keptFrom, at.idx).Scan(&id, &sequence, &size)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			_, err = p.tx.ExecContext(ctx, `UPDATE records SET payload = NULL WHERE id = ?`, id)
+		}
+		if err != nil {
+			return err
+		}
+		at.bytes, at.keptFrom = at.bytes-size, sequence+1
+	}
+	return nil
+}

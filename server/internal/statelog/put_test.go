@@ -1,0 +1,227 @@
+package statelog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/statelog"
+)
+
+func now() time.Time { return time.UnixMilli(1_795_000_000_000) }
+
+func openLog(t testing.TB, path string) *statelog.Log {
+	t.Helper()
+	l, err := statelog.Open(t.Context(), path, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func newLog(t testing.TB) *statelog.Log { return openLog(t, filepath.Join(t.TempDir(), "state.db")) }
+
+func key(t testing.TB, n byte) *wallet.Key {
+	t.Helper()
+	k, err := wallet.NewKey([32]byte(bytes.Repeat([]byte{n}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func run(n byte) *catalog.Run {
+	return &catalog.Run{ID: model.RunID{n}, Workspace: "lab", Project: "net", Name: fmt.Sprintf("run%d", n)}
+}
+
+// signed makes the record of a run on top of another one.
+func signed(t testing.TB, at *catalog.Run, signer byte, on *state.Envelope, payload string, change ...func(*state.Record)) *state.Envelope {
+	t.Helper()
+	r := state.Record{
+		Place:    state.Place{Netuid: 27, Role: state.Validator, Workspace: at.Workspace, Project: at.Project, Run: at.Name},
+		Sequence: 1, TimeMs: uint64(now().UnixMilli()), ExpiresMs: uint64(now().Add(time.Hour).UnixMilli()), PayloadType: state.ConfigPayload,
+	}
+	if on != nil {
+		before, err := state.Decode(on.Record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Sequence, r.Previous = before.Sequence+1, on.Hash()
+	}
+	for _, c := range change {
+		c(&r)
+	}
+	e, err := state.Seal(r, []byte(payload), key(t, signer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func put(t testing.TB, l *statelog.Log, at *catalog.Run, e *state.Envelope) *state.Entry {
+	t.Helper()
+	entry, err := l.Put(t.Context(), at, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
+
+func TestARecordIsTakenOnTopOfTheNewest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	l := openLog(t, path)
+	first := signed(t, run(1), 1, nil, `{"a":1}`)
+	second := signed(t, run(1), 1, first, `{"a":2}`)
+	if e := put(t, l, run(1), first); e.Index != 0 || e.Sequence != 1 || e.Digest != first.Hash() {
+		t.Errorf("the first is %+v", e)
+	}
+	if e := put(t, l, run(1), second); e.Index != 1 {
+		t.Errorf("the second is %+v", e)
+	}
+	if e := put(t, l, run(1), first); e.Index != 0 { // sent again, since the answer was lost
+		t.Errorf("the first again is %+v", e)
+	}
+	_ = l.Close()
+	head, err := openLog(t, path).Head(t.Context(), run(1).ID)
+	if err != nil || !head.Envelope.Equal(second) || head.Signature != second.Signature || head.Role != state.Validator {
+		t.Errorf("after a restart the head is %+v: %v", head, err)
+	}
+}
+
+func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
+	l, ctx := newLog(t), context.Background()
+	first := signed(t, run(1), 1, nil, `{"a":1}`)
+	conflict := func(what string, e *state.Envelope, head *state.Envelope) {
+		t.Helper()
+		_, err := l.Put(ctx, run(1), e)
+		var c *state.Conflict
+		switch {
+		case !errors.As(err, &c):
+			t.Errorf("%s: %v", what, err)
+		case (c.Head == nil) != (head == nil) || head != nil && c.Head.Digest != head.Hash():
+			t.Errorf("%s: the head is %+v", what, c.Head)
+		}
+	}
+	conflict("a record that follows something unknown", signed(t, run(1), 1, first, `{}`), nil)
+	put(t, l, run(1), first)
+	second := signed(t, run(1), 1, first, `{"a":2}`)
+	put(t, l, run(1), second)
+	conflict("a lost race", signed(t, run(1), 1, first, `{"a":3}`, func(r *state.Record) { r.Sequence = 9 }), second)
+	conflict("a lower sequence", signed(t, run(1), 1, second, `{}`, func(r *state.Record) { r.Sequence = 2 }), second)
+	twin := signed(t, run(1), 1, first, `{"a":4}`)
+	conflict("one sequence twice", twin, second)
+	conflict("and again", twin, second)
+	page, err := l.History(ctx, run(1).ID, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var forks []state.Hash
+	for _, e := range page.Entries {
+		if e.Fork {
+			forks = append(forks, e.Digest)
+		}
+	}
+	if len(page.Entries) != 4 || len(forks) != 2 { // a lower sequence is a twin of the second as well
+		t.Fatalf("%d records, %d of them evidence", len(page.Entries), len(forks))
+	}
+	proof := state.Proof{A: &page.Entries[1].Envelope, B: &page.Entries[2].Envelope}
+	if verdict, reason, err := proof.Check(); verdict != state.Equivocated || err != nil {
+		t.Errorf("the evidence proves %s: %s %v", verdict, reason, err)
+	}
+	third := signed(t, run(1), 1, second, `{}`)
+	if e := put(t, l, run(1), third); e.Index != 4 {
+		t.Errorf("after the evidence the next one is %+v", e)
+	}
+}
+
+func TestEvidenceIsBounded(t *testing.T) {
+	l := newLog(t)
+	first := signed(t, run(1), 1, nil, `{}`)
+	put(t, l, run(1), first)
+	for i := range 3 * statelog.MaxForks {
+		if _, err := l.Put(t.Context(), run(1), signed(t, run(1), 1, nil, fmt.Sprint(i))); !errors.As(err, new(*state.Conflict)) {
+			t.Fatal(err)
+		}
+	}
+	page, err := l.History(t.Context(), run(1).ID, 0, 1) // a page keeps one sequence together
+	if err != nil || len(page.Entries) != 1+statelog.MaxForks || page.More {
+		t.Errorf("%d records are kept: %v", len(page.Entries), err)
+	}
+}
+
+func TestRecordsThatAreRefused(t *testing.T) {
+	l, day := newLog(t), uint64(86_400_000)
+	put(t, l, run(1), signed(t, run(1), 1, nil, `{}`))
+	broken := signed(t, run(2), 1, nil, `{}`)
+	broken.Signature[5] ^= 1
+	for _, c := range []struct {
+		name, reason string
+		e            *state.Envelope
+	}{
+		{"a broken signature", "signature is not one of hotkey", broken},
+		{"the record of another run", "for the run run3", signed(t, run(3), 1, nil, `{}`)},
+		{"a clock a day ahead", "24h0m0s ahead of this clock", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs += day; r.ExpiresMs += day })},
+		{"a clock a day behind", "expired 23h0m0s ago", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs -= day; r.ExpiresMs -= day })},
+		{"another project", "for the project other", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.Project = "other" })},
+	} {
+		_, err := l.Put(t.Context(), run(2), c.e)
+		if model.CodeOf(err) != model.CodeStateRefused || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	mine := signed(t, run(1), 1, nil, `{}`)
+	_, err := l.Put(t.Context(), run(1), signed(t, run(1), 2, mine, `{}`))
+	if model.CodeOf(err) != model.CodeStateRefused || !strings.Contains(err.Error(), "the run's records are of") {
+		t.Errorf("another hotkey in the run: %v", err)
+	}
+}
+
+func TestListAndWait(t *testing.T) {
+	l := newLog(t)
+	if p, err := l.List(t.Context(), "lab", "net", state.Filter{}); err != nil || len(p.Entries) != 0 || p.Next != 0 {
+		t.Errorf("an empty project: %+v %v", p, err)
+	}
+	a, b := signed(t, run(1), 1, nil, `{}`), signed(t, run(2), 2, nil, `{}`, func(r *state.Record) { r.Role = state.Miner })
+	put(t, l, run(1), a)
+	put(t, l, run(2), b)
+	put(t, l, run(1), signed(t, run(1), 1, a, `{"x":1}`))
+	p, err := l.List(t.Context(), "lab", "net", state.Filter{})
+	if err != nil || len(p.Entries) != 2 || p.Entries[0].Index != 1 || p.Entries[1].Index != 2 || p.Next != 3 || p.Size != 3 {
+		t.Fatalf("%+v %v", p, err)
+	}
+	netuid := uint16(28)
+	for name, c := range map[string]struct {
+		f    state.Filter
+		want int
+	}{
+		"miners": {state.Filter{Role: state.Miner}, 1}, "since 2": {state.Filter{Since: 2}, 1}, "another subnet": {state.Filter{Netuid: &netuid}, 0},
+	} {
+		if p, err := l.List(t.Context(), "lab", "net", c.f); err != nil || len(p.Entries) != c.want || p.Next != 3 {
+			t.Errorf("%s: %+v %v", name, p, err)
+		}
+	}
+	got := make(chan *state.Page, 1)
+	go func() {
+		p, _ := l.Wait(context.Background(), "lab", "net", state.Filter{Since: 3})
+		got <- p
+	}()
+	put(t, l, run(2), signed(t, run(2), 2, b, `{"x":2}`, func(r *state.Record) { r.Role = state.Miner }))
+	if p := <-got; len(p.Entries) != 1 || p.Entries[0].Index != 3 {
+		t.Errorf("the wait brought %+v", p)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p, err := l.Wait(ended, "lab", "net", state.Filter{Since: 4}); err != nil || len(p.Entries) != 0 || p.Next != 4 {
+		t.Errorf("a wait that ends: %+v %v", p, err)
+	}
+}

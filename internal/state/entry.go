@@ -38,6 +38,18 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 	return e.Envelope.UnmarshalJSON(text)
 }
 
+// Authentic is [Envelope.Open] that takes a record whose payload the server let go.
+func (e *Entry) Authentic() (*Record, error) {
+	if !e.Dropped {
+		return e.Open()
+	}
+	r, err := Decode(e.Record)
+	if err != nil {
+		return nil, err
+	}
+	return r, e.verify(r)
+}
+
 // Page is a part of a list of entries.
 type Page struct {
 	Entries []Entry `json:"entries"`

@@ -166,6 +166,13 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
 	options := httpapi.Options{Files: blobs, States: n.states, Log: n.log}
+	if n.config.State.Log {
+		key, err := statelog.SigningKey(filepath.Join(n.config.Data, data.LogKeyFile))
+		if err != nil {
+			return nil, err
+		}
+		options.Tree = n.states.Tree(key)
+	}
 	if c := n.config.Chain; len(c.Endpoints) > 0 { // a server without a chain is a valid one
 		s, err := chain.Dial(chain.Config{Endpoints: c.Endpoints, Log: n.log})
 		if err != nil {

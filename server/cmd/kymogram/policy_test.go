@@ -67,6 +67,11 @@ func routeNeeds() map[string]need {
 		"POST /api/v1/runs/{id}/state":        {"ingest", true, "/api/v1/runs/RUN/state", `{}`},
 		"GET /api/v1/runs/{id}/state/history": {"read", true, "/api/v1/runs/RUN/state/history", ""},
 
+		"GET /api/v1/projects/{workspace}/{project}/log/head":        {"read", true, "/api/v1/projects/w/p/log/head", ""},
+		"GET /api/v1/projects/{workspace}/{project}/log/proof":       {"read", true, "/api/v1/projects/w/p/log/proof", ""},
+		"GET /api/v1/projects/{workspace}/{project}/log/consistency": {"read", true, "/api/v1/projects/w/p/log/consistency", ""},
+		"POST /api/v1/projects/{workspace}/{project}/log/witness":    {"ingest", true, "/api/v1/projects/w/p/log/witness", `{}`},
+
 		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
 		"GET /api/v1/live":                                {"read", true, "/api/v1/live?project=w/p", ""},

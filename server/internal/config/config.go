@@ -35,6 +35,7 @@ type Config struct {
 	Promwrite Promwrite `yaml:"promwrite"`
 	Chain     Chain     `yaml:"chain"`
 	Retention Retention `yaml:"retention"`
+	State     State     `yaml:"state"`
 	// Trash is how long a deleted run can be restored.
 	Trash time.Duration `yaml:"trash" usage:"how long a deleted run can be restored"`
 }
@@ -69,6 +70,11 @@ type Promwrite struct {
 type Chain struct {
 	Endpoints    []string `yaml:"endpoints" flag:"chain" usage:"WebSocket addresses of nodes of the Bittensor chain, ws:// or wss://, for /sd/bittensor"`
 	AllowPrivate bool     `yaml:"allow_private" usage:"list private and loopback addresses in /sd/bittensor too"`
+}
+
+// State configures signed records.
+type State struct {
+	Log bool `yaml:"log" usage:"keep a Merkle log over the signed records of each project, so that nobody can rewrite them unseen"`
 }
 
 // Limits bound what one client may cost.

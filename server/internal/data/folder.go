@@ -19,6 +19,7 @@ const (
 	CatalogFile = "catalog.db"
 	StateFile   = "state.db"
 	BlobKeyFile = "blob.key"
+	LogKeyFile  = "log.key"
 )
 
 // Folder is the path of a data folder.

@@ -47,6 +47,7 @@ type Options struct {
 	Files     Files     // nil: renderings are listed and cannot be watched
 	Discovery Discovery // nil: the server knows no chain
 	States    States    // nil: the server keeps no signed records
+	Tree      TreeLog   // nil: the server keeps no Merkle log
 	Log       *slog.Logger
 }
 
@@ -109,6 +110,10 @@ func (a *API) Routes() []Route {
 		a.route("GET", "/api/v1/runs/{id}/state", "read", a.state),
 		a.route("POST", "/api/v1/runs/{id}/state", "ingest", a.putState),
 		a.route("GET", "/api/v1/runs/{id}/state/history", "read", a.stateHistory),
+		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/head", "read", a.treeHead),
+		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/proof", "read", a.treeProof),
+		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/consistency", "read", a.treeConsistency),
+		a.route("POST", "/api/v1/projects/{workspace}/{project}/log/witness", "ingest", a.treeWitness),
 	}
 	waits := a.route("GET", "/api/v1/projects/{workspace}/{project}/state", "read", a.states)
 	waits.Stream = true // ended by a stop, so that none waits for it

@@ -121,6 +121,11 @@ func (s *Service) Allow(ctx context.Context, workspace, project string) error {
 	return s.auth.Allow(ctx, catalog.ScopeRead, workspace, project)
 }
 
+// AllowWrite fails unless the caller may write to the project.
+func (s *Service) AllowWrite(ctx context.Context, workspace, project string) error {
+	return s.auth.Allow(ctx, catalog.ScopeIngest, workspace, project)
+}
+
 // Locate finds a run by ULID or alias, in the trash too.
 func (s *Service) Locate(ctx context.Context, id model.RunID) (*catalog.Run, error) {
 	run, err := s.runs.Lookup(ctx, id)

@@ -72,6 +72,11 @@ func DefaultPolicy() Policy {
 			"POST /api/v1/runs/{id}/state":        ingest,
 			"GET /api/v1/runs/{id}/state/history": read,
 
+			"GET /api/v1/projects/{workspace}/{project}/log/head":        read,
+			"GET /api/v1/projects/{workspace}/{project}/log/proof":       read,
+			"GET /api/v1/projects/{workspace}/{project}/log/consistency": read,
+			"POST /api/v1/projects/{workspace}/{project}/log/witness":    ingest,
+
 			"GET /api/v1/projects/{workspace}/{project}/state": {Scope: auth.Read, Stream: true}, // it may wait
 
 			"GET /api/v1/runs/{id}/renderings/{rendering}/video": {Scope: auth.Read, Large: true},

@@ -190,8 +190,8 @@ func (p *putting) stand(ctx context.Context, fork bool) error {
 	if err := p.compact(ctx, &at); err != nil {
 		return err
 	}
-	_, err := p.tx.ExecContext(ctx, `INSERT OR REPLACE INTO runs (run, project, idx, role, netuid, records, forks, payload_bytes, kept_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		p.run.ID[:], p.project, at.idx, p.record.Role, p.record.Netuid, at.records, at.forks, at.bytes, at.keptFrom)
+	_, err := p.tx.ExecContext(ctx, `INSERT OR REPLACE INTO runs (run, project, idx, role, netuid, hotkey, records, forks, payload_bytes, kept_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		p.run.ID[:], p.project, at.idx, p.record.Role, p.record.Netuid, p.record.Hotkey[:], at.records, at.forks, at.bytes, at.keptFrom)
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 const (
 	DefaultPage = 1_000
 	MaxPage     = 10_000
-	pageBytes   = 16 << 20
+	pageBytes   = 4 << 20
 )
 
 const columns = `idx, run, sequence, hash, received_ns, fork, record, signature, payload`

@@ -43,12 +43,14 @@ CREATE TABLE runs (
 	idx INTEGER NOT NULL,
 	role TEXT NOT NULL,
 	netuid INTEGER NOT NULL,
+	hotkey BLOB NOT NULL,
 	records INTEGER NOT NULL,
 	forks INTEGER NOT NULL,
 	payload_bytes INTEGER NOT NULL,
 	kept_from INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_project ON runs (project, idx);
+CREATE INDEX runs_by_hotkey ON runs (project, hotkey);
 CREATE TABLE nodes (
 	project INTEGER NOT NULL,
 	level INTEGER NOT NULL,

@@ -1,0 +1,311 @@
+package statelog
+
+import (
+	"context"
+	"crypto/ed25519"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/transparency-dev/merkle/compact"
+	"github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/transparency"
+)
+
+// MaxCosignatures is how many witnesses may sign one head.
+const MaxCosignatures = 256
+
+// growth is how many leaves one transaction adds: records wait no longer than
+// that.
+const growth = 4096
+
+// Tree is the Merkle log over the records of each project. It is made when the
+// setting is on; records of before are its leaves too.
+type Tree struct {
+	log *Log
+	key ed25519.PrivateKey
+}
+
+// Tree makes the Merkle log, signed with key.
+func (l *Log) Tree(key ed25519.PrivateKey) *Tree { return &Tree{l, key} }
+
+// project is a row of projects.
+type project struct {
+	id, size, treeSize int64
+}
+
+func (l *Log) project(ctx context.Context, workspace, name string) (p project, err error) {
+	err = l.db.QueryRowContext(ctx, `SELECT id, size, tree_size FROM projects WHERE workspace = ? AND project = ?`, workspace, name).Scan(&p.id, &p.size, &p.treeSize)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, model.Errorf(model.CodeNotFound, "no record was signed in %s/%s yet", workspace, name)
+	}
+	return p, failure("find the project", err)
+}
+
+// Head signs the log as it is now. With cosigned it is the newest head that a
+// witness signed.
+func (t *Tree) Head(ctx context.Context, workspace, name string, cosigned bool) (*transparency.SignedHead, error) {
+	p, err := t.log.project(ctx, workspace, name)
+	if err != nil {
+		return nil, err
+	}
+	if !cosigned {
+		if err := t.grow(ctx, p); err != nil {
+			return nil, err
+		}
+		if err := t.sign(ctx, p, workspace, name); err != nil {
+			return nil, err
+		}
+	}
+	h, err := t.newest(ctx, p.id, cosigned)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, model.Errorf(model.CodeNotFound, "no witness has signed a tree head of %s/%s", workspace, name)
+	}
+	if err == nil {
+		h.Workspace, h.Project = workspace, name
+		err = t.addCosignatures(ctx, p.id, h)
+	}
+	return h, failure("read the tree head", err)
+}
+
+// grow adds the records that the tree lacks.
+func (t *Tree) grow(ctx context.Context, p project) error {
+	for p.treeSize < p.size {
+		err := t.log.write(ctx, "grow the tree", func(tx *sql.Tx) (err error) {
+			p.treeSize, err = extend(ctx, tx, p.id)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extend adds the next leaves and tells the tree's size.
+func extend(ctx context.Context, tx *sql.Tx, id int64) (size int64, err error) {
+	if err := tx.QueryRowContext(ctx, `SELECT tree_size FROM projects WHERE id = ?`, id).Scan(&size); err != nil {
+		return 0, err
+	}
+	edge, err := rangeAt(ctx, tx, id, uint64(size))
+	if err != nil {
+		return 0, err
+	}
+	records, err := leaves(ctx, tx, id, size)
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	for _, record := range records {
+		err := edge.Append(transparency.Leaf(record), func(at compact.NodeID, hash []byte) {
+			_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO nodes (project, level, idx, hash) VALUES (?, ?, ?, ?)`, id, at.Level, at.Index, hash)
+			failed = errors.Join(failed, err)
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return 0, err
+		}
+	}
+	size += int64(len(records))
+	_, err = tx.ExecContext(ctx, `UPDATE projects SET tree_size = ? WHERE id = ?`, size, id)
+	return size, err
+}
+
+func leaves(ctx context.Context, tx *sql.Tx, id, from int64) (records [][]byte, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT idx, record FROM records WHERE project = ? AND idx >= ? ORDER BY idx LIMIT ?`, id, from, growth)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var index int64
+		var record []byte
+		if err := rows.Scan(&index, &record); err != nil {
+			return nil, err
+		}
+		if index != from+int64(len(records)) {
+			return nil, damaged(uint64(index), errors.New("a record before it is missing"))
+		}
+		records = append(records, record)
+	}
+	return records, rows.Err()
+}
+
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// node reads a hash of the tree.
+func nodesAt(ctx context.Context, q rowQuerier, id int64, at []compact.NodeID) ([][]byte, error) {
+	out := make([][]byte, len(at))
+	for i, n := range at {
+		err := q.QueryRowContext(ctx, `SELECT hash FROM nodes WHERE project = ? AND level = ? AND idx = ?`, id, n.Level, n.Index).Scan(&out[i])
+		if err != nil {
+			return nil, fmt.Errorf("read node %d of level %d: %w", n.Index, n.Level, err)
+		}
+	}
+	return out, nil
+}
+
+// rangeAt is the right edge of the tree of some size.
+func rangeAt(ctx context.Context, q rowQuerier, id int64, size uint64) (*compact.Range, error) {
+	hashes, err := nodesAt(ctx, q, id, compact.RangeNodes(0, size, nil))
+	if err != nil {
+		return nil, err
+	}
+	return (&compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}).NewRange(0, size, hashes)
+}
+
+// root is the root of the tree of some size.
+func root(ctx context.Context, q rowQuerier, id int64, size uint64) (out state.Hash, err error) {
+	edge, err := rangeAt(ctx, q, id, size)
+	if err != nil {
+		return out, err
+	}
+	hash, err := edge.GetRootHash(nil)
+	copy(out[:], hash)
+	return out, err
+}
+
+// sign keeps a signed head of the tree as it is, once for each size.
+func (t *Tree) sign(ctx context.Context, p project, workspace, name string) error {
+	var have int64
+	if err := t.log.db.QueryRowContext(ctx, `SELECT coalesce(max(size), 0) FROM heads WHERE project = ?`, p.id).Scan(&have); err != nil || have >= p.size {
+		return failure("read the tree head", err)
+	}
+	return t.log.write(ctx, "sign the tree head", func(tx *sql.Tx) error {
+		hash, err := root(ctx, tx, p.id, uint64(p.size))
+		if err != nil {
+			return err
+		}
+		h := transparency.Sign(transparency.Head{Workspace: workspace, Project: name, Size: uint64(p.size), Root: hash, TimeMs: uint64(t.log.now().UnixMilli())}, t.key)
+		_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO heads (project, size, root, time_ms, signature) VALUES (?, ?, ?, ?, ?)`, p.id, h.Size, h.Root[:], h.TimeMs, h.Signature[:])
+		return err
+	})
+}
+
+func (t *Tree) newest(ctx context.Context, id int64, cosigned bool) (*transparency.SignedHead, error) {
+	return t.headOf(ctx, `SELECT size, root, time_ms, signature FROM heads WHERE project = ?1 AND (?2 = 0 OR size IN (SELECT size FROM cosignatures WHERE project = ?1)) ORDER BY size DESC LIMIT 1`, id, cosigned)
+}
+
+func (t *Tree) headOf(ctx context.Context, query string, args ...any) (*transparency.SignedHead, error) {
+	h := &transparency.SignedHead{Key: transparency.PublicKey(t.key.Public().(ed25519.PublicKey)), Cosignatures: []transparency.Cosignature{}}
+	var hash, signature []byte
+	err := t.log.db.QueryRowContext(ctx, query, args...).Scan(&h.Size, &hash, &h.TimeMs, &signature)
+	copy(h.Root[:], hash)
+	copy(h.Signature[:], signature)
+	return h, err
+}
+
+func (t *Tree) addCosignatures(ctx context.Context, id int64, h *transparency.SignedHead) error {
+	rows, err := t.log.db.QueryContext(ctx, `SELECT hotkey, signature FROM cosignatures WHERE project = ? AND size = ? ORDER BY hotkey`, id, h.Size)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c transparency.Cosignature
+		var hotkey, signature []byte
+		if err := rows.Scan(&hotkey, &signature); err != nil {
+			return err
+		}
+		copy(c.Hotkey[:], hotkey)
+		copy(c.Signature[:], signature)
+		h.Cosignatures = append(h.Cosignatures, c)
+	}
+	return rows.Err()
+}
+
+// Inclusion is the record at an index, with its path to the root of size.
+func (t *Tree) Inclusion(ctx context.Context, workspace, name string, index, size uint64) (record []byte, hashes []state.Hash, err error) {
+	p, err := t.sized(ctx, workspace, name, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes, err := proof.Inclusion(index, size)
+	if err != nil {
+		return nil, nil, model.Errorf(model.CodeInvalid, "no record %d in a tree of size %d", index, size)
+	}
+	err = t.log.db.QueryRowContext(ctx, `SELECT record FROM records WHERE project = ? AND idx = ?`, p.id, index).Scan(&record)
+	if err == nil {
+		hashes, err = t.rehash(ctx, p.id, nodes)
+	}
+	return record, hashes, failure("prove a record", err)
+}
+
+// Consistency proves that the tree of size to continues the one of size from.
+func (t *Tree) Consistency(ctx context.Context, workspace, name string, from, to uint64) ([]state.Hash, error) {
+	p, err := t.sized(ctx, workspace, name, to)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := proof.Consistency(from, to)
+	if err != nil || from == 0 {
+		return nil, model.Errorf(model.CodeInvalid, "no proof from size %d to %d: from must be from 1 to the size", from, to)
+	}
+	hashes, err := t.rehash(ctx, p.id, nodes)
+	return hashes, failure("prove consistency", err)
+}
+
+// sized finds a project whose tree has at least a size.
+func (t *Tree) sized(ctx context.Context, workspace, name string, size uint64) (project, error) {
+	p, err := t.log.project(ctx, workspace, name)
+	if err == nil && size > uint64(p.treeSize) {
+		err = model.Errorf(model.CodeInvalid, "the tree of %s/%s has the size %d, not %d", workspace, name, p.treeSize, size).
+			WithHint("read log/head first: it says how long the log is")
+	}
+	return p, err
+}
+
+func (t *Tree) rehash(ctx context.Context, id int64, nodes proof.Nodes) ([]state.Hash, error) {
+	raw, err := nodesAt(ctx, t.log.db, id, nodes.IDs)
+	if err != nil {
+		return nil, err
+	}
+	raw, err = nodes.Rehash(raw, rfc6962.DefaultHasher.HashChildren)
+	out := make([]state.Hash, len(raw))
+	for i := range raw {
+		copy(out[i][:], raw[i])
+	}
+	return out, err
+}
+
+// Witness keeps a cosignature of a head that was signed here. Witnesses are
+// hotkeys with a record in the project.
+func (t *Tree) Witness(ctx context.Context, workspace, name string, size uint64, c transparency.Cosignature) error {
+	p, err := t.log.project(ctx, workspace, name)
+	if err != nil {
+		return err
+	}
+	h, err := t.headOf(ctx, `SELECT size, root, time_ms, signature FROM heads WHERE project = ? AND size = ?`, p.id, size)
+	if errors.Is(err, sql.ErrNoRows) {
+		return model.Errorf(model.CodeNotFound, "no tree head of size %d was signed", size)
+	}
+	if err != nil {
+		return failure("read the tree head", err)
+	}
+	h.Workspace, h.Project, h.Cosignatures = workspace, name, []transparency.Cosignature{c}
+	if err := h.Check(); err != nil {
+		return err
+	}
+	return t.log.write(ctx, "keep a cosignature", func(tx *sql.Tx) error { return keepCosignature(ctx, tx, p.id, size, c) })
+}
+
+func keepCosignature(ctx context.Context, tx *sql.Tx, id int64, size uint64, c transparency.Cosignature) error {
+	var known, kept int
+	err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs WHERE project = ?1 AND hotkey = ?2), (SELECT count(*) FROM cosignatures WHERE project = ?1 AND size = ?3)`,
+		id, c.Hotkey[:], size).Scan(&known, &kept)
+	switch {
+	case err != nil:
+		return err
+	case known == 0:
+		return model.Errorf(model.CodePermission, "hotkey %s has no record in this project", c.Hotkey).WithHint("witnesses are hotkeys that sign records here: put one first")
+	case kept >= MaxCosignatures:
+		return model.Errorf(model.CodeLimit, "%d witnesses have signed this tree head, which is the limit", kept)
+	}
+	_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO cosignatures (project, size, hotkey, signature) VALUES (?, ?, ?, ?)`, id, size, c.Hotkey[:], c.Signature[:])
+	return err
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -46,6 +45,10 @@ func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Ba
 	if err != nil {
 		return nil, err
 	}
+	err = s.CopyStates(ctx, filepath.Join(s.Folder, s.States), filepath.Join(c.partial(), s.States))
+	if err != nil {
+		return nil, err
+	}
 	if err := c.adoptAll(); err != nil {
 		return nil, err
 	}
@@ -61,9 +64,6 @@ func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Ba
 	if err != nil {
 		return nil, err
 	}
-	if err := s.copyStates(ctx, c); err != nil {
-		return nil, err
-	}
 	if err := s.copyRest(c); err != nil {
 		return nil, err
 	}
@@ -71,17 +71,6 @@ func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Ba
 		return nil, err
 	}
 	return c.finish(began)
-}
-
-func (s *Source) copyStates(ctx context.Context, c *copying) error {
-	err := s.CopyStates(ctx, filepath.Join(s.Folder, s.States), filepath.Join(c.partial(), s.States))
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(c.partial(), s.States)); errors.Is(err, fs.ErrNotExist) {
-		return nil // a folder of before
-	}
-	return c.adopt(s.States)
 }
 
 // copyRest takes what else lies in the folder: keys, TLS.

@@ -77,7 +77,7 @@ func (b Bounds) Check(t *testing.T, input []byte, read func(input []byte)) {
 // Peak is how much memory a function needs at once: what is in use, sampled while garbage is
 // collected at once. A short peak may be missed, so a test never fails without reason.
 func Peak(work func()) uint64 {
-	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	defer debug.SetGCPercent(debug.SetGCPercent(2))
 	runtime.GC()
 	before, most := inUse(), uint64(0)
 	done, sampled := make(chan struct{}), make(chan struct{})

@@ -161,7 +161,12 @@ func TestInfluxRequestsAreChecked(t *testing.T) {
 		"a bomb": {
 			"/api/v2/write?bucket=x",
 			map[string]string{"Authorization": "Token " + key, "Content-Encoding": "gzip"},
-			zipped(strings.Repeat("#", 65<<20)), 413, "larger than 64 MiB",
+			zipped(strings.Repeat("#\n", 33<<20)), 413, "larger than 64 MiB",
+		},
+		"many points in few bytes": {
+			"/api/v2/write?bucket=x",
+			map[string]string{"Authorization": "Token " + key, "Content-Encoding": "gzip"},
+			zipped(strings.Repeat("m f=1\n", 10_500_000)), 413, "more than 1000000 points: Send fewer points at once",
 		},
 	} {
 		if got := s.send("POST", c.path, c.body, c.header); got.code != c.code || !strings.Contains(got.body, c.text) {

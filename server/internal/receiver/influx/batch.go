@@ -2,7 +2,7 @@ package influx
 
 import (
 	"bytes"
-	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -10,26 +10,65 @@ import (
 	"github.com/kymogram/kymogram/server/internal/ingest"
 )
 
-// maxSeries bounds the series of one request: each costs some 500 bytes of memory
-// while the request is read, and a body could name one with every 8 bytes.
-const maxSeries = 200_000
+// Limits of one request. A body could name a series with every 8 bytes and a point with
+// every 4, so that neither is bounded by the limit of bodies.
+const (
+	maxSeries = 200_000
+	maxPoints = 1_000_000
+)
+
+// What a decoder makes of a line, in bytes of memory.
+const (
+	costHead  = 900 // a measurement with tags that are new
+	costTag   = 150
+	costShape = 400 // fields that are new
+	costField = 800
+	costRow   = 64 // a time and the axes
+	costValue = 48
+)
+
+// Limits of one line. InfluxDB has the first one too.
+const (
+	maxKey    = 65_535 // bytes of measurement and tags
+	maxTags   = 1_024
+	maxFields = 16_384
+)
 
 // decoder turns a body into columns. Lines of the same measurement, tags and
 // fields follow each other in practice, so each line is first compared with the
 // shape of the one before.
 type decoder struct {
-	rules *Rules
-	unit  int64 // of timestamps, ns
-	now   int64 // of points without one
-
+	*reading
 	heads  map[string]*head  // by their bytes, without axes
 	groups map[string]*group // by run, axes, measurement and tags
 	order  []*group
 	last   *head
+	run    string // of the last head
 	key    []byte
 	fields []field
-	series int
-	slab   *ingest.Slab
+	left   int    // of the budget of memory
+	count  *count // of the whole request
+}
+
+// count is what a request has had so far, over all its parts.
+type count struct {
+	line   int // the number of the next
+	points int
+	series map[uint64]struct{} // hashes
+	seed   maphash.Seed
+}
+
+func newCount() *count {
+	return &count{line: 1, series: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+}
+
+// errLong is the answer to a line that is longer than what is read at once.
+var errLong = model.Errorf(model.CodeTooLarge, "a line of the compressed body is longer than a sixteenth of the limit of bodies").
+	WithHint("Send fewer fields on a line.")
+
+// errMany is the answer to more points or series than a request may have.
+func errMany(what string, most int) error {
+	return model.Errorf(model.CodeTooLarge, "the request has more than %d %s", most, what).WithHint("Send fewer points at once.")
 }
 
 // head is the measurement and the tags of points.
@@ -42,6 +81,7 @@ type head struct {
 // group is points of one run, measurement and tags; their axes may differ in
 // values.
 type group struct {
+	id     string // of run, axes, measurement and tags
 	run    string
 	prefix string // of the metrics' names
 	labels []model.Label
@@ -67,34 +107,52 @@ type field struct {
 	value value
 }
 
-func newDecoder(rules *Rules, unit, now int64, slab *ingest.Slab) *decoder {
-	return &decoder{rules: rules, unit: unit, now: now, slab: slab, heads: map[string]*head{}, groups: map[string]*group{}}
+func newDecoder(r *reading, c *count) *decoder {
+	return &decoder{reading: r, heads: map[string]*head{}, groups: map[string]*group{}, left: r.budget, count: c}
 }
 
-// decode reads every line, or none: InfluxDB 2 refuses a body with a bad line as
-// a whole.
-func (d *decoder) decode(body []byte) error {
-	for at, line := 0, 1; ; line++ {
+// decode reads lines until the budget is spent; n is the place of the next. Lines that
+// begin behind the place last are left: they may be cut.
+func (d *decoder) decode(body []byte, last int) (n int, err error) {
+	for at := 0; ; d.count.line++ {
 		for at < len(body) && (body[at] == ' ' || body[at] == '\t' || body[at] == '\r') {
 			at++
 		}
 		switch {
-		case at >= len(body):
-			return nil
+		case at >= min(len(body), last), d.left < 0:
+			return min(at, len(body)), nil
 		case body[at] == '\n':
 			at++
 			continue
 		case body[at] == '#':
-			at += lineLength(body[at:])
+			if at += lineLength(body[at:]); at == len(body) && last < len(body) {
+				return at, errLong
+			}
 			continue
 		}
 		end, reason := d.line(body, at)
-		if reason != "" {
-			return badLine(body[at:], line, reason)
+		if end >= len(body) && last < len(body) { // cut, so what was read of it says nothing
+			return at, errLong
 		}
-		line += bytes.Count(body[at:min(end, len(body)-1)], []byte{'\n'}) // in strings
+		if reason != "" {
+			return at, badLine(body[at:], d.count.line, reason)
+		}
+		if err := d.count.full(); err != nil {
+			return at, err
+		}
+		d.count.line += bytes.Count(body[at:min(end, len(body)-1)], []byte{'\n'}) // in strings
 		at = end + 1
 	}
+}
+
+func (c *count) full() error {
+	if c.points > maxPoints {
+		return errMany("points", maxPoints)
+	}
+	if len(c.series) > maxSeries {
+		return errMany("series", maxSeries)
+	}
+	return nil
 }
 
 // lineLength is the length of a line with its end.
@@ -140,6 +198,8 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 	if !given {
 		ns = d.now
 	}
+	d.count.points += len(s.fields)
+	d.left -= costRow + costValue*len(s.fields)
 	s.times = append(s.times, ns)
 	for k, v := range h.axes {
 		s.axes[k] = append(s.axes[k], v)
@@ -156,6 +216,9 @@ func (d *decoder) head(b []byte, i int) (h *head, end int, reason string) {
 	}
 	end = endOf(b, i, ' ', ' ')
 	raw := b[i:end]
+	if len(raw) > maxKey {
+		return nil, end, reasonKey
+	}
 	if h = d.heads[string(raw)]; h == nil {
 		if h, reason = d.newHead(raw); reason != "" {
 			return nil, end, reason
@@ -170,30 +233,47 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 	if reason != "" {
 		return nil, reason
 	}
+	// Most clients sort them: then this costs little.
+	byName := func(a, b tag) int { return strings.Compare(a.name, b.name) }
+	if !slices.IsSortedFunc(tags, byName) {
+		slices.SortFunc(tags, byName)
+	}
+	if twice(tags) {
+		return nil, reasonTwice
+	}
+	d.left -= costHead + 4*len(raw) + costTag*len(tags)
 	h := &head{raw: raw}
-	g := &group{run: d.rules.name(tags), prefix: metricPrefix(measurement)}
-	if err := model.CheckRunName(g.run); err != nil {
-		return nil, err.Error()
+	run, whole := d.rules.name(tags)
+	g := &group{run: run, prefix: metricPrefix(measurement)}
+	if run != d.run { // else it was checked
+		if err := model.CheckRunName(run); err != nil {
+			return nil, err.Error()
+		}
+		d.run = run
 	}
 	h.axes, g.axes = axesOf(tags, d.rules.axes)
-	for i, t := range tags {
+	for _, t := range tags {
 		_, integer := axisValue(t.value)
-		if integer && slices.Contains(d.rules.axes, model.Axis(t.name)) || d.rules.whole(tags, i) {
+		if integer && slices.Contains(d.rules.axes, model.Axis(t.name)) || t.name == whole {
 			continue
 		}
 		g.labels = append(g.labels, model.Label{Name: t.name, Value: t.value})
 	}
-	slices.SortFunc(g.labels, func(a, b model.Label) int { return strings.Compare(a.Name, b.Name) })
-	for i := 1; i < len(tags); i++ {
-		if slices.ContainsFunc(tags[:i], func(o tag) bool { return o.name == tags[i].name }) {
-			return nil, reasonTwice
-		}
-	}
 	h.group = d.intern(g)
-	if len(g.axes) == 0 && len(d.heads) < maxSeries {
+	if len(g.axes) == 0 {
 		d.heads[string(raw)] = h
 	}
 	return h, ""
+}
+
+// twice reports whether two tags have one name.
+func twice(sorted []tag) bool {
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].name == sorted[i-1].name {
+			return true
+		}
+	}
+	return false
 }
 
 // intern finds the group that is equal to g.
@@ -210,8 +290,8 @@ func (d *decoder) intern(g *group) *group {
 	if old := d.groups[string(k)]; old != nil {
 		return old
 	}
-	g.shapes = map[string]*shape{}
-	d.groups[string(k)] = g
+	g.shapes, g.id = map[string]*shape{}, string(k)
+	d.groups[g.id] = g
 	d.order = append(d.order, g)
 	return g
 }
@@ -219,6 +299,9 @@ func (d *decoder) intern(g *group) *group {
 // metricPrefix is what the names of a measurement's series start with. A slash of
 // its own is escaped, so that the first one in a name always ends the measurement.
 func metricPrefix(measurement string) string {
+	if !strings.ContainsAny(measurement, "%/") {
+		return measurement + "/"
+	}
 	return strings.NewReplacer("%", "%25", "/", "%2F").Replace(measurement) + "/"
 }
 
@@ -241,29 +324,43 @@ func axisValue(text string) (v int64, ok bool) {
 // axesOf are the axes of a point in the model's order. The first of the wanted
 // that is there gives the step, when no tag does.
 func axesOf(tags []tag, wanted []model.Axis) (values []int64, axes []model.Axis) {
-	at := map[model.Axis]int64{}
-	first := true
+	var step *int64
 	for _, axis := range wanted {
-		k := slices.IndexFunc(tags, func(t tag) bool { return t.name == string(axis) })
-		if k < 0 {
-			continue
-		}
-		v, ok := axisValue(tags[k].value)
+		v, ok := axisOf(tags, axis)
 		if !ok {
 			continue
 		}
-		at[axis] = v
-		if first {
-			at[model.AxisStep] = v
-			first = false
+		if step == nil {
+			step = &v
 		}
+		axes = append(axes, axis)
 	}
-	for _, axis := range model.Axes() {
-		if v, ok := at[axis]; ok {
-			axes, values = append(axes, axis), append(values, v)
+	if step == nil {
+		return nil, nil
+	}
+	order, given := model.Axes(), slices.Contains(axes, model.AxisStep)
+	if !given {
+		axes = append(axes, model.AxisStep)
+	}
+	slices.SortFunc(axes, func(a, b model.Axis) int { return slices.Index(order, a) - slices.Index(order, b) })
+	for _, axis := range axes {
+		v, _ := axisOf(tags, axis)
+		if axis == model.AxisStep && !given {
+			v = *step
 		}
+		values = append(values, v)
 	}
 	return values, axes
+}
+
+// axisOf is the value of the tag that is an axis.
+func axisOf(tags []tag, axis model.Axis) (int64, bool) {
+	for i := range tags {
+		if tags[i].name == string(axis) {
+			return axisValue(tags[i].value)
+		}
+	}
+	return 0, false
 }
 
 // push reads the fields at i into the columns if they are those of the shape;
@@ -333,6 +430,12 @@ func (d *decoder) slow(g *group, b []byte, i int) (s *shape, end int, reason str
 		if i < len(b) && !ends(b[i]) {
 			return nil, i, reasonNumber
 		}
+		if len(d.fields) == maxFields {
+			return nil, i, reasonMany
+		}
+		if len(f.name) > maxKey {
+			return nil, i, reasonName
+		}
 		d.fields = append(d.fields, f)
 		d.key = append(append(d.key, f.name...), byte(f.value.kind))
 		if i >= len(b) || b[i] != ',' {
@@ -342,9 +445,7 @@ func (d *decoder) slow(g *group, b []byte, i int) (s *shape, end int, reason str
 	}
 	s = g.shapes[string(d.key)]
 	if s == nil {
-		if s, reason = d.newShape(g); reason != "" {
-			return nil, i, reason
-		}
+		s = d.newShape(g)
 	}
 	g.last = s
 	for k := range d.fields {
@@ -357,10 +458,8 @@ func (d *decoder) slow(g *group, b []byte, i int) (s *shape, end int, reason str
 
 // newShape makes the shape of d.fields. Of two fields with one name the later
 // counts.
-func (d *decoder) newShape(g *group) (*shape, string) {
-	if d.series += len(d.fields); d.series > maxSeries {
-		return nil, fmt.Sprintf("the request has more than %d series; send fewer points at once", maxSeries)
-	}
+func (d *decoder) newShape(g *group) *shape {
+	d.left -= costShape + 4*len(d.key) + costField*len(d.fields)
 	s := &shape{axes: make([][]int64, len(g.axes)), slots: make([]int, len(d.fields))}
 	names := make([]string, len(d.fields))
 	latest := make(map[string]int, len(d.fields))
@@ -375,12 +474,13 @@ func (d *decoder) newShape(g *group) (*shape, string) {
 			s.slots[k] = len(s.columns)
 			key := model.SeriesKey{Metric: g.prefix + names[k], Scale: model.ScaleStep, Labels: g.labels}
 			s.columns = append(s.columns, model.Column{Series: key, Kind: f.value.kind})
+			d.count.series[maphash.String(d.count.seed, g.id+names[k])] = struct{}{}
 		}
 	}
 	s.plain = len(s.columns) == len(d.fields)
 	g.shapes[string(d.key)] = s
 	g.order = append(g.order, s)
-	return s, ""
+	return s
 }
 
 // parts are the batches, one for each run.

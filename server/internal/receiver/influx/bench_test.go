@@ -24,8 +24,8 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		d := newDecoder(rules, 1, 0, slab)
-		if err := d.decode([]byte(body.String())); err != nil || len(d.parts()) != 1 {
+		d := newDecoder(&reading{rules: rules, unit: 1, slab: slab, budget: 1 << 30}, newCount())
+		if err := d.all(body.String()); err != nil || len(d.parts()) != 1 {
 			b.Fatal(err)
 		}
 		slab.Reset()

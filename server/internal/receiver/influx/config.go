@@ -154,14 +154,21 @@ func parseAxes(rule string) ([]model.Axis, error) {
 	return out, nil
 }
 
-// name is the run of a point with these tags.
-func (r *Rules) name(tags []tag) string {
+// name is the run of a point with these tags. Whole is the tag of which that name says
+// all, so that the tag need not be a label too.
+func (r *Rules) name(tags []tag) (name, whole string) {
 	for i := range r.run {
-		if name, ok := r.run[i].fill(tags); ok {
-			return name
+		t := &r.run[i]
+		name, ok := t.fill(tags)
+		if !ok {
+			continue
 		}
+		if len(t.tags) == 1 && t.texts[0] == "" && t.texts[1] == "" {
+			whole = t.tags[0]
+		}
+		return name, whole
 	}
-	return r.run[len(r.run)-1].texts[0]
+	return r.run[len(r.run)-1].texts[0], ""
 }
 
 func (t *template) fill(tags []tag) (string, bool) {
@@ -178,16 +185,4 @@ func (t *template) fill(tags []tag) (string, bool) {
 		b.WriteString(tags[at].value)
 	}
 	return b.String(), true
-}
-
-// whole reports whether the name of the run says all of a tag, so that the tag
-// need not be a label too.
-func (r *Rules) whole(tags []tag, at int) bool {
-	for i := range r.run {
-		if _, ok := r.run[i].fill(tags); ok {
-			t := &r.run[i]
-			return len(t.tags) == 1 && t.texts[0] == "" && t.texts[1] == "" && t.tags[0] == tags[at].name
-		}
-	}
-	return false
 }

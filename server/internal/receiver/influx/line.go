@@ -26,6 +26,10 @@ const (
 	reasonBool      = "invalid boolean"
 	reasonQuote     = "unbalanced quotes"
 	reasonTwice     = "duplicate tags"
+	reasonKey       = "measurement and tags have more than 65535 bytes"
+	reasonTags      = "more than 1024 tags"
+	reasonName      = "a field's name has more than 65535 bytes"
+	reasonMany      = "more than 16384 fields"
 )
 
 // tag is a tag of a point, unescaped.
@@ -76,6 +80,9 @@ func parseHead(b []byte) (measurement string, tags []tag, reason string) {
 		i = endOf(b, start, ',', '=')
 		if i == start || i < len(b) && b[i] == '=' {
 			return "", nil, reasonTagValue
+		}
+		if len(tags) == maxTags {
+			return "", nil, reasonTags
 		}
 		tags = append(tags, tag{name, unescape(b[start:i])})
 	}

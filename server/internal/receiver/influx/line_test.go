@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/cost"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 )
 
@@ -332,8 +334,8 @@ func agree(t interface {
 	t.Helper()
 	const unit, now = 1_000, 42
 	want, valid := naive(body, unit, now)
-	d := newDecoder(rules, unit, now, &ingest.Slab{})
-	err := d.decode([]byte(body))
+	d := newDecoder(&reading{rules: rules, unit: unit, now: now, slab: &ingest.Slab{}, budget: 1 << 30}, newCount())
+	err := d.all(body)
 	if (err == nil) != valid {
 		t.Errorf("%q: the decoder says %v, the naive reader valid=%v", body, err, valid)
 		return
@@ -376,12 +378,20 @@ func TestTheDecoderAgreesWithANaiveReader(t *testing.T) {
 	}
 }
 
+// bounds hold for any body: a series of six bytes takes some thousand bytes of memory.
+var bounds = cost.Bounds{Bytes: 64 << 10, PerByte: 700, TimePerByte: 3 * time.Microsecond}
+
 func FuzzDecode(f *testing.F) {
 	for _, body := range corpus() {
 		f.Add(body)
 	}
 	rules := defaultRules(f)
-	f.Fuzz(func(t *testing.T, body string) { agree(t, rules, body) })
+	f.Fuzz(func(t *testing.T, body string) {
+		agree(t, rules, body)
+		bounds.Check(t, []byte(body), func(body []byte) {
+			_, _ = newDecoder(&reading{rules: rules, unit: 1, slab: &ingest.Slab{}, budget: 1 << 30}, newCount()).decode(body, len(body))
+		})
+	})
 }
 
 // Numbers are read as strconv reads them, bit for bit.
@@ -435,22 +445,11 @@ func TestUsualNumbers(t *testing.T) {
 }
 
 func TestABadLineIsNamed(t *testing.T) {
-	d := newDecoder(defaultRules(t), 1, 0, &ingest.Slab{})
-	err := d.decode([]byte("m f=1 1\n# c\n\nm f=\"a\nb\" 2\nm,x= f=1 3\n"))
+	d := newDecoder(&reading{rules: defaultRules(t), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount())
+	err := d.all("m f=1 1\n# c\n\nm f=\"a\nb\" 2\nm,x= f=1 3\n")
 	const want = "unable to parse 'm,x= f=1 3': line 6: missing tag value"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
-	}
-}
-
-func TestSeriesOfARequestAreBounded(t *testing.T) {
-	var b strings.Builder
-	for i := range maxSeries + 1 {
-		fmt.Fprintf(&b, "m%d f=1\n", i)
-	}
-	d := newDecoder(defaultRules(t), 1, 0, &ingest.Slab{})
-	if err := d.decode([]byte(b.String())); err == nil || !strings.Contains(err.Error(), "fewer points") {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -460,8 +459,8 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(bucket, body string) []point {
-		d := newDecoder(book.find(bucket), 1, 0, &ingest.Slab{})
-		if err := d.decode([]byte(body)); err != nil {
+		d := newDecoder(&reading{rules: book.find(bucket), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount())
+		if err := d.all(body); err != nil {
 			t.Fatal(err)
 		}
 		return flat(d)

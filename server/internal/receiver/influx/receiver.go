@@ -42,8 +42,7 @@ type Receiver struct {
 	room      *semaphore.Weighted
 }
 
-// bodiesAtOnce bounds the plain bodies in memory together, in units of the limit
-// of one; a request waits for its share.
+// bodiesAtOnce bounds the requests in memory together; another one waits for its turn.
 const bodiesAtOnce = 16
 
 // New makes the receiver. It fails on a rule that cannot be read.
@@ -89,44 +88,88 @@ func (r *Receiver) take(q *http.Request, v version) error {
 	if err := r.ingest.Allow(q.Context(), to.workspace, to.project); err != nil {
 		return err
 	}
-	const share, gzipShare = 1, growth
-	weight := int64(share)
-	if q.Header.Get("Content-Encoding") != "" {
-		weight = gzipShare
-	}
-	if err := r.room.Acquire(q.Context(), weight); err != nil {
+	if err := r.room.Acquire(q.Context(), 1); err != nil {
 		return model.Errorf(model.CodeUnavailable, "the request ended while it waited for its turn")
 	}
-	defer r.room.Release(weight)
-	body, release, err := r.bodies.read(q)
+	defer r.room.Release(1)
+	b, release, err := r.bodies.read(q)
 	if err != nil {
 		return err
 	}
 	defer release()
-	now := r.options.Now().UnixNano()
 	slab, ok := r.slabs.Get().(*ingest.Slab)
 	if !ok {
 		slab = &ingest.Slab{}
 	}
 	defer r.slabs.Put(slab)
-	defer slab.Reset()
-	d := newDecoder(r.rules.find(to.project), to.unit, now-now%to.unit, slab)
-	if err := d.decode(body); err != nil {
+	now := r.options.Now().UnixNano()
+	return r.store(q.Context(), to, &reading{
+		body: b, budget: int(r.options.MaxBody), slab: slab,
+		rules: r.rules.find(to.project), unit: to.unit, now: now - now%to.unit,
+	})
+}
+
+// store reads a body and stores its points. A body of one part is stored when it was read.
+// A larger one is read twice: a bad line refuses all of it, so all has to be looked at
+// before the first part is stored.
+func (r *Receiver) store(ctx context.Context, to destination, read *reading) error {
+	var sum partial
+	put := func(parts []ingest.Part) error {
+		ack, err := r.ingest.Append(ctx, to.workspace, to.project, parts)
+		sum.add(parts, &ack)
 		return err
 	}
-	parts := d.parts()
-	sent := 0
-	for i := range parts {
-		sent += parts[i].Batch.Points()
+	stored := false
+	err := read.each(func(parts []ingest.Part, only bool) error {
+		if stored = only; only {
+			return put(parts)
+		}
+		return ctx.Err()
+	})
+	if err == nil && !stored {
+		err = read.each(func(parts []ingest.Part, _ bool) error { return put(parts) })
 	}
-	ack, err := r.ingest.Append(q.Context(), to.workspace, to.project, parts)
+	if err == nil && sum.first.Code != "" {
+		return sum
+	}
+	return err
+}
+
+// reading is how a body becomes batches.
+type reading struct {
+	body   *body
+	rules  *Rules
+	unit   int64 // of timestamps, ns
+	now    int64 // of points without one
+	slab   *ingest.Slab
+	budget int // of the memory of one part
+}
+
+// each reads a body part by part, so that one takes bounded memory. Only is true for a
+// part that is the whole body.
+func (r *reading) each(do func(parts []ingest.Part, only bool) error) error {
+	pieces, closed, err := r.body.open()
 	if err != nil {
 		return err
 	}
-	if len(ack.Refused) > 0 {
-		return partial{sent - int(ack.Stored), ack.Refused[0]}
+	defer closed()
+	defer r.slab.Reset()
+	count, used := newCount(), 0
+	for first := true; ; first = false {
+		piece, last, err := pieces.next(used)
+		if err != nil {
+			return err
+		}
+		d := newDecoder(r, count)
+		if used, err = d.decode(piece, last); err != nil {
+			return err
+		}
+		end := last == len(piece) && used == len(piece)
+		if err := do(d.parts(), first && end); err != nil || end {
+			return err
+		}
+		r.slab.Reset()
 	}
-	return nil
 }
 
 // partial is the news that some points were refused for good; all others are
@@ -134,6 +177,17 @@ func (r *Receiver) take(q *http.Request, v version) error {
 type partial struct {
 	dropped int
 	first   model.Refusal
+}
+
+// add counts what became of some parts.
+func (p *partial) add(parts []ingest.Part, ack *model.Ack) {
+	for i := range parts {
+		p.dropped += parts[i].Batch.Points()
+	}
+	p.dropped -= int(ack.Stored)
+	if len(ack.Refused) > 0 && p.first.Code == "" {
+		p.first = ack.Refused[0]
+	}
 }
 
 func (p partial) Error() string { return p.first.Message }

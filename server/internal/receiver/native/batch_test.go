@@ -138,6 +138,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
+		checkWeight(t, data)
+		checkWeight(t, bytes.Repeat(data, 1+min(64<<10/(len(data)+1), 1000)))
 		var m kymogramv1.StreamRequest
 		if (Codec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &m) != nil {
 			return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -129,6 +130,20 @@ func TestWeightOfAMessage(t *testing.T) {
 		if got > uint64(sum) {
 			t.Errorf("%s: %d bytes are allocated, %d were weighed", name, got, sum)
 		}
+	}
+}
+
+// checkWeight: reading takes at most the memory that was weighed, and time for the bytes.
+func checkWeight(t *testing.T, data []byte) {
+	t.Helper()
+	const slack = 64 << 10 // of the stream, and of others in this process
+	raw := Raw{mem.SliceBuffer(data)}
+	sum, _ := raw.Weigh(&kymogramv1.StreamRequest{}, 1<<30)
+	if got := cost.Allocated(func() { _ = read(data, 1<<30) }); got > uint64(sum+slack) {
+		t.Errorf("%d bytes are allocated, %d were weighed for a message of %d", got, sum, len(data))
+	}
+	if took := cost.Time(func() { _ = read(data, 1<<30) }); took > 10*time.Millisecond+time.Duration(sum)*50*time.Nanosecond {
+		t.Errorf("%v for a message of %d bytes that weighs %d", took, len(data), sum)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -15,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/cost"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 )
 
@@ -206,18 +208,27 @@ func TestTheDecodersAgreeWithGoogles(t *testing.T) {
 	}
 }
 
+// bounds hold for any request: a series of ten bytes takes some thousand bytes of memory.
+var bounds = cost.Bounds{Bytes: 64 << 10, PerByte: 300, TimePerByte: 3 * time.Microsecond}
+
 func FuzzWrite1(f *testing.F) {
 	for _, body := range corpus1() {
 		f.Add(body)
 	}
-	f.Fuzz(func(t *testing.T, body []byte) { agree(t, 1, body) })
+	f.Fuzz(func(t *testing.T, body []byte) {
+		agree(t, 1, body)
+		bounds.Check(t, body, func(body []byte) { _ = newDecoder(1 << 30).write1(body) })
+	})
 }
 
 func FuzzWrite2(f *testing.F) {
 	for _, body := range corpus2() {
 		f.Add(body)
 	}
-	f.Fuzz(func(t *testing.T, body []byte) { agree(t, 2, body) })
+	f.Fuzz(func(t *testing.T, body []byte) {
+		agree(t, 2, body)
+		bounds.Check(t, body, func(body []byte) { _ = newDecoder(1 << 30).write2(body) })
+	})
 }
 
 // Whatever order and shape a scrape has, every sample comes out once.

@@ -1,0 +1,164 @@
+package influx
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/cost"
+	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/weight"
+)
+
+// all reads a body that is one part.
+func (d *decoder) all(body string) error {
+	_, err := d.decode([]byte(body), len(body))
+	return err
+}
+
+const bodyLimit = 4 << 20
+
+// taker is ingest that stores nothing.
+type taker struct{ points, requests int }
+
+func (*taker) Allow(context.Context, string, string) error { return nil }
+
+func (w *taker) Append(_ context.Context, _, _ string, parts []ingest.Part) (ack model.Ack, err error) {
+	for i := range parts {
+		ack.Stored += uint64(parts[i].Batch.Points())
+	}
+	w.points += int(ack.Stored)
+	w.requests++
+	return ack, nil
+}
+
+func receiver(t testing.TB, in Ingest, most int64) *Receiver {
+	t.Helper()
+	r, err := New(in, Config{}, Options{MaxBody: most, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func write(r *Receiver, body []byte, packed bool) *httptest.ResponseRecorder {
+	q := httptest.NewRequest(http.MethodPost, "/api/v2/write?bucket=b", bytes.NewReader(body))
+	if packed {
+		q.Header.Set("Content-Encoding", "gzip")
+	}
+	w := httptest.NewRecorder()
+	r.write(w, q, version2)
+	return w
+}
+
+func pack(plain []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(plain)
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// numbered repeats a text with a number in it.
+func numbered(size int, format string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+// hostile are bodies of about a size that ask for as much memory or time as they can.
+func hostile(size int) map[string]string {
+	tags := numbered(size, ",%d=1")
+	return map[string]string{
+		"points":            strings.Repeat("m f=1\n", size/6),
+		"empty texts":       strings.Repeat("m f=\"\"\n", size/7),
+		"a field often":     "m " + strings.Repeat("f=1,", size/4) + "f=1\n",
+		"fields of a line":  "m " + numbered(size, "%d=1,") + "f=1\n",
+		"series of fields":  numbered(size, "m %d=1\n"),
+		"series of names":   numbered(size, "%d f=1\n"),
+		"series of tags":    numbered(size, "m,a=%d f=1\n"),
+		"runs":              numbered(size, "m,run=%d f=1\n"),
+		"shapes":            numbered(size, "m f=1,%d=1\n"),
+		"axes":              numbered(size, "m,step=%d f=1\n"),
+		"a line of tags":    "m" + tags + " f=1\n",
+		"lines of tags":     numbered(size, strings.ReplaceAll(tags[:5000], ",", ",%[1]d")+" f=1\n"),
+		"wide lines":        strings.Repeat("m"+numbered(400, ",%d=1")+" f=1\n", size/400),
+		"unsorted lines":    numbered(size, "m,z=%d,y=1,x=1,w=1,v=1,u=1,t=1,s=1,r=1,q=1 f=1\n"),
+		"escapes":           "m,a=" + strings.Repeat("\\ ", size/2) + " f=1\n",
+		"an escaped field":  "m " + strings.Repeat("\\,", size/2) + "=1\n",
+		"a text":            "m f=\"" + strings.Repeat("\\\"", size/2) + "\"\n",
+		"alternating":       strings.Repeat("m f=1,g=1\nm f=1,g=1i\n", size/21),
+		"empty lines":       strings.Repeat("\n", size),
+		"comments":          strings.Repeat("#\n", size/2),
+		"a bad line at end": strings.Repeat("m f=1\n", size/6) + "m",
+		"no end":            "m f=\"" + strings.Repeat("\n", size),
+	}
+}
+
+// A request takes at most four times the limit of its body in memory, whatever it repeats,
+// and time in proportion to its bytes.
+func TestCostOfARequest(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		if packed && testing.Short() {
+			break
+		}
+		size := bodyLimit - 1<<16
+		if packed {
+			size *= growth
+		}
+		for name, plain := range hostile(size) {
+			r := receiver(t, &taker{}, bodyLimit)
+			body := []byte(plain)
+			if packed {
+				body = pack(body)
+			}
+			var w *httptest.ResponseRecorder
+			peak := cost.Peak(func() { w = write(r, body, packed) })
+			if peak > weight.Times*bodyLimit || w.Code >= http.StatusInternalServerError {
+				t.Errorf("%s, packed %v: %d, %d kB of memory for %d kB", name, packed, w.Code, peak>>10, len(plain)>>10)
+			}
+			if took := cost.Time(func() { write(r, body, packed) }); took > time.Duration(len(plain))*2*time.Microsecond {
+				t.Errorf("%s, packed %v: %v for %d kB", name, packed, took, len(plain)>>10)
+			}
+		}
+	}
+}
+
+// A body of several parts is stored as a whole, or not at all.
+func TestALargeBodyIsStoredInParts(t *testing.T) {
+	lines := numbered(8*bodyLimit/3, "m,host=h f=%[1]d,g=\"a\nb %[1]d\" %[1]d\n")
+	points := 2 * strings.Count(lines, "f=")
+	in := &taker{}
+	if w := write(receiver(t, in, bodyLimit), pack([]byte(lines)), true); w.Code != http.StatusNoContent || in.points != points || in.requests < 2 {
+		t.Errorf("%d %s: %d points of %d in %d parts", w.Code, w.Body, in.points, points, in.requests)
+	}
+	in = &taker{}
+	if w := write(receiver(t, in, bodyLimit), pack([]byte(lines+"m f=")), true); w.Code != http.StatusBadRequest || in.points != 0 || !strings.Contains(w.Body.String(), fmt.Sprintf("line %d", 2*points/2+1)) {
+		t.Errorf("%d %s: %d points", w.Code, w.Body, in.points)
+	}
+}
+
+func TestMoreThanARequestMayHave(t *testing.T) {
+	for body, want := range map[string]string{
+		strings.Repeat("m f=1\n", maxPoints+1):           "more than 1000000 points",
+		numbered(14*(maxSeries+2), "m%d f=1\n"):          "more than 200000 series",
+		"m" + numbered(7*maxTags, ",t%d=1"):              "more than 1024 tags",
+		"m,t=" + strings.Repeat("x", maxKey):             "more than 65535 bytes",
+		"m " + strings.Repeat("f=1,", maxFields) + "f=1": "more than 16384 fields",
+	} {
+		in := &taker{}
+		w := write(receiver(t, in, 16<<20), []byte(body), false)
+		if w.Code != http.StatusRequestEntityTooLarge && w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) || in.points != 0 {
+			t.Errorf("%.40q: %d %s, %d points; want %s", body, w.Code, w.Body, in.points, want)
+		}
+	}
+}

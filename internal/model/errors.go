@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 // Code is the machine-readable reason of an [Error]. It appears in JSON errors,
@@ -58,14 +59,27 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return &out
 }
 
-// CodeOf is the code of the first [Error] in err's chain, CodeInternal when
-// there is none, and "" for nil.
+// Shown is the part of an error that a caller may see: the first [Error] in its
+// chain, or nil. That a process has no file descriptors left is no secret.
+func Shown(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return Errorf(CodeUnavailable, "the server is out of file descriptors").
+			WithHint("Send it again in a few seconds. Its operator can raise the limit: LimitNOFILE of the service, or ulimit -n.")
+	}
+	return nil
+}
+
+// CodeOf is the code of what [Shown] gives, CodeInternal when that is nothing, and
+// "" for no error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e := Shown(err); e != nil {
 		return e.Code
 	}
 	return CodeInternal

@@ -32,6 +32,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/receiver/influx"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
 	"github.com/kymogram/kymogram/server/internal/receiver/promwrite"
+	"github.com/kymogram/kymogram/server/internal/reserve"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
 	"github.com/kymogram/kymogram/server/internal/statelog"
@@ -56,6 +57,7 @@ type node struct {
 	live    *live.Hub
 	metrics *selfmetrics.Metrics
 	signer  *blob.Signer
+	spare   *reserve.File
 }
 
 // openNode opens the data folder and recovers what a crash left.
@@ -128,7 +130,12 @@ func (n *node) openStates(ctx context.Context) error {
 
 // wire connects the parts and brings the catalog up to the store's log.
 func (n *node) wire(ctx context.Context) error {
-	n.keyring = auth.New(n.catalog, time.Now, n.config.NoAuth)
+	spare, err := reserve.Open(filepath.Join(n.config.Data, data.ReserveFile), n.log)
+	if err != nil {
+		return err
+	}
+	n.spare, n.closers = spare, append(n.closers, spare)
+	n.keyring = auth.New(reserve.Keys{Keys: n.catalog, File: spare}, time.Now, n.config.NoAuth)
 	n.links = auth.NewLinks(time.Now)
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{
@@ -190,14 +197,19 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, err
 	}
 	blobPath := func(h blob.Hash) string { return "/api/v1/blobs/" + h.String() }
-	return server.New(listeners, server.Parts{
+	srv, err := server.New(listeners, server.Parts{
 		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,
 		Blobs: blobs, BlobUpload: blobs.Upload(), BlobURL: blobs.URL(blobPath, server.WriteJSON),
-		Receivers: receivers, RPC: rpc.Register, Ready: n.ready,
+		Receivers: receivers, RPC: rpc.Register, Ready: newHealth(n).check,
 	}, server.Options{
 		TLS: secure, Hosts: server.KnownHosts(n.config.Hosts), MaxBody: n.config.Limits.BodyMiB << 20,
+		Connections: int(n.config.Limits.Connections), ConnectionsEach: int(n.config.Limits.ConnectionsPerAddress),
 		Version: version, Policy: server.DefaultPolicy(), Now: time.Now, Log: n.log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return srv, n.metrics.Gauges(func() []selfmetrics.Gauge { return shared(srv.Shared()) })
 }
 
 // answers is what reads share.
@@ -205,8 +217,23 @@ func answers(s httpapi.Stats) []selfmetrics.Gauge {
 	return []selfmetrics.Gauge{
 		selfmetrics.NewGauge("kymogram_answer_rows", "Rows and buckets that answers in the making hold.", float64(s.Rows)),
 		selfmetrics.NewGauge("kymogram_answer_waiting_requests", "Reads that wait for their share of rows.", float64(s.Waiting)),
+		selfmetrics.NewGauge("kymogram_event_streams", "Event streams open now.", float64(s.Streams)),
+		selfmetrics.NewCounter("kymogram_event_streams_refused_total", "Event streams refused with busy: there were too many.", float64(s.RefusedStreams)),
 		selfmetrics.NewCounter("kymogram_answer_refused_total", "Reads refused with busy: they got no share of rows in time.", float64(s.Refused)),
 		selfmetrics.NewCounter("kymogram_answer_stalled_total", "Answers cut off because their client read nothing for 5 s.", float64(s.Stalled)),
+	}
+}
+
+// shared is what connections and requests share.
+func shared(s server.Shared) []selfmetrics.Gauge {
+	return []selfmetrics.Gauge{
+		selfmetrics.NewGauge("kymogram_connections", "Connections open now.", float64(s.Connections)),
+		selfmetrics.NewGauge("kymogram_connections_max", "Connections that there may be.", float64(s.MostConnections)),
+		selfmetrics.NewCounter("kymogram_connections_refused_total", "Connections refused: too many in all or of their address.", float64(s.RefusedConnections)),
+		selfmetrics.NewGauge("kymogram_request_bytes", "Memory that is set aside for requests that are worked on.", float64(s.Requests.Used)),
+		selfmetrics.NewGauge("kymogram_request_waiting", "Requests and messages that wait for that memory.", float64(s.Requests.Waiting)),
+		selfmetrics.NewGauge("kymogram_request_waiting_bytes", "Memory that they wait for.", float64(s.Requests.WaitingFor)),
+		selfmetrics.NewCounter("kymogram_request_refused_total", "Requests and messages refused with busy: they got no memory in time.", float64(s.Requests.Refused)),
 	}
 }
 
@@ -236,19 +263,6 @@ func unplaced(t promwrite.Totals) []selfmetrics.Gauge {
 
 func (n *node) fail(w http.ResponseWriter, r *http.Request, err error) { server.Fail(w, r, n.log, err) }
 
-// ready fails while points cannot be taken.
-func (n *node) ready() error {
-	stats := n.engine.Stats()
-	switch {
-	case stats.Poisoned:
-		return model.Errorf(model.CodeUnavailable, "the store stopped after the disk failed a write").
-			WithHint("check the disk and restart the server; what was acknowledged is safe")
-	case stats.DiskFull:
-		return model.Errorf(model.CodeDiskFull, "the disk is full; reads work").WithHint("free space; the server goes on by itself")
-	}
-	return nil
-}
-
 // run works until ctx ends: the server stops first, then the background.
 func (n *node) run(ctx context.Context, srv *server.Server) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -257,6 +271,7 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 	group.Go(func() error { return n.engine.Run(working) })
 	group.Go(func() error { return n.catalog.Run(working) })
 	group.Go(func() error { return n.ingest.Run(working) })
+	group.Go(func() error { return n.spare.Run(working) })
 	group.Go(func() error { return n.live.Run(working) })
 	group.Go(func() error {
 		defer stop()
@@ -308,7 +323,10 @@ func (n *node) gauges() []selfmetrics.Gauge {
 	if err != nil {
 		n.log.Warn("cannot count the recovered runs", "err", err)
 	}
+	held, given := n.spare.Stats()
 	return []selfmetrics.Gauge{
+		selfmetrics.NewGauge("kymogram_reserve_bytes", "Bytes of the disk that are kept for revoking keys and signing in.", float64(held)),
+		selfmetrics.NewCounter("kymogram_reserve_given_total", "Times that some of them were given up on a full disk.", float64(given)),
 		selfmetrics.NewGauge("kymogram_store_runs", "Runs that the engine keeps.", float64(e.Runs)),
 		selfmetrics.NewGauge("kymogram_store_series", "Series that the engine keeps.", float64(e.Series)),
 		selfmetrics.NewGauge("kymogram_store_points", "Points that the engine keeps, superseded ones included.", float64(e.Points)),

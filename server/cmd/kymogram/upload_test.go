@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ type killable struct {
 	t       *testing.T
 	data    string
 	address string
+	keys    bool // callers need keys
+	files   int  // most file descriptors, 0: those of the test
 	cmd     *exec.Cmd
 }
 
@@ -36,7 +39,14 @@ func (s *killable) start() {
 	if s.address == "" {
 		s.address = "127.0.0.1:0"
 	}
-	s.cmd = exec.CommandContext(s.t.Context(), "kymogram", "serve", "--data", s.data, "--http", s.address, "--no-auth")
+	args := []string{"kymogram", "serve", "--data", s.data, "--http", s.address}
+	if !s.keys {
+		args = append(args, "--no-auth")
+	}
+	if s.files > 0 {
+		args = append([]string{"sh", "-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(s.files)}, args...)
+	}
+	s.cmd = exec.CommandContext(s.t.Context(), args[0], args[1:]...)
 	s.cmd.Env = []string{"HOME=" + s.t.TempDir(), "PATH=" + os.Getenv("PATH")}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {

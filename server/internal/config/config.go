@@ -82,6 +82,9 @@ type Limits struct {
 	BodyMiB      int64 `yaml:"body_mib" usage:"largest request body and gRPC message, MiB"`
 	BlobMiB      int64 `yaml:"blob_mib" usage:"largest file, MiB"`
 	SeriesPerRun int64 `yaml:"series_per_run" usage:"most series of one run"`
+
+	Connections           int64 `yaml:"connections" usage:"most connections; 0: 10000, or three quarters of the file descriptors when that is less"`
+	ConnectionsPerAddress int64 `yaml:"connections_per_address" usage:"most connections of one address but loopback; 0: a quarter of all. Raise it for a proxy on another machine"`
 }
 
 // Retention deletes runs that nobody writes to and that have no tag "keep".
@@ -213,7 +216,9 @@ const (
 	maxBodyMiB = 256
 	maxBlobMiB = 1 << 20
 	maxSeries  = 100_000_000
-	maxTrash   = 10 * 365 * 24 * time.Hour
+
+	maxConnections = 10_000_000
+	maxTrash       = 10 * 365 * 24 * time.Hour
 	// Shorter or smaller ones are slips of the pen that would delete nearly all.
 	minRetention      = time.Hour
 	minRetentionBytes = 1 << 20
@@ -231,6 +236,10 @@ func (c *Config) checkLimits() error {
 		if l.value < 1 || l.value > l.most {
 			return invalid("%s is %d, it must be from 1 to %d", l.name, l.value, l.most)
 		}
+	}
+	if min(c.Limits.Connections, c.Limits.ConnectionsPerAddress) < 0 || max(c.Limits.Connections, c.Limits.ConnectionsPerAddress) > maxConnections {
+		return invalid("limits.connections is %d and limits.connections_per_address %d, they must be from 0 to %d",
+			c.Limits.Connections, c.Limits.ConnectionsPerAddress, maxConnections)
 	}
 	if c.Trash < 0 || c.Trash > maxTrash {
 		return invalid("trash is %s, it must be from 0s to %s", c.Trash, maxTrash)

@@ -20,6 +20,8 @@ const (
 	StateFile   = "state.db"
 	BlobKeyFile = "blob.key"
 	LogKeyFile  = "log.key"
+	// ReserveFile is space for a full disk, see package reserve.
+	ReserveFile = "reserve"
 )
 
 // Folder is the path of a data folder.

@@ -21,6 +21,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // Ingest is the write path, implemented by package ingest. It authorises.
@@ -58,6 +59,7 @@ type API struct {
 	live    Live
 	options Options
 	rows    *rows
+	streams *share.Pool // of events
 	log     *slog.Logger
 }
 
@@ -77,7 +79,7 @@ func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 	}
 	return &API{
 		query: q, ingest: ingest, live: live, options: options, log: options.Log,
-		rows: newRows(options.RowsAtOnce),
+		rows: newRows(options.RowsAtOnce), streams: share.New("event streams", mostStreams, 0),
 	}
 }
 

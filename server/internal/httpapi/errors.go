@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -63,15 +62,14 @@ func WriteError(w http.ResponseWriter, err error) {
 
 // Retry tells a client in a header when to send again, if that is of use.
 func Retry(h http.Header, code model.Code) {
-	if seconds := code.RetryAfter(); seconds > 0 {
+	if seconds := code.RetryAfter(); seconds > 0 && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
 }
 
 // shown is the part of an error that a caller may see.
 func shown(err error) *model.Error {
-	var e *model.Error
-	if errors.As(err, &e) {
+	if e := model.Shown(err); e != nil {
 		return e
 	}
 	return model.Errorf(model.CodeInternal, "the server failed on this request").WithHint("its log says why")

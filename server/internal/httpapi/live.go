@@ -29,6 +29,8 @@ const (
 	// eventDeadline is how long one event may take to leave; a client slower than
 	// that comes back with Last-Event-ID.
 	eventDeadline = 30 * time.Second
+	// mostStreams is how many streams there may be, a quarter of them for one caller.
+	mostStreams = 4_096
 )
 
 // stream answers GET /api/v1/live until the client leaves or the server ends the
@@ -43,6 +45,11 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	end, err := a.streams.Try(r.Context(), 1)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if inherited {
 		filter.Runs = a.withAncestors(r, filter.Runs, filter.Runs...)
 	}

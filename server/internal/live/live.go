@@ -47,8 +47,8 @@ type Options struct {
 	Beat time.Duration // default 200 ms
 	// Kept is how many events the log holds for readers that come back.
 	Kept int // default 4,096: a browser is back within seconds
-	// Buffer is how many events wait for one reader before it gets a reset.
-	Buffer int // default 256
+	// Buffer is how many events wait for one reader; what does not fit comes later.
+	Buffer int // default 16: there may be thousands of readers
 	Now    func() time.Time
 	Log    *slog.Logger
 }
@@ -83,7 +83,7 @@ func New(totals Totals, options Options) *Hub {
 		options.Kept = 4096
 	}
 	if options.Buffer <= 0 {
-		options.Buffer = 256
+		options.Buffer = 16
 	}
 	if options.Now == nil {
 		options.Now = time.Now

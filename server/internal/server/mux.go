@@ -56,6 +56,8 @@ type mux struct {
 	log      *slog.Logger
 	maxBody  int64
 	draining <-chan struct{}
+
+	admission *admission
 }
 
 // handle registers a handler under "METHOD /pattern".
@@ -110,7 +112,7 @@ func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
 			ctx, end = m.untilRevoked(ctx, auth.PrincipalOf(ctx))
 			defer end()
 		}
-		h.ServeHTTP(w, r.WithContext(ctx))
+		m.serve(w, r.WithContext(ctx), rule, h)
 	})
 }
 
@@ -125,6 +127,17 @@ func (m *mux) admit(r *http.Request, rule Rule) (context.Context, error) {
 	}
 	ctx := auth.WithPrincipal(r.Context(), p)
 	return ctx, auth.Require(ctx, rule.Scope)
+}
+
+// serve runs a handler once there is memory for the request.
+func (m *mux) serve(w http.ResponseWriter, r *http.Request, rule Rule, h http.Handler) {
+	leave, err := m.admission.enter(r, rule)
+	if err != nil {
+		m.refuse(w, r, rule, err)
+		return
+	}
+	defer leave()
+	h.ServeHTTP(w, r)
 }
 
 // refuseLarge takes some of the body in, since many clients read no answer

@@ -27,6 +27,7 @@ const (
 	maxStreams    = 1024 // of one connection
 	minClientPing = 5 * time.Second
 	deadPeer      = 20 * time.Second
+	idleCalls     = 5 * time.Minute // a connection without a stream
 
 	// maxQuestion is the limit of a call that is not Large: questions are short.
 	maxQuestion = 256 << 10
@@ -42,7 +43,7 @@ func (s *Server) newRPC() *grpc.Server {
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: deadPeer, Timeout: deadPeer}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleCalls, Time: deadPeer, Timeout: deadPeer}),
 		grpc.WaitForHandlers(true),
 		grpc.ChainStreamInterceptor(s.guardStream),
 	)
@@ -67,7 +68,9 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	if s.options.Policy.RPC[info.FullMethod].Large {
 		most = int(s.options.MaxBody)
 	}
-	return s.rpcError(info.FullMethod, handler(srv, &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod, most: most}))
+	guarded := &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod, most: most}
+	defer guarded.leases.close()
+	return s.rpcError(info.FullMethod, handler(srv, guarded))
 }
 
 // registrar makes every method a stream, also one of a single message: gRPC reads that
@@ -135,6 +138,7 @@ type guardedStream struct {
 	server *Server
 	method string
 	most   int // bytes of a message
+	leases leases
 }
 
 func (g *guardedStream) Context() context.Context { return g.ctx }
@@ -153,10 +157,20 @@ func (g *guardedStream) RecvMsg(m any) error {
 	if err := g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)); err != nil {
 		return g.server.rpcError(g.method, err)
 	}
-	if _, err := raw.Weigh(m, g.most); err != nil {
+	cost, err := raw.Weigh(m, g.most)
+	if err != nil {
 		return err
 	}
+	if err := g.server.admission.message(g.ctx, &g.leases, cost); err != nil {
+		return g.server.rpcError(g.method, err)
+	}
 	return raw.Decode(m)
+}
+
+// SendMsg is the answer to a message, whose memory is free then.
+func (g *guardedStream) SendMsg(m any) error {
+	g.leases.answered()
+	return g.ServerStream.SendMsg(m)
 }
 
 func (s *Server) recoverRPC(method string, err *error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // Time that a stop may take, 5 s in all with the store's close: first calls and
@@ -43,10 +44,13 @@ type Options struct {
 	TLS     *tls.Config // nil: plain text
 	Hosts   []string    // names that this server answers to, besides localhost and IP addresses
 	MaxBody int64       // of a request or a message
-	Version string
-	Policy  Policy
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Connections bounds them in all, ConnectionsEach those of one address but
+	// loopback; 0: what the process's file descriptors allow, and a quarter of it.
+	Connections, ConnectionsEach int
+	Version                      string
+	Policy                       Policy
+	Now                          func() time.Time
+	Log                          *slog.Logger
 }
 
 // Parts are what the server mounts.
@@ -85,6 +89,8 @@ type Server struct {
 	http      *http.Server
 	rpc       *grpc.Server
 	draining  chan struct{}
+	gate      *gate
+	admission *admission
 	stopping  atomic.Bool
 }
 
@@ -156,6 +162,7 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		options: options, parts: parts, listeners: listeners,
 		keyring: parts.Keyring, links: parts.Links, metrics: parts.Metrics, log: options.Log,
 		hosts: options.Hosts, draining: make(chan struct{}),
+		gate: newGate(options.Connections, options.ConnectionsEach), admission: newAdmission(options.MaxBody),
 	}
 	s.rpc = s.newRPC()
 	parts.RPC(registrar{s.rpc})
@@ -165,9 +172,9 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		return nil, fmt.Errorf("assemble the server: %w", err)
 	}
 	s.http = s.newHTTP(routes)
-	s.shared = newSplitter(listeners.shared, options.TLS, s.log)
+	s.shared = newSplitter(listeners.shared, options.TLS, s.gate, s.log)
 	if listeners.calls != nil {
-		s.calls = newSplitter(listeners.calls, options.TLS, s.log)
+		s.calls = newSplitter(listeners.calls, options.TLS, s.gate, s.log)
 	}
 	return s, nil
 }
@@ -186,7 +193,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 	m := &mux{
 		mux: http.NewServeMux(), rules: s.options.Policy.HTTP, patterns: map[string]bool{},
-		keyring: s.keyring, metrics: s.metrics, log: s.log, maxBody: s.options.MaxBody, draining: s.draining,
+		keyring: s.keyring, metrics: s.metrics, log: s.log, maxBody: s.options.MaxBody, draining: s.draining, admission: s.admission,
 	}
 	page, err := newPage(s.parts.Page)
 	if err != nil {
@@ -217,6 +224,19 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 		}
 	}
 	return s.outer(m.mux), slices.Sorted(maps.Keys(m.patterns)), m.err
+}
+
+// Shared are the figures of what callers share, for /metrics.
+type Shared struct {
+	Connections, MostConnections int
+	RefusedConnections           uint64
+	Requests                     share.Stats // bytes of memory
+}
+
+// Shared reads them.
+func (s *Server) Shared() Shared {
+	open, most, refused := s.gate.figures()
+	return Shared{Connections: open, MostConnections: most, RefusedConnections: refused, Requests: s.admission.pool.Stats()}
 }
 
 // Routes lists the patterns that are mounted.

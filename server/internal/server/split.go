@@ -30,14 +30,15 @@ type splitter struct {
 	tls  *tls.Config // nil: plain text
 	http *queue
 	grpc *queue
+	gate *gate
 	log  *slog.Logger
 }
 
-func newSplitter(ln net.Listener, config *tls.Config, log *slog.Logger) *splitter {
+func newSplitter(ln net.Listener, config *tls.Config, gate *gate, log *slog.Logger) *splitter {
 	if config != nil {
 		config = splitALPN(config)
 	}
-	return &splitter{ln: ln, tls: config, http: newQueue(ln.Addr()), grpc: newQueue(ln.Addr()), log: log}
+	return &splitter{ln: ln, tls: config, http: newQueue(ln.Addr()), grpc: newQueue(ln.Addr()), gate: gate, log: log}
 }
 
 // splitALPN answers h2 only to a client that offers nothing else.
@@ -80,7 +81,9 @@ func (s *splitter) Run(ctx context.Context) error {
 			pause(ctx, 50*time.Millisecond)
 			continue
 		}
-		routing.Go(func() { s.route(ctx, conn) })
+		if conn, in := s.gate.enter(conn, s.tls == nil); in {
+			routing.Go(func() { s.route(ctx, conn) })
+		}
 	}
 }
 

@@ -41,8 +41,7 @@ func (s *Server) rpcError(method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *model.Error
-	if errors.As(err, &e) {
+	if e := model.Shown(err); e != nil {
 		return status.Error(rpcCode(e.Code), string(e.Code)+": "+e.Message)
 	}
 	if _, ok := status.FromError(err); ok {

@@ -54,9 +54,11 @@ type Pool struct {
 
 // Stats are a pool's figures, for /metrics.
 type Stats struct {
-	Used    int64  // now
-	Waiting int    // requests that wait now
-	Refused uint64 // since the start
+	Used    int64 // now
+	Waiting int   // requests that wait now
+	// WaitingFor is what they want together.
+	WaitingFor int64
+	Refused    uint64 // since the start
 }
 
 type wait struct {
@@ -82,18 +84,26 @@ func (p *Pool) Stats() Stats {
 	defer p.mu.Unlock()
 	s := p.stats
 	s.Waiting = len(p.waiting)
+	for _, w := range p.waiting {
+		s.WaitingFor += w.n
+	}
 	return s
 }
 
 // Acquire waits for a share of n. release may be called twice.
 func (p *Pool) Acquire(ctx context.Context, n int64) (release func(), err error) {
+	return p.AcquireWithin(ctx, p.patience, n)
+}
+
+// AcquireWithin is Acquire with a patience of its own.
+func (p *Pool) AcquireWithin(ctx context.Context, limit time.Duration, n int64) (release func(), err error) {
 	w := &wait{caller: Caller(ctx), n: min(max(n, 1), p.part), ready: make(chan struct{})}
 	p.mu.Lock()
 	p.waiting = append(p.waiting, w)
 	p.grant()
 	p.mu.Unlock()
 	release = sync.OnceFunc(func() { p.release(w) })
-	patience := time.NewTimer(p.patience)
+	patience := time.NewTimer(limit)
 	defer patience.Stop()
 	select {
 	case <-w.ready:

@@ -266,6 +266,9 @@ func failure(act string, err error) error {
 	switch e.Code() & 0xff {
 	case sqlitelib.SQLITE_FULL:
 		return errFull(act)
+	case sqlitelib.SQLITE_CANTOPEN:
+		return model.Errorf(model.CodeUnavailable, "catalog: %s: its files cannot be opened", act).
+			WithHint("The process may be out of file descriptors. Raise the limit: LimitNOFILE of the service, or ulimit -n.")
 	case sqlitelib.SQLITE_BUSY, sqlitelib.SQLITE_LOCKED:
 		return model.Errorf(model.CodeUnavailable, "catalog: %s: the database is locked by another program", act)
 	}

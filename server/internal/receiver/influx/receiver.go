@@ -275,8 +275,16 @@ func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, v version, err e
 		doc["error"] = message
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	retry(w.Header(), err)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(doc) // the client is gone when this fails
+}
+
+// retry tells a client when to send again, if that is of use.
+func retry(h http.Header, err error) {
+	if seconds := model.CodeOf(err).RetryAfter(); seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
 }
 
 // reply is an error in InfluxDB's terms.
@@ -286,8 +294,8 @@ func reply(err error) (status int, code, message string) {
 		return http.StatusUnprocessableEntity, "unprocessable entity",
 			"partial write: " + some.first.Message + " (" + string(some.first.Code) + ") dropped=" + strconv.Itoa(some.dropped)
 	}
-	var known *model.Error
-	if !errors.As(err, &known) {
+	known := model.Shown(err)
+	if known == nil {
 		return http.StatusInternalServerError, "internal error", "the server failed on this request; its log says why"
 	}
 	message = known.Message

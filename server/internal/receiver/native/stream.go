@@ -200,8 +200,8 @@ func (s *ingestService) fail(stream ingestStream, err error, mark uint64) error 
 		return ctxErr
 	}
 	f := &kymogramv1.Failure{Code: string(model.CodeInternal), Message: "the server failed on this stream; its log says why", Protocol: wire.Typed}
-	var known *model.Error
-	if errors.As(err, &known) {
+	known := model.Shown(err)
+	if known != nil {
 		f.Code, f.Message, f.Hint = string(known.Code), known.Message, known.Hint
 	} else {
 		s.options.Log.Error("an ingest stream failed", "err", err)

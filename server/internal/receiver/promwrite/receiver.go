@@ -212,6 +212,9 @@ func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, err error) {
 	if status == http.StatusInternalServerError && q.Context().Err() == nil {
 		r.options.Log.ErrorContext(q.Context(), "a remote write failed", "err", err)
 	}
+	if seconds := model.CodeOf(err).RetryAfter(); seconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
 	http.Error(w, text, status)
 }
 
@@ -220,8 +223,8 @@ func reply(err error) (status int, text string) {
 	if errors.As(err, &u) {
 		return http.StatusUnsupportedMediaType, u.text
 	}
-	var known *model.Error
-	if !errors.As(err, &known) {
+	known := model.Shown(err)
+	if known == nil {
 		return http.StatusInternalServerError, "the server failed on this request; its log says why"
 	}
 	text = known.Message

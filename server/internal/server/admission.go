@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/httpapi"
+	"github.com/kymogram/kymogram/server/internal/share"
+)
+
+// What a request's body may take while it is worked on: several times its bytes, and
+// never more than largest times the limit of a body. A compressed one unfolds: gzip
+// to a thousand times at most, snappy's block format to 22 times.
+const (
+	plainCost  = 4
+	gzipCost   = 1032
+	snappyCost = 4 * 22
+	largest    = 4
+	leastCost  = 64 << 10
+)
+
+// admittedBodies is how many bodies of the largest size are worked on at once: with
+// what the store and the answers hold the process stays below 1 GiB. Each caller has
+// two of them.
+const admittedBodies = 8
+
+// admissionTime is how long a request waits for memory before it is refused. Its body
+// waits with the client meanwhile. It is short, so that clients slow down early.
+const admissionTime = 2 * time.Second
+
+// messageTime is the same for a stream: shorter than what the uplink takes for a stall.
+const messageTime = 10 * time.Second
+
+// admission bounds the memory of all requests that are worked on.
+type admission struct {
+	limit int64 // of one body
+	pool  *share.Pool
+}
+
+func newAdmission(limit int64) *admission {
+	return &admission{limit: limit, pool: share.New("memory for requests", admittedBodies*largest*limit, admissionTime)}
+}
+
+// cost is what the body of a request may take.
+func (a *admission) cost(r *http.Request) int64 {
+	most := largest * a.limit
+	if r.ContentLength < 0 || r.ContentLength > a.limit {
+		return most
+	}
+	factor := int64(plainCost)
+	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); {
+	case encoding == "snappy", encoding == "" && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-protobuf"):
+		factor = snappyCost
+	case encoding != "" && encoding != "identity":
+		factor = gzipCost
+	}
+	return min(max(leastCost, r.ContentLength*factor), most)
+}
+
+// enter waits for the memory of a request.
+func (a *admission) enter(r *http.Request, rule Rule) (leave func(), err error) {
+	if rule.Large || r.Body == nil || r.Body == http.NoBody {
+		return func() {}, nil
+	}
+	leave, err = a.pool.Acquire(r.Context(), a.cost(r))
+	return leave, err
+}
+
+// refuse answers a request that found no memory. Prometheus drops what is answered with
+// 429, so other systems' clients get 503.
+func (m *mux) refuse(w http.ResponseWriter, r *http.Request, rule Rule, err error) {
+	var e *model.Error
+	if rule.Foreign && errors.As(err, &e) && e.Code == model.CodeBusy {
+		httpapi.Retry(w.Header(), e.Code)
+		as := *e
+		as.Code = model.CodeUnavailable
+		err = &as
+	}
+	Fail(w, r, m.log, err)
+}
+
+// leases are those of a stream's messages that were received and not answered yet.
+type leases struct {
+	mu   sync.Mutex
+	open []func()
+}
+
+// message waits for the memory of a large message of a stream. The stream is not read
+// meanwhile, so its client waits, too.
+func (a *admission) message(ctx context.Context, l *leases, cost int) error {
+	if cost < leastCost {
+		return nil
+	}
+	leave, err := a.pool.AcquireWithin(ctx, messageTime, int64(cost))
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, leave)
+	return nil
+}
+
+// answered gives the memory of the oldest message back.
+func (l *leases) answered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) > 0 {
+		l.open[0]()
+		l.open = l.open[1:]
+	}
+}
+
+func (l *leases) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, leave := range l.open {
+		leave()
+	}
+	l.open = nil
+}

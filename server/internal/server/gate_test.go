@@ -1,0 +1,165 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/share"
+)
+
+// caller is a connection that says where it comes from.
+type caller struct {
+	net.Conn
+	from string
+}
+
+func (c caller) RemoteAddr() net.Addr {
+	at, err := net.ResolveTCPAddr("tcp", c.from)
+	if err != nil {
+		panic(err)
+	}
+	return at
+}
+
+func knock(t *testing.T, g *gate, from string) (in net.Conn, answer string) {
+	t.Helper()
+	here, there := net.Pipe()
+	t.Cleanup(func() { _ = here.Close(); _ = there.Close() })
+	said := make(chan string, 1)
+	go func() {
+		buffer := make([]byte, len(refusal))
+		n, _ := there.Read(buffer)
+		said <- string(buffer[:n])
+	}()
+	conn, ok := g.enter(caller{here, from}, true)
+	if ok {
+		return conn, ""
+	}
+	return nil, <-said
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	g := newGate(12, 3)
+	for range 3 {
+		if in, _ := knock(t, g, "192.0.2.7:1"); in == nil {
+			t.Fatal("refused below the limit")
+		}
+	}
+	if in, said := knock(t, g, "192.0.2.7:2"); in != nil || !strings.Contains(said, "503") || !strings.Contains(said, "Retry-After") {
+		t.Errorf("a fourth of one address: %v, %q", in, said)
+	}
+	if in, _ := knock(t, g, "[::ffff:192.0.2.7]:2"); in != nil {
+		t.Error("the same address in another form got in")
+	}
+	var proxied []net.Conn
+	for i := range 9 { // behind a proxy on this machine all have its address
+		in, _ := knock(t, g, "127.0.0.1:1")
+		if in == nil {
+			t.Fatalf("connection %d of loopback was refused", i)
+		}
+		proxied = append(proxied, in)
+	}
+	if in, _ := knock(t, g, "192.0.2.8:1"); in != nil {
+		t.Error("one more than there may be in all")
+	}
+	_ = proxied[0].Close()
+	_ = proxied[0].Close() // twice is once
+	if in, _ := knock(t, g, "192.0.2.8:1"); in == nil {
+		t.Error("a connection that ended is still counted")
+	}
+	if open, _, refused := g.figures(); open != 12 || refused != 3 {
+		t.Errorf("%d open, %d refused", open, refused)
+	}
+}
+
+func TestCostOfABody(t *testing.T) {
+	const mib = 1 << 20
+	a := newAdmission(16 * mib)
+	for _, c := range []struct {
+		length                int64
+		contentType, encoding string
+		want                  int64
+	}{
+		{100, "text/plain", "", leastCost},
+		{mib, "text/plain", "", 4 * mib},
+		{16 * mib, "text/plain", "identity", 64 * mib},
+		{-1, "text/plain", "", 64 * mib},
+		{17 * mib, "text/plain", "", 64 * mib},
+		{10_000, "text/plain", "gzip", 10_320_000},
+		{mib, "text/plain", "br", 64 * mib},
+		{10_000, "application/x-protobuf", "snappy", 880_000},
+		{10_000, "application/x-protobuf;proto=io.prometheus.write.v2.Request", "", 880_000},
+		{mib, "application/x-protobuf", "Snappy", 64 * mib},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))
+		r.ContentLength = c.length
+		r.Header.Set("Content-Type", c.contentType)
+		r.Header.Set("Content-Encoding", c.encoding)
+		if got := a.cost(r); got != c.want {
+			t.Errorf("%+v costs %d", c, got)
+		}
+	}
+}
+
+// A request without memory is told to come again: 429, and 503 for other systems'
+// clients, since Prometheus drops what is answered with 429.
+func TestRefusedForWantOfMemory(t *testing.T) {
+	a := newAdmission(1 << 20)
+	a.pool = share.New("memory for requests", 4*leastCost, time.Millisecond)
+	m := &mux{admission: a}
+	handled := 0
+	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handled++ })
+	ask := func(rule Rule, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		m.serve(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)).WithContext(share.WithCaller(t.Context(), "greedy")), rule, h)
+		return w
+	}
+	leave, err := a.pool.Acquire(share.WithCaller(t.Context(), "greedy"), leastCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, rule := range map[int]Rule{http.StatusTooManyRequests: {}, http.StatusServiceUnavailable: {Foreign: true}} {
+		if w := ask(rule, "body"); w.Code != status || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%+v: %d %v", rule, w.Code, w.Header())
+		}
+	}
+	if ask(Rule{Large: true}, "body"); handled != 1 {
+		t.Error("a stream of bytes to the disk needs no memory, but was refused")
+	}
+	leave()
+	if ask(Rule{}, "body"); handled != 2 || a.pool.Stats().Used != 0 {
+		t.Errorf("%d handled, %+v", handled, a.pool.Stats())
+	}
+}
+
+func TestMessagesOfAStreamHoldMemoryUntilTheyAreAnswered(t *testing.T) {
+	a := newAdmission(1 << 20)
+	var l leases
+	for _, size := range []int{10, leastCost, 2 * leastCost} {
+		if err := a.message(t.Context(), &l, size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int64{3 * leastCost, 2 * leastCost, 0, 0} {
+		if s := a.pool.Stats(); s.Used != want {
+			t.Errorf("%d bytes are held, want %d", s.Used, want)
+		}
+		l.answered()
+	}
+	if err := a.message(t.Context(), &l, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	l.close()
+	if s := a.pool.Stats(); s.Used != 0 || s.Refused != 0 {
+		t.Errorf("%+v", s)
+	}
+	a.pool = share.New("memory for requests", 1, time.Millisecond)
+	if err := a.message(t.Context(), &l, leastCost-1); model.CodeOf(err) != "" {
+		t.Error(err)
+	}
+}

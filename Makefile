@@ -203,6 +203,7 @@ $(METRANA)/.installed: | $(VENV)/bin/python
 
 bench: setup $(VENV)/.dev ## what a user feels: log(), start, sizes, latency; and the server: CPU and bytes a point, reads
 	@$(VENV)/bin/python test/bench/bench.py $(ARGS)
+	@$(VENV)/bin/python test/bench/fair.py
 	@$(GO) run ./test/bench/engine
 
 bench-client: setup $(VENV)/.dev ## what a call of the client costs, beside metrana, wandb, tensorboard, trackio and mlflow

@@ -9,12 +9,15 @@ import { HomePage } from "./page/home.tsx";
 import { KeyPrompt, LoginPage } from "./page/login.tsx";
 import { RunPage } from "./page/run.tsx";
 import { RunsPage } from "./page/runs.tsx";
+import { Lazy } from "./part/lazy.tsx";
 import { Message } from "./part/message.tsx";
 import { Shell } from "./part/shell.tsx";
 import { help, live } from "./state/app.ts";
 import { bind, listenKeys } from "./state/keys.ts";
 import { listen, route } from "./state/route.ts";
 import { followTheme, toggleTheme } from "./state/theme.ts";
+
+const networkPage = () => import("./page/network.tsx").then((m) => m.NetworkPage);
 
 function App() {
   const at = route.value;
@@ -27,6 +30,14 @@ function App() {
       return <RunsPage key={`${at.workspace}/${at.project}`} workspace={at.workspace} project={at.project} />;
     case "run":
       return <RunPage key={at.id} id={at.id} />;
+    case "network":
+      return (
+        <Lazy
+          key={`${at.workspace}/${at.project}`}
+          load={networkPage}
+          props={{ workspace: at.workspace, project: at.project }}
+        />
+      );
     case "lost":
       return (
         <Shell crumbs={<h1 class="here">Not found</h1>}>

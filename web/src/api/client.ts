@@ -48,7 +48,8 @@ async function problem(res: Response): Promise<ApiError> {
   return new ApiError(res.status, { ...fallback, ...(body?.error as ErrorBody | undefined) });
 }
 
-export async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
+/** Asks the server; quiet leaves the page open when the server wants a key. */
+export async function request<T>(path: string, init: RequestInit = {}, quiet = false): Promise<T> {
   let res: Response;
   try {
     res = await fetch(`/api/v1${path}`, { ...init, headers: { ...authorization(), ...init.headers } });
@@ -57,8 +58,8 @@ export async function request<T>(path: string, init: RequestInit = {}): Promise<
     const hint = "is `kymogram serve` still running? This page tries again by itself.";
     throw new ApiError(0, { code: "unreachable", message: "the server does not answer", hint });
   }
-  if (res.ok) return res.json() as Promise<T>;
-  if (res.status === 401 && path !== "/session") locked.value = true;
+  if (res.ok) return (res.status === 204 ? null : res.json()) as Promise<T>;
+  if (res.status === 401 && !quiet && path !== "/session") locked.value = true;
   throw await problem(res);
 }
 

@@ -1,6 +1,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import * as api from "../api/client.ts";
+import { hasState } from "../api/network.ts";
 import type { Project } from "../api/types.ts";
 import { count } from "../chart/number.ts";
 import { ColumnChooser } from "../part/columnchooser.tsx";
@@ -9,7 +10,7 @@ import { RunTable } from "../part/runtable.tsx";
 import { Shell } from "../part/shell.tsx";
 import { live } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
-import { go, param, runPath, runsPath, setParams } from "../state/route.ts";
+import { go, networkPath, param, runPath, runsPath, setParams } from "../state/route.ts";
 import { columnsOf, defaultColumns, isSummary, RunList, sortBySummary } from "../state/runlist.ts";
 
 /** RunsPage is the table of a project's runs. */
@@ -38,6 +39,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
     () => (isSummary(query.sort) ? sortBySummary(list.runs.value, query.sort) : list.runs.value),
     [list.runs.value, query.sort],
   );
+  const network = useNetwork(workspace, project);
   const mine = projects.find((p) => p.workspace === workspace && p.project === project);
   const filtered = !!(query.q || query.status);
   const total =
@@ -77,6 +79,11 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
         columns={columns}
         onChange={(next) => setParams({ cols: next.join(",") || "none" })}
       />
+      {network && (
+        <a class="button" href={networkPath(workspace, project)}>
+          network
+        </a>
+      )}
       <span class="muted total">
         {count(filtered ? runs.length : Math.max(total, runs.length))}
         {filtered && list.next.value ? "+" : ""} runs
@@ -165,6 +172,17 @@ function useProjects(): Project[] {
     );
   }, []);
   return projects.value;
+}
+
+/** Whether the project has a network to show. */
+function useNetwork(workspace: string, project: string): boolean {
+  const has = useSignal(false);
+  useEffect(() => {
+    hasState(workspace, project).then((found) => {
+      has.value = found;
+    });
+  }, [workspace, project]);
+  return has.value;
 }
 
 /** Statuses change in place; a run that the list does not know makes it read its first page again, once a second. */

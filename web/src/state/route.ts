@@ -12,6 +12,7 @@ export type Route =
   | { page: "login" }
   | { page: "runs"; workspace: string; project: string }
   | { page: "run"; id: string }
+  | { page: "network"; workspace: string; project: string }
   | { page: "lost"; path: string };
 
 export const route = computed<Route>(() => parse(address.value.path));
@@ -22,6 +23,8 @@ export function parse(path: string): Route {
   if (head === "login") return { page: "login" };
   if (head === "projects" && rest[0] && rest[1])
     return { page: "runs", workspace: rest[0], project: rest[1] };
+  if (head === "network" && rest[0] && rest[1])
+    return { page: "network", workspace: rest[0], project: rest[1] };
   if (head === "runs" && rest[0]) return { page: "run", id: rest[0] };
   return { page: "lost", path };
 }
@@ -36,6 +39,9 @@ function decode(part: string): string {
 
 export const runsPath = (workspace: string, project: string): string =>
   `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
+
+export const networkPath = (workspace: string, project: string): string =>
+  `/network/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
 
 export const runPath = (id: string, others: string[] = []): string =>
   `/runs/${encodeURIComponent(id)}${others.length ? `?with=${others.map(encodeURIComponent).join(",")}` : ""}`;
@@ -60,7 +66,8 @@ export function setParams(change: Record<string, string>): void {
   }
   // Commas, colons and slashes need no escape in a query, and links with them are read by people.
   const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
-  history.replaceState(null, "", text ? `?${text}` : location.pathname);
+  // A public link keeps its token in the fragment, so that the address can be passed on.
+  history.replaceState(null, "", (text ? `?${text}` : location.pathname) + location.hash);
   address.value = read();
 }
 

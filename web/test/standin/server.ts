@@ -3,6 +3,7 @@ import { gzipSync } from "node:zlib";
 import { buckets } from "./bucket.ts";
 import { type Curve, type SeriesSpec, type StandinRun, startNs, type World, world } from "./data.ts";
 import { documentPoints, documents, renderings, sendVideo } from "./media.ts";
+import { NetworkStandin } from "./network.ts";
 
 export interface StandinOptions {
   /** Answer 401 until this key comes. */
@@ -22,6 +23,7 @@ class Standin {
   /** Readers of events, each with the test of what it asked for. */
   readonly listeners = new Map<ServerResponse, (run: StandinRun) => boolean>();
   readonly options: StandinOptions;
+  readonly network = new NetworkStandin();
   sequence = 0;
 
   constructor(options: StandinOptions) {
@@ -135,7 +137,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
     });
   if (path === "/session") {
     const { token } = JSON.parse(await body(req)) as { token: string };
-    if (token !== "good")
+    if (token !== "good" && !s.network.links.has(token))
       return fail(
         req,
         res,
@@ -144,15 +146,19 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
         "this link was used or is too old",
         "start the server again for a new one",
       );
-    res.setHeader("Set-Cookie", "kymogram_session=1; SameSite=Strict; HttpOnly; Path=/");
+    res.setHeader("Set-Cookie", `kymogram_session=${token}; SameSite=Strict; HttpOnly; Path=/`);
     return send(req, res, {});
   }
+  const session = /kymogram_session=(\w+)/.exec(req.headers.cookie ?? "")?.[1] ?? "";
   if (
     s.options.key &&
     req.headers.authorization !== `Bearer ${s.options.key}` &&
-    !req.headers.cookie?.includes("kymogram_session=1")
+    session !== "good" &&
+    !s.network.links.has(session)
   )
     return fail(req, res, 401, "unauthenticated", "no key", "send Authorization: Bearer KEY");
+  const state = await s.network.answer(req.method ?? "GET", path, url.searchParams, () => body(req));
+  if (state) return send(req, res, state.body, state.status);
   if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
   if (path === "/live") return live(s, res, url.searchParams);
   if (path === "/buckets") return batch(s, req, res);

@@ -28,7 +28,7 @@ func keyCommand(io stdio) *cobra.Command {
 		Short: "Make, list and revoke API keys",
 		Long: "Make, list and revoke API keys of a running server, which takes an admin key,\n" +
 			"or, with --data, of the folder of a server on this machine, running or not.",
-	}, keyCreateCommand(io), keyListCommand(io), keyRevokeCommand(io), keyLinkCommand(io))
+	}, keyCreateCommand(io), keyListCommand(io), keyRevokeCommand(io), keyLinkCommand(io), keyPublicCommand(io))
 }
 
 // keyAdmin is where keys are kept: behind a server or in a data folder.
@@ -197,6 +197,44 @@ func keyLinkCommand(io stdio) *cobra.Command {
 			return nil
 		},
 	}
+	c.addTo(cmd)
+	return cmd
+}
+
+func keyPublicCommand(io stdio) *cobra.Command {
+	var c connection
+	var expires string
+	cmd := &cobra.Command{
+		Use:   "public WORKSPACE/PROJECT",
+		Short: "Make a public link to a project's Network page; it reads this project only",
+		Long: "Make a link that opens a project's Network page for anyone, without signing in.\n" +
+			"It reads this project, writes nothing and sees no keys. Its key is listed as\n" +
+			"\"public link\"; `kymogram key revoke ID` ends the link at once.",
+		Example: "  kymogram key public team/network --expires 30d",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			request, err := keys.Public(args[0], expires)
+			if err != nil {
+				return usageError{err}
+			}
+			client, err := c.dial(io)
+			if err != nil {
+				return err
+			}
+			doc, err := keys.Remote{Server: client}.Create(cmd.Context(), request)
+			if err != nil {
+				return err
+			}
+			link := keys.PublicAddress(client.Base, doc)
+			if c.json {
+				return printJSON(io.out, map[string]string{"link": link, "id": doc.ID})
+			}
+			fmt.Fprintln(io.out, link)
+			fmt.Fprintf(io.err, "whoever has this link can read %s; end it with: kymogram key revoke %s\n", args[0], doc.ID)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&expires, "expires", "", "its life, such as 12h or 30d (default for ever)")
 	c.addTo(cmd)
 	return cmd
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/live"
+	"github.com/kymogram/kymogram/server/internal/network"
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/influx"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
@@ -50,6 +51,7 @@ type node struct {
 	catalog *sqlite.DB
 	blobs   *dir.Store
 	states  *statelog.Log
+	subnets *network.Subnets // nil without a chain
 	keyring *auth.Keyring
 	links   *auth.Links
 	ingest  *ingest.Service
@@ -186,7 +188,9 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 			return nil, err
 		}
 		options.Discovery = discovery.New(s.List, c.AllowPrivate, time.Now)
+		n.subnets = network.NewSubnets(s, c.AllowPrivate, time.Now)
 	}
+	options.Networks = network.New(n.states, n.catalog, n.subnets, time.Now)
 	api := httpapi.New(n.query, n.ingest, n.live, options)
 	if err := n.metrics.Gauges(func() []selfmetrics.Gauge { return answers(api.Stats()) }); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -273,6 +277,9 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 	group.Go(func() error { return n.ingest.Run(working) })
 	group.Go(func() error { return n.spare.Run(working) })
 	group.Go(func() error { return n.live.Run(working) })
+	if n.subnets != nil {
+		group.Go(func() error { return n.subnets.Run(working) })
+	}
 	group.Go(func() error {
 		defer stop()
 		serving, end := context.WithCancel(ctx)

@@ -72,6 +72,7 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/projects/{workspace}/{project}/log/consistency": {"read", true, "/api/v1/projects/w/p/log/consistency", ""},
 		"POST /api/v1/projects/{workspace}/{project}/log/witness":    {"ingest", true, "/api/v1/projects/w/p/log/witness", `{}`},
 
+		"GET /api/v1/projects/{workspace}/{project}/network": {"read", true, "/api/v1/projects/w/p/network", ""},
 		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
 		"GET /api/v1/live":                                {"read", true, "/api/v1/live?project=w/p", ""},

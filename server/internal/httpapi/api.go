@@ -49,6 +49,7 @@ type Options struct {
 	Discovery Discovery // nil: the server knows no chain
 	States    States    // nil: the server keeps no signed records
 	Tree      TreeLog   // nil: the server keeps no Merkle log
+	Networks  Networks  // nil too
 	Log       *slog.Logger
 }
 
@@ -119,7 +120,9 @@ func (a *API) Routes() []Route {
 	}
 	waits := a.route("GET", "/api/v1/projects/{workspace}/{project}/state", "read", a.states)
 	waits.Stream = true // ended by a stop, so that none waits for it
-	routes = append(routes, waits)
+	draws := a.route("GET", "/api/v1/projects/{workspace}/{project}/network", "read", a.network)
+	draws.Stream = true
+	routes = append(routes, waits, draws)
 	wrap := compressor()
 	for i := range routes {
 		routes[i].Handler = a.moves(wrap(routes[i].Handler))

@@ -3,6 +3,7 @@ package keys
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,24 @@ func Parse(name, scopes, project, expires string) (r auth.Request, err error) {
 		r.ExpiresSeconds = int64(life / time.Second)
 	}
 	return r, nil
+}
+
+// PublicLink is the name of the keys behind public links; the page finds them by it.
+const PublicLink = "public link"
+
+// Public is the key of a public link: it reads one project and nothing else.
+func Public(project, expires string) (auth.Request, error) {
+	workspace, name, _ := strings.Cut(project, "/")
+	if workspace == "" || name == "" || strings.Contains(name, "/") {
+		return auth.Request{}, fmt.Errorf("%q is not WORKSPACE/PROJECT: a public link is for one project", project)
+	}
+	return Parse(PublicLink, string(auth.Read), project, expires)
+}
+
+// PublicAddress is the link of a key that was just made. The token is in the
+// fragment, which browsers do not send.
+func PublicAddress(server string, doc auth.Document) string {
+	return server + "/network/" + url.PathEscape(doc.Workspace) + "/" + url.PathEscape(doc.Project) + "#" + doc.Key
 }
 
 // parseLife reads a duration; days, which time.ParseDuration lacks, too.

@@ -77,7 +77,8 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/projects/{workspace}/{project}/log/consistency": read,
 			"POST /api/v1/projects/{workspace}/{project}/log/witness":    ingest,
 
-			"GET /api/v1/projects/{workspace}/{project}/state": {Scope: auth.Read, Stream: true}, // it may wait
+			"GET /api/v1/projects/{workspace}/{project}/state":   {Scope: auth.Read, Stream: true}, // it may wait
+			"GET /api/v1/projects/{workspace}/{project}/network": {Scope: auth.Read, Stream: true},
 
 			"GET /api/v1/runs/{id}/renderings/{rendering}/video": {Scope: auth.Read, Large: true},
 

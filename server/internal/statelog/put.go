@@ -1,7 +1,6 @@
 package statelog
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -56,11 +55,11 @@ func (l *Log) Put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 		}
 		return err
 	})
-	if err = cmp.Or(err, conflict); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	l.wake(run.Workspace + "/" + run.Project)
-	return taken, nil
+	l.wake(run.Workspace + "/" + run.Project) // also for evidence
+	return taken, conflict
 }
 
 // refused gives every reason against a record the same code.

@@ -37,6 +37,7 @@ CREATE TABLE records (
 	UNIQUE (project, idx)
 );
 CREATE INDEX records_by_run ON records (run, sequence, idx);
+CREATE INDEX records_forked ON records (project, idx) WHERE fork = 1;
 CREATE TABLE runs (
 	run BLOB PRIMARY KEY,
 	project INTEGER NOT NULL,

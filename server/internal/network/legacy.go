@@ -1,0 +1,137 @@
+package network
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// Runs is the catalog, where runs without a record are found.
+type Runs interface {
+	ListRuns(ctx context.Context, f catalog.RunFilter) (page []catalog.Run, next string, err error)
+	GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error)
+}
+
+const (
+	legacyAge = 10 * time.Second // between two looks at the catalog
+	maxLegacy = 512              // runs of one role that are looked at
+)
+
+// legacyRuns are the runs that only say who they are, in their attributes.
+type legacyRuns struct {
+	looked time.Time
+	nodes  map[model.RunID]*legacyNode
+}
+
+// legacyNode is a run by its attributes: shown, and never counted.
+type legacyNode struct {
+	run       catalog.Run
+	role      string
+	hotkey    string
+	netuid    string
+	judgement state.Judgement
+	section   section
+}
+
+// look reads the runs that have no record, at most every legacyAge; a run is read
+// again when it had a sign of life.
+func (l *legacyRuns) look(ctx context.Context, runs Runs, v *view, workspace, project string, now time.Time) error {
+	if !l.looked.IsZero() && now.Sub(l.looked) < legacyAge {
+		return nil
+	}
+	found := map[model.RunID]*legacyNode{}
+	for _, role := range []string{state.Validator, state.Miner} {
+		page, _, err := runs.ListRuns(ctx, catalog.RunFilter{Workspace: workspace, Project: project, Query: "config/role=" + role, Limit: maxLegacy})
+		if err != nil {
+			return err
+		}
+		for _, run := range page {
+			if v.nodes[run.ID] != nil {
+				continue
+			}
+			if known := l.nodes[run.ID]; known != nil && known.run.LastNs == run.LastNs {
+				found[run.ID] = known
+				continue
+			}
+			detail, err := runs.GetRun(ctx, run.ID)
+			if err != nil {
+				return err
+			}
+			if n := legacyOf(run, detail.Attributes); n != nil {
+				found[run.ID] = n
+			}
+		}
+	}
+	l.looked, l.nodes = now, found
+	return nil
+}
+
+// legacyOf reads a run's attributes; nil for a run that carries no old signature.
+func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
+	text := map[string]string{}
+	reports := map[string]*report{}
+	for _, a := range attributes {
+		path, ok := strings.CutPrefix(a.Path, "config/")
+		if uid, of, isReport := strings.Cut(strings.TrimPrefix(path, "stats/"), "/"); isReport && strings.HasPrefix(path, "stats/") {
+			readLegacyReport(reports, uid, of, a.Value)
+		} else if ok {
+			text[path] = textOf(a.Value)
+		}
+	}
+	account, _, err := wallet.ParseAddress(text["hotkey"])
+	if err != nil || text["signature"] == "" {
+		return nil
+	}
+	n := &legacyNode{run: run, role: text["role"], hotkey: account.String(), netuid: text["config/netuid"]}
+	n.judgement = state.CheckLegacy(account, run.Name, text["signature"])
+	n.section.allocated = model.Clip(text["allocated"])
+	for uid, r := range reports {
+		if place, ok := readUID(uid); ok && len(n.section.reports) < maxReports {
+			r.uid = place
+			n.section.reports = append(n.section.reports, *r)
+		}
+	}
+	return n
+}
+
+func textOf(v model.Value) string {
+	if v.Type == model.TypeInt {
+		return strconv.FormatInt(v.Int, 10)
+	}
+	return v.Str
+}
+
+func readLegacyReport(reports map[string]*report, uid, field string, v model.Value) {
+	r := reports[uid]
+	if r == nil {
+		r = &report{}
+		reports[uid] = r
+	}
+	switch field {
+	case "hotkey":
+		r.hotkey = model.Clip(v.Str)
+	case "score":
+		r.score = v.Float + float64(v.Int)
+	case "own_score":
+		r.flags |= flagOf(v.Bool, flagOwn)
+	case "allocated":
+		r.flags |= flagOf(v.Bool, flagAllocated)
+	case "gpu_specs/gpu_name":
+		r.gpu.Name = model.Clip(v.Str)
+	case "gpu_specs/num_gpus":
+		r.gpu.Number = v.Int
+	}
+}
+
+func flagOf(set bool, flag int16) int16 {
+	if set {
+		return flag
+	}
+	return 0
+}

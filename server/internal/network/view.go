@@ -1,0 +1,126 @@
+package network
+
+import (
+	"context"
+	"sync"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/statelog"
+)
+
+// Log is where records come from; package statelog is one.
+type Log interface {
+	// List is the newest record of every run of a project, by index.
+	List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
+	// Evidence lists the pairs of records with one sequence, from an index on.
+	Evidence(ctx context.Context, workspace, project string, since uint64) ([]statelog.Evidence, error)
+	// Grown waits until a project has more records than size, or until ctx ends.
+	Grown(ctx context.Context, workspace, project string, size uint64) error
+}
+
+// maxNodes bounds what is kept of one project, also where a stranger with a key
+// makes runs without end.
+const maxNodes = 8 * MaxMiners
+
+// view is what was read of a project, in a parsed form.
+type view struct {
+	mu    sync.Mutex
+	next  uint64 // records below were read
+	nodes map[model.RunID]*node
+	full  int // runs that had no place
+	// legacy are runs without a record, by what their attributes say.
+	legacy legacyRuns
+	drawn  map[int]drawn // by netuid, -1 for none
+}
+
+// node is the newest record of a run.
+type node struct {
+	runID   model.RunID
+	index   uint64
+	record  *state.Record
+	broken  string // why it is not authentic, empty when it is
+	section section
+	proofs  []proof
+}
+
+type proof struct {
+	sequence uint64
+	verdict  state.Verdict
+	reason   string
+}
+
+func newView() *view { return &view{nodes: map[model.RunID]*node{}, drawn: map[int]drawn{}} }
+
+// read takes in the records that are newer than those read before.
+func (v *view) read(ctx context.Context, log Log, workspace, project string) error {
+	since := v.next
+	for more := true; more; {
+		page, err := log.List(ctx, workspace, project, state.Filter{Since: v.next})
+		if err != nil {
+			return err
+		}
+		for i := range page.Entries {
+			v.take(&page.Entries[i])
+		}
+		v.next, more = max(v.next, page.Next), page.More
+	}
+	if v.next == since {
+		return nil
+	}
+	proofs, err := log.Evidence(ctx, workspace, project, since)
+	if err != nil {
+		return err
+	}
+	for i := range proofs {
+		v.convict(&proofs[i])
+	}
+	return nil
+}
+
+// take opens an entry; its signature is checked here, once.
+func (v *view) take(e *state.Entry) {
+	n := v.nodes[e.RunID]
+	if n == nil {
+		if len(v.nodes) >= maxNodes {
+			v.full++
+			return
+		}
+		n = &node{runID: e.RunID}
+		v.nodes[e.RunID] = n
+	}
+	record, err := e.Open()
+	n.index, n.record, n.broken = e.Index, record, ""
+	if err != nil {
+		n.broken = err.Error()
+	}
+	n.section = readSection(e.Payload)
+}
+
+// convict keeps what two records with one sequence prove.
+func (v *view) convict(found *statelog.Evidence) {
+	n := v.nodes[found.RunID]
+	if n == nil {
+		return
+	}
+	verdict, reason, err := found.Check()
+	if err == nil {
+		n.proofs = append(n.proofs, proof{found.Sequence, verdict, reason})
+	}
+}
+
+// doubt is the worst that is proven of a node's newest record: an equivocation
+// stays for good, a shared key is of one sequence.
+func (n *node) doubt() (proof, bool) {
+	for _, p := range n.proofs {
+		if p.verdict == state.Equivocated {
+			return p, true
+		}
+	}
+	for _, p := range n.proofs {
+		if n.record != nil && p.sequence == n.record.Sequence {
+			return p, true
+		}
+	}
+	return proof{}, false
+}

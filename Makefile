@@ -31,13 +31,17 @@ export PATH := $(TOOLS):$(PATH)
 
 ## ---- use ----
 
-.PHONY: setup build demo
+.PHONY: setup build demo demo-network
 setup: build $(VENV)/.package ## bin/kymogram, and .venv with the Python package and the binary in its wheel
 
 build: bin/kymogram ## bin/kymogram, the page inside
 
 demo: setup $(VENV)/.demo ## train two real things and watch them live; ARGS=--once ends by itself
 	@$(VENV)/bin/python examples/demo/run $(ARGS)
+
+demo-network: build ## 50 miners and 5 validators that sign what they say, four of them wrongly; ARGS=--once ends by itself
+	@$(GO) build -o bin/netstate ./examples/netstate
+	@bin/netstate $(ARGS)
 
 .PHONY: wheels
 wheels: $(VENV)/.dev ## dist/wheels: the Python package for each system, and one without the binary

@@ -228,7 +228,8 @@ function paintShape(
 
 function paintText(ctx: CanvasRenderingContext2D, box: View, said: Said, t: number, inks: Inks): void {
   ctx.textAlign = "right";
-  const onFill = said.verdict === "verified" && said.flags & allocated && t > 0.5;
+  const solid = said.verdict === "verified" && said.counted && said.flags & allocated && said.flags & own;
+  const onFill = solid && t > 0.5;
   ctx.fillStyle = onFill ? (inks === darkInks ? inks.onLight : inks.onDark) : inks.text;
   ctx.fillText(short(Number(said.score.toPrecision(3))), box.x + box.width - 3, box.y + box.height / 2 + 0.5);
 }

@@ -1,0 +1,62 @@
+// Command netstate is a subnet in small: miners and validators as processes with
+// keys of their own, which sign what they say of each other. Four of the five
+// validators misbehave, each in its own way, and the Network page names them.
+//
+//	make demo-network               # watch it, Ctrl-C ends it
+//	make demo-network ARGS=--once   # ends by itself
+//
+// The parent (network.go) makes keys and the truth, and starts one process a node.
+// A node (node.go) reads its role from its standard input, opens a run and signs;
+// culprit.go has what the dishonest ones do.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	binary, server, key, data, project, report string
+	miners                                     int
+	every                                      time.Duration
+	once                                       bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "netstate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 1 && args[0] == nodeCommand {
+		return runNode(ctx, os.Stdin, os.Stdout)
+	}
+	var o options
+	flags := flag.NewFlagSet("netstate", flag.ContinueOnError)
+	flags.StringVar(&o.binary, "kymogram", "bin/kymogram", "the program that serves")
+	flags.StringVar(&o.server, "server", "", "a running server; empty starts one")
+	flags.StringVar(&o.key, "key", os.Getenv("KYMOGRAM_API_KEY"), "its API key; empty asks credentials.json")
+	flags.StringVar(&o.data, "data", ".demo/network", "the data folder of a server that is started")
+	flags.StringVar(&o.project, "project", "demo/network", "WORKSPACE/PROJECT of the runs")
+	flags.StringVar(&o.report, "report", "", "a file for what each node was told to say, as JSON")
+	flags.IntVar(&o.miners, "miners", 50, "how many miners; at least 10")
+	flags.DurationVar(&o.every, "every", 5*time.Second, "time between two statements of a node")
+	flags.BoolVar(&o.once, "once", false, "end when every node has spoken and print what the server thinks")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if o.miners < 10 {
+		return errors.New("-miners is at least 10: the lies need some to be about")
+	}
+	return demo(ctx, o)
+}

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -88,7 +91,7 @@ func (n *node) close() (err error) {
 
 func (n *node) openStore(ctx context.Context) error {
 	engine, err := local.Open(ctx, local.Config{
-		Dir: filepath.Join(n.config.Data, data.StoreFolder), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun),
+		Dir: filepath.Join(n.config.Data, data.StoreFolder), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: n.boundMemory(),
 		Now: time.Now, Logger: n.log,
 	})
 	if err != nil {
@@ -96,6 +99,20 @@ func (n *node) openStore(ctx context.Context) error {
 	}
 	n.engine, n.closers = engine, append(n.closers, engine)
 	return nil
+}
+
+// boundMemory makes the program free memory in time, and returns what the store may
+// hold. A GOMEMLIMIT that the user set is the limit.
+func (n *node) boundMemory() int {
+	limit := n.config.Memory.Bytes(os.DirFS("/"))
+	if given := debug.SetMemoryLimit(-1); given < math.MaxInt64 {
+		limit = given
+	} else if limit > 0 {
+		debug.SetMemoryLimit(limit)
+	}
+	store := config.StoreBytes(limit)
+	n.log.Info("memory", "limit_mib", limit>>20, "store_mib", store>>20)
+	return store
 }
 
 func (n *node) openCatalog(ctx context.Context) error {
@@ -339,6 +356,8 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		selfmetrics.NewGauge("kymogram_store_points", "Points that the engine keeps, superseded ones included.", float64(e.Points)),
 		selfmetrics.NewGauge("kymogram_store_disk_bytes", "Bytes of the engine's folder.", float64(e.DiskBytes)),
 		selfmetrics.NewGauge("kymogram_store_live_bytes", "Bytes of the points of runs that are not deleted: what retention.bytes limits.", float64(n.engine.LiveBytes())),
+		selfmetrics.NewGauge("kymogram_store_memory_bytes", "Bytes of memory that the engine counts: points in no segment, and what is loaded of runs in use.", float64(e.MemoryBytes)),
+		selfmetrics.NewCounter("kymogram_store_memory_refused_total", "Batches not taken for want of memory; their clients send again.", float64(e.MemoryRefused)),
 		selfmetrics.NewGauge("kymogram_store_wal_bytes", "Bytes of the engine's log.", float64(e.WALBytes)),
 		selfmetrics.NewCounter("kymogram_store_quarantined_total", "Damaged files or ranges set aside since the start.", float64(e.Quarantined)),
 		selfmetrics.NewCounter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", float64(e.LostRecords)),

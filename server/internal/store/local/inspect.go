@@ -140,7 +140,8 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 			continue
 		}
 		r.Series = max(r.Series, len(sec.Series))
-		for _, g := range sec.Groups {
+		for _, p := range sec.Groups {
+			g := p.Whole()
 			r.Points += g.Points()
 			r.Bytes += g.Bytes()
 			if blocks {

@@ -17,7 +17,7 @@ type Part struct {
 }
 
 // Groups joins parts into the fewest groups and writes them.
-func (w *Writer) Groups(parts []Part, writers []model.WriterID) ([]*Group, error) {
+func (w *Writer) Groups(parts []Part, writers []model.WriterID) ([]Packed, error) {
 	b := &builder{writer: w, writers: writers}
 	b.add(parts)
 	return b.write()
@@ -163,8 +163,8 @@ func (b *builder) join(out []bundle, at map[string]int, id uint32, list []int) [
 }
 
 // write puts every bundle into groups of at most maxGroupRows rows.
-func (b *builder) write() ([]*Group, error) {
-	var out []*Group
+func (b *builder) write() ([]Packed, error) {
+	var out []Packed
 	for _, bu := range b.bundles() {
 		groups, err := b.writeBundle(&bu)
 		if err != nil {
@@ -175,7 +175,7 @@ func (b *builder) write() ([]*Group, error) {
 	return out, nil
 }
 
-func (b *builder) writeBundle(bu *bundle) ([]*Group, error) {
+func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 	joined := bu.classes[0].rows
 	if len(bu.classes) > 1 {
 		joined = &column.Rows{Mask: joined.Mask, Mode: joined.Mode}
@@ -184,7 +184,7 @@ func (b *builder) writeBundle(bu *bundle) ([]*Group, error) {
 		}
 	}
 	order := sortedRows(joined)
-	var out []*Group
+	var out []Packed
 	pieces := (joined.Len() + maxGroupRows - 1) / maxGroupRows
 	for i := range pieces {
 		lo, hi := joined.Len()*i/pieces, joined.Len()*(i+1)/pieces
@@ -197,7 +197,7 @@ func (b *builder) writeBundle(bu *bundle) ([]*Group, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, g)
+		out = append(out, g.pack())
 	}
 	return out, nil
 }

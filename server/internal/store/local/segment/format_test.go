@@ -30,7 +30,7 @@ func FuzzBody(f *testing.F) {
 
 func sampleSection() *Section {
 	ext := column.Extent{Rows: 2, Mask: 1, Sources: []uint32{0}, Last: 1}
-	s := &Section{Series: []record.Series{{ID: 0, Kind: model.KindFloat, Text: "x\x00ML_STEP"}, {ID: 1, Kind: model.KindText, Text: "t\x00ML_STEP"}}, Groups: []*Group{{Ext: ext, Series: []uint32{0, 1}, Cols: []ColumnMeta{{Kind: model.KindFloat}, {Kind: model.KindText}}}}}
+	s := &Section{Series: []record.Series{{ID: 0, Kind: model.KindFloat, Text: "x\x00ML_STEP"}, {ID: 1, Kind: model.KindText, Text: "t\x00ML_STEP"}}, Groups: []Packed{&Group{Ext: ext, Series: []uint32{0, 1}, Cols: []ColumnMeta{{Kind: model.KindFloat}, {Kind: model.KindText}}}}}
 	s.Head = Head{
 		Entry: Entry{Run: model.RunID{1}}, Attempts: []model.Attempt{{Number: 1}},
 		Writers: []PlacedWriter{{0, record.Writer{ID: model.WriterID{1}, Mark: 3, Skipped: []model.Skipped{{First: 1, Last: 2, Reason: "torn"}}}}}, Sources: []PlacedSource{{0, record.Source{Writer: 0, Attempt: 1}}},

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -10,8 +11,13 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-// mergeBytes is how much a merge reads before it writes.
-const mergeBytes = 16 << 20
+// mergeBytes is how much a merge reads before it writes; loadedGroup and loadedValue are what a
+// group and each of its columns take besides their values.
+const (
+	mergeBytes  = 16 << 20
+	loadedGroup = 2 << 10
+	loadedValue = 256
+)
 
 // Bodies reads and joins what the inputs have of a run.
 func (s *Section) Bodies(inputs []*File) error {
@@ -29,36 +35,48 @@ func (s *Section) Bodies(inputs []*File) error {
 		s.Groups = append(s.Groups, sec.Groups...)
 	}
 	s.Series = mergeBy(s.Series, nil, func(a, b record.Series) int { return cmp.Compare(a.ID, b.ID) }, func(a, b record.Series) bool { return a.ID == b.ID })
-	slices.SortStableFunc(s.Groups, func(a, b *Group) int { return cmp.Compare(a.segment.ID, b.segment.ID) })
+	sortGroups(s.Groups)
 	return nil
+}
+
+// sortGroups brings those of the same series together, so that a merge that has no
+// room for all of them joins what belongs together.
+func sortGroups(groups []Packed) {
+	slices.SortStableFunc(groups, func(a, b Packed) int {
+		return cmp.Or(cmp.Compare(a.first(), b.first()), cmp.Compare(a.file().ID, b.file().ID))
+	})
 }
 
 // Merge copies full groups and joins small ones. A group that cannot be
 // read stops the merge: the damaged file stays as it is.
-func (w *Writer) Merge(groups []*Group, writers []model.WriterID) ([]*Group, error) {
-	var out []*Group
+func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.WriterID) ([]Packed, error) {
+	var out []Packed
 	var parts []Part
 	size := int64(0)
 	flush := func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		made, err := w.Groups(parts, writers)
 		out, parts, size = append(out, made...), nil, 0
 		return err
 	}
-	for _, g := range groups {
+	for _, p := range groups {
+		g := p.Whole()
 		if g.segment.version == version && (g.Ext.Rows >= fullGroupRows || g.Bytes() >= fullGroupBytes) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, c)
+			out = append(out, c.pack())
 			continue
 		}
-		p, err := g.load()
+		part, err := g.load()
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, p)
-		if size += g.Bytes(); size >= mergeBytes {
+		parts = append(parts, part)
+		if size += g.Bytes() + loadedGroup + loadedValue*int64(len(g.Cols)); size >= mergeBytes {
 			if err := flush(); err != nil {
 				return nil, err
 			}
@@ -87,7 +105,7 @@ func (g *Group) load() (Part, error) {
 
 // WithoutSegments copies what is left: views hold the old list.
 func WithoutSegments(chunks []column.Chunk, old []*File) []column.Chunk {
-	gone := func(c column.Chunk) bool { return slices.Contains(old, of(c.Group)) }
+	gone := func(c column.Chunk) bool { return slices.Contains(old, c.Group.(Packed).file()) }
 	if !slices.ContainsFunc(chunks, gone) {
 		return chunks
 	}

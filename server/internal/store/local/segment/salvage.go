@@ -42,7 +42,8 @@ func (f *Files) LostWith(id uint64, firstOrd func(model.RunID) int64) (map[model
 
 // lostBefore counts the points of rows that arrived before one that is not lost.
 func (s *Section) lostBefore(ord int64) (d model.Damage) {
-	for _, g := range s.Groups {
+	for _, p := range s.Groups {
+		g := p.Whole()
 		n, tlo, thi := 0, int64(math.MaxInt64), int64(math.MinInt64)
 		if r, err := g.Rows(); err != nil {
 			n, tlo, thi = g.Ext.Rows, g.Ext.MinTime, g.Ext.MaxTime

@@ -17,8 +17,14 @@ type Section struct {
 	Head
 	Series []record.Series
 	Starts []record.Start
-	Groups []*Group
+	Groups []Packed
 }
+
+// Bytes of an index that a series and a small group take, about.
+const (
+	seriesHint = 24
+	groupHint  = 160
+)
 
 // encodeBody writes what is read when a run is used; nil when that is nothing.
 func (s *Section) encodeBody(enc *codec.Encoder) []byte {
@@ -26,6 +32,7 @@ func (s *Section) encodeBody(enc *codec.Encoder) []byte {
 		return nil
 	}
 	e := &encoder{}
+	e.Buf = make([]byte, 0, seriesHint*len(s.Series)+groupHint*len(s.Groups)) // doubling would copy it
 	e.Uint(uint64(len(s.Series)))
 	for _, def := range s.Series {
 		e.Uint(uint64(def.ID))
@@ -38,7 +45,7 @@ func (s *Section) encodeBody(enc *codec.Encoder) []byte {
 	}
 	e.Uint(uint64(len(s.Groups)))
 	for _, g := range s.Groups {
-		e.groupIndex(enc, g)
+		e.groupIndex(enc, g.Whole())
 	}
 	return e.Buf
 }
@@ -59,7 +66,7 @@ func (s *Section) decodeBody(d *decoder, seg *File, groups bool) error {
 		if d.Err != nil {
 			break
 		}
-		s.Groups = append(s.Groups, g)
+		s.Groups = append(s.Groups, g.pack())
 	}
 	return d.Err
 }
@@ -83,7 +90,8 @@ func (s *Section) count() {
 		s.Made = max(s.Made, def.ID+1)
 	}
 	s.Points, s.Bytes, s.MinTime, s.MaxTime = 0, 0, 0, 0
-	for _, g := range s.Groups {
+	for _, p := range s.Groups {
+		g := p.Whole()
 		if s.Points == 0 {
 			s.MinTime, s.MaxTime = g.Ext.MinTime, g.Ext.MaxTime
 		}

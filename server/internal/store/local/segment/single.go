@@ -27,8 +27,39 @@ type single struct {
 
 const singleAxes = 2
 
-// Compact is the group in the least memory.
-func (g *Group) Compact() column.Group {
+// Packed is a group in the least memory.
+type Packed interface {
+	column.Group
+	// Whole is the group; what is done to it may be lost.
+	Whole() *Group
+	// Cost is the memory that a column of it takes with it, as the allocator gives it.
+	Cost() int
+
+	first() uint32 // of its series
+	file() *File
+	place(s *File)
+}
+
+// Whole is the group itself.
+func (g *Group) Whole() *Group { return g }
+
+func (g *Group) first() uint32 {
+	if len(g.Series) == 0 { // of a damaged index
+		return 0
+	}
+	return g.Series[0]
+}
+
+func (s *single) first() uint32 { return s.id }
+
+func (g *Group) file() *File   { return g.segment }
+func (g *Group) place(s *File) { g.segment = s }
+
+func (s *single) file() *File   { return s.segment }
+func (s *single) place(f *File) { s.segment = f }
+
+// pack is the group in the least memory.
+func (g *Group) pack() Packed {
 	e := &g.Ext
 	if e.Rows != 1 || len(g.Cols) != 1 || g.blocks.Len > 0 || bits.OnesCount16(uint16(e.Mask)) > singleAxes {
 		return g
@@ -48,8 +79,8 @@ func (g *Group) Compact() column.Group {
 	return s
 }
 
-// group is what Compact was given.
-func (s *single) group() *Group {
+// Whole is what pack was given.
+func (s *single) Whole() *Group {
 	e := column.Extent{
 		Rows: 1, Mask: s.mask, Mode: s.mode, MinTime: s.time, MaxTime: s.time, Sources: []uint32{s.source}, Distinct: s.distinct,
 		LastTime: s.time, LastSource: s.source, LastSeq: s.seq, LastArrival: s.arrival,
@@ -78,41 +109,30 @@ func (s *single) group() *Group {
 }
 
 // Extent follows from the row.
-func (s *single) Extent() *column.Extent { return &s.group().Ext }
+func (s *single) Extent() *column.Extent { return &s.Whole().Ext }
 
 // Rows reads what the column needs.
-func (s *single) Rows() (*column.Rows, error) { return s.group().Rows() }
+func (s *single) Rows() (*column.Rows, error) { return s.Whole().Rows() }
 
 // Values reads the column.
-func (s *single) Values(col int) (column.Values, error) { return s.group().Values(col) }
+func (s *single) Values(col int) (column.Values, error) { return s.Whole().Values(col) }
 
 // Summary follows from the value.
-func (s *single) Summary(col int) (column.Aggregate, bool) { return s.group().Summary(col) }
+func (s *single) Summary(col int) (column.Aggregate, bool) { return s.Whole().Summary(col) }
 
 // Xs reads an axis.
-func (s *single) Xs(axis int) ([]int64, error) { return s.group().Xs(axis) }
+func (s *single) Xs(axis int) ([]int64, error) { return s.Whole().Xs(axis) }
 
 // BlockSums are none.
 func (s *single) BlockSums(col, axis int) ([]column.Block, error) {
-	return s.group().BlockSums(col, axis)
+	return s.Whole().BlockSums(col, axis)
 }
 
-// Cost is the memory that a column of a group takes with it, as the allocator gives it.
-func Cost(g column.Group) int {
-	const one, group, column = 112, 432, 128
-	if g, ok := g.(*Group); ok {
-		return group/len(g.Cols) + column
-	}
-	return one
+// Cost shares the group among its columns.
+func (g *Group) Cost() int {
+	const group, column = 432, 128
+	return group/len(g.Cols) + column
 }
 
-// of is the segment in which a group is, nil for one in memory.
-func of(g column.Group) *File {
-	switch g := g.(type) {
-	case *Group:
-		return g.segment
-	case *single:
-		return g.segment
-	}
-	return nil
-}
+// Cost is that of the size class.
+func (s *single) Cost() int { return 112 }

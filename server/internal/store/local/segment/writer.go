@@ -219,7 +219,7 @@ func (w *Writer) Finish(replaces []uint64) (*File, error) {
 	for _, sec := range w.Done {
 		s.Runs = append(s.Runs, sec.Entry)
 		for _, g := range sec.Groups {
-			g.segment = s
+			g.place(s)
 		}
 	}
 	return s, nil

@@ -158,7 +158,8 @@ func (r *Run) relocate(old []*segment.File, fresh segment.Place) {
 }
 
 // attach makes a group readable; false when it names what is not defined.
-func (r *Run) attach(g *segment.Group) bool {
+func (r *Run) attach(packed segment.Packed) bool {
+	g := packed.Whole()
 	for i, id := range g.Series {
 		if int(id) >= len(r.series) || r.series[id] == nil || r.series[id].Kind != g.Cols[i].Kind {
 			return false
@@ -169,10 +170,9 @@ func (r *Run) attach(g *segment.Group) bool {
 			return false
 		}
 	}
-	group := g.Compact()
 	for i, id := range g.Series {
 		l := r.series[id].alive()
-		l.chunks = append(l.chunks, column.Chunk{Group: group, Col: i})
+		l.chunks = append(l.chunks, column.Chunk{Group: packed, Col: i})
 		l.layout++
 		l.mask |= g.Ext.Mask
 		l.version = max(l.version, 1)
@@ -211,7 +211,7 @@ func (r *Run) kept(views []*curve.View) {
 
 func (l *live) cost() (n int) {
 	for _, c := range l.chunks {
-		n += chunkBytes + segment.Cost(c.Group)
+		n += chunkBytes + c.Group.(segment.Packed).Cost()
 	}
 	if l.Ended() {
 		n += endBytes

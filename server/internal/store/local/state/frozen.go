@@ -1,6 +1,7 @@
 package state
 
 import (
+	"context"
 	"slices"
 
 	"github.com/kymogram/kymogram/server/internal/store/local/curve"
@@ -77,7 +78,7 @@ func (r *Run) fillSection(f *Frozen) {
 const writeAtOnce = 16 << 20
 
 // Write puts the groups and the section into a segment.
-func (f *Frozen) Write(w *segment.Writer) error {
+func (f *Frozen) Write(ctx context.Context, w *segment.Writer) error {
 	var parts []segment.Part
 	size := 0
 	for i, m := range f.groups {
@@ -86,6 +87,9 @@ func (f *Frozen) Write(w *segment.Writer) error {
 		size += m.viewCost()
 		if size < writeAtOnce && i < len(f.groups)-1 {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		groups, err := w.Groups(parts, f.lineage.Writers)
 		if err != nil {
@@ -165,7 +169,7 @@ func (f *Frozen) Refreeze() {
 
 // Replace swaps the groups that readers find, where they are loaded, and where
 // they are found.
-func (r *Run) Replace(old []*segment.File, s *segment.File, merged []*segment.Group) {
+func (r *Run) Replace(old []*segment.File, s *segment.File, merged []segment.Packed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.relocate(old, s.Located(r.ID))

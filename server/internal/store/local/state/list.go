@@ -41,7 +41,7 @@ func (t *Table) List(ctx context.Context, run model.RunID, f store.SeriesFilter)
 type lister struct {
 	page   []store.Series
 	stale  map[int]*curve.View // by place in the page: their end has to be worked out
-	labels []model.Label // of the series that is looked at
+	labels []model.Label       // of the series that is looked at
 	mask   column.AxisSet
 	axes   []model.Axis // of mask
 	points []store.Point

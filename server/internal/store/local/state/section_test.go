@@ -75,7 +75,7 @@ func flushedBody(f *testing.F) []byte {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if err := r.Freeze().Write(w); err != nil {
+	if err := r.Freeze().Write(f.Context(), w); err != nil {
 		f.Fatal(err)
 	}
 	file, err := w.Finish(nil)

@@ -270,4 +270,3 @@ func (t *Table) Deletions() uint64 { return t.deleted.Load() }
 
 // Unflushed lists the runs that may have records that no segment covers.
 func (t *Table) Unflushed() []*Run { return t.dirty.all() }
-

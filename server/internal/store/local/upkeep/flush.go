@@ -48,7 +48,7 @@ func (k *Keeper) Room(ctx context.Context, r *state.Run) error {
 	if k.table.Short() {
 		k.refused.Add(1)
 		return model.Errorf(model.CodeUnavailable, "the store has no memory left for the series of run %s", r.ID).
-			WithHint("writers keep their points and send them again; give the server more memory, or set memory.store_mib")
+			WithHint("writers keep their points and send them again; give the server more memory, see memory.limit_mib")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (k *Keeper) writeFrozen(ctx context.Context, parts []*state.Frozen, upTo ui
 		return nil, err
 	}
 	for _, f := range parts {
-		if err := f.Write(w); err != nil {
+		if err := f.Write(ctx, w); err != nil {
 			w.Abandon()
 			return nil, err
 		}

@@ -125,10 +125,15 @@ func (k *Keeper) Hint() {
 	}
 }
 
+// closeFlush is how long a stop may flush.
+const closeFlush = 2 * time.Second
+
 // Close flushes what it can and closes the log and the segments.
 func (k *Keeper) Close() error {
-	// What cannot be flushed is in the log; an empty one makes the next start fast.
-	err := k.Flush(context.Background())
+	// What is not flushed is in the log; an empty one makes the next start fast.
+	ctx, stop := context.WithTimeout(context.Background(), closeFlush)
+	defer stop()
+	err := k.Flush(ctx)
 	if err == nil {
 		err = k.log.Rotate()
 	}

@@ -24,14 +24,14 @@ func completeAll(root *cobra.Command, io stdio) {
 		"format": "jsonl csv parquet", "attempt": "all",
 		"status": "running finished failed lost silent", "sort": "created name last status -created -name -last -status",
 	}
-	files := " spool data output out to from config wallet-path "
+	files := " spool data output out to from config wallet-path seen "
 	for _, cmd := range root.Commands() {
 		completeAll(cmd, io)
 	}
 	switch {
-	case strings.HasSuffix(root.Use, " RUN"):
+	case strings.HasSuffix(root.Use, " RUN|FILE"), strings.HasSuffix(root.Use, " RUN|WORKSPACE/PROJECT"), strings.HasSuffix(root.Use, " RUN"):
 		root.ValidArgsFunction = completeNames(io, true)
-	case strings.HasSuffix(root.Use, " [WORKSPACE/PROJECT]"):
+	case strings.HasSuffix(root.Use, " [WORKSPACE/PROJECT]"), strings.HasSuffix(root.Use, " WORKSPACE/PROJECT"):
 		root.ValidArgsFunction = completeNames(io, false)
 	case !strings.Contains(root.Use, " PATH"):
 		root.ValidArgsFunction = cobra.NoFileCompletions

@@ -36,6 +36,7 @@ type kitchen struct {
 	t       *testing.T
 	env     map[string]string
 	address string
+	data    string // its folder; empty: data in HOME
 }
 
 // serveKitchen starts `kymogram serve` in this process, with keys.

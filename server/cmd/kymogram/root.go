@@ -86,6 +86,7 @@ its package bash-completion:
 		renderingsCommand(io), // renderings.go
 		exportCommand(io),     // export.go
 		importCommand(io),     // import.go
+		stateCommand(io),      // state.go
 		// Bittensor.
 		chainCommand(io),   // chain.go
 		scrapeCommand(io),  // scrape.go

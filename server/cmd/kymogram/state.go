@@ -1,0 +1,403 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	goio "io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/records"
+)
+
+func stateCommand(io stdio) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "state",
+		Short: "Show, check and export signed state records, and watch their log",
+		Long: `State records are signed by the hotkeys of a subnet. These commands check them
+against the signatures and trust no server: docs/state.md says how.`,
+	}, stateShowCommand(io), stateHistoryCommand(io), stateVerifyCommand(io), stateExportCommand(io),
+		stateHeadCommand(io), stateProveCommand(io), stateConsistencyCommand(io))
+}
+
+// stateFlags are what the state commands share.
+type stateFlags struct {
+	connection
+	netuid int
+}
+
+func (f *stateFlags) addTo(cmd *cobra.Command) {
+	f.connection.addTo(cmd)
+	cmd.Flags().IntVar(&f.netuid, "netuid", -1, "refuse records of another subnet")
+}
+
+func (f *stateFlags) options() records.Options {
+	o := records.Options{Now: time.Now}
+	if f.netuid >= 0 {
+		netuid := uint16(f.netuid)
+		o.Netuid = &netuid
+	}
+	return o
+}
+
+func (f *stateFlags) dial(io stdio) (records.Server, error) {
+	if f.netuid > 65535 {
+		return records.Server{}, usagef("--netuid is %d, it must be from 0 to 65535", f.netuid)
+	}
+	client, err := f.connection.dial(io)
+	return records.Server{Client: client}, err
+}
+
+// open finds the run of a command's argument.
+func (f *stateFlags) open(ctx context.Context, io stdio, ref string) (records.Server, *records.Run, error) {
+	server, err := f.dial(io)
+	if err != nil {
+		return server, nil, err
+	}
+	if _, err := model.ParseRunID(ref); err != nil && strings.Count(ref, "/") < 2 {
+		return server, nil, usagef("%q names no run: give its 26-character id or workspace/project/name", ref)
+	}
+	run, err := server.Run(ctx, ref)
+	return server, run, err
+}
+
+func colourOf(io stdio) bool { return progress.IsTerminal(io.out) && io.env("NO_COLOR") == "" }
+
+func stateShowCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	cmd := &cobra.Command{
+		Use:   "show RUN|WORKSPACE/PROJECT",
+		Short: "Judge the newest record of a run, or of every run of a project",
+		Long: `Judge the newest record of a run, or of every run of a project. A verdict is one
+word (verified, stale, broken, shared_key, equivocated) with its reason.`,
+		Example: `  kymogram state show neuralinternet/opencompute
+  kymogram state show neuralinternet/opencompute/0djlnjjs --netuid 27 --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if workspace, project, ok := strings.Cut(args[0], "/"); ok && !strings.Contains(project, "/") {
+				return f.showProject(cmd.Context(), io, workspace, project)
+			}
+			return f.showRun(cmd.Context(), io, args[0])
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+func (f *stateFlags) showRun(ctx context.Context, io stdio, ref string) error {
+	server, run, err := f.open(ctx, io, ref)
+	if err != nil {
+		return err
+	}
+	head, err := server.Head(ctx, run)
+	if err != nil {
+		return err
+	}
+	if head == nil {
+		return model.Errorf(model.CodeNotFound, "run %s has no signed record", run).WithHint("netstate writes one with update_config")
+	}
+	judgement, err := records.Judge(ctx, run, head, f.options())
+	if err != nil {
+		return err
+	}
+	judged := &records.Judged{Entry: head, Judgement: judgement}
+	if f.json {
+		return printJSON(io.out, judged.Document())
+	}
+	return records.PrintRecord(io.out, judged, colourOf(io))
+}
+
+func (f *stateFlags) showProject(ctx context.Context, io stdio, workspace, project string) error {
+	server, err := f.dial(io)
+	if err != nil {
+		return err
+	}
+	list, err := server.Judge(ctx, workspace, project, f.options())
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return printJSON(io.out, records.Documents(list))
+	}
+	if err := records.PrintList(io.out, list, colourOf(io)); err != nil {
+		return err
+	}
+	printMore(io, len(list), "records", "")
+	return nil
+}
+
+func stateHistoryCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	cmd := &cobra.Command{
+		Use:     "history RUN",
+		Short:   "List every record of a run, by sequence",
+		Example: `  kymogram state history neuralinternet/opencompute/0djlnjjs`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, run, err := f.open(cmd.Context(), io, args[0])
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return exportHistory(cmd.Context(), io, server, run, io.out)
+			}
+			return records.PrintHistory(io.out, func(each func(*state.Entry) error) error {
+				return server.History(cmd.Context(), run, each)
+			})
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+func stateVerifyCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	cmd := &cobra.Command{
+		Use:   "verify RUN|FILE",
+		Short: "Check every signature and link of a run's history, or a file of evidence",
+		Long: `Check every signature and link of a run's history, or a file of evidence. A file
+is a record, an export, a proof of two records with one sequence, a tree head, an
+inclusion or a split: it is checked without any server. The exit status is 1 when
+something does not hold, or when a signer or a server is caught.`,
+		Example: `  kymogram state verify neuralinternet/opencompute/0djlnjjs
+  kymogram state verify records.jsonl
+  kymogram state verify equivocation.json --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := os.Stat(args[0]); err == nil {
+				return f.verifyFile(cmd.Context(), io, args[0])
+			}
+			return f.verifyRun(cmd.Context(), io, args[0])
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+// errCaught ends a command whose output has said what is wrong.
+var errCaught = errors.New("the records do not hold; the reasons are above")
+
+func (f *stateFlags) verifyFile(ctx context.Context, io stdio, path string) error {
+	report, err := records.VerifyFile(ctx, path, f.options())
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = printJSON(io.out, report)
+	} else {
+		err = report.Print(io.out, colourOf(io))
+	}
+	if err == nil && !report.OK() {
+		err = errCaught
+	}
+	return err
+}
+
+func (f *stateFlags) verifyRun(ctx context.Context, io stdio, ref string) error {
+	server, run, err := f.open(ctx, io, ref)
+	if err != nil {
+		return err
+	}
+	bar := progress.Count(io.err, -1, "verify")
+	report, err := server.Verify(ctx, run, f.options(), func() { bar.Done(1) })
+	bar.End()
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = printJSON(io.out, report)
+	} else {
+		err = report.Print(io.out, colourOf(io))
+	}
+	if err == nil && !report.OK() {
+		err = errCaught
+	}
+	return err
+}
+
+func stateExportCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "export RUN",
+		Short: "Write every record of a run as JSON lines, for others to verify",
+		Example: `  kymogram state export neuralinternet/opencompute/0djlnjjs --output records.jsonl
+  kymogram state verify records.jsonl`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, run, err := f.open(cmd.Context(), io, args[0])
+			if err != nil {
+				return err
+			}
+			return toFile(io, output, func(w goio.Writer) error { return exportHistory(cmd.Context(), io, server, run, w) })
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().StringVar(&output, "output", "", "the file to make (default: stdout)")
+	return cmd
+}
+
+func exportHistory(ctx context.Context, io stdio, server records.Server, run *records.Run, out goio.Writer) error {
+	bar := progress.Count(io.err, -1, "records")
+	defer bar.End()
+	return server.History(ctx, run, func(e *state.Entry) error {
+		bar.Done(1)
+		return printJSON(out, e)
+	})
+}
+
+// toFile writes to a new file, or to stdout when none is named.
+func toFile(io stdio, path string, write func(goio.Writer) error) error {
+	if path == "" {
+		return write(io.out)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return usagef("%s exists: name another file with --output", path)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
+}
+
+// logOf is the Merkle log of WORKSPACE/PROJECT.
+func (f *stateFlags) logOf(io stdio, name string) (records.Log, error) {
+	workspace, project, ok := strings.Cut(name, "/")
+	if !ok || strings.Contains(project, "/") {
+		return records.Log{}, usagef("%q names no project: give WORKSPACE/PROJECT", name)
+	}
+	server, err := f.dial(io)
+	return records.Log{Server: server, Workspace: workspace, Project: project}, err
+}
+
+func stateHeadCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	var w chainFlags
+	var seen string
+	cmd := &cobra.Command{
+		Use:   "head WORKSPACE/PROJECT",
+		Short: "Show the signed head of a project's log; with --wallet cosign it",
+		Long: `Show the signed head of a project's Merkle log. With --seen the head must continue
+the one in the file, which is then replaced. With --wallet the head is cosigned after
+that: the hotkey is a witness that the log was not rewritten since.`,
+		Example: `  kymogram state head neuralinternet/opencompute
+  kymogram state head neuralinternet/opencompute --seen head.json --wallet default/validator1`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if w.wallet != "" && seen == "" {
+				return usagef("a witness needs --seen FILE: it signs only what continues the head in that file")
+			}
+			log, err := f.logOf(io, args[0])
+			if err != nil {
+				return err
+			}
+			head, err := log.Follow(cmd.Context(), seen)
+			if err != nil {
+				return f.caught(io, err)
+			}
+			if w.wallet != "" {
+				key, err := w.openWallet(io)
+				if err != nil {
+					return err
+				}
+				if err := log.Cosign(cmd.Context(), head, key); err != nil {
+					return err
+				}
+			}
+			if f.json {
+				return printJSON(io.out, head)
+			}
+			return records.PrintHead(io.out, head)
+		},
+	}
+	f.addTo(cmd)
+	w.addWallet(cmd.Flags())
+	cmd.Flags().StringVar(&seen, "seen", "", "file with the head that was seen last")
+	return cmd
+}
+
+func stateProveCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "prove RUN",
+		Short: "Write the proof that a run's newest record is in the project's log",
+		Long: `Write the proof that a run's newest record is in the project's log. Keep it: with
+state consistency --seen it catches a server that shows another record at this place.`,
+		Example: `  kymogram state prove neuralinternet/opencompute/0djlnjjs --output proof.json
+  kymogram state verify proof.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, run, err := f.open(cmd.Context(), io, args[0])
+			if err != nil {
+				return err
+			}
+			proof, err := server.Prove(cmd.Context(), run)
+			if err != nil {
+				return err
+			}
+			return toFile(io, output, func(w goio.Writer) error { return printJSON(w, proof) })
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().StringVar(&output, "output", "", "the file to make (default: stdout)")
+	return cmd
+}
+
+func stateConsistencyCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	var seen string
+	cmd := &cobra.Command{
+		Use:   "consistency WORKSPACE/PROJECT",
+		Short: "Check that the log continues a head or a proof that was seen before",
+		Long: `Check that the log continues a head or a proof that was seen before. A server that
+shows two histories is caught: the two heads are printed as JSON, for others to verify,
+and the exit status is 1.`,
+		Example: `  kymogram state consistency neuralinternet/opencompute --seen head.json
+  kymogram state consistency neuralinternet/opencompute --seen proof.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if seen == "" {
+				return usagef("give --seen FILE: a head or a proof of before")
+			}
+			log, err := f.logOf(io, args[0])
+			if err != nil {
+				return err
+			}
+			head, err := log.Compare(cmd.Context(), seen)
+			if err != nil {
+				return f.caught(io, err)
+			}
+			if f.json {
+				return printJSON(io.out, head)
+			}
+			fmt.Fprintf(io.out, "the log continues what %s holds\n", seen)
+			return records.PrintHead(io.out, head)
+		},
+	}
+	f.addTo(cmd)
+	cmd.Flags().StringVar(&seen, "seen", "", "file with a head or a proof of before")
+	return cmd
+}
+
+// caught prints the evidence against a server before the error.
+func (f *stateFlags) caught(io stdio, err error) error {
+	if split := records.Evidence(err); split != nil {
+		text, failed := json.Marshal(split)
+		if failed != nil {
+			return failed
+		}
+		fmt.Fprintf(io.out, "%s\n", text)
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package records
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/transparency"
+)
+
+// Server is where records are read.
+type Server struct{ Client *remote.Client }
+
+// Run is where a run's records belong.
+type Run struct {
+	ID        string `json:"id"`
+	Workspace string `json:"workspace"`
+	Project   string `json:"project"`
+	Name      string `json:"name"`
+}
+
+func (r *Run) String() string { return r.Workspace + "/" + r.Project + "/" + r.Name }
+
+func (s Server) get(ctx context.Context, path string, query url.Values, into any) error {
+	text, err := s.Client.Document(ctx, http.MethodGet, path, query)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read the server's answer: %w", err)
+	}
+	return nil
+}
+
+// Run finds a run. A server that answers another one than was named is caught.
+func (s Server) Run(ctx context.Context, ref string) (*Run, error) {
+	id, err := s.Client.RunID(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Run)
+	if err := s.get(ctx, remote.RunPath(id), nil, r); err != nil {
+		return nil, err
+	}
+	if strings.Contains(ref, "/") && r.String() != ref {
+		return nil, model.Errorf(model.CodeInvalid, "the server answered %s instead of %s", r, ref)
+	}
+	return r, nil
+}
+
+// Head is a run's newest record, nil when there is none.
+func (s Server) Head(ctx context.Context, run *Run) (*state.Entry, error) {
+	var doc struct {
+		Head *state.Entry `json:"head"`
+	}
+	return doc.Head, s.get(ctx, remote.RunPath(run.ID, "state"), nil, &doc)
+}
+
+// History hands over every record of a run, by sequence.
+func (s Server) History(ctx context.Context, run *Run, each func(*state.Entry) error) error {
+	for after := uint64(0); ; {
+		var page state.Page
+		if err := s.get(ctx, remote.RunPath(run.ID, "state", "history"), url.Values{"after": {strconv.FormatUint(after, 10)}}, &page); err != nil {
+			return err
+		}
+		for i := range page.Entries {
+			if err := each(&page.Entries[i]); err != nil {
+				return err
+			}
+		}
+		if !page.More || page.Next <= after {
+			return nil
+		}
+		after = page.Next
+	}
+}
+
+// List is the newest record of every run of a project.
+func (s Server) List(ctx context.Context, workspace, project string) (all []state.Entry, err error) {
+	for since := uint64(0); ; {
+		var page state.Page
+		if err := s.get(ctx, projectPath(workspace, project, "state"), url.Values{"since": {strconv.FormatUint(since, 10)}}, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Entries...)
+		if !page.More || page.Next <= since {
+			return all, nil
+		}
+		since = page.Next
+	}
+}
+
+func projectPath(workspace, project string, rest ...string) string {
+	return strings.Join(append([]string{"/api/v1/projects", url.PathEscape(workspace), url.PathEscape(project)}, rest...), "/")
+}
+
+// Log is the Merkle log of a project; it is a [transparency.Source].
+type Log struct {
+	Server
+	Workspace, Project string
+}
+
+// Head is the log's signed head, for this project and no other.
+func (l Log) Head(ctx context.Context) (*transparency.SignedHead, error) {
+	h := new(transparency.SignedHead)
+	if err := l.get(ctx, projectPath(l.Workspace, l.Project, "log", "head"), nil, h); err != nil {
+		return nil, err
+	}
+	if h.Workspace != l.Workspace || h.Project != l.Project {
+		return nil, model.Errorf(model.CodeInvalid, "the server answered the tree head of %s/%s", h.Workspace, h.Project)
+	}
+	return h, h.Check()
+}
+
+// Consistency is the proof from one size to another.
+func (l Log) Consistency(ctx context.Context, from, to uint64) ([]state.Hash, error) {
+	var doc struct {
+		Hashes []state.Hash `json:"hashes"`
+	}
+	query := url.Values{"from": {strconv.FormatUint(from, 10)}, "to": {strconv.FormatUint(to, 10)}}
+	return doc.Hashes, l.get(ctx, projectPath(l.Workspace, l.Project, "log", "consistency"), query, &doc)
+}
+
+// Prove reads the record at an index with its proof, and checks it.
+func (l Log) Prove(ctx context.Context, index uint64) (*transparency.Inclusion, error) {
+	head, err := l.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	proof := &transparency.Inclusion{Head: *head, Index: index}
+	query := url.Values{"index": {strconv.FormatUint(index, 10)}, "size": {strconv.FormatUint(head.Size, 10)}}
+	var doc struct {
+		Record []byte       `json:"record"`
+		Hashes []state.Hash `json:"hashes"`
+	}
+	if err := l.get(ctx, projectPath(l.Workspace, l.Project, "log", "proof"), query, &doc); err != nil {
+		return nil, err
+	}
+	proof.Record, proof.Hashes = doc.Record, doc.Hashes
+	return proof, proof.Check()
+}
+
+// Cosign puts a witness' signature under a head.
+func (l Log) Cosign(ctx context.Context, head *transparency.SignedHead, signer state.Signer) error {
+	c, err := head.Cosign(signer)
+	if err != nil {
+		return err
+	}
+	response, err := l.Client.Send(ctx, http.MethodPost, projectPath(l.Workspace, l.Project, "log", "witness"), nil, struct {
+		Size uint64 `json:"size"`
+		transparency.Cosignature
+	}{head.Size, c})
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}

@@ -229,7 +229,8 @@ func (d *decoder) head(b []byte, i int) (h *head, end int, reason string) {
 }
 
 func (d *decoder) newHead(raw []byte) (*head, string) {
-	measurement, tags, reason := parseHead(raw)
+	text := string(raw)
+	measurement, tags, reason := parseHead(raw, text)
 	if reason != "" {
 		return nil, reason
 	}
@@ -252,6 +253,7 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 		d.run = run
 	}
 	h.axes, g.axes = axesOf(tags, d.rules.axes)
+	g.labels = make([]model.Label, 0, len(tags))
 	for _, t := range tags {
 		_, integer := axisValue(t.value)
 		if integer && slices.Contains(d.rules.axes, model.Axis(t.name)) || t.name == whole {
@@ -261,7 +263,7 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 	}
 	h.group = d.intern(g)
 	if len(g.axes) == 0 {
-		d.heads[string(raw)] = h
+		d.heads[text] = h
 	}
 	return h, ""
 }
@@ -464,7 +466,7 @@ func (d *decoder) newShape(g *group) *shape {
 	names := make([]string, len(d.fields))
 	latest := make(map[string]int, len(d.fields))
 	for k, f := range d.fields {
-		names[k] = unescape(f.name[:len(f.name)-1])
+		names[k] = unescape(string(f.name[:len(f.name)-1]))
 		latest[names[k]] = k
 	}
 	for k, f := range d.fields {

@@ -48,9 +48,9 @@ func endOf(b []byte, i int, x, y byte) int {
 }
 
 // unescape drops the backslashes before what is special in names.
-func unescape(b []byte) string {
-	if bytes.IndexByte(b, '\\') < 0 {
-		return string(b)
+func unescape(b string) string {
+	if strings.IndexByte(b, '\\') < 0 {
+		return b
 	}
 	var out strings.Builder
 	for i := 0; i < len(b); i++ {
@@ -62,20 +62,21 @@ func unescape(b []byte) string {
 	return out.String()
 }
 
-// parseHead reads the measurement and the tags of a point.
-func parseHead(b []byte) (measurement string, tags []tag, reason string) {
+// parseHead reads the measurement and the tags of a point; text is what b says. They are
+// parts of it, so that a head is one allocation.
+func parseHead(b []byte, text string) (measurement string, tags []tag, reason string) {
 	i := endOf(b, 0, ',', ',')
 	if i == 0 {
 		return "", nil, reasonMeasure
 	}
-	measurement = unescape(b[:i])
+	measurement, tags = unescape(text[:i]), make([]tag, 0, min(strings.Count(text, "="), maxTags))
 	for i < len(b) {
 		start := i + 1
 		i = endOf(b, start, '=', ',')
 		if i == start || i >= len(b) || b[i] != '=' {
 			return "", nil, reasonTagKey
 		}
-		name := unescape(b[start:i])
+		name := unescape(text[start:i])
 		start = i + 1
 		i = endOf(b, start, ',', '=')
 		if i == start || i < len(b) && b[i] == '=' {
@@ -84,7 +85,7 @@ func parseHead(b []byte) (measurement string, tags []tag, reason string) {
 		if len(tags) == maxTags {
 			return "", nil, reasonTags
 		}
-		tags = append(tags, tag{name, unescape(b[start:i])})
+		tags = append(tags, tag{name, unescape(text[start:i])})
 	}
 	return measurement, tags, ""
 }

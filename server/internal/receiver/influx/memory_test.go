@@ -109,10 +109,12 @@ func hostile(size int) map[string]string {
 func BenchmarkHostile(b *testing.B) {
 	for name, plain := range hostile(16<<20 - 1<<16) {
 		b.Run(name, func(b *testing.B) {
-			r := receiver(b, &taker{}, 16<<20)
+			r, code, took := receiver(b, &taker{}, 16<<20), 0, time.Duration(0)
 			for b.Loop() {
-				write(r, []byte(plain), false)
+				took = cost.Time(func() { code = write(r, []byte(plain), false).Code })
 			}
+			b.ReportMetric(took.Seconds(), "cpu-s/op")
+			b.ReportMetric(float64(code), "status")
 		})
 	}
 }

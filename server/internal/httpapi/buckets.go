@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
 // maxBody bounds the JSON bodies that this package reads; 500 queries with 64
@@ -182,9 +184,23 @@ func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsO
 	return j.flush()
 }
 
-// readBody reads one JSON document strictly.
+// lists are those of the documents that this package reads: queries, and updates of an
+// open. An element takes a structure of some hundred bytes, even an empty one.
+var lists = weight.Lists{Depth: 2, Each: 1 << 10}
+
+// readBody reads one JSON document strictly. One that would take much more memory than it
+// has bytes is refused before anything is made of it.
 func readBody(w http.ResponseWriter, r *http.Request, doc any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), maxBody)) + bytes.MinRead)
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		return unreadable(err)
+	}
+	if body.Len()+lists.Of(body.Bytes()) > weight.Times*maxBody {
+		return model.Errorf(model.CodeTooLarge, "the body of %d bytes would take more than %d MiB of memory", body.Len(), weight.Times*maxBody>>20).
+			WithHint("send fewer queries, updates or tags at once")
+	}
+	dec := json.NewDecoder(&body)
 	dec.DisallowUnknownFields()
 	err := dec.Decode(doc)
 	if err == nil {
@@ -193,6 +209,11 @@ func readBody(w http.ResponseWriter, r *http.Request, doc any) error {
 		}
 		err = errors.New("more follows after the document")
 	}
+	return unreadable(err)
+}
+
+// unreadable names a body that cannot be read for the client.
+func unreadable(err error) error {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return model.Errorf(model.CodeTooLarge, "the body is larger than %d bytes", tooLarge.Limit)

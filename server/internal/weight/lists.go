@@ -12,7 +12,7 @@ type Lists struct {
 const (
 	eachObject = 256
 	eachValue  = 160 // an entry of a map, or of a list of texts
-	copies     = 3   // of the text itself: raw parts, texts, what grows on the way
+	copies     = 4   // of the text itself: raw parts, texts, what grows on the way
 )
 
 // Of weighs a text; a Lists that is zero weighs nothing.

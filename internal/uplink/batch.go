@@ -89,11 +89,20 @@ func (b *builder) addUpdates(r *spool.Record) {
 		u.Seq = r.Seq
 		b.updates = append(b.updates, u)
 		b.closes = b.closes || u.Op == model.OpClose
-		b.size += 64 + len(u.Path) + len(u.Text)
+		b.size += 64 + len(u.Path) + len(u.Text) + len(u.Env) + sizeOf(u.Tags)
 		if u.Value != nil {
-			b.size += len(u.Value.Str)
+			b.size += len(u.Value.Str) + sizeOf(u.Value.Set)
 		}
 	}
+}
+
+// sizeOf is what texts take in a message.
+func sizeOf(texts []string) int {
+	size := 0
+	for _, text := range texts {
+		size += 8 + len(text)
+	}
+	return size
 }
 
 func (b *builder) define(id uint32, series map[uint32]spool.Definition) {

@@ -53,6 +53,9 @@ type delivery struct {
 
 	uploaded atomic.Int64
 
+	most     int    // bytes of a batch, after one that was too large; 0: the pace's
+	tooLarge uint64 // the record that is too large alone
+
 	after    func(*delivery) (*delivery, bool) // an older writer that has to open first
 	answered atomic.Bool                       // the server said why it does not open the run
 
@@ -88,6 +91,9 @@ func (d *delivery) run(ctx context.Context) error {
 		}
 		if d.counters().Mark > before {
 			wait = backoff.first
+			if codeOf(err) != model.CodeTooLarge {
+				d.most = 0
+			}
 		}
 		d.fail(err)
 		if err := d.failed(); err != nil {
@@ -126,6 +132,10 @@ func (d *delivery) consider(ctx context.Context, err error) error {
 		if werr := d.folder.ReplaceOpen(d.open); werr != nil {
 			return errors.Join(err, werr)
 		}
+	case code == model.CodeTooLarge:
+		if serr := d.shrink(err); serr != nil {
+			return errors.Join(err, serr)
+		}
 	case code.Final():
 		return d.refuseAll(ctx, code, err)
 	}
@@ -138,6 +148,9 @@ func codeOf(err error) model.Code {
 	var e *model.Error
 	if errors.As(err, &e) {
 		return e.Code
+	}
+	if isTooLarge(err) {
+		return model.CodeTooLarge
 	}
 	switch status.Code(err) {
 	case codes.Unauthenticated:

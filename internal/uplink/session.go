@@ -90,6 +90,9 @@ func (d *delivery) session(ctx context.Context, protocol uint32) error {
 		delivery: d, protocol: protocol, batches: newBuilder(protocol), pace: paceOf(d.open.Pace),
 		room: make(chan struct{}, paceOf(d.open.Pace).inFlight), acked: make(chan struct{}, 1), received: make(chan struct{}),
 	}
+	if d.most > 0 {
+		s.pace.bytes = d.most
+	}
 	mark, err := s.begin(ctx, cancel)
 	if err != nil {
 		return err
@@ -236,6 +239,10 @@ func (s *session) fill() (spool.Progress, error) {
 		if progress == spool.Skipped {
 			s.log.Warn("records cannot be read and are skipped", "writer", s.id, "first", s.tail.Skip.First, "last", s.tail.Skip.Last, "reason", s.tail.Skip.Reason)
 			s.batches.skip(s.tail.Skip)
+			continue
+		}
+		if r.Seq == s.tooLarge {
+			s.batches.skip(model.Skipped{First: r.Seq, Last: r.Seq, Reason: reasonLarge, Points: uint64(r.Points())})
 			continue
 		}
 		if points := r.Points(); points > 0 && r.Seq <= s.counters().GivenUp {

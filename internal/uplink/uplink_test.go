@@ -56,6 +56,7 @@ type server struct {
 	batches  int
 	openFail func(model.OpenRequest) *kymogramv1.Failure
 	refuse   func(seq uint64) bool
+	large    func(*kymogramv1.Batch) bool    // is refused as too large
 	shared   []model.SharedWith              // in every ack
 	heard    func(*kymogramv1.StreamRequest) // of every message behind the open
 }
@@ -181,6 +182,9 @@ func (s *server) take(w model.WriterID, protocol uint32, b *kymogramv1.Batch, se
 		return fail(model.CodeSuperseded, s.marks[w]), nil
 	case diskFull:
 		return fail(model.CodeDiskFull, s.marks[w]), nil
+	}
+	if s.large != nil && s.large(b) {
+		return fail(model.CodeTooLarge, 0), nil
 	}
 	ack := &kymogramv1.Ack{}
 	switch {

@@ -1,0 +1,74 @@
+package uplink
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/spool"
+)
+
+// A server that finds a batch too large gets it in smaller ones. A record that is too
+// large alone is kept and counted, and all others arrive.
+func TestTooLarge(t *testing.T) {
+	s := startServer(t)
+	s.large = func(b *kymogramv1.Batch) bool {
+		for _, u := range b.TypedUpdates {
+			if u.Text == "large" {
+				return true
+			}
+		}
+		rows := 0
+		for _, g := range b.Groups {
+			rows += len(g.Seq)
+		}
+		return rows > 20
+	}
+	f := paced(t, s, spool.Pace{FirstBackoffMs: 1, LastBackoffMs: 2})
+	for i := range int64(300) {
+		f.point("loss", i, 0.5)
+	}
+	f.ok(f.w.Updates([]model.Update{{Op: model.OpSetDescription, Text: "large"}}))
+	f.ok(f.w.Updates([]model.Update{{Op: model.OpSetDescription, Text: "kept"}}))
+	for i := range int64(300) {
+		f.point("loss", 300+i, 0.5)
+	}
+	f.close()
+	f.sync(Options{})
+	if n := len(s.stored()); n != 600 {
+		t.Errorf("%d points of 600 are stored", n)
+	}
+	if len(s.updates) == 0 || s.updates[0].Text != "kept" {
+		t.Errorf("updates %+v", s.updates)
+	}
+	if len(s.skipped) != 1 || s.skipped[0].Reason != reasonLarge {
+		t.Errorf("skipped %+v", s.skipped)
+	}
+	rejected, err := os.ReadFile(f.folder.RejectedPath(f.w.ID))
+	if err != nil || strings.Count(string(rejected), "\n") != 1 || !strings.Contains(string(rejected), string(model.CodeTooLarge)) {
+		t.Errorf("rejected %s, %v", rejected, err)
+	}
+}
+
+// Tags and sets count for the size of a batch, else it outgrows every limit.
+func TestSizeOfUpdates(t *testing.T) {
+	b := newBuilder(2)
+	tags := make([]string, 1_000)
+	for i := range tags {
+		tags[i] = strings.Repeat("x", 200)
+	}
+	for seq := uint64(1); b.size < batchBytes; seq++ {
+		b.add(&spool.Record{Type: spool.TypeUpdate, Seq: seq, Updates: []model.Update{
+			{Op: model.OpAddTags, Tags: tags}, {Op: model.OpSetAttribute, Path: "config/a", Value: model.SetValue(tags)},
+		}}, nil)
+	}
+	m, err := b.message()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := m.SizeVT(); size > 2*batchBytes {
+		t.Errorf("a batch of %d bytes", size)
+	}
+}

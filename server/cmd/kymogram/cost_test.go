@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,4 +143,41 @@ func call(ctx context.Context, conn *grpc.ClientConn, method, key string, messag
 	}
 	_ = stream.SendMsg(message) // the answer says why
 	return stream.RecvMsg(nil)
+}
+
+// BenchmarkRefused is the processor time of a refused request, that of its client included:
+// at most a millisecond each.
+func BenchmarkRefused(b *testing.B) {
+	s := serveNode(b, false)
+	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	message, body := nestedLabels(13_500_000), bytes.Repeat([]byte("m,a=b c=1\n"), 15<<20/10)
+	for name, refused := range map[string]func(){
+		"gRPC Points":    func() { _ = call(b.Context(), conn, "/kymogram.v1.QueryService/Points", "", message) },
+		"gRPC Stream":    func() { _ = call(b.Context(), conn, "/kymogram.v1.IngestService/Stream", "", message) },
+		"influx":         func() { s.sendLarge(http.MethodPost, "/write?db=p", "", body) },
+		"remote write":   func() { s.sendLarge(http.MethodPost, "/api/v1/write", "", body) },
+		"buckets":        func() { s.sendLarge(http.MethodPost, "/api/v1/buckets", "", body) },
+		"no such route":  func() { s.sendLarge(http.MethodPost, "/nowhere", "", body) },
+		"no such method": func() { _ = call(b.Context(), conn, "/kymogram.v1.QueryService/Nothing", "", message) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			before := processTime(b)
+			for b.Loop() {
+				refused()
+			}
+			b.ReportMetric(float64((processTime(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+func processTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -97,7 +97,7 @@ func openBody(writer int) string {
 
 // served is a whole server with its parts, as serve wires them.
 type served struct {
-	t    *testing.T
+	t    testing.TB
 	node *node
 	*server.Server
 	address string
@@ -105,7 +105,7 @@ type served struct {
 	run     string
 }
 
-func serveNode(t *testing.T, noAuth bool) *served {
+func serveNode(t testing.TB, noAuth bool) *served {
 	t.Helper()
 	c, err := config.Load("", func(string) string { return "" }, map[string]string{
 		"data": t.TempDir(), "http": "127.0.0.1:0", "no_auth": fmt.Sprint(noAuth),

@@ -23,18 +23,22 @@ func BenchmarkDecode(b *testing.B) {
 		g.Columns = append(g.Columns, &kymogramv1.Column{Series: id, Floats: make([]float64, rows)})
 	}
 	m.Groups = []*kymogramv1.RowGroup{g}
-	data, err := m.MarshalVT()
+	data, err := (&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: m}}).MarshalVT()
 	if err != nil {
 		b.Fatal(err)
 	}
 	d := newDecoder()
 	b.ReportAllocs()
 	for b.Loop() {
-		var got kymogramv1.Batch
-		if err := (Codec{}).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &got); err != nil {
+		var got kymogramv1.StreamRequest
+		raw := Raw{mem.SliceBuffer(data)}
+		if _, err := raw.Weigh(&got, 16<<20); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := d.decode(&got); err != nil {
+		if err := raw.Decode(&got); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := d.decode(got.GetBatch()); err != nil {
 			b.Fatal(err)
 		}
 	}

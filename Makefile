@@ -130,7 +130,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-metrics bench-peers growth proof proof-engine compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-metrics bench-peers growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -183,15 +183,20 @@ test-crash: setup $(TOOLS)/gotestsum ## SIGKILL of the loop, the agent and the s
 KILLED ?= 1000
 CLONES ?= 10000
 SCRIPT ?= 400
+DAMAGES ?= 5000
 proof-engine: ## crash clones, an I/O error at every operation, bit flips: CLONES=10000 SCRIPT=400
 	$(GO) test -count 1 -timeout 60m -v -run 'TestCrash|TestErrorAtEveryOperation|TestDamage|TestInspect|TestCopy' ./server/internal/store/local -clones $(CLONES) -script-ops $(SCRIPT)
 
 growth: ## each call at n and at 8 n of each dimension of its input: CPU, allocated bytes, bytes on disk; on an idle machine. ARGS='-only TEXT'
 	$(GO) test -count 1 -timeout 60m -v ./test/growth -args -processor $(ARGS)
 
-proof: ## the crash tests much longer (the server is killed KILLED=1000 times and must be ready in 2 s), proof-engine, and the fuzzers for a minute each
+proof-damage: ## damages of every file of a data folder, each named or without an effect: DAMAGES=5000
+	$(GO) test -count 1 -timeout 120m -v -run 'TestDamage$$' ./server/cmd/kymogram -damages $(DAMAGES)
+
+proof: ## the crash tests much longer (the server is killed KILLED=1000 times and must be ready in 2 s), proof-engine, proof-damage, and the fuzzers for a minute each
 	@$(MAKE) test-crash KILLS=200 SERVER_KILLS=$(KILLED) CRASH="-ready 2s"
 	@$(MAKE) proof-engine
+	@$(MAKE) proof-damage
 	@tools/fuzz 60s
 
 METRANA := $(VENV)/metrana-0.5.2

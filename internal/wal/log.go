@@ -24,6 +24,7 @@ var (
 type Options struct {
 	SegmentBytes int64  // rotate past this size; default 64 MiB
 	NextLSN      uint64 // the least LSN to give out, for logs whose files are gone
+	Tip          bool   // keep beside the log how far it was synced, to notice a cut of its end
 	Logger       *slog.Logger
 }
 
@@ -37,6 +38,7 @@ type Log struct {
 	cond     *sync.Cond
 	segments []segmentInfo // by rising first LSN; the last one is written to
 	file     File
+	tip      File // nil: none is kept
 	size     int64
 	nextLSN  uint64
 	written  uint64 // last LSN handed to the file system
@@ -179,6 +181,7 @@ func (l *Log) poisoned(err error) error {
 func (l *Log) advance(lsn uint64) {
 	if lsn > l.synced {
 		l.synced = lsn
+		l.writeTip(lsn)
 	}
 	l.cond.Broadcast()
 }
@@ -327,10 +330,13 @@ func (l *Log) Close() error {
 	var err error
 	if l.poison == nil {
 		if err = l.file.Sync(); err == nil {
-			l.synced = l.written
+			l.advance(l.written)
 		}
 	}
 	l.cond.Broadcast()
+	if l.tip != nil {
+		err = errors.Join(err, l.tip.Close())
+	}
 	return errors.Join(err, l.file.Close())
 }
 

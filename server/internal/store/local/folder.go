@@ -20,11 +20,15 @@ import (
 // every run a state that was acknowledged or about to be. Whoever writes to the
 // folder meanwhile is not disturbed and may be another process.
 type Folder struct {
-	dir   string
-	fs    wal.FS
-	log   []wal.NamedFile
-	segs  []folderFile
-	other []folderFile // VERSION and what was set aside
+	dir  string
+	fs   wal.FS
+	log  []wal.NamedFile
+	tip  uint64 // the log was synced at least up to this record
+	segs []folderFile
+	// listed are the segments that must be there.
+	listed []uint64
+	unread error        // why nothing says it
+	other  []folderFile // VERSION and what was set aside
 }
 
 type folderFile struct {
@@ -65,6 +69,7 @@ var errChanged = errors.New("files came or went while they were opened")
 // of segments that is the same before and after has what each of them replaced
 // or was replaced by.
 func (f *Folder) open() error {
+	f.tip = wal.ReadTip(f.fs, filepath.Join(f.dir, "wal")) // first: the log goes on
 	names, err := f.list("wal")
 	if err != nil {
 		return err
@@ -90,6 +95,8 @@ func (f *Folder) open() error {
 		}
 		f.segs = append(f.segs, file)
 	}
+	listed, err := segment.Listed(f.fs, filepath.Join(f.dir, "segments"))
+	f.listed, f.unread = listed, err
 	if after, err := f.segmentNames(); err != nil || !slices.Equal(before, after) {
 		return errors.Join(errChanged, err)
 	}

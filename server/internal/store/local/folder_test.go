@@ -188,7 +188,9 @@ func TestInspectFindsEveryFlip(t *testing.T) {
 		if len(got.Damage) > 0 || got.Torn > 0 {
 			continue
 		}
-		missed++ // padding between records, which nothing reads
+		if filepath.Base(name) != "TIP" { // a damaged one says nothing, as a missing one
+			missed++ // padding between records, which nothing reads
+		}
 		e, err := local.Open(t.Context(), config(fs))
 		if err != nil {
 			t.Fatal(err)

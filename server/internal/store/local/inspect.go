@@ -57,9 +57,12 @@ type Fault struct {
 // inspector reads a folder without an engine that serves it.
 type inspector struct {
 	*Folder
-	files *segment.Files
-	out   *Inventory
-	runs  map[model.RunID]*RunSize
+	files   *segment.Files
+	out     *Inventory
+	runs    map[model.RunID]*RunSize
+	present []uint64        // segments
+	opened  []*segment.File // the same
+	flushed uint64          // records up to this one may be in segments
 	// logged are the runs with points in the log.
 	logged map[model.RunID]bool
 	done   func(bytes int64)
@@ -81,6 +84,7 @@ func (f *Folder) Inspect(ctx context.Context, blocks bool, done func(bytes int64
 		}
 		in.segment(file, blocks)
 	}
+	in.missing()
 	if err := in.records(ctx); err != nil {
 		return nil, err
 	}
@@ -118,8 +122,10 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 	in.out.Segments++
 	in.out.Bytes += file.size
 	id, _ := segment.ParseName(filepath.Base(file.name))
+	in.present = append(in.present, id)
 	s := in.files.Over(id, file.file)
 	heads, err := s.ReadDirectory()
+	in.opened = append(in.opened, s)
 	if err != nil {
 		in.fault(file.name, model.RunID{}, err)
 		in.done(file.size)
@@ -131,6 +137,7 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 		r := in.run(h.Run)
 		err := s.Complete(h)
 		r.deleted = r.deleted || h.Deleted
+		in.flushed = max(in.flushed, h.Flushed)
 		sec := &segment.Section{}
 		if err == nil {
 			sec, err = s.Section(h.Entry, true)
@@ -154,6 +161,17 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 	in.done(file.size - told)
 }
 
+// missing names the segments that are gone.
+func (in *inspector) missing() {
+	in.fault("segments", model.RunID{}, in.unread)
+	for _, id := range in.listed {
+		replaced := func(s *segment.File) bool { return s.Replaces(id) }
+		if !slices.Contains(in.present, id) && !slices.ContainsFunc(in.opened, replaced) {
+			in.fault(filepath.Join("segments", segment.Name(id)), model.RunID{}, segment.ErrMissing)
+		}
+	}
+}
+
 func (in *inspector) fault(name string, run model.RunID, err error) {
 	if err == nil {
 		return
@@ -172,8 +190,10 @@ func (in *inspector) fault(name string, run model.RunID, err error) {
 // records reads the log.
 func (in *inspector) records(ctx context.Context) error {
 	in.out.LogFiles = len(in.log)
+	last := uint64(0)
 	damage, err := wal.Inspect(in.log, func(lsn uint64, payload []byte) error {
 		in.out.Records++
+		last = lsn
 		in.done(int64(len(payload)))
 		run, err := record.Check(payload)
 		if err == nil && !run.IsZero() {
@@ -193,6 +213,12 @@ func (in *inspector) records(ctx context.Context) error {
 	}
 	for _, l := range in.log {
 		in.out.LogBytes += l.Size
+		if first, ok := wal.FirstLSN(l.Name); ok {
+			last = max(last, first-1)
+		}
+	}
+	if in.tip > last && in.tip > in.flushed {
+		in.out.Damage = append(in.out.Damage, Fault{File: "wal", Reason: fmt.Sprintf("the log ends at record %d, and was synced up to record %d", last, in.tip)})
 	}
 	in.out.Bytes += in.out.LogBytes
 	return err

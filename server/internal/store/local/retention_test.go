@@ -21,7 +21,9 @@ func du(t *testing.T, dir string) (n int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n += info.Size()
+		if filepath.Ext(e.Name()) == ".kgs" {
+			n += info.Size()
+		}
 	}
 	return n
 }

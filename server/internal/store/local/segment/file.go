@@ -460,3 +460,6 @@ func (s *File) DeadBytes(now uint64, deleted func(model.RunID) bool) int64 {
 	}
 	return s.dead
 }
+
+// Replaces reports whether a merge made this segment of another one.
+func (s *File) Replaces(id uint64) bool { return slices.Contains(s.replaces, id) }

@@ -24,6 +24,7 @@ type Files struct {
 	damage   *DamageList
 	decoders sync.Pool // of *codec.Decoder
 	next     atomic.Uint64
+	listing  *listing
 
 	mu   sync.RWMutex
 	list []*File // live, guarded by mu
@@ -39,7 +40,7 @@ type Files struct {
 
 // NewFiles are the segments in a folder, which load reads.
 func NewFiles(fs wal.FS, dir string, logger *slog.Logger, damage *DamageList) *Files {
-	f := &Files{fs: fs, dir: dir, logger: logger, damage: damage}
+	f := &Files{fs: fs, dir: dir, logger: logger, damage: damage, listing: &listing{fs: fs, dir: dir, logger: logger, ids: map[uint64]bool{}}}
 	f.next.Store(1)
 	return f
 }
@@ -87,6 +88,7 @@ func (f *Files) open(id uint64) (*File, []Head, error) {
 
 // Add makes a new segment live.
 func (f *Files) Add(s *File) {
+	f.listing.change(s.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list = append(f.list, s)
@@ -101,6 +103,7 @@ func (f *Files) Live() []*File {
 
 // Replace makes a merged segment live in place of its inputs.
 func (f *Files) Replace(old []*File, s *File) {
+	f.listing.change(s.ID, old...)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list = slices.DeleteFunc(slices.Clone(f.list), func(x *File) bool { return slices.Contains(old, x) })
@@ -181,7 +184,31 @@ func (f *Files) Load() (live []Opened, damaged []uint64, err error) {
 	for _, s := range live {
 		f.list = append(f.list, s.File)
 	}
+	f.compareList(live, damaged)
 	return live, damaged, nil
+}
+
+// compareList reports the segments that are gone. They stay on the list, so that
+// verify and every start name them.
+func (f *Files) compareList(live []Opened, damaged []uint64) {
+	present := slices.Clone(damaged)
+	for _, s := range live {
+		present = append(present, s.ID)
+	}
+	listed, err := Listed(f.fs, f.dir)
+	if err != nil {
+		f.damage.Report(model.RunID{}, "segment", err, "file", listName)
+	}
+	lost := slices.DeleteFunc(listed, func(id uint64) bool {
+		return slices.Contains(present, id) || slices.ContainsFunc(live, func(s Opened) bool { return s.Replaces(id) })
+	})
+	for _, id := range lost {
+		f.next.Store(max(f.next.Load(), id+1))
+		f.damage.Report(model.RunID{}, "segment", ErrMissing, "file", Name(id))
+	}
+	for _, id := range append(present, lost...) {
+		f.listing.ids[id] = true
+	}
 }
 
 // removeFile removes what is not needed any more; what stays is tried again at

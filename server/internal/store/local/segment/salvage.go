@@ -93,5 +93,5 @@ func (s *File) salvage() (found []*Section) {
 // plausible is a cheap look at what a reference names: an index is a column of
 // one value, raw or zstd.
 func plausible(tail []byte, off int64, length uint32) bool {
-	return length > 2 && off >= 0 && off+int64(length) <= int64(len(tail)) && tail[off] == 1 && tail[off+1] <= 1
+	return length > 2 && off >= 0 && off <= int64(len(tail))-int64(length) && tail[off] == 1 && tail[off+1] <= 1
 }

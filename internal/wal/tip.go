@@ -1,0 +1,60 @@
+package wal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"path/filepath"
+)
+
+// The tip says beside the log up to which record it was synced. A log that ends
+// before it has lost what was acknowledged: its records alone look like those of a
+// crash. It is written after each sync and not synced itself, so it never says too
+// much; one that is missing or damaged says nothing.
+const (
+	tipName = "TIP"
+	tipSize = 12 // LSN u64, CRC32C u32
+)
+
+// ReadTip is the last record that a log was synced to, 0 when nothing says it.
+func ReadTip(fs FS, dir string) uint64 {
+	f, err := fs.Open(filepath.Join(dir, tipName), false)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	b := make([]byte, tipSize)
+	n, _ := f.ReadAt(b, 0) // what is short is damaged
+	if n < tipSize || crc32.Checksum(b[:8], castagnoli()) != binary.LittleEndian.Uint32(b[8:]) {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+func (l *Log) openTip() {
+	f, err := l.fs.Open(filepath.Join(l.dir, tipName), true)
+	if err != nil {
+		l.opts.Logger.Warn("the log's tip cannot be written: a cut of its end would not be noticed", "err", err)
+		return
+	}
+	l.tip = f
+}
+
+// writeTip is best effort: the log is durable without it.
+func (l *Log) writeTip(lsn uint64) {
+	if l.tip == nil {
+		return
+	}
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, tipSize), lsn)
+	_, _ = l.tip.WriteAt(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli())), 0) // as said above
+}
+
+// compareTip reports what the log lost of its end; its numbers are not given again.
+func (l *Log) compareTip() (damage []Damage) {
+	tip := ReadTip(l.fs, l.dir)
+	if tip < l.nextLSN {
+		return nil
+	}
+	lost := tip + 1 - l.nextLSN
+	l.nextLSN = tip + 1
+	return []Damage{{File: tipName, Records: lost}}
+}

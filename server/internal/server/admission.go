@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,6 +70,32 @@ func (a *admission) enter(r *http.Request, rule Rule) (leave func(), err error) 
 	}
 	leave, err = a.pool.Acquire(r.Context(), a.cost(r))
 	return leave, err
+}
+
+// bodyStall is how long a client may send nothing of a body that memory is set aside for.
+const bodyStall = 10 * time.Second
+
+// arriving is such a body. What does not come ends the request, and its memory is for others.
+type arriving struct {
+	io.ReadCloser
+	control *http.ResponseController
+	end     time.Time
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	deadline := time.Now().Add(bodyStall)
+	if a.end.Before(deadline) {
+		deadline = a.end
+	}
+	if err := a.control.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	n, err := a.ReadCloser.Read(p)
+	if err != nil {
+		// net/http reads on, to see the client leave: that may take as long as before.
+		_ = a.control.SetReadDeadline(a.end)
+	}
+	return n, err
 }
 
 // refuse answers a request that found no memory. Prometheus drops what is answered with

@@ -137,6 +137,9 @@ func (m *mux) serve(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 		return
 	}
 	defer leave()
+	if !rule.Large && r.Body != nil && r.Body != http.NoBody {
+		r.Body = &arriving{r.Body, http.NewResponseController(w), time.Now().Add(bodyTimeout)}
+	}
 	h.ServeHTTP(w, r)
 }
 

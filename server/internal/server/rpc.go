@@ -31,6 +31,8 @@ const (
 
 	// maxQuestion is the limit of a call that is not Large: questions are short.
 	maxQuestion = 256 << 10
+
+	largestMessage = 8 << 20
 )
 
 // newRPC makes the gRPC server; it serves connections that a splitter hands over.
@@ -38,7 +40,7 @@ func (s *Server) newRPC() *grpc.Server {
 	return grpc.NewServer(
 		grpc.Creds(handedOver{}),
 		grpc.ForceServerCodecV2(native.Codec{}),
-		grpc.MaxRecvMsgSize(int(s.options.MaxBody)),
+		grpc.MaxRecvMsgSize(s.maxMessage()),
 		grpc.MaxSendMsgSize(int(s.options.MaxBody)),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(helloTimeout),
@@ -48,6 +50,10 @@ func (s *Server) newRPC() *grpc.Server {
 		grpc.ChainStreamInterceptor(s.guardStream),
 	)
 }
+
+// maxMessage is the limit of a gRPC message. gRPC holds it as a whole before anybody
+// is asked, so many at once are bounded by their size alone. The uplink sends 4 MiB.
+func (s *Server) maxMessage() int { return int(min(s.options.MaxBody, largestMessage)) }
 
 // checkRPC fails unless every registered method has a policy.
 func (s *Server) checkRPC() (err error) {
@@ -66,7 +72,7 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	}
 	most := maxQuestion
 	if s.options.Policy.RPC[info.FullMethod].Large {
-		most = int(s.options.MaxBody)
+		most = s.maxMessage()
 	}
 	guarded := &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod, most: most}
 	defer guarded.leases.close()

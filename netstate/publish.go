@@ -1,0 +1,210 @@
+package netstate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/internal/state"
+)
+
+// maxTries is how often a record is signed anew because another process of this
+// hotkey was faster.
+const maxTries = 64
+
+// UpdateConfig changes the state: keys of the config section, nil to remove one. It
+// signs one record over the whole section, on top of the newest that the server has,
+// and returns when the server took it. What cannot be delivered goes out with the
+// next update, or with Run.
+func (n *Node) UpdateConfig(ctx context.Context, changes map[string]any) error {
+	plain, err := asJSON(changes)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := maps.Clone(n.pending)
+	maps.Copy(n.pending, plain)
+	for range maxTries {
+		if err = n.publish(ctx); model.CodeOf(err) != model.CodeStateConflict {
+			break
+		}
+		n.asked = false
+	}
+	if err != nil && !later(err) { // it would be refused again, and all after it
+		n.pending = before
+		return fmt.Errorf("publish the state: %w", err)
+	}
+	if err != nil {
+		n.asked = false
+		return fmt.Errorf("the state waits for the next update: %w", err)
+	}
+	return nil
+}
+
+// SignRun signs the state as it is, so that it counts for another while.
+func (n *Node) SignRun(ctx context.Context) error { return n.UpdateConfig(ctx, nil) }
+
+// later reports whether the same state may be taken at another time.
+func later(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch model.CodeOf(err) {
+	case model.CodeInvalid, model.CodeTooLarge, model.CodeStateRefused, model.CodePermission, model.CodeUnauthenticated:
+		return false
+	}
+	return true
+}
+
+// asJSON turns values into what a reader decodes, so that structs become objects.
+func asJSON(changes map[string]any) (map[string]any, error) {
+	text, err := json.Marshal(changes)
+	if err != nil {
+		return nil, model.Errorf(model.CodeInvalid, "the state is not JSON: %v", err).WithHint("use numbers, texts, lists and maps; no NaN and no infinity")
+	}
+	out := map[string]any{}
+	return out, json.Unmarshal(text, &out)
+}
+
+// publish signs what is pending on top of the server's head.
+func (n *Node) publish(ctx context.Context) error {
+	if _, err := n.registry.look(ctx); err != nil {
+		return err
+	}
+	last, config, err := n.newest(ctx)
+	if err != nil {
+		return err
+	}
+	old := maps.Clone(config)
+	for key, value := range n.pending {
+		if config[key] = value; value == nil {
+			delete(config, key)
+		}
+	}
+	payload, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	envelope, err := n.seal(ctx, last, payload)
+	if err != nil {
+		return err
+	}
+	path := remote.RunPath(n.run.ID(), "state")
+	var taken struct{ Index uint64 }
+	if err := n.server.Exchange(ctx, http.MethodPost, path, envelope, &taken); err != nil {
+		return err
+	}
+	n.head, n.pending = envelope, map[string]any{}
+	return n.describe(old, config)
+}
+
+// newest is the server's newest record of this run and its config section. One that
+// this hotkey did not sign for this place stops everything: nothing of it counts.
+func (n *Node) newest(ctx context.Context) (*state.Record, map[string]any, error) {
+	if !n.asked {
+		head, err := n.serverHead(ctx, n.run.ID())
+		if err != nil {
+			return nil, nil, err
+		}
+		n.head, n.asked = head, true
+	}
+	config := map[string]any{}
+	if n.head == nil {
+		return nil, config, nil
+	}
+	record, err := n.head.Open()
+	if err == nil && record.Place != n.place {
+		err = fmt.Errorf("it is of another place: %s", record.Place)
+	}
+	if err != nil {
+		n.asked = false
+		return nil, nil, model.Errorf(model.CodeStateRefused, "the server's newest record of this run is not ours: %v", err).
+			WithHint("take another server, or another run: delete the hotkey's row of wandb_runs")
+	}
+	return record, config, json.Unmarshal(n.head.Payload, &config)
+}
+
+// serverHead is what a server says is the newest record of a run, nil for none.
+func (n *Node) serverHead(ctx context.Context, run string) (*state.Envelope, error) {
+	doc, err := n.server.Document(ctx, http.MethodGet, remote.RunPath(run, "state"), nil)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Head *state.Entry `json:"head"`
+	}
+	if err := json.Unmarshal(doc, &answer); err != nil {
+		return nil, fmt.Errorf("read the server's newest record: %w", err)
+	}
+	if answer.Head == nil {
+		return nil, nil
+	}
+	return &answer.Head.Envelope, nil
+}
+
+// seal signs a payload with a sequence that was never given out.
+func (n *Node) seal(ctx context.Context, last *state.Record, payload []byte) (*state.Envelope, error) {
+	now := n.opts.Now()
+	r := state.Record{
+		Place: n.place, Block: n.registry.block(), TimeMs: uint64(now.UnixMilli()), ExpiresMs: uint64(now.Add(n.opts.Life).UnixMilli()),
+		Machine: n.machine, PayloadType: state.ConfigPayload,
+	}
+	head := uint64(0)
+	if last != nil {
+		head, r.Previous = last.Sequence, n.head.Hash()
+	}
+	var err error
+	if r.Sequence, err = n.db.takeSequence(ctx, n.place, head, now); err != nil {
+		return nil, err
+	}
+	return state.Seal(r, payload, n.wallet)
+}
+
+// describe writes the state into the run's attributes too, for readers that know
+// W&B's way only. Attributes of what is gone are removed.
+func (n *Node) describe(old, config map[string]any) error {
+	before, now := map[string]any{}, map[string]any{}
+	leaves("", old, before)
+	leaves("", config, now)
+	changes := map[string]any{}
+	for path := range before {
+		if _, stays := now[path]; !stays {
+			changes[path] = nil
+		}
+	}
+	for path, value := range now {
+		if was, known := before[path]; !known || was != value {
+			changes[path] = value
+		}
+	}
+	return n.run.LogAttributes("config", changes)
+}
+
+// leaves puts the values of nested maps and lists under their paths.
+func leaves(path string, value any, out map[string]any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, one := range v {
+			leaves(strings.TrimPrefix(path+"/"+key, "/"), one, out)
+		}
+	case []any:
+		for i, one := range v {
+			leaves(path+"/"+strconv.Itoa(i), one, out)
+		}
+	case float64:
+		if whole := int64(v); float64(whole) == v {
+			out[path] = whole
+			return
+		}
+		out[path] = v
+	default:
+		out[path] = v
+	}
+}

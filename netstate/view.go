@@ -1,0 +1,257 @@
+package netstate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"filippo.io/age"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
+)
+
+// view is what a participant saw of all others: each record is judged once, and what
+// changes with time (expiry, the subnet) at each read.
+type view struct {
+	mu     sync.Mutex
+	next   uint64 // of the server's list
+	places map[state.Place]*seen
+	runs   map[model.RunID]*shown
+}
+
+// seen is the newest record of a place that held when it came.
+type seen struct {
+	record *state.Record
+	config config
+	// verdict is Verified, SharedKey, Equivocated or Stale.
+	verdict state.Verdict
+	reason  string
+}
+
+// shown is how the newest record that the server showed of a run was judged.
+type shown struct {
+	Entry   state.Entry // without the payload
+	verdict state.Verdict
+	reason  string
+}
+
+// config is what records of others are read for. It is decoded once.
+type config struct {
+	Allocated, Penalized, Checklist []string
+	Stats                           Stats
+	Specs                           json.RawMessage // nil: none
+	AllocatedBy                     string
+	PortOpen                        bool
+	Recipient                       string
+}
+
+// readConfig takes what has the right form and leaves the rest.
+func readConfig(payload []byte) (c config) {
+	if !utf8.Valid(payload) {
+		return c
+	}
+	f := readFields(payload)
+	c.Allocated, c.Penalized, c.Checklist = hotkeys(f["allocated_hotkeys"]), hotkeys(f["penalized_hotkeys"]), hotkeys(f["penalized_hotkeys_checklist"])
+	c.Stats = readStats(f["stats"])
+	if specs := f["specs"]; len(specs) > 0 && specs[0] == '{' { // the real code writes "" when it fails
+		c.Specs = specs
+	}
+	c.AllocatedBy, _ = field[string](f, "allocated")
+	c.PortOpen, _ = field[bool](f, "is_port_open")
+	if text, _ := field[string](f, "recipient"); text != "" {
+		if key, err := age.ParseX25519Recipient(text); err == nil {
+			c.Recipient = key.String()
+		}
+	}
+	return c
+}
+
+// hotkeys are the addresses of a list, each once. Look-alikes are no addresses.
+func hotkeys(raw json.RawMessage) (out []string) {
+	var items []json.RawMessage
+	if json.Unmarshal(raw, &items) != nil {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, item := range items {
+		var text string
+		if json.Unmarshal(item, &text) != nil || known[text] {
+			continue
+		}
+		account, _, err := wallet.ParseAddress(text)
+		if err == nil && account.String() == text {
+			known[text] = true
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// pageSize is how many records are asked for at once: of 1 MiB each, a page stays
+// within what the server answers with.
+const pageSize = 100
+
+// Refresh reads the records that came since the last time. With wait it returns when
+// one came, or after that time (at most 30 s); changed says whether there were any.
+func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, err error) {
+	if _, err := n.registry.look(ctx); err != nil {
+		return false, err
+	}
+	n.view.mu.Lock()
+	defer n.view.mu.Unlock()
+	for {
+		page, err := n.page(ctx, wait)
+		if err != nil {
+			return changed, fmt.Errorf("read the network's records: %w", err)
+		}
+		if page.Size < n.view.next && len(page.Entries) == 0 && page.Next < n.view.next { // the server was restored
+			n.view.next = page.Next
+			continue
+		}
+		if err := n.take(ctx, page); err != nil {
+			return changed, err
+		}
+		changed = changed || len(page.Entries) > 0
+		if n.view.next, wait = page.Next, 0; !page.More {
+			return changed, nil
+		}
+	}
+}
+
+func (n *Node) page(ctx context.Context, wait time.Duration) (*state.Page, error) {
+	query := url.Values{
+		"netuid": {strconv.Itoa(n.opts.Netuid)}, "since": {strconv.FormatUint(n.view.next, 10)}, "limit": {strconv.Itoa(pageSize)},
+	}
+	if seconds := int(wait / time.Second); seconds > 0 {
+		query.Set("wait", strconv.Itoa(min(seconds, 30)))
+	}
+	path := fmt.Sprintf("/api/v1/projects/%s/%s/state", url.PathEscape(n.opts.Entity), url.PathEscape(n.opts.Project))
+	doc, err := n.server.Document(ctx, http.MethodGet, path, query)
+	if err != nil {
+		return nil, err
+	}
+	out := new(state.Page)
+	return out, json.Unmarshal(doc, out)
+}
+
+// take judges a page in one transaction, then keeps what it found.
+func (n *Node) take(ctx context.Context, page *state.Page) error {
+	if len(page.Entries) == 0 {
+		return nil
+	}
+	judged := make([]Judgement, len(page.Entries))
+	err := n.db.write(ctx, func(tx execer) (err error) {
+		for i := range page.Entries {
+			if judged[i], err = n.judge(ctx, tx, &page.Entries[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n.view.places == nil {
+		n.view.places, n.view.runs = map[state.Place]*seen{}, map[model.RunID]*shown{}
+	}
+	for i := range page.Entries {
+		n.keep(&page.Entries[i], judged[i])
+	}
+	return nil
+}
+
+func (n *Node) clock() state.Clock {
+	return state.Clock{Now: n.opts.Now(), Skew: n.opts.Skew, Block: n.registry.block(), MaxBlocks: n.opts.MaxBlocks}
+}
+
+// judge places a record among those seen. Whether its hotkey is in the subnet is
+// asked at each read.
+func (n *Node) judge(ctx context.Context, tx execer, e *state.Entry) (Judgement, error) {
+	r := state.Reader{
+		Expect: state.Expect{
+			Genesis: n.place.Genesis, Netuid: n.place.Netuid, Workspace: n.place.Workspace, Project: n.place.Project, Run: e.Run,
+		},
+		Memory: memory{tx}, Clock: n.clock,
+	}
+	return r.Check(ctx, &e.Envelope)
+}
+
+func (n *Node) keep(e *state.Entry, j Judgement) {
+	note := *e
+	note.Envelope = state.Envelope{}
+	n.view.runs[e.RunID] = &shown{note, j.Verdict, j.Reason}
+	if j.Record == nil || j.Verdict == state.Broken {
+		return // what was seen before stays the newest that holds
+	}
+	s := &seen{record: j.Record, verdict: j.Verdict, reason: j.Reason}
+	if j.Verdict.Trusted() && j.Record.PayloadType == state.ConfigPayload {
+		s.config = readConfig(j.Payload)
+	}
+	n.view.places[j.Record.Place] = s
+}
+
+// now is the verdict as of this moment.
+func (n *Node) now(s *seen, clock state.Clock) (state.Verdict, string) {
+	if !s.verdict.Trusted() {
+		return s.verdict, s.reason
+	}
+	if err := clock.Check(s.record); err != nil {
+		return state.Stale, err.Error()
+	}
+	if why := n.registry.refusal(s.record.Role, s.record.Hotkey); why != "" {
+		return state.Unregistered, why
+	}
+	return s.verdict, s.reason
+}
+
+// trusted are the newest records that hold now, one a hotkey and role, by hotkey.
+func (n *Node) trusted(ctx context.Context, role string) ([]*seen, error) {
+	if _, err := n.Refresh(ctx, 0); err != nil {
+		return nil, err
+	}
+	type speaker struct {
+		role   string
+		hotkey wallet.Account
+	}
+	n.view.mu.Lock()
+	defer n.view.mu.Unlock()
+	newest, clock := map[speaker]*seen{}, n.clock()
+	for place, s := range n.view.places {
+		if role != "" && place.Role != role {
+			continue
+		}
+		if verdict, _ := n.now(s, clock); !verdict.Trusted() {
+			continue
+		}
+		who := speaker{place.Role, place.Hotkey}
+		if before := newest[who]; before == nil || newer(s.record, before.record) {
+			newest[who] = s
+		}
+	}
+	out := make([]*seen, 0, len(newest))
+	for _, s := range newest {
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b *seen) int {
+		return strings.Compare(a.record.Hotkey.String()+a.record.Role, b.record.Hotkey.String()+b.record.Role)
+	})
+	return out, nil
+}
+
+// newer orders records of one hotkey in several runs.
+func newer(a, b *state.Record) bool {
+	if a.TimeMs != b.TimeMs {
+		return a.TimeMs > b.TimeMs
+	}
+	return a.Run > b.Run
+}

@@ -289,6 +289,9 @@ func (n *Node) introduce(ctx context.Context) error {
 // RunID is the run's name, the id that the compute subnet keeps.
 func (n *Node) RunID() string { return n.place.Run }
 
+// Hotkey is the address that signs.
+func (n *Node) Hotkey() string { return n.wallet.Hotkey() }
+
 // Series is the run, for time series beside the state.
 func (n *Node) Series() *kymogram.Run { return n.run }
 

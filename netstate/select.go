@@ -161,10 +161,10 @@ func (n *Node) Verdicts(ctx context.Context) ([]RunVerdict, error) {
 	out, clock := make([]RunVerdict, 0, len(n.view.runs)), n.clock()
 	for _, one := range n.view.runs {
 		verdict, reason := one.verdict, one.reason
-		if s := signed[one.Entry.Run]; verdict.Trusted() && s != nil {
+		if s := signed[one.notes.Run]; verdict.Trusted() && s != nil {
 			verdict, reason = n.now(s, clock)
 		}
-		out = append(out, RunVerdict{one.Entry.Run, one.Entry.Hotkey, one.Entry.Role, string(verdict), reason})
+		out = append(out, RunVerdict{one.notes.Run, one.notes.Hotkey, one.notes.Role, string(verdict), reason})
 	}
 	slices.SortFunc(out, func(a, b RunVerdict) int { return cmp.Compare(a.Run, b.Run) })
 	return out, nil

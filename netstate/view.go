@@ -40,7 +40,7 @@ type seen struct {
 
 // shown is how the newest record that the server showed of a run was judged.
 type shown struct {
-	Entry   state.Entry // without the payload
+	notes   state.Notes
 	verdict state.Verdict
 	reason  string
 }
@@ -187,9 +187,7 @@ func (n *Node) judge(ctx context.Context, tx execer, e *state.Entry) (Judgement,
 }
 
 func (n *Node) keep(e *state.Entry, j Judgement) {
-	note := *e
-	note.Envelope = state.Envelope{}
-	n.view.runs[e.RunID] = &shown{note, j.Verdict, j.Reason}
+	n.view.runs[e.RunID] = &shown{e.Notes, j.Verdict, j.Reason}
 	if j.Record == nil || j.Verdict == state.Broken {
 		return // what was seen before stays the newest that holds
 	}

@@ -1,6 +1,7 @@
 package netstate_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -190,7 +191,9 @@ func TestTheRunIsFoundAgain(t *testing.T) {
 	}
 	// The API process of the validator: another program, one database, one run.
 	shared := n.options("v", netstate.Validator)
-	join := func() *netstate.Node { return n.join("v", netstate.Validator, func(o *netstate.Options) { o.DB = shared.DB }) }
+	join := func() *netstate.Node {
+		return n.join("v", netstate.Validator, func(o *netstate.Options) { o.DB = shared.DB })
+	}
 	validator, api := join(), join()
 	if validator.RunID() != api.RunID() {
 		t.Error("two runs of one validator")
@@ -211,8 +214,10 @@ func TestTheRunIsFoundAgain(t *testing.T) {
 func TestTheChainDecides(t *testing.T) {
 	n := newNetwork(t)
 	s := &subnet{graph: chain.Metagraph{Netuid: netuid, Genesis: [32]byte{1}, Block: 1000, Neurons: []chain.Neuron{
-		{UID: 0, Hotkey: hotkey(t, "a"), Permit: true, Stake: 1e9}, {UID: 1, Hotkey: hotkey(t, "b"), Permit: true, Stake: 9e9},
-		{UID: 2, Hotkey: hotkey(t, "c"), Permit: true, Stake: 1e9}, {UID: 3, Hotkey: hotkey(t, "nopermit")},
+		{UID: 0, Hotkey: hotkey(t, "a"), Permit: true, Stake: 1e9},
+		{UID: 1, Hotkey: hotkey(t, "b"), Permit: true, Stake: 9e9},
+		{UID: 2, Hotkey: hotkey(t, "c"), Permit: true, Stake: 1e9},
+		{UID: 3, Hotkey: hotkey(t, "nopermit")},
 	}}}
 	with := func(o *netstate.Options) { o.Chain, o.ChainEvery = s, time.Nanosecond }
 	ctx := t.Context()
@@ -274,22 +279,92 @@ func TestClocksOffByADay(t *testing.T) {
 		}
 	}
 	// A reader whose own clock is wrong believes nobody, and says why.
-	hands := time.Duration(0)
-	reader := n.join("r", netstate.Validator, func(o *netstate.Options) {
-		o.Now = func() time.Time { return time.Now().Add(hands) }
-	})
 	n.must(n.join("v", netstate.Validator, nil).UpdateAllocatedHotkeys(t.Context(), []string{hotkey(t, "m")}))
-	for _, tt := range []struct {
-		by   time.Duration
-		want int
-		says string
-	}{{-24 * time.Hour, 0, "ahead of this clock"}, {0, 0, ""}, {24 * time.Hour, 0, "expired"}} {
-		hands = tt.by
+	for says, by := range map[string]time.Duration{"ahead of this clock": -24 * time.Hour, "expired": 24 * time.Hour, "": 0} {
+		hands := time.Duration(0)
+		reader := n.join("reader"+says, netstate.Validator, func(o *netstate.Options) {
+			o.Now = func() time.Time { return time.Now().Add(hands) }
+		})
+		hands = by
 		got, err := reader.AllocatedHotkeys(t.Context(), netstate.Select{})
 		n.must(err)
 		verdicts, err := reader.Verdicts(t.Context())
 		n.must(err)
-		_ = verdicts
-		_ = got
+		stale := slices.ContainsFunc(verdicts, func(v netstate.RunVerdict) bool { return v.Verdict == "stale" && strings.Contains(v.Reason, says) })
+		if (says == "") != (len(got) == 1) || (says == "") == stale {
+			t.Errorf("a reader whose clock is %s: %v, %+v", by, got, verdicts)
+		}
 	}
+}
+
+// Names that look alike are other names, and what is no address of a hotkey is none.
+func TestLookAlikes(t *testing.T) {
+	n := newNetwork(t)
+	ctx, right := t.Context(), hotkey(t, "m")
+	a, b := n.join("a", netstate.Validator, nil), n.join("b", netstate.Validator, nil)
+	cyrillic := strings.Replace(right, "5", "5\u200b", 1)
+	n.must(a.UpdateConfig(ctx, map[string]any{
+		"allocated_hotkeys": []any{strings.ReplaceAll(right, "o", "\u043e") + "\u0430", cyrillic, right + " ", strings.ToLower(right), 7, nil, right, right},
+		"Penalized_Hotkeys": []string{right}, "penalized_hotkeys\u200b": []string{right},
+		"stats": map[string]any{
+			"3":  map[string]any{"score": 50, "Own_Score": true, "own_\u0455core": true, "allocated": true},
+			"٤":  map[string]any{"score": 50, "own_score": true, "allocated": true},
+			"+5": map[string]any{"score": 50, "own_score": true, "allocated": true},
+		},
+	}))
+	got, err := b.AllocatedHotkeys(ctx, netstate.Select{})
+	if err != nil || !slices.Equal(got, []string{right}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	penalized, err := b.PenalizedHotkeys(ctx, netstate.Select{})
+	if err != nil || len(penalized) != 0 {
+		t.Errorf("%q, %v", penalized, err)
+	}
+	stats, err := b.StatsAllocated(ctx, netstate.Select{})
+	if err != nil || len(stats) != 0 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	listed, err := b.AllocatedHotkeys(ctx, netstate.Select{Validators: []string{hotkey(t, "a") + "\u200b"}, Listed: true})
+	if err != nil || len(listed) != 0 {
+		t.Errorf("%q, %v", listed, err)
+	}
+	for _, name := range []string{"оpencompute", "opencompute\u200b"} {
+		o := n.options("x", netstate.Miner)
+		o.Project = name
+		_, err := netstate.Join(ctx, o)
+		wantCode(t, err, model.CodeInvalid, "project contains")
+	}
+}
+
+// Specs that only their readers read.
+func TestEncryptedSpecs(t *testing.T) {
+	n := newNetwork(t)
+	ctx := t.Context()
+	a, b := n.join("a", netstate.Validator, nil), n.join("b", netstate.Validator, nil)
+	m, thief := n.join("m", netstate.Miner, nil), n.join("thief", netstate.Miner, nil)
+	secret := map[string]any{"gpu": "secret-gpu"}
+	n.must(m.UpdateSpecs(ctx, secret, a.Hotkey()))
+	sent := n.posted()
+	if payload := string(sent[len(sent)-1].Payload); strings.Contains(payload, "secret-gpu") {
+		t.Errorf("clear text: %s", payload)
+	}
+	query := map[int]string{1: m.Hotkey(), 2: thief.Hotkey()}
+	got, err := a.MinerSpecs(ctx, query)
+	if n.must(err); string(got[1].Specs) != `{"gpu":"secret-gpu"}` || got[1].Err != nil {
+		t.Errorf("%+v", got)
+	}
+	got, err = b.MinerSpecs(ctx, query)
+	n.must(err)
+	wantCode(t, got[1].Err, model.CodePermission, "encrypted for others")
+	// Another miner shows the same file as its own.
+	var payload map[string]any
+	n.must(json.Unmarshal(sent[len(sent)-1].Payload, &payload))
+	n.must(thief.UpdateSpecs(ctx, payload["specs"]))
+	got, err = a.MinerSpecs(ctx, query)
+	n.must(err)
+	wantCode(t, got[2].Err, model.CodeInvalid, "by another hotkey")
+	// A reader that published no key, and one that took its key back.
+	wantCode(t, m.UpdateSpecs(ctx, secret, hotkey(t, "nobody")), model.CodeNotFound, "has published no key")
+	n.must(b.UpdateConfig(ctx, map[string]any{"recipient": nil}))
+	wantCode(t, m.UpdateSpecs(ctx, secret, a.Hotkey(), b.Hotkey()), model.CodeNotFound, b.Hotkey())
 }

@@ -38,7 +38,7 @@ type network struct {
 	url    string // of the proxy
 
 	mu     sync.Mutex
-	sent   []*state.Envelope                          // every record that anybody posted, taken or not
+	sent   []*state.Envelope                         // every record that anybody posted, taken or not
 	answer func(r *http.Request, body []byte) []byte // rewrites answers; nil: none
 }
 

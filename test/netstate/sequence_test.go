@@ -186,8 +186,10 @@ func TestAServerThatLies(t *testing.T) {
 	}{
 		"rolled back": {func(e *state.Entry) { e.Envelope = *old }, "an old record is shown again"},
 		"moved":       {func(e *state.Entry) { e.Run = "elsewher" }, "moved from its place"},
-		"changed":     {func(e *state.Entry) { e.Payload = []byte(strings.Replace(string(e.Payload), "allocated", "penalized", 1)) }, "changed after the signature"},
-		"of nobody":   {func(e *state.Entry) { e.Signature[7] ^= 1 }, "signature"},
+		"changed": {func(e *state.Entry) {
+			e.Payload = []byte(strings.Replace(string(e.Payload), "allocated", "penalized", 1))
+		}, "changed after the signature"},
+		"of nobody": {func(e *state.Entry) { e.Signature[7] ^= 1 }, "signature"},
 	} {
 		n.lie(func(r *http.Request, body []byte) []byte { return rewriteEntries(t, r, body, a.RunID(), tt.change) })
 		n.must(a.SignRun(ctx)) // something new to tell of

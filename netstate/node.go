@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram"
-	"github.com/kymogram/kymogram/chain"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/internal/state"
@@ -34,8 +33,9 @@ const (
 
 // Options are what Join takes. DB, Wallet, Role and Netuid are required.
 type Options struct {
-	DB     *ComputeDb
-	Wallet *chain.Wallet
+	DB *ComputeDb
+	// Wallet signs; *chain.Wallet is one.
+	Wallet Signer
 	Role   string // Validator or Miner
 	Netuid int
 	// Entity and Project are the workspace and project; PublicWandbEntity and
@@ -52,7 +52,7 @@ type Options struct {
 
 	// Config is the program's configuration, published as config.config.
 	Config map[string]any
-	// Version is the program's, as [chain.VersionAsInt] has it.
+	// Version is the program's, as chain.VersionAsInt has it.
 	Version uint32
 	// Life is how long a record counts; 6 hours when 0. [Node.Run] signs anew in time.
 	Life time.Duration
@@ -77,12 +77,15 @@ const (
 	runIDLength       = 8
 )
 
+// Signer signs with a hotkey.
+type Signer = state.Signer
+
 // Node is one participant: its run, what it says, and what it may believe of others
 // (the seed's ComputeWandb). It is safe for concurrent use.
 type Node struct {
 	opts     Options
 	db       *ComputeDb
-	wallet   *chain.Wallet
+	wallet   Signer
 	place    state.Place
 	machine  state.Machine
 	identity string // age's secret
@@ -179,8 +182,8 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	o.Workspace, o.Project, o.RunName = n.opts.Entity, n.opts.Project, id
-	o.DisplayName = DisplayName(n.opts.Role, n.wallet.Hotkey())
-	o.Hotkey, o.ResumeStrategy = n.wallet.Hotkey(), kymogram.ResumeAllow
+	o.DisplayName = DisplayName(n.opts.Role, n.Hotkey())
+	o.Hotkey, o.ResumeStrategy = n.Hotkey(), kymogram.ResumeAllow
 	if n.run, err = kymogram.Init(ctx, o); err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func (n *Node) open(ctx context.Context) error {
 // runID is the id in the database, else that of the server's run of this participant,
 // else a new one.
 func (n *Node) runID(ctx context.Context) (string, error) {
-	hotkey := n.wallet.Hotkey()
+	hotkey := n.Hotkey()
 	id, err := n.db.RunID(ctx, hotkey)
 	if err != nil || id != "" {
 		return id, err
@@ -215,7 +218,7 @@ func newRunID() string {
 // it signed the old way. A stranger's run of the same name is none.
 func (n *Node) recover(ctx context.Context) (string, error) {
 	client := read.Over(n.server)
-	name := DisplayName(n.opts.Role, n.wallet.Hotkey())
+	name := DisplayName(n.opts.Role, n.Hotkey())
 	for run, err := range client.Runs(ctx, n.opts.Entity, n.opts.Project, read.RunFilter{Query: name, Sort: "created"}) {
 		if model.CodeOf(err) == model.CodeNotFound {
 			return "", nil // the project has no run yet
@@ -277,7 +280,7 @@ func (n *Node) introduce(ctx context.Context) error {
 		return err
 	}
 	err = n.UpdateConfig(ctx, map[string]any{
-		"hotkey": n.wallet.Hotkey(), "role": n.opts.Role, "config": config, "version": n.opts.Version, "recipient": recipient,
+		"hotkey": n.Hotkey(), "role": n.opts.Role, "config": config, "version": n.opts.Version, "recipient": recipient,
 	})
 	if later(err) {
 		n.log.Warn("the server does not take the state yet; it goes out with the next update", "error", err)
@@ -290,7 +293,7 @@ func (n *Node) introduce(ctx context.Context) error {
 func (n *Node) RunID() string { return n.place.Run }
 
 // Hotkey is the address that signs.
-func (n *Node) Hotkey() string { return n.wallet.Hotkey() }
+func (n *Node) Hotkey() string { return n.wallet.Account().String() }
 
 // Series is the run, for time series beside the state.
 func (n *Node) Series() *kymogram.Run { return n.run }

@@ -121,7 +121,7 @@ func (n *Node) UpdateSpecs(ctx context.Context, specs any, readers ...string) er
 		if err != nil {
 			return err
 		}
-		if specs, err = EncryptSpecs(n.wallet.Hotkey(), specs, recipients...); err != nil {
+		if specs, err = EncryptSpecs(n.Hotkey(), specs, recipients...); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func (n *Node) SyncAllocated(ctx context.Context, s Select) error {
 		return err
 	}
 	for _, v := range voters {
-		if slices.Contains(v.config.Allocated, n.wallet.Hotkey()) {
+		if slices.Contains(v.config.Allocated, n.Hotkey()) {
 			return n.UpdateAllocated(ctx, v.record.Hotkey.String())
 		}
 	}

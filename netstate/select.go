@@ -140,11 +140,11 @@ func (n *Node) specs(hotkey string, raw json.RawMessage) (json.RawMessage, error
 
 // RunVerdict is how a run is judged now.
 type RunVerdict struct {
-	Run     string // its name
-	Hotkey  string // as the server says
-	Role    string
-	Verdict string
-	Reason  string // one sentence for a person
+	Run     string `json:"run"`    // its name
+	Hotkey  string `json:"hotkey"` // as the server says
+	Role    string `json:"role"`
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"` // one sentence for a person
 }
 
 // Verdicts judge every run of the network that the server showed, by run.

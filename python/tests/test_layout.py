@@ -25,7 +25,8 @@ ADAPTERS = (
 NAMES = ["kymogram", "logger", "types", "utils"]
 
 GROUPS = (
-    "_platform _spool _input _host _delivery _points _episodes _arguments _videos _opening"
+    "_platform _spool _input _host _delivery _points _episodes _arguments _videos _opening "
+    "_netstate"
 ).split()
 MAY_IMPORT = {
     "words": [],
@@ -39,10 +40,12 @@ MAY_IMPORT = {
     "_arguments": ["words", "_spool", "_input", "_host"],
     "_videos": ["words", "_spool", "_input", "_arguments"],
     "_opening": "words _platform _spool _input _host _delivery _points _arguments _videos".split(),
+    "_netstate": ["words", "_delivery"],
     "calls": ["words", *GROUPS],
     "metrics": ["words", "_points", "calls"],
     "adapters": ["words", "_input", "_points", "calls", "metrics"],
     "chain": ["words", "_delivery"],
+    "netstate": ["words", "_host", "_netstate"],
     "query": ["words", "_host", "_delivery"],
     "names": ["words", "_host", "_input", "_spool", "_arguments", "_opening", "calls"],
 }

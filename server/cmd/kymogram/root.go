@@ -76,10 +76,11 @@ its package bash-completion:
 		dataCommand(io),   // data.go, backup.go
 		keyCommand(io),    // key.go
 		// Programs' machines.
-		agentCommand(io),  // agent.go, agentchain.go
-		syncCommand(io),   // sync.go
-		spoolCommand(io),  // spool.go
-		doctorCommand(io), // doctor.go
+		agentCommand(io),    // agent.go, agentchain.go
+		syncCommand(io),     // sync.go
+		netstateCommand(io), // netstate.go
+		spoolCommand(io),    // spool.go
+		doctorCommand(io),   // doctor.go
 		// Asking a server: connection.go says which, and as whom.
 		runsCommand(io),       // runs.go
 		seriesCommand(io),     // series.go

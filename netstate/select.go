@@ -46,12 +46,19 @@ func (n *Node) StatsAllocated(ctx context.Context, s Select) (Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+	return aggregate(voters, s, func(hotkey wallet.Account) float64 {
+		neuron, _ := n.registry.neuron(hotkey)
+		return float64(neuron.Stake)
+	}), nil
+}
+
+// aggregate counts the reports of voters, each voter once a UID.
+func aggregate(voters []*seen, s Select, stake func(wallet.Account) float64) Stats {
 	reports := map[int][]Report{}
 	for _, v := range voters {
 		weight := 1.0
 		if s.ByStake {
-			neuron, _ := n.registry.neuron(v.record.Hotkey)
-			weight = float64(neuron.Stake)
+			weight = stake(v.record.Hotkey)
 		}
 		for uid, one := range v.config.Stats {
 			if one.OwnScore && (one.Allocated || s.OwnScoreOnly) {
@@ -65,7 +72,7 @@ func (n *Node) StatsAllocated(ctx context.Context, s Select) (Stats, error) {
 			out[uid] = winner
 		}
 	}
-	return out, nil
+	return out
 }
 
 // AllocatedHotkeys are the miners that validators have allocated, each once.

@@ -124,6 +124,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
+def _object(text: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(text, object_pairs_hook=_once)
+    return found
+
+
 def verify_record(envelope: Mapping[str, Any] | str) -> Record:
     """Check the form, the payload's hash and the signature of one envelope, or of its JSON text.
 
@@ -138,8 +143,7 @@ def verify_record(envelope: Mapping[str, Any] | str) -> Record:
     except ImportError as error:
         raise NetstateError("bittensor-wallet is not installed", "missing", NO_EXTRA) from error
     try:
-        parsed = isinstance(envelope, str) and json.loads(envelope, object_pairs_hook=_once)
-        found: Mapping[str, Any] = parsed or envelope
+        found = _object(envelope) if isinstance(envelope, str) else envelope
         raw, payload = _base64(found["record"]), _base64(found["payload"])
         signature = bytes.fromhex(found["signature"])
         if len(signature) != 64 or signature.hex() != found["signature"]:

@@ -1,7 +1,6 @@
 // Package netstate is the distributed state of a network among strangers: what
 // validators and miners of a subnet say about themselves and each other, signed, and
-// what a reader may believe of it. The names follow Neural Internet's compute subnet
-// (compute/wandb/wandb.py, compute/utils/db.py).
+// what a reader may believe of it. The names follow Neural Internet's compute subnet.
 //
 //	db, err := netstate.OpenComputeDb(ctx, sqlite) // *sql.DB of any SQLite driver
 //	node, err := netstate.Join(ctx, netstate.Options{DB: db, Wallet: wallet, Role: netstate.Validator, Netuid: 27})

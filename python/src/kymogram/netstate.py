@@ -4,7 +4,7 @@ The names are those of Neural Internet's compute subnet. Keys, sequences and ver
 of the `kymogram` binary, which this module runs as a child process.
 
 >>> from kymogram.netstate import ComputeWandb
->>> validator = ComputeWandb({"netuid": 27}, "default/validator", "validator.py")
+>>> validator = ComputeWandb({"netuid": 27}, "default/validator", "validator")
 >>> validator.update_allocated_hotkeys(["5F…"])
 >>> validator.get_stats_allocated([], False)
 """

@@ -197,6 +197,7 @@ proof: ## the crash tests much longer (the server is killed KILLED=1000 times an
 	@$(MAKE) test-crash KILLS=200 SERVER_KILLS=$(KILLED) CRASH="-ready 2s"
 	@$(MAKE) proof-engine
 	@$(MAKE) proof-damage
+	NETSTATE_KILLS=$(KILLED) $(GO) test ./test/netstate -run Killed -count 1 -timeout 60m -v
 	@tools/fuzz 60s
 
 METRANA := $(VENV)/metrana-0.5.2
@@ -227,6 +228,11 @@ bench-scale: bin/kymogram ## 100,000 runs, a run of 1,000,000 series, a series o
 bench-metrics: setup ## put_metric() to each handler, in Python and in Go
 	@$(VENV)/bin/python test/bench/metrics.py
 	@$(GO) test -run NONE -bench PutMetric ./metrics
+
+bench-netstate: setup ## reads of a network's state, and verifications a second in Go and Python
+	@NETSTATE_FIGURES=1 $(GO) test ./test/netstate -run TestFigures -count=1 -v | grep -v '^='
+	@$(GO) test ./internal/state -run NONE -bench Open
+	@$(VENV)/bin/python test/bench/netstate.py
 
 bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20' or long
 	@tools/prepare peers

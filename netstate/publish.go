@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
@@ -17,6 +18,9 @@ import (
 // maxTries is how often a record is signed anew because another process of this
 // hotkey was faster.
 const maxTries = 64
+
+// openWait is how long a publication waits for the server to open the run.
+const openWait = 15 * time.Second
 
 // UpdateConfig changes the state: keys of the config section, nil to remove one. It
 // signs one record over the whole section, on top of the newest that the server has,
@@ -31,12 +35,7 @@ func (n *Node) UpdateConfig(ctx context.Context, changes map[string]any) error {
 	defer n.mu.Unlock()
 	before := maps.Clone(n.pending)
 	maps.Copy(n.pending, plain)
-	for range maxTries {
-		if err = n.publish(ctx); model.CodeOf(err) != model.CodeStateConflict {
-			break
-		}
-		n.asked = false
-	}
+	err = n.tryPublish(ctx)
 	if err != nil && !later(err) { // it would be refused again, and all after it
 		n.pending = before
 		return fmt.Errorf("publish the state: %w", err)
@@ -46,6 +45,26 @@ func (n *Node) UpdateConfig(ctx context.Context, changes map[string]any) error {
 		return fmt.Errorf("the state waits for the next update: %w", err)
 	}
 	return nil
+}
+
+// tryPublish signs again on top of who was faster, and waits for a run that the
+// server has not heard of yet.
+func (n *Node) tryPublish(ctx context.Context) (err error) {
+	known := false
+	for range maxTries {
+		switch err = n.publish(ctx); {
+		case model.CodeOf(err) == model.CodeStateConflict:
+			n.asked = false
+		case model.CodeOf(err) == model.CodeNotFound && n.run.Offline() && !known:
+			known = true
+			waiting, stop := context.WithTimeout(ctx, openWait)
+			_ = n.run.Flush(waiting, true) // the next try tells whether it came
+			stop()
+		default:
+			return err
+		}
+	}
+	return err
 }
 
 // SignRun signs the state as it is, so that it counts for another while.

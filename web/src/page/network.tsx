@@ -262,7 +262,7 @@ function Legend({ doc, hidden }: { doc: Network; hidden: ReadonlySet<string> }) 
         half a cell: not allocated · <span class="net-corner-mark">◥</span> differs from the result
       </span>
       <span class="spring" />
-      <span class="muted" title="Checked by the server. kymogram state verify checks without it.">
+      <span class="muted" title="rows × columns">
         {count(doc.miners.length)} miners × {count(doc.validators.length)} validators
         {doc.netuid === null ? "" : `, netuid ${doc.netuid}`}
         {doc.chain?.block ? `, block ${count(doc.chain.block)}` : ", no chain"}
@@ -274,8 +274,7 @@ function Legend({ doc, hidden }: { doc: Network; hidden: ReadonlySet<string> }) 
         </strong>
       )}
       <span class="net-offer">
-        The server checked these. Check yourself:{" "}
-        <Command text={`kymogram state verify ${doc.workspace}/${doc.project}`} />
+        The server checked these. Open a node for the command that checks without it.
       </span>
     </div>
   );

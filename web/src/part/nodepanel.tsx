@@ -52,6 +52,12 @@ export function NodePanel({ doc, miner, validator, close }: Props) {
         ) : (
           <p class="muted">This node has no run in the project, so there are no records of its own.</p>
         )}
+        {node.sequence > 0 && (
+          <p>
+            Check its records without this server:{" "}
+            <Command text={`kymogram state verify ${doc.workspace}/${doc.project}/${node.run}`} />
+          </p>
+        )}
         {node.run_id && <Curves key={node.run_id} id={node.run_id} />}
       </div>
     </section>

@@ -350,4 +350,4 @@ func withoutRows() map[string]string {
 	}
 }
 
-func TestRoutes(t *testing.T) { measure(t, routes()) }
+func TestRoutes(t *testing.T) { measure(t, append(routes(), stateRoutes()...)) }

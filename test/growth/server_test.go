@@ -46,7 +46,7 @@ func start(t *testing.T, binary string) *lab {
 	t.Helper()
 	l := &lab{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{}}}
 	cmd := exec.CommandContext(t.Context(), binary, "serve", "--data", l.data(), "--http", "127.0.0.1:0", "--log-level", "error")
-	cmd.Env = append(os.Environ(), "HOME="+l.folder, "XDG_CONFIG_HOME="+l.folder)
+	cmd.Env = append(os.Environ(), "HOME="+l.folder, "XDG_CONFIG_HOME="+l.folder, "KYMOGRAM_STATE_LOG=true")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()

@@ -29,15 +29,15 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, context.Canceled) {
+	if err := run(context.Background(), os.Args[1:]); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "netstate:", err)
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, args []string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if len(args) == 1 && args[0] == nodeCommand {
 		return runNode(ctx, os.Stdin, os.Stdout)
 	}

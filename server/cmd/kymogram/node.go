@@ -190,7 +190,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	if err != nil {
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
-	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.fail)
+	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
 	options := httpapi.Options{Files: blobs, States: n.states, Log: n.log}
 	if n.config.State.Log {
 		key, err := statelog.SigningKey(filepath.Join(n.config.Data, data.LogKeyFile))

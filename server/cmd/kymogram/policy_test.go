@@ -44,7 +44,8 @@ func routeNeeds() map[string]need {
 		"GET /readyz":                       {"open", false, "/readyz", ""},
 		"GET /api/v1/server":                {"open", false, "/api/v1/server", ""},
 		"POST /api/v1/session":              {"open", false, "/api/v1/session", `{"token":"x"}`}, // answers 401 to a bad token
-		"GET /metrics":                      {"read", false, "/metrics", ""},
+		"DELETE /api/v1/session":            {"open", false, "/api/v1/session", ""},
+		"GET /metrics":                      {"read", true, "/metrics", ""}, // of the whole server
 		"POST /api/v2/write":                {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
 		"POST /write":                       {"ingest", true, "/write?db=p", "m f=1"}, // of the workspace default
 		"POST /api/v1/write":                {"ingest", true, "/api/v1/write?workspace=w&project=p", ""},
@@ -107,6 +108,17 @@ type served struct {
 
 func serveNode(t testing.TB, noAuth bool) *served {
 	t.Helper()
+	return serveWith(t, noAuth, slog.New(slog.DiscardHandler))
+}
+
+// serveLogged keeps the server's log.
+func serveLogged(t *testing.T, log *slog.Logger) *served {
+	t.Helper()
+	return serveWith(t, false, log)
+}
+
+func serveWith(t *testing.T, noAuth bool, log *slog.Logger) *served {
+	t.Helper()
 	c, err := config.Load("", func(string) string { return "" }, map[string]string{
 		"data": t.TempDir(), "http": "127.0.0.1:0", "no_auth": fmt.Sprint(noAuth),
 	})
@@ -117,7 +129,7 @@ func serveNode(t testing.TB, noAuth bool) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := openNode(t.Context(), c, slog.New(slog.DiscardHandler))
+	n, err := openNode(t.Context(), c, log)
 	if err != nil {
 		t.Fatal(err)
 	}

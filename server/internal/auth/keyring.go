@@ -31,6 +31,8 @@ type Keyring struct {
 	keys Keys
 	now  func() time.Time
 	open bool
+	// firstUse hears of keys that are used for the first time; nil without a listener.
+	firstUse func(context.Context, Key)
 
 	mu     sync.Mutex
 	cached map[[32]byte]cachedKey // found keys only, so at most as many as there are
@@ -46,6 +48,10 @@ type cachedKey struct {
 func New(keys Keys, now func() time.Time, open bool) *Keyring {
 	return &Keyring{keys: keys, now: now, open: open, cached: map[[32]byte]cachedKey{}}
 }
+
+// OnFirstUse names who hears of each key that is used for the first time. It is set
+// before the first request.
+func (k *Keyring) OnFirstUse(hear func(context.Context, Key)) { k.firstUse = hear }
 
 // Open reports whether keys are not checked at all.
 func (k *Keyring) Open() bool { return k.open }
@@ -104,9 +110,9 @@ func (k *Keyring) byHash(ctx context.Context, hash [32]byte) (*Principal, error)
 	case subtle.ConstantTimeCompare(key.SHA256[:], hash[:]) != 1:
 		return nil, unauthenticated("this API key is not known here")
 	case key.RevokedNs != 0:
-		return nil, unauthenticated("this API key was revoked")
+		return nil, refusedKey{unauthenticated("this API key was revoked"), key.ID}
 	case key.ExpiresNs != 0 && now.UnixNano() >= key.ExpiresNs:
-		return nil, unauthenticated("this API key has expired")
+		return nil, refusedKey{unauthenticated("this API key has expired"), key.ID}
 	}
 	k.markUse(ctx, hash, now)
 	return &Principal{
@@ -149,11 +155,15 @@ func (k *Keyring) markUse(ctx context.Context, hash [32]byte, now time.Time) {
 	k.mu.Lock()
 	entry, ok := k.cached[hash]
 	due := ok && now.Sub(entry.used) >= useEvery
+	first := due && entry.used.IsZero() && entry.key.LastNs == 0
 	if due {
 		entry.used = now
 		k.cached[hash] = entry
 	}
 	k.mu.Unlock()
+	if first && k.firstUse != nil {
+		k.firstUse(ctx, entry.key)
+	}
 	if due {
 		_ = k.keys.UseKey(context.WithoutCancel(ctx), entry.key.ID, now)
 	}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -67,6 +68,23 @@ func Require(ctx context.Context, scope Scope) error {
 		return denied(p, "the key %q does not have the scope %s", p.Name, scope)
 	}
 	return nil
+}
+
+// refusedKey is the refusal of a key that is known: a revoked or an expired one.
+type refusedKey struct {
+	error
+	id string
+}
+
+func (r refusedKey) Unwrap() error { return r.error }
+
+// KeyIDOf is the key that an error refuses, "" when it is not known.
+func KeyIDOf(err error) string {
+	var r refusedKey
+	if errors.As(err, &r) {
+		return r.id
+	}
+	return ""
 }
 
 func unauthenticated(message string) *model.Error {

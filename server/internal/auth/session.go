@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"sync"
 	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 const (
@@ -84,6 +86,7 @@ func (l *Links) dropOldest() {
 // Session is what the page's cookie holds.
 type Session struct {
 	Secret  string
+	KeyID   string // empty with --no-auth
 	Expires time.Time
 }
 
@@ -100,11 +103,31 @@ func (k *Keyring) SignIn(ctx context.Context, links *Links, token string) (Sessi
 		if err != nil {
 			return Session{}, err
 		}
-		return Session{secret, time.Unix(0, key.ExpiresNs)}, nil
+		return Session{secret, key.ID, time.Unix(0, key.ExpiresNs)}, nil
 	}
-	if _, err := k.Authenticate(ctx, token); err != nil {
+	p, err := k.Authenticate(ctx, token)
+	if err != nil {
 		return Session{}, unauthenticated("this link was used before or is older than 15 minutes").
 			WithHint("make a new one with: kymogram key link")
 	}
-	return Session{token, k.now().Add(SessionLife)}, nil
+	return Session{token, p.KeyID, k.now().Add(SessionLife)}, nil
+}
+
+// SignOut ends a page's session and returns the id of its key, "" when the secret is
+// none of a session that lives. A key that was traded for the cookie is not revoked.
+func (k *Keyring) SignOut(ctx context.Context, secret string) (keyID string, err error) {
+	if k.open || !wellFormed(secret) {
+		return "", nil
+	}
+	p, err := k.byHash(ctx, hashSecret(secret))
+	if model.CodeOf(err) == model.CodeUnauthenticated {
+		return "", nil // it has ended already
+	}
+	if err != nil {
+		return "", err
+	}
+	if p.Name == SessionName {
+		err = k.Revoke(ctx, p.KeyID)
+	}
+	return p.KeyID, err
 }

@@ -19,18 +19,25 @@ type Handler struct {
 	store  Store
 	signer *Signer
 	limit  int64
+	may    Access
 	fail   func(http.ResponseWriter, *http.Request, error)
 }
 
-// NewHandler takes blobs of at most limit bytes; fail writes an error's answer.
-func NewHandler(store Store, signer *Signer, limit int64, fail func(http.ResponseWriter, *http.Request, error)) *Handler {
-	return &Handler{store: store, signer: signer, limit: limit, fail: fail}
+// Access reports whether the caller of a request may read a blob (SHA-256 in
+// hexadecimal).
+type Access func(ctx context.Context, sha256 string) (bool, error)
+
+// NewHandler takes blobs of at most limit bytes; may decides who reads one by its
+// hash, fail writes an error's answer.
+func NewHandler(store Store, signer *Signer, limit int64, may Access, fail func(http.ResponseWriter, *http.Request, error)) *Handler {
+	return &Handler{store: store, signer: signer, limit: limit, may: may, fail: fail}
 }
 
 // ServeHTTP answers GET, HEAD and PUT.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hash, err := ParseHash(r.PathValue("sha256"))
-	if err == nil && r.URL.Query().Has("signature") {
+	signed := r.URL.Query().Has("signature")
+	if err == nil && signed {
 		method := r.Method
 		if method == http.MethodHead {
 			method = http.MethodGet
@@ -40,11 +47,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil && r.Method == http.MethodPut {
 		err = h.put(w, r, hash)
 	} else if err == nil {
-		err = h.get(w, r, hash)
+		if !signed {
+			err = h.readable(r, hash)
+		}
+		if err == nil {
+			err = h.get(w, r, hash)
+		}
 	}
 	if err != nil {
 		h.fail(w, r, err)
 	}
+}
+
+// readable fails unless the caller may read the blob, as if there were none: that
+// another project has these bytes is not the caller's to know.
+func (h *Handler) readable(r *http.Request, hash Hash) error {
+	ok, err := h.may(r.Context(), hash.String())
+	if err == nil && !ok {
+		err = NotFound(hash)
+	}
+	return err
 }
 
 func (h *Handler) put(w http.ResponseWriter, r *http.Request, hash Hash) error {
@@ -143,6 +165,9 @@ func (h *Handler) URL(path func(Hash) string, answer func(http.ResponseWriter, i
 		method := http.MethodGet
 		if r.Method == http.MethodPost {
 			method = http.MethodPut
+		} else if err := h.readable(r, hash); err != nil {
+			h.fail(w, r, err)
+			return
 		}
 		query, expires := h.signer.Query(method, hash, URLLife)
 		answer(w, http.StatusOK, map[string]any{"url": path(hash) + "?" + query, "method": method, "expires_ns": expires.UnixNano()})

@@ -154,7 +154,13 @@ type Renderings interface {
 	ListRenderings(ctx context.Context, run model.RunID, f RenderingFilter) (page []model.Rendering, next string, err error)
 	// Rendering finds one of a run's videos: CodeNotFound.
 	Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error)
+	// Naming lists the projects with a run, not in the trash, that names a blob
+	// (SHA-256 in hexadecimal): who may read one of them may read the blob.
+	Naming(ctx context.Context, blob string) ([]Place, error)
 }
+
+// Place is a project's full name.
+type Place struct{ Workspace, Project string }
 
 // Project is a line of the list of projects.
 type Project struct {

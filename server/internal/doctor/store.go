@@ -15,6 +15,10 @@ import (
 // checkStore asks the server how its data folder fares.
 func (d *Diagnosis) checkStore(ctx context.Context, server *remote.Client, recovered string) {
 	response, err := server.Send(ctx, http.MethodGet, "/metrics", nil, nil)
+	if model.CodeOf(err) == model.CodePermission {
+		d.add("store", "not shown to a key for one project", nil)
+		return
+	}
 	if err != nil {
 		d.add("store", "", err)
 		return

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -40,6 +41,20 @@ func (s *Service) Renderings(ctx context.Context, r RenderingsRequest) (*Renderi
 		return nil, s.finish(ctx, fmt.Errorf("list renderings of run %s: %w", run.ID, err))
 	}
 	return &RenderingsPage{page, next}, nil
+}
+
+// MayReadBlob reports whether the caller may read a file by its hash: with a key of
+// the whole server, or when a run that the caller may read names it.
+func (s *Service) MayReadBlob(ctx context.Context, sha256 string) (bool, error) {
+	err := s.Allow(ctx, "", "")
+	if model.CodeOf(err) != model.CodePermission {
+		return err == nil, err
+	}
+	places, err := s.runs.Naming(ctx, sha256)
+	if err != nil {
+		return false, fmt.Errorf("find who names blob %s: %w", sha256, err)
+	}
+	return slices.ContainsFunc(places, func(p catalog.Place) bool { return s.Allow(ctx, p.Workspace, p.Project) == nil }), nil
 }
 
 // Rendering finds one of a run's videos.

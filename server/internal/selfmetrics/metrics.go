@@ -23,6 +23,7 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 	calls    *prometheus.CounterVec
 	callTime *prometheus.HistogramVec
+	security *prometheus.CounterVec
 	Panics   prometheus.Counter
 }
 
@@ -47,6 +48,9 @@ func New(version string) *Metrics {
 		callTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kymogram_grpc_call_duration_seconds", Help: "Duration of a gRPC call; a stream counts as one.", Buckets: seconds(),
 		}, []string{"method"}),
+		security: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kymogram_security_events_total", Help: "Events of the security log, those without a line included; refused requests by cause.",
+		}, []string{"event", "cause"}),
 		Panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "kymogram_panics_total", Help: "Requests that ended in a panic.",
 		}),
@@ -55,7 +59,7 @@ func New(version string) *Metrics {
 		Name: "kymogram_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.Panics, info,
+	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.security, m.Panics, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -80,6 +84,9 @@ func (m *Metrics) Call(method string, began time.Time, err *error) {
 	m.calls.WithLabelValues(method, status.Code(*err).String()).Inc()
 	m.callTime.WithLabelValues(method).Observe(time.Since(began).Seconds())
 }
+
+// Security counts an event of the security log; both texts are of small sets.
+func (m *Metrics) Security(event, cause string) { m.security.WithLabelValues(event, cause).Inc() }
 
 // Gauge is one number of [Gauges].
 type Gauge struct {

@@ -25,6 +25,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 func (s *Server) outer(next http.Handler) http.Handler {
 	writes := http.NewCrossOriginProtection()
 	writes.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.security.note(r.Context(), eventRefused, "origin", "origin", model.Clip(r.Header.Get("Origin")))
 		Fail(w, r, s.log, model.Errorf(model.CodePermission, "a page of another origin may not write here").
 			WithHint("open the page under the server's own address"))
 	}))
@@ -38,7 +39,8 @@ func (s *Server) outer(next http.Handler) http.Handler {
 func (s *Server) label(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set(requestHeader, rand.Text()[:16])
+		request := rand.Text()[:16]
+		h.Set(requestHeader, request)
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
@@ -48,7 +50,7 @@ func (s *Server) label(next http.Handler) http.Handler {
 		if r.TLS != nil {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(withOrigin(r.Context(), origin{r.RemoteAddr, request})))
 	})
 }
 
@@ -78,6 +80,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.knownHost(r.Host) {
+			s.security.note(r.Context(), eventRefused, "host", "host", model.Clip(r.Host))
 			Fail(w, r, s.log, model.Errorf(model.CodePermission, "this server does not answer to the name %q", r.Host).
 				WithHint("list the name under hosts in the configuration, in KYMOGRAM_HOSTS or with --host"))
 			return

@@ -52,6 +52,7 @@ type mux struct {
 	err      error
 
 	keyring  *auth.Keyring
+	security *security
 	metrics  *selfmetrics.Metrics
 	log      *slog.Logger
 	maxBody  int64
@@ -73,7 +74,7 @@ func (m *mux) handle(pattern string, h http.Handler) {
 		return
 	}
 	m.patterns[pattern] = true
-	m.mux.Handle(pattern, m.metrics.Route(pattern, m.guard(rule, h)))
+	m.mux.Handle(pattern, m.metrics.Route(pattern, m.watched(pattern, rule, h)))
 }
 
 // mount registers a route of httpapi, whose own idea of its scope must agree.
@@ -86,34 +87,43 @@ func (m *mux) mount(route httpapi.Route) {
 	m.handle(pattern, route.Handler)
 }
 
-// guard is the one place where requests are let in.
-func (m *mux) guard(rule Rule, h http.Handler) http.Handler {
+// watched tells the security log what became of a request.
+func (m *mux) watched(pattern string, rule Rule, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setDeadlines(w, r, rule)
-		ctx, err := m.admit(r, rule)
-		if err != nil {
-			Fail(w, r, m.log, err) // before anything of the body is read
-			return
-		}
-		most := m.maxBody
-		if rule.Open {
-			most = maxOpenBody
-		}
-		if !rule.Large {
-			if r.ContentLength > most {
-				m.refuseLarge(w, r, most)
-				return
-			}
-			r.Body = http.MaxBytesReader(w, r.Body, most)
-		}
-		ctx = withCaller(ctx, auth.PrincipalOf(ctx), r.RemoteAddr)
-		if rule.Stream {
-			var end func()
-			ctx, end = m.untilRevoked(ctx, auth.PrincipalOf(ctx))
-			defer end()
-		}
-		m.serve(w, r.WithContext(ctx), rule, h)
+		o := &observed{ResponseWriter: w}
+		ctx, err := m.guard(o, r, rule, h)
+		m.security.watch(ctx, rule, pattern, r, o.status, err)
 	})
+}
+
+// guard is the one place where requests are let in. It returns the caller's context,
+// and why the caller was refused.
+func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Handler) (context.Context, error) {
+	setDeadlines(w, r, rule)
+	ctx, err := m.admit(r, rule)
+	if err != nil {
+		Fail(w, r, m.log, err) // before anything of the body is read
+		return ctx, err
+	}
+	most := m.maxBody
+	if rule.Open {
+		most = maxOpenBody
+	}
+	if !rule.Large {
+		if r.ContentLength > most {
+			m.refuseLarge(w, r, most)
+			return ctx, nil
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
+	}
+	ctx = withCaller(ctx, auth.PrincipalOf(ctx), r.RemoteAddr)
+	if rule.Stream {
+		var end func()
+		ctx, end = m.untilRevoked(ctx, auth.PrincipalOf(ctx))
+		defer end()
+	}
+	m.serve(w, r.WithContext(ctx), rule, h)
+	return ctx, nil
 }
 
 // admit applies the policy to a request.
@@ -123,10 +133,10 @@ func (m *mux) admit(r *http.Request, rule Rule) (context.Context, error) {
 	}
 	p, err := m.authenticate(r, rule)
 	if err != nil {
-		return nil, err
+		return r.Context(), err
 	}
 	ctx := auth.WithPrincipal(r.Context(), p)
-	return ctx, auth.Require(ctx, rule.Scope)
+	return ctx, rule.allow(ctx)
 }
 
 // serve runs a handler once there is memory for the request.

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
 )
 
@@ -22,6 +24,10 @@ type Rule struct {
 	// Large bodies are not cut at the limit and may take their time. Large messages of an
 	// RPC may be as large as the limit of bodies; others are questions of a few bytes.
 	Large bool
+	// Whole is for keys of the whole server: one for a project or workspace is refused.
+	Whole bool
+	// Event is what the security log calls a call that succeeded.
+	Event string
 	// Foreign clients may give the key as theirs do: Token KEY, the password of
 	// Basic, or p in the URL.
 	Foreign bool
@@ -38,16 +44,18 @@ func DefaultPolicy() Policy {
 	open := Rule{Open: true}
 	ingest := Rule{Scope: auth.Ingest}
 	read := Rule{Scope: auth.Read}
-	admin := Rule{Scope: auth.Admin}
+	whole := Rule{Scope: auth.Admin, Whole: true}
+	deletes := Rule{Scope: auth.Admin, Event: eventDeleted}
 	return Policy{
 		HTTP: map[string]Rule{
-			"GET /healthz":         open,
-			"GET /readyz":          open,
-			"GET /api/v1/server":   open,
-			"GET /":                open, // the page's own files
-			"POST /api/v1/session": open,
-			"GET /metrics":         read,
-			"GET /sd/bittensor":    read,
+			"GET /healthz":           open,
+			"GET /readyz":            open,
+			"GET /api/v1/server":     open,
+			"GET /":                  open, // the page's own files
+			"POST /api/v1/session":   open,
+			"DELETE /api/v1/session": open,                            // ends the session of its cookie
+			"GET /metrics":           {Scope: auth.Read, Whole: true}, // totals of all projects
+			"GET /sd/bittensor":      read,
 
 			"POST /api/v2/write": {Scope: auth.Ingest, Foreign: true}, // InfluxDB 2
 			"POST /write":        {Scope: auth.Ingest, Foreign: true}, // InfluxDB 1
@@ -58,8 +66,8 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/projects/{workspace}/{project}/runs": read,
 			"GET /api/v1/runs/{id}":                           read,
 			"PATCH /api/v1/runs/{id}":                         ingest,
-			"DELETE /api/v1/runs/{id}":                        admin,
-			"POST /api/v1/runs/{id}/restore":                  admin,
+			"DELETE /api/v1/runs/{id}":                        deletes,
+			"POST /api/v1/runs/{id}/restore":                  {Scope: auth.Admin, Event: eventRestored},
 			"GET /api/v1/resolve":                             read,
 			"GET /api/v1/runs/{id}/series":                    read,
 			"GET /api/v1/runs/{id}/points":                    read,
@@ -92,21 +100,33 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/blobs/{sha256}/url":      read,   // signs a download
 			"POST /api/v1/blobs/{sha256}/url":     ingest, // signs an upload
 
-			"GET /api/v1/keys":         admin,
-			"POST /api/v1/keys":        admin,
-			"DELETE /api/v1/keys/{id}": admin,
-			"POST /api/v1/links":       admin,
+			"GET /api/v1/keys":         whole,
+			"POST /api/v1/keys":        whole,
+			"DELETE /api/v1/keys/{id}": whole,
+			"POST /api/v1/links":       whole,
 		},
 		RPC: map[string]Rule{
 			"/kymogram.v1.IngestService/Stream":    {Scope: auth.Ingest, Large: true},
 			"/kymogram.v1.RunService/ListRuns":     read,
 			"/kymogram.v1.RunService/GetRun":       read,
-			"/kymogram.v1.RunService/DeleteRun":    admin,
+			"/kymogram.v1.RunService/DeleteRun":    deletes,
 			"/kymogram.v1.QueryService/ListSeries": read,
 			"/kymogram.v1.QueryService/Points":     read,
 			"/kymogram.v1.QueryService/Buckets":    read,
 		},
 	}
+}
+
+// allow fails unless the context's caller may do what the rule is about.
+func (r Rule) allow(ctx context.Context) error {
+	if err := auth.Require(ctx, r.Scope); err != nil {
+		return err
+	}
+	if p := auth.PrincipalOf(ctx); r.Whole && !p.Everywhere(r.Scope) {
+		return model.Errorf(model.CodePermission, "this needs a key of the whole server; the key %q is for one project or workspace", p.Name).
+			WithHint("an admin makes one with: kymogram key create --scope %s", r.Scope)
+	}
+	return nil
 }
 
 // check reports whether a rule decides anything.

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
@@ -66,17 +67,17 @@ func (s *Server) checkRPC() (err error) {
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer s.metrics.Call(info.FullMethod, time.Now(), &err)
 	defer s.recoverRPC(info.FullMethod, &err)
-	ctx, err := s.admit(stream.Context(), info.FullMethod)
-	if err != nil {
-		return s.rpcError(info.FullMethod, err)
-	}
-	most := maxQuestion
+	call := &guardedStream{ServerStream: stream, server: s, method: info.FullMethod, most: maxQuestion}
+	call.ctx, err = s.admit(withOrigin(stream.Context(), origin{address: remoteOf(stream.Context())}), info.FullMethod)
 	if s.options.Policy.RPC[info.FullMethod].Large {
-		most = s.maxMessage()
+		call.most = s.maxMessage()
 	}
-	guarded := &guardedStream{ServerStream: stream, ctx: ctx, server: s, method: info.FullMethod, most: most}
-	defer guarded.leases.close()
-	return s.rpcError(info.FullMethod, handler(srv, guarded))
+	defer call.leases.close()
+	if err == nil {
+		err = handler(srv, call)
+	}
+	call.watch(err)
+	return s.rpcError(info.FullMethod, err)
 }
 
 // registrar makes every method a stream, also one of a single message: gRPC reads that
@@ -125,7 +126,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 		return ctx, err
 	}
 	ctx = withCaller(auth.WithPrincipal(ctx, p), p, remoteOf(ctx))
-	return ctx, auth.Require(ctx, rule.Scope)
+	return ctx, rule.allow(ctx)
 }
 
 func remoteOf(ctx context.Context) string {
@@ -143,7 +144,8 @@ type guardedStream struct {
 	ctx    context.Context
 	server *Server
 	method string
-	most   int // bytes of a message
+	most   int    // bytes of a message
+	run    string // that the last message names
 	leases leases
 }
 
@@ -170,12 +172,35 @@ func (g *guardedStream) RecvMsg(m any) error {
 	if err := g.server.admission.message(g.ctx, &g.leases, cost); err != nil {
 		return g.server.rpcError(g.method, err)
 	}
-	return raw.Decode(m)
+	err = raw.Decode(m)
+	if named, ok := m.(interface{ GetId() string }); ok && err == nil {
+		g.run = model.Clip(named.GetId())
+	}
+	return err
 }
 
-// SendMsg is the answer to a message, whose memory is free then.
+// watch writes what became of a call into the security log.
+func (g *guardedStream) watch(err error) {
+	event := g.server.options.Policy.RPC[g.method].Event
+	switch cause := causeOf(model.CodeOf(err)); {
+	case err != nil && cause != "":
+		g.server.security.refused(g.ctx, cause, g.method, err)
+	case err == nil && event != "":
+		g.server.security.note(g.ctx, event, "", "run", g.run)
+	}
+}
+
+// SendMsg is the answer to a message, whose memory is free then. It notes a refusal
+// that the stream tells in its own words.
 func (g *guardedStream) SendMsg(m any) error {
 	g.leases.answered()
+	if answer, ok := m.(interface {
+		GetFailure() *kymogramv1.Failure
+	}); ok && answer.GetFailure() != nil {
+		if cause := causeOf(model.Code(answer.GetFailure().GetCode())); cause != "" {
+			g.server.security.note(g.ctx, eventRefused, cause, "route", g.method)
+		}
+	}
 	return g.ServerStream.SendMsg(m)
 }
 

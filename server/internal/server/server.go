@@ -74,13 +74,14 @@ type Parts struct {
 
 // Server listens and answers.
 type Server struct {
-	options Options
-	parts   Parts
-	keyring *auth.Keyring
-	links   *auth.Links
-	metrics *selfmetrics.Metrics
-	log     *slog.Logger
-	hosts   []string
+	options  Options
+	parts    Parts
+	keyring  *auth.Keyring
+	links    *auth.Links
+	metrics  *selfmetrics.Metrics
+	log      *slog.Logger
+	security *security
+	hosts    []string
 
 	patterns  []string
 	listeners *Listeners
@@ -164,6 +165,10 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		hosts: options.Hosts, draining: make(chan struct{}),
 		gate: newGate(options.Connections, options.ConnectionsEach), admission: newAdmission(options.MaxBody),
 	}
+	s.security = newSecurity(options.Log, parts.Metrics, options.Now)
+	s.keyring.OnFirstUse(func(ctx context.Context, key auth.Key) {
+		s.security.note(ctx, eventKeyUsed, "", "key", key.ID, "name", key.Name)
+	})
 	s.rpc = s.newRPC()
 	parts.RPC(registrar{s.rpc})
 	routes, patterns, err := s.routes()
@@ -193,7 +198,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 	m := &mux{
 		mux: http.NewServeMux(), rules: s.options.Policy.HTTP, patterns: map[string]bool{},
-		keyring: s.keyring, metrics: s.metrics, log: s.log, maxBody: s.options.MaxBody, draining: s.draining, admission: s.admission,
+		keyring: s.keyring, security: s.security, metrics: s.metrics, log: s.log, maxBody: s.options.MaxBody, draining: s.draining, admission: s.admission,
 	}
 	page, err := newPage(s.parts.Page)
 	if err != nil {
@@ -205,6 +210,7 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 	m.handle("GET /metrics", s.metrics.Handler())
 	m.handle("GET /api/v1/server", s.handler(s.describe))
 	m.handle("POST /api/v1/session", s.handler(s.signIn))
+	m.handle("DELETE /api/v1/session", s.handler(s.signOut))
 	m.handle("GET /api/v1/keys", s.handler(s.listKeys))
 	m.handle("POST /api/v1/keys", s.handler(s.createKey))
 	m.handle("DELETE /api/v1/keys/{id}", s.handler(s.revokeKey))

@@ -181,6 +181,12 @@ export async function buckets(queries: BucketQuery[], digits: number): Promise<B
   return (await request<{ results: BucketResult[] }>("/buckets", body)).results;
 }
 
+/** Ends the session of the page and forgets the key of this tab. */
+export async function logout(): Promise<void> {
+  sessionStorage.removeItem(keyName);
+  await request("/session", { method: "DELETE" });
+}
+
 export function login(token: string): Promise<unknown> {
   return request("/session", json("POST", { token }));
 }

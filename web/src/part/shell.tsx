@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { help, notice } from "../state/app.ts";
+import { logout } from "../api/client.ts";
+import { help, notice, say } from "../state/app.ts";
 import { runsPath } from "../state/route.ts";
 import { isDark, toggleTheme } from "../state/theme.ts";
 import { Icon } from "./icon.tsx";
@@ -51,6 +52,9 @@ export function Shell({ crumbs, tools, project, children }: Props) {
         >
           <Icon name={isDark.value ? "sun" : "moon"} />
         </button>
+        <button type="button" class="rail-item" onClick={signOut} aria-label="Sign out" title="Sign out">
+          <Icon name="exit" />
+        </button>
       </nav>
       <header class="top">
         <div class="crumbs">{crumbs}</div>
@@ -65,6 +69,14 @@ export function Shell({ crumbs, tools, project, children }: Props) {
         </div>
       )}
     </div>
+  );
+}
+
+/** The page starts anew, so that nothing of the session stays in its memory. */
+function signOut(): void {
+  logout().then(
+    () => location.assign("/"),
+    (cause) => say((cause as Error).message, true),
   );
 }
 

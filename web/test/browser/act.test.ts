@@ -386,6 +386,22 @@ describe("keys of the server", () => {
     await tab.context.close();
     closed.close();
   });
+
+  test("signing out ends the session, of a link and of a key", async () => {
+    const closed = await host({ key });
+    const tab = await open(browser);
+    await tab.page.goto(`${closed.url}/login#good`);
+    await tab.page.getByRole("link", { name: "huge" }).waitFor();
+    await tab.page.getByRole("button", { name: "Sign out" }).click();
+    await tab.page.getByLabel("This server wants a key.").fill(key);
+    await tab.page.keyboard.press("Enter");
+    await tab.page.getByRole("link", { name: "huge" }).waitFor();
+    await tab.page.getByRole("button", { name: "Sign out" }).click();
+    await tab.page.getByLabel("This server wants a key.").waitFor();
+    expect(await tab.page.evaluate(() => sessionStorage.length)).toBe(0);
+    await tab.context.close();
+    closed.close();
+  });
 });
 
 describe("what goes wrong is said", () => {

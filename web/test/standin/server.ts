@@ -135,6 +135,10 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
       auth: !!s.options.key,
       time_ns: Date.now() * 1e6,
     });
+  if (path === "/session" && req.method === "DELETE") {
+    res.setHeader("Set-Cookie", "kymogram_session=; Max-Age=0; SameSite=Strict; HttpOnly; Path=/");
+    return void res.writeHead(204).end();
+  }
   if (path === "/session") {
     const { token } = JSON.parse(await body(req)) as { token: string };
     if (token !== "good" && !s.network.links.has(token))

@@ -64,10 +64,29 @@ func testRenderings(t *testing.T, open Opener) {
 	if _, _, err := h.c.ListRenderings(t.Context(), run, catalog.RenderingFilter{Cursor: "?"}); model.CodeOf(err) != model.CodeInvalid {
 		t.Errorf("a bad cursor: %v", err)
 	}
+	h.naming("named", want[0].SHA256, 1)
+	h.naming("another blob", strings.Repeat("0", 64), 0)
+	h.naming("no blob", "", 0)
 	h.check("Trash", h.c.Trash(t.Context(), run, at(1)))
+	h.naming("in the trash", want[0].SHA256, 0)
 	h.check("Purge", h.c.Purge(t.Context(), run))
 	if left := h.renderings(run, catalog.RenderingFilter{}); len(left) > 0 {
 		t.Errorf("%d renderings outlive their run", len(left))
+	}
+}
+
+// naming counts the projects that name a blob.
+func (h *harness) naming(what, blob string, want int) {
+	h.t.Helper()
+	places, err := h.c.Naming(h.ctx(), blob)
+	h.check("Naming", err)
+	if len(places) != want {
+		h.t.Errorf("%s: %v, want %d projects", what, places, want)
+	}
+	for _, p := range places {
+		if p.Workspace == "" || p.Project == "" {
+			h.t.Errorf("%s: %+v", what, p)
+		}
 	}
 }
 

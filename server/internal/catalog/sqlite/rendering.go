@@ -94,6 +94,18 @@ func (d *DB) Rendering(ctx context.Context, run model.RunID, id string) (*model.
 	return &out, nil
 }
 
+// Naming implements [catalog.Renderings].
+func (d *DB) Naming(ctx context.Context, blob string) ([]catalog.Place, error) {
+	places, err := collect(ctx, d.reader, func(rows *sql.Rows) (p catalog.Place, err error) {
+		return p, rows.Scan(&p.Workspace, &p.Project)
+	}, `SELECT DISTINCT p.workspace, p.name FROM renderings v JOIN runs r ON r.pk = v.run JOIN projects p ON p.id = r.project
+		WHERE v.sha256 = ? AND v.sha256 != '' AND r.deleted_ns = 0`, blob)
+	if err != nil {
+		return nil, failure("find who names a blob", err)
+	}
+	return places, nil
+}
+
 func scanRendering(rows *sql.Rows) (r model.Rendering, err error) {
 	var doc string
 	if err := rows.Scan(&doc); err != nil {

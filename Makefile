@@ -81,7 +81,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 
 ## ---- change ----
 
-.PHONY: check lint fix generate clean
+.PHONY: check lint audit fix generate clean
 check: setup lint ## lint and the quick tests, in at most 3 minutes
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-python check-go-web
 
@@ -100,6 +100,9 @@ lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.packag
 	$(VENV)/bin/ruff format --check python examples test
 	cd python && ../$(VENV)/bin/mypy
 	cd web && npm run --silent lint && npm run --silent types
+
+audit: ## govulncheck over the three modules, with its own database: needs vuln.go.dev, so CI leaves it out
+	@tools/audit
 
 fix: $(TOOLS)/.installed $(VENV)/.dev web/node_modules/.package-lock.json ## let the formatters and linters mend what they can
 	golangci-lint run --allow-parallel-runners --fix $(PACKAGES)

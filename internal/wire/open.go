@@ -11,6 +11,9 @@ import (
 
 var errNoRequest = errors.New("it has no request")
 
+// unreadable stands for the kind of an update that cannot be read.
+const unreadable model.UpdateOp = "unreadable"
+
 // Open makes the first message of a stream.
 func Open(r *model.OpenRequest, protocol uint32) (*kymogramv1.Open, error) {
 	if protocol == Typed {
@@ -75,7 +78,9 @@ func readOpenRequest(m *kymogramv1.OpenRequest) (model.OpenRequest, error) {
 	})
 	r.Initial = each(m.Initial, func(one *kymogramv1.Update) model.Update {
 		u, err := readUpdate(one)
-		keep(err)
+		if err != nil { // of a newer version: ingest refuses it as unknown, not the open
+			u = model.Update{Op: unreadable}
+		}
 		return u
 	})
 	return r, first

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -168,7 +169,15 @@ func checkOpen(r *model.OpenRequest) error {
 	if err := checkNumbers(r); err != nil {
 		return err
 	}
-	return checkInitial(r.Initial)
+	var unknown uint64
+	r.Initial, unknown = knownOnly(r.Initial)
+	if err := checkInitial(r.Initial); err != nil {
+		return err
+	}
+	if unknown > 0 {
+		r.Initial = append(r.Initial, model.Update{Op: model.OpRefused, Count: unknown, Text: "updates of a newer version"})
+	}
+	return nil
 }
 
 func checkTexts(r *model.OpenRequest) error {
@@ -208,6 +217,13 @@ func checkNumbers(r *model.OpenRequest) error {
 		}
 	}
 	return nil
+}
+
+// knownOnly leaves out the updates of a newer client, and counts them: they must not
+// keep a writer from opening, since its points wait for that.
+func knownOnly(updates []model.Update) (known []model.Update, unknown uint64) {
+	known = slices.DeleteFunc(slices.Clone(updates), func(u model.Update) bool { return !isKnown(u.Op) })
+	return known, uint64(len(updates) - len(known))
 }
 
 func checkInitial(updates []model.Update) error {

@@ -130,6 +130,16 @@ func checkValue(c *model.Column, row int) *fault {
 	return nil
 }
 
+// isKnown reports whether clients may send updates of this kind.
+func isKnown(op model.UpdateOp) bool {
+	switch op {
+	case model.OpSetAttribute, model.OpSetEnvAttribute, model.OpSetTags, model.OpAddTags, model.OpRemoveTags, model.OpSetDescription,
+		model.OpSetDisplayName, model.OpLog, model.OpClose, model.OpRendering, model.OpGone, model.OpDropped:
+		return true
+	}
+	return false
+}
+
 // checkUpdate checks one change of a run.
 func checkUpdate(u *model.Update) *fault {
 	switch u.Op {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -354,6 +356,44 @@ func TestUnreadableUpdatesAreRefused(t *testing.T) {
 	}
 	s.batch(&kymogramv1.Batch{First: 4, Last: 4, TypedUpdates: []*kymogramv1.Update{{Op: "close", Text: "finished", Seq: 4}}})
 	s.acked(4) // the writer goes on
+}
+
+// What a newer client says of a new run is refused and counted; the writer opens, since
+// its points wait for that.
+func TestUnknownUpdatesOfAnOpen(t *testing.T) {
+	n := start(t)
+	future := model.Update{Op: "future", Path: "p"}
+	for i, protocol := range []uint32{1, wire.Typed} {
+		r := request(byte(10 + i))
+		r.RunName, r.OrchestrationID = fmt.Sprintf("new-%d", protocol), fmt.Sprint(protocol)
+		r.Initial = []model.Update{future, {Op: model.OpAddTags, Tags: []string{"t"}}, future}
+		first, err := wire.Open(&r, protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := uint64(2)
+		if protocol == wire.Typed { // a value of a type that is not known here
+			first.TypedRequest.Initial = append(first.TypedRequest.Initial, &kymogramv1.Update{Op: "set_attribute", Path: "q", Value: &kymogramv1.Value{}})
+			want++
+		}
+		s := n.raw()
+		s.send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: first}})
+		answer := s.receive()
+		if answer.GetOpened() == nil {
+			t.Errorf("protocol %d: %v", protocol, answer)
+			continue
+		}
+		s.batch(points(true, 1, 1, 2))
+		s.acked(2)
+		result, err := wire.ReadOpened(answer.GetOpened())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := n.reads.Run(t.Context(), result.Run)
+		if err != nil || !slices.Equal(run.Tags, []string{"t"}) || run.Ledger.Refused != want {
+			t.Errorf("protocol %d: tags %v, %d refused, want %d, %v", protocol, run.Tags, run.Ledger.Refused, want, err)
+		}
+	}
 }
 
 func TestFailures(t *testing.T) {

@@ -101,7 +101,7 @@ lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.packag
 	cd python && ../$(VENV)/bin/mypy
 	cd web && npm run --silent lint && npm run --silent types
 
-audit: ## govulncheck over the three modules, with its own database: needs vuln.go.dev, so CI leaves it out
+audit: ## govulncheck over the three modules, with its own database, which not every machine reaches: CI leaves it out
 	@tools/audit
 
 fix: $(TOOLS)/.installed $(VENV)/.dev web/node_modules/.package-lock.json ## let the formatters and linters mend what they can

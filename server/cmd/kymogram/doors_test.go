@@ -78,7 +78,7 @@ func TestSignOut(t *testing.T) {
 	s.addKeys()
 	cookie := func(token string) *http.Cookie {
 		answer := s.page("POST", "/api/v1/session", fmt.Sprintf(`{"token":%q}`, token), nil)
-		if answer.StatusCode != 200 || len(answer.Cookies()) != 1 {
+		if answer.StatusCode != http.StatusOK || len(answer.Cookies()) != 1 {
 			t.Fatalf("sign-in: %s", answer.Status)
 		}
 		return answer.Cookies()[0]
@@ -86,7 +86,7 @@ func TestSignOut(t *testing.T) {
 	_, token, _ := strings.Cut(s.LoginLink(), "#")
 	session, traded := cookie(token), cookie(s.keys["read"])
 	for name, c := range map[string]*http.Cookie{"a link's session": session, "a key's": traded} {
-		if answer := s.page("GET", "/api/v1/projects", "", c); answer.StatusCode != 200 {
+		if answer := s.page("GET", "/api/v1/projects", "", c); answer.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %s", name, answer.Status)
 		}
 		answer := s.page("DELETE", "/api/v1/session", "", c)
@@ -168,7 +168,7 @@ func TestSecurityLog(t *testing.T) {
 	s.request("DELETE", "/api/v1/runs/RUN", "", s.keys["admin"])
 	s.request("POST", "/api/v1/runs/RUN/restore", "", s.keys["admin"])
 	for header, value := range map[string]string{"Origin": "https://evil.example", "Host": "evil.example"} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+s.address+"/api/v1/links", strings.NewReader("{}"))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.address+"/api/v1/links", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}

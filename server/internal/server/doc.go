@@ -8,5 +8,5 @@
 //
 // A route or method without a policy makes New fail, and nothing runs before its
 // policy allowed it. Start reading in server.go; policy.go is the table, split.go
-// how one address serves both.
+// how one address serves both, security.go what the security log says.
 package server

@@ -118,7 +118,7 @@ func (s *Server) revokeKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 // createLink makes a one-time link for somebody who has a key but no page.
-func (s *Server) createLink(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) createLink(w http.ResponseWriter, _ *http.Request) error {
 	token, expires := s.links.Issue()
 	WriteJSON(w, http.StatusCreated, map[string]any{
 		"link": s.Address() + loginPath + token, "expires_ns": expires.UnixNano(),

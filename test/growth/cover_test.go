@@ -5,8 +5,10 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -63,4 +65,52 @@ func covered(t *testing.T, table string, calls, rows []string, reasons map[strin
 
 func TestEveryRouteAndMethodHasARow(t *testing.T) {
 	covered(t, "routes_test.go or methods_test.go", policy(t), slices.Concat(names(routes()), names(stateRoutes()), names(methods())), withoutRows())
+}
+
+// exported lists the exported functions and methods of a package, read from its
+// source: Run.Log, or read.Run.Points with a prefix.
+func exported(t *testing.T, folder, prefix string) (calls []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no Go files in %s: %v", folder, err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.IsExported() {
+				if owner := receiver(fn); owner == "" || ast.IsExported(owner) {
+					calls = append(calls, prefix+strings.TrimPrefix(owner+"."+fn.Name.Name, "."))
+				}
+			}
+		}
+	}
+	slices.Sort(calls)
+	return slices.Compact(calls)
+}
+
+// receiver is the type of a method, "" for a function.
+func receiver(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return ""
+	}
+	of := fn.Recv.List[0].Type
+	if pointer, ok := of.(*ast.StarExpr); ok {
+		of = pointer.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
+}
+
+func TestEveryCallOfTheGoSDKHasARow(t *testing.T) {
+	calls := slices.Concat(exported(t, "../..", ""), exported(t, "../../read", "read."), exported(t, "../../metrics", "metrics."))
+	covered(t, "sdk_test.go", calls, append(names(sdk()), names(readers())...), callsWithoutRows())
 }

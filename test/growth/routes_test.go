@@ -323,6 +323,9 @@ func routes() []row[*lab] {
 		{call: "POST /api/v1/keys", grows: "keys", n: 50, run: func(l *lab, n int) func() { return func() { keys(l, n) } }},
 		{call: "POST /api/v1/links", grows: "links", n: 200, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/links", []byte("{}")) })},
 		{call: "POST /api/v1/session", grows: "sign-ins", n: 50, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/session", document(map[string]string{"token": l.key})) })},
+		{call: "DELETE /api/v1/session", grows: "sign-outs", n: 50, run: each(func(l *lab, _ int) {
+			l.ok("DELETE", "/api/v1/session", nil, map[string]string{"Cookie": "kymogram_session=" + l.key})
+		})},
 		{call: "GET /metrics", grows: "runs", n: 50, run: reads("/metrics", runs)},
 		{call: "GET /metrics", grows: "series", n: 1_000, run: reads("/metrics", filled(ofSeries))},
 		{call: "GET /healthz", grows: "connections", n: 50, run: held},

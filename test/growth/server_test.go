@@ -193,7 +193,7 @@ func measure(t *testing.T, rows []row[*lab]) {
 		if !r.wanted() {
 			continue
 		}
-		t.Run(strings.NewReplacer(" ", "_", "/", "·").Replace(r.name()), func(t *testing.T) {
+		t.Run(titled(r.name()), func(t *testing.T) {
 			if !*processor {
 				t.Parallel()
 			}

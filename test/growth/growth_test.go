@@ -22,9 +22,8 @@ const (
 // machine's load.
 type cost struct{ seconds, bytes, objects, disk float64 }
 
-// floor is the least cost that counts: below it is the noise of a process that
-// does other things too.
-var floor = cost{seconds: 0.04, bytes: 768 << 10, objects: 6_000, disk: 128 << 10}
+// noise is the least cost that counts: below it is what a process does besides.
+func noise() cost { return cost{seconds: 0.04, bytes: 768 << 10, objects: 6_000, disk: 128 << 10} }
 
 func (c cost) minus(d cost) cost {
 	return cost{c.seconds - d.seconds, c.bytes - d.bytes, c.objects - d.objects, c.disk - d.disk}
@@ -49,12 +48,12 @@ func (r row[L]) wanted() bool { return strings.Contains(r.name(), *only) }
 const tries = 3
 
 // judge measures a row at both sizes and fails when its cost grows too fast.
-func (r row[L]) judge(t *testing.T, at func(n int) cost) {
+func (r row[L]) judge(t *testing.T, floor cost, at func(n int) cost) {
 	t.Helper()
 	var faults []string
 	for range tries {
 		var line string
-		line, faults = compare(at(r.n), at(factor*r.n))
+		line, faults = compare(at(r.n), at(factor*r.n), floor)
 		t.Logf("%s%s", r.name(), line)
 		if len(faults) == 0 {
 			return
@@ -66,7 +65,7 @@ func (r row[L]) judge(t *testing.T, at func(n int) cost) {
 }
 
 // compare describes the costs at n and at 8 n, and names those that grow too fast.
-func compare(small, big cost) (line string, faults []string) {
+func compare(small, big, floor cost) (line string, faults []string) {
 	for _, k := range []struct {
 		name, unit        string
 		small, big, floor float64
@@ -104,7 +103,7 @@ func TestCompare(t *testing.T) {
 		{cost{bytes: -5}, cost{bytes: 1e8}, 1},
 		{cost{seconds: 1, objects: 1e6, disk: 1e6}, cost{seconds: 64, objects: 64e6, disk: 64e6}, 3},
 	} {
-		if line, faults := compare(c.small, c.big); len(faults) != c.faults {
+		if line, faults := compare(c.small, c.big, noise()); len(faults) != c.faults {
 			t.Errorf("%s: %q", line, faults)
 		}
 	}

@@ -197,7 +197,7 @@ func measure(t *testing.T, rows []row[*lab]) {
 			if !*processor {
 				t.Parallel()
 			}
-			r.judge(t, func(n int) cost {
+			r.judge(t, noise(), func(n int) cost {
 				l := start(t, binary)
 				return l.took(r.run(l, n))
 			})

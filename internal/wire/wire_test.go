@@ -235,7 +235,7 @@ func TestWrongMessages(t *testing.T) {
 	for name, err := range map[string]error{
 		"no request": open(nil), "a writer": open(&kymogramv1.OpenRequest{Writer: short}), "a run": open(&kymogramv1.OpenRequest{LocalRun: short}),
 		"a parent": open(&kymogramv1.OpenRequest{ParentAttempt: short}), "an ended writer": open(&kymogramv1.OpenRequest{Ended: [][]byte{short}}),
-		"no sequence":      noSequence, "a result's run": run, "a shared environment's writer": shared,
+		"no sequence": noSequence, "a result's run": run, "a shared environment's writer": shared,
 	} {
 		if err == nil {
 			t.Errorf("%s: read without an error", name)

@@ -185,8 +185,10 @@ func (m *museum) run(ctx context.Context, t *testing.T, n *node, i int) {
 	if err := n.blobs.Put(ctx, blob.Hash(hash), bytes.NewReader(video)); err != nil {
 		t.Fatal(err)
 	}
-	r := model.OpenRequest{Writer: model.WriterID{byte(i), 1}, Workspace: "w", Project: "p", RunName: fmt.Sprintf("run%d", i), OpenedNs: int64(1e18) + int64(i), SDK: "test/1",
-		Initial: []model.Update{{Op: model.OpSetAttribute, Path: "config/lr", Value: model.FloatValue(float64(i) / 7)}}}
+	r := model.OpenRequest{
+		Writer: model.WriterID{byte(i), 1}, Workspace: "w", Project: "p", RunName: fmt.Sprintf("run%d", i), OpenedNs: int64(1e18) + int64(i), SDK: "test/1",
+		Initial: []model.Update{{Op: model.OpSetAttribute, Path: "config/lr", Value: model.FloatValue(float64(i) / 7)}},
+	}
 	if i > 0 {
 		r.ForkFromRun = fmt.Sprintf("run%d", i-1)
 	}
@@ -259,7 +261,7 @@ func (m *museum) read(t *testing.T, n *node, p *auth.Principal, out map[string]s
 	for _, r := range httpapi.New(n.query, n.ingest, n.live, httpapi.Options{}).Routes() {
 		mux.Handle(r.Method+" "+r.Pattern, r.Handler)
 	}
-	blobs := blob.NewHandler(n.blobs, n.signer, 1<<20, n.fail)
+	blobs := blob.NewHandler(n.blobs, n.signer, 1<<20, n.query.MayReadBlob, n.fail)
 	mux.Handle("/blob/{sha256}", blobs)
 	for _, url := range m.urls {
 		w := httptest.NewRecorder()

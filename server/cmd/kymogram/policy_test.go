@@ -117,7 +117,7 @@ func serveLogged(t *testing.T, log *slog.Logger) *served {
 	return serveWith(t, false, log)
 }
 
-func serveWith(t *testing.T, noAuth bool, log *slog.Logger) *served {
+func serveWith(t testing.TB, noAuth bool, log *slog.Logger) *served {
 	t.Helper()
 	c, err := config.Load("", func(string) string { return "" }, map[string]string{
 		"data": t.TempDir(), "http": "127.0.0.1:0", "no_auth": fmt.Sprint(noAuth),

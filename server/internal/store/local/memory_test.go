@@ -112,13 +112,13 @@ func TestMemoryOfSeries(t *testing.T) {
 			check := func(state string) {
 				t.Helper()
 				heap()
-				real, counted := (float64(heap())-base)/n, (float64(e.Stats().MemoryBytes)-told)/n
-				t.Logf("%-12s %5.0f B a series, %5.0f counted", state, real, counted)
-				if real > s.most {
-					t.Errorf("%s: a series takes %.0f B, more than %.0f", state, real, s.most)
+				taken, counted := (float64(heap())-base)/n, (float64(e.Stats().MemoryBytes)-told)/n
+				t.Logf("%-12s %5.0f B a series, %5.0f counted", state, taken, counted)
+				if taken > s.most {
+					t.Errorf("%s: a series takes %.0f B, more than %.0f", state, taken, s.most)
 				}
-				if counted < 0.8*real {
-					t.Errorf("%s: %.0f B of %.0f are counted", state, counted, real)
+				if counted < 0.8*taken {
+					t.Errorf("%s: %.0f B of %.0f are counted", state, counted, taken)
 				}
 			}
 			s.send(t, e, run, n)

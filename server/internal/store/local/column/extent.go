@@ -99,10 +99,10 @@ func widen(lo, hi int64, xs []int64) (int64, int64) {
 
 // TopKey is at least the sort key of every row.
 func (e *Extent) TopKey() (key SortKey) {
-	switch {
-	case e.Mode == model.UniqueTime:
+	switch e.Mode {
+	case model.UniqueTime:
 		key[0] = e.MaxTime
-	case e.Mode == model.UniqueStep:
+	case model.UniqueStep:
 		key[0] = e.Hi[Step]
 	default:
 		for n, a := range axisOrder() {

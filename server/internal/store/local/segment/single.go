@@ -32,8 +32,6 @@ type Packed interface {
 	column.Group
 	// Whole is the group; what is done to it may be lost.
 	Whole() *Group
-	// Cost is the memory that a column of it takes with it, as the allocator gives it.
-	Cost() int
 
 	first() uint32 // of its series
 	file() *File
@@ -128,11 +126,11 @@ func (s *single) BlockSums(col, axis int) ([]column.Block, error) {
 	return s.Whole().BlockSums(col, axis)
 }
 
-// Cost shares the group among its columns.
-func (g *Group) Cost() int {
-	const group, column = 432, 128
-	return group/len(g.Cols) + column
+// Cost is the memory that a column of a group takes with it, as the allocator gives it.
+func Cost(p Packed) int {
+	const one, group, column = 112, 432, 128
+	if g, ok := p.(*Group); ok {
+		return group/max(1, len(g.Cols)) + column
+	}
+	return one
 }
-
-// Cost is that of the size class.
-func (s *single) Cost() int { return 112 }

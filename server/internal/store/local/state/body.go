@@ -211,7 +211,7 @@ func (r *Run) kept(views []*curve.View) {
 
 func (l *live) cost() (n int) {
 	for _, c := range l.chunks {
-		n += chunkBytes + c.Group.(segment.Packed).Cost()
+		n += chunkBytes + segment.Cost(c.Group.(segment.Packed))
 	}
 	if l.Ended() {
 		n += endBytes

@@ -1,0 +1,149 @@
+//go:build e2e
+
+package crash
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/test/rig"
+)
+
+var many = flag.Int("series", 100_000, "how many series of one point a server is sent before it is killed")
+
+// TestRestartOfManySeries kills a server that was sent many series of one point, each
+// at another time, and starts it again with as little memory as it may have had. It
+// must answer, and stop with 0 on SIGTERM. The proof sends a million.
+func TestRestartOfManySeries(t *testing.T) {
+	data, most := "300000", 300
+	if *many >= 1_000_000 {
+		data, most = "700000", 400
+	}
+	r := rig.New(t)
+	s := startUnder(t, r, "unlimited")
+	for from := 0; from < *many; from += 5000 {
+		s.send(t, from, min(from+5000, *many))
+	}
+	t.Logf("sent: %d MiB", s.peak(t))
+	if s.peak(t) > most {
+		t.Errorf("%d series take %d MiB, more than %d", *many, s.peak(t), most)
+	}
+	s.end(t, syscall.SIGKILL)
+	s = startUnder(t, r, data)
+	s.send(t, *many, *many+1) // the run is in use
+	if got := s.stored(t); got != *many+1 {
+		t.Errorf("%d series of %d", got, *many+1)
+	}
+	t.Logf("started again: %d MiB", s.peak(t))
+	if err := s.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+// bounded is a server with a limit of its data segment.
+type bounded struct {
+	cmd     *exec.Cmd
+	address string
+}
+
+// startUnder starts a server with `ulimit -d`, in KiB.
+func startUnder(t *testing.T, r *rig.Rig, limit string) *bounded {
+	t.Helper()
+	cmd := r.Command(t, "bash", "-c", `ulimit -d "$0" && exec "$@"`, limit, r.Binary(), "serve", "--no-auth", "--data", filepath.Join(r.Dir, "many"), "--http", "127.0.0.1:0")
+	cmd.Env = append(cmd.Env, "KYMOGRAM_MEMORY_LIMIT_MIB=360")
+	var words bytes.Buffer
+	cmd.Stderr = &words
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		_ = cmd.Wait()
+		t.Fatalf("the server said no ready line: %v\n%.2000s", err, words.String())
+	}
+	return &bounded{cmd, "http://" + strings.TrimPrefix(strings.Fields(line)[1], "http=")}
+}
+
+// send writes one point of each series.
+func (s *bounded) send(t *testing.T, from, to int) {
+	t.Helper()
+	var body bytes.Buffer
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&body, "m,run=many,s=s%07d v=1 %d\n", i, 1_700_000_000_000_000_000+i)
+	}
+	began := time.Now()
+	for {
+		answer, err := http.Post(s.address+"/api/v2/write?bucket=b&org=w&precision=ns", "text/plain", bytes.NewReader(body.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusNoContent {
+			return
+		}
+		if answer.StatusCode != http.StatusServiceUnavailable || time.Since(began) > time.Minute {
+			t.Fatal(answer.Status)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// peak is the most memory that the process had, MiB.
+func (s *bounded) peak(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("the memory of a process is read from /proc")
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(rest + " 0")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib >> 10
+}
+
+// stored is how many series the server says that it keeps.
+func (s *bounded) stored(t *testing.T) int {
+	t.Helper()
+	answer, err := http.Get(s.address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "kymogram_store_series "); ok {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(n)
+		}
+	}
+	t.Fatalf("/metrics does not tell: %s", answer.Status)
+	return 0
+}
+
+func (s *bounded) end(t *testing.T, by syscall.Signal) error {
+	t.Helper()
+	if err := s.cmd.Process.Signal(by); err != nil {
+		t.Fatal(err)
+	}
+	return s.cmd.Wait()
+}

@@ -1,0 +1,216 @@
+package state_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
+)
+
+// next is the record after another one.
+func next(t testing.TB, on *state.Envelope, payload string, change ...func(r *state.Record)) *state.Envelope {
+	t.Helper()
+	before, err := state.Decode(on.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := *before
+	r.Sequence, r.Previous = r.Sequence+1, on.Hash()
+	for _, c := range change {
+		c(&r)
+	}
+	return seal(t, 1, r, payload)
+}
+
+func judged(t *testing.T, what string, r *state.Reader, e *state.Envelope, want state.Verdict, says string) state.Judgement {
+	t.Helper()
+	j := check(t, r, e)
+	if j.Verdict != want || !strings.Contains(j.Reason, says) {
+		t.Errorf("%s: %s, %q; want %s, %q", what, j.Verdict, j.Reason, want, says)
+	}
+	if (j.Payload != nil) != j.Verdict.Trusted() {
+		t.Errorf("%s: %s with the payload %q", what, j.Verdict, j.Payload)
+	}
+	return j
+}
+
+// What a hostile server can do with records that were signed well.
+func TestAHostileServer(t *testing.T) {
+	memory := state.NewMemory()
+	r := readerAt(memory, nowMs)
+	first := seal(t, 1, sample(""), `{"a":1}`)
+	second := next(t, first, `{"a":2}`)
+	judged(t, "the first", r, first, state.Verified, "sequence")
+	judged(t, "the second", r, second, state.Verified, "sequence")
+	judged(t, "the second again", r, second, state.Verified, "sequence")
+	judged(t, "a rollback", r, first, state.Broken, "an old record is shown again")
+	judged(t, "a rollback after a restart of the reader", readerAt(memory, nowMs), first, state.Broken, "an old record is shown again")
+	judged(t, "a loser of a race shown as the newest", r, next(t, first, `{"a":3}`, func(r *state.Record) { r.Sequence += 7 }), state.Broken, "has a fork")
+	judged(t, "a gap", r, next(t, next(t, second, `{}`), `{"a":4}`), state.Verified, "")
+	judged(t, "an old one after a day", readerAt(memory, nowMs+86_400_000), next(t, next(t, second, `{}`), `{"a":4}`), state.Stale, "expired 23h0m0s ago")
+	for what, move := range map[string]func(x *state.Expect){
+		"chain":     func(x *state.Expect) { x.Genesis = state.Hash{1} },
+		"subnet":    func(x *state.Expect) { x.Netuid = 1 },
+		"workspace": func(x *state.Expect) { x.Workspace = "w" },
+		"project":   func(x *state.Expect) { x.Project = "p" },
+		"run":       func(x *state.Expect) { x.Run = "r" },
+		"role":      func(x *state.Expect) { x.Role = state.Miner },
+		"hotkey":    func(x *state.Expect) { a := key(t, 2).Account(); x.Hotkey = &a },
+	} {
+		moved := readerAt(state.NewMemory(), nowMs)
+		move(&moved.Expect)
+		judged(t, what, moved, first, state.Broken, "signed for the "+what)
+	}
+}
+
+// What a holder of the key can do.
+func TestAHostileKeyHolder(t *testing.T) {
+	other := func(r *state.Record) { r.Machine = state.Machine{9} }
+	for _, c := range []struct {
+		what, payload, says string
+		change              func(r *state.Record)
+		want                state.Verdict
+	}{
+		{"one machine, two contents", `{"stats":{"1":{"score":2}}}`, "on one machine", func(*state.Record) {}, state.Equivocated},
+		{"one machine, one content", `{"stats":{"1":{"score":1}}}`, "on one machine", func(r *state.Record) { r.Block++ }, state.Equivocated},
+		{"two machines, two contents", `{"stats":{"1":{"score":2}}}`, "contradict each other in stats.1.score", other, state.Equivocated},
+		{"two machines that agree", `{"stats":{"1":{"score":1}},"specs":{"free":7}}`, "two machines use", other, state.SharedKey},
+		{"two machines, two types", `{"stats":{"1":{"score":1}}}`, "contradict", func(r *state.Record) { other(r); r.PayloadType = "age/v1" }, state.Equivocated},
+	} {
+		memory := state.NewMemory()
+		r := readerAt(memory, nowMs)
+		record := sample("")
+		first := seal(t, 1, record, `{"stats":{"1":{"score":1}},"specs":{"free":5}}`)
+		judged(t, c.what, r, first, state.Verified, "")
+		c.change(&record)
+		twin := seal(t, 1, record, c.payload)
+		j := judged(t, c.what, r, twin, c.want, c.says)
+		if j.Proof == nil {
+			t.Fatalf("%s: no proof", c.what)
+		}
+		if verdict, _, err := j.Proof.Check(); verdict != c.want || err != nil {
+			t.Errorf("%s: the proof shows %s: %v", c.what, verdict, err)
+		}
+		// An equivocation stays: the next record, the first one, after a restart.
+		later := state.Verified
+		if c.want == state.Equivocated {
+			later = state.Equivocated
+		}
+		judged(t, c.what+", the first again", r, first, later, "")
+		judged(t, c.what+", the next one", readerAt(memory, nowMs), next(t, first, `{}`), later, "")
+	}
+	ahead := sample("")
+	ahead.TimeMs, ahead.ExpiresMs = ahead.TimeMs+86_400_000, ahead.ExpiresMs+86_400_000
+	ahead.Sequence = state.MaxNumber
+	r := readerAt(state.NewMemory(), nowMs)
+	judged(t, "a clock a day ahead", r, seal(t, 1, ahead, `{}`), state.Stale, "24h0m0s ahead of this clock")
+	judged(t, "and the right clock after it", r, seal(t, 1, sample(""), `{}`), state.Verified, "")
+}
+
+func TestBlocksAndTheSubnet(t *testing.T) {
+	r := readerAt(state.NewMemory(), nowMs)
+	r.Clock = func() state.Clock { return state.Clock{Now: time.UnixMilli(nowMs), Block: 4_000_200, MaxBlocks: 100} }
+	e := seal(t, 1, sample(""), `{}`)
+	judged(t, "an old block", r, e, state.Stale, "200 blocks ago; 100 are allowed")
+	none := sample("")
+	none.Block = 0
+	judged(t, "no block", readerWith(r, state.NewMemory()), seal(t, 1, none, `{}`), state.Stale, "names no block")
+	none.Block = 5_000_000
+	judged(t, "a block to come", readerWith(r, state.NewMemory()), seal(t, 1, none, `{}`), state.Stale, "ahead of the chain's")
+	r = readerAt(state.NewMemory(), nowMs)
+	reason := "hotkey is not on subnet 27"
+	r.Registry = func(context.Context, uint16, string, wallet.Account) (string, error) { return reason, nil }
+	judged(t, "a stranger", r, e, state.Unregistered, reason)
+	reason = ""
+	judged(t, "registered meanwhile", r, e, state.Verified, "")
+	r.Registry = func(context.Context, uint16, string, wallet.Account) (string, error) {
+		return "", fmt.Errorf("no node answers")
+	}
+	if _, err := r.Check(t.Context(), e); err == nil || !strings.Contains(err.Error(), "no node answers") {
+		t.Errorf("a chain that fails: %v", err)
+	}
+}
+
+func readerWith(r *state.Reader, m state.Memory) *state.Reader {
+	out := *r
+	out.Memory = m
+	return &out
+}
+
+func TestLegacyIsNeverTrusted(t *testing.T) {
+	text, err := state.SignLegacy("0djlnjjs", key(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := key(t, 1).Account()
+	for what, j := range map[string]state.Judgement{
+		"legacy":      state.CheckLegacy(mine, "0djlnjjs", text),
+		"another run": state.CheckLegacy(mine, "0djlnjjt", text),
+		"another key": state.CheckLegacy(key(t, 2).Account(), "0djlnjjs", text),
+		"no hex":      state.CheckLegacy(mine, "0djlnjjs", "x"+text[1:]),
+	} {
+		if j.Verdict.Trusted() || (j.Verdict == state.Legacy) != (what == "legacy") || j.Reason == "" {
+			t.Errorf("%s: %+v", what, j)
+		}
+	}
+}
+
+// A state machine: a signer makes records, loses races, signs twice, on two
+// machines; a server shows any of them in any order. The model knows which were
+// shown. What is accepted never goes back and is never one of two.
+func TestSequences(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		memory := state.NewMemory()
+		made := []*state.Envelope{seal(t, 1, sample(""), `{"n":0}`)}
+		sequences := []uint64{nowMs}
+		var highest uint64
+		var head state.Hash
+		poisoned := false
+		rt.Repeat(map[string]func(*rapid.T){
+			"sign": func(rt *rapid.T) {
+				on := rapid.IntRange(0, len(made)-1).Draw(rt, "on")
+				step := rapid.IntRange(0, 3).Draw(rt, "step")
+				machine := byte(rapid.IntRange(1, 2).Draw(rt, "machine"))
+				content := rapid.IntRange(0, 2).Draw(rt, "content")
+				e := next(t, made[on], fmt.Sprintf(`{"n":%d}`, content), func(r *state.Record) {
+					r.Sequence = sequences[on] + uint64(step)
+					r.Machine = state.Machine{machine}
+				})
+				made, sequences = append(made, e), append(sequences, sequences[on]+uint64(step))
+			},
+			"show": func(rt *rapid.T) {
+				i := rapid.IntRange(0, len(made)-1).Draw(rt, "record")
+				e, sequence := made[i], sequences[i]
+				r := readerAt(memory, nowMs) // a new one: only the memory stays
+				j, err := r.Check(t.Context(), e)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				switch {
+				case sequence < highest && j.Verdict != state.Broken:
+					rt.Fatalf("sequence %d after %d is %s: %s", sequence, highest, j.Verdict, j.Reason)
+				case sequence == highest && e.Hash() != head && j.Verdict != state.Equivocated && j.Verdict != state.SharedKey:
+					rt.Fatalf("a second record %d is %s: %s", sequence, j.Verdict, j.Reason)
+				case poisoned && j.Verdict.Trusted():
+					rt.Fatalf("after an equivocation %d is %s", sequence, j.Verdict)
+				case j.Proof != nil:
+					if v, _, err := j.Proof.Check(); err != nil || v == "" {
+						rt.Fatalf("the proof does not hold: %v", err)
+					}
+				}
+				if j.Verdict == state.Equivocated {
+					poisoned = true
+				}
+				if sequence > highest && j.Verdict != state.Broken {
+					highest, head = sequence, e.Hash()
+				}
+			},
+		})
+	})
+}

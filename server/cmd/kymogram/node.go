@@ -342,7 +342,7 @@ func addresses(page string) []string {
 
 // gauges are what the engine and the write path know of themselves.
 func (n *node) gauges() []selfmetrics.Gauge {
-	e, w, h := n.engine.Stats(), n.ingest.Stats(), n.catalog.Health()
+	e, w, h, r := n.engine.Stats(), n.ingest.Stats(), n.catalog.Health(), n.states.Stats()
 	recovered, err := n.catalog.Nameless(context.Background())
 	if err != nil {
 		n.log.Warn("cannot count the recovered runs", "err", err)
@@ -377,6 +377,10 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		selfmetrics.NewCounter("kymogram_retention_size_runs_total", "Runs deleted for want of space (retention.bytes).", float64(w.RetiredSize)),
 		selfmetrics.NewCounter("kymogram_retention_blobs_total", "Files deleted that no run named any more.", float64(w.SweptBlobs)),
 		selfmetrics.NewCounter("kymogram_retention_blob_bytes_total", "Bytes of those files.", float64(w.SweptBytes)),
+		selfmetrics.NewCounter("kymogram_state_records_total", "Signed state records taken.", float64(r.Taken)),
+		selfmetrics.NewCounter("kymogram_state_refused_total", "State records refused for good: signature, place, time or size.", float64(r.Refused)),
+		selfmetrics.NewCounter("kymogram_state_conflicts_total", "State records that did not follow the newest one; their signers sign again.", float64(r.Conflicts)),
+		selfmetrics.NewCounter("kymogram_state_forks_total", "State records with a sequence that was taken before, kept as evidence.", float64(r.Forks)),
 		selfmetrics.NewGauge("kymogram_ingest_streams", "Writers' streams open now.", float64(w.Streams)),
 	}
 }

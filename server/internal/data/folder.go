@@ -33,6 +33,9 @@ func (f Folder) Store() string { return filepath.Join(string(f), StoreFolder) }
 // Catalog is the file of runs and keys.
 func (f Folder) Catalog() string { return filepath.Join(string(f), CatalogFile) }
 
+// States is the file of signed records.
+func (f Folder) States() string { return filepath.Join(string(f), StateFile) }
+
 // Blobs is where files lie.
 func (f Folder) Blobs() string { return filepath.Join(string(f), BlobFolder) }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
@@ -23,6 +24,8 @@ type Survey struct {
 	Store   *local.Inventory  `json:"store"`
 	Catalog *sqlite.Inventory `json:"catalog"`
 	Blobs   *dir.Inventory    `json:"blobs"`
+	// States are the signed records of runs; every signature is checked.
+	States *statelog.Inventory `json:"states"`
 	Backup  []string          `json:"backup,omitempty"` // files of a backup that are not what they were
 	// Apart names where the parts of the folder disagree.
 	Apart []string `json:"apart"`
@@ -37,7 +40,7 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 	}
 	defer store.Close()
 	s := &Survey{Data: string(f)}
-	bar := progress.Bytes(shown, store.Bytes()+SizeOf(f.Blobs()), "verify")
+	bar := progress.Bytes(shown, store.Bytes()+SizeOf(f.Blobs())+SizeOf(f.States()), "verify")
 	if s.Store, err = store.Inspect(ctx, whole, bar.Done); err != nil {
 		return nil, Explain(string(f), err)
 	}
@@ -47,13 +50,16 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 	if s.Blobs, err = dir.Inspect(ctx, f.Blobs(), whole, bar.Done); err != nil {
 		return nil, Explain(string(f), err)
 	}
+	if s.States, err = statelog.Inspect(ctx, f.States(), whole, bar.Done); err != nil {
+		return nil, Explain(string(f), err)
+	}
 	bar.End()
 	if s.Apart = []string{}; whole && len(s.Catalog.Damage) == 0 {
 		if err := s.compare(ctx, f); err != nil {
 			return nil, Explain(string(f), err)
 		}
 	}
-	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage)+len(s.Apart) == 0
+	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage)+len(s.States.Damage)+len(s.Apart) == 0
 	return s, nil
 }
 
@@ -99,6 +105,7 @@ func (s *Survey) Print(out io.Writer, verified bool) error {
 	if c.Runs > 0 {
 		line("oldest run", "last sign of life %s", table.When(c.OldestNs))
 	}
+	line("state", "%d signed records of %d runs, %s", s.States.Records, s.States.Runs, table.Bytes(s.States.Bytes))
 	line("files", "%d blobs, %s", s.Blobs.Files, table.Bytes(s.Blobs.Bytes))
 	if st.SetAside > 0 {
 		line("set aside", "%d files in %s", st.SetAside, filepath.Join(s.Data, StoreFolder, "wal", "quarantine"))
@@ -115,7 +122,7 @@ func (s *Survey) Print(out io.Writer, verified bool) error {
 	for _, text := range c.Notes {
 		line("note", "%s", text)
 	}
-	for _, text := range slices.Concat(c.Damage, s.Blobs.Damage, s.Backup, s.Apart) {
+	for _, text := range slices.Concat(c.Damage, s.Blobs.Damage, s.States.Damage, s.Backup, s.Apart) {
 		line("DAMAGED", "%s", text)
 	}
 	if verified && s.OK {

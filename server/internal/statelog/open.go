@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -35,15 +36,28 @@ type Log struct {
 	// time limit but the caller's.
 	writing chan struct{}
 
+	taken, refused, conflicts, forks atomic.Uint64
+
 	mu   sync.Mutex
 	news map[string]chan struct{} // by project; closed when a record was taken
+}
+
+// Stats counts since the start what became of records.
+type Stats struct {
+	Taken, Refused, Conflicts uint64
+	Forks                     uint64 // kept as evidence
+}
+
+// Stats are the counts of now.
+func (l *Log) Stats() Stats {
+	return Stats{l.taken.Load(), l.refused.Load(), l.conflicts.Load(), l.forks.Load()}
 }
 
 // Open opens or makes the file.
 func Open(ctx context.Context, path string, now func() time.Time) (*Log, error) {
 	l := &Log{now: now, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}}
 	var err error
-	if l.db, err = connect(path); err != nil {
+	if l.db, err = connect(path, writing); err != nil {
 		return nil, err
 	}
 	if err := migrate(ctx, l.db); err != nil {
@@ -52,9 +66,14 @@ func Open(ctx context.Context, path string, now func() time.Time) (*Log, error) 
 	return l, nil
 }
 
-func connect(path string) (*sql.DB, error) {
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate" +
-		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=trusted_schema(0)&_pragma=busy_timeout(5000)"
+// How a file is opened: to write, or without changing a byte of it.
+const (
+	writing = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	looking = "mode=rw"
+)
+
+func connect(path, how string) (*sql.DB, error) {
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + how + "&_pragma=trusted_schema(0)&_pragma=busy_timeout(5000)"
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, fmt.Errorf("open the state records %s: %w", path, err)
@@ -72,7 +91,7 @@ func Copy(ctx context.Context, from, to string) error {
 	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	db, err := connect(from)
+	db, err := connect(from, looking)
 	if err != nil {
 		return err
 	}

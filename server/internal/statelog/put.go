@@ -33,6 +33,19 @@ type standing struct {
 // answered as it was then; one that does not follow the newest is a
 // [state.Conflict].
 func (l *Log) Put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*state.Entry, error) {
+	taken, err := l.put(ctx, run, e)
+	switch {
+	case err == nil:
+		l.taken.Add(1)
+	case model.CodeOf(err) == model.CodeStateRefused || model.CodeOf(err) == model.CodeTooLarge || model.CodeOf(err) == model.CodeLimit:
+		l.refused.Add(1)
+	case errors.As(err, new(*state.Conflict)):
+		l.conflicts.Add(1)
+	}
+	return taken, err
+}
+
+func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*state.Entry, error) {
 	record, err := e.Open()
 	if err != nil {
 		return nil, refused(err)
@@ -152,7 +165,9 @@ func (p *putting) evidence(ctx context.Context) error {
 	if err != nil || twin == nil || p.at.forks >= MaxForks {
 		return err
 	}
-	_, err = p.add(ctx, true)
+	if _, err = p.add(ctx, true); err == nil {
+		p.log.forks.Add(1)
+	}
 	return err
 }
 

@@ -99,7 +99,8 @@ func TestARecordIsTakenOnTopOfTheNewest(t *testing.T) {
 }
 
 func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
-	l, ctx := newLog(t), context.Background()
+	path := filepath.Join(t.TempDir(), "state.db")
+	l, ctx := openLog(t, path), context.Background()
 	first := signed(t, run(1), 1, nil, `{"a":1}`)
 	conflict := func(what string, e *state.Envelope, head *state.Envelope) {
 		t.Helper()
@@ -141,6 +142,9 @@ func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
 	third := signed(t, run(1), 1, second, `{}`)
 	if e := put(t, l, run(1), third); e.Index != 4 {
 		t.Errorf("after the evidence the next one is %+v", e)
+	}
+	if i := inspect(t, path); len(i.Damage) != 0 || i.Forks != 2 {
+		t.Errorf("evidence counts as damage: %+v", i)
 	}
 }
 

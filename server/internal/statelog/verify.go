@@ -36,7 +36,7 @@ func Inspect(ctx context.Context, path string, whole bool, done func(bytes int64
 		return nil, fmt.Errorf("inspect the state records: %w", err)
 	}
 	i.Bytes = info.Size()
-	db, err := connect(path)
+	db, err := connect(path, looking)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +65,33 @@ func (i *Inventory) verify(ctx context.Context, db *sql.DB, done func(int64)) er
 	if fault != "ok" {
 		i.add("state records: %s", fault)
 	}
+	if err := i.counts(ctx, db); err != nil {
+		return err
+	}
 	if err := i.links(ctx, db, done); err != nil {
 		return err
 	}
 	return i.leaves(ctx, db)
+}
+
+// counts finds records that are gone: the newest of a run, or any of a project.
+func (i *Inventory) counts(ctx context.Context, db *sql.DB) error {
+	rows, err := db.QueryContext(ctx, `SELECT 'the newest record of run ' || hex(u.run) || ' is missing' FROM runs u
+		LEFT JOIN records r ON r.project = u.project AND r.idx = u.idx AND r.run = u.run WHERE r.id IS NULL
+		UNION ALL SELECT 'project ' || workspace || '/' || project || ' has ' || n || ' records of ' || size FROM
+		(SELECT p.workspace, p.project, p.size, (SELECT count(*) FROM records r WHERE r.project = p.id) AS n FROM projects p) WHERE n <> size`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var fault string
+		if err := rows.Scan(&fault); err != nil {
+			return err
+		}
+		i.add("state records: %s", fault)
+	}
+	return rows.Err()
 }
 
 // links checks every record and that each follows the one before. Rows that
@@ -87,12 +110,13 @@ func (i *Inventory) links(ctx context.Context, db *sql.DB, done func(int64)) err
 			before = nil
 			continue
 		}
+		if e.Fork { // evidence follows anything
+			before = nil
+		}
 		if fault := check(e, before); fault != nil {
 			i.add("state record %d of run %s: %v", e.Index, e.Run, fault)
 		}
-		if before = e; e.Fork {
-			before = nil
-		}
+		before = e
 		done(int64(len(e.Record) + len(e.Payload)))
 	}
 	return rows.Err()

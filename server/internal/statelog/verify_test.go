@@ -42,6 +42,8 @@ func TestInspectFindsEveryChange(t *testing.T) {
 		"a record":        {`UPDATE records SET record = zeroblob(300) WHERE idx = 1`, "is damaged"},
 		"a sequence":      {`UPDATE records SET sequence = 77 WHERE idx = 1`, "kept under sequence 77"},
 		"a record taken":  {`DELETE FROM records WHERE idx = 1`, "does not follow"},
+		"the newest":      {`DELETE FROM records WHERE idx = 3`, "the newest record of run"},
+		"one less":        {`DELETE FROM records WHERE idx = 3`, "has 3 records of 4"},
 		"records swapped": {`UPDATE records SET idx = CASE idx WHEN 1 THEN -2 ELSE -1 END WHERE idx IN (1, 2); UPDATE records SET idx = -idx WHERE idx < 0`, "not the leaf"},
 		"a leaf":          {`UPDATE nodes SET hash = zeroblob(32) WHERE level = 0 AND idx = 1`, "not the leaf"},
 	} {

@@ -1,0 +1,114 @@
+package statelog_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/statelog"
+)
+
+// Old payloads go when they are too many; records, hashes and signatures stay.
+func TestOldPayloadsGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	l := openLog(t, path)
+	const extra = 3
+	count := statelog.KeptPayload/state.MaxPayload + extra
+	var on *state.Envelope
+	for i := range count {
+		on = signed(t, run(1), 1, on, fmt.Sprintf(`{"n":%d,"pad":"%s"}`, i, strings.Repeat("x", state.MaxPayload-30)))
+		put(t, l, run(1), on)
+	}
+	dropped, entries := 0, 0
+	for after := uint64(0); ; {
+		page, err := l.History(t.Context(), run(1).ID, after, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page.Entries {
+			e := &page.Entries[i]
+			if entries++; e.Dropped {
+				dropped++
+			}
+			if e.Dropped != (len(e.Payload) == 0) || e.Dropped && entries > extra {
+				t.Errorf("record %d has %d bytes, dropped: %t", e.Sequence, len(e.Payload), e.Dropped)
+			}
+			if _, err := e.Authentic(); err != nil {
+				t.Errorf("record %d: %v", e.Sequence, err)
+			}
+		}
+		if !page.More {
+			break
+		}
+		after = page.Next
+	}
+	if entries != count || dropped == 0 || dropped > extra {
+		t.Errorf("%d records, %d of them without payload", entries, dropped)
+	}
+	if i := inspect(t, path); len(i.Damage) != 0 {
+		t.Errorf("%v", i.Damage)
+	}
+}
+
+// Signers with one hotkey race: each record is taken once, in one chain, and the
+// losers sign again.
+func TestSignersWithOneHotkeyRace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	l := openLog(t, path)
+	const signers, each = 4, 15
+	var all sync.WaitGroup
+	for n := range signers {
+		all.Go(func() {
+			for made := 0; made < each; {
+				head, err := l.Head(t.Context(), run(1).ID)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var on *state.Envelope
+				if head != nil {
+					on = &head.Envelope
+				}
+				e := signed(t, run(1), 1, on, fmt.Sprintf(`{"signer":%d,"n":%d}`, n, made), func(r *state.Record) { r.Sequence += uint64(n) })
+				switch _, err := l.Put(t.Context(), run(1), e); {
+				case err == nil:
+					made++
+				case !errors.As(err, new(*state.Conflict)):
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	page, err := l.History(t.Context(), run(1).ID, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, taken := state.Hash{}, 0
+	for i := range page.Entries {
+		e := &page.Entries[i]
+		if e.Fork {
+			continue
+		}
+		r, err := e.Authentic()
+		if err != nil || r.Previous != before {
+			t.Fatalf("record %d does not follow: %v", e.Sequence, err)
+		}
+		before = e.Envelope.Hash()
+		taken++
+	}
+	if taken != signers*each {
+		t.Errorf("%d records", taken)
+	}
+	if i := inspect(t, path); len(i.Damage) != 0 {
+		t.Errorf("%v", i.Damage)
+	}
+	if s := l.Stats(); s.Taken != signers*each || s.Refused != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -408,10 +408,11 @@ function Overview({
   const [nr, nc] = [sheet.rows.length, sheet.columns.length];
   const size = Math.min(overviewCell, (room.value || 1) / Math.max(1, nr));
   useEffect(() => {
+    const el = host.current!; // the observer may speak after the element is gone
     const watch = new ResizeObserver(() => {
-      room.value = host.current!.clientHeight - 8;
+      room.value = el.clientHeight - 8;
     });
-    watch.observe(host.current!);
+    watch.observe(el);
     return () => watch.disconnect();
   }, []);
   const shown = view.value;

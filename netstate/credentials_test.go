@@ -25,6 +25,7 @@ machine macro.example password in-a-macro
 machine port.example:7070 login u password with-a-port
 machine hash.example login u password #hash
 machine password login machine password odd
+machine nopass.example login user
 default login anonymous password of-everybody
 machine cut.example password`)
 	write("other", "machine kymo.example login u password from-NETRC\n")
@@ -42,6 +43,7 @@ machine cut.example password`)
 		{"https://stranger.example", nil, ""},
 		{"https://macro.example", nil, ""},
 		{"https://wandb.ai", nil, ""},
+		{"https://nopass.example", nil, ""},
 		{"https://kymo.example.evil", nil, ""},
 		{"https://cut.example", nil, ""},
 		{"https://kymo.example", map[string]string{"KYMOGRAM_API_KEY": "k"}, "k"},

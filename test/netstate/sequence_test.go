@@ -1,6 +1,7 @@
 package netstate_test
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -42,6 +43,7 @@ func child(path string) {
 		Run: runOptions(os.Getenv("NETSTATE_POINTS"), os.Getenv("NETSTATE_SPOOL")), Log: slog.New(slog.DiscardHandler),
 	})
 	fail(err)
+	fmt.Println("joined")
 	for i := 0; ; i++ {
 		fail(node.UpdateConfig(ctx, map[string]any{"count" + os.Getenv("NETSTATE_NAME"): i}))
 	}
@@ -70,17 +72,24 @@ func TestSequencesOfKilledProcesses(t *testing.T) {
 	for name := range 2 {
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(name)))
-			for range total / 2 {
+			for life := range total / 2 {
 				cmd := exec.CommandContext(t.Context(), program)
 				cmd.Env = append(os.Environ(), "NETSTATE_CHILD="+db, "NETSTATE_SERVER="+n.url, "NETSTATE_POINTS="+n.server.Address, "NETSTATE_NAME="+strconv.Itoa(name),
 					"NETSTATE_SPOOL="+filepath.Join(folder, "spool"+strconv.Itoa(name)))
 				var said strings.Builder
 				cmd.Stderr = &said
-				if err := cmd.Start(); err != nil {
+				out, err := cmd.StdoutPipe()
+				if err == nil {
+					err = cmd.Start()
+				}
+				if err != nil {
 					t.Error(err)
 					return
 				}
-				time.Sleep(time.Duration(50+random.IntN(400)) * time.Millisecond) // when the kill strikes: no synchronisation
+				if life%4 > 0 { // else it may strike while it joins
+					_, _ = bufio.NewReader(out).ReadString('\n')
+				}
+				time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond) // when the kill strikes: no synchronisation
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait() // killed
 				if said.Len() > 0 {

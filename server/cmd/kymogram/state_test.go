@@ -177,9 +177,9 @@ type hostile struct {
 func beforeServer(t *testing.T, k *kitchen) *hostile {
 	t.Helper()
 	h := new(hostile)
-	real := k.env["KYMOGRAM_SERVER"]
+	behind := k.env["KYMOGRAM_SERVER"]
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		request, err := http.NewRequestWithContext(r.Context(), r.Method, real+r.URL.String(), r.Body)
+		request, err := http.NewRequestWithContext(r.Context(), r.Method, behind+r.URL.String(), r.Body)
 		if err != nil {
 			t.Error(err)
 			return

@@ -26,7 +26,7 @@ type Survey struct {
 	Blobs   *dir.Inventory    `json:"blobs"`
 	// States are the signed records of runs; every signature is checked.
 	States *statelog.Inventory `json:"states"`
-	Backup  []string          `json:"backup,omitempty"` // files of a backup that are not what they were
+	Backup []string            `json:"backup,omitempty"` // files of a backup that are not what they were
 	// Apart names where the parts of the folder disagree.
 	Apart []string `json:"apart"`
 	OK    bool     `json:"ok"`

@@ -63,8 +63,8 @@ func TestPython(t *testing.T) {
 	withPython(t)
 	l := start(t, build(t))
 	args := []string{"--only", *only, "--server", "http://" + l.address, l.key, "w/p/small", "w/p/big"}
-	l.fill("small", 50, 1_000)
-	l.fill("big", factor*50, factor*1_000)
+	l.fill("small", 50, 250)
+	l.fill("big", factor*50, factor*250)
 	if *processor {
 		args = append(args, "--processor")
 	}

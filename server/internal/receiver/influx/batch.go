@@ -15,6 +15,7 @@ import (
 const (
 	maxSeries = 200_000
 	maxPoints = 1_000_000
+	perSeries = 64 // bytes that the limit of bodies has for each: a small limit means fewer
 )
 
 // What a decoder makes of a line, in bytes of memory.
@@ -55,11 +56,12 @@ type count struct {
 	line   int // the number of the next
 	points int
 	series map[uint64]struct{} // hashes
+	most   int                 // series
 	seed   maphash.Seed
 }
 
-func newCount() *count {
-	return &count{line: 1, series: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+func newCount(most int) *count {
+	return &count{line: 1, series: map[uint64]struct{}{}, most: most, seed: maphash.MakeSeed()}
 }
 
 // errLong is the answer to a line that is longer than what is read at once.
@@ -149,8 +151,8 @@ func (c *count) full() error {
 	if c.points > maxPoints {
 		return errMany("points", maxPoints)
 	}
-	if len(c.series) > maxSeries {
-		return errMany("series", maxSeries)
+	if len(c.series) > c.most {
+		return errMany("series", c.most)
 	}
 	return nil
 }

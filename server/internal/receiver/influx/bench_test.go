@@ -24,7 +24,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		d := newDecoder(&reading{rules: rules, unit: 1, slab: slab, budget: 1 << 30}, newCount())
+		d := newDecoder(&reading{rules: rules, unit: 1, slab: slab, budget: 1 << 30}, newCount(maxSeries))
 		if err := d.all(body.String()); err != nil || len(d.parts()) != 1 {
 			b.Fatal(err)
 		}

@@ -334,7 +334,7 @@ func agree(t interface {
 	t.Helper()
 	const unit, now = 1_000, 42
 	want, valid := naive(body, unit, now)
-	d := newDecoder(&reading{rules: rules, unit: unit, now: now, slab: &ingest.Slab{}, budget: 1 << 30}, newCount())
+	d := newDecoder(&reading{rules: rules, unit: unit, now: now, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries))
 	err := d.all(body)
 	if (err == nil) != valid {
 		t.Errorf("%q: the decoder says %v, the naive reader valid=%v", body, err, valid)
@@ -389,7 +389,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		agree(t, rules, body)
 		bounds.Check(t, []byte(body), func(body []byte) {
-			_, _ = newDecoder(&reading{rules: rules, unit: 1, slab: &ingest.Slab{}, budget: 1 << 30}, newCount()).decode(body, len(body))
+			_, _ = newDecoder(&reading{rules: rules, unit: 1, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries)).decode(body, len(body))
 		})
 	})
 }
@@ -445,7 +445,7 @@ func TestUsualNumbers(t *testing.T) {
 }
 
 func TestABadLineIsNamed(t *testing.T) {
-	d := newDecoder(&reading{rules: defaultRules(t), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount())
+	d := newDecoder(&reading{rules: defaultRules(t), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries))
 	err := d.all("m f=1 1\n# c\n\nm f=\"a\nb\" 2\nm,x= f=1 3\n")
 	const want = "unable to parse 'm,x= f=1 3': line 6: missing tag value"
 	if err == nil || err.Error() != want {
@@ -459,7 +459,7 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(bucket, body string) []point {
-		d := newDecoder(&reading{rules: book.find(bucket), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount())
+		d := newDecoder(&reading{rules: book.find(bucket), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries))
 		if err := d.all(body); err != nil {
 			t.Fatal(err)
 		}

@@ -154,7 +154,7 @@ func (r *reading) each(do func(parts []ingest.Part, only bool) error) error {
 	}
 	defer closed()
 	defer r.slab.Reset()
-	count, used := newCount(), 0
+	count, used := newCount(min(maxSeries, r.budget/perSeries)), 0
 	for first := true; ; first = false {
 		piece, last, err := pieces.next(used)
 		if err != nil {

@@ -67,10 +67,10 @@ func (s *Server) checkRPC() (err error) {
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer s.metrics.Call(info.FullMethod, time.Now(), &err)
 	defer s.recoverRPC(info.FullMethod, &err)
-	call := &guardedStream{ServerStream: stream, server: s, method: info.FullMethod, most: maxQuestion}
+	call := &guardedStream{ServerStream: stream, server: s, method: info.FullMethod, most: maxQuestion, memory: largest * maxQuestion}
 	call.ctx, err = s.admit(withOrigin(stream.Context(), origin{address: remoteOf(stream.Context())}), info.FullMethod)
 	if s.options.Policy.RPC[info.FullMethod].Large {
-		call.most = s.maxMessage()
+		call.most, call.memory = s.maxMessage(), int(largest*s.options.MaxBody)
 	}
 	defer call.leases.close()
 	if err == nil {
@@ -145,6 +145,7 @@ type guardedStream struct {
 	server *Server
 	method string
 	most   int    // bytes of a message
+	memory int    // that a message and what is made of it take
 	run    string // that the last message names
 	leases leases
 }
@@ -165,7 +166,7 @@ func (g *guardedStream) RecvMsg(m any) error {
 	if err := g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)); err != nil {
 		return g.server.rpcError(g.method, err)
 	}
-	cost, err := raw.Weigh(m, g.most)
+	cost, err := raw.Weigh(m, g.most, g.memory)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func BenchmarkDecode(b *testing.B) {
 	for b.Loop() {
 		var got kymogramv1.StreamRequest
 		raw := Raw{mem.SliceBuffer(data)}
-		if _, err := raw.Weigh(&got, 16<<20); err != nil {
+		if _, err := raw.Weigh(&got, 16<<20, 64<<20); err != nil {
 			b.Fatal(err)
 		}
 		if err := raw.Decode(&got); err != nil {

@@ -26,24 +26,24 @@ func (r *Raw) Free() {
 }
 
 // Weigh is what the message and all that is made of it take in memory, once it is read as
-// a message of the type of into. Its own size is at most limit, and the weight a small
-// multiple of that.
-func (r *Raw) Weigh(into any, limit int) (sum int, err error) {
+// a message of the type of into. Its own size is at most limit, and the weight at most
+// memory.
+func (r *Raw) Weigh(into any, limit, memory int) (sum int, err error) {
 	size := r.data.Len()
 	if size > limit {
 		return size, model.Errorf(model.CodeTooLarge, "the message has %d bytes, at most %d here", size, limit)
 	}
 	if m, ok := into.(proto.Message); ok {
 		if shape := shapes[m.ProtoReflect().Descriptor().FullName()]; shape != nil {
-			sum, err = shape.Of(r.data.ReadOnlyData(), weight.Times*limit-size)
+			sum, err = shape.Of(r.data.ReadOnlyData(), memory-size)
 		}
 	}
 	sum += size
 	switch {
 	case err != nil:
 		return sum, model.Errorf(model.CodeInvalid, "the message cannot be read: %v", err)
-	case sum > weight.Times*limit:
-		return sum, model.Errorf(model.CodeTooLarge, "the message of %d bytes would take more than %d MiB of memory", size, weight.Times*limit>>20).
+	case sum > memory:
+		return sum, model.Errorf(model.CodeTooLarge, "the message of %d bytes would take more than %d MiB of memory", size, memory>>20).
 			WithHint("Send fewer rows, series or updates at once.")
 	}
 	return sum, nil

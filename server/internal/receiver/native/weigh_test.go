@@ -94,7 +94,7 @@ func hostile(size int) map[string][]byte {
 func read(data []byte, limit int) error {
 	raw := Raw{mem.SliceBuffer(data)}
 	var m kymogramv1.StreamRequest
-	if _, err := raw.Weigh(&m, limit); err != nil {
+	if _, err := raw.Weigh(&m, limit, weight.Times*limit); err != nil {
 		return err
 	}
 	if err := raw.Decode(&m); err != nil {
@@ -121,7 +121,7 @@ func TestMemoryOfAMessage(t *testing.T) {
 func TestWeightOfAMessage(t *testing.T) {
 	for name, data := range hostile(256 << 10) {
 		raw := Raw{mem.SliceBuffer(data)}
-		sum, err := raw.Weigh(&kymogramv1.StreamRequest{}, 1<<30)
+		sum, err := raw.Weigh(&kymogramv1.StreamRequest{}, 1<<30, 4<<30)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -138,7 +138,7 @@ func checkWeight(t *testing.T, data []byte) {
 	t.Helper()
 	const slack = 64 << 10 // of the stream, and of others in this process
 	raw := Raw{mem.SliceBuffer(data)}
-	sum, _ := raw.Weigh(&kymogramv1.StreamRequest{}, 1<<30)
+	sum, _ := raw.Weigh(&kymogramv1.StreamRequest{}, 1<<30, 4<<30)
 	if got := cost.Allocated(func() { _ = read(data, 1<<30) }); got > uint64(sum+slack) {
 		t.Errorf("%d bytes are allocated, %d were weighed for a message of %d", got, sum, len(data))
 	}

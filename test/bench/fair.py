@@ -1,4 +1,4 @@
-"""What one caller's load costs another: time of `buckets` beside 100 unread answers, and of 200 writers ahead of the disk.
+"""What one caller's load costs another: `buckets` beside 100 unread answers, and 200 writers ahead of the disk.
 
 `python test/bench/fair.py [--binary bin/kymogram]`; `make bench` runs it. An older binary tells what changed.
 """
@@ -56,7 +56,8 @@ def serve(binary: Path) -> Iterator[Node]:
         data = Path(folder) / "data"
         command = [str(binary), "serve", "--data", str(data), "--http", "127.0.0.1:0"]
         env = {"HOME": folder, "PATH": "/usr/bin:/bin"}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as process:
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=quiet, text=True, env=env) as process:
             try:
                 assert process.stdout
                 words = dict(w.split("=", 1) for w in process.stdout.readline().split()[1:])
@@ -66,7 +67,8 @@ def serve(binary: Path) -> Iterator[Node]:
 
 
 def lines(run: str, first: int, count: int) -> bytes:
-    return b"".join(b"loss,run=%s value=%d %d\n" % (run.encode(), i, 1_700_000_000_000_000_000 + i) for i in range(first, first + count))
+    line, at = b"loss,run=%s value=%d %d\n", 1_700_000_000_000_000_000
+    return b"".join(line % (run.encode(), i, at + i) for i in range(first, first + count))
 
 
 def percentile(values: list[float], part: float) -> float:
@@ -91,7 +93,8 @@ def beside_unread(binary: Path) -> str:
         greedy, other = node.key("greedy", "read"), node.key("other", "read")
         buckets = f"/api/v1/runs/{run}/buckets?metric={metric}&x=time_ns&n=1000"
         alone = [timed(node, buckets, other) for _ in range(100)]
-        open_answers = [unread(node, f"/api/v1/runs/{run}/points?metric={metric}&axis=time_ns&limit={ROWS}", greedy) for _ in range(UNREAD)]
+        path = f"/api/v1/runs/{run}/points?metric={metric}&axis=time_ns&limit={ROWS}"
+        open_answers = [unread(node, path, greedy) for _ in range(UNREAD)]
         time.sleep(1)
         beside: list[float] = []
         while len(beside) < 200 and (not beside or beside[-1] < LIMIT):
@@ -144,7 +147,8 @@ def ahead_of_disk(binary: Path) -> str:
             t.join()
         took = time.perf_counter() - start
         return (
-            f"{WRITERS} writers of {BODY >> 10} KiB: {took:.1f} s in all, accepted after {statistics.median(accepted):.2f} s (p50), "
+            f"{WRITERS} writers of {BODY >> 10} KiB: {took:.1f} s in all, "
+            f"accepted after {statistics.median(accepted):.2f} s (p50), "
             f"{len(refused)} refusals, peak {node.peak_mib()} MiB"
         )
 

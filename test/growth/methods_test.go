@@ -102,7 +102,7 @@ func methods() []row[*lab] {
 	const stream, runService, query = "/kymogram.v1.IngestService/Stream", "/kymogram.v1.RunService/", "/kymogram.v1.QueryService/"
 	return []row[*lab]{
 		{call: stream, grows: "points", n: 10_000, run: streams(func(n int) *kymogramv1.Batch { return batch(1, n) }, nil)},
-		{call: stream, grows: "series", n: 1_000, run: streams(func(n int) *kymogramv1.Batch { return batch(n, 1) }, nil)},
+		{call: stream, grows: "series", n: 3_000, run: streams(func(n int) *kymogramv1.Batch { return batch(n, 1) }, nil)},
 		{call: stream, grows: "labels", n: 500, run: streams(labelled, nil)},
 		{call: stream, grows: "attributes", n: 500, run: streams(empty, attributes)},
 		{call: stream, grows: "environments", n: 500, run: streams(empty, environments)},

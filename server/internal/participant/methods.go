@@ -71,10 +71,7 @@ func answer[T any](read func(ctx context.Context, n *netstate.Node, p *params) (
 	return func(ctx context.Context, n *netstate.Node, p *params) (any, error) { return read(ctx, n, p) }
 }
 
-type (
-	node = netstate.Node
-	list = func(context.Context, *node, *params) ([]string, error)
-)
+type node = netstate.Node
 
 // methods are those of a node, under the seed's names.
 func methods() map[string]method {
@@ -98,15 +95,15 @@ func methods() map[string]method {
 		"log_chain_data":         done(func(_ context.Context, n *node, p *params) error { return n.LogChainData(p.Values) }),
 		"log_chain":              done(func(ctx context.Context, n *node, _ *params) error { return n.LogChain(ctx) }),
 		"flush":                  done(func(ctx context.Context, n *node, _ *params) error { return n.Series().Flush(ctx, true) }),
-		"get_allocated_hotkeys": answer(list(func(ctx context.Context, n *node, p *params) ([]string, error) {
+		"get_allocated_hotkeys": answer(func(ctx context.Context, n *node, p *params) ([]string, error) {
 			return n.AllocatedHotkeys(ctx, p.selected())
-		})),
-		"get_penalized_hotkeys": answer(list(func(ctx context.Context, n *node, p *params) ([]string, error) {
+		}),
+		"get_penalized_hotkeys": answer(func(ctx context.Context, n *node, p *params) ([]string, error) {
 			return n.PenalizedHotkeys(ctx, p.selected())
-		})),
-		"get_penalized_hotkeys_checklist": answer(list(func(ctx context.Context, n *node, p *params) ([]string, error) {
+		}),
+		"get_penalized_hotkeys_checklist": answer(func(ctx context.Context, n *node, p *params) ([]string, error) {
 			return n.PenalizedHotkeysChecklist(ctx, p.selected())
-		})),
+		}),
 		"get_stats_allocated": answer(func(ctx context.Context, n *node, p *params) (netstate.Stats, error) {
 			return n.StatsAllocated(ctx, p.selected())
 		}),

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -89,7 +90,7 @@ func record(sequence uint64, previous state.Hash) state.Record {
 func payload() []byte {
 	stats := map[string]any{}
 	for uid := range 256 {
-		stats[fmt.Sprint(uid)] = map[string]any{"uid": uid, "gpu_specs": map[string]any{"gpu_name": "NVIDIA H100 80GB HBM3", "num_gpus": 8}, "score": 92.5, "allocated": true, "own_score": true}
+		stats[strconv.Itoa(uid)] = map[string]any{"uid": uid, "gpu_specs": map[string]any{"gpu_name": "NVIDIA H100 80GB HBM3", "num_gpus": 8}, "score": 92.5, "allocated": true, "own_score": true}
 	}
 	text, _ := json.Marshal(map[string]any{"stats": stats}) // numbers, texts and flags
 	return text

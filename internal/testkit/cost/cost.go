@@ -86,9 +86,18 @@ func (b Bounds) Check(t *testing.T, input []byte, read func(input []byte)) {
 }
 
 // Peak is how much memory a function needs at once: what is in use, sampled while garbage is
-// collected at once. A short peak may be missed, so a test never fails without reason.
+// collected at once. A short peak may be missed, and on a busy machine some garbage counts: of
+// a few tries the least is taken, so a test never fails without reason.
 func Peak(work func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(2))
+	least := ^uint64(0)
+	for range tries {
+		least = min(least, peak(work))
+	}
+	return least
+}
+
+func peak(work func()) uint64 {
 	runtime.GC()
 	before, most := inUse(), uint64(0)
 	done, sampled := make(chan struct{}), make(chan struct{})
@@ -111,9 +120,9 @@ func Peak(work func()) uint64 {
 	return most - min(before, most)
 }
 
-// inUse is the memory of all objects.
+// inUse is what the last collection found in use: what became garbage since does not count.
 func inUse() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }

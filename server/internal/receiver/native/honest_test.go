@@ -38,7 +38,7 @@ func TestTheHeaviestBatchOfAnAgentIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		raw := Raw{mem.SliceBuffer(data)}
-		sum, err := raw.Weigh(&kymogramv1.StreamRequest{}, 16<<20)
+		sum, err := raw.Weigh(&kymogramv1.StreamRequest{}, 8<<20, 64<<20)
 		t.Logf("%s: %d bytes weigh %d", name, len(data), sum)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -109,6 +109,9 @@ func read(data []byte, limit int) error {
 
 // A message of the largest size takes at most four times that in memory, whatever it repeats.
 func TestMemoryOfAMessage(t *testing.T) {
+	if cost.Raced {
+		t.Skip("memory is not measured under the race detector")
+	}
 	for name, data := range hostile(bodyLimit - 1<<18) {
 		var err error
 		if got := cost.Allocated(func() { err = read(data, bodyLimit) }); got > weight.Times*bodyLimit {
@@ -119,6 +122,9 @@ func TestMemoryOfAMessage(t *testing.T) {
 
 // What is weighed is at least what is allocated, also where the message is small enough.
 func TestWeightOfAMessage(t *testing.T) {
+	if cost.Raced {
+		t.Skip("memory is not measured under the race detector")
+	}
 	for name, data := range hostile(256 << 10) {
 		raw := Raw{mem.SliceBuffer(data)}
 		sum, err := raw.Weigh(&kymogramv1.StreamRequest{}, 1<<30, 4<<30)

@@ -60,7 +60,7 @@ const maxSpecs = state.MaxPayload
 func DecryptSpecs(sealed *Sealed, hotkey, identity string) (json.RawMessage, error) {
 	key, err := age.ParseX25519Identity(identity)
 	if err != nil {
-		return nil, model.Errorf(model.CodeInvalid, "the identity is none of age") // the cause could quote it
+		return nil, model.Errorf(model.CodeInvalid, "this is not an age identity") // the cause could quote it
 	}
 	plain, err := age.Decrypt(bytes.NewReader(sealed.Age), key)
 	if err != nil {
@@ -101,7 +101,7 @@ func (d *ComputeDb) identity(ctx context.Context) (secret string, err error) {
 func recipientOf(identity string) (string, error) {
 	key, err := age.ParseX25519Identity(identity)
 	if err != nil {
-		return "", model.Errorf(model.CodeInvalid, "the database's identity is none of age").WithHint("set it to '' in state_self, and a new one is made")
+		return "", model.Errorf(model.CodeInvalid, "the identity in the database is not an age identity").WithHint("Set it to '' in state_self. A new one is made then.")
 	}
 	return key.Recipient().String(), nil
 }

@@ -357,7 +357,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		selfmetrics.NewGauge("kymogram_store_disk_bytes", "Bytes of the engine's folder.", float64(e.DiskBytes)),
 		selfmetrics.NewGauge("kymogram_store_live_bytes", "Bytes of the points of runs that are not deleted: what retention.bytes limits.", float64(n.engine.LiveBytes())),
 		selfmetrics.NewGauge("kymogram_store_memory_bytes", "Bytes of memory that the engine counts: points in no segment, and what is loaded of runs in use.", float64(e.MemoryBytes)),
-		selfmetrics.NewCounter("kymogram_store_memory_refused_total", "Batches not taken for want of memory; their clients send again.", float64(e.MemoryRefused)),
+		selfmetrics.NewCounter("kymogram_store_memory_refused_total", "Batches refused because memory is short; their clients send again.", float64(e.MemoryRefused)),
 		selfmetrics.NewGauge("kymogram_store_wal_bytes", "Bytes of the engine's log.", float64(e.WALBytes)),
 		selfmetrics.NewCounter("kymogram_store_quarantined_total", "Damaged files or ranges set aside since the start.", float64(e.Quarantined)),
 		selfmetrics.NewCounter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", float64(e.LostRecords)),

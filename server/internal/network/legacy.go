@@ -40,7 +40,7 @@ type legacyNode struct {
 }
 
 // look reads the runs that have no record, at most every legacyAge; a run is read
-// again when it had a sign of life.
+// again when it was active.
 func (l *legacyRuns) look(ctx context.Context, runs Runs, v *view, workspace, project string, now time.Time) error {
 	if !l.looked.IsZero() && now.Sub(l.looked) < legacyAge {
 		return nil

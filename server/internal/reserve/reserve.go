@@ -1,7 +1,7 @@
 // Package reserve keeps a little space of the disk, so that keys can be revoked and
 // people can sign in and out when there is no other.
 //
-// In: a write that failed for want of space ([File.Do]). Out: the same write, done in
+// In: a write that failed on a full disk ([File.Do]). Out: the same write, done in
 // space that the file gave up. What always holds: the space is given up in steps,
 // since other writers take some of it too, and taken again as soon as there is room.
 //

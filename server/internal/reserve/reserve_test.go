@@ -23,7 +23,7 @@ func open(t *testing.T, path string) *reserve.File {
 	return f
 }
 
-// A write that fails for want of space is tried again each time that some was given
+// A write that fails on a full disk is tried again each time that some was given
 // up; other failures are not.
 func TestDo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reserve")

@@ -82,7 +82,7 @@ func (k *Keeper) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// Refused counts the writes that were refused for want of memory.
+// Refused counts the writes that were refused because memory is short.
 func (k *Keeper) Refused() uint64 { return k.refused.Load() }
 
 func (k *Keeper) flushLocked(ctx context.Context, runs []*state.Run) error {

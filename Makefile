@@ -177,10 +177,10 @@ $(FRAMES)/.installed: python/tests/frameworks/requirements.txt $(FRAMES)/.light
 	@touch $@
 
 test-e2e: setup $(TOOLS)/gotestsum $(VENV)/.demo $(VENV)/.clients web/node_modules/.package-lock.json ## real binary, real package, real browser
-	gotestsum --format testname -- -tags e2e -count 1 -timeout 15m ./test/e2e
+	gotestsum --format testname -- -tags e2e -count 1 -timeout 12m ./test/e2e
 
 test-crash: setup $(TOOLS)/gotestsum ## SIGKILL of the loop, the agent and the server; KILLS=20 SERVER_KILLS=20
-	gotestsum --format standard-verbose -- -tags e2e -count 1 -timeout 60m ./test/crash -kills $(or $(KILLS),20) -server-kills $(or $(SERVER_KILLS),$(KILLS),20) $(CRASH)
+	gotestsum --format standard-verbose -- -tags e2e -count 1 -timeout $(or $(CRASH_TIMEOUT),18m) ./test/crash -kills $(or $(KILLS),20) -server-kills $(or $(SERVER_KILLS),$(KILLS),20) $(CRASH)
 
 # How long the proofs are; each figure can be given by itself.
 KILLED ?= 1000
@@ -197,7 +197,7 @@ proof-damage: ## damages of every file of a data folder, each named or without a
 	$(GO) test -count 1 -timeout 120m -v -run 'TestDamage$$' ./server/cmd/kymogram -damages $(DAMAGES)
 
 proof: ## the crash tests much longer (the server is killed KILLED=1000 times and must be ready in 2 s), proof-engine, proof-damage, and the fuzzers for a minute each
-	@$(MAKE) test-crash KILLS=200 SERVER_KILLS=$(KILLED) CRASH="-ready 2s"
+	@$(MAKE) test-crash KILLS=200 SERVER_KILLS=$(KILLED) CRASH="-ready 2s" CRASH_TIMEOUT=60m
 	@$(MAKE) proof-engine
 	@$(MAKE) proof-damage
 	NETSTATE_KILLS=$(KILLED) $(GO) test ./test/netstate -run Killed -count 1 -timeout 60m -v

@@ -79,7 +79,8 @@ func freePort(t *testing.T, ip string) int {
 }
 
 func scrape(address string) string {
-	response, err := http.Get("http://" + address + "/metrics")
+	client := http.Client{Timeout: 10 * time.Second}
+	response, err := client.Get("http://" + address + "/metrics")
 	if err != nil {
 		return err.Error()
 	}

@@ -87,19 +87,26 @@ func Start(t *testing.T, config string, files map[string]string) *Server {
 	go func() {
 		defer close(said)
 		defer close(ready)
-		address := ""
+		address, up := "", false // it says both in any order
 		for lines := bufio.NewScanner(errs); lines.Scan(); {
 			log.WriteString(lines.Text() + "\n")
 			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
 				address = m[1]
 			}
-			if strings.Contains(lines.Text(), "Server is ready") {
+			up = up || strings.Contains(lines.Text(), "Server is ready")
+			if up && address != "" {
 				ready <- address
+				break
 			}
 		}
 		_, _ = io.Copy(io.Discard, errs)
 	}()
-	if s.address = <-ready; s.address == "" {
+	select {
+	case s.address = <-ready:
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+	}
+	if s.address == "" {
 		<-said
 		t.Fatalf("prometheus does not start:\n%s", log.String())
 	}
@@ -155,7 +162,8 @@ func (s *Server) Targets() []Target {
 
 func (s *Server) read(path string, into any) {
 	s.t.Helper()
-	response, err := http.Get("http://" + s.address + path)
+	client := http.Client{Timeout: 30 * time.Second}
+	response, err := client.Get("http://" + s.address + path)
 	if err != nil {
 		s.t.Fatal(err)
 	}

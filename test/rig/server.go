@@ -95,12 +95,15 @@ func (s *Server) Kill(t *testing.T) {
 // Stop sends SIGTERM: the server must drain and end with 0 within 5 s.
 func (s *Server) Stop(t *testing.T) {
 	t.Helper()
-	start := time.Now()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	start, process := time.Now(), s.cmd.Process
+	if err := process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatalf("stop the server: %v", err)
 	}
+	// A server that hangs tells with its stacks where.
+	stuck := time.AfterFunc(time.Minute, func() { _ = process.Signal(syscall.SIGQUIT) })
+	defer stuck.Stop()
 	if err := <-s.done; err != nil {
-		t.Errorf("the server ended with %v after SIGTERM", err)
+		t.Errorf("the server ended with %v after SIGTERM\n%s", err, tail(s.stderr.String(), 400))
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("the server took %v to stop", took)

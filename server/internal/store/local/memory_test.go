@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/cost"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 )
@@ -92,6 +93,9 @@ func (s *memoryShape) send(t testing.TB, e *local.Engine, run model.RunID, n int
 // that it takes: while its points are in memory, once they are in a segment, when
 // every series is read, and after a start from the log and from segments.
 func TestMemoryOfSeries(t *testing.T) {
+	if cost.Raced {
+		t.Skip("the race detector's own memory is counted too")
+	}
 	const n = 10_000
 	for _, s := range memoryShapes() {
 		t.Run(s.name, func(t *testing.T) {

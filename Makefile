@@ -39,8 +39,8 @@ build: bin/kymogram ## bin/kymogram, the page inside
 demo: setup $(VENV)/.demo ## train two real things and watch them live; ARGS=--once ends by itself
 	@$(VENV)/bin/python examples/demo/run $(ARGS)
 
-demo-network: build ## 50 miners and 5 validators that sign what they say, four of them wrongly; ARGS=--once ends by itself
-	@$(GO) build -o bin/netstate ./examples/netstate
+demo-network: build ## 50 miners and 5 validators that sign what they say, four of them wrongly; ARGS=--once ends by itself, ARGS=--chain asks a chain
+	@$(GO) build -o bin/netstate ./test/examples/netstate
 	@bin/netstate $(ARGS)
 
 .PHONY: wheels

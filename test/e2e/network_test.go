@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/test/rig"
+	"github.com/kymogram/kymogram/test/subtensor"
 )
 
 // told is what a node of the demo was told to say.
@@ -95,11 +97,7 @@ func (d *subnet) finding(kind, hotkey string) bool {
 func startDemo(t *testing.T, r *rig.Rig, server *rig.Server) (words []told) {
 	t.Helper()
 	program, said := filepath.Join(r.Dir, "netstate"), filepath.Join(r.Dir, "told.json")
-	build := exec.Command("go", "build", "-o", program, "./examples/netstate")
-	build.Dir = r.Root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildDemo(t, r, program)
 	demo := exec.Command(program, "-server", server.Address, "-key", server.Key(t), "-miners", strconv.Itoa(demoMiners), "-every", "1s", "-report", said)
 	// Not a command of the rig: that one is killed before it can stop its nodes.
 	demo.Dir, demo.Env, demo.Stderr = r.Root, r.Env(), os.Stderr
@@ -120,6 +118,50 @@ func startDemo(t *testing.T, r *rig.Rig, server *rig.Server) (words []told) {
 	}
 	t.Fatal("the demo did not say what it does")
 	return nil
+}
+
+func buildDemo(t *testing.T, r *rig.Rig, program string) {
+	t.Helper()
+	build := exec.Command("go", "build", "-o", program, "./test/examples/netstate")
+	build.Dir = r.Root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// The demo on the real runtime: the server believes only whom the chain knows, and
+// shows the stake that the chain has.
+func TestDemoNetworkOnAChain(t *testing.T) {
+	if _, err := os.Stat(subtensor.Path()); err != nil {
+		t.Skipf("the dev genesis of Subtensor is not at %s; docs/chain.md says where it comes from", subtensor.Path())
+	}
+	r := rig.New(t)
+	program, said := filepath.Join(r.Dir, "netstate"), filepath.Join(r.Dir, "told.json")
+	buildDemo(t, r, program)
+	demo := exec.Command(program, "-once", "-chain", "-kymogram", r.Binary(), "-data", filepath.Join(r.Dir, "data"), "-miners", strconv.Itoa(demoMiners), "-every", "1s", "-report", said)
+	demo.Dir, demo.Env = r.Root, r.Env()
+	out, err := demo.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var words []told
+	text, err := os.ReadFile(said)
+	if err == nil {
+		err = json.Unmarshal(text, &words)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(out), "\n15 miners, 12 with a merged result\n") || !strings.Contains(string(out), "\nchain at block ") {
+		t.Errorf("the demo printed\n%s", out)
+	}
+	for _, w := range words {
+		finding := map[string]string{"lying": "dissent", "stale": "stale", "double": "double vote", "equivocator": "equivocated"}[w.Kind]
+		named := regexp.MustCompile("(?m)^" + finding + " +" + w.Role + " " + w.Hotkey).Match(out)
+		if finding != "" != named || finding == "" && strings.Contains(string(out), "validator "+w.Hotkey+":") {
+			t.Errorf("%+v, and the demo printed\n%s", w, out)
+		}
+	}
 }
 
 // network reads the server's answer until it is what the test waits for.

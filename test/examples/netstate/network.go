@@ -18,26 +18,37 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kymogram/kymogram/chain"
 	"github.com/kymogram/kymogram/internal/remote"
-	"github.com/kymogram/kymogram/internal/state"
-	"github.com/kymogram/kymogram/internal/wallet"
+	"github.com/kymogram/kymogram/netstate"
 )
 
 // told is what one node was told to say: what a test compares the server with.
 type told struct {
-	Role    string   `json:"role"`
-	Kind    string   `json:"kind"`
-	Hotkey  string   `json:"hotkey"`
-	Reports []Report `json:"reports,omitempty"`
+	Role    string          `json:"role"`
+	Kind    string          `json:"kind"`
+	Hotkey  string          `json:"hotkey"`
+	Reports []netstate.Stat `json:"reports,omitempty"`
 }
 
 // demo runs the network until ctx ends, or once.
 func demo(ctx context.Context, o options) (err error) {
-	spool, err := os.MkdirTemp("", "netstate")
+	folder, err := os.MkdirTemp("", "netstate")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(spool)) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	settings, words, err := o.nodes(folder)
+	if err != nil {
+		return err
+	}
+	if o.onChain {
+		stop, err := o.startChain(ctx, settings)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	if o.server == "" {
 		stop, err := o.serve(ctx)
 		if err != nil {
@@ -46,9 +57,8 @@ func demo(ctx context.Context, o options) (err error) {
 		defer stop()
 	}
 	o.server = strings.TrimRight(o.server, "/")
-	settings, words, err := o.nodes(spool)
-	if err != nil {
-		return err
+	for i := range settings {
+		settings[i].Server, settings[i].Key, settings[i].Chain = o.server, o.key, o.chain
 	}
 	if err := writeReport(o.report, words); err != nil {
 		return err
@@ -77,7 +87,11 @@ func (o *options) serve(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.binary, "serve", "--data", o.data, "--http", "127.0.0.1:0")
+	args := []string{"serve", "--data", o.data, "--http", "127.0.0.1:0"}
+	if o.chain != "" {
+		args = append(args, "--chain", o.chain)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.binary, args...)
 	cmd.Stderr, cmd.SysProcAttr = log, ownGroup()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -111,44 +125,56 @@ func adminKey(data string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// nodes makes keys and the truth, and tells each node its part.
-func (o *options) nodes(spool string) (settings []Settings, words []told, err error) {
-	gpus := []GPU{{"NVIDIA H100 80GB HBM3", 8}, {"NVIDIA A100-SXM4-80GB", 4}, {"NVIDIA GeForce RTX 4090", 1}}
+// nodes makes keys and the truth, and tells each node its part: validators first, in
+// the order of their UIDs.
+func (o *options) nodes(folder string) (settings []Settings, words []told, err error) {
 	workspace, project, _ := strings.Cut(o.project, "/")
-	base := Settings{Server: o.server, Key: o.key, Workspace: workspace, Project: project, Spool: spool, Every: o.every}
-	var truth []Report
-	for i := range o.miners {
-		s := base
-		s.Role, s.Kind, s.UID = state.Miner, honest, len(kinds)+i
-		account, err := newSeed(&s.Seed)
-		if err != nil {
-			return nil, nil, err
-		}
-		score := math.Round(100*(20+75*wave(i, 3*i))) / 100
-		report := Report{UID: s.UID, Hotkey: account, GPU: gpus[i%len(gpus)], Score: score, Allocated: i%4 != 3, Own: true}
-		truth = append(truth, report)
-		s.Miners = []Report{report}
-		settings, words = append(settings, s), append(words, told{Role: s.Role, Kind: s.Kind, Hotkey: account})
+	base := Settings{Netuid: subnet, Workspace: workspace, Project: project, Folder: folder, Every: o.every}
+	first := 0
+	if o.onChain { // UID 0 is in the genesis
+		base.Netuid, first = devSubnet, 1
 	}
-	for i, kind := range kinds {
+	add := func(role, kind string) error {
 		s := base
-		s.Role, s.Kind, s.UID, s.Miners = state.Validator, kind, i, truth
-		account, err := newSeed(&s.Seed)
+		s.Role, s.Kind, s.UID = role, kind, first+len(settings)
+		_, _ = rand.Read(s.Seed[:]) // never fails, see crypto/rand
+		wallet, err := chain.SeedWallet(s.Seed)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		settings, words = append(settings, s), append(words, told{s.Role, kind, account, said(kind, truth)})
+		settings, words = append(settings, s), append(words, told{Role: role, Kind: kind, Hotkey: wallet.Hotkey()})
+		return nil
+	}
+	for _, kind := range kinds {
+		err = errors.Join(err, add(netstate.Validator, kind))
+	}
+	for range o.miners {
+		err = errors.Join(err, add(netstate.Miner, honest))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	truth := measure(settings[len(kinds):], words[len(kinds):])
+	for i := range settings {
+		settings[i].Miners = truth
+		if i < len(kinds) {
+			words[i].Reports = said(kinds[i], truth)
+		} else {
+			settings[i].Miners = truth[i-len(kinds) : i-len(kinds)+1]
+		}
 	}
 	return settings, words, nil
 }
 
-func newSeed(seed *[32]byte) (hotkey string, err error) {
-	_, _ = rand.Read(seed[:]) // never fails, see crypto/rand
-	key, err := wallet.NewKey(*seed)
-	if err != nil {
-		return "", err
+// measure is what is true of the miners.
+func measure(miners []Settings, words []told) (truth []netstate.Stat) {
+	gpus := []netstate.GPU{{Name: "NVIDIA H100 80GB HBM3", Count: 8}, {Name: "NVIDIA A100-SXM4-80GB", Count: 4}, {Name: "NVIDIA GeForce RTX 4090", Count: 1}}
+	for i, s := range miners {
+		truth = append(truth, netstate.Stat{
+			UID: s.UID, Hotkey: words[i].Hotkey, GPU: &gpus[i%len(gpus)], Score: math.Round(100*(20+75*wave(i, 3*i))) / 100, Allocated: i%4 != 3, OwnScore: true,
+		})
 	}
-	return key.Account().String(), nil
+	return truth
 }
 
 func writeReport(path string, words []told) error {
@@ -225,8 +251,10 @@ func (o *options) show(ctx context.Context, workspace, project string) error {
 	client := &remote.Client{Base: o.server, Key: o.key}
 	for {
 		var doc struct {
-			Miners   []struct{ Result *struct{ Score float64 } }
-			Findings []struct{ Kind, Role, Hotkey, Text string }
+			Chain      *struct{ Block uint64 }
+			Miners     []struct{ Result *struct{ Score float64 } }
+			Validators []struct{ Stake *float64 }
+			Findings   []struct{ Kind, Role, Hotkey, Text string }
 		}
 		if err := client.Exchange(ctx, http.MethodGet, path, nil, &doc); err != nil {
 			return err
@@ -250,6 +278,15 @@ func (o *options) show(ctx context.Context, workspace, project string) error {
 			}
 		}
 		fmt.Printf("%d miners, %d with a merged result\n", len(doc.Miners), results)
+		if doc.Chain != nil {
+			stake := 0.0
+			for _, v := range doc.Validators {
+				if v.Stake != nil {
+					stake += *v.Stake
+				}
+			}
+			fmt.Printf("chain at block %d, stake of the validators %.0f\n", doc.Chain.Block, stake)
+		}
 		for _, f := range doc.Findings {
 			fmt.Printf("%-12s %s %s: %s\n", strings.ReplaceAll(f.Kind, "_", " "), f.Role, f.Hotkey, f.Text)
 		}

@@ -4,10 +4,13 @@
 //
 //	make demo-network               # watch it, Ctrl-C ends it
 //	make demo-network ARGS=--once   # ends by itself
+//	make demo-network ARGS=--chain  # hotkeys, permits and stake come from a chain
 //
-// The parent (network.go) makes keys and the truth, and starts one process a node.
-// A node (node.go) reads its role from its standard input, opens a run and signs;
-// culprit.go has what the dishonest ones do.
+// The example is node.go: what an honest participant does with netstate, in public
+// packages only. It reads its part from its standard input, joins and speaks.
+// culprit.go has what the dishonest ones do, some of it with lower calls. The parent
+// (network.go) makes keys and the truth and starts one process a node; chain.go runs
+// the real Subtensor runtime for them (docs/chain.md).
 package main
 
 import (
@@ -22,10 +25,10 @@ import (
 )
 
 type options struct {
-	binary, server, key, data, project, report string
-	miners                                     int
-	every                                      time.Duration
-	once                                       bool
+	binary, server, key, data, project, report, chain string
+	miners                                            int
+	every                                             time.Duration
+	once, onChain                                     bool
 }
 
 func main() {
@@ -52,6 +55,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.miners, "miners", 50, "how many miners; at least 10")
 	flags.DurationVar(&o.every, "every", 5*time.Second, "time between two statements of a node")
 	flags.BoolVar(&o.once, "once", false, "end when every node has spoken and print what the server thinks")
+	flags.BoolVar(&o.onChain, "chain", false, "run a chain too: the real Subtensor runtime says who is in the subnet")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

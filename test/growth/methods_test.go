@@ -124,14 +124,14 @@ func methods() []row[*lab] {
 			l.writer(opening("r")).send(relative(n))
 			w, b := l.writer(opening("r")), relative(n)
 			return func() { w.send(b) }
-		}, why: "a fault: each start looks through every series"},
+		}},
 		{call: stream, grows: "streams", n: 50, run: func(l *lab, n int) func() {
 			return func() {
 				for range n {
 					l.writer(opening("r")).send(batch(1, 1))
 				}
 			}
-		}, why: "a fault: an open reads all writers of its run"},
+		}},
 		{call: runService + "ListRuns", grows: "runs", n: 50, run: calls(runs, listRuns)},
 		{call: runService + "GetRun", grows: "attributes", n: 500, run: calls(described(attributes), getRun)},
 		{call: runService + "GetRun", grows: "environments", n: 500, run: calls(described(environments), getRun)},

@@ -1,41 +1,19 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// attemptRow is an attempt with what its place in the order follows from.
-type attemptRow struct {
-	model.Attempt
-	orchestration string
-	restarts      *int64
-}
-
-func (a *attemptRow) count() int64 {
-	if a.restarts == nil {
-		return 0
-	}
-	return *a.restarts
-}
-
-// orderInJob compares attempts of one orchestration id.
-func orderInJob(a, b *attemptRow) int {
-	return cmp.Or(cmp.Compare(a.count(), b.count()), cmp.Compare(a.OpenedNs, b.OpenedNs))
-}
-
-func readAttempts(ctx context.Context, q querier, run int64) ([]attemptRow, error) {
-	return collect(ctx, q, func(rows *sql.Rows) (attemptRow, error) {
-		var a attemptRow
-		err := rows.Scan(&a.Number, &a.Precedence, &a.OpenedNs, &a.ResumeFrom, &a.orchestration, &a.restarts)
+func readAttempts(ctx context.Context, q querier, run int64) ([]model.Attempt, error) {
+	return collect(ctx, q, func(rows *sql.Rows) (a model.Attempt, err error) {
+		err = rows.Scan(&a.Number, &a.Precedence, &a.OpenedNs, &a.ResumeFrom)
 		return a, err
-	}, `SELECT number, precedence, opened_ns, resume_from, orchestration_id, restart_count FROM attempts WHERE run = ? ORDER BY number`, run)
+	}, `SELECT number, precedence, opened_ns, resume_from FROM attempts WHERE run = ? ORDER BY number`, run)
 }
 
 func readAttempt(ctx context.Context, q querier, run int64, number uint32) (model.Attempt, error) {
@@ -45,34 +23,33 @@ func readAttempt(ctx context.Context, q querier, run int64, number uint32) (mode
 	return a, err
 }
 
-// resolveAttempt finds the attempt that a new writer joins, or opens one.
+// resolveAttempt finds the attempt that a new writer joins, or opens one. It reads
+// neighbours along indexes: a run may have had thousands of attempts.
 func (o *opening) resolveAttempt(ctx context.Context, run *runRow) (model.Attempt, error) {
-	attempts, err := readAttempts(ctx, o.tx, run.pk)
+	number, err := o.joinable(ctx, run)
 	if err != nil {
 		return model.Attempt{}, err
 	}
-	number, err := o.joinable(ctx, run, attempts)
-	if err != nil {
-		return model.Attempt{}, err
+	if number > 0 {
+		a, err := readAttempt(ctx, o.tx, run.pk, number)
+		if err == nil {
+			err = o.join(ctx, run, &a)
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return a, err
+		}
 	}
-	if i := slices.IndexFunc(attempts, func(a attemptRow) bool { return a.Number == number }); i >= 0 {
-		return o.join(ctx, run, attempts[i].Attempt)
-	}
-	return o.newAttempt(ctx, run, attempts)
+	return o.newAttempt(ctx, run)
 }
 
 // joinable is the number of the attempt to join, 0 for none. In order: the
 // restart count names it; children named it before their parent came; the
 // parent is in it; it lacks this rank, which was offline; a writer of the job's
 // latest attempt is open.
-func (o *opening) joinable(ctx context.Context, run *runRow, attempts []attemptRow) (uint32, error) {
+func (o *opening) joinable(ctx context.Context, run *runRow) (uint32, error) {
 	if o.r.RestartCount != nil {
-		for _, a := range attempts {
-			if a.orchestration == o.r.OrchestrationID && a.restarts != nil && *a.restarts == *o.r.RestartCount {
-				return a.Number, nil
-			}
-		}
-		return 0, nil
+		return first[uint32](ctx, o.tx, `SELECT number FROM attempts WHERE run = ? AND orchestration_id = ? AND restart_count = ?`,
+			run.pk, o.r.OrchestrationID, *o.r.RestartCount)
 	}
 	number, err := o.attemptOfParent(ctx, run, o.r.Writer)
 	if number > 0 || err != nil {
@@ -85,72 +62,51 @@ func (o *opening) joinable(ctx context.Context, run *runRow, attempts []attemptR
 		}
 	}
 	if o.r.Offline && o.r.Rank != nil {
-		number, err = o.attemptOfOtherRanks(ctx, run, attempts)
+		number, err = o.attemptOfOtherRanks(ctx, run)
 		if number > 0 || err != nil {
 			return number, err
 		}
 	}
-	return o.latestOpen(ctx, run, attempts)
+	return o.latestOpen(ctx, run)
+}
+
+// first is the first value of a query, zero when it has none.
+func first[T any](ctx context.Context, q querier, query string, args ...any) (v T, err error) {
+	err = q.QueryRowContext(ctx, query, args...).Scan(&v)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return v, err
 }
 
 // attemptOfOtherRanks is where a rank that began offline belongs: to the job's
 // attempt that lacks it and was opened nearest to it. Ranks of several hosts are
 // delivered one host after the other, so none of the others need be open still.
-func (o *opening) attemptOfOtherRanks(ctx context.Context, run *runRow, attempts []attemptRow) (uint32, error) {
-	having, err := collect(ctx, o.tx, func(rows *sql.Rows) (number uint32, err error) {
-		return number, rows.Scan(&number)
-	}, `SELECT DISTINCT attempt FROM writers WHERE run = ? AND rank = ? AND `+noObserver, run.id[:], *o.r.Rank)
-	if err != nil {
-		return 0, err
-	}
-	var found uint32
-	nearest := int64(math.MaxInt64)
-	for _, a := range attempts {
-		if a.orchestration != o.r.OrchestrationID || a.restarts != nil || slices.Contains(having, a.Number) {
-			continue
-		}
-		if d := max(a.OpenedNs, o.openedNs) - min(a.OpenedNs, o.openedNs); d < nearest {
-			found, nearest = a.Number, d
-		}
-	}
-	return found, nil
+func (o *opening) attemptOfOtherRanks(ctx context.Context, run *runRow) (uint32, error) {
+	return first[uint32](ctx, o.tx, `SELECT number FROM attempts a
+		WHERE a.run = ?1 AND a.orchestration_id = ?2 AND a.restart_count IS NULL
+		AND NOT EXISTS (SELECT 1 FROM writers w WHERE w.run = ?3 AND w.attempt = a.number AND w.rank = ?4 AND w.`+noObserver+`)
+		ORDER BY abs(a.opened_ns - ?5), a.number LIMIT 1`, run.pk, o.r.OrchestrationID, run.id[:], *o.r.Rank, o.openedNs)
 }
 
 func (o *opening) attemptOfParent(ctx context.Context, run *runRow, parent model.WriterID) (uint32, error) {
-	var number uint32
-	err := o.tx.QueryRowContext(ctx, `SELECT attempt FROM writers WHERE id = ? AND run = ?
-		UNION ALL SELECT attempt FROM parents WHERE run = ? AND writer = ? LIMIT 1`, parent[:], run.id[:], run.pk, parent[:]).Scan(&number)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return number, err
+	return first[uint32](ctx, o.tx, `SELECT attempt FROM writers WHERE id = ? AND run = ?
+		UNION ALL SELECT attempt FROM parents WHERE run = ? AND writer = ? LIMIT 1`, parent[:], run.id[:], run.pk, parent[:])
 }
 
-func (o *opening) latestOpen(ctx context.Context, run *runRow, attempts []attemptRow) (uint32, error) {
-	latest := model.Attempt{Precedence: math.MinInt64}
-	for _, a := range attempts {
-		if a.orchestration == o.r.OrchestrationID && a.Precedence >= latest.Precedence {
-			latest = a.Attempt
-		}
-	}
-	var open bool
-	err := o.tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM writers WHERE run = ? AND attempt = ? AND state = ? AND `+noObserver+`)`,
-		run.id[:], latest.Number, model.WriterOpen).Scan(&open)
-	if err != nil || !open {
-		return 0, err
-	}
-	return latest.Number, nil
+func (o *opening) latestOpen(ctx context.Context, run *runRow) (uint32, error) {
+	return first[uint32](ctx, o.tx, latestIfOpen, run.pk, o.r.OrchestrationID, run.id[:], model.WriterOpen)
 }
 
 // join adds a writer to an attempt: it lowers ResumeFrom to the smallest given.
-func (o *opening) join(ctx context.Context, run *runRow, a model.Attempt) (model.Attempt, error) {
+func (o *opening) join(ctx context.Context, run *runRow, a *model.Attempt) error {
 	if s := o.r.ResumeFromStep; s != nil && (a.ResumeFrom == nil || *s < *a.ResumeFrom) {
 		a.ResumeFrom = s
 		if err := exec(ctx, o.tx, `UPDATE attempts SET resume_from = ? WHERE run = ? AND number = ?`, *s, run.pk, a.Number); err != nil {
-			return a, err
+			return err
 		}
 	}
-	return a, o.rememberParent(ctx, run, a.Number)
+	return o.rememberParent(ctx, run, a.Number)
 }
 
 // rememberParent makes a parent that comes after its children join them.
@@ -161,62 +117,84 @@ func (o *opening) rememberParent(ctx context.Context, run *runRow, number uint32
 	return exec(ctx, o.tx, `INSERT INTO parents (run, writer, attempt) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, run.pk, o.r.ParentAttempt[:], number)
 }
 
-func (o *opening) newAttempt(ctx context.Context, run *runRow, attempts []attemptRow) (model.Attempt, error) {
-	a := attemptRow{orchestration: o.r.OrchestrationID, restarts: o.r.RestartCount}
-	a.OpenedNs, a.ResumeFrom, a.Number = o.openedNs, o.r.ResumeFromStep, 1
-	for _, other := range attempts {
-		a.Number = max(a.Number, other.Number+1)
-	}
-	a.Precedence = precedence(&a, attempts)
-	err := exec(ctx, o.tx, `INSERT INTO attempts (run, number, precedence, opened_ns, resume_from, orchestration_id, restart_count) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		run.pk, a.Number, a.Precedence, a.OpenedNs, a.ResumeFrom, a.orchestration, a.restarts)
+func (o *opening) newAttempt(ctx context.Context, run *runRow) (model.Attempt, error) {
+	a := model.Attempt{OpenedNs: o.openedNs, ResumeFrom: o.r.ResumeFromStep}
+	lo, hi := int64(math.MinInt64), int64(math.MaxInt64) // its neighbours in the job
+	err := o.tx.QueryRowContext(ctx, neighbours, run.pk, o.r.OrchestrationID, o.r.RestartCount, o.openedNs, lo, hi).Scan(&a.Number, &lo, &hi)
 	if err != nil {
-		return a.Attempt, err
+		return a, err
+	}
+	if a.Precedence, err = o.distinct(ctx, run, between(o.openedNs, lo, hi), hi); err != nil {
+		return a, err
+	}
+	err = exec(ctx, o.tx, `INSERT INTO attempts (run, number, precedence, opened_ns, resume_from, orchestration_id, restart_count) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		run.pk, a.Number, a.Precedence, a.OpenedNs, a.ResumeFrom, o.r.OrchestrationID, o.r.RestartCount)
+	if err != nil {
+		return a, err
 	}
 	err = exec(ctx, o.tx, `UPDATE runs SET attempt = (SELECT number FROM attempts WHERE run = ?1 ORDER BY precedence DESC, number DESC LIMIT 1) WHERE pk = ?1`, run.pk)
 	if err != nil {
-		return a.Attempt, err
+		return a, err
 	}
-	return a.Attempt, o.rememberParent(ctx, run, a.Number)
+	return a, o.rememberParent(ctx, run, a.Number)
 }
+
+// The order of the attempts of a job: restart count, opening time. Each part walks
+// the index attempts_job. Where the count is given, it is not in the order: SQLite
+// would sort.
+const (
+	ofJob      = `SELECT precedence FROM attempts WHERE run = ?1 AND orchestration_id = ?2 AND coalesce(restart_count, 0) `
+	lastOfRest = `opened_ns DESC, precedence DESC LIMIT 1`
+	lastInJob  = `ORDER BY coalesce(restart_count, 0) DESC, ` + lastOfRest
+	before     = `SELECT * FROM (` + ofJob + `= coalesce(?3, 0) AND opened_ns <= ?4 ORDER BY ` + lastOfRest + `)
+		UNION ALL SELECT * FROM (` + ofJob + `< coalesce(?3, 0) ` + lastInJob + `) LIMIT 1`
+	after = `SELECT * FROM (` + ofJob + `= coalesce(?3, 0) AND opened_ns > ?4 ORDER BY opened_ns, precedence LIMIT 1)
+		UNION ALL SELECT * FROM (` + ofJob + `> coalesce(?3, 0) ORDER BY coalesce(restart_count, 0), opened_ns, precedence LIMIT 1) LIMIT 1`
+	latestIfOpen = `SELECT number FROM (SELECT number FROM attempts WHERE run = ?1 AND orchestration_id = ?2 ` + lastInJob + `)
+		WHERE EXISTS (SELECT 1 FROM writers WHERE run = ?3 AND attempt = number AND state = ?4 AND ` + noObserver + `)`
+	neighbours = `SELECT coalesce((SELECT number FROM attempts WHERE run = ?1 ORDER BY number DESC LIMIT 1), 0) + 1,
+		coalesce((` + before + `), ?5), coalesce((` + after + `), ?6)`
+)
 
 // precedenceGap is the room that is left when an attempt must go before another
 // that a skewed clock put too early: 1 ms in the ns of opening times.
 const precedenceGap = 1_000_000
 
-// precedence places a new attempt: its opening time, moved where that would
-// contradict the order (restart count, opening time) inside its job. It is fixed
-// once given, since engines keep it.
-func precedence(a *attemptRow, others []attemptRow) int64 {
-	lo, hi := int64(math.MinInt64), int64(math.MaxInt64)
-	for i := range others {
-		b := &others[i]
-		if b.orchestration != a.orchestration {
-			continue
-		}
-		if orderInJob(b, a) <= 0 {
-			lo = max(lo, b.Precedence)
-		} else {
-			hi = min(hi, b.Precedence)
-		}
-	}
-	p := a.OpenedNs
+// between places a new attempt: its opening time p, moved where that would
+// contradict lo and hi, its neighbours in the order of its job. It is fixed once
+// given, since engines keep it.
+func between(p, lo, hi int64) int64 {
 	switch {
 	case p > lo && p < hi:
+		return p
 	case p <= lo && (hi == math.MaxInt64 || hi <= lo):
-		p = lo + 1
+		return lo + 1
 	case lo == math.MinInt64:
-		p = hi - precedenceGap
+		return hi - precedenceGap
 	default:
-		p = lo + (hi-lo)/2
+		return lo + (hi-lo)/2
 	}
-	return distinct(p, others)
 }
 
-// distinct moves p up until no attempt has it.
-func distinct(p int64, others []attemptRow) int64 {
-	for slices.ContainsFunc(others, func(b attemptRow) bool { return b.Precedence == p }) {
-		p++
+// distinctStride is how many places one look passes over. Attempts of one run are
+// rarely opened within a microsecond of one another, unless a clock is coarse.
+const distinctStride = 1000
+
+// distinct moves p up until no attempt has it, below hi while there is room.
+func (o *opening) distinct(ctx context.Context, run *runRow, p, hi int64) (int64, error) {
+	const highest = `SELECT precedence FROM attempts WHERE run = ? AND precedence BETWEEN ? AND ? ORDER BY precedence DESC LIMIT 1`
+	for {
+		taken, err := first[*int64](ctx, o.tx, highest, run.pk, p, p)
+		if err != nil || taken == nil {
+			return p, err
+		}
+		end := p + distinctStride
+		if p < hi {
+			end = min(end, hi-1)
+		}
+		if taken, err = first[*int64](ctx, o.tx, highest, run.pk, p, end); err != nil {
+			return p, err
+		}
+		p = *taken + 1
 	}
-	return p
 }

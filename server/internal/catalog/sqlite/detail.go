@@ -92,11 +92,8 @@ func readEnvAttributes(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Det
 	return err
 }
 
-func readAttemptList(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) error {
-	rows, err := readAttempts(ctx, tx, pk)
-	for _, a := range rows {
-		d.Attempts = append(d.Attempts, a.Attempt)
-	}
+func readAttemptList(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
+	d.Attempts, err = readAttempts(ctx, tx, pk)
 	return err
 }
 

@@ -89,3 +89,28 @@ func TestWordsAreReadAlongTheOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOpenReadsItsNeighbours: what an open asks of the attempts and writers of its
+// run is a search of an index, not a look at each of them.
+func TestAnOpenReadsItsNeighbours(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, c := range []struct{ query, want string }{
+		{latestIfOpen, "attempts_job (run=? AND orchestration_id=?)"},
+		{neighbours, "PRIMARY KEY (run=?)"},
+		{neighbours, "attempts_job (run=? AND orchestration_id=? AND <expr>=? AND opened_ns<?)"},
+		{neighbours, "attempts_job (run=? AND orchestration_id=? AND <expr><?)"},
+		{neighbours, "attempts_job (run=? AND orchestration_id=? AND <expr>=? AND opened_ns>?)"},
+		{neighbours, "attempts_job (run=? AND orchestration_id=? AND <expr>>?)"},
+		{`SELECT ` + statusOf + ` FROM runs`, "writers_running (run=?)"},
+		{`SELECT ` + lastOf + ` FROM runs`, "writers_ended (run=?)"},
+	} {
+		got := plan(t, db, c.query, make([]any, map[string]int{neighbours: 6, latestIfOpen: 4}[c.query])...)
+		if !strings.Contains(got, c.want) || strings.Contains(got, "TEMP B-TREE") {
+			t.Errorf("%s:\n%s\nhas no %q", c.query, got, c.want)
+		}
+	}
+}

@@ -110,7 +110,7 @@ const statusOf = `CASE
 // the latest end of its writers, which those that closed named themselves.
 const lastOf = `CASE
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open' AND w.` + noObserver + `) THEN seen_ns
-	ELSE coalesce((SELECT max(CASE w.ended_ns WHEN 0 THEN w.seen_ns ELSE w.ended_ns END) FROM writers w WHERE w.run = runs.id AND w.` + noObserver + `), seen_ns) END`
+	ELSE coalesce((SELECT max(CASE w.ended_ns WHEN 0 THEN w.seen_ns ELSE w.ended_ns END) FROM writers w WHERE w.run = runs.id AND w.state <> 'open' AND w.` + noObserver + `), seen_ns) END`
 
 // deriveRun renews what a run's row keeps of its writers.
 func deriveRun(ctx context.Context, tx *transaction, which string, arg any) error {

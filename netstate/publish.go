@@ -121,6 +121,9 @@ func (n *Node) publish(ctx context.Context) error {
 		return err
 	}
 	n.head, n.pending = envelope, map[string]any{}
+	if err := n.db.write(ctx, func(tx execer) error { return remember(ctx, memory{tx}, n.place, envelope) }); err != nil {
+		return err
+	}
 	return n.describe(old, config)
 }
 
@@ -147,7 +150,44 @@ func (n *Node) newest(ctx context.Context) (*state.Record, map[string]any, error
 		return nil, nil, model.Errorf(model.CodeStateRefused, "the server's newest record of this run is not ours: %v", err).
 			WithHint("take another server, or another run: delete the hotkey's row of wandb_runs")
 	}
-	return record, config, json.Unmarshal(n.head.Payload, &config)
+	payload, err := n.latest(ctx, record)
+	if err != nil {
+		return nil, nil, err
+	}
+	return record, config, json.Unmarshal(payload, &config)
+}
+
+// latest is the newest config section that is known: the server's, or our own where
+// the server was restored from a backup of before.
+func (n *Node) latest(ctx context.Context, server *state.Record) (payload []byte, err error) {
+	err = n.db.write(ctx, func(tx execer) error {
+		own, err := memory{tx}.Head(ctx, n.place)
+		if err != nil || own == nil {
+			return err
+		}
+		if r, err := own.Open(); err == nil && r.Sequence > server.Sequence {
+			payload = own.Payload
+		}
+		return nil
+	})
+	if payload == nil {
+		payload = n.head.Payload
+	}
+	return payload, err
+}
+
+// remember keeps a record as the newest of its place.
+func remember(ctx context.Context, m memory, at state.Place, e *state.Envelope) error {
+	var from state.Hash
+	before, err := m.Head(ctx, at)
+	if err != nil {
+		return err
+	}
+	if before != nil {
+		from = before.Hash()
+	}
+	_, err = m.Advance(ctx, at, from, e)
+	return err
 }
 
 // serverHead is what a server says is the newest record of a run, nil for none.

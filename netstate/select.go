@@ -166,7 +166,10 @@ func (n *Node) Verdicts(ctx context.Context) ([]RunVerdict, error) {
 		signed[place.Run] = s
 	}
 	out, clock := make([]RunVerdict, 0, len(n.view.runs)), n.clock()
-	for _, one := range n.view.runs {
+	for id, one := range n.view.runs {
+		if n.view.deleted[id] {
+			continue
+		}
 		verdict, reason := one.verdict, one.reason
 		if s := signed[one.notes.Run]; verdict.Trusted() && s != nil {
 			verdict, reason = n.now(s, clock)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,13 +25,18 @@ import (
 // changes with time (expiry, the subnet) at each read.
 type view struct {
 	mu     sync.Mutex
-	next   uint64 // of the server's list
+	next   uint64     // of the server's list
+	tip    state.Hash // of the record before next, zeros for none
 	places map[state.Place]*seen
 	runs   map[model.RunID]*shown
+	// deleted are the runs that the server has in the trash, or purged: they have no
+	// vote until they are restored.
+	deleted map[model.RunID]bool
 }
 
 // seen is the newest record of a place that held when it came.
 type seen struct {
+	run    model.RunID
 	record *state.Record
 	config config
 	// verdict is Verified, SharedKey, Equivocated or Stale.
@@ -109,23 +115,35 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 	}
 	n.view.mu.Lock()
 	defer n.view.mu.Unlock()
-	for {
+	for again := false; ; {
 		page, err := n.page(ctx, wait)
 		if err != nil {
 			return changed, fmt.Errorf("read the network's records: %w", err)
 		}
-		if page.Size < n.view.next && len(page.Entries) == 0 && page.Next < n.view.next { // the server was restored
-			n.view.next = page.Next
+		if page.Before != n.view.tip && !again { // another log than before: the server was restored
+			n.view.next, again = 0, true
 			continue
 		}
 		if err := n.take(ctx, page); err != nil {
 			return changed, err
 		}
-		changed = changed || len(page.Entries) > 0
-		if n.view.next, wait = page.Next, 0; !page.More {
+		changed = n.bury(page.Deleted) || changed || len(page.Entries) > 0
+		n.view.next, n.view.tip, wait = page.Next, page.Tip, 0
+		if !page.More {
 			return changed, nil
 		}
 	}
+}
+
+// bury takes the vote of runs that are deleted, and gives back that of the others.
+func (n *Node) bury(ids []model.RunID) (changed bool) {
+	now := make(map[model.RunID]bool, len(ids))
+	for _, id := range ids {
+		now[id] = true
+	}
+	changed = !maps.Equal(n.view.deleted, now)
+	n.view.deleted = now
+	return changed
 }
 
 func (n *Node) page(ctx context.Context, wait time.Duration) (*state.Page, error) {
@@ -188,10 +206,10 @@ func (n *Node) judge(ctx context.Context, tx execer, e *state.Entry) (Judgement,
 
 func (n *Node) keep(e *state.Entry, j Judgement) {
 	n.view.runs[e.RunID] = &shown{e.Notes, j.Verdict, j.Reason}
-	if j.Record == nil || j.Verdict == state.Broken {
+	if j.Record == nil || j.Verdict == state.Broken || j.Verdict == state.Rollback {
 		return // what was seen before stays the newest that holds
 	}
-	s := &seen{record: j.Record, verdict: j.Verdict, reason: j.Reason}
+	s := &seen{run: e.RunID, record: j.Record, verdict: j.Verdict, reason: j.Reason}
 	if j.Verdict.Trusted() && j.Record.PayloadType == state.ConfigPayload {
 		s.config = readConfig(j.Payload)
 	}
@@ -225,7 +243,7 @@ func (n *Node) trusted(ctx context.Context, role string) ([]*seen, error) {
 	defer n.view.mu.Unlock()
 	newest, clock := map[speaker]*seen{}, n.clock()
 	for place, s := range n.view.places {
-		if role != "" && place.Role != role {
+		if role != "" && place.Role != role || n.view.deleted[s.run] {
 			continue
 		}
 		if verdict, _ := n.now(s, clock); !verdict.Trusted() {

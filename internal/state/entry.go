@@ -59,6 +59,15 @@ type Page struct {
 	// Size is the number of records of the project's log; 0 in a history.
 	Size uint64 `json:"size,omitempty"`
 	More bool   `json:"more"` // the page was full
+	// Before and Tip are the hashes of the records before the page and at its end, in
+	// the project's log. A reader whose last Tip is not this Before reads from the
+	// start: the server was restored from a backup.
+	Before Hash `json:"before,omitzero"`
+	Tip    Hash `json:"tip,omitzero"`
+	// Deleted are all runs of the project that are in the trash or purged, whether
+	// the page has their records or not. They have no vote; one that is missing
+	// here later was restored.
+	Deleted []model.RunID `json:"deleted,omitempty"`
 }
 
 // Filter chooses among the newest records of a project.

@@ -68,15 +68,22 @@ func (r *Reader) order(ctx context.Context, j Judgement, e *Envelope) (_ Judgeme
 	}
 	switch now := j.Record; {
 	case now.Sequence < seen.Sequence:
-		return j.with(Broken, fmt.Sprintf("sequence %d is older than %d, which was seen before: an old record is shown again", now.Sequence, seen.Sequence)), false, nil
+		return j.with(Rollback, fmt.Sprintf("this server is behind what was seen before: it shows sequence %d, and %d was seen. %s", now.Sequence, seen.Sequence, behind)), false, nil
 	case now.Sequence == seen.Sequence && j.Hash != head.Hash():
 		j, err = r.twice(ctx, j, &Proof{A: head, B: e})
 		return j, false, err
 	case now.Sequence > seen.Sequence && now.Previous == seen.Previous:
-		return j.with(Broken, fmt.Sprintf("it follows the same record as sequence %d, which was seen before: the history has a fork, so the server lost or hides a record", seen.Sequence)), false, nil
+		return j.with(Rollback, fmt.Sprintf("the history has a fork: it follows the same record as sequence %d, which was seen before. %s. The signer's next record counts", seen.Sequence, behind)), false, nil
 	}
-	return r.admit(ctx, j, head.Hash(), e)
+	j, again, err = r.admit(ctx, j, head.Hash(), e)
+	if j.Verdict == Verified && j.Record.Sequence > seen.Sequence && j.Record.Previous != head.Hash() {
+		j.Reason += fmt.Sprintf("; records between it and sequence %d, which was seen before, were not shown here: `kymogram state verify` checks them", seen.Sequence)
+	}
+	return j, again, err
 }
+
+// behind says whose fault it is that a record was seen and is not there any more.
+const behind = "The server was restored from a backup, or it hides records; the signer is not at fault"
 
 // twice judges two records with one sequence and keeps them.
 func (r *Reader) twice(ctx context.Context, j Judgement, found *Proof) (Judgement, error) {

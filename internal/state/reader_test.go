@@ -49,11 +49,15 @@ func TestAHostileServer(t *testing.T) {
 	judged(t, "the first", r, first, state.Verified, "sequence")
 	judged(t, "the second", r, second, state.Verified, "sequence")
 	judged(t, "the second again", r, second, state.Verified, "sequence")
-	judged(t, "a rollback", r, first, state.Broken, "an old record is shown again")
-	judged(t, "a rollback after a restart of the reader", readerAt(memory, nowMs), first, state.Broken, "an old record is shown again")
-	judged(t, "a loser of a race shown as the newest", r, next(t, first, `{"a":3}`, func(r *state.Record) { r.Sequence += 7 }), state.Broken, "has a fork")
-	judged(t, "a gap", r, next(t, next(t, second, `{}`), `{"a":4}`), state.Verified, "")
-	judged(t, "an old one after a day", readerAt(memory, nowMs+86_400_000), next(t, next(t, second, `{}`), `{"a":4}`), state.Stale, "expired 23h0m0s ago")
+	judged(t, "a rollback", r, first, state.Rollback, "the signer is not at fault")
+	judged(t, "a rollback after a restart of the reader", readerAt(memory, nowMs), first, state.Rollback, "the signer is not at fault")
+	judged(t, "a loser of a race shown as the newest", r, next(t, first, `{"a":3}`, func(r *state.Record) { r.Sequence += 7 }), state.Rollback, "has a fork")
+	third := next(t, second, `{}`)
+	if j := judged(t, "the third", readerAt(memory, nowMs), third, state.Verified, ""); strings.Contains(j.Reason, "not shown") {
+		t.Errorf("nothing is missing: %s", j.Reason)
+	}
+	judged(t, "a gap", r, next(t, next(t, third, `{}`), `{"a":4}`), state.Verified, "were not shown here")
+	judged(t, "an old one after a day", readerAt(memory, nowMs+86_400_000), next(t, next(t, next(t, third, `{}`), `{}`), `{"a":4}`), state.Stale, "expired 23h0m0s ago")
 	for what, move := range map[string]func(x *state.Expect){
 		"chain":     func(x *state.Expect) { x.Genesis = state.Hash{1} },
 		"subnet":    func(x *state.Expect) { x.Netuid = 1 },
@@ -193,7 +197,7 @@ func TestSequences(t *testing.T) {
 					rt.Fatal(err)
 				}
 				switch {
-				case sequence < highest && j.Verdict != state.Broken:
+				case sequence < highest && j.Verdict != state.Rollback:
 					rt.Fatalf("sequence %d after %d is %s: %s", sequence, highest, j.Verdict, j.Reason)
 				case sequence == highest && e.Hash() != head && j.Verdict != state.Equivocated && j.Verdict != state.SharedKey:
 					rt.Fatalf("a second record %d is %s: %s", sequence, j.Verdict, j.Reason)
@@ -207,7 +211,7 @@ func TestSequences(t *testing.T) {
 				if j.Verdict == state.Equivocated {
 					poisoned = true
 				}
-				if sequence > highest && j.Verdict != state.Broken {
+				if sequence > highest && j.Verdict != state.Rollback {
 					highest, head = sequence, e.Hash()
 				}
 			},

@@ -29,6 +29,9 @@ const (
 	SharedKey Verdict = "shared_key"
 	// Equivocated: the hotkey signed two records with one sequence that contradict.
 	Equivocated Verdict = "equivocated"
+	// Rollback: the server shows less than was seen before. It was restored from a
+	// backup, or it hides records; the signer did nothing wrong.
+	Rollback Verdict = "rollback"
 	// Unregistered: the hotkey is not on the subnet, or has no permit.
 	Unregistered Verdict = "unregistered"
 )

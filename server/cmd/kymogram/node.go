@@ -143,6 +143,7 @@ func (n *node) openStates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	states.Heed(n.catalog)
 	n.states, n.closers = states, append(n.closers, states)
 	return nil
 }

@@ -235,6 +235,8 @@ type Bin interface {
 	Purge(ctx context.Context, id model.RunID) error
 	// TrashedBefore lists what is due.
 	TrashedBefore(ctx context.Context, before time.Time) ([]model.RunID, error)
+	// Gone are those of some runs that are in the trash or purged, in their order.
+	Gone(ctx context.Context, ids []model.RunID) ([]model.RunID, error)
 }
 
 // Retention tells what may go by itself.

@@ -67,7 +67,7 @@ func build(v *view, net *subnet, netuid *uint16, now time.Time) *Document {
 // netuids lists the subnets that records name.
 func (v *view) netuids() []int {
 	seen := map[int]bool{}
-	for _, n := range v.nodes {
+	for _, n := range v.shown() {
 		if n.record != nil {
 			seen[int(n.record.Netuid)] = true
 		}
@@ -83,7 +83,7 @@ func (v *view) netuids() []int {
 // mostUsed is the subnet of most records, nil without any.
 func (v *view) mostUsed() *uint16 {
 	counts := map[uint16]int{}
-	for _, n := range v.nodes {
+	for _, n := range v.shown() {
 		if n.record != nil {
 			counts[n.record.Netuid]++
 		}
@@ -106,7 +106,7 @@ func (b *builder) hereLegacy(n *legacyNode) bool {
 }
 
 func (b *builder) addColumns() {
-	for _, n := range b.view.nodes {
+	for _, n := range b.view.shown() {
 		if b.here(n) && n.record.Role == state.Validator {
 			verdict, reason := judge(n, b.now, b.net)
 			c := column{Validator{Node: b.node(n, verdict, reason), Counted: verdict.Trusted(), Notes: []string{}, Index: n.index}, n.section.reports}
@@ -286,7 +286,7 @@ func (b *builder) addMiners() {
 			b.fromChain(&m.Node)
 		}
 	}
-	for _, n := range b.view.nodes {
+	for _, n := range b.view.shown() {
 		if b.here(n) && n.record.Role == state.Miner {
 			verdict, reason := judge(n, b.now, b.net)
 			b.place(Miner{Node: b.node(n, verdict, reason), Allocated: n.section.allocated, PortOpen: n.section.portOpen})

@@ -2,6 +2,8 @@ package network
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -29,6 +31,9 @@ type view struct {
 	next  uint64 // records below were read
 	nodes map[model.RunID]*node
 	full  int // runs that had no place
+	// deleted are the runs in the trash or purged: they neither vote nor show. They
+	// are kept, since a run that is restored counts again.
+	deleted []model.RunID
 	// legacy are runs without a record, by what their attributes say.
 	legacy legacyRuns
 	drawn  map[int]drawn // by netuid, -1 for none
@@ -60,6 +65,10 @@ func (v *view) read(ctx context.Context, log Log, workspace, project string) err
 		if err != nil {
 			return err
 		}
+		if !slices.Equal(v.deleted, page.Deleted) {
+			v.deleted = page.Deleted
+			clear(v.drawn)
+		}
 		for i := range page.Entries {
 			v.take(&page.Entries[i])
 		}
@@ -76,6 +85,18 @@ func (v *view) read(ctx context.Context, log Log, workspace, project string) err
 		v.convict(&proofs[i])
 	}
 	return nil
+}
+
+// shown are the newest records of runs that are not deleted.
+func (v *view) shown() map[model.RunID]*node {
+	if len(v.deleted) == 0 {
+		return v.nodes
+	}
+	out := maps.Clone(v.nodes)
+	for _, id := range v.deleted {
+		delete(out, id)
+	}
+	return out
 }
 
 // take opens an entry; its signature is checked here, once.

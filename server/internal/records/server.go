@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,7 +83,7 @@ func (s Server) History(ctx context.Context, run *Run, each func(*state.Entry) e
 	}
 }
 
-// List is the newest record of every run of a project.
+// List is the newest record of every run of a project, without those of deleted runs.
 func (s Server) List(ctx context.Context, workspace, project string) (all []state.Entry, err error) {
 	for since := uint64(0); ; {
 		var page state.Page
@@ -91,10 +92,18 @@ func (s Server) List(ctx context.Context, workspace, project string) (all []stat
 		}
 		all = append(all, page.Entries...)
 		if !page.More || page.Next <= since {
-			return all, nil
+			return alive(all, page.Deleted), nil
 		}
 		since = page.Next
 	}
+}
+
+func alive(all []state.Entry, deleted []model.RunID) []state.Entry {
+	gone := make(map[model.RunID]bool, len(deleted))
+	for _, id := range deleted {
+		gone[id] = true
+	}
+	return slices.DeleteFunc(all, func(e state.Entry) bool { return gone[e.RunID] })
 }
 
 func projectPath(workspace, project string, rest ...string) string {

@@ -40,7 +40,18 @@ type Log struct {
 
 	mu   sync.Mutex
 	news map[string]chan struct{} // by project; closed when a record was taken
+
+	bin Bin // nil: no run is ever deleted
 }
+
+// Bin knows which runs are deleted; the catalog does.
+type Bin interface {
+	// Gone are those of some runs that are in the trash or purged.
+	Gone(ctx context.Context, ids []model.RunID) ([]model.RunID, error)
+}
+
+// Heed makes lists name the runs that are deleted. Call it before the first list.
+func (l *Log) Heed(bin Bin) { l.bin = bin }
 
 // Stats counts since the start what became of records.
 type Stats struct {

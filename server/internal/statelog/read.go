@@ -125,7 +125,9 @@ func (l *Log) History(ctx context.Context, run model.RunID, after uint64, limit 
 	return &p.Page, failure("read the history", err)
 }
 
-// List is the newest record of every run of a project, by index.
+// List is the newest record of every run of a project, by index. Records of deleted
+// runs are there too, since a run that is restored counts again; the page names
+// these runs.
 func (l *Log) List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error) {
 	p, err := newPage(f.Limit)
 	if err != nil {
@@ -158,7 +160,57 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 	if !p.More {
 		p.Next = max(p.Next, p.Size) // what the filter leaves out was seen too
 	}
+	if err == nil {
+		err = l.surround(ctx, id, f.Since, &p.Page)
+	}
 	return &p.Page, failure("list the records", err)
+}
+
+// surround adds what a reader needs to see that runs were deleted, or that this log
+// is not the one that it read before.
+func (l *Log) surround(ctx context.Context, project int64, since uint64, p *state.Page) (err error) {
+	if p.Before, err = l.hashBefore(ctx, project, since); err != nil {
+		return err
+	}
+	if p.Tip, err = l.hashBefore(ctx, project, p.Next); err != nil || l.bin == nil {
+		return err
+	}
+	p.Deleted, err = l.deleted(ctx, project)
+	return err
+}
+
+// hashBefore is the hash of the record before an index, zeros for none.
+func (l *Log) hashBefore(ctx context.Context, project int64, index uint64) (h state.Hash, err error) {
+	var raw []byte
+	err = l.db.QueryRowContext(ctx, `SELECT hash FROM records WHERE project = ? AND idx = ?`, project, int64(min(index, state.MaxNumber))-1).Scan(&raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return h, nil
+	}
+	copy(h[:], raw)
+	return h, err
+}
+
+// deleted are the runs of a project that have records and are deleted.
+func (l *Log) deleted(ctx context.Context, project int64) ([]model.RunID, error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT run FROM runs WHERE project = ? ORDER BY run`, project)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var ids []model.RunID
+	for rows.Next() {
+		var raw []byte
+		if err := rows.Scan(&raw); err != nil {
+			return nil, err
+		}
+		var id model.RunID
+		copy(id[:], raw)
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return l.bin.Gone(ctx, ids)
 }
 
 const prefixed = `idx, r.run, r.sequence, r.hash, r.received_ns, r.fork, r.record, r.signature, r.payload`

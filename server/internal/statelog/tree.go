@@ -57,6 +57,9 @@ func (t *Tree) Head(ctx context.Context, workspace, name string, cosigned bool) 
 		if err := t.grow(ctx, p); err != nil {
 			return nil, err
 		}
+		if err := t.renew(ctx, p, workspace, name); err != nil {
+			return nil, err
+		}
 		if err := t.sign(ctx, p, workspace, name); err != nil {
 			return nil, err
 		}
@@ -70,6 +73,22 @@ func (t *Tree) Head(ctx context.Context, workspace, name string, cosigned bool) 
 		err = t.addCosignatures(ctx, p.id, h)
 	}
 	return h, failure("read the tree head", err)
+}
+
+// renew forgets heads that another key signed: the operator began a new log.
+func (t *Tree) renew(ctx context.Context, p project, workspace, name string) error {
+	h, err := t.newest(ctx, p.id, false)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	h.Workspace, h.Project = workspace, name
+	if err != nil || h.Check() == nil {
+		return failure("read the tree head", err)
+	}
+	return t.log.write(ctx, "begin a new log", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM heads WHERE project = ?1; DELETE FROM cosignatures WHERE project = ?1`, p.id)
+		return err
+	})
 }
 
 // grow adds the records that the tree lacks.

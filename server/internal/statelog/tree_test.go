@@ -106,6 +106,25 @@ func TestTheTreeIsThatOfRFC9162(t *testing.T) {
 	}
 }
 
+// An operator that restored a backup begins a new log with a new key.
+func TestANewKeyIsANewLog(t *testing.T) {
+	v := newView(t, filepath.Join(t.TempDir(), "log.key"))
+	v.add(1, `{}`)
+	before, err := v.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := statelog.SigningKey(filepath.Join(t.TempDir(), "log.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Tree = v.log.Tree(key)
+	after, err := v.Head(t.Context())
+	if err = errors.Join(err, after.Check()); err != nil || after.Key == before.Key || after.Root != before.Root {
+		t.Errorf("%+v %v", after, err)
+	}
+}
+
 // A server shows one history to one witness and another to the other: each
 // cosigns what it saw, and together they hold a proof.
 func TestAServerThatShowsTwoHistoriesIsCaught(t *testing.T) {

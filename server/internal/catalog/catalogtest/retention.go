@@ -56,4 +56,12 @@ func testRetention(t *testing.T, open Opener) {
 	used("by a run in the trash", map[string]bool{video: true})
 	h.check("Purge", h.c.Purge(h.ctx(), ids[3]))
 	used("by nobody", map[string]bool{})
+	gone := func(when string, want ...model.RunID) {
+		got, err := h.c.Gone(h.ctx(), ids)
+		h.check("Gone", err)
+		equal(t, "gone "+when, want, got)
+	}
+	gone("in the trash, and purged", ids[2], ids[3])
+	h.check("Restore", h.c.Restore(h.ctx(), ids[2]))
+	gone("after the restore", ids[3])
 }

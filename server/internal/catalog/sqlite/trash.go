@@ -3,7 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -70,4 +73,19 @@ func scanRunID(rows *sql.Rows) (model.RunID, error) {
 	err := rows.Scan(&raw)
 	copy(id[:], raw)
 	return id, err
+}
+
+// Gone implements [catalog.Bin].
+func (d *DB) Gone(ctx context.Context, ids []model.RunID) ([]model.RunID, error) {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = hex.EncodeToString(id[:])
+	}
+	list, err := json.Marshal(texts)
+	if err != nil {
+		return nil, fmt.Errorf("encode runs: %w", err)
+	}
+	gone, err := collect(ctx, d.reader, scanRunID, `SELECT unhex(value) FROM json_each(?)
+		WHERE NOT EXISTS (SELECT 1 FROM runs WHERE id = unhex(value) AND deleted_ns = 0) ORDER BY key`, string(list))
+	return gone, failure("look for runs in the trash", err)
 }

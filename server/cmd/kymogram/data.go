@@ -117,7 +117,7 @@ func dataRepairCommand(io stdio) *cobra.Command {
 		Example: "  kymogram data repair --data /var/lib/kymogram\n  kymogram data repair --data /var/lib/kymogram --yes --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			done, err := f.folder().Repair(cmd.Context(), yes, newLog(io, "warn"))
+			done, err := f.folder().Repair(cmd.Context(), yes, newLog(io, "warn"), io.err)
 			if err != nil {
 				return data.Explain(f.data, err)
 			}

@@ -35,7 +35,7 @@ func (f Folder) Compact(ctx context.Context, log *slog.Logger, shown io.Writer) 
 	bar := progress.Bytes(shown, out.Before, "compact")
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
-	go watchWriting(watched, f.Store(), bar)
+	go watchWriting(watched, filepath.Join(f.Store(), "segments", "*.tmp"), bar)
 	if err = e.Flush(ctx); err == nil {
 		err = e.Compact(ctx, true)
 	}
@@ -45,8 +45,8 @@ func (f Folder) Compact(ctx context.Context, log *slog.Logger, shown io.Writer) 
 	return out, err
 }
 
-// watchWriting shows how far the new segment is.
-func watchWriting(ctx context.Context, store string, bar progress.Bar) {
+// watchWriting shows how far the files of a pattern are.
+func watchWriting(ctx context.Context, pattern string, bar progress.Bar) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -55,11 +55,13 @@ func watchWriting(ctx context.Context, store string, bar progress.Bar) {
 			return
 		case <-tick.C:
 		}
-		found, _ := filepath.Glob(filepath.Join(store, "segments", "*.tmp"))
+		found, _ := filepath.Glob(pattern)
+		size := int64(0)
 		for _, name := range found {
 			if info, err := os.Stat(name); err == nil {
-				bar.Reach(info.Size())
+				size += info.Size()
 			}
 		}
+		bar.Reach(size)
 	}
 }

@@ -97,7 +97,7 @@ func TestFaultsHaveARemedy(t *testing.T) {
 	if err := os.RemoveAll(folder.Catalog() + "-mirror"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := folder.Repair(t.Context(), true, slog.New(slog.DiscardHandler)); model.CodeOf(err) != model.CodeInternal || !strings.Contains(err.Error(), "no mirror") {
+	if _, err := folder.Repair(t.Context(), true, slog.New(slog.DiscardHandler), io.Discard); model.CodeOf(err) != model.CodeInternal || !strings.Contains(err.Error(), "no mirror") {
 		t.Errorf("noise without a mirror: %v", err)
 	}
 	known := model.Errorf(model.CodeConflict, "known")
@@ -129,7 +129,7 @@ func TestRepair(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	look := func(do bool) *data.Repaired {
 		t.Helper()
-		r, err := folder.Repair(t.Context(), do, log)
+		r, err := folder.Repair(t.Context(), do, log, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	if _, err := folder.Repair(t.Context(), false, log); model.CodeOf(err) != model.CodeUnavailable {
+	if _, err := folder.Repair(t.Context(), false, log, io.Discard); model.CodeOf(err) != model.CodeUnavailable {
 		t.Errorf("while a server runs: %v", err)
 	}
 }

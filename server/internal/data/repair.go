@@ -12,6 +12,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
+	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
@@ -24,8 +25,8 @@ type Repaired struct {
 }
 
 // Repair makes the catalog of a folder that no server uses agree with its mirror;
-// without do it only says what there is to repair.
-func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger) (*Repaired, error) {
+// without do it only says what there is to repair. Its progress goes to shown.
+func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.Writer) (*Repaired, error) {
 	lock, err := f.Lock()
 	if errors.Is(err, wal.ErrLocked) {
 		return nil, model.Errorf(model.CodeUnavailable, "the data folder %s is in use by another process", string(f)).
@@ -35,6 +36,12 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger) (*Repaire
 		return nil, model.Errorf(model.CodeNotFound, "%s is no data folder: %v", string(f), err).WithHint("name the folder that was given to `kymogram serve --data`")
 	}
 	defer lock.Close()
+	// What is made anew is about as large as the mirror and the catalog, whichever there is.
+	bar := progress.Bytes(shown, max(SizeOf(f.Catalog()), SizeOf(f.Catalog()+"-mirror")), "repair")
+	defer bar.End()
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	go watchWriting(watched, f.Catalog()+".rebuilt*", bar)
 	out := &Repaired{Data: string(f), Done: do}
 	if out.Catalog, err = sqlite.Plan(ctx, f.Catalog()); err == nil && do {
 		out.Catalog, err = sqlite.Repair(ctx, f.Catalog(), log)

@@ -56,7 +56,11 @@ func NewLineage(attempts []model.Attempt, sources []record.Source, writers []rec
 			least, has = min(least, *s), true
 		}
 	}
-	l := &Lineage{}
+	n := len(sources)
+	l := &Lineage{
+		Writers: make([]model.WriterID, 0, n), attempt: make([]uint32, 0, n), ident: make([]uint32, 0, n),
+		rank: make([]int, 0, n), hides: make([]bool, 0, n), hideFrom: make([]int64, 0, n), hidden: make([]bool, 0, n),
+	}
 	loggers := map[pinned]uint32{}
 	for i, s := range sources {
 		w := &record.Writer{}

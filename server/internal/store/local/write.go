@@ -13,6 +13,11 @@ func (e *Engine) PutAttempt(ctx context.Context, id model.RunID, a model.Attempt
 	if a.Number == 0 {
 		return model.Errorf(model.CodeInvalid, "attempts are numbered from 1")
 	}
+	if e.table.Run(id) == nil {
+		if err := e.keeper.NewRun(id); err != nil {
+			return err
+		}
+	}
 	r := e.table.Ensure(id)
 	lsn, err := e.putAttempt(r, a)
 	if err != nil {
@@ -67,11 +72,16 @@ func (e *Engine) putWriter(r *state.Run, w model.WriterID, attempt uint32, logge
 	if r.KnowsWriter(w, attempt, loggerID) {
 		return r.LastLSN, nil
 	}
+	place := r.NextWriter(w)
+	if place >= r.WritersMade() {
+		if err := e.keeper.NewRun(r.ID); err != nil {
+			return 0, err
+		}
+	}
 	if loggerID != nil {
 		n := *loggerID
 		loggerID = &n
 	}
-	place := r.NextWriter(w)
 	enc := &record.Encoder{}
 	enc.Writer(r.ID, place, w, attempt, loggerID)
 	return e.commit(r, enc, func(lsn uint64) error { return r.ApplyWriter(place, w, attempt, loggerID, lsn) })

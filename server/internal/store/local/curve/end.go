@@ -246,7 +246,7 @@ func (s *Series) Advance(version, epoch uint64, g *Growth, v *column.Values) {
 // extended is the summary after rows that go on where it ended, or nil when
 // that is not sure: another source or shape, or a key that does not rise.
 func (c *End) extended(g *Growth, v *column.Values) *End {
-	if !g.ext.Distinct || g.Lineage.hidden[g.src] {
+	if !g.ext.Distinct || g.Lineage.of[g.src].hidden {
 		return nil
 	}
 	kind := column.Shape{Mask: g.ext.Mask, Mode: g.ext.Mode}

@@ -22,16 +22,19 @@ import (
 //	curve                  ├──── 1 ───────┤1 or 2├─── 1 ────┤
 type Lineage struct {
 	Writers []model.WriterID
-	attempt []uint32
+	of      []rule // by source
+}
+
+// rule is what holds for the points of a source.
+type rule struct {
+	attempt uint32
 	// ident is equal for sources whose equal points are the same point: the
 	// source itself, or the first of its attempt with the same logger.
-	ident []uint32
-	rank  []int // of the attempt, by rising precedence
-	// hides is false for an attempt with ResumeFrom: it hides by hideFrom alone.
-	hides []bool
-	// hideFrom is the smallest ResumeFrom of later attempts.
-	hideFrom []int64
-	hidden   []bool // hideFrom holds
+	ident    uint32
+	rank     int   // of the attempt, by rising precedence
+	hideFrom int64 // the smallest ResumeFrom of later attempts, if hidden
+	hidden   bool
+	hides    bool // false for an attempt with ResumeFrom: it hides by hideFrom alone
 }
 
 type pinned struct {
@@ -56,11 +59,7 @@ func NewLineage(attempts []model.Attempt, sources []record.Source, writers []rec
 			least, has = min(least, *s), true
 		}
 	}
-	n := len(sources)
-	l := &Lineage{
-		Writers: make([]model.WriterID, 0, n), attempt: make([]uint32, 0, n), ident: make([]uint32, 0, n),
-		rank: make([]int, 0, n), hides: make([]bool, 0, n), hideFrom: make([]int64, 0, n), hidden: make([]bool, 0, n),
-	}
+	l := &Lineage{Writers: make([]model.WriterID, len(sources)), of: make([]rule, len(sources))}
 	loggers := map[pinned]uint32{}
 	for i, s := range sources {
 		w := &record.Writer{}
@@ -76,18 +75,11 @@ func NewLineage(attempts []model.Attempt, sources []record.Source, writers []rec
 				loggers[key] = ident
 			}
 		}
-		l.Writers = append(l.Writers, w.ID)
-		l.attempt = append(l.attempt, s.Attempt)
-		l.ident = append(l.ident, ident)
-		at, known := rank[s.Attempt]
-		if !known { // its record was lost to damage: it hides nothing and is not hidden
-			at = -1
-			l.hides, l.hideFrom, l.hidden = append(l.hides, false), append(l.hideFrom, 0), append(l.hidden, false)
-		} else {
-			l.hides = append(l.hides, ranked[at].ResumeFrom == nil)
-			l.hideFrom, l.hidden = append(l.hideFrom, hideFrom[at]), append(l.hidden, hidden[at])
+		l.Writers[i] = w.ID
+		l.of[i] = rule{attempt: s.Attempt, ident: ident, rank: -1}
+		if at, known := rank[s.Attempt]; known { // else its record was lost to damage: it hides nothing and is not hidden
+			l.of[i] = rule{s.Attempt, ident, at, hideFrom[at], hidden[at], ranked[at].ResumeFrom == nil}
 		}
-		l.rank = append(l.rank, at)
 	}
 	return l
 }
@@ -95,7 +87,7 @@ func NewLineage(attempts []model.Attempt, sources []record.Source, writers []rec
 // oneAttempt reports whether sources are all of one attempt.
 func (l *Lineage) oneAttempt(srcs []uint32) bool {
 	for _, s := range srcs[1:] {
-		if l.attempt[s] != l.attempt[srcs[0]] {
+		if l.of[s].attempt != l.of[srcs[0]].attempt {
 			return false
 		}
 	}
@@ -106,7 +98,7 @@ func (l *Lineage) oneAttempt(srcs []uint32) bool {
 func (l *Lineage) shareIdent(a, b []uint32) bool {
 	for _, x := range a {
 		for _, y := range b {
-			if l.ident[x] == l.ident[y] {
+			if l.of[x].ident == l.of[y].ident {
 				return true
 			}
 		}
@@ -119,7 +111,7 @@ func (l *Lineage) shareIdent(a, b []uint32) bool {
 func (l *Lineage) mayHide(a, b []uint32) bool {
 	for _, x := range a {
 		for _, y := range b {
-			if l.attempt[x] != l.attempt[y] && (l.rank[x] >= l.rank[y] && l.hides[x] || l.rank[y] >= l.rank[x] && l.hides[y]) {
+			if l.of[x].attempt != l.of[y].attempt && (l.of[x].rank >= l.of[y].rank && l.of[x].hides || l.of[y].rank >= l.of[x].rank && l.of[y].hides) {
 				return true
 			}
 		}

@@ -53,7 +53,7 @@ func (c *rules) takes(e *column.Extent) bool {
 	if c.only == 0 {
 		return !c.gone(e)
 	}
-	return slices.ContainsFunc(e.Sources, func(s uint32) bool { return c.Lineage.attempt[s] == c.only })
+	return slices.ContainsFunc(e.Sources, func(s uint32) bool { return c.Lineage.of[s].attempt == c.only })
 }
 
 // gone: a later attempt resumed in front of all of a group. Its points replace
@@ -62,7 +62,7 @@ func (c *rules) takes(e *column.Extent) bool {
 func (v *View) gone(e *column.Extent) bool {
 	cut := e.Mask.Cut()
 	return e.Mode == model.UniqueAxes && cut >= 0 && !slices.ContainsFunc(e.Sources, func(s uint32) bool {
-		return !v.Lineage.hidden[s] || e.Lo[cut] < v.Lineage.hideFrom[s]
+		return !v.Lineage.of[s].hidden || e.Lo[cut] < v.Lineage.of[s].hideFrom
 	})
 }
 
@@ -235,10 +235,10 @@ func (c *rules) judge(e *column.Extent) verdict {
 		return lookInside
 	}
 	src, cut := e.Sources[0], e.Mask.Cut()
-	if c.only != 0 || cut < 0 || !c.Lineage.hidden[src] || e.Hi[cut] < c.Lineage.hideFrom[src] {
+	if c.only != 0 || cut < 0 || !c.Lineage.of[src].hidden || e.Hi[cut] < c.Lineage.of[src].hideFrom {
 		return keepAll
 	}
-	if e.Lo[cut] >= c.Lineage.hideFrom[src] {
+	if e.Lo[cut] >= c.Lineage.of[src].hideFrom {
 		return dropAll
 	}
 	return lookInside
@@ -266,7 +266,7 @@ func (l *Lineage) uniqueKey(r *column.Rows, i int) (pointKey, bool) {
 		key.at[0] = r.Axes[column.Step][i]
 		return key, true
 	}
-	key.mask, key.ident = r.Mask, l.ident[r.Source[i]]
+	key.mask, key.ident = r.Mask, l.of[r.Source[i]].ident
 	for a := range column.NumAxes {
 		if r.Mask.Has(a) {
 			key.at[a] = r.Axes[a][i]
@@ -305,7 +305,7 @@ func (c *rules) unique(loaded []piece) [][]bool {
 		r := loaded[p].rows
 		alive[p] = make([]bool, r.Len())
 		for i := range r.Len() {
-			if c.only != 0 && c.Lineage.attempt[r.Source[i]] != c.only {
+			if c.only != 0 && c.Lineage.of[r.Source[i]].attempt != c.only {
 				continue
 			}
 			alive[p][i] = true
@@ -332,12 +332,12 @@ func (c *rules) hide(loaded []piece, alive [][]bool) {
 	for p := range loaded {
 		r := loaded[p].rows
 		for i := range r.Len() {
-			if !alive[p][i] || !c.Lineage.hides[r.Source[i]] {
+			if !alive[p][i] || !c.Lineage.of[r.Source[i]].hides {
 				continue
 			}
 			if key, ok := attemptKey(r, i); ok {
-				if old, seen := highest[key]; !seen || old < c.Lineage.rank[r.Source[i]] {
-					highest[key] = c.Lineage.rank[r.Source[i]]
+				if old, seen := highest[key]; !seen || old < c.Lineage.of[r.Source[i]].rank {
+					highest[key] = c.Lineage.of[r.Source[i]].rank
 				}
 			}
 		}
@@ -352,7 +352,7 @@ func (c *rules) hide(loaded []piece, alive [][]bool) {
 			}
 			src := r.Source[i]
 			rank, seen := highest[key]
-			if seen && rank > c.Lineage.rank[src] || c.Lineage.hidden[src] && r.Axes[cut][i] >= c.Lineage.hideFrom[src] {
+			if seen && rank > c.Lineage.of[src].rank || c.Lineage.of[src].hidden && r.Axes[cut][i] >= c.Lineage.of[src].hideFrom {
 				alive[p][i] = false
 			}
 		}

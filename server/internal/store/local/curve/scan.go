@@ -232,7 +232,7 @@ func (v *View) table(list []found, more bool) *store.Rows {
 	for i := range list {
 		f := &list[i]
 		out.TimeNs = append(out.TimeNs, f.Time)
-		out.Attempt = append(out.Attempt, f.of.Lineage.attempt[f.rows.Source[f.row]])
+		out.Attempt = append(out.Attempt, f.of.Lineage.of[f.rows.Source[f.row]].attempt)
 		out.Writer = append(out.Writer, f.Writer)
 		out.Seq = append(out.Seq, f.Seq)
 		appendValue(&out.Values, f.vals.At(int(f.row)))

@@ -41,7 +41,7 @@ func (r *Run) applyHead(rec *record.Batch, lsn uint64) error {
 	}
 	r.touch(lsn)
 	if w := &r.writers[rec.WriterPlace]; lsn > w.LSN { // a segment may know the writer as of a later record
-		advance(w, rec, lsn)
+		r.advance(w, rec, lsn)
 	}
 	if r.deleted {
 		return nil
@@ -51,14 +51,22 @@ func (r *Run) applyHead(rec *record.Batch, lsn uint64) error {
 	return nil
 }
 
-func advance(w *record.Writer, rec *record.Batch, lsn uint64) {
+func (r *Run) advance(w *record.Writer, rec *record.Batch, lsn uint64) {
 	w.LSN = lsn
 	if rec.First > w.Mark+1 { // records before this one are lost: say which
-		w.Skipped = append(w.Skipped, model.Skipped{First: w.Mark + 1, Last: rec.First - 1, Reason: reasonDamaged})
+		r.skip(w, model.Skipped{First: w.Mark + 1, Last: rec.First - 1, Reason: reasonDamaged})
 	}
 	w.Mark = max(w.Mark, rec.Last)
 	w.Refused += rec.Refused
-	w.Skipped = append(w.Skipped, rec.Skipped...)
+	r.skip(w, rec.Skipped...)
+}
+
+// skip notes what a writer lost.
+func (r *Run) skip(w *record.Writer, what ...model.Skipped) {
+	w.Skipped = append(w.Skipped, what...)
+	for _, s := range what {
+		r.table.heads.Add(int64(skippedBytes + len(s.Reason)))
+	}
 }
 
 // applyBody takes in the rest: series, starts and rows.
@@ -84,7 +92,7 @@ func (r *Run) applyBody(rec *record.Batch, lsn uint64) error {
 	}
 	if lost > 0 { // the definition of their series is lost
 		w := &r.writers[rec.WriterPlace]
-		w.Skipped = append(w.Skipped, model.Skipped{First: max(rec.First, 1), Last: rec.Last, Reason: reasonDamaged, Points: lost})
+		r.skip(w, model.Skipped{First: max(rec.First, 1), Last: rec.Last, Reason: reasonDamaged, Points: lost})
 	}
 	return failed
 }
@@ -95,7 +103,8 @@ const reasonDamaged = "damaged"
 // touch notes that a record is in memory and in no segment.
 func (r *Run) touch(lsn uint64) {
 	if r.firstLSN == 0 {
-		r.firstLSN, r.memSince = lsn, r.table.now()
+		r.wake()
+		r.firstLSN, r.memSince = lsn, r.table.now().UnixNano()
 	}
 	r.LastLSN = lsn
 }
@@ -128,11 +137,11 @@ func (r *Run) remember(g *record.Group, src uint32) error {
 
 // groupOf finds or makes the group in memory that rows belong to.
 func (r *Run) groupOf(g *record.Group, src uint32) *memGroup {
-	m, sum := r.shapes.find(shapeOf(nil, g.Rows.Mask, g.Rows.Mode, src, g.Series, g.Columns))
+	m, sum := r.groupLike(shapeOf(nil, g.Rows.Mask, g.Rows.Mode, src, g.Series, g.Columns))
 	if m != nil {
 		return m
 	}
-	m = &memGroup{source: src}
+	m = &memGroup{source: src, shape: sum}
 	for i, id := range g.Series {
 		if r.series[id].live == nil {
 			r.grow(liveBytes)
@@ -140,8 +149,7 @@ func (r *Run) groupOf(g *record.Group, src uint32) *memGroup {
 		l := r.series[id].alive()
 		l.mem = append(l.mem, memRef{m, i})
 	}
-	r.mem = append(r.mem, m)
-	r.shapes.at[sum] = m
+	r.addGroup(m)
 	return m
 }
 
@@ -162,6 +170,9 @@ func (r *Run) growBody(n int) {
 func (r *Run) setStart(s record.Start) {
 	if _, known := r.starts[s.Key]; !known {
 		r.growBody(startBytes)
+	}
+	if r.starts == nil {
+		r.starts = map[record.StartKey]int64{}
 	}
 	r.starts[s.Key] = s.At
 }

@@ -62,10 +62,8 @@ func (r *Run) loadParts(groups bool) {
 	if !body && !groups {
 		return
 	}
+	r.wake()
 	r.loaded, r.grouped = true, r.grouped || groups
-	if r.starts == nil {
-		r.starts = map[record.StartKey]int64{}
-	}
 	for _, p := range r.parts {
 		if err := r.loadPart(p, body, groups); err != nil {
 			p.Segment.Keep.Store(true)
@@ -96,7 +94,9 @@ func (r *Run) catchUp(bytes int) bool {
 	if len(r.late) > 0 {
 		return false
 	}
-	r.late = nil
+	if r.late != nil {
+		r.late = nil
+	}
 	return true
 }
 
@@ -140,8 +140,11 @@ func (r *Run) applyLate(l lateRecord) error {
 
 // clean: all of the body is on disk.
 func (r *Run) clean() bool {
-	return r.loaded && !r.deleted && r.firstLSN == 0 && r.frozenFirst == 0
+	return r.loaded && !r.deleted && r.flushedAll()
 }
+
+// flushedAll: segments have all records.
+func (r *Run) flushedAll() bool { return r.firstLSN == 0 && r.frozenFirst == 0 }
 
 // idle: the body can be forgotten, and it was not used since.
 func (r *Run) idle(since int64) bool { return r.clean() && r.used.Load() < since }
@@ -153,8 +156,10 @@ func (r *Run) unread(since int64) bool {
 
 // relocate replaces where parts of the body lie, after a merge.
 func (r *Run) relocate(old []*segment.File, fresh segment.Place) {
+	before := len(r.parts)
 	r.parts = slices.DeleteFunc(slices.Clone(r.parts), func(p segment.Place) bool { return slices.Contains(old, p.Segment) })
 	r.parts = append(r.parts, fresh)
+	r.table.heads.Add(int64(partBytes * (len(r.parts) - before)))
 }
 
 // attach makes a group readable; false when it names what is not defined.
@@ -204,7 +209,7 @@ func (r *Run) kept(views []*curve.View) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.loaded { // else they are gone again
+	if r.loaded && !r.deleted { // else they are gone again
 		r.growGroups(n * endBytes)
 	}
 }
@@ -239,13 +244,32 @@ func (r *Run) dropGroups() {
 	r.countGroups()
 }
 
-// forget drops the body.
+// forget drops the body of a run that segments have all of.
 func (r *Run) forget() {
 	r.loaded, r.grouped = false, false
-	r.series, r.names, r.ordered, r.starts = nil, names{}, nil, nil
-	r.shapes = shapes{}
-	r.growBody(-r.bodyBytes)
-	r.countGroups()
+	r.dropBody()
+}
+
+// dropBody drops what is held beside the head.
+func (r *Run) dropBody() {
+	r.table.resident.Add(-int64(r.bodyBytes + r.groupBytes))
+	r.body = &r.table.asleep
+	r.lineage.Store(nil)
+}
+
+// wake gives a run a body of its own.
+func (r *Run) wake() {
+	if r.body == &r.table.asleep {
+		r.body = &body{}
+		r.growBody(awakeBytes)
+	}
+}
+
+// sleep drops the body of a run that needs none.
+func (r *Run) sleep() {
+	if (r.deleted || !r.loaded) && r.flushedAll() {
+		r.dropBody()
+	}
 }
 
 func (r *Run) keepLate(l lateRecord, points uint64) {

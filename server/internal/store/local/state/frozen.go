@@ -41,8 +41,8 @@ func (r *Run) Freeze() *Frozen {
 	r.frozenFirst, r.firstLSN = r.firstLSN, next
 	r.table.dueBytes.Add(-int64(r.dueBytes))
 	r.dueBytes = 0
-	r.frozenMem, r.frozenBytes = r.mem, r.memBytes-r.lateBytes
-	r.mem, r.shapes, r.memRows, r.memBytes, r.freshStarts = nil, shapes{}, 0, r.lateBytes, nil
+	r.frozenBytes = r.memBytes - r.lateBytes
+	r.mem, r.shapes, r.memRows, r.memBytes, r.freshStarts = nil, nil, 0, r.lateBytes, nil
 	return f
 }
 
@@ -111,9 +111,10 @@ func (f *Frozen) Thaw(s *segment.File) {
 	defer r.mu.Unlock()
 	r.flushed = max(r.flushed, f.section.Flushed)
 	r.table.memory.Add(-int64(r.frozenBytes))
-	r.frozenFirst, r.frozenMem, r.frozenBytes = 0, nil, 0
+	r.frozenFirst, r.frozenBytes = 0, 0
 	r.relocate(nil, s.Located(r.ID))
-	if r.deleted {
+	if r.deleted || !r.loaded {
+		r.sleep()
 		return
 	}
 	for _, m := range f.groups {
@@ -159,12 +160,13 @@ func (f *Frozen) Refreeze() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.deleted {
-		r.mem = append(slices.Clone(f.groups), r.mem...)
+		r.mem, r.shapes = append(slices.Clone(f.groups), r.mem...), nil
+		r.indexGroups()
 		r.memBytes += r.frozenBytes
 		r.memRows = r.table.limits.FlushRows // due again
 		r.freshStarts = append(slices.Clone(f.starts), r.freshStarts...)
 	}
-	r.firstLSN, r.frozenFirst, r.frozenMem, r.frozenBytes = r.frozenFirst, 0, nil, 0
+	r.firstLSN, r.frozenFirst, r.frozenBytes = r.frozenFirst, 0, 0
 }
 
 // Replace swaps the groups that readers find, where they are loaded, and where

@@ -33,13 +33,16 @@ func (r *Run) KnowsAttempt(a model.Attempt) bool {
 
 // KnowsWriter reports whether a writer is known with its attempt and logger.
 func (r *Run) KnowsWriter(w model.WriterID, attempt uint32, logger *uint64) bool {
-	at, ok := r.writerAt[w]
+	at, ok := r.placeOf(w)
 	return ok && r.writers[at].Attempt == attempt && equal(r.writers[at].Logger, logger)
 }
 
 func equal(a, b *uint64) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
+
+// WritersMade is how many places of writers are taken.
+func (r *Run) WritersMade() uint32 { return uint32(len(r.writers)) }
 
 // Gone reports whether the run is deleted.
 func (r *Run) Gone() bool { return r.deleted }

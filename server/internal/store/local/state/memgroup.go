@@ -19,7 +19,8 @@ type memGroup struct {
 	rows   int32  // while packed
 	packed []byte // record groups, one behind the other
 	table  *memTable
-	stored bool // a segment has it
+	shape  uint32 // hash of what its rows have in common
+	stored bool   // a segment has it
 }
 
 // memTable is the rows of a group in columns.
@@ -196,32 +197,54 @@ func shapeOf(b []byte, mask column.AxisSet, mode model.Uniqueness, src uint32, s
 	return b
 }
 
-// shape of the group.
-func (m *memGroup) shape() []byte {
+// sameShape reports whether a shape is that of the group.
+func (m *memGroup) sameShape(shape []byte) bool {
 	if t := m.table; t != nil {
-		return shapeOf(nil, t.shared.Mask, t.shared.Mode, m.source, t.series, t.cols)
+		return bytes.Equal(shape, shapeOf(nil, t.shared.Mask, t.shared.Mode, m.source, t.series, t.cols))
 	}
 	g := (&record.Decoder{Rest: m.packed}).Group()
-	return shapeOf(nil, g.Rows.Mask, g.Rows.Mode, m.source, g.Series, g.Columns)
+	return bytes.Equal(shape, shapeOf(nil, g.Rows.Mask, g.Rows.Mode, m.source, g.Series, g.Columns))
 }
 
-// shapes finds groups by their shape: by its hash, since most runs of many shapes
-// have groups that are smaller than the shape itself. Of two with one hash, the
-// later one is found, and the other takes no more rows.
-type shapes struct {
-	seed maphash.Seed
-	at   map[uint64]*memGroup
-}
+// shapes finds the groups of a run by the hash of their shape: most runs of many
+// shapes have groups that are smaller than the shape itself. Of two with one hash, the
+// later one is found, and the other takes no more rows. Few need no map.
+type shapes map[uint32]*memGroup
 
-func (s *shapes) find(shape []byte) (*memGroup, uint64) {
-	if s.at == nil {
-		s.seed, s.at = maphash.MakeSeed(), map[uint64]*memGroup{}
+const fewGroups = 8
+
+func (r *Run) groupLike(shape []byte) (*memGroup, uint32) {
+	sum := uint32(maphash.Bytes(r.table.seed, shape))
+	m := r.shapes[sum]
+	if r.shapes == nil {
+		if at := slices.IndexFunc(r.mem, func(m *memGroup) bool { return m.shape == sum }); at >= 0 {
+			m = r.mem[at]
+		}
 	}
-	sum := maphash.Bytes(s.seed, shape)
-	if m := s.at[sum]; m != nil && bytes.Equal(m.shape(), shape) {
+	if m != nil && m.sameShape(shape) {
 		return m, sum
 	}
 	return nil, sum
+}
+
+// addGroup lets a group be found by its shape.
+func (r *Run) addGroup(m *memGroup) {
+	r.mem = append(r.mem, m)
+	if r.shapes == nil {
+		r.indexGroups()
+	} else {
+		r.shapes[m.shape] = m
+	}
+}
+
+func (r *Run) indexGroups() {
+	if len(r.mem) <= fewGroups {
+		return
+	}
+	r.shapes = make(shapes, len(r.mem))
+	for _, m := range r.mem {
+		r.shapes[m.shape] = m
+	}
 }
 
 // memView is a memGroup as it was when a read began.

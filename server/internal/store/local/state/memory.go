@@ -6,9 +6,11 @@ import (
 )
 
 // All that a table holds counts: rows, series and starts that no segment has
-// (memory), and what is loaded of runs in use (resident). The first is flushed, the
-// second forgotten, least recently used first. What is left then is of runs that are
-// written to: a record that would add to it is refused, and its writer keeps it.
+// (memory), what is loaded of runs in use (resident), and what is always there of
+// every run (heads). The first is flushed, the second forgotten, least recently used
+// first. What is left then is of runs that are written to: a record that would add to
+// it is refused, and its writer keeps it. Heads stay; at three quarters of the limit
+// there are no new runs and writers, so that those there are can go on.
 
 const (
 	// flushesPerRun is how many times FlushBytes a run may hold in memory.
@@ -20,9 +22,18 @@ const (
 // room is how much may be in no segment: a quarter of the limit at least, else a
 // large run that is loaded would make every record a flush.
 func (t *Table) room() int64 {
-	limit := int64(t.limits.MemoryBytes)
+	limit := t.limit()
 	return min(maxUnflushed, max(limit/4, limit-t.resident.Load()))
 }
+
+// limit is what heads leave of the memory.
+func (t *Table) limit() int64 {
+	all := int64(t.limits.MemoryBytes)
+	return max(all/4, all-t.heads.Load())
+}
+
+// Crowded reports whether there may be no more runs and writers.
+func (t *Table) Crowded() bool { return t.heads.Load() >= int64(t.limits.MemoryBytes)/4*3 }
 
 // Full reports whether a run, or all together, hold as much as they may.
 func (r *Run) Full() bool {
@@ -35,7 +46,7 @@ func (r *Run) Full() bool {
 }
 
 // Short reports whether what is loaded alone takes all memory.
-func (t *Table) Short() bool { return t.resident.Load() >= int64(t.limits.MemoryBytes) }
+func (t *Table) Short() bool { return t.resident.Load() >= t.limit() }
 
 // Relieve forgets what is loaded until a quarter of the memory is free: first groups
 // that only reads need, then bodies, those of a run excepted.
@@ -62,7 +73,7 @@ func (t *Table) relieve(runs []*Run, used func(*Run) int64, drop func(*Run)) {
 	}
 	slices.SortFunc(runs, func(a, b *Run) int { return cmp.Compare(at[a], at[b]) })
 	for _, r := range runs {
-		if t.resident.Load() < int64(t.limits.MemoryBytes)/4*3 {
+		if t.resident.Load() < t.limit()/4*3 {
 			return
 		}
 		r.mu.Lock()
@@ -72,7 +83,7 @@ func (t *Table) relieve(runs []*Run, used func(*Run) int64, drop func(*Run)) {
 }
 
 // Held is what a table holds, in bytes.
-func (t *Table) Held() int64 { return t.memory.Load() + t.resident.Load() }
+func (t *Table) Held() int64 { return t.memory.Load() + t.resident.Load() + t.heads.Load() }
 
 // Full reports whether the runs that are due make a flush of so many bytes, or all
 // runs together hold as much as they should.

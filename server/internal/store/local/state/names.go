@@ -40,7 +40,7 @@ func (n *names) room(series []*Series, more int) {
 	if n.slots == nil {
 		n.seed = maphash.MakeSeed()
 	}
-	n.slots = make([]uint32, max(8, 2*len(n.slots), (n.count+more)*3/2))
+	n.slots = make([]uint32, max(4, 2*len(n.slots), (n.count+more)*3/2))
 	for _, s := range series {
 		if s != nil && (n.count > 0) {
 			n.put(s)

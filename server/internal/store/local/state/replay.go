@@ -35,6 +35,7 @@ func (t *Table) adoptHead(s *segment.File, at int, h *segment.Head) (nextLSN uin
 		t.damage.Report(h.Run, "segment index", fmt.Errorf("segment %s contradicts another: %w", segment.Name(s.ID), segment.ErrDamaged))
 	}
 	r.parts = append(r.parts, segment.Place{Segment: s, At: at})
+	t.heads.Add(partBytes)
 	return h.Flushed + 1
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -21,40 +20,22 @@ type Run struct {
 	ID    model.RunID
 	table *Table
 
-	mu       sync.RWMutex // guards all below
-	deleted  bool
+	mu       sync.RWMutex    // guards all below
 	attempts []model.Attempt // by rising number
 	writers  []record.Writer
-	writerAt map[model.WriterID]uint32
+	writerAt map[model.WriterID]uint32 // of more than fewWriters
 	sources  []record.Source
 	nextOrd  int64
-	made     uint32 // places of series that are taken
 	stored   uint64 // points
+	made     uint32 // places of series that are taken
+	deleted  bool
 
 	// The body, when loaded; else it is in parts, then late (body.go). The groups of
 	// segments are read apart from it: only reads need them.
 	loaded, grouped bool
-	used, read      atomic.Int64 // Unix ns
-	parts           []segment.Place
-	late            []lateRecord
-	lateBytes       int // of memBytes
-	series          []*Series
-	names           names
-	ordered         []uint32 // series by key, the first so many of them
-	starts          map[record.StartKey]int64
-	bodyBytes       int // of all of it but the groups
-	groupBytes      int // of the groups of segments, and what reads worked out
-
-	mem      []*memGroup
-	shapes   shapes // of mem
-	memRows  int    // of the longest group
-	memBytes int
-	dueBytes int       // memBytes when the run became due for a flush, else 0
-	memSince time.Time // when the oldest unflushed record came
-	// frozenMem is being written into a segment and still read from memory.
-	frozenMem   []*memGroup
-	frozenBytes int
-	freshStarts []record.Start // fixed since the last flush
+	*body
+	used, read atomic.Int64 // Unix ns
+	parts      []segment.Place
 
 	// firstLSN is the oldest record that no segment covers, 0 for none; a record
 	// up to flushed is in the segments.
@@ -63,6 +44,29 @@ type Run struct {
 	// epoch grows when the rules of the run's curves change.
 	epoch   uint64
 	lineage atomic.Pointer[curve.Lineage]
+}
+
+// body is what a run has while it is in use, or while no segment has all of it. All
+// other runs share an empty one, which nobody writes to.
+type body struct {
+	late       []lateRecord
+	lateBytes  int // of memBytes
+	series     []*Series
+	names      names
+	ordered    []uint32 // series by key, the first so many of them
+	starts     map[record.StartKey]int64
+	bodyBytes  int // of all of it but the groups
+	groupBytes int // of the groups of segments, and what reads worked out
+
+	mem      []*memGroup
+	shapes   shapes // of mem, where they are many
+	memRows  int    // of the longest group
+	memBytes int
+	dueBytes int   // memBytes when the run became due for a flush, else 0
+	memSince int64 // when the oldest unflushed record came, Unix ns
+	// frozenBytes are on their way to a segment and still read from memory.
+	frozenBytes int
+	freshStarts []record.Start // fixed since the last flush
 }
 
 // Series is what every record may have to know of a series of a run.
@@ -89,6 +93,17 @@ type memRef struct {
 	col   int
 }
 
+// Bytes of what is kept for a run, as the allocator gives them.
+const (
+	runBytes     = 310 // with its place in the table
+	attemptBytes = 40
+	writerBytes  = 140 // with its run in the table
+	sourceBytes  = 16
+	skippedBytes = 64
+	partBytes    = 104 // with the entry in the directory of its segment
+	awakeBytes   = 370 // of a body of nothing, with its rules
+)
+
 // Bytes of what is kept for a series, as the allocator gives them.
 const (
 	seriesBytes = 72  // with its places in the run's lists, without its text
@@ -112,7 +127,8 @@ func (s *Series) alive() *live {
 const maxGap = 1 << 20
 
 func (t *Table) newRun(id model.RunID) *Run {
-	return &Run{ID: id, table: t, writerAt: map[model.WriterID]uint32{}}
+	t.heads.Add(runBytes)
+	return &Run{ID: id, table: t, body: &t.asleep}
 }
 
 // attempt finds an attempt by number, nil when it is unknown.
@@ -127,6 +143,7 @@ func (r *Run) attempt(number uint32) *model.Attempt {
 // putAttempt adds an attempt or lowers its ResumeFrom.
 func (r *Run) putAttempt(a model.Attempt) {
 	list, changed := record.PutAttempt(r.attempts, a)
+	r.table.heads.Add(int64(attemptBytes * (len(list) - len(r.attempts))))
 	if r.attempts = list; changed {
 		r.rulesChanged()
 	}
@@ -149,7 +166,7 @@ func (r *Run) lines() *curve.Lineage {
 
 // NextWriter is the place that a writer has or will get.
 func (r *Run) NextWriter(id model.WriterID) uint32 {
-	if at, ok := r.writerAt[id]; ok {
+	if at, ok := r.placeOf(id); ok {
 		return at
 	}
 	return uint32(len(r.writers))
@@ -163,6 +180,18 @@ func (r *Run) NextSource(s record.Source) uint32 {
 	return uint32(len(r.sources))
 }
 
+// fewWriters are looked through; more have a map.
+const fewWriters = 8
+
+func (r *Run) placeOf(id model.WriterID) (at uint32, ok bool) {
+	if r.writerAt != nil {
+		at, ok = r.writerAt[id]
+		return at, ok
+	}
+	i := slices.IndexFunc(r.writers, func(w record.Writer) bool { return w.ID == id })
+	return uint32(max(0, i)), i >= 0
+}
+
 // setWriter puts a writer in its place; places of records that were lost to
 // damage stay empty. False when another writer is there.
 func (r *Run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
@@ -171,20 +200,33 @@ func (r *Run) setWriter(at uint32, id model.WriterID, attempt uint32) bool {
 	}
 	for uint32(len(r.writers)) <= at {
 		r.writers = append(r.writers, record.Writer{})
+		r.table.heads.Add(writerBytes)
 	}
 	w := &r.writers[at]
 	if w.ID != id && !w.ID.IsZero() {
 		return false
 	}
-	if old, ok := r.writerAt[id]; ok && old != at {
-		return false
+	if old, ok := r.placeOf(id); ok {
+		return old == at
 	}
-	if _, ok := r.writerAt[id]; !ok {
-		w.ID, w.Attempt = id, attempt
-		r.writerAt[id] = at
-		r.rulesChanged()
-	}
+	w.ID, w.Attempt = id, attempt
+	r.mapWriter(at)
+	r.rulesChanged()
 	return true
+}
+
+func (r *Run) mapWriter(at uint32) {
+	if r.writerAt != nil {
+		r.writerAt[r.writers[at].ID] = at
+		return
+	}
+	if len(r.writers) <= fewWriters {
+		return
+	}
+	r.writerAt = make(map[model.WriterID]uint32, 2*fewWriters)
+	for i := range r.writers {
+		r.writerAt[r.writers[i].ID] = uint32(i)
+	}
 }
 
 // setSource puts a source in its place, as setWriter does.
@@ -194,6 +236,7 @@ func (r *Run) setSource(at uint32, s record.Source) bool {
 	}
 	for uint32(len(r.sources)) <= at {
 		r.sources = append(r.sources, record.Source{})
+		r.table.heads.Add(sourceBytes)
 		r.lineage.Store(nil)
 	}
 	if old := r.sources[at]; old != s && old != (record.Source{}) {
@@ -286,11 +329,14 @@ func (r *Run) Find(id store.SeriesID) *Series {
 // wipe forgets the points of a deleted run and keeps its marks.
 func (r *Run) wipe() {
 	r.deleted = true
-	r.made, r.stored, r.late, r.lateBytes = 0, 0, nil, 0
-	r.forget()
+	r.made, r.stored = 0, 0
 	r.table.memory.Add(-int64(r.memBytes + r.frozenBytes))
-	r.frozenMem, r.frozenBytes, r.freshStarts = nil, 0, nil
-	r.mem, r.shapes, r.memRows, r.memBytes = nil, shapes{}, 0, 0
+	since, due := r.memSince, r.dueBytes
+	r.dropBody()
+	if !r.flushedAll() {
+		r.wake()
+		r.memSince, r.dueBytes = since, due
+	}
 	r.loaded, r.grouped = true, true
 	r.rulesChanged()
 }
@@ -309,6 +355,7 @@ func (r *Run) absorb(h *segment.Head) bool {
 		if !r.setWriter(w.Place, w.ID, w.Attempt) {
 			ok = false
 		} else if w.LSN >= r.writers[w.Place].LSN {
+			r.table.heads.Add(int64(skippedBytes * (len(w.Skipped) - len(r.writers[w.Place].Skipped))))
 			r.writers[w.Place] = w.Writer
 		}
 	}
@@ -338,7 +385,7 @@ func (r *Run) Mark(w model.WriterID) (mark, lsn uint64) {
 
 // MarkOf is mark under a lock that is held.
 func (r *Run) MarkOf(w model.WriterID) (mark, lsn uint64) {
-	if at, ok := r.writerAt[w]; ok {
+	if at, ok := r.placeOf(w); ok {
 		return r.writers[at].Mark, r.writers[at].LSN
 	}
 	return 0, 0

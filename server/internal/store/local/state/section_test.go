@@ -32,7 +32,6 @@ func FuzzSection(f *testing.F) {
 				continue
 			}
 			r := testTable().newRun(model.RunID{1})
-			r.starts = map[record.StartKey]int64{}
 			r.absorb(&sec.Head)
 			r.setAllSeries(sec.Series)
 			for _, g := range sec.Groups {

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,15 +34,18 @@ type Table struct {
 	owners map[model.WriterID]*Run // of writers with marks
 
 	dirty    dirtyRuns
+	seed     maphash.Seed  // of shapes
 	deleted  atomic.Uint64 // counts deletions, for what is dead in segments
 	memory   atomic.Int64  // bytes of all runs that no segment has
 	resident atomic.Int64  // bytes of what is loaded: bodies, and groups of segments
+	heads    atomic.Int64  // bytes of what is always there of runs
+	asleep   body          // of runs that have none
 	dueBytes atomic.Int64  // in memory, of the runs that are due
 }
 
 // NewTable is a table of no runs.
 func NewTable(limits Limits, now func() time.Time, damage *segment.DamageList) *Table {
-	t := &Table{limits: limits, now: now, damage: damage, runs: map[model.RunID]*Run{}, owners: map[model.WriterID]*Run{}}
+	t := &Table{limits: limits, now: now, damage: damage, seed: maphash.MakeSeed(), runs: map[model.RunID]*Run{}, owners: map[model.WriterID]*Run{}}
 	t.Setting = curve.Setting{Limits: curve.DefaultLimits(), Damaged: damage.Report}
 	return t
 }
@@ -135,7 +139,7 @@ func (t *Table) Due() []*Run {
 	total := 0
 	now := t.now()
 	t.dirty.each(func(r *Run) {
-		old := r.firstLSN > 0 && now.Sub(r.memSince) >= t.limits.FlushAge
+		old := r.firstLSN > 0 && now.UnixNano()-r.memSince >= int64(t.limits.FlushAge)
 		due := r.memRows >= t.limits.FlushRows || r.memBytes >= t.limits.FlushBytes || old
 		total += r.memBytes
 		bytes := r.memBytes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
@@ -30,6 +31,9 @@ func (k *Keeper) Room(ctx context.Context, r *state.Run) error {
 	if !r.Full() {
 		return nil
 	}
+	if k.table.Short() && k.options.Now().UnixNano() < k.shortUntil.Load() {
+		return k.refuse(r.ID)
+	}
 	k.flushing.Lock()
 	defer k.flushing.Unlock()
 	if !r.Full() {
@@ -46,11 +50,29 @@ func (k *Keeper) Room(ctx context.Context, r *state.Run) error {
 		return record.Refusing(err)
 	}
 	if k.table.Short() {
-		k.refused.Add(1)
-		return model.Errorf(model.CodeUnavailable, "the store has no memory left for the series of run %s", r.ID).
-			WithHint("writers keep their points and send them again; give the server more memory, see memory.limit_mib")
+		k.shortUntil.Store(k.options.Now().Add(shortFor).UnixNano())
+		return k.refuse(r.ID)
 	}
 	return nil
+}
+
+// shortFor is how long nothing is tried again where nothing could be made free: a
+// refusal must cost less than what is refused.
+const shortFor = time.Second
+
+func (k *Keeper) refuse(run model.RunID) error {
+	k.refused.Add(1)
+	return model.Errorf(model.CodeUnavailable, "the store has no memory left for run %s", run).
+		WithHint("writers keep their points and send them again; give the server more memory, see memory.limit_mib")
+}
+
+// NewRun refuses a run, or another writer of one, where what is kept of those there
+// are takes most of the memory.
+func (k *Keeper) NewRun(run model.RunID) error {
+	if !k.table.Crowded() {
+		return nil
+	}
+	return k.refuse(run)
 }
 
 // relieve forgets what is loaded, of all runs but one. Only what is flushed can be.

@@ -31,6 +31,8 @@ type Keeper struct {
 	pending func() uint64 // the oldest record whose updates are not confirmed, 0 for none
 	work    chan struct{} // a hint that a flush is due
 	refused atomic.Uint64
+	// shortUntil is when memory is tried to be made free again, Unix ns.
+	shortUntil atomic.Int64
 
 	// One flush and one compaction at a time, a flush also beside a compaction, which
 	// may take long; who takes both takes merging first.

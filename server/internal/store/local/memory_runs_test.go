@@ -37,7 +37,7 @@ func runNumber(i int) (id model.RunID) {
 
 // TestMemoryOfRuns is TestMemoryOfSeries for runs of one series of one point.
 func TestMemoryOfRuns(t *testing.T) {
-	const n = 10_000
+	const n = 4000
 	config := local.Config{Dir: t.TempDir(), FS: hasty{wal.OS{}}}
 	e := must(local.Open(t.Context(), config))
 	manyRuns(t, e, n, 2*n) // what is made once

@@ -75,7 +75,7 @@ func (r *Run) fillSection(f *Frozen) {
 
 // writeAtOnce is about how much memory the groups take that are written together:
 // what is joined and sorted is several times as large as what is packed.
-const writeAtOnce = 16 << 20
+const writeAtOnce = 8 << 20
 
 // Write puts the groups and the section into a segment.
 func (f *Frozen) Write(ctx context.Context, w *segment.Writer) error {

@@ -28,6 +28,9 @@ type Notes struct {
 	Fork bool `json:"fork,omitempty"`
 	// Dropped: the server kept the record and let the payload go.
 	Dropped bool `json:"payload_dropped,omitempty"`
+	// Verdict and Reason are the server's word on a record of a history.
+	Verdict Verdict `json:"verdict,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
 }
 
 // UnmarshalJSON reads the envelope strictly and the notes as they come.
@@ -76,6 +79,13 @@ type Filter struct {
 	Netuid *uint16
 	Since  uint64 // the least index
 	Limit  int
+}
+
+// Span chooses a part of a history by sequence: the records above After, or the
+// newest ones below Before where that is not 0.
+type Span struct {
+	After, Before uint64
+	Limit         int
 }
 
 // Conflict answers a record that does not follow the newest one. Its signer reads

@@ -22,7 +22,7 @@ type States interface {
 	// newest is a [state.Conflict].
 	Put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*state.Entry, error)
 	Head(ctx context.Context, run model.RunID) (*state.Entry, error)
-	History(ctx context.Context, run model.RunID, after uint64, limit int) (*state.Page, error)
+	History(ctx context.Context, run model.RunID, span state.Span) (*state.Page, error)
 	List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
 	// Wait is List that waits for a record until ctx ends.
 	Wait(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
@@ -113,8 +113,11 @@ func (a *API) state(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "after", "limit")
-	after, limit := p.count("after"), p.size("limit", math.MaxInt32)
+	p := readParams(r, "after", "before", "limit")
+	span := state.Span{After: p.count("after"), Before: p.count("before"), Limit: p.size("limit", math.MaxInt32)}
+	if span.After > 0 && span.Before > 0 {
+		p.fail(model.Errorf(model.CodeInvalid, "after and before are both given: one page goes one way"))
+	}
 	if p.err != nil {
 		return p.err
 	}
@@ -122,7 +125,7 @@ func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, err := a.options.States.History(r.Context(), id, after, limit)
+	page, err := a.options.States.History(r.Context(), id, span)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func TestOldPayloadsGo(t *testing.T) {
 	}
 	dropped, entries := 0, 0
 	for after := uint64(0); ; {
-		page, err := l.History(t.Context(), run(1).ID, after, 0)
+		page, err := l.History(t.Context(), run(1).ID, state.Span{After: after, Limit: 0})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestSignersWithOneHotkeyRace(t *testing.T) {
 		})
 	}
 	all.Wait()
-	page, err := l.History(t.Context(), run(1).ID, 0, 0)
+	page, err := l.History(t.Context(), run(1).ID, state.Span{After: 0, Limit: 0})
 	if err != nil {
 		t.Fatal(err)
 	}

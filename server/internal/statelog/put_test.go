@@ -122,7 +122,7 @@ func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
 	twin := signed(t, run(1), 1, first, `{"a":4}`)
 	conflict("one sequence twice", twin, second)
 	conflict("and again", twin, second)
-	page, err := l.History(ctx, run(1).ID, 0, 0)
+	page, err := l.History(ctx, run(1).ID, state.Span{After: 0, Limit: 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestEvidenceIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := l.History(t.Context(), run(1).ID, 0, 1) // a page keeps one sequence together
+	page, err := l.History(t.Context(), run(1).ID, state.Span{After: 0, Limit: 1}) // a page keeps one sequence together
 	if err != nil || len(page.Entries) != 1+statelog.MaxForks || page.More {
 		t.Errorf("%d records are kept: %v", len(page.Entries), err)
 	}
@@ -227,5 +227,58 @@ func TestListAndWait(t *testing.T) {
 	cancel()
 	if p, err := l.Wait(ended, "lab", "net", state.Filter{Since: 4}); err != nil || len(p.Entries) != 0 || p.Next != 4 {
 		t.Errorf("a wait that ends: %+v %v", p, err)
+	}
+}
+
+// Each record of a history has a verdict with a reason, also where a page begins in
+// the middle, and pages from the newest on have every record once.
+func TestEachRecordOfAHistoryHasAVerdict(t *testing.T) {
+	l := newLog(t)
+	var heads []*state.Envelope
+	var head *state.Envelope
+	for i := range 7 {
+		head = signed(t, run(1), 1, head, fmt.Sprintf(`{"n":%d}`, i))
+		put(t, l, run(1), head)
+		heads = append(heads, head)
+	}
+	other := func(r *state.Record) { r.Machine = state.Machine{9} }
+	for _, twin := range []*state.Envelope{
+		signed(t, run(1), 1, heads[1], `{"n":77}`),      // sequence 3 again, by the same machine
+		signed(t, run(1), 1, heads[3], `{"n":4}`, other), // sequence 5 on another machine, which agrees
+	} {
+		if _, err := l.Put(t.Context(), run(1), twin); !errors.As(err, new(*state.Conflict)) {
+			t.Fatal(err)
+		}
+	}
+	want := map[uint64]string{
+		1: "verified: the first record", 2: "verified: it follows sequence 1", 3: "equivocated: hotkey", 4: "verified: it follows sequence 3",
+		5: "shared_key: two machines", 6: "verified: it follows sequence 5", 7: "verified: it follows sequence 6",
+	}
+	check := func(entries []state.Entry) (sequences []uint64) {
+		for _, e := range entries {
+			if said := string(e.Verdict) + ": " + e.Reason; !strings.HasPrefix(said, want[e.Sequence]) {
+				t.Errorf("sequence %d is %s, want %s", e.Sequence, said, want[e.Sequence])
+			}
+			sequences = append(sequences, e.Sequence)
+		}
+		return sequences
+	}
+	var all []uint64
+	for below := uint64(state.MaxNumber); ; {
+		page, err := l.History(t.Context(), run(1).ID, state.Span{Before: below, Limit: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(check(page.Entries), all...)
+		if below = page.Next; !page.More {
+			break
+		}
+	}
+	if got := fmt.Sprint(all); got != "[1 2 3 3 4 5 5 6 7]" {
+		t.Errorf("%s", got)
+	}
+	page, err := l.History(t.Context(), run(1).ID, state.Span{After: 4})
+	if err != nil || fmt.Sprint(check(page.Entries)) != "[5 5 6 7]" {
+		t.Errorf("%v %v", page, err)
 	}
 }

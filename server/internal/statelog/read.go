@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
@@ -105,14 +106,18 @@ func (p *page) add(e *state.Entry) {
 	p.bytes += len(e.Payload) + len(e.Record)
 }
 
-// History lists every record of a run behind a sequence, by sequence, evidence
-// included. A page never ends between two records with one sequence.
-func (l *Log) History(ctx context.Context, run model.RunID, after uint64, limit int) (*state.Page, error) {
-	p, err := newPage(limit)
+// History lists records of a run by sequence, evidence included, each with a verdict.
+// A page never ends between two records with one sequence.
+func (l *Log) History(ctx context.Context, run model.RunID, span state.Span) (*state.Page, error) {
+	p, err := newPage(span.Limit)
 	if err != nil {
 		return nil, err
 	}
-	p.Next = after
+	query, from := `sequence > ? ORDER BY sequence, idx`, span.After
+	if span.Before > 0 {
+		query, from = `sequence < ? ORDER BY sequence DESC, idx DESC`, span.Before
+	}
+	p.Next = from
 	err = scan(ctx, l.db, func(e *state.Entry) bool {
 		if p.full() && e.Sequence != p.Next {
 			p.More = true
@@ -121,7 +126,13 @@ func (l *Log) History(ctx context.Context, run model.RunID, after uint64, limit 
 		p.add(e)
 		p.Next = e.Sequence
 		return true
-	}, `SELECT `+columns+` FROM records WHERE run = ? AND sequence > ? ORDER BY sequence, idx`, run[:], min(after, state.MaxNumber))
+	}, `SELECT `+columns+` FROM records WHERE run = ? AND `+query, run[:], min(from, state.MaxNumber))
+	if span.Before > 0 {
+		slices.Reverse(p.Entries)
+	}
+	if err == nil {
+		err = l.judge(ctx, run, p.Entries)
+	}
 	return &p.Page, failure("read the history", err)
 }
 

@@ -133,14 +133,19 @@ export interface Entry extends Envelope {
   hotkey: string;
   role: string;
   fork?: boolean;
+  verdict?: Verdict;
+  reason?: string;
 }
 
-export function history(
-  id: string,
-  after: number,
-  limit: number,
-): Promise<{ entries: Entry[] | null; next?: number | string | null }> {
-  return request(`/runs/${encodeURIComponent(id)}/state/history?after=${after}&limit=${limit}`, {}, true);
+export interface HistoryPage {
+  entries: Entry[] | null;
+  next?: number | string | null;
+  more?: boolean;
+}
+
+/** The newest records of a run below a sequence, in order. */
+export function history(id: string, before: number, limit: number): Promise<HistoryPage> {
+  return request(`/runs/${encodeURIComponent(id)}/state/history?before=${before}&limit=${limit}`, {}, true);
 }
 
 /** Whether a project has signed state at all; a server that keeps none has no such route. */

@@ -167,27 +167,24 @@ function Fact({ name, children }: { name: string; children: preact.ComponentChil
   );
 }
 
-const pageSize = 500;
-const shownFirst = 50;
+const pageSize = 50;
 
 /** The records of a run by sequence, newest first, each with its verdict. */
 function History({ doc, node }: { doc: Network; node: Miner | Validator }) {
   const entries = useSignal<Entry[] | null>(null);
   const error = useSignal("");
-  const most = useSignal(shownFirst);
+  const before = useSignal(0); // the sequence below which there are older records; 0: none
+  const read = async (below: number, size: number) => {
+    try {
+      const got = await api.history(node.run_id, below, size);
+      entries.value = [...(got.entries ?? []), ...(entries.value ?? [])];
+      before.value = got.more ? Number(got.next) : 0;
+    } catch (cause) {
+      error.value = (cause as Error).message;
+    }
+  };
   useEffect(() => {
-    let gone = false;
-    readAll(node.run_id).then(
-      (all) => {
-        if (!gone) entries.value = all;
-      },
-      (cause) => {
-        if (!gone) error.value = (cause as Error).message;
-      },
-    );
-    return () => {
-      gone = true;
-    };
+    read(Number.MAX_SAFE_INTEGER, pageSize);
   }, [node.run_id]);
   if (error.value) return <p class="muted">The records cannot be read: {error.value}</p>;
   if (!entries.value) return <div class="net-part net-history" />;
@@ -196,7 +193,11 @@ function History({ doc, node }: { doc: Network; node: Miner | Validator }) {
   return (
     <div class="net-part net-history">
       <h3>
-        Time line <span class="muted">{count(entries.value.length)} records</span>
+        Time line{" "}
+        <span class="muted">
+          {before.value ? "the newest " : ""}
+          {count(entries.value.length)} records
+        </span>
       </h3>
       {forks.map((pair) => (
         <Proof key={pair[0].hash} doc={doc} pair={pair} />
@@ -220,21 +221,15 @@ function History({ doc, node }: { doc: Network; node: Miner | Validator }) {
             </tr>
           </thead>
           <tbody>
-            {lines.slice(0, most.value).map((line) => (
-              <Line key={line.entry.hash} line={line} node={node} forks={forks} />
+            {lines.map((line) => (
+              <Line key={line.entry.hash} line={line} node={node} />
             ))}
           </tbody>
         </table>
       )}
-      {lines.length > most.value && (
-        <button
-          type="button"
-          class="link"
-          onClick={() => {
-            most.value += 200;
-          }}
-        >
-          show 200 older
+      {before.value > 0 && (
+        <button type="button" class="link" onClick={() => read(before.value, 4 * pageSize)}>
+          show {4 * pageSize} older
         </button>
       )}
     </div>
@@ -258,57 +253,29 @@ function linesOf(entries: Entry[]): LineOf[] {
   return lines.reverse();
 }
 
-/** Records of one sequence, or on one previous record, are a fork. */
+/** Two records of one sequence. */
 function forksOf(entries: Entry[]): [Entry, Entry][] {
-  const bySequence = new Map<number, Entry>();
-  const byPrevious = new Map<string, Entry>();
-  const out: [Entry, Entry][] = [];
-  for (const entry of entries) {
-    const previous = readRecord(entry.record)?.previous ?? "";
-    const other = bySequence.get(entry.sequence) ?? byPrevious.get(previous);
-    if (other && other.hash !== entry.hash) out.push([other, entry]);
-    bySequence.set(entry.sequence, entry);
-    if (previous) byPrevious.set(previous, entry);
-  }
-  return out;
+  const first = new Map(entries.filter((e) => !e.fork).map((e) => [e.sequence, e]));
+  return entries.flatMap((e): [Entry, Entry][] => {
+    const other = first.get(e.sequence);
+    return e.fork && other ? [[other, e]] : [];
+  });
 }
 
-function Line({ line, node, forks }: { line: LineOf; node: Miner | Validator; forks: [Entry, Entry][] }) {
+/** The newest record has the verdict of now, each other that of its place in the history. */
+function Line({ line, node }: { line: LineOf; node: Miner | Validator }) {
   const { entry, signed, changed } = line;
-  const forked = entry.fork || forks.some((pair) => pair.some((e) => e.hash === entry.hash));
-  const newest = entry.sequence === node.sequence && !entry.fork;
-  const verdict = newest ? node.verdict : forked ? "equivocated" : "verified";
-  const reason = newest
-    ? node.reason
-    : forked
-      ? "another record has the same place in the chain"
-      : "its signature was valid when the server took it; newer records follow";
+  const { verdict, reason } = entry.sequence === node.sequence && !entry.fork ? node : entry;
   return (
     <tr>
       <td class="number">{entry.sequence}</td>
-      <td>
-        <VerdictText verdict={verdict} />
-      </td>
+      <td>{verdict && <VerdictText verdict={verdict} />}</td>
       <td>{signed ? dateTime(signed.timeMs * 1e6, true) : dateTime(entry.received_ns, true)}</td>
       <td class="number">{signed?.block ? count(signed.block) : "–"}</td>
       <td class="net-changed">{changed.join(", ") || "nothing"}</td>
       <td class="muted">{reason}</td>
     </tr>
   );
-}
-
-/** Reads the whole history in pages; a node signs a few records an hour. */
-async function readAll(id: string): Promise<Entry[]> {
-  const all: Entry[] = [];
-  let after = 0;
-  for (let page = 0; page < 20; page++) {
-    const got = await api.history(id, after, pageSize);
-    all.push(...(got.entries ?? []));
-    const next = Number(got.next ?? 0);
-    if (!next || next <= after) break;
-    after = next;
-  }
-  return all;
 }
 
 /** Two records that contradict each other, and the file that shows it to anyone. */
@@ -321,8 +288,8 @@ function Proof({ doc, pair }: { doc: Network; pair: [Entry, Entry] }) {
   return (
     <div class="net-proof">
       <p>
-        <VerdictText verdict="equivocated" />: one key signed two records with one place in its chain. Both
-        are shown; anyone can check them without this server.
+        <VerdictText verdict={pair[1].verdict ?? "equivocated"} />: {pair[1].reason}. Both records are shown;
+        anyone can check them without this server.
       </p>
       <div class="net-envelopes">
         {pair.map((entry) => (

@@ -205,6 +205,9 @@ describe("a row that is opened", () => {
       expect(await page.locator(".net-history tbody tr").first().innerText()).toContain(
         "stats: 1 of 1 entries",
       );
+      expect(await page.locator(".net-history tbody tr").nth(1).innerText()).toContain(
+        "it follows the record before",
+      );
       expect(await page.locator(".spark").count()).toBe(4);
     }));
 

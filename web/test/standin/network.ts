@@ -192,6 +192,9 @@ export function makeHistory(of: {
         },
         ...{ index: entries.length, received_ns: startNs, run_id: of.run_id, run: of.run, sequence },
         ...{ hash: hash.toString("hex"), hotkey: of.hotkey, role: "validator", ...(n > 0 && { fork: true }) },
+        ...(kinds.length > 1
+          ? { verdict: "equivocated" as const, reason: "the hotkey signed two records with one sequence" }
+          : { verdict: "verified" as const, reason: "it follows the record before" }),
       });
     });
   });

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -257,15 +258,19 @@ func (w *Writer) Updates(updates []model.Update) error {
 	return w.append(payload, nil, 0)
 }
 
+// splitUpdates appends updates of so many bytes as several records. Each is encoded
+// twice, and more often only where their sizes differ much.
 func (w *Writer) splitUpdates(updates []model.Update, size int) error {
 	if len(updates) == 1 {
 		return model.Errorf(model.CodeTooLarge, "an update of %d bytes is too large, at most %d fit one record", size, w.recordLimit())
 	}
-	half := len(updates) / 2
-	if err := w.Updates(updates[:half]); err != nil {
-		return err
+	parts := min(len(updates), size/w.recordLimit()+1)
+	for part := range slices.Chunk(updates, (len(updates)+parts-1)/parts) {
+		if err := w.Updates(part); err != nil {
+			return err
+		}
 	}
-	return w.Updates(updates[half:])
+	return nil
 }
 
 // recordLimit keeps a record and its definitions well inside any segment.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -315,35 +314,33 @@ func callsWithoutRows() map[string]string {
 	return out
 }
 
-func TestSDK(t *testing.T) {
+// ofPrograms measures rows of this process, each with a server where it needs one.
+func ofPrograms(t *testing.T, rows []row[*program], server func(t *testing.T) *lab) {
+	t.Helper()
 	short(t)
-	for _, r := range sdk() {
-		if r.wanted() {
-			t.Run(titled(r.name()), func(t *testing.T) {
-				r.judge(t, reserved(), func(n int) cost {
-					p := &program{t: t, spool: filepath.Join(t.TempDir(), "spool")}
-					do := r.run(p, n)
-					return p.took(do)
-				})
-			})
+	for _, r := range rows {
+		if !r.wanted() {
+			continue
 		}
+		t.Run(titled(r.name()), func(t *testing.T) {
+			r.judge(t, reserved(), func(n int) cost {
+				p := &program{t: t, spool: t.TempDir()}
+				if server != nil {
+					p.lab = server(t)
+				}
+				do := r.run(p, n)
+				return p.took(do)
+			})
+		})
 	}
 }
+
+func TestSDK(t *testing.T) { ofPrograms(t, sdk(), nil) }
 
 func TestReaders(t *testing.T) {
 	short(t)
 	binary := build(t)
-	for _, r := range readers() {
-		if r.wanted() {
-			t.Run(titled(r.name()), func(t *testing.T) {
-				r.judge(t, reserved(), func(n int) cost {
-					p := &program{t: t, spool: t.TempDir(), lab: start(t, binary)}
-					do := r.run(p, n)
-					return p.took(do)
-				})
-			})
-		}
-	}
+	ofPrograms(t, readers(), func(t *testing.T) *lab { return start(t, binary) })
 }
 
 // titled is a row's name as the name of a test.

@@ -40,6 +40,9 @@ func (h *health) check() error {
 		return model.Errorf(model.CodeUnavailable, "the store stopped after the disk failed a write").
 			WithHint("check the disk and restart the server; what was acknowledged is safe")
 	}
+	if err := h.node.catalog.Damaged(); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.at) >= probeEvery {

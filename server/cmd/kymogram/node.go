@@ -366,6 +366,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		selfmetrics.NewGauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", number(e.DiskFull)),
 		selfmetrics.NewCounter("kymogram_catalog_repairs_total", "Times that the start made the catalog or its mirror anew, since one of them was damaged.", number(h.Rebuilt != "")+number(h.Renewed != "")),
 		selfmetrics.NewCounter("kymogram_catalog_caught_up_total", "Changes that the start took from the catalog's mirror, since a crash or damage had kept them from the catalog.", float64(h.CaughtUp)),
+		selfmetrics.NewGauge("kymogram_catalog_damaged", "1 after a damaged page of the catalog was met: restart, and it is repaired.", number(n.catalog.Damaged() != nil)),
 		selfmetrics.NewGauge("kymogram_catalog_mirror_bytes", "Bytes of the catalog's mirror.", float64(n.catalog.MirrorBytes())),
 		selfmetrics.NewGauge(doctor.RecoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
 		selfmetrics.NewCounter("kymogram_ingest_batches_total", "Batches taken.", float64(w.Batches)),

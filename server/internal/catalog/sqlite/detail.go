@@ -15,11 +15,11 @@ func (d *DB) GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error
 	// One transaction, so that the parts belong together.
 	tx, err := d.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return nil, failure("read a run", err)
+		return nil, d.failure("read a run", err)
 	}
 	defer tx.Rollback()
 	detail, err := readDetail(ctx, tx, id)
-	return detail, failure("read a run", err)
+	return detail, d.failure("read a run", err)
 }
 
 // Lookup implements [catalog.Journal].
@@ -28,7 +28,7 @@ func (d *DB) Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, d.missing(ctx, id)
 	}
-	return &l.Run, failure("find a run", err)
+	return &l.Run, d.failure("find a run", err)
 }
 
 // missing says why a run is not there.
@@ -36,7 +36,7 @@ func (d *DB) missing(ctx context.Context, id model.RunID) error {
 	var reserved bool
 	err := d.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ids WHERE id = ?)`, id[:]).Scan(&reserved)
 	if err != nil {
-		return failure("find a run", err)
+		return d.failure("find a run", err)
 	}
 	if reserved {
 		return model.Errorf(model.CodeRunDeleted, "the run %s was deleted", id)
@@ -153,7 +153,7 @@ func (d *DB) Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]
 		found, err := collect(ctx, d.reader, scanAttribute, `SELECT path, value FROM attributes
 			WHERE run = (SELECT pk FROM runs WHERE id = ?) AND path >= 'config/' AND path < 'config0' ORDER BY path LIMIT ?`, id[:], maxConfig)
 		if err != nil {
-			return nil, failure("read configs", err)
+			return nil, d.failure("read configs", err)
 		}
 		if len(found) > 0 {
 			out[id] = found

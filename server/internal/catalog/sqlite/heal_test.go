@@ -401,3 +401,48 @@ func TestAGuestBesideTheOwner(t *testing.T) {
 		t.Errorf("made anew it says\n%s\nnot\n%s", got, want)
 	}
 }
+
+// TestADamagedPageIsToldWhileServing: the page is named once it is met, and gone
+// after the next start.
+func TestADamagedPageIsToldWhileServing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	open := func() *DB {
+		db, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	db := open()
+	live(t, db, 1, 5)
+	want := told(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open()
+	if err := db.Damaged(); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := pageSize + 100; at < len(file); at += pageSize {
+		file[at] ^= 4
+	}
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.GetRun(t.Context(), model.RunID{1, 9}); model.CodeOf(err) != model.CodeInternal {
+		t.Errorf("a read of a damaged page: %v", err)
+	}
+	if err := db.Damaged(); err == nil || !strings.Contains(err.Error(), "a page of the catalog is damaged") {
+		t.Errorf("while serving: %v", err)
+	}
+	_ = db.Close() // of damaged pages
+	db = open()
+	defer db.Close()
+	if got := told(t, db); got != want || db.Damaged() != nil {
+		t.Errorf("after the next start: %v, %v", got == want, db.Damaged())
+	}
+}

@@ -14,7 +14,7 @@ import (
 func (d *DB) PutKey(ctx context.Context, k catalog.Key) error {
 	scopes, err := json.Marshal(k.Scopes)
 	if err != nil {
-		return failure("store a key", err)
+		return d.failure("store a key", err)
 	}
 	return d.write(ctx, "store a key", func(tx *transaction) error {
 		return exec(ctx, tx, `INSERT INTO keys (id, name, sha256, scopes, workspace, project, created_ns, expires_ns, revoked_ns, last_ns)
@@ -42,7 +42,7 @@ func scanKey(rows *sql.Rows) (catalog.Key, error) {
 func (d *DB) FindKey(ctx context.Context, sha256 [32]byte) (*catalog.Key, error) {
 	keys, err := collect(ctx, d.reader, scanKey, `SELECT `+keyColumns+` FROM keys WHERE sha256 = ?`, sha256[:])
 	if err != nil {
-		return nil, failure("find a key", err)
+		return nil, d.failure("find a key", err)
 	}
 	if len(keys) == 0 {
 		return nil, model.Errorf(model.CodeNotFound, "there is no such key")
@@ -53,7 +53,7 @@ func (d *DB) FindKey(ctx context.Context, sha256 [32]byte) (*catalog.Key, error)
 // ListKeys implements [catalog.Keys].
 func (d *DB) ListKeys(ctx context.Context) ([]catalog.Key, error) {
 	keys, err := collect(ctx, d.reader, scanKey, `SELECT `+keyColumns+` FROM keys ORDER BY created_ns, id`)
-	return keys, failure("list keys", err)
+	return keys, d.failure("list keys", err)
 }
 
 // RevokeKey implements [catalog.Keys]. The first revocation counts.

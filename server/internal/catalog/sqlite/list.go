@@ -109,7 +109,7 @@ func (d *DB) ListRuns(ctx context.Context, f catalog.RunFilter) ([]catalog.Run, 
 	}
 	page, err := d.listAlong(ctx, f)
 	if err != nil {
-		return nil, "", failure("list runs", err)
+		return nil, "", d.failure("list runs", err)
 	}
 	next := ""
 	if len(page) > f.Limit {
@@ -173,7 +173,7 @@ func (d *DB) FindRun(ctx context.Context, workspace, project, name string) (mode
 			WithHint("`kymogram runs list` shows the runs that you may read.")
 	}
 	copy(id[:], raw)
-	return id, failure("find a run", err)
+	return id, d.failure("find a run", err)
 }
 
 // place is the cursor of the list of projects.
@@ -202,7 +202,7 @@ func (d *DB) ListProjects(ctx context.Context, limit int, cursorText string) ([]
 		coalesce((SELECT max(r.last_ns) FROM runs r WHERE r.project = p.id AND r.deleted_ns = 0), 0)
 		FROM projects p WHERE (p.workspace, p.name) > (?, ?) ORDER BY p.workspace, p.name LIMIT ?`, after.Workspace, after.Name, limit+1)
 	if err != nil {
-		return nil, "", failure("list projects", err)
+		return nil, "", d.failure("list projects", err)
 	}
 	if len(page) <= limit {
 		return page, "", nil

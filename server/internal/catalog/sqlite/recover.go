@@ -30,7 +30,7 @@ func (d *DB) Recover(ctx context.Context, kept iter.Seq[model.KeptRun], now time
 	all := slices.Collect(kept)
 	known, err := collect(ctx, d.reader, scanRunID, `SELECT id FROM ids`)
 	if err != nil {
-		return nil, failure("compare with the store", err)
+		return nil, d.failure("compare with the store", err)
 	}
 	lost := missing(all, known)
 	if len(lost) == 0 {
@@ -153,7 +153,7 @@ func wholeAttempts(k *model.KeptRun, nowNs int64) []model.Attempt {
 func (d *DB) Nameless(ctx context.Context) (n int, err error) {
 	err = d.reader.QueryRowContext(ctx, `SELECT count(*) FROM runs r JOIN projects p ON p.id = r.project
 		WHERE p.workspace = ?1 AND p.name = ?1 AND r.deleted_ns = 0 AND r.orchestration_id = '' AND r.display_name = ''`, catalog.Recovered).Scan(&n)
-	return n, failure("count the recovered runs", err)
+	return n, d.failure("count the recovered runs", err)
 }
 
 // ofLocalRun is the recovered run that a new writer's client knows by its ULID,

@@ -41,7 +41,7 @@ func (d *DB) ListRenderings(ctx context.Context, run model.RunID, f catalog.Rend
 	}
 	page, err = collect(ctx, d.reader, scanRendering, query, args...)
 	if err != nil {
-		return nil, "", failure("list renderings", err)
+		return nil, "", d.failure("list renderings", err)
 	}
 	if f.Limit > 0 && len(page) > f.Limit {
 		page = page[:f.Limit]
@@ -89,7 +89,7 @@ func (d *DB) Rendering(ctx context.Context, run model.RunID, id string) (*model.
 		err = json.Unmarshal([]byte(doc), &out)
 	}
 	if err != nil {
-		return nil, failure("find a rendering", err)
+		return nil, d.failure("find a rendering", err)
 	}
 	return &out, nil
 }
@@ -101,7 +101,7 @@ func (d *DB) Naming(ctx context.Context, blob string) ([]catalog.Place, error) {
 	}, `SELECT DISTINCT p.workspace, p.name FROM renderings v JOIN runs r ON r.pk = v.run JOIN projects p ON p.id = r.project
 		WHERE v.sha256 = ? AND v.sha256 != '' AND r.deleted_ns = 0`, blob)
 	if err != nil {
-		return nil, failure("find who names a blob", err)
+		return nil, d.failure("find who names a blob", err)
 	}
 	return places, nil
 }

@@ -16,7 +16,7 @@ func (d *DB) Idle(ctx context.Context, before time.Time, limit int) ([]catalog.R
 	runs, err := collect(ctx, d.reader, scanIdle, `SELECT r.id, p.workspace, p.name, r.name, r.seen_ns, r.deleted_ns FROM runs r JOIN projects p ON p.id = r.project
 		WHERE (r.status <> ?1 OR r.deleted_ns > 0) AND r.seen_ns < ?2 AND NOT EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag = ?3)
 		ORDER BY r.deleted_ns = 0, r.seen_ns, r.pk LIMIT ?4`, model.StatusRunning, before.UnixNano(), catalog.TagKeep, limit)
-	return runs, failure("list idle runs", err)
+	return runs, d.failure("list idle runs", err)
 }
 
 func scanIdle(rows *sql.Rows) (r catalog.Run, err error) {
@@ -34,7 +34,7 @@ func (d *DB) Referenced(ctx context.Context, blobs []string) (map[string]bool, e
 	}
 	named, err := collect(ctx, d.reader, scanText, `SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM renderings WHERE sha256 = value)`, string(list))
 	if err != nil {
-		return nil, failure("look for references to blobs", err)
+		return nil, d.failure("look for references to blobs", err)
 	}
 	out := make(map[string]bool, len(named))
 	for _, hash := range named {

@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -67,6 +68,8 @@ type DB struct {
 	since  int              // rows changed since the file took over SQLite's log
 
 	health Health
+	// met is the first damaged page that was met while serving.
+	met atomic.Pointer[model.Error]
 }
 
 var _ catalog.Catalog = (*DB)(nil)
@@ -242,6 +245,26 @@ func (d *DB) Close() (err error) {
 		err = errors.Join(err, d.mirror.Close())
 	}
 	return err
+}
+
+// failure explains an error as the function failure does. The first damaged page goes
+// to the log, and to [DB.Damaged].
+func (d *DB) failure(act string, err error) error {
+	out := failure(act, err)
+	var shown *model.Error
+	if damaged(err) && errors.As(out, &shown) && d.met.CompareAndSwap(nil, shown) {
+		d.log.Error("a page of the catalog is damaged; what does not need it is served", "met", act, "err", err, "hint", shown.Hint)
+	}
+	return out
+}
+
+// Damaged is an error once a read or a write met a damaged page. The next start
+// repairs it.
+func (d *DB) Damaged() error {
+	if e := d.met.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // failure names the act and gives the errors that a caller can act on a code.

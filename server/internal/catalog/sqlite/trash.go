@@ -64,7 +64,7 @@ func (d *DB) Purge(ctx context.Context, id model.RunID) error {
 // TrashedBefore implements [catalog.Bin].
 func (d *DB) TrashedBefore(ctx context.Context, before time.Time) ([]model.RunID, error) {
 	ids, err := collect(ctx, d.reader, scanRunID, `SELECT id FROM runs WHERE deleted_ns > 0 AND deleted_ns < ? ORDER BY deleted_ns`, before.UnixNano())
-	return ids, failure("list the trash", err)
+	return ids, d.failure("list the trash", err)
 }
 
 func scanRunID(rows *sql.Rows) (model.RunID, error) {
@@ -87,5 +87,5 @@ func (d *DB) Gone(ctx context.Context, ids []model.RunID) ([]model.RunID, error)
 	}
 	gone, err := collect(ctx, d.reader, scanRunID, `SELECT unhex(value) FROM json_each(?)
 		WHERE NOT EXISTS (SELECT 1 FROM runs WHERE id = unhex(value) AND deleted_ns = 0) ORDER BY key`, string(list))
-	return gone, failure("look for runs in the trash", err)
+	return gone, d.failure("look for runs in the trash", err)
 }

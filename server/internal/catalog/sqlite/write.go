@@ -67,7 +67,7 @@ func (d *DB) commit(all []*write) {
 		if err != nil {
 			w.err = err
 		}
-		w.err = failure(w.act, w.err)
+		w.err = d.failure(w.act, w.err)
 		close(w.done)
 	}
 }
@@ -89,7 +89,7 @@ func (d *DB) transact(ctx context.Context, all []*write) error {
 		if w.err = w.do(tx); w.err != nil {
 			// It fails where SQLite rolled back all of them, as on a full disk.
 			if err := exec(ctx, tx, `ROLLBACK TO w`); err != nil {
-				return tx.abort(ctx, errors.Join(failure(w.act, w.err), err))
+				return tx.abort(ctx, errors.Join(d.failure(w.act, w.err), err))
 			}
 		}
 		if err := exec(ctx, tx, `RELEASE w`); err != nil {

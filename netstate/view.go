@@ -167,6 +167,9 @@ func (n *Node) take(ctx context.Context, page *state.Page) error {
 	if len(page.Entries) == 0 {
 		return nil
 	}
+	if err := n.verify(ctx, page); err != nil {
+		return err
+	}
 	judged := make([]Judgement, len(page.Entries))
 	err := n.db.write(ctx, func(tx execer) (err error) {
 		for i := range page.Entries {
@@ -185,6 +188,28 @@ func (n *Node) take(ctx context.Context, page *state.Page) error {
 	for i := range page.Entries {
 		n.keep(&page.Entries[i], judged[i])
 	}
+	return nil
+}
+
+// verify checks the signatures of what was never seen on all cores, before the
+// database is locked.
+func (n *Node) verify(ctx context.Context, page *state.Page) error {
+	var unseen []*state.Envelope
+	for i := range page.Entries {
+		e := &page.Entries[i].Envelope
+		r, err := state.Decode(e.Record)
+		if err != nil {
+			continue // judged broken
+		}
+		var hash string
+		if _, err := n.db.row(ctx, "SELECT hash FROM state_seen WHERE place = ?", []any{keyOf(r.Place)}, &hash); err != nil {
+			return wrap("look for "+r.Place.String(), err)
+		}
+		if hash != e.Hash().String() {
+			unseen = append(unseen, e)
+		}
+	}
+	state.VerifyAll(unseen)
 	return nil
 }
 

@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wallet"
@@ -35,6 +38,8 @@ type Envelope struct {
 	Record    []byte    `json:"record"` // base64 in JSON
 	Signature Signature `json:"signature"`
 	Payload   []byte    `json:"payload"`
+
+	held Hash // of record and signature that [VerifyAll] found to hold
 }
 
 // Wrapped is the message that is signed for canonical bytes: the chain's wallets
@@ -96,10 +101,34 @@ func (e *Envelope) decode() (*Record, error) {
 }
 
 func (e *Envelope) verify(r *Record) error {
+	if e.held == e.signed() {
+		return nil
+	}
 	if !wallet.Verify(r.Hotkey, Wrapped(e.Record), e.Signature) {
 		return refuse("the signature is not one of hotkey %s over this record", r.Hotkey)
 	}
 	return nil
+}
+
+// signed is the hash of what a signature's check depends on.
+func (e *Envelope) signed() Hash { return HashOf(append(e.Signature[:], e.Record...)) }
+
+// VerifyAll checks signatures on all cores, and remembers in each envelope that its
+// own holds, so that a reader that judges them in order does not wait for each. What
+// does not hold is left for the reader to refuse.
+func VerifyAll(all []*Envelope) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(all)) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
+				if r, err := Decode(all[i].Record); err == nil && all[i].verify(r) == nil {
+					all[i].held = all[i].signed()
+				}
+			}
+		})
+	}
+	group.Wait()
 }
 
 // Equal reports whether both hold the same signed bytes.

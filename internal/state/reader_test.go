@@ -218,3 +218,25 @@ func TestSequences(t *testing.T) {
 		})
 	})
 }
+
+// What was checked ahead is judged as what was not, also when it was changed since.
+func TestVerifyAllChangesNoJudgement(t *testing.T) {
+	var ahead []*state.Envelope
+	for i := range 20 {
+		e := seal(t, byte(1+i), sample(""), `{}`)
+		if i%3 == 0 {
+			e.Signature[i] ^= 1
+		}
+		ahead = append(ahead, e)
+	}
+	state.VerifyAll(ahead)
+	for i, e := range ahead {
+		plain := &state.Envelope{Record: e.Record, Signature: e.Signature, Payload: e.Payload}
+		want, got := check(t, readerAt(state.NewMemory(), nowMs), plain), check(t, readerAt(state.NewMemory(), nowMs), e)
+		if got.Verdict != want.Verdict || got.Reason != want.Reason || (got.Verdict == state.Verified) != (i%3 != 0) {
+			t.Errorf("%d: %s, want %s", i, got.Reason, want.Reason)
+		}
+		e.Signature[7] ^= 2
+		judged(t, "changed after the check", readerAt(state.NewMemory(), nowMs), e, state.Broken, "signature")
+	}
+}

@@ -16,6 +16,10 @@ import (
 // maxWait is how long a list may wait for a record: below what proxies allow.
 const maxWait = 30
 
+// pageRows is what a page of records takes of its caller's rows: it is at most some
+// 12 MB, in memory and as text.
+const pageRows = 200_000
+
 // States keeps signed records; package statelog does, wired in cmd.
 type States interface {
 	// Put takes a record as the newest of its run. One that does not follow the
@@ -125,11 +129,16 @@ func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	release, err := a.rows.reserve(r.Context(), pageRows)
+	if err != nil {
+		return err
+	}
+	defer release()
 	page, err := a.options.States.History(r.Context(), id, span)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, page)
+	return a.cut(r, writeJSON(w, page))
 }
 
 // states lists the newest records of a project; with wait it answers when there
@@ -158,7 +167,12 @@ func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, page)
+	release, err := a.rows.reserve(r.Context(), pageRows) // not while it waits for a record
+	if err != nil {
+		return err
+	}
+	defer release()
+	return a.cut(r, writeJSON(w, page))
 }
 
 // netuid reads the number of a subnet, nil when it is absent.

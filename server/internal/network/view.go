@@ -69,6 +69,11 @@ func (v *view) read(ctx context.Context, log Log, workspace, project string) err
 			v.deleted = page.Deleted
 			clear(v.drawn)
 		}
+		unseen := make([]*state.Envelope, len(page.Entries))
+		for i := range page.Entries {
+			unseen[i] = &page.Entries[i].Envelope
+		}
+		state.VerifyAll(unseen)
 		for i := range page.Entries {
 			v.take(&page.Entries[i])
 		}

@@ -12,6 +12,9 @@ import (
 // maxUnpacked bounds what a packed message may grow to.
 const maxUnpacked = 64 << 20
 
+// maxWindow bounds what unpacking holds; packing needs 4 MiB.
+const maxWindow = 8 << 20
+
 // RegisterZstd teaches gRPC the encoding "zstd", for both sides of a stream. A
 // program calls it once, before it serves or delivers.
 func RegisterZstd() { encoding.RegisterCompressor(&zstdCompressor{}) }
@@ -48,7 +51,7 @@ func (w *zstdWriter) Close() error {
 func (c *zstdCompressor) Decompress(r io.Reader) (io.Reader, error) {
 	z, ok := c.readers.Get().(*zstd.Decoder)
 	if !ok {
-		made, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUnpacked))
+		made, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, fmt.Errorf("start zstd: %w", err)
 		}

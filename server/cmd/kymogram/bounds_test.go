@@ -33,9 +33,11 @@ func (s *killable) peakMiB() int {
 }
 
 // metric reads one number of /metrics.
-func (d desk) metric(name string) float64 {
+func (d desk) metric(name string) float64 { return d.metricAs("", name) }
+
+func (d desk) metricAs(key, name string) float64 {
 	d.t.Helper()
-	_, text := d.do("GET", "/metrics", "", "")
+	_, text := d.do("GET", "/metrics", key, "")
 	match := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindSubmatch(text)
 	if match == nil {
 		d.t.Fatalf("there is no metric %s", name)

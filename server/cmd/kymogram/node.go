@@ -256,6 +256,13 @@ func shared(s server.Shared) []selfmetrics.Gauge {
 		selfmetrics.NewGauge("kymogram_request_waiting", "Requests and messages that wait for that memory.", float64(s.Requests.Waiting)),
 		selfmetrics.NewGauge("kymogram_request_waiting_bytes", "Memory that they wait for.", float64(s.Requests.WaitingFor)),
 		selfmetrics.NewCounter("kymogram_request_refused_total", "Requests and messages refused with busy: they got no memory in time.", float64(s.Requests.Refused)),
+		selfmetrics.NewGauge("kymogram_message_bytes", "Memory that is set aside for gRPC messages which are being received.", float64(s.Messages.Used)),
+		selfmetrics.NewCounter("kymogram_message_refused_total", "gRPC messages refused with busy: they got no memory in time.", float64(s.Messages.Refused)),
+		selfmetrics.NewGauge("kymogram_calls", "gRPC calls that go on now.", float64(s.Calls.Used)),
+		selfmetrics.NewCounter("kymogram_calls_refused_total", "gRPC calls refused with busy: there were too many.", float64(s.Calls.Refused)),
+		selfmetrics.NewGauge("kymogram_call_answer_bytes", "Memory of large gRPC answers that their clients have not read yet.", float64(s.Answers.Used)),
+		selfmetrics.NewCounter("kymogram_call_answer_refused_total", "gRPC answers refused with busy: they got no memory in time.", float64(s.Answers.Refused)),
+		selfmetrics.NewCounter("kymogram_calls_stalled_total", "gRPC calls cut off because their client read nothing of the answer for 5 s.", float64(s.StalledCalls)),
 	}
 }
 

@@ -80,7 +80,7 @@ type State struct {
 
 // Limits bound what one client may cost.
 type Limits struct {
-	BodyMiB      int64 `yaml:"body_mib" usage:"largest request body, MiB; a gRPC message has at most 8"`
+	BodyMiB      int64 `yaml:"body_mib" usage:"largest request body over HTTP, MiB"`
 	BlobMiB      int64 `yaml:"blob_mib" usage:"largest file, MiB"`
 	SeriesPerRun int64 `yaml:"series_per_run" usage:"most series of one run"`
 

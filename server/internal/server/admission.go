@@ -25,10 +25,15 @@ const (
 	leastCost  = 64 << 10
 )
 
-// admittedBodies is how many bodies of the largest size are worked on at once: with
-// what the store and the answers hold the process stays below 1 GiB. Each caller has
-// two of them.
-const admittedBodies = 8
+// What all requests together may take, so that with the store and the answers of HTTP
+// the process stays below 1 GiB. One caller has a quarter of each.
+const (
+	workedOn      = 512 << 20
+	arrivingBytes = 64 << 20 // of gRPC messages that are being received
+	unfoldedBytes = 32 << 20 // of those that were compressed, until they are admitted
+	answerBytes   = 64 << 20 // of gRPC answers that are not read yet
+	callsAtOnce   = 8192
+)
 
 // admissionTime is how long a request waits for memory before it is refused. Its body
 // waits with the client meanwhile. It is short, so that clients slow down early.
@@ -37,14 +42,23 @@ const admissionTime = 2 * time.Second
 // messageTime is the same for a stream: shorter than what the uplink takes for a stall.
 const messageTime = 10 * time.Second
 
-// admission bounds the memory of all requests that are worked on.
+// admission bounds the memory of all requests that are worked on. A message takes
+// its shares in the order of these fields, so none waits for another that waits for it.
 type admission struct {
-	limit int64 // of one body
-	pool  *share.Pool
+	limit                        int64 // of one body
+	streams, arriving, unfolding *share.Pool
+	pool, answers                *share.Pool
 }
 
+// newAdmission takes the limit of a body. The memory is enough for one such body of
+// each of four callers, also where the operator allows very large ones.
 func newAdmission(limit int64) *admission {
-	return &admission{limit: limit, pool: share.New("memory for requests", admittedBodies*largest*limit, admissionTime)}
+	const memory = "memory for requests"
+	return &admission{
+		limit: limit, streams: share.New("calls", callsAtOnce, 0),
+		arriving: share.New(memory, arrivingBytes, 0), unfolding: share.New(memory, unfoldedBytes, 0),
+		pool: share.New(memory, max(workedOn, 4*largest*limit), admissionTime), answers: share.New("memory for answers", answerBytes, 0),
+	}
 }
 
 // cost is what the body of a request may take.

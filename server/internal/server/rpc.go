@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
@@ -33,7 +33,14 @@ const (
 	// maxQuestion is the limit of a call that is not Large: questions are short.
 	maxQuestion = 256 << 10
 
+	// largestMessage bounds a message, largestAnswer an answer. The uplink sends 4 MiB.
 	largestMessage = 8 << 20
+	largestAnswer  = 16 << 20
+
+	maxMetadata      = 16 << 10
+	streamWindow     = 64 << 10
+	connectionWindow = 1 << 20
+	connectionBuffer = 8 << 10
 )
 
 // newRPC makes the gRPC server; it serves connections that a splitter hands over.
@@ -41,9 +48,14 @@ func (s *Server) newRPC() *grpc.Server {
 	return grpc.NewServer(
 		grpc.Creds(handedOver{}),
 		grpc.ForceServerCodecV2(native.Codec{}),
-		grpc.MaxRecvMsgSize(s.maxMessage()),
-		grpc.MaxSendMsgSize(int(s.options.MaxBody)),
+		grpc.MaxSendMsgSize(largestAnswer),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxMetadata),
+		// A window that grew would hold as much of each stream as of a message.
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
+		grpc.ReadBufferSize(connectionBuffer),
+		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(helloTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleCalls, Time: deadPeer, Timeout: deadPeer}),
@@ -51,10 +63,6 @@ func (s *Server) newRPC() *grpc.Server {
 		grpc.ChainStreamInterceptor(s.guardStream),
 	)
 }
-
-// maxMessage is the limit of a gRPC message. gRPC holds it as a whole before anybody
-// is asked, so many at once are bounded by their size alone. The uplink sends 4 MiB.
-func (s *Server) maxMessage() int { return int(min(s.options.MaxBody, largestMessage)) }
 
 // checkRPC fails unless every registered method has a policy.
 func (s *Server) checkRPC() (err error) {
@@ -67,17 +75,41 @@ func (s *Server) checkRPC() (err error) {
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer s.metrics.Call(info.FullMethod, time.Now(), &err)
 	defer s.recoverRPC(info.FullMethod, &err)
+	ctx, cancel := context.WithCancel(withOrigin(stream.Context(), origin{address: remoteOf(stream.Context())}))
+	defer cancel() // shares that an answer holds end with it
 	call := &guardedStream{ServerStream: stream, server: s, method: info.FullMethod, most: maxQuestion, memory: largest * maxQuestion}
-	call.ctx, err = s.admit(withOrigin(stream.Context(), origin{address: remoteOf(stream.Context())}), info.FullMethod)
+	call.unsent.moved = make(chan struct{}, 1)
+	call.ctx, err = s.admit(ctx, info.FullMethod)
 	if s.options.Policy.RPC[info.FullMethod].Large {
-		call.most, call.memory = s.maxMessage(), int(largest*s.options.MaxBody)
+		call.most, call.memory = largestMessage, largest*largestAnswer
 	}
 	defer call.leases.close()
 	if err == nil {
-		err = handler(srv, call)
+		err = call.serve(srv, handler)
 	}
 	call.watch(err)
 	return s.rpcError(info.FullMethod, err)
+}
+
+// serve handles a call that was let in.
+func (g *guardedStream) serve(srv any, handler grpc.StreamHandler) error {
+	leave, err := g.server.admission.streams.Try(g.ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	// Answers are counted as they are, so they are not compressed.
+	if err := grpc.SetSendCompressor(g.ServerStream.Context(), encoding.Identity); err != nil {
+		return fmt.Errorf("choose how to answer: %w", err)
+	}
+	var ok bool
+	if g.transport, ok = grpc.ServerTransportStreamFromContext(g.ctx).(transport); !ok {
+		return fmt.Errorf("this version of gRPC shows no transport")
+	}
+	if err := handler(srv, g); err != nil {
+		return err
+	}
+	return g.settle(0)
 }
 
 // registrar makes every method a stream, also one of a single message: gRPC reads that
@@ -112,7 +144,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 		return ctx, model.Errorf(model.CodePermission, "no policy for %s", method)
 	}
 	if rule.Open {
-		return ctx, nil
+		return withCaller(ctx, nil, remoteOf(ctx)), nil
 	}
 	secret := ""
 	if md, ok := metadata.FromIncomingContext(ctx); ok && len(md.Get("authorization")) > 0 {
@@ -148,37 +180,12 @@ type guardedStream struct {
 	memory int    // that a message and what is made of it take
 	run    string // that the last message names
 	leases leases
+
+	transport transport
+	unsent    unsent
 }
 
 func (g *guardedStream) Context() context.Context { return g.ctx }
-
-func (g *guardedStream) RecvMsg(m any) error {
-	var raw native.Raw
-	if err := g.ServerStream.RecvMsg(&raw); err != nil {
-		return err
-	}
-	defer raw.Free()
-	select {
-	case <-g.server.draining:
-		return status.Error(codes.Unavailable, "unavailable: the server is stopping")
-	default:
-	}
-	if err := g.server.keyring.Recheck(g.ctx, auth.PrincipalOf(g.ctx)); err != nil {
-		return g.server.rpcError(g.method, err)
-	}
-	cost, err := raw.Weigh(m, g.most, g.memory)
-	if err != nil {
-		return err
-	}
-	if err := g.server.admission.message(g.ctx, &g.leases, cost); err != nil {
-		return g.server.rpcError(g.method, err)
-	}
-	err = raw.Decode(m)
-	if named, ok := m.(interface{ GetId() string }); ok && err == nil {
-		g.run = model.Clip(named.GetId())
-	}
-	return err
-}
 
 // watch writes what became of a call into the security log.
 func (g *guardedStream) watch(err error) {
@@ -189,20 +196,6 @@ func (g *guardedStream) watch(err error) {
 	case err == nil && event != "":
 		g.server.security.note(g.ctx, event, "", "run", g.run)
 	}
-}
-
-// SendMsg is the answer to a message, whose memory is free then. It notes a refusal
-// that the stream tells in its own words.
-func (g *guardedStream) SendMsg(m any) error {
-	g.leases.answered()
-	if answer, ok := m.(interface {
-		GetFailure() *kymogramv1.Failure
-	}); ok && answer.GetFailure() != nil {
-		if cause := causeOf(model.Code(answer.GetFailure().GetCode())); cause != "" {
-			g.server.security.note(g.ctx, eventRefused, cause, "route", g.method)
-		}
-	}
-	return g.ServerStream.SendMsg(m)
 }
 
 func (s *Server) recoverRPC(method string, err *error) {
@@ -219,12 +212,12 @@ type handedOver struct{}
 func (handedOver) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secure, ok := conn.(*tls.Conn)
 	if !ok {
-		return conn, plainInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}, nil
+		return conn, plainInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}, conn}, nil
 	}
-	return conn, credentials.TLSInfo{
+	return conn, secureInfo{credentials.TLSInfo{
 		State:          secure.ConnectionState(),
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
-	}, nil
+	}, conn}, nil
 }
 
 func (handedOver) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -237,6 +230,18 @@ func (handedOver) Info() credentials.ProtocolInfo {
 func (handedOver) Clone() credentials.TransportCredentials { return handedOver{} }
 func (handedOver) OverrideServerName(string) error         { return nil }
 
-type plainInfo struct{ credentials.CommonAuthInfo }
+// plainInfo and secureInfo lead from a call to its connection.
+type plainInfo struct {
+	credentials.CommonAuthInfo
+	conn net.Conn
+}
 
-func (plainInfo) AuthType() string { return "insecure" }
+func (plainInfo) AuthType() string       { return "insecure" }
+func (i plainInfo) connection() net.Conn { return i.conn }
+
+type secureInfo struct {
+	credentials.TLSInfo
+	conn net.Conn
+}
+
+func (i secureInfo) connection() net.Conn { return i.conn }

@@ -93,6 +93,7 @@ type Server struct {
 	gate      *gate
 	admission *admission
 	stopping  atomic.Bool
+	stalled   atomic.Uint64 // calls whose client read no answer
 }
 
 // Listeners are the bound addresses. Binding comes before the data folder is
@@ -236,13 +237,20 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 type Shared struct {
 	Connections, MostConnections int
 	RefusedConnections           uint64
-	Requests                     share.Stats // bytes of memory
+	Requests, Messages, Answers  share.Stats // bytes of memory; the last two of gRPC
+	Calls                        share.Stats // of gRPC, that go on
+	StalledCalls                 uint64      // whose client read nothing
 }
 
 // Shared reads them.
 func (s *Server) Shared() Shared {
 	open, most, refused := s.gate.figures()
-	return Shared{Connections: open, MostConnections: most, RefusedConnections: refused, Requests: s.admission.pool.Stats()}
+	a := s.admission
+	return Shared{
+		Connections: open, MostConnections: most, RefusedConnections: refused,
+		Requests: a.pool.Stats(), Messages: a.arriving.Stats(), Answers: a.answers.Stats(),
+		Calls: a.streams.Stats(), StalledCalls: s.stalled.Load(),
+	}
 }
 
 // Routes lists the patterns that are mounted.

@@ -26,6 +26,9 @@ func (Codec) Name() string { return grpcproto.Name }
 
 // Marshal implements [encoding.CodecV2].
 func (Codec) Marshal(v any) (mem.BufferSlice, error) {
+	if answer, ok := v.(*Answer); ok {
+		return answer.marshal()
+	}
 	m, ok := v.(fast)
 	if !ok {
 		return standard().Marshal(v)

@@ -59,7 +59,7 @@ func (s *queryService) Points(ctx context.Context, m *kymogramv1.PointsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	context.AfterFunc(ctx, release) // when the answer has left
 	page, err := s.query.Points(ctx, query.PointsRequest{
 		Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Selector: sel,
 		Axis: model.Axis(m.Axis), From: m.From, To: m.To, Attempts: attempts,
@@ -108,7 +108,7 @@ func (s *queryService) Buckets(ctx context.Context, m *kymogramv1.BucketsRequest
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	context.AfterFunc(ctx, release) // when the answer has left
 	result, err := s.query.Buckets(ctx, query.BucketsRequest{
 		Selector: sel, X: model.Axis(m.Axis), From: m.From, To: m.To, N: int(m.N), Attempts: attempts,
 	})

@@ -17,6 +17,12 @@ import (
 // Raw is a message as it came. Its weight is known before anything is made of it.
 type Raw struct{ data mem.Buffer }
 
+// NewRaw takes the bytes over.
+func NewRaw(data mem.BufferSlice) Raw {
+	defer data.Free()
+	return Raw{data.MaterializeToBuffer(mem.DefaultBufferPool())}
+}
+
 // Free gives the bytes back.
 func (r *Raw) Free() {
 	if r.data != nil {

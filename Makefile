@@ -133,7 +133,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-metrics bench-state bench-peers growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-metrics bench-bounds bench-state bench-peers growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -227,6 +227,11 @@ proof-client: setup ## what the client and others lose when a training ends badl
 
 bench-scale: bin/kymogram ## 100,000 runs, a run of 1,000,000 series, a series of 100 M points; ARGS=-quick for a hundredth
 	$(GO) run ./test/bench/scale -binary bin/kymogram $(ARGS)
+
+bench-bounds: ## processor time of what is bounded: a second writer into a wide run, hostile bodies of 16 MiB, refused requests
+	@$(GO) test -run NONE -bench SecondWriter -benchtime 20x ./server/internal/store/local
+	@$(GO) test -run NONE -bench Hostile -benchtime 3x ./server/internal/receiver/influx
+	@$(GO) test -run NONE -bench Refused ./server/cmd/kymogram
 
 bench-state: bin/kymogram ## signed records: verifications a second, records on disk, when another reader sees one; ARGS='-records 100000'
 	@$(GO) run ./test/bench/state -binary bin/kymogram $(ARGS)

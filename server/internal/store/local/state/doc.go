@@ -13,8 +13,17 @@
 //   - A mark never falls, also when the run is deleted.
 //   - Groups that a view took are never written to: rows are appended behind it.
 //
-// The head of a run (marks, attempts, counts) is always in memory; its body (series,
-// starts, groups) is read at the first use and forgotten when nobody uses it.
+// The head of a run (marks, attempts, counts) is always in memory. Its body (series,
+// starts, groups) is read at the first use and forgotten when nobody uses it: a run at
+// rest shares an empty one. The groups of segments are apart from the rest of the body:
+// a run that is only written to never has them, and they are dropped first.
+//
+// All of it is counted, and memory.go says what goes when it is too much:
+//
+//	what no segment has (memory)      flushed
+//	what is loaded (resident)         groups dropped, then bodies, least recently used first
+//	heads                             stay; at 3/4 of the limit no new runs and writers
+//	what is left                      is in use: a write that adds to it is refused
 //
 //	             Apply                 Freeze                Thaw
 //	record ──▶ groups in memory ──▶ frozen groups ──▶ groups in a segment

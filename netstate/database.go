@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS stats (uid INTEGER PRIMARY KEY, hotkey TEXT NOT NULL,
 	reliability_score REAL, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP);
 CREATE TABLE IF NOT EXISTS state_self (id INTEGER PRIMARY KEY CHECK (id = 1), machine BLOB NOT NULL, identity TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS state_sequence (place TEXT PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS state_pending (place TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY (place, name));
 CREATE TABLE IF NOT EXISTS state_seen (place TEXT PRIMARY KEY, hash TEXT NOT NULL, envelope TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS state_proof (place TEXT PRIMARY KEY, proof TEXT NOT NULL);
 `
@@ -39,7 +40,7 @@ const busyMs = 30_000
 
 // ComputeDb is a participant's local database, as the compute subnet has it: who was
 // challenged with what result, and which run is ours. Beside it stands what signed
-// records need: this machine's number, sequences, and what was seen of others. It is
+// records need: this machine's number, sequences, changes that wait, and what was seen of others. It is
 // safe for concurrent use, also by several processes, of both languages.
 //
 // It holds the secret that encrypted specs are read with: let no other user open it.

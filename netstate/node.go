@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -96,8 +97,8 @@ type Node struct {
 
 	mu      sync.Mutex // a publication at a time
 	head    *state.Envelope
-	asked   bool           // head is what the server said, nil for none
-	pending map[string]any // what the next record changes
+	asked   bool // head is what the server said, nil for none
+	waiting bool // changes wait in the database
 
 	view view
 }
@@ -109,7 +110,7 @@ func Join(ctx context.Context, opts Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		opts: opts, db: opts.DB, wallet: opts.Wallet, log: opts.Log, pending: map[string]any{},
+		opts: opts, db: opts.DB, wallet: opts.Wallet, log: opts.Log,
 		registry: &registry{chain: opts.Chain, netuid: opts.Netuid, every: cmp.Or(opts.ChainEvery, defaultChainEvery), now: opts.Now},
 	}
 	if err := n.prepare(ctx); err != nil {
@@ -279,14 +280,27 @@ func (n *Node) introduce(ctx context.Context) error {
 	if err := n.run.LogAttributes("config/signature", legacy); err != nil {
 		return err
 	}
-	err = n.UpdateConfig(ctx, map[string]any{
-		"hotkey": n.Hotkey(), "role": n.opts.Role, "config": config, "version": n.opts.Version, "recipient": recipient,
-	})
+	who := map[string]any{"hotkey": n.Hotkey(), "role": n.opts.Role, "config": config, "version": n.opts.Version, "recipient": recipient}
+	err = n.UpdateConfig(ctx, who)
+	if refusedForGood(err) && n.forget(ctx, err) {
+		err = n.UpdateConfig(ctx, who)
+	}
 	if later(err) {
 		n.log.Warn("the server does not take the state yet; it goes out with the next update", "error", err)
 		return nil
 	}
 	return err
+}
+
+// forget drops what a process left behind that died before it was refused. It reports
+// whether there was any.
+func (n *Node) forget(ctx context.Context, why error) bool {
+	left, err := n.db.pending(ctx, n.place)
+	if err != nil || len(left) == 0 {
+		return false
+	}
+	n.log.Warn("changes of an earlier process are refused, and dropped", "keys", slices.Sorted(maps.Keys(left)), "error", why)
+	return n.db.settle(ctx, n.place, left) == nil
 }
 
 // RunID is the run's name, the id that the compute subnet keeps.
@@ -307,7 +321,7 @@ func (n *Node) Run(ctx context.Context) error {
 	for {
 		n.mu.Lock()
 		wait := n.opts.Life / 3
-		if len(n.pending) > 0 {
+		if n.waiting {
 			wait = min(wait, eager)
 		}
 		n.mu.Unlock()

@@ -3,6 +3,7 @@ package netstate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -24,8 +25,8 @@ const openWait = 15 * time.Second
 
 // UpdateConfig changes the state: keys of the config section, nil to remove one. It
 // signs one record over the whole section, on top of the newest that the server has,
-// and returns when the server took it. What cannot be delivered goes out with the
-// next update, or with Run.
+// and returns when the server took it. What cannot be delivered waits in the database.
+// It goes out with the next update, with Run, or when a process joins again.
 func (n *Node) UpdateConfig(ctx context.Context, changes map[string]any) error {
 	plain, err := asJSON(changes)
 	if err != nil {
@@ -33,18 +34,32 @@ func (n *Node) UpdateConfig(ctx context.Context, changes map[string]any) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	before := maps.Clone(n.pending)
-	maps.Copy(n.pending, plain)
+	before, err := n.db.pending(ctx, n.place)
+	if err == nil {
+		err = n.db.addPending(ctx, n.place, plain)
+	}
+	if err != nil {
+		return err
+	}
 	err = n.tryPublish(ctx)
+	n.waiting = err != nil
 	if err != nil && !later(err) { // it would be refused again, and all after it
-		n.pending = before
-		return fmt.Errorf("publish the state: %w", err)
+		return errors.Join(fmt.Errorf("publish the state: %w", err), n.takeBack(context.WithoutCancel(ctx), plain, before))
 	}
 	if err != nil {
 		n.asked = false
 		return fmt.Errorf("the state waits for the next update: %w", err)
 	}
 	return nil
+}
+
+// takeBack leaves the changes that waited before.
+func (n *Node) takeBack(ctx context.Context, changes, before map[string]any) error {
+	if err := n.db.settle(ctx, n.place, changes); err != nil {
+		return err
+	}
+	maps.DeleteFunc(before, func(key string, _ any) bool { _, changed := changes[key]; return !changed })
+	return n.db.addPending(ctx, n.place, before)
 }
 
 // tryPublish signs again on top of who was faster, and waits for a run that the
@@ -69,6 +84,11 @@ func (n *Node) tryPublish(ctx context.Context) (err error) {
 
 // SignRun signs the state as it is, so that it counts for another while.
 func (n *Node) SignRun(ctx context.Context) error { return n.UpdateConfig(ctx, nil) }
+
+// refusedForGood reports whether the state itself is what the server does not take.
+func refusedForGood(err error) bool {
+	return model.CodeOf(err) == model.CodeInvalid || model.CodeOf(err) == model.CodeTooLarge
+}
 
 // later reports whether the same state may be taken at another time.
 func later(err error) bool {
@@ -101,8 +121,12 @@ func (n *Node) publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	pending, err := n.db.pending(ctx, n.place)
+	if err != nil {
+		return err
+	}
 	old := maps.Clone(config)
-	for key, value := range n.pending {
+	for key, value := range pending {
 		if config[key] = value; value == nil {
 			delete(config, key)
 		}
@@ -120,8 +144,12 @@ func (n *Node) publish(ctx context.Context) error {
 	if err := n.server.Exchange(ctx, http.MethodPost, path, envelope, &taken); err != nil {
 		return err
 	}
-	n.head, n.pending = envelope, map[string]any{}
-	if err := n.db.write(ctx, func(tx execer) error { return remember(ctx, memory{tx}, n.place, envelope) }); err != nil {
+	n.head = envelope
+	whole := context.WithoutCancel(ctx) // the server has it
+	if err := n.db.settle(whole, n.place, pending); err != nil {
+		return err
+	}
+	if err := n.db.write(whole, func(tx execer) error { return remember(whole, memory{tx}, n.place, envelope) }); err != nil {
 		return err
 	}
 	return n.describe(old, config)

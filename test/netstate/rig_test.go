@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type network struct {
 	server *rig.Server
 	url    string // of the proxy
 
+	away   atomic.Bool // the server does not answer
 	mu     sync.Mutex
 	sent   []*state.Envelope                         // every record that anybody posted, taken or not
 	answer func(r *http.Request, body []byte) []byte // rewrites answers; nil: none
@@ -53,6 +55,9 @@ func newNetwork(t *testing.T) *network {
 	proxy.ModifyResponse = n.rewrite
 	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.away.Load() {
+			panic(http.ErrAbortHandler)
+		}
 		n.note(r)
 		r.Header.Del("Accept-Encoding")
 		proxy.ServeHTTP(w, r)
@@ -211,4 +216,21 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+// execDb changes a database behind everybody's back.
+func execDb(t testing.TB, path, query string) {
+	t.Helper()
+	pool, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	done, err := pool.ExecContext(context.Background(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, _ := done.RowsAffected(); rows == 0 {
+		t.Fatalf("%s changed nothing", query)
+	}
 }

@@ -1,9 +1,12 @@
 package spool
 
 import (
+	"bytes"
 	"cmp"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -19,11 +22,14 @@ func (f *Folder) Ended(r *model.OpenRequest) []model.WriterID {
 	var over []model.OpenRequest
 	for _, id := range ids {
 		dir := f.WriterPath(id)
-		open, err := ReadOpen(dir)
-		if err != nil || !sameWork(&open.Open, r) {
+		doc, err := os.ReadFile(filepath.Join(dir, openFile))
+		if err != nil || !mayName(doc, r.RunName) && !mayName(doc, r.OrchestrationID) {
 			continue
 		}
-		if alive, err := held(filepath.Join(dir, "lock")); err == nil && !alive {
+		if alive, err := held(filepath.Join(dir, "lock")); err != nil || alive {
+			continue
+		}
+		if open, err := parseOpen(dir, doc); err == nil && sameWork(&open.Open, r) {
 			over = append(over, open.Open)
 		}
 	}
@@ -33,6 +39,13 @@ func (f *Folder) Ended(r *model.OpenRequest) []model.WriterID {
 		ended = append(ended, over[i].Writer)
 	}
 	return ended
+}
+
+// mayName reports whether a document may hold a text. Most writers are of other work,
+// and decoding what each said of its run would be most of an Init.
+func mayName(doc []byte, text string) bool {
+	escaped := func(c rune) bool { return c < ' ' || c > '~' || strings.ContainsRune(`"\\/<>&'`, c) }
+	return strings.ContainsFunc(text, escaped) || bytes.Contains(doc, []byte(text))
 }
 
 func sameWork(a, b *model.OpenRequest) bool {

@@ -31,6 +31,8 @@ func TestEnded(t *testing.T) {
 	begin(3, "r", "other job", true)
 	begin(4, "other run", "other job", true)
 	begin(5, "r", "job", false)
+	const odd = `ä "<&'\` // written in more than one way in JSON
+	begin(6, odd, "third job", true)
 	if err := os.MkdirAll(filepath.Join(f.writersPath(), model.WriterID{9}.String()), 0o700); err != nil {
 		t.Fatal(err) // a folder that lost its open.json
 	}
@@ -40,5 +42,8 @@ func TestEnded(t *testing.T) {
 	}
 	if got := f.Ended(&model.OpenRequest{Workspace: "w", Project: "q", RunName: "r", OrchestrationID: "job"}); got != nil {
 		t.Errorf("of another project: %v", got)
+	}
+	if got := f.Ended(&model.OpenRequest{Workspace: "w", Project: "p", RunName: odd, OrchestrationID: "fourth job"}); len(got) != 1 || got[0] != (model.WriterID{6}) {
+		t.Errorf("of a name with odd characters: %v", got)
 	}
 }

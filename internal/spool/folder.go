@@ -70,6 +70,9 @@ func Resolve(env func(string) string) (*Folder, error) {
 func ResolveRoom(env func(string) string) (*Folder, error) { return resolve(env, (*Folder).room) }
 
 func (f *Folder) room() error {
+	if f.FS.FreeBytes/10 >= 2*firstSegment {
+		return nil
+	}
 	limit, err := f.Cap()
 	if err == nil && limit < 2*firstSegment {
 		err = fmt.Errorf("spool folder %s has no room: a tenth of the free space is %d bytes", f.Path, limit)
@@ -271,6 +274,9 @@ func (f *Folder) Cap() (int64, error) {
 	fs, err := inspect(f.Path)
 	if err != nil {
 		return 0, err
+	}
+	if fs.FreeBytes/10 >= 8<<30 { // whatever is used already
+		return 8 << 30, nil
 	}
 	used, err := f.Used()
 	if err != nil {

@@ -18,13 +18,19 @@ func writeOpen(dir string, open Open) error {
 // ReplaceOpen rewrites open.json of a writer, by rename.
 func (f *Folder) ReplaceOpen(open Open) error { return writeOpen(f.WriterPath(open.Open.Writer), open) }
 
+const openFile = "open.json"
+
 // ReadOpen reads open.json of a writer's folder.
 func ReadOpen(dir string) (Open, error) {
-	var open Open
-	doc, err := os.ReadFile(filepath.Join(dir, "open.json"))
+	doc, err := os.ReadFile(filepath.Join(dir, openFile))
 	if err != nil {
-		return open, fmt.Errorf("read open.json: %w", err)
+		return Open{}, fmt.Errorf("read %s: %w", openFile, err)
 	}
+	return parseOpen(dir, doc)
+}
+
+func parseOpen(dir string, doc []byte) (Open, error) {
+	var open Open
 	if err := json.Unmarshal(doc, &open); err != nil {
 		return open, fmt.Errorf("read %s/open.json: %w", dir, err)
 	}

@@ -126,7 +126,7 @@ func sdk() []row[*program] {
 					p.open(o)
 				}
 			}
-		}, why: "a fault: each Init looks at every writer in the spool"},
+		}, why: "each Init lists the writers that wait in the spool, 20 objects and 2 kB for each: it counts their bytes and looks for dead ones of its job"},
 		{call: "Run.Log", grows: "points", n: 20_000, run: times(point("m"))},
 		{call: "Run.Log", grows: "series", n: 2_000, run: times(func(r *kymogram.Run, i int) error { return r.Log(text(i, "m%d"), 1) })},
 		{call: "Run.Log", grows: "labels", n: 1_000, run: once(func(r *kymogram.Run, n int) error { return r.Log("m", 1, kymogram.Labels(labels(n))) })},

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -29,25 +31,90 @@ type Client struct {
 }
 
 // Send makes a request with query and body, each nil for none. The answer's body is
-// the caller's to close; an answer that is an error becomes a *model.Error.
+// the caller's to close; an answer that is an error becomes a *model.Error. A server
+// that is busy is asked again, a few times.
 func (c *Client) Send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
-	var payload io.Reader
+	var payload []byte
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
 			return nil, fmt.Errorf("encode request: %w", err)
 		}
-		payload = bytes.NewReader(text)
+		payload = text
 	}
 	address := c.Base + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
-	request, err := http.NewRequestWithContext(ctx, method, address, payload)
+	for try := 1; ; try++ {
+		response, err := c.once(ctx, method, address, payload)
+		if err != nil || response.StatusCode < 300 {
+			return response, err
+		}
+		wait, busy := retryAfter(response)
+		if err := c.refusal(response); !busy || !strings.HasPrefix(path, "/api/") || try == tries {
+			return nil, tried(err, try)
+		}
+		if err := pause(ctx, wait); err != nil {
+			return nil, c.unreachable(ctx, err)
+		}
+	}
+}
+
+// A busy server is asked so often, and waited for so long in between at most.
+const (
+	tries    = 5
+	mostWait = 5 * time.Second
+)
+
+// retryAfter says whether a server refused a request only for now. Then it has done
+// nothing of it, whatever the method.
+func retryAfter(r *http.Response) (wait time.Duration, busy bool) {
+	header := r.Header.Get("Retry-After")
+	get := r.Request.Method == http.MethodGet && header != ""
+	if r.StatusCode != http.StatusTooManyRequests && (r.StatusCode != http.StatusServiceUnavailable || !get) {
+		return 0, false
+	}
+	seconds, err := strconv.Atoi(header)
+	if err != nil {
+		seconds = 1
+	}
+	return min(max(time.Duration(seconds)*time.Second, 0), mostWait), true
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// tried says how often a server was asked that stayed busy.
+func tried(err error, times int) error {
+	var refused *model.Error
+	if times == 1 || !errors.As(err, &refused) {
+		return err
+	}
+	out := *refused
+	out.Message += fmt.Sprintf(" (asked %d times)", times)
+	return &out
+}
+
+// once sends a request. A refusal is an answer, too.
+func (c *Client) once(ctx context.Context, method, address string, payload []byte) (*http.Response, error) {
+	var body io.Reader
+	if payload != nil {
+		body = bytes.NewReader(payload)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
-	if body != nil {
+	if payload != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if c.Key != "" {
@@ -56,10 +123,6 @@ func (c *Client) Send(ctx context.Context, method, path string, query url.Values
 	response, err := staying().Do(request)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
-	}
-	if response.StatusCode >= 300 {
-		defer response.Body.Close()
-		return nil, c.refusal(response)
 	}
 	return response, nil
 }
@@ -91,6 +154,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 
 // refusal reads {"error":…}; whatever else answers is no Kymogram server.
 func (c *Client) refusal(response *http.Response) error {
+	defer response.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
 	var doc struct {
 		Error *model.Error `json:"error"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -45,6 +47,51 @@ func TestErrorsSayWhoAnsweredAndWhatToDo(t *testing.T) {
 		var e *model.Error
 		if !errors.As(err, &e) || e.Code != tt.code || !strings.HasPrefix(e.Message, tt.says) && !strings.HasSuffix(e.Message, tt.says) || e.Hint != tt.hint {
 			t.Errorf("%s %s: %+v", tt.base, tt.flag, err)
+		}
+	}
+}
+
+// busy refuses so many requests, then answers.
+func busy(t *testing.T, status, times int) (base string, asked *int) {
+	asked = new(int)
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if *asked++; *asked <= times {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"error":{"code":"busy","message":"the server is busy","hint":"later"}}`))
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"n":%d}`, len(body))
+	}), asked
+}
+
+func TestABusyServerIsAskedAgain(t *testing.T) {
+	for _, tt := range []struct {
+		method        string
+		status, times int
+		asked         int
+		fails         string
+	}{
+		{http.MethodGet, 429, 4, 5, ""},
+		{http.MethodGet, 503, 1, 2, ""},
+		{http.MethodPost, 429, 2, 3, ""},
+		{http.MethodPost, 503, 1, 1, "the server is busy"}, // it may have been done
+		{http.MethodGet, 429, 9, 5, "the server is busy (asked 5 times)"},
+		{http.MethodGet, 500, 1, 1, "the server is busy"},
+	} {
+		base, asked := busy(t, tt.status, tt.times)
+		c := &remote.Client{Base: base}
+		var doc struct{ N int }
+		err := c.Exchange(t.Context(), tt.method, "/api/v1/buckets", []int{1}, &doc)
+		var e *model.Error
+		switch {
+		case *asked != tt.asked:
+			t.Errorf("%+v: asked %d times", tt, *asked)
+		case tt.fails == "" && (err != nil || doc.N != len("[1]")):
+			t.Errorf("%+v: %v, %v", tt, err, doc)
+		case tt.fails != "" && (!errors.As(err, &e) || e.Message != tt.fails || e.Hint != "later"):
+			t.Errorf("%+v: %v", tt, err)
 		}
 	}
 }

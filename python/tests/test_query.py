@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import sys
+import threading
 from array import array
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -138,3 +141,48 @@ def test_pandas_is_optional(logged: Served, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(query.QueryError, match="pip install pandas"):
         logged.client.run("default/default/a/b").points("loss").to_pandas()
+
+
+class _Busy(HTTPServer):
+    """Refuses so many requests with a status, then answers."""
+
+    def __init__(self, status: int, times: int) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.status, self.times, self.asked = status, times, 0
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: _Busy
+
+    def do_GET(self) -> None:
+        self.server.asked += 1
+        status = self.server.status if self.server.asked <= self.server.times else 200
+        refusal = {"error": {"code": "busy", "message": "the server is busy", "hint": "later"}}
+        body = json.dumps({"projects": [], "next": None} if status == 200 else refusal).encode()
+        self.send_response(status)
+        if status in (429, 503):
+            self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "times", "asked"), [(429, 4, 5), (503, 1, 2), (429, 9, 5), (500, 1, 1)]
+)
+def test_a_busy_server_is_asked_again(status: int, times: int, asked: int) -> None:
+    with _Busy(status, times) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = query.Client(f"http://127.0.0.1:{server.server_port}", api_key="k")
+        try:
+            if asked > times:
+                assert list(client.projects()) == []
+            else:
+                with pytest.raises(query.QueryError, match=r"the server is busy\. later"):
+                    list(client.projects())
+        finally:
+            server.shutdown()
+        assert server.asked == asked

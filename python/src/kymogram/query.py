@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from ._host import environment
 __all__ = ["Bucketed", "Client", "Points", "QueryError", "Run", "Series"]
 
 _PAGE = 1_000
+_TRIES = 5  # of a request to a server that is busy
+_MOST_WAIT = 5.0  # seconds between them
 _POINTS_PAGE = 250_000
 _FLOATS = ("min", "max", "mean")
 _WORDS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -123,13 +126,7 @@ class Client:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
-            with self._opener.open(
-                request.Request(address, headers=headers), timeout=self._timeout
-            ) as answer:
-                document = _parse(answer.read())
-        except error.HTTPError as refusal:
-            with refusal:
-                raise _refused(refusal.code, refusal.read()) from None
+            document = _parse(self._body(request.Request(address, headers=headers)))
         except (error.URLError, OSError) as trouble:
             reason = getattr(trouble, "reason", trouble)
             raise QueryError(
@@ -142,6 +139,20 @@ class Client:
         if not isinstance(document, dict):
             raise QueryError(f"{self.url} gave no JSON: is it a Kymogram server?", "unavailable")
         return document
+
+    def _body(self, asked: request.Request) -> bytes:
+        """The answer's body. A server that is busy is asked again, a few times."""
+        for left in range(_TRIES - 1, -1, -1):
+            try:
+                with self._opener.open(asked, timeout=self._timeout) as answer:
+                    return bytes(answer.read())
+            except error.HTTPError as refusal:
+                with refusal:
+                    wait = _retry_after(refusal)
+                    if wait is None or left == 0:
+                        raise _refused(refusal.code, refusal.read()) from None
+                time.sleep(wait)
+        raise AssertionError("unreachable")
 
 
 class _Stay(request.HTTPRedirectHandler):
@@ -164,6 +175,14 @@ def _parse(body: bytes) -> Any:
     if re.search(rb"[\[,:]-0[,\]}]", body):
         return json.loads(body, parse_int=lambda text: -0.0 if text == "-0" else int(text))
     return json.loads(body)
+
+
+def _retry_after(refusal: error.HTTPError) -> float | None:
+    """How long a busy server is waited for; None where asking again is of no use."""
+    header = refusal.headers.get("Retry-After", "")
+    if refusal.code != 429 and not (refusal.code == 503 and header):
+        return None
+    return min(float(header), _MOST_WAIT) if header.isdigit() else 1.0
 
 
 def _refused(status: int, body: bytes) -> KymogramError:

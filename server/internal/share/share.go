@@ -5,7 +5,9 @@
 // with CodeBusy after some patience. Who a caller is comes with the context
 // ([WithCaller]): a key, or an address where keys are not checked.
 //
-// What always holds: leases together are at most the pool's size. Those of one
+// What always holds: leases together are at most the pool's size, and a quarter more
+// for small first leases of callers that hold nothing: however many others share all
+// of the pool, a caller who asks for little gets it. Leases of one
 // caller are at most a quarter of it. Who waits is served in order, but a caller
 // that has its quarter does not hold up those after it.
 //
@@ -124,7 +126,7 @@ func (p *Pool) Try(ctx context.Context, n int64) (release func(), err error) {
 	w := &wait{caller: Caller(ctx), n: min(max(n, 1), p.part), ready: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[w.caller]+w.n > p.part || p.stats.Used+w.n > p.size {
+	if p.held[w.caller]+w.n > p.part || !p.fits(w) {
 		p.stats.Refused++
 		return nil, p.busy()
 	}
@@ -169,20 +171,33 @@ func (p *Pool) take(w *wait) {
 	close(w.ready)
 }
 
+// first is how many small first leases the reserve has.
+const first = 64
+
+// fits says whether the pool has space for a lease: its size, or the reserve for the
+// small first lease of a caller.
+func (p *Pool) fits(w *wait) bool {
+	return p.stats.Used+w.n <= p.size || p.isSmallFirst(w) && p.stats.Used+w.n <= p.size+p.size/parts
+}
+
+func (p *Pool) isSmallFirst(w *wait) bool {
+	return p.held[w.caller] == 0 && w.n <= p.size/parts/first
+}
+
 // grant serves who waits, oldest first. The first one that the pool has no space
 // for holds up those after it: else large requests would never come to their turn.
+// What the reserve has space for is not held up.
 func (p *Pool) grant() {
-	kept := p.waiting[:0]
-	for i, w := range p.waiting {
-		if p.held[w.caller]+w.n > p.part {
+	kept, full := p.waiting[:0], false
+	for _, w := range p.waiting {
+		switch {
+		case p.held[w.caller]+w.n > p.part:
 			kept = append(kept, w)
-			continue
+		case !p.fits(w) || full && !p.isSmallFirst(w):
+			kept, full = append(kept, w), true
+		default:
+			p.take(w)
 		}
-		if p.stats.Used+w.n > p.size {
-			kept = append(kept, p.waiting[i:]...)
-			break
-		}
-		p.take(w)
 	}
 	clear(p.waiting[len(kept):])
 	p.waiting = kept

@@ -26,6 +26,34 @@ func mustAcquire(t *testing.T, p *share.Pool, caller string, n int64) func() {
 	return release
 }
 
+// When four callers share all there is, a fifth still gets little, though others wait;
+// it gets no more than that, and the reserve ends, too.
+func TestASmallFirstLeaseDoesNotWait(t *testing.T) {
+	const size = 1 << 20
+	p := share.New("memory", size, time.Millisecond)
+	for _, greedy := range []string{"a", "b", "c", "d"} {
+		defer mustAcquire(t, p, greedy, size/4)()
+	}
+	const little = size / 4 / 64
+	defer mustAcquire(t, p, "e", little)()
+	if _, err := p.Acquire(as(t, "e"), little); model.CodeOf(err) != model.CodeBusy {
+		t.Errorf("a second one: %v", err)
+	}
+	if _, err := p.Acquire(as(t, "f"), little+1); model.CodeOf(err) != model.CodeBusy {
+		t.Errorf("a larger one: %v", err)
+	}
+	got := 1
+	for i := range 100 {
+		if release, err := p.Try(as(t, strconv.Itoa(i)), little); err == nil {
+			defer release()
+			got++
+		}
+	}
+	if s := p.Stats(); got != 64 || s.Used != size+size/4 {
+		t.Errorf("%d got little, %+v", got, s)
+	}
+}
+
 // A caller that has its quarter waits, and holds nobody else up.
 func TestAQuarterForEach(t *testing.T) {
 	p := share.New("memory", 100, 30*time.Second)
@@ -121,7 +149,7 @@ func TestBoundsHold(t *testing.T) {
 				n := 1 + random.Int64N(size/4)
 				ctx, cancel := context.WithTimeout(share.WithCaller(t.Context(), strconv.Itoa(who)), time.Duration(random.IntN(3000))*time.Microsecond)
 				if release, err := p.Acquire(ctx, n); err == nil {
-					if all, own := used.Add(n), held[who].Add(n); all > size || own > size/4 {
+					if all, own := used.Add(n), held[who].Add(n); all > size+size/4 || own > size/4 {
 						t.Errorf("%d in all, %d of one", all, own)
 					}
 					used.Add(-n)

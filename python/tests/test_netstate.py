@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import random
+import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,7 +24,7 @@ from kymogram import netstate
 from kymogram._delivery import agent
 from kymogram._netstate import record
 
-from .conftest import REPOSITORY, real_binary
+from .conftest import REPOSITORY, closed_port, real_binary
 from .rig import Served
 
 
@@ -297,3 +300,73 @@ def test_a_process_that_died_says_so(join: Join) -> None:
     with pytest.raises(netstate.NetstateError, match="has ended"):
         miner.sign_run()
     miner.close()
+
+
+# The page: docs/netstate.md.
+
+_PAGE = REPOSITORY / "docs" / "netstate.md"
+_SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+_HANDS = """
+from bittensor_wallet import Keypair
+class Held:
+    hotkey = Keypair.create_from_seed("0x" + "07" * 32)
+wallet = Held()
+miner = Keypair.create_from_seed("0x" + "08" * 32).ss58_address
+"""
+
+
+Reader = Callable[[str], "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def reader_of_the_page(tmp_path: Path) -> Reader:
+    """What a reader of the page has: an empty folder, wallets, the binary."""
+    held(1)
+    wallets = tmp_path / ".bittensor" / "wallets" / "default"
+    shutil.copytree(REPOSITORY / "internal/wallet/testdata/4.1.1/w", wallets)
+    (wallets / "hotkeys" / "plain").rename(wallets / "hotkeys" / "validator")
+    (wallets / "hotkeys" / "second").rename(wallets / "hotkeys" / "miner")
+    for file in wallets.rglob("*"):
+        if file.is_file():
+            file.chmod(0o600)
+    home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    source = {"PYTHONPATH": str(REPOSITORY / "python" / "src")}
+    source["KYMOGRAM_BINARY"] = str(real_binary())
+
+    def run(program: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env={**os.environ, **home, **source},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_snippets_of_the_page(served: Served, reader_of_the_page: Reader) -> None:
+    """Twice: as the one program that they are, in one folder."""
+    program = _HANDS + "".join(_SNIPPET.findall(_PAGE.read_text(encoding="utf-8")))
+    program += "\nassert validator.get_stats_allocated([], False)[5]['score'] == 50.0"
+    program += "\nassert {one['verdict'] for one in validator.verdicts()} == {'verified'}"
+    for _ in range(2):
+        done = reader_of_the_page(program)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_page_while_no_server_answers(served: Served, reader_of_the_page: Reader) -> None:
+    """The call says so, and what was said goes out with the next program."""
+    first, _ = _SNIPPET.findall(_PAGE.read_text(encoding="utf-8"))
+    away = f"http://127.0.0.1:{closed_port()}"
+    head = f"import os\nos.environ['KYMOGRAM_SERVER'] = '{away}'\n"
+    done = reader_of_the_page(head + _HANDS + first)
+    assert done.returncode == 1
+    assert "NetstateError" in done.stderr
+    assert "waits" in done.stderr
+    again = _HANDS + "".join(first.splitlines(True)[:4])
+    done = reader_of_the_page(again + "print(validator.get_allocated_hotkeys([], False) == [miner])")
+    assert done.stdout == "True\n", done.stderr

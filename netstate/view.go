@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"filippo.io/age"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
@@ -185,10 +187,28 @@ func (n *Node) take(ctx context.Context, page *state.Page) error {
 	if n.view.places == nil {
 		n.view.places, n.view.runs = map[state.Place]*seen{}, map[model.RunID]*shown{}
 	}
+	configs := readConfigs(judged)
 	for i := range page.Entries {
-		n.keep(&page.Entries[i], judged[i])
+		n.keep(&page.Entries[i], judged[i], configs[i])
 	}
 	return nil
+}
+
+// readConfigs reads what may be trusted, on all cores.
+func readConfigs(judged []Judgement) []config {
+	out := make([]config, len(judged))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, j := range judged {
+		if j.Verdict.Trusted() && j.Record.PayloadType == state.ConfigPayload {
+			group.Go(func() error {
+				out[i] = readConfig(j.Payload)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // nothing fails
+	return out
 }
 
 // verify checks the signatures of what was never seen on all cores, before the
@@ -229,16 +249,12 @@ func (n *Node) judge(ctx context.Context, tx execer, e *state.Entry) (Judgement,
 	return r.Check(ctx, &e.Envelope)
 }
 
-func (n *Node) keep(e *state.Entry, j Judgement) {
+func (n *Node) keep(e *state.Entry, j Judgement, c config) {
 	n.view.runs[e.RunID] = &shown{e.Notes, j.Verdict, j.Reason}
 	if j.Record == nil || j.Verdict == state.Broken || j.Verdict == state.Rollback {
 		return // what was seen before stays the newest that holds
 	}
-	s := &seen{run: e.RunID, record: j.Record, verdict: j.Verdict, reason: j.Reason}
-	if j.Verdict.Trusted() && j.Record.PayloadType == state.ConfigPayload {
-		s.config = readConfig(j.Payload)
-	}
-	n.view.places[j.Record.Place] = s
+	n.view.places[j.Record.Place] = &seen{run: e.RunID, record: j.Record, config: c, verdict: j.Verdict, reason: j.Reason}
 }
 
 // now is the verdict as of this moment.

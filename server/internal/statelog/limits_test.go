@@ -1,13 +1,16 @@
 package statelog_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/server/internal/statelog"
 )
@@ -111,4 +114,48 @@ func TestSignersWithOneHotkeyRace(t *testing.T) {
 	if s := l.Stats(); s.Taken != signers*each || s.Refused != 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// bin counts what it is asked about.
+type bin struct {
+	gone      map[model.RunID]bool
+	deletions uint64
+	asked     int
+}
+
+func (b *bin) Deletions() uint64 { return b.deletions }
+
+func (b *bin) Gone(_ context.Context, ids []model.RunID) (gone []model.RunID, _ error) {
+	b.asked += len(ids)
+	for _, id := range ids {
+		if b.gone[id] {
+			gone = append(gone, id)
+		}
+	}
+	return gone, nil
+}
+
+// Lists name deleted runs, and ask about each run once, however often they are read.
+func TestListsAskOnceAboutARun(t *testing.T) {
+	l, b := newLog(t), &bin{gone: map[model.RunID]bool{}}
+	l.Heed(b)
+	list := func(asked int, want ...model.RunID) {
+		t.Helper()
+		page, err := l.List(t.Context(), "lab", "net", state.Filter{})
+		if err != nil || !slices.Equal(page.Deleted, want) || b.asked != asked {
+			t.Errorf("%v, asked %d times, %v; want %v after %d", page.Deleted, b.asked, err, want, asked)
+		}
+	}
+	for n := byte(1); n <= 3; n++ {
+		put(t, l, run(n), signed(t, run(n), n, nil, `{}`))
+	}
+	list(3)
+	list(3)
+	b.gone[run(2).ID], b.deletions = true, 1
+	list(6, run(2).ID)
+	put(t, l, run(4), signed(t, run(4), 4, nil, `{}`))
+	list(7, run(2).ID)
+	delete(b.gone, run(2).ID)
+	b.deletions = 2
+	list(11)
 }

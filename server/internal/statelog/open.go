@@ -41,6 +41,8 @@ type Log struct {
 	mu   sync.Mutex
 	news map[string]chan struct{} // by project; closed when a record was taken
 
+	graves map[int64]buried // by project
+
 	bin Bin // nil: no run is ever deleted
 }
 
@@ -48,6 +50,15 @@ type Log struct {
 type Bin interface {
 	// Gone are those of some runs that are in the trash or purged.
 	Gone(ctx context.Context, ids []model.RunID) ([]model.RunID, error)
+	// Deletions counts what may change an answer of Gone.
+	Deletions() uint64
+}
+
+// buried are the deleted runs of a project, as of a count of deletions and of a size
+// of its log.
+type buried struct {
+	deletions, size uint64
+	ids             []model.RunID
 }
 
 // Heed makes lists name the runs that are deleted. Call it before the first list.
@@ -66,7 +77,7 @@ func (l *Log) Stats() Stats {
 
 // Open opens or makes the file.
 func Open(ctx context.Context, path string, now func() time.Time) (*Log, error) {
-	l := &Log{now: now, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}}
+	l := &Log{now: now, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}, graves: map[int64]buried{}}
 	var err error
 	if l.db, err = connect(path, writing); err != nil {
 		return nil, err

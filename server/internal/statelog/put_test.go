@@ -243,7 +243,7 @@ func TestEachRecordOfAHistoryHasAVerdict(t *testing.T) {
 	}
 	other := func(r *state.Record) { r.Machine = state.Machine{9} }
 	for _, twin := range []*state.Envelope{
-		signed(t, run(1), 1, heads[1], `{"n":77}`),      // sequence 3 again, by the same machine
+		signed(t, run(1), 1, heads[1], `{"n":77}`),       // sequence 3 again, by the same machine
 		signed(t, run(1), 1, heads[3], `{"n":4}`, other), // sequence 5 on another machine, which agrees
 	} {
 		if _, err := l.Put(t.Context(), run(1), twin); !errors.As(err, new(*state.Conflict)) {

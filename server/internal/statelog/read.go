@@ -1,6 +1,7 @@
 package statelog
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -186,7 +187,7 @@ func (l *Log) surround(ctx context.Context, project int64, since uint64, p *stat
 	if p.Tip, err = l.hashBefore(ctx, project, p.Next); err != nil || l.bin == nil {
 		return err
 	}
-	p.Deleted, err = l.deleted(ctx, project)
+	p.Deleted, err = l.deleted(ctx, project, p.Size)
 	return err
 }
 
@@ -201,14 +202,42 @@ func (l *Log) hashBefore(ctx context.Context, project int64, index uint64) (h st
 	return h, err
 }
 
-// deleted are the runs of a project that have records and are deleted.
-func (l *Log) deleted(ctx context.Context, project int64) ([]model.RunID, error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT run FROM runs WHERE project = ? ORDER BY run`, project)
+// deleted are the runs of a project that have records and are deleted. Only records
+// that came since the last time are looked at, unless a run was deleted or restored.
+func (l *Log) deleted(ctx context.Context, project int64, size uint64) ([]model.RunID, error) {
+	now := l.bin.Deletions()
+	l.mu.Lock()
+	known := l.graves[project]
+	l.mu.Unlock()
+	if known.deletions != now {
+		known = buried{deletions: now}
+	}
+	if known.size == size {
+		return known.ids, nil
+	}
+	ids, err := l.runsSince(ctx, project, known.size)
+	if err == nil {
+		ids, err = l.bin.Gone(ctx, ids)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids = append(ids, known.ids...)
+	slices.SortFunc(ids, func(a, b model.RunID) int { return bytes.Compare(a[:], b[:]) })
+	known.size, known.ids = size, slices.Compact(ids)
+	l.mu.Lock()
+	l.graves[project] = known
+	l.mu.Unlock()
+	return known.ids, nil
+}
+
+// runsSince are the runs whose newest record has at least an index.
+func (l *Log) runsSince(ctx context.Context, project int64, index uint64) (ids []model.RunID, err error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT run FROM runs WHERE project = ? AND idx >= ?`, project, index)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var ids []model.RunID
 	for rows.Next() {
 		var raw []byte
 		if err := rows.Scan(&raw); err != nil {
@@ -218,10 +247,7 @@ func (l *Log) deleted(ctx context.Context, project int64) ([]model.RunID, error)
 		copy(id[:], raw)
 		ids = append(ids, id)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return l.bin.Gone(ctx, ids)
+	return ids, rows.Err()
 }
 
 const prefixed = `idx, r.run, r.sequence, r.hash, r.received_ns, r.fork, r.record, r.signature, r.payload`

@@ -53,14 +53,15 @@ const busyTimeout = 5 * time.Second
 // DB is a catalog in one file, with its mirror in a folder beside it. It
 // implements [catalog.Catalog].
 type DB struct {
-	path    string
-	guest   bool
-	log     *slog.Logger
-	writer  *sql.DB
-	reader  *sql.DB
-	tx      *transaction // of the writer's one connection
-	writes  writes
-	touched touched
+	deletions atomic.Uint64 // see [DB.Deletions]
+	path      string
+	guest     bool
+	log       *slog.Logger
+	writer    *sql.DB
+	reader    *sql.DB
+	tx        *transaction // of the writer's one connection
+	writes    writes
+	touched   touched
 
 	// Whoever has the turn to write has these too.
 	mirror *mirror.Mirror

@@ -27,6 +27,7 @@ func (d *DB) Restore(ctx context.Context, id model.RunID) error {
 }
 
 func (d *DB) onRun(ctx context.Context, act string, id model.RunID, query string, args ...any) error {
+	defer d.deletions.Add(1) // after the change: who asks before it asks again
 	return d.write(ctx, act, func(tx *transaction) error {
 		res, err := tx.ExecContext(ctx, query, append([]any{id[:]}, args...)...)
 		if err != nil {
@@ -43,6 +44,7 @@ func (d *DB) onRun(ctx context.Context, act string, id model.RunID, query string
 // Purge implements [catalog.Bin]. Identities, ULIDs and writers stay, so
 // that late points of the run find out that it is gone.
 func (d *DB) Purge(ctx context.Context, id model.RunID) error {
+	defer d.deletions.Add(1)
 	return d.write(ctx, "purge a run", func(tx *transaction) error {
 		var run []byte
 		var deletedNs int64
@@ -74,6 +76,9 @@ func scanRunID(rows *sql.Rows) (model.RunID, error) {
 	copy(id[:], raw)
 	return id, err
 }
+
+// Deletions counts runs that were deleted, restored or purged since the start.
+func (d *DB) Deletions() uint64 { return d.deletions.Load() }
 
 // Gone implements [catalog.Bin].
 func (d *DB) Gone(ctx context.Context, ids []model.RunID) ([]model.RunID, error) {

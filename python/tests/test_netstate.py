@@ -368,5 +368,7 @@ def test_the_page_while_no_server_answers(served: Served, reader_of_the_page: Re
     assert "NetstateError" in done.stderr
     assert "waits" in done.stderr
     again = _HANDS + "".join(first.splitlines(True)[:4])
-    done = reader_of_the_page(again + "print(validator.get_allocated_hotkeys([], False) == [miner])")
+    done = reader_of_the_page(
+        again + "print(validator.get_allocated_hotkeys([], False) == [miner])"
+    )
     assert done.stdout == "True\n", done.stderr

@@ -43,14 +43,30 @@ func openRequest(r *model.OpenRequest) *kymogramv1.OpenRequest {
 
 // ReadOpen reads the first message of a stream.
 func ReadOpen(m *kymogramv1.Open) (model.OpenRequest, error) {
-	var r model.OpenRequest
 	if m.Protocol < Typed {
-		return r, json.Unmarshal(m.Request, &r)
+		return readOpenDocument(m.Request)
 	}
 	if m.TypedRequest == nil {
-		return r, errNoRequest
+		return model.OpenRequest{}, errNoRequest
 	}
 	return readOpenRequest(m.TypedRequest)
+}
+
+// readOpenDocument reads the form of protocol 1.
+func readOpenDocument(text []byte) (model.OpenRequest, error) {
+	var doc struct {
+		model.OpenRequest
+		Initial []json.RawMessage `json:"initial"`
+	}
+	err := json.Unmarshal(text, &doc)
+	r := doc.OpenRequest
+	r.Initial = each(doc.Initial, func(one json.RawMessage) (u model.Update) {
+		if json.Unmarshal(one, &u) != nil { // as in the typed form
+			u = model.Update{Op: unreadable}
+		}
+		return u
+	})
+	return r, err
 }
 
 func readOpenRequest(m *kymogramv1.OpenRequest) (model.OpenRequest, error) {

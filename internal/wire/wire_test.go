@@ -205,6 +205,19 @@ func leaves(t *rapid.T, doc []byte) map[string]string {
 	return out
 }
 
+// An attribute of a newer version in an open is refused by itself. The open is read.
+func TestUnreadableAttributesOfAnOpen(t *testing.T) {
+	text := `{"run_name":"r","initial":[{"op":"set_attribute","path":"a","value":{"type":"future","value":1}},` +
+		`{"op":"set_attribute","path":"b","value":{"type":"int64","value":2}}]}`
+	got, err := ReadOpen(&kymogramv1.Open{Protocol: JSON, Request: []byte(text)})
+	if err != nil || got.RunName != "r" || len(got.Initial) != 2 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got.Initial[0].Op != unreadable || got.Initial[1].Path != "b" || got.Initial[1].Value.Int != 2 {
+		t.Errorf("%+v", got.Initial)
+	}
+}
+
 func TestUnreadableUpdates(t *testing.T) {
 	future := &kymogramv1.Value{}
 	for name, b := range map[string]*kymogramv1.Batch{

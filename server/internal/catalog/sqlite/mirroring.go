@@ -35,26 +35,53 @@ func (d *DB) openMirror(ctx context.Context) (err error) {
 	return nil
 }
 
-// catchUp begins every transaction: what the mirror has and the database refused
-// is stored first, and what another process wrote is read.
-func (d *DB) catchUp(ctx context.Context) error {
+// meetMirror begins every transaction: what another process wrote is read.
+func (d *DB) meetMirror(ctx context.Context) error {
 	at, err := readPosition(ctx, d.tx)
-	if err != nil {
-		return err
-	}
-	if d.mirror == nil || d.guest || (len(d.behind) == 0 && d.mirror.Last != at) {
+	if err == nil && (d.mirror == nil || d.guest || d.mirror.Last != at) {
 		return d.reopenMirror(at)
 	}
+	return err
+}
+
+// catchUp stores what the mirror has and the database refused. It is a transaction of
+// its own, without foreign keys: rows come in any order, and to replace one must not
+// delete those that name it.
+func (d *DB) catchUp(ctx context.Context) (err error) {
 	if len(d.behind) == 0 {
 		return nil
 	}
+	if err := d.enforce(ctx, false); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.enforce(ctx, true)) }()
+	if err := exec(ctx, d.tx, `BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	if err := d.storeBehind(ctx); err != nil {
+		return d.tx.abort(ctx, err)
+	}
+	if err := exec(ctx, d.tx, `COMMIT`); err != nil {
+		return d.tx.abort(ctx, err)
+	}
+	d.behind = nil
+	return nil
+}
+
+func (d *DB) storeBehind(ctx context.Context) error {
 	for _, c := range d.behind {
 		if err := storeRows(ctx, d.tx, d.touched.tables, c.Rows()); err != nil {
 			return err
 		}
 	}
-	d.touched.forget()
 	return setPosition(ctx, d.tx, d.mirror.Last)
+}
+
+// enforce turns foreign keys on or off. SQLite does it as it parses, so the statement
+// is not one that is kept.
+func (d *DB) enforce(ctx context.Context, on bool) error {
+	_, err := d.tx.conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA foreign_keys = %t`, on))
+	return err
 }
 
 func (d *DB) reopenMirror(at mirror.Position) (err error) {

@@ -75,11 +75,14 @@ func (d *DB) commit(all []*write) {
 // transact is an error when nothing of any of the writes was stored.
 func (d *DB) transact(ctx context.Context, all []*write) error {
 	tx := d.tx
+	if err := d.catchUp(ctx); err != nil {
+		return err
+	}
 	d.touched.forget()
 	if err := exec(ctx, tx, `BEGIN IMMEDIATE`); err != nil {
 		return tx.abort(ctx, err)
 	}
-	if err := d.catchUp(ctx); err != nil {
+	if err := d.meetMirror(ctx); err != nil {
 		return tx.abort(ctx, err)
 	}
 	for _, w := range all {

@@ -66,9 +66,12 @@ func (k *kymogram) target(p protocol) target {
 	return target{address: k.address, key: k.key}
 }
 
-// bytesAtRest counts all files but the log of writes.
+// bytesAtRest counts all files but the log of writes and the 2 MiB that are kept for a full
+// disk: those do not grow with the points.
 func (k *kymogram) bytesAtRest() (int64, error) {
-	return folderBytes(filepath.Join(k.folder, "data"), func(path string) bool { return !strings.HasSuffix(path, ".wal") })
+	return folderBytes(filepath.Join(k.folder, "data"), func(path string) bool {
+		return !strings.HasSuffix(path, ".wal") && filepath.Base(path) != "reserve"
+	})
 }
 
 func (k *kymogram) get(ctx context.Context, path string, query url.Values) ([]byte, error) {

@@ -73,7 +73,7 @@ func (r *Repaired) Print(out io.Writer) error {
 		line("mirror", "%s from the catalog: %s", r.verb("made anew"), c.Renewed)
 	}
 	for _, text := range c.Lost {
-		line("LOST", "the mirror is damaged too: %s", text)
+		line("LOST", "neither has it whole: %s", text)
 	}
 	if c.Closed > 0 {
 		line("keys", "%d revoked: what revoked them earlier may be lost. Make new ones with `kymogram key create --data %s`", c.Closed, r.Data)

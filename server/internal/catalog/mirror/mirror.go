@@ -28,6 +28,8 @@ type State struct {
 	// move its log into its file; Unfinished when it did not say that it ended.
 	Checkpointed uint64
 	Unfinished   bool
+	// Logless: there is no file of changes, as in no mirror that was ever opened.
+	Logless bool
 	// Damage names what of the mirror cannot be read or is missing.
 	Damage []string
 }
@@ -73,6 +75,7 @@ func Read(dir string, row func(Row) error, visit Visit) (*State, error) {
 	if err := s.readSnapshot(dir, row); err != nil {
 		return nil, err
 	}
+	s.Logless = len(files.named) == 0
 	w := &walk{state: s, visit: visit, next: s.Last.LSN + 1}
 	damage, err := wal.Inspect(files.named, w.take)
 	if err != nil {

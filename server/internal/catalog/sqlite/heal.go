@@ -3,10 +3,12 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 )
 
@@ -17,6 +19,7 @@ import (
 //	whole               ahead, since a crash              the database catches up
 //	whole               ahead of a log that was cut       the database is made anew
 //	damaged, missing    there                             the database is made anew
+//	damaged, missing    damaged, behind, missing          both are made anew, from what either has
 //	whole               damaged, behind, missing          the mirror is made anew
 //	without checksums   none                              both are made anew, from its rows
 //
@@ -172,9 +175,8 @@ func (v *verdict) decide(ctx context.Context, path string) error {
 	case s.Unfinished:
 		return v.decideUnfinished(ctx, path)
 	}
-	if v.rebuild != "" && !mirrored {
-		return model.Errorf(model.CodeInternal, "the catalog is damaged (%s), and it has no mirror to repair it from", v.rebuild).
-			WithHint("restore the data folder from a backup; points are in other files and untouched")
+	if v.rebuild != "" {
+		v.weigh(ctx, path)
 	}
 	return nil
 }
@@ -248,6 +250,9 @@ func createMirror(ctx context.Context, db *sql.DB, dir string) error {
 }
 
 func (d *DB) setMirrorAside() error {
+	if _, err := os.Stat(mirrorDir(d.path)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	to := d.asideName() + "-mirror"
 	d.health.SetAside = append(d.health.SetAside, to)
 	return mirror.SetAside(mirrorDir(d.path), to)

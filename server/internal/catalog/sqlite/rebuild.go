@@ -10,9 +10,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 )
+
+// maxLost bounds the rows that are named as lost.
+const maxLost = 20
 
 // rebuild makes the database anew from its mirror and sets the old one aside.
 func (d *DB) rebuild(ctx context.Context, v *verdict) error {
@@ -32,9 +36,10 @@ func (d *DB) rebuild(ctx context.Context, v *verdict) error {
 		}
 	}
 	d.health.Rebuilt = v.rebuild
-	if d.health.Lost = v.state.Damage; len(d.health.Lost) > 0 {
+	if len(v.state.Damage) > 0 {
 		v.renew = v.state.Damage[0]
-		d.log.Error("the catalog's mirror is damaged too: some changes of runs are lost, and every key was revoked", "lost", d.health.Lost, "keys", d.health.Closed)
+		d.health.Lost = append(v.state.Damage, d.health.Lost...)
+		d.log.Error("the catalog and its mirror are damaged: some changes of runs may be lost, and every key was revoked", "lost", d.health.Lost, "keys", d.health.Closed)
 	}
 	return d.put(made)
 }
@@ -74,14 +79,32 @@ func (d *DB) load(ctx context.Context, db *sql.DB, s *mirror.State) error {
 		return fmt.Errorf("make the tables: %w", err)
 	}
 	return inTransaction(ctx, db, func(tx *transaction, tables map[string]*mirrored) error {
-		store := func(r mirror.Row) error { return storeRows(ctx, tx, tables, []mirror.Row{r}) }
+		partial := len(s.Damage) > 0
+		store := func(r mirror.Row) error {
+			err := storeRows(ctx, tx, tables, []mirror.Row{r})
+			if err == nil || !partial || ctx.Err() != nil || model.CodeOf(failure("", err)) == model.CodeDiskFull {
+				return err
+			}
+			if len(d.health.Lost) < maxLost {
+				d.health.Lost = append(d.health.Lost, err.Error())
+			}
+			return nil
+		}
 		got, err := mirror.Read(mirrorDir(d.path), store, func(_ mirror.Position, rows []mirror.Row) error {
-			return storeRows(ctx, tx, tables, rows)
+			for _, r := range rows {
+				if err := store(r); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return err
 		}
-		if len(s.Damage) > 0 {
+		if partial {
+			if err := errors.Join(d.salvage(ctx, tables, s.Base.Schema, store), prune(ctx, tx)); err != nil {
+				return err
+			}
 			// What revoked a key may be among what is lost.
 			done, err := tx.ExecContext(ctx, `UPDATE keys SET revoked_ns = ? WHERE revoked_ns = 0`, time.Now().UnixNano())
 			if err != nil {

@@ -20,6 +20,7 @@ import (
 type mirrored struct {
 	name           string
 	keys           int // columns of its primary key
+	key            []string
 	get, put, drop string
 }
 
@@ -60,6 +61,9 @@ func mirroredTables(ctx context.Context, q querier) (map[string]*mirrored, error
 }
 
 func (t *mirrored) statements(columns []string) {
+	for _, column := range columns[:t.keys] {
+		t.key = append(t.key, `"`+column+`"`)
+	}
 	where := ` WHERE "` + strings.Join(columns[:t.keys], `" = ? AND "`) + `" = ?`
 	t.get = `SELECT * FROM "` + t.name + `"` + where
 	t.drop = `DELETE FROM "` + t.name + `"` + where

@@ -57,13 +57,24 @@ func TestANewerDatabaseIsRefused(t *testing.T) {
 	}
 }
 
-func TestADamagedDatabaseIsAnError(t *testing.T) {
+// TestNoiseIsSetAside: nothing of it can be read, and what it was is kept.
+func TestNoiseIsSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
-	if err := os.WriteFile(path, []byte(strings.Repeat("not a database ", 1000)), 0o600); err != nil {
+	noise := strings.Repeat("not a database ", 1000)
+	if err := os.WriteFile(path, []byte(noise), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("%v, want an error that names the file", err)
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	h := db.Health()
+	if len(h.Lost) == 0 || len(h.SetAside) != 1 {
+		t.Fatalf("%+v", h)
+	}
+	if kept, err := os.ReadFile(h.SetAside[0]); err != nil || string(kept) != noise {
+		t.Errorf("%.20s, %v", kept, err)
 	}
 }
 

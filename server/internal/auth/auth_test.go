@@ -434,3 +434,28 @@ func TestCredentialsPath(t *testing.T) {
 		}
 	}
 }
+
+// A file whose key was changed, or replaced, becomes no key: not even one that is well formed.
+func TestBootstrapRefusesAnotherKey(t *testing.T) {
+	k, m, _ := setup()
+	dir := t.TempDir()
+	if _, err := k.Bootstrap(t.Context(), dir, ""); err != nil {
+		t.Fatal(err)
+	}
+	file, other := filepath.Join(dir, auth.AdminKeyFile), strings.Repeat("0f", 20)
+	if err := os.WriteFile(file, []byte(other+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Bootstrap(t.Context(), dir, ""); model.CodeOf(err) != model.CodeInvalid || !strings.Contains(err.Error(), file) {
+		t.Errorf("%v, want an error that names the file", err)
+	}
+	if _, err := k.Authenticate(t.Context(), other); err == nil || len(m.keys) != 1 {
+		t.Errorf("the key was adopted: %d keys", len(m.keys))
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if secret, err := k.Bootstrap(t.Context(), dir, ""); err != nil || secret != "" {
+		t.Errorf("without the file: %q, %v", secret, err)
+	}
+}

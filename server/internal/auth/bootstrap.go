@@ -32,6 +32,9 @@ func (k *Keyring) Bootstrap(ctx context.Context, dir, given string) (secret stri
 		return "", err
 	}
 	if secret != "" {
+		if err := k.checkKnown(ctx, path, secret); err != nil {
+			return "", err
+		}
 		return secret, k.adopt(ctx, secret)
 	}
 	if ok, err := k.hasAdmin(ctx); ok || err != nil {
@@ -45,6 +48,20 @@ func (k *Keyring) Bootstrap(ctx context.Context, dir, given string) (secret stri
 		return "", err
 	}
 	return secret, k.adopt(ctx, secret)
+}
+
+// checkKnown refuses a file that was changed or replaced: the catalog knows the hash
+// of the key that it held. Without any admin key there is none to compare with.
+func (k *Keyring) checkKnown(ctx context.Context, path, secret string) error {
+	_, err := k.keys.FindKey(ctx, hashSecret(secret))
+	if model.CodeOf(err) != model.CodeNotFound {
+		return err
+	}
+	if ok, err := k.hasAdmin(ctx); !ok || err != nil {
+		return err
+	}
+	return model.Errorf(model.CodeInvalid, "%s holds a key that the catalog does not know: the file was changed or replaced", path).
+		WithHint("restore the file from a backup, or remove it: the other admin keys stay valid. Without any of them run `kymogram key create --data %s --name admin --scope admin`", filepath.Dir(path))
 }
 
 // adopt stores the key of the file unless the catalog knows it; a revoked key

@@ -139,7 +139,7 @@ func (n *node) openBlobs(context.Context) error {
 }
 
 func (n *node) openStates(ctx context.Context) error {
-	states, err := statelog.Open(ctx, filepath.Join(n.config.Data, data.StateFile), time.Now)
+	states, err := statelog.OpenWith(ctx, filepath.Join(n.config.Data, data.StateFile), time.Now, n.log)
 	if err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func addresses(page string) []string {
 
 // gauges are what the engine and the write path know of themselves.
 func (n *node) gauges() []selfmetrics.Gauge {
-	e, w, h, r := n.engine.Stats(), n.ingest.Stats(), n.catalog.Health(), n.states.Stats()
+	e, w, h, r, s := n.engine.Stats(), n.ingest.Stats(), n.catalog.Health(), n.states.Stats(), n.states.Health()
 	recovered, err := n.catalog.Nameless(context.Background())
 	if err != nil {
 		n.log.Warn("cannot count the recovered runs", "err", err)
@@ -390,6 +390,9 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		selfmetrics.NewCounter("kymogram_state_refused_total", "State records refused for good: signature, place, time or size.", float64(r.Refused)),
 		selfmetrics.NewCounter("kymogram_state_conflicts_total", "State records that did not follow the newest one; their signers sign again.", float64(r.Conflicts)),
 		selfmetrics.NewCounter("kymogram_state_forks_total", "State records with a sequence that was taken before, kept as evidence.", float64(r.Forks)),
+		selfmetrics.NewCounter("kymogram_state_repairs_total", "Times that the start made the state records or their mirror anew, since one of them was damaged.", number(s.Rebuilt != "")+number(s.Renewed != "")),
+		selfmetrics.NewCounter("kymogram_state_caught_up_total", "Changes that the start took from the mirror of the state records, since a crash or damage had kept them from the file.", float64(s.CaughtUp)),
+		selfmetrics.NewGauge("kymogram_state_damaged", "1 while no state record can be read or taken: its file is damaged, and the log says what to do.", number(n.states.Broken() != nil)),
 		selfmetrics.NewGauge("kymogram_ingest_streams", "Writers' streams open now.", float64(w.Streams)),
 	}
 }

@@ -7,21 +7,24 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 // Repaired is what repairing a folder came to, or would.
 type Repaired struct {
-	Data    string         `json:"data"`
-	Done    bool           `json:"done"` // false: it was only looked at
-	Needed  bool           `json:"needed"`
-	Catalog *sqlite.Health `json:"catalog"`
+	Data    string           `json:"data"`
+	Done    bool             `json:"done"` // false: it was only looked at
+	Needed  bool             `json:"needed"`
+	Catalog *sqlite.Health   `json:"catalog"`
+	States  *statelog.Health `json:"states"`
 }
 
 // Repair makes the catalog of a folder that no server uses agree with its mirror;
@@ -49,7 +52,14 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 	if err != nil {
 		return nil, err
 	}
-	out.Needed = !out.Catalog.Healthy()
+	mend := statelog.Plan
+	if do {
+		mend = statelog.Repair
+	}
+	if out.States, err = mend(ctx, f.States(), log); err != nil {
+		return nil, err
+	}
+	out.Needed = !out.Catalog.Healthy() || !out.States.Healthy()
 	return out, nil
 }
 
@@ -61,7 +71,7 @@ func (r *Repaired) Print(out io.Writer) error {
 	}
 	c := r.Catalog
 	if !r.Needed {
-		line("catalog", "nothing to repair")
+		line("catalog", "nothing to repair, nor in the state records")
 	}
 	if c.Rebuilt != "" {
 		line("catalog", "%s from its mirror: %s", r.verb("made anew"), c.Rebuilt)
@@ -72,13 +82,23 @@ func (r *Repaired) Print(out io.Writer) error {
 	if c.Renewed != "" {
 		line("mirror", "%s from the catalog: %s", r.verb("made anew"), c.Renewed)
 	}
-	for _, text := range c.Lost {
+	for _, text := range slices.Concat(c.Lost, r.States.Lost) {
 		line("LOST", "neither has it whole: %s", text)
 	}
 	if c.Closed > 0 {
 		line("keys", "%d revoked: what revoked them earlier may be lost. Make new ones with `kymogram key create --data %s`", c.Closed, r.Data)
 	}
-	for _, path := range c.SetAside {
+	s := r.States
+	if s.Rebuilt != "" {
+		line("state", "%s from its mirror: %s", r.verb("made anew"), s.Rebuilt)
+	}
+	if s.CaughtUp > 0 {
+		line("state", "%s with %d changes of its mirror", r.verb("caught up"), s.CaughtUp)
+	}
+	if s.Renewed != "" {
+		line("state's mirror", "%s from the records: %s", r.verb("made anew"), s.Renewed)
+	}
+	for _, path := range slices.Concat(c.SetAside, s.SetAside) {
 		line("kept aside", "%s", filepath.Base(path))
 	}
 	if r.Needed && !r.Done {

@@ -3,8 +3,11 @@ package statelog
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"sync"
@@ -15,7 +18,9 @@ import (
 	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 )
 
 // The limits of one run.
@@ -28,10 +33,18 @@ const (
 	MaxForks = 16
 )
 
-// Log keeps the records of all projects in one file.
+// Log keeps the records of all projects in one file, and a mirror of it.
 type Log struct {
-	db  *sql.DB
-	now func() time.Time
+	db     *sql.DB
+	path   string
+	now    func() time.Time
+	log    *slog.Logger
+	health Health
+	broken error // why no record can be read or taken
+	// mirror has every change before the file does, and behind are those that the
+	// file refused. Whoever writes may use them.
+	mirror *mirror.Mirror
+	behind []mirror.Row
 	// writing holds one token: SQLite has one writer, and waiting here has no
 	// time limit but the caller's.
 	writing chan struct{}
@@ -75,18 +88,69 @@ func (l *Log) Stats() Stats {
 	return Stats{l.taken.Load(), l.refused.Load(), l.conflicts.Load(), l.forks.Load()}
 }
 
-// Open opens or makes the file.
+// Open is OpenWith without a logger.
 func Open(ctx context.Context, path string, now func() time.Time) (*Log, error) {
-	l := &Log{now: now, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}, graves: map[int64]buried{}}
-	var err error
-	if l.db, err = connect(path, writing); err != nil {
+	return OpenWith(ctx, path, now, slog.New(slog.DiscardHandler))
+}
+
+// OpenWith opens or makes the file, after it was made to agree with its mirror. Where
+// that cannot be done the log is broken: each call says why, and the rest of a server
+// can go on.
+func OpenWith(ctx context.Context, path string, now func() time.Time, log *slog.Logger) (*Log, error) {
+	l := &Log{path: path, now: now, log: log, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}, graves: map[int64]buried{}}
+	err := l.open(ctx)
+	if err == nil {
+		return l, nil
+	}
+	_ = l.Close()
+	if err = failure("open "+path, err); ctx.Err() != nil || !mendable(err) {
 		return nil, err
 	}
-	if err := migrate(ctx, l.db); err != nil {
-		return nil, errors.Join(failure("open "+path, err), l.db.Close())
-	}
+	log.Error("the state records cannot be used; everything else is served", "err", err)
+	l.broken = model.Errorf(model.CodeUnavailable, "the state records cannot be used: %v", err).WithHint("run `kymogram data verify`; the server's log says what to do")
+	l.db, l.mirror = sql.OpenDB(refusing{l.broken}), nil
 	return l, nil
 }
+
+// mendable says that an error is of what the files hold, not of the disk, of rights
+// or of a newer version.
+func mendable(err error) bool {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		code := e.Code() & 0xff
+		return code == sqlitelib.SQLITE_CORRUPT || code == sqlitelib.SQLITE_NOTADB || code == sqlitelib.SQLITE_ERROR
+	}
+	var system *fs.PathError
+	return model.CodeOf(err) != model.CodeConflict && model.CodeOf(err) != model.CodeDiskFull && !errors.As(err, &system)
+}
+
+func (l *Log) open(ctx context.Context) error {
+	health, err := heal(ctx, l.path, false, l.log)
+	if err != nil {
+		return err
+	}
+	l.health = *health
+	if l.db, err = connect(l.path, writing); err != nil {
+		return err
+	}
+	if err := migrate(ctx, l.db); err != nil {
+		return err
+	}
+	l.mirror, err = mirror.Open(mirrorDir(l.path), l.log)
+	return err
+}
+
+// Health is what opening met.
+func (l *Log) Health() Health { return l.health }
+
+// Broken says why no record can be read or taken; nil: they can.
+func (l *Log) Broken() error { return l.broken }
+
+// refusing is a database that answers every call with one error.
+type refusing struct{ err error }
+
+func (r refusing) Connect(context.Context) (sqldriver.Conn, error) { return nil, r.err }
+func (r refusing) Driver() sqldriver.Driver                        { return nil }
 
 // How a file is opened: to write, or without changing a byte of it.
 const (
@@ -104,8 +168,16 @@ func connect(path, how string) (*sql.DB, error) {
 	return db, nil
 }
 
-// Close closes the file.
-func (l *Log) Close() error { return l.db.Close() }
+// Close closes the file and its mirror.
+func (l *Log) Close() (err error) {
+	if l.db != nil {
+		err = l.db.Close()
+	}
+	if l.mirror != nil {
+		err = errors.Join(err, l.mirror.Close())
+	}
+	return err
+}
 
 // Copy writes the records at from, which a server may be using, to a new file as
 // they are at one moment. There may be none.
@@ -118,11 +190,43 @@ func Copy(ctx context.Context, from, to string) error {
 		return err
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
-	return failure("copy "+from, errors.Join(err, db.Close()))
+	if err = errors.Join(err, db.Close()); err == nil {
+		err = loadInto(ctx, to, merging(readMirror(from))) // what the file may lack
+	}
+	if err == nil {
+		err = createMirror(ctx, to)
+	}
+	return failure("copy "+from, err)
 }
 
-// write runs a transaction that nobody else writes during.
-func (l *Log) write(ctx context.Context, act string, do func(tx *sql.Tx) error) error {
+// change is a transaction with what it adds to the mirror.
+type change struct {
+	*sql.Tx
+	rows []mirror.Row
+}
+
+func (c *change) mirror(r mirror.Row, err error) error {
+	c.rows = append(c.rows, r)
+	return err
+}
+
+// mirrorNew mirrors a row, unless it was there already.
+func (c *change) mirrorNew(done sql.Result, err error, row func() (mirror.Row, error)) error {
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); n == 0 || err != nil {
+		return err
+	}
+	return c.mirror(row())
+}
+
+// write runs a transaction that nobody else writes during. What it mirrors is durable
+// before the file has it.
+func (l *Log) write(ctx context.Context, act string, do func(tx *change) error) error {
+	if l.broken != nil {
+		return l.broken
+	}
 	select {
 	case l.writing <- struct{}{}:
 		defer func() { <-l.writing }()
@@ -133,11 +237,46 @@ func (l *Log) write(ctx context.Context, act string, do func(tx *sql.Tx) error) 
 	if err != nil {
 		return failure(act, err)
 	}
-	if err := do(tx); err != nil {
+	if err := l.transact(context.WithoutCancel(ctx), &change{Tx: tx}, do); err != nil {
 		_ = tx.Rollback()
 		return failure(act, err)
 	}
-	return failure(act, tx.Commit())
+	l.tidy(context.WithoutCancel(ctx))
+	return nil
+}
+
+func (l *Log) transact(ctx context.Context, tx *change, do func(tx *change) error) error {
+	for _, r := range l.behind {
+		if err := load(ctx, tx.Tx, r); err != nil {
+			return err
+		}
+	}
+	if err := do(tx); err != nil {
+		return err
+	}
+	if len(tx.rows) > 0 {
+		if err := l.mirror.Append(ctx, l.mirror.Prepare(tx.rows)); err != nil {
+			return err
+		}
+		l.behind = append(l.behind, tx.rows...)
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	l.behind = nil
+	return nil
+}
+
+// tidy replaces the mirror's changes by a snapshot when that pays. It fails on a full
+// disk, and then the mirror is only larger.
+func (l *Log) tidy(ctx context.Context) {
+	if !l.mirror.Due() {
+		return
+	}
+	h := mirror.Header{Schema: version, Position: l.mirror.Last}
+	if err := l.mirror.WriteSnapshot(ctx, h, everyRow(ctx, l.db)); err != nil {
+		l.log.Warn("the mirror of the state records was not made smaller", "err", err)
+	}
 }
 
 // failure gives the errors that a caller can act on a code.
@@ -148,15 +287,22 @@ func failure(act string, err error) error {
 		return err
 	}
 	var e *driver.Error
+	if platform.IsDiskFull(err) {
+		return errDiskFull(act)
+	}
 	if errors.As(err, &e) {
 		switch e.Code() & 0xff {
 		case sqlitelib.SQLITE_FULL:
-			return model.Errorf(model.CodeDiskFull, "state records: %s: the disk is full", act).WithHint("Free space; writing goes on by itself.")
+			return errDiskFull(act)
 		case sqlitelib.SQLITE_BUSY, sqlitelib.SQLITE_LOCKED:
 			return model.Errorf(model.CodeUnavailable, "state records: %s: the file is locked by another program", act)
 		}
 	}
 	return fmt.Errorf("state records: %s: %w", act, err)
+}
+
+func errDiskFull(act string) error {
+	return model.Errorf(model.CodeDiskFull, "state records: %s: the disk is full", act).WithHint("Free space; writing goes on by itself.")
 }
 
 // wake tells those that wait for news of a project.

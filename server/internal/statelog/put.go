@@ -14,7 +14,7 @@ import (
 // putting is one Put in its transaction.
 type putting struct {
 	log    *Log
-	tx     *sql.Tx
+	tx     *change
 	run    *catalog.Run
 	e      *state.Envelope
 	record *state.Record
@@ -60,7 +60,7 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 	p := &putting{log: l, run: run, e: e, record: record}
 	var taken *state.Entry
 	var conflict error // with the evidence committed
-	err = l.write(ctx, "put a record", func(tx *sql.Tx) (err error) {
+	err = l.write(ctx, "put a record", func(tx *change) (err error) {
 		p.tx, conflict = tx, nil
 		taken, err = p.do(ctx)
 		if c := (*state.Conflict)(nil); errors.As(err, &c) {
@@ -183,6 +183,9 @@ func (p *putting) add(ctx context.Context, fork bool) (*state.Entry, error) {
 	}}
 	_, err := p.tx.ExecContext(ctx, `INSERT INTO records (project, idx, run, sequence, hash, received_ns, fork, record, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		p.project, p.size, p.run.ID[:], entry.Sequence, entry.Digest[:], entry.ReceivedNs, fork, entry.Record, entry.Signature[:], entry.Payload)
+	if err == nil {
+		err = p.tx.mirror(recordRow(p.run.Workspace, p.run.Project, entry))
+	}
 	if err == nil {
 		_, err = p.tx.ExecContext(ctx, `UPDATE projects SET size = size + 1 WHERE id = ?`, p.project)
 	}

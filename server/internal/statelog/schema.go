@@ -8,7 +8,7 @@ import (
 )
 
 // version is the schema's number, in the file's user_version.
-const version = 1
+const version = 2
 
 // A project's records are numbered from 0 in idx. runs holds the newest record of
 // each run and what its limits need. nodes are hashes of the Merkle log, heads
@@ -74,8 +74,10 @@ CREATE TABLE cosignatures (
 	signature BLOB NOT NULL,
 	PRIMARY KEY (project, size, hotkey)
 ) WITHOUT ROWID;
-PRAGMA user_version = 1;
 `
+
+// mirroredFrom marks a file that has a mirror; one of before has the same tables.
+const mirroredFrom = `PRAGMA user_version = 2`
 
 func migrate(ctx context.Context, db *sql.DB) error {
 	var have int
@@ -84,8 +86,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	}
 	switch {
 	case have > version:
-		return model.Errorf(model.CodeConflict, "the state records have version %d, this program knows %d", have, version).
-			WithHint("Start the version of kymogram that wrote this data folder, or a newer one.")
+		return errNewer(have)
 	case have == version:
 		return nil
 	}
@@ -94,8 +95,18 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, schema); err != nil {
+	if have == 0 {
+		if _, err := tx.ExecContext(ctx, schema); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, mirroredFrom); err != nil {
 		return err
 	}
 	return tx.Commit()
+}
+
+func errNewer(have int) error {
+	return model.Errorf(model.CodeConflict, "the state records have version %d, this program knows %d", have, version).
+		WithHint("Start the version of kymogram that wrote this data folder, or a newer one.")
 }

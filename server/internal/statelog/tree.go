@@ -1,6 +1,7 @@
 package statelog
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"database/sql"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 	"github.com/kymogram/kymogram/server/internal/transparency"
 )
 
@@ -54,7 +56,7 @@ func (t *Tree) Head(ctx context.Context, workspace, name string, cosigned bool) 
 		return nil, err
 	}
 	if !cosigned {
-		if err := t.grow(ctx, p); err != nil {
+		if err := t.grow(ctx, p, workspace, name); err != nil {
 			return nil, err
 		}
 		if err := t.renew(ctx, p, workspace, name); err != nil {
@@ -85,19 +87,34 @@ func (t *Tree) renew(ctx context.Context, p project, workspace, name string) err
 	if err != nil || h.Check() == nil {
 		return failure("read the tree head", err)
 	}
-	return t.log.write(ctx, "begin a new log", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM heads WHERE project = ?1; DELETE FROM cosignatures WHERE project = ?1`, p.id)
-		return err
+	return t.log.write(ctx, "begin a new log", func(tx *change) error {
+		// A damaged head looks like one of another key.
+		v, err := diagnose(ctx, t.log.path)
+		if err != nil {
+			return err
+		}
+		if v.fault != "" || !v.agree {
+			return lost(workspace, name, "the heads that were signed are damaged: "+reason(v))
+		}
+		t.log.log.Warn("the Merkle log has another key: its heads begin anew, and witnesses see it", "workspace", workspace, "project", name)
+		if _, err = tx.ExecContext(ctx, forgetHeads, p.id); err != nil {
+			return err
+		}
+		return tx.mirror(rowOf(rowRenewed, []any{workspace, name}, nil))
 	})
 }
 
 // grow adds the records that the tree lacks.
-func (t *Tree) grow(ctx context.Context, p project) error {
+func (t *Tree) grow(ctx context.Context, p project, workspace, name string) error {
 	for p.treeSize < p.size {
-		err := t.log.write(ctx, "grow the tree", func(tx *sql.Tx) (err error) {
-			p.treeSize, err = extend(ctx, tx, p.id)
+		before := p.treeSize
+		err := t.log.write(ctx, "grow the tree", func(tx *change) (err error) {
+			p.treeSize, err = extend(ctx, tx.Tx, p.id)
 			return err
 		})
+		if err == nil && p.treeSize == before {
+			err = lost(workspace, name, fmt.Sprintf("record %d and what follows is missing of %d", before, p.size))
+		}
 		if err != nil {
 			return err
 		}
@@ -192,18 +209,46 @@ func root(ctx context.Context, q rowQuerier, id int64, size uint64) (out state.H
 // sign keeps a signed head of the tree as it is, once for each size.
 func (t *Tree) sign(ctx context.Context, p project, workspace, name string) error {
 	var have int64
-	if err := t.log.db.QueryRowContext(ctx, `SELECT coalesce(max(size), 0) FROM heads WHERE project = ?`, p.id).Scan(&have); err != nil || have >= p.size {
+	if err := t.log.db.QueryRowContext(ctx, `SELECT coalesce(max(size), 0) FROM heads WHERE project = ?`, p.id).Scan(&have); err != nil || have == p.size {
 		return failure("read the tree head", err)
 	}
-	return t.log.write(ctx, "sign the tree head", func(tx *sql.Tx) error {
+	return t.log.write(ctx, "sign the tree head", func(tx *change) error {
+		if err := continues(ctx, tx, p, have, workspace, name); err != nil {
+			return err
+		}
 		hash, err := root(ctx, tx, p.id, uint64(p.size))
 		if err != nil {
 			return err
 		}
 		h := transparency.Sign(transparency.Head{Workspace: workspace, Project: name, Size: uint64(p.size), Root: hash, TimeMs: uint64(t.log.now().UnixMilli())}, t.key)
-		_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO heads (project, size, root, time_ms, signature) VALUES (?, ?, ?, ?, ?)`, p.id, h.Size, h.Root[:], h.TimeMs, h.Signature[:])
-		return err
+		done, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO heads (project, size, root, time_ms, signature) VALUES (?, ?, ?, ?, ?)`, p.id, h.Size, h.Root[:], h.TimeMs, h.Signature[:])
+		return tx.mirrorNew(done, err, func() (mirror.Row, error) { return headRow(h) })
 	})
+}
+
+// continues refuses a head that takes back the one of size have, signed before.
+func continues(ctx context.Context, tx *change, p project, have int64, workspace, name string) error {
+	if have > p.size {
+		return lost(workspace, name, fmt.Sprintf("a head of size %d was signed, and the log has %d records", have, p.size))
+	}
+	if have == 0 {
+		return nil
+	}
+	var signed []byte
+	if err := tx.QueryRowContext(ctx, `SELECT root FROM heads WHERE project = ? AND size = ?`, p.id, have).Scan(&signed); err != nil {
+		return err
+	}
+	now, err := root(ctx, tx, p.id, uint64(have))
+	if err == nil && !bytes.Equal(signed, now[:]) {
+		err = lost(workspace, name, fmt.Sprintf("its first %d records are not those whose head was signed", have))
+	}
+	return err
+}
+
+// lost is why no head is signed any more: it would take back one that was.
+func lost(workspace, name, why string) error {
+	return model.Errorf(model.CodeUnavailable, "the Merkle log of %s/%s is damaged, and no head of it is signed: %s", workspace, name, why).
+		WithHint("run `kymogram data verify`, then restore state.db and state.db-mirror from a backup")
 }
 
 func (t *Tree) newest(ctx context.Context, id int64, cosigned bool) (*transparency.SignedHead, error) {
@@ -310,21 +355,23 @@ func (t *Tree) Witness(ctx context.Context, workspace, name string, size uint64,
 	if err := h.Check(); err != nil {
 		return err
 	}
-	return t.log.write(ctx, "keep a cosignature", func(tx *sql.Tx) error { return keepCosignature(ctx, tx, p.id, size, c) })
+	return t.log.write(ctx, "keep a cosignature", func(tx *change) error {
+		done, err := keepCosignature(ctx, tx.Tx, p.id, size, c)
+		return tx.mirrorNew(done, err, func() (mirror.Row, error) { return cosignatureRow(workspace, name, size, c) })
+	})
 }
 
-func keepCosignature(ctx context.Context, tx *sql.Tx, id int64, size uint64, c transparency.Cosignature) error {
+func keepCosignature(ctx context.Context, tx *sql.Tx, id int64, size uint64, c transparency.Cosignature) (sql.Result, error) {
 	var known, kept int
 	err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs WHERE project = ?1 AND hotkey = ?2), (SELECT count(*) FROM cosignatures WHERE project = ?1 AND size = ?3)`,
 		id, c.Hotkey[:], size).Scan(&known, &kept)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case known == 0:
-		return model.Errorf(model.CodePermission, "hotkey %s has no record in this project", c.Hotkey).WithHint("witnesses are hotkeys that sign records here: put one first")
+		return nil, model.Errorf(model.CodePermission, "hotkey %s has no record in this project", c.Hotkey).WithHint("witnesses are hotkeys that sign records here: put one first")
 	case kept >= MaxCosignatures:
-		return model.Errorf(model.CodeLimit, "%d witnesses have signed this tree head, which is the limit", kept)
+		return nil, model.Errorf(model.CodeLimit, "%d witnesses have signed this tree head, which is the limit", kept)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO cosignatures (project, size, hotkey, signature) VALUES (?, ?, ?, ?)`, id, size, c.Hotkey[:], c.Signature[:])
-	return err
+	return tx.ExecContext(ctx, `INSERT OR IGNORE INTO cosignatures (project, size, hotkey, signature) VALUES (?, ?, ?, ?)`, id, size, c.Hotkey[:], c.Signature[:])
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/kymogram/kymogram/internal/state"
@@ -28,6 +29,11 @@ const maxDamage = 1_000
 // changes by a person are found alike. There may be no file.
 func Inspect(ctx context.Context, path string, whole bool, done func(bytes int64)) (*Inventory, error) {
 	i := &Inventory{Damage: []string{}}
+	if whole {
+		if err := i.compare(ctx, path); err != nil {
+			return nil, err
+		}
+	}
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
 		return i, nil
@@ -55,6 +61,29 @@ func (i *Inventory) add(format string, args ...any) {
 	if len(i.Damage) < maxDamage {
 		i.Damage = append(i.Damage, fmt.Sprintf(format, args...))
 	}
+}
+
+// compare names where the file and its mirror disagree. The one change that a crash
+// may have cost the file is none of that, nor is what a server writes meanwhile.
+func (i *Inventory) compare(ctx context.Context, path string) error {
+	h, err := heal(ctx, path, true, slog.New(slog.DiscardHandler))
+	if err != nil {
+		i.add("state records: %v", err)
+		return ctx.Err()
+	}
+	if h.Rebuilt != "" {
+		i.add("state records: %s; the next start and `kymogram data repair` make them anew from their mirror", h.Rebuilt)
+	}
+	if h.CaughtUp > 1 {
+		i.add("state records: %d changes are missing; the next start and `kymogram data repair` take them from their mirror", h.CaughtUp)
+	}
+	for _, text := range h.Lost {
+		i.add("mirror of the state records: %s", text)
+	}
+	if h.Renewed != "" && len(h.Lost) == 0 {
+		i.add("mirror of the state records: %s; the next start and `kymogram data repair` make it anew", h.Renewed)
+	}
+	return nil
 }
 
 func (i *Inventory) verify(ctx context.Context, db *sql.DB, done func(int64)) error {

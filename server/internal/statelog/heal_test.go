@@ -305,3 +305,33 @@ func TestCopyHasAMirror(t *testing.T) {
 	}
 	k.has(t, openLog(t, to))
 }
+
+// TestMirrorIsMadeSmaller writes more than a snapshot waits for, and makes the file
+// anew from the snapshot and what came after it.
+func TestMirrorIsMadeSmaller(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	l := openLog(t, path)
+	var on *state.Envelope
+	const records = 40
+	for n := range records {
+		on = signed(t, run(1), 1, on, fmt.Sprintf(`{"n":%d,"x":"%s"}`, n, strings.Repeat("x", 900_000)))
+		put(t, l, run(1), on)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := filepath.Glob(filepath.Join(path+"-mirror", "snapshot-*")); err != nil || len(found) != 1 || strings.HasSuffix(found[0], "000") {
+		t.Errorf("snapshots: %v, %v", found, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	l = openLog(t, path)
+	page, err := l.History(t.Context(), run(1).ID, state.Span{After: records - 3})
+	if err != nil || len(page.Entries) != 3 || page.Entries[2].Digest != on.Hash() {
+		t.Fatalf("%d entries, %v", len(page.Entries), err)
+	}
+	if i, err := statelog.Inspect(t.Context(), path, true, func(int64) {}); err != nil || len(i.Damage) > 0 || i.Records != records {
+		t.Errorf("%+v, %v", i, err)
+	}
+}

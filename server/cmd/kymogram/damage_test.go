@@ -21,10 +21,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/blob"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
@@ -222,10 +226,32 @@ func (m *museum) run(ctx context.Context, t *testing.T, n *node, i int) {
 			t.Fatal(err)
 		}
 	}
+	m.sign(ctx, t, n, s.Opened.Run, r.RunName)
 	at := "/api/v1/runs/" + s.Opened.Run.String()
-	m.urls = append(m.urls, at, at+"/series", at+"/points?metric=loss&limit=1000", at+"/buckets?metric=loss&n=20", at+"/renderings", "/blob/"+hex.EncodeToString(hash[:]))
+	m.urls = append(m.urls, at, at+"/state/history", at+"/series", at+"/points?metric=loss&limit=1000", at+"/buckets?metric=loss&n=20", at+"/renderings", "/blob/"+hex.EncodeToString(hash[:]))
 	if i == 0 {
 		m.urls = append(m.urls, "/api/v1/projects", "/api/v1/projects/w/p/runs", "/api/v1/projects/w/p/runs?deleted=1", "/api/v1/projects/w/p/runs?q=lr%3E0.2", "/api/v1/projects/w/p/runs?sort=lr", "/api/v1/projects/w/p/runs?q=run2")
+	}
+}
+
+// sign puts a signed record on a run.
+func (m *museum) sign(ctx context.Context, t *testing.T, n *node, id model.RunID, name string) {
+	t.Helper()
+	key, err := wallet.NewKey([32]byte{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	r := state.Record{
+		Place:    state.Place{Netuid: 27, Role: state.Validator, Workspace: "w", Project: "p", Run: name},
+		Sequence: 1, TimeMs: uint64(now.UnixMilli()), ExpiresMs: uint64(now.Add(time.Hour).UnixMilli()), PayloadType: state.ConfigPayload,
+	}
+	e, err := state.Seal(r, []byte(`{"lr":1}`), key)
+	if err == nil {
+		_, err = n.states.Put(ctx, &catalog.Run{ID: id, Workspace: "w", Project: "p", Name: name}, e)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -258,7 +284,7 @@ func (m *museum) answers(t *testing.T, folder string, log slog.Handler) (out map
 func (m *museum) read(t *testing.T, n *node, p *auth.Principal, out map[string]string) {
 	t.Helper()
 	mux := http.NewServeMux()
-	for _, r := range httpapi.New(n.query, n.ingest, n.live, httpapi.Options{}).Routes() {
+	for _, r := range httpapi.New(n.query, n.ingest, n.live, httpapi.Options{States: n.states}).Routes() {
 		mux.Handle(r.Method+" "+r.Pattern, r.Handler)
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, 1<<20, n.query.MayReadBlob, n.fail)
@@ -302,7 +328,7 @@ func (m *museum) try(t *testing.T, random *rand.Rand) string {
 	case len(changed) > 0 && !named:
 		t.Errorf("SILENT: %s: %s\nis  %.600s\nwas %.600s", what, changed, got[changed[0]], m.want[changed[0]])
 		return "SILENT"
-	case len(changed) > 0 && strings.HasPrefix(what, "catalog.db"):
+	case len(changed) > 0 && (strings.HasPrefix(what, "catalog.db") || strings.HasPrefix(what, "state.db")):
 		t.Errorf("NOT HEALED: %s: %s\nis  %.600s\nwas %.600s", what, changed, got[changed[0]], m.want[changed[0]])
 		return "NOT HEALED"
 	case len(changed) > 0:

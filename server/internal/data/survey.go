@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
@@ -34,6 +36,8 @@ type Survey struct {
 
 // Survey reads a folder; with whole set every byte of it. Its progress goes to shown.
 func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Survey, error) {
+	// First: what the catalog has by now is in the store that is read after it.
+	applied, _ := sqlite.Applied(ctx, f.Catalog()) // of a damaged catalog: it is named below
 	store, err := local.OpenFolder(ctx, wal.OS{}, f.Store())
 	if err != nil {
 		return nil, Explain(string(f), err)
@@ -55,7 +59,7 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 	}
 	bar.End()
 	if s.Apart = []string{}; whole && len(s.Catalog.Damage) == 0 {
-		if err := s.compare(ctx, f); err != nil {
+		if err := s.compare(ctx, f, applied); err != nil {
 			return nil, Explain(string(f), err)
 		}
 	}
@@ -65,7 +69,10 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 
 // compare holds the catalog beside the store and the blobs, which were read first:
 // a run reaches the catalog before its points reach the store.
-func (s *Survey) compare(ctx context.Context, f Folder) error {
+func (s *Survey) compare(ctx context.Context, f Folder, applied map[model.RunID]uint64) error {
+	if err := s.gone(ctx, f, applied); err != nil {
+		return err
+	}
 	lost, err := sqlite.Missing(ctx, f.Catalog(), s.Store.Known)
 	if err != nil {
 		return err
@@ -82,6 +89,30 @@ func (s *Survey) compare(ctx context.Context, f Folder) error {
 			return err
 		} else if !there {
 			s.Apart = append(s.Apart, fmt.Sprintf("blob %s is missing, and a run names it", hash))
+		}
+	}
+	return nil
+}
+
+// gone names runs with records that the catalog saw and the store has no more.
+func (s *Survey) gone(ctx context.Context, f Folder, applied map[model.RunID]uint64) error {
+	now, err := sqlite.Applied(ctx, f.Catalog())
+	if err != nil {
+		return err
+	}
+	known := map[model.RunID]bool{}
+	for _, run := range s.Store.Known {
+		known[run] = true
+	}
+	for _, run := range slices.SortedFunc(maps.Keys(applied), func(a, b model.RunID) int { return slices.Compare(a[:], b[:]) }) {
+		if _, still := now[run]; !still {
+			continue // deleted meanwhile
+		}
+		switch lsn := applied[run]; {
+		case !known[run]:
+			s.Apart = append(s.Apart, fmt.Sprintf("run %s was written to, and the store has nothing of it: its points are lost", run))
+		case lsn > s.Store.Last:
+			s.Apart = append(s.Apart, fmt.Sprintf("run %s was written to in record %d, and the store ends at record %d: points are lost", run, lsn, s.Store.Last))
 		}
 	}
 	return nil

@@ -275,3 +275,20 @@ func Named(ctx context.Context, path string) (hashes []string, err error) {
 	})
 	return hashes, failure("list the files that runs name", err)
 }
+
+// Applied are the runs of a database that are not deleted, and up to which record of
+// the store's log each has its updates.
+func Applied(ctx context.Context, path string) (lsns map[model.RunID]uint64, err error) {
+	lsns = map[model.RunID]uint64{}
+	err = reading(path, func(db *sql.DB) error {
+		_, err := collect(ctx, db, func(rows *sql.Rows) (none struct{}, err error) {
+			var id []byte
+			var lsn int64
+			err = rows.Scan(&id, &lsn)
+			lsns[model.RunID(id)] = uint64(lsn)
+			return none, err
+		}, `SELECT id, applied_lsn FROM runs WHERE applied_lsn > 0 AND deleted_ns = 0`)
+		return err
+	})
+	return lsns, failure("compare the catalog with the store", err)
+}

@@ -34,6 +34,8 @@ type Inventory struct {
 
 	// Known are all runs that have points, in segments or in the log.
 	Known []model.RunID `json:"-"`
+	// Last is the last record that there is, or that was in what is flushed.
+	Last uint64 `json:"-"`
 }
 
 // RunSize is what a run takes.
@@ -220,6 +222,7 @@ func (in *inspector) records(ctx context.Context) error {
 	if in.tip > last && in.tip > in.flushed {
 		in.out.Damage = append(in.out.Damage, Fault{File: "wal", Reason: fmt.Sprintf("the log ends at record %d, and was synced up to record %d", last, in.tip)})
 	}
+	in.out.Last = max(last, in.flushed)
 	in.out.Bytes += in.out.LogBytes
 	return err
 }

@@ -68,6 +68,9 @@ func (s *Service) Foreign(name string) *Foreign {
 	return &Foreign{service: s, name: name, sessions: map[Place]*foreignSession{}, swept: s.deps.Now()}
 }
 
+// foreignOpens is how many runs one request may open, at 1 to 2 ms of a processor each.
+const foreignOpens = 500
+
 // Part is what a request has for one run.
 type Part struct {
 	Run   string
@@ -91,6 +94,7 @@ func (f *Foreign) Append(ctx context.Context, workspace, project string, parts [
 	if err := f.Allow(ctx, workspace, project); err != nil {
 		return model.Ack{}, err
 	}
+	parts, later := f.turn(workspace, project, parts)
 	acks := make([]model.Ack, len(parts))
 	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(foreignAtOnce)
@@ -101,12 +105,37 @@ func (f *Foreign) Append(ctx context.Context, workspace, project string, parts [
 		})
 	}
 	err := group.Wait()
+	if err == nil && later > 0 {
+		err = model.Errorf(model.CodeUnavailable, "the request opens more than %d runs; %d are left", foreignOpens, later).
+			WithHint("Send it again: it goes on from there.")
+	}
 	var sum model.Ack
 	for i := range acks {
 		sum.Stored += acks[i].Stored
 		sum.Refused = append(sum.Refused, acks[i].Refused...)
 	}
 	return sum, err
+}
+
+// turn is what a request may write now: all open runs and some others. A client that sends
+// the request again finds these open, and gets further.
+func (f *Foreign) turn(workspace, project string, parts []Part) (now []Part, later int) {
+	if len(parts) <= foreignOpens {
+		return parts, 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	opens := 0
+	for _, part := range parts {
+		if f.sessions[Place{workspace, project, part.Run}] == nil {
+			if opens++; opens > foreignOpens {
+				later++
+				continue
+			}
+		}
+		now = append(now, part)
+	}
+	return now, later
 }
 
 // append stores a batch. A session whose run was deleted, or that another took

@@ -14,6 +14,7 @@ import (
 // every 4, so that neither is bounded by the limit of bodies.
 const (
 	maxSeries = 200_000
+	maxRuns   = 1_000 // Telegraf's batch has so many lines
 	maxPoints = 1_000_000
 	perSeries = 64 // bytes that the limit of bodies has for each: a small limit means fewer
 )
@@ -57,18 +58,19 @@ type count struct {
 	points int
 	series map[uint64]struct{} // hashes
 	most   int                 // series
+	runs   map[string]struct{}
 	seed   maphash.Seed
 }
 
 func newCount(most int) *count {
-	return &count{line: 1, series: map[uint64]struct{}{}, most: most, seed: maphash.MakeSeed()}
+	return &count{line: 1, series: map[uint64]struct{}{}, most: most, runs: map[string]struct{}{}, seed: maphash.MakeSeed()}
 }
 
 // errLong is the answer to a line that is longer than what is read at once.
 var errLong = model.Errorf(model.CodeTooLarge, "a line of the compressed body is longer than a sixteenth of the limit of bodies").
 	WithHint("Send fewer fields on a line.")
 
-// errMany is the answer to more points or series than a request may have.
+// errMany is the answer to more points, series or runs than a request may have.
 func errMany(what string, most int) error {
 	return model.Errorf(model.CodeTooLarge, "the request has more than %d %s", most, what).WithHint("Send fewer points at once.")
 }
@@ -153,6 +155,9 @@ func (c *count) full() error {
 	}
 	if len(c.series) > c.most {
 		return errMany("series", c.most)
+	}
+	if len(c.runs) > maxRuns {
+		return errMany("runs", maxRuns)
 	}
 	return nil
 }
@@ -253,6 +258,7 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 			return nil, err.Error()
 		}
 		d.run = run
+		d.count.runs[run] = struct{}{}
 	}
 	h.axes, g.axes = axesOf(tags, d.rules.axes)
 	g.labels = make([]model.Label, 0, len(tags))

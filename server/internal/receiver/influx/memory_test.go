@@ -165,6 +165,7 @@ func TestMoreThanARequestMayHave(t *testing.T) {
 	for body, want := range map[string]string{
 		strings.Repeat("m f=1\n", maxPoints+1):           "more than 1000000 points",
 		numbered(14*(maxSeries+2), "m%d f=1\n"):          "more than 200000 series",
+		numbered(20*(maxRuns+2), "m,run=run-%d f=1\n"):   "more than 1000 runs",
 		"m" + numbered(7*maxTags, ",t%d=1"):              "more than 1024 tags",
 		"m,t=" + strings.Repeat("x", maxKey):             "more than 65535 bytes",
 		"m " + strings.Repeat("f=1,", maxFields) + "f=1": "more than 16384 fields",

@@ -29,7 +29,11 @@ const (
 // samples of the series are refused; ingest takes 64.
 const maxLabels = 1_024
 
+// maxRuns bounds the runs of a request: five times the samples that Prometheus sends by default.
+const maxRuns = 10_000
+
 var (
+	errRuns    = fmt.Errorf("the request has samples of more than %d runs", maxRuns)
 	errTooMany = errors.New("the request has too many series or samples")
 	errCrowded = fmt.Errorf("a series has more than %d labels", maxLabels)
 	errTime    = errors.New("a sample's time is out of the range of nanoseconds")
@@ -56,6 +60,7 @@ type Stats struct {
 type decoder struct {
 	byRaw   map[string]*column // by the bytes of its labels as this request has them
 	byKey   map[string]*column // by run, metric and labels
+	runs    map[string]struct{}
 	columns []*column
 	at      int // place of the series that comes next if this scrape is like the last
 	scratch []label
@@ -87,7 +92,7 @@ type document struct {
 
 // newDecoder makes a decoder that may take so many bytes of memory.
 func newDecoder(budget int) *decoder {
-	return &decoder{byRaw: map[string]*column{}, byKey: map[string]*column{}, left: budget}
+	return &decoder{byRaw: map[string]*column{}, byKey: map[string]*column{}, runs: map[string]struct{}{}, left: budget}
 }
 
 // spend pays for what is about to be made.
@@ -165,6 +170,9 @@ func (d *decoder) column(labels []label) (*column, error) {
 		return nil, err
 	}
 	c := newColumn(labels)
+	if d.runs[c.run] = struct{}{}; len(d.runs) > maxRuns {
+		return nil, errRuns
+	}
 	c.place = len(d.columns)
 	d.columns = append(d.columns, c)
 	d.byKey[string(k)] = c

@@ -108,6 +108,18 @@ func TestACrowdedSeriesIsRefusedAlone(t *testing.T) {
 	}
 }
 
+func TestMoreRunsThanARequestMayHave(t *testing.T) {
+	var plain []byte
+	for i := range maxRuns + 1 {
+		plain = append(plain, request1(series1([]string{"__name__", "m", "run", fmt.Sprint("r", i)}, samples(1)))...)
+	}
+	in := &taker{}
+	w := post(New(in, Config{}, Options{MaxBody: 16 << 20}), '1', plain)
+	if w.Code != http.StatusRequestEntityTooLarge || in.points != 0 || !bytes.Contains(w.Body.Bytes(), []byte("more than 10000 runs")) {
+		t.Errorf("%d, %d points: %s", w.Code, in.points, w.Body)
+	}
+}
+
 // What a sender with its default settings sends, and five times that, is never too much.
 func TestAnHonestRequestIsNotTooLarge(t *testing.T) {
 	var plain []byte

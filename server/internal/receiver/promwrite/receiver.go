@@ -174,6 +174,9 @@ func (r *Receiver) malformed(err error) error {
 		return model.Errorf(model.CodeTooLarge, "the request's series and samples would take more than %d MiB of memory", weight.Times*r.bodies.most>>20).
 			WithHint("Lower max_samples_per_send of the sender's queue_config.")
 	}
+	if errors.Is(err, errRuns) {
+		return model.Errorf(model.CodeTooLarge, "%v", errRuns).WithHint("Lower max_samples_per_send of the sender's queue_config, or give more targets the same label run.")
+	}
 	return model.Errorf(model.CodeInvalid, "the request is malformed: %v", err).WithHint("Nothing of it was stored.")
 }
 

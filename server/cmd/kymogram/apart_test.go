@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -71,5 +72,29 @@ func TestAWipedStoreIsNamed(t *testing.T) {
 				t.Errorf("%+v, %v", s, err)
 			}
 		})
+	}
+}
+
+// TestSmallFilesAreNamed: a server does not start with these files, and verify says so.
+func TestSmallFilesAreNamed(t *testing.T) {
+	m := &museum{folder: filepath.Join(t.TempDir(), "data"), secrets: map[string]string{}}
+	n := m.open(t, m.folder, slog.DiscardHandler)
+	m.furnish(t, n, 0, 1)
+	if err := n.close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := data.Folder(m.folder).Survey(t.Context(), true, io.Discard); err != nil || !s.OK {
+		t.Fatalf("before: %+v, %v", s, err)
+	}
+	for file, text := range map[string]string{"store/VERSION": "r", "log.key": "short", "admin.key": strings.Repeat("0f", 20)} {
+		folder := filepath.Join(t.TempDir(), "data")
+		m.copyTo(t, folder)
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := data.Folder(folder).Survey(t.Context(), true, io.Discard)
+		if err != nil || s.OK || len(s.Apart) != 1 || !strings.Contains(s.Apart[0], file) {
+			t.Errorf("%s: %+v, %v", file, s, err)
+		}
 	}
 }

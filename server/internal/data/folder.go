@@ -20,6 +20,8 @@ const (
 	StateFile   = "state.db"
 	BlobKeyFile = "blob.key"
 	LogKeyFile  = "log.key"
+	// AdminKeyFile has the first key, see package auth.
+	AdminKeyFile = "admin.key"
 	// ReserveFile is space for a full disk, see package reserve.
 	ReserveFile = "reserve"
 )

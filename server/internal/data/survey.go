@@ -63,6 +63,11 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 			return nil, Explain(string(f), err)
 		}
 	}
+	if whole {
+		if err := s.small(ctx, f); err != nil {
+			return nil, Explain(string(f), err)
+		}
+	}
 	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage)+len(s.States.Damage)+len(s.Apart) == 0
 	return s, nil
 }

@@ -46,6 +46,7 @@ import (
 
 // node is the parts of a server, opened and wired.
 type node struct {
+	memory  int64 // that the process may take; 0: not known
 	config  config.Config
 	log     *slog.Logger
 	closers []io.Closer // in the order of opening
@@ -110,6 +111,7 @@ func (n *node) boundMemory() int {
 	} else if limit > 0 {
 		debug.SetMemoryLimit(limit)
 	}
+	n.memory = limit
 	store := config.StoreBytes(limit)
 	n.log.Info("memory", "limit_mib", limit>>20, "store_mib", store>>20)
 	return store
@@ -224,7 +226,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		Blobs: blobs, BlobUpload: blobs.Upload(), BlobURL: blobs.URL(blobPath, server.WriteJSON),
 		Receivers: receivers, RPC: rpc.Register, Ready: newHealth(n).check,
 	}, server.Options{
-		TLS: secure, Hosts: server.KnownHosts(n.config.Hosts), MaxBody: n.config.Limits.BodyMiB << 20,
+		TLS: secure, Hosts: server.KnownHosts(n.config.Hosts), MaxBody: n.config.Limits.BodyMiB << 20, Memory: n.memory,
 		Connections: int(n.config.Limits.Connections), ConnectionsEach: int(n.config.Limits.ConnectionsPerAddress),
 		Version: version, Policy: server.DefaultPolicy(), Now: time.Now, Log: n.log,
 	})

@@ -50,14 +50,30 @@ type admission struct {
 	pool, answers                *share.Pool
 }
 
-// newAdmission takes the limit of a body. The memory is enough for one such body of
-// each of four callers, also where the operator allows very large ones.
-func newAdmission(limit int64) *admission {
-	const memory = "memory for requests"
+// requestShare is the part of the process's memory that requests may take.
+const requestShare = 3
+
+// requestBytes is what all requests may take. It is enough for the largest body of each of
+// four callers, also where the operator allows very large ones, but no more than a third
+// of the process's memory. The largest body of one caller has room in any case: then
+// enough is false where that is more than a third.
+func requestBytes(body, memory int64) (size int64, enough bool) {
+	size = max(workedOn, 4*largest*body)
+	if memory <= 0 {
+		return size, true
+	}
+	third := memory / requestShare
+	return min(size, max(third, largest*body)), third >= largest*body
+}
+
+// newAdmission takes the limit of a body and the process's memory, 0 if unknown.
+func newAdmission(limit, memory int64) *admission {
+	const what = "memory for requests"
+	size, _ := requestBytes(limit, memory)
 	return &admission{
 		limit: limit, streams: share.New("calls", callsAtOnce, 0),
-		arriving: share.New(memory, arrivingBytes, 0), unfolding: share.New(memory, unfoldedBytes, 0),
-		pool: share.New(memory, max(workedOn, 4*largest*limit), admissionTime), answers: share.New("memory for answers", answerBytes, 0),
+		arriving: share.New(what, arrivingBytes, 0), unfolding: share.New(what, unfoldedBytes, 0),
+		pool: share.NewWide(what, size, largest*limit, admissionTime), answers: share.New("memory for answers", answerBytes, 0),
 	}
 }
 

@@ -82,7 +82,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestCostOfABody(t *testing.T) {
 	const mib = 1 << 20
-	a := newAdmission(16 * mib)
+	a := newAdmission(16*mib, 0)
 	for _, c := range []struct {
 		length                int64
 		contentType, encoding string
@@ -109,10 +109,41 @@ func TestCostOfABody(t *testing.T) {
 	}
 }
 
+// Requests take a third of the memory, and the widest lease is counted in full.
+func TestMemoryOfRequests(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		body, memory, want int64
+		enough             bool
+	}{
+		{16, 0, 512, true},
+		{100, 0, 1600, true},
+		{16, 24_000, 512, true},
+		{16, 600, 200, true},
+		{16, 192, 64, true},
+		{16, 150, 64, false},
+		{4, 150, 50, true},
+	} {
+		size, enough := requestBytes(c.body*mib, c.memory*mib)
+		if size != c.want*mib || enough != c.enough {
+			t.Errorf("%+v: %d MiB, enough: %v", c, size/mib, enough)
+		}
+	}
+	a := newAdmission(16*mib, 200*mib)
+	for _, caller := range []string{"a", "b"} {
+		if _, err := a.pool.Try(share.WithCaller(t.Context(), caller), 64*mib); (err == nil) != (caller == "a") {
+			t.Errorf("a body of 64 MiB of %s in 66 MiB: %v", caller, err)
+		}
+	}
+	if used := a.pool.Stats().Used; used != 64*mib {
+		t.Errorf("%d bytes are counted", used)
+	}
+}
+
 // A request without memory is told to come again: 429, and 503 for other systems'
 // clients, since Prometheus drops what is answered with 429.
 func TestRefusedForWantOfMemory(t *testing.T) {
-	a := newAdmission(1 << 20)
+	a := newAdmission(1<<20, 0)
 	a.pool = share.New("memory for requests", 4*leastCost, time.Millisecond)
 	m := &mux{admission: a}
 	handled := 0
@@ -141,7 +172,7 @@ func TestRefusedForWantOfMemory(t *testing.T) {
 }
 
 func TestMessagesOfAStreamHoldMemoryUntilTheyAreAnswered(t *testing.T) {
-	a := newAdmission(1 << 20)
+	a := newAdmission(1<<20, 0)
 	var l leases
 	for _, size := range []int{10, leastCost, 2 * leastCost} {
 		if err := a.message(t.Context(), &l, size); err != nil {
@@ -172,7 +203,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for 10 s")
 	}
-	m := &mux{admission: newAdmission(1 << 20)}
+	m := &mux{admission: newAdmission(1<<20, 0)}
 	failed := make(chan error, 1)
 	read := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)

@@ -44,6 +44,7 @@ type Options struct {
 	TLS     *tls.Config // nil: plain text
 	Hosts   []string    // names that this server answers to, besides localhost and IP addresses
 	MaxBody int64       // of a request or a message
+	Memory  int64       // that the process may take; 0: not known
 	// Connections bounds them in all, ConnectionsEach those of one address but
 	// loopback; 0: what the process's file descriptors allow, and a quarter of it.
 	Connections, ConnectionsEach int
@@ -164,7 +165,11 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		options: options, parts: parts, listeners: listeners,
 		keyring: parts.Keyring, links: parts.Links, metrics: parts.Metrics, log: options.Log,
 		hosts: options.Hosts, draining: make(chan struct{}),
-		gate: newGate(options.Connections, options.ConnectionsEach), admission: newAdmission(options.MaxBody),
+		gate: newGate(options.Connections, options.ConnectionsEach), admission: newAdmission(options.MaxBody, options.Memory),
+	}
+	if size, enough := requestBytes(options.MaxBody, options.Memory); !enough {
+		s.log.Warn("the memory limit is too small for the largest requests; raise memory.limit_mib, or lower limits.body_mib",
+			"limit_mib", options.Memory>>20, "request_mib", size>>20)
 	}
 	s.security = newSecurity(options.Log, parts.Metrics, options.Now)
 	s.keyring.OnFirstUse(func(ctx context.Context, key auth.Key) {

@@ -8,7 +8,8 @@
 // What always holds: leases together are at most the pool's size, and a quarter more
 // for small first leases of callers that hold nothing: however many others share all
 // of the pool, a caller who asks for little gets it. Leases of one
-// caller are at most a quarter of it. Who waits is served in order, but a caller
+// caller are at most a quarter of it, or one lease of the widest kind ([NewWide]).
+// Who waits is served in order, but a caller
 // that has its quarter does not hold up those after it.
 //
 // Start reading at [Pool.Acquire].
@@ -75,6 +76,14 @@ func New(what string, size int64, patience time.Duration) *Pool {
 		patience = Patience
 	}
 	return &Pool{what: what, size: size, part: max(1, size/parts), patience: patience, held: map[string]int64{}}
+}
+
+// NewWide is New for a pool whose widest lease may be more than a quarter of it: a caller
+// can hold one such lease, so that what it holds is counted as it is.
+func NewWide(what string, size, widest int64, patience time.Duration) *Pool {
+	p := New(what, size, patience)
+	p.part = max(p.part, min(widest, size))
+	return p
 }
 
 // Part is the most that one caller can hold; a request for more gets this much.

@@ -1,17 +1,24 @@
 package netstate
 
-// claim is what votes are counted by.
+import (
+	"cmp"
+	"slices"
+)
+
+// claim is what votes are counted by. The hotkey is part of it: who says the same of
+// another machine does not agree.
 type claim struct {
-	gpu   GPU
-	known bool
-	score float64
+	hotkey string
+	gpu    GPU
+	known  bool
+	score  float64
 }
 
 func claimOf(s Stat) claim {
 	if s.GPU == nil {
-		return claim{score: s.Score}
+		return claim{hotkey: s.Hotkey, score: s.Score}
 	}
-	return claim{*s.GPU, true, s.Score}
+	return claim{s.Hotkey, *s.GPU, true, s.Score}
 }
 
 // Report is one validator's word about a miner, and what its vote weighs.
@@ -21,20 +28,22 @@ type Report struct {
 }
 
 // PickDominant chooses among reports about one miner: those with score 0 do not
-// count; of the others the most frequent (GPU, number of GPUs, score) wins, each
-// counted by its weight, then the highest score, then the first. ok is false when
-// none is left.
+// count; of the others the most frequent (hotkey, GPU, number of GPUs, score) wins,
+// each counted by its weight, then the highest score, then the first. Of those that
+// carry the winner the one in the middle by reliability is returned, so that one
+// of them cannot choose what nobody voted on. ok is false when none is left.
 func PickDominant(reports []Report) (winner Stat, ok bool) {
-	votes, first := map[claim]float64{}, map[claim]Stat{}
+	votes, carriers := map[claim]float64{}, map[claim][]Report{}
 	var order []claim
 	for _, r := range reports {
 		if r.Score == 0 {
 			continue
 		}
 		c := claimOf(r.Stat)
-		if _, seen := first[c]; !seen {
-			first[c], order = r.Stat, append(order, c)
+		if carriers[c] == nil {
+			order = append(order, c)
 		}
+		carriers[c] = append(carriers[c], r)
 		votes[c] += r.Weight
 	}
 	if len(order) == 0 {
@@ -46,7 +55,22 @@ func PickDominant(reports []Report) (winner Stat, ok bool) {
 			best = c
 		}
 	}
-	winner = first[best]
+	winner = middle(carriers[best], votes[best])
 	winner.OwnScore = true
 	return winner, true
+}
+
+// middle is the first report whose reliability is their weighted median.
+func middle(reports []Report, total float64) Stat {
+	slices.SortStableFunc(reports, func(a, b Report) int { return cmp.Compare(a.Reliability, b.Reliability) })
+	sum, at := 0.0, 0
+	for i, r := range reports {
+		if r.Reliability != reports[at].Reliability {
+			at = i
+		}
+		if sum += r.Weight; sum >= total/2 {
+			break
+		}
+	}
+	return reports[at].Stat
 }

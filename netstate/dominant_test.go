@@ -40,3 +40,16 @@ func TestPickDominant(t *testing.T) {
 		}
 	}
 }
+
+// A liar copies what honest validators say of a miner, and puts his own hotkey and
+// reliability there.
+func TestALiarDoesNotRideOnTheMajority(t *testing.T) {
+	honest := netstate.Report{Stat: netstate.Stat{UID: 5, Hotkey: "m5", GPU: &netstate.GPU{Name: "H100", Count: 1}, Score: 50, Reliability: 1}, Weight: 1}
+	swapped, unreliable := honest, honest
+	swapped.Hotkey, swapped.Reliability = "a-liar", -7
+	unreliable.Reliability = -7
+	got, ok := netstate.PickDominant([]netstate.Report{swapped, unreliable, honest, honest})
+	if !ok || got.Hotkey != "m5" || got.Reliability != 1 {
+		t.Errorf("%+v, %v", got, ok)
+	}
+}

@@ -63,7 +63,7 @@ func (h hostile) payload(voter int) string {
 	var entries []string
 	for range h.IntN(5) {
 		uid := h.mostly(strconv.Itoa(h.IntN(3)), "01", "+1", " 1", "-1", "65536", "1.0", "٤", "", "1e0", "65535")
-		entries = append(entries, `"`+uid+`": `+h.entry(fmt.Sprintf("voter%d", voter)))
+		entries = append(entries, `"`+uid+`": `+h.entry(h.mostly("5miner", "5other", "", fmt.Sprintf("voter%d", voter))))
 	}
 	stats := h.mostly("{"+strings.Join(entries, ", ")+"}", "null", "[]", "3")
 	whole := `{"role": "validator", "stats": ` + stats + "}"

@@ -65,7 +65,7 @@ def winners(case):
         said = [report for report in everything if report[0] == uid]
 
         def votes(report):
-            return sum(other[1] for other in said if other[2:4] == report[2:4])
+            return sum(other[1] for other in said if other[2:] == report[2:])
 
         most = max(votes(report) for report in said)
         best = [report for report in said if votes(report) == most]

@@ -10,6 +10,7 @@ import random
 import re
 import shutil
 import sqlite3
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -264,15 +265,23 @@ def naive(reports: list[dict[str, Any]]) -> dict[str, Any] | None:
     if not left:
         return None
 
-    def triple(one: dict[str, Any]) -> tuple[Any, Any, float]:
+    def said(one: dict[str, Any]) -> tuple[Any, ...]:
         specs = one["gpu_specs"]
-        return (specs and specs["gpu_name"], specs and specs["num_gpus"], one["score"])
+        return (
+            one["hotkey"],
+            specs and specs["gpu_name"],
+            specs and specs["num_gpus"],
+            one["score"],
+        )
 
-    counts = Counter(map(triple, left))
+    counts = Counter(map(said, left))
     most = max(counts.values())
-    finalists = [one for one in left if counts[triple(one)] == most]
+    finalists = [one for one in left if counts[said(one)] == most]
     highest = max(one["score"] for one in finalists)
-    return next(one for one in finalists if one["score"] == highest) | {"own_score": True}
+    winner = said(next(one for one in finalists if one["score"] == highest))
+    middle = statistics.median_low(one["reliability_score"] for one in left if said(one) == winner)
+    carriers = [one for one in left if said(one) == winner and one["reliability_score"] == middle]
+    return carriers[0] | {"own_score": True}
 
 
 def test_pick_dominant_dict() -> None:
@@ -280,7 +289,8 @@ def test_pick_dominant_dict() -> None:
     for _ in range(2_000):
         reports = []
         for n in range(draw.randint(0, 6)):
-            one = stat(5, f"hotkey{n}", draw.choice([0, 1, 2, 2.5]))
+            one = stat(5, draw.choice("xy"), draw.choice([0, 1, 2, 2.5]))
+            one["reliability_score"], one["created_at"] = draw.randint(-2, 2), str(n)
             specs = {"gpu_name": draw.choice("AB"), "num_gpus": draw.randint(1, 2)}
             one["gpu_specs"] = draw.choice([None, specs])
             reports.append(one)

@@ -38,6 +38,7 @@ type builder struct {
 type column struct {
 	Validator
 	reports []report
+	others  map[int]*string // by row, the hotkey that a report names in place of the row's
 }
 
 func build(v *view, net *subnet, netuid *uint16, now time.Time) *Document {
@@ -109,13 +110,13 @@ func (b *builder) addColumns() {
 	for _, n := range b.view.shown() {
 		if b.here(n) && n.record.Role == state.Validator {
 			verdict, reason := judge(n, b.now, b.net)
-			c := column{Validator{Node: b.node(n, verdict, reason), Counted: verdict.Trusted(), Notes: []string{}, Index: n.index}, n.section.reports}
+			c := column{Validator{Node: b.node(n, verdict, reason), Counted: verdict.Trusted(), Notes: []string{}, Index: n.index}, n.section.reports, nil}
 			b.columns = append(b.columns, c)
 		}
 	}
 	for _, n := range b.view.legacy.nodes {
 		if n.role == state.Validator && b.view.nodes[n.run.ID] == nil && b.hereLegacy(n) {
-			b.columns = append(b.columns, column{Validator{Node: b.legacyNode(n), Notes: []string{}, Index: math.MaxInt64}, n.section.reports})
+			b.columns = append(b.columns, column{Validator{Node: b.legacyNode(n), Notes: []string{}, Index: math.MaxInt64}, n.section.reports, nil})
 		}
 	}
 	for i := range b.columns {
@@ -358,7 +359,14 @@ func (b *builder) fill() {
 				continue
 			}
 			v.Scores[row], v.Flags[row], v.GPUs[row] = r.score, r.flags, int16(b.gpu(r.gpu))
-			if hotkey := b.doc.Miners[row].Hotkey; r.hotkey != "" && hotkey != "" && r.hotkey != hotkey {
+			if r.hotkey == b.doc.Miners[row].Hotkey {
+				continue
+			}
+			if b.columns[i].others == nil {
+				b.columns[i].others = map[int]*string{}
+			}
+			b.columns[i].others[row] = &r.hotkey
+			if r.hotkey != "" {
 				v.Flags[row] |= flagOtherHotkey
 			}
 		}
@@ -397,13 +405,13 @@ func (b *builder) mergeRows() {
 		votes = votes[:0]
 		for _, i := range order {
 			if v := &b.doc.Validators[i]; v.votes(row) {
-				votes = append(votes, vote{i, v.Scores[row], int(v.GPUs[row])})
+				votes = append(votes, vote{i, v.Scores[row], int(v.GPUs[row]), b.columns[i].others[row]})
 			}
 		}
 		result := merge(votes)
 		for _, vote := range votes {
 			v := &b.doc.Validators[vote.validator]
-			if vote.score == result.Score && vote.gpu == result.GPU {
+			if slices.Contains(result.Carried, vote.validator) {
 				v.Agrees++
 			} else {
 				v.Differs++

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,26 +10,31 @@ from typing import Any
 def pick_dominant_dict(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Choose among reports about one miner.
 
-    Those with score 0 do not count. Of the others the most frequent (GPU, number of GPUs, score)
-    wins, then the highest score, then the first. A report without gpu_specs takes part.
+    Those with score 0 do not count. Of the others the most frequent (hotkey, GPU, number of GPUs,
+    score) wins, then the highest score, then the first. A report without gpu_specs takes part.
 
     Returns:
-        The first report of the winners with own_score set, None when none is left.
+        Of the winners the report in the middle by reliability_score, with own_score set, None when
+        none is left.
 
     """
-    votes: dict[tuple[Any, Any, float], int] = {}
-    first: dict[tuple[Any, Any, float], Mapping[str, Any]] = {}
+    carriers: dict[tuple[Any, Any, Any, float], list[Mapping[str, Any]]] = {}
     for report in reports:
         if report["score"] == 0:
             continue
         specs = report.get("gpu_specs") or {}
-        claim = (specs.get("gpu_name"), specs.get("num_gpus"), float(report["score"]))
-        votes[claim] = votes.get(claim, 0) + 1
-        first.setdefault(claim, report)
-    if not votes:
+        gpu, count = specs.get("gpu_name"), specs.get("num_gpus")
+        claim = (report.get("hotkey"), gpu, count, float(report["score"]))
+        carriers.setdefault(claim, []).append(report)
+    if not carriers:
         return None
-    best = max(votes, key=lambda claim: (votes[claim], claim[2]))  # of equals the first
-    winner = dict(first[best])
+    best = max(carriers, key=lambda claim: (len(carriers[claim]), claim[3]))  # of equals the first
+
+    def reliability(report: Mapping[str, Any]) -> float:
+        return float(report.get("reliability_score") or 0)
+
+    middle = statistics.median_low(map(reliability, carriers[best]))
+    winner = dict(next(report for report in carriers[best] if reliability(report) == middle))
     winner["own_score"] = True
     if "uid" in winner:
         winner["uid"] = int(winner["uid"])

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 )
 
@@ -54,7 +56,7 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 		Genesis: record.Genesis, Netuid: record.Netuid,
 		Workspace: run.Workspace, Project: run.Project, Run: run.Name,
 	}
-	if err := errors.Join(expect.Check(record.Place), state.Clock{Now: l.now()}.Check(record)); err != nil {
+	if err := errors.Join(expect.Check(record.Place), named(run, record), state.Clock{Now: l.now()}.Check(record)); err != nil {
 		return nil, refused(err)
 	}
 	p := &putting{log: l, run: run, e: e, record: record}
@@ -73,6 +75,20 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 	}
 	l.wake(run.Workspace + "/" + run.Project) // also for evidence
 	return taken, conflict
+}
+
+// named refuses the record of anybody else in a run that is named after a participant:
+// a stranger who is first would keep the participant out of its own run.
+func named(run *catalog.Run, record *state.Record) error {
+	role, address, ok := strings.Cut(run.DisplayName, "-")
+	if !ok || role != state.Validator && role != state.Miner {
+		return nil
+	}
+	hotkey, _, err := wallet.ParseAddress(address)
+	if err != nil || role == record.Role && hotkey == record.Hotkey {
+		return nil //nolint:nilerr // a name like any other
+	}
+	return fmt.Errorf("the run is that of %s, the record is of %s %s", run.DisplayName, record.Role, record.Hotkey)
 }
 
 // refused gives every reason against a record the same code.

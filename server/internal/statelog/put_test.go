@@ -98,6 +98,32 @@ func TestARecordIsTakenOnTopOfTheNewest(t *testing.T) {
 	}
 }
 
+// A run that is named after a participant takes no record of a stranger, so that
+// nobody is kept out of the own run by who was faster.
+func TestARunIsTheOneItsNameSays(t *testing.T) {
+	l := newLog(t)
+	own, stranger := key(t, 1).Account().String(), key(t, 2).Account().String()
+	for i, tt := range []struct {
+		name  string
+		taken bool
+	}{
+		{"validator-" + own, true},
+		{"validator-" + stranger, false},
+		{"miner-" + own, false},
+		{"validator-of-mine", true},
+		{own, true},
+		{"", true},
+	} {
+		at := run(byte(i + 1))
+		at.DisplayName = tt.name
+		if _, err := l.Put(t.Context(), at, signed(t, at, 1, nil, `{}`)); (err == nil) != tt.taken {
+			t.Errorf("in the run of %q: %v", tt.name, err)
+		} else if !tt.taken && model.CodeOf(err) != model.CodeStateRefused {
+			t.Errorf("in the run of %q it is refused with %v", tt.name, err)
+		}
+	}
+}
+
 func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	l, ctx := openLog(t, path), context.Background()

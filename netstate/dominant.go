@@ -30,8 +30,8 @@ type Report struct {
 // PickDominant chooses among reports about one miner: those with score 0 do not
 // count; of the others the most frequent (hotkey, GPU, number of GPUs, score) wins,
 // each counted by its weight, then the highest score, then the first. Of those that
-// carry the winner the one in the middle by reliability is returned, so that one
-// of them cannot choose what nobody voted on. ok is false when none is left.
+// carry the winner the first with the median reliability is returned: none of them
+// alone chooses that number. ok is false when none is left.
 func PickDominant(reports []Report) (winner Stat, ok bool) {
 	votes, carriers := map[claim]float64{}, map[claim][]Report{}
 	var order []claim

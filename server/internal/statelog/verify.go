@@ -63,8 +63,8 @@ func (i *Inventory) add(format string, args ...any) {
 	}
 }
 
-// compare names where the file and its mirror disagree. The one change that a crash
-// may have cost the file is none of that, nor is what a server writes meanwhile.
+// compare names where the file and its mirror disagree. It leaves out the one change
+// that a crash may have cost the file, and what a server writes meanwhile.
 func (i *Inventory) compare(ctx context.Context, path string) error {
 	h, err := heal(ctx, path, true, slog.New(slog.DiscardHandler))
 	if err != nil {

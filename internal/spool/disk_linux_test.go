@@ -88,7 +88,14 @@ func fillDisk(t *testing.T, f *Folder) {
 	s := testSeries(t, w, "m")
 	const most = 400_000 // 16 MB
 	total := 0
-	for ; total < most && w.Drain().Waiting == 0; total++ { // the next segment, made meanwhile, may have had the last room
+	full := func() bool {
+		if w.Drain().Waiting == 0 {
+			return false
+		}
+		w.ahead.group.Wait() // a segment that is being made beside the calls may have had the last room
+		return w.Drain().Waiting > 0
+	}
+	for ; total < most && !full(); total++ {
 		if err := w.Point(s, FlagStep, int64(total), 1, 0); err != nil {
 			t.Fatal(err)
 		}

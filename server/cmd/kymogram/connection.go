@@ -15,6 +15,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/internal/uplink"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 const defaultServer = "http://127.0.0.1:7070"
@@ -90,15 +91,7 @@ func runID(ctx context.Context, server *remote.Client, ref string) (string, erro
 }
 
 // printJSON prints a document, one line.
-func printJSON(w goio.Writer, doc any) error {
-	if raw, ok := doc.(json.RawMessage); ok {
-		_, err := fmt.Fprintf(w, "%s\n", raw)
-		return err
-	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(doc)
-}
+func printJSON(w goio.Writer, doc any) error { return table.JSON(w, doc) }
 
 // printList prints the items of a list as a table, or the API's document.
 func (c *connection) printList(io stdio, list *remote.List, what string, table func(goio.Writer, []json.RawMessage) error) error {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	goio "io"
 	"io/fs"
 	"os"
@@ -14,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/records"
 )
@@ -70,7 +67,10 @@ func (f *stateFlags) open(ctx context.Context, io stdio, ref string) (records.Se
 	return server, run, err
 }
 
-func colourOf(io stdio) bool { return progress.IsTerminal(io.out) && io.env("NO_COLOR") == "" }
+// terminal is where a command tells what it found.
+func (f *stateFlags) terminal(io stdio) records.Terminal {
+	return records.Terminal{Out: io.out, Err: io.err, JSON: f.json, Colour: progress.IsTerminal(io.out) && io.env("NO_COLOR") == ""}
+}
 
 func stateShowCommand(io stdio) *cobra.Command {
 	var f stateFlags
@@ -84,55 +84,21 @@ word (verified, stale, broken, shared_key, equivocated) with its reason.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if workspace, project, ok := strings.Cut(args[0], "/"); ok && !strings.Contains(project, "/") {
-				return f.showProject(cmd.Context(), io, workspace, project)
+				server, err := f.dial(io)
+				if err != nil {
+					return err
+				}
+				return f.terminal(io).ShowProject(cmd.Context(), server, workspace, project, f.options())
 			}
-			return f.showRun(cmd.Context(), io, args[0])
+			server, run, err := f.open(cmd.Context(), io, args[0])
+			if err != nil {
+				return err
+			}
+			return f.terminal(io).ShowRun(cmd.Context(), server, run, f.options())
 		},
 	}
 	f.addTo(cmd)
 	return cmd
-}
-
-func (f *stateFlags) showRun(ctx context.Context, io stdio, ref string) error {
-	server, run, err := f.open(ctx, io, ref)
-	if err != nil {
-		return err
-	}
-	head, err := server.Head(ctx, run)
-	if err != nil {
-		return err
-	}
-	if head == nil {
-		return model.Errorf(model.CodeNotFound, "run %s has no signed record", run).WithHint("netstate writes one with update_config")
-	}
-	judgement, err := records.Judge(ctx, run, head, f.options())
-	if err != nil {
-		return err
-	}
-	judged := &records.Judged{Entry: head, Judgement: judgement}
-	if f.json {
-		return printJSON(io.out, judged.Document())
-	}
-	return records.PrintRecord(io.out, judged, colourOf(io))
-}
-
-func (f *stateFlags) showProject(ctx context.Context, io stdio, workspace, project string) error {
-	server, err := f.dial(io)
-	if err != nil {
-		return err
-	}
-	list, err := server.Judge(ctx, workspace, project, f.options())
-	if err != nil {
-		return err
-	}
-	if f.json {
-		return printJSON(io.out, records.Documents(list))
-	}
-	if err := records.PrintList(io.out, list, colourOf(io)); err != nil {
-		return err
-	}
-	printMore(io, len(list), "records", "")
-	return nil
 }
 
 func stateHistoryCommand(io stdio) *cobra.Command {
@@ -147,12 +113,7 @@ func stateHistoryCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.json {
-				return exportHistory(cmd.Context(), io, server, run, io.out)
-			}
-			return records.PrintHistory(io.out, func(each func(*state.Entry) error) error {
-				return server.History(cmd.Context(), run, each)
-			})
+			return f.terminal(io).History(cmd.Context(), server, run)
 		},
 	}
 	f.addTo(cmd)
@@ -174,54 +135,17 @@ something does not hold, or when a signer or a server is caught.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := os.Stat(args[0]); err == nil {
-				return f.verifyFile(cmd.Context(), io, args[0])
+				return f.terminal(io).VerifyFile(cmd.Context(), args[0], f.options())
 			}
-			return f.verifyRun(cmd.Context(), io, args[0])
+			server, run, err := f.open(cmd.Context(), io, args[0])
+			if err != nil {
+				return err
+			}
+			return f.terminal(io).VerifyRun(cmd.Context(), server, run, f.options())
 		},
 	}
 	f.addTo(cmd)
 	return cmd
-}
-
-// errCaught ends a command whose output has said what is wrong.
-var errCaught = errors.New("the records do not hold; the reasons are above")
-
-func (f *stateFlags) verifyFile(ctx context.Context, io stdio, path string) error {
-	report, err := records.VerifyFile(ctx, path, f.options())
-	if err != nil {
-		return err
-	}
-	if f.json {
-		err = printJSON(io.out, report)
-	} else {
-		err = report.Print(io.out, colourOf(io))
-	}
-	if err == nil && !report.OK() {
-		err = errCaught
-	}
-	return err
-}
-
-func (f *stateFlags) verifyRun(ctx context.Context, io stdio, ref string) error {
-	server, run, err := f.open(ctx, io, ref)
-	if err != nil {
-		return err
-	}
-	bar := progress.Count(io.err, -1, "verify")
-	report, err := server.Verify(ctx, run, f.options(), func() { bar.Done(1) })
-	bar.End()
-	if err != nil {
-		return err
-	}
-	if f.json {
-		err = printJSON(io.out, report)
-	} else {
-		err = report.Print(io.out, colourOf(io))
-	}
-	if err == nil && !report.OK() {
-		err = errCaught
-	}
-	return err
 }
 
 func stateExportCommand(io stdio) *cobra.Command {
@@ -238,21 +162,12 @@ func stateExportCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return toFile(io, output, func(w goio.Writer) error { return exportHistory(cmd.Context(), io, server, run, w) })
+			return toFile(io, output, func(w goio.Writer) error { return f.terminal(io).Export(cmd.Context(), server, run, w) })
 		},
 	}
 	f.addTo(cmd)
 	cmd.Flags().StringVar(&output, "output", "", "the file to make (default: stdout)")
 	return cmd
-}
-
-func exportHistory(ctx context.Context, io stdio, server records.Server, run *records.Run, out goio.Writer) error {
-	bar := progress.Count(io.err, -1, "records")
-	defer bar.End()
-	return server.History(ctx, run, func(e *state.Entry) error {
-		bar.Done(1)
-		return printJSON(out, e)
-	})
 }
 
 // toFile writes to a new file, or to stdout when none is named.
@@ -302,10 +217,7 @@ that: the hotkey is a witness that the log was not rewritten since.`,
 				return err
 			}
 			head, err := log.Follow(cmd.Context(), seen)
-			if err != nil {
-				return f.caught(io, err)
-			}
-			if w.wallet != "" {
+			if err == nil && w.wallet != "" {
 				key, err := w.openWallet(io)
 				if err != nil {
 					return err
@@ -314,10 +226,7 @@ that: the hotkey is a witness that the log was not rewritten since.`,
 					return err
 				}
 			}
-			if f.json {
-				return printJSON(io.out, head)
-			}
-			return records.PrintHead(io.out, head)
+			return f.terminal(io).Head("", head, err)
 		},
 	}
 	f.addTo(cmd)
@@ -375,29 +284,10 @@ and the exit status is 1.`,
 				return err
 			}
 			head, err := log.Compare(cmd.Context(), seen)
-			if err != nil {
-				return f.caught(io, err)
-			}
-			if f.json {
-				return printJSON(io.out, head)
-			}
-			fmt.Fprintf(io.out, "the log continues what %s holds\n", seen)
-			return records.PrintHead(io.out, head)
+			return f.terminal(io).Head("the log continues what "+seen+" holds\n", head, err)
 		},
 	}
 	f.addTo(cmd)
 	cmd.Flags().StringVar(&seen, "seen", "", "file with a head or a proof of before")
 	return cmd
-}
-
-// caught prints the evidence against a server before the error.
-func (f *stateFlags) caught(io stdio, err error) error {
-	if split := records.Evidence(err); split != nil {
-		text, failed := json.Marshal(split)
-		if failed != nil {
-			return failed
-		}
-		fmt.Fprintf(io.out, "%s\n", text)
-	}
-	return err
 }

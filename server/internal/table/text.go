@@ -4,10 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// JSON prints a document, one line. What a server sent goes out as it came.
+func JSON(w io.Writer, doc any) error {
+	if raw, ok := doc.(json.RawMessage); ok {
+		_, err := fmt.Fprintf(w, "%s\n", raw)
+		return err
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(doc)
+}
 
 // When writes a time for a table, in the reader's zone.
 func When(ns int64) string {

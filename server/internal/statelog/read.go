@@ -52,17 +52,19 @@ func scan(ctx context.Context, q querier, take func(*state.Entry) bool, query st
 	return rows.Err()
 }
 
-func read(rows *sql.Rows) (*state.Entry, error) {
+// read scans columns and those behind them. The run is known of a damaged row too.
+func read(rows *sql.Rows, more ...any) (*state.Entry, error) {
 	e := new(state.Entry)
 	var run, hash, signature []byte
-	if err := rows.Scan(&e.Index, &run, &e.Sequence, &hash, &e.ReceivedNs, &e.Fork, &e.Record, &signature, &e.Payload); err != nil {
-		return nil, err
-	}
-	record, err := state.Decode(e.Record)
-	if err != nil || len(run) != len(e.RunID) || len(hash) != len(e.Digest) || len(signature) != len(e.Signature) {
-		return nil, damaged(e.Index, errors.Join(err, errors.New("its row is not whole")))
+	at := []any{&e.Index, &run, &e.Sequence, &hash, &e.ReceivedNs, &e.Fork, &e.Record, &signature, &e.Payload}
+	if err := rows.Scan(append(at, more...)...); err != nil {
+		return e, err
 	}
 	copy(e.RunID[:], run)
+	record, err := state.Decode(e.Record)
+	if err != nil || len(run) != len(e.RunID) || len(hash) != len(e.Digest) || len(signature) != len(e.Signature) {
+		return e, damaged(e.Index, errors.Join(err, errors.New("its row is not whole")))
+	}
 	copy(e.Digest[:], hash)
 	copy(e.Signature[:], signature)
 	e.Run, e.Hotkey, e.Role = record.Run, record.Hotkey.String(), record.Role

@@ -1,15 +1,11 @@
 package statelog
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
 	"log/slog"
 	"os"
-
-	"github.com/kymogram/kymogram/internal/state"
-	"github.com/kymogram/kymogram/server/internal/transparency"
 )
 
 // Inventory is what a file of records holds and what of it is damaged.
@@ -19,6 +15,7 @@ type Inventory struct {
 	Records int64    `json:"records"`
 	Forks   int64    `json:"forks"` // kept as evidence
 	Damage  []string `json:"damage"`
+	more    int      // faults that are not named
 }
 
 // maxDamage is how many faults an inventory names.
@@ -54,13 +51,18 @@ func Inspect(ctx context.Context, path string, whole bool, done func(bytes int64
 	if err != nil {
 		i.add("state records: %v", err)
 	}
+	if i.more > 0 {
+		i.Damage = append(i.Damage, fmt.Sprintf("state records: %d more faults", i.more))
+	}
 	return i, ctx.Err()
 }
 
 func (i *Inventory) add(format string, args ...any) {
-	if len(i.Damage) < maxDamage {
-		i.Damage = append(i.Damage, fmt.Sprintf(format, args...))
+	if len(i.Damage) == maxDamage {
+		i.more++
+		return
 	}
+	i.Damage = append(i.Damage, fmt.Sprintf(format, args...))
 }
 
 // compare names where the file and its mirror disagree. It leaves out the one change
@@ -86,6 +88,7 @@ func (i *Inventory) compare(ctx context.Context, path string) error {
 	return nil
 }
 
+// verify recomputes all that follows from the records, as of one moment.
 func (i *Inventory) verify(ctx context.Context, db *sql.DB, done func(int64)) error {
 	var fault string
 	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&fault); err != nil {
@@ -94,95 +97,13 @@ func (i *Inventory) verify(ctx context.Context, db *sql.DB, done func(int64)) er
 	if fault != "ok" {
 		i.add("state records: %s", fault)
 	}
-	if err := i.counts(ctx, db); err != nil {
-		return err
-	}
-	if err := i.links(ctx, db, done); err != nil {
-		return err
-	}
-	return i.leaves(ctx, db)
-}
-
-// counts finds records that are gone: the newest of a run, or any of a project.
-func (i *Inventory) counts(ctx context.Context, db *sql.DB) error {
-	rows, err := db.QueryContext(ctx, `SELECT 'the newest record of run ' || hex(u.run) || ' is missing' FROM runs u
-		LEFT JOIN records r ON r.project = u.project AND r.idx = u.idx AND r.run = u.run WHERE r.id IS NULL
-		UNION ALL SELECT 'project ' || workspace || '/' || project || ' has ' || n || ' records of ' || size FROM
-		(SELECT p.workspace, p.project, p.size, (SELECT count(*) FROM records r WHERE r.project = p.id) AS n FROM projects p) WHERE n <> size`)
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var fault string
-		if err := rows.Scan(&fault); err != nil {
-			return err
-		}
-		i.add("state records: %s", fault)
-	}
-	return rows.Err()
-}
-
-// links checks every record and that each follows the one before. Rows that
-// cannot be read are named and passed.
-func (i *Inventory) links(ctx context.Context, db *sql.DB, done func(int64)) error {
-	rows, err := db.QueryContext(ctx, `SELECT `+columns+` FROM records ORDER BY run, fork, sequence`)
-	if err != nil {
+	defer func() { _ = tx.Rollback() }()
+	if err := i.histories(ctx, tx, done); err != nil {
 		return err
 	}
-	defer rows.Close()
-	var before *state.Entry
-	for rows.Next() {
-		e, err := read(rows)
-		if err != nil {
-			i.add("%v", err)
-			before = nil
-			continue
-		}
-		if e.Fork { // evidence follows anything
-			before = nil
-		}
-		if fault := check(e, before); fault != nil {
-			i.add("state record %d of run %s: %v", e.Index, e.Run, fault)
-		}
-		before = e
-		done(int64(len(e.Record) + len(e.Payload)))
-	}
-	return rows.Err()
-}
-
-// check verifies one record and its link to the one before, nil for none known.
-func check(e, before *state.Entry) error {
-	record, err := e.Authentic()
-	switch {
-	case err != nil:
-		return err
-	case e.Digest != e.Envelope.Hash():
-		return fmt.Errorf("its hash is not %s", e.Digest)
-	case record.Sequence != e.Sequence:
-		return fmt.Errorf("it is kept under sequence %d and signed as %d", e.Sequence, record.Sequence)
-	case before != nil && before.RunID == e.RunID && record.Previous != before.Digest:
-		return fmt.Errorf("it does not follow record %d", before.Index)
-	}
-	return nil
-}
-
-// leaves checks that the tree has the records as its leaves.
-func (i *Inventory) leaves(ctx context.Context, db *sql.DB) error {
-	rows, err := db.QueryContext(ctx, `SELECT r.idx, r.record, n.hash FROM nodes n LEFT JOIN records r ON r.project = n.project AND r.idx = n.idx WHERE n.level = 0`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var index sql.NullInt64
-		var record, hash []byte
-		if err := rows.Scan(&index, &record, &hash); err != nil {
-			return err
-		}
-		if !bytes.Equal(transparency.Leaf(record), hash) {
-			i.add("state record %d is not the leaf of the Merkle log that it was", index.Int64)
-		}
-	}
-	return rows.Err()
+	return i.trees(ctx, tx)
 }

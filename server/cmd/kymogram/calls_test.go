@@ -23,9 +23,12 @@ import (
 )
 
 // locked starts a server in a process of its own that asks for keys.
-func locked(t *testing.T) (s *killable, d desk, admin string) {
+func locked(t *testing.T) (s *killable, d desk, admin string) { return lockedWith(t, 0) }
+
+// lockedWith starts one that has so many file descriptors.
+func lockedWith(t *testing.T, files int) (s *killable, d desk, admin string) {
 	t.Helper()
-	s = &killable{t: t, data: t.TempDir(), keys: true}
+	s = &killable{t: t, data: t.TempDir(), keys: true, files: files}
 	s.start()
 	t.Cleanup(s.kill)
 	raw, err := os.ReadFile(filepath.Join(s.data, "admin.key"))

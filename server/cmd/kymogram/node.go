@@ -194,7 +194,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
-	options := httpapi.Options{Files: blobs, States: n.states, Log: n.log}
+	options := httpapi.Options{Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
 	if n.config.State.Log {
 		key, err := statelog.SigningKey(filepath.Join(n.config.Data, data.LogKeyFile))
 		if err != nil {
@@ -241,8 +241,8 @@ func answers(s httpapi.Stats) []selfmetrics.Gauge {
 	return []selfmetrics.Gauge{
 		selfmetrics.NewGauge("kymogram_answer_rows", "Rows and buckets that answers in the making hold.", float64(s.Rows)),
 		selfmetrics.NewGauge("kymogram_answer_waiting_requests", "Reads that wait for their share of rows.", float64(s.Waiting)),
-		selfmetrics.NewGauge("kymogram_event_streams", "Event streams open now.", float64(s.Streams)),
-		selfmetrics.NewCounter("kymogram_event_streams_refused_total", "Event streams refused with busy: there were too many.", float64(s.RefusedStreams)),
+		selfmetrics.NewGauge("kymogram_event_streams", "Event streams and waiting requests open now.", float64(s.Waits)),
+		selfmetrics.NewCounter("kymogram_event_streams_refused_total", "Event streams and waiting requests refused with busy: there were too many.", float64(s.RefusedWaits)),
 		selfmetrics.NewCounter("kymogram_answer_refused_total", "Reads refused with busy: they got no share of rows in time.", float64(s.Refused)),
 		selfmetrics.NewCounter("kymogram_answer_stalled_total", "Answers cut off because their client read nothing for 5 s.", float64(s.Stalled)),
 	}
@@ -262,6 +262,8 @@ func shared(s server.Shared) []selfmetrics.Gauge {
 		selfmetrics.NewCounter("kymogram_message_refused_total", "gRPC messages refused with busy: they got no memory in time.", float64(s.Messages.Refused)),
 		selfmetrics.NewGauge("kymogram_calls", "gRPC calls that go on now.", float64(s.Calls.Used)),
 		selfmetrics.NewCounter("kymogram_calls_refused_total", "gRPC calls refused with busy: there were too many.", float64(s.Calls.Refused)),
+		selfmetrics.NewGauge("kymogram_files", "Files that are sent or fetched now.", float64(s.Files.Used)),
+		selfmetrics.NewCounter("kymogram_files_refused_total", "Files refused with busy: too many were sent or fetched.", float64(s.Files.Refused)),
 		selfmetrics.NewGauge("kymogram_call_answer_bytes", "Memory of large gRPC answers that their clients have not read yet.", float64(s.Answers.Used)),
 		selfmetrics.NewCounter("kymogram_call_answer_refused_total", "gRPC answers refused with busy: they got no memory in time.", float64(s.Answers.Refused)),
 		selfmetrics.NewCounter("kymogram_calls_stalled_total", "gRPC calls cut off because their client read nothing of the answer for 5 s.", float64(s.StalledCalls)),

@@ -118,8 +118,11 @@ func TestRevokedLinkEndsAtOnce(t *testing.T) {
 	s.addKeys()
 	link, doc := s.publicLink("w/p")
 	v, _ := visit(t, link)
-	waited := make(chan int, 1)
-	go func() { waited <- v.do("GET", "/api/v1/projects/w/p/network?since=5&wait=25", "") }()
+	waits := []string{"network", "state"}
+	waited := make(chan int, len(waits))
+	for _, path := range waits {
+		go func() { waited <- v.do("GET", "/api/v1/projects/w/p/"+path+"?since=5&wait=25", "") }()
+	}
 	if code := v.do("GET", "/api/v1/projects/w/p/network", ""); code != http.StatusOK {
 		t.Fatalf("before: %d", code)
 	}
@@ -132,12 +135,14 @@ func TestRevokedLinkEndsAtOnce(t *testing.T) {
 	if _, code := visit(t, link); code != http.StatusUnauthorized {
 		t.Errorf("the link opens again: %d", code)
 	}
-	select {
-	case code := <-waited:
-		if code == http.StatusOK {
-			t.Error("a request that waited was answered after the revocation")
+	for range waits {
+		select {
+		case code := <-waited:
+			if code != http.StatusUnauthorized {
+				t.Errorf("a request that waited is told %d after the revocation", code)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("a request that waits outlives the revocation")
 		}
-	case <-time.After(10 * time.Second):
-		t.Error("a request that waits outlives the revocation")
 	}
 }

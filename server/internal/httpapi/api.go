@@ -45,6 +45,9 @@ type Options struct {
 	// Stall is how long a client may read nothing of an answer that holds rows.
 	Stall     time.Duration // default 5 s
 	Heartbeat time.Duration
+	// Waits is how many event streams and requests that wait for news there may be, a
+	// quarter of them for one caller: each holds a connection.
+	Waits     int64     // default 4,096
 	Files     Files     // nil: renderings are listed and cannot be watched
 	Discovery Discovery // nil: the server knows no chain
 	States    States    // nil: the server keeps no signed records
@@ -60,7 +63,7 @@ type API struct {
 	live    Live
 	options Options
 	rows    *rows
-	streams *share.Pool // of events
+	waits   *share.Pool // event streams, and requests that wait for news
 	log     *slog.Logger
 }
 
@@ -75,12 +78,15 @@ func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 	if options.Heartbeat <= 0 {
 		options.Heartbeat = 25 * time.Second
 	}
+	if options.Waits <= 0 {
+		options.Waits = mostWaits
+	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	return &API{
 		query: q, ingest: ingest, live: live, options: options, log: options.Log,
-		rows: newRows(options.RowsAtOnce), streams: share.New("event streams", mostStreams, 0),
+		rows: newRows(options.RowsAtOnce), waits: share.New("event streams and waiting requests", options.Waits, 0),
 	}
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -76,7 +77,9 @@ func shown(err error) *model.Error {
 }
 
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
+	if cause := model.Shown(context.Cause(r.Context())); cause != nil {
+		err = cause // such as a key that was revoked while the request waited
+	} else if r.Context().Err() != nil {
 		a.log.DebugContext(r.Context(), "request ended early", slog.String("path", r.URL.Path), slog.Any("err", err))
 	} else if model.CodeOf(err) == model.CodeInternal {
 		a.log.ErrorContext(r.Context(), "request failed", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("err", err))

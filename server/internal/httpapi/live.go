@@ -29,8 +29,8 @@ const (
 	// eventDeadline is how long one event may take to leave; a client slower than
 	// that comes back with Last-Event-ID.
 	eventDeadline = 30 * time.Second
-	// mostStreams is how many streams there may be, a quarter of them for one caller.
-	mostStreams = 4_096
+	// mostWaits is how many streams and waiting requests there may be where nobody says less.
+	mostWaits = 4_096
 )
 
 // stream answers GET /api/v1/live until the client leaves or the server ends the
@@ -45,7 +45,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	end, err := a.streams.Try(r.Context(), 1)
+	end, err := a.waits.Try(r.Context(), 1)
 	if err != nil {
 		return err
 	}

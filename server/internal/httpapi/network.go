@@ -44,6 +44,13 @@ func (a *API) network(w http.ResponseWriter, r *http.Request) error {
 	if a.options.Networks == nil {
 		return model.Errorf(model.CodeNotFound, "this server keeps no signed records")
 	}
+	if q.Wait > 0 {
+		end, err := a.waits.Try(r.Context(), 1)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	body, err := a.options.Networks.Network(r.Context(), q)
 	if err == nil {
 		err = a.query.Allow(r.Context(), q.Workspace, q.Project)
@@ -53,5 +60,5 @@ func (a *API) network(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(body)
-	return err
+	return a.cut(r, err)
 }

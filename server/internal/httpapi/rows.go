@@ -52,18 +52,18 @@ type Stats struct {
 	Refused uint64 // requests that got none in time
 	Stalled uint64 // answers cut off because their client did not read
 
-	Streams        int64 // event streams open now
-	RefusedStreams uint64
+	Waits        int64 // event streams and waiting requests
+	RefusedWaits uint64
 }
 
 // Stats reads them.
 func (a *API) Stats() Stats {
-	streams := a.streams.Stats()
+	waits := a.waits.Stats()
 	large, small := a.rows.large.Stats(), a.rows.small.Stats()
 	return Stats{
 		Rows: large.Used + small.Used, Waiting: large.Waiting + small.Waiting,
 		Refused: large.Refused + small.Refused, Stalled: a.rows.stalled.Load(),
-		Streams: streams.Used, RefusedStreams: streams.Refused,
+		Waits: waits.Used, RefusedWaits: waits.Refused,
 	}
 }
 

@@ -159,11 +159,19 @@ func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 	}
 	list, ctx := a.options.States.List, r.Context()
 	if wait > 0 {
+		end, err := a.waits.Try(ctx, 1)
+		if err != nil {
+			return err
+		}
+		defer end()
 		waiting, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Second)
 		defer cancel()
 		list, ctx = a.options.States.Wait, waiting
 	}
 	page, err := list(ctx, workspace, project, f)
+	if err == nil {
+		err = r.Context().Err() // its key ended while it waited
+	}
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,13 @@ const (
 	callsAtOnce   = 8192
 )
 
+// What may hold connections for long, where these are few: the calls of one caller at
+// most half of them, files that come or go slowly a quarter in all.
+const (
+	callsEach = 2 // for each connection; one caller has a quarter of the calls
+	filesPart = 4
+)
+
 // admissionTime is how long a request waits for memory before it is refused. Its body
 // waits with the client meanwhile. It is short, so that clients slow down early.
 const admissionTime = 2 * time.Second
@@ -48,6 +55,7 @@ type admission struct {
 	limit                        int64 // of one body
 	streams, arriving, unfolding *share.Pool
 	pool, answers                *share.Pool
+	files                        *share.Pool // up- and downloads that go on
 }
 
 // requestShare is the part of the process's memory that requests may take.
@@ -66,14 +74,16 @@ func requestBytes(body, memory int64) (size int64, enough bool) {
 	return min(size, max(third, largest*body)), third >= largest*body
 }
 
-// newAdmission takes the limit of a body and the process's memory, 0 if unknown.
-func newAdmission(limit, memory int64) *admission {
+// newAdmission takes the limit of a body, the process's memory (0 if unknown) and how
+// many connections there may be.
+func newAdmission(limit, memory int64, connections int) *admission {
 	const what = "memory for requests"
 	size, _ := requestBytes(limit, memory)
 	return &admission{
-		limit: limit, streams: share.New("calls", callsAtOnce, 0),
+		limit: limit, streams: share.New("calls", min(callsAtOnce, callsEach*int64(connections)), 0),
 		arriving: share.New(what, arrivingBytes, 0), unfolding: share.New(what, unfoldedBytes, 0),
-		pool: share.NewWide(what, size, largest*limit, admissionTime), answers: share.New("memory for answers", answerBytes, 0),
+		files: share.New("files", max(1, int64(connections/filesPart)), 0),
+		pool:  share.NewWide(what, size, largest*limit, admissionTime), answers: share.New("memory for answers", answerBytes, 0),
 	}
 }
 
@@ -93,13 +103,15 @@ func (a *admission) cost(r *http.Request) int64 {
 	return min(max(leastCost, r.ContentLength*factor), most)
 }
 
-// enter waits for the memory of a request.
+// enter waits for the memory of a request, or takes the place of a file.
 func (a *admission) enter(r *http.Request, rule Rule) (leave func(), err error) {
-	if rule.Large || r.Body == nil || r.Body == http.NoBody {
+	switch {
+	case rule.Large:
+		return a.files.Try(r.Context(), 1)
+	case r.Body == nil || r.Body == http.NoBody:
 		return func() {}, nil
 	}
-	leave, err = a.pool.Acquire(r.Context(), a.cost(r))
-	return leave, err
+	return a.pool.Acquire(r.Context(), a.cost(r))
 }
 
 // bodyStall is how long a client may send nothing of a body that memory is set aside for.

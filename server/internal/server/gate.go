@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -14,12 +15,21 @@ import (
 // nor the process's file descriptors say less.
 const mostConnections = 10_000
 
+// mostWaits bounds event streams and waiting requests in memory: 50 KiB each.
+const mostWaits = 4096
+
 // Descriptors that connections leave to the store and the catalog: a quarter, and
 // at least so many.
 const keptDescriptors = 64
 
-// refuseTime is how long a refused client may take to be told.
-const refuseTime = 100 * time.Millisecond
+// A refused client is told why. It reads that only when it has sent its request, so some
+// of that is taken in: of so many clients at once, for so long, and so much of each.
+const (
+	toldAtOnce = 16
+	toldTime   = 500 * time.Millisecond
+	toldBytes  = 1 << 20
+	refuseTime = 100 * time.Millisecond // of the others
+)
 
 const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\nConnection: close\r\n\r\n" +
 	`{"error":{"code":"unavailable","message":"the server has no connection left for this address","hint":"Send it again in a few seconds."}}` + "\n"
@@ -28,6 +38,7 @@ const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/j
 // all clients have its address, so loopback is bounded in all only.
 type gate struct {
 	most, each int
+	telling    chan struct{} // holds one for each client that is being told
 
 	mu      sync.Mutex
 	open    int
@@ -35,22 +46,32 @@ type gate struct {
 	refused uint64
 }
 
-// newGate takes limits; 0 is the default.
-func newGate(most, each int) *gate {
+// connections is how many there may be, where so many are wanted; 0 is the default.
+func connections(most int) int {
 	if most <= 0 {
 		most = mostConnections
 	}
 	if files := platform.Descriptors(); files > 0 {
 		most = max(1, min(most, files-max(keptDescriptors, files/4)))
 	}
+	return most
+}
+
+// Waits is how many event streams and waiting requests there may be, where so many
+// connections are wanted: half of them, so that the others take writes.
+func Waits(most int) int64 { return min(mostWaits, max(1, int64(connections(most)/2))) }
+
+// newGate takes limits; 0 is the default.
+func newGate(most, each int) *gate {
+	most = connections(most)
 	if each <= 0 {
 		each = max(1, most/4)
 	}
-	return &gate{most: most, each: each, by: map[netip.Addr]int{}}
+	return &gate{most: most, each: each, by: map[netip.Addr]int{}, telling: make(chan struct{}, toldAtOnce)}
 }
 
-// enter lets a connection in, or refuses and closes it.
-func (g *gate) enter(conn net.Conn, plain bool) (net.Conn, bool) {
+// enter lets a connection in; one that is not is the caller's to refuse.
+func (g *gate) enter(conn net.Conn) (net.Conn, bool) {
 	from := addressOf(conn)
 	g.mu.Lock()
 	in := g.open < g.most && (from.IsLoopback() || g.by[from] < g.each)
@@ -64,11 +85,37 @@ func (g *gate) enter(conn net.Conn, plain bool) (net.Conn, bool) {
 	if in {
 		return &entered{Conn: conn, leave: sync.OnceFunc(func() { g.leave(from) })}, true
 	}
-	if plain && conn.SetWriteDeadline(time.Now().Add(refuseTime)) == nil {
-		_, _ = conn.Write([]byte(refusal)) // a client that does not read it sees the end
+	return conn, false
+}
+
+// refuse tells a client that there is no connection for it, and closes the one that it
+// has. Where many are told already it does not wait.
+func (g *gate) refuse(conn net.Conn, run func(func())) {
+	select {
+	case g.telling <- struct{}{}:
+		run(func() {
+			defer func() { <-g.telling }()
+			tell(conn, toldTime)
+			_, _ = io.CopyN(io.Discard, conn, toldBytes)
+			_ = conn.Close()
+		})
+	default:
+		tell(conn, refuseTime)
+		_ = conn.Close()
 	}
-	_ = conn.Close()
-	return nil, false
+}
+
+// tell writes the refusal and ends this half of the connection.
+func tell(conn net.Conn, within time.Duration) {
+	if conn.SetDeadline(time.Now().Add(within)) != nil {
+		return
+	}
+	if _, err := conn.Write([]byte(refusal)); err != nil {
+		return // it sees the end
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
 }
 
 func addressOf(conn net.Conn) netip.Addr {

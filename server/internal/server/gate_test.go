@@ -39,10 +39,11 @@ func knock(t *testing.T, g *gate, from string) (in net.Conn, answer string) {
 		n, _ := there.Read(buffer)
 		said <- string(buffer[:n])
 	}()
-	conn, ok := g.enter(caller{here, from}, true)
+	conn, ok := g.enter(caller{here, from})
 	if ok {
 		return conn, ""
 	}
+	g.refuse(conn, func(tell func()) { go tell() })
 	return nil, <-said
 }
 
@@ -82,7 +83,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestCostOfABody(t *testing.T) {
 	const mib = 1 << 20
-	a := newAdmission(16*mib, 0)
+	a := newAdmission(16*mib, 0, 1000)
 	for _, c := range []struct {
 		length                int64
 		contentType, encoding string
@@ -129,7 +130,7 @@ func TestMemoryOfRequests(t *testing.T) {
 			t.Errorf("%+v: %d MiB, enough: %v", c, size/mib, enough)
 		}
 	}
-	a := newAdmission(16*mib, 200*mib)
+	a := newAdmission(16*mib, 200*mib, 1000)
 	for _, caller := range []string{"a", "b"} {
 		if _, err := a.pool.Try(share.WithCaller(t.Context(), caller), 64*mib); (err == nil) != (caller == "a") {
 			t.Errorf("a body of 64 MiB of %s in 66 MiB: %v", caller, err)
@@ -143,7 +144,7 @@ func TestMemoryOfRequests(t *testing.T) {
 // A request without memory is told to come again: 429, and 503 for other systems'
 // clients, since Prometheus drops what is answered with 429.
 func TestRefusedForWantOfMemory(t *testing.T) {
-	a := newAdmission(1<<20, 0)
+	a := newAdmission(1<<20, 0, 1000)
 	a.pool = share.New("memory for requests", 4*leastCost, time.Millisecond)
 	m := &mux{admission: a}
 	handled := 0
@@ -172,7 +173,7 @@ func TestRefusedForWantOfMemory(t *testing.T) {
 }
 
 func TestMessagesOfAStreamHoldMemoryUntilTheyAreAnswered(t *testing.T) {
-	a := newAdmission(1<<20, 0)
+	a := newAdmission(1<<20, 0, 1000)
 	var l leases
 	for _, size := range []int{10, leastCost, 2 * leastCost} {
 		if err := a.message(t.Context(), &l, size); err != nil {
@@ -203,7 +204,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for 10 s")
 	}
-	m := &mux{admission: newAdmission(1<<20, 0)}
+	m := &mux{admission: newAdmission(1<<20, 0, 1000)}
 	failed := make(chan error, 1)
 	read := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)

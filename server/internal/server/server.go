@@ -165,7 +165,7 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		options: options, parts: parts, listeners: listeners,
 		keyring: parts.Keyring, links: parts.Links, metrics: parts.Metrics, log: options.Log,
 		hosts: options.Hosts, draining: make(chan struct{}),
-		gate: newGate(options.Connections, options.ConnectionsEach), admission: newAdmission(options.MaxBody, options.Memory),
+		gate: newGate(options.Connections, options.ConnectionsEach), admission: newAdmission(options.MaxBody, options.Memory, connections(options.Connections)),
 	}
 	if size, enough := requestBytes(options.MaxBody, options.Memory); !enough {
 		s.log.Warn("the memory limit is too small for the largest requests; raise memory.limit_mib, or lower limits.body_mib",
@@ -244,6 +244,7 @@ type Shared struct {
 	RefusedConnections           uint64
 	Requests, Messages, Answers  share.Stats // bytes of memory; the last two of gRPC
 	Calls                        share.Stats // of gRPC, that go on
+	Files                        share.Stats // up- and downloads of files that go on
 	StalledCalls                 uint64      // whose client read nothing
 }
 
@@ -254,7 +255,7 @@ func (s *Server) Shared() Shared {
 	return Shared{
 		Connections: open, MostConnections: most, RefusedConnections: refused,
 		Requests: a.pool.Stats(), Messages: a.arriving.Stats(), Answers: a.answers.Stats(),
-		Calls: a.streams.Stats(), StalledCalls: s.stalled.Load(),
+		Calls: a.streams.Stats(), Files: a.files.Stats(), StalledCalls: s.stalled.Load(),
 	}
 }
 

@@ -81,8 +81,14 @@ func (s *splitter) Run(ctx context.Context) error {
 			pause(ctx, 50*time.Millisecond)
 			continue
 		}
-		if conn, in := s.gate.enter(conn, s.tls == nil); in {
+		conn, in := s.gate.enter(conn)
+		switch {
+		case in:
 			routing.Go(func() { s.route(ctx, conn) })
+		case s.tls == nil:
+			s.gate.refuse(conn, routing.Go)
+		default:
+			_ = conn.Close() // before its handshake nobody reads what it says
 		}
 	}
 }

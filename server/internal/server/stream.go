@@ -4,16 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
 )
 
 // revokeCheck is how often the key behind an open stream is looked at again.
 const revokeCheck = time.Second
 
-// untilRevoked returns a context that ends with the key of p or with the drain.
+// untilRevoked returns a context that ends with the key of p or with the drain; its
+// cause says which.
 // Its goroutine ends with the request.
 func (m *mux) untilRevoked(parent context.Context, p *auth.Principal) (ctx context.Context, end func()) {
-	ctx, cancel := context.WithCancel(parent)
+	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		ticker := time.NewTicker(revokeCheck)
 		defer ticker.Stop()
@@ -22,15 +24,15 @@ func (m *mux) untilRevoked(parent context.Context, p *auth.Principal) (ctx conte
 			case <-ctx.Done():
 				return
 			case <-m.draining:
-				cancel()
+				cancel(model.Errorf(model.CodeUnavailable, "the server is stopping"))
 				return
 			case <-ticker.C:
-				if m.keyring.Recheck(ctx, p) != nil {
-					cancel()
+				if err := m.keyring.Recheck(ctx, p); err != nil {
+					cancel(err)
 					return
 				}
 			}
 		}
 	}()
-	return ctx, cancel
+	return ctx, func() { cancel(nil) }
 }

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// few is how many file descriptors these servers have: 192 connections.
+const few = 256
+
+// hold sends a request over a connection of its own, and gives the status of the answer:
+// 0 while it waits, -1 for a connection that broke. The connection stays open.
+func (d desk) hold(method, path, key, body string) (status int, header http.Header) {
+	d.t.Helper()
+	conn, err := new(net.Dialer).DialContext(d.t.Context(), "tcp", d.address)
+	if err != nil {
+		return -1, nil
+	}
+	d.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", method, path, key, len(body))
+	for text := head + body; text != ""; text = text[min(len(text), 64<<10):] {
+		if _, err := io.WriteString(conn, text[:min(len(text), 64<<10)]); err != nil {
+			return -1, nil // as many clients do, which send all before they read
+		}
+		if len(body) > 64<<10 {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	if strings.Contains(path, "wait=") {
+		_ = conn.SetDeadline(time.Now().Add(300 * time.Millisecond))
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	switch timeout, ok := err.(net.Error); { //nolint:errorlint // as it comes
+	case ok && timeout.Timeout():
+		return 0, nil
+	case err != nil:
+		return -1, nil
+	}
+	return response.StatusCode, response.Header
+}
+
+// Event streams and waiting requests of one key take an eighth of the connections, and
+// with those of others half: who comes next is told to come again, and writes go on.
+func TestWaitsLeaveConnections(t *testing.T) {
+	_, d, admin := lockedWith(t, few)
+	greedy, other := d.addKey(admin, "greedy", "read"), d.addKey(admin, "other", "read")
+	d.want(http.StatusNoContent, "POST", "/api/v2/write?bucket=p&org=w", admin, "loss,run=r value=1")
+	got := map[int]int{}
+	for i := range 90 {
+		path := []string{"live?project=w/p", "projects/w/p/state?wait=30", "projects/w/p/network?wait=30&since=9"}[i%3]
+		if i >= 24 {
+			path = "live?project=w/p" // what waits costs the test time
+		}
+		status, header := d.hold("GET", "/api/v1/"+path, greedy, "")
+		got[status]++
+		if status == http.StatusTooManyRequests && header.Get("Retry-After") == "" {
+			t.Error("a refusal without Retry-After")
+		}
+	}
+	if held := got[0] + got[200]; held != 24 || got[429] != 66 {
+		t.Errorf("one key of 192 connections: %v, want 24 that are held and 66 refused", got)
+	}
+	if status, _ := d.hold("GET", "/api/v1/live?project=w/p", other, ""); status != http.StatusOK {
+		t.Errorf("another key's stream: %d", status)
+	}
+	for i := range 30 {
+		if status, _ := d.hold("POST", "/api/v2/write?bucket=p&org=w", admin, fmt.Sprintf("loss,run=r value=%d", i)); status != http.StatusNoContent {
+			t.Fatalf("write %d: %d", i, status)
+		}
+	}
+	if held, refused := d.metricAs(admin, "kymogram_event_streams"), d.metricAs(admin, "kymogram_event_streams_refused_total"); held != 25 || refused != 66 {
+		t.Errorf("/metrics tells of %v held and %v refused", held, refused)
+	}
+}
+
+// Who finds no connection reads why, also when it sends a body first.
+func TestRefusedConnectionsAreTold(t *testing.T) {
+	_, d, admin := lockedWith(t, few)
+	d.want(http.StatusOK, "GET", "/readyz", "", "") // this client keeps its connection
+	d.until(time.Minute, "all connections are taken", func() bool {
+		for range 20 {
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", d.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_, _ = io.WriteString(conn, "POST /api/v2/write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+		}
+		return d.metricAs(admin, "kymogram_connections_refused_total") > 0
+	})
+	time.Sleep(time.Second) // those that were refused are told
+	for range 10 {
+		status, header := d.hold("POST", "/api/v2/write?bucket=p&org=w", admin, strings.Repeat("x", 200_000))
+		if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+			t.Errorf("a refused write was told %d %v", status, header)
+		}
+	}
+}
+
+// A process without file descriptors answers 503 with the cause where it needs one, its
+// readiness fails and says why, and nothing is lost when they come back.
+func TestOutOfDescriptors(t *testing.T) {
+	s, d, admin := lockedWith(t, few)
+	write := func(run string) (int, []byte) {
+		return d.do("POST", "/api/v2/write?bucket=p&org=w", admin, "loss,run="+run+" value=1")
+	}
+	if status, text := write("before"); status != http.StatusNoContent {
+		t.Fatalf("before: %d %s", status, text)
+	}
+	pid := s.cmd.Process.Pid
+	var all unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &all); err != nil {
+		t.Skipf("this system does not take descriptors away: %v", err)
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: all.Max}, nil); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1100 * time.Millisecond) // the last look at the disk is too old then
+	if status, text := d.do("GET", "/readyz", "", ""); status != http.StatusServiceUnavailable || !bytes.Contains(text, []byte("out of file descriptors")) {
+		t.Errorf("readyz without descriptors: %d %s", status, text)
+	}
+	acked := 0
+	for i := range 20 {
+		switch status, text := write(fmt.Sprint("during", i)); {
+		case status == http.StatusNoContent:
+			acked++
+		case status != http.StatusServiceUnavailable || !bytes.Contains(text, []byte(model.CodeUnavailable)):
+			t.Errorf("a write without descriptors: %d %s", status, text)
+		}
+	}
+	sum := strings.Repeat("0", 64)
+	if status, text := d.do("PUT", "/api/v1/blobs/"+sum, admin, "x"); status != http.StatusServiceUnavailable || !bytes.Contains(text, []byte("out of file descriptors")) {
+		t.Errorf("a file without descriptors: %d %s", status, text)
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &all, nil); err != nil {
+		t.Fatal(err)
+	}
+	d.until(time.Minute, "it is ready again", func() bool { status, _ := d.do("GET", "/readyz", "", ""); return status == http.StatusOK })
+	if status, text := write("after"); status != http.StatusNoContent {
+		t.Errorf("after: %d %s", status, text)
+	}
+	runs := d.want(http.StatusOK, "GET", "/api/v1/projects/w/p/runs", admin, "")["runs"].([]any)
+	if len(runs) < acked+2 {
+		t.Errorf("%d runs are there, %d writes were taken", len(runs), acked+2)
+	}
+}

@@ -94,7 +94,9 @@ func (e *Envelope) decode() (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if HashOf(e.Payload) != r.PayloadHash {
+	if sum := HashOf(e.Payload); sum != r.PayloadHash && len(e.Payload) == 0 {
+		return nil, refuse("the payload is missing: this server lost it, or somebody took it away")
+	} else if sum != r.PayloadHash {
 		return nil, refuse("the payload is not the signed one: it was changed after the signature")
 	}
 	return r, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -274,6 +275,37 @@ func TestLegacyRunsAreShownAndDoNotCount(t *testing.T) {
 		t.Errorf("the legacy report is not shown: %v", s)
 	}
 	if got := doc.Miners[0].Result; got == nil || got.Score != 10 || len(got.Carried) != 1 || got.Against != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A record whose payload was changed or taken away shows as broken, without content.
+func TestARecordWithAnotherPayloadShowsAsBroken(t *testing.T) {
+	r := newRig(t, nil)
+	claims := payload(map[int]claim{1: {gpu: "A", number: 1, score: 10, own: true, allocated: true}})
+	honest, changed, gone := r.speaker(state.Validator, 1, 1), r.speaker(state.Validator, 2, 2), r.speaker(state.Validator, 3, 3)
+	for _, s := range []*speaker{honest, changed, gone} {
+		s.say(claims)
+	}
+	db, err := sql.Open("sqlite", r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_, err = db.Exec(`UPDATE records SET payload = replace(payload, '10', '99') WHERE idx = 1; UPDATE records SET payload = NULL WHERE idx = 2`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := r.document()
+	if len(doc.Validators) != 3 {
+		t.Fatalf("%+v", doc.Validators)
+	}
+	for s, says := range map[*speaker]string{changed: "it was changed after the signature", gone: "the payload is missing"} {
+		if got := doc.of(s.hotkey()); got.Verdict != "broken" || got.Counted || !strings.Contains(got.Reason, says) || got.Scores[0] != nil {
+			t.Errorf("%+v, want %q", got, says)
+		}
+	}
+	if got := doc.Miners[0].Result; got == nil || got.Score != 10 || len(got.Carried) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 type rig struct {
 	t       testing.TB
 	log     *counted
+	file    string
 	runs    *runs
 	now     time.Time
 	service *network.Service
@@ -67,7 +68,8 @@ func newRig(t testing.TB, subnets *network.Subnets) *rig {
 	t.Helper()
 	r := &rig{t: t, runs: &runs{}, now: time.UnixMilli(1_800_000_000_000)}
 	clock := func() time.Time { return r.now }
-	log, err := statelog.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"), clock)
+	r.file = filepath.Join(t.TempDir(), "state.db")
+	log, err := statelog.Open(t.Context(), r.file, clock)
 	if err != nil {
 		t.Fatal(err)
 	}

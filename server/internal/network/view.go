@@ -120,7 +120,10 @@ func (v *view) take(e *state.Entry) {
 	if err != nil {
 		n.broken = err.Error()
 	}
-	n.section = readSection(e.Payload)
+	if n.section = readSection(e.Payload); record == nil { // it shows for whom it was signed, and not what others put in
+		n.record, _ = state.Decode(e.Record)
+		n.section = section{}
+	}
 }
 
 // convict keeps what two records with one sequence prove.

@@ -22,9 +22,9 @@ var (
 
 // Options configure a [Log].
 type Options struct {
-	SegmentBytes int64  // rotate past this size; default 64 MiB
-	NextLSN      uint64 // the least LSN to give out, for logs whose files are gone
-	Tip          bool   // keep beside the log how far it was synced, to notice a cut of its end
+	SegmentBytes int64    // rotate past this size; default 64 MiB
+	NextLSN      uint64   // the least LSN to give out, for logs whose files are gone
+	Tips         []string // folders where a file says how far the log was synced, to notice a cut of its end
 	Logger       *slog.Logger
 }
 
@@ -38,7 +38,7 @@ type Log struct {
 	cond     *sync.Cond
 	segments []segmentInfo // by rising first LSN; the last one is written to
 	file     File
-	tip      File // nil: none is kept
+	tips     []File
 	size     int64
 	nextLSN  uint64
 	written  uint64 // last LSN handed to the file system
@@ -334,8 +334,8 @@ func (l *Log) Close() error {
 		}
 	}
 	l.cond.Broadcast()
-	if l.tip != nil {
-		err = errors.Join(err, l.tip.Close())
+	for _, f := range l.tips {
+		err = errors.Join(err, f.Close())
 	}
 	return errors.Join(err, l.file.Close())
 }

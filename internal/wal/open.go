@@ -35,16 +35,12 @@ func Open(fs FS, dir string, opts Options, replay Replay) (*Log, []Damage, error
 	if n := len(l.segments); n > 0 { // an empty file still says what was given out
 		l.nextLSN = max(l.nextLSN, l.segments[n-1].first)
 	}
-	if opts.Tip {
-		r.damage = append(r.damage, l.compareTip()...)
-	}
+	r.damage = append(r.damage, l.compareTip()...)
 	l.written, l.synced = l.nextLSN-1, l.nextLSN-1
 	if err := l.openTail(r.tail); err != nil {
 		return nil, nil, err
 	}
-	if opts.Tip {
-		l.openTip()
-	}
+	l.openTips()
 	return l, r.damage, nil
 }
 

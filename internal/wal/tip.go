@@ -9,14 +9,23 @@ import (
 // The tip says beside the log up to which record it was synced. A log that ends
 // before it has lost what was acknowledged: its records alone look like those of a
 // crash. It is written after each sync and not synced itself, so it never says too
-// much; one that is missing or damaged says nothing.
+// much; one that is missing or damaged says nothing. A second one in another folder
+// is there when the log and the one beside it are lost together.
 const (
 	tipName = "TIP"
 	tipSize = 12 // LSN u64, CRC32C u32
 )
 
-// ReadTip is the last record that a log was synced to, 0 when nothing says it.
-func ReadTip(fs FS, dir string) uint64 {
+// ReadTip is the last record that a log was synced to, as the newest tip in some
+// folders says; 0 when none does.
+func ReadTip(fs FS, dirs ...string) (tip uint64) {
+	for _, dir := range dirs {
+		tip = max(tip, readTip(fs, dir))
+	}
+	return tip
+}
+
+func readTip(fs FS, dir string) uint64 {
 	f, err := fs.Open(filepath.Join(dir, tipName), false)
 	if err != nil {
 		return 0
@@ -30,27 +39,29 @@ func ReadTip(fs FS, dir string) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-func (l *Log) openTip() {
-	f, err := l.fs.Open(filepath.Join(l.dir, tipName), true)
-	if err != nil {
-		l.opts.Logger.Warn("the log's tip cannot be written: a cut of its end would not be noticed", "err", err)
-		return
+func (l *Log) openTips() {
+	for _, dir := range l.opts.Tips {
+		f, err := l.fs.Open(filepath.Join(dir, tipName), true)
+		if err != nil {
+			l.opts.Logger.Warn("the log's tip cannot be written: a cut of its end may not be noticed", "err", err)
+			continue
+		}
+		l.tips = append(l.tips, f)
 	}
-	l.tip = f
 }
 
 // writeTip is best effort: the log is durable without it.
 func (l *Log) writeTip(lsn uint64) {
-	if l.tip == nil {
-		return
-	}
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, tipSize), lsn)
-	_, _ = l.tip.WriteAt(binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli())), 0) // as said above
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
+	for _, f := range l.tips {
+		_, _ = f.WriteAt(b, 0) // as said above
+	}
 }
 
 // compareTip reports what the log lost of its end; its numbers are not given again.
 func (l *Log) compareTip() (damage []Damage) {
-	tip := ReadTip(l.fs, l.dir)
+	tip := ReadTip(l.fs, l.opts.Tips...)
 	if tip < l.nextLSN {
 		return nil
 	}

@@ -48,13 +48,13 @@ func dataBackupCommand(io stdio) *cobra.Command {
 }
 
 func (f *dataFlags) backup(ctx context.Context, io stdio, to string) (*backup.Copied, error) {
-	store, err := local.OpenFolder(ctx, wal.OS{}, f.folder().Store())
+	store, err := local.OpenFolder(ctx, wal.OS{}, f.folder().Store(), f.folder().Marks())
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
 	source := backup.Source{
-		Folder: f.data, Store: data.StoreFolder, Catalog: data.CatalogFile, States: data.StateFile, Blobs: data.BlobFolder,
+		Folder: f.data, Store: data.StoreFolder, Catalog: data.CatalogFile, States: data.StateFile, Blobs: data.BlobFolder, Marks: data.MarksFolder,
 		CopyCatalog: sqlite.Copy, CopyStates: statelog.Copy,
 		CopyStore: func(ctx context.Context, highest uint64, put func(string, int64, goio.Reader) error) error {
 			return store.CopyTo(ctx, highest, put)

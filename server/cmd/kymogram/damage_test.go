@@ -42,6 +42,7 @@ var (
 // museum is a data folder as a SIGKILL left it, and what it answered.
 type museum struct {
 	folder  string
+	older   string // the same folder, some runs earlier
 	secrets map[string]string
 	urls    []string
 	want    map[string]string
@@ -49,7 +50,8 @@ type museum struct {
 
 // TestDamage damages every file of a data folder, one place at a time. Each damage
 // is named by verify, by the start or by the read that meets it, or changes no
-// answer. One of the catalog changes none: it is healed. `make proof-damage` tries 5,000.
+// answer. One of the catalog changes none: it is healed. Two damages at a time, and older
+// copies of files, need only be named. `make proof-damage` tries 5,000.
 func TestDamage(t *testing.T) {
 	m := newMuseum(t)
 	tries := *damages
@@ -85,7 +87,7 @@ func TestDamage(t *testing.T) {
 
 func newMuseum(t *testing.T) *museum {
 	t.Helper()
-	m := &museum{folder: filepath.Join(t.TempDir(), "killed"), secrets: map[string]string{}}
+	m := &museum{folder: filepath.Join(t.TempDir(), "killed"), older: filepath.Join(t.TempDir(), "older"), secrets: map[string]string{}}
 	origin := filepath.Join(t.TempDir(), "data")
 	n := m.open(t, origin, slog.DiscardHandler)
 	m.furnish(t, n, 0, 3)
@@ -94,6 +96,9 @@ func newMuseum(t *testing.T) *museum {
 	}
 	m.furnish(t, n, 3, 5)
 	if err := n.close(); err != nil { // flushes, and SQLite's file takes over its log
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(m.older, os.DirFS(origin)); err != nil {
 		t.Fatal(err)
 	}
 	n = m.open(t, origin, slog.DiscardHandler)
@@ -304,7 +309,7 @@ func (m *museum) try(t *testing.T, random *rand.Rand) string {
 	folder := filepath.Join(t.TempDir(), "data")
 	defer os.RemoveAll(filepath.Dir(folder))
 	m.copyTo(t, folder)
-	what, done := damage(t, folder, random)
+	what, done := m.harm(t, folder, random)
 	if !done {
 		return "no byte was changed"
 	}
@@ -328,7 +333,7 @@ func (m *museum) try(t *testing.T, random *rand.Rand) string {
 	case len(changed) > 0 && !named:
 		t.Errorf("SILENT: %s: %s\nis  %.600s\nwas %.600s", what, changed, got[changed[0]], m.want[changed[0]])
 		return "SILENT"
-	case len(changed) > 0 && (strings.HasPrefix(what, "catalog.db") || strings.HasPrefix(what, "state.db")):
+	case len(changed) > 0 && !strings.Contains(what, " and ") && (strings.HasPrefix(what, "catalog.db") || strings.HasPrefix(what, "state.db")):
 		t.Errorf("NOT HEALED: %s: %s\nis  %.600s\nwas %.600s", what, changed, got[changed[0]], m.want[changed[0]])
 		return "NOT HEALED"
 	case len(changed) > 0:
@@ -337,6 +342,99 @@ func (m *museum) try(t *testing.T, random *rand.Rand) string {
 		return "named, and every answer is the same"
 	}
 	return "every answer is the same"
+}
+
+// harm damages a folder once or twice, or puts older copies into it.
+func (m *museum) harm(t *testing.T, folder string, random *rand.Rand) (what string, done bool) {
+	t.Helper()
+	switch kind := random.IntN(8); kind {
+	case 0:
+		one, changed := damage(t, folder, random)
+		two, too := damage(t, folder, random)
+		return one + " and " + two, changed || too
+	case 1:
+		return m.rollBack(t, folder, random)
+	case 2:
+		return losePair(t, folder, random)
+	}
+	return damage(t, folder, random)
+}
+
+// rollBack puts an older copy of a file, or of the catalog as a whole, in its place.
+func (m *museum) rollBack(t *testing.T, folder string, random *rand.Rand) (what string, done bool) {
+	t.Helper()
+	var names []string
+	err := fs.WalkDir(os.DirFS(m.older), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(name, "state.db") { // witnesses see an older one
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	what = names[random.IntN(len(names))]
+	names = []string{what}
+	if random.IntN(2) == 0 {
+		what, names = "catalog.db with its log and its mirror", wholeCatalog(t, m.older)
+		for _, name := range wholeCatalog(t, folder) {
+			if err := os.Remove(filepath.Join(folder, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range names {
+		old, err := os.ReadFile(filepath.Join(m.older, name))
+		now, _ := os.ReadFile(filepath.Join(folder, name)) // it may be gone by now
+		done = done || !bytes.Equal(old, now)
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700), os.WriteFile(filepath.Join(folder, name), old, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "older copies: " + what + " and nothing else", done
+}
+
+// wholeCatalog lists the files of a catalog and of its mirror.
+func wholeCatalog(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	if err := fs.WalkDir(os.DirFS(folder), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.HasPrefix(name, "catalog.db") {
+			names = append(names, name)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// losePair deletes, or cuts, a file with the one beside it that would tell.
+func losePair(t *testing.T, folder string, random *rand.Rand) (what string, done bool) {
+	t.Helper()
+	pair := [][2]string{
+		{"store/segments/LIST", "store/segments/*.kgs"}, {"store/wal/TIP", "store/wal/*.wal"}, {"catalog.db-mirror/*.wal", "catalog.db"}, {"catalog.db-wal", "catalog.db-mirror/*.wal"},
+	}[random.IntN(4)]
+	for i, pattern := range pair {
+		found, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		path := found[random.IntN(len(found))]
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if how := random.IntN(2); i == 1 && how == 0 && info.Size() > 0 {
+			err = os.Truncate(path, random.Int64N(info.Size()))
+		} else {
+			err = os.Remove(path)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		done = done || info.Size() > 0
+	}
+	return pair[0] + " is lost and " + pair[1], done
 }
 
 // warnings counts what a start logs besides news.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -60,20 +59,20 @@ func (f *keyFlags) with(ctx context.Context, io stdio, work func(keyAdmin) error
 		}
 		return work(keys.Remote{Server: c})
 	}
-	path := filepath.Join(f.data, data.CatalogFile)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	folder := data.Folder(f.data)
+	if _, err := os.Stat(folder.Catalog()); errors.Is(err, fs.ErrNotExist) {
 		return model.Errorf(model.CodeNotFound, "%s is no data folder of a server: it has no %s", f.data, data.CatalogFile).
 			WithHint("give the folder that kymogram serve --data uses")
 	}
 	// A server that runs owns the catalog; without one this command does.
-	lock, err := data.Folder(f.data).Lock()
+	lock, err := folder.Lock()
 	if err != nil && !errors.Is(err, wal.ErrLocked) {
 		return data.Explain(f.data, err)
 	}
 	if lock != nil {
 		defer lock.Close()
 	}
-	db, err := sqlite.OpenWith(ctx, path, sqlite.Options{Guest: lock == nil})
+	db, err := sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Guest: lock == nil, Mark: folder.CatalogMark(), Logger: newLog(io, "warn")})
 	if err != nil {
 		return data.Explain(f.data, err)
 	}

@@ -91,8 +91,9 @@ func (n *node) close() (err error) {
 }
 
 func (n *node) openStore(ctx context.Context) error {
+	folder := data.Folder(n.config.Data)
 	engine, err := local.Open(ctx, local.Config{
-		Dir: filepath.Join(n.config.Data, data.StoreFolder), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: n.boundMemory(),
+		Dir: folder.Store(), Marks: folder.Marks(), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: n.boundMemory(),
 		Now: time.Now, Logger: n.log,
 	})
 	if err != nil {
@@ -118,7 +119,8 @@ func (n *node) boundMemory() int {
 }
 
 func (n *node) openCatalog(ctx context.Context) error {
-	db, err := sqlite.OpenWith(ctx, filepath.Join(n.config.Data, data.CatalogFile), sqlite.Options{Logger: n.log})
+	folder := data.Folder(n.config.Data)
+	db, err := sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Logger: n.log, Mark: folder.CatalogMark()})
 	if err != nil {
 		return err
 	}
@@ -378,6 +380,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		selfmetrics.NewCounter("kymogram_catalog_repairs_total", "Times that the start made the catalog or its mirror anew, since one of them was damaged.", number(h.Rebuilt != "")+number(h.Renewed != "")),
 		selfmetrics.NewCounter("kymogram_catalog_caught_up_total", "Changes that the start took from the catalog's mirror, since a crash or damage had kept them from the catalog.", float64(h.CaughtUp)),
 		selfmetrics.NewGauge("kymogram_catalog_damaged", "1 after a damaged page of the catalog was met: restart, and it is repaired.", number(n.catalog.Damaged() != nil)),
+		selfmetrics.NewGauge("kymogram_catalog_older", "1 when the start found the catalog and its mirror older than they were: later changes are gone, and keys revoked since may be valid again.", number(h.Older != "")),
 		selfmetrics.NewGauge("kymogram_catalog_mirror_bytes", "Bytes of the catalog's mirror.", float64(n.catalog.MirrorBytes())),
 		selfmetrics.NewGauge(doctor.RecoveredRuns, "Runs that the catalog had lost and that are still without their names.", float64(recovered)),
 		selfmetrics.NewCounter("kymogram_ingest_batches_total", "Batches taken.", float64(w.Batches)),

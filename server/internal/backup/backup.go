@@ -15,8 +15,8 @@ import (
 // Source is a data folder that a server may be using: where its parts lie in it, and
 // how to read them. The functions are those of its back ends.
 type Source struct {
-	Folder                        string
-	Store, Catalog, States, Blobs string // names in the folder
+	Folder                               string
+	Store, Catalog, States, Blobs, Marks string // names in the folder
 
 	// CopyCatalog copies the catalog as it is now and tells the highest position of
 	// the store's log that it knows. It may make more files and folders whose names begin
@@ -87,7 +87,7 @@ func (s *Source) copyRest(c *copying) error {
 			return err
 		}
 		switch {
-		case name == s.Store || name == s.Blobs:
+		case name == s.Store || name == s.Blobs || name == s.Marks: // marks are of the original: the copy is behind them
 			return fs.SkipDir
 		case !d.Type().IsRegular(), strings.HasPrefix(name, s.Catalog), strings.HasPrefix(name, s.States), strings.HasPrefix(name, ".probe-"), name == manifestFile:
 			return nil

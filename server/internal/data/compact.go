@@ -28,7 +28,7 @@ func (f Folder) Compact(ctx context.Context, log *slog.Logger, shown io.Writer) 
 		return nil, model.Errorf(model.CodeNotFound, "%s is no data folder", string(f)).WithHint("name the folder that was given to `kymogram serve --data`")
 	}
 	out := &Compaction{Before: SizeOf(f.Store())}
-	e, err := local.Open(ctx, local.Config{Dir: f.Store(), Logger: log})
+	e, err := local.Open(ctx, local.Config{Dir: f.Store(), Marks: f.Marks(), Logger: log})
 	if err != nil {
 		return nil, err
 	}

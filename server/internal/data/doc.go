@@ -4,6 +4,7 @@
 //	DATA/store        points, marks and ledgers; its lock and version are the folder's
 //	DATA/catalog.db   runs, projects, keys
 //	DATA/catalog.db-mirror   the same rows once more, to repair it from
+//	DATA/marks        how far store and catalog were: what tells that files of both are gone
 //	DATA/blobs        files by content hash
 //	DATA/blob.key     the secret of their URLs
 //

@@ -22,6 +22,8 @@ const (
 	LogKeyFile  = "log.key"
 	// AdminKeyFile has the first key, see package auth.
 	AdminKeyFile = "admin.key"
+	// MarksFolder says how far the store and the catalog were, apart from both.
+	MarksFolder = "marks"
 	// ReserveFile is space for a full disk, see package reserve.
 	ReserveFile = "reserve"
 )
@@ -40,6 +42,12 @@ func (f Folder) States() string { return filepath.Join(string(f), StateFile) }
 
 // Blobs is where files lie.
 func (f Folder) Blobs() string { return filepath.Join(string(f), BlobFolder) }
+
+// Marks is where the newest of what store and catalog had is noted.
+func (f Folder) Marks() string { return filepath.Join(string(f), MarksFolder) }
+
+// CatalogMark is where the catalog notes how far it is.
+func (f Folder) CatalogMark() string { return filepath.Join(f.Marks(), "CATALOG") }
 
 // Lock takes the folder as a server does: wal.ErrLocked while one runs.
 func (f Folder) Lock() (io.Closer, error) { return wal.OS{}.Lock(filepath.Join(f.Store(), "LOCK")) }

@@ -46,8 +46,8 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 	defer stop()
 	go watchWriting(watched, f.Catalog()+".rebuilt*", bar)
 	out := &Repaired{Data: string(f), Done: do}
-	if out.Catalog, err = sqlite.Plan(ctx, f.Catalog()); err == nil && do {
-		out.Catalog, err = sqlite.Repair(ctx, f.Catalog(), log)
+	if out.Catalog, err = sqlite.Plan(ctx, f.Catalog(), f.CatalogMark()); err == nil && do {
+		out.Catalog, err = sqlite.Repair(ctx, f.Catalog(), f.CatalogMark(), log)
 	}
 	if err != nil {
 		return nil, err
@@ -81,6 +81,9 @@ func (r *Repaired) Print(out io.Writer) error {
 	}
 	if c.Renewed != "" {
 		line("mirror", "%s from the catalog: %s", r.verb("made anew"), c.Renewed)
+	}
+	if c.Older != "" {
+		line("catalog", "%s; this %s as it is", c.Older, r.verb("taken"))
 	}
 	for _, text := range slices.Concat(c.Lost, r.States.Lost) {
 		line("LOST", "neither has it whole: %s", text)

@@ -3,6 +3,7 @@ package data
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -38,7 +39,7 @@ type Survey struct {
 func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Survey, error) {
 	// First: what the catalog has by now is in the store that is read after it.
 	applied, _ := sqlite.Applied(ctx, f.Catalog()) // of a damaged catalog: it is named below
-	store, err := local.OpenFolder(ctx, wal.OS{}, f.Store())
+	store, err := local.OpenFolder(ctx, wal.OS{}, f.Store(), f.Marks())
 	if err != nil {
 		return nil, Explain(string(f), err)
 	}
@@ -64,7 +65,7 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 		}
 	}
 	if whole {
-		if err := s.small(ctx, f); err != nil {
+		if err := errors.Join(s.small(ctx, f), s.older(ctx, f)); err != nil {
 			return nil, Explain(string(f), err)
 		}
 	}
@@ -97,6 +98,15 @@ func (s *Survey) compare(ctx context.Context, f Folder, applied map[model.RunID]
 		}
 	}
 	return nil
+}
+
+// older compares catalog and mirror with what is noted apart from them.
+func (s *Survey) older(ctx context.Context, f Folder) error {
+	text, err := sqlite.Older(ctx, f.Catalog(), f.CatalogMark())
+	if text != "" {
+		s.Apart = append(s.Apart, text)
+	}
+	return err
 }
 
 // gone names runs with records that the catalog saw and the store has no more.

@@ -33,11 +33,12 @@ type Health struct {
 	Lost     []string `json:"lost,omitempty"`      // what neither of them has whole
 	SetAside []string `json:"set_aside,omitempty"` // files
 	Closed   int      `json:"closed_keys"`         // keys revoked, since what changed them may be lost
+	Older    string   `json:"older,omitempty"`     // why both are older than they were
 }
 
 // Healthy says that there was nothing to do.
 func (h *Health) Healthy() bool {
-	return h.Rebuilt == "" && h.Renewed == "" && h.CaughtUp == 0
+	return h.Rebuilt == "" && h.Renewed == "" && h.CaughtUp == 0 && h.Older == ""
 }
 
 // Health is what opening met.
@@ -68,6 +69,7 @@ func (d *DB) heal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.compareMark(v)
 	return d.follow(ctx, v)
 }
 

@@ -29,6 +29,7 @@ func (d *DB) openMirror(ctx context.Context) (err error) {
 	if d.mirror, err = mirror.Open(mirrorDir(d.path), d.log); err != nil {
 		return err
 	}
+	d.openMark()
 	if d.mirror.Unfinished {
 		return d.checkpoint(ctx)
 	}

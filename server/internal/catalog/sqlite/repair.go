@@ -5,10 +5,11 @@ import (
 	"log/slog"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 )
 
-// Plan says what repairing a catalog would do; nil: nothing. Nobody may use it.
-func Plan(ctx context.Context, path string) (*Health, error) {
+// Plan says what repairing a catalog would do. Nobody may use it.
+func Plan(ctx context.Context, path, mark string) (*Health, error) {
 	if err := registerVFS(); err != nil {
 		return nil, err
 	}
@@ -19,7 +20,7 @@ func Plan(ctx context.Context, path string) (*Health, error) {
 	if v.fresh {
 		return nil, model.Errorf(model.CodeNotFound, "there is no catalog and no mirror of one").WithHint("name the folder that was given to `kymogram serve --data`")
 	}
-	h := &Health{Rebuilt: v.rebuild, Renewed: v.renew, CaughtUp: len(v.missing)}
+	h := &Health{Rebuilt: v.rebuild, Renewed: v.renew, CaughtUp: len(v.missing), Older: older(mirror.ReadMark(mark), v.at, v.state.Last)}
 	switch {
 	case v.plain:
 		h.Renewed = "the catalog is of an older version, without checksums and mirror"
@@ -30,11 +31,11 @@ func Plan(ctx context.Context, path string) (*Health, error) {
 }
 
 // Repair makes a catalog and its mirror agree. Nobody may use it.
-func Repair(ctx context.Context, path string, log *slog.Logger) (*Health, error) {
-	if _, err := Plan(ctx, path); err != nil {
+func Repair(ctx context.Context, path, mark string, log *slog.Logger) (*Health, error) {
+	if _, err := Plan(ctx, path, mark); err != nil {
 		return nil, err
 	}
-	d, err := OpenWith(ctx, path, Options{Logger: log})
+	d, err := OpenWith(ctx, path, Options{Logger: log, Mark: mark})
 	if err != nil {
 		return nil, err
 	}

@@ -13,13 +13,12 @@ import (
 // What it names makes a rebuild take the rows of both.
 func (v *verdict) weigh(ctx context.Context, path string) {
 	s := v.state
-	var at mirror.Position
 	var schema int64
 	if !v.file.missing {
 		// What cannot be read stays 0.
 		_ = using(path, vfsName, looking, func(db *sql.DB) (err error) {
 			if schema, err = schemaOf(ctx, db); err == nil {
-				at, err = readPosition(ctx, db)
+				v.at, err = readPosition(ctx, db)
 			}
 			return err
 		})
@@ -31,8 +30,8 @@ func (v *verdict) weigh(ctx context.Context, path string) {
 		}
 		s.Base = &mirror.Header{Schema: schema}
 		s.Damage = append(s.Damage, "the catalog's mirror cannot be read, or is missing")
-	case at.LSN > s.Last.LSN:
-		s.Damage = append(s.Damage, fmt.Sprintf("the mirror ends at change %d, the catalog was at %d", s.Last.LSN, at.LSN))
+	case v.at.LSN > s.Last.LSN:
+		s.Damage = append(s.Damage, fmt.Sprintf("the mirror ends at change %d, the catalog was at %d", s.Last.LSN, v.at.LSN))
 	case s.Logless:
 		s.Damage = append(s.Damage, "the mirror's changes are missing")
 	}

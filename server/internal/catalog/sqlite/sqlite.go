@@ -23,6 +23,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -56,6 +57,7 @@ type DB struct {
 	deletions atomic.Uint64 // see [DB.Deletions]
 	path      string
 	guest     bool
+	markPath  string
 	log       *slog.Logger
 	writer    *sql.DB
 	reader    *sql.DB
@@ -65,6 +67,7 @@ type DB struct {
 
 	// Whoever has the turn to write has these too.
 	mirror *mirror.Mirror
+	mark   *os.File         // nil: there is none
 	behind []*mirror.Change // durable in the mirror, and refused by the database
 	since  int              // rows changed since the file took over SQLite's log
 
@@ -80,6 +83,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Guest uses a catalog that another process may own: nothing is repaired.
 	Guest bool
+	// Mark is a file apart from the catalog, where it notes how far it is; "" for none.
+	Mark string
 }
 
 // Open opens or makes the database at path as its owner, migrates it and repairs
@@ -94,7 +99,7 @@ func OpenWith(ctx context.Context, path string, o Options) (*DB, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{path: path, guest: o.Guest, log: o.Logger, writes: writes{turn: make(chan struct{}, 1)}}
+	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, writes: writes{turn: make(chan struct{}, 1)}}
 	if err := registerVFS(); err != nil {
 		return nil, err
 	}
@@ -128,8 +133,12 @@ func (d *DB) open(ctx context.Context) (err error) {
 	if err := d.touched.watch(conn); err != nil {
 		return err
 	}
-	if d.reader, err = connect(d.path, readers, vfsName, fmt.Sprintf(writing+"&_pragma=query_only(1)&_pragma=cache_size(-%d)", readCacheKiB)); err != nil || d.guest {
+	if d.reader, err = connect(d.path, readers, vfsName, fmt.Sprintf(writing+"&_pragma=query_only(1)&_pragma=cache_size(-%d)", readCacheKiB)); err != nil {
 		return err
+	}
+	if d.guest {
+		d.openMark()
+		return nil
 	}
 	return d.openMirror(ctx)
 }
@@ -244,6 +253,9 @@ func (d *DB) Close() (err error) {
 	}
 	if d.mirror != nil {
 		err = errors.Join(err, d.mirror.Close())
+	}
+	if d.mark != nil {
+		_ = d.mark.Close() // safe to call twice, and nothing waits to be written
 	}
 	return err
 }

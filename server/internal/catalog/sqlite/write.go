@@ -118,6 +118,7 @@ func (d *DB) finish(ctx context.Context) error {
 		if err := d.mirror.Append(ctx, c); err != nil {
 			return d.tx.abort(ctx, err)
 		}
+		d.note(c.At)
 		d.behind = append(d.behind, c)
 	}
 	if err := exec(ctx, d.tx, `COMMIT`); err != nil {

@@ -10,6 +10,9 @@ import (
 // Config is what a user sets. The zero value of all but Dir works.
 type Config struct {
 	Dir string
+	// Marks is a folder apart from Dir. It has a second copy of what says that a file
+	// of Dir is lost: the log's tip and the list of segments. Empty: there is none.
+	Marks string
 	// SeriesPerRunLimit refuses records that would make more series; 1,000,000.
 	SeriesPerRunLimit int
 	// A run is flushed when it holds FlushRows rows (1024) or FlushBytes (8 MiB) in
@@ -50,6 +53,14 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// places are the folders of what is kept in one folder and among the marks.
+func places(dir, marks string) []string {
+	if marks == "" {
+		return []string{dir}
+	}
+	return []string{dir, marks}
 }
 
 func orDefault[T ~int | ~int64](v, def T) T {

@@ -44,7 +44,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a folder")
 	}
 	damage := segment.NewDamageList(cfg.Logger)
-	e := &Engine{cfg: cfg, damage: damage, files: segment.NewFiles(cfg.FS, filepath.Join(cfg.Dir, "segments"), cfg.Logger, damage)}
+	e := &Engine{cfg: cfg, damage: damage, files: segment.NewFiles(cfg.FS, places(filepath.Join(cfg.Dir, "segments"), cfg.Marks), cfg.Logger, damage)}
 	e.table = state.NewTable(state.Limits{FlushRows: cfg.FlushRows, FlushBytes: cfg.FlushBytes, FlushAge: cfg.FlushAge, MemoryBytes: cfg.MemoryBytes}, cfg.Now, damage)
 	if err := e.claim(); err != nil {
 		return nil, err

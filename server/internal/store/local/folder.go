@@ -20,11 +20,13 @@ import (
 // every run a state that was acknowledged or about to be. Whoever writes to the
 // folder meanwhile is not disturbed and may be another process.
 type Folder struct {
-	dir  string
-	fs   wal.FS
-	log  []wal.NamedFile
-	tip  uint64 // the log was synced at least up to this record
-	segs []folderFile
+	dir string
+	// marks are the tip and the list once more, see [Config]; "" for none
+	marks string
+	fs    wal.FS
+	log   []wal.NamedFile
+	tip   uint64 // the log was synced at least up to this record
+	segs  []folderFile
 	// listed are the segments that must be there.
 	listed []uint64
 	unread error        // why nothing says it
@@ -41,14 +43,14 @@ type folderFile struct {
 // opening files does.
 const openTries = 100
 
-// OpenFolder opens the files of a data folder for reading.
-func OpenFolder(ctx context.Context, fs wal.FS, dir string) (*Folder, error) {
+// OpenFolder opens the files of a data folder for reading; marks as in [Config].
+func OpenFolder(ctx context.Context, fs wal.FS, dir, marks string) (*Folder, error) {
 	var err error
 	for range openTries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		f := &Folder{dir: dir, fs: fs}
+		f := &Folder{dir: dir, marks: marks, fs: fs}
 		if err = f.open(); err == nil {
 			return f, nil
 		}
@@ -69,7 +71,7 @@ var errChanged = errors.New("files came or went while they were opened")
 // of segments that is the same before and after has what each of them replaced
 // or was replaced by.
 func (f *Folder) open() error {
-	f.tip = wal.ReadTip(f.fs, filepath.Join(f.dir, "wal")) // first: the log goes on
+	f.tip = wal.ReadTip(f.fs, places(filepath.Join(f.dir, "wal"), f.marks)...) // first: the log goes on
 	names, err := f.list("wal")
 	if err != nil {
 		return err
@@ -95,7 +97,7 @@ func (f *Folder) open() error {
 		}
 		f.segs = append(f.segs, file)
 	}
-	listed, err := segment.Listed(f.fs, filepath.Join(f.dir, "segments"))
+	listed, err := segment.Listed(f.fs, places(filepath.Join(f.dir, "segments"), f.marks)...)
 	f.listed, f.unread = listed, err
 	if after, err := f.segmentNames(); err != nil || !slices.Equal(before, after) {
 		return errors.Join(errChanged, err)

@@ -19,7 +19,7 @@ import (
 // copyFolder copies a folder that may be in use to a disk of its own.
 func copyFolder(t testing.TB, from *faultfs.FS, floor uint64) *faultfs.FS {
 	t.Helper()
-	f, err := local.OpenFolder(context.Background(), from, "/data")
+	f, err := local.OpenFolder(context.Background(), from, "/data", "/marks")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestInspectFindsEveryFlip(t *testing.T) {
 
 func inspect(t *testing.T, fs wal.FS) *local.Inventory {
 	t.Helper()
-	f, err := local.OpenFolder(t.Context(), fs, "/data")
+	f, err := local.OpenFolder(t.Context(), fs, "/data", "/marks")
 	if err != nil {
 		t.Fatal(err)
 	}

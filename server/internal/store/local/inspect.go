@@ -76,7 +76,7 @@ func (f *Folder) Inspect(ctx context.Context, blocks bool, done func(bytes int64
 	if done == nil {
 		done = func(int64) {}
 	}
-	in := &inspector{Folder: f, files: segment.NewFiles(f.fs, filepath.Join(f.dir, "segments"), slog.New(slog.DiscardHandler), nil), out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, logged: map[model.RunID]bool{}, done: done}
+	in := &inspector{Folder: f, files: segment.NewFiles(f.fs, []string{filepath.Join(f.dir, "segments")}, slog.New(slog.DiscardHandler), nil), out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, logged: map[model.RunID]bool{}, done: done}
 	if err := in.others(); err != nil {
 		return nil, err
 	}

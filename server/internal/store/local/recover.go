@@ -20,7 +20,7 @@ func (e *Engine) recover(ctx context.Context) error {
 		return err
 	}
 	next := e.table.Load(live)
-	opts := wal.Options{SegmentBytes: e.cfg.WALSegmentBytes, NextLSN: next, Tip: true, Logger: e.cfg.Logger}
+	opts := wal.Options{SegmentBytes: e.cfg.WALSegmentBytes, NextLSN: next, Tips: places(filepath.Join(e.cfg.Dir, "wal"), e.cfg.Marks), Logger: e.cfg.Logger}
 	log, damage, err := wal.Open(e.cfg.FS, filepath.Join(e.cfg.Dir, "wal"), opts, func(lsn uint64, payload []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err

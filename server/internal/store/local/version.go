@@ -28,7 +28,10 @@ func (e *Engine) claim() error {
 		return fmt.Errorf("lock data folder: %w", err)
 	}
 	e.lock = lock
-	if err := e.checkVersion(); err != nil {
+	if err = e.checkVersion(); err == nil && e.cfg.Marks != "" {
+		err = e.cfg.FS.MkdirAll(e.cfg.Marks)
+	}
+	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
 	return nil

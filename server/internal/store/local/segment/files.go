@@ -38,9 +38,10 @@ type Files struct {
 	unknown atomic.Pointer[error]
 }
 
-// NewFiles are the segments in a folder, which load reads.
-func NewFiles(fs wal.FS, dir string, logger *slog.Logger, damage *DamageList) *Files {
-	f := &Files{fs: fs, dir: dir, logger: logger, damage: damage, listing: &listing{fs: fs, dir: dir, logger: logger, ids: map[uint64]bool{}}}
+// NewFiles are the segments in a folder, which load reads. Their list lies there and in
+// the other folders.
+func NewFiles(fs wal.FS, dirs []string, logger *slog.Logger, damage *DamageList) *Files {
+	f := &Files{fs: fs, dir: dirs[0], logger: logger, damage: damage, listing: &listing{fs: fs, dirs: dirs, logger: logger, ids: map[uint64]bool{}}}
 	f.next.Store(1)
 	return f
 }
@@ -195,7 +196,7 @@ func (f *Files) compareList(live []Opened, damaged []uint64) {
 	for _, s := range live {
 		present = append(present, s.ID)
 	}
-	listed, err := Listed(f.fs, f.dir)
+	listed, err := Listed(f.fs, f.listing.dirs...)
 	if err != nil {
 		f.damage.Report(model.RunID{}, "segment", err, "file", listName)
 	}
@@ -209,6 +210,7 @@ func (f *Files) compareList(live []Opened, damaged []uint64) {
 	for _, id := range append(present, lost...) {
 		f.listing.ids[id] = true
 	}
+	f.listing.settle()
 }
 
 // removeFile removes what is not needed any more; what stays is tried again at

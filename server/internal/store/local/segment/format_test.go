@@ -17,7 +17,7 @@ func FuzzBody(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	seg := NewFiles(faultfs.New(), "/data", slog.New(slog.DiscardHandler), nil).Over(0, file)
+	seg := NewFiles(faultfs.New(), []string{"/data"}, slog.New(slog.DiscardHandler), nil).Over(0, file)
 	s := sampleSection()
 	f.Add(s.encodeBody(codec.NewEncoder()))
 	f.Fuzz(func(_ *testing.T, b []byte) {

@@ -15,8 +15,10 @@ import (
 )
 
 // The list names every segment that must be there: one that is deleted leaves no
-// other trace. It may lack the newest; it never names one that a merge replaced. A
-// list that is missing or damaged says nothing, and the next flush writes it anew.
+// other trace. It may lack the newest; it never names one that a merge replaced. It
+// lies in several folders, so that it is not lost with the segments. The newest of them
+// counts: a later list names a higher number, since a number is never given twice. One
+// that is missing or damaged says nothing, and the next start writes it anew.
 const (
 	listName   = "LIST"
 	listFormat = "%08x\n%v\n" // CRC32C of the numbers, and they
@@ -32,7 +34,7 @@ var errList = errors.New("the list of segments is damaged: one that is missing w
 // listing is the list in memory and on disk.
 type listing struct {
 	fs     wal.FS
-	dir    string
+	dirs   []string
 	logger *slog.Logger
 	mu     sync.Mutex
 	ids    map[uint64]bool
@@ -49,13 +51,38 @@ func (l *listing) change(come uint64, leave ...*File) {
 	}
 	if err := l.write(); err != nil {
 		l.logger.Warn("the list of segments is not written: a segment that is deleted would not be noticed", "err", err)
-		_ = l.fs.Remove(filepath.Join(l.dir, listName)) // no list is better than a wrong one
+		for _, dir := range l.dirs {
+			_ = l.fs.Remove(filepath.Join(dir, listName)) // no list is better than a wrong one
+		}
+	}
+}
+
+// settle writes the lists that are not as they should be, at a start.
+func (l *listing) settle() {
+	want := slices.Sorted(maps.Keys(l.ids))
+	for _, dir := range l.dirs {
+		have, err := Listed(l.fs, dir)
+		if slices.Sort(have); err == nil && slices.Equal(have, want) {
+			continue
+		}
+		if err := l.writeTo(dir); err != nil {
+			l.logger.Warn("the list of segments is not written: a segment that is deleted may not be noticed", "err", err)
+		}
 	}
 }
 
 func (l *listing) write() error {
+	for _, dir := range slices.Backward(l.dirs) { // its own folder last: it has the newest
+		if err := l.writeTo(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *listing) writeTo(dir string) error {
 	numbers := fmt.Sprint(slices.Sorted(maps.Keys(l.ids)))
-	name := filepath.Join(l.dir, listName)
+	name := filepath.Join(dir, listName)
 	f, err := l.fs.Open(name+".tmp", true)
 	if err != nil {
 		return err
@@ -71,7 +98,7 @@ func (l *listing) write() error {
 		err = l.fs.Rename(name+".tmp", name)
 	}
 	if err == nil {
-		err = l.fs.SyncDir(l.dir)
+		err = l.fs.SyncDir(dir)
 	}
 	return err
 }
@@ -80,8 +107,29 @@ func listSum(numbers string) uint32 {
 	return crc32.Checksum([]byte(numbers), crc32.MakeTable(crc32.Castagnoli))
 }
 
-// Listed are the segments that must be in a folder, or a merge replaced.
-func Listed(fs wal.FS, dir string) (ids []uint64, err error) {
+// Listed are the segments that must be there, or a merge replaced, by the newest list
+// of some folders. An error says that one of the lists is damaged.
+func Listed(fs wal.FS, dirs ...string) (ids []uint64, err error) {
+	for _, dir := range dirs {
+		more, bad := listedIn(fs, dir)
+		if bad != nil {
+			err = bad
+		}
+		if highest(more) > highest(ids) {
+			ids = more
+		}
+	}
+	return ids, err
+}
+
+func highest(ids []uint64) (most uint64) {
+	for _, id := range ids {
+		most = max(most, id)
+	}
+	return most
+}
+
+func listedIn(fs wal.FS, dir string) (ids []uint64, err error) {
 	f, err := fs.Open(filepath.Join(dir, listName), false)
 	if err != nil {
 		return nil, nil //nolint:nilerr // of a version before lists, or before the first flush

@@ -70,7 +70,7 @@ func flushedBody(f *testing.F) []byte {
 	if err != nil {
 		f.Fatal(err)
 	}
-	w, err := segment.NewFiles(fs, "/data", slog.New(slog.DiscardHandler), t.damage).Create(segment.NewDesk())
+	w, err := segment.NewFiles(fs, []string{"/data"}, slog.New(slog.DiscardHandler), t.damage).Create(segment.NewDesk())
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -105,7 +105,7 @@ type maker struct {
 
 func newMaker() *maker {
 	logger := slog.New(slog.DiscardHandler)
-	return &maker{codec.NewEncoder(), segment.NewFiles(faultfs.New(), ".", logger, segment.NewDamageList(logger))}
+	return &maker{codec.NewEncoder(), segment.NewFiles(faultfs.New(), []string{"."}, logger, segment.NewDamageList(logger))}
 }
 
 // segmentOf is a segment with one run, of which it says what the bytes are.

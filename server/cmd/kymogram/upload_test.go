@@ -193,8 +193,7 @@ func TestAnUploadGoesOnWhereItStopped(t *testing.T) {
 		defer once.Unlock()
 		if cuts++; cuts%3 == 0 { // after the third and the sixth, when everything arrived
 			k.until("the server has written what it got", func() bool {
-				info, err := os.Stat(filepath.Join(s.data, "blobs", "partial", sum))
-				return err == nil && info.Size() >= c.sent.Load()
+				return s.arrived(sum) >= c.sent.Load()
 			})
 			s.kill()
 			if files, err := filepath.Glob(filepath.Join(s.data, "blobs", "*", "*")); err != nil || len(files) != 1 || !strings.Contains(files[0], "partial") {
@@ -219,6 +218,19 @@ func TestAnUploadGoesOnWhereItStopped(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(s.data, "blobs", "partial", "*")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
+}
+
+// arrived is how much of a blob that comes in parts has arrived.
+func (s *killable) arrived(sum string) int64 {
+	names, err := filepath.Glob(filepath.Join(s.data, "blobs", "partial", sum+"-*"))
+	if err != nil || len(names) != 1 {
+		return -1
+	}
+	info, err := os.Stat(names[0])
+	if err != nil {
+		return -1
+	}
+	return info.Size()
 }
 
 // Two programs that upload the same video at once store it once, whole.
@@ -288,13 +300,58 @@ func TestAnUploadToAFullDisk(t *testing.T) {
 		done <- out + errs
 	}()
 	<-full
-	partial := filepath.Join(s.data, "blobs", "partial", sum)
 	k.until("it is tried on the full disk", func() bool { return c.tries.Load() >= 3 })
-	if info, err := os.Stat(partial); err != nil || info.Size() < 2*megabyte || info.Size() > 4*megabyte {
-		t.Errorf("what came before is not kept: %v, %v", info, err)
+	if kept := s.arrived(sum); kept < 2*megabyte || kept > 4*megabyte {
+		t.Errorf("what came before is not kept: %d bytes", kept)
 	}
 	if err := os.Remove(filepath.Join(disk, "ballast")); err != nil {
 		t.Fatal(err)
+	}
+	t.Log(<-done)
+	k.stored(s.address, sum, size)
+}
+
+// An upload for which its owner has no place is refused, waits, and goes on when there is one.
+func TestAnUploadThatFindsNoPlace(t *testing.T) {
+	k := &kitchen{t: t, env: map[string]string{"HOME": t.TempDir()}}
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	const size = megabyte
+	sum := k.video(size)
+	s := &killable{t: t, data: t.TempDir()}
+	s.start()
+	t.Cleanup(func() { s.kill() })
+	part := func(i, offset int, complete, body string) (status int, header http.Header) {
+		hash := sha256.Sum256(strconv.AppendInt(nil, int64(i), 10))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, "http://"+s.address+"/api/v1/blobs/"+hex.EncodeToString(hash[:])+"/upload", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/partial-upload"}, "Upload-Offset": {strconv.Itoa(offset)}, "Upload-Complete": {complete}}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode, answer.Header
+	}
+	for i := range 65 {
+		status, header := part(i, 0, "?0", "x")
+		if refused := status == http.StatusTooManyRequests && header.Get("Retry-After") != ""; refused != (i == 64) {
+			t.Fatalf("upload %d: %d %v", i, status, header)
+		}
+	}
+	c := &cutter{target: s.address}
+	address, done := c.serve(t), make(chan string, 1)
+	go func() {
+		_, out, errs := k.run("sync", "--server", "http://"+address, "--timeout", "120s")
+		done <- out + errs
+	}()
+	k.until("it is refused", func() bool { return c.tries.Load() >= 2 })
+	if s.arrived(sum) >= 0 {
+		t.Error("it found a place")
+	}
+	if status, _ := part(7, 1, "?1", "other"); status != http.StatusBadRequest {
+		t.Errorf("an upload that ends with other bytes: %d", status)
 	}
 	t.Log(<-done)
 	k.stored(s.address, sum, size)

@@ -40,18 +40,25 @@ type Store interface {
 	// r fails or its bytes have another hash (CodeInvalid). CodeDiskFull when
 	// there is no room. A blob that is there already need not be read again.
 	Put(ctx context.Context, h Hash, r io.Reader) error
-	// Offset says how much of a blob has arrived, and whether that is all of it.
-	Offset(ctx context.Context, h Hash) (offset int64, whole bool, err error)
-	// Append goes on with a blob where Offset stands; last says that r ends it.
+	// Offset says how much of an upload has arrived, and whether the blob is there.
+	Offset(ctx context.Context, u Upload) (offset int64, whole bool, err error)
+	// Append goes on with an upload where Offset stands; last says that r ends it.
 	// What r yields before it fails is kept, next is the new offset. CodeConflict
-	// when the blob stands elsewhere, or another append to it is under way;
+	// when the upload stands elsewhere, or another append to it is under way;
+	// CodeBusy when its owner, or all, have begun too many;
 	// CodeInvalid when the whole has another hash: nothing of it is kept then.
-	Append(ctx context.Context, h Hash, offset int64, last bool, r io.Reader) (next int64, err error)
+	Append(ctx context.Context, u Upload, offset int64, last bool, r io.Reader) (next int64, err error)
 	// Open reads a blob; CodeNotFound for an unknown one.
 	Open(ctx context.Context, h Hash) (Reader, error)
 	// Delete frees a blob; deleting an unknown one is no error. Open readers
 	// keep reading.
 	Delete(ctx context.Context, h Hash) error
+}
+
+// Upload is a blob that comes in parts. Nobody but its owner adds to it.
+type Upload struct {
+	Hash  Hash
+	Owner string // a caller, see package share
 }
 
 // Reader reads one blob.

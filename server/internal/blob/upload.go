@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // The headers of resumable uploads (IETF draft-ietf-httpbis-resumable-upload).
@@ -24,8 +25,8 @@ const (
 const stallLimit = 15 * time.Second
 
 // Upload serves a blob's upload resource, under a path with {sha256}: HEAD tells
-// how much has arrived, PATCH goes on from there. It is there for every blob and
-// needs no creation.
+// how much of the caller's has arrived, PATCH goes on from there. It is there for every
+// blob and needs no creation.
 func (h *Handler) Upload() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hash, err := ParseHash(r.PathValue("sha256"))
@@ -40,8 +41,13 @@ func (h *Handler) Upload() http.Handler {
 	})
 }
 
+// upload is the caller's own of a blob.
+func upload(r *http.Request, hash Hash) Upload {
+	return Upload{Hash: hash, Owner: share.Caller(r.Context())}
+}
+
 func (h *Handler) offset(w http.ResponseWriter, r *http.Request, hash Hash) error {
-	offset, whole, err := h.store.Offset(r.Context(), hash)
+	offset, whole, err := h.store.Offset(r.Context(), upload(r, hash))
 	if err != nil {
 		return err
 	}
@@ -67,7 +73,7 @@ func (h *Handler) patch(w http.ResponseWriter, r *http.Request, hash Hash) error
 		return h.tooLarge()
 	}
 	body := &uploadBody{from: http.MaxBytesReader(w, r.Body, max(h.limit-offset, 0)), control: http.NewResponseController(w)}
-	next, err := h.store.Append(r.Context(), hash, offset, last, body)
+	next, err := h.store.Append(r.Context(), upload(r, hash), offset, last, body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

@@ -30,6 +30,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		"parts of others":    otherParts,
 		"parts that break":   brokenParts,
 		"parts by two":       partsByTwo,
+		"parts by owners":    partsByOwners,
 		"empty blob":         func(t *testing.T, s blob.Store) { roundTrip(t, s, nil) },
 		"blob of many bytes": func(t *testing.T, s blob.Store) { roundTrip(t, s, bytes.Repeat([]byte("kymogram"), 1<<18)) },
 	}
@@ -37,6 +38,9 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
 }
+
+// mine is the upload of one owner.
+func mine(h blob.Hash) blob.Upload { return blob.Upload{Hash: h, Owner: "me"} }
 
 func hashOf(data []byte) blob.Hash { return sha256.Sum256(data) }
 
@@ -160,14 +164,14 @@ func seek(t *testing.T, s blob.Store) {
 
 func wantOffset(t *testing.T, s blob.Store, h blob.Hash, want int64, whole bool) {
 	t.Helper()
-	if offset, got, err := s.Offset(t.Context(), h); err != nil || offset != want || got != whole {
+	if offset, got, err := s.Offset(t.Context(), mine(h)); err != nil || offset != want || got != whole {
 		t.Fatalf("it stands at %d, %v, %v; want %d, %v", offset, got, err, want, whole)
 	}
 }
 
 func appendTo(t *testing.T, s blob.Store, h blob.Hash, offset int64, last bool, data []byte, want model.Code) {
 	t.Helper()
-	if _, err := s.Append(t.Context(), h, offset, last, bytes.NewReader(data)); model.CodeOf(err) != want {
+	if _, err := s.Append(t.Context(), mine(h), offset, last, bytes.NewReader(data)); model.CodeOf(err) != want {
 		t.Fatalf("append at %d: %v, want %q", offset, err, want)
 	}
 }
@@ -211,7 +215,7 @@ func brokenParts(t *testing.T, s blob.Store) {
 	data, broken := []byte("half of it"), errors.New("the line broke")
 	h := hashOf(data)
 	r := io.MultiReader(bytes.NewReader(data[:4]), iotest.ErrReader(broken))
-	if next, err := s.Append(t.Context(), h, 0, true, r); !errors.Is(err, broken) || next != 4 {
+	if next, err := s.Append(t.Context(), mine(h), 0, true, r); !errors.Is(err, broken) || next != 4 {
 		t.Fatalf("append: %d, %v", next, err)
 	}
 	wantOffset(t, s, h, 4, false)
@@ -227,7 +231,7 @@ func partsByTwo(t *testing.T, s blob.Store) {
 	in, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Append(t.Context(), h, 0, true, in)
+		_, err := s.Append(t.Context(), mine(h), 0, true, in)
 		done <- err
 	}()
 	if _, err := out.Write(data[:100]); err != nil {
@@ -244,5 +248,28 @@ func partsByTwo(t *testing.T, s blob.Store) {
 	}
 	if got := read(t, s, h); !bytes.Equal(got, data) {
 		t.Fatal("other bytes than those sent")
+	}
+}
+
+// Nobody but its owner adds to an upload, or sees how far it is.
+func partsByOwners(t *testing.T, s blob.Store) {
+	data := []byte("mine, all mine")
+	h := hashOf(data)
+	theirs := blob.Upload{Hash: h, Owner: "somebody else"}
+	appendTo(t, s, h, 0, false, data[:4], "")
+	if next, err := s.Append(t.Context(), theirs, 4, false, bytes.NewReader([]byte("evil"))); model.CodeOf(err) != model.CodeConflict || next != 0 {
+		t.Fatalf("another's append: %d, %v", next, err)
+	}
+	if offset, whole, err := s.Offset(t.Context(), theirs); offset != 0 || whole || err != nil {
+		t.Fatalf("another sees %d, %v, %v", offset, whole, err)
+	}
+	if _, err := s.Append(t.Context(), theirs, 0, false, bytes.NewReader([]byte("evil"))); err != nil {
+		t.Fatalf("another's own: %v", err)
+	}
+	wantOffset(t, s, h, 4, false)
+	appendTo(t, s, h, 4, true, data[4:], "")
+	read(t, s, h)
+	if next, err := s.Append(t.Context(), theirs, 4, true, bytes.NewReader([]byte("late"))); err != nil || next != int64(len(data)) {
+		t.Fatalf("another's, when the blob is there: %d, %v", next, err)
 	}
 }

@@ -31,7 +31,8 @@ type Store struct {
 	sweeping sync.Mutex
 
 	appending sync.Mutex
-	busy      map[blob.Hash]bool // blobs that are appended to now
+	busy      map[string]bool // partial files that are added to now
+	beginning sync.Mutex      // of a partial file
 }
 
 // Open uses a folder, makes it when it is missing and clears what a crash left
@@ -54,7 +55,7 @@ func Open(folder string) (*Store, error) {
 		_ = root.Close()
 		return nil, fmt.Errorf("clear the folder of blobs: %w", err)
 	}
-	return &Store{root: root, folder: folder, busy: map[blob.Hash]bool{}}, nil
+	return &Store{root: root, folder: folder, busy: map[string]bool{}}, nil
 }
 
 // Close releases the folder.

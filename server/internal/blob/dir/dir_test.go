@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob"
 	"github.com/kymogram/kymogram/server/internal/blob/blobtest"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
@@ -119,16 +120,12 @@ func TestSweep(t *testing.T) {
 func TestPartsOfBlobs(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder)
-	hash := func(i int) blob.Hash { return sha256.Sum256(fmt.Append(nil, i)) }
+	upload := func(i int) blob.Upload { return blob.Upload{Hash: sha256.Sum256(fmt.Append(nil, i)), Owner: "one"} }
 	for i := range 100 {
-		if _, err := s.Append(t.Context(), hash(i), 0, false, strings.NewReader("part")); err != nil {
+		if _, err := s.Append(t.Context(), upload(i), 0, false, strings.NewReader("part")); err != nil {
 			t.Fatal(err)
 		}
-		name := filepath.Join(folder, "partial", hash(i).String())
-		then := time.Now().Add(time.Duration(i-200) * time.Minute)
-		if err := os.Chtimes(name, then, then); err != nil {
-			t.Fatal(err)
-		}
+		age(t, folder, upload(i).Hash, time.Duration(200-i)*time.Minute)
 	}
 	s = open(t, folder)
 	for i := range 100 {
@@ -136,7 +133,7 @@ func TestPartsOfBlobs(t *testing.T) {
 		if i < 100-64 {
 			want = 0 // made way
 		}
-		if offset, whole, err := s.Offset(t.Context(), hash(i)); offset != want || whole || err != nil {
+		if offset, whole, err := s.Offset(t.Context(), upload(i)); offset != want || whole || err != nil {
 			t.Errorf("%d stands at %d, %v, %v; want %d", i, offset, whole, err, want)
 		}
 	}
@@ -151,5 +148,78 @@ func TestPartsOfBlobs(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(folder, "partial"))
 	if err != nil || len(left) != 9 {
 		t.Errorf("%d are left, want 9, %v", len(left), err)
+	}
+}
+
+// age makes the parts of a blob as old as if nothing had come since.
+func age(t *testing.T, folder string, h blob.Hash, by time.Duration) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "partial", h.String()+"*"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	then := time.Now().Add(-by)
+	if err := os.Chtimes(names[0], then, then); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who begins many uploads is refused, and takes no place from another. Where all places
+// are taken, who has none gets one, and those who have most give theirs up.
+func TestUploadsHaveOwners(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, folder)
+	upload := func(owner string, i int) blob.Upload {
+		return blob.Upload{Hash: sha256.Sum256(fmt.Append(nil, owner, i)), Owner: owner}
+	}
+	begin := func(owner string, i int) model.Code {
+		_, err := s.Append(t.Context(), upload(owner, i), 0, false, strings.NewReader("x"))
+		return model.CodeOf(err)
+	}
+	if code := begin("honest", 0); code != "" {
+		t.Fatal(code)
+	}
+	age(t, folder, upload("honest", 0).Hash, 24*time.Hour) // its program rests for a night
+	for owner := range 15 {
+		for i := range 66 {
+			want := model.Code("")
+			if i >= 64 {
+				want = model.CodeBusy
+			}
+			if code := begin(fmt.Sprint("greedy", owner), i); code != want {
+				t.Fatalf("upload %d of greedy%d: %q, want %q", i, owner, code, want)
+			}
+		}
+	}
+	taken := 1 + 15*64
+	for owner := 0; taken < 1024+256; owner++ {
+		if code := begin(fmt.Sprint("many", owner), 0); code != "" {
+			t.Fatalf("the first upload of many%d with %d there: %q", owner, taken, code)
+		}
+		taken++
+	}
+	if code := begin("late", 0); code != model.CodeBusy {
+		t.Errorf("one more than there may be: %q", code)
+	}
+	if code := begin("honest", 1); code != model.CodeBusy {
+		t.Errorf("a second upload where there is no place: %q", code)
+	}
+	age(t, folder, upload("greedy3", 7).Hash, time.Hour)
+	for i, want := range []model.Code{"", model.CodeBusy} {
+		if code := begin(fmt.Sprint("late", i), 0); code != want {
+			t.Errorf("upload %d in the place of one that rests: %q, want %q", i, code, want)
+		}
+	}
+	for u, want := range map[blob.Upload]int64{upload("honest", 0): 1, upload("greedy3", 7): 0, upload("greedy3", 8): 1} {
+		if offset, _, err := s.Offset(t.Context(), u); offset != want || err != nil {
+			t.Errorf("an upload of %s stands at %d, %v; want %d", u.Owner, offset, err, want)
+		}
+	}
+	nothing := blob.Upload{Hash: sha256.Sum256([]byte("nothing")), Owner: "late0"}
+	if _, err := s.Append(t.Context(), nothing, 5, false, strings.NewReader("x")); model.CodeOf(err) != model.CodeConflict {
+		t.Errorf("an append behind nothing: %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(folder, "partial")); err != nil || len(left) != taken {
+		t.Errorf("%d files, want %d, %v", len(left), taken, err)
 	}
 }

@@ -53,3 +53,34 @@ func TestALiarDoesNotRideOnTheMajority(t *testing.T) {
 		t.Errorf("%+v, %v", got, ok)
 	}
 }
+
+// A carrier that says what all say is first, and sorts into the middle: what nobody
+// votes on is still not its own. At a tie of two it can lower a number to 0, no further.
+func TestACarrierDoesNotChooseWhatNobodyVotesOn(t *testing.T) {
+	honest := netstate.Report{Stat: netstate.Stat{UID: 5, Hotkey: "m5", Score: 50, Reliability: 0.75, CreatedAt: "2026-11-22 10:00:00", Allocated: true}, Weight: 1}
+	copied := honest
+	copied.CreatedAt, copied.Allocated = "1970-01-01 00:00:00", false
+	for name, tt := range map[string]struct {
+		reliability, want float64
+		reports           int // honest ones
+		created           string
+		allocated         bool
+	}{
+		"sorts first":         {0.75, 0.75, 2, honest.CreatedAt, true},
+		"a tie of two, low":   {-7, 0, 1, copied.CreatedAt, false},
+		"a tie of two, high":  {1e9, 0.75, 1, copied.CreatedAt, false},
+		"two against one":     {-7, 0.75, 2, honest.CreatedAt, true},
+		"two against one, up": {1e9, 0.75, 2, honest.CreatedAt, true},
+	} {
+		copied.Reliability = tt.reliability
+		reports := []netstate.Report{copied, honest, honest}[:1+tt.reports]
+		got, ok := netstate.PickDominant(reports)
+		if !ok || got.Reliability != tt.want || got.CreatedAt != tt.created || got.Allocated != tt.allocated {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+	copied.CreatedAt = ""
+	if got, _ := netstate.PickDominant([]netstate.Report{copied, honest}); got.CreatedAt != honest.CreatedAt {
+		t.Errorf("who says no time chooses it: %+v", got)
+	}
+}

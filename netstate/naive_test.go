@@ -18,6 +18,7 @@ import (
 
 type naiveCase struct {
 	OwnScoreOnly bool      `json:"own_score_only"`
+	Addresses    []string  `json:"addresses"` // the only ones whose checksum holds
 	Weights      []float64 `json:"weights"`
 	Payloads     []string  `json:"payloads"`
 }
@@ -28,9 +29,9 @@ type hostile struct{ *rand.Rand }
 
 func (h hostile) of(choices ...string) string { return choices[h.IntN(len(choices))] }
 
-// mostly is the first choice three times of four.
+// mostly is the first choice fifteen times of sixteen.
 func (h hostile) mostly(usual string, odd ...string) string {
-	if h.IntN(4) > 0 {
+	if h.IntN(16) > 0 {
 		return usual
 	}
 	return h.of(odd...)
@@ -39,16 +40,21 @@ func (h hostile) mostly(usual string, odd ...string) string {
 func (h hostile) specs() string {
 	specs := fmt.Sprintf(`{"gpu_name": "%s", "num_gpus": %d}`, h.of("A", "B", "ü"), h.IntN(2)+1)
 	return h.mostly(specs, "null", `"H100"`, "[]", "{}", `{"gpu_name": null, "num_gpus": 1}`, `{"gpu_name": "A", "num_gpus": 1.0}`,
-		`{"gpu_name": "A", "num_gpus": 99999999999999999999}`, `{"gpu_name": "A", "num_gpus": true}`, `{"Gpu_Name": "A", "num_gpus": 1}`)
+		`{"gpu_name": "A", "num_gpus": 99999999999999999999}`, `{"gpu_name": "A", "num_gpus": 1.5}`, `{"gpu_name": "A", "num_gpus": -1}`,
+		`{"gpu_name": "", "num_gpus": 1}`, `{"gpu_name": "`+strings.Repeat("A", 129)+`", "num_gpus": 1}`, `{"gpu_name": "A", "num_gpus": "x", "num_gpus": 2}`, `{"gpu_name": "A", "num_gpus": true}`, `{"Gpu_Name": "A", "num_gpus": 1}`)
 }
 
-func (h hostile) entry(hotkey string) string {
+func (h hostile) entry(uid, hotkey string) string {
 	parts := []string{
-		`"score": ` + h.mostly(h.of("1", "2", "2.0", "2.5", "100"), "0", "-0.0", "-1", "1e400", "1e308", "true", `"5"`, "null", strings.Repeat("9", 400)),
+		`"score": ` + h.mostly(h.of("1", "2", "2.0", "2.5", "100"), "0", "-0.0", "-1", "100.0001", "101", "1e400", "1e308", "true", `"5"`, "null", strings.Repeat("9", 400)),
 		`"hotkey": "` + hotkey + `"`,
 		`"` + h.mostly("own_score", "Own_score", "own_\\u0455core", "own_score ") + `": ` + h.mostly("true", "false", "1", "null", `"true"`),
 		`"` + h.mostly("allocated", "ALLOCATED") + `": ` + h.mostly("true", "false", "1"),
-		`"reliability_score": ` + h.of("1", "null", `"x"`),
+		`"reliability_score": ` + h.mostly(h.of("1", "-7", "0.5", "3"), "null", `"x"`),
+		`"created_at": ` + h.mostly(h.of(`"2026-01-01"`, `"2026-01-02"`, `""`), "null", "5", `"`+strings.Repeat("9", 65)+`"`),
+	}
+	if h.IntN(3) == 0 {
+		parts = append(parts, `"uid": `+h.of(uid, uid+".0", uid+"e0", "7", `"`+uid+`"`, "null"))
 	}
 	if h.IntN(8) > 0 {
 		parts = append(parts, `"gpu_specs": `+h.specs())
@@ -59,11 +65,14 @@ func (h hostile) entry(hotkey string) string {
 	return h.mostly("{"+strings.Join(parts, ", ")+"}", "null", "[1]", `"x"`, "{}", "{"+strings.Join(parts, ", ")+"}")
 }
 
+func addressOf(n byte) string { return wallet.Account{n}.String() }
+
 func (h hostile) payload(voter int) string {
 	var entries []string
 	for range h.IntN(5) {
-		uid := h.mostly(strconv.Itoa(h.IntN(3)), "01", "+1", " 1", "-1", "65536", "1.0", "٤", "", "1e0", "65535")
-		entries = append(entries, `"`+uid+`": `+h.entry(h.mostly("5miner", "5other", "", fmt.Sprintf("voter%d", voter))))
+		number := strconv.Itoa(h.IntN(3))
+		uid := h.mostly(number, "01", "+1", " 1", "-1", "65536", "1.0", "٤", "", "1e0", "65535")
+		entries = append(entries, `"`+uid+`": `+h.entry(number, h.mostly(addressOf(1), addressOf(2), "", addressOf(1)[:40], "5miner", addressOf(byte(10+voter)))))
 	}
 	stats := h.mostly("{"+strings.Join(entries, ", ")+"}", "null", "[]", "3")
 	whole := `{"role": "validator", "stats": ` + stats + "}"
@@ -79,9 +88,13 @@ func TestStatsAllocatedIsWhatANaiveProgramSays(t *testing.T) {
 	h := hostile{rand.New(rand.NewPCG(2, 2))}
 	var in bytes.Buffer
 	var got []map[string]any
+	var addresses []string
+	for n := range byte(20) {
+		addresses = append(addresses, addressOf(n))
+	}
 	empty := 0
 	for range 3000 {
-		c := naiveCase{OwnScoreOnly: h.IntN(2) == 0, Payloads: []string{}, Weights: []float64{}}
+		c := naiveCase{Addresses: addresses, OwnScoreOnly: h.IntN(2) == 0, Payloads: []string{}, Weights: []float64{}}
 		byStake := h.IntN(3) == 0
 		var voters []*seen
 		stakes := map[wallet.Account]float64{}
@@ -103,7 +116,7 @@ func TestStatsAllocatedIsWhatANaiveProgramSays(t *testing.T) {
 		won := map[string]any{}
 		stats := aggregate(voters, Select{OwnScoreOnly: c.OwnScoreOnly, ByStake: byStake}, func(a wallet.Account) float64 { return stakes[a] })
 		for uid, s := range stats {
-			one := []any{nil, nil, s.Score, s.Hotkey}
+			one := []any{nil, nil, s.Score, s.Hotkey, s.Reliability, s.CreatedAt, s.Allocated}
 			if s.GPU != nil {
 				one[0], one[1] = s.GPU.Name, float64(s.GPU.Count)
 			}

@@ -28,13 +28,30 @@ func (n *Node) UpdateStats(ctx context.Context, stats Stats) error {
 	if err := n.only(Validator); err != nil {
 		return err
 	}
+	stats = maps.Clone(stats)
+	for uid, s := range stats {
+		s.UID = uid
+		stats[uid] = s
+	}
+	n.warn(stats)
 	if err := n.logStats(stats); err != nil {
 		return err
 	}
 	return n.UpdateConfig(ctx, map[string]any{"stats": stats})
 }
 
-// PublishStats publishes the stats of the database: what RecordPoG and WriteStats put there.
+// warn tells of reports that no reader will count.
+func (n *Node) warn(stats Stats) {
+	text, err := json.Marshal(stats)
+	if err != nil {
+		return // UpdateConfig says so
+	}
+	if _, note := readStats(text); note != "" {
+		n.log.Warn("readers leave out some of these stats", "why", note)
+	}
+}
+
+// PublishStats publishes the stats of the database: what [ComputeDb.WriteStats] put there.
 func (n *Node) PublishStats(ctx context.Context) error {
 	stats, err := n.db.RetrieveStats(ctx)
 	if err != nil {

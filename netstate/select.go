@@ -62,7 +62,7 @@ func aggregate(voters []*seen, s Select, stake func(wallet.Account) float64) Sta
 		}
 		for uid, one := range v.config.Stats {
 			if one.OwnScore && (one.Allocated || s.OwnScoreOnly) {
-				reports[uid] = append(reports[uid], Report{one, weight})
+				reports[uid] = append(reports[uid], Report{Stat: one, Weight: weight})
 			}
 		}
 	}
@@ -173,6 +173,9 @@ func (n *Node) Verdicts(ctx context.Context) ([]RunVerdict, error) {
 		verdict, reason := one.verdict, one.reason
 		if s := signed[one.notes.Run]; verdict.Trusted() && s != nil {
 			verdict, reason = n.now(s, clock)
+			if note := s.config.Note; note != "" && verdict.Trusted() {
+				reason += "; " + note
+			}
 		}
 		out = append(out, RunVerdict{one.notes.Run, one.notes.Hotkey, one.notes.Role, string(verdict), reason})
 	}

@@ -4,31 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
-	"math"
-	"strconv"
+
+	"github.com/kymogram/kymogram/internal/report"
 )
 
 // GPU is what a proof of GPU found: [Stat]'s gpu_specs.
-type GPU struct {
-	Name  string `json:"gpu_name"`
-	Count int    `json:"num_gpus"`
-}
+type GPU = report.GPU
 
 // Stat is what a validator says of one miner.
-type Stat struct {
-	UID    int    `json:"uid"`
-	Hotkey string `json:"hotkey"`
-	// GPU is nil where no proof told.
-	GPU   *GPU    `json:"gpu_specs"`
-	Score float64 `json:"score"` // 0 to 100
-	// Allocated: somebody rents the machine. OwnScore: the validator measured the
-	// score itself.
-	Allocated   bool    `json:"allocated"`
-	OwnScore    bool    `json:"own_score"`
-	Reliability float64 `json:"reliability_score"`
-	CreatedAt   string  `json:"created_at"`
-}
+type Stat = report.Stat
 
 // Stats are those of a validator, by UID.
 type Stats map[int]Stat
@@ -65,7 +49,7 @@ func (d *ComputeDb) RetrieveStats(ctx context.Context) (Stats, error) {
 		if err := r.Scan(&s.UID, &s.Hotkey, &gpu, &s.Score, &s.Allocated, &s.OwnScore, &s.Reliability, &s.CreatedAt); err != nil {
 			return err
 		}
-		s.GPU = readGPU(json.RawMessage(gpu))
+		s.GPU = report.ReadGPU([]byte(gpu))
 		out[s.UID] = s
 		return nil
 	})
@@ -90,56 +74,12 @@ func field[T any](f fields, name string) (value T, ok bool) {
 	return value, found && string(raw) != "null" && json.Unmarshal(raw, &value) == nil
 }
 
-// readGPU is nil for what is no gpu_specs.
-func readGPU(raw json.RawMessage) *GPU {
-	f := readFields(raw)
-	name, named := field[string](f, "gpu_name")
-	count, counted := field[int](f, "num_gpus")
-	if !named || !counted {
-		return nil
+// readStats reads the stats of a stranger; the note says what has a wrong form.
+func readStats(raw json.RawMessage) (out Stats, note string) {
+	found := report.Read(raw, report.MaxUID+1)
+	out = make(Stats, len(found.Stats))
+	for _, s := range found.Stats {
+		out[s.UID] = s
 	}
-	return &GPU{name, count}
-}
-
-const maxUID = math.MaxUint16
-
-// readUID is strict: one text for each number.
-func readUID(text string) (int, error) {
-	uid, err := strconv.Atoi(text)
-	if err != nil || uid < 0 || uid > maxUID || strconv.Itoa(uid) != text {
-		return 0, fmt.Errorf("%q is no uid", text)
-	}
-	return uid, nil
-}
-
-// readStat reads an entry of a stranger; ok is false for one that says nothing that
-// can be used. A missing gpu_specs is nil.
-func readStat(uid int, raw json.RawMessage) (s Stat, ok bool) {
-	f := readFields(raw)
-	score, ok := field[float64](f, "score")
-	if !ok {
-		return s, false
-	}
-	s = Stat{UID: uid, Score: score, GPU: readGPU(f["gpu_specs"])}
-	s.Hotkey, _ = field[string](f, "hotkey")
-	s.Allocated, _ = field[bool](f, "allocated")
-	s.OwnScore, _ = field[bool](f, "own_score")
-	s.Reliability, _ = field[float64](f, "reliability_score")
-	s.CreatedAt, _ = field[string](f, "created_at")
-	return s, true
-}
-
-// readStats reads the stats of a stranger and drops what is none.
-func readStats(raw json.RawMessage) Stats {
-	out := Stats{}
-	for key, one := range readFields(raw) {
-		uid, err := readUID(key)
-		if err != nil {
-			continue
-		}
-		if s, ok := readStat(uid, one); ok {
-			out[uid] = s
-		}
-	}
-	return out
+	return out, found.Note()
 }

@@ -57,6 +57,7 @@ type shown struct {
 type config struct {
 	Allocated, Penalized, Checklist []string
 	Stats                           Stats
+	Note                            string          // what of the stats has a wrong form
 	Specs                           json.RawMessage // nil: none
 	AllocatedBy                     string
 	PortOpen                        bool
@@ -70,7 +71,7 @@ func readConfig(payload []byte) (c config) {
 	}
 	f := readFields(payload)
 	c.Allocated, c.Penalized, c.Checklist = hotkeys(f["allocated_hotkeys"]), hotkeys(f["penalized_hotkeys"]), hotkeys(f["penalized_hotkeys_checklist"])
-	c.Stats = readStats(f["stats"])
+	c.Stats, c.Note = readStats(f["stats"])
 	if specs := f["specs"]; len(specs) > 0 && specs[0] == '{' { // the real code writes "" when it fails
 		c.Specs = specs
 	}

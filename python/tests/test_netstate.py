@@ -10,9 +10,9 @@ import random
 import re
 import shutil
 import sqlite3
-import statistics
 import subprocess
 import sys
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -279,9 +279,26 @@ def naive(reports: list[dict[str, Any]]) -> dict[str, Any] | None:
     finalists = [one for one in left if counts[said(one)] == most]
     highest = max(one["score"] for one in finalists)
     winner = said(next(one for one in finalists if one["score"] == highest))
-    middle = statistics.median_low(one["reliability_score"] for one in left if said(one) == winner)
-    carriers = [one for one in left if said(one) == winner and one["reliability_score"] == middle]
-    return carriers[0] | {"own_score": True}
+    carriers = [one for one in left if said(one) == winner]
+
+    def halves(name: str) -> tuple[Any, Any]:
+        """The lowest and highest that half of them or less are above and below."""
+        found = [one[name] for one in carriers]
+        fair = [
+            value
+            for value in found
+            if sum(v < value for v in found) * 2 <= len(found)
+            and sum(v > value for v in found) * 2 <= len(found)
+        ]
+        return min(fair), max(fair)
+
+    low, high = halves("reliability_score")
+    return carriers[0] | {
+        "own_score": True,
+        "reliability_score": 0 if low <= 0 <= high else min(low, high, key=abs),
+        "created_at": halves("created_at")[0],
+        "allocated": halves("allocated")[0],
+    }
 
 
 def test_pick_dominant_dict() -> None:
@@ -291,10 +308,42 @@ def test_pick_dominant_dict() -> None:
         for n in range(draw.randint(0, 6)):
             one = stat(5, draw.choice("xy"), draw.choice([0, 1, 2, 2.5]))
             one["reliability_score"], one["created_at"] = draw.randint(-2, 2), str(n)
+            one["allocated"] = draw.choice([True, False])
             specs = {"gpu_name": draw.choice("AB"), "num_gpus": draw.randint(1, 2)}
             one["gpu_specs"] = draw.choice([None, specs])
             reports.append(one)
         assert netstate.pick_dominant_dict(reports) == naive(reports)
+
+
+def test_page_and_reader_agree_about_hostile_reports(join: Join, served: Served) -> None:
+    honest, second, liar = join(1, "validator"), join(2, "validator"), join(3, "validator")
+    reader = join(4, "miner")
+    miners = [join(10 + n, "miner").hotkey for n in range(3)]
+    true = {str(uid): stat(uid, key, 50) for uid, key in enumerate(miners)}
+    copied = {uid: one | {"created_at": "1970", "reliability_score": -7} for uid, one in true.items()}
+    copied["1"]["hotkey"] = liar.hotkey
+    copied["2"]["gpu_specs"] = {"gpu_name": "H100", "num_gpus": 1.0}
+    wrong = {"score": 1e308, "hotkey": miners[0][:-1] + "x", "num": "x"}
+    for n, (name, value) in enumerate(wrong.items()):
+        copied[str(30 + n)] = stat(30 + n, miners[0], 60) | {name: value}
+    copied["32"]["gpu_specs"] = {"gpu_name": "H100", "num_gpus": "x"}
+    honest.update_config({"stats": true})
+    second.update_config({"stats": true})
+    liar.update_config({"stats": copied})
+
+    want = {int(uid): one | {"own_score": True} for uid, one in true.items()}
+    assert reader.get_stats_allocated([], False) == want
+    path = "/api/v1/projects/neuralinternet/opencompute/network"
+    with urllib.request.urlopen(served.address + path) as answer:
+        page = json.load(answer)
+    results = {one["uid"]: one["result"] for one in page["miners"] if one["result"]}
+    said = ("hotkey", "score", "reliability_score", "created_at")
+    assert {uid: [one[name] for name in said] for uid, one in results.items()} == {
+        uid: [one[name] for name in said] for uid, one in want.items()
+    }
+    assert {len(one["carried"]) for one in results.values()} == {2, 3}
+    reasons = {one["run"]: one["reason"] for one in reader.verdicts()}
+    assert "3 of its reports have a wrong form" in reasons[liar.run_id]
 
 
 def test_without_the_binary(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ func (s *signer) say(payload []byte) {
 func stats(miners int) []byte {
 	out := map[string]any{}
 	for uid := range miners {
-		out[strconv.Itoa(uid)] = map[string]any{"score": uid, "own_score": true, "allocated": true, "gpu_specs": map[string]any{"gpu_name": "H100", "num_gpus": 8}}
+		out[strconv.Itoa(uid)] = map[string]any{"hotkey": wallet.Account{byte(uid), byte(uid >> 8)}.String(), "score": uid % 101, "own_score": true, "allocated": true, "gpu_specs": map[string]any{"gpu_name": "H100", "num_gpus": 8}}
 	}
 	return document(map[string]any{"version": 183, "stats": out})
 }

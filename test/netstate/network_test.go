@@ -225,7 +225,7 @@ func TestTheChainDecides(t *testing.T) {
 	nodes := map[string]*netstate.Node{}
 	for name, score := range reports {
 		nodes[name] = n.join(name, netstate.Validator, with)
-		n.must(nodes[name].UpdateStats(ctx, netstate.Stats{5: stat(5, "m", score, "H100")}))
+		n.must(nodes[name].UpdateStats(ctx, netstate.Stats{5: stat(5, hotkey(t, "m"), score, "H100")}))
 	}
 	votes, err := nodes["a"].StatsAllocated(ctx, netstate.Select{})
 	n.must(err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/report"
 	"github.com/kymogram/kymogram/internal/state"
 )
 
@@ -37,8 +38,11 @@ type builder struct {
 // column is a validator on its way into the document.
 type column struct {
 	Validator
-	reports []report
-	others  map[int]*string // by row, the hotkey that a report names in place of the row's
+	reports report.Reports
+	cells   []*report.Stat // by row
+	// others counts the miners for which it names another hotkey; other is the first.
+	others int
+	other  string
 }
 
 func build(v *view, net *subnet, netuid *uint16, now time.Time) *Document {
@@ -110,13 +114,17 @@ func (b *builder) addColumns() {
 	for _, n := range b.view.shown() {
 		if b.here(n) && n.record.Role == state.Validator {
 			verdict, reason := judge(n, b.now, b.net)
-			c := column{Validator{Node: b.node(n, verdict, reason), Counted: verdict.Trusted(), Notes: []string{}, Index: n.index}, n.section.reports, nil}
-			b.columns = append(b.columns, c)
+			v := Validator{Node: b.node(n, verdict, reason), Counted: verdict.Trusted(), Notes: []string{}, Index: n.index}
+			if note := n.section.reports.Note(); note != "" {
+				v.Notes = append(v.Notes, note)
+			}
+			b.columns = append(b.columns, column{Validator: v, reports: n.section.reports})
 		}
 	}
 	for _, n := range b.view.legacy.nodes {
 		if n.role == state.Validator && b.view.nodes[n.run.ID] == nil && b.hereLegacy(n) {
-			b.columns = append(b.columns, column{Validator{Node: b.legacyNode(n), Notes: []string{}, Index: math.MaxInt64}, n.section.reports, nil})
+			v := Validator{Node: b.legacyNode(n), Notes: []string{}, Index: math.MaxInt64}
+			b.columns = append(b.columns, column{Validator: v, reports: n.section.reports})
 		}
 	}
 	for i := range b.columns {
@@ -234,25 +242,38 @@ func byPlace(x, y *Node) int {
 	return cmp.Or(place(x)-place(y), cmp.Compare(x.Hotkey, y.Hotkey))
 }
 
-// addReportedRows makes a row of each uid that reports name; those of validators
-// with a vote come first, so that others cannot take all rows.
+// addReportedRows makes a row of each uid that reports name, the lowest first; those
+// of validators with a vote come first, so that others cannot take all rows. Of each
+// column the lowest uids were read, so a row has the votes of all columns.
 func (b *builder) addReportedRows(counted bool) {
+	var uids []int
 	for i := range b.columns {
 		if b.columns[i].Counted != counted {
 			continue
 		}
-		for _, r := range b.columns[i].reports {
-			b.row(r.uid)
-			if counted || b.named[r.uid] == nil {
-				names := b.named[r.uid]
-				if names == nil {
-					names = map[string]int{}
-					b.named[r.uid] = names
-				}
-				names[r.hotkey]++
-			}
+		reports := &b.columns[i].reports
+		uids = append(uids, reports.Rest...)
+		for j := range reports.Stats {
+			uids = append(uids, reports.Stats[j].UID)
+			b.call(&reports.Stats[j], counted)
 		}
 	}
+	slices.Sort(uids)
+	for _, uid := range slices.Compact(uids) {
+		b.row(uint16(uid))
+	}
+}
+
+// call notes which hotkey a report gives a uid.
+func (b *builder) call(s *report.Stat, counted bool) {
+	names := b.named[uint16(s.UID)]
+	if names == nil {
+		names = map[string]int{}
+		b.named[uint16(s.UID)] = names
+	} else if !counted {
+		return
+	}
+	names[s.Hotkey]++
 }
 
 // row is the place of a uid, -1 when there is no room.
@@ -348,45 +369,49 @@ func (b *builder) orderRows() {
 func (b *builder) fill() {
 	rows := len(b.doc.Miners)
 	for i := range b.columns {
-		v := &b.columns[i].Validator
-		v.Scores, v.Flags, v.GPUs = make(scores, rows), make(numbers, rows), make(numbers, rows)
+		c := &b.columns[i]
+		v := &c.Validator
+		v.Scores, v.Flags, v.GPUs, c.cells = make(scores, rows), make(numbers, rows), make(numbers, rows), make([]*report.Stat, rows)
 		for r := range rows {
 			v.Scores[r], v.GPUs[r] = math.NaN(), -1
 		}
-		for _, r := range b.columns[i].reports {
-			row := b.rows[r.uid]
+		for j := range c.reports.Stats {
+			s := &c.reports.Stats[j]
+			row := b.rows[uint16(s.UID)]
 			if row < 0 {
 				continue
 			}
-			v.Scores[row], v.Flags[row], v.GPUs[row] = r.score, r.flags, int16(b.gpu(r.gpu))
-			if r.hotkey == b.doc.Miners[row].Hotkey {
-				continue
-			}
-			if b.columns[i].others == nil {
-				b.columns[i].others = map[int]*string{}
-			}
-			b.columns[i].others[row] = &r.hotkey
-			if r.hotkey != "" {
-				v.Flags[row] |= flagOtherHotkey
-			}
+			c.cells[row] = s
+			v.Scores[row], v.Flags[row], v.GPUs[row] = s.Score, flagsOf(s, b.doc.Miners[row].Hotkey), int16(b.gpu(s.GPU))
 		}
 		b.doc.Validators = append(b.doc.Validators, *v)
 	}
 }
 
+func flagsOf(s *report.Stat, hotkey string) int16 {
+	return flagOf(s.OwnScore, flagOwn) | flagOf(s.Allocated, flagAllocated) | flagOf(s.Hotkey != "" && s.Hotkey != hotkey, flagOtherHotkey)
+}
+
+func flagOf(set bool, flag int16) int16 {
+	if set {
+		return flag
+	}
+	return 0
+}
+
 const maxGPUs = math.MaxInt16
 
-func (b *builder) gpu(g GPU) int {
-	if g == (GPU{}) {
+func (b *builder) gpu(g *report.GPU) int {
+	if g == nil {
 		return -1
 	}
-	i, ok := b.gpus[g]
+	i, ok := b.gpus[GPU(*g)]
 	if !ok {
 		if i = len(b.doc.GPUs); i >= maxGPUs {
 			return -1
 		}
-		b.gpus[g] = i
-		b.doc.GPUs = append(b.doc.GPUs, g)
+		b.gpus[GPU(*g)] = i
+		b.doc.GPUs = append(b.doc.GPUs, GPU(*g))
 	}
 	return i
 }
@@ -400,26 +425,45 @@ func (b *builder) mergeRows() {
 	}
 	// Of equal reports the first counts, and first is by hotkey, as other readers have it.
 	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(b.doc.Validators[x].Hotkey, b.doc.Validators[y].Hotkey) })
-	var votes []vote
+	var votes []report.Vote
+	var voters []int
 	for row := range b.doc.Miners {
-		votes = votes[:0]
+		votes, voters = votes[:0], voters[:0]
 		for _, i := range order {
-			if v := &b.doc.Validators[i]; v.votes(row) {
-				votes = append(votes, vote{i, v.Scores[row], int(v.GPUs[row]), b.columns[i].others[row]})
+			if b.doc.Validators[i].votes(row) {
+				votes, voters = append(votes, report.Vote{Stat: *b.columns[i].cells[row], Weight: 1}), append(voters, i)
 			}
 		}
-		result := merge(votes)
-		for _, vote := range votes {
-			v := &b.doc.Validators[vote.validator]
-			if slices.Contains(result.Carried, vote.validator) {
-				v.Agrees++
-			} else {
-				v.Differs++
-				v.Flags[row] |= flagDiffers
-			}
+		if winner, carried := report.Dominant(votes); len(carried) > 0 {
+			b.doc.Miners[row].Result = b.result(row, winner, carried, voters)
 		}
-		b.doc.Miners[row].Result = result
 	}
+}
+
+// result says who carries the winner of a row, and who names another hotkey for it.
+func (b *builder) result(row int, winner report.Stat, carried, voters []int) *Result {
+	out := &Result{Hotkey: winner.Hotkey, Score: winner.Score, GPU: b.gpu(winner.GPU), Reliability: winner.Reliability, CreatedAt: winner.CreatedAt, Against: len(voters) - len(carried)}
+	right := winner.Hotkey
+	if b.net != nil && b.net.hotkeys[uint16(winner.UID)] != "" {
+		right = b.net.hotkeys[uint16(winner.UID)]
+	}
+	for at, i := range voters {
+		v := &b.doc.Validators[i]
+		if slices.Contains(carried, at) {
+			out.Carried = append(out.Carried, i)
+			v.Agrees++
+		} else {
+			v.Differs++
+			v.Flags[row] |= flagDiffers
+		}
+		if said := b.columns[i].cells[row].Hotkey; said != right {
+			if b.columns[i].others++; b.columns[i].other == "" {
+				b.columns[i].other = fmt.Sprintf("uid %d: %s in place of %s", winner.UID, said, right)
+			}
+		}
+	}
+	slices.Sort(out.Carried)
+	return out
 }
 
 func (v *Validator) votes(row int) bool {
@@ -429,7 +473,7 @@ func (v *Validator) votes(row int) bool {
 
 // The worst come first.
 var severity = []string{
-	string(state.Equivocated), "double_vote", "dissent", string(state.Broken), string(state.Unregistered),
+	string(state.Equivocated), "double_vote", "dissent", "other_hotkey", string(state.Broken), string(state.Unregistered),
 	string(state.SharedKey), string(state.Stale), string(state.Legacy),
 }
 
@@ -449,6 +493,9 @@ func (b *builder) find() {
 		}
 		if all := v.Agrees + v.Differs; v.Differs >= dissentLeast && v.Differs*dissentPart >= all {
 			b.name("dissent", state.Validator, &v.Node, fmt.Sprintf("its reports differ from %d of %d merged results", v.Differs, all))
+		}
+		if c := &b.columns[i]; c.others > 0 {
+			b.name("other_hotkey", state.Validator, &v.Node, fmt.Sprintf("it names another hotkey for %d miners, for example %s", c.others, c.other))
 		}
 	}
 	for i := range b.doc.Miners {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/report"
 	"github.com/kymogram/kymogram/internal/state"
 )
 
@@ -32,15 +33,12 @@ type ChainState struct {
 }
 
 // GPU is a kind of hardware that reports name: [name, number].
-type GPU struct {
-	Name   string
-	Number int64
-}
+type GPU report.GPU
 
 // MarshalJSON writes a pair.
 func (g GPU) MarshalJSON() ([]byte, error) {
 	out := append(model.AppendJSONText([]byte{'['}, g.Name), ',')
-	return append(strconv.AppendInt(out, g.Number, 10), ']'), nil
+	return append(strconv.AppendInt(out, int64(g.Count), 10), ']'), nil
 }
 
 // Node is what the newest record of a node says of the node itself.
@@ -75,12 +73,15 @@ type Miner struct {
 	Result    *Result `json:"result"`
 }
 
-// Result is the report that most votes carry.
+// Result is the report that most votes carry; package report has the rule.
 type Result struct {
-	Score   float64 `json:"score"`
-	GPU     int     `json:"gpu"`     // in Document.GPUs, -1 for none
-	Carried []int   `json:"carried"` // places in Document.Validators
-	Against int     `json:"against"` // votes for another report
+	Hotkey      string  `json:"hotkey"` // which the report is of: it may be another than the row's
+	Score       float64 `json:"score"`
+	GPU         int     `json:"gpu"` // in Document.GPUs, -1 for none
+	Reliability float64 `json:"reliability_score"`
+	CreatedAt   string  `json:"created_at"`
+	Carried     []int   `json:"carried"` // places in Document.Validators
+	Against     int     `json:"against"` // votes for another report
 }
 
 // Validator is a column: its own state, and its report on each miner in order.
@@ -128,7 +129,7 @@ type numbers []int16
 
 // Finding is something that a person should look at, with a name to it.
 type Finding struct {
-	Kind   string `json:"kind"` // a verdict, double_vote or dissent
+	Kind   string `json:"kind"` // a verdict, double_vote, dissent or other_hotkey
 	Role   string `json:"role"`
 	Hotkey string `json:"hotkey"`
 	RunID  string `json:"run_id"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/report"
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -75,7 +76,7 @@ func (l *legacyRuns) look(ctx context.Context, runs Runs, v *view, workspace, pr
 // legacyOf reads a run's attributes; nil for a run that carries no old signature.
 func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
 	text := map[string]string{}
-	reports := map[string]*report{}
+	reports := map[string]*report.Stat{}
 	for _, a := range attributes {
 		path, ok := strings.CutPrefix(a.Path, "config/")
 		if uid, of, isReport := strings.Cut(strings.TrimPrefix(path, "stats/"), "/"); isReport && strings.HasPrefix(path, "stats/") {
@@ -92,10 +93,14 @@ func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
 	n.judgement = state.CheckLegacy(account, run.Name, text["signature"])
 	n.section.allocated = model.Clip(text["allocated"])
 	for uid, r := range reports {
-		if place, ok := readUID(uid); ok && len(n.section.reports) < maxReports {
-			r.uid = place
-			n.section.reports = append(n.section.reports, *r)
+		place, err := report.ReadUID(uid)
+		if err != nil || len(n.section.reports.Stats) == MaxMiners {
+			continue
 		}
+		if r.UID = place; r.GPU.Name == "" {
+			r.GPU = nil
+		}
+		n.section.reports.Stats = append(n.section.reports.Stats, *r)
 	}
 	return n
 }
@@ -107,31 +112,24 @@ func textOf(v model.Value) string {
 	return v.Str
 }
 
-func readLegacyReport(reports map[string]*report, uid, field string, v model.Value) {
+func readLegacyReport(reports map[string]*report.Stat, uid, field string, v model.Value) {
 	r := reports[uid]
 	if r == nil {
-		r = &report{}
+		r = &report.Stat{GPU: new(report.GPU)}
 		reports[uid] = r
 	}
 	switch field {
 	case "hotkey":
-		r.hotkey = model.Clip(v.Str)
+		r.Hotkey = model.Clip(v.Str)
 	case "score":
-		r.score = v.Float + float64(v.Int)
+		r.Score = v.Float + float64(v.Int)
 	case "own_score":
-		r.flags |= flagOf(v.Bool, flagOwn)
+		r.OwnScore = v.Bool
 	case "allocated":
-		r.flags |= flagOf(v.Bool, flagAllocated)
+		r.Allocated = v.Bool
 	case "gpu_specs/gpu_name":
-		r.gpu.Name = model.Clip(v.Str)
+		r.GPU.Name = model.Clip(v.Str)
 	case "gpu_specs/num_gpus":
-		r.gpu.Number = v.Int
+		r.GPU.Count = int(v.Int)
 	}
-}
-
-func flagOf(set bool, flag int16) int16 {
-	if set {
-		return flag
-	}
-	return 0
 }

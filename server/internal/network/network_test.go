@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"database/sql"
@@ -18,6 +19,7 @@ import (
 	"github.com/kymogram/kymogram/chain"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/network"
@@ -32,7 +34,11 @@ type claim struct {
 	own, allocated bool
 }
 
+// address is one of a miner.
+func address(n int) string { return wallet.Account{byte(n), byte(n >> 8), 9}.String() }
+
 func (c claim) stats(uid int) map[string]any {
+	c.hotkey = cmp.Or(c.hotkey, address(uid))
 	out := map[string]any{"uid": uid, "hotkey": c.hotkey, "score": c.score, "own_score": c.own, "allocated": c.allocated, "gpu_specs": nil, "reliability_score": 1.0}
 	if c.gpu != "" {
 		out["gpu_specs"] = map[string]any{"gpu_name": c.gpu, "num_gpus": c.number}
@@ -214,10 +220,10 @@ func TestMiners(t *testing.T) {
 	lonely := r.speaker(state.Miner, 21, 21)
 	lonely.say(map[string]any{})
 	r.speaker(state.Validator, 1, 1).say(payload(map[int]claim{
-		4: {hotkey: m.hotkey(), score: 5, own: true, allocated: true}, 9: {hotkey: "5Gone", score: 6, own: true},
+		4: {hotkey: m.hotkey(), score: 5, own: true, allocated: true}, 9: {hotkey: address(9), score: 6, own: true},
 	}))
-	r.speaker(state.Validator, 2, 2).say(payload(map[int]claim{4: {hotkey: m.hotkey(), score: 5, own: true, allocated: true}, 9: {hotkey: "5Gone"}}))
-	r.speaker(state.Validator, 3, 3).say(payload(map[int]claim{4: {hotkey: "5Else", score: 5, own: true, allocated: true}}))
+	r.speaker(state.Validator, 2, 2).say(payload(map[int]claim{4: {hotkey: m.hotkey(), score: 5, own: true, allocated: true}, 9: {hotkey: address(9)}}))
+	r.speaker(state.Validator, 3, 3).say(payload(map[int]claim{4: {hotkey: address(10), score: 5, own: true, allocated: true}}))
 	doc := r.document()
 	if len(doc.Miners) != 3 {
 		t.Fatalf("%+v", doc.Miners)
@@ -232,7 +238,7 @@ func TestMiners(t *testing.T) {
 	if flags := doc.Validators[slices.IndexFunc(doc.Validators, func(v validator) bool { return v.RunID == model.RunID{3, 0, 7}.String() })].Flags[0]; flags&4 == 0 {
 		t.Errorf("the report on another hotkey has flags %d", flags)
 	}
-	if other := doc.Miners[1]; other.Hotkey != "5Gone" || other.Verdict != "" || other.Reason == "" || other.Result != nil {
+	if other := doc.Miners[1]; other.Hotkey != address(9) || other.Verdict != "" || other.Reason == "" || other.Result != nil {
 		t.Errorf("%+v", other)
 	}
 	if last := doc.Miners[2]; last.Hotkey != lonely.hotkey() || last.UID != nil {
@@ -381,7 +387,7 @@ func TestSizeAndUpdates(t *testing.T) {
 		out := map[int]claim{}
 		for uid := range 256 {
 			out[uid] = claim{
-				hotkey: fmt.Sprintf("5F%046d", uid), gpu: []string{"NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"}[random.IntN(2)],
+				hotkey: address(uid), gpu: []string{"NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"}[random.IntN(2)],
 				number: 1 + random.IntN(8), score: float64(random.IntN(1_000_000)) / 10_000, own: true, allocated: random.IntN(2) == 0,
 			}
 		}

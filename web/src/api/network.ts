@@ -48,6 +48,8 @@ export interface Miner extends Omit<Node, "verdict"> {
 
 /** The merge of all reports that count. carried holds places in the list of validators. */
 export interface Result {
+  /** Which the report is of: it may be another than the row's. */
+  hotkey: string;
   score: number;
   gpu: number;
   carried: number[];

@@ -366,9 +366,10 @@ function Labels({
 
 export function resultText(doc: Network, m: Miner): string {
   if (!m.result) return "no report counts";
-  const { carried, against } = m.result;
+  const { carried, against, hotkey } = m.result;
+  const other = hotkey && hotkey !== m.hotkey ? ` of ${cutKey(hotkey)}` : "";
   const voters = carried.map((i) => doc.validators[i]!.uid ?? cutKey(doc.validators[i]!.hotkey)).join(", ");
-  return `${short(m.result.score)}, ${gpuText(doc, m.result.gpu)}, carried by ${carried.length} of ${carried.length + against} (${voters})`;
+  return `${short(m.result.score)}${other}, ${gpuText(doc, m.result.gpu)}, carried by ${carried.length} of ${carried.length + against} (${voters})`;
 }
 
 /** "8 × NVIDIA H100 80GB HBM3" is "8×H100" beside a row. */

@@ -234,7 +234,7 @@ describe("live", () => {
       await page.waitForTimeout(800);
       const start = Date.now();
       at.handler.standin.network.change("demo", (doc) => {
-        doc.miners[0]!.result = { score: 12.25, gpu: 0, carried: [0], against: 0 };
+        doc.miners[0]!.result = { hotkey: "", score: 12.25, gpu: 0, carried: [0], against: 0 };
       });
       await page.waitForFunction(() =>
         document.querySelector(".net-label .net-result")?.textContent?.startsWith("12.25"),

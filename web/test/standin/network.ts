@@ -52,7 +52,7 @@ export function makeNetwork(o: NetworkOptions, seed = 7): Network {
       allocated: t.allocated ? validators[0]!.hotkey : "",
       port_open: next() < 0.9,
       result: carried.length
-        ? { score: t.score, gpu: t.gpu, carried, against: voters - carried.length }
+        ? { hotkey: "", score: t.score, gpu: t.gpu, carried, against: voters - carried.length }
         : null,
     };
   });

@@ -14,8 +14,9 @@ def pick_dominant_dict(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] |
     score) wins, then the highest score, then the first. A report without gpu_specs takes part.
 
     Returns:
-        Of the winners the report in the middle by reliability_score, with own_score set, None when
-        none is left.
+        What the winners say, with own_score set; None when none is left. reliability_score,
+        created_at and allocated are of all of them together: the median, and of two halves that
+        differ the number nearest to 0, the earlier time, and not allocated.
 
     """
     carriers: dict[tuple[Any, Any, Any, float], list[Mapping[str, Any]]] = {}
@@ -30,12 +31,24 @@ def pick_dominant_dict(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any] |
         return None
     best = max(carriers, key=lambda claim: (len(carriers[claim]), claim[3]))  # of equals the first
 
-    def reliability(report: Mapping[str, Any]) -> float:
-        return float(report.get("reliability_score") or 0)
-
-    middle = statistics.median_low(map(reliability, carriers[best]))
-    winner = dict(next(report for report in carriers[best] if reliability(report) == middle))
+    winner = dict(carriers[best][0]) | _together(carriers[best])
     winner["own_score"] = True
     if "uid" in winner:
         winner["uid"] = int(winner["uid"])
     return winner
+
+
+def _together(reports: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """What nobody votes on: none of the carriers alone chooses it."""
+    together: dict[str, Any] = {}
+    numbers = [float(report.get("reliability_score") or 0) for report in reports]
+    if any(numbers):
+        low, high = statistics.median_low(numbers), statistics.median_high(numbers)
+        together["reliability_score"] = min(max(0.0, low), high)
+    times = [report["created_at"] for report in reports if report.get("created_at")]
+    if times:
+        together["created_at"] = statistics.median_low(times)
+    marks = [bool(report.get("allocated")) for report in reports]
+    if any(marks):
+        together["allocated"] = statistics.median_low(marks)
+    return together

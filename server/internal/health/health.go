@@ -1,9 +1,13 @@
-package main
+// Package health answers whether a server can take points, also while none come: what
+// the store and the catalog say of themselves, and a write to the disk of each, at
+// most one a second.
+package health
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,6 +15,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
+	"github.com/kymogram/kymogram/server/internal/store"
 )
 
 // probeEvery bounds how often a question for the server's health writes to the disk,
@@ -23,30 +28,43 @@ const (
 // probeBytes is what the disk must have room for.
 const probeBytes = 64 << 10
 
-// health tells whether points can be taken, also while none come.
-type health struct {
-	node *node
+// Parts are what is asked.
+type Parts struct {
+	Folder string // of the data; it is written to
+	Store  interface{ Stats() store.Stats }
+	// Catalog may have room for a write where its log has none.
+	Catalog interface {
+		Damaged() error
+		Probe(ctx context.Context) error
+	}
+	Log *slog.Logger
+}
+
+// Health tells whether points can be taken, also while none come.
+type Health struct {
+	Parts
 	mu   sync.Mutex
 	at   time.Time
 	last error
 }
 
-func newHealth(n *node) *health { return &health{node: n} }
+// New asks nothing yet.
+func New(p Parts) *Health { return &Health{Parts: p} }
 
-// check fails while points cannot be taken, and names the cause.
-func (h *health) check() error {
-	stats := h.node.engine.Stats()
+// Check fails while points cannot be taken, and names the cause.
+func (h *Health) Check() error {
+	stats := h.Store.Stats()
 	if stats.Poisoned {
 		return model.Errorf(model.CodeUnavailable, "the store stopped after the disk failed a write").
 			WithHint("check the disk and restart the server; what was acknowledged is safe")
 	}
-	if err := h.node.catalog.Damaged(); err != nil {
+	if err := h.Catalog.Damaged(); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.at) >= probeEvery {
-		h.last = errors.Join(h.node.probeDisk(), h.node.probeCatalog())
+		h.last = errors.Join(h.probeDisk(), h.probeCatalog())
 		h.at = time.Now()
 	}
 	if h.last == nil && stats.DiskFull {
@@ -60,8 +78,8 @@ func diskFull() error {
 }
 
 // probeDisk opens and writes a file.
-func (n *node) probeDisk() error {
-	f, err := os.CreateTemp(n.config.Data, ".probe-*")
+func (h *Health) probeDisk() error {
+	f, err := os.CreateTemp(h.Folder, ".probe-*")
 	if err == nil {
 		_, err = f.Write(make([]byte, probeBytes))
 		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
@@ -74,18 +92,18 @@ func (n *node) probeDisk() error {
 	case model.Shown(err) != nil:
 		return model.Shown(err)
 	}
-	n.log.Error("the data folder cannot be written", "folder", filepath.Clean(n.config.Data), "err", err)
+	h.Log.Error("the data folder cannot be written", "folder", filepath.Clean(h.Folder), "err", err)
 	return model.Errorf(model.CodeUnavailable, "the data folder cannot be written").WithHint("the server's log says why")
 }
 
 // probeCatalog writes to the catalog, whose disk may have room when its log has none.
-func (n *node) probeCatalog() error {
+func (h *Health) probeCatalog() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
-	err := n.catalog.Probe(ctx)
+	err := h.Catalog.Probe(ctx)
 	if err == nil || model.Shown(err) != nil {
 		return err
 	}
-	n.log.Error("the catalog cannot be written", "err", err)
+	h.Log.Error("the catalog cannot be written", "err", err)
 	return fmt.Errorf("%w: %w", model.Errorf(model.CodeUnavailable, "the catalog cannot be written").WithHint("the server's log says why"), err)
 }

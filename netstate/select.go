@@ -193,19 +193,22 @@ func (n *Node) VerifyRun(ctx context.Context, name string) (Judgement, error) {
 	if _, err := n.registry.look(ctx); err != nil {
 		return Judgement{}, err
 	}
-	var doc struct {
-		Head *state.Entry `json:"head"`
-	}
-	if err := n.server.Exchange(ctx, "GET", remote.RunPath(run.ID, "state"), nil, &doc); err != nil {
+	var newest state.Newest
+	if err := n.server.Exchange(ctx, "GET", remote.RunPath(run.ID, "state"), nil, &newest); err != nil {
 		return Judgement{}, err
 	}
-	if doc.Head == nil {
+	if newest.Head == nil {
 		return legacy(ctx, run)
 	}
-	doc.Head.Run = run.Name
 	var j Judgement
 	err = n.db.write(ctx, func(tx execer) error {
-		j, err = n.judge(ctx, tx, doc.Head)
+		r := n.reader(tx, run.Name)
+		for i := range newest.Evidence {
+			if err := r.Convict(ctx, &newest.Evidence[i].Proof); err != nil {
+				return err
+			}
+		}
+		j, err = r.Check(ctx, &newest.Head.Envelope)
 		return err
 	})
 	if err == nil && j.Verdict.Trusted() {

@@ -26,9 +26,11 @@ import (
 // view is what a participant saw of all others: each record is judged once, and what
 // changes with time (expiry, the subnet) at each read.
 type view struct {
-	mu     sync.Mutex
-	next   uint64     // of the server's list
-	tip    state.Hash // of the record before next, zeros for none
+	mu   sync.Mutex
+	next uint64     // of the server's list
+	tip  state.Hash // of the record before next, zeros for none
+	// proofs: the records before next were read from a server that sends evidence.
+	proofs bool
 	places map[state.Place]*seen
 	runs   map[model.RunID]*shown
 	// deleted are the runs that the server has in the trash, or purged: they have no
@@ -123,19 +125,26 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 		if err != nil {
 			return changed, fmt.Errorf("read the network's records: %w", err)
 		}
-		if page.Before != n.view.tip && !again { // another log than before: the server was restored
+		if n.view.outdated(page) && !again {
 			n.view.next, again = 0, true
 			continue
 		}
 		if err := n.take(ctx, page); err != nil {
 			return changed, err
 		}
-		changed = n.bury(page.Deleted) || changed || len(page.Entries) > 0
+		changed = n.bury(page.Deleted) || changed || len(page.Entries)+len(page.Evidence) > 0
+		n.view.proofs = page.Evidence != nil
 		n.view.next, n.view.tip, wait = page.Next, page.Tip, 0
 		if !page.More {
 			return changed, nil
 		}
 	}
+}
+
+// outdated reports whether all is to be read again: the server was restored, and its
+// log is another one than before, or it began to send evidence.
+func (v *view) outdated(page *state.Page) bool {
+	return page.Before != v.tip || v.next > 0 && page.Evidence != nil && !v.proofs
 }
 
 // bury takes the vote of runs that are deleted, and gives back that of the others.
@@ -167,16 +176,20 @@ func (n *Node) page(ctx context.Context, wait time.Duration) (*state.Page, error
 
 // take judges a page in one transaction, then keeps what it found.
 func (n *Node) take(ctx context.Context, page *state.Page) error {
-	if len(page.Entries) == 0 {
+	if len(page.Entries)+len(page.Evidence) == 0 {
 		return nil
 	}
 	if err := n.verify(ctx, page); err != nil {
 		return err
 	}
 	judged := make([]Judgement, len(page.Entries))
+	var doubted []*seen
 	err := n.db.write(ctx, func(tx execer) (err error) {
+		if doubted, err = n.convict(ctx, tx, page.Evidence); err != nil {
+			return err
+		}
 		for i := range page.Entries {
-			if judged[i], err = n.judge(ctx, tx, &page.Entries[i]); err != nil {
+			if judged[i], err = n.reader(tx, page.Entries[i].Run).Check(ctx, &page.Entries[i].Envelope); err != nil {
 				return err
 			}
 		}
@@ -188,11 +201,39 @@ func (n *Node) take(ctx context.Context, page *state.Page) error {
 	if n.view.places == nil {
 		n.view.places, n.view.runs = map[state.Place]*seen{}, map[model.RunID]*shown{}
 	}
+	for _, s := range doubted {
+		n.view.places[s.record.Place] = s
+		if one := n.view.runs[s.run]; one != nil && one.verdict != state.Broken && one.verdict != state.Rollback {
+			one.verdict, one.reason = s.verdict, s.reason
+		}
+	}
 	configs := readConfigs(judged)
 	for i := range page.Entries {
 		n.keep(&page.Entries[i], judged[i], configs[i])
 	}
 	return nil
+}
+
+// convict keeps what evidence proves, and judges again what was seen of its signers.
+func (n *Node) convict(ctx context.Context, tx execer, evidence []state.Evidence) (doubted []*seen, err error) {
+	r := n.reader(tx, "")
+	for i := range evidence {
+		if err := r.Convict(ctx, &evidence[i].Proof); err != nil {
+			return nil, err
+		}
+		record, err := state.Decode(evidence[i].B.Record)
+		if err != nil || n.view.places[record.Place] == nil {
+			continue
+		}
+		now := *n.view.places[record.Place]
+		j, err := r.Doubt(ctx, Judgement{Record: now.record, Verdict: now.verdict, Reason: now.reason})
+		if err != nil {
+			return nil, err
+		}
+		now.verdict, now.reason = j.Verdict, j.Reason
+		doubted = append(doubted, &now)
+	}
+	return doubted, nil
 }
 
 // readConfigs reads what may be trusted, on all cores.
@@ -238,16 +279,15 @@ func (n *Node) clock() state.Clock {
 	return state.Clock{Now: n.opts.Now(), Skew: n.opts.Skew, Block: n.registry.block(), MaxBlocks: n.opts.MaxBlocks}
 }
 
-// judge places a record among those seen. Whether its hotkey is in the subnet is
-// asked at each read.
-func (n *Node) judge(ctx context.Context, tx execer, e *state.Entry) (Judgement, error) {
-	r := state.Reader{
+// reader judges records of a run, "" for any, by what the database knows. Whether a
+// hotkey is in the subnet is asked at each read.
+func (n *Node) reader(tx execer, run string) *state.Reader {
+	return &state.Reader{
 		Expect: state.Expect{
-			Genesis: n.place.Genesis, Netuid: n.place.Netuid, Workspace: n.place.Workspace, Project: n.place.Project, Run: e.Run,
+			Genesis: n.place.Genesis, Netuid: n.place.Netuid, Workspace: n.place.Workspace, Project: n.place.Project, Run: run,
 		},
 		Memory: memory{tx}, Clock: n.clock,
 	}
-	return r.Check(ctx, &e.Envelope)
 }
 
 func (n *Node) keep(e *state.Entry, j Judgement, c config) {

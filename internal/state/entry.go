@@ -53,41 +53,6 @@ func (e *Entry) Authentic() (*Record, error) {
 	return r, e.verify(r)
 }
 
-// Page is a part of a list of entries.
-type Page struct {
-	Entries []Entry `json:"entries"`
-	// Next is where to go on: the sequence to give as after, or the index to give
-	// as since.
-	Next uint64 `json:"next"`
-	// Size is the number of records of the project's log; 0 in a history.
-	Size uint64 `json:"size,omitempty"`
-	More bool   `json:"more"` // the page was full
-	// Before and Tip are the hashes of the records before the page and at its end, in
-	// the project's log. A reader whose last Tip is not this Before reads from the
-	// start: the server was restored from a backup.
-	Before Hash `json:"before,omitzero"`
-	Tip    Hash `json:"tip,omitzero"`
-	// Deleted are all runs of the project that are in the trash or purged, whether
-	// the page has their records or not. They have no vote; one that is missing
-	// here later was restored.
-	Deleted []model.RunID `json:"deleted,omitempty"`
-}
-
-// Filter chooses among the newest records of a project.
-type Filter struct {
-	Role   string // empty: any
-	Netuid *uint16
-	Since  uint64 // the least index
-	Limit  int
-}
-
-// Span chooses a part of a history by sequence: the records above After, or the
-// newest ones below Before where that is not 0.
-type Span struct {
-	After, Before uint64
-	Limit         int
-}
-
 // Conflict answers a record that does not follow the newest one. Its signer reads
 // Head and signs again.
 type Conflict struct {

@@ -15,7 +15,7 @@ type Memory interface {
 	Advance(ctx context.Context, at Place, from Hash, to *Envelope) (bool, error)
 	// Proof is what [Memory.Keep] kept for a place, nil for none.
 	Proof(ctx context.Context, at Place) (*Proof, error)
-	// Keep remembers a proof for good. An equivocation replaces a shared key.
+	// Keep remembers a proof in place of the one that was kept.
 	Keep(ctx context.Context, at Place, proof *Proof) error
 }
 

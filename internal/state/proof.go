@@ -28,29 +28,42 @@ func (p *Proof) Check() (Verdict, string, error) {
 			return "", "", fmt.Errorf("record %s: %w", e.Hash(), err)
 		}
 	}
-	return p.judge()
+	j, err := p.judge()
+	return j.Verdict, j.Reason, err
 }
 
-// judge is Check for records whose signatures were checked before.
-func (p *Proof) judge() (Verdict, string, error) {
+// judge is Check for records whose signatures were checked before. The judgement is
+// of record A.
+func (p *Proof) judge() (j Judgement, err error) {
 	a, err := p.A.decode()
 	if err != nil {
-		return "", "", err
+		return j, err
 	}
 	b, err := p.B.decode()
 	if err != nil {
-		return "", "", err
+		return j, err
 	}
 	switch {
 	case a.Place != b.Place:
-		return "", "", refuse("the records are of two places: %s, and %s", a.Place, b.Place)
+		return j, refuse("the records are of two places: %s, and %s", a.Place, b.Place)
 	case a.Sequence != b.Sequence:
-		return "", "", refuse("the records have the sequences %d and %d: that is an update", a.Sequence, b.Sequence)
+		return j, refuse("the records have the sequences %d and %d: that is an update", a.Sequence, b.Sequence)
 	case bytes.Equal(p.A.Record, p.B.Record):
-		return "", "", refuse("both records are the same")
+		return j, refuse("both records are the same")
 	}
 	verdict, reason := compare(a, b, p.A.Payload, p.B.Payload)
-	return verdict, reason, nil
+	return Judgement{Record: a, Hash: p.A.Hash(), Verdict: verdict, Reason: reason, Proof: p}, nil
+}
+
+// against reports whether a proof speaks against a record: an equivocation does for
+// good, a shared key against its own sequence.
+func (j *Judgement) against(r *Record) bool {
+	return j.Verdict == Equivocated || j.Record.Sequence == r.Sequence
+}
+
+// outweighs reports whether a proof is to be kept in place of another one.
+func (j *Judgement) outweighs(kept *Judgement) bool {
+	return kept.Verdict != Equivocated && (j.Verdict == Equivocated || j.Record.Sequence > kept.Record.Sequence)
 }
 
 // compare judges two different records with one sequence.

@@ -87,31 +87,62 @@ const behind = "The server was restored from a backup, or it hides records; the 
 
 // twice judges two records with one sequence and keeps them.
 func (r *Reader) twice(ctx context.Context, j Judgement, found *Proof) (Judgement, error) {
-	verdict, reason, err := found.judge()
+	proven, err := found.judge()
 	if err != nil {
 		return j, err
 	}
-	j, err = r.known(ctx, j.with(verdict, reason))
-	if err != nil || j.Proof != nil { // an equivocation was proven before
+	if err := r.keep(ctx, &proven); err != nil {
 		return j, err
 	}
 	j.Proof = found
-	return j, r.Memory.Keep(ctx, j.Record.Place, found)
+	return r.Doubt(ctx, j.with(proven.Verdict, proven.Reason))
 }
 
-// known replaces a judgement by an equivocation that was proven at this place
-// before: a key that once said two things stays in doubt.
-func (r *Reader) known(ctx context.Context, j Judgement) (Judgement, error) {
-	proof, err := r.Memory.Proof(ctx, j.Record.Place)
-	if err != nil || proof == nil {
+// Convict takes two records that somebody shows as evidence, and keeps what they prove
+// where that is more than was known. What proves nothing, or is of a place that is not
+// expected, changes nothing: nobody is accused without two signatures.
+func (r *Reader) Convict(ctx context.Context, p *Proof) error {
+	if p.A == nil || p.B == nil {
+		return nil
+	}
+	found, err := p.judge()
+	if err != nil || r.Expect.Check(found.Record.Place) != nil {
+		return nil //nolint:nilerr // it proves nothing here
+	}
+	if p.A.verify(found.Record) != nil || p.B.verify(found.Record) != nil { // both name this hotkey
+		return nil
+	}
+	return r.keep(ctx, &found)
+}
+
+// keep remembers a proof, unless what is known of its place weighs as much.
+func (r *Reader) keep(ctx context.Context, found *Judgement) error {
+	kept, err := r.proven(ctx, found.Record.Place)
+	if err != nil || kept != nil && !found.outweighs(kept) {
+		return err
+	}
+	return r.Memory.Keep(ctx, found.Record.Place, found.Proof)
+}
+
+// proven is what was proven at a place before, nil for nothing.
+func (r *Reader) proven(ctx context.Context, at Place) (*Judgement, error) {
+	kept, err := r.Memory.Proof(ctx, at)
+	if err != nil || kept == nil {
+		return nil, err
+	}
+	j, err := kept.judge()
+	return &j, err
+}
+
+// Doubt replaces the verdict on a record by what was proven against it before: a key
+// that once said two things stays in doubt.
+func (r *Reader) Doubt(ctx context.Context, j Judgement) (Judgement, error) {
+	proven, err := r.proven(ctx, j.Record.Place)
+	if err != nil || proven == nil || !proven.against(j.Record) {
 		return j, err
 	}
-	verdict, reason, err := proof.judge()
-	if err != nil || verdict != Equivocated {
-		return j, err
-	}
-	j.Proof = proof
-	return j.with(verdict, reason), nil
+	j.Proof = proven.Proof
+	return j.with(proven.Verdict, proven.Reason), nil
 }
 
 // admit takes a record as the newest of its place.
@@ -119,7 +150,7 @@ func (r *Reader) admit(ctx context.Context, j Judgement, from Hash, e *Envelope)
 	if ahead := r.Clock().ahead(j.Record); ahead != nil {
 		return j.with(Stale, ahead.Error()), false, nil // and not remembered
 	}
-	j, err = r.known(ctx, j.with(Verified, fmt.Sprintf("hotkey %s signed sequence %d for this place", j.Record.Hotkey, j.Record.Sequence)))
+	j, err = r.Doubt(ctx, j.with(Verified, fmt.Sprintf("hotkey %s signed sequence %d for this place", j.Record.Hotkey, j.Record.Sequence)))
 	if err != nil || j.Hash == from {
 		return j, false, err
 	}

@@ -101,13 +101,13 @@ func TestAHostileKeyHolder(t *testing.T) {
 		if verdict, _, err := j.Proof.Check(); verdict != c.want || err != nil {
 			t.Errorf("%s: the proof shows %s: %v", c.what, verdict, err)
 		}
-		// An equivocation stays: the next record, the first one, after a restart.
+		// It stays: for the first one, after a restart. Of the next record an equivocation does.
+		judged(t, c.what+", the first again", readerAt(memory, nowMs), first, c.want, c.says)
 		later := state.Verified
 		if c.want == state.Equivocated {
 			later = state.Equivocated
 		}
-		judged(t, c.what+", the first again", r, first, later, "")
-		judged(t, c.what+", the next one", readerAt(memory, nowMs), next(t, first, `{}`), later, "")
+		judged(t, c.what+", the next one", r, next(t, first, `{}`), later, "")
 	}
 	ahead := sample("")
 	ahead.TimeMs, ahead.ExpiresMs = ahead.TimeMs+86_400_000, ahead.ExpiresMs+86_400_000
@@ -115,6 +115,51 @@ func TestAHostileKeyHolder(t *testing.T) {
 	r := readerAt(state.NewMemory(), nowMs)
 	judged(t, "a clock a day ahead", r, seal(t, 1, ahead, `{}`), state.Stale, "24h0m0s ahead of this clock")
 	judged(t, "and the right clock after it", r, seal(t, 1, sample(""), `{}`), state.Verified, "")
+}
+
+// What a server shows as evidence counts as what a reader saw itself, whichever comes
+// first; what proves nothing accuses nobody.
+func TestEvidenceOfOthers(t *testing.T) {
+	record := sample("")
+	first := seal(t, 1, record, `{"stats":{"1":{"score":1}},"version":1}`)
+	record.Machine = state.Machine{9}
+	agrees := seal(t, 1, record, `{"stats":{"1":{"score":1}},"version":2}`)
+	contradicts := seal(t, 1, record, `{"stats":{"1":{"score":2}}}`)
+	forged := *contradicts
+	forged.Signature[9] ^= 1
+	record.Run = "another"
+	for _, c := range []struct {
+		what  string
+		twins []*state.Envelope
+		want  state.Verdict
+	}{
+		{"agrees", []*state.Envelope{agrees}, state.SharedKey},
+		{"contradicts", []*state.Envelope{contradicts}, state.Equivocated},
+		{"an equivocation outweighs a shared key", []*state.Envelope{agrees, contradicts, agrees}, state.Equivocated},
+		{"a forged one", []*state.Envelope{&forged}, state.Verified},
+		{"of another place", []*state.Envelope{seal(t, 1, record, `{}`)}, state.Verified},
+		{"the same record", []*state.Envelope{first}, state.Verified},
+		{"half a pair", []*state.Envelope{nil}, state.Verified},
+	} {
+		for _, before := range []bool{true, false} {
+			memory := state.NewMemory()
+			r := readerAt(memory, nowMs)
+			if !before {
+				judged(t, c.what, r, first, state.Verified, "")
+			}
+			for _, twin := range c.twins {
+				if err := r.Convict(t.Context(), &state.Proof{A: first, B: twin}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			judged(t, c.what, readerAt(memory, nowMs), first, c.want, "")
+			later := state.Verified
+			if c.want == state.Equivocated {
+				later = c.want
+			}
+			judged(t, c.what+", the next", r, next(t, first, `{}`), later, "")
+		}
+	}
 }
 
 func TestBlocksAndTheSubnet(t *testing.T) {

@@ -25,10 +25,11 @@ type States interface {
 	// Put takes a record as the newest of its run. One that does not follow the
 	// newest is a [state.Conflict].
 	Put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*state.Entry, error)
-	Head(ctx context.Context, run model.RunID) (*state.Entry, error)
+	// Head is the newest record of a run with what speaks against it.
+	Head(ctx context.Context, run model.RunID) (state.Newest, error)
 	History(ctx context.Context, run model.RunID, span state.Span) (*state.Page, error)
 	List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
-	// Wait is List that waits for a record until ctx ends.
+	// Wait is List that waits for a record or evidence until ctx ends.
 	Wait(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
 }
 
@@ -113,7 +114,7 @@ func (a *API) state(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, headDoc{head})
+	return writeJSON(w, head)
 }
 
 func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {

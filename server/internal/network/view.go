@@ -8,15 +8,12 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
-	"github.com/kymogram/kymogram/server/internal/statelog"
 )
 
 // Log is where records come from; package statelog is one.
 type Log interface {
-	// List is the newest record of every run of a project, by index.
+	// List is the newest record of every run of a project and the evidence, by index.
 	List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
-	// Evidence lists the pairs of records with one sequence, from an index on.
-	Evidence(ctx context.Context, workspace, project string, since uint64) ([]statelog.Evidence, error)
 	// Grown waits until a project has more records than size, or until ctx ends.
 	Grown(ctx context.Context, workspace, project string, size uint64) error
 }
@@ -50,6 +47,7 @@ type node struct {
 }
 
 type proof struct {
+	run      model.RunID
 	sequence uint64
 	verdict  state.Verdict
 	reason   string
@@ -59,10 +57,12 @@ func newView() *view { return &view{nodes: map[model.RunID]*node{}, drawn: map[i
 
 // read takes in the records that are newer than those read before.
 func (v *view) read(ctx context.Context, log Log, workspace, project string) error {
+	var found []proof
 	since := v.next
 	for more := true; more; {
 		page, err := log.List(ctx, workspace, project, state.Filter{Since: v.next})
 		if err != nil {
+			v.next = since // what was found is found again
 			return err
 		}
 		if !slices.Equal(v.deleted, page.Deleted) {
@@ -77,17 +77,15 @@ func (v *view) read(ctx context.Context, log Log, workspace, project string) err
 		for i := range page.Entries {
 			v.take(&page.Entries[i])
 		}
+		for i := range page.Evidence {
+			found = append(found, proven(&page.Evidence[i])...)
+		}
 		v.next, more = max(v.next, page.Next), page.More
 	}
-	if v.next == since {
-		return nil
-	}
-	proofs, err := log.Evidence(ctx, workspace, project, since)
-	if err != nil {
-		return err
-	}
-	for i := range proofs {
-		v.convict(&proofs[i])
+	for _, p := range found { // a run's newest record may stand behind the evidence
+		if n := v.nodes[p.run]; n != nil {
+			n.proofs = append(n.proofs, p)
+		}
 	}
 	return nil
 }
@@ -126,16 +124,17 @@ func (v *view) take(e *state.Entry) {
 	}
 }
 
-// convict keeps what two records with one sequence prove.
-func (v *view) convict(found *statelog.Evidence) {
-	n := v.nodes[found.RunID]
-	if n == nil {
-		return
+// proven is what two records with one sequence prove, none when they prove nothing.
+func proven(e *state.Evidence) []proof {
+	verdict, reason, err := e.Check()
+	if err != nil {
+		return nil
 	}
-	verdict, reason, err := found.Check()
-	if err == nil {
-		n.proofs = append(n.proofs, proof{found.Sequence, verdict, reason})
+	record, err := state.Decode(e.A.Record)
+	if err != nil {
+		return nil
 	}
+	return []proof{{e.RunID, record.Sequence, verdict, reason}}
 }
 
 // doubt is the worst that is proven of a node's newest record: an equivocation

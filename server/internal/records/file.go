@@ -77,7 +77,7 @@ func verifyRecord(ctx context.Context, text []byte, o Options) (*FileReport, err
 	if err != nil {
 		return nil, err
 	}
-	j, err := judge(ctx, state.Expect{Anywhere: true}, e, o.Now)
+	j, err := judge(ctx, state.Expect{Anywhere: true}, e, o.Now, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -123,10 +123,11 @@ func Evidence(err error) *transparency.Split {
 
 // Prove is the proof that a run's newest record is in the project's log.
 func (s Server) Prove(ctx context.Context, run *Run) (*transparency.Inclusion, error) {
-	head, err := s.Head(ctx, run)
+	newest, err := s.Newest(ctx, run)
 	if err != nil {
 		return nil, err
 	}
+	head := newest.Head
 	if head == nil {
 		return nil, model.Errorf(model.CodeNotFound, "run %s has no signed record", run)
 	}

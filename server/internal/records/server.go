@@ -56,12 +56,10 @@ func (s Server) Run(ctx context.Context, ref string) (*Run, error) {
 	return r, nil
 }
 
-// Head is a run's newest record, nil when there is none.
-func (s Server) Head(ctx context.Context, run *Run) (*state.Entry, error) {
-	var doc struct {
-		Head *state.Entry `json:"head"`
-	}
-	return doc.Head, s.get(ctx, remote.RunPath(run.ID, "state"), nil, &doc)
+// Newest is a run's newest record, with what speaks against it.
+func (s Server) Newest(ctx context.Context, run *Run) (*state.Newest, error) {
+	doc := new(state.Newest)
+	return doc, s.get(ctx, remote.RunPath(run.ID, "state"), nil, doc)
 }
 
 // History hands over every record of a run, by sequence.
@@ -84,26 +82,35 @@ func (s Server) History(ctx context.Context, run *Run, each func(*state.Entry) e
 }
 
 // List is the newest record of every run of a project, without those of deleted runs.
-func (s Server) List(ctx context.Context, workspace, project string) (all []state.Entry, err error) {
+func (s Server) List(ctx context.Context, workspace, project string) (all []state.Newest, err error) {
+	evidence := map[model.RunID][]state.Evidence{}
 	for since := uint64(0); ; {
 		var page state.Page
 		if err := s.get(ctx, projectPath(workspace, project, "state"), url.Values{"since": {strconv.FormatUint(since, 10)}}, &page); err != nil {
 			return nil, err
 		}
-		all = append(all, page.Entries...)
+		for i := range page.Entries {
+			all = append(all, state.Newest{Head: &page.Entries[i]})
+		}
+		for _, e := range page.Evidence {
+			evidence[e.RunID] = append(evidence[e.RunID], e)
+		}
 		if !page.More || page.Next <= since {
+			for i := range all {
+				all[i].Evidence = evidence[all[i].Head.RunID]
+			}
 			return alive(all, page.Deleted), nil
 		}
 		since = page.Next
 	}
 }
 
-func alive(all []state.Entry, deleted []model.RunID) []state.Entry {
+func alive(all []state.Newest, deleted []model.RunID) []state.Newest {
 	gone := make(map[model.RunID]bool, len(deleted))
 	for _, id := range deleted {
 		gone[id] = true
 	}
-	return slices.DeleteFunc(all, func(e state.Entry) bool { return gone[e.RunID] })
+	return slices.DeleteFunc(all, func(n state.Newest) bool { return gone[n.Head.RunID] })
 }
 
 func projectPath(workspace, project string, rest ...string) string {

@@ -44,18 +44,18 @@ func (t Terminal) tell(r report) (err error) {
 
 // ShowRun judges a run's newest record.
 func (t Terminal) ShowRun(ctx context.Context, s Server, run *Run, o Options) error {
-	head, err := s.Head(ctx, run)
+	newest, err := s.Newest(ctx, run)
 	if err != nil {
 		return err
 	}
-	if head == nil {
+	if newest.Head == nil {
 		return model.Errorf(model.CodeNotFound, "run %s has no signed record", run).WithHint("netstate writes one with update_config")
 	}
-	judgement, err := Judge(ctx, run, head, o)
+	judgement, err := Judge(ctx, run, newest, o)
 	if err != nil {
 		return err
 	}
-	judged := &Judged{head, judgement}
+	judged := &Judged{newest.Head, judgement}
 	if t.JSON {
 		return table.JSON(t.Out, judged.Document())
 	}

@@ -126,14 +126,19 @@ func (c *chain) end(ctx context.Context) (*Report, error) {
 	if c.last == nil {
 		return &c.report, nil
 	}
-	j, err := judge(ctx, c.expect, &c.last.Envelope, c.now)
+	j, err := judge(ctx, c.expect, &c.last.Envelope, c.now, c.report.Proofs)
 	c.report.Newest = &j
 	return &c.report, err
 }
 
-// judge is the verdict on one record alone.
-func judge(ctx context.Context, expect state.Expect, e *state.Envelope, now func() time.Time) (state.Judgement, error) {
+// judge is the verdict on a record beside proofs that may speak against it.
+func judge(ctx context.Context, expect state.Expect, e *state.Envelope, now func() time.Time, proofs []state.Proof) (j state.Judgement, err error) {
 	reader := state.Reader{Expect: expect, Memory: state.NewMemory(), Clock: func() state.Clock { return state.Clock{Now: now()} }}
+	for i := range proofs {
+		if err := reader.Convict(ctx, &proofs[i]); err != nil {
+			return j, err
+		}
+	}
 	return reader.Check(ctx, e)
 }
 
@@ -145,8 +150,8 @@ func (s Server) Judge(ctx context.Context, workspace, project string, o Options)
 	}
 	out := make([]Judged, len(list))
 	for i := range list {
-		e := &list[i]
-		j, err := Judge(ctx, &Run{Workspace: workspace, Project: project}, e, o)
+		e := list[i].Head
+		j, err := Judge(ctx, &Run{Workspace: workspace, Project: project}, &list[i], o)
 		if err != nil {
 			return nil, err
 		}
@@ -159,13 +164,13 @@ func (s Server) Judge(ctx context.Context, workspace, project string, o Options)
 }
 
 // Judge is the verdict on a run's newest record, without its history.
-func Judge(ctx context.Context, run *Run, e *state.Entry, o Options) (state.Judgement, error) {
+func Judge(ctx context.Context, run *Run, newest *state.Newest, o Options) (state.Judgement, error) {
 	expect := state.Expect{Workspace: run.Workspace, Project: run.Project, Run: run.Name}
-	if r, err := state.Decode(e.Record); err == nil {
+	if r, err := state.Decode(newest.Head.Record); err == nil {
 		expect.Genesis, expect.Netuid = r.Genesis, r.Netuid
 	}
 	if o.Netuid != nil {
 		expect.Netuid = *o.Netuid
 	}
-	return judge(ctx, expect, &e.Envelope, o.Now)
+	return judge(ctx, expect, &newest.Head.Envelope, o.Now, newest.Proofs())
 }

@@ -33,7 +33,8 @@ func newKilled(t *testing.T) *killed {
 	fill := func(from, to int) {
 		for n := from; n < to; n++ {
 			at := run(byte(n/2 + 1))
-			head, err := l.Head(t.Context(), at.ID)
+			newest, err := l.Head(t.Context(), at.ID)
+			head := newest.Head
 			if err != nil {
 				t.Fatal(err)
 			}

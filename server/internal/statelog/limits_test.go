@@ -67,7 +67,8 @@ func TestSignersWithOneHotkeyRace(t *testing.T) {
 	for n := range signers {
 		all.Go(func() {
 			for made := 0; made < each; {
-				head, err := l.Head(t.Context(), run(1).ID)
+				newest, err := l.Head(t.Context(), run(1).ID)
+				head := newest.Head
 				if err != nil {
 					t.Error(err)
 					return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,8 @@ func TestARecordIsTakenOnTopOfTheNewest(t *testing.T) {
 		t.Errorf("the first again is %+v", e)
 	}
 	_ = l.Close()
-	head, err := openLog(t, path).Head(t.Context(), run(1).ID)
+	newest, err := openLog(t, path).Head(t.Context(), run(1).ID)
+	head := newest.Head
 	if err != nil || !head.Envelope.Equal(second) || head.Signature != second.Signature || head.Role != state.Validator {
 		t.Errorf("after a restart the head is %+v: %v", head, err)
 	}
@@ -306,5 +308,72 @@ func TestEachRecordOfAHistoryHasAVerdict(t *testing.T) {
 	page, err := l.History(t.Context(), run(1).ID, state.Span{After: 4})
 	if err != nil || fmt.Sprint(check(page.Entries)) != "[5 5 6 7]" {
 		t.Errorf("%v %v", page, err)
+	}
+}
+
+// A list has each newest record and each pair of records with one sequence once, by
+// index, however small its pages are; the newest record of a run comes with the pair
+// that weighs most.
+func TestListsCarryTheEvidence(t *testing.T) {
+	l := newLog(t)
+	other := func(r *state.Record) { r.Machine = state.Machine{9} }
+	twice := func(at byte, signer byte, changes ...func(*state.Record)) (first *state.Envelope) {
+		first = signed(t, run(at), signer, nil, `{"a":1}`)
+		put(t, l, run(at), first)
+		for i, change := range append(changes, other) { // the last one agrees
+			payload := `{"a":1,"version":2}`
+			if i < len(changes) {
+				payload = fmt.Sprintf(`{"a":%d}`, i+5)
+			}
+			if _, err := l.Put(t.Context(), run(at), signed(t, run(at), signer, nil, payload, change)); !errors.As(err, new(*state.Conflict)) {
+				t.Fatal(err)
+			}
+		}
+		return first
+	}
+	agreed := twice(1, 1) // index 0, pair 1
+	put(t, l, run(2), signed(t, run(2), 2, nil, `{}`))
+	twice(3, 3, other, other)                             // index 3, pairs 4, 5, 6
+	put(t, l, run(1), signed(t, run(1), 1, agreed, `{}`)) // index 7: run 1 has no record at 0 any more
+	for _, limit := range []int{1, 2, 3, 100} {
+		var got []string
+		for since, more := uint64(0), true; more; {
+			p, err := l.List(t.Context(), "lab", "net", state.Filter{Since: since, Limit: limit})
+			if err != nil || len(p.Entries)+len(p.Evidence) > limit || p.Next <= since {
+				t.Fatalf("limit %d: %+v %v", limit, p, err)
+			}
+			for _, e := range p.Entries {
+				got = append(got, fmt.Sprintf("%d of %d", e.Index, e.RunID[0]))
+			}
+			for _, e := range p.Evidence {
+				verdict, _, err := e.Check()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprintf("%s of %d", verdict, e.RunID[0]))
+			}
+			since, more = p.Next, p.More
+		}
+		slices.Sort(got)
+		if want := "[2 of 2 3 of 3 7 of 1 equivocated of 3 equivocated of 3 shared_key of 1 shared_key of 3]"; fmt.Sprint(got) != want {
+			t.Errorf("limit %d: %s", limit, got)
+		}
+	}
+	for at, want := range map[byte]state.Verdict{1: "", 2: "", 3: state.Equivocated} { // of run 1 another record is the newest
+		newest, err := l.Head(t.Context(), run(at).ID)
+		if err != nil || newest.Head == nil || len(newest.Evidence) != len(want)/len(state.Equivocated) {
+			t.Fatalf("run %d: %+v %v", at, newest, err)
+		}
+		for _, e := range newest.Evidence {
+			if verdict, _, err := e.Check(); verdict != want || err != nil {
+				t.Errorf("run %d: %s %v", at, verdict, err)
+			}
+		}
+	}
+	netuid := uint16(28)
+	for _, f := range []state.Filter{{Netuid: &netuid}, {Role: state.Miner}} {
+		if p, err := l.List(t.Context(), "lab", "net", f); err != nil || len(p.Evidence) != 0 || p.Evidence == nil {
+			t.Errorf("%+v: %+v %v", f, p, err)
+		}
 	}
 }

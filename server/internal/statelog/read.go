@@ -80,10 +80,45 @@ func damaged(index uint64, err error) error {
 		WithHint("run `kymogram data verify`; a backup has the record, or its signer sends it again")
 }
 
-// Head is the newest record of a run, nil when there is none.
-func (l *Log) Head(ctx context.Context, run model.RunID) (*state.Entry, error) {
-	e, err := find(ctx, l.db, `(project, idx) = (SELECT project, idx FROM runs WHERE run = ?)`, run[:])
-	return e, failure("read the newest record", err)
+// Head is the newest record of a run, nil when there is none, with what speaks
+// against it: an equivocation, else the newest shared key.
+func (l *Log) Head(ctx context.Context, run model.RunID) (n state.Newest, err error) {
+	n.Head, err = find(ctx, l.db, `(project, idx) = (SELECT project, idx FROM runs WHERE run = ?)`, run[:])
+	if err == nil && n.Head != nil {
+		n.Evidence, err = l.against(ctx, n.Head)
+	}
+	return n, failure("read the newest record", err)
+}
+
+// against is the pair of records that weighs most against a run's newest one.
+func (l *Log) against(ctx context.Context, head *state.Entry) ([]state.Evidence, error) {
+	rows, err := l.db.QueryContext(ctx, `SELECT r.`+prefixed+`, `+first+` FROM runs u
+		CROSS JOIN records r INDEXED BY records_forked ON r.project = u.project AND r.fork = 1 AND r.run = u.run `+firstOf+`
+		WHERE u.run = ? AND u.forks > 0 ORDER BY r.idx`, head.RunID[:])
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	memory := state.NewMemory()
+	judge := state.Reader{Memory: memory, Expect: state.Expect{Anywhere: true}}
+	for rows.Next() {
+		e, first, err := readPair(rows)
+		if err == nil {
+			err = judge.Convict(ctx, &state.Proof{A: first, B: &e.Envelope})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	record, err := state.Decode(head.Record)
+	if err != nil || rows.Err() != nil {
+		return nil, errors.Join(err, rows.Err())
+	}
+	found, err := judge.Doubt(ctx, state.Judgement{Record: record})
+	if err != nil || found.Proof == nil {
+		return nil, err
+	}
+	return []state.Evidence{{RunID: head.RunID, Proof: *found.Proof}}, nil
 }
 
 // page gathers entries up to a limit of numbers and bytes.
@@ -102,7 +137,7 @@ func newPage(limit int) (*page, error) {
 	return &page{Page: state.Page{Entries: []state.Entry{}}, limit: limit}, nil
 }
 
-func (p *page) full() bool { return len(p.Entries) >= p.limit || p.bytes > pageBytes }
+func (p *page) full() bool { return len(p.Entries)+len(p.Evidence) >= p.limit || p.bytes > pageBytes }
 
 func (p *page) add(e *state.Entry) {
 	p.Entries = append(p.Entries, *e)
@@ -139,15 +174,43 @@ func (l *Log) History(ctx context.Context, run model.RunID, span state.Span) (*s
 	return &p.Page, failure("read the history", err)
 }
 
-// List is the newest record of every run of a project, by index. Records of deleted
-// runs are there too, since a run that is restored counts again; the page names
-// these runs.
+// first are the columns of the record that a sequence had first, whose payload may be
+// gone, and firstOf finds it for the second one, r.
+const (
+	first   = `a.record, a.signature, coalesce(a.payload, x'')`
+	firstOf = `JOIN records a ON a.run = r.run AND a.sequence = r.sequence AND a.fork = 0`
+)
+
+// listed are the newest records of a project's runs, and each second record with a
+// sequence beside the first one, by index.
+const listed = `SELECT r.` + prefixed + `, NULL, NULL, NULL FROM runs u JOIN records r ON r.project = u.project AND r.idx = u.idx
+	WHERE u.project = ?1 AND u.idx >= ?2 AND ` + wanted + `
+UNION ALL SELECT r.` + prefixed + `, ` + first + ` FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run ` + firstOf + `
+	WHERE r.project = ?1 AND r.fork = 1 AND r.idx >= ?2 AND ` + wanted + `
+ORDER BY 1`
+
+const wanted = `(?3 = '' OR u.role = ?3) AND (?4 < 0 OR u.netuid = ?4)`
+
+// readPair takes an entry, and what stands first with its sequence, nil for nothing.
+func readPair(rows *sql.Rows) (*state.Entry, *state.Envelope, error) {
+	first, signature := new(state.Envelope), []byte(nil)
+	e, err := read(rows, &first.Record, &signature, &first.Payload)
+	if err != nil || first.Record == nil {
+		return e, nil, err
+	}
+	copy(first.Signature[:], signature)
+	return e, first, nil
+}
+
+// List is the newest record of every run of a project and the evidence against signers,
+// by index. Records of deleted runs are there too, since a run that is restored counts
+// again; the page names these runs.
 func (l *Log) List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error) {
 	p, err := newPage(f.Limit)
 	if err != nil {
 		return nil, err
 	}
-	p.Next = f.Since
+	p.Next, p.Evidence = f.Since, []state.Evidence{}
 	var id int64
 	err = l.db.QueryRowContext(ctx, `SELECT id, size FROM projects WHERE workspace = ? AND project = ?`, workspace, project).Scan(&id, &p.Size)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -160,17 +223,10 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 	if f.Netuid != nil {
 		netuid = int(*f.Netuid)
 	}
-	err = scan(ctx, l.db, func(e *state.Entry) bool {
-		if p.full() {
-			p.More = true
-			return false
-		}
-		p.add(e)
-		p.Next = e.Index + 1
-		return true
-	}, `SELECT r.`+prefixed+` FROM runs u JOIN records r ON r.project = u.project AND r.idx = u.idx
-		WHERE u.project = ? AND u.idx >= ? AND (? = '' OR u.role = ?) AND (? < 0 OR u.netuid = ?) ORDER BY u.idx`,
-		id, min(f.Since, state.MaxNumber), f.Role, f.Role, netuid, netuid)
+	rows, err := l.db.QueryContext(ctx, listed, id, min(f.Since, state.MaxNumber), f.Role, netuid)
+	if err == nil {
+		err = p.list(rows)
+	}
 	if !p.More {
 		p.Next = max(p.Next, p.Size) // what the filter leaves out was seen too
 	}
@@ -178,6 +234,28 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 		err = l.surround(ctx, id, f.Since, &p.Page)
 	}
 	return &p.Page, failure("list the records", err)
+}
+
+// list takes rows of listed until the page is full.
+func (p *page) list(rows *sql.Rows) error {
+	defer rows.Close()
+	for rows.Next() {
+		if p.full() {
+			p.More = true
+			return nil
+		}
+		e, first, err := readPair(rows)
+		if err != nil {
+			return err
+		}
+		if p.Next = e.Index + 1; first == nil {
+			p.add(e)
+			continue
+		}
+		p.Evidence = append(p.Evidence, state.Evidence{RunID: e.RunID, Proof: state.Proof{A: first, B: &e.Envelope}})
+		p.bytes += len(e.Payload) + len(e.Record) + len(first.Payload) + len(first.Record)
+	}
+	return rows.Err()
 }
 
 // surround adds what a reader needs to see that runs were deleted, or that this log
@@ -254,12 +332,13 @@ func (l *Log) runsSince(ctx context.Context, project int64, index uint64) (ids [
 
 const prefixed = `idx, r.run, r.sequence, r.hash, r.received_ns, r.fork, r.record, r.signature, r.payload`
 
-// Wait is List that waits for a record until ctx ends; then the list is empty.
+// Wait is List that waits for a record or evidence until ctx ends; then the list is
+// empty.
 func (l *Log) Wait(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error) {
 	for {
 		news := l.newsOf(workspace + "/" + project)
 		p, err := l.List(context.WithoutCancel(ctx), workspace, project, f)
-		if err != nil || len(p.Entries) > 0 {
+		if err != nil || len(p.Entries)+len(p.Evidence) > 0 {
 			return p, err
 		}
 		f.Since = p.Next
@@ -267,6 +346,27 @@ func (l *Log) Wait(ctx context.Context, workspace, project string, f state.Filte
 		case <-news:
 		case <-ctx.Done():
 			return p, nil
+		}
+	}
+}
+
+// Grown waits until a project has more records than size, evidence included, or
+// until ctx ends; neither is an error.
+func (l *Log) Grown(ctx context.Context, workspace, project string, size uint64) error {
+	for {
+		news := l.newsOf(workspace + "/" + project)
+		var now uint64
+		err := l.db.QueryRowContext(context.WithoutCancel(ctx), `SELECT size FROM projects WHERE workspace = ? AND project = ?`, workspace, project).Scan(&now)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return failure("read the size of the log", err)
+		}
+		if now > size {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }

@@ -1,0 +1,63 @@
+package state
+
+import "github.com/kymogram/kymogram/internal/model"
+
+// Page is a part of a list of entries.
+type Page struct {
+	Entries []Entry `json:"entries"`
+	// Next is where to go on: the sequence to give as after, or the index to give
+	// as since.
+	Next uint64 `json:"next"`
+	// Size is the number of records of the project's log; 0 in a history.
+	Size uint64 `json:"size,omitempty"`
+	More bool   `json:"more"` // the page was full
+	// Evidence are the sequences signed twice whose second record has an index from
+	// since on and before Next; of one run those that speak against its newest record.
+	// A server that sends none says so with an empty list; nil: it knows no evidence.
+	Evidence []Evidence `json:"evidence,omitzero"`
+	// Before and Tip are the hashes of the records before the page and at its end, in
+	// the project's log. A reader whose last Tip is not this Before reads from the
+	// start: the server was restored from a backup.
+	Before Hash `json:"before,omitzero"`
+	Tip    Hash `json:"tip,omitzero"`
+	// Deleted are all runs of the project that are in the trash or purged, whether
+	// the page has their records or not. They have no vote; one that is missing
+	// here later was restored.
+	Deleted []model.RunID `json:"deleted,omitempty"`
+}
+
+// Filter chooses among the newest records of a project.
+type Filter struct {
+	Role   string // empty: any
+	Netuid *uint16
+	Since  uint64 // the least index
+	Limit  int
+}
+
+// Span chooses a part of a history by sequence: the records above After, or the
+// newest ones below Before where that is not 0.
+type Span struct {
+	After, Before uint64
+	Limit         int
+}
+
+// Evidence is a second record with a sequence that was taken before, and the first.
+type Evidence struct {
+	RunID model.RunID `json:"run_id"`
+	Proof
+}
+
+// Newest is the newest record of a run, nil for none, with what speaks against it.
+type Newest struct {
+	Head     *Entry     `json:"head"`
+	Evidence []Evidence `json:"evidence,omitempty"`
+}
+
+// Proofs are those of the evidence.
+func (n *Newest) Proofs() []Proof {
+	out := make([]Proof, len(n.Evidence))
+	for i := range n.Evidence {
+		out[i] = n.Evidence[i].Proof
+	}
+	return out
+}

@@ -104,6 +104,7 @@ func stateRoutes() []row[*lab] {
 		}},
 		{call: "GET " + projectPath + "/log/head", grows: "records", n: 50, run: size("/api/v1/projects/w/p/log/head")},
 		{call: "GET " + projectPath + "/log/proof", grows: "records", n: 50, run: reads("/api/v1/projects/w/p/log/proof?index=0&size=SIZE", grown)},
+		{call: "GET " + projectPath + "/log/leaves", grows: "records", n: 50, run: reads("/api/v1/projects/w/p/log/leaves?from=0&size=SIZE&limit=50", grown)},
 		{call: "GET " + projectPath + "/log/consistency", grows: "records", n: 50, run: reads("/api/v1/projects/w/p/log/consistency?from=1&to=SIZE", grown)},
 		{call: "POST " + projectPath + "/log/witness", grows: "records", n: 50, run: func(l *lab, n int) func() {
 			ofRecords(l, n)

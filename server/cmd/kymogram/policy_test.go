@@ -70,6 +70,7 @@ func routeNeeds() map[string]need {
 
 		"GET /api/v1/projects/{workspace}/{project}/log/head":        {"read", true, "/api/v1/projects/w/p/log/head", ""},
 		"GET /api/v1/projects/{workspace}/{project}/log/proof":       {"read", true, "/api/v1/projects/w/p/log/proof", ""},
+		"GET /api/v1/projects/{workspace}/{project}/log/leaves":      {"read", true, "/api/v1/projects/w/p/log/leaves", ""},
 		"GET /api/v1/projects/{workspace}/{project}/log/consistency": {"read", true, "/api/v1/projects/w/p/log/consistency", ""},
 		"POST /api/v1/projects/{workspace}/{project}/log/witness":    {"ingest", true, "/api/v1/projects/w/p/log/witness", `{}`},
 

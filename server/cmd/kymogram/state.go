@@ -23,7 +23,7 @@ func stateCommand(io stdio) *cobra.Command {
 		Long: `State records are signed by the hotkeys of a subnet. These commands check them
 against the signatures and trust no server: docs/state.md says how.`,
 	}, stateShowCommand(io), stateHistoryCommand(io), stateVerifyCommand(io), stateExportCommand(io),
-		stateHeadCommand(io), stateProveCommand(io), stateConsistencyCommand(io))
+		stateHeadCommand(io), stateProveCommand(io), stateConsistencyCommand(io), stateAuditCommand(io))
 }
 
 // stateFlags are what the state commands share.
@@ -128,7 +128,8 @@ func stateVerifyCommand(io stdio) *cobra.Command {
 		Long: `Check every signature and link of a run's history, or a file of evidence. A file
 is a record, an export, a proof of two records with one sequence, a tree head, an
 inclusion or a split: it is checked without any server. The exit status is 1 when
-something does not hold, or when a signer or a server is caught.`,
+something does not hold, when a record that stands alone may not be trusted now, or
+when a signer or a server is caught. A history may end with a record that has expired.`,
 		Example: `  kymogram state verify neuralinternet/opencompute/0djlnjjs
   kymogram state verify records.jsonl
   kymogram state verify equivocation.json --json`,
@@ -289,5 +290,32 @@ and the exit status is 1.`,
 	}
 	f.addTo(cmd)
 	cmd.Flags().StringVar(&seen, "seen", "", "file with a head or a proof of before")
+	return cmd
+}
+
+func stateAuditCommand(io stdio) *cobra.Command {
+	var f stateFlags
+	var seen string
+	cmd := &cobra.Command{
+		Use:   "audit WORKSPACE/PROJECT",
+		Short: "Check that the server shows the newest record of every run in the log",
+		Long: `Read the leaves of a project's log, check that they make its signed head, and check
+that the server shows the newest record of every run in it. A run that is hidden or
+rolled back is named, as is a record that is changed or in no log, and the exit status
+is 1. With --seen only what came since the last audit is read, and a log that does not
+continue it is caught.`,
+		Example: `  kymogram state audit neuralinternet/opencompute
+  kymogram state audit neuralinternet/opencompute --seen audit.json --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log, err := f.logOf(io, args[0])
+			if err != nil {
+				return err
+			}
+			return f.terminal(io).Audit(cmd.Context(), log, seen)
+		},
+	}
+	f.connection.addTo(cmd)
+	cmd.Flags().StringVar(&seen, "seen", "", "file with the audit before; replaced (default: read all, keep nothing)")
 	return cmd
 }

@@ -121,6 +121,7 @@ func (a *API) Routes() []Route {
 		a.route("GET", "/api/v1/runs/{id}/state/history", "read", a.stateHistory),
 		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/head", "read", a.treeHead),
 		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/proof", "read", a.treeProof),
+		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/leaves", "read", a.treeLeaves),
 		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/consistency", "read", a.treeConsistency),
 		a.route("POST", "/api/v1/projects/{workspace}/{project}/log/witness", "ingest", a.treeWitness),
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"math"
 	"net/http"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -14,6 +15,8 @@ import (
 type TreeLog interface {
 	Head(ctx context.Context, workspace, project string, cosigned bool) (*transparency.SignedHead, error)
 	Inclusion(ctx context.Context, workspace, project string, index, size uint64) (record []byte, hashes []state.Hash, err error)
+	// Leaves are records from an index on, as many as fit into an answer.
+	Leaves(ctx context.Context, workspace, project string, from, size uint64, limit int) ([][]byte, error)
 	Consistency(ctx context.Context, workspace, project string, from, to uint64) ([]state.Hash, error)
 	Witness(ctx context.Context, workspace, project string, size uint64, c transparency.Cosignature) error
 }
@@ -21,6 +24,10 @@ type TreeLog interface {
 type inclusionDoc struct {
 	Record []byte       `json:"record"`
 	Hashes []state.Hash `json:"hashes"`
+}
+
+type leavesDoc struct {
+	Leaves [][]byte `json:"leaves"`
 }
 
 type hashesDoc struct {
@@ -33,14 +40,23 @@ type witnessDoc struct {
 	transparency.Cosignature
 }
 
-// tree checks the right to read a project's log, and that there is one.
-func (a *API) tree(r *http.Request) (workspace, project string, err error) {
+// tree checks the right to read a project's log, that there is one, and waits for
+// the caller's share of rows.
+func (a *API) tree(r *http.Request, rows int) (workspace, project string, release func(), err error) {
 	workspace, project = r.PathValue("workspace"), r.PathValue("project")
 	if err := a.query.Allow(r.Context(), workspace, project); err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
-	return workspace, project, a.hasTree()
+	if err := a.hasTree(); err != nil {
+		return "", "", nil, err
+	}
+	release, err = a.rows.reserve(r.Context(), rows)
+	return workspace, project, release, err
 }
+
+// proofRows is what a head or a proof takes of its caller's rows: some kilobytes, and
+// the work to find them.
+const proofRows = 1_000
 
 func (a *API) hasTree() error {
 	if a.options.Tree == nil {
@@ -55,10 +71,11 @@ func (a *API) treeHead(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	workspace, project, err := a.tree(r)
+	workspace, project, release, err := a.tree(r, proofRows)
 	if err != nil {
 		return err
 	}
+	defer release()
 	head, err := a.options.Tree.Head(r.Context(), workspace, project, cosigned)
 	if err != nil {
 		return err
@@ -72,10 +89,11 @@ func (a *API) treeProof(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	workspace, project, err := a.tree(r)
+	workspace, project, release, err := a.tree(r, proofRows)
 	if err != nil {
 		return err
 	}
+	defer release()
 	record, hashes, err := a.options.Tree.Inclusion(r.Context(), workspace, project, index, size)
 	if err != nil {
 		return err
@@ -89,15 +107,34 @@ func (a *API) treeConsistency(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	workspace, project, err := a.tree(r)
+	workspace, project, release, err := a.tree(r, proofRows)
 	if err != nil {
 		return err
 	}
+	defer release()
 	hashes, err := a.options.Tree.Consistency(r.Context(), workspace, project, from, to)
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, hashesDoc{hashes})
+}
+
+func (a *API) treeLeaves(w http.ResponseWriter, r *http.Request) error {
+	p := readParams(r, "from", "size", "limit")
+	from, size, limit := p.count("from"), p.count("size"), p.size("limit", math.MaxInt32)
+	if p.err != nil {
+		return p.err
+	}
+	workspace, project, release, err := a.tree(r, pageRows)
+	if err != nil {
+		return err
+	}
+	defer release()
+	leaves, err := a.options.Tree.Leaves(r.Context(), workspace, project, from, size, limit)
+	if err != nil {
+		return err
+	}
+	return a.cut(r, writeJSON(w, leavesDoc{leaves}))
 }
 
 // treeWitness keeps a cosignature. It is a write of the project.

@@ -59,6 +59,8 @@ func verifyText(ctx context.Context, text []byte, o Options) (*FileReport, error
 	}
 	has := func(name string) bool { return names[name] != nil }
 	switch {
+	case has("signature") && has("record") && has("index"): // an export of one record
+		return verifyExport(ctx, text, o)
 	case has("signature") && has("record"):
 		return verifyRecord(ctx, text, o)
 	case has("root"):

@@ -70,7 +70,7 @@ func readSeen(path string) (*seen, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}

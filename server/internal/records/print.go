@@ -115,9 +115,9 @@ func PrintHistory(out io.Writer, history func(each func(*state.Entry) error) err
 	return w.Flush()
 }
 
-// OK reports whether nothing was caught.
+// OK reports whether nothing was caught, and a record alone may be trusted now.
 func (r *FileReport) OK() bool {
-	return r.Kind != "split" && r.Verdict != state.Equivocated && (r.History == nil || r.History.OK())
+	return r.Kind != "split" && (r.Verdict == "" || r.Verdict.Trusted()) && (r.History == nil || r.History.OK())
 }
 
 // Print shows what a file proves.

@@ -115,6 +115,15 @@ func (t Terminal) VerifyFile(ctx context.Context, path string, o Options) error 
 	return t.tell(found)
 }
 
+// Audit holds what a server shows beside its log.
+func (t Terminal) Audit(ctx context.Context, l Log, path string) error {
+	found, err := l.Audit(ctx, path, func(leaves int64) progress.Bar { return progress.Count(t.Err, leaves, "leaves") })
+	if err != nil {
+		return t.caught(err)
+	}
+	return t.tell(found)
+}
+
 // Head shows a head, or what err holds against the server that gave it; said comes
 // before, for a person.
 func (t Terminal) Head(said string, h *transparency.SignedHead, err error) error {

@@ -82,6 +82,7 @@ func DefaultPolicy() Policy {
 
 			"GET /api/v1/projects/{workspace}/{project}/log/head":        read,
 			"GET /api/v1/projects/{workspace}/{project}/log/proof":       read,
+			"GET /api/v1/projects/{workspace}/{project}/log/leaves":      read,
 			"GET /api/v1/projects/{workspace}/{project}/log/consistency": read,
 			"POST /api/v1/projects/{workspace}/{project}/log/witness":    ingest,
 

@@ -52,12 +52,12 @@ func (c *recount) fault(format string, args ...any) {
 
 func (c *recount) check(ctx context.Context) (err error) {
 	c.edge = (&compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}).NewEmptyRange(0)
-	c.heads, err = c.tx.QueryContext(ctx, `SELECT size, root FROM heads WHERE project = ? ORDER BY size`, c.id)
+	c.heads, err = c.tx.QueryContext(ctx, `SELECT size, root FROM heads WHERE project = ? ORDER BY size`, c.id) //nolint:rowserrcheck // nextHead does
 	if err != nil {
 		return err
 	}
 	defer c.heads.Close()
-	if err := errors.Join(c.heads.Err(), c.nextHead()); err != nil {
+	if err := c.nextHead(); err != nil {
 		return err
 	}
 	records, whole, err := c.leaves(ctx)

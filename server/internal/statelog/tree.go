@@ -131,43 +131,44 @@ func extend(ctx context.Context, tx *sql.Tx, id int64) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	records, err := leaves(ctx, tx, id, size)
-	if err != nil {
-		return 0, err
-	}
 	var failed error
-	for _, record := range records {
+	err = eachLeaf(ctx, tx, id, size, growth, func(record []byte) bool {
 		err := edge.Append(transparency.Leaf(record), func(at compact.NodeID, hash []byte) {
 			_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO nodes (project, level, idx, hash) VALUES (?, ?, ?, ?)`, id, at.Level, at.Index, hash)
 			failed = errors.Join(failed, err)
 		})
-		if err = errors.Join(err, failed); err != nil {
-			return 0, err
-		}
+		failed = errors.Join(failed, err)
+		size++
+		return failed == nil
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return 0, err
 	}
-	size += int64(len(records))
 	_, err = tx.ExecContext(ctx, `UPDATE projects SET tree_size = ? WHERE id = ?`, size, id)
 	return size, err
 }
 
-func leaves(ctx context.Context, tx *sql.Tx, id, from int64) (records [][]byte, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT idx, record FROM records WHERE project = ? AND idx >= ? ORDER BY idx LIMIT ?`, id, from, growth)
+// eachLeaf hands over records from an index on, until take returns false.
+func eachLeaf(ctx context.Context, q querier, id, from int64, limit int, take func(record []byte) bool) error {
+	rows, err := q.QueryContext(ctx, `SELECT idx, record FROM records WHERE project = ? AND idx >= ? ORDER BY idx LIMIT ?`, id, from, limit)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for ; rows.Next(); from++ {
 		var index int64
 		var record []byte
 		if err := rows.Scan(&index, &record); err != nil {
-			return nil, err
+			return err
 		}
-		if index != from+int64(len(records)) {
-			return nil, damaged(uint64(index), errors.New("a record before it is missing"))
+		if index != from {
+			return damaged(uint64(index), errors.New("a record before it is missing"))
 		}
-		records = append(records, record)
+		if !take(record) {
+			break
+		}
 	}
-	return records, rows.Err()
+	return rows.Err()
 }
 
 type rowQuerier interface {
@@ -298,6 +299,38 @@ func (t *Tree) Inclusion(ctx context.Context, workspace, name string, index, siz
 		hashes, err = t.rehash(ctx, p.id, nodes)
 	}
 	return record, hashes, failure("prove a record", err)
+}
+
+// The leaves of one answer: as many, and as many bytes but for the last.
+const (
+	MaxLeaves  = 10_000
+	leavesSize = 4 << 20
+)
+
+// Leaves are records from an index on, in the order of a tree of some size: at least
+// one, and as many as fit into an answer.
+func (t *Tree) Leaves(ctx context.Context, workspace, name string, from, size uint64, limit int) (records [][]byte, err error) {
+	p, err := t.sized(ctx, workspace, name, size)
+	switch {
+	case err != nil:
+		return nil, err
+	case from >= size:
+		return nil, model.Errorf(model.CodeInvalid, "no record %d in a tree of size %d", from, size)
+	case limit == 0:
+		limit = MaxLeaves
+	case limit < 1 || limit > MaxLeaves:
+		return nil, model.Errorf(model.CodeInvalid, "limit is %d, it must be from 1 to %d", limit, MaxLeaves)
+	}
+	bytes := 0
+	err = eachLeaf(ctx, t.log.db, p.id, int64(from), min(limit, int(min(size-from, MaxLeaves))), func(record []byte) bool {
+		records = append(records, record)
+		bytes += len(record)
+		return bytes < leavesSize
+	})
+	if err == nil && len(records) == 0 {
+		err = lost(workspace, name, fmt.Sprintf("record %d is missing", from))
+	}
+	return records, failure("read the leaves", err)
 }
 
 // Consistency proves that the tree of size to continues the one of size from.

@@ -95,7 +95,7 @@ func dataVerifyCommand(io stdio) *cobra.Command {
 			}
 			if err == nil && !s.OK {
 				err = model.Errorf(model.CodeInternal, "the data folder is damaged").
-					WithHint("the rest is served, and nothing was deleted; `kymogram data repair` mends the catalog; for the rest restore a backup, and check the disk")
+					WithHint("the rest is served, and nothing was deleted; `kymogram data repair` mends the catalog and small files; for the rest restore a backup, and check the disk")
 			}
 			return err
 		},
@@ -109,11 +109,13 @@ func dataRepairCommand(io stdio) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "repair",
-		Short: "Repair the catalog from its mirror, or the mirror from the catalog",
+		Short: "Repair the catalog from its mirror, or the mirror from the catalog, and small files",
 		Long: "Repair the catalog from its mirror, or the mirror from the catalog, whichever is\n" +
 			"damaged or behind. Without --yes it only says what it would do. What is damaged is\n" +
 			"kept beside the new one, under a name with the time. The server does the same at\n" +
-			"each start; it must be stopped for this command.",
+			"each start; it must be stopped for this command. Small files that keep a server\n" +
+			"from its start are named: VERSION is written anew where all files fit it, an\n" +
+			"admin.key that is no key of the catalog is moved aside. No key is made or ended.",
 		Example: "  kymogram data repair --data /var/lib/kymogram\n  kymogram data repair --data /var/lib/kymogram --yes --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

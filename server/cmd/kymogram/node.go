@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"net"
@@ -200,11 +201,11 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
 	options := httpapi.Options{Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
 	if n.config.State.Log {
-		key, err := statelog.SigningKey(filepath.Join(n.config.Data, data.LogKeyFile))
+		tree, err := n.tree()
 		if err != nil {
 			return nil, err
 		}
-		options.Tree = n.states.Tree(key)
+		options.Tree = tree
 	}
 	if c := n.config.Chain; len(c.Endpoints) > 0 { // a server without a chain is a valid one
 		s, err := chain.Dial(chain.Config{Endpoints: c.Endpoints, Log: n.log})
@@ -238,6 +239,18 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, err
 	}
 	return srv, n.metrics.Gauges(func() []selfmetrics.Gauge { return gauges.Shared(srv.Shared()) })
+}
+
+// tree is the Merkle log with the key in its file, which the first start makes.
+func (n *node) tree() (*statelog.Tree, error) {
+	path := filepath.Join(n.config.Data, data.LogKeyFile)
+	_, missing := os.Stat(path)
+	key, err := statelog.SigningKey(path)
+	if err != nil {
+		return nil, err
+	}
+	tree := n.states.Tree(key)
+	return tree, tree.Begin(context.Background(), errors.Is(missing, fs.ErrNotExist))
 }
 
 // receivers take other systems' protocols.

@@ -10,10 +10,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/data"
+	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
@@ -164,5 +167,98 @@ func TestRepair(t *testing.T) {
 	defer engine.Close()
 	if _, err := folder.Repair(t.Context(), false, log, io.Discard); model.CodeOf(err) != model.CodeUnavailable {
 		t.Errorf("while a server runs: %v", err)
+	}
+}
+
+// TestSmallFiles: a small file with which no server starts is named by verify and by
+// repair. With do repair mends what follows from other files, and says what does not.
+func TestSmallFiles(t *testing.T) {
+	write := func(name, text string) func(*testing.T, data.Folder) {
+		return func(t *testing.T, f data.Folder) {
+			t.Helper()
+			if err := os.WriteFile(filepath.Join(string(f), name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	other := strings.Repeat("ab", 20)
+	for name, test := range map[string]struct {
+		file, fault string
+		harm        func(*testing.T, data.Folder)
+		mends       bool
+	}{
+		"a bit of VERSION":     {"store/VERSION", "says \"3\"", write("store/VERSION", "3\n"), true},
+		"noise behind VERSION": {"store/VERSION", "up to 2", write("store/VERSION", "2\nx"), true},
+		"a newer format": {"store/VERSION", "says \"3\"", func(t *testing.T, f data.Folder) {
+			write("store/VERSION", "3\n")(t, f)
+			write("store/segments/0000000000000001.kgs", strings.Repeat("of a newer version ", 99))(t, f)
+		}, false},
+		"no key":                 {"admin.key", "does not hold a key", write("admin.key", "noise"), true},
+		"a key of somebody else": {"admin.key", "does not know", write("admin.key", other+"\n"), true},
+		"the log's key is short": {"log.key", "has 4 bytes", write("log.key", "noon"), false},
+		"nothing":                {"", "", func(*testing.T, data.Folder) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := empty(t)
+			db, err := sqlite.Open(t.Context(), folder.Catalog())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ring := auth.New(db, time.Now, false)
+			secret, err := ring.Bootstrap(t.Context(), string(folder), "")
+			states, serr := statelog.Open(t.Context(), folder.States(), time.Now)
+			if err := errors.Join(err, serr, db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if err := states.Close(); err != nil {
+				t.Fatal(err)
+			}
+			test.harm(t, folder)
+			survey, err := folder.Survey(t.Context(), true, io.Discard)
+			if err != nil || survey.OK != (test.file == "") || !strings.Contains(strings.Join(survey.Apart, "\n"), test.fault) {
+				t.Errorf("verify: %v, %v", survey.Apart, err)
+			}
+			repair := func(do bool) *data.Repaired {
+				t.Helper()
+				r, err := folder.Repair(t.Context(), do, slog.New(slog.DiscardHandler), io.Discard)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var out strings.Builder
+				if err := r.Print(&out); err != nil || !strings.Contains(out.String(), test.fault) {
+					t.Errorf("%v\n%s", err, out.String())
+				}
+				return r
+			}
+			for _, do := range []bool{false, true} {
+				r := repair(do)
+				if r.Needed != (test.file != "") || r.Needed && (len(r.Small) != 1 || r.Small[0].File != test.file || r.Small[0].Mends != test.mends) {
+					t.Errorf("repair %v: %+v", do, r.Small)
+				}
+			}
+			survey, err = folder.Survey(t.Context(), true, io.Discard)
+			if err != nil || survey.OK != (test.mends || test.file == "") {
+				t.Errorf("then verify: %+v, %v", survey.Apart, err)
+			}
+			// Keys of the catalog stay as they are, and none was made.
+			db, err = sqlite.Open(t.Context(), folder.Catalog())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			ring = auth.New(db, time.Now, false)
+			keys, err := ring.List(t.Context())
+			if err != nil || len(keys) != 1 || keys[0].RevokedNs != 0 {
+				t.Errorf("keys %+v, %v", keys, err)
+			}
+			if _, err := ring.Authenticate(t.Context(), secret); err != nil {
+				t.Errorf("the first key: %v", err)
+			}
+			if test.mends {
+				if again, err := ring.Bootstrap(t.Context(), string(folder), ""); err != nil || test.file == "admin.key" && again != "" {
+					t.Errorf("the next start: %q, %v", again, err)
+				}
+			}
+		})
 	}
 }

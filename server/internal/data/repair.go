@@ -25,10 +25,12 @@ type Repaired struct {
 	Needed  bool             `json:"needed"`
 	Catalog *sqlite.Health   `json:"catalog"`
 	States  *statelog.Health `json:"states"`
+	Small   []*Small         `json:"small"`
 }
 
-// Repair makes the catalog of a folder that no server uses agree with its mirror;
-// without do it only says what there is to repair. Its progress goes to shown.
+// Repair makes the catalog of a folder that no server uses agree with its mirror, and
+// mends what it can of the small files; without do it only says what there is to repair.
+// Its progress goes to shown.
 func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.Writer) (*Repaired, error) {
 	lock, err := f.Lock()
 	if errors.Is(err, wal.ErrLocked) {
@@ -59,7 +61,17 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 	if out.States, err = mend(ctx, f.States(), log); err != nil {
 		return nil, err
 	}
-	out.Needed = !out.Catalog.Healthy() || !out.States.Healthy()
+	if out.Small, err = f.small(ctx); err != nil {
+		return nil, err
+	}
+	for _, s := range out.Small {
+		if do && s.Mends {
+			if err := s.mend(); err != nil {
+				return nil, fmt.Errorf("repair %s: %w", s.File, err)
+			}
+		}
+	}
+	out.Needed = !out.Catalog.Healthy() || !out.States.Healthy() || len(out.Small) > 0
 	return out, nil
 }
 
@@ -71,7 +83,7 @@ func (r *Repaired) Print(out io.Writer) error {
 	}
 	c := r.Catalog
 	if !r.Needed {
-		line("catalog", "nothing to repair, nor in the state records")
+		line("catalog", "nothing to repair, nor in the state records and small files")
 	}
 	if c.Rebuilt != "" {
 		line("catalog", "%s from its mirror: %s", r.verb("made anew"), c.Rebuilt)
@@ -101,6 +113,9 @@ func (r *Repaired) Print(out io.Writer) error {
 	if s.Renewed != "" {
 		line("state's mirror", "%s from the records: %s", r.verb("made anew"), s.Renewed)
 	}
+	for _, small := range r.Small {
+		line(small.File, "%s. %s: %s", small.Fault, r.stand(small), small.Remedy)
+	}
 	for _, path := range slices.Concat(c.SetAside, s.SetAside) {
 		line("kept aside", "%s", filepath.Base(path))
 	}
@@ -108,6 +123,17 @@ func (r *Repaired) Print(out io.Writer) error {
 		line("", "nothing was changed; add --yes to repair")
 	}
 	return w.Flush()
+}
+
+// stand is whether a small file is mended.
+func (r *Repaired) stand(s *Small) string {
+	switch {
+	case !s.Mends:
+		return "NOT mended here"
+	case r.Done:
+		return "mended"
+	}
+	return "to be mended"
 }
 
 func (r *Repaired) verb(done string) string {

@@ -2,7 +2,6 @@ package data
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,42 +11,107 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
+	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
-// small names what is wrong with the small files: a server refuses to start with them.
-func (s *Survey) small(ctx context.Context, f Folder) error {
-	if v, err := strconv.Atoi(strings.Trim(s.Store.Version, "\x00")); s.Store.Version != "" && (err != nil || v > local.Version) {
-		s.Apart = append(s.Apart, fmt.Sprintf("%s/VERSION says %q, and this program knows up to %d: write the version of the backup into it", StoreFolder, s.Store.Version, local.Version))
+// Small is a small file with which no server starts, or a part of it does not work.
+type Small struct {
+	File   string `json:"file"`
+	Fault  string `json:"fault"`
+	Remedy string `json:"remedy"`
+	// Mends says that a repair does it, without a loss.
+	Mends bool `json:"mends"`
+	mend  func() error
+}
+
+// small names what is wrong with the small files.
+func (f Folder) small(ctx context.Context) ([]*Small, error) {
+	var found []*Small
+	for _, look := range []func(context.Context) (*Small, error){f.version, f.adminKey, f.logKey} {
+		s, err := look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			s.Mends = s.mend != nil
+			found = append(found, s)
+		}
 	}
-	if info, err := os.Stat(filepath.Join(string(f), LogKeyFile)); err == nil && info.Size() != ed25519.SeedSize {
-		s.Apart = append(s.Apart, fmt.Sprintf("%s has %d bytes, not %d: restore it from a backup", LogKeyFile, info.Size(), ed25519.SeedSize))
+	return found, nil
+}
+
+// version is that of the store. It follows from the other files: where this program can
+// read them all, they are of its version.
+func (f Folder) version(ctx context.Context) (*Small, error) {
+	raw, err := os.ReadFile(filepath.Join(f.Store(), "VERSION"))
+	if errors.Is(err, fs.ErrNotExist) { // the next start writes it
+		return nil, nil //nolint:nilnil // nothing is wrong
 	}
-	return s.adminKey(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.TrimSpace(strings.Trim(string(raw), "\x00"))
+	if v, err := strconv.Atoi(text); text == "" || err == nil && v <= local.Version {
+		return nil, nil //nolint:nilnil // nothing is wrong
+	}
+	s := &Small{
+		File: filepath.Join(StoreFolder, "VERSION"), Fault: fmt.Sprintf("it says %q, and this program knows up to %d", text, local.Version),
+		Remedy: "use the newer kymogram that wrote it, or write the version of a backup into it",
+	}
+	store, err := local.OpenFolder(ctx, wal.OS{}, f.Store(), f.Marks())
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	if all, err := store.Inspect(ctx, true, nil); err != nil || len(all.Damage) > 0 {
+		return s, err
+	}
+	s.Remedy, s.mend = fmt.Sprintf("every other file is one that version %d reads: write %d into it", local.Version, local.Version), func() error { return local.WriteVersion(wal.OS{}, f.Store()) }
+	return s, nil
 }
 
 // adminKey compares the file of the first key with the catalog, which has its hash.
-func (s *Survey) adminKey(ctx context.Context, f Folder) error {
-	raw, err := os.ReadFile(filepath.Join(string(f), AdminKeyFile))
+func (f Folder) adminKey(ctx context.Context) (*Small, error) {
+	path := filepath.Join(string(f), AdminKeyFile)
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil //nolint:nilnil // nothing is wrong
 	}
 	if err != nil {
-		return err
+		return nil, err
+	}
+	s := &Small{
+		File: AdminKeyFile, Fault: "it does not hold a key",
+		Remedy: fmt.Sprintf("restore it from a backup, or move it aside: every key of the catalog stays as it is, and `kymogram key create --data %s --name admin --scope admin` makes another", string(f)),
+		mend:   func() error { return setAside(path) },
 	}
 	secret := strings.TrimSpace(string(raw))
 	if _, err := hex.DecodeString(secret); err != nil || len(secret) != 40 || strings.ToLower(secret) != secret {
-		s.Apart = append(s.Apart, AdminKeyFile+" does not hold a key: restore it from a backup, or remove it")
-		return nil
+		return s, nil
 	}
-	if len(s.Catalog.Damage) > 0 {
-		return nil // it may know the key after its repair
+	known, others, err := sqlite.KnowsKey(ctx, f.Catalog(), sha256.Sum256([]byte(secret)))
+	if known || !others || err != nil {
+		return nil, nil //nolint:nilnil,nilerr // a damaged catalog is named elsewhere, and may know it after its repair
 	}
-	known, err := sqlite.KnowsKey(ctx, f.Catalog(), sha256.Sum256([]byte(secret)))
-	if err == nil && !known && s.Catalog.Keys > 0 {
-		s.Apart = append(s.Apart, AdminKeyFile+" holds a key that the catalog does not know: restore it from a backup, or remove it")
+	s.Fault = "it holds a key that the catalog does not know"
+	return s, nil
+}
+
+// setAside renames a file, for its owner to look at.
+func setAside(path string) error {
+	return os.Rename(path, path+".damaged-"+time.Now().UTC().Format("20060102T150405"))
+}
+
+// logKey compares the key of the Merkle log with the heads that it signed.
+func (f Folder) logKey(ctx context.Context) (*Small, error) {
+	fault, err := statelog.CompareKey(ctx, f.States(), filepath.Join(string(f), LogKeyFile))
+	if fault == "" || err != nil {
+		return nil, err
 	}
-	return err
+	return &Small{File: LogKeyFile, Fault: fault, Remedy: "restore it from a backup; start without it only if witnesses shall see a new log"}, nil
 }

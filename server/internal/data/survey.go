@@ -65,7 +65,11 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 		}
 	}
 	if whole {
-		if err := errors.Join(s.small(ctx, f), s.older(ctx, f)); err != nil {
+		small, err := f.small(ctx)
+		for _, file := range small {
+			s.Apart = append(s.Apart, fmt.Sprintf("%s: %s. Remedy: %s", file.File, file.Fault, file.Remedy))
+		}
+		if err := errors.Join(err, s.older(ctx, f)); err != nil {
 			return nil, Explain(string(f), err)
 		}
 	}

@@ -1,15 +1,128 @@
 package statelog
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/transparency"
 )
+
+// errForeignKey is why nothing is signed with the key of the file.
+func errForeignKey() error {
+	return model.Errorf(model.CodeUnavailable, "log.key is not the key that signed the heads of the Merkle log so far: the file was changed or replaced").
+		WithHint("restore log.key from a backup; delete it only if witnesses shall see a new log")
+}
+
+// Begin compares the key with the newest head that was signed. A key that was made just
+// now begins new logs; any other that did not sign it signs nothing: a bit of its file
+// may be wrong, and witnesses would see a server that began anew.
+func (t *Tree) Begin(ctx context.Context, made bool) error {
+	if t.log.broken != nil {
+		return nil // its calls say why
+	}
+	signed, err := newestIsOf(ctx, t.log.db, t.public())
+	if err != nil || signed {
+		return failure("read the newest tree head", err)
+	}
+	if !made {
+		t.refused = errForeignKey()
+		t.log.log.Error("no head of the Merkle log is signed; everything else is served", "err", t.refused)
+		return nil
+	}
+	return t.renewAll(ctx)
+}
+
+func (t *Tree) public() ed25519.PublicKey { return t.key.Public().(ed25519.PublicKey) }
+
+// signedProject is one that has heads.
+type signedProject struct {
+	project
+	workspace, name string
+}
+
+// renewAll forgets the heads of every project.
+func (t *Tree) renewAll(ctx context.Context) error {
+	all, err := signedProjects(ctx, t.log.db)
+	if err != nil {
+		return failure("list the tree heads", err)
+	}
+	for _, p := range all {
+		if err := t.renew(ctx, p.project, p.workspace, p.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func signedProjects(ctx context.Context, q querier) (all []signedProject, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT id, workspace, project FROM projects WHERE id IN (SELECT project FROM heads)`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p signedProject
+		if err := rows.Scan(&p.id, &p.workspace, &p.name); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, rows.Err()
+}
+
+// newestIsOf says that a key signed the newest head of a file, or that there is none.
+func newestIsOf(ctx context.Context, q rowQuerier, key ed25519.PublicKey) (bool, error) {
+	h := transparency.SignedHead{Key: transparency.PublicKey(key)}
+	var hash, signature []byte
+	err := q.QueryRowContext(ctx, `SELECT p.workspace, p.project, h.size, h.root, h.time_ms, h.signature FROM heads h JOIN projects p ON p.id = h.project ORDER BY h.time_ms DESC LIMIT 1`).
+		Scan(&h.Workspace, &h.Project, &h.Size, &hash, &h.TimeMs, &signature)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, nil
+	}
+	copy(h.Root[:], hash)
+	copy(h.Signature[:], signature)
+	return err == nil && h.Check() == nil, err
+}
+
+// CompareKey says what is wrong with the key of the Merkle log in a file, "" for
+// nothing: it must be the one that signed the newest head. A server may be using both.
+func CompareKey(ctx context.Context, path, keyFile string) (fault string, err error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	seed, err := os.ReadFile(keyFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the log's key: %w", err)
+	}
+	there := err == nil
+	if there && len(seed) != ed25519.SeedSize {
+		return fmt.Sprintf("it has %d bytes, not %d", len(seed), ed25519.SeedSize), nil
+	}
+	public := make(ed25519.PublicKey, ed25519.PublicKeySize)
+	if there {
+		public = ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	}
+	db, err := connect(path, looking)
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	signed, err := newestIsOf(ctx, db, public)
+	switch {
+	case err != nil || signed:
+		return "", ctx.Err() //nolint:nilerr // damaged records are named elsewhere
+	case !there:
+		return "it is missing, and heads were signed with it", nil
+	}
+	return "it is not the key that signed the heads so far", nil
+}
 
 // SigningKey reads the key of the Merkle log; the first use makes it. A key that
 // is damaged is never replaced: witnesses know it.

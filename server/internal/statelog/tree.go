@@ -28,12 +28,13 @@ const growth = 4096
 // Tree is the Merkle log over the records of each project. It is made when the
 // setting is on; records of before are its leaves too.
 type Tree struct {
-	log *Log
-	key ed25519.PrivateKey
+	log     *Log
+	key     ed25519.PrivateKey
+	refused error // why the key signs nothing, see [Tree.Begin]
 }
 
 // Tree makes the Merkle log, signed with key.
-func (l *Log) Tree(key ed25519.PrivateKey) *Tree { return &Tree{l, key} }
+func (l *Log) Tree(key ed25519.PrivateKey) *Tree { return &Tree{log: l, key: key} }
 
 // project is a row of projects.
 type project struct {
@@ -51,6 +52,9 @@ func (l *Log) project(ctx context.Context, workspace, name string) (p project, e
 // Head signs the log as it is now. With cosigned it is the newest head that a
 // witness signed.
 func (t *Tree) Head(ctx context.Context, workspace, name string, cosigned bool) (*transparency.SignedHead, error) {
+	if t.refused != nil {
+		return nil, t.refused
+	}
 	p, err := t.log.project(ctx, workspace, name)
 	if err != nil {
 		return nil, err
@@ -257,7 +261,7 @@ func (t *Tree) newest(ctx context.Context, id int64, cosigned bool) (*transparen
 }
 
 func (t *Tree) headOf(ctx context.Context, query string, args ...any) (*transparency.SignedHead, error) {
-	h := &transparency.SignedHead{Key: transparency.PublicKey(t.key.Public().(ed25519.PublicKey)), Cosignatures: []transparency.Cosignature{}}
+	h := &transparency.SignedHead{Key: transparency.PublicKey(t.public()), Cosignatures: []transparency.Cosignature{}}
 	var hash, signature []byte
 	err := t.log.db.QueryRowContext(ctx, query, args...).Scan(&h.Size, &hash, &h.TimeMs, &signature)
 	copy(h.Root[:], hash)

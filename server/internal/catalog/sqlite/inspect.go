@@ -293,10 +293,10 @@ func Applied(ctx context.Context, path string) (lsns map[model.RunID]uint64, err
 	return lsns, failure("compare the catalog with the store", err)
 }
 
-// KnowsKey says that a database has the hash of a key.
-func KnowsKey(ctx context.Context, path string, sha256 [32]byte) (known bool, err error) {
+// KnowsKey says that a database has the hash of a key, and that it has keys.
+func KnowsKey(ctx context.Context, path string, sha256 [32]byte) (known, others bool, err error) {
 	err = reading(path, func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM keys WHERE sha256 = ?)`, sha256[:]).Scan(&known)
+		return db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM keys WHERE sha256 = ?), EXISTS (SELECT 1 FROM keys)`, sha256[:]).Scan(&known, &others)
 	})
-	return known, failure("compare the admin key with the catalog", err)
+	return known, others, failure("compare the admin key with the catalog", err)
 }

@@ -51,11 +51,11 @@ func (e *Engine) checkVersion() error {
 	}
 	text := strings.TrimSpace(strings.Trim(string(raw[:n]), "\x00"))
 	if text == "" { // new, or a first start that a crash cut short
-		return e.writeVersion()
+		return WriteVersion(e.cfg.FS, e.cfg.Dir)
 	}
 	version, err := strconv.Atoi(text)
 	if err != nil {
-		return model.Errorf(model.CodeInvalid, "%s does not hold a version but %q", name, text).WithHint("is %s a data folder of Kymogram?", e.cfg.Dir)
+		return model.Errorf(model.CodeInvalid, "%s does not hold a version but %q", name, text).WithHint("is %s a data folder of Kymogram? then `kymogram data repair` can mend it", e.cfg.Dir)
 	}
 	if version > Version {
 		return model.Errorf(model.CodeInvalid, "the data folder %s has version %d and this binary reads up to %d", e.cfg.Dir, version, Version).WithHint("use a newer kymogram; nothing was changed")
@@ -71,16 +71,17 @@ func (e *Engine) checkVersion() error {
 // first file that they cannot read: segments of version 1 stay until a merge
 // rewrites them (docs/format/segment.md, Versions).
 func (e *Engine) migrate(from int) error {
-	if err := e.writeVersion(); err != nil {
+	if err := WriteVersion(e.cfg.FS, e.cfg.Dir); err != nil {
 		return err
 	}
 	e.cfg.Logger.Info("the data folder has a newer format now; older versions of kymogram refuse it", "from", from, "to", Version)
 	return nil
 }
 
-// writeVersion replaces VERSION as a whole: a crash leaves the old one or the new.
-func (e *Engine) writeVersion() error {
-	fs, name := e.cfg.FS, filepath.Join(e.cfg.Dir, "VERSION")
+// WriteVersion replaces VERSION as a whole: a crash leaves the old one or the new. A
+// folder whose files this engine reads has its version.
+func WriteVersion(fs wal.FS, dir string) error {
+	name := filepath.Join(dir, "VERSION")
 	f, err := fs.Open(name+".tmp", true)
 	if err != nil {
 		return fmt.Errorf("write VERSION: %w", err)
@@ -98,7 +99,7 @@ func (e *Engine) writeVersion() error {
 		err = fs.Rename(name+".tmp", name)
 	}
 	if err == nil {
-		err = fs.SyncDir(e.cfg.Dir)
+		err = fs.SyncDir(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("write VERSION: %w", err)

@@ -41,6 +41,7 @@ func Open(fs FS, dir string, opts Options, replay Replay) (*Log, []Damage, error
 		return nil, nil, err
 	}
 	l.openTips()
+	l.writeTip(l.synced) // a tip that is new, or was lost, says it at once
 	return l, r.damage, nil
 }
 

@@ -232,7 +232,7 @@ func TestSmallFiles(t *testing.T) {
 			}
 			for _, do := range []bool{false, true} {
 				r := repair(do)
-				if r.Needed != (test.file != "") || r.Needed && (len(r.Small) != 1 || r.Small[0].File != test.file || r.Small[0].Mends != test.mends) {
+				if r.Needed != (test.file != "") || r.Needed && (len(r.Small) != 1 || r.Small[0].File != test.file || (r.Small[0].Mends != "") != test.mends) {
 					t.Errorf("repair %v: %+v", do, r.Small)
 				}
 			}

@@ -65,7 +65,7 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 		return nil, err
 	}
 	for _, s := range out.Small {
-		if do && s.Mends {
+		if do && s.mend != nil {
 			if err := s.mend(); err != nil {
 				return nil, fmt.Errorf("repair %s: %w", s.File, err)
 			}
@@ -114,7 +114,7 @@ func (r *Repaired) Print(out io.Writer) error {
 		line("state's mirror", "%s from the records: %s", r.verb("made anew"), s.Renewed)
 	}
 	for _, small := range r.Small {
-		line(small.File, "%s. %s: %s", small.Fault, r.stand(small), small.Remedy)
+		line(small.File, "%s; %s", small.Fault, r.stand(small))
 	}
 	for _, path := range slices.Concat(c.SetAside, s.SetAside) {
 		line("kept aside", "%s", filepath.Base(path))
@@ -128,12 +128,12 @@ func (r *Repaired) Print(out io.Writer) error {
 // stand is whether a small file is mended.
 func (r *Repaired) stand(s *Small) string {
 	switch {
-	case !s.Mends:
-		return "NOT mended here"
+	case s.Mends == "":
+		return "NOT mended here: " + s.Remedy
 	case r.Done:
-		return "mended"
+		return "mended: " + s.Mends
 	}
-	return "to be mended"
+	return "to be mended: " + s.Mends
 }
 
 func (r *Repaired) verb(done string) string {

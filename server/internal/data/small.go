@@ -24,8 +24,8 @@ type Small struct {
 	File   string `json:"file"`
 	Fault  string `json:"fault"`
 	Remedy string `json:"remedy"`
-	// Mends says that a repair does it, without a loss.
-	Mends bool `json:"mends"`
+	// Mends is what a repair does about it, "" for nothing.
+	Mends string `json:"mends,omitempty"`
 	mend  func() error
 }
 
@@ -38,7 +38,6 @@ func (f Folder) small(ctx context.Context) ([]*Small, error) {
 			return nil, err
 		}
 		if s != nil {
-			s.Mends = s.mend != nil
 			found = append(found, s)
 		}
 	}
@@ -71,7 +70,8 @@ func (f Folder) version(ctx context.Context) (*Small, error) {
 	if all, err := store.Inspect(ctx, true, nil); err != nil || len(all.Damage) > 0 {
 		return s, err
 	}
-	s.Remedy, s.mend = fmt.Sprintf("every other file is one that version %d reads: write %d into it", local.Version, local.Version), func() error { return local.WriteVersion(wal.OS{}, f.Store()) }
+	s.Mends = fmt.Sprintf("%d is written into it, since every other file is one that version %[1]d reads", local.Version)
+	s.mend = func() error { return local.WriteVersion(wal.OS{}, f.Store()) }
 	return s, nil
 }
 
@@ -87,7 +87,8 @@ func (f Folder) adminKey(ctx context.Context) (*Small, error) {
 	}
 	s := &Small{
 		File: AdminKeyFile, Fault: "it does not hold a key",
-		Remedy: fmt.Sprintf("restore it from a backup, or move it aside: every key of the catalog stays as it is, and `kymogram key create --data %s --name admin --scope admin` makes another", string(f)),
+		Remedy: "restore it from a backup",
+		Mends:  fmt.Sprintf("it is moved aside; the keys of the catalog stay as they are, and `kymogram key create --data %s --name admin --scope admin` makes another", string(f)),
 		mend:   func() error { return setAside(path) },
 	}
 	secret := strings.TrimSpace(string(raw))
@@ -100,6 +101,15 @@ func (f Folder) adminKey(ctx context.Context) (*Small, error) {
 	}
 	s.Fault = "it holds a key that the catalog does not know"
 	return s, nil
+}
+
+// String is what verify says of it.
+func (s *Small) String() string {
+	text := fmt.Sprintf("%s: %s; %s", s.File, s.Fault, s.Remedy)
+	if s.Mends != "" {
+		text += ", or run `kymogram data repair`"
+	}
+	return text
 }
 
 // setAside renames a file, for its owner to look at.

@@ -67,7 +67,7 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 	if whole {
 		small, err := f.small(ctx)
 		for _, file := range small {
-			s.Apart = append(s.Apart, fmt.Sprintf("%s: %s. Remedy: %s", file.File, file.Fault, file.Remedy))
+			s.Apart = append(s.Apart, file.String())
 		}
 		if err := errors.Join(err, s.older(ctx, f)); err != nil {
 			return nil, Explain(string(f), err)

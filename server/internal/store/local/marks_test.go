@@ -139,3 +139,38 @@ func TestMarksMayLag(t *testing.T) {
 		t.Errorf("then verify names %v", found)
 	}
 }
+
+// TestTheFirstStartMarks: a folder of a version without marks has them after one start
+// that nobody wrote during.
+func TestTheFirstStartMarks(t *testing.T) {
+	data := t.TempDir()
+	dir, marks := filepath.Join(data, "store"), filepath.Join(data, "marks")
+	e, err := local.Open(t.Context(), local.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := model.RunID{7}
+	err = e.PutAttempt(t.Context(), run, model.Attempt{Number: 1})
+	if err == nil {
+		_, err = e.Append(t.Context(), oneRow(run, model.WriterID{1}, 1))
+	}
+	killed := filepath.Join(data, "killed")
+	if err := errors.Join(err, os.CopyFS(killed, os.DirFS(dir)), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ dir, lost string }{{dir, "segments"}, {killed, "wal"}} {
+		if e, err = local.Open(t.Context(), local.Config{Dir: test.dir, Marks: marks}); err != nil {
+			t.Fatal(err)
+		}
+		after := filepath.Join(t.TempDir(), "after")
+		if err := errors.Join(os.CopyFS(after, os.DirFS(data)), e.Close(), os.RemoveAll(filepath.Join(after, filepath.Base(test.dir), test.lost))); err != nil {
+			t.Fatal(err)
+		}
+		if found := verify(t, filepath.Join(after, filepath.Base(test.dir)), filepath.Join(after, "marks")); len(found) == 0 {
+			t.Errorf("%s is gone, and verify does not tell", test.lost)
+		}
+		if err := os.RemoveAll(marks); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

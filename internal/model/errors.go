@@ -29,6 +29,7 @@ const (
 	CodeStateRefused    Code = "state_refused"     // 400, final: the record is none of this run
 	CodeStateConflict   Code = "state_conflict"    // 409, the answer carries the newest record
 	CodeLogOff          Code = "log_off"           // 404, the server keeps no Merkle log
+	CodeDamaged         Code = "damaged"           // 500, the server's copy is not what was sent
 	CodeDiskFull        Code = "disk_full"         // 507, retry later
 	CodeBusy            Code = "busy"              // 429, retry later
 	CodeUnavailable     Code = "unavailable"       // 503, retry later

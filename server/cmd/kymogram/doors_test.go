@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -224,5 +226,43 @@ func TestSecurityLogIsBounded(t *testing.T) {
 	_, figures := s.request("GET", "/metrics", "", s.keys["read"])
 	if want := fmt.Sprintf(`kymogram_security_events_total{cause="unauthenticated",event="refused"} %d`, flood); !strings.Contains(figures, want) {
 		t.Errorf("/metrics has no %s", want)
+	}
+}
+
+// A file that was damaged on the server's disk is refused, as a whole and in parts,
+// counted, and served again when it is sent again.
+func TestADamagedFileIsRefused(t *testing.T) {
+	s, d, admin := locked(t)
+	const text = "a video of an episode"
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+	path := "/api/v1/blobs/" + sum
+	d.want(http.StatusNoContent, "PUT", path, admin, text)
+	d.want(http.StatusOK, "GET", path, admin, "")
+	if err := os.WriteFile(filepath.Join(s.data, "blobs", sum[:2], sum[2:]), []byte("a video of an enemy.."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signed := d.want(http.StatusOK, "GET", path+"/url", admin, "")["url"].(string)
+	for _, from := range []string{path, signed} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.address+from, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + admin}, "Range": {"bytes=0-3"}}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusInternalServerError || !bytes.Contains(said, []byte(`"code":"damaged"`)) {
+			t.Errorf("a part of a damaged file: %d %s", answer.StatusCode, said)
+		}
+	}
+	if n := d.metricAs(admin, "kymogram_blobs_damaged_total"); n != 1 {
+		t.Errorf("%v damaged files are counted", n)
+	}
+	d.want(http.StatusNoContent, "PUT", path, admin, text)
+	if _, got := d.do("GET", path, admin, ""); string(got) != text {
+		t.Errorf("sent again, it is %q", got)
 	}
 }

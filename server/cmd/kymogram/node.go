@@ -132,7 +132,7 @@ func (n *node) openCatalog(ctx context.Context) error {
 }
 
 func (n *node) openBlobs(context.Context) error {
-	store, err := dir.Open(filepath.Join(n.config.Data, data.BlobFolder))
+	store, err := dir.OpenWith(filepath.Join(n.config.Data, data.BlobFolder), n.log)
 	if err != nil {
 		return err
 	}
@@ -343,6 +343,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		gauges.Store(n.engine.Stats(), n.engine.LiveBytes()),
 		gauges.Catalog(n.catalog.Health(), n.catalog.Damaged() != nil, n.catalog.MirrorBytes(), recovered),
 		gauges.Ingest(n.ingest.Stats()),
+		gauges.Files(n.blobs.Damaged()),
 		gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil),
 	)
 }

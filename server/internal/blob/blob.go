@@ -48,7 +48,8 @@ type Store interface {
 	// CodeBusy when its owner, or all, have begun too many;
 	// CodeInvalid when the whole has another hash: nothing of it is kept then.
 	Append(ctx context.Context, u Upload, offset int64, last bool, r io.Reader) (next int64, err error)
-	// Open reads a blob; CodeNotFound for an unknown one.
+	// Open reads a blob; CodeNotFound for an unknown one, CodeDamaged for one whose bytes
+	// are no longer those of its name: it is served again once it is put again.
 	Open(ctx context.Context, h Hash) (Reader, error)
 	// Delete frees a blob; deleting an unknown one is no error. Open readers
 	// keep reading.

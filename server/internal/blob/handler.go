@@ -116,20 +116,14 @@ func serve(w http.ResponseWriter, r *http.Request, hash Hash, blob Reader) {
 	http.ServeContent(w, r, "", time.Time{}, blob)
 }
 
-// Has reports whether a blob is stored.
+// Has reports whether a blob is stored, and not known to be damaged.
 func (h *Handler) Has(ctx context.Context, sha256 string) (bool, error) {
 	hash, err := ParseHash(sha256)
 	if err != nil {
 		return false, err
 	}
-	blob, err := h.store.Open(ctx, hash)
-	if model.CodeOf(err) == model.CodeNotFound {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, blob.Close()
+	_, whole, err := h.store.Offset(ctx, Upload{Hash: hash})
+	return whole, err
 }
 
 // ServeMedia answers with a blob that a page may play: a video as what it is,

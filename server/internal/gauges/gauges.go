@@ -78,6 +78,13 @@ func States(r statelog.Stats, s statelog.Health, broken bool) []selfmetrics.Gaug
 	}
 }
 
+// Files is what is known of the files.
+func Files(damaged uint64) []selfmetrics.Gauge {
+	return []selfmetrics.Gauge{
+		counter("kymogram_blobs_damaged_total", "Files found damaged when they were read; they are not served.", damaged),
+	}
+}
+
 // Reserve is the room that is kept on the disk.
 func Reserve(held int64, given uint64) []selfmetrics.Gauge {
 	return []selfmetrics.Gauge{

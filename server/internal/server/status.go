@@ -76,6 +76,8 @@ func rpcCode(code model.Code) codes.Code {
 		return codes.Unavailable
 	case model.CodeTimeout:
 		return codes.DeadlineExceeded
+	case model.CodeDamaged:
+		return codes.DataLoss
 	}
 	return codes.Internal
 }

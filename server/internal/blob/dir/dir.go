@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"sync"
@@ -30,6 +31,8 @@ type Store struct {
 	// sweeping keeps a blob that is being put again from being swept.
 	sweeping sync.Mutex
 
+	verdicts *verdicts
+
 	appending sync.Mutex
 	busy      map[string]bool // partial files that are added to now
 	beginning sync.Mutex      // of a partial file
@@ -37,7 +40,10 @@ type Store struct {
 
 // Open uses a folder, makes it when it is missing and clears what a crash left
 // half written.
-func Open(folder string) (*Store, error) {
+func Open(folder string) (*Store, error) { return OpenWith(folder, slog.New(slog.DiscardHandler)) }
+
+// OpenWith is Open with a log, which names damaged files.
+func OpenWith(folder string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of blobs: %w", err)
 	}
@@ -55,7 +61,7 @@ func Open(folder string) (*Store, error) {
 		_ = root.Close()
 		return nil, fmt.Errorf("clear the folder of blobs: %w", err)
 	}
-	return &Store{root: root, folder: folder, busy: map[string]bool{}}, nil
+	return &Store{root: root, folder: folder, busy: map[string]bool{}, verdicts: newVerdicts(log)}, nil
 }
 
 // Close releases the folder.
@@ -70,7 +76,7 @@ func place(h blob.Hash) (folder, file string) {
 // Put implements [blob.Store].
 func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
 	folder, file := place(h)
-	if s.renew(file) {
+	if s.renew(h, file) {
 		return nil
 	}
 	name := path.Join(tmp, rand.Text())
@@ -85,12 +91,24 @@ func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
 	return nil
 }
 
-// renew makes a blob that is there as young as a new one; false when it is not.
-func (s *Store) renew(file string) bool {
+// renew makes a blob that is there as young as a new one; false when it is not, or is
+// known to be damaged.
+func (s *Store) renew(h blob.Hash, file string) bool {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
+	info, err := s.root.Stat(file)
+	if err != nil || s.isDamaged(h, info) {
+		return false
+	}
+	_, known := s.verdicts.known(h, info)
 	now := time.Now()
-	return s.root.Chtimes(file, now, now) == nil
+	if s.root.Chtimes(file, now, now) != nil {
+		return false
+	}
+	if info, err := s.root.Stat(file); err == nil && known {
+		s.verdicts.note(h, info, true) // it is the same file
+	}
+	return true
 }
 
 func (s *Store) write(ctx context.Context, name string, want blob.Hash, r io.Reader) error {
@@ -139,7 +157,7 @@ func (s *Store) sync(folder string) error {
 }
 
 // Open implements [blob.Store].
-func (s *Store) Open(_ context.Context, h blob.Hash) (blob.Reader, error) {
+func (s *Store) Open(ctx context.Context, h blob.Hash) (blob.Reader, error) {
 	_, file := place(h)
 	f, err := s.root.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,6 +167,9 @@ func (s *Store) Open(_ context.Context, h blob.Hash) (blob.Reader, error) {
 		return nil, fmt.Errorf("open blob: %w", err)
 	}
 	info, err := f.Stat()
+	if err == nil {
+		err = s.verdicts.check(ctx, h, f, info)
+	}
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("open blob: %w", err)

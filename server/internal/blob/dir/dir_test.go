@@ -3,6 +3,8 @@ package dir_test
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -221,5 +223,99 @@ func TestUploadsHaveOwners(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(folder, "partial")); err != nil || len(left) != taken {
 		t.Errorf("%d files, want %d, %v", len(left), taken, err)
+	}
+}
+
+// A blob that was changed on the disk is not served, named once, and served again when it
+// is sent again.
+func TestADamagedBlobIsNotServed(t *testing.T) {
+	const text = "what was sent, and nothing else"
+	for name, change := range map[string]func(b []byte) []byte{
+		"a bit":        func(b []byte) []byte { b[7] ^= 4; return b },
+		"cut":          func(b []byte) []byte { return b[:9] },
+		"empty":        func([]byte) []byte { return nil },
+		"more":         func(b []byte) []byte { return append(b, 0) },
+		"another blob": func([]byte) []byte { return []byte("other") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder, log := t.TempDir(), new(strings.Builder)
+			s, err := dir.OpenWith(folder, slog.New(slog.NewTextHandler(log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			h := blob.Hash(sha256.Sum256([]byte(text)))
+			put := func() {
+				t.Helper()
+				if err := s.Put(t.Context(), h, strings.NewReader(text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put()
+			file := filepath.Join(folder, h.String()[:2], h.String()[2:])
+			if err := os.WriteFile(file, change([]byte(text)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if _, err := s.Open(t.Context(), h); model.CodeOf(err) != model.CodeDamaged {
+					t.Fatalf("opened: %v, want %s", err, model.CodeDamaged)
+				}
+			}
+			if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), h.String()) || s.Damaged() != 1 {
+				t.Errorf("%d counted; the log says %q", s.Damaged(), log)
+			}
+			if offset, whole, err := s.Offset(t.Context(), blob.Upload{Hash: h}); offset != 0 || whole || err != nil {
+				t.Errorf("it stands at %d, %v, %v: it cannot be sent again", offset, whole, err)
+			}
+			put()
+			wantText(t, s, h, text)
+		})
+	}
+}
+
+func wantText(t *testing.T, s *dir.Store, h blob.Hash, want string) {
+	t.Helper()
+	r, err := s.Open(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := io.ReadAll(r); string(got) != want || err != nil {
+		t.Fatalf("read %q, %v; want %q", got, err, want)
+	}
+}
+
+// A file is compared once while it stays the same, also when its blob is put again.
+func TestABlobIsComparedOnce(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, folder)
+	const text, other = "as it was sent", "as it is now.."
+	h := blob.Hash(sha256.Sum256([]byte(text)))
+	for range 2 {
+		if err := s.Put(t.Context(), h, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, s, h, text)
+	}
+	if err := s.Put(t.Context(), h, strings.NewReader("")); err != nil { // not read: it is there
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, h.String()[:2], h.String()[2:])
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, s, h, other) // nothing says that it changed, so it is not read twice
+	if err := os.Chtimes(file, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Open(t.Context(), h); model.CodeOf(err) != model.CodeDamaged {
+		t.Errorf("a file with another time: %v", err)
 	}
 }

@@ -47,10 +47,10 @@ func (s *Store) Offset(_ context.Context, u blob.Upload) (offset int64, whole bo
 	_, file := place(u.Hash)
 	for _, name := range []string{file, partialOf(u)} {
 		info, err := s.root.Stat(name)
-		if err == nil {
+		if err == nil && (name != file || !s.isDamaged(u.Hash, info)) {
 			return info.Size(), name == file, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, false, fmt.Errorf("look for blob: %w", err)
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Store) Append(ctx context.Context, u blob.Upload, offset int64, last bo
 		return offset, model.Errorf(model.CodeConflict, "another upload of this blob is under way").WithHint("ask again how far it is")
 	}
 	defer s.release(name)
-	if s.renew(file) {
+	if s.renew(u.Hash, file) {
 		_ = s.root.Remove(name) // another owner's came first; else it goes with time
 		next, _, err := s.Offset(ctx, u)
 		return next, err

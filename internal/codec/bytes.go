@@ -16,6 +16,9 @@ const (
 // MaxBytes is the most bytes of a byte column after decoding.
 const MaxBytes = 1 << 30
 
+// window is how far back a compressed column refers. An encoder keeps twice as much.
+const window = 1 << 20
+
 // AppendBytes encodes a column of byte strings.
 func (e *Encoder) AppendBytes(dst []byte, vs [][]byte) ([]byte, error) {
 	lengths := make([]int64, len(vs))
@@ -47,7 +50,7 @@ func (e *Encoder) AppendBytes(dst []byte, vs [][]byte) ([]byte, error) {
 
 func (e *Encoder) compress(b []byte) ([]byte, error) {
 	if e.zstd == nil {
-		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithWindowSize(window))
 		if err != nil {
 			return nil, fmt.Errorf("start zstd: %w", err)
 		}
@@ -80,6 +83,23 @@ func (d *Decoder) Bytes(b []byte, maxValues, maxBytes int) ([][]byte, error) {
 		return nil, err
 	}
 	return split(plain, lengths)
+}
+
+// PlainBytes is how many bytes a column of byte strings has after decoding, by its head.
+func PlainBytes(b []byte, maxValues int) (int, error) {
+	_, _, b, err := header(b, maxValues)
+	if err != nil {
+		return 0, err
+	}
+	size, m := binary.Uvarint(b)
+	if m <= 0 || size > uint64(len(b)-m) {
+		return 0, ErrCorrupt
+	}
+	total, m := binary.Uvarint(b[m+int(size):])
+	if m <= 0 || total > MaxBytes {
+		return 0, ErrCorrupt
+	}
+	return int(total), nil
 }
 
 func split(plain []byte, lengths []int64) ([][]byte, error) {

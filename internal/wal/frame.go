@@ -22,24 +22,28 @@ func frameSize(payload int) int64 {
 }
 
 func appendFrame(dst []byte, lsn uint64, payload []byte) []byte {
-	start := len(dst)
-	dst = binary.LittleEndian.AppendUint32(dst, frameMagic)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(payload)))
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint64(dst, lsn)
-	dst = append(dst, payload...)
-	for len(dst)-start < int(frameSize(len(payload))) {
-		dst = append(dst, 0)
-	}
-	frame := dst[start:]
-	binary.LittleEndian.PutUint32(frame[8:], frameSum(frame, len(payload)))
-	return dst
+	head := frameHead(lsn, payload)
+	dst = append(append(dst, head[:]...), payload...)
+	return append(dst, make([]byte, padding(payload))...)
+}
+
+// padding is how many zeros stand behind a payload.
+func padding(payload []byte) int { return int(frameSize(len(payload))) - headerSize - len(payload) }
+
+// frameHead is what stands before a payload.
+func frameHead(lsn uint64, payload []byte) (head [headerSize]byte) {
+	binary.LittleEndian.PutUint32(head[:], frameMagic)
+	binary.LittleEndian.PutUint32(head[4:], uint32(len(payload)))
+	binary.LittleEndian.PutUint64(head[16:], lsn)
+	binary.LittleEndian.PutUint32(head[8:], frameSum(head[:], payload))
+	return head
 }
 
 // frameSum covers the length as well, so that a flipped length is damage too.
-func frameSum(frame []byte, payload int) uint32 {
-	sum := crc32.Update(0, castagnoli(), frame[4:8])
-	return crc32.Update(sum, castagnoli(), frame[12:headerSize+payload])
+func frameSum(head, payload []byte) uint32 {
+	sum := crc32.Update(0, castagnoli(), head[4:8])
+	sum = crc32.Update(sum, castagnoli(), head[12:headerSize])
+	return crc32.Update(sum, castagnoli(), payload)
 }
 
 // parseFrame reads the frame at the start of b.
@@ -51,7 +55,7 @@ func parseFrame(b []byte) (lsn uint64, payload []byte, size int64, ok bool) {
 	if n > MaxRecord || frameSize(int(n)) > int64(len(b)) {
 		return 0, nil, 0, false
 	}
-	if binary.LittleEndian.Uint32(b[8:]) != frameSum(b, int(n)) {
+	if binary.LittleEndian.Uint32(b[8:]) != frameSum(b, b[headerSize:headerSize+int(n)]) {
 		return 0, nil, 0, false
 	}
 	return binary.LittleEndian.Uint64(b[16:]), b[headerSize : headerSize+int(n)], frameSize(int(n)), true

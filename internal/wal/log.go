@@ -89,17 +89,34 @@ func (l *Log) Write(payload []byte) (uint64, error) {
 		}
 	}
 	lsn := l.nextLSN
-	l.buf = appendFrame(l.buf[:0], lsn, payload)
-	if _, err := l.file.WriteAt(l.buf, l.size); err != nil {
+	if err := l.put(lsn, payload); err != nil {
 		return 0, l.undo(err)
 	}
-	l.size += int64(len(l.buf))
+	l.size += frameSize(len(payload))
 	l.segments[len(l.segments)-1].bytes = l.size
 	l.nextLSN, l.written, l.full = lsn+1, lsn, false
-	if cap(l.buf) > 4<<20 {
-		l.buf = nil
-	}
 	return lsn, nil
+}
+
+// largePayload is from where on a record is written from where it lies: a copy behind its
+// head would cost more than a second call.
+const largePayload = 1 << 20
+
+// put writes a frame behind the others.
+func (l *Log) put(lsn uint64, payload []byte) error {
+	if len(payload) < largePayload {
+		l.buf = appendFrame(l.buf[:0], lsn, payload)
+		_, err := l.file.WriteAt(l.buf, l.size)
+		return err
+	}
+	head, at := frameHead(lsn, payload), l.size
+	for _, part := range [][]byte{head[:], payload, make([]byte, padding(payload))} {
+		if _, err := l.file.WriteAt(part, at); err != nil {
+			return err
+		}
+		at += int64(len(part))
+	}
+	return nil
 }
 
 func (l *Log) usable() error {

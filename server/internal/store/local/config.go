@@ -63,6 +63,10 @@ func places(dir, marks string) []string {
 	return []string{dir, marks}
 }
 
+// mergeBytes is how much a merge reads before it writes: it joins and sorts that, which
+// takes three times as much.
+func mergeBytes(memory int) int64 { return min(16<<20, int64(memory)/16) }
+
 func orDefault[T ~int | ~int64](v, def T) T {
 	if v <= 0 {
 		return def

@@ -52,7 +52,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := e.recover(ctx); err != nil {
 		return nil, errors.Join(err, e.lock.Close())
 	}
-	e.keeper = upkeep.New(upkeep.Options{LogFileBytes: cfg.WALSegmentBytes, CompactFiles: cfg.CompactFiles, Now: cfg.Now, Logger: cfg.Logger}, e.table, e.files, e.log, e.meta.oldest)
+	e.keeper = upkeep.New(upkeep.Options{LogFileBytes: cfg.WALSegmentBytes, CompactFiles: cfg.CompactFiles, MergeBytes: mergeBytes(cfg.MemoryBytes), Now: cfg.Now, Logger: cfg.Logger}, e.table, e.files, e.log, e.meta.oldest)
 	if err := e.keeper.CatchUp(ctx); err != nil { // the log has it all; a write or a read tries again
 		cfg.Logger.Warn("flush at start failed; tried again later", "err", err)
 	}
@@ -108,7 +108,7 @@ func (e *Engine) append(r *state.Run, b *model.Batch) (ack model.Ack, lsn uint64
 		return ack, 0, err
 	}
 	enc := e.encoder()
-	defer e.encoders.Put(enc)
+	defer e.putEncoder(enc)
 	if err := enc.Batch(rec); err != nil {
 		return ack, 0, err
 	}

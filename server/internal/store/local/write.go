@@ -124,11 +124,18 @@ func (e *Engine) Mark(ctx context.Context, w model.WriterID) (uint64, error) {
 
 // encoder is an empty one with the room of an earlier one.
 func (e *Engine) encoder() *record.Encoder {
-	if enc, ok := e.encoders.Get().(*record.Encoder); ok && cap(enc.Buf) <= maxKeptBuffer {
+	if enc, ok := e.encoders.Get().(*record.Encoder); ok {
 		enc.Buf = enc.Buf[:0]
 		return enc
 	}
 	return &record.Encoder{}
+}
+
+// putEncoder keeps an encoder for another record, unless its room is large.
+func (e *Engine) putEncoder(enc *record.Encoder) {
+	if cap(enc.Buf) <= maxKeptBuffer {
+		e.encoders.Put(enc)
+	}
 }
 
 const maxKeptBuffer = 4 << 20

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
@@ -157,7 +158,7 @@ func valuesOf(c *model.Column) column.Values {
 	if c.Kind == model.KindText {
 		v.Docs = make([][]byte, len(c.Texts))
 		for i, t := range c.Texts {
-			v.Docs[i] = []byte(t)
+			v.Docs[i] = unsafe.Slice(unsafe.StringData(t), len(t)) // read only: records and memory copy it
 		}
 	}
 	return v

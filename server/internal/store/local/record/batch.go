@@ -1,7 +1,9 @@
 package record
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -34,8 +36,22 @@ func (r *Batch) Points() (n uint64) {
 	return n
 }
 
+// documents is the bytes of texts and documents: a buffer that grew to them step by step
+// would take several times as much.
+func (r *Batch) documents() (n int) {
+	for i := range r.Groups {
+		for j := range r.Groups[i].Columns {
+			for _, doc := range r.Groups[i].Columns[j].Docs {
+				n += len(doc) + binary.MaxVarintLen32
+			}
+		}
+	}
+	return n
+}
+
 // Batch writes a batch; it fails when an update cannot be stored.
 func (e *Encoder) Batch(r *Batch) error {
+	e.Buf = slices.Grow(e.Buf, r.documents())
 	e.U8(byte(TypeBatch))
 	e.Uint(r.First)
 	e.ID(r.Run)

@@ -162,7 +162,8 @@ func (b *builder) join(out []bundle, at map[string]int, id uint32, list []int) [
 	return out
 }
 
-// write puts every bundle into groups of at most maxGroupRows rows.
+// write puts every bundle into groups of at most maxGroupRows rows, and of about
+// fullGroupBytes of texts and documents: a read takes a whole column.
 func (b *builder) write() ([]Packed, error) {
 	var out []Packed
 	for _, bu := range b.bundles() {
@@ -185,7 +186,7 @@ func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 	}
 	order := sortedRows(joined)
 	var out []Packed
-	pieces := (joined.Len() + maxGroupRows - 1) / maxGroupRows
+	pieces := max((joined.Len()+maxGroupRows-1)/maxGroupRows, min(joined.Len(), bu.documents()/fullGroupBytes))
 	for i := range pieces {
 		lo, hi := joined.Len()*i/pieces, joined.Len()*(i+1)/pieces
 		part := joined.Slice(lo, hi)
@@ -200,6 +201,21 @@ func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 		out = append(out, g.pack())
 	}
 	return out, nil
+}
+
+// documents is the bytes of the column that has most of texts or documents.
+func (bu *bundle) documents() (most int) {
+	for _, id := range bu.series {
+		n := 0
+		for _, c := range bu.classes {
+			v := c.at[id]
+			for _, doc := range v.Docs {
+				n += len(doc)
+			}
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 // columns are the values of the rows lo to hi of an order, of the rows as they

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-// mergeBytes is how much a merge reads before it writes; loadedGroup and loadedValue are what a
-// group and each of its columns take besides their values.
+// What a group and each of its columns take besides their values, once they are read.
 const (
-	mergeBytes  = 16 << 20
 	loadedGroup = 2 << 10
 	loadedValue = 256
 )
@@ -48,8 +47,8 @@ func sortGroups(groups []Packed) {
 }
 
 // Merge copies full groups and joins small ones. A group that cannot be
-// read stops the merge: the damaged file stays as it is.
-func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.WriterID) ([]Packed, error) {
+// read stops the merge: the damaged file stays as it is. It reads about room bytes before it writes.
+func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.WriterID, room int64) ([]Packed, error) {
 	var out []Packed
 	var parts []Part
 	size := int64(0)
@@ -63,7 +62,11 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 	}
 	for _, p := range groups {
 		g := p.Whole()
-		if g.segment.version == version && (g.Ext.Rows >= fullGroupRows || g.Bytes() >= fullGroupBytes) {
+		plain, err := g.plainBytes()
+		if err != nil {
+			return nil, err
+		}
+		if g.segment.version == version && (g.Ext.Rows >= fullGroupRows || plain >= fullGroupBytes) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
@@ -76,7 +79,7 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 			return nil, err
 		}
 		parts = append(parts, part)
-		if size += g.Bytes() + loadedGroup + loadedValue*int64(len(g.Cols)); size >= mergeBytes {
+		if size += plain + loadedGroup + loadedValue*int64(len(g.Cols)); size >= room {
 			if err := flush(); err != nil {
 				return nil, err
 			}
@@ -84,6 +87,29 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 	}
 	err := flush()
 	return out, err
+}
+
+// plainBytes is about what the group's blocks take once they are read. Texts and equal
+// numbers may shrink a thousandfold: they do not count as they lie in the file.
+func (g *Group) plainBytes() (int64, error) {
+	n := int64(g.shared.Len) + int64(g.blocks.Len)
+	for i := range g.Cols {
+		m := &g.Cols[i]
+		if column.Numeric(m.Kind) {
+			n += max(int64(m.ref.Len), 4*int64(g.Ext.Rows))
+			continue
+		}
+		b, err := g.segment.read(m.ref)
+		if err != nil {
+			return 0, g.bad(m.ref, 1, err)
+		}
+		size, err := codec.PlainBytes(b, g.Ext.Rows)
+		if err != nil {
+			return 0, g.bad(m.ref, 1, err)
+		}
+		n += int64(size)
+	}
+	return n, nil
 }
 
 // load reads a whole group.

@@ -138,7 +138,7 @@ func (k *Keeper) rewrite(ctx context.Context, w *segment.Writer, heads []*segmen
 			sec.Attempts = nil
 		} else if err := sec.Bodies(inputs); err != nil {
 			return err
-		} else if sec.Groups, err = w.Merge(ctx, sec.Groups, r.WritersOfSources()); err != nil {
+		} else if sec.Groups, err = w.Merge(ctx, sec.Groups, r.WritersOfSources(), k.options.MergeBytes); err != nil {
 			return err
 		}
 		if err := w.Section(sec); err != nil {

@@ -17,6 +17,7 @@ import (
 type Options struct {
 	LogFileBytes int64 // of a file of the log
 	CompactFiles int   // so many of a size class are merged
+	MergeBytes   int64 // that a merge reads before it writes
 	Now          func() time.Time
 	Logger       *slog.Logger
 }

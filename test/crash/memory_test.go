@@ -31,7 +31,7 @@ func TestRestartOfManySeries(t *testing.T) {
 		data, most = "700000", 400
 	}
 	r := rig.New(t)
-	s := startUnder(t, r, "unlimited")
+	s := startUnder(t, r, 360, "unlimited")
 	for from := 0; from < *many; from += 5000 {
 		s.send(t, from, min(from+5000, *many))
 	}
@@ -40,7 +40,7 @@ func TestRestartOfManySeries(t *testing.T) {
 		t.Errorf("%d series take %d MiB, more than %d", *many, s.peak(t), most)
 	}
 	s.end(t, syscall.SIGKILL)
-	s = startUnder(t, r, data)
+	s = startUnder(t, r, 360, data)
 	s.send(t, *many-1, *many) // the run is in use; a million is all that one may have
 	if got := s.stored(t); got != *many {
 		t.Errorf("%d series of %d", got, *many)
@@ -51,17 +51,78 @@ func TestRestartOfManySeries(t *testing.T) {
 	}
 }
 
+// TestLargeTextsWithLittleMemory sends a server with little memory large bodies from many
+// senders at once. Each is acknowledged or told to come again, all are stored in the
+// end, and the process never takes much more than its limit.
+func TestLargeTextsWithLittleMemory(t *testing.T) {
+	const limit, senders, bodies, rows, size = 200, 10, 4, 15, 1_000_000
+	s := startUnder(t, rig.New(t), limit, "400000")
+	var refused atomic.Int64
+	var all sync.WaitGroup
+	for sender := range senders {
+		all.Go(func() {
+			for n := range bodies {
+				var body bytes.Buffer
+				for i := range rows {
+					fmt.Fprintf(&body, "m,run=many,sender=%d s=\"%s\" %d\n", sender, strings.Repeat(fmt.Sprint("xy", n), size/3), 1+n*rows+i)
+				}
+				refused.Add(s.insist(t, body.Bytes()))
+			}
+		})
+	}
+	all.Wait()
+	peak := s.peak(t)
+	t.Logf("%d refused, %d MiB", refused.Load(), peak)
+	if peak > limit+limit/8 {
+		t.Errorf("%d MiB with a limit of %d", peak, limit)
+	}
+	if err := s.end(t, syscall.SIGKILL); err == nil {
+		t.Error("it had ended before")
+	}
+	s = startUnder(t, &rig.Rig{}, limit, "400000")
+	if got := s.points(t); got != senders*bodies*rows {
+		t.Errorf("%d points of %d", got, senders*bodies*rows)
+	}
+	if err := s.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+// insist sends a body until it is acknowledged, and counts the refusals. Each must say
+// when to come again.
+func (s *bounded) insist(t *testing.T, body []byte) (refused int64) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 2*time.Minute; refused++ {
+		answer, err := http.Post(s.address+"/api/v2/write?bucket=b&org=w&precision=ns", "text/plain", bytes.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return refused
+		}
+		answer.Body.Close()
+		if answer.StatusCode == http.StatusNoContent {
+			return refused
+		}
+		if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+			t.Error(answer.Status, answer.Header)
+			return refused
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error("a body was not acknowledged in two minutes")
+	return refused
+}
+
 // bounded is a server with a limit of its data segment.
 type bounded struct {
 	cmd     *exec.Cmd
 	address string
 }
 
-// startUnder starts a server with `ulimit -d`, in KiB.
-func startUnder(t *testing.T, r *rig.Rig, limit string) *bounded {
+// startUnder starts a server with a limit of memory in MiB, and `ulimit -d` in KiB.
+func startUnder(t *testing.T, r *rig.Rig, memory int, data string) *bounded {
 	t.Helper()
-	cmd := r.Command(t, "bash", "-c", `ulimit -d "$0" && exec "$@"`, limit, r.Binary(), "serve", "--no-auth", "--data", filepath.Join(r.Dir, "many"), "--http", "127.0.0.1:0")
-	cmd.Env = append(cmd.Env, "KYMOGRAM_MEMORY_LIMIT_MIB=360")
+	cmd := r.Command(t, "bash", "-c", `ulimit -d "$0" && exec "$@"`, data, r.Binary(), "serve", "--no-auth", "--data", filepath.Join(r.Dir, "many"), "--http", "127.0.0.1:0")
+	cmd.Env = append(cmd.Env, fmt.Sprint("KYMOGRAM_MEMORY_LIMIT_MIB=", memory))
 	var words bytes.Buffer
 	cmd.Stderr = &words
 	out, err := cmd.StdoutPipe()

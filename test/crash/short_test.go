@@ -16,11 +16,11 @@ import (
 	"github.com/kymogram/kymogram/test/rig"
 )
 
-// TestShortOfMemory sends a server of 100 MiB more series than it can know, over HTTP
+// TestShortOfMemory sends a server of 128 MiB more series than it can know, over HTTP
 // and by an agent. It refuses in time and says so; with more memory nothing is missing.
 func TestShortOfMemory(t *testing.T) {
 	r := rig.New(t)
-	r.Setenv("KYMOGRAM_MEMORY_LIMIT_MIB=100")
+	r.Setenv("KYMOGRAM_MEMORY_LIMIT_MIB=128")
 	s := r.Serve(t)
 	c := s.Client(t)
 	stored := pushUntilRefused(t, s)

@@ -49,7 +49,7 @@ import (
 
 // node is the parts of a server, opened and wired.
 type node struct {
-	memory  int64 // that the process may take; 0: not known
+	memory  config.Budget
 	config  config.Config
 	log     *slog.Logger
 	closers []io.Closer // in the order of opening
@@ -94,9 +94,12 @@ func (n *node) close() (err error) {
 }
 
 func (n *node) openStore(ctx context.Context) error {
+	if err := n.boundMemory(); err != nil {
+		return err
+	}
 	folder := data.Folder(n.config.Data)
 	engine, err := local.Open(ctx, local.Config{
-		Dir: folder.Store(), Marks: folder.Marks(), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: n.boundMemory(),
+		Dir: folder.Store(), Marks: folder.Marks(), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: int(n.memory.Store),
 		Now: time.Now, Logger: n.log,
 	})
 	if err != nil {
@@ -106,19 +109,23 @@ func (n *node) openStore(ctx context.Context) error {
 	return nil
 }
 
-// boundMemory makes the program free memory in time, and returns what the store may
-// hold. A GOMEMLIMIT that the user set is the limit.
-func (n *node) boundMemory() int {
-	limit := n.config.Memory.Bytes(os.DirFS("/"))
-	if given := debug.SetMemoryLimit(-1); given < math.MaxInt64 {
+// boundMemory divides the memory that there is, and makes the program free it in time. A
+// GOMEMLIMIT that the user set is the limit.
+func (n *node) boundMemory() error {
+	limit, given := n.config.Memory.Bytes(os.DirFS("/")), debug.SetMemoryLimit(-1)
+	if given < math.MaxInt64 {
 		limit = given
-	} else if limit > 0 {
-		debug.SetMemoryLimit(limit)
 	}
-	n.memory = limit
-	store := config.StoreBytes(limit)
-	n.log.Info("memory", "limit_mib", limit>>20, "store_mib", store>>20)
-	return store
+	if limit > 0 && limit < config.MinMemory {
+		return model.Errorf(model.CodeInvalid, "the server may take %d MiB of memory; the smallest limit that works is %d MiB", limit>>20, config.MinMemory>>20).
+			WithHint("Give the machine or the container more (the server takes nine tenths of it), or set memory.limit_mib.")
+	}
+	n.memory = config.Divide(limit, n.config.Limits.BodyMiB<<20)
+	if limit > 0 && given == math.MaxInt64 {
+		debug.SetMemoryLimit(n.memory.Heap)
+	}
+	n.log.Info("memory", "limit_mib", limit>>20, "store_mib", n.memory.Store>>20, "requests_mib", n.memory.Requests>>20)
+	return nil
 }
 
 func (n *node) openCatalog(ctx context.Context) error {
@@ -199,7 +206,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
-	options := httpapi.Options{Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
+	options := httpapi.Options{RowsAtOnce: n.memory.Rows / config.RowBytes, Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
 	if n.config.State.Log {
 		tree, err := n.tree()
 		if err != nil {

@@ -220,7 +220,6 @@ const (
 
 	maxConnections = 10_000_000
 	maxTrash       = 10 * 365 * 24 * time.Hour
-	minMemoryMiB   = 64
 	maxMemoryMiB   = 1 << 24
 	// Shorter or smaller ones are slips of the pen that would delete nearly all.
 	minRetention      = time.Hour
@@ -244,8 +243,8 @@ func (c *Config) checkLimits() error {
 		return invalid("limits.connections is %d and limits.connections_per_address %d, they must be from 0 to %d",
 			c.Limits.Connections, c.Limits.ConnectionsPerAddress, maxConnections)
 	}
-	if m := c.Memory.LimitMiB; m != 0 && (m < minMemoryMiB || m > maxMemoryMiB) {
-		return invalid("memory.limit_mib is %d, it must be 0 or from %d to %d", m, minMemoryMiB, maxMemoryMiB)
+	if m := c.Memory.LimitMiB; m != 0 && (m < MinMemory>>20 || m > maxMemoryMiB) {
+		return invalid("memory.limit_mib is %d, it must be 0 or from %d to %d", m, MinMemory>>20, maxMemoryMiB)
 	}
 	if c.Trash < 0 || c.Trash > maxTrash {
 		return invalid("trash is %s, it must be from 0s to %s", c.Trash, maxTrash)

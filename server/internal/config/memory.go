@@ -85,17 +85,51 @@ func (m Memory) Bytes(files fs.FS) int64 {
 	return MemoryLimit(files) / 10 * 9
 }
 
-// The store's share of the memory; the rest is for requests and what is freed late.
+// Budget is how the memory of a server is divided, in bytes. Heap is all of it but what
+// the program takes outside of Go's memory; the rest together stays below Heap, also while
+// pools give the quarter more that package share keeps for small requests.
+type Budget struct {
+	Limit, Heap int64
+	Store       int64 // of the engine; writes wait when it holds a quarter more
+	Requests    int64 // that are worked on
+	Received    int64 // gRPC messages on their way in
+	Unfolded    int64 // of those that are compressed
+	Answers     int64 // of gRPC that nobody has read yet
+	Rows        int64 // of reads
+}
+
+// RowBytes is about what a row of an answer takes.
+const RowBytes = 60
+
 const (
-	storeShare = 3
-	leastStore = 16 << 20
-	mostStore  = 1 << 30
+	// MinMemory is the smallest limit with which everything works.
+	MinMemory = 128 << 20
+	// unknownMemory is the limit where nobody knows what there is.
+	unknownMemory = 1 << 30
+	// programMemory is outside of Go's memory: the program's file, SQLite's pages, stacks.
+	programMemory = 40 << 20
+
+	mostStore   = 1 << 30
+	mostWorked  = 512 << 20
+	mostPending = 64 << 20
+	mostRows    = 4_000_000 * RowBytes
+
+	// What a body may take while it is worked on is so many times its bytes.
+	timesBody = 4
+	callers   = 4 // with the largest body each have room at once, where there is memory
 )
 
-// StoreBytes is the store's share of a limit.
-func StoreBytes(limit int64) int {
+// Divide divides a limit, 0 for one that is not known. The largest body of one request has
+// room as long as that is two fifths of all.
+func Divide(limit, body int64) Budget {
+	b := Budget{Limit: limit}
 	if limit <= 0 {
-		return mostStore / 4
+		limit = unknownMemory
 	}
-	return int(min(mostStore, max(leastStore, limit/storeShare)))
+	b.Heap = limit - min(limit/2, programMemory)
+	part := func(percent, most int64) int64 { return min(most, b.Heap*percent/100) }
+	b.Store = part(34, mostStore)
+	b.Requests = max(part(28, max(mostWorked, callers*timesBody*body)), part(40, timesBody*body))
+	b.Received, b.Unfolded, b.Answers, b.Rows = part(3, mostPending), part(2, mostPending/2), part(3, mostPending), part(4, mostRows)
+	return b
 }

@@ -40,10 +40,28 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestMemoryOfTheStore(t *testing.T) {
-	for limit, want := range map[int64]int{0: 256 << 20, 1 << 20: 16 << 20, 600 << 20: 200 << 20, 64 << 30: 1 << 30} {
-		if got := config.StoreBytes(limit); got != want {
-			t.Errorf("of %d bytes the store gets %d, want %d", limit, got, want)
+// TestDivide adds up what the parts may hold at most: the store a quarter more than its
+// part, as each pool for small requests, and a merge three times what it reads.
+func TestDivide(t *testing.T) {
+	const mib = 1 << 20
+	for _, body := range []int64{1, 16, 256} {
+		for limit := int64(config.MinMemory); limit <= 64<<30; limit += limit / 7 {
+			b := config.Divide(limit, body*mib)
+			pools := b.Requests + b.Received + b.Unfolded + b.Answers + b.Rows
+			merge := 3 * min(16*mib, b.Store/16)
+			if sum := b.Store/4*5 + pools + merge; sum > b.Heap/100*103 || b.Heap >= limit {
+				t.Errorf("limit %d MiB, body %d MiB: the parts take %d MiB of %d: %+v", limit/mib, body, sum/mib, b.Heap/mib, b)
+			}
+			if b.Store < b.Heap/4 && b.Store < 1<<30 || b.Requests < min(64*mib, b.Heap/4) {
+				t.Errorf("limit %d MiB: %+v is not enough to work with", limit/mib, b)
+			}
+		}
+	}
+	for _, c := range []struct{ limit, body, requests int64 }{
+		{0, 16, 275}, {24_000, 16, 512}, {24_000, 100, 1600}, {600, 16, 156}, {200, 16, 64}, {128, 16, 35}, {128, 4, 24},
+	} {
+		if got := config.Divide(c.limit*mib, c.body*mib).Requests / mib; got != c.requests {
+			t.Errorf("%+v: requests may hold %d MiB", c, got)
 		}
 	}
 	if got := (config.Memory{LimitMiB: 300}).Bytes(fstest.MapFS{}); got != 300<<20 {

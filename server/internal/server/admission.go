@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/share"
 )
@@ -25,15 +26,8 @@ const (
 	leastCost  = 64 << 10
 )
 
-// What all requests together may take, so that with the store and the answers of HTTP
-// the process stays below 1 GiB. One caller has a quarter of each.
-const (
-	workedOn      = 512 << 20
-	arrivingBytes = 64 << 20 // of gRPC messages that are being received
-	unfoldedBytes = 32 << 20 // of those that were compressed, until they are admitted
-	answerBytes   = 64 << 20 // of gRPC answers that are not read yet
-	callsAtOnce   = 8192
-)
+// callsAtOnce bounds gRPC calls. One caller has a quarter of them.
+const callsAtOnce = 8192
 
 // What may hold connections for long, where these are few: the calls of one caller at
 // most half of them, files that come or go slowly a quarter in all.
@@ -58,32 +52,16 @@ type admission struct {
 	files                        *share.Pool // up- and downloads that go on
 }
 
-// requestShare is the part of the process's memory that requests may take.
-const requestShare = 3
-
-// requestBytes is what all requests may take. It is enough for the largest body of each of
-// four callers, also where the operator allows very large ones, but no more than a third
-// of the process's memory. The largest body of one caller has room in any case: then
-// enough is false where that is more than a third.
-func requestBytes(body, memory int64) (size int64, enough bool) {
-	size = max(workedOn, 4*largest*body)
-	if memory <= 0 {
-		return size, true
-	}
-	third := memory / requestShare
-	return min(size, max(third, largest*body)), third >= largest*body
-}
-
-// newAdmission takes the limit of a body, the process's memory (0 if unknown) and how
-// many connections there may be.
-func newAdmission(limit, memory int64, connections int) *admission {
+// newAdmission takes the limit of a body, the memory of the process and how many connections
+// there may be. Where memory is small, one large request may take most of what there is for all.
+func newAdmission(limit int64, memory config.Budget, connections int) *admission {
 	const what = "memory for requests"
-	size, _ := requestBytes(limit, memory)
 	return &admission{
 		limit: limit, streams: share.New("calls", min(callsAtOnce, callsEach*int64(connections)), 0),
-		arriving: share.New(what, arrivingBytes, 0), unfolding: share.New(what, unfoldedBytes, 0),
-		files: share.New("files", max(1, int64(connections/filesPart)), 0),
-		pool:  share.NewWide(what, size, largest*limit, admissionTime), answers: share.New("memory for answers", answerBytes, 0),
+		arriving: share.NewWide(what, memory.Received, largestMessage, 0), unfolding: share.NewWide(what, memory.Unfolded, largestMessage, 0),
+		files:   share.New("files", max(1, int64(connections/filesPart)), 0),
+		pool:    share.NewWide(what, memory.Requests, largest*max(limit, largestAnswer), admissionTime),
+		answers: share.NewWide("memory for answers", memory.Answers, largestAnswer, 0),
 	}
 }
 
@@ -143,6 +121,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 // refuse answers a request that found no memory. Prometheus drops what is answered with
 // 429, so other systems' clients get 503.
 func (m *mux) refuse(w http.ResponseWriter, r *http.Request, rule Rule, err error) {
+	discard(r, m.admission.limit)
 	var e *model.Error
 	if rule.Foreign && errors.As(err, &e) && e.Code == model.CodeBusy {
 		httpapi.Retry(w.Header(), e.Code)

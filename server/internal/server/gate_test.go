@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/share"
 )
 
@@ -83,7 +84,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 func TestCostOfABody(t *testing.T) {
 	const mib = 1 << 20
-	a := newAdmission(16*mib, 0, 1000)
+	a := newAdmission(16*mib, config.Divide(0, 16*mib), 1000)
 	for _, c := range []struct {
 		length                int64
 		contentType, encoding string
@@ -110,31 +111,17 @@ func TestCostOfABody(t *testing.T) {
 	}
 }
 
-// Requests take a third of the memory, and the widest lease is counted in full.
+// Where memory is small the widest lease is counted in full, and its caller is told so.
 func TestMemoryOfRequests(t *testing.T) {
 	const mib = 1 << 20
-	for _, c := range []struct {
-		body, memory, want int64
-		enough             bool
-	}{
-		{16, 0, 512, true},
-		{100, 0, 1600, true},
-		{16, 24_000, 512, true},
-		{16, 600, 200, true},
-		{16, 192, 64, true},
-		{16, 150, 64, false},
-		{4, 150, 50, true},
-	} {
-		size, enough := requestBytes(c.body*mib, c.memory*mib)
-		if size != c.want*mib || enough != c.enough {
-			t.Errorf("%+v: %d MiB, enough: %v", c, size/mib, enough)
-		}
+	a := newAdmission(16*mib, config.Divide(210*mib, 16*mib), 1000)
+	if _, err := a.pool.Try(share.WithCaller(t.Context(), "a"), 64*mib); err != nil {
+		t.Error(err)
 	}
-	a := newAdmission(16*mib, 200*mib, 1000)
-	for _, caller := range []string{"a", "b"} {
-		if _, err := a.pool.Try(share.WithCaller(t.Context(), caller), 64*mib); (err == nil) != (caller == "a") {
-			t.Errorf("a body of 64 MiB of %s in 66 MiB: %v", caller, err)
-		}
+	_, err := a.pool.Try(share.WithCaller(t.Context(), "b"), 64*mib)
+	var known *model.Error
+	if !errors.As(err, &known) || !strings.Contains(known.Hint, "at most 100 % of the server's memory") {
+		t.Errorf("a second body of 64 MiB: %+v", err)
 	}
 	if used := a.pool.Stats().Used; used != 64*mib {
 		t.Errorf("%d bytes are counted", used)
@@ -144,7 +131,7 @@ func TestMemoryOfRequests(t *testing.T) {
 // A request without memory is told to come again: 429, and 503 for other systems'
 // clients, since Prometheus drops what is answered with 429.
 func TestRefusedForWantOfMemory(t *testing.T) {
-	a := newAdmission(1<<20, 0, 1000)
+	a := newAdmission(1<<20, config.Divide(0, 1<<20), 1000)
 	a.pool = share.New("memory for requests", 4*leastCost, time.Millisecond)
 	m := &mux{admission: a}
 	handled := 0
@@ -173,7 +160,7 @@ func TestRefusedForWantOfMemory(t *testing.T) {
 }
 
 func TestMessagesOfAStreamHoldMemoryUntilTheyAreAnswered(t *testing.T) {
-	a := newAdmission(1<<20, 0, 1000)
+	a := newAdmission(1<<20, config.Divide(0, 1<<20), 1000)
 	var l leases
 	for _, size := range []int{10, leastCost, 2 * leastCost} {
 		if err := a.message(t.Context(), &l, size); err != nil {
@@ -204,7 +191,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for 10 s")
 	}
-	m := &mux{admission: newAdmission(1<<20, 0, 1000)}
+	m := &mux{admission: newAdmission(1<<20, config.Divide(0, 1<<20), 1000)}
 	failed := make(chan error, 1)
 	read := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)

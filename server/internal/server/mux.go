@@ -153,15 +153,20 @@ func (m *mux) serve(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 	h.ServeHTTP(w, r)
 }
 
-// refuseLarge takes some of the body in, since many clients read no answer
-// before they have sent all; who asked first (Expect) is told at once.
+// refuseLarge takes some of the body in, since many clients read no answer before they
+// have sent all, and would see a broken connection; who asked first (Expect) is told at once.
 func (m *mux) refuseLarge(w http.ResponseWriter, r *http.Request, most int64) {
 	const patience = 4 // times the limit
-	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, patience*most)
-	}
+	discard(r, patience*most)
 	w.Header().Set("Connection", "close")
 	Fail(w, r, m.log, tooLarge(most))
+}
+
+// discard takes in the body of a request that is refused.
+func discard(r *http.Request, most int64) {
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, most)
+	}
 }
 
 func tooLarge(limit int64) error {

@@ -81,7 +81,7 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	call.unsent.moved = make(chan struct{}, 1)
 	call.ctx, err = s.admit(ctx, info.FullMethod)
 	if s.options.Policy.RPC[info.FullMethod].Large {
-		call.most, call.memory = largestMessage, largest*largestAnswer
+		call.most, call.memory = largestMessage, int(min(largest*largestAnswer, s.admission.pool.Part()))
 	}
 	defer call.leases.close()
 	if err == nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
+	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/share"
@@ -44,7 +45,7 @@ type Options struct {
 	TLS     *tls.Config // nil: plain text
 	Hosts   []string    // names that this server answers to, besides localhost and IP addresses
 	MaxBody int64       // of a request or a message
-	Memory  int64       // that the process may take; 0: not known
+	Memory  config.Budget
 	// Connections bounds them in all, ConnectionsEach those of one address but
 	// loopback; 0: what the process's file descriptors allow, and a quarter of it.
 	Connections, ConnectionsEach int
@@ -161,15 +162,18 @@ func (l *Listeners) GRPC() string {
 
 // New assembles a server. It fails when a route or a method has no policy.
 func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
+	if options.Memory == (config.Budget{}) {
+		options.Memory = config.Divide(0, options.MaxBody)
+	}
 	s := &Server{
 		options: options, parts: parts, listeners: listeners,
 		keyring: parts.Keyring, links: parts.Links, metrics: parts.Metrics, log: options.Log,
 		hosts: options.Hosts, draining: make(chan struct{}),
 		gate: newGate(options.Connections, options.ConnectionsEach), admission: newAdmission(options.MaxBody, options.Memory, connections(options.Connections)),
 	}
-	if size, enough := requestBytes(options.MaxBody, options.Memory); !enough {
+	if most := largest * options.MaxBody; options.Memory.Requests < most {
 		s.log.Warn("the memory limit is too small for the largest requests; raise memory.limit_mib, or lower limits.body_mib",
-			"limit_mib", options.Memory>>20, "request_mib", size>>20)
+			"requests_mib", options.Memory.Requests>>20, "largest_mib", most>>20)
 	}
 	s.security = newSecurity(options.Log, parts.Metrics, options.Now)
 	s.keyring.OnFirstUse(func(ctx context.Context, key auth.Key) {

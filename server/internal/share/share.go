@@ -17,6 +17,7 @@ package share
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -145,7 +146,15 @@ func (p *Pool) Try(ctx context.Context, n int64) (release func(), err error) {
 
 func (p *Pool) busy() *model.Error {
 	return model.Errorf(model.CodeBusy, "the server is busy: there is no more %s for this request now", p.what).
-		WithHint("Send it again in a few seconds. One key gets at most a quarter of the server's %s.", p.what)
+		WithHint("Send it again in a few seconds. One key gets at most %s of the server's %s.", p.partText(), p.what)
+}
+
+// partText says how much of the pool one caller may hold.
+func (p *Pool) partText() string {
+	if p.part <= max(1, p.size/parts) {
+		return "a quarter"
+	}
+	return fmt.Sprintf("%d %%", p.part*100/p.size)
 }
 
 // leave gives up waiting, unless the share was granted.

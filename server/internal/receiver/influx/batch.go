@@ -27,6 +27,7 @@ const (
 	costField = 800
 	costRow   = 64 // a time and the axes
 	costValue = 48
+	costText  = 4 // for each of its bytes: the text, the record, the store
 )
 
 // Limits of one line. InfluxDB has the first one too.
@@ -103,6 +104,7 @@ type shape struct {
 	columns []model.Column
 	times   []int64
 	axes    [][]int64
+	texts   int // bytes of them, not yet paid for
 }
 
 // field is one of a line that fits no shape yet.
@@ -206,7 +208,8 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 		ns = d.now
 	}
 	d.count.points += len(s.fields)
-	d.left -= costRow + costValue*len(s.fields)
+	d.left -= costRow + costValue*len(s.fields) + costText*s.texts
+	s.texts = 0
 	s.times = append(s.times, ns)
 	for k, v := range h.axes {
 		s.axes[k] = append(s.axes[k], v)
@@ -392,6 +395,7 @@ func (s *shape) push(slab *ingest.Slab, b []byte, i int) (end int, ok bool) {
 				return s.undo(k)
 			}
 			push(slab, c, &v)
+			s.texts += len(v.text)
 			i = stop
 		}
 		if k == len(s.fields)-1 {
@@ -461,6 +465,7 @@ func (d *decoder) slow(g *group, b []byte, i int) (s *shape, end int, reason str
 	for k := range d.fields {
 		if at := s.slots[k]; at >= 0 {
 			push(d.slab, &s.columns[at], &d.fields[k].value)
+			s.texts += len(d.fields[k].value.text)
 		}
 	}
 	return s, i, ""

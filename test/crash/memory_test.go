@@ -5,14 +5,19 @@ package crash
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,8 +60,9 @@ func TestRestartOfManySeries(t *testing.T) {
 // senders at once. Each is acknowledged or told to come again, all are stored in the
 // end, and the process never takes much more than its limit.
 func TestLargeTextsWithLittleMemory(t *testing.T) {
-	const limit, senders, bodies, rows, size = 200, 10, 4, 15, 1_000_000
-	s := startUnder(t, rig.New(t), limit, "400000")
+	const limit, senders, bodies, rows, size = 200, 8, 2, 15, 1_000_000
+	r := rig.New(t)
+	s := startUnder(t, r, limit, "400000")
 	var refused atomic.Int64
 	var all sync.WaitGroup
 	for sender := range senders {
@@ -79,12 +85,52 @@ func TestLargeTextsWithLittleMemory(t *testing.T) {
 	if err := s.end(t, syscall.SIGKILL); err == nil {
 		t.Error("it had ended before")
 	}
-	s = startUnder(t, &rig.Rig{}, limit, "400000")
-	if got := s.points(t); got != senders*bodies*rows {
-		t.Errorf("%d points of %d", got, senders*bodies*rows)
+	s = startUnder(t, r, limit, "400000")
+	for sender := range senders {
+		if got := s.texts(t, sender); got != bodies*rows {
+			t.Errorf("sender %d: %d texts of %d", sender, got, bodies*rows)
+		}
+	}
+	if peak := s.peak(t); peak > limit+limit/8 {
+		t.Errorf("read: %d MiB with a limit of %d", peak, limit)
 	}
 	if err := s.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+// texts reads all texts of a sender, and counts them.
+func (s *bounded) texts(t *testing.T, sender int) (n int) {
+	t.Helper()
+	var runs struct{ Runs []struct{ ID string } }
+	s.get(t, "/api/v1/projects/w/b/runs", &runs)
+	for next := ""; ; {
+		var page struct {
+			Columns struct{ Value []string }
+			Next    string
+		}
+		s.get(t, fmt.Sprintf("/api/v1/runs/%s/points?metric=m%%2Fs&axis=time_ns&label.sender=%d%s", runs.Runs[0].ID, sender, next), &page)
+		n += len(page.Columns.Value)
+		if page.Next == "" {
+			return n
+		}
+		next = "&cursor=" + url.QueryEscape(page.Next)
+	}
+}
+
+func (s *bounded) get(t *testing.T, path string, into any) {
+	t.Helper()
+	answer, err := http.Get(s.address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		words, _ := io.ReadAll(answer.Body)
+		t.Fatalf("%s: %s %s", path, answer.Status, words)
+	}
+	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
+		t.Fatal(path, err)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestMergeOfTexts(t *testing.T) {
 	if got := after.TotalAlloc - before.TotalAlloc; got > segments*rows*size/2 {
 		t.Errorf("a merge of %d MiB of text allocates %d MiB", segments*rows*size>>20, got>>20)
 	}
-	found := must(e.Scan(t.Context(), store.ScanRequest{Run: run, Axis: model.AxisTime, To: 1 << 40, Limit: 1000})).Values.Texts
+	found := readTexts(t, e, run)
 	for i, text := range found {
 		if want := size - i%rows; len(text) != want || strings.Trim(text, string(rune('a'+i/rows))) != "" {
 			t.Fatalf("text %d has %d bytes", i, len(text))
@@ -50,5 +50,25 @@ func TestMergeOfTexts(t *testing.T) {
 	}
 	if len(found) != segments*rows {
 		t.Errorf("%d texts of %d", len(found), segments*rows)
+	}
+}
+
+// readTexts reads the first series of a run. No page may have much more than 8 MiB.
+func readTexts(t *testing.T, e *local.Engine, run model.RunID) (out []string) {
+	t.Helper()
+	q := store.ScanRequest{Run: run, Axis: model.AxisTime, To: 1 << 40, Limit: 1000}
+	for {
+		page := must(e.Scan(t.Context(), q))
+		size := 0
+		for _, text := range page.Values.Texts {
+			size += len(text)
+		}
+		if size > 8<<20 {
+			t.Errorf("a page of %d MiB of text", size>>20)
+		}
+		out = append(out, page.Values.Texts...)
+		if q.After = page.Next; q.After == nil {
+			return out
+		}
 	}
 }

@@ -234,6 +234,7 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 	}
 	var rows []found
 	more, whole := false, *list[0].View
+	var cut *column.Place // no page may go further: a branch has more texts there
 	for _, b := range list {
 		whole.Mask |= b.View.Mask
 	}
@@ -242,15 +243,25 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 		if lo, _, _ := b.reachOn(s.axis); len(rows) >= s.limit && lo > rows[s.limit-1].X && (more || len(rows) > s.limit) {
 			break
 		}
+		if lo, _, _ := b.reachOn(s.axis); cut != nil && lo > cut.X {
+			break
+		}
 		part := *s
 		part.View, part.depth = b.View, b.depth
 		some, rest, err := part.collectAll(ctx, b.along(&part))
 		if err != nil {
 			return nil, err
 		}
+		if rest && len(some) < s.limit && (cut == nil || some[len(some)-1].Compare(*cut) < 0) {
+			end := some[len(some)-1].Place
+			cut = &end
+		}
 		rows, more = append(rows, some...), more || rest
 		slices.SortFunc(rows, func(a, b found) int { return a.Compare(b.Place) })
 		rows = rows[:min(len(rows), s.limit+1)]
+	}
+	if cut != nil {
+		rows = slices.DeleteFunc(rows, func(f found) bool { return f.Compare(*cut) > 0 })
 	}
 	if len(rows) > s.limit {
 		rows, more = rows[:s.limit], true

@@ -57,7 +57,12 @@ type scan struct {
 	after    *column.Place
 	limit    int
 	depth    uint32
+	docs     int // bytes of texts and documents that are found
 }
+
+// pageBytes is how much a page has of texts and documents: one of long ones has fewer
+// rows than it was asked for.
+const pageBytes = 8 << 20
 
 // found is a row of the answer.
 type found struct {
@@ -85,7 +90,7 @@ func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]fou
 			break
 		}
 	}
-	slices.SortFunc(out, func(a, b found) int { return a.Compare(b.Place) })
+	out = s.fit(out)
 	if len(out) > s.limit {
 		return out[:s.limit], true, nil
 	}
@@ -161,9 +166,32 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 		if len(*out) > s.limit && settled(*out, lo) > s.limit {
 			return false, nil
 		}
-		*out = s.gather(*out, &pieces[i])
+		if *out = s.gather(*out, &pieces[i]); s.docs > 2*pageBytes {
+			*out = s.fit(*out)
+		}
 	}
 	return true, nil
+}
+
+// fit sorts rows, and ends the page where its texts and documents are long enough.
+func (s *scan) fit(rows []found) []found {
+	slices.SortFunc(rows, func(a, b found) int { return a.Compare(b.Place) })
+	s.docs = 0
+	for i := range rows {
+		if s.docs += rows[i].bytes(); s.docs > pageBytes && i > 0 && i < s.limit {
+			s.limit = i
+			clear(rows[i+1:])
+			return rows[:i+1]
+		}
+	}
+	return rows
+}
+
+func (f *found) bytes() int {
+	if column.Numeric(f.vals.Kind) {
+		return 0
+	}
+	return len(f.vals.Docs[f.row])
 }
 
 // settled counts the rows in front of everything at or after x.
@@ -210,6 +238,7 @@ func (s *scan) gather(out []found, p *piece) []found {
 			continue
 		}
 		out = append(out, found{at, s.View, r, &vals, i})
+		s.docs += out[len(out)-1].bytes()
 	}
 	return out
 }

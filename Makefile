@@ -243,6 +243,7 @@ bench-metrics: setup ## put_metric() to each handler, in Python and in Go
 bench-netstate: setup ## reads of a network's state, and verifications a second in Go and Python
 	@NETSTATE_FIGURES=1 $(GO) test ./test/netstate -run TestFigures -count=1 -v | grep -v '^='
 	@$(GO) test ./internal/state -run NONE -bench Open
+	@$(GO) test ./server/internal/network -run NONE -bench FirstNetwork -benchtime 2x
 	@$(VENV)/bin/python test/bench/netstate.py
 
 bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20' or long

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/report"
 	"github.com/kymogram/kymogram/internal/state"
 )
@@ -19,9 +20,10 @@ const (
 	maxFindings   = 200
 )
 
-// builder makes one document. Its steps stand in the order of [build].
+// builder makes one document: first [begin], then what the chosen validators say, then
+// [builder.finish]. Its steps stand in this order.
 type builder struct {
-	view   *view
+	of     *picture
 	net    *subnet // nil without a chain
 	now    time.Time
 	netuid *uint16
@@ -38,6 +40,7 @@ type builder struct {
 // column is a validator on its way into the document.
 type column struct {
 	Validator
+	node    *node // nil for a legacy run
 	reports report.Reports
 	cells   []*report.Stat // by row
 	// others counts the miners for which it names another hotkey; other is the first.
@@ -45,12 +48,13 @@ type column struct {
 	other  string
 }
 
-func build(v *view, net *subnet, netuid *uint16, now time.Time) *Document {
+// begin chooses the columns, by what does not depend on their reports.
+func begin(p *picture, net *subnet, netuid *uint16, now time.Time) *builder {
 	b := &builder{
-		view: v, net: net, now: now, netuid: netuid, rows: map[uint16]int{}, keys: map[string]int{}, gpus: map[GPU]int{}, named: map[uint16]map[string]int{},
+		of: p, net: net, now: now, netuid: netuid, rows: map[uint16]int{}, keys: map[string]int{}, gpus: map[GPU]int{}, named: map[uint16]map[string]int{},
 		doc: &Document{
-			Netuid: netuid, Netuids: v.netuids(), Index: v.next, TimeMs: now.UnixMilli(), GPUs: []GPU{}, Miners: []Miner{}, Validators: []Validator{}, Findings: []Finding{},
-			LeftOut: LeftOut{Miners: v.full},
+			Netuid: netuid, Netuids: p.netuids(), Index: p.next, TimeMs: now.UnixMilli(), GPUs: []GPU{}, Miners: []Miner{}, Validators: []Validator{}, Findings: []Finding{},
+			LeftOut: LeftOut{Miners: p.full},
 		},
 	}
 	if net != nil {
@@ -59,6 +63,24 @@ func build(v *view, net *subnet, netuid *uint16, now time.Time) *Document {
 	b.addColumns()
 	b.countOnce()
 	b.orderColumns()
+	return b
+}
+
+// speakers are the nodes of the columns.
+func (b *builder) speakers() (out []*node) {
+	for i := range b.columns {
+		if n := b.columns[i].node; n != nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// finish makes the document of what the columns say; of so many nothing is known yet.
+func (b *builder) finish(heard map[model.RunID]said, waiting int) *Document {
+	for i := range b.columns {
+		b.columns[i].hear(heard)
+	}
 	b.addReportedRows(true)
 	b.addMiners()
 	b.addReportedRows(false)
@@ -66,13 +88,34 @@ func build(v *view, net *subnet, netuid *uint16, now time.Time) *Document {
 	b.fill()
 	b.mergeRows()
 	b.find()
+	if left := b.of.size - b.of.next + uint64(waiting+b.of.unread); left > 0 {
+		of := b.of.size + uint64(b.of.unread)
+		b.doc.Judging = &Judging{Done: of - min(left, of), Of: of}
+		b.doc.Index = min(b.doc.Index, max(b.of.size, 1)-1) // who waits for more gets the next answer at once
+	}
 	return b.doc
 }
 
+// hear adds what a validator says.
+func (c *column) hear(heard map[model.RunID]said) {
+	if c.node == nil {
+		return
+	}
+	found, ok := heard[c.node.runID]
+	if !ok {
+		c.Notes = append(c.Notes, "its reports were not read yet")
+		return
+	}
+	c.reports, c.Version = found.section.reports, found.section.version
+	if note := c.reports.Note(); note != "" {
+		c.Notes = append(c.Notes, note)
+	}
+}
+
 // netuids lists the subnets that records name.
-func (v *view) netuids() []int {
+func (p *picture) netuids() []int {
 	seen := map[int]bool{}
-	for _, n := range v.shown() {
+	for _, n := range p.nodes {
 		if n.record != nil {
 			seen[int(n.record.Netuid)] = true
 		}
@@ -86,9 +129,9 @@ func (v *view) netuids() []int {
 }
 
 // mostUsed is the subnet of most records, nil without any.
-func (v *view) mostUsed() *uint16 {
+func (p *picture) mostUsed() *uint16 {
 	counts := map[uint16]int{}
-	for _, n := range v.shown() {
+	for _, n := range p.nodes {
 		if n.record != nil {
 			counts[n.record.Netuid]++
 		}
@@ -111,18 +154,15 @@ func (b *builder) hereLegacy(n *legacyNode) bool {
 }
 
 func (b *builder) addColumns() {
-	for _, n := range b.view.shown() {
+	for _, n := range b.of.nodes {
 		if b.here(n) && n.record.Role == state.Validator {
-			verdict, reason := judge(n, b.now, b.net)
+			verdict, reason := judge(n, b.of.proofs[n.runID], b.now, b.net)
 			v := Validator{Node: b.node(n, verdict, reason), Counted: verdict.Trusted(), Notes: []string{}, Index: n.index}
-			if note := n.section.reports.Note(); note != "" {
-				v.Notes = append(v.Notes, note)
-			}
-			b.columns = append(b.columns, column{Validator: v, reports: n.section.reports})
+			b.columns = append(b.columns, column{Validator: v, node: n})
 		}
 	}
-	for _, n := range b.view.legacy.nodes {
-		if n.role == state.Validator && b.view.nodes[n.run.ID] == nil && b.hereLegacy(n) {
+	for _, n := range b.of.legacy {
+		if n.role == state.Validator && b.hereLegacy(n) {
 			v := Validator{Node: b.legacyNode(n), Notes: []string{}, Index: math.MaxInt64}
 			b.columns = append(b.columns, column{Validator: v, reports: n.section.reports})
 		}
@@ -308,14 +348,14 @@ func (b *builder) addMiners() {
 			b.fromChain(&m.Node)
 		}
 	}
-	for _, n := range b.view.shown() {
+	for _, n := range b.of.nodes {
 		if b.here(n) && n.record.Role == state.Miner {
-			verdict, reason := judge(n, b.now, b.net)
+			verdict, reason := judge(n, b.of.proofs[n.runID], b.now, b.net)
 			b.place(Miner{Node: b.node(n, verdict, reason), Allocated: n.section.allocated, PortOpen: n.section.portOpen})
 		}
 	}
-	for _, n := range b.view.legacy.nodes {
-		if n.role == state.Miner && b.view.nodes[n.run.ID] == nil && b.hereLegacy(n) {
+	for _, n := range b.of.legacy {
+		if n.role == state.Miner && b.hereLegacy(n) {
 			b.place(Miner{Node: b.legacyNode(n), Allocated: n.section.allocated})
 		}
 	}

@@ -16,7 +16,9 @@ type Document struct {
 	Netuid    *uint16 `json:"netuid"` // null: no record names a subnet
 	Netuids   []int   `json:"netuids"`
 	// Index is how many records of the project's log this is of.
-	Index      uint64      `json:"index"`
+	Index uint64 `json:"index"`
+	// Judging is nil when all records were judged; else the next answer knows more.
+	Judging    *Judging    `json:"judging,omitempty"`
 	TimeMs     int64       `json:"time_ms"`
 	Chain      *ChainState `json:"chain"` // null: the server knows no chain
 	GPUs       []GPU       `json:"gpus"`
@@ -24,6 +26,12 @@ type Document struct {
 	Validators []Validator `json:"validators"`
 	Findings   []Finding   `json:"findings"`
 	LeftOut    LeftOut     `json:"left_out"`
+}
+
+// Judging is how far the judging of a large project is, in records.
+type Judging struct {
+	Done uint64 `json:"done"`
+	Of   uint64 `json:"of"`
 }
 
 // ChainState says how new the chain's part is.

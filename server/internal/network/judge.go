@@ -12,11 +12,11 @@ import (
 const maxBlocks = 1800
 
 // judge is what this server thinks of a node's newest record now.
-func judge(n *node, now time.Time, net *subnet) (state.Verdict, string) {
+func judge(n *node, proofs []proof, now time.Time, net *subnet) (state.Verdict, string) {
 	if n.broken != "" {
 		return state.Broken, n.broken
 	}
-	doubt, doubted := n.doubt()
+	doubt, doubted := n.doubt(proofs)
 	if doubted && doubt.verdict == state.Equivocated {
 		return doubt.verdict, doubt.reason
 	}

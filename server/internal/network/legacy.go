@@ -1,7 +1,9 @@
 package network
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,11 +28,13 @@ const (
 
 // legacyRuns are the runs that only say who they are, in their attributes.
 type legacyRuns struct {
-	looked time.Time
+	looked time.Time // the last time that all were looked at
+	unread int       // since then
 	nodes  map[model.RunID]*legacyNode
 }
 
-// legacyNode is a run by its attributes: shown, and never counted.
+// legacyNode is a run by its attributes: shown, and never counted. One without an old
+// signature has no role.
 type legacyNode struct {
 	run       catalog.Run
 	role      string
@@ -40,40 +44,49 @@ type legacyNode struct {
 	section   section
 }
 
-// look reads the runs that have no record, at most every legacyAge; a run is read
-// again when it was active.
-func (l *legacyRuns) look(ctx context.Context, runs Runs, v *view, workspace, project string, now time.Time) error {
-	if !l.looked.IsZero() && now.Sub(l.looked) < legacyAge {
+// look reads the runs that have no record, at most every legacyAge and as many as the
+// turn allows; a run is read again when it was active.
+func (l *legacyRuns) look(ctx context.Context, runs Runs, v *view, workspace, project string, now time.Time, t *turn) error {
+	if l.unread == 0 && !l.looked.IsZero() && now.Sub(l.looked) < legacyAge {
 		return nil
 	}
-	found := map[model.RunID]*legacyNode{}
+	found, unread := map[model.RunID]*legacyNode{}, 0
 	for _, role := range []string{state.Validator, state.Miner} {
 		page, _, err := runs.ListRuns(ctx, catalog.RunFilter{Workspace: workspace, Project: project, Query: "config/role=" + role, Limit: maxLegacy})
 		if err != nil {
 			return err
 		}
 		for _, run := range page {
-			if v.nodes[run.ID] != nil {
-				continue
-			}
-			if known := l.nodes[run.ID]; known != nil && known.run.LastNs == run.LastNs {
+			known := l.nodes[run.ID]
+			switch {
+			case v.nodes[run.ID] != nil:
+			case known != nil && known.run.LastNs == run.LastNs:
 				found[run.ID] = known
-				continue
-			}
-			detail, err := runs.GetRun(ctx, run.ID)
-			if err != nil {
-				return err
-			}
-			if n := legacyOf(run, detail.Attributes); n != nil {
-				found[run.ID] = n
+			case t.left <= 0:
+				unread++
+			default:
+				if found[run.ID], err = readLegacy(ctx, runs, run, t); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	l.looked, l.nodes = now, found
+	l.looked, l.nodes, l.unread = now, found, unread
 	return nil
 }
 
-// legacyOf reads a run's attributes; nil for a run that carries no old signature.
+const attributeCost = 256 // about what one takes
+
+func readLegacy(ctx context.Context, runs Runs, run catalog.Run, t *turn) (*legacyNode, error) {
+	detail, err := runs.GetRun(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	t.take(attributeCost * len(detail.Attributes))
+	return legacyOf(run, detail.Attributes), nil
+}
+
+// legacyOf reads a run's attributes.
 func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
 	text := map[string]string{}
 	reports := map[string]*report.Stat{}
@@ -87,22 +100,28 @@ func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
 	}
 	account, _, err := wallet.ParseAddress(text["hotkey"])
 	if err != nil || text["signature"] == "" {
-		return nil
+		return &legacyNode{run: run}
 	}
 	n := &legacyNode{run: run, role: text["role"], hotkey: account.String(), netuid: text["config/netuid"]}
 	n.judgement = state.CheckLegacy(account, run.Name, text["signature"])
 	n.section.allocated = model.Clip(text["allocated"])
+	n.section.reports.Stats = legacyReports(reports)
+	return n
+}
+
+func legacyReports(reports map[string]*report.Stat) (out []report.Stat) {
 	for uid, r := range reports {
 		place, err := report.ReadUID(uid)
-		if err != nil || len(n.section.reports.Stats) == MaxMiners {
+		if err != nil {
 			continue
 		}
 		if r.UID = place; r.GPU.Name == "" {
 			r.GPU = nil
 		}
-		n.section.reports.Stats = append(n.section.reports.Stats, *r)
+		out = append(out, *r)
 	}
-	return n
+	slices.SortFunc(out, func(a, b report.Stat) int { return cmp.Compare(a.UID, b.UID) })
+	return slices.Clip(out[:min(len(out), MaxMiners)])
 }
 
 func textOf(v model.Value) string {

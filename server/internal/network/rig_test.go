@@ -25,6 +25,7 @@ type rig struct {
 	runs    *runs
 	now     time.Time
 	service *network.Service
+	subnets *network.Subnets
 }
 
 // counted is a log that tells how many records were read from it.
@@ -42,13 +43,17 @@ func (c *counted) List(ctx context.Context, workspace, project string, f state.F
 }
 
 // runs is a catalog of the runs without records.
-type runs struct{ details []catalog.Detail }
+type runs struct {
+	details []catalog.Detail
+	read    int
+}
 
 func (r *runs) ListRuns(_ context.Context, f catalog.RunFilter) (page []catalog.Run, _ string, _ error) {
 	for _, d := range r.details {
 		for _, a := range d.Attributes {
 			if f.Query == a.Path+"="+a.Value.Str {
 				page = append(page, d.Run)
+				break
 			}
 		}
 	}
@@ -56,6 +61,7 @@ func (r *runs) ListRuns(_ context.Context, f catalog.RunFilter) (page []catalog.
 }
 
 func (r *runs) GetRun(_ context.Context, id model.RunID) (*catalog.Detail, error) {
+	r.read++
 	for i := range r.details {
 		if r.details[i].ID == id {
 			return &r.details[i], nil
@@ -75,8 +81,14 @@ func newRig(t testing.TB, subnets *network.Subnets) *rig {
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	r.log = &counted{Log: log}
-	r.service = network.New(r.log, r.runs, subnets, clock)
+	r.subnets = subnets
+	r.forget()
 	return r
+}
+
+// forget starts the service anew: it has read nothing.
+func (r *rig) forget() {
+	r.service = network.New(r.log, r.runs, r.subnets, func() time.Time { return r.now })
 }
 
 // speaker is a run that signs.
@@ -158,6 +170,7 @@ type document struct {
 	Validators []validator
 	Findings   []struct{ Kind, Role, Hotkey, Text string }
 	LeftOut    struct{ Miners, Validators int } `json:"left_out"`
+	Judging    *struct{ Done, Of int }
 }
 
 type row struct {

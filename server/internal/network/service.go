@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 )
 
@@ -21,6 +23,7 @@ type Service struct {
 	runs    Runs
 	subnets *Subnets // nil without a chain
 	now     func() time.Time
+	drawing singleflight.Group
 
 	mu    sync.Mutex
 	views map[string]*kept
@@ -54,28 +57,36 @@ func (s *Service) Network(ctx context.Context, q httpapi.NetworkQuery) ([]byte, 
 			return nil, fmt.Errorf("wait for records of %s/%s: %w", q.Workspace, q.Project, err)
 		}
 	}
-	v := s.view(q.Workspace + "/" + q.Project)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := v.read(ctx, s.log, q.Workspace, q.Project); err != nil {
-		return nil, fmt.Errorf("read the records of %s/%s: %w", q.Workspace, q.Project, err)
+	key := fmt.Sprintf("%s/%s", q.Workspace, q.Project)
+	if q.Netuid != nil {
+		key += fmt.Sprintf("/%d", *q.Netuid)
 	}
-	now := s.now()
-	if err := v.legacy.look(ctx, s.runs, v, q.Workspace, q.Project, now); err != nil {
-		return nil, fmt.Errorf("look for runs of %s/%s without records: %w", q.Workspace, q.Project, err)
+	// Who asks while it is drawn gets the same document, unless it waits for a newer one.
+	for again := q.Wait > 0; ; again = false {
+		found, err, _ := s.drawing.Do(key, func() (any, error) { return s.answer(context.WithoutCancel(ctx), q) })
+		if err != nil {
+			return nil, err
+		}
+		if d := found.(drawn); d.index > q.Since || !again {
+			return d.body, nil
+		}
 	}
-	return s.draw(ctx, v, q, now)
 }
 
-// draw makes the document, or takes the one that was just made.
-func (s *Service) draw(ctx context.Context, v *view, q httpapi.NetworkQuery, now time.Time) ([]byte, error) {
+// answer takes one turn in judging a project and draws what is known then.
+func (s *Service) answer(ctx context.Context, q httpapi.NetworkQuery) (drawn, error) {
+	v, now := s.view(q.Workspace+"/"+q.Project), s.now()
+	t := newTurn()
+	p, err := s.advance(ctx, v, q, now, t)
+	if err != nil {
+		return drawn{}, err
+	}
+	key, version := -1, 0
 	netuid := q.Netuid
 	if netuid == nil {
-		netuid = v.mostUsed()
+		netuid = p.mostUsed()
 	}
-	key := -1
 	var net *subnet
-	version := 0
 	if netuid != nil {
 		key = int(*netuid)
 		if s.subnets != nil {
@@ -83,20 +94,52 @@ func (s *Service) draw(ctx context.Context, v *view, q httpapi.NetworkQuery, now
 			version = net.version
 		}
 	}
-	if d, ok := v.drawn[key]; ok && d.index == v.next && d.version == version && now.Sub(d.at) < fresh {
-		return d.body, nil
+	v.mu.Lock()
+	d, ok := v.drawn[key]
+	v.mu.Unlock()
+	if ok && d.index == p.next && d.version == version && now.Sub(d.at) < fresh {
+		return d, nil
 	}
-	doc := build(v, net, netuid, now)
+	b := begin(p, net, netuid, now)
+	v.mu.Lock()
+	heard, waiting, err := v.hear(ctx, s.log, q.Workspace, q.Project, b.speakers(), t)
+	v.mu.Unlock()
+	if err != nil {
+		return drawn{}, fmt.Errorf("read what validators of %s/%s say: %w", q.Workspace, q.Project, err)
+	}
+	doc := b.finish(heard, waiting)
 	doc.Workspace, doc.Project = q.Workspace, q.Project
 	body, err := json.Marshal(doc)
 	if err != nil {
-		return nil, fmt.Errorf("write the network of %s/%s: %w", q.Workspace, q.Project, err)
+		return drawn{}, fmt.Errorf("write the network of %s/%s: %w", q.Workspace, q.Project, err)
 	}
+	d = drawn{body, p.next, version, now}
+	if doc.Judging == nil {
+		v.keep(key, d)
+	}
+	return d, nil
+}
+
+// advance reads on in a project's records.
+func (s *Service) advance(ctx context.Context, v *view, q httpapi.NetworkQuery, now time.Time, t *turn) (*picture, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.read(ctx, s.log, q.Workspace, q.Project, t); err != nil {
+		return nil, fmt.Errorf("read the records of %s/%s: %w", q.Workspace, q.Project, err)
+	}
+	if err := v.legacy.look(ctx, s.runs, v, q.Workspace, q.Project, now, newTurn()); err != nil {
+		return nil, fmt.Errorf("look for runs of %s/%s without records: %w", q.Workspace, q.Project, err)
+	}
+	return v.picture(), nil
+}
+
+func (v *view) keep(netuid int, d drawn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if len(v.drawn) >= maxViews {
 		clear(v.drawn)
 	}
-	v.drawn[key] = drawn{body, v.next, version, now}
-	return body, nil
+	v.drawn[netuid] = d
 }
 
 // view is what was read of a project; the one that nobody asked for longest goes.

@@ -182,8 +182,9 @@ const (
 )
 
 // listed are the newest records of a project's runs, and each second record with a
-// sequence beside the first one, by index.
-const listed = `SELECT r.` + prefixed + `, NULL, NULL, NULL FROM runs u JOIN records r ON r.project = u.project AND r.idx = u.idx
+// sequence beside the first one, by index: that of u, by which runs are in order. SQLite
+// would sort by that of r, with all payloads that are left, for each page.
+const listed = `SELECT u.` + prefixed + `, NULL, NULL, NULL FROM runs u CROSS JOIN records r ON r.project = u.project AND r.idx = u.idx
 	WHERE u.project = ?1 AND u.idx >= ?2 AND ` + wanted + `
 UNION ALL SELECT r.` + prefixed + `, ` + first + ` FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run ` + firstOf + `
 	WHERE r.project = ?1 AND r.fork = 1 AND r.idx >= ?2 AND ` + wanted + `

@@ -92,6 +92,8 @@ export interface Network {
   netuids: number[];
   /** The log's size that this is of; a later request with since=index waits for more. */
   index: number;
+  /** How far the judging of a large project is; the next answer knows more. */
+  judging?: { done: number; of: number };
   time_ms: number;
   chain: { block: number; error?: string } | null;
   gpus: [string, number][];

@@ -63,7 +63,7 @@ export function NetworkPage({ workspace, project }: { workspace: string; project
         </Message>
       ) : error && !doc ? (
         <Failure error={error} retry={() => location.reload()} />
-      ) : doc && doc.validators.length + doc.miners.length === 0 ? (
+      ) : doc && !doc.judging && doc.validators.length + doc.miners.length === 0 ? (
         <Message>
           No signed state in {workspace}/{project} yet. Try the demo: <Command text="make demo-network" />
         </Message>
@@ -268,6 +268,11 @@ function Legend({ doc, hidden }: { doc: Network; hidden: ReadonlySet<string> }) 
         {doc.chain?.block ? `, block ${count(doc.chain.block)}` : ", no chain"}
         {doc.chain?.error ? ` (${doc.chain.error})` : ""}
       </span>
+      {doc.judging && (
+        <strong>
+          still being judged: {count(doc.judging.done)} of {count(doc.judging.of)} records
+        </strong>
+      )}
       {left.miners + left.validators > 0 && (
         <strong>
           not shown: {count(left.miners)} miners, {count(left.validators)} validators

@@ -104,7 +104,7 @@ export class NetworkFeed {
       try {
         const news = { since: since < 0 ? "" : since, wait: since < 0 ? "" : waitSeconds };
         const doc = await api.network(this.#workspace, this.#project, { netuid, ...news }, abort);
-        since = doc.index;
+        since = doc.judging ? -1 : doc.index;
         this.doc.value = doc;
         this.error.value = null;
         await pause(pauseMs, abort);

@@ -412,8 +412,8 @@ func wholeCatalog(t *testing.T, folder string) (names []string) {
 func losePair(t *testing.T, folder string, random *rand.Rand) (what string, done bool) {
 	t.Helper()
 	pair := [][2]string{
-		{"store/segments/LIST", "store/segments/*.kgs"}, {"store/wal/TIP", "store/wal/*.wal"}, {"catalog.db-mirror/*.wal", "catalog.db"}, {"catalog.db-wal", "catalog.db-mirror/*.wal"},
-	}[random.IntN(4)]
+		{"store/segments/LIST", "store/segments/*.kgs"}, {"store/wal/TIP", "store/wal/*.wal"}, {"catalog.db-mirror/*.wal", "catalog.db"}, {"catalog.db-wal", "catalog.db-mirror/*.wal"}, {"state.db", "state.db-mirror/*.wal"},
+	}[random.IntN(5)]
 	for i, pattern := range pair {
 		found, err := filepath.Glob(filepath.Join(folder, pattern))
 		if err != nil || len(found) == 0 {

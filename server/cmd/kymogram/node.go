@@ -153,7 +153,8 @@ func (n *node) openBlobs(context.Context) error {
 }
 
 func (n *node) openStates(ctx context.Context) error {
-	states, err := statelog.OpenWith(ctx, filepath.Join(n.config.Data, data.StateFile), time.Now, n.log)
+	folder := data.Folder(n.config.Data)
+	states, err := statelog.OpenWith(ctx, folder.States(), folder.StateMark(), time.Now, n.log)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,9 @@ func (f Folder) Marks() string { return filepath.Join(string(f), MarksFolder) }
 // CatalogMark is where the catalog notes how far it is.
 func (f Folder) CatalogMark() string { return filepath.Join(f.Marks(), "CATALOG") }
 
+// StateMark is where the signed records note how many they are.
+func (f Folder) StateMark() string { return filepath.Join(f.Marks(), "STATE") }
+
 // Lock takes the folder as a server does: wal.ErrLocked while one runs.
 func (f Folder) Lock() (io.Closer, error) { return wal.OS{}.Lock(filepath.Join(f.Store(), "LOCK")) }
 

@@ -58,9 +58,14 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 	if do {
 		mend = statelog.Repair
 	}
+	older, err := statelog.Older(ctx, f.States(), f.StateMark())
+	if err != nil {
+		return nil, err
+	}
 	if out.States, err = mend(ctx, f.States(), log); err != nil {
 		return nil, err
 	}
+	out.States.Older = older
 	if out.Small, err = f.small(ctx); err != nil {
 		return nil, err
 	}
@@ -112,6 +117,9 @@ func (r *Repaired) Print(out io.Writer) error {
 	}
 	if s.Renewed != "" {
 		line("state's mirror", "%s from the records: %s", r.verb("made anew"), s.Renewed)
+	}
+	if s.Older != "" {
+		line("state", "%s; the next start takes it as it is", s.Older)
 	}
 	for _, small := range r.Small {
 		line(small.File, "%s; %s", small.Fault, r.stand(small))

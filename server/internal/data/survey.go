@@ -106,10 +106,12 @@ func (s *Survey) compare(ctx context.Context, f Folder, applied map[model.RunID]
 
 // older compares catalog and mirror with what is noted apart from them.
 func (s *Survey) older(ctx context.Context, f Folder) error {
-	text, err := sqlite.Older(ctx, f.Catalog(), f.CatalogMark())
-	if text != "" {
-		s.Apart = append(s.Apart, text)
+	catalog, err := sqlite.Older(ctx, f.Catalog(), f.CatalogMark())
+	if err != nil {
+		return err
 	}
+	states, err := statelog.Older(ctx, f.States(), f.StateMark())
+	s.Apart = append(s.Apart, slices.DeleteFunc([]string{catalog, states}, func(text string) bool { return text == "" })...)
 	return err
 }
 

@@ -24,11 +24,14 @@ type Health struct {
 	Renewed  string   `json:"renewed,omitempty"`   // why the mirror was made anew
 	CaughtUp int      `json:"caught_up"`           // changes that only the mirror had
 	Lost     []string `json:"lost,omitempty"`      // what neither of them may have whole
+	Older    string   `json:"older,omitempty"`     // why both are older than they were
 	SetAside []string `json:"set_aside,omitempty"` // files
 }
 
 // Healthy says that there was nothing to do.
-func (h *Health) Healthy() bool { return h.Rebuilt == "" && h.Renewed == "" && h.CaughtUp == 0 }
+func (h *Health) Healthy() bool {
+	return h.Rebuilt == "" && h.Renewed == "" && h.CaughtUp == 0 && h.Older == ""
+}
 
 // verdict is how a file and its mirror stand to each other.
 type verdict struct {

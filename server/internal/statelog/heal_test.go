@@ -181,7 +181,7 @@ func TestDamageLosesNoRecord(t *testing.T) {
 				t.Errorf("verify found %d records and named nothing", i.Records)
 			}
 			said := &strings.Builder{}
-			l, err := statelog.OpenWith(t.Context(), path, now, slog.New(slog.NewTextHandler(said, nil)))
+			l, err := statelog.OpenWith(t.Context(), path, "", now, slog.New(slog.NewTextHandler(said, nil)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,6 +45,10 @@ type Log struct {
 	// file refused. Whoever writes may use them.
 	mirror *mirror.Mirror
 	behind []mirror.Row
+	// mark has the number of records once more, apart from both.
+	markPath string
+	mark     *os.File // nil: there is none
+	length   uint64   // how many records there are
 	// writing holds one token: SQLite has one writer, and waiting here has no
 	// time limit but the caller's.
 	writing chan struct{}
@@ -90,14 +94,14 @@ func (l *Log) Stats() Stats {
 
 // Open is OpenWith without a logger.
 func Open(ctx context.Context, path string, now func() time.Time) (*Log, error) {
-	return OpenWith(ctx, path, now, slog.New(slog.DiscardHandler))
+	return OpenWith(ctx, path, "", now, slog.New(slog.DiscardHandler))
 }
 
 // OpenWith opens or makes the file, after it was made to agree with its mirror. Where
 // that cannot be done the log is broken: each call says why, and the rest of a server
-// can go on.
-func OpenWith(ctx context.Context, path string, now func() time.Time, log *slog.Logger) (*Log, error) {
-	l := &Log{path: path, now: now, log: log, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}, graves: map[int64]buried{}}
+// can go on. The number of records is noted in the file mark, "" for none.
+func OpenWith(ctx context.Context, path, mark string, now func() time.Time, log *slog.Logger) (*Log, error) {
+	l := &Log{path: path, markPath: mark, now: now, log: log, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}, graves: map[int64]buried{}}
 	err := l.open(ctx)
 	if err == nil {
 		return l, nil
@@ -136,8 +140,10 @@ func (l *Log) open(ctx context.Context) error {
 	if err := migrate(ctx, l.db); err != nil {
 		return err
 	}
-	l.mirror, err = mirror.Open(mirrorDir(l.path), l.log)
-	return err
+	if l.mirror, err = mirror.Open(mirrorDir(l.path), l.log); err != nil {
+		return err
+	}
+	return l.openMark(ctx)
 }
 
 // Health is what opening met.
@@ -176,6 +182,9 @@ func (l *Log) Close() (err error) {
 	if l.mirror != nil {
 		err = errors.Join(err, l.mirror.Close())
 	}
+	if l.mark != nil {
+		_ = l.mark.Close() // safe to call twice, and nothing waits to be written
+	}
 	return err
 }
 
@@ -202,7 +211,8 @@ func Copy(ctx context.Context, from, to string) error {
 // change is a transaction with what it adds to the mirror.
 type change struct {
 	*sql.Tx
-	rows []mirror.Row
+	rows  []mirror.Row
+	taken uint64 // records among them
 }
 
 func (c *change) mirror(r mirror.Row, err error) error {
@@ -237,9 +247,13 @@ func (l *Log) write(ctx context.Context, act string, do func(tx *change) error) 
 	if err != nil {
 		return failure(act, err)
 	}
-	if err := l.transact(context.WithoutCancel(ctx), &change{Tx: tx}, do); err != nil {
+	c := &change{Tx: tx}
+	if err := l.transact(context.WithoutCancel(ctx), c, do); err != nil {
 		_ = tx.Rollback()
 		return failure(act, err)
+	}
+	if c.taken > 0 {
+		l.note(c.taken)
 	}
 	l.tidy(context.WithoutCancel(ctx))
 	return nil

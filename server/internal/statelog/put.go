@@ -208,6 +208,7 @@ func (p *putting) add(ctx context.Context, fork bool) (*state.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.tx.taken++
 	return entry, p.stand(ctx, fork)
 }
 

@@ -119,6 +119,14 @@ func (l *Log) put(lsn uint64, payload []byte) error {
 	return nil
 }
 
+// Grown says that somebody else wrote to the newest file.
+func (l *Log) Grown() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size, err := l.file.Size()
+	return err != nil || size != l.size
+}
+
 func (l *Log) usable() error {
 	switch {
 	case l.closed:

@@ -150,6 +150,9 @@ type Change struct {
 // Rows are what it changes.
 func (c *Change) Rows() []Row { return c.rows }
 
+// Stale says that another process wrote to the log since this one did.
+func (m *Mirror) Stale() bool { return m.log.Grown() }
+
 // Prepare makes the next change.
 func (m *Mirror) Prepare(rows []Row) *Change {
 	payload := encode(kindChanges, m.Last.Chain, rows)

@@ -329,7 +329,7 @@ func TestTheDatabaseCatchesUp(t *testing.T) {
 			if err := db.mirror.Append(t.Context(), c); err != nil {
 				return err
 			}
-			db.behind = append(db.behind, c)
+			db.behind = append(db.behind, missed{c.At, c.Rows()})
 			return nil
 		})
 		if err != nil {

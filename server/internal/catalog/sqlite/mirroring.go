@@ -36,10 +36,34 @@ func (d *DB) openMirror(ctx context.Context) (err error) {
 	return nil
 }
 
-// meetMirror begins every transaction: what another process wrote is read.
+// begin begins a transaction that agrees with the mirror, which other processes write,
+// too: who holds SQLite's lock is alone with it.
+func (d *DB) begin(ctx context.Context) (err error) {
+	for range meetings {
+		if err := d.catchUp(ctx); err != nil {
+			return err
+		}
+		if err := exec(ctx, d.tx, `BEGIN IMMEDIATE`); err != nil {
+			return d.tx.abort(ctx, err)
+		}
+		if err = d.meetMirror(ctx); err == nil {
+			return nil
+		}
+		if err = d.tx.abort(ctx, err); len(d.behind) == 0 {
+			return err
+		}
+	}
+	return err
+}
+
+// meetings is how often a transaction begins anew after it took over what the mirror
+// has: other processes, too, may fail to commit on a full disk.
+const meetings = 3
+
+// meetMirror reads what another process wrote.
 func (d *DB) meetMirror(ctx context.Context) error {
 	at, err := readPosition(ctx, d.tx)
-	if err == nil && (d.mirror == nil || d.guest || d.mirror.Last != at) {
+	if err == nil && (d.mirror == nil || d.guest || d.mirror.Last != at || d.mirror.Stale()) {
 		return d.reopenMirror(at)
 	}
 	return err
@@ -57,7 +81,7 @@ func (d *DB) catchUp(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.enforce(ctx, true)) }()
 	if err := exec(ctx, d.tx, `BEGIN IMMEDIATE`); err != nil {
-		return err
+		return d.tx.abort(ctx, err)
 	}
 	if err := d.storeBehind(ctx); err != nil {
 		return d.tx.abort(ctx, err)
@@ -69,13 +93,22 @@ func (d *DB) catchUp(ctx context.Context) (err error) {
 	return nil
 }
 
+// storeBehind passes over what another process has stored meanwhile.
 func (d *DB) storeBehind(ctx context.Context) error {
-	for _, c := range d.behind {
-		if err := storeRows(ctx, d.tx, d.touched.tables, c.Rows()); err != nil {
+	at, err := readPosition(ctx, d.tx)
+	if err != nil {
+		return err
+	}
+	for _, m := range d.behind {
+		if m.at.LSN <= at.LSN {
+			continue
+		}
+		if err := storeRows(ctx, d.tx, d.touched.tables, m.rows); err != nil {
 			return err
 		}
+		at = m.at
 	}
-	return setPosition(ctx, d.tx, d.mirror.Last)
+	return setPosition(ctx, d.tx, at)
 }
 
 // enforce turns foreign keys on or off. SQLite does it as it parses, so the statement
@@ -93,10 +126,30 @@ func (d *DB) reopenMirror(at mirror.Position) (err error) {
 		return err
 	}
 	if d.mirror.Last != at || len(d.mirror.Damage) > 0 {
+		if d.behind, err = missingSince(mirrorDir(d.path), at); err != nil {
+			return err
+		}
 		return model.Errorf(model.CodeUnavailable, "the catalog and its mirror disagree").
 			WithHint("Restart the server, or run `kymogram data repair`: both make them agree again.")
 	}
 	return nil
+}
+
+// missingSince are the changes behind one that a mirror has: those of a process that
+// could not commit them. There are none where the mirror is damaged or of another history.
+func missingSince(dir string, at mirror.Position) (missing []missed, err error) {
+	shared := false
+	s, err := mirror.Read(dir, nil, func(pos mirror.Position, rows []mirror.Row) error {
+		shared = shared || pos == at
+		if pos.LSN > at.LSN {
+			missing = append(missing, missed{pos, rows})
+		}
+		return nil
+	})
+	if err != nil || len(s.Damage) > 0 || s.Base == nil || !shared && s.Base.Position != at {
+		return nil, err
+	}
+	return missing, nil
 }
 
 // maxTouched is after how many changed rows the file takes over SQLite's log: some
@@ -116,7 +169,7 @@ func (d *DB) tidy(ctx context.Context) {
 // checkpoint moves SQLite's log into the file. The mirror knows when: what is cut
 // from a log that the file has taken over leaves a mixture of old and new pages.
 func (d *DB) checkpoint(ctx context.Context) error {
-	if err := d.mirror.BeginCheckpoint(ctx); err != nil {
+	if err := d.alone(ctx, func() error { return d.mirror.BeginCheckpoint(ctx) }); err != nil {
 		return err
 	}
 	d.since = 0
@@ -124,7 +177,15 @@ func (d *DB) checkpoint(ctx context.Context) error {
 	if err := exec(ctx, d.tx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
 		return err
 	}
-	return d.mirror.EndCheckpoint()
+	return d.alone(ctx, func() error { return d.mirror.EndCheckpoint() })
+}
+
+// alone writes to the mirror while no other process does. The database is not changed.
+func (d *DB) alone(ctx context.Context, write func() error) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	return d.tx.abort(ctx, write())
 }
 
 // MirrorBytes is what the mirror takes on disk.

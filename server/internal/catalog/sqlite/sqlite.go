@@ -67,9 +67,9 @@ type DB struct {
 
 	// Whoever has the turn to write has these too.
 	mirror *mirror.Mirror
-	mark   *os.File         // nil: there is none
-	behind []*mirror.Change // durable in the mirror, and refused by the database
-	since  int              // rows changed since the file took over SQLite's log
+	mark   *os.File // nil: there is none
+	behind []missed // durable in the mirror, and refused by the database
+	since  int      // rows changed since the file took over SQLite's log
 
 	health Health
 	// met is the first damaged page that was met while serving.

@@ -75,16 +75,10 @@ func (d *DB) commit(all []*write) {
 // transact is an error when nothing of any of the writes was stored.
 func (d *DB) transact(ctx context.Context, all []*write) error {
 	tx := d.tx
-	if err := d.catchUp(ctx); err != nil {
+	if err := d.begin(ctx); err != nil {
 		return err
 	}
 	d.touched.forget()
-	if err := exec(ctx, tx, `BEGIN IMMEDIATE`); err != nil {
-		return tx.abort(ctx, err)
-	}
-	if err := d.meetMirror(ctx); err != nil {
-		return tx.abort(ctx, err)
-	}
 	for _, w := range all {
 		if err := exec(ctx, tx, `SAVEPOINT w`); err != nil {
 			return tx.abort(ctx, err)
@@ -119,7 +113,7 @@ func (d *DB) finish(ctx context.Context) error {
 			return d.tx.abort(ctx, err)
 		}
 		d.note(c.At)
-		d.behind = append(d.behind, c)
+		d.behind = append(d.behind, missed{c.At, c.Rows()})
 	}
 	if err := exec(ctx, d.tx, `COMMIT`); err != nil {
 		return d.tx.abort(ctx, err)

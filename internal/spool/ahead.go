@@ -121,11 +121,11 @@ func (w *Writer) sizeAfter(seg *segment) int { return min(2*seg.size, w.maxSegme
 // fit makes a segment where the cap has so much room. The caller has locked
 // ahead.room.
 func (w *Writer) fit(number uint64, size, room int, suffix string) (*segment, error) {
-	used, err := w.folder.Used()
+	used, ok, err := w.usage.fits(int64(room), w.cap)
 	if err != nil {
 		return nil, err
 	}
-	if used+int64(room) > w.cap {
+	if !ok {
 		return nil, model.Errorf(model.CodeDiskFull, "the spool is full: %d of %d bytes", used, w.cap)
 	}
 	path := filepath.Join(w.dir, fmt.Sprintf(".%08d%s", number, suffix))
@@ -133,6 +133,7 @@ func (w *Writer) fit(number uint64, size, room int, suffix string) (*segment, er
 	if err != nil {
 		return nil, err
 	}
+	w.usage.added += int64(size)
 	w.watch(seg)
 	return seg, nil
 }

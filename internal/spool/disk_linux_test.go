@@ -75,7 +75,7 @@ func TestDiskFullAtEveryStep(t *testing.T) {
 	for _, options := range []string{
 		"size=600k", "size=1000k", "size=1600k", // the second, third, … segment
 		"size=8m", "size=12m", // between ample room and none: made ahead, then not
-		"size=64m,nr_inodes=11", "size=64m,nr_inodes=12", // no name for a file
+		"size=64m,nr_inodes=16", "size=64m,nr_inodes=17", // no name for a file
 	} {
 		t.Run(options, func(t *testing.T) { fillDisk(t, smallDisk(t, options)) })
 	}

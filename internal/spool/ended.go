@@ -1,12 +1,9 @@
 package spool
 
 import (
-	"bytes"
-	"cmp"
+	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -14,43 +11,49 @@ import (
 // Ended lists the writers of the folder that are of r's run or job and whose
 // processes are over, newest first, at most [model.MaxEnded]. What cannot be
 // read is passed over: a new run begins all the same.
-func (f *Folder) Ended(r *model.OpenRequest) []model.WriterID {
-	ids, err := f.Writers()
-	if err != nil {
-		return nil
-	}
-	var over []model.OpenRequest
-	for _, id := range ids {
-		dir := f.WriterPath(id)
-		doc, err := os.ReadFile(filepath.Join(dir, openFile))
-		if err != nil || !mayName(doc, r.RunName) && !mayName(doc, r.OrchestrationID) {
-			continue
+func (f *Folder) Ended(r *model.OpenRequest) (ended []model.WriterID) {
+	_ = f.index() // what it could not list is passed over
+	for _, name := range f.listed(r) {
+		id, err := writerOf(name)
+		if err == nil && f.isOver(id, r) {
+			ended = append(ended, id)
 		}
-		if alive, err := held(filepath.Join(dir, "lock")); err != nil || alive {
-			continue
+		if len(ended) == model.MaxEnded {
+			break
 		}
-		if open, err := parseOpen(dir, doc); err == nil && sameWork(&open.Open, r) {
-			over = append(over, open.Open)
-		}
-	}
-	slices.SortFunc(over, func(a, b model.OpenRequest) int { return cmp.Compare(b.OpenedNs, a.OpenedNs) })
-	var ended []model.WriterID
-	for i := range over[:min(len(over), model.MaxEnded)] {
-		ended = append(ended, over[i].Writer)
 	}
 	return ended
 }
 
-// mayName reports whether a document may hold a text. Most writers are of other work,
-// and decoding what each said of its run would be most of an Init.
-func mayName(doc []byte, text string) bool {
-	escaped := func(c rune) bool { return c < ' ' || c > '~' || strings.ContainsRune(`"\\/<>&'`, c) }
-	return strings.ContainsFunc(text, escaped) || bytes.Contains(doc, []byte(text))
-}
-
-func sameWork(a, b *model.OpenRequest) bool {
-	if a.Workspace != b.Workspace || a.Project != b.Project {
+// isOver reports whether a writer is of r's run or job, and its process gone.
+func (f *Folder) isOver(id model.WriterID, r *model.OpenRequest) bool {
+	dir := f.WriterPath(id)
+	if alive, err := held(filepath.Join(dir, "lock")); err != nil || alive {
 		return false
 	}
-	return a.RunName == b.RunName || a.OrchestrationID == b.OrchestrationID
+	doc, err := os.ReadFile(filepath.Join(dir, openFile))
+	if err != nil {
+		return false
+	}
+	var said work // of all that it says, which may be a whole configuration
+	return json.Unmarshal(doc, &said) == nil && readable(said.Format) && said.same(r)
+}
+
+// work is the part of open.json that tells which run and job a writer is of.
+type work struct {
+	Format int `json:"format"`
+	Open   struct {
+		Workspace       string `json:"workspace"`
+		Project         string `json:"project"`
+		RunName         string `json:"run_name"`
+		OrchestrationID string `json:"orchestration_id"`
+	} `json:"open"`
+}
+
+func (w *work) same(r *model.OpenRequest) bool {
+	o := &w.Open
+	if o.Workspace != r.Workspace || o.Project != r.Project {
+		return false
+	}
+	return o.RunName == r.RunName || o.OrchestrationID == r.OrchestrationID
 }

@@ -73,11 +73,7 @@ func (f *Folder) room() error {
 	if f.FS.FreeBytes/10 >= 2*firstSegment {
 		return nil
 	}
-	limit, err := f.Cap()
-	if err == nil && limit < 2*firstSegment {
-		err = fmt.Errorf("spool folder %s has no room: a tenth of the free space is %d bytes", f.Path, limit)
-	}
-	return err
+	return fmt.Errorf("spool folder %s has no room: a tenth of the free space is %d bytes", f.Path, f.FS.FreeBytes/10)
 }
 
 func resolve(env func(string) string, fits func(*Folder) error) (*Folder, error) {
@@ -236,6 +232,7 @@ func (f *Folder) Sweep(now time.Time) error {
 			return fmt.Errorf("sweep spool: %w", err)
 		}
 	}
+	f.sweepJobs()
 	return nil
 }
 
@@ -244,53 +241,15 @@ const (
 	removedPrefix = ".del-"
 )
 
-// Used sums the sizes of all segments, also of those not yet in use or set aside.
-func (f *Folder) Used() (int64, error) {
-	writers, err := f.Writers()
-	if err != nil {
-		return 0, err
-	}
-	total := int64(0)
-	for _, id := range writers {
-		entries, err := os.ReadDir(f.WriterPath(id))
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // delivered meanwhile
-			return 0, fmt.Errorf("list segments: %w", err)
-		}
-		for _, e := range entries {
-			switch filepath.Ext(e.Name()) {
-			case segmentSuffix, aheadSuffix, nowSuffix, badSuffix:
-				if info, err := e.Info(); err == nil {
-					total += info.Size()
-				}
-			}
-		}
-	}
-	return total, nil
-}
-
-// Cap is the most that a spool here may use: 8 GiB, or a tenth of the space that
-// is free or its own.
-func (f *Folder) Cap() (int64, error) {
-	fs, err := inspect(f.Path)
-	if err != nil {
-		return 0, err
-	}
-	if fs.FreeBytes/10 >= 8<<30 { // whatever is used already
-		return 8 << 30, nil
-	}
-	used, err := f.Used()
-	if err != nil {
-		return 0, err
-	}
-	return min(8<<30, (fs.FreeBytes+used)/10), nil
-}
-
 // Remove deletes a writer's folder; damaged segments move to rejected/ first.
 func (f *Folder) Remove(id model.WriterID) error {
 	path := f.WriterPath(id)
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return fmt.Errorf("remove writer: %w", err)
+	}
+	if open, err := ReadOpen(path); err == nil {
+		defer f.unlist(&open.Open) // when it is gone
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), badSuffix) {

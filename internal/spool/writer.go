@@ -79,6 +79,7 @@ type Writer struct {
 	current atomic.Pointer[segment]
 	full    atomic.Bool // records go to memory
 	ahead   ahead
+	usage   usage // guarded by ahead.room
 
 	mu      sync.Mutex // rolling, and everything below
 	waiting []waiting
@@ -99,7 +100,7 @@ type waiting struct {
 // Create makes the folder of a writer: under a temporary name, locked, then
 // renamed, so that nobody sees half of it.
 func Create(folder *Folder, server string, open model.OpenRequest, opts WriterOptions) (*Writer, error) {
-	w := &Writer{ID: open.Writer, dir: folder.WriterPath(open.Writer), folder: folder, now: opts.Now, cap: opts.Cap, maxMemory: opts.MemoryBytes}
+	w := &Writer{ID: open.Writer, dir: folder.WriterPath(open.Writer), folder: folder, now: opts.Now, cap: opts.Cap, maxMemory: opts.MemoryBytes, usage: usage{folder: folder}}
 	if w.now == nil {
 		w.now = time.Now
 	}
@@ -113,8 +114,13 @@ func Create(folder *Folder, server string, open model.OpenRequest, opts WriterOp
 	if !platform.RenamesOpenFolders {
 		tmp = w.dir
 	}
-	if err := w.build(tmp, Open{Format: formatVersion, Server: server, Open: open, Pace: opts.Pace, System: opts.System}); err != nil {
+	err := folder.List(&open)
+	if err == nil {
+		err = w.build(tmp, Open{Format: formatVersion, Server: server, Open: open, Pace: opts.Pace, System: opts.System})
+	}
+	if err != nil {
 		w.abandon(tmp)
+		folder.unlist(&open)
 		return nil, err
 	}
 	return w, nil

@@ -451,6 +451,9 @@ func (d *Deliverer) newDelivery(id model.WriterID, stop chan struct{}) (*deliver
 		return nil, err
 	}
 	page.Error, page.Answer = "", nil
+	if err := d.folder.List(&open.Open); err != nil { // a program before the index made it
+		d.opts.Log.Warn("a writer is not in the index", "writer", id, "error", err)
+	}
 	w := &delivery{
 		folder: d.folder, id: id, dir: dir, open: open, opts: &d.opts, conns: &d.conns, log: d.opts.Log, ticks: d.ticks,
 		status: status, page: page, ackedBefore: page.Acked, refusedBefore: page.Refused, wake: make(chan struct{}, 1), stop: stop,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/metrics"
 	"github.com/kymogram/kymogram/read"
 )
@@ -122,11 +124,11 @@ func sdk() []row[*program] {
 			return func() {
 				for i := range n {
 					o := p.options()
-					o.RunName = text(i, "run-%d")
+					o.RunName, o.OrchestrationID = text(i, "run-%d"), text(i, "job-%d")
 					p.open(o)
 				}
 			}
-		}, why: "each Init lists the writers that wait in the spool, 20 objects and 2 kB for each: it counts their bytes and looks for dead ones of its job"},
+		}},
 		{call: "Run.Log", grows: "points", n: 20_000, run: times(point("m"))},
 		{call: "Run.Log", grows: "series", n: 2_000, run: times(func(r *kymogram.Run, i int) error { return r.Log(text(i, "m%d"), 1) })},
 		{call: "Run.Log", grows: "labels", n: 1_000, run: once(func(r *kymogram.Run, n int) error { return r.Log("m", 1, kymogram.Labels(labels(n))) })},
@@ -205,6 +207,40 @@ func sdk() []row[*program] {
 			}
 		}},
 	}
+}
+
+// An Init costs the same beside 100 writers that wait in the spool and beside 500:
+// be they of others, or of its own job, of which it names the newest.
+func TestInitBesideOthers(t *testing.T) {
+	for job, limit := range map[string]float64{"another": 1.3, "its own": 1.6} {
+		few, many := besides(t, job, 100), besides(t, job, 500)
+		t.Logf("%s job: beside 100 writers %.0f kB and %.0f objects, beside 500 %.0f kB and %.0f", job, few.bytes/1e3, few.objects, many.bytes/1e3, many.objects)
+		if many.bytes > limit*few.bytes || many.objects > limit*few.objects {
+			t.Errorf("%s job: an Init beside 500 writers allocates more than %.1f times what it does beside 100", job, limit)
+		}
+	}
+}
+
+// besides is what ten Inits cost beside writers of a job whose processes are over.
+func besides(t *testing.T, job string, writers int) cost {
+	p := &program{t: t, spool: t.TempDir()}
+	folder, err := spool.OpenFolder(p.spool)
+	p.must(err)
+	for i := range writers {
+		r := opening(text(i, "other-%d"))
+		r.OrchestrationID = job
+		p.must(os.Mkdir(folder.WriterPath(r.Writer), 0o700), folder.ReplaceOpen(spool.Open{Format: 2, Open: *r}))
+	}
+	o := p.options()
+	o.Workspace, o.Project, o.OrchestrationID = "w", "p", "its own"
+	p.open(o) // the first one lists what is there
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 10 {
+		p.open(o)
+	}
+	runtime.ReadMemStats(&after)
+	return cost{bytes: float64(after.TotalAlloc - before.TotalAlloc), objects: float64(after.Mallocs - before.Mallocs)}
 }
 
 // series logs n times to one handle.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from .. import _say
 from .._arguments.table import Arguments
 from .._delivery import client
@@ -12,10 +10,11 @@ from .._host import environment
 from .._host.machine import Machine
 from .._points.current import current
 from .._say import voice
-from .._spool import folders
+from .._spool import jobs
 from . import settings
 from .process import attach
 from .request import initial, request
+from .spool import roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def open_run(given: Mapping[str, Any], make: Callable[..., Run]) -> Run:
     updates, later = initial(arguments, machine)
     if updates:
         asked["initial"] = updates
-    ended = folders.ended(os.environ, asked)
+    ended = jobs.ended(roots(found), asked)
     if ended:
         asked["ended"] = ended
     answer = _answer(arguments, address, found, asked)

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 
+def roots(settings: Settings) -> list[str]:
+    """The folders that may hold the spool, best first."""
+    return [settings.spool] if settings.spool else folders.candidates(os.environ)
+
+
 def open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:
     """Make the writer's folder in the first place that takes it."""
     tried = []
     document = {"server": server, "open": request, "pace": settings.pace}
     if settings.system is not None:
         document["system"] = settings.system
-    roots = [settings.spool] if settings.spool else folders.candidates(os.environ)
-    for root in roots:
+    for root in roots(settings):
         try:
             folders.make_root(root)
             if settings.key:

@@ -81,14 +81,24 @@ def flock(path: str, *, wait: float = 0.0, shared: bool = False) -> int | None:
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Write a private file whole: under another name, then renamed."""
+    """Write a private file whole and durable: under another name, then renamed."""
+    _write(path, data, durable=True)
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write a private file whole, which may be lost with the machine's power."""
+    _write(path, data, durable=False)
+
+
+def _write(path: str, data: bytes, *, durable: bool) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     descriptor = seams.open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
     os.replace(temporary, path)
@@ -166,36 +176,8 @@ class Folder:
             os.close(self.lock)
 
 
-_MAX_ENDED = 64
-
-
-def ended(environ: dict[str, str] | os._Environ[str], request: dict[str, Any]) -> list[str]:
-    """Writers of the spool that are of this run or job and whose processes are over, newest first.
-
-    What cannot be read is passed over: a new run begins all the same.
-    """
-    over: list[tuple[int, str]] = []
-    for root in candidates(environ):
-        try:
-            names = os.listdir(os.path.join(root, "writers"))
-        except OSError:
-            continue
-        for name in (n for n in names if not n.startswith(".")):
-            path = os.path.join(root, "writers", name)
-            open_ = read_json(os.path.join(path, "open.json")).get("open")
-            if isinstance(open_, dict) and _same_work(open_, request) and _is_over(path):
-                over.append((int(open_.get("opened_ns") or 0), name))
-        break
-    return [name for _, name in sorted(over, reverse=True)[:_MAX_ENDED]]
-
-
-def _same_work(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    if any(a.get(key) != b.get(key) for key in ("workspace", "project")):
-        return False
-    return any(a.get(key) == b.get(key) for key in ("run_name", "orchestration_id"))
-
-
-def _is_over(folder: str) -> bool:
+def is_over(folder: str) -> bool:
+    """Whether a writer's process is over."""
     path = os.path.join(folder, "lock")
     try:
         # Shared: two that look at once are not taken for a living writer.
@@ -206,6 +188,54 @@ def _is_over(folder: str) -> bool:
         return False
     os.close(lock)
     return True
+
+
+class Usage:
+    """What a writer knows of the bytes in its spool.
+
+    Thousands of writers may wait in it, and to look at each for every segment would
+    cost more than the segment: the last count is kept in a file for all of them.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._path = os.path.join(root, "used")
+        self._at = 0  # of the kept count that `added` is from
+        self.added = 0  # by this writer since
+
+    def room(self, cap: int, size: int) -> int:
+        """What the cap leaves, at least. Near the cap it counts anew."""
+        found = self._at_most()
+        if found is not None and found + size <= cap - cap // 4:
+            return cap - found
+        return cap - self._count()
+
+    def _at_most(self) -> int | None:
+        """The kept count, and what went from the disk since: whoever took that."""
+        try:
+            at = os.stat(self._path).st_mtime_ns
+            if not 0 <= time.time_ns() - at <= _COUNT_EVERY_NS:
+                return None
+            with open(self._path, "rb") as file:
+                found, free = map(int, file.read().split())
+            if at != self._at:
+                self._at, self.added = at, 0
+            return found + max(self.added, free - seams.free(self._root))
+        except (OSError, ValueError):
+            return None
+
+    def _count(self) -> int:
+        """Look at every writer, and keep what was found for all of them."""
+        try:
+            free = seams.free(self._root)
+            found = used(self._root)
+            replace_file(self._path, b"%d %d\n" % (found, free))
+        except OSError:
+            return used(self._root)  # the next one counts too
+        return found
+
+
+_COUNT_EVERY_NS = 60 * 10**9
 
 
 def used(root: str) -> int:
@@ -262,7 +292,7 @@ def others(root: str, but: str = "") -> list[str]:
     paths = [
         os.path.join(folder, name) for name in names if not name.startswith(".") and name != but
     ]
-    return [path for path in paths if _is_over(path) and (own is None or _watched(path) != own)]
+    return [path for path in paths if is_over(path) and (own is None or _watched(path) != own)]
 
 
 def _job(folder: str) -> list[object]:

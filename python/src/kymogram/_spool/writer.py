@@ -16,7 +16,7 @@ from threading import Event, RLock, local
 
 from .._exceptions import KymogramEventQueueFullError, KymogramLoggerClosedError
 from .._platform import seams
-from . import folders
+from . import folders, jobs
 from .count import Counts, count
 from .owners import Owners
 from .page import Page, Status
@@ -80,6 +80,7 @@ class Writer:
         self._identity = bytes.fromhex(writer)
         self._mapped = mappable(root)
         self._cap = cap if cap is not None else min(CAP, seams.free(root) // 10)
+        self._usage = folders.Usage(root)
         self._size = first_size
         self._ahead: Segment | None = None
         self._sealed: deque[Segment] = deque()  # full; unmapping takes a millisecond
@@ -103,7 +104,13 @@ class Writer:
         opened = document.get("open") or {}
         place = (str(opened.get(key)) for key in ("workspace", "project", "run_name"))
         self._owners = Owners(root, "\0".join(place))
-        self.folder = folders.Folder(root, writer, {**document, "format": FORMAT})
+        opened = {**opened, "writer": writer}
+        try:
+            jobs.add(root, opened)
+            self.folder = folders.Folder(root, writer, {**document, "format": FORMAT})
+        except BaseException:
+            jobs.remove(root, opened)
+            raise
         try:
             self.segment = Segment(self.folder.path, 0, first_size, self._mapped)
             self.segment.publish(self._identity, 1, time.time_ns())
@@ -111,6 +118,7 @@ class Writer:
             self.folder.enter()
         except BaseException:
             self.folder.discard()
+            jobs.remove(root, opened)
             raise
 
     # appending
@@ -292,13 +300,14 @@ class Writer:
         smallest, ample = (-(-size // 4096) * 4096 for size in (need, _LARGE_CALLS * need))
         largest = max(min(LAST_SIZE, self._cap // 8 & ~4095), smallest)
         size = min(max(2 * self._size, ample), largest)
-        room = self._cap - folders.used(self.root)
+        room = self._usage.room(self._cap, size)
         refusal = None
         while True:
             if size <= room:
                 try:
                     segment = Segment(self.folder.path, number, size, self._mapped)
                     self._size = size
+                    self._usage.added += size
                     return segment
                 except OSError as error:
                     refusal = error
@@ -329,11 +338,12 @@ class Writer:
         except ValueError:
             return  # closed just now
         size = min(2 * size, max(LAST_SIZE, size), self._cap // 8 & ~4095)
-        if size < 64 << 10 or size > self._cap - folders.used(self.root):
+        if size < 64 << 10 or size > self._usage.room(self._cap, size):
             return
         if self._ring or seams.free(self.root) < _AMPLE * size:
             return  # where room is short, the records come first
         segment = Segment(self.folder.path, current.number + 1, size, True, ahead=True)
+        self._usage.added += size
         with self.lock:
             if self.closed or self.segment is not current or self._ahead is not None:
                 segment.discard()

@@ -1,6 +1,7 @@
 package substrate
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -21,6 +22,8 @@ const staleAfter = 20 * time.Second
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
+	// Silence is how long a node may say nothing while an extrinsic is watched; 0: 30 s.
+	Silence time.Duration
 }
 
 // Client talks to one chain through one or more nodes. It is safe for concurrent
@@ -29,6 +32,7 @@ type Client struct {
 	endpoints []string
 	now       func() time.Time
 	log       *slog.Logger
+	silence   time.Duration
 
 	turn    chan struct{} // holds one token: who has it uses what follows
 	conn    *conn
@@ -57,7 +61,7 @@ func New(endpoints []string, o Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{endpoints: endpoints, now: o.Now, log: o.Log, turn: make(chan struct{}, 1)}
+	c := &Client{endpoints: endpoints, now: o.Now, log: o.Log, silence: cmp.Or(o.Silence, maxSilence), turn: make(chan struct{}, 1)}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -146,6 +150,7 @@ func (c *Client) open(ctx context.Context, endpoint string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	opened.silence = c.silence
 	var genesis Hash
 	if err := opened.call(ctx, &genesis, "chain_getBlockHash", 0); err != nil {
 		opened.close()

@@ -3,6 +3,7 @@ package substrate_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
@@ -27,6 +29,9 @@ type fake struct {
 	mu      sync.Mutex
 	answers map[string]any // a value, or an *rpcError
 	watch   []any          // statuses of a watched extrinsic
+	mute    bool           // once an extrinsic is watched it answers nothing
+	healthy int            // how often it is asked for its health before it tells late
+	late    any            // the status that comes late
 	asked   map[string]int
 	conns   []*websocket.Conn
 	url     string
@@ -93,7 +98,16 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 		f.asked[q.Method]++
 		answer, known := f.answers[q.Method]
 		watch := f.watch
+		if q.Method == "system_health" && f.healthy > 0 {
+			if f.healthy--; f.healthy == 0 {
+				f.tell(r.Context(), ws, f.late)
+			}
+		}
+		mute := f.mute && f.asked["author_submitAndWatchExtrinsic"] > 0 && q.Method != "author_submitAndWatchExtrinsic"
 		f.mu.Unlock()
+		if mute {
+			continue
+		}
 		if change, ok := answer.(func() any); ok {
 			answer = change()
 		}
@@ -110,12 +124,17 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		for _, status := range watch {
-			_ = wsjson.Write(r.Context(), ws, map[string]any{
-				"jsonrpc": "2.0", "method": "author_extrinsicUpdate",
-				"params": map[string]any{"subscription": answer, "result": status},
-			})
+			f.tell(r.Context(), ws, status)
 		}
 	}
+}
+
+// tell tells what became of the watched extrinsic.
+func (f *fake) tell(ctx context.Context, ws *websocket.Conn, status any) {
+	_ = wsjson.Write(ctx, ws, map[string]any{
+		"jsonrpc": "2.0", "method": "author_extrinsicUpdate",
+		"params": map[string]any{"subscription": "sub", "result": status},
+	})
 }
 
 func (f *fake) set(method string, answer any) {
@@ -344,5 +363,44 @@ func TestRetractedBlocks(t *testing.T) {
 	receipt, err := client(t, f.url).SubmitSigned(t.Context(), []byte{1}, substrate.WaitFinalization)
 	if err != nil || receipt.Block.String() != hash(4) || !receipt.Finalized {
 		t.Errorf("%+v, %v", receipt, err)
+	}
+}
+
+// A node that says nothing more is given up; the connection stays open.
+func TestSilentNode(t *testing.T) {
+	f := newFake(t)
+	f.set("author_submitAndWatchExtrinsic", "sub")
+	f.watch, f.mute = []any{"ready"}, true
+	c, err := substrate.New([]string{f.url}, substrate.Options{Silence: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	receipt, err := c.SubmitSigned(t.Context(), []byte{1}, substrate.WaitFinalization)
+	var broken *substrate.TransportError
+	if !errors.As(err, &broken) || !strings.Contains(err.Error(), "said nothing for 300ms") || receipt.Block != nil {
+		t.Errorf("%+v, %v", receipt, err)
+	}
+	if f.asked["system_health"] != 1 || f.asked["author_submitAndWatchExtrinsic"] != 1 {
+		t.Errorf("asked %v", f.asked)
+	}
+}
+
+// One that has nothing to tell for long, and answers, is waited for.
+func TestSlowFinality(t *testing.T) {
+	f := newFake(t)
+	f.set("author_submitAndWatchExtrinsic", "sub")
+	f.set("system_health", map[string]any{"peers": 1})
+	f.set("chain_getBlock", map[string]any{"block": map[string]any{"extrinsics": []string{"0x01"}}})
+	f.set("state_getStorage", "0x04000000000000000000000000") // System.ExtrinsicSuccess of extrinsic 0
+	f.watch, f.healthy, f.late = []any{"ready"}, 5, json.RawMessage(`{"finalized":"`+hash(4)+`"}`)
+	c, err := substrate.New([]string{f.url}, substrate.Options{Silence: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	receipt, err := c.SubmitSigned(t.Context(), []byte{1}, substrate.WaitFinalization)
+	if err != nil || !receipt.Finalized || f.asked["system_health"] != 5 {
+		t.Errorf("%+v, %v, %v", receipt, err, f.asked)
 	}
 }

@@ -20,6 +20,9 @@ const (
 	// callTimeout is for one call without an answer; metadata takes longest.
 	callTimeout = 30 * time.Second
 	dialTimeout = 10 * time.Second
+	// maxSilence is how long a watched connection may say nothing. Watching may take
+	// minutes, so after a third of it the node is asked for its health.
+	maxSilence = 30 * time.Second
 )
 
 // TransportError says that an endpoint was not reached or the connection broke:
@@ -86,6 +89,7 @@ type conn struct {
 	endpoint string
 	last     uint64
 	notes    []note
+	silence  time.Duration
 }
 
 // checkEndpoint refuses what is no WebSocket address.
@@ -186,8 +190,28 @@ func (c *conn) next(ctx context.Context, subscription json.RawMessage) (json.Raw
 				return n.Result, nil
 			}
 		}
-		if _, err := c.read(ctx); err != nil {
+		if err := c.listen(ctx); err != nil {
 			return nil, transport(ctx, c.endpoint, fmt.Errorf("watch: %w", err))
 		}
 	}
+}
+
+// listen takes one message of a node that is alive: one that has nothing to tell
+// answers for its health. No call waits for that answer, so its number is 0.
+func (c *conn) listen(ctx context.Context) error {
+	limited, cancel := context.WithTimeoutCause(ctx, c.silence, fmt.Errorf("the node said nothing for %s", c.silence))
+	defer cancel()
+	asks := time.AfterFunc(c.silence/3, func() {
+		// With a limit of its own: to end it while it writes would end the connection,
+		// and the answer may come before the writer is done.
+		writing, done := context.WithTimeout(ctx, c.silence)
+		defer done()
+		_ = wsjson.Write(writing, c.ws, request{"2.0", 0, "system_health", []any{}}) // reading fails too
+	})
+	defer asks.Stop()
+	_, err := c.read(limited)
+	if err != nil && limited.Err() != nil {
+		return context.Cause(limited)
+	}
+	return err
 }

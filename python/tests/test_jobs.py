@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 import kymogram
 from kymogram._spool import folders, jobs
+from kymogram._spool.owners import Owners
 
 
 def opened(number: int, run: str) -> dict[str, Any]:
@@ -150,3 +152,22 @@ def test_usage_is_counted(tmp_path: Path) -> None:
     assert usage.room(cap, 1000) == cap - 500_000
     kept.write_text("odd")
     assert usage.room(cap, 1000) == cap - 500_000
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="the system does not list its locks")
+def test_locks_of_environments_are_spread(tmp_path: Path) -> None:
+    """The system goes through a file's locks for each new one: no file may hold most of them."""
+    owners = Owners(str(tmp_path), "run")
+    for number in range(2_000):
+        assert owners.claim(f"e{number}") is None
+    inodes = {path.stat().st_ino for path in tmp_path.iterdir()}
+    found = Counter(
+        int(line.split()[5].rpartition(":")[2])
+        for line in Path("/proc/locks").read_text().splitlines()
+        if " POSIX " in line and line.split()[4] == str(os.getpid())
+    )
+    counts = [found[inode] for inode in inodes]
+    assert sum(counts) == 2_000
+    assert max(counts) <= 2_000 / 8
+    owners.release()
+    assert not any(Path("/proc/locks").read_text().count(f":{inode} ") for inode in inodes)

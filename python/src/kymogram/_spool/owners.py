@@ -1,7 +1,7 @@
 """Which process logs an environment: one at a time.
 
 Processes that share a spool see each other at an environment's first call, by
-byte locks in one file: a lock of fcntl belongs to a process, is not inherited
+byte locks in a few files: a lock of fcntl belongs to a process, is not inherited
 by fork and ends with the process, so nothing has to be cleaned up. Across
 spools and hosts the server sees whose points of an environment overlap in time,
 and tells both by way of the deliverer (docs/format/spool.md, shared.json).
@@ -20,15 +20,18 @@ if TYPE_CHECKING:
 
 _OWN = "their steps mix; let each process log environments of its own"
 _flock = Struct("hhqqi4x")
+# The system looks through all locks of a file for each one: with thousands of
+# environments in one file that is most of what their first calls cost.
+_FILES = 16
 
 
 class Owners:
     """The environments that this process has taken."""
 
     def __init__(self, root: str, run: str) -> None:
-        self._path = os.path.join(root, "environments.lock")
+        self._path = os.path.join(root, "environments")
         self._run = run
-        self._descriptor = -1
+        self._descriptors: dict[int, int] = {}  # by file, once one of its environments is logged
         self._pid = -1
 
     def claim(self, env: str) -> int | None:
@@ -38,26 +41,36 @@ class Owners:
         import fcntl
 
         try:
-            if self._pid != os.getpid():
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-                self._descriptor = os.open(self._path, flags, 0o600)
-                self._pid = os.getpid()
             key = f"{self._run}\0{env}".encode()
-            place = crc32(key) << 20 | crc32(key[::-1]) & 0xFFFFF
+            number = crc32(key)
+            descriptor = self._open(number % _FILES)
+            place = number << 20 | crc32(key[::-1]) & 0xFFFFF
             wanted = _flock.pack(fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
-            found = _flock.unpack(fcntl.fcntl(self._descriptor, fcntl.F_GETLK, wanted))
+            found = _flock.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, wanted))
             if found[0] != fcntl.F_UNLCK:
                 return int(found[4])
-            fcntl.fcntl(self._descriptor, fcntl.F_SETLK, wanted)
+            fcntl.fcntl(descriptor, fcntl.F_SETLK, wanted)
         except OSError:
             return None  # a file system without locks
         return None
 
+    def _open(self, file: int) -> int:
+        if self._pid != os.getpid():  # a forked child has no locks
+            self._close()
+            self._pid = os.getpid()
+        if file not in self._descriptors:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptors[file] = os.open(f"{self._path}.{file:x}.lock", flags, 0o600)
+        return self._descriptors[file]
+
+    def _close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
     def release(self) -> None:
         """Let go of all environments."""
         if self._pid == os.getpid():
-            self._pid = -1
-            os.close(self._descriptor)
+            self._close()
 
 
 def told(env: str, more: int, who: str) -> str:

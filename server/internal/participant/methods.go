@@ -3,6 +3,7 @@ package participant
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/kymogram/kymogram"
@@ -187,6 +188,8 @@ func (s *session) join(ctx context.Context, p *params) (any, error) {
 	}
 	o.DB = s.db
 	if s.node, err = netstate.Join(ctx, o); err != nil {
+		err = errors.Join(err, s.end(ctx)) // the parent may join again
+		s.db, s.chain = nil, nil
 		return nil, err
 	}
 	s.keepFresh(ctx, p.Hotkey == "")

@@ -205,7 +205,11 @@ func Copy(ctx context.Context, from, to string) error {
 	if err == nil {
 		err = createMirror(ctx, to)
 	}
-	return failure("copy "+from, err)
+	if err = failure("copy "+from, err); err != nil && model.CodeOf(err) == model.CodeInternal && mendable(err) {
+		err = model.Errorf(model.CodeInternal, "%v", err).
+			WithHint("`kymogram data verify` names the damage; the server's next start, or `kymogram data repair --yes` while it is stopped, mends the file from its mirror")
+	}
+	return err
 }
 
 // change is a transaction with what it adds to the mirror.

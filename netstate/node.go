@@ -119,10 +119,39 @@ func Join(ctx context.Context, opts Options) (*Node, error) {
 	if err := n.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := n.introduce(ctx); err != nil {
+	err := n.introduce(ctx)
+	if errors.As(err, new(foreign)) {
+		err = n.move(ctx, err)
+	}
+	if err != nil {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
 	return n, nil
+}
+
+// move begins a new run, where the one in the database is somebody else's: a stranger
+// was there first. What waited for the old one goes with it.
+func (n *Node) move(ctx context.Context, why error) error {
+	old := n.place
+	left, err := n.db.pending(ctx, old)
+	if err != nil {
+		return err
+	}
+	if err := n.db.replaceRunID(ctx, n.Hotkey(), old.Run, newRunID()); err != nil {
+		return err
+	}
+	if err := n.run.Close(ctx); err != nil {
+		n.log.Warn("points of the run that is left may be missing", "run", old.Run, "error", err)
+	}
+	if err := n.open(ctx); err != nil {
+		return err
+	}
+	n.log.Warn("the run of this hotkey is somebody else's; a new one begins", "was", old.Run, "run", n.place.Run, "reason", why)
+	n.asked = false
+	if err := errors.Join(n.db.addPending(ctx, n.place, left), n.db.settle(ctx, old, left)); err != nil {
+		return err
+	}
+	return n.introduce(ctx)
 }
 
 func (o *Options) settle() error {

@@ -14,6 +14,8 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
+	"github.com/kymogram/kymogram/read"
 )
 
 // maxTries is how often a record is signed anew because another process of this
@@ -142,7 +144,7 @@ func (n *Node) publish(ctx context.Context) error {
 	path := remote.RunPath(n.run.ID(), "state")
 	var taken struct{ Index uint64 }
 	if err := n.server.Exchange(ctx, http.MethodPost, path, envelope, &taken); err != nil {
-		return err
+		return n.blame(ctx, err)
 	}
 	n.head = envelope
 	whole := context.WithoutCancel(ctx) // the server has it
@@ -175,14 +177,40 @@ func (n *Node) newest(ctx context.Context) (*state.Record, map[string]any, error
 	}
 	if err != nil {
 		n.asked = false
-		return nil, nil, model.Errorf(model.CodeStateRefused, "the server's newest record of this run is not ours: %v", err).
-			WithHint("take another server, or another run: delete the hotkey's row of wandb_runs")
+		refusal := model.Errorf(model.CodeStateRefused, "the server's newest record of this run is not ours: %v", err)
+		if record != nil && record.Hotkey != n.place.Hotkey {
+			return nil, nil, foreign{refusal.WithHint("join again: a new run begins")}
+		}
+		return nil, nil, refusal.WithHint("take another server, or another run: delete the hotkey's row of wandb_runs")
 	}
 	payload, err := n.latest(ctx, record)
 	if err != nil {
 		return nil, nil, err
 	}
 	return record, config, json.Unmarshal(payload, &config)
+}
+
+// foreign is a refusal because the run is somebody else's.
+type foreign struct{ error }
+
+func (f foreign) Unwrap() error { return f.error }
+
+// blame finds out whether a record was refused because the run is named after another
+// participant: a stranger can have opened it first.
+func (n *Node) blame(ctx context.Context, refusal error) error {
+	if model.CodeOf(refusal) != model.CodeStateRefused || n.head != nil {
+		return refusal
+	}
+	run, err := read.Over(n.server).Run(ctx, n.opts.Entity+"/"+n.opts.Project+"/"+n.place.Run)
+	if err != nil {
+		return refusal //nolint:nilerr // the refusal is what counts
+	}
+	role, address, _ := strings.Cut(run.DisplayName, "-")
+	hotkey, _, err := wallet.ParseAddress(address)
+	if err != nil || role != Validator && role != Miner || role == n.place.Role && hotkey == n.place.Hotkey {
+		return refusal //nolint:nilerr // a name like any other
+	}
+	return foreign{refusal}
 }
 
 // latest is the newest config section that is known: the server's, or our own where

@@ -39,6 +39,12 @@ func (d *ComputeDb) SaveRunID(ctx context.Context, hotkey, id string) (kept stri
 	return d.RunID(ctx, hotkey)
 }
 
+// replaceRunID puts another run in place of one, unless another process did.
+func (d *ComputeDb) replaceRunID(ctx context.Context, hotkey, old, id string) error {
+	err := d.exec(ctx, "UPDATE wandb_runs SET run_id = ? WHERE hotkey = ? AND run_id = ?", id, hotkey, old)
+	return wrap("replace the run of "+hotkey, err)
+}
+
 // AddPoG keeps a result of a proof of GPU, the newest 4 of a hotkey.
 func (d *ComputeDb) AddPoG(ctx context.Context, hotkey string, gpu GPU, at time.Time) error {
 	return wrap("keep a proof of GPU", d.write(ctx, func(tx execer) error {

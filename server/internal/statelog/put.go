@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/report"
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -56,7 +58,7 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 		Genesis: record.Genesis, Netuid: record.Netuid,
 		Workspace: run.Workspace, Project: run.Project, Run: run.Name,
 	}
-	if err := errors.Join(expect.Check(record.Place), named(run, record), state.Clock{Now: l.now()}.Check(record)); err != nil {
+	if err := errors.Join(expect.Check(record.Place), says(record, e.Payload), inTime(record, l.now())); err != nil {
 		return nil, refused(err)
 	}
 	p := &putting{log: l, run: run, e: e, record: record}
@@ -77,8 +79,9 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 	return taken, conflict
 }
 
-// named refuses the record of anybody else in a run that is named after a participant:
-// a stranger who is first would keep the participant out of its own run.
+// named refuses the record of anybody else as the first one in a run that is named
+// after a participant: a stranger who is first would keep the participant out of its
+// own run. Who renames a run later keeps nobody out.
 func named(run *catalog.Run, record *state.Record) error {
 	role, address, ok := strings.Cut(run.DisplayName, "-")
 	if !ok || role != state.Validator && role != state.Miner {
@@ -89,6 +92,31 @@ func named(run *catalog.Run, record *state.Record) error {
 		return nil //nolint:nilerr // a name like any other
 	}
 	return fmt.Errorf("the run is that of %s, the record is of %s %s", run.DisplayName, record.Role, record.Hotkey)
+}
+
+// says refuses a config section that names another hotkey or role than its record:
+// who reads the content alone would take it for another one's.
+func says(record *state.Record, payload []byte) (err error) {
+	if record.PayloadType != state.ConfigPayload || !report.Valid(payload) {
+		return nil
+	}
+	signed := map[string]string{"hotkey": record.Hotkey.String(), "role": record.Role}
+	report.Members(payload, func(name string, value []byte) {
+		want, bound := signed[name]
+		if text, ok := report.Text(value); bound && string(value) != "null" && (!ok || text != want) {
+			err = fmt.Errorf("its content names the %s %s, and %s signed it", name, model.Clip(string(value)), want)
+		}
+	})
+	return err
+}
+
+// inTime is [state.Clock.Check] in words for the signer, who reads it first.
+func inTime(record *state.Record, now time.Time) error {
+	if now.After(record.Expires()) {
+		return fmt.Errorf("it was signed %s ago by this server's clock, and expired %s ago: the signer's clock is behind, or the record was sent too late",
+			now.Sub(record.Time()).Round(time.Second), now.Sub(record.Expires()).Round(time.Second))
+	}
+	return state.Clock{Now: now}.Check(record)
 }
 
 // refused gives every reason against a record the same code.
@@ -108,10 +136,8 @@ func (p *putting) do(ctx context.Context) (*state.Entry, error) {
 	if err := p.look(ctx); err != nil {
 		return nil, err
 	}
-	if p.head != nil {
-		if err := p.owned(); err != nil {
-			return nil, err
-		}
+	if err := p.owned(); err != nil {
+		return nil, err
 	}
 	if !p.follows() {
 		if known == nil {
@@ -157,6 +183,12 @@ func (p *putting) look(ctx context.Context) error {
 
 // owned refuses another signer than the run's first.
 func (p *putting) owned() error {
+	if p.head == nil {
+		if err := named(p.run, p.record); err != nil {
+			return refused(err)
+		}
+		return nil
+	}
 	first, err := state.Decode(p.head.Record)
 	if err != nil {
 		return fmt.Errorf("the newest record of run %s is damaged: %w", p.run.ID, err)

@@ -126,6 +126,43 @@ func TestARunIsTheOneItsNameSays(t *testing.T) {
 	}
 }
 
+// A config section speaks for who signed it.
+func TestTheContentNamesItsSigner(t *testing.T) {
+	l := newLog(t)
+	own, stranger := key(t, 1).Account().String(), key(t, 2).Account().String()
+	for i, tt := range []struct {
+		payload string
+		reason  string
+	}{
+		{`{"hotkey":"` + own + `","role":"validator"}`, ""},
+		{`{"config":{"hotkey":"` + stranger + `","role":"miner"}}`, ""},
+		{`{"hotkey":null}`, ""},
+		{`not JSON`, ""},
+		{`{"hotkey":"` + stranger + `","role":"validator"}`, "names the hotkey"},
+		{`{"hotkey":"` + own + `","hotkey":"` + stranger + `"}`, "names the hotkey"},
+		{`{"role":"miner"}`, "names the role"},
+		{`{"hotkey":5}`, "names the hotkey"},
+	} {
+		_, err := l.Put(t.Context(), run(byte(i+1)), signed(t, run(byte(i+1)), 1, nil, tt.payload))
+		if tt.reason == "" && err == nil {
+			continue
+		}
+		if model.CodeOf(err) != model.CodeStateRefused || tt.reason == "" || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: %v", tt.payload, err)
+		}
+	}
+}
+
+// Who may write attributes can rename a run. Its signer goes on all the same.
+func TestARunThatIsRenamedStaysItsSigners(t *testing.T) {
+	l := newLog(t)
+	first := signed(t, run(1), 1, nil, `{}`)
+	put(t, l, run(1), first)
+	renamed := run(1)
+	renamed.DisplayName = "validator-" + key(t, 2).Account().String()
+	put(t, l, renamed, signed(t, run(1), 1, first, `{}`))
+}
+
 func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	l, ctx := openLog(t, path), context.Background()
@@ -203,7 +240,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		{"a broken signature", "signature is not one of hotkey", broken},
 		{"the record of another run", "for the run run3", signed(t, run(3), 1, nil, `{}`)},
 		{"a clock a day ahead", "24h0m0s ahead of this clock", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs += day; r.ExpiresMs += day })},
-		{"a clock a day behind", "expired 23h0m0s ago", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs -= day; r.ExpiresMs -= day })},
+		{"a clock a day behind", "signed 24h0m0s ago by this server's clock, and expired 23h0m0s ago: the signer's clock is behind", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs -= day; r.ExpiresMs -= day })},
 		{"another project", "for the project other", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.Project = "other" })},
 	} {
 		_, err := l.Put(t.Context(), run(2), c.e)

@@ -107,13 +107,13 @@ func TestReadersAndThePageAgree(t *testing.T) {
 	nodes := map[string]*netstate.Node{}
 	for name, score := range map[string]float64{"honest": 50, "equivocator": 90, "shared": 50} {
 		nodes[name] = n.join(name, netstate.Validator, nil)
-		n.must(nodes[name].UpdateStats(ctx, netstate.Stats{5: stat(5, "m", score, "H100")}))
+		n.must(nodes[name].UpdateStats(ctx, netstate.Stats{5: stat(5, hotkey(n, "m"), score, "H100")}))
 	}
 	want := map[string]string{hotkey(t, "honest"): "verified", hotkey(t, "equivocator"): "verified", hotkey(t, "shared"): "verified"}
 	before := n.join("before", netstate.Miner, nil)
 	n.says("before", before, want, 50)
 
-	n.must(nodes["shared"].UpdateStats(ctx, netstate.Stats{5: stat(5, "m", 60, "H100")})) // all three differ: the highest wins
+	n.must(nodes["shared"].UpdateStats(ctx, netstate.Stats{5: stat(5, hotkey(n, "m"), 60, "H100")})) // all three differ: the highest wins
 	n.says("each its own", before, want, 90)
 	for changed := true; changed; {
 		var err error
@@ -145,7 +145,7 @@ func TestReadersAndThePageAgree(t *testing.T) {
 	n.says("a reader of after", after, want, 60)
 	// The next record of a shared key is good; an equivocation is for good.
 	for _, name := range []string{"equivocator", "shared"} {
-		n.must(nodes[name].UpdateStats(ctx, netstate.Stats{5: stat(5, "m", 95, "H100")}))
+		n.must(nodes[name].UpdateStats(ctx, netstate.Stats{5: stat(5, hotkey(n, "m"), 95, "H100")}))
 	}
 	want[hotkey(t, "shared")] = "verified"
 	n.says("later, a reader of before", before, want, 95)
@@ -157,7 +157,7 @@ func TestEvidenceOfBeforeTheServerSentAny(t *testing.T) {
 	n := newNetwork(t)
 	ctx := t.Context()
 	v := n.join("v", netstate.Validator, nil)
-	n.must(v.UpdateStats(ctx, netstate.Stats{5: stat(5, "m", 90, "H100")}))
+	n.must(v.UpdateStats(ctx, netstate.Stats{5: stat(5, hotkey(n, "m"), 90, "H100")}))
 	n.twin("v", v, func(_ *state.Record, payload map[string]any) { delete(payload, "stats") })
 	n.lie(func(r *http.Request, body []byte) []byte { // a server of before
 		if !strings.HasSuffix(r.URL.Path, "/state") {

@@ -4,8 +4,9 @@
 //
 // In: opens of writers, updates of runs, keys. Out: runs as they are listed and in
 // detail. Every method is durable on return and safe for concurrent use. An update
-// from the store's log is applied once, however often it comes. Points and series
-// do not live here, see package store.
+// from the store's log is applied once, however often it comes. One damaged file costs
+// nothing that was durable, and never makes a revoked key valid. Points and series do
+// not live here, see package store.
 //
 // Start reading at [Opener] (how a run comes to be) and [Journal] (how it changes).
 package catalog

@@ -55,6 +55,7 @@ func Test(t *testing.T, open Opener) {
 		{"Filters", testFilters},
 		{"Projects", testProjects},
 		{"Keys", testKeys},
+		{"Damage", testDamage},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open) })
 	}

@@ -39,7 +39,11 @@ func (e *Engine) recover(ctx context.Context) error {
 			e.cfg.Logger.Info("a record that was never acknowledged is cut from the log", "file", d.File, "offset", d.Offset, "bytes", d.Bytes)
 			continue
 		}
-		e.damage.Report(model.RunID{}, "log range", errors.New("checksum or length is wrong"), "file", d.File, "offset", d.Offset, "bytes", d.Bytes, "records", d.Records)
+		why := errors.New("checksum or length is wrong")
+		if d.Bytes == 0 {
+			why = errors.New("the log ends before its last sync")
+		}
+		e.damage.Report(model.RunID{}, "log range", why, "file", d.File, "offset", d.Offset, "bytes", d.Bytes, "records", d.Records)
 		e.lostRecords += d.Records
 	}
 	e.mourn(lost)

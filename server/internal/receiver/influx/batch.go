@@ -13,7 +13,7 @@ import (
 // Limits of one request. A body could name a series with every 8 bytes and a point with
 // every 4, so that neither is bounded by the limit of bodies.
 const (
-	maxSeries = 200_000
+	maxSeries = 32_000
 	maxRuns   = 1_000 // Telegraf's batch has so many lines
 	maxPoints = 1_000_000
 	perSeries = 64 // bytes that the limit of bodies has for each: a small limit means fewer
@@ -81,6 +81,7 @@ type head struct {
 	raw   []byte
 	group *group
 	axes  []int64 // as group.axes
+	spans []span  // where raw has them; none where the run is named after one
 }
 
 // group is points of one run, measurement and tags; their axes may differ in
@@ -219,7 +220,11 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 
 // head finds the measurement and tags at i.
 func (d *decoder) head(b []byte, i int) (h *head, end int, reason string) {
-	if h = d.last; h != nil {
+	if h = d.last; h != nil && h.spans != nil {
+		if end, ok := h.again(b, i); ok {
+			return h, end, ""
+		}
+	} else if h != nil {
 		if end = i + len(h.raw); end < len(b) && b[end] == ' ' && bytes.Equal(b[i:end], h.raw) {
 			return h, end, ""
 		}
@@ -275,6 +280,8 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 	h.group = d.intern(g)
 	if len(g.axes) == 0 {
 		d.heads[text] = h
+	} else if d.rules.runIsNoAxis() {
+		h.spans = spansOf(raw, d.rules.axes, g.axes)
 	}
 	return h, ""
 }

@@ -365,6 +365,9 @@ func corpus() []string {
 		"m f=1 x", "m f=1 1 2", "m f=1 9223372036854775807", "m f=1 9223372036854775", "m f=1 9223372036854776", "m f=1 +1", "m f=1 1.0", "m f=1  5  ", "m  f=1", "m,a=b  f=1\t5", "m f=1\n\x00", "m\r f=1", "m\r\n", "m \r\n", "m \r=1", "m,a=b\r f=1",
 		"m,run=\x01 f=1", "m,a=b,run=x f=1\nm,run=x,a=b f=2\nm,a=b,run=x f=3", "m f=123456789012345678901234567890", "m f=0.1,g=0.30000000000000004,h=1.7976931348623157e308,i=5e-324,j=4.9406564584124654e-324",
 		"m f=00012,g=000000000000000000000000000001i", `m f=1,\=2`, `m a\=b=1`, "m f=1\\", "m\\ f=1", "m,a=b\\ f=1", `m f="\`, "m f=i", "m f=-", "m f=.", "m f=1e", "m f=1e+", "m f=1ee5", "m f=1i2", "m f=truefalse", "m f=0x10", "m f=1_000", "m f=infinity",
+		"m,step=1,a=b f=1\nm,step=2,a=b f=2\nm,step=2x,a=b f=3\nm,step=03,a=b f=3\nm,a=b,step=4 f=1\nm,step=5,a=bc f=1\nm,step=6 f=1\nm,step=7 g=1\nm,step=",
+		"m,window=1,step=2 f=1\nm,window=3,step=4 f=1\nm,window=x,step=4 f=1\nm,window=5,step=6,a=1 f=2\nm,window=5,step=7,a=1 f=2\nm,window=5,step=7,a=1\n",
+		"m,a=x\\,step\\=5,step=1 f=1\nm,a=x\\,step\\=6,step=2 f=1\nm,a=x\\,step\\=6,step=3 f=1", "m,window=1,batch=2 f=1\nm,window=3,batch=4 f=1\nm,window=3 f=1\nm,batch=3 f=1\nm,batch=4 f=1",
 	}
 }
 

@@ -147,6 +147,39 @@ func TestMemoryOfARequest(t *testing.T) {
 	}
 }
 
+// A tag that counts steps makes each line's head another one; it costs no more than its row.
+func TestLinesOfSteps(t *testing.T) {
+	const lines = 20_000
+	var body strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&body, "m,host=h,window=%d,run=r,step=%d f=1 %d\n", i/100, i, i+1)
+	}
+	rules, slab := defaultRules(t), &ingest.Slab{}
+	var d *decoder
+	got := cost.Allocated(func() {
+		d = newDecoder(&reading{rules: rules, unit: 1, slab: slab, budget: 1 << 30}, newCount(maxSeries))
+		if err := d.all(body.String()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if most := uint64(300 * lines); got > most {
+		t.Errorf("%d bytes a line are allocated", got/lines)
+	}
+	for _, g := range d.parts()[0].Batch.Groups {
+		for i, axis := range g.Axes {
+			for row, v := range axis.Values {
+				want := g.TimeNs[row] - 1
+				if axis.Axis == "window" {
+					want /= 100
+				}
+				if v != want {
+					t.Fatalf("row %d, axis %d %s: %d, want %d", row, i, axis.Axis, v, want)
+				}
+			}
+		}
+	}
+}
+
 // A body of several parts is stored as a whole, or not at all.
 func TestALargeBodyIsStoredInParts(t *testing.T) {
 	lines := numbered(8*bodyLimit/3, "m,host=h f=%[1]d,g=\"a\nb %[1]d\" %[1]d\n")
@@ -164,7 +197,7 @@ func TestALargeBodyIsStoredInParts(t *testing.T) {
 func TestMoreThanARequestMayHave(t *testing.T) {
 	for body, want := range map[string]string{
 		strings.Repeat("m f=1\n", maxPoints+1):           "more than 1000000 points",
-		numbered(14*(maxSeries+2), "m%d f=1\n"):          "more than 200000 series",
+		numbered(14*(maxSeries+2), "m%d f=1\n"):          "more than 32000 series",
 		numbered(20*(maxRuns+2), "m,run=run-%d f=1\n"):   "more than 1000 runs",
 		"m" + numbered(7*maxTags, ",t%d=1"):              "more than 1024 tags",
 		"m,t=" + strings.Repeat("x", maxKey):             "more than 65535 bytes",

@@ -1,0 +1,73 @@
+package influx
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// span is where a head has the value of an axis.
+type span struct {
+	from, to int
+	gives    []int // places in head.axes
+}
+
+// spansOf finds the axes of a head. The first one that is wanted gives the step too, where
+// no tag of that name does.
+func spansOf(raw []byte, wanted, have []model.Axis) (out []span) {
+	var names []model.Axis
+	for i := endOf(raw, 0, ',', ','); i < len(raw); {
+		start := i + 1
+		equals := endOf(raw, start, '=', ',')
+		i = endOf(raw, equals+1, ',', '=')
+		name := model.Axis(raw[start:equals])
+		if _, integer := axisValue(text(raw[equals+1 : i])); integer && slices.Contains(wanted, name) {
+			out, names = append(out, span{from: equals + 1, to: i}), append(names, name)
+		}
+	}
+	for k, axis := range have {
+		at := slices.Index(names, axis)
+		for j := 0; at < 0; j++ {
+			at = slices.Index(names, wanted[j])
+		}
+		out[at].gives = append(out[at].gives, k)
+	}
+	return out
+}
+
+// again reads the head at i if it differs from h by the values of axes alone; these are
+// those of h then. Where a tag counts steps, each line has another head.
+func (h *head) again(b []byte, i int) (end int, ok bool) {
+	same := 0 // bytes of the head that were seen
+	for _, s := range h.spans {
+		if !bytes.HasPrefix(b[i:], h.raw[same:s.from]) {
+			return 0, false
+		}
+		i += s.from - same
+		n := 0
+		for i+n < len(b) && b[i+n]-'0' <= 9 {
+			n++
+		}
+		v, ok := axisValue(text(b[i : i+n]))
+		if !ok {
+			return 0, false
+		}
+		for _, k := range s.gives {
+			h.axes[k] = v
+		}
+		i, same = i+n, s.to
+	}
+	if !bytes.HasPrefix(b[i:], h.raw[same:]) {
+		return 0, false
+	}
+	i += len(h.raw) - same
+	return i, i < len(b) && b[i] == ' '
+}
+
+// runIsNoAxis reports whether no value of an axis is part of a run's name.
+func (r *Rules) runIsNoAxis() bool {
+	return !slices.ContainsFunc(r.run, func(t template) bool {
+		return slices.ContainsFunc(t.tags, func(tag string) bool { return slices.Contains(r.axes, model.Axis(tag)) })
+	})
+}

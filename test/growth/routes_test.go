@@ -169,7 +169,7 @@ func routes() []row[*lab] {
 	patch := map[string]string{"Content-Type": "application/partial-upload", "Upload-Offset": "0", "Upload-Complete": "?1"}
 	return []row[*lab]{
 		{call: "POST /api/v2/write", grows: "points", n: 2_000, run: lines(influx, func(n int) string { return repeat(n, "m f=1 17000000000000%05d\n") })},
-		{call: "POST /api/v2/write", grows: "series", n: 4_000, run: lines(influx, func(n int) string { return repeat(n, "m,k=v%d f=1\n") })},
+		{call: "POST /api/v2/write", grows: "series", n: 3_000, run: lines(influx, func(n int) string { return repeat(n, "m,k=v%d f=1\n") })},
 		{call: "POST /api/v2/write", grows: "tags a line", n: 2_000, run: lines(influx, func(n int) string { return "m" + repeat(n, ",k%d=v") + " f=1\n" })},
 		{call: "POST /api/v2/write", grows: "fields a line", n: 1_000, run: lines(influx, func(n int) string { return "m f=1" + repeat(n, ",f%d=1") + "\n" })},
 		{call: "POST /api/v2/write", grows: "runs", n: 60, run: lines(influx, func(n int) string { return repeat(n, "m,run=r%d f=1\n") })},

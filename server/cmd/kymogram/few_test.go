@@ -156,3 +156,23 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Errorf("%d runs are there, %d writes were taken", len(runs), acked+2)
 	}
 }
+
+// Who sends all of a large body before it reads is told why it is refused.
+func TestARefusedBodyIsTold(t *testing.T) {
+	_, d, admin := locked(t)
+	d.want(http.StatusNoContent, "POST", "/api/v2/write?bucket=p&org=w", admin, "loss,run=r value=1")
+	run := d.want(http.StatusOK, "GET", "/api/v1/resolve?run=w/p/r", admin, "")["id"].(string)
+	for _, c := range []struct {
+		path, key string
+		size      int
+		want      int
+	}{
+		{"/api/v1/runs/" + run + "/state", admin, 4 << 20, http.StatusRequestEntityTooLarge}, // above the route's own limit
+		{"/api/v1/keys", admin, 4 << 20, http.StatusBadRequest},
+		{"/api/v1/open", "wrong", 1 << 20, http.StatusUnauthorized},
+	} {
+		if status, _ := d.hold("POST", c.path, c.key, strings.Repeat("x", c.size)); status != c.want {
+			t.Errorf("%s with %d bytes: %d, want %d", c.path, c.size, status, c.want)
+		}
+	}
+}

@@ -121,7 +121,6 @@ func (a *arriving) Read(p []byte) (int, error) {
 // refuse answers a request that found no memory. Prometheus drops what is answered with
 // 429, so other systems' clients get 503.
 func (m *mux) refuse(w http.ResponseWriter, r *http.Request, rule Rule, err error) {
-	discard(r, m.admission.limit)
 	var e *model.Error
 	if rule.Foreign && errors.As(err, &e) && e.Code == model.CodeBusy {
 		httpapi.Retry(w.Header(), e.Code)

@@ -100,22 +100,34 @@ func (m *mux) watched(pattern string, rule Rule, h http.Handler) http.Handler {
 // and why the caller was refused.
 func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Handler) (context.Context, error) {
 	setDeadlines(w, r, rule)
+	body := r.Body
 	ctx, err := m.admit(r, rule)
 	if err != nil {
 		Fail(w, r, m.log, err) // before anything of the body is read
+		takeIn(w, r, body, restOfStrangers, bodyStall)
 		return ctx, err
 	}
 	most := m.maxBody
 	if rule.Open {
 		most = maxOpenBody
 	}
-	if !rule.Large {
-		if r.ContentLength > most {
-			m.refuseLarge(w, r, most)
-			return ctx, nil
-		}
+	switch {
+	case rule.Large:
+		m.attend(ctx, w, r, rule, h)
+		takeIn(w, r, body, restOfStrangers, bodyStall)
+		return ctx, nil
+	case r.ContentLength > most:
+		Fail(w, r, m.log, tooLarge(most))
+	default:
 		r.Body = http.MaxBytesReader(w, r.Body, most)
+		m.attend(ctx, w, r, rule, h)
 	}
+	takeIn(w, r, body, patience*most, bodyTimeout)
+	return ctx, nil
+}
+
+// attend serves a caller that was let in.
+func (m *mux) attend(ctx context.Context, w http.ResponseWriter, r *http.Request, rule Rule, h http.Handler) {
 	ctx = withCaller(ctx, auth.PrincipalOf(ctx), r.RemoteAddr)
 	if rule.Stream {
 		var end func()
@@ -123,7 +135,6 @@ func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 		defer end()
 	}
 	m.serve(w, r.WithContext(ctx), rule, h)
-	return ctx, nil
 }
 
 // admit applies the policy to a request.
@@ -153,20 +164,21 @@ func (m *mux) serve(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 	h.ServeHTTP(w, r)
 }
 
-// refuseLarge takes some of the body in, since many clients read no answer before they
-// have sent all, and would see a broken connection; who asked first (Expect) is told at once.
-func (m *mux) refuseLarge(w http.ResponseWriter, r *http.Request, most int64) {
-	const patience = 4 // times the limit
-	discard(r, patience*most)
-	w.Header().Set("Connection", "close")
-	Fail(w, r, m.log, tooLarge(most))
-}
+// What is taken in of a body that nobody reads: of strangers, and times the limit.
+const (
+	restOfStrangers = 1 << 20
+	patience        = 4
+)
 
-// discard takes in the body of a request that is refused.
-func discard(r *http.Request, most int64) {
-	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, most)
+// takeIn reads some of what is left of a body, since many clients read no answer before
+// they have sent all: a connection that ends before gives them a reset, and no answer.
+// Who asked first (Expect) is told at once.
+func takeIn(w http.ResponseWriter, r *http.Request, body io.ReadCloser, most int64, within time.Duration) {
+	if body == nil || body == http.NoBody || r.Header.Get("Expect") != "" {
+		return
 	}
+	rest := &arriving{body, http.NewResponseController(w), time.Now().Add(within)}
+	_, _ = io.CopyN(io.Discard, rest, most)
 }
 
 func tooLarge(limit int64) error {

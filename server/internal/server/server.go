@@ -36,6 +36,9 @@ const (
 // idleTimeout closes HTTP connections that nobody uses.
 const idleTimeout = 2 * time.Minute
 
+// usualBody is the limit of a body where the operator sets none.
+const usualBody = 16 << 20
+
 // loginPath is the page's address for a one-time link; the token is in the
 // fragment, which browsers do not send.
 const loginPath = "/login#"
@@ -174,6 +177,10 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 	if most := largest * options.MaxBody; options.Memory.Requests < most {
 		s.log.Warn("the memory limit is too small for the largest requests; raise memory.limit_mib, or lower limits.body_mib",
 			"requests_mib", options.Memory.Requests>>20, "largest_mib", most>>20)
+	}
+	if usual := config.Divide(options.Memory.Limit, usualBody).Requests; options.Memory.Requests > usual {
+		s.log.Warn("limits.body_mib is large: requests may hold more memory together",
+			"body_mib", options.MaxBody>>20, "requests_mib", options.Memory.Requests>>20, "usual_mib", usual>>20)
 	}
 	s.security = newSecurity(options.Log, parts.Metrics, options.Now)
 	s.keyring.OnFirstUse(func(ctx context.Context, key auth.Key) {

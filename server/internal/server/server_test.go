@@ -32,6 +32,7 @@ import (
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
+	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
@@ -707,6 +708,30 @@ func TestListenErrorsSayWhatToDo(t *testing.T) {
 		var e *model.Error
 		if !errors.As(err, &e) || !strings.Contains(e.Message, test.want) || e.Hint == "" {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A limit of bodies that raises what requests may hold is named at the start, and one
+// that memory has no room for.
+func TestALargeBodyLimitIsNamed(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		body, memory int64
+		want         string
+	}{
+		{16 * mib, 0, ""},
+		{32 * mib, 2048 * mib, ""},
+		{33 * mib, 4096 * mib, "limits.body_mib is large"},
+		{100 * mib, 8192 * mib, "limits.body_mib is large"},
+		{64 * mib, 300 * mib, "the memory limit is too small"},
+		{16 * mib, 200 * mib, ""},
+	} {
+		f := newFixture(t)
+		f.options.MaxBody, f.options.Memory = c.body, config.Divide(c.memory, c.body)
+		f.listen("")
+		if said := f.logged.String(); (said == "") != (c.want == "") || !strings.Contains(said, c.want) {
+			t.Errorf("%d MiB of %d MiB: %q, want %q", c.body/mib, c.memory/mib, said, c.want)
 		}
 	}
 }

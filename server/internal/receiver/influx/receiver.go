@@ -275,14 +275,18 @@ func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, v version, err e
 		doc["error"] = message
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	retry(w.Header(), err)
+	retry(w.Header(), status, err)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(doc) // the client is gone when this fails
 }
 
-// retry tells a client when to send again, if that is of use.
-func retry(h http.Header, err error) {
-	if seconds := model.CodeOf(err).RetryAfter(); seconds > 0 {
+// retry tells a client when to send again, if that is of use: after every 503.
+func retry(h http.Header, status int, err error) {
+	seconds := model.CodeOf(err).RetryAfter()
+	if status == http.StatusServiceUnavailable {
+		seconds = max(seconds, model.CodeBusy.RetryAfter())
+	}
+	if seconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
 }

@@ -215,7 +215,11 @@ func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, err error) {
 	if status == http.StatusInternalServerError && q.Context().Err() == nil {
 		r.options.Log.ErrorContext(q.Context(), "a remote write failed", "err", err)
 	}
-	if seconds := model.CodeOf(err).RetryAfter(); seconds > 0 {
+	seconds := model.CodeOf(err).RetryAfter()
+	if status == http.StatusServiceUnavailable {
+		seconds = max(seconds, model.CodeBusy.RetryAfter())
+	}
+	if seconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
 	http.Error(w, text, status)

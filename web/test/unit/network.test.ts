@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Network } from "../../src/api/network.ts";
 import { level, range } from "../../src/chart/matrix.ts";
 import { changes, payloadOf, readRecord } from "../../src/chart/record.ts";
 import { paths } from "../../src/part/spark.tsx";
-import { age, columnsOf, disputes, gpuText, rowsOf } from "../../src/state/network.ts";
+import { age, columnsOf, disputes, gpuText, NetworkFeed, rowsOf } from "../../src/state/network.ts";
 import { makeHistory, makeNetwork } from "../standin/network.ts";
 
 const all = { q: "", hidden: new Set<string>(), sort: "" };
@@ -40,6 +40,27 @@ describe("what of a network is shown", () => {
     expect(age(doc, v)).toEqual({ blocks: doc.chain!.block - v.block, ms: 60_000 });
     expect(age(doc, { ...v, block: 0 }).blocks).toBeNull();
   });
+});
+
+test("a network that is still being judged is asked for again at once, until it is whole", async () => {
+  const asked: string[] = [];
+  const left = [{ done: 10, of: 30 }, { done: 20, of: 30 }, undefined];
+  vi.stubGlobal("document", { hidden: false });
+  vi.stubGlobal("sessionStorage", { getItem: () => null });
+  vi.stubGlobal("fetch", (url: string) => {
+    asked.push(String(url));
+    const judging = left[asked.length - 1];
+    if (asked.length > 3) return new Promise(() => {}); // it waits for news
+    return Promise.resolve(Response.json({ ...doc, index: 30, judging }));
+  });
+  const feed = new NetworkFeed("w", "p", "");
+  const stop = feed.follow("");
+  await vi.waitFor(() => expect(asked).toHaveLength(4), 5000);
+  stop();
+  vi.unstubAllGlobals();
+  expect(asked.slice(0, 3).some((url) => url.includes("wait="))).toBe(false);
+  expect(asked[3]).toContain("since=30");
+  expect(feed.doc.value?.judging).toBeUndefined();
 });
 
 describe("the matrix", () => {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -411,10 +412,27 @@ func createMirror(ctx context.Context, path string) error {
 
 // Plan says what there is to repair, Repair does it; no server may use the file.
 func Plan(ctx context.Context, path string, log *slog.Logger) (*Health, error) {
-	return heal(ctx, path, true, log)
+	return repair(ctx, path, true, log)
 }
 
-// Repair makes a file and its mirror agree.
+// Repair makes a file and its mirror agree, and makes anew what does not follow from
+// its records.
 func Repair(ctx context.Context, path string, log *slog.Logger) (*Health, error) {
-	return heal(ctx, path, false, log)
+	return repair(ctx, path, false, log)
+}
+
+func repair(ctx context.Context, path string, only bool, log *slog.Logger) (*Health, error) {
+	h, err := heal(ctx, path, only, log)
+	if err != nil || !h.Healthy() || len(h.Lost) > 0 {
+		return h, err
+	}
+	found, err := Inspect(ctx, path, true, func(int64) {})
+	if err != nil || len(found.Damage) == 0 {
+		return h, err
+	}
+	h.Rebuilt = strings.TrimPrefix(found.Damage[0], "state records: ")
+	if only {
+		return h, nil
+	}
+	return h, h.rebuild(ctx, path)
 }

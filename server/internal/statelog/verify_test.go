@@ -1,9 +1,11 @@
 package statelog_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +119,49 @@ func TestInspectFindsEveryChange(t *testing.T) {
 			t.Parallel()
 			if i := edited(t, c.statement); !strings.Contains(strings.Join(i.Damage, "\n"), c.says) {
 				t.Errorf("want %q:\n%s", c.says, strings.Join(i.Damage, "\n"))
+			}
+		})
+	}
+}
+
+// What a person changed and no start looks for is mended by hand, from the mirror.
+func TestRepairMakesAnewWhatDoesNotFollow(t *testing.T) {
+	for name, statement := range map[string]string{
+		"a node":             `UPDATE nodes SET hash = zeroblob(32) WHERE level = 1`,
+		"a hotkey":           `UPDATE runs SET hotkey = zeroblob(32)`,
+		"the newest payload": `UPDATE records SET payload = NULL WHERE idx = 2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "state.db")
+			l := openLog(t, path)
+			key, err := statelog.SigningKey(filepath.Join(t.TempDir(), "log.key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var on *state.Envelope
+			for range 3 {
+				on = signed(t, run(1), 1, on, `{"a":1}`)
+				put(t, l, run(1), on)
+			}
+			before, err := l.Tree(key).Head(t.Context(), "lab", "net", false)
+			if err = errors.Join(err, l.Close()); err != nil {
+				t.Fatal(err)
+			}
+			change(t, path, statement)
+			log := slog.New(slog.DiscardHandler)
+			for i, act := range []func(context.Context, string, *slog.Logger) (*statelog.Health, error){statelog.Plan, statelog.Repair, statelog.Plan} {
+				h, err := act(t.Context(), path, log)
+				if err != nil || (h.Rebuilt == "") != (i == 2) {
+					t.Fatalf("%d: %+v %v", i, h, err)
+				}
+			}
+			if i := inspect(t, path); i.Records != 3 || len(i.Damage) != 0 {
+				t.Errorf("%+v", i)
+			}
+			after, err := openLog(t, path).Tree(key).Head(t.Context(), "lab", "net", false)
+			if err != nil || after.Root != before.Root || after.Signature != before.Signature {
+				t.Errorf("%+v %v, before %+v", after, err, before)
 			}
 		})
 	}

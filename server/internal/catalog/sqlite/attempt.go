@@ -26,6 +26,10 @@ func readAttempt(ctx context.Context, q querier, run int64, number uint32) (mode
 // resolveAttempt finds the attempt that a new writer joins, or opens one. It reads
 // neighbours along indexes: a run may have had thousands of attempts.
 func (o *opening) resolveAttempt(ctx context.Context, run *runRow) (model.Attempt, error) {
+	if run.created { // it has none to join or to go beside
+		a := model.Attempt{Number: 1, Precedence: between(o.openedNs, math.MinInt64, math.MaxInt64), OpenedNs: o.openedNs, ResumeFrom: o.r.ResumeFromStep}
+		return a, o.addAttempt(ctx, run, &a)
+	}
 	number, err := o.joinable(ctx, run)
 	if err != nil {
 		return model.Attempt{}, err
@@ -127,16 +131,19 @@ func (o *opening) newAttempt(ctx context.Context, run *runRow) (model.Attempt, e
 	if a.Precedence, err = o.distinct(ctx, run, between(o.openedNs, lo, hi), hi); err != nil {
 		return a, err
 	}
-	err = exec(ctx, o.tx, `INSERT INTO attempts (run, number, precedence, opened_ns, resume_from, orchestration_id, restart_count) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	if err := o.addAttempt(ctx, run, &a); err != nil {
+		return a, err
+	}
+	return a, exec(ctx, o.tx, `UPDATE runs SET attempt = (SELECT number FROM attempts WHERE run = ?1 ORDER BY precedence DESC, number DESC LIMIT 1) WHERE pk = ?1`, run.pk)
+}
+
+func (o *opening) addAttempt(ctx context.Context, run *runRow, a *model.Attempt) error {
+	err := exec(ctx, o.tx, `INSERT INTO attempts (run, number, precedence, opened_ns, resume_from, orchestration_id, restart_count) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		run.pk, a.Number, a.Precedence, a.OpenedNs, a.ResumeFrom, o.r.OrchestrationID, o.r.RestartCount)
 	if err != nil {
-		return a, err
+		return err
 	}
-	err = exec(ctx, o.tx, `UPDATE runs SET attempt = (SELECT number FROM attempts WHERE run = ?1 ORDER BY precedence DESC, number DESC LIMIT 1) WHERE pk = ?1`, run.pk)
-	if err != nil {
-		return a, err
-	}
-	return a, o.rememberParent(ctx, run, a.Number)
+	return o.rememberParent(ctx, run, a.Number)
 }
 
 // The order of the attempts of a job: restart count, opening time. Each part walks

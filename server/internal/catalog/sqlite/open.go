@@ -323,8 +323,11 @@ func (o *opening) makeRun(ctx context.Context, project int64, name string) (*run
 	if err := exec(ctx, o.tx, `INSERT INTO ids (id, run) VALUES (?, ?)`, id[:], id[:]); err != nil {
 		return nil, err
 	}
-	for _, asked := range []string{name, o.r.RunName} {
-		if err := o.putIdentity(ctx, project, asked, id); err != nil {
+	if err := o.putIdentity(ctx, project, name, id); err != nil {
+		return nil, err
+	}
+	if linked != "" {
+		if err := o.putIdentity(ctx, project, linked, id); err != nil {
 			return nil, err
 		}
 	}

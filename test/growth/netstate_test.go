@@ -128,22 +128,22 @@ func databases() []row[*program] {
 				p.must(err)
 			}
 		}},
-		{call: "netstate.ComputeDb.AddPoG", grows: "proofs", n: 100, run: keeps(func(d *netstate.ComputeDb, _ int) error {
+		{call: "netstate.ComputeDb.AddPoG", grows: "proofs", n: 25, run: keeps(func(d *netstate.ComputeDb, _ int) error {
 			return d.AddPoG(ctx, "h", netstate.GPU{Name: "H100", Count: 8}, time.Time{})
 		})},
-		{call: "netstate.ComputeDb.SaveMiner", grows: "miners", n: 100, run: keeps(write)},
-		{call: "netstate.ComputeDb.SaveMinerDetails", grows: "miners", n: 100, run: keeps(details)},
-		{call: "netstate.ComputeDb.SaveRunID", grows: "hotkeys", n: 100, run: keeps(func(d *netstate.ComputeDb, i int) error {
+		{call: "netstate.ComputeDb.SaveMiner", grows: "miners", n: 25, run: keeps(write)},
+		{call: "netstate.ComputeDb.SaveMinerDetails", grows: "miners", n: 25, run: keeps(details)},
+		{call: "netstate.ComputeDb.SaveRunID", grows: "hotkeys", n: 25, run: keeps(func(d *netstate.ComputeDb, i int) error {
 			_, err := d.SaveRunID(ctx, text(i, "h%d"), "r")
 			return err
 		})},
-		{call: "netstate.ComputeDb.Allocate", grows: "hotkeys", n: 100, run: keeps(allocate)},
-		{call: "netstate.ComputeDb.Allocations", grows: "hotkeys", n: 100, run: kept(allocate, func(d *netstate.ComputeDb) error {
+		{call: "netstate.ComputeDb.Allocate", grows: "hotkeys", n: 25, run: keeps(allocate)},
+		{call: "netstate.ComputeDb.Allocations", grows: "hotkeys", n: 40, run: kept(allocate, func(d *netstate.ComputeDb) error {
 			_, err := d.Allocations(ctx)
 			return err
 		})},
-		{call: "netstate.ComputeDb.Penalize", grows: "hotkeys", n: 100, run: keeps(penalize)},
-		{call: "netstate.ComputeDb.Penalized", grows: "hotkeys", n: 100, run: kept(penalize, func(d *netstate.ComputeDb) error {
+		{call: "netstate.ComputeDb.Penalize", grows: "hotkeys", n: 25, run: keeps(penalize)},
+		{call: "netstate.ComputeDb.Penalized", grows: "hotkeys", n: 40, run: kept(penalize, func(d *netstate.ComputeDb) error {
 			_, err := d.Penalized(ctx)
 			return err
 		})},
@@ -163,13 +163,13 @@ func nodes() []row[*program] {
 		return err
 	}
 	return []row[*program]{
-		{call: "netstate.Node.StatsAllocated", grows: "validators", n: 10, run: believes(ofValidators, stats)},
+		{call: "netstate.Node.StatsAllocated", grows: "validators", n: 6, run: believes(ofValidators, stats)},
 		{call: "netstate.Node.StatsAllocated", grows: "miners", n: 200, run: believes(ofMiners, stats)},
-		{call: "netstate.Node.AllocatedHotkeys", grows: "validators", n: 10, run: believes(ofValidators, func(_ *program, node *netstate.Node, _ int) error {
+		{call: "netstate.Node.AllocatedHotkeys", grows: "validators", n: 6, run: believes(ofValidators, func(_ *program, node *netstate.Node, _ int) error {
 			_, err := node.AllocatedHotkeys(ctx, netstate.Select{})
 			return err
 		})},
-		{call: "netstate.Node.Verdicts", grows: "validators", n: 10, run: believes(ofValidators, func(_ *program, node *netstate.Node, _ int) error {
+		{call: "netstate.Node.Verdicts", grows: "validators", n: 6, run: believes(ofValidators, func(_ *program, node *netstate.Node, _ int) error {
 			_, err := node.Verdicts(ctx)
 			return err
 		})},
@@ -246,7 +246,7 @@ func TestEveryCallOfNetworksHasARow(t *testing.T) {
 
 func TestNetstate(t *testing.T) {
 	short(t)
-	ofPrograms(t, databases(), nil)
-	binary := build(t)
-	ofPrograms(t, nodes(), func(t *testing.T) *lab { return start(t, binary) })
+	// Each write waits for the disk: few of them, and nothing else runs beside them.
+	ofPrograms(t, databases(), nil, cost{seconds: 0.04, bytes: 64 << 10, objects: 1_000, disk: 512 << 10})
+	ofPrograms(t, nodes(), start, reserved())
 }

@@ -70,8 +70,8 @@ def put_metrics(n: int) -> None:
 k = kymogram
 ROWS: list[tuple[str, str, int, Call]] = [
     ("log", "points", 2_000, times(lambda i: k.log("m", 1.0, step=i))),
-    ("log", "series", 1_000, times(lambda i: k.log(f"m{i}", 1.0))),
-    ("log", "metrics a call", 1_000, lambda n: k.log({f"m{i}": 1.0 for i in range(n)})),
+    ("log", "series", 300, times(lambda i: k.log(f"m{i}", 1.0))),
+    ("log", "metrics a call", 500, lambda n: k.log({f"m{i}": 1.0 for i in range(n)})),
     ("log", "labels", 500, refused(lambda n: k.log("m", 1.0, labels={f"k{i}": "v" for i in range(n)}))),
     ("log_distributed", "points", 1_000, times(lambda i: k.log_distributed("m", 1.0, step=i))),
     ("log_text", "bytes", 100_000, lambda n: k.log_text("m", "x" * n)),
@@ -85,31 +85,31 @@ ROWS: list[tuple[str, str, int, Call]] = [
     ),
     ("log_config", "attributes", 500, lambda n: k.log_config(config(n))),
     ("log_attributes", "attributes", 500, lambda n: k.log_attributes("a", config(n))),
-    ("log_env_attributes", "environments", 500, times(lambda i: k.log_env_attributes(f"e{i}", {"a": 1}))),
+    ("log_env_attributes", "environments", 300, times(lambda i: k.log_env_attributes(f"e{i}", {"a": 1}))),
     ("log_env_attributes", "attributes", 500, lambda n: k.log_env_attributes("e", config(n))),
     (
         "log_rl_episode",
         "environments",
-        1_000,
+        300,
         times(lambda i: k.log_rl_episode("m", 1.0, 1, episode=1, env_id=f"e{i}")),
     ),
     (
         "log_rl_environment_step",
         "environments",
-        1_000,
+        300,
         times(lambda i: k.log_rl_environment_step("m", 1.0, 1, env_id=f"e{i}")),
     ),
     (
         "log_rl_environment_step",
         "points",
-        1_000,
+        500,
         times(lambda i: k.log_rl_environment_step("m", 1.0, i, env_id="e")),
     ),
     ("set_tags", "tags", 500, refused(lambda n: k.set_tags(tags(n)))),
     ("add_tags", "tags", 500, refused(lambda n: k.add_tags(tags(n)))),
     ("remove_tags", "tags", 500, refused(lambda n: k.remove_tags(tags(n)))),
     ("set_description", "bytes", 100_000, refused(lambda n: k.set_description("x" * n))),
-    ("metrics.put_metric", "names", 1_000, put_metrics),
+    ("metrics.put_metric", "names", 300, put_metrics),
 ]
 
 _FIELD = "reads a field"

@@ -351,7 +351,7 @@ func callsWithoutRows() map[string]string {
 }
 
 // ofPrograms measures rows of this process, each with a server where it needs one.
-func ofPrograms(t *testing.T, rows []row[*program], server func(t *testing.T) *lab) {
+func ofPrograms(t *testing.T, rows []row[*program], server func(t *testing.T) *lab, floor cost) {
 	t.Helper()
 	short(t)
 	for _, r := range rows {
@@ -359,7 +359,7 @@ func ofPrograms(t *testing.T, rows []row[*program], server func(t *testing.T) *l
 			continue
 		}
 		t.Run(titled(r.name()), func(t *testing.T) {
-			r.judge(t, reserved(), func(n int) cost {
+			r.judge(t, floor, func(n int) cost {
 				p := &program{t: t, spool: t.TempDir()}
 				if server != nil {
 					p.lab = server(t)
@@ -371,12 +371,11 @@ func ofPrograms(t *testing.T, rows []row[*program], server func(t *testing.T) *l
 	}
 }
 
-func TestSDK(t *testing.T) { ofPrograms(t, sdk(), nil) }
+func TestSDK(t *testing.T) { ofPrograms(t, sdk(), nil, reserved()) }
 
 func TestReaders(t *testing.T) {
 	short(t)
-	binary := build(t)
-	ofPrograms(t, readers(), func(t *testing.T) *lab { return start(t, binary) })
+	ofPrograms(t, readers(), start, reserved())
 }
 
 // titled is a row's name as the name of a test.

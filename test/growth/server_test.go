@@ -3,6 +3,7 @@ package growth
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -27,25 +29,42 @@ type lab struct {
 	client       *http.Client
 }
 
-// build makes the binary under test, unless KYMOGRAM_BINARY names one.
-func build(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("KYMOGRAM_BINARY"); path != "" {
-		return path
+// scratch holds the binary under test as long as the tests run.
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "growth-"); err != nil {
+		panic(err)
 	}
-	path := filepath.Join(t.TempDir(), "kymogram")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../server/cmd/kymogram")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the binary: %v\n%s", err, out)
-	}
-	return path
+	code := m.Run()
+	_ = os.RemoveAll(scratch) // it is a temporary one
+	os.Exit(code)
 }
 
+// built makes the binary under test, once for all tests, unless KYMOGRAM_BINARY
+// names one.
+var built = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("KYMOGRAM_BINARY"); path != "" {
+		return path, nil
+	}
+	path := filepath.Join(scratch, "kymogram")
+	out, err := exec.Command("go", "build", "-o", path, "../../server/cmd/kymogram").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
 // start starts a server; it ends with the test.
-func start(t *testing.T, binary string) *lab {
+func start(t *testing.T) *lab {
 	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := &lab{t: t, folder: t.TempDir(), client: &http.Client{Transport: &http.Transport{}}}
-	cmd := exec.CommandContext(t.Context(), binary, "serve", "--data", l.data(), "--http", "127.0.0.1:0", "--log-level", "error")
+	cmd := exec.CommandContext(t.Context(), path, "serve", "--data", l.data(), "--http", "127.0.0.1:0", "--log-level", "error")
 	cmd.Env = append(os.Environ(), "HOME="+l.folder, "XDG_CONFIG_HOME="+l.folder, "KYMOGRAM_STATE_LOG=true")
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -188,7 +207,6 @@ func (l *lab) any(method, path string, body []byte, header map[string]string) {
 func measure(t *testing.T, rows []row[*lab]) {
 	t.Helper()
 	short(t)
-	binary := build(t)
 	for _, r := range rows {
 		if !r.wanted() {
 			continue
@@ -198,7 +216,7 @@ func measure(t *testing.T, rows []row[*lab]) {
 				t.Parallel()
 			}
 			r.judge(t, noise(), func(n int) cost {
-				l := start(t, binary)
+				l := start(t)
 				return l.took(r.run(l, n))
 			})
 		})

@@ -96,7 +96,7 @@ ROWS: list[tuple[str, str, int, Call]] = [
     (
         "log_rl_environment_step",
         "environments",
-        300,
+        600,
         times(lambda i: k.log_rl_environment_step("m", 1.0, 1, env_id=f"e{i}")),
     ),
     (

@@ -23,6 +23,7 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 	calls    *prometheus.CounterVec
 	callTime *prometheus.HistogramVec
+	failures *prometheus.CounterVec
 	security *prometheus.CounterVec
 	Panics   prometheus.Counter
 }
@@ -48,6 +49,9 @@ func New(version string) *Metrics {
 		callTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kymogram_grpc_call_duration_seconds", Help: "Duration of a gRPC call; a stream counts as one.", Buckets: seconds(),
 		}, []string{"method"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kymogram_grpc_failures_total", Help: "Failures that gRPC streams told in their own words, by method and code.",
+		}, []string{"method", "code"}),
 		security: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kymogram_security_events_total", Help: "Events of the security log, those without a line included; refused requests by cause.",
 		}, []string{"event", "cause"}),
@@ -59,7 +63,7 @@ func New(version string) *Metrics {
 		Name: "kymogram_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.security, m.Panics, info,
+	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.failures, m.security, m.Panics, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -84,6 +88,9 @@ func (m *Metrics) Call(method string, began time.Time, err *error) {
 	m.calls.WithLabelValues(method, status.Code(*err).String()).Inc()
 	m.callTime.WithLabelValues(method).Observe(time.Since(began).Seconds())
 }
+
+// Failure counts one that a stream tells in its own words; codes are those of package model.
+func (m *Metrics) Failure(method, code string) { m.failures.WithLabelValues(method, code).Inc() }
 
 // Security counts an event of the security log; both texts are of small sets.
 func (m *Metrics) Security(event, cause string) { m.security.WithLabelValues(event, cause).Inc() }

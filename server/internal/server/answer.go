@@ -63,6 +63,7 @@ func (g *guardedStream) noteFailure(m any) {
 	if answer, ok := m.(interface {
 		GetFailure() *kymogramv1.Failure
 	}); ok && answer.GetFailure() != nil {
+		g.server.metrics.Failure(g.method, answer.GetFailure().GetCode())
 		if cause := causeOf(model.Code(answer.GetFailure().GetCode())); cause != "" {
 			g.server.security.note(g.ctx, eventRefused, cause, "route", g.method)
 		}

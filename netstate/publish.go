@@ -178,7 +178,8 @@ func (n *Node) newest(ctx context.Context) (*state.Record, map[string]any, error
 	if err != nil {
 		n.asked = false
 		refusal := model.Errorf(model.CodeStateRefused, "the server's newest record of this run is not ours: %v", err)
-		if record != nil && record.Hotkey != n.place.Hotkey {
+		// An honest server takes no stranger's record into a run that is named after us.
+		if name, err := n.displayName(ctx); err == nil && record != nil && record.Hotkey != n.place.Hotkey && name != DisplayName(n.place.Role, n.Hotkey()) {
 			return nil, nil, foreign{refusal.WithHint("join again: a new run begins")}
 		}
 		return nil, nil, refusal.WithHint("take another server, or another run: delete the hotkey's row of wandb_runs")
@@ -201,16 +202,25 @@ func (n *Node) blame(ctx context.Context, refusal error) error {
 	if model.CodeOf(refusal) != model.CodeStateRefused || n.head != nil {
 		return refusal
 	}
-	run, err := read.Over(n.server).Run(ctx, n.opts.Entity+"/"+n.opts.Project+"/"+n.place.Run)
+	name, err := n.displayName(ctx)
 	if err != nil {
 		return refusal //nolint:nilerr // the refusal is what counts
 	}
-	role, address, _ := strings.Cut(run.DisplayName, "-")
+	role, address, _ := strings.Cut(name, "-")
 	hotkey, _, err := wallet.ParseAddress(address)
 	if err != nil || role != Validator && role != Miner || role == n.place.Role && hotkey == n.place.Hotkey {
 		return refusal //nolint:nilerr // a name like any other
 	}
 	return foreign{refusal}
+}
+
+// displayName is the name of our run at the server.
+func (n *Node) displayName(ctx context.Context) (string, error) {
+	run, err := read.Over(n.server).Run(ctx, n.opts.Entity+"/"+n.opts.Project+"/"+n.place.Run)
+	if err != nil {
+		return "", err
+	}
+	return run.DisplayName, nil
 }
 
 // latest is the newest config section that is known: the server's, or our own where

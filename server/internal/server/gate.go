@@ -15,6 +15,9 @@ import (
 // nor the process's file descriptors say less.
 const mostConnections = 10_000
 
+// relieveEvery bounds how often idle connections make way for new ones.
+const relieveEvery = 100 * time.Millisecond
+
 // mostWaits bounds event streams and waiting requests in memory: 50 KiB each.
 const mostWaits = 4096
 
@@ -39,11 +42,13 @@ const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/j
 type gate struct {
 	most, each int
 	telling    chan struct{} // holds one for each client that is being told
+	relieve    func()        // closes idle connections; nil: there are none
 
-	mu      sync.Mutex
-	open    int
-	by      map[netip.Addr]int
-	refused uint64
+	mu       sync.Mutex
+	relieved time.Time
+	open     int
+	by       map[netip.Addr]int
+	refused  uint64
 }
 
 // connections is how many there may be, where so many are wanted; 0 is the default.
@@ -73,19 +78,41 @@ func newGate(most, each int) *gate {
 // enter lets a connection in; one that is not is the caller's to refuse.
 func (g *gate) enter(conn net.Conn) (net.Conn, bool) {
 	from := addressOf(conn)
-	g.mu.Lock()
-	in := g.open < g.most && (from.IsLoopback() || g.by[from] < g.each)
-	if in {
-		g.open++
-		g.by[from]++
-	} else {
+	in := g.count(from)
+	if !in && g.mayRelieve() {
+		g.relieve()
+		in = g.count(from)
+	}
+	if !in {
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		g.refused++
+		return conn, false
 	}
-	g.mu.Unlock()
-	if in {
-		return &entered{Conn: conn, leave: sync.OnceFunc(func() { g.leave(from) })}, true
+	return &entered{Conn: conn, leave: sync.OnceFunc(func() { g.leave(from) })}, true
+}
+
+// count counts a connection, if there is room for it.
+func (g *gate) count(from netip.Addr) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open >= g.most || !from.IsLoopback() && g.by[from] >= g.each {
+		return false
 	}
-	return conn, false
+	g.open++
+	g.by[from]++
+	return true
+}
+
+// mayRelieve says whether idle connections may be closed now.
+func (g *gate) mayRelieve() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.relieve == nil || time.Since(g.relieved) < relieveEvery {
+		return false
+	}
+	g.relieved = time.Now()
+	return true
 }
 
 // refuse tells a client that there is no connection for it, and closes the one that it

@@ -194,6 +194,7 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		return nil, fmt.Errorf("assemble the server: %w", err)
 	}
 	s.http = s.newHTTP(routes)
+	s.gate.relieve = s.closeIdle
 	s.shared = newSplitter(listeners.shared, options.TLS, s.gate, s.log)
 	if listeners.calls != nil {
 		s.calls = newSplitter(listeners.calls, options.TLS, s.gate, s.log)
@@ -209,6 +210,13 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		ReadHeaderTimeout: helloTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+}
+
+// closeIdle closes the HTTP connections that wait for a next request. Their clients
+// come again when they have one.
+func (s *Server) closeIdle() {
+	s.http.SetKeepAlivesEnabled(false)
+	s.http.SetKeepAlivesEnabled(true)
 }
 
 // routes mounts everything behind the policy.

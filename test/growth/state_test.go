@@ -98,7 +98,7 @@ func stateRoutes() []row[*lab] {
 		{call: "GET " + projectPath + "/state", grows: "runs", n: 20, run: reads("/api/v1/projects/w/p/state", byRuns)},
 		{call: "GET /api/v1/runs/{id}/state", grows: "records of the run", n: 50, run: size("/api/v1/runs/RUN/state")},
 		{call: "GET /api/v1/runs/{id}/state/history", grows: "records of the run", n: 50, run: size("/api/v1/runs/RUN/state/history")},
-		{call: "POST /api/v1/runs/{id}/state", grows: "bytes of the payload", n: 2_000, run: func(l *lab, n int) func() {
+		{call: "POST /api/v1/runs/{id}/state", grows: "bytes of the payload", n: 1_500, run: func(l *lab, n int) func() {
 			s := l.signer("r", state.Validator)
 			return func() { s.say(stats(n / 2)) }
 		}},

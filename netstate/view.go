@@ -29,8 +29,10 @@ type view struct {
 	mu   sync.Mutex
 	next uint64     // of the server's list
 	tip  state.Hash // of the record before next, zeros for none
-	// proofs: the records before next were read from a server that sends evidence.
+	// proofs: the records before next were read from a server that sends evidence, and
+	// chain is over all of it.
 	proofs bool
+	chain  state.Hash
 	places map[state.Place]*seen
 	runs   map[model.RunID]*shown
 	// deleted are the runs that the server has in the trash, or purged: they have no
@@ -126,11 +128,19 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 			return changed, fmt.Errorf("read the network's records: %w", err)
 		}
 		if n.view.outdated(page) && !again {
-			n.view.next, again = 0, true
+			n.view.restart()
+			again = true
 			continue
 		}
 		if err := n.take(ctx, page); err != nil {
 			return changed, err
+		}
+		if !n.view.complete(page) {
+			if n.view.restart(); again {
+				return changed, model.Errorf(model.CodeInternal, "read the network's records: the server does not send the evidence that it says it has")
+			}
+			again = true
+			continue
 		}
 		changed = n.bury(page.Deleted) || changed || len(page.Entries)+len(page.Evidence) > 0
 		n.view.proofs = page.Evidence != nil
@@ -145,6 +155,20 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 // log is another one than before, or it began to send evidence.
 func (v *view) outdated(page *state.Page) bool {
 	return page.Before != v.tip || v.next > 0 && page.Evidence != nil && !v.proofs
+}
+
+// restart makes the next page the first one. What was seen stays.
+func (v *view) restart() { v.next, v.chain = 0, state.Hash{} }
+
+// complete reports whether the evidence of a page, behind that of the pages before it,
+// is all that the server has. This server may have withheld some, or another before it.
+func (v *view) complete(page *state.Page) bool {
+	for i := range page.Evidence {
+		if b := page.Evidence[i].B; b != nil {
+			v.chain = state.ChainEvidence(v.chain, b.Hash())
+		}
+	}
+	return page.Evidence == nil || page.Chain == v.chain
 }
 
 // bury takes the vote of runs that are deleted, and gives back that of the others.
@@ -220,6 +244,9 @@ func (n *Node) convict(ctx context.Context, tx execer, evidence []state.Evidence
 	for i := range evidence {
 		if err := r.Convict(ctx, &evidence[i].Proof); err != nil {
 			return nil, err
+		}
+		if evidence[i].B == nil {
+			continue // it proved nothing
 		}
 		record, err := state.Decode(evidence[i].B.Record)
 		if err != nil || n.view.places[record.Place] == nil {

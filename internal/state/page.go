@@ -15,6 +15,10 @@ type Page struct {
 	// since on and before Next; of one run those that speak against its newest record.
 	// A server that sends none says so with an empty list; nil: it knows no evidence.
 	Evidence []Evidence `json:"evidence,omitzero"`
+	// Chain is [ChainEvidence] over all second records before Next, in their order,
+	// which a reader compares with what it was sent: evidence that was withheld once
+	// is asked for again.
+	Chain Hash `json:"evidence_chain,omitzero"`
 	// Before and Tip are the hashes of the records before the page and at its end, in
 	// the project's log. A reader whose last Tip is not this Before reads from the
 	// start: the server was restored from a backup.
@@ -46,6 +50,10 @@ type Evidence struct {
 	RunID model.RunID `json:"run_id"`
 	Proof
 }
+
+// ChainEvidence is the hash over all second records up to one, from that over those
+// before it, zeros for none.
+func ChainEvidence(before, second Hash) Hash { return HashOf(append(before[:], second[:]...)) }
 
 // Newest is the newest record of a run, nil for none, with what speaks against it.
 type Newest struct {

@@ -177,3 +177,47 @@ func TestEvidenceOfBeforeTheServerSentAny(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 }
+
+// Evidence that a server withholds, replaces or breaks keeps a vote only until the
+// next honest answer, and never ends a reader.
+func TestEvidenceThatWasWithheld(t *testing.T) {
+	for what, c := range map[string]struct {
+		evidence any
+		chain    bool // the lie keeps the right chain, so the reader sees it
+	}{
+		"withheld":           {[]any{}, false},
+		"withheld, and said": {[]any{}, true},
+		"null":               {[]any{nil}, false},
+		"empty":              {[]any{map[string]any{}}, false},
+		"half":               {[]any{map[string]any{"a": map[string]any{"record": "", "signature": strings.Repeat("0", 128), "payload": ""}}}, false},
+	} {
+		n := newNetwork(t)
+		ctx, all := t.Context(), netstate.Select{}
+		honest, liar, reader := n.join("honest", netstate.Validator, nil), n.join("liar", netstate.Validator, nil), n.join("reader", netstate.Miner, nil)
+		n.must(honest.UpdateStats(ctx, netstate.Stats{5: stat(5, hotkey(t, "m"), 50, "H100")}))
+		n.must(liar.UpdateStats(ctx, netstate.Stats{5: stat(5, hotkey(t, "m"), 90, "H100")}))
+		if _, err := reader.StatsAllocated(ctx, all); err != nil {
+			t.Fatal(err)
+		}
+		n.twin("liar", liar, func(_ *state.Record, payload map[string]any) { delete(payload, "stats") })
+		n.lie(func(r *http.Request, body []byte) []byte {
+			var doc map[string]any
+			if !strings.HasSuffix(r.URL.Path, "/opencompute/state") || json.Unmarshal(body, &doc) != nil {
+				return body
+			}
+			if doc["evidence"] = c.evidence; !c.chain {
+				delete(doc, "evidence_chain")
+			}
+			return []byte(text(t, doc))
+		})
+		if got, err := reader.StatsAllocated(ctx, all); (err != nil) != c.chain && what == "withheld" || err == nil && c.chain {
+			t.Errorf("%s: %+v %v", what, got, err)
+		}
+		n.lie(nil)
+		for range 2 {
+			if got, err := reader.StatsAllocated(ctx, all); err != nil || got[5].Score != 50 {
+				t.Errorf("after %s: %+v %v, want a score of 50", what, got, err)
+			}
+		}
+	}
+}

@@ -146,6 +146,10 @@ func TestTheAuditOfAHostileServer(t *testing.T) {
 		INSERT INTO runs SELECT run, project, idx, 'validator', 27, (SELECT hotkey FROM runs WHERE idx = 8), 3, 0, 21, 0 FROM records WHERE idx = 9`)
 	k.says("the newest record of every run", "state", "audit", "lab/net", "--seen", seen)
 
+	k.edit(`UPDATE runs SET netuid = 3 WHERE idx = 9`) // readers ask for a subnet
+	k.fails("HIDDEN: run2: the log has sequence 3", "state", "audit", "lab/net")
+	k.edit(`UPDATE runs SET netuid = 27 WHERE idx = 9`)
+
 	h := beforeServer(t, k)
 	k.env["KYMOGRAM_API_KEY"] = strings.TrimSpace(string(k.adminKey()))
 	k.env["KYMOGRAM_SERVER"] = h.URL

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -255,12 +256,27 @@ func (a *auditor) newest() map[state.Place]tip {
 	return out
 }
 
-// shown reads the newest record of every run, as the server shows it.
+// shown reads the newest record of every run, as readers of each subnet of the log ask
+// for it: what is left out there has no vote, whatever other lists show.
 func (a *auditor) shown(ctx context.Context, known map[state.Place]tip) error {
+	subnets := map[uint16]bool{}
+	for place := range known {
+		subnets[place.Netuid] = true
+	}
+	for _, netuid := range slices.Sorted(maps.Keys(subnets)) {
+		if err := a.shownOf(ctx, netuid, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *auditor) shownOf(ctx context.Context, netuid uint16, known map[state.Place]tip) error {
 	deleted := map[model.RunID]bool{}
 	for since := uint64(0); ; {
+		query := url.Values{"netuid": {strconv.Itoa(int(netuid))}, "since": {strconv.FormatUint(since, 10)}}
 		var page state.Page
-		if err := a.log.get(ctx, projectPath(a.log.Workspace, a.log.Project, "state"), url.Values{"since": {strconv.FormatUint(since, 10)}}, &page); err != nil {
+		if err := a.log.get(ctx, projectPath(a.log.Workspace, a.log.Project, "state"), query, &page); err != nil {
 			return err
 		}
 		unseen := make([]*state.Envelope, len(page.Entries))

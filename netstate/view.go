@@ -114,6 +114,10 @@ func hotkeys(raw json.RawMessage) (out []string) {
 // within what the server answers with.
 const pageSize = 100
 
+// maxPages is how many are read in one call; a server that has more is read on by the
+// next one.
+const maxPages = 1_000
+
 // Refresh reads the records that came since the last time. With wait it returns when
 // one came, or after that time (at most 30 s); changed says whether there were any.
 func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, err error) {
@@ -122,9 +126,13 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 	}
 	n.view.mu.Lock()
 	defer n.view.mu.Unlock()
-	for again := false; ; {
+	again := false
+	for range maxPages {
 		page, err := n.page(ctx, wait)
-		if err != nil {
+		if err == nil {
+			err = page.Follows(n.view.next)
+		}
+		if err != nil { // what was seen before stays
 			return changed, fmt.Errorf("read the network's records: %w", err)
 		}
 		if n.view.outdated(page) && !again {
@@ -149,12 +157,14 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 			return changed, nil
 		}
 	}
+	return changed, model.Errorf(model.CodeUnavailable, "the network's records do not end: %d pages were read", maxPages).
+		WithHint("call again to read on")
 }
 
-// outdated reports whether all is to be read again: the server was restored, and its
-// log is another one than before, or it began to send evidence.
+// outdated reports whether all is to be read again: the log is another one than before,
+// since the server was restored or lied, or it began to send evidence.
 func (v *view) outdated(page *state.Page) bool {
-	return page.Before != v.tip || v.next > 0 && page.Evidence != nil && !v.proofs
+	return page.Before != v.tip || page.Size < v.next || v.next > 0 && page.Evidence != nil && !v.proofs
 }
 
 // restart makes the next page the first one. What was seen stays.

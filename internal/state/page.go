@@ -30,6 +30,18 @@ type Page struct {
 	Deleted []model.RunID `json:"deleted,omitempty"`
 }
 
+// Follows refuses a page of a project's list that no honest server gives to who reads
+// from since: its reader would wait for what never comes, or never come to an end.
+func (p *Page) Follows(since uint64) error {
+	switch {
+	case p.Next < since || p.Next > MaxNumber:
+		return refuse("the server's answer is wrong: the list from record %d on goes on at record %d", since, p.Next)
+	case p.More && (p.Next == since || len(p.Entries)+len(p.Evidence) == 0):
+		return refuse("the server's answer is wrong: the list from record %d on has nothing and says that there is more", since)
+	}
+	return nil
+}
+
 // Filter chooses among the newest records of a project.
 type Filter struct {
 	Role   string // empty: any

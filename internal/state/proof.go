@@ -2,12 +2,7 @@ package state
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
-
-	"github.com/kymogram/kymogram/internal/model"
 )
 
 // Proof is two records of one hotkey, one place and one sequence. Anyone can
@@ -75,56 +70,4 @@ func compare(a, b *Record, x, y []byte) (Verdict, string) {
 		return Equivocated, fmt.Sprintf("hotkey %s signed sequence %d twice, and the records contradict each other in %s", a.Hotkey, a.Sequence, at)
 	}
 	return SharedKey, fmt.Sprintf("two machines use hotkey %s: both signed sequence %d, and what they say agrees", a.Hotkey, a.Sequence)
-}
-
-// measured names what two honest machines with one hotkey report differently:
-// their own hardware, settings and times. All else is a statement.
-func measured(name string) bool {
-	return slices.Contains([]string{"specs", "config", "version", "signature", "created_at"}, name)
-}
-
-// contradiction names the first statement that two payloads make differently; ""
-// when there is none. Payloads that are no JSON objects contradict when they
-// differ.
-func contradiction(sameType bool, x, y []byte) string {
-	if sameType && bytes.Equal(x, y) {
-		return ""
-	}
-	a, okA := object(x)
-	b, okB := object(y)
-	if !sameType || !okA || !okB {
-		return "the payload"
-	}
-	return differs("", a, b)
-}
-
-func object(raw []byte) (m map[string]any, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	return m, d.Decode(&m) == nil && m != nil
-}
-
-func differs(at string, a, b map[string]any) string {
-	names := make([]string, 0, len(a))
-	for name := range a {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		other, both := b[name]
-		if !both || measured(name) {
-			continue
-		}
-		path := at + model.Clip(name)
-		x, okX := a[name].(map[string]any)
-		y, okY := other.(map[string]any)
-		if okX && okY {
-			if found := differs(path+".", x, y); found != "" {
-				return found
-			}
-		} else if !reflect.DeepEqual(a[name], other) {
-			return path
-		}
-	}
-	return ""
 }

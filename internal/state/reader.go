@@ -24,6 +24,9 @@ type Reader struct {
 func (r *Reader) Check(ctx context.Context, e *Envelope) (Judgement, error) {
 	j := Judgement{Hash: e.Hash()}
 	record, err := e.decode()
+	if err == nil {
+		err = CheckPayload(e.Payload)
+	}
 	if err != nil {
 		return j.with(Broken, err.Error()), nil
 	}

@@ -320,7 +320,8 @@ def test_page_and_reader_agree_about_hostile_reports(join: Join, served: Served)
     reader = join(4, "miner")
     miners = [join(10 + n, "miner").hotkey for n in range(3)]
     true = {str(uid): stat(uid, key, 50) for uid, key in enumerate(miners)}
-    copied = {uid: one | {"created_at": "1970", "reliability_score": -7} for uid, one in true.items()}
+    lies = {"created_at": "1970", "reliability_score": -7}
+    copied = {uid: one | lies for uid, one in true.items()}
     copied["1"]["hotkey"] = liar.hotkey
     copied["2"]["gpu_specs"] = {"gpu_name": "H100", "num_gpus": 1.0}
     wrong = {"score": 1e308, "hotkey": miners[0][:-1] + "x", "num": "x"}

@@ -81,8 +81,11 @@ func TestPageAndReaderHaveTheSameWinners(t *testing.T) {
 	n := newNetwork(t)
 	m := func(uid int) string { return hotkey(t, fmt.Sprint("miner", uid)) }
 	report := func(uid int, changes string) string {
-		return fmt.Sprintf(`"%d":{"uid":%d,"hotkey":"%s","gpu_specs":{"gpu_name":"H100","num_gpus":1},"score":50,"own_score":true,"allocated":true,
-			"reliability_score":0.75,"created_at":"2026-11-22 10:00:00"%s}`, uid, uid, m(uid), changes)
+		fields := map[string]json.RawMessage{}
+		n.must(json.Unmarshal(fmt.Appendf(nil, `{"uid":%d,"hotkey":"%s","gpu_specs":{"gpu_name":"H100","num_gpus":1},"score":50,"own_score":true,"allocated":true,
+			"reliability_score":0.75,"created_at":"2026-11-22 10:00:00"}`, uid, m(uid)), &fields))
+		n.must(json.Unmarshal([]byte("{"+strings.TrimPrefix(changes, ",")+"}"), &fields))
+		return fmt.Sprintf(`"%d":%s`, uid, text(t, fields))
 	}
 	all := func(changes ...string) string {
 		var out []string

@@ -143,6 +143,9 @@ func (v *view) take(e *state.Entry) {
 	n := &node{runID: e.RunID, index: e.Index}
 	v.nodes[e.RunID] = n
 	record, err := e.Open()
+	if err == nil {
+		err = state.CheckPayload(e.Payload)
+	}
 	switch {
 	case err != nil: // it shows for whom it was signed, and not what others put in
 		n.broken = err.Error()

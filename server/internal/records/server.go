@@ -69,12 +69,15 @@ func (s Server) History(ctx context.Context, run *Run, each func(*state.Entry) e
 		if err := s.get(ctx, remote.RunPath(run.ID, "state", "history"), url.Values{"after": {strconv.FormatUint(after, 10)}}, &page); err != nil {
 			return err
 		}
+		if err := page.Follows(after); err != nil {
+			return err
+		}
 		for i := range page.Entries {
 			if err := each(&page.Entries[i]); err != nil {
 				return err
 			}
 		}
-		if !page.More || page.Next <= after {
+		if !page.More {
 			return nil
 		}
 		after = page.Next
@@ -89,13 +92,16 @@ func (s Server) List(ctx context.Context, workspace, project string) (all []stat
 		if err := s.get(ctx, projectPath(workspace, project, "state"), url.Values{"since": {strconv.FormatUint(since, 10)}}, &page); err != nil {
 			return nil, err
 		}
+		if err := page.Follows(since); err != nil {
+			return nil, err
+		}
 		for i := range page.Entries {
 			all = append(all, state.Newest{Head: &page.Entries[i]})
 		}
 		for _, e := range page.Evidence {
 			evidence[e.RunID] = append(evidence[e.RunID], e)
 		}
-		if !page.More || page.Next <= since {
+		if !page.More {
 			for i := range all {
 				all[i].Evidence = evidence[all[i].Head.RunID]
 			}

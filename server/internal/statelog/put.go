@@ -58,7 +58,7 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 		Genesis: record.Genesis, Netuid: record.Netuid,
 		Workspace: run.Workspace, Project: run.Project, Run: run.Name,
 	}
-	if err := errors.Join(expect.Check(record.Place), says(record, e.Payload), inTime(record, l.now())); err != nil {
+	if err := errors.Join(expect.Check(record.Place), state.CheckPayload(e.Payload), says(record, e.Payload), inTime(record, l.now())); err != nil {
 		return nil, refused(err)
 	}
 	p := &putting{log: l, run: run, e: e, record: record}

@@ -45,7 +45,7 @@ func (r row[L]) wanted() bool { return strings.Contains(r.name(), *only) }
 
 // tries is how often a row is measured before it fails: a pool that was emptied
 // or a list that grew just then is noise, a quadratic call is one every time.
-const tries = 3
+const tries = 6
 
 // judge measures a row at both sizes and fails when its cost grows too fast.
 func (r row[L]) judge(t *testing.T, floor cost, at func(n int) cost) {

@@ -35,6 +35,24 @@ func lines(path string, body func(n int) string) func(*lab, int) func() {
 	return bodies(path, func(n int) []byte { return []byte(body(n)) })
 }
 
+// influxSeries writes new series, at most as many in a request as one may have half of.
+func influxSeries(l *lab, n int) func() {
+	const each = 16_000
+	var requests [][]byte
+	for from := 0; from < n; from += each {
+		var b strings.Builder
+		for i := from; i < min(n, from+each); i++ {
+			fmt.Fprintf(&b, "m,k=v%d f=1\n", i)
+		}
+		requests = append(requests, []byte(b.String()))
+	}
+	return func() {
+		for _, body := range requests {
+			l.ok("POST", influx, body)
+		}
+	}
+}
+
 // opens grows the request that opens a run.
 func opens(change func(r *model.OpenRequest, n int)) func(*lab, int) func() {
 	return func(l *lab, n int) func() {
@@ -169,14 +187,14 @@ func routes() []row[*lab] {
 	patch := map[string]string{"Content-Type": "application/partial-upload", "Upload-Offset": "0", "Upload-Complete": "?1"}
 	return []row[*lab]{
 		{call: "POST /api/v2/write", grows: "points", n: 2_000, run: lines(influx, func(n int) string { return repeat(n, "m f=1 17000000000000%05d\n") })},
-		{call: "POST /api/v2/write", grows: "series", n: 3_000, run: lines(influx, func(n int) string { return repeat(n, "m,k=v%d f=1\n") })},
+		{call: "POST /api/v2/write", grows: "series", n: 8_000, run: influxSeries},
 		{call: "POST /api/v2/write", grows: "tags a line", n: 2_000, run: lines(influx, func(n int) string { return "m" + repeat(n, ",k%d=v") + " f=1\n" })},
-		{call: "POST /api/v2/write", grows: "fields a line", n: 1_000, run: lines(influx, func(n int) string { return "m f=1" + repeat(n, ",f%d=1") + "\n" })},
+		{call: "POST /api/v2/write", grows: "fields a line", n: 2_000, run: lines(influx, func(n int) string { return "m f=1" + repeat(n, ",f%d=1") + "\n" })},
 		{call: "POST /api/v2/write", grows: "runs", n: 60, run: lines(influx, func(n int) string { return repeat(n, "m,run=r%d f=1\n") })},
 		{call: "POST /api/v2/write", grows: "request bytes", n: 1 << 20, run: lines(influx, func(n int) string { return `m f="` + strings.Repeat("x", n) + "\"\n" })},
 		{call: "POST /write", grows: "points", n: 2_000, run: lines("/write?db=p", func(n int) string { return repeat(n, "m f=1 17000000000000%05d\n") })},
 		{call: "POST /api/v1/write", grows: "points", n: 2_000, run: bodies(prom, func(n int) []byte { return snappy(remote([][]byte{label("__name__", "m")}, n)) })},
-		{call: "POST /api/v1/write", grows: "series", n: 1_000, run: bodies(prom, func(n int) []byte {
+		{call: "POST /api/v1/write", grows: "series", n: 2_000, run: bodies(prom, func(n int) []byte {
 			return snappy(collect(n, func(i int) []byte { return remote([][]byte{label("__name__", "m"), label("k", text(i, "v%d"))}, 1) })...)
 		})},
 		{call: "POST /api/v1/write", grows: "labels", n: 2_000, run: bodies(prom, func(n int) []byte {

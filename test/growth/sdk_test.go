@@ -150,12 +150,12 @@ func sdk() []row[*program] {
 		{call: "Run.LogScatter", grows: "dots", n: 5_000, run: once(func(r *kymogram.Run, n int) error {
 			return r.LogScatter("m", kymogram.Dots{X: values(n), Y: values(n)})
 		})},
-		{call: "Run.LogConfig", grows: "attributes", n: 1_000, run: once(func(r *kymogram.Run, n int) error { return r.LogConfig(config(n)) })},
-		{call: "Run.LogAttributes", grows: "attributes", n: 1_000, run: once(func(r *kymogram.Run, n int) error { return r.LogAttributes("a", config(n)) })},
+		{call: "Run.LogConfig", grows: "attributes", n: 500, run: once(func(r *kymogram.Run, n int) error { return r.LogConfig(config(n)) })},
+		{call: "Run.LogAttributes", grows: "attributes", n: 500, run: once(func(r *kymogram.Run, n int) error { return r.LogAttributes("a", config(n)) })},
 		{call: "Run.LogEnvAttributes", grows: "environments", n: 1_000, run: times(func(r *kymogram.Run, i int) error {
 			return r.LogEnvAttributes(text(i, "env-%d"), map[string]any{"a": i})
 		})},
-		{call: "Run.LogEnvAttributes", grows: "attributes", n: 1_000, run: once(func(r *kymogram.Run, n int) error { return r.LogEnvAttributes("e", config(n)) })},
+		{call: "Run.LogEnvAttributes", grows: "attributes", n: 500, run: once(func(r *kymogram.Run, n int) error { return r.LogEnvAttributes("e", config(n)) })},
 		{call: "Run.LogRLEpisode", grows: "environments", n: 2_000, run: times(func(r *kymogram.Run, i int) error { return r.LogRLEpisode("m", 1, 1, env(i), kymogram.Episode(1)) })},
 		{call: "Run.LogRLEnvironmentStep", grows: "points", n: 10_000, run: times(func(r *kymogram.Run, i int) error { return r.LogRLEnvironmentStep("m", int64(i), 1, env(0)) })},
 		{call: "Run.LogRLEnvironmentStep", grows: "environments", n: 2_000, run: times(func(r *kymogram.Run, i int) error { return r.LogRLEnvironmentStep("m", 1, 1, env(i)) })},

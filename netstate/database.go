@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -47,6 +48,7 @@ const busyMs = 30_000
 type ComputeDb struct {
 	mu   sync.Mutex
 	conn *sql.Conn
+	lane uint64 // of this process, see nextSequence
 }
 
 // OpenComputeDb takes one connection of a SQLite database and makes the tables that
@@ -56,7 +58,9 @@ func OpenComputeDb(ctx context.Context, db *sql.DB) (*ComputeDb, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the local database: %w", err)
 	}
-	d := &ComputeDb{conn: conn}
+	var lane [4]byte
+	_, _ = rand.Read(lane[:]) // never fails
+	d := &ComputeDb{conn: conn, lane: uint64(binary.BigEndian.Uint32(lane[:])) % lanes}
 	if err := d.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the local database: %w", err), conn.Close())
 	}

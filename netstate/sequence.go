@@ -26,9 +26,29 @@ func keyOf(at state.Place) string {
 	return strings.Join([]string{string(genesis), string(netuid), at.Role, at.Hotkey.String(), at.Workspace, at.Project, at.Run}, "\n")
 }
 
+// lanes is how many processes can give out sequences that never meet. Each draws its
+// lane at random, so that two machines with one hotkey sign one sequence once in
+// 2,000,000 pairs of processes, whatever their clocks and heads say.
+const lanes = 1 << 21
+
+// lastSecond is the latest time that a sequence follows, in 2072. A clock that is wrong
+// leaves 2^30 numbers of each lane.
+const lastSecond = 3 << 30
+
+// nextSequence is the least number of a lane above floor and not below the time. A
+// second has one of each lane; who signs faster runs ahead of the clock.
+func nextSequence(floor uint64, now time.Time, lane uint64) uint64 {
+	second := uint64(min(max(0, now.Unix()), lastSecond))
+	next := max(floor/lanes, second)*lanes + lane
+	if next <= floor {
+		next += lanes
+	}
+	return next
+}
+
 // takeSequence gives out the next sequence of a place, and no process gets it again:
-// above the last one of this database, above the server's head, and at least the
-// time in ms, so that a restored backup does not give one out that it forgot.
+// above the last one of this database, above the server's head, and not below the
+// time, so that a restored backup does not give one out that it forgot.
 func (d *ComputeDb) takeSequence(ctx context.Context, at state.Place, head uint64, now time.Time) (next uint64, err error) {
 	key := keyOf(at)
 	err = d.write(ctx, func(tx execer) error {
@@ -37,7 +57,7 @@ func (d *ComputeDb) takeSequence(ctx context.Context, at state.Place, head uint6
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		next = max(last+1, head+1, uint64(max(0, now.UnixMilli())))
+		next = nextSequence(max(last, head), now, d.lane)
 		_, err = tx.ExecContext(ctx, "INSERT INTO state_sequence (place, last) VALUES (?, ?) ON CONFLICT(place) DO UPDATE SET last = excluded.last", key, next)
 		return err
 	})

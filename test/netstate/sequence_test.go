@@ -5,13 +5,16 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +22,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/netstate"
 )
@@ -38,15 +42,101 @@ func child(path string) {
 	fail(err)
 	wallet, err := chain.SeedWallet([32]byte{'k'})
 	fail(err)
+	if run := os.Getenv("NETSTATE_RUN"); run != "" { // another machine opened it
+		_, err := db.SaveRunID(ctx, wallet.Hotkey(), run)
+		fail(err)
+	}
 	node, err := netstate.Join(ctx, netstate.Options{
 		DB: db, Wallet: wallet, Role: netstate.Validator, Netuid: netuid, Server: os.Getenv("NETSTATE_SERVER"),
-		Run: runOptions(os.Getenv("NETSTATE_POINTS"), os.Getenv("NETSTATE_SPOOL")), Log: slog.New(slog.DiscardHandler),
+		Run: runOptions(os.Getenv("NETSTATE_POINTS"), os.Getenv("NETSTATE_SPOOL")), Log: slog.New(slog.DiscardHandler), Now: frozen(),
 	})
 	fail(err)
-	fmt.Println("joined")
+	fmt.Println(node.RunID())
+	if rounds, err := strconv.Atoi(os.Getenv("NETSTATE_ROUNDS")); err == nil {
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // both begin at once
+		for i := range rounds {
+			err := node.UpdateConfig(ctx, map[string]any{"count" + os.Getenv("NETSTATE_NAME"): i + 1})
+			for tries := 0; model.CodeOf(err) == model.CodeStateConflict && tries < 20; tries++ { // the other was faster 64 times
+				err = node.SignRun(ctx)
+			}
+			fail(err)
+		}
+		fail(node.Close(ctx))
+		return
+	}
 	for i := 0; ; i++ {
 		fail(node.UpdateConfig(ctx, map[string]any{"count" + os.Getenv("NETSTATE_NAME"): i}))
 	}
+}
+
+// frozen is a clock that stands at NETSTATE_CLOCK, nil without it.
+func frozen() func() time.Time {
+	ms, err := strconv.ParseInt(os.Getenv("NETSTATE_CLOCK"), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return func() time.Time { return time.UnixMilli(ms) }
+}
+
+// machine is a process with a database of its own that joins a run, and then waits for
+// a line before it signs.
+func (n *network) machine(name string, env ...string) (run string, start io.Writer, end func() error) {
+	n.Helper()
+	program, err := os.Executable()
+	n.must(err)
+	folder := n.TempDir()
+	cmd := exec.CommandContext(n.Context(), program)
+	cmd.Env = append(os.Environ(), append(env, "NETSTATE_CHILD="+filepath.Join(folder, "database.db"), "NETSTATE_SERVER="+n.url,
+		"NETSTATE_POINTS="+n.server.Address, "NETSTATE_NAME="+name, "NETSTATE_SPOOL="+filepath.Join(folder, "spool"))...)
+	cmd.Stderr = os.Stderr
+	start, err = cmd.StdinPipe()
+	n.must(err)
+	out, err := cmd.StdoutPipe()
+	n.must(err)
+	n.must(cmd.Start())
+	run, err = bufio.NewReader(out).ReadString('\n')
+	n.must(err)
+	return strings.TrimSpace(run), start, cmd.Wait
+}
+
+// Two machines with one hotkey sign at one millisecond, on top of one record, with
+// different content, again and again. Nobody lies, so no vote and no change is lost.
+func TestTwoMachinesOfOneHotkey(t *testing.T) {
+	const rounds = 200
+	n := newNetwork(t)
+	clock := "NETSTATE_CLOCK=" + strconv.FormatInt(time.Now().UnixMilli(), 10)
+	many := "NETSTATE_ROUNDS=" + strconv.Itoa(rounds)
+	run, one, oneEnded := n.machine("0", clock, many)
+	_, other, otherEnded := n.machine("1", clock, many, "NETSTATE_RUN="+run)
+	fmt.Fprintln(one)
+	fmt.Fprintln(other)
+	n.must(errors.Join(oneEnded(), otherEnded()))
+	signed, contested, races := map[uint64]state.Hash{}, map[state.Hash]bool{}, 0
+	var newest *state.Envelope
+	for _, e := range n.posted() {
+		r, err := e.Open()
+		n.must(err)
+		if before, taken := signed[r.Sequence]; taken && before != e.Hash() {
+			t.Fatalf("both machines signed sequence %d", r.Sequence)
+		}
+		if contested[r.Previous] {
+			races++
+		}
+		signed[r.Sequence], contested[r.Previous], newest = e.Hash(), true, e
+	}
+	if races < rounds/10 {
+		t.Errorf("only %d records were contested: the test shows nothing", races)
+	}
+	reader := n.join("reader", netstate.Miner, nil)
+	list, err := reader.Verdicts(t.Context())
+	n.must(err)
+	if i := slices.IndexFunc(list, func(v netstate.RunVerdict) bool { return v.Run == run }); i < 0 || list[i].Verdict != "verified" {
+		t.Errorf("%+v", list)
+	}
+	if want := fmt.Sprint(rounds); !strings.Contains(string(newest.Payload), `"count0":`+want) || !strings.Contains(string(newest.Payload), `"count1":`+want) {
+		t.Errorf("a change is lost: %s", newest.Payload)
+	}
+	t.Logf("%d records, %d contested", len(signed), races)
 }
 
 // kills is how often a process is killed: 50 times, and 1,000 in the proof.
@@ -238,7 +328,7 @@ func TestAServerThatLies(t *testing.T) {
 	wantCode(t, err, "state_refused", "is not ours")
 	n.lie(nil)
 	for _, e := range n.posted() {
-		if r, err := e.Open(); err != nil || r.Sequence > 1<<51 {
+		if r, err := e.Open(); err != nil || r.Sequence >= 1<<52 {
 			t.Errorf("a stranger's sequence was believed: %+v, %v", r, err)
 		}
 	}

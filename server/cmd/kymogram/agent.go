@@ -52,7 +52,6 @@ version or address changes, or once a day; /metrics says how that goes.`,
   kymogram agent --detached            go on in the background, log to SPOOL/agent.log
   kymogram agent --metrics 127.0.0.1:9464 --expose torchelastic --expose train
   kymogram agent --metrics 0.0.0.0:9101 --chain wss://HOST --netuid 27 --wallet default/miner1`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.idle < 0 {
 				return usagef("--idle is a time such as 60s, not %s", flags.idle)

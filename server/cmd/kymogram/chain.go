@@ -169,7 +169,6 @@ func chainServeCommand(io stdio) *cobra.Command {
 			"rate limit (50 blocks by default) is kept without asking the chain.",
 		Example: `  kymogram chain serve --chain wss://HOST --netuid 27 --wallet default/miner1 --port 9101
   kymogram chain serve --chain ws://127.0.0.1:9944 --netuid 1 --wallet default --port 9101 --ip 203.0.113.7 --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, w, err := f.open(io)
 			if err != nil {
@@ -210,7 +209,6 @@ func chainSubmitCommand(io stdio) *cobra.Command {
 			"them. Broken connections are tried three times, 1 and 2 seconds apart.",
 		Example: `  kymogram chain submit --chain wss://HOST --wallet default/miner1 \
     --params '{"netuid":27,"version":183,"ip":134744072,"port":9101,"ip_type":4}'`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var p chain.PrometheusServeCallParams
 			d := json.NewDecoder(strings.NewReader(params))
@@ -250,7 +248,6 @@ func chainStatusCommand(io stdio) *cobra.Command {
 		Short: "Show the chain's record of one hotkey",
 		Example: `  kymogram chain status --chain wss://HOST --netuid 27 --wallet default/miner1
   kymogram chain status --chain wss://HOST --netuid 27 --hotkey 5F44gkwuoAWbkM6SG1RHxnTmoVq9qS4XgtVdTBnutCe8KX5V --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.dial(io, nil)
 			if err != nil {
@@ -294,7 +291,6 @@ func chainListCommand(io stdio) *cobra.Command {
 		Short: "List the Prometheus endpoints of a subnet",
 		Example: `  kymogram chain list --chain wss://HOST --netuid 27
   kymogram chain list --chain wss://HOST --netuid 27 --watch 1m --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.dial(io, nil)
 			if err != nil {
@@ -337,7 +333,6 @@ func chainAxonCommand(io stdio) *cobra.Command {
 		Use:     "axon",
 		Short:   "Print what this node's axon says of itself, as JSON",
 		Example: "  kymogram chain axon --wallet default/miner1 --port 8091 --ip 203.0.113.7",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Nothing is asked of a chain.
 			f.endpoints, f.netuid = []string{"ws://127.0.0.1"}, 0

@@ -17,7 +17,7 @@ import (
 // completionLimit is what a person who pressed Tab waits for a server at most.
 const completionLimit = time.Second
 
-// completeAll tells the shell what may follow: the server's runs and projects,
+// completeAll says how many arguments a command takes, and tells the shell what may follow: the server's runs and projects,
 // the words of a flag that has few, files for flags that name them, else nothing.
 func completeAll(root *cobra.Command, io stdio) {
 	words := map[string]string{
@@ -25,6 +25,7 @@ func completeAll(root *cobra.Command, io stdio) {
 		"status": "running finished failed lost silent", "sort": "created name last status -created -name -last -status",
 	}
 	files := " spool data output out to from config wallet-path seen "
+	root.Args = arguments(root.Use)
 	for _, cmd := range root.Commands() {
 		completeAll(cmd, io)
 	}

@@ -58,7 +58,6 @@ func configCheckCommand(io stdio) *cobra.Command {
 		Use:     "check",
 		Short:   "Check the settings that serve would start with",
 		Example: "  kymogram config check --config /etc/kymogram/kymogram.yaml",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if _, err := s.load(io); err != nil {
 				return err
@@ -81,7 +80,6 @@ func configShowCommand(io stdio) *cobra.Command {
 		Use:     "show",
 		Short:   "Print every setting with its value, secrets hidden, as YAML",
 		Example: "  kymogram config show > kymogram.yaml",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := s.load(io)
 			if err != nil {

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	goio "io"
@@ -36,7 +36,7 @@ func (c *connection) addTo(cmd *cobra.Command) {
 
 // dial finds the server and the key: flag, environment, file, in this order.
 func (c *connection) dial(io stdio) (*remote.Client, error) {
-	address := first(c.server, io.env("KYMOGRAM_SERVER"), defaultServer)
+	address := cmp.Or(c.server, io.env("KYMOGRAM_SERVER"), defaultServer)
 	address, err := uplink.ParseServer(address)
 	if err != nil {
 		return nil, usageError{err}
@@ -45,7 +45,7 @@ func (c *connection) dial(io stdio) (*remote.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse address: %w", err)
 	}
-	key := first(c.key, io.env("KYMOGRAM_API_KEY"))
+	key := cmp.Or(c.key, io.env("KYMOGRAM_API_KEY"))
 	if key == "" {
 		if key, err = storedKey(io, base); err != nil {
 			return nil, err
@@ -55,15 +55,6 @@ func (c *connection) dial(io stdio) (*remote.Client, error) {
 		return nil, usagef("the API key holds a space or a control character: it is 40 hexadecimal characters")
 	}
 	return &remote.Client{Base: base.String(), Key: key, Flag: "--server"}, nil
-}
-
-func first(choices ...string) string {
-	for _, c := range choices {
-		if c != "" {
-			return c
-		}
-	}
-	return ""
 }
 
 // storedKey looks the address up in credentials.json; no file is no error.
@@ -82,35 +73,42 @@ func storedKey(io stdio, base *url.URL) (string, error) {
 	return key, err
 }
 
-// runID finds the ULID of RUN: an id, or workspace/project/name.
-func runID(ctx context.Context, server *remote.Client, ref string) (string, error) {
-	if _, err := model.ParseRunID(ref); err != nil && strings.Count(ref, "/") < 2 {
-		return "", usagef("%q names no run: give its 26-character id or workspace/project/name", ref)
+// run finds the server, and the ULID of a run.
+func (c *connection) run(ctx context.Context, io stdio, ref string) (*remote.Client, string, error) {
+	server, err := c.dial(io)
+	if err == nil {
+		err = checkRun(ref)
 	}
-	return server.RunID(ctx, ref)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := server.RunID(ctx, ref)
+	return server, id, err
+}
+
+// checkRun refuses what is no RUN: an id, or workspace/project/name.
+func checkRun(ref string) error {
+	if _, err := model.ParseRunID(ref); err != nil && strings.Count(ref, "/") < 2 {
+		return usagef("%q names no run: give its 26-character id or workspace/project/name", ref)
+	}
+	return nil
+}
+
+// found is what a command found or did; with an Err also how it ends.
+type found interface{ Print(w goio.Writer) error }
+
+// tell prints what a command found, as JSON or for a person.
+func tell(io stdio, asJSON bool, what found) (err error) {
+	if asJSON {
+		err = printJSON(io.out, what)
+	} else {
+		err = what.Print(io.out)
+	}
+	if ends, ok := what.(interface{ Err() error }); ok && err == nil {
+		err = ends.Err()
+	}
+	return err
 }
 
 // printJSON prints a document, one line.
 func printJSON(w goio.Writer, doc any) error { return table.JSON(w, doc) }
-
-// printList prints the items of a list as a table, or the API's document.
-func (c *connection) printList(io stdio, list *remote.List, what string, table func(goio.Writer, []json.RawMessage) error) error {
-	if c.json {
-		return printJSON(io.out, list)
-	}
-	if err := table(io.out, list.Items); err != nil {
-		return err
-	}
-	printMore(io, len(list.Items), what, list.Next)
-	return nil
-}
-
-// printMore says on stderr how many lines there were and how to see the rest.
-func printMore(io stdio, n int, what, next string) {
-	switch {
-	case next != "":
-		fmt.Fprintf(io.err, "%d %s shown; there are more: --cursor %s\n", n, what, next)
-	case n == 0:
-		fmt.Fprintf(io.err, "no %s\n", what)
-	}
-}

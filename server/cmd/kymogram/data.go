@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
-	"fmt"
+	"cmp"
 	goio "io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/backup"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/data"
-	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 // dataFlags are the flags of commands that work on a data folder.
@@ -21,20 +17,18 @@ type dataFlags struct {
 }
 
 func (f *dataFlags) addTo(cmd *cobra.Command, io stdio) {
-	cmd.Flags().StringVar(&f.data, "data", first(io.env("KYMOGRAM_DATA"), config.Default(io.env).Data), "the server's data folder (KYMOGRAM_DATA)")
+	cmd.Flags().StringVar(&f.data, "data", cmp.Or(io.env("KYMOGRAM_DATA"), config.Default(io.env).Data), "the server's data folder (KYMOGRAM_DATA)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON object")
 }
 
 func (f *dataFlags) folder() data.Folder { return data.Folder(f.data) }
 
-// survey reads the folder, which may be a backup: then its files are compared too.
-func (f *dataFlags) survey(ctx context.Context, shown goio.Writer, whole bool) (*data.Survey, error) {
-	s, err := f.folder().Survey(ctx, whole, shown)
-	if err == nil && whole {
-		s.Backup, err = backup.Changed(ctx, f.data)
-		s.OK = s.OK && len(s.Backup) == 0
+// tell prints what was found in the folder, or what keeps it from being read.
+func (f *dataFlags) tell(io stdio, what found, err error) error {
+	if err != nil {
+		return data.Explain(f.data, err)
 	}
-	return s, err
+	return tell(io, f.json, what)
 }
 
 func dataCommand(io stdio) *cobra.Command {
@@ -56,16 +50,9 @@ func dataStatsCommand(io stdio) *cobra.Command {
 		Use:     "stats",
 		Short:   "Say what the folder holds and what takes its space",
 		Example: "  kymogram data stats --data /var/lib/kymogram\n  kymogram data stats --json | jq .store.points",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := f.survey(cmd.Context(), goio.Discard, false)
-			if err != nil {
-				return err
-			}
-			if f.json {
-				return printJSON(io.out, s)
-			}
-			return s.Print(io.out, false)
+			survey, err := f.folder().Survey(cmd.Context(), false, goio.Discard)
+			return f.tell(io, survey, err)
 		},
 	}
 	f.addTo(cmd, io)
@@ -82,22 +69,9 @@ func dataVerifyCommand(io stdio) *cobra.Command {
 			"catalog with its mirror, with the store and with the files. Nothing is changed.\n" +
 			"Ends with 1 when something is damaged, missing or contradicts the rest.",
 		Example: "  kymogram data verify --data /var/lib/kymogram\n  kymogram data verify --data /backup/monday --json",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := f.survey(cmd.Context(), io.err, true)
-			if err != nil {
-				return err
-			}
-			if f.json {
-				err = printJSON(io.out, s)
-			} else {
-				err = s.Print(io.out, true)
-			}
-			if err == nil && !s.OK {
-				err = model.Errorf(model.CodeInternal, "the data folder is damaged").
-					WithHint("the rest is served, and nothing was deleted; `kymogram data repair` mends the catalog and small files; for the rest restore a backup, and check the disk")
-			}
-			return err
+			survey, err := f.folder().Survey(cmd.Context(), true, io.err)
+			return f.tell(io, survey, err)
 		},
 	}
 	f.addTo(cmd, io)
@@ -117,16 +91,9 @@ func dataRepairCommand(io stdio) *cobra.Command {
 			"from its start are named: VERSION is written anew where all files fit it, an\n" +
 			"admin.key that is no key of the catalog is moved aside. No key is made or ended.",
 		Example: "  kymogram data repair --data /var/lib/kymogram\n  kymogram data repair --data /var/lib/kymogram --yes --json",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done, err := f.folder().Repair(cmd.Context(), yes, newLog(io, "warn"), io.err)
-			if err != nil {
-				return data.Explain(f.data, err)
-			}
-			if f.json {
-				return printJSON(io.out, done)
-			}
-			return done.Print(io.out)
+			return f.tell(io, done, err)
 		},
 	}
 	f.addTo(cmd, io)
@@ -143,17 +110,9 @@ func dataCompactCommand(io stdio) *cobra.Command {
 			"runs. The server does this by itself when it pays; it must be stopped for this\n" +
 			"command, and the disk needs room for a second copy of the points.",
 		Example: "  kymogram data compact --data /var/lib/kymogram",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done, err := f.folder().Compact(cmd.Context(), newLog(io, "warn"), io.err)
-			if err != nil {
-				return data.Explain(f.data, err)
-			}
-			if f.json {
-				return printJSON(io.out, done)
-			}
-			_, err = fmt.Fprintf(io.out, "%s are %s now\n", table.Bytes(done.Before), table.Bytes(done.After))
-			return err
+			return f.tell(io, done, err)
 		},
 	}
 	f.addTo(cmd, io)

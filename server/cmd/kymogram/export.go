@@ -30,7 +30,6 @@ points of a fork's ancestors are among them, under the ids of their own runs.`,
 		Example: `  kymogram export default/default/brave-otter-7 > points.jsonl
   kymogram export 01ARZ3NDEKTSV4RRFFQ69G5FAV --format parquet -o points.parquet
   kymogram export lab/digits/lr-3 --metric '^eval/' --format csv -o eval.csv`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := e.check(io); err != nil {
 				return err
@@ -64,10 +63,7 @@ func (e *exportFlags) check(io stdio) error {
 }
 
 func (e *exportFlags) run(ctx context.Context, io stdio, ref string) (err error) {
-	if e.Server, err = e.dial(io); err != nil {
-		return err
-	}
-	if e.Run, err = runID(ctx, e.Server, ref); err != nil {
+	if e.Server, e.Run, err = e.connection.run(ctx, io, ref); err != nil {
 		return err
 	}
 	series, err := e.Series(ctx)

@@ -30,3 +30,17 @@ func TestFlagsNameTheirValuesInAWord(t *testing.T) {
 		t.Errorf("%d flags were looked at", seen)
 	}
 }
+
+// A command takes the arguments that its line of usage shows.
+func TestArguments(t *testing.T) {
+	for use, most := range map[string][2]int{
+		"list": {0, 0}, "backup --to DIR": {0, 0}, "list [WORKSPACE/PROJECT]": {0, 1}, "verify RUN|FILE": {1, 1}, "csv PATH…": {1, 3},
+	} {
+		for n := range 4 {
+			err := arguments(use)(&cobra.Command{Use: use}, make([]string, n))
+			if (err == nil) != (n >= most[0] && n <= most[1]) {
+				t.Errorf("%s with %d: %v", use, n, err)
+			}
+		}
+	}
+}

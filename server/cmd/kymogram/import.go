@@ -51,7 +51,6 @@ and histograms with their steps and times, configuration, tags and names.
 An import may be repeated: a run that did not change is passed over, one that
 grew becomes a new attempt whose points replace the old ones. Damaged parts of
 files are named and counted, and the rest is imported.`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("import what? see kymogram import --help")
 		},
@@ -86,7 +85,7 @@ files are named and counted, and the rest is imported.`,
 func importSourceCommand(io stdio, source importer.Source, about [2]string) *cobra.Command {
 	var f importFlags
 	cmd := &cobra.Command{
-		Use: source.Name + " PATH…", Short: about[0], Example: about[1], Args: cobra.MinimumNArgs(1),
+		Use: source.Name + " PATH…", Short: about[0], Example: about[1],
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			return f.importAll(cmd.Context(), io, source, paths)
 		},
@@ -110,8 +109,8 @@ func importSourceCommand(io stdio, source importer.Source, about [2]string) *cob
 }
 
 func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.Source, paths []string) error {
-	f.workspace = first(f.workspace, io.env("KYMOGRAM_WORKSPACE"), "default")
-	f.project = first(f.project, io.env("KYMOGRAM_PROJECT"), "default")
+	f.workspace = cmp.Or(f.workspace, io.env("KYMOGRAM_WORKSPACE"), "default")
+	f.project = cmp.Or(f.project, io.env("KYMOGRAM_PROJECT"), "default")
 	if err := model.CheckPlace(f.workspace, f.project); err != nil {
 		return usageError{err}
 	}

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/auth"
-	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/keys"
 	"github.com/kymogram/kymogram/server/internal/table"
@@ -59,24 +54,11 @@ func (f *keyFlags) with(ctx context.Context, io stdio, work func(keyAdmin) error
 		}
 		return work(keys.Remote{Server: c})
 	}
-	folder := data.Folder(f.data)
-	if _, err := os.Stat(folder.Catalog()); errors.Is(err, fs.ErrNotExist) {
-		return model.Errorf(model.CodeNotFound, "%s is no data folder of a server: it has no %s", f.data, data.CatalogFile).
-			WithHint("give the folder that kymogram serve --data uses")
-	}
-	// A server that runs owns the catalog; without one this command does.
-	lock, err := folder.Lock()
-	if err != nil && !errors.Is(err, wal.ErrLocked) {
-		return data.Explain(f.data, err)
-	}
-	if lock != nil {
-		defer lock.Close()
-	}
-	db, err := sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Guest: lock == nil, Mark: folder.CatalogMark(), Logger: newLog(io, "warn")})
+	catalog, err := data.Folder(f.data).Guest(ctx, newLog(io, "warn"))
 	if err != nil {
-		return data.Explain(f.data, err)
+		return err
 	}
-	return errors.Join(work(keys.Folder{Keyring: auth.New(db, time.Now, false)}), db.Close())
+	return errors.Join(work(keys.Folder{Keyring: auth.New(catalog, time.Now, false)}), catalog.Close())
 }
 
 func keyCreateCommand(io stdio) *cobra.Command {
@@ -87,7 +69,6 @@ func keyCreateCommand(io stdio) *cobra.Command {
 		Short: "Make a key and print it; it is shown only now",
 		Example: "  kymogram key create --name trainer --scope ingest --project team/digits\n" +
 			"  kymogram key create --name grafana --scope read --expires 30d",
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			request, err := keys.Parse(name, scopes, project, expires)
 			if err != nil {
@@ -123,7 +104,6 @@ func keyListCommand(io stdio) *cobra.Command {
 		Use:     "list",
 		Short:   "List the keys; their secrets are not kept",
 		Example: "  kymogram key list --all",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(cmd.Context(), io, func(store keyAdmin) error {
 				docs, err := store.List(cmd.Context())
@@ -148,7 +128,6 @@ func keyRevokeCommand(io stdio) *cobra.Command {
 		Use:     "revoke ID",
 		Short:   "End a key for good; it counts within a second",
 		Example: "  kymogram key revoke 1f2e3d4c5b6a",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := args[0]
 			if strings.Trim(id, "0123456789abcdef") != "" {
@@ -176,7 +155,6 @@ func keyLinkCommand(io stdio) *cobra.Command {
 		Use:     "link",
 		Short:   "Make a one-time link that signs a browser in; it is good for 15 minutes",
 		Example: "  kymogram key link",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := c.dial(io)
 			if err != nil {
@@ -210,7 +188,6 @@ func keyPublicCommand(io stdio) *cobra.Command {
 			"It reads this project, writes nothing and sees no keys. Its key is listed as\n" +
 			"\"public link\"; `kymogram key revoke ID` ends the link at once.",
 		Example: "  kymogram key public team/network --expires 30d",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			request, err := keys.Public(args[0], expires)
 			if err != nil {

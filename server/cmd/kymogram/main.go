@@ -17,6 +17,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/delivery"
+	"github.com/kymogram/kymogram/server/internal/progress"
 )
 
 // stdio is what a command may touch of the process around it.
@@ -25,6 +26,9 @@ type stdio struct {
 	out, err io.Writer
 	env      func(string) string
 }
+
+// colour is wanted where a person reads, who has not refused it.
+func (io stdio) colour() bool { return progress.IsTerminal(io.out) && io.env("NO_COLOR") == "" }
 
 // delivery is what the spool's commands need of it.
 func (io stdio) delivery() delivery.Process {

@@ -21,7 +21,6 @@ func netstateCommand(io stdio) *cobra.Command {
 		Short:  "Take part in a network's state, for kymogram.netstate of Python",
 		Long:   "Take part in a network's state. Python's kymogram.netstate runs this: one JSON object a line, on stdin and stdout.",
 		Hidden: true,
-		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return participant.Serve(cmd.Context(), io.in, io.out, participant.Options{
 				OpenDb: openComputeDb, Inventory: netstate.PerfInfo, Password: walletPassword(io),

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -20,77 +17,47 @@ func renderingsCommand(io stdio) *cobra.Command {
 	}, renderingsListCommand(io), renderingsExportCommand(io))
 }
 
-// renderingChoice are the flags that select videos.
-type renderingChoice struct {
-	env, tag string
-	episode  int64
-	limit    int
+// renderingFlags select videos.
+type renderingFlags struct {
+	listFlags
+	episode int64
 }
 
-func (r *renderingChoice) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.env, "env", "", "of this environment only")
-	cmd.Flags().StringVar(&r.tag, "tag", "", "with this tag only")
-	cmd.Flags().Int64Var(&r.episode, "episode", -1, "of this episode only")
-	cmd.Flags().IntVar(&r.limit, "limit", 0, "at most so many (default all)")
+func (f *renderingFlags) addTo(cmd *cobra.Command) {
+	f.listFlags.addTo(cmd)
+	f.words["env_id"] = cmd.Flags().String("env", "", "of this environment only")
+	f.words["tag"] = cmd.Flags().String("tag", "", "with this tag only")
+	cmd.Flags().Int64Var(&f.episode, "episode", -1, "of this episode only")
 }
 
-func (r *renderingChoice) query() (url.Values, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{"env_id": r.env, "tag": r.tag} {
-		if value != "" {
-			query.Set(name, value)
-		}
+func (f *renderingFlags) list(cmd *cobra.Command, io stdio, ref string) (*remote.Client, *remote.List, error) {
+	if f.episode >= 0 {
+		episode := strconv.FormatInt(f.episode, 10)
+		f.words["episode"] = &episode
 	}
-	if r.episode >= 0 {
-		query.Set("episode", strconv.FormatInt(r.episode, 10))
-	}
-	if r.limit < 0 {
-		return nil, usagef("--limit is %d, it must not be negative", r.limit)
-	}
-	return query, nil
+	return f.ofRun(cmd, io, ref, "renderings")
 }
 
 func renderingsListCommand(io stdio) *cobra.Command {
-	var c connection
-	var choice renderingChoice
+	var f renderingFlags
 	cmd := &cobra.Command{
 		Use:     "list RUN",
 		Short:   "List the videos of a run, by environment, episode and time",
 		Example: "  kymogram renderings list default/rl/brave-otter-7\n  kymogram renderings list 01ARZ3NDEKTSV4RRFFQ69G5FAV --env env0 --tag crash --json",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, list, err := fetchRenderings(cmd.Context(), io, &c, args[0], &choice)
+			_, list, err := f.list(cmd, io, args[0])
 			if err != nil {
 				return err
 			}
-			return c.printList(io, list, "renderings", table.Renderings)
+			return f.print(io, list, "renderings", table.Renderings)
 		},
 	}
-	c.addTo(cmd)
-	choice.addTo(cmd)
+	f.addTo(cmd)
 	return cmd
 }
 
-func fetchRenderings(ctx context.Context, io stdio, c *connection, ref string, choice *renderingChoice) (*remote.Client, *remote.List, error) {
-	query, err := choice.query()
-	if err != nil {
-		return nil, nil, err
-	}
-	server, err := c.dial(io)
-	if err != nil {
-		return nil, nil, err
-	}
-	id, err := runID(ctx, server, ref)
-	if err != nil {
-		return nil, nil, err
-	}
-	list, err := server.List(ctx, remote.RunPath(id, "renderings"), "renderings", query, choice.limit)
-	return server, list, err
-}
-
 func renderingsExportCommand(io stdio) *cobra.Command {
-	var c connection
-	var choice renderingChoice
+	var f renderingFlags
 	var out string
 	cmd := &cobra.Command{
 		Use:   "export RUN",
@@ -99,9 +66,8 @@ func renderingsExportCommand(io stdio) *cobra.Command {
 numbered. A file that is there with the same bytes is not fetched again; none is
 overwritten. The bytes are checked by their SHA-256.`,
 		Example: "  kymogram renderings export default/rl/brave-otter-7 --out videos\n  kymogram renderings export 01ARZ3NDEKTSV4RRFFQ69G5FAV --out videos --tag crash",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server, list, err := fetchRenderings(cmd.Context(), io, &c, args[0], &choice)
+			server, list, err := f.list(cmd, io, args[0])
 			if err != nil {
 				return err
 			}
@@ -109,15 +75,10 @@ overwritten. The bytes are checked by their SHA-256.`,
 			if err != nil {
 				return err
 			}
-			if c.json {
-				return printJSON(io.out, report)
-			}
-			_, err = fmt.Fprintf(io.out, "%d videos in %s, %d were there, %d on their way, %d lost\n", report.Written, out, report.There, report.OnTheirWay, report.Lost)
-			return err
+			return tell(io, f.json, report)
 		},
 	}
-	c.addTo(cmd)
-	choice.addTo(cmd)
+	f.addTo(cmd)
 	cmd.Flags().StringVar(&out, "out", "renderings", "the folder")
 	return cmd
 }

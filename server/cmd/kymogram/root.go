@@ -61,7 +61,6 @@ its package bash-completion:
   kymogram doctor                               what is wrong, if anything`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
 			return usagef("which command? see kymogram --help")
 		},
@@ -97,9 +96,23 @@ its package bash-completion:
 	return root
 }
 
+// arguments reads what a command takes from its line of usage, NAME [ARG], NAME ARG or
+// NAME ARG…: what is shown and what is taken are one.
+func arguments(use string) cobra.PositionalArgs {
+	_, args, _ := strings.Cut(use, " ")
+	switch {
+	case args == "" || strings.HasPrefix(args, "--"):
+		return cobra.NoArgs
+	case strings.HasPrefix(args, "["):
+		return cobra.MaximumNArgs(1)
+	case strings.HasSuffix(args, "…"):
+		return cobra.MinimumNArgs(1)
+	}
+	return cobra.ExactArgs(1)
+}
+
 // group fills in a command that does nothing but hold others.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(*cobra.Command, []string) error {
 		return usagef("which one? see %s --help", cmd.CommandPath())
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/internal/remote"
-	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
@@ -24,45 +23,42 @@ func runsCommand(io stdio) *cobra.Command {
 }
 
 func runsListCommand(io stdio) *cobra.Command {
-	var c connection
-	var limit int
-	query := map[string]*string{"name": nil, "tag": nil, "status": nil, "q": nil, "sort": nil, "cursor": nil}
-	var deleted bool
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:   "list [WORKSPACE/PROJECT]",
 		Short: "List the runs of a project, newest first",
 		Example: `  kymogram runs list
   kymogram runs list lab/digits --status failed
   kymogram runs list lab/digits --q 'lr>0.01' --sort -last --json`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			project, err := projectOf(io, args)
 			if err != nil {
 				return err
 			}
-			values := url.Values{}
-			for name, value := range query {
-				if *value != "" {
-					values.Set(name, *value)
-				}
+			query, err := f.query()
+			if err != nil {
+				return err
 			}
-			if deleted {
-				values.Set("deleted", "1")
+			server, err := f.dial(io)
+			if err != nil {
+				return err
 			}
-			return listRuns(cmd.Context(), io, &c, project, values, limit)
+			list, err := server.List(cmd.Context(), "/api/v1/projects/"+project+"/runs", "runs", query, f.limit)
+			if err != nil {
+				return err
+			}
+			return f.print(io, list, "runs", func(w goio.Writer, items []json.RawMessage) error { return table.Runs(w, items, io.colour()) })
 		},
 	}
-	c.addTo(cmd)
-	help := map[string]string{
+	f.addTo(cmd)
+	for name, usage := range map[string]string{
 		"name": "exact name", "tag": "exact tag", "status": "running, finished, failed, lost or silent",
 		"q": "filter: words, or path=value, path<value, path>value", "sort": "created, name, last, status or an attribute; - in front for descending",
-		"cursor": "go on where a list with --limit ended",
+		"cursor": cursorHelp,
+	} {
+		f.words[name] = cmd.Flags().String(name, "", usage)
 	}
-	for name := range query {
-		query[name] = cmd.Flags().String(name, "", help[name])
-	}
-	cmd.Flags().BoolVar(&deleted, "deleted", false, "list the trash instead")
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many (default all)")
+	f.marks["deleted"] = cmd.Flags().Bool("deleted", false, "list the trash instead")
 	return cmd
 }
 
@@ -76,22 +72,6 @@ func projectOf(io stdio, args []string) (string, error) {
 		}
 	}
 	return url.PathEscape(workspace) + "/" + url.PathEscape(project), nil
-}
-
-func listRuns(ctx context.Context, io stdio, c *connection, project string, query url.Values, limit int) error {
-	if limit < 0 {
-		return usagef("--limit is %d, it must not be negative", limit)
-	}
-	server, err := c.dial(io)
-	if err != nil {
-		return err
-	}
-	list, err := server.List(ctx, "/api/v1/projects/"+project+"/runs", "runs", query, limit)
-	if err != nil {
-		return err
-	}
-	colour := progress.IsTerminal(io.out) && io.env("NO_COLOR") == ""
-	return c.printList(io, list, "runs", func(w goio.Writer, items []json.RawMessage) error { return table.Runs(w, items, colour) })
 }
 
 func runsShowCommand(io stdio) *cobra.Command {
@@ -140,13 +120,8 @@ type (
 // runCommand fills in a command that does one thing with one run.
 func runCommand(io stdio, cmd *cobra.Command, do act, tell show) *cobra.Command {
 	var c connection
-	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		server, err := c.dial(io)
-		if err != nil {
-			return err
-		}
-		id, err := runID(cmd.Context(), server, args[0])
+		server, id, err := c.run(cmd.Context(), io, args[0])
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,7 +38,6 @@ cost 10 s, 8 MiB and 20,000 values, and redirects are not followed.`,
 		Example: `  kymogram scrape --netuid 27
   kymogram scrape --netuid 27 --project nodes --every 1m
   kymogram scrape --netuid 27 --once --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.netuid < 0 || f.netuid > 65535 {
 				return usagef("which subnet? give --netuid N")
@@ -68,7 +68,7 @@ func (f *scrapeFlags) run(ctx context.Context, io stdio) error {
 		Every: f.every, Version: version, Env: io.env, Log: slog.New(slog.NewTextHandler(io.err, nil)),
 		Run: kymogram.Options{
 			Server: server.Base, APIKey: server.Key, Workspace: f.workspace, SpoolDir: f.spool, ResumeStrategy: kymogram.ResumeAllow,
-			Project: first(f.project, "subnet-"+netuid), NoEnvironment: true, NoSystemMetrics: true,
+			Project: cmp.Or(f.project, "subnet-"+netuid), NoEnvironment: true, NoSystemMetrics: true,
 		},
 		Find: func(ctx context.Context) ([]scrape.Target, error) {
 			doc, err := server.Document(ctx, http.MethodGet, "/sd/bittensor", url.Values{"netuid": {netuid}})

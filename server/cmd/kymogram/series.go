@@ -1,16 +1,16 @@
 package main
 
 import (
-	"context"
-	"net/url"
-
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
-const inheritedHelp = "also what a fork inherits from the runs that it goes on from"
+// What several commands say of a flag.
+const (
+	cursorHelp    = "go on where a list with --limit ended"
+	inheritedHelp = "also what a fork inherits from the runs that it goes on from"
+)
 
 func seriesCommand(io stdio) *cobra.Command {
 	return group(&cobra.Command{
@@ -20,52 +20,22 @@ func seriesCommand(io stdio) *cobra.Command {
 }
 
 func seriesListCommand(io stdio) *cobra.Command {
-	var c connection
-	var metric, cursor string
-	var limit int
-	var inherited bool
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:     "list RUN",
 		Short:   "List the series of a run with their ends",
 		Example: "  kymogram series list default/default/brave-otter-7\n  kymogram series list 01ARZ3NDEKTSV4RRFFQ69G5FAV --metric '^eval/' --json",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 0 {
-				return usagef("--limit is %d, it must not be negative", limit)
+			_, list, err := f.ofRun(cmd, io, args[0], "series")
+			if err != nil {
+				return err
 			}
-			query := url.Values{}
-			if metric != "" {
-				query.Set("q", metric)
-			}
-			if cursor != "" {
-				query.Set("cursor", cursor)
-			}
-			if inherited {
-				query.Set("include_inherited", "1")
-			}
-			return listSeries(cmd.Context(), io, &c, args[0], query, limit)
+			return f.print(io, list, "series", table.Series)
 		},
 	}
-	c.addTo(cmd)
-	cmd.Flags().StringVar(&metric, "metric", "", "regular expression (RE2, unanchored) on the metric's name")
-	cmd.Flags().StringVar(&cursor, "cursor", "", "go on where a list with --limit ended")
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many (default all)")
-	cmd.Flags().BoolVar(&inherited, "include-inherited", false, inheritedHelp)
+	f.addTo(cmd)
+	f.words["q"] = cmd.Flags().String("metric", "", "regular expression (RE2, unanchored) on the metric's name")
+	f.words["cursor"] = cmd.Flags().String("cursor", "", cursorHelp)
+	f.marks["include_inherited"] = cmd.Flags().Bool("include-inherited", false, inheritedHelp)
 	return cmd
-}
-
-func listSeries(ctx context.Context, io stdio, c *connection, ref string, query url.Values, limit int) error {
-	server, err := c.dial(io)
-	if err != nil {
-		return err
-	}
-	id, err := runID(ctx, server, ref)
-	if err != nil {
-		return err
-	}
-	list, err := server.List(ctx, remote.RunPath(id, "series"), "series", query, limit)
-	if err != nil {
-		return err
-	}
-	return c.printList(io, list, "series", table.Series)
 }

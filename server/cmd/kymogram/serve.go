@@ -33,7 +33,6 @@ func serveCommand(io stdio) *cobra.Command {
 		Example: `  kymogram serve --data ~/kymogram
   kymogram serve --data /srv/kymogram --http 0.0.0.0:7070 --tls self
   kymogram serve --config /etc/kymogram/kymogram.yaml`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.load(io)
 			if err != nil {

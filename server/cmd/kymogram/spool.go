@@ -15,7 +15,6 @@ func spoolCommand(io stdio) *cobra.Command {
 		Long: `Show what programs on this machine logged and no server has acknowledged yet:
 how much, how old, what holds it up, and what to do. It changes nothing.`,
 		Example: "  kymogram spool\n  kymogram spool --spool /data/spool --json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			folder, err := delivery.View(io.env, path)
 			if err != nil {
@@ -25,10 +24,7 @@ how much, how old, what holds it up, and what to do. It changes nothing.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(io.out, report)
-			}
-			return report.Print(io.out)
+			return tell(io, asJSON, report)
 		},
 	}
 	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")

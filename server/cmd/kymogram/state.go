@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/records"
 )
 
@@ -57,11 +55,11 @@ func (f *stateFlags) dial(io stdio) (records.Server, error) {
 // open finds the run of a command's argument.
 func (f *stateFlags) open(ctx context.Context, io stdio, ref string) (records.Server, *records.Run, error) {
 	server, err := f.dial(io)
+	if err == nil {
+		err = checkRun(ref)
+	}
 	if err != nil {
 		return server, nil, err
-	}
-	if _, err := model.ParseRunID(ref); err != nil && strings.Count(ref, "/") < 2 {
-		return server, nil, usagef("%q names no run: give its 26-character id or workspace/project/name", ref)
 	}
 	run, err := server.Run(ctx, ref)
 	return server, run, err
@@ -69,7 +67,7 @@ func (f *stateFlags) open(ctx context.Context, io stdio, ref string) (records.Se
 
 // terminal is where a command tells what it found.
 func (f *stateFlags) terminal(io stdio) records.Terminal {
-	return records.Terminal{Out: io.out, Err: io.err, JSON: f.json, Colour: progress.IsTerminal(io.out) && io.env("NO_COLOR") == ""}
+	return records.Terminal{Out: io.out, Err: io.err, JSON: f.json, Colour: io.colour()}
 }
 
 func stateShowCommand(io stdio) *cobra.Command {
@@ -81,7 +79,6 @@ func stateShowCommand(io stdio) *cobra.Command {
 word (verified, stale, broken, shared_key, equivocated) with its reason.`,
 		Example: `  kymogram state show neuralinternet/opencompute
   kymogram state show neuralinternet/opencompute/0djlnjjs --netuid 27 --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if workspace, project, ok := strings.Cut(args[0], "/"); ok && !strings.Contains(project, "/") {
 				server, err := f.dial(io)
@@ -107,7 +104,6 @@ func stateHistoryCommand(io stdio) *cobra.Command {
 		Use:     "history RUN",
 		Short:   "List every record of a run, by sequence",
 		Example: `  kymogram state history neuralinternet/opencompute/0djlnjjs`,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, run, err := f.open(cmd.Context(), io, args[0])
 			if err != nil {
@@ -133,7 +129,6 @@ when a signer or a server is caught. A history may end with a record that has ex
 		Example: `  kymogram state verify neuralinternet/opencompute/0djlnjjs
   kymogram state verify records.jsonl
   kymogram state verify equivocation.json --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := os.Stat(args[0]); err == nil {
 				return f.terminal(io).VerifyFile(cmd.Context(), args[0], f.options())
@@ -157,7 +152,6 @@ func stateExportCommand(io stdio) *cobra.Command {
 		Short: "Write every record of a run as JSON lines, for others to verify",
 		Example: `  kymogram state export neuralinternet/opencompute/0djlnjjs --output records.jsonl
   kymogram state verify records.jsonl`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, run, err := f.open(cmd.Context(), io, args[0])
 			if err != nil {
@@ -208,7 +202,6 @@ the one in the file, which is then replaced. With --wallet the head is cosigned 
 that: the hotkey is a witness that the log was not rewritten since.`,
 		Example: `  kymogram state head neuralinternet/opencompute
   kymogram state head neuralinternet/opencompute --seen head.json --wallet default/validator1`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if w.wallet != "" && seen == "" {
 				return usagef("a witness needs --seen FILE: it signs only what continues the head in that file")
@@ -246,7 +239,6 @@ func stateProveCommand(io stdio) *cobra.Command {
 state consistency --seen it catches a server that shows another record at this place.`,
 		Example: `  kymogram state prove neuralinternet/opencompute/0djlnjjs --output proof.json
   kymogram state verify proof.json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, run, err := f.open(cmd.Context(), io, args[0])
 			if err != nil {
@@ -275,7 +267,6 @@ shows two histories is caught: the two heads are printed as JSON, for others to 
 and the exit status is 1.`,
 		Example: `  kymogram state consistency neuralinternet/opencompute --seen head.json
   kymogram state consistency neuralinternet/opencompute --seen proof.json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if seen == "" {
 				return usagef("give --seen FILE: a head or a proof of before")
@@ -306,7 +297,6 @@ is 1. With --seen only what came since the last audit is read, and a log that do
 continue it is caught.`,
 		Example: `  kymogram state audit neuralinternet/opencompute
   kymogram state audit neuralinternet/opencompute --seen audit.json --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log, err := f.logOf(io, args[0])
 			if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,6 @@ nothing is stored twice. Without --timeout it gives up after 30 s without progre
 		Example: `  kymogram sync
   kymogram sync --spool /data/spool --timeout 10m
   kymogram sync --server https://kymogram.example.org --key KEY`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.Timeout < 0 {
 				return usagef("--timeout is a time such as 30s, not %s", flags.Timeout)
@@ -62,10 +60,5 @@ func runSync(ctx context.Context, io stdio, flags syncFlags) error {
 	if err != nil {
 		return err
 	}
-	if flags.json {
-		err = printJSON(io.out, outcome)
-	} else {
-		err = outcome.Print(io.out)
-	}
-	return cmp.Or(err, outcome.Err())
+	return tell(io, flags.json, outcome)
 }

@@ -49,7 +49,6 @@ func versionCommand(io stdio) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version of this binary",
 		Example: "  kymogram version\n  kymogram version --json",
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			if asJSON {

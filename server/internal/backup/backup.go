@@ -70,7 +70,7 @@ func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Ba
 	if err := c.sign(s.Folder, version, began); err != nil {
 		return nil, err
 	}
-	return c.finish(began)
+	return c.finish("saved", began)
 }
 
 // copyRest takes what else lies in the folder: keys, TLS.

@@ -14,6 +14,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 // Copied is what a copy came to, as `kymogram data backup --json` prints it.
@@ -22,6 +23,14 @@ type Copied struct {
 	Files   int     `json:"files"`
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
+
+	verb string
+}
+
+// Print writes it for a person.
+func (c *Copied) Print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "%s %d files, %s, in %s (%.1f s)\n", c.verb, c.Files, table.Bytes(c.Bytes), c.Folder, c.Seconds)
+	return err
 }
 
 // partialSuffix names a copy that is not finished.
@@ -111,8 +120,8 @@ func (c *copying) adoptAll() error {
 }
 
 // finish gives the folder its name once everything in it is on disk.
-func (c *copying) finish(began time.Time) (*Copied, error) {
-	done := &Copied{Folder: c.to, Files: len(c.rows), Seconds: time.Since(began).Seconds()}
+func (c *copying) finish(verb string, began time.Time) (*Copied, error) {
+	done := &Copied{verb: verb, Folder: c.to, Files: len(c.rows), Seconds: time.Since(began).Seconds()}
 	for _, row := range c.rows {
 		done.Bytes += row.Size
 	}

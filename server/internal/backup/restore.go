@@ -34,5 +34,5 @@ func Restore(ctx context.Context, from, to string, bar progress.Bar) (*Copied, e
 			return nil, model.Errorf(model.CodeInternal, "%s in the backup is not what was saved", row.Path).WithHint("take another backup; `kymogram data verify --data %s` lists all that is damaged", from)
 		}
 	}
-	return c.finish(began)
+	return c.finish("restored", began)
 }

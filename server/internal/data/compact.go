@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/store/local"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 // Compaction is what merging came to.
@@ -19,6 +21,12 @@ type Compaction struct {
 	Before  int64   `json:"bytes_before"`
 	After   int64   `json:"bytes_after"`
 	Seconds float64 `json:"seconds"`
+}
+
+// Print writes it for a person.
+func (c *Compaction) Print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "%s are %s now\n", table.Bytes(c.Before), table.Bytes(c.After))
+	return err
 }
 
 // Compact merges all segments of a folder that no server uses. Its progress goes to shown.

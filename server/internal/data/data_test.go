@@ -73,7 +73,7 @@ func TestSurveyAndCompact(t *testing.T) {
 			t.Fatalf("%+v, %v", s, err)
 		}
 		var out strings.Builder
-		if err := s.Print(&out, whole); err != nil || strings.Contains(out.String(), "every byte is as it was written") != whole {
+		if err := s.Print(&out); err != nil || strings.Contains(out.String(), "every byte is as it was written") != whole {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 	}

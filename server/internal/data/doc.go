@@ -8,7 +8,7 @@
 //	DATA/blobs        files by content hash
 //	DATA/blob.key     the secret of their URLs
 //
-// In goes a folder, also one that a server uses; out come a survey or errors with a
+// In goes a folder, also one that a server uses; out come a survey, a copy or errors with a
 // remedy. Only Compact and Repair change anything, and they want the server stopped. Start with
 // Folder.Survey.
 package data

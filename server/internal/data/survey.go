@@ -13,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/backup"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/progress"
@@ -33,9 +34,12 @@ type Survey struct {
 	// Apart names where the parts of the folder disagree.
 	Apart []string `json:"apart"`
 	OK    bool     `json:"ok"`
+
+	whole bool
 }
 
-// Survey reads a folder; with whole set every byte of it. Its progress goes to shown.
+// Survey reads a folder, which may be a backup; with whole set every byte of it. Its
+// progress goes to shown.
 func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Survey, error) {
 	// First: what the catalog has by now is in the store that is read after it.
 	applied, _ := sqlite.Applied(ctx, f.Catalog()) // of a damaged catalog: it is named below
@@ -44,7 +48,7 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 		return nil, Explain(string(f), err)
 	}
 	defer store.Close()
-	s := &Survey{Data: string(f)}
+	s := &Survey{Data: string(f), whole: whole}
 	bar := progress.Bytes(shown, store.Bytes()+SizeOf(f.Blobs())+SizeOf(f.States()), "verify")
 	if s.Store, err = store.Inspect(ctx, whole, bar.Done); err != nil {
 		return nil, Explain(string(f), err)
@@ -73,8 +77,22 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 			return nil, Explain(string(f), err)
 		}
 	}
-	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage)+len(s.States.Damage)+len(s.Apart) == 0
+	if whole {
+		if s.Backup, err = backup.Changed(ctx, string(f)); err != nil {
+			return nil, Explain(string(f), err)
+		}
+	}
+	s.OK = len(s.Store.Damage)+len(s.Catalog.Damage)+len(s.Blobs.Damage)+len(s.States.Damage)+len(s.Apart)+len(s.Backup) == 0
 	return s, nil
+}
+
+// Err is what verifying a damaged folder ends with.
+func (s *Survey) Err() error {
+	if !s.whole || s.OK {
+		return nil
+	}
+	return model.Errorf(model.CodeInternal, "the data folder is damaged").
+		WithHint("the rest is served, and nothing was deleted; `kymogram data repair` mends the catalog and small files; for the rest restore a backup, and check the disk")
 }
 
 // compare holds the catalog beside the store and the blobs, which were read first:
@@ -143,7 +161,7 @@ func (s *Survey) gone(ctx context.Context, f Folder, applied map[model.RunID]uin
 const shownRuns = 10
 
 // Print writes it for a person.
-func (s *Survey) Print(out io.Writer, verified bool) error {
+func (s *Survey) Print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, table.Printable(fmt.Sprintf(format, args...)))
@@ -163,7 +181,7 @@ func (s *Survey) Print(out io.Writer, verified bool) error {
 		line("set aside", "%d files in %s", st.SetAside, filepath.Join(s.Data, StoreFolder, "wal", "quarantine"))
 	}
 	for i, r := range st.Runs {
-		if verified || i == shownRuns {
+		if s.whole || i == shownRuns {
 			break
 		}
 		line("run "+r.Run.String(), "%d points of %d series, %s", r.Points, r.Series, table.Bytes(r.Bytes))
@@ -177,7 +195,7 @@ func (s *Survey) Print(out io.Writer, verified bool) error {
 	for _, text := range slices.Concat(c.Damage, s.Blobs.Damage, s.States.Damage, s.Backup, s.Apart) {
 		line("DAMAGED", "%s", text)
 	}
-	if verified && s.OK {
+	if s.whole && s.OK {
 		line("verified", "every byte is as it was written")
 	}
 	return w.Flush()

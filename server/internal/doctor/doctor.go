@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 const (
@@ -61,4 +63,31 @@ func (d *Diagnosis) add(name, detail string, err error) {
 	}
 	d.Findings = append(d.Findings, f)
 	d.OK = d.OK && f.OK
+}
+
+// Print writes it for a person.
+func (d *Diagnosis) Print(out io.Writer) error {
+	for _, f := range d.Findings {
+		mark := "ok  "
+		if !f.OK {
+			mark = "FAIL"
+		}
+		if _, err := fmt.Fprintf(out, "%s  %-8s %s\n", mark, f.Name, table.Printable(f.Detail)); err != nil {
+			return err
+		}
+		if f.Hint != "" {
+			fmt.Fprintf(out, "               %s\n", f.Hint)
+		}
+	}
+	return nil
+}
+
+var errUnwell = errors.New("something is wrong")
+
+// Err is what a program ends with that found something wrong.
+func (d *Diagnosis) Err() error {
+	if d.OK {
+		return nil
+	}
+	return errUnwell
 }

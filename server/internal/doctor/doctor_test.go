@@ -73,3 +73,16 @@ func TestAMissingSpoolKeepsTheServerFromNothing(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+func TestPrint(t *testing.T) {
+	d := &doctor.Diagnosis{OK: true, Findings: []doctor.Finding{{Name: "key", OK: true, Detail: "accepted"}}}
+	if d.Err() != nil {
+		t.Error(d.Err())
+	}
+	d.OK, d.Findings = false, append(d.Findings, doctor.Finding{Name: "store", Detail: "it\x1b stopped", Hint: "start it"})
+	var out strings.Builder
+	want := "ok    key      accepted\nFAIL  store    it\ufffd stopped\n               start it\n"
+	if err := d.Print(&out); err != nil || out.String() != want || d.Err() == nil {
+		t.Errorf("%v, %v\n%s", err, d.Err(), out.String())
+	}
+}

@@ -32,11 +32,19 @@ type Videos struct {
 	OnTheirWay int      `json:"on_their_way"`
 	Lost       int      `json:"lost"`
 	Files      []string `json:"files"`
+
+	folder string
+}
+
+// Print writes it for a person.
+func (report *Videos) Print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "%d videos in %s, %d were there, %d on their way, %d lost\n", report.Written, report.folder, report.There, report.OnTheirWay, report.Lost)
+	return err
 }
 
 // Download writes the videos of a list into a folder; none there is overwritten.
 func Download(ctx context.Context, server *remote.Client, list []json.RawMessage, folder string) (*Videos, error) {
-	report := &Videos{Files: []string{}}
+	report := &Videos{Files: []string{}, folder: folder}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of videos: %w", err)
 	}

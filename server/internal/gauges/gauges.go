@@ -73,6 +73,7 @@ func States(r statelog.Stats, s statelog.Health, broken bool) []selfmetrics.Gaug
 		counter("kymogram_state_conflicts_total", "State records that did not follow the newest one; their signers sign again.", r.Conflicts),
 		counter("kymogram_state_forks_total", "State records with a sequence that was taken before, kept as evidence.", r.Forks),
 		counter("kymogram_state_repairs_total", "Times that the start made the state records or their mirror anew, since one of them was damaged.", truth(s.Rebuilt != "")+truth(s.Renewed != "")),
+		counter("kymogram_state_trees_regrown_total", "Merkle logs that the start makes anew from their records, since nodes of them were missing.", len(s.Regrown)),
 		counter("kymogram_state_caught_up_total", "Changes that the start took from the mirror of the state records, since a crash or damage had kept them from the file.", s.CaughtUp),
 		gauge("kymogram_state_older", "1 when the start found fewer state records than were taken: their file and its mirror were gone, or older copies.", truth(s.Older != "")),
 		gauge("kymogram_state_damaged", "1 while no state record can be read or taken: its file is damaged, and the log says what to do.", truth(broken)),

@@ -25,13 +25,14 @@ type Health struct {
 	Renewed  string   `json:"renewed,omitempty"`   // why the mirror was made anew
 	CaughtUp int      `json:"caught_up"`           // changes that only the mirror had
 	Lost     []string `json:"lost,omitempty"`      // what neither of them may have whole
+	Regrown  []string `json:"regrown,omitempty"`   // projects whose tree is made anew from their records
 	Older    string   `json:"older,omitempty"`     // why both are older than they were
 	SetAside []string `json:"set_aside,omitempty"` // files
 }
 
 // Healthy says that there was nothing to do.
 func (h *Health) Healthy() bool {
-	return h.Rebuilt == "" && h.Renewed == "" && h.CaughtUp == 0 && h.Older == ""
+	return h.Rebuilt == "" && h.Renewed == "" && h.CaughtUp == 0 && h.Older == "" && len(h.Regrown) == 0
 }
 
 // verdict is how a file and its mirror stand to each other.
@@ -42,6 +43,8 @@ type verdict struct {
 	missing      []mirror.Row // what only the mirror has, when the file is a moment of its past
 	changes      int          // how many changes that are
 	agree        bool
+	hollow       map[state.Hash]struct{} // records of the file that lost their payload
+	filled       int                     // how many of them the mirror has whole
 }
 
 func (v *verdict) mirrored() bool { return v.state.Base != nil || v.state.Last.LSN > 0 }
@@ -92,6 +95,9 @@ func (v *verdict) read(ctx context.Context, path string, have *content) error {
 	if err == nil {
 		err = derived(ctx, db)
 	}
+	if err == nil {
+		v.hollow, err = hollow(ctx, db)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -109,6 +115,43 @@ func addAll(ctx context.Context, db *sql.DB, have *content) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// hollow are records without the payload that they were signed with, though it was
+// never let go.
+func hollow(ctx context.Context, q querier) (map[state.Hash]struct{}, error) {
+	rows, err := q.QueryContext(ctx, `SELECT r.record FROM records r JOIN runs u ON u.run = r.run WHERE r.payload IS NULL AND (r.fork = 1 OR r.sequence >= u.kept_from)`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	found, none := map[state.Hash]struct{}{}, state.HashOf(nil)
+	for rows.Next() {
+		var raw []byte
+		if err := rows.Scan(&raw); err != nil {
+			return nil, err
+		}
+		if r, err := state.Decode(raw); err == nil && r.PayloadHash != none {
+			found[state.HashOf(raw)] = struct{}{}
+		}
+	}
+	return found, rows.Err()
+}
+
+// fill notes a record that the mirror has with its payload, and the file without.
+func (v *verdict) fill(r mirror.Row) error {
+	if len(v.hollow) == 0 || r.Table != rowRecord {
+		return nil
+	}
+	values, err := mirror.Values(r.Values)
+	if err != nil || len(values) != 6 || values[5] == nil {
+		return err
+	}
+	record, _ := values[3].([]byte)
+	if _, lost := v.hollow[state.HashOf(record)]; lost {
+		v.filled++
 	}
 	return nil
 }
@@ -131,7 +174,7 @@ func derived(ctx context.Context, db *sql.DB) error {
 // compare reads the mirror and finds the moment of it that the file is at.
 func (v *verdict) compare(path string, seed maphash.Seed, have uint64) (err error) {
 	want := newContent(seed)
-	row := func(r mirror.Row) error { return want.add(r) }
+	row := func(r mirror.Row) error { return errors.Join(v.fill(r), want.add(r)) }
 	met := false
 	v.state, err = mirror.Read(mirrorDir(path), row, func(_ mirror.Position, rows []mirror.Row) error {
 		if !met && want.total == have {
@@ -141,7 +184,7 @@ func (v *verdict) compare(path string, seed maphash.Seed, have uint64) (err erro
 			v.missing, v.changes = append(v.missing, rows...), v.changes+1
 		}
 		for _, r := range rows {
-			if err := want.add(r); err != nil {
+			if err := row(r); err != nil {
 				return err
 			}
 		}
@@ -163,7 +206,7 @@ func heal(ctx context.Context, path string, only bool, log *slog.Logger) (*Healt
 		return nil, err
 	}
 	h := &Health{Lost: v.state.Damage}
-	whole := v.there && v.fault == ""
+	whole := v.there && v.fault == "" && v.filled == 0
 	switch {
 	case !v.there && v.agree && len(v.state.Damage) == 0: // the first start, or it was cut short
 		if only {
@@ -198,6 +241,8 @@ func reason(v *verdict) string {
 		return "the file is missing or empty"
 	case v.fault != "":
 		return v.fault
+	case v.filled > 0:
+		return fmt.Sprintf("payloads of %d records are missing", v.filled)
 	}
 	return "it does not hold what its mirror holds"
 }

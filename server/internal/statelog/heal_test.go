@@ -200,6 +200,74 @@ func TestDamageLosesNoRecord(t *testing.T) {
 	}
 }
 
+// A start mends what is deleted of the records themselves, of their payloads and of the
+// tree over them, and says what it did. The head that was signed stays.
+func TestTheStartMendsWhatIsDeleted(t *testing.T) {
+	const tree, anew = "nodes of the Merkle log are missing", "made anew from their mirror"
+	k := newKilled(t)
+	for name, c := range map[string]struct{ statement, says string }{
+		"a node":                      {`DELETE FROM nodes WHERE level = 1 AND idx = 6`, tree},
+		"the newest leaf":             {`DELETE FROM nodes WHERE level = 0 AND idx = 13`, tree},
+		"a node of no record":         {`INSERT INTO nodes VALUES (1, 9, 9, zeroblob(32))`, tree},
+		"all nodes":                   {`DELETE FROM nodes`, tree},
+		"the newest with its leaf":    {`DELETE FROM records WHERE idx = 13; DELETE FROM nodes WHERE level = 0 AND idx = 13`, anew},
+		"the newest with all above":   {`DELETE FROM records WHERE idx = 13; DELETE FROM nodes WHERE idx = 13 >> level`, anew},
+		"a record with its leaf":      {`DELETE FROM records WHERE idx = 5; DELETE FROM nodes WHERE level = 0 AND idx = 5`, anew},
+		"a payload":                   {`UPDATE records SET payload = NULL WHERE idx = 4`, "payloads of 1 records are missing"},
+		"payloads":                    {`UPDATE records SET payload = NULL`, "payloads of 14 records are missing"},
+		"the newest payload and node": {`UPDATE records SET payload = NULL WHERE idx = 13; DELETE FROM nodes WHERE level = 3`, "payloads of 1 records are missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := k.copied(t, func(string) {})
+			change(t, path, c.statement)
+			if i := inspect(t, path); len(i.Damage) == 0 {
+				t.Error("verify names nothing")
+			}
+			said := &strings.Builder{}
+			l, err := statelog.OpenWith(t.Context(), path, "", now, slog.New(slog.NewTextHandler(said, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if h := l.Health(); h.Healthy() || !strings.Contains(said.String(), c.says) {
+				t.Errorf("%+v, it said: %s", h, said)
+			}
+			k.has(t, l)
+			for n := range acknowledged / 2 {
+				if newest, err := l.Head(t.Context(), run(byte(n+1)).ID); err != nil || newest.Head.Dropped {
+					t.Errorf("run %d: %+v %v", n+1, newest.Head, err)
+				}
+			}
+			if i := inspect(t, path); len(i.Damage) > 0 {
+				t.Errorf("after the start: %q", i.Damage)
+			}
+		})
+	}
+}
+
+// A payload that was let go is no damage.
+func TestPayloadsLetGoStayGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	l := openLog(t, path)
+	var on *state.Envelope
+	for n := range 70 {
+		on = signed(t, run(1), 1, on, fmt.Sprintf(`{"n":%d,"x":"%s"}`, n, strings.Repeat("x", 1_000_000)))
+		put(t, l, run(1), on)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = openLog(t, path)
+	if h := l.Health(); !h.Healthy() {
+		t.Errorf("%+v", h)
+	}
+	page, err := l.History(t.Context(), run(1).ID, state.Span{Limit: 1})
+	if err != nil || !page.Entries[0].Dropped {
+		t.Errorf("%v %v", page, err)
+	}
+}
+
 // TestDamagedMirror is made anew from the file, which has everything.
 func TestDamagedMirror(t *testing.T) {
 	k := newKilled(t)

@@ -140,6 +140,9 @@ func (l *Log) open(ctx context.Context) error {
 	if err := migrate(ctx, l.db); err != nil {
 		return err
 	}
+	if err := l.regrow(ctx); err != nil {
+		return err
+	}
 	if l.mirror, err = mirror.Open(mirrorDir(l.path), l.log); err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math/bits"
+	"slices"
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/proof"
@@ -184,11 +186,54 @@ func nodesAt(ctx context.Context, q rowQuerier, id int64, at []compact.NodeID) (
 	out := make([][]byte, len(at))
 	for i, n := range at {
 		err := q.QueryRowContext(ctx, `SELECT hash FROM nodes WHERE project = ? AND level = ? AND idx = ?`, id, n.Level, n.Index).Scan(&out[i])
+		if errors.Is(err, sql.ErrNoRows) {
+			err = model.Errorf(model.CodeUnavailable, "node %d of level %d of the Merkle log is missing: state.db was damaged while the server used it", n.Index, n.Level).
+				WithHint("start the server again: it makes the tree anew from the records")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read node %d of level %d: %w", n.Index, n.Level, err)
 		}
 	}
 	return out, nil
+}
+
+// regrow forgets the tree of each project that lacks a node: the next head makes it
+// anew from the records, and must have the root that was signed.
+func (l *Log) regrow(ctx context.Context) error {
+	torn, err := tornTrees(ctx, l.db)
+	if err != nil || len(torn) == 0 {
+		return err
+	}
+	for id, name := range torn {
+		l.health.Regrown = append(l.health.Regrown, name)
+		l.log.Warn("nodes of the Merkle log are missing: it is made anew from the records", "project", name, "file", l.path)
+		if _, err := l.db.ExecContext(ctx, `UPDATE projects SET tree_size = 0 WHERE id = ?1; DELETE FROM nodes WHERE project = ?1`, id); err != nil {
+			return err
+		}
+	}
+	slices.Sort(l.health.Regrown)
+	return nil
+}
+
+// tornTrees are the projects whose tree has not the number of nodes that its size needs.
+func tornTrees(ctx context.Context, q querier) (map[int64]string, error) {
+	rows, err := q.QueryContext(ctx, `SELECT id, workspace || '/' || project, tree_size, (SELECT count(*) FROM nodes n WHERE n.project = p.id) FROM projects p`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	torn := map[int64]string{}
+	for rows.Next() {
+		var id, size, nodes int64
+		var name string
+		if err := rows.Scan(&id, &name, &size, &nodes); err != nil {
+			return nil, err
+		}
+		if nodes != 2*size-int64(bits.OnesCount64(uint64(size))) {
+			torn[id] = name
+		}
+	}
+	return torn, rows.Err()
 }
 
 // rangeAt is the right edge of the tree of some size.

@@ -91,6 +91,8 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 		entry(`,"score":101`): "from 0 to 100", entry(`,"score":1e999`): "from 0 to 100", entry(`,"score":-5`): "from 0 to 100", entry(`,"score":null`): "no score",
 		entry(`,"hotkey":""`): "no address", entry(`,"hotkey":null`): "no hotkey", entry(`,"hotkey":"` + wallet.Account{7}.Address(0) + `"`): "no address",
 		entry(`,"uid":6`): "uid", entry(`,"uid":"5"`): "uid", entry(`,"gpu_specs":{"gpu_name":"A"}`): "num_gpus", entry(`,"gpu_specs":{"gpu_name":"A","num_gpus":1.5}`): "num_gpus",
+		entry(`,"gpu_specs":{"gpu_name":"A","num_gpus":-3}`): "from 0 to 65535", entry(`,"gpu_specs":{"gpu_name":"A","num_gpus":65536}`): "from 0 to 65535",
+		entry(`,"gpu_specs":{"gpu_name":"A","num_gpus":-0.0}`): "", entry(`,"gpu_specs":{"gpu_name":"A","num_gpus":65535}`): "",
 		entry(`,"gpu_specs":{"num_gpus":1}`): "gpu_name", entry(`,"gpu_specs":[]`): "gpu_name", entry(`,"allocated":1`): "allocated", entry(`,"reliability_score":"1"`): "reliability_score",
 		entry(`,"created_at":"` + strings.Repeat("1", 65) + `"`): "created_at", `{"05":{}}`: "no uid", `{"5":[]}`: "no object", `[]`: "no object",
 	} {

@@ -106,7 +106,7 @@ func TestPageAndReaderHaveTheSameWinners(t *testing.T) {
 		"wrong": `{"stats":{` + strings.Join([]string{
 			report(30, `,"score":1e308`), report(31, `,"score":-5`), report(32, `,"score":101`), report(33, `,"hotkey":""`),
 			report(34, `,"hotkey":"`+m(34)[:47]+`x"`), report(35, `,"uid":36`), report(37, `,"own_score":1`), `"038":{"score":1}`,
-			report(39, `,"gpu_specs":[1]`), report(40, `,"score":100`),
+			report(39, `,"gpu_specs":[1]`), report(40, `,"score":100`), report(41, `,"gpu_specs":{"gpu_name":"H100","num_gpus":-3}`),
 		}, ",") + `}}`,
 	}
 	var hotkeys, payloads []string
@@ -170,14 +170,14 @@ func TestPageAndReaderHaveTheSameWinners(t *testing.T) {
 	}
 	// What does not count is said: on the page, and to the reader.
 	for _, v := range doc.Validators {
-		if note := strings.Join(v.Notes, ";"); strings.Contains(note, "9 of its reports have a wrong form") != (v.Hotkey == hotkey(t, "wrong")) {
+		if note := strings.Join(v.Notes, ";"); strings.Contains(note, "10 of its reports have a wrong form") != (v.Hotkey == hotkey(t, "wrong")) {
 			t.Errorf("%s: %q", v.Hotkey, note)
 		}
 	}
 	verdicts, err := reader.Verdicts(t.Context())
 	n.must(err)
 	for _, v := range verdicts {
-		if strings.Contains(v.Reason, "9 of its reports have a wrong form") != (v.Run == "run-wrong") {
+		if strings.Contains(v.Reason, "10 of its reports have a wrong form") != (v.Run == "run-wrong") {
 			t.Errorf("%+v", v)
 		}
 	}

@@ -112,7 +112,7 @@ func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
 func legacyReports(reports map[string]*report.Stat) (out []report.Stat) {
 	for uid, r := range reports {
 		place, err := report.ReadUID(uid)
-		if err != nil {
+		if err != nil || r.GPU.Count < 0 || r.GPU.Count > report.MaxGPUs {
 			continue
 		}
 		if r.UID = place; r.GPU.Name == "" {

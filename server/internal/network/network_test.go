@@ -266,10 +266,13 @@ func TestLegacyRunsAreShownAndDoNotCount(t *testing.T) {
 			{Path: "config/stats/1/score", Value: *model.FloatValue(77)},
 			{Path: "config/stats/1/own_score", Value: *model.BoolValue(true)},
 			{Path: "config/stats/1/allocated", Value: *model.BoolValue(true)},
+			{Path: "config/stats/2/score", Value: *model.FloatValue(88)},
+			{Path: "config/stats/2/gpu_specs/gpu_name", Value: *model.StringValue("A")},
+			{Path: "config/stats/2/gpu_specs/num_gpus", Value: *model.IntValue(-3)}, // of no right form
 		}})
 	}
 	doc := r.document()
-	if len(doc.Validators) != 3 {
+	if len(doc.Validators) != 3 || len(doc.Miners) != 1 {
 		t.Fatalf("%+v", doc.Validators)
 	}
 	for hotkey, want := range map[string]string{v.hotkey(): "verified", old.hotkey(): "legacy", forged.hotkey(): "broken"} {

@@ -57,6 +57,39 @@ func TestOldPayloadsGo(t *testing.T) {
 	}
 }
 
+// The payloads of a pair that proves something stay, however much its signer adds: who
+// reads for the first time can check it.
+func TestPayloadsOfEvidenceStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	l := openLog(t, path)
+	base := signed(t, run(1), 1, nil, `{"n":0}`)
+	put(t, l, run(1), base)
+	on := signed(t, run(1), 1, base, `{"n":1}`)
+	put(t, l, run(1), on)
+	twin := signed(t, run(1), 1, base, `{"n":2}`, func(r *state.Record) { r.Machine[0] = 1 })
+	if _, err := l.Put(t.Context(), run(1), twin); !errors.As(err, new(*state.Conflict)) {
+		t.Fatal(err)
+	}
+	for i := range statelog.KeptPayload/state.MaxPayload + 3 {
+		on = signed(t, run(1), 1, on, fmt.Sprintf(`{"n":%d,"pad":"%s"}`, i+3, strings.Repeat("x", state.MaxPayload-30)))
+		put(t, l, run(1), on)
+	}
+	page, err := l.List(t.Context(), "lab", "net", state.Filter{})
+	if err != nil || len(page.Evidence) != 1 {
+		t.Fatalf("%d pairs, %v", len(page.Evidence), err)
+	}
+	if verdict, reason, err := page.Evidence[0].Check(); err != nil || verdict != state.Equivocated {
+		t.Errorf("%s %s %v", verdict, reason, err)
+	}
+	history, err := l.History(t.Context(), run(1).ID, state.Span{Limit: 4})
+	if err != nil || !history.Entries[0].Dropped || history.Entries[1].Dropped || history.Entries[2].Dropped || !history.Entries[3].Dropped {
+		t.Errorf("the wrong payloads went: %v", err)
+	}
+	if i := inspect(t, path); len(i.Damage) != 0 {
+		t.Errorf("%v", i.Damage)
+	}
+}
+
 // Signers with one hotkey race: each record is taken once, in one chain, and the
 // losers sign again.
 func TestSignersWithOneHotkeyRace(t *testing.T) {

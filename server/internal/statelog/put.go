@@ -261,13 +261,14 @@ func (p *putting) stand(ctx context.Context, fork bool) error {
 	return err
 }
 
-// compact lets the oldest payloads of the history go, never the newest record's
-// nor those of evidence.
+// compact lets the oldest payloads of the history go, never the newest record's nor
+// those of evidence: without both payloads of a pair nobody can check it.
 func (p *putting) compact(ctx context.Context, at *standing) error {
 	for at.bytes > KeptPayload {
 		var id, sequence, size int64
 		err := p.tx.QueryRowContext(ctx, `SELECT id, sequence, length(payload) FROM records
-			WHERE run = ? AND sequence >= ? AND fork = 0 AND payload IS NOT NULL AND idx < ? ORDER BY sequence LIMIT 1`, p.run.ID[:], at.keptFrom, at.idx).Scan(&id, &sequence, &size)
+			WHERE run = ?1 AND sequence >= ?2 AND fork = 0 AND payload IS NOT NULL AND idx < ?3
+			AND NOT EXISTS (SELECT 1 FROM records f WHERE f.run = ?1 AND f.sequence = records.sequence AND f.fork = 1) ORDER BY sequence LIMIT 1`, p.run.ID[:], at.keptFrom, at.idx).Scan(&id, &sequence, &size)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

@@ -19,6 +19,8 @@ type tally struct {
 	hotkey     []byte
 	first      *state.Record // nil: none can be read
 	newest     *state.Entry  // of the history
+	paired     bool          // a second record has its sequence
+	loose      int64         // bytes of payloads that are no part of a pair
 	dropped    bool          // payloads of the history were let go
 	gap        bool          // a payload is missing behind one that is there
 	unreadable bool
@@ -99,8 +101,11 @@ func (t *tally) add(e *state.Entry, project int64) (faults []error) {
 // evidence checks a second record with a sequence, which is no part of the history.
 func (t *tally) evidence(e *state.Entry) (faults []error) {
 	t.forks++
-	if t.newest == nil || t.newest.Sequence != e.Sequence {
+	switch {
+	case t.newest == nil || t.newest.Sequence != e.Sequence:
 		faults = append(faults, errors.New("it is marked as a second record with its sequence, and there is no first"))
+	case !t.paired:
+		t.paired, t.loose = true, t.loose-int64(len(t.newest.Payload))
 	}
 	if e.Dropped {
 		faults = append(faults, errors.New("its payload is missing, and it is evidence"))
@@ -122,12 +127,13 @@ func (t *tally) link(e *state.Entry, record *state.Record) (faults []error) {
 	}
 	switch {
 	case e.Dropped:
-		t.gap = t.gap || t.bytes > 0
+		t.gap = t.gap || t.loose > 0
 		t.dropped = true
 	default:
 		t.bytes += int64(len(e.Payload))
+		t.loose += int64(len(e.Payload))
 	}
-	t.newest, t.idx, t.unreadable = e, int64(e.Index), false
+	t.newest, t.idx, t.paired, t.unreadable = e, int64(e.Index), false, false
 	return faults
 }
 

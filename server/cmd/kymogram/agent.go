@@ -1,19 +1,18 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
+	"net"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram/internal/spool"
-	"github.com/kymogram/kymogram/internal/uplink"
-	"github.com/kymogram/kymogram/server/internal/daemon"
+	"github.com/kymogram/kymogram/server/internal/agent"
 	"github.com/kymogram/kymogram/server/internal/delivery"
 	"github.com/kymogram/kymogram/server/internal/expose"
 )
@@ -62,7 +61,7 @@ version or address changes, or once a day; /metrics says how that goes.`,
 			if err := flags.chain.check(flags.metrics); err != nil {
 				return err
 			}
-			return runAgent(cmd.Context(), io, flags)
+			return runAgent(cmd, io, flags)
 		},
 	}
 	flags.chain.addTo(cmd.Flags())
@@ -76,72 +75,48 @@ version or address changes, or once a day; /metrics says how that goes.`,
 	return cmd
 }
 
-func runAgent(ctx context.Context, io stdio, flags agentFlags) error {
+func runAgent(cmd *cobra.Command, io stdio, flags agentFlags) error {
 	folder, err := delivery.Open(io.env, flags.spool)
 	if err != nil {
 		return err
 	}
-	kind := spool.HolderKind(flags.kind)
 	if flags.detached {
-		return detach(io, folder, flags)
+		return detach(cmd, io, folder, flags)
 	}
-	if kind != spool.KindPerson && kind != spool.KindAgent {
+	if flags.kind != string(spool.KindPerson) && flags.kind != string(spool.KindAgent) {
 		return usagef("--kind is %s or %s", spool.KindPerson, spool.KindAgent)
 	}
-	log := slog.New(slog.NewTextHandler(io.err, nil))
-	if kind == spool.KindAgent {
-		file, err := uplink.OpenLog(agentLog(folder), 1, 2)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		log = slog.New(slog.NewTextHandler(file, nil))
+	a := agent.Agent{
+		Folder: folder, Kind: spool.HolderKind(flags.kind), Idle: flags.idle, Version: version, Env: io.env, Err: io.err,
+		Metrics: flags.metrics, Groups: flags.expose,
+		Parts: func(log *slog.Logger, listener net.Listener) ([]expose.Part, error) {
+			return flags.chain.parts(io, log, listener)
+		},
 	}
-	log.Info("agent", "spool", folder.Path, "pid", os.Getpid(), "version", version)
-	err = deliver(ctx, io, folder, uplink.Options{Kind: kind, Version: version, Idle: flags.idle, Log: log, Env: io.env}, flags)
-	if errors.Is(err, uplink.ErrHeld) && kind == spool.KindAgent {
-		log.Info("not needed", "reason", err)
-		return nil // whoever holds the spool delivers it
-	}
-	log.Info("agent ends", "error", err)
-	return err
+	return a.Run(cmd.Context())
 }
 
-// deliver delivers the folder, and answers for metrics meanwhile where that is
-// wanted.
-func deliver(ctx context.Context, io stdio, folder *spool.Folder, opts uplink.Options, flags agentFlags) error {
-	if flags.metrics == "" {
-		return uplink.New(folder, opts).Run(ctx)
-	}
-	listener, err := expose.Listen(ctx, flags.metrics)
-	if err != nil {
-		return err
-	}
-	parts, err := flags.chain.parts(io, opts.Log, listener)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	return expose.Serve(ctx, folder, opts, flags.expose, listener, parts...)
-}
-
-func agentLog(folder *spool.Folder) string { return filepath.Join(folder.Path, "agent.log") }
-
-// detach starts this program again as an agent of its own.
-func detach(io stdio, folder *spool.Folder, flags agentFlags) error {
-	if flags.idle == 0 {
-		flags.idle = agentIdle
-	}
-	args := []string{"agent", "--spool", folder.Path, "--idle", flags.idle.String(), "--kind", string(spool.KindAgent)}
+// detach starts this program again as an agent of its own, with the flags of this one.
+func detach(cmd *cobra.Command, io stdio, folder *spool.Folder, flags agentFlags) error {
 	if flags.metrics != "" {
 		if err := expose.Check(flags.metrics); err != nil {
 			return err
 		}
-		args = append(args, "--metrics", flags.metrics)
 	}
-	for _, group := range flags.expose {
-		args = append(args, "--expose", group)
-	}
-	pid, err := daemon.Start(agentLog(folder), append(args, flags.chain.args()...)...)
+	args := []string{"agent", "--spool", folder.Path, "--idle", cmp.Or(flags.idle, agentIdle).String(), "--kind", string(spool.KindAgent)}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains([]string{"spool", "idle", "kind", "detached"}, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			args = append(args, "--"+f.Name+"="+value)
+		}
+	})
+	pid, err := agent.Start(folder, args...)
 	if err == nil {
 		fmt.Fprintf(io.err, "agent %d delivers %s\n", pid, folder.Path)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"log/slog"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -72,24 +71,4 @@ func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([
 	log.Info("registers its endpoint", "hotkey", w, "netuid", a.netuid, "port", port)
 	life := chain.Lifecycle{Netuid: a.netuid, Port: port, Every: a.every, Refresh: a.refresh}
 	return []expose.Part{s.Registrar(w, life)}, nil
-}
-
-// args are the flags for an agent that goes on in the background.
-func (a *agentChain) args() (out []string) {
-	if !a.wanted() {
-		return nil
-	}
-	for name, value := range map[string]string{"--wallet": a.wallet, "--wallet-path": a.walletPath, "--ip": a.ip, "--announce": a.announce} {
-		if value != "" {
-			out = append(out, name, value)
-		}
-	}
-	for _, e := range a.endpoints {
-		out = append(out, "--chain", e)
-	}
-	for _, service := range a.ipServices {
-		out = append(out, "--ip-service", service)
-	}
-	return append(out, "--netuid", strconv.Itoa(a.netuid), "--chain-port", strconv.Itoa(a.port),
-		"--chain-every", a.every.String(), "--chain-refresh", strconv.FormatUint(a.refresh, 10))
 }

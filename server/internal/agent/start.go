@@ -1,10 +1,4 @@
-// Package daemon starts this program again without its starter. In go arguments and a
-// log file; out comes the process's number, once it runs.
-//
-// The new process has a session of its own, its output in the log, no inherited
-// descriptor, no folder that it keeps busy and no API keys: it finds these where they
-// are stored. Start with Start.
-package daemon
+package agent
 
 import (
 	"fmt"
@@ -14,15 +8,19 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/platform"
+	"github.com/kymogram/kymogram/internal/spool"
 )
 
-// Start starts the program with args; log takes what it prints.
-func Start(log string, args ...string) (pid int, err error) {
+// Start starts this program with args, which make it an agent of the folder; its log
+// takes what it prints. The new process has a session of its own, no inherited
+// descriptor, no folder that it keeps busy and no API keys: it finds these where they
+// are stored.
+func Start(folder *spool.Folder, args ...string) (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find this program: %w", err)
 	}
-	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND|platform.NoFollow, 0o600)
+	out, err := os.OpenFile(logOf(folder), os.O_WRONLY|os.O_CREATE|os.O_APPEND|platform.NoFollow, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("open the agent's log: %w", err)
 	}

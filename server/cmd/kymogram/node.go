@@ -42,8 +42,10 @@ import (
 	"github.com/kymogram/kymogram/server/internal/reserve"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
+	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
+	"github.com/kymogram/kymogram/server/internal/weight"
 	"github.com/kymogram/kymogram/web"
 )
 
@@ -264,14 +266,17 @@ func (n *node) tree() (*statelog.Tree, error) {
 // receivers take other systems' protocols.
 func (n *node) receivers() ([]map[string]http.Handler, error) {
 	c, most := n.config, n.config.Limits.BodyMiB<<20
+	work := share.NewWide("memory for points", n.memory.Requests, weight.Times*most, 0)
 	lines, err := influx.New(n.ingest.Foreign("influx"), influx.Config{Workspace: c.Influx.Workspace, Runs: c.Influx.Runs, Axes: c.Influx.Axes},
-		influx.Options{MaxBody: most, Now: time.Now, Log: n.log})
+		influx.Options{MaxBody: most, Work: work, Now: time.Now, Log: n.log})
 	if err != nil {
 		return nil, err
 	}
 	writes := promwrite.New(n.ingest.Foreign("promwrite"), promwrite.Config{Workspace: c.Promwrite.Workspace, Project: c.Promwrite.Project},
-		promwrite.Options{MaxBody: most, Log: n.log})
-	if err := n.metrics.Gauges(func() []selfmetrics.Gauge { return gauges.Unplaced(writes.Totals()) }); err != nil {
+		promwrite.Options{MaxBody: most, Work: work, Log: n.log})
+	if err := n.metrics.Gauges(func() []selfmetrics.Gauge {
+		return append(gauges.Unplaced(writes.Totals()), gauges.Points(work.Stats())...)
+	}); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return []map[string]http.Handler{lines.Handlers(), writes.Handlers()}, nil

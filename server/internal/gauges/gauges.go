@@ -11,6 +11,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/receiver/promwrite"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
+	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store"
 )
@@ -126,6 +127,16 @@ func Shared(s server.Shared) []selfmetrics.Gauge {
 		gauge("kymogram_call_answer_bytes", "Memory of large gRPC answers that their clients have not read yet.", s.Answers.Used),
 		counter("kymogram_call_answer_refused_total", "gRPC answers refused with busy: they got no memory in time.", s.Answers.Refused),
 		counter("kymogram_calls_stalled_total", "gRPC calls cut off because their client read nothing of the answer for 5 s.", s.StalledCalls),
+	}
+}
+
+// Points is the memory for what is made of the bodies of other systems' clients.
+func Points(s share.Stats) []selfmetrics.Gauge {
+	return []selfmetrics.Gauge{
+		gauge("kymogram_points_bytes", "Memory that is set aside for reading bodies of InfluxDB's and Prometheus' clients.", s.Used),
+		gauge("kymogram_points_waiting", "Requests that wait for that memory.", s.Waiting),
+		gauge("kymogram_points_waiting_bytes", "Memory that they wait for.", s.WaitingFor),
+		counter("kymogram_points_refused_total", "Such requests refused with busy: they got no memory in time.", s.Refused),
 	}
 }
 

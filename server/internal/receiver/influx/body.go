@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
 // growth is how many times the limit of a body a compressed one may unfold to:
@@ -22,6 +23,16 @@ const growth = 4
 const (
 	piecesOfBody = 4
 	linesOfPiece = 4
+)
+
+// What is made of a body takes so many times its plain bytes, and not more than its series
+// and columns take.
+const (
+	timesBytes = 200 // a series for every few bytes
+	eachSeries = 400
+	timesPlain = 4
+	unfolded   = 1032 // times its bytes, at most, for gzip
+	leastCost  = 64 << 10
 )
 
 // maxKept is the largest buffer that waits for another request.
@@ -70,6 +81,17 @@ func (p *bodies) read(r *http.Request) (b *body, release func(), err error) {
 		return nil, nil, broken(err)
 	}
 	return &body{p, buffer, encoding == "gzip"}, release, nil
+}
+
+// cost is what a body takes while it is worked on.
+func (b *body) cost() int64 {
+	plain, window := int64(b.sent.Len()), int64(0)
+	if b.packed {
+		window = b.most / piecesOfBody
+		plain = min(unfolded*plain, window)
+	}
+	made := min(timesBytes*plain, eachSeries*maxSeries+timesPlain*plain)
+	return min(leastCost+window+made, weight.Times*b.most)
 }
 
 // pieces are the plain bytes of a body from front to back.

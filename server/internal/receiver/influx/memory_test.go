@@ -5,15 +5,18 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/testkit/cost"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
@@ -208,5 +211,49 @@ func TestMoreThanARequestMayHave(t *testing.T) {
 		if w.Code != http.StatusRequestEntityTooLarge && w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) || in.points != 0 {
 			t.Errorf("%.40q: %d %s, %d points; want %s", body, w.Code, w.Body, in.points, want)
 		}
+	}
+}
+
+// A body takes no more than what it is counted for.
+func TestCostOfABody(t *testing.T) {
+	if cost.Raced {
+		t.Skip("memory is not measured under the race detector")
+	}
+	const most = 16 << 20
+	for _, size := range []int{16 << 10, 64 << 10} {
+		for name, plain := range hostile(size) {
+			for _, sent := range [][]byte{[]byte(plain), pack([]byte(plain))} {
+				r, packed := receiver(t, &taker{}, most), len(sent) != len(plain)
+				counted := (&body{&r.bodies, bytes.NewBuffer(sent), packed}).cost()
+				if peak := cost.Peak(uint64(counted), func() { write(r, sent, packed) }); peak > uint64(counted) {
+					t.Errorf("%s, %d bytes, packed %v: %d bytes of memory, %d are counted", name, size, packed, peak, counted)
+				}
+			}
+		}
+	}
+}
+
+// Bodies that come slowly hold nothing that another caller's write needs.
+func TestSlowBodiesHoldUpNobody(t *testing.T) {
+	in := &taker{}
+	r := receiver(t, in, 16<<20)
+	as := func(caller string, body io.Reader) (q *http.Request) {
+		ctx, cancel := context.WithTimeout(share.WithCaller(t.Context(), caller), time.Minute)
+		t.Cleanup(cancel)
+		return httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v2/write?bucket=b", body)
+	}
+	var slow sync.WaitGroup
+	defer slow.Wait()
+	for range bodiesAtOnce {
+		begun, client := io.Pipe()
+		slow.Go(func() { r.write(httptest.NewRecorder(), as("slow", begun), version2) })
+		if _, err := io.WriteString(client, "m f=1"); err != nil { // until it was read
+			t.Fatal(err)
+		}
+		defer client.Close()
+	}
+	w := httptest.NewRecorder()
+	if r.write(w, as("other", strings.NewReader("m f=1")), version2); w.Code != http.StatusNoContent || in.points != 1 {
+		t.Errorf("beside slow bodies a write was answered with %d %s, %d points are stored", w.Code, w.Body, in.points)
 	}
 }

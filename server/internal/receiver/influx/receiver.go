@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/share"
+	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
 // Ingest is the write path (an ingest.Foreign). It authorises.
@@ -27,8 +27,10 @@ type Ingest interface {
 // Options are what code sets.
 type Options struct {
 	MaxBody int64 // of a request as it is sent
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Work is the memory for what is made of bodies; nil makes a pool of its own.
+	Work *share.Pool
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // Receiver takes line protocol.
@@ -39,10 +41,10 @@ type Receiver struct {
 	rules     ruleBook
 	bodies    bodies
 	slabs     sync.Pool // of *ingest.Slab
-	room      *semaphore.Weighted
 }
 
-// bodiesAtOnce bounds the requests in memory together; another one waits for its turn.
+// bodiesAtOnce is how many of the largest requests may be worked on together, where nobody
+// says what memory there is.
 const bodiesAtOnce = 16
 
 // New makes the receiver. It fails on a rule that cannot be read.
@@ -57,9 +59,13 @@ func New(in Ingest, c Config, options Options) (*Receiver, error) {
 	if c.Workspace == "" {
 		c.Workspace = defaultWorkspace
 	}
+	if options.Work == nil {
+		most := weight.Times * options.MaxBody
+		options.Work = share.NewWide("memory for points", bodiesAtOnce*most, most, 0)
+	}
 	return &Receiver{
 		ingest: in, options: options, workspace: c.Workspace, rules: rules,
-		bodies: bodies{most: options.MaxBody}, room: semaphore.NewWeighted(bodiesAtOnce),
+		bodies: bodies{most: options.MaxBody},
 	}, nil
 }
 
@@ -88,15 +94,17 @@ func (r *Receiver) take(q *http.Request, v version) error {
 	if err := r.ingest.Allow(q.Context(), to.workspace, to.project); err != nil {
 		return err
 	}
-	if err := r.room.Acquire(q.Context(), 1); err != nil {
-		return model.Errorf(model.CodeUnavailable, "the request ended while it waited for its turn")
-	}
-	defer r.room.Release(1)
 	b, release, err := r.bodies.read(q)
 	if err != nil {
 		return err
 	}
 	defer release()
+	// All of it is here: whoever works now waits for no client.
+	done, err := r.options.Work.Acquire(q.Context(), b.cost())
+	if err != nil {
+		return err
+	}
+	defer done()
 	slab, ok := r.slabs.Get().(*ingest.Slab)
 	if !ok {
 		slab = &ingest.Slab{}

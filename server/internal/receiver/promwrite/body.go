@@ -46,35 +46,60 @@ func keep(p *sync.Pool, b *bytes.Buffer) {
 	}
 }
 
-// read is the plain body; release gives its buffer back. The size that the sender
-// declares is looked at before anything is allocated for it.
-func (p *bodies) read(r *http.Request) (body []byte, release func(), err error) {
-	sent := buffer(&p.sent)
-	defer keep(&p.sent, sent)
-	sent.Grow(int(min(max(r.ContentLength, 0), p.most)) + bytes.MinRead)
-	if _, err = sent.ReadFrom(io.LimitReader(r.Body, p.most+1)); err != nil {
-		return nil, nil, broken(err)
+// What a request may take while it is worked on: so many times the bytes of its plain body.
+const (
+	timesPlain = 100
+	leastCost  = 64 << 10
+)
+
+// cost is that of a plain body of a size.
+func (p *bodies) cost(size int) int64 {
+	return min(leastCost+timesPlain*int64(size), weight.Times*p.most)
+}
+
+// read takes the body in as it was sent; release gives its buffer back.
+func (p *bodies) read(r *http.Request) (sent []byte, release func(), err error) {
+	b := buffer(&p.sent)
+	release = func() { keep(&p.sent, b) }
+	b.Grow(int(min(max(r.ContentLength, 0), p.most)) + bytes.MinRead)
+	_, err = b.ReadFrom(io.LimitReader(r.Body, p.most+1))
+	switch {
+	case err != nil:
+		err = broken(err)
+	case int64(b.Len()) > p.most:
+		err = tooLarge(p.most)
+	default:
+		return b.Bytes(), release, nil
 	}
-	if int64(sent.Len()) > p.most {
-		return nil, nil, tooLarge(p.most)
+	release()
+	return nil, nil, err
+}
+
+// size is that of the plain body, as its sender declares it: looked at before anything is
+// allocated for it.
+func (p *bodies) size(sent []byte) (int, error) {
+	size, err := snappy.DecodedLen(sent)
+	switch {
+	case err != nil:
+		return 0, broken(err)
+	case int64(size) > growth*p.most:
+		return 0, tooLarge(growth * p.most)
+	case size > maxRatio*len(sent):
+		return 0, broken(snappy.ErrCorrupt)
 	}
-	size, err := snappy.DecodedLen(sent.Bytes())
-	if err != nil {
-		return nil, nil, broken(err)
-	}
-	if int64(size) > growth*p.most {
-		return nil, nil, tooLarge(growth * p.most)
-	}
-	if size > maxRatio*sent.Len() {
-		return nil, nil, broken(snappy.ErrCorrupt)
-	}
+	return size, nil
+}
+
+// unfold is the plain body; release gives its buffer back.
+func (p *bodies) unfold(sent []byte, size int) (body []byte, release func(), err error) {
 	plain := buffer(&p.plain)
+	release = func() { keep(&p.plain, plain) }
 	plain.Grow(size)
-	if body, err = snappy.Decode(plain.AvailableBuffer()[:size], sent.Bytes()); err != nil {
-		keep(&p.plain, plain)
+	if body, err = snappy.Decode(plain.AvailableBuffer()[:size], sent); err != nil {
+		release()
 		return nil, nil, broken(err)
 	}
-	return body, func() { keep(&p.plain, plain) }, nil
+	return body, release, nil
 }
 
 // budget is what may be made of a plain body.

@@ -6,15 +6,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/snappy"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/testkit/cost"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
@@ -133,5 +137,58 @@ func TestAnHonestRequestIsNotTooLarge(t *testing.T) {
 	d := newDecoder((&bodies{most: 16 << 20}).budget(plain))
 	if err := d.write1(plain); err != nil || errors.Is(err, errTooMany) {
 		t.Errorf("%d bytes: %v", len(plain), err)
+	}
+}
+
+// A body takes no more than what it is counted for.
+func TestCostOfABody(t *testing.T) {
+	if cost.Raced {
+		t.Skip("memory is not measured under the race detector")
+	}
+	for _, size := range []int{4 << 10, 64 << 10, 256 << 10} {
+		for name, plain := range hostile(size) {
+			if len(plain) < size/8 {
+				continue // a part of it is larger than its size
+			}
+			r := New(&taker{}, Config{}, Options{MaxBody: 16 << 20})
+			sent := snappy.Encode(nil, plain)
+			version := map[byte]string{'1': message1, '2': message2}[name[0]]
+			got := cost.Allocated(func() {
+				q := httptest.NewRequest(http.MethodPost, "/api/v1/write", bytes.NewReader(sent))
+				q.Header.Set("Content-Type", mediaType+";proto="+version)
+				r.write(httptest.NewRecorder(), q)
+			})
+			if counted := r.bodies.cost(len(plain)); int64(got) > counted {
+				t.Errorf("%s, %d bytes: %d bytes are allocated, %d are counted", name, len(plain), got, counted)
+			}
+		}
+	}
+}
+
+// Bodies that come slowly hold nothing that another caller's write needs.
+func TestSlowBodiesHoldUpNobody(t *testing.T) {
+	in := &taker{}
+	r := New(in, Config{}, Options{MaxBody: 16 << 20})
+	plain := request1(series1([]string{"__name__", "m"}, samples(1)))
+	as := func(caller string, body io.Reader) (q *http.Request) {
+		ctx, cancel := context.WithTimeout(share.WithCaller(t.Context(), caller), time.Minute)
+		t.Cleanup(cancel)
+		q = httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/write", body)
+		q.Header.Set("Content-Type", mediaType)
+		return q
+	}
+	var slow sync.WaitGroup
+	defer slow.Wait()
+	for range bodiesAtOnce {
+		begun, client := io.Pipe()
+		slow.Go(func() { r.write(httptest.NewRecorder(), as("slow", begun)) })
+		if _, err := io.WriteString(client, "x"); err != nil { // until it was read
+			t.Fatal(err)
+		}
+		defer client.Close()
+	}
+	w := httptest.NewRecorder()
+	if r.write(w, as("other", bytes.NewReader(snappy.Encode(nil, plain)))); w.Code != http.StatusNoContent || in.points != 1 {
+		t.Errorf("beside slow bodies a write was answered with %d %s, %d points are stored", w.Code, w.Body, in.points)
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
@@ -32,7 +31,9 @@ type Config struct {
 // Options are what code sets.
 type Options struct {
 	MaxBody int64 // of a request as it is sent
-	Log     *slog.Logger
+	// Work is the memory for what is made of bodies; nil makes a pool of its own.
+	Work *share.Pool
+	Log  *slog.Logger
 }
 
 // Receiver takes remote write.
@@ -41,7 +42,6 @@ type Receiver struct {
 	config  Config
 	options Options
 	bodies  bodies
-	room    *semaphore.Weighted
 	totals  totals
 }
 
@@ -54,8 +54,8 @@ type Totals struct {
 	Histograms          uint64 // that the model cannot hold
 }
 
-// bodiesAtOnce bounds the plain bodies in memory together, in units of the limit
-// of one.
+// bodiesAtOnce is how many of the largest requests may be worked on together, where nobody
+// says what memory there is.
 const bodiesAtOnce = 4
 
 // New makes the receiver.
@@ -69,7 +69,11 @@ func New(in Ingest, c Config, options Options) *Receiver {
 	if c.Project == "" {
 		c.Project = "prometheus"
 	}
-	return &Receiver{ingest: in, config: c, options: options, bodies: bodies{most: options.MaxBody}, room: semaphore.NewWeighted(bodiesAtOnce)}
+	if options.Work == nil {
+		most := weight.Times * options.MaxBody
+		options.Work = share.NewWide("memory for points", bodiesAtOnce*most, most, 0)
+	}
+	return &Receiver{ingest: in, config: c, options: options, bodies: bodies{most: options.MaxBody}}
 }
 
 // Handlers lists the routes as patterns of http.ServeMux.
@@ -148,11 +152,22 @@ func (r *Receiver) take(q *http.Request) (done written, err error) {
 	if err != nil {
 		return done, err
 	}
-	if err := r.room.Acquire(q.Context(), 1); err != nil {
-		return done, model.Errorf(model.CodeUnavailable, "the request ended while it waited for its turn")
+	sent, keep, err := r.bodies.read(q)
+	if err != nil {
+		return done, err
 	}
-	defer r.room.Release(1)
-	body, release, err := r.bodies.read(q)
+	defer keep()
+	size, err := r.bodies.size(sent)
+	if err != nil {
+		return done, err
+	}
+	// All of it is here: whoever works now waits for no client.
+	leave, err := r.options.Work.Acquire(q.Context(), r.bodies.cost(size))
+	if err != nil {
+		return done, err
+	}
+	defer leave()
+	body, release, err := r.bodies.unfold(sent, size)
 	if err != nil {
 		return done, err
 	}

@@ -32,3 +32,11 @@ func flock(f *os.File, how int) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// Guarded says that another process holds a lock of fcntl on one byte of a file. Nothing
+// is locked for it.
+func Guarded(f *os.File, at int64) bool {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
+	err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock)
+	return err == nil && lock.Type != unix.F_UNLCK
+}

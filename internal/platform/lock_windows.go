@@ -32,3 +32,14 @@ func lockFile(f *os.File, flags uint32) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// Guarded says that another process holds a lock on one byte of a file, which is locked
+// for a moment to find out.
+func Guarded(f *os.File, at int64) bool {
+	place := &windows.Overlapped{Offset: uint32(at), OffsetHigh: uint32(at >> 32)}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, place)
+	if err == nil {
+		_ = windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, place) // the close does it, too
+	}
+	return err != nil
+}

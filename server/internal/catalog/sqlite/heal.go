@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/still"
 )
 
 // Before its owner uses a database, it is made to agree with its mirror:
@@ -175,7 +176,7 @@ func (v *verdict) decide(ctx context.Context, path string) error {
 	case v.at.LSN < s.Checkpointed:
 		v.rebuild = fmt.Sprintf("its log was cut: it is at change %d, its mirror at %d", v.at.LSN, s.Last.LSN)
 	case s.Unfinished:
-		return v.decideUnfinished(ctx, path)
+		return v.decideUnfinished(path)
 	}
 	if v.rebuild != "" {
 		v.weigh(ctx, path)
@@ -206,16 +207,15 @@ func renewal(s *mirror.State, at mirror.Position) string {
 
 // decideUnfinished is for a database that a crash met while its file took over its
 // log. The log is still whole then, and says where the database is.
-func (v *verdict) decideUnfinished(ctx context.Context, path string) error {
-	frames := 0
-	err := reading(path, func(db *sql.DB) error {
-		var busy, moved int
-		return db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &frames, &moved)
-	})
-	if err == nil && frames <= 0 {
+func (v *verdict) decideUnfinished(path string) error {
+	f, err := still.Open(path)
+	if err != nil {
+		return err
+	}
+	if f.Frames() == 0 {
 		v.rebuild = "its log is gone, which its file was about to take over"
 	}
-	return err
+	return f.Close()
 }
 
 // settle makes the mirror of a database that is whole by now, where it must.

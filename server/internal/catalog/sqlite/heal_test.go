@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"database/sql"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -445,4 +446,56 @@ func TestADamagedPageIsToldWhileServing(t *testing.T) {
 	if got := told(t, db); got != want || db.Damaged() != nil {
 		t.Errorf("after the next start: %v, %v", got == want, db.Damaged())
 	}
+}
+
+// TestAFileShorterThanItSays: the disk was full as the file took over its log. Its first
+// page says how long it is to be, and the log has the pages that found no place.
+func TestAFileShorterThanItSays(t *testing.T) {
+	db := openDB(t)
+	live(t, db, 0, 3)
+	if err := db.checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	db.since = -1 << 20 // the file does not take over its log by itself
+	live(t, db, 3, 30)
+	want := told(t, db)
+	if err := db.alone(t.Context(), func() error { return db.mirror.BeginCheckpoint(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+	path := killed(t, db)
+	log, err := os.ReadFile(path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first []byte // the newest first page of the log
+	for at := 32; at+24+pageSize <= len(log); at += 24 + pageSize {
+		if binary.BigEndian.Uint32(log[at:]) == 1 && bytes.Equal(log[at+8:at+16], log[16:24]) {
+			first = log[at+24 : at+24+pageSize]
+		}
+	}
+	seal(first, 1) // as SQLite's writes are
+	harm(t, path, func(b []byte) []byte { return append(bytes.Clone(first), b[pageSize:]...) })
+	if promised := int(binary.BigEndian.Uint32(first[28:])) * pageSize; promised <= len(onlyBytes(t, path)) {
+		t.Fatal("the file is not too short for the test")
+	}
+	if found, err := Inspect(t.Context(), path, true); err != nil || len(found.Damage) > 0 {
+		t.Errorf("%q, %v", found.Damage, err)
+	}
+	again, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if h := again.Health(); h.Rebuilt != "" || h.Renewed != "" || told(t, again) != want {
+		t.Errorf("%+v", h)
+	}
+}
+
+func onlyBytes(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

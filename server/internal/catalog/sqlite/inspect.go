@@ -35,10 +35,14 @@ func Inspect(ctx context.Context, path string, whole bool) (*Inventory, error) {
 	if err := i.measure(); err != nil {
 		return nil, fmt.Errorf("inspect the catalog: %w", err)
 	}
+	look := i.verify
 	if !whole {
-		return i.out, failure("inspect "+path, reading(path, func(db *sql.DB) error { return i.count(ctx, db) }))
+		look = func(ctx context.Context) error {
+			return reading(path, func(db *sql.DB) error { return i.count(ctx, db) })
+		}
 	}
-	return i.out, failure("inspect "+path, i.verify(ctx))
+	err := look(ctx)
+	return i.out, failure("inspect "+path, err)
 }
 
 type inspection struct {
@@ -87,7 +91,9 @@ func (i *inspection) verify(ctx context.Context) error {
 		i.damage("%s: %s", filepath.Base(i.path), file)
 		return i.compare(ctx, nil, mirror.Position{})
 	}
+	before := *i.out
 	err = reading(i.path, func(db *sql.DB) error {
+		*i.out = before
 		if err := errors.Join(i.count(ctx, db), i.check(ctx, db)); err != nil {
 			return err
 		}
@@ -253,6 +259,7 @@ func scanText(rows *sql.Rows) (line string, err error) {
 // Missing names those of some runs that no ULID of a database means.
 func Missing(ctx context.Context, path string, runs []model.RunID) (missing []model.RunID, err error) {
 	err = reading(path, func(db *sql.DB) error {
+		missing = nil
 		for _, run := range runs {
 			var there bool
 			if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ids WHERE id = ?)`, run[:]).Scan(&there); err != nil {
@@ -281,6 +288,7 @@ func Named(ctx context.Context, path string) (hashes []string, err error) {
 func Applied(ctx context.Context, path string) (lsns map[model.RunID]uint64, err error) {
 	lsns = map[model.RunID]uint64{}
 	err = reading(path, func(db *sql.DB) error {
+		clear(lsns)
 		_, err := collect(ctx, db, func(rows *sql.Rows) (none struct{}, err error) {
 			var id []byte
 			var lsn int64

@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/still"
 )
 
 // Every page of the database's file ends with a checksum over its bytes and its
@@ -81,26 +84,36 @@ func (p *paged) String() string {
 // readTries is how often a page that a server may just be writing is read.
 const readTries = 5
 
-// checkPages reads every page of a file.
-func checkPages(path string) (*paged, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return &paged{missing: true}, nil
+// checkTries is how often a file that others change meanwhile is read.
+const checkTries = 3
+
+// checkPages reads every page of a file with its log over it, as SQLite would.
+func checkPages(path string) (out *paged, err error) {
+	for range checkTries {
+		f, err := still.Open(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return &paged{missing: true}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		c := &pageCheck{file: f, pages: uint32(f.Size() / pageSize)}
+		if err = c.run(); err == nil {
+			err = c.excuse(path)
+		}
+		changed := f.Changed()
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		if out = c.result(); !changed || out.whole() {
+			break
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	c := &pageCheck{file: f, pages: uint32(info.Size() / pageSize)}
-	if err := c.run(); err != nil {
-		return nil, err
-	}
-	return c.result(), nil
+	return out, nil
 }
+
+// intact judges a page of the file.
+func intact(page []byte, number uint32) bool { return number == sumless || sealed(page, number) }
 
 // isPlain reports whether a file has no checksums, by its first page.
 func isPlain(path string) (bool, error) {
@@ -117,26 +130,39 @@ func isPlain(path string) (bool, error) {
 }
 
 type pageCheck struct {
-	file   *os.File
+	file   *still.File
 	pages  uint32
 	head   [100]byte
 	good   int
 	bad    []uint32
+	under  []uint32 // bad ones that the log has as they should be
 	zeroed []uint32
+}
+
+// excuse passes over half a page that a crash left as the file took over its log.
+func (c *pageCheck) excuse(path string) error {
+	if len(c.under) == 0 {
+		return nil
+	}
+	s, err := mirror.Read(mirrorDir(path), nil, nil)
+	if err == nil && !s.Unfinished {
+		c.bad = append(c.bad, c.under...)
+	}
+	return err
 }
 
 // chunk is how much is read at once.
 const chunk = 256 * pageSize
 
 func (c *pageCheck) run() error {
+	if _, err := c.file.ReadAt(c.head[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
 	buf := make([]byte, chunk)
 	for first := uint32(0); first < c.pages; first += chunk / pageSize {
-		n, err := c.file.ReadAt(buf, int64(first)*pageSize)
-		if err != nil && !errors.Is(err, io.EOF) {
+		n, err := c.file.ReadUnder(buf, int64(first)*pageSize)
+		if err != nil {
 			return err
-		}
-		if first == 0 {
-			copy(c.head[:], buf[:n])
 		}
 		for at := 0; at+pageSize <= n; at += pageSize {
 			if err := c.page(buf[at:at+pageSize], first+uint32(at/pageSize)+1); err != nil {
@@ -147,19 +173,25 @@ func (c *pageCheck) run() error {
 	return nil
 }
 
+// page judges a page of the file, also one that the log has, too: a server reads it once
+// the log was taken over.
 func (c *pageCheck) page(page []byte, number uint32) error {
 	for range readTries {
-		if number == sumless || sealed(page, number) {
+		if intact(page, number) {
 			c.good++
 			return nil
 		}
-		if _, err := c.file.ReadAt(page, int64(number-1)*pageSize); err != nil && !errors.Is(err, io.EOF) {
+		if _, err := c.file.ReadUnder(page, int64(number-1)*pageSize); err != nil {
 			return err
 		}
 	}
-	if bytes.Count(page, []byte{0}) == pageSize {
+	switch logged, zeroed := c.file.Logged(number), bytes.Count(page, []byte{0}) == pageSize; {
+	case logged && zeroed: // not taken over yet
+	case logged:
+		c.under = append(c.under, number)
+	case zeroed:
 		c.zeroed = append(c.zeroed, number)
-	} else {
+	default:
 		c.bad = append(c.bad, number)
 	}
 	return nil

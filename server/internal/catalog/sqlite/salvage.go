@@ -16,7 +16,7 @@ func (v *verdict) weigh(ctx context.Context, path string) {
 	var schema int64
 	if !v.file.missing {
 		// What cannot be read stays 0.
-		_ = using(path, vfsName, looking, func(db *sql.DB) (err error) {
+		_ = looking(path, func(db *sql.DB) (err error) {
 			if schema, err = schemaOf(ctx, db); err == nil {
 				v.at, err = readPosition(ctx, db)
 			}
@@ -40,7 +40,7 @@ func (v *verdict) weigh(ctx context.Context, path string) {
 // salvage stores what can be read of the damaged database. Each table is read from
 // both ends, so that one damaged page costs the rows of that page.
 func (d *DB) salvage(ctx context.Context, tables map[string]*mirrored, schema int64, store func(mirror.Row) error) error {
-	err := using(d.path, vfsName, looking, func(old *sql.DB) error {
+	err := looking(d.path, func(old *sql.DB) error {
 		if has, err := schemaOf(ctx, old); err != nil || has != schema {
 			return fmt.Errorf("the catalog's tables have version %d, its mirror's %d: %w", has, schema, err)
 		}

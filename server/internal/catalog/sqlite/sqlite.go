@@ -35,6 +35,7 @@ import (
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/still"
 )
 
 //go:embed migrations/*.sql
@@ -150,8 +151,6 @@ const (
 	// loading makes a file that nobody uses yet. Its rows come in any order.
 	loading    = "_pragma=journal_mode(OFF)&_pragma=synchronous(OFF)&_pragma=foreign_keys(0)"
 	loadingLog = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(0)&_pragma=foreign_keys(0)"
-	// looking changes nothing.
-	looking = "mode=rw"
 )
 
 // connect opens a pool.
@@ -181,15 +180,25 @@ func using(path, vfs, options string, use func(*sql.DB) error) (err error) {
 	return use(db)
 }
 
-// reading opens a database that must exist, with checksums or from before them.
+// reading opens a database that must exist, with checksums or from before them, and
+// changes nothing. What use did is to be forgotten when it is called again.
 func reading(path string, use func(*sql.DB) error) error {
-	vfs := vfsName
-	if plain, err := isPlain(path); err != nil {
+	plain, err := isPlain(path)
+	if err != nil {
 		return err
-	} else if plain {
-		vfs = ""
 	}
-	return using(path, vfs, looking, use)
+	if plain {
+		return still.Look{VFS: still.SystemVFS()}.Read(path, use)
+	}
+	return looking(path, use)
+}
+
+// looking reads what may be damaged as a database with checksums.
+func looking(path string, use func(*sql.DB) error) error {
+	if err := registerVFS(); err != nil {
+		return err
+	}
+	return still.Look{VFS: vfsName, Check: intact}.Read(path, use)
 }
 
 func migrations(db *sql.DB) (*goose.Provider, error) {
@@ -293,7 +302,7 @@ func failure(act string, err error) error {
 		return model.Errorf(model.CodeUnavailable, "catalog: %s: the disk failed a write", act).WithHint("Check the disk and restart the server; what was acknowledged is safe.")
 	}
 	var e *driver.Error
-	if !errors.As(err, &e) {
+	if !errors.As(err, &e) && !damaged(err) {
 		return fmt.Errorf("catalog: %s: %w", act, err)
 	}
 	if damaged(err) {
@@ -318,6 +327,9 @@ func errFull(act string) error {
 // damaged says that SQLite met a page that is not what was written.
 func damaged(err error) bool {
 	var e *driver.Error
+	if errors.Is(err, still.ErrDamaged) {
+		return true
+	}
 	if !errors.As(err, &e) {
 		return false
 	}

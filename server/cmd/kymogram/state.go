@@ -287,6 +287,7 @@ and the exit status is 1.`,
 func stateAuditCommand(io stdio) *cobra.Command {
 	var f stateFlags
 	var seen string
+	var again bool
 	cmd := &cobra.Command{
 		Use:   "audit WORKSPACE/PROJECT",
 		Short: "Check that the server shows the newest record of every run in the log",
@@ -294,7 +295,7 @@ func stateAuditCommand(io stdio) *cobra.Command {
 that the server shows the newest record of every run in it. A run that is hidden or
 rolled back is named, as is a record that is changed or in no log, and the exit status
 is 1. With --seen only what came since the last audit is read, and a log that does not
-continue it is caught.`,
+continue it is caught; --again reads every leaf all the same.`,
 		Example: `  kymogram state audit neuralinternet/opencompute
   kymogram state audit neuralinternet/opencompute --seen audit.json --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -302,10 +303,11 @@ continue it is caught.`,
 			if err != nil {
 				return err
 			}
-			return f.terminal(io).Audit(cmd.Context(), log, seen)
+			return f.terminal(io).Audit(cmd.Context(), log, seen, again)
 		},
 	}
 	f.connection.addTo(cmd)
 	cmd.Flags().StringVar(&seen, "seen", "", "file with the audit before; replaced (default: read all, keep nothing)")
+	cmd.Flags().BoolVar(&again, "again", false, "with --seen: read every leaf again, not only those since")
 	return cmd
 }

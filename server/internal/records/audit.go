@@ -43,9 +43,10 @@ type AuditReport struct {
 	Log      string    `json:"log"`
 	From     uint64    `json:"from"` // leaves below were read by an audit before
 	Size     uint64    `json:"size"`
-	Runs     int       `json:"runs"`   // of the log
-	Shown    int       `json:"shown"`  // newest records that the server shows
-	Second   uint64    `json:"second"` // leaves read that are second records with their sequence
+	Runs     int       `json:"runs"`    // of the log
+	Shown    int       `json:"shown"`   // newest records that the server shows
+	Second   uint64    `json:"second"`  // leaves read that are second records with their sequence
+	Unasked  int       `json:"unasked"` // subnets of which no list was asked for: all others together
 	Deleted  []string  `json:"deleted"`
 	Findings []Finding `json:"findings"`
 	More     int       `json:"more"` // findings that are not listed
@@ -53,6 +54,10 @@ type AuditReport struct {
 
 // maxFindings is how many findings are listed.
 const maxFindings = 1_000
+
+// MaxSubnets is how many subnets are asked for, each as its readers do. A stranger with
+// a key can sign for all 65,536.
+const MaxSubnets = 16
 
 // OK reports whether nothing speaks against the server.
 func (r *AuditReport) OK() bool { return len(r.Findings) == 0 }
@@ -62,6 +67,9 @@ func (r *AuditReport) Print(out io.Writer, _ bool) error {
 	fmt.Fprintf(out, "%s: %d leaves of %d runs, %d read now; %d newest records shown\n", table.Printable(r.Log), r.Size, r.Runs, r.Size-r.From, r.Shown)
 	if r.Second > 0 {
 		fmt.Fprintf(out, "%d leaves are second records with their sequence: state verify RUN shows them\n", r.Second)
+	}
+	if r.Unasked > 0 {
+		fmt.Fprintf(out, "%d subnets were looked for in the list of all, and the %d with the most runs as their readers ask\n", r.Unasked, MaxSubnets)
 	}
 	for _, run := range r.Deleted {
 		fmt.Fprintf(out, "deleted, by the server's word: %s\n", table.Printable(run))
@@ -103,11 +111,15 @@ type tip struct {
 
 // Audit reads the leaves of the log that were not read before, checks them against its
 // signed head, and compares the newest record of every run with what the server shows.
-// The file at path holds what was read before; it is replaced when the log holds.
-func (l Log) Audit(ctx context.Context, path string, bar func(leaves int64) progress.Bar) (*AuditReport, error) {
+// The file at path holds what was read before; it is replaced when the log holds. With
+// again all leaves are read, and must make the head in the file on the way.
+func (l Log) Audit(ctx context.Context, path string, again bool, bar func(leaves int64) progress.Bar) (*AuditReport, error) {
 	before, err := readAudited(path)
 	if err != nil {
 		return nil, err
+	}
+	if again {
+		before.Edge = nil
 	}
 	a := &auditor{
 		log: l, tips: before.tips(), waiting: map[state.Hash]state.Place{}, older: map[state.Place]uint64{}, seen: map[state.Place]bool{},
@@ -257,24 +269,31 @@ func (a *auditor) newest() map[state.Place]tip {
 }
 
 // shown reads the newest record of every run, as readers of each subnet of the log ask
-// for it: what is left out there has no vote, whatever other lists show.
+// for it: what is left out there has no vote, whatever other lists show. Behind the
+// subnets with the most runs one list of all stands for the rest.
 func (a *auditor) shown(ctx context.Context, known map[state.Place]tip) error {
-	subnets := map[uint16]bool{}
+	runs := map[uint16]int{}
 	for place := range known {
-		subnets[place.Netuid] = true
+		runs[place.Netuid]++
 	}
-	for _, netuid := range slices.Sorted(maps.Keys(subnets)) {
-		if err := a.shownOf(ctx, netuid, known); err != nil {
+	subnets := slices.SortedFunc(maps.Keys(runs), func(x, y uint16) int { return cmp.Or(cmp.Compare(runs[y], runs[x]), cmp.Compare(x, y)) })
+	asked := subnets[:min(len(subnets), MaxSubnets)]
+	for _, netuid := range asked {
+		if err := a.shownIn(ctx, url.Values{"netuid": {strconv.Itoa(int(netuid))}}, nil, known); err != nil {
 			return err
 		}
 	}
-	return nil
+	if a.report.Unasked = len(subnets) - len(asked); a.report.Unasked == 0 {
+		return nil
+	}
+	return a.shownIn(ctx, url.Values{}, asked, known)
 }
 
-func (a *auditor) shownOf(ctx context.Context, netuid uint16, known map[state.Place]tip) error {
+// shownIn reads one list, but for the records of subnets that were asked for.
+func (a *auditor) shownIn(ctx context.Context, query url.Values, asked []uint16, known map[state.Place]tip) error {
 	deleted := map[model.RunID]bool{}
 	for since := uint64(0); ; {
-		query := url.Values{"netuid": {strconv.Itoa(int(netuid))}, "since": {strconv.FormatUint(since, 10)}}
+		query.Set("since", strconv.FormatUint(since, 10))
 		var page state.Page
 		if err := a.log.get(ctx, projectPath(a.log.Workspace, a.log.Project, "state"), query, &page); err != nil {
 			return err
@@ -288,6 +307,9 @@ func (a *auditor) shownOf(ctx context.Context, netuid uint16, known map[state.Pl
 			deleted[id] = true
 		}
 		for i := range page.Entries {
+			if r, err := state.Decode(page.Entries[i].Record); err == nil && slices.Contains(asked, r.Netuid) {
+				continue
+			}
 			a.entry(&page.Entries[i], known, deleted)
 		}
 		if !page.More {

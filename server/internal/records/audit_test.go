@@ -44,6 +44,10 @@ type long struct {
 	requests int
 	most     uint64 // bytes of the heap while a request was answered
 	limit    int    // leaves of an answer
+	subnets  bool   // each run is of its own
+	hidden   int    // a run that it shows to nobody; 0: none
+	gone     bool   // it shows no log
+	changed  int    // a leaf that it shows as another one; 0: none
 }
 
 func newLong(t testing.TB, size, runs int) *long {
@@ -63,6 +67,9 @@ func (s *long) of(i int) state.Record {
 	r := state.Record{
 		Place:    state.Place{Netuid: 27, Role: state.Validator, Hotkey: s.keys[run].Account(), Workspace: "lab", Project: "net", Run: fmt.Sprint("run", run)},
 		Sequence: uint64(i/s.runs) + 1, TimeMs: 1_795_000_000_000, ExpiresMs: 1_795_000_000_001, PayloadType: state.ConfigPayload, PayloadHash: state.HashOf([]byte("{}")),
+	}
+	if s.subnets {
+		r.Netuid = uint16(run)
 	}
 	if i >= s.runs {
 		r.Previous = s.hashes[i-s.runs]
@@ -100,17 +107,24 @@ func (s *long) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.most = max(s.most, m.HeapAlloc)
 	var doc any
 	switch size := len(s.hashes); {
+	case s.gone:
+		w.WriteHeader(http.StatusNotFound)
+		doc = map[string]any{"error": map[string]any{"code": "not_found", "message": "no record was signed in lab/net yet"}}
 	case strings.HasSuffix(r.URL.Path, "/log/head"):
 		doc = s.head(size)
 	case strings.HasSuffix(r.URL.Path, "/log/leaves"):
 		from, _ := strconv.Atoi(r.URL.Query().Get("from"))
 		var leaves [][]byte
 		for i := from; i < min(size, from+s.limit); i++ {
-			leaves = append(leaves, s.record(i))
+			if leaf := s.record(i); s.changed == 0 || i != s.changed {
+				leaves = append(leaves, leaf)
+			} else {
+				leaves = append(leaves, s.record(i+1))
+			}
 		}
 		doc = map[string]any{"leaves": leaves}
 	case strings.HasSuffix(r.URL.Path, "/state"):
-		doc = s.newest()
+		doc = s.newest(r.URL.Query().Get("netuid"))
 	default:
 		s.t.Errorf("%s was asked for", r.URL)
 	}
@@ -122,9 +136,12 @@ func (s *long) head(size int) *transparency.SignedHead {
 		ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 }
 
-func (s *long) newest() *state.Page {
+func (s *long) newest(netuid string) *state.Page {
 	page := &state.Page{Entries: []state.Entry{}, Size: uint64(len(s.hashes)), Next: uint64(len(s.hashes))}
 	for run := range s.runs {
+		if of := strconv.Itoa(int(s.of(run).Netuid)); netuid != "" && netuid != of || s.hidden > 0 && run == s.hidden {
+			continue
+		}
 		e, err := state.Seal(s.of(len(s.hashes)-s.runs+run), []byte("{}"), s.keys[(len(s.hashes)-s.runs+run)%s.runs])
 		if err != nil {
 			s.t.Fatal(err)
@@ -151,7 +168,7 @@ func TestTheAuditOfALongLog(t *testing.T) {
 	runtime.GC()
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)
-	report, err := l.Audit(t.Context(), path, silent)
+	report, err := l.Audit(t.Context(), path, false, silent)
 	if err != nil || !report.OK() || report.Size != uint64(size) || report.Runs != 50 || report.Shown != 50 {
 		t.Fatalf("%+v %v", report, err)
 	}
@@ -166,9 +183,64 @@ func TestTheAuditOfALongLog(t *testing.T) {
 	}
 
 	s.requests, s.limit = 0, 1
-	again, err := l.Audit(t.Context(), path, silent)
+	again, err := l.Audit(t.Context(), path, false, silent)
 	if err != nil || !again.OK() || again.From != uint64(size) || s.requests > 4 {
 		t.Errorf("%+v %v, %d requests", again, err, s.requests)
+	}
+}
+
+// A stranger can sign for every subnet: an audit asks for the lists of some and for one
+// of all, and finds what is hidden in both.
+func TestTheAuditOfManySubnets(t *testing.T) {
+	for hidden, finds := range map[int]int{0: 0, 3: 1, 90: 1} {
+		s := &long{t: t, runs: 120, limit: 10_000, subnets: true, hidden: hidden}
+		for i := range s.runs {
+			s.keys = append(s.keys, keyOf(t, byte(i)))
+			s.hashes = append(s.hashes, state.HashOf(s.record(i)))
+		}
+		server := httptest.NewServer(s)
+		l := records.Log{Server: records.Server{Client: &remote.Client{Base: server.URL}}, Workspace: "lab", Project: "net"}
+		report, err := l.Audit(t.Context(), "", false, silent)
+		server.Close()
+		if err != nil || len(report.Findings) != finds || report.Shown != 120-finds || report.Unasked != 120-records.MaxSubnets {
+			t.Errorf("%+v %v", report, err)
+		}
+		if finds > 0 && (report.Findings[0].Kind != records.Hidden || report.Findings[0].Run != fmt.Sprint("run", hidden)) {
+			t.Errorf("%+v", report.Findings)
+		}
+		if s.requests > records.MaxSubnets+5 {
+			t.Errorf("%d requests for 120 subnets", s.requests)
+		}
+	}
+}
+
+// An audit with a file of before sees that an old leaf was changed when it is told to
+// read again, and that a log is shown no more.
+func TestTheAuditReadsAgain(t *testing.T) {
+	s := newLong(t, 40, 4)
+	server := httptest.NewServer(s)
+	defer server.Close()
+	l := records.Log{Server: records.Server{Client: &remote.Client{Base: server.URL}}, Workspace: "lab", Project: "net"}
+	path := filepath.Join(t.TempDir(), "audit.json")
+	for i, again := range []bool{false, true, true} {
+		report, err := l.Audit(t.Context(), path, again, silent)
+		if err != nil || !report.OK() || again && report.From != 0 {
+			t.Fatalf("audit %d: %+v %v", i, report, err)
+		}
+	}
+	s.changed = 5
+	if report, err := l.Audit(t.Context(), path, false, silent); err != nil || !report.OK() || report.From != 40 {
+		t.Errorf("what came since: %+v %v", report, err)
+	}
+	if _, err := l.Audit(t.Context(), path, true, silent); err == nil || !strings.Contains(err.Error(), "do not make the head") {
+		t.Errorf("an old leaf was changed: %v", err)
+	}
+	s.gone = true
+	if _, err := l.Audit(t.Context(), path, false, silent); err == nil || !strings.Contains(err.Error(), "a head of 40 records was seen: it hides the log") {
+		t.Errorf("no log is shown: %v", err)
+	}
+	if _, err := l.Audit(t.Context(), "", false, silent); model.CodeOf(err) != model.CodeNotFound {
+		t.Errorf("no log was ever seen: %v", err)
 	}
 }
 
@@ -184,7 +256,7 @@ func TestALeafThatFollowsNothingIsFoundAgain(t *testing.T) {
 	l := records.Log{Server: records.Server{Client: &remote.Client{Base: server.URL}}, Workspace: "lab", Project: "net"}
 	path := filepath.Join(t.TempDir(), "audit.json")
 	for range 2 {
-		report, err := l.Audit(t.Context(), path, silent)
+		report, err := l.Audit(t.Context(), path, false, silent)
 		if err != nil || len(report.Findings) != 1 || report.Findings[0].Kind != records.BadLeaf || !strings.Contains(report.Findings[0].Reason, "leaf 11, sequence 6, follows no record") {
 			t.Fatalf("%+v %v", report, err)
 		}

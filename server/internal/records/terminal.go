@@ -116,8 +116,8 @@ func (t Terminal) VerifyFile(ctx context.Context, path string, o Options) error 
 }
 
 // Audit holds what a server shows beside its log.
-func (t Terminal) Audit(ctx context.Context, l Log, path string) error {
-	found, err := l.Audit(ctx, path, func(leaves int64) progress.Bar { return progress.Count(t.Err, leaves, "leaves") })
+func (t Terminal) Audit(ctx context.Context, l Log, path string, again bool) error {
+	found, err := l.Audit(ctx, path, again, func(leaves int64) progress.Bar { return progress.Count(t.Err, leaves, "leaves") })
 	if err != nil {
 		return t.caught(err)
 	}

@@ -28,7 +28,7 @@ func (l *Log) judge(ctx context.Context, run model.RunID, page []state.Entry) er
 		}
 		record, err := state.Decode(e.Record)
 		if err != nil {
-			return damaged(e.Index, err)
+			return damaged(e.Index, "of run "+run.String(), err)
 		}
 		e.Verdict, e.Reason = link(record, before, e.Dropped)
 		before = e

@@ -63,7 +63,7 @@ func read(rows *sql.Rows, more ...any) (*state.Entry, error) {
 	copy(e.RunID[:], run)
 	record, err := state.Decode(e.Record)
 	if err != nil || len(run) != len(e.RunID) || len(hash) != len(e.Digest) || len(signature) != len(e.Signature) {
-		return e, damaged(e.Index, errors.Join(err, errors.New("its row is not whole")))
+		return e, damaged(e.Index, "of run "+e.RunID.String(), errors.Join(err, errors.New("its row is not whole")))
 	}
 	copy(e.Digest[:], hash)
 	copy(e.Signature[:], signature)
@@ -75,8 +75,9 @@ func read(rows *sql.Rows, more ...any) (*state.Entry, error) {
 	return e, nil
 }
 
-func damaged(index uint64, err error) error {
-	return model.Errorf(model.CodeInternal, "state record %d is damaged: %v", index, err).
+// damaged names a record by its index and by whose it is.
+func damaged(index uint64, whose string, err error) error {
+	return model.Errorf(model.CodeInternal, "state record %d %s is damaged: %v", index, whose, err).
 		WithHint("run `kymogram data verify`; a backup has the record, or its signer sends it again")
 }
 

@@ -29,7 +29,7 @@ type tally struct {
 // histories checks every record, each run's order of them, and the row that the run
 // has. Rows that cannot be read are named and passed.
 func (i *Inventory) histories(ctx context.Context, tx *sql.Tx, done func(int64)) error {
-	rows, err := tx.QueryContext(ctx, `SELECT `+columns+`, project FROM records ORDER BY run, sequence, idx`)
+	rows, err := tx.QueryContext(ctx, `SELECT `+columns+`, project, coalesce((SELECT workspace || '/' || project FROM projects p WHERE p.id = records.project), '') FROM records ORDER BY run, sequence, idx`)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,8 @@ func (i *Inventory) histories(ctx context.Context, tx *sql.Tx, done func(int64))
 	var run []byte
 	for rows.Next() {
 		var project int64
-		e, err := read(rows, &project)
+		var name string
+		e, err := read(rows, &project, &name)
 		if now == nil || string(e.RunID[:]) != string(run) {
 			if err := i.settle(ctx, tx, run, now); err != nil {
 				return err
@@ -50,7 +51,7 @@ func (i *Inventory) histories(ctx context.Context, tx *sql.Tx, done func(int64))
 			now.unreadable = true
 			continue
 		}
-		for _, fault := range now.add(e, project) {
+		for _, fault := range now.add(e, project, name) {
 			i.add("state record %d of run %s: %v", e.Index, e.RunID, fault)
 		}
 		done(int64(len(e.Record) + len(e.Payload)))
@@ -65,7 +66,7 @@ func (i *Inventory) histories(ctx context.Context, tx *sql.Tx, done func(int64))
 }
 
 // add checks one record by itself and by those before it.
-func (t *tally) add(e *state.Entry, project int64) (faults []error) {
+func (t *tally) add(e *state.Entry, project int64, name string) (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	record, err := e.Authentic()
 	if err != nil {
@@ -85,6 +86,8 @@ func (t *tally) add(e *state.Entry, project int64) (faults []error) {
 		fault("it is kept under sequence %d and signed as %d", e.Sequence, record.Sequence)
 	case t.project != project:
 		fault("the run has records in another project")
+	case record.Workspace+"/"+record.Project != name:
+		fault("it was signed for %s/%s, and is kept under %s", record.Workspace, record.Project, name)
 	}
 	if t.first == nil {
 		t.first, t.role, t.netuid, t.hotkey = record, record.Role, record.Netuid, record.Hotkey[:]

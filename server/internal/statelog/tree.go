@@ -115,7 +115,7 @@ func (t *Tree) grow(ctx context.Context, p project, workspace, name string) erro
 	for p.treeSize < p.size {
 		before := p.treeSize
 		err := t.log.write(ctx, "grow the tree", func(tx *change) (err error) {
-			p.treeSize, err = extend(ctx, tx.Tx, p.id)
+			p.treeSize, err = extend(ctx, tx.Tx, p.id, workspace+"/"+name)
 			return err
 		})
 		if err == nil && p.treeSize == before {
@@ -129,7 +129,7 @@ func (t *Tree) grow(ctx context.Context, p project, workspace, name string) erro
 }
 
 // extend adds the next leaves and tells the tree's size.
-func extend(ctx context.Context, tx *sql.Tx, id int64) (size int64, err error) {
+func extend(ctx context.Context, tx *sql.Tx, id int64, name string) (size int64, err error) {
 	if err := tx.QueryRowContext(ctx, `SELECT tree_size FROM projects WHERE id = ?`, id).Scan(&size); err != nil {
 		return 0, err
 	}
@@ -138,7 +138,7 @@ func extend(ctx context.Context, tx *sql.Tx, id int64) (size int64, err error) {
 		return 0, err
 	}
 	var failed error
-	err = eachLeaf(ctx, tx, id, size, growth, func(record []byte) bool {
+	err = eachLeaf(ctx, tx, id, name, size, growth, func(record []byte) bool {
 		err := edge.Append(transparency.Leaf(record), func(at compact.NodeID, hash []byte) {
 			_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO nodes (project, level, idx, hash) VALUES (?, ?, ?, ?)`, id, at.Level, at.Index, hash)
 			failed = errors.Join(failed, err)
@@ -155,7 +155,7 @@ func extend(ctx context.Context, tx *sql.Tx, id int64) (size int64, err error) {
 }
 
 // eachLeaf hands over records from an index on, until take returns false.
-func eachLeaf(ctx context.Context, q querier, id, from int64, limit int, take func(record []byte) bool) error {
+func eachLeaf(ctx context.Context, q querier, id int64, name string, from int64, limit int, take func(record []byte) bool) error {
 	rows, err := q.QueryContext(ctx, `SELECT idx, record FROM records WHERE project = ? AND idx >= ? ORDER BY idx LIMIT ?`, id, from, limit)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func eachLeaf(ctx context.Context, q querier, id, from int64, limit int, take fu
 			return err
 		}
 		if index != from {
-			return damaged(uint64(index), errors.New("a record before it is missing"))
+			return damaged(uint64(index), "of "+name, fmt.Errorf("record %d, before it, is missing", from))
 		}
 		if !take(record) {
 			break
@@ -371,7 +371,7 @@ func (t *Tree) Leaves(ctx context.Context, workspace, name string, from, size ui
 		return nil, model.Errorf(model.CodeInvalid, "limit is %d, it must be from 1 to %d", limit, MaxLeaves)
 	}
 	bytes := 0
-	err = eachLeaf(ctx, t.log.db, p.id, int64(from), min(limit, int(min(size-from, MaxLeaves))), func(record []byte) bool {
+	err = eachLeaf(ctx, t.log.db, p.id, workspace+"/"+name, int64(from), min(limit, int(min(size-from, MaxLeaves))), func(record []byte) bool {
 		records = append(records, record)
 		bytes += len(record)
 		return bytes < leavesSize

@@ -111,6 +111,8 @@ func TestInspectFindsEveryChange(t *testing.T) {
 		"a run's subnet":        {`UPDATE runs SET netuid = 28 WHERE idx = 3`, "its subnet is 27 by its records, and 28"},
 		"a run's limits":        {`UPDATE runs SET payload_bytes = 0 WHERE idx = 3`, "bytes of payloads is 28 by its records, and 0"},
 		"a run of nothing":      {`INSERT INTO runs SELECT x'09', project, idx, role, netuid, hotkey, 1, 0, 0, 0 FROM runs WHERE idx = 3`, "and has no record"},
+		"a project's name":      {`UPDATE projects SET project = 'other'`, "it was signed for lab/net, and is kept under lab/other"},
+		"a record's run named":  {`UPDATE records SET record = zeroblob(300) WHERE idx = 1`, "state record 1 of run " + run(1).ID.String() + " is damaged"},
 		"a record made a fork":  {`UPDATE records SET fork = 1 WHERE idx = 2`, "there is no first"},
 		"the newest made one":   {`UPDATE records SET fork = 1 WHERE idx = 3`, "its newest record is 2 by its records, and 3"},
 		"a fork made a record":  {`UPDATE records SET fork = 0 WHERE fork = 1`, "record 8 has its sequence too"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
 )
 
@@ -33,6 +34,10 @@ func (c *Contradiction) Error() string { return c.Reason }
 // may be cosigned after that. A [Contradiction] carries both heads.
 func (w *Witness) Follow(ctx context.Context, log Source) (*SignedHead, error) {
 	head, err := log.Head(ctx)
+	if model.CodeOf(err) == model.CodeNotFound && w.Last != nil && w.Last.Size > 0 {
+		return nil, model.Errorf(model.CodeInvalid, "the server shows no log of %s/%s any more (%v), and a head of %d records was seen: it hides the log, or it has it under another name", w.Last.Workspace, w.Last.Project, err, w.Last.Size).
+			WithHint("name the server and the project of before; keep the --seen file, which holds the signed head")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the tree head: %w", err)
 	}

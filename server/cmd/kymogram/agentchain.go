@@ -30,7 +30,7 @@ func (a *agentChain) addTo(flags *pflag.FlagSet) {
 
 // wanted reports whether the agent registers; the environment alone does not make
 // it.
-func (a *agentChain) wanted() bool { return len(a.endpoints) > 0 || a.netuid >= 0 || a.wallet != "" }
+func (a *agentChain) wanted() bool { return len(a.Endpoints) > 0 || a.Netuid >= 0 || a.wallet != "" }
 
 func (a *agentChain) check(metrics string) error {
 	switch {
@@ -38,7 +38,7 @@ func (a *agentChain) check(metrics string) error {
 		return nil
 	case metrics == "":
 		return usagef("--chain registers the endpoint of --metrics HOST:PORT: give that too")
-	case a.netuid < 0:
+	case a.Netuid < 0:
 		return usagef("which subnet? give --netuid N")
 	case a.wallet == "":
 		return usagef("who signs? give --wallet NAME/HOTKEY")
@@ -68,7 +68,7 @@ func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([
 	if bound, ok := listener.Addr().(*net.TCPAddr); ok && port == 0 {
 		port = bound.Port
 	}
-	log.Info("registers its endpoint", "hotkey", w, "netuid", a.netuid, "port", port)
-	life := chain.Lifecycle{Netuid: a.netuid, Port: port, Every: a.every, Refresh: a.refresh}
+	log.Info("registers its endpoint", "hotkey", w, "netuid", a.Netuid, "port", port)
+	life := chain.Lifecycle{Netuid: a.Netuid, Port: port, Every: a.every, Refresh: a.refresh}
 	return []expose.Part{s.Registrar(w, life)}, nil
 }

@@ -3,45 +3,31 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/kymogram/kymogram/chain"
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/subnet"
-)
-
-// Where the chain commands look besides their flags.
-const (
-	chainEnv          = "KYMOGRAM_CHAIN_ENDPOINTS"
-	walletPasswordEnv = "KYMOGRAM_WALLET_PASSWORD"
 )
 
 // chainFlags are what the chain commands and the agent share.
 type chainFlags struct {
-	endpoints  []string
-	netuid     int
+	subnet.Place
 	wallet     string
 	walletPath string
-	ip         string
-	ipServices []string
 	announce   string
 	verbose    bool
 	json       bool
 }
 
 func (f *chainFlags) addChain(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.endpoints, "chain", nil, "WebSocket address of a node, ws:// or wss://; several are tried in turn ("+chainEnv+")")
-	flags.IntVar(&f.netuid, "netuid", -1, "number of the subnet")
+	flags.StringSliceVar(&f.Endpoints, "chain", nil, "WebSocket address of a node, ws:// or wss://; several are tried in turn ("+subnet.EndpointsEnv+")")
+	flags.IntVar(&f.Netuid, "netuid", -1, "number of the subnet")
 }
 
 func (f *chainFlags) addWallet(flags *pflag.FlagSet) {
@@ -50,8 +36,8 @@ func (f *chainFlags) addWallet(flags *pflag.FlagSet) {
 }
 
 func (f *chainFlags) addAddress(flags *pflag.FlagSet) {
-	flags.StringVar(&f.ip, "ip", "", "address that others reach (default: ask the services)")
-	flags.StringSliceVar(&f.ipServices, "ip-service", nil, "URL that answers with this machine's address (default "+strings.Join(chain.DefaultIPServices(), ",")+")")
+	flags.StringVar(&f.IP, "ip", "", "address that others reach (default: ask the services)")
+	flags.StringSliceVar(&f.IPServices, "ip-service", nil, "URL that answers with this machine's address (default "+strings.Join(chain.DefaultIPServices(), ",")+")")
 	flags.StringVar(&f.announce, "announce", "", "version to register, MAJOR.MINOR.PATCH, kept as 100*MAJOR+10*MINOR+PATCH (default this program's)")
 }
 
@@ -62,62 +48,25 @@ func (f *chainFlags) addOutput(flags *pflag.FlagSet) {
 
 // dial makes the chain of the flags; log nil is stderr.
 func (f *chainFlags) dial(io stdio, log *slog.Logger) (*chain.Subtensor, error) {
-	if len(f.endpoints) == 0 && io.env(chainEnv) != "" {
-		f.endpoints = strings.Split(io.env(chainEnv), ",")
+	config, err := f.Config(io.env)
+	if err != nil {
+		return nil, usageError{err}
 	}
-	if len(f.endpoints) == 0 {
-		return nil, usagef("which chain? give --chain wss://HOST[:PORT] or set %s", chainEnv)
+	if config.Log = log; log == nil {
+		config.Log = subnet.Log(io.err, f.verbose)
 	}
-	if f.netuid < 0 {
-		return nil, usagef("which subnet? give --netuid N")
-	}
-	if log == nil {
-		// Without -v a command's own error says all.
-		level := slog.LevelWarn
-		if f.verbose {
-			level = slog.LevelDebug
-		}
-		log = slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))
-		if !f.verbose {
-			log = subnet.Warnings(log)
-		}
-	}
-	config := chain.Config{Endpoints: f.endpoints, IPServices: f.ipServices, Log: log}
-	var err error
-	if f.ip != "" {
-		if config.ExternalIP, err = netip.ParseAddr(f.ip); err != nil {
-			return nil, usagef("--ip is %q, it must be an IPv4 or IPv6 address", f.ip)
-		}
-	}
-	if config.Version, err = f.version(); err != nil {
+	if config.Version, err = chain.VersionAsInt(cmp.Or(f.announce, version)); err != nil {
 		return nil, err
 	}
 	return chain.Dial(config)
 }
 
-// version is what is announced: the flag's, else this program's.
-func (f *chainFlags) version() (uint32, error) {
-	return chain.VersionAsInt(cmp.Or(f.announce, version))
-}
-
-// openWallet reads the hotkey. An encrypted one takes its password from the
-// environment, else from the terminal.
+// openWallet reads the hotkey.
 func (f *chainFlags) openWallet(io stdio) (*chain.Wallet, error) {
 	if f.wallet == "" {
 		return nil, usagef("who signs? give --wallet NAME/HOTKEY")
 	}
-	var password func() (string, error)
-	if word := io.env(walletPasswordEnv); word != "" {
-		password = func() (string, error) { return word, nil }
-	} else if in, ok := io.in.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
-		password = func() (string, error) {
-			fmt.Fprintf(io.err, "password of hotkey %s: ", f.wallet)
-			defer fmt.Fprintln(io.err)
-			word, err := term.ReadPassword(int(in.Fd()))
-			return string(word), err
-		}
-	}
-	w, err := chain.OpenWallet(f.walletPath, f.wallet, password)
+	w, err := chain.OpenWallet(f.walletPath, f.wallet, subnet.Password(io.env, io.in, io.err, f.wallet))
 	if err != nil {
 		return nil, err
 	}
@@ -176,16 +125,10 @@ func chainServeCommand(io stdio) *cobra.Command {
 			}
 			defer s.Close()
 			out, err := s.PrometheusExtrinsic(cmd.Context(), w, chain.Registration{
-				Netuid: f.netuid, Port: port, Refresh: refresh,
+				Netuid: f.Netuid, Port: port, Refresh: refresh,
 				WaitForInclusion: wait.inclusion, WaitForFinalization: wait.finalization,
 			})
-			if f.json {
-				return errors.Join(printJSON(io.out, subnet.Served(out, err)), err)
-			}
-			if err == nil {
-				subnet.PrintServed(io.out, w.Hotkey(), out)
-			}
-			return err
+			return tell(io, f.json, subnet.Served(w.Hotkey(), out, err))
 		},
 	}
 	f.addChain(cmd.Flags())
@@ -216,23 +159,17 @@ func chainSubmitCommand(io stdio) *cobra.Command {
 			if err := d.Decode(&p); err != nil {
 				return usagef("--params is a JSON object of netuid, version, ip, port and ip_type: %w", err)
 			}
-			f.netuid = p.Netuid
+			f.Netuid = p.Netuid
 			s, w, err := f.open(io)
 			if err != nil {
 				return err
 			}
 			defer s.Close()
-			ok, err := s.DoServePrometheus(cmd.Context(), w, p, wait.inclusion, wait.finalization)
-			if f.json {
-				return errors.Join(printJSON(io.out, subnet.Submitted(ok, err)), err)
-			}
-			if err == nil {
-				fmt.Fprintf(io.out, "served for %s\n", w.Hotkey())
-			}
-			return err
+			_, err = s.DoServePrometheus(cmd.Context(), w, p, wait.inclusion, wait.finalization)
+			return tell(io, f.json, subnet.Served(w.Hotkey(), nil, err))
 		},
 	}
-	cmd.Flags().StringSliceVar(&f.endpoints, "chain", nil, "WebSocket address of a node, ws:// or wss:// ("+chainEnv+")")
+	cmd.Flags().StringSliceVar(&f.Endpoints, "chain", nil, "WebSocket address of a node, ws:// or wss:// ("+subnet.EndpointsEnv+")")
 	f.addWallet(cmd.Flags())
 	f.addOutput(cmd.Flags())
 	wait.addTo(cmd.Flags())
@@ -261,19 +198,11 @@ func chainStatusCommand(io stdio) *cobra.Command {
 				}
 				hotkey = w.Hotkey()
 			}
-			info, err := s.PrometheusInfo(cmd.Context(), f.netuid, hotkey)
+			info, err := s.PrometheusInfo(cmd.Context(), f.Netuid, hotkey)
 			if err != nil {
 				return err
 			}
-			if f.json {
-				return printJSON(io.out, map[string]any{"netuid": f.netuid, "hotkey": hotkey, "info": info})
-			}
-			if info == nil {
-				return model.Errorf(model.CodeNotFound, "%s has no record in subnet %d", hotkey, f.netuid).
-					WithHint("kymogram chain serve makes one")
-			}
-			fmt.Fprintf(io.out, "%s in subnet %d: %s\n", hotkey, f.netuid, subnet.Record(info))
-			return nil
+			return tell(io, f.json, subnet.Record{Hotkey: hotkey, Info: info, Netuid: f.Netuid})
 		},
 	}
 	f.addChain(cmd.Flags())
@@ -311,9 +240,9 @@ func chainListCommand(io stdio) *cobra.Command {
 				return nil
 			}
 			if watch > 0 {
-				return s.Watch(cmd.Context(), f.netuid, watch, show)
+				return s.Watch(cmd.Context(), f.Netuid, watch, show)
 			}
-			list, err := s.List(cmd.Context(), f.netuid)
+			list, err := s.List(cmd.Context(), f.Netuid)
 			if err != nil {
 				return err
 			}
@@ -335,7 +264,7 @@ func chainAxonCommand(io stdio) *cobra.Command {
 		Example: "  kymogram chain axon --wallet default/miner1 --port 8091 --ip 203.0.113.7",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Nothing is asked of a chain.
-			f.endpoints, f.netuid = []string{"ws://127.0.0.1"}, 0
+			f.Endpoints, f.Netuid = []string{"ws://127.0.0.1"}, 0
 			s, w, err := f.open(io)
 			if err != nil {
 				return err

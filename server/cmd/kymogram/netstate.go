@@ -12,6 +12,7 @@ import (
 
 	"github.com/kymogram/kymogram/netstate"
 	"github.com/kymogram/kymogram/server/internal/participant"
+	"github.com/kymogram/kymogram/server/internal/subnet"
 )
 
 // netstateCommand is the half of Python's kymogram.netstate that signs and judges.
@@ -23,7 +24,8 @@ func netstateCommand(io stdio) *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return participant.Serve(cmd.Context(), io.in, io.out, participant.Options{
-				OpenDb: openComputeDb, Inventory: netstate.PerfInfo, Password: walletPassword(io),
+				// The password is the environment's only: stdin belongs to the parent.
+				OpenDb: openComputeDb, Inventory: netstate.PerfInfo, Password: subnet.Password(io.env, nil, nil, ""),
 				Log: slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			})
 		},
@@ -44,14 +46,4 @@ func openComputeDb(ctx context.Context, path string) (*netstate.ComputeDb, error
 		return nil, err
 	}
 	return netstate.OpenComputeDb(ctx, pool)
-}
-
-// walletPassword takes the password of a key file from the environment only: stdin
-// belongs to the parent.
-func walletPassword(io stdio) func() (string, error) {
-	password := io.env(walletPasswordEnv)
-	if password == "" {
-		return nil
-	}
-	return func() (string, error) { return password, nil }
 }

@@ -18,12 +18,15 @@ type Error struct {
 type Document struct {
 	OK    bool           `json:"ok"`
 	Error *Error         `json:"error"`
-	Done  *chain.Outcome `json:"outcome"`
+	Done  *chain.Outcome `json:"outcome"` // nil of a submission
+
+	hotkey string
+	err    error
 }
 
-// Served describes a registration, done or failed.
-func Served(out *chain.Outcome, err error) Document {
-	return Document{OK: err == nil, Error: describe(err), Done: out}
+// Served describes a registration or, without an outcome, a submission, done or failed.
+func Served(hotkey string, out *chain.Outcome, err error) Document {
+	return Document{OK: err == nil, Error: describe(err), Done: out, hotkey: hotkey, err: err}
 }
 
 func describe(err error) *Error {
@@ -39,6 +42,3 @@ func describe(err error) *Error {
 	}
 	return &Error{"Error", string(model.CodeOf(err)), []string{err.Error()}}
 }
-
-// Submitted describes a submission, of which nothing but its success is known.
-func Submitted(ok bool, err error) Document { return Document{OK: ok, Error: describe(err)} }

@@ -10,22 +10,46 @@ import (
 	"text/tabwriter"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/model"
 )
 
-// PrintServed tells of a registration.
-func PrintServed(w io.Writer, hotkey string, out *chain.Outcome) {
-	switch {
+// Print tells of what was done; of a failure the error does.
+func (d Document) Print(w io.Writer) error {
+	switch out := d.Done; {
+	case d.err != nil:
+	case out == nil:
+		fmt.Fprintf(w, "served for %s\n", d.hotkey)
 	case out.AlreadyServed:
-		fmt.Fprintf(w, "%s is registered already: %s\n", hotkey, Record(out.Info))
+		fmt.Fprintf(w, "%s is registered already: %s\n", d.hotkey, describeInfo(out.Info))
 	case out.Info != nil:
-		fmt.Fprintf(w, "registered %s: %s\n", hotkey, Record(out.Info))
+		fmt.Fprintf(w, "registered %s: %s\n", d.hotkey, describeInfo(out.Info))
 	default:
 		fmt.Fprintf(w, "sent as %s; kymogram chain status shows what became of it\n", out.Extrinsic)
 	}
+	return nil
 }
 
-// Record is what the chain knows of an endpoint.
-func Record(info *chain.PrometheusInfo) string {
+// Err is why it failed.
+func (d Document) Err() error { return d.err }
+
+// Record is what the chain knows of one hotkey.
+type Record struct {
+	Hotkey string                `json:"hotkey"`
+	Info   *chain.PrometheusInfo `json:"info"`
+	Netuid int                   `json:"netuid"`
+}
+
+// Print shows it; no record is an error.
+func (r Record) Print(w io.Writer) error {
+	if r.Info == nil {
+		return model.Errorf(model.CodeNotFound, "%s has no record in subnet %d", r.Hotkey, r.Netuid).
+			WithHint("kymogram chain serve makes one")
+	}
+	_, err := fmt.Fprintf(w, "%s in subnet %d: %s\n", r.Hotkey, r.Netuid, describeInfo(r.Info))
+	return err
+}
+
+func describeInfo(info *chain.PrometheusInfo) string {
 	where := fmt.Sprintf("%s (no address)", info.IP)
 	if addr, ok := info.Addr(); ok {
 		where = netip.AddrPortFrom(addr, info.Port).String()
@@ -47,9 +71,7 @@ func PrintEndpoints(out io.Writer, l *chain.Listing) error {
 	return w.Flush()
 }
 
-// Warnings leaves errors out of a log: the command prints its own.
-func Warnings(log *slog.Logger) *slog.Logger { return slog.New(warnings{log.Handler()}) }
-
+// warnings leaves all else out of a log.
 type warnings struct{ slog.Handler }
 
 func (h warnings) Handle(ctx context.Context, r slog.Record) error {

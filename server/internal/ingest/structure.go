@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -39,15 +40,13 @@ func checkRange(b *model.Batch) error {
 	if b.First > b.Last || (b.First == 0) != (b.Last == 0) {
 		return malformed("its sequences are %d to %d", b.First, b.Last)
 	}
-	next := b.First
-	for _, gap := range b.Skipped {
-		if b.First == 0 || gap.First < next || gap.First > gap.Last || gap.Last > b.Last {
+	for i, gap := range b.Skipped {
+		if i > 0 && b.Skipped[i-1].Last >= gap.First || b.First == 0 || gap.First < b.First || gap.First > gap.Last || gap.Last > b.Last {
 			return malformed("it skips %d to %d of %d to %d", gap.First, gap.Last, b.First, b.Last)
 		}
 		if len(gap.Reason) > maxReasonBytes || !model.IsClean(gap.Reason) {
 			return malformed("the reason of a skipped range is not a short text")
 		}
-		next = gap.Last + 1
 	}
 	return nil
 }
@@ -58,7 +57,7 @@ func checkGroup(b *model.Batch, g *model.RowGroup) error {
 		return malformed("%d rows have %d sequences", rows, len(g.Seq))
 	}
 	for _, seq := range g.Seq {
-		if seq < b.First || seq > b.Last || isSkipped(b, seq) {
+		if seq < b.First || seq > b.Last || isSkipped(b.Skipped, seq) {
 			return malformed("a row has the sequence %d, the batch is %d to %d", seq, b.First, b.Last)
 		}
 	}
@@ -73,8 +72,10 @@ func checkGroup(b *model.Batch, g *model.RowGroup) error {
 	return nil
 }
 
-func isSkipped(b *model.Batch, seq uint64) bool {
-	return len(b.Skipped) > 0 && slices.ContainsFunc(b.Skipped, func(gap model.Skipped) bool { return gap.First <= seq && seq <= gap.Last })
+// isSkipped looks into ranges that checkRange found to rise.
+func isSkipped(gaps []model.Skipped, seq uint64) bool {
+	at, _ := slices.BinarySearchFunc(gaps, seq, func(gap model.Skipped, seq uint64) int { return cmp.Compare(gap.Last, seq) })
+	return at < len(gaps) && gaps[at].First <= seq
 }
 
 func checkAxes(g *model.RowGroup) error {

@@ -91,9 +91,9 @@ func (c *change) apply(ctx context.Context, u *model.Update) error {
 	case model.OpRendering:
 		return c.setRendering(ctx, u.Rendering)
 	case model.OpDropped:
-		return exec(ctx, c.tx, `UPDATE runs SET dropped = dropped + ? WHERE pk = ?`, clampCount(u.Count), c.pk)
+		return exec(ctx, c.tx, `UPDATE runs SET dropped = min(dropped + ?1, ?2) WHERE pk = ?3`, clampCount(u.Count), mostCount, c.pk)
 	case model.OpRefused:
-		return exec(ctx, c.tx, `UPDATE runs SET refused = refused + ? WHERE pk = ?`, clampCount(u.Count), c.pk)
+		return exec(ctx, c.tx, `UPDATE runs SET refused = min(refused + ?1, ?2) WHERE pk = ?3`, clampCount(u.Count), mostCount, c.pk)
 	case model.OpShared:
 		return c.addShared(ctx, u)
 	}
@@ -117,8 +117,11 @@ func (c *change) addShared(ctx context.Context, u *model.Update) error {
 		ON CONFLICT DO NOTHING`, c.pk, u.Env, a, b, u.TimeNs, keptShared)
 }
 
-// clampCount keeps a counter inside what SQLite's integers can add up.
-func clampCount(n uint64) int64 { return int64(min(n, 1<<53)) }
+// mostCount is where a counter stops. A sum past SQLite's integers is no integer, and an
+// update that cannot be applied keeps every writer of its run waiting.
+const mostCount = 1 << 53
+
+func clampCount(n uint64) int64 { return int64(min(n, mostCount)) }
 
 // endWriter applies a close or gone. A close is final and wins over gone; gone
 // never undoes a close.

@@ -91,6 +91,7 @@ func TestLargeTextsWithLittleMemory(t *testing.T) {
 			t.Errorf("sender %d: %d texts of %d", sender, got, bodies*rows)
 		}
 	}
+	s.crowd(t, 64)
 	if peak := s.peak(t); peak > limit+limit/8 {
 		t.Errorf("read: %d MiB with a limit of %d", peak, limit)
 	}
@@ -116,6 +117,45 @@ func (s *bounded) texts(t *testing.T, sender int) (n int) {
 		}
 		next = "&cursor=" + url.QueryEscape(page.Next)
 	}
+}
+
+// crowd reads pages of few rows of long texts, and lists that end with such, many at
+// once. Who is told to come again does.
+func (s *bounded) crowd(t *testing.T, readers int) {
+	t.Helper()
+	var runs struct{ Runs []struct{ ID string } }
+	s.get(t, "/api/v1/projects/w/b/runs", &runs)
+	var all sync.WaitGroup
+	for i := range readers {
+		all.Go(func() {
+			path := fmt.Sprintf("/api/v1/runs/%s/points?metric=m%%2Fs&axis=time_ns&label.sender=%d&limit=20", runs.Runs[0].ID, i%8)
+			if i%2 > 0 {
+				path = fmt.Sprintf("/api/v1/runs/%s/series", runs.Runs[0].ID)
+			}
+			for began := time.Now(); time.Since(began) < 2*time.Minute; {
+				answer, err := http.Get(s.address + path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n, err := io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode == http.StatusOK {
+					if err != nil || n < 500_000 {
+						t.Errorf("%s: %d bytes, %v", path, n, err)
+					}
+					return
+				}
+				if answer.StatusCode != http.StatusTooManyRequests {
+					t.Error(answer.Status)
+					return
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			t.Errorf("%s: no answer in two minutes", path)
+		})
+	}
+	all.Wait()
 }
 
 func (s *bounded) get(t *testing.T, path string, into any) {

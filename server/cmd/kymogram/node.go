@@ -101,7 +101,7 @@ func (n *node) openStore(ctx context.Context) error {
 	}
 	folder := data.Folder(n.config.Data)
 	engine, err := local.Open(ctx, local.Config{
-		Dir: folder.Store(), Marks: folder.Marks(), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: int(n.memory.Store),
+		Dir: folder.Store(), Marks: folder.Marks(), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: int(n.memory.Store), PageBytes: int(n.memory.Page),
 		Now: time.Now, Logger: n.log,
 	})
 	if err != nil {
@@ -179,7 +179,7 @@ func (n *node) wire(ctx context.Context) error {
 		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog, Names: n.catalog,
 		Auth: n.keyring, Live: n.live, Now: time.Now, Log: n.log,
 	})
-	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{})
+	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page})
 	n.metrics = selfmetrics.New(version)
 	if err := n.metrics.Gauges(n.gauges); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -209,7 +209,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
-	options := httpapi.Options{RowsAtOnce: n.memory.Rows / config.RowBytes, Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
+	options := httpapi.Options{RowsAtOnce: n.memory.Rows / config.RowBytes, PageRows: n.memory.Page / config.RowBytes, Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
 	if n.config.State.Log {
 		tree, err := n.tree()
 		if err != nil {

@@ -42,6 +42,8 @@ type Options struct {
 	// together, a quarter of them for one caller; small answers have an eighth more.
 	// A request waits for its share. A row is about 60 bytes.
 	RowsAtOnce int64 // default 4,000,000
+	// PageRows is what a page of texts or documents is counted as.
+	PageRows int64 // default 140,000
 	// Stall is how long a client may read nothing of an answer that holds rows.
 	Stall     time.Duration // default 5 s
 	Heartbeat time.Duration
@@ -72,6 +74,9 @@ func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 	if options.RowsAtOnce <= 0 {
 		options.RowsAtOnce = 4 * query.MaxPoints
 	}
+	if options.PageRows <= 0 {
+		options.PageRows = 140_000
+	}
 	if options.Stall <= 0 {
 		options.Stall = 5 * time.Second
 	}
@@ -86,7 +91,7 @@ func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 	}
 	return &API{
 		query: q, ingest: ingest, live: live, options: options, log: options.Log,
-		rows: newRows(options.RowsAtOnce), waits: share.New("event streams and waiting requests", options.Waits, 0),
+		rows: newRows(options.RowsAtOnce, options.PageRows), waits: share.New("event streams and waiting requests", options.Waits, 0),
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/share"
 )
 
@@ -16,6 +18,7 @@ import (
 // read slowly do not hold up charts.
 type rows struct {
 	large, small *share.Pool
+	page         int64 // of texts or documents, counted in rows
 	stalled      atomic.Uint64
 }
 
@@ -26,9 +29,9 @@ const (
 	smallMost = 4
 )
 
-func newRows(atOnce int64) *rows {
+func newRows(atOnce, page int64) *rows {
 	const what = "memory for answers"
-	return &rows{large: share.New(what, atOnce, 0), small: share.New(what, max(1, atOnce/smallPool), 0)}
+	return &rows{page: page, large: share.New(what, atOnce, 0), small: share.New(what, max(1, atOnce/smallPool), 0)}
 }
 
 // reserve waits for the caller's share of the rows that may be in memory at once.
@@ -40,9 +43,52 @@ func (r *rows) reserve(ctx context.Context, n int) (release func(), err error) {
 }
 
 // Reserve waits for the caller's share of rows, for reads that do not come over
-// HTTP.
-func (a *API) Reserve(ctx context.Context, n int) (release func(), err error) {
-	return a.rows.reserve(ctx, n)
+// HTTP. texts makes it a share for a page of texts or documents.
+func (a *API) Reserve(ctx context.Context, n int) (release func(), texts query.Admit, err error) {
+	l, err := a.rows.share(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.end, l.texts, nil
+}
+
+// lease is a caller's share for an answer that may turn out to be of texts.
+type lease struct {
+	rows *rows
+	n    int64
+
+	mu      sync.Mutex
+	release func()
+	ended   bool
+}
+
+func (r *rows) share(ctx context.Context, n int) (*lease, error) {
+	release, err := r.reserve(ctx, n)
+	return &lease{rows: r, n: int64(n), release: release}, err
+}
+
+// end may come while texts waits.
+func (l *lease) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.release()
+}
+
+// texts makes it a share for a page of texts or documents. It gives the old one back
+// first: who holds some and waits for more may wait for others who do the same.
+func (l *lease) texts(ctx context.Context) error {
+	l.release()
+	release, err := l.rows.large.Acquire(ctx, max(l.n, l.rows.page))
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.release = release; l.ended {
+		release()
+	}
+	return nil
 }
 
 // Stats are the API's figures, for /metrics.

@@ -7,6 +7,9 @@ import (
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
+// seriesRows is what a series of a list is counted as, in rows.
+const seriesRows = 5
+
 func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	p := readParams(r, "q", "limit", "cursor", "preview", inheritedParam, "int64")
 	id, err := runID(r)
@@ -20,6 +23,12 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
+	share, err := a.rows.share(r.Context(), orDefault(request.Limit, query.DefaultSeries)*(seriesRows+request.Preview))
+	if err != nil {
+		return err
+	}
+	defer share.end()
+	request.Ends, request.Texts = true, share.texts
 	page, err := a.query.Series(r.Context(), request)
 	if err != nil {
 		return err
@@ -135,11 +144,12 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	release, err := a.rows.reserve(r.Context(), orDefault(request.Limit, query.DefaultPoints))
+	share, err := a.rows.share(r.Context(), orDefault(request.Limit, query.DefaultPoints))
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer share.end()
+	request.Texts = share.texts
 	page, err := a.query.Points(r.Context(), request)
 	if err != nil {
 		return err

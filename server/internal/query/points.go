@@ -36,6 +36,9 @@ func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, err
 		Run: c.Run, Series: c.Series, Ancestors: c.Ancestors,
 		Axis: axis, From: from, To: to, Attempts: r.Attempts, Limit: limit,
 	}
+	if err := r.Texts.wait(ctx, c.series.Kind); err != nil {
+		return nil, s.finish(ctx, err)
+	}
 	page, err := s.scan(ctx, scan, c, r.Cursor)
 	if err == nil && r.IncludeInherited {
 		page.Runs = c.depths()

@@ -33,6 +33,13 @@ func (s *Service) Series(ctx context.Context, r SeriesRequest) (*SeriesPage, err
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
+	if r.Ends {
+		kept, err := s.readEnds(ctx, list, r.Texts)
+		if err != nil {
+			return nil, s.finish(ctx, err)
+		}
+		list, more = list[:kept], more || kept < len(list)
+	}
 	page := &SeriesPage{Series: make([]SeriesInfo, len(list)), Inherited: r.IncludeInherited}
 	for i := range list {
 		page.Series[i].Series = &list[i].series
@@ -41,6 +48,36 @@ func (s *Service) Series(ctx context.Context, r SeriesRequest) (*SeriesPage, err
 		page.Next = sealCursor(hash, []byte(list[len(list)-1].series.Key.String()))
 	}
 	return page, s.finish(ctx, s.addPreviews(ctx, list, page.Series, r))
+}
+
+// readEnds reads the last texts and documents of a list, and says how many series have
+// room in one page with theirs.
+func (s *Service) readEnds(ctx context.Context, list []curve, texts Admit) (kept int, err error) {
+	size := int64(0)
+	for i := range list {
+		c := &list[i]
+		if isNumeric(c.series.Kind) || c.series.Last == nil {
+			continue
+		}
+		if size == 0 {
+			if err := texts.wait(ctx, c.series.Kind); err != nil {
+				return 0, err
+			}
+		}
+		end, err := s.store.Curve(ctx, c.CurveRequest)
+		if err != nil {
+			return 0, fmt.Errorf("read the end of %s: %w", seriesText(c.series.Key), err)
+		}
+		if end.Last == nil { // deleted meanwhile
+			continue
+		}
+		before := size
+		if size += int64(1 + len(end.Last.Value.Doc)); size > s.limits.Page && before > 0 {
+			return i, nil
+		}
+		c.series.Last = end.Last
+	}
+	return len(list), nil
 }
 
 func (s *Service) listCurves(ctx context.Context, run *catalog.Run, filter store.SeriesFilter, inherited bool) ([]curve, bool, error) {

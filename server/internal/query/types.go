@@ -1,6 +1,8 @@
 package query
 
 import (
+	"context"
+
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -73,6 +75,17 @@ type Selector struct {
 // Attempts selects attempts: the curve (zero), All, or one Number.
 type Attempts = store.Attempts
 
+// Admit waits for the memory that a page of texts or documents takes. It is asked
+// once, before the first is read; nil: there is enough.
+type Admit func(ctx context.Context) error
+
+func (a Admit) wait(ctx context.Context, kind model.Kind) error {
+	if a == nil || isNumeric(kind) {
+		return nil
+	}
+	return a(ctx)
+}
+
 // SeriesRequest lists the series of a run.
 type SeriesRequest struct {
 	Page
@@ -81,6 +94,10 @@ type SeriesRequest struct {
 	Preview int    // buckets of each numeric series, 0…64
 	// IncludeInherited continues the curves of a fork's ancestors, see Lineage.
 	IncludeInherited bool
+	// Ends reads the last values of texts and documents, too. The page ends sooner
+	// where they are long.
+	Ends  bool
+	Texts Admit
 }
 
 // SeriesPage is a part of the list, in the order of (metric, scale, labels).
@@ -103,6 +120,7 @@ type PointsRequest struct {
 	Axis     model.Axis // empty: step, else time_ns
 	From, To *int64     // inclusive; nil is open
 	Attempts Attempts
+	Texts    Admit
 
 	IncludeInherited bool // only without Attempts
 }

@@ -135,7 +135,7 @@ type Series struct {
 	Count      uint64
 	Superseded uint64
 	Inherited  uint64 // of Count, those of ancestors
-	Last       *Point // the curve's last by step, else by time; nil when empty
+	Last       *Point // the curve's last by step, else by time; nil when empty. See ListSeries
 	MinTimeNs  int64
 	MaxTimeNs  int64
 }
@@ -257,7 +257,8 @@ func (b *Bucket) Mean() (float64, bool) {
 // Reader is the read side; query is its only user. An unknown run or series
 // yields CodeNotFound. Reads see every append that returned before they began.
 type Reader interface {
-	// ListSeries returns a page and whether there is more.
+	// ListSeries returns a page and whether there is more. Last has no value where
+	// that is a text or a document: those of a page may be very long. Curve has it.
 	ListSeries(ctx context.Context, run model.RunID, f SeriesFilter) (page []Series, more bool, err error)
 	// Curve describes a series with what it inherits; ID and Superseded are the
 	// run's own, 0 where it lacks the series.

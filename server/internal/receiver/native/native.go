@@ -38,8 +38,8 @@ type Options struct {
 	// RunDocument is the JSON document of GET /api/v1/runs/{id}.
 	RunDocument func(d *query.RunDetail) ([]byte, error)
 	// Reserve waits for the caller's share of the rows that answers may hold; nil:
-	// there is no limit.
-	Reserve func(ctx context.Context, rows int) (release func(), err error)
+	// there is no limit. texts is for a page of texts or documents.
+	Reserve func(ctx context.Context, rows int) (release func(), texts query.Admit, err error)
 	Log     *slog.Logger
 }
 
@@ -56,7 +56,7 @@ func New(in Ingest, q Query, options Options) *Receiver {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if options.Reserve == nil {
-		options.Reserve = func(context.Context, int) (func(), error) { return func() {}, nil }
+		options.Reserve = func(context.Context, int) (func(), query.Admit, error) { return func() {}, nil, nil }
 	}
 	return &Receiver{ingest: in, query: q, options: options}
 }

@@ -55,14 +55,14 @@ func (s *queryService) Points(ctx context.Context, m *kymogramv1.PointsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	release, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultPoints))
+	release, texts, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultPoints))
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, release) // when the answer has left
 	page, err := s.query.Points(ctx, query.PointsRequest{
 		Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Selector: sel,
-		Axis: model.Axis(m.Axis), From: m.From, To: m.To, Attempts: attempts,
+		Axis: model.Axis(m.Axis), From: m.From, To: m.To, Attempts: attempts, Texts: texts,
 	})
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *queryService) Buckets(ctx context.Context, m *kymogramv1.BucketsRequest
 	if err != nil {
 		return nil, err
 	}
-	release, err := s.options.Reserve(ctx, cmp.Or(int(m.N), query.DefaultBucket))
+	release, _, err := s.options.Reserve(ctx, cmp.Or(int(m.N), query.DefaultBucket))
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type Config struct {
 	FlushBytes  int
 	FlushAge    time.Duration
 	MemoryBytes int
+	// PageBytes is how much a page has of texts and documents; 8 MiB.
+	PageBytes int
 	// WALSegmentBytes is the size of a log file; 64 MiB.
 	WALSegmentBytes int64
 	// CompactFiles merges segments when so many of one size class are there; 8.
@@ -41,6 +43,7 @@ func (c Config) withDefaults() Config {
 	c.FlushBytes = orDefault(c.FlushBytes, 8<<20)
 	c.FlushAge = orDefault(c.FlushAge, 10*time.Minute)
 	c.MemoryBytes = orDefault(c.MemoryBytes, 256<<20)
+	c.PageBytes = orDefault(c.PageBytes, 8<<20)
 	c.WALSegmentBytes = orDefault(c.WALSegmentBytes, 64<<20)
 	c.CompactFiles = orDefault(c.CompactFiles, 8)
 	if c.FS == nil {

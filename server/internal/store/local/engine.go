@@ -46,6 +46,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	damage := segment.NewDamageList(cfg.Logger)
 	e := &Engine{cfg: cfg, damage: damage, files: segment.NewFiles(cfg.FS, places(filepath.Join(cfg.Dir, "segments"), cfg.Marks), cfg.Logger, damage)}
 	e.table = state.NewTable(state.Limits{FlushRows: cfg.FlushRows, FlushBytes: cfg.FlushBytes, FlushAge: cfg.FlushAge, MemoryBytes: cfg.MemoryBytes}, cfg.Now, damage)
+	e.table.Setting.Limits.Page = cfg.PageBytes
 	if err := e.claim(); err != nil {
 		return nil, err
 	}

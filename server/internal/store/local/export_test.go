@@ -1,14 +1,11 @@
 package local
 
-import (
-	"time"
-
-	"github.com/kymogram/kymogram/server/internal/store/local/curve"
-)
+import "time"
 
 // Eager makes an engine work out ahead what pays in long series only.
 func (e *Engine) Eager() {
-	e.table.Setting.Limits = curve.Limits{Chunks: 2, Rows: 1, Window: 2, Leaf: 3}
+	l := &e.table.Setting.Limits
+	l.Chunks, l.Rows, l.Window, l.Leaf = 2, 1, 2, 3
 }
 
 // Forget drops all that is loaded and can be read again.

@@ -2,6 +2,7 @@ package curve
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"slices"
 
@@ -21,8 +22,8 @@ type End struct {
 	MinTime, MaxTime     int64                  // of the curve
 	MinStored, MaxStored int64                  // of all stored points
 	Last                 column.Place
-	LastX                int // axis of last: the step, or -1
-	Value                store.Number
+	LastX                int          // axis of last: the step, or -1
+	Value                store.Number // none of a text or a document, see document
 	// sole is the source that wrote every point so far, in rows of one shape that
 	// rose up to tail: later ones replace nothing. Only when known.
 	known bool
@@ -164,9 +165,12 @@ func (c *End) store(e *column.Extent) {
 	c.Stored += uint64(e.Rows)
 }
 
-// valueAt reads one value; whole chunks have their last one in the index.
+// valueAt reads one number; whole chunks have their last one in the index.
 func (v *View) valueAt(p *piece, row int32) store.Number {
-	if sum, ok := p.Group.Summary(p.Col); ok && row == p.Group.Extent().Last && column.Numeric(v.Series.Kind) {
+	if !column.Numeric(v.Series.Kind) {
+		return store.Number{}
+	}
+	if sum, ok := p.Group.Summary(p.Col); ok && row == p.Group.Extent().Last {
 		return column.NumberOf(v.Series.Kind, sum.Last)
 	}
 	vals, err := p.Group.Values(p.Col)
@@ -175,6 +179,51 @@ func (v *View) valueAt(p *piece, row int32) store.Number {
 		return store.Number{Float: math.NaN()}
 	}
 	return vals.At(int(row))
+}
+
+// document reads the text or document with which a curve ends. It may be a thousand
+// times as long as the rest of an end, so none is kept.
+func (v *View) document(ctx context.Context, end *End) (out store.Number, err error) {
+	done, err := v.readTexts(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	for _, c := range v.Chunks {
+		if !c.OnAxis(end.LastX) || !mayHold(c.Group.Extent(), end) {
+			continue
+		}
+		if doc, ok := v.documentAt(c, &end.Last); ok {
+			return store.Number{Doc: bytes.Clone(doc)}, nil
+		}
+	}
+	return out, nil
+}
+
+func mayHold(e *column.Extent, end *End) bool {
+	lo, hi := e.Span(end.LastX)
+	return end.Last.X >= lo && end.Last.X <= hi && end.Last.Time >= e.MinTime && end.Last.Time <= e.MaxTime
+}
+
+// documentAt looks for a row in a group; what cannot be read is counted.
+func (v *View) documentAt(c column.Chunk, at *column.Place) ([]byte, bool) {
+	rows, err := c.Group.Rows()
+	if err != nil {
+		v.lost(err)
+		return nil, false
+	}
+	for i := range rows.Len() {
+		if rows.Time[i] != at.Time || rows.Seq[i] != at.Seq || uint32(rows.Arrival[i]) != at.Row {
+			continue
+		}
+		vals, err := c.Group.Values(c.Col)
+		if err != nil {
+			v.lost(err)
+			return nil, true
+		}
+		return vals.Docs[i], true
+	}
+	return nil, false
 }
 
 // Growth is what new rows mean to the series that they are of; the zero value with
@@ -256,9 +305,8 @@ func (c *End) extended(g *Growth, v *column.Values) *End {
 	next := *c
 	next.known, next.sole, next.tail, next.shape = true, g.src, g.tail, kind
 	next.store(&g.ext)
-	if next.merge(&g.ext, g.hi, g.Lineage) {
+	if next.merge(&g.ext, g.hi, g.Lineage) && column.Numeric(v.Kind) {
 		next.Value = v.At(int(g.ext.Last))
-		next.Value.Doc = bytes.Clone(next.Value.Doc)
 	}
 	return &next
 }

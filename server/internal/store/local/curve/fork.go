@@ -232,8 +232,14 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 	if err != nil {
 		return nil, err
 	}
+	s.View = list[0].View
+	done, err := s.readTexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var rows []found
-	more, whole := false, *list[0].View
+	more, whole := false, *s.View
 	var cut *column.Place // no page may go further: a branch has more texts there
 	for _, b := range list {
 		whole.Mask |= b.View.Mask
@@ -247,7 +253,7 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 			break
 		}
 		part := *s
-		part.View, part.depth = b.View, b.depth
+		part.View, part.depth, part.docs = b.View, b.depth, 0
 		some, rest, err := part.collectAll(ctx, b.along(&part))
 		if err != nil {
 			return nil, err
@@ -257,11 +263,11 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 			cut = &end
 		}
 		rows, more = append(rows, some...), more || rest
-		slices.SortFunc(rows, func(a, b found) int { return a.Compare(b.Place) })
+		if cut != nil {
+			rows = slices.DeleteFunc(rows, func(f found) bool { return f.Compare(*cut) > 0 })
+		}
+		rows = s.fit(rows)
 		rows = rows[:min(len(rows), s.limit+1)]
-	}
-	if cut != nil {
-		rows = slices.DeleteFunc(rows, func(f found) bool { return f.Compare(*cut) > 0 })
 	}
 	if len(rows) > s.limit {
 		rows, more = rows[:s.limit], true
@@ -380,12 +386,15 @@ func Describe(ctx context.Context, from Views, q store.CurveRequest) (store.Seri
 	out := store.Series{Key: list[0].Series.Key(), Kind: list[0].Series.Kind}
 	total := &End{LastX: -1}
 	var axes column.AxisSet
+	last := list[0].View
 	for _, b := range list {
 		if err := ctx.Err(); err != nil {
 			return out, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
 		}
 		end := b.endOf()
-		total.join(end, b.depth)
+		if total.join(end, b.depth) {
+			last = b.View
+		}
 		if b.depth > 0 {
 			out.Inherited += end.Count
 			axes |= end.mask
@@ -394,8 +403,10 @@ func Describe(ctx context.Context, from Views, q store.CurveRequest) (store.Seri
 		axes |= b.Mask
 		out.ID, out.Superseded = store.SeriesID(b.Series.ID), end.Stored-end.Count
 	}
-	total.tell(&out, axes)
-	return out, nil
+	if total.tell(&out, axes); out.Last != nil && !column.Numeric(out.Kind) {
+		out.Last.Value, err = last.document(ctx, total)
+	}
+	return out, err
 }
 
 func (b *branch) endOf() *End {
@@ -407,10 +418,10 @@ func (b *branch) endOf() *End {
 	return out
 }
 
-// join takes in the end of another branch.
-func (c *End) join(o *End, depth uint32) {
+// join takes in the end of another branch; better says that it is the end of all so far.
+func (c *End) join(o *End, depth uint32) (better bool) {
 	if o.Count == 0 {
-		return
+		return false
 	}
 	if c.Count == 0 {
 		c.MinTime, c.MaxTime = o.MinTime, o.MaxTime
@@ -418,10 +429,12 @@ func (c *End) join(o *End, depth uint32) {
 	c.MinTime, c.MaxTime = min(c.MinTime, o.MinTime), max(c.MaxTime, o.MaxTime)
 	last := o.Last
 	last.Depth = depth
-	if c.Count == 0 || o.LastX == column.Step && c.LastX != column.Step || o.LastX == c.LastX && last.Compare(c.Last) > 0 {
+	better = c.Count == 0 || o.LastX == column.Step && c.LastX != column.Step || o.LastX == c.LastX && last.Compare(c.Last) > 0
+	if better {
 		c.Last, c.LastX, c.Value = last, o.LastX, o.Value
 	}
 	c.Count += o.Count
+	return better
 }
 
 // tell describes a curve by its end.

@@ -2,11 +2,14 @@ package curve
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
 	"sort"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
@@ -50,11 +53,30 @@ type Limits struct {
 	Chunks, Rows int
 	Window       int // so many overlapping groups are resolved at a time
 	Leaf         int // points of a leaf of several groups
+	// Page is how many bytes of texts and documents a page has: one of long ones has
+	// fewer rows than it was asked for.
+	Page int
+	// texts has room for as many reads of texts and documents as there are processors:
+	// each reads whole columns for its page, which takes several times as much.
+	texts chan struct{}
+}
+
+// readTexts waits for the turn of a series of texts or documents.
+func (v *View) readTexts(ctx context.Context) (done func(), err error) {
+	if column.Numeric(v.Series.Kind) {
+		return func() {}, nil
+	}
+	select {
+	case v.Limits.texts <- struct{}{}:
+		return func() { <-v.Limits.texts }, nil
+	case <-ctx.Done():
+		return nil, model.Errorf(model.CodeTimeout, "the read was stopped: %v", ctx.Err())
+	}
 }
 
 // DefaultLimits are those of an engine at work.
 func DefaultLimits() Limits {
-	return Limits{Chunks: 16, Rows: 16 << 10, Window: 64, Leaf: column.BlockRows}
+	return Limits{Chunks: 16, Rows: 16 << 10, Window: 64, Leaf: column.BlockRows, Page: 8 << 20, texts: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
 // long: working things out ahead pays.

@@ -1,6 +1,7 @@
 package curve
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"iter"
@@ -42,6 +43,11 @@ func Scan(ctx context.Context, from Views, q store.ScanRequest) (*store.Rows, er
 	if s.View, err = from.View(q.Run, q.Series); err != nil {
 		return nil, err
 	}
+	done, err := s.readTexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	found, more, err := s.collect(ctx, q.Attempts)
 	if err != nil {
 		return nil, err
@@ -59,10 +65,6 @@ type scan struct {
 	depth    uint32
 	docs     int // bytes of texts and documents that are found
 }
-
-// pageBytes is how much a page has of texts and documents: one of long ones has fewer
-// rows than it was asked for.
-const pageBytes = 8 << 20
 
 // found is a row of the answer.
 type found struct {
@@ -166,7 +168,7 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 		if len(*out) > s.limit && settled(*out, lo) > s.limit {
 			return false, nil
 		}
-		if *out = s.gather(*out, &pieces[i]); s.docs > 2*pageBytes {
+		if *out = s.gather(*out, &pieces[i]); s.docs > 2*s.Limits.Page {
 			*out = s.fit(*out)
 		}
 	}
@@ -178,7 +180,7 @@ func (s *scan) fit(rows []found) []found {
 	slices.SortFunc(rows, func(a, b found) int { return a.Compare(b.Place) })
 	s.docs = 0
 	for i := range rows {
-		if s.docs += rows[i].bytes(); s.docs > pageBytes && i > 0 && i < s.limit {
+		if s.docs += rows[i].bytes(); s.docs > s.Limits.Page && i > 0 && i < s.limit {
 			s.limit = i
 			clear(rows[i+1:])
 			return rows[:i+1]
@@ -299,6 +301,6 @@ func appendValue(c *model.Column, n store.Number) {
 	case model.KindText:
 		c.Texts = append(c.Texts, string(n.Doc))
 	default:
-		c.Docs = append(c.Docs, n.Doc)
+		c.Docs = append(c.Docs, bytes.Clone(n.Doc)) // what it lies in may be much longer
 	}
 }

@@ -34,7 +34,8 @@ type memTable struct {
 
 const (
 	packedRows    = 16
-	packedColumns = 8 // each view of a packed group reads all of it
+	packedColumns = 8       // each view of a packed group reads all of it
+	packedBytes   = 4 << 10 // and copies its texts
 	// steadyRows is from how many rows on a group is taken to go on to its flush.
 	steadyRows = 64
 )
@@ -42,7 +43,7 @@ const (
 // add appends rows and returns by how many bytes the group has grown.
 func (m *memGroup) add(g *record.Group, limits *Limits, writers []model.WriterID) int {
 	before := m.cost()
-	if m.table == nil && int(m.rows)+g.Rows.Len() <= packedRows && len(g.Columns) <= packedColumns {
+	if m.table == nil && int(m.rows)+g.Rows.Len() <= packedRows && len(g.Columns) <= packedColumns && len(m.packed)+documents(g) <= packedBytes {
 		m.rows += int32(g.Rows.Len())
 		m.packed = record.AppendGroup(m.packed, g)
 		return m.cost() - before
@@ -56,6 +57,16 @@ func (m *memGroup) add(g *record.Group, limits *Limits, writers []model.WriterID
 	}
 	m.table.add(g, m.source, limits, writers)
 	return m.cost() - before
+}
+
+// documents is the bytes of the texts and documents of a group.
+func documents(g *record.Group) (n int) {
+	for i := range g.Columns {
+		for _, doc := range g.Columns[i].Docs {
+			n += len(doc)
+		}
+	}
+	return n
 }
 
 // count is the number of rows.

@@ -88,7 +88,7 @@ func PrintList(out io.Writer, list []Judged, colour bool) error {
 	fmt.Fprintln(w, "ROLE\tHOTKEY\tRUN\tSEQUENCE\tRECEIVED\tREASON\tVERDICT")
 	for i := range list {
 		j := &list[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", j.Role, j.Hotkey, table.Printable(j.Run), j.Sequence,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", table.Printable(j.Role), table.Printable(j.Hotkey), table.Printable(j.Run), j.Sequence,
 			table.When(j.ReceivedNs), table.Printable(j.Judgement.Reason), paint(j.Judgement.Verdict, colour))
 	}
 	return w.Flush()

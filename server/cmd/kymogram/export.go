@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
-	goio "io"
-
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/read"
 	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/transfer"
 )
@@ -31,10 +27,19 @@ points of a fork's ancestors are among them, under the ids of their own runs.`,
   kymogram export 01ARZ3NDEKTSV4RRFFQ69G5FAV --format parquet -o points.parquet
   kymogram export lab/digits/lr-3 --metric '^eval/' --format csv -o eval.csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := e.check(io); err != nil {
+			err := e.Check()
+			switch {
+			case err != nil:
+				return usageError{err}
+			case e.json && e.Format != transfer.JSONL:
+				return usagef("--json is --format jsonl, not %s", e.Format)
+			case e.Format == transfer.Parquet && e.output == "" && progress.IsTerminal(io.out):
+				return usagef("Parquet is no text for a terminal: give -o FILE")
+			}
+			if e.Server, e.Run, err = e.run(cmd.Context(), io, args[0]); err != nil {
 				return err
 			}
-			return e.run(cmd.Context(), io, args[0])
+			return e.Save(cmd.Context(), e.output, io.out, io.err)
 		},
 	}
 	e.addTo(cmd)
@@ -46,45 +51,4 @@ points of a fork's ancestors are among them, under the ids of their own runs.`,
 	flags.BoolVar(&e.Inherited, "include-inherited", false, inheritedHelp)
 	flags.Lookup("json").Usage = "the same as --format jsonl"
 	return cmd
-}
-
-func (e *exportFlags) check(io stdio) error {
-	switch {
-	case e.Format != "jsonl" && e.Format != "csv" && e.Format != "parquet":
-		return usagef("--format is %q, it must be jsonl, csv or parquet", e.Format)
-	case e.json && e.Format != "jsonl":
-		return usagef("--json is --format jsonl, not %s", e.Format)
-	case e.Inherited && e.Attempt != "":
-		return usagef("an attempt inherits nothing: give --attempt or --include-inherited")
-	case e.Format == "parquet" && e.output == "" && progress.IsTerminal(io.out):
-		return usagef("Parquet is no text for a terminal: give -o FILE")
-	}
-	return nil
-}
-
-func (e *exportFlags) run(ctx context.Context, io stdio, ref string) (err error) {
-	if e.Server, e.Run, err = e.connection.run(ctx, io, ref); err != nil {
-		return err
-	}
-	series, err := e.Series(ctx)
-	if err != nil {
-		return err
-	}
-	if e.output == "" {
-		return e.write(ctx, io, series, io.out)
-	}
-	return transfer.WriteFile(e.output, func(w goio.Writer) error { return e.write(ctx, io, series, w) })
-}
-
-func (e *exportFlags) write(ctx context.Context, io stdio, series []*read.Series, w goio.Writer) error {
-	total := int64(0)
-	for _, s := range series {
-		total += int64(s.Count)
-	}
-	bar := progress.Wide(io.err, total)
-	if err := e.Write(ctx, w, series, bar.Done); err != nil {
-		return err
-	}
-	bar.End()
-	return nil
 }

@@ -9,6 +9,25 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
+// csvHelp tells a person what newLayout does.
+const csvHelp = `Read CSV files, separated by commas, semicolons, tabs or bars. Where no comma separates,
+it may be the decimal point. NA, null, None and the like are no values. The first line
+names the columns; what each row is follows from it:
+
+  a step          a column is a metric, numbers or texts; empty cells are no points
+  a value         columns metric and value (and step, time_ns, labels, kind), as
+                  kymogram export --format csv writes them, or attribute_path,
+                  attribute_type and float_value, …, as Neptune's exporter does
+  a run           W&B's table of runs, MLflow's search_runs, Neptune's table of runs:
+                  state, created, runtime, tags, notes and texts become those of the
+                  run, numbers its metrics, params.…, config/… its configuration
+  runs side by    W&B's export of a chart: columns "RUN - METRIC" with
+  side            "RUN - METRIC__MIN" and "…__MAX"
+
+Times are dates, Unix seconds, ms, µs or ns (told by their size), or relative:
+seconds below 3 years, or 1:02:03.5; an empty one is that of the row before. A run's
+duration is that of its times.`
+
 // The usual names of columns, in the order of preference; all are compared
 // without regard to case.
 var (

@@ -91,17 +91,19 @@ type Found struct {
 
 // Source finds the runs of one tracker below a path.
 type Source struct {
-	Name string // as on the command line
-	Find func(ctx context.Context, path string, opts Options) ([]Found, error)
+	Name  string // as on the command line
+	About string // what it reads, in a line
+	Help  string // and how, where that is not plain
+	Find  func(ctx context.Context, path string, opts Options) ([]Found, error)
 }
 
 // Sources lists what can be imported.
 func Sources() []Source {
 	return []Source{
-		{"tensorboard", findTensorBoard},
-		{"wandb-offline", findWandb},
-		{"mlflow", findMLflow},
-		{"csv", findCSV},
+		{Name: "tensorboard", About: "TensorBoard's event files; every folder of them is a run", Find: findTensorBoard},
+		{Name: "wandb-offline", About: "run-ID.wandb files of W&B, offline or not", Find: findWandb},
+		{Name: "mlflow", About: "an MLflow file store (mlruns) or SQLite store (mlflow.db)", Find: findMLflow},
+		{Name: "csv", About: "CSV files of loggers, and exports of W&B, MLflow, Neptune and Kymogram", Help: csvHelp, Find: findCSV},
 	}
 }
 

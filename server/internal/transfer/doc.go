@@ -13,6 +13,6 @@
 // Export: in go a run's points from the server, as Arrow; out come JSON lines, CSV or
 // Parquet. Integers and NaN stay exact. A file is there whole or not at all.
 //
-// Start with Import.Run and Export.Write. The caller gives the server, the writers
+// Start with Import.All and Export.Save. The caller gives the server, the writers
 // and the environment; nothing is printed but what was asked for.
 package transfer

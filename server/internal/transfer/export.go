@@ -15,6 +15,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/server/internal/progress"
 )
 
 // exportPage is how many points one request brings: about 6 MB.
@@ -35,6 +36,39 @@ type Export struct {
 	Metric    string // a regular expression; empty for all
 	Attempt   string // empty for the curve
 	Inherited bool   // also what a fork has from its ancestors
+}
+
+// Check refuses what does not fit together.
+func (e *Export) Check() error {
+	switch {
+	case e.Format != JSONL && e.Format != CSV && e.Format != Parquet:
+		return fmt.Errorf("--format is %q, it must be jsonl, csv or parquet", e.Format)
+	case e.Inherited && e.Attempt != "":
+		return errors.New("an attempt inherits nothing: give --attempt or --include-inherited")
+	}
+	return nil
+}
+
+// Save writes all points to a new file, or to out where path is empty. Its progress goes
+// to shown.
+func (e *Export) Save(ctx context.Context, path string, out, shown io.Writer) error {
+	series, err := e.Series(ctx)
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, s := range series {
+		total += int64(s.Count)
+	}
+	write := func(w io.Writer) error {
+		bar := progress.Wide(shown, total)
+		defer bar.End()
+		return e.Write(ctx, w, series, bar.Done)
+	}
+	if path == "" {
+		return write(out)
+	}
+	return WriteFile(path, write)
 }
 
 // Series lists what the export will hold.

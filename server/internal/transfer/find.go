@@ -3,10 +3,12 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/importer"
+	"github.com/kymogram/kymogram/server/internal/progress"
 )
 
 // NameError is a name that a person gave and that does not fit.
@@ -15,9 +17,42 @@ type NameError struct{ error }
 // Unwrap is what is wrong with it.
 func (e NameError) Unwrap() error { return e.error }
 
+// Found is what there is to import, and how far it is read.
+type Found struct {
+	Runs []importer.Found
+	bar  progress.Bar
+}
+
+// show begins to show a person how much is read, and how long it will take: by bytes,
+// or where these are not known by runs, each so much.
+func (f *Found) show(w io.Writer) (each int64) {
+	total := int64(0)
+	for _, one := range f.Runs {
+		total += one.Bytes
+	}
+	if total > 0 {
+		f.bar = progress.Bytes(w, total, "reading")
+		return 0
+	}
+	f.bar = progress.Count(w, int64(len(f.Runs)), "runs")
+	return 1 // a database, or many small files
+}
+
 // Find lists the runs of all paths, each with a name of its own; name is that of the
 // only one, "" for their names in the source.
-func Find(ctx context.Context, source importer.Source, paths []string, name string, options importer.Options) ([]importer.Found, error) {
+func Find(ctx context.Context, source importer.Source, paths []string, name string, options importer.Options) (*Found, error) {
+	out := new(Found)
+	options.Progress = func(bytes int) {
+		if out.bar.ProgressBar != nil {
+			out.bar.Done(int64(bytes))
+		}
+	}
+	var err error
+	out.Runs, err = find(ctx, source, paths, name, options)
+	return out, err
+}
+
+func find(ctx context.Context, source importer.Source, paths []string, name string, options importer.Options) ([]importer.Found, error) {
 	var all []importer.Found
 	for _, path := range paths {
 		found, err := source.Find(ctx, path, options)

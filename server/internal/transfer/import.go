@@ -60,6 +60,25 @@ func (w *Import) Close() {
 	}
 }
 
+// All imports what was found, after what earlier imports left.
+func (w *Import) All(ctx context.Context, found *Found) error {
+	w.Report = Report{Source: w.Source, DryRun: w.DryRun, Runs: []Run{}}
+	if !w.DryRun {
+		if err := w.Resume(ctx); err != nil {
+			return err
+		}
+	}
+	each := found.show(w.Process.Err)
+	for _, one := range found.Runs {
+		if err := w.Run(ctx, one); err != nil {
+			return err
+		}
+		found.bar.Done(each)
+	}
+	found.bar.End()
+	return w.Deliver(ctx)
+}
+
 // Run reads one run and writes it into the spool; a run that cannot be read or
 // taken is reported and passed over.
 func (w *Import) Run(ctx context.Context, found importer.Found) error {

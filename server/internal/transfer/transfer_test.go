@@ -26,6 +26,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/server/internal/delivery"
 	"github.com/kymogram/kymogram/server/internal/importer"
 )
 
@@ -162,7 +163,7 @@ func TestFindGivesEachRunAName(t *testing.T) {
 		"same name":    {[]importer.Found{{Key: "k", Name: "n"}, {Key: "l", Name: "n"}}, "", func(err error) bool { return model.CodeOf(err) == model.CodeConflict }},
 	} {
 		found, err := Find(t.Context(), source(tt.runs...), []string{"path"}, tt.name, importer.Options{})
-		if !tt.failed(err) || err == nil && tt.name != "" && found[0].Name != tt.name {
+		if !tt.failed(err) || err == nil && tt.name != "" && found.Runs[0].Name != tt.name {
 			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
@@ -214,5 +215,53 @@ func TestDownloadKeepsWhatIsThere(t *testing.T) {
 	}
 	if _, err := Download(t.Context(), c, []json.RawMessage{video("c", "/3", sum("other"))}, folder); model.CodeOf(err) != model.CodeUnavailable {
 		t.Errorf("changed on the way: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for ok, list := range map[bool][]Export{
+		true:  {{Format: JSONL}, {Format: CSV, Attempt: "1"}, {Format: Parquet, Inherited: true}},
+		false: {{}, {Format: "xml"}, {Format: CSV, Attempt: "1", Inherited: true}},
+	} {
+		for _, e := range list {
+			if err := e.Check(); (err == nil) != ok {
+				t.Errorf("%+v: %v", e, err)
+			}
+		}
+	}
+}
+
+// A file and the standard output get the same bytes.
+func TestSave(t *testing.T) {
+	e := Export{Server: server(t), Run: runID, Format: JSONL, Attempt: "2"}
+	path := filepath.Join(t.TempDir(), "points.jsonl")
+	var out bytes.Buffer
+	if err := errors.Join(e.Save(t.Context(), "", &out, io.Discard), e.Save(t.Context(), path, nil, io.Discard)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, out.Bytes()) || bytes.Count(text, []byte("\n")) != 3 {
+		t.Errorf("%v\n%s\n%s", err, text, out.Bytes())
+	}
+}
+
+// A dry run reads everything, asks for what is there, and leaves no spool.
+func TestAllOfADryRun(t *testing.T) {
+	none := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error":{"code":"not_found","message":"no such run"}}`)
+	}))
+	t.Cleanup(none.Close)
+	read := 0
+	one := func(context.Context) (*importer.Run, error) {
+		read++
+		return &importer.Run{Series: []*importer.Series{{Steps: []int64{1, 2}}}}, nil
+	}
+	w := Import{Server: &remote.Client{Base: none.URL}, Process: delivery.Process{Err: io.Discard}, Source: "csv", Workspace: "w", Project: "p", DryRun: true}
+	found := &Found{Runs: []importer.Found{{Key: "a", Name: "a", Read: one}, {Key: "b", Name: "b", Left: "deleted"}}}
+	if err := w.All(t.Context(), found); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.Report; read != 1 || r.Points != 2 || len(r.Runs) != 2 || r.Runs[0].State != Imported || r.Runs[1].State != LeftOut || w.folder != nil {
+		t.Errorf("%+v", r)
 	}
 }

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS stats (uid INTEGER PRIMARY KEY, hotkey TEXT NOT NULL,
 CREATE TABLE IF NOT EXISTS state_self (id INTEGER PRIMARY KEY CHECK (id = 1), machine BLOB NOT NULL, identity TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS state_sequence (place TEXT PRIMARY KEY, last INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS state_pending (place TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY (place, name));
-CREATE TABLE IF NOT EXISTS state_seen (place TEXT PRIMARY KEY, hash TEXT NOT NULL, envelope TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS state_seen (place TEXT PRIMARY KEY, hash TEXT NOT NULL, envelope TEXT NOT NULL, counted INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS state_proof (place TEXT PRIMARY KEY, proof TEXT NOT NULL);
 `
 
@@ -80,11 +80,25 @@ func (d *ComputeDb) prepare(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, schema); err != nil {
 			return err
 		}
+		if err := countingSeen(ctx, tx); err != nil {
+			return err
+		}
 		machine := make([]byte, 16)
 		_, _ = rand.Read(machine) // never fails
 		_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO state_self (id, machine) VALUES (1, ?)", machine)
 		return err
 	})
+}
+
+// countingSeen adds a column to what programs of before made: whether the hotkey of a
+// record counted when it was read. A record that did not is a note, see strangers.go.
+func countingSeen(ctx context.Context, tx execer) error {
+	var there bool
+	err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM pragma_table_info('state_seen') WHERE name = 'counted'").Scan(&there)
+	if err == nil && !there {
+		_, err = tx.ExecContext(ctx, "ALTER TABLE state_seen ADD COLUMN counted INTEGER NOT NULL DEFAULT 0")
+	}
+	return err
 }
 
 // patient repeats a pragma: the change to WAL does not wait for other processes by itself.

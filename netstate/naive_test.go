@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,73 +81,139 @@ func (h hostile) payload(voter int) string {
 	return h.mostly(whole, whole, whole, "[]", "null", "{", `{"Stats": `+stats+"}", `{"stats": NaN}`, whole+"x")
 }
 
-// Whatever strangers write, Go and a naive program in Python agree on who won.
-func TestStatsAllocatedIsWhatANaiveProgramSays(t *testing.T) {
+// naive asks the plain program, once for all cases.
+func naive(t *testing.T, cases []naiveCase) (out []map[string]any) {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("there is no python3 for the second implementation")
 	}
-	h := hostile{rand.New(rand.NewPCG(2, 2))}
 	var in bytes.Buffer
-	var got []map[string]any
-	var addresses []string
-	for n := range byte(20) {
-		addresses = append(addresses, addressOf(n))
-	}
-	empty := 0
-	for range 3000 {
-		c := naiveCase{Addresses: addresses, OwnScoreOnly: h.IntN(2) == 0, Payloads: []string{}, Weights: []float64{}}
-		byStake := h.IntN(3) == 0
-		var voters []*seen
-		stakes := map[wallet.Account]float64{}
-		for v := range h.IntN(6) {
-			record := &state.Record{Place: state.Place{Hotkey: wallet.Account{byte(v)}}}
-			payload, weight := h.payload(v), 1.0
-			if byStake {
-				weight = float64(h.IntN(4))
-				stakes[record.Hotkey] = weight
-			}
-			c.Payloads, c.Weights = append(c.Payloads, payload), append(c.Weights, weight)
-			voters = append(voters, &seen{record: record, config: readConfig([]byte(payload))})
+	for _, c := range cases {
+		for n := range byte(20) {
+			c.Addresses = append(c.Addresses, addressOf(n))
 		}
-		line, err := json.Marshal(c)
-		if err != nil {
+		if err := json.NewEncoder(&in).Encode(c); err != nil {
 			t.Fatal(err)
 		}
-		in.Write(append(line, '\n'))
-		won := map[string]any{}
-		stats := aggregate(voters, Select{OwnScoreOnly: c.OwnScoreOnly, ByStake: byStake}, func(a wallet.Account) float64 { return stakes[a] })
-		for uid, s := range stats {
-			one := []any{nil, nil, s.Score, s.Hotkey, s.Reliability, s.CreatedAt, s.Allocated}
-			if s.GPU != nil {
-				one[0], one[1] = s.GPU.Name, float64(s.GPU.Count)
-			}
-			won[strconv.Itoa(uid)] = one
-		}
-		if len(won) == 0 {
-			empty++
-		}
-		got = append(got, won)
 	}
 	cmd := exec.CommandContext(t.Context(), python, "testdata/naive.py")
-	cmd.Stdin = bytes.NewReader(in.Bytes())
+	cmd.Stdin = &in
 	var said strings.Builder
 	cmd.Stderr = &said
-	out, err := cmd.Output()
+	text, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("naive.py: %v\n%s", err, said.String())
 	}
-	lines, cases := strings.Split(strings.TrimSpace(string(out)), "\n"), strings.Split(in.String(), "\n")
-	if len(lines) != len(got) || empty > len(got)*2/3 {
-		t.Fatalf("%d answers for %d cases, %d without a winner", len(lines), len(got), empty)
-	}
-	for i, line := range lines {
-		var want map[string]any
-		if err := json.Unmarshal([]byte(line), &want); err != nil {
+	for d := json.NewDecoder(bytes.NewReader(text)); d.More(); {
+		var one map[string]any
+		if err := d.Decode(&one); err != nil {
 			t.Fatal(err)
 		}
+		out = append(out, one)
+	}
+	if len(out) != len(cases) {
+		t.Fatalf("%d answers for %d cases", len(out), len(cases))
+	}
+	return out
+}
+
+// ballots are those of a case; a payload stands for the record that covers it.
+func (c *naiveCase) ballots() (out []ballot) {
+	for i, payload := range c.Payloads {
+		out = append(out, ballot{&seen{hash: state.HashOf([]byte(payload)), config: readConfig([]byte(payload))}, c.Weights[i]})
+	}
+	return out
+}
+
+// listed are stats in the form of the plain program.
+func listed(stats Stats) map[string]any {
+	out := map[string]any{}
+	for uid, s := range stats {
+		one := []any{nil, nil, s.Score, s.Hotkey, s.Reliability, s.CreatedAt, s.Allocated}
+		if s.GPU != nil {
+			one[0], one[1] = s.GPU.Name, float64(s.GPU.Count)
+		}
+		out[strconv.Itoa(uid)] = one
+	}
+	return out
+}
+
+// Whatever strangers write, Go and a naive program in Python agree on who won.
+func TestStatsAllocatedIsWhatANaiveProgramSays(t *testing.T) {
+	h := hostile{rand.New(rand.NewPCG(2, 2))}
+	var cases []naiveCase
+	var got []map[string]any
+	var kept totals
+	empty := 0
+	for range 3000 {
+		c := naiveCase{OwnScoreOnly: h.IntN(2) == 0, Payloads: []string{}, Weights: []float64{}}
+		byStake := h.IntN(3) == 0
+		for v := range h.IntN(6) {
+			weight := 1.0
+			if byStake {
+				weight = float64(h.IntN(4))
+			}
+			c.Payloads, c.Weights = append(c.Payloads, h.payload(v)), append(c.Weights, weight)
+		}
+		won := listed(kept.of(c.ballots(), c.OwnScoreOnly))
+		if len(won) == 0 {
+			empty++
+		}
+		cases, got = append(cases, c), append(got, won)
+	}
+	if empty > len(got)*2/3 {
+		t.Fatalf("%d of %d cases are without a winner", empty, len(got))
+	}
+	for i, want := range naive(t, cases) {
 		if diff := cmp.Diff(want, got[i]); diff != "" {
-			t.Fatalf("case %d (-naive +got)\n%s\n%s", i, diff, cases[i])
+			t.Fatalf("case %d (-naive +got)\n%s\n%+v", i, diff, cases[i])
+		}
+	}
+}
+
+// Each thing that a result follows from changes alone, and the result follows: one
+// payload, one weight, the rule, who votes, in which order. What did not change is not
+// counted again, and is nobody's to change.
+func TestAKeptTotalIsThatOfNow(t *testing.T) {
+	entry := func(hotkey byte, score int, more string) string {
+		return fmt.Sprintf(`{"stats": {"1": {"hotkey": "%s", "score": %d, "own_score": true, "gpu_specs": {"gpu_name": "A", "num_gpus": 1}%s}}}`, addressOf(hotkey), score, more)
+	}
+	base := naiveCase{
+		OwnScoreOnly: true,
+		Payloads:     []string{entry(1, 10, `, "allocated": true`), entry(2, 20, ``), entry(3, 20, `, "allocated": true`), entry(4, 20, `, "allocated": true`)},
+		Weights:      []float64{1, 1, 1, 1},
+	}
+	changes := map[string]func(c *naiveCase){
+		"a payload": func(c *naiveCase) { c.Payloads[1] = entry(2, 30, ``) }, "a weight": func(c *naiveCase) { c.Weights[0] = 7 },
+		"the rule": func(c *naiveCase) { c.OwnScoreOnly = false }, "a voter less": func(c *naiveCase) { c.Payloads, c.Weights = c.Payloads[2:], c.Weights[2:] },
+		"a voter more": func(c *naiveCase) { c.Payloads, c.Weights = append(c.Payloads, entry(5, 40, ``)), append(c.Weights, 1) },
+		"the order":    func(c *naiveCase) { slices.Reverse(c.Payloads) }, "weights change places": func(c *naiveCase) { c.Weights[0], c.Weights[3] = 0, 2 },
+	}
+	var kept totals
+	var cases []naiveCase
+	var got []map[string]any
+	for _, what := range slices.Sorted(maps.Keys(changes)) {
+		changed := naiveCase{base.OwnScoreOnly, nil, slices.Clone(base.Weights), slices.Clone(base.Payloads)}
+		changes[what](&changed)
+		for _, c := range []naiveCase{base, changed, base} {
+			for range 2 {
+				before := len(kept.kept)
+				first := kept.of(c.ballots(), c.OwnScoreOnly)
+				cases, got = append(cases, c), append(got, listed(first))
+				if len(cases) > 1 && len(kept.kept) != before && cmp.Equal(cases[len(cases)-2], c) {
+					t.Errorf("%s: counted again", what)
+				}
+				*first[1].GPU = GPU{Name: "changed by its caller", Count: 7}
+			}
+		}
+		if n := len(got); cmp.Equal(got[n-6], got[n-4]) {
+			t.Errorf("%s changes nothing", what)
+		}
+	}
+	for i, want := range naive(t, cases) {
+		if diff := cmp.Diff(want, got[i]); diff != "" {
+			t.Errorf("case %d (-naive +got)\n%s\n%+v", i, diff, cases[i])
 		}
 	}
 }

@@ -100,7 +100,8 @@ type Node struct {
 	asked   bool // head is what the server said, nil for none
 	waiting bool // changes wait in the database
 
-	view view
+	view   view
+	totals totals
 }
 
 // Join opens the run of a participant, or goes on with it, and says who it is. A
@@ -111,6 +112,7 @@ func Join(ctx context.Context, opts Options) (*Node, error) {
 	}
 	n := &Node{
 		opts: opts, db: opts.DB, wallet: opts.Wallet, log: opts.Log,
+		view:     view{places: map[state.Place]*seen{}, runs: map[model.RunID]*shown{}, owed: map[model.RunID]*debt{}},
 		registry: &registry{chain: opts.Chain, netuid: opts.Netuid, every: cmp.Or(opts.ChainEvery, defaultChainEvery), now: opts.Now},
 	}
 	if err := n.prepare(ctx); err != nil {

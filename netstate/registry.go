@@ -70,9 +70,18 @@ func (r *registry) neuron(hotkey wallet.Account) (chain.Neuron, bool) {
 	return n, found
 }
 
+// permits reports whether a hotkey may speak in a role. Without a chain everybody may.
+func (r *registry) permits(role string, hotkey wallet.Account) bool {
+	if r.chain == nil {
+		return true
+	}
+	n, found := r.neuron(hotkey)
+	return found && (role != state.Validator || n.Permit)
+}
+
 // refusal says why a hotkey may not speak in a role, "" when it may.
 func (r *registry) refusal(role string, hotkey wallet.Account) string {
-	if r.chain == nil {
+	if r.permits(role, hotkey) {
 		return ""
 	}
 	n, found := r.neuron(hotkey)

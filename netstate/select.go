@@ -3,8 +3,11 @@ package netstate
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"slices"
+	"sync"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
@@ -33,7 +36,7 @@ func (n *Node) voters(ctx context.Context, s Select) ([]*seen, error) {
 	if err != nil || !s.Listed {
 		return all, err
 	}
-	return slices.DeleteFunc(all, func(v *seen) bool { return !slices.Contains(s.Validators, v.record.Hotkey.String()) }), nil
+	return slices.DeleteFunc(all, func(v *seen) bool { return !slices.Contains(s.Validators, v.address) }), nil
 }
 
 // StatsAllocated is what the validators together say of the miners: all reports of
@@ -46,23 +49,71 @@ func (n *Node) StatsAllocated(ctx context.Context, s Select) (Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	return aggregate(voters, s, func(hotkey wallet.Account) float64 {
-		neuron, _ := n.registry.neuron(hotkey)
-		return float64(neuron.Stake)
-	}), nil
+	ballots := make([]ballot, len(voters))
+	for i, v := range voters {
+		ballots[i] = ballot{v, 1}
+		if s.ByStake {
+			neuron, _ := n.registry.neuron(v.record.Hotkey)
+			ballots[i].weight = float64(neuron.Stake)
+		}
+	}
+	return n.totals.of(ballots, s.OwnScoreOnly), nil
+}
+
+// ballot is what a voter says, and what its word weighs.
+type ballot struct {
+	*seen
+	weight float64
+}
+
+// totals are results that were counted before.
+type totals struct {
+	mu   sync.Mutex
+	kept map[state.Hash]Stats
+}
+
+// keptTotals are as many as programs ask for in turns, and some.
+const keptTotals = 8
+
+// of is what aggregate says, counted once. A result follows from the records of the
+// voters in their order, whose hashes cover what is counted, from their weights and
+// from the rule: these are its name.
+func (t *totals) of(ballots []ballot, ownScoreOnly bool) Stats {
+	name := []byte{0}
+	if ownScoreOnly {
+		name[0] = 1
+	}
+	for _, b := range ballots {
+		name = binary.BigEndian.AppendUint64(append(name, b.hash[:]...), math.Float64bits(b.weight))
+	}
+	key := state.HashOf(name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found, known := t.kept[key]
+	if !known {
+		if found = aggregate(ballots, ownScoreOnly); t.kept == nil || len(t.kept) == keptTotals {
+			t.kept = map[state.Hash]Stats{}
+		}
+		t.kept[key] = found
+	}
+	out := make(Stats, len(found)) // the caller's own, to the last GPU
+	for uid, s := range found {
+		if s.GPU != nil {
+			gpu := *s.GPU
+			s.GPU = &gpu
+		}
+		out[uid] = s
+	}
+	return out
 }
 
 // aggregate counts the reports of voters, each voter once a UID.
-func aggregate(voters []*seen, s Select, stake func(wallet.Account) float64) Stats {
+func aggregate(ballots []ballot, ownScoreOnly bool) Stats {
 	reports := map[int][]Report{}
-	for _, v := range voters {
-		weight := 1.0
-		if s.ByStake {
-			weight = stake(v.record.Hotkey)
-		}
-		for uid, one := range v.config.Stats {
-			if one.OwnScore && (one.Allocated || s.OwnScoreOnly) {
-				reports[uid] = append(reports[uid], Report{Stat: one, Weight: weight})
+	for _, b := range ballots {
+		for uid, one := range b.config.Stats {
+			if one.OwnScore && (one.Allocated || ownScoreOnly) {
+				reports[uid] = append(reports[uid], Report{Stat: one, Weight: b.weight})
 			}
 		}
 	}
@@ -170,7 +221,7 @@ func (n *Node) Verdicts(ctx context.Context) ([]RunVerdict, error) {
 		if n.view.deleted[id] {
 			continue
 		}
-		verdict, reason := one.verdict, one.reason
+		verdict, reason := one.verdict, cmp.Or(n.stranger(id), one.reason)
 		if s := signed[one.notes.Run]; verdict.Trusted() && s != nil {
 			verdict, reason = n.now(s, clock)
 			if note := s.config.Note; note != "" && verdict.Trusted() {
@@ -203,6 +254,15 @@ func (n *Node) VerifyRun(ctx context.Context, name string) (Judgement, error) {
 	var j Judgement
 	err = n.db.write(ctx, func(tx execer) error {
 		r := n.reader(tx, run.Name)
+		if at, err := n.expected(newest.Head.Record); err == nil {
+			known, err := lookUp(ctx, tx, at.Place)
+			if err != nil {
+				return err
+			}
+			if !n.counts(at.Place, known.counted) { // nothing is kept of it
+				r.Memory = state.NewMemory()
+			}
+		}
 		for i := range newest.Evidence {
 			if err := r.Convict(ctx, &newest.Evidence[i].Proof); err != nil {
 				return err

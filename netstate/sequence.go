@@ -68,8 +68,23 @@ func (d *ComputeDb) takeSequence(ctx context.Context, at state.Place, head uint6
 // database, so that a page of a hundred records waits for the disk once.
 type memory struct{ tx execer }
 
+// Head is asked for where a hotkey counts. What was only noted of it before is checked
+// now: it counts from here on, or it is forgotten.
 func (m memory) Head(ctx context.Context, at state.Place) (*state.Envelope, error) {
-	return kept[state.Envelope](ctx, m.tx, "SELECT envelope FROM state_seen WHERE place = ?", at)
+	known, err := lookUp(ctx, m.tx, at)
+	if err != nil || known.hash == "" {
+		return nil, err
+	}
+	head := new(state.Envelope)
+	if err := json.Unmarshal([]byte(known.envelope), head); err != nil || known.counted {
+		return head, wrap("remember "+at.String(), err)
+	}
+	change := "UPDATE state_seen SET counted = 1 WHERE place = ?"
+	if r, err := head.Signed(); err != nil || r.Place != at {
+		head, change = nil, "DELETE FROM state_seen WHERE place = ?"
+	}
+	_, err = m.tx.ExecContext(ctx, change, known.key)
+	return head, wrap("remember "+at.String(), err)
 }
 
 func (m memory) Proof(ctx context.Context, at state.Place) (*state.Proof, error) {
@@ -97,7 +112,7 @@ func (m memory) Advance(ctx context.Context, at state.Place, from state.Hash, to
 	key, hash := keyOf(at), to.Hash().String()
 	var done sql.Result
 	if from.IsZero() {
-		done, err = m.tx.ExecContext(ctx, "INSERT OR IGNORE INTO state_seen (place, hash, envelope) VALUES (?, ?, ?)", key, hash, string(text))
+		done, err = m.tx.ExecContext(ctx, "INSERT OR IGNORE INTO state_seen (place, hash, envelope, counted) VALUES (?, ?, ?, 1)", key, hash, string(text))
 	} else {
 		done, err = m.tx.ExecContext(ctx, "UPDATE state_seen SET hash = ?, envelope = ? WHERE place = ? AND hash = ?", hash, string(text), key, from.String())
 	}

@@ -1,6 +1,7 @@
 package netstate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,10 @@ type view struct {
 	chain  state.Hash
 	places map[state.Place]*seen
 	runs   map[model.RunID]*shown
+	// owed is what was not read, see strangers.go. plain: the server knows no lists
+	// without payloads.
+	owed  map[model.RunID]*debt
+	plain bool
 	// deleted are the runs that the server has in the trash, or purged: they have no
 	// vote until they are restored.
 	deleted map[model.RunID]bool
@@ -42,9 +47,11 @@ type view struct {
 
 // seen is the newest record of a place that held when it came.
 type seen struct {
-	run    model.RunID
-	record *state.Record
-	config config
+	run     model.RunID
+	record  *state.Record
+	hash    state.Hash
+	address string // of the hotkey: encoding it takes time
+	config  config
 	// verdict is Verified, SharedKey, Equivocated or Stale.
 	verdict state.Verdict
 	reason  string
@@ -112,7 +119,10 @@ func hotkeys(raw json.RawMessage) (out []string) {
 
 // pageSize is how many records are asked for at once: of 1 MiB each, a page stays
 // within what the server answers with.
-const pageSize = 100
+const (
+	pageSize = 100
+	barePage = 1_000 // without payloads
+)
 
 // maxPages is how many are read in one call; a server that has more is read on by the
 // next one.
@@ -140,12 +150,12 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 			again = true
 			continue
 		}
-		if err := n.take(ctx, page); err != nil {
+		if err := n.receive(ctx, page); err != nil {
 			return changed, err
 		}
 		if !n.view.complete(page) {
 			if n.view.restart(); again {
-				return changed, model.Errorf(model.CodeInternal, "read the network's records: the server does not send the evidence that it says it has")
+				return changed, errWithheld()
 			}
 			again = true
 			continue
@@ -154,7 +164,8 @@ func (n *Node) Refresh(ctx context.Context, wait time.Duration) (changed bool, e
 		n.view.proofs = page.Evidence != nil
 		n.view.next, n.view.tip, wait = page.Next, page.Tip, 0
 		if !page.More {
-			return changed, nil
+			counted, err := n.welcome(ctx)
+			return changed || counted, err
 		}
 	}
 	return changed, model.Errorf(model.CodeUnavailable, "the network's records do not end: %d pages were read", maxPages).
@@ -168,7 +179,12 @@ func (v *view) outdated(page *state.Page) bool {
 }
 
 // restart makes the next page the first one. What was seen stays.
-func (v *view) restart() { v.next, v.chain = 0, state.Hash{} }
+func (v *view) restart() {
+	v.next, v.chain = 0, state.Hash{}
+	for _, d := range v.owed { // evidence is listed again
+		d.pairs = nil
+	}
+}
 
 // complete reports whether the evidence of a page, behind that of the pages before it,
 // is all that the server has. This server may have withheld some, or another before it.
@@ -192,15 +208,26 @@ func (n *Node) bury(ids []model.RunID) (changed bool) {
 	return changed
 }
 
+// page asks for what came, without payloads where there can be strangers: a server of
+// before does not know that, and is asked as before.
 func (n *Node) page(ctx context.Context, wait time.Duration) (*state.Page, error) {
 	query := url.Values{
 		"netuid": {strconv.Itoa(n.opts.Netuid)}, "since": {strconv.FormatUint(n.view.next, 10)}, "limit": {strconv.Itoa(pageSize)},
+	}
+	bare := n.registry.chain != nil && !n.view.plain
+	if bare {
+		query.Set("bare", "1")
+		query.Set("limit", strconv.Itoa(barePage))
 	}
 	if seconds := int(wait / time.Second); seconds > 0 {
 		query.Set("wait", strconv.Itoa(min(seconds, 30)))
 	}
 	path := fmt.Sprintf("/api/v1/projects/%s/%s/state", url.PathEscape(n.opts.Entity), url.PathEscape(n.opts.Project))
 	doc, err := n.server.Document(ctx, http.MethodGet, path, query)
+	if bare && model.CodeOf(err) == model.CodeInvalid {
+		n.view.plain = true
+		return n.page(ctx, wait)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -231,9 +258,6 @@ func (n *Node) take(ctx context.Context, page *state.Page) error {
 	})
 	if err != nil {
 		return err
-	}
-	if n.view.places == nil {
-		n.view.places, n.view.runs = map[state.Place]*seen{}, map[model.RunID]*shown{}
 	}
 	for _, s := range doubted {
 		n.view.places[s.record.Place] = s
@@ -328,11 +352,16 @@ func (n *Node) reader(tx execer, run string) *state.Reader {
 }
 
 func (n *Node) keep(e *state.Entry, j Judgement, c config) {
-	n.view.runs[e.RunID] = &shown{e.Notes, j.Verdict, j.Reason}
+	n.view.show(e, j)
+	n.view.paid(e.RunID, func(d *debt) { d.head = nil })
 	if j.Record == nil || j.Verdict == state.Broken || j.Verdict == state.Rollback {
 		return // what was seen before stays the newest that holds
 	}
-	n.view.places[j.Record.Place] = &seen{run: e.RunID, record: j.Record, config: c, verdict: j.Verdict, reason: j.Reason}
+	n.view.places[j.Record.Place] = &seen{run: e.RunID, record: j.Record, hash: j.Hash, address: j.Record.Hotkey.String(), config: c, verdict: j.Verdict, reason: j.Reason}
+}
+
+func (v *view) show(e *state.Entry, j Judgement) {
+	v.runs[e.RunID] = &shown{e.Notes, j.Verdict, j.Reason}
 }
 
 // now is the verdict as of this moment.
@@ -378,7 +407,7 @@ func (n *Node) trusted(ctx context.Context, role string) ([]*seen, error) {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b *seen) int {
-		return strings.Compare(a.record.Hotkey.String()+a.record.Role, b.record.Hotkey.String()+b.record.Role)
+		return cmp.Or(strings.Compare(a.address, b.address), strings.Compare(a.record.Role, b.record.Role))
 	})
 	return out, nil
 }

@@ -46,11 +46,7 @@ func (e *Entry) Authentic() (*Record, error) {
 	if !e.Dropped {
 		return e.Open()
 	}
-	r, err := Decode(e.Record)
-	if err != nil {
-		return nil, err
-	}
-	return r, e.verify(r)
+	return e.Signed()
 }
 
 // Conflict answers a record that does not follow the newest one. Its signer reads

@@ -85,6 +85,25 @@ func (e *Envelope) Open() (*Record, error) {
 	return r, e.verify(r)
 }
 
+// Signed is Open without the payload, which may be missing: nothing of it may be read.
+func (e *Envelope) Signed() (*Record, error) {
+	r, err := Decode(e.Record)
+	if err != nil {
+		return nil, err
+	}
+	return r, e.verify(r)
+}
+
+// Bare is the envelope without its payload.
+func (e *Envelope) Bare() *Envelope {
+	return &Envelope{Record: e.Record, Signature: e.Signature, Payload: []byte{}, held: e.held}
+}
+
+// IsBare reports whether the payload that a record names is not there.
+func (e *Envelope) IsBare(r *Record) bool {
+	return len(e.Payload) == 0 && r.PayloadHash != HashOf(nil)
+}
+
 // decode is Open without the signature.
 func (e *Envelope) decode() (*Record, error) {
 	if len(e.Payload) > MaxPayload {
@@ -94,9 +113,9 @@ func (e *Envelope) decode() (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sum := HashOf(e.Payload); sum != r.PayloadHash && len(e.Payload) == 0 {
+	if e.IsBare(r) {
 		return nil, refuse("the payload is missing: this server lost it, or somebody took it away")
-	} else if sum != r.PayloadHash {
+	} else if HashOf(e.Payload) != r.PayloadHash {
 		return nil, refuse("the payload is not the signed one: it was changed after the signature")
 	}
 	return r, nil

@@ -48,6 +48,7 @@ type Filter struct {
 	Netuid *uint16
 	Since  uint64 // the least index
 	Limit  int
+	Bare   bool // without payloads, also of the evidence
 }
 
 // Span chooses a part of a history by sequence: the records above After, or the

@@ -27,14 +27,15 @@ func (p *Proof) Check() (Verdict, string, error) {
 	return j.Verdict, j.Reason, err
 }
 
-// judge is Check for records whose signatures were checked before. The judgement is
-// of record A.
+// judge is Check for records whose signatures and payloads were checked before. The
+// judgement is of record A. A reader that met one record without its payload cannot
+// tell what contradicts: then the pair says no more than that two machines signed.
 func (p *Proof) judge() (j Judgement, err error) {
-	a, err := p.A.decode()
+	a, err := Decode(p.A.Record)
 	if err != nil {
 		return j, err
 	}
-	b, err := p.B.decode()
+	b, err := Decode(p.B.Record)
 	if err != nil {
 		return j, err
 	}
@@ -46,7 +47,7 @@ func (p *Proof) judge() (j Judgement, err error) {
 	case bytes.Equal(p.A.Record, p.B.Record):
 		return j, refuse("both records are the same")
 	}
-	verdict, reason := compare(a, b, p.A.Payload, p.B.Payload)
+	verdict, reason := compare(a, b, p)
 	return Judgement{Record: a, Hash: p.A.Hash(), Verdict: verdict, Reason: reason, Proof: p}, nil
 }
 
@@ -62,11 +63,14 @@ func (j *Judgement) outweighs(kept *Judgement) bool {
 }
 
 // compare judges two different records with one sequence.
-func compare(a, b *Record, x, y []byte) (Verdict, string) {
+func compare(a, b *Record, p *Proof) (Verdict, string) {
 	if a.Machine == b.Machine {
 		return Equivocated, fmt.Sprintf("hotkey %s signed two records with sequence %d on one machine: a sequence is given out once", a.Hotkey, a.Sequence)
 	}
-	if at := contradiction(a.PayloadType == b.PayloadType, x, y); at != "" {
+	if a.PayloadType == b.PayloadType && a.PayloadHash != b.PayloadHash && (p.A.IsBare(a) || p.B.IsBare(b)) {
+		return SharedKey, fmt.Sprintf("two machines use hotkey %s: both signed sequence %d, and what one of them said was not read here", a.Hotkey, a.Sequence)
+	}
+	if at := contradiction(a.PayloadType == b.PayloadType, p.A.Payload, p.B.Payload); at != "" {
 		return Equivocated, fmt.Sprintf("hotkey %s signed sequence %d twice, and the records contradict each other in %s", a.Hotkey, a.Sequence, at)
 	}
 	return SharedKey, fmt.Sprintf("two machines use hotkey %s: both signed sequence %d, and what they say agrees", a.Hotkey, a.Sequence)

@@ -65,27 +65,6 @@ func (OS) Open(name string, create bool) (File, error) {
 	return osFile{f}, nil
 }
 
-// Looking is [OS] for those who only read: also files that may not be written.
-type Looking struct{ OS }
-
-// Open implements [FS]; it makes nothing.
-func (Looking) Open(name string, _ bool) (File, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return osFile{f}, nil
-}
-
-// Lock implements [FS] where the file is there.
-func (Looking) Lock(name string) (io.Closer, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return locked(f)
-}
-
 // Remove implements [FS].
 func (OS) Remove(name string) error { return os.Remove(name) }
 
@@ -122,10 +101,6 @@ func (OS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return locked(f)
-}
-
-func locked(f *os.File) (io.Closer, error) {
 	free, err := platform.TryLock(f)
 	if err == nil && free {
 		return f, nil
@@ -134,7 +109,7 @@ func locked(f *os.File) (io.Closer, error) {
 	if err == nil {
 		err = ErrLocked
 	}
-	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	return nil, fmt.Errorf("lock %s: %w", name, err)
 }
 
 // IsDiskFull reports whether an error means that there is no room: the disk or

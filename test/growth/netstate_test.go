@@ -11,6 +11,7 @@ import (
 	_ "modernc.org/sqlite" // the database of a participant
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/netstate"
 )
 
@@ -58,14 +59,28 @@ func miners(n int) netstate.Stats {
 
 func hotkeys(n int) []string { return collect(n, func(i int) string { return text(i, "hotkey-%d") }) }
 
-// join lets a validator into the network of w/p.
-func (p *program) join() *netstate.Node {
+// subnet is a chain where the first of the speakers may speak.
+type subnet struct{ hotkeys []string }
+
+func (s subnet) Metagraph(context.Context, int) (*chain.Metagraph, error) {
+	out := &chain.Metagraph{}
+	for _, hotkey := range s.hotkeys {
+		out.Neurons = append(out.Neurons, chain.Neuron{Hotkey: hotkey, Permit: true})
+	}
+	return out, nil
+}
+
+func (subnet) Block(context.Context) (uint64, error) { return 0, nil }
+
+// join lets a validator into the network of w/p. With a chain all but four of the
+// speakers are strangers to it.
+func (p *program) join(with netstate.Chain) *netstate.Node {
 	p.t.Helper()
 	wallet, err := chain.SeedWallet([32]byte{1})
 	p.must(err)
 	o := netstate.Options{
 		DB: p.database(), Wallet: wallet, Role: netstate.Validator, Netuid: 27, Entity: "w", Project: "p", Server: "http://" + p.lab.address, APIKey: p.lab.key,
-		Run: p.options(), Log: slog.New(slog.DiscardHandler),
+		Chain: with, Run: p.options(), Log: slog.New(slog.DiscardHandler),
 	}
 	o.Run.Server, o.Run.APIKey, o.Run.RunName = o.Server, p.lab.key, "" // nothing delivers: it would be measured too
 	node, err := netstate.Join(context.Background(), o)
@@ -80,8 +95,38 @@ func believes(prepare func(l *lab, n int), do func(p *program, node *netstate.No
 		if prepare != nil {
 			prepare(p.lab, n)
 		}
-		node := p.join()
+		node := p.join(nil)
 		return func() { p.must(do(p, node, n)) }
+	}
+}
+
+// amongStrangers are reads of four validators beside n strangers: the first one, or one
+// of nothing new.
+func amongStrangers(first bool) func(*program, int) func() {
+	return func(p *program, n int) func() {
+		var in subnet
+		for i := range n + 4 {
+			s := p.lab.signer(text(i, "v-%d"), state.Validator)
+			if s.say(stats(20)); i < 4 {
+				in.hotkeys = append(in.hotkeys, s.key.Account().String())
+			}
+		}
+		node := p.join(in)
+		read := func() {
+			got, err := node.StatsAllocated(context.Background(), netstate.Select{})
+			if p.must(err); len(got) != 19 { // of 20 one has score 0
+				p.t.Errorf("%d miners", len(got))
+			}
+		}
+		if first {
+			return read
+		}
+		read()
+		return func() {
+			for range 20 {
+				read()
+			}
+		}
 	}
 }
 
@@ -165,6 +210,8 @@ func nodes() []row[*program] {
 	return []row[*program]{
 		{call: "netstate.Node.StatsAllocated", grows: "validators", n: 6, run: believes(ofValidators, stats)},
 		{call: "netstate.Node.StatsAllocated", grows: "miners", n: 200, run: believes(ofMiners, stats)},
+		{call: "netstate.Node.StatsAllocated", grows: "strangers, first", n: 40, run: amongStrangers(true)},
+		{call: "netstate.Node.StatsAllocated", grows: "strangers, again", n: 40, run: amongStrangers(false)},
 		{call: "netstate.Node.AllocatedHotkeys", grows: "validators", n: 6, run: believes(ofValidators, func(_ *program, node *netstate.Node, _ int) error {
 			_, err := node.AllocatedHotkeys(ctx, netstate.Select{})
 			return err

@@ -39,6 +39,7 @@ type network struct {
 	url    string // of the proxy
 
 	away   atomic.Bool // the server does not answer
+	older  atomic.Bool // it is one of before lists without payloads
 	mu     sync.Mutex
 	sent   []*state.Envelope                         // every record that anybody posted, taken or not
 	answer func(r *http.Request, body []byte) []byte // rewrites answers; nil: none
@@ -57,6 +58,12 @@ func newNetwork(t *testing.T) *network {
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.away.Load() {
 			panic(http.ErrAbortHandler)
+		}
+		if n.older.Load() && r.URL.Query().Has("bare") {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"code":"invalid_argument","message":"unknown parameter \"bare\""}}`)
+			return
 		}
 		n.note(r)
 		r.Header.Del("Accept-Encoding")
@@ -216,6 +223,23 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Exit(m.Run())
+}
+
+func unmarshal(doc string, into any) error { return json.Unmarshal([]byte(doc), into) }
+
+// noteOf is how much a database keeps of what a hotkey signed last.
+func noteOf(t testing.TB, path, hotkey string) (size int) {
+	t.Helper()
+	pool, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	err = pool.QueryRowContext(context.Background(), "SELECT COALESCE(SUM(length(envelope)), 0) FROM state_seen WHERE place LIKE ?", "%"+hotkey+"%").Scan(&size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
 }
 
 // execDb changes a database behind everybody's back.

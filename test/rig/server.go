@@ -25,6 +25,9 @@ type Server struct {
 	stderr  lockedBuffer
 }
 
+// Pid is the server's process.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
 // Serve starts a server on a free port and waits until it is ready.
 func (r *Rig) Serve(t *testing.T, args ...string) *Server {
 	t.Helper()

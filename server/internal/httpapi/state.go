@@ -145,8 +145,8 @@ func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
 // states lists the newest records of a project; with wait it answers when there
 // is one, so that a reader sees an update at once.
 func (a *API) states(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "role", "netuid", "since", "wait", "limit")
-	f := state.Filter{Role: p.oneOf("role", "", state.Validator, state.Miner), Netuid: p.netuid(), Since: p.count("since"), Limit: p.size("limit", math.MaxInt32)}
+	p := readParams(r, "role", "netuid", "since", "wait", "limit", "bare")
+	f := state.Filter{Role: p.oneOf("role", "", state.Validator, state.Miner), Netuid: p.netuid(), Since: p.count("since"), Limit: p.size("limit", math.MaxInt32), Bare: p.flag("bare")}
 	wait := p.count("wait")
 	if p.err == nil && wait > maxWait {
 		p.fail(model.Errorf(model.CodeInvalid, "wait is %d seconds, it must be from 0 to %d", wait, maxWait))

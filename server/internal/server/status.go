@@ -74,7 +74,7 @@ func rpcCode(code model.Code) codes.Code {
 		return codes.FailedPrecondition
 	case model.CodeUnavailable, model.CodeBusy:
 		return codes.Unavailable
-	case model.CodeTimeout, model.CodeSlow:
+	case model.CodeTimeout:
 		return codes.DeadlineExceeded
 	case model.CodeDamaged:
 		return codes.DataLoss

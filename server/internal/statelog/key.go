@@ -109,11 +109,12 @@ func CompareKey(ctx context.Context, path, keyFile string) (fault string, err er
 	if there {
 		public = ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 	}
-	var signed bool
-	err = looking(path, func(db *sql.DB) (err error) {
-		signed, err = newestIsOf(ctx, db, public)
-		return err
-	})
+	db, err := connect(path, looking)
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	signed, err := newestIsOf(ctx, db, public)
 	switch {
 	case err != nil || signed:
 		return "", ctx.Err() //nolint:nilerr // damaged records are named elsewhere

@@ -22,10 +22,14 @@ func Older(ctx context.Context, path, mark string) (string, error) {
 		return "", nil
 	}
 	var have, copied uint64
-	_ = looking(path, func(db *sql.DB) (err error) { // a damaged or missing one is named elsewhere
-		have, err = length(ctx, db)
-		return err
-	})
+	if _, err := os.Stat(path); err == nil {
+		db, err := connect(path, looking)
+		if err != nil {
+			return "", err
+		}
+		have, _ = length(ctx, db) // a damaged one is named elsewhere
+		_ = db.Close()
+	}
 	count := func(r mirror.Row) error {
 		if r.Table == rowRecord {
 			copied++

@@ -126,6 +126,7 @@ func (l *Log) against(ctx context.Context, head *state.Entry) ([]state.Evidence,
 type page struct {
 	state.Page
 	limit, bytes int
+	bare         bool
 }
 
 func newPage(limit int) (*page, error) {
@@ -178,18 +179,21 @@ func (l *Log) History(ctx context.Context, run model.RunID, span state.Span) (*s
 // first are the columns of the record that a sequence had first, whose payload may be
 // gone, and firstOf finds it for the second one, r.
 const (
-	first   = `a.record, a.signature, coalesce(a.payload, x'')`
+	first   = `a.record, a.signature, a.payload`
 	firstOf = `JOIN records a ON a.run = r.run AND a.sequence = r.sequence AND a.fork = 0`
 )
 
 // listed are the newest records of a project's runs, and each second record with a
 // sequence beside the first one, by index: that of u, by which runs are in order. SQLite
 // would sort by that of r, with all payloads that are left, for each page.
-const listed = `SELECT u.` + prefixed + `, NULL, NULL, NULL FROM runs u CROSS JOIN records r ON r.project = u.project AND r.idx = u.idx
+const listed = `SELECT u.` + listedColumns + `, NULL, NULL, NULL FROM runs u CROSS JOIN records r ON r.project = u.project AND r.idx = u.idx
 	WHERE u.project = ?1 AND u.idx >= ?2 AND ` + wanted + `
-UNION ALL SELECT r.` + prefixed + `, ` + first + ` FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run ` + firstOf + `
+UNION ALL SELECT r.` + listedColumns + `, a.record, a.signature, CASE WHEN ?5 THEN NULL ELSE a.payload END FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run ` + firstOf + `
 	WHERE r.project = ?1 AND r.fork = 1 AND r.idx >= ?2 AND ` + wanted + `
 ORDER BY 1`
+
+// listedColumns are columns without the payload where a list is bare: no byte of it is read.
+const listedColumns = withoutPayload + `CASE WHEN ?5 THEN NULL ELSE r.payload END`
 
 const wanted = `(?3 = '' OR u.role = ?3) AND (?4 < 0 OR u.netuid = ?4)`
 
@@ -201,6 +205,9 @@ func readPair(rows *sql.Rows) (*state.Entry, *state.Envelope, error) {
 		return e, nil, err
 	}
 	copy(first.Signature[:], signature)
+	if first.Payload == nil {
+		first.Payload = []byte{}
+	}
 	return e, first, nil
 }
 
@@ -212,7 +219,7 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 	if err != nil {
 		return nil, err
 	}
-	p.Next, p.Evidence = f.Since, []state.Evidence{}
+	p.Next, p.Evidence, p.bare = f.Since, []state.Evidence{}, f.Bare
 	var id int64
 	err = l.db.QueryRowContext(ctx, `SELECT id, size FROM projects WHERE workspace = ? AND project = ?`, workspace, project).Scan(&id, &p.Size)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -225,7 +232,7 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 	if f.Netuid != nil {
 		netuid = int(*f.Netuid)
 	}
-	rows, err := l.db.QueryContext(ctx, listed, id, min(f.Since, state.MaxNumber), f.Role, netuid)
+	rows, err := l.db.QueryContext(ctx, listed, id, min(f.Since, state.MaxNumber), f.Role, netuid, f.Bare)
 	if err == nil {
 		err = p.list(rows)
 	}
@@ -253,6 +260,7 @@ func (p *page) list(rows *sql.Rows) error {
 		if err != nil {
 			return err
 		}
+		e.Dropped = e.Dropped && !p.bare
 		if p.Next = e.Index + 1; first == nil {
 			p.add(e)
 			continue
@@ -353,7 +361,10 @@ func (l *Log) runsSince(ctx context.Context, project int64, index uint64) (ids [
 	return ids, rows.Err()
 }
 
-const prefixed = `idx, r.run, r.sequence, r.hash, r.received_ns, r.fork, r.record, r.signature, r.payload`
+const (
+	prefixed       = withoutPayload + `r.payload`
+	withoutPayload = `idx, r.run, r.sequence, r.hash, r.received_ns, r.fork, r.record, r.signature, `
+)
 
 // Wait is List that waits for a record or evidence until ctx ends; then the list is
 // empty.

@@ -20,6 +20,7 @@ const (
 	CodeConflict        Code = "conflict"          // 409
 	CodeRunExists       Code = "run_exists"        // 409
 	CodeRunDeleted      Code = "run_deleted"       // 410, final for the points of that run
+	CodeSlow            Code = "too_slow"          // 408, the body came too slowly: send it again
 	CodeTooLarge        Code = "too_large"         // 413
 	CodeGap             Code = "sequence_gap"      // 409, the ack carries the mark
 	CodeKindMismatch    Code = "kind_mismatch"     // 422, final for that record
@@ -90,7 +91,7 @@ func CodeOf(err error) Code {
 // again, 0 when that is of no use.
 func (c Code) RetryAfter() int {
 	switch c {
-	case CodeBusy:
+	case CodeBusy, CodeSlow:
 		return 1
 	case CodeUnavailable:
 		return 5

@@ -65,6 +65,27 @@ func (OS) Open(name string, create bool) (File, error) {
 	return osFile{f}, nil
 }
 
+// Looking is [OS] for those who only read: also files that may not be written.
+type Looking struct{ OS }
+
+// Open implements [FS]; it makes nothing.
+func (Looking) Open(name string, _ bool) (File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Lock implements [FS] where the file is there.
+func (Looking) Lock(name string) (io.Closer, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return locked(f)
+}
+
 // Remove implements [FS].
 func (OS) Remove(name string) error { return os.Remove(name) }
 
@@ -101,6 +122,10 @@ func (OS) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return locked(f)
+}
+
+func locked(f *os.File) (io.Closer, error) {
 	free, err := platform.TryLock(f)
 	if err == nil && free {
 		return f, nil
@@ -109,7 +134,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 	if err == nil {
 		err = ErrLocked
 	}
-	return nil, fmt.Errorf("lock %s: %w", name, err)
+	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 }
 
 // IsDiskFull reports whether an error means that there is no room: the disk or

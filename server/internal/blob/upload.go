@@ -6,7 +6,6 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/share"
@@ -19,10 +18,6 @@ const (
 	headerLimit    = "Upload-Limit"
 	partialUpload  = "application/partial-upload"
 )
-
-// stallLimit ends a request whose bytes do not come, so that its client, or
-// another one, can go on behind what came.
-const stallLimit = 15 * time.Second
 
 // Upload serves a blob's upload resource, under a path with {sha256}: HEAD tells
 // how much of the caller's has arrived, PATCH goes on from there. It is there for every
@@ -72,14 +67,14 @@ func (h *Handler) patch(w http.ResponseWriter, r *http.Request, hash Hash) error
 	if r.ContentLength > h.limit-offset {
 		return h.tooLarge()
 	}
-	body := &uploadBody{from: http.MaxBytesReader(w, r.Body, max(h.limit-offset, 0)), control: http.NewResponseController(w)}
+	body := &uploadBody{from: http.MaxBytesReader(w, r.Body, max(h.limit-offset, 0))}
 	next, err := h.store.Append(r.Context(), upload(r, hash), offset, last, body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		err = h.tooLarge()
 	case err != nil && body.err != nil: // the client is gone, or its line
-		err = model.Errorf(model.CodeTimeout, "the upload ended after %d bytes", next).WithHint("ask how far it is and go on from there")
+		err = broken(body.err, next)
 	}
 	stand(w, next, err == nil && last)
 	if err != nil {
@@ -110,16 +105,22 @@ func uploadHeaders(r *http.Request) (offset int64, last bool, err error) {
 	}
 }
 
-// uploadBody reads a request's body as long as something comes, and keeps why it
-// ended before its end.
+// broken is why an upload ended before its end.
+func broken(cause error, next int64) error {
+	code := model.CodeTimeout
+	if model.CodeOf(cause) == model.CodeSlow {
+		code = model.CodeSlow
+	}
+	return model.Errorf(code, "the upload ended after %d bytes: %v", next, cause).WithHint("ask how far it is and go on from there")
+}
+
+// uploadBody reads a request's body, and keeps why it ended before its end.
 type uploadBody struct {
-	from    io.Reader
-	control *http.ResponseController
-	err     error
+	from io.Reader
+	err  error
 }
 
 func (b *uploadBody) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(stallLimit)) // tests have no connection
 	n, err := b.from.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.err = err

@@ -16,7 +16,7 @@ import (
 // Backup copies the folder, which a server may be using, into a new one. Its progress
 // goes to shown.
 func (f Folder) Backup(ctx context.Context, to, version string, shown io.Writer) (*backup.Copied, error) {
-	store, err := local.OpenFolder(ctx, wal.OS{}, f.Store(), f.Marks())
+	store, err := local.OpenFolder(ctx, wal.Looking{}, f.Store(), f.Marks())
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,9 @@ func (f Folder) CatalogMark() string { return filepath.Join(f.Marks(), "CATALOG"
 func (f Folder) StateMark() string { return filepath.Join(f.Marks(), "STATE") }
 
 // Lock takes the folder as a server does: wal.ErrLocked while one runs.
-func (f Folder) Lock() (io.Closer, error) { return wal.OS{}.Lock(filepath.Join(f.Store(), "LOCK")) }
+func (f Folder) Lock() (io.Closer, error) { return wal.OS{}.Lock(f.lockFile()) }
+
+func (f Folder) lockFile() string { return filepath.Join(f.Store(), "LOCK") }
 
 // Claim makes a data folder and checks that it can be written, by this user alone.
 func Claim(folder string) error {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
@@ -32,7 +34,7 @@ type Repaired struct {
 // mends what it can of the small files; without do it only says what there is to repair.
 // Its progress goes to shown.
 func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.Writer) (*Repaired, error) {
-	lock, err := f.Lock()
+	lock, err := f.alone(do)
 	if errors.Is(err, wal.ErrLocked) {
 		return nil, model.Errorf(model.CodeUnavailable, "the data folder %s is in use by another process", string(f)).
 			WithHint("stop the server first; its next start repairs the catalog by itself")
@@ -78,6 +80,18 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 	}
 	out.Needed = !out.Catalog.Healthy() || !out.States.Healthy() || len(out.Small) > 0
 	return out, nil
+}
+
+// alone holds the folder's lock. Who only looks makes no file for it: a backup has none.
+func (f Folder) alone(do bool) (io.Closer, error) {
+	if do {
+		return f.Lock()
+	}
+	lock, err := wal.Looking{}.Lock(f.lockFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Open(f.Store())
+	}
+	return lock, err
 }
 
 // Print writes it for a person.

@@ -62,7 +62,7 @@ func (f Folder) version(ctx context.Context) (*Small, error) {
 		File: filepath.Join(StoreFolder, "VERSION"), Fault: fmt.Sprintf("it says %q, and this program knows up to %d", text, local.Version),
 		Remedy: "use the newer kymogram that wrote it, or write the version of a backup into it",
 	}
-	store, err := local.OpenFolder(ctx, wal.OS{}, f.Store(), f.Marks())
+	store, err := local.OpenFolder(ctx, wal.Looking{}, f.Store(), f.Marks())
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ type Survey struct {
 func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Survey, error) {
 	// First: what the catalog has by now is in the store that is read after it.
 	applied, _ := sqlite.Applied(ctx, f.Catalog()) // of a damaged catalog: it is named below
-	store, err := local.OpenFolder(ctx, wal.OS{}, f.Store(), f.Marks())
+	store, err := local.OpenFolder(ctx, wal.Looking{}, f.Store(), f.Marks())
 	if err != nil {
 		return nil, Explain(string(f), err)
 	}

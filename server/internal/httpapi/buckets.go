@@ -218,5 +218,8 @@ func unreadable(err error) error {
 	if errors.As(err, &tooLarge) {
 		return model.Errorf(model.CodeTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
 	}
+	if known := model.Shown(err); known != nil {
+		return known
+	}
 	return model.Errorf(model.CodeInvalid, "the body is not the JSON expected: %v", err).WithHint("api/openapi.yaml shows its shape")
 }

@@ -27,6 +27,8 @@ func Status(code model.Code) int {
 		return http.StatusConflict
 	case model.CodeRunDeleted:
 		return http.StatusGone
+	case model.CodeSlow:
+		return http.StatusRequestTimeout
 	case model.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case model.CodeKindMismatch, model.CodeLimit, model.CodeBadRecord:

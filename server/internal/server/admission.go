@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -92,30 +93,70 @@ func (a *admission) enter(r *http.Request, rule Rule) (leave func(), err error) 
 	return a.pool.Acquire(r.Context(), a.cost(r))
 }
 
-// bodyStall is how long a client may send nothing of a body that memory is set aside for.
-const bodyStall = 10 * time.Second
+// A body, and a large message of gRPC, must keep coming: so much of it within so long.
+const (
+	leastRate     = 4 << 10 // bytes a second
+	bodyStall     = 10 * time.Second
+	arrivingPiece = leastRate * int(bodyStall/time.Second)
+)
 
-// arriving is such a body. What does not come ends the request, and its memory is for others.
+// deadlines are those of a connection.
+type deadlines interface {
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
+}
+
+// arriving is a request's body. One that comes too slowly ends, so that what is set aside
+// for it is for others. Only the time that is spent waiting for it counts.
 type arriving struct {
 	io.ReadCloser
-	control *http.ResponseController
-	end     time.Time
+	control deadlines
+	answer  time.Duration // for the answer, once the body is here; 0 is unlimited
+	end     time.Time     // of all of it, unless it is zero
+	came    int           // of the piece that comes now
+	waited  time.Duration // for that
+	slow    bool
 }
 
 func (a *arriving) Read(p []byte) (int, error) {
-	deadline := time.Now().Add(bodyStall)
-	if a.end.Before(deadline) {
+	if a.slow {
+		return 0, tooSlow()
+	}
+	begun := time.Now()
+	deadline := begun.Add(bodyStall - a.waited)
+	if !a.end.IsZero() && a.end.Before(deadline) {
 		deadline = a.end
 	}
 	if err := a.control.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
 	}
 	n, err := a.ReadCloser.Read(p)
-	if err != nil {
-		// net/http reads on, to see the client leave: that may take as long as before.
-		_ = a.control.SetReadDeadline(a.end)
+	a.waited += time.Since(begun)
+	if a.came += n; a.came >= arrivingPiece {
+		a.came, a.waited = 0, 0
 	}
-	return n, err
+	return n, a.ended(err)
+}
+
+// ended is what became of a body whose reading gave an error. The deadline of a slow one
+// stays, so that nobody waits for its rest.
+func (a *arriving) ended(err error) error {
+	if err == nil {
+		return nil
+	}
+	if a.answer > 0 {
+		_ = a.control.SetWriteDeadline(time.Now().Add(a.answer))
+	}
+	if a.slow = errors.Is(err, os.ErrDeadlineExceeded); a.slow {
+		return tooSlow()
+	}
+	_ = a.control.SetReadDeadline(time.Time{}) // net/http reads on, to see the client leave
+	return err
+}
+
+func tooSlow() error {
+	return model.Errorf(model.CodeSlow, "the request's body came too slowly").
+		WithHint("At least %d KiB of it must arrive every %v. Send it again, or in smaller parts.", arrivingPiece>>10, bodyStall)
 }
 
 // refuse answers a request that found no memory. Prometheus drops what is answered with

@@ -2,11 +2,9 @@ package server
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -183,36 +181,5 @@ func TestMessagesOfAStreamHoldMemoryUntilTheyAreAnswered(t *testing.T) {
 	a.pool = share.New("memory for requests", 1, time.Millisecond)
 	if err := a.message(t.Context(), &l, leastCost-1); model.CodeOf(err) != "" {
 		t.Error(err)
-	}
-}
-
-// A client that declares a large body and sends none of it holds memory for seconds only.
-func TestABodyThatDoesNotCome(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for 10 s")
-	}
-	m := &mux{admission: newAdmission(1<<20, config.Divide(0, 1<<20), 1000)}
-	failed := make(chan error, 1)
-	read := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		failed <- err
-	})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, Rule{}, read) }))
-	defer s.Close()
-	conn, err := net.Dial("tcp", s.Listener.Addr().String()) //nolint:noctx // it is closed below
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the body ended with %v", err)
-	}
-	for end := time.Now().Add(time.Minute); m.admission.pool.Stats().Used > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("its memory is still held")
-		}
 	}
 }

@@ -30,6 +30,9 @@ func readJSON(r *http.Request, into any) error {
 	if errors.As(err, &large) {
 		return tooLarge(large.Limit)
 	}
+	if known := model.Shown(err); known != nil {
+		return known
+	}
 	if err == nil && dec.More() {
 		err = errors.New("more than one value")
 	}

@@ -26,9 +26,6 @@ type transport interface {
 	RecvCompress() string
 }
 
-// arrivingPiece is what must arrive of a large message within bodyStall.
-const arrivingPiece = 256 << 10
-
 // RecvMsg waits for the caller's share of what messages may take, before the body of a
 // large one is received: first for its bytes, then for what is made of them.
 func (g *guardedStream) RecvMsg(m any) error {
@@ -119,7 +116,7 @@ func (g *guardedStream) body(size int) (mem.BufferSlice, error) {
 			stall.Reset(bodyStall)
 		case <-stall.C:
 			return nil, model.Errorf(model.CodeTimeout, "the rest of a message of %d bytes did not come", size).
-				WithHint("At least 256 KiB of a message must arrive every %v.", bodyStall)
+				WithHint("At least %d KiB of a message must arrive every %v.", arrivingPiece>>10, bodyStall)
 		}
 	}
 }

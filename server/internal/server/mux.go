@@ -17,8 +17,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 )
 
-// How long a request may take, besides the limits of its handler: the body has
-// to arrive and the answer has to leave.
+// How long a request may take, besides the limits of its handler: the rest of a body that
+// nobody reads has to arrive, and the answer has to leave.
 const (
 	bodyTimeout   = time.Minute
 	answerTimeout = 5 * time.Minute
@@ -99,12 +99,11 @@ func (m *mux) watched(pattern string, rule Rule, h http.Handler) http.Handler {
 // guard is the one place where requests are let in. It returns the caller's context,
 // and why the caller was refused.
 func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Handler) (context.Context, error) {
-	setDeadlines(w, r, rule)
-	body := r.Body
+	body := m.bound(w, r, rule)
 	ctx, err := m.admit(r, rule)
 	if err != nil {
 		Fail(w, r, m.log, err) // before anything of the body is read
-		takeIn(w, r, body, restOfStrangers, bodyStall)
+		body.takeIn(r, restOfStrangers, bodyStall)
 		return ctx, err
 	}
 	most := m.maxBody
@@ -114,7 +113,7 @@ func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 	switch {
 	case rule.Large:
 		m.attend(ctx, w, r, rule, h)
-		takeIn(w, r, body, restOfStrangers, bodyStall)
+		body.takeIn(r, restOfStrangers, bodyStall)
 		return ctx, nil
 	case r.ContentLength > most:
 		Fail(w, r, m.log, tooLarge(most))
@@ -122,7 +121,7 @@ func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 		r.Body = http.MaxBytesReader(w, r.Body, most)
 		m.attend(ctx, w, r, rule, h)
 	}
-	takeIn(w, r, body, patience*most, bodyTimeout)
+	body.takeIn(r, patience*most, bodyTimeout)
 	return ctx, nil
 }
 
@@ -158,9 +157,6 @@ func (m *mux) serve(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 		return
 	}
 	defer leave()
-	if !rule.Large && r.Body != nil && r.Body != http.NoBody {
-		r.Body = &arriving{r.Body, http.NewResponseController(w), time.Now().Add(bodyTimeout)}
-	}
 	h.ServeHTTP(w, r)
 }
 
@@ -173,12 +169,12 @@ const (
 // takeIn reads some of what is left of a body, since many clients read no answer before
 // they have sent all: a connection that ends before gives them a reset, and no answer.
 // Who asked first (Expect) is told at once.
-func takeIn(w http.ResponseWriter, r *http.Request, body io.ReadCloser, most int64, within time.Duration) {
-	if body == nil || body == http.NoBody || r.Header.Get("Expect") != "" {
+func (a *arriving) takeIn(r *http.Request, most int64, within time.Duration) {
+	if a == nil || r.Header.Get("Expect") != "" {
 		return
 	}
-	rest := &arriving{body, http.NewResponseController(w), time.Now().Add(within)}
-	_, _ = io.CopyN(io.Discard, rest, most)
+	a.end = time.Now().Add(within)
+	_, _ = io.CopyN(io.Discard, a, most)
 }
 
 func tooLarge(limit int64) error {
@@ -190,19 +186,25 @@ func tooLarge(limit int64) error {
 		WithHint("send it in smaller parts")
 }
 
-// setDeadlines bounds slow clients; writers that cannot (tests) have no clients.
-func setDeadlines(w http.ResponseWriter, r *http.Request, rule Rule) {
-	control, now := http.NewResponseController(w), time.Now()
-	read, write := bodyTimeout, answerTimeout
-	if rule.Large {
-		read, write = largeTimeout, largeTimeout
+// bound bounds slow clients; writers that cannot (tests) have no clients. It returns the
+// body, nil where there is none.
+func (m *mux) bound(w http.ResponseWriter, r *http.Request, rule Rule) *arriving {
+	control, answer := http.NewResponseController(w), answerTimeout
+	switch {
+	case rule.Stream:
+		answer = 0
+	case rule.Large:
+		answer = largeTimeout
 	}
-	if r.ContentLength != 0 {
-		_ = control.SetReadDeadline(now.Add(read))
+	if answer > 0 {
+		_ = control.SetWriteDeadline(time.Now().Add(answer))
 	}
-	if !rule.Stream {
-		_ = control.SetWriteDeadline(now.Add(write))
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
 	}
+	body := &arriving{ReadCloser: r.Body, control: control, answer: answer}
+	r.Body = body
+	return body
 }
 
 func (m *mux) authenticate(r *http.Request, rule Rule) (*auth.Principal, error) {

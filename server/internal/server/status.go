@@ -74,7 +74,7 @@ func rpcCode(code model.Code) codes.Code {
 		return codes.FailedPrecondition
 	case model.CodeUnavailable, model.CodeBusy:
 		return codes.Unavailable
-	case model.CodeTimeout:
+	case model.CodeTimeout, model.CodeSlow:
 		return codes.DeadlineExceeded
 	case model.CodeDamaged:
 		return codes.DataLoss

@@ -68,14 +68,16 @@ func diagnose(ctx context.Context, path string) (*verdict, error) {
 
 // read adds up what the file holds; what is wrong with it is its fault.
 func (v *verdict) read(ctx context.Context, path string, have *content) error {
-	db, err := connect(path, looking)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
+	return looking(path, func(db *sql.DB) error {
+		*have, v.there, v.fault = *newContent(have.seed), true, ""
+		return v.scan(ctx, db, have)
+	})
+}
+
+func (v *verdict) scan(ctx context.Context, db *sql.DB, have *content) error {
 	var at int
 	var fault string
-	err = db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&at)
+	err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&at)
 	if v.older = err == nil && at < version; err == nil && at > version {
 		return errNewer(at)
 	}
@@ -320,19 +322,19 @@ func merging(rows func(take func(mirror.Row) error) error) func(take func(mirror
 // of a mirror can be cut, too. Heads are not taken: damage may have made them.
 func salvage(ctx context.Context, path string) func(take func(mirror.Row) error) error {
 	return func(take func(mirror.Row) error) error {
-		db, err := connect(path, looking)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		var failed error
-		everyRecord(ctx, db, func(row mirror.Row, err error) bool {
-			if err == nil && authentic(row) {
-				failed = take(row)
-			}
-			return failed == nil
+		err := looking(path, func(db *sql.DB) (failed error) {
+			everyRecord(ctx, db, func(row mirror.Row, err error) bool {
+				if err == nil && authentic(row) {
+					failed = take(row)
+				}
+				return failed == nil
+			})
+			return errors.Join(failed, ctx.Err())
 		})
-		return errors.Join(failed, ctx.Err())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
 	}
 }
 
@@ -447,12 +449,9 @@ func (h *Health) renew(ctx context.Context, path string, log *slog.Logger) error
 func nothing(func(mirror.Row) error) error { return nil }
 
 func createMirror(ctx context.Context, path string) error {
-	db, err := connect(path, looking)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return mirror.Create(ctx, mirrorDir(path), mirror.Header{Schema: version}, everyRow(ctx, db))
+	return looking(path, func(db *sql.DB) error {
+		return mirror.Create(ctx, mirrorDir(path), mirror.Header{Schema: version}, everyRow(ctx, db))
+	})
 }
 
 // Plan says what there is to repair, Repair does it; no server may use the file.

@@ -109,12 +109,11 @@ func CompareKey(ctx context.Context, path, keyFile string) (fault string, err er
 	if there {
 		public = ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 	}
-	db, err := connect(path, looking)
-	if err != nil {
-		return "", err
-	}
-	defer db.Close()
-	signed, err := newestIsOf(ctx, db, public)
+	var signed bool
+	err = looking(path, func(db *sql.DB) (err error) {
+		signed, err = newestIsOf(ctx, db, public)
+		return err
+	})
 	switch {
 	case err != nil || signed:
 		return "", ctx.Err() //nolint:nilerr // damaged records are named elsewhere

@@ -22,14 +22,10 @@ func Older(ctx context.Context, path, mark string) (string, error) {
 		return "", nil
 	}
 	var have, copied uint64
-	if _, err := os.Stat(path); err == nil {
-		db, err := connect(path, looking)
-		if err != nil {
-			return "", err
-		}
-		have, _ = length(ctx, db) // a damaged one is named elsewhere
-		_ = db.Close()
-	}
+	_ = looking(path, func(db *sql.DB) (err error) { // a damaged or missing one is named elsewhere
+		have, err = length(ctx, db)
+		return err
+	})
 	count := func(r mirror.Row) error {
 		if r.Table == rowRecord {
 			copied++

@@ -21,6 +21,7 @@ import (
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/still"
 )
 
 // The limits of one run.
@@ -161,11 +162,14 @@ type refusing struct{ err error }
 func (r refusing) Connect(context.Context) (sqldriver.Conn, error) { return nil, r.err }
 func (r refusing) Driver() sqldriver.Driver                        { return nil }
 
-// How a file is opened: to write, or without changing a byte of it.
-const (
-	writing = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-	looking = "mode=rw"
-)
+// looking reads a file without changing it. What use did is to be forgotten when it is
+// called again.
+func looking(path string, use func(*sql.DB) error) error {
+	return still.Look{VFS: still.SystemVFS()}.Read(path, use)
+}
+
+// writing is how a file is opened to be changed.
+const writing = "_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 
 func connect(path, how string) (*sql.DB, error) {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + how + "&_pragma=trusted_schema(0)&_pragma=busy_timeout(5000)"
@@ -197,12 +201,14 @@ func Copy(ctx context.Context, from, to string) error {
 	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	db, err := connect(from, looking)
-	if err != nil {
+	err := looking(from, func(db *sql.DB) error {
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		_, err := db.ExecContext(ctx, `VACUUM INTO ?`, still.Target(to, still.SystemVFS()))
 		return err
-	}
-	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
-	if err = errors.Join(err, db.Close()); err == nil {
+	})
+	if err == nil {
 		err = loadInto(ctx, to, merging(readMirror(from))) // what the file may lack
 	}
 	if err == nil {

@@ -39,15 +39,11 @@ func Inspect(ctx context.Context, path string, whole bool, done func(bytes int64
 		return nil, fmt.Errorf("inspect the state records: %w", err)
 	}
 	i.Bytes = info.Size()
-	db, err := connect(path, looking)
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	err = db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM records), (SELECT count(*) FROM records WHERE fork = 1)`).Scan(&i.Runs, &i.Records, &i.Forks)
-	if err == nil && whole {
-		err = i.verify(ctx, db, done)
-	}
+	before := *i
+	err = looking(path, func(db *sql.DB) error {
+		*i = before
+		return i.read(ctx, db, whole, done)
+	})
 	if err != nil {
 		i.add("state records: %v", err)
 	}
@@ -55,6 +51,14 @@ func Inspect(ctx context.Context, path string, whole bool, done func(bytes int64
 		i.Damage = append(i.Damage, fmt.Sprintf("state records: %d more faults", i.more))
 	}
 	return i, ctx.Err()
+}
+
+func (i *Inventory) read(ctx context.Context, db *sql.DB, whole bool, done func(bytes int64)) error {
+	err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM records), (SELECT count(*) FROM records WHERE fork = 1)`).Scan(&i.Runs, &i.Records, &i.Forks)
+	if err == nil && whole {
+		err = i.verify(ctx, db, done)
+	}
+	return err
 }
 
 func (i *Inventory) add(format string, args ...any) {

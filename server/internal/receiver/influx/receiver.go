@@ -327,7 +327,7 @@ func reply(err error) (status int, code, message string) {
 		return http.StatusRequestEntityTooLarge, "request too large", message
 	case model.CodeBusy:
 		return http.StatusTooManyRequests, "too many requests", message
-	case model.CodeDiskFull, model.CodeUnavailable, model.CodeTimeout, model.CodeSuperseded:
+	case model.CodeDiskFull, model.CodeUnavailable, model.CodeTimeout, model.CodeSlow, model.CodeSuperseded:
 		return http.StatusServiceUnavailable, "unavailable", message
 	case model.CodeInternal:
 		return http.StatusInternalServerError, "internal error", message

@@ -112,8 +112,12 @@ func tooLarge(most int64) error {
 
 // broken names a body that could not be read for the sender.
 func broken(err error) error {
+	var known *model.Error
 	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &large):
 		return tooLarge(large.Limit)
 	}
 	return model.Errorf(model.CodeInvalid, "the request's body is not snappy's block format, or was cut: %v", err)

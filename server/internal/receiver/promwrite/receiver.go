@@ -262,7 +262,7 @@ func reply(err error) (status int, text string) {
 		return http.StatusNotFound, text
 	case model.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge, text
-	case model.CodeDiskFull, model.CodeBusy, model.CodeUnavailable, model.CodeTimeout, model.CodeSuperseded:
+	case model.CodeDiskFull, model.CodeBusy, model.CodeUnavailable, model.CodeTimeout, model.CodeSlow, model.CodeSuperseded:
 		return http.StatusServiceUnavailable, text
 	case model.CodeInternal:
 		return http.StatusInternalServerError, text

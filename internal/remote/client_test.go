@@ -167,6 +167,33 @@ func TestListsFollowTheirPages(t *testing.T) {
 	}
 }
 
+// The folder is that of the user, as the environment says.
+func TestUserKey(t *testing.T) {
+	home := t.TempDir()
+	path := filepath.Join(home, ".config", "kymogram", "credentials.json")
+	write := func(text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"http://localhost:7070":"k"}`)
+	base, err := url.Parse("http://127.0.0.1:7070")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, env := range map[string]map[string]string{"k": {"HOME": home}, "": {}} {
+		if key, err := remote.UserKey(func(name string) string { return env[name] }, base); key != want || err != nil {
+			t.Errorf("%v: %q, %v", env, key, err)
+		}
+	}
+	write(`{`)
+	var damaged *model.Error
+	at := func(name string) string { return map[string]string{"XDG_CONFIG_HOME": filepath.Join(home, ".config")}[name] }
+	if _, err := remote.UserKey(at, base); !errors.As(err, &damaged) || !strings.Contains(damaged.Hint, "--key") {
+		t.Errorf("damaged: %v", err)
+	}
+}
+
 func TestStoredKey(t *testing.T) {
 	config := t.TempDir()
 	base, err := url.Parse("http://localhost:7070")

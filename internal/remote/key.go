@@ -36,6 +36,23 @@ func StoredKey(config string, spellings ...string) (string, error) {
 	return "", nil
 }
 
+// UserKey looks an address up in credentials.json of a user at a terminal, however it is
+// spelled.
+func UserKey(env func(string) string, base *url.URL) (string, error) {
+	folder := env("XDG_CONFIG_HOME")
+	if folder == "" {
+		if env("HOME") == "" {
+			return "", nil
+		}
+		folder = filepath.Join(env("HOME"), ".config")
+	}
+	key, err := StoredKey(folder, Spellings(base)...)
+	if damaged := (*model.Error)(nil); errors.As(err, &damaged) {
+		return "", damaged.WithHint(`it holds {"http://127.0.0.1:7070": "KEY"}; repair or delete it, or give --key`)
+	}
+	return key, err
+}
+
 // Spellings are the ways to write an address: localhost is 127.0.0.1 too.
 func Spellings(base *url.URL) []string {
 	out := []string{base.String(), base.String() + "/"}

@@ -63,52 +63,35 @@ func completeNames(io stdio, runs bool) cobra.CompletionFunc {
 		}
 		client := read.Over(server)
 		if parts := strings.Split(begun, "/"); runs && len(parts) > 2 {
-			names, err := firstNames(client.Runs(ctx, parts[0], parts[1], read.RunFilter{}), func(r *read.Run) string { return r.Name })
-			if err != nil {
-				return nil, none
-			}
-			return beginning(parts[0]+"/"+parts[1]+"/", names, begun), none
+			return matching(begun, client.Runs(ctx, parts[0], parts[1], read.RunFilter{}), none, func(r *read.Run) string { return parts[0] + "/" + parts[1] + "/" + r.Name })
 		}
-		names, err := firstNames(client.Projects(ctx), func(p read.Project) string { return p.Workspace + "/" + p.Project })
-		if err != nil {
-			return nil, none
+		end, next := "", none
+		if runs {
+			end, next = "/", none|cobra.ShellCompDirectiveNoSpace
 		}
-		if !runs {
-			return beginning("", names, begun), none
-		}
-		for i := range names {
-			names[i] += "/"
-		}
-		return beginning("", names, begun), none | cobra.ShellCompDirectiveNoSpace
+		return matching(begun, client.Projects(ctx), next, func(p read.Project) string { return p.Workspace + "/" + p.Project + end })
 	}
 }
 
 // mostNames is one page of a list: more help nobody.
 const mostNames = 1_000
 
-// firstNames are the names of the first runs or projects of a list.
-func firstNames[T any](list iter.Seq2[T, error], name func(T) string) ([]string, error) {
-	out := []string{}
+// matching are the names of the first runs or projects of a list that go on from what
+// is typed.
+func matching[T any](begun string, list iter.Seq2[T, error], next cobra.ShellCompDirective, name func(T) string) (out []string, _ cobra.ShellCompDirective) {
+	seen := 0
 	for one, err := range list {
 		if err != nil {
-			return nil, err
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if out = append(out, table.Printable(name(one))); len(out) == mostNames {
+		if text := table.Printable(name(one)); strings.HasPrefix(text, begun) {
+			out = append(out, text)
+		}
+		if seen++; seen == mostNames {
 			break
 		}
 	}
-	return out, nil
-}
-
-// beginning are the names that go on from what is typed.
-func beginning(prefix string, names []string, begun string) []string {
-	var out []string
-	for _, name := range names {
-		if strings.HasPrefix(prefix+name, begun) {
-			out = append(out, prefix+name)
-		}
-	}
-	return out
+	return out, next
 }
 
 // meant finds the flag or the command that somebody may have meant.

@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	goio "io"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,7 +45,7 @@ func (c *connection) dial(io stdio) (*remote.Client, error) {
 	}
 	key := cmp.Or(c.key, io.env("KYMOGRAM_API_KEY"))
 	if key == "" {
-		if key, err = storedKey(io, base); err != nil {
+		if key, err = remote.UserKey(io.env, base); err != nil {
 			return nil, err
 		}
 	}
@@ -55,22 +53,6 @@ func (c *connection) dial(io stdio) (*remote.Client, error) {
 		return nil, usagef("the API key holds a space or a control character: it is 40 hexadecimal characters")
 	}
 	return &remote.Client{Base: base.String(), Key: key, Flag: "--server"}, nil
-}
-
-// storedKey looks the address up in credentials.json; no file is no error.
-func storedKey(io stdio, base *url.URL) (string, error) {
-	folder := io.env("XDG_CONFIG_HOME")
-	if folder == "" {
-		if io.env("HOME") == "" {
-			return "", nil
-		}
-		folder = filepath.Join(io.env("HOME"), ".config")
-	}
-	key, err := remote.StoredKey(folder, remote.Spellings(base)...)
-	if damaged := (*model.Error)(nil); errors.As(err, &damaged) {
-		return "", damaged.WithHint("it holds {\"%s\": \"KEY\"}; repair or delete it, or give --key", defaultServer)
-	}
-	return key, err
 }
 
 // run finds the server, and the ULID of a run.

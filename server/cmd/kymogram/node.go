@@ -6,16 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -114,19 +111,15 @@ func (n *node) openStore(ctx context.Context) error {
 // boundMemory divides the memory that there is, and makes the program free it in time. A
 // GOMEMLIMIT that the user set is the limit.
 func (n *node) boundMemory() error {
-	limit, given := n.config.Memory.Bytes(os.DirFS("/")), debug.SetMemoryLimit(-1)
-	if given < math.MaxInt64 {
-		limit = given
+	given := debug.SetMemoryLimit(-1)
+	memory, err := n.config.Budget(os.DirFS("/"), given)
+	if err != nil {
+		return err
 	}
-	if limit > 0 && limit < config.MinMemory {
-		return model.Errorf(model.CodeInvalid, "the server may take %d MiB of memory; the smallest limit that works is %d MiB", limit>>20, config.MinMemory>>20).
-			WithHint("Give the machine or the container more (the server takes nine tenths of it), or set memory.limit_mib.")
+	if n.memory = memory; memory.Limit > 0 && given == math.MaxInt64 {
+		debug.SetMemoryLimit(memory.Heap)
 	}
-	n.memory = config.Divide(limit, n.config.Limits.BodyMiB<<20)
-	if limit > 0 && given == math.MaxInt64 {
-		debug.SetMemoryLimit(n.memory.Heap)
-	}
-	n.log.Info("memory", "limit_mib", limit>>20, "store_mib", n.memory.Store>>20, "requests_mib", n.memory.Requests>>20)
+	n.log.Info("memory", "limit_mib", memory.Limit>>20, "store_mib", n.memory.Store>>20, "requests_mib", n.memory.Requests>>20)
 	return nil
 }
 
@@ -211,7 +204,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
 	options := httpapi.Options{RowsAtOnce: n.memory.Rows / config.RowBytes, PageRows: n.memory.Page / config.RowBytes, Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
 	if n.config.State.Log {
-		tree, err := n.tree()
+		tree, err := n.states.OpenTree(context.Background(), filepath.Join(n.config.Data, data.LogKeyFile))
 		if err != nil {
 			return nil, err
 		}
@@ -249,18 +242,6 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, err
 	}
 	return srv, n.metrics.Gauges(func() []selfmetrics.Gauge { return gauges.Shared(srv.Shared()) })
-}
-
-// tree is the Merkle log with the key in its file, which the first start makes.
-func (n *node) tree() (*statelog.Tree, error) {
-	path := filepath.Join(n.config.Data, data.LogKeyFile)
-	_, missing := os.Stat(path)
-	key, err := statelog.SigningKey(path)
-	if err != nil {
-		return nil, err
-	}
-	tree := n.states.Tree(key)
-	return tree, tree.Begin(context.Background(), errors.Is(missing, fs.ErrNotExist))
 }
 
 // receivers take other systems' protocols.
@@ -311,38 +292,6 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 		return srv.Run(serving)
 	})
 	return group.Wait()
-}
-
-// shareKey makes the admin key on the first start and puts it where this user's
-// clients look.
-func (n *node) shareKey(ctx context.Context, srv *server.Server, io stdio) error {
-	if n.config.NoAuth {
-		return nil
-	}
-	secret, err := n.keyring.Bootstrap(ctx, n.config.Data, n.config.AdminKey)
-	if err != nil || secret == "" {
-		return err
-	}
-	path := auth.CredentialsPath(io.env)
-	if path == "" {
-		n.log.Warn("no folder for credentials: HOME and XDG_CONFIG_HOME are not set")
-		return nil
-	}
-	if err := auth.SaveCredentials(path, secret, addresses(srv.Address())...); err != nil {
-		n.log.Warn("clients will not find the admin key by themselves", "err", err, "key", filepath.Join(n.config.Data, auth.AdminKeyFile))
-	}
-	return nil
-}
-
-// addresses are the ways in which this user's clients may write one address.
-func addresses(page string) []string {
-	out := []string{page}
-	scheme, bound, _ := strings.Cut(page, "://")
-	host, port, err := net.SplitHostPort(bound)
-	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
-		out = append(out, scheme+"://"+net.JoinHostPort("localhost", port))
-	}
-	return out
 }
 
 // gauges are what the parts know of themselves.

@@ -3,11 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -70,14 +66,7 @@ func (f *scrapeFlags) run(ctx context.Context, io stdio) error {
 			Server: server.Base, APIKey: server.Key, Workspace: f.workspace, SpoolDir: f.spool, ResumeStrategy: kymogram.ResumeAllow,
 			Project: cmp.Or(f.project, "subnet-"+netuid), NoEnvironment: true, NoSystemMetrics: true,
 		},
-		Find: func(ctx context.Context) ([]scrape.Target, error) {
-			doc, err := server.Document(ctx, http.MethodGet, "/sd/bittensor", url.Values{"netuid": {netuid}})
-			if err != nil {
-				return nil, err
-			}
-			var list []scrape.Target
-			return list, json.Unmarshal(doc, &list)
-		},
+		Find: scrape.Find(server, netuid),
 	})
 	if !f.once {
 		return s.Run(ctx)
@@ -86,9 +75,5 @@ func (f *scrapeFlags) run(ctx context.Context, io stdio) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		return printJSON(io.out, total)
-	}
-	_, err = fmt.Fprintf(io.out, "%d of %d targets are up: %d values logged, %d refused\n", total.Up, total.Targets, total.Values, total.Refused)
-	return err
+	return tell(io, f.json, total)
 }

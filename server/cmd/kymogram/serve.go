@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,28 +37,11 @@ func serveCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return withinLimit(cmd.Context(), func(ctx context.Context) error { return serve(ctx, c, io) })
+			return server.Within(cmd.Context(), stopLimit, func(ctx context.Context) error { return serve(ctx, c, io) })
 		},
 	}
 	s.addTo(cmd, io)
 	return cmd
-}
-
-// withinLimit gives work some seconds to return after ctx ended.
-func withinLimit(ctx context.Context, work func(context.Context) error) error {
-	done := make(chan error, 1)
-	go func() { done <- work(ctx) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(stopLimit):
-		return errors.New("the server did not stop in time and was cut; the next start recovers what was acknowledged")
-	}
 }
 
 func serve(ctx context.Context, c config.Config, io stdio) error {
@@ -74,7 +56,7 @@ func serve(ctx context.Context, c config.Config, io stdio) error {
 	if err != nil {
 		return err
 	}
-	secure, err := loadTLS(c, listeners)
+	secure, err := server.OpenTLS(c, tlsFolder(c), listeners)
 	if err != nil {
 		return errors.Join(err, n.close())
 	}
@@ -94,23 +76,14 @@ func newLog(io stdio, level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l}))
 }
 
-// loadTLS is nil for plain text.
-func loadTLS(c config.Config, l *server.Listeners) (*tls.Config, error) {
-	if c.TLS.Cert != "" {
-		return server.LoadTLS(c.TLS.Cert, c.TLS.Key)
-	}
-	if c.TLS.Mode == config.TLSSelf {
-		return server.SelfTLS(tlsFolder(c), server.CertificateNames(server.KnownHosts(c.Hosts), l), time.Now())
-	}
-	return nil, nil //nolint:nilnil // plain text is a valid answer
-}
-
 func tlsFolder(c config.Config) string { return filepath.Join(c.Data, "tls") }
 
 // announce says on stderr how to reach the server and on stdout that it is ready.
 func announce(ctx context.Context, n *node, srv *server.Server, l *server.Listeners, io stdio) error {
-	if err := n.shareKey(ctx, srv, io); err != nil {
-		return err
+	if !n.config.NoAuth {
+		if err := n.keyring.Share(ctx, n.config.Data, n.config.AdminKey, srv.Address(), io.env, n.log); err != nil {
+			return err
+		}
 	}
 	if n.config.TLS.Mode == config.TLSSelf {
 		ca := filepath.Join(tlsFolder(n.config), server.CAFile)

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -457,5 +458,34 @@ func TestBootstrapRefusesAnotherKey(t *testing.T) {
 	}
 	if secret, err := k.Bootstrap(t.Context(), dir, ""); err != nil || secret != "" {
 		t.Errorf("without the file: %q, %v", secret, err)
+	}
+}
+
+// The first start tells this user's clients the admin key, under both names of this
+// machine. Where they cannot be told the server starts all the same.
+func TestShare(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	env := func(name string) string { return map[string]string{"HOME": home}[name] }
+	k, quiet := auth.New(&memory{}, time.Now, false), slog.New(slog.DiscardHandler)
+	if err := k.Share(t.Context(), dir, "", "http://127.0.0.1:7070", env, quiet); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := os.ReadFile(filepath.Join(dir, auth.AdminKeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := auth.Credentials(auth.CredentialsPath(env))
+	if secret := strings.TrimSpace(string(admin)); err != nil || len(keys) != 2 || keys["http://127.0.0.1:7070"] != secret || keys["http://localhost:7070"] != secret {
+		t.Errorf("%v, %v", keys, err)
+	}
+	if err := k.Share(t.Context(), dir, "", "https://example.org", env, quiet); err != nil {
+		t.Error(err)
+	}
+	if keys, err := auth.Credentials(auth.CredentialsPath(env)); err != nil || keys["https://example.org"] == "" || keys["https://localhost:"] != "" {
+		t.Errorf("%v, %v", keys, err)
+	}
+	nowhere := func(string) string { return "" }
+	if err := k.Share(t.Context(), dir, "", "http://127.0.0.1:7070", nowhere, quiet); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -42,6 +44,35 @@ func Credentials(path string) (map[string]string, error) {
 			WithHint("correct or remove the file")
 	}
 	return keys, nil
+}
+
+// Share makes sure that there is an admin key, as [Keyring.Bootstrap] does, and puts it
+// where this user's clients look for the key of page. A place that cannot be written is
+// only warned of.
+func (k *Keyring) Share(ctx context.Context, dir, given, page string, env func(string) string, log *slog.Logger) error {
+	secret, err := k.Bootstrap(ctx, dir, given)
+	if err != nil || secret == "" {
+		return err
+	}
+	path := CredentialsPath(env)
+	if path == "" {
+		log.Warn("no folder for credentials: HOME and XDG_CONFIG_HOME are not set")
+		return nil
+	}
+	if err := SaveCredentials(path, secret, addresses(page)...); err != nil {
+		log.Warn("clients will not find the admin key by themselves", "err", err, "key", filepath.Join(dir, AdminKeyFile))
+	}
+	return nil
+}
+
+// addresses are the ways in which this user's clients may write one address.
+func addresses(page string) []string {
+	out := []string{page}
+	if u, err := url.Parse(page); err == nil && u.Port() != "" && net.ParseIP(u.Hostname()).IsLoopback() {
+		u.Host = net.JoinHostPort("localhost", u.Port())
+		out = append(out, u.String())
+	}
+	return out
 }
 
 // SaveCredentials merges a key for some addresses into the file (0600). Loopback

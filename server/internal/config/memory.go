@@ -8,6 +8,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // MemoryLimit is how many bytes the program may take by its control group (version 2
@@ -120,6 +122,20 @@ const (
 	timesBody = 4
 	callers   = 4 // with the largest body each have room at once, where there is memory
 )
+
+// Budget divides the memory that there is; given is the limit that the program was
+// started with, MaxInt64 for none, which counts before ours.
+func (c *Config) Budget(files fs.FS, given int64) (Budget, error) {
+	limit := c.Memory.Bytes(files)
+	if given < math.MaxInt64 {
+		limit = given
+	}
+	if limit > 0 && limit < MinMemory {
+		return Budget{}, model.Errorf(model.CodeInvalid, "the server may take %d MiB of memory; the smallest limit that works is %d MiB", limit>>20, MinMemory>>20).
+			WithHint("Give the machine or the container more (the server takes nine tenths of it), or set memory.limit_mib.")
+	}
+	return Divide(limit, c.Limits.BodyMiB<<20), nil
+}
 
 // Divide divides a limit, 0 for one that is not known. The largest body of one request has
 // room as long as that is two fifths of all.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"math"
 	"testing"
 	"testing/fstest"
 
@@ -66,5 +67,24 @@ func TestDivide(t *testing.T) {
 	}
 	if got := (config.Memory{LimitMiB: 300}).Bytes(fstest.MapFS{}); got != 300<<20 {
 		t.Errorf("a limit of 300 MiB is %d", got)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	machine := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 8388608 kB\n")}}
+	var c config.Config
+	c.Limits.BodyMiB = 64
+	for name, x := range map[string]struct{ set, given, limit int64 }{
+		"of the machine":  {0, math.MaxInt64, (8 << 30) / 10 * 9},
+		"that is set":     {256, math.MaxInt64, 256 << 20},
+		"of the program":  {256, 512 << 20, 512 << 20},
+		"too little":      {64, math.MaxInt64, 0},
+		"too little, too": {256, 64 << 20, 0},
+	} {
+		c.Memory.LimitMiB = x.set
+		b, err := c.Budget(machine, x.given)
+		if (err == nil) != (x.limit > 0) || err == nil && b != config.Divide(x.limit, 64<<20) {
+			t.Errorf("%s: %+v, %v", name, b, err)
+		}
 	}
 }

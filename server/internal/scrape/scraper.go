@@ -2,10 +2,14 @@ package scrape
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -13,6 +17,7 @@ import (
 
 	"github.com/kymogram/kymogram"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
 )
@@ -58,6 +63,23 @@ type Result struct {
 	Values  uint64 `json:"values"`
 	// Refused values can never be taken, such as those of an impossible name.
 	Refused uint64 `json:"refused"`
+}
+
+// Print writes it for a person.
+func (r Result) Print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "%d of %d targets are up: %d values logged, %d refused\n", r.Up, r.Targets, r.Values, r.Refused)
+	return err
+}
+
+// Find asks a server for the targets of a subnet.
+func Find(server *remote.Client, netuid string) func(context.Context) ([]Target, error) {
+	return func(ctx context.Context) (list []Target, err error) {
+		doc, err := server.Document(ctx, http.MethodGet, "/sd/bittensor", url.Values{"netuid": {netuid}})
+		if err != nil {
+			return nil, err
+		}
+		return list, json.Unmarshal(doc, &list)
+	}
 }
 
 // round finds the targets and scrapes each once.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/config"
 )
 
 // Lifetimes of the private authority and of the certificates that it signs; a
@@ -36,6 +37,18 @@ const (
 	crtFile    = "server.pem"
 	crtKeyFile = "server.key"
 )
+
+// OpenTLS is what the settings ask for; dir is for a private authority. It is nil for
+// plain text.
+func OpenTLS(c config.Config, dir string, l *Listeners) (*tls.Config, error) {
+	if c.TLS.Cert != "" {
+		return LoadTLS(c.TLS.Cert, c.TLS.Key)
+	}
+	if c.TLS.Mode == config.TLSSelf {
+		return SelfTLS(dir, CertificateNames(KnownHosts(c.Hosts), l), time.Now())
+	}
+	return nil, nil //nolint:nilnil // plain text is a valid answer
+}
 
 // LoadTLS reads a certificate and its key.
 func LoadTLS(certFile, keyFile string) (*tls.Config, error) {

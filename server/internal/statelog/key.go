@@ -20,10 +20,21 @@ func errForeignKey() error {
 		WithHint("restore log.key from a backup; delete it only if witnesses shall see a new log")
 }
 
-// Begin compares the key with the newest head that was signed. A key that was made just
+// OpenTree is the Merkle log with the key in a file, which the first start makes.
+func (l *Log) OpenTree(ctx context.Context, path string) (*Tree, error) {
+	_, missing := os.Stat(path)
+	key, err := SigningKey(path)
+	if err != nil {
+		return nil, err
+	}
+	tree := l.Tree(key)
+	return tree, tree.begin(ctx, errors.Is(missing, fs.ErrNotExist))
+}
+
+// begin compares the key with the newest head that was signed. A key that was made just
 // now begins new logs; any other that did not sign it signs nothing: a bit of its file
 // may be wrong, and witnesses would see a server that began anew.
-func (t *Tree) Begin(ctx context.Context, made bool) error {
+func (t *Tree) begin(ctx context.Context, made bool) error {
 	if t.log.broken != nil {
 		return nil // its calls say why
 	}

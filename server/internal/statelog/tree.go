@@ -32,7 +32,7 @@ const growth = 4096
 type Tree struct {
 	log     *Log
 	key     ed25519.PrivateKey
-	refused error // why the key signs nothing, see [Tree.Begin]
+	refused error // why the key signs nothing, see [Tree.begin]
 }
 
 // Tree makes the Merkle log, signed with key.

@@ -80,6 +80,9 @@ type AxisColumn struct {
 // Column holds the values of one series, by Kind in exactly one of the slices.
 type Column struct {
 	Series SeriesKey
+	// Text is that of Series, where it is known already: many columns of a batch may be of
+	// one series. Else it is empty.
+	Text   string
 	Kind   Kind
 	Floats []float64
 	Ints   []int64

@@ -125,6 +125,9 @@ func (w *writer) send(b *kymogramv1.Batch, updates ...model.Update) {
 			b.Last++
 		}
 	}
+	for _, s := range b.Skipped {
+		b.Last = s.Last
+	}
 	for i := range updates {
 		b.Last++
 		updates[i].Seq = b.Last

@@ -51,6 +51,16 @@ func relative(n int) *kymogramv1.Batch {
 	return b
 }
 
+// skipping is a batch of n rows behind n ranges that it skips.
+func skipping(n int) *kymogramv1.Batch {
+	b := batch(1, n)
+	for i := range n {
+		at := uint64(n + 2*i)
+		b.Skipped = append(b.Skipped, &kymogramv1.Skipped{First: at + 2, Last: at + 2})
+	}
+	return b
+}
+
 // calls makes one call with the admin key.
 func calls(prepare func(*lab, int) string, call func(ctx context.Context, l *lab, run string) error) func(*lab, int) func() {
 	return func(l *lab, n int) func() {
@@ -103,6 +113,7 @@ func methods() []row[*lab] {
 	return []row[*lab]{
 		{call: stream, grows: "points", n: 10_000, run: streams(func(n int) *kymogramv1.Batch { return batch(1, n) }, nil)},
 		{call: stream, grows: "series", n: 3_000, run: streams(func(n int) *kymogramv1.Batch { return batch(n, 1) }, nil)},
+		{call: stream, grows: "skipped ranges", n: 8_000, run: streams(skipping, nil)},
 		{call: stream, grows: "labels", n: 500, run: streams(labelled, nil)},
 		{call: stream, grows: "attributes", n: 500, run: streams(empty, attributes)},
 		{call: stream, grows: "environments", n: 500, run: streams(empty, environments)},

@@ -223,7 +223,8 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	if err := n.metrics.Gauges(func() []selfmetrics.Gauge { return gauges.Answers(api.Stats()) }); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Reserve: api.Reserve, Log: n.log})
+	definitions := native.NewDefinitions(n.memory.Definitions)
+	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Reserve: api.Reserve, Definitions: definitions, Log: n.log})
 	receivers, err := n.receivers()
 	if err != nil {
 		return nil, err
@@ -241,7 +242,9 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	if err != nil {
 		return nil, err
 	}
-	return srv, n.metrics.Gauges(func() []selfmetrics.Gauge { return gauges.Shared(srv.Shared()) })
+	return srv, n.metrics.Gauges(func() []selfmetrics.Gauge {
+		return slices.Concat(gauges.Shared(srv.Shared()), gauges.Definitions(definitions.Stats()))
+	})
 }
 
 // receivers take other systems' protocols.

@@ -99,6 +99,7 @@ type Budget struct {
 	Answers     int64 // of gRPC that nobody has read yet
 	Rows        int64 // of reads
 	Page        int64 // of Rows: the texts or documents of one answer
+	Definitions int64 // of the series of streams
 }
 
 // RowBytes is about what a row of an answer takes.
@@ -117,6 +118,7 @@ const (
 	mostPending = 64 << 20
 	mostRows    = 4_000_000 * RowBytes
 	mostPage    = 8 << 20
+	mostDefined = 512 << 20
 
 	// What a body may take while it is worked on is so many times its bytes.
 	timesBody = 4
@@ -150,5 +152,6 @@ func Divide(limit, body int64) Budget {
 	b.Requests = max(part(28, max(mostWorked, callers*timesBody*body)), part(40, timesBody*body))
 	b.Received, b.Unfolded, b.Answers, b.Rows = part(3, mostPending), part(2, mostPending/2), part(3, mostPending), part(4, mostRows)
 	b.Page = min(b.Rows/4, mostPage)
+	b.Definitions = part(6, mostDefined)
 	return b
 }

@@ -140,6 +140,14 @@ func Points(s share.Stats) []selfmetrics.Gauge {
 	}
 }
 
+// Definitions is the memory for the series definitions of streams.
+func Definitions(s share.Stats) []selfmetrics.Gauge {
+	return []selfmetrics.Gauge{
+		gauge("kymogram_definition_bytes", "Memory of the series definitions of writers' streams.", s.Used),
+		counter("kymogram_definition_refused_total", "Streams ended with busy: there was no memory for more series definitions. Their clients open new ones.", s.Refused),
+	}
+}
+
 // Unplaced is what remote writes held besides points.
 func Unplaced(t promwrite.Totals) []selfmetrics.Gauge {
 	one := func(kind string, n uint64) selfmetrics.Gauge {

@@ -71,6 +71,7 @@ func TestEachCountIsShown(t *testing.T) {
 		"server.Shared.Answers.Waiting", "server.Shared.Answers.WaitingFor", "server.Shared.Calls.Waiting", "server.Shared.Calls.WaitingFor",
 		"server.Shared.Files.Waiting", "server.Shared.Files.WaitingFor")
 	shown(t, gauges.Unplaced)
+	shown(t, gauges.Definitions, "share.Stats.Waiting", "share.Stats.WaitingFor") // nobody waits
 	shown(t, gauges.Points)
 }
 
@@ -80,7 +81,7 @@ func TestNamesAreUnique(t *testing.T) {
 	for _, part := range [][]selfmetrics.Gauge{
 		gauges.Store(store.Stats{}, 0), gauges.Catalog(sqlite.Health{}, true, 0, 0), gauges.Ingest(ingest.Stats{}),
 		gauges.States(statelog.Stats{}, statelog.Health{}, true), gauges.Reserve(0, 0), gauges.Answers(httpapi.Stats{}),
-		gauges.Shared(server.Shared{}), gauges.Unplaced(promwrite.Totals{}), gauges.Points(share.Stats{}),
+		gauges.Shared(server.Shared{}), gauges.Unplaced(promwrite.Totals{}), gauges.Definitions(share.Stats{}), gauges.Points(share.Stats{}),
 	} {
 		for _, g := range part {
 			if names[g.Name] || g.Help == "" {

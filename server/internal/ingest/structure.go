@@ -7,6 +7,9 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
+// maxUpdates is how many updates a batch may have: each takes up to 100 µs of a processor.
+const maxUpdates = 10_000
+
 // checkStructure finds faults that no single record is to blame for: a batch
 // that has one was built wrongly and nothing of it can be trusted.
 func checkStructure(b *model.Batch) error {
@@ -17,6 +20,9 @@ func checkStructure(b *model.Batch) error {
 		if err := checkGroup(b, &b.Groups[i]); err != nil {
 			return err
 		}
+	}
+	if n := len(b.Updates) + len(b.Unreadable); n > maxUpdates {
+		return model.Errorf(model.CodeTooLarge, "the batch has %d updates, at most %d", n, maxUpdates).WithHint("Send fewer at once.")
 	}
 	for i := range b.Updates {
 		if !holds(b, b.Updates[i].Seq) {

@@ -1,32 +1,84 @@
 package native
 
 import (
+	"context"
 	"slices"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wire"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
-// maxDefinitionBytes bounds what a stream's series definitions take in memory:
-// a million of the usual size. A client past it starts another stream.
-const maxDefinitionBytes = 256 << 20
+// definitionBytes is what the series definitions of all streams take in memory where the
+// server sets no pool, and one stream a quarter of it: 300,000 of the usual size. A client
+// past it starts another stream, and defines there what it still uses.
+const definitionBytes = 512 << 20
+
+// maxNameBytes bounds the names of all columns of a batch together, each as long as its series'
+// definition: a column of few bytes may name a series of 70 KiB, and each is looked up.
+const maxNameBytes = 64 << 20
 
 // definition is a series of a stream.
 type definition struct {
 	key  model.SeriesKey
+	text string // of the key, which shares its bytes; empty where names are not clean
+	size int    // of the text
 	kind model.Kind
+}
+
+func newDefinition(s *kymogramv1.SeriesDefinition) definition {
+	key := model.NewSeriesKey(s.Metric, s.Scale, s.Labels)
+	text := key.String()
+	out := definition{key: key, size: len(text), kind: model.Kind(s.Kind)}
+	if same, ok := model.ParseSeriesKey(text); ok && same.Metric == key.Metric && same.Scale == key.Scale && slices.Equal(same.Labels, key.Labels) {
+		out.key, out.text = same, text
+	}
+	return out
 }
 
 // decoder turns the batches of one stream into the model's.
 type decoder struct {
+	pool   *share.Pool // what definitions of all streams take
+	leases []func()
 	series map[uint32]definition
-	bytes  int
+	bytes  int64
+	named  int // bytes of names, of the batch that is decoded
 	axes   []model.Axis
 }
 
-func newDecoder() *decoder {
-	return &decoder{series: map[uint32]definition{}, axes: model.Axes()}
+func newDecoder(pool *share.Pool) *decoder {
+	return &decoder{pool: pool, series: map[uint32]definition{}, axes: model.Axes()}
+}
+
+// close gives back what the stream's definitions took.
+func (d *decoder) close() {
+	for _, release := range d.leases {
+		release()
+	}
+}
+
+// reserve takes memory for the new ones of definitions, or says why the stream must end.
+func (d *decoder) reserve(ctx context.Context, list []*kymogramv1.SeriesDefinition) error {
+	more := int64(0)
+	for _, s := range list {
+		if _, known := d.series[s.GetId()]; !known && s != nil {
+			more += int64(definitionSize(s))
+		}
+	}
+	if more == 0 {
+		return nil
+	}
+	if d.bytes += more; d.bytes > d.pool.Part() {
+		return model.Errorf(model.CodeTooLarge, "the series definitions of this stream are above %d bytes", d.pool.Part()).
+			WithHint("Start another stream and define only what it uses.")
+	}
+	release, err := d.pool.Try(ctx, more)
+	if err != nil {
+		return err
+	}
+	d.leases = append(d.leases, release)
+	return nil
 }
 
 func malformed(format string, args ...any) *model.Error {
@@ -35,15 +87,19 @@ func malformed(format string, args ...any) *model.Error {
 }
 
 // decode takes over the columns of the message, which must not be used again.
-func (d *decoder) decode(m *kymogramv1.Batch) (*model.Batch, error) {
+func (d *decoder) decode(ctx context.Context, m *kymogramv1.Batch) (*model.Batch, error) {
 	if m.First == 0 || m.Last < m.First {
 		return nil, malformed("its sequences are %d to %d", m.First, m.Last)
+	}
+	if err := d.reserve(ctx, m.Series); err != nil {
+		return nil, err
 	}
 	for _, s := range m.Series {
 		if err := d.define(s); err != nil {
 			return nil, err
 		}
 	}
+	d.named = 0
 	b := &model.Batch{First: m.First, Last: m.Last, Groups: make([]model.RowGroup, len(m.Groups))}
 	for i, g := range m.Groups {
 		if err := d.group(m, g, &b.Groups[i]); err != nil {
@@ -75,11 +131,7 @@ func (d *decoder) define(s *kymogramv1.SeriesDefinition) error {
 		}
 		return nil
 	}
-	if d.bytes += definitionSize(s); d.bytes > maxDefinitionBytes {
-		return model.Errorf(model.CodeTooLarge, "the series definitions of this stream are above %d bytes", maxDefinitionBytes).
-			WithHint("Start another stream and define only what it uses.")
-	}
-	d.series[s.Id] = definition{key: model.NewSeriesKey(s.Metric, s.Scale, s.Labels), kind: kind}
+	d.series[s.Id] = newDefinition(s)
 	return nil
 }
 
@@ -97,7 +149,7 @@ func (d *definition) is(s *kymogramv1.SeriesDefinition) bool {
 }
 
 func definitionSize(s *kymogramv1.SeriesDefinition) int {
-	size := 128 + len(s.Metric) + len(s.Scale)
+	size := 224 + len(s.Metric) + len(s.Scale)
 	for name, value := range s.Labels {
 		size += 64 + len(name) + len(value)
 	}
@@ -129,7 +181,11 @@ func (d *decoder) group(m *kymogramv1.Batch, g *kymogramv1.RowGroup, out *model.
 		if c == nil || !ok {
 			return malformed("the series %d is not defined", c.GetSeries())
 		}
-		out.Columns[i] = model.Column{Series: s.key, Kind: s.kind, Floats: c.Floats, Ints: c.Ints, Texts: c.Texts, Docs: c.Documents}
+		if d.named += s.size; d.named > maxNameBytes {
+			return model.Errorf(model.CodeTooLarge, "the names of the batch's columns are above %d MiB", maxNameBytes>>20).
+				WithHint("Send fewer columns at once.")
+		}
+		out.Columns[i] = model.Column{Series: s.key, Text: s.text, Kind: s.kind, Floats: c.Floats, Ints: c.Ints, Texts: c.Texts, Docs: c.Documents}
 	}
 	return nil
 }

@@ -2,8 +2,11 @@ package native
 
 import (
 	"bytes"
+	"context"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +19,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/testkit/recorded"
 	"github.com/kymogram/kymogram/internal/wire"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 func example() *kymogramv1.Batch {
@@ -45,12 +49,12 @@ func typed() *kymogramv1.Batch {
 }
 
 func TestDecode(t *testing.T) {
-	d := newDecoder()
-	got, err := d.decode(example())
+	d := newDecoder(NewDefinitions(definitionBytes))
+	got, err := d.decode(context.Background(), example())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, err := newDecoder().decode(typed()); err != nil || !cmp.Equal(got, same) {
+	if same, err := newDecoder(NewDefinitions(definitionBytes)).decode(context.Background(), typed()); err != nil || !cmp.Equal(got, same) {
 		t.Errorf("typed: %v\n%s", err, cmp.Diff(got, same))
 	}
 	loss := model.SeriesKey{Metric: "loss", Scale: "ML_STEP", Labels: []model.Label{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}}
@@ -59,9 +63,9 @@ func TestDecode(t *testing.T) {
 		Groups: []model.RowGroup{
 			{
 				Axes: []model.AxisColumn{{Axis: "step", Relative: true, Values: []int64{0, 1}}, {Axis: "rl_step", Values: []int64{5, 6}}}, TimeNs: []int64{7, 8}, Seq: []uint64{10, 12},
-				Columns: []model.Column{{Series: loss, Kind: model.KindFloat, Floats: []float64{1, math.Inf(1)}}},
+				Columns: []model.Column{{Series: loss, Text: loss.String(), Kind: model.KindFloat, Floats: []float64{1, math.Inf(1)}}},
 			},
-			{TimeNs: []int64{9}, Seq: []uint64{13}, Columns: []model.Column{{Series: model.SeriesKey{Metric: "text", Scale: "EPISODE"}, Kind: model.KindText, Texts: []string{"t"}}}},
+			{TimeNs: []int64{9}, Seq: []uint64{13}, Columns: []model.Column{{Series: model.SeriesKey{Metric: "text", Scale: "EPISODE"}, Text: "text\x00EPISODE", Kind: model.KindText, Texts: []string{"t"}}}},
 		},
 		Updates: []model.Update{{Op: model.OpAddTags, Tags: []string{"x"}, Seq: 14}}, Unreadable: []uint64{13},
 		Skipped: []model.Skipped{{First: 11, Last: 11, Reason: "torn", Points: 3}},
@@ -70,12 +74,12 @@ func TestDecode(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// Later batches use and repeat the definitions.
-	if _, err := d.decode(example()); err != nil {
+	if _, err := d.decode(context.Background(), example()); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	short := example()
 	short.Series = nil
-	if _, err := d.decode(short); err != nil {
+	if _, err := d.decode(context.Background(), short); err != nil {
 		t.Errorf("without definitions: %v", err)
 	}
 }
@@ -103,25 +107,49 @@ func TestMalformedBatches(t *testing.T) {
 	} {
 		b := example()
 		change(b)
-		if _, err := newDecoder().decode(b); model.CodeOf(err) != model.CodeInvalid {
+		if _, err := newDecoder(NewDefinitions(definitionBytes)).decode(context.Background(), b); model.CodeOf(err) != model.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
+// Definitions stay in memory as long as their streams: those of one stream are bounded, those
+// of one caller, and those of all.
 func TestDefinitionsAreBounded(t *testing.T) {
-	d := newDecoder()
-	long := string(make([]byte, 1<<20))
-	for id := range uint32(1 << 12) {
-		err := d.define(&kymogramv1.SeriesDefinition{Id: id, Metric: long, Kind: 1})
-		if err != nil {
-			if model.CodeOf(err) != model.CodeTooLarge || id < 200 {
-				t.Errorf("definition %d: %v", id, err)
+	const size = 1 << 20
+	pool, long := NewDefinitions(4*size), strings.Repeat("m", size/32)
+	fill := func(ctx context.Context, d *decoder, most uint32) error {
+		for id := range most {
+			b := &kymogramv1.Batch{First: 1, Last: 1, Series: []*kymogramv1.SeriesDefinition{{Id: id, Metric: long, Kind: 1}}}
+			for range 2 { // defined again, it takes nothing
+				if _, err := d.decode(ctx, b); err != nil {
+					return err
+				}
 			}
-			return
+		}
+		return nil
+	}
+	ctx := t.Context()
+	if err := fill(ctx, newDecoder(pool), 40); model.CodeOf(err) != model.CodeTooLarge {
+		t.Errorf("a stream with more than its part: %v", err)
+	}
+	pool = NewDefinitions(4 * size)
+	first := newDecoder(pool)
+	if err := fill(ctx, first, 20); err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(ctx, newDecoder(pool), 20); model.CodeOf(err) != model.CodeBusy || pool.Stats().Refused != 1 {
+		t.Errorf("a second stream of one caller: %v", err)
+	}
+	for caller := range 3 {
+		if err := fill(share.WithCaller(ctx, strconv.Itoa(caller)), newDecoder(pool), 20); err != nil {
+			t.Errorf("another caller: %v", err)
 		}
 	}
-	t.Error("4 GiB of definitions were taken")
+	first.close()
+	if used := pool.Stats().Used; used > 3*size {
+		t.Errorf("%d bytes are held behind the end of a stream", used)
+	}
 }
 
 // Any bytes are either a batch whose parts fit together or a typed error.
@@ -149,7 +177,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%d updates and %d writers of %d bytes", len(r.Initial), len(r.Ended), len(data))
 			}
 		}
-		w := newDecoder().message(&m)
+		w := newDecoder(NewDefinitions(definitionBytes)).message(context.Background(), &m)
 		if w.err != nil {
 			if code := model.CodeOf(w.err); code != model.CodeInvalid && code != model.CodeTooLarge {
 				t.Errorf("%v has the code %s", w.err, code)

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -27,7 +28,7 @@ func BenchmarkDecode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := newDecoder()
+	d := newDecoder(NewDefinitions(definitionBytes))
 	b.ReportAllocs()
 	for b.Loop() {
 		var got kymogramv1.StreamRequest
@@ -38,7 +39,7 @@ func BenchmarkDecode(b *testing.B) {
 		if err := raw.Decode(&got); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := d.decode(got.GetBatch()); err != nil {
+		if _, err := d.decode(context.Background(), got.GetBatch()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // Ingest is the write path (package ingest).
@@ -40,7 +41,9 @@ type Options struct {
 	// Reserve waits for the caller's share of the rows that answers may hold; nil:
 	// there is no limit. texts is for a page of texts or documents.
 	Reserve func(ctx context.Context, rows int) (release func(), texts query.Admit, err error)
-	Log     *slog.Logger
+	// Definitions is the memory for the series definitions of all streams.
+	Definitions *share.Pool
+	Log         *slog.Logger
 }
 
 // Receiver holds the three services.
@@ -58,7 +61,15 @@ func New(in Ingest, q Query, options Options) *Receiver {
 	if options.Reserve == nil {
 		options.Reserve = func(context.Context, int) (func(), query.Admit, error) { return func() {}, nil, nil }
 	}
+	if options.Definitions == nil {
+		options.Definitions = NewDefinitions(definitionBytes)
+	}
 	return &Receiver{ingest: in, query: q, options: options}
+}
+
+// NewDefinitions is a pool for [Options] of so many bytes.
+func NewDefinitions(size int64) *share.Pool {
+	return share.New("memory for series definitions", size, 0)
 }
 
 // Register adds the services to a server.

@@ -2,6 +2,7 @@ package native
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"math"
 	"os"
@@ -32,7 +33,7 @@ func TestFiveShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := newDecoder().decode(message)
+	batch, err := newDecoder(NewDefinitions(definitionBytes)).decode(context.Background(), message)
 	if err != nil {
 		t.Fatal(err)
 	}

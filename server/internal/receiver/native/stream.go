@@ -82,7 +82,7 @@ func (s *ingestService) serve(stream ingestStream, session *ingest.Session, prot
 	defer cancel()
 	next := make(chan work, inFlight)
 	// Not joined: gRPC ends a Recv under way only when the handler returns.
-	go receive(ctx, stream, next)
+	go receive(ctx, stream, newDecoder(s.options.Definitions), next)
 	for {
 		select {
 		case <-session.Superseded():
@@ -101,9 +101,9 @@ func (s *ingestService) serve(stream ingestStream, session *ingest.Session, prot
 }
 
 // receive ends with the client's half of the stream, or behind the first error.
-func receive(ctx context.Context, stream ingestStream, next chan<- work) {
+func receive(ctx context.Context, stream ingestStream, d *decoder, next chan<- work) {
 	defer close(next)
-	d := newDecoder()
+	defer d.close()
 	for {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -111,7 +111,7 @@ func receive(ctx context.Context, stream ingestStream, next chan<- work) {
 		}
 		w := work{err: received(err)}
 		if err == nil {
-			w = d.message(m)
+			w = d.message(ctx, m)
 		}
 		select {
 		case next <- w:
@@ -124,13 +124,13 @@ func receive(ctx context.Context, stream ingestStream, next chan<- work) {
 	}
 }
 
-func (d *decoder) message(m *kymogramv1.StreamRequest) (w work) {
+func (d *decoder) message(ctx context.Context, m *kymogramv1.StreamRequest) (w work) {
 	switch body := m.GetMessage().(type) {
 	case *kymogramv1.StreamRequest_Batch:
 		if body.Batch == nil {
 			return work{err: malformed("it is empty")}
 		}
-		w.batch, w.err = d.decode(body.Batch)
+		w.batch, w.err = d.decode(ctx, body.Batch)
 		w.spooled = body.Batch.SpooledPoints
 	case *kymogramv1.StreamRequest_Gone:
 		w.gone = true

@@ -142,7 +142,10 @@ func (d *draft) name() error {
 	named := map[string]bool{}
 	for j := range d.Columns {
 		c := &d.Columns[j]
-		d.texts[j], d.cols[j] = c.Series.String(), valuesOf(c)
+		d.texts[j], d.cols[j] = c.Text, valuesOf(c)
+		if c.Text == "" {
+			d.texts[j] = c.Series.String()
+		}
 		if named[d.texts[j]] {
 			return model.Errorf(model.CodeInvalid, "series %s is in two columns of one row group", c.Series.Metric)
 		}
@@ -367,23 +370,26 @@ func (s *resolver) judge(u unit) ([]record.Series, *model.Refusal) {
 			def, known := s.lookUp(g.texts[j], made)
 			if !known {
 				if s.run.SeriesMade()+len(s.fresh)+len(fresh) >= s.limit {
-					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.Columns[j].Series.Metric, s.limit)
+					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.shown(j), s.limit)
 				}
 				def = record.Series{ID: s.nextID + uint32(len(s.rec.Series)+len(fresh)), Kind: g.cols[j].Kind, Text: g.texts[j]}
 				fresh, made[def.Text] = append(fresh, def), def
 			}
 			if def.Kind != g.cols[j].Kind {
 				if _, _, ok := column.Convert(&g.cols[j], at.row, def.Kind); !ok {
-					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.Columns[j].Series.Metric, def.Kind, g.cols[j].Kind)
+					return nil, refusal(model.CodeKindMismatch, "series %s holds %s and the value is a %s that cannot be converted exactly", g.shown(j), def.Kind, g.cols[j].Kind)
 				}
 			}
 			if g.relative != nil && g.largest(at.row) > math.MaxInt64-g.begin[j][at.row] {
-				return nil, refusal(model.CodeBadRecord, "series %s has no step left after %d", g.Columns[j].Series.Metric, g.begin[j][at.row]-1)
+				return nil, refusal(model.CodeBadRecord, "series %s has no step left after %d", g.shown(j), g.begin[j][at.row]-1)
 			}
 		}
 	}
 	return fresh, nil
 }
+
+// shown is a column's metric for a message: there is one for each record that is refused.
+func (d *draft) shown(col int) string { return model.Clip(d.Columns[col].Series.Metric) }
 
 func refusal(code model.Code, format string, args ...any) *model.Refusal {
 	return &model.Refusal{Code: code, Message: fmt.Sprintf(format, args...)}

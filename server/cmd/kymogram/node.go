@@ -105,7 +105,7 @@ func (n *node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.engine, n.closers = engine, append(n.closers, engine)
-	return nil
+	return folder.Live(n.log)
 }
 
 // boundMemory divides the memory that there is, and makes the program free it in time. A

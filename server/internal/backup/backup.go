@@ -89,7 +89,7 @@ func (s *Source) copyRest(c *copying) error {
 		switch {
 		case name == s.Store || name == s.Blobs || name == s.Marks: // marks are of the original: the copy is behind them
 			return fs.SkipDir
-		case !d.Type().IsRegular(), strings.HasPrefix(name, s.Catalog), strings.HasPrefix(name, s.States), strings.HasPrefix(name, ".probe-"), name == manifestFile:
+		case !d.Type().IsRegular(), strings.HasPrefix(name, s.Catalog), strings.HasPrefix(name, s.States), strings.HasPrefix(name, ".probe-"), name == manifestFile, name == servedFile:
 			return nil
 		}
 		return c.putFile(s.Folder, name)

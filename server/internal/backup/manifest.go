@@ -15,11 +15,13 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/wal"
 )
 
 // manifestFile lists a backup's files; it is written last.
 const (
 	manifestFile    = "BACKUP.json"
+	servedFile      = "BACKUP.served.json" // the manifest of what is in use since
 	manifestVersion = 1
 )
 
@@ -86,6 +88,26 @@ func readManifest(folder string) (*manifest, error) {
 		}
 	}
 	return &m, nil
+}
+
+// Live makes a backup a data folder as any other, before its first change: then its
+// files are not those of the manifest any more, which is set aside. It says whether there
+// was one.
+func Live(folder string) (bool, error) {
+	err := os.Rename(filepath.Join(folder, manifestFile), filepath.Join(folder, servedFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("set aside %s: %w", manifestFile, err)
+	}
+	return true, wal.OS{}.SyncDir(folder)
+}
+
+// served says that a folder was a backup, and is in use since.
+func served(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, servedFile))
+	return err == nil
 }
 
 // Changed lists the files of a backup that are not what they were.

@@ -16,6 +16,10 @@ func Restore(ctx context.Context, from, to string, bar progress.Bar) (*Copied, e
 	if err != nil {
 		return nil, err
 	}
+	if m == nil && served(from) {
+		return nil, model.Errorf(model.CodeConflict, "%s is no backup any more: it was served or changed since it was saved", from).
+			WithHint("make a backup of it as it is now: `kymogram data backup --data %s --to NEW`; then restore from NEW", from)
+	}
 	if m == nil {
 		return nil, model.Errorf(model.CodeNotFound, "%s is no complete backup: it has no %s", from, manifestFile).WithHint("name the folder that `kymogram data backup --to` made")
 	}

@@ -44,7 +44,10 @@ func (f Folder) Compact(ctx context.Context, log *slog.Logger, shown io.Writer) 
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	go watchWriting(watched, filepath.Join(f.Store(), "segments", "*.tmp"), bar)
-	if err = e.Flush(ctx); err == nil {
+	if err = f.Live(log); err == nil {
+		err = e.Flush(ctx)
+	}
+	if err == nil {
 		err = e.Compact(ctx, true)
 	}
 	err = errors.Join(err, e.Close())

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/backup"
 )
 
 // The data folder. Its lock and version are the store's.
@@ -56,6 +58,16 @@ func (f Folder) StateMark() string { return filepath.Join(f.Marks(), "STATE") }
 func (f Folder) Lock() (io.Closer, error) { return wal.OS{}.Lock(f.lockFile()) }
 
 func (f Folder) lockFile() string { return filepath.Join(f.Store(), "LOCK") }
+
+// Live makes a backup a folder as any other, where it is one. Who holds the lock calls it
+// before the first change.
+func (f Folder) Live(log *slog.Logger) error {
+	was, err := backup.Live(string(f))
+	if was {
+		log.Warn("this folder is a backup; from now on it is a live data folder, and no backup any more", "folder", string(f))
+	}
+	return err
+}
 
 // Claim makes a data folder and checks that it can be written, by this user alone.
 func Claim(folder string) error {

@@ -31,6 +31,9 @@ func (f Folder) Guest(ctx context.Context, log *slog.Logger) (*Guest, error) {
 		return nil, Explain(string(f), err)
 	}
 	g := &Guest{lock: lock}
+	if err := f.Live(log); err != nil {
+		return nil, errors.Join(Explain(string(f), err), g.unlock())
+	}
 	if g.DB, err = sqlite.OpenWith(ctx, f.Catalog(), sqlite.Options{Guest: lock == nil, Mark: f.CatalogMark(), Logger: log}); err != nil {
 		return nil, errors.Join(Explain(string(f), err), g.unlock())
 	}

@@ -43,6 +43,11 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 		return nil, model.Errorf(model.CodeNotFound, "%s is no data folder: %v", string(f), err).WithHint("name the folder that was given to `kymogram serve --data`")
 	}
 	defer lock.Close()
+	if do {
+		if err := f.Live(log); err != nil {
+			return nil, err
+		}
+	}
 	// What is made anew is about as large as the mirror and the catalog, whichever there is.
 	bar := progress.Bytes(shown, max(SizeOf(f.Catalog()), SizeOf(f.Catalog()+"-mirror")), "repair")
 	defer bar.End()
@@ -71,13 +76,18 @@ func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.
 	if out.Small, err = f.small(ctx); err != nil {
 		return nil, err
 	}
-	for _, s := range out.Small {
+	lists, err := f.lists(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range append(out.Small, lists...) {
 		if do && s.mend != nil {
 			if err := s.mend(); err != nil {
 				return nil, fmt.Errorf("repair %s: %w", s.File, err)
 			}
 		}
 	}
+	out.Small = append(out.Small, lists...)
 	out.Needed = !out.Catalog.Healthy() || !out.States.Healthy() || len(out.Small) > 0
 	return out, nil
 }

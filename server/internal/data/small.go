@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
@@ -32,7 +34,7 @@ type Small struct {
 // small names what is wrong with the small files.
 func (f Folder) small(ctx context.Context) ([]*Small, error) {
 	var found []*Small
-	for _, look := range []func(context.Context) (*Small, error){f.version, f.adminKey, f.logKey} {
+	for _, look := range []func(context.Context) (*Small, error){f.version, f.marks, f.adminKey, f.logKey} {
 		s, err := look(ctx)
 		if err != nil {
 			return nil, err
@@ -73,6 +75,56 @@ func (f Folder) version(ctx context.Context) (*Small, error) {
 	s.Mends = fmt.Sprintf("%d is written into it, since every other file is one that version %[1]d reads", local.Version)
 	s.mend = func() error { return local.WriteVersion(wal.OS{}, f.Store()) }
 	return s, nil
+}
+
+// marks must be a folder.
+func (f Folder) marks(context.Context) (*Small, error) {
+	if info, err := os.Stat(f.Marks()); err != nil || info.IsDir() {
+		return nil, nil //nolint:nilnil,nilerr // nothing is wrong: the next start makes it
+	}
+	return &Small{
+		File: MarksFolder, Fault: "it is a file, and must be a folder", Remedy: "move it away; the next start makes the folder",
+		Mends: "it is moved aside, and the next start makes the folder", mend: func() error { return setAside(f.Marks()) },
+	}, nil
+}
+
+// lists are those of the segments that are damaged and have another copy.
+func (f Folder) lists(ctx context.Context) (found []*Small, err error) {
+	store, err := local.OpenFolder(ctx, wal.Looking{}, f.Store(), f.Marks())
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	all := store.Lists()
+	for _, name := range all.Damaged {
+		short, _ := filepath.Rel(string(f), name)
+		s := &Small{File: short, Fault: "the list of segments is damaged", Remedy: "the next start writes it anew, by the segments that are there"}
+		if all.Mends() {
+			s.Mends, s.mend = "its other copy is written there", func() error { return all.Mend(wal.OS{}) }
+		}
+		found = append(found, s)
+	}
+	return found, nil
+}
+
+// silent names marks that say nothing, since they are damaged.
+func (f Folder) silent() (notes []string) {
+	say := func(path, about string) {
+		notes = append(notes, fmt.Sprintf("%s is damaged and says nothing: %s would not be noticed. Nothing is lost with it, and the next start writes it anew",
+			filepath.Join(MarksFolder, filepath.Base(path)), about))
+	}
+	for path, about := range map[string]string{f.CatalogMark(): "older copies of catalog.db", f.StateMark(): "older copies of state.db"} {
+		if _, err := os.Stat(path); err == nil && mirror.ReadMark(path) == (mirror.Position{}) {
+			say(path, about)
+		}
+	}
+	tip, look := filepath.Join(f.Marks(), "TIP"), wal.Looking{}
+	// A server that took no write yet has an empty one.
+	if info, err := os.Stat(tip); err == nil && wal.ReadTip(look, f.Marks()) == 0 && (info.Size() > 0 || wal.ReadTip(look, filepath.Join(f.Store(), "wal")) > 0) {
+		say(tip, "a log that is lost together with its own copy")
+	}
+	slices.Sort(notes)
+	return notes
 }
 
 // adminKey compares the file of the first key with the catalog, which has its hash.

@@ -33,6 +33,7 @@ type Survey struct {
 	Backup []string            `json:"backup,omitempty"` // files of a backup that are not what they were
 	// Apart names where the parts of the folder disagree.
 	Apart []string `json:"apart"`
+	Notes []string `json:"notes,omitempty"` // what is no damage, and good to know
 	OK    bool     `json:"ok"`
 
 	whole bool
@@ -78,6 +79,7 @@ func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Surve
 		}
 	}
 	if whole {
+		s.Notes = f.silent()
 		if s.Backup, err = backup.Changed(ctx, string(f)); err != nil {
 			return nil, Explain(string(f), err)
 		}
@@ -187,9 +189,13 @@ func (s *Survey) Print(out io.Writer) error {
 		line("run "+r.Run.String(), "%d points of %d series, %s", r.Points, r.Series, table.Bytes(r.Bytes))
 	}
 	for _, d := range st.Damage {
+		if d.Run == "" && d.Offset == 0 && d.Points == 0 { // the whole file
+			line("DAMAGED", "%s: %s", d.File, d.Reason)
+			continue
+		}
 		line("DAMAGED", "%s at byte %d: %s (%d points of run %s)", d.File, d.Offset, d.Reason, d.Points, cmp.Or(d.Run, "unknown"))
 	}
-	for _, text := range c.Notes {
+	for _, text := range slices.Concat(c.Notes, s.Notes) {
 		line("note", "%s", text)
 	}
 	for _, text := range slices.Concat(c.Damage, s.Blobs.Damage, s.States.Damage, s.Backup, s.Apart) {

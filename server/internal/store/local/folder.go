@@ -27,10 +27,9 @@ type Folder struct {
 	log   []wal.NamedFile
 	tip   uint64 // the log was synced at least up to this record
 	segs  []folderFile
-	// listed are the segments that must be there.
-	listed []uint64
-	unread error        // why nothing says it
-	other  []folderFile // VERSION and what was set aside
+	// lists name the segments that must be there.
+	lists *segment.Lists
+	other []folderFile // VERSION and what was set aside
 }
 
 type folderFile struct {
@@ -97,13 +96,15 @@ func (f *Folder) open() error {
 		}
 		f.segs = append(f.segs, file)
 	}
-	listed, err := segment.Listed(f.fs, places(filepath.Join(f.dir, "segments"), f.marks)...)
-	f.listed, f.unread = listed, err
+	f.lists = segment.Listed(f.fs, places(filepath.Join(f.dir, "segments"), f.marks)...)
 	if after, err := f.segmentNames(); err != nil || !slices.Equal(before, after) {
 		return errors.Join(errChanged, err)
 	}
 	return f.openOthers()
 }
+
+// Lists are what names the segments that must be there.
+func (f *Folder) Lists() *segment.Lists { return f.lists }
 
 func (f *Folder) openOthers() error {
 	for _, sub := range []string{"", filepath.Join("wal", "quarantine")} {

@@ -165,8 +165,14 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 
 // missing names the segments that are gone.
 func (in *inspector) missing() {
-	in.fault("segments", model.RunID{}, in.unread)
-	for _, id := range in.listed {
+	for _, name := range in.lists.Damaged {
+		short, err := filepath.Rel(filepath.Dir(in.dir), name)
+		if err != nil {
+			short = name
+		}
+		in.fault(short, model.RunID{}, in.lists.Err())
+	}
+	for _, id := range in.lists.IDs {
 		replaced := func(s *segment.File) bool { return s.Replaces(id) }
 		if !slices.Contains(in.present, id) && !slices.ContainsFunc(in.opened, replaced) {
 			in.fault(filepath.Join("segments", segment.Name(id)), model.RunID{}, segment.ErrMissing)

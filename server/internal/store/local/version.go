@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
@@ -29,12 +31,21 @@ func (e *Engine) claim() error {
 	}
 	e.lock = lock
 	if err = e.checkVersion(); err == nil && e.cfg.Marks != "" {
-		err = e.cfg.FS.MkdirAll(e.cfg.Marks)
+		err = e.makeMarks()
 	}
 	if err != nil {
 		return errors.Join(err, lock.Close())
 	}
 	return nil
+}
+
+func (e *Engine) makeMarks() error {
+	err := e.cfg.FS.MkdirAll(e.cfg.Marks)
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
+		return model.Errorf(model.CodeInvalid, "%s is a file, and must be a folder", e.cfg.Marks).
+			WithHint("Move it away; the next start makes the folder. Or run `kymogram data repair --yes`, which moves it aside.")
+	}
+	return err
 }
 
 func (e *Engine) checkVersion() error {

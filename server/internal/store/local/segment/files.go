@@ -196,11 +196,11 @@ func (f *Files) compareList(live []Opened, damaged []uint64) {
 	for _, s := range live {
 		present = append(present, s.ID)
 	}
-	listed, err := Listed(f.fs, f.listing.dirs...)
-	if err != nil {
-		f.damage.Report(model.RunID{}, "segment", err, "file", listName)
+	lists := Listed(f.fs, f.listing.dirs...)
+	for _, name := range lists.Damaged {
+		f.damage.Report(model.RunID{}, "segment", lists.Err(), "file", name)
 	}
-	lost := slices.DeleteFunc(listed, func(id uint64) bool {
+	lost := slices.DeleteFunc(lists.IDs, func(id uint64) bool {
 		return slices.Contains(present, id) || slices.ContainsFunc(live, func(s Opened) bool { return s.Replaces(id) })
 	})
 	for _, id := range lost {

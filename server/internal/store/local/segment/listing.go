@@ -29,7 +29,36 @@ const (
 var ErrMissing = errors.New("the file is missing")
 
 // errList is a list that says nothing.
-var errList = errors.New("the list of segments is damaged: one that is missing would not be noticed")
+var errList = errors.New("the list of segments is damaged")
+
+// Lists are what the lists of some folders say.
+type Lists struct {
+	IDs     []uint64 // the segments that must be there, or a merge replaced
+	Damaged []string // files
+	good    []byte   // the newest that says something, nil: none does
+}
+
+// Err is what the damage of a list means, nil without one.
+func (l *Lists) Err() error {
+	switch {
+	case len(l.Damaged) == 0:
+		return nil
+	case l.good != nil:
+		return fmt.Errorf("%w; its other copy is used. The next start writes it anew, or `kymogram data repair --yes`", errList)
+	}
+	return fmt.Errorf("%w, and there is no other copy: a segment that is missing would not be noticed. The next start writes the list anew, by the segments that are there", errList)
+}
+
+// Mends says that another list can take the place of those that are damaged.
+func (l *Lists) Mends() bool { return len(l.Damaged) > 0 && l.good != nil }
+
+// Mend writes it there.
+func (l *Lists) Mend(fs wal.FS) (err error) {
+	for _, name := range l.Damaged {
+		err = errors.Join(err, replace(fs, filepath.Dir(name), l.good))
+	}
+	return err
+}
 
 // listing is the list in memory and on disk.
 type listing struct {
@@ -61,8 +90,8 @@ func (l *listing) change(come uint64, leave ...*File) {
 func (l *listing) settle() {
 	want := slices.Sorted(maps.Keys(l.ids))
 	for _, dir := range l.dirs {
-		have, err := Listed(l.fs, dir)
-		if slices.Sort(have); err == nil && slices.Equal(have, want) {
+		have := Listed(l.fs, dir)
+		if slices.Sort(have.IDs); have.good != nil && slices.Equal(have.IDs, want) {
 			continue
 		}
 		if err := l.writeTo(dir); err != nil {
@@ -82,23 +111,28 @@ func (l *listing) write() error {
 
 func (l *listing) writeTo(dir string) error {
 	numbers := fmt.Sprint(slices.Sorted(maps.Keys(l.ids)))
+	return replace(l.fs, dir, fmt.Appendf(nil, listFormat, listSum(numbers), numbers))
+}
+
+// replace writes a list as a whole: a crash leaves the old one or the new.
+func replace(fs wal.FS, dir string, content []byte) error {
 	name := filepath.Join(dir, listName)
-	f, err := l.fs.Open(name+".tmp", true)
+	f, err := fs.Open(name+".tmp", true)
 	if err != nil {
 		return err
 	}
 	err = f.Truncate(0)
 	if err == nil {
-		_, err = f.WriteAt(fmt.Appendf(nil, listFormat, listSum(numbers), numbers), 0)
+		_, err = f.WriteAt(content, 0)
 	}
 	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = l.fs.Rename(name+".tmp", name)
+		err = fs.Rename(name+".tmp", name)
 	}
 	if err == nil {
-		err = l.fs.SyncDir(dir)
+		err = fs.SyncDir(dir)
 	}
 	return err
 }
@@ -107,19 +141,20 @@ func listSum(numbers string) uint32 {
 	return crc32.Checksum([]byte(numbers), crc32.MakeTable(crc32.Castagnoli))
 }
 
-// Listed are the segments that must be there, or a merge replaced, by the newest list
-// of some folders. An error says that one of the lists is damaged.
-func Listed(fs wal.FS, dirs ...string) (ids []uint64, err error) {
+// Listed reads the lists of some folders.
+func Listed(fs wal.FS, dirs ...string) *Lists {
+	out := &Lists{}
 	for _, dir := range dirs {
-		more, bad := listedIn(fs, dir)
-		if bad != nil {
-			err = bad
+		raw, ids, err := listedIn(fs, dir)
+		if err != nil {
+			out.Damaged = append(out.Damaged, filepath.Join(dir, listName))
+			continue
 		}
-		if highest(more) > highest(ids) {
-			ids = more
+		if out.good == nil || highest(ids) > highest(out.IDs) {
+			out.IDs, out.good = ids, raw
 		}
 	}
-	return ids, err
+	return out
 }
 
 func highest(ids []uint64) (most uint64) {
@@ -129,25 +164,25 @@ func highest(ids []uint64) (most uint64) {
 	return most
 }
 
-func listedIn(fs wal.FS, dir string) (ids []uint64, err error) {
+func listedIn(fs wal.FS, dir string) (raw []byte, ids []uint64, err error) {
 	f, err := fs.Open(filepath.Join(dir, listName), false)
 	if err != nil {
-		return nil, nil //nolint:nilerr // of a version before lists, or before the first flush
+		return nil, nil, nil //nolint:nilerr // of a version before lists, or before the first flush
 	}
 	defer f.Close()
 	size, err := f.Size()
 	if err != nil || size > maxList {
-		return nil, errList
+		return nil, nil, errList
 	}
 	b := make([]byte, size)
 	if n, err := f.ReadAt(b, 0); err != nil && !(errors.Is(err, io.EOF) && int64(n) == size) {
-		return nil, errList
+		return nil, nil, errList
 	}
 	ids, ok := parseList(b)
 	if !ok {
-		return nil, errList
+		return nil, nil, errList
 	}
-	return ids, nil
+	return b, ids, nil
 }
 
 // parseList reads numbers in brackets behind their checksum.

@@ -90,18 +90,88 @@ func TestWaitsLeaveConnections(t *testing.T) {
 	}
 }
 
-// Who finds no connection reads why, also when it sends a body first.
+// open opens connections, and writes the same to each. They stay open.
+func (d desk) open(n int, text string) (conns []net.Conn) {
+	d.t.Helper()
+	for range n {
+		conn, err := new(net.Dialer).DialContext(d.t.Context(), "tcp", d.address)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		d.t.Cleanup(func() { _ = conn.Close() })
+		_, _ = io.WriteString(conn, text)
+		conns = append(conns, conn)
+	}
+	return conns
+}
+
+// clientPreface is how a connection of gRPC begins; nothing has to follow.
+const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+// However one caller fills all connections, another key's write finds a place at once.
+func TestOneCallerLeavesConnections(t *testing.T) {
+	_, d, admin := lockedWith(t, few)
+	greedy := d.addKey(admin, "greedy", "ingest")
+	d.want(http.StatusNoContent, "POST", "/api/v2/write?bucket=p&org=w", admin, "loss,run=r value=1")
+	sum := strings.Repeat("0", 64)
+	head := " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + greedy + "\r\nContent-Length: 1000000\r\n"
+	for name, text := range map[string]string{
+		"slow writes":   "POST /api/v2/write?bucket=p&org=w" + head + "\r\nx",
+		"slow files":    "PUT /api/v1/blobs/" + sum + head + "\r\nx",
+		"slow uploads":  "PATCH /api/v1/blobs/" + sum + "/upload" + head + "Content-Type: application/partial-upload\r\nUpload-Complete: ?1\r\nUpload-Offset: 0\r\n\r\nx",
+		"refused":       "POST /api/v1/keys" + head + "\r\nx",
+		"no key":        "POST /api/v2/write?bucket=p&org=w HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx",
+		"silent":        "",
+		"half a header": "GET / HTTP/1.1\r\nHost:",
+		"silent gRPC":   clientPreface,
+	} {
+		conns := d.open(300, text)
+		for i := range 5 {
+			if status, _ := d.hold("POST", "/api/v2/write?bucket=p&org=w", admin, fmt.Sprintf("loss,run=r value=%d", i)); status != http.StatusNoContent {
+				t.Errorf("%s: write %d was answered with %d", name, i, status)
+			}
+		}
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+	if closed := d.metricAs(admin, "kymogram_connections_closed_total"); closed < 8*100 {
+		t.Errorf("/metrics tells of %v connections that made way", closed)
+	}
+}
+
+// Who finds no connection reads why, also when it sends a body first: here many callers,
+// each with less than its part, have all.
 func TestRefusedConnectionsAreTold(t *testing.T) {
 	_, d, admin := lockedWith(t, few)
-	for range 230 { // gRPC's, which may be silent for long
-		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", d.address)
-		if err != nil {
-			t.Fatal(err)
+	body, end := io.Pipe()
+	t.Cleanup(func() { _ = end.Close() })
+	for range 96 / 24 {
+		key := d.addKey(admin, "agent", "ingest")
+		for range 24 {
+			client := plainHTTP2(t)
+			go func() {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.address+"/kymogram.v1.IngestService/Stream", body)
+				if err != nil {
+					return
+				}
+				request.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Authorization": {"Bearer " + key}}
+				if answer, err := client.Do(request); err == nil {
+					_ = answer.Body.Close()
+				}
+			}()
 		}
-		t.Cleanup(func() { _ = conn.Close() })
-		_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	}
-	time.Sleep(time.Second) // those that were refused are told
+	d.until(time.Minute, "all calls go on", func() bool { return d.metricAs(admin, "kymogram_calls") == 96 })
+	d.want(http.StatusNoContent, "POST", "/api/v2/write?bucket=p&org=w", admin, "loss,run=r value=1")
+	for range 96 / 24 {
+		key := d.addKey(admin, "reader", "read")
+		for range 24 {
+			if status, _ := d.hold("GET", "/api/v1/live?project=w/p", key, ""); status != http.StatusOK {
+				t.Fatalf("a stream of a caller with few was answered with %d", status)
+			}
+		}
+	}
 	for range 10 {
 		status, header := d.hold("POST", "/api/v2/write?bucket=p&org=w", admin, strings.Repeat("x", 200_000))
 		if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {

@@ -114,6 +114,7 @@ func Shared(s server.Shared) []selfmetrics.Gauge {
 		gauge("kymogram_connections", "Connections open now.", s.Connections),
 		gauge("kymogram_connections_max", "Connections that there may be.", s.MostConnections),
 		counter("kymogram_connections_refused_total", "Connections refused: too many in all or of their address.", s.RefusedConnections),
+		counter("kymogram_connections_closed_total", "Connections closed for others: idle ones, refused ones, and those of the caller with the most.", s.ClosedConnections),
 		gauge("kymogram_request_bytes", "Memory that is set aside for requests that are worked on.", s.Requests.Used),
 		gauge("kymogram_request_waiting", "Requests and messages that wait for that memory.", s.Requests.Waiting),
 		gauge("kymogram_request_waiting_bytes", "Memory that they wait for.", s.Requests.WaitingFor),

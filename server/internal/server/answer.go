@@ -103,9 +103,17 @@ func (g *guardedStream) hangUp() error {
 
 // closeConnection closes what a call came over.
 func closeConnection(ctx context.Context) {
+	if c := comesOver(ctx); c != nil {
+		_ = c.Close()
+	}
+}
+
+// comesOver is the connection of a call.
+func comesOver(ctx context.Context) *entered {
 	if p, ok := peer.FromContext(ctx); ok {
 		if over, ok := p.AuthInfo.(interface{ connection() net.Conn }); ok {
-			_ = over.connection().Close()
+			return enteredOf(over.connection())
 		}
 	}
+	return nil
 }

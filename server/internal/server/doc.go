@@ -9,5 +9,6 @@
 // A route or method without a policy makes New fail, and nothing runs before its
 // policy allowed it. Start reading in server.go; policy.go is the table, split.go
 // how one address serves both, security.go what the security log says, admission.go
-// what callers share, message.go and answer.go how gRPC's messages get their part.
+// what callers share, gate.go who gets a connection, message.go and answer.go how gRPC's
+// messages get their part.
 package server

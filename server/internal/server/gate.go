@@ -1,6 +1,9 @@
 package server
 
 import (
+	"container/list"
+	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -8,15 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // mostConnections is how many connections there may be, where neither the operator
 // nor the process's file descriptors say less.
 const mostConnections = 10_000
-
-// relieveEvery bounds how often idle connections make way for new ones.
-const relieveEvery = 100 * time.Millisecond
 
 // mostWaits bounds event streams and waiting requests in memory: 50 KiB each.
 const mostWaits = 4096
@@ -37,18 +38,39 @@ const (
 const refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\nConnection: close\r\n\r\n" +
 	`{"error":{"code":"unavailable","message":"the server has no connection left for this address","hint":"Send it again in a few seconds."}}` + "\n"
 
+// Connections that are kept for callers who have few: an eighth. One caller has a
+// quarter while others want some.
+const (
+	sparePart  = 8
+	callerPart = 4
+)
+
 // gate bounds connections, in all and of one address. Behind a proxy on this machine
 // all clients have its address, so loopback is bounded in all only.
+//
+// A connection rests until a caller with a key uses it, and again afterwards: while it is
+// silent, and when it was refused. Where there is no place for another one, the one that
+// has rested longest makes way. A caller that holds more than its part makes way for
+// those who hold less.
 type gate struct {
-	most, each int
-	telling    chan struct{} // holds one for each client that is being told
-	relieve    func()        // closes idle connections; nil: there are none
+	most, each  int
+	spare, part int
+	telling     chan struct{} // holds one for each client that is being told
 
-	mu       sync.Mutex
-	relieved time.Time
-	open     int
-	by       map[netip.Addr]int
-	refused  uint64
+	mu      sync.Mutex
+	open    int
+	held    int // of these, by callers
+	by      map[netip.Addr]*address
+	callers map[string]*list.List // of *entered: who holds what, oldest first
+	resting list.List             // of *entered, oldest first
+	refused uint64
+	closed  uint64 // for others
+}
+
+// address is what one has.
+type address struct {
+	open    int
+	resting list.List // of *entered, oldest first
 }
 
 // connections is how many there may be, where so many are wanted; 0 is the default.
@@ -72,47 +94,195 @@ func newGate(most, each int) *gate {
 	if each <= 0 {
 		each = max(1, most/4)
 	}
-	return &gate{most: most, each: each, by: map[netip.Addr]int{}, telling: make(chan struct{}, toldAtOnce)}
+	return &gate{
+		most: most, each: each, spare: max(1, most/sparePart), part: max(1, most/callerPart),
+		by: map[netip.Addr]*address{}, callers: map[string]*list.List{}, telling: make(chan struct{}, toldAtOnce),
+	}
 }
 
 // enter lets a connection in; one that is not is the caller's to refuse.
 func (g *gate) enter(conn net.Conn) (net.Conn, bool) {
-	from := addressOf(conn)
-	in := g.count(from)
-	if !in && g.mayRelieve() {
-		g.relieve()
-		in = g.count(from)
+	c := &entered{Conn: conn, gate: g, from: addressOf(conn)}
+	g.mu.Lock()
+	at := g.by[c.from]
+	if at == nil {
+		at = &address{}
 	}
-	if !in {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+	old := g.inTheWay(c.from, at)
+	g.drop(old)
+	g.by[c.from] = at // the one that made way may have been its last
+	in := g.open < g.most && !g.crowded(c.from, at)
+	if in {
+		g.open++
+		at.open++
+		g.rest(c, at)
+	} else {
 		g.refused++
+		g.forget(c.from, at)
+	}
+	g.mu.Unlock()
+	old.hangUp()
+	if !in {
 		return conn, false
 	}
-	return &entered{Conn: conn, leave: sync.OnceFunc(func() { g.leave(from) })}, true
+	return c, true
 }
 
-// count counts a connection, if there is room for it.
-func (g *gate) count(from netip.Addr) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.open >= g.most || !from.IsLoopback() && g.by[from] >= g.each {
-		return false
-	}
-	g.open++
-	g.by[from]++
-	return true
+func (g *gate) crowded(from netip.Addr, at *address) bool {
+	return !from.IsLoopback() && at.open >= g.each
 }
 
-// mayRelieve says whether idle connections may be closed now.
-func (g *gate) mayRelieve() bool {
+// inTheWay is the connection that makes way for one of an address: nil where there is a
+// place, and where none rests.
+func (g *gate) inTheWay(from netip.Addr, at *address) *entered {
+	switch {
+	case g.crowded(from, at):
+		return oldest(&at.resting)
+	case g.open >= g.most:
+		return oldest(&g.resting)
+	}
+	return nil
+}
+
+func oldest(l *list.List) *entered {
+	if e := l.Front(); e != nil {
+		return e.Value.(*entered) //nolint:forcetypeassert // nothing else is in these lists
+	}
+	return nil
+}
+
+// rest puts a connection behind those that rest longer.
+func (g *gate) rest(c *entered, at *address) {
+	c.inAll, c.inOwn = g.resting.PushBack(c), at.resting.PushBack(c)
+}
+
+// touch notes that a request begins to come.
+func (g *gate) touch(c *entered) {
+	if c == nil {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.relieve == nil || time.Since(g.relieved) < relieveEvery {
+	if c.inAll != nil {
+		g.resting.MoveToBack(c.inAll)
+		g.by[c.from].resting.MoveToBack(c.inOwn)
+	}
+}
+
+// hold gives a connection to a caller that uses it, until release. Where few are left, a
+// caller that has its part is refused, and who has more than that gives one up.
+func (g *gate) hold(c *entered, caller string) (release func(), err error) {
+	if c == nil {
+		return func() {}, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.calls == 0 && !c.gone {
+		own := g.callers[caller]
+		if own == nil {
+			own = list.New()
+		}
+		if g.held >= g.most-g.spare {
+			if own.Len() >= g.part {
+				g.refused++
+				return nil, model.Errorf(model.CodeBusy, "the server has few connections left, and this caller has %d of %d", own.Len(), g.most).
+					WithHint("Send it again in a few seconds, or use fewer connections at once: a quarter is for one key.")
+			}
+			most := g.greediest()
+			g.drop(most)
+			defer most.hangUp()
+		}
+		g.wake(c)
+		g.callers[caller] = own
+		c.caller, c.inHeld = caller, own.PushBack(c)
+		g.held++
+	}
+	c.calls++
+	return sync.OnceFunc(func() { g.release(c) }), nil
+}
+
+// greediest is the youngest connection of the caller that has most, nil where nobody has
+// more than its part.
+func (g *gate) greediest() *entered {
+	var most *list.List
+	for _, own := range g.callers {
+		if own.Len() > g.part && (most == nil || own.Len() > most.Len()) {
+			most = own
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return most.Back().Value.(*entered) //nolint:forcetypeassert // nothing else is in these lists
+}
+
+func (g *gate) release(c *entered) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.calls--; c.calls == 0 && !c.gone {
+		g.unhold(c)
+		g.rest(c, g.by[c.from])
+	}
+}
+
+// wake takes a connection out of those that rest.
+func (g *gate) wake(c *entered) {
+	if c.inAll != nil {
+		g.resting.Remove(c.inAll)
+		g.by[c.from].resting.Remove(c.inOwn)
+		c.inAll, c.inOwn = nil, nil
+	}
+}
+
+// unhold takes a connection away from its caller.
+func (g *gate) unhold(c *entered) {
+	if c.inHeld == nil {
+		return
+	}
+	own := g.callers[c.caller]
+	own.Remove(c.inHeld)
+	if c.inHeld = nil; own.Len() == 0 {
+		delete(g.callers, c.caller)
+	}
+	g.held--
+}
+
+// drop counts a connection out that makes way for another.
+func (g *gate) drop(c *entered) {
+	if c != nil {
+		g.closed++
+		g.leave(c)
+	}
+}
+
+// leave counts a connection out, once.
+func (g *gate) leave(c *entered) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	g.wake(c)
+	g.unhold(c)
+	g.open--
+	at := g.by[c.from]
+	at.open--
+	g.forget(c.from, at)
+}
+
+func (g *gate) forget(from netip.Addr, at *address) {
+	if at.open == 0 {
+		delete(g.by, from)
+	}
+}
+
+// isShort says whether refused clients should go.
+func (g *gate) isShort() bool {
+	if g == nil {
 		return false
 	}
-	g.relieved = time.Now()
-	return true
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open >= g.most-g.spare
 }
 
 // refuse tells a client that there is no connection for it, and closes the one that it
@@ -150,30 +320,66 @@ func addressOf(conn net.Conn) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-func (g *gate) leave(from netip.Addr) {
+// figures are those of now, and since the start the connections that were refused, and
+// closed for others.
+func (g *gate) figures() (open, most int, refused, closed uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.open--
-	if g.by[from]--; g.by[from] == 0 {
-		delete(g.by, from)
+	return g.open, g.most, g.refused, g.closed
+}
+
+// entered is a connection that is counted until it closes. The gate keeps its fields.
+type entered struct {
+	net.Conn
+	gate *gate
+	from netip.Addr
+
+	gone   bool
+	caller string
+	calls  int // that go on; a connection of HTTP/1 has one at most
+	// Where it is in the gate's lists.
+	inAll, inOwn, inHeld *list.Element
+}
+
+// enteredOf is the counted connection below others, nil where there is none.
+func enteredOf(conn net.Conn) *entered {
+	for {
+		switch c := conn.(type) {
+		case *entered:
+			return c
+		case *peeked:
+			conn = c.Conn
+		case *tls.Conn:
+			conn = c.NetConn()
+		default:
+			return nil
+		}
 	}
 }
 
-// figures are those of now, and the refusals since the start.
-func (g *gate) figures() (open, most int, refused uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.open, g.most, g.refused
+type connectionKey struct{}
+
+// withConnection carries what a request came over.
+func withConnection(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, enteredOf(conn))
 }
 
-// entered is a connection that is counted until it closes.
-type entered struct {
-	net.Conn
-	leave func()
+func connectionOf(ctx context.Context) *entered {
+	c, _ := ctx.Value(connectionKey{}).(*entered)
+	return c
+}
+
+// hangUp closes what the gate has counted out.
+func (c *entered) hangUp() {
+	if c != nil {
+		_ = c.Conn.Close()
+	}
 }
 
 func (c *entered) Close() error {
-	defer c.leave()
+	c.gate.mu.Lock()
+	c.gate.leave(c)
+	c.gate.mu.Unlock()
 	return c.Conn.Close()
 }
 

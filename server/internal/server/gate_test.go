@@ -2,9 +2,12 @@ package server
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,8 +51,17 @@ func knock(t *testing.T, g *gate, from string) (in net.Conn, answer string) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	g := newGate(12, 3)
+	enter := func(from, caller string) net.Conn {
+		in, _ := knock(t, g, from)
+		if in != nil {
+			if _, err := g.hold(enteredOf(in), caller); err != nil {
+				t.Error(err)
+			}
+		}
+		return in
+	}
 	for range 3 {
-		if in, _ := knock(t, g, "192.0.2.7:1"); in == nil {
+		if enter("192.0.2.7:1", "a") == nil {
 			t.Fatal("refused below the limit")
 		}
 	}
@@ -61,7 +73,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	var proxied []net.Conn
 	for i := range 9 { // behind a proxy on this machine all have its address
-		in, _ := knock(t, g, "127.0.0.1:1")
+		in := enter("127.0.0.1:1", fmt.Sprint("key", i%3))
 		if in == nil {
 			t.Fatalf("connection %d of loopback was refused", i)
 		}
@@ -75,8 +87,138 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if in, _ := knock(t, g, "192.0.2.8:1"); in == nil {
 		t.Error("a connection that ended is still counted")
 	}
-	if open, _, refused := g.figures(); open != 12 || refused != 3 {
-		t.Errorf("%d open, %d refused", open, refused)
+	if open, _, refused, closed := g.figures(); open != 12 || refused != 3 || closed != 0 {
+		t.Errorf("%d open, %d refused, %d closed", open, refused, closed)
+	}
+}
+
+// room is a gate with connections that rest, by name.
+type room struct {
+	*gate
+	t      *testing.T
+	inside map[string]*entered
+}
+
+func newRoom(t *testing.T, most, each int) *room {
+	return &room{newGate(most, each), t, map[string]*entered{}}
+}
+
+func (r *room) enter(from string, names ...string) {
+	r.t.Helper()
+	for _, name := range names {
+		in, _ := knock(r.t, r.gate, from)
+		if in == nil {
+			r.t.Fatalf("%s found no place", name)
+		}
+		r.inside[name] = enteredOf(&peeked{Conn: in})
+	}
+}
+
+func (r *room) wantGone(names ...string) {
+	r.t.Helper()
+	for name, c := range r.inside {
+		if c.gone != slices.Contains(names, name) {
+			r.t.Errorf("%s: closed is %v", name, c.gone)
+		}
+	}
+	if open, _, _, closed := r.figures(); open != len(r.inside)-len(names) || closed != uint64(len(names)) {
+		r.t.Errorf("%d are open, %d were closed", open, closed)
+	}
+}
+
+// Who has rested longest makes way, and who begins a request has not rested.
+func TestIdleConnectionsMakeWay(t *testing.T) {
+	r := newRoom(t, 4, 2)
+	r.enter("127.0.0.1:1", "a", "b", "c")
+	r.enter("192.0.2.7:1", "d")
+	r.touch(r.inside["a"])
+	release, err := r.hold(r.inside["b"], "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.enter("127.0.0.1:1", "e")
+	r.wantGone("c")
+	release()
+	r.enter("127.0.0.1:1", "f", "g")
+	r.wantGone("c", "d", "a")
+	r.enter("192.0.2.7:1", "h", "i") // in the places of e and b
+	r.enter("192.0.2.7:1", "j")      // an address that has its part gives one of its own
+	r.wantGone("c", "d", "a", "e", "b", "h")
+}
+
+// One caller may have nearly all connections while nobody else wants them. A caller with few
+// then gets its part, one by one, from who has most; who has its part is refused.
+func TestWhoHasMostMakesWay(t *testing.T) {
+	const most = 32
+	r := newRoom(t, most, 0)
+	got := map[string]int{}
+	use := func(caller string) (err error) {
+		name := fmt.Sprint(caller, len(r.inside))
+		r.enter("127.0.0.1:1", name)
+		if _, err = r.hold(r.inside[name], caller); err == nil {
+			got[caller]++
+		}
+		return err
+	}
+	for range most - most/sparePart {
+		if err := use("greedy"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := use("greedy"); model.CodeOf(err) != model.CodeBusy {
+		t.Errorf("the last ones are for others: %v", err)
+	}
+	for _, other := range []string{"b", "c"} {
+		for range most / callerPart {
+			if err := use(other); err != nil {
+				t.Fatalf("%s has %d: %v", other, got[other], err)
+			}
+		}
+		if err := use(other); model.CodeOf(err) != model.CodeBusy {
+			t.Errorf("more than its part: %v", err)
+		}
+	}
+	left := map[string]int{}
+	for caller, own := range r.callers {
+		left[caller] = own.Len()
+	}
+	if want := map[string]int{"greedy": 12, "b": 8, "c": 8}; !maps.Equal(left, want) {
+		t.Errorf("they hold %v, want %v", left, want)
+	}
+}
+
+// Several calls of a connection are one that is held, by who came first.
+func TestAConnectionOfManyCalls(t *testing.T) {
+	r := newRoom(t, 8, 0)
+	r.enter("127.0.0.1:1", "a")
+	c := r.inside["a"]
+	first, err := r.hold(c, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.hold(c, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first()
+	first()
+	if r.held != 1 || r.resting.Len() != 0 {
+		t.Errorf("%d held, %d rest", r.held, r.resting.Len())
+	}
+	second()
+	if r.held != 0 || r.resting.Len() != 1 || len(r.callers) != 0 {
+		t.Errorf("%d held, %d rest", r.held, r.resting.Len())
+	}
+	again, err := r.hold(c, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if open, _, _, _ := r.figures(); open != 0 || r.held != 0 || r.resting.Len() != 0 || len(r.by) != 0 {
+		t.Errorf("%d open, %d held, %d rest, %d addresses", open, r.held, r.resting.Len(), len(r.by))
 	}
 }
 

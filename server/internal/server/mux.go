@@ -15,6 +15,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // How long a request may take, besides the limits of its handler: the rest of a body that
@@ -59,6 +60,7 @@ type mux struct {
 	draining <-chan struct{}
 
 	admission *admission
+	gate      *gate
 }
 
 // handle registers a handler under "METHOD /pattern".
@@ -90,7 +92,7 @@ func (m *mux) mount(route httpapi.Route) {
 // watched tells the security log what became of a request.
 func (m *mux) watched(pattern string, rule Rule, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o := &observed{ResponseWriter: w}
+		o := &observed{ResponseWriter: w, gate: m.gate}
 		ctx, err := m.guard(o, r, rule, h)
 		m.security.watch(ctx, rule, pattern, r, o.status, err)
 	})
@@ -128,6 +130,14 @@ func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 // attend serves a caller that was let in.
 func (m *mux) attend(ctx context.Context, w http.ResponseWriter, r *http.Request, rule Rule, h http.Handler) {
 	ctx = withCaller(ctx, auth.PrincipalOf(ctx), r.RemoteAddr)
+	if !rule.Open {
+		release, err := m.gate.hold(connectionOf(ctx), share.Caller(ctx))
+		if err != nil {
+			m.refuse(w, r, rule, err)
+			return
+		}
+		defer release()
+	}
 	if rule.Stream {
 		var end func()
 		ctx, end = m.untilRevoked(ctx, auth.PrincipalOf(ctx))

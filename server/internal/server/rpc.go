@@ -22,6 +22,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 const (
@@ -80,7 +81,14 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	call := &guardedStream{ServerStream: stream, server: s, method: info.FullMethod, most: maxQuestion, memory: largest * maxQuestion}
 	call.unsent.moved = make(chan struct{}, 1)
 	call.ctx, err = s.admit(ctx, info.FullMethod)
-	if s.options.Policy.RPC[info.FullMethod].Large {
+	rule := s.options.Policy.RPC[info.FullMethod]
+	if err == nil && !rule.Open {
+		var release func()
+		if release, err = s.gate.hold(comesOver(ctx), share.Caller(call.ctx)); err == nil {
+			defer release()
+		}
+	}
+	if rule.Large {
 		call.most, call.memory = largestMessage, int(min(largest*largestAnswer, s.admission.pool.Part()))
 	}
 	defer call.leases.close()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,15 +128,23 @@ func causeOf(code model.Code) string {
 	return ""
 }
 
-// observed remembers the status of an answer.
+// observed remembers the status of an answer. A refused client's connection ends with its
+// answer where connections are short.
 type observed struct {
 	http.ResponseWriter
 	status int
+	gate   *gate
 }
+
+// refusals are answered to clients that may keep their connection without using it.
+var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 
 func (o *observed) WriteHeader(status int) {
 	if o.status == 0 {
 		o.status = status
+		if slices.Contains(refusals, status) && o.gate.isShort() {
+			o.Header().Set("Connection", "close")
+		}
 	}
 	o.ResponseWriter.WriteHeader(status)
 }

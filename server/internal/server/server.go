@@ -194,7 +194,6 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 		return nil, fmt.Errorf("assemble the server: %w", err)
 	}
 	s.http = s.newHTTP(routes)
-	s.gate.relieve = s.closeIdle
 	s.shared = newSplitter(listeners.shared, options.TLS, s.gate, s.log)
 	if listeners.calls != nil {
 		s.calls = newSplitter(listeners.calls, options.TLS, s.gate, s.log)
@@ -208,22 +207,21 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, Protocols: protocols,
 		ReadHeaderTimeout: helloTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ConnContext: withConnection,
+		ConnState: func(conn net.Conn, to http.ConnState) {
+			if to == http.StateActive {
+				s.gate.touch(enteredOf(conn))
+			}
+		},
 	}
-}
-
-// closeIdle closes the HTTP connections that wait for a next request. Their clients
-// come again when they have one.
-func (s *Server) closeIdle() {
-	s.http.SetKeepAlivesEnabled(false)
-	s.http.SetKeepAlivesEnabled(true)
 }
 
 // routes mounts everything behind the policy.
 func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 	m := &mux{
 		mux: http.NewServeMux(), rules: s.options.Policy.HTTP, patterns: map[string]bool{},
-		keyring: s.keyring, security: s.security, metrics: s.metrics, log: s.log, maxBody: s.options.MaxBody, draining: s.draining, admission: s.admission,
+		keyring: s.keyring, security: s.security, metrics: s.metrics, log: s.log, maxBody: s.options.MaxBody, draining: s.draining, admission: s.admission, gate: s.gate,
 	}
 	page, err := newPage(s.parts.Page)
 	if err != nil {
@@ -261,6 +259,7 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 type Shared struct {
 	Connections, MostConnections int
 	RefusedConnections           uint64
+	ClosedConnections            uint64      // for others
 	Requests, Messages, Answers  share.Stats // bytes of memory; the last two of gRPC
 	Calls                        share.Stats // of gRPC, that go on
 	Files                        share.Stats // up- and downloads of files that go on
@@ -269,10 +268,10 @@ type Shared struct {
 
 // Shared reads them.
 func (s *Server) Shared() Shared {
-	open, most, refused := s.gate.figures()
+	open, most, refused, closed := s.gate.figures()
 	a := s.admission
 	return Shared{
-		Connections: open, MostConnections: most, RefusedConnections: refused,
+		Connections: open, MostConnections: most, RefusedConnections: refused, ClosedConnections: closed,
 		Requests: a.pool.Stats(), Messages: a.arriving.Stats(), Answers: a.answers.Stats(),
 		Calls: a.streams.Stats(), Files: a.files.Stats(), StalledCalls: s.stalled.Load(),
 	}

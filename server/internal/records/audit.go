@@ -100,6 +100,7 @@ type auditor struct {
 	waiting map[state.Hash]state.Place
 	older   map[state.Place]uint64 // the highest sequence that was shown, where it is not the newest
 	seen    map[state.Place]bool   // places whose newest record was shown
+	bare    map[state.Place]bool   // and those where it was, or a later one, in lists without payloads
 }
 
 // tip is the last record of one history in the log.
@@ -122,7 +123,7 @@ func (l Log) Audit(ctx context.Context, path string, again bool, bar func(leaves
 		before.Edge = nil
 	}
 	a := &auditor{
-		log: l, tips: before.tips(), waiting: map[state.Hash]state.Place{}, older: map[state.Place]uint64{}, seen: map[state.Place]bool{},
+		log: l, tips: before.tips(), waiting: map[state.Hash]state.Place{}, older: map[state.Place]uint64{}, seen: map[state.Place]bool{}, bare: map[state.Place]bool{},
 		report: AuditReport{Log: l.Workspace + "/" + l.Project, From: before.read(), Deleted: []string{}, Findings: []Finding{}},
 	}
 	if a.edge, err = before.edge(); err != nil {
@@ -289,8 +290,30 @@ func (a *auditor) shown(ctx context.Context, known map[state.Place]tip) error {
 	return a.shownIn(ctx, url.Values{}, asked, known)
 }
 
-// shownIn reads one list, but for the records of subnets that were asked for.
+// shownIn reads one list, but for the records of subnets that were asked for: as readers
+// do that believe everybody, and as those do that have a chain.
 func (a *auditor) shownIn(ctx context.Context, query url.Values, asked []uint16, known map[state.Place]tip) error {
+	err := a.list(ctx, query, asked, func(e *state.Entry, deleted map[model.RunID]bool) { a.entry(e, known, deleted) })
+	if err != nil {
+		return err
+	}
+	query.Set("bare", "1")
+	err = a.list(ctx, query, asked, func(e *state.Entry, _ map[model.RunID]bool) {
+		r, err := e.Signed()
+		if err == nil && r.Sequence >= known[r.Place].Sequence {
+			a.bare[r.Place] = true
+		}
+	})
+	if model.CodeOf(err) != model.CodeInvalid {
+		return err
+	}
+	for place := range known { // a server of before, where all readers ask for the list above
+		a.bare[place] = true
+	}
+	return nil
+}
+
+func (a *auditor) list(ctx context.Context, query url.Values, asked []uint16, each func(*state.Entry, map[model.RunID]bool)) error {
 	deleted := map[model.RunID]bool{}
 	for since := uint64(0); ; {
 		query.Set("since", strconv.FormatUint(since, 10))
@@ -310,7 +333,7 @@ func (a *auditor) shownIn(ctx context.Context, query url.Values, asked []uint16,
 			if r, err := state.Decode(page.Entries[i].Record); err == nil && slices.Contains(asked, r.Netuid) {
 				continue
 			}
-			a.entry(&page.Entries[i], known, deleted)
+			each(&page.Entries[i], deleted)
 		}
 		if !page.More {
 			return nil
@@ -356,6 +379,9 @@ func (a *auditor) compare(known map[state.Place]tip) {
 	}
 	for place, now := range known {
 		if a.seen[place] {
+			if !a.bare[place] {
+				a.find(Hidden, place.Run, place.Hotkey.String(), "the server shows sequence %d, and hides it from readers with a chain, who ask for lists without payloads", now.Sequence)
+			}
 			continue
 		}
 		if sequence, ok := a.older[place]; ok {

@@ -28,29 +28,36 @@ func (d *ComputeDb) pending(ctx context.Context, at state.Place) (map[string]any
 
 // addPending keeps changes until settle.
 func (d *ComputeDb) addPending(ctx context.Context, at state.Place, changes map[string]any) error {
-	return d.eachPending(ctx, at, changes, `INSERT INTO state_pending (place, name, value) VALUES (?, ?, ?)
-		ON CONFLICT(place, name) DO UPDATE SET value = excluded.value`)
+	if len(changes) == 0 {
+		return nil
+	}
+	return d.write(ctx, func(tx execer) error {
+		return eachPending(ctx, tx, at, changes, `INSERT INTO state_pending (place, name, value) VALUES (?, ?, ?)
+			ON CONFLICT(place, name) DO UPDATE SET value = excluded.value`)
+	})
 }
 
 // settle forgets changes, but what replaced one of them meanwhile.
 func (d *ComputeDb) settle(ctx context.Context, at state.Place, changes map[string]any) error {
-	return d.eachPending(ctx, at, changes, "DELETE FROM state_pending WHERE place = ? AND name = ? AND value = ?")
-}
-
-func (d *ComputeDb) eachPending(ctx context.Context, at state.Place, changes map[string]any, query string) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	return wrap("keep what waits", d.write(ctx, func(tx execer) error {
-		for name, value := range changes {
-			text, err := json.Marshal(value)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, query, keyOf(at), name, string(text)); err != nil {
-				return err
-			}
+	return d.write(ctx, func(tx execer) error { return dropPending(ctx, tx, at, changes) })
+}
+
+func dropPending(ctx context.Context, tx execer, at state.Place, changes map[string]any) error {
+	return eachPending(ctx, tx, at, changes, "DELETE FROM state_pending WHERE place = ? AND name = ? AND value = ?")
+}
+
+func eachPending(ctx context.Context, tx execer, at state.Place, changes map[string]any, query string) error {
+	for name, value := range changes {
+		text, err := json.Marshal(value)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, query, keyOf(at), name, string(text))
 		}
-		return nil
-	}))
+		if err != nil {
+			return wrap("keep what waits", err)
+		}
+	}
+	return nil
 }

@@ -148,10 +148,13 @@ func (n *Node) publish(ctx context.Context) error {
 	}
 	n.head = envelope
 	whole := context.WithoutCancel(ctx) // the server has it
-	if err := n.db.settle(whole, n.place, pending); err != nil {
-		return err
-	}
-	if err := n.db.write(whole, func(tx execer) error { return remember(whole, memory{tx}, n.place, envelope) }); err != nil {
+	err = n.db.write(whole, func(tx execer) error {
+		if err := dropPending(whole, tx, n.place, pending); err != nil {
+			return err
+		}
+		return remember(whole, memory{tx}, n.place, envelope)
+	})
+	if err != nil {
 		return err
 	}
 	return n.describe(old, config)

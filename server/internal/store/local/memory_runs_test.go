@@ -58,15 +58,15 @@ func TestMemoryOfRuns(t *testing.T) {
 		}
 	}
 	manyRuns(t, e, 0, n)
-	check("in memory", 1280)
+	check("in memory", 1024)
 	if err := e.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	check("flushed", 1100)
+	check("flushed", 840)
 	e.Forget()
-	check("at rest", 640)
+	check("at rest", 624)
 	for i := range n {
 		list(t, e, runNumber(i), 1)
 	}
-	check("read", 1440)
+	check("read", 1024)
 }

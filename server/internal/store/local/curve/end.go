@@ -35,12 +35,14 @@ type End struct {
 // End returns the summary of a view. It is computed at most once per version and
 // kept, but not that of a few points: it would be larger than the rest of the series.
 func (v *View) End() *End {
-	if old := v.Series.Known(v.Version, v.Epoch); old != nil {
+	if old := v.Memo.Known(v.Version, v.Epoch); old != nil {
 		return old
 	}
 	out := v.computeEnd()
 	if len(v.Chunks) > 1 || out.Stored > fewPoints || out.Count < out.Stored {
-		v.kept = v.Series.last.Swap(out) == nil
+		if v.Memo.last.Swap(out) == nil {
+			v.Kept.add(endBytes)
+		}
 	}
 	return out
 }
@@ -254,41 +256,27 @@ func (g *Growth) measure() {
 
 // Known is the end of the curve at a version of the series and of the rules, nil
 // when it has to be worked out.
-func (s *Series) Known(version, epoch uint64) *End {
-	if end := s.last.Load(); end != nil && end.version == version && end.epoch == epoch {
+func (m *Memo) Known(version, epoch uint64) *End {
+	if end := m.last.Load(); end != nil && end.version == version && end.epoch == epoch {
 		return end
 	}
 	return nil
 }
 
-// Ended reports whether an end is kept, which takes more memory than the rest of a
-// short series.
-func (s *Series) Ended() bool { return s.last.Load() != nil }
-
 // DropEnd forgets the end until the next read.
-func (s *Series) DropEnd() { s.last.Store(nil) }
-
-// Kept counts the views that made their series keep an end.
-func Kept(views []*View) (n int) {
-	for _, v := range views {
-		if v.kept {
-			n++
-		}
-	}
-	return n
-}
+func (m *Memo) DropEnd() { m.last.Store(nil) }
 
 // Advance keeps the summary of a curve's end current when new rows, which made the
 // version, only go on where it ended; else the next read computes it anew.
-func (s *Series) Advance(version, epoch uint64, g *Growth, v *column.Values) {
-	old := s.last.Load()
+func (m *Memo) Advance(version, epoch uint64, g *Growth, v *column.Values) {
+	old := m.last.Load()
 	if old == nil || old.version != version-1 || old.epoch != epoch {
 		return
 	}
 	g.measure()
 	if next := old.extended(g, v); next != nil {
 		next.version, next.epoch = version, epoch
-		s.last.Store(next)
+		m.last.Store(next)
 	}
 }
 

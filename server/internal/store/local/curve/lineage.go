@@ -44,6 +44,9 @@ type pinned struct {
 
 // NewLineage knows what is known now.
 func NewLineage(attempts []model.Attempt, sources []record.Source, writers []record.Writer) *Lineage {
+	if len(attempts) == 1 && len(sources) == 1 && sources[0].Attempt == attempts[0].Number && int(sources[0].Writer) < len(writers) {
+		return soleLineage(&attempts[0], writers[sources[0].Writer].ID)
+	}
 	ranked := slices.Clone(attempts)
 	slices.SortFunc(ranked, func(a, b model.Attempt) int {
 		return cmp.Or(cmp.Compare(a.Precedence, b.Precedence), cmp.Compare(a.Number, b.Number))
@@ -82,6 +85,17 @@ func NewLineage(attempts []model.Attempt, sources []record.Source, writers []rec
 		}
 	}
 	return l
+}
+
+// soleLineage is that of most runs: it is made for each record of a small one.
+func soleLineage(a *model.Attempt, writer model.WriterID) *Lineage {
+	l := &struct {
+		Lineage
+		writers [1]model.WriterID
+		rules   [1]rule
+	}{writers: [1]model.WriterID{writer}, rules: [1]rule{{attempt: a.Number, hideFrom: math.MaxInt64, hides: a.ResumeFrom == nil}}}
+	l.Writers, l.of = l.writers[:], l.rules[:]
+	return &l.Lineage
 }
 
 // oneAttempt reports whether sources are all of one attempt.

@@ -90,12 +90,12 @@ func (v *View) overlayOf(axis int) *overlay {
 	if !column.Numeric(v.Series.Kind) || !v.long() {
 		return nil
 	}
-	if o := v.Series.overlay.Load(); o != nil && o.layout == v.Layout && o.epoch == v.Epoch && o.axis == axis {
+	if o := v.Memo.known().overlay; o != nil && o.layout == v.Layout && o.epoch == v.Epoch && o.axis == axis {
 		return o
 	}
 	o := v.buildOverlay(axis)
 	if o != nil && !o.partial {
-		v.Series.overlay.Store(o)
+		v.keep(func(w *worked) { w.overlay = o })
 	}
 	return o
 }

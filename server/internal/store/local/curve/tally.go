@@ -27,7 +27,7 @@ func (v *View) tallyOf() *tally {
 	if !v.long() {
 		return nil
 	}
-	if t := v.Series.tally.Load(); t != nil && t.layout == v.Layout && t.epoch == v.Epoch {
+	if t := v.Memo.known().tally; t != nil && t.layout == v.Layout && t.epoch == v.Epoch {
 		return t
 	}
 	c := rules{View: v, chunks: slices.Clone(v.flushed())}
@@ -45,7 +45,7 @@ func (v *View) tallyOf() *tally {
 			t.count(v, cluster, at, lo, hi)
 		}
 	}
-	v.Series.tally.Store(t)
+	v.keep(func(w *worked) { w.tally = t })
 	return t
 }
 

@@ -2,22 +2,17 @@ package curve
 
 import (
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
-// Series is what a curve is of, and what reads of it worked out.
+// Series is what a curve is of.
 type Series struct {
 	ID   uint32
 	Kind model.Kind
 	Text string // of the key
-
-	overlay atomic.Pointer[overlay]
-	tally   atomic.Pointer[tally]
-	last    atomic.Pointer[End]
 }
 
 // Key is made anew by each call: kept, it would take more memory than the rest.
@@ -43,7 +38,9 @@ type Views interface {
 type View struct {
 	*Setting
 	Run     model.RunID
-	Series  *Series
+	Series  Series
+	Memo    *Memo // what earlier reads of it worked out
+	Kept    *Kept
 	Mask    column.AxisSet
 	Version uint64 // of the series
 	Epoch   uint64 // of the rules of the run
@@ -52,7 +49,6 @@ type View struct {
 	// Chunks in segments, then those in memory; not to be written to.
 	Chunks     []column.Chunk
 	InSegments int
-	kept       bool // it made its series keep an end
 }
 
 // stored is a group on disk: it lives as long as its series, and reads parts of

@@ -83,9 +83,9 @@ func (r *Run) applyBody(rec *record.Batch, lsn uint64) error {
 		r.freshStarts = append(r.freshStarts, s)
 	}
 	r.grow(freshBytes * len(rec.Starts))
-	lost := uint64(0)
+	lost, lines := uint64(0), r.lines()
 	for i := range rec.Groups {
-		if err := r.remember(&rec.Groups[i], rec.SourcePlace); err != nil {
+		if err := r.remember(&rec.Groups[i], rec.SourcePlace, lines); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("record %d: %w", lsn, err))
 			lost += rec.Groups[i].Points()
 		}
@@ -103,14 +103,14 @@ const reasonDamaged = "damaged"
 // touch notes that a record is in memory and in no segment.
 func (r *Run) touch(lsn uint64) {
 	if r.firstLSN == 0 {
-		r.wake()
+		r.stir()
 		r.firstLSN, r.memSince = lsn, r.table.now().UnixNano()
 	}
 	r.LastLSN = lsn
 }
 
 // remember appends a group to the one of its shape in memory.
-func (r *Run) remember(g *record.Group, src uint32) error {
+func (r *Run) remember(g *record.Group, src uint32, lines *curve.Lineage) error {
 	if g.Rows.Len() == 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (r *Run) remember(g *record.Group, src uint32) error {
 			return fmt.Errorf("series %d is not defined", id)
 		}
 	}
-	m, lines := r.groupOf(g, src), r.lines()
+	m := r.groupOf(g, src)
 	r.grow(m.add(g, &r.table.limits, lines.Writers))
 	r.memRows = max(r.memRows, m.count())
 	rows := g.Rows

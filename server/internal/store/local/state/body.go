@@ -8,7 +8,6 @@ import (
 
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
-	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
@@ -109,7 +108,7 @@ func (r *Run) loadPart(p segment.Place, body, groups bool) error {
 		return p.Segment.Bad(p.Ref().Index, fmt.Errorf("the segment contradicts another: %w", segment.ErrDamaged))
 	}
 	if body {
-		r.names.room(r.series, len(sec.Series))
+		r.names.room(r.table.seed, r.series, len(sec.Series))
 		if len(r.setAllSeries(sec.Series)) > 0 {
 			err = contradicts()
 		}
@@ -187,6 +186,7 @@ func (r *Run) attach(packed segment.Packed) bool {
 
 // countGroups counts what the groups of segments take, and what reads worked out.
 func (r *Run) countGroups() {
+	r.kept.Take()
 	n := 0
 	for _, s := range r.series {
 		if s != nil && s.live != nil {
@@ -201,25 +201,10 @@ func (r *Run) growGroups(n int) {
 	r.table.resident.Add(int64(n))
 }
 
-// kept counts the ends that views made series keep.
-func (r *Run) kept(views []*curve.View) {
-	n := curve.Kept(views)
-	if n == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.loaded && !r.deleted { // else they are gone again
-		r.growGroups(n * endBytes)
-	}
-}
-
-func (l *live) cost() (n int) {
+func (l *live) cost() int {
+	n := l.Cost()
 	for _, c := range l.chunks {
 		n += chunkBytes + segment.Cost(c.Group.(segment.Packed))
-	}
-	if l.Ended() {
-		n += endBytes
 	}
 	if len(l.mem) == 0 { // else it is counted with them
 		n += liveBytes
@@ -240,6 +225,7 @@ func (r *Run) dropGroups() {
 			continue
 		}
 		s.live.layout++
+		s.live.DropLong()
 	}
 	r.countGroups()
 }
@@ -253,6 +239,7 @@ func (r *Run) forget() {
 // dropBody drops what is held beside the head.
 func (r *Run) dropBody() {
 	r.table.resident.Add(-int64(r.bodyBytes + r.groupBytes))
+	r.kept.Close()
 	r.body = &r.table.asleep
 	r.lineage.Store(nil)
 }
@@ -260,8 +247,26 @@ func (r *Run) dropBody() {
 // wake gives a run a body of its own.
 func (r *Run) wake() {
 	if r.body == &r.table.asleep {
-		r.body = &body{}
+		r.body = &body{unflushed: &r.table.calm}
+		r.kept.Open(&r.table.resident)
 		r.growBody(awakeBytes)
+	}
+}
+
+// stir gives a run of which no segment has all a place for that.
+func (r *Run) stir() {
+	r.wake()
+	if r.unflushed == &r.table.calm {
+		r.unflushed = &unflushed{}
+		r.growBody(stirredBytes)
+	}
+}
+
+// settle drops that place when segments have all.
+func (r *Run) settle() {
+	if r.flushedAll() && r.unflushed != &r.table.calm {
+		r.unflushed = &r.table.calm
+		r.growBody(-stirredBytes)
 	}
 }
 

@@ -112,6 +112,7 @@ func (f *Frozen) Thaw(s *segment.File) {
 	r.flushed = max(r.flushed, f.section.Flushed)
 	r.table.memory.Add(-int64(r.frozenBytes))
 	r.frozenFirst, r.frozenBytes = 0, 0
+	r.settle()
 	r.relocate(nil, s.Located(r.ID))
 	if r.deleted || !r.loaded {
 		r.sleep()

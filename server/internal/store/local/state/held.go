@@ -2,7 +2,6 @@ package state
 
 import (
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/store/local/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
@@ -49,7 +48,7 @@ func (r *Run) Gone() bool { return r.deleted }
 
 // Named finds a series by its key.
 func (r *Run) Named(text string) (*Series, bool) {
-	id, ok := r.names.find(r.series, text)
+	id, ok := r.names.find(r.table.seed, r.series, text)
 	if !ok {
 		return nil, false
 	}
@@ -69,9 +68,7 @@ func (r *Run) NextStep(key record.StartKey) int64 {
 		return 0
 	}
 	r.load(true)
-	v := r.view(s)
-	defer func() { r.growGroups(curve.Kept([]*curve.View{v}) * endBytes) }()
-	return v.NextStep(key)
+	return r.view(s).NextStep(key)
 }
 
 // NextSeries is the place that the next new series gets.

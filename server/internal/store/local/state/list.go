@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -27,7 +26,6 @@ func (t *Table) List(ctx context.Context, run model.RunID, f store.SeriesFilter)
 	if err != nil {
 		return nil, false, err
 	}
-	defer func() { r.kept(slices.Collect(maps.Values(l.stale))) }()
 	for i, v := range l.stale {
 		if err := ctx.Err(); err != nil {
 			return nil, false, model.Errorf(model.CodeTimeout, "the list was stopped: %v", err)
@@ -158,7 +156,7 @@ func (l *lister) add(r *Run, s *Series) {
 	at := len(l.page) - 1
 	if s.live != nil {
 		if end := s.live.Known(s.live.version, r.epoch); end != nil {
-			l.describe(&l.page[at], &s.live.Series, s.live.mask, end)
+			l.describe(&l.page[at], s.named(), s.live.mask, end)
 			return
 		}
 	}
@@ -168,7 +166,7 @@ func (l *lister) add(r *Run, s *Series) {
 	l.stale[at] = r.view(s)
 }
 
-func (l *lister) describe(out *store.Series, s *curve.Series, mask column.AxisSet, end *curve.End) {
+func (l *lister) describe(out *store.Series, s curve.Series, mask column.AxisSet, end *curve.End) {
 	out.ID, out.Key, out.Kind, out.Count, out.Superseded = store.SeriesID(s.ID), s.Key(), s.Kind, end.Count, end.Stored-end.Count
 	out.Axes = l.axesOf(mask)
 	if end.Count == 0 {
@@ -227,7 +225,6 @@ func (t *Table) Stats(ctx context.Context, run model.RunID) (store.RunStats, err
 		return t.statsOfLost(run, err)
 	}
 	out := t.ledger(run)
-	defer func() { t.Run(run).kept(views) }()
 	for _, v := range views {
 		if err := ctx.Err(); err != nil {
 			return store.RunStats{}, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
@@ -287,7 +284,6 @@ func (t *Table) Ends(ctx context.Context, run model.RunID, limit int) ([]model.S
 	if err != nil {
 		return nil, nil, false, err
 	}
-	defer func() { t.Run(run).kept(views) }()
 	starts, envs, err := curve.Ends(ctx, views, limit)
 	return starts, envs, err == nil && len(views) <= limit, err
 }

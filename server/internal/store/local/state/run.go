@@ -29,17 +29,15 @@ type Run struct {
 	stored   uint64 // points
 	made     uint32 // places of series that are taken
 	deleted  bool
-
 	// The body, when loaded; else it is in parts, then late (body.go). The groups of
 	// segments are read apart from it: only reads need them.
 	loaded, grouped bool
+
 	*body
 	used, read atomic.Int64 // Unix ns
 	parts      []segment.Place
 
-	// firstLSN is the oldest record that no segment covers, 0 for none; a record
-	// up to flushed is in the segments.
-	firstLSN, frozenFirst, LastLSN, flushed uint64
+	LastLSN, flushed uint64 // a record up to flushed is in the segments
 
 	// epoch grows when the rules of the run's curves change.
 	epoch   uint64
@@ -49,21 +47,29 @@ type Run struct {
 // body is what a run has while it is in use, or while no segment has all of it. All
 // other runs share an empty one, which nobody writes to.
 type body struct {
-	late       []lateRecord
-	lateBytes  int // of memBytes
 	series     []*Series
 	names      names
 	ordered    []uint32 // series by key, the first so many of them
 	starts     map[record.StartKey]int64
 	bodyBytes  int // of all of it but the groups
-	groupBytes int // of the groups of segments, and what reads worked out
+	groupBytes int // of the groups of segments, and what reads worked out until then
+	kept       curve.Kept
+	*unflushed
+}
 
-	mem      []*memGroup
-	shapes   shapes // of mem, where they are many
-	memRows  int    // of the longest group
-	memBytes int
-	dueBytes int   // memBytes when the run became due for a flush, else 0
-	memSince int64 // when the oldest unflushed record came, Unix ns
+// unflushed is what no segment has of a run. Runs of which segments have all share an
+// empty one, which nobody writes to.
+type unflushed struct {
+	firstLSN    uint64 // the oldest record that no segment covers, 0 for none
+	frozenFirst uint64 // the oldest of those that are on their way to a segment
+	late        []lateRecord
+	lateBytes   int // of memBytes
+	mem         []*memGroup
+	shapes      shapes // of mem, where they are many
+	memRows     int    // of the longest group
+	memBytes    int
+	dueBytes    int   // memBytes when the run became due for a flush, else 0
+	memSince    int64 // when the oldest unflushed record came, Unix ns
 	// frozenBytes are on their way to a segment and still read from memory.
 	frozenBytes int
 	freshStarts []record.Start // fixed since the last flush
@@ -80,12 +86,12 @@ type Series struct {
 
 // live is a series with points in memory, or that is read.
 type live struct {
-	curve.Series
+	curve.Memo
 	mask    column.AxisSet // axes that any point has
+	layout  uint32         // grows when chunks change
+	version uint64         // grows with every point
 	chunks  []column.Chunk // in segments, of a run with its groups
 	mem     []memRef
-	version uint64 // grows with every point
-	layout  uint64 // grows when chunks change
 }
 
 type memRef struct {
@@ -95,20 +101,21 @@ type memRef struct {
 
 // Bytes of what is kept for a run, as the allocator gives them.
 const (
-	runBytes     = 310 // with its place in the table
+	runBytes     = 294 // with its place in the table
 	attemptBytes = 40
 	writerBytes  = 140 // with its run in the table
 	sourceBytes  = 16
+	rulesBytes   = 48 // of a source, in a run of several
 	skippedBytes = 64
 	partBytes    = 104 // with the entry in the directory of its segment
-	awakeBytes   = 370 // of a body of nothing, with its rules
+	awakeBytes   = 128 // of a body of nothing
+	stirredBytes = 160 // of what is unflushed, of nothing
 )
 
 // Bytes of what is kept for a series, as the allocator gives them.
 const (
-	seriesBytes = 72  // with its places in the run's lists, without its text
-	liveBytes   = 128 // without what it lists
-	endBytes    = 384 // of what a read of several points keeps
+	seriesBytes = 72 // with its places in the run's lists, without its text
+	liveBytes   = 80 // without what it lists
 	chunkBytes  = 32
 	startBytes  = 56
 	freshBytes  = 48 // of a start that no segment has
@@ -117,10 +124,12 @@ const (
 // alive is the part of a series that points and reads need, made when missing.
 func (s *Series) alive() *live {
 	if s.live == nil {
-		s.live = &live{Series: curve.Series{ID: s.ID, Kind: s.Kind, Text: s.Text}}
+		s.live = &live{}
 	}
 	return s.live
 }
+
+func (s *Series) named() curve.Series { return curve.Series{ID: s.ID, Kind: s.Kind, Text: s.Text} }
 
 // maxGap bounds how many places records lost to damage may have left empty: a
 // number further on is damage itself.
@@ -160,7 +169,9 @@ func (r *Run) lines() *curve.Lineage {
 		return l
 	}
 	l := curve.NewLineage(r.attempts, r.sources, r.writers)
-	r.lineage.Store(l)
+	if len(r.sources) > 1 || r.names.count > fewSeries { // else it is made at once, and is a tenth of the run
+		r.lineage.Store(l)
+	}
 	return l
 }
 
@@ -237,6 +248,9 @@ func (r *Run) setSource(at uint32, s record.Source) bool {
 	for uint32(len(r.sources)) <= at {
 		r.sources = append(r.sources, record.Source{})
 		r.table.heads.Add(sourceBytes)
+		if len(r.sources) > 1 {
+			r.table.heads.Add(rulesBytes)
+		}
 		r.lineage.Store(nil)
 	}
 	if old := r.sources[at]; old != s && old != (record.Source{}) {
@@ -273,7 +287,7 @@ func (r *Run) setAllSeries(defs []record.Series) (bad []record.Series) {
 
 // fits reports whether a new series can have its place.
 func (r *Run) fits(def record.Series) bool {
-	_, taken := r.names.find(r.series, def.Text)
+	_, taken := r.names.find(r.table.seed, r.series, def.Text)
 	_, ok := model.ParseSeriesKey(def.Text)
 	return ok && !taken && int(def.ID) <= len(r.series)+maxGap
 }
@@ -283,7 +297,7 @@ func (r *Run) setSeries(def record.Series, into *Series) {
 		r.series = append(r.series, nil)
 	}
 	into.ID, into.Text, into.Kind = def.ID, def.Text, def.Kind
-	r.names.add(r.series, into)
+	r.names.add(r.table.seed, r.series, into)
 	r.series[def.ID] = into
 	r.made = max(r.made, def.ID+1)
 	r.growBody(seriesBytes + len(def.Text))
@@ -331,11 +345,11 @@ func (r *Run) wipe() {
 	r.deleted = true
 	r.made, r.stored = 0, 0
 	r.table.memory.Add(-int64(r.memBytes + r.frozenBytes))
-	since, due := r.memSince, r.dueBytes
+	since, due, first, frozen := r.memSince, r.dueBytes, r.firstLSN, r.frozenFirst
 	r.dropBody()
-	if !r.flushedAll() {
-		r.wake()
-		r.memSince, r.dueBytes = since, due
+	if first+frozen > 0 {
+		r.stir()
+		r.memSince, r.dueBytes, r.firstLSN, r.frozenFirst = since, due, first, frozen
 	}
 	r.loaded, r.grouped = true, true
 	r.rulesChanged()
@@ -427,10 +441,10 @@ func (r *Run) WritersOfSources() []model.WriterID {
 func (r *Run) view(s *Series) *curve.View {
 	l, lines := s.live, r.lines()
 	if l == nil {
-		l = (&Series{ID: s.ID, Kind: s.Kind, Text: s.Text}).alive()
+		l = &live{}
 	}
-	v := &curve.View{Setting: &r.table.Setting, Run: r.ID, Series: &l.Series, Mask: l.mask, Version: l.version, Epoch: r.epoch, Lineage: lines}
-	v.Layout, v.InSegments = l.layout, len(l.chunks)
+	v := &curve.View{Setting: &r.table.Setting, Run: r.ID, Series: s.named(), Memo: &l.Memo, Kept: &r.kept, Mask: l.mask, Version: l.version, Epoch: r.epoch, Lineage: lines}
+	v.Layout, v.InSegments = uint64(l.layout), len(l.chunks)
 	v.Chunks = slices.Clip(l.chunks) // copied when something is added
 	for _, m := range l.mem {
 		v.Chunks = append(v.Chunks, m.group.viewColumn(m.col, lines.Writers))

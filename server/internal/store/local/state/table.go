@@ -40,12 +40,15 @@ type Table struct {
 	resident atomic.Int64  // bytes of what is loaded: bodies, and groups of segments
 	heads    atomic.Int64  // bytes of what is always there of runs
 	asleep   body          // of runs that have none
+	calm     unflushed     // of runs of which segments have all
 	dueBytes atomic.Int64  // in memory, of the runs that are due
 }
 
 // NewTable is a table of no runs.
 func NewTable(limits Limits, now func() time.Time, damage *segment.DamageList) *Table {
 	t := &Table{limits: limits, now: now, damage: damage, seed: maphash.MakeSeed(), runs: map[model.RunID]*Run{}, owners: map[model.WriterID]*Run{}}
+	t.asleep.unflushed = &t.calm
+	t.asleep.kept.Close()
 	t.Setting = curve.Setting{Limits: curve.DefaultLimits(), Damaged: damage.Report}
 	return t
 }

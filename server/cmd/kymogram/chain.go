@@ -128,7 +128,7 @@ func chainServeCommand(io stdio) *cobra.Command {
 				Netuid: f.Netuid, Port: port, Refresh: refresh,
 				WaitForInclusion: wait.inclusion, WaitForFinalization: wait.finalization,
 			})
-			return tell(io, f.json, subnet.Served(w.Hotkey(), out, err))
+			return tell(io, f.json, subnet.Served(w.Hotkey(), out, err), nil)
 		},
 	}
 	f.addChain(cmd.Flags())
@@ -166,7 +166,7 @@ func chainSubmitCommand(io stdio) *cobra.Command {
 			}
 			defer s.Close()
 			_, err = s.DoServePrometheus(cmd.Context(), w, p, wait.inclusion, wait.finalization)
-			return tell(io, f.json, subnet.Served(w.Hotkey(), nil, err))
+			return tell(io, f.json, subnet.Served(w.Hotkey(), nil, err), nil)
 		},
 	}
 	cmd.Flags().StringSliceVar(&f.Endpoints, "chain", nil, "WebSocket address of a node, ws:// or wss:// ("+subnet.EndpointsEnv+")")
@@ -199,10 +199,7 @@ func chainStatusCommand(io stdio) *cobra.Command {
 				hotkey = w.Hotkey()
 			}
 			info, err := s.PrometheusInfo(cmd.Context(), f.Netuid, hotkey)
-			if err != nil {
-				return err
-			}
-			return tell(io, f.json, subnet.Record{Hotkey: hotkey, Info: info, Netuid: f.Netuid})
+			return tell(io, f.json, subnet.Record{Hotkey: hotkey, Info: info, Netuid: f.Netuid}, err)
 		},
 	}
 	f.addChain(cmd.Flags())

@@ -79,8 +79,12 @@ func checkRun(ref string) error {
 // found is what a command found or did; with an Err also how it ends.
 type found interface{ Print(w goio.Writer) error }
 
-// tell prints what a command found, as JSON or for a person.
-func tell(io stdio, asJSON bool, what found) (err error) {
+// tell prints what a command found, as JSON or for a person, or gives on what kept it
+// from that.
+func tell(io stdio, asJSON bool, what found, err error) error {
+	if err != nil {
+		return err
+	}
 	if asJSON {
 		err = printJSON(io.out, what)
 	} else {

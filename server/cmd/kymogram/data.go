@@ -25,10 +25,7 @@ func (f *dataFlags) folder() data.Folder { return data.Folder(f.data) }
 
 // tell prints what was found in the folder, or what keeps it from being read.
 func (f *dataFlags) tell(io stdio, what found, err error) error {
-	if err != nil {
-		return data.Explain(f.data, err)
-	}
-	return tell(io, f.json, what)
+	return tell(io, f.json, what, data.Explain(f.data, err))
 }
 
 func dataCommand(io stdio) *cobra.Command {

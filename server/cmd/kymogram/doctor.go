@@ -24,7 +24,7 @@ func doctorCommand(io stdio) *cobra.Command {
 			}
 			return tell(io, c.json, doctor.Examine(cmd.Context(), doctor.Question{
 				Version: version, Spool: path, Server: address, Key: c.key, Env: io.env, Recovered: catalog.Recovered,
-			}))
+			}), nil)
 		},
 	}
 	c.addTo(cmd)

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/keys"
-	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 func keyCommand(io stdio) *cobra.Command {
@@ -45,20 +42,22 @@ func (f *keyFlags) addTo(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("data", "key")
 }
 
-// with runs work on the keys and releases them.
-func (f *keyFlags) with(ctx context.Context, io stdio, work func(keyAdmin) error) error {
+// with runs work on the keys, tells what came of it and releases them.
+func (f *keyFlags) with(ctx context.Context, io stdio, work func(keyAdmin) (found, error)) error {
 	if f.data == "" {
 		c, err := f.dial(io)
 		if err != nil {
 			return err
 		}
-		return work(keys.Remote{Server: c})
+		what, err := work(keys.Remote{Server: c})
+		return tell(io, f.json, what, err)
 	}
 	catalog, err := data.Folder(f.data).Guest(ctx, newLog(io, "warn"))
 	if err != nil {
 		return err
 	}
-	return errors.Join(work(keys.Folder{Keyring: auth.New(catalog, time.Now, false)}), catalog.Close())
+	what, err := work(keys.Folder{Keyring: auth.New(catalog, time.Now, false)})
+	return errors.Join(tell(io, f.json, what, err), catalog.Close())
 }
 
 func keyCreateCommand(io stdio) *cobra.Command {
@@ -74,17 +73,9 @@ func keyCreateCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			return f.with(cmd.Context(), io, func(store keyAdmin) error {
+			return f.with(cmd.Context(), io, func(store keyAdmin) (found, error) {
 				doc, err := store.Create(cmd.Context(), request)
-				if err != nil {
-					return err
-				}
-				if f.json {
-					return printJSON(io.out, doc)
-				}
-				fmt.Fprintln(io.out, doc.Key)
-				fmt.Fprintf(io.err, "key %s (%s): keep it now, it is not shown again\n", doc.ID, table.Printable(doc.Name))
-				return nil
+				return keys.Created{Document: doc, Notes: io.err}, err
 			})
 		},
 	}
@@ -105,15 +96,9 @@ func keyListCommand(io stdio) *cobra.Command {
 		Short:   "List the keys; their secrets are not kept",
 		Example: "  kymogram key list --all",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd.Context(), io, func(store keyAdmin) error {
+			return f.with(cmd.Context(), io, func(store keyAdmin) (found, error) {
 				docs, err := store.List(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if f.json {
-					return printJSON(io.out, map[string][]auth.Document{"keys": docs})
-				}
-				return keys.Print(io.out, docs, all)
+				return keys.Listed{Keys: docs, All: all}, err
 			})
 		},
 	}
@@ -133,15 +118,8 @@ func keyRevokeCommand(io stdio) *cobra.Command {
 			if strings.Trim(id, "0123456789abcdef") != "" {
 				return usagef("%q is not the id of a key: kymogram key list shows them", id)
 			}
-			return f.with(cmd.Context(), io, func(store keyAdmin) error {
-				if err := store.Revoke(cmd.Context(), id); err != nil {
-					return err
-				}
-				if f.json {
-					return printJSON(io.out, map[string]string{"revoked": id})
-				}
-				fmt.Fprintf(io.out, "revoked %s\n", id)
-				return nil
+			return f.with(cmd.Context(), io, func(store keyAdmin) (found, error) {
+				return keys.Revoked{ID: id}, store.Revoke(cmd.Context(), id)
 			})
 		},
 	}
@@ -160,18 +138,8 @@ func keyLinkCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var doc struct {
-				Link      string `json:"link"`
-				ExpiresNs int64  `json:"expires_ns"`
-			}
-			if err := client.Exchange(cmd.Context(), http.MethodPost, "/api/v1/links", struct{}{}, &doc); err != nil {
-				return err
-			}
-			if c.json {
-				return printJSON(io.out, doc)
-			}
-			fmt.Fprintln(io.out, doc.Link)
-			return nil
+			link, err := keys.Remote{Server: client}.Link(cmd.Context())
+			return tell(io, c.json, link, err)
 		},
 	}
 	c.addTo(cmd)
@@ -197,17 +165,9 @@ func keyPublicCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			doc, err := keys.Remote{Server: client}.Create(cmd.Context(), request)
-			if err != nil {
-				return err
-			}
-			link := keys.PublicAddress(client.Base, doc)
-			if c.json {
-				return printJSON(io.out, map[string]string{"link": link, "id": doc.ID})
-			}
-			fmt.Fprintln(io.out, link)
-			fmt.Fprintf(io.err, "whoever has this link can read %s; end it with: kymogram key revoke %s\n", args[0], doc.ID)
-			return nil
+			made, err := keys.Remote{Server: client}.Publish(cmd.Context(), request)
+			made.Notes = io.err
+			return tell(io, c.json, made, err)
 		},
 	}
 	cmd.Flags().StringVar(&expires, "expires", "", "its life, such as 12h or 30d (default for ever)")

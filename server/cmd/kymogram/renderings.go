@@ -72,10 +72,7 @@ overwritten. The bytes are checked by their SHA-256.`,
 				return err
 			}
 			report, err := transfer.Download(cmd.Context(), server, list.Items, out)
-			if err != nil {
-				return err
-			}
-			return tell(io, f.json, report)
+			return tell(io, f.json, report, err)
 		},
 	}
 	f.addTo(cmd)

@@ -72,8 +72,5 @@ func (f *scrapeFlags) run(ctx context.Context, io stdio) error {
 		return s.Run(ctx)
 	}
 	total, err := s.Once(ctx)
-	if err != nil {
-		return err
-	}
-	return tell(io, f.json, total)
+	return tell(io, f.json, total, err)
 }

@@ -21,10 +21,7 @@ how much, how old, what holds it up, and what to do. It changes nothing.`,
 				return err
 			}
 			report, err := delivery.Inspect(folder)
-			if err != nil {
-				return err
-			}
-			return tell(io, asJSON, report)
+			return tell(io, asJSON, report, err)
 		},
 	}
 	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")

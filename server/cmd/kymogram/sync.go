@@ -57,8 +57,5 @@ func runSync(ctx context.Context, io stdio, flags syncFlags) error {
 		return err
 	}
 	outcome, err := io.delivery().Sync(ctx, folder, flags.Request)
-	if err != nil {
-		return err
-	}
-	return tell(io, flags.json, outcome)
+	return tell(io, flags.json, outcome, err)
 }

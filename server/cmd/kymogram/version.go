@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -43,6 +43,13 @@ func thisBuild() build {
 	return b
 }
 
+// Print writes it for a person.
+func (b build) Print(w io.Writer) error {
+	words := slices.DeleteFunc([]string{"kymogram", b.Version, b.Revision, b.Go, b.Platform}, func(s string) bool { return s == "" })
+	_, err := fmt.Fprintln(w, strings.Join(words, " "))
+	return err
+}
+
 func versionCommand(io stdio) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -50,13 +57,7 @@ func versionCommand(io stdio) *cobra.Command {
 		Short:   "Print the version of this binary",
 		Example: "  kymogram version\n  kymogram version --json",
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
-			if asJSON {
-				return json.NewEncoder(io.out).Encode(b)
-			}
-			words := slices.DeleteFunc([]string{"kymogram", b.Version, b.Revision, b.Go, b.Platform}, func(s string) bool { return s == "" })
-			_, err := fmt.Fprintln(io.out, strings.Join(words, " "))
-			return err
+			return tell(io, asJSON, thisBuild(), nil)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")

@@ -35,6 +35,23 @@ func (r Remote) Revoke(ctx context.Context, id string) error {
 	return response.Body.Close()
 }
 
+// Link signs a browser in, once.
+type Link struct {
+	Link      string `json:"link"`
+	ExpiresNs int64  `json:"expires_ns"`
+}
+
+// Link makes a link.
+func (r Remote) Link(ctx context.Context) (l Link, err error) {
+	return l, r.Server.Exchange(ctx, http.MethodPost, "/api/v1/links", struct{}{}, &l)
+}
+
+// Publish makes the key of a public link.
+func (r Remote) Publish(ctx context.Context, request auth.Request) (Published, error) {
+	doc, err := r.Create(ctx, request)
+	return Published{ID: doc.ID, Link: PublicAddress(r.Server.Base, doc), Project: doc.Workspace + "/" + doc.Project}, err
+}
+
 // Folder is the keys in a data folder.
 type Folder struct{ Keyring *auth.Keyring }
 

@@ -2,6 +2,8 @@ package keys_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -75,10 +77,47 @@ func TestPrint(t *testing.T) {
 		{ID: "2", Name: "b", State: "revoked", ExpiresNs: time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local).UnixNano()},
 	}
 	var some, all strings.Builder
-	if err := keys.Print(&some, docs, false); err != nil || some.String() != "ID  NAME  SCOPES       FOR  STATE  LAST USE  EXPIRES\n1   a\ufffd    ingest,read  w/p  valid  -         -\n" {
+	if err := (keys.Listed{Keys: docs}).Print(&some); err != nil || some.String() != "ID  NAME  SCOPES       FOR  STATE  LAST USE  EXPIRES\n1   a\ufffd    ingest,read  w/p  valid  -         -\n" {
 		t.Errorf("%v\n%s", err, some.String())
 	}
-	if err := keys.Print(&all, docs, true); err != nil || !strings.Contains(all.String(), "all  revoked  -         2026-01-02 03:04:05\n") {
+	if err := (keys.Listed{Keys: docs, All: true}).Print(&all); err != nil || !strings.Contains(all.String(), "all  revoked  -         2026-01-02 03:04:05\n") {
 		t.Errorf("%v\n%s", err, all.String())
+	}
+}
+
+// A secret is alone on the output, so that it can be piped; the rest is a note.
+func TestPrintOfWhatWasMade(t *testing.T) {
+	for name, x := range map[string]struct {
+		what      interface{ Print(out io.Writer) error }
+		out, note string
+		document  string
+	}{
+		"key": {
+			keys.Created{Document: auth.Document{ID: "1", Name: "n\x1b", Key: "secret"}},
+			"secret\n", "key 1 (n\ufffd): keep it now, it is not shown again\n", "",
+		},
+		"public link": {
+			keys.Published{ID: "1", Link: "http://a/#k", Project: "w/p"},
+			"http://a/#k\n", "whoever has this link can read w/p; end it with: kymogram key revoke 1\n", `{"id":"1","link":"http://a/#k"}`,
+		},
+		"link":    {keys.Link{Link: "http://a", ExpiresNs: 7}, "http://a\n", "", `{"link":"http://a","expires_ns":7}`},
+		"revoked": {keys.Revoked{ID: "1"}, "revoked 1\n", "", `{"revoked":"1"}`},
+	} {
+		var out, note strings.Builder
+		switch what := x.what.(type) {
+		case keys.Created:
+			what.Notes = &note
+			x.what = what
+		case keys.Published:
+			what.Notes = &note
+			x.what = what
+		}
+		document, err := json.Marshal(x.what)
+		if err := errors.Join(err, x.what.Print(&out)); err != nil || out.String() != x.out || note.String() != x.note {
+			t.Errorf("%s: %v, %q, %q", name, err, out.String(), note.String())
+		}
+		if x.document != "" && string(document) != x.document {
+			t.Errorf("%s: %s", name, document)
+		}
 	}
 }

@@ -132,6 +132,7 @@ func (s *session) begin(ctx context.Context, cancel context.CancelFunc) (uint64,
 	if err != nil {
 		return 0, err
 	}
+	open.Acked = s.counters().Mark
 	// A broken stream says why in Recv.
 	if err := s.stream.Send(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: open}}); err != nil && !errors.Is(err, io.EOF) {
 		return 0, err

@@ -101,6 +101,9 @@ func TestRestoreToAnOlderState(t *testing.T) {
 		}
 		told += s.Last - s.First + 1
 	}
+	if n := c.Metric(t, "kymogram_ingest_writers_ahead_total"); n == 0 {
+		t.Error("the server does not count the writer that knows more than it")
+	}
 	const definitions = 4 // each spool segment names its series in a record of its own
 	if told < missing || told > missing+definitions || missing == 0 || len(seen) < atLeast {
 		t.Errorf("%d of %d points are missing, the ledger tells of %d records: %+v", missing, logged, told, doc.Ledger.Skipped)

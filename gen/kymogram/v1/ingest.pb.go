@@ -256,7 +256,10 @@ type Open struct {
 	// Version of the protocol of this stream: 1 or 2.
 	Protocol uint32 `protobuf:"varint,2,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Protocol 2.
-	TypedRequest  *OpenRequest `protobuf:"bytes,3,opt,name=typed_request,json=typedRequest,proto3" json:"typed_request,omitempty"`
+	TypedRequest *OpenRequest `protobuf:"bytes,3,opt,name=typed_request,json=typedRequest,proto3" json:"typed_request,omitempty"`
+	// Last sequence of the writer that a server acknowledged before; 0 for none. A server
+	// with a lower mark has an older copy of its data, or is another one.
+	Acked         uint64 `protobuf:"varint,4,opt,name=acked,proto3" json:"acked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,6 +314,13 @@ func (x *Open) GetTypedRequest() *OpenRequest {
 		return x.TypedRequest
 	}
 	return nil
+}
+
+func (x *Open) GetAcked() uint64 {
+	if x != nil {
+		return x.Acked
+	}
+	return 0
 }
 
 type Opened struct {
@@ -1159,11 +1169,12 @@ const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\x06opened\x18\x01 \x01(\v2\x13.kymogram.v1.OpenedH\x00R\x06opened\x12$\n" +
 	"\x03ack\x18\x02 \x01(\v2\x10.kymogram.v1.AckH\x00R\x03ack\x120\n" +
 	"\afailure\x18\x03 \x01(\v2\x14.kymogram.v1.FailureH\x00R\afailureB\t\n" +
-	"\amessage\"\x7f\n" +
+	"\amessage\"\x95\x01\n" +
 	"\x04Open\x12\x1c\n" +
 	"\arequest\x18\x01 \x01(\fB\x02\x18\x01R\arequest\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12=\n" +
-	"\rtyped_request\x18\x03 \x01(\v2\x18.kymogram.v1.OpenRequestR\ftypedRequest\"t\n" +
+	"\rtyped_request\x18\x03 \x01(\v2\x18.kymogram.v1.OpenRequestR\ftypedRequest\x12\x14\n" +
+	"\x05acked\x18\x04 \x01(\x04R\x05acked\"t\n" +
 	"\x06Opened\x12\x1a\n" +
 	"\x06result\x18\x01 \x01(\fB\x02\x18\x01R\x06result\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12:\n" +

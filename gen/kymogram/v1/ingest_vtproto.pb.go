@@ -267,6 +267,11 @@ func (m *Open) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Acked != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Acked))
+		i--
+		dAtA[i] = 0x20
+	}
 	if m.TypedRequest != nil {
 		size, err := m.TypedRequest.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -1187,6 +1192,9 @@ func (m *Open) SizeVT() (n int) {
 		l = m.TypedRequest.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	if m.Acked != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Acked))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -2007,6 +2015,25 @@ func (m *Open) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Acked", wireType)
+			}
+			m.Acked = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Acked |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -57,6 +57,7 @@ func Ingest(w ingest.Stats) []selfmetrics.Gauge {
 		counter("kymogram_ingest_refused_points_total", "Points refused for good.", w.Refused),
 		counter("kymogram_ingest_dropped_points_total", "Points that clients said they dropped.", w.Dropped),
 		counter("kymogram_ingest_shared_environments_total", "Pairs of writers found to log one RL environment at the same time.", w.Shared),
+		counter("kymogram_ingest_writers_ahead_total", "Writers that opened with more records acknowledged than are here: the data folder is an older copy, or another server took them.", w.Ahead),
 		counter("kymogram_ingest_failed_batches_total", "Batches not taken; their clients send again.", w.Failed),
 		counter("kymogram_retention_age_runs_total", "Runs deleted for their age (retention.age).", w.RetiredAge),
 		counter("kymogram_retention_size_runs_total", "Runs deleted for want of space (retention.bytes).", w.RetiredSize),

@@ -126,7 +126,8 @@ func New(cfg Config, deps Deps) *Service {
 // counters count since the start.
 type counters struct {
 	batches, points, refused, dropped, failed       atomic.Uint64
-	shared                                          atomic.Uint64
+	shared, ahead                                   atomic.Uint64
+	aheadToldNs                                     atomic.Int64
 	retiredAge, retiredSize, sweptBlobs, sweptBytes atomic.Uint64
 }
 
@@ -138,6 +139,7 @@ type Stats struct {
 	Dropped uint64 // points that clients reported as dropped
 	Failed  uint64 // batches that were not taken: gaps, a full disk, faults
 	Shared  uint64 // pairs of writers found to log one environment at the same time
+	Ahead   uint64 // opens of writers that were acknowledged more than is here
 	Streams int    // open now
 
 	RetiredAge  uint64 // runs that retention deleted for their age
@@ -151,7 +153,7 @@ func (s *Service) Stats() Stats {
 	c := &s.counters
 	return Stats{
 		Batches: c.batches.Load(), Points: c.points.Load(), Refused: c.refused.Load(),
-		Dropped: c.dropped.Load(), Failed: c.failed.Load(), Shared: c.shared.Load(), Streams: s.streams.len(),
+		Dropped: c.dropped.Load(), Failed: c.failed.Load(), Shared: c.shared.Load(), Ahead: c.ahead.Load(), Streams: s.streams.len(),
 		RetiredAge: c.retiredAge.Load(), RetiredSize: c.retiredSize.Load(), SweptBlobs: c.sweptBlobs.Load(), SweptBytes: c.sweptBytes.Load(),
 	}
 }

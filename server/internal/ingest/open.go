@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -57,6 +58,25 @@ func (s *Service) Join(ctx context.Context, r model.OpenRequest) (*Session, erro
 	}
 	session.Opened = *result
 	return session, nil
+}
+
+// aheadEvery is how often a writer that is ahead goes to the log: clients say what they
+// like.
+const aheadEvery = 10 * time.Second
+
+// Compare counts a writer that was acknowledged more than is here: the data folder is an
+// older copy, or another server acknowledged it. The client sends again what it still
+// has, and the ledger of the run names the rest.
+func (s *Session) Compare(acked uint64) {
+	if acked <= s.Opened.Mark {
+		return
+	}
+	c, now := &s.service.counters, s.service.deps.Now().UnixNano()
+	count := c.ahead.Add(1)
+	if told := c.aheadToldNs.Load(); now-told >= int64(aheadEvery) && c.aheadToldNs.CompareAndSwap(told, now) {
+		s.service.deps.Log.Warn("a client was acknowledged records that are not here: this data folder is an older copy, or another server took them",
+			"run", s.Opened.Run, "writer", s.writer, "acknowledged", acked, "here", s.Opened.Mark, "so_far", count)
+	}
 }
 
 // open does all but the answer. The run's state is the caller's to release.

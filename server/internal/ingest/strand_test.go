@@ -20,7 +20,8 @@ func extremeUpdates() []model.Update {
 		{Op: model.OpSetDescription, Text: "a\x00b"},
 		{Op: model.OpSetDisplayName, Text: ""},
 		{Op: model.OpLog, Path: long, TimeNs: math.MinInt64, Tags: []string{"", "=", "a=b=c"}},
-		{Op: model.OpSetTags}, {Op: model.OpRemoveTags, Tags: []string{"never there"}},
+		{Op: model.OpSetTags},
+		{Op: model.OpRemoveTags, Tags: []string{"never there"}},
 		{Op: model.OpRendering, Rendering: &model.Rendering{ID: "r", Env: long, FPS: math.MaxFloat64, Frames: far, SizeBytes: far, TimeNs: math.MinInt64}},
 	}
 	for _, v := range []*model.Value{

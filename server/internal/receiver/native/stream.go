@@ -36,7 +36,7 @@ type work struct {
 
 // Stream serves one stream of one writer.
 func (s *ingestService) Stream(stream ingestStream) error {
-	request, protocol, err := receiveOpen(stream)
+	open, request, err := receiveOpen(stream)
 	if err != nil {
 		return s.fail(stream, err, 0)
 	}
@@ -45,6 +45,8 @@ func (s *ingestService) Stream(stream ingestStream) error {
 		return s.fail(stream, err, 0)
 	}
 	defer session.Close()
+	session.Compare(open.Acked)
+	protocol := open.Protocol
 	opened, err := wire.Opened(&session.Opened, protocol)
 	if err != nil {
 		return err
@@ -55,24 +57,23 @@ func (s *ingestService) Stream(stream ingestStream) error {
 	return s.serve(stream, session, protocol)
 }
 
-// receiveOpen reads the first message; the protocol is that of all answers.
-func receiveOpen(stream ingestStream) (request model.OpenRequest, protocol uint32, err error) {
+// receiveOpen reads the first message; its protocol is that of all answers.
+func receiveOpen(stream ingestStream) (open *kymogramv1.Open, request model.OpenRequest, err error) {
 	first, err := stream.Recv()
 	if err != nil {
-		return request, 0, received(err)
+		return nil, request, received(err)
 	}
-	open := first.GetOpen()
-	if open == nil {
-		return request, 0, model.Errorf(model.CodeInvalid, "the first message of a stream must be an open")
+	if open = first.GetOpen(); open == nil {
+		return nil, request, model.Errorf(model.CodeInvalid, "the first message of a stream must be an open")
 	}
 	if open.Protocol < wire.JSON || open.Protocol > wire.Typed {
-		return request, 0, model.Errorf(model.CodeInvalid, "the client speaks version %d of the protocol, this server version %d", open.Protocol, wire.Typed).
+		return nil, request, model.Errorf(model.CodeInvalid, "the client speaks version %d of the protocol, this server version %d", open.Protocol, wire.Typed).
 			WithHint("Install the same version of kymogram on both sides.")
 	}
 	if request, err = wire.ReadOpen(open); err != nil {
-		return request, 0, model.Errorf(model.CodeInvalid, "the open cannot be read: %v", err)
+		return nil, request, model.Errorf(model.CodeInvalid, "the open cannot be read: %v", err)
 	}
-	return request, open.Protocol, nil
+	return open, request, nil
 }
 
 // serve stores one message after the other and acks in order, while a second

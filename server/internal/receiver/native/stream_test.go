@@ -502,3 +502,23 @@ func TestManyStreamsAtOnce(t *testing.T) {
 		t.Errorf("%d points, want %d: %v", len(page.GetRows().GetTimeNs()), writers*batches, err)
 	}
 }
+
+// TestAClientThatKnowsMore is counted: this server has an older copy of its data.
+func TestAClientThatKnowsMore(t *testing.T) {
+	n := start(t)
+	opened := func(acked, want uint64) {
+		t.Helper()
+		s, m := n.raw(), open(request(1), 1)
+		m.GetOpen().Acked = acked
+		s.send(m)
+		if got := s.receive().GetOpened(); got == nil || n.ingest.Stats().Ahead != want {
+			t.Errorf("acknowledged %d: %v, %d are counted", acked, got, n.ingest.Stats().Ahead)
+		}
+	}
+	opened(0, 0)
+	s := n.open(1)
+	s.batch(points(true, 1, 0))
+	s.acked(1)
+	opened(1, 0)
+	opened(2, 1)
+}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 )
 
 // Status is the HTTP status of a code.
@@ -59,6 +60,7 @@ func WriteError(w http.ResponseWriter, err error) {
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Disposition")
 	Retry(h, e.Code)
+	selfmetrics.Refused(w, e.Code)
 	w.WriteHeader(Status(e.Code))
 	_, _ = w.Write(append(body, '\n'))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 )
 
 // maxWait is how long a list may wait for a record: below what proxies allow.
@@ -87,6 +88,7 @@ func (a *API) putState(w http.ResponseWriter, r *http.Request) error {
 func writeConflict(w http.ResponseWriter, c *state.Conflict) error {
 	e := model.Errorf(model.CodeStateConflict, "%s", c.Error()).WithHint("read head, take a higher sequence, name its hash as previous and sign again")
 	w.Header().Set("Content-Type", "application/json")
+	selfmetrics.Refused(w, e.Code)
 	w.WriteHeader(Status(e.Code))
 	return json.NewEncoder(w).Encode(struct {
 		errorDoc

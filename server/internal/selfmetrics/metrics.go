@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc/status"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // Metrics is the registry and the instruments of the shell.
@@ -25,6 +27,7 @@ type Metrics struct {
 	callTime *prometheus.HistogramVec
 	failures *prometheus.CounterVec
 	security *prometheus.CounterVec
+	refusals *prometheus.CounterVec
 	Panics   prometheus.Counter
 }
 
@@ -55,6 +58,9 @@ func New(version string) *Metrics {
 		security: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kymogram_security_events_total", Help: "Events of the security log, those without a line included; refused requests by cause.",
 		}, []string{"event", "cause"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kymogram_refusals_total", Help: "Requests, calls and streams that were answered with an error, by protocol (http, grpc) and code of the error.",
+		}, []string{"protocol", "code"}),
 		Panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "kymogram_panics_total", Help: "Requests that ended in a panic.",
 		}),
@@ -63,7 +69,7 @@ func New(version string) *Metrics {
 		Name: "kymogram_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.failures, m.security, m.Panics, info,
+	m.registry.MustRegister(m.requests, m.duration, m.calls, m.callTime, m.failures, m.security, m.refusals, m.Panics, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -94,6 +100,33 @@ func (m *Metrics) Failure(method, code string) { m.failures.WithLabelValues(meth
 
 // Security counts an event of the security log; both texts are of small sets.
 func (m *Metrics) Security(event, cause string) { m.security.WithLabelValues(event, cause).Inc() }
+
+// The protocols of [Metrics.Refusal].
+const (
+	HTTP = "http"
+	GRPC = "grpc"
+)
+
+// Refusal counts an error that a caller was told.
+func (m *Metrics) Refusal(protocol string, code model.Code) {
+	m.refusals.WithLabelValues(protocol, string(code)).Inc()
+}
+
+// Refused tells the writer of an answer, or one that it wraps, which error it will be: what
+// counts refusals stands around the handlers, and a status does not say the code.
+func Refused(w http.ResponseWriter, code model.Code) {
+	for w != nil {
+		switch at := w.(type) {
+		case interface{ Refused(code model.Code) }:
+			at.Refused(code)
+			return
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = at.Unwrap()
+		default:
+			return
+		}
+	}
+}
 
 // Gauge is one number of [Gauges].
 type Gauge struct {

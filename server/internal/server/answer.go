@@ -11,6 +11,7 @@ import (
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 )
 
 const (
@@ -63,8 +64,10 @@ func (g *guardedStream) noteFailure(m any) {
 	if answer, ok := m.(interface {
 		GetFailure() *kymogramv1.Failure
 	}); ok && answer.GetFailure() != nil {
-		g.server.metrics.Failure(g.method, answer.GetFailure().GetCode())
-		if cause := causeOf(model.Code(answer.GetFailure().GetCode())); cause != "" {
+		code := model.Code(answer.GetFailure().GetCode())
+		g.server.metrics.Failure(g.method, string(code))
+		g.server.metrics.Refusal(selfmetrics.GRPC, code)
+		if cause := causeOf(code); cause != "" {
 			g.server.security.note(g.ctx, eventRefused, cause, "route", g.method)
 		}
 	}

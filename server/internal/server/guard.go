@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 )
 
 // requestHeader names a request in answers and in the log.
@@ -26,13 +27,19 @@ func (s *Server) outer(next http.Handler) http.Handler {
 	writes := http.NewCrossOriginProtection()
 	writes.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.security.note(r.Context(), eventRefused, "origin", "origin", model.Clip(r.Header.Get("Origin")))
-		Fail(w, r, s.log, model.Errorf(model.CodePermission, "a page of another origin may not write here").
+		s.fail(w, r, model.Errorf(model.CodePermission, "a page of another origin may not write here").
 			WithHint("open the page under the server's own address"))
 	}))
 	h := writes.Handler(next)
 	h = s.checkHost(h)
 	h = s.recover(h)
 	return s.label(h)
+}
+
+// fail answers where no route does.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	s.metrics.Refusal(selfmetrics.HTTP, model.CodeOf(err))
+	Fail(w, r, s.log, err)
 }
 
 // label gives the request its id and the answer its security headers.
@@ -68,7 +75,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 			s.log.Error("panic", "request", w.Header().Get(requestHeader), "method", r.Method, "path", r.URL.Path,
 				"cause", cause, "stack", string(debug.Stack()))
 			s.metrics.Panics.Inc()
-			Fail(w, r, s.log, model.Errorf(model.CodeInternal, "the server failed on this request").
+			s.fail(w, r, model.Errorf(model.CodeInternal, "the server failed on this request").
 				WithHint("its log says why, under request %s", w.Header().Get(requestHeader)))
 		}()
 		next.ServeHTTP(w, r)
@@ -81,7 +88,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.knownHost(r.Host) {
 			s.security.note(r.Context(), eventRefused, "host", "host", model.Clip(r.Host))
-			Fail(w, r, s.log, model.Errorf(model.CodePermission, "this server does not answer to the name %q", r.Host).
+			s.fail(w, r, model.Errorf(model.CodePermission, "this server does not answer to the name %q", r.Host).
 				WithHint("list the name under hosts in the configuration, in KYMOGRAM_HOSTS or with --host"))
 			return
 		}

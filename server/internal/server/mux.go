@@ -92,7 +92,7 @@ func (m *mux) mount(route httpapi.Route) {
 // watched tells the security log what became of a request.
 func (m *mux) watched(pattern string, rule Rule, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o := &observed{ResponseWriter: w, gate: m.gate}
+		o := &observed{ResponseWriter: w, gate: m.gate, metrics: m.metrics}
 		ctx, err := m.guard(o, r, rule, h)
 		m.security.watch(ctx, rule, pattern, r, o.status, err)
 	})

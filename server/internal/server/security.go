@@ -128,13 +128,17 @@ func causeOf(code model.Code) string {
 	return ""
 }
 
-// observed remembers the status of an answer. A refused client's connection ends with its
-// answer where connections are short.
+// observed remembers the status of an answer, and counts refusals. A refused client's
+// connection ends with its answer where connections are short.
 type observed struct {
 	http.ResponseWriter
-	status int
-	gate   *gate
+	status  int
+	gate    *gate
+	metrics *selfmetrics.Metrics
 }
+
+// Refused is for [selfmetrics.Refused].
+func (o *observed) Refused(code model.Code) { o.metrics.Refusal(selfmetrics.HTTP, code) }
 
 // refusals are answered to clients that may keep their connection without using it.
 var refusals = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusServiceUnavailable}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 )
 
 // Fail answers with an error; the text of one that is no model.Error goes to the
@@ -35,13 +36,15 @@ func WriteJSON(w http.ResponseWriter, code int, doc any) {
 	_ = json.NewEncoder(w).Encode(doc) // the client is gone when this fails
 }
 
-// rpcError turns an error into a gRPC status. The text of an error that is
+// rpcError turns an error into a gRPC status, and counts it: a status that it made comes back
+// unchanged. The text of an error that is
 // neither a model.Error nor a status goes to the log only.
 func (s *Server) rpcError(method string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if e := model.Shown(err); e != nil {
+		s.metrics.Refusal(selfmetrics.GRPC, e.Code)
 		return status.Error(rpcCode(e.Code), string(e.Code)+": "+e.Message)
 	}
 	if _, ok := status.FromError(err); ok {
@@ -50,6 +53,7 @@ func (s *Server) rpcError(method string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return status.FromContextError(err).Err()
 	}
+	s.metrics.Refusal(selfmetrics.GRPC, model.CodeInternal)
 	s.log.Error("call failed", "method", method, "err", err)
 	return status.Error(codes.Internal, string(model.CodeInternal)+": the server failed on this call; its log says why")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/weight"
 )
@@ -284,6 +285,7 @@ func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, v version, err e
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	retry(w.Header(), status, err)
+	selfmetrics.Refused(w, model.CodeOf(err))
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(doc) // the client is gone when this fails
 }

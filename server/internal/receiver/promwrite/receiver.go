@@ -13,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/weight"
 )
@@ -237,6 +238,7 @@ func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, err error) {
 	if seconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
+	selfmetrics.Refused(w, model.CodeOf(err))
 	http.Error(w, text, status)
 }
 

@@ -52,9 +52,17 @@ func (s *Service) append(ctx context.Context, run *runState, by *owner, b *model
 		// Our own count of refused points is no record that a client knows.
 		ack.Refused = slices.DeleteFunc(ack.Refused, func(r model.Refusal) bool { return r.Seq == 0 })
 	}
-	ack.Refused = append(ack.Refused, verdict.refusals()...)
+	ack.Refused = short(append(ack.Refused, verdict.refusals()...))
 	s.count(b, &ack, verdict)
 	return ack, nil
+}
+
+// short leaves the first refusals their texts.
+func short(list []model.Refusal) []model.Refusal {
+	for i := maxReasons; i < len(list); i++ {
+		list[i].Message = ""
+	}
+	return list
 }
 
 func (s *Service) count(b *model.Batch, ack *model.Ack, v *verdict) {

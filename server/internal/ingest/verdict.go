@@ -231,8 +231,5 @@ func (v *verdict) refusals() []model.Refusal {
 	slices.SortFunc(out, func(a, b model.Refusal) int {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Message, b.Message))
 	})
-	for i := maxReasons; i < len(out); i++ {
-		out[i].Message = ""
-	}
 	return out
 }

@@ -110,6 +110,7 @@ func (s *resolver) refuse(seq uint64, code model.Code, format string, args ...an
 
 // draft wraps the groups and looks up where relative steps start.
 func (s *resolver) draft() error {
+	s.groups = make([]draft, 0, len(s.batch.Groups)) // lists that grow leave their smaller selves behind
 	for i := range s.batch.Groups {
 		g := &s.batch.Groups[i]
 		if g.Rows() == 0 || len(g.Columns) == 0 {
@@ -410,6 +411,7 @@ func (s *resolver) lookUp(text string, made map[string]record.Series) (record.Se
 // emit turns the drafts into the groups of the record.
 func (s *resolver) emit() {
 	ords := s.arrival()
+	s.rec.Groups = make([]record.Group, 0, len(s.groups))
 	for i := range s.groups {
 		s.emitGroup(&s.groups[i], ords[i])
 	}

@@ -18,9 +18,10 @@
 //   - Nothing that no signature covers is read, but to find a run.
 //   - A hotkey has one vote, whatever the number of its runs.
 //   - What one participant writes never fails the reading of another.
+//   - What a hotkey publishes that does not count on the chain costs a note.
 //
 // The program chooses the SQLite driver, so that a training program that imports
 // Kymogram is not asked for one. To read the code, start at [Join] and
-// [Node.UpdateConfig]; reading is in view.go and select.go, internal/state has the
-// records.
+// [Node.UpdateConfig]; reading is in view.go, strangers.go and select.go,
+// internal/state has the records.
 package netstate

@@ -285,3 +285,49 @@ func TestVerifyAllChangesNoJudgement(t *testing.T) {
 		judged(t, "changed after the check", readerAt(state.NewMemory(), nowMs), e, state.Broken, "signature")
 	}
 }
+
+// A memory that has a record without its payload convicts nobody of what it did not
+// read: two machines signed, no more. Both payloads, or one machine, say what is so.
+func TestARecordThatIsKnownWithoutItsPayload(t *testing.T) {
+	other := sample("")
+	other.Machine[0]++
+	for what, c := range map[string]struct {
+		r       state.Record
+		payload string
+		before  state.Verdict // when only the second payload was read
+		after   state.Verdict // with evidence that has both
+	}{
+		"another machine that contradicts": {other, `{"allocated_hotkeys":["x"]}`, state.SharedKey, state.Equivocated},
+		"another machine that agrees":      {other, `{}`, state.SharedKey, state.SharedKey},
+		"the same machine":                 {sample(""), `{"version":2}`, state.Equivocated, state.Equivocated},
+	} {
+		first, second := seal(t, 1, sample(""), `{}`), seal(t, 1, c.r, c.payload)
+		memory := state.NewMemory()
+		record, err := first.Signed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := memory.Advance(t.Context(), record.Place, state.Hash{}, first.Bare()); err != nil {
+			t.Fatal(err)
+		}
+		r := readerAt(memory, nowMs)
+		pair := &state.Proof{A: first.Bare(), B: second}
+		if err := r.Convict(t.Context(), pair); err != nil {
+			t.Fatal(err)
+		}
+		if kept, err := memory.Proof(t.Context(), record.Place); err != nil || kept != nil {
+			t.Errorf("%s: a pair that nobody can check was kept: %v", what, err)
+		}
+		if what != "another machine that agrees" {
+			judged(t, what, r, second, c.before, "")
+		}
+		if err := r.Convict(t.Context(), &state.Proof{A: first, B: second}); err != nil {
+			t.Fatal(err)
+		}
+		judged(t, what+", with evidence", r, first, c.after, "")
+		head, err := memory.Head(t.Context(), record.Place)
+		if err != nil || len(head.Payload) == 0 {
+			t.Errorf("%s: the payload that was read is not kept: %v", what, err)
+		}
+	}
+}

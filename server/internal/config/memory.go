@@ -152,6 +152,6 @@ func Divide(limit, body int64) Budget {
 	b.Requests = max(part(28, max(mostWorked, callers*timesBody*body)), part(40, timesBody*body))
 	b.Received, b.Unfolded, b.Answers, b.Rows = part(3, mostPending), part(2, mostPending/2), part(3, mostPending), part(4, mostRows)
 	b.Page = min(b.Rows/4, mostPage)
-	b.Definitions = part(6, mostDefined)
+	b.Definitions = min(part(6, mostDefined), max(part(2, mostDefined), b.Heap*36/100-b.Requests))
 	return b
 }

@@ -48,7 +48,7 @@ func TestDivide(t *testing.T) {
 	for _, body := range []int64{1, 16, 256} {
 		for limit := int64(config.MinMemory); limit <= 64<<30; limit += limit / 7 {
 			b := config.Divide(limit, body*mib)
-			pools := b.Requests + b.Received + b.Unfolded + b.Answers + b.Rows
+			pools := b.Requests + b.Received + b.Unfolded + b.Answers + b.Rows + b.Definitions
 			merge := 3 * min(16*mib, b.Store/16)
 			if sum := b.Store/4*5 + pools + merge; sum > b.Heap/100*103 || b.Heap >= limit {
 				t.Errorf("limit %d MiB, body %d MiB: the parts take %d MiB of %d: %+v", limit/mib, body, sum/mib, b.Heap/mib, b)

@@ -114,7 +114,7 @@ func (f Folder) silent() (notes []string) {
 			filepath.Join(MarksFolder, filepath.Base(path)), about))
 	}
 	for path, about := range map[string]string{f.CatalogMark(): "older copies of catalog.db", f.StateMark(): "older copies of state.db"} {
-		if _, err := os.Stat(path); err == nil && mirror.ReadMark(path) == (mirror.Position{}) {
+		if mirror.DamagedMark(path) {
 			say(path, about)
 		}
 	}

@@ -267,6 +267,21 @@ func flushed(t *testing.T) data.Folder {
 	return f
 }
 
+// TestMarksOfNoRecords: that there are none is something that a mark says.
+func TestMarksOfNoRecords(t *testing.T) {
+	folder := empty(t)
+	states, err := statelog.OpenWith(t.Context(), folder.States(), folder.StateMark(), time.Now, slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = states.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := folder.Survey(t.Context(), true, io.Discard); err != nil || !s.OK || len(s.Notes) > 0 {
+		t.Errorf("%v, %v", s.Notes, err)
+	}
+}
+
 // TestMarksThatSayNothing are no damage, and verify has a line for each.
 func TestMarksThatSayNothing(t *testing.T) {
 	for _, mark := range []string{"CATALOG", "STATE", "TIP"} {

@@ -15,10 +15,20 @@ const markSize = 20 // LSN u64, chain u64, CRC32C u32
 // ReadMark is the change that a mark names, the zero one when it names none.
 func ReadMark(path string) Position {
 	b, err := os.ReadFile(path)
-	if err != nil || len(b) < markSize || crc32.Checksum(b[:16], castagnoli()) != binary.LittleEndian.Uint32(b[16:]) {
+	if err != nil || !wholeMark(b) {
 		return Position{}
 	}
 	return Position{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
+}
+
+// DamagedMark says that a mark is there and says nothing.
+func DamagedMark(path string) bool {
+	b, err := os.ReadFile(path)
+	return err == nil && !wholeMark(b)
+}
+
+func wholeMark(b []byte) bool {
+	return len(b) >= markSize && crc32.Checksum(b[:16], castagnoli()) == binary.LittleEndian.Uint32(b[16:])
 }
 
 // WriteMark notes a change that is durable.

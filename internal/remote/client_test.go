@@ -188,7 +188,9 @@ func TestUserKey(t *testing.T) {
 	}
 	write(`{`)
 	var damaged *model.Error
-	at := func(name string) string { return map[string]string{"XDG_CONFIG_HOME": filepath.Join(home, ".config")}[name] }
+	at := func(name string) string {
+		return map[string]string{"XDG_CONFIG_HOME": filepath.Join(home, ".config")}[name]
+	}
 	if _, err := remote.UserKey(at, base); !errors.As(err, &damaged) || !strings.Contains(damaged.Hint, "--key") {
 		t.Errorf("damaged: %v", err)
 	}

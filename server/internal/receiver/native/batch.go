@@ -1,19 +1,12 @@
 package native
 
 import (
-	"context"
 	"slices"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wire"
-	"github.com/kymogram/kymogram/server/internal/share"
 )
-
-// definitionBytes is what the series definitions of all streams take in memory where the
-// server sets no pool, and one stream a quarter of it: 300,000 of the usual size. A client
-// past it starts another stream, and defines there what it still uses.
-const definitionBytes = 512 << 20
 
 // maxNameBytes bounds the names of all columns of a batch together, each as long as its series'
 // definition: a column of few bytes may name a series of 70 KiB, and each is looked up.
@@ -39,46 +32,25 @@ func newDefinition(s *kymogramv1.SeriesDefinition) definition {
 
 // decoder turns the batches of one stream into the model's.
 type decoder struct {
-	pool   *share.Pool // what definitions of all streams take
-	leases []func()
+	kept   *kept
 	series map[uint32]definition
-	bytes  int64
 	named  int // bytes of names, of the batch that is decoded
 	axes   []model.Axis
 }
 
-func newDecoder(pool *share.Pool) *decoder {
-	return &decoder{pool: pool, series: map[uint32]definition{}, axes: model.Axes()}
-}
-
-// close gives back what the stream's definitions took.
-func (d *decoder) close() {
-	for _, release := range d.leases {
-		release()
-	}
+func newDecoder(of *kept) *decoder {
+	return &decoder{kept: of, series: map[uint32]definition{}, axes: model.Axes()}
 }
 
 // reserve takes memory for the new ones of definitions, or says why the stream must end.
-func (d *decoder) reserve(ctx context.Context, list []*kymogramv1.SeriesDefinition) error {
+func (d *decoder) reserve(list []*kymogramv1.SeriesDefinition) error {
 	more := int64(0)
 	for _, s := range list {
 		if _, known := d.series[s.GetId()]; !known && s != nil {
 			more += int64(definitionSize(s))
 		}
 	}
-	if more == 0 {
-		return nil
-	}
-	if d.bytes += more; d.bytes > d.pool.Part() {
-		return model.Errorf(model.CodeTooLarge, "the series definitions of this stream are above %d bytes", d.pool.Part()).
-			WithHint("Start another stream and define only what it uses.")
-	}
-	release, err := d.pool.Try(ctx, more)
-	if err != nil {
-		return err
-	}
-	d.leases = append(d.leases, release)
-	return nil
+	return d.kept.add(more)
 }
 
 func malformed(format string, args ...any) *model.Error {
@@ -87,11 +59,11 @@ func malformed(format string, args ...any) *model.Error {
 }
 
 // decode takes over the columns of the message, which must not be used again.
-func (d *decoder) decode(ctx context.Context, m *kymogramv1.Batch) (*model.Batch, error) {
+func (d *decoder) decode(m *kymogramv1.Batch) (*model.Batch, error) {
 	if m.First == 0 || m.Last < m.First {
 		return nil, malformed("its sequences are %d to %d", m.First, m.Last)
 	}
-	if err := d.reserve(ctx, m.Series); err != nil {
+	if err := d.reserve(m.Series); err != nil {
 		return nil, err
 	}
 	for _, s := range m.Series {

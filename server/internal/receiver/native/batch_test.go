@@ -2,7 +2,7 @@ package native
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -19,7 +19,6 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/testkit/recorded"
 	"github.com/kymogram/kymogram/internal/wire"
-	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 func example() *kymogramv1.Batch {
@@ -49,12 +48,12 @@ func typed() *kymogramv1.Batch {
 }
 
 func TestDecode(t *testing.T) {
-	d := newDecoder(NewDefinitions(definitionBytes))
-	got, err := d.decode(context.Background(), example())
+	d := newDecoder(NewDefinitions(definitionBytes).open(""))
+	got, err := d.decode(example())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, err := newDecoder(NewDefinitions(definitionBytes)).decode(context.Background(), typed()); err != nil || !cmp.Equal(got, same) {
+	if same, err := newDecoder(NewDefinitions(definitionBytes).open("")).decode(typed()); err != nil || !cmp.Equal(got, same) {
 		t.Errorf("typed: %v\n%s", err, cmp.Diff(got, same))
 	}
 	loss := model.SeriesKey{Metric: "loss", Scale: "ML_STEP", Labels: []model.Label{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}}
@@ -74,12 +73,12 @@ func TestDecode(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// Later batches use and repeat the definitions.
-	if _, err := d.decode(context.Background(), example()); err != nil {
+	if _, err := d.decode(example()); err != nil {
 		t.Errorf("again: %v", err)
 	}
 	short := example()
 	short.Series = nil
-	if _, err := d.decode(context.Background(), short); err != nil {
+	if _, err := d.decode(short); err != nil {
 		t.Errorf("without definitions: %v", err)
 	}
 }
@@ -107,48 +106,77 @@ func TestMalformedBatches(t *testing.T) {
 	} {
 		b := example()
 		change(b)
-		if _, err := newDecoder(NewDefinitions(definitionBytes)).decode(context.Background(), b); model.CodeOf(err) != model.CodeInvalid {
+		if _, err := newDecoder(NewDefinitions(definitionBytes).open("")).decode(b); model.CodeOf(err) != model.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// Definitions stay in memory as long as their streams: those of one stream are bounded, those
-// of one caller, and those of all.
-func TestDefinitionsAreBounded(t *testing.T) {
+// Definitions stay in memory as long as their streams. Where there is no space for more, the
+// stream that has most ends, of the caller that has most: a client that opens another one
+// comes through each time, whatever the others hold.
+func TestDefinitionsMakeWay(t *testing.T) {
 	const size = 1 << 20
-	pool, long := NewDefinitions(4*size), strings.Repeat("m", size/32)
-	fill := func(ctx context.Context, d *decoder, most uint32) error {
-		for id := range most {
+	long := strings.Repeat("m", size/32)
+	fill := func(d *decoder, from, to uint32) error {
+		for id := from; id < to; id++ {
 			b := &kymogramv1.Batch{First: 1, Last: 1, Series: []*kymogramv1.SeriesDefinition{{Id: id, Metric: long, Kind: 1}}}
 			for range 2 { // defined again, it takes nothing
-				if _, err := d.decode(ctx, b); err != nil {
+				if _, err := d.decode(b); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
 	}
-	ctx := t.Context()
-	if err := fill(ctx, newDecoder(pool), 40); model.CodeOf(err) != model.CodeTooLarge {
-		t.Errorf("a stream with more than its part: %v", err)
+	ended := func(d *decoder) bool {
+		select {
+		case <-d.kept.gone:
+			return true
+		default:
+			return false
+		}
 	}
-	pool = NewDefinitions(4 * size)
-	first := newDecoder(pool)
-	if err := fill(ctx, first, 20); err != nil {
+	all := NewDefinitions(4 * size) // 127 of these series
+	for range 3 {                   // one stream takes all there is, and is told to open another one
+		one := newDecoder(all.open("a"))
+		if err := fill(one, 0, 200); model.CodeOf(err) != model.CodeBusy || len(one.series) < 100 {
+			t.Errorf("a stream with more than there is has %d series: %v", len(one.series), err)
+		}
+		one.kept.close()
+	}
+	most, less := newDecoder(all.open("a")), newDecoder(all.open("a"))
+	if err := errors.Join(fill(most, 0, 100), fill(less, 0, 20)); err != nil {
 		t.Fatal(err)
 	}
-	if err := fill(ctx, newDecoder(pool), 20); model.CodeOf(err) != model.CodeBusy || pool.Stats().Refused != 1 {
-		t.Errorf("a second stream of one caller: %v", err)
+	if err := fill(less, 20, 40); err != nil || !ended(most) || ended(less) {
+		t.Errorf("a second stream of one caller: %v; the larger ended: %t", err, ended(most))
 	}
-	for caller := range 3 {
-		if err := fill(share.WithCaller(ctx, strconv.Itoa(caller)), newDecoder(pool), 20); err != nil {
+	if err := fill(most, 100, 101); model.CodeOf(err) != model.CodeBusy {
+		t.Errorf("a stream that made way goes on: %v", err)
+	}
+	rest := make([]*decoder, 4)
+	for i := range rest {
+		rest[i] = newDecoder(all.open(strconv.Itoa(i)))
+		if err := fill(rest[i], 0, 20+uint32(i)); err != nil {
 			t.Errorf("another caller: %v", err)
 		}
 	}
-	first.close()
-	if used := pool.Stats().Used; used > 3*size {
-		t.Errorf("%d bytes are held behind the end of a stream", used)
+	if err := fill(rest[0], 20, 25); err != nil || !ended(less) || ended(rest[1]) || ended(rest[2]) || ended(rest[3]) {
+		t.Errorf("of five callers, the one that had most did not make way: %v", err)
+	}
+	for _, d := range slices.Concat(rest, []*decoder{most, less}) {
+		d.kept.close()
+	}
+	if used := all.Stats().Used; used != 0 || len(all.streams) != 0 {
+		t.Errorf("%d bytes of %d callers are held behind the end of all streams", used, len(all.streams))
+	}
+	list := make([]*kymogramv1.SeriesDefinition, 40)
+	for i := range list {
+		list[i] = &kymogramv1.SeriesDefinition{Id: uint32(i), Metric: long, Kind: 1}
+	}
+	if _, err := newDecoder(all.open("a")).decode(&kymogramv1.Batch{First: 1, Last: 1, Series: list}); model.CodeOf(err) != model.CodeTooLarge {
+		t.Errorf("one batch with a quarter of all: %v", err)
 	}
 }
 
@@ -177,7 +205,7 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%d updates and %d writers of %d bytes", len(r.Initial), len(r.Ended), len(data))
 			}
 		}
-		w := newDecoder(NewDefinitions(definitionBytes)).message(context.Background(), &m)
+		w := newDecoder(NewDefinitions(definitionBytes).open("")).message(&m)
 		if w.err != nil {
 			if code := model.CodeOf(w.err); code != model.CodeInvalid && code != model.CodeTooLarge {
 				t.Errorf("%v has the code %s", w.err, code)

@@ -1,7 +1,6 @@
 package native
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -28,7 +27,7 @@ func BenchmarkDecode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := newDecoder(NewDefinitions(definitionBytes))
+	d := newDecoder(NewDefinitions(definitionBytes).open(""))
 	b.ReportAllocs()
 	for b.Loop() {
 		var got kymogramv1.StreamRequest
@@ -39,7 +38,7 @@ func BenchmarkDecode(b *testing.B) {
 		if err := raw.Decode(&got); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := d.decode(context.Background(), got.GetBatch()); err != nil {
+		if _, err := d.decode(got.GetBatch()); err != nil {
 			b.Fatal(err)
 		}
 	}

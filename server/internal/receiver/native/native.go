@@ -16,7 +16,6 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/query"
-	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // Ingest is the write path (package ingest).
@@ -42,7 +41,7 @@ type Options struct {
 	// there is no limit. texts is for a page of texts or documents.
 	Reserve func(ctx context.Context, rows int) (release func(), texts query.Admit, err error)
 	// Definitions is the memory for the series definitions of all streams.
-	Definitions *share.Pool
+	Definitions *Definitions
 	Log         *slog.Logger
 }
 
@@ -65,11 +64,6 @@ func New(in Ingest, q Query, options Options) *Receiver {
 		options.Definitions = NewDefinitions(definitionBytes)
 	}
 	return &Receiver{ingest: in, query: q, options: options}
-}
-
-// NewDefinitions is a pool for [Options] of so many bytes.
-func NewDefinitions(size int64) *share.Pool {
-	return share.New("memory for series definitions", size, 0)
 }
 
 // Register adds the services to a server.

@@ -2,7 +2,6 @@ package native
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"math"
 	"os"
@@ -33,7 +32,7 @@ func TestFiveShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := newDecoder(NewDefinitions(definitionBytes)).decode(context.Background(), message)
+	batch, err := newDecoder(NewDefinitions(definitionBytes).open("")).decode(message)
 	if err != nil {
 		t.Fatal(err)
 	}

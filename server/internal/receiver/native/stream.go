@@ -11,6 +11,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wire"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // inFlight is how many decoded messages of a stream wait while one is being
@@ -82,10 +83,14 @@ func (s *ingestService) serve(stream ingestStream, session *ingest.Session, prot
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	next := make(chan work, inFlight)
+	kept := s.options.Definitions.open(share.Caller(ctx))
+	defer kept.close()
 	// Not joined: gRPC ends a Recv under way only when the handler returns.
-	go receive(ctx, stream, newDecoder(s.options.Definitions), next)
+	go receive(ctx, stream, newDecoder(kept), next)
 	for {
 		select {
+		case <-kept.gone:
+			return s.fail(stream, errMadeWay(), 0)
 		case <-session.Superseded():
 			return s.fail(stream, model.Errorf(model.CodeSuperseded, "a newer stream of this writer took over"), 0)
 		case <-ctx.Done():
@@ -104,7 +109,6 @@ func (s *ingestService) serve(stream ingestStream, session *ingest.Session, prot
 // receive ends with the client's half of the stream, or behind the first error.
 func receive(ctx context.Context, stream ingestStream, d *decoder, next chan<- work) {
 	defer close(next)
-	defer d.close()
 	for {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -112,7 +116,7 @@ func receive(ctx context.Context, stream ingestStream, d *decoder, next chan<- w
 		}
 		w := work{err: received(err)}
 		if err == nil {
-			w = d.message(ctx, m)
+			w = d.message(m)
 		}
 		select {
 		case next <- w:
@@ -125,13 +129,13 @@ func receive(ctx context.Context, stream ingestStream, d *decoder, next chan<- w
 	}
 }
 
-func (d *decoder) message(ctx context.Context, m *kymogramv1.StreamRequest) (w work) {
+func (d *decoder) message(m *kymogramv1.StreamRequest) (w work) {
 	switch body := m.GetMessage().(type) {
 	case *kymogramv1.StreamRequest_Batch:
 		if body.Batch == nil {
 			return work{err: malformed("it is empty")}
 		}
-		w.batch, w.err = d.decode(ctx, body.Batch)
+		w.batch, w.err = d.decode(body.Batch)
 		w.spooled = body.Batch.SpooledPoints
 	case *kymogramv1.StreamRequest_Gone:
 		w.gone = true

@@ -2,7 +2,6 @@ package native
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -105,7 +104,7 @@ func read(data []byte, limit int) error {
 		_, err := wire.ReadOpen(open)
 		return err
 	}
-	return newDecoder(NewDefinitions(definitionBytes)).message(context.Background(), &m).err
+	return newDecoder(NewDefinitions(definitionBytes).open("")).message(&m).err
 }
 
 // A message of the largest size takes at most four times that in memory, whatever it repeats.

@@ -3,6 +3,7 @@
 package crash
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,6 +59,64 @@ func TestDiskFull(t *testing.T) {
 	loop.Wait(t)
 	r.Sync(t)
 	mustHold(t, c, "disk", loop.Returned(), loop.Returned())
+}
+
+// A server that was killed on a full disk starts there, and everything can be read: what a
+// start takes in, and where it needs room, the reserve has it.
+func TestKilledOnAFullDisk(t *testing.T) {
+	r := rig.New(t)
+	disk := filepath.Join(r.Dir, "disk")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skipf("a small disk needs the right to mount: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	server := r.ServeData(t, filepath.Join(disk, "data"))
+	c := server.Client(t)
+	for round := range 3 {
+		for i := range 4 { // some runs a request: the catalog's log is taken in now and then
+			if code := openRuns(t, server, fmt.Sprintf("%d-%d", round, i)); code != http.StatusNoContent {
+				t.Fatalf("new runs: %d", code)
+			}
+		}
+		fill(t, filepath.Join(disk, "ballast"))
+		if code := openRuns(t, server, "full"); code != http.StatusServiceUnavailable {
+			t.Errorf("new runs on a full disk: %d", code)
+		}
+		server.Kill(t)
+		server.Restart(t)
+		for _, name := range []string{"0-0-0", fmt.Sprintf("%d-3-49", round)} {
+			if n := len(c.Series(t, c.Run(t, project, name).ID)); n != 1 {
+				t.Errorf("round %d: run %s has %d series", round, name, n)
+			}
+		}
+		if err := os.Remove(filepath.Join(disk, "ballast")); err != nil {
+			t.Fatal(err)
+		}
+		rig.Eventually(t, 30*time.Second, "the server goes on", func() bool { return ready(t, server) == http.StatusOK })
+	}
+}
+
+// openRuns writes a point into each of 50 new runs.
+func openRuns(t *testing.T, s *rig.Server, name string) int {
+	t.Helper()
+	var body strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&body, "m,run=%s-%d f=1\n", name, i)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Address+"/api/v2/write?org=default&bucket=crash", strings.NewReader(body.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+s.Key(t))
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
 }
 
 // fill writes until there is no room for a byte.

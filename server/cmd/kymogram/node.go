@@ -74,7 +74,7 @@ func openNode(ctx context.Context, c config.Config, log *slog.Logger) (*node, er
 	if err := data.Claim(c.Data); err != nil {
 		return nil, data.Explain(c.Data, err)
 	}
-	steps := []func(context.Context) error{n.openStore, n.openCatalog, n.openBlobs, n.openStates, n.wire}
+	steps := []func(context.Context) error{n.openSpare, n.openStore, n.openCatalog, n.openBlobs, n.openStates, n.wire}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(data.Explain(c.Data, err), n.close())
@@ -123,9 +123,24 @@ func (n *node) boundMemory() error {
 	return nil
 }
 
+func (n *node) openSpare(context.Context) error {
+	spare, err := reserve.Open(filepath.Join(n.config.Data, data.ReserveFile), n.log)
+	if err != nil {
+		return err
+	}
+	n.spare, n.closers = spare, append(n.closers, spare)
+	return nil
+}
+
+// openCatalog takes in what a crash left in SQLite's log. On a full disk that has the
+// spare's space: reads go on there.
 func (n *node) openCatalog(ctx context.Context) error {
 	folder := data.Folder(n.config.Data)
-	db, err := sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Logger: n.log, Mark: folder.CatalogMark()})
+	var db *sqlite.DB
+	err := n.spare.Do(func() (err error) {
+		db, err = sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Logger: n.log, Mark: folder.CatalogMark()})
+		return data.Explain(n.config.Data, err)
+	})
 	if err != nil {
 		return err
 	}
@@ -160,12 +175,7 @@ func (n *node) openStates(ctx context.Context) error {
 
 // wire connects the parts and brings the catalog up to the store's log.
 func (n *node) wire(ctx context.Context) error {
-	spare, err := reserve.Open(filepath.Join(n.config.Data, data.ReserveFile), n.log)
-	if err != nil {
-		return err
-	}
-	n.spare, n.closers = spare, append(n.closers, spare)
-	n.keyring = auth.New(reserve.Keys{Keys: n.catalog, File: spare}, time.Now, n.config.NoAuth)
+	n.keyring = auth.New(reserve.Keys{Keys: n.catalog, File: n.spare}, time.Now, n.config.NoAuth)
 	n.links = auth.NewLinks(time.Now)
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{

@@ -182,7 +182,7 @@ func (n *node) wire(ctx context.Context) error {
 		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog, Names: n.catalog,
 		Auth: n.keyring, Live: n.live, Now: time.Now, Log: n.log,
 	})
-	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page})
+	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page, Points: n.memory.PagePoints()})
 	n.metrics = selfmetrics.New(version)
 	if err := n.metrics.Gauges(n.gauges); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

@@ -105,6 +105,10 @@ type Budget struct {
 // RowBytes is about what a row of an answer takes.
 const RowBytes = 60
 
+// PagePoints is how many points a page may have: what one caller may hold of Rows, so
+// that a page is counted as it is.
+func (b *Budget) PagePoints() int { return max(1, int(b.Rows/RowBytes/callers)) }
+
 const (
 	// MinMemory is the smallest limit with which everything works.
 	MinMemory = 128 << 20

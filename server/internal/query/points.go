@@ -12,7 +12,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store"
 )
 
-// Points reads a page of one series.
+// Points reads a page of one series. It may end before the limit that was asked for.
 func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, error) {
 	limit, err := pageSize(r.Limit, DefaultPoints, MaxPoints)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, err
 	}
 	scan := store.ScanRequest{
 		Run: c.Run, Series: c.Series, Ancestors: c.Ancestors,
-		Axis: axis, From: from, To: to, Attempts: r.Attempts, Limit: limit,
+		Axis: axis, From: from, To: to, Attempts: r.Attempts, Limit: min(limit, s.limits.Points),
 	}
 	if err := r.Texts.wait(ctx, c.series.Kind); err != nil {
 		return nil, s.finish(ctx, err)

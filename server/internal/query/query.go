@@ -61,6 +61,7 @@ type Limits struct {
 	Time     time.Duration // of one request; default 30 s
 	Parallel int           // store reads at once inside one request; default the number of CPUs
 	Page     int64         // bytes of texts and documents in an answer; default 8 MiB
+	Points   int           // of a page; default MaxPoints
 }
 
 // The largest and the default sizes of answers.
@@ -94,6 +95,9 @@ func New(reader Store, runs Runs, auth Authorizer, spools Spools, limits Limits)
 	}
 	if limits.Parallel <= 0 {
 		limits.Parallel = runtime.GOMAXPROCS(0)
+	}
+	if limits.Points <= 0 {
+		limits.Points = MaxPoints
 	}
 	if limits.Page <= 0 {
 		limits.Page = 8 << 20

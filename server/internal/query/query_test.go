@@ -197,6 +197,17 @@ func TestATrashedRunIsNotRead(t *testing.T) {
 	}
 }
 
+// A page has at most the points that the server has memory for, whatever is asked for.
+func TestAPageOfPointsIsBounded(t *testing.T) {
+	f := newFake()
+	s := query.New(f, f, f, f, query.Limits{Points: 100})
+	for _, c := range []struct{ asked, read int }{{1_000_000, 100}, {100, 100}, {7, 7}, {0, 100}} {
+		if _, err := s.Points(t.Context(), query.PointsRequest{Page: query.Page{Limit: c.asked}, Selector: loss}); err != nil || f.scanned.Limit != c.read {
+			t.Errorf("of %d points that were asked for %d were read, want %d: %v", c.asked, f.scanned.Limit, c.read, err)
+		}
+	}
+}
+
 func TestAllPointsEndsWithTheSeries(t *testing.T) {
 	f := newFake()
 	last := &store.Rows{}

@@ -13,6 +13,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -45,11 +46,16 @@ type Run struct {
 	LinkedFrom string // the name it asked for, when that was taken
 	Writers    int
 	DeletedNs  int64 // in the trash since, 0 when not
+	// Config are the attributes under config/, the first 100 by path; nil where nobody
+	// asked for them.
+	Config []Attribute
 }
 
-// Detail is everything of one run.
+// Detail is everything of one run but its Config. Attributes, EnvAttributes and Events end
+// early where they are long; Next says where they go on.
 type Detail struct {
 	Run
+	Next          Rest
 	Attributes    []Attribute    // sorted by path
 	EnvAttributes []EnvAttribute // sorted by env, episode, path
 	Attempts      []model.Attempt
@@ -61,6 +67,9 @@ type Detail struct {
 	Shared        []model.SharedEnvironment // the first 1,000, by environment
 	Forks         []Fork                    // of this run, not in the trash: the oldest 1,000
 }
+
+// Rest are the cursors of [Details] behind the lists of a [Detail], "" at an end.
+type Rest struct{ Attributes, EnvAttributes, Events string }
 
 // Fork is a run that goes on from another.
 type Fork struct {
@@ -126,7 +135,14 @@ type RunFilter struct {
 	Deleted bool   // the trash instead
 	Limit   int
 	Cursor  string
+	Configs bool // read Run.Config
+	// Bytes of descriptions, tags and configs end a page sooner; 0: as many as there
+	// are. Where not even one run fits the error is [ErrLarge].
+	Bytes int64
 }
+
+// ErrLarge says that a run has more bytes than a page may have.
+var ErrLarge = errors.New("a run is larger than a page")
 
 // RenderingFilter selects videos of a run.
 type RenderingFilter struct {
@@ -140,24 +156,40 @@ type RenderingFilter struct {
 // Runs is what query reads of runs and projects.
 type Runs interface {
 	ListRuns(ctx context.Context, f RunFilter) (page []Run, next string, err error)
-	// GetRun finds by ULID or by the alias of a client.
-	GetRun(ctx context.Context, id model.RunID) (*Detail, error)
 	// FindRun finds by name.
 	FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error)
 	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
-	// Configs returns the attributes under config/ of many runs (≤ 100 a run), for tables.
-	Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]Attribute, error)
+}
+
+// Details is what query reads of one run. A page of its lists has at least one entry, and
+// ends where its texts have a quarter of a mebibyte; next is "" at the end.
+type Details interface {
+	// GetRun finds by ULID or by the alias of a client.
+	GetRun(ctx context.Context, id model.RunID) (*Detail, error)
+	// Config reads Run.Config: ErrLarge where it has more bytes; 0: as many as there are.
+	Config(ctx context.Context, run model.RunID, bytes int64) ([]Attribute, error)
+	Attributes(ctx context.Context, run model.RunID, cursor string) (page []Attribute, next string, err error)
+	EnvAttributes(ctx context.Context, run model.RunID, cursor string) (page []EnvAttribute, next string, err error)
+	Events(ctx context.Context, run model.RunID, cursor string) (page []Event, next string, err error)
 }
 
 // Renderings is what query reads of videos.
 type Renderings interface {
-	// ListRenderings lists the videos of a run by environment, episode and time.
+	// ListRenderings lists the videos of a run by environment, episode and time. A page
+	// ends sooner where their texts have a mebibyte.
 	ListRenderings(ctx context.Context, run model.RunID, f RenderingFilter) (page []model.Rendering, next string, err error)
 	// Rendering finds one of a run's videos: CodeNotFound.
 	Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error)
 	// Naming lists the projects with a run, not in the trash, that names a blob
 	// (SHA-256 in hexadecimal): who may read one of them may read the blob.
 	Naming(ctx context.Context, blob string) ([]Place, error)
+}
+
+// Reader is all that query reads.
+type Reader interface {
+	Runs
+	Details
+	Renderings
 }
 
 // Place is a project's full name.
@@ -286,8 +318,7 @@ type Keys interface {
 
 // Catalog is what cmd opens and closes.
 type Catalog interface {
-	Runs
-	Renderings
+	Reader
 	Recorder
 	Keys
 	Close() error

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -40,6 +42,24 @@ func (j *jsonWriter) flush() error {
 	}
 	j.buf = j.buf[:0]
 	return j.err
+}
+
+// value writes a document as [writeJSON] does.
+func (j *jsonWriter) value(doc any) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(doc); err != nil {
+		j.err = cmp.Or(j.err, err)
+		return
+	}
+	j.buf = append(j.buf, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+}
+
+// open writes an object without its end: more of it follows.
+func (j *jsonWriter) open(doc any) {
+	j.value(doc)
+	j.buf = bytes.TrimSuffix(j.buf, []byte("}"))
 }
 
 func (j *jsonWriter) raw(s string) { j.buf = append(j.buf, s...) }

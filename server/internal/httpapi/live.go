@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/query"
 )
 
 // Live is where events come from; package live implements it.
@@ -50,9 +53,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer end()
-	if inherited {
-		filter.Runs = a.withAncestors(r, filter.Runs, filter.Runs...)
-	}
+	f := &family{query: a.query, inherited: inherited, known: map[model.RunID]bool{}}
+	filter.Runs = f.with(r.Context(), filter.Runs)
 	events, cancel := a.live.Subscribe(filter, lastEvent(r))
 	defer func() { cancel() }()
 	s := &eventStream{w: w, control: http.NewResponseController(w)}
@@ -66,11 +68,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 				return nil
 			}
 			s.send(event)
-			if !inherited || event.Reset {
-				continue
-			}
-			// A fork may come before its parent, or its parent back from the trash.
-			if runs := a.withAncestors(r, filter.Runs, event.Run); len(runs) > len(filter.Runs) {
+			if runs := f.with(r.Context(), filter.Runs); !event.Reset && len(runs) > len(filter.Runs) {
 				cancel()
 				filter.Runs = runs
 				events, cancel = a.live.Subscribe(filter, event.ID)
@@ -135,20 +133,30 @@ func (a *API) liveRuns(r *http.Request, names []string) (model.LiveFilter, error
 	return f, nil
 }
 
-// withAncestors adds the runs whose points some of these inherit. One that cannot
-// be read now is no reason to say nothing of the others.
-func (a *API) withAncestors(r *http.Request, runs []model.RunID, of ...model.RunID) []model.RunID {
-	runs = slices.Clip(runs)
-	for _, id := range of {
-		ancestors, err := a.query.Ancestors(r.Context(), id)
-		if err != nil {
-			continue
+// family are the runs of a stream with those whose points some of them inherit.
+type family struct {
+	query     *query.Service
+	inherited bool
+	known     map[model.RunID]bool
+	open      []model.RunID // to ask for their parents
+}
+
+// with adds the ancestors of runs. One that cannot be read now is no reason to say nothing
+// of the others; it is asked for again: a fork may come before its parent, or its parent
+// back from the trash.
+func (f *family) with(ctx context.Context, runs []model.RunID) []model.RunID {
+	if !f.inherited {
+		return runs
+	}
+	if len(f.known) == 0 {
+		for _, id := range runs {
+			f.known[id] = true
 		}
-		for _, ancestor := range ancestors {
-			if !slices.Contains(runs, ancestor) {
-				runs = append(runs, ancestor)
-			}
-		}
+		f.open = runs
+	}
+	before := len(f.known)
+	if f.open = f.query.Ancestors(ctx, f.known, f.open); len(f.known) > before {
+		return slices.Collect(maps.Keys(f.known))
 	}
 	return runs
 }

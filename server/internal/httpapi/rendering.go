@@ -47,6 +47,11 @@ func (a *API) renderings(w http.ResponseWriter, r *http.Request) error {
 	if request.Run, err = runID(r); err != nil {
 		return err
 	}
+	share, err := a.rows.share(r.Context(), detailRows)
+	if err != nil {
+		return err
+	}
+	defer share.end()
 	page, err := a.query.Renderings(r.Context(), request)
 	if err != nil {
 		return err

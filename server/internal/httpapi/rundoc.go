@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"cmp"
+	"iter"
 	"strconv"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
@@ -36,17 +39,19 @@ func cursorOf(next string) *string {
 	return &next
 }
 
-type runsDoc struct {
-	Runs []runDoc `json:"runs"`
-	Next *string  `json:"next"`
-}
-
-func newRunsDoc(page *query.RunsPage) runsDoc {
-	doc := runsDoc{Runs: []runDoc{}, Next: cursorOf(page.Next)}
+func writeRuns(j *jsonWriter, page *query.RunsPage) error {
+	j.raw(`{"runs":[`)
 	for i := range page.Runs {
-		doc.Runs = append(doc.Runs, newRunDoc(&page.Runs[i]))
+		if i > 0 {
+			j.raw(",")
+		}
+		j.value(newRunDoc(&page.Runs[i]))
+		j.spill()
 	}
-	return doc
+	j.raw(`],"next":`)
+	j.cursor(page.Next)
+	j.raw("}\n")
+	return j.flush()
 }
 
 // runDoc is RUN of api/http.md.
@@ -129,18 +134,15 @@ func safeInt(n int64) any {
 	return n
 }
 
-// detailDoc is the answer of GET /api/v1/runs/{id}.
+// detailDoc is the answer of GET /api/v1/runs/{id} before its long lists.
 type detailDoc struct {
 	runDoc
-	Attributes    []attributeDoc    `json:"attributes"`
-	EnvAttributes []envAttributeDoc `json:"env_attributes"`
-	Attempts      []attemptDoc      `json:"attempts"`
-	AttemptOrder  []uint32          `json:"attempt_order"`
-	WriterList    []writerDoc       `json:"writers"` // in place of their number
-	Aliases       []model.RunID     `json:"aliases"`
-	Events        []eventDoc        `json:"events"`
-	Ledger        ledgerDoc         `json:"ledger"`
-	Lineage       lineageDoc        `json:"lineage"`
+	Attempts     []attemptDoc  `json:"attempts"`
+	AttemptOrder []uint32      `json:"attempt_order"`
+	WriterList   []writerDoc   `json:"writers"` // in place of their number
+	Aliases      []model.RunID `json:"aliases"`
+	Ledger       ledgerDoc     `json:"ledger"`
+	Lineage      lineageDoc    `json:"lineage"`
 	// Shared are RL environments that two writers logged at the same time.
 	Shared []model.SharedEnvironment `json:"shared_environments"`
 	Series uint64                    `json:"series"`
@@ -202,27 +204,55 @@ type ledgerDoc struct {
 func newDetailDoc(d *query.RunDetail) detailDoc {
 	l := d.Ledger
 	doc := detailDoc{
-		runDoc: newRunDoc(&d.RunLine), Attributes: []attributeDoc{}, EnvAttributes: []envAttributeDoc{},
+		runDoc:   newRunDoc(&d.RunLine),
 		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...), WriterList: []writerDoc{},
-		Aliases: append([]model.RunID{}, d.Detail.Aliases...), Events: []eventDoc{},
+		Aliases: append([]model.RunID{}, d.Detail.Aliases...),
 		Ledger:  ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
 		Shared:  append([]model.SharedEnvironment{}, d.Detail.Shared...),
 		Lineage: newLineageDoc(d.Lineage),
 		Series:  d.Series, Points: d.Points,
 	}
-	for _, a := range d.Detail.Attributes {
-		doc.Attributes = append(doc.Attributes, attributeDoc{a.Path, a.Value.Type, plain(a.Value)})
-	}
-	for _, a := range d.Detail.EnvAttributes {
-		doc.EnvAttributes = append(doc.EnvAttributes, envAttributeDoc{a.Env, a.Episode, attributeDoc{a.Path, a.Value.Type, plain(a.Value)}})
-	}
 	for _, w := range d.Detail.Writers {
 		doc.WriterList = append(doc.WriterList, writerDoc(w))
 	}
-	for _, e := range d.Detail.Events {
-		doc.Events = append(doc.Events, eventDoc(e))
-	}
 	return doc
+}
+
+// writeDetail writes the document of a run; its long lists are read while they are written.
+func writeDetail(j *jsonWriter, d *query.RunDetail) error {
+	j.open(newDetailDoc(d))
+	writeList(j, "attributes", d.Attributes, func(a catalog.Attribute) any { return newAttributeDoc(a) })
+	writeList(j, "env_attributes", d.EnvAttributes, func(a catalog.EnvAttribute) any {
+		return envAttributeDoc{a.Env, a.Episode, newAttributeDoc(a.Attribute)}
+	})
+	writeList(j, "events", d.Events, func(e catalog.Event) any { return eventDoc(e) })
+	j.raw("}\n")
+	return j.flush()
+}
+
+// writeList adds a list to an object that was opened. An error stays with the writer.
+func writeList[T any](j *jsonWriter, name string, entries iter.Seq2[T, error], doc func(T) any) {
+	j.raw(`,"` + name + `":[`)
+	first := true
+	for entry, err := range entries {
+		if err != nil {
+			j.err = cmp.Or(j.err, err)
+		}
+		if j.err != nil {
+			return
+		}
+		if !first {
+			j.raw(",")
+		}
+		first = false
+		j.value(doc(entry))
+		j.spill()
+	}
+	j.raw("]")
+}
+
+func newAttributeDoc(a catalog.Attribute) attributeDoc {
+	return attributeDoc{a.Path, a.Value.Type, plain(a.Value)}
 }
 
 func attemptDocs(d *query.RunDetail) []attemptDoc {

@@ -8,6 +8,12 @@ import (
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
+// What a run of a list and a whole run are counted as, in rows.
+const (
+	runRows    = 20
+	detailRows = 5_000
+)
+
 func (a *API) open(w http.ResponseWriter, r *http.Request) error {
 	if p := readParams(r); p.err != nil {
 		return p.err
@@ -46,11 +52,17 @@ func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
+	share, err := a.rows.share(r.Context(), orDefault(request.Limit, query.DefaultRuns)*runRows)
+	if err != nil {
+		return err
+	}
+	defer share.end()
+	request.Texts = share.texts
 	page, err := a.query.Runs(r.Context(), request)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, newRunsDoc(page))
+	return a.cut(r, writeRuns(newJSONWriter(w, false), page))
 }
 
 func (a *API) resolve(w http.ResponseWriter, r *http.Request) error {
@@ -77,11 +89,16 @@ func (a *API) showRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	detail, err := a.query.Run(r.Context(), id)
+	share, err := a.rows.share(r.Context(), detailRows)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, newDetailDoc(detail))
+	defer share.end()
+	detail, err := a.query.Run(r.Context(), id, share.texts)
+	if err != nil {
+		return err
+	}
+	return a.cut(r, writeDetail(newJSONWriter(w, false), detail))
 }
 
 // locate reads the {id} of the path and follows an alias to the run.

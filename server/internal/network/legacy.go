@@ -18,12 +18,13 @@ import (
 // Runs is the catalog, where runs without a record are found.
 type Runs interface {
 	ListRuns(ctx context.Context, f catalog.RunFilter) (page []catalog.Run, next string, err error)
-	GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error)
+	Attributes(ctx context.Context, run model.RunID, cursor string) (page []catalog.Attribute, next string, err error)
 }
 
 const (
-	legacyAge = 10 * time.Second // between two looks at the catalog
-	maxLegacy = 512              // runs of one role that are looked at
+	legacyAge     = 10 * time.Second // between two looks at the catalog
+	maxLegacy     = 512              // runs of one role that are looked at
+	maxAttributes = 8 << 20          // bytes of one run's attributes that are read
 )
 
 // legacyRuns are the runs that only say who they are, in their attributes.
@@ -52,11 +53,11 @@ func (l *legacyRuns) look(ctx context.Context, runs Runs, v *view, workspace, pr
 	}
 	found, unread := map[model.RunID]*legacyNode{}, 0
 	for _, role := range []string{state.Validator, state.Miner} {
-		page, _, err := runs.ListRuns(ctx, catalog.RunFilter{Workspace: workspace, Project: project, Query: "config/role=" + role, Limit: maxLegacy})
+		listed, err := listLegacy(ctx, runs, catalog.RunFilter{Workspace: workspace, Project: project, Query: "config/role=" + role})
 		if err != nil {
 			return err
 		}
-		for _, run := range page {
+		for _, run := range listed {
 			known := l.nodes[run.ID]
 			switch {
 			case v.nodes[run.ID] != nil:
@@ -77,13 +78,39 @@ func (l *legacyRuns) look(ctx context.Context, runs Runs, v *view, workspace, pr
 
 const attributeCost = 256 // about what one takes
 
-func readLegacy(ctx context.Context, runs Runs, run catalog.Run, t *turn) (*legacyNode, error) {
-	detail, err := runs.GetRun(ctx, run.ID)
-	if err != nil {
-		return nil, err
+// listLegacy lists runs without what is not shown of them, which may be long.
+func listLegacy(ctx context.Context, runs Runs, f catalog.RunFilter) (listed []catalog.Run, err error) {
+	f.Bytes = 1 << 20
+	for more := true; more && len(listed) < maxLegacy; more = f.Cursor != "" {
+		f.Limit = maxLegacy - len(listed)
+		var page []catalog.Run
+		if page, f.Cursor, err = runs.ListRuns(ctx, f); err != nil {
+			return nil, err
+		}
+		for i := range page {
+			page[i].Description, page[i].Tags = "", nil
+		}
+		listed = append(listed, page...)
 	}
-	t.take(attributeCost * len(detail.Attributes))
-	return legacyOf(run, detail.Attributes), nil
+	return listed, nil
+}
+
+// readLegacy reads a run's attributes, as many as have maxAttributes bytes.
+func readLegacy(ctx context.Context, runs Runs, run catalog.Run, t *turn) (*legacyNode, error) {
+	var all []catalog.Attribute
+	bytes := 0
+	for cursor, more := "", true; more && bytes < maxAttributes; more = cursor != "" {
+		page, next, err := runs.Attributes(ctx, run.ID, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range page {
+			bytes += attributeCost + len(a.Path) + len(a.Value.Str)
+		}
+		all, cursor = append(all, page...), next
+	}
+	t.take(bytes)
+	return legacyOf(run, all), nil
 }
 
 // legacyOf reads a run's attributes.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -60,14 +61,21 @@ func (r *runs) ListRuns(_ context.Context, f catalog.RunFilter) (page []catalog.
 	return page, "", nil
 }
 
-func (r *runs) GetRun(_ context.Context, id model.RunID) (*catalog.Detail, error) {
-	r.read++
+// Attributes gives an even number of them at a time.
+func (r *runs) Attributes(_ context.Context, id model.RunID, cursor string) (page []catalog.Attribute, next string, err error) {
+	if cursor == "" {
+		r.read++
+	}
+	from, _ := strconv.Atoi(cursor)
 	for i := range r.details {
-		if r.details[i].ID == id {
-			return &r.details[i], nil
+		if all := r.details[i].Attributes; r.details[i].ID == id {
+			if to := from + 2; to < len(all) {
+				return all[from:to], strconv.Itoa(to), nil
+			}
+			return all[from:], "", nil
 		}
 	}
-	return nil, model.Errorf(model.CodeNotFound, "no such run")
+	return nil, "", model.Errorf(model.CodeNotFound, "no such run")
 }
 
 func newRig(t testing.TB, subnets *network.Subnets) *rig {

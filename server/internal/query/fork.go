@@ -19,8 +19,8 @@ type Lineage struct {
 	// Ancestors are the runs that it continues, nearest first, as far as they can
 	// be read.
 	Ancestors []Ancestor
-	// Broken is the ancestor that cannot be read, nil when there is none: nothing of
-	// it and of those behind it is inherited.
+	// Broken is the ancestor that cannot be read, or the one behind MaxAncestors, nil when
+	// there is none: nothing of it and of those behind it is inherited.
 	Broken *BrokenLine
 	Forks  []catalog.Fork // at most 1,000, oldest first
 }
@@ -35,9 +35,13 @@ type Ancestor struct {
 type BrokenLine struct {
 	Name string
 	// Code is CodeNotFound for one that never came, CodeRunDeleted for one in the
-	// trash or gone for good, CodePermission for one of another project.
+	// trash or gone for good, CodePermission for one of another project, CodeTooLarge
+	// for one that is too far.
 	Code model.Code
 }
+
+// MaxAncestors is how far a run inherits.
+const MaxAncestors = 1_000
 
 // lineage follows a run to its ancestors. Each is cut at its own fork step and at
 // those of the forks in front of it.
@@ -45,7 +49,10 @@ func (s *Service) lineage(ctx context.Context, open opener, run *catalog.Run) (*
 	out := &Lineage{}
 	seen := map[model.RunID]bool{}
 	for upTo := int64(math.MaxInt64); run.ParentRun != ""; {
-		seen[run.ID] = true
+		if seen[run.ID] = true; len(out.Ancestors) == MaxAncestors {
+			out.Broken = &BrokenLine{run.ParentRun, model.CodeTooLarge}
+			return out, nil
+		}
 		parent, err := s.parent(ctx, open, run)
 		switch code := model.CodeOf(err); {
 		case code == model.CodeNotFound, code == model.CodeRunDeleted, code == model.CodePermission:
@@ -65,21 +72,38 @@ func (s *Service) lineage(ctx context.Context, open opener, run *catalog.Run) (*
 	return out, nil
 }
 
-// Ancestors are the runs whose points a run inherits, as far as they can be read.
-func (s *Service) Ancestors(ctx context.Context, id model.RunID) ([]model.RunID, error) {
+// Ancestors adds to a family the ancestors of runs, each read once. ends are the runs whose
+// parent cannot be read now: a fork may come before its parent.
+func (s *Service) Ancestors(ctx context.Context, family map[model.RunID]bool, runs []model.RunID) (ends []model.RunID) {
+	for _, id := range runs {
+		if end := s.climb(ctx, family, id); !end.IsZero() {
+			ends = append(ends, end)
+		}
+	}
+	return ends
+}
+
+// climb goes up to who is in the family already.
+func (s *Service) climb(ctx context.Context, family map[model.RunID]bool, id model.RunID) (end model.RunID) {
 	run, err := s.open(ctx, id)
 	if err != nil {
-		return nil, err
+		return id
 	}
-	line, err := s.lineage(ctx, s.open, run)
-	if err != nil {
-		return nil, err
+	for range MaxAncestors {
+		if run.ParentRun == "" {
+			return end
+		}
+		parent, err := s.parent(ctx, s.open, run)
+		if err != nil {
+			return run.ID
+		}
+		if family[parent.ID] {
+			return end
+		}
+		family[parent.ID] = true
+		run = parent
 	}
-	var ids []model.RunID
-	for _, a := range line.Ancestors {
-		ids = append(ids, a.ID)
-	}
-	return ids, nil
+	return end
 }
 
 func (s *Service) parent(ctx context.Context, open opener, run *catalog.Run) (*catalog.Run, error) {

@@ -3,6 +3,7 @@ package query_test
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,10 +16,12 @@ import (
 // kin is a fake with several runs, of which one project may not be read.
 type kin struct {
 	*fake
-	runs map[model.RunID]catalog.Run
+	runs  map[model.RunID]catalog.Run
+	reads atomic.Int32
 }
 
 func (k *kin) Lookup(_ context.Context, id model.RunID) (*catalog.Run, error) {
+	k.reads.Add(1)
 	run, ok := k.runs[id]
 	if !ok {
 		return nil, model.Errorf(model.CodeNotFound, "no run")
@@ -72,7 +75,7 @@ func TestLineage(t *testing.T) {
 		{7, nil, model.CodePermission},
 		{9, []int64{math.MaxInt64}, ""},
 	} {
-		d, err := s.Run(t.Context(), id(c.run))
+		d, err := s.Run(t.Context(), id(c.run), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,5 +95,36 @@ func TestLineage(t *testing.T) {
 		if broken := d.Lineage.Broken; (broken == nil) != (c.broken == "") || broken != nil && broken.Code != c.broken {
 			t.Errorf("run %d: the line breaks at %+v, want %s", c.run, broken, c.broken)
 		}
+	}
+}
+
+// Runs that have ancestors in common read each of them once, and no run inherits without end.
+func TestAncestorsAreReadOnce(t *testing.T) {
+	const chain, asked = 3_000, 100
+	id := func(n int) model.RunID { return model.RunID{byte(n), byte(n >> 8), 1} }
+	k := &kin{fake: newFake(), runs: map[model.RunID]catalog.Run{}}
+	for n := range chain {
+		r := catalog.Run{ID: id(n), Workspace: "w", Project: "p"}
+		if n > 0 {
+			r.Parent, r.ParentRun = id(n-1), "parent"
+		}
+		k.runs[r.ID] = r
+	}
+	s := query.New(k, k, k, k, query.Limits{})
+	family, last := map[model.RunID]bool{}, []model.RunID{}
+	for n := range asked {
+		last = append(last, id(chain-1-n))
+		family[id(chain-1-n)] = true
+	}
+	k.reads.Store(0)
+	if ends := s.Ancestors(t.Context(), family, last); len(ends) > 0 || len(family) != asked+query.MaxAncestors {
+		t.Errorf("%d ends, a family of %d", len(ends), len(family))
+	}
+	if reads := k.reads.Load(); reads > 2*asked+query.MaxAncestors {
+		t.Errorf("%d reads", reads)
+	}
+	d, err := s.Run(t.Context(), id(chain-1), nil)
+	if err != nil || len(d.Lineage.Ancestors) != query.MaxAncestors || d.Lineage.Broken == nil || d.Lineage.Broken.Code != model.CodeTooLarge {
+		t.Errorf("%d ancestors, broken %+v, %v", len(d.Lineage.Ancestors), d.Lineage.Broken, err)
 	}
 }

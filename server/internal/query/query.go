@@ -34,8 +34,7 @@ type Store interface {
 
 // Runs is the part of a catalog that query reads.
 type Runs interface {
-	catalog.Runs
-	catalog.Renderings
+	catalog.Reader
 	// Lookup is GetRun without the details.
 	Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error)
 }

@@ -22,6 +22,7 @@ type fake struct {
 	store.Reader
 	store.Starts
 	catalog.Runs
+	catalog.Details
 	catalog.Renderings
 	run     catalog.Run
 	series  []store.Series
@@ -231,7 +232,7 @@ func (f *fake) ListRuns(context.Context, catalog.RunFilter) ([]catalog.Run, stri
 	return []catalog.Run{f.run}, "", nil
 }
 
-func (f *fake) Configs(context.Context, []model.RunID) (map[model.RunID][]catalog.Attribute, error) {
+func (f *fake) Config(context.Context, model.RunID, int64) ([]catalog.Attribute, error) {
 	return nil, nil
 }
 

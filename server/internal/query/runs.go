@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -18,6 +19,10 @@ import (
 // summarySeries bounds the last values that a line of the list of runs carries:
 // a table shows a few columns, and a page of 1,000 runs stays below 5 MB.
 const summarySeries = 50
+
+// smallTexts are the bytes of texts that an answer may have which waits for no share of
+// its own for them.
+const smallTexts = 1 << 20
 
 // Projects lists the projects that the caller may read.
 func (s *Service) Projects(ctx context.Context, p Page) (*ProjectsPage, error) {
@@ -51,10 +56,10 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	page, next, err := s.runs.ListRuns(ctx, catalog.RunFilter{
+	page, next, err := s.listRuns(ctx, catalog.RunFilter{
 		Workspace: r.Workspace, Project: r.Project, Name: r.Name, Tag: r.Tag, Status: r.Status,
-		Query: r.Query, Sort: r.Sort, Deleted: r.Deleted, Limit: limit, Cursor: r.Cursor,
-	})
+		Query: r.Query, Sort: r.Sort, Deleted: r.Deleted, Limit: limit, Cursor: r.Cursor, Configs: true,
+	}, r.Texts)
 	if err != nil {
 		return nil, s.finish(ctx, fmt.Errorf("list runs: %w", err))
 	}
@@ -66,6 +71,37 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 		return nil, s.finish(ctx, err)
 	}
 	return &RunsPage{lines, next}, nil
+}
+
+// listRuns reads a page within a small lease. Where its texts need more, it waits for a page
+// of texts, and where one run needs more than that, the page has this run alone.
+func (s *Service) listRuns(ctx context.Context, f catalog.RunFilter, texts Admit) (page []catalog.Run, next string, err error) {
+	f.Bytes = smallTexts
+	page, next, err = s.runs.ListRuns(ctx, f)
+	if err == nil && (next == "" || len(page) == f.Limit) || err != nil && !errors.Is(err, catalog.ErrLarge) {
+		return page, next, err
+	}
+	if err := texts.need(ctx); err != nil {
+		return nil, "", err
+	}
+	f.Bytes = s.limits.Page
+	if page, next, err = s.runs.ListRuns(ctx, f); errors.Is(err, catalog.ErrLarge) {
+		f.Bytes, f.Limit = 0, 1
+		page, next, err = s.runs.ListRuns(ctx, f)
+	}
+	return page, next, err
+}
+
+// config reads a run's in the same way.
+func (s *Service) config(ctx context.Context, run model.RunID, texts Admit) ([]catalog.Attribute, error) {
+	config, err := s.runs.Config(ctx, run, smallTexts)
+	if !errors.Is(err, catalog.ErrLarge) {
+		return config, err
+	}
+	if err := texts.need(ctx); err != nil {
+		return nil, err
+	}
+	return s.runs.Config(ctx, run, 0)
 }
 
 // checkProject tells a project without runs from one that is not there. It is
@@ -95,21 +131,13 @@ func checkStatus(status model.RunStatus) error {
 		WithHint("a status is running, finished, failed or lost")
 }
 
-// lines adds configs and summaries to runs.
+// lines adds summaries to runs.
 func (s *Service) lines(ctx context.Context, runs []catalog.Run) ([]RunLine, error) {
-	ids := make([]model.RunID, len(runs))
-	for i := range runs {
-		ids[i] = runs[i].ID
-	}
-	configs, err := s.runs.Configs(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read configs: %w", err)
-	}
 	lines := make([]RunLine, len(runs))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.limits.Parallel)
 	for i := range runs {
-		lines[i] = RunLine{Run: runs[i], Config: configs[runs[i].ID]}
+		lines[i].Run = runs[i]
 		group.Go(func() (err error) {
 			lines[i].Summary, err = s.summary(gctx, runs[i].ID)
 			return err
@@ -173,8 +201,8 @@ func isEvaluation(key model.SeriesKey) bool {
 func isNumeric(k model.Kind) bool { return k == model.KindFloat || k == model.KindInt }
 
 // Run reads everything of one run, by ULID or by the alias of a client.
-func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
-	ctx, cancel := s.bounded(ctx)
+func (s *Service) Run(whole context.Context, id model.RunID, texts Admit) (*RunDetail, error) {
+	ctx, cancel := s.bounded(whole)
 	defer cancel()
 	run, err := s.open(ctx, id)
 	if err != nil {
@@ -183,6 +211,9 @@ func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
 	detail, err := s.runs.GetRun(ctx, run.ID)
 	if err != nil {
 		return nil, s.finish(ctx, fmt.Errorf("read run %s: %w", run.ID, err))
+	}
+	if detail.Config, err = s.config(ctx, run.ID, texts); err != nil {
+		return nil, s.finish(ctx, fmt.Errorf("read the config of run %s: %w", run.ID, err))
 	}
 	lines, err := s.lines(ctx, []catalog.Run{detail.Run})
 	if err != nil {
@@ -201,11 +232,42 @@ func (s *Service) Run(ctx context.Context, id model.RunID) (*RunDetail, error) {
 		RunLine: lines[0],
 		Lineage: lineage,
 		Detail:  detail,
-		Order:   attemptOrder(detail.Attempts),
-		Ledger:  s.ledger(stats, detail),
-		Series:  stats.Series,
-		Points:  stats.Stored - stats.Superseded,
+
+		Attributes:    rest(whole, s, run.ID, detail.Attributes, detail.Next.Attributes, s.runs.Attributes),
+		EnvAttributes: rest(whole, s, run.ID, detail.EnvAttributes, detail.Next.EnvAttributes, s.runs.EnvAttributes),
+		Events:        rest(whole, s, run.ID, detail.Events, detail.Next.Events, s.runs.Events),
+
+		Order:  attemptOrder(detail.Attempts),
+		Ledger: s.ledger(stats, detail),
+		Series: stats.Series,
+		Points: stats.Stored - stats.Superseded,
 	}, nil
+}
+
+// rest goes on with a list of a run behind its first page.
+func rest[T any](ctx context.Context, s *Service, run model.RunID, page []T, next string,
+	read func(ctx context.Context, run model.RunID, cursor string) ([]T, string, error),
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for {
+			for _, v := range page {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			var err error
+			bounded, cancel := s.bounded(ctx)
+			page, next, err = read(bounded, run, next)
+			cancel()
+			if err != nil {
+				yield(*new(T), s.finish(bounded, fmt.Errorf("read run %s: %w", run, err)))
+				return
+			}
+		}
+	}
 }
 
 func attemptOrder(attempts []model.Attempt) []uint32 {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"iter"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -29,6 +30,7 @@ type RunsRequest struct {
 	Status             model.RunStatus
 	Query, Sort        string // see catalog.RunFilter
 	Deleted            bool   // the trash instead
+	Texts              Admit  // for a page of long texts
 }
 
 // RunsPage is a part of the list of runs.
@@ -37,11 +39,10 @@ type RunsPage struct {
 	Next string
 }
 
-// RunLine is a run as tables show it.
+// RunLine is a run with its Config, as tables show it.
 type RunLine struct {
 	catalog.Run
-	Config  []catalog.Attribute // under config/, at most 100
-	Summary []Summary           // at most 50, by metric
+	Summary []Summary // at most 50, by metric
 }
 
 // Summary is the last value of a metric's curve.
@@ -55,6 +56,10 @@ type Summary struct {
 type RunDetail struct {
 	RunLine
 	Detail *catalog.Detail
+	// What may be long is read page by page while it is used; an error ends it.
+	Attributes    iter.Seq2[catalog.Attribute, error]
+	EnvAttributes iter.Seq2[catalog.EnvAttribute, error]
+	Events        iter.Seq2[catalog.Event, error]
 	// Order lists attempt numbers by rising precedence: where they overlap the
 	// later in this list wins. Detail.Attempts is in the order of first arrival.
 	Order   []uint32
@@ -80,7 +85,14 @@ type Attempts = store.Attempts
 type Admit func(ctx context.Context) error
 
 func (a Admit) wait(ctx context.Context, kind model.Kind) error {
-	if a == nil || isNumeric(kind) {
+	if isNumeric(kind) {
+		return nil
+	}
+	return a.need(ctx)
+}
+
+func (a Admit) need(ctx context.Context) error {
+	if a == nil {
 		return nil
 	}
 	return a(ctx)

@@ -83,6 +83,7 @@ const whyBroken: Record<string, string> = {
   not_found: "no run of this name has come",
   run_deleted: "it is in the trash or was deleted",
   permission_denied: "your key may not read it",
+  too_large: "it is more than 1,000 runs away",
 };
 
 /** Which run this one goes on from, up to where, and which ones go on from it. */

@@ -2,6 +2,8 @@ package catalogtest
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -62,20 +64,120 @@ func testLists(t *testing.T, open Opener) {
 	if err != nil || id != local(4) {
 		t.Errorf("FindRun: %v, %v", id, err)
 	}
-	configs, err := h.c.Configs(h.ctx(), []model.RunID{local(1), local(2), local(77)})
-	h.check("Configs", err)
-	equal(t, "configs", map[model.RunID][]catalog.Attribute{
-		local(1): {{Path: "config/lr", Value: *model.FloatValue(0)}, {Path: "config/name", Value: *model.StringValue("n")}},
-		local(2): {{Path: "config/lr", Value: *model.FloatValue(1)}, {Path: "config/name", Value: *model.StringValue("n")}},
-	}, configs)
+	page, _, err = h.c.ListRuns(h.ctx(), catalog.RunFilter{Workspace: "team", Project: "project", Limit: 2, Sort: "name", Configs: true})
+	h.check("ListRuns with configs", err)
+	for i := range page {
+		equal(t, "a config", []catalog.Attribute{{Path: "config/lr", Value: *model.FloatValue(float64(i))}, {Path: "config/name", Value: *model.StringValue("n")}}, page[i].Config)
+	}
 	for i := range 150 {
 		h.apply(local(3), 3, set(fmt.Sprintf("config/a%03d", i), model.IntValue(int64(i))))
 	}
-	configs, err = h.c.Configs(h.ctx(), []model.RunID{local(3)})
-	h.check("Configs of a run with many", err)
-	if found := configs[local(3)]; len(found) != 100 || found[0].Path != "config/a000" || found[99].Path != "config/a099" {
-		t.Errorf("%d attributes for a table, want the first 100", len(found))
+	config, err := h.c.Config(h.ctx(), local(3), 0)
+	h.check("Config of a run with many", err)
+	if len(config) != 100 || config[0].Path != "config/a000" || config[99].Path != "config/a099" {
+		t.Errorf("%d attributes for a table, want the first 100", len(config))
 	}
+	_, err = h.c.Config(h.ctx(), local(77), 0)
+	h.wantCode("Config of no run", err, model.CodeNotFound)
+}
+
+// What is long comes in pages that end early, and nothing is left out.
+func testLongTexts(t *testing.T, open Opener) {
+	const runs, attributes, size = 6, 3, 60_000
+	h := newHarness(t, open)
+	text := func(c byte) *model.Value { return model.StringValue(strings.Repeat(string(c), size)) }
+	for i := range runs {
+		h.must(request(i+1, named(fmt.Sprint("run-", i)), func(r *model.OpenRequest) {
+			for n := range attributes {
+				r.Initial = append(r.Initial, set(fmt.Sprint("config/", n), text('a'+byte(n))))
+			}
+			r.Initial = append(r.Initial, model.Update{Op: model.OpSetDescription, Text: strings.Repeat("d", size)})
+		}))
+	}
+	f := catalog.RunFilter{Workspace: "team", Project: "project", Limit: runs, Sort: "name", Configs: true}
+	for bytes, want := range map[int64][]int{0: {6}, 9 * size: {2, 2, 2}, 23 * size: {5, 1}, 5 * size: {1, 1, 1, 1, 1, 1}} {
+		f.Bytes = bytes
+		sizes, names := h.pagesOf(f)
+		if got := strings.Join(names, " "); got != "run-0 run-1 run-2 run-3 run-4 run-5" || !slices.Equal(sizes, want) {
+			t.Errorf("with %d bytes a page: %s in pages of %v, want %v", bytes, got, sizes, want)
+		}
+	}
+	f.Bytes = 2 * size
+	if _, _, err := h.c.ListRuns(h.ctx(), f); !errors.Is(err, catalog.ErrLarge) {
+		t.Errorf("no run fits: %v", err)
+	}
+	if _, err := h.c.Config(h.ctx(), local(1), 2*size); !errors.Is(err, catalog.ErrLarge) {
+		t.Errorf("the config does not fit: %v", err)
+	}
+}
+
+// pagesOf lists runs with the sizes of the pages.
+func (h *harness) pagesOf(f catalog.RunFilter) (sizes []int, names []string) {
+	h.t.Helper()
+	for {
+		page, next, err := h.c.ListRuns(h.ctx(), f)
+		h.check("ListRuns", err)
+		sizes = append(sizes, len(page))
+		for _, r := range page {
+			names = append(names, r.Name)
+			if len(r.Config) != 3 {
+				h.t.Errorf("%s has %d values of its config", r.Name, len(r.Config))
+			}
+		}
+		if f.Cursor = next; next == "" {
+			return sizes, names
+		}
+	}
+}
+
+// A run's lists come whole, however long they are.
+func testLongLists(t *testing.T, open Opener) {
+	const entries, size = 40, 30_000
+	h := newHarness(t, open)
+	h.must(request(1, named("run")))
+	episode := int64(7)
+	for i := range entries {
+		text := model.StringValue(strings.Repeat("x", size-i))
+		h.apply(local(1), 1, set(fmt.Sprintf("a/%02d", i), text),
+			model.Update{Op: model.OpSetEnvAttribute, Env: fmt.Sprint("env", i%3), Path: fmt.Sprintf("p/%02d", i), Value: text},
+			model.Update{Op: model.OpSetEnvAttribute, Env: fmt.Sprint("env", i%3), Episode: &episode, Path: fmt.Sprintf("p/%02d", i), Value: text},
+			model.Update{Op: model.OpLog, Path: "e", Text: fmt.Sprint(i, strings.Repeat("t", size))})
+	}
+	d := h.detail(local(1))
+	if d.Next.Attributes == "" || d.Next.EnvAttributes == "" || d.Next.Events == "" {
+		t.Fatalf("nothing is left: %d, %d, %d", len(d.Attributes), len(d.EnvAttributes), len(d.Events))
+	}
+	attributes := restOf(h, d.Attributes, d.Next.Attributes, h.c.Attributes)
+	envs := restOf(h, d.EnvAttributes, d.Next.EnvAttributes, h.c.EnvAttributes)
+	events := restOf(h, d.Events, d.Next.Events, h.c.Events)
+	if len(attributes) != entries || len(envs) != 2*entries || len(events) != entries {
+		t.Fatalf("%d attributes, %d of environments, %d events", len(attributes), len(envs), len(events))
+	}
+	for i, a := range attributes {
+		equal(t, "an attribute", fmt.Sprintf("a/%02d", i), a.Path)
+	}
+	seen := map[string]bool{}
+	for _, a := range envs {
+		seen[fmt.Sprint(a.Env, a.Path, a.Episode != nil && *a.Episode == episode)] = true
+	}
+	equal(t, "attributes of environments", 2*entries, len(seen))
+	for i, e := range events {
+		if !strings.HasPrefix(e.Text, fmt.Sprint(i, "t")) {
+			t.Errorf("event %d is %q", i, e.Text[:9])
+		}
+	}
+}
+
+func restOf[T any](h *harness, all []T, cursor string, read func(context.Context, model.RunID, string) ([]T, string, error)) []T {
+	h.t.Helper()
+	for pages := 0; cursor != ""; pages++ {
+		page, next, err := read(h.ctx(), local(1), cursor)
+		h.check("a page", err)
+		if all, cursor = append(all, page...), next; len(page) == 0 || pages > 100 {
+			h.t.Fatalf("page %d has %d entries", pages, len(page))
+		}
+	}
+	return all
 }
 
 func testFilters(t *testing.T, open Opener) {

@@ -51,6 +51,8 @@ func Test(t *testing.T, open Opener) {
 		{"Recovery", testRecovery},
 		{"Return", testReturn},
 		{"Lists", testLists},
+		{"LongTexts", testLongTexts},
+		{"LongLists", testLongLists},
 		{"ListModel", testListModel},
 		{"Filters", testFilters},
 		{"Projects", testProjects},

@@ -19,6 +19,7 @@ type byAttribute struct {
 	along string // how to find the runs without it, and to order them
 	age   string
 	after *cursor // nil for the first page
+	room  *room
 }
 
 func (b *byAttribute) page(ctx context.Context, limit int) (page []listed, err error) {
@@ -31,10 +32,14 @@ func (b *byAttribute) page(ctx context.Context, limit int) (page []listed, err e
 	return append(page, rest...), err
 }
 
-func scanKeyed(rows *sql.Rows) (listed, error) {
+// keyed scans a run with its key, as long as there is room.
+func (r *room) keyed(rows *sql.Rows) (listed, error) {
 	var key any
 	l, err := scanListed(rows.Scan, &key)
 	l.key = key
+	if err == nil {
+		err = r.takeRun(&l)
+	}
 	return l, err
 }
 
@@ -53,7 +58,7 @@ func (b *byAttribute) keyed(ctx context.Context, limit int) ([]listed, error) {
 	}
 	query := `SELECT * FROM (` + first.query + `) UNION ALL SELECT * FROM (` + second.query + `) ORDER BY ` + b.order.listed() + ` LIMIT ?`
 	args := slices.Concat(first.args, []any{limit}, second.args, []any{limit, limit})
-	return collect(ctx, b.db.reader, scanKeyed, query, args...)
+	return collect(ctx, b.db.reader, b.room.keyed, query, args...)
 }
 
 // statement is SQL with the arguments in front of its limit.
@@ -89,19 +94,19 @@ func (b *byAttribute) unkeyed(ctx context.Context, limit int) ([]listed, error) 
 	if b.after != nil && b.after.Type == "n" {
 		w.add(`r.pk`+b.order.beyond()+`?`, b.after.PK)
 	}
-	return collect(ctx, b.db.reader, scanKeyed, `SELECT `+runColumns+`, NULL FROM runs r`+b.along+` JOIN projects p ON p.id = r.project
+	return collect(ctx, b.db.reader, b.room.keyed, `SELECT `+runColumns+`, NULL FROM runs r`+b.along+` JOIN projects p ON p.id = r.project
 		WHERE `+w.String()+` ORDER BY `+b.age+b.order.direction()+` LIMIT ?`, append(w.args, limit)...)
 }
 
 // listAlong chooses how a list is read.
-func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter) ([]listed, error) {
+func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter, r *room) ([]listed, error) {
 	o := parseOrder(f.Sort)
 	w, after, err := selected(f)
 	if err != nil {
 		return nil, err
 	}
 	if o.path != "" {
-		b := &byAttribute{db: d, order: o, runs: w, age: "+r.pk", after: after} // sorts: a filter is expected to leave few
+		b := &byAttribute{db: d, order: o, runs: w, age: "+r.pk", after: after, room: r} // sorts: a filter is expected to leave few
 		if f.Query == "" && f.Status == "" && f.Tag == "" && f.Name == "" {
 			b.along, b.age = " INDEXED BY runs_age", "r.pk" // most of a project: in its order, not sorted
 		}
@@ -112,7 +117,7 @@ func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter) ([]listed, erro
 			return nil, err
 		}
 	}
-	return collect(ctx, d.reader, scanKeyed, `SELECT `+runColumns+`, `+o.key+` FROM runs r`+o.along(f, w)+` JOIN projects p ON p.id = r.project WHERE `+
+	return collect(ctx, d.reader, r.keyed, `SELECT `+runColumns+`, `+o.key+` FROM runs r`+o.along(f, w)+` JOIN projects p ON p.id = r.project WHERE `+
 		w.String()+` ORDER BY `+o.by()+` LIMIT ?`, append(w.args, f.Limit+1)...)
 }
 

@@ -3,15 +3,19 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 )
 
-// GetRun implements [catalog.Runs]; a run in the trash is found, with DeletedNs.
+// GetRun implements [catalog.Details]; a run in the trash is found, with DeletedNs.
 func (d *DB) GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
+	release, err := d.reader.turns.Acquire(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	// One transaction, so that the parts belong together.
 	tx, err := d.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -24,7 +28,7 @@ func (d *DB) GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error
 
 // Lookup implements [catalog.Journal].
 func (d *DB) Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error) {
-	l, err := scanListed(d.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM ids JOIN runs r ON r.id = ids.run JOIN projects p ON p.id = r.project WHERE ids.id = ?`, id[:]).Scan)
+	l, err := scanListed(d.reader.row(ctx, `SELECT `+runColumns+` FROM ids JOIN runs r ON r.id = ids.run JOIN projects p ON p.id = r.project WHERE ids.id = ?`, id[:]))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, d.missing(ctx, id)
 	}
@@ -34,7 +38,7 @@ func (d *DB) Lookup(ctx context.Context, id model.RunID) (*catalog.Run, error) {
 // missing says why a run is not there.
 func (d *DB) missing(ctx context.Context, id model.RunID) error {
 	var reserved bool
-	err := d.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ids WHERE id = ?)`, id[:]).Scan(&reserved)
+	err := d.reader.row(ctx, `SELECT EXISTS (SELECT 1 FROM ids WHERE id = ?)`, id[:])(&reserved)
 	if err != nil {
 		return d.failure("find a run", err)
 	}
@@ -57,39 +61,13 @@ func readDetail(ctx context.Context, tx *sql.Tx, id model.RunID) (*catalog.Detai
 	}
 	detail.Run = l.Run
 	for _, read := range []func(context.Context, *sql.Tx, int64, *catalog.Detail) error{
-		readAttributes, readEnvAttributes, readAttemptList, readWriters, readAliases, readEvents, readShared, readForks,
+		readLists, readAttemptList, readWriters, readAliases, readShared, readForks,
 	} {
 		if err := read(ctx, tx, l.pk, detail); err != nil {
 			return nil, err
 		}
 	}
 	return detail, nil
-}
-
-func scanAttribute(rows *sql.Rows) (catalog.Attribute, error) {
-	var a catalog.Attribute
-	var value string
-	if err := rows.Scan(&a.Path, &value); err != nil {
-		return a, err
-	}
-	return a, json.Unmarshal([]byte(value), &a.Value)
-}
-
-func readAttributes(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
-	d.Attributes, err = collect(ctx, tx, scanAttribute, `SELECT path, value FROM attributes WHERE run = ? ORDER BY path`, pk)
-	return err
-}
-
-func readEnvAttributes(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
-	d.EnvAttributes, err = collect(ctx, tx, func(rows *sql.Rows) (catalog.EnvAttribute, error) {
-		var a catalog.EnvAttribute
-		var value string
-		if err := rows.Scan(&a.Env, &a.Episode, &a.Path, &value); err != nil {
-			return a, err
-		}
-		return a, json.Unmarshal([]byte(value), &a.Value)
-	}, `SELECT env, CASE scoped WHEN 1 THEN episode END, path, value FROM env_attributes WHERE run = ? ORDER BY env, scoped, episode, path`, pk)
-	return err
 }
 
 func readAttemptList(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
@@ -118,18 +96,6 @@ func readAliases(ctx context.Context, tx *sql.Tx, _ int64, d *catalog.Detail) (e
 	return err
 }
 
-func readEvents(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
-	d.Events, err = collect(ctx, tx, func(rows *sql.Rows) (catalog.Event, error) {
-		var e catalog.Event
-		var tags string
-		if err := rows.Scan(&e.TimeNs, &e.Name, &e.Text, &tags); err != nil {
-			return e, err
-		}
-		return e, json.Unmarshal([]byte(tags), &e.Tags)
-	}, `SELECT time_ns, name, text, tags FROM events WHERE run = ? ORDER BY time_ns, id`, pk)
-	return err
-}
-
 func readShared(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
 	d.Shared, err = collect(ctx, tx, func(rows *sql.Rows) (model.SharedEnvironment, error) {
 		var s model.SharedEnvironment
@@ -140,24 +106,4 @@ func readShared(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (e
 		return s, err
 	}, `SELECT env, time_ns, writer, other FROM shared_environments WHERE run = ? ORDER BY env, time_ns, writer, other`, pk)
 	return err
-}
-
-// maxConfig is how many attributes of a run a table shows (api/http.md).
-const maxConfig = 100
-
-// Configs implements [catalog.Runs].
-func (d *DB) Configs(ctx context.Context, ids []model.RunID) (map[model.RunID][]catalog.Attribute, error) {
-	out := make(map[model.RunID][]catalog.Attribute, len(ids))
-	for _, id := range ids {
-		// '0' is the character after '/': the range holds what starts with config/.
-		found, err := collect(ctx, d.reader, scanAttribute, `SELECT path, value FROM attributes
-			WHERE run = (SELECT pk FROM runs WHERE id = ?) AND path >= 'config/' AND path < 'config0' ORDER BY path LIMIT ?`, id[:], maxConfig)
-		if err != nil {
-			return nil, d.failure("read configs", err)
-		}
-		if len(found) > 0 {
-			out[id] = found
-		}
-	}
-	return out, nil
 }

@@ -107,14 +107,16 @@ func (d *DB) ListRuns(ctx context.Context, f catalog.RunFilter) ([]catalog.Run, 
 	if f.Limit < 1 || f.Limit > maxPage {
 		return nil, "", model.Errorf(model.CodeInvalid, "the limit %d is not valid", f.Limit).WithHint("It is 1 to %d.", maxPage)
 	}
-	page, err := d.listAlong(ctx, f)
-	if err != nil {
+	page, more, err := d.pageOf(ctx, f)
+	switch {
+	case err != nil:
 		return nil, "", d.failure("list runs", err)
+	case more && len(page) == 0:
+		return nil, "", catalog.ErrLarge
 	}
 	next := ""
-	if len(page) > f.Limit {
-		page = page[:f.Limit]
-		last := page[f.Limit-1]
+	if more {
+		last := page[len(page)-1]
 		next = encodeCursor(newCursor(f.Sort, last.key, last.pk))
 	}
 	runs := make([]catalog.Run, len(page))
@@ -122,6 +124,39 @@ func (d *DB) ListRuns(ctx context.Context, f catalog.RunFilter) ([]catalog.Run, 
 		runs[i] = page[i].Run
 	}
 	return runs, next, nil
+}
+
+// pageOf reads as many runs as the filter has space for, and says whether there are more.
+func (d *DB) pageOf(ctx context.Context, f catalog.RunFilter) (page []listed, more bool, err error) {
+	r := newRoom(f.Bytes)
+	page, err = d.listAlong(ctx, f, r)
+	if more = errors.Is(err, errPageFull); err != nil && !more {
+		return nil, false, err
+	}
+	if len(page) > f.Limit {
+		page, more = page[:f.Limit], true
+	}
+	if !f.Configs {
+		return page, more, nil
+	}
+	kept, err := d.addConfigs(ctx, page, newRoom(f.Bytes))
+	if errors.Is(err, errPageFull) {
+		return kept, true, nil
+	}
+	return kept, more, err
+}
+
+// addConfigs reads the configs of as many runs as there is room for.
+func (d *DB) addConfigs(ctx context.Context, page []listed, r *room) (kept []listed, err error) {
+	for i := range page {
+		if err := r.takeRun(&page[i]); err != nil {
+			return page[:i], err
+		}
+		if page[i].Config, err = d.config(ctx, page[i].pk, r); err != nil {
+			return page[:i], err
+		}
+	}
+	return page, nil
 }
 
 // selected says which runs a filter means, and where the page before ended.
@@ -166,8 +201,8 @@ func addExact(w *where, f catalog.RunFilter) {
 func (d *DB) FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error) {
 	var id model.RunID
 	var raw []byte
-	err := d.reader.QueryRowContext(ctx, `SELECT r.id FROM runs r JOIN projects p ON p.id = r.project
-		WHERE p.workspace = ? AND p.name = ? AND r.name = ? AND r.deleted_ns = 0`, workspace, project, name).Scan(&raw)
+	err := d.reader.row(ctx, `SELECT r.id FROM runs r JOIN projects p ON p.id = r.project
+		WHERE p.workspace = ? AND p.name = ? AND r.name = ? AND r.deleted_ns = 0`, workspace, project, name)(&raw)
 	if errors.Is(err, sql.ErrNoRows) {
 		return id, model.Errorf(model.CodeNotFound, "there is no run %s/%s/%s", model.Clip(workspace), model.Clip(project), model.Clip(name)).
 			WithHint("`kymogram runs list` shows the runs that you may read.")

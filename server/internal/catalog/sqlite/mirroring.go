@@ -224,7 +224,7 @@ func (d *DB) Compact(ctx context.Context, always bool) error {
 	if m == nil || !always && !m.Due() {
 		return nil
 	}
-	return snapshotOf(ctx, d.reader, d.touched.tables, m.WriteSnapshot)
+	return snapshotOf(ctx, d.reader.DB, d.touched.tables, m.WriteSnapshot)
 }
 
 type snapshotWriter = func(ctx context.Context, h mirror.Header, rows mirror.Rows) error

@@ -151,8 +151,8 @@ func wholeAttempts(k *model.KeptRun, nowNs int64) []model.Attempt {
 
 // Nameless implements [catalog.Opener].
 func (d *DB) Nameless(ctx context.Context) (n int, err error) {
-	err = d.reader.QueryRowContext(ctx, `SELECT count(*) FROM runs r JOIN projects p ON p.id = r.project
-		WHERE p.workspace = ?1 AND p.name = ?1 AND r.deleted_ns = 0 AND r.orchestration_id = '' AND r.display_name = ''`, catalog.Recovered).Scan(&n)
+	err = d.reader.row(ctx, `SELECT count(*) FROM runs r JOIN projects p ON p.id = r.project
+		WHERE p.workspace = ?1 AND p.name = ?1 AND r.deleted_ns = 0 AND r.orchestration_id = '' AND r.display_name = ''`, catalog.Recovered)(&n)
 	return n, d.failure("count the recovered runs", err)
 }
 

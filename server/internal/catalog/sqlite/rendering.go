@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -35,20 +36,24 @@ const byRun = `FROM renderings v JOIN runs r ON r.pk = v.run JOIN ids ON ids.run
 
 // ListRenderings implements [catalog.Renderings].
 func (d *DB) ListRenderings(ctx context.Context, run model.RunID, f catalog.RenderingFilter) (page []model.Rendering, next string, err error) {
+	f.Limit = cmp.Or(f.Limit, maxPage)
 	query, args, err := renderingQuery(run, f)
 	if err != nil {
 		return nil, "", err
 	}
-	page, err = collect(ctx, d.reader, scanRendering, query, args...)
+	page, next, err = piece(ctx, d.reader, videosBytes, scanRendering, query, args...)
 	if err != nil {
 		return nil, "", d.failure("list renderings", err)
 	}
-	if f.Limit > 0 && len(page) > f.Limit {
+	if len(page) > f.Limit {
 		page = page[:f.Limit]
-		last := page[f.Limit-1]
-		next = encodeCursor(renderingCursor{last.Env, last.Episode, last.TimeNs, last.ID})
+		next = encodeCursor(cursorBehind(&page[f.Limit-1]))
 	}
 	return page, next, nil
+}
+
+func cursorBehind(r *model.Rendering) renderingCursor {
+	return renderingCursor{r.Env, r.Episode, r.TimeNs, r.ID}
 }
 
 func renderingQuery(run model.RunID, f catalog.RenderingFilter) (query string, args []any, err error) {
@@ -69,17 +74,13 @@ func renderingQuery(run model.RunID, f catalog.RenderingFilter) (query string, a
 		}
 		query, args = query+` AND (v.env, v.episode, v.time_ns, v.id) > (?, ?, ?, ?)`, append(args, after.Env, after.Episode, after.TimeNs, after.ID)
 	}
-	query += ` ORDER BY v.env, v.episode, v.time_ns, v.id`
-	if f.Limit > 0 {
-		query, args = query+` LIMIT ?`, append(args, f.Limit+1)
-	}
-	return query, args, nil
+	return query + ` ORDER BY v.env, v.episode, v.time_ns, v.id LIMIT ?`, append(args, f.Limit+1), nil
 }
 
 // Rendering implements [catalog.Renderings].
 func (d *DB) Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error) {
 	var doc string
-	err := d.reader.QueryRowContext(ctx, `SELECT v.doc `+byRun+` AND v.id = ?`, run[:], id).Scan(&doc)
+	err := d.reader.row(ctx, `SELECT v.doc `+byRun+` AND v.id = ?`, run[:], id)(&doc)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, model.Errorf(model.CodeNotFound, "the run has no rendering %q", model.Clip(id)).
 			WithHint("`kymogram renderings list RUN` shows those that it has")
@@ -106,10 +107,10 @@ func (d *DB) Naming(ctx context.Context, blob string) ([]catalog.Place, error) {
 	return places, nil
 }
 
-func scanRendering(rows *sql.Rows) (r model.Rendering, err error) {
-	var doc string
-	if err := rows.Scan(&doc); err != nil {
-		return r, err
+func scanRendering(rows *sql.Rows) (r model.Rendering, texts int, behind renderingCursor, err error) {
+	var doc []byte
+	if err = rows.Scan(&doc); err == nil {
+		err = json.Unmarshal(doc, &r)
 	}
-	return r, json.Unmarshal([]byte(doc), &r)
+	return r, len(doc), cursorBehind(&r), err
 }

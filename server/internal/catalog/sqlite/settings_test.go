@@ -1,8 +1,15 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/share"
 )
 
 // What durability and safety rest on is set on every connection. The mirror is what
@@ -31,4 +38,39 @@ func TestSettings(t *testing.T) {
 	if err != nil || !fixed {
 		t.Errorf("the SQLite inside the driver is older than 3.52: %v", err)
 	}
+}
+
+// A caller whose reads take long keeps two of the four connections, and no other waits for it.
+func TestCallersTakeTurns(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	as := func(caller string) context.Context { return share.WithCaller(t.Context(), caller) }
+	// It counts for ever, until its context ends.
+	const slow = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0`
+	ctx, stop := context.WithCancel(as("greedy"))
+	var reads sync.WaitGroup
+	for range 20 {
+		reads.Go(func() {
+			_, _ = collect(ctx, db.reader, func(*sql.Rows) (int, error) { return 0, nil }, slow)
+		})
+	}
+	for db.reader.turns.Stats().Waiting != 20-oneCaller {
+		time.Sleep(time.Millisecond)
+	}
+	for range 10 {
+		if _, err := db.GetRun(as("other"), model.RunID{1}); model.CodeOf(err) != model.CodeNotFound {
+			t.Error(err)
+		}
+		if _, _, err := db.ListProjects(as("other"), 1, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := db.reader.turns.Stats(); s.Used != oneCaller || s.Waiting != 20-oneCaller {
+		t.Errorf("%+v", s)
+	}
+	stop()
+	reads.Wait()
 }

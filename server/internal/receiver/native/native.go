@@ -27,7 +27,7 @@ type Ingest interface {
 // Query is the read path (package query).
 type Query interface {
 	Runs(ctx context.Context, r query.RunsRequest) (*query.RunsPage, error)
-	Run(ctx context.Context, id model.RunID) (*query.RunDetail, error)
+	Run(ctx context.Context, id model.RunID, texts query.Admit) (*query.RunDetail, error)
 	Series(ctx context.Context, r query.SeriesRequest) (*query.SeriesPage, error)
 	Points(ctx context.Context, r query.PointsRequest) (*query.PointsPage, error)
 	Buckets(ctx context.Context, r query.BucketsRequest) (*query.BucketsResult, error)

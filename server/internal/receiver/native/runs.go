@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
@@ -21,11 +22,23 @@ func parseRun(id string) (model.RunID, error) {
 	return run, nil
 }
 
+// What a run of a list and the document of a run are counted as, in rows.
+const (
+	runRows    = 20
+	detailRows = 5_000
+)
+
 // ListRuns lists the runs of a project.
 func (s *runService) ListRuns(ctx context.Context, m *kymogramv1.ListRunsRequest) (*kymogramv1.ListRunsResponse, error) {
+	release, texts, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultRuns)*runRows)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, release) // when the answer has left
 	page, err := s.query.Runs(ctx, query.RunsRequest{
 		Page:      query.Page{Limit: int(m.Limit), Cursor: m.Cursor},
 		Workspace: m.Workspace, Project: m.Project, Name: m.Name, Tag: m.Tag, Status: model.RunStatus(m.Status),
+		Texts: texts,
 	})
 	if err != nil {
 		return nil, err
@@ -50,7 +63,12 @@ func (s *runService) GetRun(ctx context.Context, m *kymogramv1.GetRunRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	detail, err := s.query.Run(ctx, id)
+	release, texts, err := s.options.Reserve(ctx, detailRows)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, release) // when the answer has left
+	detail, err := s.query.Run(ctx, id, texts)
 	if err != nil {
 		return nil, err
 	}

@@ -389,7 +389,7 @@ func TestUnknownUpdatesOfAnOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, err := n.reads.Run(t.Context(), result.Run)
+		run, err := n.reads.Run(t.Context(), result.Run, nil)
 		if err != nil || !slices.Equal(run.Tags, []string{"t"}) || run.Ledger.Refused != want {
 			t.Errorf("protocol %d: tags %v, %d refused, want %d, %v", protocol, run.Tags, run.Ledger.Refused, want, err)
 		}

@@ -210,71 +210,7 @@ func (t *Table) views(id model.RunID) ([]*curve.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.share()
-	defer r.mu.RUnlock()
-	if r.deleted {
-		return nil, notFound(id)
-	}
-	return r.Views(order), nil
-}
-
-// Stats answers [store.Reader.RunStats]: the times are those of all stored points.
-func (t *Table) Stats(ctx context.Context, run model.RunID) (store.RunStats, error) {
-	views, err := t.views(run)
-	if err != nil {
-		return t.statsOfLost(run, err)
-	}
-	out := t.ledger(run)
-	for _, v := range views {
-		if err := ctx.Err(); err != nil {
-			return store.RunStats{}, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
-		}
-		end := v.End()
-		if end.Stored > 0 {
-			if out.Stored == 0 {
-				out.MinTimeNs, out.MaxTimeNs = end.MinStored, end.MaxStored
-			}
-			out.MinTimeNs, out.MaxTimeNs = min(out.MinTimeNs, end.MinStored), max(out.MaxTimeNs, end.MaxStored)
-		}
-		out.Series++
-		out.Stored += end.Stored
-		out.Superseded += end.Stored - end.Count
-	}
-	for _, d := range t.damage.Of(run) { // after the reads above, which may find some
-		out.Damaged = append(out.Damaged, d.Damage)
-		if d.Indexed {
-			out.Stored -= min(out.Stored, d.Points)
-		}
-	}
-	return out, nil
-}
-
-// statsOfLost are those of a run of which only damage is left.
-func (t *Table) statsOfLost(run model.RunID, err error) (out store.RunStats, _ error) {
-	if r := t.Run(run); r != nil {
-		r.mu.RLock()
-		defer r.mu.RUnlock()
-		if r.deleted {
-			return out, err
-		}
-	}
-	for _, d := range t.damage.Of(run) {
-		out.Damaged, err = append(out.Damaged, d.Damage), nil
-	}
-	return out, err
-}
-
-// ledger sums what the run's writers lost and were refused.
-func (t *Table) ledger(id model.RunID) store.RunStats {
-	var out store.RunStats
-	r := t.Run(id)
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for i := range r.writers {
-		out.Refused += r.writers[i].Refused
-		out.Skipped = append(out.Skipped, r.writers[i].Skipped...)
-	}
-	return out
+	return r.viewsOf(order)
 }
 
 // Ends answers [store.Reader.Ends]: an ENVIRONMENT_STEP series is listed with its

@@ -33,6 +33,7 @@ type Table struct {
 	runs   map[model.RunID]*Run
 	owners map[model.WriterID]*Run // of writers with marks
 
+	totals   totals
 	dirty    dirtyRuns
 	seed     maphash.Seed  // of shapes
 	deleted  atomic.Uint64 // counts deletions, for what is dead in segments

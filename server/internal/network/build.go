@@ -218,14 +218,15 @@ func (b *builder) stake(hotkey string) *float64 {
 	return &stake
 }
 
-// countOnce leaves each hotkey one vote: its newest record that may be trusted.
+// countOnce leaves each hotkey one vote: its newest record that may be trusted. Of two
+// runs the time says which that is, as for readers: sequences are of one run each.
 func (b *builder) countOnce() {
 	newest := map[string]*column{}
 	for i := range b.columns {
 		c := &b.columns[i]
 		if !c.Counted {
 			c.Notes = append(c.Notes, c.Reason)
-		} else if other := newest[c.Hotkey]; other == nil || cmp.Or(cmp.Compare(c.Sequence, other.Sequence), cmp.Compare(c.Index, other.Index)) > 0 {
+		} else if other := newest[c.Hotkey]; other == nil || cmp.Or(cmp.Compare(c.TimeMs, other.TimeMs), cmp.Compare(c.Run, other.Run)) > 0 {
 			newest[c.Hotkey] = c
 		}
 	}

@@ -127,6 +127,26 @@ func row70(d document, uid int) int {
 	return slices.IndexFunc(d.Miners, func(m miner) bool { return m.UID != nil && *m.UID == uid })
 }
 
+// Sequences of two runs say nothing of each other: one ran ahead of its clock. The later
+// record counts, as it does for readers.
+func TestOfTwoRunsTheLaterRecordCounts(t *testing.T) {
+	r := newRig(t, nil)
+	old, fresh := r.speaker(state.Validator, 1, 9), r.speaker(state.Validator, 1, 2)
+	old.sequence = 1 << 40
+	old.say(payload(map[int]claim{7: {gpu: "H100", number: 8, score: 10, own: true, allocated: true}}))
+	r.now = r.now.Add(time.Second)
+	fresh.say(payload(map[int]claim{7: {gpu: "H100", number: 8, score: 20, own: true, allocated: true}}))
+	doc := r.document()
+	for _, v := range doc.Validators {
+		if v.Counted != (v.RunID == fresh.run.ID.String()) {
+			t.Errorf("%s counts: %v", v.RunID, v.Counted)
+		}
+	}
+	if m := doc.Miners[0]; m.Result == nil || m.Result.Score != 20 {
+		t.Errorf("%+v", m.Result)
+	}
+}
+
 // A network with one of each culprit: each is named, and the result is right.
 func TestCulpritsAreNamedAndDoNotCount(t *testing.T) {
 	r := newRig(t, nil)

@@ -25,8 +25,8 @@ type Select struct {
 	// OwnScoreOnly counts reports of miners that nobody has allocated too, as the
 	// compute subnet's code does, and not its documents.
 	OwnScoreOnly bool
-	// ByStake weighs a vote by the validator's stake, which needs a chain. Else a
-	// hotkey has one vote.
+	// ByStake weighs a vote by the validator's stake, which needs a chain; without
+	// stake there is no vote. Else a hotkey has one vote.
 	ByStake bool
 }
 
@@ -107,10 +107,14 @@ func (t *totals) of(ballots []ballot, ownScoreOnly bool) Stats {
 	return out
 }
 
-// aggregate counts the reports of voters, each voter once a UID.
+// aggregate counts the reports of voters, each voter once a UID. Who has no stake where
+// stake weighs has no vote, also where nobody else has one.
 func aggregate(ballots []ballot, ownScoreOnly bool) Stats {
 	reports := map[int][]Report{}
 	for _, b := range ballots {
+		if b.weight == 0 {
+			continue
+		}
 		for uid, one := range b.config.Stats {
 			if one.OwnScore && (one.Allocated || ownScoreOnly) {
 				reports[uid] = append(reports[uid], Report{Stat: one, Weight: b.weight})

@@ -85,7 +85,7 @@ def reports_of(case):
     for text, weight in zip(case["payloads"], case["weights"]):
         for key, one in stats_of(text).items():
             found = report_of(key, one, addresses)
-            if found and found["said"][1] != 0 and found["own"] and (found["allocated"] or case["own_score_only"]):
+            if weight and found and found["said"][1] != 0 and found["own"] and (found["allocated"] or case["own_score_only"]):
                 yield int(key), weight, found
 
 

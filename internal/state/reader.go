@@ -71,7 +71,7 @@ func (r *Reader) order(ctx context.Context, j Judgement, e *Envelope) (_ Judgeme
 	}
 	switch now := j.Record; {
 	case now.Sequence < seen.Sequence:
-		return j.with(Rollback, fmt.Sprintf("this server is behind what was seen before: it shows sequence %d, and %d was seen. %s", now.Sequence, seen.Sequence, behind)), false, nil
+		return j.with(Rollback, fmt.Sprintf("this server is behind what was seen before: it shows sequence %d, and %d was seen. %s. It counts again above that sequence, or in a new run", now.Sequence, seen.Sequence, behind)), false, nil
 	case now.Sequence == seen.Sequence && j.Hash != head.Hash():
 		j, err = r.twice(ctx, j, &Proof{A: head, B: e})
 		return j, false, err

@@ -183,7 +183,7 @@ func (n *Node) newest(ctx context.Context) (*state.Record, map[string]any, error
 		refusal := model.Errorf(model.CodeStateRefused, "the server's newest record of this run is not ours: %v", err)
 		// An honest server takes no stranger's record into a run that is named after us.
 		if name, err := n.displayName(ctx); err == nil && record != nil && record.Hotkey != n.place.Hotkey && name != DisplayName(n.place.Role, n.Hotkey()) {
-			return nil, nil, foreign{refusal.WithHint("join again: a new run begins")}
+			return nil, nil, taken(refusal)
 		}
 		return nil, nil, refusal.WithHint("take another server, or another run: delete the hotkey's row of wandb_runs")
 	}
@@ -196,6 +196,11 @@ func (n *Node) newest(ctx context.Context) (*state.Record, map[string]any, error
 
 // foreign is a refusal because the run is somebody else's.
 type foreign struct{ error }
+
+// taken says so. What to do is in the message: the log of [Node.Run] shows no hints.
+func taken(refusal error) error {
+	return foreign{model.Errorf(model.CodeStateRefused, "%v; join again: a new run begins", refusal)}
+}
 
 func (f foreign) Unwrap() error { return f.error }
 
@@ -214,7 +219,7 @@ func (n *Node) blame(ctx context.Context, refusal error) error {
 	if err != nil || role != Validator && role != Miner || role == n.place.Role && hotkey == n.place.Hotkey {
 		return refusal //nolint:nilerr // a name like any other
 	}
-	return foreign{refusal}
+	return taken(refusal)
 }
 
 // displayName is the name of our run at the server.

@@ -51,8 +51,8 @@ type Run struct {
 	Config []Attribute
 }
 
-// Detail is everything of one run but its Config. Attributes, EnvAttributes and Events end
-// early where they are long; Next says where they go on.
+// Detail is everything of one run but its Config. Attributes, EnvAttributes, Writers and
+// Events end early where they are long; Next says where they go on.
 type Detail struct {
 	Run
 	Next          Rest
@@ -69,7 +69,7 @@ type Detail struct {
 }
 
 // Rest are the cursors of [Details] behind the lists of a [Detail], "" at an end.
-type Rest struct{ Attributes, EnvAttributes, Events string }
+type Rest struct{ Attributes, EnvAttributes, Writers, Events string }
 
 // Fork is a run that goes on from another.
 type Fork struct {
@@ -161,15 +161,22 @@ type Runs interface {
 	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
 }
 
-// Details is what query reads of one run. A page of its lists has at least one entry, and
-// ends where its texts have a quarter of a mebibyte; next is "" at the end.
+// Details is what query reads of one run.
 type Details interface {
 	// GetRun finds by ULID or by the alias of a client.
 	GetRun(ctx context.Context, id model.RunID) (*Detail, error)
 	// Config reads Run.Config: ErrLarge where it has more bytes; 0: as many as there are.
 	Config(ctx context.Context, run model.RunID, bytes int64) ([]Attribute, error)
+	Lists
+}
+
+// Lists are those of a run. A page has at least one entry, and ends where its texts have a
+// quarter of a mebibyte; next is "" at the end.
+type Lists interface {
 	Attributes(ctx context.Context, run model.RunID, cursor string) (page []Attribute, next string, err error)
 	EnvAttributes(ctx context.Context, run model.RunID, cursor string) (page []EnvAttribute, next string, err error)
+	// Writers are by age.
+	Writers(ctx context.Context, run model.RunID, cursor string) (page []WriterInfo, next string, err error)
 	Events(ctx context.Context, run model.RunID, cursor string) (page []Event, next string, err error)
 }
 

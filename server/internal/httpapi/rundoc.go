@@ -139,7 +139,7 @@ type detailDoc struct {
 	runDoc
 	Attempts     []attemptDoc  `json:"attempts"`
 	AttemptOrder []uint32      `json:"attempt_order"`
-	WriterList   []writerDoc   `json:"writers"` // in place of their number
+	NoNumber     *int          `json:"writers,omitempty"` // their list comes in its place
 	Aliases      []model.RunID `json:"aliases"`
 	Ledger       ledgerDoc     `json:"ledger"`
 	Lineage      lineageDoc    `json:"lineage"`
@@ -203,19 +203,15 @@ type ledgerDoc struct {
 
 func newDetailDoc(d *query.RunDetail) detailDoc {
 	l := d.Ledger
-	doc := detailDoc{
+	return detailDoc{
 		runDoc:   newRunDoc(&d.RunLine),
-		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...), WriterList: []writerDoc{},
+		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...),
 		Aliases: append([]model.RunID{}, d.Detail.Aliases...),
 		Ledger:  ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
 		Shared:  append([]model.SharedEnvironment{}, d.Detail.Shared...),
 		Lineage: newLineageDoc(d.Lineage),
 		Series:  d.Series, Points: d.Points,
 	}
-	for _, w := range d.Detail.Writers {
-		doc.WriterList = append(doc.WriterList, writerDoc(w))
-	}
-	return doc
 }
 
 // writeDetail writes the document of a run; its long lists are read while they are written.
@@ -225,6 +221,7 @@ func writeDetail(j *jsonWriter, d *query.RunDetail) error {
 	writeList(j, "env_attributes", d.EnvAttributes, func(a catalog.EnvAttribute) any {
 		return envAttributeDoc{a.Env, a.Episode, newAttributeDoc(a.Attribute)}
 	})
+	writeList(j, "writers", d.Writers, func(w catalog.WriterInfo) any { return writerDoc(w) })
 	writeList(j, "events", d.Events, func(e catalog.Event) any { return eventDoc(e) })
 	j.raw("}\n")
 	return j.flush()

@@ -160,30 +160,37 @@ func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(a.query.Allow(r.Context(), workspace, project), a.kept()); err != nil {
 		return err
 	}
-	list, ctx := a.options.States.List, r.Context()
 	if wait > 0 {
-		end, err := a.waits.Try(ctx, 1)
-		if err != nil {
+		if err := a.await(r.Context(), time.Duration(wait)*time.Second, workspace, project, f); err != nil {
 			return err
 		}
-		defer end()
-		waiting, cancel := context.WithTimeout(ctx, time.Duration(wait)*time.Second)
-		defer cancel()
-		list, ctx = a.options.States.Wait, waiting
-	}
-	page, err := list(ctx, workspace, project, f)
-	if err == nil {
-		err = r.Context().Err() // its key ended while it waited
-	}
-	if err != nil {
-		return err
 	}
 	release, err := a.rows.reserve(r.Context(), pageRows) // not while it waits for a record
 	if err != nil {
 		return err
 	}
 	defer release()
+	page, err := a.options.States.List(r.Context(), workspace, project, f)
+	if err != nil {
+		return err
+	}
 	return a.cut(r, writeJSON(w, page))
+}
+
+// await returns when a filter has something to list, or the time is up.
+func (a *API) await(ctx context.Context, limit time.Duration, workspace, project string, f state.Filter) error {
+	end, err := a.waits.Try(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer end()
+	waiting, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	f.Limit, f.Bare = 1, true // what is listed is read when there is memory for it
+	if _, err := a.options.States.Wait(waiting, workspace, project, f); err != nil {
+		return err
+	}
+	return ctx.Err() // its key ended while it waited
 }
 
 // netuid reads the number of a subnet, nil when it is absent.

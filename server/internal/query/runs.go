@@ -228,17 +228,23 @@ func (s *Service) Run(whole context.Context, id model.RunID, texts Admit) (*RunD
 		return nil, s.finish(ctx, err)
 	}
 	lineage.Forks = detail.Forks
+	writers := rest(whole, s, run.ID, detail.Writers, detail.Next.Writers, s.runs.Writers)
+	ledger, err := s.ledger(stats, detail, writers)
+	if err != nil {
+		return nil, err
+	}
 	return &RunDetail{
 		RunLine: lines[0],
 		Lineage: lineage,
 		Detail:  detail,
 
 		Attributes:    rest(whole, s, run.ID, detail.Attributes, detail.Next.Attributes, s.runs.Attributes),
+		Writers:       writers,
 		EnvAttributes: rest(whole, s, run.ID, detail.EnvAttributes, detail.Next.EnvAttributes, s.runs.EnvAttributes),
 		Events:        rest(whole, s, run.ID, detail.Events, detail.Next.Events, s.runs.Events),
 
 		Order:  attemptOrder(detail.Attempts),
-		Ledger: s.ledger(stats, detail),
+		Ledger: ledger,
 		Series: stats.Series,
 		Points: stats.Stored - stats.Superseded,
 	}, nil
@@ -283,12 +289,15 @@ func attemptOrder(attempts []model.Attempt) []uint32 {
 }
 
 // ledger adds up what happened to every point that a client logged.
-func (s *Service) ledger(stats store.RunStats, run *catalog.Detail) model.Ledger {
+func (s *Service) ledger(stats store.RunStats, run *catalog.Detail, writers iter.Seq2[catalog.WriterInfo, error]) (model.Ledger, error) {
 	l := model.Ledger{
 		Stored: stats.Stored, Superseded: stats.Superseded, Refused: stats.Refused + run.Refused,
 		Dropped: run.Dropped, Skipped: stats.Skipped, Damaged: stats.Damaged,
 	}
-	spooled, known := s.spooled(run.Writers)
+	spooled, known, err := s.spooled(writers)
+	if err != nil {
+		return l, err
+	}
 	if known {
 		l.Spooled = &spooled
 	}
@@ -299,19 +308,22 @@ func (s *Service) ledger(stats store.RunStats, run *catalog.Detail) model.Ledger
 	for _, d := range l.Damaged {
 		l.Logged += d.Points
 	}
-	return l
+	return l, nil
 }
 
 // spooled adds up what lies with the clients. A writer whose end was reported has
 // nothing left: that report comes behind its last record.
-func (s *Service) spooled(writers []catalog.WriterInfo) (points uint64, known bool) {
+func (s *Service) spooled(writers iter.Seq2[catalog.WriterInfo, error]) (points uint64, known bool, err error) {
 	known = true
-	for i := range writers {
-		left, told := s.spools.Spooled(writers[i].ID)
+	for w, err := range writers {
+		if err != nil {
+			return 0, false, err
+		}
+		left, told := s.spools.Spooled(w.ID)
 		points += left
-		known = known && (told || writers[i].State != model.WriterOpen && !writers[i].Silent)
+		known = known && (told || w.State != model.WriterOpen && !w.Silent)
 	}
-	return points, known
+	return points, known, nil
 }
 
 // Resolve finds a run by ULID, alias or workspace/project/name. The name may

@@ -59,6 +59,7 @@ type RunDetail struct {
 	// What may be long is read page by page while it is used; an error ends it.
 	Attributes    iter.Seq2[catalog.Attribute, error]
 	EnvAttributes iter.Seq2[catalog.EnvAttribute, error]
+	Writers       iter.Seq2[catalog.WriterInfo, error]
 	Events        iter.Seq2[catalog.Event, error]
 	// Order lists attempt numbers by rising precedence: where they overlap the
 	// later in this list wins. Detail.Attempts is in the order of first arrival.

@@ -132,9 +132,14 @@ func (h *harness) pagesOf(f catalog.RunFilter) (sizes []int, names []string) {
 
 // A run's lists come whole, however long they are.
 func testLongLists(t *testing.T, open Opener) {
-	const entries, size = 40, 30_000
+	const entries, size, writers = 40, 30_000, 500
 	h := newHarness(t, open)
 	h.must(request(1, named("run")))
+	for i := range writers - 1 {
+		h.must(request(1, named("run"), func(r *model.OpenRequest) {
+			r.Writer, r.Host, r.ResumeStrategy = writer(100+i), strings.Repeat("h", 1_000), model.ResumeAllow
+		}))
+	}
 	episode := int64(7)
 	for i := range entries {
 		text := model.StringValue(strings.Repeat("x", size-i))
@@ -148,6 +153,9 @@ func testLongLists(t *testing.T, open Opener) {
 		t.Fatalf("nothing is left: %d, %d, %d", len(d.Attributes), len(d.EnvAttributes), len(d.Events))
 	}
 	attributes := restOf(h, d.Attributes, d.Next.Attributes, h.c.Attributes)
+	if n := len(restOf(h, d.Writers, d.Next.Writers, h.c.Writers)); n != writers {
+		t.Errorf("%d writers of %d", n, writers)
+	}
 	envs := restOf(h, d.EnvAttributes, d.Next.EnvAttributes, h.c.EnvAttributes)
 	events := restOf(h, d.Events, d.Next.Events, h.c.Events)
 	if len(attributes) != entries || len(envs) != 2*entries || len(events) != entries {

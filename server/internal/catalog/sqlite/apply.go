@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -185,9 +186,25 @@ func sortKey(v *model.Value) any {
 		}
 		return v.Float
 	case model.TypeString:
-		return v.Str
+		return beginning(v.Str)
 	}
-	return strings.Join(v.Set, "\n")
+	return beginning(strings.Join(v.Set, "\n"))
+}
+
+// keyBytes is how much of a text sorts and compares. It is in an index, where all that a
+// search passes is read.
+const keyBytes = 256
+
+// beginning cuts a text between two characters, so that it has at least keyBytes-3 bytes.
+func beginning(text string) string {
+	if len(text) <= keyBytes {
+		return text
+	}
+	end := keyBytes
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }
 
 func (c *change) setEnvAttribute(ctx context.Context, u *model.Update) error {

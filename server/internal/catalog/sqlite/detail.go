@@ -61,7 +61,7 @@ func readDetail(ctx context.Context, tx *sql.Tx, id model.RunID) (*catalog.Detai
 	}
 	detail.Run = l.Run
 	for _, read := range []func(context.Context, *sql.Tx, int64, *catalog.Detail) error{
-		readLists, readAttemptList, readWriters, readAliases, readShared, readForks,
+		readLists, readAttemptList, readAliases, readShared, readForks,
 	} {
 		if err := read(ctx, tx, l.pk, detail); err != nil {
 			return nil, err
@@ -72,22 +72,6 @@ func readDetail(ctx context.Context, tx *sql.Tx, id model.RunID) (*catalog.Detai
 
 func readAttemptList(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
 	d.Attempts, err = readAttempts(ctx, tx, pk)
-	return err
-}
-
-func readWriters(ctx context.Context, tx *sql.Tx, _ int64, d *catalog.Detail) (err error) {
-	d.Writers, err = collect(ctx, tx, func(rows *sql.Rows) (catalog.WriterInfo, error) {
-		var w catalog.WriterInfo
-		var id []byte
-		var logger *int64
-		err := rows.Scan(&id, &w.Attempt, &w.State, &w.Host, &w.PID, &w.Rank, &w.Hotkey, &w.SDK, &logger, &w.OpenedNs, &w.SeenNs, &w.Silent)
-		copy(w.ID[:], id)
-		if logger != nil {
-			v := uint64(*logger)
-			w.LoggerID = &v
-		}
-		return w, err
-	}, `SELECT id, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, expired FROM writers WHERE run = ? ORDER BY opened_ns, id`, d.ID[:])
 	return err
 }
 

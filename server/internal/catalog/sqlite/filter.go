@@ -141,6 +141,9 @@ func (w *where) addQuery(line string) error {
 			w.add(`instr(r.search, ?) > 0`, strings.ToLower(t.value))
 			continue
 		}
+		if len(t.value) > mostCompared {
+			return errQuery("an attribute is compared with %d bytes, at most %d", len(t.value), mostCompared)
+		}
 		w.addComparison(t)
 	}
 	return nil
@@ -155,6 +158,13 @@ func sqlOperator(op string) string {
 	}
 	return "="
 }
+
+// mostCompared is less than what the key of a longer text has: such a key is smaller,
+// larger or not equal as the whole text is.
+const mostCompared = keyBytes - 4
+
+// shortSet is the characters of a set's key that is whole for certain.
+const shortSet = keyBytes/4 - 2
 
 // addComparison compares an attribute. A value that reads as a number compares
 // with numbers and equals the same text; true and false equal booleans; a set
@@ -173,8 +183,10 @@ func (w *where) addComparison(t term) {
 		}
 	}
 	if op == "=" {
-		matches = append(matches, `(a.type = 'string_set' AND instr(char(10) || a.key || char(10), char(10) || ? || char(10)) > 0)`)
-		args = append(args, t.value)
+		matches = append(matches, `(a.type = 'string_set' AND CASE WHEN length(a.key) > `+strconv.Itoa(shortSet)+`
+			THEN EXISTS (SELECT 1 FROM attributes v, json_each(v.value, '$.value') e WHERE v.run = a.run AND v.path = a.path AND e.value = ?)
+			ELSE instr(char(10) || a.key || char(10), char(10) || ? || char(10)) > 0 END)`)
+		args = append(args, t.value, t.value)
 		if truth, err := strconv.ParseBool(t.value); err == nil && !t.quoted && len(t.value) > 1 {
 			matches = append(matches, `(a.type = 'bool' AND a.key = ?)`)
 			args = append(args, truth)

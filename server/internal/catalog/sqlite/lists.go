@@ -124,6 +124,32 @@ func envAttributesAfter(ctx context.Context, q querier, pk int64, cursor string)
 		WHERE run = ? AND (env, scoped, episode, path) > (?, ?, ?, ?) ORDER BY env, scoped, episode, path`, pk, after.Env, after.Scoped, after.Episode, after.Path)
 }
 
+// writerKey is the place of a writer.
+type writerKey struct {
+	OpenedNs int64  `json:"t"`
+	ID       []byte `json:"i"`
+}
+
+func scanWriter(rows *sql.Rows) (w catalog.WriterInfo, texts int, key writerKey, err error) {
+	var logger *int64
+	err = rows.Scan(&key.ID, &w.Attempt, &w.State, &w.Host, &w.PID, &w.Rank, &w.Hotkey, &w.SDK, &logger, &w.OpenedNs, &w.SeenNs, &w.Silent)
+	copy(w.ID[:], key.ID)
+	key.OpenedNs = w.OpenedNs
+	if logger != nil {
+		w.LoggerID = new(uint64(*logger))
+	}
+	return w, 2*entryBytes + len(w.Host) + len(w.Hotkey) + len(w.SDK), key, err
+}
+
+func writersAfter(ctx context.Context, q querier, pk int64, cursor string) (page []catalog.WriterInfo, next string, err error) {
+	after := writerKey{OpenedNs: math.MinInt64, ID: []byte{}}
+	if err := continueAt(cursor, &after); err != nil {
+		return nil, "", err
+	}
+	return piece(ctx, q, pieceBytes, scanWriter, `SELECT id, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, expired FROM writers INDEXED BY writers_age
+		WHERE run = (SELECT id FROM runs WHERE pk = ?) AND (opened_ns, id) > (?, ?) ORDER BY opened_ns, id`, pk, after.OpenedNs, after.ID)
+}
+
 // eventKey is the place of an event: events of one time are in the order of arrival.
 type eventKey struct {
 	TimeNs int64 `json:"t"`
@@ -155,21 +181,29 @@ func readLists(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (er
 	if d.EnvAttributes, d.Next.EnvAttributes, err = envAttributesAfter(ctx, tx, pk, ""); err != nil {
 		return err
 	}
+	if d.Writers, d.Next.Writers, err = writersAfter(ctx, tx, pk, ""); err != nil {
+		return err
+	}
 	d.Events, d.Next.Events, err = eventsAfter(ctx, tx, pk, "")
 	return err
 }
 
-// Attributes implements [catalog.Details].
+// Attributes implements [catalog.Lists].
 func (d *DB) Attributes(ctx context.Context, run model.RunID, cursor string) ([]catalog.Attribute, string, error) {
 	return listOf(ctx, d, run, cursor, attributesAfter)
 }
 
-// EnvAttributes implements [catalog.Details].
+// EnvAttributes implements [catalog.Lists].
 func (d *DB) EnvAttributes(ctx context.Context, run model.RunID, cursor string) ([]catalog.EnvAttribute, string, error) {
 	return listOf(ctx, d, run, cursor, envAttributesAfter)
 }
 
-// Events implements [catalog.Details].
+// Writers implements [catalog.Lists].
+func (d *DB) Writers(ctx context.Context, run model.RunID, cursor string) ([]catalog.WriterInfo, string, error) {
+	return listOf(ctx, d, run, cursor, writersAfter)
+}
+
+// Events implements [catalog.Lists].
 func (d *DB) Events(ctx context.Context, run model.RunID, cursor string) ([]catalog.Event, string, error) {
 	return listOf(ctx, d, run, cursor, eventsAfter)
 }

@@ -31,6 +31,11 @@ func (s *queryService) ListSeries(ctx context.Context, m *kymogramv1.ListSeriesR
 	if err != nil {
 		return nil, err
 	}
+	release, _, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultSeries)*seriesRows)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, release) // when the answer has left
 	page, err := s.query.Series(ctx, query.SeriesRequest{Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Run: run, Query: m.Q})
 	if err != nil {
 		return nil, err

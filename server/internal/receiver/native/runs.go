@@ -22,8 +22,9 @@ func parseRun(id string) (model.RunID, error) {
 	return run, nil
 }
 
-// What a run of a list and the document of a run are counted as, in rows.
+// What a series or run of a list and the document of a run are counted as, in rows.
 const (
+	seriesRows = 5
 	runRows    = 20
 	detailRows = 5_000
 )

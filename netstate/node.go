@@ -17,6 +17,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/read"
 )
 
@@ -59,6 +60,9 @@ type Options struct {
 	Life time.Duration
 	// MaxBlocks is how old a record of others may be, in blocks; 0: as its Life says.
 	MaxBlocks uint64
+	// MaxBytes is how much of others is kept without a chain, in bytes of payloads; 64 MiB
+	// when 0. What has no room is [NotRead], unless its hotkey is named in a [Select].
+	MaxBytes int
 	// Skew is how far clocks may differ; 5 minutes when 0.
 	Skew time.Duration
 
@@ -112,7 +116,7 @@ func Join(ctx context.Context, opts Options) (*Node, error) {
 	}
 	n := &Node{
 		opts: opts, db: opts.DB, wallet: opts.Wallet, log: opts.Log,
-		view:     view{places: map[state.Place]*seen{}, runs: map[model.RunID]*shown{}, owed: map[model.RunID]*debt{}},
+		view:     view{places: map[state.Place]*seen{}, runs: map[model.RunID]*shown{}, owed: map[model.RunID]*debt{}, shelf: shelf{held: map[state.Place]int{}, named: map[wallet.Account]bool{}}},
 		registry: &registry{chain: opts.Chain, netuid: opts.Netuid, every: cmp.Or(opts.ChainEvery, defaultChainEvery), now: opts.Now},
 	}
 	if err := n.prepare(ctx); err != nil {
@@ -166,7 +170,7 @@ func (o *Options) settle() error {
 		return model.Errorf(model.CodeInvalid, "the netuid is %d, it must be from 0 to 65535", o.Netuid)
 	}
 	o.Entity, o.Project = cmp.Or(o.Entity, PublicWandbEntity), cmp.Or(o.Project, PublicWandbName)
-	o.Life = cmp.Or(o.Life, defaultLife)
+	o.Life, o.MaxBytes = cmp.Or(o.Life, defaultLife), cmp.Or(o.MaxBytes, defaultMaxBytes)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -32,6 +33,9 @@ type Select struct {
 
 // voters are the validators whose word counts, by hotkey.
 func (n *Node) voters(ctx context.Context, s Select) ([]*seen, error) {
+	if s.Listed {
+		n.name(s.Validators...)
+	}
 	all, err := n.trusted(ctx, Validator)
 	if err != nil || !s.Listed {
 		return all, err
@@ -172,6 +176,7 @@ type MinerSpecs struct {
 // MinerSpecs are the specs of miners, given as UID → hotkey (the seed's
 // queryable_uids). Miners without specs are left out.
 func (n *Node) MinerSpecs(ctx context.Context, queryable map[int]string) (map[int]MinerSpecs, error) {
+	n.name(slices.Collect(maps.Values(queryable))...)
 	miners, err := n.trusted(ctx, Miner)
 	if err != nil {
 		return nil, err

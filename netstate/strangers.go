@@ -27,6 +27,7 @@ import (
 type debt struct {
 	at    state.Place
 	head  *state.Entry // the newest record, without its payload; nil: it was read
+	size  int          // of the payload that had no room; 0: it was not asked for
 	pairs []pair
 }
 
@@ -64,13 +65,13 @@ func (v *view) paid(run model.RunID, done func(*debt)) {
 // counts reports whether records of a place are read. before: they were, when they
 // counted; what a hotkey did since then speaks against it when it counts again.
 func (n *Node) counts(at state.Place, before bool) bool {
-	return before || at.Hotkey == n.place.Hotkey || n.registry.permits(at.Role, at.Hotkey)
+	return before || at.Hotkey == n.place.Hotkey || n.registry.permits(at.Role, at.Hotkey) && n.room(at, 0)
 }
 
 // receive judges what counts of a page, and keeps notes of the rest.
 func (n *Node) receive(ctx context.Context, page *state.Page) error {
-	if n.registry.chain == nil || len(page.Entries)+len(page.Evidence) == 0 {
-		return n.take(ctx, page) // without a chain everybody counts
+	if len(page.Entries)+len(page.Evidence) == 0 {
+		return nil
 	}
 	p := parting{node: n, deleted: map[model.RunID]bool{}}
 	for _, id := range page.Deleted {
@@ -124,10 +125,15 @@ func (p *parting) entry(ctx context.Context, e *state.Entry) error {
 	if stranger || e.IsBare(r) {
 		owed := *e
 		owed.Envelope = *e.Bare()
-		v.owe(e.RunID, r.Place).head = &owed
+		d := v.owe(e.RunID, r.Place)
+		d.head, d.size = &owed, 0
+	}
+	if stranger && p.node.registry.chain == nil {
+		p.node.leave(e, r.Place, 0)
+	} else if stranger {
+		v.show(e, Judgement{Verdict: state.Unregistered})
 	}
 	if stranger {
-		v.show(e, Judgement{Verdict: state.Unregistered})
 		return known.note(ctx, p.tx, r, &e.Envelope)
 	}
 	if !e.IsBare(r) || !p.deleted[e.RunID] {
@@ -221,9 +227,12 @@ func (k known) note(ctx context.Context, tx execer, r *state.Record, e *state.En
 
 // welcome reads what is owed of strangers that count now, and of runs that were restored.
 func (n *Node) welcome(ctx context.Context) (changed bool, err error) {
+	if err := n.clear(ctx); err != nil {
+		return false, err
+	}
 	due, pairs := state.Page{}, []pair(nil)
 	for id, d := range n.view.owed {
-		if n.view.deleted[id] || !n.counts(d.at, false) {
+		if n.view.deleted[id] || !n.counts(d.at, false) || !n.fits(d) {
 			continue
 		}
 		if d.head != nil {
@@ -234,6 +243,7 @@ func (n *Node) welcome(ctx context.Context) (changed bool, err error) {
 	if len(due.Entries)+len(pairs) == 0 {
 		return false, nil
 	}
+	slices.SortFunc(due.Entries, func(a, b state.Entry) int { return cmp.Compare(a.Index, b.Index) })
 	return true, wrap("read who counts now", n.settle(ctx, &due, pairs))
 }
 
@@ -248,6 +258,7 @@ func (n *Node) settle(ctx context.Context, due *state.Page, pairs []pair) error 
 			whole.Entries = append(whole.Entries, due.Entries[i])
 		}
 	}
+	whole.Entries = n.hold(whole.Entries, true)
 	if err := n.take(ctx, whole); err != nil {
 		return err
 	}
@@ -266,9 +277,9 @@ func (n *Node) settle(ctx context.Context, due *state.Page, pairs []pair) error 
 		}
 	}
 	for some := range slices.Chunk(bare, atOnce) {
-		found, err := each(ctx, some, n.askHead)
+		found, err := each(ctx, n.hold(some, false), n.askHead)
 		if err == nil {
-			err = n.take(ctx, &state.Page{Entries: found})
+			err = n.take(ctx, &state.Page{Entries: n.hold(found, true)})
 		}
 		if err != nil {
 			return err
@@ -362,6 +373,9 @@ func (n *Node) stranger(run model.RunID) string {
 	d := n.view.owed[run]
 	if d == nil || d.head == nil {
 		return ""
+	}
+	if n.registry.chain == nil {
+		return n.limited()
 	}
 	return cmp.Or(n.registry.refusal(d.at.Role, d.at.Hotkey), "it was not read yet")
 }

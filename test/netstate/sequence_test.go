@@ -336,8 +336,16 @@ func TestAServerThatLies(t *testing.T) {
 
 func rewriteEntries(t *testing.T, r *http.Request, body []byte, run string, change func(*state.Entry)) []byte {
 	t.Helper()
-	if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/projects/") || !strings.HasSuffix(r.URL.Path, "/state") {
+	if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/state") {
 		return body
+	}
+	if !strings.Contains(r.URL.Path, "/projects/") {
+		var newest state.Newest
+		if err := json.Unmarshal(body, &newest); err != nil || newest.Head == nil || newest.Head.Run != run {
+			return body
+		}
+		change(newest.Head)
+		return []byte(text(t, newest))
 	}
 	var page state.Page
 	if err := json.Unmarshal(body, &page); err != nil {

@@ -41,6 +41,12 @@ func (n *network) request(method, path string, body, answer any) {
 // say publishes a validator's config section letter by letter.
 func (n *network) say(name, payload string) {
 	n.Helper()
+	n.sayFor(time.Hour, name, payload)
+}
+
+// sayFor says it for a while.
+func (n *network) sayFor(life time.Duration, name, payload string) {
+	n.Helper()
 	var opened struct{ Run string }
 	run := "run-" + name
 	n.request(http.MethodPost, "/api/v1/open", map[string]any{
@@ -49,7 +55,7 @@ func (n *network) say(name, payload string) {
 	now := uint64(time.Now().UnixMilli())
 	e, err := state.Seal(state.Record{
 		Place:    state.Place{Netuid: netuid, Role: state.Validator, Workspace: netstate.PublicWandbEntity, Project: netstate.PublicWandbName, Run: run},
-		Sequence: now, TimeMs: now, ExpiresMs: now + 3_600_000, PayloadType: state.ConfigPayload,
+		Sequence: now, TimeMs: now, ExpiresMs: now + uint64(life.Milliseconds()), PayloadType: state.ConfigPayload,
 	}, []byte(payload), seedWallet(n, name))
 	n.must(err)
 	n.request(http.MethodPost, "/api/v1/runs/"+opened.Run+"/state", e, &struct{}{})

@@ -85,6 +85,8 @@ class ComputeWandb:
         version: the program's, as `kymogram.chain.version_as_int` has it.
         life_secs: how long a record counts, 6 hours by default.
         max_blocks: how old a record of others may be.
+        max_bytes: how much of others is kept without a chain, 64 MiB by default. What has no room
+            is "not_read" in `verdicts`, unless a call names its hotkey.
         wallet_path: the folder of the wallets.
 
     Raises:
@@ -108,6 +110,7 @@ class ComputeWandb:
         version: int = 0,
         life_secs: float = 0.0,
         max_blocks: int = 0,
+        max_bytes: int = 0,
         wallet_path: str = "",
     ) -> None:
         self.db = ComputeDb() if db is None else db
@@ -125,6 +128,7 @@ class ComputeWandb:
             "version": version,
             "life_s": life_secs,
             "max_blocks": max_blocks,
+            "max_bytes": max_bytes,
             "config": dict(config),
         }
         if isinstance(wallet, str):

@@ -32,6 +32,7 @@ type params struct {
 	Version    uint32         `json:"version"`
 	LifeS      float64        `json:"life_s"`
 	MaxBlocks  uint64         `json:"max_blocks"`
+	MaxBytes   int            `json:"max_bytes"`
 
 	// Of the others.
 	Changes    map[string]any     `json:"changes"`
@@ -174,7 +175,7 @@ func (s *session) join(ctx context.Context, p *params) (any, error) {
 	}
 	o := netstate.Options{
 		Wallet: signer, Role: p.Role, Netuid: p.Netuid, Entity: p.Entity, Project: p.Project, Server: p.Server, APIKey: p.APIKey,
-		Config: p.Config, Version: p.Version, MaxBlocks: p.MaxBlocks, Life: time.Duration(p.LifeS * float64(time.Second)), Log: s.opts.Log,
+		Config: p.Config, Version: p.Version, MaxBlocks: p.MaxBlocks, MaxBytes: p.MaxBytes, Life: time.Duration(p.LifeS * float64(time.Second)), Log: s.opts.Log,
 		Run: kymogram.Options{SpoolDir: p.Spool, NoEnvironment: true, NoSystemMetrics: true, Log: s.opts.Log},
 	}
 	if len(p.Chain) > 0 {

@@ -68,8 +68,8 @@ func (d *ComputeDb) takeSequence(ctx context.Context, at state.Place, head uint6
 // database, so that a page of a hundred records waits for the disk once.
 type memory struct{ tx execer }
 
-// Head is asked for where a hotkey counts. What was only noted of it before is checked
-// now: it counts from here on, or it is forgotten.
+// Head is asked for where a hotkey counts. What was only noted of it before counts from
+// here on. A program of before noted also what the hotkey never signed: that is forgotten.
 func (m memory) Head(ctx context.Context, at state.Place) (*state.Envelope, error) {
 	known, err := lookUp(ctx, m.tx, at)
 	if err != nil || known.hash == "" {

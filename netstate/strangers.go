@@ -19,9 +19,9 @@ import (
 )
 
 // A stranger is a hotkey that the chain does not let speak in its role, and that never
-// counted before. Its payloads and its evidence are not asked for, its signatures are
-// not checked: a reader keeps a note of its newest record. The note is checked when the
-// hotkey counts, and is what it cannot fall behind; all else is asked for then.
+// counted before. Its payloads and its evidence are not asked for: a reader keeps a note
+// of the newest record that the hotkey signed. When it counts, it cannot fall behind the
+// note; all else is asked for then.
 
 // debt is what was not read of a run, since its speaker is a stranger or the run is deleted.
 type debt struct {
@@ -72,6 +72,9 @@ func (n *Node) counts(at state.Place, before bool) bool {
 func (n *Node) receive(ctx context.Context, page *state.Page) error {
 	if len(page.Entries)+len(page.Evidence) == 0 {
 		return nil
+	}
+	if err := n.verify(ctx, page); err != nil {
+		return err
 	}
 	p := parting{node: n, deleted: map[model.RunID]bool{}}
 	for _, id := range page.Deleted {
@@ -203,16 +206,20 @@ func (k known) complete(e *state.Entry) {
 	}
 }
 
-// note keeps the newest record of a stranger, without its payload. Programs of before
-// kept that too.
+// note keeps the newest record that a stranger signed, without its payload. A forged one
+// would take the place of a true one, and the server could go back behind that. Programs
+// of before kept payloads, and notes that nobody signed.
 func (k known) note(ctx context.Context, tx execer, r *state.Record, e *state.Envelope) error {
 	hash := e.Hash().String()
 	if k.hash == hash && len(k.envelope) <= longestNote {
 		return nil
 	}
+	if _, err := e.Signed(); err != nil {
+		return nil //nolint:nilerr // the hotkey never said it
+	}
 	var noted state.Envelope
 	if k.hash != "" && k.hash != hash && json.Unmarshal([]byte(k.envelope), &noted) == nil {
-		if before, err := state.Decode(noted.Record); err == nil && before.Sequence >= r.Sequence {
+		if before, err := noted.Signed(); err == nil && before.Sequence >= r.Sequence {
 			return nil
 		}
 	}

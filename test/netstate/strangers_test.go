@@ -234,20 +234,36 @@ func (n *network) shows(run string, e *state.Envelope) {
 	})
 }
 
+// forged is a record with a sequence that its hotkey never signed.
+func forged(t testing.TB, e *state.Envelope) *state.Envelope {
+	t.Helper()
+	r, err := state.Decode(e.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Sequence += 1 << 30
+	record, err := r.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &state.Envelope{Record: record, Signature: e.Signature, Payload: e.Payload}
+}
+
 // What a reader noted of a stranger is what it cannot fall behind once it registers. A
 // note that its hotkey never signed is worth nothing, and keeps nobody out.
 func TestNotesOfStrangers(t *testing.T) {
 	n, s := newNetwork(t), &subnet{}
 	ctx := t.Context()
-	nodes, old := map[string]*netstate.Node{}, map[string]*state.Envelope{}
-	names := []string{"behind", "forged"}
+	nodes, old, newest := map[string]*netstate.Node{}, map[string]*state.Envelope{}, map[string]*state.Envelope{}
+	names := []string{"behind", "forged", "masked"}
 	for _, name := range names {
 		nodes[name] = n.join(name, netstate.Validator, s.of)
 		n.must(nodes[name].UpdateAllocatedHotkeys(ctx, []string{hotkey(t, "old")}))
 		old[name] = n.posted()[len(n.posted())-1]
 		n.must(nodes[name].UpdateAllocatedHotkeys(ctx, []string{hotkey(t, "new")}))
+		newest[name] = n.posted()[len(n.posted())-1]
 	}
-	forged := *n.posted()[len(n.posted())-1]
+	forge := func(name string) { n.shows(nodes[name].RunID(), forged(t, newest[name])) }
 	reader := n.join("reader", netstate.Miner, s.of)
 	allocated := func(when string, want ...string) {
 		t.Helper()
@@ -260,27 +276,74 @@ func TestNotesOfStrangers(t *testing.T) {
 		t.Helper()
 		list, err := reader.Verdicts(ctx)
 		n.must(err)
-		for _, v := range list {
-			if v.Run == nodes[name].RunID() && v.Verdict != want {
-				t.Errorf("%s is %s: %s, want %s", name, v.Verdict, v.Reason, want)
-			}
+		if i := slices.IndexFunc(list, func(v netstate.RunVerdict) bool { return v.Run == nodes[name].RunID() }); i < 0 || list[i].Verdict != want {
+			t.Errorf("%s is not %s: %+v", name, want, list)
 		}
 	}
-	r, err := state.Decode(forged.Record)
-	n.must(err)
-	r.Sequence += 1 << 30
-	forged.Record, err = r.Canonical()
-	n.must(err)
-	n.shows(nodes["forged"].RunID(), &forged)
+	forge("forged")
 	allocated("strangers")
+	n.must(nodes["masked"].UpdateAllocatedHotkeys(ctx, []string{hotkey(t, "newer")})) // so that it is listed again
+	forge("masked")
+	allocated("a forged record over a true note")
+	n.shows(nodes["masked"].RunID(), old["masked"])
+	s.register(t, true, "masked")
+	allocated("a server that went back behind the forged record")
+	verdict("masked", "rollback")
 	n.shows(nodes["behind"].RunID(), old["behind"])
-	s.register(t, true, names...)
+	s.leave()
+	s.register(t, true, "behind", "forged")
 	allocated("a server that went back", hotkey(t, "new")) // of the other one
 	verdict("behind", "rollback")
 	verdict("forged", "verified")
 	n.lie(nil)
 	n.must(nodes["behind"].UpdateAllocatedHotkeys(ctx, []string{hotkey(t, "newest")}))
 	allocated("the next record", hotkey(t, "new"), hotkey(t, "newest"))
+}
+
+// A database of before has notes that no hotkey signed: they keep nobody out, and make way
+// for the next record.
+func TestNotesThatNobodySigned(t *testing.T) {
+	n, s := newNetwork(t), &subnet{}
+	ctx := t.Context()
+	o := n.options("reader", netstate.Miner)
+	s.of(&o)
+	reader, err := netstate.Join(ctx, o)
+	n.must(err)
+	defer reader.Close(ctx)
+	nodes, old := map[string]*netstate.Node{}, map[string]*state.Envelope{}
+	names := []string{"planted", "replaced"}
+	for _, name := range names {
+		nodes[name] = n.join(name, netstate.Validator, s.of)
+		n.must(nodes[name].UpdateAllocatedHotkeys(ctx, []string{hotkey(t, "old")}))
+		old[name] = n.posted()[len(n.posted())-1]
+		n.must(nodes[name].UpdateAllocatedHotkeys(ctx, []string{hotkey(t, name)}))
+	}
+	read := func(want ...string) {
+		t.Helper()
+		if got, err := reader.AllocatedHotkeys(ctx, netstate.Select{}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v %v, want %v", got, err, want)
+		}
+	}
+	read()
+	for _, name := range names {
+		note := forged(t, old[name])
+		execDb(t, filepath.Join(filepath.Dir(o.Run.SpoolDir), "database.db"), fmt.Sprintf(
+			"UPDATE state_seen SET hash = '%s', envelope = '%s' WHERE counted = 0 AND place LIKE '%%%s%%'", note.Hash(), text(t, note.Bare()), hotkey(t, name)))
+	}
+	n.must(nodes["replaced"].UpdateAllocatedHotkeys(ctx, []string{hotkey(t, "newest")}))
+	read()
+	n.shows(nodes["replaced"].RunID(), old["replaced"])
+	s.register(t, true, names...)
+	read(hotkey(t, "planted"))
+	list, err := reader.Verdicts(ctx)
+	n.must(err)
+	verdicts := map[string]string{}
+	for _, v := range list {
+		verdicts[v.Run] = v.Verdict
+	}
+	if one, other := verdicts[nodes["planted"].RunID()], verdicts[nodes["replaced"].RunID()]; one != "verified" || other != "rollback" {
+		t.Errorf("%s and %s, want verified and rollback", one, other)
+	}
 }
 
 // Who counted once and does not now is read on: what it signs twice meanwhile speaks

@@ -94,6 +94,19 @@ def stat(uid: int, hotkey: str, score: float) -> dict[str, Any]:
     }
 
 
+def test_a_reader_without_a_chain_has_a_limit(join: Join) -> None:
+    """What has no room is named, and whom a call names is read all the same."""
+    first, second = join(1, "validator"), join(2, "validator")
+    reader = join(3, "miner", max_bytes=8192)  # room for one beside its own
+    for validator, score in ((first, 50.0), (second, 60.0)):
+        validator.update_stats({5: stat(5, reader.hotkey, score)})
+    assert reader.get_stats_allocated([], False)[5]["score"] == 50
+    found = {one["hotkey"]: one for one in reader.verdicts()}
+    assert found[second.hotkey]["verdict"] == "not_read"
+    assert "max_bytes" in found[second.hotkey]["reason"]
+    assert reader.get_stats_allocated([second.hotkey], True)[5]["score"] == 60
+
+
 def test_two_validators_and_a_miner(join: Join) -> None:
     first, second = join(1, "neurons/validator.py"), join(2, "validator")
     miner = join(3, "miner.py")

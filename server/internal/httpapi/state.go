@@ -17,9 +17,12 @@ import (
 // maxWait is how long a list may wait for a record: below what proxies allow.
 const maxWait = 30
 
-// pageRows is what a page of records takes of its caller's rows: it is at most some
-// 12 MB, in memory and as text.
-const pageRows = 200_000
+// What answers with records take of their caller's rows: a page is at most some 12 MB, in
+// memory and as text, a newest record with a pair that speaks against it less than half.
+const (
+	pageRows = 200_000
+	headRows = pageRows / 2
+)
 
 // States keeps signed records; package statelog does, wired in cmd.
 type States interface {
@@ -30,8 +33,8 @@ type States interface {
 	Head(ctx context.Context, run model.RunID) (state.Newest, error)
 	History(ctx context.Context, run model.RunID, span state.Span) (*state.Page, error)
 	List(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
-	// Wait is List that waits for a record or evidence until ctx ends.
-	Wait(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error)
+	// Wait waits until List has a record or evidence, or ctx ends.
+	Wait(ctx context.Context, workspace, project string, f state.Filter) error
 }
 
 // kept answers every request of a server that keeps no records.
@@ -112,11 +115,16 @@ func (a *API) state(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	release, err := a.rows.reserve(r.Context(), headRows)
+	if err != nil {
+		return err
+	}
+	defer release()
 	head, err := a.options.States.Head(r.Context(), id)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, head)
+	return a.cut(r, writeJSON(w, head))
 }
 
 func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
@@ -177,7 +185,8 @@ func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 	return a.cut(r, writeJSON(w, page))
 }
 
-// await returns when a filter has something to list, or the time is up.
+// await returns when a filter has something to list, or the time is up. What is listed is
+// read when there is memory for it.
 func (a *API) await(ctx context.Context, limit time.Duration, workspace, project string, f state.Filter) error {
 	end, err := a.waits.Try(ctx, 1)
 	if err != nil {
@@ -186,8 +195,7 @@ func (a *API) await(ctx context.Context, limit time.Duration, workspace, project
 	defer end()
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	f.Limit, f.Bare = 1, true // what is listed is read when there is memory for it
-	if _, err := a.options.States.Wait(waiting, workspace, project, f); err != nil {
+	if err := a.options.States.Wait(waiting, workspace, project, f); err != nil {
 		return err
 	}
 	return ctx.Err() // its key ended while it waited

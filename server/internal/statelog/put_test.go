@@ -282,7 +282,10 @@ func TestListAndWait(t *testing.T) {
 	}
 	got := make(chan *state.Page, 1)
 	go func() {
-		p, _ := l.Wait(context.Background(), "lab", "net", state.Filter{Since: 3})
+		if err := l.Wait(context.Background(), "lab", "net", state.Filter{Since: 3}); err != nil {
+			t.Error(err)
+		}
+		p, _ := l.List(context.Background(), "lab", "net", state.Filter{Since: 3})
 		got <- p
 	}()
 	put(t, l, run(2), signed(t, run(2), 2, b, `{"x":2}`, func(r *state.Record) { r.Role = state.Miner }))
@@ -291,8 +294,11 @@ func TestListAndWait(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if p, err := l.Wait(ended, "lab", "net", state.Filter{Since: 4}); err != nil || len(p.Entries) != 0 || p.Next != 4 {
-		t.Errorf("a wait that ends: %+v %v", p, err)
+	if err := l.Wait(ended, "lab", "net", state.Filter{Since: 4}); err != nil {
+		t.Errorf("a wait that ends: %v", err)
+	}
+	if err := l.Wait(t.Context(), "lab", "net", state.Filter{Since: 4, Limit: statelog.MaxPage + 1}); model.CodeOf(err) != model.CodeInvalid {
+		t.Errorf("a page that is too large: %v", err)
 	}
 }
 

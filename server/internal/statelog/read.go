@@ -366,20 +366,24 @@ const (
 	withoutPayload = `idx, r.run, r.sequence, r.hash, r.received_ns, r.fork, r.record, r.signature, `
 )
 
-// Wait is List that waits for a record or evidence until ctx ends; then the list is
-// empty.
-func (l *Log) Wait(ctx context.Context, workspace, project string, f state.Filter) (*state.Page, error) {
+// Wait waits until List has a record or evidence, or until ctx ends; neither is an error.
+// It looks at one row without its payload.
+func (l *Log) Wait(ctx context.Context, workspace, project string, f state.Filter) error {
+	if _, err := newPage(f.Limit); err != nil {
+		return err
+	}
+	f.Limit, f.Bare = 1, true
 	for {
 		news := l.newsOf(workspace + "/" + project)
 		p, err := l.List(context.WithoutCancel(ctx), workspace, project, f)
 		if err != nil || len(p.Entries)+len(p.Evidence) > 0 {
-			return p, err
+			return err
 		}
 		f.Since = p.Next
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return p, nil
+			return nil
 		}
 	}
 }

@@ -3,6 +3,7 @@ package query_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -262,5 +263,52 @@ func TestARunsLineCarriesWhatStandsForItsMetrics(t *testing.T) {
 	want := map[string]float64{"accuracy": 0, "loss": 1, "loss (evaluation)": 2, "reward": 3, "time": 6}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// long is a run whose writers come in pages.
+type long struct {
+	*fake
+	pages int
+}
+
+func (l *long) GetRun(context.Context, model.RunID) (*catalog.Detail, error) {
+	return &catalog.Detail{Run: l.run, Writers: []catalog.WriterInfo{{ID: model.WriterID{1}}}, Next: catalog.Rest{Writers: "2"}}, nil
+}
+
+func (l *long) Writers(_ context.Context, _ model.RunID, cursor string) ([]catalog.WriterInfo, string, error) {
+	n, err := strconv.Atoi(cursor)
+	if next := strconv.Itoa(n + 1); n < l.pages {
+		return []catalog.WriterInfo{{ID: model.WriterID{byte(n)}}}, next, err
+	}
+	return []catalog.WriterInfo{{ID: model.WriterID{byte(n)}}}, "", err
+}
+
+func (l *long) RunStats(context.Context, model.RunID) (store.RunStats, error) {
+	return store.RunStats{}, nil
+}
+
+// Spooled is one point of each.
+func (l *long) Spooled(model.WriterID) (uint64, bool) { return 1, true }
+
+// All of a long list is counted, and read again by whoever shows it.
+func TestALongListOfWritersIsWhole(t *testing.T) {
+	const pages = 9
+	l := &long{newFake(), pages}
+	l.series = nil
+	d, err := query.New(l, l, l, l, query.Limits{}).Run(t.Context(), l.run.ID, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		n := 0
+		for w, err := range d.Writers {
+			if n++; err != nil || w.ID[0] != byte(n) {
+				t.Errorf("writer %d is %v, %v", n, w.ID, err)
+			}
+		}
+		if n != pages || d.Ledger.Spooled == nil || *d.Ledger.Spooled != pages {
+			t.Errorf("%d writers of %d, %+v", n, pages, d.Ledger)
+		}
 	}
 }

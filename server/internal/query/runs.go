@@ -250,12 +250,12 @@ func (s *Service) Run(whole context.Context, id model.RunID, texts Admit) (*RunD
 	}, nil
 }
 
-// rest goes on with a list of a run behind its first page.
-func rest[T any](ctx context.Context, s *Service, run model.RunID, page []T, next string,
+// rest goes on with a list of a run behind its first page, each time that it is used.
+func rest[T any](ctx context.Context, s *Service, run model.RunID, first []T, behind string,
 	read func(ctx context.Context, run model.RunID, cursor string) ([]T, string, error),
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for {
+		for page, next := first, behind; ; {
 			for _, v := range page {
 				if !yield(v, nil) {
 					return

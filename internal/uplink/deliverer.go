@@ -90,6 +90,7 @@ type Totals struct {
 	Writers int    `json:"writers"` // with something left to deliver
 	Acked   uint64 `json:"points_delivered"`
 	Refused uint64 `json:"points_refused"`
+	Closed  int    `json:"writers_closed"` // their programs ended, and nothing is left of them
 	// Renderings counts videos that were uploaded.
 	Renderings int64  `json:"renderings_uploaded"`
 	Error      string `json:"error,omitempty"` // the last one that still holds a writer up
@@ -484,6 +485,9 @@ func (d *Deliverer) work(ctx context.Context, w *delivery) {
 	d.done.Acked += acked
 	d.done.Refused += refused
 	d.done.Renderings += w.uploaded.Load()
+	if err == nil {
+		d.done.Closed++
+	}
 	if text := cmp.Or(w.counters().Error, w.trouble()); err != nil && text != "" && (!w.idle.Load() || w.videos.Load() > 0) {
 		d.done.Error = text // what held it up to the end
 	}

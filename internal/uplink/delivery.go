@@ -349,6 +349,9 @@ func (d *delivery) aim() {
 		d.log.Debug("count what is left", "writer", d.id, "error", err)
 		return // it is then delivered until nothing more comes
 	}
+	if !backlog.Live { // a server still has to hear of its end, though it has every point
+		d.live.Store(false)
+	}
 	d.goal.Store(mark + backlog.Records)
 }
 

@@ -465,6 +465,37 @@ func TestSyncEndsBesideAProgramThatGoesOn(t *testing.T) {
 	f.check(s)
 }
 
+// TestSyncClosesWhatIsDelivered: a program that was killed and left no point that the
+// server lacks is over for the server, too, and its folder goes.
+func TestSyncClosesWhatIsDelivered(t *testing.T) {
+	for name, points := range map[string]int64{"empty": 0, "delivered": 3} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t)
+			f := newFixture(t, s)
+			for i := range points {
+				f.point("loss", i, 0.5)
+			}
+			f.sync(Options{})
+			_, err := f.w.Close() // what is left of a killed program, too: no lock
+			f.ok(err)
+			tries := 0
+			s.openFail = func(model.OpenRequest) *kymogramv1.Failure {
+				if tries++; tries > 3 {
+					return nil
+				}
+				return &kymogramv1.Failure{Code: string(model.CodeBusy)}
+			}
+			d := New(f.folder, Options{Kind: spool.KindSync, Once: true, MaxBackoff: 100 * time.Millisecond})
+			f.ok(d.Run(t.Context()))
+			if got := d.Totals(); !d.Over() || got.Closed != 1 || got.Acked != 0 {
+				t.Errorf("%+v", got)
+			}
+			f.check(s)
+			f.checkEmpty()
+		})
+	}
+}
+
 // TestFaults: whatever the server does to batches, each point is stored once.
 func TestFaults(t *testing.T) {
 	for name, f := range map[string]fault{"lost acks": loseAck, "resets": reset, "gaps": gap, "superseded": superseded, "disk full": diskFull} {

@@ -17,12 +17,14 @@ import (
 
 // Outcome is what became of a sync, as `kymogram sync --json` prints it.
 type Outcome struct {
-	Spool      string  `json:"spool"`
-	Delivered  uint64  `json:"points_delivered"`
-	Refused    uint64  `json:"points_refused"`
-	Renderings int64   `json:"renderings_uploaded"`
-	Seconds    float64 `json:"seconds"`
-	Left       Left    `json:"left"`
+	Spool      string `json:"spool"`
+	Delivered  uint64 `json:"points_delivered"`
+	Refused    uint64 `json:"points_refused"`
+	Renderings int64  `json:"renderings_uploaded"`
+	// Closed counts programs that ended and of which nothing is left.
+	Closed  int     `json:"writers_closed"`
+	Seconds float64 `json:"seconds"`
+	Left    Left    `json:"left"`
 	// Waiting is what is left, by program.
 	Waiting []Waiting `json:"waiting"`
 	// Ended says why it ended while something was left.
@@ -84,7 +86,7 @@ func (p Process) Sync(ctx context.Context, folder *spool.Folder, r Request) (*Ou
 		}
 	}
 	out := &Outcome{
-		Spool: folder.Path, Delivered: totals.Acked, Refused: totals.Refused, Renderings: totals.Renderings,
+		Spool: folder.Path, Delivered: totals.Acked, Refused: totals.Refused, Renderings: totals.Renderings, Closed: totals.Closed,
 		Seconds: time.Since(began).Seconds(), Error: totals.Error,
 	}
 	if out.Waiting, err = List(folder); err != nil {
@@ -138,8 +140,8 @@ var errLeft = errors.New("not everything is delivered")
 
 // Print writes it for a person.
 func (r *Outcome) Print(out io.Writer) error {
-	_, err := fmt.Fprintf(out, "%s points delivered in %s, %s refused, %s left in %s\n", table.Count(r.Delivered),
-		time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond), table.Count(r.Refused), r.Left, r.Spool)
+	_, err := fmt.Fprintf(out, "%s points delivered in %s, %s refused, %s left in %s; ended programs closed: %d\n", table.Count(r.Delivered),
+		time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond), table.Count(r.Refused), r.Left, r.Spool, r.Closed)
 	if err == nil {
 		err = printWaiting(out, r.Waiting)
 	}

@@ -34,7 +34,7 @@ func (p Process) watch(ctx context.Context, d *uplink.Deliverer, before Left, im
 		case <-ticker.C:
 		}
 		now := d.Totals()
-		if now.Acked != last.Acked || now.Refused != last.Refused || now.Writers != last.Writers || now.Renderings != last.Renderings {
+		if now.Acked != last.Acked || now.Refused != last.Refused || now.Writers != last.Writers || now.Closed != last.Closed || now.Renderings != last.Renderings {
 			moved = time.Now()
 		}
 		last = now

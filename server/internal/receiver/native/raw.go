@@ -1,7 +1,6 @@
 package native
 
 import (
-	"fmt"
 	"reflect"
 
 	"google.golang.org/grpc/mem"
@@ -47,7 +46,7 @@ func (r *Raw) Weigh(into any, limit, memory int) (sum int, err error) {
 	sum += size
 	switch {
 	case err != nil:
-		return sum, model.Errorf(model.CodeInvalid, "the message cannot be read: %v", err)
+		return sum, unread(err)
 	case sum > memory:
 		return sum, model.Errorf(model.CodeTooLarge, "the message of %d bytes would take more than %d MiB of memory", size, memory>>20).
 			WithHint("Send fewer rows, series or updates at once.")
@@ -57,14 +56,21 @@ func (r *Raw) Weigh(into any, limit, memory int) (sum int, err error) {
 
 // Decode reads the message. Generated code copies what it keeps.
 func (r *Raw) Decode(into any) error {
-	m, ok := into.(fast)
-	if !ok {
-		return standard().Unmarshal(mem.BufferSlice{r.data}, into)
+	var err error
+	if m, ok := into.(fast); ok {
+		err = m.UnmarshalVT(r.data.ReadOnlyData())
+	} else {
+		err = standard().Unmarshal(mem.BufferSlice{r.data}, into)
 	}
-	if err := m.UnmarshalVT(r.data.ReadOnlyData()); err != nil {
-		return fmt.Errorf("unmarshal %T: %w", into, err)
+	if err != nil {
+		return unread(err)
 	}
 	return nil
+}
+
+func unread(err error) *model.Error {
+	return model.Errorf(model.CodeInvalid, "the message cannot be read: %v", err).
+		WithHint("This is a fault of the client; nothing of the message was stored.")
 }
 
 // shapes are those of all messages that a client sends.

@@ -59,7 +59,8 @@ type Log struct {
 	mu   sync.Mutex
 	news map[string]chan struct{} // by project; closed when a record was taken
 
-	graves map[int64]buried // by project
+	graves map[int64]buried      // by project
+	chains map[chainOf][]chained // with their links
 
 	bin Bin // nil: no run is ever deleted
 }
@@ -102,7 +103,7 @@ func Open(ctx context.Context, path string, now func() time.Time) (*Log, error) 
 // that cannot be done the log is broken: each call says why, and the rest of a server
 // can go on. The number of records is noted in the file mark, "" for none.
 func OpenWith(ctx context.Context, path, mark string, now func() time.Time, log *slog.Logger) (*Log, error) {
-	l := &Log{path: path, markPath: mark, now: now, log: log, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}, graves: map[int64]buried{}}
+	l := &Log{path: path, markPath: mark, now: now, log: log, writing: make(chan struct{}, 1), news: map[string]chan struct{}{}, graves: map[int64]buried{}, chains: map[chainOf][]chained{}}
 	err := l.open(ctx)
 	if err == nil {
 		return l, nil

@@ -243,7 +243,7 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 		err = l.surround(ctx, id, f.Since, &p.Page)
 	}
 	if err == nil {
-		p.Chain, err = l.chain(ctx, id, p.Next, f.Role, netuid)
+		p.Chain, err = l.chain(ctx, chainOf{id, f.Role, netuid}, p.Next)
 	}
 	return &p.Page, failure("list the records", err)
 }
@@ -269,24 +269,6 @@ func (p *page) list(rows *sql.Rows) error {
 		p.bytes += len(e.Payload) + len(e.Record) + len(first.Payload) + len(first.Record)
 	}
 	return rows.Err()
-}
-
-// chain is [state.ChainEvidence] over the second records of a project below an index.
-func (l *Log) chain(ctx context.Context, project int64, below uint64, role string, netuid int) (h state.Hash, err error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT r.hash FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run `+firstOf+`
-		WHERE r.project = ?1 AND r.fork = 1 AND r.idx < ?2 AND `+wanted+` ORDER BY r.idx`, project, min(below, state.MaxNumber), role, netuid)
-	if err != nil {
-		return h, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var raw []byte
-		if err := rows.Scan(&raw); err != nil {
-			return h, err
-		}
-		h = state.ChainEvidence(h, state.Hash(raw))
-	}
-	return h, rows.Err()
 }
 
 // surround adds what a reader needs to see that runs were deleted, or that this log

@@ -246,7 +246,7 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 	}
 	for _, b := range byReach(list, s.axis) {
 		// What the page holds so far is settled in front of the branch.
-		if lo, _, _ := b.reachOn(s.axis); len(rows) >= s.limit && lo > rows[s.limit-1].X && (more || len(rows) > s.limit) {
+		if lo, _, _ := b.reachOn(s.axis); len(rows) >= s.limit && lo > rows[s.limit-1].x && (more || len(rows) > s.limit) {
 			break
 		}
 		if lo, _, _ := b.reachOn(s.axis); cut != nil && lo > cut.X {
@@ -258,13 +258,13 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 		if err != nil {
 			return nil, err
 		}
-		if rest && len(some) < s.limit && (cut == nil || some[len(some)-1].Compare(*cut) < 0) {
-			end := some[len(some)-1].Place
+		if rest && len(some) < s.limit && (cut == nil || some[len(some)-1].place().Compare(*cut) < 0) {
+			end := some[len(some)-1].place()
 			cut = &end
 		}
 		rows, more = append(rows, some...), more || rest
 		if cut != nil {
-			rows = slices.DeleteFunc(rows, func(f found) bool { return f.Compare(*cut) > 0 })
+			rows = slices.DeleteFunc(rows, func(f found) bool { return f.place().Compare(*cut) > 0 })
 		}
 		rows = s.fit(rows)
 		rows = rows[:min(len(rows), s.limit+1)]
@@ -275,7 +275,7 @@ func scanFork(ctx context.Context, from Views, s *scan, q store.CurveRequest, se
 	out := whole.table(rows, more)
 	out.Depth = make([]uint32, len(rows))
 	for i := range rows {
-		out.Depth[i] = rows[i].Depth
+		out.Depth[i] = rows[i].in.depth
 	}
 	return out, nil
 }

@@ -66,13 +66,32 @@ type scan struct {
 	docs     int // bytes of texts and documents that are found
 }
 
-// found is a row of the answer.
+// found is a row of the answer. A page has very many of them: what the rows of a piece
+// have in common is kept once.
 type found struct {
-	column.Place
-	of   *View
+	x   int64
+	in  *gathered
+	row int32
+}
+
+// gathered is a piece that was read.
+type gathered struct {
+	*scan
 	rows *column.Rows
-	vals *column.Values
-	row  int32
+	vals column.Values
+}
+
+func (f *found) place() column.Place {
+	p := f.in.rows.Place(int(f.row), f.in.axis, f.in.Lineage.Writers)
+	p.Depth = f.in.depth
+	return p
+}
+
+func (f *found) compare(g *found) int {
+	if f.x != g.x {
+		return cmp.Compare(f.x, g.x)
+	}
+	return f.place().Compare(g.place())
 }
 
 // collect reads pieces in the order of their first x and stops as soon as no
@@ -160,6 +179,9 @@ func (s *scan) restrict(p *piece, lo, hi int64) bool {
 // collectFrom reads pieces in the order of their first x; more is false when no
 // later one can hold a row of the page.
 func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (more bool, err error) {
+	if len(*out) == 0 {
+		*out = make([]found, 0, s.most(pieces)) // at once: growing takes both the old and the new
+	}
 	for i := range pieces {
 		if err := ctx.Err(); err != nil {
 			return false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
@@ -175,9 +197,21 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 	return true, nil
 }
 
+// most is how many rows a page gathers at most where no two pieces overlap.
+func (s *scan) most(pieces []piece) (n int) {
+	for i := 0; i < len(pieces) && n <= s.limit; i++ {
+		if pieces[i].whole() {
+			n += pieces[i].Group.Extent().Rows
+		} else {
+			n += len(pieces[i].keep)
+		}
+	}
+	return n
+}
+
 // fit sorts rows, and ends the page where its texts and documents are long enough.
 func (s *scan) fit(rows []found) []found {
-	slices.SortFunc(rows, func(a, b found) int { return a.Compare(b.Place) })
+	slices.SortFunc(rows, func(a, b found) int { return a.compare(&b) })
 	s.docs = 0
 	for i := range rows {
 		if s.docs += rows[i].bytes(); s.docs > s.Limits.Page && i > 0 && i < s.limit {
@@ -190,16 +224,16 @@ func (s *scan) fit(rows []found) []found {
 }
 
 func (f *found) bytes() int {
-	if column.Numeric(f.vals.Kind) {
+	if column.Numeric(f.in.vals.Kind) {
 		return 0
 	}
-	return len(f.vals.Docs[f.row])
+	return len(f.in.vals.Docs[f.row])
 }
 
 // settled counts the rows in front of everything at or after x.
 func settled(rows []found, x int64) (n int) {
 	for i := range rows {
-		if rows[i].X < x {
+		if rows[i].x < x {
 			n++
 		}
 	}
@@ -231,16 +265,15 @@ func (s *scan) gather(out []found, p *piece) []found {
 	if !ok {
 		return out
 	}
-	picked := p.picked(r.Len())
+	picked, xs, in := p.picked(r.Len()), r.X(s.axis), &gathered{s, r, vals}
 	out = slices.Grow(out, len(picked))
 	for _, i := range picked {
-		at := r.Place(int(i), s.axis, s.Lineage.Writers)
-		at.Depth = s.depth
-		if at.X < s.from || at.X > s.to || s.after != nil && at.Compare(*s.after) <= 0 {
+		f := found{xs[i], in, i}
+		if f.x < s.from || f.x > s.to || s.after != nil && f.x <= s.after.X && f.place().Compare(*s.after) <= 0 {
 			continue
 		}
-		out = append(out, found{at, s.View, r, &vals, i})
-		s.docs += out[len(out)-1].bytes()
+		out = append(out, f)
+		s.docs += f.bytes()
 	}
 	return out
 }
@@ -256,20 +289,25 @@ func (v *View) table(list []found, more bool) *store.Rows {
 		}
 	}
 	n := len(list)
+	if v.Series.Kind == model.KindInt {
+		out.Values.Ints = make([]int64, 0, n)
+	}
 	out.TimeNs, out.Attempt, out.Writer, out.Seq = make([]int64, 0, n), make([]uint32, 0, n), make([]model.WriterID, 0, n), make([]uint64, 0, n)
 	if v.Series.Kind == model.KindFloat {
 		out.Values.Floats = make([]float64, 0, n)
 	}
 	for i := range list {
 		f := &list[i]
-		out.TimeNs = append(out.TimeNs, f.Time)
-		out.Attempt = append(out.Attempt, f.of.Lineage.of[f.rows.Source[f.row]].attempt)
-		out.Writer = append(out.Writer, f.Writer)
-		out.Seq = append(out.Seq, f.Seq)
-		appendValue(&out.Values, f.vals.At(int(f.row)))
+		rows, lineage := f.in.rows, f.in.Lineage
+		source := rows.Source[f.row]
+		out.TimeNs = append(out.TimeNs, rows.Time[f.row])
+		out.Attempt = append(out.Attempt, lineage.of[source].attempt)
+		out.Writer = append(out.Writer, lineage.Writers[source])
+		out.Seq = append(out.Seq, rows.Seq[f.row])
+		appendValue(&out.Values, f.in.vals.At(int(f.row)))
 	}
 	if more {
-		p := list[len(list)-1].Place
+		p := list[len(list)-1].place()
 		out.Next = &store.Position{Axis: p.X, TimeNs: p.Time, Writer: p.Writer, Seq: p.Seq, Row: p.Row, Depth: p.Depth}
 	}
 	return out
@@ -281,8 +319,8 @@ func axisColumn(list []found, axis int) (column []int64, has []bool) {
 	gaps := false
 	has = make([]bool, len(list))
 	for i, f := range list {
-		if has[i] = f.rows.Mask.Has(axis); has[i] {
-			column[i] = f.rows.Axes[axis][f.row]
+		if has[i] = f.in.rows.Mask.Has(axis); has[i] {
+			column[i] = f.in.rows.Axes[axis][f.row]
 		}
 		gaps = gaps || !has[i]
 	}

@@ -209,13 +209,13 @@ func (n *Node) bury(ids []model.RunID) (changed bool) {
 	return changed
 }
 
-// page asks for what came, without payloads: those that count are asked for one by one.
-// A server of before does not know that, and is asked as before.
+// page asks for what came, without payloads where some will not be read: those that count
+// are asked for one by one. A server of before does not know that, and is asked as before.
 func (n *Node) page(ctx context.Context, wait time.Duration) (*state.Page, error) {
 	query := url.Values{
 		"netuid": {strconv.Itoa(n.opts.Netuid)}, "since": {strconv.FormatUint(n.view.next, 10)}, "limit": {strconv.Itoa(pageSize)},
 	}
-	bare := !n.view.plain
+	bare := !n.view.plain && (n.registry.chain != nil || n.view.shelf.full)
 	if bare {
 		query.Set("bare", "1")
 		query.Set("limit", strconv.Itoa(barePage))

@@ -116,6 +116,54 @@ func TestMergeIsTheRulesOwn(t *testing.T) {
 	}
 }
 
+// With a chain the vote is that of who has a permit. Stake is shown and weighs nothing:
+// a permit without stake votes, stake without a permit does not.
+func TestPermitVotesAndStakeDoesNot(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	results := 0
+	for round := range 6 {
+		fake := &fakeChain{}
+		subnets := network.NewSubnets(fake, false, time.Now)
+		r := newRig(t, subnets)
+		fake.graph.Genesis, fake.graph.Block = [32]byte{9}, 10_001
+		said := map[int][]claim{}
+		for v := range 7 {
+			s := r.speaker(state.Validator, v+1, v+1)
+			s.genesis, s.block = state.Hash{9}, 10_000
+			registered, permit := random.IntN(5) > 0, random.IntN(3) > 0
+			if registered {
+				fake.graph.Neurons = append(fake.graph.Neurons, chain.Neuron{UID: uint16(100 + v), Hotkey: s.hotkey(), Permit: permit, Stake: uint64(random.IntN(2) * 5_000_000_000)})
+			}
+			claims := map[int]claim{}
+			for uid := range 10 {
+				c := claim{gpu: "A", number: 1 + random.IntN(2), score: float64(random.IntN(3)) * 12.5, own: true, allocated: random.IntN(5) > 0}
+				if claims[uid] = c; registered && permit {
+					said[uid] = append(said[uid], c)
+				}
+			}
+			s.say(payload(claims))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- subnets.Run(ctx) }()
+		doc := r.document()
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range doc.Miners {
+			want, votes, found := winner(said[*m.UID])
+			if (m.Result != nil) != found || found && (m.Result.Score != want.score || len(m.Result.Carried) != votes) {
+				t.Fatalf("round %d, uid %d: %+v, want %+v of %d votes: %v", round, *m.UID, m.Result, want, votes, found)
+			}
+			results += votes
+		}
+	}
+	if results < 60 {
+		t.Errorf("only %d votes were counted", results)
+	}
+}
+
 func carried(m miner) []int {
 	if m.Result == nil {
 		return nil

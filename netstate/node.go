@@ -207,12 +207,19 @@ func (n *Node) prepare(ctx context.Context) (err error) {
 // DisplayName is the name of a participant's run on pages.
 func DisplayName(role, hotkey string) string { return role + "-" + hotkey }
 
+// An answer of an honest server ends before: a page of records has 16 MiB, one of runs 8 MiB
+// of texts, which may be six times that as JSON; a server waits for news for 30 s.
+const (
+	mostAnswer    = 64 << 20
+	longestAnswer = 5 * time.Minute
+)
+
 // open finds the run's id, here or at the server, and opens the run.
 func (n *Node) open(ctx context.Context) error {
 	o := n.opts.Run
 	server := cmp.Or(n.opts.Server, o.Server, os.Getenv("KYMOGRAM_SERVER"), "http://127.0.0.1:7070")
 	o.Server, o.APIKey = cmp.Or(o.Server, server), cmp.Or(n.opts.APIKey, o.APIKey, keyFor(server, os.Getenv))
-	n.server = &remote.Client{Base: server, Key: o.APIKey}
+	n.server = &remote.Client{Base: server, Key: o.APIKey, Most: mostAnswer, Time: longestAnswer}
 	id, err := n.runID(ctx)
 	if err != nil {
 		return err

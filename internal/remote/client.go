@@ -28,6 +28,10 @@ type Client struct {
 	// Flag is the flag with which a person names another server, such as --server.
 	// Errors then are for a person; it is empty where a program asks.
 	Flag string
+	// Most and Time bound an answer, its bytes and until its end, where the server may be
+	// a stranger; 0: no bound.
+	Most int64
+	Time time.Duration
 }
 
 // Send makes a request with query and body, each nil for none. The answer's body is
@@ -120,17 +124,20 @@ func (c *Client) once(ctx context.Context, method, address string, payload []byt
 	if c.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Key)
 	}
-	response, err := staying().Do(request)
+	response, err := c.staying().Do(request)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
+	}
+	if c.Most > 0 {
+		response.Body = http.MaxBytesReader(nil, response.Body, c.Most)
 	}
 	return response, nil
 }
 
 // staying follows no redirects: the key goes where the user sends it. Its
 // connections are those of http.DefaultTransport.
-func staying() *http.Client {
-	return &http.Client{CheckRedirect: func(to *http.Request, via []*http.Request) error { return model.Redirected(via[0].URL, to.URL) }}
+func (c *Client) staying() *http.Client {
+	return &http.Client{Timeout: c.Time, CheckRedirect: func(to *http.Request, via []*http.Request) error { return model.Redirected(via[0].URL, to.URL) }}
 }
 
 func (c *Client) unreachable(ctx context.Context, err error) error {
@@ -179,7 +186,7 @@ func (c *Client) Document(ctx context.Context, method, path string, query url.Va
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the server's answer: %w", err)
+		return nil, unread(err)
 	}
 	if !json.Valid(body) {
 		return nil, fmt.Errorf("the server at %s did not answer with JSON", c.Base)
@@ -195,9 +202,16 @@ func (c *Client) Exchange(ctx context.Context, method, path string, body, into a
 	}
 	defer response.Body.Close()
 	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		return fmt.Errorf("read the server's answer: %w", err)
+		return unread(err)
 	}
 	return nil
+}
+
+func unread(err error) error {
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return model.Errorf(model.CodeTooLarge, "the server's answer has more than %d bytes, which no honest one has", large.Limit)
+	}
+	return fmt.Errorf("read the server's answer: %w", err)
 }
 
 // RunID asks for the ULID of workspace/project/name; an id is its own answer.

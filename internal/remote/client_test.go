@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
@@ -106,6 +107,45 @@ func TestAnEndedContextIsNoFaultOfTheServer(t *testing.T) {
 	c.Flag = "--server"
 	if _, err := c.Document(ended, http.MethodGet, "/x", nil); err == nil || err.Error() != "interrupted" {
 		t.Errorf("a person: %v", err)
+	}
+}
+
+// A server that never ends its answer fills nobody's memory, and holds nobody up.
+func TestAnAnswerHasAnEnd(t *testing.T) {
+	const most = 1 << 20
+	blanks := strings.Repeat(" ", 32<<10)
+	for what, pause := range map[string]time.Duration{"endless": 0, "drip": 20 * time.Millisecond} {
+		sent := make(chan int, 2)
+		at := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			n := 0
+			for piece := blanks; r.Context().Err() == nil && n < 1<<30; n += len(piece) {
+				if pause > 0 {
+					piece = " "
+					_ = http.NewResponseController(w).Flush()
+				}
+				if _, err := io.WriteString(w, piece); err != nil {
+					break
+				}
+				time.Sleep(pause)
+			}
+			sent <- n
+		})
+		c := &remote.Client{Base: at, Most: most, Time: time.Minute}
+		if pause > 0 {
+			c.Time = 200 * time.Millisecond
+		}
+		var doc any
+		for name, ask := range map[string]func() error{
+			"Document": func() error { _, err := c.Document(t.Context(), http.MethodGet, "/x", nil); return err },
+			"Exchange": func() error { return c.Exchange(t.Context(), http.MethodPost, "/x", nil, &doc) },
+		} {
+			if err := ask(); err == nil || (model.CodeOf(err) == model.CodeTooLarge) != (pause == 0) {
+				t.Errorf("%s, %s: %v", what, name, err)
+			}
+			if n := <-sent; n >= 1<<30 {
+				t.Errorf("%s, %s: %d MiB were taken", what, name, n>>20)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package network
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,10 +84,16 @@ func listLegacy(ctx context.Context, runs Runs, f catalog.RunFilter) (listed []c
 	f.Bytes = 1 << 20
 	for more := true; more && len(listed) < maxLegacy; more = f.Cursor != "" {
 		f.Limit = maxLegacy - len(listed)
-		var page []catalog.Run
-		if page, f.Cursor, err = runs.ListRuns(ctx, f); err != nil {
+		page, next, err := runs.ListRuns(ctx, f)
+		if errors.Is(err, catalog.ErrLarge) {
+			alone := f
+			alone.Bytes, alone.Limit = 0, 1
+			page, next, err = runs.ListRuns(ctx, alone)
+		}
+		if err != nil {
 			return nil, err
 		}
+		f.Cursor = next
 		for i := range page {
 			page[i].Description, page[i].Tags = "", nil
 		}

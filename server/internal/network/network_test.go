@@ -325,6 +325,7 @@ func TestLegacyRunsAreShownAndDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged := r.speaker(state.Validator, 3, 3)
+	forged.run.Description = strings.Repeat("d", 2<<20) // more than a page of the catalog has
 	for _, s := range []*speaker{v, old, forged} {
 		r.runs.details = append(r.runs.details, catalog.Detail{Run: s.run, Attributes: []catalog.Attribute{
 			{Path: "config/role", Value: *model.StringValue("validator")},

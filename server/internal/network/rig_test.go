@@ -51,6 +51,9 @@ type runs struct {
 
 func (r *runs) ListRuns(_ context.Context, f catalog.RunFilter) (page []catalog.Run, _ string, _ error) {
 	for _, d := range r.details {
+		if f.Bytes > 0 && int64(len(d.Description)) > f.Bytes {
+			return nil, "", catalog.ErrLarge
+		}
 		for _, a := range d.Attributes {
 			if f.Query == a.Path+"="+a.Value.Str {
 				page = append(page, d.Run)

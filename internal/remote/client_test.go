@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -281,5 +282,29 @@ func TestRunID(t *testing.T) {
 	}
 	if got := remote.RunPath("a/b", "points"); got != "/api/v1/runs/a%2Fb/points" {
 		t.Error(got)
+	}
+}
+
+// A list whose pages never end is an error: cursors that repeat, more bytes than an answer
+// may have, pages without an entry, and one that takes its time.
+func TestAListHasAnEnd(t *testing.T) {
+	page := func(entry, next string) string { return fmt.Sprintf(`{"runs":[%s],"next":%q}`, entry, next) }
+	long := `"` + strings.Repeat("x", 64<<10) + `"`
+	for what, answer := range map[string]func(n int) string{
+		"one cursor": func(int) string { return page(`1`, "again") },
+		"new ones":   func(n int) string { return page(long, strconv.Itoa(n)) },
+		"no entry":   func(n int) string { time.Sleep(time.Millisecond); return page("", strconv.Itoa(n)) },
+	} {
+		asked := 0
+		at := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			_, _ = io.WriteString(w, answer(asked))
+		})
+		c := &remote.Client{Base: at, Most: 1 << 20, Time: 2 * time.Second}
+		if list, err := c.List(t.Context(), "/x", "runs", url.Values{}, 0); err == nil {
+			t.Errorf("%s: %d entries", what, len(list.Items))
+		} else if what != "no entry" && (model.CodeOf(err) != model.CodeTooLarge || asked > 20) {
+			t.Errorf("%s: asked %d times, %v", what, asked, err)
+		}
 	}
 }

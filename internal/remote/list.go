@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // maxPage is the most that lists give at once.
@@ -20,10 +22,16 @@ type List struct {
 }
 
 // List reads the pages of a list up to limit items, 0 for all. It sets limit and
-// cursor in query; a cursor there already is where it begins.
+// cursor in query; a cursor there already is where it begins. All pages together are one
+// answer for [Client.Most] and [Client.Time].
 func (c *Client) List(ctx context.Context, path, field string, query url.Values, limit int) (*List, error) {
+	if c.Time > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Time)
+		defer cancel()
+	}
 	out := &List{field: field, Items: []json.RawMessage{}, Next: query.Get("cursor")}
-	for {
+	for taken := int64(0); ; {
 		size := maxPage
 		if limit > 0 {
 			size = min(size, limit-len(out.Items))
@@ -36,8 +44,13 @@ func (c *Client) List(ctx context.Context, path, field string, query url.Values,
 		if err != nil {
 			return nil, err
 		}
+		taken += int64(len(body))
 		if err := out.add(body); err != nil {
 			return nil, err
+		}
+		if out.Next != "" && (out.Next == query.Get("cursor") || c.Most > 0 && taken > c.Most) {
+			return nil, model.Errorf(model.CodeTooLarge, "the server's list of %s has no end: %d entries, %d KiB, and more", field, len(out.Items), taken>>10).
+				WithHint("Is the address that of a Kymogram server that you trust?")
 		}
 		if out.Next == "" || (limit > 0 && len(out.Items) >= limit) {
 			return out, nil

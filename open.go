@@ -98,8 +98,15 @@ func ask(ctx context.Context, folder *spool.Folder, opts *Options, request model
 	defer cancel()
 	request.WithStarts = true
 	result, err := server.Open(limited, request)
+	if opts.newName && model.CodeOf(err) == model.CodeRunExists {
+		request.Offline = true // as without the server, which then gives a run NAME-2
+		result, err = server.Open(limited, request)
+	}
 	switch code := model.CodeOf(err); {
 	case err == nil:
+		if result.LinkedFrom != "" {
+			opts.Log.Warn("the name was taken: the points go to a new run; ResumeAllow goes on with the run of that name", "asked", result.LinkedFrom, "run", result.RunName)
+		}
 		if result.ParentMissing {
 			opts.Log.Warn("the run to fork from is not in the project: nothing is inherited until it is", "run", request.ForkFromRun, "project", request.Workspace+"/"+request.Project)
 		}

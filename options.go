@@ -25,7 +25,9 @@ type Options struct {
 	DisplayName string
 	Experiment  string
 
-	ResumeStrategy ResumeStrategy // ResumeNever when empty
+	// ResumeStrategy is that of KYMOGRAM_RESUME_STRATEGY when empty. Where nothing
+	// says one, the name of another job's run leads to a new run, NAME-2.
+	ResumeStrategy ResumeStrategy
 	// OrchestrationID names the job, whose processes share the run: else
 	// KYMOGRAM_ORCHESTRATION_ID, METRANA_ORCHESTRATION_ID, TORCHELASTIC_RUN_ID,
 	// SLURM_JOB_ID, RAY_JOB_ID, else a random one.
@@ -91,6 +93,8 @@ type Options struct {
 	NoUplink bool
 	// Log hears what is worth a warning; slog.Default() when nil.
 	Log *slog.Logger
+
+	newName bool // the name of another job's run leads to a new run NAME-2
 
 	env func(string) string // os.Getenv; tests have their own
 	odd *sync.Once          // a path that only Metrana's document forbids was told of

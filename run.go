@@ -46,6 +46,8 @@ type Run struct {
 	all   *series.Index[Series]   // by the text of their key
 	envs  map[string]model.EnvEnd // where RL environments stand
 
+	points map[string]*spool.Series // of LogPoint, by the text of their key
+
 	envCalls sync.Pool // of *envCall
 
 	errors  failure.Log

@@ -191,7 +191,7 @@ func TestLogCalls(t *testing.T) {
 	if diff := cmp.Diff(want, logged(t, r), cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	for name, last := range map[string]int64{"a": 12, "v": 3, "x": 100, "n": 1} {
+	for name, last := range map[string]int64{"a": 12, "x": 100} {
 		if got, ok := r.LastStep(name); !ok || got != last {
 			t.Errorf("last step of %s: %d %v, want %d", name, got, ok, last)
 		}
@@ -587,15 +587,30 @@ func TestSlowRepository(t *testing.T) {
 	}
 }
 
+// A name that another job's run has: a new run, unless a strategy was chosen, or the
+// ranks of one job could become a run each.
 func TestTakenName(t *testing.T) {
 	f := startFake(t)
-	f.open = func(model.OpenRequest) (model.OpenResult, *model.Error) {
+	f.open = func(r model.OpenRequest) (model.OpenResult, *model.Error) {
+		if r.Offline {
+			return model.OpenResult{Run: model.RunID{2}, RunName: "name-2", LinkedFrom: "name", Created: true, StartsComplete: true}, nil
+		}
 		return model.OpenResult{}, model.Errorf(model.CodeRunExists, "the run exists").WithHint("choose another name")
 	}
-	_, err := f.init(t, Options{RunName: "name"})
-	if model.CodeOf(err) != model.CodeRunExists {
-		t.Errorf("%v", err)
+	for name, opts := range map[string]Options{
+		"a rank without a job": {RunName: "name"},
+		"a chosen strategy":    {RunName: "name", ResumeStrategy: ResumeNever, OrchestrationID: "job"},
+	} {
+		if _, err := f.init(t, opts); model.CodeOf(err) != model.CodeRunExists {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
+	r, err := f.init(t, Options{RunName: "name", OrchestrationID: "job"})
+	must(t, err)
+	if r.Name() != "name-2" || r.Offline() {
+		t.Errorf("%s, offline %v", r.Name(), r.Offline())
+	}
+	must(t, r.Close(context.Background()))
 }
 
 // BenchmarkLog reports the time of the processor beside that of the clock: on a

@@ -133,22 +133,6 @@ func (s *Series) mismatch(format string, args ...any) error {
 	return e
 }
 
-// LastStep is the step of the last point that this process logged to a series,
-// or that the run had when it was opened. While only the server knows where the
-// series starts it counts from 0.
-func (r *Run) LastStep(name string, opts ...LogOption) (step int64, ok bool) {
-	c, err := r.parse(opts)
-	if err != nil {
-		return 0, false
-	}
-	key := model.NewSeriesKey(name, c.scale, c.allLabels())
-	if s := r.all.Find(key.String()); s != nil {
-		return s.steps.Last()
-	}
-	next, known := r.starts.Of(key.String())
-	return next - 1, known && next > 0
-}
-
 // Series is the handle of a series of float64.
 func (r *Run) Series(name string, opts ...LogOption) (*Series, error) {
 	c, err := r.parse(opts)

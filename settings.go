@@ -80,6 +80,8 @@ func (o *Options) settleJob() {
 	}
 	if o.OrchestrationID == "" {
 		o.OrchestrationID = randomHex(16)
+		// Processes of one job that made up an id each must not become a run each.
+		o.newName = o.newName && job.Env(o.env).Rank() == nil
 	}
 	if o.RunName == "" {
 		seed := o.OrchestrationID
@@ -119,6 +121,7 @@ func (o *Options) settleDelivery() error {
 		o.ErrorStrategy = ErrorStrategy(o.choice("ERROR_MODES", string(ErrorsWarn), string(ErrorsSilent), string(ErrorsRaiseOnLog), string(ErrorsRaiseOnClose)))
 	}
 	if o.ResumeStrategy == "" {
+		o.newName = o.setting("RESUME_STRATEGY") == ""
 		o.ResumeStrategy = ResumeStrategy(o.choice("RESUME_STRATEGY", string(ResumeNever), string(ResumeAllow)))
 	}
 	if o.EnqueueTimeout == 0 {

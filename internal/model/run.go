@@ -67,6 +67,20 @@ type OpenRequest struct {
 	Initial []Update `json:"initial,omitempty"`
 	// WithStarts asks for the next steps of the run's series in the answer.
 	WithStarts bool `json:"with_starts,omitempty"`
+	// StartsOf names the series that WithStarts is about, at most [MaxStartsOf]; the
+	// answer is complete for them, however many the run has. A server that
+	// does not know it answers for all series.
+	StartsOf []SeriesName `json:"starts_of,omitempty"`
+}
+
+// MaxStartsOf bounds the series that an open asks for by name.
+const MaxStartsOf = 100
+
+// SeriesName names a series on the wire.
+type SeriesName struct {
+	Metric string            `json:"metric"`
+	Scale  string            `json:"scale"`
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // ReceiverSDK begins the SDK of a writer that a receiver made for clients whose

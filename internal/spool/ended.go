@@ -2,6 +2,7 @@ package spool
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -56,4 +57,16 @@ func (w *work) same(r *model.OpenRequest) bool {
 		return false
 	}
 	return o.RunName == r.RunName || o.OrchestrationID == r.OrchestrationID
+}
+
+// IsDelivered reports whether the server has all of a writer that is over: what the
+// deliverer says last, before it removes the folder.
+func (f *Folder) IsDelivered(id model.WriterID) bool {
+	status, err := OpenStatus(f.WriterPath(id))
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	defer status.Close()
+	page, err := status.Read()
+	return err == nil && page.State == StateDelivered
 }

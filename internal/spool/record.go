@@ -63,6 +63,8 @@ type Definition struct {
 	Metric string
 	Scale  string
 	Labels map[string]string
+	// UniqueTime: two points are the same when their times are, whatever their axes.
+	UniqueTime bool
 }
 
 // Column is the time or an axis of a block, unexpanded.
@@ -154,7 +156,11 @@ type definitionJSON struct {
 	Metric string            `json:"metric"`
 	Scale  string            `json:"scale"`
 	Labels map[string]string `json:"labels"`
+	Unique string            `json:"unique,omitempty"`
 }
+
+// uniqueTime is what a series' JSON says where its points are told apart by time.
+const uniqueTime = "time"
 
 // AppendDefinition appends the payload of a series record.
 func AppendDefinition(dst []byte, d Definition) ([]byte, error) {
@@ -162,7 +168,11 @@ func AppendDefinition(dst []byte, d Definition) ([]byte, error) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	doc, err := marshalPlain(definitionJSON{d.Metric, d.Scale, labels})
+	plain := definitionJSON{Metric: d.Metric, Scale: d.Scale, Labels: labels}
+	if d.UniqueTime {
+		plain.Unique = uniqueTime
+	}
+	doc, err := marshalPlain(plain)
 	if err != nil {
 		return nil, fmt.Errorf("encode series %q: %w", d.Metric, err)
 	}
@@ -312,7 +322,7 @@ func (r *Record) decodeSeries(p []byte) error {
 		return fmt.Errorf("series has the unknown kind %d", kind)
 	}
 	r.Kind, r.Series = kind, binary.LittleEndian.Uint32(p[4:])
-	r.Definition = Definition{ID: r.Series, Kind: kind, Metric: doc.Metric, Scale: doc.Scale, Labels: doc.Labels}
+	r.Definition = Definition{ID: r.Series, Kind: kind, Metric: doc.Metric, Scale: doc.Scale, Labels: doc.Labels, UniqueTime: doc.Unique == uniqueTime}
 	return nil
 }
 

@@ -200,9 +200,18 @@ func (w *Writer) Status() *Status { return w.status }
 // Series makes a series of this writer. It is defined in the spool by the first
 // record that uses it.
 func (w *Writer) Series(kind model.Kind, key model.SeriesKey) (*Series, error) {
-	s := &Series{ID: w.ids.Add(1), Kind: kind}
-	var err error
-	s.definition, err = AppendDefinition(nil, Definition{ID: s.ID, Kind: kind, Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap()})
+	return w.define(Definition{Kind: kind, Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap()})
+}
+
+// SeriesByTime makes a series whose points are told apart by time.
+func (w *Writer) SeriesByTime(kind model.Kind, key model.SeriesKey) (*Series, error) {
+	return w.define(Definition{Kind: kind, Metric: key.Metric, Scale: key.Scale, Labels: key.LabelMap(), UniqueTime: true})
+}
+
+func (w *Writer) define(d Definition) (s *Series, err error) {
+	d.ID = w.ids.Add(1)
+	s = &Series{ID: d.ID, Kind: d.Kind}
+	s.definition, err = AppendDefinition(nil, d)
 	return s, err
 }
 

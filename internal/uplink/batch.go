@@ -111,7 +111,7 @@ func (b *builder) define(id uint32, series map[uint32]spool.Definition) {
 	}
 	d := series[id]
 	b.defined[id] = true
-	b.batch.Series = append(b.batch.Series, &kymogramv1.SeriesDefinition{Id: id, Metric: d.Metric, Scale: d.Scale, Labels: d.Labels, Kind: uint32(d.Kind)})
+	b.batch.Series = append(b.batch.Series, &kymogramv1.SeriesDefinition{Id: id, Metric: d.Metric, Scale: d.Scale, Labels: d.Labels, Kind: uint32(d.Kind), UniqueTime: d.UniqueTime})
 	b.size += 16 + len(d.Metric) + len(d.Scale)
 	for k, v := range d.Labels {
 		b.size += 8 + len(k) + len(v)

@@ -34,6 +34,9 @@ func openRequest(r *model.OpenRequest) *kymogramv1.OpenRequest {
 		Host: r.Host, Pid: r.PID, Rank: r.Rank, Hotkey: r.Hotkey, OpenedNs: r.OpenedNs, Offline: r.Offline, Sdk: r.SDK, WithStarts: r.WithStarts,
 		Ended:   each(r.Ended, func(id model.WriterID) []byte { return id[:] }),
 		Initial: each(r.Initial, update),
+		StartsOf: each(r.StartsOf, func(n model.SeriesName) *kymogramv1.SeriesName {
+			return &kymogramv1.SeriesName{Metric: n.Metric, Scale: n.Scale, Labels: n.Labels}
+		}),
 	}
 	if r.ParentAttempt != nil {
 		out.ParentAttempt = r.ParentAttempt[:]
@@ -75,6 +78,9 @@ func readOpenRequest(m *kymogramv1.OpenRequest) (model.OpenRequest, error) {
 		DisplayName: m.DisplayName, Experiment: m.Experiment, OrchestrationID: m.OrchestrationId, ResumeStrategy: model.ResumeStrategy(m.ResumeStrategy),
 		RestartCount: m.RestartCount, ResumeFromStep: m.ResumeFromStep, ForkFromRun: m.ForkFromRun, ForkAtStep: m.ForkAtStep, LoggerID: m.LoggerId,
 		Host: m.Host, PID: m.Pid, Rank: m.Rank, Hotkey: m.Hotkey, OpenedNs: m.OpenedNs, Offline: m.Offline, SDK: m.Sdk, WithStarts: m.WithStarts,
+		StartsOf: each(m.StartsOf, func(n *kymogramv1.SeriesName) model.SeriesName {
+			return model.SeriesName{Metric: n.GetMetric(), Scale: n.GetScale(), Labels: n.GetLabels()}
+		}),
 	}
 	var first error // of how many there may be: a stranger decides that
 	keep := func(err error) {

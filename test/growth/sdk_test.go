@@ -144,6 +144,10 @@ func sdk() []row[*program] {
 		{call: "Run.LogValues", grows: "points", n: 20_000, run: once(func(r *kymogram.Run, n int) error { return r.LogValues("m", values(n)) })},
 		{call: "LogSlice", grows: "points", n: 20_000, run: once(func(r *kymogram.Run, n int) error { return kymogram.LogSlice(r, "m", make([]float32, n)) })},
 		{call: "Run.LogText", grows: "bytes", n: 100_000, run: once(func(r *kymogram.Run, n int) error { return r.LogText("m", strings.Repeat("x", n)) })},
+		{call: "Run.LogPoint", grows: "points", n: 20_000, run: times(func(r *kymogram.Run, i int) error {
+			return r.LogPoint(kymogram.Point{Fields: fields(2), Axes: map[string]int64{"window": int64(i)}})
+		})},
+		{call: "Run.LogPoint", grows: "fields", n: 2_000, run: once(func(r *kymogram.Run, n int) error { return r.LogPoint(kymogram.Point{Fields: fields(n)}) })},
 		{call: "Run.LogHistogram", grows: "bins", n: 5_000, run: once(func(r *kymogram.Run, n int) error {
 			return r.LogHistogram("m", kymogram.Histogram{BinEdges: values(n + 1), Counts: values(n)})
 		})},
@@ -176,6 +180,9 @@ func sdk() []row[*program] {
 		{call: "Series.Log", grows: "points", n: 20_000, run: series(func(s *kymogram.Series, _ int) error { return s.Log(1) })},
 		{call: "Series.LogAt", grows: "points", n: 20_000, run: series(func(s *kymogram.Series, i int) error { return s.LogAt(int64(i), 1) })},
 		{call: "Run.LastStep", grows: "series", n: 2_000, run: asks(func(r *kymogram.Run, i int) error { return r.Log(text(i, "m%d"), 1) }, func(r *kymogram.Run, i int) { r.LastStep(text(i, "m%d")) })},
+		{call: "Run.FindLastStep", grows: "series", n: 2_000, run: asks(func(r *kymogram.Run, i int) error { return r.Log(text(i, "m%d"), 1, kymogram.Step(1)) }, func(r *kymogram.Run, i int) {
+			_, _, _ = r.FindLastStep(context.Background(), text(i, "m%d"))
+		})},
 		{call: "Run.LastRL", grows: "environments", n: 2_000, run: asks(func(r *kymogram.Run, i int) error { return r.LogRLEnvironmentStep("m", 1, 1, env(i)) }, func(r *kymogram.Run, i int) { r.LastRL(text(i, "env-%d")) })},
 		{call: "Run.Metrics", grows: "points", n: 2_000, run: asks(point("m"), func(r *kymogram.Run, _ int) { r.Metrics() })},
 		{call: "Run.Flush", grows: "points", n: 20_000, run: asks(point("m"), func(r *kymogram.Run, i int) {
@@ -381,4 +388,12 @@ func TestReaders(t *testing.T) {
 // titled is a row's name as the name of a test.
 func titled(name string) string {
 	return strings.NewReplacer(" ", "_", "/", "·").Replace(name)
+}
+
+// fields are those of a point.
+func fields(n int) (out []kymogram.Field) {
+	for i := range n {
+		out = append(out, kymogram.Field{Metric: text(i, "m%d"), Value: float64(i)})
+	}
+	return out
 }

@@ -665,7 +665,9 @@ type SeriesDefinition struct {
 	Scale  string                 `protobuf:"bytes,3,opt,name=scale,proto3" json:"scale,omitempty"`
 	Labels map[string]string      `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// 1 float64, 2 int64, 3 text, 4 histogram, 5 scatter
-	Kind          uint32 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	Kind uint32 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Two of its points are the same when their times are, whatever their axes: points with tags.
+	UniqueTime    bool `protobuf:"varint,6,opt,name=unique_time,json=uniqueTime,proto3" json:"unique_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -733,6 +735,13 @@ func (x *SeriesDefinition) GetKind() uint32 {
 		return x.Kind
 	}
 	return 0
+}
+
+func (x *SeriesDefinition) GetUniqueTime() bool {
+	if x != nil {
+		return x.UniqueTime
+	}
+	return false
 }
 
 // RowGroup: every column has one entry a row.
@@ -1198,13 +1207,15 @@ const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\askipped\x18\x06 \x03(\v2\x14.kymogram.v1.SkippedR\askipped\x12*\n" +
 	"\x0espooled_points\x18\a \x01(\x04H\x00R\rspooledPoints\x88\x01\x01\x128\n" +
 	"\rtyped_updates\x18\b \x03(\v2\x13.kymogram.v1.UpdateR\ftypedUpdatesB\x11\n" +
-	"\x0f_spooled_points\"\xe2\x01\n" +
+	"\x0f_spooled_points\"\x83\x02\n" +
 	"\x10SeriesDefinition\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
 	"\x05scale\x18\x03 \x01(\tR\x05scale\x12A\n" +
 	"\x06labels\x18\x04 \x03(\v2).kymogram.v1.SeriesDefinition.LabelsEntryR\x06labels\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\rR\x04kind\x1a9\n" +
+	"\x04kind\x18\x05 \x01(\rR\x04kind\x12\x1f\n" +
+	"\vunique_time\x18\x06 \x01(\bR\n" +
+	"uniqueTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x01\n" +

@@ -53,6 +53,7 @@ type OpenRequest struct {
 	Sdk             string                 `protobuf:"bytes,23,opt,name=sdk,proto3" json:"sdk,omitempty"`
 	Initial         []*Update              `protobuf:"bytes,24,rep,name=initial,proto3" json:"initial,omitempty"`
 	WithStarts      bool                   `protobuf:"varint,25,opt,name=with_starts,json=withStarts,proto3" json:"with_starts,omitempty"`
+	StartsOf        []*SeriesName          `protobuf:"bytes,26,rep,name=starts_of,json=startsOf,proto3" json:"starts_of,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -262,6 +263,73 @@ func (x *OpenRequest) GetWithStarts() bool {
 	return false
 }
 
+func (x *OpenRequest) GetStartsOf() []*SeriesName {
+	if x != nil {
+		return x.StartsOf
+	}
+	return nil
+}
+
+type SeriesName struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Metric        string                 `protobuf:"bytes,1,opt,name=metric,proto3" json:"metric,omitempty"`
+	Scale         string                 `protobuf:"bytes,2,opt,name=scale,proto3" json:"scale,omitempty"`
+	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SeriesName) Reset() {
+	*x = SeriesName{}
+	mi := &file_kymogram_v1_record_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SeriesName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SeriesName) ProtoMessage() {}
+
+func (x *SeriesName) ProtoReflect() protoreflect.Message {
+	mi := &file_kymogram_v1_record_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SeriesName.ProtoReflect.Descriptor instead.
+func (*SeriesName) Descriptor() ([]byte, []int) {
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SeriesName) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *SeriesName) GetScale() string {
+	if x != nil {
+		return x.Scale
+	}
+	return ""
+}
+
+func (x *SeriesName) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 // OpenResult lacks the mark, which is in Opened.
 type OpenResult struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -284,7 +352,7 @@ type OpenResult struct {
 
 func (x *OpenResult) Reset() {
 	*x = OpenResult{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[1]
+	mi := &file_kymogram_v1_record_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -296,7 +364,7 @@ func (x *OpenResult) String() string {
 func (*OpenResult) ProtoMessage() {}
 
 func (x *OpenResult) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[1]
+	mi := &file_kymogram_v1_record_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -309,7 +377,7 @@ func (x *OpenResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenResult.ProtoReflect.Descriptor instead.
 func (*OpenResult) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{1}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OpenResult) GetRun() []byte {
@@ -416,7 +484,7 @@ type Start struct {
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[2]
+	mi := &file_kymogram_v1_record_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -428,7 +496,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[2]
+	mi := &file_kymogram_v1_record_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -441,7 +509,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{2}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Start) GetMetric() string {
@@ -490,7 +558,7 @@ type EnvEnd struct {
 
 func (x *EnvEnd) Reset() {
 	*x = EnvEnd{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[3]
+	mi := &file_kymogram_v1_record_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +570,7 @@ func (x *EnvEnd) String() string {
 func (*EnvEnd) ProtoMessage() {}
 
 func (x *EnvEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[3]
+	mi := &file_kymogram_v1_record_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +583,7 @@ func (x *EnvEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvEnd.ProtoReflect.Descriptor instead.
 func (*EnvEnd) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{3}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EnvEnd) GetEnv() string {
@@ -563,7 +631,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[4]
+	mi := &file_kymogram_v1_record_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +643,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[4]
+	mi := &file_kymogram_v1_record_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +656,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{4}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Update) GetOp() string {
@@ -695,7 +763,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[5]
+	mi := &file_kymogram_v1_record_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +775,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[5]
+	mi := &file_kymogram_v1_record_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +788,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{5}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Value) GetValue() isValue_Value {
@@ -834,7 +902,7 @@ type StringSet struct {
 
 func (x *StringSet) Reset() {
 	*x = StringSet{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[6]
+	mi := &file_kymogram_v1_record_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +914,7 @@ func (x *StringSet) String() string {
 func (*StringSet) ProtoMessage() {}
 
 func (x *StringSet) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[6]
+	mi := &file_kymogram_v1_record_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +927,7 @@ func (x *StringSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StringSet.ProtoReflect.Descriptor instead.
 func (*StringSet) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{6}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StringSet) GetValues() []string {
@@ -895,7 +963,7 @@ type Rendering struct {
 
 func (x *Rendering) Reset() {
 	*x = Rendering{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[7]
+	mi := &file_kymogram_v1_record_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +975,7 @@ func (x *Rendering) String() string {
 func (*Rendering) ProtoMessage() {}
 
 func (x *Rendering) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[7]
+	mi := &file_kymogram_v1_record_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +988,7 @@ func (x *Rendering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rendering.ProtoReflect.Descriptor instead.
 func (*Rendering) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{7}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Rendering) GetId() string {
@@ -1060,7 +1128,7 @@ type RenderingMark struct {
 
 func (x *RenderingMark) Reset() {
 	*x = RenderingMark{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[8]
+	mi := &file_kymogram_v1_record_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1140,7 @@ func (x *RenderingMark) String() string {
 func (*RenderingMark) ProtoMessage() {}
 
 func (x *RenderingMark) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[8]
+	mi := &file_kymogram_v1_record_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1153,7 @@ func (x *RenderingMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderingMark.ProtoReflect.Descriptor instead.
 func (*RenderingMark) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{8}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RenderingMark) GetName() string {
@@ -1122,7 +1190,7 @@ type SharedWith struct {
 
 func (x *SharedWith) Reset() {
 	*x = SharedWith{}
-	mi := &file_kymogram_v1_record_proto_msgTypes[9]
+	mi := &file_kymogram_v1_record_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1202,7 @@ func (x *SharedWith) String() string {
 func (*SharedWith) ProtoMessage() {}
 
 func (x *SharedWith) ProtoReflect() protoreflect.Message {
-	mi := &file_kymogram_v1_record_proto_msgTypes[9]
+	mi := &file_kymogram_v1_record_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1215,7 @@ func (x *SharedWith) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedWith.ProtoReflect.Descriptor instead.
 func (*SharedWith) Descriptor() ([]byte, []int) {
-	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{9}
+	return file_kymogram_v1_record_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SharedWith) GetEnvId() string {
@@ -1189,7 +1257,7 @@ var File_kymogram_v1_record_proto protoreflect.FileDescriptor
 
 const file_kymogram_v1_record_proto_rawDesc = "" +
 	"\n" +
-	"\x18kymogram/v1/record.proto\x12\vkymogram.v1\"\xee\x06\n" +
+	"\x18kymogram/v1/record.proto\x12\vkymogram.v1\"\xa4\a\n" +
 	"\vOpenRequest\x12\x16\n" +
 	"\x06writer\x18\x01 \x01(\fR\x06writer\x12\x1c\n" +
 	"\tworkspace\x18\x02 \x01(\tR\tworkspace\x12\x18\n" +
@@ -1220,13 +1288,22 @@ const file_kymogram_v1_record_proto_rawDesc = "" +
 	"\x03sdk\x18\x17 \x01(\tR\x03sdk\x12-\n" +
 	"\ainitial\x18\x18 \x03(\v2\x13.kymogram.v1.UpdateR\ainitial\x12\x1f\n" +
 	"\vwith_starts\x18\x19 \x01(\bR\n" +
-	"withStartsB\x10\n" +
+	"withStarts\x124\n" +
+	"\tstarts_of\x18\x1a \x03(\v2\x17.kymogram.v1.SeriesNameR\bstartsOfB\x10\n" +
 	"\x0e_restart_countB\x13\n" +
 	"\x11_resume_from_stepB\x0f\n" +
 	"\r_fork_at_stepB\f\n" +
 	"\n" +
 	"_logger_idB\a\n" +
-	"\x05_rank\"\xb5\x03\n" +
+	"\x05_rank\"\xb2\x01\n" +
+	"\n" +
+	"SeriesName\x12\x16\n" +
+	"\x06metric\x18\x01 \x01(\tR\x06metric\x12\x14\n" +
+	"\x05scale\x18\x02 \x01(\tR\x05scale\x12;\n" +
+	"\x06labels\x18\x03 \x03(\v2#.kymogram.v1.SeriesName.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb5\x03\n" +
 	"\n" +
 	"OpenResult\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\fR\x03run\x12\x1c\n" +
@@ -1339,34 +1416,38 @@ func file_kymogram_v1_record_proto_rawDescGZIP() []byte {
 	return file_kymogram_v1_record_proto_rawDescData
 }
 
-var file_kymogram_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_kymogram_v1_record_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_kymogram_v1_record_proto_goTypes = []any{
 	(*OpenRequest)(nil),   // 0: kymogram.v1.OpenRequest
-	(*OpenResult)(nil),    // 1: kymogram.v1.OpenResult
-	(*Start)(nil),         // 2: kymogram.v1.Start
-	(*EnvEnd)(nil),        // 3: kymogram.v1.EnvEnd
-	(*Update)(nil),        // 4: kymogram.v1.Update
-	(*Value)(nil),         // 5: kymogram.v1.Value
-	(*StringSet)(nil),     // 6: kymogram.v1.StringSet
-	(*Rendering)(nil),     // 7: kymogram.v1.Rendering
-	(*RenderingMark)(nil), // 8: kymogram.v1.RenderingMark
-	(*SharedWith)(nil),    // 9: kymogram.v1.SharedWith
-	nil,                   // 10: kymogram.v1.Start.LabelsEntry
+	(*SeriesName)(nil),    // 1: kymogram.v1.SeriesName
+	(*OpenResult)(nil),    // 2: kymogram.v1.OpenResult
+	(*Start)(nil),         // 3: kymogram.v1.Start
+	(*EnvEnd)(nil),        // 4: kymogram.v1.EnvEnd
+	(*Update)(nil),        // 5: kymogram.v1.Update
+	(*Value)(nil),         // 6: kymogram.v1.Value
+	(*StringSet)(nil),     // 7: kymogram.v1.StringSet
+	(*Rendering)(nil),     // 8: kymogram.v1.Rendering
+	(*RenderingMark)(nil), // 9: kymogram.v1.RenderingMark
+	(*SharedWith)(nil),    // 10: kymogram.v1.SharedWith
+	nil,                   // 11: kymogram.v1.SeriesName.LabelsEntry
+	nil,                   // 12: kymogram.v1.Start.LabelsEntry
 }
 var file_kymogram_v1_record_proto_depIdxs = []int32{
-	4,  // 0: kymogram.v1.OpenRequest.initial:type_name -> kymogram.v1.Update
-	2,  // 1: kymogram.v1.OpenResult.starts:type_name -> kymogram.v1.Start
-	3,  // 2: kymogram.v1.OpenResult.envs:type_name -> kymogram.v1.EnvEnd
-	10, // 3: kymogram.v1.Start.labels:type_name -> kymogram.v1.Start.LabelsEntry
-	5,  // 4: kymogram.v1.Update.value:type_name -> kymogram.v1.Value
-	7,  // 5: kymogram.v1.Update.rendering:type_name -> kymogram.v1.Rendering
-	6,  // 6: kymogram.v1.Value.string_set:type_name -> kymogram.v1.StringSet
-	8,  // 7: kymogram.v1.Rendering.marks:type_name -> kymogram.v1.RenderingMark
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	5,  // 0: kymogram.v1.OpenRequest.initial:type_name -> kymogram.v1.Update
+	1,  // 1: kymogram.v1.OpenRequest.starts_of:type_name -> kymogram.v1.SeriesName
+	11, // 2: kymogram.v1.SeriesName.labels:type_name -> kymogram.v1.SeriesName.LabelsEntry
+	3,  // 3: kymogram.v1.OpenResult.starts:type_name -> kymogram.v1.Start
+	4,  // 4: kymogram.v1.OpenResult.envs:type_name -> kymogram.v1.EnvEnd
+	12, // 5: kymogram.v1.Start.labels:type_name -> kymogram.v1.Start.LabelsEntry
+	6,  // 6: kymogram.v1.Update.value:type_name -> kymogram.v1.Value
+	8,  // 7: kymogram.v1.Update.rendering:type_name -> kymogram.v1.Rendering
+	7,  // 8: kymogram.v1.Value.string_set:type_name -> kymogram.v1.StringSet
+	9,  // 9: kymogram.v1.Rendering.marks:type_name -> kymogram.v1.RenderingMark
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_kymogram_v1_record_proto_init() }
@@ -1375,10 +1456,10 @@ func file_kymogram_v1_record_proto_init() {
 		return
 	}
 	file_kymogram_v1_record_proto_msgTypes[0].OneofWrappers = []any{}
-	file_kymogram_v1_record_proto_msgTypes[2].OneofWrappers = []any{}
 	file_kymogram_v1_record_proto_msgTypes[3].OneofWrappers = []any{}
 	file_kymogram_v1_record_proto_msgTypes[4].OneofWrappers = []any{}
-	file_kymogram_v1_record_proto_msgTypes[5].OneofWrappers = []any{
+	file_kymogram_v1_record_proto_msgTypes[5].OneofWrappers = []any{}
+	file_kymogram_v1_record_proto_msgTypes[6].OneofWrappers = []any{
 		(*Value_BoolValue)(nil),
 		(*Value_Int64Value)(nil),
 		(*Value_DoubleValue)(nil),
@@ -1386,14 +1467,14 @@ func file_kymogram_v1_record_proto_init() {
 		(*Value_StringSet)(nil),
 		(*Value_TimeNs)(nil),
 	}
-	file_kymogram_v1_record_proto_msgTypes[9].OneofWrappers = []any{}
+	file_kymogram_v1_record_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kymogram_v1_record_proto_rawDesc), len(file_kymogram_v1_record_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

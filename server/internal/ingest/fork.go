@@ -63,18 +63,27 @@ func ofEnvironment(s model.Start) bool {
 // not have yet starts behind theirs, at the latest behind the step of the fork.
 // Steps within episodes are not inherited, the fork's episodes are its own.
 func (s *Service) inherit(ctx context.Context, result *model.OpenResult) error {
-	own, seen := map[string]bool{}, map[model.RunID]bool{}
+	own := map[string]bool{}
 	for _, start := range result.Starts {
 		own[seriesOf(start)] = true
 	}
-	run, err := s.deps.Catalog.Lookup(ctx, result.Run)
+	return s.ancestors(ctx, result.Run, func(run model.RunID, upTo int64) error {
+		return s.inheritFrom(ctx, run, upTo, own, result)
+	})
+}
+
+// ancestors visits the runs that a run goes on from, nearest first, each with the
+// last step that is inherited of it.
+func (s *Service) ancestors(ctx context.Context, of model.RunID, visit func(run model.RunID, upTo int64) error) error {
+	seen := map[model.RunID]bool{}
+	run, err := s.deps.Catalog.Lookup(ctx, of)
 	for upTo := int64(math.MaxInt64); err == nil && !run.Parent.IsZero() && !seen[run.ID]; {
 		seen[run.ID] = true
 		if run.ForkStep != nil {
 			upTo = min(upTo, *run.ForkStep)
 		}
 		if run, err = s.parentOf(ctx, run); err == nil {
-			err = s.inheritFrom(ctx, run.ID, upTo, own, result)
+			err = visit(run.ID, upTo)
 		}
 	}
 	switch model.CodeOf(err) {
@@ -138,4 +147,41 @@ func (s *Service) nextUpTo(ctx context.Context, run model.RunID, start model.Sta
 
 func seriesOf(s model.Start) string {
 	return model.NewSeriesKey(s.Metric, s.Scale, s.Labels).String()
+}
+
+// startsOf answers for series by name: a look-up each, however many the run has. One
+// that is not in the answer has no point yet.
+func (s *Service) startsOf(ctx context.Context, names []model.SeriesName, result *model.OpenResult) error {
+	for _, name := range names {
+		start := model.Start{Metric: name.Metric, Scale: name.Scale, Labels: name.Labels}
+		look := func(run model.RunID, upTo int64) error {
+			if start.Next > 0 {
+				return nil
+			}
+			last := upTo
+			if !ofEnvironment(start) {
+				last = math.MaxInt64 // as inheritFrom: behind the fork at the latest
+			}
+			next, err := s.nextUpTo(ctx, run, start, last)
+			if model.CodeOf(err) == model.CodeNotFound {
+				return nil // it has no series
+			}
+			if upTo < math.MaxInt64 {
+				next = min(next, upTo+1)
+			}
+			start.Next = next
+			return err
+		}
+		if err := look(result.Run, math.MaxInt64); err != nil {
+			return fmt.Errorf("read the end of a series of run %s: %w", result.Run, err)
+		}
+		if err := s.ancestors(ctx, result.Run, look); err != nil {
+			return err
+		}
+		if start.Next > 0 {
+			result.Starts = append(result.Starts, start)
+		}
+	}
+	result.StartsComplete = true
+	return nil
 }

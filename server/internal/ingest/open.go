@@ -155,6 +155,9 @@ func (s *Service) complete(ctx context.Context, r model.OpenRequest, opened *cat
 	if !r.WithStarts {
 		return &result, nil
 	}
+	if len(r.StartsOf) > 0 {
+		return &result, s.startsOf(ctx, r.StartsOf, &result)
+	}
 	result.Starts, result.Envs, result.StartsComplete, err = s.deps.Starts.Ends(ctx, opened.Run, maxStarts)
 	if model.CodeOf(err) == model.CodeNotFound {
 		result.StartsComplete, err = true, nil // no series yet
@@ -185,6 +188,9 @@ func checkOpen(r *model.OpenRequest) error {
 	}
 	if len(r.Ended) > model.MaxEnded {
 		return model.Errorf(model.CodeInvalid, "the open names %d ended writers", len(r.Ended)).WithHint("Name the newest %d.", model.MaxEnded)
+	}
+	if len(r.StartsOf) > model.MaxStartsOf {
+		return model.Errorf(model.CodeInvalid, "the open asks for the steps of %d series", len(r.StartsOf)).WithHint("At most %d by name.", model.MaxStartsOf)
 	}
 	if err := checkNumbers(r); err != nil {
 		return err

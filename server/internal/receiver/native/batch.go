@@ -18,12 +18,16 @@ type definition struct {
 	text string // of the key, which shares its bytes; empty where names are not clean
 	size int    // of the text
 	kind model.Kind
+	by   model.Uniqueness
 }
 
 func newDefinition(s *kymogramv1.SeriesDefinition) definition {
 	key := model.NewSeriesKey(s.Metric, s.Scale, s.Labels)
 	text := key.String()
 	out := definition{key: key, size: len(text), kind: model.Kind(s.Kind)}
+	if s.UniqueTime {
+		out.by = model.UniqueTime
+	}
 	if same, ok := model.ParseSeriesKey(text); ok && same.Metric == key.Metric && same.Scale == key.Scale && slices.Equal(same.Labels, key.Labels) {
 		out.key, out.text = same, text
 	}
@@ -113,7 +117,7 @@ func (d *definition) is(s *kymogramv1.SeriesDefinition) bool {
 	if scale == "" {
 		scale = model.ScaleStep
 	}
-	return d.key.Metric == s.Metric && d.key.Scale == scale && d.kind == model.Kind(s.Kind) && len(d.key.Labels) == len(s.Labels) &&
+	return d.key.Metric == s.Metric && d.key.Scale == scale && d.kind == model.Kind(s.Kind) && (d.by == model.UniqueTime) == s.UniqueTime && len(d.key.Labels) == len(s.Labels) &&
 		!slices.ContainsFunc(d.key.Labels, func(l model.Label) bool {
 			value, ok := s.Labels[l.Name]
 			return !ok || value != l.Value
@@ -153,6 +157,10 @@ func (d *decoder) group(m *kymogramv1.Batch, g *kymogramv1.RowGroup, out *model.
 		if c == nil || !ok {
 			return malformed("the series %d is not defined", c.GetSeries())
 		}
+		if i > 0 && s.by != out.Unique {
+			return malformed("a row group has series that are unique by time and others")
+		}
+		out.Unique = s.by
 		if d.named += s.size; d.named > maxNameBytes {
 			return model.Errorf(model.CodeTooLarge, "the names of the batch's columns are above %d MiB", maxNameBytes>>20).
 				WithHint("Send fewer columns at once.")

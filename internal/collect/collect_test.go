@@ -215,7 +215,8 @@ echo '1, "NVIDIA A, B", [N/A], 10, [Not Supported], 30, [Unknown Error], 0'`)
 	c := collect.New(collect.Options{Now: clock.time, NvidiaSMI: smi, GPUTimeout: time.Minute})
 	one, two := "{gpu_id=0}{gpu_name=NVIDIA H200}", "{gpu_id=1}{gpu_name=NVIDIA A, B}"
 	want := map[string]float64{
-		"system/gpu/utilization" + one: 37, "system/gpu/memory_used_bytes" + one: 1 << 30, "system/gpu/memory_utilization" + one: 25,
+		"system/gpu/utilization" + one: 37, "system/gpu/memory_used_bytes" + one: 1 << 30,
+		"system/gpu/memory_total_bytes" + one: 4 << 30, "system/gpu/memory_utilization" + one: 25,
 		"system/gpu/temperature_celsius" + one: 41, "system/gpu/power_watts" + one: 75.5, "system/gpu/sm_clock_mhz" + one: 1980,
 		"system/gpu/memory_used_bytes" + two: 10 << 20, "system/gpu/temperature_celsius" + two: 30, "system/gpu/sm_clock_mhz" + two: 0,
 	}

@@ -32,6 +32,7 @@ const (
 	ProcessCPU         = "system/process/cpu_utilization" // percent of one core
 	GPUUtilization     = "system/gpu/utilization"         // percent of the time that a kernel ran
 	GPUMemoryUsed      = "system/gpu/memory_used_bytes"
+	GPUMemoryTotal     = "system/gpu/memory_total_bytes"
 	GPUMemoryUtilized  = "system/gpu/memory_utilization" // percent
 	GPUTemperature     = "system/gpu/temperature_celsius"
 	GPUPower           = "system/gpu/power_watts"
@@ -86,6 +87,9 @@ type Options struct {
 	// NvidiaSMI is the program that tells of graphics cards: nvidia-smi of PATH
 	// when empty, "-" for none.
 	NvidiaSMI string
+	// RocmSMI is the program that tells of AMD's cards where there is no nvidia-smi: rocm-smi
+	// of PATH when empty, "-" for none.
+	RocmSMI string
 	// GPUEvery is the least time between two calls of it; 5 s when 0. A call
 	// takes 20 ms to seconds, and is given up after GPUTimeout, 2 s when 0.
 	GPUEvery, GPUTimeout time.Duration
@@ -98,6 +102,7 @@ type Collector struct {
 	began     time.Time
 	mu        sync.Mutex
 	cpu       utilization
+	system    utilization // of System
 	processes map[int]*process
 	gpu       *gpu
 }

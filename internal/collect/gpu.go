@@ -33,7 +33,7 @@ const gpuColumns = "index,name,utilization.gpu,memory.used,memory.total,temperat
 // hangs holds the program for ever: then one call is left behind, not one a
 // sample.
 type gpu struct {
-	program        string
+	nvidia, rocm   string
 	every, timeout time.Duration
 	now            func() time.Time
 
@@ -45,9 +45,12 @@ type gpu struct {
 }
 
 func newGPU(opts Options) *gpu {
-	g := &gpu{program: opts.NvidiaSMI, every: opts.GPUEvery, timeout: opts.GPUTimeout, now: opts.Now}
-	if g.program == "" {
-		g.program = "nvidia-smi"
+	g := &gpu{nvidia: opts.NvidiaSMI, rocm: opts.RocmSMI, every: opts.GPUEvery, timeout: opts.GPUTimeout, now: opts.Now}
+	if g.nvidia == "" {
+		g.nvidia = "nvidia-smi"
+		if g.rocm == "" {
+			g.rocm = "rocm-smi"
+		}
 	}
 	if g.every == 0 {
 		g.every = defaultGPUEvery
@@ -59,7 +62,7 @@ func newGPU(opts Options) *gpu {
 }
 
 func (g *gpu) read(ctx context.Context) ([]Sample, error) {
-	if g.program == noProgram {
+	if g.nvidia == noProgram {
 		return nil, nil
 	}
 	done := g.refresh()
@@ -71,7 +74,7 @@ func (g *gpu) read(ctx context.Context) ([]Sample, error) {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("read graphics cards: %w", ctx.Err())
 		case <-limit.C:
-			return nil, fmt.Errorf("read graphics cards: %s gave no answer within %s", g.program, g.timeout)
+			return nil, fmt.Errorf("read graphics cards: %s gave no answer within %s", g.nvidia, g.timeout)
 		}
 	}
 	g.mu.Lock()
@@ -120,6 +123,9 @@ func (g *gpu) keep(samples []Sample, err error) {
 
 func (g *gpu) ask() ([]Sample, error) {
 	text, err := g.query(gpuColumns)
+	if errors.Is(err, exec.ErrNotFound) && g.rocm != "" && g.rocm != noProgram {
+		return g.askAMD()
+	}
 	if err != nil || text == "" {
 		return nil, err
 	}
@@ -132,7 +138,7 @@ type Cards struct{ All, Partitioned int }
 
 // Cards asks nvidia-smi once. It may take seconds; a machine without it has none.
 func (c *Collector) Cards() (Cards, error) {
-	if c.gpu.program == noProgram {
+	if c.gpu.nvidia == noProgram {
 		return Cards{}, nil
 	}
 	text, err := c.gpu.query("mig.mode.current")
@@ -154,9 +160,14 @@ func (c *Collector) Cards() (Cards, error) {
 
 // query runs nvidia-smi; "" where there are no cards.
 func (g *gpu) query(columns string) (string, error) {
+	return g.program(g.nvidia, "--query-gpu="+columns, "--format=csv,noheader,nounits")
+}
+
+// program runs one that tells of cards; "" where there are none.
+func (g *gpu) program(name string, arguments ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, g.program, "--query-gpu="+columns, "--format=csv,noheader,nounits")
+	cmd := exec.CommandContext(ctx, name, arguments...)
 	cmd.WaitDelay = time.Second // a child of it may hold the pipe
 	var out, errs bounded
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -165,13 +176,13 @@ func (g *gpu) query(columns string) (string, error) {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", err
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("read graphics cards: %s gave no answer within %s", g.program, g.timeout)
+		return "", fmt.Errorf("read graphics cards: %s gave no answer within %s", name, g.timeout)
 	case err != nil:
 		said := strings.TrimSpace(out.String() + " " + errs.String())
 		if strings.HasPrefix(said, "No devices were found") {
 			return "", nil
 		}
-		return "", fmt.Errorf("read graphics cards: %s: %w: %s", g.program, err, model.CutBytes(said, 200))
+		return "", fmt.Errorf("read graphics cards: %s: %w: %s", name, err, model.CutBytes(said, 200))
 	}
 	return out.String(), nil
 }
@@ -217,6 +228,7 @@ func card(row []string) (out []Sample) {
 	clock, clockOK := number(row[7])
 	add(GPUUtilization, unitPercent, busy, busyOK)
 	add(GPUMemoryUsed, unitBytes, used*mebibyte, usedOK)
+	add(GPUMemoryTotal, unitBytes, total*mebibyte, totalOK)
 	add(GPUMemoryUtilized, unitPercent, percent*used/total, usedOK && totalOK && total > 0)
 	add(GPUTemperature, "celsius", heat, heatOK)
 	add(GPUPower, "watts", power, powerOK)

@@ -138,7 +138,7 @@ func (c *Collector) listDisk(ctx context.Context, out *Inventory) error {
 const cardColumns = "name,memory.total,clocks.max.graphics,clocks.max.memory"
 
 func (c *Collector) listGPU(_ context.Context, out *Inventory) error {
-	if c.gpu.program == noProgram {
+	if c.gpu.nvidia == noProgram {
 		return nil
 	}
 	text, err := c.gpu.query(cardColumns)

@@ -11,8 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
 
 	"github.com/kymogram/kymogram/test/rig"
 )
@@ -74,6 +77,126 @@ func TestInfluxClient(t *testing.T) {
 	}
 	if got := ok.Row(0, "value") + ok.Row(1, "value"); got != "value=true value=false " {
 		t.Errorf("booleans %q", got)
+	}
+}
+
+// As Templar logs: over https, every point with the tags of its process, and a restart of it.
+const templarClient = `
+import sys, uuid
+try:
+    from influxdb_client import InfluxDBClient, Point, WriteOptions, WritePrecision
+except ImportError:
+    sys.exit(77)
+host, port, key = sys.argv[1:]
+failed = []
+for life in range(3):
+    client = InfluxDBClient(url=f"https://{host}:{port}", token=key, org="tplr")
+    assert client.ping() and client.version().startswith("2."), client.version()
+    assert client.health().status == "pass" and client.ready().status == "ready"
+    bucket = client.buckets_api().find_bucket_by_name("tplr")
+    assert bucket.name == "tplr", bucket
+    assert [o.name for o in client.organizations_api().find_organizations(org="tplr")] == ["tplr"]
+    api = client.write_api(
+        write_options=WriteOptions(batch_size=1000, flush_interval=2_000, jitter_interval=100, retry_interval=10_000, max_close_wait=600_000),
+        error_callback=lambda conf, data, error: failed.append(str(error)),
+    )
+    runtime = str(uuid.uuid4())
+    for i in range(58):
+        window = life * 58 + i
+        point = Point("Mtraining_step_v2").time(1_700_000_000_000_000_000 + window, WritePrecision.NS)
+        for name, value in {"window": window, "global_step": 10 * window, "uid": "5", "prefix": "M", "version": f"2.1.{life}",
+                            "runtime_id": runtime, "role": "miner", "group": "miner", "job_type": "mining"}.items():
+            point = point.tag(name, value)
+        for k in range(200):
+            point = point.tag(f"config_k{k}", str(k * life))
+        api.write(bucket="tplr", org="tplr", record=point.field("loss", window / 7).field("gather_peers", "[1, 2]"))
+    api.close()
+    client.close()
+assert not failed, failed
+`
+
+func TestInfluxClientAsTemplarUsesIt(t *testing.T) {
+	r := rig.New(t)
+	a := newAuthority(t, r.Dir)
+	cert, key := a.issue(t, r.Dir, time.Now().Add(time.Hour))
+	s := r.Serve(t, "--tls-cert", cert, "--tls-key", key)
+	secret := s.Key(t)
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(s.Address, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(r.Root, ".venv", "bin", "python"), "-c", templarClient, host, port, secret)
+	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+a.file)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == 77 {
+		t.Skip("influxdb-client is not installed: make prepare")
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.Stop(t)
+	c := r.ServeData(t, s.Data).Client(t)
+	run := c.Run(t, "tplr/tplr", "miner-5")
+	if series := c.Series(t, run.ID); len(series) != 2 {
+		t.Errorf("58 windows and 3 lives are %d series, want 2: %+v", len(series), series)
+	}
+	loss := c.Points(t, run.ID, "Mtraining_step_v2/loss", "ML_STEP", nil)
+	if len(loss["value"]) != 174 {
+		t.Fatalf("%d points, want 174", len(loss["value"]))
+	}
+	for i := range 174 {
+		want := fmt.Sprintf("step=%d window=%d attempt=%d value=%s ", 10*i, i, 1+i/58, rig.Text(float64(i)/7))
+		if got := loss.Row(i, "step", "window", "attempt", "value"); got != want {
+			t.Fatalf("point %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+// The official client of Go: it asks, writes in the background with gzip, and is told which
+// line cannot be read.
+func TestInfluxClientOfGo(t *testing.T) {
+	r := rig.New(t)
+	s := r.Serve(t)
+	client := influxdb2.NewClientWithOptions(s.Address, s.Key(t), influxdb2.DefaultOptions().SetBatchSize(100).SetUseGZip(true))
+	defer client.Close()
+	ctx := t.Context()
+	if ok, err := client.Ping(ctx); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if health, err := client.Health(ctx); err != nil || health.Status != "pass" {
+		t.Fatal(health, err)
+	}
+	if ready, err := client.Ready(ctx); err != nil || *ready.Status != "ready" {
+		t.Fatal(ready, err)
+	}
+	org, err := client.OrganizationsAPI().FindOrganizationByName(ctx, "team")
+	if err != nil || org.Name != "team" {
+		t.Fatal(org, err)
+	}
+	if bucket, err := client.BucketsAPI().FindBucketByName(ctx, "templar"); err != nil || bucket.Name != "templar" {
+		t.Fatal(bucket, err)
+	}
+	writer := client.WriteAPI("team", "templar")
+	failed := writer.Errors()
+	for i := range 1_000 {
+		tags := map[string]string{"uid": "7", "role": "validator", "runtime_id": "r", "version": "2", "window": fmt.Sprint(i)}
+		writer.WritePoint(influxdb2.NewPoint("window", tags, map[string]any{"loss": float64(i) / 7, "peers": i, "text": "a \"b\""}, time.Unix(1_700_000_000, int64(i))))
+	}
+	writer.Flush()
+	select {
+	case err := <-failed:
+		t.Fatal(err)
+	default:
+	}
+	c := s.Client(t)
+	run := c.Run(t, "team/templar", "validator-7")
+	loss, peers := c.Points(t, run.ID, "window/loss", "ML_STEP", nil), c.Points(t, run.ID, "window/peers", "ML_STEP", nil)
+	if len(c.Series(t, run.ID)) != 3 || len(loss["value"]) != 1_000 || peers.Row(999, "window", "value") != "window=999 value=999 " {
+		t.Errorf("%d series, %d points, the last %s", len(c.Series(t, run.ID)), len(loss["value"]), peers.Row(999, "window", "value"))
+	}
+	err = client.WriteAPIBlocking("team", "templar").WriteRecord(ctx, "m f=1 1", "m f= 2")
+	if err == nil || !strings.Contains(err.Error(), "line 2: missing field value") {
+		t.Errorf("a line that cannot be read: %v", err)
 	}
 }
 

@@ -191,6 +191,8 @@ func routes() []row[*lab] {
 		{call: "POST /api/v2/write", grows: "tags a line", n: 2_000, run: lines(influx, func(n int) string { return "m" + repeat(n, ",k%d=v") + " f=1\n" })},
 		{call: "POST /api/v2/write", grows: "fields a line", n: 2_000, run: lines(influx, func(n int) string { return "m f=1" + repeat(n, ",f%d=1") + "\n" })},
 		{call: "POST /api/v2/write", grows: "runs", n: 60, run: lines(influx, func(n int) string { return repeat(n, "m,run=r%d f=1\n") })},
+		{call: "POST /api/v2/write", grows: "attempts", n: 20, run: lines(influx, func(n int) string { return repeat(n, "m,runtime_id=r%d f=1\n") })},
+		{call: "POST /api/v2/write", grows: "attributes", n: 125, run: lines(influx, func(n int) string { return "m,runtime_id=r" + repeat(n, ",config_k%d=v") + " f=1\n" })},
 		{call: "POST /api/v2/write", grows: "request bytes", n: 1 << 20, run: lines(influx, func(n int) string { return `m f="` + strings.Repeat("x", n) + "\"\n" })},
 		{call: "POST /write", grows: "points", n: 2_000, run: lines("/write?db=p", func(n int) string { return repeat(n, "m f=1 17000000000000%05d\n") })},
 		{call: "POST /api/v1/write", grows: "points", n: 2_000, run: bodies(prom, func(n int) []byte { return snappy(remote([][]byte{label("__name__", "m")}, n)) })},
@@ -226,6 +228,8 @@ func routes() []row[*lab] {
 			return func() { l.opened(r) }
 		}},
 
+		{call: "GET /api/v2/buckets", grows: "projects", n: 50, run: reads("/api/v2/buckets", projects)},
+		{call: "GET /api/v2/orgs", grows: "projects", n: 50, run: reads("/api/v2/orgs", projects)},
 		{call: "GET /api/v1/projects", grows: "projects", n: 50, run: reads("/api/v1/projects", projects)},
 		{call: "GET /api/v1/projects/{workspace}/{project}/runs", grows: "runs", n: 50, run: reads("/api/v1/projects/w/p/runs?limit=1000", runs)},
 		{call: "GET /api/v1/projects/{workspace}/{project}/runs", grows: "attributes", n: 500, run: reads("/api/v1/projects/w/p/runs", described(attributes))},
@@ -364,6 +368,9 @@ func withoutRows() map[string]string {
 	return map[string]string{
 		"GET /":                           "the page's files are in memory and do not change",
 		"GET /api/v1/server":              "eight facts of the server",
+		"GET /ping":                       "no content",
+		"GET /health":                     "five facts of the server",
+		"GET /ready":                      "three facts of the server",
 		"GET /sd/bittensor":               "reads a chain: a subnet has at most 256 nodes; test/chain measures it",
 		"GET /api/v1/blobs/{sha256}/url":  "one signature over fixed bytes",
 		"POST /api/v1/blobs/{sha256}/url": "one signature over fixed bytes",

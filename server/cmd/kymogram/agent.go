@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ type agentFlags struct {
 	metrics  string
 	expose   []string
 	chain    agentChain
+	collect  agentCollect
 }
 
 func agentCommand(io stdio) *cobra.Command {
@@ -44,12 +46,16 @@ With --metrics it answers GET /metrics for Prometheus: what the agent delivers a
 what the machine does, and of what programs log only the groups that --expose names.
 A group is what comes before the first slash of a metric's name.
 
+With --collect it logs what the machine does (processors, memory, disk, network,
+graphics cards) into a run of its own; no program that trains is needed.
+
 With --chain it registers that endpoint on the Bittensor chain, and again when its
 version or address changes, or once a day; /metrics says how that goes.`,
 		Example: `  kymogram agent                       deliver until Ctrl-C
   kymogram agent --idle 10m            end ten minutes after the last run
   kymogram agent --detached            go on in the background, log to SPOOL/agent.log
   kymogram agent --metrics 127.0.0.1:9464 --expose torchelastic --expose train
+  kymogram agent --collect --collect-into team/machines
   kymogram agent --metrics 0.0.0.0:9101 --chain wss://HOST --netuid 27 --wallet default/miner1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.idle < 0 {
@@ -61,10 +67,14 @@ version or address changes, or once a day; /metrics says how that goes.`,
 			if err := flags.chain.check(flags.metrics); err != nil {
 				return err
 			}
+			if err := flags.collect.check(); err != nil {
+				return err
+			}
 			return runAgent(cmd, io, flags)
 		},
 	}
 	flags.chain.addTo(cmd.Flags())
+	flags.collect.addTo(cmd.Flags())
 	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
 	cmd.Flags().DurationVar(&flags.idle, "idle", 0, "end this long after no run is open and nothing is left; 0 stays (detached: 1m0s)")
 	cmd.Flags().BoolVar(&flags.detached, "detached", false, "go on in the background")
@@ -76,7 +86,11 @@ version or address changes, or once a day; /metrics says how that goes.`,
 }
 
 func runAgent(cmd *cobra.Command, io stdio, flags agentFlags) error {
-	folder, err := delivery.Open(io.env, flags.spool)
+	open := delivery.Open
+	if flags.collect.on {
+		open = makeSpool // there may be no program that made it
+	}
+	folder, err := open(io.env, flags.spool)
 	if err != nil {
 		return err
 	}
@@ -93,7 +107,11 @@ func runAgent(cmd *cobra.Command, io stdio, flags agentFlags) error {
 			return flags.chain.parts(io, log, listener)
 		},
 	}
-	return a.Run(cmd.Context())
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return flags.collect.during(cmd.Context(), folder, host, a.Run)
 }
 
 // detach starts this program again as an agent of its own, with the flags of this one.

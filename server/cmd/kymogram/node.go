@@ -138,7 +138,7 @@ func (n *node) openCatalog(ctx context.Context) error {
 	folder := data.Folder(n.config.Data)
 	var db *sqlite.DB
 	err := n.spare.Do(func() (err error) {
-		db, err = sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Logger: n.log, Mark: folder.CatalogMark()})
+		db, err = sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Logger: n.log, Mark: folder.CatalogMark(), Cache: n.memory.Catalog})
 		return data.Explain(n.config.Data, err)
 	})
 	if err != nil {
@@ -182,7 +182,7 @@ func (n *node) wire(ctx context.Context) error {
 		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog, Names: n.catalog,
 		Auth: n.keyring, Live: n.live, Now: time.Now, Log: n.log,
 	})
-	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page, Points: n.memory.PagePoints()})
+	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page / 2, Points: query.RowsIn(n.memory.Read())})
 	n.metrics = selfmetrics.New(version)
 	if err := n.metrics.Gauges(n.gauges); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -212,7 +212,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
-	options := httpapi.Options{RowsAtOnce: n.memory.Rows / config.RowBytes, PageRows: n.memory.Page / config.RowBytes, Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
+	options := httpapi.Options{Memory: n.memory.Reads, Page: n.memory.Page, Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
 	if n.config.State.Log {
 		tree, err := n.states.OpenTree(context.Background(), filepath.Join(n.config.Data, data.LogKeyFile))
 		if err != nil {
@@ -261,8 +261,9 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 func (n *node) receivers() ([]map[string]http.Handler, error) {
 	c, most := n.config, n.config.Limits.BodyMiB<<20
 	work := share.NewWide("memory for points", n.memory.Requests, weight.Times*most, 0)
-	lines, err := influx.New(n.ingest.Foreign("influx"), influx.Config{Workspace: c.Influx.Workspace, Runs: c.Influx.Runs, Axes: c.Influx.Axes},
-		influx.Options{MaxBody: most, Work: work, Now: time.Now, Log: n.log})
+	rules := influx.Config{Workspace: c.Influx.Workspace, Runs: c.Influx.Runs, Axes: c.Influx.Axes, Attributes: c.Influx.Attributes}
+	lines, err := influx.New(n.ingest.Foreign("influx"), rules,
+		influx.Options{MaxBody: most, Work: work, Now: time.Now, Log: n.log, Version: version, Ready: n.health().Check, Projects: n.projects})
 	if err != nil {
 		return nil, err
 	}
@@ -274,6 +275,15 @@ func (n *node) receivers() ([]map[string]http.Handler, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return []map[string]http.Handler{lines.Handlers(), writes.Handlers()}, nil
+}
+
+// projects lists what there is to write to.
+func (n *node) projects(ctx context.Context, cursor string) (places []ingest.Place, next string, err error) {
+	page, next, err := n.catalog.ListProjects(ctx, query.MaxRuns, cursor)
+	for _, p := range page {
+		places = append(places, ingest.Place{Workspace: p.Workspace, Project: p.Name})
+	}
+	return places, next, err
 }
 
 // health is asked whether points can be taken.

@@ -47,6 +47,11 @@ func routeNeeds() map[string]need {
 		"DELETE /api/v1/session":            {"open", false, "/api/v1/session", ""},
 		"GET /metrics":                      {"read", true, "/metrics", ""}, // of the whole server
 		"POST /api/v2/write":                {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
+		"GET /ping":                         {"open", false, "/ping", ""},
+		"GET /health":                       {"open", false, "/health", ""},
+		"GET /ready":                        {"open", false, "/ready", ""},
+		"GET /api/v2/buckets":               {"ingest", false, "/api/v2/buckets", ""},
+		"GET /api/v2/orgs":                  {"ingest", false, "/api/v2/orgs", ""},
 		"POST /write":                       {"ingest", true, "/write?db=p", "m f=1"}, // of the workspace default
 		"POST /api/v1/write":                {"ingest", true, "/api/v1/write?workspace=w&project=p", ""},
 		"GET /sd/bittensor":                 {"read", false, "/sd/bittensor?netuid=1", ""},
@@ -109,18 +114,18 @@ type served struct {
 
 func serveNode(t testing.TB, noAuth bool) *served {
 	t.Helper()
-	return serveWith(t, noAuth, slog.New(slog.DiscardHandler))
+	return serveWith(t, "", noAuth, slog.New(slog.DiscardHandler))
 }
 
 // serveLogged keeps the server's log.
 func serveLogged(t *testing.T, log *slog.Logger) *served {
 	t.Helper()
-	return serveWith(t, false, log)
+	return serveWith(t, "", false, log)
 }
 
-func serveWith(t testing.TB, noAuth bool, log *slog.Logger) *served {
+func serveWith(t testing.TB, file string, noAuth bool, log *slog.Logger) *served {
 	t.Helper()
-	c, err := config.Load("", func(string) string { return "" }, map[string]string{
+	c, err := config.Load(file, func(string) string { return "" }, map[string]string{
 		"data": t.TempDir(), "http": "127.0.0.1:0", "no_auth": fmt.Sprint(noAuth),
 	})
 	if err != nil {

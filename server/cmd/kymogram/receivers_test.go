@@ -5,10 +5,15 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +135,223 @@ func TestInfluxClientsWrite(t *testing.T) {
 		t.Errorf("%+v", mixed)
 	}
 	s.want("the others", s.columns("w", "p", "r", "m/f")["value"], []any{1.0, 3.0, 4.0})
+}
+
+// A batch is counted anew in each epoch: with both a point has no step, and sending it
+// again changes nothing. Where only one of them is, it is the step.
+func TestInfluxBatchesOfEpochs(t *testing.T) {
+	s := serveNode(t, false)
+	s.addKeys()
+	var body strings.Builder
+	for epoch := range 3 {
+		for batch := range 10 {
+			at := epoch*10 + batch
+			fmt.Fprintf(&body, "both,epoch=%d,batch=%d loss=%d %d\nepochs,epoch=%d loss=%d %d\nbatches,batch=%d loss=%d %d\n", epoch, batch, 30-at, at+1, epoch, at, at+1, at, at, at+1)
+		}
+	}
+	for range 2 {
+		if got := s.send("POST", "/api/v2/write?org=w&bucket=p", []byte(body.String()), map[string]string{"Authorization": "Token " + s.keys["admin"]}); got.code != 204 {
+			t.Fatalf("%+v", got)
+		}
+		both := s.columns("w", "p", "default", "both/loss")
+		s.want("no step", both["step"], []any(nil))
+		for i := range 30 {
+			row := []any{both["epoch"][i], both["batch"][i], both["value"][i], len(both["value"])}
+			s.want("a point", row, []any{float64(i / 10), float64(i % 10), float64(30 - i), 30})
+		}
+		epochs, batches := s.columns("w", "p", "default", "epochs/loss"), s.columns("w", "p", "default", "batches/loss")
+		s.want("steps", []any{epochs["step"][29], batches["step"][29], len(epochs["step"]), len(batches["step"])}, []any{2.0, 29.0, 30, 30})
+	}
+}
+
+// restarts are the lines of 30 lives of a miner, with so many values of its configuration.
+func restarts(config int) (lives []string) {
+	for life := range 30 {
+		tags := "Mstep,uid=7,role=miner,group=g,job_type=mining,prefix=M"
+		for k := range config {
+			tags += fmt.Sprintf(",config_k%d=%d", k, life*k%7)
+		}
+		tags += fmt.Sprintf(",runtime_id=r%d,version=2.%d,peer=3", life, life/10)
+		var body strings.Builder
+		for i := range 10 {
+			window := life*10 + i
+			fmt.Fprintf(&body, "%s,window=%d loss=%d,text=\"t%d\" %d\n", tags, window, window, window, 1_700_000_000_000_000_000+window)
+		}
+		lives = append(lives, body.String())
+	}
+	return lives
+}
+
+// What tags say of a process is of its attempt: 30 restarts with 200 values of a
+// configuration are one series for each field, and each life can be told from the others.
+func TestInfluxRestartsAreAttempts(t *testing.T) {
+	s := serveNode(t, false)
+	s.addKeys()
+	for range 2 { // sent again it changes nothing
+		for life, body := range restarts(200) {
+			if got := s.send("POST", "/api/v2/write?org=w&bucket=p", []byte(body), map[string]string{"Authorization": "Token " + s.keys["admin"]}); got.code != 204 {
+				t.Fatalf("life %d: %+v", life, got)
+			}
+		}
+	}
+	points := s.columns("w", "p", "miner-7", "Mstep/loss", "peer", "3")
+	s.want("points", []any{len(points["value"]), points["window"][299], points["value"][299]}, []any{300, 299.0, 299.0})
+	var list struct{ Runs []struct{ ID string } }
+	s.get("/api/v1/projects/w/p/runs?name=miner-7", &list)
+	var run struct {
+		Series     int
+		Points     int
+		Attempts   []struct{ Number int }
+		Attributes []struct {
+			Path  string
+			Value any
+		}
+	}
+	s.get("/api/v1/runs/"+list.Runs[0].ID, &run)
+	s.want("runs, series, points and attempts", []int{len(list.Runs), run.Series, run.Points, len(run.Attempts)}, []int{1, 2, 600, 30})
+	of := map[string]any{}
+	for _, a := range run.Attributes {
+		of[a.Path] = a.Value
+	}
+	s.want("of the latest", []any{of["runtime_id"], of["version"], of["role"], of["config/k3"]}, []any{"r29", "2.2", "miner", fmt.Sprint(29 * 3 % 7)})
+	for life := range 30 {
+		own, _ := of[fmt.Sprint("attempts/", life+1)].([]any)
+		want := []string{fmt.Sprint("runtime_id=r", life), fmt.Sprint("version=2.", life/10), fmt.Sprint("config/k199=", life*199%7)}
+		for _, text := range want {
+			if !slices.Contains(own, any(text)) || len(own) != 207 {
+				t.Errorf("attempt %d has %d attributes without %s", life+1, len(own), text)
+			}
+		}
+	}
+}
+
+// Where the tags describe no process, two values at one time are two series. Where a bucket's
+// rule says that they do, they are two attempts, and each keeps its point.
+func TestInfluxValuesDoNotReplaceEachOther(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "kymogram.yaml")
+	if err := os.WriteFile(config, []byte("influx: {attributes: [ruled=version|config_*]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveWith(t, config, false, slog.New(slog.DiscardHandler))
+	s.addKeys()
+	const body = "m,version=a f=1 1\nm,version=b f=2 1\n"
+	for _, bucket := range []string{"plain", "ruled"} {
+		if got := s.send("POST", "/api/v2/write?org=w&bucket="+bucket, []byte(body), map[string]string{"Authorization": "Token " + s.keys["admin"]}); got.code != 204 {
+			t.Fatalf("%+v", got)
+		}
+	}
+	s.want("plain a", s.columns("w", "plain", "default", "m/f", "version", "a")["value"], []any{1.0})
+	s.want("plain b", s.columns("w", "plain", "default", "m/f", "version", "b")["value"], []any{2.0})
+	var list struct{ Runs []struct{ ID string } }
+	s.get("/api/v1/projects/w/ruled/runs", &list)
+	for attempt, value := range []float64{1, 2} {
+		var page struct{ Columns map[string][]any }
+		s.get(fmt.Sprintf("/api/v1/runs/%s/points?metric=m/f&attempt=%d", list.Runs[0].ID, attempt+1), &page)
+		s.want("ruled", page.Columns["value"], []any{value})
+	}
+}
+
+// What the official clients ask before they write.
+func TestInfluxClientsAskFirst(t *testing.T) {
+	s := serveNode(t, false)
+	s.addKeys()
+	token := func(name string) map[string]string {
+		return map[string]string{"Authorization": "Token " + s.keys[name]}
+	}
+	for _, project := range []string{"a", "b"} {
+		if got := s.send("POST", "/api/v2/write?org=w&bucket="+project, []byte("m f=1 1"), token("admin")); got.code != 204 {
+			t.Fatalf("%+v", got)
+		}
+	}
+	for _, method := range []string{"GET", "HEAD"} {
+		if got := s.send(method, "/ping", nil, nil); got.code != 204 || got.header.Get("X-Influxdb-Version") == "" || got.header.Get("X-Influxdb-Build") != "OSS" {
+			t.Errorf("%s /ping: %+v", method, got)
+		}
+	}
+	for _, c := range []struct {
+		path, key string
+		code      int
+		text      string
+	}{
+		{"/health", "none", 200, `"status":"pass"`},
+		{"/ready", "none", 200, `"status":"ready"`},
+		{"/api/v2/buckets?org=w&limit=1&offset=1", "admin", 200, `"name":"b"`},
+		{"/api/v2/buckets?org=w&name=new", "admin", 200, `"name":"new"`},
+		{"/api/v2/buckets?name=a", "admin", 200, `"name":"a"`},
+		{"/api/v2/buckets?org=w&name=a", "other project", 200, `"buckets":[]`},
+		{"/api/v2/buckets?limit=x", "admin", 400, "whole number"},
+		{"/api/v2/orgs?org=w", "admin", 200, `"name":"w"`},
+		{"/api/v2/orgs?org=unseen", "admin", 200, `"name":"unseen"`},
+		{"/api/v2/orgs?org=unseen", "other project", 200, `"orgs":[]`},
+		{"/api/v2/orgs", "none", 401, "unauthenticated"},
+	} {
+		var header map[string]string
+		if c.key != "none" {
+			header = token(c.key)
+		}
+		if got := s.send("GET", c.path, nil, header); got.code != c.code || !strings.Contains(got.body, c.text) {
+			t.Errorf("%s as %s: %d %s, want %d %s", c.path, c.key, got.code, got.body, c.code, c.text)
+		}
+	}
+}
+
+// Odd points are kept, or refused with a reason and what to do.
+func TestInfluxOddPoints(t *testing.T) {
+	s := serveNode(t, false)
+	s.addKeys()
+	var tags strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&tags, ",t%d=1", i)
+	}
+	for name, c := range map[string]struct {
+		key, body string
+		code      int
+		text      string
+	}{
+		"100,000 tags":            {"admin", "m f=1 1\nm" + tags.String() + " f=1 1", 400, "line 2: measurement and tags have more than 65535 bytes"},
+		"1,100 tags":              {"admin", "m" + tags.String()[:8_800] + "=1 f=1 1", 400, "line 1: "},
+		"only NaN":                {"admin", "m,run=nan f=NaN 5", 204, ""},
+		"a clock of 1970":         {"admin", "m,run=clock f=1 0", 204, ""},
+		"a clock of 2100":         {"admin", "m,run=clock f=2 4102444800000000000", 204, ""},
+		"a clock after 2116":      {"admin", "m,run=clock f=3 4702444800000000000", 422, "out of range"},
+		"a bucket without rights": {"other project", "m f=1 1", 403, "forbidden"},
+	} {
+		got := s.send("POST", "/api/v2/write?org=w&bucket=p", []byte(c.body), map[string]string{"Authorization": "Token " + s.keys[c.key]})
+		if got.code != c.code || !strings.Contains(got.body, c.text) {
+			t.Errorf("%s: %d %s, want %d %s", name, got.code, got.body, c.code, c.text)
+		}
+	}
+	s.want("NaN", s.columns("w", "p", "nan", "m/f")["value"], []any{"NaN"})
+	clock := s.columns("w", "p", "clock", "m/f")
+	s.want("clocks", []any{clock["value"], clock["time_ns"]}, []any{[]any{1.0, 2.0}, []any{0.0, 4102444800000000000.0}})
+}
+
+// A password in the URL is in no line of the log, whatever becomes of the request.
+func TestInfluxPasswordsAreNotLogged(t *testing.T) {
+	said := &securityLog{}
+	s := serveLogged(t, slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s.addKeys()
+	const wrong, user = "kym_notakeybutapasswordofsomebody", "nameofsomebody"
+	for _, password := range []string{s.keys["ingest"], s.keys["other project"], wrong} {
+		for _, target := range []string{"/write?db=x", "/write?db=a%2Fb", "/write?", "/write?db=x&precision=q", "/api/v2/write?org=w&bucket=x", "/api/v2/buckets?limit=x", "/ping?", "/nosuchpath?"} {
+			for _, body := range []string{"m f=1 1", "m f="} {
+				got := s.send("POST", target+"&u="+user+"&p="+password, []byte(body), nil)
+				if strings.Contains(got.body, password) {
+					t.Errorf("%s: the answer has the password: %s", target, got.body)
+				}
+			}
+			s.send("GET", target+"&u="+user+"&p="+password, nil, nil)
+		}
+	}
+	log := strings.Join(said.lines(), "")
+	for _, secret := range []string{s.keys["ingest"], s.keys["other project"], wrong, user} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has %s:\n%s", secret, log)
+		}
+	}
+	if !strings.Contains(log, "security") {
+		t.Errorf("no refusal is in the log: %s", log)
+	}
 }
 
 func TestInfluxRequestsAreChecked(t *testing.T) {

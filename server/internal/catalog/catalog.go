@@ -159,6 +159,8 @@ type Runs interface {
 	// FindRun finds by name.
 	FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error)
 	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
+	// HasProject says whether a project is there, with runs or without.
+	HasProject(ctx context.Context, workspace, project string) (bool, error)
 }
 
 // Details is what query reads of one run.

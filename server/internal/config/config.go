@@ -59,6 +59,8 @@ type Influx struct {
 	Workspace string   `yaml:"workspace" usage:"workspace of InfluxDB requests that name no organisation; default when not set"`
 	Runs      []string `yaml:"runs" usage:"run of a bucket's points, BUCKET=NAME|NAME…, with tags in braces; for all others {run}|{role}-{uid}|default"`
 	Axes      []string `yaml:"axes" usage:"tags of a bucket that are axes, BUCKET=TAG|TAG…; for all others step|global_step|window|block|batch|epoch"`
+
+	Attributes []string `yaml:"attributes" usage:"tags of a bucket that describe the process, BUCKET=TAG|PREFIX*|…: attributes, not labels; without it Templar's for points with runtime_id"`
 }
 
 // Promwrite configures what Prometheus writes.

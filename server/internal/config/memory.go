@@ -87,41 +87,41 @@ func (m Memory) Bytes(files fs.FS) int64 {
 	return MemoryLimit(files) / 10 * 9
 }
 
-// Budget is how the memory of a server is divided, in bytes. Heap is all of it but what
-// the program takes outside of Go's memory; the rest together stays below Heap, also while
+// Budget is how the memory of a server is divided, in bytes. Heap is all of it but
+// Catalog and what else the program takes outside of Go's memory; the rest together stays below Heap, also while
 // pools give the quarter more that package share keeps for small requests.
 type Budget struct {
 	Limit, Heap int64
+	Catalog     int64 // of SQLite's pages, outside of Go's memory
 	Store       int64 // of the engine; writes wait when it holds a quarter more
 	Requests    int64 // that are worked on
 	Received    int64 // gRPC messages on their way in
 	Unfolded    int64 // of those that are compressed
 	Answers     int64 // of gRPC that nobody has read yet
-	Rows        int64 // of reads
-	Page        int64 // of Rows: the texts or documents of one answer
+	Reads       int64 // of answers in the making
+	Page        int64 // of Reads: a page of texts or documents, in memory and as text
 	Definitions int64 // of the series of streams
 }
 
-// RowBytes is about what a row of an answer takes.
-const RowBytes = 60
-
-// PagePoints is how many points a page may have: what one caller may hold of Rows, so
-// that a page is counted as it is.
-func (b *Budget) PagePoints() int { return max(1, int(b.Rows/RowBytes/callers)) }
+// Read is the most that one caller may hold of Reads.
+func (b *Budget) Read() int64 { return b.Reads / callers }
 
 const (
 	// MinMemory is the smallest limit with which everything works.
 	MinMemory = 128 << 20
 	// unknownMemory is the limit where nobody knows what there is.
 	unknownMemory = 1 << 30
-	// programMemory is outside of Go's memory: the program's file, SQLite's pages, stacks.
-	programMemory = 40 << 20
+	// programMemory is outside of Go's memory besides SQLite's pages: the program's file, stacks.
+	programMemory = 35 << 20
+	// leastCatalog is SQLite's own cache of a connection for each of five, halved.
+	leastCatalog = 5 << 20
+	mostCatalog  = 160 << 20
 
 	mostStore   = 1 << 30
 	mostWorked  = 512 << 20
 	mostPending = 64 << 20
-	mostRows    = 4_000_000 * RowBytes
-	mostPage    = 8 << 20
+	mostReads   = 256 << 20
+	mostPage    = 16 << 20
 	mostDefined = 512 << 20
 
 	// What a body may take while it is worked on is so many times its bytes.
@@ -150,12 +150,13 @@ func Divide(limit, body int64) Budget {
 	if limit <= 0 {
 		limit = unknownMemory
 	}
-	b.Heap = limit - min(limit/2, programMemory)
+	b.Catalog = min(max(leastCatalog, limit/64), mostCatalog)
+	b.Heap = limit - min(limit/2, programMemory+b.Catalog)
 	part := func(percent, most int64) int64 { return min(most, b.Heap*percent/100) }
 	b.Store = part(34, mostStore)
 	b.Requests = max(part(28, max(mostWorked, callers*timesBody*body)), part(40, timesBody*body))
-	b.Received, b.Unfolded, b.Answers, b.Rows = part(3, mostPending), part(2, mostPending/2), part(3, mostPending), part(4, mostRows)
-	b.Page = min(b.Rows/4, mostPage)
+	b.Received, b.Unfolded, b.Answers, b.Reads = part(3, mostPending), part(2, mostPending/2), part(3, mostPending), part(4, mostReads)
+	b.Page = min(b.Read(), mostPage)
 	b.Definitions = min(part(6, mostDefined), max(part(2, mostDefined), b.Heap*36/100-b.Requests))
 	return b
 }

@@ -100,11 +100,11 @@ func Reserve(held int64, given uint64) []selfmetrics.Gauge {
 // Answers is what reads share.
 func Answers(s httpapi.Stats) []selfmetrics.Gauge {
 	return []selfmetrics.Gauge{
-		gauge("kymogram_answer_rows", "Rows and buckets that answers in the making hold.", s.Rows),
-		gauge("kymogram_answer_waiting_requests", "Reads that wait for their share of rows.", s.Waiting),
+		gauge("kymogram_answer_bytes", "Memory that is set aside for answers in the making.", s.Bytes),
+		gauge("kymogram_answer_waiting_requests", "Reads that wait for their share of that memory.", s.Waiting),
 		gauge("kymogram_event_streams", "Event streams and waiting requests open now.", s.Waits),
 		counter("kymogram_event_streams_refused_total", "Event streams and waiting requests refused with busy: there were too many.", s.RefusedWaits),
-		counter("kymogram_answer_refused_total", "Reads refused with busy: they got no share of rows in time.", s.Refused),
+		counter("kymogram_answer_refused_total", "Reads refused with busy: they got no memory in time.", s.Refused),
 		counter("kymogram_answer_stalled_total", "Answers cut off because their client read nothing for 5 s.", s.Stalled),
 	}
 }

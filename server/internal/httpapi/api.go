@@ -16,8 +16,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/klauspost/compress/gzhttp"
-
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
@@ -38,13 +36,13 @@ type Ingest interface {
 
 // Options are what code sets; a zero field takes its default.
 type Options struct {
-	// RowsAtOnce bounds the rows and buckets that all answers in the making hold
-	// together, a quarter of them for one caller; small answers have an eighth more.
-	// A request waits for its share. A row is about 60 bytes.
-	RowsAtOnce int64 // default 4,000,000
-	// PageRows is what a page of texts or documents is counted as.
-	PageRows int64 // default 140,000
-	// Stall is how long a client may read nothing of an answer that holds rows.
+	// Memory bounds the bytes that all answers in the making hold together, a quarter
+	// of them for one caller; small answers have an eighth more. A request waits for
+	// its share. What is counted for it is in package query.
+	Memory int64 // default 256 MiB
+	// Page is what a page of texts or documents takes.
+	Page int64 // default 16 MiB
+	// Stall is how long a client may read nothing of an answer that holds memory.
 	Stall     time.Duration // default 5 s
 	Heartbeat time.Duration
 	// Waits is how many event streams and requests that wait for news there may be, a
@@ -64,18 +62,18 @@ type API struct {
 	ingest  Ingest
 	live    Live
 	options Options
-	rows    *rows
+	memory  *answers
 	waits   *share.Pool // event streams, and requests that wait for news
 	log     *slog.Logger
 }
 
 // New makes the API.
 func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
-	if options.RowsAtOnce <= 0 {
-		options.RowsAtOnce = 4 * query.MaxPoints
+	if options.Memory <= 0 {
+		options.Memory = 256 << 20
 	}
-	if options.PageRows <= 0 {
-		options.PageRows = 140_000
+	if options.Page <= 0 {
+		options.Page = 16 << 20
 	}
 	if options.Stall <= 0 {
 		options.Stall = 5 * time.Second
@@ -91,7 +89,7 @@ func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 	}
 	return &API{
 		query: q, ingest: ingest, live: live, options: options, log: options.Log,
-		rows: newRows(options.RowsAtOnce, options.PageRows), waits: share.New("event streams and waiting requests", options.Waits, 0),
+		memory: newAnswers(options.Memory, options.Page), waits: share.New("event streams and waiting requests", options.Waits, 0),
 	}
 }
 
@@ -155,18 +153,4 @@ func (a *API) route(method, pattern string, scope query.Scope, h handler) Route 
 			a.fail(w, r, err)
 		}
 	})}
-}
-
-// compressor gzips large text answers at the fastest level; columns of numbers
-// shrink to about a third there, and higher levels cost more time than they save
-// on a local network.
-func compressor() func(http.Handler) http.HandlerFunc {
-	wrap, err := gzhttp.NewWrapper(
-		gzhttp.MinSize(1024), gzhttp.CompressionLevel(1),
-		gzhttp.ContentTypes([]string{"application/json", "text/csv"}),
-	)
-	if err != nil { // only for options that cannot be
-		return func(h http.Handler) http.HandlerFunc { return h.ServeHTTP }
-	}
-	return wrap
 }

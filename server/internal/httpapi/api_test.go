@@ -58,7 +58,7 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 // A request larger than all the rows that may be in memory takes them alone; a
 // caller that leaves while it waits is told nothing.
 func TestRowsAreRationed(t *testing.T) {
-	l := newLab(t, httpapi.Options{RowsAtOnce: 10})
+	l := newLab(t, httpapi.Options{Memory: 10})
 	w := l.writer("run", nil)
 	w.log(model.NewSeriesKey("loss", "", nil), steps(0, 50, func(i int) any { return float64(i) })...)
 	done := make(chan int)

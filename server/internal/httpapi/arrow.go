@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -11,11 +12,21 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+
+	"github.com/kymogram/kymogram/server/internal/query"
 )
 
 // batchRows is how many rows one Arrow record batch and one Parquet row group
 // hold, so that the copy which Arrow needs stays small beside the table.
-const batchRows = 64 << 10
+const batchRows = 16 << 10
+
+// batchBytes is what that copy takes, with the message around it.
+func batchBytes(format string, r *query.PointsRequest) int64 {
+	if format != formatArrow && format != formatParquet {
+		return 0
+	}
+	return query.RowBytes(min(cmp.Or(r.Limit, query.DefaultPoints), batchRows)) * 5 / 4
+}
 
 func (c *column) arrowType() arrow.DataType {
 	switch c.kind {

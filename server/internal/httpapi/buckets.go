@@ -32,7 +32,7 @@ func (a *API) buckets(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	release, err := a.rows.reserve(r.Context(), orDefault(request.N, query.DefaultBucket))
+	release, err := a.memory.reserve(r.Context(), query.BucketsBytes(request))
 	if err != nil {
 		return err
 	}
@@ -134,15 +134,14 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
-	requests, weight := make([]query.BucketsRequest, len(body.Queries)), 0
+	requests := make([]query.BucketsRequest, len(body.Queries))
 	for i := range body.Queries {
 		var err error
 		if requests[i], err = body.Queries[i].request(); err != nil {
 			return numbered(i, err)
 		}
-		weight += max(orDefault(requests[i].N, query.DefaultBucket), 0)
 	}
-	release, err := a.rows.reserve(r.Context(), weight)
+	release, err := a.memory.reserve(r.Context(), query.BucketsBytes(requests...))
 	if err != nil {
 		return err
 	}
@@ -174,7 +173,7 @@ func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsO
 			j.buckets(outcome.Result, view)
 			continue
 		}
-		if model.CodeOf(outcome.Err) == model.CodeInternal {
+		if model.CodeOf(outcome.Err) == model.CodeInternal && r.Context().Err() == nil {
 			a.log.ErrorContext(r.Context(), "buckets failed", "query", i, "err", outcome.Err)
 		}
 		body, _ := json.Marshal(errorDoc{shown(outcome.Err)}) // three strings

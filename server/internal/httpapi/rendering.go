@@ -47,7 +47,7 @@ func (a *API) renderings(w http.ResponseWriter, r *http.Request) error {
 	if request.Run, err = runID(r); err != nil {
 		return err
 	}
-	share, err := a.rows.share(r.Context(), detailRows)
+	share, err := a.memory.share(r.Context(), query.VideosBytes)
 	if err != nil {
 		return err
 	}

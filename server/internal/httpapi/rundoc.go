@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -137,12 +138,9 @@ func safeInt(n int64) any {
 // detailDoc is the answer of GET /api/v1/runs/{id} before its long lists.
 type detailDoc struct {
 	runDoc
-	Attempts     []attemptDoc  `json:"attempts"`
-	AttemptOrder []uint32      `json:"attempt_order"`
-	NoNumber     *int          `json:"writers,omitempty"` // their list comes in its place
-	Aliases      []model.RunID `json:"aliases"`
-	Ledger       ledgerDoc     `json:"ledger"`
-	Lineage      lineageDoc    `json:"lineage"`
+	NoNumber *int       `json:"writers,omitempty"` // their list comes in its place
+	Ledger   ledgerDoc  `json:"ledger"`
+	Lineage  lineageDoc `json:"lineage"`
 	// Shared are RL environments that two writers logged at the same time.
 	Shared []model.SharedEnvironment `json:"shared_environments"`
 	Series uint64                    `json:"series"`
@@ -204,9 +202,7 @@ type ledgerDoc struct {
 func newDetailDoc(d *query.RunDetail) detailDoc {
 	l := d.Ledger
 	return detailDoc{
-		runDoc:   newRunDoc(&d.RunLine),
-		Attempts: attemptDocs(d), AttemptOrder: append([]uint32{}, d.Order...),
-		Aliases: append([]model.RunID{}, d.Detail.Aliases...),
+		runDoc:  newRunDoc(&d.RunLine),
 		Ledger:  ledgerDoc{l.Logged, l.Stored, l.Superseded, l.Refused, l.Dropped, l.Spooled, append([]model.Skipped{}, l.Skipped...), append([]model.Damage{}, l.Damaged...)},
 		Shared:  append([]model.SharedEnvironment{}, d.Detail.Shared...),
 		Lineage: newLineageDoc(d.Lineage),
@@ -214,9 +210,13 @@ func newDetailDoc(d *query.RunDetail) detailDoc {
 	}
 }
 
-// writeDetail writes the document of a run; its long lists are read while they are written.
+// writeDetail writes the document of a run; its long lists are written entry by entry, and
+// most are read meanwhile.
 func writeDetail(j *jsonWriter, d *query.RunDetail) error {
 	j.open(newDetailDoc(d))
+	writeList(j, "attempts", attemptDocs(d), func(a attemptDoc) any { return a })
+	writeList(j, "attempt_order", entries(d.Order), func(n uint32) any { return n })
+	writeList(j, "aliases", entries(d.Detail.Aliases), func(id model.RunID) any { return id })
 	writeList(j, "attributes", d.Attributes, func(a catalog.Attribute) any { return newAttributeDoc(a) })
 	writeList(j, "env_attributes", d.EnvAttributes, func(a catalog.EnvAttribute) any {
 		return envAttributeDoc{a.Env, a.Episode, newAttributeDoc(a.Attribute)}
@@ -252,14 +252,31 @@ func newAttributeDoc(a catalog.Attribute) attributeDoc {
 	return attributeDoc{a.Path, a.Value.Type, plain(a.Value)}
 }
 
-func attemptDocs(d *query.RunDetail) []attemptDoc {
-	place := make(map[uint32]int, len(d.Order))
+// attemptDocs gives the attempts, by number, with their places in the order.
+func attemptDocs(d *query.RunDetail) iter.Seq2[attemptDoc, error] {
+	attempts := d.Detail.Attempts
+	places := make([]int, len(attempts))
 	for i, number := range d.Order {
-		place[number] = i + 1
+		if at, ok := slices.BinarySearchFunc(attempts, number, func(a model.Attempt, n uint32) int { return cmp.Compare(a.Number, n) }); ok {
+			places[at] = i + 1
+		}
 	}
-	docs := []attemptDoc{}
-	for _, a := range d.Detail.Attempts {
-		docs = append(docs, attemptDoc{a.Number, place[a.Number], a.OpenedNs, a.ResumeFrom})
+	return func(yield func(attemptDoc, error) bool) {
+		for i, a := range attempts {
+			if !yield(attemptDoc{a.Number, places[i], a.OpenedNs, a.ResumeFrom}, nil) {
+				return
+			}
+		}
 	}
-	return docs
+}
+
+// entries are those of a list that is in memory.
+func entries[T any](list []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range list {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
 }

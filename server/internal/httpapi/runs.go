@@ -8,12 +8,6 @@ import (
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
-// What a run of a list and a whole run are counted as, in rows.
-const (
-	runRows    = 20
-	detailRows = 5_000
-)
-
 func (a *API) open(w http.ResponseWriter, r *http.Request) error {
 	if p := readParams(r); p.err != nil {
 		return p.err
@@ -52,7 +46,7 @@ func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	share, err := a.rows.share(r.Context(), orDefault(request.Limit, query.DefaultRuns)*runRows)
+	share, err := a.memory.share(r.Context(), request.Bytes())
 	if err != nil {
 		return err
 	}
@@ -89,7 +83,7 @@ func (a *API) showRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	share, err := a.rows.share(r.Context(), detailRows)
+	share, err := a.memory.share(r.Context(), query.RunBytes)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,6 @@ import (
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
-// seriesRows is what a series of a list is counted as, in rows.
-const seriesRows = 5
-
 func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	p := readParams(r, "q", "limit", "cursor", "preview", inheritedParam, "int64")
 	id, err := runID(r)
@@ -23,7 +20,7 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	share, err := a.rows.share(r.Context(), orDefault(request.Limit, query.DefaultSeries)*(seriesRows+request.Preview))
+	share, err := a.memory.share(r.Context(), request.Bytes())
 	if err != nil {
 		return err
 	}
@@ -144,7 +141,7 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	share, err := a.rows.share(r.Context(), orDefault(request.Limit, query.DefaultPoints))
+	share, err := a.memory.share(r.Context(), request.Bytes()+batchBytes(format, &request))
 	if err != nil {
 		return err
 	}
@@ -158,13 +155,6 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 		return a.cut(r, pointsTable(page).send(w, format, page.Series.Key.Metric))
 	}
 	return a.cut(r, writePoints(newJSONWriter(w, asText), page))
-}
-
-func orDefault(n, fallback int) int {
-	if n == 0 {
-		return fallback
-	}
-	return n
 }
 
 func writePoints(j *jsonWriter, page *query.PointsPage) error {

@@ -17,11 +17,11 @@ import (
 // maxWait is how long a list may wait for a record: below what proxies allow.
 const maxWait = 30
 
-// What answers with records take of their caller's rows: a page is at most some 12 MB, in
-// memory and as text, a newest record with a pair that speaks against it less than half.
+// What answers with records take of their caller's memory: a page, in memory and as text;
+// a newest record with a pair that speaks against it takes less than half.
 const (
-	pageRows = 200_000
-	headRows = pageRows / 2
+	recordsBytes = 12 << 20
+	headBytes    = recordsBytes / 2
 )
 
 // States keeps signed records; package statelog does, wired in cmd.
@@ -115,7 +115,7 @@ func (a *API) state(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	release, err := a.rows.reserve(r.Context(), headRows)
+	release, err := a.memory.reserve(r.Context(), headBytes)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	release, err := a.rows.reserve(r.Context(), pageRows)
+	release, err := a.memory.reserve(r.Context(), recordsBytes)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	release, err := a.rows.reserve(r.Context(), pageRows) // not while it waits for a record
+	release, err := a.memory.reserve(r.Context(), recordsBytes) // not while it waits for a record
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func stateLab(t *testing.T) *lab {
 }
 
 // stateRecord signs a record of a run of the lab on top of another one.
-func stateRecord(t *testing.T, run string, sequence uint64, previous state.Hash, payload string) *state.Envelope {
+func stateRecord(t testing.TB, run string, sequence uint64, previous state.Hash, payload string) *state.Envelope {
 	t.Helper()
 	key, err := wallet.NewKey([32]byte{7})
 	if err != nil {
@@ -44,7 +44,7 @@ func stateRecord(t *testing.T, run string, sequence uint64, previous state.Hash,
 	return e
 }
 
-func asJSON(t *testing.T, v any) string {
+func asJSON(t testing.TB, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestPagesOfRecordsWaitUnread(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	states := &countedStates{Log: log}
-	l := newLab(t, httpapi.Options{States: states, Stall: time.Hour, RowsAtOnce: 800_000})
+	l := newLab(t, httpapi.Options{States: states, Stall: time.Hour, Memory: 48 << 20})
 	payload := fmt.Sprintf(`{"a":"%s"}`, strings.Repeat("x", state.MaxPayload-100))
 	const runs, readers = 6, 5
 	var head string

@@ -16,8 +16,8 @@ import (
 // Pages of long texts are counted by what they may hold, however few rows were asked
 // for. Other callers still get theirs, and no text is left out.
 func TestPagesOfTextsAreCountedByBytes(t *testing.T) {
-	const page, texts, size = 100_000, 20, 1 << 20
-	l := newLab(t, httpapi.Options{Stall: time.Hour, RowsAtOnce: 4 * page, PageRows: page})
+	const page, texts, size = 6 << 20, 20, 1 << 20
+	l := newLab(t, httpapi.Options{Stall: time.Hour, Memory: 4 * page, Page: page})
 	w := l.writer("run", nil)
 	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), size-i) }
 	for i := range texts {
@@ -29,9 +29,9 @@ func TestPagesOfTextsAreCountedByBytes(t *testing.T) {
 		l.unread("greedy", w.path("points?metric=all&limit=20"))
 		l.unread("greedy", w.path("series?limit=50"))
 	}
-	eventually(t, "the greedy caller waits", func() bool { s := l.api.Stats(); return s.Waiting == 2*readers-1 && s.Rows >= page })
-	if rows := l.api.Stats().Rows; rows > page+page/4 {
-		t.Errorf("%d rows are held", rows)
+	eventually(t, "the greedy caller waits", func() bool { s := l.api.Stats(); return s.Waiting == 2*readers-1 && s.Bytes >= page })
+	if rows := l.api.Stats().Bytes; rows > page+page/4 {
+		t.Errorf("%d bytes are held", rows)
 	}
 	found := 0
 	for next := ""; ; {
@@ -94,8 +94,8 @@ func (l *lab) asOther(t *testing.T, path string, out any) (size int64) {
 // Lists of runs and documents of runs with long texts are counted and bounded too, and
 // nothing is left out.
 func TestRunsOfLongTexts(t *testing.T) {
-	const page, runs, attributes, size = 100_000, 9, 20, 60_000
-	l := newLab(t, httpapi.Options{Stall: time.Hour, RowsAtOnce: 4 * page, PageRows: page})
+	const page, runs, attributes, size = 6 << 20, 9, 20, 60_000
+	l := newLab(t, httpapi.Options{Stall: time.Hour, Memory: 4 * page, Page: page})
 	text := strings.Repeat("\x01<", size/2)
 	for i := range runs {
 		l.writer(fmt.Sprintf("run-%02d", i), func(r *model.OpenRequest) {
@@ -112,9 +112,9 @@ func TestRunsOfLongTexts(t *testing.T) {
 	for range readers {
 		l.unread("greedy", list)
 	}
-	eventually(t, "the greedy caller waits", func() bool { s := l.api.Stats(); return s.Waiting >= readers-1 && s.Rows >= page })
-	if rows := l.api.Stats().Rows; rows > page+page/4 {
-		t.Errorf("%d rows are held", rows)
+	eventually(t, "the greedy caller waits", func() bool { s := l.api.Stats(); return s.Waiting >= readers-1 && s.Bytes >= page })
+	if rows := l.api.Stats().Bytes; rows > page+page/4 {
+		t.Errorf("%d bytes are held", rows)
 	}
 	var last string
 	found := 0

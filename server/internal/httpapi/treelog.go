@@ -41,8 +41,8 @@ type witnessDoc struct {
 }
 
 // tree checks the right to read a project's log, that there is one, and waits for
-// the caller's share of rows.
-func (a *API) tree(r *http.Request, rows int) (workspace, project string, release func(), err error) {
+// the caller's share of the memory.
+func (a *API) tree(r *http.Request, bytes int64) (workspace, project string, release func(), err error) {
 	workspace, project = r.PathValue("workspace"), r.PathValue("project")
 	if err := a.query.Allow(r.Context(), workspace, project); err != nil {
 		return "", "", nil, err
@@ -50,13 +50,13 @@ func (a *API) tree(r *http.Request, rows int) (workspace, project string, releas
 	if err := a.hasTree(); err != nil {
 		return "", "", nil, err
 	}
-	release, err = a.rows.reserve(r.Context(), rows)
+	release, err = a.memory.reserve(r.Context(), bytes)
 	return workspace, project, release, err
 }
 
-// proofRows is what a head or a proof takes of its caller's rows: some kilobytes, and
+// proofBytes is what a head or a proof takes of its caller's memory: some kilobytes, and
 // the work to find them.
-const proofRows = 1_000
+const proofBytes = 64 << 10
 
 func (a *API) hasTree() error {
 	if a.options.Tree == nil {
@@ -71,7 +71,7 @@ func (a *API) treeHead(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	workspace, project, release, err := a.tree(r, proofRows)
+	workspace, project, release, err := a.tree(r, proofBytes)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (a *API) treeProof(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	workspace, project, release, err := a.tree(r, proofRows)
+	workspace, project, release, err := a.tree(r, proofBytes)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (a *API) treeConsistency(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	workspace, project, release, err := a.tree(r, proofRows)
+	workspace, project, release, err := a.tree(r, proofBytes)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *API) treeLeaves(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	workspace, project, release, err := a.tree(r, pageRows)
+	workspace, project, release, err := a.tree(r, recordsBytes)
 	if err != nil {
 		return err
 	}

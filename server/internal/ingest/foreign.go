@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,12 +23,13 @@ import (
 //	request ─▶ receiver ─▶ Part "a" ─▶ session of Place a ─┐
 //	                       Part "b" ─▶ session of Place b ─┴▶ side by side: one fsync
 //
-// A Place becomes a run as if an SDK had opened it. Its writer's id is a hash of the
-// receiver's name and the place, so the writer is the same after a restart. All its
-// opens are of one attempt, so no point hides another by step: points meet only by
-// the uniqueness that the receiver gives the batch. There are no sequences and no
-// mark. A client without an answer sends its request again, and equal points
-// replace one another.
+// A Place becomes an attempt of a run as if an SDK had opened it. Its writer's id is a
+// hash of the receiver's name and the place, so the writer is the same after a restart.
+// Where points say nothing of their process all are of one attempt, so that no point
+// hides another by step: points meet only by the uniqueness that the receiver gives the
+// batch. What they say of it makes an attempt ([Part]), and becomes its attributes with
+// the first points of a session. There are no sequences and no mark. A client without an
+// answer sends its request again, and equal points replace one another.
 type Foreign struct {
 	service *Service
 	name    string
@@ -36,12 +39,13 @@ type Foreign struct {
 	swept    time.Time
 }
 
-// Place names a run.
-type Place struct{ Workspace, Project, Run string }
+// Place names an attempt of a run.
+type Place struct{ Workspace, Project, Run, Process string }
 
 // foreignSession is opened once by the first who needs it.
 type foreignSession struct {
-	open sync.Once
+	open      sync.Once
+	described atomic.Bool // the attributes are stored
 
 	// Guarded by Foreign.mu, the first two also by open.
 	session *Session
@@ -68,13 +72,25 @@ func (s *Service) Foreign(name string) *Foreign {
 	return &Foreign{service: s, name: name, sessions: map[Place]*foreignSession{}, swept: s.deps.Now()}
 }
 
-// foreignOpens is how many runs one request may open, at 1 to 2 ms of a processor each.
-const foreignOpens = 500
+// How many runs and attempts one request may open, at 1 to 2 ms of a processor each, and
+// how many attributes it may give them, at 20 to 100 µs.
+const (
+	foreignOpens      = 500
+	foreignAttributes = 20_000
+)
 
-// Part is what a request has for one run.
+// Part is what a request has for one attempt of a run.
 type Part struct {
-	Run   string
-	Batch model.Batch
+	Run string
+	// Process tells processes apart that log into one run: each is an attempt of its own,
+	// whose attributes are these by their paths. "" is for points that say nothing of it.
+	Process    string
+	Attributes []model.Label
+	Batch      model.Batch
+}
+
+func (p *Part) at(workspace, project string) Place {
+	return Place{workspace, project, p.Run, p.Process}
 }
 
 // Allow reports whether the caller may write to a project, so that a receiver need
@@ -98,15 +114,19 @@ func (f *Foreign) Append(ctx context.Context, workspace, project string, parts [
 	acks := make([]model.Ack, len(parts))
 	group, each := errgroup.WithContext(ctx)
 	group.SetLimit(foreignAtOnce)
-	for i := range parts {
+	for _, places := range byRun(parts) {
 		group.Go(func() (err error) {
-			acks[i], err = f.append(each, Place{workspace, project, parts[i].Run}, &parts[i].Batch)
-			return err
+			for _, i := range places {
+				if acks[i], err = f.append(each, parts[i].at(workspace, project), &parts[i]); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	err := group.Wait()
 	if err == nil && later > 0 {
-		err = model.Errorf(model.CodeUnavailable, "the request opens more than %d runs; %d are left", foreignOpens, later).
+		err = model.Errorf(model.CodeUnavailable, "the request opens more than %d runs and attempts, or gives them more than %d attributes; %d are left", foreignOpens, foreignAttributes, later).
 			WithHint("Send it again: it goes on from there.")
 	}
 	var sum model.Ack
@@ -117,30 +137,43 @@ func (f *Foreign) Append(ctx context.Context, workspace, project string, parts [
 	return sum, err
 }
 
+// byRun are the places of the parts of each run: its attempts open in their order.
+func byRun(parts []Part) (out [][]int) {
+	at := make(map[string]int, len(parts))
+	for i := range parts {
+		k, ok := at[parts[i].Run]
+		if !ok {
+			k = len(out)
+			at[parts[i].Run] = k
+			out = append(out, nil)
+		}
+		out[k] = append(out[k], i)
+	}
+	return out
+}
+
 // turn is what a request may write now: all open runs and some others. A client that sends
 // the request again finds these open, and gets further.
 func (f *Foreign) turn(workspace, project string, parts []Part) (now []Part, later int) {
-	if len(parts) <= foreignOpens {
-		return parts, 0
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	opens := 0
-	for _, part := range parts {
-		if f.sessions[Place{workspace, project, part.Run}] == nil {
-			if opens++; opens > foreignOpens {
+	opens, attributes := 0, 0
+	for i := range parts {
+		if f.sessions[parts[i].at(workspace, project)] == nil {
+			opens, attributes = opens+1, attributes+len(parts[i].Attributes)
+			if opens > foreignOpens || opens > 1 && attributes > foreignAttributes {
 				later++
 				continue
 			}
 		}
-		now = append(now, part)
+		now = append(now, parts[i])
 	}
 	return now, later
 }
 
 // append stores a batch. A session whose run was deleted, or that another took
 // over, is opened anew once: behind a purge there is a new run.
-func (f *Foreign) append(ctx context.Context, at Place, b *model.Batch) (model.Ack, error) {
+func (f *Foreign) append(ctx context.Context, at Place, p *Part) (model.Ack, error) {
 	s, err := f.acquire(ctx, at)
 	if err == nil && s.session.over() {
 		f.release(at, s, true)
@@ -150,7 +183,38 @@ func (f *Foreign) append(ctx context.Context, at Place, b *model.Batch) (model.A
 	if err != nil {
 		return model.Ack{}, err
 	}
-	return s.session.Append(ctx, b)
+	if !s.described.Load() {
+		if p.Batch.Updates, err = f.describe(ctx, s.session, p.Attributes); err != nil {
+			return model.Ack{}, err
+		}
+	}
+	ack, err := s.session.Append(ctx, &p.Batch)
+	if err == nil {
+		s.described.Store(true)
+	}
+	return ack, err
+}
+
+// describe says what an attempt is: all of it in one attribute of the attempt's own, which
+// nothing replaces, and path by path in those of the run, where the latest attempt counts.
+func (f *Foreign) describe(ctx context.Context, s *Session, attributes []model.Label) ([]model.Update, error) {
+	if len(attributes) == 0 {
+		return nil, nil
+	}
+	run, err := f.service.deps.Catalog.Lookup(ctx, s.run.id)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, len(attributes))
+	var updates []model.Update
+	for i, a := range attributes {
+		all[i] = a.Name + "=" + a.Value
+		if run.Attempt == s.attempt {
+			updates = append(updates, model.Update{Op: model.OpSetAttribute, Path: a.Name, Value: model.StringValue(a.Value)})
+		}
+	}
+	own := fmt.Sprint("attempts/", s.attempt)
+	return append(updates, model.Update{Op: model.OpSetAttribute, Path: own, Value: model.SetValue(all)}), nil
 }
 
 // over reports whether points would be refused for a reason that a new open may
@@ -219,12 +283,15 @@ func (f *Foreign) release(at Place, s *foreignSession, forget bool) {
 
 // join opens a run's writer. Its id follows from the place, so that a restart
 // makes no new writer; when that writer's run was purged, a random one takes its
-// place. All are of one attempt: these protocols know no restarts.
+// place. Each process is a job with one attempt: nothing else tells of restarts.
 func (f *Foreign) join(ctx context.Context, at Place) (*Session, error) {
-	attempt := int64(0)
+	attempt, job := int64(0), f.name
+	if at.Process != "" {
+		job += "/" + at.Process
+	}
 	request := model.OpenRequest{
 		Writer: f.writer(at), Workspace: at.Workspace, Project: at.Project, RunName: at.Run,
-		OrchestrationID: f.name, RestartCount: &attempt, ResumeStrategy: model.ResumeAllow, SDK: model.ReceiverSDK + f.name,
+		OrchestrationID: job, RestartCount: &attempt, ResumeStrategy: model.ResumeAllow, SDK: model.ReceiverSDK + f.name,
 	}
 	s, err := f.service.Join(ctx, request)
 	if model.CodeOf(err) == model.CodeRunDeleted {
@@ -235,7 +302,11 @@ func (f *Foreign) join(ctx context.Context, at Place) (*Session, error) {
 }
 
 func (f *Foreign) writer(at Place) (id model.WriterID) {
-	sum := sha256.Sum256([]byte(f.name + "\x00" + at.Workspace + "\x00" + at.Project + "\x00" + at.Run))
+	name := f.name + "\x00" + at.Workspace + "\x00" + at.Project + "\x00" + at.Run
+	if at.Process != "" {
+		name += "\x00" + at.Process
+	}
+	sum := sha256.Sum256([]byte(name))
 	copy(id[:], sum[:])
 	return id
 }

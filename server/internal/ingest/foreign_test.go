@@ -27,3 +27,26 @@ func TestARequestOpensSoManyRuns(t *testing.T) {
 		}
 	}
 }
+
+// Attempts with many attributes come a part at a time, and in the order of the request.
+func TestARequestDescribesSoManyAttempts(t *testing.T) {
+	n := start(t)
+	door := n.Foreign("influx")
+	var parts []ingest.Part
+	for i := range 250 {
+		part := ingest.Part{Run: "r", Process: fmt.Sprint(i), Batch: model.Batch{Groups: []model.RowGroup{{
+			Unique: model.UniqueTime, TimeNs: []int64{int64(i) + second},
+			Columns: []model.Column{{Series: model.NewSeriesKey("m", model.ScaleStep, nil), Kind: model.KindFloat, Floats: []float64{1}}},
+		}}}}
+		for k := range 100 {
+			part.Attributes = append(part.Attributes, model.Label{Name: fmt.Sprint("config/", k), Value: fmt.Sprint(i)})
+		}
+		parts = append(parts, part)
+	}
+	for try, want := range []uint64{200, 250} {
+		ack, err := door.Append(context.Background(), "w", "p", parts)
+		if code := model.CodeOf(err); ack.Stored != want || (code == model.CodeUnavailable) != (want < 250) {
+			t.Errorf("try %d: %d points stored, want %d: %v", try+1, ack.Stored, want, err)
+		}
+	}
+}

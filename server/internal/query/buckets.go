@@ -21,6 +21,9 @@ func (s *Service) Buckets(ctx context.Context, r BucketsRequest) (*BucketsResult
 }
 
 func (s *Service) bucketsOf(ctx context.Context, open opener, r BucketsRequest) (*BucketsResult, error) {
+	if err := ctx.Err(); err != nil { // one of many, and the time is up
+		return nil, err
+	}
 	if err := checkBuckets(&r); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ type fake struct {
 	series  []store.Series
 	rows    *store.Rows
 	lookups atomic.Int32
+	reads   atomic.Int32 // of buckets
 	scanned store.ScanRequest
 	stuck   bool // reads hang until their context ends
 	fails   error
@@ -63,6 +64,7 @@ func (f *fake) Scan(ctx context.Context, r store.ScanRequest) (*store.Rows, erro
 }
 
 func (f *fake) Buckets(ctx context.Context, _ store.BucketsRequest) ([]store.Bucket, error) {
+	f.reads.Add(1)
 	if f.stuck {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -99,6 +101,25 @@ func TestASlowReadEndsWithAHint(t *testing.T) {
 	}
 	if err3 != nil {
 		t.Error(err3)
+	}
+}
+
+// When the time of many requests is up, those that have not begun are not read.
+func TestManyBucketsEndTogether(t *testing.T) {
+	f := newFake()
+	f.stuck = true
+	requests := make([]query.BucketsRequest, 100)
+	for i := range requests {
+		requests[i].Selector = loss
+	}
+	out, err := f.service(time.Millisecond).BucketsMany(t.Context(), requests)
+	if err != nil || f.reads.Load() > 2 {
+		t.Errorf("%d reads, %v", f.reads.Load(), err)
+	}
+	for i := range out {
+		if model.CodeOf(out[i].Err) != model.CodeTimeout {
+			t.Fatalf("%d: %v", i, out[i].Err)
+		}
 	}
 }
 
@@ -290,6 +311,32 @@ func (l *long) RunStats(context.Context, model.RunID) (store.RunStats, error) {
 
 // Spooled is one point of each.
 func (l *long) Spooled(model.WriterID) (uint64, bool) { return 1, true }
+
+// restarted is a run with very many attempts.
+type restarted struct{ *long }
+
+func (r restarted) GetRun(context.Context, model.RunID) (*catalog.Detail, error) {
+	d := &catalog.Detail{Run: r.run}
+	for i := range 50_000 {
+		d.Attempts = append(d.Attempts, model.Attempt{Number: uint32(i + 1), Precedence: int64(-i)})
+	}
+	return d, nil
+}
+
+func (restarted) Config(context.Context, model.RunID, int64) ([]catalog.Attribute, error) {
+	return nil, nil
+}
+
+// Its document waits for the memory that its attempts take.
+func TestManyAttemptsWaitForMemory(t *testing.T) {
+	f := restarted{&long{newFake(), 1}}
+	f.series = nil
+	admitted := 0
+	d, err := query.New(f, f, f, f, query.Limits{}).Run(t.Context(), f.run.ID, func(context.Context) error { admitted++; return nil })
+	if err != nil || admitted != 1 || len(d.Order) != 50_000 || d.Order[0] != 50_000 {
+		t.Errorf("admitted %d times, %v", admitted, err)
+	}
+}
 
 // All of a long list is counted, and read again by whoever shows it.
 func TestALongListOfWritersIsWhole(t *testing.T) {

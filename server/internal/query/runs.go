@@ -22,7 +22,11 @@ const summarySeries = 50
 
 // smallTexts are the bytes of texts that an answer may have which waits for no share of
 // its own for them.
-const smallTexts = 1 << 20
+const smallTexts = 256 << 10
+
+// shortList is how many attempts and other ids a run has whose document waits for no more
+// than RunBytes.
+const shortList = 4_000
 
 // Projects lists the projects that the caller may read.
 func (s *Service) Projects(ctx context.Context, p Page) (*ProjectsPage, error) {
@@ -104,22 +108,17 @@ func (s *Service) config(ctx context.Context, run model.RunID, texts Admit) ([]c
 	return s.runs.Config(ctx, run, 0)
 }
 
-// checkProject tells a project without runs from one that is not there. It is
-// asked only when a list is empty, so it may page through the projects.
+// checkProject tells a project without runs from one that is not there.
 func (s *Service) checkProject(ctx context.Context, workspace, project string) error {
-	for cursor := ""; ; {
-		page, next, err := s.runs.ListProjects(ctx, MaxRuns, cursor)
-		if err != nil {
-			return fmt.Errorf("list projects: %w", err)
-		}
-		if slices.ContainsFunc(page, func(p catalog.Project) bool { return p.Workspace == workspace && p.Name == project }) {
-			return nil
-		}
-		if cursor = next; cursor == "" {
-			return model.Errorf(model.CodeNotFound, "there is no project %s/%s", workspace, project).
-				WithHint("a project comes into being with its first run; GET /api/v1/projects lists those there are")
-		}
+	there, err := s.runs.HasProject(ctx, workspace, project)
+	if err != nil {
+		return fmt.Errorf("find project %s/%s: %w", workspace, project, err)
 	}
+	if !there {
+		return model.Errorf(model.CodeNotFound, "there is no project %s/%s", workspace, project).
+			WithHint("a project comes into being with its first run; GET /api/v1/projects lists those there are")
+	}
+	return nil
 }
 
 func checkStatus(status model.RunStatus) error {
@@ -179,7 +178,7 @@ func (s *Service) summary(ctx context.Context, run model.RunID) ([]Summary, erro
 			out[place] = Summary{name, series.Kind, *series.Last}
 		}
 	}
-	return out[:min(len(out), summarySeries)], nil
+	return slices.Clone(out[:min(len(out), summarySeries)]), nil // the rest is free
 }
 
 // isPlain holds for series that stand for their metric: without labels, of the
@@ -208,13 +207,15 @@ func (s *Service) Run(whole context.Context, id model.RunID, texts Admit) (*RunD
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
-	detail, err := s.runs.GetRun(ctx, run.ID)
+	config, err := s.config(ctx, run.ID, texts) // first: who waits for memory holds none
+	if err != nil {
+		return nil, s.finish(ctx, fmt.Errorf("read the config of run %s: %w", run.ID, err))
+	}
+	detail, err := s.detail(ctx, run.ID, texts)
 	if err != nil {
 		return nil, s.finish(ctx, fmt.Errorf("read run %s: %w", run.ID, err))
 	}
-	if detail.Config, err = s.config(ctx, run.ID, texts); err != nil {
-		return nil, s.finish(ctx, fmt.Errorf("read the config of run %s: %w", run.ID, err))
-	}
+	detail.Config = config
 	lines, err := s.lines(ctx, []catalog.Run{detail.Run})
 	if err != nil {
 		return nil, s.finish(ctx, err)
@@ -248,6 +249,19 @@ func (s *Service) Run(whole context.Context, id model.RunID, texts Admit) (*RunD
 		Series: stats.Series,
 		Points: stats.Stored - stats.Superseded,
 	}, nil
+}
+
+// detail reads a run. One with long lists of ids is read anew after the wait for their
+// memory: who waits holds none.
+func (s *Service) detail(ctx context.Context, run model.RunID, texts Admit) (*catalog.Detail, error) {
+	d, err := s.runs.GetRun(ctx, run)
+	if err != nil || texts == nil || len(d.Attempts)+len(d.Aliases) <= shortList {
+		return d, err
+	}
+	if err := texts.need(ctx); err != nil {
+		return nil, err
+	}
+	return s.runs.GetRun(ctx, run)
 }
 
 // rest goes on with a list of a run behind its first page, each time that it is used.

@@ -163,10 +163,17 @@ func (s *Service) findWhere(ctx context.Context, run model.RunID, sel Selector, 
 			WithHint("name the series: metric=…, scale=…, label.K=V for each of its labels")
 	}
 	want := model.NewSeriesKey(sel.Metric, sel.Scale, sel.Labels)
-	match := func(key model.SeriesKey) bool {
-		return key.Metric == want.Metric && (sel.Scale == "" || key.Scale == sel.Scale) && slices.Equal(key.Labels, want.Labels) && where(key)
+	named := func(key model.SeriesKey) bool {
+		return key.Metric == want.Metric && (sel.Scale == "" || key.Scale == sel.Scale) && where(key)
 	}
+	match := func(key model.SeriesKey) bool { return named(key) && slices.Equal(key.Labels, want.Labels) }
 	list, more, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Metric: sel.Metric, Match: match, Limit: shownMatches})
+	if len(list) == 0 && err == nil && len(want.Labels) == 0 {
+		// Only one series bears the name, such as of one environment: it is meant.
+		if only, _, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Metric: sel.Metric, Match: named, Limit: 2}); err == nil && len(only) == 1 {
+			return only[0], nil
+		}
+	}
 	switch {
 	case err != nil && model.CodeOf(err) != model.CodeNotFound:
 		return store.Series{}, fmt.Errorf("find series %s of run %s: %w", sel.Metric, run, err)

@@ -159,7 +159,7 @@ func tooSlow() error {
 		WithHint("At least %d KiB of it must arrive every %v. Send it again, or in smaller parts.", arrivingPiece>>10, bodyStall)
 }
 
-// refuse answers a request that found no memory. Prometheus drops what is answered with
+// refuse answers a request that found no memory, or no turn to look its key up. Prometheus drops what is answered with
 // 429, so other systems' clients get 503.
 func (m *mux) refuse(w http.ResponseWriter, r *http.Request, rule Rule, err error) {
 	var e *model.Error

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/share"
 )
@@ -296,6 +299,25 @@ func TestRefusedForWantOfMemory(t *testing.T) {
 	leave()
 	if ask(Rule{}, "body"); handled != 2 || a.pool.Stats().Used != 0 {
 		t.Errorf("%d handled, %+v", handled, a.pool.Stats())
+	}
+}
+
+type busyKeys struct{ auth.Keys }
+
+func (busyKeys) FindKey(context.Context, [32]byte) (*auth.Key, error) {
+	return nil, model.Errorf(model.CodeBusy, "no turn")
+}
+
+// The same holds where the catalog has no turn to look the key up.
+func TestRefusedWhileItsKeyIsLookedUp(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	m := &mux{keyring: auth.New(busyKeys{}, time.Now, false), log: log, maxBody: 1 << 20}
+	for status, rule := range map[int]Rule{http.StatusTooManyRequests: {Scope: auth.Ingest}, http.StatusServiceUnavailable: {Scope: auth.Ingest, Foreign: true}} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
+		r.Header.Set("Authorization", "Bearer "+strings.Repeat("a", 40))
+		if _, err := m.guard(w, r, rule, nil); model.CodeOf(err) != model.CodeBusy || w.Code != status || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%+v: %d %v, %v", rule, w.Code, w.Header(), err)
+		}
 	}
 }
 

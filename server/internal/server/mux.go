@@ -104,7 +104,7 @@ func (m *mux) guard(w http.ResponseWriter, r *http.Request, rule Rule, h http.Ha
 	body := m.bound(w, r, rule)
 	ctx, err := m.admit(r, rule)
 	if err != nil {
-		Fail(w, r, m.log, err) // before anything of the body is read
+		m.refuse(w, r, rule, err) // before anything of the body is read
 		body.takeIn(r, restOfStrangers, bodyStall)
 		return ctx, err
 	}

@@ -59,6 +59,13 @@ func DefaultPolicy() Policy {
 
 			"POST /api/v2/write": {Scope: auth.Ingest, Foreign: true}, // InfluxDB 2
 			"POST /write":        {Scope: auth.Ingest, Foreign: true}, // InfluxDB 1
+			"GET /ping":          open,                                // both
+			"GET /health":        open,
+			"GET /ready":         open,
+
+			"GET /api/v2/buckets": {Scope: auth.Ingest, Foreign: true},
+			"GET /api/v2/orgs":    {Scope: auth.Ingest, Foreign: true},
+
 			"POST /api/v1/write": {Scope: auth.Ingest, Foreign: true}, // Prometheus
 
 			"POST /api/v1/open":                               ingest,

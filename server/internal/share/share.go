@@ -9,8 +9,10 @@
 // for small first leases of callers that hold nothing: however many others share all
 // of the pool, a caller who asks for little gets it. Leases of one
 // caller are at most a quarter of it, or one lease of the widest kind ([NewWide]).
-// Who waits is served in order, but a caller
-// that has its quarter does not hold up those after it.
+// Callers take turns, whatever each of them asks for: who was served last comes last, so
+// that a caller waits for one lease of each other, not for all that they have asked for.
+// The leases of one caller are served in order, and one that has its quarter does not
+// hold up the others.
 //
 // Start reading at [Pool.Acquire].
 package share
@@ -48,12 +50,20 @@ func Caller(ctx context.Context) string {
 type Pool struct {
 	what       string // for people
 	size, part int64
+	small      int64 // the largest lease of the reserve
 	patience   time.Duration
 
 	mu      sync.Mutex
-	held    map[string]int64
-	waiting []*wait // by age
+	callers map[string]*caller // that hold or wait
+	waiting []*wait            // by age
+	turn    uint64             // leases granted
 	stats   Stats
+}
+
+type caller struct {
+	held    int64
+	waiting int
+	turn    uint64 // of the last lease, or of the first request
 }
 
 // Stats are a pool's figures, for /metrics.
@@ -66,7 +76,8 @@ type Stats struct {
 }
 
 type wait struct {
-	caller string
+	caller *caller
+	id     string
 	n      int64
 	ready  chan struct{} // closed when granted
 }
@@ -76,7 +87,15 @@ func New(what string, size int64, patience time.Duration) *Pool {
 	if patience == 0 {
 		patience = Patience
 	}
-	return &Pool{what: what, size: size, part: max(1, size/parts), patience: patience, held: map[string]int64{}}
+	return &Pool{what: what, size: size, part: max(1, size/parts), small: size / parts / first, patience: patience, callers: map[string]*caller{}}
+}
+
+// NewTurns is NewWide for a pool of a few turns, of which every lease is one: its reserve
+// is a quarter as many, for callers that have none.
+func NewTurns(what string, size, widest int64, patience time.Duration) *Pool {
+	p := NewWide(what, size, widest, patience)
+	p.small = 1
+	return p
 }
 
 // NewWide is New for a pool whose widest lease may be more than a quarter of it: a caller
@@ -109,8 +128,8 @@ func (p *Pool) Acquire(ctx context.Context, n int64) (release func(), err error)
 
 // AcquireWithin is Acquire with a patience of its own.
 func (p *Pool) AcquireWithin(ctx context.Context, limit time.Duration, n int64) (release func(), err error) {
-	w := &wait{caller: Caller(ctx), n: min(max(n, 1), p.part), ready: make(chan struct{})}
 	p.mu.Lock()
+	w := p.enter(ctx, n)
 	p.waiting = append(p.waiting, w)
 	p.grant()
 	p.mu.Unlock()
@@ -133,15 +152,41 @@ func (p *Pool) AcquireWithin(ctx context.Context, limit time.Duration, n int64) 
 
 // Try takes a share of n now, or fails.
 func (p *Pool) Try(ctx context.Context, n int64) (release func(), err error) {
-	w := &wait{caller: Caller(ctx), n: min(max(n, 1), p.part), ready: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held[w.caller]+w.n > p.part || !p.fits(w) {
+	w := p.enter(ctx, n)
+	if !p.may(w) || !p.fits(w) {
 		p.stats.Refused++
+		p.forget(w)
 		return nil, p.busy()
 	}
 	p.take(w)
 	return sync.OnceFunc(func() { p.release(w) }), nil
+}
+
+// enter makes a request of a caller, who becomes known with it.
+func (p *Pool) enter(ctx context.Context, n int64) *wait {
+	id := Caller(ctx)
+	c := p.callers[id]
+	if c == nil {
+		c = &caller{turn: p.turn}
+		p.callers[id] = c
+	}
+	c.waiting++
+	return &wait{caller: c, id: id, n: min(max(n, 1), p.part), ready: make(chan struct{})}
+}
+
+// forget ends the waiting of a request that gets nothing.
+func (p *Pool) forget(w *wait) {
+	w.caller.waiting--
+	p.drop(w)
+}
+
+// drop lets go of a caller that neither holds nor waits.
+func (p *Pool) drop(w *wait) {
+	if w.caller.held == 0 && w.caller.waiting == 0 {
+		delete(p.callers, w.id)
+	}
 }
 
 func (p *Pool) busy() *model.Error {
@@ -166,6 +211,7 @@ func (p *Pool) leave(w *wait, why error) bool {
 		return false
 	}
 	p.waiting = slices.Delete(p.waiting, i, i+1)
+	p.forget(w)
 	if model.CodeOf(why) == model.CodeBusy {
 		p.stats.Refused++
 	}
@@ -177,20 +223,25 @@ func (p *Pool) release(w *wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stats.Used -= w.n
-	if p.held[w.caller] -= w.n; p.held[w.caller] == 0 {
-		delete(p.held, w.caller)
-	}
+	w.caller.held -= w.n
+	p.drop(w)
 	p.grant()
 }
 
 func (p *Pool) take(w *wait) {
+	p.turn++
 	p.stats.Used += w.n
-	p.held[w.caller] += w.n
+	w.caller.held += w.n
+	w.caller.waiting--
+	w.caller.turn = p.turn
 	close(w.ready)
 }
 
 // first is how many small first leases the reserve has.
 const first = 64
+
+// may says whether the caller's quarter has space for a lease.
+func (p *Pool) may(w *wait) bool { return w.caller.held+w.n <= p.part }
 
 // fits says whether the pool has space for a lease: its size, or the reserve for the
 // small first lease of a caller.
@@ -199,24 +250,32 @@ func (p *Pool) fits(w *wait) bool {
 }
 
 func (p *Pool) isSmallFirst(w *wait) bool {
-	return p.held[w.caller] == 0 && w.n <= p.size/parts/first
+	return w.caller.held == 0 && w.n <= p.small
 }
 
-// grant serves who waits, oldest first. The first one that the pool has no space
-// for holds up those after it: else large requests would never come to their turn.
-// What the reserve has space for is not held up.
+// grant serves who waits. The one whose turn it is holds up the others while the pool
+// has no space for it: else large requests would never come to their turn. What the
+// reserve has space for is not held up.
 func (p *Pool) grant() {
-	kept, full := p.waiting[:0], false
+	for {
+		w := p.next((*Pool).may)
+		if w != nil && !p.fits(w) {
+			w = p.next(func(p *Pool, w *wait) bool { return p.isSmallFirst(w) && p.fits(w) })
+		}
+		if w == nil {
+			return
+		}
+		p.waiting = slices.DeleteFunc(p.waiting, func(o *wait) bool { return o == w })
+		p.take(w)
+	}
+}
+
+// next is the request whose caller was served longest ago, of those that pass.
+func (p *Pool) next(passes func(*Pool, *wait) bool) (next *wait) {
 	for _, w := range p.waiting {
-		switch {
-		case p.held[w.caller]+w.n > p.part:
-			kept = append(kept, w)
-		case !p.fits(w) || full && !p.isSmallFirst(w):
-			kept, full = append(kept, w), true
-		default:
-			p.take(w)
+		if (next == nil || w.caller.turn < next.caller.turn) && passes(p, w) {
+			next = w
 		}
 	}
-	clear(p.waiting[len(kept):])
-	p.waiting = kept
+	return next
 }

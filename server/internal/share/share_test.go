@@ -135,6 +135,63 @@ func TestLargeRequestsAreNotPassed(t *testing.T) {
 	(<-small)()
 }
 
+// A pool of turns has one more for who has none.
+func TestATurnForWhoHasNone(t *testing.T) {
+	p := share.NewTurns("reads", 4, 2, time.Millisecond)
+	for _, greedy := range []string{"a", "a", "b", "b"} {
+		defer mustAcquire(t, p, greedy, 1)()
+	}
+	if _, err := p.Acquire(as(t, "a"), 1); model.CodeOf(err) != model.CodeBusy {
+		t.Errorf("a third for a: %v", err)
+	}
+	defer mustAcquire(t, p, "c", 1)()
+	if _, err := p.Acquire(as(t, "d"), 1); model.CodeOf(err) != model.CodeBusy {
+		t.Errorf("a sixth: %v", err)
+	}
+}
+
+// Callers take turns: who comes with one request waits for one lease of each other
+// caller, not for the fifty that each of them has asked for.
+func TestCallersTakeTurns(t *testing.T) {
+	p := share.NewWide("reads", 4, 2, time.Minute)
+	var first []func()
+	for _, greedy := range []string{"a", "a", "b", "b"} {
+		first = append(first, mustAcquire(t, p, greedy, 1))
+	}
+	end := make(chan struct{})
+	var all sync.WaitGroup
+	ask := func(caller string, served func()) {
+		all.Go(func() {
+			release := mustAcquire(t, p, caller, 1)
+			served()
+			<-end
+			release()
+		})
+	}
+	for range 50 {
+		ask("a", func() {})
+		ask("b", func() {})
+	}
+	for p.Stats().Waiting < 100 {
+		time.Sleep(time.Millisecond)
+	}
+	served := make(chan struct{})
+	ask("c", func() { close(served) })
+	for p.Stats().Waiting < 101 {
+		time.Sleep(time.Millisecond)
+	}
+	for _, release := range first {
+		release()
+	}
+	select {
+	case <-served:
+	case <-time.After(30 * time.Second):
+		t.Error("four leases ended, and none was for c")
+	}
+	close(end)
+	all.Wait()
+}
+
 // Whatever callers do, the size and the parts hold, and nothing leaks.
 func TestBoundsHold(t *testing.T) {
 	const size, callers = 64, 7

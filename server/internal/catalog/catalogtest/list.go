@@ -81,6 +81,30 @@ func testLists(t *testing.T, open Opener) {
 	h.wantCode("Config of no run", err, model.CodeNotFound)
 }
 
+// Words are found in long names and tags too, wherever they stand.
+func testLongTags(t *testing.T, open Opener) {
+	h := newHarness(t, open)
+	tags := make([]string, 200)
+	for i := range tags {
+		tags[i] = fmt.Sprintf("Tag%03d-%s", i, strings.Repeat("ä", 40))
+	}
+	tags[150] = "ÖRTLICH"
+	h.must(request(1, named("long"), func(r *model.OpenRequest) { r.Initial = []model.Update{{Op: model.OpAddTags, Tags: tags}} }))
+	h.must(request(2, named("other"), func(r *model.OpenRequest) {
+		r.DisplayName = strings.Repeat("d", 400) + strings.Repeat("ü", 60) + " Ende"
+	}))
+	h.must(request(3, named("short")))
+	for query, want := range map[string]string{"tag000": "long", "tag199": "long", "örtlich": "long", "tag200": "", "ende": "other", "o": "long other short", "tag199 ende": ""} {
+		page, _, err := h.c.ListRuns(h.ctx(), catalog.RunFilter{Workspace: "team", Project: "project", Query: query, Sort: "name", Limit: 10})
+		h.check("ListRuns", err)
+		var names []string
+		for _, r := range page {
+			names = append(names, r.Name)
+		}
+		equal(t, query, want, strings.Join(names, " "))
+	}
+}
+
 // What is long comes in pages that end early, and nothing is left out.
 func testLongTexts(t *testing.T, open Opener) {
 	const runs, attributes, size = 6, 3, 60_000

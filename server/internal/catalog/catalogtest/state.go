@@ -161,6 +161,11 @@ func testUpdates(t *testing.T, open Opener) {
 	equal(t, "shared environments", []model.SharedEnvironment{
 		{Env: "a", TimeNs: 7, Writers: [2]model.WriterID{writer(1), writer(9)}}, {Env: "e", TimeNs: 5, Writers: [2]model.WriterID{writer(1), writer(2)}},
 	}, d.Shared)
+	for next := d.Next.Events; next != ""; {
+		page, behind, err := h.c.Events(t.Context(), run, next)
+		h.check("Events", err)
+		d.Events, next = append(d.Events, page...), behind
+	}
 	if len(d.Events) != 1000 || d.Events[0].Text != "5" || d.Events[999].Text != "1004" {
 		t.Fatalf("%d events", len(d.Events))
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ func Test(t *testing.T, open Opener) {
 		{"Recovery", testRecovery},
 		{"Return", testReturn},
 		{"Lists", testLists},
+		{"LongTags", testLongTags},
 		{"LongTexts", testLongTexts},
 		{"LongLists", testLongLists},
 		{"ListModel", testListModel},
@@ -274,6 +276,11 @@ func testProjects(t *testing.T, open Opener) {
 		}
 	}
 	equal(t, "projects", []string{"a/y", "a/z", "b/x"}, got)
+	for _, place := range [][2]string{{"a", "y"}, {"b", "x"}, {"a", "x"}, {"c", "x"}} {
+		there, err := h.c.HasProject(h.ctx(), place[0], place[1])
+		h.check("HasProject", err)
+		equal(t, "there is "+place[0]+"/"+place[1], slices.Contains(got, place[0]+"/"+place[1]), there)
+	}
 	_, _, err := h.c.ListProjects(h.ctx(), 2, "no cursor")
 	h.wantCode("a bad cursor", err, model.CodeInvalid)
 }

@@ -186,21 +186,24 @@ func sortKey(v *model.Value) any {
 		}
 		return v.Float
 	case model.TypeString:
-		return beginning(v.Str)
+		return beginning(v.Str, keyBytes)
 	}
-	return beginning(strings.Join(v.Set, "\n"))
+	return beginning(strings.Join(v.Set, "\n"), keyBytes)
 }
 
 // keyBytes is how much of a text sorts and compares. It is in an index, where all that a
 // search passes is read.
 const keyBytes = 256
 
-// beginning cuts a text between two characters, so that it has at least keyBytes-3 bytes.
-func beginning(text string) string {
-	if len(text) <= keyBytes {
+// searchBytes is how much of a run's names and tags is in the indexes of the orders.
+const searchBytes = 512
+
+// beginning cuts a text between two characters, so that it has at least most-3 bytes.
+func beginning(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	end := keyBytes
+	end := most
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	sqldriver "database/sql/driver"
 	"strconv"
 	"strings"
 	"unicode"
+
+	driver "modernc.org/sqlite"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -138,7 +141,7 @@ func (w *where) addQuery(line string) error {
 	}
 	for _, t := range terms {
 		if t.op == "" {
-			w.add(`instr(r.search, ?) > 0`, strings.ToLower(t.value))
+			w.addWord(strings.ToLower(t.value))
 			continue
 		}
 		if len(t.value) > mostCompared {
@@ -148,6 +151,21 @@ func (w *where) addQuery(line string) error {
 	}
 	return nil
 }
+
+// addWord looks for a word in the names and tags of runs: in their beginning, which is in the
+// index, then, where there is more, in all of it.
+func (w *where) addWord(word string) {
+	w.add(`(instr(r.search, ?) > 0 OR (octet_length(r.search) >= `+strconv.Itoa(searchBytes-3)+` AND (
+		EXISTS (SELECT 1 FROM runs l WHERE l.pk = r.pk AND instr(fold(l.name || char(10) || l.display_name), ?) > 0) OR
+		EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND instr(fold(t.tag), ?) > 0))))`, word, word, word)
+}
+
+// errFold is nil where SQLite knows fold: the lower case of a query's words, since its own
+// is that of ASCII. The driver has one table of functions a process, filled before main.
+var errFold = driver.RegisterDeterministicScalarFunction("fold", 1, func(_ *driver.FunctionContext, args []sqldriver.Value) (sqldriver.Value, error) {
+	text, _ := args[0].(string)
+	return strings.ToLower(text), nil
+})
 
 // sqlOperator maps what parseQuery lets through; nothing of a client's text
 // becomes SQL.

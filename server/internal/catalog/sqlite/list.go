@@ -217,6 +217,12 @@ type place struct {
 	Name      string `json:"n"`
 }
 
+// HasProject implements [catalog.Runs].
+func (d *DB) HasProject(ctx context.Context, workspace, project string) (there bool, err error) {
+	err = d.reader.row(ctx, `SELECT EXISTS (SELECT 1 FROM projects WHERE workspace = ? AND name = ?)`, workspace, project)(&there)
+	return there, d.failure("find a project", err)
+}
+
 // ListProjects implements [catalog.Runs], by workspace and name.
 func (d *DB) ListProjects(ctx context.Context, limit int, cursorText string) ([]catalog.Project, string, error) {
 	if limit < 1 || limit > maxPage {
@@ -233,8 +239,8 @@ func (d *DB) ListProjects(ctx context.Context, limit int, cursorText string) ([]
 		err := rows.Scan(&p.Workspace, &p.Name, &p.Runs, &p.LastNs)
 		return p, err
 	}, `SELECT p.workspace, p.name,
-		(SELECT count(*) FROM runs r WHERE r.project = p.id AND r.deleted_ns = 0),
-		coalesce((SELECT max(r.last_ns) FROM runs r WHERE r.project = p.id AND r.deleted_ns = 0), 0)
+		(SELECT count(*) FROM runs r INDEXED BY runs_status WHERE r.project = p.id AND r.deleted_ns = 0),
+		coalesce((SELECT r.last_ns FROM runs r INDEXED BY runs_last WHERE r.project = p.id AND r.deleted_ns = 0 ORDER BY r.last_ns DESC LIMIT 1), 0)
 		FROM projects p WHERE (p.workspace, p.name) > (?, ?) ORDER BY p.workspace, p.name LIMIT ?`, after.Workspace, after.Name, limit+1)
 	if err != nil {
 		return nil, "", d.failure("list projects", err)

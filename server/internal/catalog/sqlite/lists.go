@@ -15,7 +15,7 @@ const (
 	// videosBytes ends a page of videos.
 	videosBytes = 1 << 20
 	// pieceBytes ends a page of a run's lists.
-	pieceBytes = 256 << 10
+	pieceBytes = 64 << 10
 	// entryBytes is what an entry takes besides its texts.
 	entryBytes = 64
 	// maxConfig is how many attributes of a run a table shows (api/http.md).

@@ -10,11 +10,13 @@ import (
 const (
 	// readers is how many reads run at once; lists are short, so few are enough.
 	readers = 4
+	// spareReader is for a caller that has none when others have all.
+	spareReader = 1
 	// oneCaller is how many of them are of one caller: those of others go in between.
 	oneCaller = 2
-	// readCacheKiB is the page cache of each reader: a search through 100,000 runs
+	// defaultCache is the page cache of all connections: a search through 100,000 runs
 	// took a third of the time it takes with SQLite's own 2 MiB.
-	readCacheKiB = 32 << 10
+	defaultCache = 160 << 20
 )
 
 // reads is the pool of connections that only read. Callers take turns at it.
@@ -24,7 +26,7 @@ type reads struct {
 }
 
 func newReads(db *sql.DB) *reads {
-	return &reads{db, share.NewWide("reads of the catalog", readers, oneCaller, 0)}
+	return &reads{db, share.NewTurns("reads of the catalog", readers, oneCaller, 0)}
 }
 
 // row reads one row when it is the caller's turn.

@@ -15,6 +15,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -52,6 +53,7 @@ type DB struct {
 	path      string
 	guest     bool
 	markPath  string
+	cache     int64
 	log       *slog.Logger
 	writer    *sql.DB
 	reader    *reads
@@ -79,6 +81,8 @@ type Options struct {
 	Guest bool
 	// Mark is a file apart from the catalog, where it notes how far it is; "" for none.
 	Mark string
+	// Cache is how many bytes of pages all readers together keep; 0: 160 MiB.
+	Cache int64
 }
 
 // Open opens or makes the database at path as its owner, migrates it and repairs
@@ -93,7 +97,7 @@ func OpenWith(ctx context.Context, path string, o Options) (*DB, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, writes: writes{turn: make(chan struct{}, 1)}}
+	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, cache: cmp.Or(o.Cache, defaultCache), writes: writes{turn: make(chan struct{}, 1)}}
 	if err := registerVFS(); err != nil {
 		return nil, err
 	}
@@ -127,7 +131,7 @@ func (d *DB) open(ctx context.Context) (err error) {
 	if err := d.touched.watch(conn); err != nil {
 		return err
 	}
-	reader, err := connect(d.path, readers, vfsName, fmt.Sprintf(writing+"&_pragma=query_only(1)&_pragma=cache_size(-%d)", readCacheKiB))
+	reader, err := connect(d.path, readers+spareReader, vfsName, fmt.Sprintf(writing+"&_pragma=query_only(1)&_pragma=cache_size(-%d)", d.cache/(readers+spareReader)>>10))
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,9 @@ func address[F any](f F) uintptr {
 
 // registerVFS makes the file system known to SQLite, once a process.
 func registerVFS() error {
+	if errFold != nil {
+		return fmt.Errorf("register a function: %w", errFold)
+	}
 	tls := libc.NewTLS()
 	defer tls.Close()
 	name, err := libc.CString(vfsName)

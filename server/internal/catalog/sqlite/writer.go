@@ -135,8 +135,9 @@ func refreshRun(ctx context.Context, tx *transaction, pk, nowNs int64) error {
 	if err != nil {
 		return err
 	}
-	// No word of a query holds a line feed, so it keeps the parts apart.
-	search := strings.ToLower(strings.Join(append([]string{name, display}, tags...), "\n"))
+	// No word of a query holds a line feed, so it keeps the parts apart. It is in the indexes
+	// of the orders, where all that a search passes is read: so it has only the beginning.
+	search := beginning(strings.ToLower(strings.Join(append([]string{name, display}, tags...), "\n")), searchBytes)
 	if err := exec(ctx, tx, `UPDATE runs SET tags = ?, search = ?, seen_ns = max(seen_ns, ?) WHERE pk = ?`, string(list), search, nowNs, pk); err != nil {
 		return err
 	}

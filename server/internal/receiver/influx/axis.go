@@ -13,8 +13,7 @@ type span struct {
 	gives    []int // places in head.axes
 }
 
-// spansOf finds the axes of a head. The first one that is wanted gives the step too, where
-// no tag of that name does.
+// spansOf finds the axes of a head.
 func spansOf(raw []byte, wanted, have []model.Axis) (out []span) {
 	var names []model.Axis
 	for i := endOf(raw, 0, ',', ','); i < len(raw); {
@@ -28,8 +27,8 @@ func spansOf(raw []byte, wanted, have []model.Axis) (out []span) {
 	}
 	for k, axis := range have {
 		at := slices.Index(names, axis)
-		for j := 0; at < 0; j++ {
-			at = slices.Index(names, wanted[j])
+		if at < 0 { // the step, which another one gives
+			at = slices.Index(names, stepOf(wanted, names))
 		}
 		out[at].gives = append(out[at].gives, k)
 	}

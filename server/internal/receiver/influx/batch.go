@@ -2,6 +2,9 @@ package influx
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -46,7 +49,7 @@ type decoder struct {
 	groups map[string]*group // by run, axes, measurement and tags
 	order  []*group
 	last   *head
-	run    string // of the last head
+	place  string // run and process of the last head
 	key    []byte
 	fields []field
 	left   int    // of the budget of memory
@@ -87,14 +90,17 @@ type head struct {
 // group is points of one run, measurement and tags; their axes may differ in
 // values.
 type group struct {
-	id     string // of run, axes, measurement and tags
-	run    string
-	prefix string // of the metrics' names
-	labels []model.Label
-	axes   []model.Axis
-	shapes map[string]*shape
-	order  []*shape
-	last   *shape
+	id  string // of run, process, axes, measurement and tags
+	run string
+	// What the tags say of the process, and what tells such processes apart.
+	attributes []model.Label
+	process    string
+	prefix     string // of the metrics' names
+	labels     []model.Label
+	axes       []model.Axis
+	shapes     map[string]*shape
+	order      []*shape
+	last       *shape
 }
 
 // shape is points of a group with the same fields in the same order.
@@ -259,23 +265,28 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 	}
 	d.left -= costHead + 4*len(raw) + costTag*len(tags)
 	h := &head{raw: raw}
-	run, whole := d.rules.name(tags)
+	run, whole, inRun := d.rules.name(tags)
 	g := &group{run: run, prefix: metricPrefix(measurement)}
-	if run != d.run { // else it was checked
-		if err := model.CheckRunName(run); err != nil {
-			return nil, err.Error()
-		}
-		d.run = run
-		d.count.runs[run] = struct{}{}
-	}
 	h.axes, g.axes = axesOf(tags, d.rules.axes)
+	described := d.rules.ruled || slices.ContainsFunc(tags, func(t tag) bool { return t.name == runtimeTag })
 	g.labels = make([]model.Label, 0, len(tags))
 	for _, t := range tags {
 		_, integer := axisValue(t.value)
-		if integer && slices.Contains(d.rules.axes, model.Axis(t.name)) || t.name == whole {
-			continue
+		switch {
+		case integer && slices.Contains(d.rules.axes, model.Axis(t.name)), t.name == whole:
+		case described && d.rules.describes(t.name, inRun):
+			g.attributes = append(g.attributes, model.Label{Name: attributePath(t.name), Value: t.value})
+		default:
+			g.labels = append(g.labels, model.Label{Name: t.name, Value: t.value})
 		}
-		g.labels = append(g.labels, model.Label{Name: t.name, Value: t.value})
+	}
+	g.process = processOf(g.attributes)
+	if place := run + "\x00" + g.process; place != d.place { // else it was checked
+		if err := model.CheckRunName(run); err != nil {
+			return nil, err.Error()
+		}
+		d.place = place
+		d.count.runs[place] = struct{}{}
 	}
 	h.group = d.intern(g)
 	if len(g.axes) == 0 {
@@ -296,13 +307,26 @@ func twice(sorted []tag) bool {
 	return false
 }
 
+// processOf tells processes apart by what their points say of them: two that say something
+// else are two, so that neither hides what the other said.
+func processOf(attributes []model.Label) string {
+	if len(attributes) == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	for _, a := range attributes {
+		fmt.Fprintf(sum, "%d %s %d %s ", len(a.Name), a.Name, len(a.Value), a.Value)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
 // intern finds the group that is equal to g.
 func (d *decoder) intern(g *group) *group {
-	k := append(append(d.key[:0], g.run...), 0)
+	k := append(append(append(d.key[:0], g.run...), 0), g.process...)
 	for _, a := range g.axes {
-		k = append(append(k, a...), 0)
+		k = append(append(k, 0), a...)
 	}
-	k = append(append(append(k, 0), g.prefix...), 0)
+	k = append(append(append(k, 0, 0), g.prefix...), 0)
 	for _, l := range g.labels {
 		k = append(append(append(append(k, l.Name...), 0), l.Value...), 0)
 	}
@@ -341,36 +365,42 @@ func axisValue(text string) (v int64, ok bool) {
 	return v, true
 }
 
-// axesOf are the axes of a point in the model's order. The first of the wanted
-// that is there gives the step, when no tag does.
+// axesOf are the axes of a point in the model's order, with the step that they give.
 func axesOf(tags []tag, wanted []model.Axis) (values []int64, axes []model.Axis) {
-	var step *int64
 	for _, axis := range wanted {
-		v, ok := axisOf(tags, axis)
-		if !ok {
-			continue
+		if _, ok := axisOf(tags, axis); ok {
+			axes = append(axes, axis)
 		}
-		if step == nil {
-			step = &v
-		}
-		axes = append(axes, axis)
 	}
-	if step == nil {
-		return nil, nil
-	}
-	order, given := model.Axes(), slices.Contains(axes, model.AxisStep)
-	if !given {
+	from := stepOf(wanted, axes)
+	if from != "" && !slices.Contains(axes, model.AxisStep) {
 		axes = append(axes, model.AxisStep)
 	}
+	order := model.Axes()
 	slices.SortFunc(axes, func(a, b model.Axis) int { return slices.Index(order, a) - slices.Index(order, b) })
 	for _, axis := range axes {
-		v, _ := axisOf(tags, axis)
-		if axis == model.AxisStep && !given {
-			v = *step
+		if axis == model.AxisStep {
+			axis = from
 		}
+		v, _ := axisOf(tags, axis)
 		values = append(values, v)
 	}
 	return values, axes
+}
+
+// stepOf is the tag that gives the step: that of this name, else the first of the wanted.
+// A batch counts anew in each epoch: with both, neither of them tells steps apart.
+func stepOf(wanted, have []model.Axis) model.Axis {
+	if slices.Contains(have, model.AxisStep) {
+		return model.AxisStep
+	}
+	both := slices.Contains(have, model.AxisBatch) && slices.Contains(have, model.AxisEpoch)
+	for _, axis := range wanted {
+		if slices.Contains(have, axis) && !(both && (axis == model.AxisBatch || axis == model.AxisEpoch)) {
+			return axis
+		}
+	}
+	return ""
 }
 
 // axisOf is the value of the tag that is an axis.
@@ -505,16 +535,17 @@ func (d *decoder) newShape(g *group) *shape {
 	return s
 }
 
-// parts are the batches, one for each run.
+// parts are the batches, one for each process of a run.
 func (d *decoder) parts() []ingest.Part {
+	type place struct{ run, process string }
 	var out []ingest.Part
-	at := map[string]int{}
+	at := map[place]int{}
 	for _, g := range d.order {
-		k, ok := at[g.run]
+		k, ok := at[place{g.run, g.process}]
 		if !ok {
 			k = len(out)
-			at[g.run] = k
-			out = append(out, ingest.Part{Run: g.run})
+			at[place{g.run, g.process}] = k
+			out = append(out, ingest.Part{Run: g.run, Process: g.process, Attributes: g.attributes})
 		}
 		for _, s := range g.order {
 			out[k].Batch.Groups = append(out[k].Batch.Groups, s.group(g))

@@ -1,6 +1,7 @@
 package influx
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -16,6 +17,9 @@ type Config struct {
 	// Axes are the tags that are axes where they hold an integer, separated by |;
 	// the first of them that a point has is its step too.
 	Axes []string
+	// Attributes are the tags that describe the process that logs, separated by |; one may
+	// end in *. They are attributes of the run and of its attempt, not labels.
+	Attributes []string
 	// Workspace is that of requests without an organisation.
 	Workspace string
 }
@@ -25,6 +29,9 @@ const (
 	defaultRun       = "{run}|{role}-{uid}|default"
 	defaultWorkspace = "default"
 	anyBucket        = "*"
+	// Templar's. Without a rule they describe the process of points with a runtimeTag.
+	defaultAttributes = "runtime_id|version|config_*|group|job_type|prefix|role|uid"
+	runtimeTag        = "runtime_id"
 )
 
 // defaultAxes is in the order in which they become the step.
@@ -34,8 +41,10 @@ func defaultAxes() []model.Axis {
 
 // Rules are a bucket's.
 type Rules struct {
-	run  []template
-	axes []model.Axis
+	run        []template
+	axes       []model.Axis
+	attributes []string
+	ruled      bool // attributes are those that the configuration has
 }
 
 // template is literal texts with a tag between each two.
@@ -56,29 +65,38 @@ func newRuleBook(c Config) (ruleBook, error) {
 	if err != nil {
 		return nil, err
 	}
-	book := ruleBook{anyBucket: {run: run, axes: defaultAxes()}}
+	book := ruleBook{anyBucket: {run: run, axes: defaultAxes(), attributes: strings.Split(defaultAttributes, "|")}}
 	for _, anyFirst := range []bool{true, false} { // others start from what * says
-		if err := book.add(c, anyFirst); err != nil {
+		if err := book.addAll(c, anyFirst); err != nil {
 			return nil, err
 		}
 	}
 	return book, nil
 }
 
-func (b ruleBook) add(c Config, anyOnly bool) error {
-	for _, text := range c.Runs {
-		bucket, rule, err := splitRule("influx.runs", text)
-		if err == nil && (bucket == anyBucket) == anyOnly {
-			b.own(bucket).run, err = parseRun(rule)
-		}
-		if err != nil {
+func (b ruleBook) addAll(c Config, anyOnly bool) error {
+	return errors.Join(
+		b.add("influx.runs", c.Runs, anyOnly, func(r *Rules, rule string) (err error) {
+			r.run, err = parseRun(rule)
 			return err
-		}
-	}
-	for _, text := range c.Axes {
-		bucket, rule, err := splitRule("influx.axes", text)
+		}),
+		b.add("influx.axes", c.Axes, anyOnly, func(r *Rules, rule string) (err error) {
+			r.axes, err = parseAxes(rule)
+			return err
+		}),
+		b.add("influx.attributes", c.Attributes, anyOnly, func(r *Rules, rule string) (err error) {
+			r.attributes, err = parseAttributes(rule)
+			r.ruled = true
+			return err
+		}),
+	)
+}
+
+func (b ruleBook) add(setting string, texts []string, anyOnly bool, set func(*Rules, string) error) error {
+	for _, text := range texts {
+		bucket, rule, err := splitRule(setting, text)
 		if err == nil && (bucket == anyBucket) == anyOnly {
-			b.own(bucket).axes, err = parseAxes(rule)
+			err = set(b.own(bucket), rule)
 		}
 		if err != nil {
 			return err
@@ -154,9 +172,46 @@ func parseAxes(rule string) ([]model.Axis, error) {
 	return out, nil
 }
 
-// name is the run of a point with these tags. Whole is the tag of which that name says
-// all, so that the tag need not be a label too.
-func (r *Rules) name(tags []tag) (name, whole string) {
+func parseAttributes(rule string) (out []string, err error) {
+	for name := range strings.SplitSeq(rule, "|") {
+		if name == "" {
+			continue
+		}
+		if at := strings.IndexByte(name, '*'); at >= 0 && at < len(name)-1 || slices.Contains(out, name) {
+			return nil, model.Errorf(model.CodeInvalid, "influx.attributes: %q has a * that is not its end, or is there twice", model.Clip(name)).
+				WithHint("Such as templar=runtime_id|version|config_*.")
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+// describes reports whether a tag says something of the process, and nothing of the point.
+// Role and uid do only where they are in the run's name: elsewhere they tell points apart.
+func (r *Rules) describes(name string, inRun []string) bool {
+	if (name == "role" || name == "uid") && !slices.Contains(inRun, name) {
+		return false
+	}
+	return slices.ContainsFunc(r.attributes, func(pattern string) bool {
+		if start, found := strings.CutSuffix(pattern, "*"); found {
+			return strings.HasPrefix(name, start)
+		}
+		return name == pattern
+	})
+}
+
+// attributePath is where a tag's value is among a run's attributes: a configuration is
+// where every other client puts it.
+func attributePath(name string) string {
+	if rest, found := strings.CutPrefix(name, "config_"); found && rest != "" {
+		return "config/" + rest
+	}
+	return name
+}
+
+// name is the run of a point with these tags, and the tags that are in it. Whole is the tag
+// of which that name says all, so that the tag need not be a label too.
+func (r *Rules) name(tags []tag) (name, whole string, inRun []string) {
 	for i := range r.run {
 		t := &r.run[i]
 		name, ok := t.fill(tags)
@@ -166,9 +221,9 @@ func (r *Rules) name(tags []tag) (name, whole string) {
 		if len(t.tags) == 1 && t.texts[0] == "" && t.texts[1] == "" {
 			whole = t.tags[0]
 		}
-		return name, whole
+		return name, whole, t.tags
 	}
-	return r.run[len(r.run)-1].texts[0], ""
+	return r.run[len(r.run)-1].texts[0], "", nil
 }
 
 func (t *template) fill(tags []tag) (string, bool) {

@@ -3,8 +3,9 @@
 // POST /write of version 1.
 //
 // An organisation is a workspace, a bucket (version 1: a database) a project.
-// The run, and which tags are axes, follow from the bucket's [Rules]. A field is
-// a series MEASUREMENT/FIELD, whose labels are the tags that are left. The same
+// The run, which tags are axes, and which describe the process that logs, follow from
+// the bucket's [Rules]. What they say of a process makes an attempt of the run. A field
+// is a series MEASUREMENT/FIELD, whose labels are the tags that are left. The same
 // point again is one of the same series and nanosecond: the last wins, never by
 // step.
 //

@@ -90,6 +90,8 @@ func hostile(size int) map[string]string {
 		"series of names":   numbered(size, "%d f=1\n"),
 		"series of tags":    numbered(size, "m,a=%d f=1\n"),
 		"runs":              numbered(size, "m,run=%d f=1\n"),
+		"attempts":          numbered(size, "m,runtime_id=%d f=1\n"),
+		"attributes":        numbered(size, "m,runtime_id=%d"+numbered(4000, ",config_%%d=1")+" f=1\n"),
 		"shapes":            numbered(size, "m f=1,%d=1\n"),
 		"axes":              numbered(size, "m,step=%d f=1\n"),
 		"a line of tags":    "m" + tags + " f=1\n",

@@ -32,6 +32,11 @@ type Options struct {
 	Work *share.Pool
 	Now  func() time.Time
 	Log  *slog.Logger
+
+	Version string
+	Ready   func() error // whether points can be taken now; nil: always
+	// Projects lists all that there are, a page at a time; nil: none.
+	Projects func(ctx context.Context, cursor string) (page []ingest.Place, next string, err error)
 }
 
 // Receiver takes line protocol.
@@ -42,6 +47,7 @@ type Receiver struct {
 	rules     ruleBook
 	bodies    bodies
 	slabs     sync.Pool // of *ingest.Slab
+	started   time.Time
 }
 
 // bodiesAtOnce is how many of the largest requests may be worked on together, where nobody
@@ -64,18 +70,35 @@ func New(in Ingest, c Config, options Options) (*Receiver, error) {
 		most := weight.Times * options.MaxBody
 		options.Work = share.NewWide("memory for points", bodiesAtOnce*most, most, 0)
 	}
+	if options.Ready == nil {
+		options.Ready = func() error { return nil }
+	}
+	if options.Projects == nil {
+		options.Projects = func(context.Context, string) ([]ingest.Place, string, error) { return nil, "", nil }
+	}
 	return &Receiver{
-		ingest: in, options: options, workspace: c.Workspace, rules: rules,
+		started: options.Now(),
+		ingest:  in, options: options, workspace: c.Workspace, rules: rules,
 		bodies: bodies{most: options.MaxBody},
 	}, nil
 }
 
 // Handlers lists the routes as patterns of http.ServeMux.
 func (r *Receiver) Handlers() map[string]http.Handler {
-	return map[string]http.Handler{
-		"POST /api/v2/write": http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.write(w, q, version2) }),
-		"POST /write":        http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.write(w, q, version1) }),
+	routes := map[string]http.HandlerFunc{
+		"POST /api/v2/write":  func(w http.ResponseWriter, q *http.Request) { r.write(w, q, version2) },
+		"POST /write":         func(w http.ResponseWriter, q *http.Request) { r.write(w, q, version1) },
+		"GET /ping":           r.ping,
+		"GET /health":         r.health,
+		"GET /ready":          r.ready,
+		"GET /api/v2/buckets": r.buckets,
+		"GET /api/v2/orgs":    r.orgs,
 	}
+	out := make(map[string]http.Handler, len(routes))
+	for pattern, h := range routes {
+		out[pattern] = r.stated(h)
+	}
+	return out
 }
 
 // write answers 204 once everything is durable.

@@ -35,11 +35,12 @@ type Query interface {
 
 // Options are what code sets.
 type Options struct {
-	// RunDocument is the JSON document of GET /api/v1/runs/{id}.
-	RunDocument func(d *query.RunDetail) ([]byte, error)
-	// Reserve waits for the caller's share of the rows that answers may hold; nil:
+	// RunDocument is the JSON document of GET /api/v1/runs/{id}; model.CodeTooLarge
+	// where it has more than most bytes.
+	RunDocument func(d *query.RunDetail, most int) ([]byte, error)
+	// Reserve waits for the caller's share of the memory for answers; nil:
 	// there is no limit. texts is for a page of texts or documents.
-	Reserve func(ctx context.Context, rows int) (release func(), texts query.Admit, err error)
+	Reserve func(ctx context.Context, bytes int64) (release func(), texts query.Admit, err error)
 	// Definitions is the memory for the series definitions of all streams.
 	Definitions *Definitions
 	Log         *slog.Logger
@@ -58,7 +59,7 @@ func New(in Ingest, q Query, options Options) *Receiver {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if options.Reserve == nil {
-		options.Reserve = func(context.Context, int) (func(), query.Admit, error) { return func() {}, nil, nil }
+		options.Reserve = func(context.Context, int64) (func(), query.Admit, error) { return func() {}, nil, nil }
 	}
 	if options.Definitions == nil {
 		options.Definitions = NewDefinitions(definitionBytes)

@@ -1,7 +1,6 @@
 package native
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -31,12 +30,13 @@ func (s *queryService) ListSeries(ctx context.Context, m *kymogramv1.ListSeriesR
 	if err != nil {
 		return nil, err
 	}
-	release, _, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultSeries)*seriesRows)
+	request := query.SeriesRequest{Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Run: run, Query: m.Q}
+	release, _, err := s.options.Reserve(ctx, request.Bytes())
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, release) // when the answer has left
-	page, err := s.query.Series(ctx, query.SeriesRequest{Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Run: run, Query: m.Q})
+	page, err := s.query.Series(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +60,17 @@ func (s *queryService) Points(ctx context.Context, m *kymogramv1.PointsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	release, texts, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultPoints))
+	request := query.PointsRequest{
+		Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Selector: sel,
+		Axis: model.Axis(m.Axis), From: m.From, To: m.To, Attempts: attempts,
+	}
+	release, texts, err := s.options.Reserve(ctx, request.Bytes())
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, release) // when the answer has left
-	page, err := s.query.Points(ctx, query.PointsRequest{
-		Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Selector: sel,
-		Axis: model.Axis(m.Axis), From: m.From, To: m.To, Attempts: attempts, Texts: texts,
-	})
+	request.Texts = texts
+	page, err := s.query.Points(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -109,14 +111,15 @@ func (s *queryService) Buckets(ctx context.Context, m *kymogramv1.BucketsRequest
 	if err != nil {
 		return nil, err
 	}
-	release, _, err := s.options.Reserve(ctx, cmp.Or(int(m.N), query.DefaultBucket))
+	request := query.BucketsRequest{
+		Selector: sel, X: model.Axis(m.Axis), From: m.From, To: m.To, N: int(m.N), Attempts: attempts,
+	}
+	release, _, err := s.options.Reserve(ctx, query.BucketsBytes(request))
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, release) // when the answer has left
-	result, err := s.query.Buckets(ctx, query.BucketsRequest{
-		Selector: sel, X: model.Axis(m.Axis), From: m.From, To: m.To, N: int(m.N), Attempts: attempts,
-	})
+	result, err := s.query.Buckets(ctx, request)
 	if err != nil {
 		return nil, err
 	}

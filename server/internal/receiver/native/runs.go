@@ -1,7 +1,6 @@
 package native
 
 import (
-	"cmp"
 	"context"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
@@ -22,25 +21,19 @@ func parseRun(id string) (model.RunID, error) {
 	return run, nil
 }
 
-// What a series or run of a list and the document of a run are counted as, in rows.
-const (
-	seriesRows = 5
-	runRows    = 20
-	detailRows = 5_000
-)
-
 // ListRuns lists the runs of a project.
 func (s *runService) ListRuns(ctx context.Context, m *kymogramv1.ListRunsRequest) (*kymogramv1.ListRunsResponse, error) {
-	release, texts, err := s.options.Reserve(ctx, cmp.Or(int(m.Limit), query.DefaultRuns)*runRows)
+	request := query.RunsRequest{
+		Page:      query.Page{Limit: int(m.Limit), Cursor: m.Cursor},
+		Workspace: m.Workspace, Project: m.Project, Name: m.Name, Tag: m.Tag, Status: model.RunStatus(m.Status),
+	}
+	release, texts, err := s.options.Reserve(ctx, request.Bytes())
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, release) // when the answer has left
-	page, err := s.query.Runs(ctx, query.RunsRequest{
-		Page:      query.Page{Limit: int(m.Limit), Cursor: m.Cursor},
-		Workspace: m.Workspace, Project: m.Project, Name: m.Name, Tag: m.Tag, Status: model.RunStatus(m.Status),
-		Texts: texts,
-	})
+	request.Texts = texts
+	page, err := s.query.Runs(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -58,22 +51,43 @@ func encodeRun(r *query.RunLine) *kymogramv1.Run {
 	}
 }
 
-// GetRun reads one run with the JSON document of the HTTP API.
+// The bytes of a run's document: what the share of every caller covers, and what
+// gRPC's clients take unless they are told otherwise, less the rest of the message.
+const (
+	shortDocument = 128 << 10
+	longDocument  = 4<<20 - 256<<10
+)
+
+// GetRun reads one run with the JSON document of the HTTP API. A long document is
+// made anew after the wait for its memory: who waits holds nothing.
 func (s *runService) GetRun(ctx context.Context, m *kymogramv1.GetRunRequest) (*kymogramv1.GetRunResponse, error) {
 	id, err := parseRun(m.Id)
 	if err != nil {
 		return nil, err
 	}
-	release, texts, err := s.options.Reserve(ctx, detailRows)
+	release, texts, err := s.options.Reserve(ctx, query.RunBytes)
 	if err != nil {
 		return nil, err
 	}
 	context.AfterFunc(ctx, release) // when the answer has left
+	out, err := s.document(ctx, id, texts, shortDocument)
+	if model.CodeOf(err) != model.CodeTooLarge {
+		return out, err
+	}
+	if texts != nil {
+		if err := texts(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.document(ctx, id, nil, longDocument)
+}
+
+func (s *runService) document(ctx context.Context, id model.RunID, texts query.Admit, most int) (*kymogramv1.GetRunResponse, error) {
 	detail, err := s.query.Run(ctx, id, texts)
 	if err != nil {
 		return nil, err
 	}
-	document, err := s.options.RunDocument(detail)
+	document, err := s.options.RunDocument(detail, most)
 	if err != nil {
 		return nil, err
 	}

@@ -69,6 +69,10 @@ type node struct {
 }
 
 func start(t *testing.T) *node {
+	return startWith(t, func(d *query.RunDetail, _ int) ([]byte, error) { return json.Marshal(d.Name) }, nil)
+}
+
+func startWith(t *testing.T, document func(d *query.RunDetail, most int) ([]byte, error), reserve func(context.Context, int64) (func(), query.Admit, error)) *node {
 	dir := t.TempDir()
 	engine, err := local.Open(t.Context(), local.Config{Dir: filepath.Join(dir, "store")})
 	if err != nil {
@@ -83,7 +87,7 @@ func start(t *testing.T) *node {
 	in := ingest.New(ingest.Config{}, ingest.Deps{Points: n.engine, Updates: engine, Starts: engine, Catalog: db, Auth: n.auth, Live: n.auth, Now: time.Now, Log: log})
 	reads := query.New(engine, db, n.auth, in, query.Limits{})
 	n.ingest, n.reads = in, reads
-	receiver := native.New(in, reads, native.Options{RunDocument: func(d *query.RunDetail) ([]byte, error) { return json.Marshal(d.Name) }, Log: log})
+	receiver := native.New(in, reads, native.Options{RunDocument: document, Reserve: reserve, Log: log})
 	server := grpc.NewServer(grpc.ForceServerCodecV2(native.Codec{}), grpc.MaxRecvMsgSize(16<<20))
 	receiver.Register(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

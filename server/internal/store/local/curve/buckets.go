@@ -23,6 +23,7 @@ func Buckets(ctx context.Context, from Views, q store.BucketsRequest) ([]store.B
 	if q.N < 1 || q.N > maxBuckets {
 		return nil, model.Errorf(model.CodeInvalid, "a read may ask for 1 to %d buckets, not %d", maxBuckets, q.N)
 	}
+	from = until{from, ctx}
 	b := &bucketing{scan: scan{axis: axis, from: q.From, to: q.To}, n: uint64(q.N)}
 	if len(q.Ancestors) > 0 {
 		return bucketFork(ctx, from, b, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
@@ -75,6 +76,9 @@ func (b *bucketing) find(sel store.Attempts) []span {
 
 // fill spreads spans over the cells.
 func (b *bucketing) fill(ctx context.Context, spans []span) ([]store.Bucket, error) {
+	if err := ctx.Err(); err != nil { // spans may be missing
+		return nil, model.Errorf(model.CodeTimeout, "the read was stopped: %v", err)
+	}
 	if len(spans) == 0 {
 		return []store.Bucket{}, nil
 	}

@@ -175,8 +175,29 @@ func (o *overlay) addCluster(v *View, cluster []column.Chunk) {
 		}
 	}
 	for lo, hi := range windows(cluster, o.axis, v.Limits.Window) {
-		o.addPoints(v.Limits.Leaf, o.pointsBetween(v, cluster, lo, hi))
+		points := o.pointsBetween(v, cluster, lo, hi)
+		o.addPoints(leafSize(v.Limits.Leaf, len(points), rowsFrom(cluster, o.axis, lo, hi)), points)
+		if v.over() {
+			o.partial = true
+			return
+		}
 	}
+}
+
+// leafSize is how many points a leaf has at least: fewer where many rows are read for
+// each, because most are superseded.
+func leafSize(most, points, rows int) int {
+	return max(1, min(most, most*points/max(1, rows)))
+}
+
+// rowsFrom counts the rows of the chunks that begin in a range.
+func rowsFrom(chunks []column.Chunk, axis int, lo, hi int64) (n int) {
+	for _, c := range chunks {
+		if from, _ := c.Group.Extent().Span(axis); from >= lo && from <= hi {
+			n += c.Group.Extent().Rows
+		}
+	}
+	return n
 }
 
 // windows parts the range of overlapping chunks, by rising x, into ranges that

@@ -186,6 +186,9 @@ func (c *rules) resolve(chunks []column.Chunk) []piece {
 	}
 	loaded := make([]piece, 0, len(chunks))
 	for _, ch := range chunks {
+		if c.over() {
+			return nil
+		}
 		r, err := ch.Group.Rows()
 		if err != nil {
 			c.lost(err)
@@ -299,8 +302,39 @@ type rowRef struct {
 
 // unique marks the latest of each point, within the selected attempt if any.
 func (c *rules) unique(loaded []piece) [][]bool {
+	if axis, ok := identity(loaded); ok {
+		return latest(c, loaded, func(r *column.Rows, i int) (int64, bool) { return r.X(axis)[i], true })
+	}
+	return latest(c, loaded, c.Lineage.uniqueKey)
+}
+
+// identity is the axis that tells points apart, -1 for the time, where it is one axis.
+func identity(loaded []piece) (axis int, ok bool) {
+	if len(loaded) == 0 {
+		return 0, false
+	}
+	mode := loaded[0].rows.Mode
+	for i := range loaded {
+		if r := loaded[i].rows; r.Mode != mode || mode == model.UniqueStep && !r.Mask.Has(column.Step) {
+			return 0, false
+		}
+	}
+	switch mode {
+	case model.UniqueTime:
+		return -1, true
+	case model.UniqueStep:
+		return column.Step, true
+	}
+	return 0, false
+}
+
+// latest is unique for keys of a type. Rows with the key of the row before them are
+// common: they are not looked up.
+func latest[K comparable](c *rules, loaded []piece, keyOf func(r *column.Rows, i int) (K, bool)) [][]bool {
 	alive := make([][]bool, len(loaded))
-	winner := map[pointKey]rowRef{}
+	places, winners := map[K]int{}, []rowRef{}
+	var last K
+	at := -1 // the place of last
 	for p := range loaded {
 		r := loaded[p].rows
 		alive[p] = make([]bool, r.Len())
@@ -309,18 +343,25 @@ func (c *rules) unique(loaded []piece) [][]bool {
 				continue
 			}
 			alive[p][i] = true
-			key, ok := c.Lineage.uniqueKey(r, i)
+			key, ok := keyOf(r, i)
 			if !ok {
 				continue
 			}
-			if old, ok := winner[key]; ok {
-				if loaded[old.piece].rows.Arrival[old.row] > r.Arrival[i] {
-					alive[p][i] = false
+			if at < 0 || key != last {
+				last = key
+				if at, ok = places[key]; !ok {
+					at = len(winners)
+					places[key], winners = at, append(winners, rowRef{p, int32(i)})
 					continue
 				}
-				alive[old.piece][old.row] = false
 			}
-			winner[key] = rowRef{p, int32(i)}
+			old := winners[at]
+			if loaded[old.piece].rows.Arrival[old.row] > r.Arrival[i] {
+				alive[p][i] = false
+				continue
+			}
+			alive[old.piece][old.row] = false
+			winners[at] = rowRef{p, int32(i)}
 		}
 	}
 	return alive

@@ -32,6 +32,7 @@ func Scan(ctx context.Context, from Views, q store.ScanRequest) (*store.Rows, er
 	if q.Limit < 1 {
 		return nil, model.Errorf(model.CodeInvalid, "a scan needs a limit of at least 1")
 	}
+	from = until{from, ctx}
 	s := &scan{axis: axis, from: q.From, to: q.To, limit: q.Limit}
 	if q.After != nil {
 		s.after = &column.Place{X: q.After.Axis, Time: q.After.TimeNs, Writer: q.After.Writer, Seq: q.After.Seq, Row: q.After.Row, Depth: q.After.Depth}
@@ -110,6 +111,9 @@ func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]fou
 		if !more {
 			break
 		}
+	}
+	if err := ctx.Err(); err != nil { // pieces may be missing
+		return nil, false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
 	}
 	out = s.fit(out)
 	if len(out) > s.limit {

@@ -1,6 +1,7 @@
 package curve
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -46,10 +47,31 @@ type View struct {
 	Epoch   uint64 // of the rules of the run
 	Layout  uint64 // of the chunks in segments
 	Lineage *Lineage
+	// Ended says that nobody waits for the read any more; nil: it goes on to its end.
+	Ended func() error
 	// Chunks in segments, then those in memory; not to be written to.
 	Chunks     []column.Chunk
 	InSegments int
 }
+
+// until are views whose reads stop when their context ends, also in the middle of what
+// is worked out. What was read until then is not an answer: who reads asks the context.
+type until struct {
+	Views
+	ctx context.Context
+}
+
+// View implements [Views].
+func (u until) View(run model.RunID, id store.SeriesID) (*View, error) {
+	v, err := u.Views.View(run, id)
+	if err == nil {
+		v.Ended = u.ctx.Err
+	}
+	return v, err
+}
+
+// over says that the read has ended.
+func (v *View) over() bool { return v.Ended != nil && v.Ended() != nil }
 
 // stored is a group on disk: it lives as long as its series, and reads parts of
 // itself.

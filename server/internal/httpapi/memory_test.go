@@ -86,7 +86,7 @@ func TestAStalledAnswerEndsVisibly(t *testing.T) {
 	w := longRun(l)
 	for i, format := range []string{"json", "csv", "arrow"} {
 		conn := l.unread("sleeper", w.path("points?metric=long&limit=1000000&format="+format))
-		eventually(t, "the answer is given up", func() bool { s := l.api.Stats(); return s.Stalled == uint64(i)+1 && s.Rows == 0 })
+		eventually(t, "the answer is given up", func() bool { s := l.api.Stats(); return s.Stalled == uint64(i)+1 && s.Bytes == 0 })
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatalf("%s: not even a header: %v", format, err)
@@ -103,7 +103,7 @@ func TestASlowReaderGetsAll(t *testing.T) {
 	l := newLab(t, httpapi.Options{Stall: 2 * time.Second})
 	w := longRun(l)
 	conn := l.unread("slow", w.path("points?metric=long&limit=1000000"))
-	eventually(t, "the answer is under way", func() bool { return l.api.Stats().Rows > 0 })
+	eventually(t, "the answer is under way", func() bool { return l.api.Stats().Bytes > 0 })
 	response, err := http.ReadResponse(bufio.NewReaderSize(conn, 4096), nil)
 	if err != nil {
 		t.Fatal(err)

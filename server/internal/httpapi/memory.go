@@ -13,12 +13,12 @@ import (
 	"github.com/kymogram/kymogram/server/internal/share"
 )
 
-// rows are the rows and buckets that answers in the making may hold. Answers that
+// answers is the memory that answers may hold until their clients have them, in bytes. Answers that
 // a person waits for are small and have a pool of their own: downloads that are
 // read slowly do not hold up charts.
-type rows struct {
+type answers struct {
 	large, small *share.Pool
-	page         int64 // of texts or documents, counted in rows
+	page         int64 // of texts or documents
 	stalled      atomic.Uint64
 }
 
@@ -29,23 +29,23 @@ const (
 	smallMost = 4
 )
 
-func newRows(atOnce, page int64) *rows {
+func newAnswers(all, page int64) *answers {
 	const what = "memory for answers"
-	return &rows{page: page, large: share.New(what, atOnce, 0), small: share.New(what, max(1, atOnce/smallPool), 0)}
+	return &answers{page: page, large: share.New(what, all, 0), small: share.New(what, max(1, all/smallPool), 0)}
 }
 
-// reserve waits for the caller's share of the rows that may be in memory at once.
-func (r *rows) reserve(ctx context.Context, n int) (release func(), err error) {
-	if int64(n) <= r.small.Part()/smallMost {
-		return r.small.Acquire(ctx, int64(n))
+// reserve waits for the caller's share of the memory for answers.
+func (m *answers) reserve(ctx context.Context, bytes int64) (release func(), err error) {
+	if bytes <= m.small.Part()/smallMost {
+		return m.small.Acquire(ctx, bytes)
 	}
-	return r.large.Acquire(ctx, int64(n))
+	return m.large.Acquire(ctx, bytes)
 }
 
-// Reserve waits for the caller's share of rows, for reads that do not come over
-// HTTP. texts makes it a share for a page of texts or documents.
-func (a *API) Reserve(ctx context.Context, n int) (release func(), texts query.Admit, err error) {
-	l, err := a.rows.share(ctx, n)
+// Reserve waits for the caller's share of the memory for answers, for reads that do not
+// come over HTTP. texts makes it a share for a page of texts or documents.
+func (a *API) Reserve(ctx context.Context, bytes int64) (release func(), texts query.Admit, err error) {
+	l, err := a.memory.share(ctx, bytes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,17 +54,17 @@ func (a *API) Reserve(ctx context.Context, n int) (release func(), texts query.A
 
 // lease is a caller's share for an answer that may turn out to be of texts.
 type lease struct {
-	rows *rows
-	n    int64
+	memory *answers
+	bytes  int64
 
 	mu      sync.Mutex
 	release func()
 	ended   bool
 }
 
-func (r *rows) share(ctx context.Context, n int) (*lease, error) {
-	release, err := r.reserve(ctx, n)
-	return &lease{rows: r, n: int64(n), release: release}, err
+func (m *answers) share(ctx context.Context, bytes int64) (*lease, error) {
+	release, err := m.reserve(ctx, bytes)
+	return &lease{memory: m, bytes: bytes, release: release}, err
 }
 
 // end may come while texts waits.
@@ -79,7 +79,7 @@ func (l *lease) end() {
 // first: who holds some and waits for more may wait for others who do the same.
 func (l *lease) texts(ctx context.Context) error {
 	l.release()
-	release, err := l.rows.large.Acquire(ctx, max(l.n, l.rows.page))
+	release, err := l.memory.large.Acquire(ctx, l.bytes+l.memory.page)
 	if err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ func (l *lease) texts(ctx context.Context) error {
 
 // Stats are the API's figures, for /metrics.
 type Stats struct {
-	Rows    int64  // that answers in the making hold
-	Waiting int    // requests that wait for rows
+	Bytes   int64  // that answers in the making hold
+	Waiting int    // requests that wait for them
 	Refused uint64 // requests that got none in time
 	Stalled uint64 // answers cut off because their client did not read
 
@@ -105,10 +105,10 @@ type Stats struct {
 // Stats reads them.
 func (a *API) Stats() Stats {
 	waits := a.waits.Stats()
-	large, small := a.rows.large.Stats(), a.rows.small.Stats()
+	large, small := a.memory.large.Stats(), a.memory.small.Stats()
 	return Stats{
-		Rows: large.Used + small.Used, Waiting: large.Waiting + small.Waiting,
-		Refused: large.Refused + small.Refused, Stalled: a.rows.stalled.Load(),
+		Bytes: large.Used + small.Used, Waiting: large.Waiting + small.Waiting,
+		Refused: large.Refused + small.Refused, Stalled: a.memory.stalled.Load(),
 		Waits: waits.Used, RefusedWaits: waits.Refused,
 	}
 }
@@ -121,7 +121,7 @@ const (
 	stallPiece = 16 << 10
 )
 
-// moving ends an answer whose client reads nothing: its rows are for others then.
+// moving ends an answer whose client reads nothing: its memory is for others then.
 // The client sees a broken connection, never a short answer.
 type moving struct {
 	http.ResponseWriter
@@ -167,7 +167,7 @@ func (a *API) cut(r *http.Request, err error) error {
 		return nil
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		a.rows.stalled.Add(1)
+		a.memory.stalled.Add(1)
 	}
 	a.log.InfoContext(r.Context(), "answer cut short", "path", r.URL.Path, "err", err)
 	panic(http.ErrAbortHandler)

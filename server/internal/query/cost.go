@@ -1,0 +1,47 @@
+package query
+
+import "cmp"
+
+// What answers take in memory, in bytes. The caller of a read holds so much of the memory
+// for answers until its client has the answer. A test of httpapi measures what is held.
+const (
+	answerBytes = 96 << 10 // what every answer takes: a piece of text, also compressed
+	rowBytes    = 160      // of points: ten axes, time, value, attempt, writer, sequence, run
+	bucketBytes = 128
+	seriesBytes = 512
+	runBytes    = 8 << 10 // its last values; texts besides are smallTexts at most
+)
+
+// Bytes is what the page of runs takes.
+func (r *RunsRequest) Bytes() int64 {
+	return answerBytes + smallTexts + int64(cmp.Or(r.Limit, DefaultRuns))*runBytes
+}
+
+// Bytes is what the list of series takes.
+func (r *SeriesRequest) Bytes() int64 {
+	return answerBytes + int64(cmp.Or(r.Limit, DefaultSeries))*int64(seriesBytes+r.Preview*bucketBytes)
+}
+
+// Bytes is what the page of points takes.
+func (r *PointsRequest) Bytes() int64 { return answerBytes + RowBytes(cmp.Or(r.Limit, DefaultPoints)) }
+
+// RowBytes is what rows of points take.
+func RowBytes(rows int) int64 { return int64(rows) * rowBytes }
+
+// RowsIn is how many rows of points an answer of so many bytes has.
+func RowsIn(bytes int64) int { return max(1, int((bytes-answerBytes)/rowBytes)) }
+
+// BucketsBytes is what the answers of requests take together.
+func BucketsBytes(requests ...BucketsRequest) int64 {
+	total := int64(answerBytes)
+	for i := range requests {
+		total += int64(max(0, cmp.Or(requests[i].N, DefaultBucket))) * bucketBytes
+	}
+	return total
+}
+
+// RunBytes is what the document of a run takes, with the first page of each of its lists.
+const RunBytes = answerBytes + smallTexts + 512<<10
+
+// VideosBytes is what a page of videos takes.
+const VideosBytes = answerBytes + 4<<20

@@ -27,6 +27,7 @@ from .test_agent import stop_agent  # noqa: F401 - the agent ends with its test
 
 PAGES = {"README": REPOSITORY / "README.md", "python": REPOSITORY / "docs" / "python.md"}
 PAGES["package"] = REPOSITORY / "python" / "README.md"
+PAGES["telemetry"] = REPOSITORY / "docs" / "telemetry.md"
 PAGES |= {page.stem: page for page in sorted((REPOSITORY / "docs" / "guides").glob("*.md"))}
 NAMES = list(PAGES)
 BLOCK = re.compile(r"^```(python|sh)(?: needs=(\S+))?\n(.*?)^```$", re.M | re.S)

@@ -134,4 +134,7 @@ def test_close_tells_of_a_taken_name(spool: Path, capsys: pytest.CaptureFixture[
     (folder,) = reader.writers(spool)
     deliver(folder, 1000, answer={"run": "R", "run_name": "mine-2", "linked_from": "mine"})
     run.close()
-    assert "the name 'mine' was taken; the points go to the run 'mine-2'" in capsys.readouterr().err
+    assert (
+        "the name 'mine' was taken; the points go to the new run 'mine-2'"
+        in capsys.readouterr().err
+    )

@@ -73,6 +73,7 @@ def _life(rng: random.Random, programs: Programs, away: bool) -> dict[str, Any]:
         "gc": rng.random() < 0.2,
     }
     init: dict[str, Any] = {"resume_strategy": "allow", "run_name": "r", "log_level": "OFF"}
+    init["init_timeout_secs"] = 1.0  # so long get_last_step waits where nobody answers
     if rng.random() < 0.25:
         init |= {"backpressure_strategy": rng.choice(["block", "raise", "drop_new"])}
         init |= {"queue_capacity": 10**9}
@@ -367,6 +368,8 @@ def _check(step: dict[str, Any], told: dict[str, Any], model: Model) -> None:
         if not re.search(step["raises"], told["text"]):
             raise Wrong(f"the message does not say {step['raises']!r}: {told['text']!r}: {line}")
         return
+    if "last" in step and told.get("error") == "KymogramTimeoutError":
+        return  # no answer, where only the server knows; one that comes is right
     if "error" in told:
         raise Wrong(f"{told['error']}: {told['text']}: {line}")
     if "do" in step:

@@ -237,7 +237,7 @@ def test_refused_opens(
     server.status = status
     server.answer = {"error": {"code": code, "message": "the reason", "hint": "do this"}}
     with pytest.raises(error, match="the reason. do this"):
-        kymogram.init(server=server.address)
+        kymogram.init(server=server.address, resume_strategy="never")
     assert not kymogram.is_initialized()
     assert not spool.exists()
     server.status, server.answer = 200, {"run": RUN}

@@ -7,10 +7,15 @@ import time
 from threading import TIMEOUT_MAX, RLock
 
 from . import _log, _rl
-from ._delivery import wait
+from ._delivery import ends, wait
 from ._delivery.errors import Errors
 from ._delivery.helper import Helper, who_delivers
-from ._exceptions import KymogramClosingError, KymogramLoggerClosedError, KymogramLoggerInitError
+from ._exceptions import (
+    KymogramClosingError,
+    KymogramLoggerClosedError,
+    KymogramLoggerInitError,
+    KymogramTimeoutError,
+)
 from ._host import environment
 from ._input import attributes, naming, numeric
 from ._metrics import CloseInfo, Metrics
@@ -20,7 +25,7 @@ from ._points import tables
 from ._points.current import current, logger
 from ._points.logger import Logger
 from ._points.series import Starts
-from ._say import voice
+from ._say import taken, voice
 from ._spool import folders, page
 from ._spool.owners import Sharers
 from ._spool.writer import Writer
@@ -66,7 +71,9 @@ class Run:
         self._announced = False
         self._renderings = Renderings(settings.rendering, settings.error_strategy, self.name)
         try:
-            self._open(_starts(server, answer))
+            starts = _starts(server, answer)
+            starts.behind = bool(request.get("ended"))
+            self._open(starts)
             assert self._logger is not None
             os.environ[environment.ATTEMPT] = self._logger.writer.writer
             if later:  # configuration that the open had no room for
@@ -129,7 +136,7 @@ class Run:
         self.answer = answer
         asked = answer.get("linked_from")
         if asked:
-            voice.warn(f"the name {asked!r} was taken; the points go to the run {self.name!r}")
+            voice.warn(taken(asked, self.name))
         self._announce()
 
     def describe_machine(self) -> None:
@@ -306,8 +313,27 @@ class Run:
     def get_last_step(
         self, metric_name: str, scale: str | None = None, labels: Mapping[str, str] | None = None
     ) -> int | None:
-        """The last step of a series, None when it has no point yet."""
-        return self.logger().last_step(metric_name, scale, labels)
+        """The last step of a series, None when it has no point yet.
+
+        Where only the server knows it waits for that up to `init_timeout_secs`,
+        then raises KymogramTimeoutError.
+        """
+        logger = self.logger()
+        pairs = tuple(naming.labels(labels).items())
+        key = (naming.metric(metric_name), naming.scale(scale), pairs)
+        known, step = logger.last_step(key)
+        if known:
+            return step
+        name = {"metric": key[0], "scale": key[1], "labels": dict(pairs)}
+        touched = step is not None
+        answer = ends.ask(self, logger.writer, self._request, name, touched=touched)
+        start = _starts(self.server, answer).of(key)
+        if start is None:
+            raise KymogramTimeoutError(
+                f"the last step of {key[0]!r} is not known: the run has more series than "
+                f"{self.server} lists, and that server is older than this client; update it"
+            )
+        return start - 1 if start else None
 
     def get_env_last_rl_step_and_episode(
         self, env_id: str | None = None

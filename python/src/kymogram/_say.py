@@ -48,3 +48,11 @@ voice = Voice()
 def set_level(level: str) -> None:
     """Choose the least level that is written."""
     voice._least = _ORDER.index(level)
+
+
+def taken(asked: object, name: object) -> str:
+    """What is said of a run that got another name than was asked for."""
+    return (
+        f"the name {asked!r} was taken; the points go to the new run {name!r} "
+        '(resume_strategy="allow" goes on with the run of that name)'
+    )

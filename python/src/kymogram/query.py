@@ -30,6 +30,10 @@ from ._host import environment
 __all__ = ["Bucketed", "Client", "Points", "QueryError", "Run", "Series"]
 
 _PAGE = 1_000
+_CONFIG_MAX = 100  # of a run's own document
+_SUMMARY_MAX = 50
+_EVALUATION = {"evaluation": "true"}
+_DEFAULT_ENV = {"env_id": "default"}
 _TRIES = 5  # of a request to a server that is busy
 _MOST_WAIT = 5.0  # seconds between them
 _POINTS_PAGE = 250_000
@@ -229,20 +233,29 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Attributes under config/, at most 100, by their path below it.
+        """Attributes under config/, by their path below it; a long one is read when needed.
 
         Integers beyond 2^53, NaN and the infinities are text here; attributes()
-        has all of them with their types.
+        has them with their types.
         """
-        return dict(self.document["config"])
+        found = dict(self.document["config"])
+        if len(found) < _CONFIG_MAX:
+            return found
+        every = {one["path"]: _shown(one) for one in self.detail()["attributes"]}
+        below = "config/"
+        return {path[len(below) :]: one for path, one in every.items() if path.startswith(below)}
 
     def __repr__(self) -> str:
         one = self.document
         return f"<Run {one['workspace']}/{one['project']}/{one['name']} {one['status']}>"
 
     def summary(self) -> dict[str, float | int]:
-        """The last values of at most 50 numeric series, by metric."""
-        return {name: _number(one["value"]) for name, one in self.document["summary"].items()}
+        """The last values of the numeric series without labels, by metric.
+
+        More than the run's own document has are read when needed.
+        """
+        found = {name: _number(one["value"]) for name, one in self.document["summary"].items()}
+        return found if len(found) < _SUMMARY_MAX else _summary(self.series())
 
     def detail(self) -> dict[str, Any]:
         """Everything but the points: attempts, writers, events, ledger; read when needed."""
@@ -468,7 +481,7 @@ def _column(values: list[Any], letter: str) -> Any:
 
 def _join(columns: dict[str, list[Any]], page: dict[str, list[Any]], rows: int, got: int) -> None:
     """Append a page; an axis that only one of both has gets gaps."""
-    for name in columns.keys() | page.keys():
+    for name in dict.fromkeys([*columns, *page]):  # the same order in every process
         columns.setdefault(name, [None] * rows).extend(page.get(name) or [None] * got)
 
 
@@ -498,6 +511,29 @@ def _series(run: Run, one: dict[str, Any]) -> Series:
 
 def _flag(value: bool) -> str | None:
     return "1" if value else None
+
+
+def _summary(series: list[Series]) -> dict[str, float | int]:
+    """As the server's: ML_STEP before other scales, evaluation apart from training."""
+    plain = [one for one in series if one.labels in ({}, _EVALUATION, _DEFAULT_ENV)]
+    trained = {one.metric for one in plain if one.labels != _EVALUATION}
+    found: dict[str, float | int] = {}
+    for one in plain:
+        if one.last is None or one.kind not in ("float64", "int64"):
+            continue
+        again = one.labels == _EVALUATION and one.metric in trained
+        name = f"{one.metric} (evaluation)" if again else one.metric
+        if name not in found or one.scale == "ML_STEP":
+            found[name] = _number(one.last)
+    return found
+
+
+def _shown(one: dict[str, Any]) -> Any:
+    """An attribute as the document of a run has it."""
+    value = _value(one)
+    if isinstance(value, int) and abs(value) > 2**53:
+        return str(value)
+    return value if one["type"] in ("int64", "time") else one["value"]
 
 
 def _number(value: Any) -> Any:

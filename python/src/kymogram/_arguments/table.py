@@ -193,7 +193,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("init_timeout_secs", "float", 120.0),
-        "an upper bound; `init` itself never waits above 0.8 s",
+        "how long `get_last_step` waits for the server; `init` never waits above 0.8 s",
         numeric.seconds,
     ),
     Argument(

@@ -130,6 +130,11 @@ def orchestration_id(given: object) -> str:
     return found
 
 
+def names_job(given: object) -> bool:
+    """Whether the job has an identifier that is not made up."""
+    return bool(str(given or "").strip() or first(JOBS))
+
+
 def publish_orchestration_id(value: str) -> None:
     """Hand the identifier to child processes, also to those that use Metrana's client."""
     os.environ[ORCHESTRATION] = value

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 from .. import _say
 from .._arguments.table import Arguments
 from .._delivery import client
-from .._exceptions import KymogramLoggerInitError
+from .._exceptions import KymogramLoggerInitError, KymogramOrchestrationIdMismatchError
 from .._host import environment
 from .._host.machine import Machine
 from .._points.current import current
-from .._say import voice
+from .._say import taken, voice
 from .._spool import jobs
 from . import settings
 from .process import attach
@@ -38,9 +40,21 @@ def open_run(given: Mapping[str, Any], make: Callable[..., Run]) -> Run:
         return open_run
     arguments = Arguments(given)
     _say.set_level(arguments.take("log_level"))
+    run = begin_run(arguments, make)
+    try:
+        attach(run)
+    except BaseException:  # such as Ctrl-C: nobody holds this run
+        run.close(0)
+        raise
+    return run
+
+
+def begin_run(arguments: Arguments, make: Callable[..., Run]) -> Run:
+    """Open a run without making it the current one."""
     found = settings.read(arguments)
-    address = environment.server(given["server"] or given["ingestion_url"])
-    found.key = environment.api_key(given["api_key"], address)
+    address = environment.server(arguments["server"] or arguments["ingestion_url"])
+    found.key = environment.api_key(arguments["api_key"], address)
+    found.new_name = _new_name(arguments)
     asked = request(arguments)
     machine = Machine() if arguments.take("capture_environment") else None
     updates, later = initial(arguments, machine)
@@ -52,13 +66,7 @@ def open_run(given: Mapping[str, Any], make: Callable[..., Run]) -> Run:
     answer = _answer(arguments, address, found, asked)
     if answer is not None and not answer.get("created"):
         later = []
-    run = make(address, asked, answer, found, machine, later)
-    try:
-        attach(run)
-    except BaseException:  # such as Ctrl-C: nobody holds this run
-        run.close(0)
-        raise
-    return run
+    return make(address, asked, answer, found, machine, later)
 
 
 def _answer(
@@ -69,15 +77,34 @@ def _answer(
         asked["offline"] = True
         return None
     limit = arguments.take("init_timeout_secs")
-    return _ask(address, found.key, asked, min(client.TIMEOUT_S, max(limit, 0.001)))
+    found.init_timeout = limit
+    return _ask(address, found, asked, min(client.TIMEOUT_S, max(limit, 0.001)))
+
+
+def _new_name(arguments: Arguments) -> bool:
+    """Whether another job's name leads to a run NAME-2: nobody chose a resume strategy.
+
+    Processes of one job that made up an id each must not become a run each.
+    """
+    if arguments["resume_strategy"] or environment.setting("RESUME_STRATEGY"):
+        return False
+    return environment.rank() is None or environment.names_job(arguments["orchestration_id"])
 
 
 def _ask(
-    address: str, key: str | None, request: dict[str, Any], timeout: float
+    address: str, found: settings.Settings, request: dict[str, Any], timeout: float
 ) -> dict[str, Any] | None:
     """The server's answer; None, said once, when the run begins without it."""
+    began = time.monotonic()
     try:
-        answer = client.open_run(address, key, request, timeout)
+        try:
+            answer = client.open_run(address, found.key, request, timeout)
+        except KymogramOrchestrationIdMismatchError:
+            if not found.new_name:
+                raise
+            request["offline"] = True  # as without the server, which then gives a run NAME-2
+            left = max(timeout - (time.monotonic() - began), 0.001)
+            answer = client.open_run(address, found.key, request, left)
     except client.Unreachable as error:
         request["offline"] = True
         voice.warn(f"{address} is not reached ({error}); the points wait in the spool")
@@ -86,5 +113,5 @@ def _ask(
         raise KymogramLoggerInitError(f"{address} answered the open without a run: {answer!r:.200}")
     asked = answer.get("linked_from")
     if asked:
-        voice.warn(f"the name {asked!r} was taken; the points go to {answer.get('run_name')!r}")
+        voice.warn(taken(asked, answer.get("run_name")))
     return answer

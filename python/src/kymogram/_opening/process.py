@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
         def logger_for_points(self) -> Any: ...
         def close(self, close_timeout: float | None = ...) -> Any: ...
+        def forked(self) -> None: ...
+        def end(self) -> None: ...
+        def fail(self) -> None: ...
+
+
+_beside: list[Any] = []  # open runs that are not the current one, such as a MetricsLogger's
 
 
 def attach(run: Process) -> None:
@@ -28,7 +34,16 @@ def attach(run: Process) -> None:
     _watch_the_end()
 
 
+def keep(run: Process) -> None:
+    """Close a run at exit, and open it anew in a fork, though it is not the current one."""
+    _beside.append(run)
+    _watch_the_end()
+
+
 def detach(run: Process) -> None:
+    """Let go of a run that is closed."""
+    if run in _beside:
+        _beside.remove(run)
     if current.run is run:
         current.run = current.logger = None
         current.closed = True
@@ -45,13 +60,17 @@ def close_with_worker(run: Process) -> None:
 
 def _after_fork() -> None:
     tables.forget()
-    if current.run is not None:
-        current.run.forked()
+    for run in _open():
+        run.forked()
+
+
+def _open() -> list[Any]:
+    return [*_beside, *([] if current.run is None else [current.run])]
 
 
 def _at_exit() -> None:
-    if current.run is not None:
-        current.run.end()
+    for run in _open():
+        run.end()
 
 
 _watching = False
@@ -67,8 +86,8 @@ def _watch_the_end() -> None:
     previous = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if current.run is not None:
-            current.run.fail()
+        for run in _open():
+            run.fail()
         previous(kind, error, trace)
 
     sys.excepthook = hook

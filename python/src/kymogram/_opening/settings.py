@@ -36,7 +36,9 @@ class Settings:
         "enqueue_timeout",
         "error_strategy",
         "errors_kept",
+        "init_timeout",
         "key",
+        "new_name",
         "offline",
         "pace",
         "queue_capacity",
@@ -48,6 +50,7 @@ class Settings:
 
     def __init__(self) -> None:
         self.key: str | None = None
+        self.init_timeout = 0.0  # how long get_last_step waits; init_mode="offline" asks nobody
         self.error_strategy = "warn"
         self.backpressure = "spool"
         self.queue_capacity = 10_000
@@ -59,6 +62,7 @@ class Settings:
         self.spool: str | None = None
         self.cap: int | None = None
         self.offline = False
+        self.new_name = False  # the name of another job's run leads to a new run
         self.pace: dict[str, Any] = {}
         self.rendering: dict[str, Any] = {}  # as Options of _videos takes them
         self.system: dict[str, int] | None = None  # `system` of open.json

@@ -114,15 +114,15 @@ class Logger:
                     key = (found.metric, found.scale, tuple(found.labels.items()))
                     self._series.pop(key, None)
 
-    def last_step(self, metric: object, scale: object, labels: Any) -> int | None:
-        """The last step of a series."""
-        name, place = naming.metric(metric), naming.scale(scale)
-        key = (name, place, tuple(naming.labels(labels).items()))
+    def last_step(self, key: Key) -> tuple[bool, int | None]:
+        """Whether the last step of a series is known here, and that step."""
         found = self._series.get(key)
-        if found is not None:
-            return found.last_step()
+        if found is not None and not found.untouched:
+            return found.follows_absolute, found.last_step()
+        if self.starts.behind:
+            return False, None
         start = self.starts.of(key)
-        return start - 1 if start else None
+        return start is not None, start - 1 if start else None
 
     # log and log_distributed
 

@@ -145,6 +145,7 @@ class Starts:
         answer = answer or {}
         self.complete = bool(answer.get("starts_complete"))
         self.known = bool(answer)
+        self.behind = False  # earlier processes' points were still in the spool
         self._next: dict[Key, int] = {}
         self._episodes: dict[Key, dict[int, int]] = {}
         self.environments: dict[str, tuple[int, int | None]] = {

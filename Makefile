@@ -16,7 +16,7 @@ FRAMES  := .venv-frameworks
 WHEELS  := dist
 BINDIR  := python/src/kymogram/_bin
 # The workspace's modules; `work` means them too, but not to every tool.
-PACKAGES := ./... ./server/... ./test/...
+PACKAGES := ./... ./server/... ./test/... ./telemetry/influx/...
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # -race needs a C compiler and runs slowly: only where goroutines meet.
 RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
@@ -124,6 +124,10 @@ $(TOOLS)/gotestsum: tools/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools && GOWORK=off GOBIN=$(TOOLS) $(GO) install gotest.tools/gotestsum
 	@touch $@
+
+.PHONY: influx
+influx: ## InfluxDB 1.6 (Debian's package) and 1.8 (built from its Go module), for the tests of MetricsLogger that are skipped without them
+	@tools/influxd/get $(TOOLS)
 
 $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 	@mkdir -p $(TOOLS)

@@ -44,7 +44,7 @@ func TestATrainingProgramIsAskedForLittle(t *testing.T) {
 	dir := t.TempDir()
 	var main strings.Builder
 	main.WriteString("package main\n\nimport (\n")
-	for _, pkg := range []string{"", "/chain", "/gen/kymogram/v1", "/metrics", "/netstate", "/read"} {
+	for _, pkg := range []string{"", "/chain", "/gen/kymogram/v1", "/metrics", "/netstate", "/read", "/telemetry"} {
 		main.WriteString("\t_ \"" + module + pkg + "\"\n")
 	}
 	main.WriteString(")\n\nfunc main() {}\n")

@@ -26,7 +26,7 @@ NAMES = ["kymogram", "logger", "types", "utils"]
 
 GROUPS = (
     "_platform _spool _input _host _delivery _points _episodes _arguments _videos _opening "
-    "_netstate"
+    "_netstate _telemetry"
 ).split()
 MAY_IMPORT = {
     "words": [],
@@ -41,11 +41,13 @@ MAY_IMPORT = {
     "_videos": ["words", "_spool", "_input", "_arguments"],
     "_opening": "words _platform _spool _input _host _delivery _points _arguments _videos".split(),
     "_netstate": ["words", "_delivery"],
+    "_telemetry": ["words", "_platform", "_spool", "_input", "_points"],
     "calls": ["words", *GROUPS],
     "metrics": ["words", "_points", "calls"],
     "adapters": ["words", "_input", "_points", "calls", "metrics"],
     "chain": ["words", "_delivery"],
     "netstate": ["words", "_host", "_netstate"],
+    "telemetry": "words _spool _host _arguments _opening _telemetry calls".split(),
     "query": ["words", "_host", "_delivery"],
     "names": ["words", "_host", "_input", "_spool", "_arguments", "_opening", "calls"],
 }

@@ -33,6 +33,7 @@ var goPages = []page{
 	img := image.NewRGBA(image.Rect(0, 0, 64, 64))`, close: "run.Close(ctx)"},
 	{file: "docs/guides/metrics.md", function: "measure", names: `
 	step := func(context.Context) error { return nil }`},
+	{file: "docs/telemetry.md", function: "points"},
 }
 
 // source is a page's function: after each line that sets err, err is looked at.
@@ -75,11 +76,13 @@ import (
 	"github.com/kymogram/kymogram"
 	"github.com/kymogram/kymogram/metrics"
 	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/telemetry"
+	"github.com/kymogram/kymogram/telemetry/influx"
 )
 
 func main() {
 	ctx := context.Background()
-	for _, page := range []func(context.Context) error{readme, guide, measure} {
+	for _, page := range []func(context.Context) error{readme, guide, measure, points} {
 		if err := page(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -33,6 +33,7 @@ type Series struct {
 	Metric string            `json:"metric"`
 	Scale  string            `json:"scale"`
 	Labels map[string]string `json:"labels"`
+	Kind   string            `json:"kind"`
 	Count  int               `json:"count"`
 	Last   struct {
 		Step  *int64 `json:"step"`

@@ -26,7 +26,7 @@ NAMES = ["kymogram", "logger", "types", "utils"]
 
 GROUPS = (
     "_platform _spool _input _host _delivery _points _episodes _arguments _videos _opening "
-    "_netstate _telemetry"
+    "_netstate _telemetry _reading"
 ).split()
 MAY_IMPORT = {
     "words": [],
@@ -42,13 +42,14 @@ MAY_IMPORT = {
     "_opening": "words _platform _spool _input _host _delivery _points _arguments _videos".split(),
     "_netstate": ["words", "_delivery"],
     "_telemetry": ["words", "_platform", "_spool", "_input", "_points"],
-    "calls": ["words", *GROUPS],
+    "_reading": ["words"],
+    "calls": ["words", *(one for one in GROUPS if one != "_reading")],
     "metrics": ["words", "_points", "calls"],
     "adapters": ["words", "_input", "_points", "calls", "metrics"],
     "chain": ["words", "_delivery"],
     "netstate": ["words", "_host", "_netstate"],
     "telemetry": "words _spool _host _arguments _opening _telemetry calls".split(),
-    "query": ["words", "_host", "_delivery"],
+    "query": ["words", "_host", "_delivery", "_reading"],
     "names": ["words", "_host", "_input", "_spool", "_arguments", "_opening", "calls"],
 }
 

@@ -16,6 +16,7 @@ import pytest
 
 import kymogram
 from kymogram import query
+from kymogram._reading import columns
 
 from .rig import Served
 
@@ -35,8 +36,13 @@ def logged(served: Served) -> Served:
     return served
 
 
-@pytest.fixture(params=["numpy", "plain"])
+@pytest.fixture(params=["arrow", "numpy", "plain"])
 def numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """With pyarrow, with NumPy alone, with the standard library alone."""
+    if request.param == "arrow":
+        pytest.importorskip("pyarrow")
+    else:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
     if request.param == "plain":
         monkeypatch.setitem(sys.modules, "numpy", None)
         yield None
@@ -66,7 +72,7 @@ def test_an_axis_with_gaps_stays_exact(logged: Served, numpy: Any) -> None:
     run = logged.client.run("default/default/a/b")
     points = run.points("return", scale="EPISODE", labels={"env_id": "e"})
     assert list(points["rl_step"]) == [2, 2]
-    column = query._column([7, None, 2**60 + 1], "q")
+    column = columns.column([7, None, 2**60 + 1], "q")
     assert (column.tolist() if numpy else column) == [7, None, 2**60 + 1]
 
 

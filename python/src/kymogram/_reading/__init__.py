@@ -1,0 +1,1 @@
+"""From a server's answers to columns and frames. Start at columns.py."""

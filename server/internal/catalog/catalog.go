@@ -194,11 +194,48 @@ type Renderings interface {
 	Naming(ctx context.Context, blob string) ([]Place, error)
 }
 
+// View is a view document of a project (docs/format/view.md).
+type View struct {
+	Name      string
+	Title     string
+	Panels    int
+	Tag       string // names the text
+	ChangedNs int64
+	Document  string // "" in a list
+}
+
+// MaxViews is how many views a project may have.
+const MaxViews = 1_000
+
+// Views is what query reads of a project's views.
+type Views interface {
+	// ListViews lists them by name, without their documents. There are at most [MaxViews].
+	ListViews(ctx context.Context, workspace, project string) ([]View, error)
+	// View finds one: CodeNotFound.
+	View(ctx context.Context, workspace, project, name string) (*View, error)
+}
+
+// ViewKeeper is what ingest changes of views.
+type ViewKeeper interface {
+	// PutView stores a view, and makes the project where there is none. CodeConflict
+	// unless the view is as the condition says, CodeLimit beyond [MaxViews].
+	PutView(ctx context.Context, workspace, project string, v View, c Condition) error
+	// DeleteView removes one for good: CodeNotFound, CodeConflict.
+	DeleteView(ctx context.Context, workspace, project, name string, c Condition) error
+}
+
+// Condition is what a view must be for a change to be made. The zero Condition holds always.
+type Condition struct {
+	Absent bool   // there is none yet
+	Tag    string // it has this tag; empty: any
+}
+
 // Reader is all that query reads.
 type Reader interface {
 	Runs
 	Details
 	Renderings
+	Views
 }
 
 // Place is a project's full name.
@@ -329,6 +366,7 @@ type Keys interface {
 type Catalog interface {
 	Reader
 	Recorder
+	ViewKeeper
 	Keys
 	Close() error
 }

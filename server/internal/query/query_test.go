@@ -25,6 +25,7 @@ type fake struct {
 	catalog.Runs
 	catalog.Details
 	catalog.Renderings
+	catalog.Views
 	run     catalog.Run
 	series  []store.Series
 	rows    *store.Rows

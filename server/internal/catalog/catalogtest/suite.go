@@ -58,6 +58,7 @@ func Test(t *testing.T, open Opener) {
 		{"ListModel", testListModel},
 		{"Filters", testFilters},
 		{"Projects", testProjects},
+		{"Views", testViews},
 		{"Keys", testKeys},
 		{"Damage", testDamage},
 	} {

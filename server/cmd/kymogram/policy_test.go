@@ -79,6 +79,11 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/projects/{workspace}/{project}/log/consistency": {"read", true, "/api/v1/projects/w/p/log/consistency", ""},
 		"POST /api/v1/projects/{workspace}/{project}/log/witness":    {"ingest", true, "/api/v1/projects/w/p/log/witness", `{}`},
 
+		"GET /api/v1/projects/{workspace}/{project}/views":           {"read", true, "/api/v1/projects/w/p/views", ""},
+		"GET /api/v1/projects/{workspace}/{project}/views/{name}":    {"read", true, "/api/v1/projects/w/p/views/v", ""},
+		"PUT /api/v1/projects/{workspace}/{project}/views/{name}":    {"ingest", true, "/api/v1/projects/w/p/views/v", "{}"},
+		"DELETE /api/v1/projects/{workspace}/{project}/views/{name}": {"ingest", true, "/api/v1/projects/w/p/views/v", ""},
+
 		"GET /api/v1/projects/{workspace}/{project}/network": {"read", true, "/api/v1/projects/w/p/network", ""},
 		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},

@@ -24,6 +24,12 @@ import (
 
 // Ingest is the write path, implemented by package ingest. It authorises.
 type Ingest interface {
+	Runs
+	Views
+}
+
+// Runs is the write path of runs.
+type Runs interface {
 	Open(ctx context.Context, r model.OpenRequest) (*model.OpenResult, error)
 	// UpdateRun changes a run's names and tags.
 	UpdateRun(ctx context.Context, run model.RunID, updates []model.Update) error
@@ -127,6 +133,10 @@ func (a *API) Routes() []Route {
 		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/leaves", "read", a.treeLeaves),
 		a.route("GET", "/api/v1/projects/{workspace}/{project}/log/consistency", "read", a.treeConsistency),
 		a.route("POST", "/api/v1/projects/{workspace}/{project}/log/witness", "ingest", a.treeWitness),
+		a.route("GET", "/api/v1/projects/{workspace}/{project}/views", "read", a.views),
+		a.route("GET", "/api/v1/projects/{workspace}/{project}/views/{name}", "read", a.view),
+		a.route("PUT", "/api/v1/projects/{workspace}/{project}/views/{name}", "ingest", a.putView),
+		a.route("DELETE", "/api/v1/projects/{workspace}/{project}/views/{name}", "ingest", a.deleteView),
 	}
 	waits := a.route("GET", "/api/v1/projects/{workspace}/{project}/state", "read", a.states)
 	waits.Stream = true // ended by a stop, so that none waits for it

@@ -29,6 +29,7 @@ func TestWhatAnAnswerHoldsIsCounted(t *testing.T) {
 	l := newLab(t, httpapi.Options{States: states, Memory: 1 << 40, Stall: time.Hour})
 	run := l.fullRun()
 	l.fullProject(60)
+	l.fullViews()
 	one := `{"run":"` + run.run.String() + `","metric":"narrow","n":1000}`
 	many := `{"queries":[` + one + strings.Repeat(","+one, 39) + `]}`
 	measured := map[string]bool{}
@@ -48,6 +49,8 @@ func TestWhatAnAnswerHoldsIsCounted(t *testing.T) {
 		{"GET /api/v1/projects/{workspace}/{project}/runs", "/api/v1/projects/lab/sums/runs?limit=60", ""},
 		{"GET /api/v1/runs/{id}", "/api/v1/runs/" + run.run.String(), ""},
 		{"GET /api/v1/projects/{workspace}/{project}/state", "/api/v1/projects/lab/digits/state", ""},
+		{"GET /api/v1/projects/{workspace}/{project}/views", "/api/v1/projects/lab/digits/views", ""},
+		{"GET /api/v1/projects/{workspace}/{project}/views/{name}", "/api/v1/projects/lab/digits/views/v0", ""},
 	} {
 		measured[read.route] = true
 		held, counted := l.unreadHolds(strings.Fields(read.route)[0], read.path, read.body)

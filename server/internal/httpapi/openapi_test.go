@@ -107,7 +107,7 @@ func TestTheDocumentHasEveryParameter(t *testing.T) {
 	doc := readDocument(t)
 	l := newLab(t, httpapi.Options{})
 	for _, r := range l.api.Routes() {
-		path := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{workspace}", "w", "{project}", "p").Replace(r.Pattern)
+		path := strings.NewReplacer("{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{workspace}", "w", "{project}", "p", "{name}", "v").Replace(r.Pattern)
 		hint := decode(t, l.do(r.Method, path, values("surely-unknown", "1"), "{}").body)["error"].(map[string]any)["hint"].(string)
 		var taken []string
 		if list, ok := strings.CutPrefix(hint, "this route takes "); ok && list != "none" {
@@ -265,6 +265,9 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 		{"get", "/api/v1/runs/{id}/buckets", run + "/buckets?metric=loss&label.a=b&from=90", ""},
 		{"post", "/api/v1/buckets", "/api/v1/buckets", `{"queries":[{"run":"` + w.run.String() + `","metric":"n"},{"run":"` + w.run.String() + `","metric":"?"}]}`},
 		{"post", "/api/v1/open", "/api/v1/open", `{"writer":"0900000000000000000000000000000a","workspace":"lab","project":"digits","run_name":"r2","orchestration_id":"o","resume_strategy":"never","local_run":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}`},
+		{"put", "/api/v1/projects/{workspace}/{project}/views/{name}", digits[:len(digits)-len("runs")] + "views/v", fullView},
+		{"get", "/api/v1/projects/{workspace}/{project}/views", digits[:len(digits)-len("runs")] + "views", ""},
+		{"get", "/api/v1/projects/{workspace}/{project}/views/{name}", digits[:len(digits)-len("runs")] + "views/v", ""},
 		{"delete", "/api/v1/runs/{id}", run, ""},
 		{"post", "/api/v1/runs/{id}/restore", run + "/restore", ""},
 	} {

@@ -53,7 +53,7 @@ func TestEveryReadTakesAShare(t *testing.T) {
 			delete(reasons, route)
 			continue
 		}
-		path := strings.NewReplacer("{workspace}", "lab", "{project}", "digits", "{id}", run).Replace(r.Pattern)
+		path := strings.NewReplacer("{workspace}", "lab", "{project}", "digits", "{id}", run, "{name}", "v").Replace(r.Pattern)
 		switch {
 		case strings.HasSuffix(path, "points"), strings.HasSuffix(path, "/buckets") && r.Method == http.MethodGet:
 			path += "?metric=m"

@@ -86,6 +86,7 @@ type Deps struct {
 	Space   Space  // nil: no retention by size
 	Blobs   Blobs  // nil: none are deleted
 	Catalog Recorder
+	Views   catalog.ViewKeeper
 	Auth    Authorizer
 	Live    Publisher
 	Now     func() time.Time

@@ -107,7 +107,7 @@ func (n *node) boot() {
 	}
 	n.engine, n.catalog = engine, &flaky{DB: db}
 	n.Service = ingest.New(ingest.Config{}, ingest.Deps{
-		Points: engine, Updates: engine, Starts: engine, Roster: engine, Catalog: n.catalog, Names: db, Auth: n.rights, Live: n.news,
+		Points: engine, Updates: engine, Starts: engine, Roster: engine, Catalog: n.catalog, Views: db, Names: db, Auth: n.rights, Live: n.news,
 		Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := n.Recover(context.Background()); err != nil {

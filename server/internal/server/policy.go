@@ -93,6 +93,11 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/projects/{workspace}/{project}/log/consistency": read,
 			"POST /api/v1/projects/{workspace}/{project}/log/witness":    ingest,
 
+			"GET /api/v1/projects/{workspace}/{project}/views":           read,
+			"GET /api/v1/projects/{workspace}/{project}/views/{name}":    read,
+			"PUT /api/v1/projects/{workspace}/{project}/views/{name}":    ingest,
+			"DELETE /api/v1/projects/{workspace}/{project}/views/{name}": ingest,
+
 			"GET /api/v1/projects/{workspace}/{project}/state":   {Scope: auth.Read, Stream: true}, // it may wait
 			"GET /api/v1/projects/{workspace}/{project}/network": {Scope: auth.Read, Stream: true},
 

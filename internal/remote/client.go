@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -32,6 +33,8 @@ type Client struct {
 	// a stranger; 0: no bound.
 	Most int64
 	Time time.Duration
+	// Header is sent with each request, such as If-Match; nil for none.
+	Header http.Header
 }
 
 // Send makes a request with query and body, each nil for none. The answer's body is
@@ -118,6 +121,7 @@ func (c *Client) once(ctx context.Context, method, address string, payload []byt
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
+	maps.Copy(request.Header, c.Header)
 	if payload != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}

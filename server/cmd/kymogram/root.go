@@ -87,6 +87,7 @@ its package bash-completion:
 		exportCommand(io),     // export.go
 		importCommand(io),     // import.go
 		stateCommand(io),      // state.go
+		viewCommand(io),       // view.go
 		// Bittensor.
 		chainCommand(io),   // chain.go
 		scrapeCommand(io),  // scrape.go

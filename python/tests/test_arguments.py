@@ -24,7 +24,8 @@ def test_what_is_made_from_the_table_is_fresh() -> None:
 
 
 def test_the_signature_is_the_table() -> None:
-    parameters = inspect.signature(kymogram.init).parameters.values()
+    *parameters, unknown = inspect.signature(kymogram.init).parameters.values()
+    assert unknown.kind is unknown.VAR_KEYWORD  # for an error that names what was meant
     assert [(p.name, p.annotation, p.default) for p in parameters] == [
         (one.name, one.type, one.default) for one in ARGUMENTS
     ]

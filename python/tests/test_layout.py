@@ -15,7 +15,7 @@ import kymogram
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "kymogram"
 
 # Modules that hold the words of the package: they lie under all groups.
-WORDS = "_enums _exceptions _metrics _rendering _say _settings".split()
+WORDS = "_enums _exceptions _metrics _rendering _say _settings _types".split()
 # Modules that define what `import kymogram` gives; pickles and tracebacks name them.
 CALLS = "_api _documents _init _log _replay _rl _run _text".split()
 ADAPTERS = (

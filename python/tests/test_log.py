@@ -292,8 +292,9 @@ def test_mapping_of_arrays(run: kymogram.Run, spool: Path) -> None:
 
 
 def test_nothing_is_written_before_all_is_checked(run: kymogram.Run, spool: Path) -> None:
+    wrong: Any = "text"
     with pytest.raises(kymogram.KymogramValidationError):
-        kymogram.log({"a": 1.0, "b": "text"})
+        kymogram.log({"a": 1.0, "b": wrong})
     with pytest.raises(kymogram.KymogramValidationError):
         kymogram.log({"a": [1, 2], "b": [1, 2, 3]}, step=[1, 2])
     with pytest.raises(kymogram.KymogramValidationError):

@@ -189,16 +189,17 @@ def test_config_of_offline_ranks(served: Any, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_call_that_fails_leaves_no_series_behind(run: kymogram.Run, spool: Path) -> None:
     """What the first call asked for (a kind, a way of counting) is not the series' yet."""
+    wrong: Any = "text"
     fails: list[Any] = [
-        lambda: kymogram.log("a", "text", dtype="int64"),
+        lambda: kymogram.log("a", wrong, dtype="int64"),
         lambda: kymogram.log("a", 1, step=-1, dtype="int64"),
-        lambda: kymogram.log_distributed("a", "text", step=1),
-        lambda: kymogram.log({"b": 1, "a": "text"}, dtype="int64"),
+        lambda: kymogram.log_distributed("a", wrong, step=1),
+        lambda: kymogram.log({"b": 1, "a": wrong}, dtype="int64"),
         lambda: kymogram.log_text("a", "text", timestamp="now"),
         lambda: kymogram.log_histogram("b", ([1], [0, 1]), step=-1),
-        lambda: kymogram.log_rl_episode("a", "text", 0, dtype="int64"),
+        lambda: kymogram.log_rl_episode("a", wrong, 0, dtype="int64"),
         lambda: kymogram.log_rl_episode("a", [1, 2], 0, episode=2**62),
-        lambda: kymogram.log_rl_environment_step("r", "text", 0, dtype="int64"),
+        lambda: kymogram.log_rl_environment_step("r", wrong, 0, dtype="int64"),
         lambda: kymogram.log_rl_environment_step(
             "r", [1, 2], 0, env_id=["x", "y"], episode=[-1, 0], auto_start_from_one=True
         ),
@@ -250,7 +251,8 @@ def test_steps_that_can_be_read_once(run: kymogram.Run, spool: Path) -> None:
 
 @pytest.mark.parametrize("bad", [None, "1.5", 10**400, b"1", 1j])
 def test_arrays_of_objects_hold_numbers(run: kymogram.Run, spool: Path, bad: object) -> None:
-    for value in (numpy.array([0.5, bad], object), [0.5, bad]):
+    values: Any = (numpy.array([0.5, bad], object), [0.5, bad])
+    for value in values:
         with pytest.raises(MetranaValidationError, match="'a'"):
             kymogram.log("a", value)
     with pytest.raises(MetranaValidationError, match="bytearray"):

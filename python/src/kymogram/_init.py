@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
 
 def init(
@@ -79,6 +79,7 @@ def init(
     ack_stall_timeout_secs: float | None = None,
     close_spool_reserve_secs: float | None = None,
     # Made until here.
+    **unknown: NoReturn,
 ) -> Run:
     """Open a run and make it the current one. Waits for the server at most 0.8 s.
 

@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ._types import Value
+
 # Assigned: CPython takes an imported name for a module and compiles its .get() to a slower call.
 AUTO = tables.AUTO
 
 
 def log(
-    metric_name: str | Mapping[str, Any],
-    value: Any = None,
+    metric_name: str | Mapping[str, Value],
+    value: Value | None = None,
     scale: str | None = None,
-    step: Any = None,
+    step: Value | None = None,
     labels: Mapping[str, str] | None = None,
     evaluation: bool | None = False,
-    timestamp: Any = None,
+    timestamp: Value | None = None,
     kill_timeout: float = 3.0,
     *,
     dtype: Any = None,
@@ -46,7 +48,7 @@ def log(
     """
     kind = value.__class__
     if (
-        (kind is float or kind in PLAIN or (kind is int and -EXACT <= value <= EXACT))
+        (kind is float or kind in PLAIN or (kind is int and -EXACT <= value <= EXACT))  # type: ignore[operator]
         and scale is None
         and labels is None
         and timestamp is None
@@ -59,7 +61,7 @@ def log(
                 write, tick, seed, first, series = entry
                 step = tick()
                 if AUTO.get(metric_name) is not entry:
-                    logger().late(series, tick, step, value)
+                    logger().late(series, tick, step, value)  # type: ignore[arg-type]
                     return
             elif step.__class__ is int and 0 <= step <= STEP_MAX:
                 write, series, seed, first = STEPPED[metric_name]
@@ -93,13 +95,13 @@ def log(
 
 
 def log_distributed(
-    metric_name: str | Mapping[str, Any],
-    value: Any = None,
+    metric_name: str | Mapping[str, Value],
+    value: Value | None = None,
     scale: str | None = None,
-    step: Any = None,
+    step: Value | None = None,
     labels: Mapping[str, str] | None = None,
     evaluation: bool | None = False,
-    timestamp: Any = None,
+    timestamp: Value | None = None,
     kill_timeout: float = 3.0,
     *,
     dtype: Any = None,

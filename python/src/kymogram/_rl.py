@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._points.logger import Logger
+    from ._types import Environments, Value, Values
 
 
 def of(found: Logger) -> RLLogger:
@@ -24,13 +25,13 @@ def of(found: Logger) -> RLLogger:
 
 def log_rl_episode(
     metric_name: str,
-    value: Any,
+    value: Value,
     rl_step: int,
     evaluation: bool | None = False,
-    episode: Any = None,
+    episode: Value | None = None,
     env_id: str | None = None,
     labels: Mapping[str, str] | None = None,
-    timestamp: Any = None,
+    timestamp: Value | None = None,
     kill_timeout: float = 3.0,
     *,
     dtype: Any = None,
@@ -43,16 +44,16 @@ def log_rl_episode(
 
 def log_rl_environment_step(
     metric_name: str,
-    value: Any,
+    value: Values,
     rl_step: int,
     evaluation: bool | None = False,
-    episode: Any = None,
-    env_id: Any = None,
+    episode: Values | None = None,
+    env_id: Environments | None = None,
     labels: Mapping[str, str] | None = None,
-    timestamp: Any = None,
+    timestamp: Values | None = None,
     kill_timeout: float = 3.0,
     *,
-    env_step: Any = None,
+    env_step: Values | None = None,
     auto_start_from_one: bool = False,
     dtype: Any = None,
 ) -> None:

@@ -211,25 +211,32 @@ class Run:
         if current.run is not self:
             raise KymogramLoggerClosedError("this run is closed; call kymogram.init() for another")
 
-    def log(self, *args: Any, **kwargs: Any) -> None:
-        """See kymogram.log."""
-        self._mine()
-        _log.log(*args, **kwargs)
+    if TYPE_CHECKING:  # a type checker sees the arguments
+        log = staticmethod(_log.log)
+        log_distributed = staticmethod(_log.log_distributed)
+        log_rl_episode = staticmethod(_rl.log_rl_episode)
+        log_rl_environment_step = staticmethod(_rl.log_rl_environment_step)
+    else:
 
-    def log_distributed(self, *args: Any, **kwargs: Any) -> None:
-        """See kymogram.log_distributed."""
-        self._mine()
-        _log.log_distributed(*args, **kwargs)
+        def log(self, *args: Any, **kwargs: Any) -> None:
+            """See kymogram.log."""
+            self._mine()
+            _log.log(*args, **kwargs)
 
-    def log_rl_episode(self, *args: Any, **kwargs: Any) -> None:
-        """See kymogram.log_rl_episode."""
-        self._mine()
-        _rl.log_rl_episode(*args, **kwargs)
+        def log_distributed(self, *args: Any, **kwargs: Any) -> None:
+            """See kymogram.log_distributed."""
+            self._mine()
+            _log.log_distributed(*args, **kwargs)
 
-    def log_rl_environment_step(self, *args: Any, **kwargs: Any) -> None:
-        """See kymogram.log_rl_environment_step."""
-        self._mine()
-        _rl.log_rl_environment_step(*args, **kwargs)
+        def log_rl_episode(self, *args: Any, **kwargs: Any) -> None:
+            """See kymogram.log_rl_episode."""
+            self._mine()
+            _rl.log_rl_episode(*args, **kwargs)
+
+        def log_rl_environment_step(self, *args: Any, **kwargs: Any) -> None:
+            """See kymogram.log_rl_environment_step."""
+            self._mine()
+            _rl.log_rl_environment_step(*args, **kwargs)
 
     # attributes
 

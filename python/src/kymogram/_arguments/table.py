@@ -408,6 +408,29 @@ ARGUMENTS = (
 )
 TABLE = {one.name: one for one in ARGUMENTS}
 
+# What other loggers call an argument.
+_OTHER_WORDS = {
+    "entity": "workspace_name",
+    "experiment": "run_name",
+    "id": "run_name",
+    "mode": "init_mode",
+    "name": "run_name",
+    "notes": "description",
+    "project": "project_name",
+    "resume": "resume_strategy",
+    "workspace": "workspace_name",
+}
+
+
+def known(unknown: Mapping[str, Any]) -> None:
+    """Refuse arguments that init() does not have, with the one that was meant."""
+    for name in unknown:
+        from difflib import get_close_matches
+
+        meant = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else get_close_matches(name, TABLE, 1)
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        raise TypeError(f"init() got an unexpected keyword argument {name!r}{hint}")
+
 
 class Arguments:
     """What init() was given: each is checked when it is asked for."""

@@ -96,6 +96,10 @@ def scale(value: object) -> str:
     """A scale; None and "" are ML_STEP."""
     if value is None or value == "":
         return "ML_STEP"
+    if isinstance(value, int):  # log(name, value, 3)
+        raise KymogramValidationError(
+            f"scale is text, not int: {value!r}. The step is named: step={value}"
+        )
     name = _text("scale", value, SCALE_BYTES)
     _no_space("scale", name)
     return name

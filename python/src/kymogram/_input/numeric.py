@@ -137,9 +137,14 @@ def without_data(what: str, value: object, error: Exception) -> KymogramValidati
 
 
 def _not_a_number(name: str, value: object) -> KymogramValidationError:
+    hint = ""
+    if hasattr(value, "items"):
+        hint = f". Log what is in it: log({{'{name}/…': …}})"
+    elif isinstance(value, str):
+        hint = ". log_text() logs a text"
     return KymogramValidationError(
         f"the value of {name!r} is a {type(value).__name__}, not a number or an array of numbers:"
-        f" {value!r:.80}"
+        f" {value!r:.80}{hint}"
     )
 
 

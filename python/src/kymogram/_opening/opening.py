@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from .. import _say
-from .._arguments.table import Arguments
+from .._arguments.table import Arguments, known
 from .._delivery import client
 from .._exceptions import KymogramLoggerInitError, KymogramOrchestrationIdMismatchError
 from .._host import environment
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 def open_run(given: Mapping[str, Any], make: Callable[..., Run]) -> Run:
     """Open a run and make it the current one; the one that is open stays."""
+    known(given["unknown"])
     if current.run is not None and not current.run.inherited:
         open_run: Run = current.run
         voice.warn(

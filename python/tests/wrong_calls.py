@@ -1,0 +1,28 @@
+"""Calls that are wrong: a type checker refuses each line, and so does the call."""
+
+import kymogram
+
+kymogram.init(project="p")
+kymogram.init(run_nam="p")
+kymogram.init(workspace="w")
+kymogram.init(config="x")
+kymogram.init(run_name=5)
+kymogram.log("a", "b")
+kymogram.log("a", {"x": 1.0})
+kymogram.log("a", 1.0, 3)
+kymogram.log("a", 1.0, step="x")
+kymogram.log("a", 1.0, steps=3)
+kymogram.log("a", 1.0, labels="x")
+kymogram.log("a", 1.0, labels={"a": 1})
+kymogram.log("a", 1.0, timestamp="now")
+kymogram.log("a", [1.0, "x"])
+kymogram.log("a", 1j)
+kymogram.log({"a": "b"})
+kymogram.log({"a": {"b": 1.0}})
+kymogram.log(1, 2.0)
+kymogram.log_rl_episode("a", 1.0, rl_step=1, episode="a")
+kymogram.log_rl_episode("a", 1.0, rl_step="x")
+kymogram.log_rl_environment_step("a", [1.0])
+kymogram.log_rl_environment_step("a", [1.0], 0, env_step=["a"])
+kymogram.log_config("lr")
+kymogram.log_text("a", 1)

@@ -254,6 +254,32 @@ func (b *Bucket) Mean() (float64, bool) {
 	return min(max(mean, b.Min), b.Max), true
 }
 
+// SelectRequest asks for the points of many runs whose time is in From…To.
+type SelectRequest struct {
+	Runs     []model.RunID                  // unknown and deleted ones are passed over
+	Metric   string                         // exact name when not empty; makes the look-up direct
+	Match    func(key model.SeriesKey) bool // nil matches all
+	From, To int64                          // ns, inclusive
+	// Last asks for one point of each series, one of its latest in From…To. Its axes other
+	// than the step may be left out.
+	Last bool
+	// Numeric leaves out texts and documents, whose points may be very long.
+	Numeric bool
+}
+
+// Selected is a piece of a series. Runs come in the order of the request, the series of
+// a run by key, the points of a series by time; a long series comes in pieces that follow
+// one another. Series without a point in From…To do not come. Superseded points do not
+// count, nor what forks inherit.
+type Selected struct {
+	Run    model.RunID
+	Series *Series
+	Rows   *Rows // 1 to SelectRows of them; Attempt, Writer, Seq and Next mean nothing
+}
+
+// SelectRows is the most that a piece has, so that who reads pieces knows what they take.
+const SelectRows = 20_000
+
 // Reader is the read side; query is its only user. An unknown run or series
 // yields CodeNotFound. Reads see every append that returned before they began.
 type Reader interface {
@@ -266,6 +292,8 @@ type Reader interface {
 	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
 	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
 	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)
+	// Select reads the curves of many runs by time; see SelectRequest.
+	Select(ctx context.Context, r SelectRequest) iter.Seq2[Selected, error]
 	// RunStats counts a run's series, points and ledger entries.
 	RunStats(ctx context.Context, run model.RunID) (RunStats, error)
 }

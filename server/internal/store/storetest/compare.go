@@ -35,6 +35,9 @@ func compare(ctx context.Context, e store.Engine, n *naive, limit int) error {
 	if err := compareForks(ctx, e, n, limit); err != nil {
 		return err
 	}
+	if err := compareSelect(ctx, e, n); err != nil {
+		return err
+	}
 	return compareRoster(ctx, e, n)
 }
 

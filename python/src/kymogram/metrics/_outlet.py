@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from queue import SimpleQueue
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 10_000  # metrics; some 3 MB
 EXIT_S = 2.0  # what a slow handler may cost at the program's end
+FORK_S = 0.5  # and at a fork
 
 
 class Counts(NamedTuple):
@@ -60,6 +62,9 @@ class Outlet:
         self._queue: SimpleQueue[Metric | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        # Held while the handler works: no process is forked in the middle of that, whose copy
+        # of the handler's file would stay locked by a thread that did not come along.
+        self.working = threading.Lock()
 
     def put(self, data: Metric) -> None:
         """Hand a metric over; never raises, never waits."""
@@ -99,6 +104,7 @@ class Outlet:
             except RuntimeError:  # the interpreter ends; flush() counts what is left
                 return
             self._thread = thread
+        outlets.end_with_process()
 
     def _work(self) -> None:
         queue = self._queue
@@ -109,7 +115,8 @@ class Outlet:
             if isinstance(item, threading.Event):
                 item.set()
             else:
-                self._emit(item)
+                with self.working:
+                    self._emit(item)
 
     def flush(self, timeout: float) -> bool:
         """Wait until everything put before is with the handler."""
@@ -137,6 +144,8 @@ class Outlets:
         self._all: list[Outlet] = []
         self._kept: list[Outlet] = []
         self._lock = threading.Lock()
+        self._held: list[threading.Lock] = []  # while a process is forked
+        self._ends_in: int | None = None  # the process whose end waits for the handlers
 
     def of(self, handler: Handler) -> Outlet:
         """The outlet of a handler, the same for the same one."""
@@ -174,9 +183,36 @@ class Outlets:
         """The counters of every handler in use."""
         return [outlet.counts() for outlet in list(self._all)]
 
+    def before_fork(self) -> None:
+        """Wait until no handler is at work. One that blocks is not waited for."""
+        deadline = time.monotonic() + FORK_S
+        for outlet in list(self._all):
+            if outlet.working.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                self._held.append(outlet.working)
+
+    def after_fork(self) -> None:
+        """In the parent: handlers go on."""
+        while self._held:
+            self._held.pop().release()
+
+    def end_with_process(self) -> None:
+        """Have the end of a child of multiprocessing wait for the handlers.
+
+        Such a process ends by os._exit(), without atexit, but runs these finalizers. They
+        are known once its own work has begun, and so is multiprocessing.
+        """
+        util = sys.modules.get("multiprocessing.util")
+        process = sys.modules.get("multiprocessing.process")
+        if util is None or process is None or self._ends_in == os.getpid():
+            return
+        if process.parent_process() is not None:
+            self._ends_in = os.getpid()
+            util.Finalize(None, self.end, exitpriority=0)
+
     def forked(self) -> None:
         """In a forked child: no thread came along, and the parent delivers what waits."""
         self._lock = threading.Lock()
+        self._held = []
         for outlet in self._all:
             outlet._reset()
 
@@ -191,4 +227,8 @@ class Outlets:
 outlets = Outlets()
 atexit.register(outlets.end)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: outlets.forked())
+    os.register_at_fork(
+        before=lambda: outlets.before_fork(),
+        after_in_parent=lambda: outlets.after_fork(),
+        after_in_child=lambda: outlets.forked(),
+    )

@@ -29,6 +29,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/gauges"
 	"github.com/kymogram/kymogram/server/internal/health"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
+	"github.com/kymogram/kymogram/server/internal/influxql"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/live"
 	"github.com/kymogram/kymogram/server/internal/network"
@@ -239,6 +240,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	if err != nil {
 		return nil, err
 	}
+	receivers = append(receivers, n.languages(api))
 	blobPath := func(h blob.Hash) string { return "/api/v1/blobs/" + h.String() }
 	srv, err := server.New(listeners, server.Parts{
 		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,
@@ -275,6 +277,22 @@ func (n *node) receivers() ([]map[string]http.Handler, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return []map[string]http.Handler{lines.Handlers(), writes.Handlers()}, nil
+}
+
+// languages answer other systems' queries.
+func (n *node) languages(api *httpapi.API) map[string]http.Handler {
+	h := influxql.New(n.query, influxql.Options{
+		Workspace: n.config.Influx.Workspace, Memory: n.memory.Read(), Now: time.Now, Version: version, Log: n.log,
+		Reserve: func(ctx context.Context, bytes int64) (func(), error) {
+			release, _, err := api.Reserve(ctx, bytes)
+			return release, err
+		},
+	})
+	routes := h.Handlers()
+	for pattern, route := range routes {
+		routes[pattern] = api.Moves(route)
+	}
+	return routes
 }
 
 // projects lists what there is to write to.

@@ -47,6 +47,8 @@ func routeNeeds() map[string]need {
 		"DELETE /api/v1/session":            {"open", false, "/api/v1/session", ""},
 		"GET /metrics":                      {"read", true, "/metrics", ""}, // of the whole server
 		"POST /api/v2/write":                {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
+		"GET /query":                        {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""}, // of the workspace default
+		"POST /query":                       {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
 		"GET /ping":                         {"open", false, "/ping", ""},
 		"GET /health":                       {"open", false, "/health", ""},
 		"GET /ready":                        {"open", false, "/ready", ""},

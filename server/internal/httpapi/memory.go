@@ -137,6 +137,9 @@ func (a *API) moves(next http.Handler) http.Handler {
 	})
 }
 
+// Moves is for answers of other packages that hold a share of [API.Reserve].
+func (a *API) Moves(next http.Handler) http.Handler { return a.moves(next) }
+
 // Unwrap is for [http.ResponseController].
 func (m *moving) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 

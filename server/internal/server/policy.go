@@ -59,7 +59,9 @@ func DefaultPolicy() Policy {
 
 			"POST /api/v2/write": {Scope: auth.Ingest, Foreign: true}, // InfluxDB 2
 			"POST /write":        {Scope: auth.Ingest, Foreign: true}, // InfluxDB 1
-			"GET /ping":          open,                                // both
+			"GET /query":         {Scope: auth.Read, Foreign: true},   // InfluxDB 1
+			"POST /query":        {Scope: auth.Read, Foreign: true},
+			"GET /ping":          open, // both
 			"GET /health":        open,
 			"GET /ready":         open,
 

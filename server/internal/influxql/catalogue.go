@@ -1,0 +1,322 @@
+package influxql
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/influxdata/influxql"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// tagRun is the tag with the name of a point's run.
+const tagRun = "run"
+
+// fieldValue is the field of a metric whose name has no slash.
+const fieldValue = "value"
+
+// maxTagText bounds the attributes that are tags, as the write door bounds tags.
+const maxTagText = 1 << 10
+
+// catalogue is the measurements of a project that a statement asks for.
+type catalogue map[string]*table
+
+// names are those of the measurements, sorted.
+func (c catalogue) names() []string { return slices.Sorted(maps.Keys(c)) }
+
+// table is a measurement.
+type table struct {
+	name   string
+	fields map[string]influxql.DataType
+	groups []*group
+}
+
+// group is the series of a run that share scale and labels: the fields of its rows.
+type group struct {
+	run    *owner
+	labels []model.Label
+	axes   []model.Axis
+	fields map[string]field
+	// The times of all its points.
+	minNs, maxNs int64
+}
+
+type field struct {
+	series       store.SeriesID
+	kind         model.Kind
+	minNs, maxNs int64
+	count        uint64
+}
+
+// owner is a run, and what its attempts say of themselves. Own stands for all attempts where
+// they say nothing.
+type owner struct {
+	id       model.RunID
+	name     string
+	latest   uint32
+	attempts map[uint32]map[string]string
+	own      map[string]string
+	groups   map[string]*group
+}
+
+// split is the measurement and the field of a metric.
+func split(metric string) (measurement, name string) {
+	measurement, name, found := strings.Cut(metric, "/")
+	if !found {
+		name = fieldValue
+	}
+	if strings.Contains(measurement, "%") {
+		measurement = strings.NewReplacer("%2F", "/", "%25", "%").Replace(measurement)
+	}
+	return measurement, name
+}
+
+// typeOf is the type of a kind's values, Unknown for documents.
+func typeOf(kind model.Kind) influxql.DataType {
+	switch kind {
+	case model.KindFloat:
+		return influxql.Float
+	case model.KindInt:
+		return influxql.Integer
+	case model.KindText:
+		return influxql.String
+	}
+	return influxql.Unknown
+}
+
+// load reads the fields of a project that are wanted.
+func (s *session) load(ctx context.Context, at place, wanted func(measurement, field string) bool) (catalogue, error) {
+	match := func(key model.SeriesKey) bool { return wanted(split(key.Metric)) }
+	c, runs := catalogue{}, map[model.RunID]*owner{}
+	for contents, err := range s.service.Contents(ctx, at.workspace, at.project, match) {
+		if err == nil {
+			err = s.takeSeries(len(contents.Series))
+		}
+		if err != nil {
+			return nil, err
+		}
+		o := runs[contents.Run.ID]
+		if o == nil {
+			if o, err = newOwner(&contents); err != nil {
+				return nil, err
+			}
+			runs[o.id] = o
+		}
+		c.add(o, contents.Series)
+	}
+	return c, ctx.Err()
+}
+
+func (c catalogue) add(o *owner, list []store.Series) {
+	for i := range list {
+		series := &list[i]
+		kind := typeOf(series.Kind)
+		if kind == influxql.Unknown {
+			continue
+		}
+		measurement, name := split(series.Key.Metric)
+		t := c[measurement]
+		if t == nil {
+			t = &table{name: measurement, fields: map[string]influxql.DataType{}}
+			c[measurement] = t
+		}
+		key := model.SeriesKey{Metric: measurement, Scale: series.Key.Scale, Labels: series.Key.Labels}.String()
+		g := o.groups[key]
+		if g == nil {
+			g = &group{run: o, labels: series.Key.Labels, fields: map[string]field{}, minNs: series.MinTimeNs, maxNs: series.MaxTimeNs}
+			o.groups[key] = g
+			t.groups = append(t.groups, g)
+		}
+		g.fields[name] = field{series.ID, series.Kind, series.MinTimeNs, series.MaxTimeNs, series.Count}
+		g.minNs, g.maxNs = min(g.minNs, series.MinTimeNs), max(g.maxNs, series.MaxTimeNs)
+		for _, axis := range series.Axes {
+			if !slices.Contains(g.axes, axis) {
+				g.axes = append(g.axes, axis)
+			}
+		}
+		if old, ok := t.fields[name]; !ok || old.LessThan(kind) {
+			t.fields[name] = kind
+		}
+	}
+}
+
+func newOwner(c *query.Contents) (*owner, error) {
+	o := &owner{id: c.Run.ID, name: c.Run.Name, latest: c.Run.Attempt, own: map[string]string{}, groups: map[string]*group{}}
+	for a, err := range c.Attributes {
+		if err != nil {
+			return nil, err
+		}
+		o.attribute(&a)
+	}
+	return o, nil
+}
+
+// attribute keeps what is a tag. The write door keeps the tags of an attempt N as a set of
+// PATH=VALUE under attempts/N.
+func (o *owner) attribute(a *catalog.Attribute) {
+	if number, ok := strings.CutPrefix(a.Path, "attempts/"); ok && a.Value.Type == model.TypeStringSet {
+		n, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			return
+		}
+		tags := make(map[string]string, len(a.Value.Set))
+		for _, text := range a.Value.Set {
+			if path, value, ok := strings.Cut(text, "="); ok && tagOf(path) != "" {
+				tags[tagOf(path)] = value
+			}
+		}
+		if o.attempts == nil {
+			o.attempts = map[uint32]map[string]string{}
+		}
+		o.attempts[uint32(n)] = tags
+		return
+	}
+	if name, text := tagOf(a.Path), textOf(&a.Value); name != "" && text != "" && len(text) <= maxTagText {
+		o.own[name] = text
+	}
+}
+
+// tagOf is the tag of an attribute, "" for one that is none: the reverse of the write door's
+// way.
+func tagOf(path string) string {
+	if rest, ok := strings.CutPrefix(path, "config/"); ok {
+		return "config_" + rest
+	}
+	if strings.Contains(path, "/") {
+		return ""
+	}
+	return path
+}
+
+func textOf(v *model.Value) string {
+	switch v.Type {
+	case model.TypeString:
+		return v.Str
+	case model.TypeBool:
+		return strconv.FormatBool(v.Bool)
+	case model.TypeInt:
+		return strconv.FormatInt(v.Int, 10)
+	case model.TypeFloat:
+		return strconv.FormatFloat(v.Float, 'g', -1, 64)
+	}
+	return ""
+}
+
+// of is what an attempt says of itself.
+func (o *owner) of(attempt uint32) map[string]string {
+	if len(o.attempts) == 0 {
+		return o.own
+	}
+	return o.attempts[attempt]
+}
+
+// lives are the attempts that differ in what they say; 0 stands for the others.
+func (o *owner) lives() []uint32 {
+	if len(o.attempts) == 0 {
+		return []uint32{0}
+	}
+	out := slices.Sorted(maps.Keys(o.attempts))
+	if uint32(len(out)) < o.latest {
+		out = append([]uint32{0}, out...)
+	}
+	return out
+}
+
+// named says whether the run's name says more than its other tags: the write door makes a
+// name of role and uid, or takes "default", where no tag names the run.
+func (o *owner) named(g *group) bool {
+	for _, attempt := range o.lives() {
+		role, _ := g.tag("role", attempt)
+		uid, _ := g.tag("uid", attempt)
+		if o.name == role+"-"+uid {
+			return false
+		}
+	}
+	return o.name != "default"
+}
+
+// label is a label's value.
+func (g *group) label(name string) (string, bool) {
+	for i := range g.labels {
+		if g.labels[i].Name == name {
+			return g.labels[i].Value, true
+		}
+	}
+	return "", false
+}
+
+func (g *group) isAxis(name string) bool {
+	_, label := g.label(name)
+	return !label && slices.Contains(g.axes, model.Axis(name))
+}
+
+// tag is the value of a tag that is no axis, "" where there is none.
+func (g *group) tag(name string, attempt uint32) (value string, ok bool) {
+	if value, ok = g.label(name); ok {
+		return value, true
+	}
+	if value, ok = g.run.of(attempt)[name]; ok {
+		return value, true
+	}
+	if name == tagRun {
+		return g.run.name, true
+	}
+	return "", false
+}
+
+// fixed is the value of a tag that all rows have, false where rows differ.
+func (g *group) fixed(name string) (string, bool) {
+	if g.isAxis(name) {
+		return "", false
+	}
+	lives := g.run.lives()
+	first, _ := g.tag(name, lives[0])
+	for _, attempt := range lives[1:] {
+		if value, _ := g.tag(name, attempt); value != first {
+			return "", false
+		}
+	}
+	return first, true
+}
+
+// hasTag says whether any row has a tag.
+func (g *group) hasTag(name string) bool {
+	if g.isAxis(name) {
+		return true
+	}
+	for _, attempt := range g.run.lives() {
+		if _, ok := g.tag(name, attempt); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// tags are those that stand for "all tags". The step is the copy of another axis, where
+// there is one.
+func (g *group) tags(axes bool) map[string]struct{} {
+	out := map[string]struct{}{}
+	for i := range g.labels {
+		out[g.labels[i].Name] = struct{}{}
+	}
+	for _, attempt := range g.run.lives() {
+		for name := range g.run.of(attempt) {
+			out[name] = struct{}{}
+		}
+	}
+	if g.run.named(g) {
+		out[tagRun] = struct{}{}
+	}
+	for _, axis := range g.axes {
+		if axes && (axis != model.AxisStep || len(g.axes) == 1) {
+			out[string(axis)] = struct{}{}
+		}
+	}
+	return out
+}

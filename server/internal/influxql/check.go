@@ -1,0 +1,71 @@
+package influxql
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/influxdata/influxql"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// maxArgument bounds the numbers that functions make space for.
+const maxArgument = 10_000
+
+// check refuses what is not a read, and what the engine would do without bounds.
+func check(statement influxql.Statement) (err error) {
+	switch s := statement.(type) {
+	case *influxql.SelectStatement:
+		if s.Target != nil {
+			return refused("SELECT … INTO", "Kymogram only reads at /query; write the answer with the write API")
+		}
+	case *influxql.ShowDatabasesStatement, *influxql.ShowMeasurementsStatement, *influxql.ShowTagKeysStatement, *influxql.ShowTagValuesStatement,
+		*influxql.ShowFieldKeysStatement, *influxql.ShowSeriesStatement, *influxql.ShowRetentionPoliciesStatement, *influxql.CreateDatabaseStatement:
+	default:
+		words := strings.Fields(statement.String())
+		return refused(strings.Join(words[:min(2, len(words))], " "), "/query takes SELECT, and SHOW of DATABASES, MEASUREMENTS, TAG KEYS, TAG VALUES, FIELD KEYS, SERIES and RETENTION POLICIES")
+	}
+	influxql.WalkFunc(statement, func(n influxql.Node) {
+		if call, ok := n.(*influxql.Call); ok && err == nil {
+			err = checkCall(call)
+		}
+	})
+	return err
+}
+
+func refused(what, hint string) error {
+	return model.Errorf(model.CodeInvalid, "%s is not supported", what).WithHint("%s", hint)
+}
+
+func checkCall(call *influxql.Call) error {
+	if strings.HasPrefix(call.Name, "holt_winters") {
+		return refused(call.Name+"()", "its work is not bounded; compute it from the points")
+	}
+	for _, arg := range call.Args {
+		if n, ok := arg.(*influxql.IntegerLiteral); ok && (n.Val > maxArgument || n.Val < -maxArgument) && !slices.Contains(mathematics(), call.Name) {
+			return model.Errorf(model.CodeInvalid, "the argument %d of %s() is too large, it may be %d", n.Val, call.Name, maxArgument)
+		}
+	}
+	return nil
+}
+
+// mathematics are the functions of one value each.
+func mathematics() []string {
+	return []string{"abs", "acos", "asin", "atan", "atan2", "ceil", "cos", "exp", "floor", "ln", "log", "log10", "log2", "pow", "round", "sin", "sqrt", "tan"}
+}
+
+// flowing are the functions that hold no points.
+func flowing() []string {
+	return append(mathematics(), "time", "count", "sum", "mean", "min", "max", "first", "last", "difference", "non_negative_difference",
+		"derivative", "non_negative_derivative", "cumulative_sum", "moving_average", "elapsed")
+}
+
+// isHeavy says whether a function holds all points of an interval.
+func isHeavy(statement influxql.Statement) (heavy bool) {
+	influxql.WalkFunc(statement, func(n influxql.Node) {
+		if call, ok := n.(*influxql.Call); ok && !slices.Contains(flowing(), call.Name) {
+			heavy = true
+		}
+	})
+	return heavy
+}

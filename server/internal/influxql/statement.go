@@ -1,0 +1,232 @@
+package influxql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/influxdata/influxdb/query"
+	"github.com/influxdata/influxql"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// mostRows bounds an answer that is not chunked.
+const mostRows = 1_000_000
+
+// answer works on the statements in their order; the first that fails is the last.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, q *request) {
+	out := newAnswer(w, q.form)
+	defer out.end()
+	for i, statement := range q.statements {
+		out.begin(i)
+		var failed error
+		if i > 0 && out.failed {
+			failed = query.ErrNotExecuted
+		} else {
+			failed = h.execute(r.Context(), q.at, statement, out)
+		}
+		if failed != nil {
+			out.fail(h.text(r.Context(), failed))
+		}
+		out.finish()
+	}
+}
+
+// text is an error for people: the engine's are, and ours; what is neither is in the log.
+func (h *Handler) text(ctx context.Context, err error) string {
+	var crash panicked
+	if known := model.Shown(err); known != nil {
+		return message(known)
+	}
+	if errors.As(err, &crash) {
+		h.options.Log.ErrorContext(ctx, "a query failed", "err", err)
+		return "the server failed on this statement; its log says why"
+	}
+	return err.Error()
+}
+
+// panicked is what became of a statement that the engine could not cope with.
+type panicked struct{ reason any }
+
+func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.reason) }
+
+// execute works on a statement within its memory and its time.
+func (h *Handler) execute(ctx context.Context, at place, statement influxql.Statement, out *answer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler { //nolint:errorlint // it is thrown as it is
+				panic(p)
+			}
+			err = panicked{p}
+		}
+	}()
+	if err := check(statement); err != nil {
+		return err
+	}
+	heavy := isHeavy(statement)
+	memory := h.options.Memory
+	if !heavy { // two of them at once for each caller
+		memory /= 2
+	}
+	release, err := h.options.Reserve(ctx, memory)
+	if err != nil {
+		return err
+	}
+	defer release()
+	errLate := model.Errorf(model.CodeTimeout, "the statement took longer than %s", h.options.Time).
+		WithHint("narrow the time range or WHERE, or use a longer GROUP BY time()")
+	ctx, cancel := context.WithTimeoutCause(ctx, h.options.Time, errLate)
+	defer cancel()
+	s := &session{ctx: ctx, service: h.service, memory: memory, heavy: heavy, mostRead: h.options.Points}
+	err = s.failure(h.run(s, at, statement, out))
+	if n := s.skipped.Load(); n > 0 && err == nil {
+		out.warn(fmt.Sprintf("%d values that are NaN or infinite were left out of functions", n))
+	}
+	if cause := context.Cause(ctx); cause != nil { // the engine ends then as at the end
+		return cause
+	}
+	return err
+}
+
+func (h *Handler) run(s *session, at place, statement influxql.Statement, out *answer) error {
+	if selects, ok := statement.(*influxql.SelectStatement); ok {
+		return h.selects(s, at, selects, out)
+	}
+	rows, err := h.show(s, at, statement, out)
+	for _, row := range rows {
+		if !out.row(row, false) {
+			return out.cut()
+		}
+	}
+	return err
+}
+
+// selects writes what a SELECT finds, as it finds it.
+func (h *Handler) selects(s *session, at place, statement *influxql.SelectStatement, out *answer) error {
+	m := &mapper{session: s, at: at, fields: fieldsOf(statement)}
+	if err := h.there(s.ctx, m, statement.Sources); err != nil {
+		return err
+	}
+	if err := m.prepare(statement.Sources); err != nil {
+		return err
+	}
+	m.expand(statement)
+	compiled, err := query.Compile(statement, query.CompileOptions{Now: h.options.Now()})
+	if err != nil {
+		return err
+	}
+	prepared, err := compiled.Prepare(m, query.SelectOptions{MaxBucketsN: mostBuckets})
+	if err != nil {
+		return err
+	}
+	defer prepared.Close()
+	cursor, err := prepared.Select(s.ctx)
+	if err != nil {
+		return err
+	}
+	emitter := query.NewEmitter(cursor, out.form.chunk)
+	defer emitter.Close()
+	for {
+		row, more, err := emitter.Emit()
+		if err != nil || row == nil {
+			return err
+		}
+		if !out.row(row, more) {
+			return out.cut()
+		}
+	}
+}
+
+// there says of a project that it is missing, as InfluxDB does.
+func (h *Handler) there(ctx context.Context, m *mapper, sources influxql.Sources) error {
+	wanted := map[string][]*influxql.Measurement{}
+	m.collect(sources, wanted)
+	for project := range wanted {
+		if err := h.project(ctx, place{m.at.workspace, project}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Handler) project(ctx context.Context, at place) error {
+	if at.project == "" {
+		return errors.New("database name required")
+	}
+	if err := h.service.Allow(ctx, at.workspace, at.project); err != nil {
+		return err
+	}
+	there, err := h.service.HasProject(ctx, at.workspace, at.project)
+	if err == nil && !there {
+		return fmt.Errorf("database not found: %s", at.project)
+	}
+	return err
+}
+
+// expand makes GROUP BY * mean all tags but axes: a step-like tag would make a series of
+// each step. SELECT * shows them as columns.
+func (m *mapper) expand(statement *influxql.SelectStatement) {
+	var out influxql.Dimensions
+	for _, d := range statement.Dimensions {
+		if _, ok := d.Expr.(*influxql.Wildcard); !ok {
+			out = append(out, d)
+			continue
+		}
+		names := map[string]struct{}{}
+		for _, source := range statement.Sources {
+			switch source := source.(type) {
+			case *influxql.Measurement:
+				for _, t := range m.tables(source) {
+					for _, g := range t.groups {
+						for name := range g.tags(false) {
+							names[name] = struct{}{}
+						}
+					}
+				}
+			case *influxql.SubQuery:
+				m.expand(source.Statement)
+				for _, inner := range source.Statement.Dimensions {
+					if ref, ok := inner.Expr.(*influxql.VarRef); ok {
+						names[ref.Val] = struct{}{}
+					}
+				}
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			out = append(out, &influxql.Dimension{Expr: &influxql.VarRef{Val: name}})
+		}
+	}
+	statement.Dimensions = out
+	for _, source := range statement.Sources {
+		if inner, ok := source.(*influxql.SubQuery); ok {
+			m.expand(inner.Statement)
+		}
+	}
+}
+
+// fieldsOf are the names that a statement has, nil where it may mean any.
+func fieldsOf(statement *influxql.SelectStatement) map[string]bool {
+	names, compared, all := map[string]bool{}, map[influxql.Node]bool{}, false
+	influxql.WalkFunc(statement, func(n influxql.Node) {
+		switch n := n.(type) {
+		case *influxql.BinaryExpr:
+			compared[n.RHS] = true // a regular expression there matches values
+		case *influxql.VarRef:
+			names[n.Val] = true
+		case *influxql.Distinct:
+			names[n.Val] = true
+		case *influxql.Wildcard:
+			all = true
+		case *influxql.RegexLiteral:
+			all = all || !compared[n]
+		}
+	})
+	if all {
+		return nil
+	}
+	return names
+}

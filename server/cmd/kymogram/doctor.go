@@ -29,5 +29,41 @@ func doctorCommand(io stdio) *cobra.Command {
 	}
 	c.addTo(cmd)
 	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default: the one that programs use)")
+	cmd.AddCommand(doctorInfluxCommand(io))
+	return cmd
+}
+
+func doctorInfluxCommand(io stdio) *cobra.Command {
+	var q doctor.InfluxQuestion
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "influx",
+		Short: "Look for what keeps points from an InfluxDB",
+		Long: `Walk the way of a point to an InfluxDB 1 or 2, or to Kymogram as InfluxDB's
+clients see it: resolve, connect, tls, server, auth, write, read, clean. Each step
+says ok, or what to fix; the first that fails is the last. The point goes to the
+measurement kymogram_doctor and is deleted where the token may. No secret is printed.`,
+		Example: `  INFLUXDB_TOKEN=… kymogram doctor influx --host influx.example.org --database tplr --org tplr
+  INFLUXDB_TOKEN=user:password kymogram doctor influx --host http://127.0.0.1:8086
+  kymogram doctor influx --host http://127.0.0.1:7070 --org team --database templar --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q.Host, q.Port = cmp.Or(q.Host, io.env("INFLUXDB_HOST")), cmp.Or(q.Port, io.env("INFLUXDB_PORT"))
+			q.Database, q.Org = cmp.Or(q.Database, io.env("INFLUXDB_DATABASE")), cmp.Or(q.Org, io.env("INFLUXDB_ORG"))
+			q.Token = cmp.Or(q.Token, io.env("INFLUXDB_TOKEN"))
+			if _, _, err := doctor.ParseInflux(q); err != nil {
+				return usageError{err}
+			}
+			found, err := doctor.ExamineInflux(cmd.Context(), q)
+			return tell(io, asJSON, found, err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.Host, "host", "", "the server: a name (https), http://HOST:PORT or https://HOST:PORT (default INFLUXDB_HOST)")
+	flags.StringVar(&q.Port, "port", "", "its port, where --host has none (default INFLUXDB_PORT, else 8086)")
+	flags.StringVar(&q.Database, "database", "", "the bucket or database (default INFLUXDB_DATABASE, else tplr)")
+	flags.StringVar(&q.Org, "org", "", "the organisation of InfluxDB 2, the workspace of Kymogram (default INFLUXDB_ORG, else tplr)")
+	flags.StringVar(&q.Token, "token", "", "the token, USER:PASSWORD for InfluxDB 1; the variable keeps it from lists of processes (default INFLUXDB_TOKEN)")
+	flags.BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -82,12 +83,16 @@ func (d *Diagnosis) Print(out io.Writer) error {
 	return nil
 }
 
-var errUnwell = errors.New("something is wrong")
-
 // Err is what a program ends with that found something wrong.
 func (d *Diagnosis) Err() error {
-	if d.OK {
+	var failed []string
+	for _, f := range d.Findings {
+		if !f.OK {
+			failed = append(failed, f.Name)
+		}
+	}
+	if len(failed) == 0 {
 		return nil
 	}
-	return errUnwell
+	return fmt.Errorf("%d of %d checks failed: %s", len(failed), len(d.Findings), strings.Join(failed, ", "))
 }

@@ -79,6 +79,11 @@ func TestPrint(t *testing.T) {
 	if d.Err() != nil {
 		t.Error(d.Err())
 	}
+	defer func() {
+		if err := d.Err(); err == nil || err.Error() != "1 of 2 checks failed: store" {
+			t.Error(err)
+		}
+	}()
 	d.OK, d.Findings = false, append(d.Findings, doctor.Finding{Name: "store", Detail: "it\x1b stopped", Hint: "start it"})
 	var out strings.Builder
 	want := "ok    key      accepted\nFAIL  store    it\ufffd stopped\n               start it\n"

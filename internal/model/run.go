@@ -8,9 +8,9 @@ type RunStatus string
 // The statuses of a run.
 const (
 	StatusRunning  RunStatus = "running"  // a writer is open
-	StatusFinished RunStatus = "finished" // every writer closed
-	StatusFailed   RunStatus = "failed"   // a writer of the latest attempt closed by an exception
-	StatusLost     RunStatus = "lost"     // a writer of the latest attempt is gone without a close
+	StatusFinished RunStatus = "finished" // every writer closed, workers (WorkerSDK) aside
+	StatusFailed   RunStatus = "failed"   // such a writer of the latest attempt closed by an exception
+	StatusLost     RunStatus = "lost"     // such a writer of the latest attempt is gone without a close, or there are workers alone
 	StatusSilent   RunStatus = "silent"   // the same of writers that cannot close (ReceiverSDK) alone
 )
 
@@ -90,6 +90,11 @@ const ReceiverSDK = "receiver/"
 // ObserverSDK begins the SDK of a writer that watches the machine for a run: the
 // run's status and its attempts do not follow such a writer.
 const ObserverSDK = "system/"
+
+// WorkerSDK begins the SDK of a writer that a process of the run started, which the catalog
+// adds to what it calls itself. The process that opened the run says how it ended; that a
+// worker is gone, as by os._exit, or failed is shown of the worker alone.
+const WorkerSDK = "worker/"
 
 // IsObserver reports whether a writer only watches.
 func IsObserver(sdk string) bool { return strings.HasPrefix(sdk, ObserverSDK) }

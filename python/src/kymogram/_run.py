@@ -182,6 +182,7 @@ class Run:
                 self._request = {
                     **self._request,
                     "writer": os.urandom(16).hex(),
+                    "parent_attempt": self._request["writer"],
                     "pid": os.getpid(),
                     "opened_ns": now,
                     "offline": True,

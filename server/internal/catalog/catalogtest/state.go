@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -488,6 +489,70 @@ func (h *harness) lateOpen(r model.OpenRequest) *catalog.Opened {
 	o, err := h.c.Open(h.ctx(), r, at(3000))
 	h.check("Open", err)
 	return o
+}
+
+// testWorkers: the process that opened the run says how it ended, not those it started.
+func testWorkers(t *testing.T, open Opener) {
+	for _, c := range []struct {
+		opener, worker string
+		want           model.RunStatus
+	}{
+		{"finished", "gone", model.StatusFinished},
+		{"finished", "failed", model.StatusFinished},
+		{"failed", "finished", model.StatusFailed},
+		{"gone", "finished", model.StatusLost},
+		{"", "gone", model.StatusRunning},
+		{"finished", "", model.StatusRunning},
+	} {
+		h := newHarness(t, open)
+		run := h.must(request(1)).Run
+		h.must(request(2, child(1)))
+		end := func(n int, how string) {
+			switch how {
+			case "":
+			case "gone":
+				h.apply(run, n, model.Update{Op: model.OpGone})
+			default:
+				h.apply(run, n, closeWith(model.RunStatus(how)))
+			}
+		}
+		end(1, c.opener)
+		end(2, c.worker)
+		d := h.detail(run)
+		if d.Status != c.want {
+			t.Errorf("opener %q, worker %q: %s, want %s", c.opener, c.worker, d.Status, c.want)
+		}
+		for _, w := range d.Writers {
+			if worker := strings.HasPrefix(w.SDK, model.WorkerSDK); worker != (w.ID == writer(2)) {
+				t.Errorf("writer %s is %q", w.ID, w.SDK)
+			}
+			if w.ID == writer(2) && c.worker == "gone" && w.State != model.WriterGone {
+				t.Errorf("the worker that is gone is %s", w.State)
+			}
+		}
+	}
+	// Of workers alone, whose opener was never delivered, nobody says how the run ended.
+	h := newHarness(t, open)
+	run := h.must(request(2, child(1))).Run
+	h.apply(run, 2, model.Update{Op: model.OpGone})
+	if got := h.detail(run).Status; got != model.StatusLost {
+		t.Errorf("with a worker alone, gone: %s", got)
+	}
+	// A silent worker that lives again.
+	h = newHarness(t, open)
+	run = h.must(request(1)).Run
+	h.must(request(2, child(1)))
+	h.apply(run, 1, closeWith(model.StatusFinished))
+	_, err := h.c.Expire(h.ctx(), at(5000))
+	h.check("Expire", err)
+	if got := h.detail(run).Status; got != model.StatusFinished {
+		t.Errorf("with a silent worker: %s", got)
+	}
+	_, err = h.c.Seen(h.ctx(), map[model.WriterID]time.Time{writer(2): at(6000)})
+	h.check("Seen", err)
+	if got := h.detail(run).Status; got != model.StatusRunning {
+		t.Errorf("with a worker that lives again: %s", got)
+	}
 }
 
 // testObservers: a writer that watches the machine neither keeps a run running

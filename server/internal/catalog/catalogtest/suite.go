@@ -43,6 +43,7 @@ func Test(t *testing.T, open Opener) {
 		{"AppliedOnce", testAppliedOnce},
 		{"Status", testStatus},
 		{"Observers", testObservers},
+		{"Workers", testWorkers},
 		{"Silence", testSilence},
 		{"LastTime", testLastTime},
 		{"WithoutEnd", testWithoutEnd},

@@ -351,11 +351,19 @@ func (o *opening) initialise(ctx context.Context, run *runRow) error {
 func (o *opening) addWriter(ctx context.Context, run *runRow, attempt uint32) error {
 	err := exec(ctx, o.tx, `INSERT INTO writers (id, run, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, initial)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		o.r.Writer[:], run.id[:], attempt, model.WriterOpen, o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.r.SDK, signed(o.r.LoggerID), o.openedNs, o.now.UnixNano(), o.heard)
+		o.r.Writer[:], run.id[:], attempt, model.WriterOpen, o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.sdk(), signed(o.r.LoggerID), o.openedNs, o.now.UnixNano(), o.heard)
 	if err != nil {
 		return err
 	}
 	return exec(ctx, o.tx, `UPDATE runs SET writers = writers + 1 WHERE pk = ?`, run.pk)
+}
+
+// sdk is what the writer calls itself, and whether it is a worker.
+func (o *opening) sdk() string {
+	if o.r.ParentAttempt == nil || model.IsObserver(o.r.SDK) {
+		return o.r.SDK
+	}
+	return model.WorkerSDK + o.r.SDK
 }
 
 // signed is the same 64 bits: SQLite has no unsigned integers.

@@ -106,6 +106,8 @@ func TestAnOpenReadsItsNeighbours(t *testing.T) {
 		{neighbours, "attempts_job (run=? AND orchestration_id=? AND <expr>=? AND opened_ns>?)"},
 		{neighbours, "attempts_job (run=? AND orchestration_id=? AND <expr>>?)"},
 		{`SELECT ` + statusOf + ` FROM runs`, "writers_running (run=?)"},
+		{`SELECT ` + statusOf + ` FROM runs`, "writers_deciding (run=? AND attempt=? AND state=?)"},
+		{`SELECT ` + statusOf + ` FROM runs`, "writers_deciding (run=? AND attempt=?)"},
 		{`SELECT ` + lastOf + ` FROM runs`, "writers_ended (run=?)"},
 	} {
 		got := plan(t, db, c.query, make([]any, map[string]int{neighbours: 6, latestIfOpen: 4}[c.query])...)

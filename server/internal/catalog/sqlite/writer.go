@@ -95,15 +95,19 @@ func scanChange(rows *sql.Rows) (c model.RunChange, err error) {
 const (
 	noObserver = `sdk NOT LIKE '` + model.ObserverSDK + `%'`
 	closes     = `sdk NOT LIKE '` + model.ReceiverSDK + `%'`
+	decides    = `sdk NOT LIKE '` + model.WorkerSDK + `%'` // in an index, word for word
 )
 
 // statusOf derives a run's status from its writers (model.RunStatus), as an
 // expression over the row of runs.
 const statusOf = `CASE
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open' AND w.` + noObserver + `) THEN 'running'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed' AND w.` + decides + ` AND w.` + noObserver + `) THEN 'failed'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + decides + ` AND w.` + closes + ` AND w.` + noObserver + `) THEN 'lost'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + decides + ` AND w.` + noObserver + `) THEN 'silent'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.` + decides + ` AND w.` + noObserver + `) THEN 'finished'
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed' AND w.` + noObserver + `) THEN 'failed'
-	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + closes + ` AND w.` + noObserver + `) THEN 'lost'
-	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + noObserver + `) THEN 'silent'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + noObserver + `) THEN 'lost'
 	ELSE 'finished' END`
 
 // lastOf derives a run's last time: a sign of life while a writer is open, else

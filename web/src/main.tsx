@@ -17,6 +17,7 @@ import { bind, listenKeys } from "./state/keys.ts";
 import { listen, route } from "./state/route.ts";
 import { followTheme, toggleTheme } from "./state/theme.ts";
 
+const viewPage = () => import("./page/view.tsx").then((m) => m.ViewPage);
 const networkPage = () => import("./page/network.tsx").then((m) => m.NetworkPage);
 
 function App() {
@@ -38,6 +39,8 @@ function App() {
           props={{ workspace: at.workspace, project: at.project }}
         />
       );
+    case "view":
+      return <Lazy key={at.workspace + at.project + at.name} load={viewPage} props={at} />;
     case "lost":
       return (
         <Shell crumbs={<h1 class="here">Not found</h1>}>

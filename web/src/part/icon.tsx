@@ -1,6 +1,7 @@
 /** Icons as 16-unit strokes; each is beside a text or has a label of its own. */
 const paths = {
   runs: "M2 4h12M2 8h12M2 12h8",
+  views: "M2 2.5h5v5H2zM9 2.5h5v5H9zM2 9.5h5v4H2zM9 9.5h5v4H9z",
   chart: "M2 13V3M2 13h12M4 10l3-4 3 2 4-5",
   help: "M6 6.2a2 2 0 1 1 2.8 1.9c-.6.3-.8.7-.8 1.4M8 12v.2",
   sun: "M8 5a3 3 0 1 0 0 6a3 3 0 0 0 0-6M8 1v1.6M8 13.4V15M1 8h1.6M13.4 8H15M3 3l1.2 1.2M11.8 11.8L13 13M13 3l-1.2 1.2M4.2 11.8L3 13",

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { logout } from "../api/client.ts";
 import { help, notice, say } from "../state/app.ts";
-import { runsPath } from "../state/route.ts";
+import { runsPath, viewPath } from "../state/route.ts";
 import { isDark, toggleTheme } from "../state/theme.ts";
 import { Icon } from "./icon.tsx";
 import { TipView } from "./tip.tsx";
@@ -29,6 +29,16 @@ export function Shell({ crumbs, tools, project, children }: Props) {
             title="Runs (g r)"
           >
             <Icon name="runs" />
+          </a>
+        )}
+        {project && (
+          <a
+            class="rail-item"
+            href={viewPath(project.workspace, project.project)}
+            aria-label="Views"
+            title="Views"
+          >
+            <Icon name="views" />
           </a>
         )}
         <span class="spring" />

@@ -13,6 +13,7 @@ export type Route =
   | { page: "runs"; workspace: string; project: string }
   | { page: "run"; id: string }
   | { page: "network"; workspace: string; project: string }
+  | { page: "view"; workspace: string; project: string; name: string }
   | { page: "lost"; path: string };
 
 export const route = computed<Route>(() => parse(address.value.path));
@@ -25,6 +26,8 @@ export function parse(path: string): Route {
     return { page: "runs", workspace: rest[0], project: rest[1] };
   if (head === "network" && rest[0] && rest[1])
     return { page: "network", workspace: rest[0], project: rest[1] };
+  if (head === "p" && rest[0] && rest[1] && rest[2] === "views")
+    return { page: "view", workspace: rest[0], project: rest[1], name: rest[3] ?? "" };
   if (head === "runs" && rest[0]) return { page: "run", id: rest[0] };
   return { page: "lost", path };
 }
@@ -42,6 +45,10 @@ export const runsPath = (workspace: string, project: string): string =>
 
 export const networkPath = (workspace: string, project: string): string =>
   `/network/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
+
+/** A view of a project; without a name the list of them. */
+export const viewPath = (workspace: string, project: string, name = ""): string =>
+  `/p/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}/views${name && `/${encodeURIComponent(name)}`}`;
 
 export const runPath = (id: string, others: string[] = []): string =>
   `/runs/${encodeURIComponent(id)}${others.length ? `?with=${others.map(encodeURIComponent).join(",")}` : ""}`;

@@ -166,6 +166,8 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
   if (path === "/live") return live(s, res, url.searchParams);
   if (path === "/buckets") return batch(s, req, res);
+  const view = /^\/projects\/[^/]+\/[^/]+\/views(?:\/(.+))?$/.exec(path);
+  if (view) return answerView(req, res, view[1]);
   const runs = /^\/projects\/([^/]+)\/([^/]+)\/runs$/.exec(path);
   if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
   const media = /^\/runs\/([^/]+)\/(renderings|points)(\/[^/]+\/video)?$/.exec(path);
@@ -187,6 +189,45 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
     return send(req, res, row(found));
   }
   return send(req, res, detail(s, found));
+}
+
+/** Panels of every kind over the set A, and two that find nothing. */
+const panels = {
+  format: 1,
+  title: "All kinds",
+  description: "lines, numbers, tables",
+  panels: [
+    { title: "lines", kind: "line", query: { metrics: ["train/loss"] }, axis: "step" },
+    { title: "top", kind: "line", query: { metrics: ["train/*"] }, order: "asc", top: 5 },
+    { title: "no axis", kind: "line", query: { metrics: ["train/loss"] }, axis: "window" },
+    { title: "numbers", kind: "stat", query: { metrics: ["train/loss"] }, by: ["run"], order: "asc", top: 3 },
+    { title: "one", kind: "stat", query: { metrics: ["train/loss"] }, by: [], reduce: "count" },
+    { title: "table", kind: "table", query: { metrics: ["train/loss", "train/*"] }, reduce: "max" },
+    { title: "typo", kind: "line", query: { metrics: ["train/los"] } },
+    { title: "no run", kind: "stat", query: { metrics: ["train/loss"], runs: "nobody-*" } },
+    { title: "label", kind: "stat", query: { metrics: ["train/loss"], labels: { rank: "0" } } },
+  ],
+};
+
+function answerView(req: IncomingMessage, res: ServerResponse, name: string | undefined): void {
+  const info = {
+    name: "kinds",
+    title: panels.title,
+    panels: panels.panels.length,
+    etag: "0",
+    changed_ns: startNs,
+  };
+  if (name === undefined) send(req, res, { views: [info] });
+  else if (name === "kinds") send(req, res, panels);
+  else
+    fail(
+      req,
+      res,
+      404,
+      "not_found",
+      `there is no view "${name}"`,
+      "`kymogram view list` shows those there are",
+    );
 }
 
 const hasMedia = (r: StandinRun | undefined): boolean => r?.name === "cartpole-pg";

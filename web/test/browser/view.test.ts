@@ -1,0 +1,126 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Host, host, launch, open, shot } from "./host.ts";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const address = "/p/default/A/views/kinds";
+
+let browser: Browser;
+let at: Host;
+beforeAll(async () => {
+  at = await host();
+  browser = await launch();
+});
+afterAll(async () => {
+  await browser.close();
+  at.close();
+});
+
+async function on(path: string, body: (page: Page) => Promise<void>, theme: "light" | "dark" = "light") {
+  const tab = await open(browser, theme);
+  await tab.page.goto(at.url + path);
+  await body(tab.page);
+  expect(tab.complaints).toEqual([]);
+  await tab.context.close();
+}
+
+const panel = (page: Page, title: string) => page.locator(`[data-panel="${title}"]`);
+const drawn = (page: Page) =>
+  page.waitForFunction(() => document.querySelectorAll('[data-lines]:not([data-lines="0"])').length >= 2);
+
+describe("a view", () => {
+  test("draws lines, numbers and tables of all runs", () =>
+    on(address, async (page) => {
+      await drawn(page);
+      const lines = await panel(page, "lines").locator(".view-lines").getAttribute("data-lines");
+      expect(Number(lines)).toBeGreaterThan(40);
+      await expect.poll(() => panel(page, "top").locator(".view-legend li").count()).toBe(5);
+      await expect.poll(() => panel(page, "top").textContent()).toMatch(/5 of \d+ series, by last\./);
+      const numbers = await panel(page, "numbers")
+        .locator("[data-value]")
+        .evaluateAll((all) => all.map((e) => Number((e as HTMLElement).dataset.value)));
+      expect(numbers).toHaveLength(3);
+      expect([...numbers].sort((a, b) => a - b)).toEqual(numbers);
+      await expect.poll(() => panel(page, "one").locator("dd").count()).toBe(1);
+      await expect.poll(() => panel(page, "table").locator("tbody tr").count()).toBeGreaterThan(40);
+      await shot(page, "view");
+    }));
+
+  test("an empty panel says why, and what was meant", () =>
+    on(address, async (page) => {
+      await expect
+        .poll(() => panel(page, "typo").locator(".card-note").textContent())
+        .toMatch(
+          /^No data: there is no series named “train\/los” in its \d+ runs\. Did you mean “train\/loss”/,
+        );
+      await expect
+        .poll(() => panel(page, "no run").locator(".card-note").textContent())
+        .toBe("No data: the project has no run named “nobody-*”.");
+      await expect
+        .poll(() => panel(page, "label").locator(".card-note").textContent())
+        .toMatch(/no series has the label rank = “0”; no series has this label\.$/);
+      await expect
+        .poll(() => panel(page, "no axis").textContent())
+        .toMatch(/\d+ series have no axis window and are left out\./);
+    }));
+
+  test("a brush zooms every panel of the axis, in the address", () =>
+    on(address, async (page) => {
+      await drawn(page);
+      const box = (await panel(page, "lines").locator(".u-over").boundingBox())!;
+      await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.6, box.y + 50, { steps: 5 });
+      await page.mouse.up();
+      await page.waitForFunction(() => location.search.includes("zoom=step:"));
+      await panel(page, "lines").locator(".u-over").dblclick();
+      await page.waitForFunction(() => !location.search.includes("zoom"));
+    }));
+
+  test("its code is loaded apart, and its list leads to it", async () => {
+    const tab = await open(browser);
+    const asked: string[] = [];
+    tab.page.on("request", (r) => asked.push(new URL(r.url()).pathname));
+    await tab.page.goto(`${at.url}/projects/default/A`);
+    await tab.page.getByRole("link", { name: "Views" }).waitFor();
+    expect(asked.filter((p) => p.includes("/view-"))).toEqual([]);
+    await tab.page.getByRole("link", { name: "Views" }).click();
+    await tab.page.getByRole("link", { name: "All kinds" }).click();
+    await drawn(tab.page);
+    expect(new URL(tab.page.url()).pathname).toBe(address);
+    expect(tab.complaints).toEqual([]);
+    await tab.context.close();
+  });
+
+  test("a view that is not there is named", async () => {
+    const tab = await open(browser);
+    await tab.page.goto(`${at.url}/p/default/A/views/none`);
+    await expect.poll(() => tab.page.getByRole("alert").textContent()).toContain('there is no view "none"');
+    await tab.context.close();
+  });
+
+  for (const theme of ["light", "dark"] as const)
+    test(`contrast, names and roles in ${theme}`, async () => {
+      for (const path of [address, "/p/default/A/views"])
+        await on(
+          path,
+          async (page) => {
+            await page.waitForTimeout(1200);
+            await page.evaluate(axe);
+            const found = await page.evaluate(async () => {
+              type Axe = {
+                run(o: object): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
+              };
+              const { violations } = await (window as unknown as { axe: Axe }).axe.run({
+                runOnly: ["wcag2a", "wcag2aa", "best-practice"],
+              });
+              return violations.map((v) => `${v.id}: ${v.nodes[0]?.html.slice(0, 200)}`);
+            });
+            expect(found, path).toEqual([]);
+          },
+          theme,
+        );
+    });
+});

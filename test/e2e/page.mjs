@@ -1,7 +1,7 @@
 // Looks at the page in Chromium as a person does, and says as JSON lines what is
 // drawn. The Go tests compare that with the API.
 //
-//   node page.mjs look LINK FOLDER PATH[=NAME]…   open the link, then each path; a picture and a line each
+//   node page.mjs look LINK FOLDER PATH[=>NAME[=>HEIGHT]]…   open the link, then each path; a picture and a line each
 //   node page.mjs watch LINK PATH METRIC           a line for each new last value of a chart, with the time it was seen
 import { createRequire } from "node:module";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -38,6 +38,26 @@ function readCards() {
   });
 }
 
+/** What a panel of a view shows: how many lines and points, or each number by its place. */
+function readPanels() {
+  return [...document.querySelectorAll("[data-panel]")].map((panel) => {
+    const lines = panel.querySelector(".view-lines");
+    const cells = {};
+    for (const e of panel.querySelectorAll(".view-stats > div")) cells[e.dataset.key] = e.dataset.value;
+    for (const row of panel.querySelectorAll("tbody tr"))
+      for (const cell of row.querySelectorAll("td")) cells[`${row.dataset.key} | ${cell.dataset.column}`] = cell.title;
+    return {
+      title: panel.dataset.panel,
+      lines: Number(lines?.dataset.lines ?? 0),
+      points: Number(lines?.dataset.points ?? 0),
+      axis: lines?.dataset.axis ?? "",
+      cells,
+      order: [...panel.querySelectorAll("[data-key]")].map((e) => e.dataset.key),
+      note: [...panel.querySelectorAll(".card-note, .view-note")].map((e) => e.textContent).join(" "),
+    };
+  });
+}
+
 /** Waits until the page has been still for a moment: as many cards drawn, as many rows. */
 async function settled(page) {
   let before = "";
@@ -46,7 +66,9 @@ async function settled(page) {
     const now = await page.evaluate(
       () =>
         `${document.querySelectorAll("article.card[data-drawn]").length}/${document.querySelectorAll("article.card").length} ` +
-        `${document.querySelectorAll("[role=row], tr").length} ${document.body.innerText.length}`,
+        `${document.querySelectorAll("[role=row], tr").length} ${document.body.innerText.length} ` +
+        `${[...document.querySelectorAll("[data-lines]")].map((e) => `${e.dataset.lines}/${e.dataset.points}`)}` +
+        `${document.querySelector(".view-grid[data-loading]") ? performance.now() : ""}`,
     );
     still = now === before && !now.startsWith("0/1") ? still + 1 : 0;
     before = now;
@@ -55,13 +77,14 @@ async function settled(page) {
 
 async function look(page, folder, paths) {
   for (const [i, entry] of paths.entries()) {
-    const [path, name = `page-${i}`] = entry.split("=>");
+    const [path, name = `page-${i}`, height = "900"] = entry.split("=>");
+    await page.setViewportSize({ width: 1440, height: Number(height) });
     const start = Date.now();
     await page.goto(new URL(path, page.url()).href);
     await settled(page);
     const picture = join(folder, `${name}.png`);
     await page.screenshot({ path: picture });
-    say({ path, picture, ms: Date.now() - start, text: await page.evaluate(() => document.body.innerText), cards: await page.evaluate(readCards) });
+    say({ path, picture, ms: Date.now() - start, text: await page.evaluate(() => document.body.innerText), cards: await page.evaluate(readCards), panels: await page.evaluate(readPanels) });
   }
 }
 

@@ -23,6 +23,7 @@ type view struct {
 	Text    string
 	Error   string
 	Cards   []card
+	Panels  []shown
 }
 
 type card struct {

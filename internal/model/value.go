@@ -143,6 +143,9 @@ func AppendJSONFloat(dst []byte, f float64) []byte {
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
 	}
+	if f == 0 && math.Signbit(f) {
+		return append(dst, "-0.0"...) // "-0" is an integer to many readers, and 0 to them
+	}
 	return strconv.AppendFloat(dst, f, 'g', -1, 64)
 }
 

@@ -56,3 +56,23 @@ def test_a_blank_variable_is_none(name: str, monkeypatch: pytest.MonkeyPatch) ->
     for variable in TABLE[name].variables:
         monkeypatch.setenv(variable, "  ")
     assert Arguments({}).take(name) == TABLE[name].otherwise
+
+
+@pytest.mark.parametrize("variable", ["METRANA_EVENT_QUEUE_MAX_SIZE", "KYMOGRAM_LOG_LEVEL"])
+def test_a_bad_variable_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "x y")
+    with pytest.raises(kymogram.KymogramValidationError, match=f"'x y'.* {variable}$"):
+        kymogram.init(run_name="r", init_mode="offline")
+
+
+def test_silent_is_silent(capfd: pytest.CaptureFixture[str], spool: object) -> None:
+    """What goes wrong is not told; where the run is, is."""
+    with kymogram.init(
+        run_name="r", error_strategy="silent", server="http://127.0.0.1:1", close_timeout=0.1
+    ) as run:
+        run.log("a", 1.0, step=5)
+        run.log("a", 2.0, step=5)
+    assert not capfd.readouterr().err
+    with kymogram.init(run_name="s", server="http://127.0.0.1:1", close_timeout=0.1) as run:
+        run.log("a", 1.0)
+    assert "is not reached" in capfd.readouterr().err

@@ -21,6 +21,7 @@ class Voice:
         self._least = _ORDER.index(level)
         self._said: set[str] = set()
         self.warnings = 0
+        self.quiet = False  # error_strategy="silent"
 
     def line(self, text: str, level: str = "SUCCESS") -> None:
         """Say it."""
@@ -39,7 +40,8 @@ class Voice:
                 return
             self._said.add(once)
         self.warnings += 1
-        self.line(text, "WARNING")
+        if not self.quiet:
+            self.line(text, "WARNING")
 
 
 voice = Voice()

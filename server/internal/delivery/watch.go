@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long a delivery without a limit goes on without progress.
-const patience = 30 * time.Second
+var patience = 30 * time.Second // but for tests
 
 // watch runs the delivery and shows its progress; impatient ends it when nothing
 // moves. before is what there is to deliver; it is counted meanwhile when it is empty.
@@ -26,7 +26,8 @@ func (p Process) watch(ctx context.Context, d *uplink.Deliverer, before Left, im
 	defer bar.end()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	last, moved, there := d.Totals(), time.Now(), Left{}
+	last, moved := d.Totals(), time.Now()
+	var there *Left // what there was in the middle of a wait
 	for {
 		select {
 		case err := <-ended:
@@ -35,20 +36,24 @@ func (p Process) watch(ctx context.Context, d *uplink.Deliverer, before Left, im
 		}
 		now := d.Totals()
 		if now.Acked != last.Acked || now.Refused != last.Refused || now.Writers != last.Writers || now.Closed != last.Closed || now.Renderings != last.Renderings {
-			moved = time.Now()
+			moved, there = time.Now(), nil
 		}
 		last = now
 		bar.show(now.Acked + now.Refused)
-		if !impatient || time.Since(moved) <= patience {
+		waited := time.Since(moved)
+		if !impatient || waited <= patience/2 || there != nil && waited <= patience {
 			continue
 		}
 		// Another program may deliver the spool, and we wait for it.
-		if now, err := LeftIn(d.Folder()); err == nil && now != there {
-			there = now
-			moved = time.Now()
-			continue
+		left, err := LeftIn(d.Folder())
+		switch {
+		case there == nil:
+			there = &left
+		case err == nil && left != *there:
+			moved, there = time.Now(), nil
+		default:
+			cancel()
 		}
-		cancel()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -93,6 +94,7 @@ type Server struct {
 	shared    *splitter // HTTP and gRPC
 	calls     *splitter // gRPC alone, nil without one
 	http      *http.Server
+	other     *http.Server // of calls: redirects to http, nil without calls
 	rpc       *grpc.Server
 	draining  chan struct{}
 	gate      *gate
@@ -197,6 +199,7 @@ func New(listeners *Listeners, parts Parts, options Options) (*Server, error) {
 	s.shared = newSplitter(listeners.shared, options.TLS, s.gate, s.log)
 	if listeners.calls != nil {
 		s.calls = newSplitter(listeners.calls, options.TLS, s.gate, s.log)
+		s.other = s.newHTTP(http.HandlerFunc(s.toShared))
 	}
 	return s, nil
 }
@@ -350,7 +353,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.calls != nil {
 		group.Go(func() error { return s.calls.Run(serving) })
 		group.Go(func() error { return ended(s.rpc.Serve(s.calls.grpc)) })
-		group.Go(func() error { return dropAll(s.calls.http) })
+		group.Go(func() error { return ended(s.other.Serve(s.calls.http)) })
 	}
 	group.Go(func() error {
 		<-serving.Done()
@@ -368,15 +371,20 @@ func ended(err error) error {
 	return err
 }
 
-// dropAll closes what is not gRPC on the address for gRPC alone.
-func dropAll(q *queue) error {
-	for {
-		conn, err := q.Accept()
-		if err != nil {
-			return nil
-		}
-		_ = conn.Close()
+// toShared tells who speaks HTTP to the address for gRPC alone where HTTP is answered.
+func (s *Server) toShared(w http.ResponseWriter, r *http.Request) {
+	host, port, _ := net.SplitHostPort(s.listeners.HTTP())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = (&url.URL{Host: r.Host}).Hostname()
 	}
+	to := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: r.URL.Path, RawQuery: r.URL.RawQuery}
+	if s.options.TLS != nil {
+		to.Scheme = "https"
+	}
+	w.Header().Set("Location", to.String())
+	w.Header().Set("Connection", "close")
+	w.WriteHeader(http.StatusPermanentRedirect)
+	_, _ = fmt.Fprintf(w, "this address is for gRPC alone; HTTP is answered at %s://%s\n", to.Scheme, to.Host)
 }
 
 // stop lets work under way finish, then cuts the streams. A batch that was cut
@@ -388,6 +396,9 @@ func (s *Server) stop() {
 	defer cancel()
 	var group errgroup.Group
 	group.Go(func() error {
+		if s.other != nil {
+			_ = s.other.Close()
+		}
 		if s.http.Shutdown(ctx) != nil {
 			return s.http.Close()
 		}

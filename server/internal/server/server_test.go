@@ -287,8 +287,17 @@ func TestAnAddressForGRPCAlone(t *testing.T) {
 			t.Fatalf("%s: %v", address, err)
 		}
 	}
-	if response, err := http.Get("http://" + f.listeners.GRPC() + "/healthz"); err == nil {
-		t.Fatalf("HTTP on the address for gRPC: %s", response.Status)
+	// Who speaks HTTP there is told where it is answered.
+	stay := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for path, want := range map[string]string{"/healthz": "/healthz", "/api/v1/runs?limit=1": "/api/v1/runs?limit=1", "//elsewhere/x": "//elsewhere/x"} {
+		response, err := stay.Post("http://"+f.listeners.GRPC()+path, "text/plain", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := response.Header.Get("Location"); response.StatusCode != http.StatusPermanentRedirect || got != "http://"+f.listeners.HTTP()+want {
+			t.Errorf("%s: %s to %q", path, response.Status, got)
+		}
 	}
 }
 

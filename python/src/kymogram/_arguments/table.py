@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 
 from .. import _enums
+from .._exceptions import KymogramValidationError
 from .._host import environment
 from .._input import numeric
 from . import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from .checks import Check
@@ -432,6 +433,13 @@ def known(unknown: Mapping[str, Any]) -> None:
         raise TypeError(f"init() got an unexpected keyword argument {name!r}{hint}")
 
 
+def _read(read: Callable[[str, str], Any], name: str, text: str, variable: str) -> Any:
+    try:
+        return read(name, text)
+    except KymogramValidationError as error:
+        raise KymogramValidationError(f"{error}; it comes from the variable {variable}") from None
+
+
 class Arguments:
     """What init() was given: each is checked when it is asked for."""
 
@@ -448,9 +456,10 @@ class Arguments:
         if not left_out:
             return row.check(name, value)
         if row.read is not None:
-            text = environment.first(row.variables)
-            if text is not None:
-                return row.read(name, text)
+            for variable in row.variables:
+                text = environment.first((variable,))
+                if text is not None:
+                    return _read(row.read, name, text, variable)
         return row.otherwise
 
     def __getitem__(self, name: str) -> Any:

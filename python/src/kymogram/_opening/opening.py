@@ -53,6 +53,7 @@ def open_run(given: Mapping[str, Any], make: Callable[..., Run]) -> Run:
 def begin_run(arguments: Arguments, make: Callable[..., Run]) -> Run:
     """Open a run without making it the current one."""
     found = settings.read(arguments)
+    voice.quiet = found.error_strategy == "silent"
     address = environment.server(arguments["server"] or arguments["ingestion_url"])
     found.key = environment.api_key(arguments["api_key"], address)
     found.new_name = _new_name(arguments)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
@@ -64,28 +65,73 @@ func (f Folder) Open(password Password) (key *Key, warnings []string, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := os.Open(path)
+	raw, info, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, model.Errorf(model.CodeNotFound, "there is no hotkey at %s", path).
-			WithHint("give --wallet NAME/HOTKEY and --wallet-path; `btcli wallet list` shows what there is")
+		return nil, nil, absent(path)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the hotkey: %w", err)
+		return nil, nil, err
+	}
+	key, err = Decode(raw, password)
+	return key, exposed(path, info, raw, os.Getuid()), err
+}
+
+func absent(path string) *model.Error {
+	return model.Errorf(model.CodeNotFound, "there is no hotkey at %s", path).
+		WithHint("give --wallet NAME/HOTKEY and --wallet-path; `btcli wallet list` shows what there is")
+}
+
+// readFile reads a file of a wallet. It does not wait for a pipe that nobody writes.
+func readFile(path string) ([]byte, fs.FileInfo, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the key file: %w", err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, nil, fmt.Errorf("look at the hotkey: %w", err)
+		return nil, nil, fmt.Errorf("look at the key file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, model.Errorf(model.CodeInvalid, "%s is not a file", path).WithHint("name a hotkey, not a folder")
+		return nil, nil, model.Errorf(model.CodeInvalid, "%s is not a file", path).
+			WithHint("name a hotkey's own file, not a folder or a pipe")
 	}
 	raw, err := io.ReadAll(io.LimitReader(file, maxKeyFile+1))
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the hotkey: %w", err)
+		return nil, nil, fmt.Errorf("read the key file: %w", err)
 	}
-	key, err = Decode(raw, password)
-	return key, exposed(path, info, raw, os.Getuid()), err
+	return raw, info, nil
+}
+
+// Public is the hotkey's public half: of its file HOTKEYpub.txt, else of the hotkey's own
+// file, as far as that is not encrypted. No secret is needed.
+func (f Folder) Public() (Account, error) {
+	path, err := f.File()
+	if err != nil {
+		return Account{}, err
+	}
+	raw, _, err := readFile(path + "pub.txt")
+	if errors.Is(err, fs.ErrNotExist) {
+		raw, _, err = readFile(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Account{}, absent(path)
+	case err != nil:
+		return Account{}, err
+	case Sealed(raw):
+		return Account{}, model.Errorf(model.CodeInvalid, "the hotkey %s is encrypted, and there is no %spub.txt", path, filepath.Base(path)).
+			WithHint("give the address itself with --hotkey, or write the public half with `btcli wallet regen-hotkeypub`")
+	}
+	account, err := DecodePublic(raw)
+	if err == nil {
+		return account, nil
+	}
+	// A file that only holds a seed names no public key.
+	if key, secretErr := Decode(raw, nil); secretErr == nil {
+		return key.Account(), nil
+	}
+	return Account{}, err
 }
 
 // exposed says who else can read the secret, where the system has owners.
@@ -110,7 +156,7 @@ func (f Folder) Coldkey() (Account, error) {
 		return Account{}, err
 	}
 	path := filepath.Join(filepath.Dir(filepath.Dir(hotkey)), "coldkeypub.txt")
-	raw, err := os.ReadFile(path)
+	raw, _, err := readFile(path)
 	if err != nil {
 		return Account{}, fmt.Errorf("read the coldkey's public half: %w", err)
 	}

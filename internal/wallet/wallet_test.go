@@ -301,6 +301,34 @@ func TestFolderRefusals(t *testing.T) {
 	}
 }
 
+// The public half needs no secret: of HOTKEYpub.txt, else of a file that is not encrypted.
+func TestPublicHalf(t *testing.T) {
+	for _, hotkey := range []string{"plain", "second", "sealed"} {
+		public, err := os.ReadFile("testdata/4.1.1/w/hotkeys/" + hotkey + "pub.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := DecodePublic(public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Folder{Path: "testdata/4.1.1", Name: "w", Hotkey: hotkey}.Public()
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", hotkey, got, err, want)
+		}
+	}
+	want, err := Decode(readKeyFile(t, "2.0.2", "plain"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (Folder{Path: "testdata/2.0.2", Name: "w", Hotkey: "plain"}).Public(); err != nil || got != want.Account() {
+		t.Errorf("without a pub file: %s, %v", got, err)
+	}
+	if _, err := (Folder{Path: "testdata/2.0.2", Name: "w", Hotkey: "none"}).Public(); model.CodeOf(err) != model.CodeNotFound {
+		t.Errorf("nothing there: %v", err)
+	}
+}
+
 // Addresses by py-scale-codec's ss58_encode of the bytes 0, 1, … 31.
 func TestAddressesOfOtherNetworks(t *testing.T) {
 	var account Account

@@ -38,6 +38,8 @@ func TestDeployedRules(t *testing.T) {
 
 var (
 	familyName = regexp.MustCompile(`\bkymogram_[a-z0-9_]+`)
+	alertRule  = regexp.MustCompile(`(?m)- alert: (\S+)\n\s+expr: (.+)$`)
+	selector   = regexp.MustCompile(`\b(kymogram[_:][a-z0-9_:]+|up\b)`)
 	ruleName   = regexp.MustCompile(`(?m)(?:- alert|- record): (\S+)`)
 )
 
@@ -75,6 +77,33 @@ func TestDeployedRulesAreTested(t *testing.T) {
 		}
 		if name := m[1]; !strings.Contains(string(tests), name) {
 			t.Errorf("no test of %s", name)
+		}
+	}
+}
+
+// Strangers must not be able to raise an alert: each is about jobs of the operator, and is
+// tried with the series of a stranger.
+func TestAlertsAreAboutTheOperatorsOwnJobs(t *testing.T) {
+	rules, err := os.ReadFile(filepath.Join(deployed, "kymogram.rules.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := os.ReadFile(filepath.Join(deployed, "kymogram.test.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, strangers, found := strings.Cut(string(tests), "- name: strangers")
+	alerts := alertRule.FindAllStringSubmatch(string(rules), -1)
+	if !found || len(alerts) < 15 || len(alerts) != strings.Count(string(rules), "- alert:") {
+		t.Fatalf("%d alerts found", len(alerts))
+	}
+	for _, a := range alerts {
+		selectors := selector.FindAllString(a[2], -1)
+		if len(selectors) == 0 || len(selectors) != strings.Count(a[2], `{job=~"kymogram(-agent)?"`) {
+			t.Errorf("%s is not about the operator's jobs only: %s", a[1], a[2])
+		}
+		if !strings.Contains(strangers, "alertname: "+a[1]+",") {
+			t.Errorf("%s is not tried with a stranger's series", a[1])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package subtensor
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,10 @@ func Path() string {
 	}
 	return filepath.Join(folder, "raonet.json")
 }
+
+// sum is the sha256 of the one raonet.json that the tests are written for: its runtime is
+// node-subtensor's spec 218.
+const sum = "bb2c7e34390f8fb5032750cc7d80d23f91a47f56fdebf4c35a24c7938b96c57c"
 
 // Code is a compiled runtime and the genesis it came with. Nodes share it.
 type Code struct {
@@ -75,6 +80,9 @@ func readGenesis(path string) (map[string][]byte, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the dev genesis: %w", err)
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256(raw)); got != sum {
+		return nil, fmt.Errorf("the dev genesis %s is another file: its sha256 is %s, not %s; docs/chain.md says where it comes from", path, got, sum)
 	}
 	var spec struct {
 		Genesis struct {

@@ -20,8 +20,8 @@ type Server struct {
 	http *httptest.Server
 }
 
-// Start runs a node for one test. Without the dev genesis the test is skipped, and
-// says so.
+// Start runs a node for one test. Without the dev genesis the test is skipped, and says
+// so; with CHAIN=required in the environment it fails.
 func Start(tb testing.TB, o Options) *Server {
 	tb.Helper()
 	code := Open(tb)
@@ -32,7 +32,11 @@ func Start(tb testing.TB, o Options) *Server {
 func Open(tb testing.TB) *Code {
 	tb.Helper()
 	if _, err := os.Stat(Path()); errors.Is(err, fs.ErrNotExist) {
-		tb.Skipf("the dev genesis of Subtensor is not at %s; docs/chain.md says where it comes from", Path())
+		give := tb.Skipf
+		if os.Getenv("CHAIN") == "required" {
+			give = tb.Fatalf
+		}
+		give("the dev genesis of Subtensor is not at %s; docs/chain.md says where it comes from", Path())
 	}
 	code, err := Load(tb.Context(), Path())
 	if err != nil {

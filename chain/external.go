@@ -68,16 +68,8 @@ func (s *Subtensor) ask(ctx context.Context, service string) (netip.Addr, error)
 	if err != nil {
 		return netip.Addr{}, errors.New("its answer is not an address")
 	}
-	if addr = addr.Unmap(); !Public(addr) {
+	if addr = addr.Unmap(); !s.config.AllowPrivate && !Public(addr) {
 		return netip.Addr{}, fmt.Errorf("it says %s, which is not an address of the internet", addr)
 	}
 	return addr, nil
-}
-
-// Public reports whether an address can be one of the internet: not private,
-// loopback, link-local, multicast, unspecified or shared (100.64.0.0/10).
-func Public(addr netip.Addr) bool {
-	addr = addr.Unmap()
-	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10)
-	return addr.IsValid() && addr.IsGlobalUnicast() && !addr.IsPrivate() && !shared.Contains(addr) && addr != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }

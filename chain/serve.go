@@ -116,9 +116,6 @@ func (s *Subtensor) register(ctx context.Context, w *Wallet, r Registration) (*O
 	if done != nil || err != nil {
 		return done, shaped(err)
 	}
-	if addr, ok := addrOf(params.IP, uint8(params.IPType)); ok && !Public(addr) {
-		s.log.Warn("the address is not one of the internet: readers of the chain leave it out", "ip", addr)
-	}
 	out, err := s.do(ctx, w, params, waitOf(r.WaitForInclusion, r.WaitForFinalization), v.head.Number)
 	if err != nil {
 		return nil, err
@@ -152,7 +149,7 @@ func (s *Subtensor) before(ctx context.Context, v view, w *Wallet, r Registratio
 
 // uid is the hotkey's place in a subnet, nil where it has none.
 func (s *Subtensor) uid(ctx context.Context, v view, netuid int, w *Wallet) (any, error) {
-	account := w.key.Account()
+	account := w.public
 	return s.read(ctx, v, "Uids", netuid, account[:])
 }
 
@@ -172,6 +169,10 @@ func (s *Subtensor) params(ctx context.Context, r Registration) (PrometheusServe
 			return none, err
 		}
 		r.IP = ip
+	}
+	if !s.config.AllowPrivate && !Public(r.IP) {
+		return none, model.Errorf(model.CodeInvalid, "nobody can reach %s: it is not an address of the internet, and readers of the chain leave it out", r.IP).
+			WithHint("give a public address with --ip, or force it with --allow-private")
 	}
 	return NewCallParams(r.Netuid, r.IP, r.Port, r.Version), nil
 }
@@ -243,11 +244,12 @@ func (s *Subtensor) do(ctx context.Context, w *Wallet, p PrometheusServeCallPara
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	delay := firstDelay
+	delay, sent := firstDelay, false
 	for try := 1; ; try++ {
 		receipt, err := s.client.Submit(ctx, w.account(), pallet, "serve_prometheus", p.args(), wait)
 		var broken *substrate.TransportError
 		again := errors.As(err, &broken)
+		sent = sent || again && broken.Sent
 		if err == nil || try == 1 && !again {
 			return outcome(receipt), refusal(err)
 		}
@@ -257,6 +259,9 @@ func (s *Subtensor) do(ctx context.Context, w *Wallet, p PrometheusServeCallPara
 				return nil, err
 			}
 			delay = min(delay*backoff, maxDelay)
+		}
+		if try == tries && !sent {
+			return nil, shaped(err)
 		}
 		// An earlier one may have got through: then the chain refuses the next.
 		if info := s.landed(ctx, w, p, since); info != nil {

@@ -26,6 +26,8 @@ type Config struct {
 	// IPServices answer a GET with the caller's address as text; nil is
 	// DefaultIPServices.
 	IPServices []string
+	// AllowPrivate registers an address that is not Public; otherwise it is refused.
+	AllowPrivate bool
 	// Version is what to register, see VersionAsInt.
 	Version uint32
 	// Log takes what happens; nil drops it. Secrets are never logged.

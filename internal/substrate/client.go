@@ -124,7 +124,7 @@ func joined(failures []error) error {
 			texts = append(texts, text)
 		}
 	}
-	return &TransportError{"no node answers", errors.New(strings.Join(texts, "; "))}
+	return &TransportError{Endpoint: "no node answers", Err: errors.New(strings.Join(texts, "; "))}
 }
 
 func (c *Client) try(ctx context.Context, act func(*conn) error) error {
@@ -156,13 +156,13 @@ func (c *Client) open(ctx context.Context, endpoint string) (*conn, error) {
 		opened.close()
 		var refused *RPCError
 		if errors.As(err, &refused) {
-			err = &TransportError{shown(endpoint), refused}
+			err = &TransportError{Endpoint: shown(endpoint), Err: refused}
 		}
 		return nil, err
 	}
 	if c.genesis != nil && *c.genesis != genesis {
 		opened.close()
-		return nil, &TransportError{shown(endpoint), fmt.Errorf("it serves another chain (genesis %s, not %s)", genesis, *c.genesis)}
+		return nil, &TransportError{Endpoint: shown(endpoint), Err: fmt.Errorf("it serves another chain (genesis %s, not %s)", genesis, *c.genesis)}
 	}
 	c.genesis = &genesis
 	return opened, nil

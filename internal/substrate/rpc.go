@@ -30,6 +30,8 @@ const (
 type TransportError struct {
 	Endpoint string
 	Err      error
+	// Sent says that an extrinsic may have left before.
+	Sent bool
 }
 
 func (e *TransportError) Error() string { return fmt.Sprintf("%s: %v", e.Endpoint, e.Err) }
@@ -130,7 +132,7 @@ func transport(ctx context.Context, endpoint string, err error) error {
 	if errors.As(err, &request) { // it quotes the whole address
 		err = request.Err
 	}
-	return &TransportError{shown(endpoint), err}
+	return &TransportError{Endpoint: shown(endpoint), Err: err}
 }
 
 func (c *conn) close() { _ = c.ws.CloseNow() }

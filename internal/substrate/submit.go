@@ -184,6 +184,10 @@ func (c *Client) send(ctx context.Context, r *Runtime, extrinsic []byte, wait Wa
 			return nil, pool
 		}
 	}
+	var broken *TransportError
+	if errors.As(err, &broken) {
+		broken.Sent = true
+	}
 	if err != nil || receipt.Block == nil {
 		return receipt, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/test/subtensor"
 )
 
@@ -52,7 +53,7 @@ func TestRecordsOverTime(t *testing.T) {
 	if out, err = register(a, "::ffff:8.8.8.8", nil); err != nil || !out.AlreadyServed {
 		t.Errorf("the same address inside IPv6: %+v, %v", out, err)
 	}
-	_, err = register(a, "2001:db8::1", nil)
+	_, err = register(a, "2606:4700::1", nil)
 	var limited *chain.RateLimitError
 	if !errors.As(err, &limited) || limited.Blocks != 49 {
 		t.Errorf("another address at once: %v", err)
@@ -64,12 +65,12 @@ func TestRecordsOverTime(t *testing.T) {
 	if err := r.Produce(t.Context(), 48); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = register(a, "2001:db8::1", nil); !errors.As(err, &limited) || limited.Blocks != 1 {
+	if _, err = register(a, "2606:4700::1", nil); !errors.As(err, &limited) || limited.Blocks != 1 {
 		t.Errorf("one block too early: %v", err)
 	}
-	_, err = s.DoServePrometheus(t.Context(), a, v4("2001:db8::1", 9101), true, false)
+	_, err = s.DoServePrometheus(t.Context(), a, v4("2606:4700::1", 9101), true, false)
 	wantRefusal(t, err, "Module", "ServingRateLimitExceeded") // the chain agrees
-	if out, err = register(a, "2001:db8::1", nil); err != nil || out.AlreadyServed || out.Info.IPType != 6 {
+	if out, err = register(a, "2606:4700::1", nil); err != nil || out.AlreadyServed || out.Info.IPType != 6 {
 		t.Errorf("after 50 blocks: %+v, %v", out, err)
 	}
 	list, err := s.List(t.Context(), netuid)
@@ -77,7 +78,7 @@ func TestRecordsOverTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	uid := uint16(0)
-	want := []chain.Endpoint{{Netuid: netuid, Hotkey: a.Hotkey(), UID: &uid, Address: netip.MustParseAddrPort("[2001:db8::1]:9101"), Version: 183, Block: r.Number()}}
+	want := []chain.Endpoint{{Netuid: netuid, Hotkey: a.Hotkey(), UID: &uid, Address: netip.MustParseAddrPort("[2606:4700::1]:9101"), Version: 183, Block: r.Number()}}
 	if diff := cmp.Diff(want, list.Endpoints, cmpopts.EquateComparable(netip.AddrPort{})); diff != "" || list.Block != r.Number() {
 		t.Errorf("list at %d (-want +got):\n%s", list.Block, diff)
 	}
@@ -88,7 +89,7 @@ func TestRecordsOverTime(t *testing.T) {
 	if err != nil || len(list.Endpoints) != 1 || list.Endpoints[0].UID != nil {
 		t.Errorf("after it was replaced: %+v, %v", list, err)
 	}
-	_, err = register(a, "2001:db8::1", nil) // what the record says
+	_, err = register(a, "2606:4700::1", nil) // what the record says
 	wantRefusal(t, err, "Module", "HotKeyNotRegisteredInNetwork")
 	_, err = register(a, "8.8.8.8", nil)
 	wantRefusal(t, err, "Module", "HotKeyNotRegisteredInNetwork")
@@ -204,7 +205,7 @@ func TestRetries(t *testing.T) {
 	})
 	_, err := s.DoServePrometheus(t.Context(), w, v4("8.8.8.8", 9101), false, true)
 	var unknown *chain.UnknownOutcomeError
-	if !errors.As(err, &unknown) || len(pauses) != 2 || pauses[0] != time.Second || pauses[1] != 2*time.Second {
+	if errors.As(err, &unknown) || model.CodeOf(err) != model.CodeUnavailable || !strings.Contains(err.Error(), "refused") || len(pauses) != 2 || pauses[0] != time.Second || pauses[1] != 2*time.Second {
 		t.Errorf("no node: %v after pauses %v", err, pauses)
 	}
 	// The node takes the extrinsic and goes away before it says so.

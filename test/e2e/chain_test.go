@@ -62,7 +62,7 @@ func (n *chainNode) start(t *testing.T, r *rig.Rig, chain, wallets string) {
 		t.Fatal(err)
 	}
 	start(t, r.Command(t, r.Binary(), "agent", "--spool", spool, "--metrics", n.metrics, "--chain", chain, "--netuid", "1",
-		"--wallet", "w/"+n.hotkey, "--wallet-path", wallets, "--ip", n.ip, "--announce", "1.8.3", "--chain-every", "1s"))
+		"--wallet", "w/"+n.hotkey, "--wallet-path", wallets, "--ip", n.ip, "--allow-private", "--announce", "1.8.3", "--chain-every", "1s"))
 	until(t, "registered", func() string { return scrape(n.metrics) }, "\nkymogram_chain_registered 1\n")
 }
 

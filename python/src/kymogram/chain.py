@@ -103,6 +103,8 @@ class ComputeSubnetSubtensor:
         version: what to register, MAJOR.MINOR.PATCH; by default the binary's own.
         ip: the address that others reach; by default services on the internet are asked.
         ip_services: URLs of such services, which answer with an address as text.
+        allow_private: register an address that only this machine or its network reaches;
+            otherwise it is refused.
 
     """
 
@@ -113,9 +115,11 @@ class ComputeSubnetSubtensor:
         version: str | None = None,
         ip: str | None = None,
         ip_services: Sequence[str] = (),
+        allow_private: bool = False,
     ) -> None:
         self.urls = [url] if isinstance(url, str) else list(url)
         self.version, self.ip, self.ip_services = version, ip, list(ip_services)
+        self.allow_private = allow_private
 
     def serve_prometheus(
         self,
@@ -291,6 +295,8 @@ def _serve_flags(
         args += ["--ip", address]
     if subtensor.version is not None:
         args += ["--announce", subtensor.version]
+    if subtensor.allow_private:
+        args.append("--allow-private")
     for service in subtensor.ip_services:
         args += ["--ip-service", service]
     if force:

@@ -3,11 +3,13 @@ package main
 import (
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/expose"
 )
 
@@ -47,6 +49,9 @@ func (a *agentChain) check(metrics string) error {
 	case a.port < 0 || a.port > 65535:
 		return usagef("--chain-port is %d, it must be from 1 to 65535", a.port)
 	}
+	if ip, err := netip.ParseAddr(a.IP); err == nil && !a.AllowPrivate && !chain.Public(ip) {
+		return usagef("nobody can reach --ip %s: it is not an address of the internet. Give a public one, or force it with --allow-private", ip)
+	}
 	return nil
 }
 
@@ -55,6 +60,11 @@ func (a *agentChain) check(metrics string) error {
 func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([]expose.Part, error) {
 	if !a.wanted() {
 		return nil, nil
+	}
+	bound, ok := listener.Addr().(*net.TCPAddr)
+	if at := bound.AddrPort().Addr(); ok && !a.AllowPrivate && (at.Unmap().IsLoopback() || at.Unmap().IsLinkLocalUnicast()) {
+		return nil, model.Errorf(model.CodeInvalid, "nobody else can reach the metrics at %s, so the chain must not name them", bound).
+			WithHint("listen on an address that others reach, such as --metrics 0.0.0.0:%d, or force it with --allow-private", bound.Port)
 	}
 	s, err := a.dial(io, log)
 	if err != nil {
@@ -65,7 +75,7 @@ func (a *agentChain) parts(io stdio, log *slog.Logger, listener net.Listener) ([
 		return nil, err
 	}
 	port := a.port
-	if bound, ok := listener.Addr().(*net.TCPAddr); ok && port == 0 {
+	if ok && port == 0 {
 		port = bound.Port
 	}
 	log.Info("registers its endpoint", "hotkey", w, "netuid", a.Netuid, "port", port)

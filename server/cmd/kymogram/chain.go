@@ -38,6 +38,7 @@ func (f *chainFlags) addWallet(flags *pflag.FlagSet) {
 func (f *chainFlags) addAddress(flags *pflag.FlagSet) {
 	flags.StringVar(&f.IP, "ip", "", "address that others reach (default: ask the services)")
 	flags.StringSliceVar(&f.IPServices, "ip-service", nil, "URL that answers with this machine's address (default "+strings.Join(chain.DefaultIPServices(), ",")+")")
+	flags.BoolVar(&f.AllowPrivate, "allow-private", false, "register an address that only this machine or its network reaches")
 	flags.StringVar(&f.announce, "announce", "", "version to register, MAJOR.MINOR.PATCH, kept as 100*MAJOR+10*MINOR+PATCH (default this program's)")
 }
 
@@ -74,6 +75,14 @@ func (f *chainFlags) openWallet(io stdio) (*chain.Wallet, error) {
 		fmt.Fprintf(io.err, "warning: %s\n", warning)
 	}
 	return w, nil
+}
+
+// openPublic reads the public half of the hotkey.
+func (f *chainFlags) openPublic() (*chain.Wallet, error) {
+	if f.wallet == "" {
+		return nil, usagef("whose? give --wallet NAME/HOTKEY")
+	}
+	return chain.OpenPublicWallet(f.walletPath, f.wallet)
 }
 
 // open is dial and openWallet.
@@ -117,7 +126,7 @@ func chainServeCommand(io stdio) *cobra.Command {
 		Long: "Register this node's Prometheus endpoint, unless the chain has it already. The\n" +
 			"rate limit (50 blocks by default) is kept without asking the chain.",
 		Example: `  kymogram chain serve --chain wss://HOST --netuid 27 --wallet default/miner1 --port 9101
-  kymogram chain serve --chain ws://127.0.0.1:9944 --netuid 1 --wallet default --port 9101 --ip 203.0.113.7 --json`,
+  kymogram chain serve --chain ws://127.0.0.1:9944 --netuid 1 --wallet default --port 9101 --ip 2606:4700::1111 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, w, err := f.open(io)
 			if err != nil {
@@ -192,7 +201,7 @@ func chainStatusCommand(io stdio) *cobra.Command {
 			}
 			defer s.Close()
 			if hotkey == "" {
-				w, err := f.openWallet(io)
+				w, err := f.openPublic()
 				if err != nil {
 					return err
 				}
@@ -258,11 +267,16 @@ func chainAxonCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "axon",
 		Short:   "Print what this node's axon says of itself, as JSON",
-		Example: "  kymogram chain axon --wallet default/miner1 --port 8091 --ip 203.0.113.7",
+		Example: "  kymogram chain axon --wallet default/miner1 --port 8091 --ip 8.8.8.8",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Nothing is asked of a chain.
 			f.Endpoints, f.Netuid = []string{"ws://127.0.0.1"}, 0
-			s, w, err := f.open(io)
+			s, err := f.dial(io, nil)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			w, err := f.openPublic()
 			if err != nil {
 				return err
 			}

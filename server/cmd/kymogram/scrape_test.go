@@ -69,7 +69,7 @@ func TestScrapeFollowsTheChain(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := metricsAt(t, "127.0.0.2", handler)
-		s, err := chain.Dial(chain.Config{Endpoints: []string{node.URL}, ExternalIP: at.Addr(), Version: 183})
+		s, err := chain.Dial(chain.Config{Endpoints: []string{node.URL}, ExternalIP: at.Addr(), AllowPrivate: true, Version: 183})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,6 +26,8 @@ type Place struct {
 	Netuid     int      // negative: none was named
 	IP         string   // that others reach; empty: the services are asked
 	IPServices []string
+	// AllowPrivate registers an address that only this machine or its network reaches.
+	AllowPrivate bool
 }
 
 // Config checks a place. Its errors are those of who named it.
@@ -33,7 +35,7 @@ func (p *Place) Config(env func(string) string) (chain.Config, error) {
 	if len(p.Endpoints) == 0 && env(EndpointsEnv) != "" {
 		p.Endpoints = strings.Split(env(EndpointsEnv), ",")
 	}
-	c := chain.Config{Endpoints: p.Endpoints, IPServices: p.IPServices}
+	c := chain.Config{Endpoints: p.Endpoints, IPServices: p.IPServices, AllowPrivate: p.AllowPrivate}
 	if len(p.Endpoints) == 0 {
 		return c, fmt.Errorf("which chain? give --chain wss://HOST[:PORT] or set %s", EndpointsEnv)
 	}

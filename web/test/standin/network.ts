@@ -88,7 +88,7 @@ function judge(v: Validator, miners: Miner[]): void {
 
 function node(name: string, uid: number, key: string, verdict: Verdict, next: () => number) {
   const endpoint: Endpoint = {
-    address: `203.0.113.${uid % 250}:9101`,
+    address: `8.8.8.${uid % 250}:9101`,
     block: genesisBlock + uid,
     answers: next() < 0.85,
     ...(next() < 0.5 && { error: "connection refused" }),

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -25,6 +26,8 @@ func testDamage(t *testing.T, open Opener) {
 			model.Update{Op: model.OpSetAttribute, Path: "config/lr", Value: model.FloatValue(float64(n) / 7)}, closeWith(model.StatusFinished))
 		runs = append(runs, o.Run)
 		h.check("PutKey", c.PutKey(h.ctx(), catalog.Key{ID: fmt.Sprint("k", n), SHA256: sha256.Sum256([]byte{byte(n)}), Scopes: []catalog.Scope{catalog.ScopeRead}, CreatedNs: int64(n)}))
+		v := catalog.View{Name: fmt.Sprint("v", n), Title: "t", Tag: fmt.Sprint(n), Document: strings.Repeat(fmt.Sprint(n), 1000*n)}
+		h.check("PutView", c.PutView(h.ctx(), "team", "project", v, catalog.Condition{}))
 		if n%3 == 0 {
 			h.check("RevokeKey", c.RevokeKey(h.ctx(), fmt.Sprint("k", n), at(n)))
 		}
@@ -57,7 +60,14 @@ func (h *harness) everything(runs []model.RunID) any {
 	}
 	keys, err := h.c.ListKeys(h.ctx())
 	h.check("ListKeys", err)
-	return []any{details, keys}
+	list, err := h.c.ListViews(h.ctx(), "team", "project")
+	h.check("ListViews", err)
+	views := make([]*catalog.View, len(list))
+	for i, v := range list {
+		views[i], err = h.c.View(h.ctx(), "team", "project", v.Name)
+		h.check("View", err)
+	}
+	return []any{details, keys, views}
 }
 
 func filesOf(t *testing.T, dir string) (names []string) {

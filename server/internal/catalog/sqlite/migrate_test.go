@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 )
 
 // olderDatabase makes a file as a version of Kymogram before checksums wrote it.
@@ -56,6 +57,25 @@ func TestSilentRunsOfOlderDatabases(t *testing.T) {
 	revived, err := db.Seen(t.Context(), map[model.WriterID]time.Time{{1}: time.Now().Add(2 * time.Hour)})
 	if err != nil || len(revived) != 1 {
 		t.Errorf("a sign of life revives %v, %v", revived, err)
+	}
+}
+
+// TestOlderDatabasesTakeViews: before version 13 there were none.
+func TestOlderDatabasesTakeViews(t *testing.T) {
+	db, err := Open(t.Context(), olderDatabase(t, 12, `INSERT INTO projects (id, workspace, name) VALUES (7, 'w', 'p')`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if list, err := db.ListViews(t.Context(), "w", "p"); len(list) != 0 || err != nil {
+		t.Errorf("%v, %v", list, err)
+	}
+	v := catalog.View{Name: "v", Title: "t", Panels: 1, Tag: "a", Document: "{}"}
+	if err := db.PutView(t.Context(), "w", "p", v, catalog.Condition{Absent: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := db.View(t.Context(), "w", "p", "v"); err != nil || *got != v {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -64,7 +64,9 @@ export function select(panel: PanelSpec, all: Found[]): Found[] {
   return all
     .filter((f) => isNumber(f.series) && takes(f.run) && metrics.some((m) => m.test(f.series.metric)))
     .filter((f) => takesLabels(panel, f.series.labels))
-    .sort((a, b) => natural(nameOf(a), nameOf(b)));
+    .map((f) => ({ f, name: nameOf(f) }))
+    .sort((a, b) => natural(a.name, b.name))
+    .map((named) => named.f);
 }
 
 /** A series in one line: run, metric, scale and labels. */

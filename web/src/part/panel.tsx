@@ -4,7 +4,7 @@ import type { BucketQuery } from "../api/types.ts";
 import type { PanelSpec } from "../api/view.ts";
 import { axisFor, unitOf, wall, type XAxis } from "../chart/axis.ts";
 import { crowdAlpha, dash, hue, slots } from "../chart/color.ts";
-import { type Curve, curveOf, extent } from "../chart/curve.ts";
+import { type Curve, curveOf, extent, ratio } from "../chart/curve.ts";
 import { count, dateTime, full, short } from "../chart/number.ts";
 import { type Line, needleText } from "../chart/paint.ts";
 import {
@@ -33,28 +33,54 @@ import { resolution } from "./usechart.ts";
 
 const mostLines = 200;
 const mostRows = 500;
+const mostReduced = 5000; // series whose points are added up
 const mostNamed = 8;
+const exactly = 128; // points of a line that are drawn each by itself, also among many lines
 const plotHeight = 200;
 
-/** Panel is one panel of a view: its title, and lines, numbers or a table. */
+/** Panel is one panel of a view: its title, and lines, numbers or a table once it is in sight. */
 export function Panel({ panels, spec }: { panels: Panels; spec: PanelSpec }) {
-  const found = useMemo(() => select(spec, panels.found.value), [spec, panels.found.value]);
-  const totals = useTotals(panels, spec, found);
+  const host = useRef<HTMLElement>(null);
+  const seen = useSignal(false);
+  useLayoutEffect(() => whenSeen(host.current!, seen), []);
   return (
-    <section class={`card view-panel ${spec.kind}`} data-panel={spec.title}>
+    <section class={`card view-panel ${spec.kind}`} data-panel={spec.title} ref={host}>
       <header class="card-head">
         <h2 title={spec.description}>{spec.title}</h2>
         {spec.unit && <span class="muted">{spec.unit}</span>}
       </header>
-      {found.length === 0 ? (
-        <Nothing panels={panels} spec={spec} />
-      ) : totals === null ? (
-        <p class="card-note">reading …</p>
-      ) : (
-        <Body spec={spec} found={found} totals={totals} />
-      )}
+      {seen.value && <Answer panels={panels} spec={spec} />}
     </section>
   );
+}
+
+/** Sets seen when an element comes near to what is in sight. */
+function whenSeen(el: HTMLElement, seen: { value: boolean }): () => void {
+  const sight = new IntersectionObserver(
+    (entries) => {
+      if (entries.some((e) => e.isIntersecting)) seen.value = true;
+    },
+    { rootMargin: "160px" },
+  );
+  sight.observe(el);
+  return () => sight.disconnect();
+}
+
+function Answer({ panels, spec }: { panels: Panels; spec: PanelSpec }) {
+  const found = useMemo(() => select(spec, panels.found.value), [spec, panels.found.value]);
+  const needed = needsTotals(spec.reduce ?? "last") && (spec.kind !== "line" || !!spec.order);
+  const many = needed && found.length > mostReduced;
+  const totals = useTotals(panels, found, needed && !many);
+  if (found.length === 0) return <Nothing panels={panels} spec={spec} />;
+  if (many)
+    return (
+      <p class="card-note">
+        {count(found.length)} series are too many for {spec.reduce}: at most {count(mostReduced)}. Narrow the
+        query, or reduce by last.
+      </p>
+    );
+  if (totals === null) return <p class="card-note">reading …</p>;
+  return <Body spec={spec} found={found} totals={totals} />;
 }
 
 interface BodyProps {
@@ -68,10 +94,8 @@ function Body(props: BodyProps) {
   return props.spec.kind === "stat" ? <Stats {...props} /> : <Table {...props} />;
 }
 
-/** Totals of all points, where the panel's reduction needs them; null while they are read. */
-function useTotals(panels: Panels, spec: PanelSpec, found: Found[]): Map<string, Totals> | null {
-  const how = spec.reduce ?? "last";
-  const needed = needsTotals(how) && (spec.kind !== "line" || !!spec.order);
+/** Totals of all points, where they are needed; null while they are read. */
+function useTotals(panels: Panels, found: Found[], needed: boolean): Map<string, Totals> | null {
   const read = useSignal<Map<string, Totals> | null>(null);
   useEffect(() => {
     if (!needed) return;
@@ -121,12 +145,11 @@ function axisOf(spec: PanelSpec, found: Found[]): XAxis {
 function Lines({ spec, found, totals }: BodyProps) {
   const host = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
-  const seen = useSignal(false);
   const curves = useSignal<ReadonlyMap<string, Curve>>(new Map());
   const error = useSignal("");
   const hovered = useSignal<string | null>(null);
   const plot = useRef<Plot | null>(null);
-  useLayoutEffect(() => watch(host.current!, width, seen), []);
+  useLayoutEffect(() => measure(host.current!, width), []);
 
   const axis = useMemo(() => axisOf(spec, found), [spec, found]);
   const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
@@ -136,10 +159,15 @@ function Lines({ spec, found, totals }: BodyProps) {
   );
   const n = resolution(Math.max(60, width.value - 58), wanted.length);
   useEffect(() => {
-    if (!seen.value || width.value === 0) return;
+    if (width.value === 0) return;
     const abort = new AbortController();
     const ask = wanted.map((w) =>
-      batch.fetch(zoomed({ ...w.query, n }, zoom, axis), w.found.series.count, abort.signal, 7),
+      batch.fetch(
+        zoomed({ ...w.query, n: Math.max(n, Math.min(exactly, w.found.series.count)) }, zoom, axis),
+        w.found.series.count,
+        abort.signal,
+        7,
+      ),
     );
     Promise.all(ask).then(
       (results) => {
@@ -157,7 +185,7 @@ function Lines({ spec, found, totals }: BodyProps) {
       },
     );
     return () => abort.abort();
-  }, [wanted, n, zoom?.from, zoom?.to, seen.value]);
+  }, [wanted, n, zoom?.from, zoom?.to, width.value > 0]);
 
   const dark = isDark.value;
   const lines = useMemo(() => drawn(wanted, curves.value, dark), [wanted, curves.value, dark]);
@@ -193,6 +221,7 @@ function Lines({ spec, found, totals }: BodyProps) {
       };
     },
   };
+  const bucketed = ratio(all);
   const points = lines.reduce((sum, l) => sum + l.curve.points, 0);
   return (
     <div class="view-lines" ref={host} data-lines={lines.length} data-points={points} data-axis={axis.name}>
@@ -206,6 +235,11 @@ function Lines({ spec, found, totals }: BodyProps) {
       )}
       <Legend lines={lines} names={wanted.map((w) => w.name)} />
       {(error.value || note) && <p class="view-note">{error.value || note}</p>}
+      {bucketed > 1 && (
+        <p class="view-note">
+          bucketed 1:{bucketed} {lines.length > slots ? "mean" : "min/max"}
+        </p>
+      )}
     </div>
   );
 }
@@ -226,23 +260,13 @@ function Legend({ lines, names }: { lines: Line[]; names: string[] }) {
   );
 }
 
-/** Follows an element's width, and whether it was ever in sight. */
-function watch(el: HTMLElement, width: { value: number }, seen: { value: boolean }): () => void {
+/** Follows an element's width. */
+function measure(el: HTMLElement, width: { value: number }): () => void {
   const size = new ResizeObserver(() => {
     width.value = el.clientWidth;
   });
-  const sight = new IntersectionObserver(
-    (entries) => {
-      if (entries.some((e) => e.isIntersecting)) seen.value = true;
-    },
-    { rootMargin: "160px" },
-  );
   size.observe(el);
-  sight.observe(el);
-  return () => {
-    size.disconnect();
-    sight.disconnect();
-  };
+  return () => size.disconnect();
 }
 
 function zoomed(query: BucketQuery, zoom: view.Zoom | null, axis: XAxis): BucketQuery {

@@ -1,7 +1,7 @@
 import { type Signal, signal } from "@preact/signals";
 import * as api from "../api/client.ts";
 import { ApiError } from "../api/client.ts";
-import type { LiveEvent, Run, Series } from "../api/types.ts";
+import type { BucketQuery, LiveEvent, Run, Series } from "../api/types.ts";
 import type { PanelSpec, ViewDocument } from "../api/view.ts";
 import {
   type Found,
@@ -22,6 +22,7 @@ const mostSeries = 50_000;
 const page = 5000;
 const loadsAtOnce = 4; // a browser has six connections a server, and one streams events
 const renewMs = 2000;
+const together = 150; // series whose totals one request asks for
 const lookedAt = 5; // runs whose names are compared with one that is not there
 
 /** Panels is what a page of panels knows: the runs and series that any panel of its document takes. */
@@ -152,23 +153,29 @@ export class Panels {
     return `No data: the project has no run named ${quoted(query.runs || "**")}${tags}.`;
   }
 
-  /** Totals of some series, by place. */
+  /** Totals of some series, by idOf; a request is for some of them, and few are on their way at once. */
   async totals(found: Found[], abort: AbortSignal): Promise<Map<string, Totals>> {
-    const ask = found.map(({ run, series }) => {
-      const { metric, scale, labels } = series;
-      const query = { run: run.id, metric, scale, labels, x: "time_ns", n: 1 };
-      return batch.fetch(
-        series.inherited ? { ...query, include_inherited: true as const } : query,
-        series.count,
-        abort,
-      );
-    });
     const out = new Map<string, Totals>();
-    (await Promise.all(ask)).forEach((result, i) => {
-      if (!("error" in result)) out.set(idOf(found[i]!), totalsOf(result.columns));
-    });
+    const some = async (part: Found[]) => {
+      const asked = part.map((f) => batch.fetch(totalsQuery(f), f.series.count, abort));
+      (await Promise.all(asked)).forEach((result, i) => {
+        if (!("error" in result)) out.set(idOf(part[i]!), totalsOf(result.columns));
+      });
+    };
+    const parts: Promise<void>[] = [];
+    for (let i = 0; i < found.length; i += together)
+      parts.push(
+        this.#pool.run(async () => (abort.aborted ? undefined : some(found.slice(i, i + together)))),
+      );
+    await Promise.all(parts);
     return out;
   }
+}
+
+function totalsQuery({ run, series }: Found): BucketQuery {
+  const { metric, scale, labels } = series;
+  const query = { run: run.id, metric, scale, labels, x: "time_ns", n: 1 };
+  return series.inherited ? { ...query, include_inherited: true } : query;
 }
 
 const quoted = (text: string) => `“${text}”`;

@@ -53,8 +53,8 @@ type Server struct {
 var listening = regexp.MustCompile(`msg="Listening on".* address=(\S+)`)
 
 // Start runs Prometheus with a configuration, files of which it may name
-// relatively by what files holds.
-func Start(t *testing.T, config string, files map[string]string) *Server {
+// relatively by what files holds, and with more flags.
+func Start(t *testing.T, config string, files map[string]string, flags ...string) *Server {
 	t.Helper()
 	program, folder := Program(t, "prometheus"), t.TempDir()
 	write := func(name, text string) {
@@ -66,7 +66,7 @@ func Start(t *testing.T, config string, files map[string]string) *Server {
 	for name, text := range files {
 		write(name, text)
 	}
-	cmd := exec.Command(program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0", "--log.level=info")
+	cmd := exec.Command(program, append(flags, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0", "--log.level=info")...)
 	cmd.Dir = folder
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -112,6 +112,9 @@ func Start(t *testing.T, config string, files map[string]string) *Server {
 	}
 	return s
 }
+
+// URL is the server's address.
+func (s *Server) URL() string { return "http://" + s.address }
 
 // Sample is one series of an answer.
 type Sample struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -33,6 +34,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/live"
 	"github.com/kymogram/kymogram/server/internal/network"
+	"github.com/kymogram/kymogram/server/internal/promapi"
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/influx"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
@@ -281,14 +283,14 @@ func (n *node) receivers() ([]map[string]http.Handler, error) {
 
 // languages answer other systems' queries.
 func (n *node) languages(api *httpapi.API) map[string]http.Handler {
-	h := influxql.New(n.query, influxql.Options{
-		Workspace: n.config.Influx.Workspace, Memory: n.memory.Read(), Now: time.Now, Version: version, Log: n.log,
-		Reserve: func(ctx context.Context, bytes int64) (func(), error) {
-			release, _, err := api.Reserve(ctx, bytes)
-			return release, err
-		},
-	})
-	routes := h.Handlers()
+	reserve := func(ctx context.Context, bytes int64) (func(), error) {
+		release, _, err := api.Reserve(ctx, bytes)
+		return release, err
+	}
+	routes := influxql.New(n.query, influxql.Options{
+		Workspace: n.config.Influx.Workspace, Memory: n.memory.Read(), Now: time.Now, Version: version, Log: n.log, Reserve: reserve,
+	}).Handlers()
+	maps.Copy(routes, promapi.New(n.query, promapi.Options{Memory: n.memory.Read(), Reserve: reserve, Now: time.Now, Version: version, Log: n.log}).Handlers())
 	for pattern, route := range routes {
 		routes[pattern] = api.Moves(route)
 	}

@@ -46,6 +46,7 @@ func DefaultPolicy() Policy {
 	read := Rule{Scope: auth.Read}
 	whole := Rule{Scope: auth.Admin, Whole: true}
 	deletes := Rule{Scope: auth.Admin, Event: eventDeleted}
+	foreign := Rule{Scope: auth.Read, Foreign: true}
 	return Policy{
 		HTTP: map[string]Rule{
 			"GET /healthz":           open,
@@ -69,6 +70,38 @@ func DefaultPolicy() Policy {
 			"GET /api/v2/orgs":    {Scope: auth.Ingest, Foreign: true},
 
 			"POST /api/v1/write": {Scope: auth.Ingest, Foreign: true}, // Prometheus
+
+			"GET /prometheus/api/v1/query":                foreign,
+			"POST /prometheus/api/v1/query":               foreign,
+			"GET /prometheus/api/v1/query_range":          foreign,
+			"POST /prometheus/api/v1/query_range":         foreign,
+			"GET /prometheus/api/v1/series":               foreign,
+			"POST /prometheus/api/v1/series":              foreign,
+			"GET /prometheus/api/v1/labels":               foreign,
+			"POST /prometheus/api/v1/labels":              foreign,
+			"GET /prometheus/api/v1/label/{name}/values":  foreign,
+			"POST /prometheus/api/v1/label/{name}/values": foreign,
+			"GET /prometheus/api/v1/metadata":             foreign,
+			"POST /prometheus/api/v1/metadata":            foreign,
+			"GET /prometheus/api/v1/status/buildinfo":     foreign,
+			"POST /prometheus/api/v1/status/buildinfo":    foreign,
+			"GET /prometheus/federate":                    foreign,
+
+			"GET /prometheus/{workspace}/{project}/api/v1/query":                foreign,
+			"POST /prometheus/{workspace}/{project}/api/v1/query":               foreign,
+			"GET /prometheus/{workspace}/{project}/api/v1/query_range":          foreign,
+			"POST /prometheus/{workspace}/{project}/api/v1/query_range":         foreign,
+			"GET /prometheus/{workspace}/{project}/api/v1/series":               foreign,
+			"POST /prometheus/{workspace}/{project}/api/v1/series":              foreign,
+			"GET /prometheus/{workspace}/{project}/api/v1/labels":               foreign,
+			"POST /prometheus/{workspace}/{project}/api/v1/labels":              foreign,
+			"GET /prometheus/{workspace}/{project}/api/v1/label/{name}/values":  foreign,
+			"POST /prometheus/{workspace}/{project}/api/v1/label/{name}/values": foreign,
+			"GET /prometheus/{workspace}/{project}/api/v1/metadata":             foreign,
+			"POST /prometheus/{workspace}/{project}/api/v1/metadata":            foreign,
+			"GET /prometheus/{workspace}/{project}/api/v1/status/buildinfo":     foreign,
+			"POST /prometheus/{workspace}/{project}/api/v1/status/buildinfo":    foreign,
+			"GET /prometheus/{workspace}/{project}/federate":                    foreign,
 
 			"POST /api/v1/open":                               ingest,
 			"GET /api/v1/projects":                            read,

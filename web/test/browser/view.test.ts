@@ -79,6 +79,24 @@ describe("a view", () => {
       await page.waitForFunction(() => !location.search.includes("zoom"));
     }));
 
+  test("what is logged while it is open is drawn within seconds", async () => {
+    const here = await host(); // another world, which this test changes
+    const { standin } = here.handler;
+    const run = standin.world.projects.get("default/A")![0]!;
+    const tab = await open(browser);
+    await tab.page.goto(here.url + address);
+    await drawn(tab.page);
+    await expect.poll(() => standin.listeners.size).toBe(1);
+    const points = () =>
+      panel(tab.page, "lines").locator(".view-lines").getAttribute("data-points").then(Number);
+    const before = await points();
+    standin.append({ run, points: 40_000 }, () => 0.123);
+    await expect.poll(points, { timeout: 6000 }).toBe(before + 1);
+    expect(tab.complaints).toEqual([]);
+    await tab.context.close();
+    here.close();
+  });
+
   test("its code is loaded apart, and its list leads to it", async () => {
     const tab = await open(browser);
     const asked: string[] = [];

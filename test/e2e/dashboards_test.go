@@ -63,20 +63,10 @@ type shown struct {
 func TestDashboardsShowWhatTheSubnetSent(t *testing.T) {
 	r := rig.New(t)
 	server := r.Serve(t)
-	args := []string{"--nodes", "12", "--windows", "60", "--seed", "7"}
-	run := func(more ...string) []byte {
-		cmd := r.Python(t, "examples/subnet/run", append(slices.Clone(args), more...)...)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	printed := run("--print")
+	printed := simulate(t, r, "--print")
 	all := series(t, printed)
 	for range 2 { // the second time changes nothing
-		t.Logf("%s", run("--url", server.Address, "--token", server.Key(t)))
+		t.Logf("%s", simulate(t, r, "--url", server.Address, "--token", server.Key(t)))
 	}
 	files, err := filepath.Glob(filepath.Join(r.Root, "examples/subnet/views/*.json"))
 	if err != nil || len(files) != 4 {
@@ -110,6 +100,18 @@ func TestDashboardsShowWhatTheSubnetSent(t *testing.T) {
 	if lives := livesOf(t, printed, "miner-1"); len(restarted.Attempts) != lives || lives < 3 {
 		t.Errorf("miner-1 has %d attempts, it was started %d times", len(restarted.Attempts), lives)
 	}
+}
+
+// simulate runs examples/subnet.
+func simulate(t *testing.T, r *rig.Rig, args ...string) []byte {
+	t.Helper()
+	cmd := r.Python(t, "examples/subnet/run", append([]string{"--nodes", "12", "--windows", "60", "--seed", "7"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // process are the tags that say nothing of a point; axes those that are its place.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import sys
 import time
-from collections import Counter
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -154,22 +155,58 @@ def test_usage_is_counted(tmp_path: Path) -> None:
     assert usage.room(cap, 1000) == cap - 500_000
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="the system does not list its locks")
-def test_locks_of_environments_are_spread(tmp_path: Path) -> None:
-    """The system goes through a file's locks for each new one: no file may hold most of them."""
+def hold(root: str, envs: list[str], said: Connection) -> None:
+    """A process that logs environments until it is told to end."""
+    owners = Owners(root, "run")
+    said.send(owners.claim(envs))
+    said.recv()
+    os._exit(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks tell who has them on Linux")
+def test_two_processes_see_whose_environments_are_the_same(tmp_path: Path) -> None:
+    context: Any = multiprocessing.get_context("fork")
+    mine = Owners(str(tmp_path), "run")
+    assert mine.claim(["a", "b", "c"]) == {}
+    children = []
+    for envs, wanted in ((["b", "x"], {"b"}), (["y", "z"], set()), (["z", "a"], {"a", "z"})):
+        ours, theirs = multiprocessing.Pipe()
+        child = context.Process(target=hold, args=(str(tmp_path), envs, theirs))
+        child.start()
+        children.append((child, ours))
+        assert set(ours.recv()) == wanted
+    pids = [child.pid for child, _ in children]
+    assert mine.claim(["x", "y", "q"]) == {"x": pids[0], "y": pids[1]}
+    assert mine.claim(["z"])["z"] in pids[1:]
+    again = Owners(str(tmp_path), "run")  # of this process, which is no other
+    assert again.claim(["c"]) == {}
+    again.release()
+    another = Owners(str(tmp_path), "another run")
+    assert another.claim(["x"]) == {}
+    another.release()
+    for child, ours in children:
+        ours.send("end")
+        child.join()
+    assert mine.claim([f"e{i}" for i in range(10)] + ["new"]) == {}
+    late = Owners(str(tmp_path), "run")
+    assert late.claim(["x", "y"]) == {}  # theirs are gone
+    late.release()
+    mine.release()
+    assert [path for path in tmp_path.rglob("*-*") if path.is_file()] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks tell who has them on Linux")
+def test_environments_of_a_forked_child_are_its_own(tmp_path: Path) -> None:
+    """The child has no lock of its parent's; both see the other."""
     owners = Owners(str(tmp_path), "run")
-    for number in range(2_000):
-        assert owners.claim(f"e{number}") is None
-    inodes = {path.stat().st_ino for path in tmp_path.iterdir()}
-    # A lock is told twice where others come and go while the system lists them.
-    listed = {
-        tuple(line.split()[5:7])
-        for line in Path("/proc/locks").read_text().splitlines()
-        if " POSIX " in line and line.split()[4] == str(os.getpid())
-    }
-    found = Counter(int(file.rpartition(":")[2]) for file, _start in listed)
-    counts = [found[inode] for inode in inodes]
-    assert sum(counts) == 2_000
-    assert max(counts) <= 2_000 / 8
-    owners.release()
-    assert not any(Path("/proc/locks").read_text().count(f":{inode} ") for inode in inodes)
+    assert owners.claim(["a"]) == {}
+    ours, theirs = multiprocessing.Pipe()
+    pid = os.fork()
+    if pid == 0:
+        theirs.send(owners.claim(["a", "b"]))
+        theirs.recv()
+        os._exit(0)
+    assert ours.recv() == {"a": os.getpid()}
+    assert owners.claim(["b"]) == {"b": pid}
+    ours.send("end")
+    os.waitpid(pid, 0)

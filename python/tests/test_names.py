@@ -226,3 +226,12 @@ def test_metrana_names_are_aliases() -> None:
     assert kymogram.MetranaValidationError is KymogramValidationError
     for name in kymogram.__all__:
         assert hasattr(kymogram, name)
+
+
+def test_environment_ids_of_numpy(run: kymogram.Run, spool: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    for ids in (numpy.arange(3), [0, 1, 2], numpy.array(["0", "1", "2"])):
+        kymogram.log_rl_environment_step("r", [1.0, 2.0, 3.0], 0, env_id=ids, episode=0)
+    found = [point.labels["env_id"] for point in reader.all_points(spool)]
+    assert sorted(found) == ["0"] * 3 + ["1"] * 3 + ["2"] * 3
+    assert len({point.labels["env_id"] for point in reader.all_points(spool)}) == 3

@@ -47,6 +47,7 @@ from .group import EnvSeries, Group, Table, first_bytes, modes, one_if_same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from .._points.logger import Logger
@@ -141,21 +142,23 @@ class RLLogger:
             raise KymogramValidationError("env_id is an empty list")
         plain = naming.labels(labels, evaluation)
         with self.writer.lock:
-            for one in names:
-                self.owned(one)
+            self.owned(names)
             found = [self._find(name, one, plain, dtype, base) for one in names]
             return Group(found, self.table.numpy)
 
-    def owned(self, env: str) -> None:
+    def owned(self, envs: Sequence[str]) -> None:
         """Look, at an environment's first call, whether another process logs it too."""
-        if env in self._owned:
+        new = [env for env in envs if env not in self._owned]
+        if not new:
             return
-        self._owned.add(env)
-        owner = self.writer.claim(env)
-        if owner is not None:
-            self.shared.add(env)
+        self._owned.update(new)
+        by: dict[int, list[str]] = {}
+        for env, owner in self.writer.claim(new).items():
+            by.setdefault(owner, []).append(env)
+        for owner, taken in by.items():
+            self.shared.update(taken)
             if current.run is not None:
-                current.run.trouble(owners.told(env, 0, f"process {owner}"))
+                current.run.trouble(owners.told(taken[0], len(taken) - 1, f"process {owner}"))
 
     def _find(
         self, metric: str, env: str, labels: dict[str, str], dtype: object, base: int
@@ -504,7 +507,7 @@ class RLLogger:
         if rows == 0:
             return
         with self.writer.lock:
-            self.owned(env)
+            self.owned((env,))
             axis = self.base.axis(found, rows, given)
             axes = [(STEP, axis), (RL_STEP, constant(rl))]
             if given is not None:

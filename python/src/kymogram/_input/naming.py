@@ -139,8 +139,8 @@ def environment(value: object) -> str:
     """An environment id; None is "default"."""
     if value is None:
         return "default"
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        value = str(value.__index__())  # NumPy's integers too
     name = _text("env_id", value, ENV_BYTES)
     _no_space("env_id", name)
     _without("env_id", name, "/\\?#%", "An environment id is one part of a URL")

@@ -51,7 +51,7 @@ def _asked(dtype: object) -> tuple[int | None, bool]:
 
 def kind_of(dtype: object) -> int | None:
     """The kind that dtype asks for; None leaves it to the series."""
-    return _asked(dtype)[0]
+    return None if dtype is None else _asked(dtype)[0]
 
 
 def fits(name: str, held: int, dtype: object) -> None:

@@ -25,7 +25,7 @@ from .segment import Segment, mappable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
 FIRST_SIZE = 256 << 10
@@ -176,9 +176,9 @@ class Writer:
                     return
             time.sleep(0.01)
 
-    def claim(self, env: str) -> int | None:
-        """Take an environment for this process; the process that has it, when another does."""
-        return self._owners.claim(env)
+    def claim(self, envs: Iterable[str]) -> dict[str, int]:
+        """Take environments for this process; those that another has, with that process."""
+        return self._owners.claim(envs)
 
     def append_update(self, updates: list[dict[str, Any]]) -> None:
         """Append changes of the run."""

@@ -3,11 +3,13 @@ package substrate
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +26,10 @@ type Options struct {
 	Log *slog.Logger
 	// Silence is how long a node may say nothing while an extrinsic is watched; 0: 30 s.
 	Silence time.Duration
+	// HTTP opens connections; nil: http.DefaultClient.
+	HTTP *http.Client
+	// Sleep waits between tries; nil is the real thing.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // Client talks to one chain through one or more nodes. It is safe for concurrent
@@ -33,6 +39,8 @@ type Client struct {
 	now       func() time.Time
 	log       *slog.Logger
 	silence   time.Duration
+	http      *http.Client
+	sleep     func(ctx context.Context, d time.Duration) error
 
 	turn    chan struct{} // holds one token: who has it uses what follows
 	conn    *conn
@@ -61,12 +69,15 @@ func New(endpoints []string, o Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{endpoints: endpoints, now: o.Now, log: o.Log, silence: cmp.Or(o.Silence, maxSilence), turn: make(chan struct{}, 1)}
+	c := &Client{endpoints: endpoints, now: o.Now, log: o.Log, silence: cmp.Or(o.Silence, maxSilence), http: o.HTTP, sleep: o.Sleep, turn: make(chan struct{}, 1)}
 	if c.now == nil {
 		c.now = time.Now
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
+	}
+	if c.sleep == nil {
+		c.sleep = sleep
 	}
 	c.turn <- struct{}{}
 	return c, nil
@@ -146,7 +157,7 @@ func (c *Client) try(ctx context.Context, act func(*conn) error) error {
 // open connects and makes sure that the node serves the chain that the first one
 // served.
 func (c *Client) open(ctx context.Context, endpoint string) (*conn, error) {
-	opened, err := dial(ctx, endpoint)
+	opened, err := dial(ctx, endpoint, c.http)
 	if err != nil {
 		return nil, err
 	}
@@ -168,9 +179,56 @@ func (c *Client) open(ctx context.Context, endpoint string) (*conn, error) {
 	return opened, nil
 }
 
-// Call makes a call that may be repeated when a connection breaks.
+// Call makes a call that may be repeated: when a connection breaks, and while the node
+// does not have the block that it is about.
 func (c *Client) Call(ctx context.Context, out any, method string, params ...any) error {
-	return c.with(ctx, func(conn *conn) error { return conn.call(ctx, out, method, params...) })
+	return c.patient(ctx, func() error {
+		return c.with(ctx, func(conn *conn) error { return conn.call(ctx, out, method, params...) })
+	})
+}
+
+// A balancer may give each call to another node, and nodes are some blocks apart. A block
+// that one node named is asked for until the last of them must have it.
+const (
+	lagPause = 3 * time.Second
+	lagTries = 21 // five blocks of 12 s
+)
+
+var errNoBlock = errors.New("the node does not have the block (yet)")
+
+func (c *Client) patient(ctx context.Context, act func() error) error {
+	for try := 1; ; try++ {
+		err := act()
+		if try == lagTries || !unknownBlock(err) {
+			return err
+		}
+		if err := c.sleep(ctx, lagPause); err != nil {
+			return err
+		}
+	}
+}
+
+// unknownBlock reads the words that nodes have for it. A block that was known, and whose
+// state is thrown away, does not come back.
+func unknownBlock(err error) bool {
+	var refused *RPCError
+	if !errors.As(err, &refused) {
+		return errors.Is(err, errNoBlock)
+	}
+	text := strings.ToLower(refused.Error())
+	return !strings.Contains(text, "discarded") &&
+		(strings.Contains(text, "unknownblock") || strings.Contains(text, "unknown block") || strings.Contains(text, "header was not found"))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Runtime is the chain's code now. The metadata is read again whenever the chain
@@ -216,21 +274,58 @@ type Head struct {
 }
 
 // Head is the best block.
-func (c *Client) Head(ctx context.Context) (h Head, err error) {
-	err = c.with(ctx, func(conn *conn) error {
-		if err := conn.call(ctx, &h.Hash, "chain_getBlockHash"); err != nil {
-			return err
-		}
-		var header struct {
+func (c *Client) Head(ctx context.Context) (Head, error) { return c.head(ctx, "chain_getBlockHash") }
+
+// head is the block that a method names.
+func (c *Client) head(ctx context.Context, method string) (h Head, err error) {
+	if err := c.Call(ctx, &h.Hash, method); err != nil {
+		return h, err
+	}
+	err = c.patient(ctx, func() error {
+		var header *struct {
 			Number hexNumber `json:"number"`
 		}
-		if err := conn.call(ctx, &header, "chain_getHeader", h.Hash); err != nil {
+		if err := c.Call(ctx, &header, "chain_getHeader", h.Hash); err != nil {
 			return err
+		}
+		if header == nil {
+			return errNoBlock
 		}
 		h.Number = uint64(header.Number)
 		return nil
 	})
 	return h, err
+}
+
+// The era of what is signed here.
+const (
+	eraBlocks = 64
+	// birthBehind puts the birth block behind the last final one, so that a node that is
+	// some blocks late has it too.
+	birthBehind = 5
+	// Lifetime is how long an extrinsic can be waited for: its era in blocks of 12 seconds.
+	Lifetime = eraBlocks * 12 * time.Second
+)
+
+// era begins at a final block: no fork takes it back.
+func (c *Client) era(ctx context.Context) (Era, error) {
+	final, err := c.head(ctx, "chain_getFinalizedHead")
+	if err != nil {
+		return Era{}, err
+	}
+	birth := Head{Number: final.Number - min(final.Number, birthBehind)}
+	err = c.patient(ctx, func() error {
+		var hash *Hash
+		if err := c.Call(ctx, &hash, "chain_getBlockHash", birth.Number); err != nil {
+			return err
+		}
+		if hash == nil {
+			return errNoBlock
+		}
+		birth.Hash = *hash
+		return nil
+	})
+	return Era{Period: eraBlocks, Birth: birth}, err
 }
 
 // Storage reads a value as it was after a block (nil: the best); nil when there
@@ -318,6 +413,19 @@ func (c *Client) Nonce(ctx context.Context, address string) (nonce uint32, err e
 		err = c.Call(ctx, &nonce, "account_nextIndex", address)
 	}
 	return nonce, err
+}
+
+// NonceAt is the number of the account's next extrinsic as a block left it: what waits in a
+// pool does not count. Of two that are signed with one such number at most one is included.
+func (c *Client) NonceAt(ctx context.Context, public [32]byte, at Hash) (uint32, error) {
+	var raw Bytes
+	if err := c.Call(ctx, &raw, "state_call", "AccountNonceApi_account_nonce", Bytes(public[:]), at); err != nil {
+		return 0, err
+	}
+	if len(raw) < 4 {
+		return 0, errors.New("the chain's number of the next extrinsic has an unknown form")
+	}
+	return binary.LittleEndian.Uint32(raw), nil
 }
 
 const methodNotFound = -32601

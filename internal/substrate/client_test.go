@@ -52,6 +52,8 @@ func newFake(t *testing.T) *fake {
 		"state_getRuntimeVersion": version(218),
 		"state_getMetadata":       metadata(t, "dev-spec218-v14"),
 		"system_accountNextIndex": 7,
+		"chain_getFinalizedHead":  hash(1),
+		"chain_getHeader":         map[string]any{"number": "0x2a"},
 	}}
 	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
 	f.url = "ws" + strings.TrimPrefix(f.server.URL, "http")

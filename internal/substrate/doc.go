@@ -12,6 +12,8 @@
 //     may have taken it, except when an upgrade of the chain made its signature bad.
 //   - All endpoints serve the chain of the first one: another genesis is an error.
 //   - Being in a block is no success: the block's events decide.
+//   - An extrinsic dies after 64 blocks, and nobody waits longer for it.
+//   - A block that one node named is waited for where another does not have it yet.
 //   - Decoders take any bytes.
 //
 // A [Client] starts no goroutine: who calls, reads. One connection serves its calls

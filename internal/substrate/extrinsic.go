@@ -3,6 +3,7 @@ package substrate
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"golang.org/x/crypto/blake2b"
@@ -17,7 +18,6 @@ const (
 
 	addressID      = 0 // MultiAddress::Id
 	schemeSr25519  = 1 // MultiSignature::Sr25519
-	eraImmortal    = 0
 	optionNone     = 0
 	metadataHashNo = 0 // CheckMetadataHash: off
 )
@@ -36,6 +36,32 @@ type Signing struct {
 	TxVersion   uint32
 	Genesis     Hash
 	Nonce       uint32
+	Era         Era
+}
+
+// Era is when an extrinsic can get into a block: in one of the Period blocks from Birth on.
+// Period is a power of two from 4 to 4096. The zero Era never ends: once the account was
+// reaped and began anew, anybody could send the extrinsic again.
+type Era struct {
+	Period uint64
+	Birth  Head
+}
+
+// append writes an era as Substrate's runtimes read it (sp_runtime::generic::Era).
+func (e Era) append(extra []byte) []byte {
+	if e.Period == 0 {
+		return append(extra, 0)
+	}
+	phase := e.Birth.Number % e.Period
+	return binary.LittleEndian.AppendUint16(extra, uint16(bits.TrailingZeros64(e.Period)-1)|uint16(phase)<<4)
+}
+
+// birth is the hash that is signed: of the birth block, or the genesis of what never ends.
+func (s Signing) birth() Hash {
+	if s.Era.Period == 0 {
+		return s.Genesis
+	}
+	return s.Era.Birth.Hash
 }
 
 // UnknownExtensionError says that the chain wants something signed that this
@@ -107,8 +133,9 @@ func (m *Metadata) extend(s Signing) (extra, implicit []byte, err error) {
 		case "CheckGenesis":
 			implicit = append(implicit, s.Genesis[:]...)
 		case "CheckMortality", "CheckEra":
-			extra = append(extra, eraImmortal)
-			implicit = append(implicit, s.Genesis[:]...)
+			birth := s.birth()
+			extra = s.Era.append(extra)
+			implicit = append(implicit, birth[:]...)
 		case "CheckNonce":
 			extra = AppendCompact(extra, uint64(s.Nonce))
 		case "ChargeTransactionPayment", "ChargeTransactionPaymentWrapper":

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"time"
 
@@ -112,10 +113,10 @@ func shown(endpoint string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-func dial(ctx context.Context, endpoint string) (*conn, error) {
+func dial(ctx context.Context, endpoint string, client *http.Client) (*conn, error) {
 	limited, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	ws, _, err := websocket.Dial(limited, endpoint, nil)
+	ws, _, err := websocket.Dial(limited, endpoint, &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		return nil, transport(ctx, endpoint, fmt.Errorf("connect: %w", err))
 	}
@@ -204,9 +205,9 @@ func (c *conn) listen(ctx context.Context) error {
 	limited, cancel := context.WithTimeoutCause(ctx, c.silence, fmt.Errorf("the node said nothing for %s", c.silence))
 	defer cancel()
 	asks := time.AfterFunc(c.silence/3, func() {
-		// With a limit of its own: to end it while it writes would end the connection,
-		// and the answer may come before the writer is done.
-		writing, done := context.WithTimeout(ctx, c.silence)
+		// With a limit of its own, whatever becomes of ctx: to end it while it writes would
+		// end the connection, and the answer may come before the writer is done.
+		writing, done := context.WithTimeout(context.WithoutCancel(ctx), c.silence)
 		defer done()
 		_ = wsjson.Write(writing, c.ws, request{"2.0", 0, "system_health", []any{}}) // reading fails too
 	})

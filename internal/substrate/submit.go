@@ -28,6 +28,8 @@ type Receipt struct {
 	Finalized bool
 	// Events are those that the extrinsic caused.
 	Events []Event
+	// Values are what Submission.Reads holds after Block, nil where there is nothing.
+	Values [][]byte
 }
 
 // PoolError is a refusal before any block: the extrinsic did not happen.
@@ -35,6 +37,8 @@ type PoolError struct {
 	Kind    string // BadProof, Stale, Future, Payment, Custom, Dropped, …
 	Custom  *uint8 // of Kind Custom: the chain's own number
 	Message string
+	// Late says that the pool had taken it before.
+	Late bool
 }
 
 func (e *PoolError) Error() string {
@@ -116,20 +120,38 @@ type Account struct {
 	Signer  Signer
 }
 
-// Submit signs a call and sends it, once: a broken connection is an error, since
-// the chain may have taken the extrinsic. A runtime that was upgraded in between
-// makes a bad signature, and only then it signs and sends again.
+// Submission is a call to sign, to send and to follow.
+type Submission struct {
+	Pallet, Call string
+	Args         map[string]any
+	Wait         Wait
+	// At is the block whose number of the next extrinsic is signed; nil: the next in the
+	// node's pool.
+	At *Hash
+	// Reads are storage keys to read after the block that holds the extrinsic.
+	Reads [][]byte
+}
+
+// Submit is Send without more.
 func (c *Client) Submit(ctx context.Context, from Account, pallet, call string, args map[string]any, wait Wait) (*Receipt, error) {
+	return c.Send(ctx, from, Submission{Pallet: pallet, Call: call, Args: args, Wait: wait})
+}
+
+// Send signs a call and sends it, once: a broken connection is an error, since the chain
+// may have taken the extrinsic. A runtime that was upgraded in between makes a bad
+// signature, and only then it signs and sends again. It waits no longer than the extrinsic
+// lives.
+func (c *Client) Send(ctx context.Context, from Account, s Submission) (*Receipt, error) {
 	for again := false; ; again = true {
 		runtime, err := c.Runtime(ctx)
 		if err != nil {
 			return nil, err
 		}
-		extrinsic, err := c.sign(ctx, runtime, from, pallet, call, args)
+		extrinsic, err := c.sign(ctx, runtime, from, s)
 		if err != nil {
 			return nil, err
 		}
-		receipt, err := c.send(ctx, runtime, extrinsic, wait)
+		receipt, err := c.send(ctx, runtime, extrinsic, s)
 		var refused *PoolError
 		if again || !errors.As(err, &refused) || refused.Kind != "BadProof" || !c.upgraded(ctx, runtime) {
 			return receipt, err
@@ -142,17 +164,26 @@ func (c *Client) upgraded(ctx context.Context, from *Runtime) bool {
 	return err == nil && now != from
 }
 
-func (c *Client) sign(ctx context.Context, r *Runtime, from Account, pallet, call string, args map[string]any) ([]byte, error) {
-	body, err := r.Metadata.Call(pallet, call, args)
+func (c *Client) sign(ctx context.Context, r *Runtime, from Account, s Submission) ([]byte, error) {
+	body, err := r.Metadata.Call(s.Pallet, s.Call, s.Args)
 	if err != nil {
 		return nil, err
 	}
-	nonce, err := c.Nonce(ctx, from.Address)
+	var nonce uint32
+	if s.At == nil {
+		nonce, err = c.Nonce(ctx, from.Address)
+	} else {
+		nonce, err = c.NonceAt(ctx, from.Public, *s.At)
+	}
+	if err != nil {
+		return nil, err
+	}
+	era, err := c.era(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return r.Metadata.SignExtrinsic(body, from.Public, from.Signer,
-		Signing{SpecVersion: r.SpecVersion, TxVersion: r.TxVersion, Genesis: r.Genesis, Nonce: nonce})
+		Signing{SpecVersion: r.SpecVersion, TxVersion: r.TxVersion, Genesis: r.Genesis, Nonce: nonce, Era: era})
 }
 
 // SubmitSigned sends an extrinsic that is signed already.
@@ -161,22 +192,23 @@ func (c *Client) SubmitSigned(ctx context.Context, extrinsic []byte, wait Wait) 
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, r, extrinsic, wait)
+	return c.send(ctx, r, extrinsic, Submission{Wait: wait})
 }
 
-// send has a connection of its own: watching may take a minute, and other calls
-// go on.
-func (c *Client) send(ctx context.Context, r *Runtime, extrinsic []byte, wait Wait) (*Receipt, error) {
+// send has a connection of its own: watching may take minutes, and other calls go on.
+func (c *Client) send(ctx context.Context, r *Runtime, extrinsic []byte, s Submission) (*Receipt, error) {
 	own, err := c.openOwn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer own.close()
 	receipt := &Receipt{Extrinsic: ExtrinsicHash(extrinsic)}
-	if wait == WaitNone {
-		err = own.call(ctx, nil, "author_submitExtrinsic", Bytes(extrinsic))
-	} else {
-		err = follow(ctx, own, extrinsic, wait, receipt)
+	if err = c.hand(ctx, own, extrinsic, s.Wait, receipt); err == nil && receipt.Block != nil {
+		err = c.judge(ctx, own, r, extrinsic, s.Reads, receipt)
+	}
+	var broken *TransportError
+	if errors.As(err, &broken) {
+		broken.Sent = true
 	}
 	var refused *RPCError
 	if errors.As(err, &refused) {
@@ -184,14 +216,21 @@ func (c *Client) send(ctx context.Context, r *Runtime, extrinsic []byte, wait Wa
 			return nil, pool
 		}
 	}
-	var broken *TransportError
-	if errors.As(err, &broken) {
-		broken.Sent = true
+	return receipt, err
+}
+
+// hand gives the extrinsic to the node, and follows it as long as it can live.
+func (c *Client) hand(ctx context.Context, own *conn, extrinsic []byte, wait Wait, receipt *Receipt) error {
+	if wait == WaitNone {
+		return own.call(ctx, nil, "author_submitExtrinsic", Bytes(extrinsic))
 	}
-	if err != nil || receipt.Block == nil {
-		return receipt, err
+	living, cancel := context.WithTimeout(ctx, Lifetime)
+	defer cancel()
+	err := follow(living, own, extrinsic, wait, receipt)
+	if err != nil && living.Err() != nil && ctx.Err() == nil {
+		return &TransportError{Endpoint: shown(own.endpoint), Err: fmt.Errorf("the node told of no block within %s, and the extrinsic cannot get into one any more", Lifetime)}
 	}
-	return receipt, c.judge(ctx, own, r, extrinsic, receipt)
+	return err
 }
 
 // openOwn connects to the endpoint in use, once the shared connection proved it.
@@ -227,7 +266,7 @@ func follow(ctx context.Context, own *conn, extrinsic []byte, wait Wait, receipt
 			receipt.Block, receipt.Finalized = block, true
 			return nil
 		case "finalityTimeout", "dropped", "invalid", "usurped":
-			return &PoolError{Kind: strings.ToUpper(status[:1]) + status[1:], Message: "the node gave the extrinsic up"}
+			return &PoolError{Kind: strings.ToUpper(status[:1]) + status[1:], Message: "the node gave the extrinsic up", Late: true}
 		}
 	}
 }
@@ -254,9 +293,14 @@ func readStatus(raw json.RawMessage) (status string, block *Hash) {
 	return status, block
 }
 
-// judge reads the block's events: being in a block is no success.
-func (c *Client) judge(ctx context.Context, own *conn, r *Runtime, extrinsic []byte, receipt *Receipt) error {
-	index, err := indexIn(ctx, own, *receipt.Block, extrinsic)
+// judge reads the block's events: being in a block is no success. The node that told of
+// the block is asked, and may be another one at each call.
+func (c *Client) judge(ctx context.Context, own *conn, r *Runtime, extrinsic []byte, reads [][]byte, receipt *Receipt) error {
+	var index int
+	err := c.patient(ctx, func() (err error) {
+		index, err = indexIn(ctx, own, *receipt.Block, extrinsic)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -264,15 +308,38 @@ func (c *Client) judge(ctx context.Context, own *conn, r *Runtime, extrinsic []b
 	if err != nil {
 		return err
 	}
-	var raw Bytes
-	if err := own.call(ctx, &raw, "state_getStorage", Bytes(key), receipt.Block); err != nil {
+	raw, err := c.valueAt(ctx, own, key, *receipt.Block)
+	if err != nil {
 		return err
 	}
 	events, err := r.Metadata.Events(raw)
 	if err != nil {
 		return err
 	}
-	return verdict(r.Metadata, events, index, receipt)
+	if err := verdict(r.Metadata, events, index, receipt); err != nil {
+		return err
+	}
+	for _, key := range reads {
+		value, err := c.valueAt(ctx, own, key, *receipt.Block)
+		if err != nil {
+			return err
+		}
+		receipt.Values = append(receipt.Values, value)
+	}
+	return nil
+}
+
+// valueAt reads a value as it was after a block.
+func (c *Client) valueAt(ctx context.Context, own *conn, key []byte, at Hash) (value []byte, err error) {
+	err = c.patient(ctx, func() error {
+		var raw *Bytes
+		if err := own.call(ctx, &raw, "state_getStorage", Bytes(key), at); err != nil || raw == nil {
+			return err
+		}
+		value = *raw
+		return nil
+	})
+	return value, err
 }
 
 func verdict(m *Metadata, events []Event, index int, receipt *Receipt) error {
@@ -295,13 +362,16 @@ func verdict(m *Metadata, events []Event, index int, receipt *Receipt) error {
 }
 
 func indexIn(ctx context.Context, own *conn, block Hash, extrinsic []byte) (int, error) {
-	var answer struct {
+	var answer *struct {
 		Block struct {
 			Extrinsics []Bytes `json:"extrinsics"`
 		} `json:"block"`
 	}
 	if err := own.call(ctx, &answer, "chain_getBlock", block); err != nil {
 		return 0, err
+	}
+	if answer == nil {
+		return 0, errNoBlock
 	}
 	for i, one := range answer.Block.Extrinsics {
 		if bytes.Equal(one, extrinsic) {

@@ -228,12 +228,31 @@ func TestExtrinsicOfSubstrateInterface(t *testing.T) {
 	signer := &given{signature: [64]byte(unhex(t, v.Extrinsic.Signature))}
 	m := readMetadata(t, "dev-spec218-v14")
 	call := unhex(t, v.Calls[0].Hex)
-	got, err := m.SignExtrinsic(call, alice, signer, Signing{v.SpecVersion, v.TxVersion, Hash(unhex(t, v.Extrinsic.Genesis)), v.Extrinsic.Nonce})
+	got, err := m.SignExtrinsic(call, alice, signer, Signing{SpecVersion: v.SpecVersion, TxVersion: v.TxVersion, Genesis: Hash(unhex(t, v.Extrinsic.Genesis)), Nonce: v.Extrinsic.Nonce})
 	if want := v.Extrinsic.Before + v.Extrinsic.Signature + v.Extrinsic.After; err != nil || hex.EncodeToString(got) != want {
 		t.Errorf("%x, %v\nwant %s", got, err, want)
 	}
 	if !wallet.Verify(alice, signer.asked, signer.signature) {
 		t.Error("the signature is over another payload")
+	}
+}
+
+// Eras as Substrate's own tests have them (sp_runtime, generic/era.rs), and the bytes that
+// polkadot.js documents.
+func TestEras(t *testing.T) {
+	for _, want := range []struct {
+		period, birth uint64
+		bytes         []byte
+	}{{0, 7, []byte{0}}, {64, 42, []byte{5 + 42%16*16, 42 / 16}}, {64, 64*1000 + 42, []byte{0xa5, 0x02}}, {128, 0, []byte{6, 0}}, {4, 3, []byte{0x31, 0}}} {
+		if got := (Era{want.period, Head{Number: want.birth}}).append(nil); !bytes.Equal(got, want.bytes) {
+			t.Errorf("era of %d blocks from %d is %x, want %x", want.period, want.birth, got, want.bytes)
+		}
+	}
+	m := readMetadata(t, "dev-spec218-v14")
+	signing := Signing{Genesis: Hash{1}, Era: Era{64, Head{Hash: Hash{2}, Number: 42}}}
+	_, mortal, err := m.extend(signing)
+	if err != nil || bytes.Count(mortal, append([]byte{2}, make([]byte, 31)...)) != 1 {
+		t.Errorf("the birth block is not signed: %x, %v", mortal, err)
 	}
 }
 

@@ -27,6 +27,7 @@ type Node struct {
 	slot   time.Duration
 	grown  chan struct{} // closed at the next block
 	refuse func(extrinsic []byte) *Refusal
+	late   func() int // nil: never
 	open   map[*session]bool
 
 	cutNext, holdNext bool
@@ -57,6 +58,9 @@ type Options struct {
 	Storage map[string][]byte
 	// Start is the time of the first block.
 	Start time.Time
+	// Late makes the node one of several behind a balancer, which gives each call to another:
+	// it says how many blocks the one that answers is behind. Nil: none is.
+	Late func() int
 }
 
 // NewNode starts a chain at its genesis.
@@ -73,7 +77,7 @@ func (c *Code) NewNode(ctx context.Context, o Options) (*Node, error) {
 	key, value := Fund(owner.Account(), ownerBalance)
 	genesis[key] = value
 	maps.Copy(genesis, o.Storage)
-	n := &Node{code: c, byHash: map[[32]byte]*block{}, clock: start, grown: make(chan struct{}), open: map[*session]bool{}}
+	n := &Node{code: c, byHash: map[[32]byte]*block{}, clock: start, late: o.Late, grown: make(chan struct{}), open: map[*session]bool{}}
 	s := newState(genesis)
 	raw, err := c.call(ctx, s, "AuraApi_slot_duration", nil)
 	if err != nil {
@@ -94,6 +98,15 @@ func (n *Node) add(b *block) {
 }
 
 func (n *Node) best() *block { return n.blocks[len(n.blocks)-1] }
+
+// seen is the best block of the node that answers a call.
+func (n *Node) seen() *block {
+	last := len(n.blocks) - 1
+	if n.late != nil {
+		last = max(0, last-n.late())
+	}
+	return n.blocks[last]
+}
 
 // Number is the number of the best block.
 func (n *Node) Number() uint64 {

@@ -158,16 +158,20 @@ func (n *Node) at(p params, i int) (*block, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	raw, err := p.bytes(i)
+	best := n.seen()
 	if err != nil || len(raw) == 0 {
-		return n.best(), err
+		return best, err
 	}
 	if len(raw) == 32 {
-		if b := n.byHash[[32]byte(raw)]; b != nil {
+		if b := n.byHash[[32]byte(raw)]; b != nil && b.number <= best.number {
 			return b, nil
 		}
 	}
-	return nil, &Refusal{Code: 4003, Message: "Client error: UnknownBlock"}
+	return nil, &Refusal{Code: unknownBlock, Message: "Client error: UnknownBlock"}
 }
+
+// unknownBlock is the code of nodes for a block that they do not have.
+const unknownBlock = 4003
 
 type method = func(ctx context.Context, n *Node, p params) (any, error)
 
@@ -179,7 +183,7 @@ func methods() map[string]method {
 	head := func(_ context.Context, n *Node, _ params) (any, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return shown(n.best().hash[:]), nil
+		return shown(n.seen().hash[:]), nil
 	}
 	return map[string]method{
 		"system_chain":      fixed("Bittensor"),
@@ -192,7 +196,7 @@ func methods() map[string]method {
 		},
 		"chain_getHead": head, "chain_getFinalizedHead": head, "chain_getFinalisedHead": head,
 		"chain_getBlockHash":       blockHash,
-		"chain_getHeader":          func(_ context.Context, n *Node, p params) (any, error) { b, err := n.at(p, 0); return header(b), err },
+		"chain_getHeader":          blockHeader,
 		"chain_getBlock":           wholeBlock,
 		"state_getMetadata":        func(ctx context.Context, n *Node, p params) (any, error) { return n.metadata(ctx, p) },
 		"state_call":               stateCall,
@@ -216,7 +220,7 @@ func blockHash(_ context.Context, n *Node, p params) (any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(p) == 0 || string(p[0]) == "null" {
-		return shown(n.best().hash[:]), nil
+		return shown(n.seen().hash[:]), nil
 	}
 	var number uint64
 	if text := p.text(0); text != "" {
@@ -227,7 +231,7 @@ func blockHash(_ context.Context, n *Node, p params) (any, error) {
 	} else if err := json.Unmarshal(p[0], &number); err != nil {
 		return nil, &Refusal{Code: -32602, Message: "Invalid params", Data: err.Error()}
 	}
-	if number >= uint64(len(n.blocks)) {
+	if number > uint64(n.seen().number) {
 		return nil, nil
 	}
 	return shown(n.blocks[number].hash[:]), nil
@@ -256,9 +260,24 @@ func header(b *block) any {
 	}
 }
 
-func wholeBlock(_ context.Context, n *Node, p params) (any, error) {
+// known is at, without a block where this node has none: what is null to a real one.
+func (n *Node) known(p params) (*block, error) {
 	b, err := n.at(p, 0)
-	if err != nil {
+	var refusal *Refusal
+	if errors.As(err, &refusal) && refusal.Code == unknownBlock {
+		return nil, nil
+	}
+	return b, err
+}
+
+func blockHeader(_ context.Context, n *Node, p params) (any, error) {
+	b, err := n.known(p)
+	return header(b), err
+}
+
+func wholeBlock(_ context.Context, n *Node, p params) (any, error) {
+	b, err := n.known(p)
+	if err != nil || b == nil {
 		return nil, err
 	}
 	list := []string{}

@@ -52,12 +52,12 @@ func (e *RateLimitError) Error() string {
 	return fmt.Sprintf("ServingRateLimitExceeded: the endpoint was served a short while ago; %d more blocks have to pass (about %s)", e.Blocks, blocks(e.Blocks))
 }
 
-// UnknownOutcomeError says that the connection broke while the chain may have taken
-// the registration, and that it does not show yet.
+// UnknownOutcomeError says that the connection broke, or the time ended, while the chain
+// may have taken the registration, and that it does not show yet.
 type UnknownOutcomeError struct{ err error }
 
 func (e *UnknownOutcomeError) Error() string {
-	return "the connection broke and the registration does not show (yet): " + e.err.Error()
+	return "the registration does not show (yet), and its outcome is unknown: " + e.err.Error()
 }
 
 // Unwrap gives the connection's error.

@@ -22,6 +22,13 @@ const (
 	maxDelay   = 4 * time.Second
 )
 
+// lookLimit ends every registration: the life of its extrinsic, and a minute for what is
+// around it.
+const lookLimit = substrate.Lifetime + time.Minute
+
+// maxClashes is how many blocks another call with the same hotkey is waited for.
+const maxClashes = 60
+
 // PrometheusServeCallParams are the arguments of SubtensorModule.serve_prometheus,
 // as given: what does not fit into the chain's fields is refused before anything is
 // signed.
@@ -98,9 +105,24 @@ func (s *Subtensor) ServePrometheus(ctx context.Context, w *Wallet, port, netuid
 // already. It keeps the rate limit without asking: a *RateLimitError comes from
 // the record alone. Refusals are *RefusedError.
 func (s *Subtensor) PrometheusExtrinsic(ctx context.Context, w *Wallet, r Registration) (*Outcome, error) {
-	out, err := s.register(ctx, w, r)
+	var out *Outcome
+	err := bounded(ctx, func(ctx context.Context) (err error) {
+		out, err = s.register(ctx, w, r)
+		return err
+	})
 	s.report(w, r, out, err)
 	return out, err
+}
+
+// bounded ends an act in time: its outcome is unknown then.
+func bounded(ctx context.Context, act func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	err := act(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return &UnknownOutcomeError{fmt.Errorf("no node told the outcome within %s", lookLimit)}
+	}
+	return err
 }
 
 func (s *Subtensor) register(ctx context.Context, w *Wallet, r Registration) (*Outcome, error) {
@@ -116,11 +138,11 @@ func (s *Subtensor) register(ctx context.Context, w *Wallet, r Registration) (*O
 	if done != nil || err != nil {
 		return done, shaped(err)
 	}
-	out, err := s.do(ctx, w, params, waitOf(r.WaitForInclusion, r.WaitForFinalization), v.head.Number)
-	if err != nil {
-		return nil, err
+	out, err := s.do(ctx, w, params, waitOf(r.WaitForInclusion, r.WaitForFinalization), &v)
+	if err == nil && out.Block != "" && !params.matches(out.Info) {
+		err = fmt.Errorf("block %s says that it took the registration, and its record is another: %+v", out.Block, out.Info)
 	}
-	return out, s.confirm(ctx, w, params, out)
+	return out, err
 }
 
 // before answers from the chain's state where nothing has to be sent; nil, nil where
@@ -187,35 +209,20 @@ func waitOf(inclusion, finalization bool) substrate.Wait {
 	return substrate.WaitNone
 }
 
-// confirm reads back what a block was said to hold.
-func (s *Subtensor) confirm(ctx context.Context, w *Wallet, p PrometheusServeCallParams, out *Outcome) error {
-	if out.Block == "" && out.Info == nil {
-		return nil // nothing was waited for
-	}
-	info, _, err := s.record(ctx, p.Netuid, w.Hotkey())
-	if err != nil {
-		return shaped(err)
-	}
-	out.Info = info
-	if !p.matches(info) {
-		return fmt.Errorf("the chain says that it took the registration, and its record is another: %+v", info)
-	}
-	return nil
-}
-
 // report logs as the seed describes: what succeeded at debug level, refusals in
 // words, the unexpected with its stack.
 func (s *Subtensor) report(w *Wallet, r Registration, out *Outcome, err error) {
 	log := s.log.With("netuid", r.Netuid, "port", r.Port, "hotkey", w.Hotkey())
 	var refused *RefusedError
 	var limited *RateLimitError
+	var unknown *UnknownOutcomeError
 	var named *model.Error
 	switch {
 	case err == nil && out.AlreadyServed:
 		log.Debug("prometheus already served")
 	case err == nil:
 		log.Debug("prometheus served", "block", out.Block, "extrinsic", out.Extrinsic)
-	case errors.As(err, &refused), errors.As(err, &limited), errors.As(err, &named),
+	case errors.As(err, &refused), errors.As(err, &limited), errors.As(err, &named), errors.As(err, &unknown),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		log.Error("failed to serve prometheus", "error", FormatErrorMessage(err))
 	default:
@@ -231,58 +238,120 @@ func (s *Subtensor) DoServePrometheus(ctx context.Context, w *Wallet, p Promethe
 	if err := p.check(); err != nil {
 		return false, err
 	}
-	var since uint64
-	if v, err := s.view(ctx); err == nil { // else the first try says so
-		since = v.head.Number
-	}
-	_, err := s.do(ctx, w, p, waitOf(waitForInclusion, waitForFinalization), since)
+	err := bounded(ctx, func(ctx context.Context) error {
+		var before *view
+		if v, err := s.view(ctx); err == nil { // else the first try says so
+			before = &v
+		}
+		_, err := s.do(ctx, w, p, waitOf(waitForInclusion, waitForFinalization), before)
+		return err
+	})
 	return err == nil, err
 }
 
-// do submits with retries. since is a block before the first try, 0 when unknown.
-func (s *Subtensor) do(ctx context.Context, w *Wallet, p PrometheusServeCallParams, wait substrate.Wait, since uint64) (*Outcome, error) {
+// do submits with retries. before is the chain before the first try, nil when unknown: the
+// extrinsic's number is that of before, so that of two calls at one time at most one is
+// included, whichever program makes them. The other waits for the next block, and finds
+// itself registered or tries again.
+func (s *Subtensor) do(ctx context.Context, w *Wallet, p PrometheusServeCallParams, wait substrate.Wait, before *view) (*Outcome, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	delay, sent := firstDelay, false
-	for try := 1; ; try++ {
-		receipt, err := s.client.Submit(ctx, w.account(), pallet, "serve_prometheus", p.args(), wait)
+	delay, sent, clashes, now := firstDelay, false, 0, before
+	// landed is the record that an earlier try, or another program, made meanwhile.
+	landed := func() *Outcome {
+		info, v, err := s.record(ctx, p.Netuid, w.Hotkey())
+		if err != nil {
+			return nil
+		}
+		now = &v
+		if before != nil && p.matches(info) && info.Block > before.head.Number {
+			return &Outcome{Info: info}
+		}
+		return nil
+	}
+	for try := 1; ; {
+		out, err := s.send(ctx, w, p, wait, now)
+		if err == nil {
+			return out, nil
+		}
 		var broken *substrate.TransportError
-		again := errors.As(err, &broken)
-		sent = sent || again && broken.Sent
-		if err == nil || try == 1 && !again {
-			return outcome(receipt), refusal(err)
-		}
-		if again && try < tries {
-			s.log.Debug("the connection broke", "try", try, "err", err)
-			if err := s.config.Sleep(ctx, delay); err != nil {
-				return nil, err
+		lost := errors.As(err, &broken)
+		sent = sent || lost && broken.Sent
+		if !lost {
+			if done := landed(); done != nil {
+				return done, nil
 			}
-			delay = min(delay*backoff, maxDelay)
 		}
-		if try == tries && !sent {
+		pause := time.Duration(0)
+		switch {
+		case lost && try < tries:
+			s.log.Debug("the connection broke", "try", try, "err", err)
+			try, pause, delay = try+1, delay, min(delay*backoff, maxDelay)
+		case clash(err) && clashes < maxClashes:
+			s.log.Debug("another extrinsic of this hotkey is under way", "err", err)
+			clashes, pause = clashes+1, blockTime
+		case lost && !sent:
 			return nil, shaped(err)
+		case !lost && out != nil && out.Block != "" && !refused(err):
+			return out, &UnknownOutcomeError{err} // it is in a block that could not be read
+		case !lost:
+			return out, refusal(err)
 		}
-		// An earlier one may have got through: then the chain refuses the next.
-		if info := s.landed(ctx, w, p, since); info != nil {
-			return &Outcome{Info: info}, nil
+		if err := s.config.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
-		if !again {
-			return outcome(receipt), refusal(err)
+		if done := landed(); done != nil {
+			return done, nil
 		}
-		if try == tries {
+		if pause == 0 {
 			return nil, &UnknownOutcomeError{shaped(err)}
 		}
 	}
 }
 
-// landed is the chain's record if a call with these arguments made it since a block.
-func (s *Subtensor) landed(ctx context.Context, w *Wallet, p PrometheusServeCallParams, since uint64) *PrometheusInfo {
-	info, _, err := s.record(ctx, p.Netuid, w.Hotkey())
-	if err != nil || !p.matches(info) || since == 0 || info.Block <= since {
-		return nil
+// send submits once, and reads the record that the block left.
+func (s *Subtensor) send(ctx context.Context, w *Wallet, p PrometheusServeCallParams, wait substrate.Wait, now *view) (*Outcome, error) {
+	one := substrate.Submission{Pallet: pallet, Call: "serve_prometheus", Args: p.args(), Wait: wait}
+	if now != nil {
+		key, err := now.runtime.Metadata.StorageKey(pallet, "Prometheus", p.Netuid, w.public[:])
+		if err != nil {
+			return nil, err
+		}
+		one.At, one.Reads = &now.head.Hash, [][]byte{key}
 	}
-	return info
+	receipt, err := s.client.Send(ctx, w.account(), one)
+	out := outcome(receipt)
+	if err != nil || len(receipt.Values) == 0 {
+		return out, err
+	}
+	value, err := now.runtime.Metadata.StorageValue(pallet, "Prometheus", receipt.Values[0])
+	if err == nil && value != nil {
+		out.Info, err = readInfo(value)
+	}
+	return out, err
+}
+
+// refused reports whether the chain is the reason of an error.
+func refused(err error) bool {
+	var out *RefusedError
+	return errors.As(refusal(err), &out)
+}
+
+// clash reports whether the pool prefers another extrinsic of the same hotkey, or one that
+// is already in a block that this node does not have yet.
+func clash(err error) bool {
+	var pool *substrate.PoolError
+	if !errors.As(err, &pool) {
+		return false
+	}
+	switch pool.Kind {
+	case "Stale", "Future", "LowPriority", "AlreadyImported", "AncientBirthBlock":
+		return true
+	case "Invalid", "Usurped", "Dropped":
+		return pool.Late
+	}
+	return false
 }
 
 func outcome(receipt *substrate.Receipt) *Outcome {

@@ -64,7 +64,7 @@ func Dial(c Config) (*Subtensor, error) {
 	if c.IPServices == nil {
 		c.IPServices = DefaultIPServices()
 	}
-	client, err := substrate.New(c.Endpoints, substrate.Options{Now: c.Now, Log: c.Log})
+	client, err := substrate.New(c.Endpoints, substrate.Options{Now: c.Now, Log: c.Log, Sleep: c.Sleep})
 	if err != nil {
 		return nil, model.Errorf(model.CodeInvalid, "%v", err).
 			WithHint("give --chain wss://HOST[:PORT], such as wss://entrypoint-finney.opentensor.ai:443")

@@ -70,6 +70,23 @@ func reads(path string, prepare func(l *lab, n int) string) func(*lab, int) func
 	}
 }
 
+const viewsPath = "/api/v1/projects/w/p/views"
+
+// viewOf is a view document of n panels.
+func viewOf(n int, description string) []byte {
+	return document(map[string]any{"format": 1, "title": "t", "panels": collect(n, func(int) any {
+		return map[string]any{"title": "p", "kind": "stat", "description": description, "query": map[string]any{"metrics": []string{"m"}}}
+	})})
+}
+
+func views(l *lab, n int) string {
+	l.t.Helper()
+	for i := range n {
+		l.ok("PUT", viewsPath+text(i, "/view-%d"), viewOf(1, ""))
+	}
+	return ""
+}
+
 func runs(l *lab, n int) string {
 	l.t.Helper()
 	for i := range n {
@@ -267,6 +284,27 @@ func routes() []row[*lab] {
 			id := l.fill("r", factor*50, 100)
 			body := document(map[string]any{"queries": collect(n, func(i int) any { return map[string]any{"run": id, "metric": text(i, "m%d"), "n": 50} })})
 			return func() { l.ok("POST", "/api/v1/buckets", body) }
+		}},
+		{call: "GET /api/v1/projects/{workspace}/{project}/views", grows: "views", n: 100, run: reads(viewsPath, views)},
+		{call: "GET /api/v1/projects/{workspace}/{project}/views/{name}", grows: "panels", n: 20, run: reads(viewsPath+"/v", func(l *lab, n int) string {
+			l.ok("PUT", viewsPath+"/v", viewOf(n, ""))
+			return ""
+		})},
+		{call: "PUT /api/v1/projects/{workspace}/{project}/views/{name}", grows: "panels", n: 20, run: func(l *lab, n int) func() {
+			body := viewOf(n, "")
+			return func() { l.ok("PUT", viewsPath+"/v", body) }
+		}},
+		{call: "PUT /api/v1/projects/{workspace}/{project}/views/{name}", grows: "request bytes", n: 1 << 14, run: func(l *lab, n int) func() {
+			body := viewOf(n/1_000, strings.Repeat("x", 900))
+			return func() { l.any("PUT", viewsPath+"/v", body, nil) }
+		}},
+		{call: "PUT /api/v1/projects/{workspace}/{project}/views/{name}", grows: "views", n: 100, run: func(l *lab, n int) func() {
+			views(l, n)
+			return func() { l.ok("PUT", viewsPath+"/v", viewOf(1, "")) }
+		}},
+		{call: "DELETE /api/v1/projects/{workspace}/{project}/views/{name}", grows: "views", n: 100, run: func(l *lab, n int) func() {
+			views(l, n)
+			return func() { l.ok("DELETE", viewsPath+"/view-0", nil) }
 		}},
 		{call: "GET /api/v1/runs/{id}/renderings", grows: "renderings", n: 100, run: reads("/api/v1/runs/RUN/renderings?limit=1000", videos)},
 		{call: "POST /api/v1/runs/{id}/renderings", grows: "renderings", n: 50, run: func(l *lab, n int) func() {

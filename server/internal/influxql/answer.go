@@ -26,11 +26,13 @@ type answer struct {
 	flush  http.Flusher
 	lines  *csv.Writer
 	header string // of the CSV so far
+	bytes  int64  // that a chunk may take
 
 	statement int
-	series    bool // one was begun in this result
-	open      *models.Row
-	rows      int // of the request
+	series    bool        // one was begun in this result
+	open      *models.Row // the series of the line before, with the lines of its chunk
+	size      int64       // of that chunk
+	rows      int         // of the request
 	partial   bool
 	failed    bool
 	messages  []*query.Message
@@ -38,8 +40,8 @@ type answer struct {
 	err       error // of the client's connection
 }
 
-func newAnswer(w http.ResponseWriter, f form) *answer {
-	a := &answer{form: f, w: bufio.NewWriter(w)}
+func newAnswer(w http.ResponseWriter, f form, bytes int64) *answer {
+	a := &answer{form: f, w: bufio.NewWriter(w), bytes: bytes}
 	a.flush, _ = w.(http.Flusher)
 	kind := "application/json"
 	if f.csv {
@@ -93,23 +95,56 @@ func (a *answer) cut() error {
 	return nil
 }
 
-// row writes rows of a series; more says that others of the statement follow. It is false
-// where there must be no more.
-func (a *answer) row(r *models.Row, more bool) bool {
-	for _, values := range r.Values {
-		for i := range values {
-			values[i] = a.value(values[i])
-		}
+// line writes a row of a series. It is false where there must be no more.
+func (a *answer) line(name string, tags map[string]string, columns []string, values []any) bool {
+	if a.rows++; a.rows > mostRows && !a.form.chunked {
+		a.partial = true
+		return false
 	}
+	for i := range values {
+		values[i] = a.value(values[i])
+	}
+	row := &models.Row{Name: name, Tags: tags, Columns: columns}
+	same := a.open != nil && a.open.Name == name && maps.Equal(a.open.Tags, tags)
 	switch {
 	case a.form.csv:
-		a.csvRows(r)
+		a.csvRow(row, values)
 	case a.form.chunked:
-		a.result(&query.Result{StatementID: a.statement, Series: models.Rows{r}, Partial: more})
+		a.chunkRow(row, values, same)
 	default:
-		a.documentRows(r)
+		a.documentRow(row, values, same)
 	}
-	return a.err == nil && !a.partial
+	return a.err == nil
+}
+
+// chunkRow keeps rows until they are a chunk.
+func (a *answer) chunkRow(row *models.Row, values []any, same bool) {
+	if !same || len(a.open.Values) >= a.form.chunk || a.size > a.bytes {
+		a.chunk(same, true)
+		a.open, a.size = row, 0
+	}
+	a.open.Values = append(a.open.Values, values)
+	a.size += sizeOf(values)
+}
+
+// chunk writes the rows that are kept. Partial says of a series that it goes on, more of a
+// result.
+func (a *answer) chunk(partial, more bool) {
+	if a.open == nil {
+		return
+	}
+	a.open.Partial = partial
+	a.result(&query.Result{StatementID: a.statement, Series: models.Rows{a.open}, Partial: more})
+	a.open = nil
+}
+
+// sizeOf is about what values take in memory.
+func sizeOf(values []any) (n int64) {
+	for _, v := range values {
+		text, _ := v.(string)
+		n += int64(24 + len(text))
+	}
+	return n
 }
 
 // value is one as JSON can say it: not finite numbers are null.
@@ -143,15 +178,9 @@ func (a *answer) result(r *query.Result) {
 	a.series = true
 }
 
-// documentRows goes on with the series of the row before, or begins one.
-func (a *answer) documentRows(r *models.Row) {
-	if left := mostRows - a.rows; len(r.Values) > left {
-		if r.Values, a.partial = r.Values[:left], true; left == 0 {
-			return
-		}
-	}
-	a.rows += len(r.Values)
-	if a.open != nil && a.open.SameSeries(r) {
+// documentRow goes on with the series of the row before, or begins one.
+func (a *answer) documentRow(row *models.Row, values []any, same bool) {
+	if same {
 		a.text(",")
 	} else {
 		a.closeSeries()
@@ -160,16 +189,11 @@ func (a *answer) documentRows(r *models.Row) {
 		} else {
 			a.text(`,"series":[`)
 		}
-		a.series, a.open = true, &models.Row{Name: r.Name, Tags: r.Tags}
-		head, _ := json.Marshal(&models.Row{Name: r.Name, Tags: r.Tags, Columns: r.Columns}) // texts alone never fail
+		a.series, a.open = true, row
+		head, _ := json.Marshal(row) // texts alone never fail
 		a.text(strings.TrimSuffix(string(head), "}") + `,"values":[`)
 	}
-	for i, values := range r.Values {
-		if i > 0 {
-			a.text(",")
-		}
-		a.json(values)
-	}
+	a.json(values)
 }
 
 func (a *answer) closeSeries() {
@@ -183,10 +207,9 @@ func (a *answer) closeSeries() {
 	a.open = nil
 }
 
-// csvRows writes a line for each row; a header where the columns change.
-func (a *answer) csvRows(r *models.Row) {
-	header := strings.Join(r.Columns, "\x00")
-	if header != a.header {
+// csvRow writes a line; a header where the columns change.
+func (a *answer) csvRow(r *models.Row, values []any) {
+	if header := strings.Join(r.Columns, "\x00"); header != a.header {
 		if a.header != "" {
 			a.csvLine(nil)
 		}
@@ -197,13 +220,11 @@ func (a *answer) csvRows(r *models.Row) {
 	for _, name := range slices.Sorted(maps.Keys(r.Tags)) {
 		tags = append(tags, name+"="+r.Tags[name])
 	}
-	for _, values := range r.Values {
-		line := []string{r.Name, strings.Join(tags, ",")}
-		for _, v := range values {
-			line = append(line, csvText(v))
-		}
-		a.csvLine(line)
+	line := []string{r.Name, strings.Join(tags, ",")}
+	for _, v := range values {
+		line = append(line, csvText(v))
 	}
+	a.csvLine(line)
 }
 
 func csvText(v any) string {
@@ -237,6 +258,7 @@ func (a *answer) finish() {
 			a.text("error\n" + strconv.Quote(a.failure) + "\n")
 		}
 	case a.form.chunked:
+		a.chunk(false, a.failure != "" || len(a.messages) > 0)
 		if a.failure != "" || len(a.messages) > 0 || !a.series {
 			r := &query.Result{StatementID: a.statement, Messages: a.messages}
 			if a.failure != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/influxdata/influxql"
 
@@ -35,6 +36,36 @@ type table struct {
 	name   string
 	fields map[string]influxql.DataType
 	groups []*group
+
+	once            sync.Once
+	withAxes, plain map[string]struct{} // the tags of all groups
+}
+
+func (t *table) collect() {
+	t.once.Do(func() {
+		t.withAxes, t.plain = map[string]struct{}{}, map[string]struct{}{}
+		for _, g := range t.groups {
+			maps.Copy(t.withAxes, g.tags(true))
+			maps.Copy(t.plain, g.tags(false))
+		}
+	})
+}
+
+// shown are the tags that * shows, grouped those that GROUP BY * means.
+func (t *table) shown() map[string]struct{} {
+	t.collect()
+	return t.withAxes
+}
+
+func (t *table) grouped() map[string]struct{} {
+	t.collect()
+	return t.plain
+}
+
+// hasTag says whether any row has a tag.
+func (t *table) hasTag(name string) bool {
+	_, ok := t.shown()[name]
+	return ok || name == tagRun || isAxisName(name) && slices.ContainsFunc(t.groups, func(g *group) bool { return g.isAxis(name) })
 }
 
 // group is the series of a run that share scale and labels: the fields of its rows.
@@ -63,6 +94,7 @@ type owner struct {
 	attempts map[uint32]map[string]string
 	own      map[string]string
 	groups   map[string]*group
+	size     int // bytes of the tags
 }
 
 // split is the measurement and the field of a metric.
@@ -90,8 +122,8 @@ func typeOf(kind model.Kind) influxql.DataType {
 	return influxql.Unknown
 }
 
-// load reads the fields of a project that are wanted.
-func (s *session) load(ctx context.Context, at place, wanted func(measurement, field string) bool) (catalogue, error) {
+// load reads the fields of a project that are wanted, and the tags of these names; nil: all.
+func (s *session) load(ctx context.Context, at place, tags map[string]bool, wanted func(measurement, field string) bool) (catalogue, error) {
 	match := func(key model.SeriesKey) bool { return wanted(split(key.Metric)) }
 	c, runs := catalogue{}, map[model.RunID]*owner{}
 	for contents, err := range s.service.Contents(ctx, at.workspace, at.project, match) {
@@ -103,7 +135,10 @@ func (s *session) load(ctx context.Context, at place, wanted func(measurement, f
 		}
 		o := runs[contents.Run.ID]
 		if o == nil {
-			if o, err = newOwner(&contents); err != nil {
+			if o, err = newOwner(&contents, tags); err == nil {
+				err = s.takeTags(o.size)
+			}
+			if err != nil {
 				return nil, err
 			}
 			runs[o.id] = o
@@ -146,39 +181,54 @@ func (c catalogue) add(o *owner, list []store.Series) {
 	}
 }
 
-func newOwner(c *query.Contents) (*owner, error) {
+func newOwner(c *query.Contents, tags map[string]bool) (*owner, error) {
 	o := &owner{id: c.Run.ID, name: c.Run.Name, latest: c.Run.Attempt, own: map[string]string{}, groups: map[string]*group{}}
 	for a, err := range c.Attributes {
 		if err != nil {
 			return nil, err
 		}
-		o.attribute(&a)
+		o.attribute(&a, func(name string) bool {
+			return name != "" && (tags == nil || tags[name] || name == "role" || name == "uid")
+		})
 	}
 	return o, nil
 }
 
-// attribute keeps what is a tag. The write door keeps the tags of an attempt N as a set of
-// PATH=VALUE under attempts/N.
-func (o *owner) attribute(a *catalog.Attribute) {
+// attribute keeps what is a tag that is wanted. The write door keeps the tags of an attempt N
+// as a set of PATH=VALUE under attempts/N.
+func (o *owner) attribute(a *catalog.Attribute, wanted func(name string) bool) {
 	if number, ok := strings.CutPrefix(a.Path, "attempts/"); ok && a.Value.Type == model.TypeStringSet {
-		n, err := strconv.ParseUint(number, 10, 32)
-		if err != nil {
-			return
+		if n, err := strconv.ParseUint(number, 10, 32); err == nil {
+			o.attempt(uint32(n), a.Value.Set, wanted)
 		}
-		tags := make(map[string]string, len(a.Value.Set))
-		for _, text := range a.Value.Set {
-			if path, value, ok := strings.Cut(text, "="); ok && tagOf(path) != "" {
-				tags[tagOf(path)] = value
-			}
-		}
-		if o.attempts == nil {
-			o.attempts = map[uint32]map[string]string{}
-		}
-		o.attempts[uint32(n)] = tags
 		return
 	}
-	if name, text := tagOf(a.Path), textOf(&a.Value); name != "" && text != "" && len(text) <= maxTagText {
+	if name, text := tagOf(a.Path), textOf(&a.Value); wanted(name) && text != "" && len(text) <= maxTagText {
 		o.own[name] = text
+		o.size += tagBytes + len(name) + len(text)
+	}
+}
+
+// attempt keeps what an attempt says. Those that say the same share it.
+func (o *owner) attempt(number uint32, set []string, wanted func(name string) bool) {
+	tags := make(map[string]string)
+	for _, text := range set {
+		if path, value, ok := strings.Cut(text, "="); ok && wanted(tagOf(path)) {
+			tags[tagOf(path)] = value
+		}
+	}
+	if o.attempts == nil {
+		o.attempts = map[uint32]map[string]string{}
+	}
+	for _, other := range o.attempts {
+		if maps.Equal(other, tags) {
+			o.attempts[number] = other
+			return
+		}
+	}
+	o.attempts[number] = tags
+	for name, value := range tags {
+		o.size += tagBytes + len(name) + len(value)
 	}
 }
 

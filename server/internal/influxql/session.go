@@ -13,6 +13,7 @@ import (
 
 // What things take in memory, in bytes, measured by a test.
 const (
+	tagBytes    = 64  // with its place
 	seriesBytes = 640 // with its group and its labels
 	pointBytes  = 320 // with its tags and columns, as a function or an answer holds it
 	rowBytes    = 160
@@ -36,6 +37,8 @@ type session struct {
 
 	series, scans atomic.Int64
 	read, held    atomic.Int64
+	tags          atomic.Int64 // bytes
+	texts         atomic.Int64 // bytes, of all pages
 	skipped       atomic.Int64 // values that are not finite, left out of functions
 	heavy         bool         // a function holds the points of an interval
 	mostRead      int64
@@ -79,6 +82,14 @@ func (s *session) takeSeries(n int) error {
 	return nil
 }
 
+// takeTags counts bytes of what attempts say of themselves.
+func (s *session) takeTags(n int) error {
+	if s.tags.Add(int64(n)) > s.memory/parts {
+		return s.tooMuch("bytes of tags", s.memory/parts, "name the tags instead of *, or narrow WHERE")
+	}
+	return nil
+}
+
 // takeScan counts series that are read at one time.
 func (s *session) takeScan(n int) error {
 	if s.scans.Add(int64(n)) > s.mostSeries() {
@@ -88,8 +99,8 @@ func (s *session) takeScan(n int) error {
 }
 
 // hold counts points that stay in memory to the statement's end.
-func (s *session) hold(n int) error {
-	if s.held.Add(int64(n)) > s.mostHeld() {
+func (s *session) hold(n int64) error {
+	if s.held.Add(n) > s.mostHeld() {
 		return s.fail(model.Errorf(model.CodeTooLarge, "the statement holds more than %d points in memory", s.mostHeld()).
 			WithHint("narrow the time range, or group by fewer tags"))
 	}
@@ -99,6 +110,23 @@ func (s *session) hold(n int) error {
 // pageRows is how many rows a page has, so that those of all series fit.
 func (s *session) pageRows() int {
 	return int(max(leastPage, min(mostPage, s.memory/parts/rowBytes/max(1, s.scans.Load()))))
+}
+
+// page counts the texts of a page that takes the place of another.
+func (s *session) page(old, now *store.Rows) error {
+	if s.texts.Add(textBytes(now)-textBytes(old)) > s.memory/parts {
+		return s.tooMuch("bytes of texts side by side", s.memory/parts, "select fewer text fields, or narrow WHERE")
+	}
+	return nil
+}
+
+func textBytes(r *store.Rows) (n int64) {
+	if r != nil {
+		for _, text := range r.Values.Texts {
+			n += int64(len(text))
+		}
+	}
+	return n
 }
 
 // rows reads a page.
@@ -128,7 +156,7 @@ type meter struct {
 	count   int64
 }
 
-func (m *meter) take(opt *query.IteratorOptions, tags string, now int64) error {
+func (m *meter) take(opt *query.IteratorOptions, tags string, now, weight int64) error {
 	if m == nil || !m.session.heavy {
 		return nil
 	}
@@ -136,7 +164,7 @@ func (m *meter) take(opt *query.IteratorOptions, tags string, now int64) error {
 		m.tags, m.count = tags, 0
 		m.from, m.until = opt.Window(now)
 	}
-	if m.count++; m.count > m.session.mostHeld() {
+	if m.count += weight; m.count > m.session.mostHeld() {
 		return m.session.fail(model.Errorf(model.CodeTooLarge, "a function of the statement holds more than %d points of one interval in memory", m.session.mostHeld()).
 			WithHint("narrow the time range, use a shorter GROUP BY time(), or a function that holds none, such as mean"))
 	}

@@ -3,7 +3,10 @@ package influxql
 import (
 	"bytes"
 	"context"
+	"maps"
+	"math"
 	"slices"
+	"sync"
 
 	"github.com/influxdata/influxdb/query"
 	"github.com/influxdata/influxql"
@@ -16,12 +19,17 @@ type place struct{ workspace, project string }
 type mapper struct {
 	session  *session
 	at       place           // for measurements that name no database
-	fields   map[string]bool // that the statement names; nil: any
+	fields   map[string]bool // and tags that the statement names; nil: any
 	projects map[string]catalogue
+	from, to int64 // the times that the engine lets be read
+
+	mu    sync.Mutex
+	found map[*influxql.Measurement][]*table
 }
 
 // MapShards implements the engine's ShardMapper: it reads which series there are.
-func (m *mapper) MapShards(sources influxql.Sources, _ influxql.TimeRange, _ query.SelectOptions) (query.ShardGroup, error) {
+func (m *mapper) MapShards(sources influxql.Sources, t influxql.TimeRange, _ query.SelectOptions) (query.ShardGroup, error) {
+	m.from, m.to = t.MinTimeNano(), t.MaxTimeNano()
 	return m, m.prepare(sources)
 }
 
@@ -30,12 +38,12 @@ func (m *mapper) prepare(sources influxql.Sources) error {
 	if m.projects != nil {
 		return nil
 	}
-	m.projects = map[string]catalogue{}
+	m.projects, m.found = map[string]catalogue{}, map[*influxql.Measurement][]*table{}
 	wanted := map[string][]*influxql.Measurement{}
 	m.collect(sources, wanted)
 	for project, list := range wanted {
 		at := place{m.at.workspace, project}
-		c, err := m.session.load(m.session.ctx, at, func(name, field string) bool {
+		c, err := m.session.load(m.session.ctx, at, m.fields, func(name, field string) bool {
 			return (m.fields == nil || m.fields[field]) && slices.ContainsFunc(list, func(one *influxql.Measurement) bool { return takes(one, name) })
 		})
 		if err != nil {
@@ -74,6 +82,12 @@ func (m *mapper) projectOf(one *influxql.Measurement) string {
 
 // tables are the measurements that a source means.
 func (m *mapper) tables(one *influxql.Measurement) (out []*table) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if out, ok := m.found[one]; ok {
+		return out
+	}
+	defer func() { m.found[one] = out }()
 	c := m.projects[m.projectOf(one)]
 	for _, name := range c.names() {
 		if takes(one, name) {
@@ -92,11 +106,7 @@ func (m *mapper) FieldDimensions(one *influxql.Measurement) (fields map[string]i
 				fields[name] = kind
 			}
 		}
-		for _, g := range t.groups {
-			for name := range g.tags(true) {
-				dimensions[name] = struct{}{}
-			}
-		}
+		maps.Copy(dimensions, t.shown())
 	}
 	if len(fields) > mostFields {
 		return nil, nil, m.session.tooMuch("fields", mostFields, "name the fields instead of *")
@@ -118,10 +128,8 @@ func (m *mapper) MapType(one *influxql.Measurement, name string) (as influxql.Da
 		return as
 	}
 	for _, t := range m.tables(one) {
-		for _, g := range t.groups {
-			if g.hasTag(name) {
-				return influxql.Tag
-			}
+		if t.hasTag(name) {
+			return influxql.Tag
 		}
 	}
 	return influxql.Unknown
@@ -134,6 +142,7 @@ func (m *mapper) CreateIterator(_ context.Context, one *influxql.Measurement, op
 			itr, err = nil, m.session.fail(panicked{p})
 		}
 	}()
+	opt.StartTime, opt.EndTime = max(opt.StartTime, m.from), min(opt.EndTime, m.to)
 	var all []query.Iterator
 	for _, t := range m.tables(one) {
 		inputs, err := m.inputs(t, opt)
@@ -209,7 +218,7 @@ func (m *mapper) open(t *table, opt query.IteratorOptions, isCall bool) ([]query
 		if err := m.session.takeScan(len(source.streams)); err != nil {
 			return nil, err
 		}
-		if opt.Limit > 0 && !isCall && !opt.Dedupe && len(source.varying) == 0 {
+		if opt.Limit > 0 && opt.Limit < mostRows && opt.Offset < math.MaxInt32 && !isCall && !opt.Dedupe && len(source.varying) == 0 {
 			source.limit = opt.Limit + opt.Offset
 		}
 		made, err := source.iterators(as)

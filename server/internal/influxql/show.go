@@ -41,27 +41,48 @@ func (h *Handler) show(s *session, at place, statement influxql.Statement, out *
 		if st.Source != nil {
 			only = influxql.Sources{st.Source}
 		}
-		return h.explore(s, at.or(st.Database), only, st.Condition, func(e *explored) []*models.Row {
+		return h.explore(s, at.or(st.Database), only, st.Condition, namesOf(st.Condition), func(e *explored) []*models.Row {
 			names := e.tables(func(*table, []life) bool { return true })
 			return list("measurements", []string{"name"}, window(lines(names), st.Limit, st.Offset))
 		})
 	case *influxql.ShowFieldKeysStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, nil, func(e *explored) []*models.Row { return e.fieldKeys(st) })
+		return h.explore(s, at.or(st.Database), st.Sources, nil, namesOf(nil), func(e *explored) []*models.Row { return e.fieldKeys(st) })
 	case *influxql.ShowTagKeysStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, func(e *explored) []*models.Row { return e.tagKeys(st) })
+		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, nil, func(e *explored) []*models.Row { return e.tagKeys(st) })
 	case *influxql.ShowSeriesStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, func(e *explored) []*models.Row {
+		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, nil, func(e *explored) []*models.Row {
 			return list("", []string{"key"}, window(lines(e.series()), st.Limit, st.Offset))
 		})
 	case *influxql.ShowTagValuesStatement:
 		var failed error
-		rows, err := h.explore(s, at.or(st.Database), st.Sources, st.Condition, func(e *explored) (rows []*models.Row) {
+		rows, err := h.explore(s, at.or(st.Database), st.Sources, st.Condition, valueNames(st), func(e *explored) (rows []*models.Row) {
 			rows, failed = e.tagValues(st)
 			return rows
 		})
 		return rows, errors.Join(err, failed)
 	}
 	return nil, refused(statement.String(), "see SHOW in docs/influx.md")
+}
+
+// namesOf are the tags that a condition names.
+func namesOf(condition influxql.Expr, more ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, ref := range influxql.ExprNames(condition) {
+		out[ref.Val] = true
+	}
+	for _, name := range more {
+		out[name] = true
+	}
+	return out
+}
+
+// valueNames are those that SHOW TAG VALUES needs, nil for all.
+func valueNames(st *influxql.ShowTagValuesStatement) map[string]bool {
+	named := namedKeys(st)
+	if len(named) == 0 {
+		return nil
+	}
+	return namesOf(st.Condition, named...)
 }
 
 func (p place) or(project string) place {
@@ -130,7 +151,7 @@ type life struct {
 	attempt uint32
 }
 
-func (h *Handler) explore(s *session, at place, sources influxql.Sources, condition influxql.Expr, show func(*explored) []*models.Row) ([]*models.Row, error) {
+func (h *Handler) explore(s *session, at place, sources influxql.Sources, condition influxql.Expr, tags map[string]bool, show func(*explored) []*models.Row) ([]*models.Row, error) {
 	for _, source := range sources {
 		if m, ok := source.(*influxql.Measurement); ok && m.Database != "" {
 			at.project = m.Database
@@ -151,7 +172,7 @@ func (h *Handler) explore(s *session, at place, sources influxql.Sources, condit
 	if !times.Max.IsZero() {
 		e.to = times.MaxTimeNano()
 	}
-	e.catalogue, err = s.load(s.ctx, at, func(name, _ string) bool {
+	e.catalogue, err = s.load(s.ctx, at, tags, func(name, _ string) bool {
 		return len(sources) == 0 || slices.ContainsFunc(sources, func(source influxql.Source) bool {
 			m, ok := source.(*influxql.Measurement)
 			return ok && takes(m, name)

@@ -147,9 +147,20 @@ func (s *source) next() (bool, error) {
 			continue
 		}
 		s.count++
-		return true, s.meter.take(&s.opt, s.tags.ID(), s.now)
+		return true, s.meter.take(&s.opt, s.tags.ID(), s.now, s.weight())
 	}
 	return false, nil
+}
+
+// weight is what the row counts where it is held: a long text counts as several points.
+func (s *source) weight() int64 {
+	n := 0
+	for _, r := range s.rows {
+		if r.page != nil && len(r.page.Values.Texts) > 0 {
+			n += len(r.page.Values.Texts[r.at])
+		}
+	}
+	return 1 + int64(n)/pointBytes
 }
 
 // step goes to the next time and takes the rows that the streams have there.

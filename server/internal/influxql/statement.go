@@ -19,7 +19,18 @@ const mostRows = 1_000_000
 
 // answer works on the statements in their order; the first that fails is the last.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, q *request) {
-	out := newAnswer(w, q.form)
+	heavy := slices.ContainsFunc(q.statements, isHeavy)
+	memory := h.options.Memory
+	if !heavy { // two of them at once for each caller
+		memory /= 2
+	}
+	release, err := h.options.Reserve(r.Context(), memory)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	defer release()
+	out := newAnswer(w, q.form, memory/parts)
 	defer out.end()
 	for i, statement := range q.statements {
 		out.begin(i)
@@ -27,7 +38,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, q *request) {
 		if i > 0 && out.failed {
 			failed = query.ErrNotExecuted
 		} else {
-			failed = h.execute(r.Context(), q.at, statement, out)
+			failed = h.execute(r.Context(), q.at, statement, out, memory)
 		}
 		if failed != nil {
 			out.fail(h.text(r.Context(), failed))
@@ -54,8 +65,8 @@ type panicked struct{ reason any }
 
 func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.reason) }
 
-// execute works on a statement within its memory and its time.
-func (h *Handler) execute(ctx context.Context, at place, statement influxql.Statement, out *answer) (err error) {
+// execute works on a statement within its time.
+func (h *Handler) execute(ctx context.Context, at place, statement influxql.Statement, out *answer, memory int64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // it is thrown as it is
@@ -67,21 +78,11 @@ func (h *Handler) execute(ctx context.Context, at place, statement influxql.Stat
 	if err := check(statement); err != nil {
 		return err
 	}
-	heavy := isHeavy(statement)
-	memory := h.options.Memory
-	if !heavy { // two of them at once for each caller
-		memory /= 2
-	}
-	release, err := h.options.Reserve(ctx, memory)
-	if err != nil {
-		return err
-	}
-	defer release()
 	errLate := model.Errorf(model.CodeTimeout, "the statement took longer than %s", h.options.Time).
 		WithHint("narrow the time range or WHERE, or use a longer GROUP BY time()")
 	ctx, cancel := context.WithTimeoutCause(ctx, h.options.Time, errLate)
 	defer cancel()
-	s := &session{ctx: ctx, service: h.service, memory: memory, heavy: heavy, mostRead: h.options.Points}
+	s := &session{ctx: ctx, service: h.service, memory: memory, heavy: isHeavy(statement), mostRead: h.options.Points}
 	err = s.failure(h.run(s, at, statement, out))
 	if n := s.skipped.Load(); n > 0 && err == nil {
 		out.warn(fmt.Sprintf("%d values that are NaN or infinite were left out of functions", n))
@@ -97,9 +98,11 @@ func (h *Handler) run(s *session, at place, statement influxql.Statement, out *a
 		return h.selects(s, at, selects, out)
 	}
 	rows, err := h.show(s, at, statement, out)
-	for _, row := range rows {
-		if !out.row(row, false) {
-			return out.cut()
+	for _, r := range rows {
+		for _, values := range r.Values {
+			if !out.line(r.Name, r.Tags, r.Columns, values) {
+				return out.cut()
+			}
 		}
 	}
 	return err
@@ -128,17 +131,17 @@ func (h *Handler) selects(s *session, at place, statement *influxql.SelectStatem
 	if err != nil {
 		return err
 	}
-	emitter := query.NewEmitter(cursor, out.form.chunk)
-	defer emitter.Close()
-	for {
-		row, more, err := emitter.Emit()
-		if err != nil || row == nil {
-			return err
-		}
-		if !out.row(row, more) {
+	defer cursor.Close()
+	columns := make([]string, len(cursor.Columns()))
+	for i, column := range cursor.Columns() {
+		columns[i] = column.Val
+	}
+	for row := (query.Row{}); cursor.Scan(&row) && s.ctx.Err() == nil; row = (query.Row{}) {
+		if !out.line(row.Series.Name, row.Series.Tags.KeyValues(), columns, row.Values) {
 			return out.cut()
 		}
 	}
+	return cursor.Err()
 }
 
 // there says of a project that it is missing, as InfluxDB does.
@@ -181,11 +184,7 @@ func (m *mapper) expand(statement *influxql.SelectStatement) {
 			switch source := source.(type) {
 			case *influxql.Measurement:
 				for _, t := range m.tables(source) {
-					for _, g := range t.groups {
-						for name := range g.tags(false) {
-							names[name] = struct{}{}
-						}
-					}
+					maps.Copy(names, t.grouped())
 				}
 			case *influxql.SubQuery:
 				m.expand(source.Statement)

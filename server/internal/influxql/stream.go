@@ -90,7 +90,11 @@ func (s *stream) fetch() (more bool, err error) {
 	if s.begun && s.after == nil {
 		return false, nil
 	}
-	if s.page, err = s.session.rows(s.request(s.from, s.to)); err != nil {
+	page, err := s.session.rows(s.request(s.from, s.to))
+	if err == nil {
+		err = s.session.page(s.page, page)
+	}
+	if s.page = page; err != nil {
 		return false, err
 	}
 	s.begun, s.after, s.at = true, s.page.Next, 0
@@ -130,8 +134,9 @@ func (s *stream) fetchBack() (more bool, err error) {
 			s.to = low - 1
 		}
 		if len(page.TimeNs) > 0 {
+			err := s.session.page(s.page, page)
 			s.page, s.at = page, len(page.TimeNs)-1
-			return true, nil
+			return err == nil, err
 		}
 	}
 	return false, nil
@@ -146,7 +151,7 @@ func (s *stream) rest(page *store.Rows, low int64) (*store.Rows, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.session.hold(len(page.TimeNs)); err != nil {
+		if err := s.session.hold(int64(len(page.TimeNs))); err != nil {
 			return nil, err
 		}
 		page = joined(page, next)

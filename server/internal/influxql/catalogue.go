@@ -85,14 +85,19 @@ type field struct {
 	count        uint64
 }
 
-// owner is a run, and what its attempts say of themselves. Own stands for all attempts where
-// they say nothing.
+// within says whether a field may have points in a range.
+func (f *field) within(from, to int64) bool { return f.maxNs >= from && f.minNs <= to }
+
+// owner is a run, and what its attempts say of themselves: the base, with what is other in an
+// attempt, "" for what is missing there. Where no attempt says anything the run's own
+// attributes are the base.
 type owner struct {
 	id       model.RunID
 	name     string
 	latest   uint32
 	attempts map[uint32]map[string]string
-	own      map[string]string
+	base     map[string]string
+	keys     map[string]struct{} // all names, where they were asked for
 	groups   map[string]*group
 	size     int // bytes of the tags
 }
@@ -122,8 +127,8 @@ func typeOf(kind model.Kind) influxql.DataType {
 	return influxql.Unknown
 }
 
-// load reads the fields of a project that are wanted, and the tags of these names; nil: all.
-func (s *session) load(ctx context.Context, at place, tags map[string]bool, wanted func(measurement, field string) bool) (catalogue, error) {
+// load reads the fields of a project that are wanted, and tags of their runs.
+func (s *session) load(ctx context.Context, at place, tags tagFilter, wanted func(measurement, field string) bool) (catalogue, error) {
 	match := func(key model.SeriesKey) bool { return wanted(split(key.Metric)) }
 	c, runs := catalogue{}, map[model.RunID]*owner{}
 	for contents, err := range s.service.Contents(ctx, at.workspace, at.project, match) {
@@ -181,54 +186,108 @@ func (c catalogue) add(o *owner, list []store.Series) {
 	}
 }
 
-func newOwner(c *query.Contents, tags map[string]bool) (*owner, error) {
-	o := &owner{id: c.Run.ID, name: c.Run.Name, latest: c.Run.Attempt, own: map[string]string{}, groups: map[string]*group{}}
+func newOwner(c *query.Contents, wanted tagFilter) (*owner, error) {
+	o := &owner{id: c.Run.ID, name: c.Run.Name, latest: c.Run.Attempt, base: map[string]string{}, groups: map[string]*group{}}
+	if wanted.keys {
+		o.keys = map[string]struct{}{}
+	}
 	for a, err := range c.Attributes {
 		if err != nil {
 			return nil, err
 		}
-		o.attribute(&a, func(name string) bool {
-			return name != "" && (tags == nil || tags[name] || name == "role" || name == "uid")
-		})
+		o.attribute(&a, wanted)
 	}
 	return o, nil
 }
 
+// tagFilter selects tags of attempts.
+type tagFilter struct {
+	names map[string]bool // nil: all
+	keys  bool            // all names, without their values
+}
+
+func (f *tagFilter) takes(name string) bool {
+	return f.names == nil || f.names[name] || name == "role" || name == "uid" // of which names of runs are made
+}
+
 // attribute keeps what is a tag that is wanted. The write door keeps the tags of an attempt N
-// as a set of PATH=VALUE under attempts/N.
-func (o *owner) attribute(a *catalog.Attribute, wanted func(name string) bool) {
+// as a set of PATH=VALUE under attempts/N; those paths sort before the run's own.
+func (o *owner) attribute(a *catalog.Attribute, wanted tagFilter) {
 	if number, ok := strings.CutPrefix(a.Path, "attempts/"); ok && a.Value.Type == model.TypeStringSet {
 		if n, err := strconv.ParseUint(number, 10, 32); err == nil {
 			o.attempt(uint32(n), a.Value.Set, wanted)
 		}
 		return
 	}
-	if name, text := tagOf(a.Path), textOf(&a.Value); wanted(name) && text != "" && len(text) <= maxTagText {
-		o.own[name] = text
-		o.size += tagBytes + len(name) + len(text)
+	name, text := tagOf(a.Path), textOf(&a.Value)
+	if name == "" || text == "" || len(text) > maxTagText || o.attempts != nil {
+		return
+	}
+	o.keep(o.base, name, text, wanted)
+}
+
+func (o *owner) keep(into map[string]string, name, value string, wanted tagFilter) {
+	if _, known := o.keys[name]; wanted.keys && !known {
+		o.keys[name] = struct{}{}
+		o.size += tagBytes
+	}
+	if wanted.takes(name) {
+		into[name] = value
+		o.size += tagBytes + len(value)
 	}
 }
 
-// attempt keeps what an attempt says. Those that say the same share it.
-func (o *owner) attempt(number uint32, set []string, wanted func(name string) bool) {
-	tags := make(map[string]string)
+// attempt keeps in what an attempt differs from the first.
+func (o *owner) attempt(number uint32, set []string, wanted tagFilter) {
+	tags, there := make(map[string]string), make(map[string]bool, len(set))
 	for _, text := range set {
-		if path, value, ok := strings.Cut(text, "="); ok && wanted(tagOf(path)) {
-			tags[tagOf(path)] = value
+		path, value, _ := strings.Cut(text, "=")
+		name := tagOf(path)
+		there[name] = true
+		if old, ok := o.base[name]; name == "" || o.attempts != nil && ok && old == value {
+			continue
 		}
+		o.keep(tags, name, value, wanted)
 	}
 	if o.attempts == nil {
-		o.attempts = map[uint32]map[string]string{}
+		o.attempts, o.base, tags = map[uint32]map[string]string{}, tags, nil
 	}
-	for _, other := range o.attempts {
-		if maps.Equal(other, tags) {
-			o.attempts[number] = other
-			return
+	for name := range o.base {
+		if !there[name] {
+			tags[name] = ""
 		}
 	}
 	o.attempts[number] = tags
-	for name, value := range tags {
-		o.size += tagBytes + len(name) + len(value)
+}
+
+// value is what an attempt says.
+func (o *owner) value(attempt uint32, name string) (string, bool) {
+	other, ok := o.attempts[attempt]
+	if o.attempts != nil && !ok {
+		return "", false // it says nothing
+	}
+	if value, ok := other[name]; ok {
+		return value, value != ""
+	}
+	value, ok := o.base[name]
+	return value, ok
+}
+
+// said are the names of what an attempt says.
+func (o *owner) said(attempt uint32, yield func(string)) {
+	for name := range o.keys {
+		yield(name)
+	}
+	other, ok := o.attempts[attempt]
+	if o.attempts != nil && !ok {
+		return
+	}
+	for _, names := range []map[string]string{o.base, other} {
+		for name := range names {
+			if _, ok := o.value(attempt, name); ok {
+				yield(name)
+			}
+		}
 	}
 }
 
@@ -258,12 +317,12 @@ func textOf(v *model.Value) string {
 	return ""
 }
 
-// of is what an attempt says of itself.
-func (o *owner) of(attempt uint32) map[string]string {
-	if len(o.attempts) == 0 {
-		return o.own
+// life is how lives names an attempt.
+func (o *owner) life(attempt uint32) uint32 {
+	if _, ok := o.attempts[attempt]; ok {
+		return attempt
 	}
-	return o.attempts[attempt]
+	return 0
 }
 
 // lives are the attempts that differ in what they say; 0 stands for the others.
@@ -311,7 +370,7 @@ func (g *group) tag(name string, attempt uint32) (value string, ok bool) {
 	if value, ok = g.label(name); ok {
 		return value, true
 	}
-	if value, ok = g.run.of(attempt)[name]; ok {
+	if value, ok = g.run.value(attempt, name); ok {
 		return value, true
 	}
 	if name == tagRun {
@@ -356,9 +415,7 @@ func (g *group) tags(axes bool) map[string]struct{} {
 		out[g.labels[i].Name] = struct{}{}
 	}
 	for _, attempt := range g.run.lives() {
-		for name := range g.run.of(attempt) {
-			out[name] = struct{}{}
-		}
+		g.run.said(attempt, func(name string) { out[name] = struct{}{} })
 	}
 	if g.run.named(g) {
 		out[tagRun] = struct{}{}

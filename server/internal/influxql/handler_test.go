@@ -214,8 +214,8 @@ func TestLimits(t *testing.T) {
 	}{
 		"series":      {newNaive(500, 1), small, "SELECT f FROM m", "reads more than 80 series"},
 		"scans":       {newNaive(50, 2), small, "SELECT mean(f), max(f), min(f), sum(f) FROM m", "more than 80 series side by side"},
-		"held":        {newNaive(1, 3000), small, "SELECT median(f) FROM m", "holds more than 320 points of one interval"},
-		"of a run":    {newNaive(20, 300), small, "SELECT distinct(f) FROM m", "holds more than 320 points of one interval"},
+		"held":        {newNaive(1, 3000), small, "SELECT median(f) FROM m", "holds more than 492 points of one interval"},
+		"of a run":    {newNaive(20, 400), small, "SELECT distinct(f) FROM m", "holds more than 492 points of one interval"},
 		"read":        {newNaive(30, 100_000), 64 << 20, "SELECT mean(f) FROM m", "reads more than 2000000 points"},
 		"never ended": {newNaive(1, 1_000_000), memory, "SELECT mean(f) FROM m WHERE time >= 0 AND time < 1000000s GROUP BY time(1s)", ""},
 	} {

@@ -103,7 +103,7 @@ func apart[P point](s *source, next func() (*P, error), iterator func([]P) query
 		if p == nil {
 			break
 		}
-		if err := s.session.hold(s.weight()); err != nil {
+		if err := s.session.hold(s.weight() + int64(len(s.aux))/4); err != nil {
 			return nil, err
 		}
 		tags := settle(p)

@@ -15,7 +15,7 @@ import (
 const (
 	tagBytes    = 64  // with its place
 	seriesBytes = 640 // with its group and its labels
-	pointBytes  = 320 // with its tags and columns, as a function or an answer holds it
+	pointBytes  = 208 // as a function holds it, in a list that grows
 	rowBytes    = 160
 )
 
@@ -34,10 +34,13 @@ type session struct {
 	ctx     context.Context //nolint:containedctx // the engine's interfaces pass none on
 	service Service
 	memory  int64
+	whole   int64 // that it may have
 
 	series, scans atomic.Int64
 	read, held    atomic.Int64
 	tags          atomic.Int64 // bytes
+	planned       atomic.Int64 // points to hold
+	short         atomic.Bool  // more memory may help
 	texts         atomic.Int64 // bytes, of all pages
 	skipped       atomic.Int64 // values that are not finite, left out of functions
 	heavy         bool         // a function holds the points of an interval
@@ -101,11 +104,15 @@ func (s *session) takeScan(n int) error {
 // hold counts points that stay in memory to the statement's end.
 func (s *session) hold(n int64) error {
 	if s.held.Add(n) > s.mostHeld() {
+		s.short.Store(true)
 		return s.fail(model.Errorf(model.CodeTooLarge, "the statement holds more than %d points in memory", s.mostHeld()).
 			WithHint("narrow the time range, or group by fewer tags"))
 	}
 	return nil
 }
+
+// fits says whether so many points more may be held, were all memory the statement's.
+func (s *session) fits(n int64) bool { return s.planned.Add(n) <= s.whole/parts/pointBytes }
 
 // pageRows is how many rows a page has, so that those of all series fit.
 func (s *session) pageRows() int {

@@ -43,7 +43,7 @@ func (m *mapper) prepare(sources influxql.Sources) error {
 	m.collect(sources, wanted)
 	for project, list := range wanted {
 		at := place{m.at.workspace, project}
-		c, err := m.session.load(m.session.ctx, at, m.fields, func(name, field string) bool {
+		c, err := m.session.load(m.session.ctx, at, tagFilter{names: m.fields}, func(name, field string) bool {
 			return (m.fields == nil || m.fields[field]) && slices.ContainsFunc(list, func(one *influxql.Measurement) bool { return takes(one, name) })
 		})
 		if err != nil {
@@ -215,17 +215,19 @@ func (m *mapper) open(t *table, opt query.IteratorOptions, isCall bool) ([]query
 		if source == nil {
 			continue
 		}
-		if err := m.session.takeScan(len(source.streams)); err != nil {
-			return nil, err
-		}
 		if opt.Limit > 0 && opt.Limit < mostRows && opt.Offset < math.MaxInt32 && !isCall && !opt.Dedupe && len(source.varying) == 0 {
 			source.limit = opt.Limit + opt.Offset
 		}
-		made, err := source.iterators(as)
-		if err != nil {
-			return nil, err
+		for _, one := range source.classes() {
+			if err := m.session.takeScan(len(one.streams)); err != nil {
+				return nil, err
+			}
+			made, err := one.iterators(as)
+			if err != nil {
+				return nil, err
+			}
+			inputs = append(inputs, made...)
 		}
-		inputs = append(inputs, made...)
 	}
 	return limited(inputs, opt), nil
 }

@@ -41,21 +41,21 @@ func (h *Handler) show(s *session, at place, statement influxql.Statement, out *
 		if st.Source != nil {
 			only = influxql.Sources{st.Source}
 		}
-		return h.explore(s, at.or(st.Database), only, st.Condition, namesOf(st.Condition), func(e *explored) []*models.Row {
+		return h.explore(s, at.or(st.Database), only, st.Condition, tagFilter{names: namesOf(st.Condition)}, func(e *explored) []*models.Row {
 			names := e.tables(func(*table, []life) bool { return true })
 			return list("measurements", []string{"name"}, window(lines(names), st.Limit, st.Offset))
 		})
 	case *influxql.ShowFieldKeysStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, nil, namesOf(nil), func(e *explored) []*models.Row { return e.fieldKeys(st) })
+		return h.explore(s, at.or(st.Database), st.Sources, nil, tagFilter{names: namesOf(nil)}, func(e *explored) []*models.Row { return e.fieldKeys(st) })
 	case *influxql.ShowTagKeysStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, nil, func(e *explored) []*models.Row { return e.tagKeys(st) })
+		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{names: namesOf(st.Condition), keys: true}, func(e *explored) []*models.Row { return e.tagKeys(st) })
 	case *influxql.ShowSeriesStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, nil, func(e *explored) []*models.Row {
+		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{}, func(e *explored) []*models.Row {
 			return list("", []string{"key"}, window(lines(e.series()), st.Limit, st.Offset))
 		})
 	case *influxql.ShowTagValuesStatement:
 		var failed error
-		rows, err := h.explore(s, at.or(st.Database), st.Sources, st.Condition, valueNames(st), func(e *explored) (rows []*models.Row) {
+		rows, err := h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{names: valueNames(st)}, func(e *explored) (rows []*models.Row) {
 			rows, failed = e.tagValues(st)
 			return rows
 		})
@@ -151,7 +151,7 @@ type life struct {
 	attempt uint32
 }
 
-func (h *Handler) explore(s *session, at place, sources influxql.Sources, condition influxql.Expr, tags map[string]bool, show func(*explored) []*models.Row) ([]*models.Row, error) {
+func (h *Handler) explore(s *session, at place, sources influxql.Sources, condition influxql.Expr, tags tagFilter, show func(*explored) []*models.Row) ([]*models.Row, error) {
 	for _, source := range sources {
 		if m, ok := source.(*influxql.Measurement); ok && m.Database != "" {
 			at.project = m.Database
@@ -268,13 +268,15 @@ func (e *explored) tagValues(st *influxql.ShowTagValuesStatement) (rows []*model
 		return nil, err
 	}
 	e.tables(func(t *table, found []life) bool {
-		pairs := map[[2]string]struct{}{}
+		pairs, read := map[[2]string]struct{}{}, map[*group]bool{}
 		for _, one := range found {
 			for name := range one.names(st) {
-				if err == nil && wanted(name) {
-					err = e.valuesOf(one, name, pairs)
+				if err != nil || !wanted(name) || one.isAxis(name) && read[one.group] {
+					continue
 				}
+				err = e.valuesOf(one, name, pairs)
 			}
+			read[one.group] = true // all attempts have their axes there
 		}
 		var values [][]any
 		for _, p := range slices.SortedFunc(maps.Keys(pairs), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
@@ -335,31 +337,36 @@ func (e *explored) valuesOf(one life, name string, into map[[2]string]struct{}) 
 		}
 		return nil
 	}
-	for field := range one.fields {
-		if err := e.axisValues(one, field, model.Axis(name), add); err != nil {
+	for _, f := range one.fields {
+		if !f.within(e.from, e.to) {
+			continue
+		}
+		if err := e.axisValues(one, f.series, model.Axis(name), add); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// axisValues reads the next row behind each value: a value costs one look, however many rows
-// have it.
-func (e *explored) axisValues(one life, name string, axis model.Axis, add func(string) error) error {
-	for from := int64(math.MinInt64); ; {
-		rows, err := e.session.rows(store.ScanRequest{
-			Run: one.run.id, Series: one.fields[name].series, Axis: axis, From: from, To: math.MaxInt64, Limit: 1,
-		})
-		if err != nil || len(rows.TimeNs) == 0 {
+// axisValues reads a page, and goes on behind its last value: a value costs a page at most,
+// however many rows have it.
+func (e *explored) axisValues(one life, series store.SeriesID, axis model.Axis, add func(string) error) error {
+	for from, limit := int64(math.MinInt64), e.session.pageRows(); ; {
+		rows, err := e.session.rows(store.ScanRequest{Run: one.run.id, Series: series, Axis: axis, From: from, To: math.MaxInt64, Limit: limit})
+		if err != nil {
 			return err
 		}
-		v, ok := row{rows, 0}.axis(axis)
-		if !ok || v == math.MaxInt64 {
+		last := from
+		for i := range rows.TimeNs {
+			if v, ok := (row{rows, i}).axis(axis); ok && (i == 0 || v != last) {
+				if last = v; add(strconv.FormatInt(v, 10)) != nil {
+					return e.session.failure(nil)
+				}
+			}
+		}
+		if rows.Next == nil || last == math.MaxInt64 {
 			return nil
 		}
-		if err := add(strconv.FormatInt(v, 10)); err != nil {
-			return err
-		}
-		from = v + 1
+		from = last + 1
 	}
 }

@@ -1,7 +1,9 @@
 package influxql
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,8 +21,10 @@ type source struct {
 	opt     query.IteratorOptions
 	name    string
 	tags    query.Tags
-	varying []string // dimensions whose values differ from row to row
-	limit   int      // rows, 0 for all
+	varying []string              // dimensions whose values differ from row to row
+	known   map[string]query.Tags // of rows, by those
+	only    map[uint32]bool       // attempts whose rows are wanted; nil: all
+	limit   int                   // rows, 0 for all
 	count   int
 	meter   *meter
 
@@ -104,6 +108,55 @@ func (s *source) setTags() {
 	s.tags = query.NewTags(values)
 }
 
+// classes are the sources of the attempts that share their dimensions, where these are no
+// axes: to read once for each takes no memory. An axis has too many values for that, and few
+// rows are rather held.
+func (s *source) classes() []*source {
+	if len(s.varying) == 0 || slices.ContainsFunc(s.varying, s.group.isAxis) || s.session.fits(s.most()) {
+		return []*source{s}
+	}
+	var out []*source
+	by := map[string]*source{}
+	for _, attempt := range s.group.run.lives() {
+		values := map[string]string{}
+		for _, name := range s.opt.GetDimensions() {
+			values[name], _ = s.group.tag(name, attempt)
+		}
+		tags := query.NewTags(values)
+		one := by[tags.ID()]
+		if one == nil {
+			one = s.again()
+			one.tags, one.varying, one.only = tags, nil, map[uint32]bool{}
+			by[tags.ID()] = one
+			out = append(out, one)
+		}
+		one.only[attempt] = true
+	}
+	return out
+}
+
+// most is how many rows there may be.
+func (s *source) most() (n int64) {
+	for name := range s.group.fields {
+		n = max(n, int64(s.group.fields[name].count))
+	}
+	return n
+}
+
+// again is a source of the same rows from their start.
+func (s *source) again() *source {
+	one := *s
+	one.streams, one.rows, one.buffer = make([]*stream, len(s.streams)), make([]row, len(s.rows)), make([]any, len(s.buffer))
+	for i := range s.streams {
+		fresh := *s.streams[i]
+		one.streams[i] = &fresh
+	}
+	if s.condition != nil {
+		one.valuer = influxql.ValuerEval{Valuer: influxql.MultiValuer(query.MathValuer{}, &one)}
+	}
+	return &one
+}
+
 // open is the place of a field's stream, -1 for a field that has no point in the range.
 func (s *source) open(t *table, name string, open map[string]int) int {
 	if at, ok := open[name]; ok {
@@ -139,7 +192,7 @@ func (s *source) next() (bool, error) {
 		if !ok || err != nil {
 			return false, err
 		}
-		if s.condition != nil && !s.valuer.EvalBool(s.condition) {
+		if s.only != nil && !s.only[s.group.run.life(s.lead.page.Attempt[s.lead.at])] || s.condition != nil && !s.valuer.EvalBool(s.condition) {
 			continue
 		}
 		if s.function && !finite(s.rows[s.driver].value()) {
@@ -273,16 +326,26 @@ func (s *source) shownValues() []any {
 	return s.buffer
 }
 
-// rowTags are the tags of a row whose dimensions differ.
+// rowTags are the tags of a row whose dimensions differ; equal ones are shared.
 func (s *source) rowTags() query.Tags {
-	values := map[string]string{}
-	for name, value := range s.tags.KeyValues() {
-		values[name] = value
+	var key strings.Builder
+	for _, name := range s.varying {
+		key.WriteString(s.tag(name))
+		key.WriteByte(0)
 	}
+	if tags, ok := s.known[key.String()]; ok {
+		return tags
+	}
+	values := maps.Clone(s.tags.KeyValues())
 	for _, name := range s.varying {
 		values[name] = s.tag(name)
 	}
-	return query.NewTags(values)
+	if s.known == nil {
+		s.known = map[string]query.Tags{}
+	}
+	tags := query.NewTags(values)
+	s.known[key.String()] = tags
+	return tags
 }
 
 func cast(v any, as influxql.DataType) any {

@@ -19,18 +19,13 @@ const mostRows = 1_000_000
 
 // answer works on the statements in their order; the first that fails is the last.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, q *request) {
-	heavy := slices.ContainsFunc(q.statements, isHeavy)
-	memory := h.options.Memory
-	if !heavy { // two of them at once for each caller
-		memory /= 2
-	}
-	release, err := h.options.Reserve(r.Context(), memory)
-	if err != nil {
+	lease := &lease{reserve: h.options.Reserve, most: h.options.Memory}
+	if err := lease.take(r.Context(), slices.ContainsFunc(q.statements, isHeavy)); err != nil {
 		h.refuse(w, r, err)
 		return
 	}
-	defer release()
-	out := newAnswer(w, q.form, memory/parts)
+	defer lease.end()
+	out := newAnswer(w, q.form, lease.bytes/parts)
 	defer out.end()
 	for i, statement := range q.statements {
 		out.begin(i)
@@ -38,13 +33,44 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, q *request) {
 		if i > 0 && out.failed {
 			failed = query.ErrNotExecuted
 		} else {
-			failed = h.execute(r.Context(), q.at, statement, out, memory)
+			failed = h.execute(r.Context(), q.at, statement, out, lease)
 		}
 		if failed != nil {
 			out.fail(h.text(r.Context(), failed))
 		}
 		out.finish()
 	}
+}
+
+// lease is a request's share of the memory for answers: half of what a caller may have, so
+// that two can run, or all of it.
+type lease struct {
+	reserve func(ctx context.Context, bytes int64) (release func(), err error)
+	most    int64
+	bytes   int64
+	release func()
+}
+
+func (l *lease) take(ctx context.Context, whole bool) (err error) {
+	l.bytes = l.most / 2
+	if whole {
+		l.bytes = l.most
+	}
+	l.release, err = l.reserve(ctx, l.bytes)
+	return err
+}
+
+// grow waits for all that a caller may have. Who waits holds nothing.
+func (l *lease) grow(ctx context.Context) error {
+	l.end()
+	return l.take(ctx, true)
+}
+
+func (l *lease) end() {
+	if l.release != nil {
+		l.release()
+	}
+	l.release = nil
 }
 
 // text is an error for people: the engine's are, and ours; what is neither is in the log.
@@ -66,7 +92,7 @@ type panicked struct{ reason any }
 func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.reason) }
 
 // execute works on a statement within its time.
-func (h *Handler) execute(ctx context.Context, at place, statement influxql.Statement, out *answer, memory int64) (err error) {
+func (h *Handler) execute(ctx context.Context, at place, statement influxql.Statement, out *answer, l *lease) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // it is thrown as it is
@@ -82,8 +108,17 @@ func (h *Handler) execute(ctx context.Context, at place, statement influxql.Stat
 		WithHint("narrow the time range or WHERE, or use a longer GROUP BY time()")
 	ctx, cancel := context.WithTimeoutCause(ctx, h.options.Time, errLate)
 	defer cancel()
-	s := &session{ctx: ctx, service: h.service, memory: memory, heavy: isHeavy(statement), mostRead: h.options.Points}
-	err = s.failure(h.run(s, at, statement, out))
+	work := func() (*session, error) {
+		s := &session{ctx: ctx, service: h.service, memory: l.bytes, whole: l.most, heavy: isHeavy(statement), mostRead: h.options.Points}
+		return s, s.failure(h.run(s, at, statement, out))
+	}
+	s, err := work()
+	if s.short.Load() && !out.series && l.bytes < l.most { // nothing is written yet
+		if err := l.grow(ctx); err != nil {
+			return err
+		}
+		s, err = work()
+	}
 	if n := s.skipped.Load(); n > 0 && err == nil {
 		out.warn(fmt.Sprintf("%d values that are NaN or infinite were left out of functions", n))
 	}

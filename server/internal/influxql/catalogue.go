@@ -140,7 +140,7 @@ func (s *session) load(ctx context.Context, at place, tags tagFilter, wanted fun
 		}
 		o := runs[contents.Run.ID]
 		if o == nil {
-			if o, err = newOwner(&contents, tags); err == nil {
+			if o, err = newOwner(&contents, tags.without(contents.Series)); err == nil {
 				err = s.takeTags(o.size)
 			}
 			if err != nil {
@@ -191,6 +191,9 @@ func newOwner(c *query.Contents, wanted tagFilter) (*owner, error) {
 	if wanted.keys {
 		o.keys = map[string]struct{}{}
 	}
+	if wanted.none() {
+		return o, nil
+	}
 	for a, err := range c.Attributes {
 		if err != nil {
 			return nil, err
@@ -209,6 +212,25 @@ type tagFilter struct {
 func (f *tagFilter) takes(name string) bool {
 	return f.names == nil || f.names[name] || name == "role" || name == "uid" // of which names of runs are made
 }
+
+// without leaves out the names that mean fields, axes and the run's name: where nothing is
+// left the attributes need not be read.
+func (f tagFilter) without(list []store.Series) tagFilter {
+	if f.names == nil {
+		return f
+	}
+	left := maps.Clone(f.names)
+	for _, name := range append(model.Axes(), tagRun, "time") {
+		delete(left, string(name))
+	}
+	for i := range list {
+		_, name := split(list[i].Key.Metric)
+		delete(left, name)
+	}
+	return tagFilter{names: left, keys: f.keys}
+}
+
+func (f *tagFilter) none() bool { return f.names != nil && len(f.names) == 0 && !f.keys }
 
 // attribute keeps what is a tag that is wanted. The write door keeps the tags of an attempt N
 // as a set of PATH=VALUE under attempts/N; those paths sort before the run's own.

@@ -1,8 +1,11 @@
 package influxql
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/influxdata/influxql"
 
@@ -68,4 +71,52 @@ func isHeavy(statement influxql.Statement) (heavy bool) {
 		}
 	})
 	return heavy
+}
+
+// checkIntervals refuses a GROUP BY time() of too many intervals, in subqueries too. Without
+// bounds it goes from the first point to now.
+func (m *mapper) checkIntervals(statement *influxql.SelectStatement, outer influxql.TimeRange, now time.Time) error {
+	_, times, err := influxql.ConditionExpr(statement.Condition, &influxql.NowValuer{Now: now, Location: statement.Location})
+	if err != nil {
+		return fmt.Errorf("read WHERE: %w", err)
+	}
+	times = times.Intersect(outer)
+	each, err := statement.GroupByInterval()
+	if err != nil {
+		return fmt.Errorf("read GROUP BY: %w", err)
+	}
+	if each > 0 {
+		from, to := m.firstNs(), now.UnixNano()
+		if !times.Min.IsZero() {
+			from = times.MinTimeNano()
+		}
+		if !times.Max.IsZero() {
+			to = times.MaxTimeNano()
+		}
+		if n := (uint64(to) - uint64(from)) / uint64(each); from < to && n > mostBuckets {
+			return model.Errorf(model.CodeTooLarge, "GROUP BY time(%s) makes %d intervals, there may be %d", influxql.FormatDuration(each), n, mostBuckets).
+				WithHint("bound the time in WHERE, or use a longer interval")
+		}
+	}
+	for _, source := range statement.Sources {
+		if inner, ok := source.(*influxql.SubQuery); ok {
+			if err := m.checkIntervals(inner.Statement, times, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// firstNs is the time of the first point of all that the statement knows.
+func (m *mapper) firstNs() int64 {
+	first := int64(math.MaxInt64)
+	for _, c := range m.projects {
+		for _, t := range c {
+			for _, g := range t.groups {
+				first = min(first, g.minNs)
+			}
+		}
+	}
+	return first
 }

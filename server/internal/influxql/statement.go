@@ -153,11 +153,14 @@ func (h *Handler) selects(s *session, at place, statement *influxql.SelectStatem
 		return err
 	}
 	m.expand(statement)
+	if err := m.checkIntervals(statement, influxql.TimeRange{}, h.options.Now()); err != nil {
+		return err
+	}
 	compiled, err := query.Compile(statement, query.CompileOptions{Now: h.options.Now()})
 	if err != nil {
 		return err
 	}
-	prepared, err := compiled.Prepare(m, query.SelectOptions{MaxBucketsN: mostBuckets})
+	prepared, err := compiled.Prepare(m, query.SelectOptions{})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
+// maxTerms bounds the operators of a statement: each may be computed for each row.
+const maxTerms = 1_000
+
 // maxArgument bounds the numbers that functions make space for.
 const maxArgument = 10_000
 
@@ -28,11 +31,21 @@ func check(statement influxql.Statement) (err error) {
 		words := strings.Fields(statement.String())
 		return refused(strings.Join(words[:min(2, len(words))], " "), "/query takes SELECT, and SHOW of DATABASES, MEASUREMENTS, TAG KEYS, TAG VALUES, FIELD KEYS, SERIES and RETENTION POLICIES")
 	}
+	terms := 0
 	influxql.WalkFunc(statement, func(n influxql.Node) {
-		if call, ok := n.(*influxql.Call); ok && err == nil {
-			err = checkCall(call)
+		switch n := n.(type) {
+		case *influxql.Call:
+			if err == nil {
+				err = checkCall(n)
+			}
+		case *influxql.BinaryExpr:
+			terms++
 		}
 	})
+	if terms > maxTerms {
+		return model.Errorf(model.CodeTooLarge, "the statement has %d operators, it may have %d", terms, maxTerms).
+			WithHint("write many alternatives as a regular expression: =~ /^(a|b|c)$/")
+	}
 	return err
 }
 

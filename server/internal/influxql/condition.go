@@ -78,3 +78,14 @@ func (g *group) may(condition influxql.Expr, t *table, fixed func(name string) (
 	}
 	return influxql.EvalBool(condition, tags)
 }
+
+// settled says whether all rows of a group are alike to a condition, which [group.may] then
+// has answered.
+func (g *group) settled(names []influxql.VarRef, t *table) bool {
+	for i := range names {
+		if _, fixed := g.fixed(names[i].Val); t.isField(&names[i]) || !fixed || strings.HasPrefix(names[i].Val, axisMark) {
+			return false
+		}
+	}
+	return true
+}

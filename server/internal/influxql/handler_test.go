@@ -191,6 +191,7 @@ func TestRefusals(t *testing.T) {
 		"deep":             {map[string]string{"q": "SELECT f FROM m WHERE " + strings.Repeat("(", 300) + "f > 1" + strings.Repeat(")", 300)}, 413, "200 open parentheses"},
 		"many":             {map[string]string{"q": strings.Repeat("SHOW DATABASES;", 101)}, 413, "it may have 100"},
 		"buckets":          {map[string]string{"q": "SELECT mean(f) FROM m WHERE time >= 0 AND time < 1h GROUP BY time(1ns)"}, 200, "GROUP BY time(1ns) makes 3599999999999 intervals, there may be 1000000"},
+		"terms":            {map[string]string{"q": "SELECT f FROM m WHERE f > 1" + strings.Repeat(" OR f > 1", 1001)}, 200, "it may have 1000"},
 		"buckets to now":   {map[string]string{"q": "SELECT mean(f) FROM m GROUP BY time(1s)"}, 200, "intervals, there may be 1000000"},
 		"inner buckets":    {map[string]string{"q": "SELECT max(x) FROM (SELECT mean(f) AS x FROM m GROUP BY time(1ns)) WHERE time > 0 AND time < 1d"}, 200, "GROUP BY time(1ns) makes"},
 		"later statements": {map[string]string{"q": "SELECT x FROM secret..m; SELECT f FROM m"}, 200, "not executed"},

@@ -205,13 +205,13 @@ func (m *mapper) open(t *table, opt query.IteratorOptions, isCall bool) ([]query
 			as = t.fields[ref.Val]
 		}
 	}
-	gauge := &meter{session: m.session}
+	gauge, names := &meter{session: m.session}, influxql.ExprNames(opt.Condition)
 	var inputs []input
 	for _, g := range t.groups {
 		if g.maxNs < opt.StartTime || g.minNs > opt.EndTime || !g.may(opt.Condition, t, g.fixed) {
 			continue
 		}
-		source := newSource(m.session, t, g, opt, gauge)
+		source := newSource(m.session, t, g, opt, names, gauge)
 		if source == nil {
 			continue
 		}

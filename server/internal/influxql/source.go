@@ -51,8 +51,8 @@ type slot struct {
 	tag    string
 }
 
-// newSource makes the source of a group; nil where it has none of the fields in the range.
-func newSource(s *session, t *table, g *group, opt query.IteratorOptions, m *meter) *source {
+// newSource makes the source of a group, of a condition with these names; nil where it has none of the fields in the range.
+func newSource(s *session, t *table, g *group, opt query.IteratorOptions, names []influxql.VarRef, m *meter) *source {
 	src := &source{session: s, group: g, opt: opt, name: t.name, meter: m, driver: -1, condition: opt.Condition}
 	if opt.StripName {
 		src.name = ""
@@ -74,9 +74,12 @@ func newSource(s *session, t *table, g *group, opt query.IteratorOptions, m *met
 		return nil
 	}
 	src.buffer = make([]any, len(src.aux))
+	if src.condition != nil && g.settled(names, t) {
+		src.condition = nil
+	}
 	if src.condition != nil {
 		src.slots = map[string]slot{}
-		for _, ref := range influxql.ExprNames(src.condition) {
+		for _, ref := range names {
 			src.slots[ref.Val] = src.slot(t, ref, open)
 		}
 		src.valuer = influxql.ValuerEval{Valuer: influxql.MultiValuer(query.MathValuer{}, src)}

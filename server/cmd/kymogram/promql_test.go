@@ -23,6 +23,7 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/testkit/prometheus"
 	"github.com/kymogram/kymogram/server/internal/auth"
 )
@@ -572,7 +573,7 @@ func (s *served) instantOf(query, label string, more ...string) (out map[string]
 	return out, a
 }
 
-// Names, axes, joins with a config, attempts' forks aside: what only Kymogram has.
+// Names, axes and joins with a config: what only Kymogram has.
 func TestPromQLOverRuns(t *testing.T) {
 	s := serveNode(t, false)
 	s.addKeys()
@@ -581,10 +582,26 @@ func TestPromQLOverRuns(t *testing.T) {
 	logLines(t, s, key, "w", "p",
 		"train,run=r1,window=41,metric=mine,project=own,7x=y loss=1 "+at(30), "train,run=r1,window=42,metric=mine,project=own,7x=y loss=2 "+at(20), "train,run=r1,metric=mine,project=own,7x=y loss=3 "+at(10),
 		"train,run=r2,window=42 loss=5,text=\"words\" "+at(15), "train,run=r3 old=7 "+at(7200))
+	for i, run := range []string{"r1", "r2"} {
+		id, err := s.node.catalog.FindRun(t.Context(), "w", "p", run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		updates := []model.Update{
+			{Op: model.OpSetAttribute, Path: "config/optimizer/lr", Value: model.FloatValue([]float64{0.1, 1e-4}[i])},
+			{Op: model.OpSetAttribute, Path: "other", Value: model.StringValue("no config")},
+		}
+		if err := s.node.catalog.Apply(t.Context(), id, model.WriterID{}, 0, updates, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		query, label string
 		want         map[string]string
 	}{
+		{`train_loss * on (workspace, project, run) group_left (config_optimizer_lr) kymogram_run_info`, "config_optimizer_lr", map[string]string{"0.1": "3", "0.0001": "5"}},
+		{`sum by (config_optimizer_lr) (train_loss * on (run) group_left (config_optimizer_lr) kymogram_run_info{config_optimizer_lr="0.1"})`, "config_optimizer_lr", map[string]string{"0.1": "3"}},
+		{`kymogram_run_info{other!=""}`, "run", map[string]string{}},
 		{`train_loss`, "run", map[string]string{"r1": "3", "r2": "5"}},
 		{`{metric="train/loss",run="r2"}`, "__name__", map[string]string{"train_loss": "5"}},
 		{`{metric="train/loss",run="r1"}`, "exported_metric", map[string]string{"mine": "3"}},
@@ -617,5 +634,110 @@ func TestPromQLOverRuns(t *testing.T) {
 	}
 	if got, _ := s.instantOf("train_loss", "run", "lookback_delta", "12s"); len(got) != 1 || got["r1"] != "3" {
 		t.Errorf("with a lookback of 12 s: %v", got)
+	}
+}
+
+// A real Prometheus scrapes our federation: it has the same last samples with the same times,
+// under their own labels, and promtool asks us.
+func TestPrometheusScrapesFederation(t *testing.T) {
+	s := serveNode(t, false)
+	s.addKeys()
+	now := time.Now().Unix()
+	odd := `quo"te\\back`
+	logLines(t, s, s.keys["ingest"], "w", "p",
+		fmt.Sprintf("train,run=r1,host=h1 loss=0.25,steps=7i %d", now-20), fmt.Sprintf("train,run=r2,host=h2,note=%s loss=1e-300 %d", odd, now-10), fmt.Sprintf("train,run=r3 loss=3 %d", now-7200))
+	p := prometheus.Start(t, fmt.Sprintf(`
+global: {scrape_interval: 200ms, scrape_timeout: 200ms}
+scrape_configs:
+  - job_name: kymogram
+    honor_labels: true
+    metrics_path: /prometheus/w/p/federate
+    params: {"match[]": ['{__name__=~"train_.*"}']}
+    authorization: {credentials: %s}
+    static_configs: [{targets: [%q]}]
+`, s.keys["read"], s.address), nil)
+	var got []prometheus.Sample
+	for deadline := time.Now().Add(time.Minute); len(got) < 3 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) { // the scrape's own pace
+		got = p.Query(`{__name__=~"train_.*"}`)
+	}
+	want := map[string]float64{"train_loss r1": 0.25, "train_steps r1": 7, "train_loss r2": 1e-300}
+	seen := map[string]float64{}
+	for _, sample := range got {
+		seen[sample.Labels["__name__"]+" "+sample.Labels["run"]] = sample.Value
+		if l := sample.Labels; l["workspace"] != "w" || l["project"] != "p" || l["instance"] != "" || l["metric"] != strings.Replace(l["__name__"], "_", "/", 1) {
+			t.Errorf("labels %v", l)
+		}
+		if l := sample.Labels; l["run"] == "r2" && l["note"] != odd {
+			t.Errorf("note is %q", l["note"])
+		}
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Fatalf("scraped (-want +got):\n%s", diff)
+	}
+	for _, sample := range p.Query(`timestamp(train_loss{run="r1"})`) {
+		if sample.Value != float64(now-20) {
+			t.Errorf("its time is %v, want %d", sample.Value, now-20)
+		}
+	}
+	code, text := s.getProm(s.keys["read"], "/prometheus/w/p/federate", url.Values{"match[]": {`{__name__=~".+"}`, `train_loss`}})
+	if code != http.StatusOK {
+		t.Fatal(code, text)
+	}
+	if twice := strings.Count(text, "train_loss{"); twice != 2 {
+		t.Errorf("%d lines of train_loss:\n%s", twice, text)
+	}
+}
+
+// promtool asks us, of a server without keys.
+func TestPromtoolQueriesUs(t *testing.T) {
+	s := serveNode(t, true)
+	now := time.Now().Unix()
+	logLines(t, s, "", "w", "p", fmt.Sprintf("train,run=r1 loss=0.25 %d", now-20), fmt.Sprintf("train,run=r2 loss=0.5 %d", now-20))
+	url := "http://" + s.address + "/prometheus/w/p"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"instant", url, `max(train_loss)`}, "{} => 0.5 @["},
+		{[]string{"instant", url, `train_loss{run="r1"}`}, `train_loss{metric="train/loss", project="p", run="r1", scale="ML_STEP", workspace="w"} => 0.25 @[`},
+		{[]string{"range", "--start", fmt.Sprint(now - 10), "--end", fmt.Sprint(now), "--step", "5s", url, `count(train_loss)`}, fmt.Sprintf("{} =>\n2 @[%d]\n2 @[%d]\n2 @[%d]", now-10, now-5, now)},
+		{[]string{"series", "--match", `{run="r2",__name__!="kymogram_run_info"}`, url}, `{__name__="train_loss", metric="train/loss", project="p", run="r2", scale="ML_STEP", workspace="w"}`},
+		{[]string{"labels", url, "run"}, "r1\nr2"},
+	} {
+		if got := prometheus.Promtool(t, t.TempDir(), "", append([]string{"query"}, c.args...)...); !strings.Contains(got, c.want) {
+			t.Errorf("promtool query %v:\n%s\nwant\n%s", c.args, got, c.want)
+		}
+	}
+}
+
+// What Grafana's Prometheus data source sends: forms by POST with its own extra parameters,
+// and what its query builder asks for.
+func TestGrafanasRequests(t *testing.T) {
+	s := serveNode(t, false)
+	s.addKeys()
+	now := time.Now().Unix()
+	logLines(t, s, s.keys["ingest"], "w", "p", fmt.Sprintf("train,run=r1 loss=1 %d", now-60), fmt.Sprintf("train,run=r1 loss=2 %d", now-30))
+	from, to := fmt.Sprint(now-90), fmt.Sprint(now)
+	base, key := "http://"+s.address+"/prometheus/w/p", s.keys["read"]
+	for _, c := range []struct {
+		method, path string
+		form         url.Values
+		want         string // in data
+	}{
+		{"POST", "/api/v1/query_range", url.Values{"query": {`train_loss{run=~"r1|r2"}`}, "start": {from}, "end": {to}, "step": {"15"}, "timeout": {"60"}}, `"values":[[` + fmt.Sprint(now-60) + `,"1"]`},
+		{"POST", "/api/v1/query", url.Values{"query": {"1+1"}, "time": {to}}, `"resultType":"scalar"`}, // "Save & test"
+		{"POST", "/api/v1/query", url.Values{"query": {`train_loss`}, "time": {fmt.Sprint(now, ".123")}}, `"2"`},
+		{"POST", "/api/v1/series", url.Values{"match[]": {`{__name__="train_loss"}`}, "start": {from}, "end": {to}, "limit": {"40000"}}, `"run":"r1"`},
+		{"GET", "/api/v1/series", url.Values{"match[]": {`train_loss`}, "start": {from}, "end": {to}}, `"run":"r1"`},
+		{"GET", "/api/v1/label/__name__/values", url.Values{"start": {from}, "end": {to}, "limit": {"40000"}}, `["kymogram_run_info","train_loss"]`},
+		{"GET", "/api/v1/label/run/values", url.Values{"match[]": {`train_loss`}, "start": {from}, "end": {to}}, `["r1"]`},
+		{"POST", "/api/v1/labels", url.Values{"match[]": {`{__name__="train_loss"}`}, "start": {from}, "end": {to}}, `["__name__","metric","project","run","scale","workspace"]`},
+		{"GET", "/api/v1/metadata", url.Values{"limit": {"40000"}}, `"train_loss":[{"type":"unknown","help":"train/loss","unit":""}]`},
+		{"GET", "/api/v1/status/buildinfo", nil, `"version":"3.8.0"`},
+	} {
+		got := askProm(t, c.method, base+c.path, key, c.form)
+		if got.code != http.StatusOK || got.Status != "success" || !strings.Contains(string(got.Data), c.want) || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s %v: %d %s %s, want %s", c.method, c.path, c.form, got.code, got.Error, got.Data, c.want)
+		}
 	}
 }

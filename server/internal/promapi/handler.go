@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 )
@@ -26,7 +25,6 @@ type Service interface {
 	PlacedRuns(ctx context.Context, f query.RunsFilter) iter.Seq2[query.PlacedRun, error]
 	Select(ctx context.Context, q query.Selection) iter.Seq2[query.Selected, error]
 	SelectSeries(ctx context.Context, q query.Selection) iter.Seq2[query.Selected, error]
-	Configs(ctx context.Context, run model.RunID) ([]catalog.Attribute, error)
 }
 
 // Options are what code sets.

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/store"
 )
@@ -28,8 +27,8 @@ type reader struct {
 	lookback           time.Duration
 	room               *room
 
-	runs []query.PlacedRun // all, once they are listed
-	read bool
+	runs          []query.PlacedRun // all, once they are listed
+	read, configs bool              // without, and with their configs
 }
 
 var _ storage.Queryable = (*reader)(nil)
@@ -37,27 +36,34 @@ var _ storage.Queryable = (*reader)(nil)
 // Querier implements [storage.Queryable]: a request reads one time range after the other.
 func (r *reader) Querier(int64, int64) (storage.Querier, error) { return querier{r}, nil }
 
-// What is kept takes bytes: for each series besides its labels, for each run, for each sample
+// What is kept takes bytes: for each series besides its labels, for each run, for each
+// value of a config, for each sample
 // in lists that grow.
 const (
 	seriesBytes = 200
 	runBytes    = 120
+	configBytes = 120
 	sampleBytes = 24
 )
 
-// placed lists the runs that a selector selects, from all, which are read once.
+// placed lists the runs that a selector selects, from all, which are read once, or twice where
+// a later selector needs their configs.
 func (r *reader) placed(ctx context.Context, s *selector) ([]query.PlacedRun, error) {
-	if !r.read {
-		for run, err := range r.service.PlacedRuns(ctx, query.RunsFilter{Workspace: r.workspace, Project: r.project}) {
+	if configs := s.mayInfo(); !r.read || configs && !r.configs {
+		r.runs, r.read, r.configs = nil, true, configs
+		for run, err := range r.service.PlacedRuns(ctx, query.RunsFilter{Workspace: r.workspace, Project: r.project, Configs: configs}) {
 			if err != nil {
 				return nil, err
 			}
-			if err := r.room.take(int64(runBytes + len(run.Name))); err != nil {
+			size := runBytes + len(run.Name)
+			for i := range run.Config {
+				size += configBytes + len(run.Config[i].Path) + len(run.Config[i].Value.Str)
+			}
+			if err := r.room.take(int64(size)); err != nil {
 				return nil, err
 			}
 			r.runs = append(r.runs, run)
 		}
-		r.read = true
 	}
 	if len(s.runs) == 0 {
 		return r.runs, nil
@@ -72,17 +78,13 @@ func (r *reader) placed(ctx context.Context, s *selector) ([]query.PlacedRun, er
 }
 
 // infos yields the infos of runs that are selected.
-func (r *reader) infos(ctx context.Context, s *selector, runs []query.PlacedRun, yield func(labels.Labels) error) error {
+func (r *reader) infos(s *selector, runs []query.PlacedRun, yield func(labels.Labels) error) error {
 	if !s.mayInfo() {
 		return nil
 	}
 	for i := range runs {
-		config, err := r.service.Configs(ctx, runs[i].ID)
-		if err != nil && !errors.Is(err, catalog.ErrLarge) && model.CodeOf(err) != model.CodeNotFound && model.CodeOf(err) != model.CodeRunDeleted {
-			return err
-		}
 		var own []labels.Label
-		for _, a := range config {
+		for _, a := range runs[i].Config {
 			own = join(own, fold(a.Path, false), valueText(a.Value))
 		}
 		if info := infoOf(&runs[i], own); s.matchInfo(info) {
@@ -112,7 +114,7 @@ func (r *reader) series(ctx context.Context, s *selector, from, to int64, yield 
 			return err
 		}
 	}
-	return r.infos(ctx, s, runs, yield)
+	return r.infos(s, runs, yield)
 }
 
 // hasAxes is false where no point of a series can have the axes that are asked for.
@@ -207,7 +209,7 @@ func (r *reader) selectAll(ctx context.Context, s *selector, hints *storage.Sele
 		list = list[:n-1]
 	}
 	every := max(1, r.lookback.Milliseconds()/2, hints.Range/1000)
-	err = r.infos(ctx, s, runs, func(of labels.Labels) error {
+	err = r.infos(s, runs, func(of labels.Labels) error {
 		list = append(list, &series{labels: of, every: every, from: hints.Start, to: hints.End})
 		return r.room.take(seriesBytes + int64(size(of)))
 	})

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -12,14 +13,17 @@ import (
 
 // RunsFilter selects the runs of a selection.
 type RunsFilter struct {
-	Workspace, Project string               // both empty: every project that the caller may read
-	Match              func(PlacedRun) bool // nil: all
+	Workspace, Project string // both empty: every project that the caller may read
+	Configs            bool   // read their configs
 }
 
 // PlacedRun is a run as a selection sees it.
 type PlacedRun struct {
 	ID                       model.RunID
 	Workspace, Project, Name string
+	// Config are the attributes under config/, the first 100 by path, if asked for. Those of
+	// a run with more than 256 KiB of them are left out.
+	Config []catalog.Attribute
 }
 
 // Selection asks for numeric series of many runs by time.
@@ -38,7 +42,7 @@ type Selected struct {
 	Rows   *store.Rows
 }
 
-// PlacedRuns yields the runs that the caller may read and that match, project by project.
+// PlacedRuns yields the runs that the caller may read, project by project.
 func (s *Service) PlacedRuns(ctx context.Context, f RunsFilter) iter.Seq2[PlacedRun, error] {
 	return func(yield func(PlacedRun, error) bool) {
 		for at, err := range s.readable(ctx, f) {
@@ -46,21 +50,36 @@ func (s *Service) PlacedRuns(ctx context.Context, f RunsFilter) iter.Seq2[Placed
 				yield(PlacedRun{}, err)
 				return
 			}
-			filter := catalog.RunFilter{Workspace: at.Workspace, Project: at.Name, Limit: MaxRuns}
-			for next := true; next; next = filter.Cursor != "" {
-				page, cursor, err := s.listRuns(ctx, filter, nil)
-				if err != nil {
-					yield(PlacedRun{}, fmt.Errorf("list runs: %w", err))
+			for run, err := range s.runsOf(ctx, at, f.Configs) {
+				if !yield(run, err) || err != nil {
 					return
 				}
-				for i := range page {
-					run := PlacedRun{page[i].ID, at.Workspace, at.Name, page[i].Name}
-					if (f.Match == nil || f.Match(run)) && !yield(run, nil) {
-						return
-					}
-				}
-				filter.Cursor = cursor
 			}
+		}
+	}
+}
+
+// runsOf yields the runs of a project, of which it holds little at a time.
+func (s *Service) runsOf(ctx context.Context, at catalog.Project, configs bool) iter.Seq2[PlacedRun, error] {
+	return func(yield func(PlacedRun, error) bool) {
+		filter := catalog.RunFilter{Workspace: at.Workspace, Project: at.Name, Limit: MaxRuns, Bytes: smallTexts, Configs: configs}
+		for next := true; next; next = filter.Cursor != "" {
+			page, cursor, err := s.runs.ListRuns(ctx, filter)
+			if errors.Is(err, catalog.ErrLarge) { // of its texts, which are not needed
+				large := filter
+				large.Limit, large.Bytes, large.Configs = 1, 0, false
+				page, cursor, err = s.runs.ListRuns(ctx, large)
+			}
+			if err != nil {
+				yield(PlacedRun{}, fmt.Errorf("list runs: %w", err))
+				return
+			}
+			for i := range page {
+				if !yield(PlacedRun{page[i].ID, at.Workspace, at.Name, page[i].Name, page[i].Config}, nil) {
+					return
+				}
+			}
+			filter.Cursor = cursor
 		}
 	}
 }
@@ -145,14 +164,4 @@ func (s *Service) SelectSeries(ctx context.Context, q Selection) iter.Seq2[Selec
 			}
 		}
 	}
-}
-
-// Configs reads the attributes under config/ of a run that [Service.PlacedRuns] gave to the
-// same caller. Those of more than 256 KiB are left out: each of them becomes a label.
-func (s *Service) Configs(ctx context.Context, run model.RunID) ([]catalog.Attribute, error) {
-	config, err := s.runs.Config(ctx, run, smallTexts)
-	if err != nil {
-		return nil, fmt.Errorf("read the config of run %s: %w", run, err)
-	}
-	return config, nil
 }

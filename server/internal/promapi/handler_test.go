@@ -1,0 +1,236 @@
+package promapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// endless is a read path with as many runs, series and points as somebody reads.
+type endless struct {
+	runs, series int
+	points       int64 // of a series
+	read         atomic.Int64
+	ended        atomic.Bool
+}
+
+func (e *endless) HasProject(context.Context, string, string) (bool, error) { return true, nil }
+
+func (e *endless) PlacedRuns(ctx context.Context, _ query.RunsFilter) iter.Seq2[query.PlacedRun, error] {
+	return func(yield func(query.PlacedRun, error) bool) {
+		for i := range e.runs {
+			if !yield(query.PlacedRun{ID: model.RunID{byte(i >> 8), byte(i)}, Workspace: "w", Project: "p", Name: fmt.Sprint("run ", i)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (e *endless) SelectSeries(ctx context.Context, q query.Selection) iter.Seq2[query.Selected, error] {
+	return func(yield func(query.Selected, error) bool) {
+		for i := range q.Runs {
+			for k := range e.series {
+				key := model.NewSeriesKey("m", "", map[string]string{"k": fmt.Sprint(k)})
+				if q.Match(key) && !yield(query.Selected{Run: &q.Runs[i], Series: &store.Series{Key: key, Kind: model.KindFloat}}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (e *endless) Select(ctx context.Context, q query.Selection) iter.Seq2[query.Selected, error] {
+	return func(yield func(query.Selected, error) bool) {
+		for found := range e.SelectSeries(ctx, q) {
+			for left, at := e.points, q.From; left > 0; left -= store.SelectRows {
+				if ctx.Err() != nil {
+					e.ended.Store(true)
+					yield(query.Selected{}, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", ctx.Err()))
+					return
+				}
+				n := min(left, store.SelectRows)
+				rows := &store.Rows{Values: model.Column{Kind: model.KindFloat, Floats: make([]float64, n)}}
+				for range n {
+					at += int64(time.Millisecond)
+					rows.TimeNs = append(rows.TimeNs, at)
+				}
+				e.read.Add(n)
+				found.Rows = rows
+				if !yield(found, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+type answer struct {
+	Status, ErrorType, Error string
+	Data                     any
+	code                     int
+}
+
+func ask(t *testing.T, h *Handler, ctx context.Context, path string, form url.Values) (out answer) { //nolint:revive // t comes first
+	t.Helper()
+	mux := http.NewServeMux()
+	for pattern, route := range h.Handlers() {
+		mux.Handle(pattern, route)
+	}
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/prometheus"+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
+		t.Fatalf("%s %v: %d %v %.200s", path, form, w.Code, err, w.Body)
+	}
+	out.code = w.Code
+	return out
+}
+
+func span(query, step string) url.Values {
+	return url.Values{"query": {query}, "start": {"1700000000"}, "end": {"1700010000"}, "step": {step}}
+}
+
+// What would read or make more than the memory of a request ends early, with an error that
+// names the limit.
+func TestALargeQueryNamesItsLimit(t *testing.T) {
+	const memory = 8 << 20
+	most := int64(memory / readPart * 2 / sampleBytes)
+	for _, c := range []struct {
+		what string
+		*endless
+		path string
+		form url.Values
+	}{
+		{"10⁹ points", &endless{runs: 1, series: 1, points: 1e9}, "/api/v1/query", url.Values{"query": {"sum_over_time(m[1y])"}}},
+		{"10⁹ points of many series", &endless{runs: 1000, series: 1000, points: 1000}, "/api/v1/query_range", span("m", "10")},
+		{"10⁶ series", &endless{runs: 1000, series: 1000, points: 1}, "/api/v1/query", url.Values{"query": {"count(m)"}}},
+		{"10⁶ series without points", &endless{runs: 1000, series: 1000}, "/api/v1/series", url.Values{"match[]": {"m"}}},
+		{"10⁶ names", &endless{runs: 1, series: 1e6}, "/api/v1/label/k/values", nil},
+		{"10⁶ runs", &endless{runs: 1e6}, "/api/v1/query", url.Values{"query": {"m"}}},
+		{"what the engine makes", &endless{runs: 1, series: 1, points: 2}, "/api/v1/query", url.Values{"query": {"sum_over_time(vector(1)[30d:1s])"}}},
+	} {
+		h := New(c.endless, Options{Memory: memory})
+		got := ask(t, h, t.Context(), c.path, c.form)
+		if got.code != http.StatusUnprocessableEntity || got.ErrorType != "execution" || !strings.Contains(got.Error, fmt.Sprint(most)) {
+			t.Errorf("%s: %d %+v", c.what, got.code, got)
+		}
+		if read := c.read.Load(); read > most+3*store.SelectRows+small {
+			t.Errorf("%s: %d points were read", c.what, read)
+		}
+	}
+}
+
+// Nothing of memory is kept, whatever a request ends with, and never more than its share.
+func TestMemoryIsGivenBack(t *testing.T) {
+	held, most := int64(0), int64(0)
+	h := New(&endless{runs: 3, series: 100, points: 1000}, Options{Memory: 4 << 20, Reserve: func(_ context.Context, n int64) (func(), error) {
+		held += n
+		most = max(most, held)
+		return func() { held -= n }, nil
+	}})
+	for _, form := range []url.Values{{"query": {"1"}}, {"query": {"m"}}, {"query": {"sum_over_time(m[1y])"}}, {"query": {"("}}, {"query": {"m"}, "time": {"x"}}} {
+		ask(t, h, t.Context(), "/api/v1/query", form)
+		if held != 0 {
+			t.Fatalf("%v: %d bytes are held", form, held)
+		}
+	}
+	if most != 4<<20 {
+		t.Errorf("at most %d bytes were held", most)
+	}
+}
+
+// A request ends with its client, with its time and with a timeout of its own.
+func TestARequestEnds(t *testing.T) {
+	slow := &endless{runs: 1, series: 1, points: math.MaxInt64}
+	h := New(slow, Options{Memory: 1 << 50, Time: 50 * time.Millisecond})
+	began := time.Now()
+	got := ask(t, h, t.Context(), "/api/v1/query", url.Values{"query": {"count_over_time(m{__axis_window__=\"1\"}[1y])"}})
+	if got.code != http.StatusServiceUnavailable || got.ErrorType != "timeout" || !slow.ended.Load() || time.Since(began) > 5*time.Second {
+		t.Errorf("after its time: %d %+v, %s", got.code, got, time.Since(began))
+	}
+	h = New(slow, Options{Memory: 1 << 50})
+	got = ask(t, h, t.Context(), "/api/v1/query", url.Values{"query": {"count_over_time(m{__axis_window__=\"1\"}[1y])"}, "timeout": {"30ms"}})
+	if got.code != http.StatusServiceUnavailable || got.ErrorType != "timeout" {
+		t.Errorf("after the timeout asked for: %d %+v", got.code, got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	got = ask(t, h, ctx, "/api/v1/query", url.Values{"query": {"count_over_time(m{__axis_window__=\"1\"}[1y])"}})
+	if got.code != statusGone || got.ErrorType != "canceled" {
+		t.Errorf("canceled: %d %+v", got.code, got)
+	}
+}
+
+// Bad input is a 400 that says what is wrong, and nothing takes long.
+func TestHostileForms(t *testing.T) {
+	h := New(&endless{runs: 2, series: 2, points: 2}, Options{Memory: 4 << 20})
+	long := strings.Repeat("1+", 300) + "1"
+	for _, c := range []struct {
+		path string
+		form url.Values
+	}{
+		{"/api/v1/query", nil},
+		{"/api/v1/query", url.Values{"query": {strings.Repeat("(", 30_000)}}},
+		{"/api/v1/query", url.Values{"query": {long}}},
+		{"/api/v1/query", url.Values{"query": {strings.Repeat("abs(", 300) + "m" + strings.Repeat(")", 300)}}},
+		{"/api/v1/query", url.Values{"query": {strings.Repeat("m", 40_000)}}},
+		{"/api/v1/query", url.Values{"query": {`m{a=~"(x{1000}){1000}"}`}}},
+		{"/api/v1/query", url.Values{"query": {`m{a=~"["}`}}},
+		{"/api/v1/query", url.Values{"query": {"m\x00"}}},
+		{"/api/v1/query", url.Values{"query": {"{}"}}},
+		{"/api/v1/query", url.Values{"query": {`{__axis_window__=~".*"}`}}},
+		{"/api/v1/query", url.Values{"query": {"m"}, "time": {"NaN"}}},
+		{"/api/v1/query", url.Values{"query": {"m"}, "lookback_delta": {"-5m"}}},
+		{"/api/v1/query", url.Values{"query": {"m"}, "lookback_delta": {"1e300"}}},
+		{"/api/v1/query", url.Values{"query": {"m"}, "timeout": {"-1"}}},
+		{"/api/v1/query", url.Values{"query": {"m"}, "limit": {"-1"}}},
+		{"/api/v1/query", url.Values{"query": {"m"}, "x": {strings.Repeat("y", maxBody)}}},
+		{"/api/v1/query_range", span("m", "")}, {"/api/v1/query_range", span("m", "0")}, {"/api/v1/query_range", span("m", "-1")},
+		{"/api/v1/query_range", span("m", "1ns")}, {"/api/v1/query_range", span("m", "1e-9")}, {"/api/v1/query_range", span("m", "0.1")}, {"/api/v1/query_range", span("m", "NaN")},
+		{"/api/v1/query_range", url.Values{"query": {"m"}, "start": {"5"}, "end": {"4"}, "step": {"1"}}},
+		{"/api/v1/query_range", url.Values{"query": {"m"}, "start": {"-1e300"}, "end": {"1e300"}, "step": {"1"}}},
+		{"/api/v1/query_range", url.Values{"query": {"m[5m]"}, "start": {"1"}, "end": {"4"}, "step": {"1"}}},
+		{"/api/v1/series", nil}, {"/api/v1/series", url.Values{"match[]": {"{}"}}}, {"/api/v1/series", url.Values{"match[]": {`{a=~".*"}`}}}, {"/api/v1/series", url.Values{"match[]": make([]string, 200)}},
+		{"/api/v1/label/%ff/values", nil},
+	} {
+		began := time.Now()
+		got := ask(t, h, t.Context(), c.path, c.form)
+		if got.code != http.StatusBadRequest || got.ErrorType != "bad_data" || got.Error == "" || len(got.Error) > 2000 {
+			t.Errorf("%s %.100v: %d %.300v", c.path, c.form, got.code, got)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%s %.100v took %s", c.path, c.form, took)
+		}
+	}
+	for _, form := range []url.Values{ // odd, and answered
+		{"query": {"m"}, "time": {"-1e300"}}, {"query": {"m"}, "time": {"1e300"}}, {"query": {"m offset 290y"}}, {"query": {"m offset -290y"}}, {"query": {"m @ 1e15"}}, {"query": {"m @ -1e15"}},
+		{"query": {"sum_over_time(m[290y])"}, "time": {"1700000000"}}, {"query": {"m[1ms]"}}, {"query": {"m"}, "lookback_delta": {"100y"}}, {"query": {"kymogram_run_info[1ms]"}, "lookback_delta": {"1ms"}},
+		{"query": {"count_over_time(kymogram_run_info[100y])"}}, {"query": {"count_over_time(kymogram_run_info[290y])"}, "lookback_delta": {"1ms"}}, {"query": {`m{k=~"` + strings.Repeat("a|", 5000) + `b"}`}},
+	} {
+		began := time.Now()
+		if got := ask(t, h, t.Context(), "/api/v1/query", form); got.code != http.StatusOK && got.code != http.StatusUnprocessableEntity {
+			t.Errorf("%.100v: %d %.300v", form, got.code, got)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%.100v took %s", form, took)
+		}
+	}
+	got := ask(t, h, t.Context(), "/api/v1/query_range", url.Values{"query": {"m"}, "start": {"-1e300"}, "end": {"1e300"}, "step": {"1e9"}})
+	if got.code != http.StatusOK {
+		t.Errorf("the longest range: %d %.300v", got.code, got)
+	}
+}

@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-
-	"github.com/kymogram/kymogram/internal/model"
 )
 
 // serviceTimeout is for one service; they answer in well under a second.
@@ -40,8 +38,7 @@ func (s *Subtensor) ExternalIP(ctx context.Context) (netip.Addr, error) {
 		}
 		failures = append(failures, fmt.Errorf("%s: %w", service, err))
 	}
-	return netip.Addr{}, model.Errorf(model.CodeUnavailable, "cannot find this machine's external address: %v", errors.Join(failures...)).
-		WithHint("give it with --ip ADDRESS, or name services with --ip-service URL")
+	return netip.Addr{}, noAddress(failures)
 }
 
 func (s *Subtensor) ask(ctx context.Context, service string) (netip.Addr, error) {

@@ -62,6 +62,8 @@ type Registrar struct {
 	subtensor *Subtensor
 	wallet    *Wallet
 	life      Lifecycle
+	looking   chan struct{} // holds one token: who has it uses addresses
+	addresses *addresses
 
 	mu     sync.Mutex
 	status Status
@@ -77,7 +79,9 @@ func (s *Subtensor) Registrar(w *Wallet, l Lifecycle) *Registrar {
 	if l.Refresh == 0 {
 		l.Refresh = uint64(day / blockTime)
 	}
-	return &Registrar{subtensor: s, wallet: w, life: l, status: Status{Hotkey: w.Hotkey(), Netuid: l.Netuid, Counts: map[Result]uint64{}}}
+	looking := make(chan struct{}, 1)
+	looking <- struct{}{}
+	return &Registrar{subtensor: s, wallet: w, life: l, looking: looking, addresses: &addresses{subtensor: s, pause: time.Minute}, status: Status{Hotkey: w.Hotkey(), Netuid: l.Netuid, Counts: map[Result]uint64{}}}
 }
 
 // InitPrometheus registers the endpoint when the node starts.
@@ -89,16 +93,22 @@ func (r *Registrar) InitPrometheus(ctx context.Context) error { return r.look(ct
 func (r *Registrar) SyncStatus(ctx context.Context) error { return r.look(ctx) }
 
 func (r *Registrar) look(ctx context.Context) error {
-	out, err := r.subtensor.PrometheusExtrinsic(ctx, r.wallet, Registration{
+	select {
+	case <-r.looking:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { r.looking <- struct{}{} }()
+	out, err := r.subtensor.extrinsic(ctx, r.wallet, Registration{
 		Netuid: r.life.Netuid, Port: r.life.Port, Refresh: r.life.Refresh,
 		WaitForInclusion: r.life.WaitForInclusion, WaitForFinalization: !r.life.WaitForInclusion,
-	})
+	}, r.addresses)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result := resultOf(out, err)
 	r.status.Result, r.status.Error = result, ""
 	r.status.Counts[result]++
-	if result != Unreachable && result != Failed { // those tell nothing of the record
+	if result != Unreachable && (result != Failed || out != nil) { // else it tells nothing of the record
 		r.status.Current, r.status.Looked = result == Registered || result == AlreadyServed, r.subtensor.config.Now()
 	}
 	if err != nil {

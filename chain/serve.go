@@ -68,7 +68,9 @@ func (p PrometheusServeCallParams) matches(info *PrometheusInfo) bool {
 type Registration struct {
 	Netuid int
 	Port   int
-	// IP is the address; the zero Addr is Subtensor.ExternalIP.
+	// IP is the address; the zero Addr is the configured one, else that of the chain's
+	// record until three look-ups of two services agree on another, else the first that a
+	// service says.
 	IP netip.Addr
 	// Version is what to register; 0 is the Config's.
 	Version uint32
@@ -105,9 +107,13 @@ func (s *Subtensor) ServePrometheus(ctx context.Context, w *Wallet, port, netuid
 // already. It keeps the rate limit without asking: a *RateLimitError comes from
 // the record alone. Refusals are *RefusedError.
 func (s *Subtensor) PrometheusExtrinsic(ctx context.Context, w *Wallet, r Registration) (*Outcome, error) {
+	return s.extrinsic(ctx, w, r, &addresses{subtensor: s, pause: time.Second})
+}
+
+func (s *Subtensor) extrinsic(ctx context.Context, w *Wallet, r Registration, a *addresses) (*Outcome, error) {
 	var out *Outcome
 	err := bounded(ctx, func(ctx context.Context) (err error) {
-		out, err = s.register(ctx, w, r)
+		out, err = s.register(ctx, w, r, a)
 		return err
 	})
 	s.report(w, r, out, err)
@@ -125,14 +131,19 @@ func bounded(ctx context.Context, act func(context.Context) error) error {
 	return err
 }
 
-func (s *Subtensor) register(ctx context.Context, w *Wallet, r Registration) (*Outcome, error) {
-	params, err := s.params(ctx, r)
-	if err != nil {
-		return nil, err
+// register gives the record that it read with every error after that.
+func (s *Subtensor) register(ctx context.Context, w *Wallet, r Registration, a *addresses) (*Outcome, error) {
+	if r.Port < 1 || r.Port > 65535 {
+		return nil, model.Errorf(model.CodeInvalid, "the port is %d: it must be from 1 to 65535", r.Port).
+			WithHint("give the port where the metrics are served")
 	}
 	info, v, err := s.record(ctx, r.Netuid, w.Hotkey())
 	if err != nil {
 		return nil, shaped(err)
+	}
+	params, err := s.params(ctx, r, info, a)
+	if err != nil {
+		return &Outcome{Info: info}, err
 	}
 	done, err := s.before(ctx, v, w, r, params, info)
 	if done != nil || err != nil {
@@ -176,17 +187,13 @@ func (s *Subtensor) uid(ctx context.Context, v view, netuid int, w *Wallet) (any
 }
 
 // params are the arguments for a registration.
-func (s *Subtensor) params(ctx context.Context, r Registration) (PrometheusServeCallParams, error) {
+func (s *Subtensor) params(ctx context.Context, r Registration, info *PrometheusInfo, a *addresses) (PrometheusServeCallParams, error) {
 	none := PrometheusServeCallParams{}
-	if r.Port < 1 || r.Port > 65535 {
-		return none, model.Errorf(model.CodeInvalid, "the port is %d: it must be from 1 to 65535", r.Port).
-			WithHint("give the port where the metrics are served")
-	}
 	if r.Version == 0 {
 		r.Version = s.config.Version
 	}
 	if !r.IP.IsValid() {
-		ip, err := s.ExternalIP(ctx)
+		ip, err := a.find(ctx, info)
 		if err != nil {
 			return none, err
 		}

@@ -103,16 +103,19 @@ func TestRegistrar(t *testing.T) {
 	address := "93.184.216.34"
 	services := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, address) }))
 	defer services.Close()
+	now := time.Unix(1_700_000_000, 0)
 	life := chain.Lifecycle{Netuid: netuid, Port: 9101, Refresh: 100}
 	registrar := func(version uint32) *chain.Registrar {
 		return r.dial(func(c *chain.Config) {
-			c.ExternalIP, c.IPServices, c.Version = netip.Addr{}, []string{"http://127.0.0.1:1/", services.URL}, version
+			c.ExternalIP, c.IPServices, c.Version = netip.Addr{}, []string{"http://127.0.0.1:1/", services.URL + "/a", services.URL + "/b"}, version
+			c.Now = func() time.Time { return now }
 		}).Registrar(w, life)
 	}
 	// The service runs on loopback, which ExternalIP accepts as a service.
 	g := registrar(183)
 	step := func(name string, want chain.Result) {
 		t.Helper()
+		now = now.Add(6 * time.Hour)  // the address is asked for again
 		_ = g.SyncStatus(t.Context()) // the error is in the status
 		if s := g.Status(); s.Result != want {
 			t.Errorf("%s: %s (%s), want %s", name, s.Result, s.Error, want)
@@ -123,6 +126,7 @@ func TestRegistrar(t *testing.T) {
 	}
 	step("nothing changed", chain.AlreadyServed)
 	address = "93.184.216.35"
+	step("another address, and the look-up for it fails", chain.AlreadyServed)
 	step("another address at once", chain.RateLimited)
 	produce := func(n int) {
 		t.Helper()
@@ -162,7 +166,7 @@ kymogram_chain_registered_version 184
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	address = "10.0.0.1"
-	step("an address that is not of the internet", chain.Failed)
+	step("an address that is not of the internet", chain.AlreadyServed)
 	r.Stop()
 	address = "93.184.216.35"
 	step("no node", chain.Unreachable)

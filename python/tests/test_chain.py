@@ -136,6 +136,56 @@ def test_the_seeds_names(node: str, wallets: Path, caplog: pytest.LogCaptureFixt
     )  # no wait: not known
 
 
+def test_a_nodes_life(program: Path, wallets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Registered at the start, left alone while right, registered again when it is not."""
+    with subprocess.Popen(
+        [str(program), "--join", HOTKEY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+
+        def new_blocks(count: int) -> None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{count}\n")
+            assert process.stdout.readline().endswith(" <nil>\n")
+
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line and process.wait() == MISSING_GENESIS:
+            pytest.skip("the dev genesis of Subtensor is not here, see docs/chain.md")
+        url = line.strip().removeprefix("ready ws=")
+        plain = OnDisk("w", "plain", str(wallets))
+        old = chain.ComputeSubnetSubtensor(url, version="1.8.3", ip="8.8.4.4")
+        try:
+            assert old.init_prometheus(plain, 9101, 1)
+            (first,) = old.prometheus_endpoints(1)
+            assert old.sync_status(plain, 9101, 1)
+            assert old.prometheus_endpoints(1) == [first]  # nothing was sent
+            new = chain.ComputeSubnetSubtensor(url, version="1.9.0", ip="8.8.4.4")
+            assert not new.sync_status(plain, 9101, 1)
+            assert "ServingRateLimitExceeded" in caplog.text
+            new_blocks(50)
+            assert new.sync_status(plain, 9101, 1)
+            (second,) = new.prometheus_endpoints(1)
+            assert (second["version"], second["block"]) == (190, first["block"] + 51)
+            new_blocks(60)
+            assert new.sync_status(plain, 9101, 1, refresh_blocks=61)
+            assert new.prometheus_endpoints(1)[0]["block"] == second["block"]
+            assert new.sync_status(plain, 9101, 1, refresh_blocks=60)
+            (third,) = new.prometheus_endpoints(1)
+            assert third["block"] == second["block"] + 61
+            new_blocks(50)
+            assert new.init_prometheus(plain, 9101, 1, force_update=True)
+            assert new.prometheus_endpoints(1)[0]["block"] == third["block"] + 51
+        finally:
+            process.terminate()
+    assert not old.init_prometheus(plain, 9101, 1)
+    assert "no node answers" in caplog.text
+
+
 def test_failures_are_logged(
     wallets: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

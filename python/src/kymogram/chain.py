@@ -32,8 +32,9 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
-# A registration waits for a final block (about 20 s), and is tried three times.
-_LIMIT_S = 600.0
+# The binary itself ends a registration after 13 min 48 s.
+_LIMIT_S = 900.0
+_DAY_BLOCKS = 7200
 
 
 class Wallet(Protocol):
@@ -154,6 +155,45 @@ class ComputeSubnetSubtensor:
             wait_for_finalization=wait_for_finalization,
         )
 
+    def init_prometheus(
+        self, wallet: Wallet | str, port: int, netuid: int, force_update: bool = False
+    ) -> bool:
+        """Register this node's endpoint when the node starts.
+
+        Args:
+            wallet: see serve_prometheus.
+            port: where the metrics are served.
+            netuid: number of the subnet.
+            force_update: register a right record anew, once its block has passed.
+
+        Returns:
+            Whether the endpoint is registered. Failures are logged and not raised.
+
+        """
+        return prometheus_extrinsic(self, wallet, port, netuid, force=force_update)
+
+    def sync_status(
+        self, wallet: Wallet | str, port: int, netuid: int, refresh_blocks: int = _DAY_BLOCKS
+    ) -> bool:
+        """Look at the chain's record, and register again where it is not this node's.
+
+        Call it in every sync cycle. It registers again when the version or the port is
+        another, when three look-ups of two services agree on another address, or when the
+        record is old. The rate limit is kept without asking the chain.
+
+        Args:
+            wallet: see serve_prometheus.
+            port: where the metrics are served.
+            netuid: number of the subnet.
+            refresh_blocks: how old a record may become, in blocks of 12 seconds; 0 is
+                without a limit.
+
+        Returns:
+            Whether the record is this node's now. Failures are logged and not raised.
+
+        """
+        return _register(self, wallet, port, netuid, refresh_blocks=refresh_blocks)
+
     def do_serve_prometheus(
         self,
         wallet: Wallet | str,
@@ -271,9 +311,30 @@ def prometheus_extrinsic(
         Whether the endpoint is registered. Failures are logged and not raised.
 
     """
+    return _register(
+        subtensor,
+        wallet,
+        port,
+        netuid,
+        ip=ip,
+        waits=_waits(wait_for_inclusion, wait_for_finalization),
+        refresh_blocks=int(force),
+    )
+
+
+def _register(
+    subtensor: ComputeSubnetSubtensor,
+    wallet: Wallet | str,
+    port: int,
+    netuid: int,
+    *,
+    ip: str | int | None = None,
+    waits: Sequence[str] = (),
+    refresh_blocks: int = 0,
+) -> bool:
     try:
-        args = _serve_flags(subtensor, port, netuid, ip, force)
-        answer = subtensor._run(args, wallet, _waits(wait_for_inclusion, wait_for_finalization))
+        args = _serve_flags(subtensor, port, netuid, ip, refresh_blocks)
+        answer = subtensor._run(args, wallet, waits)
     except Exception:  # as the seed has it: logged with its stack
         _log.exception("failed to serve prometheus: port %s, netuid %s", port, netuid)
         return False
@@ -287,7 +348,7 @@ def prometheus_extrinsic(
 
 
 def _serve_flags(
-    subtensor: ComputeSubnetSubtensor, port: int, netuid: int, ip: str | int | None, force: bool
+    subtensor: ComputeSubnetSubtensor, port: int, netuid: int, ip: str | int | None, refresh: int
 ) -> list[str]:
     args = ["serve", "--port", str(port), "--netuid", str(netuid)]
     address = _address(ip) if ip is not None else subtensor.ip
@@ -299,8 +360,8 @@ def _serve_flags(
         args.append("--allow-private")
     for service in subtensor.ip_services:
         args += ["--ip-service", service]
-    if force:
-        args += ["--refresh", "1"]
+    if refresh:
+        args += ["--refresh", str(refresh)]
     return args
 
 

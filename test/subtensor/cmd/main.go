@@ -1,11 +1,12 @@
 // Command cmd serves the test chain of package subtensor to other programs: it
-// prints ready ws=URL and runs until it is stopped. The JSON-RPC method
-// dev_newBlock makes blocks.
+// prints ready ws=URL and runs until it is stopped. The JSON-RPC method dev_newBlock
+// makes blocks; so does a number on a line of its own, and the answer is the height.
 //
 //	go run ./test/subtensor/cmd --join 5EXc8RKduaYz9dvFoo5cq9h2czgTxHnRg4KJasBK4Rbco6Ko
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -81,11 +83,23 @@ func run(ctx context.Context, address string, netuid int, join, fund []string) e
 			os.Exit(1)
 		}
 		fmt.Printf("ready ws=%s\n", url)
+		produce(ctx, node)
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// produce makes as many blocks as each line of the input says.
+func produce(ctx context.Context, node *subtensor.Node) {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		count, err := strconv.Atoi(lines.Text())
+		if err == nil {
+			err = node.Produce(ctx, count)
+		}
+		fmt.Println(node.Number(), err)
+	}
 }
 
 func register(ctx context.Context, url string, netuid int, join []string) error {

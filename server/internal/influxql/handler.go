@@ -20,11 +20,16 @@ import (
 
 // Service is the read path (a query.Service). It authorises.
 type Service interface {
+	Projects
+	Contents(ctx context.Context, workspace, project string, match func(model.SeriesKey) bool) iter.Seq2[query.Contents, error]
+	Rows(ctx context.Context, r store.ScanRequest) (*store.Rows, error)
+}
+
+// Projects are the databases, and the caller's rights in them.
+type Projects interface {
 	Allow(ctx context.Context, workspace, project string) error
 	AllowWrite(ctx context.Context, workspace, project string) error
 	Projects(ctx context.Context, p query.Page) (*query.ProjectsPage, error)
-	Contents(ctx context.Context, workspace, project string, match func(model.SeriesKey) bool) iter.Seq2[query.Contents, error]
-	Rows(ctx context.Context, r store.ScanRequest) (*store.Rows, error)
 	HasProject(ctx context.Context, workspace, project string) (bool, error)
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store"
 )
 
-// What things take in memory, in bytes, measured by a test.
+// What things take in memory, in bytes.
 const (
 	tagBytes    = 64  // with its place
 	seriesBytes = 640 // with its group and its labels

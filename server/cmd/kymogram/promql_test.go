@@ -499,9 +499,14 @@ func TestPromQLShowsNoOtherProject(t *testing.T) {
 		{"/api/v1/query_range", url.Values{"query": {`{__name__=~"m_.+"}`}, "start": {fmt.Sprint(now - 5)}, "end": {fmt.Sprint(now + 5)}, "step": {"1"}}},
 		{"/api/v1/series", url.Values{"match[]": {`{__name__=~".+"}`}}},
 		{"/api/v1/series", url.Values{"match[]": {`{project="p"}`, `{project="q"}`, `{project="r"}`}}},
-		{"/api/v1/labels", nil}, {"/api/v1/labels", url.Values{"match[]": {`{workspace=~".+"}`}}},
-		{"/api/v1/label/run/values", nil}, {"/api/v1/label/workspace/values", nil}, {"/api/v1/label/metric/values", nil}, {"/api/v1/label/__name__/values", url.Values{"match[]": {`{run=~".+"}`}}},
-		{"/api/v1/metadata", nil}, {"/federate", url.Values{"match[]": {`{__name__=~".+"}`}}},
+		{"/api/v1/labels", nil},
+		{"/api/v1/labels", url.Values{"match[]": {`{workspace=~".+"}`}}},
+		{"/api/v1/label/run/values", nil},
+		{"/api/v1/label/workspace/values", nil},
+		{"/api/v1/label/metric/values", nil},
+		{"/api/v1/label/__name__/values", url.Values{"match[]": {`{run=~".+"}`}}},
+		{"/api/v1/metadata", nil},
+		{"/federate", url.Values{"match[]": {`{__name__=~".+"}`}}},
 	}
 	marks := []string{"wp", "wq", "vp", "vr"}
 	for name, mine := range sees {

@@ -32,7 +32,7 @@ func federate(q *request) error {
 		all = append(all, found...)
 	}
 	slices.SortFunc(all, func(a, b *series) int {
-		if c := strings.Compare(a.labels.Get(labels.MetricName), b.labels.Get(labels.MetricName)); c != 0 {
+		if c := strings.Compare(a.labels.Get(labelName), b.labels.Get(labelName)); c != 0 {
 			return c
 		}
 		return labels.Compare(a.labels, b.labels)
@@ -47,7 +47,7 @@ func federate(q *request) error {
 		if value.IsStaleNaN(v) { // the format has none
 			continue
 		}
-		name := s.labels.Get(labels.MetricName)
+		name := s.labels.Get(labelName)
 		if name != last {
 			w.raw("# TYPE " + name + " untyped\n")
 			last = name
@@ -68,7 +68,7 @@ func (w writer) exposed(of labels.Labels) {
 		separator = ","
 	}
 	of.Range(func(l labels.Label) {
-		if l.Name != labels.MetricName {
+		if l.Name != labelName {
 			one(l.Name, strings.ToValidUTF8(l.Value, "\ufffd"))
 		}
 	})

@@ -199,12 +199,20 @@ func TestHostileForms(t *testing.T) {
 		{"/api/v1/query", url.Values{"query": {"m"}, "timeout": {"-1"}}},
 		{"/api/v1/query", url.Values{"query": {"m"}, "limit": {"-1"}}},
 		{"/api/v1/query", url.Values{"query": {"m"}, "x": {strings.Repeat("y", maxBody)}}},
-		{"/api/v1/query_range", span("m", "")}, {"/api/v1/query_range", span("m", "0")}, {"/api/v1/query_range", span("m", "-1")},
-		{"/api/v1/query_range", span("m", "1ns")}, {"/api/v1/query_range", span("m", "1e-9")}, {"/api/v1/query_range", span("m", "0.1")}, {"/api/v1/query_range", span("m", "NaN")},
+		{"/api/v1/query_range", span("m", "")},
+		{"/api/v1/query_range", span("m", "0")},
+		{"/api/v1/query_range", span("m", "-1")},
+		{"/api/v1/query_range", span("m", "1ns")},
+		{"/api/v1/query_range", span("m", "1e-9")},
+		{"/api/v1/query_range", span("m", "0.1")},
+		{"/api/v1/query_range", span("m", "NaN")},
 		{"/api/v1/query_range", url.Values{"query": {"m"}, "start": {"5"}, "end": {"4"}, "step": {"1"}}},
 		{"/api/v1/query_range", url.Values{"query": {"m"}, "start": {"-1e300"}, "end": {"1e300"}, "step": {"1"}}},
 		{"/api/v1/query_range", url.Values{"query": {"m[5m]"}, "start": {"1"}, "end": {"4"}, "step": {"1"}}},
-		{"/api/v1/series", nil}, {"/api/v1/series", url.Values{"match[]": {"{}"}}}, {"/api/v1/series", url.Values{"match[]": {`{a=~".*"}`}}}, {"/api/v1/series", url.Values{"match[]": make([]string, 200)}},
+		{"/api/v1/series", nil},
+		{"/api/v1/series", url.Values{"match[]": {"{}"}}},
+		{"/api/v1/series", url.Values{"match[]": {`{a=~".*"}`}}},
+		{"/api/v1/series", url.Values{"match[]": make([]string, 200)}},
 		{"/api/v1/label/%ff/values", nil},
 	} {
 		began := time.Now()
@@ -217,9 +225,19 @@ func TestHostileForms(t *testing.T) {
 		}
 	}
 	for _, form := range []url.Values{ // odd, and answered
-		{"query": {"m"}, "time": {"-1e300"}}, {"query": {"m"}, "time": {"1e300"}}, {"query": {"m offset 290y"}}, {"query": {"m offset -290y"}}, {"query": {"m @ 1e15"}}, {"query": {"m @ -1e15"}},
-		{"query": {"sum_over_time(m[290y])"}, "time": {"1700000000"}}, {"query": {"m[1ms]"}}, {"query": {"m"}, "lookback_delta": {"100y"}}, {"query": {"kymogram_run_info[1ms]"}, "lookback_delta": {"1ms"}},
-		{"query": {"count_over_time(kymogram_run_info[100y])"}}, {"query": {"count_over_time(kymogram_run_info[290y])"}, "lookback_delta": {"1ms"}}, {"query": {`m{k=~"` + strings.Repeat("a|", 5000) + `b"}`}},
+		{"query": {"m"}, "time": {"-1e300"}},
+		{"query": {"m"}, "time": {"1e300"}},
+		{"query": {"m offset 290y"}},
+		{"query": {"m offset -290y"}},
+		{"query": {"m @ 1e15"}},
+		{"query": {"m @ -1e15"}},
+		{"query": {"sum_over_time(m[290y])"}, "time": {"1700000000"}},
+		{"query": {"m[1ms]"}},
+		{"query": {"m"}, "lookback_delta": {"100y"}},
+		{"query": {"kymogram_run_info[1ms]"}, "lookback_delta": {"1ms"}},
+		{"query": {"count_over_time(kymogram_run_info[100y])"}},
+		{"query": {"count_over_time(kymogram_run_info[290y])"}, "lookback_delta": {"1ms"}},
+		{"query": {`m{k=~"` + strings.Repeat("a|", 5000) + `b"}`}},
 	} {
 		began := time.Now()
 		if got := ask(t, h, t.Context(), "/api/v1/query", form); got.code != http.StatusOK && got.code != http.StatusUnprocessableEntity {

@@ -13,6 +13,7 @@ import (
 
 // The labels that every series has besides its own.
 const (
+	labelName      = "__name__"
 	labelMetric    = "metric" // the exact name
 	labelWorkspace = "workspace"
 	labelProject   = "project"
@@ -92,7 +93,7 @@ func join(list []labels.Label, name, value string) []labels.Label {
 // labelsOf are all labels of a series.
 func labelsOf(run *query.PlacedRun, key model.SeriesKey) labels.Labels {
 	list := append(own(key),
-		labels.Label{Name: labels.MetricName, Value: fold(key.Metric, true)},
+		labels.Label{Name: labelName, Value: fold(key.Metric, true)},
 		labels.Label{Name: labelMetric, Value: key.Metric},
 		labels.Label{Name: labelScale, Value: key.Scale})
 	return place(run, list)
@@ -101,7 +102,7 @@ func labelsOf(run *query.PlacedRun, key model.SeriesKey) labels.Labels {
 // infoOf are the labels of a run's info.
 func infoOf(run *query.PlacedRun, config []labels.Label) labels.Labels {
 	list := append(slices.Clone(config),
-		labels.Label{Name: labels.MetricName, Value: runInfo},
+		labels.Label{Name: labelName, Value: runInfo},
 		labels.Label{Name: labelMetric, Value: runInfo},
 		labels.Label{Name: labelRID, Value: run.ID.String()})
 	return place(run, list)
@@ -172,7 +173,7 @@ func (s *selector) matchRun(run query.PlacedRun) bool {
 // metric is the exact name that is selected, "" where that is not sure.
 func (s *selector) metric() string {
 	for _, m := range s.series {
-		if m.Type == labels.MatchEqual && (m.Name == labelMetric || m.Name == labels.MetricName && direct(m.Value)) {
+		if m.Type == labels.MatchEqual && (m.Name == labelMetric || m.Name == labelName && direct(m.Value)) {
 			return m.Value
 		}
 	}
@@ -185,7 +186,7 @@ func (s *selector) matchKeys() func(model.SeriesKey) bool {
 	last, known, folded := "", false, ""
 	var names, rest []*labels.Matcher
 	for _, m := range s.series {
-		if m.Name == labels.MetricName || m.Name == labelMetric {
+		if m.Name == labelName || m.Name == labelMetric {
 			names = append(names, m)
 		} else {
 			rest = append(rest, m)
@@ -194,7 +195,7 @@ func (s *selector) matchKeys() func(model.SeriesKey) bool {
 	fits := func(metric string) bool {
 		folded = fold(metric, true)
 		for _, m := range names {
-			if m.Name == labelMetric && !m.Matches(metric) || m.Name == labels.MetricName && !m.Matches(folded) {
+			if m.Name == labelMetric && !m.Matches(metric) || m.Name == labelName && !m.Matches(folded) {
 				return false
 			}
 		}
@@ -248,7 +249,7 @@ func (s *selector) matchInfo(info labels.Labels) bool {
 // mayInfo says whether the info of any run may be selected, before its config is read.
 func (s *selector) mayInfo() bool {
 	for _, m := range s.series {
-		if (m.Name == labels.MetricName || m.Name == labelMetric) && !m.Matches(runInfo) || m.Name == labelScale && !m.Matches("") {
+		if (m.Name == labelName || m.Name == labelMetric) && !m.Matches(runInfo) || m.Name == labelScale && !m.Matches("") {
 			return false
 		}
 	}

@@ -150,7 +150,7 @@ func metadata(q *request) error {
 	exact := map[string]*set{}
 	q.Form.Del("match[]")
 	err = q.each(false, func(of labels.Labels) error {
-		name := of.Get(labels.MetricName)
+		name := of.Get(labelName)
 		if wanted != "" && name != wanted {
 			return nil
 		}

@@ -271,7 +271,7 @@ func callsOfNetworks() map[string]string {
 		"netstate.Node.UpdateMinerPortOpen": record, "netstate.Node.UpdatePenalizedHotkeys": list, "netstate.Node.UpdatePenalizedHotkeysChecklist": list,
 		"netstate.Node.UpdateSpecs": record, "netstate.Node.VerifyRun": "the newest records of one run; its route has rows",
 
-		"chain.DefaultIPServices": "a fixed list", "chain.Dial": request, "chain.FormatErrorMessage": small, "chain.OpenWallet": "reads two files",
+		"chain.DefaultIPServices": "a fixed list", "chain.Dial": request, "chain.FormatErrorMessage": small, "chain.OpenWallet": "reads two files", "chain.OpenPublicWallet": "reads two files",
 		"chain.Public": small, "chain.SeedWallet": small, "chain.VersionAsInt": small, "chain.ComputeSubnetAxon.Info": field,
 		"chain.PrometheusInfo.Addr": small, "chain.PrometheusInfo.MarshalJSON": small, "chain.NewCallParams": small, "chain.RateLimitError.Error": small,
 		"chain.RefusedError.As": small, "chain.RefusedError.Error": small, "chain.RefusedError.Unwrap": field,

@@ -25,7 +25,8 @@ func endpoint(uid int, address string) chain.Endpoint {
 func TestDiscoveryLeavesOutWhatMustNotBeScraped(t *testing.T) {
 	listing := &chain.Listing{Invalid: 1, Endpoints: []chain.Endpoint{
 		endpoint(0, "8.8.8.8:9101"), endpoint(1, "[2606:4700::1111]:9102"), endpoint(2, "10.0.0.1:1"), endpoint(3, "127.0.0.2:1"),
-		endpoint(4, "169.254.169.254:80"), endpoint(5, "[::ffff:192.168.0.1]:1"), endpoint(-1, "8.8.4.4:1"),
+		endpoint(4, "169.254.169.254:80"), endpoint(5, "[::ffff:192.168.0.1]:1"), endpoint(6, "203.0.113.7:1"), endpoint(7, "[64:ff9b::a00:1]:1"),
+		endpoint(8, "[2002:a00:1::1]:1"), endpoint(9, "192.0.0.8:1"), endpoint(-1, "8.8.4.4:1"),
 	}}
 	list := func(context.Context, int) (*chain.Listing, error) { return listing, nil }
 	got, err := New(list, false, time.Now).Targets(t.Context(), 7)
@@ -38,12 +39,12 @@ func TestDiscoveryLeavesOutWhatMustNotBeScraped(t *testing.T) {
 	want := &httpapi.Targets{List: []httpapi.Target{
 		{Targets: []string{"8.8.8.8:9101"}, Labels: label("0")}, {Targets: []string{"[2606:4700::1111]:9102"}, Labels: label("1")},
 	}}
-	want.LeftOut.Private, want.LeftOut.Gone, want.LeftOut.Invalid = 4, 1, 1
+	want.LeftOut.Private, want.LeftOut.Gone, want.LeftOut.Invalid = 8, 1, 1
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	got, err = New(list, true, time.Now).Targets(t.Context(), 7)
-	if err != nil || len(got.List) != 6 || got.LeftOut.Private != 0 || got.LeftOut.Gone != 1 {
+	if err != nil || len(got.List) != 10 || got.LeftOut.Private != 0 || got.LeftOut.Gone != 1 {
 		t.Errorf("with private ones: %+v, %v", got, err)
 	}
 }

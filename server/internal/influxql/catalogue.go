@@ -132,9 +132,6 @@ func (s *session) load(ctx context.Context, at place, tags tagFilter, wanted fun
 	match := func(key model.SeriesKey) bool { return wanted(split(key.Metric)) }
 	c, runs := catalogue{}, map[model.RunID]*owner{}
 	for contents, err := range s.service.Contents(ctx, at.workspace, at.project, match) {
-		if err == nil {
-			err = s.takeSeries(len(contents.Series))
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -148,12 +145,15 @@ func (s *session) load(ctx context.Context, at place, tags tagFilter, wanted fun
 			}
 			runs[o.id] = o
 		}
-		c.add(o, contents.Series)
+		if err := s.takeSeries(c.add(o, contents.Series, tags.lean)); err != nil {
+			return nil, err
+		}
 	}
 	return c, ctx.Err()
 }
 
-func (c catalogue) add(o *owner, list []store.Series) {
+// add keeps series, and says how many. Lean is for who needs one of each group.
+func (c catalogue) add(o *owner, list []store.Series, lean bool) (kept int) {
 	for i := range list {
 		series := &list[i]
 		kind := typeOf(series.Kind)
@@ -173,17 +173,25 @@ func (c catalogue) add(o *owner, list []store.Series) {
 			o.groups[key] = g
 			t.groups = append(t.groups, g)
 		}
-		g.fields[name] = field{series.ID, series.Kind, series.MinTimeNs, series.MaxTimeNs, series.Count}
+		if !lean || len(g.fields) == 0 {
+			kept++
+			g.fields[name] = field{series.ID, series.Kind, series.MinTimeNs, series.MaxTimeNs, series.Count}
+		}
 		g.minNs, g.maxNs = min(g.minNs, series.MinTimeNs), max(g.maxNs, series.MaxTimeNs)
 		for _, axis := range series.Axes {
 			if !slices.Contains(g.axes, axis) {
 				g.axes = append(g.axes, axis)
 			}
 		}
-		if old, ok := t.fields[name]; !ok || old.LessThan(kind) {
+		old, ok := t.fields[name]
+		if lean && !ok {
+			kept++ // its name
+		}
+		if !ok || old.LessThan(kind) {
 			t.fields[name] = kind
 		}
 	}
+	return kept
 }
 
 func newOwner(c *query.Contents, wanted tagFilter) (*owner, error) {
@@ -207,6 +215,7 @@ func newOwner(c *query.Contents, wanted tagFilter) (*owner, error) {
 type tagFilter struct {
 	names map[string]bool // nil: all
 	keys  bool            // all names, without their values
+	lean  bool            // one series of each group is enough
 }
 
 func (f *tagFilter) takes(name string) bool {
@@ -227,7 +236,7 @@ func (f tagFilter) without(list []store.Series) tagFilter {
 		_, name := split(list[i].Key.Metric)
 		delete(left, name)
 	}
-	return tagFilter{names: left, keys: f.keys}
+	return tagFilter{names: left, keys: f.keys, lean: f.lean}
 }
 
 func (f *tagFilter) none() bool { return f.names != nil && len(f.names) == 0 && !f.keys }

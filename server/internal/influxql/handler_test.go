@@ -215,8 +215,8 @@ func TestLimits(t *testing.T) {
 		q      string
 		says   string
 	}{
-		"series":      {newNaive(500, 1), small, "SELECT f FROM m", "reads more than 80 series"},
-		"scans":       {newNaive(50, 2), small, "SELECT mean(f), max(f), min(f), sum(f) FROM m", "more than 80 series side by side"},
+		"series":      {newNaive(500, 1), small, "SELECT f FROM m", "reads more than 160 series"},
+		"scans":       {newNaive(50, 2), small, "SELECT mean(f), max(f), min(f), sum(f) FROM m", "more than 160 series side by side"},
 		"held":        {newNaive(1, 3000), small, "SELECT median(f) FROM m", "holds more than 492 points of one interval"},
 		"of a run":    {newNaive(20, 400), small, "SELECT distinct(f) FROM m", "holds more than 492 points of one interval"},
 		"read":        {newNaive(30, 100_000), 64 << 20, "SELECT mean(f) FROM m", "reads more than 2000000 points"},

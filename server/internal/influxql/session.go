@@ -80,6 +80,7 @@ func (s *session) mostHeld() int64   { return s.memory / parts / pointBytes }
 // takeSeries counts series that the statement knows.
 func (s *session) takeSeries(n int) error {
 	if s.series.Add(int64(n)) > s.mostSeries() {
+		s.short.Store(true)
 		return s.tooMuch("series", s.mostSeries(), "name one measurement, or give the server more memory")
 	}
 	return nil
@@ -96,6 +97,7 @@ func (s *session) takeTags(n int) error {
 // takeScan counts series that are read at one time.
 func (s *session) takeScan(n int) error {
 	if s.scans.Add(int64(n)) > s.mostSeries() {
+		s.short.Store(true)
 		return s.tooMuch("series side by side", s.mostSeries(), "select fewer fields, or narrow WHERE")
 	}
 	return nil

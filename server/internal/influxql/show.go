@@ -41,21 +41,21 @@ func (h *Handler) show(s *session, at place, statement influxql.Statement, out *
 		if st.Source != nil {
 			only = influxql.Sources{st.Source}
 		}
-		return h.explore(s, at.or(st.Database), only, st.Condition, tagFilter{names: namesOf(st.Condition)}, func(e *explored) []*models.Row {
+		return h.explore(s, at.or(st.Database), only, st.Condition, tagFilter{names: namesOf(st.Condition), lean: true}, func(e *explored) []*models.Row {
 			names := e.tables(func(*table, []life) bool { return true })
 			return list("measurements", []string{"name"}, window(lines(names), st.Limit, st.Offset))
 		})
 	case *influxql.ShowFieldKeysStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, nil, tagFilter{names: namesOf(nil)}, func(e *explored) []*models.Row { return e.fieldKeys(st) })
+		return h.explore(s, at.or(st.Database), st.Sources, nil, tagFilter{names: namesOf(nil), lean: true}, func(e *explored) []*models.Row { return e.fieldKeys(st) })
 	case *influxql.ShowTagKeysStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{names: namesOf(st.Condition), keys: true}, func(e *explored) []*models.Row { return e.tagKeys(st) })
+		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{names: namesOf(st.Condition), keys: true, lean: true}, func(e *explored) []*models.Row { return e.tagKeys(st) })
 	case *influxql.ShowSeriesStatement:
-		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{}, func(e *explored) []*models.Row {
+		return h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{lean: true}, func(e *explored) []*models.Row {
 			return list("", []string{"key"}, window(lines(e.series()), st.Limit, st.Offset))
 		})
 	case *influxql.ShowTagValuesStatement:
 		var failed error
-		rows, err := h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{names: valueNames(st)}, func(e *explored) (rows []*models.Row) {
+		rows, err := h.explore(s, at.or(st.Database), st.Sources, st.Condition, tagFilter{names: valueNames(st), lean: !slices.ContainsFunc(namedKeys(st), isAxisName)}, func(e *explored) (rows []*models.Row) {
 			rows, failed = e.tagValues(st)
 			return rows
 		})

@@ -34,7 +34,6 @@ type lazy struct {
 	pool     *rpcRefusal
 
 	mu    sync.Mutex
-	began time.Time
 	conns []net.Conn
 	queue chan net.Conn
 }
@@ -123,8 +122,10 @@ func (n *lazy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			for _, status := range n.statuses {
 				time.Sleep(time.Minute)
 				write.Lock()
-				_ = wsjson.Write(r.Context(), ws, map[string]any{"jsonrpc": "2.0", "method": "author_extrinsicUpdate",
-					"params": map[string]any{"subscription": "s", "result": status}})
+				_ = wsjson.Write(r.Context(), ws, map[string]any{
+					"jsonrpc": "2.0", "method": "author_extrinsicUpdate",
+					"params": map[string]any{"subscription": "s", "result": status},
+				})
 				write.Unlock()
 			}
 		}()

@@ -29,6 +29,7 @@ import (
 // Store is the part of a storage engine that query reads.
 type Store interface {
 	store.Reader
+	store.Selector
 	store.Starts
 }
 

@@ -21,6 +21,7 @@ import (
 // fake is a store, a catalog and an authorizer that answer what a test set.
 type fake struct {
 	store.Reader
+	store.Selector
 	store.Starts
 	catalog.Runs
 	catalog.Details

@@ -292,10 +292,13 @@ type Reader interface {
 	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
 	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
 	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)
-	// Select reads the curves of many runs by time; see SelectRequest.
-	Select(ctx context.Context, r SelectRequest) iter.Seq2[Selected, error]
 	// RunStats counts a run's series, points and ledger entries.
 	RunStats(ctx context.Context, run model.RunID) (RunStats, error)
+}
+
+// Selector reads the curves of many runs by time.
+type Selector interface {
+	Select(ctx context.Context, r SelectRequest) iter.Seq2[Selected, error]
 }
 
 // Starts tells where the series of a run stand, so that whoever goes on with it
@@ -342,6 +345,7 @@ type Engine interface { //nolint:interfacebloat // the sum of what consumers tak
 	Writer
 	MetaLog
 	Reader
+	Selector
 	Starts
 	Roster
 	// Run does the background work (flush, compaction) until ctx ends.

@@ -12,7 +12,7 @@ import (
 // selectList is how many series of a run are looked up at once.
 const selectList = 1_000
 
-// Select implements [store.Reader].
+// Select implements [store.Selector].
 func (e *Engine) Select(ctx context.Context, q store.SelectRequest) iter.Seq2[store.Selected, error] {
 	return func(yield func(store.Selected, error) bool) {
 		for _, run := range q.Runs {

@@ -87,6 +87,17 @@ func views(l *lab, n int) string {
 	return ""
 }
 
+const promQL = "/prometheus/w/p/api/v1/"
+
+// manyRuns are runs with one series of two points.
+func manyRuns(l *lab, n int) string {
+	l.t.Helper()
+	for i := range n {
+		l.fill(text(i, "run-%d"), 1, 2)
+	}
+	return ""
+}
+
 func runs(l *lab, n int) string {
 	l.t.Helper()
 	for i := range n {
@@ -285,6 +296,22 @@ func routes() []row[*lab] {
 			body := document(map[string]any{"queries": collect(n, func(i int) any { return map[string]any{"run": id, "metric": text(i, "m%d"), "n": 50} })})
 			return func() { l.ok("POST", "/api/v1/buckets", body) }
 		}},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/query", grows: "runs", n: 120, run: reads(promQL+"query?query=topk(10,m0)"+"&time=1700000400", manyRuns)},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/query", grows: "points", n: 20_000, run: reads(promQL+"query?query=count_over_time(m0[1h])"+"&time=1700000400", filled(ofPoints))},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/query_range", grows: "steps", n: 500, run: func(l *lab, n int) func() {
+			l.fill("r", 1, 1_000)
+			return func() {
+				l.ok("GET", fmt.Sprintf(promQL+"query_range?query=m0&step=1&start=1700000000&end=%d", 1_700_000_000+n), nil)
+			}
+		}},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/series", grows: "series", n: 500, run: reads(promQL+"series?match[]={__name__!=%22%22}", filled(ofSeries))},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/labels", grows: "series", n: 1_000, run: reads(promQL+"labels", filled(ofSeries))},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/label/{name}/values", grows: "series", n: 1_000, run: reads(promQL+"label/__name__/values", filled(ofSeries))},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/metadata", grows: "series", n: 1_000, run: reads(promQL+"metadata", filled(ofSeries))},
+		{call: "GET /prometheus/{workspace}/{project}/federate", grows: "series", n: 500, run: reads("/prometheus/w/p/federate?match[]={__name__!=%22%22}", filled(ofSeries))},
+		{call: "GET /query", grows: "series", n: 1_000, run: reads("/query?db=p&q=SHOW%20MEASUREMENTS", filled(ofSeries))},
+		{call: "GET /query", grows: "points", n: 20_000, run: reads("/query?db=p&q=SELECT%20count(value)%20FROM%20m0", filled(ofPoints))},
+		{call: "GET /query", grows: "runs", n: 50, run: reads("/query?db=p&q=SELECT%20count(value)%20FROM%20m0%20GROUP%20BY%20run", manyRuns)},
 		{call: "GET /api/v1/projects/{workspace}/{project}/views", grows: "views", n: 100, run: reads(viewsPath, views)},
 		{call: "GET /api/v1/projects/{workspace}/{project}/views/{name}", grows: "panels", n: 20, run: reads(viewsPath+"/v", func(l *lab, n int) string {
 			l.ok("PUT", viewsPath+"/v", viewOf(n, ""))
@@ -403,7 +430,24 @@ func keys(l *lab, n int) string {
 
 // withoutRows are the routes and methods that have no dimension, and why.
 func withoutRows() map[string]string {
+	out := reasons()
+	for _, name := range []string{"query", "query_range", "series", "labels", "label/{name}/values", "metadata", "status/buildinfo"} {
+		for _, method := range []string{"GET", "POST"} {
+			for _, place := range []string{"/prometheus/api/v1/", "/prometheus/{workspace}/{project}/api/v1/"} {
+				if method != "GET" || place == "/prometheus/api/v1/" {
+					out[method+" "+place+name] = "as GET of a project, which has a row"
+				}
+			}
+		}
+	}
+	out["GET /prometheus/{workspace}/{project}/api/v1/status/buildinfo"] = "facts of the server"
+	return out
+}
+
+func reasons() map[string]string {
 	return map[string]string{
+		"GET /prometheus/federate":        "as that of a project, which has a row",
+		"POST /query":                     "as GET, which has rows",
 		"GET /":                           "the page's files are in memory and do not change",
 		"GET /api/v1/server":              "eight facts of the server",
 		"GET /ping":                       "no content",

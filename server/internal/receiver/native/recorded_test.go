@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/testkit/recorded"
 	"github.com/kymogram/kymogram/internal/wire"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
@@ -140,13 +141,15 @@ func (n *node) state(doc []byte) {
 	}
 }
 
-// timeless drops what the server's clock decided.
+// timeless drops what the server's clock decided, and what today's server says of workers.
 func timeless(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name := range v {
 			if name == "last_ns" || name == "seen_ns" || name == "duration_ms" {
 				delete(v, name)
+			} else if sdk, ok := v[name].(string); ok && name == "sdk" {
+				v[name] = strings.TrimPrefix(sdk, model.WorkerSDK)
 			} else {
 				v[name] = timeless(v[name])
 			}

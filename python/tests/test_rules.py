@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 from pathlib import Path
@@ -266,3 +267,28 @@ def test_episodes_are_below_2_62(run: kymogram.Run, spool: Path) -> None:
         with pytest.raises(MetranaValidationError, match="episode is"):
             kymogram.log_rl_environment_step("a", [1.0, 2.0], 0, env_id=["x", "y"], episode=episode)
     assert reader.all_points(spool) == []
+
+
+def test_numpy_that_raises_ends_no_call(run: kymogram.Run, spool: Path) -> None:
+    """np.seterr(all="raise") is the caller's way to find faults of its own."""
+    if numpy.finfo(numpy.longdouble).maxexp <= 1024:
+        pytest.skip("longdouble is float64 here")
+    big = numpy.longdouble("1e4000")
+    with numpy.errstate(all="raise"):
+        kymogram.log("a", numpy.array([big, 1 / big, 1.5], numpy.longdouble))
+        kymogram.log("b", big)
+        kymogram.log("c", numpy.array([1e300, 1e-300]), dtype="float32")
+        kymogram.log("d", numpy.float16(0.1))
+    found = [(point.metric, point.value) for point in reader.all_points(spool)]
+    assert found[:4] == [("a", math.inf), ("a", 0.0), ("a", 1.5), ("b", math.inf)]
+    assert found[4:6] == [("c", math.inf), ("c", 0.0)]
+
+
+def test_a_time_in_seconds_is_noticed(spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kymogram.init(run_name="r", init_mode="offline")
+    for when in (5, 1_700_000_000_000, 1_700_000_000_000.5):
+        kymogram.log("a", 1.0, timestamp=when)
+    assert "seconds times 1000" not in capsys.readouterr().err
+    for _ in range(3):
+        kymogram.log("a", 1.0, timestamp=1_700_000_000.25)
+    assert capsys.readouterr().err.count("seconds times 1000") == 1

@@ -32,6 +32,9 @@ _KINDS = {
     "int32": (INT, False),
 }
 
+# Of these days in milliseconds nobody has points; of these years in seconds many have.
+_SECONDS_FROM, _SECONDS_TO = 978_307_200, 2_592_000_000  # 2001, and 30 days: 2052
+
 _NO_NUMBERS = (str, bytes, bytearray, complex, set, frozenset)
 
 Shape = tuple[int, ...]
@@ -153,6 +156,11 @@ def _scalar(name: str, value: Any, kind: int) -> bytes:
         return pack_i64(exact_int(name, value))
     try:
         number = float(value)
+    except FloatingPointError:  # NumPy was told to raise: np.seterr
+        import numpy
+
+        with numpy.errstate(all="ignore"):
+            number = float(value)
     except OverflowError:
         raise KymogramValidationError(
             f"the value of {name!r} is too large for float64: {value!r:.60}"
@@ -281,11 +289,12 @@ def _float_array(name: str, numpy: Any, value: Any, narrow: bool) -> Any:
         return numpy.frombuffer(b"".join(flat), "<f8").reshape(value.shape)
     exact = value.ndim and (size < NARROW or (letter == "f" and size == NARROW))
     try:
-        if exact or not narrow or not value.ndim:
-            data = value.astype("<f4" if exact else "<f8", order="C", copy=False)
+        kind = "<f4" if value.ndim and (exact or narrow) else "<f8"
+        if size <= WIDE and (exact or kind == "<f8"):
+            data = value.astype(kind, order="C", copy=False)
         else:
-            with numpy.errstate(all="ignore"):  # beyond float32 is Inf, or 0
-                data = value.astype("<f4", order="C")
+            with numpy.errstate(all="ignore"):  # beyond float32 or float64 is Inf, or 0
+                data = value.astype(kind, order="C", copy=False)
     except (TypeError, ValueError, OverflowError):
         raise _not_a_number(name, value) from None
     if letter in "iu" and size == WIDE and data.itemsize == WIDE and value.size:
@@ -376,6 +385,12 @@ def time_ns(value: Any) -> int:
     if not 0 <= number <= STEP_MAX:
         raise KymogramValidationError(
             f"timestamp is Unix milliseconds from 0 to {_TIME_MS_MAX}, got {value!r:.60}"
+        )
+    if _SECONDS_FROM <= whole < _SECONDS_TO:
+        voice.warn(
+            f"timestamp={value!r:.60} is Unix milliseconds, thus of January 1970; "
+            "give seconds times 1000",
+            once="timestamp in seconds",
         )
     return number
 

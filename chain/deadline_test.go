@@ -144,7 +144,7 @@ func (n *lazy) answer(method string, params []any) any {
 	case "chain_getBlockHash", "chain_getFinalizedHead":
 		return hash
 	case "chain_getBlock":
-		return nil // it has none of those that it tells of
+		return nil // it has none of the blocks that it names
 	case "state_call":
 		return "0x00000000"
 	case "author_submitAndWatchExtrinsic":

@@ -40,7 +40,7 @@ func (l *Logger) SystemMetrics() (map[string]float64, error) {
 }
 
 // GPUMetrics are gpu_mem_used_mb and gpu_mem_total_mb of the first graphics card, with its
-// gpu_name and gpu_id. Only the first call waits for the program that tells of it.
+// gpu_name and gpu_id. Only the first call waits for the program that reports it.
 func (l *Logger) GPUMetrics() (map[string]any, error) {
 	cards, err := l.machine.read()
 	if err != nil {

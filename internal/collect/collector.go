@@ -87,7 +87,7 @@ type Options struct {
 	// NvidiaSMI is the program that tells of graphics cards: nvidia-smi of PATH
 	// when empty, "-" for none.
 	NvidiaSMI string
-	// RocmSMI is the program that tells of AMD's cards where there is no nvidia-smi: rocm-smi
+	// RocmSMI is the program that reports AMD's cards where there is no nvidia-smi: rocm-smi
 	// of PATH when empty, "-" for none.
 	RocmSMI string
 	// GPUEvery is the least time between two calls of it; 5 s when 0. A call

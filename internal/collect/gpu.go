@@ -163,7 +163,7 @@ func (g *gpu) query(columns string) (string, error) {
 	return g.program(g.nvidia, "--query-gpu="+columns, "--format=csv,noheader,nounits")
 }
 
-// program runs one that tells of cards; "" where there are none.
+// program runs one that reports cards; "" where there are none.
 func (g *gpu) program(name string, arguments ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()

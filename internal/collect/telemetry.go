@@ -41,8 +41,8 @@ type Card struct {
 	UsedMiB, TotalMiB float64
 }
 
-// ErrNoCard says that a machine has no graphics card, or no program that tells of it.
-var ErrNoCard = errors.New("there is no graphics card that nvidia-smi or rocm-smi tells of")
+// ErrNoCard says that a machine has no graphics card, or no program that reports it.
+var ErrNoCard = errors.New("there is no graphics card that nvidia-smi or rocm-smi reports")
 
 // Memory reads the cards' memory. Within Options.GPUEvery the answer is the one before.
 func (c *Collector) Memory(ctx context.Context) ([]Card, error) {

@@ -116,7 +116,7 @@ func shown(endpoint string) string {
 func dial(ctx context.Context, endpoint string, client *http.Client) (*conn, error) {
 	limited, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	ws, _, err := websocket.Dial(limited, endpoint, &websocket.DialOptions{HTTPClient: client}) //nolint:bodyclose // the library closes it
+	ws, _, err := websocket.Dial(limited, endpoint, &websocket.DialOptions{HTTPClient: client}) //nolint:bodyclose // Dial says that its caller never has to
 	if err != nil {
 		return nil, transport(ctx, endpoint, fmt.Errorf("connect: %w", err))
 	}

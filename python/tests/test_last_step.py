@@ -53,7 +53,7 @@ def test_more_series_than_the_open_lists(run: kymogram.Run) -> None:
 def test_a_restart_waits_for_the_server(
     away: Server, spool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both lives begin without the server; the second goes on behind the first."""
+    """Both lives begin without the server; the second goes on after the first."""
     monkeypatch.setenv("KYMOGRAM_RESUME_STRATEGY", "allow")
     train(away, "for i in range(1000): kymogram.log('loss', 0.0)")
     starter = Timer(2.0, away.start)

@@ -18,6 +18,7 @@ import json
 import re
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -512,10 +513,15 @@ def _series(run: Run, one: dict[str, Any]) -> Series:
 
 def _names(every: Sequence[Series]) -> list[str]:
     """A name for each series: as short as tells it from the others."""
-    short = [one.metric for one in every]
-    longer = [f"{one.metric}{{{_text(one.labels)}}}" if one.labels else one.metric for one in every]
-    names = [b if short.count(a) > 1 else a for a, b in zip(short, longer)]
-    return [f"{a}@{one.scale}" if names.count(a) > 1 else a for a, one in zip(names, every)]
+    metrics = Counter(one.metric for one in every)
+    names = [
+        f"{one.metric}{{{_text(one.labels)}}}"
+        if one.labels and metrics[one.metric] > 1
+        else one.metric
+        for one in every
+    ]
+    taken = Counter(names)
+    return [f"{a}@{one.scale}" if taken[a] > 1 else a for a, one in zip(names, every)]
 
 
 def _text(labels: Mapping[str, str]) -> str:

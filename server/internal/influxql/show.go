@@ -348,7 +348,7 @@ func (e *explored) valuesOf(one life, name string, into map[[2]string]struct{}) 
 	return nil
 }
 
-// axisValues reads a page, and goes on behind its last value: a value costs a page at most,
+// axisValues reads a page, and goes on after its last value: a value costs a page at most,
 // however many rows have it.
 func (e *explored) axisValues(one life, series store.SeriesID, axis model.Axis, add func(string) error) error {
 	for from, limit := int64(math.MinInt64), e.session.pageRows(); ; {

@@ -85,7 +85,8 @@ func Labels(labels map[string]string) Option {
 	}
 }
 
-// Axis orders and bounds points: step by default, time_ns for a series without.
+// Axis orders and bounds points: by default step, time_ns for a series without, episode
+// for the steps of an RL environment.
 func Axis(axis AxisName) Option { return func(q url.Values) { q.Set("axis", string(axis)) } }
 
 // Between bounds the axis, both ends inclusive.
@@ -125,7 +126,8 @@ func (p *Point) Step() (int64, bool) {
 }
 
 // Points ranges over the points of one series in the order of the axis, then of
-// time. An error is the last thing that it yields.
+// time. Steps of an RL environment go by episode, then by step; those without an
+// episode come first. An error is the last thing that it yields.
 func (r *Run) Points(ctx context.Context, metric string, options ...Option) iter.Seq2[Point, error] {
 	return func(yield func(Point, error) bool) {
 		query := url.Values{"metric": {metric}, "limit": {strconv.Itoa(pointsPage)}}

@@ -344,6 +344,8 @@ class Run:
     ) -> Points:
         """The points of one series, in the order of its axis, then of time.
 
+        The axis is step by default, time_ns for a series without steps. Steps of an RL
+        environment go by episode, then by step; those without an episode come first.
         `first` and `last` bound the axis, both inclusive. Without `attempt`
         these are the points of the curve; a number is that attempt alone, "all"
         every stored point. `include_inherited` continues the curves of the runs

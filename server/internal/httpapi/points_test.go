@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	order "cmp"
 	"encoding/base64"
 	"encoding/csv"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -90,6 +92,22 @@ func (l *lab) readRows(path string, q url.Values, format string, kind model.Kind
 	doc := decode(l.t, a.body)
 	next, _ := doc["next"].(string)
 	return jsonRows(l.t, doc["columns"].(map[string]any), kind), next
+}
+
+// pages reads page after page of floats; each but the last is full.
+func (l *lab) pages(path string, q url.Values, format string) []textRow {
+	l.t.Helper()
+	got := []textRow{}
+	for {
+		rows, next := l.readRows(path, q, format, model.KindFloat)
+		if got = append(got, rows...); next == "" {
+			return got
+		}
+		if strconv.Itoa(len(rows)) != q.Get("limit") {
+			l.t.Fatalf("a page of %s holds %d rows", q.Get("limit"), len(rows))
+		}
+		q.Set("cursor", next)
+	}
 }
 
 func jsonRows(t testing.TB, columns map[string]any, kind model.Kind) []textRow {
@@ -205,23 +223,64 @@ func TestPointsPageThroughEverything(t *testing.T) {
 	for _, axis := range []model.Axis{model.AxisStep, model.AxisEpoch, model.AxisTime} {
 		for _, format := range formats {
 			for _, limit := range []int{1, 7, 80, 1000} {
-				got := []textRow{}
 				q := values("metric", "loss", "label.split", "train", "axis", string(axis), "limit", strconv.Itoa(limit))
-				for {
-					rows, next := l.readRows(a.path("points"), q, format, model.KindFloat)
-					if got = append(got, rows...); next == "" {
-						break
-					}
-					if len(rows) != limit {
-						t.Fatalf("a page of %d holds %d rows", limit, len(rows))
-					}
-					q.Set("cursor", next)
-				}
-				if diff := cmp.Diff(want(sorted(all, axis)), got); diff != "" {
+				if diff := cmp.Diff(want(sorted(all, axis)), l.pages(a.path("points"), q, format)); diff != "" {
 					t.Fatalf("axis %s, %s, limit %d (-want +got):\n%s", axis, format, limit, diff)
 				}
 			}
 		}
+	}
+}
+
+// The steps of an RL environment begin anew in each episode: rows go episode by episode,
+// whatever the times, the writers and the size of a page; those without one come first.
+func TestEpisodesStayTogether(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	rng := rand.New(rand.NewPCG(3, 4))
+	key := model.NewSeriesKey("reward", model.ScaleEnvironment, map[string]string{"env_id": "a"})
+	a, b := l.writer("run", nil), l.writer("run", nil)
+	for i := range 150 {
+		w := []*writer{a, b}[rng.IntN(2)]
+		p := point{axes: map[model.Axis]int64{model.AxisStep: int64(i), model.AxisRLStep: rng.Int64N(5)}, timeNs: 1_700_000_000_000_000_000 + rng.Int64N(20), value: rng.NormFloat64()}
+		if p.axes[model.AxisStep] %= 20; rng.IntN(5) > 0 {
+			p.axes[model.AxisEpisode] = rng.Int64N(5)
+		}
+		w.log(key, p)
+	}
+	all := append(append([]point{}, a.logged...), b.logged...)
+	slices.SortStableFunc(all, func(p, q point) int {
+		place := func(p point) []int64 {
+			episode, has := p.axes[model.AxisEpisode]
+			if !has {
+				episode = math.MinInt64
+			}
+			return []int64{episode, p.axes[model.AxisStep], p.timeNs}
+		}
+		return order.Or(slices.Compare(place(p), place(q)), strings.Compare(p.writer.String(), q.writer.String()), order.Compare(p.seq, q.seq))
+	})
+	for _, format := range formats {
+		for _, limit := range []int{1, 7, 1000} {
+			q := values("metric", "reward", "attempt", "all", "limit", strconv.Itoa(limit))
+			if diff := cmp.Diff(want(all), l.pages(a.path("points"), q, format)); diff != "" {
+				t.Fatalf("%s, limit %d (-want +got):\n%s", format, limit, diff)
+			}
+		}
+	}
+	inside := slices.DeleteFunc(slices.Clone(all), func(p point) bool {
+		episode, has := p.axes[model.AxisEpisode]
+		return !has || episode < 1 || episode > 3
+	})
+	got := l.pages(a.path("points"), values("metric", "reward", "attempt", "all", "from", "1", "to", "3", "limit", "9"), "json")
+	if diff := cmp.Diff(want(inside), got); diff != "" {
+		t.Errorf("episodes 1 to 3 (-want +got):\n%s", diff)
+	}
+	doc := l.get(a.path("points"), values("metric", "reward"))
+	if axis := doc["series"].(map[string]any)["axis"]; axis != "episode" {
+		t.Errorf("the axis is %v", axis)
+	}
+	byStep := l.pages(a.path("points"), values("metric", "reward", "attempt", "all", "axis", "step", "limit", "11"), "json")
+	if diff := cmp.Diff(want(sorted(all, model.AxisStep)), byStep); diff != "" {
+		t.Errorf("by step, as asked for (-want +got):\n%s", diff)
 	}
 }
 

@@ -24,9 +24,9 @@ import (
 // A point that arrives in front of the mark is not in this reading, one behind it
 // is, and none comes twice.
 const (
-	cursorVersion  = 2
+	cursorVersion  = 3
 	cursorHead     = 1 + 4
-	positionLength = 8 + 8 + 16 + 8 + 4 + 4
+	positionLength = 8 + 8 + 8 + 16 + 8 + 4 + 4
 )
 
 var errCursor = model.Errorf(model.CodeInvalid, "the cursor does not belong to this request").
@@ -59,6 +59,7 @@ func openCursor(hash uint32, cursor string) ([]byte, error) {
 
 func appendPosition(dst []byte, p *store.Position) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(p.Axis))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(p.Step))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(p.TimeNs))
 	dst = append(dst, p.Writer[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, p.Seq)
@@ -72,10 +73,11 @@ func readPosition(raw []byte) (*store.Position, error) {
 	}
 	return &store.Position{
 		Axis:   int64(binary.BigEndian.Uint64(raw)),
-		TimeNs: int64(binary.BigEndian.Uint64(raw[8:])),
-		Writer: model.WriterID(raw[16:32]),
-		Seq:    binary.BigEndian.Uint64(raw[32:]),
-		Row:    binary.BigEndian.Uint32(raw[40:]),
-		Depth:  binary.BigEndian.Uint32(raw[44:]),
+		Step:   int64(binary.BigEndian.Uint64(raw[8:])),
+		TimeNs: int64(binary.BigEndian.Uint64(raw[16:])),
+		Writer: model.WriterID(raw[24:40]),
+		Seq:    binary.BigEndian.Uint64(raw[40:]),
+		Row:    binary.BigEndian.Uint32(raw[48:]),
+		Depth:  binary.BigEndian.Uint32(raw[52:]),
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -28,13 +29,13 @@ func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, err
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
-	axis, err := axisOf(c.series, r.Axis)
+	axis, gaps, err := orderOf(c.series, r.Axis)
 	if err != nil {
 		return nil, err
 	}
 	scan := store.ScanRequest{
 		Run: c.Run, Series: c.Series, Ancestors: c.Ancestors,
-		Axis: axis, From: from, To: to, Attempts: r.Attempts, Limit: min(limit, s.limits.Points),
+		Axis: axis, Gaps: gaps, From: from, To: to, Attempts: r.Attempts, Limit: min(limit, s.limits.Points),
 	}
 	if err := r.Texts.wait(ctx, c.series.Kind); err != nil {
 		return nil, s.finish(ctx, err)
@@ -47,7 +48,7 @@ func (s *Service) Points(ctx context.Context, r PointsRequest) (*PointsPage, err
 }
 
 func (s *Service) scan(ctx context.Context, scan store.ScanRequest, c *curve, cursor string) (*PointsPage, error) {
-	hash := requestHash(append([]string{"points", c.run.ID.String(), c.series.Key.String(), string(scan.Axis), attemptsText(scan.Attempts)}, c.cuts()...)...)
+	hash := requestHash(append([]string{"points", c.run.ID.String(), c.series.Key.String(), string(scan.Axis), strconv.FormatBool(scan.Gaps), attemptsText(scan.Attempts)}, c.cuts()...)...)
 	if cursor != "" {
 		raw, err := openCursor(hash, cursor)
 		if err != nil {
@@ -66,6 +67,16 @@ func (s *Service) scan(ctx context.Context, scan store.ScanRequest, c *curve, cu
 		page.Next = sealCursor(hash, appendPosition(nil, rows.Next))
 	}
 	return page, nil
+}
+
+// orderOf is axisOf for rows. The steps of an RL environment begin anew in each episode,
+// so its rows go episode by episode; those without one come first.
+func orderOf(series store.Series, asked model.Axis) (axis model.Axis, gaps bool, err error) {
+	if asked == "" && series.Key.Scale == model.ScaleEnvironment && slices.Contains(series.Axes, model.AxisEpisode) {
+		return model.AxisEpisode, true, nil
+	}
+	axis, err = axisOf(series, asked)
+	return axis, false, err
 }
 
 // AllPoints reads a series page by page, from the request's cursor to the end.

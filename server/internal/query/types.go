@@ -130,7 +130,7 @@ type SeriesInfo struct {
 type PointsRequest struct {
 	Page
 	Selector
-	Axis     model.Axis // empty: step, else time_ns
+	Axis     model.Axis // empty: episode of an RL environment's steps, else step, else time_ns
 	From, To *int64     // inclusive; nil is open
 	Attempts Attempts
 	Texts    Admit
@@ -138,7 +138,8 @@ type PointsRequest struct {
 	IncludeInherited bool // only without Attempts
 }
 
-// PointsPage is a part of a series in the order of (axis, time, writer, sequence).
+// PointsPage is a part of a series in the order of (axis, time, writer, sequence); along
+// episodes in that of (episode, step, time, …).
 type PointsPage struct {
 	Run    model.RunID
 	Series store.Series

@@ -171,14 +171,18 @@ type CurveRequest struct {
 }
 
 // ScanRequest asks for points in the order of (axis, time, writer, sequence, row,
-// nearer run).
+// nearer run); those of one episode along the axis of episodes in the order of (step,
+// time, …), those without a step first.
 type ScanRequest struct {
 	Run       model.RunID // zero where only ancestors have the series
 	Series    SeriesID
 	Ancestors []Ancestor // only with Attempts for the curve
 	Axis      model.Axis // AxisTime for time; points without the axis are left out
-	From, To  int64      // inclusive
-	Attempts  Attempts
+	// Gaps keeps the points without the axis: they stand at math.MinInt64, so before all
+	// others.
+	Gaps     bool
+	From, To int64 // inclusive
+	Attempts Attempts
 	// After resumes behind the row with this position; nil starts at From.
 	After *Position
 	Limit int // rows, ≥ 1
@@ -187,6 +191,7 @@ type ScanRequest struct {
 // Position names a row of a scan, stable while its points are stored.
 type Position struct {
 	Axis   int64
+	Step   int64 // along the axis of episodes
 	TimeNs int64
 	Writer model.WriterID
 	Seq    uint64

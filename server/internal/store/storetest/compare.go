@@ -175,14 +175,14 @@ func compareSeries(ctx context.Context, e store.Engine, id model.RunID, r *naive
 		sels = append(sels, store.Attempts{Number: number})
 	}
 	for _, sel := range sels {
-		for _, axis := range []model.Axis{model.AxisStep, model.AxisTime, model.AxisRLStep} {
-			want := on(r.selected(s, sel), axis)
-			if err := compareScan(ctx, e, id, got, s, sel, axis, want, limit); err != nil {
-				return fmt.Errorf("scan of %+v by %s: %w", sel, axis, err)
+		for _, along := range ways() {
+			want := on(r.selected(s, sel), along)
+			if err := compareScan(ctx, e, id, got, s, sel, along, want, limit); err != nil {
+				return fmt.Errorf("scan of %+v by %+v: %w", sel, along, err)
 			}
-			if s.kind == model.KindFloat || s.kind == model.KindInt {
-				if err := compareBuckets(ctx, e, id, got.ID, s.kind, sel, axis, want); err != nil {
-					return fmt.Errorf("buckets of %+v by %s: %w", sel, axis, err)
+			if !along.gaps && (s.kind == model.KindFloat || s.kind == model.KindInt) {
+				if err := compareBuckets(ctx, e, id, got.ID, s.kind, sel, along.axis, want); err != nil {
+					return fmt.Errorf("buckets of %+v by %s: %w", sel, along.axis, err)
 				}
 			}
 		}
@@ -216,9 +216,9 @@ func describe(r *naiveRun, s *naiveSeries) store.Series {
 	for _, p := range curve {
 		out.MinTimeNs, out.MaxTimeNs = min(out.MinTimeNs, p.time), max(out.MaxTimeNs, p.time)
 	}
-	ordered := on(curve, model.AxisStep)
+	ordered := on(curve, way{axis: model.AxisStep})
 	if len(ordered) == 0 {
-		ordered = on(curve, model.AxisTime)
+		ordered = on(curve, way{axis: model.AxisTime})
 	}
 	last := ordered[len(ordered)-1]
 	out.Last = &store.Point{TimeNs: last.time, Value: last.value}
@@ -228,12 +228,12 @@ func describe(r *naiveRun, s *naiveSeries) store.Series {
 	return out
 }
 
-func compareScan(ctx context.Context, e store.Engine, id model.RunID, got store.Series, s *naiveSeries, sel store.Attempts, axis model.Axis, want []point, limit int) error {
-	req := store.ScanRequest{Run: id, Series: got.ID, Axis: axis, From: math.MinInt64, To: math.MaxInt64, Attempts: sel, Limit: limit}
+func compareScan(ctx context.Context, e store.Engine, id model.RunID, got store.Series, s *naiveSeries, sel store.Attempts, along way, want []point, limit int) error {
+	req := store.ScanRequest{Run: id, Series: got.ID, Axis: along.axis, Gaps: along.gaps, From: math.MinInt64, To: math.MaxInt64, Attempts: sel, Limit: limit}
 	if len(want) > 4 { // and a part of it
-		from, _ := want[1].x(axis)
-		to, _ := want[len(want)-2].x(axis)
-		part := slices.DeleteFunc(slices.Clone(want), func(p point) bool { x, _ := p.x(axis); return x < from || x > to })
+		from, _ := want[1].at(along)
+		to, _ := want[len(want)-2].at(along)
+		part := slices.DeleteFunc(slices.Clone(want), func(p point) bool { x, _ := p.at(along); return x < from || x > to })
 		narrow := req
 		narrow.From, narrow.To, narrow.Limit = from, to, len(want)
 		rows, err := e.Scan(ctx, narrow)

@@ -119,16 +119,16 @@ func compareFork(ctx context.Context, e store.Engine, chain []branch, text strin
 	if diff := gocmp.Diff(describeFork(chain, curve), got, gocmp.Comparer(sameNumber)); diff != "" {
 		return fmt.Errorf("described (-want +got):\n%s", diff)
 	}
-	for _, axis := range []model.Axis{model.AxisStep, model.AxisTime, model.AxisRLStep} {
-		want := onFork(curve, axis)
-		if err := compareForkScan(ctx, e, q, chain[0].of, axis, want, limit); err != nil {
-			return fmt.Errorf("scan by %s: %w", axis, err)
+	for _, along := range ways() {
+		want := onFork(curve, along)
+		if err := compareForkScan(ctx, e, q, chain[0].of, along, want, limit); err != nil {
+			return fmt.Errorf("scan by %+v: %w", along, err)
 		}
-		if chain[0].of.kind != model.KindFloat && chain[0].of.kind != model.KindInt {
+		if along.gaps || chain[0].of.kind != model.KindFloat && chain[0].of.kind != model.KindInt {
 			continue
 		}
-		if err := compareForkBuckets(ctx, e, q, chain[0].of.kind, axis, want); err != nil {
-			return fmt.Errorf("buckets by %s: %w", axis, err)
+		if err := compareForkBuckets(ctx, e, q, chain[0].of.kind, along.axis, want); err != nil {
+			return fmt.Errorf("buckets by %s: %w", along.axis, err)
 		}
 	}
 	return nil
@@ -169,20 +169,18 @@ func isInherited(p *point, upTo int64, nearer []inherited) bool {
 	})
 }
 
-func onFork(curve []inherited, axis model.Axis) (out []inherited) {
+func onFork(curve []inherited, along way) (out []inherited) {
 	for _, p := range curve {
-		if _, ok := p.x(axis); ok {
+		if _, ok := p.at(along); ok {
 			out = append(out, p)
 		}
 	}
 	slices.SortFunc(out, func(p, q inherited) int {
-		px, _ := p.x(axis)
-		qx, _ := q.x(axis)
+		order := cmp.Or(along.compare(&p.point, &q.point), bytes.Compare(p.writer[:], q.writer[:]))
 		if p.depth == q.depth {
-			return cmp.Or(cmp.Compare(px, qx), cmp.Compare(p.time, q.time), bytes.Compare(p.writer[:], q.writer[:]), cmp.Compare(p.seq, q.seq), cmp.Compare(p.arrival, q.arrival))
+			return cmp.Or(order, cmp.Compare(p.seq, q.seq), cmp.Compare(p.arrival, q.arrival))
 		}
-		// Runs share no writer, so nothing is left to compare behind it.
-		return cmp.Or(cmp.Compare(px, qx), cmp.Compare(p.time, q.time), bytes.Compare(p.writer[:], q.writer[:]))
+		return order // runs share no writer, so nothing is left to compare
 	})
 	return out
 }
@@ -214,9 +212,9 @@ func describeFork(chain []branch, curve []inherited) store.Series {
 			out.Axes = append(out.Axes, a)
 		}
 	}
-	ordered := onFork(curve, model.AxisStep)
+	ordered := onFork(curve, way{axis: model.AxisStep})
 	if len(ordered) == 0 {
-		ordered = onFork(curve, model.AxisTime)
+		ordered = onFork(curve, way{axis: model.AxisTime})
 	}
 	if len(ordered) > 0 {
 		last := ordered[len(ordered)-1]
@@ -228,8 +226,8 @@ func describeFork(chain []branch, curve []inherited) store.Series {
 	return out
 }
 
-func compareForkScan(ctx context.Context, e store.Engine, q store.CurveRequest, of *naiveSeries, axis model.Axis, want []inherited, limit int) error {
-	req := store.ScanRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors, Axis: axis, From: math.MinInt64, To: math.MaxInt64, Limit: limit}
+func compareForkScan(ctx context.Context, e store.Engine, q store.CurveRequest, of *naiveSeries, along way, want []inherited, limit int) error {
+	req := store.ScanRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors, Axis: along.axis, Gaps: along.gaps, From: math.MinInt64, To: math.MaxInt64, Limit: limit}
 	for {
 		rows, err := e.Scan(ctx, req)
 		if err != nil {

@@ -424,20 +424,50 @@ func (r *naiveRun) selected(s *naiveSeries, sel store.Attempts) []point {
 	return r.unique(of)
 }
 
-// on lists the points with an axis in the order of a scan.
-func on(points []point, axis model.Axis) []point {
+// way is what a scan goes along.
+type way struct {
+	axis model.Axis
+	gaps bool
+}
+
+// ways are those that are compared.
+func ways() []way {
+	return []way{{axis: model.AxisStep}, {axis: model.AxisTime}, {axis: model.AxisRLStep}, {axis: model.AxisEpisode}, {model.AxisEpisode, true}, {model.AxisRLStep, true}}
+}
+
+// on lists the points of a scan in its order.
+func on(points []point, along way) []point {
 	var out []point
 	for _, p := range points {
-		if _, ok := p.x(axis); ok {
+		if _, ok := p.at(along); ok {
 			out = append(out, p)
 		}
 	}
 	slices.SortFunc(out, func(p, q point) int {
-		px, _ := p.x(axis)
-		qx, _ := q.x(axis)
-		return cmp.Or(cmp.Compare(px, qx), cmp.Compare(p.time, q.time), bytes.Compare(p.writer[:], q.writer[:]), cmp.Compare(p.seq, q.seq), cmp.Compare(p.arrival, q.arrival))
+		return cmp.Or(along.compare(&p, &q), bytes.Compare(p.writer[:], q.writer[:]), cmp.Compare(p.seq, q.seq), cmp.Compare(p.arrival, q.arrival))
 	})
 	return out
+}
+
+// compare orders points by x, those of one episode by step, then by time.
+func (w way) compare(p, q *point) int {
+	px, _ := p.at(w)
+	qx, _ := q.at(w)
+	order := cmp.Compare(px, qx)
+	if w.axis == model.AxisEpisode {
+		ps, _ := p.at(way{model.AxisStep, true})
+		qs, _ := q.at(way{model.AxisStep, true})
+		order = cmp.Or(order, cmp.Compare(ps, qs))
+	}
+	return cmp.Or(order, cmp.Compare(p.time, q.time))
+}
+
+// at is where a point stands along a way, false where it does not.
+func (p *point) at(along way) (int64, bool) {
+	if x, ok := p.x(along.axis); ok || !along.gaps {
+		return x, ok
+	}
+	return math.MinInt64, true
 }
 
 func (p *point) x(axis model.Axis) (int64, bool) {

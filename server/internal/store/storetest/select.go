@@ -77,7 +77,7 @@ func compareSelected(ctx context.Context, e store.Engine, n *naive, q store.Sele
 			if q.Metric != "" && s.key.Metric != q.Metric || q.Match != nil && !q.Match(s.key) || q.Numeric && s.kind != model.KindFloat && s.kind != model.KindInt {
 				continue
 			}
-			points := slices.DeleteFunc(on(r.curve(s), model.AxisTime), func(p point) bool { return p.time < q.From || p.time > q.To })
+			points := slices.DeleteFunc(on(r.curve(s), way{axis: model.AxisTime}), func(p point) bool { return p.time < q.From || p.time > q.To })
 			if len(points) == 0 {
 				continue
 			}

@@ -1,6 +1,7 @@
 package column
 
 import (
+	"math"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -14,6 +15,20 @@ const (
 	EnvStep = 3
 	NumAxes = 10
 )
+
+// WithGaps is added to an axis whose gaps count too: rows without it stand at Gap.
+const (
+	WithGaps = NumAxes
+	Gap      = math.MinInt64
+)
+
+// gapsOf is the axis itself, and whether its gaps count.
+func gapsOf(axis int) (plain int, gaps bool) {
+	if axis >= WithGaps {
+		return axis - WithGaps, true
+	}
+	return axis, false
+}
 
 // AxisSet is a bit for each place in model.Axes.
 type AxisSet uint16

@@ -40,7 +40,22 @@ func (e *Extent) Span(axis int) (lo, hi int64) {
 	if axis < 0 {
 		return e.MinTime, e.MaxTime
 	}
+	axis, gaps := gapsOf(axis)
+	if gaps && !e.Mask.Has(axis) {
+		return Gap, Gap
+	}
 	return e.Lo[axis], e.Hi[axis]
+}
+
+// Reach is the range of x on an axis with that of the steps, which order rows of one x.
+func (e *Extent) Reach(axis int) (lo, hi Mark) {
+	lo.X, hi.X = e.Span(axis)
+	if stepsPart(axis) && e.Mask.Has(Step) {
+		lo.Step, hi.Step = e.Lo[Step], e.Hi[Step]
+	} else if stepsPart(axis) {
+		lo.Step, hi.Step = Gap, Gap
+	}
+	return lo, hi
 }
 
 // Measure fills an extent from rows. Distinct is kept true only when rows rise
@@ -115,7 +130,7 @@ func (e *Extent) TopKey() (key SortKey) {
 // LastPlace is the place of the last row.
 func (e *Extent) LastPlace(writers []model.WriterID) Place {
 	_, x := e.Span(e.XAxis())
-	return Place{x, e.LastTime, writers[e.LastSource], e.LastSeq, uint32(e.LastArrival), 0}
+	return Place{Mark{X: x}, e.LastTime, writers[e.LastSource], e.LastSeq, uint32(e.LastArrival), 0}
 }
 
 // Spans reports whether a coordinate lies in the range of an axis.

@@ -16,7 +16,9 @@ type Chunk struct {
 }
 
 // OnAxis reports whether the rows of the group have the axis; all have the time.
-func (c Chunk) OnAxis(axis int) bool { return axis < 0 || c.Group.Extent().Mask.Has(axis) }
+func (c Chunk) OnAxis(axis int) bool {
+	return axis < 0 || axis >= WithGaps || c.Group.Extent().Mask.Has(axis)
+}
 
 // BlockRows is how many rows a block sums up.
 const BlockRows = 512

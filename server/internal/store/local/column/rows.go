@@ -27,7 +27,42 @@ func (r *Rows) X(axis int) []int64 {
 	if axis < 0 {
 		return r.Time
 	}
+	axis, gaps := gapsOf(axis)
+	if gaps && !r.Mask.Has(axis) {
+		return slices.Repeat([]int64{Gap}, r.Len())
+	}
 	return r.Axes[axis]
+}
+
+// Mark is where a row stands along an axis.
+type Mark struct {
+	X    int64
+	Step int64 // of rows of one episode along the axis of episodes, else 0
+}
+
+// Compare orders marks.
+func (m Mark) Compare(o Mark) int { return cmp.Or(cmp.Compare(m.X, o.X), cmp.Compare(m.Step, o.Step)) }
+
+// stepsPart: along the axis of episodes rows of one x are ordered by their steps.
+func stepsPart(axis int) bool { return axis == Episode || axis == Episode+WithGaps }
+
+// Mark is where row i stands along an axis.
+func (r *Rows) Mark(i, axis int) (m Mark) {
+	plain, _ := gapsOf(axis)
+	switch {
+	case axis < 0:
+		m.X = r.Time[i]
+	case r.Mask.Has(plain):
+		m.X = r.Axes[plain][i]
+	default:
+		m.X = Gap
+	}
+	if stepsPart(axis) && r.Mask.Has(Step) {
+		m.Step = r.Axes[Step][i]
+	} else if stepsPart(axis) {
+		m.Step = Gap
+	}
+	return m
 }
 
 // Slice is a view of some rows that later appends do not touch.
@@ -104,17 +139,18 @@ func (r *Rows) CompareStored(i, j int) int {
 
 // Place is where a row stands among rows with one x.
 type Place struct {
-	X, Time int64
-	Writer  model.WriterID
-	Seq     uint64
-	Row     uint32 // low bits of ord: it only parts rows that are equal up to here
-	Depth   uint32 // of the run among those that are read, see store.Rows
+	Mark
+	Time   int64
+	Writer model.WriterID
+	Seq    uint64
+	Row    uint32 // low bits of ord: it only parts rows that are equal up to here
+	Depth  uint32 // of the run among those that are read, see store.Rows
 }
 
 // Compare orders rows as a scan does.
 func (p Place) Compare(q Place) int {
-	if p.X != q.X {
-		return cmp.Compare(p.X, q.X)
+	if c := p.Mark.Compare(q.Mark); c != 0 {
+		return c
 	}
 	if p.Time != q.Time {
 		return cmp.Compare(p.Time, q.Time)
@@ -127,7 +163,7 @@ func (p Place) Compare(q Place) int {
 
 // Place is where row i stands along an axis; writers are those of the sources.
 func (r *Rows) Place(i, axis int, writers []model.WriterID) Place {
-	return Place{r.X(axis)[i], r.Time[i], writers[r.Source[i]], r.Seq[i], uint32(r.Arrival[i]), 0}
+	return Place{r.Mark(i, axis), r.Time[i], writers[r.Source[i]], r.Seq[i], uint32(r.Arrival[i]), 0}
 }
 
 // Shape is what rows must share for their keys to compare.

@@ -29,13 +29,16 @@ func Scan(ctx context.Context, from Views, q store.ScanRequest) (*store.Rows, er
 	if err != nil {
 		return nil, err
 	}
+	if q.Gaps && axis >= 0 {
+		axis += column.WithGaps
+	}
 	if q.Limit < 1 {
 		return nil, model.Errorf(model.CodeInvalid, "a scan needs a limit of at least 1")
 	}
 	from = until{from, ctx}
 	s := &scan{axis: axis, from: q.From, to: q.To, limit: q.Limit}
 	if q.After != nil {
-		s.after = &column.Place{X: q.After.Axis, Time: q.After.TimeNs, Writer: q.After.Writer, Seq: q.After.Seq, Row: q.After.Row, Depth: q.After.Depth}
+		s.after = &column.Place{Mark: column.Mark{X: q.After.Axis, Step: q.After.Step}, Time: q.After.TimeNs, Writer: q.After.Writer, Seq: q.After.Seq, Row: q.After.Row, Depth: q.After.Depth}
 		s.from = max(s.from, q.After.Axis)
 	}
 	if len(q.Ancestors) > 0 {
@@ -190,7 +193,7 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 		if err := ctx.Err(); err != nil {
 			return false, model.Errorf(model.CodeTimeout, "the scan was stopped: %v", err)
 		}
-		lo, _ := pieces[i].Group.Extent().Span(s.axis)
+		lo, _ := pieces[i].Group.Extent().Reach(s.axis)
 		if len(*out) > s.limit && settled(*out, lo) > s.limit {
 			return false, nil
 		}
@@ -234,32 +237,31 @@ func (f *found) bytes() int {
 	return len(f.in.vals.Docs[f.row])
 }
 
-// settled counts the rows in front of everything at or after x.
-func settled(rows []found, x int64) (n int) {
+// settled counts the rows in front of everything at or after a mark.
+func settled(rows []found, at column.Mark) (n int) {
 	for i := range rows {
-		if rows[i].x < x {
+		if f := &rows[i]; f.x < at.X || f.x == at.X && f.in.rows.Mark(int(f.row), f.in.axis).Step < at.Step {
 			n++
 		}
 	}
 	return n
 }
 
-func (v *View) onAxis(p *piece, axis int) bool { return axis < 0 || p.Group.Extent().Mask.Has(axis) }
-
 func (s *scan) inRange(pieces []piece) []piece {
 	out := pieces[:0]
 	for _, p := range pieces {
-		if !s.onAxis(&p, s.axis) {
+		if !p.OnAxis(s.axis) {
 			continue
 		}
-		if lo, hi := p.Group.Extent().Span(s.axis); hi >= s.from && lo <= s.to {
+		lo, hi := p.Group.Extent().Reach(s.axis)
+		if hi.X >= s.from && lo.X <= s.to && (s.after == nil || hi.Compare(s.after.Mark) >= 0) {
 			out = append(out, p)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b piece) int {
-		alo, _ := a.Group.Extent().Span(s.axis)
-		blo, _ := b.Group.Extent().Span(s.axis)
-		return cmp.Compare(alo, blo)
+		alo, _ := a.Group.Extent().Reach(s.axis)
+		blo, _ := b.Group.Extent().Reach(s.axis)
+		return alo.Compare(blo)
 	})
 	return out
 }
@@ -312,7 +314,7 @@ func (v *View) table(list []found, more bool) *store.Rows {
 	}
 	if more {
 		p := list[len(list)-1].place()
-		out.Next = &store.Position{Axis: p.X, TimeNs: p.Time, Writer: p.Writer, Seq: p.Seq, Row: p.Row, Depth: p.Depth}
+		out.Next = &store.Position{Axis: p.X, Step: p.Step, TimeNs: p.Time, Writer: p.Writer, Seq: p.Seq, Row: p.Row, Depth: p.Depth}
 	}
 	return out
 }

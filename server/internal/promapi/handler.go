@@ -43,6 +43,9 @@ type Options struct {
 // a training, of an evaluation and of an epoch come less often.
 const Lookback = time.Hour
 
+// defaultStep is that of a subquery which does not say one.
+const defaultStep = time.Minute
+
 // small is what a request takes at first; one that needs more begins anew with all that it
 // may have: who holds some memory and waits for more may wait for others who do the same.
 const small = 256 << 10
@@ -69,7 +72,7 @@ func New(service Service, options Options) *Handler {
 	for _, memory := range []int64{small, options.Memory} {
 		h.engines[memory] = promql.NewEngine(promql.EngineOpts{
 			MaxSamples: samplesOf(memory), Timeout: options.Time, LookbackDelta: Lookback,
-			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+			NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStep.Milliseconds() },
 			EnableAtModifier:         true, EnableNegativeOffset: true,
 		})
 	}
@@ -145,7 +148,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, answer func(*re
 		err = h.within(ctx, memory, func(ctx context.Context) error {
 			q := &request{
 				Request: r.WithContext(ctx), handler: h, memory: memory,
-				reader: &reader{service: h.service, workspace: workspace, project: project, lookback: lookback, room: newRoom(memory)},
+				reader: &reader{service: h.service, workspace: workspace, project: project, lookback: lookback, room: newRoom(memory), work: newWork()},
 			}
 			var out *writer
 			q.write = func(content string) writer {
@@ -254,6 +257,8 @@ func (h *Handler) refusalOf(r *http.Request, err error) (refusal, model.Code) {
 		return refusal{http.StatusUnauthorized, "unauthorized", text}, known.Code
 	case model.CodePermission:
 		return refusal{http.StatusForbidden, "forbidden", text}, known.Code
+	case model.CodeLimit:
+		return refusal{http.StatusUnprocessableEntity, "execution", text}, known.Code
 	case model.CodeNotFound:
 		return refusal{http.StatusNotFound, "not_found", text}, known.Code
 	case model.CodeBusy, model.CodeUnavailable:

@@ -134,6 +134,41 @@ func TestALargeQueryNamesItsLimit(t *testing.T) {
 	}
 }
 
+// What would compute for long ends at once, though nothing of it takes memory: steps without a
+// point, and points that functions read again at each step. The answer names the limit.
+func TestLongWorkNamesItsLimit(t *testing.T) {
+	few, none := &endless{runs: 100, series: 1, points: 1}, &endless{}
+	for _, c := range []struct {
+		*endless
+		path string
+		form url.Values
+	}{
+		{few, "/api/v1/query", url.Values{"query": {"sum_over_time(m[1y:1s])"}}},
+		{few, "/api/v1/query", url.Values{"query": {"max(m) + count(max_over_time((m > 1)[30d:1s]))"}}},
+		{few, "/api/v1/query", url.Values{"query": {"sum_over_time(m[100y:])"}}},
+		{few, "/api/v1/query", url.Values{"query": {"quantile_over_time(0.5, m[1d:1s])[1d:1s]"}}},
+		{none, "/api/v1/query", url.Values{"query": {"sum_over_time(sum(nothing)[100y:1ms])"}}},
+		{none, "/api/v1/query", url.Values{"query": {"count_over_time((a and b)[100y:1ms])"}}},
+		{none, "/api/v1/query", url.Values{"query": {strings.Repeat("sum_over_time(", 60) + "a" + strings.Repeat("[290y:1h])", 60)}}},
+		{few, "/api/v1/query_range", span("quantile_over_time(0.5, m[1d:1s])", "1")},
+		{&endless{runs: 1, series: 1, points: 100_000}, "/api/v1/query_range", span("quantile_over_time(0.5, m[1d])", "1")},
+	} {
+		began := time.Now()
+		got := ask(t, New(c.endless, Options{Memory: 64 << 20}), t.Context(), c.path, c.form)
+		if got.code != http.StatusUnprocessableEntity || got.ErrorType != "execution" || !strings.Contains(got.Error, "200000000") {
+			t.Errorf("%.200v: %d %+v", c.form, got.code, got)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%.200v took %s", c.form, took)
+		}
+	}
+	for _, query := range []string{"avg_over_time(m[1d:1m])", "sum_over_time(m[1y:1m])", "quantile_over_time(0.9, m[1h:10s] @ end())", "max_over_time(m[30d:1s] @ 1700000000)"} {
+		if got := ask(t, New(&endless{runs: 1, series: 1, points: 1}, Options{Memory: 64 << 20}), t.Context(), "/api/v1/query_range", span(query, "60")); got.code != http.StatusOK {
+			t.Errorf("%s: %d %+v", query, got.code, got)
+		}
+	}
+}
+
 // Nothing of memory is kept, whatever a request ends with, and never more than its share.
 func TestMemoryIsGivenBack(t *testing.T) {
 	held, most := int64(0), int64(0)

@@ -26,6 +26,7 @@ type reader struct {
 	workspace, project string // empty: every project that the caller may read
 	lookback           time.Duration
 	room               *room
+	work               *work
 
 	runs          []query.PlacedRun // all, once they are listed
 	read, configs bool              // without, and with their configs
@@ -213,7 +214,10 @@ func (r *reader) selectAll(ctx context.Context, s *selector, hints *storage.Sele
 		list = append(list, &series{labels: of, every: every, from: hints.Start, to: hints.End})
 		return r.room.take(seriesBytes + int64(size(of)))
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, r.work.series(list, hints, r.lookback)
 }
 
 func size(of labels.Labels) (n int) {

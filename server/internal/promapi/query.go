@@ -23,19 +23,19 @@ func depth(n parser.Node) int {
 	return most + 1
 }
 
-func expression(q *request) (string, error) {
+func expression(q *request) (parser.Expr, error) {
 	text := q.Form.Get("query")
 	if len(text) > maxQuery {
-		return "", badData("invalid parameter %q: it has %d bytes, it may have %d", "query", len(text), maxQuery)
+		return nil, badData("invalid parameter %q: it has %d bytes, it may have %d", "query", len(text), maxQuery)
 	}
 	parsed, err := parser.ParseExpr(text)
 	if err != nil {
-		return "", badData("invalid parameter %q: %v", "query", err)
+		return nil, badData("invalid parameter %q: %v", "query", err)
 	}
 	if depth(parsed) > mostDepth {
-		return "", badData("invalid parameter %q: its operators and calls are nested more than %d deep", "query", mostDepth)
+		return nil, badData("invalid parameter %q: its operators and calls are nested more than %d deep", "query", mostDepth)
 	}
-	return asName(parsed).String(), nil
+	return asName(parsed), nil
 }
 
 // asName makes the label metric a part of the name, as which it says nothing new: what
@@ -58,10 +58,14 @@ func asName(e parser.Expr) parser.Expr {
 }
 
 func instant(q *request) error {
-	text, err := expression(q)
+	parsed, err := expression(q)
 	if err != nil {
 		return err
 	}
+	if err := q.work.expression(parsed, 0, 0); err != nil {
+		return err
+	}
+	text := parsed.String()
 	at, err := timeParam(q.Request, "time", q.handler.options.Now())
 	if err != nil {
 		return err
@@ -78,10 +82,11 @@ func instant(q *request) error {
 }
 
 func ranged(q *request) error {
-	text, err := expression(q)
+	parsed, err := expression(q)
 	if err != nil {
 		return err
 	}
+	text := parsed.String()
 	start, end, err := q.span(time.Time{}, time.Time{})
 	if err != nil {
 		return err
@@ -100,6 +105,9 @@ func ranged(q *request) error {
 	}
 	if span := end.Unix() - start.Unix(); float64(span)/step.Seconds() > mostSteps {
 		return badData("exceeded maximum resolution of %d points per timeseries. Try decreasing the query resolution (?step=XX)", mostSteps)
+	}
+	if err := q.work.expression(parsed, end.UnixMilli()-start.UnixMilli(), step.Milliseconds()); err != nil {
+		return err
 	}
 	limit, err := limitOf(q.Request, "limit")
 	if err != nil {

@@ -20,8 +20,10 @@ const (
 	Running  = model.StatusRunning
 	Finished = model.StatusFinished
 	Failed   = model.StatusFailed
-	Lost     = model.StatusLost   // its process is gone without a word
-	Silent   = model.StatusSilent // nothing comes any more, by a protocol that has no end
+	// Interrupted by SIGINT or SIGTERM.
+	Interrupted = model.StatusInterrupted
+	Lost        = model.StatusLost   // its process is gone without a word
+	Silent      = model.StatusSilent // nothing comes any more, by a protocol that has no end
 )
 
 // Value is an attribute's value: its Type says which field holds it.

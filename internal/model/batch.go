@@ -140,6 +140,9 @@ type Update struct {
 	// Initial: a value under config/ that init was given and the open had no room
 	// for. It counts as if it were in the open (OpenRequest.Initial).
 	Initial bool `json:"initial,omitempty"`
+	// Signal of a close (its text is then failed, for servers that do not know this
+	// field) or of a gone: what ended the process, SIGINT or SIGTERM.
+	Signal string `json:"signal,omitempty"`
 
 	Rendering *Rendering `json:"rendering,omitempty"`
 	Other     *WriterID  `json:"other,omitempty"`

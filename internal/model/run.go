@@ -10,8 +10,10 @@ const (
 	StatusRunning  RunStatus = "running"  // a writer is open
 	StatusFinished RunStatus = "finished" // every writer closed, workers (WorkerSDK) aside
 	StatusFailed   RunStatus = "failed"   // such a writer of the latest attempt closed by an exception
-	StatusLost     RunStatus = "lost"     // such a writer of the latest attempt is gone without a close, or there are workers alone
-	StatusSilent   RunStatus = "silent"   // the same of writers that cannot close (ReceiverSDK) alone
+	// StatusInterrupted: none of that, and a writer of it was ended by SIGINT or SIGTERM.
+	StatusInterrupted RunStatus = "interrupted"
+	StatusLost        RunStatus = "lost"   // such a writer of the latest attempt is gone without a close, or there are workers alone
+	StatusSilent      RunStatus = "silent" // the same of writers that cannot close (ReceiverSDK) alone
 )
 
 // ResumeStrategy says what an open does when the run's name is taken.
@@ -178,6 +180,8 @@ const (
 	WriterFinished WriterState = "finished" // closed
 	WriterFailed   WriterState = "failed"   // closed by an exception
 	WriterGone     WriterState = "gone"     // its process ended without a close, or 10 minutes of silence
+	// WriterInterrupted: its process was ended by SIGINT or SIGTERM.
+	WriterInterrupted WriterState = "interrupted"
 )
 
 // Ledger is what is known of a run's points from end to end. Logged, Spooled

@@ -346,7 +346,9 @@ func (s *session) settleInFlight(ctx context.Context) error {
 func (s *session) end() error {
 	s.ending.Store(true)
 	if !s.tail.Closed {
-		if err := s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Gone{Gone: &kymogramv1.Gone{}}}); err != nil {
+		gone := &kymogramv1.Gone{}
+		gone.Signal, gone.TimeNs = spool.EndedBy(s.dir)
+		if err := s.write(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Gone{Gone: gone}}); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,7 @@ func readOne(text []byte, u *model.Update) (seq uint64, err error) {
 func update(u model.Update) *kymogramv1.Update {
 	return &kymogramv1.Update{
 		Op: string(u.Op), Seq: u.Seq, TimeNs: u.TimeNs, Path: u.Path, Value: value(u.Value), Env: u.Env, Episode: u.Episode,
-		Tags: u.Tags, Text: u.Text, Count: u.Count, Initial: u.Initial, Rendering: rendering(u.Rendering),
+		Tags: u.Tags, Text: u.Text, Count: u.Count, Initial: u.Initial, Rendering: rendering(u.Rendering), Signal: u.Signal,
 	}
 }
 
@@ -102,7 +102,7 @@ func readUpdate(m *kymogramv1.Update) (model.Update, error) {
 	v, err := readValue(m.Value)
 	return model.Update{
 		Op: model.UpdateOp(m.Op), Seq: m.Seq, TimeNs: m.TimeNs, Path: m.Path, Value: v, Env: m.Env, Episode: m.Episode,
-		Tags: m.Tags, Text: m.Text, Count: m.Count, Initial: m.Initial, Rendering: readRendering(m.Rendering),
+		Tags: m.Tags, Text: m.Text, Count: m.Count, Initial: m.Initial, Rendering: readRendering(m.Rendering), Signal: m.Signal,
 	}, err
 }
 

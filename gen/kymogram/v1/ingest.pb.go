@@ -390,7 +390,10 @@ func (x *Opened) GetTypedResult() *OpenResult {
 }
 
 type Gone struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What ended the process, where that is known: "SIGTERM". Then also when, in Unix ns.
+	Signal        string `protobuf:"bytes,1,opt,name=signal,proto3" json:"signal,omitempty"`
+	TimeNs        int64  `protobuf:"fixed64,2,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +426,20 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
 	return file_kymogram_v1_ingest_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Gone) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
+}
+
+func (x *Gone) GetTimeNs() int64 {
+	if x != nil {
+		return x.TimeNs
+	}
+	return 0
 }
 
 type Heartbeat struct {
@@ -1187,8 +1204,10 @@ const file_kymogram_v1_ingest_proto_rawDesc = "" +
 	"\x06Opened\x12\x1a\n" +
 	"\x06result\x18\x01 \x01(\fB\x02\x18\x01R\x06result\x12\x12\n" +
 	"\x04mark\x18\x02 \x01(\x04R\x04mark\x12:\n" +
-	"\ftyped_result\x18\x03 \x01(\v2\x17.kymogram.v1.OpenResultR\vtypedResult\"\x06\n" +
-	"\x04Gone\"J\n" +
+	"\ftyped_result\x18\x03 \x01(\v2\x17.kymogram.v1.OpenResultR\vtypedResult\"7\n" +
+	"\x04Gone\x12\x16\n" +
+	"\x06signal\x18\x01 \x01(\tR\x06signal\x12\x17\n" +
+	"\atime_ns\x18\x02 \x01(\x10R\x06timeNs\"J\n" +
 	"\tHeartbeat\x12*\n" +
 	"\x0espooled_points\x18\x01 \x01(\x04H\x00R\rspooledPoints\x88\x01\x01B\x11\n" +
 	"\x0f_spooled_points\"{\n" +

@@ -613,18 +613,20 @@ type Update struct {
 	// A name and no enum: an agent that is older than the program it serves passes
 	// on an operation that it does not know. A server that does not know it refuses
 	// the record.
-	Op            string     `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
-	Seq           uint64     `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	TimeNs        int64      `protobuf:"fixed64,3,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
-	Path          string     `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
-	Value         *Value     `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
-	Env           string     `protobuf:"bytes,6,opt,name=env,proto3" json:"env,omitempty"`
-	Episode       *int64     `protobuf:"varint,7,opt,name=episode,proto3,oneof" json:"episode,omitempty"`
-	Tags          []string   `protobuf:"bytes,8,rep,name=tags,proto3" json:"tags,omitempty"`
-	Text          string     `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`
-	Count         uint64     `protobuf:"varint,10,opt,name=count,proto3" json:"count,omitempty"`
-	Initial       bool       `protobuf:"varint,11,opt,name=initial,proto3" json:"initial,omitempty"`
-	Rendering     *Rendering `protobuf:"bytes,12,opt,name=rendering,proto3" json:"rendering,omitempty"`
+	Op        string     `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
+	Seq       uint64     `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	TimeNs    int64      `protobuf:"fixed64,3,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	Path      string     `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	Value     *Value     `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	Env       string     `protobuf:"bytes,6,opt,name=env,proto3" json:"env,omitempty"`
+	Episode   *int64     `protobuf:"varint,7,opt,name=episode,proto3,oneof" json:"episode,omitempty"`
+	Tags      []string   `protobuf:"bytes,8,rep,name=tags,proto3" json:"tags,omitempty"`
+	Text      string     `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`
+	Count     uint64     `protobuf:"varint,10,opt,name=count,proto3" json:"count,omitempty"`
+	Initial   bool       `protobuf:"varint,11,opt,name=initial,proto3" json:"initial,omitempty"`
+	Rendering *Rendering `protobuf:"bytes,12,opt,name=rendering,proto3" json:"rendering,omitempty"`
+	// Of "close" and "gone": "SIGINT" or "SIGTERM" ended the process.
+	Signal        string `protobuf:"bytes,13,opt,name=signal,proto3" json:"signal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -741,6 +743,13 @@ func (x *Update) GetRendering() *Rendering {
 		return x.Rendering
 	}
 	return nil
+}
+
+func (x *Update) GetSignal() string {
+	if x != nil {
+		return x.Signal
+	}
+	return ""
 }
 
 type Value struct {
@@ -1338,7 +1347,7 @@ const file_kymogram_v1_record_proto_rawDesc = "" +
 	"\flast_rl_step\x18\x02 \x01(\x03R\n" +
 	"lastRlStep\x12&\n" +
 	"\flast_episode\x18\x03 \x01(\x03H\x00R\vlastEpisode\x88\x01\x01B\x0f\n" +
-	"\r_last_episode\"\xcc\x02\n" +
+	"\r_last_episode\"\xe4\x02\n" +
 	"\x06Update\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -1352,7 +1361,8 @@ const file_kymogram_v1_record_proto_rawDesc = "" +
 	"\x05count\x18\n" +
 	" \x01(\x04R\x05count\x12\x18\n" +
 	"\ainitial\x18\v \x01(\bR\ainitial\x124\n" +
-	"\trendering\x18\f \x01(\v2\x16.kymogram.v1.RenderingR\trenderingB\n" +
+	"\trendering\x18\f \x01(\v2\x16.kymogram.v1.RenderingR\trendering\x12\x16\n" +
+	"\x06signal\x18\r \x01(\tR\x06signalB\n" +
 	"\n" +
 	"\b_episode\"\xf2\x01\n" +
 	"\x05Value\x12\x1f\n" +

@@ -31,7 +31,7 @@ type Run struct {
 	Project     string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
 	Name        string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	DisplayName string `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// running, finished, failed, lost
+	// running, finished, failed, interrupted, lost, silent
 	Status        string   `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
 	Tags          []string `protobuf:"bytes,7,rep,name=tags,proto3" json:"tags,omitempty"`
 	Description   string   `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`

@@ -22,7 +22,7 @@ const completionLimit = time.Second
 func completeAll(root *cobra.Command, io stdio) {
 	words := map[string]string{
 		"format": "jsonl csv parquet", "attempt": "all",
-		"status": "running finished failed lost silent", "sort": "created name last status -created -name -last -status",
+		"status": "running finished failed interrupted lost silent", "sort": "created name last status -created -name -last -status",
 	}
 	files := " spool data output out to from config wallet-path seen "
 	root.Args = arguments(root.Use)

@@ -52,7 +52,7 @@ func runsListCommand(io stdio) *cobra.Command {
 	}
 	f.addTo(cmd)
 	for name, usage := range map[string]string{
-		"name": "exact name", "tag": "exact tag", "status": "running, finished, failed, lost or silent",
+		"name": "exact name", "tag": "exact tag", "status": "running, finished, failed, interrupted, lost or silent",
 		"q": "filter: words, or path=value, path<value, path>value", "sort": "created, name, last, status or an attribute; - in front for descending",
 		"cursor": cursorHelp,
 	} {

@@ -104,6 +104,7 @@ type WriterInfo struct {
 	ID       model.WriterID
 	Attempt  uint32
 	State    model.WriterState
+	Signal   string // what ended the process of an interrupted one: SIGINT, SIGTERM
 	Host     string
 	PID      int64
 	Rank     *int64

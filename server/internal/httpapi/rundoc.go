@@ -170,6 +170,7 @@ type writerDoc struct {
 	ID       model.WriterID    `json:"id"`
 	Attempt  uint32            `json:"attempt"`
 	State    model.WriterState `json:"state"`
+	Signal   string            `json:"signal,omitempty"`
 	Host     string            `json:"host"`
 	PID      int64             `json:"pid"`
 	Rank     *int64            `json:"rank"`

@@ -710,7 +710,7 @@ func TestGone(t *testing.T) {
 	n := start(t)
 	s := n.join(request(1))
 	n.append(s, points(1, 0))
-	if err := s.Gone(t.Context()); err != nil {
+	if err := s.Gone(t.Context(), "", 0); err != nil {
 		t.Fatal(err)
 	}
 	if d := n.detail(s.Opened.Run); d.Status != model.StatusLost {

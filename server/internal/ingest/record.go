@@ -164,13 +164,23 @@ func checkUpdate(u *model.Update) *fault {
 		if u.Text != string(model.StatusFinished) && u.Text != string(model.StatusFailed) {
 			return bad("a close says finished or failed, not %q", model.Clip(u.Text))
 		}
-		return nil
+		return checkSignal(u.Signal)
 	case model.OpRendering:
 		return checkRendering(u.Rendering)
-	case model.OpGone, model.OpDropped:
+	case model.OpGone:
+		return checkSignal(u.Signal)
+	case model.OpDropped:
 		return nil
 	}
 	return bad("the update %q is not known", model.Clip(string(u.Op)))
+}
+
+// checkSignal checks the name of what ended a process; any signal may be named.
+func checkSignal(name string) *fault {
+	if name != "" && (!strings.HasPrefix(name, "SIG") || len(name) > 16 || !model.IsClean(name)) {
+		return bad("%q is no signal", model.Clip(name))
+	}
+	return nil
 }
 
 func checkAttribute(u *model.Update) *fault {

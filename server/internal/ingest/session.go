@@ -89,9 +89,13 @@ func (s *Service) Spooled(writer model.WriterID) (points uint64, known bool) {
 	return *session.spooled, true
 }
 
-// Gone says that the writer's process ended without a close.
-func (s *Session) Gone(ctx context.Context) error {
-	_, err := s.Append(ctx, &model.Batch{Updates: []model.Update{{Op: model.OpGone, TimeNs: s.service.deps.Now().UnixNano()}}})
+// Gone says that the writer's process ended without a close; signal is what ended it,
+// and when, where that is known.
+func (s *Session) Gone(ctx context.Context, signal string, timeNs int64) error {
+	if signal == "" || timeNs <= 0 {
+		timeNs = s.service.deps.Now().UnixNano()
+	}
+	_, err := s.Append(ctx, &model.Batch{Updates: []model.Update{{Op: model.OpGone, Signal: signal, TimeNs: timeNs}}})
 	return err
 }
 

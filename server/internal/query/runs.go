@@ -123,11 +123,11 @@ func (s *Service) checkProject(ctx context.Context, workspace, project string) e
 
 func checkStatus(status model.RunStatus) error {
 	switch status {
-	case "", model.StatusRunning, model.StatusFinished, model.StatusFailed, model.StatusLost:
+	case "", model.StatusRunning, model.StatusFinished, model.StatusFailed, model.StatusInterrupted, model.StatusLost, model.StatusSilent:
 		return nil
 	}
 	return model.Errorf(model.CodeInvalid, "there is no status %q", status).
-		WithHint("a status is running, finished, failed or lost")
+		WithHint("a status is running, finished, failed, interrupted, lost or silent")
 }
 
 // lines adds summaries to runs.

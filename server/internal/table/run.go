@@ -58,7 +58,7 @@ func (p palette) cell(text, status string) string {
 	if !p.on {
 		return text
 	}
-	code := map[string]string{"running": "36", "finished": "32", "failed": "31", "lost": "33", "silent": "90"}[status]
+	code := map[string]string{"running": "36", "finished": "32", "failed": "31", "interrupted": "33", "lost": "33", "silent": "90"}[status]
 	return "\x1b[" + cmp.Or(code, "39") + "m" + text + "\x1b[0m"
 }
 

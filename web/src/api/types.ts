@@ -10,7 +10,7 @@ export interface Project {
   last_ns: number;
 }
 
-export type Status = "running" | "finished" | "failed" | "lost" | "silent";
+export type Status = "running" | "finished" | "failed" | "interrupted" | "lost" | "silent";
 
 export type Value = string | number | boolean | null | string[];
 
@@ -47,7 +47,8 @@ export interface Attempt {
 export interface Writer {
   id: string;
   attempt: number;
-  state: "open" | "finished" | "failed" | "gone";
+  state: "open" | "finished" | "failed" | "interrupted" | "gone";
+  signal?: string;
   host: string;
   pid: number;
   rank?: number | null;

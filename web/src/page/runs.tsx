@@ -70,7 +70,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
         aria-label="Status"
       >
         <option value="">any status</option>
-        {["running", "finished", "failed", "lost", "silent"].map((s) => (
+        {["running", "finished", "failed", "interrupted", "lost", "silent"].map((s) => (
           <option key={s}>{s}</option>
         ))}
       </select>

@@ -4,6 +4,7 @@ const shapes: Record<RunStatus, string> = {
   running: "●",
   finished: "✓",
   failed: "✕",
+  interrupted: "■",
   lost: "◌",
   silent: "○",
 };

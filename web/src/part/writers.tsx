@@ -2,7 +2,7 @@ import type { RunDetail, Skipped } from "../api/types.ts";
 import { ago, count, dateTime, full } from "../chart/number.ts";
 import { account } from "./runhead.tsx";
 
-const shapes = { open: "●", finished: "✓", failed: "✕", gone: "◌" } as const;
+const shapes = { open: "●", finished: "✓", failed: "✕", interrupted: "■", gone: "◌" } as const;
 
 /** WritersView lists who wrote this run, its attempts, and what did not arrive. */
 export function WritersView({ detail }: { detail: RunDetail | null }) {
@@ -28,6 +28,7 @@ export function WritersView({ detail }: { detail: RunDetail | null }) {
                 <span class={`status ${w.state}`}>
                   <span class="shape">{shapes[w.state] ?? "?"}</span>
                   {w.state}
+                  {w.signal ? ` by ${w.signal}` : ""}
                 </span>
               </td>
               <td class="number">{w.attempt}</td>

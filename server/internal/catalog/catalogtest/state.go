@@ -225,6 +225,17 @@ func testStatus(t *testing.T, open Opener) {
 		{[]string{"1 gone finished"}, model.StatusFinished},
 		{[]string{"1 finished gone"}, model.StatusFinished},
 		{[]string{"1 failed finished"}, model.StatusFailed},
+		{[]string{"1 SIGTERM"}, model.StatusInterrupted},
+		{[]string{"1 SIGINT"}, model.StatusInterrupted},
+		{[]string{"1 finished", "1 SIGTERM"}, model.StatusInterrupted},
+		{[]string{"1 SIGTERM", "1 gone"}, model.StatusLost},
+		{[]string{"1 SIGTERM", "1 failed"}, model.StatusFailed},
+		{[]string{"1 SIGTERM", "2 finished"}, model.StatusFinished},
+		{[]string{"1 SIGTERM", "2 "}, model.StatusRunning},
+		{[]string{"1 gone SIGTERM"}, model.StatusInterrupted},
+		{[]string{"1 SIGTERM gone"}, model.StatusInterrupted},
+		{[]string{"1 finished SIGTERM"}, model.StatusFinished},
+		{[]string{"1 SIGINT finished"}, model.StatusInterrupted},
 	} {
 		t.Run(fmt.Sprint(c.ends), func(t *testing.T) {
 			name := fmt.Sprint("run-", n)
@@ -240,9 +251,18 @@ func testStatus(t *testing.T, open Opener) {
 					case "":
 					case "gone":
 						h.apply(run, n, model.Update{Op: model.OpGone})
+					case "SIGTERM":
+						h.apply(run, n, model.Update{Op: model.OpGone, Signal: e})
+					case "SIGINT":
+						h.apply(run, n, model.Update{Op: model.OpClose, Text: string(model.StatusFailed), Signal: e})
 					default:
 						h.apply(run, n, closeWith(model.RunStatus(e)))
 					}
+				}
+			}
+			for _, w := range h.detail(run).Writers {
+				if (w.Signal != "") != (w.State == model.WriterInterrupted) {
+					t.Errorf("a writer is %s by %q", w.State, w.Signal)
 				}
 			}
 			if got := h.detail(run).Status; got != c.want {
@@ -501,6 +521,8 @@ func testWorkers(t *testing.T, open Opener) {
 		{"finished", "failed", model.StatusFinished},
 		{"failed", "finished", model.StatusFailed},
 		{"gone", "finished", model.StatusLost},
+		{"finished", "SIGTERM", model.StatusFinished},
+		{"SIGTERM", "finished", model.StatusInterrupted},
 		{"", "gone", model.StatusRunning},
 		{"finished", "", model.StatusRunning},
 	} {
@@ -512,6 +534,8 @@ func testWorkers(t *testing.T, open Opener) {
 			case "":
 			case "gone":
 				h.apply(run, n, model.Update{Op: model.OpGone})
+			case "SIGTERM":
+				h.apply(run, n, model.Update{Op: model.OpGone, Signal: how})
 			default:
 				h.apply(run, n, closeWith(model.RunStatus(how)))
 			}

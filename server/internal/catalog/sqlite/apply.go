@@ -124,22 +124,25 @@ const mostCount = 1 << 53
 
 func clampCount(n uint64) int64 { return int64(min(n, mostCount)) }
 
-// endWriter applies a close or gone. A close is final and wins over gone; gone
-// never undoes a close.
+// endWriter applies a close or gone. A close, and the signal that ended a process,
+// is final and wins over gone; gone never undoes it.
 func (c *change) endWriter(ctx context.Context, u *model.Update) error {
-	switch u.Op {
-	case model.OpClose:
-		state := model.WriterFinished
-		if u.Text == string(model.StatusFailed) {
-			state = model.WriterFailed
-		}
+	state := model.WriterFinished
+	switch {
+	case u.Signal != "":
+		state = model.WriterInterrupted
+	case u.Text == string(model.StatusFailed):
+		state = model.WriterFailed
+	}
+	switch {
+	case u.Op == model.OpClose, u.Op == model.OpGone && u.Signal != "":
 		ended := c.nowNs
 		if u.TimeNs > 0 {
 			ended = min(u.TimeNs, ended)
 		}
-		return exec(ctx, c.tx, `UPDATE writers SET state = ?, ended_ns = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
-			state, ended, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
-	case model.OpGone:
+		return exec(ctx, c.tx, `UPDATE writers SET state = ?, signal = ?, ended_ns = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
+			state, u.Signal, ended, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
+	case u.Op == model.OpGone:
 		return exec(ctx, c.tx, `UPDATE writers SET state = ?, expired = 0 WHERE id = ? AND run = ? AND state IN (?, ?)`,
 			model.WriterGone, c.writer[:], c.run[:], model.WriterOpen, model.WriterGone)
 	}

@@ -132,7 +132,7 @@ type writerKey struct {
 
 func scanWriter(rows *sql.Rows) (w catalog.WriterInfo, texts int, key writerKey, err error) {
 	var logger *int64
-	err = rows.Scan(&key.ID, &w.Attempt, &w.State, &w.Host, &w.PID, &w.Rank, &w.Hotkey, &w.SDK, &logger, &w.OpenedNs, &w.SeenNs, &w.Silent)
+	err = rows.Scan(&key.ID, &w.Attempt, &w.State, &w.Signal, &w.Host, &w.PID, &w.Rank, &w.Hotkey, &w.SDK, &logger, &w.OpenedNs, &w.SeenNs, &w.Silent)
 	copy(w.ID[:], key.ID)
 	key.OpenedNs = w.OpenedNs
 	if logger != nil {
@@ -146,7 +146,7 @@ func writersAfter(ctx context.Context, q querier, pk int64, cursor string) (page
 	if err := continueAt(cursor, &after); err != nil {
 		return nil, "", err
 	}
-	return piece(ctx, q, pieceBytes, scanWriter, `SELECT id, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, expired FROM writers INDEXED BY writers_age
+	return piece(ctx, q, pieceBytes, scanWriter, `SELECT id, attempt, state, signal, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, expired FROM writers INDEXED BY writers_age
 		WHERE run = (SELECT id FROM runs WHERE pk = ?) AND (opened_ns, id) > (?, ?) ORDER BY opened_ns, id`, pk, after.OpenedNs, after.ID)
 }
 

@@ -105,9 +105,11 @@ const statusOf = `CASE
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed' AND w.` + decides + ` AND w.` + noObserver + `) THEN 'failed'
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + decides + ` AND w.` + closes + ` AND w.` + noObserver + `) THEN 'lost'
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + decides + ` AND w.` + noObserver + `) THEN 'silent'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'interrupted' AND w.` + decides + ` AND w.` + noObserver + `) THEN 'interrupted'
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.` + decides + ` AND w.` + noObserver + `) THEN 'finished'
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'failed' AND w.` + noObserver + `) THEN 'failed'
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'gone' AND w.` + noObserver + `) THEN 'lost'
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'interrupted' AND w.` + noObserver + `) THEN 'interrupted'
 	ELSE 'finished' END`
 
 // lastOf derives a run's last time: a sign of life while a writer is open, else

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -29,7 +30,7 @@ type ingestStream = grpc.BidiStreamingServer[kymogramv1.StreamRequest, kymogramv
 // work is one message of a stream, decoded; err ends the stream.
 type work struct {
 	batch     *model.Batch
-	gone      bool
+	gone      *kymogramv1.Gone
 	heartbeat bool
 	spooled   *uint64 // of a batch or heartbeat
 	err       error
@@ -138,7 +139,7 @@ func (d *decoder) message(m *kymogramv1.StreamRequest) (w work) {
 		w.batch, w.err = d.decode(body.Batch)
 		w.spooled = body.Batch.SpooledPoints
 	case *kymogramv1.StreamRequest_Gone:
-		w.gone = true
+		w.gone = cmp.Or(body.Gone, &kymogramv1.Gone{})
 	case *kymogramv1.StreamRequest_Heartbeat:
 		w.heartbeat = true
 		if body.Heartbeat != nil {
@@ -162,8 +163,8 @@ func (s *ingestService) take(ctx context.Context, stream ingestStream, session *
 		session.Heartbeat()
 		session.Spooled(w.spooled)
 		return 0, nil
-	case w.gone:
-		return 0, session.Gone(ctx)
+	case w.gone != nil:
+		return 0, session.Gone(ctx, w.gone.Signal, w.gone.TimeNs)
 	}
 	ack, err := session.Append(ctx, w.batch)
 	if err != nil {

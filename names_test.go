@@ -196,7 +196,7 @@ func TestInitBeginsOffline(t *testing.T) {
 			}
 			if run != nil {
 				must(t, run.Log("x", 1))
-				run.end(t.Context(), model.StatusFinished)
+				run.end(t.Context(), model.StatusFinished, "")
 			}
 		})
 	}
@@ -216,7 +216,7 @@ func TestAMissingParentIsTold(t *testing.T) {
 		Log: slog.New(slog.NewTextHandler(&said, nil)), env: func(string) string { return "" },
 	})
 	must(t, err)
-	run.end(t.Context(), model.StatusFinished)
+	run.end(t.Context(), model.StatusFinished, "")
 	if !strings.Contains(said.String(), "run=nobody") || !strings.Contains(said.String(), "not in the project") {
 		t.Errorf("said %q", said.String())
 	}

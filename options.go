@@ -70,6 +70,11 @@ type Options struct {
 	MaxSendRetries                               int
 	SendRetryInitialBackoff, SendRetryMaxBackoff time.Duration
 
+	// EndOnSignal: SIGINT and SIGTERM end the run as interrupted, and then the program
+	// as they do by default. For programs that do not handle them; the others call
+	// [Run.Interrupt], or [Run.Fail] with the cause of the context that ended.
+	EndOnSignal bool
+
 	// NoEnvironment leaves out what Init tells of the machine: host, Go, git
 	// commit, cards and the job's variables.
 	NoEnvironment bool

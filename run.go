@@ -81,6 +81,9 @@ func (r *Run) start() {
 	r.stop, r.ended = cancel, make(chan struct{})
 	r.background.Go(func() { r.watch(ctx) })
 	r.background.Go(func() { r.describeMachine(ctx) })
+	if r.opts.EndOnSignal {
+		go r.endOnSignal(ctx) // it ends the run, which waits for the others
+	}
 	if r.opts.NoUplink {
 		close(r.ended)
 		return
@@ -193,19 +196,20 @@ func (r *Run) undelivered(over spool.Overflow) error {
 // Close ends the run as finished. It waits up to Options.CloseTimeout while the
 // server answers; without a connection it returns within a second with an
 // [UndeliveredError]: nothing is lost, `kymogram sync` delivers it.
-func (r *Run) Close(ctx context.Context) error { return r.end(ctx, model.StatusFinished) }
+func (r *Run) Close(ctx context.Context) error { return r.end(ctx, model.StatusFinished, "") }
 
-// Fail ends the run as failed, when cause is not nil; else it is Close.
+// Fail ends the run as failed, when cause is not nil; else it is Close. With the cause
+// of a context of [signal.NotifyContext], as [context.Cause] gives it, it is [Run.Interrupt].
 func (r *Run) Fail(ctx context.Context, cause error) error {
 	if cause == nil {
 		return r.Close(ctx)
 	}
-	return r.end(ctx, model.StatusFailed)
+	return r.end(ctx, model.StatusFailed, signalOf(cause))
 }
 
-func (r *Run) end(ctx context.Context, status model.RunStatus) error {
+func (r *Run) end(ctx context.Context, status model.RunStatus, by string) error {
 	r.close.Do(func() {
-		r.result = r.finish(ctx, status)
+		r.result = r.finish(ctx, model.Update{Op: model.OpClose, Text: string(status), Signal: by})
 		r.stop()
 		<-r.ended
 		r.background.Wait()
@@ -217,7 +221,7 @@ func (r *Run) end(ctx context.Context, status model.RunStatus) error {
 	return r.result
 }
 
-func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
+func (r *Run) finish(ctx context.Context, end model.Update) error {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.CloseTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
@@ -225,7 +229,8 @@ func (r *Run) finish(ctx context.Context, status model.RunStatus) error {
 		r.opts.Log.Warn("not every frame was encoded in time: its video ends before; give Close more time")
 	}
 	r.settleDropped()
-	err := r.w.Updates([]model.Update{{Op: model.OpClose, TimeNs: time.Now().UnixNano(), Text: string(status)}})
+	end.TimeNs = time.Now().UnixNano()
+	err := r.w.Updates([]model.Update{end})
 	if err != nil {
 		return err
 	}

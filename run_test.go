@@ -136,7 +136,7 @@ func offline(t testing.TB, opts Options) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.end(context.Background(), model.StatusFinished) })
+	t.Cleanup(func() { r.end(context.Background(), model.StatusFinished, "") })
 	return r
 }
 

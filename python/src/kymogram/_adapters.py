@@ -8,6 +8,7 @@ keeps it.
 
 from __future__ import annotations
 
+import sys
 from weakref import WeakKeyDictionary
 
 from . import _api
@@ -103,9 +104,9 @@ class Door:
             voice.warn(f"{what} is not logged: {error}", once=f"adapter {what}")
 
     def fail(self) -> None:
-        """The run's work ended by an exception."""
+        """The run's work ended by an exception: the one that is being handled."""
         if self._run is not None:
-            self._run.fail()
+            self._run.fail(sys.exc_info()[1])
 
     def close(self) -> None:
         """End the run, if it was opened here."""

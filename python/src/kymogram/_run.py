@@ -19,6 +19,7 @@ from ._exceptions import (
 from ._host import environment
 from ._input import attributes, naming, numeric
 from ._metrics import CloseInfo, Metrics
+from ._opening import signals
 from ._opening.process import close_with_worker, detach
 from ._opening.spool import open_writer
 from ._points import tables
@@ -64,7 +65,7 @@ class Run:
         self._machine = machine
         self._lock = RLock()
         self._closed = self._closing = False
-        self._failed = False
+        self._failed, self._signal = False, ""
         self.inherited = False
         self._logger: Logger | None = None
         self._helper: Helper | None = None
@@ -159,6 +160,8 @@ class Run:
         self._helper = Helper(self, writer)
         self._helper.start()
         close_with_worker(self)
+        if not self.inherited:  # the process that opened the run decides how it ended
+            signals.watch(writer.folder.path)
 
     def logger(self) -> Logger:
         """The logger of this process; a forked child opens its own at its first call."""
@@ -489,7 +492,7 @@ class Run:
         writer = logger.writer
         tables.forget()
         timeout = self._renderings.end(timeout)
-        last = writer.end("failed" if self._failed else "finished")
+        last = writer.end("failed" if self._failed else "finished", self._signal)
         start = time.monotonic()
         outcome = self._wait(writer, last, timeout)
         if outcome == "delivered":
@@ -533,12 +536,15 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._failed = self._failed or error is not None
+        if error is not None:
+            self.fail(error)
         self.close()
 
-    def fail(self) -> None:
-        """An exception ends the process."""
-        self._failed = True
+    def fail(self, error: BaseException | None = None) -> None:
+        """An exception ends the run or the process; Ctrl-C is an interrupt, not a failure."""
+        if not self._failed:
+            self._failed = True
+            self._signal = "SIGINT" if isinstance(error, KeyboardInterrupt) else ""
 
 
 def _starts(server: str, answer: dict[str, Any] | None) -> Starts:

@@ -263,7 +263,10 @@ class Run:
 
     @property
     def status(self) -> str:
-        """running, finished, failed, lost, or silent: of a protocol that has no end."""
+        """running, finished, failed, interrupted (by SIGINT or SIGTERM), lost, or silent.
+
+        silent is of a protocol that has no end.
+        """
         return str(self.document["status"])
 
     @property

@@ -8,10 +8,10 @@ import sys
 
 from .._points import tables
 from .._points.current import current
+from . import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any, Protocol
 
     class Process(Protocol):
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         def close(self, close_timeout: float | None = ...) -> Any: ...
         def forked(self) -> None: ...
         def end(self) -> None: ...
-        def fail(self) -> None: ...
+        def fail(self, error: BaseException | None = ...) -> None: ...
 
 
 _beside: list[Any] = []  # open runs that are not the current one, such as a MetricsLogger's
@@ -60,6 +60,7 @@ def close_with_worker(run: Process) -> None:
 
 def _after_fork() -> None:
     tables.forget()
+    signals.forked()
     for run in _open():
         run.forked()
 
@@ -69,7 +70,12 @@ def _open() -> list[Any]:
 
 
 def _at_exit() -> None:
+    # The exception that ends the process, whatever hook it was shown by. A prompt also
+    # leaves those there that somebody went on after.
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
     for run in _open():
+        if error is not None:
+            run.fail(error)
         run.end()
 
 
@@ -77,20 +83,11 @@ _watching = False
 
 
 def _watch_the_end() -> None:
-    """Close at exit; an exception that ends the process makes the run a failed one."""
+    """Close at exit."""
     global _watching
-    if _watching:
-        return
-    _watching = True
-    atexit.register(_at_exit)
-    previous = sys.excepthook
-
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        for run in _open():
-            run.fail()
-        previous(kind, error, trace)
-
-    sys.excepthook = hook
+    if not _watching:
+        _watching = True
+        atexit.register(_at_exit)
 
 
 if hasattr(os, "register_at_fork"):

@@ -453,13 +453,14 @@ class Writer:
 
     # ending
 
-    def end(self, status: str) -> int:
-        """Write the close record; the number of the last record."""
+    def end(self, status: str, signal: str = "") -> int:
+        """Write the close record, with what ended the process; the number of the last record."""
         with self.lock:
             if not self.closed:
                 self._retry_at = 0.0
                 self._drain()
-                self.append_update([{"op": "close", "text": status}])
+                by = {"signal": signal} if signal else {}
+                self.append_update([{"op": "close", "text": status, **by}])
             return self.sequence()
 
     @property

@@ -16,7 +16,7 @@ FRAMES  := .venv-frameworks
 WHEELS  := dist
 BINDIR  := python/src/kymogram/_bin
 # The workspace's modules; `work` means them too, but not to every tool.
-PACKAGES := ./... ./server/... ./test/... ./telemetry/influx/...
+PACKAGES := ./... ./server/... ./test/... ./telemetry/influx/... ./read/record/...
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # -race needs a C compiler and runs slowly: only where goroutines meet.
 RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
@@ -137,7 +137,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-metrics bench-bounds bench-state bench-peers growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -239,6 +239,9 @@ bench-bounds: ## processor time of what is bounded: a second writer into a wide 
 
 bench-state: bin/kymogram ## signed records: verifications a second, records on disk, when another reader sees one; ARGS='-records 100000'
 	@$(GO) run ./test/bench/state -binary bin/kymogram $(ARGS)
+
+bench-reading: setup $(VENV)/.dev ## what it costs to fetch a million points, in Python and in Go; ARGS='--rounds 9'
+	@$(VENV)/bin/python test/bench/reading.py $(ARGS)
 
 bench-metrics: setup ## put_metric() to each handler, in Python and in Go
 	@$(VENV)/bin/python test/bench/metrics.py

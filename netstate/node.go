@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -269,7 +268,14 @@ func (n *Node) recover(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if run.DisplayName != name || string(run.Config["config/netuid"]) != strconv.Itoa(n.opts.Netuid) {
+		if run.DisplayName != name {
+			continue
+		}
+		config, err := run.Config(ctx)
+		if err != nil {
+			return "", err
+		}
+		if config["config/netuid"] != int64(n.opts.Netuid) {
 			continue
 		}
 		mine, err := n.signed(ctx, run)

@@ -44,6 +44,58 @@ func Example() {
 	}
 }
 
+func ExampleRun_Chunks() {
+	ctx := context.Background()
+	client, err := read.Dial("http://127.0.0.1:7070", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	run, err := client.Run(ctx, "vision/digits/lr0.3")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sum, n := 0.0, 0
+	for chunk, err := range run.Chunks(ctx, "loss", 10_000) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, loss := range chunk.Floats {
+			sum += loss
+		}
+		n += chunk.Rows()
+	}
+	fmt.Println(sum / float64(n))
+}
+
+func ExampleRun_Config() {
+	ctx := context.Background()
+	client, err := read.Dial("http://127.0.0.1:7070", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for run, err := range client.Runs(ctx, "vision", "digits", read.RunFilter{Query: "lr<0.1"}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		config, err := run.Config(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		summary, err := run.Summary(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(run.Name, config["lr"], summary["loss"].Float)
+	}
+}
+
 // answer serves one body to every request, and keeps the last key.
 func answer(t *testing.T, status int, body string) (address string, key *string) {
 	t.Helper()
@@ -64,7 +116,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		`{"error":{"message":"broken"}}`: "broken",
 		`{"series":{"kind":"float64"},"columns":{"time_ns":[1],"value":[],"attempt":[1],"writer":["a"]},"next":null}`:                "differ in length",
 		`{"series":{"kind":"float64"},"columns":{"time_ns":[1],"value":["x"],"attempt":[1],"writer":["a"]},"next":null}`:             "not a number",
-		`{"series":{"kind":"int64"},"columns":{"time_ns":[1],"value":[1.5],"attempt":[1],"writer":["a"]},"next":null}`:               "read a value",
+		`{"series":{"kind":"int64"},"columns":{"time_ns":[1],"value":[1.5],"attempt":[1],"writer":["a"]},"next":null}`:               "column value",
 		`{"series":{"kind":"int64"},"columns":{"time_ns":[1],"value":[1],"attempt":[1],"writer":["a"],"step":[1,2]},"next":null}`:    "differ in length",
 		`{"series":{"kind":"int64"},"columns":{"time_ns":["x"],"value":[1],"attempt":[1],"writer":["a"],"step":[1]},"next":null}`:    "time_ns",
 		`{"series":{"kind":"int64"},"columns":{"time_ns":[1],"value":[1],"attempt":[1],"writer":["a"],"step":[0.5]},"next":null}`:    "column step",

@@ -7,7 +7,9 @@
 //		…
 //	}
 //
-// Lists and points are fetched page by page while they are ranged over. Int64
-// values are exact; NaN and the infinities come as they were logged. The package
-// kymogram at the module's root is the one that logs.
+// Lists and points are fetched page by page while they are ranged over: as points, as
+// chunks by column, and with package read/record as Arrow record batches. Int64 values are
+// exact; NaN and the infinities come as they were logged. Nothing is cut: whatever does not
+// come ends an iteration with an error. The package kymogram at the module's root is the one
+// that logs.
 package read

@@ -37,20 +37,20 @@ type Project struct {
 	LastNs    int64  `json:"last_ns"`
 }
 
-// Run is a run as the server knew it when it was read.
+// Run is a run as the server knew it when it was read. [Run.Config] and [Run.Summary] have
+// its configuration and its last values.
 type Run struct {
-	ID          string                     `json:"id"`
-	Workspace   string                     `json:"workspace"`
-	Project     string                     `json:"project"`
-	Name        string                     `json:"name"`
-	DisplayName string                     `json:"display_name"`
-	Status      Status                     `json:"status"`
-	Tags        []string                   `json:"tags"`
-	Description string                     `json:"description"`
-	CreatedNs   int64                      `json:"created_ns"`
-	LastNs      int64                      `json:"last_ns"`
-	Attempt     int64                      `json:"attempt"`
-	Config      map[string]json.RawMessage `json:"config"` // at most 100, by path below config/
+	ID          string   `json:"id"`
+	Workspace   string   `json:"workspace"`
+	Project     string   `json:"project"`
+	Name        string   `json:"name"`
+	DisplayName string   `json:"display_name"`
+	Status      Status   `json:"status"`
+	Tags        []string `json:"tags"`
+	Description string   `json:"description"`
+	CreatedNs   int64    `json:"created_ns"`
+	LastNs      int64    `json:"last_ns"`
+	Attempt     int64    `json:"attempt"`
 
 	// ParentRun is the name of the run that it was forked from, ForkStep the last
 	// step that it inherits; empty and nil for a run that is no fork.
@@ -58,6 +58,7 @@ type Run struct {
 	ForkStep  *int64 `json:"fork_step"`
 
 	client *Client
+	brief  brief
 }
 
 // Lineage is where a run comes from and what was forked from it.

@@ -37,9 +37,26 @@ type Series struct {
 	Count      uint64            `json:"count"`      // points of the curve
 	Superseded uint64            `json:"superseded"` // points left out of it
 	Inherited  uint64            `json:"inherited"`  // of Count, those of ancestors, with [IncludeInherited]
+	Last       *Last             `json:"-"`          // of a float64 or int64 series; nil for others, and when there is none
 
 	run       *Run
 	inherited bool
+}
+
+// UnmarshalJSON reads a series of a list.
+func (s *Series) UnmarshalJSON(text []byte) error {
+	type fields Series // without this method
+	doc := struct {
+		*fields
+		Last json.RawMessage `json:"last"`
+	}{fields: (*fields)(s)}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return fmt.Errorf("read a series: %w", err)
+	}
+	if s.Last = nil; s.Kind != "float64" && s.Kind != "int64" {
+		return nil
+	}
+	return decode(doc.Last, &s.Last)
 }
 
 // Series lists the series whose metric matches a regular expression (RE2,
@@ -130,26 +147,16 @@ func (p *Point) Step() (int64, bool) {
 // episode come first. An error is the last thing that it yields.
 func (r *Run) Points(ctx context.Context, metric string, options ...Option) iter.Seq2[Point, error] {
 	return func(yield func(Point, error) bool) {
-		query := url.Values{"metric": {metric}, "limit": {strconv.Itoa(pointsPage)}}
-		for _, option := range options {
-			option(query)
-		}
-		for {
-			page, err := r.page(ctx, query)
+		for chunk, err := range r.Chunks(ctx, metric, pointsPage, options...) {
 			if err != nil {
 				yield(Point{}, err)
 				return
 			}
-			for row := range page.rows() {
-				p, err := page.point(row)
-				if !yield(p, err) || err != nil {
+			for i := range chunk.Rows() {
+				if !yield(chunk.Point(i), nil) {
 					return
 				}
 			}
-			if page.Next == "" {
-				return
-			}
-			query.Set("cursor", page.Next)
 		}
 	}
 }
@@ -165,92 +172,6 @@ func (s *Series) options(more []Option) []Option {
 		out = append(out, IncludeInherited())
 	}
 	return append(out, more...)
-}
-
-// pointsPageDoc is one answer of GET …/points.
-type pointsPageDoc struct {
-	Series struct {
-		Kind string `json:"kind"`
-	} `json:"series"`
-	Columns map[string]json.RawMessage `json:"columns"`
-	Next    string                     `json:"next"`
-
-	axes            map[AxisName][]*int64
-	times, attempts []int64
-	writers, runs   []string
-	values          []json.RawMessage
-}
-
-func (r *Run) page(ctx context.Context, query url.Values) (*pointsPageDoc, error) {
-	page := &pointsPageDoc{axes: map[AxisName][]*int64{}}
-	if err := r.client.get(ctx, r.path("/points"), query, page); err != nil {
-		return nil, err
-	}
-	for name, raw := range page.Columns {
-		var err error
-		switch name {
-		case "time_ns":
-			err = json.Unmarshal(raw, &page.times)
-		case "attempt":
-			err = json.Unmarshal(raw, &page.attempts)
-		case "writer":
-			err = json.Unmarshal(raw, &page.writers)
-		case "run":
-			err = json.Unmarshal(raw, &page.runs)
-		case "value":
-			err = json.Unmarshal(raw, &page.values)
-		default:
-			var column []*int64
-			err = json.Unmarshal(raw, &column)
-			page.axes[AxisName(name)] = column
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the column %s: %w", name, err)
-		}
-	}
-	return page, page.check()
-}
-
-// check wants columns of one length.
-func (p *pointsPageDoc) check() error {
-	n := len(p.times)
-	same := len(p.attempts) == n && len(p.writers) == n && len(p.values) == n && (p.runs == nil || len(p.runs) == n)
-	for _, column := range p.axes {
-		same = same && len(column) == n
-	}
-	if !same {
-		return model.Errorf(model.CodeInternal, "the server's columns differ in length")
-	}
-	return nil
-}
-
-func (p *pointsPageDoc) rows() int { return len(p.times) }
-
-func (p *pointsPageDoc) point(row int) (Point, error) {
-	out := Point{Axes: make(map[AxisName]int64, len(p.axes)), TimeNs: p.times[row], Attempt: p.attempts[row], Writer: p.writers[row]}
-	if p.runs != nil {
-		out.Run = p.runs[row]
-	}
-	for axis, column := range p.axes {
-		if column[row] != nil {
-			out.Axes[axis] = *column[row]
-		}
-	}
-	var err error
-	switch raw := p.values[row]; p.Series.Kind {
-	case "float64":
-		err = (*model.JSONFloat)(&out.Float).UnmarshalJSON(raw)
-	case "int64":
-		err = json.Unmarshal(raw, &out.Int)
-	case "text":
-		err = json.Unmarshal(raw, &out.Text)
-	default:
-		out.Doc = raw
-	}
-	if err != nil {
-		err = fmt.Errorf("read a value: %w", err)
-	}
-	return out, err
 }
 
 // Bucket holds the points of a stretch of the axis. Min, Max and Mean are of the

@@ -76,6 +76,7 @@ import (
 	"github.com/kymogram/kymogram"
 	"github.com/kymogram/kymogram/metrics"
 	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/read/record"
 	"github.com/kymogram/kymogram/telemetry"
 	"github.com/kymogram/kymogram/telemetry/influx"
 )

@@ -35,7 +35,7 @@ __all__ = ["Bucketed", "Client", "Points", "QueryError", "Run", "Series"]
 
 _PAGE = 1_000
 _CONFIG_MAX = 100  # of a run's own document
-_SUMMARY_MAX = 50
+_SUMMARY_MAX = 50  # of servers that do not say where they cut
 _EVALUATION = {"evaluation": "true"}
 _DEFAULT_ENV = {"env_id": "default"}
 _RUN_COLUMNS = ("id", "name", "status", "tags", "created_ns", "duration_ms")
@@ -282,7 +282,7 @@ class Run:
         has them with their types.
         """
         found = dict(self.document["config"])
-        if len(found) < _CONFIG_MAX:
+        if len(found) < _CONFIG_MAX and not self.document.get("config_cut"):
             return found
         every = {one["path"]: _shown(one) for one in self.detail()["attributes"]}
         below = "config/"
@@ -298,7 +298,8 @@ class Run:
         More than the run's own document has are read when needed.
         """
         found = {name: _number(one["value"]) for name, one in self.document["summary"].items()}
-        return found if len(found) < _SUMMARY_MAX else _summary(self.series())
+        cut = self.document.get("summary_cut") or len(found) >= _SUMMARY_MAX
+        return _summary(self.series()) if cut else found
 
     def detail(self) -> dict[str, Any]:
         """Everything but the points: attempts, writers, events, ledger; read when needed."""

@@ -20,6 +20,9 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
+// MaxConfig is how many attributes Run.Config has at most.
+const MaxConfig = 100
+
 // Run is a run as it is listed.
 type Run struct {
 	ID          model.RunID
@@ -46,8 +49,8 @@ type Run struct {
 	LinkedFrom string // the name it asked for, when that was taken
 	Writers    int
 	DeletedNs  int64 // in the trash since, 0 when not
-	// Config are the attributes under config/, the first 100 by path; nil where nobody
-	// asked for them.
+	// Config are the attributes under config/, the first MaxConfig by path; nil where
+	// nobody asked for them.
 	Config []Attribute
 }
 

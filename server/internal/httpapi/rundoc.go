@@ -72,7 +72,9 @@ type runDoc struct {
 	OrchestrationID string                `json:"orchestration_id"`
 	Writers         int                   `json:"writers"`
 	Config          map[string]any        `json:"config"`
+	ConfigCut       bool                  `json:"config_cut,omitempty"`
 	Summary         map[string]summaryDoc `json:"summary"`
+	SummaryCut      bool                  `json:"summary_cut,omitempty"`
 	ParentRun       string                `json:"parent_run,omitempty"`
 	ForkStep        *int64                `json:"fork_step,omitempty"`
 	LinkedFrom      string                `json:"linked_from,omitempty"`
@@ -92,7 +94,7 @@ func newRunDoc(r *query.RunLine) runDoc {
 		CreatedNs: r.CreatedNs, LastNs: r.LastNs,
 		DurationMs: max(0, time.Duration(r.LastNs-r.CreatedNs).Milliseconds()),
 		Attempt:    r.Attempt, OrchestrationID: r.OrchestrationID, Writers: r.Writers,
-		Config: map[string]any{}, Summary: map[string]summaryDoc{},
+		Config: map[string]any{}, ConfigCut: len(r.Config) >= catalog.MaxConfig, Summary: map[string]summaryDoc{}, SummaryCut: r.SummaryCut,
 		ParentRun: r.ParentRun, ForkStep: r.ForkStep, LinkedFrom: r.LinkedFrom, DeletedNs: r.DeletedNs,
 	}
 	for _, a := range r.Config {

@@ -138,7 +138,7 @@ func (s *Service) lines(ctx context.Context, runs []catalog.Run) ([]RunLine, err
 	for i := range runs {
 		lines[i].Run = runs[i]
 		group.Go(func() (err error) {
-			lines[i].Summary, err = s.summary(gctx, runs[i].ID)
+			lines[i].Summary, lines[i].SummaryCut, err = s.summary(gctx, runs[i].ID)
 			return err
 		})
 	}
@@ -147,14 +147,14 @@ func (s *Service) lines(ctx context.Context, runs []catalog.Run) ([]RunLine, err
 
 // summary reads the last values of a run's plain numeric series. Where a metric
 // has several scales ML_STEP is shown; where it has a training and an evaluation
-// series the latter is called "METRIC (evaluation)".
-func (s *Service) summary(ctx context.Context, run model.RunID) ([]Summary, error) {
-	page, _, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Match: isPlain, Limit: 2 * summarySeries})
+// series the latter is called "METRIC (evaluation)". It may be cut where there are more.
+func (s *Service) summary(ctx context.Context, run model.RunID) (some []Summary, cut bool, err error) {
+	page, more, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Match: isPlain, Limit: 2 * summarySeries})
 	if model.CodeOf(err) == model.CodeNotFound || model.CodeOf(err) == model.CodeRunDeleted {
-		return nil, nil // a run without a point yet, or one in the trash
+		return nil, false, nil // a run without a point yet, or one in the trash
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list series of run %s: %w", run, err)
+		return nil, false, fmt.Errorf("list series of run %s: %w", run, err)
 	}
 	trained := map[string]bool{}
 	for i := range page {
@@ -178,7 +178,7 @@ func (s *Service) summary(ctx context.Context, run model.RunID) ([]Summary, erro
 			out[place] = Summary{name, series.Kind, *series.Last}
 		}
 	}
-	return slices.Clone(out[:min(len(out), summarySeries)]), nil // the rest is free
+	return slices.Clone(out[:min(len(out), summarySeries)]), more || len(out) > summarySeries, nil // the rest is free
 }
 
 // isPlain holds for series that stand for their metric: without labels, of the

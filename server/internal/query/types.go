@@ -43,6 +43,8 @@ type RunsPage struct {
 type RunLine struct {
 	catalog.Run
 	Summary []Summary // at most 50, by metric
+	// SummaryCut: there may be more of it.
+	SummaryCut bool
 }
 
 // Summary is the last value of a metric's curve.

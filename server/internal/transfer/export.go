@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/read/record"
 	"github.com/kymogram/kymogram/server/internal/progress"
 )
 
@@ -127,46 +124,17 @@ func (e *Export) Write(ctx context.Context, w io.Writer, series []*read.Series, 
 
 // each reads all points of a series as Arrow, which keeps every bit.
 func (e *Export) each(ctx context.Context, s *read.Series, use func(arrow.RecordBatch) error) error {
-	query := url.Values{"metric": {s.Metric}, "scale": {s.Scale}, "format": {"arrow"}, "limit": {strconv.Itoa(exportPage)}}
-	if e.Inherited {
-		query.Set("include_inherited", "1")
-	}
+	var options []read.Option
 	if e.Attempt != "" {
-		query.Set("attempt", e.Attempt)
+		options = append(options, read.Attempt(e.Attempt))
 	}
-	for name, value := range s.Labels {
-		query.Set("label."+name, value)
-	}
-	for {
-		next, err := e.page(ctx, query, use)
-		if err != nil || next == "" {
+	for batch, err := range record.Batches(s.Arrow(ctx, exportPage, options...)) {
+		if err != nil {
 			return err
 		}
-		query.Set("cursor", next)
-	}
-}
-
-// nextHeader carries the next page's cursor, for which Arrow has no place.
-const nextHeader = "Kymogram-Next"
-
-func (e *Export) page(ctx context.Context, query url.Values, use func(arrow.RecordBatch) error) (next string, err error) {
-	response, err := e.Server.Send(ctx, http.MethodGet, remote.RunPath(e.Run, "points"), query, nil)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	reader, err := ipc.NewReader(response.Body)
-	if err != nil {
-		return "", fmt.Errorf("read points: %w", err)
-	}
-	defer reader.Release()
-	for reader.Next() {
-		if err := use(reader.RecordBatch()); err != nil {
-			return "", err
+		if err := use(batch); err != nil {
+			return err
 		}
 	}
-	if err := reader.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read points: %w", err)
-	}
-	return response.Header.Get(nextHeader), nil
+	return nil
 }

@@ -18,8 +18,6 @@ const (
 	pieceBytes = 64 << 10
 	// entryBytes is what an entry takes besides its texts.
 	entryBytes = 64
-	// maxConfig is how many attributes of a run a table shows (api/http.md).
-	maxConfig = 100
 )
 
 // errPageFull ends a scan that has no more room.
@@ -250,5 +248,5 @@ func (d *DB) config(ctx context.Context, pk int64, r *room) ([]catalog.Attribute
 			err = r.take(texts)
 		}
 		return a, err
-	}, `SELECT path, value FROM attributes WHERE run = ? AND path >= 'config/' AND path < 'config0' ORDER BY path LIMIT ?`, pk, maxConfig)
+	}, `SELECT path, value FROM attributes WHERE run = ? AND path >= 'config/' AND path < 'config0' ORDER BY path LIMIT ?`, pk, catalog.MaxConfig)
 }

@@ -85,10 +85,9 @@ def log(
         kind in ARRAYS
         and scale is None
         and labels is None
-        and timestamp is None
         and dtype is None
         and not evaluation
-        and arrays.log_again(metric_name, value, step)
+        and arrays.log_again(metric_name, value, step, timestamp)
     ):
         return
     logger().log(metric_name, value, scale, step, labels, evaluation, timestamp, dtype)

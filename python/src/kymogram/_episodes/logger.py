@@ -2,12 +2,15 @@
 
 An environment counts its steps within the episode. The counters of all series
 lie side by side in one table, so a call for 64 environments moves 64 counters
-in one NumPy operation; without NumPy the same goes one by one.
+in one operation and is one record. Where that cannot be (an environment that
+comes twice in a call, series that count in different ways) `_slow` goes from
+series to series.
 """
 
 from __future__ import annotations
 
-from time import time_ns
+import sys
+from operator import index
 
 from .._exceptions import KymogramValidationError
 from .._input import naming, numeric
@@ -16,13 +19,15 @@ from .._points.columns import (
     env_steps,
     episodes_each,
     episodes_numpy,
-    explicit,
+    episodes_plain,
+    given_steps,
     grid_rows,
     not_negative,
-    rising,
-    times_each,
+    one_or_each,
+    times_grid,
 )
 from .._points.current import current
+from .._points.logger import alias_of
 from .._points.tables import ARRAYS, learn
 from .._say import voice
 from .._spool import owners
@@ -33,17 +38,21 @@ from .._spool.records import (
     EPISODE,
     EXPLICIT,
     FLOAT,
+    LINEAR,
     PAYLOAD_LIMIT,
     RELATIVE,
     RL_STEP,
     STEP,
     Column,
     block,
+    block_start,
     constant,
+    int64s,
     linear,
+    numbers,
     pack_i64,
 )
-from .group import EnvSeries, Group, Table, first_bytes, modes, one_if_same
+from .group import EnvSeries, Family, Group, Table, dedupe, little
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,13 +60,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._points.logger import Logger
-    from .._points.series import Key, StepSeries
+    from .._points.series import StepSeries
     from .._spool.records import Buffer
 
     Values = tuple[int, int, Buffer]  # rows, bytes of a number, the numbers
+    Names = tuple[Any, str, dict[str, str], list[str]]  # alias, metric, labels, environments
 
-_TEMPLATES = 64  # shapes of a group's calls that are remembered
-_GROUPS = 256  # sets of environments that are remembered: some calls are about another set each
+_TEMPLATES = 64  # shapes of calls that are remembered
 _PAST = 16  # episodes of an environment that may be taken up again
 
 
@@ -68,10 +77,11 @@ class RLLogger:
         self.base = base
         self.writer = base.writer
         self.table = Table()
-        self._env_series: dict[Key, EnvSeries] = {}
-        self._groups: dict[Any, Group] = {}
-        self._last: dict[Any, tuple[list[str], Any, Group]] = {}  # by metric: envs, evaluation
-        self._touched: dict[str, tuple[int, int, int | None]] = {}
+        self._relative = int(not base.starts.complete)  # how series count that nobody knows
+        self._families: dict[Any, Family] = {}  # by what calls say, and by metric and labels
+        self._last: dict[str, Group] = {}  # of the last call, by metric
+        self._heads: dict[Any, bytes] = {}  # what blocks of one shape begin with
+        self._touched: dict[str, tuple[int, int, int | None]] = {}  # by log_rl_episode
         self._owned: set[str] = set()
         self.shared: set[str] = set()  # environments that another process logs too
         self._stamp = 0
@@ -80,71 +90,99 @@ class RLLogger:
 
     def last(self, env: str) -> tuple[int | None, int | None]:
         """The last (rl_step, episode) of an environment."""
+        table = self.table
         best: tuple[int, int | None, int | None] = (
-            -1,
+            0,
             *self.base.starts.environments.get(env, (None, None)),
         )
         with self.writer.lock:
             touched = self._touched.get(env)
-            if touched is not None and touched[0] > best[0]:
+            if touched is not None:
                 best = touched
-            for group in self._groups.values():
-                place = group.index.get(env)
-                if place is not None and group.stamp > best[0]:
-                    episode = int(self.table.episode[group.series[place].slot])
-                    best = (group.stamp, group.rl_step, None if episode < 0 else episode)
+            for family in self._families.values():
+                slot = family.slots.get(env)
+                if slot is not None and table.stamp[slot] > best[0]:
+                    episode = int(table.episode[slot])
+                    last = None if episode < 0 else episode
+                    best = int(table.stamp[slot]), int(table.rl_step[slot]), last
         return best[1], best[2]
 
-    def _group(
-        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object, base: int
-    ) -> Group:
-        alike = envs.__class__ is list and labels is None
-        if alike and metric.__class__ is str:
+    def _known(self, metric: Any, envs: Any, labels: Any, evaluation: object) -> Group | None:
+        """The environments of a call; None where some are new."""
+        plain = labels is None and envs.__class__ is list and metric.__class__ is str
+        if plain:
             last = self._last.get(metric)
-            if last is not None and envs == last[0] and evaluation is last[1]:
-                return last[2]
-        if labels is not None and not hasattr(labels, "items"):
-            labels = naming.labels(labels)
-        pairs = None if labels is None else tuple(labels.items())
-        key = (metric, tuple(envs), pairs, bool(evaluation))
+            if last is not None and envs == last.envs and evaluation is last.evaluation:
+                return last
         try:
-            found = self._groups.get(key)
-        except TypeError:
-            found = None
-        if found is None:
-            found = self._make_group(metric, envs, labels, evaluation, dtype, base)
-            with self.writer.lock:  # another thread may go through the table
-                if len(self._groups) >= _GROUPS:
-                    self._forget_group(next(iter(self._groups)))
-                self._groups[key] = found
-        if alike:
-            with self.writer.lock:
-                self._last[metric] = (list(envs), evaluation, found)
+            family = self._families[alias_of(metric, None, labels, evaluation)]
+            places = list(map(family.slots.__getitem__, envs))
+        except (KeyError, TypeError):
+            return None
+        if not places:
+            return None
+        found = Group(self.table, family, places)
+        if plain:
+            found.envs, found.evaluation = list(envs), evaluation
+            self._last[metric] = found
         return found
 
-    def _forget_group(self, key: Any) -> None:
-        """Keep of a set of environments only where each stands."""
-        group = self._groups.pop(key)
-        self._last = {metric: one for metric, one in self._last.items() if one[2] is not group}
-        for one in group.series:
-            touched = self._touched.get(one.env)
-            if group.stamp > (0 if touched is None else touched[0]):
-                episode = int(self.table.episode[one.slot])
-                last = None if episode < 0 else episode
-                self._touched[one.env] = (group.stamp, group.rl_step, last)
-
-    def _make_group(
-        self, metric: object, envs: Any, labels: Any, evaluation: object, dtype: object, base: int
-    ) -> Group:
-        name = naming.metric(metric)
+    def _names(self, metric: object, envs: Any, labels: Any, evaluation: object) -> Names:
+        """The names of a call, checked."""
+        name, plain = naming.metric(metric), naming.labels(labels, evaluation)
+        plain.pop("env_id", None)
         names = [naming.environment(one) for one in envs]
         if not names:
             raise KymogramValidationError("env_id is an empty list")
-        plain = naming.labels(labels, evaluation)
-        with self.writer.lock:
-            self.owned(names)
-            found = [self._find(name, one, plain, dtype, base) for one in names]
-            return Group(found, self.table.numpy)
+        return alias_of(metric, None, labels, evaluation), name, plain, names
+
+    def _kind_of_new(self, new: Names, dtype: object) -> int:
+        """The kind that the series of a call have, or will have; 0 where they differ."""
+        _, metric, labels, names = new
+        family = self._families.get((metric, tuple(labels.items())))
+        known = {} if family is None else family.slots
+        kinds = {self.table.series[known[name]].kind for name in names if name in known}
+        if any(name not in known for name in names):
+            kinds.add(numeric.kind_of(dtype) or self.base.kind)
+        return kinds.pop() if len(kinds) == 1 else 0
+
+    def _define(self, new: Names, envs: Sequence[Any], kind: int, base: int) -> Group:
+        """The environments of a call of which some are new."""
+        alias, metric, labels, names = new
+        self.owned(names)
+        key = metric, tuple(labels.items())
+        family = self._families.get(key)
+        if family is None:
+            family = self._families[key] = Family(metric, labels)
+        self._families[alias] = family
+        fresh = dedupe(names, family.slots)
+        if fresh:
+            self._add(family, fresh, kind, base)
+        for given, name in zip(envs, names):
+            if given is None:
+                family.slots[None] = family.slots[name]
+            elif not isinstance(given, str):
+                family.slots[index(given)] = family.slots[name]  # NumPy's integers are found, too
+        return Group(self.table, family, [family.slots[name] for name in names])
+
+    def _add(self, family: Family, names: list[str], kind: int, base: int) -> None:
+        starts, number, first = self.base.starts, self.base.number, len(self.table.series)
+        found = [
+            EnvSeries(number(), kind, family, env, slot, base)
+            for slot, env in enumerate(names, first)
+        ]
+        default = 0 if starts.complete else None
+        begins: list[int | None] = [default] * len(names)
+        if starts.any:
+            for place, one in enumerate(found):
+                key = family.key(one.env)
+                one.told = starts.tells(key)
+                begins[place] = starts.of_episode(key, None) if one.told else default
+        relatives = [int(one is None) for one in begins]
+        self.table.add(found, [one or base for one in begins], relatives)
+        family.slots.update(zip(names, range(first, first + len(names))))
+        family.kinds.add(kind)
+        family.mixed = family.mixed or relatives.count(self._relative) < len(relatives)
 
     def owned(self, envs: Sequence[str]) -> None:
         """Look, at an environment's first call, whether another process logs it too."""
@@ -160,36 +198,46 @@ class RLLogger:
             if current.run is not None:
                 current.run.trouble(owners.told(taken[0], len(taken) - 1, f"process {owner}"))
 
-    def _find(
-        self, metric: str, env: str, labels: dict[str, str], dtype: object, base: int
-    ) -> EnvSeries:
-        pairs = tuple(sorted({**labels, "env_id": env}.items()))
-        key = (metric, "ENVIRONMENT_STEP", pairs)
-        found = self._env_series.get(key)
-        if found is None:
-            kind = numeric.kind_of(dtype) or self.base.kind
-            start = self.base.starts.of_episode(key, None)
-            slot = self.table.add(start)
-            if not start:
-                self.table.next[slot] = base
-            found = EnvSeries(self.base.number(), kind, key, env, slot, base)
-            found.first = int(self.table.next[slot])
-            self._env_series[key] = found
-        return found
-
-    def _enter(self, one: EnvSeries, episode: int) -> None:
+    def _enter(self, slot: int, episode: int) -> None:
         """The environment goes on in this episode."""
-        table, slot = self.table, one.slot
-        one.past[int(table.episode[slot])] = (int(table.next[slot]), int(table.relative[slot]))
-        if len(one.past) > _PAST:
-            del one.past[next(iter(one.past))]
-        known = one.past.pop(episode, None)
-        if known is None:
-            start = self.base.starts.of_episode(one.key, None if episode < 0 else episode)
-            known = (start or one.base, start is None)
+        table = self.table
+        one = table.series[slot]
+        if one.past is None:
+            one.past = {}
+        left = int(table.next[slot]), int(table.relative[slot])
+        table.next[slot], table.relative[slot] = self._turn(
+            one, one.past, int(table.episode[slot]), left, episode
+        )
         table.episode[slot] = episode
-        table.next[slot], table.relative[slot] = known
         table.changes += 1
+
+    def _turn(
+        self,
+        one: EnvSeries,
+        past: dict[int, tuple[int, int]],
+        old: int,
+        left: tuple[int, int],
+        episode: int,
+    ) -> tuple[int, int]:
+        """From an episode, left at this step, to another: where that goes on, and how."""
+        past[old] = left
+        if len(past) > _PAST:
+            del past[next(iter(past))]
+        known = past.pop(episode, None)
+        if known is not None:
+            return known
+        if not one.told:
+            return one.base, self._relative
+        start = self._start(one, episode)
+        relative = int(start is None)
+        if relative != self._relative:
+            one.family.mixed = True
+        return start or one.base, relative
+
+    def _start(self, one: EnvSeries, episode: int) -> int | None:
+        """Where the server says that an episode goes on."""
+        key = one.family.key(one.env)
+        return self.base.starts.of_episode(key, None if episode < 0 else episode)
 
     # log_rl_environment_step
 
@@ -214,245 +262,308 @@ class RLLogger:
             else numeric.step("rl_step", rl_step)
         )
         many = env_id.__class__ is list or (env_id is not None and numeric.is_sequence(env_id))
-        envs = env_id if many else (env_id,)
-        group = self._group(metric, envs, labels, evaluation, dtype, 1 if from_one else 0)
-        try:
-            if not group.kind:
-                raise KymogramValidationError(
-                    f"some environments of {metric!r} hold int64 and some float64"
-                )
-            metric = group.series[0].metric
-            if dtype is not None:
-                numeric.fits(metric, group.kind, dtype)
-            narrow = self.base.narrows(dtype)
-            plain = group.kind == FLOAT and value.__class__ in ARRAYS
-            width = storable(value, narrow) if plain else 0
-            if width:
-                shape: numeric.Shape = value.shape
-                data: Buffer = memoryview(contiguous(value, width)).cast("B")
-            else:
-                learn(value)
-                shape, width, data = numeric.convert(metric, value, group.kind, narrow)
-            rows = grid_rows(metric, shape, len(group.ids), many)
-            if rows == 0:
-                return
-            if rl < group.rl_step:
-                self._rl_fell(group, rl)
-            numpy = self.table.numpy
-            if numpy is not None and group.distinct and timestamp is None and env_step is None:
-                grid = self._known_episodes(group, episode)
-                if grid is None:
-                    grid = episodes_numpy(numpy, episode, len(group.ids), rows)
-                with self.writer.lock:
-                    if self._fast(numpy, group, rl, grid, (rows, width, data)):
-                        return
-            grid = episodes_each(episode, len(group.ids), rows)
-            times = times_each(timestamp, len(group.ids), rows)
-            steps = None if env_step is None else env_steps(env_step, len(group.ids), rows)
-            with self.writer.lock:
-                self._slow(group, rl, grid, times, (rows, width, data), steps)
-        except BaseException:
-            self._forget(group)
-            raise
-
-    def _forget(self, group: Group) -> None:
-        """Leave nothing of a first call that failed: its kind is not the series' yet."""
+        envs = (env_id,) if not many else env_id if env_id.__class__ is list else list(env_id)
+        if labels is not None and not hasattr(labels, "items"):
+            labels = naming.labels(labels)
+        group = self._known(metric, envs, labels, evaluation)
+        if group is not None:
+            kind, name, count = group.kind, group.family.metric, group.count
+        else:
+            new = self._names(metric, envs, labels, evaluation)
+            kind, name, count = self._kind_of_new(new, dtype), new[1], len(new[3])
+        if not kind:
+            raise KymogramValidationError(
+                f"some environments of {name!r} hold int64 and some float64"
+            )
+        if dtype is not None:
+            numeric.fits(name, kind, dtype)
+        narrow = self.base.narrows(dtype)
+        plain = kind == FLOAT and value.__class__ in ARRAYS
+        width = storable(value, narrow) if plain else 0
+        if width:
+            shape: numeric.Shape = value.shape
+            data: Buffer = memoryview(contiguous(value, width)).cast("B")
+        else:
+            learn(value)
+            shape, width, data = numeric.convert(name, value, kind, narrow)
+        rows = grid_rows(name, shape, count, many)
+        if rows == 0:
+            return
+        numpy = self.table.numpy or self._with_numpy()
+        if numpy is None:
+            episodes = episodes_plain(episode, count)
+        else:
+            episodes = self._int64s(episode, count)
+            if episodes is None:
+                episodes = episodes_numpy(numpy, episode, count, rows)
+        grid = episodes_each(episode, count, rows) if episodes is None else None
+        when = times_grid(timestamp, count, rows)
+        steps = None if env_step is None else env_steps(env_step, count, rows)
+        if group is None and hasattr(episodes, "ndim"):
+            not_negative(episodes)  # before anything is left of the call
+        values = rows, width, data
         with self.writer.lock:
-            table = self.table
-            fresh = [
-                one
-                for one in group.series
-                if not one.past and int(table.next[one.slot]) == one.first
-            ]
-            if not fresh:
-                return
-            for one in fresh:
-                self._env_series.pop(one.key, None)
-            gone = {one.number for one in fresh}
-            self._groups = {
-                key: one for key, one in self._groups.items() if gone.isdisjoint(one.ids)
-            }
-            self._last = {
-                key: one for key, one in self._last.items() if gone.isdisjoint(one[2].ids)
-            }
+            if group is None:
+                group = self._define(new, envs, kind, 1 if from_one else 0)
+                if group.kind != kind:
+                    raise KymogramValidationError(f"{name!r} holds another kind meanwhile")
+            if rl < group.family.rl_step:
+                self._rl_fell(group, rl)
+            else:
+                group.family.rl_step = rl
+            if grid is not None or not self._fast(group, rl, episodes, when, steps, values):
+                if grid is None:
+                    grid = episodes_each(episode, count, rows)
+                self._slow(group, rl, grid, when, steps, values)
+            self._stamp += 1
+            self.table.put(self.table.stamp, group.slots, self._stamp)
+            self.table.put(self.table.rl_step, group.slots, rl)
 
-    def _known_episodes(self, group: Group, episode: Any) -> Any:
+    def _with_numpy(self) -> Any:
+        """NumPy, from the first call on that finds it imported."""
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            with self.writer.lock:
+                self.table.use(numpy)
+                self._last.clear()
+        return numpy
+
+    def _int64s(self, episode: Any, count: int) -> Any:
         """An int64 an environment, as it is; None where it has to be looked at."""
-        many = len(group.ids)
-        if episode.__class__ not in ARRAYS or many == 1:
+        if episode.__class__ not in ARRAYS or count == 1 or episode.shape != (count,):
             return None
-        same = episode.dtype == self.table.int64 and episode.shape == (many,)
-        return episode if same else None
+        return episode if episode.dtype == self.table.int64 else None
 
     def _rl_fell(self, group: Group, rl: int) -> None:
         """Tell that rl_step decreased: kept, but seldom meant."""
+        table = self.table
+        before = max(table.gather(table.rl_step, group.slots).tolist())
+        if rl >= before:
+            return  # it is another environment's that is higher
         self.base.falls += 1
-        metric = group.series[0].metric
+        metric = group.family.metric
         voice.warn(
-            f"rl_step of {metric!r} went back from {group.rl_step} to {rl}; it must not decrease. "
+            f"rl_step of {metric!r} went back from {before} to {rl}; it must not decrease. "
             "The points are kept",
             once=f"rl fall {metric}",
         )
 
-    def _fast(self, numpy: Any, group: Group, rl: int, episodes: Any, values: Values) -> bool:
+    def _fast(
+        self,
+        group: Group,
+        rl: int,
+        episodes: Any,
+        when: Column,
+        given: Column | None,
+        values: Values,
+    ) -> bool:
         """All environments in one record; False when they count in different ways."""
-        table, slots = self.table, group.slots
-        if getattr(episodes, "ndim", 0) == 2:
-            return self._changing(numpy, group, rl, episodes, values)
-        packed = episodes.tobytes() if hasattr(episodes, "tobytes") else pack_i64(episodes)
-        if group.changes != table.changes or packed != group.episodes:
-            each = len(packed) > 8
-            if each:
-                not_negative(episodes)
-            changed = numpy.flatnonzero(table.episode[slots] != episodes)
-            for place in changed.tolist():
-                self._enter(group.series[place], int(episodes[place]) if each else episodes)
-            relative = table.relative[slots]
-            group.relative = bool(relative[0]) if (relative == relative[0]).all() else None
-            group.changes, group.episodes = table.changes, packed
-            has = each or episodes >= 0
-            group.episode_column = one_if_same(packed, len(group.ids)) if has else b""
-        if group.relative is None:
+        table, slots, rows = self.table, group.slots, values[0]
+        if not group.distinct:
             return False
-        following = table.next[slots]
-        steps = one_if_same(following.tobytes(), len(group.ids))
-        if group.straight:
-            following += values[0]
+        if getattr(episodes, "ndim", 0) == 2:
+            return self._changing(group, rl, episodes, when, given, values)
+        each = episodes.__class__ is not int
+        packed = little(episodes) if each else pack_i64(episodes)
+        if group.changes != table.changes or packed != group.episodes:
+            if each and table.numpy is not None:
+                not_negative(episodes)
+            for place in table.changed(slots, episodes):
+                self._enter(group.places[place], int(episodes[place]) if each else episodes)
+            group.relative = table.counts_relative(slots)
+            group.changes, group.episodes = table.changes, packed
+            if each:
+                group.ended = one_or_each(packed, group.count)
+            else:
+                group.ended = constant(episodes) if episodes >= 0 else None
+        if given is not None:
+            self._follow(group, given, rows)
+            step = given
+        elif group.relative is None:
+            return False
         else:
-            table.next[slots] = following + values[0]
-        self._send(group, rl, steps, values)
-        self._stamp += 1
-        group.stamp, group.rl_step = self._stamp, rl
+            mode = (LINEAR if rows > 1 else CONSTANT) | (RELATIVE if group.relative else 0)
+            step = one_or_each(table.advance(slots, rows), group.count, mode)
+        self._send(group, rl, when, step, group.ended, values)
         return True
 
-    def _send(self, group: Group, rl: int, steps: bytes, values: Values) -> None:
+    def _follow(self, group: Group, given: Column, rows: int) -> None:
+        """Steps were given: the environments go on from the last."""
+        table = self.table
+        last = int64s(given.data)
+        following = [one + 1 for one in last[rows - 1 :: rows]]
+        if given.mode == LINEAR:
+            following = [last[0] + rows] * group.count
+        table.put(table.next, group.slots, following)
+        table.put(table.relative, group.slots, 0)
+        table.changes += 1
+        if self._relative:
+            group.family.mixed = True
+
+    def _send(
+        self,
+        group: Group,
+        rl: int,
+        when: Column,
+        step: Column,
+        ended: Column | None,
+        values: Values,
+    ) -> None:
+        """Write a call as one record, or as several where it is large."""
         rows, width, data = values
-        ended = group.episode_column
-        columns = b"".join((pack_i64(time_ns()), steps, pack_i64(rl), ended, steps))
-        key = (rows, width, len(steps), len(ended), bool(group.relative))
+        key = rows, width, when.mode, step.mode, -1 if ended is None else ended.mode
+        parts = (
+            when.data,
+            step.data,
+            pack_i64(rl),
+            b"" if ended is None else ended.data,
+            step.data,
+        )
+        columns = b"".join(parts)
         template = group.templates.get(key)
         if template is None:
             if len(group.templates) >= _TEMPLATES:
                 group.templates.clear()
-            template = Template(first_bytes(group, key), len(columns) + len(data), width)
+            first = self._head(key, group) + numbers(little(group.ids))
+            template = Template(first, len(columns) + len(data), width)
             group.templates[key] = template
         writer = self.writer
-        if template.length <= PAYLOAD_LIMIT:
-            if group.segment is writer.segment:
-                try:
-                    template.write(group.segment, columns, data)
-                    return
-                except ValueError:
-                    pass
-            payload = b"".join((template.first, columns, data))
-            writer.append(group.series, payload, rows * len(group.ids))
-        else:
-            when, step_mode, episode_mode = Column(CONSTANT, columns[:8]), *modes(key)
-            step = Column(step_mode, steps)
+        if template.length > PAYLOAD_LIMIT:
             axes = [(STEP, step), (RL_STEP, constant(rl)), (ENV_STEP, step)]
-            if ended:
-                axes.insert(2, (EPISODE, Column(episode_mode, ended)))
-            self._write(group, block(group.kind, rows, group.ids, when, axes, data, width))
-        defined = writer.segment.defined
-        if writer.hot and all(number in defined for number in group.ids):
-            group.segment = writer.segment
+            if ended is not None:
+                axes.insert(2, (EPISODE, ended))
+            ids = group.ids.tolist()
+            self._write(group, block(group.kind, rows, ids, when, axes, data, width))
+            return
+        segment = writer.segment
+        if (
+            group.segment is not segment
+            and writer.hot
+            and segment.defined.issuperset(group.ids.tolist())
+        ):
+            group.segment = segment
+        if group.segment is segment:
+            try:
+                template.write(segment, columns, data)
+                return
+            except ValueError:
+                pass
+        payload = b"".join((template.first, columns, data))
+        writer.append(group.series(self.table), payload, rows * group.count)
+
+    def _head(self, key: tuple[int, ...], group: Group) -> bytes:
+        """What a block of this shape begins with, up to the numbers of its series."""
+        whole = group.kind, group.count, *key
+        found = self._heads.get(whole)
+        if found is None:
+            rows, width, when, step, ended = key
+            axes = [(STEP, step), (RL_STEP, CONSTANT), (ENV_STEP, step)]
+            if ended >= 0:
+                axes.insert(2, (EPISODE, ended))
+            found = block_start(group.kind, width, rows, group.count, when, axes)
+            if len(self._heads) >= _TEMPLATES:
+                self._heads.clear()
+            self._heads[whole] = found
+        return found
 
     def _write(self, group: Group, records: list[tuple[list[int], bytes, int]]) -> None:
+        known = {one.number: one for one in group.series(self.table)}
         for ids, payload, points in records:
-            self.writer.append([group.known[number] for number in ids], payload, points)
+            self.writer.append([known[number] for number in ids], payload, points)
 
-    def _changing(self, numpy: Any, group: Group, rl: int, episodes: Any, values: Values) -> bool:
-        """Episodes end within the rows: explicit steps."""
-        table, slots, (rows, width, data) = self.table, group.slots, values
-        changed = numpy.empty(episodes.shape, dtype=bool)
-        changed[:, 0] = episodes[:, 0] != table.episode[slots]
-        numpy.not_equal(episodes[:, 1:], episodes[:, :-1], out=changed[:, 1:])
-        where, places = changed.nonzero()
-        found = [self._start(group.series[i], int(episodes[i, j])) for i, j in zip(where, places)]
-        relative = set(table.relative[slots].tolist()) | {kind for _, kind in found}
-        if len(relative) > 1:
-            return False
-        column = numpy.arange(rows, dtype="<i8")
-        offsets = numpy.repeat(table.next[slots][:, None], rows, axis=1)
-        self._offsets(group, offsets, where.tolist(), places.tolist(), episodes, rows)
-        steps = column + offsets
-        axis = Column(EXPLICIT | EACH | (RELATIVE if relative.pop() else 0), steps.tobytes())
-        ended = Column(EXPLICIT | EACH, episodes.tobytes())
-        axes = [(STEP, axis), (RL_STEP, constant(rl)), (EPISODE, ended), (ENV_STEP, axis)]
-        when = constant(time_ns())
-        self._write(group, block(group.kind, rows, group.ids, when, axes, data, width))
-        self._stamp += 1
-        group.stamp, group.rl_step = self._stamp, rl
-        return True
-
-    def _start(self, one: EnvSeries, episode: int) -> tuple[int, int]:
-        """Where an episode would start, without entering it."""
-        known = one.past.get(episode)
-        if known is None:
-            start = self.base.starts.of_episode(one.key, None if episode < 0 else episode)
-            known = (start or one.base, int(start is None))
-        return known
-
-    def _offsets(
+    def _changing(
         self,
         group: Group,
-        offsets: Any,
-        where: list[int],
-        places: list[int],
+        rl: int,
         episodes: Any,
-        rows: int,
-    ) -> None:
-        """Fill offsets so that step = place + offset, and move the counters to the rows' end."""
-        table = self.table
-        since = [0] * len(group.ids)
-        for i, j in zip(where, places):
-            one = group.series[i]
-            table.next[one.slot] += j - since[i]
-            self._enter(one, int(episodes[i, j]))
-            offsets[i, j:] = int(table.next[one.slot]) - j
-            since[i] = j
-        for i, one in enumerate(group.series):
-            table.next[one.slot] += rows - since[i]
+        when: Column,
+        given: Column | None,
+        values: Values,
+    ) -> bool:
+        """Episodes end within the rows: explicit steps."""
+        table, slots, rows, numpy = self.table, group.slots, values[0], self.table.numpy
+        if group.family.mixed or given is not None:
+            return False
+        # The stretches of equal episodes: one begins with every row, others where it changes.
+        begins = numpy.empty(episodes.shape, dtype=bool)
+        begins[:, 0] = True
+        numpy.not_equal(episodes[:, 1:], episodes[:, :-1], out=begins[:, 1:])
+        heads = numpy.flatnonzero(begins)
+        firsts = episodes.reshape(-1)[heads].tolist()
+        if self.base.starts.any:
+            for head, episode in zip(heads.tolist(), firsts):
+                one = table.series[group.places[head // rows]]
+                if one.told and int(self._start(one, episode) is None) != self._relative:
+                    return False
+        following = table.next[slots].tolist()
+        now = table.episode[slots].tolist()
+        since = [0] * group.count  # where the stretch began that an environment is in
+        offsets: list[int] = []  # of a stretch: step - place in the row
+        for head, episode in zip(heads.tolist(), firsts):
+            place, at = divmod(head, rows)
+            if episode != now[place]:
+                one = table.series[group.places[place]]
+                if one.past is None:
+                    one.past = {}
+                left = following[place] + at - since[place], self._relative
+                following[place], _ = self._turn(one, one.past, now[place], left, episode)
+                now[place], since[place] = episode, at
+            offsets.append(following[place] - at)
+        table.episode[slots] = now
+        table.next[slots] = [one + rows - at for one, at in zip(following, since)]
+        table.changes += 1
+        lengths = numpy.diff(heads, append=episodes.size)
+        steps = numpy.repeat(numpy.array(offsets, dtype="<i8"), lengths).reshape(episodes.shape)
+        steps += numpy.arange(rows)
+        mode = EXPLICIT | EACH | (RELATIVE if self._relative else 0)
+        ended = Column(EXPLICIT | EACH, episodes.tobytes())
+        self._send(group, rl, when, Column(mode, steps.tobytes()), ended, values)
+        return True
 
     def _slow(
         self,
         group: Group,
         rl: int,
-        episodes: list[list[int]],
-        times: list[Column],
-        numbers: Values,
-        given: list[list[int]] | None = None,
+        episodes: Sequence[Any],
+        times: Column,
+        given: Column | None,
+        values: Values,
     ) -> None:
         """Series after series, each cut where its episode changes."""
-        table, (rows, width, data) = self.table, numbers
-        self._stamp += 1
-        group.rl_step = rl
-        for place, one in enumerate(group.series):
-            mine = episodes[place]
-            values = data[width * rows * place : width * rows * (place + 1)]
+        table, (rows, width, data) = self.table, values
+        known = group.series(table)
+        for place, one in enumerate(known):
+            mine, slot = episodes[place], one.slot
+            numbers = data[width * rows * place : width * rows * (place + 1)]
+            when = times.series(place, rows)
+            steps = None if given is None else given.series(place, rows)
             start = 0
             while start < rows:
                 episode, stop = mine[start], start + 1
                 while stop < rows and mine[stop] == episode:
                     stop += 1
-                if table.episode[one.slot] != episode:
-                    self._enter(one, episode)
-                if given is None:
-                    step = linear(int(table.next[one.slot]), bool(table.relative[one.slot]))
-                    table.next[one.slot] += stop - start
+                if table.episode[slot] != episode:
+                    self._enter(slot, episode)
+                if steps is None:
+                    step = linear(int(table.next[slot]), bool(table.relative[slot]))
+                    table.next[slot] += stop - start
                 else:
-                    step = explicit(given[place][start:stop])
-                    table.next[one.slot], table.relative[one.slot] = given[place][stop - 1] + 1, 0
+                    step = steps.rows(start, stop)
+                    last = int64s(step.data)[-1] + (stop - start - 1 if step.mode == LINEAR else 0)
+                    table.next[slot], table.relative[slot] = last + 1, 0
                     table.changes += 1
+                    if self._relative:
+                        one.family.mixed = True
                 axes = [(STEP, step), (RL_STEP, constant(rl))]
                 if episode >= 0:
                     axes.append((EPISODE, constant(episode)))
                 axes.append((ENV_STEP, step))
-                when = times[place].rows(start, stop)
-                part, ids = values[width * start : width * stop], [one.number]
-                self._write(group, block(one.kind, stop - start, ids, when, axes, part, width))
+                part, ids = numbers[width * start : width * stop], [one.number]
+                for _, payload, points in block(
+                    one.kind, stop - start, ids, when.rows(start, stop), axes, part, width
+                ):
+                    self.writer.append((one,), payload, points)
                 start = stop
-            self._touched[one.env] = (self._stamp, rl, None if mine[-1] < 0 else mine[-1])
 
     # log_rl_episode
 
@@ -499,11 +610,8 @@ class RLLogger:
                 "or one dimension"
             )
         rows = shape[0] if shape else 1
-        when = times_each(timestamp, 1, rows)[0]
-        if numeric.is_sequence(episode):
-            given: Any = numeric.steps("episode", episode, rows)
-        else:
-            given = None if episode is None else rising("episode", episode, rows)
+        when = times_grid(timestamp, 1, rows)
+        given = given_steps(episode, rows, "episode")
         if rows == 0:
             return
         with self.writer.lock:

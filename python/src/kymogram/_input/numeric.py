@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from operator import index
+from itertools import islice
+from operator import index, lt
 
 from .._exceptions import KymogramValidationError
 from .._say import voice
@@ -16,7 +17,10 @@ from .._spool.records import FLOAT, INT, NARROW, WIDE, Buffer, pack_f64, pack_i6
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    Ints = array[int] | Any  # of int64: Python's array, or NumPy's
 
 EXACT = 1 << 53  # float64 holds every integer up to here
 INT_MAX = (1 << 63) - 1
@@ -363,14 +367,116 @@ def as_list(what: str, value: Any) -> list[Any]:
         raise without_data(what, value, error) from error
 
 
-def steps(what: str, value: Any, count: int) -> list[int]:
-    """A step for each of count points."""
+def steps(what: str, value: Any, count: int, row: int | None = None) -> Ints:
+    """A step for each of count points; `row` is where a grid has them, for errors."""
+    found = steps_array(value)
+    if found is not None and found.shape == (count,):
+        return found
+    return _each(what, value, count, row, step, _plain_steps)
+
+
+def steps_array(value: Any) -> Any:
+    """An array of steps as NumPy's int64; None for what has to be looked at one by one."""
+    found = whole_array(value)
+    return found if found is not None and within(found, STEP_MAX) else None
+
+
+def _each(
+    what: str,
+    value: Any,
+    count: int,
+    row: int | None,
+    check: Callable[[str, Any], int],
+    plain: Callable[[list[Any]], Ints | None],
+) -> Ints:
+    """A number for each of count points, of anything; an error names the element."""
     found = as_list(what, value)
     if len(found) != count:
         raise KymogramValidationError(
             f"{what} has {len(found)} entries and the value {count}: give one a point"
         )
-    return [step(what, one) for one in found]
+    numbers = plain(found)
+    if numbers is None:
+        numbers = array("q")
+        for place, one in enumerate(found):
+            try:
+                numbers.append(check(what, one))
+            except KymogramValidationError as error:
+                where = f"element {place}" if row is None else f"row {row}, element {place}"
+                raise KymogramValidationError(f"{error} ({where})") from None
+    return numbers
+
+
+def _plain_steps(found: list[Any]) -> Ints | None:
+    """A list of nothing but integers in range."""
+    if set(map(type, found)) != {int} or min(found) < 0 or max(found) > STEP_MAX:
+        return None
+    return array("q", found)
+
+
+def _plain_times(found: list[Any]) -> Ints | None:
+    """The same for milliseconds, in nanoseconds."""
+    if set(map(type, found)) != {int}:
+        return None
+    first, last = min(found), max(found)
+    if first < 0 or last > _TIME_MS_MAX or (first < _SECONDS_TO and last >= _SECONDS_FROM):
+        return None
+    return array("q", [one * 1_000_000 for one in found])
+
+
+def int64_bytes(values: Ints) -> bytes:
+    """The bytes of a column."""
+    return _little(values) if isinstance(values, array) else values.tobytes()
+
+
+def rise(values: Ints) -> bool:
+    """Whether every number is above the one before."""
+    if isinstance(values, array):
+        return all(map(lt, values, islice(values, 1, None)))
+    return every(values[1:] > values[:-1])
+
+
+def every(flags: Any) -> bool:
+    """What flags.all() says, in a third of its time."""
+    return b"\0" not in flags.tobytes()
+
+
+def within(found: Any, most: int) -> bool:
+    """Whether an array of int64 lies between 0 and most."""
+    return every(found.view("u8") <= most)  # a negative one is above it
+
+
+def _of_numpy(value: Any) -> tuple[Any, Any]:
+    """NumPy, and what an array or a tensor holds as its plain array; None for anything else."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or isinstance(value, (list, tuple)):
+        return numpy, None
+    try:
+        if hasattr(value, "detach") and hasattr(value, "cpu"):
+            value = _tensor(value)
+        elif hasattr(value, "__array__") and not isinstance(value, numpy.ndarray):
+            value = numpy.asarray(value)
+    except Exception:  # the slow way says which
+        return numpy, None
+    return numpy, value if value.__class__ is numpy.ndarray else None  # no mask, no matrix
+
+
+def whole_array(value: Any) -> Any:
+    """An array of whole numbers as int64, in order; None where they are none."""
+    numpy, found = _of_numpy(value)
+    if found is None:
+        return None
+    letter, size = found.dtype.kind, found.dtype.itemsize
+    if letter in "iu":
+        return found.astype("<i8", order="C", copy=False)
+    if letter != "f" or size > WIDE:
+        return None
+    with numpy.errstate(all="ignore"):  # NaN is none of them
+        found = found.astype("<f8", order="C", copy=False)
+        if not every(abs(found) <= STEP_MAX):
+            return None
+        whole = found.astype("<i8")
+        return whole if every(whole == found) else None
 
 
 def time_ns(value: Any) -> int:
@@ -395,14 +501,46 @@ def time_ns(value: Any) -> int:
     return number
 
 
-def times_ns(value: Any, count: int) -> list[int]:
-    """A time for each of count points."""
-    found = as_list("timestamp", value)
-    if len(found) != count:
-        raise KymogramValidationError(
-            f"timestamp has {len(found)} entries and the value {count}: give one a point"
-        )
-    return [time_ns(one) for one in found]
+def times_ns(value: Any, count: int, row: int | None = None) -> Ints:
+    """A time for each of count points; `row` is where a grid has them, for errors."""
+    found = times_array(value)
+    if found is not None and found.shape == (count,):
+        return found
+    return _each("timestamp", value, count, row, _time_ns, _plain_times)
+
+
+def _time_ns(what: str, value: Any) -> int:
+    return time_ns(value)
+
+
+def times_array(value: Any) -> Any:
+    """An array of Unix milliseconds in nanoseconds; None for what is looked at one by one."""
+    numpy, found = _of_numpy(value)
+    if found is None:
+        return None
+    if found.dtype.kind == "f" and found.dtype.itemsize <= WIDE:
+        with numpy.errstate(all="ignore"):  # NaN is no time
+            found = found.astype("<f8", order="C", copy=False)
+            if not every(abs(found) <= _TIME_MS_MAX):
+                return None
+            whole = found.astype("<i8")
+            ns = whole * 1_000_000 + numpy.rint((found - whole) * 1_000_000).astype("<i8")
+        if not within(ns, STEP_MAX):
+            return None
+    else:
+        whole = whole_array(found)
+        if whole is None:
+            return None
+        if within(whole - _SECONDS_TO, _TIME_MS_MAX - _SECONDS_TO):  # as they nearly always are
+            return whole * 1_000_000
+        if not within(whole, _TIME_MS_MAX):
+            return None
+        ns = whole * 1_000_000
+    if whole.size and int(whole.min()) < _SECONDS_TO:
+        some = whole[(whole >= _SECONDS_FROM) & (whole < _SECONDS_TO)]
+        if some.size:
+            time_ns(int(some[0]))  # says so
+    return ns
 
 
 def seconds(what: str, value: Any) -> float:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from struct import Struct
-from time import time_ns
 from zlib import crc32
 
-from .._input import numeric
 from .._spool.records import (
-    CONSTANT,
+    EXPLICIT,
     FLOAT,
     LINEAR,
     NARROW,
@@ -19,9 +16,11 @@ from .._spool.records import (
     STEP,
     block_head,
     pack_head,
+    pack_i64,
     pack_length,
 )
 from . import tables
+from .columns import given_steps, time_column
 from .tables import VECTORS
 
 TYPE_CHECKING = False
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 WIDTHS = tables.WIDTHS  # assigned, not imported: see _log
 
 _TEMPLATES = 64  # shapes of a series that are remembered
-_pack_columns = Struct("<qq").pack
 
 
 class Template:
@@ -68,13 +66,13 @@ class Template:
         segment.write(b"".join((head, self.first, rest, self.padding)))
 
 
-def log_again(metric: Any, value: Any, step: Any) -> bool:
+def log_again(metric: Any, value: Any, step: Any, timestamp: Any) -> bool:
     """Log an array to a series of this segment; False where the slow path has to."""
     try:
         entry: Vector = VECTORS[metric]
     except (KeyError, TypeError):
         return False
-    return entry.log(value, step)
+    return entry.log(value, step, timestamp)
 
 
 def storable(value: Any, narrow: bool) -> int:
@@ -103,42 +101,52 @@ class Vector:
         self.logger = logger
         self.series = series
         self.segment = logger.writer.segment
-        self.templates: dict[tuple[Any, tuple[int, ...], bool], Template] = {}
+        self.templates: dict[tuple[Any, tuple[int, ...], int, int], Template] = {}
 
-    def log(self, value: Any, step: int | None) -> bool:
-        """Log an array at successive steps; False when it is none of the plain ones."""
-        series, writer = self.series, self.logger.writer
+    def log(self, value: Any, step: Any, timestamp: Any) -> bool:
+        """Log an array; False when it is none of the plain ones."""
+        series, writer, shape = self.series, self.logger.writer, value.shape
+        if len(shape) != 1 or not shape[0]:
+            return False
+        rows = shape[0]
+        when = time_column(timestamp, rows)
+        given = given_steps(step, rows)
         with writer.lock:
-            absolute = step is not None or series.follows_absolute
-            shape = value.shape
-            template = self.templates.get((value.dtype, shape, absolute))
+            if given is None:
+                mode = LINEAR if series.follows_absolute else LINEAR | RELATIVE
+            else:
+                mode = given.mode
+            key = value.dtype, shape, mode, when.mode
+            template = self.templates.get(key)
             if template is None:
-                template = self._template(value, absolute)
+                template = self._template(value, *key)
                 if template is None:
                     return False
-            if step is None:
-                step = series.take(shape[0])
-            elif step.__class__ is not int or not 0 <= step < numeric.STEP_MAX - shape[0]:
-                return False
-            elif not series.follow(step, step + shape[0] - 1):
-                self.logger.fell(series, step)
-            columns, data = _pack_columns(time_ns(), step), contiguous(value, template.width)
+            if given is None:
+                steps = pack_i64(series.take(rows))
+            else:
+                steps = given.data
+                if not (series.follow(given.first, given.last) and given.rises):
+                    self.logger.fell(series, given.first)
+            columns = when.data + steps
+            data = contiguous(value, template.width)
             try:
                 template.write(self.segment, columns, data)
             except ValueError:
                 payload = b"".join((template.first, columns, data))
-                writer.append((series,), payload, shape[0])
+                writer.append((series,), payload, rows)
         return True
 
-    def _template(self, value: Any, absolute: bool) -> Template | None:
-        width = storable(value, self.logger.narrow)
-        if not width or value.ndim != 1:
+    def _template(
+        self, value: Any, dtype: Any, shape: tuple[int, ...], step: int, time: int
+    ) -> Template | None:
+        width, rows = storable(value, self.logger.narrow), shape[0]
+        columns = 8 * sum(rows if mode == EXPLICIT else 1 for mode in (step, time))
+        if not width or columns + rows * width > PAYLOAD_LIMIT // 2:
             return None
-        mode = LINEAR if absolute else LINEAR | RELATIVE
-        rows = value.shape[0]
-        first = block_head(FLOAT, width, rows, [self.series.number], CONSTANT, [(STEP, mode)])
-        found = Template(first, 16 + rows * width, width)
+        first = block_head(FLOAT, width, rows, [self.series.number], time, [(STEP, step)])
+        found = Template(first, columns + rows * width, width)
         if len(self.templates) >= _TEMPLATES:
             self.templates.clear()
-        self.templates[value.dtype, value.shape, absolute] = found
+        self.templates[dtype, shape, step, time] = found
         return found

@@ -1,7 +1,7 @@
 """What a call gives as step, time and episode, as the columns of its record.
 
-`given_steps` and `time_column` are for the rows of one series; `episodes_each`,
-`env_steps` and `times_each` for environments × rows of an RL call.
+`given_steps` and `time_column` are for the rows of one series; the episodes,
+`env_steps` and `times_grid` for environments × rows of an RL call.
 """
 
 from __future__ import annotations
@@ -12,11 +12,23 @@ from time import time_ns
 from .._exceptions import KymogramValidationError
 from .._input import numeric
 from .._input.numeric import STEP_MAX
-from .._spool.records import CONSTANT, EACH, EXPLICIT, RELATIVE, Column, constant, pack_i64
+from .._spool.records import (
+    CONSTANT,
+    EACH,
+    EXPLICIT,
+    LINEAR,
+    RELATIVE,
+    Column,
+    constant,
+    linear,
+    pack_i64,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .._input.numeric import Ints
 
 NO_EPISODE = -1
 
@@ -26,12 +38,31 @@ def explicit(values: list[int], mode: int = EXPLICIT) -> Column:
     return Column(mode, Struct(f"<{len(values)}q").pack(*values))
 
 
+class Given(Column):
+    """Steps that a call gives, one a row, and what the series has to know of them."""
+
+    __slots__ = ("first", "last", "rises")
+
+    def __init__(self, mode: int, data: bytes, first: int, last: int, rises: bool = True) -> None:
+        super().__init__(mode, data)
+        self.first = first
+        self.last = last
+        self.rises = rises
+
+
 def same_or_each(steps: list[int], relative: bool) -> Column:
     """The steps of one row of several series: one number where all are equal."""
     flag = RELATIVE if relative else 0
     if steps.count(steps[0]) == len(steps):
         return Column(CONSTANT | flag, pack_i64(steps[0]))
     return explicit(steps, CONSTANT | EACH | flag)
+
+
+def one_or_each(data: bytes, envs: int, mode: int = CONSTANT) -> Column:
+    """A number an environment, or one where all are equal."""
+    if data == data[:8] * envs:
+        return Column(mode, data[:8])
+    return Column(mode | EACH, data)
 
 
 def one_dimension(metric: str, shape: tuple[int, ...]) -> int:
@@ -48,13 +79,16 @@ def again(value: Any) -> Any:
     return list(value) if hasattr(value, "__next__") else value
 
 
-def given_steps(step: Any, rows: int) -> int | list[int] | None:
-    """The step of the first row, or one a row; None where the series counts."""
+def given_steps(step: Any, rows: int, what: str = "step") -> Given | None:
+    """The steps of a call, of which one number is the first; None where the series counts."""
     if step is None:
         return None
-    if numeric.is_sequence(step):
-        return numeric.steps("step", step, rows)
-    return rising("step", step, rows)
+    if not numeric.is_sequence(step):
+        first = rising(what, step, rows)
+        return Given(LINEAR, pack_i64(first), first, first + rows - 1)
+    found = numeric.steps(what, step, rows)
+    first, last = (int(found[0]), int(found[-1])) if rows else (0, 0)
+    return Given(EXPLICIT, numeric.int64_bytes(found), first, last, numeric.rise(found))
 
 
 def rising(what: str, value: Any, rows: int) -> int:
@@ -70,7 +104,7 @@ def time_column(timestamp: Any, rows: int) -> Column:
     if timestamp is None:
         return constant(time_ns())
     if numeric.is_sequence(timestamp):
-        return explicit(numeric.times_ns(timestamp, rows))
+        return Column(EXPLICIT, numeric.int64_bytes(numeric.times_ns(timestamp, rows)))
     return constant(numeric.time_ns(timestamp))
 
 
@@ -128,61 +162,85 @@ def not_negative(episodes: Any) -> None:
         numeric.step("episode", int(episodes.max()))
 
 
-def episodes_each(episode: Any, envs: int, rows: int) -> list[list[int]]:
+def episodes_plain(episode: Any, envs: int) -> Any:
+    """As episodes_numpy, without NumPy; None where they may change within the rows."""
+    if episode is None:
+        return NO_EPISODE
+    if not numeric.is_sequence(episode):
+        return numeric.step("episode", episode)
+    found = numeric.as_list("episode", episode)
+    if len(found) != envs or any(map(numeric.is_sequence, found)):
+        return None
+    return numeric.steps("episode", found, envs)
+
+
+def episodes_each(episode: Any, envs: int, rows: int) -> list[Ints]:
     """The episode of every value."""
     if episode is None:
         return [[NO_EPISODE] * rows] * envs
     if not numeric.is_sequence(episode):
         return [[numeric.step("episode", episode)] * rows] * envs
-    found = numeric.as_list("episode", episode)
-    if envs == 1 and len(found) == rows and not any(numeric.is_sequence(one) for one in found):
-        found = [found]
-    if len(found) != envs:
-        raise KymogramValidationError(
-            f"episode has {len(found)} entries for {envs} environments with {rows} values each"
-        )
+    found = _entries("episode", episode, envs, rows)
+    if not any(map(numeric.is_sequence, found)):
+        return [[one] * rows for one in numeric.steps("episode", found, envs)]
     return [
-        numeric.steps("episode", one, rows)
+        numeric.steps("episode", one, rows, place)
         if numeric.is_sequence(one)
         else [numeric.step("episode", one)] * rows
-        for one in found
+        for place, one in enumerate(found)
     ]
 
 
-def env_steps(given: Any, envs: int, rows: int) -> list[list[int]]:
+def _entries(what: str, given: Any, envs: int, rows: int) -> list[Any]:
+    """What a call gives for every environment; those of one environment may be its rows."""
+    found = numeric.as_list(what, given)
+    if envs == 1 and len(found) == rows and not any(map(numeric.is_sequence, found)):
+        found = [found]
+    if len(found) != envs:
+        raise KymogramValidationError(
+            f"{what} has {len(found)} entries for {envs} environments with {rows} values each"
+        )
+    return found
+
+
+def env_steps(given: Any, envs: int, rows: int) -> Column:
     """The step within the episode of every value; one number is that of the first."""
     if not numeric.is_sequence(given):
-        first = rising("env_step", given, rows)
-        return [list(range(first, first + rows))] * envs
-    found = numeric.as_list("env_step", given)
-    nested = any(numeric.is_sequence(one) for one in found)
-    if envs == 1 and not nested:
-        found, nested = [found], True
-    if len(found) != envs or (rows > 1 and not nested):
+        return linear(rising("env_step", given, rows))
+    array = numeric.steps_array(given)
+    if array is not None and array.size == envs * rows and array.shape[0] in (envs, array.size):
+        return Column(EXPLICIT | EACH, array.tobytes())
+    found = _entries("env_step", given, envs, rows)
+    if rows > 1 and not all(map(numeric.is_sequence, found)):
         raise KymogramValidationError(
             f"env_step has {len(found)} entries for {envs} environments with {rows} values each"
         )
-    return [
-        numeric.steps("env_step", one if numeric.is_sequence(one) else [one], rows) for one in found
+    parts = [
+        numeric.steps("env_step", one if numeric.is_sequence(one) else [one], rows, place)
+        for place, one in enumerate(found)
     ]
+    return Column(EXPLICIT | EACH, b"".join(map(numeric.int64_bytes, parts)))
 
 
-def times_each(timestamp: Any, envs: int, rows: int) -> list[Column]:
-    """The time column of every environment."""
+def times_grid(timestamp: Any, envs: int, rows: int) -> Column:
+    """The times of environments × rows: one for all, one an environment or one a value."""
     if timestamp is None:
-        return [constant(time_ns())] * envs
+        return constant(time_ns())
     if not numeric.is_sequence(timestamp):
-        return [constant(numeric.time_ns(timestamp))] * envs
-    found = numeric.as_list("timestamp", timestamp)
-    if envs == 1 and len(found) == rows and not any(numeric.is_sequence(one) for one in found):
-        found = [found]
-    if len(found) != envs:
-        raise KymogramValidationError(
-            f"timestamp has {len(found)} entries for {envs} environments with {rows} values each"
-        )
-    return [
-        explicit(numeric.times_ns(one, rows))
-        if numeric.is_sequence(one)
-        else constant(numeric.time_ns(one))
-        for one in found
+        return constant(numeric.time_ns(timestamp))
+    array = numeric.times_array(timestamp)
+    if array is not None:
+        if array.shape == (envs, rows) or (envs == 1 and array.shape == (rows,)):
+            data = array.tobytes()
+            same = array.ndim == 1 or data[: 8 * rows] * envs == data
+            return Column(EXPLICIT, data[: 8 * rows]) if same else Column(EXPLICIT | EACH, data)
+        if array.shape == (envs,):
+            return one_or_each(array.tobytes(), envs)
+    found = _entries("timestamp", timestamp, envs, rows)
+    if not any(map(numeric.is_sequence, found)):
+        return one_or_each(numeric.int64_bytes(numeric.times_ns(found, envs)), envs)
+    parts = [
+        numeric.times_ns(one if numeric.is_sequence(one) else [one] * rows, rows, place)
+        for place, one in enumerate(found)
     ]
+    return Column(EXPLICIT | EACH, b"".join(map(numeric.int64_bytes, parts)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count, pairwise
+from itertools import count
 from struct import Struct
 from time import time_ns
 from zlib import crc32
@@ -35,7 +35,7 @@ from .._spool.records import (
 )
 from . import tables
 from .arrays import Vector
-from .columns import again, explicit, given_steps, one_dimension, same_or_each, time_column
+from .columns import Given, again, given_steps, one_dimension, same_or_each, time_column
 from .series import TICK, StepSeries
 from .tables import ARRAYS, PLAIN, PLAIN_OR_INT, STEPPED, VECTORS, learn
 
@@ -76,7 +76,7 @@ class Logger:
         self, metric: object, scale: object, labels: Any, evaluation: object, dtype: object
     ) -> tuple[Any, StepSeries]:
         """The series of a call, and the key under which the call is remembered."""
-        alias = _alias(metric, scale, labels, evaluation)
+        alias = alias_of(metric, scale, labels, evaluation)
         try:
             found = self._aliases.get(alias)
         except TypeError:  # an unhashable name or label: the check below says which
@@ -106,11 +106,11 @@ class Logger:
         with self.writer.lock:
             for metric in metrics:
                 try:
-                    found = self._aliases.get(_alias(metric, scale, labels, evaluation))
+                    found = self._aliases.get(alias_of(metric, scale, labels, evaluation))
                 except TypeError:
                     continue
                 if found is not None and found.untouched:
-                    del self._aliases[_alias(metric, scale, labels, evaluation)]
+                    del self._aliases[alias_of(metric, scale, labels, evaluation)]
                     key = (found.metric, found.scale, tuple(found.labels.items()))
                     self._series.pop(key, None)
 
@@ -165,10 +165,9 @@ class Logger:
             ):
                 return
             if (
-                timestamp is None
-                and dtype is None
+                dtype is None
                 and value.__class__ in ARRAYS
-                and self._array(alias, found, value, step)
+                and self._array(alias, found, value, step, timestamp)
             ):
                 return
             numbers = numeric.convert(found.metric, value, found.kind, self.narrows(dtype))
@@ -181,15 +180,15 @@ class Logger:
             self.forget(names, scale, labels, evaluation)
             raise
 
-    def _array(self, alias: Any, found: StepSeries, value: Any, step: Any) -> bool:
+    def _array(self, alias: Any, found: StepSeries, value: Any, step: Any, timestamp: Any) -> bool:
         """Log an array by template, from the second call of a series in a segment on."""
         entry: Vector | None = VECTORS.get(alias)
         if entry is not None:
-            return entry.log(value, step)
+            return entry.log(value, step, timestamp)
         plain = found.kind == FLOAT and not found.distributed
         if plain and self.writer.hot and found.number in self.writer.segment.defined:
             VECTORS[alias] = entry = Vector(self, found)
-            return entry.log(value, step)
+            return entry.log(value, step, timestamp)
         return False
 
     def narrows(self, dtype: object) -> bool:
@@ -299,19 +298,15 @@ class Logger:
             once=f"fall {found.metric} {found.scale}",
         )
 
-    def axis(self, found: StepSeries, rows: int, given: int | list[int] | None) -> Column:
+    def axis(self, found: StepSeries, rows: int, given: Given | None) -> Column:
         """The column of steps of a call, from which the series goes on."""
         if given is None:
             first = found.take(rows)
             return linear(first, not found.absolute)
-        if isinstance(given, int):
-            rises = found.follow(given, given + rows - 1)
-        else:
-            rises = found.follow(given[0], given[-1])
-            rises = rises and all(a < b for a, b in pairwise(given))
+        rises = found.follow(given.first, given.last) and given.rises
         if not rises and not found.distributed:
-            self.fell(found, given if isinstance(given, int) else given[0])
-        return linear(given) if isinstance(given, int) else explicit(given)
+            self.fell(found, given.first)
+        return given
 
     # mappings
 
@@ -462,7 +457,7 @@ class Logger:
                 self.writer.append((one,), first + pack_float_body(step, now, value), 1)
 
 
-def _alias(metric: object, scale: object, labels: Any, evaluation: object) -> Any:
+def alias_of(metric: object, scale: object, labels: Any, evaluation: object) -> Any:
     """The key under which a call is remembered."""
     if scale is None and not labels and not evaluation:
         return metric

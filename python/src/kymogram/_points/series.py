@@ -160,6 +160,15 @@ class Starts:
             else:
                 self._episodes.setdefault(key, {})[one["episode"]] = one["next"]
 
+    @property
+    def any(self) -> bool:
+        """Whether the server told of any series."""
+        return bool(self._next or self._episodes)
+
+    def tells(self, key: Key) -> bool:
+        """Whether the server told of this one."""
+        return key in self._next or key in self._episodes
+
     def of(self, key: Key) -> int | None:
         """The next step of a series; None when only the server knows."""
         found = self._next.get(key)

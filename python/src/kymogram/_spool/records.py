@@ -79,10 +79,15 @@ class Column:
 
     def series(self, index: int, rows: int) -> Column:
         """The column of one series alone."""
+        found = self.several(index, index + 1, rows)
+        return Column(self.mode & ~EACH, found.data)
+
+    def several(self, start: int, stop: int, rows: int) -> Column:
+        """The column of the series start…stop."""
         if not self.mode & EACH:
             return self
         width = 8 * (rows if self.mode & 3 == EXPLICIT else 1)
-        return Column(self.mode & ~EACH, self.data[index * width : (index + 1) * width])
+        return Column(self.mode, self.data[start * width : stop * width])
 
     def rows(self, start: int, stop: int) -> Column:
         """The rows start…stop of a column of one series."""
@@ -105,24 +110,31 @@ def linear(first: int, relative: bool = False) -> Column:
     return Column(LINEAR | (RELATIVE if relative else 0), pack_i64(first))
 
 
-def numbers(ids: list[int]) -> bytes:
+def int64s(data: bytes) -> tuple[int, ...]:
+    """The numbers of a column."""
+    return Struct(f"<{len(data) // 8}q").unpack(data)
+
+
+def numbers(ids: list[int] | bytes) -> bytes:
     """Series ids as a block holds them."""
-    data = Struct(f"<{len(ids)}I").pack(*ids)
+    data = ids if isinstance(ids, bytes) else Struct(f"<{len(ids)}I").pack(*ids)
     return data + PADDING[-len(data) & 7]
+
+
+def block_start(
+    kind: int, width: int, rows: int, series: int, time: int, axes: list[tuple[int, int]]
+) -> bytes:
+    """The start of a block, up to the ids of its series; time and axes are modes."""
+    stored = 0 if width == WIDE else width
+    parts = [_pack_block(3, kind, time, len(axes), rows, series, stored)]
+    return b"".join(parts + [pack_point(axis, mode, 0, 0, 0) for axis, mode in axes])
 
 
 def block_head(
     kind: int, width: int, rows: int, ids: list[int], time: int, axes: list[tuple[int, int]]
 ) -> bytes:
-    """The start of a block: everything before its columns; time and axes are modes."""
-    stored = 0 if width == WIDE else width
-    return b"".join(
-        (
-            _pack_block(3, kind, time, len(axes), rows, len(ids), stored),
-            *(pack_point(axis, mode, 0, 0, 0) for axis, mode in axes),
-            numbers(ids),
-        )
-    )
+    """The start of a block: everything before its columns."""
+    return block_start(kind, width, rows, len(ids), time, axes) + numbers(ids)
 
 
 def block(
@@ -160,11 +172,14 @@ def _by_series(
     values: Buffer,
     width: int,
 ) -> list[tuple[list[int], bytes, int]]:
+    """Both halves of the series."""
     found = []
-    for index, number in enumerate(ids):
-        picked = [(axis, column.series(index, rows)) for axis, column in axes]
-        data = values[width * rows * index : width * rows * (index + 1)]
-        found += block(kind, rows, [number], time.series(index, rows), picked, data, width)
+    half = len(ids) // 2
+    for start, stop in (0, half), (half, len(ids)):
+        picked = [(axis, column.several(start, stop, rows)) for axis, column in axes]
+        data = values[width * rows * start : width * rows * stop]
+        some = ids[start:stop]
+        found += block(kind, rows, some, time.several(start, stop, rows), picked, data, width)
     return found
 
 

@@ -642,6 +642,38 @@ func TestPromQLOverRuns(t *testing.T) {
 	}
 }
 
+// Labels of one run whose names become one in PromQL stay two, in every answer.
+func TestPromQLKeepsLabelsApart(t *testing.T) {
+	s := serveNode(t, false)
+	s.addKeys()
+	now := time.Now().Unix()
+	logLines(t, s, s.keys["ingest"], "w", "p",
+		fmt.Sprintf("train,run=r1,a.b=x loss=1 %d", now-10), fmt.Sprintf("train,run=r1,a_b=x loss=2 %d", now-10),
+		fmt.Sprintf("train,run=r1,a.b=x,a_b=y loss=4 %d", now-10), fmt.Sprintf("train,run=r1,a/b=x,a.b=y loss=8 %d", now-10))
+	for _, c := range []struct {
+		query, label string
+		want         map[string]string
+	}{
+		{`train_loss`, "label_names", map[string]string{"a_b=a.b": "1", "": "2", "a_b_2=a.b": "4", "a_b=a.b,a_b_2=a/b": "8"}},
+		{`abs(train_loss)`, "label_names", map[string]string{"a_b=a.b": "1", "": "2", "a_b_2=a.b": "4", "a_b=a.b,a_b_2=a/b": "8"}},
+		{`count_over_time(train_loss[1m])`, "label_names", map[string]string{"a_b=a.b": "1", "": "1", "a_b_2=a.b": "1", "a_b=a.b,a_b_2=a/b": "1"}},
+		{`train_loss - train_loss`, "label_names", map[string]string{"a_b=a.b": "0", "": "0", "a_b_2=a.b": "0", "a_b=a.b,a_b_2=a/b": "0"}},
+		{`sum(train_loss{label_names=~"(.*,)?a_b=a[.]b(,.*)?"})`, "", map[string]string{"": "9"}}, // those whose a_b is a.b
+		{`sum(train_loss{a_b="x",label_names!~"(.*,)?a_b=.*"})`, "", map[string]string{"": "2"}},  // whose a_b is a_b
+		{`sum by (a_b_2) (train_loss)`, "a_b_2", map[string]string{"x": "12", "": "3"}},
+	} {
+		if got, a := s.instantOf(c.query, c.label); cmp.Diff(c.want, got) != "" {
+			t.Errorf("%s: %v, want %v %s", c.query, got, c.want, a.Error)
+		}
+	}
+	if code, text := s.getProm(s.keys["read"], "/prometheus/w/p/federate", url.Values{"match[]": {"train_loss"}}); code != http.StatusOK || strings.Count(text, "\ntrain_loss{") != 4 {
+		t.Errorf("federation: %d %s", code, text)
+	}
+	if _, text := s.getProm(s.keys["read"], "/prometheus/w/p/api/v1/series", url.Values{"match[]": {"train_loss"}}); strings.Count(text, `"__name__"`) != 4 {
+		t.Errorf("series: %s", text)
+	}
+}
+
 // A real Prometheus scrapes our federation: it has the same last samples with the same times,
 // under their own labels, and promtool asks us.
 func TestPrometheusScrapesFederation(t *testing.T) {

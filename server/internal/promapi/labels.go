@@ -19,6 +19,7 @@ const (
 	labelProject   = "project"
 	labelRun       = "run"
 	labelScale     = "scale"
+	labelExact     = "label_names" // the exact names of labels that have another here
 )
 
 // runInfo is a series of each run with the value 1, whose labels tell of the run.
@@ -54,40 +55,60 @@ func fold(name string, colon bool) string {
 func direct(name string) bool { return name != "" && !strings.Contains(name, "_") }
 
 func reserved(name string) bool {
-	return strings.HasPrefix(name, "__") || slices.Contains([]string{labelMetric, labelWorkspace, labelProject, labelRun, labelScale}, name)
+	return strings.HasPrefix(name, "__") || slices.Contains([]string{labelMetric, labelWorkspace, labelProject, labelRun, labelScale, labelExact}, name)
 }
 
-// own are the labels of a key that are the user's, by name. Where two fold to one name their
-// values are joined, as OpenTelemetry's are.
+// own are the labels of a key that are the user's. Where one could not keep its name, one
+// more label tells the exact names: without it a.b and a_b of two series were the same.
 func own(key model.SeriesKey) []labels.Label {
-	out := make([]labels.Label, 0, len(key.Labels)+8)
-	late := []labels.Label(nil)
-	for _, l := range key.Labels {
-		if name := fold(l.Name, false); reserved(name) {
-			late = append(late, labels.Label{Name: name, Value: l.Value})
-		} else {
-			out = join(out, name, l.Value)
+	names := make([]string, len(key.Labels))
+	for i, l := range key.Labels {
+		names[i] = l.Name
+	}
+	given := rename(names)
+	out := make([]labels.Label, len(names), len(names)+8)
+	var exact []string
+	for i, l := range key.Labels {
+		out[i] = labels.Label{Name: given[i], Value: l.Value}
+		if given[i] != l.Name {
+			exact = append(exact, given[i]+"="+escapeComma.Replace(l.Name))
 		}
 	}
-	taken := slices.Clone(out)
-	for _, l := range late {
-		name := exported + l.Name
-		for slices.ContainsFunc(taken, func(t labels.Label) bool { return t.Name == name }) {
-			name = exported + name
-		}
-		out = join(out, name, l.Value)
+	if exact != nil {
+		out = append(out, labels.Label{Name: labelExact, Value: strings.Join(exact, ",")})
 	}
 	return out
 }
 
-func join(list []labels.Label, name, value string) []labels.Label {
-	for i := range list {
-		if list[i].Name == name {
-			list[i].Value += ";" + value
-			return list
+var escapeComma = strings.NewReplacer(`\`, `\\`, ",", `\,`)
+
+// rename gives each of some sorted names one that PromQL takes, and no two the same. A name that
+// can stay does. The others follow in their order; one that finds its name taken gets a number.
+func rename(names []string) []string {
+	given := make([]string, len(names))
+	taken := make(map[string]bool, len(names))
+	for i, name := range names {
+		if fold(name, false) == name && !reserved(name) {
+			given[i], taken[name] = name, true
 		}
 	}
-	return append(list, labels.Label{Name: name, Value: value})
+	last := map[string]int{} // numbers given, so that many names of one kind stay cheap
+	for i, name := range names {
+		if given[i] != "" {
+			continue
+		}
+		plain := fold(name, false)
+		if reserved(plain) {
+			plain = exported + plain
+		}
+		free := plain
+		for taken[free] {
+			last[plain] = max(last[plain]+1, 2)
+			free = plain + "_" + strconv.Itoa(last[plain])
+		}
+		given[i], taken[free] = free, true
+	}
+	return given
 }
 
 // labelsOf are all labels of a series.
@@ -100,8 +121,16 @@ func labelsOf(run *query.PlacedRun, key model.SeriesKey) labels.Labels {
 }
 
 // infoOf are the labels of a run's info.
-func infoOf(run *query.PlacedRun, config []labels.Label) labels.Labels {
-	list := append(slices.Clone(config),
+func infoOf(run *query.PlacedRun) labels.Labels {
+	names := make([]string, len(run.Config))
+	for i := range run.Config {
+		names[i] = run.Config[i].Path
+	}
+	list := make([]labels.Label, len(names), len(names)+6)
+	for i, name := range rename(names) {
+		list[i] = labels.Label{Name: name, Value: valueText(run.Config[i].Value)}
+	}
+	list = append(list,
 		labels.Label{Name: labelName, Value: runInfo},
 		labels.Label{Name: labelMetric, Value: runInfo},
 		labels.Label{Name: labelRID, Value: run.ID.String()})

@@ -84,11 +84,7 @@ func (r *reader) infos(s *selector, runs []query.PlacedRun, yield func(labels.La
 		return nil
 	}
 	for i := range runs {
-		var own []labels.Label
-		for _, a := range runs[i].Config {
-			own = join(own, fold(a.Path, false), valueText(a.Value))
-		}
-		if info := infoOf(&runs[i], own); s.matchInfo(info) {
+		if info := infoOf(&runs[i]); s.matchInfo(info) {
 			if err := yield(info); err != nil {
 				return err
 			}

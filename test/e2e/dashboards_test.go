@@ -223,12 +223,7 @@ func (p *panel) compare(t *testing.T, all []*naive, got shown) {
 
 func (p *panel) compareLines(t *testing.T, mine []*naive, got shown) {
 	mine = slices.DeleteFunc(mine, func(s *naive) bool { return !s.axes[p.Axis] })
-	if p.Top > 0 && p.Top < len(mine) {
-		slices.SortFunc(mine, func(a, b *naive) int {
-			return cmp.Compare(reduceAll(b.points, p.Reduce), reduceAll(a.points, p.Reduce))
-		})
-		mine = mine[:p.Top]
-	}
+	mine = p.firstLines(mine)
 	points := 0
 	for _, s := range mine {
 		points += len(s.points)
@@ -236,6 +231,17 @@ func (p *panel) compareLines(t *testing.T, mine []*naive, got shown) {
 	if got.Lines != len(mine) || got.Points != points || got.Axis != p.Axis {
 		t.Errorf("%d lines with %d points over %s are drawn, want %d with %d over %s", got.Lines, got.Points, got.Axis, len(mine), points, p.Axis)
 	}
+}
+
+// firstLines are those that a panel keeps.
+func (p *panel) firstLines(mine []*naive) []*naive {
+	if p.Top == 0 || p.Top >= len(mine) {
+		return mine
+	}
+	slices.SortFunc(mine, func(a, b *naive) int {
+		return cmp.Compare(reduceAll(b.points, p.Reduce), reduceAll(a.points, p.Reduce))
+	})
+	return mine[:p.Top]
 }
 
 // cells are the values of a stat or a table by their place.
@@ -276,15 +282,19 @@ func (s *naive) part(name string) string {
 	return s.labels[strings.TrimPrefix(name, "label.")]
 }
 
-// reduceAll is over finite points: the client sends no others.
 func reduceAll(points []naivePoint, how string) float64 {
 	last := slices.MaxFunc(points, func(a, b naivePoint) int { return cmp.Compare(a.timeNs, b.timeNs) })
-	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
+	least, most, sum, nan := math.Inf(1), math.Inf(-1), 0.0, 0
 	for _, p := range points {
+		if math.IsNaN(p.value) {
+			nan++
+			continue
+		}
 		least, most, sum = min(least, p.value), max(most, p.value), sum+p.value
 	}
+	finite := float64(len(points) - nan)
 	return map[string]float64{
 		"": last.value, "last": last.value, "time": float64(last.timeNs), "min": least, "max": most,
-		"mean": sum / float64(len(points)), "count": float64(len(points)), "nan": 0,
+		"mean": sum / finite, "count": finite, "nan": float64(nan),
 	}[how]
 }

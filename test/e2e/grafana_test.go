@@ -3,8 +3,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
 	"math"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -43,8 +48,10 @@ type answer struct {
 func TestGrafanaDashboardsShowWhatTheSubnetSent(t *testing.T) {
 	r := rig.New(t)
 	server := r.Serve(t)
-	all := series(t, simulate(t, r, "--print"))
+	printed := simulate(t, r, "--print")
+	all := series(t, printed)
 	simulate(t, r, "--url", server.Address, "--token", server.Key(t))
+	logNaN(t, r, server, printed, all)
 	first, last := int64(math.MaxInt64), int64(0)
 	for _, s := range all {
 		for _, p := range s.points {
@@ -75,6 +82,52 @@ func TestGrafanaDashboardsShowWhatTheSubnetSent(t *testing.T) {
 				sameValues(t, view.Panels[i].ends(all), got, view.Panels[i].Reduce == "time")
 			})
 		}
+	}
+}
+
+// logNaN logs the losses that InfluxDB's client left out, and two more behind each of them.
+func logNaN(t *testing.T, r *rig.Rig, server *rig.Server, printed []byte, all []*naive) {
+	t.Helper()
+	var lines strings.Builder
+	for line := range bytes.Lines(printed) {
+		var s sample
+		nan := bytes.ReplaceAll(line, []byte(": NaN"), []byte(`: "NaN"`))
+		if err := json.Unmarshal(nan, &s); err != nil {
+			t.Fatal(err)
+		}
+		for field, value := range s.Fields {
+			if value != "NaN" {
+				continue
+			}
+			run := s.Tags["role"] + "-" + s.Tags["uid"]
+			i := slices.IndexFunc(all, func(n *naive) bool { return n.run == run && n.metric == s.Measurement+"/"+field })
+			for k := range int64(3) {
+				at := s.TimeNs + k*100e9
+				lines.WriteString(s.Measurement)
+				for _, tag := range slices.Sorted(maps.Keys(s.Tags)) {
+					lines.WriteString("," + tag + "=" + strings.ReplaceAll(s.Tags[tag], " ", `\ `))
+				}
+				fmt.Fprintf(&lines, " %s=NaN %d\n", field, at)
+				all[i].points = append(all[i].points, naivePoint{at, math.NaN()})
+			}
+		}
+	}
+	if lines.Len() == 0 {
+		t.Fatal("no loss is NaN")
+	}
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.Address+"/api/v2/write?bucket=tplr&org=templar", strings.NewReader(lines.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Token "+server.Key(t))
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusNoContent {
+		text, _ := io.ReadAll(answer.Body)
+		t.Fatalf("%d %s", answer.StatusCode, text)
 	}
 }
 
@@ -125,7 +178,7 @@ func (p *panel) ends(all []*naive) (out []float64) {
 		}
 	}
 	if p.Kind == "line" {
-		for _, s := range mine {
+		for _, s := range p.firstLines(mine) {
 			out = append(out, reduceAll(s.points, "last"))
 		}
 		return out

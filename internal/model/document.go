@@ -2,10 +2,12 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Limits of a document. A histogram's is Metrana's.
@@ -30,6 +32,27 @@ type HistogramStats struct {
 	Max          float64 `json:"max"`
 	Sum          float64 `json:"sum"`
 	SumOfSquares float64 `json:"sum_of_squares"`
+}
+
+// Bin is a bucket of a histogram: how many values are from Lo to Hi.
+type Bin struct{ Lo, Hi, Count float64 }
+
+// NewHistogram makes a histogram of bins in any order. What lies between two of them is empty.
+func NewHistogram(bins []Bin) (*Histogram, error) {
+	slices.SortFunc(bins, func(a, b Bin) int { return cmp.Compare(a.Lo, b.Lo) })
+	h := &Histogram{Counts: []float64{}}
+	for i, b := range bins {
+		switch {
+		case i == 0:
+			h.BinEdges = append(h.BinEdges, b.Lo)
+		case b.Lo > bins[i-1].Hi:
+			h.BinEdges, h.Counts = append(h.BinEdges, b.Lo), append(h.Counts, 0)
+		case b.Lo < bins[i-1].Hi:
+			return nil, fmt.Errorf("the bins from %v and from %v overlap", bins[i-1].Lo, b.Lo)
+		}
+		h.BinEdges, h.Counts = append(h.BinEdges, b.Hi), append(h.Counts, b.Count)
+	}
+	return h, h.Check()
 }
 
 // Scatter is one point of a scatter series: dots in two or three dimensions.

@@ -227,3 +227,25 @@ func snappy(series ...[]byte) []byte {
 	}
 	return s2.EncodeSnappy(nil, raw)
 }
+
+// attribute is a KeyValue of OpenTelemetry as the value of a field.
+func attribute(of byte, name, value string) []byte {
+	return field(nil, of, field(field(nil, 1, []byte(name)), 2, field(nil, 1, []byte(value))))
+}
+
+// dataPoint is a NumberDataPoint with an attribute.
+func dataPoint(timeNs uint64, name, value string) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte{3<<3 | 1}, timeNs)
+	b = binary.LittleEndian.AppendUint64(append(b, 4<<3|1), math.Float64bits(1))
+	return append(b, attribute(7, name, value)...)
+}
+
+// exportOf is an export of a gauge of a run.
+func exportOf(run, metric string, points ...[]byte) []byte {
+	var gauge []byte
+	for _, p := range points {
+		gauge = field(gauge, 1, p)
+	}
+	scope := field(nil, 2, field(field(nil, 1, []byte(metric)), 5, gauge))
+	return field(nil, 1, field(field(nil, 1, attribute(1, "kymogram.run", run)), 2, scope))
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"testing"
 
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	kymogramv1 "github.com/kymogram/kymogram/gen/kymogram/v1"
 	"github.com/kymogram/kymogram/internal/model"
@@ -108,6 +110,22 @@ func buckets(ctx context.Context, l *lab, run string) error {
 	return err
 }
 
+// export sends data points of OpenTelemetry.
+func export(l *lab, n int) func() {
+	var request metrics.MetricsData
+	if err := proto.Unmarshal(exportOf("r", "m", collect(n, func(i int) []byte { return dataPoint(began, "k", text(i, "v%d")) })...), &request); err != nil {
+		l.t.Fatal(err)
+	}
+	ctx := metadata.AppendToOutgoingContext(l.t.Context(), "authorization", "Bearer "+l.key)
+	return func() {
+		if err := l.conn.Invoke(ctx, exportMethod, &request, &metrics.MetricsData{}); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+const exportMethod = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+
 func methods() []row[*lab] {
 	const stream, runService, query = "/kymogram.v1.IngestService/Stream", "/kymogram.v1.RunService/", "/kymogram.v1.QueryService/"
 	return []row[*lab]{
@@ -152,6 +170,7 @@ func methods() []row[*lab] {
 		// Past 1 MiB an answer does not fit into gRPC's pooled buffers: at 2,500 both sizes do.
 		{call: query + "Points", grows: "points", n: 2_500, run: calls(filled(ofPoints), points)},
 		{call: query + "Buckets", grows: "points", n: 20_000, run: calls(filled(ofPoints), buckets)},
+		{call: exportMethod, grows: "series", n: 2_000, run: export},
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 const (
 	influx = "/api/v2/write?org=w&bucket=p&precision=ns"
 	prom   = "/api/v1/write?workspace=w&project=p"
+	otlp   = "/v1/metrics?workspace=w&project=p"
 )
 
 // bodies grows the body of a route that writes; it may be refused.
@@ -25,6 +26,9 @@ func bodies(path string, body func(n int) []byte) func(*lab, int) func() {
 		if path == prom {
 			header["Content-Encoding"], header["Content-Type"] = "snappy", "application/x-protobuf"
 			header["X-Prometheus-Remote-Write-Version"] = "0.1.0"
+		}
+		if path == otlp {
+			header["Content-Type"] = "application/x-protobuf"
 		}
 		return func() { l.any("POST", path, b, header) }
 	}
@@ -238,6 +242,29 @@ func routes() []row[*lab] {
 		})},
 		{call: "POST /api/v1/write", grows: "request bytes", n: 1 << 20, run: bodies(prom, func(n int) []byte {
 			return snappy(remote([][]byte{label("__name__", "m"), label("k", strings.Repeat("x", n))}, 1))
+		})},
+
+		{call: "POST /v1/metrics", grows: "points", n: 2_000, run: bodies(otlp, func(n int) []byte {
+			return exportOf("r", "m", collect(n, func(i int) []byte { return dataPoint(uint64(1_700_000_000_000_000_000+i), "k", "v") })...)
+		})},
+		{call: "POST /v1/metrics", grows: "series", n: 2_000, run: bodies(otlp, func(n int) []byte {
+			return exportOf("r", "m", collect(n, func(i int) []byte { return dataPoint(1_700_000_000_000_000_000, "k", text(i, "v%d")) })...)
+		})},
+		{call: "POST /v1/metrics", grows: "metrics", n: 2_000, run: bodies(otlp, func(n int) []byte {
+			return bytes.Join(collect(n, func(i int) []byte {
+				return exportOf("r", text(i, "m%d"), dataPoint(1_700_000_000_000_000_000, "k", "v"))
+			}), nil)
+		})},
+		{call: "POST /v1/metrics", grows: "attributes", n: 2_000, run: bodies(otlp, func(n int) []byte {
+			return exportOf("r", "m", append(dataPoint(1_700_000_000_000_000_000, "k", "v"), bytes.Join(collect(n, func(i int) []byte { return attribute(7, text(i, "k%d"), "v") }), nil)...))
+		})},
+		{call: "POST /v1/metrics", grows: "runs", n: 100, run: bodies(otlp, func(n int) []byte {
+			return bytes.Join(collect(n, func(i int) []byte {
+				return exportOf(text(i, "r%d"), "m", dataPoint(1_700_000_000_000_000_000, "k", "v"))
+			}), nil)
+		})},
+		{call: "POST /v1/metrics", grows: "request bytes", n: 1 << 20, run: bodies(otlp, func(n int) []byte {
+			return exportOf("r", "m", dataPoint(1_700_000_000_000_000_000, "k", strings.Repeat("x", n)))
 		})},
 
 		{call: "POST /api/v1/open", grows: "attributes", n: 500, run: opens(func(r *model.OpenRequest, n int) { r.Initial = attributes(n) })},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/kymogram/kymogram/chain"
 	"github.com/kymogram/kymogram/internal/model"
@@ -38,6 +39,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/influx"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
+	"github.com/kymogram/kymogram/server/internal/receiver/otlp"
 	"github.com/kymogram/kymogram/server/internal/receiver/promwrite"
 	"github.com/kymogram/kymogram/server/internal/reserve"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
@@ -238,7 +240,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	}
 	definitions := native.NewDefinitions(n.memory.Definitions)
 	rpc := native.New(n.ingest, n.query, native.Options{RunDocument: httpapi.RunDocument, Reserve: api.Reserve, Definitions: definitions, Log: n.log})
-	receivers, err := n.receivers()
+	receivers, telemetry, err := n.receivers()
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +249,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	srv, err := server.New(listeners, server.Parts{
 		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,
 		Blobs: blobs, BlobUpload: blobs.Upload(), BlobURL: blobs.URL(blobPath, server.WriteJSON),
-		Receivers: receivers, RPC: rpc.Register, Ready: n.health().Check,
+		Receivers: receivers, RPC: func(to grpc.ServiceRegistrar) { rpc.Register(to); telemetry(to) }, Ready: n.health().Check,
 	}, server.Options{
 		TLS: secure, Hosts: server.KnownHosts(n.config.Hosts), MaxBody: n.config.Limits.BodyMiB << 20, Memory: n.memory,
 		Connections: int(n.config.Limits.Connections), ConnectionsEach: int(n.config.Limits.ConnectionsPerAddress),
@@ -261,24 +263,29 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	})
 }
 
-// receivers take other systems' protocols.
-func (n *node) receivers() ([]map[string]http.Handler, error) {
+// receivers take other systems' protocols; rpc registers the part of them that is gRPC.
+func (n *node) receivers() (routes []map[string]http.Handler, rpc func(grpc.ServiceRegistrar), err error) {
 	c, most := n.config, n.config.Limits.BodyMiB<<20
 	work := share.NewWide("memory for points", n.memory.Requests, weight.Times*most, 0)
 	rules := influx.Config{Workspace: c.Influx.Workspace, Runs: c.Influx.Runs, Axes: c.Influx.Axes, Attributes: c.Influx.Attributes}
 	lines, err := influx.New(n.ingest.Foreign("influx"), rules,
 		influx.Options{MaxBody: most, Work: work, Now: time.Now, Log: n.log, Version: version, Ready: n.health().Check, Projects: n.projects})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	writes := promwrite.New(n.ingest.Foreign("promwrite"), promwrite.Config{Workspace: c.Promwrite.Workspace, Project: c.Promwrite.Project},
 		promwrite.Options{MaxBody: most, Work: work, Log: n.log})
-	if err := n.metrics.Gauges(func() []selfmetrics.Gauge {
-		return append(gauges.Unplaced(writes.Totals()), gauges.Points(work.Stats())...)
-	}); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	exports, err := otlp.New(n.ingest.Foreign("otlp"), otlp.Config{Workspace: c.OTLP.Workspace, Project: c.OTLP.Project, Runs: c.OTLP.Runs},
+		otlp.Options{MaxBody: most, Work: work, Now: time.Now, Log: n.log})
+	if err != nil {
+		return nil, nil, err
 	}
-	return []map[string]http.Handler{lines.Handlers(), writes.Handlers()}, nil
+	if err := n.metrics.Gauges(func() []selfmetrics.Gauge {
+		return append(gauges.Unplaced(writes.Totals(), exports.Totals()), gauges.Points(work.Stats())...)
+	}); err != nil {
+		return nil, nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return []map[string]http.Handler{lines.Handlers(), writes.Handlers(), exports.Handlers()}, exports.Register, nil
 }
 
 // languages answer other systems' queries.

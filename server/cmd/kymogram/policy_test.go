@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -39,40 +40,41 @@ type need struct {
 func routeNeeds() map[string]need {
 	const blob = "/api/v1/blobs/0000000000000000000000000000000000000000000000000000000000000000"
 	return map[string]need{
-		"GET /":                                                             {"open", false, "/", ""},
-		"GET /healthz":                                                      {"open", false, "/healthz", ""},
-		"GET /readyz":                                                       {"open", false, "/readyz", ""},
-		"GET /api/v1/server":                                                {"open", false, "/api/v1/server", ""},
-		"POST /api/v1/session":                                              {"open", false, "/api/v1/session", `{"token":"x"}`}, // answers 401 to a bad token
-		"DELETE /api/v1/session":                                            {"open", false, "/api/v1/session", ""},
-		"GET /metrics":                                                      {"read", true, "/metrics", ""}, // of the whole server
-		"POST /api/v2/write":                                                {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
-		"GET /query":                                                        {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""}, // of the workspace default
-		"POST /query":                                                       {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
-		"GET /ping":                                                         {"open", false, "/ping", ""},
-		"GET /health":                                                       {"open", false, "/health", ""},
-		"GET /ready":                                                        {"open", false, "/ready", ""},
-		"GET /api/v2/buckets":                                               {"ingest", false, "/api/v2/buckets", ""},
-		"GET /api/v2/orgs":                                                  {"ingest", false, "/api/v2/orgs", ""},
-		"POST /write":                                                       {"ingest", true, "/write?db=p", "m f=1"}, // of the workspace default
-		"POST /api/v1/write":                                                {"ingest", true, "/api/v1/write?workspace=w&project=p", ""},
-		"GET /prometheus/api/v1/query":                                      {"read", false, "/prometheus/api/v1/query?query=up", ""},
-		"POST /prometheus/api/v1/query":                                     {"read", false, "/prometheus/api/v1/query?query=up", ""},
-		"GET /prometheus/api/v1/query_range":                                {"read", false, "/prometheus/api/v1/query_range?query=up&start=0&end=10&step=1", ""},
-		"POST /prometheus/api/v1/query_range":                               {"read", false, "/prometheus/api/v1/query_range?query=up&start=0&end=10&step=1", ""},
-		"GET /prometheus/api/v1/series":                                     {"read", false, "/prometheus/api/v1/series?match[]=up", ""},
-		"POST /prometheus/api/v1/series":                                    {"read", false, "/prometheus/api/v1/series?match[]=up", ""},
-		"GET /prometheus/api/v1/labels":                                     {"read", false, "/prometheus/api/v1/labels", ""},
-		"POST /prometheus/api/v1/labels":                                    {"read", false, "/prometheus/api/v1/labels", ""},
-		"GET /prometheus/api/v1/label/{name}/values":                        {"read", false, "/prometheus/api/v1/label/run/values", ""},
-		"POST /prometheus/api/v1/label/{name}/values":                       {"read", false, "/prometheus/api/v1/label/run/values", ""},
-		"GET /prometheus/api/v1/metadata":                                   {"read", false, "/prometheus/api/v1/metadata", ""},
-		"POST /prometheus/api/v1/metadata":                                  {"read", false, "/prometheus/api/v1/metadata", ""},
-		"GET /prometheus/api/v1/status/buildinfo":                           {"read", false, "/prometheus/api/v1/status/buildinfo", ""},
-		"POST /prometheus/api/v1/status/buildinfo":                          {"read", false, "/prometheus/api/v1/status/buildinfo", ""},
-		"GET /prometheus/federate":                                          {"read", false, "/prometheus/federate?match[]=up", ""},
-		"GET /prometheus/{workspace}/{project}/api/v1/query":                {"read", true, "/prometheus/w/p/api/v1/query?query=up", ""},
-		"POST /prometheus/{workspace}/{project}/api/v1/query":               {"read", true, "/prometheus/w/p/api/v1/query?query=up", ""},
+		"GET /":                                               {"open", false, "/", ""},
+		"GET /healthz":                                        {"open", false, "/healthz", ""},
+		"GET /readyz":                                         {"open", false, "/readyz", ""},
+		"GET /api/v1/server":                                  {"open", false, "/api/v1/server", ""},
+		"POST /api/v1/session":                                {"open", false, "/api/v1/session", `{"token":"x"}`}, // answers 401 to a bad token
+		"DELETE /api/v1/session":                              {"open", false, "/api/v1/session", ""},
+		"GET /metrics":                                        {"read", true, "/metrics", ""}, // of the whole server
+		"POST /api/v2/write":                                  {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
+		"GET /query":                                          {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""}, // of the workspace default
+		"POST /query":                                         {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
+		"GET /ping":                                           {"open", false, "/ping", ""},
+		"GET /health":                                         {"open", false, "/health", ""},
+		"GET /ready":                                          {"open", false, "/ready", ""},
+		"GET /api/v2/buckets":                                 {"ingest", false, "/api/v2/buckets", ""},
+		"GET /api/v2/orgs":                                    {"ingest", false, "/api/v2/orgs", ""},
+		"POST /write":                                         {"ingest", true, "/write?db=p", "m f=1"}, // of the workspace default
+		"POST /api/v1/write":                                  {"ingest", true, "/api/v1/write?workspace=w&project=p", ""},
+		"POST /v1/metrics":                                    {"ingest", true, "/v1/metrics?workspace=w&project=p", ""},
+		"GET /prometheus/api/v1/query":                        {"read", false, "/prometheus/api/v1/query?query=up", ""},
+		"POST /prometheus/api/v1/query":                       {"read", false, "/prometheus/api/v1/query?query=up", ""},
+		"GET /prometheus/api/v1/query_range":                  {"read", false, "/prometheus/api/v1/query_range?query=up&start=0&end=10&step=1", ""},
+		"POST /prometheus/api/v1/query_range":                 {"read", false, "/prometheus/api/v1/query_range?query=up&start=0&end=10&step=1", ""},
+		"GET /prometheus/api/v1/series":                       {"read", false, "/prometheus/api/v1/series?match[]=up", ""},
+		"POST /prometheus/api/v1/series":                      {"read", false, "/prometheus/api/v1/series?match[]=up", ""},
+		"GET /prometheus/api/v1/labels":                       {"read", false, "/prometheus/api/v1/labels", ""},
+		"POST /prometheus/api/v1/labels":                      {"read", false, "/prometheus/api/v1/labels", ""},
+		"GET /prometheus/api/v1/label/{name}/values":          {"read", false, "/prometheus/api/v1/label/run/values", ""},
+		"POST /prometheus/api/v1/label/{name}/values":         {"read", false, "/prometheus/api/v1/label/run/values", ""},
+		"GET /prometheus/api/v1/metadata":                     {"read", false, "/prometheus/api/v1/metadata", ""},
+		"POST /prometheus/api/v1/metadata":                    {"read", false, "/prometheus/api/v1/metadata", ""},
+		"GET /prometheus/api/v1/status/buildinfo":             {"read", false, "/prometheus/api/v1/status/buildinfo", ""},
+		"POST /prometheus/api/v1/status/buildinfo":            {"read", false, "/prometheus/api/v1/status/buildinfo", ""},
+		"GET /prometheus/federate":                            {"read", false, "/prometheus/federate?match[]=up", ""},
+		"GET /prometheus/{workspace}/{project}/api/v1/query":  {"read", true, "/prometheus/w/p/api/v1/query?query=up", ""},
+		"POST /prometheus/{workspace}/{project}/api/v1/query": {"read", true, "/prometheus/w/p/api/v1/query?query=up", ""},
 		"GET /prometheus/{workspace}/{project}/api/v1/query_range":          {"read", true, "/prometheus/w/p/api/v1/query_range?query=up&start=0&end=10&step=1", ""},
 		"POST /prometheus/{workspace}/{project}/api/v1/query_range":         {"read", true, "/prometheus/w/p/api/v1/query_range?query=up&start=0&end=10&step=1", ""},
 		"GET /prometheus/{workspace}/{project}/api/v1/series":               {"read", true, "/prometheus/w/p/api/v1/series?match[]=up", ""},
@@ -357,6 +359,8 @@ func TestEveryMethodKeepsItsPolicy(t *testing.T) {
 		"/kymogram.v1.QueryService/ListSeries": {need{scope: "read", project: true}, &kymogramv1.ListSeriesRequest{Run: s.run}},
 		"/kymogram.v1.QueryService/Points":     {need{scope: "read", project: true}, &kymogramv1.PointsRequest{Series: series}},
 		"/kymogram.v1.QueryService/Buckets":    {need{scope: "read", project: true}, &kymogramv1.BucketsRequest{Series: series}},
+
+		"/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": {need{scope: "ingest", project: true}, &metrics.MetricsData{}}, // of the workspace default
 	}
 	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -34,6 +34,7 @@ type Config struct {
 	Memory    Memory    `yaml:"memory"`
 	Influx    Influx    `yaml:"influx"`
 	Promwrite Promwrite `yaml:"promwrite"`
+	OTLP      OTLP      `yaml:"otlp"`
 	Chain     Chain     `yaml:"chain"`
 	Retention Retention `yaml:"retention"`
 	State     State     `yaml:"state"`
@@ -67,6 +68,13 @@ type Influx struct {
 type Promwrite struct {
 	Workspace string `yaml:"workspace" usage:"workspace of remote writes whose URL names none; default when not set"`
 	Project   string `yaml:"project" usage:"project of remote writes whose URL names none; prometheus when not set"`
+}
+
+// OTLP configures what OpenTelemetry's clients write.
+type OTLP struct {
+	Workspace string   `yaml:"workspace" usage:"workspace of OpenTelemetry's requests that name none; default when not set"`
+	Project   string   `yaml:"project" usage:"project of OpenTelemetry's requests that name none; opentelemetry when not set"`
+	Runs      []string `yaml:"runs" usage:"run of a project's resources, PROJECT=NAME|NAME…, with attributes in braces; for all others {kymogram.run}|{service.name}/{service.instance.id}|{service.name}|default"`
 }
 
 // Chain configures where /sd/bittensor finds endpoints.

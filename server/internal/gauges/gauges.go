@@ -8,6 +8,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/doctor"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/receiver/otlp"
 	"github.com/kymogram/kymogram/server/internal/receiver/promwrite"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
@@ -150,12 +151,15 @@ func Definitions(s share.Stats) []selfmetrics.Gauge {
 	}
 }
 
-// Unplaced is what remote writes held besides points.
-func Unplaced(t promwrite.Totals) []selfmetrics.Gauge {
-	one := func(kind string, n uint64) selfmetrics.Gauge {
-		return counter("kymogram_promwrite_unplaced_"+kind+"_total", "Of remote writes: "+kind+" that have no place here.", n)
+// Unplaced is what remote writes and OpenTelemetry's requests held besides points.
+func Unplaced(w promwrite.Totals, o otlp.Stats) []selfmetrics.Gauge {
+	one := func(receiver, kind string, n uint64) selfmetrics.Gauge {
+		return counter("kymogram_"+receiver+"_unplaced_"+kind+"_total", "Of "+receiver+": "+kind+" that have no place here.", n)
 	}
-	return []selfmetrics.Gauge{one("exemplars", t.Exemplars), one("metadata", t.Metadata), one("histograms", t.Histograms)}
+	return []selfmetrics.Gauge{
+		one("promwrite", "exemplars", w.Exemplars), one("promwrite", "metadata", w.Metadata), one("promwrite", "histograms", w.Histograms),
+		one("otlp", "exemplars", o.Exemplars), one("otlp", "histograms", o.Histograms), one("otlp", "empty_points", o.Empty),
+	}
 }
 
 // number is what counts are kept in.

@@ -8,6 +8,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/gauges"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/receiver/otlp"
 	"github.com/kymogram/kymogram/server/internal/receiver/promwrite"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
@@ -70,7 +71,8 @@ func TestEachCountIsShown(t *testing.T) {
 		"server.Shared.Messages.Waiting", "server.Shared.Messages.WaitingFor", // what waits to arrive holds nothing
 		"server.Shared.Answers.Waiting", "server.Shared.Answers.WaitingFor", "server.Shared.Calls.Waiting", "server.Shared.Calls.WaitingFor",
 		"server.Shared.Files.Waiting", "server.Shared.Files.WaitingFor")
-	shown(t, gauges.Unplaced)
+	shown(t, func(w promwrite.Totals) []selfmetrics.Gauge { return gauges.Unplaced(w, otlp.Stats{}) })
+	shown(t, func(o otlp.Stats) []selfmetrics.Gauge { return gauges.Unplaced(promwrite.Totals{}, o) })
 	shown(t, gauges.Definitions, "share.Stats.Waiting", "share.Stats.WaitingFor") // nobody waits
 	shown(t, gauges.Points)
 }
@@ -81,7 +83,7 @@ func TestNamesAreUnique(t *testing.T) {
 	for _, part := range [][]selfmetrics.Gauge{
 		gauges.Store(store.Stats{}, 0), gauges.Catalog(sqlite.Health{}, true, 0, 0), gauges.Ingest(ingest.Stats{}),
 		gauges.States(statelog.Stats{}, statelog.Health{}, true), gauges.Reserve(0, 0), gauges.Answers(httpapi.Stats{}),
-		gauges.Shared(server.Shared{}), gauges.Unplaced(promwrite.Totals{}), gauges.Definitions(share.Stats{}), gauges.Points(share.Stats{}),
+		gauges.Shared(server.Shared{}), gauges.Unplaced(promwrite.Totals{}, otlp.Stats{}), gauges.Definitions(share.Stats{}), gauges.Points(share.Stats{}),
 	} {
 		for _, g := range part {
 			if names[g.Name] || g.Help == "" {

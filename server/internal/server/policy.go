@@ -70,6 +70,7 @@ func DefaultPolicy() Policy {
 			"GET /api/v2/orgs":    {Scope: auth.Ingest, Foreign: true},
 
 			"POST /api/v1/write": {Scope: auth.Ingest, Foreign: true}, // Prometheus
+			"POST /v1/metrics":   {Scope: auth.Ingest, Foreign: true}, // OpenTelemetry
 
 			"GET /prometheus/api/v1/query":                foreign,
 			"POST /prometheus/api/v1/query":               foreign,
@@ -161,6 +162,8 @@ func DefaultPolicy() Policy {
 			"/kymogram.v1.QueryService/ListSeries": read,
 			"/kymogram.v1.QueryService/Points":     read,
 			"/kymogram.v1.QueryService/Buckets":    read,
+
+			"/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": {Scope: auth.Ingest, Large: true},
 		},
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
@@ -45,7 +48,7 @@ func (s *Server) rpcError(method string, err error) error {
 	}
 	if e := model.Shown(err); e != nil {
 		s.metrics.Refusal(selfmetrics.GRPC, e.Code)
-		return status.Error(rpcCode(e.Code), string(e.Code)+": "+e.Message)
+		return again(status.New(rpcCode(e.Code), string(e.Code)+": "+e.Message), e.Code.RetryAfter())
 	}
 	if _, ok := status.FromError(err); ok {
 		return err
@@ -56,6 +59,17 @@ func (s *Server) rpcError(method string, err error) error {
 	s.metrics.Refusal(selfmetrics.GRPC, model.CodeInternal)
 	s.log.Error("call failed", "method", method, "err", err)
 	return status.Error(codes.Internal, string(model.CodeInternal)+": the server failed on this call; its log says why")
+}
+
+// again tells a client when to try again, if that is of use. OpenTelemetry's give up a call
+// that was refused for want of something and does not say so.
+func again(s *status.Status, seconds int) error {
+	if seconds > 0 {
+		if with, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(seconds) * time.Second)}); err == nil {
+			s = with
+		}
+	}
+	return s.Err()
 }
 
 func rpcCode(code model.Code) codes.Code {

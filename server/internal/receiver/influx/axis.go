@@ -66,7 +66,5 @@ func (h *head) again(b []byte, i int) (end int, ok bool) {
 
 // runIsNoAxis reports whether no value of an axis is part of a run's name.
 func (r *Rules) runIsNoAxis() bool {
-	return !slices.ContainsFunc(r.run, func(t template) bool {
-		return slices.ContainsFunc(t.tags, func(tag string) bool { return slices.Contains(r.axes, model.Axis(tag)) })
-	})
+	return !r.run.Has(func(tag string) bool { return slices.Contains(r.axes, model.Axis(tag)) })
 }

@@ -2,9 +2,6 @@ package influx
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -280,7 +277,7 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 			g.labels = append(g.labels, model.Label{Name: t.name, Value: t.value})
 		}
 	}
-	g.process = processOf(g.attributes)
+	g.process = ingest.ProcessOf(g.attributes)
 	if place := run + "\x00" + g.process; place != d.place { // else it was checked
 		if err := model.CheckRunName(run); err != nil {
 			return nil, err.Error()
@@ -305,19 +302,6 @@ func twice(sorted []tag) bool {
 		}
 	}
 	return false
-}
-
-// processOf tells processes apart by what their points say of them: two that say something
-// else are two, so that neither hides what the other said.
-func processOf(attributes []model.Label) string {
-	if len(attributes) == 0 {
-		return ""
-	}
-	sum := sha256.New()
-	for _, a := range attributes {
-		fmt.Fprintf(sum, "%d %s %d %s ", len(a.Name), a.Name, len(a.Value), a.Value)
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // intern finds the group that is equal to g.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/runrule"
 )
 
 // Config is what a user sets: rules as BUCKET=RULE, where the bucket * stands
@@ -28,7 +29,7 @@ type Config struct {
 const (
 	defaultRun       = "{run}|{role}-{uid}|default"
 	defaultWorkspace = "default"
-	anyBucket        = "*"
+	settingRuns      = "influx.runs"
 	// Templar's. Without a rule they describe the process of points with a runtimeTag.
 	defaultAttributes = "runtime_id|version|config_*|group|job_type|prefix|role|uid"
 	runtimeTag        = "runtime_id"
@@ -41,14 +42,11 @@ func defaultAxes() []model.Axis {
 
 // Rules are a bucket's.
 type Rules struct {
-	run        []template
+	run        runrule.Rule
 	axes       []model.Axis
 	attributes []string
 	ruled      bool // attributes are those that the configuration has
 }
-
-// template is literal texts with a tag between each two.
-type template struct{ texts, tags []string }
 
 // rules reads the configuration once; find gives a bucket's.
 type ruleBook map[string]*Rules
@@ -57,15 +55,15 @@ func (b ruleBook) find(bucket string) *Rules {
 	if r := b[bucket]; r != nil {
 		return r
 	}
-	return b[anyBucket]
+	return b[runrule.AnyPlace]
 }
 
 func newRuleBook(c Config) (ruleBook, error) {
-	run, err := parseRun(defaultRun)
+	run, err := runrule.Parse(settingRuns, defaultRun)
 	if err != nil {
 		return nil, err
 	}
-	book := ruleBook{anyBucket: {run: run, axes: defaultAxes(), attributes: strings.Split(defaultAttributes, "|")}}
+	book := ruleBook{runrule.AnyPlace: {run: run, axes: defaultAxes(), attributes: strings.Split(defaultAttributes, "|")}}
 	for _, anyFirst := range []bool{true, false} { // others start from what * says
 		if err := book.addAll(c, anyFirst); err != nil {
 			return nil, err
@@ -76,8 +74,8 @@ func newRuleBook(c Config) (ruleBook, error) {
 
 func (b ruleBook) addAll(c Config, anyOnly bool) error {
 	return errors.Join(
-		b.add("influx.runs", c.Runs, anyOnly, func(r *Rules, rule string) (err error) {
-			r.run, err = parseRun(rule)
+		b.add(settingRuns, c.Runs, anyOnly, func(r *Rules, rule string) (err error) {
+			r.run, err = runrule.Parse(settingRuns, rule)
 			return err
 		}),
 		b.add("influx.axes", c.Axes, anyOnly, func(r *Rules, rule string) (err error) {
@@ -94,8 +92,8 @@ func (b ruleBook) addAll(c Config, anyOnly bool) error {
 
 func (b ruleBook) add(setting string, texts []string, anyOnly bool, set func(*Rules, string) error) error {
 	for _, text := range texts {
-		bucket, rule, err := splitRule(setting, text)
-		if err == nil && (bucket == anyBucket) == anyOnly {
+		bucket, rule, err := runrule.Split(setting, "bucket", text)
+		if err == nil && (bucket == runrule.AnyPlace) == anyOnly {
 			err = set(b.own(bucket), rule)
 		}
 		if err != nil {
@@ -108,52 +106,10 @@ func (b ruleBook) add(setting string, texts []string, anyOnly bool, set func(*Ru
 // own is a bucket's rules, made from those of * when it has none.
 func (b ruleBook) own(bucket string) *Rules {
 	if b[bucket] == nil {
-		rules := *b[anyBucket]
+		rules := *b[runrule.AnyPlace]
 		b[bucket] = &rules
 	}
 	return b[bucket]
-}
-
-func splitRule(setting, text string) (bucket, rule string, err error) {
-	bucket, rule, ok := strings.Cut(text, "=")
-	if !ok || bucket == "" {
-		return "", "", model.Errorf(model.CodeInvalid, "%s: %q is not of the form BUCKET=RULE", setting, model.Clip(text)).
-			WithHint("Such as templar={role}-{uid}|default; the bucket * is for all others.")
-	}
-	return bucket, rule, nil
-}
-
-func parseRun(rule string) ([]template, error) {
-	var out []template
-	for part := range strings.SplitSeq(rule, "|") {
-		t, ok := parseTemplate(part)
-		if !ok {
-			return nil, model.Errorf(model.CodeInvalid, "influx.runs: %q is not a name of runs", model.Clip(part)).
-				WithHint("Write tags in braces, such as {role}-{uid}.")
-		}
-		out = append(out, t)
-	}
-	if len(out[len(out)-1].tags) > 0 {
-		return nil, model.Errorf(model.CodeInvalid, "influx.runs: %q leaves points without those tags without a run", model.Clip(rule)).
-			WithHint("End it with a name that needs no tag, such as |default.")
-	}
-	return out, nil
-}
-
-func parseTemplate(part string) (t template, ok bool) {
-	for {
-		text, rest, found := strings.Cut(part, "{")
-		t.texts = append(t.texts, text)
-		if !found {
-			return t, !strings.ContainsAny(text, "{}") && (len(t.tags) > 0 || text != "")
-		}
-		tag, behind, closed := strings.Cut(rest, "}")
-		if !closed || tag == "" || strings.Contains(text, "}") {
-			return t, false
-		}
-		t.tags = append(t.tags, tag)
-		part = behind
-	}
 }
 
 func parseAxes(rule string) ([]model.Axis, error) {
@@ -212,32 +168,11 @@ func attributePath(name string) string {
 // name is the run of a point with these tags, and the tags that are in it. Whole is the tag
 // of which that name says all, so that the tag need not be a label too.
 func (r *Rules) name(tags []tag) (name, whole string, inRun []string) {
-	for i := range r.run {
-		t := &r.run[i]
-		name, ok := t.fill(tags)
-		if !ok {
-			continue
-		}
-		if len(t.tags) == 1 && t.texts[0] == "" && t.texts[1] == "" {
-			whole = t.tags[0]
-		}
-		return name, whole, t.tags
-	}
-	return r.run[len(r.run)-1].texts[0], "", nil
-}
-
-func (t *template) fill(tags []tag) (string, bool) {
-	var b strings.Builder
-	for i, text := range t.texts {
-		b.WriteString(text)
-		if i == len(t.tags) {
-			break
-		}
-		at := slices.IndexFunc(tags, func(o tag) bool { return o.name == t.tags[i] })
+	return r.run.Name(func(name string) (string, bool) {
+		at := slices.IndexFunc(tags, func(t tag) bool { return t.name == name })
 		if at < 0 {
 			return "", false
 		}
-		b.WriteString(tags[at].value)
-	}
-	return b.String(), true
+		return tags[at].value, true
+	})
 }

@@ -57,7 +57,7 @@ func (r *Raw) Weigh(into any, limit, memory int) (sum int, err error) {
 // Decode reads the message. Generated code copies what it keeps.
 func (r *Raw) Decode(into any) error {
 	var err error
-	if m, ok := into.(fast); ok {
+	if m, ok := into.(interface{ UnmarshalVT(data []byte) error }); ok {
 		err = m.UnmarshalVT(r.data.ReadOnlyData())
 	} else {
 		err = standard().Unmarshal(mem.BufferSlice{r.data}, into)

@@ -1,11 +1,9 @@
 package promwrite
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"math"
-	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -66,9 +64,6 @@ type side struct {
 }
 
 type span struct{ offset, length int64 }
-
-// bin is a bucket of the model: from lo to hi.
-type bin struct{ lo, hi, count float64 }
 
 // histogram takes a native histogram: its buckets as a histogram of the series,
 // its count and sum as the series NAME_count and NAME_sum. One that the model
@@ -263,29 +258,22 @@ func (h *native) document() ([]byte, bool) {
 	if !ok || len(bins) == 0 || h.brief {
 		return nil, false
 	}
-	slices.SortFunc(bins, func(a, b bin) int { return cmp.Compare(a.lo, b.lo) })
-	out := model.Histogram{BinEdges: []float64{bins[0].lo}, Counts: []float64{}}
-	for _, b := range bins {
-		if last := out.BinEdges[len(out.BinEdges)-1]; b.lo > last { // a gap
-			out.BinEdges, out.Counts = append(out.BinEdges, b.lo), append(out.Counts, 0)
-		}
-		out.BinEdges, out.Counts = append(out.BinEdges, b.hi), append(out.Counts, b.count)
-	}
-	if out.Check() != nil {
+	out, err := model.NewHistogram(bins)
+	if err != nil {
 		return nil, false
 	}
-	doc, err := json.Marshal(&out)
+	doc, err := json.Marshal(out)
 	return doc, err == nil
 }
 
 // bins are the buckets with finite bounds, in no order.
-func (h *native) bins() (out []bin, ok bool) {
+func (h *native) bins() (out []model.Bin, ok bool) {
 	if h.schema != customSchema && (h.schema < minSchema || h.schema > maxSchema) {
 		return nil, false
 	}
 	if h.zeroCount > 0 && h.schema != customSchema {
 		edge := max(h.zeroThreshold, math.SmallestNonzeroFloat64)
-		out = append(out, bin{-edge, edge, h.zeroCount})
+		out = append(out, model.Bin{Lo: -edge, Hi: edge, Count: h.zeroCount})
 	}
 	for _, s := range []struct {
 		side *side
@@ -302,11 +290,11 @@ func (h *native) bins() (out []bin, ok bool) {
 				if !ok {
 					return nil, false
 				}
-				b := bin{lo, hi, s.side.counts[n]}
+				b := model.Bin{Lo: lo, Hi: hi, Count: s.side.counts[n]}
 				if s.sign < 0 {
-					b.lo, b.hi = -hi, -lo
+					b.Lo, b.Hi = -hi, -lo
 				}
-				if b.count != 0 {
+				if b.Count != 0 {
 					out = append(out, b)
 				}
 				at, n = at+1, n+1

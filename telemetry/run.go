@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // runSink writes points into a run.
@@ -30,18 +31,30 @@ func openRun(ctx context.Context, o Options, tell func(once, text string)) (*run
 		return nil, err
 	}
 	s := &runSink{run: run, standard: o.Standard(), labels: map[string]string{}, tell: tell}
-	described := map[string]any{}
+	return s, s.describe(o)
+}
+
+// describe says what this life of the process is: in the run's attributes, where that of the
+// latest life counts, and in those of its attempt, which nothing replaces.
+func (s *runSink) describe(o Options) error {
+	described, config := map[string]any{}, map[string]any{}
+	var own []string
 	for name, text := range s.standard {
-		described[name] = text
 		if (name == "uid" || name == "role") && o.runName() == "default" {
 			s.labels[name] = text
+			continue
 		}
+		described[name] = text
+		own = append(own, name+"="+text)
 	}
-	config := map[string]any{}
 	for name, text := range o.PlainConfig() {
 		config[name] = text
+		own = append(own, "config/"+name+"="+text)
 	}
-	return s, errors.Join(run.LogAttributes("", described), run.LogConfig(config)) // of this life: a restart may have another
+	if len(own) > 0 {
+		described[model.ThisAttempt] = model.SetValue(own)
+	}
+	return errors.Join(s.run.LogAttributes("", described), s.run.LogConfig(config))
 }
 
 // Write logs a point. The caller's tag goes before one of the process.

@@ -170,6 +170,8 @@ func leafOf(path string, value any) (leaf *model.Value, nested any, err error) {
 		return model.FloatValue(v), nil, nil
 	case float32:
 		return model.FloatValue(float64(v)), nil, nil
+	case *model.Value: // of a package of ours
+		return v, nil, nil
 	case time.Time:
 		return model.TimeValue(v.UnixNano()), nil, nil
 	case time.Duration:

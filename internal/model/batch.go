@@ -1,5 +1,7 @@
 package model
 
+import "strconv"
+
 // Uniqueness says when two points of one series are the same point, so that the
 // later replaces the earlier (docs/design/points.md, "The same point, door by door").
 type Uniqueness uint8
@@ -123,6 +125,13 @@ const (
 	OpRefused         UpdateOp = "refused"          // Count points were refused by ingest; never sent by a client
 	OpShared          UpdateOp = "shared"           // Env is logged by Other too, at the same time; found by ingest, never sent by a client
 )
+
+// ThisAttempt is the path by which a client says what its attempt is, as a set of PATH=VALUE:
+// it may not know its number yet. The attribute is kept as attempts/N.
+const ThisAttempt = "attempts/this"
+
+// AttemptPath is the attribute that says what an attempt is.
+func AttemptPath(number uint32) string { return "attempts/" + strconv.FormatUint(uint64(number), 10) }
 
 // Update changes a run without being a point. Updates travel through the WAL
 // and are applied to the catalog idempotently, in order.

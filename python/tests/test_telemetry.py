@@ -115,6 +115,10 @@ def test_restarts_are_attempts_of_one_run(served: Served) -> None:
     assert list(map(int, run.points("Mtraining_step/loss")["attempt"])) == [1, 2, 3, 4]
     found = run.attributes()
     assert (found["runtime_id"], found["config/lr"]) == ("life-3", "3")
+    for turn in range(4):  # each keeps what it was
+        own = {f"{name}={text}" for name, text in MINER.items()}
+        own |= {f"runtime_id=life-{turn}", f"config/lr={turn}"}
+        assert found[f"attempts/{turn + 1}"] == own
 
 
 def test_config_describes_the_run_without_its_secrets(served: Served) -> None:
@@ -290,13 +294,14 @@ def test_both_doors_make_the_same_series(served: Served) -> None:
     process = {"group": "miner", "job_type": "mining", "prefix": "M", "role": "miner"}
     tags = {"window": 12, "global_step": 480, "task": "mmlu"}
     body = []
-    for uid in ("1", "2"):
-        logger = miner(uid=uid, runtime_id="life")
+    lives = [("1", "life"), ("2", "life"), ("1", "next"), ("", "life")]
+    for uid, life in lives:
+        logger = miner(uid=uid, runtime_id=life, config={"lr": 0.1})
         logger.log("step", tags, {"loss": 0.75, "n": 3, "text": "a b"}, timestamp=1_000)
         logger.log("other", {"batch": 3, "epoch": 1}, {"loss": 0.5}, timestamp=2_000)
         logger.close()
-        given = ",".join(f"{name}={text}" for name, text in [*process.items(), ("uid", uid)])
-        given += ",runtime_id=life"
+        given = ",".join(f"{name}={text}" for name, text in process.items())
+        given += f",runtime_id={life},config_lr=0.1" + (uid and f",uid={uid}")
         body.append(f"Mstep,global_step=480,task=mmlu,window=12,{given} ")
         body[-1] += 'loss=0.75,n=3i,text="a b" 1000'
         body.append(f"Mother,batch=3,epoch=1,{given} loss=0.5 2000")
@@ -307,15 +312,16 @@ def test_both_doors_make_the_same_series(served: Served) -> None:
         assert found.status == 204
     ours = {run.name: shape(run) for run in served.client.runs(PROJECT)}
     door = {run.name: shape(run) for run in served.client.runs("tplr/door")}
-    assert sorted(ours) == ["miner-1", "miner-2"] and ours == door
+    assert sorted(ours) == ["default", "miner-1", "miner-2"] and ours == door
     described = {run.name: standard(run) for run in served.client.runs(PROJECT)}
     assert described == {run.name: standard(run) for run in served.client.runs("tplr/door")}
 
 
 def standard(run: Any) -> dict[str, Any]:
-    """What a run's attributes say of its process."""
-    found = run.attributes()
-    return {path: found.get(path) for path in PATHS}
+    """What a run's attributes say of its process, and of each life of it."""
+    start = ("attempts/", "config/")
+    found = run.attributes().items()
+    return {path: value for path, value in found if path in PATHS or path.startswith(start)}
 
 
 def shape(run: Any) -> dict[str, Any]:
@@ -324,6 +330,6 @@ def shape(run: Any) -> dict[str, Any]:
     for one in run.series():
         got = run.points(one.metric, labels=one.labels)
         axes = [axis for axis in one.axes if one.kind != "text" or axis == "step"]
-        columns = {name: list(map(int, got[name])) for name in ("time_ns", *axes)}
+        columns = {name: list(map(int, got[name])) for name in ("time_ns", "attempt", *axes)}
         found[one.metric] = (one.labels, one.kind, columns, list(got["value"]))
     return found

@@ -26,8 +26,10 @@ func TestTelemetryAndTheInfluxDoorMakeTheSameSeries(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", r.Dir)
 	at := time.Unix(1_700_000_000, 5)
 	var lines []string
-	for _, uid := range []string{"1", "2"} {
-		l, err := telemetry.New(t.Context(), telemetry.Options{Prefix: "V", UID: uid, Role: telemetry.Validator, RuntimeID: "life", Token: s.Key(t)})
+	for _, life := range []struct{ uid, id string }{{"1", "life"}, {"2", "life"}, {"1", "next"}} {
+		l, err := telemetry.New(t.Context(), telemetry.Options{
+			Prefix: "V", UID: life.uid, Role: telemetry.Validator, RuntimeID: life.id, Config: map[string]any{"lr": 0.5}, Token: s.Key(t),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +40,7 @@ func TestTelemetryAndTheInfluxDoorMakeTheSameSeries(t *testing.T) {
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		process := fmt.Sprintf("prefix=V,role=validator,runtime_id=life,uid=%s", uid)
+		process := fmt.Sprintf("prefix=V,role=validator,runtime_id=%s,uid=%s,config_lr=0.5", life.id, life.uid)
 		lines = append(lines, fmt.Sprintf(`Vscores,eval_uid=5,window=12,%s weight=0.5,n=3i,reason="a b" %d`, process, at.UnixNano()))
 		for i, loss := range []int{10, 7, 4} {
 			lines = append(lines, fmt.Sprintf("Vstep,epoch=5,%s loss=%d %d", process, loss, at.UnixNano()+int64(i)))
@@ -59,6 +61,10 @@ func TestTelemetryAndTheInfluxDoorMakeTheSameSeries(t *testing.T) {
 		ours, door := seriesOf(t, c, "tplr/tplr", run), seriesOf(t, c, "tplr/door", run)
 		if diff := cmp.Diff(door, ours); diff != "" || len(ours) != 4 {
 			t.Errorf("%s (-door +ours):\n%s", run, diff)
+		}
+		said, saidByDoor := attemptsOf(t, c, "tplr/tplr", run), attemptsOf(t, c, "tplr/door", run)
+		if diff := cmp.Diff(saidByDoor, said); diff != "" || (run == "validator-1") != (len(said) == 2) {
+			t.Errorf("attempts of %s (-door +ours):\n%s", run, diff)
 		}
 	}
 }
@@ -115,6 +121,25 @@ func countOf(t *testing.T, c *rig.Client, run, metric string) (n int) {
 		}
 	}
 	return n
+}
+
+// attemptsOf is what a run says of its attempts.
+func attemptsOf(t *testing.T, c *rig.Client, project, name string) map[string]any {
+	t.Helper()
+	var run struct {
+		Attributes []struct {
+			Path  string
+			Value any
+		}
+	}
+	c.Get(t, "/api/v1/runs/"+c.Run(t, project, name).ID, nil, &run)
+	out := map[string]any{}
+	for _, a := range run.Attributes {
+		if strings.HasPrefix(a.Path, "attempts/") {
+			out[a.Path] = a.Value
+		}
+	}
+	return out
 }
 
 // seriesOf is every series of a run with its points; a text has no axis but the step.

@@ -50,6 +50,7 @@ __all__ = [
 
 MertricsLoggerWriteOptions = MetricsLoggerWriteOptions  # as the original spells it
 RUNTIME_ID = str(uuid.uuid4())  # of this process
+_THIS_ATTEMPT = "attempts/this"  # the server knows its number
 _TIME_MAX = 1 << 62  # the year 2116
 logger = logging.getLogger("kymogram.telemetry")
 
@@ -131,8 +132,11 @@ class MetricsLogger:
         keep(run)
         if published is not None:  # children of the process join kymogram.init()'s run
             os.environ[environment.ATTEMPT] = published
-        run.log_attributes("", self.standard.tags())
-        run.log_config(self.config)  # of this life: a restart may have another
+        described = self.standard.attributes()
+        run.log_attributes("", described)  # of this life: a restart may have others
+        run.log_config(self.config)
+        own = {**described, **{f"config/{name}": text for name, text in self.config.items()}}
+        run.log_attributes(_THIS_ATTEMPT, {f"{name}={text}" for name, text in own.items()})
         return run
 
     def _connect(

@@ -20,6 +20,11 @@ func (s *Session) Append(ctx context.Context, b *model.Batch) (model.Ack, error)
 		return model.Ack{}, err
 	}
 	b.Run, b.Writer, b.Attempt = s.run.id, s.writer, s.attempt
+	for i := range b.Updates {
+		if u := &b.Updates[i]; u.Op == model.OpSetAttribute && u.Path == model.ThisAttempt {
+			u.Path = model.AttemptPath(s.attempt)
+		}
+	}
 	ack, err := s.service.append(ctx, s.run, s.owner, b)
 	if err != nil {
 		s.service.counters.failed.Add(1)

@@ -227,8 +227,7 @@ func (f *Foreign) describe(ctx context.Context, s *Session, attributes []model.L
 			updates = append(updates, model.Update{Op: model.OpSetAttribute, Path: a.Name, Value: model.StringValue(a.Value)})
 		}
 	}
-	own := fmt.Sprint("attempts/", s.attempt)
-	return append(updates, model.Update{Op: model.OpSetAttribute, Path: own, Value: model.SetValue(all)}), nil
+	return append(updates, model.Update{Op: model.OpSetAttribute, Path: model.ThisAttempt, Value: model.SetValue(all)}), nil
 }
 
 // over reports whether points would be refused for a reason that a new open may

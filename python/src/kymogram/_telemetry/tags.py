@@ -48,6 +48,11 @@ class Standard(NamedTuple):
         """Those that are not empty."""
         return {name: value for name, value in self._asdict().items() if value}
 
+    def attributes(self) -> dict[str, str]:
+        """Those that describe the process or name its run."""
+        labels = self.labels()
+        return {name: text for name, text in self.tags().items() if name not in labels}
+
     def labels(self) -> dict[str, str]:
         """Those that neither name the run nor describe the process."""
         if self.run != "default":

@@ -1,7 +1,6 @@
 package read
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -64,7 +63,8 @@ func storedKey(server string) (string, error) {
 	return remote.StoredKey(folder, server)
 }
 
-// get decodes the answer to one request into doc; integers stay exact.
+// get decodes the answer to one request into doc, which has no field of type any: integers
+// stay exact.
 func (c *Client) get(ctx context.Context, path string, query url.Values, doc any) error {
 	response, err := c.server.Send(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
@@ -75,9 +75,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, doc any
 	if err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	if err := d.Decode(doc); err != nil {
+	if err := json.Unmarshal(body, doc); err != nil {
 		return fmt.Errorf("the server at %s gave an answer that is none of Kymogram's: %w", c.server.Base, err)
 	}
 	return nil

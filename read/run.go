@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -220,9 +219,7 @@ func decode(raw json.RawMessage, into any) error {
 	if raw == nil {
 		return nil
 	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.UseNumber()
-	if err := d.Decode(into); err != nil {
+	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/metrics"
 	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/read/record"
 )
 
 // program is a process that logs: this one, with a spool of its own.
@@ -306,6 +307,18 @@ func readers() []row[*program] {
 		})},
 		{call: "read.Run.Series", grows: "series", n: 1_000, run: asked(filled(ofSeries), func(p *program, _ *read.Client, r *read.Run) { walk(p, r.Series(ctx, "")) })},
 		{call: "read.Run.Points", grows: "points", n: 10_000, run: asked(filled(ofPoints), func(p *program, _ *read.Client, r *read.Run) { walk(p, r.Points(ctx, "m0")) })},
+		{call: "read.Run.Chunks", grows: "points", n: 10_000, run: asked(filled(ofPoints), func(p *program, _ *read.Client, r *read.Run) { walk(p, r.Chunks(ctx, "m0", 1_000)) })},
+		{call: "record.Batches", grows: "points", n: 10_000, run: asked(filled(ofPoints), func(p *program, _ *read.Client, r *read.Run) {
+			walk(p, record.Batches(r.Arrow(ctx, "m0", 1_000)))
+		})},
+		{call: "read.Run.Config", grows: "attributes", n: 500, run: asked(described(attributes), func(p *program, _ *read.Client, r *read.Run) {
+			_, err := r.Config(ctx)
+			p.must(err)
+		})},
+		{call: "read.Run.Summary", grows: "series", n: 1_000, run: asked(filled(ofSeries), func(p *program, _ *read.Client, r *read.Run) {
+			_, err := r.Summary(ctx)
+			p.must(err)
+		})},
 		{call: "read.Run.Buckets", grows: "points", n: 20_000, run: asked(filled(ofPoints), func(p *program, _ *read.Client, r *read.Run) {
 			_, err := r.Buckets(ctx, "m0", 100)
 			p.must(err)
@@ -326,11 +339,14 @@ func callsWithoutRows() map[string]string {
 		"Run.LogRendering":  "frames go to ffmpeg; `make bench-client` measures them",
 		"Run.MarkRendering": "one record of constant size", "Run.TagRendering": "one record of constant size",
 		"Run.SenderErrors": "at most 100 errors are kept",
-		"Run.Fail":         through + ": Run.Close",
+		"Run.Fail":         through + ": Run.Close", "Run.Interrupt": through + ": Run.Close",
 		"Run.Project":      field,
 		"read.Run.Lineage": once, "read.Client.Run": once, "read.Dial": "opens no connection",
 		"read.Client.ByID":   "makes no request",
 		"read.Series.Points": through + ": read.Run.Points", "read.Series.Buckets": through + ": read.Run.Buckets",
+		"read.Series.Chunks": through + ": read.Run.Chunks", "read.Series.Arrow": through + ": record.Batches", "read.Run.Arrow": through + ": record.Batches",
+		"read.Chunk.Rows": field, "read.Chunk.Point": "one row",
+		"read.Last.UnmarshalJSON": "one value", "read.Run.UnmarshalJSON": through + ": read.Client.Runs", "read.Series.UnmarshalJSON": through + ": read.Run.Series",
 		"read.Point.Step":   field,
 		"metrics.PutMetric": through + ": metrics.Registry.PutMetric", "metrics.Profile": through + ": metrics.PutMetric",
 		"metrics.Start": "takes the time", "metrics.Call.End": through + ": metrics.PutMetric",

@@ -28,7 +28,7 @@ const QueryCharacters = `()[],=<>!~"|`
 
 const (
 	maxMetric     = 1024
-	maxScale      = 64
+	maxScale      = 128
 	maxLabels     = 64
 	maxLabelName  = 128
 	maxLabelValue = 1024

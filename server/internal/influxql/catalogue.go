@@ -114,6 +114,30 @@ func split(metric string) (measurement, name string) {
 	return measurement, name
 }
 
+// mostDirect is how many metrics are rather looked up than searched for.
+const mostDirect = 32
+
+// metricsOf are the metrics of all fields with these names; nil where only a search finds
+// them. A measurement with a / or % can be spelled in several ways.
+func metricsOf(measurements []*influxql.Measurement, names map[string]bool) (out []string) {
+	if names == nil || len(measurements)*len(names) > mostDirect {
+		return nil
+	}
+	for _, m := range measurements {
+		if m.Regex != nil || m.Name == "" || strings.ContainsAny(m.Name, "/%") {
+			return nil
+		}
+		if names[fieldValue] {
+			out = append(out, m.Name)
+		}
+		for name := range names {
+			out = append(out, m.Name+"/"+name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // typeOf is the type of a kind's values, Unknown for documents.
 func typeOf(kind model.Kind) influxql.DataType {
 	switch kind {
@@ -127,11 +151,12 @@ func typeOf(kind model.Kind) influxql.DataType {
 	return influxql.Unknown
 }
 
-// load reads the fields of a project that are wanted, and tags of their runs.
-func (s *session) load(ctx context.Context, at place, tags tagFilter, wanted func(measurement, field string) bool) (catalogue, error) {
+// load reads the fields of a project that are wanted, and tags of their runs. Metrics are
+// their names, none where they are not known.
+func (s *session) load(ctx context.Context, at place, tags tagFilter, metrics []string, wanted func(measurement, field string) bool) (catalogue, error) {
 	match := func(key model.SeriesKey) bool { return wanted(split(key.Metric)) }
 	c, runs := catalogue{}, map[model.RunID]*owner{}
-	for contents, err := range s.service.Contents(ctx, at.workspace, at.project, match) {
+	for contents, err := range s.service.Contents(ctx, at.workspace, at.project, metrics, match) {
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package influxql
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/influxdata/influxql"
@@ -77,6 +78,37 @@ func (g *group) may(condition influxql.Expr, t *table, fixed func(name string) (
 		tags[ref.Val] = value
 	}
 	return influxql.EvalBool(condition, tags)
+}
+
+// pinned is an axis that rows need a certain value of to meet a condition, as those of
+// "window" = '42' AND …
+func (g *group) pinned(condition influxql.Expr, t *table) (axis model.Axis, value int64, ok bool) {
+	switch e := condition.(type) {
+	case *influxql.ParenExpr:
+		return g.pinned(e.Expr, t)
+	case *influxql.BinaryExpr:
+		if e.Op == influxql.AND {
+			if axis, value, ok = g.pinned(e.LHS, t); ok {
+				return axis, value, ok
+			}
+			return g.pinned(e.RHS, t)
+		}
+		ref, isRef := e.LHS.(*influxql.VarRef)
+		if e.Op != influxql.EQ || !isRef || t.isField(ref) {
+			return "", 0, false
+		}
+		name := strings.TrimPrefix(ref.Val, axisMark)
+		switch literal := e.RHS.(type) {
+		case *influxql.IntegerLiteral:
+			value, ok = literal.Val, name != ref.Val
+		case *influxql.StringLiteral:
+			var err error
+			value, err = strconv.ParseInt(literal.Val, 10, 64)
+			ok = err == nil
+		}
+		return model.Axis(name), value, ok && g.isAxis(name)
+	}
+	return "", 0, false
 }
 
 // settled says whether all rows of a group are alike to a condition, which [group.may] then

@@ -21,7 +21,7 @@ import (
 // Service is the read path (a query.Service). It authorises.
 type Service interface {
 	Projects
-	Contents(ctx context.Context, workspace, project string, match func(model.SeriesKey) bool) iter.Seq2[query.Contents, error]
+	Contents(ctx context.Context, workspace, project string, metrics []string, match func(model.SeriesKey) bool) iter.Seq2[query.Contents, error]
 	Rows(ctx context.Context, r store.ScanRequest) (*store.Rows, error)
 }
 

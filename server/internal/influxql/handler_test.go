@@ -50,7 +50,7 @@ func (n *naive) HasProject(ctx context.Context, workspace, project string) (bool
 	return project == "p", n.Allow(ctx, workspace, project)
 }
 
-func (n *naive) Contents(ctx context.Context, workspace, project string, match func(model.SeriesKey) bool) iter.Seq2[query.Contents, error] {
+func (n *naive) Contents(ctx context.Context, workspace, project string, metrics []string, match func(model.SeriesKey) bool) iter.Seq2[query.Contents, error] {
 	return func(yield func(query.Contents, error) bool) {
 		if err := n.Allow(ctx, workspace, project); err != nil {
 			yield(query.Contents{}, err)
@@ -60,7 +60,7 @@ func (n *naive) Contents(ctx context.Context, workspace, project string, match f
 			c := query.Contents{Run: &n.runs[i], Attributes: func(func(catalog.Attribute, error) bool) {}}
 			for k, key := range n.keys[i] {
 				at := n.times[i][k]
-				if match(key) {
+				if match(key) && (metrics == nil || slices.Contains(metrics, key.Metric)) {
 					c.Series = append(c.Series, store.Series{
 						ID: store.SeriesID(k), Key: key, Kind: model.KindFloat, Count: uint64(len(at)), MinTimeNs: slices.Min(at), MaxTimeNs: slices.Max(at),
 					})

@@ -43,7 +43,7 @@ func (m *mapper) prepare(sources influxql.Sources) error {
 	m.collect(sources, wanted)
 	for project, list := range wanted {
 		at := place{m.at.workspace, project}
-		c, err := m.session.load(m.session.ctx, at, tagFilter{names: m.fields}, func(name, field string) bool {
+		c, err := m.session.load(m.session.ctx, at, tagFilter{names: m.fields}, metricsOf(list, m.fields), func(name, field string) bool {
 			return (m.fields == nil || m.fields[field]) && slices.ContainsFunc(list, func(one *influxql.Measurement) bool { return takes(one, name) })
 		})
 		if err != nil {

@@ -172,7 +172,7 @@ func (h *Handler) explore(s *session, at place, sources influxql.Sources, condit
 	if !times.Max.IsZero() {
 		e.to = times.MaxTimeNano()
 	}
-	e.catalogue, err = s.load(s.ctx, at, tags, func(name, _ string) bool {
+	e.catalogue, err = s.load(s.ctx, at, tags, nil, func(name, _ string) bool {
 		return len(sources) == 0 || slices.ContainsFunc(sources, func(source influxql.Source) bool {
 			m, ok := source.(*influxql.Measurement)
 			return ok && takes(m, name)

@@ -11,6 +11,7 @@ import (
 	"github.com/influxdata/influxql"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
 )
 
 // source joins the fields of a group by time into rows, and keeps those that meet the
@@ -84,9 +85,42 @@ func newSource(s *session, t *table, g *group, opt query.IteratorOptions, names 
 		}
 		src.valuer = influxql.ValuerEval{Valuer: influxql.MultiValuer(query.MathValuer{}, src)}
 	}
+	if axis, value, ok := g.pinned(src.condition, t); ok && !src.narrow(axis, value) {
+		return nil
+	}
 	src.rows = make([]row, len(src.streams))
 	src.setTags()
 	return src
+}
+
+// narrow bounds the times to those of the rows with a value of an axis, which the store finds
+// without the others; false where there are none. The condition still looks at each row.
+// Where more than a page has the value, or the statement fails, the bounds stay.
+func (s *source) narrow(axis model.Axis, value int64) bool {
+	leads := s.shown
+	if s.driver >= 0 {
+		leads = []int{s.driver}
+	}
+	from, to := int64(math.MaxInt64), int64(math.MinInt64)
+	pages := map[*stream]*store.Rows{}
+	for _, at := range leads {
+		st := s.streams[at]
+		rows, err := s.session.rows(store.ScanRequest{Run: st.run, Series: st.series, Axis: axis, From: value, To: value, Limit: s.session.pageRows()})
+		if err != nil || rows.Next != nil {
+			return true
+		}
+		pages[st] = rows
+		for _, ns := range rows.TimeNs {
+			from, to = min(from, ns), max(to, ns)
+		}
+	}
+	for _, st := range s.streams {
+		st.from, st.to = max(st.from, from), min(st.to, to)
+		if rows := pages[st]; rows != nil && st.from == from && st.to == to && slices.IsSorted(rows.TimeNs) {
+			st.have(rows)
+		}
+	}
+	return from <= to
 }
 
 // refOf is the field that an expression reads.

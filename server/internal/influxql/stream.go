@@ -74,6 +74,17 @@ func (s *stream) peek() (r row, ok bool, err error) {
 	return row{s.page, s.at}, true, nil
 }
 
+// have makes rows all that the stream has.
+func (s *stream) have(rows *store.Rows) {
+	if s.session.page(s.page, rows) != nil { // the statement fails
+		return
+	}
+	s.page, s.begun, s.from, s.to = rows, true, 1, 0
+	if s.descending {
+		s.at = len(rows.TimeNs) - 1
+	}
+}
+
 // skip goes behind the row that peek gave.
 func (s *stream) skip() {
 	if s.descending {

@@ -18,9 +18,10 @@ type Contents struct {
 	Attributes iter.Seq2[catalog.Attribute, error] // by path, those under config/ too
 }
 
-// Contents yields the runs of a project that have series which match, newest first. Nothing
+// Contents yields the runs of a project that have series which match, newest first. Where the
+// metrics are known by name, these make the look-up direct; none mean all. Nothing
 // comes before the caller's right to read was checked. The caller bounds what it keeps.
-func (s *Service) Contents(ctx context.Context, workspace, project string, match func(model.SeriesKey) bool) iter.Seq2[Contents, error] {
+func (s *Service) Contents(ctx context.Context, workspace, project string, metrics []string, match func(model.SeriesKey) bool) iter.Seq2[Contents, error] {
 	return func(yield func(Contents, error) bool) {
 		if err := s.Allow(ctx, workspace, project); err != nil {
 			yield(Contents{}, err)
@@ -34,7 +35,7 @@ func (s *Service) Contents(ctx context.Context, workspace, project string, match
 				return
 			}
 			for i := range page {
-				for c, err := range s.contentsOf(ctx, &page[i], match) {
+				for c, err := range s.contentsOf(ctx, &page[i], metrics, match) {
 					if !yield(c, err) || err != nil {
 						return
 					}
@@ -46,19 +47,34 @@ func (s *Service) Contents(ctx context.Context, workspace, project string, match
 }
 
 // contentsOf yields a run's series, a page at a time.
-func (s *Service) contentsOf(ctx context.Context, run *catalog.Run, match func(model.SeriesKey) bool) iter.Seq2[Contents, error] {
+func (s *Service) contentsOf(ctx context.Context, run *catalog.Run, metrics []string, match func(model.SeriesKey) bool) iter.Seq2[Contents, error] {
 	return func(yield func(Contents, error) bool) {
-		filter := store.SeriesFilter{Match: match, Limit: MaxSeries}
-		for more := true; more; {
-			list, rest, err := s.listOf(ctx, run.ID, filter)
-			if err != nil {
-				yield(Contents{}, err)
-				return
+		var page []store.Series
+		if len(metrics) == 0 {
+			metrics = []string{""}
+		}
+		for _, metric := range metrics {
+			filter := store.SeriesFilter{Match: match, Metric: metric}
+			for more := true; more; {
+				filter.Limit = MaxSeries - len(page)
+				list, rest, err := s.listOf(ctx, run.ID, filter)
+				if err != nil {
+					yield(Contents{}, err)
+					return
+				}
+				if page = append(page, list...); len(page) == MaxSeries {
+					if !yield(Contents{Run: run, Series: page, Attributes: s.attributesOf(ctx, run.ID)}, nil) {
+						return
+					}
+					page = nil
+				}
+				if more = rest; more {
+					filter.After = list[len(list)-1].Key.String()
+				}
 			}
-			if len(list) == 0 || !yield(Contents{Run: run, Series: list, Attributes: s.attributesOf(ctx, run.ID)}, nil) {
-				return
-			}
-			more, filter.After = rest, list[len(list)-1].Key.String()
+		}
+		if len(page) > 0 {
+			yield(Contents{Run: run, Series: page, Attributes: s.attributesOf(ctx, run.ID)}, nil)
 		}
 	}
 }

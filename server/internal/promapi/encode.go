@@ -28,14 +28,15 @@ func (w writer) text(s string) {
 }
 
 func (w writer) time(ms int64) {
+	b := w.AvailableBuffer()
 	if ms < 0 {
-		w.raw("-")
+		b = append(b, '-')
 	}
-	whole, part := ms/1000, ms%1000
-	w.raw(strconv.FormatUint(magnitude(whole), 10))
-	if part != 0 {
-		w.raw("." + strconv.FormatUint(1000+magnitude(part), 10)[1:])
+	b = strconv.AppendUint(b, magnitude(ms/1000), 10)
+	if part := magnitude(ms % 1000); part != 0 {
+		b = append(b, '.', byte('0'+part/100), byte('0'+part/10%10), byte('0'+part%10))
 	}
+	_, _ = w.Write(b)
 }
 
 func magnitude(v int64) uint64 {
@@ -50,9 +51,8 @@ func (w writer) value(v float64) {
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
 		form = 'e'
 	}
-	w.raw(`"`)
-	w.raw(strconv.FormatFloat(v, form, -1, 64))
-	w.raw(`"`)
+	b := append(w.AvailableBuffer(), '"')
+	_, _ = w.Write(append(strconv.AppendFloat(b, v, form, -1, 64), '"'))
 }
 
 func (w writer) labels(of labels.Labels) {

@@ -226,6 +226,9 @@ func size(of labels.Labels) (n int) {
 func (r *reader) keep(to *series, s *selector, rows *store.Rows) error {
 	step := columnOf(rows, model.AxisStep)
 	before := len(to.times)
+	if len(s.axes) == 0 {
+		to.times, to.values = slices.Grow(to.times, len(rows.TimeNs)), slices.Grow(to.values, len(rows.TimeNs))
+	}
 	for i, ns := range rows.TimeNs {
 		if len(s.axes) > 0 && !s.matchAxes(func(axis model.Axis) string {
 			if v, ok := columnOf(rows, axis)(i); ok {

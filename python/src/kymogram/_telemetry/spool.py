@@ -65,6 +65,13 @@ class _Part(NamedTuple):
     pack: Callable[..., bytes]
 
 
+class _Plan(NamedTuple):
+    """How points with the same names and types are packed. A text has a record of its own."""
+
+    numbers: list[_Part]
+    texts: list[tuple[int, str, Series]]  # place, name
+
+
 class Sink:
     """Writes points with a run's logger."""
 
@@ -77,7 +84,7 @@ class Sink:
         self._tell = tell
         self._logger: Logger | None = None
         self._series: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
-        self._plans: dict[Any, list[_Part] | None] = {}
+        self._plans: dict[Any, _Plan | None] = {}
 
     def write(self, call: Call) -> int:
         """Append a point; the number of its bytes. Raises Refused after what could be kept."""
@@ -94,17 +101,17 @@ class Sink:
             tuple(axes),
         )
         try:
-            parts = self._plans[key]
+            plan = self._plans[key]
         except KeyError:
-            parts = self._plan(point, axes, values)
+            plan = self._plan(point, axes, values)
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
-            self._plans[key] = parts
-        if parts is None:
+            self._plans[key] = plan
+        if plan is None:
             return self._one_by_one(logger, point, axes)
         try:
-            return self._packed(logger, parts, (point.time, *axes.values()), values)
-        except error:  # an integer beyond int64
+            return self._packed(logger, plan, point, axes, values)
+        except (error, Refused):  # an integer beyond int64, a text that is too long
             return self._one_by_one(logger, point, axes)
 
     def _point(self, call: Call) -> Point:
@@ -121,31 +128,45 @@ class Sink:
         return Point(call.measurement, axes, labels, call.fields, call.time)
 
     def _packed(
-        self, logger: Logger, parts: list[_Part], row: tuple[int, ...], values: list[Any]
+        self,
+        logger: Logger,
+        plan: _Plan,
+        point: Point,
+        axes: Mapping[int, int],
+        values: list[Any],
     ) -> int:
-        ready = []
-        for part in parts:
+        ready: list[tuple[list[Series], bytes]] = []
+        for place, name, one in plan.texts:
+            ready.append(([one], self._text(point, name, values[place], one)))
+        for part in plan.numbers:
             numbers = [values[place] for place in part.places]
-            ready.append((part, part.head + part.pack(*row, *numbers)))
+            payload = part.head + part.pack(point.time, *axes.values(), *numbers)
+            ready.append((part.series, payload))
         size = 0
-        for part, payload in ready:
-            logger.writer.append(part.series, payload, len(part.series))
+        for written, payload in ready:
+            logger.writer.append(written, payload, len(written))
             size += len(payload)
         return size
 
-    def _plan(self, point: Point, axes: Mapping[int, int], values: list[Any]) -> list[_Part] | None:
+    def _plan(self, point: Point, axes: Mapping[int, int], values: list[Any]) -> _Plan | None:
         """How such points are packed; None where a field needs a look at each value."""
         _check(point)
         places: dict[int, list[int]] = {}
-        found = []
+        found, texts = [], []
         for place, (name, value) in enumerate(point.fields.items()):
             kind = _KINDS[type(value)]
             one = self._find(point, name, kind)
-            if one.kind != kind or kind == TEXT:
+            if one.kind != kind:
                 return None
             found.append(one)
-            places.setdefault(kind, []).append(place)
-        return [self._part(kind, at, [found[i] for i in at], axes) for kind, at in places.items()]
+            if kind == TEXT:
+                texts.append((place, name, one))
+            else:
+                places.setdefault(kind, []).append(place)
+        numbers = [
+            self._part(kind, at, [found[i] for i in at], axes) for kind, at in places.items()
+        ]
+        return _Plan(numbers, texts)
 
     def _part(
         self, kind: int, places: list[int], found: list[Series], axes: Mapping[int, int]
@@ -178,7 +199,7 @@ class Sink:
         return found
 
     def _one_by_one(self, logger: Logger, point: Point, axes: Mapping[int, int]) -> int:
-        """A point with texts, or with numbers that are not of their series' kind."""
+        """A point with a value that is not of its series' kind, or beyond a limit."""
         size, refused = 0, []
         for name, value in point.fields.items():
             try:

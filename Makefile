@@ -137,7 +137,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-promql bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -256,6 +256,20 @@ bench-netstate: setup ## reads of a network's state, and verifications a second 
 bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20' or long
 	@tools/prepare peers
 	@$(GO) run ./test/bench/engine -servers kymogram,victoria-metrics $(ARGS)
+
+bench-small: bin/kymogram influx ## requests of 1 to 500 points by line protocol, beside VictoriaMetrics and InfluxDB 1.6
+	@tools/prepare peers
+	@$(GO) run ./test/bench/engine -what small -servers kymogram,victoria-metrics,influxdb $(ARGS)
+
+bench-promql: bin/kymogram ## Grafana's usual PromQL, beside VictoriaMetrics and Prometheus on the same samples
+	@tools/prepare peers
+	@$(GO) run ./test/bench/engine -what promql -servers kymogram,victoria-metrics,prometheus $(ARGS)
+
+bench-subnet: setup influx $(VENV)/.clients ## 30 days of a subnet of 256 nodes, beside InfluxDB 1.6: series, bytes a point, InfluxQL; needs 3 GB and 8 GB of memory; ARGS='--days 1'
+	@$(VENV)/bin/python test/bench/subnet.py --validators 2 $(ARGS)
+
+bench-telemetry: setup $(VENV)/.dev ## a call of MetricsLogger.log, beside the way of Templar's original
+	@$(VENV)/bin/python test/bench/telemetry.py $(ARGS)
 
 ## ----
 

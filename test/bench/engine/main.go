@@ -3,6 +3,8 @@
 // -servers kymogram,victoria-metrics it sends the same points to both in the
 // same rounds and prints the ratios.
 //
+// -what small measures small requests (small.go), -what promql queries (promql.go).
+//
 // workload.go makes the points, kymogram.go and victoria.go are the servers that can
 // be measured, send.go and reads.go what is done to them, report.go the tables.
 package main
@@ -21,15 +23,18 @@ import (
 
 // options are the flags.
 type options struct {
-	size      string
-	seed      uint64
-	rounds    int
-	servers   string
-	reads     bool
-	binary    string
-	victoria  string
-	folder    string
-	protocols string
+	what       string
+	influx     string
+	prometheus string
+	size       string
+	seed       uint64
+	rounds     int
+	servers    string
+	reads      bool
+	binary     string
+	victoria   string
+	folder     string
+	protocols  string
 }
 
 func main() {
@@ -40,10 +45,13 @@ func main() {
 }
 
 func readFlags() (o options) {
+	flag.StringVar(&o.what, "what", "ml", "ml: the targets; small: small requests; promql: queries")
+	flag.StringVar(&o.prometheus, "prometheus", "prometheus", "Prometheus' binary")
+	flag.StringVar(&o.influx, "influx", "bin/tools/influxd-1.6", "InfluxDB's binary")
 	flag.StringVar(&o.size, "size", "d5", "d1, d5 or d20: 10, 50 or 200 runs; long: one series of 10 M points")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the workload")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds; figures are medians")
-	flag.StringVar(&o.servers, "servers", "kymogram", "what to measure, interleaved: kymogram, victoria-metrics")
+	flag.StringVar(&o.servers, "servers", "kymogram", "what to measure, interleaved: kymogram, victoria-metrics, influxdb, prometheus")
 	flag.BoolVar(&o.reads, "reads", true, "measure reads too: 10 M points of one series are written for them")
 	flag.StringVar(&o.binary, "kymogram", "bin/kymogram", "binary to measure")
 	flag.StringVar(&o.victoria, "victoria", "victoria-metrics", "VictoriaMetrics' binary")
@@ -65,6 +73,15 @@ func run(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(folder)
 	o.folder = folder
+	switch o.what {
+	case "ml":
+	case "small":
+		return smallRounds(ctx, o, os.Stdout)
+	case "promql":
+		return promqlRounds(ctx, o, os.Stdout)
+	default:
+		return fmt.Errorf("there is nothing %q to measure: ml, small or promql", o.what)
+	}
 	r := &report{options: o}
 	if err := ingestRounds(ctx, o, r); err != nil {
 		return err
@@ -77,6 +94,12 @@ func run(ctx context.Context, o options) error {
 	return r.print(os.Stdout)
 }
 
+const (
+	victoriaName   = "victoria-metrics"
+	influxName     = "influxdb"
+	prometheusName = "prometheus"
+)
+
 // server is what both sides can do.
 type server interface { //nolint:interfacebloat // all that the rounds do with a server, in their order
 	name() string
@@ -84,14 +107,21 @@ type server interface { //nolint:interfacebloat // all that the rounds do with a
 	target(p protocol) target
 	bytesAtRest() (int64, error)
 	queries(ctx context.Context) (map[string]func(context.Context) error, error)
+	ready() error
+	cpu() (time.Duration, error)
 	stop() (time.Duration, error)
 	memory() (int64, error)
 	kill()
 }
 
 func newServer(name, folder string, o options) server {
-	if name == "victoria-metrics" {
+	switch name {
+	case victoriaName:
 		return &victoria{binary: o.victoria, folder: folder}
+	case prometheusName:
+		return &prometheus{binary: o.prometheus, folder: folder}
+	case influxName:
+		return &influx{binary: o.influx, folder: folder}
 	}
 	return &kymogram{binary: o.binary, folder: folder}
 }

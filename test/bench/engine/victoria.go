@@ -20,7 +20,7 @@ type victoria struct {
 	binary, folder, address string
 }
 
-func (v *victoria) name() string { return "victoria-metrics" }
+func (v *victoria) name() string { return victoriaName }
 
 func (v *victoria) boot(ctx context.Context) error {
 	free, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

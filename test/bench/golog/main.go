@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/telemetry"
 )
 
 const (
@@ -59,7 +60,14 @@ func run(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range kinds(run) {
+	if err := os.Setenv("KYMOGRAM_SERVER", server); err != nil {
+		return err
+	}
+	logger, err := telemetry.New(ctx, telemetry.Options{Prefix: "M", UID: "7", Role: telemetry.Miner, Group: "miner", JobType: "mining", Version: "2.1.3"})
+	if err != nil {
+		return err
+	}
+	for _, k := range append(kinds(run), window(logger)) {
 		c, err := measure(k)
 		if err != nil {
 			return err
@@ -72,8 +80,11 @@ func run(ctx context.Context, server string) error {
 	if err := showMemory(run); err != nil {
 		return err
 	}
-	err = run.Close(ctx)
 	var left *kymogram.UndeliveredError
+	if err := logger.Close(ctx); err != nil && !errors.As(err, &left) {
+		return err
+	}
+	err = run.Close(ctx)
 	if errors.As(err, &left) && left.Lost == 0 {
 		return nil // nobody listens
 	}
@@ -97,6 +108,18 @@ func kinds(run *kymogram.Run) []kind {
 		{"vector of 1,000", 2_000, pause, func(int) error { return run.LogValues("vector", vector) }},
 		{"64 environments × 128", 2_000, pause, func(i int) error { return run.LogRLEnvironmentSteps("reward", int64(i), envs) }},
 	}
+}
+
+// window is a miner's point of a window, as Templar's MetricsLogger has it.
+func window(logger *telemetry.Logger) kind {
+	fields := telemetry.Fields{"n_gather_peers": 15, "gather_peers": "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]", "skipped_peers": "[3]"}
+	for i, name := range []string{"loss", "gather_success_rate", "window_total_time", "peer_update_time", "compression_time", "gather_time", "put_time", "model_update_time", "tokens_per_sec"} {
+		fields[name] = 2.5 * float64(i+1)
+	}
+	return kind{"MetricsLogger, 12 fields", 50_000, 0, func(i int) error {
+		logger.Log("training_step_v2", telemetry.Tags{"window": i, "global_step": i}, fields)
+		return nil
+	}}
 }
 
 // measure makes the calls twice: as fast as it goes, then each for itself.

@@ -135,6 +135,16 @@ func TestInfluxClientsWrite(t *testing.T) {
 		t.Errorf("%+v", mixed)
 	}
 	s.want("the others", s.columns("w", "p", "r", "m/f")["value"], []any{1.0, 3.0, 4.0})
+
+	// What no series can hold is counted too.
+	labels := strings.Builder{}
+	for i := range 65 {
+		fmt.Fprintf(&labels, ",t%d=v", i)
+	}
+	many := write(to, "m"+labels.String()+" f=1,g=2 1\nm,run=r f=5 5\nm,a="+strings.Repeat("x", 1025)+" f=1 1\n", token)
+	if many.code != 422 || !strings.Contains(many.body, "dropped=3") {
+		t.Errorf("%+v", many)
+	}
 }
 
 // A batch is counted anew in each epoch: with both a point has no step, and sending it

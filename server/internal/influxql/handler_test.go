@@ -28,6 +28,7 @@ type naive struct {
 	keys  [][]model.SeriesKey
 	times [][][]int64
 	value func(i int) float64
+	lives int // of which attempts/N tells, the same for each run
 	scans int
 }
 
@@ -57,7 +58,7 @@ func (n *naive) Contents(ctx context.Context, workspace, project string, metrics
 			return
 		}
 		for i := range n.runs {
-			c := query.Contents{Run: &n.runs[i], Attributes: func(func(catalog.Attribute, error) bool) {}}
+			c := query.Contents{Run: &n.runs[i], Attributes: n.attributes}
 			for k, key := range n.keys[i] {
 				at := n.times[i][k]
 				if match(key) && (metrics == nil || slices.Contains(metrics, key.Metric)) {
@@ -69,6 +70,15 @@ func (n *naive) Contents(ctx context.Context, workspace, project string, metrics
 			if len(c.Series) > 0 && !yield(c, nil) {
 				return
 			}
+		}
+	}
+}
+
+func (n *naive) attributes(yield func(catalog.Attribute, error) bool) {
+	for life := 1; life <= n.lives; life++ {
+		said := []string{fmt.Sprint("runtime_id=r", life), fmt.Sprint("version=", life%3), "uid=7"}
+		if !yield(catalog.Attribute{Path: fmt.Sprint("attempts/", life), Value: *model.SetValue(said)}, nil) {
+			return
 		}
 	}
 }
@@ -284,5 +294,34 @@ func TestFallingTimes(t *testing.T) {
 	_, r, text = ask(t, n, memory, map[string]string{"q": "SELECT f FROM m ORDER BY time DESC"})
 	if len(r.Results) != 1 || len(r.Results[0].Series) != 1 || len(r.Results[0].Series[0].Values) != 1_000_000 || r.Results[0].Series[0].Partial || n.scans > 3000 {
 		t.Errorf("%d scans: %.300s", n.scans, text)
+	}
+}
+
+// A node that restarted often is shown in a time that grows with its restarts, and not with
+// their square.
+func TestShowAfterManyRestarts(t *testing.T) {
+	const lives = 6000
+	n := newNaive(1, 10)
+	n.lives, n.runs[0].Attempt = lives, lives
+	began := time.Now()
+	for q, rows := range map[string]int{
+		`SHOW TAG KEYS FROM m`:                                             5, // host, run, runtime_id, uid, version
+		`SHOW TAG VALUES FROM m WITH KEY = "version"`:                      3,
+		`SHOW TAG VALUES FROM m WITH KEY = "nothing"`:                      0,
+		`SHOW TAG VALUES FROM m WITH KEY IN ("host", "runtime_id")`:        lives + 1,
+		`SHOW SERIES FROM m`:                                               lives,
+		`SHOW TAG VALUES FROM m WITH KEY = runtime_id WHERE version = '1'`: lives / 3,
+	} {
+		_, r, text := ask(t, n, 64<<20, map[string]string{"q": q})
+		got := 0
+		for _, s := range r.Results[0].Series {
+			got += len(s.Values)
+		}
+		if got != rows {
+			t.Errorf("%s has %d rows, want %d: %.300s", q, got, rows, text)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

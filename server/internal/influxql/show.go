@@ -151,6 +151,19 @@ type life struct {
 	attempt uint32
 }
 
+// perGroup gives each group of lives its attempts, which follow one another: what is of the
+// group is found once, whatever the number of its restarts.
+func perGroup(lives []life, yield func(g *group, lives []life)) {
+	for len(lives) > 0 {
+		n := 1
+		for n < len(lives) && lives[n].group == lives[0].group {
+			n++
+		}
+		yield(lives[0].group, lives[:n])
+		lives = lives[n:]
+	}
+}
+
 func (h *Handler) explore(s *session, at place, sources influxql.Sources, condition influxql.Expr, tags tagFilter, show func(*explored) []*models.Row) ([]*models.Row, error) {
 	for _, source := range sources {
 		if m, ok := source.(*influxql.Measurement); ok && m.Database != "" {
@@ -234,9 +247,7 @@ func (e *explored) fieldKeys(st *influxql.ShowFieldKeysStatement) (rows []*model
 func (e *explored) tagKeys(st *influxql.ShowTagKeysStatement) (rows []*models.Row) {
 	e.tables(func(t *table, found []life) bool {
 		names := map[string]struct{}{}
-		for _, one := range found {
-			maps.Copy(names, one.tags(true))
-		}
+		perGroup(found, func(g *group, _ []life) { maps.Copy(names, g.tags(true)) })
 		values := window(lines(slices.Sorted(maps.Keys(names))), st.Limit, st.Offset)
 		rows = append(rows, list(t.name, []string{"tagKey"}, values)...)
 		return true
@@ -248,15 +259,18 @@ func (e *explored) tagKeys(st *influxql.ShowTagKeysStatement) (rows []*models.Ro
 func (e *explored) series() []string {
 	keys := map[string]struct{}{}
 	e.tables(func(t *table, found []life) bool {
-		for _, one := range found {
-			tags := map[string]string{}
-			for name := range one.tags(false) {
-				if value, ok := one.tag(name, one.attempt); ok && value != "" {
-					tags[name] = value
+		perGroup(found, func(g *group, lives []life) {
+			names := g.tags(false)
+			for _, one := range lives {
+				tags := map[string]string{}
+				for name := range names {
+					if value, ok := g.tag(name, one.attempt); ok && value != "" {
+						tags[name] = value
+					}
 				}
+				keys[string(models.MakeKey([]byte(t.name), models.NewTags(tags)))] = struct{}{}
 			}
-			keys[string(models.MakeKey([]byte(t.name), models.NewTags(tags)))] = struct{}{}
-		}
+		})
 		return true
 	})
 	return slices.Sorted(maps.Keys(keys))
@@ -268,16 +282,23 @@ func (e *explored) tagValues(st *influxql.ShowTagValuesStatement) (rows []*model
 		return nil, err
 	}
 	e.tables(func(t *table, found []life) bool {
-		pairs, read := map[[2]string]struct{}{}, map[*group]bool{}
-		for _, one := range found {
-			for name := range one.names(st) {
-				if err != nil || !wanted(name) || one.isAxis(name) && read[one.group] {
+		pairs := map[[2]string]struct{}{}
+		perGroup(found, func(g *group, lives []life) {
+			for name := range g.names(st) {
+				if !wanted(name) {
 					continue
 				}
-				err = e.valuesOf(one, name, pairs)
+				of := lives
+				if g.isAxis(name) {
+					of = lives[:1] // all attempts have their axes there
+				}
+				for _, one := range of {
+					if err == nil {
+						err = e.valuesOf(one, name, pairs)
+					}
+				}
 			}
-			read[one.group] = true // all attempts have their axes there
-		}
+		})
 		var values [][]any
 		for _, p := range slices.SortedFunc(maps.Keys(pairs), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 			values = append(values, []any{p[0], p[1]})
@@ -289,10 +310,10 @@ func (e *explored) tagValues(st *influxql.ShowTagValuesStatement) (rows []*model
 }
 
 // names are the tags that a statement may mean: all, or the one that it names.
-func (l life) names(st *influxql.ShowTagValuesStatement) map[string]struct{} {
-	out := l.tags(true)
+func (g *group) names(st *influxql.ShowTagValuesStatement) map[string]struct{} {
+	out := g.tags(true)
 	for _, name := range namedKeys(st) {
-		if l.hasTag(name) {
+		if g.hasTag(name) {
 			out[name] = struct{}{}
 		}
 	}

@@ -147,8 +147,11 @@ func (r *Receiver) take(q *http.Request, v version) error {
 func (r *Receiver) store(ctx context.Context, to destination, read *reading) error {
 	var sum partial
 	put := func(parts []ingest.Part) error {
+		for i := range parts {
+			sum.dropped += parts[i].Batch.Points() // before Append takes refused ones out
+		}
 		ack, err := r.ingest.Append(ctx, to.workspace, to.project, parts)
-		sum.add(parts, &ack)
+		sum.add(&ack)
 		return err
 	}
 	stored := false
@@ -211,11 +214,8 @@ type partial struct {
 	first   model.Refusal
 }
 
-// add counts what became of some parts.
-func (p *partial) add(parts []ingest.Part, ack *model.Ack) {
-	for i := range parts {
-		p.dropped += parts[i].Batch.Points()
-	}
+// add counts what was stored of what was sent.
+func (p *partial) add(ack *model.Ack) {
 	p.dropped -= int(ack.Stored)
 	if len(ack.Refused) > 0 && p.first.Code == "" {
 		p.first = ack.Refused[0]

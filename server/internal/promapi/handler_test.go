@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -165,6 +166,55 @@ func TestLongWorkNamesItsLimit(t *testing.T) {
 	for _, query := range []string{"avg_over_time(m[1d:1m])", "sum_over_time(m[1y:1m])", "quantile_over_time(0.9, m[1h:10s] @ end())", "max_over_time(m[30d:1s] @ 1700000000)"} {
 		if got := ask(t, New(&endless{runs: 1, series: 1, points: 1}, Options{Memory: 64 << 20}), t.Context(), "/api/v1/query_range", span(query, "60")); got.code != http.StatusOK {
 			t.Errorf("%s: %d %+v", query, got.code, got)
+		}
+	}
+}
+
+// doubled is an expression whose label k has 2^n times its length.
+func doubled(e string, n int) string {
+	return strings.Repeat("label_replace(", n) + e + strings.Repeat(`, "k", "$1$1", "k", "(.*)")`, n)
+}
+
+// Texts that functions make of labels count as memory, before they are made.
+func TestLongLabelsNameTheLimit(t *testing.T) {
+	const memory = 16 << 20
+	name := strings.Repeat("n", 20_000)
+	e := &endless{runs: 10, series: 100, points: 1}
+	for _, query := range []string{
+		doubled("m", 18),
+		doubled(`label_replace(vector(1), "k", "xx", "", "")`, 40),
+		doubled(`absent(m{k="abcdefghijkl"})`, 28),
+		fmt.Sprintf(`label_replace(m, "a", %q, "k", "(.*)")`, name),
+		fmt.Sprintf(`label_replace(m, %q, "$1", "k", "(.*)")`, name),
+		fmt.Sprintf(`label_join(m, "a", (%q), "k", "run")`, name),
+		`label_join(m, "k", "", "k"` + strings.Repeat(`, "k"`, 4000) + `)`,
+		fmt.Sprintf("count_values(%q, m)", name),
+		fmt.Sprintf(`m * on () group_left (a) label_replace(vector(1), "a", %q, "", "")`, name),
+		fmt.Sprintf(`m * on () group_left (%s) vector(1)`, name),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := ask(t, New(e, Options{Memory: memory}), t.Context(), "/api/v1/query", url.Values{"query": {query}})
+		runtime.ReadMemStats(&after)
+		if got.code != http.StatusUnprocessableEntity || got.ErrorType != "execution" || !strings.Contains(got.Error, "16384 KiB") {
+			t.Errorf("%.100s: %d %.300v", query, got.code, got)
+		}
+		if made := after.TotalAlloc - before.TotalAlloc; made > 2*memory {
+			t.Errorf("%.100s made %d bytes", query, made)
+		}
+	}
+	for query, series := range map[string]int{
+		doubled("m", 6): 1000,
+		`label_replace(m, "a", "$1-$2", "k", "(.)(.*)")`:                    1000,
+		`label_join(m, "a", "-", "run", "k")`:                               1000,
+		`m * on (workspace, project, run) group_left (a) kymogram_run_info`: 1000,
+		`count_values("v", m)`:                                              1,
+		`count by (a) (label_replace(m, "a", "$1", "run", "run (.).*"))`:    10,
+	} {
+		got := ask(t, New(e, Options{Memory: memory}), t.Context(), "/api/v1/query", url.Values{"query": {query}})
+		data, _ := got.Data.(map[string]any)
+		if list, _ := data["result"].([]any); len(list) != series {
+			t.Errorf("%.100s: %d, %d series, want %d: %.300v", query, got.code, len(list), series, got)
 		}
 	}
 }

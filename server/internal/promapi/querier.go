@@ -27,6 +27,7 @@ type reader struct {
 	lookback           time.Duration
 	room               *room
 	work               *work
+	growth             *growth // of labels; nil without an expression
 
 	runs          []query.PlacedRun // all, once they are listed
 	read, configs bool              // without, and with their configs
@@ -190,7 +191,7 @@ func (r *reader) selectAll(ctx context.Context, s *selector, hints *storage.Sele
 		if piece.Series != last {
 			last = piece.Series
 			of := labelsOf(piece.Run, last.Key)
-			if err := r.room.take(seriesBytes + int64(of.Len()*16+size(of))); err != nil {
+			if err := r.room.take(seriesBytes + int64(of.Len()*16+size(of)) + r.growth.read(of)); err != nil {
 				return nil, err
 			}
 			if n := len(list); n > 0 && len(list[n-1].times) == 0 {
@@ -208,7 +209,7 @@ func (r *reader) selectAll(ctx context.Context, s *selector, hints *storage.Sele
 	every := max(1, r.lookback.Milliseconds()/2, hints.Range/1000)
 	err = r.infos(s, runs, func(of labels.Labels) error {
 		list = append(list, &series{labels: of, every: every, from: hints.Start, to: hints.End})
-		return r.room.take(seriesBytes + int64(size(of)))
+		return r.room.take(seriesBytes + int64(size(of)) + r.growth.read(of))
 	})
 	if err != nil {
 		return nil, err

@@ -35,6 +35,10 @@ func expression(q *request) (parser.Expr, error) {
 	if depth(parsed) > mostDepth {
 		return nil, badData("invalid parameter %q: its operators and calls are nested more than %d deep", "query", mostDepth)
 	}
+	q.growth = newGrowth(parsed)
+	if err := q.room.take(bytesOf(q.growth.one(len(text)))); err != nil { // without any series, as of vector(1)
+		return nil, err
+	}
 	return asName(parsed), nil
 }
 

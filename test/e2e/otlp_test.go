@@ -92,8 +92,14 @@ func otelChecks(t *testing.T, c *rig.Client, run string, wantSeries int) {
 		labels map[string]string
 		values []string
 	}{
-		{"samples", with("rank", "0"), samples[0]}, {"samples", with("rank", "1"), samples[1]}, {"queue", scope, queue}, {"loss", with("split", "train"), loss},
-		{"seconds_count", scope, counts}, {"seconds_sum", scope, sums}, {"fine_count", scope, counts}, {"fine_sum", scope, sums},
+		{"samples", with("rank", "0"), samples[0]},
+		{"samples", with("rank", "1"), samples[1]},
+		{"queue", scope, queue},
+		{"loss", with("split", "train"), loss},
+		{"seconds_count", scope, counts},
+		{"seconds_sum", scope, sums},
+		{"fine_count", scope, counts},
+		{"fine_sum", scope, sums},
 	} {
 		points := c.Points(t, run, want.metric, "ML_STEP", want.labels)
 		got := make([]string, len(points["value"]))

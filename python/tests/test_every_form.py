@@ -153,6 +153,8 @@ class Draw:
         ints = self.rng.random() < 0.2
         rows = self.pick(1, 2, 5, 40)
         given, plain = self.values(rows, ints=ints)
+        if rows == 1 and self.rng.random() < 0.5:
+            given = given[0]
         step, steps = self.steps(rows)
         when, times = self.time((rows,))
         scale = self.pick(None, None, "EPOCH")
@@ -193,8 +195,10 @@ class Draw:
         }
 
     def episode(self) -> dict[str, Any]:
-        rows = self.pick(1, 4)
+        rows = self.pick(1, 1, 4)
         given, plain = self.values(rows)
+        if rows == 1 and self.rng.random() < 0.8:
+            given = self.pick(given[0], plain[0])
         number, numbers = self.steps(rows)
         when, times = self.time((rows,))
         env, rl, identity = self.rng.choice(ENVS), self.rng.randrange(9), self.identity()
@@ -315,7 +319,7 @@ def test_a_call_leaves_what_a_loop_would(
     if not arrays:
         monkeypatch.delitem(sys.modules, "numpy")
     calls = [draw.log, draw.mapping, draw.episode, draw.environment, *[draw.environments] * 3]
-    for _ in range(150):
+    for _ in range(200):
         call = draw.rng.choice(calls)
         before = time.time_ns()
         step = call()

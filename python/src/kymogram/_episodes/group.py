@@ -13,7 +13,7 @@ from .._spool.writer import Series
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from .._points.arrays import Template
@@ -102,9 +102,11 @@ class Table:
         for slot, value in zip(some, values):
             column[slot] = value
 
-    def changed(self, slots: Any, episodes: Any) -> list[int]:
-        """At which places the episode is another one."""
+    def changed(self, slots: Any, episodes: Any, packed: bytes) -> list[int]:
+        """At which places the episode is another one; `packed` are its bytes."""
         known = self.gather(self.episode, slots)
+        if known.tobytes() == packed:
+            return []
         if self.numpy is not None:
             found: list[int] = self.numpy.flatnonzero(known != episodes).tolist()
             return found
@@ -206,16 +208,24 @@ class Group:
         "templates",
     )
 
-    def __init__(self, table: Table, family: Family, places: list[int]) -> None:
-        first, many = places[0], len(places)
-        straight = places[-1] - first == many - 1 and places == [*range(first, first + many)]
+    def __init__(self, table: Table, family: Family, envs: Sequence[Any]) -> None:
+        """KeyError or TypeError where one of the environments is not known."""
         self.family = family
+        self.count = many = len(envs)
+        places: list[int]
+        find = map(family.slots.__getitem__, envs)
+        if many == 1 or table.numpy is None:
+            places = list(find)
+            self.slots: Any = places
+        else:
+            self.slots = table.numpy.fromiter(find, table.int64, many)
+            places = self.slots.tolist()
+        first = places[0]
+        straight = places[-1] - first == many - 1 and places == [*range(first, first + many)]
+        if straight:
+            self.slots = slice(first, first + many)
         self.places = places
-        self.count = many
         self.distinct = straight or len(set(places)) == many
-        self.slots: Any = slice(first, first + many) if straight else places
-        if table.numpy is not None and not straight:
-            self.slots = table.numpy.array(places)
         self.ids: Any = table.gather(table.number, self.slots)
         # 0: some hold integers, some floats.
         kinds = family.kinds

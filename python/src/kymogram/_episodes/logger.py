@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from operator import index
+from time import time_ns
 
 from .._exceptions import KymogramValidationError
 from .._input import naming, numeric
@@ -28,7 +29,7 @@ from .._points.columns import (
 )
 from .._points.current import current
 from .._points.logger import alias_of
-from .._points.tables import ARRAYS, learn
+from .._points.tables import ARRAYS, PLAIN, learn
 from .._say import voice
 from .._spool import owners
 from .._spool.records import (
@@ -43,6 +44,7 @@ from .._spool.records import (
     RELATIVE,
     RL_STEP,
     STEP,
+    WIDE,
     Column,
     block,
     block_start,
@@ -50,6 +52,8 @@ from .._spool.records import (
     int64s,
     linear,
     numbers,
+    pack_counted_episode,
+    pack_given_episode,
     pack_i64,
 )
 from .group import EnvSeries, Family, Group, Table, dedupe, little
@@ -67,7 +71,12 @@ if TYPE_CHECKING:
     Names = tuple[Any, str, dict[str, str], list[str]]  # alias, metric, labels, environments
 
 _TEMPLATES = 64  # shapes of calls that are remembered
+_ONES = 1024  # environments that are remembered of calls with one
 _PAST = 16  # episodes of an environment that may be taken up again
+_AXES = [(STEP, CONSTANT), (RL_STEP, CONSTANT)]
+_GIVEN = block_start(FLOAT, WIDE, 1, 1, CONSTANT, [*_AXES, (EPISODE, CONSTANT)])
+_COUNTED = block_start(FLOAT, WIDE, 1, 1, CONSTANT, _AXES)
+_RELATIVE = block_start(FLOAT, WIDE, 1, 1, CONSTANT, [(STEP, RELATIVE), _AXES[1]])
 
 
 class RLLogger:
@@ -80,6 +89,8 @@ class RLLogger:
         self._relative = int(not base.starts.complete)  # how series count that nobody knows
         self._families: dict[Any, Family] = {}  # by what calls say, and by metric and labels
         self._last: dict[str, Group] = {}  # of the last call, by metric
+        self._episodes: dict[Any, tuple[StepSeries, str]] = {}  # of log_rl_episode
+        self._ones: dict[Any, Group] = {}  # of one environment
         self._heads: dict[Any, bytes] = {}  # what blocks of one shape begin with
         self._touched: dict[str, tuple[int, int, int | None]] = {}  # by log_rl_episode
         self._owned: set[str] = set()
@@ -109,6 +120,8 @@ class RLLogger:
 
     def _known(self, metric: Any, envs: Any, labels: Any, evaluation: object) -> Group | None:
         """The environments of a call; None where some are new."""
+        if envs.__class__ is tuple and labels is None:
+            return self._known_one(metric, envs, evaluation)
         plain = labels is None and envs.__class__ is list and metric.__class__ is str
         if plain:
             last = self._last.get(metric)
@@ -116,15 +129,27 @@ class RLLogger:
                 return last
         try:
             family = self._families[alias_of(metric, None, labels, evaluation)]
-            places = list(map(family.slots.__getitem__, envs))
+            found = Group(self.table, family, envs) if envs else None
         except (KeyError, TypeError):
             return None
-        if not places:
-            return None
-        found = Group(self.table, family, places)
-        if plain:
+        if plain and found is not None:
             found.envs, found.evaluation = list(envs), evaluation
             self._last[metric] = found
+        return found
+
+    def _known_one(self, metric: Any, envs: tuple[Any], evaluation: object) -> Group | None:
+        """One environment, of which a program may log many in turn."""
+        key = metric, envs[0], bool(evaluation)
+        try:
+            found = self._ones.get(key)
+            if found is None:
+                family = self._families[alias_of(metric, None, None, evaluation)]
+                found = Group(self.table, family, envs)
+                if len(self._ones) >= _ONES:
+                    self._ones.clear()
+                self._ones[key] = found
+        except (KeyError, TypeError):
+            return None
         return found
 
     def _names(self, metric: object, envs: Any, labels: Any, evaluation: object) -> Names:
@@ -163,7 +188,7 @@ class RLLogger:
                 family.slots[None] = family.slots[name]
             elif not isinstance(given, str):
                 family.slots[index(given)] = family.slots[name]  # NumPy's integers are found, too
-        return Group(self.table, family, [family.slots[name] for name in names])
+        return Group(self.table, family, names)
 
     def _add(self, family: Family, names: list[str], kind: int, base: int) -> None:
         starts, number, first = self.base.starts, self.base.number, len(self.table.series)
@@ -282,7 +307,7 @@ class RLLogger:
         width = storable(value, narrow) if plain else 0
         if width:
             shape: numeric.Shape = value.shape
-            data: Buffer = memoryview(contiguous(value, width)).cast("B")
+            data: Buffer = contiguous(value, width)
         else:
             learn(value)
             shape, width, data = numeric.convert(name, value, kind, narrow)
@@ -326,6 +351,7 @@ class RLLogger:
             with self.writer.lock:
                 self.table.use(numpy)
                 self._last.clear()
+                self._ones.clear()
         return numpy
 
     def _int64s(self, episode: Any, count: int) -> Any:
@@ -366,9 +392,10 @@ class RLLogger:
         each = episodes.__class__ is not int
         packed = little(episodes) if each else pack_i64(episodes)
         if group.changes != table.changes or packed != group.episodes:
-            if each and table.numpy is not None:
+            changed = table.changed(slots, episodes, packed)
+            if changed and each and table.numpy is not None:
                 not_negative(episodes)
-            for place in table.changed(slots, episodes):
+            for place in changed:
                 self._enter(group.places[place], int(episodes[place]) if each else episodes)
             group.relative = table.counts_relative(slots)
             group.changes, group.episodes = table.changes, packed
@@ -390,10 +417,12 @@ class RLLogger:
     def _follow(self, group: Group, given: Column, rows: int) -> None:
         """Steps were given: the environments go on from the last."""
         table = self.table
-        last = int64s(given.data)
-        following = [one + 1 for one in last[rows - 1 :: rows]]
         if given.mode == LINEAR:
-            following = [last[0] + rows] * group.count
+            following: Any = int64s(given.data)[0] + rows
+        elif table.numpy is not None:
+            following = table.numpy.frombuffer(given.data, table.int64)[rows - 1 :: rows] + 1
+        else:
+            following = [one + 1 for one in int64s(given.data)[rows - 1 :: rows]]
         table.put(table.next, group.slots, following)
         table.put(table.relative, group.slots, 0)
         table.changes += 1
@@ -412,20 +441,14 @@ class RLLogger:
         """Write a call as one record, or as several where it is large."""
         rows, width, data = values
         key = rows, width, when.mode, step.mode, -1 if ended is None else ended.mode
-        parts = (
-            when.data,
-            step.data,
-            pack_i64(rl),
-            b"" if ended is None else ended.data,
-            step.data,
-        )
-        columns = b"".join(parts)
+        episode = b"" if ended is None else ended.data
+        columns = when.data, step.data, pack_i64(rl), episode, step.data
         template = group.templates.get(key)
         if template is None:
             if len(group.templates) >= _TEMPLATES:
                 group.templates.clear()
             first = self._head(key, group) + numbers(little(group.ids))
-            template = Template(first, len(columns) + len(data), width)
+            template = Template(first, sum(map(len, columns)) + len(data), width)
             group.templates[key] = template
         writer = self.writer
         if template.length > PAYLOAD_LIMIT:
@@ -444,11 +467,11 @@ class RLLogger:
             group.segment = segment
         if group.segment is segment:
             try:
-                template.write(segment, columns, data)
+                template.write(writer, segment, *columns, data)
                 return
             except ValueError:
                 pass
-        payload = b"".join((template.first, columns, data))
+        payload = b"".join((template.first, *columns, data))
         writer.append(group.series(self.table), payload, rows * group.count)
 
     def _head(self, key: tuple[int, ...], group: Group) -> bytes:
@@ -516,8 +539,8 @@ class RLLogger:
         steps = numpy.repeat(numpy.array(offsets, dtype="<i8"), lengths).reshape(episodes.shape)
         steps += numpy.arange(rows)
         mode = EXPLICIT | EACH | (RELATIVE if self._relative else 0)
-        ended = Column(EXPLICIT | EACH, episodes.tobytes())
-        self._send(group, rl, when, Column(mode, steps.tobytes()), ended, values)
+        ended = Column(EXPLICIT | EACH, memoryview(episodes).cast("B"))
+        self._send(group, rl, when, Column(mode, memoryview(steps).cast("B")), ended, values)
         return True
 
     def _slow(
@@ -580,6 +603,14 @@ class RLLogger:
         dtype: object,
     ) -> None:
         """Log a value an episode."""
+        if (
+            labels is None
+            and dtype is None
+            and timestamp is None
+            and (value.__class__ in PLAIN or value.__class__ is int)
+            and self._episode_again((metric, env_id, bool(evaluation)), value, rl_step, episode)
+        ):
+            return
         env = naming.environment(env_id)
         rl = numeric.step("rl_step", rl_step)
         named = {**naming.labels(labels), "env_id": env}
@@ -587,9 +618,42 @@ class RLLogger:
             _, found = self.base.find(metric, "EPISODE", named, evaluation, dtype)
             self.base.check(found, dtype, False)
             self._episode(found, env, value, rl, episode, timestamp, dtype)
+            if labels is None and (env_id is None or env_id.__class__ is str):
+                self._episodes[metric, env_id, bool(evaluation)] = found, env
         except BaseException:
             self.base.forget((metric,), "EPISODE", named, evaluation)
             raise
+
+    def _episode_again(self, key: Any, value: Any, rl: Any, episode: Any) -> bool:
+        """A number of a series that is known; False where the slow path has to look."""
+        try:
+            found, env = self._episodes[key]
+        except (KeyError, TypeError):
+            return False
+        given = episode is not None
+        plain = rl.__class__ is int and 0 <= rl <= numeric.STEP_MAX and found.kind == FLOAT
+        if given:
+            plain = plain and episode.__class__ is int and 0 <= episode <= numeric.STEP_MAX
+        if value.__class__ is int:
+            plain = plain and -numeric.EXACT <= value <= numeric.EXACT
+        if not plain:
+            return False
+        writer = self.writer
+        with writer.lock:
+            if given:
+                last, axes = episode, _GIVEN
+                if not found.follow(episode, episode):
+                    self.base.fell(found, episode)
+                tail = pack_given_episode(found.number, time_ns(), episode, rl, episode, value)
+            else:
+                step, last = found.take(1), self.last(env)[1]
+                axes = _COUNTED if found.absolute else _RELATIVE
+                tail = pack_counted_episode(found.number, time_ns(), step, rl, value)
+            payload = axes + tail
+            writer.append((found,), payload, 1)
+            self._stamp += 1
+            self._touched[env] = self._stamp, rl, last
+        return True
 
     def _episode(
         self,

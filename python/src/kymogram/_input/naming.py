@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PATH_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:/")
+_PLAIN_ID = _PATH_CHARACTERS - {"/"}
 QUERY_CHARACTERS = '()[],=<>!~"|'  # reserved by the query language
 METRIC_BYTES = 1024
 SCALE_BYTES = 128
@@ -139,6 +140,8 @@ def environment(value: object) -> str:
     """An environment id; None is "default"."""
     if value is None:
         return "default"
+    if value.__class__ is str and _PLAIN_ID.issuperset(value) and 0 < len(value) <= ENV_BYTES:
+        return value  # a call may name thousands
     if hasattr(value, "__index__") and not isinstance(value, bool):
         value = str(value.__index__())  # NumPy's integers too
     name = _text("env_id", value, ENV_BYTES)

@@ -372,7 +372,7 @@ def steps(what: str, value: Any, count: int, row: int | None = None) -> Ints:
     found = steps_array(value)
     if found is not None and found.shape == (count,):
         return found
-    return _each(what, value, count, row, step, _plain_steps)
+    return _each(what, value, count, row, step, plain_steps)
 
 
 def steps_array(value: Any) -> Any:
@@ -407,7 +407,7 @@ def _each(
     return numbers
 
 
-def _plain_steps(found: list[Any]) -> Ints | None:
+def plain_steps(found: list[Any]) -> Ints | None:
     """A list of nothing but integers in range."""
     if set(map(type, found)) != {int} or min(found) < 0 or max(found) > STEP_MAX:
         return None

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 WIDTHS = tables.WIDTHS  # assigned, not imported: see _log
 
+HEAD = 8  # bytes before a payload
+_LARGE = 8192  # bytes of a record
 _TEMPLATES = 64  # shapes of a series that are remembered
 
 
@@ -58,12 +60,28 @@ class Template:
         self.seed = crc32(first, crc32(pack_length(self.length)))
         self.padding = PADDING[-self.length & 7]
 
-    def write(self, segment: Segment, columns: bytes, data: Buffer) -> None:
-        """Append a record; ValueError when the segment is full."""
+    def write(self, writer: Writer, segment: Segment, *rest: Buffer) -> None:
+        """Append a record, under the writer's lock; ValueError when the segment is full."""
         # Copied before the checksum is taken: other threads may change an array meanwhile.
-        rest = b"".join((columns, data))
-        head = pack_head(self.length, crc32(rest, self.seed))
-        segment.write(b"".join((head, self.first, rest, self.padding)))
+        if self.length > _LARGE:
+            self._write_large(writer, segment, rest)
+            return
+        data = b"".join(rest)
+        head = pack_head(self.length, crc32(data, self.seed))
+        segment.write(b"".join((head, self.first, data, self.padding)))
+
+    def _write_large(self, writer: Writer, segment: Segment, rest: tuple[Buffer, ...]) -> None:
+        """The same in memory that is there already: new pages cost more than the copies."""
+        record = writer.scratch(HEAD + self.length + len(self.padding))
+        at = start = HEAD + len(self.first)
+        record[HEAD:start] = self.first
+        for part in rest:
+            record[at : at + len(part)] = part
+            at += len(part)
+        record[at:] = self.padding
+        record[:HEAD] = pack_head(self.length, crc32(record[start:at], self.seed))
+        segment.write(record)
+        writer.spare[:] = [record.obj]
 
 
 def log_again(metric: Any, value: Any, step: Any, timestamp: Any) -> bool:
@@ -88,8 +106,7 @@ def contiguous(value: Any, width: int) -> Buffer:
     if value.itemsize != width:
         with sys.modules["numpy"].errstate(all="ignore"):  # beyond float32 is Inf, or 0
             value = value.astype("<f4", order="C")
-    found: Buffer = value if value.flags.c_contiguous else value.tobytes()
-    return found
+    return memoryview(value).cast("B") if value.flags.c_contiguous else memoryview(value.tobytes())
 
 
 class Vector:
@@ -122,18 +139,18 @@ class Vector:
                 template = self._template(value, *key)
                 if template is None:
                     return False
+            steps: Buffer
             if given is None:
                 steps = pack_i64(series.take(rows))
             else:
                 steps = given.data
                 if not (series.follow(given.first, given.last) and given.rises):
                     self.logger.fell(series, given.first)
-            columns = when.data + steps
             data = contiguous(value, template.width)
             try:
-                template.write(self.segment, columns, data)
+                template.write(writer, self.segment, when.data, steps, data)
             except ValueError:
-                payload = b"".join((template.first, columns, data))
+                payload = b"".join((template.first, when.data, steps, data))
                 writer.append((series,), payload, rows)
         return True
 

@@ -169,8 +169,11 @@ def episodes_plain(episode: Any, envs: int) -> Any:
     if not numeric.is_sequence(episode):
         return numeric.step("episode", episode)
     found = numeric.as_list("episode", episode)
-    if len(found) != envs or any(map(numeric.is_sequence, found)):
+    if len(found) != envs:
         return None
+    plain = numeric.plain_steps(found)
+    if plain is not None or any(map(numeric.is_sequence, found)):
+        return plain
     return numeric.steps("episode", found, envs)
 
 

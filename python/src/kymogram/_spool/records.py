@@ -24,6 +24,9 @@ pack_f64 = Struct("<d").pack
 pack_point = Struct("<BBBBI").pack
 pack_float_body = Struct("<qqd").pack  # step, time and value, behind pack_point's bytes
 pack_float_record = Struct("<II8sqqd").pack  # the same with the record's head and those bytes
+# Behind the axes in a block of one number: its series, time, step, rl_step (, episode), value.
+pack_counted_episode = Struct("<I4xqqqd").pack
+pack_given_episode = Struct("<I4xqqqqd").pack
 _pack_block = Struct("<BBBBIII").pack
 _pack_header = Struct("<8sHHI16sQQQI").pack
 PADDING = [bytes(n) for n in range(8)]
@@ -73,7 +76,7 @@ class Column:
 
     __slots__ = ("data", "mode")
 
-    def __init__(self, mode: int, data: bytes) -> None:
+    def __init__(self, mode: int, data: Buffer) -> None:
         self.mode = mode
         self.data = data
 
@@ -110,7 +113,7 @@ def linear(first: int, relative: bool = False) -> Column:
     return Column(LINEAR | (RELATIVE if relative else 0), pack_i64(first))
 
 
-def int64s(data: bytes) -> tuple[int, ...]:
+def int64s(data: Buffer) -> tuple[int, ...]:
     """The numbers of a column."""
     return Struct(f"<{len(data) // 8}q").unpack(data)
 

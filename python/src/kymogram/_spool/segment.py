@@ -57,7 +57,7 @@ class _File:
     def size(self) -> int:
         return self._size
 
-    def write(self, data: bytes | bytearray) -> int:
+    def write(self, data: bytes | bytearray | memoryview) -> int:
         with self._lock:
             if self._descriptor < 0 or self._position + len(data) > self._size:
                 raise ValueError("data out of range")
@@ -117,7 +117,7 @@ class Segment:
             raise
         finally:
             os.close(descriptor)
-        self.write: Callable[[bytes | bytearray], int] = self._map.write
+        self.write: Callable[[bytes | bytearray | memoryview], int] = self._map.write
 
     def used(self) -> int:
         """Bytes that are written."""

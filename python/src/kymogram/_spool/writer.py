@@ -91,6 +91,7 @@ class Writer:
         self._backpressure = backpressure
         self._forget = forget
         self._busy = False
+        self.spare: list[Any] = []
         self._retry_at = 0.0
         self._refusal: OSError | None = None  # why the last segment could not be made
         self._next: Segment | None = None  # the one that follows, once it is chosen
@@ -122,6 +123,16 @@ class Writer:
             raise
 
     # appending
+
+    def scratch(self, size: int) -> memoryview:
+        """Memory in which a large record is put together: `spare` has it between two."""
+        try:
+            memory = self.spare.pop()  # a signal handler that logs meanwhile finds none
+        except IndexError:
+            memory = bytearray()
+        if len(memory) < size:
+            memory = bytearray(size)
+        return memoryview(memory)[:size]
 
     @property
     def hot(self) -> bool:

@@ -112,7 +112,7 @@ def test_want_of_room_is_said_once(
     monkeypatch.setattr(voice, "_least", 0)
     monkeypatch.setattr(voice, "_said", set())
     monkeypatch.setattr(writer, "_reserve", lambda need: None)
-    monkeypatch.setattr(writer, "_ring_limit", 1 << 20)
+    monkeypatch.setattr(writer, "_ring_limit", 1 << 19)
     helper = Helper(run, writer)
     for n in (10_000, 20_000):
         for i in range(n):

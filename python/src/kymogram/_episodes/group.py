@@ -9,7 +9,7 @@ from json.encoder import encode_basestring
 from .._points.columns import NO_EPISODE
 from .._points.series import key_json
 from .._spool.records import record, series
-from .._spool.writer import Series
+from .._spool.ring import Series
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._spool.records import Buffer
-    from .._spool.writer import Series, Writer
+    from .._spool.ring import Series
+    from .._spool.writer import Writer
     from .series import Key, Starts
 
 # Assigned, not imported: see _log.

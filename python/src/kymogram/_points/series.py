@@ -12,7 +12,7 @@ from itertools import count
 from .._exceptions import KymogramValidationError
 from .._input.numeric import STEP_MAX
 from .._spool.records import HAS_STEP, STEP_IS_RELATIVE, record, series
-from .._spool.writer import Series
+from .._spool.ring import Series
 from .tables import AUTO, GROUPS, GROUPS_STEPPED, STEPPED
 
 TYPE_CHECKING = False

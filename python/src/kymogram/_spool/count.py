@@ -33,6 +33,18 @@ class Counts:
         self.floats += other.floats
         self.rl += other.rl
 
+    def add_record(self, payload: bytes, sign: int = 1) -> None:
+        """Add a record, or take it away; only RL blocks have several axes."""
+        self.records += sign
+        if payload[0] == 3:
+            _, _, _, axes, rows, series = _block_at(payload, 0)
+            if axes > 1:
+                self.rl += sign * rows * series
+            else:
+                self.floats += sign * rows * series
+        elif payload[0] in (2, 5):
+            self.floats += sign
+
     def less(self, other: Counts) -> Counts:
         """What another has not; never below nothing."""
         return Counts(

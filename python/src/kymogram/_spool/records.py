@@ -8,6 +8,7 @@ from zlib import crc32
 FLOAT, INT = 1, 2
 CONSTANT, LINEAR, EXPLICIT, EACH, RELATIVE = 0, 1, 2, 4, 8
 HAS_STEP, STEP_IS_RELATIVE = 1, 2
+UPDATE = 4  # the type of a record that changes the run
 STEP, RL_STEP, EPISODE, ENV_STEP = 1, 2, 3, 4
 
 MAGIC = b"KYMSPOOL"
@@ -29,6 +30,7 @@ pack_counted_episode = Struct("<I4xqqqd").pack
 pack_given_episode = Struct("<I4xqqqqd").pack
 _pack_block = Struct("<BBBBIII").pack
 _pack_header = Struct("<8sHHI16sQQQI").pack
+_id_at = Struct("<I").unpack_from
 PADDING = [bytes(n) for n in range(8)]
 
 POINT_LENGTH = 32
@@ -66,6 +68,16 @@ def series(kind: int, number: int, key: bytes) -> bytes:
 def update(document: bytes) -> bytes:
     """Payload of changes to the run; document is their JSON array."""
     return b"\x04\0\0\0\0\0\0\0" + document
+
+
+def series_of(payload: bytes) -> tuple[int, ...]:
+    """The numbers of the series that a record uses."""
+    if payload[0] in (2, 5):
+        return _id_at(payload, 4)
+    if payload[0] != 3:
+        return ()
+    axes, series = payload[3], _id_at(payload, 8)[0]
+    return Struct(f"<{series}I").unpack_from(payload, 16 + 8 * axes)
 
 
 Buffer = bytes | memoryview

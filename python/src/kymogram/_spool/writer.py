@@ -20,7 +20,8 @@ from . import folders, jobs
 from .count import Counts, count
 from .owners import Owners
 from .page import Page, Status
-from .records import FORMAT, HEADER_SIZE, record, update
+from .records import FORMAT, HEADER_SIZE, UPDATE, record, update
+from .ring import Ring, Series
 from .segment import Segment, mappable
 
 TYPE_CHECKING = False
@@ -32,7 +33,6 @@ FIRST_SIZE = 256 << 10
 LAST_SIZE = 4 << 20  # small enough to bring into memory ahead of the writes
 CAP = 8 << 30
 RING = 64 << 20
-_ENTRY = 256  # what an entry costs beside its payload
 _GATE_S, _GATE_MAX_S = 0.0005, 0.02  # how often a full queue is looked at
 _LARGE_CALLS = 64  # that a segment takes at least, within its limits
 _LAST_WORDS = 1 << 20  # past the cap: what was dropped, changes of the run, its end
@@ -40,17 +40,6 @@ _AMPLE = 8  # times a segment's size that a disk has free, to make one ahead
 _RETRY_S = 1.0  # how often a full disk is tried again
 
 HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-
-
-class Series:
-    """A series as the spool knows it."""
-
-    __slots__ = ("definition", "kind", "number")
-
-    def __init__(self, number: int, kind: int, definition: bytes) -> None:
-        self.number = number
-        self.kind = kind
-        self.definition = definition
 
 
 class Writer:
@@ -85,8 +74,7 @@ class Writer:
         self._ahead: Segment | None = None
         self._sealed: deque[Segment] = deque()  # full; unmapping takes a millisecond
         self.rotated = Event()  # the helper prepares the next segment
-        self._ring: deque[tuple[Sequence[Series], bytes, int]] = deque()
-        self._ring_bytes = 0
+        self._ring = Ring()
         self._ring_limit = ring
         self._backpressure = backpressure
         self._forget = forget
@@ -233,15 +221,13 @@ class Writer:
 
     def _hold(self, series: Sequence[Series], payload: bytes, points: int) -> bool:
         """Keep a record in memory; False when that is full too. Updates are always kept."""
-        size = len(payload) + _ENTRY
-        if points and self._ring_bytes + size > self._ring_limit and not self._busy:
+        if points and self._ring.size + len(payload) > self._ring_limit and not self._busy:
             return False
-        self._ring.append((series, payload, points))
-        self._ring_bytes += size
+        self._ring.push(series, payload)
         return True
 
     def _drop(self, payload: bytes, points: int) -> None:
-        _add(self.dropped, payload, points)
+        self.dropped.add_record(payload)
         self._unreported += points
 
     def _drain(self) -> bool:
@@ -251,12 +237,11 @@ class Writer:
         try:
             self._draining = True
             while self._ring:
-                series, payload, _ = self._ring[0]
+                series, payload = self._ring.first()
                 if not self._store(series, payload):
                     self._retry_at = time.monotonic() + _RETRY_S
                     return False
-                self._ring.popleft()
-                self._ring_bytes -= len(payload) + _ENTRY
+                self._ring.pop()
         finally:
             self._draining = False
         if self._unreported:
@@ -385,11 +370,8 @@ class Writer:
 
     def held(self) -> Counts:
         """Points in memory, for which the disk has no room."""
-        found = Counts()
         with self.lock:
-            for _, payload, points in self._ring:
-                _add(found, payload, points)
-        return found
+            return self._ring.counts.copy()
 
     @property
     def full(self) -> bool:
@@ -491,18 +473,17 @@ class Writer:
         self._retry_at = 0.0
         if self._busy or self._draining or self._drain():
             return  # a signal handler closes what its own thread is at
-        kept = []
-        for series, payload, points in self._ring:
-            if points:
-                self._drop(payload, points)
-            else:
-                kept.append((series, payload, points))
+        kept = [(series, payload) for series, payload in self._ring if payload[0] == UPDATE]
+        lost = self._ring.counts.copy()
+        lost.records -= len(kept)
+        self.dropped.add(lost)
+        self._unreported += lost.floats + lost.rl
         self._ring.clear()
-        self._ring_bytes = 0
         self._cap = max(self._cap, folders.used(self.root) + _LAST_WORDS)
         self._retry_at = 0.0
         if self._drain():  # how many were dropped, then what else there was to say
-            self._ring.extend(kept)
+            for series, payload in kept:
+                self._ring.push(series, payload)
             self._drain()
 
     def close(self) -> None:
@@ -532,15 +513,6 @@ class Writer:
             os.close(self.folder.lock)
         except OSError:
             pass
-
-
-def _add(found: Counts, payload: bytes, points: int) -> None:
-    """Count a record that is not in the spool; only RL blocks have several axes."""
-    found.records += 1
-    if payload[0] == 3 and payload[3] > 1:
-        found.rl += points
-    else:
-        found.floats += points
 
 
 def _fsync(path: str) -> None:

@@ -24,7 +24,7 @@ from .._spool.records import (
     record,
     series,
 )
-from .._spool.writer import Series
+from .._spool.ring import Series
 from .call import Refused
 from .tags import AXES, Standard, split, step
 

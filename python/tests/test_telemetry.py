@@ -237,6 +237,18 @@ def test_sample_rate_leaves_points_out_and_counts_them(run: kymogram.Run) -> Non
     assert logger.counts().logged == found.logged
 
 
+def test_a_wrong_argument_is_counted_and_the_year_1970_kept(served: Served) -> None:
+    logger = miner()
+    wrong: Any = "0.5"
+    logger.log("x", {}, {"v": 1.0}, sample_rate=wrong)
+    logger.log("x", {}, {"v": 2.0}, timestamp=wrong)
+    logger.log("x", {}, {"v": 3.0}, timestamp=0)
+    assert logger.counts()[:3] == (1, 0, 2)
+    logger.close()
+    got = served.only(PROJECT).points("Mx/v")
+    assert (list(got["time_ns"]), list(got["value"])) == ([0], [3.0])
+
+
 def test_it_lives_beside_the_current_run(served: Served) -> None:
     kymogram.init(run_name="mine", project_name="other")
     attempt = os.environ["KYMOGRAM_ATTEMPT"]

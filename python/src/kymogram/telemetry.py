@@ -202,10 +202,10 @@ class MetricsLogger:
 
         Never raises: what is not kept is counted, and told once through `logging`.
         """
-        if sample_rate < 1.0 and random.random() >= sample_rate:
-            self._sampled_out += 1
-            return
         try:
+            if sample_rate < 1.0 and random.random() >= sample_rate:
+                self._sampled_out += 1
+                return
             self._log(measurement, tags, fields, timestamp, with_system_metrics, with_gpu_metrics)
             self._logged += 1
         except Refused as why:
@@ -224,7 +224,7 @@ class MetricsLogger:
         system: bool,
         gpu: bool,
     ) -> None:
-        now = int(timestamp) if timestamp else time.time_ns()
+        now = time.time_ns() if timestamp is None else int(timestamp)
         found = values.process_fields(fields or {})
         more: dict[str, Any] = {}
         if system:

@@ -129,6 +129,10 @@ $(TOOLS)/gotestsum: tools/go.mod
 influx: ## InfluxDB 1.6 (Debian's package) and 1.8 (built from its Go module), for the tests of MetricsLogger that are skipped without them
 	@tools/influxd/get $(TOOLS)
 
+.PHONY: grafana
+grafana: ## the code of Grafana's Prometheus data source, for the test that records its requests again; skipped without it
+	npm install --prefix $(TOOLS)/grafana --legacy-peer-deps --ignore-scripts --no-audit --no-fund --loglevel=error @grafana/prometheus@13.2.3 @grafana/data@13.2.3
+
 $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools && GOWORK=off GOBIN=$(TOOLS) $(GO) install tool

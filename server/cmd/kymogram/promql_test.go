@@ -746,35 +746,3 @@ func TestPromtoolQueriesUs(t *testing.T) {
 		}
 	}
 }
-
-// What Grafana's Prometheus data source sends: forms by POST with its own extra parameters,
-// and what its query builder asks for.
-func TestGrafanasRequests(t *testing.T) {
-	s := serveNode(t, false)
-	s.addKeys()
-	now := time.Now().Unix()
-	logLines(t, s, s.keys["ingest"], "w", "p", fmt.Sprintf("train,run=r1 loss=1 %d", now-60), fmt.Sprintf("train,run=r1 loss=2 %d", now-30))
-	from, to := fmt.Sprint(now-90), fmt.Sprint(now)
-	base, key := "http://"+s.address+"/prometheus/w/p", s.keys["read"]
-	for _, c := range []struct {
-		method, path string
-		form         url.Values
-		want         string // in data
-	}{
-		{"POST", "/api/v1/query_range", url.Values{"query": {`train_loss{run=~"r1|r2"}`}, "start": {from}, "end": {to}, "step": {"15"}, "timeout": {"60"}}, `"values":[[` + fmt.Sprint(now-60) + `,"1"]`},
-		{"POST", "/api/v1/query", url.Values{"query": {"1+1"}, "time": {to}}, `"resultType":"scalar"`}, // "Save & test"
-		{"POST", "/api/v1/query", url.Values{"query": {`train_loss`}, "time": {fmt.Sprint(now, ".123")}}, `"2"`},
-		{"POST", "/api/v1/series", url.Values{"match[]": {`{__name__="train_loss"}`}, "start": {from}, "end": {to}, "limit": {"40000"}}, `"run":"r1"`},
-		{"GET", "/api/v1/series", url.Values{"match[]": {`train_loss`}, "start": {from}, "end": {to}}, `"run":"r1"`},
-		{"GET", "/api/v1/label/__name__/values", url.Values{"start": {from}, "end": {to}, "limit": {"40000"}}, `["kymogram_run_info","train_loss"]`},
-		{"GET", "/api/v1/label/run/values", url.Values{"match[]": {`train_loss`}, "start": {from}, "end": {to}}, `["r1"]`},
-		{"POST", "/api/v1/labels", url.Values{"match[]": {`{__name__="train_loss"}`}, "start": {from}, "end": {to}}, `["__name__","metric","project","run","scale","workspace"]`},
-		{"GET", "/api/v1/metadata", url.Values{"limit": {"40000"}}, `"train_loss":[{"type":"unknown","help":"train/loss","unit":""}]`},
-		{"GET", "/api/v1/status/buildinfo", nil, `"version":"3.8.0"`},
-	} {
-		got := askProm(t, c.method, base+c.path, key, c.form)
-		if got.code != http.StatusOK || got.Status != "success" || !strings.Contains(string(got.Data), c.want) || got.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s %v: %d %s %s, want %s", c.method, c.path, c.form, got.code, got.Error, got.Data, c.want)
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -99,12 +100,47 @@ func (d *Document) check() error {
 	if err := checkTexts("", d.Title, d.Description); err != nil {
 		return err
 	}
+	if d.Last != "" && !spans.MatchString(d.Last) {
+		return invalid("last", "is %q, it must be a whole number and one of m, h, d, w, such as 24h", model.Clip(d.Last))
+	}
+	if err := d.checkAxes(); err != nil {
+		return err
+	}
 	if n := len(d.Panels); n < 1 || n > MaxPanels {
 		return invalid("panels", "has %d entries, it must have 1 to %d", n, MaxPanels)
 	}
 	for i := range d.Panels {
 		if err := d.Panels[i].check(fmt.Sprintf("panels[%d]", i)); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// spans are ranges of time; the longest are longer than any run.
+var spans = regexp.MustCompile(`^[1-9][0-9]{0,3}[mhdw]$`)
+
+// maxPlace is the largest number that every reader of JSON has exactly.
+const maxPlace = 1 << 53
+
+func (d *Document) checkAxes() error {
+	if len(d.Axes) == 0 {
+		d.Axes = nil // as in its text
+	}
+	for _, axis := range slices.Sorted(maps.Keys(d.Axes)) {
+		if axis == model.AxisTime {
+			return invalid("axes", "has time_ns: last is the range of time")
+		}
+		if err := oneOf("axes", axis, model.Axes()...); err != nil {
+			return err
+		}
+		place := "axes." + string(axis)
+		shown := d.Axes[axis]
+		if len(shown) != 2 {
+			return invalid(place, "has %d numbers, it must have the first and the last", len(shown))
+		}
+		if shown[0] >= shown[1] || shown[0] < -maxPlace || shown[1] > maxPlace {
+			return invalid(place, "is from %d to %d: the first must be less than the last, and both within ±2^53", shown[0], shown[1])
 		}
 	}
 	return nil

@@ -32,10 +32,16 @@ const Format = 1
 
 // Document is a view: a title, and panels in the order in which they are shown.
 type Document struct {
-	Format      int     `json:"format"`
-	Title       string  `json:"title"`
-	Description string  `json:"description,omitempty"`
-	Panels      []Panel `json:"panels"`
+	Format      int    `json:"format"`
+	Title       string `json:"title"`
+	Description string `json:"description,omitempty"`
+	// Last is how far back the panels look at first, such as 24h; empty: at all points. A
+	// reader may choose another range.
+	Last string `json:"last,omitempty"`
+	// Axes are what lines show of an axis at first, first and last value; all of it where an
+	// axis is not named. A reader may zoom elsewhere.
+	Axes   map[model.Axis][]int64 `json:"axes,omitempty"`
+	Panels []Panel                `json:"panels"`
 }
 
 // Panel is a question and how its answer is drawn.

@@ -27,6 +27,11 @@ func with(kind, fields string) string {
 	return doc(`{"title":"p","kind":"` + kind + `","query":{"metrics":["m"]}` + fields + `}`)
 }
 
+// ranged is a document with more fields of its own.
+func ranged(fields string) string {
+	return `{"format":1,"title":"t",` + fields + `,"panels":[` + panel + `]}`
+}
+
 // documents are texts, with what the error must say, "" for those that are taken; strict
 // are errors that a JSON Schema cannot see.
 func documents() map[string]struct {
@@ -44,22 +49,37 @@ func documents() map[string]struct {
 		with("stat", `,"by":[],"reduce":"time"`):                                                                              {},
 		with("table", `,"by":["label.uid","run"],"columns":"label.task"`):                                                     {},
 		doc(`{"title":"Ä\n\u00e4","kind":"stat","query":{"metrics":["**"],"runs":"r*","tags":["x"],"labels":{"Title":"*"}}}`): {},
-		`{"format":2,"title":"t","panels":[` + panel + `]}`:                                                                   {"format is 2", false},
-		`{"title":"t","panels":[` + panel + `]}`:                                                                              {"format is 0", false},
-		`{"format":1,"panels":[` + panel + `]}`:                                                                               {"title is empty", false},
-		`{"format":1,"title":" ","panels":[` + panel + `]}`:                                                                   {"title is empty", false},
-		`{"format":1,"title":"t","panels":[]}`:                                                                                {"panels has 0 entries", false},
-		`{"format":1,"title":"t","panels":null}`:                                                                              {"panels is null: leave it out", false},
-		`{"format":1,"title":"t","panels":{}}`:                                                                                {"not the JSON expected", false},
-		`{"format":1,"title":"t","panels":[1]}`:                                                                               {"not the JSON expected", false},
-		`{"format":1,"title":"t","panels":[` + panel + `],"x":1}`:                                                             {`unknown field "x"`, false},
-		`{"format":1,"Title":"t","panels":[` + panel + `]}`:                                                                   {`there is no field "Title"`, false},
-		`{"format":1,"title":"t","title":"u","panels":[` + panel + `]}`:                                                       {`"title" is given twice`, true},
-		doc(panel) + ` {}`:                              {"more follows", true},
-		doc(slices.Repeat([]string{panel}, 200)...):     {},
-		doc(slices.Repeat([]string{panel}, 201)...):     {"more than 200 entries", false},
-		doc(strings.Repeat("{},", 80_000) + "{}"):       {"more than 200 entries", false},
-		strings.Repeat(" ", view.MaxBytes) + doc(panel): {"the most is 262144", true},
+		ranged(`"last":"24h","axes":{"window":[-3,200],"step":[0,9007199254740992]}`):                                         {},
+		ranged(`"last":"9999w"`):                                        {},
+		ranged(`"axes":{}`):                                             {},
+		ranged(`"last":"all"`):                                          {`last is "all", it must be a whole number and one of m, h, d, w`, false},
+		ranged(`"last":"0h"`):                                           {`last is "0h"`, false},
+		ranged(`"last":"1h\n"`):                                         {`last is`, false},
+		ranged(`"last":24`):                                             {"not the JSON expected", false},
+		ranged(`"axes":{"windows":[1,2]}`):                              {`axes is "windows", it must be one of`, false},
+		ranged(`"axes":{"time_ns":[1,2]}`):                              {"axes has time_ns: last is the range of time", false},
+		ranged(`"axes":{"window":[1]}`):                                 {"axes.window has 1 numbers", false},
+		ranged(`"axes":{"window":[1,2,3]}`):                             {"axes.window has 3 numbers", false},
+		ranged(`"axes":{"window":[2,2]}`):                               {"axes.window is from 2 to 2", true},
+		ranged(`"axes":{"window":[1,9007199254740993]}`):                {"within ±2^53", true},
+		ranged(`"axes":{"window":[1.5,2]}`):                             {"not the JSON expected", false},
+		ranged(`"axes":{"window":[1,2],"window":[1,2]}`):                {`"window" is given twice`, true},
+		`{"format":2,"title":"t","panels":[` + panel + `]}`:             {"format is 2", false},
+		`{"title":"t","panels":[` + panel + `]}`:                        {"format is 0", false},
+		`{"format":1,"panels":[` + panel + `]}`:                         {"title is empty", false},
+		`{"format":1,"title":" ","panels":[` + panel + `]}`:             {"title is empty", false},
+		`{"format":1,"title":"t","panels":[]}`:                          {"panels has 0 entries", false},
+		`{"format":1,"title":"t","panels":null}`:                        {"panels is null: leave it out", false},
+		`{"format":1,"title":"t","panels":{}}`:                          {"not the JSON expected", false},
+		`{"format":1,"title":"t","panels":[1]}`:                         {"not the JSON expected", false},
+		`{"format":1,"title":"t","panels":[` + panel + `],"x":1}`:       {`unknown field "x"`, false},
+		`{"format":1,"Title":"t","panels":[` + panel + `]}`:             {`there is no field "Title"`, false},
+		`{"format":1,"title":"t","title":"u","panels":[` + panel + `]}`: {`"title" is given twice`, true},
+		doc(panel) + ` {}`:                                              {"more follows", true},
+		doc(slices.Repeat([]string{panel}, 200)...):                     {},
+		doc(slices.Repeat([]string{panel}, 201)...):                     {"more than 200 entries", false},
+		doc(strings.Repeat("{},", 80_000) + "{}"):                       {"more than 200 entries", false},
+		strings.Repeat(" ", view.MaxBytes) + doc(panel):                 {"the most is 262144", true},
 		deep:                                     {"the most is 262144", true},
 		deep[:200_000]:                           {"nested more than 6 deep", true},
 		"":                                       {"not JSON", true},

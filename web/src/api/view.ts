@@ -4,6 +4,10 @@ import { request } from "./client.ts";
 export interface ViewDocument {
   title: string;
   description?: string;
+  /** How far back the panels look at first, such as 24h. */
+  last?: string;
+  /** What lines show of an axis at first. */
+  axes?: Record<string, [number, number]>;
   panels: PanelSpec[];
 }
 

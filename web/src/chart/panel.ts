@@ -69,6 +69,26 @@ export function select(panel: PanelSpec, all: Found[]): Found[] {
     .map((named) => named.f);
 }
 
+const units: Record<string, number> = { m: 60e3, h: 3600e3, d: 86_400e3, w: 604_800e3 };
+
+/** The milliseconds of a range of time such as 24h; undefined for any other text. */
+export function spanOf(last: string): number | undefined {
+  const [, n, unit] = /^([1-9]\d{0,3})([mhdw])$/.exec(last) ?? [];
+  return n && unit ? Number(n) * units[unit]! : undefined;
+}
+
+/** A range of time, in nanoseconds. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
+/** The series that have a point since a range began. */
+export function since(found: Found[], span: Span | undefined): Found[] {
+  if (!span) return found;
+  return found.filter((f) => Number(f.series.last?.time_ns ?? Number.NaN) >= span.from);
+}
+
 /** A series in one line: run, metric, scale and labels. */
 export function nameOf(f: Found): string {
   const labels = Object.keys(f.series.labels).sort(natural);
@@ -83,12 +103,20 @@ export function nameOf(f: Found): string {
 /** The same for a series in every list of it. */
 export const idOf = (f: Found): string => `${f.run.id} ${nameOf(f)}`;
 
+/** The last parts of metrics' names, where these tell them apart. */
+export function lastParts(metrics: string[]): string[] {
+  const last = metrics.map((name) => name.slice(name.lastIndexOf("/") + 1) || "–");
+  return new Set(last).size === last.length ? last : metrics;
+}
+
 /** What of the names of some series tells them apart. */
 export function shortNames(found: Found[]): string[] {
+  const metrics = [...new Set(found.map((f) => f.series.metric))];
+  const parted = lastParts(metrics);
   const several = (of: (f: Found) => string) => new Set(found.map(of)).size > 1;
   const labels = [...new Set(found.flatMap((f) => Object.keys(f.series.labels)))].sort(natural);
   const parts: ((f: Found) => string)[] = [(f) => f.run.display_name || f.run.name];
-  if (several((f) => f.series.metric)) parts.push((f) => f.series.metric);
+  if (several((f) => f.series.metric)) parts.push((f) => parted[metrics.indexOf(f.series.metric)]!);
   if (several((f) => f.series.scale)) parts.push((f) => f.series.scale);
   for (const name of labels)
     if (several((f) => f.series.labels[name] ?? ""))

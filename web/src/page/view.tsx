@@ -9,6 +9,7 @@ import { Panel } from "../part/panel.tsx";
 import { Shell } from "../part/shell.tsx";
 import { Panels } from "../state/panels.ts";
 import { runsPath, viewPath } from "../state/route.ts";
+import * as state from "../state/view.ts";
 
 interface Props {
   workspace: string;
@@ -66,11 +67,104 @@ function OneView({ workspace, project, name }: Props) {
   );
 }
 
+const noAxes = {};
+const usual = ["1h", "24h", "7d"];
+
+/** The range of time, and the part of an axis, that the panels show. */
+function Ranges({ doc, last }: { doc: ViewDocument; last: string }) {
+  const spans = usual.includes(last) || last === "all" ? usual : [last, ...usual];
+  return (
+    <div class="view-ranges">
+      <label class="pick">
+        <span class="muted">time</span>
+        <select value={last} onChange={(e) => state.setLast(e.currentTarget.value)}>
+          {spans.map((text) => (
+            <option key={text} value={text}>
+              last {text}
+            </option>
+          ))}
+          <option value="all">all</option>
+        </select>
+      </label>
+      {last === "all" && <Axes doc={doc} />}
+    </div>
+  );
+}
+
+/** A part of one axis, in numbers; a drag over a chart sets the same. */
+function Axes({ doc }: { doc: ViewDocument }) {
+  const names = [...new Set(doc.panels.flatMap((p) => (p.kind === "line" ? (p.axis ?? "step") : [])))];
+  const numbers = names.filter((name) => name !== "time_ns");
+  const zoom = state.zoom.value;
+  const chosen = useSignal("");
+  const axis = zoom && numbers.includes(zoom.key) ? zoom.key : chosen.value || numbers[0];
+  if (!axis) return null;
+  const part = state.wholeAxes.value ? undefined : doc.axes?.[axis];
+  const [from, to] = zoom?.key === axis ? [Math.floor(zoom.from), Math.ceil(zoom.to)] : (part ?? ["", ""]);
+  const set = (event: Event) => {
+    const form = new FormData((event.currentTarget as HTMLElement).closest("form")!);
+    const [a, b] = [String(form.get("from")), String(form.get("to"))];
+    if (a !== "" && b !== "" && Number(a) < Number(b))
+      state.setZoom({ key: axis, from: Number(a), to: Number(b) });
+  };
+  return (
+    <form onSubmit={(e) => e.preventDefault()}>
+      <select
+        class="pick"
+        aria-label="axis"
+        value={axis}
+        onChange={(e) => {
+          chosen.value = e.currentTarget.value;
+          state.setZoom(null);
+        }}
+      >
+        {numbers.map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+      <input
+        class="pick"
+        type="number"
+        name="from"
+        aria-label={`first ${axis}`}
+        placeholder="first"
+        {...{ value: from }}
+        onChange={set}
+      />
+      <span class="muted">–</span>
+      <input
+        class="pick"
+        type="number"
+        name="to"
+        aria-label={`last ${axis}`}
+        placeholder="last"
+        {...{ value: to }}
+        onChange={set}
+      />
+      {from !== "" && (
+        <button type="button" class="button" onClick={() => state.setWholeAxes(true)}>
+          show all
+        </button>
+      )}
+      {state.wholeAxes.value && doc.axes && (
+        <button type="button" class="button" onClick={() => state.setWholeAxes(false)}>
+          as stored
+        </button>
+      )}
+    </form>
+  );
+}
+
 function Grid({ workspace, project, doc }: { workspace: string; project: string; doc: ViewDocument }) {
   const panels = useMemo(() => new Panels(workspace, project, doc), [workspace, project, doc]);
   useEffect(() => () => panels.close(), [panels]);
+  const last = state.lastChoice.value || doc.last || "all";
+  useEffect(() => panels.look(last), [panels, last]);
   return (
     <div class="scroll view-page">
+      <Ranges doc={doc} last={last} />
       {doc.description && <p class="view-about">{doc.description}</p>}
       {panels.error.value && <Failure error={panels.error.value} retry={() => location.reload()} />}
       {panels.cut.value && (
@@ -80,7 +174,7 @@ function Grid({ workspace, project, doc }: { workspace: string; project: string;
       )}
       <div class="view-grid" data-loading={panels.loading.value ? "1" : undefined}>
         {doc.panels.map((spec, i) => (
-          <Panel key={i} panels={panels} spec={spec} />
+          <Panel key={i} panels={panels} spec={spec} axes={doc.axes ?? noAxes} />
         ))}
       </div>
     </div>

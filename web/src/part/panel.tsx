@@ -11,12 +11,15 @@ import {
   type Found,
   groups,
   idOf,
+  lastParts,
   namesOf,
   needsTotals,
   ranked,
   reduce,
+  type Span,
   select,
   shortNames,
+  since,
   type Totals,
   tableOf,
 } from "../chart/panel.ts";
@@ -38,8 +41,11 @@ const mostNamed = 8;
 const exactly = 128; // points of a line that are drawn each by itself, also among many lines
 const plotHeight = 200;
 
+/** What a view shows of axes before anyone zooms. */
+export type Shown = Record<string, [number, number]>;
+
 /** Panel is one panel of a view: its title, and lines, numbers or a table once it is in sight. */
-export function Panel({ panels, spec }: { panels: Panels; spec: PanelSpec }) {
+export function Panel({ panels, spec, axes }: { panels: Panels; spec: PanelSpec; axes: Shown }) {
   const host = useRef<HTMLElement>(null);
   const seen = useSignal(false);
   useLayoutEffect(() => whenSeen(host.current!, seen), []);
@@ -49,7 +55,7 @@ export function Panel({ panels, spec }: { panels: Panels; spec: PanelSpec }) {
         <h2 title={spec.description}>{spec.title}</h2>
         {spec.unit && <span class="muted">{spec.unit}</span>}
       </header>
-      {seen.value && <Answer panels={panels} spec={spec} />}
+      {seen.value && <Answer {...{ panels, spec, axes }} />}
     </section>
   );
 }
@@ -66,11 +72,14 @@ function whenSeen(el: HTMLElement, seen: { value: boolean }): () => void {
   return () => sight.disconnect();
 }
 
-function Answer({ panels, spec }: { panels: Panels; spec: PanelSpec }) {
-  const found = useMemo(() => select(spec, panels.found.value), [spec, panels.found.value]);
+function Answer({ panels, spec, axes }: { panels: Panels; spec: PanelSpec; axes: Shown }) {
+  const span = panels.span.value;
+  const all = useMemo(() => select(spec, panels.found.value), [spec, panels.found.value]);
+  const found = useMemo(() => since(all, span), [all, span]);
   const needed = needsTotals(spec.reduce ?? "last") && (spec.kind !== "line" || !!spec.order);
   const many = needed && found.length > mostReduced;
-  const totals = useTotals(panels, found, needed && !many);
+  const totals = useTotals(panels, found, needed && !many, span);
+  if (found.length === 0 && all.length > 0) return <Older all={all} />;
   if (found.length === 0) return <Nothing panels={panels} spec={spec} />;
   if (many)
     return (
@@ -80,13 +89,25 @@ function Answer({ panels, spec }: { panels: Panels; spec: PanelSpec }) {
       </p>
     );
   if (totals === null) return <p class="card-note">reading …</p>;
-  return <Body spec={spec} found={found} totals={totals} />;
+  return <Body {...{ spec, found, totals, span, axes }} />;
+}
+
+/** All points are older than the range that is shown. */
+function Older({ all }: { all: Found[] }) {
+  const newest = all.reduce((at, { series }) => Math.max(at, Number(series.last?.time_ns ?? 0)), 0);
+  return (
+    <p class="card-note">
+      No data in this range of time{newest > 0 && `: the newest point is of ${dateTime(newest)}`}.
+    </p>
+  );
 }
 
 interface BodyProps {
   spec: PanelSpec;
   found: Found[];
   totals: Map<string, Totals>;
+  span: Span | undefined;
+  axes: Shown;
 }
 
 function Body(props: BodyProps) {
@@ -95,19 +116,24 @@ function Body(props: BodyProps) {
 }
 
 /** Totals of all points, where they are needed; null while they are read. */
-function useTotals(panels: Panels, found: Found[], needed: boolean): Map<string, Totals> | null {
+function useTotals(
+  panels: Panels,
+  found: Found[],
+  needed: boolean,
+  span: Span | undefined,
+): Map<string, Totals> | null {
   const read = useSignal<Map<string, Totals> | null>(null);
   useEffect(() => {
     if (!needed) return;
     const abort = new AbortController();
-    panels.totals(found, abort.signal).then(
+    panels.totals(found, abort.signal, span).then(
       (totals) => {
         if (!abort.signal.aborted) read.value = totals;
       },
       () => {}, // the page shows what the server said to the next request
     );
     return () => abort.abort();
-  }, [found, needed]);
+  }, [found, needed, span]);
   return needed ? read.value : new Map();
 }
 
@@ -136,13 +162,22 @@ interface LineOf {
   axis: XAxis;
 }
 
-function axisOf(spec: PanelSpec, found: Found[]): XAxis {
-  if (spec.axis === "time_ns") return axisFor([], wall);
+/** A range of time is drawn over time: no other axis can say which of its points lie in it. */
+function axisOf(spec: PanelSpec, found: Found[], span: Span | undefined): XAxis {
+  if (span || spec.axis === "time_ns") return axisFor([], wall);
   if (spec.axis) return { name: spec.axis, key: spec.axis, kind: "number" };
   return axisFor(found[0]!.series.axes, "");
 }
 
-function Lines({ spec, found, totals }: BodyProps) {
+/** What is shown of an axis: where the reader zoomed to, else the range of time, else what the document says. */
+function shownOf(axis: XAxis, span: Span | undefined, axes: Shown): view.Zoom | null {
+  if (view.zoom.value?.key === axis.key) return view.zoom.value;
+  if (span) return { key: axis.key, from: span.from / 1e9, to: span.to / 1e9 };
+  const part = view.wholeAxes.value ? undefined : axes[axis.name];
+  return part ? { key: axis.key, from: part[0], to: part[1] } : null;
+}
+
+function Lines({ spec, found, totals, span, axes }: BodyProps) {
   const host = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
   const curves = useSignal<ReadonlyMap<string, Curve>>(new Map());
@@ -151,8 +186,8 @@ function Lines({ spec, found, totals }: BodyProps) {
   const plot = useRef<Plot | null>(null);
   useLayoutEffect(() => measure(host.current!, width), []);
 
-  const axis = useMemo(() => axisOf(spec, found), [spec, found]);
-  const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
+  const axis = useMemo(() => axisOf(spec, found, span), [spec, found, span]);
+  const zoom = shownOf(axis, span, axes);
   const { lines: wanted, note } = useMemo(
     () => linesOf(spec, found, totals, axis),
     [spec, found, totals, axis],
@@ -190,12 +225,12 @@ function Lines({ spec, found, totals }: BodyProps) {
   const dark = isDark.value;
   const lines = useMemo(() => drawn(wanted, curves.value, dark), [wanted, curves.value, dark]);
   const all = lines.map((l) => l.curve);
-  const span = extent(all);
+  const whole = extent(all);
   const x: [number, number] = zoom
     ? [zoom.from, zoom.to]
-    : span && span[0] < span[1]
-      ? span
-      : [(span?.[0] ?? 0) - 0.5, (span?.[0] ?? 0) + 0.5];
+    : whole && whole[0] < whole[1]
+      ? whole
+      : [(whole?.[0] ?? 0) - 0.5, (whole?.[0] ?? 0) + 0.5];
   const y = useMemo(() => rangeOf(all, x[0], x[1], false, false), [lines, x[0], x[1]]);
   const scene: Scene = {
     ...{ lines, axis, x, y, log: false, palette: palette.value, hovered: hovered.value, version: "" },
@@ -249,7 +284,8 @@ function Legend({ lines, names }: { lines: Line[]; names: string[] }) {
   if (lines.length > mostNamed)
     return <p class="view-note">{lines.length} lines: point at one for its name.</p>;
   return (
-    <ul class="view-legend">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reached by keys
+    <ul class="view-legend" tabIndex={0}>
       {lines.map((l) => (
         <li key={l.id} title={names[Number(l.id)]}>
           <span class="swatch" style={{ background: l.color }} />
@@ -344,7 +380,7 @@ function Stats({ spec, found, totals }: BodyProps) {
   const shown = valued.slice(0, mostRows);
   return (
     <>
-      <dl class="view-stats" tabIndex={0} aria-label={spec.title}>
+      <dl class={`view-stats ${how}`} tabIndex={0} aria-label={spec.title}>
         {shown.map((g) => (
           <div key={g.name} data-key={g.name} data-value={full(g.value)}>
             {g.name && <dt title={g.name}>{g.name}</dt>}
@@ -371,17 +407,11 @@ function Rest({ shown, kept, all, what }: { shown: number; kept: number; all: nu
   ) : null;
 }
 
-/** The last parts of metrics' names, where these tell them apart. */
-function headsOf(columns: string[]): string[] {
-  const last = columns.map((name) => name.slice(name.lastIndexOf("/") + 1) || "–");
-  return new Set(last).size === last.length ? last : columns;
-}
-
 function Table({ spec, found, totals }: BodyProps) {
   const table = useMemo(() => tableOf(spec, found, (f) => totals.get(idOf(f))), [spec, found, totals]);
   const by = namesOf(spec)!;
   const shown = table.rows.slice(0, mostRows);
-  const heads = headsOf(table.columns);
+  const heads = lastParts(table.columns);
   const rows = useMemo(() => groups(found, by).length, [spec, found]);
   return (
     <>

@@ -9,6 +9,8 @@ import {
   isNumber,
   matcher,
   nearest,
+  type Span,
+  spanOf,
   type Totals,
   takesLabels,
   takesRun,
@@ -22,6 +24,8 @@ const mostSeries = 50_000;
 const page = 5000;
 const loadsAtOnce = 4; // a browser has six connections a server, and one streams events
 const renewMs = 2000;
+const slideMs = 60_000; // a range that ends now is asked for again so often, also where nothing is logged
+const grainMs = 10_000; // it begins and ends on such times, so that panels ask the same and answers are kept
 const together = 150; // series whose totals one request asks for
 const lookedAt = 5; // runs whose names are compared with one that is not there
 
@@ -32,6 +36,10 @@ export class Panels {
   readonly error: Signal<ApiError | null> = signal(null);
   /** What was left out, and why. */
   readonly cut = signal("");
+  /** The range of time that is shown; undefined: all. */
+  readonly span: Signal<Span | undefined> = signal(undefined);
+  #last = "";
+  readonly #slider: ReturnType<typeof setInterval>;
   readonly #workspace: string;
   readonly #project: string;
   readonly #document: ViewDocument;
@@ -48,10 +56,25 @@ export class Panels {
     this.#project = project;
     this.#document = document;
     this.#unlisten = live.listen([`project=${workspace}/${project}`], (e) => this.#heard(e));
+    this.#slider = setInterval(() => this.#slide(), slideMs);
     void this.#load(true);
   }
 
+  /** Shows the last 24h, or another range; "" for all. */
+  look(last: string): void {
+    this.#last = last;
+    this.#slide();
+  }
+
+  #slide(): void {
+    const ms = spanOf(this.#last);
+    const now = Math.ceil(Date.now() / grainMs) * grainMs;
+    const next = ms === undefined ? undefined : { from: (now - ms) * 1e6, to: now * 1e6 };
+    if (next?.from !== this.span.value?.from) this.span.value = next;
+  }
+
   close(): void {
+    clearInterval(this.#slider);
     this.#abort.abort();
     this.#unlisten();
     clearTimeout(this.#timer);
@@ -66,6 +89,7 @@ export class Panels {
       const lists = ids.flatMap((id) => known.get(id) ?? []);
       await Promise.all(lists.map((run) => this.#pool.run(() => this.#listSeries(run))));
       this.error.value = null;
+      this.#slide();
       this.found.value = this.#kept();
     } catch (cause) {
       if (this.#abort.signal.aborted) return;
@@ -154,10 +178,10 @@ export class Panels {
   }
 
   /** Totals of some series, by idOf; a request is for some of them, and few are on their way at once. */
-  async totals(found: Found[], abort: AbortSignal): Promise<Map<string, Totals>> {
+  async totals(found: Found[], abort: AbortSignal, span?: Span): Promise<Map<string, Totals>> {
     const out = new Map<string, Totals>();
     const some = async (part: Found[]) => {
-      const asked = part.map((f) => batch.fetch(totalsQuery(f), f.series.count, abort));
+      const asked = part.map((f) => batch.fetch({ ...totalsQuery(f), ...span }, f.series.count, abort));
       (await Promise.all(asked)).forEach((result, i) => {
         if (!("error" in result)) out.set(idOf(part[i]!), totalsOf(result.columns));
       });

@@ -59,6 +59,19 @@ function tidy(x: number): string {
   return String(Number(x.toPrecision(15)));
 }
 
+/** The range of time of a view: what the reader chose, else what its document says; "" is all. */
+export const lastChoice = computed(() => param("last"));
+/** Whether the reader wants whole axes, where a view's document shows a part. */
+export const wholeAxes = computed(() => param("axes") === "all");
+
+export function setLast(last: string): void {
+  setParams({ last, zoom: "" });
+}
+
+export function setWholeAxes(whole: boolean): void {
+  setParams({ axes: whole ? "all" : "", zoom: "" });
+}
+
 export const isLog = (metric: string): boolean => logCards.value.has("*") !== logCards.value.has(metric);
 export const isFull = (metric: string): boolean => fullCards.value.has(metric);
 

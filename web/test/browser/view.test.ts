@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startNs } from "../standin/data.ts";
 import { type Host, host, launch, open, shot } from "./host.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -97,6 +98,79 @@ describe("a view", () => {
     here.close();
   });
 
+  test("a range of time is of the points in it, and drawn over time", () =>
+    on(address, async (page) => {
+      await drawn(page); // the stand-in knows the last points of what was drawn once
+      await expect.poll(() => panel(page, "one").locator("dd").count()).toBe(1);
+      const { world, curve } = at.handler.standin;
+      const now = startNs / 1e6 + 4000e3;
+      const [from, to] = [
+        Math.ceil(now / 10_000) * 10_000 * 1e6 - 3600e9,
+        Math.ceil(now / 10_000) * 10_000 * 1e6,
+      ];
+      let [points, lines] = [0, 0];
+      for (const run of world.projects.get("default/A")!)
+        for (const spec of run.series.filter((s) => s.metric === "train/loss")) {
+          const c = curve.call(at.handler.standin, spec, run.attempts);
+          const inside = [...c.columns.time_ns!].flatMap((t, i) =>
+            t >= from && t <= to ? [c.value[i]!] : [],
+          );
+          points += inside.filter(Number.isFinite).length;
+          lines += inside.length ? 1 : 0;
+        }
+      expect(points).toBeGreaterThan(1000);
+      await page.clock.setFixedTime(now);
+      await page.goto(`${at.url}/p/default/A/views/narrowed`);
+      const count = () => panel(page, "one").locator("[data-value]").getAttribute("data-value").then(Number);
+      await expect.poll(count).toBe(points);
+      const all = panel(page, "lines").locator(".view-lines");
+      await expect.poll(() => all.getAttribute("data-lines").then(Number)).toBe(lines);
+      expect(await all.getAttribute("data-axis")).toBe("time_ns");
+      expect(await page.locator(".view-ranges select").inputValue()).toBe("1h");
+      await shot(page, "view-range");
+      await page.locator(".view-ranges select").selectOption("all");
+      await page.waitForFunction(() => location.search === "?last=all");
+      await expect.poll(() => all.getAttribute("data-axis")).toBe("step");
+      await page.goto(`${at.url}${address}?last=24h`); // a reader's choice in the address
+      await expect.poll(() => all.getAttribute("data-axis")).toBe("time_ns");
+      await page.clock.setFixedTime(now + 90 * 86_400e3);
+      await page.reload();
+      await expect
+        .poll(() => panel(page, "one").textContent())
+        .toMatch(/No data in this range of time: the newest point is of 20\d\d-/);
+    }));
+
+  test("a part of an axis is the document's, the reader's, or all", () =>
+    on(`/p/default/A/views/narrowed?last=all`, async (page) => {
+      await drawn(page);
+      const points = () =>
+        panel(page, "lines").locator(".view-lines").getAttribute("data-points").then(Number);
+      const lines = () => panel(page, "lines").locator(".view-lines").getAttribute("data-lines").then(Number);
+      const many = await lines();
+      const naive = (from: number, to: number) =>
+        at.handler.standin.world.projects
+          .get("default/A")!
+          .flatMap((run) =>
+            run.series.filter((s) => s.metric === "train/loss").map((s) => s.make(run.attempts)),
+          )
+          .reduce((n, c) => n + [...c.columns.step!].filter((x) => x >= from && x <= to).length, 0);
+      expect(many).toBeGreaterThan(40);
+      await expect.poll(points).toBe(naive(1000, 1200));
+      const first = page.getByLabel("first step");
+      expect([await first.inputValue(), await page.getByLabel("last step").inputValue()]).toEqual([
+        "1000",
+        "1200",
+      ]);
+      await first.fill("1100");
+      await first.blur();
+      await page.waitForFunction(() => location.search.includes("zoom=step:1100:1200"));
+      await expect.poll(points).toBe(naive(1100, 1200));
+      await page.getByRole("button", { name: "show all" }).click();
+      await expect.poll(points).toBe(naive(-Infinity, Infinity));
+      await page.getByRole("button", { name: "as stored" }).click();
+      await expect.poll(points).toBe(naive(1000, 1200));
+    }));
+
   test("its code is loaded apart, and its list leads to it", async () => {
     const tab = await open(browser);
     const asked: string[] = [];
@@ -121,7 +195,7 @@ describe("a view", () => {
 
   for (const theme of ["light", "dark"] as const)
     test(`contrast, names and roles in ${theme}`, async () => {
-      for (const path of [address, "/p/default/A/views"])
+      for (const path of [address, "/p/default/A/views/narrowed?last=all", "/p/default/A/views"])
         await on(
           path,
           async (page) => {

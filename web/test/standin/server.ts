@@ -209,6 +209,9 @@ const panels = {
   ],
 };
 
+/** The same with a range of time and a part of an axis. */
+const narrowed = { ...panels, last: "1h", axes: { step: [1000, 1200] } };
+
 function answerView(req: IncomingMessage, res: ServerResponse, name: string | undefined): void {
   const info = {
     name: "kinds",
@@ -219,6 +222,7 @@ function answerView(req: IncomingMessage, res: ServerResponse, name: string | un
   };
   if (name === undefined) send(req, res, { views: [info] });
   else if (name === "kinds") send(req, res, panels);
+  else if (name === "narrowed") send(req, res, narrowed);
   else
     fail(
       req,

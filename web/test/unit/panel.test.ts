@@ -12,6 +12,8 @@ import {
   reduce,
   select,
   shortNames,
+  since,
+  spanOf,
   type Totals,
   tableOf,
   totalsOf,
@@ -83,6 +85,26 @@ describe("what a panel takes", () => {
     expect(shortNames([made(a, "m", { u: "1" }), made(a, "m", { u: "2" })])).toEqual(["u=1", "u=2"]);
     expect(shortNames([made(a, "m", { u: "1" }), made(b, "m", { u: "2" })])).toEqual(["a · u=1", "b · u=2"]);
     expect(shortNames([made(a, "m")])).toEqual(["a"]);
+  });
+});
+
+describe("a range of time", () => {
+  test("is a number and a unit", () => {
+    for (const [text, ms] of [
+      ["1m", 60_000],
+      ["24h", 86_400_000],
+      ["7d", 604_800_000],
+      ["9999w", 9999 * 604_800_000],
+      ...["", "all", "0h", "01h", "1.5h", "-1h", "10000h", "1y", " 1h", "1h "].map((bad) => [bad, undefined]),
+    ] as const)
+      expect([text, spanOf(text as string)]).toEqual([text, ms]);
+  });
+
+  test("takes the series with a point since it began", () => {
+    const a = run("a");
+    const all = [made(a, "old", {}, [99, 1]), made(a, "new", {}, [100, 1]), made(a, "none")];
+    expect(since(all, undefined)).toEqual(all);
+    expect(since(all, { from: 100, to: 200 }).map((f) => f.series.metric)).toEqual(["new"]);
   });
 });
 
@@ -165,4 +187,11 @@ test("a name that is not there has those near to it", () => {
   expect(distance("kitten", "sitting")).toBe(3);
   expect(nearest("train/los", ["train/loss", "eval/loss", "lr", "train/loss"])).toEqual(["train/loss"]);
   expect(nearest("loss", ["accuracy"])).toEqual([]);
+});
+
+test("metrics of one panel are named by their last parts, where these differ", () => {
+  const [a, b] = [run("a"), run("b")];
+  const all = [made(a, "g/max"), made(b, "g/max"), made(a, "g/mean")];
+  expect(shortNames(all)).toEqual(["a · max", "b · max", "a · mean"]);
+  expect(shortNames([made(a, "g/max"), made(a, "h/max")])).toEqual(["g/max", "h/max"]);
 });

@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -35,6 +37,20 @@ func TestRestoreToAnOlderState(t *testing.T) {
 		return len(c.Runs(t, "default/crash")) == 2 && points("late") > 500
 	})
 
+	view := func(name string) string {
+		return r.CLI(t, "view", "get", "default/crash/"+name, "--server", server.Address, "--key", server.Key(t))
+	}
+	kept := map[string]string{ // as they were stored before views had ranges, and with them
+		"plain":    `{"format":1,"title":"Plain","panels":[{"title":"p","kind":"line","query":{"metrics":["**"]}}]}`,
+		"narrowed": `{"format":1,"title":"Narrowed","last":"24h","axes":{"step":[-5,9007199254740992]},"panels":[{"title":"p","kind":"line","query":{"metrics":["**"]}}]}`,
+	}
+	for name, text := range kept {
+		file := filepath.Join(r.Dir, name+".json")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.CLI(t, "view", "apply", file, "--project", "default/crash", "--server", server.Address, "--key", server.Key(t))
+	}
 	backup := filepath.Join(r.Dir, "backup")
 	atLeast := points("late")
 	r.CLI(t, "data", "backup", "--data", server.Data, "--to", backup)
@@ -60,6 +76,12 @@ func TestRestoreToAnOlderState(t *testing.T) {
 	}
 	r.CLI(t, "data", "restore", "--from", backup, "--data", server.Data)
 	server.Restart(t)
+	for name, text := range kept {
+		var want, got any
+		if err := errors.Join(json.Unmarshal([]byte(text), &want), json.Unmarshal([]byte(view(name)), &got)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("the view %s came back as %v, %v", name, got, err)
+		}
+	}
 	back := points("late")
 	rig.Eventually(t, 30*time.Second, "the training goes on", func() bool { return points("late") > back+100 })
 	end(t, stop)

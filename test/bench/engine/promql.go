@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -120,17 +119,16 @@ func promqlRounds(ctx context.Context, o options, to io.Writer) error {
 		defer s.kill()
 		servers = append(servers, s)
 	}
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%d series of %d samples; p50 ms, CPU ms, series\n", scraped*len(scrapedNames()), scrapes)
-	fmt.Fprintln(w, "query\tover\tstep\t"+strings.Join(names, "\t"))
+	fmt.Fprintf(to, "%d series of %d samples; p50 ms, CPU ms, series\n", scraped*len(scrapedNames()), scrapes)
+	fmt.Fprintln(to, "query | over | step | "+strings.Join(names, " | "))
 	for _, q := range promqlQueries() {
-		fmt.Fprintf(w, "%s\t%d h\t%d s", q.text, q.hours, q.step)
+		fmt.Fprintf(to, "%s | %d h | %d s", q.text, q.hours, q.step)
 		for _, s := range servers {
-			fmt.Fprint(w, "\t", q.measure(ctx, s, o.rounds))
+			fmt.Fprint(to, " | ", q.measure(ctx, s, o.rounds))
 		}
-		fmt.Fprintln(w)
+		fmt.Fprintln(to)
 	}
-	return w.Flush()
+	return nil
 }
 
 func fillScrapes(ctx context.Context, s server, seed uint64) (err error) {

@@ -35,6 +35,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	to       string
 	weather  Weather
+	late     time.Duration
 	open     map[net.Conn]bool
 }
 
@@ -80,6 +81,19 @@ func (p *Proxy) Change(w Weather) {
 	if w == Refuse || w == Hole {
 		p.cut()
 	}
+}
+
+// Late holds every piece back for so long, in fair weather.
+func (p *Proxy) Late(late time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late = late
+}
+
+func (p *Proxy) lateness() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.late
 }
 
 func (p *Proxy) now() (to string, w Weather) {
@@ -137,6 +151,8 @@ func (p *Proxy) pass(from io.Reader, to io.Writer) {
 		n, err := from.Read(buf)
 		if n > 0 {
 			switch _, weather := p.now(); weather {
+			case Fair:
+				time.Sleep(p.lateness())
 			case Slow:
 				time.Sleep(rand.N(200 * time.Millisecond))
 			case Hole:

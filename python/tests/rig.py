@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +62,41 @@ class Served:
         """The value by step of one series."""
         points = (run or self.only()).points(metric, **options)
         return dict(zip(map(int, points["step"]), points["value"]))
+
+
+class Proxy:
+    """Between programs and a server: away at first, and then as late as `late` says."""
+
+    def __init__(self, server: str, late: float = 0.0) -> None:
+        host, _, port = server.removeprefix("http://").partition(":")
+        self._to = (host, int(port))
+        self.late = late
+        self.reached = False  # whether connections lead to the server
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # closed
+            while True:
+                near, _ = self._listener.accept()
+                try:
+                    if not self.reached:
+                        raise ConnectionRefusedError
+                    far = socket.create_connection(self._to)
+                except OSError:  # the server is away
+                    near.close()
+                    continue
+                for a, b, late in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=self._pass, args=(a, b, late), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, late: bool) -> None:
+        with source, target, suppress(OSError):
+            while data := source.recv(1 << 16):
+                if late:
+                    time.sleep(self.late)
+                target.sendall(data)
+
+    def close(self) -> None:
+        """Take no connection any more."""
+        self._listener.close()

@@ -27,12 +27,16 @@ class Model:
         self.next: dict[Any, int] = {}  # (key) or (key, episode) → the step of the next point
         self.env: dict[str, tuple[int, Any]] = {}
         self.floats = self.rl = self.attempt = 0  # of this life
+        # Series that this process logged to, and those of them that it gave a step.
+        self.touched: set[Key] = set()
+        self.placed: set[Key] = set()
 
     def begin(self) -> None:
         """A new process opens the run: it goes on behind what the server has."""
         self.floats = self.rl = 0
         self.attempt += 1
         self.next, self.env = {}, {}
+        self.touched, self.placed = set(), set()
         for key, points in self.points.items():
             for point in points:
                 axes = point["axes"]
@@ -63,6 +67,9 @@ class Model:
             key = (metric, step["scale"] or "ML_STEP", _labels(step))
             place = (key, None)
             given, times = step["step"], step["time"]
+            self.touched.add(key)
+            if given is not None:
+                self.placed.add(key)
             for at, value in enumerate(values):
                 if isinstance(given, list):
                     number = given[at]
@@ -119,6 +126,17 @@ class Model:
         """What get_last_step says of a plain series."""
         following = self.next.get(((metric, "ML_STEP", ()), None))
         return following - 1 if following else None
+
+    def has_last_step(self, metric: str, *, answered: bool, reachable: bool) -> bool:
+        """Whether the process can know a plain series' last step, or learn it.
+
+        `answered`: the server said where the series stand when the run was opened.
+        `reachable`: it can be asked now; then it must have what the process logged.
+        """
+        key: Key = (metric, "ML_STEP", ())
+        if answered or key in self.placed:
+            return True
+        return reachable and key not in self.touched
 
     def curve(self, key: Key) -> dict[int, Any]:
         """A plain series as it is drawn: of two points at one step the later counts."""

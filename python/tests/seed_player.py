@@ -184,8 +184,8 @@ def main() -> None:
     with open(sys.argv[1], encoding="utf-8") as file:
         life = json.load(file)
     prepare(life["setup"])
-    kymogram.init(**life["init"])
-    tell([-1])
+    run = kymogram.init(**life["init"])
+    tell([-1], answered=run.answer is not None)
     if life["alarm"]:  # its default action ends the process, wherever that is
         signal.setitimer(signal.ITIMER_REAL, life["alarm"])
     play_all(life["steps"], [])

@@ -243,19 +243,22 @@ class Stage:
         self, life: dict[str, Any], told: dict[tuple[int, ...], dict[str, Any]], model: Model
     ) -> tuple[dict[str, Any], tuple[int, int]] | None:
         """Do in the model what the process said it did; what it did not come back from."""
+        answered, reachable = told[(-1,)]["answered"], not life["away"]
         for at, step in enumerate(life["steps"]):
             if "fork" in step:  # a writer of its own: the child's calls do not count here
-                counts = model.floats, model.rl
-                self._follow_all(step["fork"], (at, 0), told, model)
-                model.floats, model.rl = counts
+                before = model.floats, model.rl, model.touched, model.placed
+                model.touched, model.placed = set(), set()
+                self._follow_all(step["fork"], (at, 0), told, model, (False, reachable))
+                reachable = False  # what this child logged may wait in the spool
+                model.floats, model.rl, model.touched, model.placed = before
             for number, lines in enumerate(step.get("threads", [])):
-                self._follow_all(lines, (at, number), told, model)
+                self._follow_all(lines, (at, number), told, model, (answered, reachable))
             if (at,) not in told:
                 if not life["alarm"]:
                     raise Wrong(f"step {at} did not come back: {step}")
                 return step, (0, time.time_ns())
             if "line" in step:
-                _check(step, told[(at,)], model)
+                _check(step, told[(at,)], model, answered, reachable)
         counters = told[(-2,)]["counters"] if (-2,) in told else None
         if counters is not None:
             _check_counters(counters, model, life)
@@ -267,12 +270,13 @@ class Stage:
         place: tuple[int, ...],
         told: dict[tuple[int, ...], dict[str, Any]],
         model: Model,
+        server: tuple[bool, bool],
     ) -> None:
         for number, step in enumerate(steps):
             at = (*place, number)
             if at not in told:
                 return
-            _check(step, told[at], model)
+            _check(step, told[at], model, *server)
 
     def _sync(self, spool: Path) -> None:
         if not (spool / "writers").is_dir():
@@ -357,8 +361,13 @@ def _at(steps: list[dict[str, Any]], place: list[int]) -> dict[str, Any]:
     return steps[place[0]] if len(place) == 1 and place[0] >= 0 else {}
 
 
-def _check(step: dict[str, Any], told: dict[str, Any], model: Model) -> None:
-    """One call: what it raised or answered, and its effect on the model."""
+def _check(
+    step: dict[str, Any], told: dict[str, Any], model: Model, answered: bool, reachable: bool
+) -> None:
+    """One call: what it raised or answered, and its effect on the model.
+
+    `answered` and `reachable` say what the process knows of the server (Model.has_last_step).
+    """
     line = step["line"]
     if "raises" in step:
         if "error" not in told:
@@ -369,7 +378,9 @@ def _check(step: dict[str, Any], told: dict[str, Any], model: Model) -> None:
             raise Wrong(f"the message does not say {step['raises']!r}: {told['text']!r}: {line}")
         return
     if "last" in step and told.get("error") == "KymogramTimeoutError":
-        return  # no answer, where only the server knows; one that comes is right
+        if model.has_last_step(step["last"], answered=answered, reachable=reachable):
+            raise Wrong(f"no answer, where there is one ({told['text']}): {line}")
+        return
     if "error" in told:
         raise Wrong(f"{told['error']}: {told['text']}: {line}")
     if "do" in step:

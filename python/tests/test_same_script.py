@@ -1,15 +1,20 @@
-"""A script with a fixed name starts twice: the same outcome with the server up and away."""
+"""A script with a fixed name starts again: the same with the server up, away and slow."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import kymogram
+from kymogram._adapters import Door
+from kymogram.tensorboard import SummaryWriter
 
-from .rig import Served
+from .rig import Proxy, Served
+
+Script = Callable[[float], None]
 
 
 def life(**more: Any) -> str:
@@ -21,8 +26,55 @@ def life(**more: Any) -> str:
         return run.name
 
 
+def init(value: float) -> None:
+    with kymogram.init(run_name="hello") as run:
+        run.log("mark", value)
+
+
+def summary_writer(value: float) -> None:
+    with SummaryWriter("runs/hello") as writer:
+        writer.add_scalar("mark", value, 0)
+
+
+def door(value: float) -> None:
+    """How the other adapters open a run."""
+    found = Door({"run_name": "hello"})
+    found.open()
+    found.numbers({"mark": value}, 0)
+    found.close()
+
+
+def starts_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch, script: Script, weather: str
+) -> None:
+    """Three starts are three runs with their own points, however the server is."""
+    proxy = Proxy(served.address, late=1.2 if weather == "slow" else 0)
+    proxy.reached = weather != "away"
+    monkeypatch.setenv("KYMOGRAM_SERVER", proxy.address)
+    for value in (1.0, 2.0, 3.0):
+        for name in ("KYMOGRAM_ORCHESTRATION_ID", "METRANA_ORCHESTRATION_ID"):
+            os.environ.pop(name, None)
+        script(value)
+    proxy.reached, proxy.late = True, 0
+    served.sync()
+    found = {run.name: run for run in served.client.runs("default/default")}
+    assert sorted(found) == ["hello", "hello-2", "hello-3"]
+    for name, value in (("hello", 1.0), ("hello-2", 2.0), ("hello-3", 3.0)):
+        assert found[name].status == "finished"
+        assert served.values("mark", found[name]) == {0: value}
+    proxy.close()
+
+
 def names(served: Served) -> list[str]:
     return sorted(run.name for run in served.client.runs("default/default"))
+
+
+@pytest.mark.parametrize("weather", ["up", "away", "slow"])
+@pytest.mark.parametrize("script", [init, summary_writer, door])
+def test_the_same_outcome(
+    served: Served, monkeypatch: pytest.MonkeyPatch, script: Script, weather: str
+) -> None:
+    starts_again(served, monkeypatch, script, weather)
 
 
 def test_the_server_is_up(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

@@ -540,9 +540,14 @@ def test_uploads_at_once_are_asked_of_the_agent(
     kymogram.close(0)
 
 
-@pytest.mark.parametrize(("asked", "last"), [(0.3, False), (None, True), (None, False)])
-def test_close_waits_for_uploads(tmp_path: Path, asked: float | None, last: bool) -> None:
-    """As long as it is told; without that only where the agent ends with the job."""
+@pytest.mark.parametrize(
+    ("asked", "last", "connected"),
+    [(0.3, False, False), (None, True, False), (None, False, False), (None, False, True)],
+)
+def test_close_waits_for_uploads(
+    tmp_path: Path, asked: float | None, last: bool, connected: bool
+) -> None:
+    """As long as it is told; without that where the server is there, or the agent ends too."""
     given = {"rendering_upload_close_timeout": asked, "rendering_error_strategy": "silent"}
     made = Renderings(given, "warn", "r")
     one = rendering.Renderer(Options(given, "warn", "r"), "w", str(tmp_path))
@@ -550,12 +555,12 @@ def test_close_waits_for_uploads(tmp_path: Path, asked: float | None, last: bool
     one.log(frame(0), 0, 0, "a")
     one.close(30)
     start = time.monotonic()
-    made.await_upload(0.6, last)
+    made.await_upload(0.6, last, lambda: connected)
     took = time.monotonic() - start
-    want = asked if asked is not None else 0.6 * last
+    want = asked if asked is not None else 0.6 * (last or connected)
     assert want <= took < want + 0.25
     for file in (tmp_path / "renderings").glob("*"):
         file.unlink()
     start = time.monotonic()
-    made.await_upload(30, last)
+    made.await_upload(30, last, lambda: connected)
     assert time.monotonic() - start < 1

@@ -41,7 +41,8 @@ SCRIPT = """
         time.sleep(0.01)
     if sys.argv[2] == "kill":
         os.kill(os.getpid(), 9)
-    kymogram.close()
+    if sys.argv[2] == "close":
+        kymogram.close()
 """
 
 
@@ -119,6 +120,18 @@ def test_videos_reach_the_server(lab: Lab, tmp_path: Path) -> None:
     assert not list((tmp_path / "spool" / "writers").iterdir())
 
 
+@pytest.mark.parametrize("how", ["close", "exit"])
+def test_close_has_delivered_the_videos(lab: Lab, how: str) -> None:
+    """The server is well: when the program is over, it has them."""
+    env = {**lab.env, "KYMOGRAM_SERVER": lab.server, "KYMOGRAM_BINARY": str(BINARY)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), how, how], env=env, check=False
+    )
+    assert done.returncode == 0
+    listed = lab.ask("renderings", "list", f"default/default/{how}")["renderings"]
+    assert [(one["episode"], one["stored"]) for one in listed] == [(n, True) for n in range(3)]
+
+
 def test_a_video_that_waits_is_undelivered(
     tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +144,7 @@ def test_a_video_that_waits_is_undelivered(
     for step in range(5):
         kymogram.log_rendering(np.full((32, 48), 40 * step, np.uint8), step, 0, "e")
     kymogram.log("loss", 1.0)
-    info = kymogram.close(30)
+    info = kymogram.close(2)
     assert info is not None
     assert info.metrics.points_pending == 0
     assert info.metrics.renderings_waiting == 1

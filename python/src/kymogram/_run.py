@@ -497,7 +497,8 @@ class Run:
         outcome = self._wait(writer, last, timeout)
         if outcome == "delivered":
             left = timeout - (time.monotonic() - start)
-            self._renderings.await_upload(left, environment.batch_job())
+            last_chance = environment.batch_job()
+            self._renderings.await_upload(left, last_chance, lambda: writer.status().connected)
         helper.listen()
         status, metrics = writer.status(), self._metrics(logger)
         self.learn(status.opened())

@@ -397,9 +397,8 @@ ARGUMENTS = (
     ),
     Argument(
         *("rendering_upload_close_timeout", "float | None", None),
-        "how long `close()` waits for uploads, within `close_timeout`; without it the agent "
-        "goes on alone, and only where it ends with the job (Slurm, a container) does "
-        "`close()` wait",
+        "how long `close()` waits for uploads, within `close_timeout`; without it as long as "
+        "the server is connected, and where the agent ends with the job (Slurm, a container)",
         checks.limit,
         shown="none",
     ),

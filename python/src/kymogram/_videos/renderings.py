@@ -11,6 +11,7 @@ from .options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .._spool.writer import Writer
@@ -62,16 +63,19 @@ class Renderings:
             voice.warn(f"{left}: their videos end before them; give close() more time")
         return max(timeout - (time.monotonic() - start), 0.0)
 
-    def await_upload(self, timeout: float, last: bool = True) -> None:
-        """Wait for uploads: until all are done where the agent ends with the job (`last`)."""
+    def await_upload(self, timeout: float, last: bool, connected: Callable[[], bool]) -> None:
+        """Wait for uploads: as long as the server is there, else where the agent ends too (`last`).
+
+        Where it does not, it goes on alone.
+        """
         renderer = self._renderer
         if renderer is None:
             return
         asked = renderer.options.upload_close_timeout
-        if asked is None and not last:
-            return  # the agent goes on
         deadline = time.monotonic() + (timeout if asked is None else min(asked, timeout))
         while (left := renderer.counters()["renderings_waiting"]) and time.monotonic() < deadline:
+            if asked is None and not last and not connected():
+                return
             time.sleep(0.02)
         if left and renderer.options.error_strategy != "silent":
             voice.warn(f"{left:,} videos are not uploaded yet: they wait in the spool")

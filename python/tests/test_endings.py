@@ -58,6 +58,17 @@ def test_what_is_logged_after_our_exit_handler(spool: Path, before: str, after: 
     assert values(spool) == [1.0, 9.0]
 
 
+@with_modules
+def test_a_new_series_after_our_exit_handler(spool: Path) -> None:
+    """The interpreter imports nothing any more."""
+    late = "class Late:\n    def __del__(self): kymogram.log('new', 9.0, labels={'a': 'b'})\n"
+    out, said = finish(
+        "import kymogram\n" + late + INIT + "kymogram.log('x', 1.0)\nlate = Late()\n"
+    )
+    assert (out, said) == ("", "")
+    assert values(spool, "new") == [9.0]
+
+
 def test_daemon_threads_end_without_a_word(spool: Path) -> None:
     work = """
 import threading, time

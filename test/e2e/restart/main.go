@@ -1,4 +1,4 @@
-// Command restart is restart.py in Go: a training that goes on after the last step.
+// Command restart is test/e2e/restart.py in Go: a training that goes on after the last step.
 package main
 
 import (

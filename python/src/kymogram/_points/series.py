@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from itertools import count
 
+# Here and not in the call: __del__ may log when the interpreter imports no more.
+from json.encoder import encode_basestring as text  # ensure_ascii=False
+
 from .._exceptions import KymogramValidationError
 from .._input.numeric import STEP_MAX
 from .._spool.records import HAS_STEP, STEP_IS_RELATIVE, record, series
@@ -130,8 +133,6 @@ class StepSeries(Series):
 
 def key_json(metric: str, scale: str, labels: dict[str, str]) -> bytes:
     """What identifies a series, as JSON. Made by hand: it is most of what a new series costs."""
-    from json.encoder import encode_basestring as text  # ensure_ascii=False
-
     pairs = ",".join([f"{text(name)}:{text(value)}" for name, value in labels.items()])
     return f'{{"metric":{text(metric)},"scale":{text(scale)},"labels":{{{pairs}}}}}'.encode()
 

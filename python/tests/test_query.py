@@ -192,3 +192,30 @@ def test_a_busy_server_is_asked_again(status: int, times: int, asked: int) -> No
         finally:
             server.shutdown()
         assert server.asked == asked
+
+
+class _Cut(BaseHTTPRequestHandler):
+    """Names a run, then ends in the middle of its points, as a server that is killed."""
+
+    def do_GET(self) -> None:
+        body = b'{"id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}'
+        self.send_response(200)
+        more = 100 if "/points" in self.path else 0
+        self.send_header("Content-Length", str(len(body) + more))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_an_answer_that_breaks_off_is_an_error(numpy: Any) -> None:
+    server = HTTPServer(("127.0.0.1", 0), _Cut)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        run = query.Client(f"http://127.0.0.1:{server.server_port}").run("a")
+        with pytest.raises(query.QueryError, match="broke off"):
+            list(run.chunks("loss"))
+    finally:
+        server.shutdown()
+        server.server_close()

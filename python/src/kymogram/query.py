@@ -21,6 +21,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 from urllib import error, parse, request
 
@@ -181,6 +182,11 @@ class Client:
             raise QueryError(
                 f"cannot reach the server at {self.url}: {reason}. "
                 "Start it with `kymogram serve`, or give url= or KYMOGRAM_SERVER",
+                "unavailable",
+            ) from None
+        except HTTPException as trouble:  # none of OSError's
+            raise QueryError(
+                f"the answer of {self.url} broke off: {trouble!r}. Ask again",
                 "unavailable",
             ) from None
 

@@ -130,6 +130,10 @@ func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]fou
 func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
 	return func(yield func([]piece) bool) {
 		c := rules{View: s.View, chunks: slices.Clone(s.Chunks)}
+		if plain := s.axis % column.WithGaps; !sel.All && plain == column.Episode && c.sweepAxis() == column.RLStep {
+			s.oneByOne(sel, yield)
+			return
+		}
 		if sel.All || sel.Number != 0 || !s.long() || c.sweepAxis() != s.axis {
 			yield(s.inRange(s.pieces(sel)))
 			return
@@ -143,6 +147,33 @@ func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
 				if !yield(s.readableBetween(cluster, lo, hi)) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// oneByOne gives the pieces of the range in their order, each when it is asked for. Groups
+// of RL meet their neighbours at nearly every end: taken together, as where they may
+// conflict directly or through others, each page would compare all points of the series.
+// But points are the same only where all their axes are, so that what a group keeps is
+// decided by it and by the groups that it meets itself.
+func (s *scan) oneByOne(sel store.Attempts, yield func([]piece) bool) {
+	c := rules{View: s.View, only: sel.Number}
+	c.chunks = slices.DeleteFunc(slices.Clone(s.Chunks), func(ch column.Chunk) bool { return !c.takes(ch.Group.Extent()) })
+	all := make([]piece, len(c.chunks))
+	for i, ch := range c.chunks {
+		all[i] = piece{Chunk: ch}
+	}
+	for _, p := range s.inRange(all) {
+		near := []column.Chunk{p.Chunk}
+		for _, ch := range c.chunks {
+			if ch != p.Chunk && c.mayConflict(p.Group.Extent(), ch.Group.Extent()) {
+				near = append(near, ch)
+			}
+		}
+		for _, one := range c.resolve(near) {
+			if one.Chunk == p.Chunk && !yield([]piece{one}) {
+				return
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package collect_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +37,39 @@ func TestSystemIsWhatTheKernelSays(t *testing.T) {
 	if cpu, ok := found["cpu_usage"]; !ok || cpu < 0 || cpu > 100 {
 		t.Errorf("the processor's use is %v", found["cpu_usage"])
 	}
+}
+
+// The real psutil, before and after, encloses what is read here.
+func TestSystemIsWhatPsutilSays(t *testing.T) {
+	const python = "../../.venv/bin/python"
+	ask := func() (total, used float64) {
+		out, err := exec.CommandContext(t.Context(), python, "-c", "import psutil; m = psutil.virtual_memory(); print(m.total, m.used)").Output()
+		if err != nil {
+			t.Skip("psutil is not here, make prepare installs it: ", err)
+		}
+		if _, err := fmt.Sscan(string(out), &total, &used); err != nil {
+			t.Fatal(err)
+		}
+		return total / (1 << 20), used / (1 << 20)
+	}
+	const slack = 64 // MiB, for what the machine does meanwhile
+	var found map[string]float64
+	var before, after float64
+	for range 10 {
+		_, before = ask()
+		var err error
+		if found, err = collect.New(collect.Options{}).System(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var total float64
+		if total, after = ask(); found["mem_total"] != total {
+			t.Fatalf("%v MiB of memory, psutil says %v", found["mem_total"], total)
+		}
+		if used := found["mem_used"]; used > min(before, after)-slack && used < max(before, after)+slack {
+			return
+		}
+	}
+	t.Errorf("%v MiB are used, psutil says %v and %v", found["mem_used"], before, after)
 }
 
 func TestMemoryOfCards(t *testing.T) {

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from types import ModuleType
 
-NAMES = [f"m{i}" for i in range(10)]
+import forms
+
+NAMES = forms.NAMES
 DTYPE = os.environ.get("PEERS_DTYPE", "float64")  # what float64 arrays are stored as, by those that can choose
 
 
@@ -16,32 +20,18 @@ class Logger:
         self.scalar = scalar
         self.close = close
         self.calls: dict[str, Callable[[int], object]] = {"scalar": scalar}
+        self.forms: Callable[[], dict[str, Callable[[int], object]]] = dict  # every documented form, made when measured
         self.arrays: list[str] = []  # the kinds of large arrays
         # Of Kymogram only: values i…i+999 at those steps, and the count of dropped points.
         self.block: Callable[[int], object] = scalar
         self.dropped: Callable[[], int] = lambda: 0
 
 
-def _like_metrana(module: object, scalar: Callable[[int], object], close: Callable[[], object]) -> Logger:
-    import numpy as np
-
+def _like_metrana(module: ModuleType, scalar: Callable[[int], object], close: Callable[[], object]) -> Logger:
     logger = Logger(scalar, close)
-    row = dict.fromkeys(NAMES, 0.5)
-    environments = [f"env{i}" for i in range(64)]
-    vector, rewards, block = np.full(1000, 0.5, "f4"), np.full(64, 0.5, "f4"), np.full((64, 128), 0.5, "f4")
-    wide_vector, wide_block = vector.astype("f8"), block.astype("f8")
-    episodes = np.zeros(64, "i8")
-    log, reward = module.log, module.log_rl_environment_step  # type: ignore[attr-defined]
-    logger.calls |= {
-        "scalar": lambda i: log("loss", 0.5),
-        "mapping of 10": lambda i: log(row),
-        "64 environments": lambda i: reward("reward", rewards, 1, env_id=environments, episode=episodes),
-        "64 × 128": lambda i: reward("block", block, 1, env_id=environments, episode=episodes),
-        "vector of 1,000": lambda i: log("vector", vector),
-        "64 × 128, float64": lambda i: reward("wide", wide_block, 1, env_id=environments, episode=episodes),
-        "vector of 1,000, float64": lambda i: log("wide_vector", wide_vector),
-    }
-    logger.arrays = [kind for kind in logger.calls if "×" in kind or "vector" in kind]
+    logger.calls["scalar"] = lambda i: module.log("loss", 0.5)
+    logger.forms = lambda: forms.forms(module, module.__name__ == "kymogram")
+    logger.arrays = sorted(forms.ARRAYS)
     return logger
 
 
@@ -50,7 +40,6 @@ def kymogram(folder: str, server: str, queue: int | None) -> Logger:
 
     module.init(project_name="peers", run_name="life", server=server, log_level="ERROR", default_dtype=DTYPE)
     logger = _like_metrana(module, lambda i: module.log("value", float(i), step=i), lambda: module.close(60))
-    logger.calls["scalar with step"] = logger.scalar
     logger.block = lambda i: module.log("value", [float(value) for value in range(i, i + 1000)], step=i)
     logger.dropped = lambda: module.get_metrics().float_points_dropped
     return logger
@@ -71,7 +60,9 @@ def metrana_111(folder: str, server: str, queue: int | None) -> Logger:
 
 
 def metrana_052(folder: str, server: str, queue: int | None) -> Logger:
-    return _metrana(queue, ingestion_url=server)
+    logger = _metrana(queue, ingestion_url=server)
+    logger.forms = lambda: forms.oldest(sys.modules["metrana"])
+    return logger
 
 
 def wandb(folder: str, server: str, queue: int | None) -> Logger:

@@ -98,6 +98,7 @@ def main() -> None:
     log = loggers.OPEN[name](folder, server, 2_000_000 if what == "memory" else None)
     found: dict[str, Any] = {"init_ms": (time.perf_counter() - start) * 1000}
     if what == "cpu":
+        log.calls |= log.forms()
         found["cpu_us"] = {kind: cpu_us(call) for kind, call in log.calls.items()}
         found["cpu_us"] |= {f"{kind}, in rollouts": rollout_us(log.calls[kind]) for kind in log.arrays}
     elif what == "wall":

@@ -166,7 +166,8 @@ func TestNothingIsCutInSilence(t *testing.T) {
 		var err error
 		values := []float64{0.5, 1}
 		if c.last == nil {
-			for _, err = range record.Batches(run.Arrow(t.Context(), "loss", 0)) {
+			for _, refusal := range record.Batches(run.Arrow(t.Context(), "loss", 0)) {
+				err = refusal
 			}
 		} else {
 			values, err = collect(t, run)

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from . import reader
+from .rig import Served
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 
@@ -401,3 +402,15 @@ def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         os.close(lock)
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_a_program_whose_files_may_not_grow(served: Served) -> None:
+    """init() fails before the server hears of the run: none is left behind as running."""
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+    program = start(limit + "import kymogram\nkymogram.init(run_name='r', log_level='OFF')\n")
+    _, said = program.communicate(timeout=60)
+    assert program.returncode == 1
+    assert b"KymogramSpoolUnavailableError: no folder can hold the spool" in said
+    assert b"File too large" in said
+    assert not list(served.client.projects())
+    assert not list(served.spool.rglob("*.next"))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from array import array
-from json.encoder import encode_basestring
 
 from .._points.columns import NO_EPISODE
 from .._points.series import key_json
-from .._spool.records import record, series
+from .._spool.records import quoted, record, series
 from .._spool.ring import Series
 
 TYPE_CHECKING = False
@@ -154,7 +153,7 @@ class Family:
         self.mixed = False  # some series count in another way than the others
         self.rl_step = 0  # the highest one
         named = dict(sorted({**labels, "env_id": _MARK}.items()))
-        before, after = key_json(metric, SCALE, named).split(encode_basestring(_MARK).encode())
+        before, after = key_json(metric, SCALE, named).split(quoted(_MARK).encode())
         self.text = before, after
 
     def key(self, env: str) -> Key:
@@ -183,7 +182,7 @@ class EnvSeries(Series):
     def definition(self) -> bytes:  # type: ignore[override]
         """The record that defines it: made when a segment needs it, for there may be many."""
         before, after = self.family.text
-        env = encode_basestring(self.env).encode()
+        env = quoted(self.env).encode()
         return record(series(self.kind, self.number, b"".join((before, env, after))))
 
 

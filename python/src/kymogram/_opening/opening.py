@@ -16,7 +16,7 @@ from .._spool import jobs
 from . import settings
 from .process import attach
 from .request import initial, request
-from .spool import roots
+from .spool import look_for_room, roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def begin_run(arguments: Arguments, make: Callable[..., Run]) -> Run:
     found.new_name = _new_name(arguments)
     asked = request(arguments)
     machine = Machine() if arguments.take("capture_environment") else None
+    look_for_room(found, asked["writer"])
     updates, later = initial(arguments, machine)
     if updates:
         asked["initial"] = updates

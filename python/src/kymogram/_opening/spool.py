@@ -8,7 +8,8 @@ from .._host import environment
 from .._points import tables
 from .._say import voice
 from .._spool import folders
-from .._spool.writer import Writer
+from .._spool.segment import Segment
+from .._spool.writer import FIRST_SIZE, Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,19 @@ if TYPE_CHECKING:
 def roots(settings: Settings) -> list[str]:
     """The folders that may hold the spool, best first."""
     return [settings.spool] if settings.spool else folders.candidates(os.environ)
+
+
+def look_for_room(settings: Settings, writer: str) -> None:
+    """Fail before the server hears of a run whose first segment no folder would take."""
+    tried = []
+    for root in roots(settings):
+        try:
+            folders.make_root(root)
+            Segment(root, int(writer[:6], 16), FIRST_SIZE, mapped=False, ahead=True).discard()
+            return
+        except OSError as error:
+            tried.append(f"{root}: {error}")
+    raise folders.no_room(tried)
 
 
 def open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from itertools import count
 
-# Here and not in the call: __del__ may log when the interpreter imports no more.
-from json.encoder import encode_basestring as text  # ensure_ascii=False
-
 from .._exceptions import KymogramValidationError
 from .._input.numeric import STEP_MAX
-from .._spool.records import HAS_STEP, STEP_IS_RELATIVE, record, series
+from .._spool.records import HAS_STEP, STEP_IS_RELATIVE, quoted, record, series
 from .._spool.ring import Series
 from .tables import AUTO, GROUPS, GROUPS_STEPPED, STEPPED
 
@@ -133,8 +130,8 @@ class StepSeries(Series):
 
 def key_json(metric: str, scale: str, labels: dict[str, str]) -> bytes:
     """What identifies a series, as JSON. Made by hand: it is most of what a new series costs."""
-    pairs = ",".join([f"{text(name)}:{text(value)}" for name, value in labels.items()])
-    return f'{{"metric":{text(metric)},"scale":{text(scale)},"labels":{{{pairs}}}}}'.encode()
+    pairs = ",".join([f"{quoted(name)}:{quoted(value)}" for name, value in labels.items()])
+    return f'{{"metric":{quoted(metric)},"scale":{quoted(scale)},"labels":{{{pairs}}}}}'.encode()
 
 
 Key = tuple[str, str, tuple[tuple[str, str], ...]]

@@ -5,6 +5,12 @@ from __future__ import annotations
 from struct import Struct
 from zlib import crc32
 
+try:  # json's own part in C: importing its package would take 4 ms
+    from _json import encode_basestring as _quoted
+except ImportError:  # another Python
+    from json.encoder import encode_basestring as _quoted
+
+quoted = _quoted  # a text as JSON writes it with ensure_ascii=False
 FLOAT, INT = 1, 2
 CONSTANT, LINEAR, EXPLICIT, EACH, RELATIVE = 0, 1, 2, 4, 8
 HAS_STEP, STEP_IS_RELATIVE = 1, 2

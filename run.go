@@ -82,7 +82,8 @@ func (r *Run) start() {
 	r.background.Go(func() { r.watch(ctx) })
 	r.background.Go(func() { r.describeMachine(ctx) })
 	if r.opts.EndOnSignal {
-		go r.endOnSignal(ctx) // it ends the run, which waits for the others
+		signals := caught()
+		defer func() { go r.endOnSignal(ctx, signals) }() // once all has started: it ends the run
 	}
 	if r.opts.NoUplink {
 		close(r.ended)

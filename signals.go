@@ -38,13 +38,23 @@ func signalOf(cause error) string {
 	return ""
 }
 
-// endOnSignal waits for the signal that ends the run and the program.
-func (r *Run) endOnSignal(ctx context.Context) {
+// caught are the signals that end a program, from now on.
+func caught() chan os.Signal {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	return signals
+}
+
+// endOnSignal waits for the signal that ends the run and the program.
+func (r *Run) endOnSignal(ctx context.Context, signals chan os.Signal) {
 	select {
 	case <-ctx.Done():
+		signal.Stop(signals)
+		select { // one that came while the run closed is the program's
+		case sig := <-signals:
+			platform.Raise(sig)
+		default:
+		}
 	case sig := <-signals:
 		signal.Stop(signals) // a second one ends the program at once
 		if err := r.Interrupt(context.Background(), sig); err != nil {

@@ -141,12 +141,13 @@ func (n *node) state(doc []byte) {
 	}
 }
 
-// timeless drops what the server's clock decided, and what today's server says of workers.
+// timeless drops what the server's clock decided, and what today's server says of workers
+// and of the axis along which the rows of an environment's episodes come.
 func timeless(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name := range v {
-			if name == "last_ns" || name == "seen_ns" || name == "duration_ms" {
+			if name == "last_ns" || name == "seen_ns" || name == "duration_ms" || name == "axis" {
 				delete(v, name)
 			} else if sdk, ok := v[name].(string); ok && name == "sdk" {
 				v[name] = strings.TrimPrefix(sdk, model.WorkerSDK)

@@ -323,7 +323,7 @@ func routes() []row[*lab] {
 			body := document(map[string]any{"queries": collect(n, func(i int) any { return map[string]any{"run": id, "metric": text(i, "m%d"), "n": 50} })})
 			return func() { l.ok("POST", "/api/v1/buckets", body) }
 		}},
-		{call: "GET /prometheus/{workspace}/{project}/api/v1/query", grows: "runs", n: 120, run: reads(promQL+"query?query=topk(10,m0)"+"&time=1700000400", manyRuns)},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/query", grows: "runs", n: 480, run: reads(promQL+"query?query=topk(10,m0)"+"&time=1700000400", manyRuns)},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/query", grows: "points", n: 20_000, run: reads(promQL+"query?query=count_over_time(m0[1h])"+"&time=1700000400", filled(ofPoints))},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/query_range", grows: "steps", n: 500, run: func(l *lab, n int) func() {
 			l.fill("r", 1, 1_000)

@@ -40,6 +40,15 @@ func limit(format string, args ...any) *fault {
 	return &fault{model.CodeLimit, fmt.Sprintf(format, args...)}
 }
 
+// CheckSeries says why no point of a series can be taken, for a receiver that tells its
+// clients which of their points were refused.
+func CheckSeries(k *model.SeriesKey) error {
+	if f := checkSeries(k); f != nil {
+		return model.Errorf(f.Code, "%s", f.Message)
+	}
+	return nil
+}
+
 // checkSeries checks the names of a series.
 func checkSeries(k *model.SeriesKey) *fault {
 	switch {

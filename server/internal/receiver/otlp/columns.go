@@ -23,6 +23,11 @@ const (
 	costAttribute = 200 // as the official types have it
 	costExemplar  = 240
 	costQuantile  = 100
+
+	// These take time and no memory. They are paid for too, so that a request is not long at work.
+	costPoint  = 16 // a data point, also one that is not taken
+	costShared = 16 // a label of the scope, for each data point
+	perKey     = 16 // so many bytes of a series' key cost one
 )
 
 // maxRuns bounds the resources of a request that are runs or attempts of their own.
@@ -35,10 +40,11 @@ var (
 
 // columns collects the points of a request: an ingest.Part for each resource.
 type columns struct {
-	left   int // of the budget
-	parts  []*part
-	byWhom map[string]*part // by run and process
-	key    []byte
+	left    int // of the budget
+	parts   []*part
+	byWhom  map[string]*part // by run and process
+	key     []byte
+	spoiled error // why a series of the data point at hand is not taken
 }
 
 // part is what a resource says.
@@ -54,6 +60,7 @@ type part struct {
 type column struct {
 	key    model.SeriesKey
 	kind   model.Kind
+	fault  error // of its names
 	times  []int64
 	floats []float64
 	ints   []int64
@@ -96,6 +103,9 @@ func (c *columns) column(p *part, metric string, kind model.Kind, labels []model
 		k = append(binary.AppendUvarint(k, uint64(len(l.Value))), l.Value...)
 	}
 	c.key = k
+	if err := c.spend(len(k) / perKey); err != nil {
+		return nil, err
+	}
 	if found := p.series[string(k)]; found != nil {
 		return found, nil
 	}
@@ -104,8 +114,18 @@ func (c *columns) column(p *part, metric string, kind model.Kind, labels []model
 	}
 	made := &column{kind: kind, key: model.SeriesKey{Metric: strings.Clone(metric), Scale: model.ScaleStep, Labels: slices.Clone(labels)}}
 	p.series[string(k)] = made
-	p.order = append(p.order, made)
+	if made.fault = ingest.CheckSeries(&made.key); made.fault == nil {
+		p.order = append(p.order, made)
+	}
 	return made, nil
+}
+
+// spoils reports whether the series cannot be taken, and with it its data point.
+func (c *columns) spoils(s *column) bool {
+	if s.fault != nil {
+		c.spoiled = s.fault
+	}
+	return s.fault != nil
 }
 
 // exact is the largest number below which every integer is a float64.
@@ -124,7 +144,7 @@ func (c *columns) add(p *part, metric string, labels []model.Label, timeNs int64
 	if err == nil {
 		err = c.spend(costValue)
 	}
-	if err != nil {
+	if err != nil || c.spoils(to) {
 		return err
 	}
 	to.times = append(to.times, timeNs)
@@ -139,7 +159,7 @@ func (c *columns) add(p *part, metric string, labels []model.Label, timeNs int64
 // document adds a histogram.
 func (c *columns) document(p *part, metric string, labels []model.Label, timeNs int64, doc []byte) error {
 	to, err := c.column(p, metric, model.KindHistogram, labels)
-	if err != nil {
+	if err != nil || c.spoils(to) {
 		return err
 	}
 	to.times = append(to.times, timeNs)

@@ -41,6 +41,13 @@ const (
 // is hundreds of times its bytes. One of an SDK has some hundreds of bytes.
 const maxMessage = 64 << 10
 
+// Each data point is read with the name of its metric and the labels of its scope: these are
+// bounded before. Package ingest takes no more of them.
+const (
+	maxMetric = 1 << 10
+	maxLabels = 64
+)
+
 // Labels that the protocol's own words become, as in the compatibility rules of Prometheus
 // and OpenTelemetry.
 const (
@@ -233,13 +240,24 @@ func (m *metric) read(b []byte) error {
 // point reads a data point.
 func (m *metric) point(b []byte, read func([]byte) error) error {
 	m.points++
+	if err := m.spend(costPoint); err != nil {
+		return err
+	}
 	switch {
 	case m.part.fault != nil:
 		return m.reject("%s", m.part.fault.Error())
+	case len(m.name) > maxMetric:
+		return m.reject("the metric's name %q… has %d bytes, at most %d", model.Clip(m.name), len(m.name), maxMetric)
+	case len(m.scope) > maxLabels:
+		return m.reject("the scope of %q has %d attributes, at most %d", model.Clip(m.name), len(m.scope), maxLabels)
 	case len(b) > maxMessage:
 		return m.reject("a data point of %q has more than %d bytes", model.Clip(m.name), maxMessage)
 	}
-	return read(b)
+	m.spoiled = nil
+	if err := read(b); err != nil || m.spoiled == nil {
+		return err
+	}
+	return m.reject("%s", m.spoiled.Error())
 }
 
 // reject counts a data point that is not taken, and keeps why the first was not.

@@ -100,6 +100,9 @@ func TestABadDataPointIsRejectedAlone(t *testing.T) {
 		"twice":          {gaugeOf(&metrics.NumberDataPoint{Value: value, Attributes: []*v1.KeyValue{text1("k", "a"), text1("k", "b")}}), `the attribute "k" twice`},
 		"large":          {gaugeOf(&metrics.NumberDataPoint{Value: value, Attributes: []*v1.KeyValue{text1("k", strings.Repeat("x", maxMessage))}}), "more than 65536 bytes"},
 		"too few counts": {&metrics.Metric{Name: "m", Data: &metrics.Metric_Histogram{Histogram: &metrics.Histogram{DataPoints: []*metrics.HistogramDataPoint{{BucketCounts: []uint64{1}, ExplicitBounds: []float64{1}}}}}}, "1 buckets between 1 bounds"},
+		"a long name":    {&metrics.Metric{Name: strings.Repeat("x", maxMetric+1), Data: gaugeOf(good).GetData()}, "1025 bytes, at most 1024"},
+		"many labels":    {gaugeOf(&metrics.NumberDataPoint{Value: value, Attributes: many(maxLabels + 1)}), "65 attributes"},
+		"a long label":   {&metrics.Metric{Name: "h", Data: &metrics.Metric_Histogram{Histogram: &metrics.Histogram{DataPoints: []*metrics.HistogramDataPoint{{Sum: proto.Float64(1), Attributes: []*v1.KeyValue{text1("k", strings.Repeat("x", 2_000))}}}}}}, "2000 bytes"},
 	} {
 		in := &taker{}
 		data := &metrics.MetricsData{ResourceMetrics: []*metrics.ResourceMetrics{{ScopeMetrics: []*metrics.ScopeMetrics{{Metrics: []*metrics.Metric{gaugeOf(good), c.metric}}}}}}
@@ -115,6 +118,45 @@ func TestABadDataPointIsRejectedAlone(t *testing.T) {
 	}}
 	if rejected, why := partialOf(t, post(receiver(t, in, bodyLimit), marshal(t, data), "").Body.Bytes()); rejected != 2 || !strings.Contains(why, "run name") {
 		t.Errorf("a run that cannot be: %d rejected because %q", rejected, why)
+	}
+}
+
+// many is so many attributes.
+func many(n int) (out []*v1.KeyValue) {
+	for i := range n {
+		out = append(out, text1(fmt.Sprint("k", i), "v"))
+	}
+	return out
+}
+
+// A short request is not long at work: what is read again for each data point is bounded, and
+// so are the data points.
+func TestTimeOfARequest(t *testing.T) {
+	value := binary.LittleEndian.AppendUint64([]byte{4<<3 | 1}, 1)
+	points := bytes.Repeat(wrapped(fDataPoints, value), 200_000)
+	scoped := func(labels int, points []byte) []byte {
+		scope := wrapped(1, marshal(t, &v1.InstrumentationScope{Attributes: many(labels)}))
+		return wrapped(fResourceMetrics, wrapped(fScopeMetrics, append(scope, wrapped(fMetrics, append(wrapped(fName, []byte("m")), wrapped(fGauge, points)...))...)))
+	}
+	for name, c := range map[string]struct {
+		body     []byte
+		code     int
+		rejected uint64
+	}{
+		"points with a full scope":    {scoped(maxLabels, points), 413, 0},
+		"points with a larger scope":  {scoped(maxLabels+1, points), 200, 200_000},
+		"points without a value":      {gauges(bytes.Repeat([]byte{fDataPoints<<3 | 2, 0}, 5_000_000)), 413, 0},
+		"points of a long name":       {wrapped(fResourceMetrics, wrapped(fScopeMetrics, wrapped(fMetrics, append(wrapped(fName, bytes.Repeat([]byte("x"), 4<<20)), wrapped(fGauge, points)...)))), 200, 200_000},
+		"points with an honest scope": {scoped(4, points), 200, 0},
+	} {
+		w := post(receiver(t, &taker{}, 16<<20), c.body, "")
+		if w.Code != c.code {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		} else if w.Code == http.StatusOK {
+			if rejected, why := partialOf(t, w.Body.Bytes()); rejected != c.rejected {
+				t.Errorf("%s: %d rejected, want %d: %s", name, rejected, c.rejected, why)
+			}
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func (m *metric) open(b []byte, into dated) (timeNs int64, over bool, err error)
 	if err := unmarshal.Unmarshal(b, into); err != nil {
 		return 0, false, errWire
 	}
-	cost := costAttribute * len(into.GetAttributes())
+	cost := costAttribute*len(into.GetAttributes()) + costShared*len(m.scope)
 	if with, ok := into.(interface{ GetExemplars() []*metrics.Exemplar }); ok {
 		cost += costExemplar * len(with.GetExemplars())
 		m.stats.Exemplars += uint64(len(with.GetExemplars()))
@@ -60,6 +60,9 @@ func (m *metric) open(b []byte, into dated) (timeNs int64, over bool, err error)
 		timeNs = m.now
 	default:
 		timeNs = int64(at)
+	}
+	if n := len(m.scope) + len(into.GetAttributes()); n > maxLabels {
+		return 0, true, m.reject("a data point of %q has %d attributes, with those of its scope, at most %d", model.Clip(m.name), n, maxLabels)
 	}
 	m.labels = append(m.labels[:0], m.scope...)
 	if m.delta {

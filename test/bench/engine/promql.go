@@ -190,12 +190,12 @@ func (q promqlQuery) measure(ctx context.Context, s server, rounds int) string {
 			r.Header.Set(name, value)
 		}
 		answer.Reset()
-		start, spent := time.Now(), time.Duration(0)
+		start := time.Now()
 		if i == 0 {
 			before, _ = s.cpu()
 		}
 		if err := read(r, &answer); err != nil {
-			spent, _ = s.cpu()
+			spent, _ := s.cpu()
 			return fmt.Sprintf("%.60s… after %.0f ms, CPU %.0f ms", err, msOf(time.Since(start)), msOf(spent-before))
 		}
 		if i > 0 {

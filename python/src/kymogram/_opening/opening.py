@@ -59,7 +59,7 @@ def begin_run(arguments: Arguments, make: Callable[..., Run]) -> Run:
     found.new_name = _new_name(arguments)
     asked = request(arguments)
     machine = Machine() if arguments.take("capture_environment") else None
-    look_for_room(found, asked["writer"])
+    look_for_room(found)
     updates, later = initial(arguments, machine)
     if updates:
         asked["initial"] = updates

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from .._host import environment
 from .._points import tables
 from .._say import voice
 from .._spool import folders
-from .._spool.segment import Segment
 from .._spool.writer import FIRST_SIZE, Writer
 
 TYPE_CHECKING = False
@@ -23,17 +23,36 @@ def roots(settings: Settings) -> list[str]:
     return [settings.spool] if settings.spool else folders.candidates(os.environ)
 
 
-def look_for_room(settings: Settings, writer: str) -> None:
-    """Fail before the server hears of a run whose first segment no folder would take."""
+def look_for_room(settings: Settings) -> None:
+    """Fail before the server hears of a run whose first segment no folder would take.
+
+    It makes nothing: a run that the server refuses leaves no folder behind.
+    """
     tried = []
     for root in roots(settings):
         try:
-            folders.make_root(root)
-            Segment(root, int(writer[:6], 16), FIRST_SIZE, mapped=False, ahead=True).discard()
+            _look(root)
             return
         except OSError as error:
             tried.append(f"{root}: {error}")
     raise folders.no_room(tried)
+
+
+def _look(root: str) -> None:
+    """Raise the error that the first segment would meet in a folder, there or still to be made."""
+    if os.name != "posix":
+        return
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if 0 <= most < FIRST_SIZE:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    there = os.path.abspath(root)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    found = os.statvfs(there)
+    if found.f_blocks and found.f_bfree * found.f_frsize < FIRST_SIZE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def open_writer(server: str, request: dict[str, Any], settings: Settings) -> Writer:

@@ -92,9 +92,7 @@ func logRandom(t *testing.T, r *rig.Rig, server *rig.Server, name string, n int,
 	for range n {
 		run.Log("noise", random.Float64())
 	}
-	if err := run.Close(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	r.Closed(t, run.Close(context.WithoutCancel(t.Context())))
 }
 
 // age sets a stopped server's last sign of life of runs back by three hours.

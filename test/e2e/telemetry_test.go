@@ -37,9 +37,7 @@ func TestTelemetryAndTheInfluxDoorMakeTheSameSeries(t *testing.T) {
 		for i, loss := range []float64{10, 7, 4} {
 			l.Log("step", telemetry.Tags{"epoch": 5}, telemetry.Fields{"loss": loss}, telemetry.At(at.Add(time.Duration(i))))
 		}
-		if err := l.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.Closed(t, l.Close(t.Context()))
 		process := fmt.Sprintf("prefix=V,role=validator,runtime_id=%s,uid=%s,config_lr=0.5", life.id, life.uid)
 		lines = append(lines, fmt.Sprintf(`Vscores,eval_uid=5,window=12,%s weight=0.5,n=3i,reason="a b" %d`, process, at.UnixNano()))
 		for i, loss := range []int{10, 7, 4} {
@@ -80,9 +78,7 @@ func TestAgentCollects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Close(t.Context()); err != nil { // now there is the project
-		t.Fatal(err)
-	}
+	r.Closed(t, first.Close(t.Context())) // now there is the project
 	cmd := r.Command(t, r.Binary(), "agent", "--spool", r.Spool, "--collect", "--collect-interval", "100ms",
 		"--collect-into", "team/machines", "--collect-run", "node-7", "--collect-server", s.Address)
 	cmd.Env = append(cmd.Env, "KYMOGRAM_API_KEY="+s.Key(t))

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kymogram/kymogram"
 )
 
 // Rig is one test's machine room.
@@ -128,6 +130,19 @@ func (r *Rig) CLI(t *testing.T, args ...string) string {
 func (r *Rig) Sync(t *testing.T) {
 	t.Helper()
 	r.CLI(t, "sync", "--spool", r.Spool, "--timeout", "60s")
+}
+
+// Closed takes what a Close said. On a busy machine the server may answer too late
+// for it; what waits in the spool is then delivered here.
+func (r *Rig) Closed(t *testing.T, err error) {
+	t.Helper()
+	var left *kymogram.UndeliveredError
+	switch {
+	case errors.As(err, &left) && left.Lost == 0:
+		r.CLI(t, "sync", "--spool", left.Folder, "--timeout", "60s")
+	case err != nil:
+		t.Fatal(err)
+	}
 }
 
 // Agent is the process id of the agent that delivers the rig's spool now.

@@ -11,6 +11,13 @@ export interface Range {
 const robustShare = 0.01; // 1–99 %
 const robustSpan = 5; // the full span must be this many times the robust one
 
+const lineBudget = 8; // buckets a pixel column that all lines of a card share
+
+/** Buckets for one of `lines` lines on `width` pixels: a pixel each, fewer when many lines share the card. */
+export function resolution(width: number, lines: number): number {
+  return Math.max(32, Math.min(width, Math.ceil((width * lineBudget) / Math.max(1, lines))));
+}
+
 /**
  * The y range over what lies in x0…x1. It is the full range unless a few values stretch it to more than five
  * times the 1–99 % span; then those values become needles that leave the frame.

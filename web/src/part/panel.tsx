@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { BucketQuery } from "../api/types.ts";
 import type { PanelSpec } from "../api/view.ts";
 import { axisFor, unitOf, wall, type XAxis } from "../chart/axis.ts";
-import { crowdAlpha, dash, hue, slots } from "../chart/color.ts";
+import { slots } from "../chart/color.ts";
 import { type Curve, curveOf, extent, ratio } from "../chart/curve.ts";
 import { count, dateTime, full, short } from "../chart/number.ts";
 import { type Line, needleText } from "../chart/paint.ts";
@@ -24,7 +24,8 @@ import {
   tableOf,
 } from "../chart/panel.ts";
 import type { Gestures, Plot, Scene } from "../chart/plot.ts";
-import { rangeOf } from "../chart/range.ts";
+import { rangeOf, resolution } from "../chart/range.ts";
+import { lineOf, styleOf } from "../chart/style.ts";
 import { rowsAt } from "../chart/tooltip.ts";
 import { batch } from "../state/app.ts";
 import type { Panels } from "../state/panels.ts";
@@ -32,7 +33,6 @@ import { isDark, palette } from "../state/theme.ts";
 import * as view from "../state/view.ts";
 import { PlotHost } from "./plothost.tsx";
 import { tip } from "./tip.tsx";
-import { resolution } from "./usechart.ts";
 
 const mostLines = 200;
 const mostRows = 500;
@@ -177,10 +177,16 @@ function shownOf(axis: XAxis, span: Span | undefined, axes: Shown): view.Zoom | 
   return part ? { key: axis.key, from: part[0], to: part[1] } : null;
 }
 
+/** Curves, and the axis that they were asked on. */
+interface Answered {
+  axis: string;
+  curves: ReadonlyMap<string, Curve>;
+}
+
 function Lines({ spec, found, totals, span, axes }: BodyProps) {
   const host = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
-  const curves = useSignal<ReadonlyMap<string, Curve>>(new Map());
+  const answers = useSignal<Answered>({ axis: "", curves: new Map() });
   const error = useSignal("");
   const hovered = useSignal<string | null>(null);
   const plot = useRef<Plot | null>(null);
@@ -213,7 +219,7 @@ function Lines({ spec, found, totals, span, axes }: BodyProps) {
           if (!("error" in r)) out.set(idOf(wanted[i]!.found), curveOf(r.columns, unit));
           else error.value = r.error.message;
         });
-        curves.value = out;
+        answers.value = { axis: axis.key, curves: out };
       },
       (cause) => {
         if (!abort.signal.aborted) error.value = (cause as Error).message;
@@ -223,7 +229,10 @@ function Lines({ spec, found, totals, span, axes }: BodyProps) {
   }, [wanted, n, zoom?.from, zoom?.to, width.value > 0]);
 
   const dark = isDark.value;
-  const lines = useMemo(() => drawn(wanted, curves.value, dark), [wanted, curves.value, dark]);
+  const lines = useMemo(
+    () => (answers.value.axis === axis.key ? drawn(wanted, answers.value.curves, dark) : []),
+    [wanted, answers.value, axis.key, dark],
+  );
   const all = lines.map((l) => l.curve);
   const whole = extent(all);
   const x: [number, number] = zoom
@@ -348,16 +357,12 @@ function queryOf({ run, series }: Found, axis: XAxis): BucketQuery {
 }
 
 function drawn(wanted: LineOf[], curves: ReadonlyMap<string, Curve>, dark: boolean): Line[] {
-  const crowd = wanted.length > slots;
+  const lines = wanted.length;
   return wanted.flatMap((w, i) => {
     const curve = curves.get(idOf(w.found));
     if (!curve || curve.lo.length === 0) return [];
-    const style = crowd
-      ? { color: palette.value.crowd, dash: [], alpha: crowdAlpha(wanted.length) }
-      : { color: hue(i, dark), dash: dash(i), alpha: 1 };
-    return [
-      { id: String(i), curve, ...style, faded: false, band: !crowd, fork: undefined, smooth: undefined },
-    ];
+    const style = styleOf({ lines, runs: 1, slot: 0, set: i, sets: lines }, palette.value, dark);
+    return [lineOf(curve, style, { id: String(i), faded: false, lines, smoothing: { kind: "none" } })];
   });
 }
 

@@ -198,6 +198,27 @@ describe("charts", () => {
       await shot(page, "relative");
     }));
 
+  test("switching the axis draws what a reload draws", () =>
+    on(`${a0}?q=^train/loss$&with=${ulid("A/1")}`, async (page) => {
+      const picture = async () => {
+        await settled(page, 1);
+        await page.mouse.move(5, 5);
+        await page.waitForTimeout(300);
+        return page.locator(".card canvas").evaluate((c) => (c as HTMLCanvasElement).toDataURL());
+      };
+      const whole = new Map<string, string>();
+      for (const axis of ["step", "wall", "relative"]) {
+        await page.goto(`${at.url}${a0}?q=^train/loss$&with=${ulid("A/1")}&x=${axis}`);
+        whole.set(axis, await picture());
+      }
+      expect(new Set(whole.values()).size).toBe(3);
+      // The page stands on relative time.
+      for (const axis of ["wall", "relative", "step", "wall", "step", "relative", "wall"]) {
+        await page.getByLabel("X axis").selectOption(axis);
+        expect((await picture()) === whole.get(axis), `switched to ${axis}`).toBe(true);
+      }
+    }));
+
   test("saves PNG, SVG and CSV", () =>
     on(c, async (page) => {
       await settled(page, 1);

@@ -1,0 +1,103 @@
+import type { BucketColumns, BucketQuery, BucketResult, RunDetail } from "../api/types.ts";
+import { storedRange, unitOf, type XAxis } from "../chart/axis.ts";
+import type { Unit } from "../chart/curve.ts";
+import { resolution } from "../chart/range.ts";
+import type { Place } from "../chart/style.ts";
+import { labelText, type Member, type Session } from "../state/session.ts";
+import * as view from "../state/view.ts";
+
+/** Wanted is one line to draw and the question that brings its buckets. */
+export interface Wanted {
+  id: string;
+  member: Member;
+  query: BucketQuery;
+  unit: Unit;
+  place: Place;
+  faded: boolean;
+  /** The last step of its ancestors that a fork inherits, where the axis counts these. */
+  forkStep: number | undefined;
+}
+
+/** Answers are buckets as they came: the x that they were asked on, and the columns of each line. */
+export interface Answers {
+  /** The stored axis: wall and relative time are two units of one answer. */
+  x: string;
+  columns: ReadonlyMap<string, BucketColumns>;
+}
+
+const mostAttempts = 4; // earlier attempts drawn behind a curve
+const attemptLines = 4; // cards with more lines than these leave earlier attempts out
+
+/** The lines of a card; a run whose start is not known yet has no place on an axis that begins there. */
+export function wantedLines(
+  session: Session,
+  members: Member[],
+  axis: XAxis,
+  zoom: view.Zoom | null,
+  width: number,
+  runs: Map<string, number>,
+): Wanted[] {
+  const sets = [...new Set(members.map((m) => labelText(m.series.labels)))];
+  // Of all runs that will come, so that those that came first are not asked again in another resolution.
+  const n = resolution(width, Math.max(members.length, runs.size));
+  return members.flatMap((member) => {
+    const { run, series } = member;
+    const detail = session.detail(run);
+    if (axis.kind === "relative" && !detail) return [];
+    const unit = unitOf(axis, detail?.created_ns ?? 0);
+    const labels = labelText(series.labels);
+    const query: BucketQuery = {
+      ...{ run, metric: series.metric, scale: series.scale, labels: series.labels, x: axis.name, n },
+      ...(zoom && storedRange([zoom.from, zoom.to], unit)),
+      ...(series.inherited && view.showInherited.value && { include_inherited: true as const }),
+    };
+    const slot = runs.get(run) ?? 0;
+    const line: Wanted = {
+      ...{ id: `${run} ${series.scale} ${labels}`, member, query, unit, faded: false },
+      place: { lines: members.length, runs: runs.size, slot, set: sets.indexOf(labels), sets: sets.length },
+      forkStep: forkStepOn(axis, series.axes, detail),
+    };
+    return [line, ...earlier(line, detail?.attempts ?? [], members.length)];
+  });
+}
+
+/** A fork step is one of training: of updates where a series has them. */
+function forkStepOn(axis: XAxis, axes: string[], detail: RunDetail | null): number | undefined {
+  const upTo = detail?.lineage.ancestors[0]?.up_to;
+  const counted = axes.includes("rl_step") ? "rl_step" : "step";
+  return axis.name === counted && upTo !== undefined && upTo !== null ? Number(upTo) : undefined;
+}
+
+/** The same series in the attempts before the one that counts, faint. */
+function earlier(line: Wanted, attempts: { number: number; precedence: number }[], lines: number): Wanted[] {
+  if (attempts.length < 2 || lines > attemptLines || !view.showAttempts.value) return [];
+  const before = [...attempts].sort((a, b) => b.precedence - a.precedence).slice(1, 1 + mostAttempts);
+  const { include_inherited: _, ...query } = line.query; // an attempt inherits nothing
+  return before.map((a) => ({
+    ...line,
+    id: `${line.id} #${a.number}`,
+    query: { ...query, attempt: a.number },
+    faded: true,
+  }));
+}
+
+/** The columns of the lines that were answered, by their ids. */
+export function columnsOf(lines: Wanted[], results: BucketResult[]): Map<string, BucketColumns> {
+  const out = new Map<string, BucketColumns>();
+  lines.forEach((w, i) => {
+    const result = results[i]!;
+    if (!("error" in result)) out.set(w.id, result.columns);
+  });
+  return out;
+}
+
+/** The coarse lines that came with the list of series, drawn until the real ones are there. */
+export function previewsOf(lines: Wanted[], axis: XAxis): Map<string, BucketColumns> {
+  const out = new Map<string, BucketColumns>();
+  for (const w of lines) {
+    const { preview } = w.member.series;
+    const own = w.query.include_inherited || !w.member.series.inherited;
+    if (preview && own && !w.faded && axis.name === preview.x) out.set(w.id, preview.columns);
+  }
+  return out;
+}

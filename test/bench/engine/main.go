@@ -35,6 +35,8 @@ type options struct {
 	victoria   string
 	folder     string
 	protocols  string
+	only       string
+	times      int
 }
 
 func main() {
@@ -57,6 +59,8 @@ func readFlags() (o options) {
 	flag.StringVar(&o.victoria, "victoria", "victoria-metrics", "VictoriaMetrics' binary")
 	flag.StringVar(&o.folder, "dir", "", "folder for the servers' data; default a temporary one")
 	flag.StringVar(&o.protocols, "protocols", "line protocol,remote write,native", "which to measure")
+	flag.IntVar(&o.times, "times", 1, "send so many times the small requests")
+	flag.StringVar(&o.only, "only", "", "of the small requests, those whose name has this text")
 	flag.Parse()
 	return o
 }

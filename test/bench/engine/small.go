@@ -17,42 +17,51 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// small is what nodes send between two flushes: few points a request, by line protocol, with
-// the tags of Templar's MetricsLogger. A point is a value. Each node has a connection of its
-// own and sends its next request when the last one is answered.
+// small is what nodes send between two flushes: few points a request, with the tags of
+// Templar's MetricsLogger. A point is a value. Each node has a connection of its own and
+// sends its next request when the last one is answered.
 type small struct {
 	name          string
+	protocol      protocol
 	lines, fields int // of a request
-	requests      int // of all nodes
+	nodes         int
+	requests      int     // of all nodes
+	goal          float64 // our CPU by VictoriaMetrics', at most; 0 without one
 }
 
 func smalls() []small {
 	return []small{
-		{"1 point", 1, 1, 8_000},
-		{"20 points, 1 line", 1, 20, 8_000},
-		{"50 points, 1 line", 1, 50, 8_000},
-		{"50 points, 50 lines", 50, 1, 8_000},
-		{"500 points, 10 lines", 10, 50, 2_000},
+		{"1 point", linesProtocol, 1, 1, 4, 8_000, 0},
+		{"20 points, 1 line", linesProtocol, 1, 20, 4, 8_000, 0},
+		{"50 points, 1 line", linesProtocol, 1, 50, 4, 8_000, 1.5},
+		{"50 points, 1 line, 16 nodes", linesProtocol, 1, 50, 16, 8_000, 1},
+		{"50 points, 50 lines", linesProtocol, 50, 1, 4, 8_000, 0},
+		{"200 points, 200 lines", linesProtocol, 200, 1, 4, 4_000, 0.6},
+		{"500 points, 10 lines", linesProtocol, 10, 50, 4, 2_000, 0.6},
+		{"50 points, remote write", remoteProtocol, 1, 50, 4, 8_000, 1.5},
+		{"50 points, remote write, 16 nodes", remoteProtocol, 1, 50, 16, 8_000, 1},
 	}
 }
-
-const nodes = 4
 
 // smallRounds measures each kind of request on each server: a fresh one, a run of it that is
 // not counted, then the requests.
 func smallRounds(ctx context.Context, o options, to io.Writer) error {
 	type key struct{ kind, server string }
 	cpu, wall := map[key][]float64{}, map[key][]float64{}
-	names := strings.Split(o.servers, ",")
+	names, kinds := strings.Split(o.servers, ","), smalls()
+	kinds = slices.DeleteFunc(kinds, func(k small) bool { return !strings.Contains(k.name, o.only) })
 	for round := range o.rounds {
-		for _, kind := range smalls() {
+		for _, kind := range kinds {
 			turn := slices.Clone(names)
 			if round%2 == 1 { // neither side always comes first
 				slices.Reverse(turn)
 			}
 			for _, name := range turn {
+				if name == influxName && kind.protocol == remoteProtocol {
+					continue
+				}
 				folder := filepath.Join(o.folder, fmt.Sprint("small-", name, round))
-				c, w, err := kind.once(ctx, newServer(name, folder, o), folder)
+				c, w, err := kind.once(ctx, newServer(name, folder, o), folder, o)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", name, kind.name, err)
 				}
@@ -62,23 +71,37 @@ func smallRounds(ctx context.Context, o options, to io.Writer) error {
 		}
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "a request of\tserver\tCPU µs/request\tCPU µs/point\trequests/s\tours is × theirs\n")
-	for _, kind := range smalls() {
+	fmt.Fprintf(w, "a request of\tserver\tCPU µs/request\tCPU µs/point\trequests/s\tours is × theirs\tgoal\n")
+	for _, kind := range kinds {
 		ours := 0.0
 		if v := cpu[key{kind.name, "kymogram"}]; len(v) > 0 {
 			ours = median(v)
 		}
 		for _, name := range names {
 			at := key{kind.name, name}
+			if len(cpu[at]) == 0 {
+				continue
+			}
 			each := median(cpu[at])
-			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%.0f\t%.2f\n", kind.name, name, each, each/float64(kind.lines*kind.fields), median(wall[at]), ours/each)
+			fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%.0f\t%.2f\t%s\n", kind.name, name, each, each/float64(kind.lines*kind.fields), median(wall[at]), ours/each, kind.verdict(name, ours/each))
 		}
 	}
 	return w.Flush()
 }
 
+// verdict says beside VictoriaMetrics whether the goal is met.
+func (k small) verdict(beside string, ratio float64) string {
+	switch {
+	case beside != victoriaName || k.goal == 0 || ratio == 0:
+		return ""
+	case ratio <= k.goal:
+		return fmt.Sprintf("%.1f met", k.goal)
+	}
+	return fmt.Sprintf("%.1f missed", k.goal)
+}
+
 // once is µs of CPU a request, and requests a second.
-func (k small) once(ctx context.Context, s server, folder string) (cpu, rate float64, err error) {
+func (k small) once(ctx context.Context, s server, folder string, o options) (cpu, rate float64, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return 0, 0, err
 	}
@@ -87,40 +110,53 @@ func (k small) once(ctx context.Context, s server, folder string) (cpu, rate flo
 		return 0, 0, err
 	}
 	defer s.kill()
-	to := s.target(linesProtocol)
-	if err := k.send(ctx, to, 0, 20); err != nil {
+	to := s.target(k.protocol)
+	if err := k.send(ctx, to, o.seed, 0, 20); err != nil {
 		return 0, 0, err
 	}
 	if err := s.ready(); err != nil {
 		return 0, 0, err
 	}
-	start, each := time.Now(), k.requests/nodes
-	if err := k.send(ctx, to, 20, each); err != nil {
+	start, each := time.Now(), o.times*k.requests/k.nodes
+	if err := k.send(ctx, to, o.seed, 20, each); err != nil {
 		return 0, 0, err
 	}
 	took := time.Since(start)
 	all, err := s.stop()
-	n := float64(each * nodes)
+	n := float64(each * k.nodes)
 	return float64(all.Microseconds()) / n, n / took.Seconds(), err
 }
 
-func (k small) send(ctx context.Context, to target, from, count int) error {
+func (k small) send(ctx context.Context, to target, seed uint64, from, count int) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for node := range nodes {
+	for node := range k.nodes {
 		group.Go(func() error {
-			random := rand.New(rand.NewPCG(uint64(node), uint64(from)))
-			var body []byte
-			var errs error
+			random := rand.New(rand.NewPCG(seed<<32|uint64(node), uint64(from)))
+			var body, scratch []byte
 			for i := range count {
-				body = k.body(body[:0], node, from+i, random)
-				if errs = post(ctx, to, body); errs != nil {
-					return errors.Join(errs, ctx.Err())
+				if k.protocol == remoteProtocol {
+					body, scratch = remoteBody(scratch, k.block(node, from+i, random))
+				} else {
+					body = k.body(body[:0], node, from+i, random)
+				}
+				if err := post(ctx, to, body); err != nil {
+					return errors.Join(err, ctx.Err())
 				}
 			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// block is the request as a scrape of that many series.
+func (k small) block(node, request int, random *rand.Rand) *block {
+	b := &block{run: fmt.Sprint("node-", node), timeNs: []int64{firstMs*1_000_000 + int64(request)*1_000_000_000}}
+	for i := range k.fields {
+		b.names = append(b.names, "metric_"+strconv.Itoa(i))
+		b.columns = append(b.columns, []float64{2 + random.NormFloat64()})
+	}
+	return b
 }
 
 // body is the request's lines, as influxdb-client writes them: tags by name, a time in ns.

@@ -12,7 +12,7 @@ import (
 // Columns that grow side by side never touch each other, over several requests.
 func TestColumnsOfASlabAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var slab ingest.Slab
+		var slab ingest.Slab[float64]
 		for range rapid.IntRange(1, 4).Draw(t, "requests") {
 			n := rapid.IntRange(1, 20).Draw(t, "columns")
 			got, want := make([][]float64, n), make([][]float64, n)

@@ -159,10 +159,14 @@ func (v *verdict) apply(b *model.Batch) {
 }
 
 func (v *verdict) applyGroup(group int, g *model.RowGroup) {
-	for i := len(g.Columns) - 1; i >= 0; i-- {
-		if v.columns[place{group, i}] != nil {
-			g.Columns = slices.Delete(g.Columns, i, i+1)
+	if len(v.columns) > 0 {
+		kept := make([]model.Column, 0, len(g.Columns)) // the list itself is the receiver's
+		for i := range g.Columns {
+			if v.columns[place{group, i}] == nil {
+				kept = append(kept, g.Columns[i])
+			}
 		}
+		g.Columns = kept
 	}
 	keep := make([]bool, g.Rows())
 	refused := false

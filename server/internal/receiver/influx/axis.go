@@ -1,8 +1,8 @@
 package influx
 
 import (
-	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -40,7 +40,7 @@ func spansOf(raw []byte, wanted, have []model.Axis) (out []span) {
 func (h *head) again(b []byte, i int) (end int, ok bool) {
 	same := 0 // bytes of the head that were seen
 	for _, s := range h.spans {
-		if !bytes.HasPrefix(b[i:], h.raw[same:s.from]) {
+		if !strings.HasPrefix(text(b[i:]), h.raw[same:s.from]) {
 			return 0, false
 		}
 		i += s.from - same
@@ -57,7 +57,7 @@ func (h *head) again(b []byte, i int) (end int, ok bool) {
 		}
 		i, same = i+n, s.to
 	}
-	if !bytes.HasPrefix(b[i:], h.raw[same:]) {
+	if !strings.HasPrefix(text(b[i:]), h.raw[same:]) {
 		return 0, false
 	}
 	i += len(h.raw) - same

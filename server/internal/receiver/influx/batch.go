@@ -30,6 +30,13 @@ const (
 	costText  = 4 // for each of its bytes: the text, the record, the store
 )
 
+// maxLearnt is what a decoder may know of lines for another request, and maxGuess how many
+// fields it keeps room for.
+const (
+	maxLearnt = 4 << 20
+	maxGuess  = 1 << 10
+)
+
 // Limits of one line. InfluxDB has the first one too.
 const (
 	maxKey    = 65_535 // bytes of measurement and tags
@@ -37,16 +44,23 @@ const (
 	maxFields = 16_384
 )
 
-// decoder turns a body into columns. Lines of the same measurement, tags and
-// fields follow each other in practice, so each line is first compared with the
-// shape of the one before.
+// decoder turns a body into columns. Lines of the same measurement, tags and fields follow
+// each other in practice, so each line is first compared with the shapes that are likely.
+// What it has learnt of lines it knows in the next request, too: a client sends the same
+// names again and again, and of a small request they are nearly all.
 type decoder struct {
 	*reading
+	// What it knows; the rows in it are those of one part of a request, up to reset.
 	heads  map[string]*head  // by their bytes, without axes
 	groups map[string]*group // by run, axes, measurement and tags
-	order  []*group
+	learnt int               // bytes of both
 	last   *head
-	place  string // run and process of the last head
+	seed   maphash.Seed
+
+	order  []*group // that have lines in this part
+	floats ingest.Slab[float64]
+	ints   ingest.Slab[int64]
+	place  string // run and process of the last group
 	key    []byte
 	fields []field
 	left   int    // of the budget of memory
@@ -57,14 +71,34 @@ type decoder struct {
 type count struct {
 	line   int // the number of the next
 	points int
-	series map[uint64]struct{} // hashes
-	most   int                 // series
 	runs   map[string]struct{}
-	seed   maphash.Seed
+
+	most   int                 // series
+	named  int                 // at least as many as there are
+	fresh  [][]uint64          // hashes of names that are not in series yet
+	series map[uint64]struct{} // hashes
 }
 
 func newCount(most int) *count {
-	return &count{line: 1, series: map[uint64]struct{}{}, most: most, runs: map[string]struct{}{}, seed: maphash.MakeSeed()}
+	return &count{line: 1, most: most}
+}
+
+// name counts series. Which of them are the same is found out when they could be too many.
+func (c *count) name(hashes []uint64) {
+	c.named += len(hashes)
+	c.fresh = append(c.fresh, hashes)
+	if c.named <= c.most {
+		return
+	}
+	if c.series == nil {
+		c.series = map[uint64]struct{}{}
+	}
+	for _, list := range c.fresh {
+		for _, sum := range list {
+			c.series[sum] = struct{}{}
+		}
+	}
+	c.named, c.fresh = len(c.series), nil
 }
 
 // errLong is the answer to a line that is longer than what is read at once.
@@ -78,7 +112,7 @@ func errMany(what string, most int) error {
 
 // head is the measurement and the tags of points.
 type head struct {
-	raw   []byte
+	raw   string
 	group *group
 	axes  []int64 // as group.axes
 	spans []span  // where raw has them; none where the run is named after one
@@ -87,24 +121,31 @@ type head struct {
 // group is points of one run, measurement and tags; their axes may differ in
 // values.
 type group struct {
-	id  string // of run, process, axes, measurement and tags
-	run string
+	hash uint64 // of run, process, axes, measurement and tags
+	run  string
 	// What the tags say of the process, and what tells such processes apart.
 	attributes []model.Label
 	process    string
+	place      string // both
 	prefix     string // of the metrics' names
 	labels     []model.Label
 	axes       []model.Axis
 	shapes     map[string]*shape
-	order      []*shape
 	last       *shape
+	used       bool     // in this part
+	order      []*shape // likewise
 }
 
 // shape is points of a group with the same fields in the same order.
 type shape struct {
-	fields  [][]byte // NAME= as it was written
-	slots   []int    // column of each field; -1: a later one has its name
-	plain   bool     // slots are 0, 1, 2, …
+	fields []string // NAME= as it was written
+	slots  []int    // column of each field; -1: a later one has its name
+	plain  bool     // slots are 0, 1, 2, …
+	hashes []uint64 // of the series
+	cost   int
+	next   *shape // that of the line behind, when there was one before
+
+	used    bool // in this part; so is all below
 	columns []model.Column
 	times   []int64
 	axes    [][]int64
@@ -117,8 +158,76 @@ type field struct {
 	value value
 }
 
-func newDecoder(r *reading, c *count) *decoder {
-	return &decoder{reading: r, heads: map[string]*head{}, groups: map[string]*group{}, left: r.budget, count: c}
+func newDecoder() *decoder {
+	d := &decoder{seed: maphash.MakeSeed()}
+	d.forget()
+	return d
+}
+
+// forget makes the decoder one that knows nothing.
+func (d *decoder) forget() {
+	d.heads, d.groups, d.last, d.learnt = map[string]*head{}, map[string]*group{}, nil, 0
+}
+
+// begin makes the decoder ready for a request.
+func (d *decoder) begin(r *reading, c *count) { d.reading, d.count, d.left = r, c, r.budget }
+
+// end is reset behind the last part.
+func (d *decoder) end() {
+	d.reset()
+	d.reading, d.count = nil, nil
+}
+
+// reset takes the rows out, for another part.
+func (d *decoder) reset() {
+	for _, g := range d.order {
+		for _, s := range g.order {
+			s.clear()
+		}
+		clear(g.order)
+		g.used, g.order = false, g.order[:0]
+	}
+	clear(d.order)
+	clear(d.fields)
+	d.floats.Reset()
+	d.ints.Reset()
+	d.order, d.place, d.left = d.order[:0], "", d.budget
+	if d.learnt > min(maxLearnt, d.budget) {
+		d.forget()
+	}
+	if cap(d.fields) > maxGuess {
+		d.fields = nil
+	}
+}
+
+func (s *shape) clear() {
+	for k := range s.columns {
+		c := &s.columns[k]
+		c.Floats, c.Ints, c.Texts = nil, nil, nil
+	}
+	clear(s.axes)
+	s.used, s.times, s.texts = false, nil, 0
+}
+
+// use takes a group into the part.
+func (d *decoder) use(g *group) {
+	g.used = true
+	d.order = append(d.order, g)
+	if g.place != d.place { // else it is counted
+		if d.count.runs == nil {
+			d.count.runs = map[string]struct{}{}
+		}
+		d.place = g.place
+		d.count.runs[g.place] = struct{}{}
+	}
+}
+
+// useShape takes a shape into the part.
+func (d *decoder) useShape(g *group, s *shape) {
+	s.used = true
+	g.order = append(g.order, s)
+	d.left -= s.cost
+	d.count.name(s.hashes)
 }
 
 // decode reads lines until the budget is spent; n is the place of the next. Lines that
@@ -159,7 +268,7 @@ func (c *count) full() error {
 	if c.points > maxPoints {
 		return errMany("points", maxPoints)
 	}
-	if len(c.series) > c.most {
+	if c.named > c.most {
 		return errMany("series", c.most)
 	}
 	if len(c.runs) > maxRuns {
@@ -193,9 +302,11 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 	if i >= len(b) || b[i] == '\n' || b[i] == '\r' && (i+1 == len(b) || b[i+1] == '\n') {
 		return i, reasonFields
 	}
-	s := h.group.last
-	stop, ok := s.push(d.slab, b, i)
-	if !ok {
+	if !h.group.used {
+		d.use(h.group)
+	}
+	s, stop := d.guess(h.group, b, i)
+	if s == nil {
 		if s, stop, reason = d.slow(h.group, b, i); reason != "" {
 			return stop, reason
 		}
@@ -214,9 +325,9 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 	d.count.points += len(s.fields)
 	d.left -= costRow + costValue*len(s.fields) + costText*s.texts
 	s.texts = 0
-	s.times = append(s.times, ns)
+	s.times = d.ints.Append(s.times, ns)
 	for k, v := range h.axes {
-		s.axes[k] = append(s.axes[k], v)
+		s.axes[k] = d.ints.Append(s.axes[k], v)
 	}
 	return end, ""
 }
@@ -228,7 +339,7 @@ func (d *decoder) head(b []byte, i int) (h *head, end int, reason string) {
 			return h, end, ""
 		}
 	} else if h != nil {
-		if end = i + len(h.raw); end < len(b) && b[end] == ' ' && bytes.Equal(b[i:end], h.raw) {
+		if end = i + len(h.raw); end < len(b) && b[end] == ' ' && text(b[i:end]) == h.raw {
 			return h, end, ""
 		}
 	}
@@ -260,8 +371,9 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 	if twice(tags) {
 		return nil, reasonTwice
 	}
-	d.left -= costHead + 4*len(raw) + costTag*len(tags)
-	h := &head{raw: raw}
+	cost := costHead + 4*len(raw) + costTag*len(tags)
+	d.left -= cost
+	h := &head{raw: text}
 	run, whole, inRun := d.rules.name(tags)
 	g := &group{run: run, prefix: metricPrefix(measurement)}
 	h.axes, g.axes = axesOf(tags, d.rules.axes)
@@ -278,16 +390,12 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 		}
 	}
 	g.process = ingest.ProcessOf(g.attributes)
-	if place := run + "\x00" + g.process; place != d.place { // else it was checked
-		if err := model.CheckRunName(run); err != nil {
-			return nil, err.Error()
-		}
-		d.place = place
-		d.count.runs[place] = struct{}{}
+	if h.group, reason = d.intern(g); reason != "" {
+		return nil, reason
 	}
-	h.group = d.intern(g)
 	if len(g.axes) == 0 {
 		d.heads[text] = h
+		d.learnt += cost
 	} else if d.rules.runIsNoAxis() {
 		h.spans = spansOf(raw, d.rules.axes, g.axes)
 	}
@@ -304,9 +412,10 @@ func twice(sorted []tag) bool {
 	return false
 }
 
-// intern finds the group that is equal to g.
-func (d *decoder) intern(g *group) *group {
+// intern finds the group that is equal to g, or takes it in.
+func (d *decoder) intern(g *group) (_ *group, reason string) {
 	k := append(append(append(d.key[:0], g.run...), 0), g.process...)
+	place := len(k)
 	for _, a := range g.axes {
 		k = append(append(k, 0), a...)
 	}
@@ -316,12 +425,16 @@ func (d *decoder) intern(g *group) *group {
 	}
 	d.key = k
 	if old := d.groups[string(k)]; old != nil {
-		return old
+		return old, ""
 	}
-	g.shapes, g.id = map[string]*shape{}, string(k)
-	d.groups[g.id] = g
-	d.order = append(d.order, g)
-	return g
+	if err := model.CheckRunName(g.run); err != nil {
+		return nil, err.Error()
+	}
+	id := string(k)
+	g.shapes, g.hash, g.place = map[string]*shape{}, maphash.String(d.seed, id), id[:place]
+	d.groups[id] = g
+	d.learnt += costHead + 4*len(id)
+	return g, ""
 }
 
 // metricPrefix is what the names of a measurement's series start with. A slash of
@@ -397,25 +510,46 @@ func axisOf(tags []tag, axis model.Axis) (int64, bool) {
 	return 0, false
 }
 
+// guess reads the fields at i if they are those of the shape that followed the last one
+// before, or of that one again; else s is nil.
+func (d *decoder) guess(g *group, b []byte, i int) (s *shape, end int) {
+	last := g.last
+	if last == nil {
+		return nil, 0
+	}
+	if end, ok := d.push(g, last.next, b, i); ok {
+		g.last = last.next
+		return g.last, end
+	}
+	if end, ok := d.push(g, last, b, i); ok {
+		last.next = last
+		return last, end
+	}
+	return nil, 0
+}
+
 // push reads the fields at i into the columns if they are those of the shape;
 // else the shape is as it was.
-func (s *shape) push(slab *ingest.Slab, b []byte, i int) (end int, ok bool) {
-	if s == nil || !s.plain {
+func (d *decoder) push(g *group, s *shape, b []byte, i int) (end int, ok bool) {
+	if s == nil || !s.plain || !strings.HasPrefix(text(b[i:]), s.fields[0]) {
 		return 0, false
 	}
+	if !s.used {
+		d.useShape(g, s)
+	}
 	for k, name := range s.fields {
-		if len(b)-i < len(name) || !bytes.Equal(b[i:i+len(name)], name) {
+		if !strings.HasPrefix(text(b[i:]), name) {
 			return s.undo(k)
 		}
 		c := &s.columns[k]
 		if f, stop, usual := scanFloat(b, i+len(name)); usual && c.Kind == model.KindFloat {
-			c.Floats, i = slab.Append(c.Floats, f), stop
+			c.Floats, i = d.floats.Append(c.Floats, f), stop
 		} else {
 			v, stop, reason := parseValue(b, i+len(name))
 			if reason != "" || v.kind != c.Kind {
 				return s.undo(k)
 			}
-			push(slab, c, &v)
+			d.append(c, &v)
 			s.texts += len(v.text)
 			i = stop
 		}
@@ -482,10 +616,16 @@ func (d *decoder) slow(g *group, b []byte, i int) (s *shape, end int, reason str
 	if s == nil {
 		s = d.newShape(g)
 	}
+	if !s.used {
+		d.useShape(g, s)
+	}
+	if g.last != nil {
+		g.last.next = s
+	}
 	g.last = s
 	for k := range d.fields {
 		if at := s.slots[k]; at >= 0 {
-			push(d.slab, &s.columns[at], &d.fields[k].value)
+			d.append(&s.columns[at], &d.fields[k].value)
 			s.texts += len(d.fields[k].value.text)
 		}
 	}
@@ -495,45 +635,54 @@ func (d *decoder) slow(g *group, b []byte, i int) (s *shape, end int, reason str
 // newShape makes the shape of d.fields. Of two fields with one name the later
 // counts.
 func (d *decoder) newShape(g *group) *shape {
-	d.left -= costShape + 4*len(d.key) + costField*len(d.fields)
-	s := &shape{axes: make([][]int64, len(g.axes)), slots: make([]int, len(d.fields))}
-	names := make([]string, len(d.fields))
+	key := string(d.key)
+	s := &shape{axes: make([][]int64, len(g.axes)), slots: make([]int, len(d.fields)), fields: make([]string, len(d.fields))}
+	s.cost = costShape + 4*len(key) + costField*len(d.fields)
+	names, from := make([]string, len(d.fields)), 0
 	latest := make(map[string]int, len(d.fields))
 	for k, f := range d.fields {
-		names[k] = unescape(string(f.name[:len(f.name)-1]))
+		s.fields[k] = key[from : from+len(f.name)]
+		names[k] = unescape(s.fields[k][:len(f.name)-1])
 		latest[names[k]] = k
+		from += len(f.name) + 1 // its kind
 	}
-	for k, f := range d.fields {
-		s.fields = append(s.fields, f.name)
+	s.columns, s.hashes = make([]model.Column, 0, len(latest)), make([]uint64, 0, len(latest))
+	for k, name := range names {
 		s.slots[k] = -1
-		if latest[names[k]] == k {
+		if latest[name] == k {
 			s.slots[k] = len(s.columns)
-			key := model.SeriesKey{Metric: g.prefix + names[k], Scale: model.ScaleStep, Labels: g.labels}
-			s.columns = append(s.columns, model.Column{Series: key, Kind: f.value.kind})
-			d.count.series[maphash.String(d.count.seed, g.id+names[k])] = struct{}{}
+			of := model.SeriesKey{Metric: g.prefix + name, Scale: model.ScaleStep, Labels: g.labels}
+			s.columns = append(s.columns, model.Column{Series: of, Text: of.String(), Kind: d.fields[k].value.kind})
+			s.hashes = append(s.hashes, maphash.String(d.seed, name)+31*g.hash)
 		}
 	}
 	s.plain = len(s.columns) == len(d.fields)
-	g.shapes[string(d.key)] = s
-	g.order = append(g.order, s)
+	g.shapes[key] = s
+	d.learnt += s.cost
 	return s
 }
 
 // parts are the batches, one for each process of a run.
 func (d *decoder) parts() []ingest.Part {
-	type place struct{ run, process string }
 	var out []ingest.Part
-	at := map[place]int{}
+	at := map[string]int{} // by place
 	for _, g := range d.order {
-		k, ok := at[place{g.run, g.process}]
-		if !ok {
-			k = len(out)
-			at[place{g.run, g.process}] = k
-			out = append(out, ingest.Part{Run: g.run, Process: g.process, Attributes: g.attributes})
+		k := len(out) - 1
+		if k < 0 || out[k].Run != g.run || out[k].Process != g.process {
+			var known bool
+			if k, known = at[g.place]; !known {
+				k = len(out)
+				at[g.place] = k
+				out = append(out, ingest.Part{Run: g.run, Process: g.process, Attributes: g.attributes})
+			}
 		}
+		groups := slices.Grow(out[k].Batch.Groups, len(g.order))
 		for _, s := range g.order {
-			out[k].Batch.Groups = append(out[k].Batch.Groups, s.group(g))
+			if len(s.times) > 0 {
+				groups = append(groups, s.group(g))
+			}
 		}
+		out[k].Batch.Groups = groups
 	}
 	return out
 }
@@ -546,13 +695,13 @@ func (s *shape) group(g *group) model.RowGroup {
 	return out
 }
 
-// push appends a value of the column's kind.
-func push(slab *ingest.Slab, c *model.Column, v *value) {
+// append adds a value of the column's kind.
+func (d *decoder) append(c *model.Column, v *value) {
 	switch v.kind {
 	case model.KindFloat:
-		c.Floats = slab.Append(c.Floats, v.float)
+		c.Floats = d.floats.Append(c.Floats, v.float)
 	case model.KindInt:
-		c.Ints = append(c.Ints, v.int)
+		c.Ints = d.ints.Append(c.Ints, v.int)
 	default:
 		c.Texts = append(c.Texts, v.text)
 	}

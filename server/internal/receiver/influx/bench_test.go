@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"github.com/kymogram/kymogram/server/internal/ingest"
 )
 
 // BenchmarkDecode reads 200 lines of 50 fields with full mantissas.
@@ -20,15 +18,15 @@ func BenchmarkDecode(b *testing.B) {
 		}
 		fmt.Fprintf(&body, " %d\n", 1_700_000_000_000_000_000+row)
 	}
-	rules, slab := defaultRules(b), &ingest.Slab{}
+	rules, d := defaultRules(b), newDecoder()
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		d := newDecoder(&reading{rules: rules, unit: 1, slab: slab, budget: 1 << 30}, newCount(maxSeries))
+		d.begin(&reading{rules: rules, unit: 1, budget: 1 << 30}, newCount(maxSeries))
 		if err := d.all(body.String()); err != nil || len(d.parts()) != 1 {
 			b.Fatal(err)
 		}
-		slab.Reset()
+		d.end()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(lines*fields), "ns/point")
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/testkit/cost"
-	"github.com/kymogram/kymogram/server/internal/ingest"
 )
 
 // point is a field of a line, as the naive reader below finds it.
@@ -330,17 +329,41 @@ func defaultRules(t testing.TB) *Rules {
 	return book.find("any")
 }
 
-// agree reads a body in both ways and compares the points.
+// fresh is a decoder that knows nothing.
+func fresh(r *reading) *decoder {
+	d := newDecoder()
+	d.begin(r, newCount(maxSeries))
+	return d
+}
+
+// agree reads a body in both ways, twice by a decoder that knows it then, and compares the
+// points.
 func agree(t interface {
 	Errorf(format string, args ...any)
 	Helper()
-}, rules *Rules, body string,
+}, d *decoder, rules *Rules, body string,
+) {
+	t.Helper()
+	for range 2 {
+		agreeOnce(t, d, rules, body)
+	}
+}
+
+func agreeOnce(t interface {
+	Errorf(format string, args ...any)
+	Helper()
+}, d *decoder, rules *Rules, body string,
 ) {
 	t.Helper()
 	const unit, now = 1_000, 42
 	want, valid := naive(body, unit, now)
-	d := newDecoder(&reading{rules: rules, unit: unit, now: now, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries))
-	err := d.all(body)
+	d.begin(&reading{rules: rules, unit: unit, now: now, budget: 1 << 30}, newCount(maxSeries))
+	defer d.end()
+	sent := []byte(body)
+	_, err := d.decode(sent, len(sent))
+	for i := range sent { // another request's body lies there next
+		sent[i] = '~'
+	}
 	if (err == nil) != valid {
 		t.Errorf("%q: the decoder says %v, the naive reader valid=%v", body, err, valid)
 		return
@@ -377,12 +400,14 @@ func corpus() []string {
 }
 
 func TestTheDecoderAgreesWithANaiveReader(t *testing.T) {
-	rules := defaultRules(t)
+	rules, knowing := defaultRules(t), newDecoder()
 	for _, body := range corpus() {
-		agree(t, rules, body)
+		agree(t, newDecoder(), rules, body)
+		agree(t, knowing, rules, body)
 	}
 	for _, a := range corpus() {
-		agree(t, rules, a+"\n"+a+"\nm f=1 3\n"+a)
+		agree(t, newDecoder(), rules, a+"\n"+a+"\nm f=1 3\n"+a)
+		agree(t, knowing, rules, a+"\n"+a+"\nm f=1 3\n"+a)
 	}
 }
 
@@ -395,9 +420,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	rules := defaultRules(f)
 	f.Fuzz(func(t *testing.T, body string) {
-		agree(t, rules, body)
+		agree(t, newDecoder(), rules, body)
 		bounds.Check(t, []byte(body), func(body []byte) {
-			_, _ = newDecoder(&reading{rules: rules, unit: 1, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries)).decode(body, len(body))
+			_, _ = fresh(&reading{rules: rules, unit: 1, budget: 1 << 30}).decode(body, len(body))
 		})
 	})
 }
@@ -453,7 +478,7 @@ func TestUsualNumbers(t *testing.T) {
 }
 
 func TestABadLineIsNamed(t *testing.T) {
-	d := newDecoder(&reading{rules: defaultRules(t), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries))
+	d := fresh(&reading{rules: defaultRules(t), unit: 1, now: 0, budget: 1 << 30})
 	err := d.all("m f=1 1\n# c\n\nm f=\"a\nb\" 2\nm,x= f=1 3\n")
 	const want = "unable to parse 'm,x= f=1 3': line 6: missing tag value"
 	if err == nil || err.Error() != want {
@@ -467,7 +492,7 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(bucket, body string) []point {
-		d := newDecoder(&reading{rules: book.find(bucket), unit: 1, now: 0, slab: &ingest.Slab{}, budget: 1 << 30}, newCount(maxSeries))
+		d := fresh(&reading{rules: book.find(bucket), unit: 1, now: 0, budget: 1 << 30})
 		if err := d.all(body); err != nil {
 			t.Fatal(err)
 		}
@@ -511,7 +536,7 @@ func TestTagsOfTheProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDecoder(&reading{rules: book.find("b"), unit: 1, slab: &ingest.Slab{}, budget: 1 << 20}, newCount(maxSeries))
+		d := fresh(&reading{rules: book.find("b"), unit: 1, budget: 1 << 20})
 		if err := d.all("m," + c.tags + " f=1 1"); err != nil {
 			t.Fatal(err)
 		}

@@ -159,10 +159,10 @@ func TestLinesOfSteps(t *testing.T) {
 	for i := range lines {
 		fmt.Fprintf(&body, "m,host=h,window=%d,run=r,step=%d f=1 %d\n", i/100, i, i+1)
 	}
-	rules, slab := defaultRules(t), &ingest.Slab{}
+	rules := defaultRules(t)
 	var d *decoder
 	got := cost.Allocated(func() {
-		d = newDecoder(&reading{rules: rules, unit: 1, slab: slab, budget: 1 << 30}, newCount(maxSeries))
+		d = fresh(&reading{rules: rules, unit: 1, budget: 1 << 30})
 		if err := d.all(body.String()); err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ type Receiver struct {
 	workspace string
 	rules     ruleBook
 	bodies    bodies
-	slabs     sync.Pool // of *ingest.Slab
+	decoders  map[*Rules]*sync.Pool // of *decoder: what one has learnt follows from its rules
 	started   time.Time
 }
 
@@ -76,10 +76,14 @@ func New(in Ingest, c Config, options Options) (*Receiver, error) {
 	if options.Projects == nil {
 		options.Projects = func(context.Context, string) ([]ingest.Place, string, error) { return nil, "", nil }
 	}
+	decoders := make(map[*Rules]*sync.Pool, len(rules))
+	for _, of := range rules {
+		decoders[of] = &sync.Pool{New: func() any { return newDecoder() }}
+	}
 	return &Receiver{
 		started: options.Now(),
 		ingest:  in, options: options, workspace: c.Workspace, rules: rules,
-		bodies: bodies{most: options.MaxBody},
+		bodies: bodies{most: options.MaxBody}, decoders: decoders,
 	}, nil
 }
 
@@ -129,22 +133,18 @@ func (r *Receiver) take(q *http.Request, v version) error {
 		return err
 	}
 	defer done()
-	slab, ok := r.slabs.Get().(*ingest.Slab)
-	if !ok {
-		slab = &ingest.Slab{}
-	}
-	defer r.slabs.Put(slab)
-	now := r.options.Now().UnixNano()
+	now, rules := r.options.Now().UnixNano(), r.rules.find(to.project)
+	d := r.decoders[rules].Get().(*decoder) //nolint:forcetypeassert // the pool's New
+	defer r.decoders[rules].Put(d)
 	return r.store(q.Context(), to, &reading{
-		body: b, budget: int(r.options.MaxBody), slab: slab,
-		rules: r.rules.find(to.project), unit: to.unit, now: now - now%to.unit,
-	})
+		body: b, budget: int(r.options.MaxBody), rules: rules, unit: to.unit, now: now - now%to.unit,
+	}, d)
 }
 
 // store reads a body and stores its points. A body of one part is stored when it was read.
 // A larger one is read twice: a bad line refuses all of it, so all has to be looked at
 // before the first part is stored.
-func (r *Receiver) store(ctx context.Context, to destination, read *reading) error {
+func (r *Receiver) store(ctx context.Context, to destination, read *reading, d *decoder) error {
 	var sum partial
 	put := func(parts []ingest.Part) error {
 		for i := range parts {
@@ -155,14 +155,14 @@ func (r *Receiver) store(ctx context.Context, to destination, read *reading) err
 		return err
 	}
 	stored := false
-	err := read.each(func(parts []ingest.Part, only bool) error {
+	err := read.each(d, func(parts []ingest.Part, only bool) error {
 		if stored = only; only {
 			return put(parts)
 		}
 		return ctx.Err()
 	})
 	if err == nil && !stored {
-		err = read.each(func(parts []ingest.Part, _ bool) error { return put(parts) })
+		err = read.each(d, func(parts []ingest.Part, _ bool) error { return put(parts) })
 	}
 	if err == nil && sum.first.Code != "" {
 		return sum
@@ -176,26 +176,25 @@ type reading struct {
 	rules  *Rules
 	unit   int64 // of timestamps, ns
 	now    int64 // of points without one
-	slab   *ingest.Slab
-	budget int // of the memory of one part
+	budget int   // of the memory of one part
 }
 
 // each reads a body part by part, so that one takes bounded memory. Only is true for a
 // part that is the whole body.
-func (r *reading) each(do func(parts []ingest.Part, only bool) error) error {
+func (r *reading) each(d *decoder, do func(parts []ingest.Part, only bool) error) error {
 	pieces, closed, err := r.body.open()
 	if err != nil {
 		return err
 	}
 	defer closed()
-	defer r.slab.Reset()
-	count, used := newCount(min(maxSeries, r.budget/perSeries)), 0
+	used := 0
+	d.begin(r, newCount(min(maxSeries, r.budget/perSeries)))
+	defer d.end()
 	for first := true; ; first = false {
 		piece, last, err := pieces.next(used)
 		if err != nil {
 			return err
 		}
-		d := newDecoder(r, count)
 		if used, err = d.decode(piece, last); err != nil {
 			return err
 		}
@@ -203,7 +202,7 @@ func (r *reading) each(do func(parts []ingest.Part, only bool) error) error {
 		if err := do(d.parts(), first && end); err != nil || end {
 			return err
 		}
-		r.slab.Reset()
+		d.reset()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,6 +72,11 @@ func TestIntsAreExact(t *testing.T) {
 		if rapid.Bool().Draw(t, "small") {
 			gen = rapid.Int64Range(0, 3)
 		}
+		if rapid.Bool().Draw(t, "multiples") { // they wrap where they are too large
+			base, g := rapid.Int64().Draw(t, "base"), rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{1e6, 1e9, math.MinInt64, math.MaxInt64})).Draw(t, "divisor")
+			few := gen
+			gen = rapid.Map(few, func(n int64) int64 { return base + g*n })
+		}
 		vs := rapid.SliceOfN(gen, 0, 2000).Draw(t, "values")
 		got, err := d.Ints(e.AppendInts(nil, vs), len(vs))
 		if err != nil || !cmp.Equal(append([]int64{}, vs...), append([]int64{}, got...)) {
@@ -132,6 +138,49 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: %.3f bytes a value, want at most %.3f", c.name, per, c.most)
 		}
 	}
+	// 15 ms of jitter are 5.95 bits: 0.74 bytes.
+	times, at := make([]int64, n), int64(1_700_000_000_000)
+	for i := range times {
+		at += 1000 + int64(math.Round(15*r.NormFloat64()))
+		times[i] = at * 1_000_000
+	}
+	per := float64(len(e.AppendInts(nil, times))) / float64(n)
+	t.Logf("ms times in ns: %.3f bytes a value", per)
+	if per > 0.85 {
+		t.Errorf("ms times in ns: %.3f bytes a value, want at most 0.85", per)
+	}
+}
+
+// TestRoomOfDecoder holds a decoder to the room of what its caller allows, whatever a
+// column says of itself.
+func TestRoomOfDecoder(t *testing.T) {
+	const values, most = 100, 300 << 10 // 128 KiB are a Huffman table; 65,536 values were 512 KiB
+	ints, floats := goldenColumns()
+	e, d := NewEncoder(), NewDecoder()
+	var columns [][]byte
+	for _, vs := range ints {
+		columns = append(columns, e.AppendInts(nil, vs))
+	}
+	for _, vs := range floats {
+		columns = append(columns, e.AppendFloats(nil, vs))
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, column := range columns {
+		for range 300 {
+			b := bytes.Clone(column)
+			for range 1 + r.IntN(3) {
+				b[r.IntN(min(len(b), 12))] = byte(r.Uint32())
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _ = d.Ints(b, values)
+			_, _ = d.Floats(b, values)
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > most {
+				t.Fatalf("%d bytes for %x", took, b)
+			}
+		}
+	}
 }
 
 func FuzzDecode(f *testing.F) {
@@ -144,6 +193,10 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(e.AppendInts(nil, many))
 	f.Add(e.AppendInts(nil, many[:200]))
+	for i := range many {
+		many[i] = 1_700_000_000_000_000_000 + many[i]*1_000_000
+	}
+	f.Add(e.AppendInts(nil, many))
 	if b, err := e.AppendBytes(nil, [][]byte{[]byte("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), nil}); err == nil {
 		f.Add(b)
 	}
@@ -157,6 +210,71 @@ func FuzzDecode(f *testing.F) {
 		_, _ = d.Ints(b, MaxValues)
 		_, _ = d.Bytes(b, MaxValues, 1<<20)
 		_, _ = Bools(b, MaxValues)
+	})
+}
+
+// BenchmarkRun encodes and decodes the columns of the workload of test/bench/engine: 2,000
+// log calls of 50 series, in the kinds and shares that they have there.
+func BenchmarkRun(b *testing.B) {
+	const n, series = 2000, 50
+	r := rand.New(rand.NewPCG(1, 2))
+	times, at := make([]int64, n), int64(1_700_000_000_000)
+	columns := make([][]float64, series)
+	for i := range columns {
+		columns[i] = make([]float64, n)
+	}
+	level := make([]float64, series)
+	for row := range n {
+		at += 1000 + int64(math.Round(15*r.NormFloat64()))
+		times[row] = at * 1_000_000
+		for i, vs := range columns {
+			switch {
+			case i < 15:
+				level[i] += 0.01 * r.NormFloat64()
+				vs[row] = math.Exp(level[i]) * (1 + 0.05*r.NormFloat64())
+			case i < 20:
+				vs[row] = float64(i) * 1e-4 * 0.5 * (1 + math.Cos(math.Pi*float64(row)/n))
+			case i < 28:
+				vs[row] = float64(row * (i - 19) * 64)
+			case i < 40:
+				level[i] = 0.95*level[i] + 0.2*r.NormFloat64()
+				vs[row] = float64(float32(math.Exp(level[i])))
+			case i < 44:
+				vs[row] = float64(i) / 8
+			default:
+				vs[row] = math.Round(1e4*(0.5+0.02*r.NormFloat64())) / 1e4
+			}
+		}
+	}
+	e, d := NewEncoder(), NewDecoder()
+	out := make([][]byte, series)
+	var shared []byte
+	b.Run("encode", func(b *testing.B) {
+		for b.Loop() {
+			shared = e.AppendInts(shared[:0], times)
+			for i, vs := range columns {
+				out[i] = e.AppendFloats(out[i][:0], vs)
+			}
+		}
+		size := len(shared)
+		for _, column := range out {
+			size += len(column)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(n*series), "ns/value")
+		b.ReportMetric(float64(size)/(n*series), "B/value")
+	})
+	b.Run("decode", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := d.Ints(shared, n); err != nil {
+				b.Fatal(err)
+			}
+			for _, column := range out {
+				if _, err := d.Floats(column, n); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(n*series), "ns/value")
 	})
 }
 

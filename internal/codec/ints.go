@@ -24,23 +24,100 @@ const (
 	sampleSize    = 384
 	huff4From     = 1024
 	huffFrom      = 24 // below it a table costs more than it saves
+	dividedFrom   = 5  // about as many values as base and divisor take the room of
 )
+
+// intDivided is the kind of a column of multiples; base, divisor and order follow.
+const intDivided = 8
 
 // AppendInts encodes a column of at most [MaxValues] integers.
 func (e *Encoder) AppendInts(dst []byte, vs []int64) []byte {
 	return e.appendInts(dst, vs, maxIntOrder)
 }
 
-// appendInts writes: count, order, the first order values, the residuals.
+// appendInts writes: count, order, the first order values, the residuals. When all
+// values are a multiple of a number apart, that number and the multiples are written.
 func (e *Encoder) appendInts(dst []byte, vs []int64, maxOrder int) []byte {
-	order := e.bestOrder(vs, maxOrder)
-	dst = appendHeader(dst, len(vs), byte(order))
+	dst = binary.AppendUvarint(dst, uint64(len(vs)))
 	e.residuals = append(e.residuals[:0], vs...)
+	order := 0
+	switch {
+	case !even(vs):
+		if g := divisor(vs); g > 1 {
+			base := divide(e.residuals, g)
+			dst = binary.AppendUvarint(append(dst, intDivided), uint64(base))
+			dst = binary.AppendUvarint(dst, uint64(g))
+		}
+		order = e.bestOrder(e.residuals, maxOrder)
+	case len(vs) > 1 && vs[0] != vs[1]:
+		order = 1
+	}
+	dst = append(dst, byte(order))
 	difference(e.residuals, order)
 	for _, v := range e.residuals[:order] {
 		dst = binary.AppendVarint(dst, v)
 	}
 	return e.appendStream(dst, e.residuals[order:])
+}
+
+// even reports whether all values are at one distance.
+func even(vs []int64) bool {
+	for i := 2; i < len(vs); i++ {
+		if vs[i]-vs[i-1] != vs[1]-vs[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// divisor is what the differences of all values have in common; 1 when dividing by it would
+// save less than it costs.
+func divisor(vs []int64) int64 {
+	g := uint64(0)
+	for _, v := range vs[min(1, len(vs)):] {
+		d := uint64(v) - uint64(vs[0])
+		if v < vs[0] {
+			d = -d
+		}
+		if g != 0 && d%g == 0 {
+			continue
+		}
+		if g = gcd(g, d); g == 1 {
+			return 1
+		}
+	}
+	if g > math.MaxInt64 || (len(vs)-dividedFrom)*(bits.Len64(g)-1) <= 3*8 {
+		return 1
+	}
+	return int64(g)
+}
+
+// gcd has no division: most columns have no common divisor, and should pay little to learn it.
+func gcd(a, b uint64) uint64 {
+	if a == 0 || b == 0 {
+		return a | b
+	}
+	twos := bits.TrailingZeros64(a | b)
+	for a >>= bits.TrailingZeros64(a); b != 0; {
+		b >>= bits.TrailingZeros64(b)
+		a, b = min(a, b), max(a, b)-min(a, b)
+	}
+	return a << twos
+}
+
+// divide replaces values by their multiples of g above base, which is below g.
+func divide(vs []int64, g int64) (base int64) {
+	if base = vs[0] % g; base < 0 {
+		base += g
+	}
+	for i, v := range vs {
+		q := v / g
+		if v%g < 0 { // rounded to 0: with base ≥ 0 it has to be rounded down
+			q--
+		}
+		vs[i] = q
+	}
+	return base
 }
 
 // difference replaces vs by differences of an order in place; place i < order
@@ -177,6 +254,12 @@ func (d *Decoder) ints(b []byte, maxValues, maxOrder int) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	base, g := uint64(0), uint64(1)
+	if order == intDivided {
+		if base, g, order, b, err = dividedHeader(b); err != nil {
+			return nil, err
+		}
+	}
 	if int(order) > maxOrder {
 		return nil, ErrVersion
 	}
@@ -195,7 +278,24 @@ func (d *Decoder) ints(b []byte, maxValues, maxOrder int) ([]int64, error) {
 		return nil, err
 	}
 	integrate(out, int(order))
+	if g != 1 {
+		for i, q := range out {
+			out[i] = int64(base + g*uint64(q)) // wraps where the quotient was rounded down
+		}
+	}
 	return out, nil
+}
+
+func dividedHeader(b []byte) (base, g uint64, order byte, rest []byte, err error) {
+	base, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, 0, 0, nil, ErrCorrupt
+	}
+	g, m := binary.Uvarint(b[n:])
+	if m <= 0 || base >= g || g > math.MaxInt64 || len(b) <= n+m {
+		return 0, 0, 0, nil, ErrCorrupt
+	}
+	return base, g, b[n+m], b[n+m+1:], nil
 }
 
 // stream fills out with residuals.

@@ -3,10 +3,12 @@ package data_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,16 +183,17 @@ func TestSmallFiles(t *testing.T) {
 			}
 		}
 	}
-	other := strings.Repeat("ab", 20)
+	other, newer := strings.Repeat("ab", 20), strconv.Itoa(local.Version+1)
+	says := fmt.Sprintf("says %q", newer)
 	for name, test := range map[string]struct {
 		file, fault string
 		harm        func(*testing.T, data.Folder)
 		mends       bool
 	}{
-		"a bit of VERSION":     {"store/VERSION", "says \"3\"", write("store/VERSION", "3\n"), true},
-		"noise behind VERSION": {"store/VERSION", "up to 2", write("store/VERSION", "2\nx"), true},
-		"a newer format": {"store/VERSION", "says \"3\"", func(t *testing.T, f data.Folder) {
-			write("store/VERSION", "3\n")(t, f)
+		"a bit of VERSION":     {"store/VERSION", says, write("store/VERSION", newer+"\n"), true},
+		"noise behind VERSION": {"store/VERSION", "up to " + strconv.Itoa(local.Version), write("store/VERSION", "2\nx"), true},
+		"a newer format": {"store/VERSION", says, func(t *testing.T, f data.Folder) {
+			write("store/VERSION", newer+"\n")(t, f)
 			write("store/segments/0000000000000001.kgs", strings.Repeat("of a newer version ", 99))(t, f)
 		}, false},
 		"no key":                 {"admin.key", "does not hold a key", write("admin.key", "noise"), true},

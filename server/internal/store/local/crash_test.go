@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -440,8 +441,9 @@ func TestFolderIsGuarded(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fs.Corrupt("/data/VERSION", func([]byte) []byte { return []byte("3\n") })
-	if _, err := local.Open(t.Context(), config(fs)); model.CodeOf(err) != model.CodeInvalid || !strings.Contains(err.Error(), "version 3") {
+	newer := strconv.Itoa(local.Version + 1)
+	fs.Corrupt("/data/VERSION", func([]byte) []byte { return []byte(newer + "\n") })
+	if _, err := local.Open(t.Context(), config(fs)); model.CodeOf(err) != model.CodeInvalid || !strings.Contains(err.Error(), "version "+newer) {
 		t.Fatalf("a newer folder: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Version is the format of the data folder that this engine writes.
-const Version = 2
+const Version = 3
 
 // claim locks the folder and checks its version.
 func (e *Engine) claim() error {
@@ -79,7 +79,7 @@ func (e *Engine) checkVersion() error {
 
 // migrate takes a folder of an older version. Every file says its own version and
 // is read as that, so all there is to do is to keep older programs out before the
-// first file that they cannot read: segments of version 1 stay until a merge
+// first file that they cannot read: segments of older versions stay until a merge
 // rewrites them (docs/format/segment.md, Versions).
 func (e *Engine) migrate(from int) error {
 	if err := WriteVersion(e.cfg.FS, e.cfg.Dir); err != nil {

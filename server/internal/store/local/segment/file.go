@@ -23,7 +23,7 @@ import (
 // and a trailer; docs/format/segment.md has the bytes.
 const (
 	magic          = "KGSEG\x00" // and two bytes of version
-	version        = 2
+	version        = 3
 	headSize       = len(magic) + 2
 	trailerEnd     = "KGSEGEND"
 	trailerSize    = 8 + 4 + 4 + 8

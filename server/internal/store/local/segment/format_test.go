@@ -21,8 +21,7 @@ func FuzzBody(f *testing.F) {
 	s := sampleSection()
 	f.Add(s.encodeBody(codec.NewEncoder()))
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		for version := range uint16(2) {
-			seg.version = version + 1
+		for seg.version = 1; seg.version <= version; seg.version++ {
 			_ = (&Section{}).decodeBody(newDecoder(b), seg, true)
 		}
 	})
@@ -49,8 +48,8 @@ func FuzzDirectory(f *testing.F) {
 	enc.head(&sampleSection().Head)
 	f.Add(enc.Buf)
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		for version := range uint16(2) {
-			seg := &File{ID: 7, version: version + 1}
+		for v := range uint16(version) {
+			seg := &File{ID: 7, version: v + 1}
 			heads, err := seg.decodeDirectory(newDecoder(b))
 			for i := range heads {
 				if err == nil {

@@ -141,7 +141,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-promql bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-shapes bench-promql bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -264,6 +264,10 @@ bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the 
 bench-small: bin/kymogram influx ## requests of 1 to 500 points by line protocol and remote write, beside VictoriaMetrics and InfluxDB 1.6; ARGS='-only 50 -times 5'
 	@tools/prepare peers
 	@$(GO) run ./test/bench/engine -what small -servers kymogram,victoria-metrics,influxdb $(ARGS)
+
+bench-shapes: bin/kymogram ## bytes a point of what foreign clients send, beside VictoriaMetrics; ARGS='-seed 7'
+	@tools/prepare peers
+	@$(GO) run ./test/bench/engine -what shapes -servers kymogram,victoria-metrics $(ARGS)
 
 bench-promql: bin/kymogram ## Grafana's usual PromQL, beside VictoriaMetrics and Prometheus on the same samples
 	@tools/prepare peers

@@ -26,3 +26,21 @@ func lineBody(dst []byte, b *block) []byte {
 	}
 	return dst
 }
+
+// singleLines is a block with one value a line, and a time for each.
+func singleLines(dst []byte, b *block, timesNs []int64) []byte {
+	for row := range b.timeNs {
+		for i, name := range b.names {
+			dst = append(dst, measurement+",host=node-0,run="...)
+			dst = append(dst, b.run...)
+			dst = append(dst, ' ')
+			dst = append(dst, name...)
+			dst = append(dst, '=')
+			dst = strconv.AppendFloat(dst, b.columns[i][row], 'g', -1, 64)
+			dst = append(dst, ' ')
+			dst = strconv.AppendInt(dst, timesNs[row*len(b.names)+i], 10)
+			dst = append(dst, '\n')
+		}
+	}
+	return dst
+}

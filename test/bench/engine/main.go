@@ -3,7 +3,8 @@
 // -servers kymogram,victoria-metrics it sends the same points to both in the
 // same rounds and prints the ratios.
 //
-// -what small measures small requests (small.go), -what promql queries (promql.go).
+// -what small measures small requests (small.go), -what shapes bytes a point of other
+// shapes (shapes.go), -what promql queries (promql.go).
 //
 // workload.go makes the points, kymogram.go and victoria.go are the servers that can
 // be measured, send.go and reads.go what is done to them, report.go the tables.
@@ -47,7 +48,7 @@ func main() {
 }
 
 func readFlags() (o options) {
-	flag.StringVar(&o.what, "what", "ml", "ml: the targets; small: small requests; promql: queries")
+	flag.StringVar(&o.what, "what", "ml", "ml: the targets; small: small requests; shapes: bytes a point of what foreign clients send; promql: queries")
 	flag.StringVar(&o.prometheus, "prometheus", "prometheus", "Prometheus' binary")
 	flag.StringVar(&o.influx, "influx", "bin/tools/influxd-1.6", "InfluxDB's binary")
 	flag.StringVar(&o.size, "size", "d5", "d1, d5 or d20: 10, 50 or 200 runs; long: one series of 10 M points")
@@ -81,10 +82,12 @@ func run(ctx context.Context, o options) error {
 	case "ml":
 	case "small":
 		return smallRounds(ctx, o, os.Stdout)
+	case "shapes":
+		return shapeRounds(ctx, o, os.Stdout)
 	case "promql":
 		return promqlRounds(ctx, o, os.Stdout)
 	default:
-		return fmt.Errorf("there is nothing %q to measure: ml, small or promql", o.what)
+		return fmt.Errorf("there is nothing %q to measure: ml, small, shapes or promql", o.what)
 	}
 	r := &report{options: o}
 	if err := ingestRounds(ctx, o, r); err != nil {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import enum
+import random
 import types
 from collections import OrderedDict, UserDict, UserList, namedtuple
 from pathlib import Path
@@ -136,6 +137,7 @@ def test_more_values_than_are_kept(
     spool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(attributes, "VALUES", 100)
+    monkeypatch.setattr(attributes, "_PLAIN", 100)
     found = logged(spool, {f"k{i:04}": i for i in range(130)})
     assert found.pop("kymogram_left_out") == 30
     assert found == {f"k{i:04}": i for i in range(100)}
@@ -351,3 +353,93 @@ def test_every_kind_is_taken_by_the_server(served: Any) -> None:
     assert len(first) >= 35
     assert len(again) == len(first)
     assert list((served.spool / "rejected").glob("*")) == []
+
+
+# plain mappings, which are written without a look at every value
+
+PLAIN = [0, -7, 2**53, -(2**53), 0.1, -0.0, 1e300, 5e-324, True, False, "", "adam", 'a"b\\c\n\x7f']
+ODD = [
+    2**53 + 1,
+    float("inf"),
+    float("nan"),
+    "é",
+    "\ud800",
+    "sk-" + "x" * 20,
+    None,
+    [1, 2],
+    (1,),
+    {1},
+]
+
+
+def naive_paths(prefix: str, given: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, one in given.items():
+        path = f"{prefix}/{key}"
+        found |= naive_paths(path, one) if isinstance(one, dict) else {path: one}
+    return found
+
+
+TYPES = {bool: "bool", int: "int64", float: "float64", str: "string"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plain_mappings(spool: Path, seed: int) -> None:
+    draw = random.Random(seed)
+
+    def mapping(depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for i in range(draw.randrange(12)):
+            deeper = depth < 11 and draw.random() < 0.3
+            found[f"k{i}.{draw.randrange(9)}"] = (
+                mapping(depth + 1) if deeper else draw.choice(PLAIN)
+            )
+        return found
+
+    kymogram.init(run_name="r", log_level="OFF", init_mode="offline")
+    for prefix in ("config", "state", "z:1/b"):
+        given = mapping(0)
+        for _ in range(2):
+            before = len(spooled(spool))
+            counted = kymogram.get_metrics().attribute_updates_added
+            if prefix == "config":
+                kymogram.log_config(given)
+            else:
+                kymogram.log_attributes(prefix, given)
+            new = spooled(spool)[before:]
+            want = naive_paths(prefix, given)
+            assert {one["path"]: repr(plain(one["value"])) for one in new} == {
+                path: repr(value) for path, value in want.items()
+            }
+            assert {one["path"]: one["value"]["type"] for one in new} == {
+                path: TYPES[type(value)] for path, value in want.items()
+            }
+            assert len(new) == len(want)
+            assert all(one["op"] == "set_attribute" and one["time_ns"] > 1e18 for one in new)
+            assert kymogram.get_metrics().attribute_updates_added == counted + len(want)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_one_odd_value_among_plain_ones(spool: Path, odd: Any) -> None:
+    alone = logged(spool, UserDict({"odd": odd}))
+    kymogram.close(0)
+    among = logged(spool, {"a": 1, "odd": odd, "b": {"c": 2.5}})
+    assert repr(among) == repr({"a": 1, "b/c": 2.5, **alone}) or among.items() >= alone.items()
+    assert {path: among[path] for path in ("a", "b/c")} == {"a": 1, "b/c": 2.5}
+    assert len(among) == len(alone) + 2
+
+
+def test_many_prefixes_are_not_remembered(spool: Path) -> None:
+    kymogram.init(run_name="r", log_level="OFF", init_mode="offline")
+    for i in range(1000):
+        kymogram.log_attributes(f"p{i}", {f"k{j}": j for j in range(20)})
+    assert sum(map(len, attributes._heads.values())) <= 64 * 20
+    deep: dict[str, Any] = {f"k{i}": {f"k{j}": j for j in range(100)} for i in range(100)}
+    kymogram.log_config(deep)
+    assert len(spooled(spool)) == 20_000 + 10_000
+    text = {f"k{i:03}": "x" * 15 for i in range(1000)}
+    for _ in range(3):
+        kymogram.log_attributes("a" * 400, text)
+    records = [r for r in reader.records(reader.writers(spool)[-1]) if r.type == 4]
+    assert all(len(r.payload) < 250_000 for r in records)
+    assert len(spooled(spool)) == 33_000

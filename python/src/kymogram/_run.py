@@ -248,15 +248,25 @@ class Run:
         if updates:
             self.logger().writer.append_update(updates)
 
+    def _plain(self, path: str, value: Any) -> bool:
+        """Log a dict of plain values in a fraction of the time; False where it is none."""
+        found = attributes.plain(path, value) if value.__class__ is dict else None
+        if found is None:
+            return False
+        self.logger().writer.append_documents(found, len(found))
+        return True
+
     def log_config(self, config: Any) -> None:
         """Log a nested configuration under `config/`."""
-        self._update(attributes.config(config))
+        if not self._plain("config", config):
+            self._update(attributes.config(config))
 
     def log_attributes(self, prefix_path: str, value: Any) -> None:
         """Log attributes under a path, "" for a mapping of paths; None removes one."""
         mapping = hasattr(value, "items")
         path = "" if mapping and prefix_path == "" else naming.path(prefix_path)
-        self._update(attributes.updates(path, value))
+        if not (path and self._plain(path, value)):
+            self._update(attributes.updates(path, value))
 
     def log_env_attributes(self, env_id: Any, value: Any, episode: Any = None) -> None:
         """Log attributes of an environment, of one of its episodes if given."""

@@ -8,6 +8,7 @@ import sys
 
 from .._exceptions import KymogramValidationError
 from .._say import voice
+from .._spool.records import quoted
 from . import flatten, naming
 
 TYPE_CHECKING = False
@@ -19,7 +20,9 @@ TAGS = 1_000  # in one update
 VALUES = 250_000  # of one nested value
 LEFT_OUT = "kymogram_left_out"  # the attribute that says how many more there were
 _COUNTED = 10  # times as many are counted
-_SAFE = 1 << 53
+_SAFE, _LEAST = 1 << 53, -(1 << 53)
+_PLAIN, _PLAIN_DEPTH = 1_000, 8  # values of a plain mapping, and how deep they lie
+_PREFIXES = 64  # whose keys are remembered
 _CUT = 100  # bytes for the words that tell of a cut
 _SECRETS = tuple(
     "sk- sk_ pk_ rk_ ghp_ gho_ ghu_ ghs_ github_pat_ glpat- hf_ AKIA ASIA AIza eyJ ya29. "
@@ -27,6 +30,8 @@ _SECRETS = tuple(
 )
 _SECRET_LENGTH = 20
 _GIT_S = 0.3
+
+_heads: dict[str, dict[str, str]] = {}  # how the updates of leaves begin, by prefix and key
 
 
 def value(path: str, given: Any) -> dict[str, Any]:
@@ -147,6 +152,53 @@ def updates(prefix: str, given: Any) -> list[dict[str, Any]]:
         number = {"type": "int64", "value": left}
         found[path] = {"op": "set_attribute", "path": path, "value": number}
     return list(found.values())
+
+
+def plain(prefix: str, given: dict[str, Any], depth: int = 0) -> list[str] | None:
+    """As updates, in JSON without the opening brace; None for what has to be looked at."""
+    if len(given) > _PLAIN or depth > _PLAIN_DEPTH:
+        return None
+    heads = _heads.get(prefix)
+    if heads is None:
+        if len(_heads) >= _PREFIXES:
+            _heads.clear()
+        heads = _heads[prefix] = {}
+    found: list[str] = []
+    add = found.append
+    for key, one in given.items():
+        head = heads.get(key) or _beginning(heads, prefix, key)
+        if head is None:
+            return None
+        kind = one.__class__
+        if kind is int and _LEAST <= one <= _SAFE:
+            add(f'{head}int64","value":{one}}}}}')
+        elif kind is float and one - one == 0:  # finite
+            add(f'{head}float64","value":{one!r}}}}}')
+        elif kind is str and len(one) < _SECRET_LENGTH and one.isascii():
+            add(f'{head}string","value":{quoted(one)}}}}}')
+        elif kind is bool:
+            add(f'{head}bool","value":{"true" if one else "false"}}}}}')
+        elif kind is dict:
+            part = plain(f"{prefix}/{key}", one, depth + 1)
+            if part is None or len(found) + len(part) > _PLAIN:
+                return None
+            found += part
+        else:
+            return None
+    if not depth:
+        found.sort()  # by path: every process says it in one order
+    return found
+
+
+def _beginning(heads: dict[str, str], prefix: str, key: object) -> str | None:
+    """How the update of a leaf begins, if its key is a plain one."""
+    path = f"{prefix}/{key}"
+    if key.__class__ is not str or "/" in key or not naming.is_plain_path(path):
+        return None
+    if len(heads) >= _PLAIN:
+        heads.clear()
+    head = heads[key] = f'"op":"set_attribute","path":{quoted(path)},"value":{{"type":"'
+    return head
 
 
 def config(given: Any) -> list[dict[str, Any]]:

@@ -152,6 +152,8 @@ def environment(value: object) -> str:
 
 def path(value: object, *, what: str = "attribute path") -> str:
     """An attribute's path."""
+    if value.__class__ is str and is_plain_path(value):
+        return value
     name = _text(what, value, PATH_BYTES)
     _query_safe(what, name)
     odd = next((c for c in name if c not in _PATH_CHARACTERS), None)
@@ -172,19 +174,25 @@ def path(value: object, *, what: str = "attribute path") -> str:
     return name
 
 
+def is_plain_path(name: str) -> bool:
+    """Whether a path is one at first sight."""
+    return (
+        _PATH_CHARACTERS.issuperset(name)
+        and 0 < len(name) <= PATH_BYTES
+        and name[0] not in ":/"
+        and name[-1] != "/"
+        and not name.startswith("sys/")
+        and "//" not in name
+    )
+
+
 def inner_path(name: str) -> str:
     """The path of a part of a nested value, whose keys are free.
 
     What a path cannot hold is written as %XX; a long one is cut, with a checksum
     at its end.
     """
-    if (
-        _PATH_CHARACTERS.issuperset(name)
-        and 0 < len(name) <= PATH_BYTES
-        and name[0] not in ":/s"
-        and name[-1] != "/"
-        and "//" not in name
-    ):
+    if is_plain_path(name):
         return name
     kept = "".join(one if _fits(one) else _percent(one) for one in name)
     if kept.startswith(":"):

@@ -43,7 +43,10 @@ class Ring:
         self.size = 0  # bytes
 
     def __bool__(self) -> bool:
-        return any(chunk.at < len(chunk) for chunk in self._chunks)
+        last = self._chunks[-1]
+        return last.at < len(last) or (
+            len(self._chunks) > 1 and any(chunk.at < len(chunk) for chunk in self._chunks)
+        )
 
     def push(self, series: Sequence[Series], payload: bytes) -> None:
         """Take a record that uses these series."""

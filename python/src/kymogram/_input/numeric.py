@@ -451,6 +451,8 @@ def _of_numpy(value: Any) -> tuple[Any, Any]:
     numpy = sys.modules.get("numpy")
     if numpy is None or isinstance(value, (list, tuple)):
         return numpy, None
+    if value.__class__ is numpy.ndarray:  # as nearly all are
+        return numpy, value
     try:
         if hasattr(value, "detach") and hasattr(value, "cpu"):
             value = _tensor(value)
@@ -464,8 +466,12 @@ def _of_numpy(value: Any) -> tuple[Any, Any]:
 def whole_array(value: Any) -> Any:
     """An array of whole numbers as int64, in order; None where they are none."""
     numpy, found = _of_numpy(value)
-    if found is None:
-        return None
+    return None if found is None else _as_int64(numpy, found)
+
+
+def _as_int64(numpy: Any, found: Any) -> Any:
+    if found.dtype.str == "<i8" and found.flags.c_contiguous:
+        return found
     letter, size = found.dtype.kind, found.dtype.itemsize
     if letter in "iu":
         return found.astype("<i8", order="C", copy=False)
@@ -528,7 +534,7 @@ def times_array(value: Any) -> Any:
         if not within(ns, STEP_MAX):
             return None
     else:
-        whole = whole_array(found)
+        whole = _as_int64(numpy, found)
         if whole is None:
             return None
         if within(whole - _SECONDS_TO, _TIME_MS_MAX - _SECONDS_TO):  # as they nearly always are

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 WIDTHS = tables.WIDTHS  # assigned, not imported: see _log
 
 HEAD = 8  # bytes before a payload
-_LARGE = 8192  # bytes of a record
+_LARGE = 64 << 10  # bytes of a record
 _TEMPLATES = 64  # shapes of a series that are remembered
 
 

@@ -86,6 +86,11 @@ def given_steps(step: Any, rows: int, what: str = "step") -> Given | None:
     if not numeric.is_sequence(step):
         first = rising(what, step, rows)
         return Given(LINEAR, pack_i64(first), first, first + rows - 1)
+    found = numeric.whole_array(step)
+    if found is not None and found.shape == (rows,) and rows and numeric.rise(found):
+        first, last = found.item(0), found.item(-1)
+        if first >= 0 and last <= STEP_MAX:  # and so are those between
+            return Given(EXPLICIT, found.tobytes(), first, last)
     found = numeric.steps(what, step, rows)
     first, last = (int(found[0]), int(found[-1])) if rows else (0, 0)
     return Given(EXPLICIT, numeric.int64_bytes(found), first, last, numeric.rise(found))

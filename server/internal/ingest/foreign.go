@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,19 +127,25 @@ func (f *Foreign) Append(ctx context.Context, workspace, project string, parts [
 	}
 	parts, later := f.turn(workspace, project, parts)
 	acks := make([]model.Ack, len(parts))
-	group, each := errgroup.WithContext(ctx)
-	group.SetLimit(foreignAtOnce)
-	for _, places := range byRun(parts) {
-		group.Go(func() (err error) {
-			for _, i := range places {
-				if acks[i], err = f.append(each, parts[i].at(workspace, project), &parts[i]); err != nil {
-					return err
-				}
+	store := func(ctx context.Context, places []int) (err error) {
+		for _, i := range places {
+			if acks[i], err = f.append(ctx, parts[i].at(workspace, project), &parts[i]); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
 	}
-	err := group.Wait()
+	var err error
+	if runs := byRun(parts); len(runs) == 1 {
+		err = store(ctx, runs[0])
+	} else {
+		group, each := errgroup.WithContext(ctx)
+		group.SetLimit(foreignAtOnce)
+		for _, places := range runs {
+			group.Go(func() error { return store(each, places) })
+		}
+		err = group.Wait()
+	}
 	if err == nil && later > 0 {
 		err = model.Errorf(model.CodeUnavailable, "the request opens more than %d runs and attempts, or gives them more than %d attributes; %d are left", foreignOpens, foreignAttributes, later).
 			WithHint("Send it again: it goes on from there.")
@@ -172,15 +179,21 @@ func (f *Foreign) turn(workspace, project string, parts []Part) (now []Part, lat
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	opens, attributes := 0, 0
+	now = parts
 	for i := range parts {
 		if f.sessions[parts[i].at(workspace, project)] == nil {
 			opens, attributes = opens+1, attributes+len(parts[i].Attributes)
 			if opens > foreignOpens || opens > 1 && attributes > foreignAttributes {
+				if later == 0 {
+					now = slices.Clone(parts[:i])
+				}
 				later++
 				continue
 			}
 		}
-		now = append(now, parts[i])
+		if later > 0 {
+			now = append(now, parts[i])
+		}
 	}
 	return now, later
 }

@@ -30,7 +30,7 @@ type Engine struct {
 	keeper      *upkeep.Keeper
 	damage      *segment.DamageList
 	meta        metaQueue
-	encoders    sync.Pool // of *record.Encoder
+	desks       sync.Pool // of *desk
 	lostRecords uint64    // of the log, at start
 	closing     sync.Once
 	closeErr    error
@@ -104,16 +104,16 @@ func (e *Engine) append(r *state.Run, b *model.Batch) (ack model.Ack, lsn uint64
 	if !r.Gone() && !r.HasAttempt(b.Attempt) {
 		return ack, 0, unknownAttempt(b.Run, b.Attempt)
 	}
-	rec, refused, err := decision.Of(r, b, e.cfg.SeriesPerRunLimit)
+	d := e.desk()
+	defer e.putDesk(d)
+	rec, refused, err := d.Of(r, b, e.cfg.SeriesPerRunLimit)
 	if err != nil {
 		return ack, 0, err
 	}
-	enc := e.encoder()
-	defer e.putEncoder(enc)
-	if err := enc.Batch(rec); err != nil {
+	if err := d.enc.Batch(rec); err != nil {
 		return ack, 0, err
 	}
-	lsn, err = e.commit(r, enc, func(lsn uint64) error { return r.Apply(rec, lsn) })
+	lsn, err = e.commit(r, &d.enc, func(lsn uint64) error { return r.Apply(rec, lsn) })
 	if err != nil {
 		return ack, 0, err
 	}

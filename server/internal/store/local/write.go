@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/local/decision"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/state"
 )
@@ -122,20 +123,27 @@ func (e *Engine) Mark(ctx context.Context, w model.WriterID) (uint64, error) {
 	return mark, e.log.Wait(ctx, lsn)
 }
 
-// encoder is an empty one with the room of an earlier one.
-func (e *Engine) encoder() *record.Encoder {
-	if enc, ok := e.encoders.Get().(*record.Encoder); ok {
-		enc.Buf = enc.Buf[:0]
-		return enc
-	}
-	return &record.Encoder{}
+// desk is room to decide about a batch and to write it down.
+type desk struct {
+	decision.Desk
+	enc record.Encoder
 }
 
-// putEncoder keeps an encoder for another record, unless its room is large.
-func (e *Engine) putEncoder(enc *record.Encoder) {
-	if cap(enc.Buf) <= maxKeptBuffer {
-		e.encoders.Put(enc)
+// desk is an empty one, with the room of an earlier batch.
+func (e *Engine) desk() *desk {
+	if d, ok := e.desks.Get().(*desk); ok {
+		return d
 	}
+	return &desk{}
+}
+
+// putDesk keeps a desk for another batch.
+func (e *Engine) putDesk(d *desk) {
+	d.Clear()
+	if d.enc.Buf = d.enc.Buf[:0]; cap(d.enc.Buf) > maxKeptBuffer {
+		d.enc.Buf = nil
+	}
+	e.desks.Put(d)
 }
 
 const maxKeptBuffer = 4 << 20

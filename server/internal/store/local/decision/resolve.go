@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -17,12 +18,12 @@ import (
 // its records are refused, where relative steps start, in which order its rows
 // arrived. It reads the run's state and changes nothing.
 type resolver struct {
+	*Desk
 	limit int // of series in the run
 	run   *state.Run
 	batch *model.Batch
-	rec   *record.Batch
 
-	groups  []draft
+	apart   bool                     // each column is a known series of its own
 	fresh   map[string]record.Series // series that the batch makes
 	nextID  uint32
 	starts  map[record.StartKey]int64 // starts that this batch needs and nobody fixed yet
@@ -34,8 +35,10 @@ type resolver struct {
 // draft is a row group on its way into a record.
 type draft struct {
 	*model.RowGroup
-	texts    []string // key of each column
+	texts    []string        // key of each column
+	of       []*state.Series // of each column, nil where the run does not know it
 	cols     []column.Values
+	ords     []int64 // arrival numbers
 	relative []int64 // the step axis before it is resolved, nil when absolute
 	// relativeEnv is the environment step where it is relative with the step.
 	relativeEnv []int64
@@ -63,10 +66,12 @@ type draft struct {
 //   - The arrival number says which of two equal points came later. Groups that share
 //     no series count from the same number. Their rows then stay equal, and a flush
 //     stores the axes of both once.
-func Of(r *state.Run, b *model.Batch, limit int) (*record.Batch, []model.Refusal, error) {
+//
+// The record is good until Clear, and no longer than the batch.
+func (k *Desk) Of(r *state.Run, b *model.Batch, limit int) (*record.Batch, []model.Refusal, error) {
 	writerN := r.NextWriter(b.Writer)
-	s := &resolver{limit: limit, run: r, batch: b, fresh: map[string]record.Series{}, nextID: r.NextSeries(), starts: map[record.StartKey]int64{}, fixed: map[record.StartKey]bool{}}
-	s.rec = &record.Batch{Run: b.Run, Writer: b.Writer, Attempt: b.Attempt, WriterPlace: writerN, SourcePlace: r.NextSource(record.Source{Writer: writerN, Attempt: b.Attempt}), First: b.First, Last: b.Last, NextOrd: r.Arrivals(), Skipped: b.Skipped, Updates: b.Updates}
+	s := &resolver{Desk: k, limit: limit, run: r, batch: b, nextID: r.NextSeries()}
+	s.rec = record.Batch{Run: b.Run, Writer: b.Writer, Attempt: b.Attempt, WriterPlace: writerN, SourcePlace: r.NextSource(record.Source{Writer: writerN, Attempt: b.Attempt}), First: b.First, Last: b.Last, NextOrd: r.Arrivals(), Skipped: b.Skipped, Updates: b.Updates}
 	if r.Gone() {
 		s.refuseAll()
 	} else {
@@ -79,7 +84,7 @@ func Of(r *state.Run, b *model.Batch, limit int) (*record.Batch, []model.Refusal
 		s.emit()
 	}
 	s.rec.Refused = uint64(len(s.refused))
-	return s.rec, s.refused, nil
+	return &s.rec, s.refused, nil
 }
 
 // refuseAll names every record of a batch for a deleted run.
@@ -110,15 +115,26 @@ func (s *resolver) refuse(seq uint64, code model.Code, format string, args ...an
 
 // draft wraps the groups and looks up where relative steps start.
 func (s *resolver) draft() error {
-	s.groups = make([]draft, 0, len(s.batch.Groups)) // lists that grow leave their smaller selves behind
+	s.room()
+	last, at := int64(-1), 0
+	s.apart = true
 	for i := range s.batch.Groups {
 		g := &s.batch.Groups[i]
 		if g.Rows() == 0 || len(g.Columns) == 0 {
 			continue
 		}
-		d := draft{RowGroup: g}
-		if err := d.name(); err != nil {
-			return err
+		to := at + len(g.Columns)
+		d := draft{RowGroup: g, texts: s.texts[at:to:to], of: s.of[at:to:to], cols: s.cols[at:to:to]}
+		at = to
+		rising := d.name(s.run)
+		if !rising {
+			if err := d.twice(); err != nil {
+				return err
+			}
+		}
+		s.apart = s.apart && rising && int64(d.of[0].ID) > last
+		if s.apart {
+			last = int64(d.of[len(d.of)-1].ID)
 		}
 		if len(g.Axes) > 0 && g.Axes[0].Relative {
 			d.relative = g.Axes[0].Values
@@ -137,22 +153,33 @@ func (s *resolver) draft() error {
 	return nil
 }
 
-// name takes the columns and the keys of their series.
-func (d *draft) name() error {
-	d.texts, d.cols = make([]string, len(d.Columns)), make([]column.Values, len(d.Columns))
-	named := map[string]bool{}
+// name takes the columns, the keys of their series, and what the run knows by these.
+// Rising: it knows them all, in the order of their places, so each is another one.
+func (d *draft) name(r *state.Run) (rising bool) {
+	rising = true
 	for j := range d.Columns {
 		c := &d.Columns[j]
-		d.texts[j], d.cols[j] = c.Text, valuesOf(c)
-		if c.Text == "" {
+		if d.texts[j] = c.Text; c.Text == "" {
 			d.texts[j] = c.Series.String()
 		}
-		if named[d.texts[j]] {
-			return model.Errorf(model.CodeInvalid, "series %s is in two columns of one row group", c.Series.Metric)
+		d.cols[j] = valuesOf(c)
+		d.of[j], _ = r.Named(d.texts[j])
+		rising = rising && d.of[j] != nil && (j == 0 || d.of[j-1].ID < d.of[j].ID)
+	}
+	return rising
+}
+
+// twice fails where a series is in two columns.
+func (d *draft) twice() error {
+	if len(d.texts) == 1 {
+		return nil
+	}
+	named := make(map[string]bool, len(d.texts))
+	for j, text := range d.texts {
+		if named[text] {
+			return model.Errorf(model.CodeInvalid, "series %s is in two columns of one row group", d.Columns[j].Series.Metric)
 		}
-		if len(d.Columns) > 1 {
-			named[d.texts[j]] = true
-		}
+		named[text] = true
 	}
 	return nil
 }
@@ -170,10 +197,9 @@ func valuesOf(c *model.Column) column.Values {
 
 // begins is where each row of a column with relative steps starts.
 func (s *resolver) begins(d *draft, col int) []int64 {
-	of, known := s.run.Named(d.texts[col])
-	episodes := d.episodes(col)
+	of, episodes := d.of[col], d.episodes(col)
 	out := make([]int64, d.Rows())
-	if !known {
+	if of == nil {
 		return out
 	}
 	if episodes == nil {
@@ -205,6 +231,9 @@ func (s *resolver) start(key record.StartKey) int64 {
 	if at > 0 && s.least(key) == 1 {
 		at-- // its steps count from 1: the first still follows the last
 	}
+	if s.starts == nil {
+		s.starts = map[record.StartKey]int64{}
+	}
 	s.starts[key] = at
 	return at
 }
@@ -223,7 +252,7 @@ func (s *resolver) leastSteps() map[record.StartKey]int64 {
 	for i := range s.groups {
 		d := &s.groups[i]
 		for j := range d.cols {
-			if of, known := s.run.Named(d.texts[j]); known && d.relative != nil {
+			if of := d.of[j]; of != nil && d.relative != nil {
 				d.takeLeast(out, record.StartKey{Writer: s.rec.WriterPlace, Series: of.ID}, d.episodes(j))
 			}
 		}
@@ -253,7 +282,7 @@ func takeLess(out map[record.StartKey]int64, key record.StartKey, k int64) {
 // easy is true when no record can be refused: known series of the same kind, or
 // new ones inside the limit, and no step past the end of int64.
 func (s *resolver) easy() bool {
-	fresh := map[string]record.Series{}
+	var fresh map[string]record.Series
 	var order []record.Series
 	for i := range s.groups {
 		g := &s.groups[i]
@@ -262,7 +291,7 @@ func (s *resolver) easy() bool {
 				return false
 			}
 			kind := g.cols[j].Kind
-			if known, ok := s.run.Named(g.texts[j]); ok {
+			if known := g.of[j]; known != nil {
 				if known.Kind != kind {
 					return false
 				}
@@ -270,6 +299,9 @@ func (s *resolver) easy() bool {
 			}
 			def, ok := fresh[g.texts[j]]
 			if !ok {
+				if fresh == nil {
+					fresh = map[string]record.Series{}
+				}
 				def = record.Series{ID: s.nextID + uint32(len(order)), Kind: kind, Text: g.texts[j]}
 				fresh[def.Text] = def
 				order = append(order, def)
@@ -336,6 +368,7 @@ func (s *resolver) units() []unit {
 
 // judgeRecords takes or refuses each record by itself, in order of sequence.
 func (s *resolver) judgeRecords() {
+	s.fresh = map[string]record.Series{}
 	for _, u := range s.units() {
 		fresh, refusal := s.judge(u)
 		if refusal != nil {
@@ -368,7 +401,7 @@ func (s *resolver) judge(u unit) ([]record.Series, *model.Refusal) {
 	for _, at := range u.rows {
 		g := &s.groups[at.group]
 		for j := range g.cols {
-			def, known := s.lookUp(g.texts[j], made)
+			def, known := s.lookUp(g, j, made)
 			if !known {
 				if s.run.SeriesMade()+len(s.fresh)+len(fresh) >= s.limit {
 					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.shown(j), s.limit)
@@ -396,9 +429,11 @@ func refusal(code model.Code, format string, args ...any) *model.Refusal {
 	return &model.Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// lookUp finds a series of the run, of the batch, or of the record that is judged.
-func (s *resolver) lookUp(text string, made map[string]record.Series) (record.Series, bool) {
-	if known, ok := s.run.Named(text); ok {
+// lookUp finds the series of a column: of the run, of the batch, or of the record that is
+// judged.
+func (s *resolver) lookUp(d *draft, col int, made map[string]record.Series) (record.Series, bool) {
+	text := d.texts[col]
+	if known := d.of[col]; known != nil {
 		return record.Series{ID: known.ID, Kind: known.Kind, Text: text}, true
 	}
 	if def, ok := s.fresh[text]; ok {
@@ -410,33 +445,41 @@ func (s *resolver) lookUp(text string, made map[string]record.Series) (record.Se
 
 // emit turns the drafts into the groups of the record.
 func (s *resolver) emit() {
-	ords := s.arrival()
-	s.rec.Groups = make([]record.Group, 0, len(s.groups))
+	s.arrive()
 	for i := range s.groups {
-		s.emitGroup(&s.groups[i], ords[i])
+		s.emitGroup(&s.groups[i])
+	}
+	s.rec.Groups = s.out
+}
+
+// arrive numbers the rows of each group by (sequence, group, row). Groups that
+// share no series count from the same number, so that equal axes stay equal.
+func (s *resolver) arrive() {
+	if s.repeats() {
+		s.number(s.groups)
+		return
+	}
+	for i := range s.groups {
+		if d := &s.groups[i]; slices.IsSorted(d.Seq) {
+			d.ords = s.following(d.Rows())
+		} else {
+			s.number(s.groups[i : i+1])
+		}
 	}
 }
 
-// arrival numbers the rows of each group by (sequence, group, row). Groups that
-// share no series count from the same number, so that equal axes stay equal.
-func (s *resolver) arrival() [][]int64 {
-	out := make([][]int64, len(s.groups))
-	if !s.repeats() {
-		for i := range s.groups {
-			out[i] = s.number([]int{i})[0]
-		}
-		return out
+// following are the next so many arrival numbers, one list for all who ask.
+func (s *resolver) following(n int) []int64 {
+	for next := s.run.Arrivals(); len(s.ords) < n; {
+		s.ords = append(s.ords, next+int64(len(s.ords)))
 	}
-	all := make([]int, len(s.groups))
-	for i := range all {
-		all[i] = i
-	}
-	return s.number(all)
+	s.rec.NextOrd = max(s.rec.NextOrd, s.run.Arrivals()+int64(n))
+	return s.ords[:n:n]
 }
 
 // repeats reports whether any series is in two columns of the batch.
 func (s *resolver) repeats() bool {
-	if len(s.groups) == 1 {
+	if s.apart || len(s.groups) == 1 {
 		return false // draft saw to that
 	}
 	seen := map[string]bool{}
@@ -451,66 +494,68 @@ func (s *resolver) repeats() bool {
 	return false
 }
 
-func (s *resolver) number(groups []int) [][]int64 {
+func (s *resolver) number(groups []draft) {
 	var order []rowAt
-	out, first := make([][]int64, len(groups)), groups[0] // they follow each other
-	rising := true
-	for k, i := range groups {
-		g := &s.groups[i]
-		out[k] = make([]int64, g.Rows())
-		for row := range g.Rows() {
-			rising = rising && (len(order) == 0 || s.seqAt(order[len(order)-1]) <= s.seqAt(rowAt{i, row}))
+	for i := range groups {
+		d := &groups[i]
+		d.ords = make([]int64, d.Rows())
+		for row := range d.Rows() {
 			order = append(order, rowAt{i, row})
 		}
 	}
-	if !rising {
-		slices.SortStableFunc(order, func(a, b rowAt) int {
-			if s.seqAt(a) < s.seqAt(b) {
-				return -1
-			}
-			if s.seqAt(a) > s.seqAt(b) {
-				return 1
-			}
-			return 0
-		})
+	seq := func(at rowAt) uint64 {
+		if d := &groups[at.group]; len(d.Seq) > 0 {
+			return d.Seq[at.row]
+		}
+		return 0
 	}
+	slices.SortStableFunc(order, func(a, b rowAt) int { return cmp.Compare(seq(a), seq(b)) })
 	for n, at := range order {
-		out[at.group-first][at.row] = s.run.Arrivals() + int64(n)
+		groups[at.group].ords[at.row] = s.run.Arrivals() + int64(n)
 	}
 	s.rec.NextOrd = max(s.rec.NextOrd, s.run.Arrivals()+int64(len(order)))
-	return out
-}
-
-func (s *resolver) seqAt(at rowAt) uint64 {
-	if g := &s.groups[at.group]; len(g.Seq) > 0 {
-		return g.Seq[at.row]
-	}
-	return 0
 }
 
 // emitGroup writes a draft without its refused rows, once for each set of
 // columns that start at the same steps.
-func (s *resolver) emitGroup(d *draft, ords []int64) {
+func (s *resolver) emitGroup(d *draft) {
 	pick := d.taken()
 	if pick != nil && len(pick) == 0 {
 		return
 	}
-	base := s.shared(d, ords, pick)
+	base := s.shared(d, pick)
+	if d.relative == nil {
+		s.emitWhole(d, base, pick)
+		return
+	}
 	at := map[string]int{}
 	for j := range d.cols {
-		def, _ := s.lookUp(d.texts[j], nil)
+		def, _ := s.lookUp(d, j, nil)
 		key := d.signature(j)
 		k, ok := at[key]
 		if !ok {
-			k = len(s.rec.Groups)
+			k = len(s.out)
 			at[key] = k
-			s.rec.Groups = append(s.rec.Groups, record.Group{Rows: d.resolved(base, j, pick)})
+			s.out = append(s.out, record.Group{Rows: d.resolved(base, j, pick)})
 		}
-		g := &s.rec.Groups[k]
+		g := &s.out[k]
 		g.Series = append(g.Series, def.ID)
 		g.Columns = append(g.Columns, d.column(j, def.Kind, pick))
 		s.fix(d, j, def.ID, pick)
 	}
+}
+
+// emitWhole writes a draft whose columns all start at the same steps.
+func (s *resolver) emitWhole(d *draft, rows column.Rows, pick []int32) {
+	from := len(s.ids)
+	for j := range d.cols {
+		def, _ := s.lookUp(d, j, nil)
+		s.ids = append(s.ids, def.ID)
+		if pick != nil || def.Kind != d.cols[j].Kind {
+			d.cols[j] = d.column(j, def.Kind, pick)
+		}
+	}
+	s.out = append(s.out, record.Group{Rows: rows, Series: s.ids[from:len(s.ids):len(s.ids)], Columns: d.cols})
 }
 
 // taken lists the rows that are not refused, nil for all.
@@ -528,10 +573,11 @@ func (d *draft) taken() []int32 {
 }
 
 // shared is the rows of a draft as they came.
-func (s *resolver) shared(d *draft, ords []int64, pick []int32) column.Rows {
-	r := column.Rows{Mode: d.Unique, Time: d.TimeNs, Seq: d.Seq, Arrival: ords}
+func (s *resolver) shared(d *draft, pick []int32) column.Rows {
+	r := column.Rows{Mode: d.Unique, Time: d.TimeNs, Seq: d.Seq, Arrival: d.ords}
 	if len(r.Seq) == 0 {
-		r.Seq = make([]uint64, d.Rows())
+		s.zeros = slices.Grow(s.zeros, d.Rows())
+		r.Seq = s.zeros[:d.Rows():d.Rows()]
 	}
 	for _, a := range d.Axes {
 		at := column.AxisIndex(a.Axis)
@@ -547,11 +593,8 @@ func (s *resolver) shared(d *draft, ords []int64, pick []int32) column.Rows {
 	return out
 }
 
-// signature is equal for columns whose steps resolve to the same.
+// signature is equal for columns whose relative steps resolve to the same.
 func (d *draft) signature(col int) string {
-	if d.relative == nil {
-		return ""
-	}
 	b := make([]byte, 0, 8*len(d.begin[col]))
 	for _, v := range d.begin[col] {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
@@ -561,9 +604,6 @@ func (d *draft) signature(col int) string {
 
 // resolved is the shared rows with the steps of a column made absolute.
 func (d *draft) resolved(base column.Rows, col int, pick []int32) column.Rows {
-	if d.relative == nil {
-		return base
-	}
 	steps := make([]int64, d.Rows())
 	for i, k := range d.relative {
 		steps[i] = d.begin[col][i] + k
@@ -624,11 +664,11 @@ func (d *draft) column(col int, kind model.Kind, pick []int32) column.Values {
 
 // fix puts the starts that a column used into the record.
 func (s *resolver) fix(d *draft, col int, id uint32, pick []int32) {
-	if d.relative == nil {
-		return
-	}
 	for _, key := range s.keysOf(d, col, id, pick) {
 		if _, done := s.run.Start(key); !done && !s.fixed[key] {
+			if s.fixed == nil {
+				s.fixed = map[record.StartKey]bool{}
+			}
 			s.fixed[key] = true
 			s.rec.Starts = append(s.rec.Starts, record.Start{Key: key, At: s.starts[key]})
 		}

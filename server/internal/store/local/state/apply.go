@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -83,9 +82,9 @@ func (r *Run) applyBody(rec *record.Batch, lsn uint64) error {
 		r.freshStarts = append(r.freshStarts, s)
 	}
 	r.grow(freshBytes * len(rec.Starts))
-	lost, lines := uint64(0), r.lines()
+	lost, memo := uint64(0), memory{lines: r.lines()}
 	for i := range rec.Groups {
-		if err := r.remember(&rec.Groups[i], rec.SourcePlace, lines); err != nil {
+		if err := r.remember(&rec.Groups[i], rec.SourcePlace, &memo); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("record %d: %w", lsn, err))
 			lost += rec.Groups[i].Points()
 		}
@@ -109,9 +108,17 @@ func (r *Run) touch(lsn uint64) {
 	r.LastLSN = lsn
 }
 
+// memory is what the groups of one record have in common on their way into memory.
+type memory struct {
+	lines   *curve.Lineage
+	sources []uint32 // one source again and again
+	grown   curve.Growth
+}
+
 // remember appends a group to the one of its shape in memory.
-func (r *Run) remember(g *record.Group, src uint32, lines *curve.Lineage) error {
-	if g.Rows.Len() == 0 {
+func (r *Run) remember(g *record.Group, src uint32, of *memory) error {
+	n := g.Rows.Len()
+	if n == 0 {
 		return nil
 	}
 	for i, id := range g.Series {
@@ -120,24 +127,26 @@ func (r *Run) remember(g *record.Group, src uint32, lines *curve.Lineage) error 
 			return fmt.Errorf("series %d is not defined", id)
 		}
 	}
+	for len(of.sources) < n {
+		of.sources = append(of.sources, src)
+	}
+	g.Rows.Source = of.sources[:n:n]
 	m := r.groupOf(g, src)
-	r.grow(m.add(g, &r.table.limits, lines.Writers))
+	r.grow(m.add(g, &r.table.limits, of.lines.Writers))
 	r.memRows = max(r.memRows, m.count())
-	rows := g.Rows
-	rows.Source = slices.Repeat([]uint32{src}, rows.Len())
-	grown := curve.Growth{Rows: &rows, Lineage: lines}
+	of.grown = curve.Growth{Rows: &g.Rows, Lineage: of.lines}
 	for i, id := range g.Series {
 		l := r.series[id].live
 		l.mask |= g.Rows.Mask
 		l.version++
-		l.Advance(l.version, r.epoch, &grown, &g.Columns[i])
+		l.Advance(l.version, r.epoch, &of.grown, &g.Columns[i])
 	}
 	return nil
 }
 
 // groupOf finds or makes the group in memory that rows belong to.
 func (r *Run) groupOf(g *record.Group, src uint32) *memGroup {
-	m, sum := r.groupLike(shapeOf(nil, g.Rows.Mask, g.Rows.Mode, src, g.Series, g.Columns))
+	m, sum := r.groupLike(g, src)
 	if m != nil {
 		return m
 	}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
@@ -55,7 +54,8 @@ func (m *memGroup) add(g *record.Group, limits *Limits, writers []model.WriterID
 	if m.table == nil {
 		m.table = newMemTable(g)
 	}
-	m.table.add(g, m.source, limits, writers)
+	m.table.grow(g.Rows.Len(), limits)
+	m.table.append(g, writers)
 	return m.cost() - before
 }
 
@@ -112,10 +112,11 @@ func (m *memGroup) unpack(writers []model.WriterID) *memTable {
 	var t *memTable
 	for d := (record.Decoder{Rest: m.packed}); len(d.Rest) > 0; {
 		g := d.Group()
+		g.Rows.Source = slices.Repeat([]uint32{m.source}, g.Rows.Len())
 		if t == nil {
 			t = newMemTable(&g)
 		}
-		t.append(&g, m.source, writers)
+		t.append(&g, writers)
 	}
 	return t
 }
@@ -129,16 +130,9 @@ func newMemTable(g *record.Group) *memTable {
 	return t
 }
 
-func (t *memTable) add(g *record.Group, src uint32, limits *Limits, writers []model.WriterID) {
-	t.grow(g.Rows.Len(), limits)
-	t.append(g, src, writers)
-}
-
-func (t *memTable) append(g *record.Group, src uint32, writers []model.WriterID) {
+func (t *memTable) append(g *record.Group, writers []model.WriterID) {
 	from := t.shared.Len()
-	rows := g.Rows
-	rows.Source = slices.Repeat([]uint32{src}, rows.Len())
-	t.shared.Add(&rows, nil)
+	t.shared.Add(&g.Rows, nil)
 	for i := range g.Columns {
 		t.appendColumn(i, &g.Columns[i])
 	}
@@ -196,25 +190,36 @@ func ensure[T any](s []T, n, room int) []T {
 	return slices.Grow(s, room)
 }
 
+// shapeRoom is for the shapes of most groups.
+const shapeRoom = 512
+
 // shapeOf is what groups that are one have in common.
-func shapeOf(b []byte, mask column.AxisSet, mode model.Uniqueness, src uint32, series []uint32, cols []column.Values) []byte {
-	b = binary.LittleEndian.AppendUint16(b, uint16(mask))
-	b = append(b, byte(mode))
+func shapeOf(b []byte, g *record.Group, src uint32) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(g.Rows.Mask))
+	b = append(b, byte(g.Rows.Mode))
 	b = binary.LittleEndian.AppendUint32(b, src)
-	for i, s := range series {
+	for i, s := range g.Series {
 		b = binary.LittleEndian.AppendUint32(b, s)
-		b = append(b, byte(cols[i].Kind))
+		b = append(b, byte(g.Columns[i].Kind))
 	}
 	return b
 }
 
-// sameShape reports whether a shape is that of the group.
-func (m *memGroup) sameShape(shape []byte) bool {
-	if t := m.table; t != nil {
-		return bytes.Equal(shape, shapeOf(nil, t.shared.Mask, t.shared.Mode, m.source, t.series, t.cols))
+// takes reports whether rows of a record are of the group's shape.
+func (m *memGroup) takes(g *record.Group, src uint32) bool {
+	if m.source != src {
+		return false
 	}
-	g := (&record.Decoder{Rest: m.packed}).Group()
-	return bytes.Equal(shape, shapeOf(nil, g.Rows.Mask, g.Rows.Mode, m.source, g.Series, g.Columns))
+	if t := m.table; t != nil {
+		return alike(g, &t.shared, t.series, t.cols)
+	}
+	own := (&record.Decoder{Rest: m.packed}).Group()
+	return alike(g, &own.Rows, own.Series, own.Columns)
+}
+
+func alike(g *record.Group, rows *column.Rows, series []uint32, cols []column.Values) bool {
+	return g.Rows.Mask == rows.Mask && g.Rows.Mode == rows.Mode && slices.Equal(g.Series, series) &&
+		slices.EqualFunc(g.Columns, cols, func(a, b column.Values) bool { return a.Kind == b.Kind })
 }
 
 // shapes finds the groups of a run by the hash of their shape: most runs of many
@@ -224,15 +229,16 @@ type shapes map[uint32]*memGroup
 
 const fewGroups = 8
 
-func (r *Run) groupLike(shape []byte) (*memGroup, uint32) {
-	sum := uint32(maphash.Bytes(r.table.seed, shape))
+func (r *Run) groupLike(g *record.Group, src uint32) (*memGroup, uint32) {
+	var room [shapeRoom]byte
+	sum := uint32(maphash.Bytes(r.table.seed, shapeOf(room[:0], g, src)))
 	m := r.shapes[sum]
 	if r.shapes == nil {
 		if at := slices.IndexFunc(r.mem, func(m *memGroup) bool { return m.shape == sum }); at >= 0 {
 			m = r.mem[at]
 		}
 	}
-	if m != nil && m.sameShape(shape) {
+	if m != nil && m.takes(g, src) {
 		return m, sum
 	}
 	return nil, sum

@@ -25,6 +25,9 @@ const (
 	costBucket   = 128 // of a histogram
 )
 
+// maxLearnt is what a decoder may know of series for another request.
+const maxLearnt = 4 << 20
+
 // maxLabels bounds the labels of a series before empty ones are dropped. Past it the
 // samples of the series are refused; ingest takes 64.
 const maxLabels = 1_024
@@ -56,29 +59,43 @@ type Stats struct {
 	Refused                                  int // points whose run's name is not valid
 }
 
-// decoder turns a request into columns.
+// decoder turns a request into columns. A sender names the same series again and again, and
+// of a small request the names are nearly all: what a decoder has learnt of them, it knows in
+// the next request of version 1, too.
 type decoder struct {
-	byRaw   map[string]*column // by the bytes of its labels as this request has them
-	byKey   map[string]*column // by run, metric and labels
+	// What it knows; the points in it are those of one request, up to end.
+	byRaw  map[string]*column // by the bytes of its labels as requests have them
+	byKey  map[string]*column // by run, metric and labels
+	known  []*column
+	learnt int // bytes of all
+	at     int // place of the series that comes next if this scrape is like the last
+
+	columns []*column // of this request
 	runs    map[string]struct{}
-	columns []*column
-	at      int // place of the series that comes next if this scrape is like the last
 	scratch []label
 	symbols [][]byte
 	key     []byte
 	stats   Stats
 	fault   error // why points were refused
 	left    int   // of the budget
+	floats  ingest.Slab[float64]
+	ints    ingest.Slab[int64]
+	room    []model.Column // of the row groups
 }
 
 // column is the points of one series.
 type column struct {
-	raw    []byte
-	place  int
-	run    string
-	key    model.SeriesKey
-	fault  error // of the run's name
-	named  bool  // the run came from its own label
+	raw   string
+	place int // among the known
+	cost  int
+	run   string
+	key   model.SeriesKey
+	text  string // of the key
+	fault error  // of the run's name
+	named bool   // the run came from its own label
+
+	used   bool // in this request; so is all below
+	group  int
 	times  []int64
 	values []float64
 	docs   []document
@@ -92,7 +109,33 @@ type document struct {
 
 // newDecoder makes a decoder that may take so many bytes of memory.
 func newDecoder(budget int) *decoder {
-	return &decoder{byRaw: map[string]*column{}, byKey: map[string]*column{}, runs: map[string]struct{}{}, left: budget}
+	d := &decoder{runs: map[string]struct{}{}, left: budget}
+	d.forget()
+	return d
+}
+
+// forget makes the decoder one that knows nothing.
+func (d *decoder) forget() {
+	d.byRaw, d.byKey, d.known, d.learnt, d.at = map[string]*column{}, map[string]*column{}, nil, 0, 0
+}
+
+// end takes the points out, for another request.
+func (d *decoder) end() {
+	for _, c := range d.columns {
+		c.used, c.times, c.values, c.docs = false, nil, nil, nil
+	}
+	clear(d.columns)
+	clear(d.scratch)
+	clear(d.symbols)
+	clear(d.runs)
+	clear(d.room)
+	d.floats.Reset()
+	d.ints.Reset()
+	d.columns, d.symbols, d.stats, d.fault = d.columns[:0], d.symbols[:0], Stats{}, nil
+	if d.learnt > maxLearnt {
+		d.forget()
+		d.columns, d.symbols, d.room = nil, nil, nil
+	}
 }
 
 // spend pays for what is about to be made.
@@ -105,33 +148,57 @@ func (d *decoder) spend(cost int) error {
 
 // know remembers the bytes of a series' labels.
 func (d *decoder) know(c *column, raw []byte) error {
-	c.raw = raw
-	if err := d.spend(costRaw + len(raw)); err != nil {
+	cost := costRaw + len(raw)
+	if err := d.spend(cost); err != nil {
 		return err
 	}
-	d.byRaw[string(raw)] = c
+	c.raw = string(raw)
+	d.byRaw[c.raw] = c
+	d.learnt += cost
 	return nil
 }
 
 // crowded is a series that takes the points of one with too many labels, to be refused. So
 // are those of its histograms: their series get its run, which can be none.
 func (d *decoder) crowded() (*column, error) {
-	c := &column{fault: errCrowded, place: len(d.columns), run: "\x00", named: true}
+	c := &column{fault: errCrowded, place: d.at, run: "\x00", named: true}
 	d.columns = append(d.columns, c)
 	return c, d.spend(costSeries)
 }
 
 // guess is the series that followed the one before last time.
 func (d *decoder) guess() *column {
-	if d.at >= len(d.columns) {
+	if d.at >= len(d.known) {
 		d.at = 0
 	}
-	if len(d.columns) == 0 {
+	if len(d.known) == 0 {
 		return nil
 	}
-	c := d.columns[d.at]
+	c := d.known[d.at]
 	d.at++
 	return c
+}
+
+// use takes a known series into the request, at the cost of a new one.
+func (d *decoder) use(c *column) error {
+	if c.used {
+		return nil
+	}
+	if err := d.spend(c.cost); err != nil {
+		return err
+	}
+	return d.take(c)
+}
+
+func (d *decoder) take(c *column) error {
+	c.used = true
+	if len(d.columns) == 0 || d.columns[len(d.columns)-1].run != c.run { // else it is counted
+		if d.runs[c.run] = struct{}{}; len(d.runs) > maxRuns {
+			return errRuns
+		}
+	}
+	d.columns = append(d.columns, c)
+	return nil
 }
 
 // add takes a sample.
@@ -143,8 +210,8 @@ func (d *decoder) add(c *column, value float64, ms int64) error {
 	if err := d.spend(costSample); err != nil {
 		return err
 	}
-	c.times = append(c.times, ms*1_000_000)
-	c.values = append(c.values, value)
+	c.times = d.ints.Append(c.times, ms*1_000_000)
+	c.values = d.floats.Append(c.values, value)
 	d.stats.Samples++
 	return nil
 }
@@ -164,19 +231,18 @@ func (d *decoder) column(labels []label) (*column, error) {
 	}
 	d.key = k
 	if c := d.byKey[string(k)]; c != nil {
-		return c, nil
+		return c, d.use(c)
 	}
-	if err := d.spend(costSeries + 2*len(k) + costLabel*len(labels)); err != nil {
+	cost := costSeries + 2*len(k) + costLabel*len(labels)
+	if err := d.spend(cost); err != nil {
 		return nil, err
 	}
 	c := newColumn(labels)
-	if d.runs[c.run] = struct{}{}; len(d.runs) > maxRuns {
-		return nil, errRuns
-	}
-	c.place = len(d.columns)
-	d.columns = append(d.columns, c)
+	c.place, c.cost = len(d.known), cost
+	d.known = append(d.known, c)
 	d.byKey[string(k)] = c
-	return c, nil
+	d.learnt += cost
+	return c, d.take(c)
 }
 
 // distinct drops empty labels and all but the last of each name.
@@ -215,7 +281,7 @@ func newColumn(labels []label) *column {
 	if c.named = c.run != ""; !c.named {
 		c.run = runOf(job, instance)
 	}
-	c.fault = model.CheckRunName(c.run)
+	c.fault, c.text = model.CheckRunName(c.run), c.key.String()
 	return c
 }
 
@@ -229,13 +295,19 @@ func runOf(job, instance string) string {
 	return job + "/" + instance
 }
 
+// rowGroup is a row group that is about to be.
+type rowGroup struct {
+	part    int
+	times   []int64
+	columns int
+}
+
 // parts are the batches, one for each run: series with the same times share a row
 // group.
 func (d *decoder) parts() []ingest.Part {
 	var out []ingest.Part
 	at := map[string]int{}
-	seed := maphash.MakeSeed()
-	groups := map[groupKey][]int{} // places in the part's groups
+	groups := grouping{seed: maphash.MakeSeed(), at: map[groupKey][]int{}}
 	for _, c := range d.columns {
 		if c.fault != nil {
 			d.refuse(c)
@@ -244,21 +316,76 @@ func (d *decoder) parts() []ingest.Part {
 		if len(c.times) == 0 && len(c.docs) == 0 {
 			continue
 		}
-		k, ok := at[c.run]
-		if !ok {
-			k = len(out)
-			at[c.run] = k
-			out = append(out, ingest.Part{Run: c.run})
+		k := len(out) - 1
+		if k < 0 || out[k].Run != c.run {
+			var ok bool
+			if k, ok = at[c.run]; !ok {
+				k = len(out)
+				at[c.run] = k
+				out = append(out, ingest.Part{Run: c.run})
+			}
 		}
 		if len(c.times) > 0 {
-			key := groupKey{k, hashTimes(seed, c.times)}
-			groups[key] = c.join(&out[k].Batch, groups[key])
+			c.group = groups.join(k, c.times)
 		}
 		if len(c.docs) > 0 {
 			out[k].Batch.Groups = append(out[k].Batch.Groups, c.documents())
 		}
 	}
+	d.fill(out, groups.list)
 	return out
+}
+
+// fill makes the row groups.
+func (d *decoder) fill(out []ingest.Part, groups []rowGroup) {
+	lists := make([][]model.Column, len(groups))
+	d.room = slices.Grow(d.room[:0], len(d.columns))
+	room := d.room[:cap(d.room)]
+	for i := range groups {
+		n := groups[i].columns
+		lists[i], room = room[:0:n], room[n:]
+	}
+	d.room = d.room[:cap(d.room)-len(room)]
+	for _, c := range d.columns {
+		if c.fault == nil && len(c.times) > 0 {
+			lists[c.group] = append(lists[c.group], model.Column{Series: c.key, Text: c.text, Kind: model.KindFloat, Floats: c.values})
+		}
+	}
+	for i := range groups {
+		b := &out[groups[i].part].Batch
+		b.Groups = append(b.Groups, model.RowGroup{Unique: model.UniqueTime, TimeNs: groups[i].times, Columns: lists[i]})
+	}
+}
+
+// grouping finds series with the same times.
+type grouping struct {
+	seed maphash.Seed
+	list []rowGroup
+	at   map[groupKey][]int
+}
+
+// join is the place of the group of a part with some times.
+func (g *grouping) join(part int, times []int64) int {
+	if last := len(g.list) - 1; last >= 0 && g.takes(last, part, times) {
+		return last
+	}
+	key := groupKey{part, hashTimes(g.seed, times)}
+	for _, i := range g.at[key] {
+		if g.takes(i, part, times) {
+			return i
+		}
+	}
+	g.at[key] = append(g.at[key], len(g.list))
+	g.list = append(g.list, rowGroup{part, times, 1})
+	return len(g.list) - 1
+}
+
+func (g *grouping) takes(i, part int, times []int64) bool {
+	if g.list[i].part != part || !slices.Equal(g.list[i].times, times) {
+		return false
+	}
+	g.list[i].columns++
+	return true
 }
 
 // refuse counts the points of a series whose run cannot be.
@@ -288,19 +415,6 @@ func hashTimes(seed maphash.Seed, times []int64) uint64 {
 	return h.Sum64()
 }
 
-// join puts the series into the group with its times.
-func (c *column) join(b *model.Batch, candidates []int) []int {
-	values := model.Column{Series: c.key, Kind: model.KindFloat, Floats: c.values}
-	for _, i := range candidates {
-		if g := &b.Groups[i]; slices.Equal(g.TimeNs, c.times) {
-			g.Columns = append(g.Columns, values)
-			return candidates
-		}
-	}
-	b.Groups = append(b.Groups, model.RowGroup{Unique: model.UniqueTime, TimeNs: c.times, Columns: []model.Column{values}})
-	return append(candidates, len(b.Groups)-1)
-}
-
 func (c *column) documents() model.RowGroup {
 	g := model.RowGroup{Unique: model.UniqueTime}
 	docs := make([][]byte, len(c.docs))
@@ -308,6 +422,6 @@ func (c *column) documents() model.RowGroup {
 		g.TimeNs = append(g.TimeNs, doc.timeNs)
 		docs[i] = doc.json
 	}
-	g.Columns = []model.Column{{Series: c.key, Kind: model.KindHistogram, Docs: docs}}
+	g.Columns = []model.Column{{Series: c.key, Text: c.text, Kind: model.KindHistogram, Docs: docs}}
 	return g
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -39,11 +40,12 @@ type Options struct {
 
 // Receiver takes remote write.
 type Receiver struct {
-	ingest  Ingest
-	config  Config
-	options Options
-	bodies  bodies
-	totals  totals
+	ingest   Ingest
+	config   Config
+	options  Options
+	bodies   bodies
+	decoders sync.Pool // of *decoder
+	totals   totals
 }
 
 type totals struct{ exemplars, metadata, dropped atomic.Uint64 }
@@ -173,7 +175,8 @@ func (r *Receiver) take(q *http.Request) (done written, err error) {
 		return done, err
 	}
 	defer release()
-	d := newDecoder(r.bodies.budget(body))
+	d, put := r.decoder(v, r.bodies.budget(body))
+	defer put()
 	if v == 2 {
 		err = d.write2(body)
 	} else {
@@ -183,6 +186,23 @@ func (r *Receiver) take(q *http.Request) (done written, err error) {
 		return done, r.malformed(err)
 	}
 	return r.store(q.Context(), workspace, project, d)
+}
+
+// decoder is one that may know what earlier requests had; put gives it back. The names in a
+// request of version 2 are numbers that mean something else in the next.
+func (r *Receiver) decoder(v version, budget int) (d *decoder, put func()) {
+	if v == 2 {
+		return newDecoder(budget), func() {}
+	}
+	d, ok := r.decoders.Get().(*decoder)
+	if !ok {
+		d = newDecoder(budget)
+	}
+	d.left = budget
+	return d, func() {
+		d.end()
+		r.decoders.Put(d)
+	}
 }
 
 func (r *Receiver) malformed(err error) error {

@@ -1,7 +1,6 @@
 package promwrite
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -52,8 +51,11 @@ func (d *decoder) write1(body []byte) error {
 // them, and the next series of a scrape is the one that followed last time: then
 // the labels need no reading.
 func (d *decoder) series1(b []byte) error {
-	if c := d.guess(); c != nil && len(b) > len(c.raw) && bytes.Equal(b[:len(c.raw)], c.raw) {
+	if c := d.guess(); c != nil && c.raw != "" && len(b) > len(c.raw) && string(b[:len(c.raw)]) == c.raw {
 		if value, ms, ok := onlySample(b[len(c.raw):]); ok {
+			if err := d.use(c); err != nil {
+				return err
+			}
 			return d.add(c, value, ms)
 		}
 	}
@@ -63,7 +65,8 @@ func (d *decoder) series1(b []byte) error {
 	}
 	value, ms, simple := onlySample(b[n:])
 	c := d.byRaw[string(b[:n])]
-	if c == nil || !simple {
+	seen := c != nil
+	if !seen || !simple {
 		labels, err := d.labels1(b)
 		if err == nil {
 			c, err = d.column(labels)
@@ -79,7 +82,12 @@ func (d *decoder) series1(b []byte) error {
 	if !simple {
 		return d.points1(c, b[n:])
 	}
-	if err := d.know(c, b[:n]); err != nil {
+	if seen {
+		err = d.use(c)
+	} else {
+		err = d.know(c, b[:n])
+	}
+	if err != nil {
 		return err
 	}
 	return d.add(c, value, ms)

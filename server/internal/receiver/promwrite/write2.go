@@ -1,7 +1,6 @@
 package promwrite
 
 import (
-	"bytes"
 	"errors"
 )
 
@@ -64,7 +63,7 @@ func (d *decoder) series2(b []byte) error {
 		return err
 	}
 	c := d.guess()
-	if c == nil || !bytes.Equal(c.raw, refs) {
+	if c == nil || c.raw == "" || c.raw != string(refs) || d.use(c) != nil {
 		if c, err = d.series(refs); err != nil {
 			return err
 		}
@@ -104,7 +103,7 @@ func (d *decoder) series2(b []byte) error {
 // series finds or makes the series of some references.
 func (d *decoder) series(refs []byte) (*column, error) {
 	if c := d.byRaw[string(refs)]; c != nil {
-		return c, nil
+		return c, d.use(c)
 	}
 	labels, err := d.labels2(refs)
 	if errors.Is(err, errCrowded) {
@@ -117,7 +116,7 @@ func (d *decoder) series(refs []byte) (*column, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, d.know(c, append([]byte{}, refs...))
+	return c, d.know(c, refs)
 }
 
 // references are the varints of labels_refs: one packed field from every sender,

@@ -162,13 +162,31 @@ func agree(t interface {
 }, version int, body []byte,
 ) {
 	t.Helper()
+	agreeWith(t, newDecoder(1<<30), version, body)
+	if version == 1 { // and with one that knows what is in it, and more
+		knowing := newDecoder(1 << 30)
+		for _, body := range [][]byte{body, slices.Concat(corpus1()...), body} {
+			_ = knowing.write1(slices.Clone(body))
+			knowing.end()
+		}
+		agreeWith(t, knowing, version, body)
+	}
+}
+
+func agreeWith(t interface {
+	Errorf(format string, args ...any)
+	Helper()
+}, d *decoder, version int, body []byte,
+) {
+	t.Helper()
 	want, histograms, exemplars, metadata, valid := second(messages, version, body)
-	d := newDecoder(1 << 30)
-	decode := d.write1
+	decode, sent := d.write1, slices.Clone(body)
 	if version == 2 {
 		decode = d.write2
 	}
-	if err := decode(body); err != nil {
+	err := decode(sent)
+	clear(sent) // another request lies there next
+	if err != nil {
 		// Histograms have rules of their own; groups, which these messages never
 		// had, are refused.
 		if valid && histograms == 0 && !errors.Is(err, errWire) {

@@ -200,7 +200,7 @@ func (g *Group) Rows() (*column.Rows, error) {
 	}
 	d := g.segment.files.decoder()
 	defer g.segment.files.decoders.Put(d)
-	r, err := decodeRows(d, b, &g.Ext)
+	r, err := g.decodeRows(d, b)
 	if err != nil {
 		return nil, g.bad(g.shared, len(g.Cols), err)
 	}
@@ -221,9 +221,14 @@ func (g *Group) Xs(axis int) ([]int64, error) {
 	}
 	dec := g.segment.files.decoder()
 	defer g.segment.files.decoders.Put(dec)
-	xs := d.ints(dec, g.Ext.Rows)
-	if d.Err != nil {
-		return nil, g.bad(g.shared, len(g.Cols), codec.ErrCorrupt)
+	var xs []int64
+	if axis < 0 {
+		xs, err = g.readTimes(dec, d.Bytes())
+	} else {
+		xs, err = exactly(dec, d.Bytes(), g.Ext.Rows)
+	}
+	if err != nil {
+		return nil, g.bad(g.shared, len(g.Cols), err)
 	}
 	return xs, nil
 }
@@ -255,22 +260,6 @@ func (g *Group) Values(col int) (column.Values, error) {
 	return v, nil
 }
 
-// encodeRows writes each shared column behind its length.
-func encodeRows(enc *codec.Encoder, r *column.Rows) []byte {
-	var out encoder
-	put := func(vs []int64) { out.Bytes(enc.AppendInts(nil, vs)) }
-	for a := range column.NumAxes {
-		if r.Mask.Has(a) {
-			put(r.Axes[a])
-		}
-	}
-	put(r.Time)
-	put(castInts(r.Seq))
-	put(r.Arrival)
-	put(castInts(r.Source))
-	return out.Buf
-}
-
 func castInts[T uint32 | uint64](vs []T) []int64 {
 	out := make([]int64, len(vs))
 	for i, v := range vs {
@@ -279,14 +268,11 @@ func castInts[T uint32 | uint64](vs []T) []int64 {
 	return out
 }
 
-func decodeRows(dec *codec.Decoder, b []byte, e *column.Extent) (*column.Rows, error) {
-	d := newDecoder(b)
+func (g *Group) decodeRows(dec *codec.Decoder, b []byte) (*column.Rows, error) {
+	d, e := newDecoder(b), &g.Ext
 	var failed error
 	get := func() []int64 {
-		vs, err := dec.Ints(d.Bytes(), e.Rows)
-		if err == nil && len(vs) != e.Rows {
-			err = codec.ErrCorrupt
-		}
+		vs, err := exactly(dec, d.Bytes(), e.Rows)
 		failed = errors.Join(failed, err)
 		return vs
 	}
@@ -296,9 +282,10 @@ func decodeRows(dec *codec.Decoder, b []byte, e *column.Extent) (*column.Rows, e
 			r.Axes[a] = get()
 		}
 	}
-	r.Time = get()
+	times, err := g.readTimes(dec, d.Bytes())
+	r.Time = times
 	seq, ord, src := get(), get(), get()
-	if err := errors.Join(failed, d.Err); err != nil {
+	if err = errors.Join(failed, err, d.Err); err != nil {
 		return nil, err
 	}
 	r.Seq, r.Arrival, r.Source = make([]uint64, e.Rows), ord, make([]uint32, e.Rows)

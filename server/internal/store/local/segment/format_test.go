@@ -2,6 +2,7 @@ package segment
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/codec"
@@ -23,6 +24,44 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		for seg.version = 1; seg.version <= version; seg.version++ {
 			_ = (&Section{}).decodeBody(newDecoder(b), seg, true)
+		}
+	})
+}
+
+// FuzzShared gives any bytes to the reader of what the columns of a group share.
+func FuzzShared(f *testing.F) {
+	file, err := faultfs.New().Open("other", true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	enc := codec.NewEncoder()
+	other := enc.AppendInts(nil, []int64{10, 20, 31})
+	if _, err := file.WriteAt(other, 0); err != nil {
+		f.Fatal(err)
+	}
+	seg := NewFiles(faultfs.New(), []string{"/data"}, slog.New(slog.DiscardHandler), nil).Over(0, file)
+	seg.version, seg.Size = version, int64(len(other))
+	three := func(put *encoder) { put.Bytes(enc.AppendInts(nil, []int64{1, 2, 3})) }
+	times := &encoder{}
+	times.Uint(3)
+	times.U8(basedTimes)
+	times.ref(Ref{Len: uint32(len(other)), crc: checksum(other)})
+	times.Buf = enc.AppendInts(times.Buf, []int64{1, 1, 2})
+	all := &encoder{}
+	three(all)
+	all.Bytes(times.Buf)
+	for range 3 {
+		three(all)
+	}
+	g := &Group{segment: seg, Ext: column.Extent{Rows: 3, Mask: 1}}
+	d := codec.NewDecoder()
+	if r, err := g.decodeRows(d, all.Buf); err != nil || !slices.Equal(r.Time, []int64{11, 21, 33}) {
+		f.Fatalf("%+v, %v", r, err)
+	}
+	f.Add(all.Buf)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := g.decodeRows(d, b); err == nil && (len(r.Time) != 3 || len(r.Axes[0]) != 3 || len(r.Arrival) != 3) {
+			t.Fatalf("%+v", r)
 		}
 	})
 }

@@ -25,6 +25,9 @@ type Writer struct {
 	desk  *Desk
 	enc   *codec.Encoder
 	Done  []*Section
+
+	bases    []timeBase // of the run that is written
+	baseRows int
 }
 
 // Desk is what one segment writer after the other uses.
@@ -97,7 +100,7 @@ func (w *Writer) spill() error {
 func (w *Writer) group(r *column.Rows, ids []uint32, cols []column.Values, writers []model.WriterID) (*Group, error) {
 	g := &Group{Ext: column.Measure(r, writers), Series: ids, Cols: make([]ColumnMeta, len(cols))}
 	var err error
-	if g.shared, err = w.block(encodeRows(w.enc, r)); err != nil {
+	if g.shared, err = w.shared(r, &g.Ext); err != nil {
 		return nil, err
 	}
 	for i := range cols {
@@ -134,8 +137,12 @@ func (w *Writer) column(v *column.Values, e *column.Extent) (ColumnMeta, error) 
 // copyGroup takes a group over from another segment as it is.
 func (w *Writer) copyGroup(g *Group) (*Group, error) {
 	out := &Group{Ext: g.Ext, Series: g.Series, Cols: append([]ColumnMeta{}, g.Cols...)}
-	refs := []*Ref{&out.shared}
-	from := []Ref{g.shared}
+	var refs []*Ref
+	var from []Ref
+	var err error
+	if out.shared, err = w.copyShared(g); err != nil {
+		return nil, err
+	}
 	for i := range g.Cols {
 		refs, from = append(refs, &out.Cols[i].ref), append(from, g.Cols[i].ref)
 	}
@@ -158,6 +165,7 @@ func (w *Writer) copyGroup(g *Group) (*Group, error) {
 // goes into the directory.
 func (w *Writer) Section(s *Section) error {
 	s.count()
+	w.bases, w.baseRows = nil, 0
 	s.Index = Ref{}
 	if body := s.encodeBody(w.enc); body != nil {
 		var err error

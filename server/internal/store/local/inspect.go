@@ -24,7 +24,8 @@ type Inventory struct {
 	LogFiles  int       `json:"log_files"`
 	LogBytes  int64     `json:"log_bytes"`
 	Records   uint64    `json:"log_records"`
-	Points    uint64    `json:"points"`     // in segments, of runs that are not deleted
+	Points    uint64    `json:"points"`     // of runs that are not deleted
+	LogPoints uint64    `json:"log_points"` // of these, the ones that only the log has
 	DeadBytes int64     `json:"dead_bytes"` // of deleted runs, until their segment is merged
 	SetAside  int       `json:"set_aside"`  // files in quarantine
 	Runs      []RunSize `json:"runs"`       // by falling bytes
@@ -41,10 +42,26 @@ type Inventory struct {
 // RunSize is what a run takes.
 type RunSize struct {
 	Run     model.RunID `json:"run"`
-	Points  uint64      `json:"points"`
-	Bytes   int64       `json:"bytes"`
-	Series  int         `json:"series"`
+	Points  uint64      `json:"points"` // those that only the log has among them
+	Bytes   int64       `json:"bytes"`  // in segments
+	Series  int         `json:"series"` // that have points
 	deleted bool
+	flushed uint64 // segments have its records up to this one
+	logged  uint64 // points that only the log has
+	places  []uint64
+}
+
+// count takes in that a series has points: a bit for each, as the segments and the
+// records that have a run name its series again and again.
+func (r *RunSize) count(series uint32) {
+	at, bit := int(series/64), uint64(1)<<(series%64)
+	if at >= len(r.places) {
+		r.places = append(r.places, make([]uint64, at+1-len(r.places))...)
+	}
+	if r.places[at]&bit == 0 {
+		r.places[at] |= bit
+		r.Series++
+	}
 }
 
 // Fault is a place that cannot be read.
@@ -65,9 +82,7 @@ type inspector struct {
 	present []uint64        // segments
 	opened  []*segment.File // the same
 	flushed uint64          // records up to this one may be in segments
-	// logged are the runs with points in the log.
-	logged map[model.RunID]bool
-	done   func(bytes int64)
+	done    func(bytes int64)
 }
 
 // Inspect reads the folder's indexes; with blocks set every checksum and every
@@ -76,7 +91,7 @@ func (f *Folder) Inspect(ctx context.Context, blocks bool, done func(bytes int64
 	if done == nil {
 		done = func(int64) {}
 	}
-	in := &inspector{Folder: f, files: segment.NewFiles(f.fs, []string{filepath.Join(f.dir, "segments")}, slog.New(slog.DiscardHandler), nil), out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, logged: map[model.RunID]bool{}, done: done}
+	in := &inspector{Folder: f, files: segment.NewFiles(f.fs, []string{filepath.Join(f.dir, "segments")}, slog.New(slog.DiscardHandler), nil), out: &Inventory{Damage: []Fault{}, Runs: []RunSize{}}, runs: map[model.RunID]*RunSize{}, done: done}
 	if err := in.others(); err != nil {
 		return nil, err
 	}
@@ -139,6 +154,7 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 		r := in.run(h.Run)
 		err := s.Complete(h)
 		r.deleted = r.deleted || h.Deleted
+		r.flushed = max(r.flushed, h.Flushed)
 		in.flushed = max(in.flushed, h.Flushed)
 		sec := &segment.Section{}
 		if err == nil {
@@ -148,7 +164,9 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 			in.fault(file.name, h.Run, s.Lose(err, h.Points, h.MinTime, h.MaxTime))
 			continue
 		}
-		r.Series = max(r.Series, len(sec.Series))
+		for _, def := range sec.Series {
+			r.count(def.ID)
+		}
 		for _, p := range sec.Groups {
 			g := p.Whole()
 			r.Points += g.Points()
@@ -161,6 +179,20 @@ func (in *inspector) segment(file folderFile, blocks bool) {
 		}
 	}
 	in.done(file.size - told)
+}
+
+// log takes in a record of the log, unless a segment has what it says.
+func (r *RunSize) log(lsn uint64, b *record.Batch) {
+	if lsn <= r.flushed {
+		return
+	}
+	r.Points += b.Points()
+	r.logged += b.Points()
+	for i := range b.Groups {
+		for _, id := range b.Groups[i].Series {
+			r.count(id)
+		}
+	}
 }
 
 // missing names the segments that are gone.
@@ -203,12 +235,14 @@ func (in *inspector) records(ctx context.Context) error {
 		in.out.Records++
 		last = lsn
 		in.done(int64(len(payload)))
-		run, err := record.Check(payload)
-		if err == nil && !run.IsZero() {
-			in.logged[run] = true
-		}
-		if err != nil {
+		batch, deleted, err := record.Check(payload)
+		switch {
+		case err != nil:
 			in.out.Damage = append(in.out.Damage, Fault{File: "wal", Reason: fmt.Sprintf("record %d: %v", lsn, err)})
+		case batch != nil:
+			in.run(batch.Run).log(lsn, batch)
+		case in.runs[deleted] != nil:
+			in.runs[deleted].deleted = true
 		}
 		return ctx.Err()
 	})
@@ -241,10 +275,8 @@ func (in *inspector) total() {
 			continue
 		}
 		in.out.Points += r.Points
+		in.out.LogPoints += r.logged
 		in.out.Runs = append(in.out.Runs, *r)
-	}
-	for id := range in.logged {
-		in.run(id)
 	}
 	for id := range in.runs {
 		in.out.Known = append(in.out.Known, id)

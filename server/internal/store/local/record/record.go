@@ -48,27 +48,24 @@ func (e *Encoder) Released(lsn uint64) {
 	e.Uint(lsn)
 }
 
-// Check decodes a record of the log and names the run whose points it has, zero for
-// one without points.
-func Check(payload []byte) (run model.RunID, err error) {
+// Check decodes a record of the log as a whole. It gives the batch, nil for a record of
+// another type, and the run that the record deletes, zero for none.
+func Check(payload []byte) (b *Batch, deleted model.RunID, err error) {
 	d := &Decoder{Rest: payload}
 	switch t := Type(d.U8()); t {
 	case TypeBatch:
 		d.Uint()
-		return checkBatch(d)
+		b, err = decodeBatch(d)
+		return b, deleted, err
 	case TypeBatch1:
-		return checkBatch(d)
-	case TypeAttempt, TypeWriter, TypeDelete, TypeReleased:
-		return run, nil
+		b, err = decodeBatch(d)
+		return b, deleted, err
+	case TypeDelete:
+		deleted = d.ID()
+		return nil, deleted, d.Err
+	case TypeAttempt, TypeWriter, TypeReleased:
+		return nil, deleted, nil
 	default:
-		return run, fmt.Errorf("unknown record type %d", t)
+		return nil, deleted, fmt.Errorf("unknown record type %d", t)
 	}
-}
-
-func checkBatch(d *Decoder) (run model.RunID, err error) {
-	b, err := decodeBatch(d)
-	if err == nil {
-		run = b.Run
-	}
-	return run, err
 }

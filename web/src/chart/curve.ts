@@ -22,7 +22,8 @@ export interface Curve {
   banded: boolean;
 }
 
-export type MarkKind = "nan" | "posInf" | "negInf";
+/** Values that no line can show; low is at or below 0 on a log scale. */
+export type MarkKind = "nan" | "posInf" | "negInf" | "low";
 
 /** A mark is the place of values that no line can show. */
 export interface Mark {
@@ -30,6 +31,27 @@ export interface Mark {
   lo: number;
   hi: number;
   count: number;
+}
+
+/** Low is what a log scale cannot show of a curve. */
+export interface Low {
+  count: number;
+  /** There may be more: of a bucket on both sides of 0 only its min is known. */
+  more: boolean;
+  marks: Mark[];
+}
+
+export function lowOf(c: Curve): Low {
+  const low: Low = { count: 0, more: false, marks: [] };
+  for (let i = 0; i < c.count.length; i++) {
+    if (!(c.min[i]! <= 0)) continue;
+    const all = c.max[i]! <= 0;
+    const count = all ? c.count[i]! : 1;
+    low.count += count;
+    low.more ||= !all && c.count[i]! > 2;
+    low.marks.push({ kind: "low", lo: c.lo[i]!, hi: c.hi[i]!, count });
+  }
+  return low;
 }
 
 /** How stored x (int64) becomes drawn x: (v − origin) × factor. */

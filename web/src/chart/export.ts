@@ -1,32 +1,30 @@
-import { type XAxis, xLabels, xTicks } from "./axis.ts";
+import { xLabels, xTicks } from "./axis.ts";
 import type { Palette } from "./color.ts";
 import { tickLabels } from "./number.ts";
-import { dimmed, type Frame, type Line, stretches, toX, toY } from "./paint.ts";
+import { type Frame, type Line, toX, toY } from "./paint.ts";
+import { paintScene, type Scene } from "./scene.ts";
 import { linearTicks, logTicks } from "./tick.ts";
+import { escapeXml, Vector } from "./vector.ts";
 
 /** What an exported picture or table is made of. */
 export interface Picture {
   title: string;
-  axis: XAxis;
-  lines: { line: Line; name: string }[];
+  scene: Scene;
+  /** The name of a line, by its id. */
+  name: (id: string) => string;
   frame: Frame;
-  palette: Palette;
 }
 
 /** Every bucket of every line as CSV (RFC 4180). */
 export function csv(picture: Picture): string {
-  const head = [
-    "line",
-    picture.axis.key === "wall" || picture.axis.key === "relative"
-      ? `${picture.axis.key}_s`
-      : picture.axis.name,
-  ];
-  const forks = picture.lines.some(({ line }) => line.curve.inherited);
+  const { axis, lines } = picture.scene;
+  const head = ["line", axis.kind === "number" ? axis.name : `${axis.key}_s`];
+  const forks = lines.some((line) => line.curve.inherited);
   const rows = [
     [...head, "last_x", "min", "max", "mean", "count", ...(forks ? ["inherited"] : [])].join(","),
   ];
-  for (const { line, name } of picture.lines) {
-    const c = line.curve;
+  for (const line of lines) {
+    const [c, name] = [line.curve, picture.name(line.id)];
     for (let i = 0; i < c.lo.length; i++)
       rows.push(
         [
@@ -40,12 +38,10 @@ export function csv(picture: Picture): string {
 
 const cell = (v: number): string => (Number.isNaN(v) ? "" : String(v));
 const quote = (text: string): string => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-const escapeXml = (text: string): string =>
-  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
-
 /** The chart as it is drawn, with its title and a legend, as vectors. */
 export function svg(picture: Picture): string {
-  const { palette, title, lines } = picture;
+  const { title, scene } = picture;
+  const { palette, lines } = scene;
   const r = picture.frame.ratio;
   const scaled = {
     left: picture.frame.left / r,
@@ -55,31 +51,32 @@ export function svg(picture: Picture): string {
   };
   const f: Frame = { ...picture.frame, ...scaled, ratio: 1 };
   const [width, height] = [f.left + f.width + 12, f.top + f.height + 30 + 16 * lines.length];
+  const drawn = new Vector();
+  paintScene(drawn, f, scene);
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="system-ui, sans-serif" font-size="11" fill="${palette.muted}">`,
     `<rect width="100%" height="100%" fill="${palette.card}"/>`,
     `<text x="10" y="18" font-size="13" font-weight="600" fill="${palette.text}">${escapeXml(title)}</text>`,
-    `<clipPath id="c"><rect x="${f.left}" y="${f.top}" width="${f.width}" height="${f.height}"/></clipPath>`,
-    ...axes(picture, f),
-    `<g clip-path="url(#c)" fill="none" stroke-width="1.25" stroke-linejoin="round">`,
-    ...lines.flatMap(({ line }) => shapes(line, f)),
-    "</g>",
-    ...lines.map(({ line, name }, i) => legend(line, name, 14, f.top + f.height + 36 + 16 * i, palette)),
+    ...axes(scene, f),
+    ...drawn.parts,
+    ...lines.map((line, i) =>
+      legend(line, picture.name(line.id), 14, f.top + f.height + 36 + 16 * i, palette),
+    ),
     "</svg>",
   ];
   return parts.join("\n");
 }
 
-function axes(picture: Picture, f: Frame): string[] {
+function axes(scene: Scene, f: Frame): string[] {
   const ys = f.log ? logTicks(f.y0, f.y1, 6) : linearTicks(f.y0, f.y1, 6);
   const yNames = tickLabels(f.log ? ys.map((y) => Number((10 ** y).toPrecision(3))) : ys);
-  const xs = xTicks(picture.axis, f.x0, f.x1, 6);
-  const xNames = xLabels(picture.axis, xs);
+  const xs = xTicks(scene.axis, f.x0, f.x1, 6);
+  const xNames = xLabels(scene.axis, xs);
   const y = (v: number) => toY({ ...f, log: false }, v);
   return [
     ...ys.map(
       (v) =>
-        `<line x1="${f.left}" x2="${f.left + f.width}" y1="${y(v).toFixed(1)}" y2="${y(v).toFixed(1)}" stroke="${picture.palette.grid}"/>`,
+        `<line x1="${f.left}" x2="${f.left + f.width}" y1="${y(v).toFixed(1)}" y2="${y(v).toFixed(1)}" stroke="${scene.palette.grid}"/>`,
     ),
     ...ys.map(
       (v, i) => `<text x="${f.left - 5}" y="${(y(v) + 4).toFixed(1)}" text-anchor="end">${yNames[i]}</text>`,
@@ -89,45 +86,6 @@ function axes(picture: Picture, f: Frame): string[] {
         `<text x="${toX(f, v).toFixed(1)}" y="${f.top + f.height + 16}" text-anchor="middle">${xNames[i]}</text>`,
     ),
   ];
-}
-
-function shapes(line: Line, f: Frame): string[] {
-  const c = line.curve;
-  const at = (i: number, v: number) => `${toX(f, c.x[i]!).toFixed(2)} ${toY(f, v).toFixed(2)}`;
-  const path = (values: Float64Array, from: number, to: number): string => {
-    let d = "";
-    for (let i = from; i < to; i++) {
-      const v = values[i]!;
-      const ok = Number.isFinite(v) && (!f.log || v > 0);
-      if (ok) d += `${d && Number.isFinite(values[i - 1]) ? "L" : "M"}${at(i, v)}`;
-    }
-    return d;
-  };
-  const dashes = line.dash.length ? ` stroke-dasharray="${line.dash.join(" ")}"` : "";
-  const stroke = (d: string, opacity: number) =>
-    `<path d="${d}" stroke="${line.color}" opacity="${opacity}"${dashes}/>`;
-  const out: string[] = [];
-  if (line.band && c.banded) out.push(band(line, at, f));
-  for (const p of stretches(c)) {
-    const from = Math.max(0, p.from - 1);
-    const alpha = dimmed(line.alpha, p);
-    out.push(stroke(path(c.mean, from, p.to), line.smooth ? 0.3 * alpha : alpha));
-    if (line.smooth) out.push(stroke(path(line.smooth, from, p.to), alpha));
-  }
-  if (line.fork !== undefined) {
-    const x = toX(f, line.fork).toFixed(1);
-    out.push(
-      `<line x1="${x}" x2="${x}" y1="${f.top}" y2="${f.top + f.height}" stroke="${line.color}" stroke-dasharray="3 3" opacity="0.8"/>`,
-    );
-  }
-  return out;
-}
-
-function band(line: Line, at: (i: number, v: number) => string, f: Frame): string {
-  const c = line.curve;
-  const places = [...c.x.keys()].filter((i) => Number.isFinite(c.max[i]) && (!f.log || c.min[i]! > 0));
-  const points = [...places.map((i) => at(i, c.max[i]!)), ...places.reverse().map((i) => at(i, c.min[i]!))];
-  return `<path d="M${points.join("L")}Z" fill="${line.color}" opacity="0.18" stroke="none"/>`;
 }
 
 function legend(line: Line, name: string, x: number, y: number, palette: Palette): string {
@@ -141,9 +99,9 @@ export function png(picture: Picture, canvas: HTMLCanvasElement): Promise<Blob |
   out.width = canvas.width;
   out.height = canvas.height + head;
   const ctx = out.getContext("2d")!;
-  ctx.fillStyle = picture.palette.card;
+  ctx.fillStyle = picture.scene.palette.card;
   ctx.fillRect(0, 0, out.width, out.height);
-  ctx.fillStyle = picture.palette.text;
+  ctx.fillStyle = picture.scene.palette.text;
   ctx.font = `600 ${13 * picture.frame.ratio}px system-ui, sans-serif`;
   ctx.fillText(picture.title, 10 * picture.frame.ratio, 18 * picture.frame.ratio);
   ctx.drawImage(canvas, 0, head);

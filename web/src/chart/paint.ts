@@ -1,18 +1,25 @@
-import type { Curve, MarkKind } from "./curve.ts";
+import type { Curve, Low, Mark, MarkKind } from "./curve.ts";
 import { short } from "./number.ts";
 import type { Range } from "./range.ts";
+import type { Smooth } from "./smooth.ts";
 
 /** Line is a curve with how it is drawn. */
 export interface Line {
   id: string;
   curve: Curve;
   color: string;
+  /** Its own hue, which a line of a crowd is not drawn in until it is brought forward. */
+  own: string;
   alpha: number;
   dash: number[];
   /** The min/max band is drawn under the mean. */
   band: boolean;
+  /** Buckets with excursions, drawn as opaque stems from min to max. */
+  stems: readonly number[];
   /** The smoothed mean, drawn in front; the raw one stays at 30 % behind. */
-  smooth?: Float64Array;
+  smooth?: Smooth;
+  /** What the log scale cannot show. */
+  low?: Low;
   /** An earlier attempt: drawn faint, and no needle, mark or tooltip of its own. */
   faded: boolean;
   /** Where a fork goes on by itself; what is in front of it is inherited and drawn dimmed. */
@@ -55,12 +62,52 @@ export function toX(f: Frame, x: number): number {
   return f.left + ((x - f.x0) / (f.x1 - f.x0)) * f.width;
 }
 
+const outside = 1e5; // pixels; a canvas holds coordinates as single floats, and drops a line to 1e39
+
+/** A value's place; one far beyond the frame is drawn as far out as a line to it needs. */
 export function toY(f: Frame, value: number): number {
   const v = f.log ? Math.log10(value) : value;
-  return f.top + (1 - (v - f.y0) / (f.y1 - f.y0)) * f.height;
+  const at = (1 - (v - f.y0) / (f.y1 - f.y0)) * f.height;
+  return f.top + Math.max(-outside, Math.min(outside, at));
 }
 
-type Context = CanvasRenderingContext2D;
+/** Front is what stands out of the others: lines under the pointer, of a run that is pointed at, or pinned. */
+export interface Front {
+  lines: ReadonlySet<string>;
+  /** The other lines keep a third of their strength. */
+  dim: boolean;
+}
+
+export const noFront: Front = { lines: new Set(), dim: false };
+
+/** The part of a canvas that curves are drawn with, so that they can be written as vectors too. */
+export type Context = Pick<
+  CanvasRenderingContext2D,
+  | "arc"
+  | "beginPath"
+  | "clip"
+  | "closePath"
+  | "fill"
+  | "fillRect"
+  | "fillText"
+  | "lineTo"
+  | "measureText"
+  | "moveTo"
+  | "rect"
+  | "restore"
+  | "save"
+  | "setLineDash"
+  | "stroke"
+> & {
+  fillStyle: unknown;
+  strokeStyle: unknown;
+  font: string;
+  globalAlpha: number;
+  lineJoin: string;
+  lineWidth: number;
+  textAlign: string;
+  textBaseline: string;
+};
 
 /** A dashed upright where a fork leaves its parent. */
 function paintFork(ctx: Context, f: Frame, at: number, line: Line): void {
@@ -89,42 +136,66 @@ export function stretches(c: Curve): { from: number; to: number; inherited: bool
   return out;
 }
 
-/** Draws all lines in order, faded ones first, clipped to the frame. */
-export function paintLines(ctx: Context, f: Frame, lines: Line[], hovered: string | null): void {
+/** Draws all lines in order, clipped to the frame: earlier attempts, lines, what stands out of these, and the front. */
+export function paintLines(ctx: Context, f: Frame, lines: Line[], front: Front): void {
   ctx.save();
   ctx.beginPath();
   ctx.rect(f.left, f.top, f.width, f.height);
   ctx.clip();
   ctx.lineJoin = "round";
-  const front = lines.filter((line) => line.id === hovered);
-  for (const line of lines) if (line.faded) paintLine(ctx, f, line, false);
-  for (const line of lines) if (!line.faded && line.id !== hovered) paintLine(ctx, f, line, false);
-  for (const line of front) paintLine(ctx, f, line, true);
+  const strength = front.dim ? 1 / 3 : 1;
+  const isAhead = (line: Line) => !line.faded && front.lines.has(line.id);
+  const behind = lines.filter((line) => !isAhead(line));
+  const ahead = lines.filter(isAhead);
+  for (const line of behind) if (line.faded) paintLine(ctx, f, line, strength);
+  for (const line of behind) if (!line.faded) paintLine(ctx, f, line, strength);
+  for (const line of behind) paintStems(ctx, f, line, strength);
+  for (const line of ahead) paintLine(ctx, f, { ...line, color: line.own, alpha: 1 }, 0);
+  for (const line of ahead) paintStems(ctx, f, line, 1);
   for (const line of lines) if (line.fork !== undefined) paintFork(ctx, f, line.fork, line);
   ctx.restore();
 }
 
-function paintLine(ctx: Context, f: Frame, line: Line, hovered: boolean): void {
-  const { curve } = line;
+/** A line at a share of its strength; one of the front, which has none to share, is wider. */
+function paintLine(ctx: Context, f: Frame, line: Line, share: number): void {
+  const { curve, smooth } = line;
+  const alpha = line.alpha * (share || 1);
   ctx.strokeStyle = line.color;
   ctx.fillStyle = line.color;
   const parts = stretches(curve);
   if (line.band && curve.banded)
-    for (const p of parts) paintBand(ctx, f, curve, dimmed(line.alpha, p) * 0.18, p.from, p.to);
+    for (const p of parts) paintBand(ctx, f, curve, dimmed(alpha, p) * 0.18, p.from, p.to);
   ctx.setLineDash(line.dash.map((d) => d * f.ratio));
-  ctx.lineWidth = (hovered ? 1.75 : 1.25) * f.ratio;
-  const alpha = hovered ? 1 : line.alpha;
+  ctx.lineWidth = (share ? 1.25 : 2) * f.ratio;
   for (const p of parts) {
     // From the bucket before: the way from the parent's last point to the fork's first is the fork's.
     const from = Math.max(0, p.from - 1);
-    ctx.globalAlpha = dimmed(line.smooth ? alpha * 0.3 : alpha, p);
+    ctx.globalAlpha = dimmed(smooth ? alpha * 0.3 : alpha, p);
     paintPath(ctx, f, curve.x, curve.mean, from, p.to);
-    if (!line.smooth) paintDots(ctx, f, curve, p.from, p.to);
-    if (!line.smooth) continue;
+    if (!smooth) paintDots(ctx, f, curve, p.from, p.to);
+    if (!smooth) continue;
     ctx.globalAlpha = dimmed(alpha, p);
-    paintPath(ctx, f, curve.x, line.smooth, from, p.to);
+    paintPath(ctx, f, smooth.x, smooth.y, from, p.to);
   }
   ctx.setLineDash([]);
+  ctx.globalAlpha = 1;
+}
+
+/** Excursions, in the line's own hue, on whole pixels and at least three of them; one beyond the frame stands at its edge. */
+function paintStems(ctx: Context, f: Frame, line: Line, strength: number): void {
+  const { curve: c } = line;
+  const [width, least, bottom] = [Math.round(1.5 * f.ratio), 3 * f.ratio, f.top + f.height];
+  const inside = (y: number) => Math.max(f.top, Math.min(bottom, y));
+  ctx.fillStyle = line.own;
+  ctx.globalAlpha = strength;
+  for (const i of line.stems) {
+    if (c.hi[i]! < f.x0 || c.lo[i]! > f.x1 || !drawable(f, c.max[i]!)) continue;
+    const high = inside(toY(f, c.max[i]!));
+    const low = drawable(f, c.min[i]!) ? inside(toY(f, c.min[i]!)) : bottom;
+    const height = Math.max(least, low - high);
+    const top = Math.min(high - Math.max(0, least - (low - high)) / 2, bottom - height);
+    ctx.fillRect(Math.round(toX(f, c.x[i]!) - width / 2), Math.max(f.top, top), width, height);
+  }
   ctx.globalAlpha = 1;
 }
 
@@ -236,14 +307,14 @@ const meets = (a: Box, b: Box): boolean =>
 const mostLabels = 3; // a side
 
 /**
- * Arrows at the frame's edge. Those with room get their value, and the exact x where it is known: the hovered line
+ * Arrows at the frame's edge. Those with room get their value, and the exact x where it is known: lines of the front
  * first, then the furthest; beside the arrow, else a line further in, never over another arrow or label.
  */
 export function paintNeedles(
   ctx: Context,
   f: Frame,
   needles: Needle[],
-  look: { label: (n: Needle) => string; hovered: string | null; text: string; card: string },
+  look: { label: (n: Needle) => string; front: Front; text: string; card: string },
 ): void {
   ctx.save();
   ctx.font = `${10.5 * f.ratio}px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif`;
@@ -252,13 +323,13 @@ export function paintNeedles(
   for (const n of needles) {
     const y = n.up ? f.top + 1 * f.ratio : f.top + f.height - 1 * f.ratio;
     triangle(ctx, n.px, y, (n.up ? 1 : -1) * 7 * f.ratio, 4 * f.ratio);
-    ctx.fillStyle = n.line.color;
+    ctx.fillStyle = n.line.own;
     ctx.fill();
     n.box = { left: n.px - 7 * f.ratio, right: n.px + 7 * f.ratio };
   }
   for (const up of [true, false]) {
     const side = needles.filter((n) => n.up === up);
-    const first = side.filter((n) => n.line.id === look.hovered);
+    const first = side.filter((n) => look.front.lines.has(n.line.id));
     const taken = side.map((n) => arrowBox(f, n));
     let labels = 0;
     for (const n of new Set([...first, ...side]))
@@ -306,7 +377,7 @@ function paintLabel(
   ctx.fillText(text, box.left + pad, (box.top + box.bottom) / 2);
   if (meets(box, { ...arrowBox(f, n), left: f.left, right: f.left + f.width })) return true;
   // Further in, a bar in the line's colour tells whose label it is.
-  ctx.fillStyle = n.line.color;
+  ctx.fillStyle = n.line.own;
   const right = box.left < n.px;
   ctx.fillRect(right ? box.right - pad : box.left - pad / 2, box.top + pad, pad / 2, 9 * f.ratio);
   return true;
@@ -321,9 +392,9 @@ function triangle(ctx: Context, x: number, y: number, height: number, half: numb
   ctx.closePath();
 }
 
-const order: MarkKind[] = ["nan", "posInf", "negInf"];
+const order: MarkKind[] = ["nan", "posInf", "negInf", "low"];
 
-/** The lane on the x axis: NaN ▽, +Inf △, −Inf ▼, in the text's colour, one glyph where several would overlap. */
+/** The lane on the x axis: NaN ▽, +Inf △, −Inf ▼, ≤ 0 on a log scale ◇, in the text's colour, one where several would overlap. */
 export function paintLane(ctx: Context, f: Frame, lines: Line[], text: string): void {
   ctx.save();
   ctx.strokeStyle = text;
@@ -337,7 +408,8 @@ export function paintLane(ctx: Context, f: Frame, lines: Line[], text: string): 
     for (const px of markPlaces(f, lines, kind)) {
       if (px - last < 4 * f.ratio) continue;
       last = px;
-      if (kind === "posInf") triangle(ctx, px, base - 2 * f.ratio - height, height, half);
+      if (kind === "low") diamond(ctx, px, base - 2 * f.ratio - height / 2, height / 2);
+      else if (kind === "posInf") triangle(ctx, px, base - 2 * f.ratio - height, height, half);
       else triangle(ctx, px, base - 2 * f.ratio, -height, half);
       if (kind === "negInf") ctx.fill();
       ctx.stroke();
@@ -346,23 +418,44 @@ export function paintLane(ctx: Context, f: Frame, lines: Line[], text: string): 
   ctx.restore();
 }
 
+function diamond(ctx: Context, x: number, y: number, half: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x, y - half);
+  ctx.lineTo(x + half, y);
+  ctx.lineTo(x, y + half);
+  ctx.lineTo(x - half, y);
+  ctx.closePath();
+}
+
+/** What a line cannot show of itself; an earlier attempt says nothing. */
+export function marksOf(line: Line): Mark[] {
+  if (line.faded) return [];
+  return line.low ? [...line.curve.marks, ...line.low.marks] : line.curve.marks;
+}
+
 function markPlaces(f: Frame, lines: Line[], kind: MarkKind): number[] {
   const places: number[] = [];
   for (const line of lines)
-    for (const mark of line.faded ? [] : line.curve.marks)
+    for (const mark of marksOf(line))
       if (mark.kind === kind && mark.hi >= f.x0 && mark.lo <= f.x1)
         places.push(toX(f, mark.lo + (mark.hi - mark.lo) / 2));
   return places.sort((a, b) => a - b);
 }
 
-/** NaN, +Inf and −Inf of all lines, for the card's head. */
-export function specials(lines: Line[]): { nan: number; posInf: number; negInf: number } {
-  const total = { nan: 0, posInf: 0, negInf: 0 };
+/** What no line shows, of all lines, for the card's head; more: the values at or below 0 may be more than these. */
+export interface Specials extends Record<MarkKind, number> {
+  more: boolean;
+}
+
+export function specials(lines: Line[]): Specials {
+  const total: Specials = { nan: 0, posInf: 0, negInf: 0, low: 0, more: false };
   for (const line of lines) {
     if (line.faded) continue;
     total.nan += line.curve.nan;
     total.posInf += line.curve.posInf;
     total.negInf += line.curve.negInf;
+    total.low += line.low?.count ?? 0;
+    total.more ||= line.low?.more ?? false;
   }
   return total;
 }

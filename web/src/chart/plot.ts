@@ -1,34 +1,10 @@
 import uPlot from "uplot";
-import { type XAxis, xLabels, xTicks } from "./axis.ts";
-import type { Palette } from "./color.ts";
+import { xLabels, xTicks } from "./axis.ts";
 import { tickLabels } from "./number.ts";
-import {
-  type Frame,
-  type Line,
-  laneHeight,
-  type Needle,
-  needlesOf,
-  paintLane,
-  paintLines,
-  paintNeedles,
-  specials,
-} from "./paint.ts";
-import { type Range, withLane } from "./range.ts";
+import { type Frame, laneHeight, type Needle, specials } from "./paint.ts";
+import { withLane } from "./range.ts";
+import { paintScene, type Scene } from "./scene.ts";
 import { linearTicks, logTicks } from "./tick.ts";
-
-/** Scene is everything that a plot shows. */
-export interface Scene {
-  lines: Line[];
-  axis: XAxis;
-  x: [number, number];
-  y: Range;
-  log: boolean;
-  palette: Palette;
-  hovered: string | null;
-  /** Changes when a label does that nothing else here shows. */
-  version: string;
-  needleLabel: (needle: Needle) => string;
-}
 
 /** What a reader does to a plot. */
 export interface Gestures {
@@ -91,9 +67,9 @@ export class Plot {
   #yRange(u: uPlot): [number, number] {
     const { y, log, lines } = this.#scene;
     const [min, max] = log ? [Math.log10(y.min), Math.log10(y.max)] : [y.min, y.max];
-    const { nan, posInf, negInf } = specials(lines);
+    const { nan, posInf, negInf, low } = specials(lines);
     const height = Math.max(20, u.height - xAxisSize - 8);
-    return withLane(min, max, nan + posInf + negInf > 0 ? laneHeight : 0, height);
+    return withLane(min, max, nan + posInf + negInf + low > 0 ? laneHeight : 0, height);
   }
 
   #options(width: number, height: number): uPlot.Options {
@@ -183,13 +159,7 @@ export class Plot {
   }
 
   #paint(u: uPlot): void {
-    const { lines, hovered, palette, y, needleLabel } = this.#scene;
-    const f = this.frame();
-    paintLines(u.ctx, f, lines, hovered);
-    paintLane(u.ctx, f, lines, palette.text);
-    this.#needles = needlesOf(f, lines, y);
-    const { text, card } = palette;
-    paintNeedles(u.ctx, f, this.#needles, { label: needleLabel, hovered, text, card });
+    this.#needles = paintScene(u.ctx, this.frame(), this.#scene);
   }
 
   #selected(u: uPlot): void {

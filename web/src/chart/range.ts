@@ -11,6 +11,7 @@ export interface Range {
 const robustShare = 0.01; // 1–99 %
 const robustSpan = 5; // the full span must be this many times the robust one
 
+const limit = 8e307; // a range wider than a double's numbers has no scale
 const lineBudget = 8; // buckets a pixel column that all lines of a card share
 
 /** Buckets for one of `lines` lines on `width` pixels: a pixel each, fewer when many lines share the card. */
@@ -77,8 +78,8 @@ function pad(min: number, max: number, log: boolean): { min: number; max: number
     const space = Math.abs(min) * 0.1 || 1;
     return { min: min - space, max: max + space };
   }
-  const space = (max - min) * 0.05;
-  return { min: min - space, max: max + space };
+  const space = max * 0.05 - min * 0.05;
+  return { min: Math.max(-limit, min - space), max: Math.min(limit, max + space) };
 }
 
 /** A range with room for a lane of `lane` pixels under it on an axis `height` pixels tall, in the scale's own unit. */

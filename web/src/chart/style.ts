@@ -1,11 +1,14 @@
 import { crowdAlpha, dash, hue, type Palette, slots } from "./color.ts";
-import { type Curve, forkPlace } from "./curve.ts";
+import { type Curve, forkPlace, lowOf } from "./curve.ts";
+import { excursionsOf } from "./excursion.ts";
 import type { Line } from "./paint.ts";
-import { type Smoothing, smooth } from "./smooth.ts";
+import { type Buckets, type Smoothing, smooth } from "./smooth.ts";
 
 /** Style is how one line of a card is drawn. */
 export interface Style {
   color: string;
+  /** Its hue, also in a crowd: of what stands out, and of a line that is brought forward. */
+  own: string;
   dash: number[];
   alpha: number;
 }
@@ -22,10 +25,11 @@ export interface Place {
 
 /** The style of a line: a hue, a dash where several sets of labels share a run's hue, grey in a crowd. */
 export function styleOf(at: Place, palette: Palette, dark: boolean): Style {
-  if (at.lines > slots) return { color: palette.crowd, dash: [], alpha: crowdAlpha(at.lines) };
-  if (at.runs <= 1) return { color: hue(at.set, dark), dash: dash(at.set), alpha: 1 };
-  const bySet = at.sets > 1 && at.sets <= 3;
-  return { color: hue(at.slot, dark), dash: bySet ? dash(at.set * 8) : dash(at.slot), alpha: 1 };
+  const slot = at.runs > 1 ? at.slot : at.set;
+  const own = hue(slot, dark);
+  if (at.lines > slots) return { color: palette.crowd, own, dash: [], alpha: crowdAlpha(at.lines) };
+  const bySet = at.runs > 1 && at.sets > 1 && at.sets <= 3;
+  return { color: own, own, dash: dash(bySet ? at.set * 8 : slot), alpha: 1 };
 }
 
 /** Drawing is what a line has beside its curve and its style. */
@@ -36,21 +40,26 @@ export interface Drawing {
   /** Lines of the card: in a crowd there are no bands and no forks. */
   lines: number;
   smoothing: Smoothing;
+  /** What lies before the curve and is smoothed with it. */
+  lead?: Buckets;
+  log: boolean;
   /** The last step that a fork inherits, where the axis counts these. */
   forkStep?: number;
 }
 
-export const fadedAlpha = 0.35;
+const fadedAlpha = 0.35;
 
 /** A curve as a line of a card. */
 export function lineOf(curve: Curve, style: Style, how: Drawing): Line {
   const { id, faded } = how;
   const crowd = how.lines > slots;
   return {
-    ...{ id, curve, faded, color: style.color, dash: style.dash },
+    ...{ id, curve, faded, color: style.color, own: style.own, dash: style.dash },
     alpha: faded ? fadedAlpha : style.alpha,
     band: !faded && !crowd,
     fork: faded || crowd ? undefined : forkPlace(curve, how.forkStep),
-    smooth: how.smoothing.kind === "none" || faded ? undefined : smooth(curve.x, curve.mean, how.smoothing),
+    smooth: faded ? undefined : smooth(curve, how.smoothing, how.lead),
+    stems: faded ? [] : excursionsOf(curve),
+    low: how.log && !faded ? lowOf(curve) : undefined,
   };
 }

@@ -3,8 +3,9 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { MarkKind } from "../chart/curve.ts";
 import { csv, png, save, svg } from "../chart/export.ts";
 import { count, full, short, tickLabels } from "../chart/number.ts";
-import { specials } from "../chart/paint.ts";
-import type { Gestures, Plot, Scene } from "../chart/plot.ts";
+import { type Front, noFront, specials } from "../chart/paint.ts";
+import type { Gestures, Plot } from "../chart/plot.ts";
+import type { Scene } from "../chart/scene.ts";
 import { fitTitle } from "../chart/title.ts";
 import { rowsAt } from "../chart/tooltip.ts";
 import { say } from "../state/app.ts";
@@ -40,14 +41,20 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
 
   useEffect(() => session.watch(card.metric), [session, card.metric]);
 
+  const front = useFront(chart, runs.size > 1, hovered.value);
   const scene: Scene = {
     ...{ lines: chart.lines, axis: chart.axis, x: chart.x, y: chart.y, log: chart.log },
     ...{
       palette: palette.value,
-      hovered: hovered.value,
+      front,
       needleLabel: chart.needleLabel,
       version: chart.version,
     },
+  };
+  /** Pointing at one of a crowd brings its run forward in every card. */
+  const point = (line: string | null) => {
+    hovered.value = line;
+    if (chart.crowd && runs.size > 1) view.hoveredRun.value = (line && chart.names.get(line)?.run) || null;
   };
   const nameOf = useNames(session, chart, runs.size > 1);
   const gestures: Gestures = {
@@ -58,11 +65,11 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       const frame = plot.current?.frame();
       if (!at || !frame) {
         tip.value = null;
-        hovered.value = null;
+        point(null);
         return;
       }
       const rows = rowsAt(chart.lines, frame, at.x, at.py);
-      hovered.value = rows[0] && rows[0].distance < 40 * frame.ratio ? rows[0].line.id : null;
+      point(rows[0] && rows[0].distance < 40 * frame.ratio ? rows[0].line.id : null);
       const rest = chart.lines.filter((l) => !l.faded).length - rows.length;
       tip.value = {
         left: at.left,
@@ -87,7 +94,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       }}
     >
       {late && <div class="progress" />}
-      <Head card={card} chart={chart} width={width} plot={plot} nameOf={nameOf} big={big} />
+      <Head {...{ card, chart, scene, width, plot, nameOf, big }} />
       {chart.error && chart.lines.length === 0 ? (
         <div class="card-note" role="alert">
           {chart.error}
@@ -106,6 +113,19 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       <Foot card={card} chart={chart} />
     </article>
   );
+}
+
+/** The lines to bring forward: under the pointer, of the run that is pointed at elsewhere, and of those that are pinned. */
+function useFront(chart: Chart, many: boolean, hovered: string | null): Front {
+  const run = many ? view.hoveredRun.value : null;
+  const pins = view.pinned.value;
+  const { names, crowd } = chart;
+  return useMemo(() => {
+    const lines = new Set<string>();
+    for (const [id, member] of names)
+      if (id === hovered || member.run === run || (many && pins.has(member.run))) lines.add(id);
+    return lines.size ? { lines, dim: crowd || run !== null } : noFront;
+  }, [names, crowd, many, hovered, run, pins]);
 }
 
 /** A window around a needle wide enough to see what is beside it. */
@@ -154,19 +174,21 @@ function useNames(session: Session, chart: Chart, many: boolean): (id: string) =
 interface HeadProps {
   card: Card;
   chart: Chart;
+  scene: Scene;
   width: number;
   plot: { current: Plot | null };
   nameOf: (id: string) => string;
   big?: boolean;
 }
 
-function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
+function Head({ card, chart, scene, width, plot, nameOf, big }: HeadProps) {
   const counts = specials(chart.lines);
   const special = (
     [
       [counts.nan, "NaN", "▽", "nan"],
       [counts.posInf, "+Inf", "△", "posInf"],
       [counts.negInf, "−Inf", "▼", "negInf"],
+      [counts.low, counts.more ? "or more ≤ 0" : "≤ 0", "◇", "low"],
     ] as const
   ).filter(([n]) => n);
   const zoomTo = (kind: MarkKind) => {
@@ -216,7 +238,7 @@ function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
         >
           <Icon name="log" size={14} />
         </button>
-        <More card={card} chart={chart} plot={plot} nameOf={nameOf} />
+        <More {...{ card, chart, scene, plot, nameOf }} />
         {!big && (
           <button
             type="button"
@@ -233,15 +255,14 @@ function Head({ card, chart, width, plot, nameOf, big }: HeadProps) {
   );
 }
 
-function More({ card, chart, plot, nameOf }: Omit<HeadProps, "width" | "big">) {
+function More({ card, chart, scene, plot, nameOf }: Omit<HeadProps, "width" | "big">) {
   const open = useSignal(false);
   const write = async (kind: "png" | "svg" | "csv") => {
     open.value = false;
     const frame = plot.current?.frame();
     if (!plot.current || !frame) return;
-    const shown = kind === "csv" ? await chart.exactLines() : chart.lines;
-    const lines = shown.map((line) => ({ line, name: nameOf(line.id) }));
-    const picture = { title: card.metric, axis: chart.axis, lines, frame, palette: palette.value };
+    const lines = kind === "csv" ? await chart.exactLines() : scene.lines;
+    const picture = { title: card.metric, scene: { ...scene, lines }, name: nameOf, frame };
     const data =
       kind === "png"
         ? await png(picture, plot.current.canvas)
@@ -290,9 +311,18 @@ function Foot({ card, chart }: { card: Card; chart: Chart }) {
     <footer class="card-foot">
       {chart.bucketed > 1 && (
         <span
-          title={`Each drawn bucket holds up to ${chart.bucketed} points: their mean as a line, their min and max as a band`}
+          title={`Each drawn bucket holds up to ${chart.bucketed} points: their mean as a line, ${
+            chart.crowd
+              ? "and min to max where these leave what is usual for the line"
+              : "their min and max as a band"
+          }`}
         >
-          bucketed 1:{chart.bucketed} min/max
+          bucketed 1:{chart.bucketed} {chart.crowd ? "mean + outliers" : "min/max"}
+        </span>
+      )}
+      {chart.coarser && (
+        <span title="Buckets are too wide for this smoothing: the line may be more than 1 % of the shown range away from one over every point. A zoom or a larger chart makes it exact.">
+          smoothing is coarser
         </span>
       )}
       {chart.drawn < chart.total && (

@@ -223,6 +223,9 @@ function useGridKeys(cards: Card[], blocks: Block[], host: { current: HTMLDivEle
         if (card) setParams({ chart: view.fullScreen.value ? "" : card.metric });
       },
       z: () => view.setZoom(null),
+      p: () => {
+        if (view.hoveredRun.value) view.togglePin(view.hoveredRun.value);
+      },
     });
   }, []);
 }

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { storedRange, type XAxis } from "../chart/axis.ts";
 import { type Curve, curveOf, type Mark, type MarkKind } from "../chart/curve.ts";
-import type { Line } from "../chart/paint.ts";
+import { type Line, marksOf } from "../chart/paint.ts";
 import type { Range } from "../chart/range.ts";
 import { batch } from "../state/app.ts";
 import type { Wanted } from "./wanted.ts";
@@ -141,7 +141,7 @@ interface FirstMark {
 function firstMarks(lines: Line[]): Map<MarkKind, FirstMark> {
   const first = new Map<MarkKind, FirstMark>();
   for (const line of lines)
-    for (const mark of line.faded ? [] : line.curve.marks) {
+    for (const mark of marksOf(line)) {
       const known = first.get(mark.kind);
       if (!known || mark.lo < known.mark.lo) first.set(mark.kind, { line, mark });
     }

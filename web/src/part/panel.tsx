@@ -6,7 +6,7 @@ import { axisFor, unitOf, wall, type XAxis } from "../chart/axis.ts";
 import { slots } from "../chart/color.ts";
 import { type Curve, curveOf, extent, ratio } from "../chart/curve.ts";
 import { count, dateTime, full, short } from "../chart/number.ts";
-import { type Line, needleText } from "../chart/paint.ts";
+import { type Line, needleText, noFront } from "../chart/paint.ts";
 import {
   type Found,
   groups,
@@ -23,8 +23,9 @@ import {
   type Totals,
   tableOf,
 } from "../chart/panel.ts";
-import type { Gestures, Plot, Scene } from "../chart/plot.ts";
+import type { Gestures, Plot } from "../chart/plot.ts";
 import { rangeOf, resolution } from "../chart/range.ts";
+import type { Scene } from "../chart/scene.ts";
 import { lineOf, styleOf } from "../chart/style.ts";
 import { rowsAt } from "../chart/tooltip.ts";
 import { batch } from "../state/app.ts";
@@ -241,8 +242,13 @@ function Lines({ spec, found, totals, span, axes }: BodyProps) {
       ? whole
       : [(whole?.[0] ?? 0) - 0.5, (whole?.[0] ?? 0) + 0.5];
   const y = useMemo(() => rangeOf(all, x[0], x[1], false, false), [lines, x[0], x[1]]);
+  const front = useMemo(
+    () =>
+      hovered.value === null ? noFront : { lines: new Set([hovered.value]), dim: wanted.length > slots },
+    [hovered.value, wanted],
+  );
   const scene: Scene = {
-    ...{ lines, axis, x, y, log: false, palette: palette.value, hovered: hovered.value, version: "" },
+    ...{ lines, axis, x, y, log: false, palette: palette.value, front, version: "" },
     needleLabel: (needle) => needleText(needle.value, ""),
   };
   const gestures: Gestures = {
@@ -281,7 +287,7 @@ function Lines({ spec, found, totals, span, axes }: BodyProps) {
       {(error.value || note) && <p class="view-note">{error.value || note}</p>}
       {bucketed > 1 && (
         <p class="view-note">
-          bucketed 1:{bucketed} {lines.length > slots ? "mean" : "min/max"}
+          bucketed 1:{bucketed} {lines.length > slots ? "mean + outliers" : "min/max"}
         </p>
       )}
     </div>
@@ -362,7 +368,8 @@ function drawn(wanted: LineOf[], curves: ReadonlyMap<string, Curve>, dark: boole
     const curve = curves.get(idOf(w.found));
     if (!curve || curve.lo.length === 0) return [];
     const style = styleOf({ lines, runs: 1, slot: 0, set: i, sets: lines }, palette.value, dark);
-    return [lineOf(curve, style, { id: String(i), faded: false, lines, smoothing: { kind: "none" } })];
+    const how = { id: String(i), faded: false, lines, smoothing: { kind: "none" }, log: false } as const;
+    return [lineOf(curve, style, how)];
   });
 }
 

@@ -1,5 +1,6 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { type Gestures, Plot, type Scene } from "../chart/plot.ts";
+import { type Gestures, Plot } from "../chart/plot.ts";
+import type { Scene } from "../chart/scene.ts";
 
 const frameBudgetMs = 6; // of 16; the rest is for scrolling
 
@@ -53,7 +54,7 @@ export function PlotHost({ width, height, scene, gestures, onPlot }: Props) {
   useLayoutEffect(
     () => plot.current?.show(scene),
     [
-      ...[scene.lines, scene.x[0], scene.x[1], scene.y, scene.log, scene.palette, scene.hovered],
+      ...[scene.lines, scene.x[0], scene.x[1], scene.y, scene.log, scene.palette, scene.front],
       scene.lines.map((l) => l.id).join(),
       scene.version,
     ],

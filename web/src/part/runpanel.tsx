@@ -140,7 +140,7 @@ function Item({ id, run, slot, main, crowd, failed }: ItemProps) {
       >
         <Icon name={shown ? "eye" : "eyeOff"} size={14} />
       </button>
-      {shown && <Swatch slot={slot} crowd={crowd} />}
+      {shown && <Pin {...{ id, name, slot, crowd }} />}
       {main ? (
         <span class="name here" title={name}>
           {name}
@@ -154,8 +154,26 @@ function Item({ id, run, slot, main, crowd, failed }: ItemProps) {
   );
 }
 
-function Swatch({ slot, crowd }: { slot: number; crowd: boolean }) {
-  const color = crowd ? palette.value.crowd : hue(slot, isDark.value);
+/** A line as it is drawn; a click keeps the run in front. */
+function Pin({ id, name, slot, crowd }: { id: string; name: string; slot: number; crowd: boolean }) {
+  const pinned = view.pinned.value.has(id);
+  const grey = crowd && !pinned && view.hoveredRun.value !== id;
+  return (
+    <button
+      type="button"
+      class="pin"
+      onClick={() => view.togglePin(id)}
+      aria-pressed={pinned}
+      aria-label={`Keep ${name} in front`}
+      title={pinned ? "In front: click to let it go back" : "Keep in front"}
+    >
+      <Swatch slot={slot} grey={grey} wide={pinned} />
+    </button>
+  );
+}
+
+function Swatch({ slot, grey, wide }: { slot: number; grey: boolean; wide: boolean }) {
+  const color = grey ? palette.value.crowd : hue(slot, isDark.value);
   return (
     <svg class="line-swatch" width="18" height="8" aria-hidden="true">
       <line
@@ -164,7 +182,7 @@ function Swatch({ slot, crowd }: { slot: number; crowd: boolean }) {
         y1="4"
         y2="4"
         stroke={color}
-        stroke-width="2.5"
+        stroke-width={wide ? 4.5 : 2.5}
         stroke-dasharray={dash(slot).join(" ")}
       />
     </svg>

@@ -99,6 +99,7 @@ const keys: [string, string][] = [
   ["[  ]", "previous, next chart"],
   ["f", "full screen"],
   ["z", "reset the zoom"],
+  ["p", "keep the run under the pointer in front"],
   ["l", "log scale of the chart under the pointer"],
   ["\\", "show or hide the runs beside the charts"],
   ["t", "light or dark"],

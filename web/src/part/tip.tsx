@@ -1,7 +1,9 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { placeText, type XAxis } from "../chart/axis.ts";
+import type { Mark } from "../chart/curve.ts";
 import { full, short } from "../chart/number.ts";
+import { marksOf } from "../chart/paint.ts";
 import type { Row } from "../chart/tooltip.ts";
 
 export interface Tip {
@@ -48,13 +50,13 @@ export function TipView() {
 }
 
 function TipRow({ row, name }: { row: Row; name: string }) {
-  const { curve: c, color } = row.line;
+  const { curve: c, own } = row.line;
   const i = row.index;
   const many = c.count[i]! > 1;
   return (
     <tr>
       <td>
-        <span class="swatch" style={{ background: color }} />
+        <span class="swatch" style={{ background: own }} />
       </td>
       <td class="tip-name">{name}</td>
       <td class="number" title={full(c.mean[i])}>
@@ -62,15 +64,15 @@ function TipRow({ row, name }: { row: Row; name: string }) {
       </td>
       <td class="muted number">{many ? `${short(c.min[i])} … ${short(c.max[i])}` : ""}</td>
       <td class="muted">
-        {specialText(c.marks, c.lo[i]!, c.hi[i]!)}
+        {specialText(marksOf(row.line), c.lo[i]!, c.hi[i]!)}
         {c.inherited?.[i] ? " inherited" : ""}
       </td>
     </tr>
   );
 }
 
-function specialText(marks: Row["line"]["curve"]["marks"], lo: number, hi: number): string {
-  const names = { nan: "NaN", posInf: "+Inf", negInf: "−Inf" };
+function specialText(marks: Mark[], lo: number, hi: number): string {
+  const names = { nan: "NaN", posInf: "+Inf", negInf: "−Inf", low: "≤ 0" };
   return marks
     .filter((m) => m.lo === lo && m.hi === hi)
     .map((m) => `${m.count > 1 ? `${m.count} ` : ""}${names[m.kind]}`)

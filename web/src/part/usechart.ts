@@ -6,6 +6,7 @@ import { slots } from "../chart/color.ts";
 import { curveOf, extent, lastPoint, type MarkKind, ratio } from "../chart/curve.ts";
 import { type Line, type Needle, needleText } from "../chart/paint.ts";
 import { coarse, type Range, rangeOf } from "../chart/range.ts";
+import { coarser } from "../chart/smooth.ts";
 import { lineOf, styleOf } from "../chart/style.ts";
 import { batch } from "../state/app.ts";
 import type { Card, Member, Session } from "../state/session.ts";
@@ -13,6 +14,7 @@ import { isDark, palette } from "../state/theme.ts";
 import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 import { useExact } from "./exact.ts";
+import { useLeads } from "./lead.ts";
 import { type Answers, columnsOf, previewsOf, type Wanted, wantedLines } from "./wanted.ts";
 
 export interface Chart {
@@ -29,6 +31,10 @@ export interface Chart {
   error: string;
   last: number | string | undefined;
   bucketed: number;
+  /** More lines than hues: they are grey, without bands. */
+  crowd: boolean;
+  /** A smoothed line may differ from one over the points. */
+  coarser: boolean;
   needleLabel: (n: Needle) => string;
   /** Where the first value of a kind that no line can show is. */
   firstMark: (kind: MarkKind) => { lo: number; hi: number; text: string } | null;
@@ -98,20 +104,18 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const answered = answers.value?.x === axis.name && answers.value.columns.size > 0;
   const kept = answered ? answers.value!.columns : previews;
   const smoothing = view.smoothing.value;
-  const hovered = view.hoveredRun.value;
+  const leads = useLeads(wanted, smoothing);
   const dark = isDark.value;
+  const log = view.isLog(card.metric);
   const drawn = (columns: ReadonlyMap<string, BucketColumns>): Line[] =>
     wanted.flatMap((w) => {
       const found = columns.get(w.id);
       if (!found || found.lo.length === 0) return [];
-      const line = lineOf(curveOf(found, w.unit), styleOf(w.place, palette.value, dark), {
-        ...{ id: w.id, faded: w.faded, lines: wanted.length, smoothing, forkStep: w.forkStep },
-      });
-      const behind = hovered !== null && w.member.run !== hovered;
-      return [{ ...line, alpha: behind ? Math.min(line.alpha, 0.15) : line.alpha }];
+      const { id, faded, forkStep } = w;
+      const how = { id, faded, forkStep, lines: wanted.length, smoothing, lead: leads.get(id), log };
+      return [lineOf(curveOf(found, w.unit), styleOf(w.place, palette.value, dark), how)];
     });
-  const lines = useMemo(() => drawn(kept), [ask, units, kept, smoothing, hovered, dark, runs]);
-  const log = view.isLog(card.metric);
+  const lines = useMemo(() => drawn(kept), [ask, units, kept, smoothing, leads, log, dark, runs]);
   const full = view.isFull(card.metric);
   const curves = lines.map((l) => l.curve);
   const main = lines.filter((l) => !l.faded).map((l) => l.curve);
@@ -125,7 +129,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const only = main.length === 1 ? main[0] : undefined;
   return {
     ...{ lines, axis, x, y, log, error: error.value },
-    names: new Map(wanted.map((w) => [w.id, w.member])),
+    names: useMemo(() => new Map(wanted.map((w) => [w.id, w.member])), [ask, units]),
     total: card.members.length,
     drawn: members.length,
     loading: pending.value > 0,
@@ -134,6 +138,8 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
         ? (card.members[0]!.series.last?.value ?? (only && lastPoint(only)))
         : undefined,
     bucketed: ratio(main),
+    crowd: members.length > slots,
+    coarser: coarser(lines, y, log),
     needleLabel: (n) => {
       const known = exact.needle(n);
       const at = n.lo === n.hi ? n.lo : known?.at;

@@ -2,6 +2,7 @@ import type { BucketColumns, BucketQuery, BucketResult, RunDetail } from "../api
 import { storedRange, unitOf, type XAxis } from "../chart/axis.ts";
 import type { Unit } from "../chart/curve.ts";
 import { resolution } from "../chart/range.ts";
+import { smoothed } from "../chart/smooth.ts";
 import type { Place } from "../chart/style.ts";
 import { labelText, type Member, type Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
@@ -39,7 +40,7 @@ export function wantedLines(
 ): Wanted[] {
   const sets = [...new Set(members.map((m) => labelText(m.series.labels)))];
   // Of all runs that will come, so that those that came first are not asked again in another resolution.
-  const n = resolution(width, Math.max(members.length, runs.size));
+  const n = smoothed(resolution(width, Math.max(members.length, runs.size)), view.smoothing.value);
   return members.flatMap((member) => {
     const { run, series } = member;
     const detail = session.detail(run);

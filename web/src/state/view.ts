@@ -91,8 +91,16 @@ export function toggleFull(metric: string): void {
   setParams({ range: toggled(fullCards.value, metric) });
 }
 
-/** The run under the pointer in the side panel: its lines come forward in every card. */
+/** The run under the pointer, in the side panel or in a crowd of lines: its lines come forward in every card. */
 export const hoveredRun = signal<string | null>(null);
+/** Runs that stay in front, also in a crowd of grey lines. */
+const pinText = computed(() => param("pin"));
+export const pinned = computed(() => new Set(pinText.value.split(",").filter(Boolean)));
+
+export function togglePin(run: string): void {
+  setParams({ pin: toggled(pinned.value, run) });
+}
+
 /** The card that keys act on: under the pointer, or moved to by j, k, [ and ]. */
 export const activeCard = signal<string | null>(null);
 export const collapsed = signal<ReadonlySet<string>>(new Set());

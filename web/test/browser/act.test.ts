@@ -219,6 +219,53 @@ describe("charts", () => {
       }
     }));
 
+  test("one of fifty grey runs comes forward in its hue: under the pointer, in the list, and pinned", () =>
+    on(
+      `${a0}?q=^train/loss$&with=${Array.from({ length: 49 }, (_, i) => ulid(`A/${i + 1}`)).join()}`,
+      async (page) => {
+        await settled(page, 1);
+        await page.waitForFunction(() => document.querySelectorAll(".panel-item.shown").length === 50);
+        await page.waitForTimeout(1500);
+        // The pixels of a hue, which no grey line has.
+        const hued = (colour: string) =>
+          page.locator(".card canvas").evaluate((c, hex) => {
+            const { width, height } = c as HTMLCanvasElement;
+            const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true })!;
+            copy.drawImage(c as HTMLCanvasElement, 0, 0);
+            const { data } = copy.getImageData(0, 0, width, height);
+            const want = [1, 3, 5].map((i) => Number.parseInt(hex.slice(i, i + 2), 16));
+            let n = 0;
+            for (let i = 0; i < data.length; i += 4)
+              if (want.every((v, k) => Math.abs(v - data[i + k]!) < 6)) n++;
+            return n;
+          }, colour);
+        const item = page.locator(".panel-item.shown").nth(3);
+        const blue = "#069ce4"; // the fourth
+        const before = await hued(blue);
+        await page.mouse.move(5, 5);
+        await item.hover();
+        await expect.poll(() => hued(blue)).toBeGreaterThan(before + 300);
+        await shot(page, "crowd-forward");
+        // The pointer on a line brings that run forward too, and its going takes it back.
+        await page.mouse.move(700, 20);
+        await expect.poll(() => hued(blue)).toBe(before);
+        await shot(page, "crowd");
+        const box = (await plot(page, "train/loss").boundingBox())!;
+        const grey = await page.locator(".card canvas").evaluate((c) => (c as HTMLCanvasElement).toDataURL());
+        await page.mouse.move(box.x + box.width / 2, box.y + box.height - 30);
+        await page.mouse.move(box.x + box.width / 2 + 1, box.y + box.height - 30);
+        await expect
+          .poll(() => page.locator(".card canvas").evaluate((c) => (c as HTMLCanvasElement).toDataURL()))
+          .not.toBe(grey);
+        await shot(page, "crowd-pointed");
+        await page.mouse.move(700, 20);
+        await item.getByRole("button", { name: /in front/ }).click();
+        await page.mouse.move(700, 20);
+        await expect.poll(() => hued(blue)).toBeGreaterThan(before + 300);
+        expect(search(page).get("pin")).toBe(ulid("A/3"));
+      },
+    ));
+
   test("saves PNG, SVG and CSV", () =>
     on(c, async (page) => {
       await settled(page, 1);

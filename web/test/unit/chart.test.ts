@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { axisFor, storedRange, unitOf, xTicks } from "../../src/chart/axis.ts";
+import { lightPalette } from "../../src/chart/color.ts";
 import { curveOf, extent, forkPlace, lastPoint, nearest, ratio } from "../../src/chart/curve.ts";
 import { csv, svg } from "../../src/chart/export.ts";
 import { duration, short, tickLabels } from "../../src/chart/number.ts";
-import { needlesOf, stretches, toX, toY } from "../../src/chart/paint.ts";
+import { needlesOf, noFront, stretches, toX, toY } from "../../src/chart/paint.ts";
 import { rangeOf, withLane } from "../../src/chart/range.ts";
-import { ema, gauss } from "../../src/chart/smooth.ts";
+import { smooth } from "../../src/chart/smooth.ts";
 import { linearTicks, logTicks, timeTicks } from "../../src/chart/tick.ts";
 import { cutMiddle, fitTitle, groupOf, natural, naturalKey } from "../../src/chart/title.ts";
 import { rowsAt } from "../../src/chart/tooltip.ts";
@@ -44,9 +45,7 @@ function bucketed(y: number[], per: number) {
 }
 
 const line = (curve: ReturnType<typeof curveOf>, id = "a") => ({
-  id,
-  curve,
-  color: "#000",
+  ...{ id, curve, color: "#000", own: "#000", stems: [] },
   alpha: 1,
   dash: [],
   band: true,
@@ -191,7 +190,8 @@ describe("smoothing", () => {
   const x = Float64Array.from(y, (_, i) => i * i * 0.1 + i);
   test("EMA is the weighted mean of all values before, weights summing to one", () => {
     const w = 0.9;
-    const out = ema(y, w);
+    const curve = bucketed([...y], 1);
+    const out = smooth(curve, { kind: "ema", weight: w })!.y;
     for (const i of [0, 1, 7, 49, 51, 199]) {
       const seen = [...y.slice(0, i + 1)].filter(Number.isFinite);
       const weights = seen.map((_, k) => w ** (seen.length - 1 - k));
@@ -202,12 +202,17 @@ describe("smoothing", () => {
     expect(out[50]).toBeNaN();
   });
   test("Gaussian is the normalised sum over the window, at the ends too", () => {
-    const out = gauss(x, y, 0.02);
+    const overX = (values: Float64Array, width: number) => {
+      const one = { lo: [...x], hi: [...x], min: [...values], max: [...values], mean: [...values] };
+      const curve = curveOf({ ...one, count: [...values].map((v) => (Number.isNaN(v) ? 0 : 1)) });
+      return smooth(curve, { kind: "gauss", width })!.y;
+    };
+    const out = overX(y, 0.02);
     const sigma = 0.02 * (x[199]! - x[0]!);
     for (const i of [0, 3, 60, 120, 199]) {
       let [sum, norm] = [0, 0];
       for (let j = 0; j < 200; j++) {
-        if (Math.abs(x[j]! - x[i]!) > 3 * sigma || Number.isNaN(y[j])) continue;
+        if (Math.abs(x[j]! - x[i]!) > 4 * sigma || Number.isNaN(y[j])) continue;
         const k = Math.exp(-((x[j]! - x[i]!) ** 2) / (2 * sigma ** 2));
         sum += k * y[j]!;
         norm += k;
@@ -215,7 +220,7 @@ describe("smoothing", () => {
       expect(out[i]).toBeCloseTo(sum / norm, 10);
     }
     const flat = new Float64Array(200).fill(4);
-    expect([...gauss(x, flat, 0.1)].every((v) => Math.abs(v - 4) < 1e-12)).toBe(true);
+    expect([...overX(flat, 0.1)].every((v) => Math.abs(v - 4) < 1e-12)).toBe(true);
   });
 });
 
@@ -343,15 +348,14 @@ describe("tooltip", () => {
 });
 
 describe("export", () => {
+  const sceneOf = (lines: ReturnType<typeof line>[]) => ({
+    ...{ lines, axis: axisFor(["step"], ""), x: [0, 3] as [number, number], log: false, front: noFront },
+    ...{ y: { min: 0, max: 4, clipped: false }, palette: lightPalette, version: "", needleLabel: () => "" },
+  });
   test("CSV holds every bucket and quotes names", () => {
     const frame = { left: 0, top: 0, width: 1, height: 1, x0: 0, x1: 1, y0: 0, y1: 1, log: false, ratio: 1 };
-    const text = csv({
-      title: "t",
-      axis: axisFor(["step"], ""),
-      lines: [{ line: line(bucketed([1, 3, Number.NaN], 2)), name: 'a "b", c' }],
-      frame,
-      palette: {} as never,
-    });
+    const scene = sceneOf([line(bucketed([1, 3, Number.NaN], 2))]);
+    const text = csv({ title: "t", scene, name: () => 'a "b", c', frame });
     expect(text).toBe(
       'line,step,last_x,min,max,mean,count\r\n"a ""b"", c",0,1,1,3,2,2\r\n"a ""b"", c",2,2,,,,0\r\n',
     );
@@ -376,8 +380,8 @@ describe("export", () => {
     ];
     const columns = { lo: x, hi: x, min: y, max: y, mean: y, count: ones, inherited: [1, 1, 0, 0] };
     const forked = { ...line(curveOf(columns)), fork: 1.5 };
-    const picture = { title: "t", axis: axisFor(["step"], ""), lines: [{ line: forked, name: "f" }], frame };
-    const text = csv({ ...picture, palette: {} as never });
+    const picture = { title: "t", scene: sceneOf([forked]), name: () => "f", frame };
+    const text = csv(picture);
     expect(text.split("\r\n").map((row) => row.split(",").at(-1))).toEqual([
       "inherited",
       "1",
@@ -386,10 +390,9 @@ describe("export", () => {
       "0",
       "",
     ]);
-    const drawn = svg({ ...picture, palette: {} as never });
-    expect([...drawn.matchAll(/<path d="[^"]*" stroke="[^"]*" opacity="([^"]*)"/g)].map((m) => m[1])).toEqual(
-      ["0.4", "1"],
-    );
-    expect(drawn).toContain('<line x1="50.0" x2="50.0" y1="28" y2="78"');
+    const drawn = svg(picture);
+    const strokes = [...drawn.matchAll(/<path d="([^"]*)" fill="none"[^>]* opacity="([^"]*)"/g)];
+    expect(strokes.map((m) => m[2])).toEqual(["0.4", "1", "0.8"]);
+    expect(strokes[2]![1]).toBe("M50.5 28L50.5 78");
   });
 });

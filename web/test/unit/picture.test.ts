@@ -1,0 +1,489 @@
+/**
+ * Random cards, drawn by the page's own functions from the buckets of a plain scan, against what a naive program computes
+ * from the points. PICTURES is how many (500), SEED where they begin (1: a change is judged by the same cards).
+ */
+import { describe, expect, test } from "vitest";
+import type { BucketColumns } from "../../src/api/types.ts";
+import { axisFor, storedRange, unitOf, type XAxis } from "../../src/chart/axis.ts";
+import { darkPalette, lightPalette, slots } from "../../src/chart/color.ts";
+import { type Curve, curveOf, extent } from "../../src/chart/curve.ts";
+import { justBefore, leadOf } from "../../src/chart/lead.ts";
+import { type Context, type Frame, type Line, laneHeight, noFront, specials } from "../../src/chart/paint.ts";
+import { type Range, rangeOf, resolution, withLane } from "../../src/chart/range.ts";
+import { paintScene, type Scene } from "../../src/chart/scene.ts";
+import { coarser, reach, type Smoothing, smoothed } from "../../src/chart/smooth.ts";
+import { lineOf, styleOf } from "../../src/chart/style.ts";
+import { Vector } from "../../src/chart/vector.ts";
+import { buckets } from "../standin/bucket.ts";
+import { random } from "../standin/data.ts";
+
+const pictures = Number(process.env.PICTURES ?? 500);
+const seed = Number(process.env.SEED ?? 1);
+const startNs = 1_790_000_000e9;
+
+interface Random {
+  (): number;
+  whole(from: number, to: number): number;
+  pick<T>(of: readonly T[]): T;
+  normal(): number;
+}
+
+function randomOf(from: number): Random {
+  const r = random(from);
+  return Object.assign(() => r(), {
+    whole: (a: number, b: number) => a + Math.floor(r() * (b - a + 1)),
+    pick: <T>(of: readonly T[]): T => of[Math.floor(r() * of.length)]!,
+    normal: () => Math.sqrt(-2 * Math.log(1 - r())) * Math.cos(2 * Math.PI * r()),
+  });
+}
+
+/** The points of one run, in the order of each axis. */
+interface Run {
+  createdNs: number;
+  columns: { step: Float64Array; time_ns: Float64Array };
+  value: Float64Array;
+}
+
+const trends: ((t: number) => number)[] = [
+  () => 0,
+  (t) => 6 * Math.exp(-5 * t),
+  (t) => 4 * t,
+  (t) => 2 * Math.sin(12 * t),
+  (t) => (t < 0.6 ? 3 : 0),
+];
+
+function makeRun(r: Random, points: number, positive: boolean, huge: boolean): Run {
+  const step = new Float64Array(points);
+  const time = new Float64Array(points);
+  const value = new Float64Array(points);
+  const createdNs = startNs + r.whole(0, 1e6) * 1e9;
+  const [pause, again, broken] = [r.pick([0, 0, 2 / points]), r.pick([0, 0.05]), r.pick([0, 0, 0.01, 0.1])];
+  const [trend, noise, memory] = [r.pick(trends), r.pick([0, 0.01, 0.3, 1]), r.pick([0, 0, 0.9])];
+  const every = r.pick([1, 1, 10]);
+  const size = 10 ** r.whole(-6, 6);
+  let [at, now, drift] = [r.whole(0, 100), createdNs + 5e9, 0];
+  for (let i = 0; i < points; i++) {
+    const stopped = r() < pause;
+    at += every + (stopped ? r.whole(0, points) : 0);
+    // Points of one moment share their time; a resumed run was away for long.
+    if (r() >= again) now += 1e7 * r.whole(1, 200) + (stopped ? 1e9 * r.whole(1, points) : 0);
+    drift = memory * drift + r.normal() * noise;
+    const plain = trend(i / points) + drift;
+    step[i] = at;
+    time[i] = now;
+    value[i] = size * (positive ? Math.exp(plain / 2) : plain);
+    if (r() < broken) value[i] = r.pick([Number.NaN, Infinity, -Infinity, Number.NaN, -size, 0]);
+  }
+  for (let k = r.pick([0, 1, 1, 2, 4]); k > 0 && points > 60; k--)
+    value[r.whole(0, points - 1)] = size * r.pick([1, 1, -1]) * 10 ** (1.2 + 3 * r()) * (huge ? 1e140 : 1);
+  return { createdNs, columns: { step, time_ns: time }, value };
+}
+
+/** What one operation left on the canvas. */
+interface Mark {
+  kind: "stroke" | "fill";
+  color: unknown;
+  alpha: number;
+  width: number;
+  /** Pieces of a path. */
+  pieces: [number, number][][];
+}
+
+/** A canvas that keeps what is drawn on it. */
+class Recorder implements Context {
+  readonly marks: Mark[] = [];
+  fillStyle: unknown = "";
+  strokeStyle: unknown = "";
+  font = "";
+  globalAlpha = 1;
+  lineJoin = "";
+  lineWidth = 1;
+  textAlign = "";
+  textBaseline = "";
+  #pieces: [number, number][][] = [];
+  beginPath() {
+    this.#pieces = [];
+  }
+  moveTo(x: number, y: number) {
+    this.#pieces.push([[x, y]]);
+  }
+  lineTo(x: number, y: number) {
+    this.#pieces.at(-1)!.push([x, y]);
+  }
+  closePath() {
+    this.#pieces.at(-1)!.push(this.#pieces.at(-1)![0]!);
+  }
+  arc(x: number, y: number, r: number) {
+    this.#pieces.at(-1)!.push([x - r, y], [x, y - r], [x, y + r]);
+  }
+  rect() {}
+  clip() {}
+  save() {}
+  restore() {}
+  setLineDash() {}
+  fillText() {}
+  measureText(text: string) {
+    return { width: text.length * 6 } as TextMetrics;
+  }
+  stroke() {
+    this.#keep("stroke", this.strokeStyle, this.#pieces);
+  }
+  fill() {
+    this.#keep("fill", this.fillStyle, this.#pieces);
+  }
+  fillRect(x: number, y: number, w: number, h: number) {
+    this.#keep("fill", this.fillStyle, [
+      [
+        [x, y],
+        [x + w, y],
+        [x + w, y + h],
+        [x, y + h],
+        [x, y],
+      ],
+    ]);
+  }
+  #keep(kind: Mark["kind"], color: unknown, pieces: [number, number][][]) {
+    this.marks.push({ kind, color, alpha: this.globalAlpha, width: this.lineWidth, pieces });
+  }
+}
+
+/** Whether a mark covers (x ± dx, y ± dy): a line by its way through these columns, an area by what is between its edges. */
+function covers(mark: Mark, x: number, dx: number, y: number, dy: number): boolean {
+  for (const piece of mark.pieces) {
+    let [low, high] = [Infinity, -Infinity];
+    for (let k = 0; k < piece.length; k++) {
+      const [ax, ay] = piece[k]!;
+      const [bx, by] = piece[Math.min(k + 1, piece.length - 1)]!;
+      if (Math.max(ax, bx) < x - dx || Math.min(ax, bx) > x + dx) continue;
+      // The part of this edge that lies in the columns.
+      const part = (px: number) => (ax === bx ? ay : ay + ((by - ay) * (px - ax)) / (bx - ax));
+      const [from, to] = [Math.max(Math.min(ax, bx), x - dx), Math.min(Math.max(ax, bx), x + dx)];
+      const ys = ax === bx ? [ay, by] : [part(from), part(to)];
+      const [top, bottom] = [Math.min(...ys), Math.max(...ys)];
+      if (mark.kind === "stroke" && top - dy <= y && y <= bottom + dy) return true;
+      low = Math.min(low, top);
+      high = Math.max(high, bottom);
+    }
+    if (mark.kind === "fill" && low - dy <= y && y <= high + dy) return true;
+  }
+  return false;
+}
+
+/** WCAG's contrast of two colours like #3666d5. */
+function contrast(a: string, b: string): number {
+  const light = (c: string) => {
+    const [r, g, bl] = [1, 3, 5].map((i) => {
+      const v = Number.parseInt(c.slice(i, i + 2), 16) / 255;
+      return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r! + 0.7152 * g! + 0.0722 * bl! + 0.05;
+  };
+  return Math.max(light(a), light(b)) / Math.min(light(a), light(b));
+}
+
+/** A card as the page would draw it. */
+interface Card {
+  runs: Run[];
+  axis: XAxis;
+  zoom: [number, number] | null;
+  smoothing: Smoothing;
+  log: boolean;
+  full: boolean;
+  dark: boolean;
+  front: number;
+  width: number;
+  height: number;
+  ratio: number;
+}
+
+function makeCard(r: Random): Card {
+  const many = r.pick([1, 1, 2, r.whole(3, 8), r.whole(9, 24), r.whole(25, 60), r.whole(61, 200)]);
+  const log = r() < 0.25;
+  const points = Math.ceil(10 ** (0.5 + 3.3 * r()) / (many > 24 ? 6 : many > 2 ? 3 : 1));
+  const huge = r() < 0.05;
+  const make = () => makeRun(r, Math.max(1, r.whole(points >> 1, points)), log, huge);
+  const runs = Array.from({ length: many }, make);
+  const axis = axisFor(["step"], r.pick(["step", "wall", "relative"]));
+  const from = r();
+  const whole = ends(runs, axis);
+  const zoom: [number, number] | null =
+    r() < 0.4 && whole[1] > whole[0]
+      ? [
+          whole[0] + from * (whole[1] - whole[0]),
+          whole[0] + (from + (1 - from) * r()) * (whole[1] - whole[0]),
+        ]
+      : null;
+  // An EMA forgets a point at a millionth of its weight; of 1e140 that would still be seen.
+  const none = { kind: "none" } as const;
+  const smoothing: Smoothing = r.pick([
+    none,
+    { kind: "ema", weight: r.pick([0.6, 0.9, 0.97, 0.99, 0.999]) },
+    { kind: "gauss", width: r.pick([0.01, 0.03, 0.1]) },
+  ] as const);
+  return {
+    ...{ runs, axis, zoom, smoothing: huge ? none : smoothing, log, full: r() < 0.2, dark: r() < 0.5 },
+    ...{ front: r() < 0.3 ? r.whole(0, many - 1) : -1, ratio: r.pick([1, 2]) },
+    ...{ width: r.whole(60, 1300), height: r.whole(80, 600) },
+  };
+}
+
+/** The drawn x of a point, by the definition of the axes. */
+function placeOf(run: Run, axis: XAxis, i: number): number {
+  if (axis.kind === "number") return run.columns.step[i]!;
+  return (run.columns.time_ns[i]! - (axis.kind === "relative" ? run.createdNs : 0)) / 1e9;
+}
+
+function ends(runs: Run[], axis: XAxis): [number, number] {
+  const all = runs.flatMap((run) => [placeOf(run, axis, 0), placeOf(run, axis, run.value.length - 1)]);
+  return [Math.min(...all), Math.max(...all)];
+}
+
+interface Drawn {
+  lines: Line[];
+  x: [number, number];
+  y: Range;
+  frame: Frame;
+  marks: Mark[];
+  scene: Scene;
+  /** Pixels of one bucket. */
+  bucket: number;
+}
+
+/** Asks, projects, styles and paints as the page does. */
+async function draw(card: Card): Promise<Drawn> {
+  const { runs, axis, zoom, smoothing, log } = card;
+  const n = smoothed(resolution(card.width, runs.length), smoothing);
+  const palette = card.dark ? darkPalette : lightPalette;
+  const lines: Line[] = [];
+  for (const [i, run] of runs.entries()) {
+    const { columns, value } = run;
+    const spec = { metric: "m", scale: "ML_STEP", labels: {}, axes: ["step"], attempt: 1 };
+    const curve = { ...spec, columns: { ...columns }, value };
+    const unit = unitOf(axis, run.createdNs);
+    const range = zoom && storedRange(zoom, unit);
+    const asked = (part: { from?: number; to?: number }, many: number): BucketColumns =>
+      buckets(curve, axis.name, many, part.from, part.to) as BucketColumns;
+    const lead =
+      range && smoothing.kind === "ema"
+        ? await leadOf(
+            async (part) => asked(part, Math.min(n, 512)),
+            justBefore(range.from),
+            Math.min(n, 512),
+            reach(smoothing.weight),
+          )
+        : undefined;
+    const found: Curve = curveOf(asked(range ?? {}, n), unit);
+    if (found.lo.length === 0) continue;
+    const place = { lines: runs.length, runs: runs.length, slot: i, set: 0, sets: 1 };
+    const style = styleOf(place, palette, card.dark);
+    if (contrast(style.own, palette.card) < 3) throw new Error(`run ${i}: ${style.own} is too faint`);
+    // Each line gets a colour that no other has, so that its marks are known.
+    const known = { ...style, color: `line ${i}`, own: `own ${i}` };
+    const how = { id: String(i), faded: false, lines: runs.length, smoothing, lead, log };
+    lines.push(lineOf(found, known, how));
+  }
+  const curves = lines.map((l) => l.curve);
+  const whole = extent(curves) ?? [0, 1];
+  const x = zoom ?? (whole[0] === whole[1] ? [whole[0] - 0.5, whole[1] + 0.5] : whole);
+  const y = rangeOf(curves, x[0], x[1], card.full, log);
+  const s = specials(lines);
+  const lane = s.nan + s.posInf + s.negInf + s.low > 0 ? laneHeight : 0;
+  const scaled = log ? [Math.log10(y.min), Math.log10(y.max)] : [y.min, y.max];
+  const [y0, y1] = withLane(scaled[0]!, scaled[1]!, lane, card.height);
+  const { ratio } = card;
+  const size = { width: card.width * ratio, height: card.height * ratio };
+  const frame: Frame = { left: 40 * ratio, top: 6 * ratio, ...size, x0: x[0], x1: x[1], y0, y1, log, ratio };
+  const front = card.front < 0 ? noFront : { lines: new Set([String(card.front)]), dim: runs.length > slots };
+  const scene = { lines, axis, x, y, log, palette, front, version: "", needleLabel: () => "1" };
+  const canvas = new Recorder();
+  paintScene(canvas, frame, scene);
+  return { lines, x, y, frame, marks: canvas.marks, scene, bucket: (size.width / n) * 1.001 };
+}
+
+/** The points of a run in view, by a scan. */
+function inView(run: Run, axis: XAxis, x: [number, number]): { at: number; value: number }[] {
+  const out: { at: number; value: number }[] = [];
+  for (let i = 0; i < run.value.length; i++) {
+    const at = placeOf(run, axis, i);
+    // A double holds nanoseconds since 1970 to 256.
+    const slack = axis.kind === "number" ? 0 : 1e-6;
+    if (at >= x[0] - slack && at <= x[1] + slack) out.push({ at, value: run.value[i]! });
+  }
+  return out;
+}
+
+const sorted = (values: number[]) => values.slice().sort((a, b) => a - b);
+
+/** Values more than three times q90 − q10 away from the median. */
+function excursions(points: { at: number; value: number }[]): { at: number; value: number }[] {
+  const finite = points.filter((p) => Number.isFinite(p.value));
+  if (finite.length < 20) return [];
+  const s = sorted(finite.map((p) => p.value));
+  const q = (share: number) => s[Math.floor(share * (s.length - 1))]!;
+  return finite.filter((p) => Math.abs(p.value - q(0.5)) > 3 * (q(0.9) - q(0.1)) && p.value !== q(0.5));
+}
+
+/** Where a naive program puts a point. */
+function pixel(d: Drawn, at: number, value: number): { px: number; py: number } {
+  const { frame: f, x, y } = d;
+  const lane = f.y0 < (f.log ? Math.log10(y.min) : y.min) ? laneHeight * f.ratio : 0;
+  const [low, high] = f.log ? [Math.log10(y.min), Math.log10(y.max)] : [y.min, y.max];
+  const part = ((f.log ? Math.log10(value) : value) - low) / (high - low);
+  return {
+    px: f.left + (f.width * (at - x[0])) / (x[1] - x[0]),
+    py: f.top + (f.height - lane) * (1 - part),
+  };
+}
+
+/** The value of an EMA over points at every point, by its definition. */
+function emaOf(run: Run, axis: XAxis, weight: number): { at: number; value: number }[] {
+  let [sum, norm] = [0, 0];
+  const out: { at: number; value: number }[] = [];
+  run.value.forEach((v, i) => {
+    if (!Number.isFinite(v)) return;
+    sum = weight * sum + (1 - weight) * v;
+    norm = weight * norm + (1 - weight);
+    out.push({ at: placeOf(run, axis, i), value: sum / norm });
+  });
+  return out;
+}
+
+/** The normalised sum under a Gauss bell of so many spans of x. */
+function gaussOf(points: { at: number; value: number }[], width: number, at: number): number {
+  const finite = points.filter((p) => Number.isFinite(p.value));
+  const sigma = width * (points.at(-1)!.at - points[0]!.at);
+  if (sigma === 0) return finite.reduce((all, p) => all + p.value, 0) / finite.length;
+  let [sum, norm] = [0, 0];
+  for (const p of finite) {
+    if (Math.abs(p.at - at) > 4 * sigma) continue;
+    const w = Math.exp(-((p.at - at) ** 2) / (2 * sigma ** 2));
+    sum += w * p.value;
+    norm += w;
+  }
+  return sum / norm;
+}
+
+/** What is wrong with a picture; "" when nothing is. */
+function faultOf(card: Card, d: Drawn, r: Random): string {
+  const { frame: f } = d;
+  for (const m of d.marks)
+    for (const [px, py] of m.pieces.flat())
+      if (!(Math.abs(px) < 1e7 && Math.abs(py) < 3e5)) return `a mark at ${px}, ${py}`;
+  const lane = (low: number, high: number) =>
+    d.marks.some(
+      (m) =>
+        m.color === d.scene.palette.text &&
+        m.pieces.some(
+          (p) => p[0]![0] >= low && p[0]![0] <= high && p[0]![1] > f.top + f.height - 12 * f.ratio,
+        ),
+    );
+  const want = { nan: 0, posInf: 0, negInf: 0, low: 0 };
+  for (const line of d.lines) {
+    const i = Number(line.id);
+    const points = inView(card.runs[i]!, card.axis, d.x);
+    const own = d.marks.filter((m) => m.color === line.own || m.color === line.color);
+    const near = d.bucket + 1.5 * f.ratio;
+    for (const p of points) {
+      const odd = !Number.isFinite(p.value) || (card.log && p.value <= 0);
+      if (!odd) continue;
+      if (Number.isNaN(p.value)) want.nan++;
+      else if (p.value === Infinity) want.posInf++;
+      else if (p.value === -Infinity) want.negInf++;
+      else want.low++;
+      const { px } = pixel(d, p.at, 1);
+      const reachPx = near + 5 * f.ratio;
+      if (!lane(px - reachPx, px + reachPx))
+        return `line ${i}: no mark in the lane for ${p.value} at ${p.at}`;
+    }
+    const drawable = points.filter((p) => Number.isFinite(p.value) && (!card.log || p.value > 0));
+    if (!d.y.clipped)
+      for (const p of drawable)
+        if (p.value < d.y.min || p.value > d.y.max) return `line ${i}: ${p.value} is out of the range`;
+    const few = card.runs.length <= slots;
+    for (let k = 0; few && k < 25 && drawable.length; k++) {
+      const p = r.pick(drawable);
+      const { px, py } = pixel(d, p.at, p.value);
+      if (py < f.top || py > f.top + f.height) continue;
+      if (!own.some((m) => covers(m, px, near, py, 1.5 * f.ratio)))
+        return `line ${i}: nothing drawn at ${p.at}, ${p.value} (${px}, ${py})`;
+    }
+    const strong = card.front < 0 || few || i === card.front ? 1 : 1 / 3;
+    const solid = own.filter((m) => m.color === line.own && m.kind === "fill" && m.alpha >= strong - 1e-9);
+    for (const p of excursions(points).filter((e) => !card.log || e.value > 0)) {
+      const { px, py } = pixel(d, p.at, p.value);
+      const inside = Math.max(f.top, Math.min(f.top + f.height, py));
+      if (!solid.some((m) => covers(m, px, near, inside, 2 * f.ratio)))
+        return `line ${i}: the excursion ${p.value} at ${p.at} is not seen`;
+    }
+    if (
+      i === card.front &&
+      !own.some((m) => m.color === line.own && m.width === 2 * f.ratio && m.alpha === 1)
+    )
+      if (own.some((m) => m.kind === "stroke" && m.pieces.length > 0)) return `line ${i}: is not in front`;
+  }
+  const s = specials(d.lines);
+  for (const kind of ["nan", "posInf", "negInf"] as const)
+    if (s[kind] !== want[kind]) return `${s[kind]} ${kind} of ${want[kind]}`;
+  if (s.more ? s.low > want.low : s.low !== want.low) return `${s.low} values ≤ 0 of ${want.low}`;
+  return smoothFault(card, d);
+}
+
+/** Whether each smoothed value that is drawn lies within 1 % of the range of one over the points. */
+function smoothFault(card: Card, d: Drawn): string {
+  const { smoothing, axis } = card;
+  if (smoothing.kind === "none" || coarser(d.lines, d.y, card.log)) return "";
+  const most = 0.01 * d.frame.height + 0.01;
+  for (const line of d.lines) {
+    const run = card.runs[Number(line.id)]!;
+    const points = inView(run, axis, d.x);
+    const ema = smoothing.kind === "ema" ? emaOf(run, axis, smoothing.weight) : [];
+    let k = -1;
+    const drawn = d.marks
+      .filter((m) => m.kind === "stroke" && (m.color === line.color || m.color === line.own))
+      .at(-1);
+    for (const [px, py] of drawn?.pieces.flat() ?? []) {
+      const at = d.x[0] + ((px - d.frame.left) / d.frame.width) * (d.x[1] - d.x[0]);
+      const slack = 1e-9 * (d.x[1] - d.x[0]) + (axis.kind === "number" ? 0 : 1e-6);
+      while (k + 1 < ema.length && ema[k + 1]!.at <= at + slack) k++;
+      const value = smoothing.kind === "ema" ? ema[k]!.value : gaussOf(points, smoothing.width, at);
+      const want = pixel(d, at, value);
+      if (Math.abs(want.py) > 5e4) continue;
+      if (!(Math.abs(want.py - py) <= most))
+        return `line ${line.id}: smoothed ${py} px at ${at}, by the points ${want.py}; 1 % is ${most}`;
+    }
+  }
+  return "";
+}
+
+describe("pictures", () => {
+  test(`${pictures} random cards from seed ${seed} show what their points say`, async () => {
+    const faults: string[] = [];
+    const seen = { smooth: 0, exact: 0, excursions: 0, low: 0 };
+    for (let i = 0; i < pictures && faults.length < 12; i++) {
+      const r = randomOf(seed + i);
+      const card = makeCard(r);
+      const d = await draw(card);
+      const fault = faultOf(card, d, r);
+      const { kind } = card.smoothing;
+      const what = `${card.runs.length} runs, ${card.width} px, ${card.axis.key}, ${kind}${card.log ? ", log" : ""}${card.zoom ? ", zoomed" : ""}`;
+      if (fault) faults.push(`PICTURES=1 SEED=${seed + i}: ${what}: ${fault}`);
+      if (kind !== "none") seen.smooth++;
+      if (kind !== "none" && !coarser(d.lines, d.y, card.log)) seen.exact++;
+      seen.excursions += d.lines.reduce((n, l) => n + l.stems.length, 0);
+      seen.low += specials(d.lines).low;
+    }
+    expect(faults).toEqual([]);
+    // The cards are ones that say something.
+    if (pictures >= 100) for (const n of Object.values(seen)) expect(n).toBeGreaterThan(pictures / 10);
+  }, 600_000);
+
+  test("a saved picture has what the canvas has", async () => {
+    for (let i = 0; i < 20; i++) {
+      const d = await draw(makeCard(randomOf(seed + i)));
+      const file = new Vector();
+      paintScene(file, d.frame, d.scene);
+      const drawn = file.parts.filter((p) => /^<(path|rect)/.test(p));
+      expect(drawn.length).toBe(d.marks.filter((m) => m.pieces.length > 0).length);
+    }
+  });
+});

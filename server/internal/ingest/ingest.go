@@ -103,7 +103,8 @@ type Service struct {
 	streams  streams
 	counters counters
 	compared comparison
-	trash    sync.Mutex // makes one of a run's place in the catalog and its state's mark
+	trash    sync.Mutex    // makes one of a run's place in the catalog and its state's mark
+	moves    atomic.Uint64 // into the trash and out of it, under trash; they may have failed
 }
 
 // New makes the service. Call [Service.Recover] before the first Open, and

@@ -91,12 +91,13 @@ func (s *Service) open(ctx context.Context, r model.OpenRequest) (*catalog.Opene
 	if err := s.decideFork(ctx, &r); err != nil {
 		return nil, nil, err
 	}
+	moves := s.moves.Load()
 	opened, err := s.deps.Catalog.Open(ctx, r, s.deps.Now())
 	if err != nil {
 		return nil, nil, err
 	}
 	run := s.runs.acquire(opened.Run)
-	if err := s.prepare(ctx, r, opened, run); err != nil {
+	if err := s.prepare(ctx, r, opened, run, moves); err != nil {
 		s.runs.release(run)
 		return nil, nil, err
 	}
@@ -106,11 +107,11 @@ func (s *Service) open(ctx context.Context, r model.OpenRequest) (*catalog.Opene
 
 // prepare makes the attempt and the writer known to the store. Updates that the
 // catalog lacks come first: the mark that the answer carries covers them.
-func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *catalog.Opened, run *runState) error {
+func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *catalog.Opened, run *runState, moves uint64) error {
 	if err := s.drain(ctx, run); err != nil {
 		return err
 	}
-	if err := s.markIfDeleted(ctx, opened, run); err != nil {
+	if err := s.markIfDeleted(ctx, opened, run, moves); err != nil {
 		return err
 	}
 	if err := s.deps.Points.PutAttempt(ctx, opened.Run, opened.AttemptInfo); err != nil {
@@ -122,11 +123,16 @@ func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *cata
 	return nil
 }
 
-// markIfDeleted looks whether the run is in the trash, now that we hold its
-// state; a later deletion or restore marks that state.
-func (s *Service) markIfDeleted(ctx context.Context, opened *catalog.Opened, run *runState) error {
+// markIfDeleted says whether the run is in the trash, now that we hold its state; a later
+// deletion or restore marks that state. What the open found is true still where none was
+// moved since.
+func (s *Service) markIfDeleted(ctx context.Context, opened *catalog.Opened, run *runState, moves uint64) error {
 	s.trash.Lock()
 	defer s.trash.Unlock()
+	if s.moves.Load() == moves {
+		run.deleted.Store(opened.Deleted)
+		return nil
+	}
 	found, err := s.deps.Catalog.Lookup(ctx, opened.Run)
 	if err != nil {
 		return err

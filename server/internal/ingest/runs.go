@@ -88,6 +88,7 @@ func (s *Service) DeleteRun(ctx context.Context, id model.RunID, now bool) error
 func (s *Service) moveRun(id model.RunID, deleted bool, move func() error) error {
 	s.trash.Lock()
 	defer s.trash.Unlock()
+	defer s.moves.Add(1)
 	if err := move(); err != nil {
 		return err
 	}

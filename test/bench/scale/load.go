@@ -24,6 +24,7 @@ const (
 	seriesPerRun = 9 // with a wide run of 100,000, 100,000 runs make 1,000,000 series
 	stepsPerRun  = 20
 	senders      = 8
+	callers      = 64 // that open runs
 	firstTime    = 1_700_000_000_000_000_000
 	atOnce       = 10_000 // series of a wide run in one batch
 	longBatch    = 50_000
@@ -122,6 +123,36 @@ func (s *stream) send(g *kymogramv1.RowGroup, defs []*kymogramv1.SeriesDefinitio
 		return fmt.Errorf("a batch was answered with %v", m)
 	}
 	return nil
+}
+
+// openMany opens runs, each by a stream of its own over one of a few connections.
+func openMany(ctx context.Context, s *server, project string, runs int) error {
+	var conns [senders]*grpc.ClientConn
+	for i := range conns {
+		conn, err := dial(s)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		conns[i] = conn
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
+	for caller := range callers {
+		group.Go(func() error {
+			for n := next.Add(1) - 1; n < int64(runs); n = next.Add(1) - 1 {
+				st, err := open(ctx, conns[caller%senders], s, project, fmt.Sprintf("run-%06d", n))
+				if err == nil {
+					err = st.CloseSend()
+				}
+				if err != nil {
+					return fmt.Errorf("run %d of %s: %w", n, project, err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // loadMany makes runs of a few series each, with an attribute to sort by.

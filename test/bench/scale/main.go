@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // size is how much there is of everything. The largest of each list is the
@@ -23,14 +24,15 @@ type size struct {
 	wide []int // runs of so many series
 	long []int // series of so many points
 	d20  int   // runs of 50 series and 2,000 steps, killed while they are written
+	open int   // runs that many callers open, and nothing else
 }
 
 func full() size {
-	return size{runs: []int{1_000, 10_000, 100_000}, wide: []int{10_000, 100_000, 1_000_000}, long: []int{1_000_000, 10_000_000, 100_000_000}, d20: 200}
+	return size{runs: []int{1_000, 10_000, 100_000}, wide: []int{10_000, 100_000, 1_000_000}, long: []int{1_000_000, 10_000_000, 100_000_000}, d20: 200, open: 20_000}
 }
 
 func small() size {
-	return size{runs: []int{10, 100, 1_000}, wide: []int{100, 1_000, 10_000}, long: []int{10_000, 100_000, 1_000_000}, d20: 4}
+	return size{runs: []int{10, 100, 1_000}, wide: []int{100, 1_000, 10_000}, long: []int{10_000, 100_000, 1_000_000}, d20: 4, open: 2_000}
 }
 
 func main() {
@@ -49,6 +51,7 @@ func run(ctx context.Context, args []string) error {
 	folder := flags.String("folder", "", "keep the data here, and measure what is there; default: a temporary folder")
 	quick := flags.Bool("quick", false, "a hundredth of everything: to see that it works")
 	crash := flags.Bool("crash", true, "also kill a server that holds 20 M points")
+	opens := flags.Bool("opens", false, "only open runs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -65,12 +68,38 @@ func run(ctx context.Context, args []string) error {
 		*folder = made
 	}
 	r := &report{out: os.Stdout}
+	if err := opened(ctx, r, *binary, s); err != nil || *opens {
+		return err
+	}
 	if *crash {
 		if err := crashed(ctx, r, *binary, s); err != nil {
 			return err
 		}
 	}
 	return filled(ctx, r, &server{binary: *binary, folder: *folder}, s)
+}
+
+// opened opens runs from many callers at once.
+func opened(ctx context.Context, r *report, binary string, s size) error {
+	folder, err := os.MkdirTemp("", "kymogram-scale-open-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	srv := &server{binary: binary, folder: folder}
+	if _, err := srv.boot(ctx); err != nil {
+		return err
+	}
+	defer srv.kill()
+	if err := openMany(ctx, srv, "warm", s.open/10); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := openMany(ctx, srv, "open", s.open); err != nil {
+		return err
+	}
+	r.line("open", count(s.open)+" runs", "%.0f runs/s from %d callers", float64(s.open)/time.Since(begin).Seconds(), callers)
+	return nil
 }
 
 // filled loads what is missing, then measures.

@@ -21,6 +21,7 @@ const keptEvents = 1000
 // Apply implements [catalog.Journal].
 func (d *DB) Apply(ctx context.Context, run model.RunID, w model.WriterID, lsn uint64, updates []model.Update, now time.Time) error {
 	return d.write(ctx, "apply updates", func(tx *transaction) error {
+		ctx := context.WithoutCancel(ctx) // begun, it ends
 		c := &change{tx: tx, run: run, writer: w, nowNs: now.UnixNano()}
 		var applied uint64
 		err := tx.QueryRowContext(ctx, `SELECT r.pk, r.applied_lsn FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?`, run[:]).Scan(&c.pk, &applied)

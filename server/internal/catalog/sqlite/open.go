@@ -60,7 +60,7 @@ func (d *DB) Open(ctx context.Context, r model.OpenRequest, now time.Time) (*cat
 	var opened *catalog.Opened
 	err = d.write(ctx, "open a run", func(tx *transaction) error {
 		o.tx = tx
-		opened, err = o.do(ctx)
+		opened, err = o.do(context.WithoutCancel(ctx)) // begun, it ends: a watch over each statement costs more than many of them
 		return err
 	})
 	if err != nil {
@@ -265,11 +265,15 @@ func (o *opening) project(ctx context.Context) (int64, error) {
 }
 
 func projectID(ctx context.Context, tx *transaction, workspace, name string) (id int64, err error) {
-	if err := exec(ctx, tx, `INSERT INTO projects (workspace, name) VALUES (?, ?) ON CONFLICT DO NOTHING`, workspace, name); err != nil {
+	err = tx.QueryRowContext(ctx, `SELECT id FROM projects WHERE workspace = ? AND name = ?`, workspace, name).Scan(&id)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	res, err := tx.ExecContext(ctx, `INSERT INTO projects (workspace, name) VALUES (?, ?)`, workspace, name)
+	if err != nil {
 		return 0, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT id FROM projects WHERE workspace = ? AND name = ?`, workspace, name).Scan(&id)
-	return id, err
+	return res.LastInsertId()
 }
 
 // ownRun is the run that the request's orchestration already has under this

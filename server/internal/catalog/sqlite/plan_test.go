@@ -108,7 +108,7 @@ func TestAnOpenReadsItsNeighbours(t *testing.T) {
 		{`SELECT ` + statusOf + ` FROM runs`, "writers_running (run=?)"},
 		{`SELECT ` + statusOf + ` FROM runs`, "writers_deciding (run=? AND attempt=? AND state=?)"},
 		{`SELECT ` + statusOf + ` FROM runs`, "writers_deciding (run=? AND attempt=?)"},
-		{`SELECT ` + lastOf + ` FROM runs`, "writers_ended (run=?)"},
+		{`SELECT ` + lastOf(`seen_ns`) + ` FROM runs`, "writers_ended (run=?)"},
 	} {
 		got := plan(t, db, c.query, make([]any, map[string]int{neighbours: 6, latestIfOpen: 4}[c.query])...)
 		if !strings.Contains(got, c.want) || strings.Contains(got, "TEMP B-TREE") {

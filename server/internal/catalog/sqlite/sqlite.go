@@ -114,7 +114,7 @@ func OpenWith(ctx context.Context, path string, o Options) (*DB, error) {
 
 // open connects to a database that agrees with its mirror.
 func (d *DB) open(ctx context.Context) (err error) {
-	if d.writer, err = connect(d.path, 1, vfsName, writing); err != nil {
+	if d.writer, err = connect(d.path, 1, vfsName, writing+inMemory); err != nil {
 		return err
 	}
 	if err := migrate(ctx, d.writer); err != nil {
@@ -147,6 +147,9 @@ func (d *DB) open(ctx context.Context) (err error) {
 // not be synced at each commit; it is before the file takes it over.
 const (
 	writing = "_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=wal_autocheckpoint(0)&_pragma=journal_size_limit(16777216)&_pragma=foreign_keys(1)"
+	// inMemory is where pages are kept as they were before a write of a transaction, up to
+	// its end: SQLite writes them to a file else, a system call for each.
+	inMemory = "&_pragma=temp_store(2)"
 	// loading makes a file that nobody uses yet. Its rows come in any order.
 	loading    = "_pragma=journal_mode(OFF)&_pragma=synchronous(OFF)&_pragma=foreign_keys(0)"
 	loadingLog = "_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=wal_autocheckpoint(0)&_pragma=foreign_keys(0)"

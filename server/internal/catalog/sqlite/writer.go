@@ -112,40 +112,41 @@ const statusOf = `CASE
 	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.attempt = runs.attempt AND w.state = 'interrupted' AND w.` + noObserver + `) THEN 'interrupted'
 	ELSE 'finished' END`
 
-// lastOf derives a run's last time: a sign of life while a writer is open, else
+// lastOf derives a run's last time: a sign of life, as is seen, while a writer is open, else
 // the latest end of its writers, which those that closed named themselves.
-const lastOf = `CASE
-	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open' AND w.` + noObserver + `) THEN seen_ns
-	ELSE coalesce((SELECT max(CASE w.ended_ns WHEN 0 THEN w.seen_ns ELSE w.ended_ns END) FROM writers w WHERE w.run = runs.id AND w.state <> 'open' AND w.` + noObserver + `), seen_ns) END`
+func lastOf(seen string) string {
+	return `CASE
+	WHEN EXISTS (SELECT 1 FROM writers w WHERE w.run = runs.id AND w.state = 'open' AND w.` + noObserver + `) THEN ` + seen + `
+	ELSE coalesce((SELECT max(CASE w.ended_ns WHEN 0 THEN w.seen_ns ELSE w.ended_ns END) FROM writers w WHERE w.run = runs.id AND w.state <> 'open' AND w.` + noObserver + `), ` + seen + `) END`
+}
 
 // deriveRun renews what a run's row keeps of its writers.
 func deriveRun(ctx context.Context, tx *transaction, which string, arg any) error {
-	return exec(ctx, tx, `UPDATE runs SET status = `+statusOf+`, last_ns = `+lastOf+` WHERE `+which, arg)
+	return exec(ctx, tx, `UPDATE runs SET status = `+statusOf+`, last_ns = `+lastOf(`seen_ns`)+` WHERE `+which, arg)
 }
 
-// refreshRun renews what a run's row keeps of its other tables.
+// refreshRun renews what a run's row keeps of its other tables, in one change of the row:
+// it is in the index of each order.
 func refreshRun(ctx context.Context, tx *transaction, pk, nowNs int64) error {
-	tags, err := collect(ctx, tx, func(rows *sql.Rows) (string, error) {
-		var tag string
-		err := rows.Scan(&tag)
-		return tag, err
-	}, `SELECT tag FROM tags WHERE run = ? ORDER BY tag`, pk)
+	var name, display string
+	tags := []string{}
+	_, err := collect(ctx, tx, func(rows *sql.Rows) (none struct{}, err error) {
+		var tag *string
+		if err = rows.Scan(&name, &display, &tag); err == nil && tag != nil {
+			tags = append(tags, *tag)
+		}
+		return none, err
+	}, `SELECT r.name, r.display_name, t.tag FROM runs r LEFT JOIN tags t ON t.run = r.pk WHERE r.pk = ? ORDER BY t.tag`, pk)
 	if err != nil {
 		return err
 	}
-	var name, display string
-	if err := tx.QueryRowContext(ctx, `SELECT name, display_name FROM runs WHERE pk = ?`, pk).Scan(&name, &display); err != nil {
-		return err
-	}
-	list, err := json.Marshal(append([]string{}, tags...))
+	list, err := json.Marshal(tags)
 	if err != nil {
 		return err
 	}
 	// No word of a query holds a line feed, so it keeps the parts apart. It is in the indexes
 	// of the orders, where all that a search passes is read: so it has only the beginning.
 	search := beginning(strings.ToLower(strings.Join(append([]string{name, display}, tags...), "\n")), searchBytes)
-	if err := exec(ctx, tx, `UPDATE runs SET tags = ?, search = ?, seen_ns = max(seen_ns, ?) WHERE pk = ?`, string(list), search, nowNs, pk); err != nil {
-		return err
-	}
-	return deriveRun(ctx, tx, `pk = ?`, pk)
+	const seen = `max(seen_ns, ?3)`
+	return exec(ctx, tx, `UPDATE runs SET tags = ?1, search = ?2, seen_ns = `+seen+`, status = `+statusOf+`, last_ns = `+lastOf(seen)+` WHERE pk = ?4`, string(list), search, nowNs, pk)
 }

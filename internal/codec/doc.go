@@ -4,7 +4,8 @@
 //
 //	float64 ─▶ order-preserving or decimal integers ─┐
 //	lengths of byte strings ─────────────────────────┼▶ differences ─▶ classes: Huffman
-//	int64 ───────────────────────────────────────────┘   of order d    low bits: as they are
+//	int64 ───────────────────────────────────────────┘   of order d,   low bits: as they are
+//	                                                     from a mean
 //
 // The values of one column go in; bytes come out that say their count and kind.
 // What holds:

@@ -27,6 +27,14 @@ const (
 	dividedFrom   = 5  // about as many values as base and divisor take the room of
 )
 
+// A mean follows the values behind it by a quarter or a 32nd of their distance.
+const (
+	quickly     = 2
+	slowly      = 5
+	easeShift   = 4 // where it is in the order's byte
+	worthEasing = 2 // bits a value; below it there is little to gain
+)
+
 // intDivided is the kind of a column of multiples; base, divisor and order follow.
 const intDivided = 8
 
@@ -35,12 +43,12 @@ func (e *Encoder) AppendInts(dst []byte, vs []int64) []byte {
 	return e.appendInts(dst, vs, maxIntOrder)
 }
 
-// appendInts writes: count, order, the first order values, the residuals. When all
+// appendInts writes: count, order, the values that it starts with, the residuals. When all
 // values are a multiple of a number apart, that number and the multiples are written.
 func (e *Encoder) appendInts(dst []byte, vs []int64, maxOrder int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(vs)))
 	e.residuals = append(e.residuals[:0], vs...)
-	order := 0
+	order, ease := 0, uint(0)
 	switch {
 	case !even(vs):
 		if g := divisor(vs); g > 1 {
@@ -48,16 +56,21 @@ func (e *Encoder) appendInts(dst []byte, vs []int64, maxOrder int) []byte {
 			dst = binary.AppendUvarint(append(dst, intDivided), uint64(base))
 			dst = binary.AppendUvarint(dst, uint64(g))
 		}
-		order = e.bestOrder(e.residuals, maxOrder)
+		order, ease = e.bestOrder(e.residuals, maxOrder)
 	case len(vs) > 1 && vs[0] != vs[1]:
 		order = 1
 	}
-	dst = append(dst, byte(order))
+	dst = append(dst, byte(ease<<easeShift)|byte(order))
 	difference(e.residuals, order)
-	for _, v := range e.residuals[:order] {
+	starts := order
+	if ease > 0 {
+		leave(e.residuals[order:], ease)
+		starts++
+	}
+	for _, v := range e.residuals[:starts] {
 		dst = binary.AppendVarint(dst, v)
 	}
-	return e.appendStream(dst, e.residuals[order:])
+	return e.appendStream(dst, e.residuals[starts:])
 }
 
 // even reports whether all values are at one distance.
@@ -138,22 +151,66 @@ func integrate(vs []int64, order int) {
 	}
 }
 
-// bestOrder estimates the size under each order on a sample from the middle.
-func (e *Encoder) bestOrder(vs []int64, maxOrder int) int {
+// leave replaces values behind the first by their distance from a mean that follows them:
+// each distance moves it by a part of 2^ease. Noise around a level costs half a bit less
+// so than as differences.
+func leave(vs []int64, ease uint) {
+	mean := vs[0]
+	for i, v := range vs[1:] {
+		d := v - mean
+		mean += d >> ease
+		vs[i+1] = d
+	}
+}
+
+// rejoin undoes leave.
+func rejoin(vs []int64, ease uint) {
+	mean := vs[0]
+	for i, d := range vs[1:] {
+		vs[i+1] = mean + d
+		mean += d >> ease
+	}
+}
+
+// bestOrder estimates the size under each order on a sample from the middle, and whether a
+// mean of the order below does better.
+func (e *Encoder) bestOrder(vs []int64, maxOrder int) (best int, ease uint) {
 	maxOrder = min(maxOrder, len(vs))
 	from := max(0, (len(vs)-sampleSize)/2)
 	sample := vs[from:min(len(vs), from+sampleSize)]
 	e.work = append(e.work[:0], sample...)
-	best, least := 0, math.Inf(1)
+	least, last := math.Inf(1), math.Inf(1)
 	for order := 0; order <= maxOrder && order < max(len(sample), 1); order++ {
-		if cost := e.estimate(e.work[order:]) * (1 - 1e-9*float64(order)); cost < least-1e-6 {
+		cost := e.estimate(e.work[order:]) * (1 - 1e-9*float64(order))
+		if cost < least-1e-6 {
 			best, least = order, cost
 		}
+		if order >= maxIntOrder && cost > last { // it gets only worse
+			break
+		}
+		last = cost
 		for i := len(e.work) - 1; i > order; i-- {
 			e.work[i] -= e.work[i-1]
 		}
 	}
-	return best
+	if best > maxIntOrder || least < worthEasing || len(vs) < huffFrom {
+		return best, 0
+	}
+	try := func(order int, k uint) bool {
+		e.work = append(e.work[:0], sample...)
+		difference(e.work, order)
+		leave(e.work[order:], k)
+		cost := e.estimate(e.work[order+1:])
+		if cost >= least-1e-6 {
+			return false
+		}
+		best, ease, least = order, k, cost
+		return true
+	}
+	if best == 0 || try(best-1, quickly) {
+		try(best, slowly)
+	}
+	return best, ease
 }
 
 // estimate is the bits per value of a sample: entropy of the classes plus low
@@ -260,22 +317,30 @@ func (d *Decoder) ints(b []byte, maxValues, maxOrder int) ([]int64, error) {
 			return nil, err
 		}
 	}
+	order, ease := order&(1<<easeShift-1), uint(order>>easeShift)
 	if int(order) > maxOrder {
 		return nil, ErrVersion
 	}
-	if int(order) > n {
+	starts := int(order)
+	if ease > 0 {
+		starts++
+	}
+	if starts > n {
 		return nil, ErrCorrupt
 	}
 	out := make([]int64, n)
-	for i := range int(order) {
+	for i := range starts {
 		v, size := binary.Varint(b)
 		if size <= 0 {
 			return nil, ErrCorrupt
 		}
 		out[i], b = v, b[size:]
 	}
-	if err := d.stream(out[order:], b); err != nil {
+	if err := d.stream(out[starts:], b); err != nil {
 		return nil, err
+	}
+	if ease > 0 {
+		rejoin(out[order:], ease)
 	}
 	integrate(out, int(order))
 	if g != 1 {

@@ -53,6 +53,9 @@ func TestFloatsAreBitExact(t *testing.T) {
 		gen := anyFloat()
 		if rapid.Bool().Draw(t, "tame") {
 			scale := rapid.SampledFrom([]float64{1, 10, 1e4, 1e8}).Draw(t, "scale")
+			if rapid.Bool().Draw(t, "shares") {
+				scale = float64(rapid.IntRange(1, 1<<17).Draw(t, "of"))
+			}
 			gen = rapid.Map(rapid.Int64Range(-1e5, 1e5), func(n int64) float64 { return float64(n) / scale })
 		}
 		vs := rapid.SliceOfN(gen, 0, 300).Draw(t, "values")
@@ -115,6 +118,7 @@ func TestBytesAndBools(t *testing.T) {
 func TestSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	n := 2000
+	share := make([]float64, n)
 	walk, lr, counter, single, acc := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	level, ar := 2.0, 0.0
 	for i := range n {
@@ -125,13 +129,14 @@ func TestSizes(t *testing.T) {
 		ar = 0.9*ar + 0.3*r.NormFloat64()
 		single[i] = float64(float32(math.Exp(ar)))
 		acc[i] = math.Round(1e4*(0.5+0.1*r.Float64())) / 1e4
+		share[i] = float64(400+r.IntN(32)) / 1797
 	}
 	e, d := NewEncoder(), NewDecoder()
 	for _, c := range []struct {
 		name string
 		vs   []float64
 		most float64
-	}{{"loss", walk, 6.4}, {"learning rate", lr, 3.5}, {"counter", counter, 0.02}, {"float32", single, 3.2}, {"accuracy", acc, 1.35}} {
+	}{{"loss", walk, 6.4}, {"learning rate", lr, 3.5}, {"counter", counter, 0.02}, {"float32", single, 3.2}, {"accuracy", acc, 1.35}, {"share", share, 0.7}} {
 		per := float64(len(roundFloats(t, e, d, c.vs))) / float64(n)
 		t.Logf("%s: %.3f bytes a value", c.name, per)
 		if per > c.most {
@@ -186,6 +191,7 @@ func TestRoomOfDecoder(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	e := NewEncoder()
 	f.Add(e.AppendFloats(nil, []float64{1, 2, 3.25, math.NaN()}))
+	f.Add(e.AppendFloats(nil, []float64{1. / 7, 5. / 7, 2. / 3, math.NaN()}))
 	f.Add(e.AppendInts(nil, []int64{1, 2, 30, -4}))
 	many := make([]int64, 3000)
 	for i := range many {

@@ -12,7 +12,9 @@ const (
 	floatSingle   = 2
 	floatConstant = 3
 	floatDecimal  = 16 // 17…24: one to eight digits
+	floatRatio    = 32 // whole numbers by one divisor, as shares of a count are
 	maxDigits     = 8
+	maxRatio      = 1 << 16
 )
 
 const (
@@ -29,8 +31,16 @@ func (e *Encoder) AppendFloats(dst []byte, vs []float64) []byte {
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(vs[0]))
 	}
 	for _, kind := range e.candidates(vs) {
-		if ints, odd, ok := e.mapFloats(vs, kind); ok {
+		if ints, odd, ok := e.mapFloats(vs, kind, powerOfTen(kind)); ok {
 			dst = appendHeader(dst, len(vs), kind)
+			dst = appendExceptions(dst, vs, odd)
+			return e.appendInts(dst, ints, maxIntOrder)
+		}
+	}
+	if n := sharesOf(probe(vs)); n > 1 {
+		if ints, odd, ok := e.mapFloats(vs, floatRatio, n); ok {
+			dst = appendHeader(dst, len(vs), floatRatio)
+			dst = binary.AppendUvarint(dst, uint64(n))
 			dst = appendExceptions(dst, vs, odd)
 			return e.appendInts(dst, ints, maxIntOrder)
 		}
@@ -53,14 +63,65 @@ func constant(vs []float64) bool {
 	return true
 }
 
+// probe is the values that say which kinds are worth a try.
+func probe(vs []float64) []float64 { return vs[:min(len(vs), 64)] }
+
+// sharesOf is the number by which whole numbers were divided to make most of the values, 0
+// when there is none up to maxRatio. It is what their denominators have in common.
+func sharesOf(vs []float64) float64 {
+	n, odd := 1, 0
+	for _, v := range vs {
+		if _, fits := toInt(v, floatRatio, float64(n)); fits {
+			continue
+		}
+		q := denominator(v)
+		if q == 0 {
+			if odd++; odd > len(vs)/exceptionShare {
+				return 0
+			}
+			continue
+		}
+		if n *= q / int(gcd(uint64(n), uint64(q))); n > maxRatio {
+			return 0
+		}
+	}
+	return float64(n)
+}
+
+// denominator is the least one of a fraction that is rounded to v, by v's continued
+// fraction; 0 when it is above maxRatio.
+func denominator(v float64) int {
+	x := math.Abs(v)
+	if !(x < maxExact/maxRatio) {
+		return 0
+	}
+	before, q := 0, 1
+	for x -= math.Floor(x); x > 0; {
+		x = 1 / x
+		whole := math.Floor(x)
+		if whole > maxRatio {
+			return 0
+		}
+		before, q = q, int(whole)*q+before
+		if q > maxRatio {
+			return 0
+		}
+		if _, fits := toInt(v, floatRatio, float64(q)); fits {
+			return q
+		}
+		x -= whole
+	}
+	return 0
+}
+
 // candidates are the kinds that fit the first values, the cheapest first.
 func (e *Encoder) candidates(vs []float64) (out []byte) {
-	probe := vs[:min(len(vs), 64)]
+	first := probe(vs)
 	for kind := floatInteger; kind <= floatDecimal+maxDigits; kind++ {
 		if kind == floatConstant {
 			kind = floatDecimal + 1
 		}
-		if _, _, ok := e.mapFloats(probe, byte(kind)); ok {
+		if _, _, ok := e.mapFloats(first, byte(kind), powerOfTen(byte(kind))); ok {
 			out = append(out, byte(kind))
 		}
 	}
@@ -82,10 +143,9 @@ func indexOf(list []byte, b byte) int {
 // mapFloats turns floats into integers of a kind; values that do not fit are
 // exceptions and repeat the integer before. ok is false when there are too many.
 // The integers live until the next call.
-func (e *Encoder) mapFloats(vs []float64, kind byte) (ints []int64, odd []int, ok bool) {
+func (e *Encoder) mapFloats(vs []float64, kind byte, scale float64) (ints []int64, odd []int, ok bool) {
 	ints = e.room(len(vs))
 	last := int64(0)
-	scale := powerOfTen(kind)
 	for i, v := range vs {
 		n, fits := toInt(v, kind, scale)
 		if !fits {
@@ -201,18 +261,28 @@ func (d *Decoder) Floats(b []byte, maxValues int) ([]float64, error) {
 		}
 		return out, nil
 	case kind == floatGeneral:
-		return d.mapped(b, n, kind, maxFloatOrder, nil)
+		return d.mapped(b, n, kind, 1, maxFloatOrder, nil)
+	case kind == floatRatio:
+		of, size := binary.Uvarint(b)
+		if size <= 0 || of < 2 || of > maxRatio {
+			return nil, ErrCorrupt
+		}
+		odd, rest, err := readExceptions(b[size:], n)
+		if err != nil {
+			return nil, err
+		}
+		return d.mapped(rest, n, kind, float64(of), maxIntOrder, odd)
 	case kind == floatInteger, kind == floatSingle, kind > floatDecimal && kind <= floatDecimal+maxDigits:
 		odd, rest, err := readExceptions(b, n)
 		if err != nil {
 			return nil, err
 		}
-		return d.mapped(rest, n, kind, maxIntOrder, odd)
+		return d.mapped(rest, n, kind, powerOfTen(kind), maxIntOrder, odd)
 	}
 	return nil, ErrVersion
 }
 
-func (d *Decoder) mapped(b []byte, n int, kind byte, maxOrder int, odd []exception) ([]float64, error) {
+func (d *Decoder) mapped(b []byte, n int, kind byte, scale float64, maxOrder int, odd []exception) ([]float64, error) {
 	ints, err := d.ints(b, n, maxOrder)
 	if err != nil {
 		return nil, err
@@ -231,7 +301,6 @@ func (d *Decoder) mapped(b []byte, n int, kind byte, maxOrder int, odd []excepti
 			out[i] = unorderedSingle(v)
 		}
 	default:
-		scale := powerOfTen(kind)
 		for i, v := range ints {
 			out[i] = float64(v) / scale
 		}

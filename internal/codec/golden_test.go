@@ -58,6 +58,12 @@ func goldenColumns() (ints map[string][]int64, floats map[string][]float64) {
 			}
 			return float64(next(300)) / 10
 		}),
+		"shares": asFloats(200, func(i int) float64 {
+			if i%60 == 7 {
+				return math.NaN()
+			}
+			return float64(next(450)) / 450
+		}),
 	}
 	return ints, floats
 }

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -290,27 +292,118 @@ func TestGoldenReadsBack(t *testing.T) {
 	}
 }
 
-// TestReadsTheFirstVersion: version1.seg is what go.seg was before the format
-// had a width of values; it is never written again.
-func TestReadsTheFirstVersion(t *testing.T) {
-	segment, err := os.ReadFile(filepath.Join(goldenDir, "version1.seg"))
+// TestReadsOlderVersions: version1.seg is what go.seg was before the format had a
+// width of values, version2.seg before it had stretches; they are never written again.
+func TestReadsOlderVersions(t *testing.T) {
+	for version := uint16(1); version < formatVersion; version++ {
+		segment, err := os.ReadFile(filepath.Join(goldenDir, fmt.Sprintf("version%d.seg", version)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := binary.LittleEndian.Uint16(segment[8:]); got != version {
+			t.Fatalf("version%d.seg has version %d", version, got)
+		}
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, "00000000.seg"), segment)
+		var want []Record
+		for _, r := range goldenRecords() {
+			if version > 1 || !r.Block.Narrow {
+				r.Seq = uint64(len(want) + 1)
+				want = append(want, r)
+			}
+		}
+		if diff := cmp.Diff(want, readAll(t, dir, goldenHeader().Writer, 1).records, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("version %d: (-want +got)\n%s", version, diff)
+		}
+	}
+}
+
+// stretchRecords are the blocks of stretches.seg, which only Python writes, as they are read.
+func stretchRecords() []Record {
+	def := Record{Seq: 1, Type: TypeSeries, Kind: model.KindFloat, Series: 1, Definition: Definition{
+		ID: 1, Kind: model.KindFloat, Metric: "reward", Scale: "ENVIRONMENT_STEP", Labels: map[string]string{"env_id": "a"},
+	}}
+	other := def
+	other.Seq, other.Series, other.Definition.ID, other.Definition.Labels = 2, 2, 2, map[string]string{"env_id": "b"}
+	axis := func(n, mode uint8, values ...int64) BlockAxis {
+		return BlockAxis{Axis: n, Column: Column{Mode: mode, Values: values}}
+	}
+	const each = ModeExplicit | ModePerSeries
+	values := []uint64{bits(0), bits(1), bits(2), bits(3), bits(4), bits(5), bits(6), bits(7)}
+	steps, episodes := []int64{5, 6, 7, 0, 0, 1, 2, 3}, []int64{4, 4, 4, 5, 4, 4, 4, 4}
+	return []Record{
+		def, other,
+		{Seq: 3, Type: TypeBlock, Kind: model.KindFloat, Block: Block{
+			Kind: model.KindFloat, Rows: 4, Series: []uint32{1, 2}, Time: Column{ModeConstant, []int64{goldenTime}}, Values: values,
+			Axes: []BlockAxis{axis(1, each, steps...), axis(2, ModeConstant, 9), axis(3, each, episodes...), axis(4, each, steps...)},
+		}},
+		{Seq: 4, Type: TypeBlock, Kind: model.KindFloat, Block: Block{
+			Kind: model.KindFloat, Narrow: true, Rows: 2, Series: []uint32{2}, Time: Column{ModeConstant, []int64{goldenTime}}, Values: values[:2],
+			Axes: []BlockAxis{
+				axis(1, each|ModeRelative, math.MaxInt64-1, 0), axis(2, ModeConstant, 9), axis(3, each, math.MinInt64, math.MaxInt64),
+				axis(4, each|ModeRelative, math.MaxInt64-1, 0),
+			},
+		}},
+	}
+}
+
+func TestReadsStretches(t *testing.T) {
+	segment, err := os.ReadFile(filepath.Join(goldenDir, "stretches.seg"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version := binary.LittleEndian.Uint16(segment[8:]); version != 1 {
-		t.Fatalf("version1.seg has version %d", version)
-	}
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "00000000.seg"), segment)
-	var want []Record
-	for _, r := range goldenRecords() {
-		if !r.Block.Narrow {
-			r.Seq = uint64(len(want) + 1)
-			want = append(want, r)
-		}
-	}
-	if diff := cmp.Diff(want, readAll(t, dir, goldenHeader().Writer, 1).records, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(stretchRecords(), readAll(t, dir, goldenHeader().Writer, 1).records, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// stretchBlock is a block of one row and axis: 3 series, and a column of the mode with these bytes.
+func stretchBlock(mode byte, column ...byte) []byte {
+	p := []byte{TypeBlock, byte(model.KindFloat), ModeConstant, 1, 1, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, AxisStep, mode, 0, 0, 0, 0, 0, 0}
+	p = append(p, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0)
+	p = append(p, make([]byte, 8)...) // the time
+	p = append(p, column...)
+	return append(p, make([]byte, 3*wideWidth)...)
+}
+
+// stretchColumn is a column of stretches.
+func stretchColumn(many uint64, firsts []int64, lengths ...uint32) []byte {
+	p := appendInts(binary.LittleEndian.AppendUint64(nil, many), firsts)
+	for _, n := range lengths {
+		p = binary.LittleEndian.AppendUint32(p, n)
+	}
+	return append(p, make([]byte, pad(len(p))-len(p))...)
+}
+
+func TestBadStretches(t *testing.T) {
+	const mode, rising = modeStretches | ModePerSeries, modeStretches | ModePerSeries | modeRising
+	var r Record
+	if err := Decode(stretchBlock(rising, stretchColumn(2, []int64{math.MaxInt64 - 1, 7}, 1, 2)...), &r); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Block.Axes[0].Column.Values, []int64{math.MaxInt64 - 1, 7, 8}; !slices.Equal(got, want) {
+		t.Errorf("%d, want %d", got, want)
+	}
+	for name, p := range map[string][]byte{
+		"none":                 stretchBlock(mode, stretchColumn(0, nil)...),
+		"more than values":     stretchBlock(mode, stretchColumn(4, []int64{1, 2, 3, 4}, 1, 1, 1, 1)...),
+		"2^63 of them":         stretchBlock(mode, stretchColumn(1<<63, []int64{1}, 3)...),
+		"2^61 of them":         stretchBlock(mode, stretchColumn(1<<61, []int64{1}, 3)...),
+		"an empty one":         stretchBlock(mode, stretchColumn(3, []int64{1, 2, 3}, 1, 0, 2)...),
+		"too short":            stretchBlock(mode, stretchColumn(1, []int64{1}, 2)...),
+		"too long":             stretchBlock(mode, stretchColumn(2, []int64{1, 2}, 1, 3)...),
+		"wraps":                stretchBlock(mode, stretchColumn(2, []int64{1, 2}, 4, math.MaxUint32)...),
+		"overflow":             stretchBlock(rising, stretchColumn(1, []int64{math.MaxInt64 - 2}, 3)...),
+		"one for all series":   stretchBlock(modeStretches, stretchColumn(1, []int64{1}, 3)...),
+		"rising and explicit":  stretchBlock(ModeExplicit|ModePerSeries|modeRising, stretchColumn(1, []int64{1}, 3)...),
+		"a flag not known":     stretchBlock(mode|32, stretchColumn(1, []int64{1}, 3)...),
+		"nothing but the mode": stretchBlock(mode)[:48],
+	} {
+		if err := Decode(p, &r); err == nil {
+			t.Errorf("%s: taken as %+v", name, r.Block)
+		}
 	}
 }
 
@@ -335,7 +428,7 @@ func TestLeavesALaterVersionAlone(t *testing.T) {
 	if err != nil || !bytes.Equal(kept, segment) {
 		t.Errorf("the segment was touched: %v", err)
 	}
-	writeFile(t, filepath.Join(dir, "open.json"), []byte(`{"format":3}`))
+	writeFile(t, filepath.Join(dir, "open.json"), []byte(`{"format":4}`))
 	if _, err := ReadOpen(dir); !errors.Is(err, errNewer) {
 		t.Errorf("open.json: %v", err)
 	}

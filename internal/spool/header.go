@@ -17,7 +17,7 @@ import (
 
 const (
 	segmentMagic  = "KYMSPOOL"
-	formatVersion = 2
+	formatVersion = 3
 	oldestVersion = 1 // that is read: all of its values have 8 bytes
 	headerSize    = 64
 	segmentSuffix = ".seg"

@@ -21,7 +21,7 @@ const (
 
 // Protocol is the version of the uplink in this program: a later one takes the
 // folder over. 2 reads format 2 of the spool.
-const Protocol = 2
+const Protocol = 3
 
 // Holder is who delivers a folder, or wants to.
 type Holder struct {

@@ -35,7 +35,9 @@ const (
 	ModePerSeries = 4 // one such column a series
 	ModeRelative  = 8 // the numbers are +k
 
-	modeShape = 3
+	modeShape     = 3
+	modeStretches = 3  // read as ModeExplicit
+	modeRising    = 16 // of stretches
 )
 
 // Numbers of the axes that clients write themselves.
@@ -67,7 +69,7 @@ type Definition struct {
 	UniqueTime bool
 }
 
-// Column is the time or an axis of a block, unexpanded.
+// Column is the time or an axis of a block, unexpanded but for stretches.
 type Column struct {
 	Mode   uint8
 	Values []int64
@@ -445,7 +447,11 @@ func (in *blockReader) ids() []uint32 {
 }
 
 func (in *blockReader) column(c *Column) {
-	if c.Mode&modeShape == modeShape || c.Mode > ModeExplicit|ModePerSeries|ModeRelative {
+	if c.Mode&^(modeRising|ModeRelative) == modeStretches|ModePerSeries {
+		in.stretches(c)
+		return
+	}
+	if c.Mode&modeShape == modeStretches || c.Mode > ModeExplicit|ModePerSeries|ModeRelative {
 		in.err = fmt.Errorf("block has a column of the unknown mode %d", c.Mode)
 		return
 	}
@@ -459,6 +465,46 @@ func (in *blockReader) column(c *Column) {
 			in.err = fmt.Errorf("block has a column that starts at %d and overflows", v)
 		}
 		c.Values = append(c.Values, v)
+	}
+}
+
+// stretches expands a column of stretches to a number a value.
+func (in *blockReader) stretches(c *Column) {
+	rising := c.Mode&modeRising != 0
+	c.Mode = ModeExplicit | ModePerSeries | c.Mode&ModeRelative
+	left := in.series * in.rows // at most as many as the payload has values
+	many := in.numbers(1)
+	if in.err == nil && (many[0] == 0 || many[0] > uint64(left)) {
+		in.err = fmt.Errorf("block has a column of %d stretches for %d values", many[0], left)
+	}
+	if in.err != nil {
+		return
+	}
+	firsts, lengths := in.numbers(int(many[0])), in.take(pad(4*int(many[0])))
+	if in.err != nil {
+		return
+	}
+	c.Values = make([]int64, 0, left)
+	for i, bits := range firsts {
+		v, n := int64(bits), int(binary.LittleEndian.Uint32(lengths[4*i:]))
+		switch {
+		case n == 0 || n > left:
+			in.err = fmt.Errorf("block has a stretch of %d values where %d are left", n, left)
+			return
+		case rising && v > math.MaxInt64-int64(n):
+			in.err = fmt.Errorf("block has a stretch that starts at %d and overflows", v)
+			return
+		}
+		for range n {
+			c.Values = append(c.Values, v)
+			if rising {
+				v++
+			}
+		}
+		left -= n
+	}
+	if left != 0 {
+		in.err = fmt.Errorf("block has stretches that leave %d values out", left)
 	}
 }
 

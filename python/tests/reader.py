@@ -108,6 +108,22 @@ def _parse_block(payload: bytes, put: dict[str, Any]) -> None:
 
     def column(how: int) -> Column:
         nonlocal at
+        if how & 3 == 3:
+            assert how & 4
+            assert how < 32
+            (many,) = struct.unpack_from("<q", payload, at)
+            firsts = struct.unpack_from(f"<{many}q", payload, at + 8)
+            lengths = struct.unpack_from(f"<{many}I", payload, at + 8 + 8 * many)
+            at += 8 + 8 * many + (4 * many + 7) // 8 * 8
+            assert min(lengths) > 0
+            assert sum(lengths) == series * rows
+            assert payload[at - 4 : at] == bytes(4) or many % 2 == 0
+            values = [
+                first + (k if how & 16 else 0)
+                for first, length in zip(firsts, lengths, strict=True)
+                for k in range(length)
+            ]
+            return Column(2 | how & 12, values)
         count = (series if how & 4 else 1) * (rows if how & 3 == 2 else 1)
         values = list(struct.unpack_from(f"<{count}q", payload, at))
         at += 8 * count
@@ -126,7 +142,7 @@ def segment(path: Path) -> tuple[dict[str, Any], list[Record]]:
         raise Damaged("header")
     version, size, flags = struct.unpack_from("<HHI", data, 8)
     number, first, created, zero, crc = struct.unpack_from("<QQQII", data, 32)
-    assert version in (1, 2)
+    assert version in (1, 2, 3)
     assert (size, flags, zero) == (64, 0, 0)
     if zlib.crc32(data[:60]) != crc:
         raise Damaged("header CRC")
@@ -243,7 +259,7 @@ def writers(root: Path) -> list[Path]:
 def opened(folder: Path) -> dict[str, Any]:
     """The open of a writer's folder."""
     document = json.loads((folder / "open.json").read_text())
-    assert document["format"] == 2
+    assert document["format"] == 3
     found: dict[str, Any] = document["open"]
     return found
 

@@ -274,7 +274,7 @@ def test_everything_is_gone_from_the_spool(server: Server, spool: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "enough"), [('{"protocol":1}', 0), ('{"protocol":2}', 1), ("", 1)]
+    ("document", "enough"), [('{"protocol":2}', 0), ('{"protocol":3}', 1), ("", 1)]
 )
 def test_a_deliverer_of_an_older_protocol_is_not_enough(
     tmp_path: Path, document: str, enough: bool

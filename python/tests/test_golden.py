@@ -105,6 +105,48 @@ def test_python_writes_gos_segment(
     assert written == (GOLDEN / "python.seg").read_bytes()
 
 
+def test_stretches(golden: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """stretches.seg, which only Python writes; Go's tests say what is in it."""
+
+    def pack(letter: str, *values: int) -> bytes:
+        return struct.pack(f"<{len(values)}{letter}", *values)
+
+    def axes(steps: Column, episodes: Column) -> list[tuple[int, Column]]:
+        return [(1, steps), (2, Column(0, pack("q", 9))), (3, episodes), (4, steps)]
+
+    most, least = (1 << 63) - 1, -(1 << 63)
+    when = Column(0, pack("q", golden["created_ns"]))
+    steps = _records.stretches(pack("q", 5, 0, 0), pack("I", 3, 1, 4), _records.RISING)
+    episodes = _records.stretches(pack("q", 4, 5, 4), pack("I", 3, 1, 4))
+    odd = _records.stretches(pack("q", most - 1, 0), pack("I", 1, 1), 16 | 8)
+    ends = _records.stretches(pack("q", least, most), pack("I", 1, 1))
+    doubles, floats = struct.pack("<8d", *range(8)), struct.pack("<2f", 0, 1)
+    payloads = [
+        _records.series(1, number, _series.key_json("reward", "ENVIRONMENT_STEP", {"env_id": env}))
+        for number, env in ((1, "a"), (2, "b"))
+    ]
+    payloads += [
+        p for _, p, _ in _records.block(1, 4, [1, 2], when, axes(steps, episodes), doubles)
+    ]
+    payloads += [p for _, p, _ in _records.block(1, 2, [2], when, axes(odd, ends), floats, 4)]
+    segment = Segment(str(tmp_path), 0, 4096, True)
+    segment.publish(bytes.fromhex(golden["writer"]), 1, golden["created_ns"])
+    for payload in payloads:
+        segment.write(_records.record(payload))
+    assert segment.scan().rl == 10
+    segment.seal()
+    segment.close()
+    written = (tmp_path / "00000000.seg").read_bytes()
+    if request.config.getoption("--update"):
+        (GOLDEN / "stretches.seg").write_bytes(written)
+    assert written == (GOLDEN / "stretches.seg").read_bytes()
+    found = reader.segment(GOLDEN / "stretches.seg")[1]
+    each = reader.Column(6, [5, 6, 7, 0, 0, 1, 2, 3])
+    assert found[2].fields["axes"][0] == (1, each)
+    assert found[2].fields["axes"][2] == (3, reader.Column(6, [4, 4, 4, 5, 4, 4, 4, 4]))
+    assert found[3].fields["axes"][3] == (4, reader.Column(14, [most - 1, 0]))
+
+
 @pytest.mark.parametrize("name", ["go.seg", "python.seg"])
 def test_the_reader_reads_both(golden: dict[str, Any], name: str) -> None:
     header, records = reader.segment(GOLDEN / name)

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-PROTOCOL = 2  # of the deliverer that reads the spool's format (docs/format/spool.md)
+PROTOCOL = 3  # of the deliverer that reads the spool's format (docs/format/spool.md)
 _LOG_MAX = 1 << 20
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _PATHS = ("SSL_CERT_FILE", "SSL_CERT_DIR")

@@ -42,6 +42,7 @@ from .._spool.records import (
     LINEAR,
     PAYLOAD_LIMIT,
     RELATIVE,
+    RISING,
     RL_STEP,
     STEP,
     WIDE,
@@ -55,6 +56,7 @@ from .._spool.records import (
     pack_counted_episode,
     pack_given_episode,
     pack_i64,
+    stretches,
 )
 from .group import EnvSeries, Family, Group, Table, dedupe, little
 
@@ -443,13 +445,14 @@ class RLLogger:
         key = rows, width, when.mode, step.mode, -1 if ended is None else ended.mode
         episode = b"" if ended is None else ended.data
         columns = when.data, step.data, pack_i64(rl), episode, step.data
-        template = group.templates.get(key)
+        shape = *key, len(step.data)
+        template = group.templates.get(shape)
         if template is None:
             if len(group.templates) >= _TEMPLATES:
                 group.templates.clear()
             first = self._head(key, group) + numbers(little(group.ids))
             template = Template(first, sum(map(len, columns)) + len(data), width)
-            group.templates[key] = template
+            group.templates[shape] = template
         writer = self.writer
         if template.length > PAYLOAD_LIMIT:
             axes = [(STEP, step), (RL_STEP, constant(rl)), (ENV_STEP, step)]
@@ -503,27 +506,31 @@ class RLLogger:
         given: Column | None,
         values: Values,
     ) -> bool:
-        """Episodes end within the rows: explicit steps."""
+        """An episode a value: it may end within the rows."""
         table, slots, rows, numpy = self.table, group.slots, values[0], self.table.numpy
-        if group.family.mixed or given is not None:
-            return False
         # The stretches of equal episodes: one begins with every row, others where it changes.
         begins = numpy.empty(episodes.shape, dtype=bool)
         begins[:, 0] = True
         numpy.not_equal(episodes[:, 1:], episodes[:, :-1], out=begins[:, 1:])
-        heads = numpy.flatnonzero(begins)
-        firsts = episodes.reshape(-1)[heads].tolist()
+        heads = begins.reshape(-1).nonzero()[0]
+        firsts = episodes.reshape(-1)[heads]
+        not_negative(firsts)
+        if len(heads) == group.count:  # it ends nowhere
+            return self._fast(group, rl, firsts, when, given, values)
+        if group.family.mixed or given is not None:
+            return False
+        entered = firsts.tolist()
+        places = heads // rows
         if self.base.starts.any:
-            for head, episode in zip(heads.tolist(), firsts):
-                one = table.series[group.places[head // rows]]
+            for place, episode in zip(places.tolist(), entered):
+                one = table.series[group.places[place]]
                 if one.told and int(self._start(one, episode) is None) != self._relative:
                     return False
         following = table.next[slots].tolist()
         now = table.episode[slots].tolist()
         since = [0] * group.count  # where the stretch began that an environment is in
-        offsets: list[int] = []  # of a stretch: step - place in the row
-        for head, episode in zip(heads.tolist(), firsts):
-            place, at = divmod(head, rows)
+        steps: list[int] = []  # of a stretch: its first
+        for place, at, episode in zip(places.tolist(), (heads - places * rows).tolist(), entered):
             if episode != now[place]:
                 one = table.series[group.places[place]]
                 if one.past is None:
@@ -531,16 +538,25 @@ class RLLogger:
                 left = following[place] + at - since[place], self._relative
                 following[place], _ = self._turn(one, one.past, now[place], left, episode)
                 now[place], since[place] = episode, at
-            offsets.append(following[place] - at)
+            steps.append(following[place])
         table.episode[slots] = now
         table.next[slots] = [one + rows - at for one, at in zip(following, since)]
         table.changes += 1
-        lengths = numpy.diff(heads, append=episodes.size)
-        steps = numpy.repeat(numpy.array(offsets, dtype="<i8"), lengths).reshape(episodes.shape)
-        steps += numpy.arange(rows)
-        mode = EXPLICIT | EACH | (RELATIVE if self._relative else 0)
-        ended = Column(EXPLICIT | EACH, memoryview(episodes).cast("B"))
-        self._send(group, rl, when, Column(mode, memoryview(steps).cast("B")), ended, values)
+        lengths = numpy.empty(len(heads), dtype="<u4")
+        lengths[:-1] = heads[1:] - heads[:-1]
+        lengths[-1] = episodes.size - heads[-1]
+        relative = RELATIVE if self._relative else 0
+        first = numpy.array(steps, dtype="<i8")
+        size = len(when.data) + len(values[2]) + 36 * len(heads) + 4 * group.count
+        if size < PAYLOAD_LIMIT - 4096:
+            step = stretches(first.tobytes(), lengths.tobytes(), RISING | relative)
+            ended = stretches(firsts.tobytes(), lengths.tobytes())
+        else:  # several records: a number a value
+            every = numpy.repeat(first - (heads - places * rows), lengths).reshape(episodes.shape)
+            every += numpy.arange(rows)
+            step = Column(EXPLICIT | EACH | relative, memoryview(every).cast("B"))
+            ended = Column(EXPLICIT | EACH, memoryview(episodes).cast("B"))
+        self._send(group, rl, when, step, ended, values)
         return True
 
     def _slow(

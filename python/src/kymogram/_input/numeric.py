@@ -537,7 +537,10 @@ def times_array(value: Any) -> Any:
         whole = _as_int64(numpy, found)
         if whole is None:
             return None
-        if within(whole - _SECONDS_TO, _TIME_MS_MAX - _SECONDS_TO):  # as they nearly always are
+        if whole.ndim == 1 and whole.size and every(whole[1:] >= whole[:-1]):  # as nearly always
+            if whole.item(0) >= _SECONDS_TO and whole.item(-1) <= _TIME_MS_MAX:
+                return whole * 1_000_000
+        elif within(whole - _SECONDS_TO, _TIME_MS_MAX - _SECONDS_TO):
             return whole * 1_000_000
         if not within(whole, _TIME_MS_MAX):
             return None

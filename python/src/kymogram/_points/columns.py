@@ -153,11 +153,12 @@ def episodes_numpy(numpy: Any, episode: Any, envs: int, rows: int) -> Any:
             f"a number, ({envs},) or ({envs}, {rows})"
         )
     found = numpy.ascontiguousarray(found, dtype="<i8")
-    if found.ndim == 2 and (rows == 1 or (found == found[:, :1]).all()):
+    if found.ndim == 2 and rows == 1:
         found = numpy.ascontiguousarray(found[:, 0])
-    if found.ndim == 2 or found.shape == (1,):
-        not_negative(found)  # one an environment: looked at where it changed
-    return int(found[0]) if found.shape == (1,) else found
+    if found.shape == (1,):
+        not_negative(found)  # others are looked at where they change
+        return int(found[0])
+    return found
 
 
 def not_negative(episodes: Any) -> None:

@@ -12,13 +12,13 @@ except ImportError:  # another Python
 
 quoted = _quoted  # a text as JSON writes it with ensure_ascii=False
 FLOAT, INT = 1, 2
-CONSTANT, LINEAR, EXPLICIT, EACH, RELATIVE = 0, 1, 2, 4, 8
+CONSTANT, LINEAR, EXPLICIT, STRETCHES, EACH, RELATIVE, RISING = 0, 1, 2, 3, 4, 8, 16
 HAS_STEP, STEP_IS_RELATIVE = 1, 2
 UPDATE = 4  # the type of a record that changes the run
 STEP, RL_STEP, EPISODE, ENV_STEP = 1, 2, 3, 4
 
 MAGIC = b"KYMSPOOL"
-FORMAT = 2  # of the spool
+FORMAT = 3  # of the spool
 HEADER_SIZE = 64
 SEALED = 0xFFFFFFFF
 PAYLOAD_LIMIT = 1 << 20  # a call above it becomes several records
@@ -129,6 +129,13 @@ def constant(value: int) -> Column:
 def linear(first: int, relative: bool = False) -> Column:
     """Make a column of first, first + 1, … ."""
     return Column(LINEAR | (RELATIVE if relative else 0), pack_i64(first))
+
+
+def stretches(firsts: Buffer, lengths: bytes, flags: int = 0) -> Column:
+    """The rows of all series as stretches: the first number of each (i64) and its rows (u32)."""
+    many = pack_i64(len(lengths) // 4)
+    data = b"".join((many, firsts, lengths, PADDING[-len(lengths) & 7]))
+    return Column(STRETCHES | EACH | flags, data)
 
 
 def int64s(data: Buffer) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Errors that callers tell apart.
@@ -43,7 +44,9 @@ type Log struct {
 	nextLSN  uint64
 	written  uint64 // last LSN handed to the file system
 	synced   uint64 // last LSN on disk
+	covered  uint64 // last LSN that a sync has taken, which may go on
 	syncing  bool
+	group    group
 	poison   error
 	full     bool
 	closed   bool
@@ -163,6 +166,7 @@ func (l *Log) rotate() error {
 	if err := l.file.Sync(); err != nil {
 		return l.poisoned(err)
 	}
+	l.group.begin()
 	l.advance(l.written)
 	file, info, err := createSegment(l.fs, l.dir, l.nextLSN)
 	if err != nil {
@@ -205,7 +209,7 @@ func (l *Log) poisoned(err error) error {
 
 func (l *Log) advance(lsn uint64) {
 	if lsn > l.synced {
-		l.synced = lsn
+		l.synced, l.covered = lsn, max(l.covered, lsn)
 		l.writeTip(lsn)
 	}
 	l.cond.Broadcast()
@@ -214,46 +218,82 @@ func (l *Log) advance(lsn uint64) {
 // Wait returns when every record up to lsn is on disk. The first caller syncs
 // for all that wait.
 func (l *Log) Wait(ctx context.Context, lsn uint64) error {
-	stop := context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.cond.Broadcast()
-	})
-	defer stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.synced < lsn {
+	if l.synced >= lsn {
+		return nil
+	}
+	var joined uint64
+	if lsn > l.covered {
+		joined = l.group.join()
+	}
+	stop := func() bool { return true }
+	defer func() { stop() }()
+	for watched := false; l.synced < lsn; {
 		if l.poison != nil {
 			return l.poison
 		}
 		if l.closed {
 			return ErrClosed
 		}
-		if l.syncing {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			l.cond.Wait()
+		if !l.syncing {
+			l.syncOnce()
 			continue
 		}
-		l.syncOnce()
+		if err := ctx.Err(); err != nil {
+			l.group.leave(joined)
+			return err
+		}
+		if !watched && ctx.Done() != nil {
+			watched, stop = true, context.AfterFunc(ctx, l.wake)
+		}
+		l.cond.Wait()
 	}
 	return nil
 }
 
+// wake lets those that wait look again.
+func (l *Log) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cond.Broadcast()
+}
+
 // syncOnce syncs what is written, without the lock while the disk works.
 func (l *Log) syncOnce() {
-	upTo, file := l.written, l.file
 	l.syncing = true
+	l.gather()
+	upTo, file, served := l.written, l.file, l.group.begin()
+	l.covered = upTo
 	l.mu.Unlock()
+	begun := time.Now()
 	err := file.Sync()
+	took := time.Since(begun)
 	l.mu.Lock()
 	l.syncing = false
 	if err != nil {
 		_ = l.poisoned(err)
 		return
 	}
+	l.group.end(served, took)
 	l.advance(upTo)
+}
+
+// gather waits until a sync is worth it, as group says.
+func (l *Log) gather() {
+	whole := l.group.gather()
+	if whole == nil {
+		return
+	}
+	end := time.NewTimer(min(l.group.took, mostGather))
+	defer end.Stop()
+	l.mu.Unlock()
+	select {
+	case <-whole:
+	case <-end.C:
+	}
+	l.mu.Lock()
+	l.group.whole = nil
 }
 
 // Append is Write and Wait.

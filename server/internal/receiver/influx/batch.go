@@ -30,11 +30,11 @@ const (
 	costText  = 4 // for each of its bytes: the text, the record, the store
 )
 
-// maxLearnt is what a decoder may know of lines for another request, and maxGuess how many
-// fields it keeps room for.
+// maxLearnt is what a decoder may know of lines for another request, and maxRoom for how many
+// fields and shapes it keeps room.
 const (
 	maxLearnt = 4 << 20
-	maxGuess  = 1 << 10
+	maxRoom   = 1 << 10
 )
 
 // Limits of one line. InfluxDB has the first one too.
@@ -63,8 +63,9 @@ type decoder struct {
 	place  string // run and process of the last group
 	key    []byte
 	fields []field
-	left   int    // of the budget of memory
-	count  *count // of the whole request
+	room   []model.RowGroup // of the first part
+	left   int              // of the budget of memory
+	count  count            // of the whole request
 }
 
 // count is what a request has had so far, over all its parts.
@@ -79,8 +80,10 @@ type count struct {
 	series map[uint64]struct{} // hashes
 }
 
-func newCount(most int) *count {
-	return &count{line: 1, most: most}
+// begin makes the count ready for a request.
+func (c *count) begin(most int) {
+	clear(c.fresh)
+	*c = count{line: 1, most: most, fresh: c.fresh[:0]}
 }
 
 // name counts series. Which of them are the same is found out when they could be too many.
@@ -98,7 +101,7 @@ func (c *count) name(hashes []uint64) {
 			c.series[sum] = struct{}{}
 		}
 	}
-	c.named, c.fresh = len(c.series), nil
+	c.named, c.fresh = len(c.series), c.fresh[:0]
 }
 
 // errLong is the answer to a line that is longer than what is read at once.
@@ -170,12 +173,18 @@ func (d *decoder) forget() {
 }
 
 // begin makes the decoder ready for a request.
-func (d *decoder) begin(r *reading, c *count) { d.reading, d.count, d.left = r, c, r.budget }
+func (d *decoder) begin(r *reading, maxSeries int) {
+	d.reading, d.left = r, r.budget
+	d.count.begin(maxSeries)
+}
 
 // end is reset behind the last part.
 func (d *decoder) end() {
 	d.reset()
-	d.reading, d.count = nil, nil
+	d.reading = nil
+	if cap(d.count.fresh) > maxRoom {
+		d.count.fresh = nil
+	}
 }
 
 // reset takes the rows out, for another part.
@@ -189,14 +198,18 @@ func (d *decoder) reset() {
 	}
 	clear(d.order)
 	clear(d.fields)
+	clear(d.room)
 	d.floats.Reset()
 	d.ints.Reset()
 	d.order, d.place, d.left = d.order[:0], "", d.budget
 	if d.learnt > min(maxLearnt, d.budget) {
 		d.forget()
 	}
-	if cap(d.fields) > maxGuess {
+	if cap(d.fields) > maxRoom {
 		d.fields = nil
+	}
+	if cap(d.room) > maxRoom {
+		d.room = nil
 	}
 }
 
@@ -676,13 +689,20 @@ func (d *decoder) parts() []ingest.Part {
 				out = append(out, ingest.Part{Run: g.run, Process: g.process, Attributes: g.attributes})
 			}
 		}
-		groups := slices.Grow(out[k].Batch.Groups, len(g.order))
+		groups := out[k].Batch.Groups
+		if k == 0 && groups == nil {
+			groups = d.room[:0]
+		}
+		groups = slices.Grow(groups, len(g.order))
 		for _, s := range g.order {
 			if len(s.times) > 0 {
 				groups = append(groups, s.group(g))
 			}
 		}
 		out[k].Batch.Groups = groups
+	}
+	if len(out) > 0 {
+		d.room = out[0].Batch.Groups
 	}
 	return out
 }

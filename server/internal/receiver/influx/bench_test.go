@@ -22,7 +22,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		d.begin(&reading{rules: rules, unit: 1, budget: 1 << 30}, newCount(maxSeries))
+		d.begin(&reading{rules: rules, unit: 1, budget: 1 << 30}, maxSeries)
 		if err := d.all(body.String()); err != nil || len(d.parts()) != 1 {
 			b.Fatal(err)
 		}

@@ -332,7 +332,7 @@ func defaultRules(t testing.TB) *Rules {
 // fresh is a decoder that knows nothing.
 func fresh(r *reading) *decoder {
 	d := newDecoder()
-	d.begin(r, newCount(maxSeries))
+	d.begin(r, maxSeries)
 	return d
 }
 
@@ -357,7 +357,7 @@ func agreeOnce(t interface {
 	t.Helper()
 	const unit, now = 1_000, 42
 	want, valid := naive(body, unit, now)
-	d.begin(&reading{rules: rules, unit: unit, now: now, budget: 1 << 30}, newCount(maxSeries))
+	d.begin(&reading{rules: rules, unit: unit, now: now, budget: 1 << 30}, maxSeries)
 	defer d.end()
 	sent := []byte(body)
 	_, err := d.decode(sent, len(sent))

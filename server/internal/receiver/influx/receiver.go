@@ -188,7 +188,7 @@ func (r *reading) each(d *decoder, do func(parts []ingest.Part, only bool) error
 	}
 	defer closed()
 	used := 0
-	d.begin(r, newCount(min(maxSeries, r.budget/perSeries)))
+	d.begin(r, min(maxSeries, r.budget/perSeries))
 	defer d.end()
 	for first := true; ; first = false {
 		piece, last, err := pieces.next(used)

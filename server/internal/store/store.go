@@ -43,7 +43,9 @@
 // Points meet only points of the same rule of uniqueness.
 //
 // Superseded points stay readable with Attempt selection and are left out of
-// curves, buckets, last values, counts and starts.
+// curves, buckets, last values, counts and starts. One that a later point repeats, with
+// the same axes, time, writer, attempt, sequence and value, may be dropped at any time: it
+// tells nothing that the later one does not.
 //
 // # Forks
 //

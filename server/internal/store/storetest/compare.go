@@ -19,6 +19,10 @@ import (
 
 // compare holds an engine's every read against the oracle.
 func compare(ctx context.Context, e store.Engine, n *naive, limit int) error {
+	n, err := n.kept(ctx, e)
+	if err != nil {
+		return err
+	}
 	for w, mark := range n.marks {
 		if got, err := e.Mark(ctx, w); err != nil || got != mark {
 			return fmt.Errorf("mark of %s is %d (%v), want %d", w, got, err, mark)

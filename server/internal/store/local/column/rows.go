@@ -124,6 +124,23 @@ func (r *Rows) compareKey(i, j int) int {
 	return 0
 }
 
+// Repeats reports whether two rows say the same of one point, but for its values and the
+// order of arrival: whichever of them stands, a read cannot tell.
+func (r *Rows) Repeats(i, j int) bool {
+	if r.Time[i] != r.Time[j] || r.Seq[i] != r.Seq[j] || r.Source[i] != r.Source[j] {
+		return false
+	}
+	if _, keyed := r.SortKey(i); !keyed { // points that are never the same as another
+		return false
+	}
+	for a := range NumAxes {
+		if r.Mask.Has(a) && r.Axes[a][i] != r.Axes[a][j] {
+			return false
+		}
+	}
+	return true
+}
+
 // CompareStored is the order of rows in a segment.
 func (r *Rows) CompareStored(i, j int) int {
 	if r.Mask == 0 || r.Mode == model.UniqueTime {

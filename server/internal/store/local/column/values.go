@@ -1,6 +1,7 @@
 package column
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -64,6 +65,17 @@ func (v *Values) At(i int) store.Number {
 		return store.Number{Int: v.Ints[i]}
 	}
 	return store.Number{Doc: v.Docs[i]}
+}
+
+// EqualAt compares two values to the bit.
+func EqualAt(v *Values, i int, w *Values, j int) bool {
+	switch {
+	case v.Kind != w.Kind:
+		return false
+	case Numeric(v.Kind):
+		return BitsOf(v, i) == BitsOf(w, j)
+	}
+	return bytes.Equal(v.Docs[i], w.Docs[j])
 }
 
 // NumberOf reads what BitsOf gives.

@@ -205,7 +205,7 @@ func rowsFrom(chunks []column.Chunk, axis int, lo, hi int64) (n int) {
 func windows(chunks []column.Chunk, axis, each int) iter.Seq2[int64, int64] {
 	return func(yield func(lo, hi int64) bool) {
 		from := int64(math.MinInt64)
-		for at := each; at < len(chunks); at += each {
+		for at := each; at < len(chunks); at++ {
 			next, _ := chunks[at].Group.Extent().Span(axis)
 			if first, _ := chunks[at-1].Group.Extent().Span(axis); next == first || next == math.MinInt64 {
 				continue // several begin at one x
@@ -214,6 +214,7 @@ func windows(chunks []column.Chunk, axis, each int) iter.Seq2[int64, int64] {
 				return
 			}
 			from = next
+			at += each - 1
 		}
 		yield(from, math.MaxInt64)
 	}
@@ -241,7 +242,9 @@ func (o *overlay) pointsBetween(v *View, chunks []column.Chunk, from, to int64) 
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b plotted) int { return cmp.Compare(a.x, b.x) })
+	if byX := func(a, b plotted) int { return cmp.Compare(a.x, b.x) }; !slices.IsSortedFunc(out, byX) {
+		slices.SortStableFunc(out, byX)
+	}
 	return out
 }
 

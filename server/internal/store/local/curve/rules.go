@@ -303,9 +303,9 @@ type rowRef struct {
 // unique marks the latest of each point, within the selected attempt if any.
 func (c *rules) unique(loaded []piece) [][]bool {
 	if axis, ok := identity(loaded); ok {
-		return latest(c, loaded, func(r *column.Rows, i int) (int64, bool) { return r.X(axis)[i], true })
+		return c.latestAt(loaded, axis)
 	}
-	return latest(c, loaded, c.Lineage.uniqueKey)
+	return c.latest(loaded)
 }
 
 // identity is the axis that tells points apart, -1 for the time, where it is one axis.
@@ -328,12 +328,108 @@ func identity(loaded []piece) (axis int, ok bool) {
 	return 0, false
 }
 
-// latest is unique for keys of a type. Rows with the key of the row before them are
-// common: they are not looked up.
-func latest[K comparable](c *rules, loaded []piece, keyOf func(r *column.Rows, i int) (K, bool)) [][]bool {
+// latestAt is unique where points of one x are the same. It goes through the rows by
+// rising x, whichever piece they are in, and has to remember one row alone.
+func (c *rules) latestAt(loaded []piece, axis int) [][]bool {
 	alive := make([][]bool, len(loaded))
-	places, winners := map[K]int{}, []rowRef{}
-	var last K
+	var rows heads
+	for p := range loaded {
+		alive[p] = make([]bool, loaded[p].rows.Len())
+		rows.add(p, loaded[p].rows.X(axis))
+	}
+	var last int64
+	var best *int64 // the arrival of the row that stands for last
+	var stands *bool
+	for len(rows) > 0 {
+		x, p, i := rows.next()
+		r := loaded[p].rows
+		if c.only != 0 && c.Lineage.of[r.Source[i]].attempt != c.only {
+			continue
+		}
+		if best != nil && x == last {
+			if *best > r.Arrival[i] {
+				continue
+			}
+			*stands = false
+		}
+		alive[p][i] = true
+		last, best, stands = x, &r.Arrival[i], &alive[p][i]
+	}
+	return alive
+}
+
+// heads is a heap of pieces by the x of the next row of each.
+type heads []head
+
+type head struct {
+	x     int64
+	xs    []int64
+	order []int32 // of the rows by x; nil when they rise
+	at    int
+	piece int
+}
+
+func (h *heads) add(piece int, xs []int64) {
+	if len(xs) == 0 {
+		return
+	}
+	n := head{xs: xs, piece: piece}
+	if !slices.IsSorted(xs) {
+		n.order = column.UpTo(0, len(xs))
+		slices.SortStableFunc(n.order, func(a, b int32) int { return cmp.Compare(xs[a], xs[b]) })
+	}
+	n.x = xs[n.row()]
+	*h = append(*h, n)
+	for i := len(*h) - 1; i > 0 && (*h)[i].x < (*h)[(i-1)/2].x; i = (i - 1) / 2 {
+		(*h)[i], (*h)[(i-1)/2] = (*h)[(i-1)/2], (*h)[i]
+	}
+}
+
+func (n *head) row() int {
+	if n.order != nil {
+		return int(n.order[n.at])
+	}
+	return n.at
+}
+
+// next takes the row with the least x.
+func (h *heads) next() (x int64, piece, row int) {
+	top := &(*h)[0]
+	x, piece, row = top.x, top.piece, top.row()
+	if top.at++; top.at < len(top.xs) {
+		top.x = top.xs[top.row()]
+	} else {
+		n := len(*h) - 1
+		(*h)[0] = (*h)[n]
+		*h = (*h)[:n]
+	}
+	h.sink()
+	return x, piece, row
+}
+
+// sink brings the first to its place.
+func (h heads) sink() {
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child].x < h[least].x {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+}
+
+// latest is unique where points are told apart by more than one axis. Rows with the key
+// of the row before them are common: they are not looked up.
+func (c *rules) latest(loaded []piece) [][]bool {
+	alive := make([][]bool, len(loaded))
+	places, winners := map[pointKey]int{}, []rowRef{}
+	var last pointKey
 	at := -1 // the place of last
 	for p := range loaded {
 		r := loaded[p].rows
@@ -343,7 +439,7 @@ func latest[K comparable](c *rules, loaded []piece, keyOf func(r *column.Rows, i
 				continue
 			}
 			alive[p][i] = true
-			key, ok := keyOf(r, i)
+			key, ok := c.Lineage.uniqueKey(r, i)
 			if !ok {
 				continue
 			}
@@ -369,6 +465,9 @@ func latest[K comparable](c *rules, loaded []piece, keyOf func(r *column.Rows, i
 
 // hide drops what later attempts replace.
 func (c *rules) hide(loaded []piece, alive [][]bool) {
+	if c.ofOneAttempt(loaded) {
+		return
+	}
 	highest := map[pointKey]int{}
 	for p := range loaded {
 		r := loaded[p].rows
@@ -398,4 +497,21 @@ func (c *rules) hide(loaded []piece, alive [][]bool) {
 			}
 		}
 	}
+}
+
+// ofOneAttempt: no point of another attempt is there to hide the others, nor did a later
+// one resume in front of them.
+func (c *rules) ofOneAttempt(loaded []piece) bool {
+	first := -1
+	for i := range loaded {
+		for _, s := range loaded[i].Group.Extent().Sources {
+			if first < 0 {
+				first = int(s)
+			}
+			if of := &c.Lineage.of[s]; of.hidden || of.attempt != c.Lineage.of[first].attempt {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -125,6 +125,10 @@ func (s *scan) collectAll(ctx context.Context, windows iter.Seq[[]piece]) ([]fou
 	return out, false, nil
 }
 
+// pageWindow is how many overlapping groups a page reads at a time: most pages have fewer
+// rows than one group.
+const pageWindow = 2
+
 // windowed gives the pieces of the range at once, or, where points that may be
 // superseded would have to be read for all of it, window by window of x.
 func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
@@ -143,7 +147,7 @@ func (s *scan) windowed(sel store.Attempts) iter.Seq[[]piece] {
 			return hi < s.from || lo > s.to
 		})
 		for _, cluster := range overlapping(chunks, s.axis) {
-			for lo, hi := range windows(cluster, s.axis, s.Limits.Window) {
+			for lo, hi := range windows(cluster, s.axis, pageWindow) {
 				if !yield(s.readableBetween(cluster, lo, hi)) {
 					return
 				}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
+	"sort"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
@@ -18,9 +19,7 @@ type Part struct {
 
 // Groups joins parts into the fewest groups and writes them.
 func (w *Writer) Groups(parts []Part, writers []model.WriterID) ([]Packed, error) {
-	b := &builder{writer: w, writers: writers}
-	b.add(parts)
-	return b.write()
+	return (&builder{writer: w, writers: writers}).groups(parts)
 }
 
 // manyRows is from where on the rows of a writer get groups of their own: their
@@ -39,7 +38,13 @@ type class struct {
 type builder struct {
 	writer  *Writer
 	writers []model.WriterID // of the sources
+	once    bool             // a point that is said again is kept once
 	classes []*class
+}
+
+func (b *builder) groups(parts []Part) ([]Packed, error) {
+	b.add(parts)
+	return b.write()
 }
 
 func (b *builder) add(parts []Part) {
@@ -106,6 +111,7 @@ func equalRows(a, b *column.Rows) bool {
 type bundle struct {
 	series  []uint32
 	classes []*class
+	ends    []int // of the classes, in rows one behind the other
 }
 
 // bundles groups series by the classes of one shape and source that they have.
@@ -184,11 +190,14 @@ func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 			joined.Add(c.rows, nil)
 		}
 	}
-	order := sortedRows(joined)
+	order, n := sortedRows(joined), joined.Len()
+	if b.once {
+		order, n = bu.withoutRepeats(joined, order)
+	}
 	var out []Packed
-	pieces := max((joined.Len()+maxGroupRows-1)/maxGroupRows, min(joined.Len(), bu.documents()/fullGroupBytes))
+	pieces := max((n+maxGroupRows-1)/maxGroupRows, min(n, bu.documents()/fullGroupBytes))
 	for i := range pieces {
-		lo, hi := joined.Len()*i/pieces, joined.Len()*(i+1)/pieces
+		lo, hi := n*i/pieces, n*(i+1)/pieces
 		part := joined.Slice(lo, hi)
 		if order != nil {
 			part = column.Rows{Mask: joined.Mask, Mode: joined.Mode}
@@ -201,6 +210,51 @@ func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 		out = append(out, g.pack())
 	}
 	return out, nil
+}
+
+// withoutRepeats leaves out of an order, nil for the rows as they are, each row that the
+// next one says again with the same values; n is how many are left.
+func (bu *bundle) withoutRepeats(rows *column.Rows, order []int32) (left []int32, n int) {
+	n = rows.Len()
+	for i := range n {
+		again := i+1 < n && rows.Repeats(at(order, i), at(order, i+1)) && bu.equalValues(at(order, i), at(order, i+1))
+		switch {
+		case again && left == nil:
+			left = column.UpTo(0, i)
+			for k := range left {
+				left[k] = int32(at(order, k))
+			}
+		case !again && left != nil:
+			left = append(left, int32(at(order, i)))
+		}
+	}
+	if left == nil {
+		return order, n
+	}
+	return left, len(left)
+}
+
+// equalValues compares two of the joined rows in every column, to the bit.
+func (bu *bundle) equalValues(i, j int) bool {
+	c, i := bu.classOf(i)
+	d, j := bu.classOf(j)
+	return !slices.ContainsFunc(bu.series, func(id uint32) bool {
+		v, w := c.at[id], d.at[id]
+		return !column.EqualAt(&v, i, &w, j)
+	})
+}
+
+// classOf finds one of the joined rows.
+func (bu *bundle) classOf(row int) (*class, int) {
+	if bu.ends == nil {
+		end := 0
+		for _, c := range bu.classes {
+			end += c.rows.Len()
+			bu.ends = append(bu.ends, end)
+		}
+	}
+	i := sort.SearchInts(bu.ends, row+1)
+	return bu.classes[i], row - bu.ends[i] + bu.classes[i].rows.Len()
 }
 
 // documents is the bytes of the column that has most of texts or documents.
@@ -221,25 +275,45 @@ func (bu *bundle) documents() (most int) {
 // columns are the values of the rows lo to hi of an order, of the rows as they
 // are when it is nil.
 func (bu *bundle) columns(order []int32, lo, hi int) []column.Values {
-	out := make([]column.Values, len(bu.series))
+	out, stretches := make([]column.Values, len(bu.series)), bu.stretches(order, lo, hi)
 	for i, id := range bu.series {
-		joined := column.Values{Kind: bu.classes[0].at[id].Kind}
-		if len(bu.classes) == 1 {
-			joined = bu.classes[0].at[id]
-		} else {
-			for _, c := range bu.classes {
-				v := c.at[id]
-				joined.Add(&v, nil)
+		out[i].Kind = bu.classes[0].at[id].Kind
+		for _, s := range stretches {
+			values := s.of.at[id]
+			if values = values.Slice(s.lo, s.hi); len(stretches) == 1 {
+				out[i] = values
+			} else {
+				out[i].Add(&values, nil)
 			}
 		}
-		if order == nil {
-			out[i] = joined.Slice(lo, hi)
-			continue
-		}
-		out[i].Kind = joined.Kind
-		out[i].Add(&joined, order[lo:hi])
 	}
 	return out
+}
+
+// stretch is rows of a class that lie one behind the other.
+type stretch struct {
+	of     *class
+	lo, hi int
+}
+
+func (bu *bundle) stretches(order []int32, lo, hi int) (out []stretch) {
+	for i := lo; i < hi; i++ {
+		c, row := bu.classOf(at(order, i))
+		if n := len(out); n > 0 && out[n-1].of == c && out[n-1].hi == row {
+			out[n-1].hi++
+		} else {
+			out = append(out, stretch{c, row, row + 1})
+		}
+	}
+	return out
+}
+
+// at is a place of an order, nil for the rows as they are.
+func at(order []int32, i int) int {
+	if order == nil {
+		return i
+	}
+	return int(order[i])
 }
 
 // sortedRows is the order in which rows are stored, nil when they are in it.

@@ -38,25 +38,28 @@ func (s *Section) Bodies(inputs []*File) error {
 	return nil
 }
 
-// sortGroups brings those of the same series together, so that a merge that has no
-// room for all of them joins what belongs together.
+// sortGroups brings those of the same series together, by rising time, so that a merge
+// that has no room for all of them joins what belongs together.
 func sortGroups(groups []Packed) {
 	slices.SortStableFunc(groups, func(a, b Packed) int {
-		return cmp.Or(cmp.Compare(a.first(), b.first()), cmp.Compare(a.file().ID, b.file().ID))
+		series, time := a.first()
+		another, later := b.first()
+		return cmp.Or(cmp.Compare(series, another), cmp.Compare(time, later))
 	})
 }
 
-// Merge copies full groups and joins small ones. A group that cannot be
+// Merge copies full groups and joins small ones, and those that may say points again; of
+// points that are said again it keeps the last. A group that cannot be
 // read stops the merge: the damaged file stays as it is. It reads about room bytes before it writes.
 func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.WriterID, room int64) ([]Packed, error) {
 	var out []Packed
 	var parts []Part
-	size := int64(0)
+	size, met := int64(0), meeting(groups)
 	flush := func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		made, err := w.Groups(parts, writers)
+		made, err := (&builder{writer: w, writers: writers, once: true}).groups(parts)
 		out, parts, size = append(out, made...), nil, 0
 		return err
 	}
@@ -66,7 +69,7 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 		if err != nil {
 			return nil, err
 		}
-		if g.segment.version == version && (g.Ext.Rows >= fullGroupRows || plain >= fullGroupBytes) {
+		if g.segment.version == version && (g.Ext.Rows >= fullGroupRows || plain >= fullGroupBytes) && !met[g] {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
@@ -87,6 +90,28 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 	}
 	err := flush()
 	return out, err
+}
+
+// meeting finds the groups that have a source and a range on every axis in common with
+// another one of the same series: a client that sent its points twice makes them. They
+// come as sortGroups orders them. Those of one row are joined anyhow.
+func meeting(groups []Packed) map[*Group]bool {
+	out := map[*Group]bool{}
+	var open []*Group // of the series, those that may reach what comes
+	for _, p := range groups {
+		g, ok := p.(*Group)
+		if !ok || len(g.Series) == 0 {
+			continue
+		}
+		open = slices.DeleteFunc(open, func(o *Group) bool { return o.Series[0] != g.Series[0] || o.Ext.MaxTime < g.Ext.MinTime })
+		for _, o := range open {
+			if o.Ext.Mask == g.Ext.Mask && o.Ext.Mode == g.Ext.Mode && o.Ext.Meets(&g.Ext) && slices.ContainsFunc(o.Ext.Sources, func(s uint32) bool { return slices.Contains(g.Ext.Sources, s) }) {
+				out[o], out[g] = true, true
+			}
+		}
+		open = append(open, g)
+	}
+	return out
 }
 
 // plainBytes is about what the group's blocks take once they are read. Texts and equal

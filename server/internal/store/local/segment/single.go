@@ -33,7 +33,7 @@ type Packed interface {
 	// Whole is the group; what is done to it may be lost.
 	Whole() *Group
 
-	first() uint32 // of its series
+	first() (series uint32, time int64) // the least of each
 	file() *File
 	place(s *File)
 }
@@ -41,14 +41,14 @@ type Packed interface {
 // Whole is the group itself.
 func (g *Group) Whole() *Group { return g }
 
-func (g *Group) first() uint32 {
+func (g *Group) first() (series uint32, time int64) {
 	if len(g.Series) == 0 { // of a damaged index
-		return 0
+		return 0, g.Ext.MinTime
 	}
-	return g.Series[0]
+	return g.Series[0], g.Ext.MinTime
 }
 
-func (s *single) first() uint32 { return s.id }
+func (s *single) first() (series uint32, time int64) { return s.id, s.time }
 
 func (g *Group) file() *File   { return g.segment }
 func (g *Group) place(s *File) { g.segment = s }

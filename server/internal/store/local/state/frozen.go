@@ -175,7 +175,12 @@ func (f *Frozen) Refreeze() {
 func (r *Run) Replace(old []*segment.File, s *segment.File, merged []segment.Packed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before := r.flushedPoints()
 	r.relocate(old, s.Located(r.ID))
+	if said := before - r.flushedPoints(); said > 0 { // again, and are kept once now
+		r.stored -= min(r.stored, said)
+		r.recount()
+	}
 	if r.deleted || !r.grouped {
 		return
 	}
@@ -189,6 +194,23 @@ func (r *Run) Replace(old []*segment.File, s *segment.File, merged []segment.Pac
 		r.attach(g)
 	}
 	r.countGroups()
+}
+
+// flushedPoints is how many points segments have of the run.
+func (r *Run) flushedPoints() (n uint64) {
+	for _, p := range r.parts {
+		n += p.Ref().Points
+	}
+	return n
+}
+
+// recount makes void what reads counted.
+func (r *Run) recount() {
+	for _, s := range r.series {
+		if s != nil && s.live != nil {
+			s.live.version++
+		}
+	}
 }
 
 // Behind reports whether the run holds records of the log that no flush has taken yet.

@@ -74,15 +74,15 @@ type totals struct {
 }
 
 type total struct {
-	lsn, epoch uint64
+	lsn, epoch, points uint64
 	store.RunStats
 }
 
 func (k *totals) of(ctx context.Context, r *Run, order []uint32) (total, error) {
 	r.share()
-	out := total{lsn: r.LastLSN, epoch: r.epoch}
+	out := total{lsn: r.LastLSN, epoch: r.epoch, points: r.stored}
 	r.mu.RUnlock()
-	if old, ok := k.find(r.ID); ok && old.lsn == out.lsn && old.epoch == out.epoch && int(old.Series) == len(order) {
+	if old, ok := k.find(r.ID); ok && old.lsn == out.lsn && old.epoch == out.epoch && old.points == out.points && int(old.Series) == len(order) {
 		return old, nil
 	}
 	for part := range slices.Chunk(order, lookedAtOnce) {

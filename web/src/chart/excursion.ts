@@ -7,11 +7,17 @@ const small = 6; // points of a bucket, of which its min, max and mean tell near
 const passes = 3; // what was found widens the span no more
 const fewest = 8; // buckets of which a span can be told
 
-const known = new WeakMap<Curve, number[]>();
+const least = 2; // a part of the whole span that a step out of the trend has at least: noise may be larger at first
+const window = 10; // buckets on each side that tell the trend, or a fiftieth of all where that is less
+
+const known = new WeakMap<Curve, readonly number[]>();
+
+/** Values is what a bucket's values are told by. */
+type Values = Pick<Curve, "min" | "max" | "mean" | "count">;
 
 /**
- * The buckets with values that lie more than three robust spans (q90 − q10) of their series away from its middle, as far
- * as buckets tell. They are drawn so that they are seen, however many runs share the card.
+ * The buckets with values that lie more than three robust spans (q90 − q10) from the middle of their series, or from its
+ * trend by those about it, as far as buckets tell. They are drawn so that they are seen, however many runs share the card.
  */
 export function excursionsOf(c: Curve): readonly number[] {
   let found = known.get(c);
@@ -27,6 +33,16 @@ function find(c: Curve): number[] {
   for (let i = 0; i < c.count.length; i++) if (c.count[i]! > 0) all.push(i);
   // A few buckets of many points, as on both sides of a pause of days, tell nothing about their spread.
   if (all.length < fewest) return all.filter((i) => c.count[i]! > 2);
+  const whole = quantile(all.map((i) => [c.mean[i]!, c.count[i]!]));
+  const found = new Set([
+    ...leaving(c, all, 0),
+    ...leaving(aboutTrend(c, all), all, (whole(0.9) - whole(0.1)) / least),
+  ]);
+  return all.filter((i) => found.has(i));
+}
+
+/** The buckets that leave what is usual by more than a least distance. */
+function leaving(c: Values, all: number[], least: number): number[] {
   let outside: number[] = [];
   for (let pass = 0; pass < passes; pass++) {
     const found = new Set(outside);
@@ -34,11 +50,31 @@ function find(c: Curve): number[] {
       c,
       all.filter((i) => !found.has(i)),
     );
-    const next = all.filter((i) => usual.some((u) => leaves(c, i, u)));
+    const next = all.filter((i) => usual.some((u) => leaves(c, i, u, least)));
     if (next.length === outside.length || next.length === all.length) break;
     outside = next;
   }
   return outside;
+}
+
+/**
+ * What is above and below the trend before and after each bucket, by the medians of its neighbours' means; on a slope
+ * that is nothing. The first and the last bucket have one side only, and no trend to leave.
+ */
+function aboutTrend(c: Curve, all: number[]): Values {
+  const [min, max, mean] = [c.min, c.max, c.mean].map(() => new Float64Array(c.count.length));
+  const half = Math.max(5, Math.min(window, Math.floor(all.length / 50)));
+  const means = Float64Array.from(all, (i) => c.mean[i]!);
+  const median = (from: number, to: number) => means.slice(from, to).sort()[(to - from) >> 1]!;
+  for (let k = 1; k < all.length - 1; k++) {
+    const i = all[k]!;
+    const before = median(Math.max(0, k - half), k);
+    const after = median(k + 1, Math.min(all.length, k + 1 + half));
+    max![i] = c.max[i]! - Math.max(before, after);
+    min![i] = c.min[i]! - Math.min(before, after);
+    mean![i] = c.mean[i]! - (before + after) / 2;
+  }
+  return { min: min!, max: max!, mean: mean!, count: c.count };
 }
 
 /** Spread is the middle of a series and its robust span. */
@@ -48,17 +84,17 @@ interface Spread {
 }
 
 /** Whether a bucket leaves what is usual: far, or less far where it stands out of what is around, as no trend does. */
-function leaves(c: Curve, i: number, { middle, span }: Spread): boolean {
+function leaves(c: Values, i: number, { middle, span }: Spread, least: number): boolean {
   const [min, max, mean] = [c.min[i]!, c.max[i]!, c.mean[i]!];
   const off = Math.max(max - middle, middle - min);
-  if (!(off > near * span)) return false;
+  if (!(off > near * span) || off <= least) return false;
   const apart = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
   const out = Math.max(max - mean, mean - min, apart(c.mean[i - 1]), apart(c.mean[i + 1]));
   return off > far * span || out > (near * span) / 4;
 }
 
 /** How the values of these buckets spread, as far as buckets tell. */
-function spreads(c: Curve, buckets: number[]): Spread[] {
+function spreads(c: Values, buckets: number[]): Spread[] {
   // Points spread by their trend, which means show, and within their buckets.
   const means = quantile(buckets.map((i) => [c.mean[i]!, c.count[i]!]));
   const inner = quantile(buckets.map((i) => [deviation(c, i), 1]))(0.5);
@@ -70,7 +106,7 @@ function spreads(c: Curve, buckets: number[]): Spread[] {
 }
 
 /** The standard deviation that points of a normal distribution have about their bucket's mean when they are so far apart. */
-function deviation(c: Curve, i: number): number {
+function deviation(c: Values, i: number): number {
   const n = c.count[i]!;
   if (n < 2) return 0;
   const apart = 3.08 * Math.log10(n) ** 0.7; // of n points, in standard deviations, within 20 %
@@ -78,7 +114,7 @@ function deviation(c: Curve, i: number): number {
 }
 
 /** What is known of a bucket's points, as values and how many have it: up to three points these are all. */
-function pointsOf(c: Curve, i: number): [number, number][] {
+function pointsOf(c: Values, i: number): [number, number][] {
   const [n, min, max] = [c.count[i]!, c.min[i]!, c.max[i]!];
   if (n < 2) return [[min, 1]];
   const ends: [number, number][] = [

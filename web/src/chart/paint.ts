@@ -181,19 +181,31 @@ function paintLine(ctx: Context, f: Frame, line: Line, share: number): void {
   ctx.globalAlpha = 1;
 }
 
+/** What a stem spans: its bucket, or the way from the line to a single point. */
+function stemOf(c: Curve, i: number): [number, number] {
+  const [min, max] = [c.min[i]!, c.max[i]!];
+  if (min < max) return [min, max];
+  const beside = [c.mean[i - 1], c.mean[i + 1]].filter((v) => Number.isFinite(v)) as number[];
+  const [first = max, second = first] = beside.sort((a, b) => Math.abs(a - max) - Math.abs(b - max));
+  // Between its neighbours a point is on a slope.
+  const from = (first - max) * (second - max) < 0 ? max : first;
+  return [Math.min(from, max), Math.max(from, max)];
+}
+
 /** Excursions, in the line's own hue, on whole pixels and at least three of them; one beyond the frame stands at its edge. */
 function paintStems(ctx: Context, f: Frame, line: Line, strength: number): void {
   const { curve: c } = line;
-  const [width, least, bottom] = [Math.round(1.5 * f.ratio), 3 * f.ratio, f.top + f.height];
+  const [width, shortest, bottom] = [Math.round(1.5 * f.ratio), 3 * f.ratio, f.top + f.height];
   const inside = (y: number) => Math.max(f.top, Math.min(bottom, y));
   ctx.fillStyle = line.own;
   ctx.globalAlpha = strength;
   for (const i of line.stems) {
     if (c.hi[i]! < f.x0 || c.lo[i]! > f.x1 || !drawable(f, c.max[i]!)) continue;
-    const high = inside(toY(f, c.max[i]!));
-    const low = drawable(f, c.min[i]!) ? inside(toY(f, c.min[i]!)) : bottom;
-    const height = Math.max(least, low - high);
-    const top = Math.min(high - Math.max(0, least - (low - high)) / 2, bottom - height);
+    const [least, most] = stemOf(c, i);
+    const high = inside(toY(f, most));
+    const low = drawable(f, least) ? inside(toY(f, least)) : bottom;
+    const height = Math.max(shortest, low - high);
+    const top = Math.min(high - Math.max(0, shortest - (low - high)) / 2, bottom - height);
     ctx.fillRect(Math.round(toX(f, c.x[i]!) - width / 2), Math.max(f.top, top), width, height);
   }
   ctx.globalAlpha = 1;
@@ -280,7 +292,7 @@ export function needlesOf(f: Frame, lines: Line[], range: Range): Needle[] {
       if (c.hi[i]! < f.x0 || c.lo[i]! > f.x1) continue;
       const at = { px: toX(f, c.x[i]!), lo: c.lo[i]!, hi: c.hi[i]!, line };
       if (c.max[i]! > range.max) all.push({ ...at, up: true, value: c.max[i]! });
-      if (c.min[i]! < range.min) all.push({ ...at, up: false, value: c.min[i]! });
+      if (c.min[i]! < range.min && drawable(f, c.min[i]!)) all.push({ ...at, up: false, value: c.min[i]! });
     }
   }
   return thin(all, 9 * f.ratio);

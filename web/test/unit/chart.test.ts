@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { axisFor, storedRange, unitOf, xTicks } from "../../src/chart/axis.ts";
 import { lightPalette } from "../../src/chart/color.ts";
 import { curveOf, extent, forkPlace, lastPoint, nearest, ratio } from "../../src/chart/curve.ts";
+import { excursionsOf } from "../../src/chart/excursion.ts";
 import { csv, svg } from "../../src/chart/export.ts";
 import { duration, short, tickLabels } from "../../src/chart/number.ts";
 import { needlesOf, noFront, stretches, toX, toY } from "../../src/chart/paint.ts";
@@ -221,6 +222,21 @@ describe("smoothing", () => {
     }
     const flat = new Float64Array(200).fill(4);
     expect([...overX(flat, 0.1)].every((v) => Math.abs(v - 4) < 1e-12)).toBe(true);
+  });
+});
+
+describe("excursions", () => {
+  const r = random(5);
+  const decay = Array.from({ length: 2000 }, (_, i) => 0.7 + 1.7 * Math.exp(-i / 400) + 0.1 * (r() - 0.5));
+  test("a decay has none, at any width", () => {
+    for (const per of [1, 3, 10, 60]) expect(excursionsOf(bucketed(decay, per))).toEqual([]);
+  });
+  test("spikes out of it are found, though the decay goes as far", () => {
+    const y = decay.slice();
+    y[618] = 3;
+    y[1207] = -1;
+    for (const per of [1, 3, 10, 60])
+      expect(excursionsOf(bucketed(y, per))).toEqual([Math.floor(618 / per), Math.floor(1207 / per)]);
   });
 });
 

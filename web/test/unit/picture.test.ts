@@ -72,7 +72,8 @@ function makeRun(r: Random, points: number, positive: boolean, huge: boolean): R
     step[i] = at;
     time[i] = now;
     value[i] = size * (positive ? Math.exp(plain / 2) : plain);
-    if (r() < broken) value[i] = r.pick([Number.NaN, Infinity, -Infinity, Number.NaN, -size, 0]);
+    const odd = [Number.NaN, Number.NaN, Infinity, -Infinity];
+    if (r() < broken) value[i] = r.pick(positive ? [...odd, -size, 0] : odd);
   }
   for (let k = r.pick([0, 1, 1, 2, 4]); k > 0 && points > 60; k--)
     value[r.whole(0, points - 1)] = size * r.pick([1, 1, -1]) * 10 ** (1.2 + 3 * r()) * (huge ? 1e140 : 1);
@@ -314,13 +315,37 @@ function inView(run: Run, axis: XAxis, x: [number, number]): { at: number; value
 
 const sorted = (values: number[]) => values.slice().sort((a, b) => a - b);
 
-/** Values more than three times q90 − q10 away from the median. */
+const quantile = (values: number[]) => {
+  const s = sorted(values);
+  return (share: number) => s[Math.floor(share * (s.length - 1))]!;
+};
+
+/**
+ * Values more than three times q90 − q10 away from the median; or that far, by the spread about these, beyond the medians
+ * of the points before and after, and by more than the whole spread.
+ */
 function excursions(points: { at: number; value: number }[]): { at: number; value: number }[] {
   const finite = points.filter((p) => Number.isFinite(p.value));
   if (finite.length < 20) return [];
-  const s = sorted(finite.map((p) => p.value));
-  const q = (share: number) => s[Math.floor(share * (s.length - 1))]!;
-  return finite.filter((p) => Math.abs(p.value - q(0.5)) > 3 * (q(0.9) - q(0.1)) && p.value !== q(0.5));
+  const values = finite.map((p) => p.value);
+  const half = Math.max(5, Math.min(20, Math.floor(values.length / 50)));
+  const trends = values.map((v, i): [number, number] => {
+    if (i < half || i + half >= values.length) return [v, v];
+    return [values.slice(i - half, i), values.slice(i + 1, i + half + 1)].map((v) =>
+      quantile(v)(0.5),
+    ) as never;
+  });
+  const [q, about] = [
+    quantile(values),
+    quantile(values.map((v, i) => v - (trends[i]![0] + trends[i]![1]) / 2)),
+  ];
+  const [span, spanAbout] = [q(0.9) - q(0.1), about(0.9) - about(0.1)];
+  const told = values.length >= 100; // of fewer points a trend is a guess
+  return finite.filter((_, i) => {
+    const [v, trend] = [values[i]!, trends[i]!];
+    const beyond = Math.max(v - Math.max(...trend), Math.min(...trend) - v);
+    return Math.abs(v - q(0.5)) > 3 * span || (told && beyond > 3 * spanAbout && beyond > span);
+  });
 }
 
 /** Where a naive program puts a point. */

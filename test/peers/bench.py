@@ -3,7 +3,8 @@
 Every figure is the median of the rounds (default 3), each in a process of its own, the loggers taking turns.
 CPU is the calling thread's: of calls without a pause and, for arrays, also in rollouts of 64 calls with 0.1 s
 between. Wall is of single calls, 5,000 a second, idle and while another process writes and fsyncs 2 GB on the
-same disk. Memory is what 1,000,000 points that nobody acks add to the process.
+same disk; of arrays of 1,000 while two processes a processor compute, beside a computation as long in the same
+loop. Memory is what 1,000,000 points that nobody acks add to the process.
 """
 
 from __future__ import annotations
@@ -93,6 +94,9 @@ def measure(name: str, what: str, number: float = 0, disk: int = 0) -> dict[str,
     with tempfile.TemporaryDirectory(prefix="kymogram-peers-", ignore_cleanup_errors=True) as folder:
         env = loggers.environment(name, folder)
         with server_of(name, folder, hold=what == "memory") as server, contextlib.ExitStack() as stack:
+            for _ in range(2 * (os.cpu_count() or 1) if what == "busy" else 0):
+                hog = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+                stack.callback(hog.kill)
             if disk:
                 writer = subprocess.Popen([sys.executable, "-c", WRITER, folder, str(disk)])
                 stack.callback(writer.wait)
@@ -123,6 +127,7 @@ def round_of(name: str, args: argparse.Namespace) -> dict[str, object]:
         "cpu_us": cpu["cpu_us"],
         "idle": measure(name, "wall", args.seconds)["wall_us"],
         "disk": measure(name, "wall", args.seconds * 2, args.megabytes)["wall_us"],
+        "busy": measure(name, "busy", args.seconds * 2)["busy_us"] if name in ("kymogram", "metrana-1.11") else {},
         "memory": measure(name, "memory", args.points)["memory"],
     }
 
@@ -162,6 +167,10 @@ def show(found: dict[str, dict]) -> None:
         rows = [("", *names)]
         rows += [(q, *(f"{f[key][q]:.1f}" for f in found.values())) for q in ("p50", "p99", "p99.9", "max")]
         table(f"wall time of one scalar call, µs, {title}", rows)
+    rows = [("", *names)]
+    for q in ours.get("busy", {}):
+        rows.append((q, *(f"{f['busy'][q]:.1f}" if f["busy"] else "–" for f in found.values())))
+    table("wall time of an array of 1,000 and of a computation as long, µs, two busy processes a processor", rows)
     rows = [("", *names)]
     rows.append(("import, ms", *(f"{f['import_ms']:.0f}" for f in found.values())))
     rows.append(("init, ms", *(f"{f['init_ms']:.0f}" for f in found.values())))

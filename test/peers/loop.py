@@ -1,4 +1,4 @@
-"""One measured loop of one logger, as JSON: python loop.py LOGGER FOLDER SERVER cpu|wall|memory [NUMBER]."""
+"""One measured loop of one logger, as JSON: python loop.py LOGGER FOLDER SERVER cpu|wall|busy|memory [NUMBER]."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import gc
 import itertools
 import json
 import os
+import statistics
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +74,42 @@ def wall_us(call: Callable[[int], object], seconds: float) -> dict[str, float]:
     return {"calls": len(taken), "p50": at(0.5), "p99": at(0.99), "p99.9": at(0.999), "max": taken[-1] / 1000}
 
 
+def beside_us(call: Callable[[int], object], seconds: float) -> dict[str, float]:
+    """Wall time of calls, taking turns with a computation as long as their median, in µs: on a busy
+    machine both wait for a processor, and only what calls wait above that is their own."""
+    now = time.perf_counter_ns
+    data = bytes(range(256)) * 4096
+
+    def compute(size: int) -> None:
+        zlib.crc32(memoryview(data)[:size])
+
+    def median(work: Callable[[], object]) -> float:
+        rounds = []
+        for _ in range(1001):
+            start = now()
+            work()
+            rounds.append(now() - start)
+        return statistics.median(rounds)
+
+    numbers = itertools.count()
+    wanted = median(lambda: call(next(numbers)))
+    size = int(len(data) * wanted / median(lambda: compute(len(data))))
+    taken: dict[str, list[int]] = {"call": [], "computation": []}
+    end = now() + int(seconds * 1e9)
+    while now() < end:
+        for name, work in (("call", lambda: call(next(numbers))), ("computation", lambda: compute(size))):
+            start = now()
+            work()
+            taken[name].append(now() - start)
+            while now() - start < 200_000:
+                pass
+    found = {}
+    for name, each in taken.items():
+        each.sort()
+        found |= {f"{name} p{q * 100:g}": each[int(q * len(each))] / 1000 for q in (0.5, 0.99, 0.999)}
+    return found
+
+
 def memory() -> dict[str, int]:
     """This process's own memory and all that is resident, in bytes."""
     with open("/proc/self/status") as status:
@@ -103,10 +141,12 @@ def main() -> None:
         found["cpu_us"] |= {f"{kind}, in rollouts": rollout_us(log.calls[kind]) for kind in log.arrays}
     elif what == "wall":
         found["wall_us"] = wall_us(log.calls["scalar"], number)
+    elif what == "busy":
+        found["busy_us"] = beside_us(log.forms()["vector of 1,000"], number)
     elif what == "memory":
         found["memory"] = growth(log.scalar, int(number))
     print(json.dumps(found), flush=True)
-    if what in ("cpu", "wall"):
+    if what != "memory":
         log.close()
     os._exit(0)  # the figures are out; what a logger still holds is thrown away
 

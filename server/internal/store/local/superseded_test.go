@@ -67,6 +67,42 @@ func TestSupersededPointsAreReadOnce(t *testing.T) {
 	}
 }
 
+// What was worked out of a series holds while it goes on: a chart after a flush reads no
+// superseded point again.
+func TestSupersededPointsAreReadOnceWhileWritten(t *testing.T) {
+	e, q, want := supersededRun(t)
+	if err := e.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	must(e.Buckets(t.Context(), q))
+	for n := range 3 {
+		q.To = int64(300_000 + n)
+		g := model.RowGroup{Unique: model.UniqueTime, TimeNs: []int64{q.To}, Columns: []model.Column{{Series: model.NewSeriesKey("s", "", nil), Kind: model.KindFloat, Floats: []float64{float64(n)}}}}
+		must(e.Append(t.Context(), &model.Batch{Run: q.Run, Writer: model.WriterID(q.Run), Attempt: 1, Groups: []model.RowGroup{g}}))
+		if err := e.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, float64(n))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		buckets := must(e.Buckets(t.Context(), q))
+		runtime.ReadMemStats(&after)
+		count, sum, total := uint64(0), 0.0, 0.0
+		for _, b := range buckets {
+			count, sum = count+b.Count, sum+b.Sum
+		}
+		for _, v := range want {
+			total += v
+		}
+		if count != uint64(len(want)) || sum != total {
+			t.Errorf("%d points with the sum %g, want %d with %g", count, sum, len(want), total)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 256<<10 {
+			t.Errorf("a chart of %d points allocates %d bytes", count, got)
+		}
+	}
+}
+
 // endsAfter is a context that ends when it was asked so many times.
 type endsAfter struct {
 	context.Context

@@ -11,7 +11,8 @@
 //   - An answer is the same whether points were read or a stored summary of them.
 //
 //   - What is worked out ahead (overlay, tally, end) is for one layout of groups and
-//     one epoch of the rules; another one makes it void, and it is never repaired.
+//     one epoch of the rules; another one makes it void, but that an overlay is continued
+//     where later groups lie behind all of it.
 //
 //   - A damaged group is reported and left out; the rest is served.
 //

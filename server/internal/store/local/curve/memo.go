@@ -26,7 +26,7 @@ type worked struct {
 const (
 	endBytes       = 384
 	workedBytes    = 16
-	overlayBytes   = 96
+	overlayBytes   = 144
 	leafBytes      = 136
 	blockBytes     = 112
 	tallyBytes     = 48

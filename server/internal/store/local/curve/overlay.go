@@ -34,7 +34,10 @@ import (
 type overlay struct {
 	layout, epoch uint64
 	axis          int
-	partial       bool // something could not be read; it may be next time
+	partial       bool           // something could not be read; it may be next time
+	of            []column.Chunk // the flushed groups that it is of, not to be written to
+	swept         bool           // points are told apart by the axis; else nothing is superseded
+	reach         int64          // the last x of these groups
 	leaves        []leaf
 	levels        [][]column.Block // each sums up fanOut of the one below, the first of leaves
 }
@@ -90,10 +93,17 @@ func (v *View) overlayOf(axis int) *overlay {
 	if !column.Numeric(v.Series.Kind) || !v.long() {
 		return nil
 	}
-	if o := v.Memo.known().overlay; o != nil && o.layout == v.Layout && o.epoch == v.Epoch && o.axis == axis {
-		return o
+	old := v.Memo.known().overlay
+	if old != nil && (old.epoch != v.Epoch || old.axis != axis) {
+		old = nil
 	}
-	o := v.buildOverlay(axis)
+	if old != nil && old.layout == v.Layout {
+		return old
+	}
+	o := old.extended(v)
+	if o == nil {
+		o = v.buildOverlay(axis)
+	}
 	if o != nil && !o.partial {
 		v.keep(func(w *worked) { w.overlay = o })
 	}
@@ -118,17 +128,62 @@ func (v *View) flushedRows() (n int) {
 // something else than the axis.
 func (v *View) buildOverlay(axis int) *overlay {
 	c := rules{View: v, chunks: v.left()}
-	if c.sweepAxis() != axis && !c.untouched() {
+	swept := c.sweepAxis() == axis
+	if !swept && !c.untouched() {
 		return nil
 	}
-	o := &overlay{layout: v.Layout, epoch: v.Epoch, axis: axis}
-	for _, cluster := range overlapping(slices.DeleteFunc(c.chunks, func(c column.Chunk) bool { return !c.OnAxis(axis) }), axis) {
+	o := &overlay{layout: v.Layout, epoch: v.Epoch, axis: axis, of: v.flushed(), swept: swept, reach: math.MinInt64}
+	o.add(v, c.chunks)
+	return o
+}
+
+// extended is the overlay with the groups that came since, nil where they do not all lie
+// behind what it is of: it has to be built anew. A series that is written goes on, so
+// that its charts need not look at each of its groups again after each flush.
+func (o *overlay) extended(v *View) *overlay {
+	if o == nil || len(o.of) == 0 || len(o.of) > v.InSegments || !slices.Equal(o.of, v.Chunks[:len(o.of)]) {
+		return nil
+	}
+	c := rules{View: v, chunks: slices.DeleteFunc(slices.Clone(v.flushed()[len(o.of):]), func(c column.Chunk) bool { return v.gone(c.Group.Extent()) })}
+	for _, ch := range c.chunks {
+		if lo, _ := ch.Group.Extent().Span(o.axis); !ch.OnAxis(o.axis) || lo <= o.reach {
+			return nil
+		}
+	}
+	if !o.goesOn(&c) {
+		return nil
+	}
+	next := *o
+	next.layout, next.of, next.levels = v.Layout, v.flushed(), nil
+	next.leaves = slices.Clip(o.leaves) // others read the old ones, and may extend them too
+	next.add(v, c.chunks)
+	return &next
+}
+
+// goesOn: what lets the overlay be holds for later groups as well.
+func (o *overlay) goesOn(c *rules) bool {
+	if o.swept {
+		with := rules{View: c.View, chunks: append(slices.Clone(c.chunks), o.of[0])}
+		return with.sweepAxis() == o.axis
+	}
+	return c.untouched() && !slices.ContainsFunc(c.chunks, func(n column.Chunk) bool {
+		return slices.ContainsFunc(o.of, func(ch column.Chunk) bool { return c.mayConflict(n.Group.Extent(), ch.Group.Extent()) })
+	})
+}
+
+// add takes in groups behind those that are there.
+func (o *overlay) add(v *View, chunks []column.Chunk) {
+	chunks = slices.DeleteFunc(chunks, func(c column.Chunk) bool { return !c.OnAxis(o.axis) })
+	for _, c := range chunks {
+		_, hi := c.Group.Extent().Span(o.axis)
+		o.reach = max(o.reach, hi)
+	}
+	for _, cluster := range overlapping(chunks, o.axis) {
 		o.addCluster(v, cluster)
 	}
 	for below := len(o.leaves); below > fanOut; below = len(o.levels[len(o.levels)-1]) {
 		o.addLevel(below)
 	}
-	return o
 }
 
 // untouched: no point of the chunks is superseded or may be by another of them.

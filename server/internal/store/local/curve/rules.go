@@ -99,11 +99,15 @@ func attemptsMeet(a, b *column.Extent) bool {
 // time, -2 none.
 func (c *rules) sweepAxis() int {
 	rl, step, time, free := true, true, true, true
+	var first *column.Extent
+	if len(c.chunks) > 0 {
+		first = c.chunks[0].Group.Extent()
+	}
 	for _, ch := range c.chunks {
 		e := ch.Group.Extent()
 		rl = rl && e.Mask.Has(column.RLStep) && e.Mode == model.UniqueAxes
 		step = step && e.Mask.Has(column.Step) && e.Mode != model.UniqueTime
-		time = time && e.Mode == model.UniqueTime && c.Lineage.oneAttempt(append(slices.Clone(e.Sources), c.chunks[0].Group.Extent().Sources[0]))
+		time = time && e.Mode == model.UniqueTime && c.Lineage.oneAttempt(e.Sources) && c.Lineage.of[e.Sources[0]].attempt == c.Lineage.of[first.Sources[0]].attempt
 		free = free && e.Mask == 0
 	}
 	switch {

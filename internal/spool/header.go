@@ -17,7 +17,8 @@ import (
 
 const (
 	segmentMagic  = "KYMSPOOL"
-	formatVersion = 3
+	formatVersion = 3 // the newest that is read
+	goVersion     = 2 // that is written here: Go has no columns of stretches
 	oldestVersion = 1 // that is read: all of its values have 8 bytes
 	headerSize    = 64
 	segmentSuffix = ".seg"
@@ -41,7 +42,7 @@ func readable(version int) bool { return version >= oldestVersion && version <= 
 func (h Header) encode() []byte {
 	b := make([]byte, headerSize)
 	copy(b, segmentMagic)
-	binary.LittleEndian.PutUint16(b[8:], formatVersion)
+	binary.LittleEndian.PutUint16(b[8:], goVersion)
 	binary.LittleEndian.PutUint16(b[10:], headerSize)
 	copy(b[16:], h.Writer[:])
 	binary.LittleEndian.PutUint64(b[32:], h.Number)

@@ -116,7 +116,7 @@ func Create(folder *Folder, server string, open model.OpenRequest, opts WriterOp
 	}
 	err := folder.List(&open)
 	if err == nil {
-		err = w.build(tmp, Open{Format: formatVersion, Server: server, Open: open, Pace: opts.Pace, System: opts.System})
+		err = w.build(tmp, Open{Format: goVersion, Server: server, Open: open, Pace: opts.Pace, System: opts.System})
 	}
 	if err != nil {
 		w.abandon(tmp)

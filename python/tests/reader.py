@@ -259,7 +259,7 @@ def writers(root: Path) -> list[Path]:
 def opened(folder: Path) -> dict[str, Any]:
     """The open of a writer's folder."""
     document = json.loads((folder / "open.json").read_text())
-    assert document["format"] == 3
+    assert document["format"] in (2, 3)
     found: dict[str, Any] = document["open"]
     return found
 

@@ -2,6 +2,7 @@ package influx
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -427,14 +428,16 @@ func twice(sorted []tag) bool {
 
 // intern finds the group that is equal to g, or takes it in.
 func (d *decoder) intern(g *group) (_ *group, reason string) {
-	k := append(append(append(d.key[:0], g.run...), 0), g.process...)
+	// Any of them may hold any byte, so each is behind its length.
+	k := appendText(appendText(d.key[:0], g.run), g.process)
 	place := len(k)
+	k = binary.AppendUvarint(k, uint64(len(g.axes)))
 	for _, a := range g.axes {
-		k = append(append(k, 0), a...)
+		k = appendText(k, string(a))
 	}
-	k = append(append(append(k, 0, 0), g.prefix...), 0)
+	k = appendText(k, g.prefix)
 	for _, l := range g.labels {
-		k = append(append(append(append(k, l.Name...), 0), l.Value...), 0)
+		k = appendText(appendText(k, l.Name), l.Value)
 	}
 	d.key = k
 	if old := d.groups[string(k)]; old != nil {
@@ -448,6 +451,10 @@ func (d *decoder) intern(g *group) (_ *group, reason string) {
 	d.groups[id] = g
 	d.learnt += costHead + 4*len(id)
 	return g, ""
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 // metricPrefix is what the names of a measurement's series start with. A slash of

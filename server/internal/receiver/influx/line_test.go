@@ -560,3 +560,27 @@ func written(labels []model.Label) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// A decoder serves any project: a tag of one with a byte of zero is not two tags of another.
+func TestATagIsNotTwoTagsOfAnotherRequest(t *testing.T) {
+	lines := []string{"m,a=b\x00c\x00d f=1 1", "m,a=b,c=d f=2 2"}
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		d := newDecoder()
+		for _, i := range order {
+			read := &reading{budget: bodyLimit, rules: defaultRules(t), unit: 1}
+			d.begin(read, maxSeries)
+			if err := d.all(lines[i]); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"a=b\x00c\x00d", "a=b c=d"}[i]
+			var have []string
+			for _, l := range d.parts()[0].Batch.Groups[0].Columns[0].Series.Labels {
+				have = append(have, l.Name+"="+l.Value)
+			}
+			if got := strings.Join(have, " "); got != want {
+				t.Errorf("order %v: %q has the labels %q", order, lines[i], got)
+			}
+			d.end()
+		}
+	}
+}

@@ -34,7 +34,7 @@ const (
 // maxLearnt is what a decoder may know of lines for another request, and maxRoom for how many
 // fields and shapes it keeps room.
 const (
-	maxLearnt = 4 << 20
+	maxLearnt = 2 << 20
 	maxRoom   = 1 << 10
 )
 

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -46,13 +45,16 @@ type Receiver struct {
 	workspace string
 	rules     ruleBook
 	bodies    bodies
-	decoders  map[*Rules]*sync.Pool // of *decoder: what one has learnt follows from its rules
+	decoders  map[*Rules]*share.Shelf[*decoder] // what one has learnt follows from its rules
 	started   time.Time
 }
 
 // bodiesAtOnce is how many of the largest requests may be worked on together, where nobody
 // says what memory there is.
 const bodiesAtOnce = 16
+
+// maxDecoders bounds those that know something for another request, of one set of rules.
+const maxDecoders = 16
 
 // New makes the receiver. It fails on a rule that cannot be read.
 func New(in Ingest, c Config, options Options) (*Receiver, error) {
@@ -76,9 +78,9 @@ func New(in Ingest, c Config, options Options) (*Receiver, error) {
 	if options.Projects == nil {
 		options.Projects = func(context.Context, string) ([]ingest.Place, string, error) { return nil, "", nil }
 	}
-	decoders := make(map[*Rules]*sync.Pool, len(rules))
+	decoders := make(map[*Rules]*share.Shelf[*decoder], len(rules))
 	for _, of := range rules {
-		decoders[of] = &sync.Pool{New: func() any { return newDecoder() }}
+		decoders[of] = share.NewShelf[*decoder](maxDecoders)
 	}
 	return &Receiver{
 		started: options.Now(),
@@ -134,8 +136,11 @@ func (r *Receiver) take(q *http.Request, v version) error {
 	}
 	defer done()
 	now, rules := r.options.Now().UnixNano(), r.rules.find(to.project)
-	d := r.decoders[rules].Get().(*decoder) //nolint:forcetypeassert // the pool's New
-	defer r.decoders[rules].Put(d)
+	d, taken := r.decoders[rules].Take()
+	if !taken {
+		d = newDecoder()
+	}
+	defer func() { r.decoders[rules].Put(d, taken) }()
 	return r.store(q.Context(), to, &reading{
 		body: b, budget: int(r.options.MaxBody), rules: rules, unit: to.unit, now: now - now%to.unit,
 	}, d)

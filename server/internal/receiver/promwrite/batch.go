@@ -26,7 +26,7 @@ const (
 )
 
 // maxLearnt is what a decoder may know of series for another request.
-const maxLearnt = 4 << 20
+const maxLearnt = 2 << 20
 
 // maxLabels bounds the labels of a series before empty ones are dropped. Past it the
 // samples of the series are refused; ingest takes 64.
@@ -191,12 +191,12 @@ func (d *decoder) use(c *column) error {
 }
 
 func (d *decoder) take(c *column) error {
-	c.used = true
 	if len(d.columns) == 0 || d.columns[len(d.columns)-1].run != c.run { // else it is counted
 		if d.runs[c.run] = struct{}{}; len(d.runs) > maxRuns {
 			return errRuns
 		}
 	}
+	c.used = true
 	d.columns = append(d.columns, c)
 	return nil
 }

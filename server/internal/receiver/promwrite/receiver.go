@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -44,7 +43,7 @@ type Receiver struct {
 	config   Config
 	options  Options
 	bodies   bodies
-	decoders sync.Pool // of *decoder
+	decoders *share.Shelf[*decoder]
 	totals   totals
 }
 
@@ -61,6 +60,9 @@ type Totals struct {
 // says what memory there is.
 const bodiesAtOnce = 4
 
+// maxDecoders bounds those that know something for another request.
+const maxDecoders = 16
+
 // New makes the receiver.
 func New(in Ingest, c Config, options Options) *Receiver {
 	if options.Log == nil {
@@ -76,7 +78,10 @@ func New(in Ingest, c Config, options Options) *Receiver {
 		most := weight.Times * options.MaxBody
 		options.Work = share.NewWide("memory for points", bodiesAtOnce*most, most, 0)
 	}
-	return &Receiver{ingest: in, config: c, options: options, bodies: bodies{most: options.MaxBody}}
+	return &Receiver{
+		ingest: in, config: c, options: options,
+		bodies: bodies{most: options.MaxBody}, decoders: share.NewShelf[*decoder](maxDecoders),
+	}
 }
 
 // Handlers lists the routes as patterns of http.ServeMux.
@@ -194,14 +199,14 @@ func (r *Receiver) decoder(v version, budget int) (d *decoder, put func()) {
 	if v == 2 {
 		return newDecoder(budget), func() {}
 	}
-	d, ok := r.decoders.Get().(*decoder)
-	if !ok {
+	d, taken := r.decoders.Take()
+	if !taken {
 		d = newDecoder(budget)
 	}
 	d.left = budget
 	return d, func() {
 		d.end()
-		r.decoders.Put(d)
+		r.decoders.Put(d, taken)
 	}
 }
 

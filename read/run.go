@@ -95,7 +95,7 @@ func (r *Run) Lineage(ctx context.Context) (*Lineage, error) {
 // RunFilter selects runs of a project; the zero value is all, newest first.
 type RunFilter struct {
 	// Query is the page's one-line filter: words match name and tags, lr<0.1 and
-	// optimizer/name=adam compare attributes.
+	// status=failed compare; `or`, `not` and brackets join (docs/guides/filter.md).
 	Query  string
 	Name   string // exact
 	Tag    string

@@ -45,6 +45,8 @@ type Error struct {
 	Message string `json:"message"`
 	// Hint says what the caller can do, in one sentence; may be empty.
 	Hint string `json:"hint,omitempty"`
+	// Column is the place in a query that is wrong, in characters from 1; 0: none.
+	Column int `json:"column,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }

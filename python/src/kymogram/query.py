@@ -84,8 +84,8 @@ class Client:
         """The runs of "workspace/project", newest first, page by page as they are taken.
 
         `filter` is the page's one-line filter: words match name and tags,
-        `lr<0.1` and `optimizer/name=adam` compare attributes. `sort` is created,
-        name, last, status or the path of an attribute, with `-` for descending.
+        `lr<0.1` and `status=failed` compare; `or`, `not` and brackets join. `sort` is
+        created, name, last, status or the path of an attribute, with `-` for descending.
         """
         workspace, slash, rest = project.partition("/")
         if not slash or not rest or "/" in rest:

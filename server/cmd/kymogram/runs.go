@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	goio "io"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
@@ -45,7 +50,7 @@ func runsListCommand(io stdio) *cobra.Command {
 			}
 			list, err := server.List(cmd.Context(), "/api/v1/projects/"+project+"/runs", "runs", query, f.limit)
 			if err != nil {
-				return err
+				return pointed(err, query.Get("q"))
 			}
 			return f.print(io, list, "runs", func(w goio.Writer, items []json.RawMessage) error { return table.Runs(w, items, io.colour()) })
 		},
@@ -53,13 +58,28 @@ func runsListCommand(io stdio) *cobra.Command {
 	f.addTo(cmd)
 	for name, usage := range map[string]string{
 		"name": "exact name", "tag": "exact tag", "status": "running, finished, failed, interrupted, lost or silent",
-		"q": "filter: words, or path=value, path<value, path>value", "sort": "created, name, last, status or an attribute; - in front for descending",
+		"q": "filter: words, path=value, path<value; or, not, brackets (docs/guides/filter.md)", "sort": "created, name, last, status or an attribute; - in front for descending",
 		"cursor": cursorHelp,
 	} {
 		f.words[name] = cmd.Flags().String(name, "", usage)
 	}
 	f.marks["deleted"] = cmd.Flags().Bool("deleted", false, "list the trash instead")
 	return cmd
+}
+
+// pointed shows the place in a filter that the server does not understand.
+func pointed(err error, line string) error {
+	var e *model.Error
+	if !errors.As(err, &e) || e.Column < 1 || e.Column > utf8.RuneCountInString(line)+1 {
+		return err
+	}
+	shown := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, line)
+	return fmt.Errorf("%w\n  %s\n  %s^", err, shown, strings.Repeat(" ", e.Column-1))
 }
 
 // projectOf reads WORKSPACE/PROJECT, from the environment when it is not given.

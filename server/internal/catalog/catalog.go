@@ -131,9 +131,7 @@ type RunFilter struct {
 	Workspace, Project string
 	Name, Tag          string // exact, empty = any
 	Status             model.RunStatus
-	// Query is the one-line filter: words match name, display name and tags
-	// (case-insensitive substring); `path=value`, `path<value`, `path>value`
-	// compare attributes (config/… may be written without config/).
+	// Query is the one-line filter of docs/guides/filter.md, as package filter reads it.
 	Query   string
 	Sort    string // created (default), name, last, status, or an attribute's path; "-" in front: descending
 	Deleted bool   // the trash instead

@@ -18,11 +18,13 @@ export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
   readonly hint: string;
+  readonly column: number;
   constructor(status: number, body: ErrorBody) {
     super(body.message);
     this.status = status;
     this.code = body.code;
     this.hint = body.hint;
+    this.column = body.column ?? 0;
   }
 }
 

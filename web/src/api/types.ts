@@ -175,6 +175,8 @@ export interface ErrorBody {
   code: string;
   message: string;
   hint: string;
+  /** The place in a filter that is wrong, in characters from 1. */
+  column?: number;
 }
 
 export type BucketResult = { x?: string; range?: [Num, Num]; columns: BucketColumns } | { error: ErrorBody };

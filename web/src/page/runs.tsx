@@ -5,6 +5,7 @@ import { hasState } from "../api/network.ts";
 import type { Project } from "../api/types.ts";
 import { count } from "../chart/number.ts";
 import { ColumnChooser } from "../part/columnchooser.tsx";
+import { FilterInput } from "../part/filterinput.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
 import { RunTable } from "../part/runtable.tsx";
 import { Shell } from "../part/shell.tsx";
@@ -51,18 +52,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   const crumbs = <Switcher projects={projects} workspace={workspace} project={project} />;
   const tools = (
     <>
-      <input
-        ref={input}
-        class="search"
-        type="search"
-        placeholder="Filter: words, lr=0.1, seed<3"
-        aria-label="Filter runs"
-        value={query.q}
-        onInput={(e) => setParams({ q: e.currentTarget.value })}
-        onKeyDown={(e) => {
-          if (e.key === "Escape" || e.key === "Enter") e.currentTarget.blur();
-        }}
-      />
+      <FilterInput input={input} q={query.q} error={list.error.value} />
       <select
         class="pick"
         value={query.status}
@@ -101,7 +91,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   );
   return (
     <Shell crumbs={crumbs} tools={tools} project={{ workspace, project }}>
-      {list.error.value && runs.length === 0 ? (
+      {list.error.value && !list.error.value.column && runs.length === 0 ? (
         <Failure error={list.error.value} retry={() => list.ask(query)} />
       ) : runs.length === 0 && list.next.value === "" ? (
         <Empty filtered={filtered} q={query.q} workspace={workspace} project={project} />
@@ -145,7 +135,7 @@ function Empty({
         <code>
           {q} {param("status")}
         </code>
-        .{" "}
+        . Comparisons read attributes and name, status, tag, created, last; metrics cannot be filtered by yet.{" "}
         <button type="button" class="link" onClick={() => setParams({ q: "", status: "" })}>
           clear
         </button>

@@ -169,3 +169,10 @@ export function sortBySummary(runs: Run[], sort: string): Run[] {
     })
     .map((x) => x.run);
 }
+
+/** Cuts a line at a character, counted from 1 as the server counts; at its end there is a space to mark. */
+export function marked(line: string, column: number): [string, string, string] {
+  const characters = [...line];
+  const at = column - 1;
+  return [characters.slice(0, at).join(""), characters[at] ?? "\u00a0", characters.slice(at + 1).join("")];
+}

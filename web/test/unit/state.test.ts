@@ -5,8 +5,13 @@ import type { BucketQuery, Run } from "../../src/api/types.ts";
 import { escapeRegex, patternOf, templateRegex } from "../../src/chart/pattern.ts";
 import { cardsBetween, groupHead, layout } from "../../src/part/layout.ts";
 import { formatChosen, parseChosen, toggleChosen } from "../../src/state/overlay.ts";
-import { columnsOf, defaultColumns, sortBySummary } from "../../src/state/runlist.ts";
+import { columnsOf, defaultColumns, marked, sortBySummary } from "../../src/state/runlist.ts";
 import { random } from "../standin/data.ts";
+
+test("a filter's error marks the character that the server counts", () => {
+  expect(marked("größe=😀 =2", 9)).toEqual(["größe=😀 ", "=", "2"]);
+  expect(marked("lr<", 4)).toEqual(["lr<", "\u00a0", ""]);
+});
 
 describe("search", () => {
   test.each([

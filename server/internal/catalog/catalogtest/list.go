@@ -234,6 +234,9 @@ func testFilters(t *testing.T, open Opener) {
 		"kinds=x": "Adam-Große", `kinds="y z"`: "Adam-Große", "kinds=y": "", `"odd=path"=true`: "Adam-Große", `"odd=path"=false`: "",
 		"adam lr<1": "Adam-Große", "sgd lr<1": "", "  lr<2   lr>0  ": "Adam-Große sgd", `lauf`: "sgd", `"er lauf"`: "sgd",
 		"=1": "!", "lr=": "!", `model=""`: "", "lr<": "!", `model="x`: "!", `""`: "!", `lr="1"x`: "!", strings.Repeat("a ", 100): "!",
+		"sgd or adam": "Adam-Große sgd", "not adam": "sgd", "not (lr=1 or missing=1)": "Adam-Große", "(lr=1) n>1": "", "name=sgd": "sgd",
+		"tag=Best": "Adam-Große", "tag!=Best": "sgd", "status=running name>a": "sgd", "created>=2000-01-01": "Adam-Große sgd", "created<1990-01-01T00:00": "",
+		"last>2100-01-01T00:00:00Z": "", "created<yesterday": "!", "lr = 1": "sgd", "(lr=1": "!", "lr=1)": "!", "a or": "!",
 		"x' OR '1'='1": "", `r.name=1`: "", "lr=1;DROP": "",
 	} {
 		page, _, err := h.c.ListRuns(h.ctx(), catalog.RunFilter{Workspace: "team", Project: "project", Query: query, Sort: "name", Limit: 10})
@@ -347,7 +350,7 @@ func (h *harness) make(i int, l *listed) {
 // narrow draws a filter and applies its meaning to the model.
 func narrow(rt *rapid.T, runs []*listed, f *catalog.RunFilter) []*listed {
 	var keep func(*listed) bool
-	switch rapid.IntRange(0, 4).Draw(rt, "filter") {
+	switch rapid.IntRange(0, 5).Draw(rt, "filter") {
 	case 0:
 		f.Tag = "t"
 		keep = func(l *listed) bool { return slices.Contains(l.tags, "t") }
@@ -358,12 +361,43 @@ func narrow(rt *rapid.T, runs []*listed, f *catalog.RunFilter) []*listed {
 		f.Query = "ETA"
 		keep = func(l *listed) bool { return strings.Contains(strings.ToLower(l.name), "eta") }
 	default:
-		limit := rapid.IntRange(-2, 2).Draw(rt, "limit")
-		op := rapid.SampledFrom([]string{"<", ">"}).Draw(rt, "op")
-		f.Query = fmt.Sprintf("x%s%d", op, limit)
-		keep = func(l *listed) bool { return numberIs(l.values["config/x"], op, float64(limit)) }
+		f.Query, keep = drawFilter(rt, 3)
 	}
 	return slices.DeleteFunc(runs, func(l *listed) bool { return !keep(l) })
+}
+
+// drawFilter draws an expression, and says naively of which runs it holds.
+func drawFilter(rt *rapid.T, depth int) (line string, keep func(*listed) bool) {
+	if depth == 0 {
+		return drawTerm(rt)
+	}
+	left, a := drawFilter(rt, depth-1)
+	right, b := drawFilter(rt, depth-1)
+	switch rapid.IntRange(0, 3).Draw(rt, "join") {
+	case 0:
+		return "(" + left + " or " + right + ")", func(l *listed) bool { return a(l) || b(l) }
+	case 1:
+		return "not(" + left + ")", func(l *listed) bool { return !a(l) }
+	case 2:
+		return "(" + left + ") and " + right, func(l *listed) bool { return a(l) && b(l) }
+	}
+	return left, a
+}
+
+func drawTerm(rt *rapid.T) (line string, keep func(*listed) bool) {
+	limit := rapid.IntRange(-2, 2).Draw(rt, "limit")
+	op := rapid.SampledFrom([]string{"<", ">"}).Draw(rt, "op")
+	switch rapid.IntRange(0, 4).Draw(rt, "term") {
+	case 0:
+		return "tag=t", func(l *listed) bool { return slices.Contains(l.tags, "t") }
+	case 1:
+		return "status != finished", func(l *listed) bool { return !l.closed }
+	case 2:
+		return "name" + op + "\"a z\"", func(l *listed) bool { return (l.name < "a z") == (op == "<") }
+	case 3:
+		return "ETA", func(l *listed) bool { return strings.Contains(strings.ToLower(l.name), "eta") }
+	}
+	return fmt.Sprintf("x%s%d", op, limit), func(l *listed) bool { return numberIs(l.values["config/x"], op, float64(limit)) }
 }
 
 func numberIs(v *model.Value, op string, limit float64) bool {

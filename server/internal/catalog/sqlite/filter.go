@@ -4,112 +4,12 @@ import (
 	sqldriver "database/sql/driver"
 	"strconv"
 	"strings"
-	"unicode"
 
 	driver "modernc.org/sqlite"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog/filter"
 )
-
-// maxTerms bounds what one query line can cost.
-const maxTerms = 32
-
-// term is one part of the one-line filter: a word, or path op value.
-type term struct {
-	path, op, value string
-	quoted          bool // the value was in quotes: text, never a number
-}
-
-// operators by length, so that <= is seen before <.
-var operators = []string{"!=", "<=", ">=", "=", "<", ">"}
-
-// parseQuery reads the one-line filter: words and comparisons between spaces;
-// double quotes hold spaces and operators, \" and \\ inside them a quote and a
-// backslash.
-func parseQuery(line string) ([]term, error) {
-	var terms []term
-	for rest := strings.TrimLeftFunc(line, unicode.IsSpace); rest != ""; rest = strings.TrimLeftFunc(rest, unicode.IsSpace) {
-		t, after, err := parseTerm(rest)
-		if err != nil {
-			return nil, err
-		}
-		if terms = append(terms, t); len(terms) > maxTerms {
-			return nil, errQuery("more than %d terms", maxTerms)
-		}
-		rest = after
-	}
-	return terms, nil
-}
-
-func parseTerm(s string) (t term, rest string, err error) {
-	left, quoted, rest, err := parseAtom(s)
-	if err != nil {
-		return t, "", err
-	}
-	op := operatorAt(rest)
-	if op == "" {
-		if left == "" {
-			return t, "", errQuery("an empty word")
-		}
-		return term{value: left, quoted: quoted}, rest, nil
-	}
-	if left == "" {
-		return t, "", errQuery("%q has no path before it", op)
-	}
-	value, quoted, rest, err := parseAtom(rest[len(op):])
-	if err != nil {
-		return t, "", err
-	}
-	if value == "" && !quoted {
-		return t, "", errQuery("%s%s has no value; write %s%s\"\" for the empty text", model.Clip(left), op, model.Clip(left), op)
-	}
-	if rest != "" && !unicode.IsSpace(rune(rest[0])) {
-		return t, "", errQuery("a space is missing after %s%s%s", model.Clip(left), op, model.Clip(value))
-	}
-	return term{path: left, op: op, value: value, quoted: quoted}, rest, nil
-}
-
-func operatorAt(s string) string {
-	for _, op := range operators {
-		if strings.HasPrefix(s, op) {
-			return op
-		}
-	}
-	return ""
-}
-
-// parseAtom reads a quoted text, or up to the next space or operator.
-func parseAtom(s string) (atom string, quoted bool, rest string, err error) {
-	if strings.HasPrefix(s, `"`) {
-		atom, rest, err = parseQuoted(s[1:])
-		return atom, true, rest, err
-	}
-	for i, r := range s {
-		if unicode.IsSpace(r) || operatorAt(s[i:]) != "" {
-			return s[:i], false, s[i:], nil
-		}
-	}
-	return s, false, "", nil
-}
-
-func parseQuoted(s string) (text, rest string, err error) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			return b.String(), s[i+1:], nil
-		case s[i] == '\\' && i+1 < len(s):
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return "", "", errQuery("a quote is not closed")
-}
-
-func errQuery(format string, args ...any) *model.Error {
-	return model.Errorf(model.CodeInvalid, "the filter is not valid: "+format, args...).
-		WithHint(`Write words and comparisons, as in: adam lr<0.01 config/model="big one"`)
-}
 
 // where collects conditions with their arguments.
 type where struct {
@@ -135,21 +35,92 @@ func (w *where) orTrue() string {
 
 // addQuery compiles the one-line filter over `runs r`.
 func (w *where) addQuery(line string) error {
-	terms, err := parseQuery(line)
-	if err != nil {
+	e, err := filter.Parse(line)
+	if err != nil || len(e.Parts) == 0 {
 		return err
 	}
-	for _, t := range terms {
-		if t.op == "" {
-			w.addWord(strings.ToLower(t.value))
-			continue
+	return w.addExpr(line, e)
+}
+
+func (w *where) addExpr(line string, e filter.Expr) error {
+	switch e.Kind {
+	case filter.Word:
+		w.addWord(strings.ToLower(e.Value))
+		return nil
+	case filter.Compare:
+		return w.addCompare(line, e.Term)
+	}
+	var inner where
+	for _, part := range e.Parts {
+		if err := inner.addExpr(line, part); err != nil {
+			return err
 		}
-		if len(t.value) > mostCompared {
-			return errQuery("an attribute is compared with %d bytes, at most %d", len(t.value), mostCompared)
+	}
+	condition := inner.String()
+	switch e.Kind {
+	case filter.Not:
+		condition = "NOT (" + condition + ")"
+	case filter.Any:
+		condition = "(" + strings.Join(inner.parts, " OR ") + ")"
+	}
+	w.compares = w.compares || inner.compares
+	w.add(condition, inner.args...)
+	return nil
+}
+
+// addCompare compares a field of the run, an attribute, or either where both have the name.
+func (w *where) addCompare(line string, t filter.Term) error {
+	if len(t.Value) > mostCompared {
+		return filter.Errorf(line, t.At, "an attribute is compared with %d bytes, at most %d", len(t.Value), mostCompared)
+	}
+	w.compares = true
+	negated := t.Op == "!="
+	if negated {
+		t.Op = "="
+	}
+	var either where
+	if err := either.addField(line, t); err != nil {
+		return err
+	}
+	either.addAttribute(t)
+	condition := "(" + strings.Join(either.parts, " OR ") + ")"
+	if negated {
+		condition = "NOT " + condition
+	}
+	w.add(condition, either.args...)
+	return nil
+}
+
+// addField compares what every run has: its name, status, tags and times.
+func (w *where) addField(line string, t filter.Term) error {
+	op := sqlOperator(t.Op)
+	switch t.Path {
+	case "name", "status":
+		w.add(`r.`+t.Path+` `+op+` ?`, t.Value)
+	case "tag":
+		w.add(`EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag `+op+` ?)`, t.Value)
+	case "created", "last":
+		from, to, ok := filter.Span(t.Value)
+		if !ok {
+			return filter.Errorf(line, t.At, "%q is not a time; write 2026-11-22, 2026-11-22T15:04 or 2026-11-22T15:04:05Z", model.Clip(t.Value))
 		}
-		w.addComparison(t)
+		w.addSpan("r."+t.Path+"_ns", op, from, to)
 	}
 	return nil
+}
+
+// addSpan compares with all of a day, a minute or a second: `=` is within, `>` is after it.
+func (w *where) addSpan(column, op string, from, to int64) {
+	switch op {
+	case "=":
+		w.add(column+` >= ? AND `+column+` < ?`, from, to)
+	case "<", ">=":
+		w.add(column+` `+op+` ?`, from)
+	case "<=":
+		w.add(column+` < ?`, to)
+	case ">":
+		w.add(column+` >= ?`, to)
+	}
 }
 
 // addWord looks for a word in the names and tags of runs: in their beginning, which is in the
@@ -167,7 +138,7 @@ var errFold = driver.RegisterDeterministicScalarFunction("fold", 1, func(_ *driv
 	return strings.ToLower(text), nil
 })
 
-// sqlOperator maps what parseQuery lets through; nothing of a client's text
+// sqlOperator maps what [filter.Parse] lets through; nothing of a client's text
 // becomes SQL.
 func sqlOperator(op string) string {
 	switch op {
@@ -184,14 +155,13 @@ const mostCompared = keyBytes - 4
 // shortSet is the characters of a set's key that is whole for certain.
 const shortSet = keyBytes/4 - 2
 
-// addComparison compares an attribute. A value that reads as a number compares
+// addAttribute compares an attribute. A value that reads as a number compares
 // with numbers and equals the same text; true and false equal booleans; a set
 // equals each of its members.
-func (w *where) addComparison(t term) {
-	w.compares = true
-	op := sqlOperator(t.op)
+func (w *where) addAttribute(t filter.Term) {
+	op := sqlOperator(t.Op)
 	matches := []string{`(a.type = 'string' AND a.key ` + op + ` ?)`}
-	args := []any{t.path, "config/" + t.path, t.value}
+	args := []any{t.Path, "config/" + t.Path, t.Value}
 	if number, ok := parseNumber(t); ok {
 		matches = append(matches, `(a.type IN ('int64', 'float64', 'time') AND a.key `+op+` ?)`)
 		args = append(args, number)
@@ -204,27 +174,23 @@ func (w *where) addComparison(t term) {
 		matches = append(matches, `(a.type = 'string_set' AND CASE WHEN length(a.key) > `+strconv.Itoa(shortSet)+`
 			THEN EXISTS (SELECT 1 FROM attributes v, json_each(v.value, '$.value') e WHERE v.run = a.run AND v.path = a.path AND e.value = ?)
 			ELSE instr(char(10) || a.key || char(10), char(10) || ? || char(10)) > 0 END)`)
-		args = append(args, t.value, t.value)
-		if truth, err := strconv.ParseBool(t.value); err == nil && !t.quoted && len(t.value) > 1 {
+		args = append(args, t.Value, t.Value)
+		if truth, err := strconv.ParseBool(t.Value); err == nil && !t.Quoted && len(t.Value) > 1 {
 			matches = append(matches, `(a.type = 'bool' AND a.key = ?)`)
 			args = append(args, truth)
 		}
 	}
-	not := ""
-	if t.op == "!=" {
-		not = "NOT "
-	}
-	w.add(`r.pk `+not+`IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path IN (?, ?) AND (`+strings.Join(matches, " OR ")+`))`, args...)
+	w.add(`r.pk IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path IN (?, ?) AND (`+strings.Join(matches, " OR ")+`))`, args...)
 }
 
 // parseNumber reads an integer exactly, else a real.
-func parseNumber(t term) (any, bool) {
-	if t.quoted {
+func parseNumber(t filter.Term) (any, bool) {
+	if t.Quoted {
 		return nil, false
 	}
-	if i, err := strconv.ParseInt(t.value, 10, 64); err == nil {
+	if i, err := strconv.ParseInt(t.Value, 10, 64); err == nil {
 		return i, true
 	}
-	f, err := strconv.ParseFloat(t.value, 64)
+	f, err := strconv.ParseFloat(t.Value, 64)
 	return f, err == nil && f == f
 }

@@ -40,7 +40,7 @@ const fixed: Column[] = [
   { name: "name", title: "name", group: "run", sort: "name", width: 190, right: false },
   { name: "status", title: "status", group: "run", sort: "status", width: 92, right: false },
   { name: "tags", title: "tags", group: "run", sort: "", width: 112, right: false },
-  { name: "created", title: "created", group: "run", sort: "created", width: 124, right: true },
+  { name: "created", title: "created", group: "run", sort: "created", width: 144, right: true },
   { name: "duration", title: "duration", group: "run", sort: "", width: 92, right: true },
   { name: "attempts", title: "attempt", group: "run", sort: "", width: 66, right: true },
 ];

@@ -112,10 +112,14 @@ export const isSummary = (sort: string): boolean => sort.replace(/^-/, "").start
 export type Cell = Value | undefined;
 
 export function cellOf(run: Run, column: string): Cell {
-  if (column.startsWith("config/")) return run.config[column.slice(7)] ?? run.config[column];
-  if (column.startsWith("summary/")) return run.summary[column.slice(8)]?.value;
+  if (column.startsWith("config/")) return own(run.config, column.slice(7)) ?? own(run.config, column);
+  if (column.startsWith("summary/")) return own(run.summary, column.slice(8))?.value;
   return undefined;
 }
+
+/** A name may be one that every object has, such as __proto__. */
+const own = <T>(of: Record<string, T>, name: string): T | undefined =>
+  Object.hasOwn(of, name) ? of[name] : undefined;
 
 /** All columns that some run has, those first whose values differ between runs. */
 export function columnsOf(runs: Run[]): { name: string; varies: boolean }[] {

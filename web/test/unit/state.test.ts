@@ -5,12 +5,19 @@ import type { BucketQuery, Run } from "../../src/api/types.ts";
 import { escapeRegex, patternOf, templateRegex } from "../../src/chart/pattern.ts";
 import { cardsBetween, groupHead, layout } from "../../src/part/layout.ts";
 import { formatChosen, parseChosen, toggleChosen } from "../../src/state/overlay.ts";
-import { columnsOf, defaultColumns, marked, sortBySummary } from "../../src/state/runlist.ts";
+import { cellOf, columnsOf, defaultColumns, marked, sortBySummary } from "../../src/state/runlist.ts";
 import { random } from "../standin/data.ts";
 
 test("a filter's error marks the character that the server counts", () => {
   expect(marked("größe=😀 =2", 9)).toEqual(["größe=😀 ", "=", "2"]);
   expect(marked("lr<", 4)).toEqual(["lr<", "\u00a0", ""]);
+});
+
+test("a column named as what every object has shows what the run has", () => {
+  const run = (config: string) => ({ config: JSON.parse(config), summary: {} }) as Run;
+  expect(cellOf(run('{"__proto__": 3}'), "config/__proto__")).toBe(3);
+  expect(cellOf(run("{}"), "config/__proto__")).toBeUndefined();
+  expect(cellOf(run("{}"), "summary/constructor")).toBeUndefined();
 });
 
 describe("search", () => {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -194,7 +195,7 @@ func (r *reader) selectAll(ctx context.Context, s *selector, hints *storage.Sele
 			if err := r.room.take(seriesBytes + int64(of.Len()*16+size(of)) + r.growth.read(of)); err != nil {
 				return nil, err
 			}
-			if n := len(list); n > 0 && len(list[n-1].times) == 0 {
+			if n := len(list); n > 0 && list[n-1].count == 0 {
 				list = list[:n-1]
 			}
 			list = append(list, &series{labels: of})
@@ -203,7 +204,7 @@ func (r *reader) selectAll(ctx context.Context, s *selector, hints *storage.Sele
 			return nil, err
 		}
 	}
-	if n := len(list); n > 0 && len(list[n-1].times) == 0 { // no point has the axes
+	if n := len(list); n > 0 && list[n-1].count == 0 { // no point has the axes
 		list = list[:n-1]
 	}
 	every := max(1, r.lookback.Milliseconds()/2, hints.Range/1000)
@@ -226,9 +227,10 @@ func size(of labels.Labels) (n int) {
 // the last, by time, then step.
 func (r *reader) keep(to *series, s *selector, rows *store.Rows) error {
 	step := columnOf(rows, model.AxisStep)
-	before := len(to.times)
+	before := to.count
+	added := block{from: before}
 	if len(s.axes) == 0 {
-		to.times, to.values = slices.Grow(to.times, len(rows.TimeNs)), slices.Grow(to.values, len(rows.TimeNs))
+		added.samples = make([]sample, 0, len(rows.TimeNs))
 	}
 	for i, ns := range rows.TimeNs {
 		if len(s.axes) > 0 && !s.matchAxes(func(axis model.Axis) string {
@@ -240,16 +242,21 @@ func (r *reader) keep(to *series, s *selector, rows *store.Rows) error {
 			continue
 		}
 		at, _ := step(i)
-		ms, value := milliseconds(ns), valueAt(rows, i)
-		if n := len(to.times); n > 0 && to.times[n-1] == ms {
+		now := sample{milliseconds(ns), valueAt(rows, i)}
+		if to.last != nil && to.last.time == now.time {
 			if ns > to.lastNs || at >= to.lastStep {
-				to.values[n-1], to.lastNs, to.lastStep = value, ns, at
+				to.last.value, to.lastNs, to.lastStep = now.value, ns, at
 			}
 			continue
 		}
-		to.times, to.values, to.lastNs, to.lastStep = append(to.times, ms), append(to.values, value), ns, at
+		added.samples = append(added.samples, now)
+		to.last, to.lastNs, to.lastStep = &added.samples[len(added.samples)-1], ns, at
 	}
-	return r.room.take(int64(len(to.times)-before) * sampleBytes)
+	if len(added.samples) > 0 {
+		to.blocks = append(to.blocks, added)
+		to.count += len(added.samples)
+	}
+	return r.room.take(int64(to.count-before) * sampleBytes)
 }
 
 // columnOf reads an axis of rows; false where a row lacks it.
@@ -317,13 +324,22 @@ func (s *seriesSet) Err() error                        { return s.err }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
 // series is a series in memory, or one that has the value 1 at every so many milliseconds.
+// Its samples stay in the blocks that were read: one long list would take what it had before,
+// too, each time that it grows.
 type series struct {
 	labels          labels.Labels
-	times           []int64
-	values          []float64
+	blocks          []block
+	count           int     // of all samples
+	last            *sample // of the last block
 	lastNs          int64
 	lastStep        int64
 	every, from, to int64
+}
+
+// block is samples of a series; from is how many there are in front of them.
+type block struct {
+	from    int
+	samples []sample
 }
 
 func (s *series) Labels() labels.Labels { return s.labels }
@@ -335,24 +351,28 @@ func (s *series) Iterator(chunkenc.Iterator) chunkenc.Iterator {
 // samples are those of a series, one at a time.
 type samples struct {
 	*series
+	in  block // that was asked for last
 	now sample
 }
 
 func (s *samples) Len() int {
 	if s.every == 0 {
-		return len(s.times)
+		return s.count
 	}
 	return int((s.to-s.from)/s.every) + 1
 }
 
 // Get is good until the next call.
 func (s *samples) Get(i int) chunks.Sample {
-	if s.every == 0 {
-		s.now = sample{s.times[i], s.values[i]}
-	} else {
+	if s.every > 0 {
 		s.now = sample{s.to - int64(s.Len()-1-i)*s.every, 1}
+		return &s.now
 	}
-	return &s.now
+	if i < s.in.from || i >= s.in.from+len(s.in.samples) {
+		k := sort.Search(len(s.blocks), func(k int) bool { return s.blocks[k].from > i })
+		s.in = s.blocks[k-1]
+	}
+	return &s.in.samples[i-s.in.from]
 }
 
 type sample struct {

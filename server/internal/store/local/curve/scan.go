@@ -239,14 +239,14 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 	return true, nil
 }
 
-// most is how many rows a page gathers at most where no two pieces overlap.
+// most is how many rows a page gathers at most where no two pieces overlap and each is in order.
 func (s *scan) most(pieces []piece) (n int) {
 	for i := 0; i < len(pieces) && n <= s.limit; i++ {
+		rows := len(pieces[i].keep)
 		if pieces[i].whole() {
-			n += pieces[i].Group.Extent().Rows
-		} else {
-			n += len(pieces[i].keep)
+			rows = pieces[i].Group.Extent().Rows
 		}
+		n += min(rows, s.limit+1)
 	}
 	return n
 }
@@ -307,13 +307,22 @@ func (s *scan) gather(out []found, p *piece) []found {
 		return out
 	}
 	picked, xs, in := p.picked(r.Len()), r.X(s.axis), &gathered{s, r, vals}
-	out = slices.Grow(out, len(picked))
+	inOrder := slices.IsSortedFunc(picked, func(i, k int32) int { return cmp.Compare(xs[i], xs[k]) })
+	if inOrder { // a group has many pages of rows: without this, each would take the memory of all that follow it
+		first, _ := slices.BinarySearchFunc(picked, s.from, func(i int32, x int64) int { return cmp.Compare(xs[i], x) })
+		picked = picked[first:]
+	}
+	taken, last := 0, int64(0)
 	for _, i := range picked {
 		f := found{xs[i], in, i}
+		if inOrder && (f.x > s.to || taken > s.limit && f.x > last) {
+			break
+		}
 		if f.x < s.from || f.x > s.to || s.after != nil && f.x <= s.after.X && f.place().Compare(*s.after) <= 0 {
 			continue
 		}
 		out = append(out, f)
+		taken, last = taken+1, f.x
 		s.docs += f.bytes()
 	}
 	return out

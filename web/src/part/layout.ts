@@ -3,23 +3,24 @@ import type { Card } from "../state/session.ts";
 export const gap = 8;
 export const groupHead = 24;
 const minWidth = 260;
-const small = 2; // a group of so many cards is never torn, and what follows it may begin in its row
 
 /** Block is the place of one group in the grid. */
 export interface Block {
   group: string;
   cards: Card[];
-  /** Of the strip with the group's name; the first row lies under it. */
+  /** Of the strip with the group's name; its first card lies under it. */
   top: number;
   /** From top to the end of the last row. */
   height: number;
-  /** The column of the first card: small groups flow on in a row that others began. */
+  /** The place of the first card, counted over all rows. */
+  first: number;
+  /** The column of the first card: a group flows on in the row that the one before began. */
   column: number;
   columns: number;
   cardWidth: number;
   rowHeight: number;
-  /** The last row lies lower by this, because another group's name stands above it. */
-  lastDown: number;
+  /** The tops of all rows of the grid. */
+  rows: number[];
 }
 
 export interface Plan {
@@ -28,7 +29,11 @@ export interface Plan {
   cardWidth: number;
 }
 
-/** Where every card lies, from counts alone: a hundred thousand cards cost no element until they are in view. */
+/**
+ * Where every card lies, from counts alone: a hundred thousand cards cost no element until they are in view. Groups flow
+ * on from one another, so that no row but the last has a hole. A row has a strip for names where a group begins in it; a
+ * closed group is a strip between two rows.
+ */
 export function layout(
   cards: Card[],
   width: number,
@@ -39,44 +44,40 @@ export function layout(
   const columns = cards.length <= 2 ? Math.min(2, fitting) : fitting;
   const cardWidth = Math.floor((width - gap * (columns - 1)) / columns);
   const rowHeight = cardHeight + gap;
+  const rows: number[] = [];
   const blocks: Block[] = [];
-  let top = 0;
+  const shared = { columns, cardWidth, rowHeight, rows };
+  let slot = 0;
+  let bottom = 0; // of what is placed
+  let named = 0; // the first row that has no strip for names yet
   for (const [group, list] of grouped(cards)) {
-    const open = !collapsed.has(group);
-    const before = blocks.at(-1);
-    const free = before && open && !collapsed.has(before.group) ? columns - endColumn(before) : 0;
-    const column = before && shares(before, list.length, free) ? columns - free : 0;
-    if (before && column > 0) {
-      if (rowsOf(before) > 1 && before.lastDown === 0) {
-        before.lastDown = groupHead;
-        before.height += groupHead;
-      }
-      top = before.top + before.height - groupHead - rowHeight;
+    if (collapsed.has(group)) {
+      slot = rows.length * columns;
+      blocks.push({ group, cards: list, top: bottom, height: groupHead, first: slot, column: 0, ...shared });
+      bottom += groupHead;
+      continue;
     }
-    const block = {
-      ...{ group, cards: list, top, height: groupHead, column, columns, cardWidth, rowHeight },
-      lastDown: 0,
-    };
-    if (open) block.height += rowsOf(block) * rowHeight;
-    blocks.push(block);
-    top = Math.max(top + block.height, before ? before.top + before.height : 0);
+    const row = Math.floor(slot / columns);
+    if (row >= named) {
+      const top = rows[row] ?? bottom;
+      rows[row] = top + groupHead;
+      named = row + 1;
+      bottom = rows[row]! + rowHeight;
+    }
+    const last = Math.floor((slot + list.length - 1) / columns);
+    for (; rows.length <= last; bottom += rowHeight) rows.push(bottom);
+    blocks.push({ group, cards: list, top: 0, height: 0, first: slot, column: slot % columns, ...shared });
+    slot += list.length;
   }
-  return { blocks, height: top + gap, cardWidth };
+  for (const block of blocks) if (!collapsed.has(block.group)) span(block);
+  return { blocks, height: bottom + gap, cardWidth };
 }
 
-/** A group begins beside the one before when it fits there whole, or flows on from a small one. */
-function shares(before: Block, size: number, free: number): boolean {
-  if (size <= small || size <= free) return free >= size;
-  return before.cards.length <= small && free > 0;
-}
-
-function rowsOf(block: Block): number {
-  return Math.ceil((block.column + block.cards.length) / block.columns);
-}
-
-/** The first free column after a block; all are taken when its last row is full. */
-function endColumn(block: Block): number {
-  return (block.column + block.cards.length) % block.columns || block.columns;
+/** From the name of an open group to the end of its last row; the rows are known when all groups have a place. */
+function span(block: Block): void {
+  const { rows, columns, first, cards } = block;
+  block.top = rows[Math.floor(first / columns)]! - groupHead;
+  block.height = rows[Math.floor((first + cards.length - 1) / columns)]! + block.rowHeight - block.top;
 }
 
 function grouped(cards: Card[]): Map<string, Card[]> {
@@ -97,26 +98,32 @@ export interface Place {
 
 /** The place of a block's nth card in the grid. */
 export function placeOf(block: Block, n: number): Place {
-  const slot = block.column + n;
-  const row = Math.floor(slot / block.columns);
-  const down = row > 0 && row === rowsOf(block) - 1 ? block.lastDown : 0;
+  const slot = block.first + n;
   return {
     card: block.cards[n]!,
     left: (slot % block.columns) * (block.cardWidth + gap),
-    top: block.top + groupHead + row * block.rowHeight + down,
+    top: block.rows[Math.floor(slot / block.columns)]!,
   };
 }
 
 /** The cards of a block whose rows meet from…to. */
 export function cardsBetween(block: Block, from: number, to: number): Place[] {
-  const row = (y: number) => Math.floor((y - block.top - groupHead) / block.rowHeight);
-  // A row more on either side, as the last one may lie lower; then what does not meet is left out.
-  const first = Math.max(0, (row(from) - 1) * block.columns - block.column);
-  const last = Math.min(block.cards.length, (row(to) + 1) * block.columns - block.column);
+  const { rows, columns, first } = block;
+  const begin = rowAfter(rows, from - block.rowHeight) * columns - first;
+  const end = Math.min(block.cards.length, rowAfter(rows, to) * columns - first);
   const out: Place[] = [];
-  for (let n = first; n < last; n++) {
-    const place = placeOf(block, n);
-    if (place.top <= to && place.top + block.rowHeight > from) out.push(place);
-  }
+  for (let n = Math.max(0, begin); n < end; n++) out.push(placeOf(block, n));
   return out;
+}
+
+/** The first row whose top lies below y. */
+function rowAfter(rows: number[], y: number): number {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (rows[mid]! > y) high = mid;
+    else low = mid + 1;
+  }
+  return low;
 }

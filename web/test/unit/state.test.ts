@@ -208,22 +208,16 @@ describe("layout", () => {
       }
     }
   });
-  test("two small groups beside a large one fill three rows of four", () => {
-    const list = [
-      ["a", 2],
-      ["b", 12],
-      ["c", 2],
-    ].flatMap(([group, n]) =>
-      Array.from({ length: n as number }, (_, i) => ({
-        ...{ key: `${group}${i}`, metric: "", scale: "", group: group as string, members: [] },
-      })),
-    );
-    const plan = layout(list, 1120, 200, new Set());
-    expect(plan.blocks.map((b) => [b.column, b.top])).toEqual([
-      [0, 0],
-      [2, 0],
-      [2, 24 + 3 * 208],
-    ]);
+  test("no row but the last, or one in front of a closed group, has a hole: groups of 1 to 7 fill three rows of four", () => {
+    for (let size = 1; size <= 7; size++) {
+      const list = Array.from({ length: 42 }, (_, i) => ({
+        ...{ key: `${i}`, metric: "", scale: "", group: `g${Math.floor(i / size)}`, members: [] },
+      }));
+      const plan = layout(list, 1120, 200, new Set());
+      const places = plan.blocks.flatMap((b) => cardsBetween(b, -1e9, 1e9));
+      expect(places.filter((p) => p.top + 200 <= 3 * (24 + 208)).length).toBe(12);
+      expect(new Set(places.map((p) => p.top)).size).toBe(Math.ceil(42 / 4));
+    }
   });
   test("a closed group keeps its head", () => {
     expect(layout(cards, 1120, 200, new Set(["g0"])).blocks[0]!.height).toBeLessThan(50);

@@ -101,6 +101,7 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/runs/{id}/points":      {"read", true, "/api/v1/runs/RUN/points?metric=m", ""},
 		"GET /api/v1/runs/{id}/buckets":     {"read", true, "/api/v1/runs/RUN/buckets?metric=m", ""},
 		"POST /api/v1/buckets":              {"read", false, "/api/v1/buckets", `{"queries":[]}`}, // refuses query by query
+		"POST /api/v1/overviews":            {"read", false, "/api/v1/overviews", `{"runs":[]}`},  // refuses run by run
 		"GET /api/v1/runs/{id}/renderings":  {"read", true, "/api/v1/runs/RUN/renderings", ""},
 		"POST /api/v1/runs/{id}/renderings": {"ingest", true, "/api/v1/runs/RUN/renderings", `{"id":"w-1","env_id":"e"}`},
 
@@ -334,6 +335,9 @@ func TestOtherProjectsAreInvisible(t *testing.T) {
 		query := fmt.Sprintf(`{"queries":[{"run":%q,"metric":"m"}]}`, s.run)
 		if code, body := s.request("POST", "/api/v1/buckets", query, s.keys[caller]); code != 200 || !strings.Contains(body, string(model.CodePermission)) {
 			t.Errorf("buckets as %s: %d %s", caller, code, body)
+		}
+		if code, body := s.request("POST", "/api/v1/overviews", fmt.Sprintf(`{"runs":[%q]}`, s.run), s.keys[caller]); code != 200 || !strings.HasPrefix(body, `{"overviews":[{"error":{"code":"`+string(model.CodePermission)) {
+			t.Errorf("overviews as %s: %d %s", caller, code, body)
 		}
 	}
 	if _, body := s.request("GET", "/api/v1/projects", "", s.keys["read"]); !strings.Contains(body, `"p"`) {

@@ -138,7 +138,7 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 	for i := range body.Queries {
 		var err error
 		if requests[i], err = body.Queries[i].request(); err != nil {
-			return numbered(i, err)
+			return numbered("queries", i, err)
 		}
 	}
 	release, err := a.memory.reserve(r.Context(), query.BucketsBytes(requests...))
@@ -153,13 +153,14 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 	return a.cut(r, a.writeMany(newJSONWriter(w, asText), r, results, body.bucketsView))
 }
 
-func numbered(i int, err error) error {
+// numbered says which of a list in the body an error is of.
+func numbered(list string, i int, err error) error {
 	var e *model.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	out := *e
-	out.Message = fmt.Sprintf("queries[%d]: %s", i, e.Message)
+	out.Message = fmt.Sprintf("%s[%d]: %s", list, i, e.Message)
 	return &out
 }
 
@@ -173,14 +174,21 @@ func (a *API) writeMany(j *jsonWriter, r *http.Request, results []query.BucketsO
 			j.buckets(outcome.Result, view)
 			continue
 		}
-		if model.CodeOf(outcome.Err) == model.CodeInternal && r.Context().Err() == nil {
-			a.log.ErrorContext(r.Context(), "buckets failed", "query", i, "err", outcome.Err)
-		}
-		body, _ := json.Marshal(errorDoc{shown(outcome.Err)}) // three strings
-		j.raw(string(body))
+		j.raw("{")
+		a.failed(j, r, i, outcome.Err)
+		j.raw("}")
 	}
 	j.raw("]}\n")
 	return j.flush()
+}
+
+// failed writes the error of one query of many, without braces.
+func (a *API) failed(j *jsonWriter, r *http.Request, query int, err error) {
+	if model.CodeOf(err) == model.CodeInternal && r.Context().Err() == nil {
+		a.log.ErrorContext(r.Context(), "a query of many failed", "path", r.URL.Path, "query", query, "err", err)
+	}
+	j.raw(`"error":`)
+	j.value(shown(err))
 }
 
 // lists are those of the documents that this package reads: queries, and updates of an

@@ -44,6 +44,7 @@ func TestWhatAnAnswerHoldsIsCounted(t *testing.T) {
 		{"GET /api/v1/runs/{id}/points", run.path("points?metric=text&limit=1000"), ""},
 		{"GET /api/v1/runs/{id}/buckets", run.path("buckets?metric=narrow&n=20000"), ""},
 		{"POST /api/v1/buckets", "/api/v1/buckets", many},
+		{"POST /api/v1/overviews", "/api/v1/overviews", `{"runs":["` + run.run.String() + `"],"limit":999,"preview":64}`},
 		{"GET /api/v1/runs/{id}/series", run.path("series?q=%5Es/&limit=999"), ""},
 		{"GET /api/v1/runs/{id}/series", run.path("series?q=%5Es/&limit=999&preview=64"), ""},
 		{"GET /api/v1/projects/{workspace}/{project}/runs", "/api/v1/projects/lab/sums/runs?limit=60", ""},

@@ -213,9 +213,16 @@ func newDetailDoc(d *query.RunDetail) detailDoc {
 	}
 }
 
-// writeDetail writes the document of a run; its long lists are written entry by entry, and
-// most are read meanwhile.
+// writeDetail answers with the document of a run.
 func writeDetail(j *jsonWriter, d *query.RunDetail) error {
+	j.detail(d)
+	j.raw("\n")
+	return j.flush()
+}
+
+// detail writes the document of a run; its long lists are written entry by entry, and
+// most are read meanwhile.
+func (j *jsonWriter) detail(d *query.RunDetail) {
 	j.open(newDetailDoc(d))
 	writeList(j, "attempts", attemptDocs(d), func(a attemptDoc) any { return a })
 	writeList(j, "attempt_order", entries(d.Order), func(n uint32) any { return n })
@@ -226,8 +233,7 @@ func writeDetail(j *jsonWriter, d *query.RunDetail) error {
 	})
 	writeList(j, "writers", d.Writers, func(w catalog.WriterInfo) any { return writerDoc(w) })
 	writeList(j, "events", d.Events, func(e catalog.Event) any { return eventDoc(e) })
-	j.raw("}\n")
-	return j.flush()
+	j.raw("}")
 }
 
 // writeList adds a list to an object that was opened. An error stays with the writer.

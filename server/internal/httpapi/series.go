@@ -31,7 +31,15 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j := newJSONWriter(w, asText)
-	j.raw(`{"series":[`)
+	j.raw("{")
+	j.seriesPage(page)
+	j.raw("}\n")
+	return a.cut(r, j.flush())
+}
+
+// seriesPage writes a page of the list of series, without braces.
+func (j *jsonWriter) seriesPage(page *query.SeriesPage) {
+	j.raw(`"series":[`)
 	for i := range page.Series {
 		if i > 0 {
 			j.raw(",")
@@ -41,8 +49,6 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	}
 	j.raw(`],"next":`)
 	j.cursor(page.Next)
-	j.raw("}\n")
-	return a.cut(r, j.flush())
 }
 
 // preview reads 0…64; absent is 0.

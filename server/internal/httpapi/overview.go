@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/query"
+)
+
+// mostOverviews is how many runs one request may ask for.
+const mostOverviews = 100
+
+// overviewsQuery asks for what a page shows first of many runs.
+type overviewsQuery struct {
+	Runs             []string `json:"runs"`
+	Limit            int      `json:"limit"`   // series of a run, 1 to 10,000
+	Preview          int      `json:"preview"` // buckets of a series, 0 to 64
+	IncludeInherited bool     `json:"include_inherited"`
+}
+
+func (q *overviewsQuery) requests() ([]query.SeriesRequest, error) {
+	if len(q.Runs) > mostOverviews {
+		return nil, model.Errorf(model.CodeInvalid, "%d runs at once, the most are %d", len(q.Runs), mostOverviews)
+	}
+	if q.Limit < 0 || q.Limit > query.MaxSeries || q.Preview < 0 || q.Preview > query.MaxPreview {
+		return nil, model.Errorf(model.CodeInvalid, "limit must be 1 to %d and preview 0 to %d", query.MaxSeries, query.MaxPreview)
+	}
+	out := make([]query.SeriesRequest, len(q.Runs))
+	for i, text := range q.Runs {
+		id, err := model.ParseRunID(text)
+		if err != nil {
+			return nil, numbered("runs", i, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", text, err))
+		}
+		out[i] = query.SeriesRequest{
+			Page: query.Page{Limit: q.Limit}, Run: id, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
+		}
+	}
+	return out, nil
+}
+
+// overviews answers with the documents of many runs, and the first page of the series of each. Only
+// one run is in memory at a time.
+func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
+	p := readParams(r, "int64")
+	asText := p.bigText()
+	if p.err != nil {
+		return p.err
+	}
+	var body overviewsQuery
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	requests, err := body.requests()
+	if err != nil {
+		return err
+	}
+	j := newJSONWriter(w, asText)
+	j.raw(`{"overviews":[`)
+	for i := range requests {
+		if i > 0 {
+			j.raw(",")
+		}
+		j.raw("{")
+		err := a.overview(j, r, requests[i])
+		if err != nil {
+			a.failed(j, r, i, err)
+		}
+		j.raw("}")
+		if j.err != nil || r.Context().Err() != nil {
+			break
+		}
+	}
+	j.raw("]}\n")
+	return a.cut(r, j.flush())
+}
+
+// overview writes a run and its series without braces, or as much of them as there is before an
+// error. The memory of the one is given back before the other is waited for.
+func (a *API) overview(j *jsonWriter, r *http.Request, request query.SeriesRequest) error {
+	err := a.leased(r, query.RunBytes, func(texts query.Admit) error {
+		detail, err := a.query.Run(r.Context(), request.Run, texts)
+		if err == nil {
+			j.raw(`"run":`)
+			j.detail(detail)
+			j.raw(",")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.leased(r, request.Bytes(), func(texts query.Admit) error {
+		request.Texts = texts
+		page, err := a.query.Series(r.Context(), request)
+		if err == nil {
+			j.seriesPage(page)
+		}
+		return err
+	})
+}
+
+// leased does a part of an answer within the caller's share of the memory for answers.
+func (a *API) leased(r *http.Request, bytes int64, do func(texts query.Admit) error) error {
+	share, err := a.memory.share(r.Context(), bytes)
+	if err != nil {
+		return err
+	}
+	defer share.end()
+	return do(share.texts)
+}

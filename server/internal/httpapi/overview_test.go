@@ -1,0 +1,65 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/httpapi"
+)
+
+// An overview has what the routes of one run answer, in the order of the request.
+func TestOverviewsAreWhatEachRunAnswers(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	var ids []string
+	for i := range 3 {
+		w := l.writer(fmt.Sprint("run", i), nil)
+		for k := range 4 + i {
+			w.log(model.NewSeriesKey(fmt.Sprint("m", k), "", nil), steps(0, 40, func(j int) any { return float64(j * k) })...)
+		}
+		ids = append(ids, w.run.String())
+	}
+	unknown := model.RunID{1, 2, 3}.String()
+	asked := []string{ids[2], unknown, ids[0], ids[1], ids[0]}
+	body, err := json.Marshal(map[string]any{"runs": asked, "limit": 5, "preview": 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := decode(t, l.do("POST", "/api/v1/overviews", nil, string(body)).body)["overviews"].([]any)
+	if len(got) != len(asked) {
+		t.Fatalf("%d answers to %d runs", len(got), len(asked))
+	}
+	for i, id := range asked {
+		one := got[i].(map[string]any)
+		if id == unknown {
+			if len(one) != 1 || one["error"].(map[string]any)["code"] != "not_found" {
+				t.Errorf("an unknown run gives %v", one)
+			}
+			continue
+		}
+		wanted := l.get("/api/v1/runs/"+id+"/series", values("limit", "5", "preview", "8"))
+		wanted["run"] = l.get("/api/v1/runs/"+id, nil)
+		if diff := cmp.Diff(wanted, one); diff != "" {
+			t.Errorf("run %d: %s", i, diff)
+		}
+	}
+}
+
+func TestOverviewsRefuseBadBodies(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	id := l.writer("run", nil).run.String()
+	for body, says := range map[string]string{
+		``:                                     "openapi",
+		`{"run":[]}`:                           "unknown field",
+		`{"runs":["` + id + `","x"]}`:          "runs[1]",
+		`{"runs":["` + id + `"],"limit":-1}`:   "limit",
+		`{"runs":["` + id + `"],"preview":65}`: "preview",
+		`{"runs":[` + strings.Repeat(`"`+id+`",`, 100) + `"` + id + `"]}`: "100",
+	} {
+		l.refused(l.do("POST", "/api/v1/overviews", nil, body), 400, model.CodeInvalid, says)
+	}
+}

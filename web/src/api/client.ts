@@ -127,7 +127,10 @@ function asMap(pairs: Pairs): Record<string, Value> {
 }
 
 export async function run(id: string, abort?: AbortSignal): Promise<RunDetail> {
-  const doc = await request<Record<string, unknown>>(`/runs/${encodeURIComponent(id)}`, { signal: abort });
+  return normalDetail(await request(`/runs/${encodeURIComponent(id)}`, { signal: abort }));
+}
+
+function normalDetail(doc: Record<string, unknown>): RunDetail {
   const ledger = (doc.ledger ?? {}) as Partial<RunDetail["ledger"]>;
   return {
     ...normalRun(doc as unknown as Run),
@@ -168,9 +171,36 @@ export interface SeriesQuery {
 
 export async function series(id: string, query: SeriesQuery, abort?: AbortSignal): Promise<Page<Series>> {
   const path = withQuery(`/runs/${encodeURIComponent(id)}/series`, { ...query, include_inherited: 1 });
-  const page = await request<{ series: Series[] | null; next?: string }>(path, { signal: abort });
+  return seriesPage(await request(path, { signal: abort }));
+}
+
+interface SeriesDoc {
+  series?: Series[] | null;
+  next?: string;
+}
+
+function seriesPage(page: SeriesDoc): Page<Series> {
   const items = (page.series ?? []).map((s) => ({ ...s, labels: s.labels ?? {}, axes: s.axes ?? [] }));
   return { items, next: page.next ?? "" };
+}
+
+export interface Overview {
+  detail: RunDetail;
+  series: Page<Series>;
+}
+
+/** Many runs, each with the first of its series, or with why it cannot be read. */
+export async function overviews(
+  ids: string[],
+  query: { limit: number; preview: number },
+  abort?: AbortSignal,
+): Promise<(Overview | ApiError)[]> {
+  const body = json("POST", { runs: ids, ...query, include_inherited: true });
+  type Doc = SeriesDoc & { run: Record<string, unknown>; error?: ErrorBody };
+  const { overviews } = await request<{ overviews: Doc[] }>("/overviews", { ...body, signal: abort });
+  return overviews.map((doc) =>
+    doc.error ? new ApiError(200, doc.error) : { detail: normalDetail(doc.run), series: seriesPage(doc) },
+  );
 }
 
 const columns: (keyof BucketColumns)[] = [

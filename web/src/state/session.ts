@@ -1,6 +1,6 @@
 import { computed, type ReadonlySignal, type Signal, signal, batch as together } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { ApiError } from "../api/client.ts";
+import { ApiError, type Page } from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, natural, naturalKey } from "../chart/title.ts";
@@ -61,7 +61,8 @@ const crowdPreview = 16; // buckets of the first of many runs
 const tickMs = 300; // with the server's beat of 200 ms and two answers a point is drawn well within 1 s
 const publishMs = 60;
 const previewRuns = 8; // with more runs than this a card asks for its lines at once: 64 buckets of 50 runs are megabytes
-const loadsAtOnce = 4; // runs; a browser has six connections a server, and one streams events
+const loadsAtOnce = 4; // requests; a browser has six connections a server, and one streams events
+const runsAtOnce = 25; // that one request asks for: some hundred milliseconds, so that many runs come in steps
 const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
@@ -80,6 +81,9 @@ export class Session {
   readonly cards: ReadonlySignal<Card[]>;
   readonly #dirty = new Set<string>();
   readonly #unpublished: (() => void)[] = [];
+  /** Runs that the next requests ask for, all of one call of show. */
+  #asked: string[] = [];
+  readonly #abort = new AbortController();
   readonly #pool = new Pool(loadsAtOnce);
   #timer: ReturnType<typeof setTimeout> | null = null;
   #unlisten: (() => void) | null = null;
@@ -98,6 +102,7 @@ export class Session {
     if (ids.join() === this.#shown.peek().join()) return;
     for (const id of ids) if (!this.#runs.has(id)) this.#runs.set(id, loading());
     for (const id of ids) if (!this.#runs.get(id)!.begun) this.#load(id, this.#runs.get(id)!);
+    for (const asked = this.#asked.splice(0); asked.length > 0; ) this.#loadMany(asked.splice(0, runsAtOnce));
     this.#shown.value = ids;
     this.#unlisten?.();
     this.#unlisten = live.listen(
@@ -112,6 +117,7 @@ export class Session {
     this.#unlisten?.();
     document.removeEventListener("visibilitychange", this.#flushSoon);
     if (this.#timer) clearTimeout(this.#timer);
+    this.#abort.abort();
     for (const loaded of this.#runs.values()) loaded.abort.abort();
   }
 
@@ -159,25 +165,53 @@ export class Session {
 
   #load(id: string, loaded: Loaded): void {
     loaded.begun = true;
-    const failed = (cause: unknown) => {
+    if (id !== this.#own()) {
+      this.#asked.push(id);
+      return;
+    }
+    // The page's own run draws its first charts as soon as its series are there.
+    const failed = this.#failed(loaded);
+    this.#pool.run(() =>
+      Promise.all([
+        api.run(id, loaded.abort.signal).then((detail) => this.#loaded(id, loaded, detail), failed),
+        this.#listAnew(id, loaded).catch(failed),
+      ]),
+    );
+  }
+
+  /** Loads runs that are drawn over the page's own, all of them with one request. */
+  async #loadMany(ids: string[]): Promise<void> {
+    const runs = ids.map((id) => this.#runs.get(id)!);
+    const page = this.#firstPage(ids[0]!);
+    const answers = await this.#pool.run(() =>
+      api.overviews(ids, page, this.#abort.signal).catch((cause) => ids.map(() => asApiError(cause))),
+    );
+    for (const [i, loaded] of runs.entries()) {
+      const [id, answer, failed] = [ids[i]!, answers[i]!, this.#failed(loaded)];
+      if (answer instanceof ApiError) failed(answer);
+      else {
+        this.#loaded(id, loaded, answer.detail);
+        this.#list(id, loaded, answer.series).catch(failed);
+      }
+    }
+  }
+
+  #failed(loaded: Loaded): (cause: unknown) => void {
+    return (cause) => {
       if (!loaded.abort.signal.aborted) loaded.error.value = asApiError(cause);
     };
-    const both = () =>
-      Promise.all([
-        api.run(id, loaded.abort.signal).then((detail) => {
-          this.#publish(() => {
-            loaded.detail.value = detail;
-          });
-          if ([...loaded.heard.keys()].some((run) => inherits(detail, run))) this.#renew(id, loaded);
-        }, failed),
-        this.#list(id, loaded).catch(failed),
-      ]);
-    this.#pool.run(both);
+  }
+
+  #loaded(id: string, loaded: Loaded, detail: RunDetail): void {
+    this.#publish(() => {
+      loaded.detail.value = detail;
+    });
+    if ([...loaded.heard.keys()].some((run) => inherits(detail, run))) this.#renew(id, loaded);
   }
 
   /** The first page comes with preview lines; the names after it are many and come without. */
-  async #list(id: string, loaded: Loaded): Promise<void> {
-    let page = await api.series(id, { limit: firstPage, preview: this.#preview(id) }, loaded.abort.signal);
+  async #list(id: string, loaded: Loaded, first: Page<Series>): Promise<void> {
+    let page = first;
     let published = 0;
     const gone = new Set(loaded.series.keys());
     for (;;) {
@@ -201,14 +235,22 @@ export class Session {
     loaded.complete.value = true;
     if (!loaded.missed) return;
     loaded.missed = false;
-    await this.#list(id, loaded);
+    await this.#listAnew(id, loaded);
     loaded.tick.value++;
   }
 
-  #preview(id: string): number {
-    const ids = [...this.#runs.keys()];
-    if (ids.length <= previewRuns) return previewBuckets;
-    return ids[0] === id ? crowdPreview : 0;
+  async #listAnew(id: string, loaded: Loaded): Promise<void> {
+    await this.#list(id, loaded, await api.series(id, this.#firstPage(id), loaded.abort.signal));
+  }
+
+  /** The page's own run. */
+  #own(): string | undefined {
+    return this.#runs.keys().next().value;
+  }
+
+  #firstPage(id: string): { limit: number; preview: number } {
+    const crowd = this.#own() === id ? crowdPreview : 0;
+    return { limit: firstPage, preview: this.#runs.size <= previewRuns ? previewBuckets : crowd };
   }
 
   /** The first run is shown at once; of many that arrive together, a few at a time. */
@@ -282,7 +324,7 @@ export class Session {
     if (Date.now() - loaded.detailAtMs > pauseOf(loaded)) this.#detail(id, loaded);
     if (known > listed || loaded.stale) {
       loaded.stale = false;
-      await this.#list(id, loaded).catch((cause) => {
+      await this.#listAnew(id, loaded).catch((cause) => {
         loaded.stale = true;
         throw cause;
       });

@@ -166,6 +166,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
   if (path === "/live") return live(s, res, url.searchParams);
   if (path === "/buckets") return batch(s, req, res);
+  if (path === "/overviews") return overviews(s, req, res);
   const view = /^\/projects\/[^/]+\/[^/]+\/views(?:\/(.+))?$/.exec(path);
   if (view) return answerView(req, res, view[1]);
   const runs = /^\/projects\/([^/]+)\/([^/]+)\/runs$/.exec(path);
@@ -183,7 +184,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
       `there is no run ${run?.[1] ?? path}`,
       "look in the list of runs",
     );
-  if (run?.[2]) return listSeries(s, req, res, found, url.searchParams);
+  if (run?.[2]) return send(req, res, listSeries(s, found, url.searchParams));
   if (req.method === "PATCH") {
     Object.assign(found, JSON.parse(await body(req)));
     return send(req, res, row(found));
@@ -375,13 +376,7 @@ function matches(r: StandinRun, word: string): boolean {
   return m[2] === "<" ? Number(v) < Number(m[3]) : Number(v) > Number(m[3]);
 }
 
-function listSeries(
-  s: Standin,
-  req: IncomingMessage,
-  res: ServerResponse,
-  run: StandinRun,
-  q: URLSearchParams,
-) {
+function listSeries(s: Standin, run: StandinRun, q: URLSearchParams) {
   const re = new RegExp(q.get("q") ?? "");
   const all = s
     .series(run, q.get("include_inherited") === "1")
@@ -410,7 +405,18 @@ function listSeries(
     };
   });
   if (hasMedia(run) && at === 0) series.push(...(documents.filter((d) => re.test(d.metric)) as never[]));
-  send(req, res, { series, next: at + limit < all.length ? String(at + limit) : "" });
+  return { series, next: at + limit < all.length ? String(at + limit) : "" };
+}
+
+async function overviews(s: Standin, req: IncomingMessage, res: ServerResponse) {
+  const { runs, ...asked } = JSON.parse(await body(req)) as { runs: string[]; [name: string]: unknown };
+  const q = new URLSearchParams(Object.entries(asked).map(([k, v]) => [k, String(v === true ? 1 : v)]));
+  const list = runs.map((id) => {
+    const run = s.world.runs.get(id);
+    if (!run) return { error: { code: "not_found", message: `there is no run ${id}`, hint: "" } };
+    return { run: detail(s, run), ...listSeries(s, run, q) };
+  });
+  send(req, res, { overviews: list });
 }
 
 interface Query {

@@ -261,7 +261,7 @@ bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the 
 	@tools/prepare peers
 	@$(GO) run ./test/bench/engine -servers kymogram,victoria-metrics $(ARGS)
 
-bench-small: bin/kymogram influx ## requests of 1 to 500 points by line protocol and remote write, beside VictoriaMetrics and InfluxDB 1.6; ARGS='-only 50 -times 5'
+bench-small: bin/kymogram influx ## small requests, short runs, wide rows and a long series: CPU, memory and bytes beside VictoriaMetrics and InfluxDB 1.6; ARGS='-only short -times 5'
 	@tools/prepare peers
 	@$(GO) run ./test/bench/engine -what small -servers kymogram,victoria-metrics,influxdb $(ARGS)
 

@@ -83,19 +83,26 @@ func (e *Extent) Extend(r *Rows, from int, writers []model.WriterID) {
 			e.Lo[a], e.Hi[a] = widen(e.Lo[a], e.Hi[a], r.Axes[a][from:])
 		}
 	}
-	_, keyed := r.SortKey(0)
-	for i := max(from, 1); i < e.Rows && keyed && e.Distinct; i++ {
-		e.Distinct = r.compareKey(i-1, i) < 0
-	}
+	e.Distinct = e.Distinct && r.rising(max(from, 1))
 	for i := from; i < e.Rows; i++ {
 		if i == from || r.Source[i] != r.Source[i-1] {
 			e.addSource(r.Source[i])
 		}
-		if i == 0 || r.Place(i, e.XAxis(), writers).Compare(r.Place(int(e.Last), e.XAxis(), writers)) > 0 {
+	}
+	e.findLast(r, from, writers)
+	e.LastTime, e.LastSource, e.LastSeq, e.LastArrival = r.Time[e.Last], r.Source[e.Last], r.Seq[e.Last], r.Arrival[e.Last]
+}
+
+// findLast looks at the rows from on. Most are told apart by x alone.
+func (e *Extent) findLast(r *Rows, from int, writers []model.WriterID) {
+	axis := e.XAxis()
+	xs := r.X(axis)
+	for i := from; i < e.Rows; i++ {
+		if i == 0 || xs[i] > xs[e.Last] ||
+			xs[i] == xs[e.Last] && r.Place(i, axis, writers).Compare(r.Place(int(e.Last), axis, writers)) > 0 {
 			e.Last = int32(i)
 		}
 	}
-	e.LastTime, e.LastSource, e.LastSeq, e.LastArrival = r.Time[e.Last], r.Source[e.Last], r.Seq[e.Last], r.Arrival[e.Last]
 }
 
 func (e *Extent) addSource(src uint32) {

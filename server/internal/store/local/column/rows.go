@@ -124,6 +124,39 @@ func (r *Rows) compareKey(i, j int) int {
 	return 0
 }
 
+// rising reports whether each row from on is behind the one before it by key. Rows that
+// have no key are never the same.
+func (r *Rows) rising(from int) bool {
+	if r.Mode == model.UniqueTime { // the key of foreign points, of which there are many
+		for i := from; i < len(r.Time); i++ {
+			if r.Time[i] <= r.Time[i-1] {
+				return false
+			}
+		}
+		return true
+	}
+	if _, keyed := r.SortKey(0); !keyed {
+		return true
+	}
+	for i := from; i < r.Len(); i++ {
+		if r.compareKey(i-1, i) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Grow makes room for n more rows.
+func (r *Rows) Grow(n int) {
+	r.Time, r.Seq = slices.Grow(r.Time, n), slices.Grow(r.Seq, n)
+	r.Arrival, r.Source = slices.Grow(r.Arrival, n), slices.Grow(r.Source, n)
+	for a := range NumAxes {
+		if r.Mask.Has(a) {
+			r.Axes[a] = slices.Grow(r.Axes[a], n)
+		}
+	}
+}
+
 // Repeats reports whether two rows say the same of one point, but for its values and the
 // order of arrival: whichever of them stands, a read cannot tell.
 func (r *Rows) Repeats(i, j int) bool {

@@ -185,10 +185,7 @@ func (b *builder) write() ([]Packed, error) {
 func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 	joined := bu.classes[0].rows
 	if len(bu.classes) > 1 {
-		joined = &column.Rows{Mask: joined.Mask, Mode: joined.Mode}
-		for _, c := range bu.classes {
-			joined.Add(c.rows, nil)
-		}
+		joined = bu.joined()
 	}
 	order, n := sortedRows(joined), joined.Len()
 	if b.once {
@@ -210,6 +207,19 @@ func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 		out = append(out, g.pack())
 	}
 	return out, nil
+}
+
+// joined is the rows of all classes, one behind the other.
+func (bu *bundle) joined() *column.Rows {
+	out, n := &column.Rows{Mask: bu.classes[0].rows.Mask, Mode: bu.classes[0].rows.Mode}, 0
+	for _, c := range bu.classes {
+		n += c.rows.Len()
+	}
+	out.Grow(n)
+	for _, c := range bu.classes {
+		out.Add(c.rows, nil)
+	}
+	return out
 }
 
 // withoutRepeats leaves out of an order, nil for the rows as they are, each row that the
@@ -297,13 +307,18 @@ type stretch struct {
 }
 
 func (bu *bundle) stretches(order []int32, lo, hi int) (out []stretch) {
-	for i := lo; i < hi; i++ {
+	for i := lo; i < hi; {
 		c, row := bu.classOf(at(order, i))
-		if n := len(out); n > 0 && out[n-1].of == c && out[n-1].hi == row {
-			out[n-1].hi++
-		} else {
-			out = append(out, stretch{c, row, row + 1})
+		rows := 1
+		if order == nil { // then the rest of the class follows
+			rows = min(hi-i, c.rows.Len()-row)
 		}
+		if n := len(out); n > 0 && out[n-1].of == c && out[n-1].hi == row {
+			out[n-1].hi += rows
+		} else {
+			out = append(out, stretch{c, row, row + rows})
+		}
+		i += rows
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package influx
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -237,9 +238,17 @@ func unquote(b []byte) string {
 // parseTime reads a timestamp of a unit of so many nanoseconds up to the end of
 // the line; ok is false when there is none.
 func parseTime(b []byte, unit int64) (ns int64, ok bool, reason string) {
-	b = bytes.Trim(b, " \r\t")
+	for len(b) > 0 && isBlank(b[0]) {
+		b = b[1:]
+	}
+	for len(b) > 0 && isBlank(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
 	if len(b) == 0 {
 		return 0, false, ""
+	}
+	if v, ok := plainTime(b); ok && v <= math.MaxInt64/unit {
+		return v * unit, true, ""
 	}
 	end, whole, ok := scanNumber(b, 0)
 	if !ok || end != len(b) || !whole || b[0] == '+' {
@@ -250,4 +259,28 @@ func parseTime(b []byte, unit int64) (ns int64, ok bool, reason string) {
 		return 0, false, reasonTimeRange
 	}
 	return v * unit, true, ""
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
+
+// plainTime reads digits alone, so few that they fit an int64.
+func plainTime(b []byte) (v int64, ok bool) {
+	if len(b) >= maxDigits+1 {
+		return 0, false
+	}
+	n := uint64(0)
+	for len(b) >= 8 {
+		eight := binary.LittleEndian.Uint64(b)
+		if !allDigits(eight) {
+			return 0, false
+		}
+		n, b = n*1e8+eightDigits(eight), b[8:]
+	}
+	for _, c := range b {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return int64(n), n <= math.MaxInt64
 }

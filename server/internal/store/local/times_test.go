@@ -146,6 +146,39 @@ func TestTimesOfNeighbours(t *testing.T) {
 	}
 }
 
+// TestMoreRowsThanAGroup: what many requests leave in memory is in several groups of one
+// shape; a read, a flush and a start find all of them.
+func TestMoreRowsThanAGroup(t *testing.T) {
+	fs, n := faultfs.New(), newNeighbours(3)
+	c := unlimited(fs)
+	c.WALSegmentBytes = 0
+	e := must(local.Open(t.Context(), c))
+	if err := e.PutAttempt(t.Context(), n.run, model.Attempt{Number: 1}); err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string) {
+		t.Helper()
+		for i, got := range n.read(t, e) {
+			if !maps.Equal(got, n.want[i]) {
+				t.Fatalf("%s: series %d has %d points, not the %d that were sent", what, i, len(got), len(n.want[i]))
+			}
+		}
+	}
+	for _, calls := range []int{100, 5_000, 4_000, 9_000, 10} {
+		n.append(t, e, calls)
+		check("in memory")
+	}
+	e = must(local.Open(t.Context(), local.Config{Dir: "/data", Marks: "/marks", FS: fs.Crash(rand.New(rand.NewPCG(7, 8)))}))
+	check("after a crash")
+	if err := e.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("flushed")
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDamagedTimesOfNeighbours flips bits: a point that is read is right, and the ledger of
 // the run has as many points as are missing.
 func TestDamagedTimesOfNeighbours(t *testing.T) {

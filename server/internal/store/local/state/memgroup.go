@@ -37,6 +37,9 @@ const (
 	packedBytes   = 4 << 10 // and copies its texts
 	// steadyRows is from how many rows on a group is taken to go on to its flush.
 	steadyRows = 64
+	// fullRows is how many rows are enough: more go into another group of the shape, since
+	// a larger one would be copied again and again as it grows.
+	fullRows = 8 << 10
 )
 
 // add appends rows and returns by how many bytes the group has grown.
@@ -153,13 +156,13 @@ func (t *memTable) appendColumn(col int, v *column.Values) {
 
 // grow makes room for n more rows. A group that has grown before gets what it
 // takes up to its flush at once: doubling would copy it three times and leave
-// half of the room unused.
+// half of the room unused. One that is past its flush, which may take its time, doubles.
 func (t *memTable) grow(n int, limits *Limits) {
 	rows := t.shared.Len()
 	if rows < steadyRows {
 		return // append doubles
 	}
-	room := max(n, min(limits.FlushRows, limits.FlushBytes/(8*(len(t.cols)+4)))+n-rows)
+	room := max(n, min(limits.FlushRows, limits.FlushBytes/(8*(len(t.cols)+4)))+n-rows, min(rows, fullRows-rows))
 	t.shared.Time = ensure(t.shared.Time, n, room)
 	t.shared.Seq = ensure(t.shared.Seq, n, room)
 	t.shared.Arrival = ensure(t.shared.Arrival, n, room)
@@ -234,11 +237,13 @@ func (r *Run) groupLike(g *record.Group, src uint32) (*memGroup, uint32) {
 	sum := uint32(maphash.Bytes(r.table.seed, shapeOf(room[:0], g, src)))
 	m := r.shapes[sum]
 	if r.shapes == nil {
-		if at := slices.IndexFunc(r.mem, func(m *memGroup) bool { return m.shape == sum }); at >= 0 {
-			m = r.mem[at]
+		for i := len(r.mem) - 1; i >= 0 && m == nil; i-- {
+			if r.mem[i].shape == sum {
+				m = r.mem[i]
+			}
 		}
 	}
-	if m != nil && m.takes(g, src) {
+	if m != nil && m.count() < fullRows && m.takes(g, src) {
 		return m, sum
 	}
 	return nil, sum

@@ -27,7 +27,7 @@ type Desk struct {
 // What a desk keeps room for.
 const (
 	keptGroups  = 1 << 10
-	keptColumns = 1 << 12
+	keptColumns = 1 << 15
 	keptRows    = 1 << 14
 )
 

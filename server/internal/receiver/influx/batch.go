@@ -31,10 +31,13 @@ const (
 	costText  = 4 // for each of its bytes: the text, the record, the store
 )
 
-// maxLearnt is what a decoder may know of lines for another request, and maxRoom for how many
-// fields and shapes it keeps room.
+// learntField is what is kept of a field for another request besides its names, in bytes.
+const learntField = 256
+
+// maxLearnt is what all decoders may know of lines for another request, and maxRoom for how
+// many fields and shapes one keeps room.
 const (
-	maxLearnt = 2 << 20
+	maxLearnt = 32 << 20
 	maxRoom   = 1 << 10
 )
 
@@ -673,12 +676,13 @@ func (d *decoder) newShape(g *group) *shape {
 			s.slots[k] = len(s.columns)
 			of := model.SeriesKey{Metric: g.prefix + name, Scale: model.ScaleStep, Labels: g.labels}
 			s.columns = append(s.columns, model.Column{Series: of, Text: of.String(), Kind: d.fields[k].value.kind})
+			d.learnt += learntField + len(of.Metric) + len(s.columns[len(s.columns)-1].Text)
 			s.hashes = append(s.hashes, maphash.String(d.seed, name)+31*g.hash)
 		}
 	}
 	s.plain = len(s.columns) == len(d.fields)
 	g.shapes[key] = s
-	d.learnt += s.cost
+	d.learnt += costShape + 4*len(key)
 	return s
 }
 

@@ -80,7 +80,7 @@ func New(in Ingest, c Config, options Options) (*Receiver, error) {
 	}
 	decoders := make(map[*Rules]*share.Shelf[*decoder], len(rules))
 	for _, of := range rules {
-		decoders[of] = share.NewShelf[*decoder](maxDecoders)
+		decoders[of] = share.NewShelf[*decoder](maxDecoders, maxLearnt)
 	}
 	return &Receiver{
 		started: options.Now(),
@@ -136,14 +136,27 @@ func (r *Receiver) take(q *http.Request, v version) error {
 	}
 	defer done()
 	now, rules := r.options.Now().UnixNano(), r.rules.find(to.project)
-	d, taken := r.decoders[rules].Take()
-	if !taken {
-		d = newDecoder()
-	}
-	defer func() { r.decoders[rules].Put(d, taken) }()
+	d, put := r.decoder(rules)
+	defer put()
 	return r.store(q.Context(), to, &reading{
 		body: b, budget: int(r.options.MaxBody), rules: rules, unit: to.unit, now: now - now%to.unit,
 	}, d)
+}
+
+// decoder is one that may know what earlier requests had; put gives it back.
+func (r *Receiver) decoder(rules *Rules) (d *decoder, put func()) {
+	shelf := r.decoders[rules]
+	shelved, taken := shelf.Take()
+	if !taken {
+		shelved.Value = newDecoder()
+	}
+	d = shelved.Value
+	return d, func() {
+		if !shelf.Put(shelved, d.learnt) {
+			d.forget()
+			shelf.Put(shelved, 0)
+		}
+	}
 }
 
 // store reads a body and stores its points. A body of one part is stored when it was read.

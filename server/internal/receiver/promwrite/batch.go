@@ -25,8 +25,15 @@ const (
 	costBucket   = 128 // of a histogram
 )
 
-// maxLearnt is what a decoder may know of series for another request.
-const maxLearnt = 2 << 20
+// What is kept of a series for another request, in bytes: its names are there four times.
+const (
+	learntSeries = 400 // with its places in maps
+	learntLabel  = 64
+	timesNames   = 4
+)
+
+// maxLearnt is what all decoders may know of series for another request.
+const maxLearnt = 32 << 20
 
 // maxLabels bounds the labels of a series before empty ones are dropped. Past it the
 // samples of the series are refused; ingest takes 64.
@@ -117,6 +124,7 @@ func newDecoder(budget int) *decoder {
 // forget makes the decoder one that knows nothing.
 func (d *decoder) forget() {
 	d.byRaw, d.byKey, d.known, d.learnt, d.at = map[string]*column{}, map[string]*column{}, nil, 0, 0
+	d.columns, d.symbols, d.room = nil, nil, nil
 }
 
 // end takes the points out, for another request.
@@ -134,7 +142,6 @@ func (d *decoder) end() {
 	d.columns, d.symbols, d.stats, d.fault = d.columns[:0], d.symbols[:0], Stats{}, nil
 	if d.learnt > maxLearnt {
 		d.forget()
-		d.columns, d.symbols, d.room = nil, nil, nil
 	}
 }
 
@@ -154,7 +161,7 @@ func (d *decoder) know(c *column, raw []byte) error {
 	}
 	c.raw = string(raw)
 	d.byRaw[c.raw] = c
-	d.learnt += cost
+	d.learnt += len(raw)
 	return nil
 }
 
@@ -241,7 +248,7 @@ func (d *decoder) column(labels []label) (*column, error) {
 	c.place, c.cost = len(d.known), cost
 	d.known = append(d.known, c)
 	d.byKey[string(k)] = c
-	d.learnt += cost
+	d.learnt += learntSeries + timesNames*len(k) + learntLabel*len(labels)
 	return c, d.take(c)
 }
 

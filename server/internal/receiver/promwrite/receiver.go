@@ -80,7 +80,7 @@ func New(in Ingest, c Config, options Options) *Receiver {
 	}
 	return &Receiver{
 		ingest: in, config: c, options: options,
-		bodies: bodies{most: options.MaxBody}, decoders: share.NewShelf[*decoder](maxDecoders),
+		bodies: bodies{most: options.MaxBody}, decoders: share.NewShelf[*decoder](maxDecoders, maxLearnt),
 	}
 }
 
@@ -199,14 +199,18 @@ func (r *Receiver) decoder(v version, budget int) (d *decoder, put func()) {
 	if v == 2 {
 		return newDecoder(budget), func() {}
 	}
-	d, taken := r.decoders.Take()
+	shelved, taken := r.decoders.Take()
 	if !taken {
-		d = newDecoder(budget)
+		shelved.Value = newDecoder(budget)
 	}
+	d = shelved.Value
 	d.left = budget
 	return d, func() {
 		d.end()
-		r.decoders.Put(d, taken)
+		if !r.decoders.Put(shelved, d.learnt) {
+			d.forget()
+			r.decoders.Put(shelved, 0)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ type Part struct {
 	Rows    *column.Rows
 	Series  []uint32
 	Columns []column.Values
+	strand  int // parts of another one get groups of their own
 }
 
 // Groups joins parts into the fewest groups and writes them.
@@ -31,6 +32,7 @@ type class struct {
 	rows   *column.Rows
 	at     map[uint32]column.Values // by series
 	source int64                    // -1 for several or few rows
+	strand int
 }
 
 // builder joins parts into the fewest groups: series that have the same rows
@@ -54,7 +56,10 @@ func (b *builder) add(parts []Part) {
 		sum := hashRows(seed, p.Rows)
 		c := b.sameRows(byHash[sum], p)
 		if c == nil {
-			c = &class{rows: p.Rows, at: map[uint32]column.Values{}, source: soleSource(p.Rows)}
+			c = &class{rows: p.Rows, at: map[uint32]column.Values{}, source: soleSource(p.Rows), strand: p.strand}
+			if p.strand > 0 { // else few rows would be a group that lies across the others
+				c.source = int64(p.Rows.Source[0])
+			}
 			byHash[sum] = append(byHash[sum], c)
 			b.classes = append(b.classes, c)
 		}
@@ -75,7 +80,7 @@ func soleSource(r *column.Rows) int64 {
 func (b *builder) sameRows(list []*class, p Part) *class {
 	for _, c := range list {
 		fresh := !slices.ContainsFunc(p.Series, func(id uint32) bool { _, taken := c.at[id]; return taken })
-		if fresh && equalRows(c.rows, p.Rows) {
+		if fresh && c.strand == p.strand && equalRows(c.rows, p.Rows) {
 			return c
 		}
 	}
@@ -119,12 +124,13 @@ func (b *builder) bundles() []bundle {
 	type kind struct {
 		shape  column.Shape
 		source int64
+		strand int
 	}
 	kinds := map[kind]int{}
 	members := map[uint32]map[int][]int{} // series → kind → classes
 	var order []uint32
 	for n, c := range b.classes {
-		k := kind{column.Shape{Mask: c.rows.Mask, Mode: c.rows.Mode}, c.source}
+		k := kind{column.Shape{Mask: c.rows.Mask, Mode: c.rows.Mode}, c.source, c.strand}
 		if _, ok := kinds[k]; !ok {
 			kinds[k] = len(kinds)
 		}

@@ -30,7 +30,8 @@ const (
 	suffix         = ".kgs"
 	maxIndexBytes  = 1 << 30
 	maxGroupRows   = 8192
-	fullGroupRows  = 1000 // a group of so many rows, as a flush makes them, is not merged again
+	longGroupRows  = maxGroupRows / 2 // a group of so many rows is not merged again
+	fullGroupRows  = 1000             // nor one of so many, as a flush makes them, without neighbours to make a long one
 	fullGroupBytes = 4 << 20
 )
 

@@ -48,13 +48,14 @@ func sortGroups(groups []Packed) {
 	})
 }
 
-// Merge copies full groups and joins small ones, and those that may say points again; of
-// points that are said again it keeps the last. A group that cannot be
-// read stops the merge: the damaged file stays as it is. It reads about room bytes before it writes.
+// Merge copies full groups and joins small ones, neighbours that make a long one, and those
+// that may say points again; of points that are said again it keeps the last. A group that
+// cannot be read stops the merge: the damaged file stays as it is. It reads about room bytes
+// before it writes.
 func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.WriterID, room int64) ([]Packed, error) {
 	var out []Packed
 	var parts []Part
-	size, met := int64(0), meeting(groups)
+	size, met, long := int64(0), meeting(groups), strands(groups)
 	flush := func() error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -69,7 +70,8 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 		if err != nil {
 			return nil, err
 		}
-		if g.segment.version == version && (g.Ext.Rows >= fullGroupRows || plain >= fullGroupBytes) && !met[g] {
+		strand := long[g]
+		if g.segment.version == version && !met[g] && (plain >= fullGroupBytes || g.Ext.Rows >= fullGroupRows && strand == 0) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
@@ -81,6 +83,9 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 		if err != nil {
 			return nil, err
 		}
+		if part.strand = strand; met[g] { // what says points again may be of any length
+			part.strand = 0
+		}
 		parts = append(parts, part)
 		if size += plain + loadedGroup + loadedValue*int64(len(g.Cols)); size >= room {
 			if err := flush(); err != nil {
@@ -90,6 +95,56 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 	}
 	err := flush()
 	return out, err
+}
+
+// strand is neighbouring groups of the same series, shape and source, none of them long.
+type strand struct {
+	groups []*Group
+	rows   int
+}
+
+// strands numbers, from 1, the groups that are joined because together they make a long
+// one: what a series takes in memory is by the group. Each comes after those of its
+// strand in the order of sortGroups, with nothing of its series in between that is as
+// long: else what is joined would lie across that.
+func strands(groups []Packed) map[*Group]int {
+	type kind struct {
+		series, n, source uint32
+		mask              column.AxisSet
+		mode              model.Uniqueness
+	}
+	numbers, made := map[*Group]int{}, 0
+	open := map[kind]*strand{}
+	end := func(s *strand) {
+		if s == nil || len(s.groups) < 2 || s.rows < longGroupRows {
+			return
+		}
+		made++
+		for _, g := range s.groups {
+			numbers[g] = made
+		}
+	}
+	for _, p := range groups {
+		g, ok := p.(*Group)
+		if !ok || len(g.Series) == 0 || len(g.Ext.Sources) != 1 {
+			continue
+		}
+		k := kind{g.Series[0], uint32(len(g.Series)), g.Ext.Sources[0], g.Ext.Mask, g.Ext.Mode}
+		s := open[k]
+		if s != nil && g.Ext.Rows < longGroupRows && slices.Equal(s.groups[0].Series, g.Series) {
+			s.groups, s.rows = append(s.groups, g), s.rows+g.Ext.Rows
+			continue
+		}
+		end(s)
+		delete(open, k)
+		if g.Ext.Rows < longGroupRows {
+			open[k] = &strand{[]*Group{g}, g.Ext.Rows}
+		}
+	}
+	for _, s := range open {
+		end(s)
+	}
+	return numbers
 }
 
 // meeting finds the groups that have a source and a range on every axis in common with

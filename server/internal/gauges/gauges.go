@@ -26,6 +26,8 @@ func Store(e store.Stats, live int64) []selfmetrics.Gauge {
 		gauge("kymogram_store_points", "Points that the engine keeps, superseded ones included.", e.Points),
 		gauge("kymogram_store_disk_bytes", "Bytes of the engine's folder.", e.DiskBytes),
 		gauge("kymogram_store_live_bytes", "Bytes of the points of runs that are not deleted: what retention.bytes limits.", live),
+		counter("kymogram_store_written_bytes_total", "Bytes written to segments over the store's life, by flushes and merges.", e.WrittenBytes),
+		gauge("kymogram_store_kept_bytes", "Bytes of segments, and of what was deleted from them. Merges keep kymogram_store_written_bytes_total below four times this.", e.KeptBytes),
 		gauge("kymogram_store_memory_bytes", "Bytes of memory that the engine counts: points in no segment, and what is loaded of runs in use.", e.MemoryBytes),
 		counter("kymogram_store_memory_refused_total", "Batches refused because memory is short; their clients send again.", e.MemoryRefused),
 		gauge("kymogram_store_wal_bytes", "Bytes of the engine's log.", e.WALBytes),

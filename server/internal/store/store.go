@@ -334,6 +334,9 @@ type Stats struct {
 	Runs, Series, Points uint64
 	DiskBytes            int64
 	WALBytes             int64
+	// WrittenBytes were written to segments over the store's life, and KeptBytes of them
+	// are there or were deleted since; the rest was written again by merges.
+	WrittenBytes, KeptBytes int64
 	// Quarantined counts damaged files or ranges set aside since the start.
 	Quarantined uint64
 	// LostRecords counts the batches and other records in damaged ranges of the log.

@@ -28,8 +28,10 @@ type Config struct {
 	PageBytes int
 	// WALSegmentBytes is the size of a log file; 64 MiB.
 	WALSegmentBytes int64
-	// CompactFiles merges segments when so many of one size class are there; 8.
+	// CompactFiles merges flushed segments when so many are there; 8.
 	CompactFiles int
+	// SegmentBytes is the size of the largest segment that a merge makes; 1 GiB.
+	SegmentBytes int64
 
 	// FS, Now and Logger default to the operating system, the clock and silence.
 	FS     wal.FS
@@ -46,6 +48,7 @@ func (c Config) withDefaults() Config {
 	c.PageBytes = orDefault(c.PageBytes, 8<<20)
 	c.WALSegmentBytes = orDefault(c.WALSegmentBytes, 64<<20)
 	c.CompactFiles = orDefault(c.CompactFiles, 8)
+	c.SegmentBytes = orDefault(c.SegmentBytes, 1<<30)
 	if c.FS == nil {
 		c.FS = wal.OS{}
 	}

@@ -53,7 +53,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := e.recover(ctx); err != nil {
 		return nil, errors.Join(err, e.lock.Close())
 	}
-	e.keeper = upkeep.New(upkeep.Options{LogFileBytes: cfg.WALSegmentBytes, CompactFiles: cfg.CompactFiles, MergeBytes: mergeBytes(cfg.MemoryBytes), Now: cfg.Now, Logger: cfg.Logger}, e.table, e.files, e.log, e.meta.oldest)
+	e.keeper = upkeep.New(upkeep.Options{LogFileBytes: cfg.WALSegmentBytes, CompactFiles: cfg.CompactFiles, SegmentBytes: cfg.SegmentBytes, MergeBytes: mergeBytes(cfg.MemoryBytes), Now: cfg.Now, Logger: cfg.Logger}, e.table, e.files, e.log, e.meta.oldest)
 	if err := e.keeper.CatchUp(ctx); err != nil { // the log has it all; a write or a read tries again
 		cfg.Logger.Warn("flush at start failed; tried again later", "err", err)
 	}
@@ -159,8 +159,8 @@ func (e *Engine) Run(ctx context.Context) error { return e.keeper.Run(ctx) }
 // Flush writes what runs hold in memory into a segment.
 func (e *Engine) Flush(ctx context.Context) error { return e.keeper.Flush(ctx) }
 
-// Compact merges segments until no class is full and frees deleted runs. With all
-// set it merges every segment into one.
+// Compact merges segments while that pays and frees deleted runs. With all set it merges
+// every segment, into the fewest that the rules of a merge allow.
 func (e *Engine) Compact(ctx context.Context, all bool) error { return e.keeper.Compact(ctx, all) }
 
 // Close implements [store.Engine].

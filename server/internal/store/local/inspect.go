@@ -24,14 +24,16 @@ type Inventory struct {
 	LogFiles  int       `json:"log_files"`
 	LogBytes  int64     `json:"log_bytes"`
 	Records   uint64    `json:"log_records"`
-	Points    uint64    `json:"points"`     // of runs that are not deleted
-	LogPoints uint64    `json:"log_points"` // of these, the ones that only the log has
-	DeadBytes int64     `json:"dead_bytes"` // of deleted runs, until their segment is merged
-	SetAside  int       `json:"set_aside"`  // files in quarantine
-	Runs      []RunSize `json:"runs"`       // by falling bytes
-	Deleted   int       `json:"deleted"`    // runs whose points are freed or will be
-	Damage    []Fault   `json:"damage"`     // what cannot be read
-	Torn      int64     `json:"torn_bytes"` // behind the last whole record: never acknowledged
+	Points    uint64    `json:"points"`        // of runs that are not deleted
+	LogPoints uint64    `json:"log_points"`    // of these, the ones that only the log has
+	DeadBytes int64     `json:"dead_bytes"`    // of deleted runs, until their segment is merged
+	Written   int64     `json:"written_bytes"` // to segments, over the store's life
+	Kept      int64     `json:"kept_bytes"`    // of these: in segments, or deleted since
+	SetAside  int       `json:"set_aside"`     // files in quarantine
+	Runs      []RunSize `json:"runs"`          // by falling bytes
+	Deleted   int       `json:"deleted"`       // runs whose points are freed or will be
+	Damage    []Fault   `json:"damage"`        // what cannot be read
+	Torn      int64     `json:"torn_bytes"`    // behind the last whole record: never acknowledged
 
 	// Known are all runs that have points, in segments or in the log.
 	Known []model.RunID `json:"-"`
@@ -268,6 +270,11 @@ func (in *inspector) records(ctx context.Context) error {
 }
 
 func (in *inspector) total() {
+	life := segment.LifeOf(in.opened)
+	in.out.Written, in.out.Kept = life.Written, life.Freed
+	for _, s := range in.opened {
+		in.out.Kept += s.Size
+	}
 	for _, r := range in.runs {
 		if r.deleted {
 			in.out.Deleted++

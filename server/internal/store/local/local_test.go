@@ -11,7 +11,7 @@ import (
 )
 
 func config(fs *faultfs.FS) local.Config {
-	return local.Config{Dir: "/data", Marks: "/marks", FS: fs, SeriesPerRunLimit: storetest.SeriesLimit, WALSegmentBytes: 2048, CompactFiles: 2}
+	return local.Config{Dir: "/data", Marks: "/marks", FS: fs, SeriesPerRunLimit: storetest.SeriesLimit, WALSegmentBytes: 2048, CompactFiles: 2, SegmentBytes: 1 << 20}
 }
 
 // anyConfig is one of many that must not change an answer.

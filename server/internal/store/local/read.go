@@ -59,6 +59,9 @@ func (e *Engine) Stats() store.Stats {
 	out.Poisoned = log.Poisoned || e.files.Stuck() != nil
 	for _, s := range e.files.Live() {
 		out.DiskBytes += s.Size
+		out.KeptBytes += s.Size
 	}
+	life := e.files.Life()
+	out.WrittenBytes, out.KeptBytes = life.Written, out.KeptBytes+life.Freed
 	return out
 }

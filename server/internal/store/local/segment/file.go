@@ -23,7 +23,9 @@ import (
 // and a trailer; docs/format/segment.md has the bytes.
 const (
 	magic          = "KGSEG\x00" // and two bytes of version
-	version        = 3
+	version        = 4
+	withOrigin     = 4 // since this version the directory has an [Origin]
+	copiedFrom     = 3 // groups of this version are copied as they are
 	headSize       = len(magic) + 2
 	trailerEnd     = "KGSEGEND"
 	trailerSize    = 8 + 4 + 4 + 8
@@ -59,11 +61,12 @@ type Ref struct {
 
 // File is an open segment file. It is never written to again.
 type File struct {
-	ID       uint64
-	files    *Files
-	file     wal.File
-	Size     int64
-	version  uint16
+	ID      uint64
+	files   *Files
+	file    wal.File
+	Size    int64
+	version uint16
+	Origin
 	replaces []uint64
 	Runs     []Entry // by rising id
 	// Keep: something in it cannot be read, so it is not merged and not removed.
@@ -329,6 +332,7 @@ func (s *File) decodeDirectory(d *decoder) ([]Head, error) {
 	if d.Uint() != s.ID {
 		return nil, fmt.Errorf("the file says that it is another segment: %w", ErrDamaged)
 	}
+	s.Origin = d.origin(s.version)
 	s.replaces, s.Runs = nil, nil
 	for range d.Count(1) {
 		s.replaces = append(s.replaces, d.Uint())

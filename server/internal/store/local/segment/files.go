@@ -28,6 +28,7 @@ type Files struct {
 
 	mu   sync.RWMutex
 	list []*File // live, guarded by mu
+	life Life    // guarded by mu
 
 	// gone are replaced segments whose files a crash may bring back; one merge at a
 	// time uses it.
@@ -185,6 +186,7 @@ func (f *Files) Load() (live []Opened, damaged []uint64, err error) {
 	for _, s := range live {
 		f.list = append(f.list, s.File)
 	}
+	f.life = LifeOf(f.list)
 	f.compareList(live, damaged)
 	return live, damaged, nil
 }

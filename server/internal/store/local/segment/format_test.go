@@ -81,6 +81,7 @@ func sampleSection() *Section {
 func FuzzDirectory(f *testing.F) {
 	enc := &encoder{}
 	enc.Uint(7)
+	enc.origin(Origin{1, 2000, 300})
 	enc.Uint(1)
 	enc.Uint(3)
 	enc.Uint(1)

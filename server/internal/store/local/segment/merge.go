@@ -71,7 +71,7 @@ func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.Wri
 			return nil, err
 		}
 		strand := long[g]
-		if g.segment.version == version && !met[g] && (plain >= fullGroupBytes || g.Ext.Rows >= fullGroupRows && strand == 0) {
+		if g.segment.version >= copiedFrom && !met[g] && (plain >= fullGroupBytes || g.Ext.Rows >= fullGroupRows && strand == 0) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err

@@ -26,6 +26,10 @@ type Writer struct {
 	enc   *codec.Encoder
 	Done  []*Section
 
+	Rewrites int   // see [Origin]
+	Freed    int64 // bytes that this merge leaves out
+	counted  int64 // bytes that the store's life has already
+
 	bases    []timeBase // of the run that is written
 	baseRows int
 }
@@ -186,10 +190,21 @@ func (w *Writer) pack(b []byte) []byte {
 	return out
 }
 
+// count notes what was written up to a place of the file, and says what was before the file.
+func (w *Writer) count(upTo int64) Life {
+	before := w.files.wrote(upTo-w.counted, 0)
+	before.Written -= w.counted
+	w.counted = upTo
+	return before
+}
+
 // Finish makes the segment durable under its name and opens it.
 func (w *Writer) Finish(replaces []uint64) (*File, error) {
+	before := w.count(w.off + int64(len(w.buf)))
+	origin := Origin{w.Rewrites, before.Written, before.Freed + w.Freed}
 	d := &encoder{}
 	d.Uint(w.id)
+	d.origin(origin)
 	d.Uint(uint64(len(replaces)))
 	for _, id := range replaces {
 		d.Uint(id)
@@ -210,6 +225,7 @@ func (w *Writer) Finish(replaces []uint64) (*File, error) {
 	if err := w.spill(); err != nil {
 		return nil, err
 	}
+	w.count(w.off)
 	if err := w.file.Sync(); err != nil {
 		return nil, fmt.Errorf("sync segment: %w", err)
 	}
@@ -223,7 +239,8 @@ func (w *Writer) Finish(replaces []uint64) (*File, error) {
 		// points once more could double them.
 		return nil, w.files.poison(fmt.Errorf("name segment: %w", err))
 	}
-	s := &File{ID: w.id, files: w.files, file: w.file, Size: w.off, version: version, replaces: replaces}
+	w.files.wrote(0, w.Freed)
+	s := &File{ID: w.id, files: w.files, file: w.file, Size: w.off, version: version, Origin: origin, replaces: replaces}
 	for _, sec := range w.Done {
 		s.Runs = append(s.Runs, sec.Entry)
 		for _, g := range sec.Groups {
@@ -238,6 +255,7 @@ func (w *Writer) Abandon() {
 	if w.files.Stuck() != nil {
 		return
 	}
+	w.count(w.off)
 	err := errors.Join(w.file.Close(), w.files.fs.Remove(w.temporary()))
 	if err != nil {
 		w.files.logger.Warn("unfinished segment not removed", "segment", w.temporary(), "err", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -13,60 +12,51 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/state"
 )
 
-// Segments are merged by size class: a class is a factor of eight, the first
-// ends at firstClassBytes.
-const (
-	firstClassBytes = 1 << 20
-	deadShare       = 5 // a segment is rewritten when 1/deadShare of it is of deleted runs
-)
-
-func sizeClass(size int64) int {
-	return (bits.Len64(uint64(size)/firstClassBytes) + 2) / 3
-}
-
-// Compact merges segments until no class is full and frees deleted runs. With
-// all set it merges every segment into one.
+// Compact merges segments while that pays and frees deleted runs. With all set it merges
+// every segment, into the fewest that the rules of a merge allow.
 func (k *Keeper) Compact(ctx context.Context, all bool) error {
 	k.merging.Lock()
 	defer k.merging.Unlock()
 	if err := k.files.Stuck(); err != nil {
 		return record.Refusing(err)
 	}
+	if all {
+		return k.mergeAll(ctx)
+	}
 	for {
-		inputs := k.candidates(all)
+		inputs := k.next(k.settled())
 		if len(inputs) == 0 {
 			return nil
 		}
-		err := k.merge(ctx, inputs)
-		if err != nil && !k.files.SetAside(err, inputs) {
+		if err := k.merge(ctx, inputs); err != nil && !k.files.SetAside(err, inputs) {
 			return err
-		}
-		if err == nil && all {
-			return nil
 		}
 	}
 }
 
-// candidates are segments to merge next.
-func (k *Keeper) candidates(all bool) []*segment.File {
-	k.flushing.Lock() // else a segment might be merged before its runs read from it
-	live := slices.DeleteFunc(k.files.Live(), func(s *segment.File) bool { return s.Keep.Load() })
-	k.flushing.Unlock()
-	if all {
-		return live
-	}
-	classes := map[int][]*segment.File{}
-	for _, s := range live {
-		if s.DeadBytes(k.table.Deletions(), k.table.IsDeleted)*deadShare > s.Size {
-			return []*segment.File{s}
-		}
-		c := sizeClass(s.Size)
-		classes[c] = append(classes[c], s)
-		if len(classes[c]) >= k.options.CompactFiles {
-			return classes[c]
+// mergeAll merges one batch of segments after the other.
+func (k *Keeper) mergeAll(ctx context.Context) error {
+	live := k.settled()
+	for batch := range k.batches(live) {
+		for len(batch) > 0 {
+			err := k.merge(ctx, batch)
+			if err == nil {
+				break
+			}
+			if !k.files.SetAside(err, batch) {
+				return err
+			}
+			batch = slices.DeleteFunc(batch, func(s *segment.File) bool { return s.Keep.Load() })
 		}
 	}
 	return nil
+}
+
+// settled are the segments that can be merged.
+func (k *Keeper) settled() []*segment.File {
+	k.flushing.Lock() // else a segment might be merged before its runs read from it
+	defer k.flushing.Unlock()
+	return slices.DeleteFunc(k.files.Live(), func(s *segment.File) bool { return s.Keep.Load() })
 }
 
 // merge writes the inputs into one new segment, which names them as replaced,
@@ -83,6 +73,13 @@ func (k *Keeper) merge(ctx context.Context, inputs []*segment.File) error {
 	if err := k.rewrite(ctx, w, heads, inputs); err != nil {
 		w.Abandon()
 		return err
+	}
+	for _, s := range inputs {
+		w.Freed += k.dead(s)
+		w.Rewrites = max(w.Rewrites, s.Rewrites)
+	}
+	if len(inputs) > 1 || w.Rewrites == 0 { // else it only leaves out what is deleted
+		w.Rewrites++
 	}
 	ids := k.files.ReplacedBy(inputs)
 	out, err := w.Finish(ids)

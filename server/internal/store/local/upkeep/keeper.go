@@ -16,7 +16,8 @@ import (
 // Options are what the engine's configuration says of upkeep.
 type Options struct {
 	LogFileBytes int64 // of a file of the log
-	CompactFiles int   // so many of a size class are merged
+	CompactFiles int   // so many flushed segments are merged
+	SegmentBytes int64 // of the largest segment that a merge makes
 	MergeBytes   int64 // that a merge reads before it writes
 	Now          func() time.Time
 	Logger       *slog.Logger
@@ -78,14 +79,21 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) mergeAlways(ctx context.Context) {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
-	for {
+	for failed, pause := 0, 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+		if pause--; pause > 0 {
+			continue
+		}
 		if err := k.Compact(ctx, false); err != nil && ctx.Err() == nil {
 			k.options.Logger.Warn("compaction failed; tried again later", "err", err)
+			failed = min(max(1, 2*failed), longestPause)
+			pause = failed
+		} else {
+			failed = 0
 		}
 	}
 }
@@ -93,6 +101,9 @@ func (k *Keeper) mergeAlways(ctx context.Context) {
 const (
 	maintainEvery = time.Second
 	forgetEvery   = time.Minute
+	// longestPause is in ticks: a merge that fills a disk takes the log's room as well, and
+	// is not tried again at once.
+	longestPause = 256
 )
 
 func (k *Keeper) maintain(ctx context.Context) error {

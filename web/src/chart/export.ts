@@ -1,7 +1,7 @@
 import { xLabels, xTicks } from "./axis.ts";
 import type { Palette } from "./color.ts";
 import { tickLabels } from "./number.ts";
-import { type Frame, type Line, toX, toY } from "./paint.ts";
+import { type Frame, toX, toY } from "./paint.ts";
 import { paintScene, type Scene } from "./scene.ts";
 import { linearTicks, logTicks } from "./tick.ts";
 import { escapeXml, Vector } from "./vector.ts";
@@ -50,7 +50,10 @@ export function svg(picture: Picture): string {
     height: picture.frame.height / r,
   };
   const f: Frame = { ...picture.frame, ...scaled, ratio: 1 };
-  const [width, height] = [f.left + f.width + 12, f.top + f.height + 30 + 16 * lines.length];
+  const named = scene.layers?.length
+    ? scene.layers.map(({ color, label }) => ({ color, name: label }))
+    : lines.map(({ color, id }) => ({ color, name: picture.name(id) }));
+  const [width, height] = [f.left + f.width + 12, f.top + f.height + 30 + 16 * named.length];
   const drawn = new Vector();
   paintScene(drawn, f, scene);
   const parts = [
@@ -59,9 +62,7 @@ export function svg(picture: Picture): string {
     `<text x="10" y="18" font-size="13" font-weight="600" fill="${palette.text}">${escapeXml(title)}</text>`,
     ...axes(scene, f),
     ...drawn.parts,
-    ...lines.map((line, i) =>
-      legend(line, picture.name(line.id), 14, f.top + f.height + 36 + 16 * i, palette),
-    ),
+    ...named.map(({ color, name }, i) => legend(color, name, 14, f.top + f.height + 36 + 16 * i, palette)),
     "</svg>",
   ];
   return parts.join("\n");
@@ -88,8 +89,8 @@ function axes(scene: Scene, f: Frame): string[] {
   ];
 }
 
-function legend(line: Line, name: string, x: number, y: number, palette: Palette): string {
-  return `<line x1="${x}" x2="${x + 16}" y1="${y - 4}" y2="${y - 4}" stroke="${line.color}" stroke-width="2"/><text x="${x + 22}" y="${y}" fill="${palette.text}">${escapeXml(name)}</text>`;
+function legend(color: string, name: string, x: number, y: number, palette: Palette): string {
+  return `<line x1="${x}" x2="${x + 16}" y1="${y - 4}" y2="${y - 4}" stroke="${color}" stroke-width="2"/><text x="${x + 22}" y="${y}" fill="${palette.text}">${escapeXml(name)}</text>`;
 }
 
 /** The drawn canvas with the title above it, as PNG. */

@@ -22,6 +22,10 @@ export interface Line {
   low?: Low;
   /** An earlier attempt: drawn faint, and no needle, mark or tooltip of its own. */
   faded: boolean;
+  /** The key of its group. */
+  group?: string;
+  /** One of a crowd that a density stands for: what stands out of it is drawn, itself when it comes forward. */
+  hidden?: boolean;
   /** Where a fork goes on by itself; what is in front of it is inherited and drawn dimmed. */
   fork?: number;
 }
@@ -76,9 +80,17 @@ export interface Front {
   lines: ReadonlySet<string>;
   /** The other lines keep a third of their strength. */
   dim: boolean;
+  /** A group that is pointed at: the others keep a third of their strength. */
+  group?: string | null;
 }
 
 export const noFront: Front = { lines: new Set(), dim: false };
+
+/** What a group, or a line of it, keeps of its strength. */
+export function strengthOf(front: Front, group: string | undefined): number {
+  if (front.group !== undefined && front.group !== null) return group === front.group ? 1 : 1 / 3;
+  return front.dim ? 1 / 3 : 1;
+}
 
 /** The part of a canvas that curves are drawn with, so that they can be written as vectors too. */
 export type Context = Pick<
@@ -136,24 +148,37 @@ export function stretches(c: Curve): { from: number; to: number; inherited: bool
   return out;
 }
 
-/** Draws all lines in order, clipped to the frame: earlier attempts, lines, what stands out of these, and the front. */
-export function paintLines(ctx: Context, f: Frame, lines: Line[], front: Front): void {
+const isAhead = (front: Front) => (line: Line) => !line.faded && front.lines.has(line.id);
+
+/** Everything that is drawn by `paint` stays within the frame. */
+export function clipped(ctx: Context, f: Frame, paint: () => void): void {
   ctx.save();
   ctx.beginPath();
   ctx.rect(f.left, f.top, f.width, f.height);
   ctx.clip();
   ctx.lineJoin = "round";
-  const strength = front.dim ? 1 / 3 : 1;
-  const isAhead = (line: Line) => !line.faded && front.lines.has(line.id);
-  const behind = lines.filter((line) => !isAhead(line));
-  const ahead = lines.filter(isAhead);
-  for (const line of behind) if (line.faded) paintLine(ctx, f, line, strength);
-  for (const line of behind) if (!line.faded) paintLine(ctx, f, line, strength);
-  for (const line of behind) paintStems(ctx, f, line, strength);
+  paint();
+  ctx.restore();
+}
+
+/** Draws the lines that are not in front: earlier attempts, then the others; of a density only a group that is pointed at. */
+export function paintBehind(ctx: Context, f: Frame, lines: readonly Line[], front: Front): void {
+  const ahead = isAhead(front);
+  const shown = (line: Line) =>
+    !ahead(line) && (!line.hidden || (line.group !== undefined && line.group === front.group));
+  const behind = lines.filter(shown);
+  for (const line of behind) if (line.faded) paintLine(ctx, f, line, strengthOf(front, line.group));
+  for (const line of behind) if (!line.faded) paintLine(ctx, f, line, strengthOf(front, line.group));
+}
+
+/** Draws what stands out of the lines, then the lines in front. */
+export function paintAhead(ctx: Context, f: Frame, lines: readonly Line[], front: Front): void {
+  const ahead = lines.filter(isAhead(front));
+  for (const line of lines)
+    if (!ahead.includes(line)) paintStems(ctx, f, line, strengthOf(front, line.group));
   for (const line of ahead) paintLine(ctx, f, { ...line, color: line.own, alpha: 1 }, 0);
   for (const line of ahead) paintStems(ctx, f, line, 1);
   for (const line of lines) if (line.fork !== undefined) paintFork(ctx, f, line.fork, line);
-  ctx.restore();
 }
 
 /** A line at a share of its strength; one of the front, which has none to share, is wider. */
@@ -166,7 +191,7 @@ function paintLine(ctx: Context, f: Frame, line: Line, share: number): void {
   if (line.band && curve.banded)
     for (const p of parts) paintBand(ctx, f, curve, dimmed(alpha, p) * 0.18, p.from, p.to);
   ctx.setLineDash(line.dash.map((d) => d * f.ratio));
-  ctx.lineWidth = (share ? 1.25 : 2) * f.ratio;
+  ctx.lineWidth = (share ? (line.group === undefined ? 1.25 : 1) : 2) * f.ratio;
   for (const p of parts) {
     // From the bucket before: the way from the parent's last point to the fork's first is the fork's.
     const from = Math.max(0, p.from - 1);

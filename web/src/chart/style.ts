@@ -21,10 +21,16 @@ export interface Place {
   slot: number;
   set: number;
   sets: number;
+  /** What a group gives its lines. */
+  group?: { key: string; color: string; slot: number };
 }
 
 /** The style of a line: a hue, a dash where several sets of labels share a run's hue, grey in a crowd. */
 export function styleOf(at: Place, palette: Palette, dark: boolean): Style {
+  if (at.group) {
+    const { color } = at.group;
+    return { color, own: color, dash: dash(at.group.slot), alpha: Math.max(0.06, 3 / at.lines) };
+  }
   const slot = at.runs > 1 ? at.slot : at.set;
   const own = hue(slot, dark);
   if (at.lines > slots) return { color: palette.crowd, own, dash: [], alpha: crowdAlpha(at.lines) };
@@ -43,6 +49,10 @@ export interface Drawing {
   /** What lies before the curve and is smoothed with it. */
   lead?: Buckets;
   log: boolean;
+  /** The key of its group: the group has a band then, and the line none. */
+  group?: string;
+  /** A density stands for the lines. */
+  dense?: boolean;
   /** The last step that a fork inherits, where the axis counts these. */
   forkStep?: number;
 }
@@ -51,11 +61,13 @@ const fadedAlpha = 0.35;
 
 /** A curve as a line of a card. */
 export function lineOf(curve: Curve, style: Style, how: Drawing): Line {
-  const { id, faded } = how;
-  const crowd = how.lines > slots;
+  const { id, faded, group } = how;
+  const crowd = how.lines > slots || group !== undefined;
   return {
     ...{ id, curve, faded, color: style.color, own: style.own, dash: style.dash },
-    alpha: faded ? fadedAlpha : style.alpha,
+    ...(group !== undefined && { group }),
+    ...(how.dense && !faded && { hidden: true }),
+    alpha: faded ? fadedAlpha : Math.min(1, style.alpha),
     band: !faded && !crowd,
     fork: faded || crowd ? undefined : forkPlace(curve, how.forkStep),
     smooth: faded ? undefined : smooth(curve, how.smoothing, how.lead),

@@ -1,0 +1,203 @@
+import type { Value } from "../api/types.ts";
+import { hue, slots } from "./color.ts";
+import { short } from "./number.ts";
+import { separation } from "./stat.ts";
+import { natural } from "./title.ts";
+
+/** Subject is what a run is grouped by. */
+export interface Subject {
+  id: string;
+  tags: readonly string[];
+  config: Record<string, Value>;
+  summary: Record<string, { value: number | string }>;
+}
+
+/** Group is the runs that share a colour. */
+export interface Group {
+  /** Names it in an address; "" holds the runs without a value. */
+  key: string;
+  label: string;
+  runs: string[];
+  color: string;
+  /** Where hues are used again. */
+  slot: number;
+}
+
+export interface Grouping {
+  by: string;
+  /** Numbers have a scale of colours, categories hues. */
+  numbers: boolean;
+  groups: Group[];
+  of: ReadonlyMap<string, Group>;
+}
+
+/** A key is config/PATH, summary/METRIC, tag (all tags of a run), or but:config/PATH, which is all parameters but one. */
+const but = "but:";
+export const allBut = (key: string): string => but + key;
+
+const bins = 5;
+const mostSteps = 8; // values of a number that each are a group; more become bins
+
+const own = <T>(of: Record<string, T>, name: string): T | undefined =>
+  Object.hasOwn(of, name) ? of[name] : undefined;
+
+/** A run's value of a key; undefined when it has none. */
+export function readKey(run: Subject, key: string): Value | undefined {
+  if (key === "tag") return run.tags.length ? [...run.tags].sort(natural).join(", ") : undefined;
+  if (key.startsWith("config/")) return own(run.config, key.slice(7)) ?? own(run.config, key) ?? undefined;
+  if (!key.startsWith("summary/")) return undefined;
+  const value = own(run.summary, key.slice(8))?.value;
+  return value === undefined ? undefined : Number(value);
+}
+
+/** What a key is called where it is chosen: config and summary tell where it is from, not what it is. */
+export function nameOf(key: string): string {
+  if (key.startsWith(but)) return `all parameters but ${nameOf(key.slice(but.length))}`;
+  return key.replace(/^(config|summary)\//, "");
+}
+
+/** The keys by which runs differ, in the order of their names. */
+export function keysOf(runs: readonly Subject[]): { config: string[]; summary: string[]; tag: boolean } {
+  const seen = new Map<string, { first: string; runs: number; differs: boolean }>();
+  const note = (key: string, value: unknown) => {
+    const text = String(value);
+    const known = seen.get(key);
+    if (!known) seen.set(key, { first: text, runs: 1, differs: false });
+    else {
+      known.runs++;
+      known.differs ||= known.first !== text;
+    }
+  };
+  for (const run of runs) {
+    for (const [k, v] of Object.entries(run.config)) note(k.startsWith("config/") ? k : `config/${k}`, v);
+    for (const [k, s] of Object.entries(run.summary)) note(`summary/${k}`, s.value);
+  }
+  const differing = [...seen].filter(([, s]) => s.differs || s.runs < runs.length).map(([key]) => key);
+  const all = differing.sort(natural);
+  return {
+    config: all.filter((k) => k.startsWith("config/")),
+    summary: all.filter((k) => k.startsWith("summary/")),
+    tag: new Set(runs.map((r) => readKey(r, "tag"))).size > 1,
+  };
+}
+
+/** A set of runs with one value, before it has a colour. */
+interface Part {
+  key: string;
+  label: string;
+  runs: string[];
+}
+
+const textOf = (v: Value | undefined): string =>
+  v === undefined || v === null ? "" : typeof v === "number" ? short(v) : String(v);
+
+/** The runs by a key's values; numbers with many values in quantile bins, as equal in size as equal values allow. */
+function partsOf(runs: readonly Subject[], by: string): { parts: Part[]; rest: string[]; numbers: boolean } {
+  const read = by.startsWith(but) ? combined(runs, by.slice(but.length)) : (r: Subject) => readKey(r, by);
+  const has = (v: Value | undefined) => v !== undefined && v !== null && !Number.isNaN(v);
+  const known = runs.map((r) => [r.id, read(r)] as const);
+  const rest = known.filter(([, v]) => !has(v)).map(([id]) => id);
+  const set = known.filter(([, v]) => has(v)) as [string, Value][];
+  const numbers = set.length > 0 && set.every(([, v]) => typeof v === "number");
+  if (numbers && new Set(set.map(([, v]) => v)).size > mostSteps)
+    return { parts: binned(set as [string, number][]), rest, numbers };
+  const parts = new Map<string, Part & { value: Value }>();
+  for (const [id, value] of set) {
+    const key = String(value);
+    const part = parts.get(key);
+    if (part) part.runs.push(id);
+    else parts.set(key, { key, label: textOf(value), runs: [id], value });
+  }
+  const list = [...parts.values()];
+  if (numbers) list.sort((a, b) => Number(a.value) - Number(b.value));
+  else list.sort((a, b) => natural(a.key, b.key));
+  return { parts: list, rest, numbers };
+}
+
+/** The values of all parameters that differ but one, as a reader would write them. */
+function combined(runs: readonly Subject[], except: string): (run: Subject) => string {
+  const keys = keysOf(runs).config.filter((k) => k !== except);
+  return (run) => keys.map((k) => `${nameOf(k)} ${textOf(readKey(run, k)) || "–"}`).join(" · ") || "the same";
+}
+
+function binned(set: [string, number][]): Part[] {
+  const sorted = [...set].sort((a, b) => a[1] - b[1]);
+  const parts: Part[] = [];
+  let at = 0;
+  for (let bin = 1; bin <= bins && at < sorted.length; bin++) {
+    let end = Math.max(at + 1, Math.round((sorted.length * bin) / bins));
+    while (end < sorted.length && sorted[end]![1] === sorted[end - 1]![1]) end++;
+    const part = sorted.slice(at, end);
+    const [low, high] = [part[0]![1], part.at(-1)![1]];
+    const label = low === high ? short(low) : `${short(low)} – ${short(high)}`;
+    parts.push({ key: `${low}…${high}`, label, runs: part.map(([id]) => id) });
+    at = end;
+  }
+  return parts;
+}
+
+/** Scales for numbers, dark to light on paper and the other way in the dark; each step has 3:1 on its card. */
+const lightScale = ["#43106b", "#2f58a8", "#15848a", "#4b8f1d", "#a97a00"];
+const darkScale = ["#8a6be0", "#4596dc", "#25b59c", "#93d44c", "#fde725"];
+
+/** A place of the scale for numbers, from 0 to 1. */
+export function scaleColor(share: number, isDark: boolean): string {
+  const scale = isDark ? darkScale : lightScale;
+  const at = Math.max(0, Math.min(1, share)) * (scale.length - 1);
+  const low = Math.min(scale.length - 2, Math.floor(at));
+  const part = at - low;
+  const channel = (from: number) => {
+    const [a, b] = [scale[low]!, scale[low + 1]!].map((c) => Number.parseInt(c.slice(from, from + 2), 16));
+    return Math.round(a! + (b! - a!) * part)
+      .toString(16)
+      .padStart(2, "0");
+  };
+  return `#${channel(1)}${channel(3)}${channel(5)}`;
+}
+
+/** The runs in groups by a key. Beyond 24 categories the last one holds what is left, and says how many values it has. */
+export function groupsOf(runs: readonly Subject[], by: string, isDark: boolean, unset: string): Grouping {
+  const { parts, rest, numbers } = partsOf(runs, by);
+  const kept = numbers || parts.length <= slots ? parts : folded(parts);
+  const groups = kept.map((part, i): Group => {
+    const color = numbers
+      ? scaleColor(kept.length > 1 ? i / (kept.length - 1) : 0.5, isDark)
+      : hue(i, isDark);
+    return { ...part, color, slot: numbers ? 0 : i };
+  });
+  if (rest.length) groups.push({ key: "", label: `no ${nameOf(by)}`, runs: rest, color: unset, slot: 0 });
+  const of = new Map(groups.flatMap((g) => g.runs.map((id) => [id, g] as const)));
+  return { by, numbers, groups, of };
+}
+
+function folded(parts: Part[]): Part[] {
+  const kept = parts.slice(0, slots - 1);
+  const others = parts.slice(slots - 1);
+  return [...kept, { key: "…", label: `${others.length} other values`, runs: others.flatMap((p) => p.runs) }];
+}
+
+/** How well a key's values tell a metric's apart. */
+export interface Offer {
+  key: string;
+  /** η² of Kruskal and Wallis. */
+  share: number;
+  groups: number;
+  runs: number;
+}
+
+/** Keys by how well they separate the runs by a metric's last value, the best first; keys with more than n/3 values are skipped. */
+export function offers(runs: readonly Subject[], metric: string): Offer[] {
+  const last = new Map<string, number>();
+  for (const run of runs) {
+    const v = Number(own(run.summary, metric)?.value ?? Number.NaN);
+    if (!Number.isNaN(v)) last.set(run.id, v);
+  }
+  const known = runs.filter((r) => last.has(r.id));
+  const found = keysOf(known).config.flatMap((key): Offer[] => {
+    const { parts } = partsOf(known, key);
+    if (parts.length < 2 || parts.length > known.length / 3) return [];
+    const groups = parts.map((p) => p.runs.map((id) => last.get(id)!));
+    return [{ key, share: separation(groups), groups: parts.length, runs: groups.flat().length }];
+  });
+  return found.sort((a, b) => b.share - a.share || natural(a.key, b.key));
+}

@@ -8,6 +8,7 @@ import { natural } from "../chart/title.ts";
 import { AttributesView } from "../part/attributes.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
 import { FullScreen } from "../part/fullscreen.tsx";
+import { GroupStrip } from "../part/grouplegend.tsx";
 import { Icon } from "../part/icon.tsx";
 import { MediaView } from "../part/media.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
@@ -16,6 +17,7 @@ import { RunPanel } from "../part/runpanel.tsx";
 import { Shell } from "../part/shell.tsx";
 import { WritersView } from "../part/writers.tsx";
 import { say } from "../state/app.ts";
+import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { go, runsPath, setParams } from "../state/route.ts";
 import { type Card, Session } from "../state/session.ts";
@@ -32,6 +34,7 @@ export function RunPage({ id }: { id: string }) {
   useEffect(() => () => session.close(), [session]);
   useMemo(() => session.show(ids), [session, ids.join()]);
   const detail = session.detail(id);
+  useSubjects(session, ids, detail);
   const error = session.error(id);
   const cards = session.cards.value;
 
@@ -93,6 +96,23 @@ export function RunPage({ id }: { id: string }) {
   );
 }
 
+/** What the charts' runs are grouped by, as far as it is known. */
+function useSubjects(session: Session, ids: string[], detail: RunDetail | null): void {
+  const known = ids.map((id) => session.detail(id)).filter((d) => d !== null);
+  const key = known.map((d) => d.id).join();
+  useEffect(() => {
+    groups.subjects.value = new Map(known.map((d) => [d.id, d]));
+  }, [key, session]);
+  const project = detail ? `${detail.workspace}/${detail.project}` : "";
+  useEffect(() => groups.openProject(project), [project]);
+  useEffect(
+    () => () => {
+      groups.subjects.value = new Map();
+    },
+    [session],
+  );
+}
+
 interface BodyProps {
   id: string;
   session: Session;
@@ -115,6 +135,7 @@ function Body({ id, session, detail, cards, slots }: BodyProps) {
     );
   return (
     <>
+      <GroupStrip />
       <ChartGrid session={session} cards={cards} runs={slots} key={id} />
       {view.fullScreen.value && <FullScreen session={session} cards={matching(cards)} runs={slots} />}
     </>

@@ -3,12 +3,13 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { MarkKind } from "../chart/curve.ts";
 import { csv, png, save, svg } from "../chart/export.ts";
 import { count, full, short, tickLabels } from "../chart/number.ts";
-import { type Front, noFront, specials } from "../chart/paint.ts";
+import { type Front, type Line, noFront, specials } from "../chart/paint.ts";
 import type { Gestures, Plot } from "../chart/plot.ts";
 import type { Scene } from "../chart/scene.ts";
-import { fitTitle } from "../chart/title.ts";
+import { cutMiddle, fitTitle } from "../chart/title.ts";
 import { rowsAt } from "../chart/tooltip.ts";
 import { say } from "../state/app.ts";
+import * as groups from "../state/groups.ts";
 import { setParams } from "../state/route.ts";
 import { type Card, labelText, type Session } from "../state/session.ts";
 import { palette } from "../state/theme.ts";
@@ -20,6 +21,7 @@ import { type Chart, useChart } from "./usechart.ts";
 
 const headHeight = 24;
 const footHeight = 15;
+const nearestRows = 3; // lines in a tooltip that has groups
 
 interface Props {
   session: Session;
@@ -42,21 +44,22 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
   useEffect(() => session.watch(card.metric), [session, card.metric]);
 
   const front = useFront(chart, runs.size > 1, hovered.value);
+  const nameOf = useNames(session, chart, runs.size > 1);
+  const endLabel = (line: Line) => {
+    const last = line.curve.mean.findLast((v) => Number.isFinite(v));
+    return chart.crowd ? `${cutMiddle(nameOf(line.id), 32)} ${short(last)}` : "";
+  };
   const scene: Scene = {
-    ...{ lines: chart.lines, axis: chart.axis, x: chart.x, y: chart.y, log: chart.log },
-    ...{
-      palette: palette.value,
-      front,
-      needleLabel: chart.needleLabel,
-      version: chart.version,
-    },
+    ...{ lines: chart.lines, layers: chart.layers, density: chart.density, log: chart.log },
+    ...{ axis: chart.axis, x: chart.x, y: chart.y, palette: palette.value, front },
+    ...{ needleLabel: chart.needleLabel, endLabel, version: chart.version },
+    ...(chart.star !== undefined && { star: chart.star }),
   };
   /** Pointing at one of a crowd brings its run forward in every card. */
   const point = (line: string | null) => {
     hovered.value = line;
     if (chart.crowd && runs.size > 1) view.hoveredRun.value = (line && chart.names.get(line)?.run) || null;
   };
-  const nameOf = useNames(session, chart, runs.size > 1);
   const gestures: Gestures = {
     zoom: (from, to) => view.setZoom({ key: chart.axis.key, from, to }),
     reset: () => view.setZoom(null),
@@ -75,8 +78,12 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
         left: at.left,
         top: at.top,
         axis: chart.axis,
-        rows: rows.map((row) => ({ row, name: nameOf(row.line.id) })),
-        rest,
+        rows: rows
+          .slice(0, chart.layers.length ? nearestRows : undefined)
+          .map((row) => ({ row, name: `${row.line.id === chart.star ? "★ " : ""}${nameOf(row.line.id)}` })),
+        layers: chart.layers,
+        statistic: groups.statistic.value,
+        rest: chart.layers.length ? 0 : rest,
       };
     },
   };
@@ -87,6 +94,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       style={{ width: `${width}px`, height: `${height}px` }}
       aria-label={card.metric}
       data-metric={card.metric}
+      data-layers={chart.layers.length || undefined}
       data-drawn={chart.lines.length > 0 ? "1" : undefined}
       data-points={chart.lines.reduce((n, l) => n + (l.faded ? 0 : l.curve.points), 0)}
       onMouseEnter={() => {
@@ -118,14 +126,16 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
 /** The lines to bring forward: under the pointer, of the run that is pointed at elsewhere, and of those that are pinned. */
 function useFront(chart: Chart, many: boolean, hovered: string | null): Front {
   const run = many ? view.hoveredRun.value : null;
+  const group = chart.grouped ? groups.hoveredGroup.value : null;
   const pins = view.pinned.value;
   const { names, crowd } = chart;
   return useMemo(() => {
     const lines = new Set<string>();
     for (const [id, member] of names)
       if (id === hovered || member.run === run || (many && pins.has(member.run))) lines.add(id);
+    if (group !== null) return { lines, dim: true, group };
     return lines.size ? { lines, dim: crowd || run !== null } : noFront;
-  }, [names, crowd, many, hovered, run, pins]);
+  }, [names, crowd, many, hovered, run, pins, group]);
 }
 
 /** A window around a needle wide enough to see what is beside it. */

@@ -54,7 +54,18 @@ export function PlotHost({ width, height, scene, gestures, onPlot }: Props) {
   useLayoutEffect(
     () => plot.current?.show(scene),
     [
-      ...[scene.lines, scene.x[0], scene.x[1], scene.y, scene.log, scene.palette, scene.front],
+      ...[
+        scene.layers,
+        scene.density,
+        scene.star,
+        scene.lines,
+        scene.x[0],
+        scene.x[1],
+        scene.y,
+        scene.log,
+        scene.palette,
+        scene.front,
+      ],
       scene.lines.map((l) => l.id).join(),
       scene.version,
     ],

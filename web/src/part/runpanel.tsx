@@ -4,6 +4,7 @@ import * as api from "../api/client.ts";
 import type { Run, RunDetail } from "../api/types.ts";
 import { dash, hue, slots as mostSlots } from "../chart/color.ts";
 import { count } from "../chart/number.ts";
+import * as groups from "../state/groups.ts";
 import { formatChosen, toggleChosen } from "../state/overlay.ts";
 import { setParams } from "../state/route.ts";
 import type { Session } from "../state/session.ts";
@@ -102,7 +103,9 @@ export function RunPanel({ session, main, detail, slots }: Props) {
         )}
       </div>
       <div class="panel-foot muted">
-        {crowd ? `${drawn.length} runs in grey: point at one to see it` : `${count(drawn.length)} drawn`}
+        {crowd
+          ? `${drawn.length} runs drawn together: point at one to see it`
+          : `${count(drawn.length)} drawn`}
       </div>
       <Grip width={width} />
     </aside>
@@ -157,7 +160,8 @@ function Item({ id, run, slot, main, crowd, failed }: ItemProps) {
 /** A line as it is drawn; a click keeps the run in front. */
 function Pin({ id, name, slot, crowd }: { id: string; name: string; slot: number; crowd: boolean }) {
   const pinned = view.pinned.value.has(id);
-  const grey = crowd && !pinned && view.hoveredRun.value !== id;
+  const group = groups.grouping.value?.of.get(id);
+  const grey = crowd && !group && !pinned && view.hoveredRun.value !== id;
   return (
     <button
       type="button"
@@ -167,13 +171,21 @@ function Pin({ id, name, slot, crowd }: { id: string; name: string; slot: number
       aria-label={`Keep ${name} in front`}
       title={pinned ? "In front: click to let it go back" : "Keep in front"}
     >
-      <Swatch slot={slot} grey={grey} wide={pinned} />
+      <Swatch slot={group ? group.slot : slot} color={group?.color} grey={grey} wide={pinned} />
     </button>
   );
 }
 
-function Swatch({ slot, grey, wide }: { slot: number; grey: boolean; wide: boolean }) {
-  const color = grey ? palette.value.crowd : hue(slot, isDark.value);
+interface SwatchProps {
+  slot: number;
+  /** Of its group. */
+  color: string | undefined;
+  grey: boolean;
+  wide: boolean;
+}
+
+function Swatch({ slot, color, grey, wide }: SwatchProps) {
+  const drawn = color ?? (grey ? palette.value.crowd : hue(slot, isDark.value));
   return (
     <svg class="line-swatch" width="18" height="8" aria-hidden="true">
       <line
@@ -181,7 +193,7 @@ function Swatch({ slot, grey, wide }: { slot: number; grey: boolean; wide: boole
         x2="18"
         y1="4"
         y2="4"
-        stroke={color}
+        stroke={drawn}
         stroke-width={wide ? 4.5 : 2.5}
         stroke-dasharray={dash(slot).join(" ")}
       />

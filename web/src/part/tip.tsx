@@ -2,7 +2,8 @@ import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { placeText, type XAxis } from "../chart/axis.ts";
 import type { Mark } from "../chart/curve.ts";
-import { full, short } from "../chart/number.ts";
+import { cellAt, type Layer, type Statistic, statistics } from "../chart/layer.ts";
+import { count, full, short } from "../chart/number.ts";
 import { marksOf } from "../chart/paint.ts";
 import type { Row } from "../chart/tooltip.ts";
 
@@ -11,6 +12,9 @@ export interface Tip {
   top: number;
   axis: XAxis;
   rows: { row: Row; name: string }[];
+  /** Groups of the chart, and what their lines and bands are. */
+  layers?: readonly Layer[];
+  statistic?: Statistic;
   /** Lines under the cursor that are not in the rows. */
   rest: number;
 }
@@ -37,6 +41,7 @@ export function TipView() {
   return (
     <div class="tip" ref={host} role="tooltip">
       <div class="tip-head">{placeText(at.axis, c.lo[i]!, c.hi[i]!)}</div>
+      {!!at.layers?.length && <Layers layers={at.layers} statistic={at.statistic ?? "iqr"} x={c.x[i]!} />}
       <table>
         <tbody>
           {at.rows.map(({ row, name }) => (
@@ -46,6 +51,46 @@ export function TipView() {
       </table>
       {at.rest > 0 && <div class="muted">+{at.rest} more lines</div>}
     </div>
+  );
+}
+
+const mostLayers = 10;
+
+/** What groups have at one x: their line and band, how many members have a value there, and the sum of these. */
+function Layers({ layers, statistic, x }: { layers: readonly Layer[]; statistic: Statistic; x: number }) {
+  const rows = layers.map((l) => [l, cellAt(l, x)] as const).filter(([, i]) => i >= 0);
+  const [line, band] = statistics.find(([name]) => name === statistic)![1].split(/, | (?=±)/);
+  return (
+    <table class="tip-groups">
+      <thead>
+        <tr>
+          <th colSpan={2} />
+          <th class="number">{line}</th>
+          <th class="number">{band}</th>
+          <th class="number">N</th>
+          <th class="number">sum</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.slice(0, mostLayers).map(([l, i]) => (
+          <tr key={l.key}>
+            <td>
+              <span class="swatch" style={{ background: l.color }} />
+            </td>
+            <td class="tip-name">{l.label}</td>
+            <td class="number">{short(l.centre[i])}</td>
+            <td class="muted number">
+              {Number.isNaN(l.low[i]) ? "" : `${short(l.low[i])} … ${short(l.high[i])}`}
+            </td>
+            <td class="number">
+              {count(l.n[i]!)}
+              {l.n[i]! < l.members ? ` of ${count(l.members)}` : ""}
+            </td>
+            <td class="muted number">{short(l.sum[i])}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

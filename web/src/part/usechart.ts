@@ -4,21 +4,28 @@ import type { BucketColumns } from "../api/types.ts";
 import { axisFor, placeText, type XAxis } from "../chart/axis.ts";
 import { slots } from "../chart/color.ts";
 import { curveOf, extent, lastPoint, type MarkKind, ratio } from "../chart/curve.ts";
+import type { Layer } from "../chart/layer.ts";
 import { type Line, type Needle, needleText } from "../chart/paint.ts";
 import { coarse, type Range, rangeOf } from "../chart/range.ts";
 import { coarser } from "../chart/smooth.ts";
 import { lineOf, styleOf } from "../chart/style.ts";
 import { batch } from "../state/app.ts";
+import * as groups from "../state/groups.ts";
 import type { Card, Member, Session } from "../state/session.ts";
 import { isDark, palette } from "../state/theme.ts";
 import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 import { useExact } from "./exact.ts";
 import { useLeads } from "./lead.ts";
+import { crowdOf, starOf, useLayers } from "./uselayers.ts";
 import { type Answers, columnsOf, previewsOf, type Wanted, wantedLines } from "./wanted.ts";
 
 export interface Chart {
   lines: Line[];
+  layers: readonly Layer[];
+  density: boolean;
+  /** The best run's line. */
+  star: string | undefined;
   axis: XAxis;
   x: [number, number];
   y: Range;
@@ -31,8 +38,9 @@ export interface Chart {
   error: string;
   last: number | string | undefined;
   bucketed: number;
-  /** More lines than hues: they are grey, without bands. */
+  /** Lines without bands: more than there are hues, or members of groups. */
   crowd: boolean;
+  grouped: boolean;
   /** A smoothed line may differ from one over the points. */
   coarser: boolean;
   needleLabel: (n: Needle) => string;
@@ -44,7 +52,6 @@ export interface Chart {
   exactLines: () => Promise<Line[]>;
 }
 
-const mostLines = 200; // more only when asked for
 const settleMs = 50; // a card that only flies by while scrolling asks for nothing
 // Digits asked for, the next when these are too coarse for the range; 0 is all of them.
 const fewLines = [7, 0];
@@ -61,8 +68,9 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
 
   const axis = axisFor(card.members[0]!.series.axes, view.axisChoice.value);
   const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
-  const members = all.value ? card.members : card.members.slice(0, mostLines);
-  const wanted = wantedLines(session, members, axis, zoom, width, runs);
+  const { members, shown: visible, dense, density } = crowdOf(card.members, all.value);
+  const grouping = groups.grouping.value;
+  const wanted = wantedLines(session, members, axis, zoom, width, runs, grouping);
   for (const run of new Set(members.map((m) => m.run))) session.tick(run);
   const ask = JSON.stringify(wanted.map((w) => [w.query, w.member.series.count]));
   const crowd = Math.max(members.length, runs.size) > slots;
@@ -112,14 +120,22 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
       const found = columns.get(w.id);
       if (!found || found.lo.length === 0) return [];
       const { id, faded, forkStep } = w;
-      const how = { id, faded, forkStep, lines: wanted.length, smoothing, lead: leads.get(id), log };
+      const group = w.place.group?.key;
+      const how = {
+        ...{ id, faded, forkStep, lines: wanted.length, smoothing, lead: leads.get(id), log, dense },
+        ...(group !== undefined && { group }),
+      };
       return [lineOf(curveOf(found, w.unit), styleOf(w.place, palette.value, dark), how)];
     });
-  const lines = useMemo(() => drawn(kept), [ask, units, kept, smoothing, leads, log, dark, runs]);
+  const lines = useMemo(
+    () => drawn(kept),
+    [ask, units, kept, smoothing, leads, log, dark, runs, dense, grouping],
+  );
   const full = view.isFull(card.metric);
   const curves = lines.map((l) => l.curve);
   const main = lines.filter((l) => !l.faded).map((l) => l.curve);
   const x: [number, number] = zoom ? [zoom.from, zoom.to] : widen(extent(main) ?? extent(curves));
+  const layers = useLayers(lines, x, dense);
   const y = useMemo(() => rangeOf(curves, x[0], x[1], full, log), [lines, x[0], x[1], full, log]);
 
   useEffect(() => {
@@ -128,9 +144,10 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const exact = useExact(lines, answered && pending.value === 0, y, x, axis, latest);
   const only = main.length === 1 ? main[0] : undefined;
   return {
-    ...{ lines, axis, x, y, log, error: error.value },
+    ...{ lines, layers, density, axis, x, y, log, error: error.value },
+    star: starOf(card.metric, wanted),
     names: useMemo(() => new Map(wanted.map((w) => [w.id, w.member])), [ask, units]),
-    total: card.members.length,
+    total: visible,
     drawn: members.length,
     loading: pending.value > 0,
     last:
@@ -138,7 +155,8 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
         ? (card.members[0]!.series.last?.value ?? (only && lastPoint(only)))
         : undefined,
     bucketed: ratio(main),
-    crowd: members.length > slots,
+    crowd: members.length > slots || grouping !== null,
+    grouped: grouping !== null,
     coarser: coarser(lines, y, log),
     needleLabel: (n) => {
       const known = exact.needle(n);

@@ -1,6 +1,7 @@
 import type { BucketColumns, BucketQuery, BucketResult, RunDetail } from "../api/types.ts";
 import { storedRange, unitOf, type XAxis } from "../chart/axis.ts";
 import type { Unit } from "../chart/curve.ts";
+import type { Grouping } from "../chart/grouping.ts";
 import { resolution } from "../chart/range.ts";
 import { smoothed } from "../chart/smooth.ts";
 import type { Place } from "../chart/style.ts";
@@ -37,6 +38,7 @@ export function wantedLines(
   zoom: view.Zoom | null,
   width: number,
   runs: Map<string, number>,
+  grouping: Grouping | null,
 ): Wanted[] {
   const sets = [...new Set(members.map((m) => labelText(m.series.labels)))];
   // Of all runs that will come, so that those that came first are not asked again in another resolution.
@@ -53,9 +55,17 @@ export function wantedLines(
       ...(series.inherited && view.showInherited.value && { include_inherited: true as const }),
     };
     const slot = runs.get(run) ?? 0;
+    const place = {
+      lines: members.length,
+      runs: runs.size,
+      slot,
+      set: sets.indexOf(labels),
+      sets: sets.length,
+    };
+    const group = grouping?.of.get(run);
     const line: Wanted = {
       ...{ id: `${run} ${series.scale} ${labels}`, member, query, unit, faded: false },
-      place: { lines: members.length, runs: runs.size, slot, set: sets.indexOf(labels), sets: sets.length },
+      place: group ? { ...place, group } : place,
       forkStep: forkStepOn(axis, series.axes, detail),
     };
     return [line, ...earlier(line, detail?.attempts ?? [], members.length)];

@@ -1,0 +1,87 @@
+import { computed, signal } from "@preact/signals";
+import { type Direction, guess } from "../chart/direction.ts";
+import { type Grouping, groupsOf, type Subject } from "../chart/grouping.ts";
+import { type Statistic, statistics } from "../chart/layer.ts";
+import { param, setParams } from "./route.ts";
+import { isDark, palette } from "./theme.ts";
+
+/** How many runs are drawn together: which key colours them, and what stands for a group. Kept in the address. */
+
+/** The runs that charts show; a page sets them and takes them away. */
+export const subjects = signal<ReadonlyMap<string, Subject>>(new Map());
+
+export const by = computed(() => param("by"));
+export const split = computed(() => param("split"));
+export const statistic = computed<Statistic>(
+  () => statistics.find(([name]) => name === param("stat"))?.[0] ?? "iqr",
+);
+
+/** How members are drawn: "" decides by their number. */
+export type Members = "" | "lines" | "density" | "none";
+export const members = computed<Members>(() => {
+  const text = param("draw");
+  return text === "lines" || text === "density" || text === "none" ? text : "";
+});
+
+export const grouping = computed<Grouping | null>(() =>
+  by.value && subjects.value.size > 1
+    ? groupsOf([...subjects.value.values()], by.value, isDark.value, palette.value.muted)
+    : null,
+);
+
+const offText = computed(() => param("off"));
+const off = computed(() => new Set(offText.value.split(",").filter(Boolean).map(decodeURIComponent)));
+const named = (key: string): string => key || "-"; // the runs without a value have no name
+export const isOff = (key: string): boolean => off.value.has(named(key));
+
+function setOff(keys: Iterable<string>): void {
+  setParams({ off: [...keys].map(encodeURIComponent).join(",") });
+}
+
+export function toggleGroup(key: string): void {
+  const next = new Set(off.value);
+  if (!next.delete(named(key))) next.add(named(key));
+  setOff(next);
+}
+
+/** Shows this group alone, or all of them again when it is alone. */
+export function onlyGroup(key: string): void {
+  const others = (grouping.value?.groups ?? []).map((g) => named(g.key)).filter((k) => k !== named(key));
+  const alone = !isOff(key) && others.every((k) => off.value.has(k));
+  setOff(alone ? [] : others);
+}
+
+/** Colours runs by another key; what was hidden belongs to the old one. */
+export function colourBy(key: string): void {
+  setParams({ by: key, off: "" });
+}
+
+/** The group under the pointer in the legend: it comes forward in every card. */
+export const hoveredGroup = signal<string | null>(null);
+
+/** Directions that a reader chose, by project and metric. */
+const directionsName = (project: string): string => `kymogram.direction.${project}`;
+const chosen = signal<{ project: string; of: Record<string, Direction> }>({ project: "", of: {} });
+
+/** Reads what was chosen in a project. */
+export function openProject(project: string): void {
+  let of: Record<string, Direction> = {};
+  try {
+    of = JSON.parse(localStorage.getItem(directionsName(project)) ?? "{}");
+  } catch {} // not ours
+  chosen.value = { project, of };
+}
+
+/** Which way a metric is better: chosen in this project, else by its name. */
+export function directionOf(metric: string): Direction | undefined {
+  const { of } = chosen.value;
+  const set = Object.hasOwn(of, metric) ? of[metric] : undefined;
+  return set === "up" || set === "down" ? set : guess(metric);
+}
+
+export function setDirection(metric: string, direction: Direction): void {
+  const { project, of } = chosen.value;
+  const next = Object.fromEntries([...Object.entries(of), [metric, direction]]);
+  chosen.value = { project, of: next };
+  localStorage.setItem(directionsName(project), JSON.stringify(next));
+}

@@ -141,7 +141,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-shapes bench-promql bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -272,6 +272,9 @@ bench-shapes: bin/kymogram ## bytes a point of what foreign clients send, beside
 bench-promql: bin/kymogram ## Grafana's usual PromQL, beside VictoriaMetrics and Prometheus on the same samples
 	@tools/prepare peers
 	@$(GO) run ./test/bench/engine -what promql -servers kymogram,victoria-metrics,prometheus $(ARGS)
+
+bench-web: setup web/node_modules/.package-lock.json ## the page in Chromium: first chart, bytes, requests, tasks, scrolling, beside TensorBoard; ARGS='--sets A,B --alone'
+	@$(VENV)/bin/python test/bench/web.py $(ARGS)
 
 bench-subnet: setup influx $(VENV)/.clients ## 30 days of a subnet of 256 nodes, beside InfluxDB 1.6: series, bytes a point, InfluxQL; needs 3 GB and 8 GB of memory; ARGS='--days 1'
 	@$(VENV)/bin/python test/bench/subnet.py --validators 2 $(ARGS)

@@ -25,6 +25,31 @@ interface Sets {
 // wide = 100,000 series; runs = a project of 100,000 runs.
 const server = process.env.KYMOGRAM_SERVER;
 
+/** Addresses of a TensorBoard with the same points, by set: {"A":"http://127.0.0.1:…"}. */
+const tensorboard = JSON.parse(process.env.TENSORBOARD ?? "{}") as Record<string, string>;
+
+/** What a page calls a chart that is drawn, what it asks for data, and what one scrolls. */
+interface Kind {
+  drawn: string;
+  card: string;
+  data: string;
+  scrolled: string;
+}
+
+const ours: Kind = {
+  drawn: ".card[data-drawn] canvas",
+  card: ".card",
+  data: "/api/",
+  scrolled: ".grid-scroll",
+};
+// Its charts tell nobody when their lines are there: a canvas without a spinner is as early as it can be.
+const theirs: Kind = {
+  drawn: "scalar-card:not(:has(mat-spinner)) line-chart canvas",
+  card: "scalar-card",
+  data: "/data/",
+  scrolled: "metrics-main-view",
+};
+
 async function standinSets(): Promise<Sets> {
   const { url, close } = await host();
   const others = Array.from({ length: 49 }, (_, i) => ulid(`A/${i + 1}`)).join();
@@ -72,66 +97,72 @@ interface Seen {
 }
 
 /** Watches long tasks and the first moments at which 1 and n charts are drawn. */
-async function watch(page: Page): Promise<void> {
-  await page.addInitScript(() => {
+async function watch(page: Page, kind = ours): Promise<void> {
+  await page.addInitScript((drawn) => {
     const w = window as unknown as { seen: Seen };
     w.seen = { longest: 0, at: {} };
     new PerformanceObserver((list) => {
       for (const e of list.getEntries()) w.seen.longest = Math.max(w.seen.longest, e.duration);
     }).observe({ type: "longtask", buffered: true });
     const look = () => {
-      const n = document.querySelectorAll(".card[data-drawn] canvas").length;
+      const n = document.querySelectorAll(drawn).length;
       for (let k = 1; k <= n; k++) w.seen.at[k] ??= performance.now();
       requestAnimationFrame(look);
     };
     requestAnimationFrame(look);
-  });
+  }, kind.drawn);
 }
 
 const seen = (page: Page) => page.evaluate(() => (window as unknown as { seen: Seen }).seen);
 
-/** Counts bytes on the wire, of the API's answers alone. */
-async function wire(page: Page): Promise<{ api: number }> {
-  const bytes = { api: 0 };
+/** Counts requests for data and the bytes of their answers on the wire. */
+async function wire(page: Page, kind = ours): Promise<{ api: number; requests: number }> {
+  const sum = { api: 0, requests: 0 };
   const api = new Set<string>();
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("Network.enable");
   cdp.on("Network.responseReceived", (e) => {
-    if (e.response.url.includes("/api/")) api.add(e.requestId);
+    if (!e.response.url.includes(kind.data)) return;
+    api.add(e.requestId);
+    sum.requests++;
   });
   cdp.on("Network.dataReceived", (e) => {
-    if (api.has(e.requestId)) bytes.api += e.encodedDataLength;
+    if (api.has(e.requestId)) sum.api += e.encodedDataLength;
   });
-  return bytes;
+  return sum;
 }
 
-const drawn = (page: Page, n: number) =>
-  page.waitForFunction((k) => document.querySelectorAll(".card[data-drawn] canvas").length >= k, n);
+const drawn = (page: Page, n: number, kind = ours) =>
+  page.waitForFunction(([k, of]) => document.querySelectorAll(of).length >= k, [n, kind.drawn] as const);
 
-async function firstCharts(name: string, path: string, charts: number): Promise<Page> {
+async function firstCharts(name: string, path: string, charts: number, kind = ours): Promise<Page> {
   // Once to have the data made, as a store would have it.
-  if (!server) {
+  if (!server && kind === ours) {
     const warm = await open(browser);
     await warm.page.goto(at.url + path);
     await warm.page.waitForTimeout(4000);
     await warm.context.close();
   }
   const { page } = await open(browser);
-  await watch(page);
-  const bytes = await wire(page);
-  await page.goto(at.url + path);
-  await drawn(page, charts);
+  await watch(page, kind);
+  const bytes = await wire(page, kind);
+  await page.goto(kind === ours ? at.url + path : path);
+  await drawn(page, charts, kind);
   await page.waitForTimeout(1500);
   const s = await seen(page);
   const whole = await page.evaluate(
-    () =>
-      [...document.querySelectorAll(".card")].filter((c) => c.getBoundingClientRect().bottom <= innerHeight)
+    (card) =>
+      [...document.querySelectorAll(card)].filter((c) => c.getBoundingClientRect().bottom <= innerHeight)
         .length,
+    kind.card,
   );
   note(`${name}: first chart`, `${Math.round(s.at[1]!)} ms`);
   note(`${name}: ${charts} charts`, `${Math.round(s.at[charts]!)} ms`);
   note(`${name}: longest task`, `${Math.round(s.longest)} ms`);
-  note(`${name}: data for the screen (wire)`, `${Math.round(bytes.api / 1000)} kB`);
+  note(
+    `${name}: data for the screen (wire)`,
+    `${Math.round(bytes.api / 1000)} kB in ${bytes.requests} requests`,
+  );
   note(`${name}: whole charts at 1440×900`, String(whole));
   return page;
 }
@@ -162,8 +193,14 @@ async function zoomed(name: string, page: Page): Promise<void> {
   note(`${name}: zoom to painted`, `${Math.round(ms)} ms`);
 }
 
-/** Frames a second while something scrolls with the wheel for three seconds. */
-async function scrolling(page: Page, selector: string): Promise<number> {
+/** Frames a second, and the main thread's milliseconds a frame, while something scrolls with the wheel for three seconds. */
+async function scrolling(name: string, page: Page, selector = ours.scrolled): Promise<void> {
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable");
+  const busy = async () => {
+    const { metrics } = await cdp.send("Performance.getMetrics");
+    return 1000 * metrics.find((m) => m.name === "TaskDuration")!.value;
+  };
   await page.hover(selector, { position: { x: 400, y: 300 } });
   await page.evaluate(() => {
     const w = window as unknown as { frames: number; stop: boolean };
@@ -176,6 +213,7 @@ async function scrolling(page: Page, selector: string): Promise<number> {
     requestAnimationFrame(count);
   });
   const start = Date.now();
+  const before = await busy();
   while (Date.now() - start < 3000) {
     await page.mouse.wheel(0, 120);
     await page.waitForTimeout(16);
@@ -185,7 +223,11 @@ async function scrolling(page: Page, selector: string): Promise<number> {
     w.stop = true;
     return w.frames;
   });
-  return frames / ((Date.now() - start) / 1000);
+  const seconds = (Date.now() - start) / 1000;
+  note(
+    `${name}: scroll`,
+    `${(frames / seconds).toFixed(0)} fps, ${(((await busy()) - before) / frames).toFixed(1)} ms of the main thread a frame`,
+  );
 }
 
 test("size", () => {
@@ -198,14 +240,14 @@ test("size", () => {
 
 test("A: fifty runs over one another", async () => {
   const page = await firstCharts("A", at.a, 12);
-  note("A: scroll", `${(await scrolling(page, ".grid-scroll")).toFixed(0)} fps`);
+  await scrolling("A", page);
   note("A: longest task while scrolling", `${Math.round((await seen(page)).longest)} ms`);
   await page.context().close();
 });
 
 test("B: five thousand metrics", async () => {
   const page = await firstCharts("B", at.b, 12);
-  note("B: scroll", `${(await scrolling(page, ".grid-scroll")).toFixed(0)} fps`);
+  await scrolling("B", page);
   note("B: longest task while scrolling", `${Math.round((await seen(page)).longest)} ms`);
   await page.context().close();
 });
@@ -215,6 +257,13 @@ test("C: a million points", async () => {
   await zoomed("C", page);
   await page.context().close();
 });
+
+for (const [set, url] of Object.entries(tensorboard))
+  test(`${set} in TensorBoard`, async () => {
+    const page = await firstCharts(`${set} in TensorBoard`, url, 1, theirs);
+    await scrolling(`${set} in TensorBoard`, page, theirs.scrolled);
+    await page.context().close();
+  });
 
 test("ten million points", async (t) => {
   if (!at.c10) return t.skip();
@@ -276,7 +325,7 @@ test("a hundred thousand runs", async (t) => {
   await page.goto(at.url + at.runs);
   await page.waitForSelector(".row a");
   note("runs: 100,000, first rows", `${Math.round(await page.evaluate(() => performance.now()))} ms`);
-  note("runs: scroll", `${(await scrolling(page, ".table-scroll")).toFixed(0)} fps`);
+  await scrolling("runs", page, ".table-scroll");
   note("runs: longest task", `${Math.round((await seen(page)).longest)} ms`);
   await context.close();
 });

@@ -84,7 +84,10 @@ type Column struct {
 	Series SeriesKey
 	// Text is that of Series, where it is known already: many columns of a batch may be of
 	// one series. Else it is empty.
-	Text   string
+	Text string
+	// Place is 1 and the place that the store found the series in when these names came in
+	// an earlier batch, 0 where it did not. It saves looking them up and checking them again.
+	Place  uint32
 	Kind   Kind
 	Floats []float64
 	Ints   []int64

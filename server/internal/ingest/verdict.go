@@ -75,8 +75,10 @@ func (v *verdict) refuseAll(b *model.Batch) {
 func (v *verdict) judgeGroup(group int, g *model.RowGroup) {
 	for i := range g.Columns {
 		c := &g.Columns[i]
-		if f := checkSeries(&c.Series); f != nil {
-			v.refuseColumn(group, i, g, f)
+		if c.Place == 0 { // else it was checked when it got there
+			if f := checkSeries(&c.Series); f != nil {
+				v.refuseColumn(group, i, g, f)
+			}
 		}
 		if c.Kind == model.KindFloat || c.Kind == model.KindInt {
 			continue

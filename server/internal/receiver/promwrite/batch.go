@@ -88,6 +88,7 @@ type decoder struct {
 	floats  ingest.Slab[float64]
 	ints    ingest.Slab[int64]
 	room    []model.Column // of the row groups
+	lists   [][]model.Column
 }
 
 // column is the points of one series.
@@ -98,6 +99,7 @@ type column struct {
 	run   string
 	key   model.SeriesKey
 	text  string // of the key
+	found uint32 // model.Column.Place
 	fault error  // of the run's name
 	named bool   // the run came from its own label
 
@@ -124,7 +126,7 @@ func newDecoder(budget int) *decoder {
 // forget makes the decoder one that knows nothing.
 func (d *decoder) forget() {
 	d.byRaw, d.byKey, d.known, d.learnt, d.at = map[string]*column{}, map[string]*column{}, nil, 0, 0
-	d.columns, d.symbols, d.room = nil, nil, nil
+	d.columns, d.symbols, d.room, d.lists = nil, nil, nil, nil
 }
 
 // end takes the points out, for another request.
@@ -137,6 +139,7 @@ func (d *decoder) end() {
 	clear(d.symbols)
 	clear(d.runs)
 	clear(d.room)
+	clear(d.lists)
 	d.floats.Reset()
 	d.ints.Reset()
 	d.columns, d.symbols, d.stats, d.fault = d.columns[:0], d.symbols[:0], Stats{}, nil
@@ -345,22 +348,32 @@ func (d *decoder) parts() []ingest.Part {
 
 // fill makes the row groups.
 func (d *decoder) fill(out []ingest.Part, groups []rowGroup) {
-	lists := make([][]model.Column, len(groups))
+	d.lists = slices.Grow(d.lists[:0], len(groups))[:len(groups)]
 	d.room = slices.Grow(d.room[:0], len(d.columns))
 	room := d.room[:cap(d.room)]
 	for i := range groups {
 		n := groups[i].columns
-		lists[i], room = room[:0:n], room[n:]
+		d.lists[i], room = room[:0:n], room[n:]
 	}
 	d.room = d.room[:cap(d.room)-len(room)]
 	for _, c := range d.columns {
 		if c.fault == nil && len(c.times) > 0 {
-			lists[c.group] = append(lists[c.group], model.Column{Series: c.key, Text: c.text, Kind: model.KindFloat, Floats: c.values})
+			d.lists[c.group] = append(d.lists[c.group], model.Column{Series: c.key, Text: c.text, Place: c.found, Kind: model.KindFloat, Floats: c.values})
 		}
 	}
 	for i := range groups {
 		b := &out[groups[i].part].Batch
-		b.Groups = append(b.Groups, model.RowGroup{Unique: model.UniqueTime, TimeNs: groups[i].times, Columns: lists[i]})
+		b.Groups = append(b.Groups, model.RowGroup{Unique: model.UniqueTime, TimeNs: groups[i].times, Columns: d.lists[i]})
+	}
+}
+
+// find keeps where the store found the series, for the next request.
+func (d *decoder) find() {
+	for _, c := range d.columns {
+		if c.fault == nil && len(c.times) > 0 {
+			list := &d.lists[c.group]
+			c.found, *list = (*list)[0].Place, (*list)[1:]
+		}
 	}
 }
 

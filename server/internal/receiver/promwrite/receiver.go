@@ -235,6 +235,7 @@ func (r *Receiver) store(ctx context.Context, workspace, project string, d *deco
 	if err != nil {
 		return done, err
 	}
+	d.find()
 	s := &d.stats
 	r.totals.exemplars.Add(uint64(s.Exemplars))
 	r.totals.metadata.Add(uint64(s.Metadata))

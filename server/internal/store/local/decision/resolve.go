@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/state"
@@ -163,10 +164,26 @@ func (d *draft) name(r *state.Run) (rising bool) {
 			d.texts[j] = c.Series.String()
 		}
 		d.cols[j] = valuesOf(c)
-		d.of[j], _ = r.Named(d.texts[j])
+		d.of[j] = find(r, c, d.texts[j])
 		rising = rising && d.of[j] != nil && (j == 0 || d.of[j-1].ID < d.of[j].ID)
 	}
 	return rising
+}
+
+// find is the series of a column, nil where the run does not know it. The place that it had
+// in an earlier batch is a guess: that may have been another run's.
+func find(r *state.Run, c *model.Column, text string) *state.Series {
+	if c.Place > 0 {
+		if s := r.Find(store.SeriesID(c.Place - 1)); s != nil && s.Text == text {
+			return s
+		}
+	}
+	s, ok := r.Named(text)
+	if !ok {
+		return nil
+	}
+	c.Place = s.ID + 1
+	return s
 }
 
 // twice fails where a series is in two columns.

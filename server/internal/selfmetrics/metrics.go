@@ -8,6 +8,8 @@ package selfmetrics
 
 import (
 	"net/http"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,11 +84,35 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Route measures a handler under its pattern.
-func (m *Metrics) Route(pattern string, next http.Handler) http.Handler {
-	label := prometheus.Labels{"route": pattern}
-	h := promhttp.InstrumentHandlerCounter(m.requests.MustCurryWith(label), next)
-	return promhttp.InstrumentHandlerDuration(m.duration.MustCurryWith(label), h)
+// Route is where the requests of one route are counted.
+type Route struct {
+	metrics *Metrics
+	pattern string
+	took    prometheus.Observer
+	codes   sync.Map // of prometheus.Counter, by status
+}
+
+// Route measures the requests of a pattern.
+func (m *Metrics) Route(pattern string) *Route {
+	return &Route{metrics: m, pattern: pattern, took: m.duration.WithLabelValues(pattern)}
+}
+
+// Answered counts a request.
+func (r *Route) Answered(status int, took time.Duration) {
+	r.took.Observe(took.Seconds())
+	if c, ok := r.codes.Load(status); ok {
+		c.(prometheus.Counter).Inc() //nolint:forcetypeassert // nothing else is in it
+		return
+	}
+	code := "unknown"
+	if status >= 100 && status < 600 {
+		code = strconv.Itoa(status)
+	}
+	c := r.metrics.requests.WithLabelValues(r.pattern, code)
+	c.Inc()
+	if code != "unknown" { // of which there are many
+		r.codes.Store(status, c)
+	}
 }
 
 // Call counts a gRPC call that ends now; deferred by the interceptors.

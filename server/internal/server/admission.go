@@ -112,11 +112,16 @@ type arriving struct {
 	io.ReadCloser
 	control deadlines
 	answer  time.Duration // for the answer, once the body is here; 0 is unlimited
+	bound   time.Time     // when that began to count
 	end     time.Time     // of all of it, unless it is zero
 	came    int           // of the piece that comes now
 	waited  time.Duration // for that
 	slow    bool
+	whole   bool // all of it is here
 }
+
+// nearly is what an answer may have less time than it should.
+const nearly = time.Second
 
 func (a *arriving) Read(p []byte) (int, error) {
 	if a.slow {
@@ -144,9 +149,11 @@ func (a *arriving) ended(err error) error {
 	if err == nil {
 		return nil
 	}
-	if a.answer > 0 {
-		_ = a.control.SetWriteDeadline(time.Now().Add(a.answer))
+	if now := time.Now(); a.answer > 0 && now.Sub(a.bound) > nearly {
+		a.bound = now
+		_ = a.control.SetWriteDeadline(now.Add(a.answer))
 	}
+	a.whole = errors.Is(err, io.EOF)
 	if a.slow = errors.Is(err, os.ErrDeadlineExceeded); a.slow {
 		return tooSlow()
 	}

@@ -198,7 +198,15 @@ func (g *gate) hold(c *entered, caller string) (release func(), err error) {
 		g.held++
 	}
 	c.calls++
-	return sync.OnceFunc(func() { g.release(c) }), nil
+	released := false // guarded by mu
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if !released {
+			released = true
+			g.release(c)
+		}
+	}, nil
 }
 
 // greediest is the youngest connection of the caller that has most, nil where nobody has
@@ -216,9 +224,8 @@ func (g *gate) greediest() *entered {
 	return most.Back().Value.(*entered) //nolint:forcetypeassert // nothing else is in these lists
 }
 
+// release ends a call of a connection.
 func (g *gate) release(c *entered) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if c.calls--; c.calls == 0 && !c.gone {
 		g.unhold(c)
 		g.rest(c, g.by[c.from])

@@ -76,7 +76,7 @@ func (m *mux) handle(pattern string, h http.Handler) {
 		return
 	}
 	m.patterns[pattern] = true
-	m.mux.Handle(pattern, m.metrics.Route(pattern, m.watched(pattern, rule, h)))
+	m.mux.Handle(pattern, m.watched(pattern, rule, h))
 }
 
 // mount registers a route of httpapi, whose own idea of its scope must agree.
@@ -89,12 +89,16 @@ func (m *mux) mount(route httpapi.Route) {
 	m.handle(pattern, route.Handler)
 }
 
-// watched tells the security log what became of a request.
+// watched tells the security log and the metrics what became of a request.
 func (m *mux) watched(pattern string, rule Rule, h http.Handler) http.Handler {
+	route := m.metrics.Route(pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
 		o := &observed{ResponseWriter: w, gate: m.gate, metrics: m.metrics}
 		ctx, err := m.guard(o, r, rule, h)
 		m.security.watch(ctx, rule, pattern, r, o.status, err)
+		o.implied()
+		route.Answered(o.status, time.Since(began))
 	})
 }
 
@@ -180,7 +184,7 @@ const (
 // they have sent all: a connection that ends before gives them a reset, and no answer.
 // Who asked first (Expect) is told at once.
 func (a *arriving) takeIn(r *http.Request, most int64, within time.Duration) {
-	if a == nil || r.Header.Get("Expect") != "" {
+	if a == nil || a.whole || r.Header.Get("Expect") != "" {
 		return
 	}
 	a.end = time.Now().Add(within)
@@ -199,7 +203,7 @@ func tooLarge(limit int64) error {
 // bound bounds slow clients; writers that cannot (tests) have no clients. It returns the
 // body, nil where there is none.
 func (m *mux) bound(w http.ResponseWriter, r *http.Request, rule Rule) *arriving {
-	control, answer := http.NewResponseController(w), answerTimeout
+	control, answer, now := http.NewResponseController(w), answerTimeout, time.Now()
 	switch {
 	case rule.Stream:
 		answer = 0
@@ -207,12 +211,12 @@ func (m *mux) bound(w http.ResponseWriter, r *http.Request, rule Rule) *arriving
 		answer = largeTimeout
 	}
 	if answer > 0 {
-		_ = control.SetWriteDeadline(time.Now().Add(answer))
+		_ = control.SetWriteDeadline(now.Add(answer))
 	}
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	body := &arriving{ReadCloser: r.Body, control: control, answer: answer}
+	body := &arriving{ReadCloser: r.Body, control: control, answer: answer, bound: now}
 	r.Body = body
 	return body
 }

@@ -149,6 +149,11 @@ func (o *observed) WriteHeader(status int) {
 		if slices.Contains(refusals, status) && o.gate.isShort() {
 			o.Header().Set("Connection", "close")
 		}
+		if status == http.StatusNoContent { // nothing that a browser could show: most answers to writes
+			for name := range safeguards {
+				delete(o.Header(), name)
+			}
+		}
 	}
 	o.ResponseWriter.WriteHeader(status)
 }

@@ -76,10 +76,11 @@ type Stats struct {
 }
 
 type wait struct {
-	caller *caller
-	id     string
-	n      int64
-	ready  chan struct{} // closed when granted
+	caller   *caller
+	id       string
+	n        int64
+	ready    chan struct{} // closed when granted; nil where nobody waits for it
+	released bool
 }
 
 // New makes a pool. what names it in errors; patience 0 takes [Patience].
@@ -130,10 +131,16 @@ func (p *Pool) Acquire(ctx context.Context, n int64) (release func(), err error)
 func (p *Pool) AcquireWithin(ctx context.Context, limit time.Duration, n int64) (release func(), err error) {
 	p.mu.Lock()
 	w := p.enter(ctx, n)
+	release = func() { p.release(w) }
+	if len(p.waiting) == 0 && p.may(w) && p.fits(w) { // as nearly always
+		p.take(w)
+		p.mu.Unlock()
+		return release, nil
+	}
+	w.ready = make(chan struct{})
 	p.waiting = append(p.waiting, w)
 	p.grant()
 	p.mu.Unlock()
-	release = sync.OnceFunc(func() { p.release(w) })
 	patience := time.NewTimer(limit)
 	defer patience.Stop()
 	select {
@@ -161,7 +168,7 @@ func (p *Pool) Try(ctx context.Context, n int64) (release func(), err error) {
 		return nil, p.busy()
 	}
 	p.take(w)
-	return sync.OnceFunc(func() { p.release(w) }), nil
+	return func() { p.release(w) }, nil
 }
 
 // enter makes a request of a caller, who becomes known with it.
@@ -173,7 +180,7 @@ func (p *Pool) enter(ctx context.Context, n int64) *wait {
 		p.callers[id] = c
 	}
 	c.waiting++
-	return &wait{caller: c, id: id, n: min(max(n, 1), p.part), ready: make(chan struct{})}
+	return &wait{caller: c, id: id, n: min(max(n, 1), p.part)}
 }
 
 // forget ends the waiting of a request that gets nothing.
@@ -222,6 +229,10 @@ func (p *Pool) leave(w *wait, why error) bool {
 func (p *Pool) release(w *wait) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if w.released {
+		return
+	}
+	w.released = true
 	p.stats.Used -= w.n
 	w.caller.held -= w.n
 	p.drop(w)
@@ -234,7 +245,9 @@ func (p *Pool) take(w *wait) {
 	w.caller.held += w.n
 	w.caller.waiting--
 	w.caller.turn = p.turn
-	close(w.ready)
+	if w.ready != nil {
+		close(w.ready)
+	}
 }
 
 // first is how many small first leases the reserve has.

@@ -8,8 +8,9 @@ const mostGather = 2 * time.Millisecond
 // group are those that wait for the same sync. Callers that write one record after the
 // other come again as soon as they are answered: a sync that begins at once has only those
 // that came during the one before, and half of the callers, in turn, share each. So a sync
-// waits until as many are there as were around the last one, for no longer than that one
-// took. Whoever is alone never waits: nobody else was around.
+// waits until as many are there as were around the last one, while another one comes within
+// the time that one took, and never for longer than mostGather. Whoever is alone never waits:
+// nobody else was around.
 //
 //	A  ├─write─┤·········┆├── sync ──┤   ├─write─┤······┆├── sync ──┤
 //	B     ├─write─┤······┆├── sync ──┤     ├─write─┤····┆├── sync ──┤

@@ -92,6 +92,27 @@ func TestCallersGatherForASync(t *testing.T) {
 	})
 }
 
+// Callers that come slowly, one after the other, share a sync, too: that they still come says
+// that it is worth to wait for the rest.
+func TestSlowCallersGatherForASync(t *testing.T) {
+	gathered(t, func(t *testing.T, l *wal.Log, disk *sleepyDisk) {
+		const callers, each = 4, 50
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for range each {
+					time.Sleep(slowSync/2 + time.Duration(i)*slowSync*2/5) // the last is 1.2 syncs after the first
+					appendOnce(t, l)
+				}
+			})
+		}
+		all.Wait()
+		if most := each + 5; disk.syncs > most {
+			t.Errorf("%d syncs for %d records of %d callers, want at most %d", disk.syncs, callers*each, callers, most)
+		}
+	})
+}
+
 // Who comes no more is waited for once, for as long as a sync takes.
 func TestACallerThatStaysAwayIsForgotten(t *testing.T) {
 	gathered(t, func(t *testing.T, l *wal.Log, _ *sleepyDisk) {

@@ -279,20 +279,28 @@ func (l *Log) syncOnce() {
 	l.advance(upTo)
 }
 
-// gather waits until a sync is worth it, as group says.
+// gather waits until a sync is worth it, as group says: as long as more come within the time
+// that a sync takes.
 func (l *Log) gather() {
 	whole := l.group.gather()
 	if whole == nil {
 		return
 	}
-	end := time.NewTimer(min(l.group.took, mostGather))
-	defer end.Stop()
-	l.mu.Unlock()
-	select {
-	case <-whole:
-	case <-end.C:
+	begun := time.Now()
+	for came := -1; l.group.whole != nil && came < l.group.waiting; {
+		came = l.group.waiting
+		end := time.NewTimer(min(l.group.took, mostGather-time.Since(begun)))
+		l.mu.Unlock()
+		select {
+		case <-whole:
+		case <-end.C:
+		}
+		end.Stop()
+		l.mu.Lock()
+		if time.Since(begun) >= mostGather {
+			break
+		}
 	}
-	l.mu.Lock()
 	l.group.whole = nil
 }
 

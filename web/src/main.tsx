@@ -18,6 +18,7 @@ import { listen, route } from "./state/route.ts";
 import { followTheme, toggleTheme } from "./state/theme.ts";
 
 const viewPage = () => import("./page/view.tsx").then((m) => m.ViewPage);
+const comparePage = () => import("./page/compare.tsx").then((m) => m.ComparePage);
 const networkPage = () => import("./page/network.tsx").then((m) => m.NetworkPage);
 
 function App() {
@@ -31,6 +32,8 @@ function App() {
       return <RunsPage key={`${at.workspace}/${at.project}`} workspace={at.workspace} project={at.project} />;
     case "run":
       return <RunPage key={at.id} id={at.id} />;
+    case "compare":
+      return <Lazy key={`${at.workspace}/${at.project}`} load={comparePage} props={at} />;
     case "network":
       return (
         <Lazy

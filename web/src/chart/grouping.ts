@@ -81,8 +81,8 @@ export function keysOf(runs: readonly Subject[]): { config: string[]; summary: s
   };
 }
 
-/** A set of runs with one value, before it has a colour. */
-interface Part {
+/** Subset is the runs with one value or bin of values, before it has a colour. */
+export interface Subset {
   key: string;
   label: string;
   runs: string[];
@@ -92,7 +92,10 @@ const textOf = (v: Value | undefined): string =>
   v === undefined || v === null ? "" : typeof v === "number" ? short(v) : String(v);
 
 /** The runs by a key's values; numbers with many values in quantile bins, as equal in size as equal values allow. */
-function partsOf(runs: readonly Subject[], by: string): { parts: Part[]; rest: string[]; numbers: boolean } {
+export function partsOf(
+  runs: readonly Subject[],
+  by: string,
+): { parts: Subset[]; rest: string[]; numbers: boolean } {
   const read = by.startsWith(but) ? combined(runs, by.slice(but.length)) : (r: Subject) => readKey(r, by);
   const has = (v: Value | undefined) => v !== undefined && v !== null && !Number.isNaN(v);
   const known = runs.map((r) => [r.id, read(r)] as const);
@@ -101,7 +104,7 @@ function partsOf(runs: readonly Subject[], by: string): { parts: Part[]; rest: s
   const numbers = set.length > 0 && set.every(([, v]) => typeof v === "number");
   if (numbers && new Set(set.map(([, v]) => v)).size > mostSteps)
     return { parts: binned(set as [string, number][]), rest, numbers };
-  const parts = new Map<string, Part & { value: Value }>();
+  const parts = new Map<string, Subset & { value: Value }>();
   for (const [id, value] of set) {
     const key = String(value);
     const part = parts.get(key);
@@ -120,9 +123,9 @@ function combined(runs: readonly Subject[], except: string): (run: Subject) => s
   return (run) => keys.map((k) => `${nameOf(k)} ${textOf(readKey(run, k)) || "–"}`).join(" · ") || "the same";
 }
 
-function binned(set: [string, number][]): Part[] {
+function binned(set: [string, number][]): Subset[] {
   const sorted = [...set].sort((a, b) => a[1] - b[1]);
-  const parts: Part[] = [];
+  const parts: Subset[] = [];
   let at = 0;
   for (let bin = 1; bin <= bins && at < sorted.length; bin++) {
     let end = Math.max(at + 1, Math.round((sorted.length * bin) / bins));
@@ -170,7 +173,7 @@ export function groupsOf(runs: readonly Subject[], by: string, isDark: boolean, 
   return { by, numbers, groups, of };
 }
 
-function folded(parts: Part[]): Part[] {
+function folded(parts: Subset[]): Subset[] {
   const kept = parts.slice(0, slots - 1);
   const others = parts.slice(slots - 1);
   return [...kept, { key: "…", label: `${others.length} other values`, runs: others.flatMap((p) => p.runs) }];

@@ -19,7 +19,7 @@ import { WritersView } from "../part/writers.tsx";
 import { say } from "../state/app.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
-import { go, runsPath, setParams } from "../state/route.ts";
+import { comparePath, go, runsPath, setParams } from "../state/route.ts";
 import { type Card, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 
@@ -42,9 +42,10 @@ export function RunPage({ id }: { id: string }) {
     () =>
       bind({
         "g r": () => detail && go(runsPath(detail.workspace, detail.project)),
+        "g c": () => detail && go(comparePath(detail.workspace, detail.project, ids.length > 1 ? ids : [])),
         "\\": view.togglePanel,
       }),
-    [detail?.workspace, detail?.project],
+    [detail?.workspace, detail?.project, ids.join()],
   );
   useEffect(() => {
     if (detail) document.title = `${detail.display_name || detail.name} · Kymogram`;
@@ -187,7 +188,7 @@ interface ToolsProps {
   hasParent: boolean;
 }
 
-function ChartTools({ cards, hasAttempts, hasParent }: ToolsProps) {
+export function ChartTools({ cards, hasAttempts, hasParent }: ToolsProps) {
   const input = useRef<HTMLInputElement>(null);
   const draft = useSignal(view.search.value);
   if (document.activeElement !== input.current) draft.value = view.search.value;

@@ -7,10 +7,12 @@ interface Props {
   input: RefObject<HTMLInputElement | null>;
   q: string;
   error: ApiError | null;
+  /** The parameter of the address that keeps it. */
+  name?: string;
 }
 
 /** FilterInput is the one-line filter; where the server does not understand it, the place is marked below. */
-export function FilterInput({ input, q, error }: Props) {
+export function FilterInput({ input, q, error, name = "q" }: Props) {
   const wrong = q && error?.column ? error : null;
   return (
     <span class="filter">
@@ -24,7 +26,7 @@ export function FilterInput({ input, q, error }: Props) {
         aria-invalid={!!wrong}
         aria-describedby={wrong ? "filter-error" : undefined}
         value={q}
-        onInput={(e) => setParams({ q: e.currentTarget.value })}
+        onInput={(e) => setParams({ [name]: e.currentTarget.value })}
         onKeyDown={(e) => {
           if (e.key === "Escape" || e.key === "Enter") e.currentTarget.blur();
         }}

@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
+import { useEffect } from "preact/hooks";
 import { logout } from "../api/client.ts";
 import { help, notice, say } from "../state/app.ts";
-import { runsPath, viewPath } from "../state/route.ts";
+import { bind } from "../state/keys.ts";
+import { comparePath, go, runsPath, viewPath } from "../state/route.ts";
 import { isDark, toggleTheme } from "../state/theme.ts";
 import { Icon } from "./icon.tsx";
 import { TipView } from "./tip.tsx";
@@ -15,6 +17,10 @@ interface Props {
 
 /** Shell is the frame of every page: the rail, the top bar, and what floats above. */
 export function Shell({ crumbs, tools, project, children }: Props) {
+  useEffect(
+    () => project && bind({ "g c": () => go(comparePath(project.workspace, project.project)) }),
+    [project?.workspace, project?.project],
+  );
   return (
     <div class="shell">
       <nav class="rail" aria-label="Main">
@@ -29,6 +35,16 @@ export function Shell({ crumbs, tools, project, children }: Props) {
             title="Runs (g r)"
           >
             <Icon name="runs" />
+          </a>
+        )}
+        {project && (
+          <a
+            class="rail-item"
+            href={comparePath(project.workspace, project.project)}
+            aria-label="Compare"
+            title="Compare (g c)"
+          >
+            <Icon name="compare" />
           </a>
         )}
         {project && (
@@ -93,6 +109,7 @@ function signOut(): void {
 const keys: [string, string][] = [
   ["/", "search"],
   ["g r", "runs"],
+  ["g c", "compare runs"],
   ["j  k", "next, previous row or chart"],
   ["x", "select a run"],
   ["Enter", "open"],

@@ -55,6 +55,9 @@ export function starOf(metric: string, wanted: Wanted[]): string | undefined {
   const direction = groups.directionOf(metric);
   const lines = wanted.filter((w) => !w.faded);
   if (!direction || new Set(lines.map((w) => w.member.run)).size < 2) return undefined;
-  const last = lines.map((w) => Number(w.member.series.last?.value ?? Number.NaN));
+  const summaries = groups.subjects.value;
+  const last = lines.map(({ member: { run, series } }) =>
+    Number(series.last?.value ?? summaries.get(run)?.summary[metric]?.value ?? Number.NaN),
+  );
   return lines[bestOf(last, direction)]?.id;
 }

@@ -12,6 +12,7 @@ export type Route =
   | { page: "login" }
   | { page: "runs"; workspace: string; project: string }
   | { page: "run"; id: string }
+  | { page: "compare"; workspace: string; project: string }
   | { page: "network"; workspace: string; project: string }
   | { page: "view"; workspace: string; project: string; name: string }
   | { page: "lost"; path: string };
@@ -24,6 +25,8 @@ export function parse(path: string): Route {
   if (head === "login") return { page: "login" };
   if (head === "projects" && rest[0] && rest[1])
     return { page: "runs", workspace: rest[0], project: rest[1] };
+  if (head === "compare" && rest[0] && rest[1])
+    return { page: "compare", workspace: rest[0], project: rest[1] };
   if (head === "network" && rest[0] && rest[1])
     return { page: "network", workspace: rest[0], project: rest[1] };
   if (head === "p" && rest[0] && rest[1] && rest[2] === "views")
@@ -45,6 +48,10 @@ export const runsPath = (workspace: string, project: string): string =>
 
 export const networkPath = (workspace: string, project: string): string =>
   `/network/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
+
+/** All runs of a project side by side, or some of them. */
+export const comparePath = (workspace: string, project: string, ids: string[] = []): string =>
+  `/compare/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}${ids.length ? `?runs=${ids.map(encodeURIComponent).join(",")}` : ""}`;
 
 /** A view of a project; without a name the list of them. */
 export const viewPath = (workspace: string, project: string, name = ""): string =>

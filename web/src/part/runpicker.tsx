@@ -1,0 +1,112 @@
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import type { Run } from "../api/types.ts";
+import type { Direction } from "../chart/direction.ts";
+import { count, full, short } from "../chart/number.ts";
+import { param, runPath, setParams } from "../state/route.ts";
+import { sortBySummary } from "../state/runlist.ts";
+import * as view from "../state/view.ts";
+import { Icon } from "./icon.tsx";
+import type { Look } from "./scatter.tsx";
+
+const atOnce = 200; // rows
+
+/** Runs that the reader has hidden on the compare page. */
+export function hiddenRuns(): Set<string> {
+  return new Set(param("hide").split(",").filter(Boolean));
+}
+
+function toggle(id: string): void {
+  const next = hiddenRuns();
+  if (!next.delete(id)) next.add(id);
+  setParams({ hide: [...next].join(",") });
+}
+
+interface Props {
+  runs: readonly Run[];
+  metric: string;
+  direction: Direction | undefined;
+  look: Look;
+}
+
+/** RunPicker lists the compared runs, the best first; an eye draws a run or not. */
+export function RunPicker({ runs, metric, direction, look }: Props) {
+  const most = useSignal(atOnce);
+  const sorted = useMemo(
+    () => sortBySummary([...runs], `${direction === "up" ? "-" : ""}summary/${metric}`),
+    [runs, metric, direction],
+  );
+  const hidden = hiddenRuns();
+  return (
+    <aside class="panel compare-runs" aria-label="Runs">
+      <div class="panel-title">
+        {direction ? `best ${metric} first ${direction === "up" ? "↑" : "↓"}` : metric}
+      </div>
+      <div
+        class="panel-list"
+        onMouseLeave={() => {
+          view.hoveredRun.value = null;
+        }}
+      >
+        {sorted.slice(0, most.value).map((run) => (
+          <Item key={run.id} run={run} metric={metric} look={look} off={hidden.has(run.id)} />
+        ))}
+        {sorted.length > most.value && (
+          <button type="button" class="link more" onClick={() => (most.value += atOnce)}>
+            show {count(Math.min(atOnce, sorted.length - most.value))} more
+          </button>
+        )}
+      </div>
+      {hidden.size > 0 && (
+        <div class="panel-foot">
+          <span class="muted">{count(hidden.size)} hidden</span>{" "}
+          <button type="button" class="link" onClick={() => setParams({ hide: "" })}>
+            show all
+          </button>
+        </div>
+      )}
+    </aside>
+  );
+}
+
+function Item({ run, metric, look, off }: { run: Run; metric: string; look: Look; off: boolean }) {
+  const name = run.display_name || run.name;
+  const value = run.summary[metric]?.value;
+  const pinned = view.pinned.value.has(run.id);
+  return (
+    <div
+      class={`panel-item${off ? "" : " shown"}${view.hoveredRun.value === run.id ? " pointed" : ""}`}
+      onMouseEnter={() => {
+        view.hoveredRun.value = off ? null : run.id;
+      }}
+    >
+      <button
+        type="button"
+        class="ghost"
+        onClick={() => toggle(run.id)}
+        aria-pressed={!off}
+        aria-label={`${off ? "Draw" : "Hide"} ${name}`}
+        title={off ? "Draw" : "Hide"}
+      >
+        <Icon name={off ? "eyeOff" : "eye"} size={14} />
+      </button>
+      <button
+        type="button"
+        class="pin"
+        onClick={() => view.togglePin(run.id)}
+        aria-pressed={pinned}
+        aria-label={`Keep ${name} in front`}
+        title={pinned ? "In front: click to let it go back" : "Keep in front"}
+      >
+        <span class={`swatch${pinned ? " pinned" : ""}`} style={{ background: look.color(run) }} />
+      </button>
+      <a class="name" href={runPath(run.id)} title={name}>
+        {run.id === look.best ? "★ " : ""}
+        {name}
+      </a>
+      <span class="number muted" title={full(value)}>
+        {value === undefined ? "" : short(value)}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,61 @@
+import { signal } from "@preact/signals";
+import * as api from "../api/client.ts";
+import { ApiError } from "../api/client.ts";
+import type { Run } from "../api/types.ts";
+
+const pageSize = 500;
+const mostRuns = 5000; // compared; the page says when a project has more
+
+/** Comparison is the runs that a page compares: those that were chosen, or all that a filter finds. */
+export class Comparison {
+  readonly runs = signal<Run[]>([]);
+  readonly complete = signal(false);
+  /** The project has more runs than are compared. */
+  readonly more = signal(false);
+  readonly error = signal<ApiError | null>(null);
+  readonly #workspace: string;
+  readonly #project: string;
+  #abort = new AbortController();
+
+  constructor(workspace: string, project: string) {
+    this.#workspace = workspace;
+    this.#project = project;
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+
+  /** Reads the runs of a filter; with ids only these. What is shown stays until the answer is there. */
+  async ask(ids: ReadonlySet<string>, q: string, status: string): Promise<void> {
+    this.#abort.abort();
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
+    try {
+      await this.#read(ids, q, status, signal);
+      if (!signal.aborted) this.error.value = null;
+    } catch (cause) {
+      if (signal.aborted) return;
+      this.error.value =
+        cause instanceof ApiError
+          ? cause
+          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+    }
+    if (!signal.aborted) this.complete.value = true;
+  }
+
+  async #read(ids: ReadonlySet<string>, q: string, status: string, abort: AbortSignal): Promise<void> {
+    const found: Run[] = [];
+    const most = ids.size || mostRuns;
+    let cursor = "";
+    do {
+      const query = { q, status, limit: pageSize, cursor };
+      const page = await api.runs(this.#workspace, this.#project, query, abort);
+      if (abort.aborted) return;
+      found.push(...(ids.size ? page.items.filter((r) => ids.has(r.id)) : page.items));
+      cursor = page.next;
+    } while (cursor && found.length < most);
+    this.more.value = !ids.size && cursor !== "";
+    this.runs.value = found;
+  }
+}

@@ -22,9 +22,11 @@ type builder struct {
 	size    int // estimate of the encoded bytes
 	tally   spool.Tally
 	closes  bool
-	singles map[uint64]*kymogramv1.RowGroup
-	blocks  map[string]*kymogramv1.RowGroup
-	key     []byte
+	// definitions holds for a batch of definitions alone.
+	definitions bool
+	singles     map[uint64]*kymogramv1.RowGroup
+	blocks      map[string]*kymogramv1.RowGroup
+	key         []byte
 }
 
 func newBuilder(protocol uint32) *builder {
@@ -33,7 +35,7 @@ func newBuilder(protocol uint32) *builder {
 
 // reset begins the next batch.
 func (b *builder) reset() {
-	b.batch, b.updates, b.size, b.tally, b.closes = nil, nil, 0, spool.Tally{}, false
+	b.batch, b.updates, b.size, b.tally, b.closes, b.definitions = nil, nil, 0, spool.Tally{}, false, false
 }
 
 func (b *builder) empty() bool { return b.batch == nil }
@@ -112,10 +114,42 @@ func (b *builder) define(id uint32, series map[uint32]spool.Definition) {
 	d := series[id]
 	b.defined[id] = true
 	b.batch.Series = append(b.batch.Series, &kymogramv1.SeriesDefinition{Id: id, Metric: d.Metric, Scale: d.Scale, Labels: d.Labels, Kind: uint32(d.Kind), UniqueTime: d.UniqueTime})
-	b.size += 16 + len(d.Metric) + len(d.Scale)
+	b.size += definitionSize(&d)
+}
+
+// definitionSize is what a definition takes in a message.
+func definitionSize(d *spool.Definition) int {
+	size := 16 + len(d.Metric) + len(d.Scale)
 	for k, v := range d.Labels {
-		b.size += 8 + len(k) + len(v)
+		size += 8 + len(k) + len(v)
 	}
+	return size
+}
+
+// undefined are the series of a block that the stream does not know, and their size.
+func (b *builder) undefined(r *spool.Record, series map[uint32]spool.Definition) (ids []uint32, size int) {
+	if r.Type != spool.TypeBlock {
+		return nil, 0
+	}
+	for _, id := range r.Block.Series {
+		if !b.defined[id] {
+			d := series[id]
+			ids, size = append(ids, id), size+definitionSize(&d)
+		}
+	}
+	return ids, size
+}
+
+// defineOnly makes a batch of definitions alone, up to a size. The server has its record
+// already, so it takes nothing but them.
+func (b *builder) defineOnly(seq uint64, ids []uint32, series map[uint32]spool.Definition, most int) (rest []uint32) {
+	b.cover(seq, seq)
+	b.definitions = true
+	for len(ids) > 0 && b.size < most {
+		b.define(ids[0], series)
+		ids = ids[1:]
+	}
+	return ids
 }
 
 // addSingle adds a point or a document.

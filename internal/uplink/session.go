@@ -63,8 +63,9 @@ type session struct {
 
 // sentBatch waits for its ack.
 type sentBatch struct {
-	last  uint64
-	tally spool.Tally
+	last        uint64
+	tally       spool.Tally
+	definitions bool
 }
 
 // connect delivers over a stream in the newest protocol that the server speaks.
@@ -194,7 +195,7 @@ func (s *session) unopened(answer *kymogramv1.StreamResponse) error {
 // deliver reads records and sends batches until the end of the writer.
 func (s *session) deliver(ctx context.Context) error {
 	for woken := false; ; {
-		progress, err := s.fill()
+		progress, err := s.fill(ctx)
 		if err != nil {
 			return err
 		}
@@ -222,7 +223,7 @@ func (s *session) deliver(ctx context.Context) error {
 }
 
 // fill reads records into the batch in making; Got means that it is full.
-func (s *session) fill() (spool.Progress, error) {
+func (s *session) fill(ctx context.Context) (spool.Progress, error) {
 	var r spool.Record
 	for s.batches.size < s.pace.bytes {
 		progress, err := s.tail.Next(&r)
@@ -250,9 +251,34 @@ func (s *session) fill() (spool.Progress, error) {
 			s.batches.skip(model.Skipped{First: r.Seq, Last: r.Seq, Reason: reasonDropped, Points: uint64(points)})
 			continue
 		}
+		if err := s.defineAhead(ctx, &r); err != nil {
+			return progress, err
+		}
 		s.batches.add(&r, s.tail.Series)
 	}
 	return spool.Got, nil
+}
+
+// defineAhead defines the new series of a record in batches of their own where they would
+// make its batch too large: one call may log tens of thousands of environments. Such a batch
+// names the record before, which the server has by then; so every server takes it.
+func (s *session) defineAhead(ctx context.Context, r *spool.Record) error {
+	ids, size := s.batches.undefined(r, s.tail.Series)
+	if size <= s.pace.bytes || r.Seq == 1 {
+		return nil
+	}
+	if !s.batches.empty() {
+		if err := s.flush(ctx, spool.Got); err != nil {
+			return err
+		}
+	}
+	for len(ids) > 0 {
+		ids = s.batches.defineOnly(r.Seq-1, ids, s.tail.Series, max(s.pace.bytes, leastBytes))
+		if err := s.flush(ctx, spool.Got); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *session) ready(progress spool.Progress, woken bool) bool {
@@ -282,7 +308,7 @@ func (s *session) flush(ctx context.Context, progress spool.Progress) error {
 	}
 	batch.SpooledPoints = s.behind(progress != spool.Got && time.Since(read) < linger, s.batches.tally.Total())
 	s.qmu.Lock()
-	s.queue = append(s.queue, sentBatch{batch.Last, s.batches.tally})
+	s.queue = append(s.queue, sentBatch{batch.Last, s.batches.tally, s.batches.definitions})
 	s.qmu.Unlock()
 	s.batches.reset()
 	s.count(func(p *spool.Page) { p.Batches++ })
@@ -442,11 +468,15 @@ func (s *session) share(ack *kymogramv1.Ack) {
 }
 
 // pop takes the batches that a mark covers off the queue; behind means that the
-// oldest one was not taken.
+// oldest one was not taken. Definitions have the mark of the batch before them, and
+// an ack of their own.
 func (s *session) pop(mark uint64) (sent spool.Tally, covered int, behind bool) {
 	s.qmu.Lock()
 	defer s.qmu.Unlock()
 	for len(s.queue) > 0 && s.queue[0].last <= mark {
+		if first := s.queue[0]; first.definitions && first.last == mark && covered > 0 {
+			break
+		}
 		sent.Add(s.queue[0].tally)
 		s.queue = s.queue[1:]
 		covered++

@@ -37,7 +37,8 @@ func (d *delivery) shrink(cause error) error {
 	return d.rejectNext(cause)
 }
 
-// rejectNext gives up the record after the mark.
+// rejectNext gives up the first record after the mark that holds anything: a batch is
+// never too large for a definition of a series.
 func (d *delivery) rejectNext(cause error) error {
 	tail, err := spool.OpenTail(d.dir, d.id, d.counters().Mark+1, true)
 	if err != nil {
@@ -45,9 +46,10 @@ func (d *delivery) rejectNext(cause error) error {
 	}
 	defer tail.Close()
 	var r spool.Record
-	progress, err := tail.Next(&r)
-	if err != nil || progress != spool.Got {
-		return err
+	for r.Type == 0 || r.Type == spool.TypeSeries {
+		if progress, err := tail.Next(&r); err != nil || progress != spool.Got {
+			return err
+		}
 	}
 	if err := d.folder.Reject(d.id, []spool.Rejected{{Seq: r.Seq, Code: model.CodeTooLarge, Message: cause.Error(), Record: tail.Payload}}); err != nil {
 		return err

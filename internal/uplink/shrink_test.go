@@ -1,6 +1,7 @@
 package uplink
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -49,6 +50,54 @@ func TestTooLarge(t *testing.T) {
 	rejected, err := os.ReadFile(f.folder.RejectedPath(f.w.ID))
 	if err != nil || strings.Count(string(rejected), "\n") != 1 || !strings.Contains(string(rejected), string(model.CodeTooLarge)) {
 		t.Errorf("rejected %s, %v", rejected, err)
+	}
+}
+
+// A call that begins many series is delivered, however many their definitions are: on the
+// stream that sees them for the first time, and on one that goes on after them. A record
+// that is too large all the same costs itself and not the definitions before it.
+func TestManyNewSeries(t *testing.T) {
+	s := startServer(t)
+	s.large = func(b *kymogramv1.Batch) bool {
+		rows := 0
+		for _, g := range b.Groups {
+			rows += len(g.Seq)
+		}
+		return len(b.Series) > 200 || rows > 1
+	}
+	s.batch = func(n int) fault {
+		if n == 30 {
+			return reset // the next stream goes on after the definitions
+		}
+		return none
+	}
+	f := paced(t, s, spool.Pace{MaxBytes: 1, FirstBackoffMs: 1, LastBackoffMs: 2})
+	const many = 2_000
+	all, ids := make([]*spool.Series, many), make([]uint32, many)
+	for i := range all {
+		all[i] = f.of(model.KindFloat, fmt.Sprintf("metric/%04d", i))
+		ids[i] = all[i].ID
+	}
+	block := func(step int64, rows int) {
+		f.ok(f.w.Block(all, &spool.Block{
+			Kind: model.KindFloat, Rows: rows, Series: ids, Values: make([]uint64, many*rows), Time: spool.Column{Mode: spool.ModeConstant, Values: []int64{1}},
+			Axes: []spool.BlockAxis{{Axis: spool.AxisStep, Column: spool.Column{Mode: spool.ModeLinear, Values: []int64{step}}}},
+		}))
+	}
+	block(0, 2)
+	for step := range int64(20) {
+		block(1+step, 1)
+	}
+	f.close()
+	f.sync(Options{})
+	if n := len(s.stored()); n != 20*many {
+		t.Errorf("%d points of %d are stored", n, 20*many)
+	}
+	if len(s.skipped) != 1 || s.skipped[0].Points != 2*many || s.skipped[0].Reason != reasonLarge {
+		t.Errorf("skipped %+v", s.skipped)
+	}
+	if s.batches > 500 {
+		t.Errorf("%d batches", s.batches)
 	}
 }
 

@@ -32,6 +32,24 @@ def test_a_long_configuration_and_many_metrics(served: Served) -> None:
         assert found.summary() == {**wanted, "n": 2**62, "m00000 (evaluation)": 9.0}
 
 
+def test_all_environments_of_one_call(served: Served) -> None:
+    many = 65_536
+    with kymogram.init(run_name="wide") as run:
+        for update in range(2):
+            run.log_rl_environment_step(
+                "reward",
+                [0.25] * many,
+                rl_step=update,
+                env_id=[f"e{n}" for n in range(many)],
+                episode=[0] * many,
+            )
+    served.sync()
+    found = served.client.run("default/default/wide")
+    assert found.status == "finished"
+    counts = [one.count for one in found.series()]
+    assert (len(counts), set(counts)) == (many, {2})
+
+
 def test_the_only_series_of_a_name(served: Served) -> None:
     """An RL metric of one environment is found by its name; of two, the error lists them."""
     with kymogram.init(run_name="rl") as run:

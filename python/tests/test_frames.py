@@ -112,6 +112,23 @@ def test_a_wide_frame(served: Served, library: str) -> None:
         assert one["n"] == (2**62 + 1 if one["step"] == 5000 else None)
 
 
+def test_no_column_of_a_wide_frame_covers_another(served: Served, library: str) -> None:
+    """A metric may be called as the axis is, or (by an importer) as another series here."""
+    with kymogram.init(run_name="r") as run:
+        run.log({"step": 5.0, "loss": 6.0}, step=3)
+    served.sync()
+    found = served.client.run("default/default/r")
+    assert rows(frame(found, library, wide="step")) == [
+        {"step": 3, "loss": 6.0, "step@ML_STEP": 5.0}
+    ]
+    one, other, plain = (
+        query.Series(found, metric, "ML_STEP", labels, "float64", ["step"], 1, 0, 1.0)
+        for metric, labels in (("a{k=v}", {}), ("a", {"k": "v"}), ("a", {}))
+    )
+    names = query._names([one, other, plain], "step")
+    assert len(set(names)) == 3 and names[2] == "a"
+
+
 def test_a_wide_frame_says_what_it_leaves_out(served: Served, library: str) -> None:
     with kymogram.init(run_name="r") as run:
         for episode in range(4):

@@ -433,8 +433,9 @@ class Run:
         of Points.to_pandas(). With `wide` the name of an axis (step, time_ns, window, …)
         they stand beside one another: that axis, then a column for each series, named
         `metric`, `metric{label=value}` where more series have the metric, and with
-        `@scale` where that does not tell them apart either. Of points with one x the
-        last counts. Points and series that are not in a wide frame are told by a warning.
+        `@scale` where that does not tell them apart either, or the axis has that name. Of
+        points with one x the last counts. Points and series that are not in a wide frame
+        are told by a warning.
         """
         return frames.pandas_frame(self._frame(regex, wide, include_inherited))
 
@@ -454,7 +455,7 @@ class Run:
                 parts.append({name: [word] * points.rows for name, word in words.items()})
                 parts[-1].update(points)
             return columns.join(parts)
-        named = dict(zip(_names(every), every))
+        named = dict(zip(_names(every, wide), every))
         read = {name: one.points(axis=wide) for name, one in named.items() if _has(one, wide)}
         made, hidden = columns.aligned(wide, read)
         without = {
@@ -523,8 +524,8 @@ def _series(run: Run, one: dict[str, Any]) -> Series:
     return Series(run=run, last=last, inherited=one.get("inherited"), **found)
 
 
-def _names(every: Sequence[Series]) -> list[str]:
-    """A name for each series: as short as tells it from the others."""
+def _names(every: Sequence[Series], axis: str) -> list[str]:
+    """A name for each series: as short as tells it from the others and from the axis."""
     metrics = Counter(one.metric for one in every)
     names = [
         f"{one.metric}{{{_text(one.labels)}}}"
@@ -532,8 +533,13 @@ def _names(every: Sequence[Series]) -> list[str]:
         else one.metric
         for one in every
     ]
-    taken = Counter(names)
-    return [f"{a}@{one.scale}" if taken[a] > 1 else a for a, one in zip(names, every)]
+    taken = Counter([axis, *names])
+    names = [f"{a}@{one.scale}" if taken[a] > 1 else a for a, one in zip(names, every)]
+    taken = Counter(names)  # an imported metric may be called as another series is here
+    return [
+        f"{one.metric!r}{sorted(one.labels.items())}@{one.scale}" if taken[a] > 1 else a
+        for a, one in zip(names, every)
+    ]
 
 
 def _text(labels: Mapping[str, str]) -> str:

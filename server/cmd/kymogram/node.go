@@ -47,6 +47,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store/local"
+	"github.com/kymogram/kymogram/server/internal/summary"
 	"github.com/kymogram/kymogram/server/internal/weight"
 	"github.com/kymogram/kymogram/web"
 )
@@ -58,19 +59,20 @@ type node struct {
 	log     *slog.Logger
 	closers []io.Closer // in the order of opening
 
-	engine  *local.Engine
-	catalog *sqlite.DB
-	blobs   *dir.Store
-	states  *statelog.Log
-	subnets *network.Subnets // nil without a chain
-	keyring *auth.Keyring
-	links   *auth.Links
-	ingest  *ingest.Service
-	query   *query.Service
-	live    *live.Hub
-	metrics *selfmetrics.Metrics
-	signer  *blob.Signer
-	spare   *reserve.File
+	engine    *local.Engine
+	catalog   *sqlite.DB
+	blobs     *dir.Store
+	states    *statelog.Log
+	subnets   *network.Subnets // nil without a chain
+	keyring   *auth.Keyring
+	links     *auth.Links
+	ingest    *ingest.Service
+	query     *query.Service
+	live      *live.Hub
+	summaries *summary.Keeper
+	metrics   *selfmetrics.Metrics
+	signer    *blob.Signer
+	spare     *reserve.File
 }
 
 // openNode opens the data folder and recovers what a crash left.
@@ -183,9 +185,10 @@ func (n *node) wire(ctx context.Context) error {
 	n.keyring = auth.New(reserve.Keys{Keys: n.catalog, File: n.spare}, time.Now, n.config.NoAuth)
 	n.links = auth.NewLinks(time.Now)
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
+	n.summaries = summary.NewKeeper(n.engine, n.catalog, time.Now, n.log)
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{
 		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog, Views: n.catalog, Names: n.catalog,
-		Auth: n.keyring, Live: n.live, Now: time.Now, Log: n.log,
+		Auth: n.keyring, Live: news{n.live, n.summaries}, Now: time.Now, Log: n.log,
 	})
 	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page / 2, Points: query.RowsIn(n.memory.Read())})
 	n.metrics = selfmetrics.New(version)
@@ -193,6 +196,17 @@ func (n *node) wire(ctx context.Context) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	return n.ingest.Recover(ctx)
+}
+
+// news goes to readers, and to what is kept of runs for their lists.
+type news struct {
+	live      *live.Hub
+	summaries *summary.Keeper
+}
+
+func (n news) Publish(c model.RunChange) {
+	n.live.Publish(c)
+	n.summaries.Publish(c)
 }
 
 // totals tells live where a run stands.
@@ -330,6 +344,7 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 	group.Go(func() error { return n.ingest.Run(working) })
 	group.Go(func() error { return n.spare.Run(working) })
 	group.Go(func() error { return n.live.Run(working) })
+	group.Go(func() error { return n.summaries.Run(working) })
 	if n.subnets != nil {
 		group.Go(func() error { return n.subnets.Run(working) })
 	}

@@ -58,7 +58,7 @@ func runsListCommand(io stdio) *cobra.Command {
 	f.addTo(cmd)
 	for name, usage := range map[string]string{
 		"name": "exact name", "tag": "exact tag", "status": "running, finished, failed, interrupted, lost or silent",
-		"q": "filter: words, path=value, path<value; or, not, brackets (docs/guides/filter.md)", "sort": "created, name, last, status or an attribute; - in front for descending",
+		"q": "filter: words, path=value, loss<1, min(loss)<1; or, not, brackets (docs/guides/filter.md)", "sort": "created, name, last, status, an attribute or last(loss), min(loss), …; - in front for descending",
 		"cursor": cursorHelp,
 	} {
 		f.words[name] = cmd.Flags().String(name, "", usage)

@@ -36,6 +36,7 @@ func TestScripts(t *testing.T) {
 			"serve": scriptServe,
 			"stop":  scriptStop,
 			"cut":   scriptCut,
+			"until": scriptUntil,
 		},
 	})
 }
@@ -87,6 +88,22 @@ func scriptServe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Value(serversKey{}).(map[string]*background)[name] = b
 	ts.Setenv(name, http)
 	ts.Setenv(name+"_GRPC", grpc)
+}
+
+// scriptUntil is `until TEXT COMMAND…`: it runs the command again until it writes the text.
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until TEXT COMMAND…")
+	}
+	for end := time.Now().Add(20 * time.Second); ; {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if strings.Contains(ts.ReadFile("stdout"), args[0]) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%v did not write %q within 20 s", args[1:], args[0])
+		}
+	}
 }
 
 func lookPath(ts *testscript.TestScript, name string) string {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog/filter"
 )
 
 // MaxConfig is how many attributes Run.Config has at most.
@@ -133,8 +134,9 @@ type RunFilter struct {
 	Status             model.RunStatus
 	// Query is the one-line filter of docs/guides/filter.md, as package filter reads it.
 	Query   string
-	Sort    string // created (default), name, last, status, or an attribute's path; "-" in front: descending
+	Sort    string // created (default), name, last, status, an attribute's path or an aggregate of a metric, as min(loss); "-" in front: descending
 	Deleted bool   // the trash instead
+	Steps   Steps  // of what Query and Sort name with at(…)
 	Limit   int
 	Cursor  string
 	Configs bool // read Run.Config
@@ -142,6 +144,9 @@ type RunFilter struct {
 	// are. Where not even one run fits the error is [ErrLarge].
 	Bytes int64
 }
+
+// Steps are values of metrics at a step, by run. The store has them.
+type Steps map[filter.Metric]map[model.RunID]float64
 
 // ErrLarge says that a run has more bytes than a page may have.
 var ErrLarge = errors.New("a run is larger than a page")
@@ -158,6 +163,8 @@ type RenderingFilter struct {
 // Runs is what query reads of runs and projects.
 type Runs interface {
 	ListRuns(ctx context.Context, f RunFilter) (page []Run, next string, err error)
+	// RunsWith lists the runs of a project, not in the trash, that have a summary of a metric.
+	RunsWith(ctx context.Context, workspace, project, metric string) ([]model.RunID, error)
 	// FindRun finds by name.
 	FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error)
 	ListProjects(ctx context.Context, limit int, cursor string) (page []Project, next string, err error)
@@ -182,6 +189,29 @@ type Lists interface {
 	// Writers are by age.
 	Writers(ctx context.Context, run model.RunID, cursor string) (page []WriterInfo, next string, err error)
 	Events(ctx context.Context, run model.RunID, cursor string) (page []Event, next string, err error)
+}
+
+// Summary is what lists filter and sort a run by: the last value of a metric's curve, and
+// the least and the greatest finite one.
+type Summary struct {
+	Metric         string
+	Points         uint64
+	Last, Min, Max model.Value // integers or floats; Min and Max zero where no value is finite
+}
+
+// MaxSummaries is how many metrics of a run are kept, the first by name.
+const MaxSummaries = 1_000
+
+// Summaries keeps those of runs. They follow from the store: what is lost is made again.
+type Summaries interface {
+	// Summaries lists them by metric.
+	Summaries(ctx context.Context, run model.RunID) ([]Summary, error)
+	// PutSummaries replaces those of a run, read from the store at a time. A purged run is
+	// passed over.
+	PutSummaries(ctx context.Context, run model.RunID, all []Summary, at time.Time) error
+	// Unsummarised lists runs with a sign of life since their summaries were read, the
+	// newest first.
+	Unsummarised(ctx context.Context, limit int) ([]model.RunID, error)
 }
 
 // Renderings is what query reads of videos.
@@ -238,6 +268,8 @@ type Reader interface {
 	Details
 	Renderings
 	Views
+	// Summaries lists those of a run by metric.
+	Summaries(ctx context.Context, run model.RunID) ([]Summary, error)
 }
 
 // Place is a project's full name.
@@ -364,11 +396,17 @@ type Keys interface {
 	UseKey(ctx context.Context, id string, now time.Time) error
 }
 
+// Derived is what comes with runs and projects and is no record of theirs.
+type Derived interface {
+	ViewKeeper
+	Summaries
+}
+
 // Catalog is what cmd opens and closes.
 type Catalog interface {
 	Reader
 	Recorder
-	ViewKeeper
+	Derived
 	Keys
 	Close() error
 }

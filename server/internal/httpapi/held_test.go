@@ -13,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/statelog"
@@ -135,6 +136,13 @@ func (l *lab) fullProject(runs int) {
 			g.Columns = append(g.Columns, model.Column{Series: model.NewSeriesKey(fmt.Sprintf("metric/%d", m), "", nil), Kind: model.KindFloat, Floats: []float64{1.5}})
 		}
 		w.append(g)
+		var all []catalog.Summary
+		for m := range 100 {
+			all = append(all, catalog.Summary{Metric: fmt.Sprintf("metric/%d", m), Points: 1, Last: *model.FloatValue(1.5), Min: *model.FloatValue(1.5), Max: *model.FloatValue(1.5)})
+		}
+		if err := l.catalog.PutSummaries(l.t.Context(), w.run, all, time.Now()); err != nil {
+			l.t.Fatal(err)
+		}
 	}
 }
 

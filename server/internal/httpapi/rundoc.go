@@ -85,6 +85,8 @@ type summaryDoc struct {
 	Step   *int64 `json:"step"`
 	TimeNs int64  `json:"time_ns"`
 	Value  any    `json:"value"`
+	Min    any    `json:"min,omitempty"` // of the finite values
+	Max    any    `json:"max,omitempty"`
 }
 
 func newRunDoc(r *query.RunLine) runDoc {
@@ -101,9 +103,20 @@ func newRunDoc(r *query.RunLine) runDoc {
 		doc.Config[configName(a.Path)] = plain(a.Value)
 	}
 	for _, s := range r.Summary {
-		doc.Summary[s.Metric] = summaryDoc{s.Last.Step, s.Last.TimeNs, number(s.Kind, s.Last.Value)}
+		doc.Summary[s.Metric] = summaryDoc{s.Last.Step, s.Last.TimeNs, number(s.Kind, s.Last.Value), end(s.Min), end(s.Max)}
 	}
 	return doc
+}
+
+// end is a least or greatest value; there may be none.
+func end(v any) any {
+	switch n := v.(type) {
+	case int64:
+		return safeInt(n)
+	case float64:
+		return model.JSONFloat(n)
+	}
+	return nil
 }
 
 func number(kind model.Kind, n query.Number) any {

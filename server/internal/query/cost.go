@@ -9,7 +9,7 @@ const (
 	rowBytes    = 160      // of points: ten axes, time, value, attempt, writer, sequence, run
 	bucketBytes = 128
 	seriesBytes = 512
-	runBytes    = 8 << 10 // its last values; texts besides are smallTexts at most
+	runBytes    = 12 << 10 // its summaries; texts besides are smallTexts at most
 )
 
 // Bytes is what the page of runs takes.

@@ -41,6 +41,8 @@ func (f *fake) Allow(context.Context, catalog.Scope, string, string) error { ret
 
 func (f *fake) Spooled(model.WriterID) (uint64, bool) { return 0, false }
 
+func (f *fake) Summaries(context.Context, model.RunID) ([]catalog.Summary, error) { return nil, nil }
+
 func (f *fake) Lookup(context.Context, model.RunID) (*catalog.Run, error) {
 	f.lookups.Add(1)
 	run := f.run

@@ -14,6 +14,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/summary"
 )
 
 // summarySeries bounds the last values that a line of the list of runs carries:
@@ -60,9 +61,13 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	steps, err := s.steps(ctx, r)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
 	page, next, err := s.listRuns(ctx, catalog.RunFilter{
 		Workspace: r.Workspace, Project: r.Project, Name: r.Name, Tag: r.Tag, Status: r.Status,
-		Query: r.Query, Sort: r.Sort, Deleted: r.Deleted, Limit: limit, Cursor: r.Cursor, Configs: true,
+		Query: r.Query, Sort: r.Sort, Deleted: r.Deleted, Steps: steps, Limit: limit, Cursor: r.Cursor, Configs: true,
 	}, r.Texts)
 	if err != nil {
 		return nil, s.finish(ctx, fmt.Errorf("list runs: %w", err))
@@ -145,59 +150,36 @@ func (s *Service) lines(ctx context.Context, runs []catalog.Run) ([]RunLine, err
 	return lines, group.Wait()
 }
 
-// summary reads the last values of a run's plain numeric series. Where a metric
-// has several scales ML_STEP is shown; where it has a training and an evaluation
-// series the latter is called "METRIC (evaluation)". It may be cut where there are more.
-func (s *Service) summary(ctx context.Context, run model.RunID) (some []Summary, cut bool, err error) {
-	page, more, err := s.store.ListSeries(ctx, run, store.SeriesFilter{Match: isPlain, Limit: 2 * summarySeries})
-	if model.CodeOf(err) == model.CodeNotFound || model.CodeOf(err) == model.CodeRunDeleted {
-		return nil, false, nil // a run without a point yet, or one in the trash
+// summary reads the last values of a run's metrics, and what the catalog keeps beside them.
+func (s *Service) summary(ctx context.Context, run model.RunID) (out []Summary, cut bool, err error) {
+	metrics, cut, err := summary.Of(ctx, s.store, run, summarySeries)
+	if err != nil || len(metrics) == 0 {
+		return nil, cut, err
 	}
+	kept, err := s.runs.Summaries(ctx, run)
 	if err != nil {
-		return nil, false, fmt.Errorf("list series of run %s: %w", run, err)
+		return nil, false, fmt.Errorf("read the summaries of run %s: %w", run, err)
 	}
-	trained := map[string]bool{}
-	for i := range page {
-		trained[page[i].Key.Metric] = trained[page[i].Key.Metric] || !isEvaluation(page[i].Key)
+	ends := make(map[string]catalog.Summary, len(kept))
+	for _, k := range kept {
+		ends[k.Metric] = k
 	}
-	var out []Summary
-	at := map[string]int{}
-	for i := range page {
-		series := &page[i]
-		if series.Last == nil || !isNumeric(series.Kind) {
-			continue
-		}
-		name := series.Key.Metric
-		if isEvaluation(series.Key) && trained[name] {
-			name += " (evaluation)"
-		}
-		if place, ok := at[name]; !ok {
-			at[name] = len(out)
-			out = append(out, Summary{name, series.Kind, *series.Last})
-		} else if series.Key.Scale == model.ScaleStep {
-			out[place] = Summary{name, series.Kind, *series.Last}
-		}
+	out = make([]Summary, len(metrics))
+	for i, m := range metrics {
+		out[i] = Summary{m.Name, m.Series.Kind, *m.Series.Last, end(ends[m.Name].Min), end(ends[m.Name].Max)}
 	}
-	return slices.Clone(out[:min(len(out), summarySeries)]), more || len(out) > summarySeries, nil // the rest is free
+	return out, cut, nil
 }
 
-// isPlain holds for series that stand for their metric: without labels, of the
-// default environment, or logged with evaluation=True.
-func isPlain(key model.SeriesKey) bool {
-	switch len(key.Labels) {
-	case 0:
-		return true
-	case 1:
-		return key.Labels[0] == model.Label{Name: model.LabelEnv, Value: "default"} || isEvaluation(key)
+func end(v model.Value) any {
+	switch v.Type {
+	case model.TypeInt:
+		return v.Int
+	case model.TypeFloat:
+		return v.Float
 	}
-	return false
+	return nil
 }
-
-func isEvaluation(key model.SeriesKey) bool {
-	return len(key.Labels) == 1 && key.Labels[0] == model.Label{Name: "evaluation", Value: "true"}
-}
-
-func isNumeric(k model.Kind) bool { return k == model.KindFloat || k == model.KindInt }
 
 // Run reads everything of one run, by ULID or by the alias of a client.
 func (s *Service) Run(whole context.Context, id model.RunID, texts Admit) (*RunDetail, error) {

@@ -47,11 +47,13 @@ type RunLine struct {
 	SummaryCut bool
 }
 
-// Summary is the last value of a metric's curve.
+// Summary is the last value of a metric's curve. Its least and greatest finite ones are of a
+// moment ago, nil before they are known.
 type Summary struct {
-	Metric string
-	Kind   model.Kind
-	Last   store.Point
+	Metric   string
+	Kind     model.Kind
+	Last     store.Point
+	Min, Max any // int64 or float64
 }
 
 // RunDetail is everything of one run.
@@ -187,3 +189,5 @@ type Point = store.Point
 
 // Number is the value of a point, by the series' kind.
 type Number = store.Number
+
+func isNumeric(k model.Kind) bool { return k == model.KindFloat || k == model.KindInt }

@@ -258,12 +258,14 @@ func testFilters(t *testing.T, open Opener) {
 
 // listed is a run of the naive model of lists.
 type listed struct {
+	id      model.RunID
 	name    string
 	created int
 	last    int
 	closed  bool
 	tags    []string
 	values  map[string]*model.Value
+	metrics map[string][]float64
 }
 
 func (l *listed) status() string {
@@ -282,15 +284,19 @@ func testListModel(t *testing.T, open Opener) {
 			h.make(i, l)
 		}
 		for range 5 {
-			key := rapid.SampledFrom([]string{"", "created", "name", "last", "status", "x", "config/x", "y"}).Draw(rt, "sort")
+			key := rapid.SampledFrom([]string{"", "created", "name", "last", "status", "x", "config/x", "y", "last(loss)", "min(loss)", "max(loss)", "best(loss)", "at(loss,1)"}).Draw(rt, "sort")
 			desc := key != "" && rapid.Bool().Draw(rt, "desc")
 			f := catalog.RunFilter{Sort: key, Limit: rapid.IntRange(1, 4).Draw(rt, "limit")}
 			if desc {
 				f.Sort = "-" + key
 			}
+			f.Steps = stepsOf(runs)
 			want := slices.Clone(runs)
 			if rapid.Bool().Draw(rt, "filtered") {
 				want = narrow(rt, want, &f)
+			}
+			for _, l := range want {
+				l.values[key] = cmp.Or(l.values[key], l.aggregate(key))
 			}
 			sortNaively(want, key, desc || key == "")
 			var names []string
@@ -328,6 +334,9 @@ func drawRuns(rt *rapid.T) []*listed {
 				l.values[path] = drawValue(rt)
 			}
 		}
+		if rapid.Bool().Draw(rt, "logged") {
+			l.metrics = map[string][]float64{"loss": rapid.SliceOfN(rapid.SampledFrom([]float64{-1, 0, 0.5, 2, math.Inf(1), math.NaN()}), 1, 3).Draw(rt, "loss")}
+		}
 		runs[i] = l
 	}
 	return runs
@@ -345,6 +354,12 @@ func (h *harness) make(i int, l *listed) {
 		updates = append(updates, closeWith(model.StatusFinished))
 	}
 	h.check("Apply", h.c.Apply(h.ctx(), o.Run, r.Writer, uint64(i+1), updates, at(l.last)))
+	l.id = o.Run
+	var all []catalog.Summary
+	for metric, points := range l.metrics {
+		all = append(all, summaryOf(metric, points))
+	}
+	h.check("PutSummaries", h.c.PutSummaries(h.ctx(), o.Run, all, at(2000)))
 }
 
 // narrow draws a filter and applies its meaning to the model.
@@ -387,7 +402,10 @@ func drawFilter(rt *rapid.T, depth int) (line string, keep func(*listed) bool) {
 func drawTerm(rt *rapid.T) (line string, keep func(*listed) bool) {
 	limit := rapid.IntRange(-2, 2).Draw(rt, "limit")
 	op := rapid.SampledFrom([]string{"<", ">"}).Draw(rt, "op")
-	switch rapid.IntRange(0, 4).Draw(rt, "term") {
+	switch rapid.IntRange(0, 5).Draw(rt, "term") {
+	case 5:
+		key := rapid.SampledFrom([]string{"loss", "last(loss)", "min( loss )", `max("loss")`, "best(loss)", "at(loss, 1)"}).Draw(rt, "metric")
+		return fmt.Sprintf("%s%s%d", key, op, limit), func(l *listed) bool { return numberIs(l.aggregate(key), op, float64(limit)) }
 	case 0:
 		return "tag=t", func(l *listed) bool { return slices.Contains(l.tags, "t") }
 	case 1:

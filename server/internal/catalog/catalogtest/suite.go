@@ -58,6 +58,7 @@ func Test(t *testing.T, open Opener) {
 		{"LongLists", testLongLists},
 		{"ListModel", testListModel},
 		{"Filters", testFilters},
+		{"Summaries", testSummaries},
 		{"Projects", testProjects},
 		{"Views", testViews},
 		{"Keys", testKeys},

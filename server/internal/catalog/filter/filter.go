@@ -44,6 +44,9 @@ type Term struct {
 	Value  string
 	Quoted bool // the value was in quotes: text, never a number
 	At     int  // byte of the line where the value begins
+	// Metric is nil unless the path, without quotes, is an aggregate of a metric.
+	Metric *Metric
+	Start  int // byte of the line where the path begins
 }
 
 // operators by length, so that <= is seen before <.
@@ -216,7 +219,15 @@ func (p *parser) term() (Expr, error) {
 		return Expr{}, p.errorf(start, "%q has no path before it", op)
 	}
 	p.at += len(op)
-	return p.compare(left, op)
+	e, err := p.compare(left, op)
+	e.Start = start
+	if m, ok := ParseMetric(left); ok && !quoted {
+		e.Metric = &m
+		if m, ok = m.Resolved(); !ok && err == nil {
+			return e, p.errorf(start, "the name %s does not say whether less is better; write min(…) or max(…)", model.Clip(m.Name))
+		}
+	}
+	return e, err
 }
 
 // compare reads what follows the operator.
@@ -248,26 +259,42 @@ func operatorAt(s string) string {
 // atom reads a quoted text, or up to the next space or operator. Brackets that it opens
 // itself are its own, as in resnet(50).
 func (p *parser) atom() (text string, quoted bool, err error) {
-	rest := p.line[p.at:]
-	if strings.HasPrefix(rest, `"`) {
+	start := p.at
+	if strings.HasPrefix(p.line[start:], `"`) {
 		text, err = p.quoted()
 		return text, true, err
 	}
-	end, own := len(rest), 0
-	for i, r := range rest {
-		switch r {
-		case '(':
+	own, aggregate := 0, aggregateAt(p.line[start:])
+	for p.at < len(p.line) {
+		r, size := utf8.DecodeRuneInString(p.line[p.at:])
+		switch {
+		case r == '(':
 			own++
-		case ')':
+		case r == ')':
 			own--
+		case r == '"' && own > 0 && aggregate:
+			if _, err := p.quoted(); err != nil {
+				return "", false, err
+			}
+			continue
 		}
-		if unicode.IsSpace(r) || own < 0 || operatorAt(rest[i:]) != "" {
-			end = i
+		inside := aggregate && own > 0
+		if own < 0 || !inside && (unicode.IsSpace(r) || operatorAt(p.line[p.at:]) != "") {
 			break
 		}
+		p.at += size
 	}
-	p.at += end
-	return rest[:end], false, nil
+	return p.line[start:p.at], false, nil
+}
+
+// aggregateAt holds where min( and the like begin: their brackets may have spaces inside.
+func aggregateAt(s string) bool {
+	before, rest, found := strings.Cut(s, "(")
+	switch Aggregate(before) {
+	case Last, Min, Max, Best, AtStep:
+		return found && strings.Contains(rest, ")")
+	}
+	return false
 }
 
 // quoted reads a text in double quotes; \" and \\ inside are a quote and a backslash.

@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"slices"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/filter"
 )
 
 // byAttribute lists runs in the order of an attribute: first those that have it,
@@ -88,9 +90,14 @@ func (b *byAttribute) stream(path string, more *where) (statement, error) {
 // unkeyed reads the runs without the attribute, or with a NaN.
 func (b *byAttribute) unkeyed(ctx context.Context, limit int) ([]listed, error) {
 	w := &where{}
-	w.add(b.runs.orTrue(), b.runs.args...)
 	w.add(`NOT EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.key IS NOT NULL AND a.path = coalesce(
 		(SELECT x.path FROM attributes x WHERE x.run = r.pk AND x.path = ?), ?))`, "config/"+b.order.path, b.order.path)
+	return b.without(ctx, w, limit)
+}
+
+// without reads those that lack the key, by age.
+func (b *byAttribute) without(ctx context.Context, w *where, limit int) ([]listed, error) {
+	w.add(b.runs.orTrue(), b.runs.args...)
 	if b.after != nil && b.after.Type == "n" {
 		w.add(`r.pk`+b.order.beyond()+`?`, b.after.PK)
 	}
@@ -106,9 +113,15 @@ func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter, r *room) ([]lis
 		return nil, err
 	}
 	if o.path != "" {
-		b := &byAttribute{db: d, order: o, runs: w, age: "+r.pk", after: after, room: r} // sorts: a filter is expected to leave few
+		b := byAttribute{db: d, order: o, runs: w, age: "+r.pk", after: after, room: r} // sorts: a filter is expected to leave few
 		if f.Query == "" && f.Status == "" && f.Tag == "" && f.Name == "" {
 			b.along, b.age = " INDEXED BY runs_age", "r.pk" // most of a project: in its order, not sorted
+		}
+		if m, ok := filter.ParseMetric(o.path); ok {
+			if m, ok = m.Resolved(); !ok {
+				return nil, errDirection(m.Name)
+			}
+			return (&bySummary{b, m, f.Steps[m]}).page(ctx, f.Limit+1)
 		}
 		return b.page(ctx, f.Limit+1)
 	}
@@ -128,4 +141,9 @@ func (o *order) along(f catalog.RunFilter, w *where) string {
 		return ""
 	}
 	return " INDEXED BY " + o.index
+}
+
+func errDirection(metric string) error {
+	return model.Errorf(model.CodeInvalid, "the name %s does not say whether less is better", model.Clip(metric)).
+		WithHint("Sort by min(…) or max(…).")
 }

@@ -8,6 +8,7 @@ import (
 	driver "modernc.org/sqlite"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/filter"
 )
 
@@ -16,6 +17,7 @@ type where struct {
 	parts    []string
 	args     []any
 	compares bool // an attribute
+	steps    catalog.Steps
 }
 
 func (w *where) add(condition string, args ...any) {
@@ -50,7 +52,7 @@ func (w *where) addExpr(line string, e filter.Expr) error {
 	case filter.Compare:
 		return w.addCompare(line, e.Term)
 	}
-	var inner where
+	inner := where{steps: w.steps}
 	for _, part := range e.Parts {
 		if err := inner.addExpr(line, part); err != nil {
 			return err
@@ -83,6 +85,7 @@ func (w *where) addCompare(line string, t filter.Term) error {
 		return err
 	}
 	either.addAttribute(t)
+	either.addSummary(t, w.steps)
 	condition := "(" + strings.Join(either.parts, " OR ") + ")"
 	if negated {
 		condition = "NOT " + condition

@@ -161,7 +161,7 @@ func (d *DB) addConfigs(ctx context.Context, page []listed, r *room) (kept []lis
 
 // selected says which runs a filter means, and where the page before ended.
 func selected(f catalog.RunFilter) (*where, *cursor, error) {
-	w := &where{}
+	w := &where{steps: f.Steps}
 	w.add(`r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?)`, f.Workspace, f.Project)
 	if f.Deleted {
 		w.add(`r.deleted_ns > 0`)

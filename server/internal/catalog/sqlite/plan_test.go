@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/filter"
 )
 
 // plan is what SQLite would do, a line a step.
@@ -114,5 +115,28 @@ func TestAnOpenReadsItsNeighbours(t *testing.T) {
 		if !strings.Contains(got, c.want) || strings.Contains(got, "TEMP B-TREE") {
 			t.Errorf("%s:\n%s\nhas no %q", c.query, got, c.want)
 		}
+	}
+}
+
+// TestSummariesAreReadAlongTheirMetric: a comparison and a sort read one metric's part of an
+// index, and nothing of the other metrics.
+func TestSummariesAreReadAlongTheirMetric(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	w, _, err := selected(catalog.RunFilter{Workspace: "w", Project: "p", Query: "min(loss)<1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bySummary{byAttribute: byAttribute{db: db, order: parseOrder("-min(loss)"), runs: w}, metric: filter.Metric{Name: "loss", Of: filter.Min}}
+	s, err := b.stream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := plan(t, db, s.query, append(s.args, 10)...)
+	if strings.Count(got, "SEARCH s USING COVERING INDEX summaries_metric (metric=?)") != 3 || strings.Contains(got, "SCAN s") || strings.Contains(got, "SCAN r") {
+		t.Errorf("sorted by -min(loss):\n%s", got)
 	}
 }

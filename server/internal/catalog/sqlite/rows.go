@@ -24,8 +24,9 @@ type mirrored struct {
 	get, put, drop string
 }
 
-// unmirrored are goose's table of migrations and the position itself.
-const unmirrored = `'goose_db_version', 'position'`
+// unmirrored are goose's table of migrations, the position itself, and what the store can
+// give again.
+const unmirrored = `'goose_db_version', 'position', 'summaries', 'summarised'`
 
 func mirroredTables(ctx context.Context, q querier) (map[string]*mirrored, error) {
 	type column struct {

@@ -1,0 +1,264 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/filter"
+)
+
+// Summaries implements [catalog.Summaries].
+func (d *DB) Summaries(ctx context.Context, run model.RunID) ([]catalog.Summary, error) {
+	all, err := collect(ctx, d.reader, scanSummary, summariesOf+`(SELECT r.pk FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?)`, run[:])
+	return all, d.failure("read summaries", err)
+}
+
+const summariesOf = `SELECT metric, points, last, least, most FROM summaries WHERE run = `
+
+func scanSummary(rows *sql.Rows) (s catalog.Summary, err error) {
+	var last, least, most any
+	err = rows.Scan(&s.Metric, &s.Points, &last, &least, &most)
+	s.Last, s.Min, s.Max = summaryValue(last), summaryValue(least), summaryValue(most)
+	if last == nil {
+		s.Last = *model.FloatValue(math.NaN())
+	}
+	return s, err
+}
+
+// summaryValue is the zero value for NULL.
+func summaryValue(key any) model.Value {
+	switch v := key.(type) {
+	case int64:
+		return *model.IntValue(v)
+	case float64:
+		return *model.FloatValue(v)
+	}
+	return model.Value{}
+}
+
+func summaryKey(v *model.Value) any {
+	if v.Type == "" {
+		return nil
+	}
+	return sortKey(v)
+}
+
+// PutSummaries implements [catalog.Summaries]. What is as it was is not written.
+func (d *DB) PutSummaries(ctx context.Context, run model.RunID, all []catalog.Summary, at time.Time) error {
+	return d.write(ctx, "store summaries", func(tx *transaction) error {
+		var pk int64
+		err := tx.QueryRowContext(ctx, `SELECT r.pk FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?`, run[:]).Scan(&pk)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // purged
+		}
+		if err != nil {
+			return err
+		}
+		known, err := collect(ctx, tx, scanSummary, summariesOf+`?`, pk)
+		if err != nil {
+			return err
+		}
+		if err := replaceSummaries(ctx, tx, pk, known, all); err != nil {
+			return err
+		}
+		return exec(ctx, tx, `INSERT OR REPLACE INTO summarised (run, at_ns) VALUES (?, ?)`, pk, at.UnixNano())
+	})
+}
+
+func replaceSummaries(ctx context.Context, tx *transaction, pk int64, known, all []catalog.Summary) error {
+	left := make(map[string]string, len(known))
+	for _, k := range known {
+		left[k.Metric] = fmt.Sprint(k)
+	}
+	for i := range all {
+		s := &all[i]
+		was, ok := left[s.Metric]
+		delete(left, s.Metric)
+		if ok && was == fmt.Sprint(*s) {
+			continue
+		}
+		err := exec(ctx, tx, `INSERT OR REPLACE INTO summaries (run, metric, points, last, least, most) VALUES (?, ?, ?, ?, ?, ?)`,
+			pk, s.Metric, int64(s.Points), summaryKey(&s.Last), summaryKey(&s.Min), summaryKey(&s.Max))
+		if err != nil {
+			return err
+		}
+	}
+	for metric := range left {
+		if err := exec(ctx, tx, `DELETE FROM summaries WHERE run = ? AND metric = ?`, pk, metric); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unsummarised implements [catalog.Summaries].
+func (d *DB) Unsummarised(ctx context.Context, limit int) ([]model.RunID, error) {
+	ids, err := collect(ctx, d.reader, scanRunID, `SELECT r.id FROM runs r LEFT JOIN summarised s ON s.run = r.pk
+		WHERE s.run IS NULL OR s.at_ns <= r.seen_ns ORDER BY r.pk DESC LIMIT ?`, limit)
+	return ids, d.failure("look for runs without summaries", err)
+}
+
+// summaryColumn is where a value lies.
+func summaryColumn(of filter.Aggregate) string {
+	switch of {
+	case filter.Min:
+		return "least"
+	case filter.Max:
+		return "most"
+	}
+	return "last"
+}
+
+// addSummary compares the last value of the metric that is named, or another aggregate. A
+// NaN equals nan only.
+func (w *where) addSummary(t filter.Term, steps catalog.Steps) {
+	number, ok := parseNumber(t)
+	isNaN := !t.Quoted && t.Op == "=" && strings.EqualFold(t.Value, "nan")
+	if !ok && !isNaN {
+		return
+	}
+	if isNaN {
+		number = nil
+	}
+	w.addSummaryOf(t, filter.Metric{Name: t.Path, Of: filter.Last}, number)
+	if t.Metric == nil {
+		return
+	}
+	m, _ := t.Metric.Resolved() // Parse refuses what is not
+	if m.Of == filter.AtStep {
+		w.addStep(t.Op, steps[m], number)
+		return
+	}
+	w.addSummaryOf(t, m, number)
+}
+
+// addStep compares what the store has at a step.
+func (w *where) addStep(op string, values map[model.RunID]float64, number any) {
+	limit := math.NaN()
+	switch n := number.(type) {
+	case int64:
+		limit = float64(n)
+	case float64:
+		limit = n
+	}
+	ids := []string{}
+	for id, v := range values {
+		if compares(v, op, limit) {
+			ids = append(ids, hex.EncodeToString(id[:]))
+		}
+	}
+	list, _ := json.Marshal(ids) // strings always marshal
+	w.add(`r.id IN (SELECT unhex(value) FROM json_each(?))`, string(list))
+}
+
+func compares(v float64, op string, limit float64) bool {
+	switch op {
+	case "<":
+		return v < limit
+	case "<=":
+		return v <= limit
+	case ">":
+		return v > limit
+	case ">=":
+		return v >= limit
+	}
+	return v == limit || v != v && limit != limit
+}
+
+func (w *where) addSummaryOf(t filter.Term, m filter.Metric, number any) {
+	column := summaryColumn(m.Of)
+	from := `r.pk IN (SELECT s.run FROM summaries s INDEXED BY summaries_metric WHERE s.metric = ? AND s.` + column
+	if number == nil {
+		w.add(from+` IS NULL)`, m.Name)
+		return
+	}
+	w.add(from+` `+sqlOperator(t.Op)+` ?)`, m.Name, number)
+}
+
+// bySummary lists runs in the order of a metric's value: first those that have it, then,
+// only when the page is not full, those that have not, by age.
+type bySummary struct {
+	byAttribute
+	metric filter.Metric
+	steps  map[model.RunID]float64
+}
+
+// stepList is JSON of finite values by run, for json_each.
+func stepList(values map[model.RunID]float64) (string, error) {
+	finite := make(map[string]float64, len(values))
+	for id, v := range values {
+		if v-v == 0 {
+			finite[hex.EncodeToString(id[:])] = v
+		}
+	}
+	list, err := json.Marshal(finite)
+	return string(list), err
+}
+
+// RunsWith implements [catalog.Runs].
+func (d *DB) RunsWith(ctx context.Context, workspace, project, metric string) ([]model.RunID, error) {
+	ids, err := collect(ctx, d.reader, scanRunID, `SELECT r.id FROM summaries s INDEXED BY summaries_metric CROSS JOIN runs r ON r.pk = s.run
+		WHERE s.metric = ? AND r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?) AND r.deleted_ns = 0`, metric, workspace, project)
+	return ids, d.failure("list the runs with a metric", err)
+}
+
+func (b *bySummary) page(ctx context.Context, limit int) (page []listed, err error) {
+	if b.after == nil || b.after.Type != "n" {
+		s, err := b.stream()
+		if err != nil {
+			return nil, err
+		}
+		if page, err = collect(ctx, b.db.reader, b.room.keyed, s.query, append(s.args, limit)...); err != nil || len(page) == limit {
+			return page, err
+		}
+	}
+	w := &where{}
+	if b.metric.Of == filter.AtStep {
+		list, err := stepList(b.steps)
+		if err != nil {
+			return nil, err
+		}
+		w.add(`r.id NOT IN (SELECT unhex(key) FROM json_each(?))`, list)
+	} else {
+		w.add(`NOT EXISTS (SELECT 1 FROM summaries s WHERE s.run = r.pk AND s.metric = ? AND s.`+summaryColumn(b.metric.Of)+` IS NOT NULL)`, b.metric.Name)
+	}
+	rest, err := b.without(ctx, w, limit-len(page))
+	return append(page, rest...), err
+}
+
+// stream chooses the page along the metric's part of the index, and reads only its runs.
+func (b *bySummary) stream() (statement, error) {
+	key := "s." + summaryColumn(b.metric.Of)
+	from, w := `summaries s INDEXED BY summaries_metric`, &where{}
+	if b.metric.Of == filter.AtStep {
+		from, key = `json_each(?) v CROSS JOIN summaries s`, `v.value`
+		list, err := stepList(b.steps)
+		if err != nil {
+			return statement{}, err
+		}
+		w.args = append(w.args, list)
+		w.add(`s.run = (SELECT pk FROM runs WHERE id = unhex(v.key))`)
+	}
+	w.add(`s.metric = ?`, b.metric.Name)
+	w.add(key + ` IS NOT NULL`)
+	if b.after != nil {
+		after, err := b.after.key()
+		if err != nil {
+			return statement{}, errCursor()
+		}
+		w.add(`(`+key+`, s.run)`+b.order.beyond()+`(?, ?)`, after, b.after.PK)
+	}
+	w.add(b.runs.orTrue(), b.runs.args...)
+	return statement{`SELECT ` + runColumns + `, t.key FROM (SELECT s.run, ` + key + ` AS key FROM ` + from + ` CROSS JOIN runs r ON r.pk = s.run
+		WHERE ` + w.String() + ` ORDER BY ` + key + b.order.direction() + `, s.run` + b.order.direction() + ` LIMIT ?) t
+		CROSS JOIN runs r ON r.pk = t.run JOIN projects p ON p.id = r.project ORDER BY ` + b.order.listed(), w.args}, nil
+}

@@ -6,6 +6,8 @@ import argparse
 import dataclasses
 import enum
 import random
+import subprocess
+import sys
 import types
 from collections import OrderedDict, UserDict, UserList, namedtuple
 from pathlib import Path
@@ -429,11 +431,63 @@ def test_one_odd_value_among_plain_ones(spool: Path, odd: Any) -> None:
     assert len(among) == len(alone) + 2
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"a/b": 1, "a": {"b": 2}},
+        {"a": {"b": 2}, "a/b": 1},
+        {1: 1, "1": 2},
+        {"x": {1: 1, "1": 2}},
+        {"sys/x": 1, "y": {"": 2}},
+        {"n": 10**400, "m": 2},
+        {"n": (1 << 53) - 1, "m": 1 << 53, "k": (1 << 53) + 1},
+        {"n": 1e300, "m": 1 << 70},
+    ],
+    ids=repr,
+)
+def test_a_dict_is_logged_as_any_other_mapping(
+    spool: Path, given: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A UserDict takes the long way, twice: what is remembered of a first call changes nothing."""
+    want = logged(spool, UserDict(given))
+    kymogram.close(0)
+    assert logged(spool, given) == want
+    kymogram.log_config(given)
+    assert len(spooled(spool)) == 2 * len(want)
+
+
+def test_a_dict_of_itself(spool: Path) -> None:
+    deep: dict[str, Any] = {"a": 1}
+    deep["b"] = deep
+    found = logged(spool, deep)
+    assert found["a"] == 1
+    assert "the same as" in found["b"]
+
+
+def test_what_log_config_returned_for_survives_a_kill(spool: Path) -> None:
+    """Ten values a call, until SIGKILL comes: every call that returned is there."""
+    code = """
+import os, signal, sys, threading, kymogram
+kymogram.init(run_name="r", init_mode="offline", log_level="OFF")
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+i = 0
+while True:
+    kymogram.log_config({f"k{j}": i for j in range(10)})
+    os.write(1, b"%d\\n" % i)
+    i += 1
+"""
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    returned = int(done.stdout.split()[-1]) + 1
+    assert returned > 100
+    found = [one["value"]["value"] for one in spooled(spool)]
+    assert found[: 10 * returned] == [i for i in range(returned) for _ in range(10)]
+
+
 def test_many_prefixes_are_not_remembered(spool: Path) -> None:
     kymogram.init(run_name="r", log_level="OFF", init_mode="offline")
     for i in range(1000):
         kymogram.log_attributes(f"p{i}", {f"k{j}": j for j in range(20)})
-    assert sum(map(len, attributes._heads.values())) <= 64 * 20
+    assert sum(len(names) for _, names, _ in attributes._shapes) <= 64 * 20
     deep: dict[str, Any] = {f"k{i}": {f"k{j}": j for j in range(100)} for i in range(100)}
     kymogram.log_config(deep)
     assert len(spooled(spool)) == 20_000 + 10_000

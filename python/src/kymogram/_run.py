@@ -248,25 +248,23 @@ class Run:
         if updates:
             self.logger().writer.append_update(updates)
 
-    def _plain(self, path: str, value: Any) -> bool:
-        """Log a dict of plain values in a fraction of the time; False where it is none."""
-        found = attributes.plain(path, value) if value.__class__ is dict else None
-        if found is None:
-            return False
-        self.logger().writer.append_documents(found, len(found))
-        return True
-
     def log_config(self, config: Any) -> None:
         """Log a nested configuration under `config/`."""
-        if not self._plain("config", config):
+        plain = attributes.plain("config", config) if config.__class__ is dict else None
+        if plain is None:
             self._update(attributes.config(config))
+        else:
+            self.logger().writer.append_changes(*plain)
 
     def log_attributes(self, prefix_path: str, value: Any) -> None:
         """Log attributes under a path, "" for a mapping of paths; None removes one."""
         mapping = hasattr(value, "items")
         path = "" if mapping and prefix_path == "" else naming.path(prefix_path)
-        if not (path and self._plain(path, value)):
+        plain = attributes.plain(path, value) if path and value.__class__ is dict else None
+        if plain is None:
             self._update(attributes.updates(path, value))
+        else:
+            self.logger().writer.append_changes(*plain)
 
     def log_env_attributes(self, env_id: Any, value: Any, episode: Any = None) -> None:
         """Log attributes of an environment, of one of its episodes if given."""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import os
 import sys
+from time import time_ns
 
 from .._exceptions import KymogramValidationError
 from .._say import voice
-from .._spool.records import quoted
+from .._spool.records import UPDATE_HEAD, UPDATE_SIZE, quoted
 from . import flatten, naming
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
+
+    # Pieces of JSON without times and values, the order of the values, whether all are numbers.
+    _Shape = tuple[list[str], "list[int] | None", bool]
 
 STRING_BYTES = 64 << 10
 TAGS = 1_000  # in one update
@@ -22,7 +27,7 @@ LEFT_OUT = "kymogram_left_out"  # the attribute that says how many more there we
 _COUNTED = 10  # times as many are counted
 _SAFE, _LEAST = 1 << 53, -(1 << 53)
 _PLAIN, _PLAIN_DEPTH = 1_000, 8  # values of a plain mapping, and how deep they lie
-_PREFIXES = 64  # whose keys are remembered
+_SHAPES = 64  # that are remembered
 _CUT = 100  # bytes for the words that tell of a cut
 _SECRETS = tuple(
     "sk- sk_ pk_ rk_ ghp_ gho_ ghu_ ghs_ github_pat_ glpat- hf_ AKIA ASIA AIza eyJ ya29. "
@@ -31,7 +36,8 @@ _SECRETS = tuple(
 _SECRET_LENGTH = 20
 _GIT_S = 0.3
 
-_heads: dict[str, dict[str, str]] = {}  # how the updates of leaves begin, by prefix and key
+_TYPES = {int: "int64", float: "float64", str: "string", bool: "bool"}  # of plain values
+_shapes: dict[tuple[str, tuple[object, ...], tuple[type, ...]], _Shape] = {}
 
 
 def value(path: str, given: Any) -> dict[str, Any]:
@@ -154,51 +160,95 @@ def updates(prefix: str, given: Any) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def plain(prefix: str, given: dict[str, Any], depth: int = 0) -> list[str] | None:
-    """As updates, in JSON without the opening brace; None for what has to be looked at."""
-    if len(given) > _PLAIN or depth > _PLAIN_DEPTH:
-        return None
-    heads = _heads.get(prefix)
-    if heads is None:
-        if len(_heads) >= _PREFIXES:
-            _heads.clear()
-        heads = _heads[prefix] = {}
-    found: list[str] = []
-    add = found.append
-    for key, one in given.items():
-        head = heads.get(key) or _beginning(heads, prefix, key)
-        if head is None:
+def plain(prefix: str, given: dict[str, Any]) -> tuple[bytes, int] | None:
+    """The record of a mapping's updates, and how many; None for what has to be looked at.
+
+    Made by hand of what mappings with the same keys and types have in common.
+    """
+    values = given.values()
+    names, kinds = tuple(given), tuple(map(type, values))
+    shape = _shapes.get((prefix, names, kinds))
+    if shape is None:
+        if dict in kinds:
+            return _flat(prefix, given)
+        shape = _shape(prefix, names, kinds)
+        if shape is None:
             return None
+    pieces, order, numbers = shape
+    try:  # a root of squares is no smaller than any of them
+        near = numbers and math.hypot(*values) < _SAFE
+    except OverflowError:
+        near = False
+    texts = list(map(repr, values)) if near else _texts(values)
+    if texts is None:
+        return None
+    parts = pieces.copy()
+    parts[1::4] = [str(time_ns())] * len(texts)
+    parts[3::4] = texts if order is None else [texts[place] for place in order]
+    payload = "".join(parts).encode()
+    return (payload, len(texts)) if len(payload) <= UPDATE_SIZE else None
+
+
+def _texts(values: Iterable[Any]) -> list[str] | None:
+    """JSON of values of the plain types; None where one of them takes a closer look."""
+    found: list[str] = []
+    for one in values:
         kind = one.__class__
-        if kind is int and _LEAST <= one <= _SAFE:
-            add(f'{head}int64","value":{one}}}}}')
-        elif kind is float and one - one == 0:  # finite
-            add(f'{head}float64","value":{one!r}}}}}')
+        if kind is bool:
+            found.append("true" if one else "false")
         elif kind is str and len(one) < _SECRET_LENGTH and one.isascii():
-            add(f'{head}string","value":{quoted(one)}}}}}')
-        elif kind is bool:
-            add(f'{head}bool","value":{"true" if one else "false"}}}}}')
-        elif kind is dict:
-            part = plain(f"{prefix}/{key}", one, depth + 1)
-            if part is None or len(found) + len(part) > _PLAIN:
-                return None
-            found += part
+            found.append(quoted(one))
+        elif (kind is int and _LEAST <= one <= _SAFE) or (kind is float and one - one == 0):
+            found.append(repr(one))
         else:
             return None
-    if not depth:
-        found.sort()  # by path: every process says it in one order
     return found
 
 
-def _beginning(heads: dict[str, str], prefix: str, key: object) -> str | None:
-    """How the update of a leaf begins, if its key is a plain one."""
-    path = f"{prefix}/{key}"
-    if key.__class__ is not str or "/" in key or not naming.is_plain_path(path):
+def _flat(prefix: str, given: dict[str, Any]) -> tuple[bytes, int] | None:
+    """As plain, for a mapping that holds others."""
+    level: dict[str, Any] = {}
+    try:
+        count = _level(level, "", given)
+    except TypeError:  # a key that is no text
         return None
-    if len(heads) >= _PLAIN:
-        heads.clear()
-    head = heads[key] = f'"op":"set_attribute","path":{quoted(path)},"value":{{"type":"'
-    return head
+    return plain(prefix, level) if count == len(level) else None
+
+
+def _level(found: dict[str, Any], prefix: str, given: dict[str, Any], depth: int = 0) -> int:
+    """Find the leaves of nested mappings by their paths; how many, those of one path too."""
+    if depth > _PLAIN_DEPTH or len(found) + len(given) > _PLAIN:
+        raise TypeError
+    count = 0
+    for key, one in given.items():
+        if one.__class__ is dict:
+            count += _level(found, f"{prefix + key}/", one, depth + 1)
+        else:
+            found[prefix + key] = one
+            count += 1
+    return count
+
+
+def _shape(prefix: str, names: tuple[object, ...], kinds: tuple[type, ...]) -> _Shape | None:
+    """Make what texts of mappings with these keys and types have in common, if all are plain."""
+    paths = [f"{prefix}/{name}" for name in names]
+    plain = all(map(naming.is_plain_path, paths)) and set(map(type, names)) == {str}
+    if not plain or len(names) > _PLAIN or not _TYPES.keys() >= set(kinds):
+        return None
+    pieces: list[str] = []
+    start = UPDATE_HEAD.decode() + '[{"time_ns":'
+    order = sorted(range(len(paths)), key=paths.__getitem__)  # every process says it in one order
+    for place in order:
+        path, kind = quoted(paths[place]), _TYPES[kinds[place]]
+        head = f',"op":"set_attribute","path":{path},"value":{{"type":"{kind}","value":'
+        pieces += ['}},{"time_ns":' if pieces else start, "", head, ""]
+    pieces.append("}}]")
+    if len(_shapes) >= _SHAPES:
+        _shapes.clear()
+    numbers = {int, float}.issuperset(kinds)
+    found = pieces, None if order == list(range(len(order))) else order, numbers
+    _shapes[prefix, names, kinds] = found
+    return found
 
 
 def config(given: Any) -> list[dict[str, Any]]:

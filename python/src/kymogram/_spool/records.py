@@ -15,6 +15,7 @@ FLOAT, INT = 1, 2
 CONSTANT, LINEAR, EXPLICIT, STRETCHES, EACH, RELATIVE, RISING = 0, 1, 2, 3, 4, 8, 16
 HAS_STEP, STEP_IS_RELATIVE = 1, 2
 UPDATE = 4  # the type of a record that changes the run
+UPDATE_HEAD = b"\x04\0\0\0\0\0\0\0"  # what such a record begins with
 STEP, RL_STEP, EPISODE, ENV_STEP = 1, 2, 3, 4
 
 MAGIC = b"KYMSPOOL"
@@ -22,6 +23,7 @@ FORMAT = 3  # of the spool
 HEADER_SIZE = 64
 SEALED = 0xFFFFFFFF
 PAYLOAD_LIMIT = 1 << 20  # a call above it becomes several records
+UPDATE_SIZE = 200_000  # bytes of changes in a record
 WIDE, NARROW = 8, 4  # bytes of a value: NARROW is float32 or int32, as the kind says
 
 pack_head = Struct("<II").pack
@@ -73,7 +75,7 @@ def series(kind: int, number: int, key: bytes) -> bytes:
 
 def update(document: bytes) -> bytes:
     """Payload of changes to the run; document is their JSON array."""
-    return b"\x04\0\0\0\0\0\0\0" + document
+    return UPDATE_HEAD + document
 
 
 def series_of(payload: bytes) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from . import folders, jobs
 from .count import Counts, count
 from .owners import Owners
 from .page import Page, Status
-from .records import FORMAT, HEADER_SIZE, UPDATE, record, update
+from .records import FORMAT, HEADER_SIZE, UPDATE, UPDATE_SIZE, record, update
 from .ring import Ring, Series
 from .segment import Segment, mappable
 
@@ -36,7 +36,6 @@ RING = 64 << 20
 _GATE_S, _GATE_MAX_S = 0.0005, 0.02  # how often a full queue is looked at
 _LARGE_CALLS = 64  # that a segment takes at least, within its limits
 _LAST_WORDS = 1 << 20  # past the cap: what was dropped, changes of the run, its end
-_UPDATE_SIZE = 200_000  # characters of changes in a record
 _UNCOUNTED = ("close", "dropped")  # no changes of the run
 _AMPLE = 8  # times a segment's size that a disk has free, to make one ahead
 _RETRY_S = 1.0  # how often a full disk is tried again
@@ -188,30 +187,32 @@ class Writer:
         counted = [
             one["op"] == "set_env_attribute" for one in updates if one["op"] not in _UNCOUNTED
         ]
-        self.append_documents(
-            [json.dumps(one, ensure_ascii=False, allow_nan=False)[1:] for one in updates],
-            len(counted) - sum(counted),
-            sum(counted),
-        )
-
-    def append_documents(self, documents: list[str], run: int, environments: int = 0) -> None:
-        """Append changes as JSON objects without their opening brace: the time comes first.
-
-        `run` and `environments` are how many of them count as changes of either.
-        """
-        self.updates[0] += run
-        self.updates[1] += environments
+        self.updates[0] += len(counted) - sum(counted)
+        self.updates[1] += sum(counted)
+        documents = [json.dumps(one, ensure_ascii=False, allow_nan=False)[1:] for one in updates]
         if documents:
             self._append_documents(f'{{"time_ns":{time.time_ns()},', documents)
 
     def _append_documents(self, start: str, documents: list[str]) -> None:
+        """Append objects without their opening brace: the time comes first."""
         text = f",{start}".join(documents)
-        if len(text) > _UPDATE_SIZE and len(documents) > 1:
+        if len(text) > UPDATE_SIZE and len(documents) > 1:
             half = len(documents) // 2
             self._append_documents(start, documents[:half])
             self._append_documents(start, documents[half:])
             return
         self.append((), update(f"[{start}{text}]".encode()), 0)
+
+    def append_changes(self, payload: bytes, count: int) -> None:
+        """Append a record of so many changes of the run; without the lock where it may."""
+        self.updates[0] += count
+        if HAS_GIL and not (self.closed or self._ring):
+            try:
+                self.segment.write(record(payload))
+                return
+            except ValueError:  # full
+                pass
+        self.append((), payload, 0)
 
     def _store(self, series: Sequence[Series], payload: bytes) -> bool:
         """Write into the current segment, or into the next; False when there is no room."""

@@ -19,6 +19,7 @@ from kymogram._points import current as _current
 from kymogram._points import tables
 from kymogram._points.logger import Logger
 from kymogram._points.series import Starts
+from kymogram._spool import count as _count
 from kymogram._spool import folders
 from kymogram._spool import segment as _segment
 from kymogram._spool import writer as _writer
@@ -132,13 +133,55 @@ def test_block(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [p.value for p in reader.all_points(root)] == list(range(10_000))
 
 
+def sizes_of(root: Path) -> list[int]:
+    return [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
+
+
 def test_segments_double(root: Path) -> None:
     writer = make(root, cap=1 << 30)
-    for _ in range(3000):
+    for _ in range(6000):
         kymogram.log("v", [0.0] * 200)
-    sizes = [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
-    assert sizes == [(256 << 10) << n for n in range(len(sizes))]
-    assert len(sizes) > 3
+        writer.prepare()  # as the helper does in time
+    sizes = sizes_of(root)
+    assert sizes == [min((256 << 10) << n, 4 << 20) for n in range(len(sizes))]
+    assert len(sizes) > 5
+    writer.close()
+
+
+def test_a_call_makes_no_large_segment(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the helper is late a call brings at most 1 MiB into memory; the next is large."""
+    writer, made = make(root, cap=1 << 30), []
+    warm = seams.warm
+
+    def watched(descriptor: int, size: int) -> None:
+        made.append(size)
+        warm(descriptor, size)
+
+    monkeypatch.setattr(seams, "warm", watched)
+    for _ in range(6000):
+        kymogram.log("v", [0.0] * 200)
+    assert len(made) > 5
+    assert max(made) == 1 << 20
+    writer.prepare()
+    assert made[-1] == 4 << 20
+    writer.close()
+
+
+def test_a_rotation_counts_few_arrays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numpy = pytest.importorskip("numpy")
+    writer, counted = make(root, cap=1 << 30), []
+    count = _count.count
+
+    def watched(region: memoryview) -> Any:
+        found = count(region)
+        counted.append(found.records)
+        return found
+
+    monkeypatch.setattr("kymogram._spool.segment.count", watched)
+    for _ in range(3000):
+        kymogram.log("v", numpy.zeros(1000, "f4"))
+    assert max(counted) <= 258
+    assert writer.sequence() == len(reader.records(reader.writers(root)[0]))
     writer.close()
 
 
@@ -146,7 +189,7 @@ def test_segments_of_large_calls_hold_many(root: Path) -> None:
     writer = make(root, cap=1 << 30)
     for _ in range(200):
         kymogram.log("v", [0.0] * 4_000)
-    sizes = [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
+    sizes = sizes_of(root)
     assert sizes[0] == 256 << 10
     assert sizes[1] >= 64 * 4_000 * 8
     assert max(sizes) <= 4 << 20
@@ -157,7 +200,7 @@ def test_segments_stay_under_an_eighth_of_the_cap(root: Path) -> None:
     make(root, cap=16 << 20)
     for _ in range(80):
         kymogram.log("v", [0.0] * 20_000)
-    sizes = [p.stat().st_size for p in sorted(reader.writers(root)[0].glob("*.seg"))]
+    sizes = sizes_of(root)
     assert max(sizes) == 2 << 20
 
 

@@ -45,13 +45,14 @@ WIDTHS = tables.WIDTHS  # assigned, not imported: see _log
 
 HEAD = 8  # bytes before a payload
 _LARGE = 64 << 10  # bytes of a record
+_COUNTED = 256  # calls after which the segment is counted
 _TEMPLATES = 64  # shapes of a series that are remembered
 
 
 class Template:
     """What records of one shape begin with, and the CRC of it."""
 
-    __slots__ = ("first", "length", "padding", "seed", "width")
+    __slots__ = ("calls", "first", "length", "padding", "seed", "width")
 
     def __init__(self, first: bytes, tail: int, width: int) -> None:
         self.first = first
@@ -59,16 +60,20 @@ class Template:
         self.length = len(first) + tail
         self.seed = crc32(first, crc32(pack_length(self.length)))
         self.padding = PADDING[-self.length & 7]
+        self.calls = 0
 
     def write(self, writer: Writer, segment: Segment, *rest: Buffer) -> None:
         """Append a record, under the writer's lock; ValueError when the segment is full."""
         # Copied before the checksum is taken: other threads may change an array meanwhile.
         if self.length > _LARGE:
             self._write_large(writer, segment, rest)
-            return
-        data = b"".join(rest)
-        head = pack_head(self.length, crc32(data, self.seed))
-        segment.write(b"".join((head, self.first, data, self.padding)))
+        else:
+            data = b"".join(rest)
+            head = pack_head(self.length, crc32(data, self.seed))
+            segment.write(b"".join((head, self.first, data, self.padding)))
+        self.calls += 1
+        if not self.calls % _COUNTED:
+            segment.scan()  # while the records are in the cache: the call that fills it would wait
 
     def _write_large(self, writer: Writer, segment: Segment, rest: tuple[Buffer, ...]) -> None:
         """The same in memory that is there already: new pages cost more than the copies."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from struct import Struct
 
-from .records import SEALED
+from .records import SEALED, pack_length
 
 _length_at = Struct("<I").unpack_from
 _block_at = Struct("<BBBBII").unpack_from
-_RUN = 16
+_RUN = 64
 _RUN_MAX = 8192
 
 
@@ -85,35 +85,31 @@ def count(region: memoryview, most: int = 1 << 62) -> Counts:
 
 def _equal(words: memoryview, start: int, stride: int, length: int, possible: int) -> int:
     """How many records in a row have this length; each one proves where the next is."""
-    lengths = words[start : start + possible * stride : stride].tolist()
-    if lengths.count(length) == len(lengths):
-        return len(lengths)
-    return next(place for place, one in enumerate(lengths) if one != length)
+    found = words[start : start + possible * stride : stride].tobytes()
+    wanted = pack_length(length)
+    if found == wanted * possible:
+        return possible
+    return next(i for i in range(possible) if found[4 * i : 4 * i + 4] != wanted)
 
 
 def _add(found: Counts, region: memoryview, words: memoryview, stride: int, records: int) -> None:
     """Add the points of records of one length."""
     found.records += records
-    kinds = region[8::stride].tolist()
-    if kinds.count(2) == records:
-        found.floats += records
-    elif kinds.count(3) == records and _alike(region, words, stride, records):
+    kinds = region[8::stride].tobytes()
+    if kinds.count(3) == records and _alike(region, words, stride, records):
         _add_block(found, region, 0, records)
-    else:
-        for place, kind in enumerate(kinds):
-            if kind in (2, 5):
-                found.floats += 1
-            elif kind == 3:
-                _add_block(found, region, place * stride, 1)
+        return
+    found.floats += kinds.count(2) + kinds.count(5)
+    place = kinds.find(3)
+    while place >= 0:
+        _add_block(found, region, place * stride, 1)
+        place = kinds.find(3, place + 1)
 
 
 def _alike(region: memoryview, words: memoryview, stride: int, records: int) -> bool:
     """Whether all blocks have the same number of axes, rows and series."""
-    step = stride // 4
-    axes = region[11::stride].tolist()
-    rows = words[3::step].tolist()
-    series = words[4::step].tolist()
-    return bool(axes.count(axes[0]) == rows.count(rows[0]) == series.count(series[0]) == records)
+    each = region[11::stride], words[3 :: stride // 4], words[4 :: stride // 4]
+    return all(part.tobytes() == part[:1].tobytes() * records for part in each)
 
 
 def _add_block(found: Counts, region: memoryview, position: int, records: int) -> None:

@@ -34,6 +34,7 @@ LAST_SIZE = 4 << 20  # small enough to bring into memory ahead of the writes
 CAP = 8 << 30
 RING = 64 << 20
 _GATE_S, _GATE_MAX_S = 0.0005, 0.02  # how often a full queue is looked at
+_MADE_IN_CALL = 1 << 20  # bytes that a call may have to bring into memory itself
 _LARGE_CALLS = 64  # that a segment takes at least, within its limits
 _LAST_WORDS = 1 << 20  # past the cap: what was dropped, changes of the run, its end
 _UNCOUNTED = ("close", "dropped")  # no changes of the run
@@ -309,14 +310,15 @@ class Writer:
             ahead.discard()
         smallest, ample = (-(-size // 4096) * 4096 for size in (need, _LARGE_CALLS * need))
         largest = max(min(LAST_SIZE, self._cap // 8 & ~4095), smallest)
-        size = min(max(2 * self._size, ample), largest)
+        wanted = min(max(2 * self._size, ample), largest)
+        size = min(wanted, max(_MADE_IN_CALL, ample)) if self._mapped else wanted
         room = self._usage.room(self._cap, size)
         refusal = None
         while True:
             if size <= room:
                 try:
                     segment = Segment(self.folder.path, number, size, self._mapped)
-                    self._size = size
+                    self._size = wanted
                     self._usage.added += size
                     return segment
                 except OSError as error:
@@ -324,7 +326,7 @@ class Writer:
             if size <= max(smallest, 64 << 10):
                 self._refusal = refusal
                 return None
-            size = max(size // 2 & ~4095, smallest)
+            wanted = size = max(size // 2 & ~4095, smallest)
 
     def prepare(self) -> None:
         """Make the next segment before it is needed, its pages in memory (the helper's work).

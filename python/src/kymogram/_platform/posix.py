@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 PROGRAM = "kymogram"
-# Of zeros at once.
+# Of zeros at once. Larger pieces make larger folios, which take long where a
+# hypervisor has to find the memory for them first.
 _PIECE = 64 << 10
-_AT_ONCE = 4 << 20  # bytes a call
 # A folder can be renamed while files in it are open, and open files deleted.
 RENAMES_OPEN_FOLDERS = True
 
@@ -49,16 +49,10 @@ def warm(descriptor: int, size: int) -> None:
     """Bring the pages of a new file into memory: zeros are written.
 
     A page that is only reserved costs its first write through a map microseconds;
-    one that was written before costs a tenth of that. Each call lets go of the
-    interpreter and waits until it has it again, so there are as few as may be.
+    one that was written before costs a tenth of that.
     """
-    if sys.platform == "darwin":  # there reserve wrote them
-        return
-    zeros, done = bytes(_PIECE), 0
-    while done < size:
-        rest = min(size - done, _AT_ONCE)
-        parts = [zeros] * (rest // _PIECE) + [zeros[: rest % _PIECE]]
-        done += os.pwritev(descriptor, parts, done)
+    if sys.platform != "darwin":  # there reserve wrote them
+        _write_zeros(descriptor, size)
 
 
 def _write_zeros(descriptor: int, size: int) -> None:

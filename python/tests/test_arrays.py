@@ -170,6 +170,37 @@ def test_steps_of_arrays(spool: Path) -> None:
     assert found == [*range(8), *range(100, 108), 7, 8, 9, 200, *range(201, 206)]
 
 
+STEPS = {
+    "one by one": range(5, 9),
+    "one by one, then not": [5, 6, 7, 9],
+    "with gaps": range(5, 13, 2),
+    "of which one falls": [5, 7, 6, 8],
+    "twice the same": [5, 6, 6, 8],
+    "at the top": range((1 << 62) - 3, (1 << 62) + 1),
+}
+
+
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_an_array_of_steps_or_times_is_as_its_list(spool: Path, steps: Any) -> None:
+    apart = np.zeros((4, 2), "i8")  # a column of it does not lie in one piece
+    apart[:, 0] = steps
+    times = [1_790_000_000_000 + one % 100 for one in steps]
+    for name, given in ("list", list(steps)), ("array", np.array(steps)), ("apart", apart[:, 0]):
+        when = times if name == "list" else np.array(times)
+        for _ in range(2):  # the second call of a series takes another way
+            kymogram.log(name, np.arange(4.0), step=given, timestamp=when)
+        found = [(p.axes["step"], p.time_ns, p.value) for p in logged(spool, name)]
+        assert found == [(s, t * 1_000_000, i) for i, (s, t) in enumerate(zip(steps, times))] * 2
+
+
+@pytest.mark.parametrize("bad", [[-1, 0, 1, 2], [0, 1, 2, (1 << 62) + 1]])
+def test_an_array_of_steps_out_of_range(spool: Path, bad: list[int]) -> None:
+    for _ in range(2):
+        kymogram.log("v", np.arange(4.0))
+        with pytest.raises(KymogramValidationError, match="negative|above"):
+            kymogram.log("v", np.arange(4.0), step=np.array(bad))
+
+
 def test_arrays_over_many_segments_and_threads(spool: Path) -> None:
     """Whole records, no step twice, whatever rotates and whoever changes the array meanwhile."""
     size, calls, threads = 2500, 30, 4

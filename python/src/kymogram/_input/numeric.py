@@ -537,9 +537,10 @@ def times_array(value: Any) -> Any:
         whole = _as_int64(numpy, found)
         if whole is None:
             return None
-        if whole.ndim == 1 and whole.size and every(whole[1:] >= whole[:-1]):  # as nearly always
-            if whole.item(0) >= _SECONDS_TO and whole.item(-1) <= _TIME_MS_MAX:
-                return whole * 1_000_000
+        if whole.ndim == 1:
+            ns = rising_ns(whole)
+            if ns is not None:
+                return ns
         elif within(whole - _SECONDS_TO, _TIME_MS_MAX - _SECONDS_TO):
             return whole * 1_000_000
         if not within(whole, _TIME_MS_MAX):
@@ -550,6 +551,13 @@ def times_array(value: Any) -> Any:
         if some.size:
             time_ns(int(some[0]))  # says so
     return ns
+
+
+def rising_ns(whole: Any) -> Any:
+    """Milliseconds of now, which do not fall, as nearly all; None for others."""
+    if whole.size and whole.item(0) >= _SECONDS_TO and whole.item(-1) <= _TIME_MS_MAX:
+        return whole * 1_000_000 if every(whole[1:] >= whole[:-1]) else None
+    return None
 
 
 def seconds(what: str, value: Any) -> float:

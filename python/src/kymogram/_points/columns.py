@@ -23,6 +23,7 @@ from .._spool.records import (
     linear,
     pack_i64,
 )
+from .tables import ARRAYS, WHOLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,14 +84,15 @@ def given_steps(step: Any, rows: int, what: str = "step") -> Given | None:
     """The steps of a call, of which one number is the first; None where the series counts."""
     if step is None:
         return None
+    if step.__class__ in ARRAYS and step.shape == (rows,) and rows and step.dtype in WHOLE:
+        first, last = step.item(0), step.item(-1)
+        if first >= 0 and last <= STEP_MAX and numeric.rise(step):  # and so are those between
+            if last - first == rows - 1:  # one by one
+                return Given(LINEAR, pack_i64(first), first, last)
+            return Given(EXPLICIT, step.tobytes(), first, last)
     if not numeric.is_sequence(step):
         first = rising(what, step, rows)
         return Given(LINEAR, pack_i64(first), first, first + rows - 1)
-    found = numeric.whole_array(step)
-    if found is not None and found.shape == (rows,) and rows and numeric.rise(found):
-        first, last = found.item(0), found.item(-1)
-        if first >= 0 and last <= STEP_MAX:  # and so are those between
-            return Given(EXPLICIT, found.tobytes(), first, last)
     found = numeric.steps(what, step, rows)
     first, last = (int(found[0]), int(found[-1])) if rows else (0, 0)
     return Given(EXPLICIT, numeric.int64_bytes(found), first, last, numeric.rise(found))
@@ -108,6 +110,10 @@ def time_column(timestamp: Any, rows: int) -> Column:
     """The time of every row, or one for all."""
     if timestamp is None:
         return constant(time_ns())
+    if timestamp.__class__ in ARRAYS and timestamp.shape == (rows,) and timestamp.dtype in WHOLE:
+        found = numeric.rising_ns(timestamp)
+        if found is not None:
+            return Column(EXPLICIT, found.tobytes())
     if numeric.is_sequence(timestamp):
         return Column(EXPLICIT, numeric.int64_bytes(numeric.times_ns(timestamp, rows)))
     return constant(numeric.time_ns(timestamp))

@@ -24,6 +24,7 @@ PLAIN: set[type] = {float, bool}  # types whose values float64 holds exactly; Nu
 PLAIN_OR_INT: set[type] = {float, bool, int}
 ARRAYS: set[Any] = set()  # numpy.ndarray, once one was logged
 WIDTHS: dict[Any, int] = {}  # the dtypes that are stored as they are → bytes of a number
+WHOLE: set[Any] = set()  # the dtype of int64
 _NUMPY_PLAIN = ("float64", "float32", "float16")
 
 
@@ -53,4 +54,5 @@ def _know(ndarray: type) -> None:
     import numpy
 
     WIDTHS.update({numpy.dtype("<f4"): NARROW, numpy.dtype("<f8"): WIDE})
+    WHOLE.add(numpy.dtype("<i8"))
     ARRAYS.add(ndarray)

@@ -13,6 +13,7 @@ import sys
 import time
 from collections import deque
 from threading import Event, RLock, local
+from zlib import crc32
 
 from .._exceptions import KymogramEventQueueFullError, KymogramLoggerClosedError
 from .._platform import seams
@@ -20,7 +21,17 @@ from . import folders, jobs
 from .count import Counts, count
 from .owners import Owners
 from .page import Page, Status
-from .records import FORMAT, HEADER_SIZE, UPDATE, UPDATE_SIZE, record, update
+from .records import (
+    FORMAT,
+    HEADER_SIZE,
+    PADDING,
+    UPDATE,
+    UPDATE_SIZE,
+    pack_head,
+    pack_length,
+    record,
+    update,
+)
 from .ring import Ring, Series
 from .segment import Segment, mappable
 
@@ -207,9 +218,11 @@ class Writer:
     def append_changes(self, payload: bytes, count: int) -> None:
         """Append a record of so many changes of the run; without the lock where it may."""
         self.updates[0] += count
-        if HAS_GIL and not (self.closed or self._ring):
+        if HAS_GIL and not (self.closed or self._ring.size):
+            length = len(payload)
+            head = pack_head(length, crc32(payload, crc32(pack_length(length))))
             try:
-                self.segment.write(record(payload))
+                self.segment.write(head + payload + PADDING[-length & 7])
                 return
             except ValueError:  # full
                 pass

@@ -65,26 +65,36 @@ func TestEpisodesOfManyGroups(t *testing.T) {
 		texts = append(texts, fmt.Sprintf("%04d %d %d: %v", at.episode, at.step, at.update, p.value))
 	}
 	slices.Sort(texts)
-	for _, limit := range []int{1, 13, 100_000} {
-		var got, order []string
-		q := store.ScanRequest{Run: run, Axis: model.AxisEpisode, Gaps: true, From: math.MinInt64, To: math.MaxInt64, Limit: limit}
-		for {
-			page := must(e.Scan(t.Context(), q))
-			for i, value := range page.Values.Floats {
-				step, update, episode := page.Axes[0].Values[i], page.Axes[1].Values[i], page.Axes[2].Values[i]
-				got = append(got, fmt.Sprintf("%04d %d %d: %v", episode, step, update, value))
-				order = append(order, fmt.Sprintf("%04d %d %04d", episode, step, page.TimeNs[i]))
+	for _, axis := range []model.Axis{model.AxisEpisode, model.AxisStep} {
+		for _, limit := range []int{1, 13, 100_000} {
+			got, order := pagesOf(t, e, store.ScanRequest{Run: run, Axis: axis, Gaps: axis == model.AxisEpisode, From: math.MinInt64, To: math.MaxInt64, Limit: limit})
+			if !slices.IsSorted(order) {
+				t.Errorf("%s, limit %d: the rows do not go by it, step, time", axis, limit)
 			}
-			if q.After = page.Next; q.After == nil {
-				break
+			slices.SortFunc(got, cmp.Compare[string])
+			if !slices.Equal(texts, got) {
+				t.Errorf("%s, limit %d: %d points, want %d", axis, limit, len(got), len(texts))
 			}
 		}
-		if !slices.IsSorted(order) {
-			t.Errorf("limit %d: the rows do not go by episode, step, time", limit)
+	}
+}
+
+// pagesOf reads page by page: what the rows say, and what they go by.
+func pagesOf(t *testing.T, e *local.Engine, q store.ScanRequest) (got, order []string) {
+	t.Helper()
+	for {
+		page := must(e.Scan(t.Context(), q))
+		for i, value := range page.Values.Floats {
+			step, update, episode := page.Axes[0].Values[i], page.Axes[1].Values[i], page.Axes[2].Values[i]
+			got = append(got, fmt.Sprintf("%04d %d %d: %v", episode, step, update, value))
+			first := episode
+			if q.Axis == model.AxisStep {
+				first = step
+			}
+			order = append(order, fmt.Sprintf("%04d %d %04d", first, step, page.TimeNs[i]))
 		}
-		slices.SortFunc(got, cmp.Compare[string])
-		if !slices.Equal(texts, got) {
-			t.Errorf("limit %d: %d points, want %d", limit, len(got), len(texts))
+		if q.After = page.Next; q.After == nil {
+			return got, order
 		}
 	}
 }

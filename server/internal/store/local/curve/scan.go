@@ -235,6 +235,9 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 		if *out = s.gather(*out, &pieces[i]); s.docs > 2*s.Limits.Page {
 			*out = s.fit(*out)
 		}
+		if len(*out) > 2*s.limit+1 {
+			*out = s.first(*out)
+		}
 	}
 	return true, nil
 }
@@ -249,6 +252,18 @@ func (s *scan) most(pieces []piece) (n int) {
 		n += min(rows, s.limit+1)
 	}
 	return n
+}
+
+// first leaves out the rows that cannot be of the page. Where all pieces reach over the
+// same x, as the steps of episodes do, a page would otherwise sort all points of the series.
+func (s *scan) first(rows []found) []found {
+	rows = s.fit(rows)
+	if len(rows) <= s.limit {
+		return rows
+	}
+	clear(rows[s.limit+1:])
+	s.to = min(s.to, rows[s.limit].x)
+	return rows[:s.limit+1]
 }
 
 // fit sorts rows, and ends the page where its texts and documents are long enough.

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import kymogram
+from kymogram import query
 from kymogram._delivery import client
 
 from . import reader
@@ -160,3 +161,35 @@ def test_a_proxy_with_a_password(
     basic = [one for one in headers if one.startswith("Proxy-Authorization: ")]
     assert basic == (["Proxy-Authorization: Basic bWU6cEBzcw=="] if user else [])
     assert ("k" * 40 in asked[0].decode()) is (scheme == "http")
+
+
+def cut_arrow() -> bytes:
+    """What is left of an Arrow stream that a proxy cut, under a length that fits it."""
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"step": list(range(1000)), "value": [0.5] * 1000})
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    whole: bytes = sink.getvalue().to_pybytes()
+    return http("200 OK", whole[: len(whole) // 2])
+
+
+STRANGE = [
+    http("200 OK", b"{}"),
+    http("200 OK", b"[" * 100_000),
+    http("200 OK", b'{"series":null,"columns":null,"next":null}'),
+    http("200 OK", b'{"series":[{"metric":1}],"next":null}'),
+    http("500 Oops", b'{"error":null}'),
+    http("500 Oops", b'{"error":{"code":1,"message":2}}'),
+    "arrow",
+]
+
+
+@pytest.mark.parametrize("answer", STRANGE)
+def test_a_reader_names_a_server_that_is_none(answer: bytes | str) -> None:
+    with answering(cut_arrow() if isinstance(answer, str) else answer) as server:
+        reading = query.Client(server)
+        run = query.Run(reading, {"id": "r"})
+        for read in (lambda: reading.run("w/p/r"), run.series, run.detail, lambda: run.points("a")):
+            with pytest.raises(query.QueryError, match=r"no Kymogram server|no answer of Kymogram"):
+                read()

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any
+from typing import Any, TypeVar
 from urllib import error, parse, request
 
 from ._delivery import client as _client
@@ -45,13 +45,16 @@ _MOST_WAIT = 5.0  # seconds between them
 _POINTS_PAGE = 100_000
 _MOST_ROWS = 1_000_000
 
+_Columns = TypeVar("_Columns", Points, Bucketed)
+
 
 class Client:
     """Reads from one server.
 
     `url` is KYMOGRAM_SERVER by default, else http://127.0.0.1:7070; `api_key`
-    is KYMOGRAM_API_KEY, else the server's one in credentials.json. A client
-    holds no connection: it may be shared by threads and survives a fork.
+    is KYMOGRAM_API_KEY, else the server's one in credentials.json. `timeout` is how
+    many seconds the server may send nothing. A client holds no connection: it may be
+    shared by threads and survives a fork.
     """
 
     def __init__(
@@ -112,8 +115,8 @@ class Client:
 
     def run(self, ref: str) -> Run:
         """One run by its id, an alias, or "workspace/project/name"."""
-        found = self._json("/api/v1/resolve", {"run": ref})["id"]
-        return Run(self, self._json(f"/api/v1/runs/{found}", {}))
+        found = self._json("/api/v1/resolve", {"run": ref}, "id")["id"]
+        return Run(self, self._json(f"/api/v1/runs/{found}", {}, "id"))
 
     def _runs_frame(
         self, project: str, given: str, options: Mapping[str, Any]
@@ -135,7 +138,7 @@ class Client:
         taken, cursor = 0, None
         while limit is None or taken < limit:
             size = _PAGE if limit is None else min(_PAGE, limit - taken)
-            page = self._json(path, {**options, "limit": size, "cursor": cursor})
+            page = self._json(path, {**options, "limit": size, "cursor": cursor}, what, "next")
             yield from page[what]
             taken += len(page[what])
             cursor = page["next"]
@@ -149,20 +152,28 @@ class Client:
             body = self._get(path, {**options, "format": "arrow"})
             try:
                 page = arrow.page(pyarrow, body)
-            except (ValueError, KeyError):
+            except (ValueError, KeyError, OSError, TypeError):  # OSError: it is cut off
                 raise self._stranger() from None
             if page["series"]["kind"] not in ("histogram", "scatter"):  # these are not JSON there
                 return Points(page["series"], page["columns"]), page["next"]
-        page = self._json(path, options)
-        made = columns.from_json(page["columns"], page["series"]["kind"])
-        return Points(page["series"], made), page["next"]
+        page = self._json(path, options, "columns", "series", "next")
+        return self._columns(Points, page), page["next"]
 
-    def _json(self, path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _columns(self, kind: type[_Columns], page: Mapping[str, Any]) -> _Columns:
+        """The points or buckets of an answer."""
+        try:
+            series = page["series"]
+            return kind(series, columns.from_json(page["columns"], series["kind"]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise self._stranger() from None
+
+    def _json(self, path: str, options: Mapping[str, Any], *fields: str) -> dict[str, Any]:
+        """An answer, which has these fields."""
         try:
             document = _parse(self._get(path, options))
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
-        if not isinstance(document, dict):
+        if not isinstance(document, dict) or any(name not in document for name in fields):
             raise self._stranger()
         return document
 
@@ -240,7 +251,7 @@ def _refused(status: int, body: bytes) -> KymogramError:
         detail = json.loads(body)["error"]
         text = ". ".join(detail[part] for part in ("message", "hint") if detail.get(part))
         code = detail["code"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text, code = f"HTTP {status} and no answer of Kymogram's: is it a proxy?", "unavailable"
     if status in (401, 403):
         return KymogramAuthError(text)
@@ -310,7 +321,8 @@ class Run:
     def detail(self) -> dict[str, Any]:
         """Everything but the points: attempts, writers, events, ledger; read when needed."""
         if "attributes" not in self.document:
-            self.document = self.client._json(f"/api/v1/runs/{self.id}", {})
+            path = f"/api/v1/runs/{self.id}"
+            self.document = self.client._json(path, {}, "id", "attributes")
         return self.document
 
     def attributes(self) -> dict[str, Any]:
@@ -337,7 +349,10 @@ class Run:
         path = f"/api/v1/runs/{self.id}/series"
         options = {"q": regex or None, "include_inherited": _flag(include_inherited)}
         pages = self.client._pages(path, "series", options, limit)
-        return [_series(self, one) for one in pages]
+        try:
+            return [_series(self, one) for one in pages]
+        except (KeyError, TypeError):
+            raise self.client._stranger() from None
 
     def points(
         self,
@@ -420,9 +435,8 @@ class Run:
         """
         options = _options(metric, scale, labels, attempt, first, last) | {"x": x, "n": n}
         options["include_inherited"] = _flag(include_inherited)
-        page = self.client._json(f"/api/v1/runs/{self.id}/buckets", options)
-        kind = page["series"]["kind"]
-        return Bucketed(page["series"], columns.from_json(page["columns"], kind))
+        page = self.client._json(f"/api/v1/runs/{self.id}/buckets", options, "columns", "series")
+        return self.client._columns(Bucketed, page)
 
     def to_pandas(
         self, regex: str = "", *, wide: str | None = None, include_inherited: bool = False

@@ -31,7 +31,8 @@ func (r *Run) LastStep(name string, opts ...LogOption) (step int64, ok bool) {
 
 // FindLastStep is the step of the last point of a series; it is not ok where there is
 // none. Where only the server knows it waits for that, and for the delivery of what
-// earlier processes of this machine logged to the run, until ctx ends.
+// earlier processes of this machine logged to the run, until ctx ends. Of a new job's run
+// this process knows all.
 func (r *Run) FindLastStep(ctx context.Context, name string, opts ...LogOption) (step int64, ok bool, err error) {
 	c, err := r.parse(opts)
 	if err != nil {
@@ -66,8 +67,11 @@ func (r *Run) knownStep(key model.SeriesKey) (step int64, ok, known, own bool) {
 	s := r.all.Find(key.String())
 	if s != nil && s.logged.Load() > 0 {
 		step, ok = s.steps.Last()
-		known = s.steps.Next() >= 0
+		known = s.steps.Next() >= 0 || r.opts.newJob
 		return step, ok && known, known, true
+	}
+	if r.opts.newJob {
+		return 0, false, true, false
 	}
 	if len(r.request.Ended) > 0 {
 		return 0, false, false, false // what earlier processes logged may wait

@@ -9,10 +9,22 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// Nobody knows where a series of an offline run stands: there is no answer, and
-// FindLastStep says why. A step that the program gave is known.
-func TestLastStepIsNoGuess(t *testing.T) {
+// Of a run that nobody else can have, everything is known, with the server and without.
+func TestLastStepOfANewJob(t *testing.T) {
 	r := offline(t, Options{})
+	must(t, r.Log("loss", 1), r.Log("loss", 1))
+	for name, want := range map[string]int64{"loss": 1, "other": -1} {
+		step, ok, err := r.FindLastStep(t.Context(), name)
+		if known, has := r.LastStep(name); err != nil || ok != (want >= 0) || has != ok || (ok && (step != want || known != want)) {
+			t.Errorf("%s: %d %v %v, want %d", name, step, ok, err, want)
+		}
+	}
+}
+
+// Nobody knows where a series of a resumed run stands without the server: there is no
+// answer, and FindLastStep says why. A step that the program gave is known.
+func TestLastStepIsNoGuess(t *testing.T) {
+	r := offline(t, Options{ResumeStrategy: ResumeAllow})
 	must(t, r.Log("loss", 1), r.Log("loss", 1))
 	for _, name := range []string{"loss", "other"} {
 		if step, ok := r.LastStep(name); ok {

@@ -100,6 +100,7 @@ type Options struct {
 	Log *slog.Logger
 
 	newName bool // the name of another job's run leads to a new run NAME-2
+	newJob  bool // and no other process has this job: its run has no other points
 
 	env func(string) string // os.Getenv; tests have their own
 	odd *sync.Once          // a path that only Metrana's document forbids was told of

@@ -82,6 +82,7 @@ func (o *Options) settleJob() {
 		o.OrchestrationID = randomHex(16)
 		// Processes of one job that made up an id each must not become a run each.
 		o.newName = o.newName && job.Env(o.env).Rank() == nil
+		o.newJob = o.newName && o.ForkFromRun == ""
 	}
 	if o.RunName == "" {
 		seed := o.OrchestrationID

@@ -335,13 +335,13 @@ class Run:
         """The last step of a series, None when it has no point yet.
 
         Where only the server knows it waits for that up to `init_timeout_secs`,
-        then raises KymogramTimeoutError.
+        then raises KymogramTimeoutError. Of a new job's run this process knows all.
         """
         logger = self.logger()
         pairs = tuple(naming.labels(labels).items())
         key = (naming.metric(metric_name), naming.scale(scale), pairs)
         known, step = logger.last_step(key)
-        if known:
+        if known or (self.settings.new_job and not self.inherited):
             return step
         name = {"metric": key[0], "scale": key[1], "labels": dict(pairs)}
         touched = step is not None

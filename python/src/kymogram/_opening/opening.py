@@ -57,6 +57,9 @@ def begin_run(arguments: Arguments, make: Callable[..., Run]) -> Run:
     address = environment.server(arguments["server"] or arguments["ingestion_url"])
     found.key = environment.api_key(arguments["api_key"], address)
     found.new_name = _new_name(arguments)
+    found.new_job = found.new_name and not (
+        environment.names_job(arguments["orchestration_id"]) or arguments["fork_from_run"]
+    )
     asked = request(arguments)
     machine = Machine() if arguments.take("capture_environment") else None
     look_for_room(found)

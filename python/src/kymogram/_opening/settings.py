@@ -38,6 +38,7 @@ class Settings:
         "errors_kept",
         "init_timeout",
         "key",
+        "new_job",
         "new_name",
         "offline",
         "pace",
@@ -63,6 +64,7 @@ class Settings:
         self.cap: int | None = None
         self.offline = False
         self.new_name = False  # the name of another job's run leads to a new run
+        self.new_job = False  # and no other process has this job: its run has no other points
         self.pace: dict[str, Any] = {}
         self.rendering: dict[str, Any] = {}  # as Options of _videos takes them
         self.system: dict[str, int] | None = None  # `system` of open.json

@@ -31,6 +31,14 @@ def test_addresses(case: dict[str, str | None]) -> None:
         assert environment.server(case["given"]) == case["address"]
 
 
+@pytest.mark.parametrize("variable", ["KYMOGRAM_SERVER", "METRANA_INGESTION_URL"])
+def test_a_wrong_address_names_its_variable(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KYMOGRAM_SERVER", raising=False)
+    monkeypatch.setenv(variable, "ftp://x")
+    with pytest.raises(KymogramValidationError, match=f"'ftp://x'; it comes from .* {variable}$"):
+        environment.server(None)
+
+
 def test_a_key_is_found_under_every_name_of_this_machine(tmp_path: Path) -> None:
     file = tmp_path / "config" / "kymogram" / "credentials.json"
     file.parent.mkdir(parents=True)

@@ -64,7 +64,9 @@ def server(given: object) -> str:
 
     HOST:PORT alone means http.
     """
-    address = given or os.environ.get("KYMOGRAM_SERVER") or os.environ.get("METRANA_INGESTION_URL")
+    variables = ("KYMOGRAM_SERVER", "METRANA_INGESTION_URL")
+    variable = "" if given else next((one for one in variables if os.environ.get(one)), "")
+    address = given or os.environ.get(variable)
     if not address:
         return DEFAULT_SERVER
     text = str(address).strip()
@@ -76,6 +78,7 @@ def server(given: object) -> str:
     if scheme not in ("http", "https") or not host or not plain or (bare and port is None):
         raise KymogramValidationError(
             f"server is an address such as {DEFAULT_SERVER} or https://host, got {address!r}"
+            + (f"; it comes from the variable {variable}" if variable else "")
         )
     return f"{scheme}://{authority.lower()}{slash}{path}"
 

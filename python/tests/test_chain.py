@@ -194,6 +194,10 @@ def test_failures_are_logged(
     assert "there is no hotkey" in caplog.text
     assert not subtensor.serve_prometheus(OnDisk("w", "plain", str(wallets)), 9101, 1)
     assert "no node answers" in caplog.text
+    caplog.clear()
+    wrong: Any = "x"
+    assert not subtensor.serve_prometheus("nobody/none", wrong, 1)
+    assert 'port x, netuid 1: kymogram: invalid argument "x"' in caplog.text
     with pytest.raises(kymogram.KymogramError, match="no node answers"):
         subtensor.prometheus_endpoints(1)
     monkeypatch.setattr(agent, "binary", lambda: None)

@@ -339,10 +339,10 @@ def _register(
         _log.exception("failed to serve prometheus: port %s, netuid %s", port, netuid)
         return False
     if answer["ok"]:
-        _log.debug("prometheus served: port %d, netuid %d", port, netuid)
+        _log.debug("prometheus served: port %s, netuid %s", port, netuid)
         return True
     _log.error(
-        "failed to serve prometheus: port %d, netuid %d: %s", port, netuid, _words(answer["error"])
+        "failed to serve prometheus: port %s, netuid %s: %s", port, netuid, _words(answer["error"])
     )
     return False
 

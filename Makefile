@@ -261,9 +261,9 @@ bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the 
 	@tools/prepare peers
 	@$(GO) run ./test/bench/engine -servers kymogram,victoria-metrics $(ARGS)
 
-bench-small: bin/kymogram influx ## small requests, short runs, wide rows and a long series: CPU, memory and bytes beside VictoriaMetrics and InfluxDB 1.6; ARGS='-only short -times 5'
+bench-small: bin/kymogram influx ## small requests, short runs, wide rows and a long series: CPU, memory and bytes beside VictoriaMetrics, InfluxDB 1.6 and a bare HTTP server that syncs; ARGS='-only short -times 5'
 	@tools/prepare peers
-	@$(GO) run ./test/bench/engine -what small -servers kymogram,victoria-metrics,influxdb $(ARGS)
+	@$(GO) run ./test/bench/engine -what small -servers kymogram,victoria-metrics,influxdb,floor $(ARGS)
 
 bench-shapes: bin/kymogram ## bytes a point of what foreign clients send, beside VictoriaMetrics; ARGS='-seed 7'
 	@tools/prepare peers

@@ -41,6 +41,13 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == serveFloor {
+		if err := floorMain(context.Background(), os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, "floor:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(context.Background(), readFlags()); err != nil {
 		fmt.Fprintln(os.Stderr, "engine:", err)
 		os.Exit(1)
@@ -54,7 +61,7 @@ func readFlags() (o options) {
 	flag.StringVar(&o.size, "size", "d5", "d1, d5 or d20: 10, 50 or 200 runs; long: one series of 10 M points")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the workload")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds; figures are medians")
-	flag.StringVar(&o.servers, "servers", "kymogram", "what to measure, interleaved: kymogram, victoria-metrics, influxdb, prometheus")
+	flag.StringVar(&o.servers, "servers", "kymogram", "what to measure, interleaved: kymogram, victoria-metrics, influxdb, prometheus, floor")
 	flag.BoolVar(&o.reads, "reads", true, "measure reads too: 10 M points of one series are written for them")
 	flag.StringVar(&o.binary, "kymogram", "bin/kymogram", "binary to measure")
 	flag.StringVar(&o.victoria, "victoria", "victoria-metrics", "VictoriaMetrics' binary")
@@ -105,6 +112,7 @@ const (
 	victoriaName   = "victoria-metrics"
 	influxName     = "influxdb"
 	prometheusName = "prometheus"
+	floorName      = "floor"
 )
 
 // server is what both sides can do.
@@ -127,6 +135,8 @@ func newServer(name, folder string, o options) server {
 		return &victoria{binary: o.victoria, folder: folder}
 	case prometheusName:
 		return &prometheus{binary: o.prometheus, folder: folder}
+	case floorName:
+		return &floor{folder: folder}
 	case influxName:
 		return &influx{binary: o.influx, folder: folder}
 	}

@@ -79,6 +79,13 @@ func (d *DB) transact(ctx context.Context, all []*write) error {
 		return err
 	}
 	d.touched.forget()
+	if len(all) == 1 {
+		// Without a savepoint, for which SQLite would keep a copy of each page.
+		if all[0].err = all[0].do(tx); all[0].err != nil {
+			return tx.abort(ctx, nil)
+		}
+		return d.finish(ctx)
+	}
 	for _, w := range all {
 		if err := exec(ctx, tx, `SAVEPOINT w`); err != nil {
 			return tx.abort(ctx, err)

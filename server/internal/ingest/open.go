@@ -114,11 +114,8 @@ func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *cata
 	if err := s.markIfDeleted(ctx, opened, run, moves); err != nil {
 		return err
 	}
-	if err := s.deps.Points.PutAttempt(ctx, opened.Run, opened.AttemptInfo); err != nil {
-		return fmt.Errorf("put attempt %d of run %s: %w", opened.Attempt, opened.Run, err)
-	}
-	if err := s.deps.Points.PutWriter(ctx, opened.Run, r.Writer, opened.Attempt, r.LoggerID); err != nil {
-		return fmt.Errorf("put writer %s: %w", r.Writer, err)
+	if err := s.deps.Points.PutOpen(ctx, opened.Run, opened.AttemptInfo, r.Writer, r.LoggerID); err != nil {
+		return fmt.Errorf("put attempt %d of run %s and writer %s: %w", opened.Attempt, opened.Run, r.Writer, err)
 	}
 	return nil
 }

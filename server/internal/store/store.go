@@ -73,6 +73,8 @@ type Writer interface {
 	// idempotent and durable. Its attempt must be known. A writer with sequences
 	// belongs to one run; elsewhere it fails with CodeConflict.
 	PutWriter(ctx context.Context, run model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error
+	// PutOpen is PutAttempt, then PutWriter for that attempt, with one wait for the disk.
+	PutOpen(ctx context.Context, run model.RunID, a model.Attempt, w model.WriterID, loggerID *uint64) error
 	// Append stores a batch. The engine keeps no reference to b after it returns.
 	Append(ctx context.Context, b *model.Batch) (model.Ack, error)
 	// Mark is the writer's last durable sequence, 0 for an unknown one.

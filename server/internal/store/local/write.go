@@ -11,20 +11,38 @@ import (
 
 // PutAttempt implements [store.Writer].
 func (e *Engine) PutAttempt(ctx context.Context, id model.RunID, a model.Attempt) error {
-	if a.Number == 0 {
-		return model.Errorf(model.CodeInvalid, "attempts are numbered from 1")
-	}
-	if e.table.Run(id) == nil {
-		if err := e.keeper.NewRun(id); err != nil {
-			return err
-		}
-	}
-	r := e.table.Ensure(id)
-	lsn, err := e.putAttempt(r, a)
+	lsn, err := e.writeAttempt(id, a)
 	if err != nil {
 		return err
 	}
 	return e.log.Wait(ctx, lsn)
+}
+
+// PutOpen implements [store.Writer]. The log is synced in its order: who waits for the writer
+// has waited for the attempt.
+func (e *Engine) PutOpen(ctx context.Context, id model.RunID, a model.Attempt, w model.WriterID, loggerID *uint64) error {
+	first, err := e.writeAttempt(id, a)
+	if err != nil {
+		return err
+	}
+	last, err := e.writeWriter(id, w, a.Number, loggerID)
+	if err != nil {
+		return err
+	}
+	return e.log.Wait(ctx, max(first, last))
+}
+
+// writeAttempt writes an attempt; lsn is what its caller waits for.
+func (e *Engine) writeAttempt(id model.RunID, a model.Attempt) (lsn uint64, err error) {
+	if a.Number == 0 {
+		return 0, model.Errorf(model.CodeInvalid, "attempts are numbered from 1")
+	}
+	if e.table.Run(id) == nil {
+		if err := e.keeper.NewRun(id); err != nil {
+			return 0, err
+		}
+	}
+	return e.putAttempt(e.table.Ensure(id), a)
 }
 
 func (e *Engine) putAttempt(r *state.Run, a model.Attempt) (uint64, error) {
@@ -47,18 +65,23 @@ func (e *Engine) putAttempt(r *state.Run, a model.Attempt) (uint64, error) {
 
 // PutWriter implements [store.Writer].
 func (e *Engine) PutWriter(ctx context.Context, id model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error {
-	if w.IsZero() {
-		return model.Errorf(model.CodeInvalid, "a writer needs an id")
-	}
-	r := e.table.Run(id)
-	if r == nil {
-		return unknownAttempt(id, attempt)
-	}
-	lsn, err := e.putWriter(r, w, attempt, loggerID)
+	lsn, err := e.writeWriter(id, w, attempt, loggerID)
 	if err != nil {
 		return err
 	}
 	return e.log.Wait(ctx, lsn)
+}
+
+// writeWriter writes a writer; lsn is what its caller waits for.
+func (e *Engine) writeWriter(id model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) (lsn uint64, err error) {
+	if w.IsZero() {
+		return 0, model.Errorf(model.CodeInvalid, "a writer needs an id")
+	}
+	r := e.table.Run(id)
+	if r == nil {
+		return 0, unknownAttempt(id, attempt)
+	}
+	return e.putWriter(r, w, attempt, loggerID)
 }
 
 func (e *Engine) putWriter(r *state.Run, w model.WriterID, attempt uint32, loggerID *uint64) (uint64, error) {

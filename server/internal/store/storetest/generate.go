@@ -56,14 +56,19 @@ func (g *generator) attempt(ctx context.Context, t *rapid.T, h *Harness, run mod
 
 func (g *generator) writer(ctx context.Context, t *rapid.T, h *Harness, run model.RunID) error {
 	w, logger := g.pickWriter(t, run), uint64(5)
-	r := g.oracle.run(run)
-	if r.deleted || r.attempts[1].Number == 0 {
+	r, opens := g.oracle.run(run), rapid.Bool().Draw(t, "opens")
+	if r.deleted || r.attempts[1].Number == 0 && !opens {
 		return nil
 	}
 	if rapid.Bool().Draw(t, "pinned") {
 		r.loggers[w] = &logger
 	} else {
 		r.loggers[w] = nil
+	}
+	if opens {
+		a := model.Attempt{Number: 1, Precedence: r.attempts[1].Precedence}
+		g.oracle.putAttempt(run, a)
+		return h.Engine.PutOpen(ctx, run, a, w, r.loggers[w])
 	}
 	return h.Engine.PutWriter(ctx, run, w, 1, r.loggers[w])
 }

@@ -33,7 +33,7 @@ type memTable struct {
 
 const (
 	packedRows    = 16
-	packedColumns = 8       // each view of a packed group reads all of it
+	packedColumns = 64      // each view of a packed group reads all of it
 	packedBytes   = 4 << 10 // and copies its texts
 	// steadyRows is from how many rows on a group is taken to go on to its flush.
 	steadyRows = 64
@@ -45,7 +45,7 @@ const (
 // add appends rows and returns by how many bytes the group has grown.
 func (m *memGroup) add(g *record.Group, limits *Limits, writers []model.WriterID) int {
 	before := m.cost()
-	if m.table == nil && int(m.rows)+g.Rows.Len() <= packedRows && len(g.Columns) <= packedColumns && len(m.packed)+documents(g) <= packedBytes {
+	if m.table == nil && int(m.rows)+g.Rows.Len() <= packedRows && len(g.Columns) <= packedColumns && len(m.packed)+8*int(g.Points())+documents(g) <= packedBytes {
 		m.rows += int32(g.Rows.Len())
 		m.packed = record.AppendGroup(m.packed, g)
 		return m.cost() - before

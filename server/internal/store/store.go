@@ -66,14 +66,8 @@ import (
 
 // Writer is the write side; ingest is its only user.
 type Writer interface {
-	// PutAttempt makes an attempt known, or lowers its ResumeFrom; durable on
-	// return and idempotent. An Append of an attempt needs it first.
-	PutAttempt(ctx context.Context, run model.RunID, a model.Attempt) error
-	// PutWriter makes a writer known with its pinned logger id (nil: none);
-	// idempotent and durable. Its attempt must be known. A writer with sequences
-	// belongs to one run; elsewhere it fails with CodeConflict.
-	PutWriter(ctx context.Context, run model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error
-	// PutOpen is PutAttempt, then PutWriter for that attempt, with one wait for the disk.
+	// PutOpen makes an attempt and a writer of it known, with one wait for the disk:
+	// [Engine.PutAttempt], then [Engine.PutWriter]. An Append needs it first.
 	PutOpen(ctx context.Context, run model.RunID, a model.Attempt, w model.WriterID, loggerID *uint64) error
 	// Append stores a batch. The engine keeps no reference to b after it returns.
 	Append(ctx context.Context, b *model.Batch) (model.Ack, error)
@@ -360,6 +354,13 @@ type Engine interface { //nolint:interfacebloat // the sum of what consumers tak
 	Selector
 	Starts
 	Roster
+	// PutAttempt makes an attempt known, or lowers its ResumeFrom; durable on
+	// return and idempotent. An Append of an attempt needs it first.
+	PutAttempt(ctx context.Context, run model.RunID, a model.Attempt) error
+	// PutWriter makes a writer known with its pinned logger id (nil: none);
+	// idempotent and durable. Its attempt must be known. A writer with sequences
+	// belongs to one run; elsewhere it fails with CodeConflict.
+	PutWriter(ctx context.Context, run model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error
 	// Run does the background work (flush, compaction) until ctx ends.
 	Run(ctx context.Context) error
 	Stats() Stats

@@ -9,7 +9,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/state"
 )
 
-// PutAttempt implements [store.Writer].
+// PutAttempt implements [store.Engine].
 func (e *Engine) PutAttempt(ctx context.Context, id model.RunID, a model.Attempt) error {
 	lsn, err := e.writeAttempt(id, a)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *Engine) putAttempt(r *state.Run, a model.Attempt) (uint64, error) {
 	return e.commit(r, enc, func(lsn uint64) error { r.ApplyAttempt(a, lsn); return nil })
 }
 
-// PutWriter implements [store.Writer].
+// PutWriter implements [store.Engine].
 func (e *Engine) PutWriter(ctx context.Context, id model.RunID, w model.WriterID, attempt uint32, loggerID *uint64) error {
 	lsn, err := e.writeWriter(id, w, attempt, loggerID)
 	if err != nil {

@@ -38,6 +38,8 @@ const learntField = 256
 // many fields and shapes one keeps room.
 const (
 	maxLearnt = 32 << 20
+	fewLearnt = 2 << 20 // are kept, whether they are of use or not
+	mostVain  = 16      // requests that know nothing of what was learnt
 	maxRoom   = 1 << 10
 )
 
@@ -58,6 +60,9 @@ type decoder struct {
 	heads  map[string]*head  // by their bytes, without axes
 	groups map[string]*group // by run, axes, measurement and tags
 	learnt int               // bytes of both
+	used   int               // shapes of this request, and
+	made   int               // those that were new
+	vain   int               // requests in a row that what it knows was of no use to
 	last   *head
 	seed   maphash.Seed
 
@@ -173,12 +178,12 @@ func newDecoder() *decoder {
 
 // forget makes the decoder one that knows nothing.
 func (d *decoder) forget() {
-	d.heads, d.groups, d.last, d.learnt = map[string]*head{}, map[string]*group{}, nil, 0
+	d.heads, d.groups, d.last, d.learnt, d.vain = map[string]*head{}, map[string]*group{}, nil, 0, 0
 }
 
 // begin makes the decoder ready for a request.
 func (d *decoder) begin(r *reading, maxSeries int) {
-	d.reading, d.left = r, r.budget
+	d.reading, d.left, d.used, d.made = r, r.budget, 0, 0
 	d.count.begin(maxSeries)
 }
 
@@ -186,6 +191,12 @@ func (d *decoder) begin(r *reading, maxSeries int) {
 func (d *decoder) end() {
 	d.reset()
 	d.reading = nil
+	if d.vain++; d.used > d.made {
+		d.vain = 0
+	}
+	if d.vain > mostVain && d.learnt > fewLearnt { // names that nobody sends again
+		d.forget()
+	}
 	if cap(d.count.fresh) > maxRoom {
 		d.count.fresh = nil
 	}
@@ -245,6 +256,7 @@ func (d *decoder) useShape(g *group, s *shape) {
 	g.order = append(g.order, s)
 	d.left -= s.cost
 	d.count.name(s.hashes)
+	d.used++
 }
 
 // decode reads lines until the budget is spent; n is the place of the next. Lines that
@@ -682,6 +694,7 @@ func (d *decoder) newShape(g *group) *shape {
 	}
 	s.plain = len(s.columns) == len(d.fields)
 	g.shapes[key] = s
+	d.made++
 	d.learnt += costShape + 4*len(key)
 	return s
 }

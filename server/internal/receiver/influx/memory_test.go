@@ -259,3 +259,33 @@ func TestSlowBodiesHoldUpNobody(t *testing.T) {
 		t.Errorf("beside slow bodies a write was answered with %d %s, %d points are stored", w.Code, w.Body, in.points)
 	}
 }
+
+// What a decoder has learnt stays while it is of use, and goes when nobody sends the names
+// again.
+func TestNamesThatNobodySendsAgainAreForgotten(t *testing.T) {
+	rules := defaultRules(t)
+	request := func(d *decoder, run int) {
+		var body strings.Builder
+		fmt.Fprintf(&body, "m,run=r%d ", run)
+		for i := range 1_000 {
+			fmt.Fprintf(&body, "%cfield_%d=1", " ,"[min(i, 1)], i)
+		}
+		d.begin(&reading{rules: rules, unit: 1, budget: 64 << 20}, maxSeries)
+		defer d.end()
+		sent := []byte(body.String())
+		if n, err := d.decode(sent, len(sent)); err != nil || n != len(sent) {
+			t.Fatal(n, err)
+		}
+	}
+	same, other := newDecoder(), newDecoder()
+	for i := range 100 {
+		request(same, i%10) // 3 MiB
+		request(other, i)
+	}
+	if same.learnt < fewLearnt {
+		t.Errorf("the names of ten runs that come again and again: %d bytes are known", same.learnt)
+	}
+	if other.learnt > 2*fewLearnt+mostVain*400<<10 {
+		t.Errorf("the names of runs that come once: %d bytes are known", other.learnt)
+	}
+}

@@ -32,8 +32,13 @@ const (
 	timesNames   = 4
 )
 
-// maxLearnt is what all decoders may know of series for another request.
-const maxLearnt = 32 << 20
+// maxLearnt is what all decoders may know of series for another request, and fewLearnt what one
+// keeps, whether it is of use or not.
+const (
+	maxLearnt = 32 << 20
+	fewLearnt = 2 << 20
+	mostVain  = 16 // requests that know nothing of what was learnt
+)
 
 // maxLabels bounds the labels of a series before empty ones are dropped. Past it the
 // samples of the series are refused; ingest takes 64.
@@ -75,6 +80,8 @@ type decoder struct {
 	byKey  map[string]*column // by run, metric and labels
 	known  []*column
 	learnt int // bytes of all
+	made   int // series that were new in this request
+	vain   int // requests in a row that what it knows was of no use to
 	at     int // place of the series that comes next if this scrape is like the last
 
 	columns []*column // of this request
@@ -125,12 +132,15 @@ func newDecoder(budget int) *decoder {
 
 // forget makes the decoder one that knows nothing.
 func (d *decoder) forget() {
-	d.byRaw, d.byKey, d.known, d.learnt, d.at = map[string]*column{}, map[string]*column{}, nil, 0, 0
+	d.byRaw, d.byKey, d.known, d.learnt, d.at, d.vain = map[string]*column{}, map[string]*column{}, nil, 0, 0, 0
 	d.columns, d.symbols, d.room, d.lists = nil, nil, nil, nil
 }
 
 // end takes the points out, for another request.
 func (d *decoder) end() {
+	if d.vain++; len(d.columns) > d.made {
+		d.vain = 0
+	}
 	for _, c := range d.columns {
 		c.used, c.times, c.values, c.docs = false, nil, nil, nil
 	}
@@ -143,7 +153,8 @@ func (d *decoder) end() {
 	d.floats.Reset()
 	d.ints.Reset()
 	d.columns, d.symbols, d.stats, d.fault = d.columns[:0], d.symbols[:0], Stats{}, nil
-	if d.learnt > maxLearnt {
+	d.made = 0
+	if d.learnt > maxLearnt || d.vain > mostVain && d.learnt > fewLearnt {
 		d.forget()
 	}
 }
@@ -251,6 +262,7 @@ func (d *decoder) column(labels []label) (*column, error) {
 	c.place, c.cost = len(d.known), cost
 	d.known = append(d.known, c)
 	d.byKey[string(k)] = c
+	d.made++
 	d.learnt += learntSeries + timesNames*len(k) + learntLabel*len(labels)
 	return c, d.take(c)
 }

@@ -342,3 +342,31 @@ func TestARunThatCannotBeIsRefusedAlone(t *testing.T) {
 		t.Errorf("%+v %+v", parts, d.stats)
 	}
 }
+
+// What a decoder has learnt stays while it is of use, and goes when nobody sends the names
+// again.
+func TestNamesThatNobodySendsAgainAreForgotten(t *testing.T) {
+	request := func(d *decoder, run int) {
+		for i := range 500 {
+			c, err := d.column([]label{{[]byte("__name__"), fmt.Appendf(nil, "metric_%d", i)}, {[]byte("run"), fmt.Appendf(nil, "r%d", run)}})
+			if err == nil {
+				err = d.add(c, 1, 1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.end()
+	}
+	same, other := newDecoder(1<<30), newDecoder(1<<30)
+	for i := range 100 {
+		request(same, i%10)
+		request(other, i)
+	}
+	if same.learnt < fewLearnt {
+		t.Errorf("the names of ten runs that come again and again: %d bytes are known", same.learnt)
+	}
+	if most := 2*fewLearnt + mostVain*(same.learnt/10); other.learnt > most {
+		t.Errorf("the names of runs that come once: %d bytes are known, at most %d", other.learnt, most)
+	}
+}

@@ -125,18 +125,29 @@ function combined(runs: readonly Subject[], except: string): (run: Subject) => s
 
 function binned(set: [string, number][]): Subset[] {
   const sorted = [...set].sort((a, b) => a[1] - b[1]);
-  const parts: Subset[] = [];
+  const [ends, runs]: [[number, number][], string[][]] = [[], []];
   let at = 0;
   for (let bin = 1; bin <= bins && at < sorted.length; bin++) {
     let end = Math.max(at + 1, Math.round((sorted.length * bin) / bins));
     while (end < sorted.length && sorted[end]![1] === sorted[end - 1]![1]) end++;
     const part = sorted.slice(at, end);
-    const [low, high] = [part[0]![1], part.at(-1)![1]];
-    const label = low === high ? short(low) : `${short(low)} – ${short(high)}`;
-    parts.push({ key: `${low}…${high}`, label, runs: part.map(([id]) => id) });
+    ends.push([part[0]![1], part.at(-1)![1]]);
+    runs.push(part.map(([id]) => id));
     at = end;
   }
-  return parts;
+  const write = digitsOf(ends.flat());
+  return ends.map(([low, high], i) => ({
+    key: `${low}…${high}`,
+    label: low === high ? write(low) : `${write(low)} – ${write(high)}`,
+    runs: runs[i]!,
+  }));
+}
+
+/** Writes numbers in two digits, or as many more as tell them apart. */
+function digitsOf(values: number[]): (v: number) => string {
+  const write = (digits: number) => (v: number) => short(Number(v.toPrecision(digits)));
+  const different = new Set(values).size;
+  return write([2, 3].find((d) => new Set(values.map(write(d))).size === different) ?? 4);
 }
 
 /** Scales for numbers, dark to light on paper and the other way in the dark; each step has 3:1 on its card. */

@@ -1,5 +1,6 @@
 import type { Value } from "../api/types.ts";
 import { short, tickLabels } from "./number.ts";
+import { ascending, median } from "./stat.ts";
 import { linearTicks, logTicks } from "./tick.ts";
 import { natural } from "./title.ts";
 
@@ -17,7 +18,7 @@ const decades = 2; // from which on numbers get a log axis
 const mostNamed = 12; // values that each get a tick
 const edge = 0.04; // of the axis, free on both sides
 
-/** The axis for some values: texts in the order of their names, numbers on a log axis where they span two decades. */
+/** The axis for some values: texts in the order of their names, numbers on a log axis where they were spread over one. */
 export function scaleOf(values: readonly (Value | undefined)[], mostTicks = 5): Scale {
   const set = values.filter((v) => v !== undefined && v !== null && !Number.isNaN(v)) as Value[];
   const numbers = set.filter((v): v is number => typeof v === "number" && Number.isFinite(v));
@@ -40,7 +41,7 @@ function textScale(set: Value[]): Scale {
 function numberScale(numbers: number[], mostTicks: number): Scale {
   const distinct = [...new Set(numbers)].sort((a, b) => a - b);
   const [min, max] = [distinct[0] ?? 0, distinct.at(-1) ?? 1];
-  const log = min > 0 && max / min >= 10 ** decades;
+  const log = isLog(numbers, min, max);
   const to = log ? Math.log10 : (v: number) => v;
   const [low, high] = [to(min), to(max)];
   const middle = low === high;
@@ -66,6 +67,14 @@ function numberScale(numbers: number[], mostTicks: number): Scale {
     },
     ticks: marks.map((t, i) => ({ at: place(t), label: labels[i]! })),
   };
+}
+
+/** Whether positive numbers span two decades with their middle nearer to a log axis' middle: a seed from 1 to 1000 is on none. */
+function isLog(numbers: number[], min: number, max: number): boolean {
+  if (!(min > 0 && max / min >= 10 ** decades)) return false;
+  const middle = median(ascending(numbers));
+  const share = (v: number, low: number, high: number) => Math.abs((v - low) / (high - low) - 0.5);
+  return share(Math.log(middle), Math.log(min), Math.log(max)) < share(middle, min, max);
 }
 
 const tidy = (v: number): string => short(Number(v.toPrecision(4)));

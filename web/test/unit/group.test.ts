@@ -12,8 +12,10 @@ import {
   type Subject,
   scaleColor,
 } from "../../src/chart/grouping.ts";
+import { importanceOf, strength } from "../../src/chart/importance.ts";
 import { cellAt, layersOf, type Part, statistics } from "../../src/chart/layer.ts";
 import { type Frame, type Line, toX, toY } from "../../src/chart/paint.ts";
+import { scaleOf } from "../../src/chart/scale.ts";
 import * as stat from "../../src/chart/stat.ts";
 import { random } from "../standin/data.ts";
 
@@ -389,6 +391,80 @@ describe("grouping", () => {
         const [a, b] = [light(scaleColor(i / 20, dark)), light(card)];
         expect(Math.max(a, b) / Math.min(a, b)).toBeGreaterThanOrEqual(3);
       }
+  });
+});
+
+describe("importance", () => {
+  const r = random(11);
+  const sweep = Array.from({ length: 60 }, (_, i) => {
+    const lr = 10 ** (-4 + 3 * r());
+    const loss = Math.abs(Math.log10(lr) + 2.5) + 0.01 * r();
+    return run(i, { lr, depth: 1 + (i % 4), seed: Math.floor(r() * 1000), opt: i % 2 ? "a" : "b" }, loss);
+  });
+  const rows = importanceOf(sweep, "eval/accuracy", "down");
+
+  test("orders parameters by what they explain, and names the value that did best", () => {
+    expect(rows[0]!.key).toBe("config/lr");
+    const [low, high] = rows[0]!.best!.label.split(" – ").map(Number) as [number, number];
+    expect(low <= 10 ** -2.5 && high >= 10 ** -2.5).toBe(true);
+    expect(rows[0]!.runs).toBe(60);
+    for (const row of rows.slice(1)) expect(strength(row)).toBeLessThan(0.15);
+    expect(rows.find((x) => x.key === "config/opt")!.rho).toBeUndefined();
+  });
+
+  test("is Spearman's correlation and η² of the same runs", () => {
+    const values = sweep.map((s) => s.summary["eval/accuracy"]!.value as number);
+    const depth = sweep.map((s) => s.config.depth as number);
+    const row = rows.find((x) => x.key === "config/depth")!;
+    expect(row.rho).toBeCloseTo(stat.spearman(depth, values), 12);
+    const by = [1, 2, 3, 4].map((d) => values.filter((_, i) => depth[i] === d));
+    expect(row.eta).toBeCloseTo(stat.separation(by), 12);
+    const medians = by.map((v) => stat.median(stat.ascending(v)));
+    expect(row.best).toEqual({
+      label: String(1 + medians.indexOf(Math.min(...medians))),
+      median: Math.min(...medians),
+      runs: 15,
+    });
+  });
+
+  test("says nothing of fewer than three runs, and no best without a direction", () => {
+    expect(importanceOf(sweep.slice(0, 2), "eval/accuracy", "down")).toEqual([]);
+    expect(importanceOf(sweep, "eval/accuracy", undefined)[0]!.best).toBeUndefined();
+  });
+});
+
+describe("axes of parameters", () => {
+  test("numbers that were spread over decades are on a log axis, others are not", () => {
+    const r = random(2);
+    const rates = Array.from({ length: 50 }, () => 10 ** (-4 + 3 * r()));
+    const seeds = Array.from({ length: 50 }, () => 1 + Math.floor(r() * 999));
+    expect([scaleOf(rates).kind, scaleOf(seeds).kind, scaleOf([0, 1, 1000]).kind]).toEqual([
+      "log",
+      "linear",
+      "linear",
+    ]);
+    for (const values of [rates, seeds]) {
+      const scale = scaleOf(values);
+      const places = values.map((v) => scale.at(v)!);
+      for (const [i, at] of places.entries()) {
+        expect(at >= 0 && at <= 1).toBe(true);
+        expect(scale.value(at) / values[i]!).toBeCloseTo(1, 9);
+      }
+      // Places are in the order of the values.
+      expect(stat.spearman(values, places)).toBeCloseTo(1, 12);
+      for (const t of scale.ticks) expect(t.at >= 0 && t.at <= 1).toBe(true);
+    }
+  });
+
+  test("texts have places of their own; what is no value has none", () => {
+    const scale = scaleOf(["b", "a10", "a2", true]);
+    const ticks = scale.ticks.map((t) => t.label);
+    expect(ticks).toEqual(["a2", "a10", "b", "true"]);
+    expect(new Set(ticks.map((t) => scale.at(t))).size).toBe(4);
+    for (const none of [undefined, null]) expect(scale.at(none)).toBeUndefined();
+    for (const none of [Number.NaN, Infinity, "x"]) expect(scaleOf([1, 2]).at(none)).toBeUndefined();
+    expect(scaleOf([3]).at(3)).toBe(0.5);
+    expect(scaleOf([]).ticks).toEqual([]);
   });
 });
 

@@ -7,6 +7,7 @@ import type { BucketColumns } from "../../src/api/types.ts";
 import { axisFor, storedRange, unitOf, type XAxis } from "../../src/chart/axis.ts";
 import { darkPalette, lightPalette, slots } from "../../src/chart/color.ts";
 import { type Curve, curveOf, extent } from "../../src/chart/curve.ts";
+import { type Layer, layersOf, type Statistic, statistics } from "../../src/chart/layer.ts";
 import { justBefore, leadOf } from "../../src/chart/lead.ts";
 import { type Context, type Frame, type Line, laneHeight, noFront, specials } from "../../src/chart/paint.ts";
 import { type Range, rangeOf, resolution, withLane } from "../../src/chart/range.ts";
@@ -192,9 +193,18 @@ interface Card {
   full: boolean;
   dark: boolean;
   front: number;
+  /** The runs are in so many groups; 0 is none. */
+  groups: number;
+  statistic: Statistic;
+  dense: boolean;
   width: number;
   height: number;
   ratio: number;
+}
+
+function groupsOf(r: Random, many: number): Pick<Card, "groups" | "statistic" | "dense"> {
+  const groups = many > 2 ? r.pick([0, 0, 1, 2, 5]) : 0;
+  return { groups, statistic: r.pick(statistics)[0], dense: many > slots && r() < 0.6 };
 }
 
 function makeCard(r: Random): Card {
@@ -225,6 +235,7 @@ function makeCard(r: Random): Card {
     ...{ runs, axis, zoom, smoothing: huge ? none : smoothing, log, full: r() < 0.2, dark: r() < 0.5 },
     ...{ front: r() < 0.3 ? r.whole(0, many - 1) : -1, ratio: r.pick([1, 2]) },
     ...{ width: r.whole(60, 1300), height: r.whole(80, 600) },
+    ...groupsOf(r, many),
   };
 }
 
@@ -241,6 +252,7 @@ function ends(runs: Run[], axis: XAxis): [number, number] {
 
 interface Drawn {
   lines: Line[];
+  layers: readonly Layer[];
   x: [number, number];
   y: Range;
   frame: Frame;
@@ -275,12 +287,26 @@ async function draw(card: Card): Promise<Drawn> {
         : undefined;
     const found: Curve = curveOf(asked(range ?? {}, n), unit);
     if (found.lo.length === 0) continue;
-    const place = { lines: runs.length, runs: runs.length, slot: i, set: 0, sets: 1 };
+    const group = card.groups
+      ? { key: String(i % card.groups), color: lightPalette.text, slot: 0 }
+      : undefined;
+    const place = {
+      lines: runs.length,
+      runs: runs.length,
+      slot: i,
+      set: 0,
+      sets: 1,
+      ...(group && { group }),
+    };
     const style = styleOf(place, palette, card.dark);
-    if (contrast(style.own, palette.card) < 3) throw new Error(`run ${i}: ${style.own} is too faint`);
+    if (!group && contrast(style.own, palette.card) < 3)
+      throw new Error(`run ${i}: ${style.own} is too faint`);
     // Each line gets a colour that no other has, so that its marks are known.
     const known = { ...style, color: `line ${i}`, own: `own ${i}` };
-    const how = { id: String(i), faded: false, lines: runs.length, smoothing, lead, log };
+    const how = {
+      ...{ id: String(i), faded: false, lines: runs.length, smoothing, lead, log, dense: card.dense },
+      ...(group && { group: group.key }),
+    };
     lines.push(lineOf(found, known, how));
   }
   const curves = lines.map((l) => l.curve);
@@ -294,11 +320,20 @@ async function draw(card: Card): Promise<Drawn> {
   const { ratio } = card;
   const size = { width: card.width * ratio, height: card.height * ratio };
   const frame: Frame = { left: 40 * ratio, top: 6 * ratio, ...size, x0: x[0], x1: x[1], y0, y1, log, ratio };
-  const front = card.front < 0 ? noFront : { lines: new Set([String(card.front)]), dim: runs.length > slots };
-  const scene = { lines, axis, x, y, log, palette, front, version: "", needleLabel: () => "1" };
+  const dim = runs.length > slots || card.groups > 0;
+  const front = card.front < 0 ? noFront : { lines: new Set([String(card.front)]), dim };
+  const parts = Array.from({ length: card.groups || (card.dense ? 1 : 0) }, (_, k) => ({
+    ...{ key: String(k), label: String(k), color: `layer ${k}`, dash: [] },
+    lines: card.groups ? lines.filter((l) => l.group === String(k)) : lines,
+  }));
+  const layers = layersOf(parts, x, card.statistic);
+  const scene = {
+    ...{ lines, layers, density: card.dense, axis, x, y, log, palette, front },
+    ...{ version: "", needleLabel: () => "1", endLabel: () => "run" },
+  };
   const canvas = new Recorder();
   paintScene(canvas, frame, scene);
-  return { lines, x, y, frame, marks: canvas.marks, scene, bucket: (size.width / n) * 1.001 };
+  return { lines, layers, x, y, frame, marks: canvas.marks, scene, bucket: (size.width / n) * 1.001 };
 }
 
 /** The points of a run in view, by a scan. */
@@ -424,7 +459,7 @@ function faultOf(card: Card, d: Drawn, r: Random): string {
     if (!d.y.clipped)
       for (const p of drawable)
         if (p.value < d.y.min || p.value > d.y.max) return `line ${i}: ${p.value} is out of the range`;
-    const few = card.runs.length <= slots;
+    const few = card.runs.length <= slots && !card.groups;
     for (let k = 0; few && k < 25 && drawable.length; k++) {
       const p = r.pick(drawable);
       const { px, py } = pixel(d, p.at, p.value);
@@ -450,7 +485,121 @@ function faultOf(card: Card, d: Drawn, r: Random): string {
   for (const kind of ["nan", "posInf", "negInf"] as const)
     if (s[kind] !== want[kind]) return `${s[kind]} ${kind} of ${want[kind]}`;
   if (s.more ? s.low > want.low : s.low !== want.low) return `${s.low} values ≤ 0 of ${want.low}`;
-  return smoothFault(card, d);
+  return smoothFault(card, d) || densityFault(card, d, r) || layerFault(card, d, r);
+}
+
+/** Whether a density covers where its lines are. */
+function densityFault(card: Card, d: Drawn, r: Random): string {
+  if (!card.dense || card.smoothing.kind !== "none" || d.lines.length === 0) return "";
+  const { frame: f } = d;
+  const cells = d.marks.filter(
+    (m) => m.kind === "fill" && m.color === d.scene.palette.crowd && m.alpha >= 0.02,
+  );
+  for (let k = 0; k < 20; k++) {
+    const line = r.pick(d.lines);
+    const { lo, hi } = line.curve;
+    const i = r.whole(0, lo.length - 1);
+    const inside = inView(card.runs[Number(line.id)]!, card.axis, [lo[i]! - 1e-6, hi[i]! + 1e-6]);
+    const values = inside.map((p) => p.value).filter(Number.isFinite);
+    const mean = values.reduce((all, v) => all + v / values.length, 0);
+    if (values.length === 0 || (card.log && mean <= 0)) continue;
+    const { px, py } = pixel(d, (lo[i]! + hi[i]!) / 2, mean);
+    const seen = px > f.left && px < f.left + f.width && py > f.top && py < f.top + f.height;
+    if (seen && !cells.some((m) => covers(m, px, 3 * f.ratio, py, 3 * f.ratio)))
+      return `line ${line.id}: no density at ${px}, ${py}`;
+  }
+  return "";
+}
+
+/** The least and the most that a member may have about a stretch of x; null where one cannot tell whether it has a value. */
+function boundsOf(
+  run: Run,
+  axis: XAxis,
+  x: [number, number],
+  [from, to]: [number, number],
+  near: number,
+): [number, number] | "none" | null {
+  const slack = near + (axis.kind === "number" ? 0 : 1e-6);
+  const points = inView(run, axis, x);
+  if (points.length === 0) return "none";
+  const [first, last] = [points[0]!.at, points.at(-1)!.at];
+  if (first > to + slack || last < from - slack) return "none";
+  if (first > from - slack || last < to + slack) return null;
+  // Where nothing was logged, what the line shows there: the buckets before and after it.
+  const before = points.findLast((p) => p.at < from - slack)!.at;
+  const after = points.find((p) => p.at > to + slack)!.at;
+  const about = points.filter((p) => p.at >= before - slack && p.at <= after + slack).map((p) => p.value);
+  // Of a bucket that holds both, only the finite ones are in its mean.
+  return about.every(Number.isFinite) ? [Math.min(...about), Math.max(...about)] : null;
+}
+
+/** What a statistic is, by its definition: of the line, and where that grows with every value, of the edges. */
+function naive(statistic: Statistic, values: number[]): [number, number?, number?] {
+  const s = sorted(values);
+  const q = (share: number) => {
+    const at = share * (s.length - 1);
+    const [low, high] = [s[Math.floor(at)]!, s[Math.ceil(at)]!];
+    return low + (high - low) * (at - Math.floor(at));
+  };
+  const mean = (v: number[]) => v.reduce((all, x) => all + x / v.length, 0);
+  const cut = Math.floor(s.length / 4);
+  if (statistic === "iqr") return [q(0.5), q(0.25), q(0.75)];
+  if (statistic === "deciles") return [q(0.5), q(0.1), q(0.9)];
+  if (statistic === "range") return [mean(s), s[0]!, s.at(-1)!];
+  return statistic === "iqm" ? [mean(s.slice(cut, s.length - cut))] : [mean(s)];
+}
+
+/**
+ * Whether the line and the band of every group lie where they may: each of these statistics grows with every member's
+ * value, so that the least and the most that members have about a place bound it.
+ */
+function layerFault(card: Card, d: Drawn, r: Random): string {
+  if (card.smoothing.kind !== "none") return "";
+  const { frame: f } = d;
+  for (const layer of d.layers) {
+    const members = card.groups
+      ? card.runs.filter((_, i) => i % card.groups === Number(layer.key))
+      : card.runs;
+    const own = d.marks.filter((m) => m.color === layer.color);
+    if (layer.members !== members.length && !card.zoom) return `group ${layer.key}: ${layer.members} members`;
+    for (let k = 0; k < 8; k++) {
+      const i = r.whole(0, layer.x.length - 1);
+      const cell: [number, number] = [layer.lo[i]!, layer.hi[i]!];
+      const near = (d.bucket / f.width) * (d.x[1] - d.x[0]);
+      const all = members.map((run) => boundsOf(run, card.axis, d.x, cell, near));
+      if (all.includes(null)) continue;
+      const bounds = all.filter((b) => b !== "none") as [number, number][];
+      if (layer.n[i] !== bounds.length) return `group ${layer.key}: N is ${layer.n[i]} of ${bounds.length}`;
+      if (bounds.length === 0) continue;
+      const low = naive(
+        card.statistic,
+        bounds.map((b) => b[0]),
+      );
+      const high = naive(
+        card.statistic,
+        bounds.map((b) => b[1]),
+      );
+      const [least, most] = [low, high].map((b) =>
+        pixel(d, layer.x[i]!, Math.max(card.log ? 1e-300 : -Infinity, b[0])),
+      );
+      const { px } = most!;
+      if (px < f.left || px > f.left + f.width || (card.log && low[0] <= 0)) continue;
+      const [top, bottom] = [Math.max(-9e4, most!.py), Math.min(9e4, least!.py)];
+      const stroke = own.find((m) => m.kind === "stroke" && m.width === 2 * f.ratio);
+      const there = stroke?.pieces
+        .flat()
+        .some(([x, y]) => Math.abs(x - px) < 0.01 + 1e-9 * px && y >= top - 1 && y <= bottom + 1);
+      if (!there && top < 8e4 && bottom > -8e4)
+        return `group ${layer.key}: its line is not at ${layer.x[i]}, ${low[0]} to ${high[0]}`;
+      if (low[2] === undefined || (card.log && high[1]! <= 0)) continue;
+      // What lies between the highest lower edge and the lowest upper one is in the band.
+      if (high[1]! >= low[2]) continue;
+      const { py } = pixel(d, layer.x[i]!, card.log ? Math.sqrt(high[1]! * low[2]) : (high[1]! + low[2]) / 2);
+      if (Math.abs(py) < 8e4 && !own.some((m) => m.kind === "fill" && covers(m, px, 0.01, py, 1)))
+        return `group ${layer.key}: no band at ${layer.x[i]}, ${high[1]} to ${low[2]}`;
+    }
+  }
+  return "";
 }
 
 /** Whether each smoothed value that is drawn lies within 1 % of the range of one over the points. */
@@ -483,19 +632,21 @@ function smoothFault(card: Card, d: Drawn): string {
 describe("pictures", () => {
   test(`${pictures} random cards from seed ${seed} show what their points say`, async () => {
     const faults: string[] = [];
-    const seen = { smooth: 0, exact: 0, excursions: 0, low: 0 };
+    const seen = { smooth: 0, exact: 0, excursions: 0, low: 0, layers: 0, dense: 0 };
     for (let i = 0; i < pictures && faults.length < 12; i++) {
       const r = randomOf(seed + i);
       const card = makeCard(r);
       const d = await draw(card);
       const fault = faultOf(card, d, r);
       const { kind } = card.smoothing;
-      const what = `${card.runs.length} runs, ${card.width} px, ${card.axis.key}, ${kind}${card.log ? ", log" : ""}${card.zoom ? ", zoomed" : ""}`;
+      const what = `${card.runs.length} runs, ${card.width} px, ${card.axis.key}, ${kind}${card.groups ? `, ${card.groups} groups (${card.statistic})` : ""}${card.dense ? ", density" : ""}${card.log ? ", log" : ""}${card.zoom ? ", zoomed" : ""}`;
       if (fault) faults.push(`PICTURES=1 SEED=${seed + i}: ${what}: ${fault}`);
       if (kind !== "none") seen.smooth++;
       if (kind !== "none" && !coarser(d.lines, d.y, card.log)) seen.exact++;
       seen.excursions += d.lines.reduce((n, l) => n + l.stems.length, 0);
       seen.low += specials(d.lines).low;
+      seen.layers += d.layers.length;
+      if (card.dense) seen.dense++;
     }
     expect(faults).toEqual([]);
     // The cards are ones that say something.

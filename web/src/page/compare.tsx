@@ -136,7 +136,7 @@ function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
   useEffect(() => () => session.close(), [session]);
   const drawn = param("all") ? runs : runs.slice(0, mostDrawn);
   const ids = drawn.map((r) => r.id);
-  useEffect(() => session.show(ids), [session, ids.join()]);
+  useMemo(() => session.show(ids), [session, ids.join()]);
   const slots = useMemo(() => new Map(ids.map((id, i) => [id, i] as const)), [ids.join()]);
   const tab = param("tab");
   return (

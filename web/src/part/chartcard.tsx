@@ -205,18 +205,21 @@ function Head({ card, chart, scene, width, plot, nameOf, big }: HeadProps) {
     const first = chart.firstMark(kind);
     if (first) view.setZoom({ key: chart.axis.key, ...around(first.lo, first.hi, chart.x) });
   };
-  const text = card.metric + (card.scale === "ML_STEP" ? "" : ` ${card.scale.toLowerCase()}`);
+  const part = card.part ? ` · ${card.part.label}` : "";
+  const text = card.metric + part + (card.scale === "ML_STEP" ? "" : ` ${card.scale.toLowerCase()}`);
   // The chips give way before the title: first the place, then the words for the glyphs of the lane.
   const title = card.metric.length * 6.9 + 76;
   const worded = big || width - title >= special.length * 52;
   const placed = big || (special.length === 1 && width - title >= 100);
   const room = (width - 76 - special.length * (worded ? 52 : 32) - (placed && !big ? 48 : 0)) / 6.9;
-  const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, Math.floor(room)));
+  const left = room - (card.part ? Math.min(14, part.length) : 0);
+  const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, Math.floor(left)));
   return (
     <header class="card-head">
       <h3 title={text}>
         <span class="prefix">{prefix}</span>
         {name}
+        {card.part && <span class="part"> {card.part.label}</span>}
       </h3>
       {special.map(([n, what, glyph, kind]) => {
         const at = chart.firstMark(kind)?.text;

@@ -1,10 +1,12 @@
 import { type Signal, useComputed, useSignal } from "@preact/signals";
 import { Component } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { nameOf } from "../chart/grouping.ts";
 import { count } from "../chart/number.ts";
 import { patternOf } from "../chart/pattern.ts";
+import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
-import { setParams } from "../state/route.ts";
+import { param, setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
 import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
@@ -12,6 +14,7 @@ import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
 import { type Block, cardsBetween, gap, groupHead, layout, placeOf } from "./layout.ts";
 import { Message } from "./message.tsx";
+import { mostParts, splitCards } from "./split.ts";
 
 const overscan = 160; // pixels above and below what is seen
 const scrollStep = 40;
@@ -46,10 +49,11 @@ export function ChartGrid({
   }, []);
 
   const pattern = useComputed(() => patternOf(view.search.value)).value;
-  const found = useMemo(
+  const matching = useMemo(
     () => (pattern.ok ? cards.filter((c) => pattern.test(c.metric)) : []),
     [cards, pattern],
   );
+  const { found, values } = useSplit(matching);
   // One or two charts have the room to be large; a reader's choice of size stands.
   const height = view.heights[found.length <= 2 && !view.sized.value ? "L" : view.size.value];
   const closed = view.collapsed.value;
@@ -81,6 +85,14 @@ export function ChartGrid({
           </button>
         </Message>
       )}
+      {values > mostParts && (
+        <Message>
+          {mostParts} of {count(values)} values of {nameOf(groups.split.value)} have a chart.{" "}
+          <button type="button" class="link" onClick={() => setParams({ splitall: "1" })}>
+            show all
+          </button>
+        </Message>
+      )}
       <StickyHead at={at} blocks={plan.blocks} />
       <div class="grid" style={{ height: `${plan.height}px` }}>
         {box.value.width > 0 &&
@@ -104,6 +116,18 @@ export function ChartGrid({
       </div>
     </div>
   );
+}
+
+/** The cards as they are, or one for each value of the key that they are split by. */
+function useSplit(matching: Card[]): { found: Card[]; values: number } {
+  const by = groups.split.value;
+  const runs = groups.subjects.value;
+  const all = useComputed(() => param("splitall") !== "").value;
+  return useMemo(() => {
+    if (!by || runs.size < 2) return { found: matching, values: 0 };
+    const { cards, values } = splitCards(matching, runs, by, all);
+    return { found: cards, values: all ? 0 : values };
+  }, [matching, by, runs, all]);
 }
 
 function GroupName({ group, cards }: Pick<Block, "group" | "cards">) {

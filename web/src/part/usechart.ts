@@ -17,6 +17,7 @@ import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 import { useExact } from "./exact.ts";
 import { useLeads } from "./lead.ts";
+import { useSharedRange } from "./split.ts";
 import { crowdOf, starOf, useLayers } from "./uselayers.ts";
 import { type Answers, columnsOf, previewsOf, type Wanted, wantedLines } from "./wanted.ts";
 
@@ -135,8 +136,10 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const curves = lines.map((l) => l.curve);
   const main = lines.filter((l) => !l.faded).map((l) => l.curve);
   const x: [number, number] = zoom ? [zoom.from, zoom.to] : widen(extent(main) ?? extent(curves));
+  const zoomKey = `${axis.key} ${zoom ? x.join() : ""}`;
   const layers = useLayers(lines, x, dense);
-  const y = useMemo(() => rangeOf(curves, x[0], x[1], full, log), [lines, x[0], x[1], full, log]);
+  const own = useMemo(() => rangeOf(curves, x[0], x[1], full, log), [lines, x[0], x[1], full, log]);
+  const y = useSharedRange(card, own, lines.length > 0, `${groups.split.value} ${zoomKey} ${full} ${log}`);
 
   useEffect(() => {
     if (answered && shown.current === digits && coarse(y, digits)) level.value++;
@@ -145,7 +148,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const only = main.length === 1 ? main[0] : undefined;
   return {
     ...{ lines, layers, density, axis, x, y, log, error: error.value },
-    star: starOf(card.metric, wanted),
+    star: card.part ? undefined : starOf(card.metric, wanted),
     names: useMemo(() => new Map(wanted.map((w) => [w.id, w.member])), [ask, units]),
     total: visible,
     drawn: members.length,

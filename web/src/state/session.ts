@@ -21,6 +21,8 @@ export interface Card {
   scale: string;
   group: string;
   members: Member[];
+  /** What its runs have in common, where a card is split. */
+  part?: { label: string; of: string };
 }
 
 /** Known is a series with what places its card, made when its page of the list comes. */

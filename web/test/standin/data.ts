@@ -284,6 +284,24 @@ function runLost(): StandinRun {
   };
 }
 
+/** A sweep of 200 runs of which the learning rate decides, among parameters that do not. */
+function runSweep(i: number): StandinRun {
+  const r = random(hash(`sweep${i}`));
+  const lr = Number((10 ** (-4 + 3.5 * r())).toPrecision(4));
+  const final = 0.3 + 0.4 * Math.abs(Math.log10(lr) + 2.3) + 0.05 * gauss(r);
+  const shape: Shape = { from: 2.4, to: final, rate: 4, noise: 0.06 };
+  const series = ["eval/loss", "train/loss"].map((m) => spec(m, 300, shape, `sweep${i}`));
+  return {
+    ...runA(i, "sweep", 300),
+    ...{ name: `r${i}`, status: "finished", attempts: 1, tags: [], series },
+    config: {
+      ...{ lr, seed: Math.floor(r() * 1000), batch_size: [16, 32, 64][Math.floor(r() * 3)]! },
+      ...{ dropout: [0, 0.1, 0.3][Math.floor(r() * 3)]!, optimizer: r() < 0.5 ? "adam" : "sgd" },
+    },
+    summary: { "eval/loss": { step: 299, value: final }, "train/loss": { step: 299, value: final - 0.02 } },
+  };
+}
+
 /** Many runs, which share the series of fifty. */
 function many(n: number): StandinRun[] {
   const base = Array.from({ length: 50 }, (_, i) => runA(i, "A", 1));
@@ -303,6 +321,7 @@ export interface World {
 export function world(): World {
   const projects = new Map<string, StandinRun[]>([
     ["default/A", Array.from({ length: 50 }, (_, i) => runA(i, "A", 2000))],
+    ["default/sweep", Array.from({ length: 200 }, (_, i) => runSweep(i))],
     ["default/B", [runB()]],
     ["default/C", [runC()]],
     ["default/rl", [runRL(), runEmpty(), runLines()]],

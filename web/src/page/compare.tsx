@@ -134,6 +134,15 @@ function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
   const look = useLook(runs, metric);
   const session = useMemo(() => new Session(), []);
   useEffect(() => () => session.close(), [session]);
+  useEffect(
+    () =>
+      bind({
+        p: () => {
+          if (view.hoveredRun.value) view.togglePin(view.hoveredRun.value);
+        },
+      }),
+    [],
+  );
   const drawn = param("all") ? runs : runs.slice(0, mostDrawn);
   const ids = drawn.map((r) => r.id);
   useMemo(() => session.show(ids), [session, ids.join()]);

@@ -4,6 +4,7 @@ import { nameOf, readKey } from "../chart/grouping.ts";
 import { short } from "../chart/number.ts";
 import { type Scale, scaleOf } from "../chart/scale.ts";
 import { cutMiddle } from "../chart/title.ts";
+import { escapeName, unescapeName } from "../state/escape.ts";
 import { param, setParams } from "../state/route.ts";
 import * as view from "../state/view.ts";
 import type { Look } from "./scatter.tsx";
@@ -16,13 +17,13 @@ const grip = 12; // pixels of a handle
 /** Window is the part of an axis that is kept, from 0 to 1. */
 type Window = [number, number];
 
-/** Reads brush=KEY~0.1~0.5,KEY~…; keys are encoded. */
+/** Reads brush=KEY~0.1~0.5,KEY~…; keys are escaped. */
 export function parseBrush(text: string): Map<string, Window> {
   const out = new Map<string, Window>();
   for (const part of text.split(",").filter(Boolean)) {
     const [key, from, to] = part.split("~");
     const [a, b] = [Number(from), Number(to)];
-    if (key && a >= 0 && b <= 1 && a <= b) out.set(decodeURIComponent(key), [a, b]);
+    if (key && a >= 0 && b <= 1 && a <= b) out.set(unescapeName(key), [a, b]);
   }
   return out;
 }
@@ -30,7 +31,7 @@ export function parseBrush(text: string): Map<string, Window> {
 export function formatBrush(brush: ReadonlyMap<string, Window>): string {
   return [...brush]
     .filter(([, [a, b]]) => a > 0 || b < 1)
-    .map(([key, [a, b]]) => `${encodeURIComponent(key)}~${Number(a.toFixed(3))}~${Number(b.toFixed(3))}`)
+    .map(([key, [a, b]]) => `${escapeName(key)}~${Number(a.toFixed(3))}~${Number(b.toFixed(3))}`)
     .join(",");
 }
 
@@ -197,7 +198,7 @@ function Handle({ axis, window, end }: { axis: Axis; window: Window; end: 0 | 1 
     <g
       class="handle"
       role="slider"
-      tabIndex={0}
+      tabindex={0}
       aria-label={`${end ? "Highest" : "Lowest"} ${nameOf(key)} that is kept`}
       aria-orientation="vertical"
       aria-valuemin={0}

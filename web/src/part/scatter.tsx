@@ -58,8 +58,7 @@ export function Scatter({ runs, x, metric, look }: Props) {
           width={width}
           height={height}
           role="application"
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: an application, which has keys of its own
-          tabIndex={0}
+          tabindex={0}
           aria-label={`${nameOf(x)} against ${metric}, ${dots.length} runs: arrow keys go from run to run, Enter opens, p pins`}
           onKeyDown={(e) => keys(e, dots)}
           onMouseLeave={() => {

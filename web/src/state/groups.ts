@@ -2,6 +2,7 @@ import { computed, signal } from "@preact/signals";
 import { type Direction, guess } from "../chart/direction.ts";
 import { type Grouping, groupsOf, type Subject } from "../chart/grouping.ts";
 import { type Statistic, statistics } from "../chart/layer.ts";
+import { escapeName, unescapeName } from "./escape.ts";
 import { param, setParams } from "./route.ts";
 import { isDark, palette } from "./theme.ts";
 
@@ -30,12 +31,12 @@ export const grouping = computed<Grouping | null>(() =>
 );
 
 const offText = computed(() => param("off"));
-const off = computed(() => new Set(offText.value.split(",").filter(Boolean).map(decodeURIComponent)));
+const off = computed(() => new Set(offText.value.split(",").filter(Boolean).map(unescapeName)));
 const named = (key: string): string => key || "-"; // the runs without a value have no name
 export const isOff = (key: string): boolean => off.value.has(named(key));
 
 function setOff(keys: Iterable<string>): void {
-  setParams({ off: [...keys].map(encodeURIComponent).join(",") });
+  setParams({ off: [...keys].map(escapeName).join(",") });
 }
 
 export function toggleGroup(key: string): void {

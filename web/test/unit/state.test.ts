@@ -4,6 +4,7 @@ import { Parser } from "../../src/api/sse.ts";
 import type { BucketQuery, Run } from "../../src/api/types.ts";
 import { escapeRegex, patternOf, templateRegex } from "../../src/chart/pattern.ts";
 import { cardsBetween, groupHead, layout } from "../../src/part/layout.ts";
+import { escapeName, unescapeName } from "../../src/state/escape.ts";
 import { formatChosen, parseChosen, toggleChosen } from "../../src/state/overlay.ts";
 import { cellOf, columnsOf, defaultColumns, marked, sortBySummary } from "../../src/state/runlist.ts";
 import { random } from "../standin/data.ts";
@@ -242,4 +243,12 @@ describe("table", () => {
     expect(sortBySummary(runs, "-summary/eval/acc").map((r) => r.id)).toEqual(["b", "a", "c", "d"]);
     expect(sortBySummary(runs, "summary/eval/acc").map((r) => r.id)).toEqual(["a", "b", "c", "d"]);
   });
+});
+
+test("names in lists of an address are read back as they were, and nothing throws", () => {
+  for (const name of ["config/lr", "a,b", "~", "%", "%2C", "100 %", "", "é,~%25"]) {
+    expect(unescapeName(escapeName(name))).toBe(name);
+    expect(escapeName(name)).not.toMatch(/[,~]/);
+  }
+  expect(unescapeName("%zz %")).toBe("%zz %");
 });

@@ -135,19 +135,19 @@ function binned(set: [string, number][]): Subset[] {
     runs.push(part.map(([id]) => id));
     at = end;
   }
-  const write = digitsOf(ends.flat());
-  return ends.map(([low, high], i) => ({
-    key: `${low}…${high}`,
-    label: low === high ? write(low) : `${write(low)} – ${write(high)}`,
-    runs: runs[i]!,
-  }));
+  const labels = labelsOf(ends);
+  return ends.map(([low, high], i) => ({ key: `${low}…${high}`, label: labels[i]!, runs: runs[i]! }));
 }
 
-/** Writes numbers in two digits, or as many more as tell them apart. */
-function digitsOf(values: number[]): (v: number) => string {
-  const write = (digits: number) => (v: number) => short(Number(v.toPrecision(digits)));
-  const different = new Set(values).size;
-  return write([2, 3].find((d) => new Set(values.map(write(d))).size === different) ?? 4);
+/** Ranges in two digits, or in as many more as tell them, and their ends, apart. */
+function labelsOf(ends: [number, number][]): string[] {
+  const write = (digits: number) => {
+    const text = (v: number) => short(Number(v.toPrecision(digits)));
+    return ends.map(([low, high]) => (low === high ? text(low) : `${text(low)} – ${text(high)}`));
+  };
+  const tells = (labels: string[]) =>
+    new Set(labels).size === labels.length && !labels.some((l) => /^(.*) – \1$/.test(l));
+  return [2, 3].map(write).find(tells) ?? write(4);
 }
 
 /** Scales for numbers, dark to light on paper and the other way in the dark; each step has 3:1 on its card. */

@@ -1,7 +1,6 @@
 import type { Value } from "../api/types.ts";
 import { hue, slots } from "./color.ts";
 import { short } from "./number.ts";
-import { separation } from "./stat.ts";
 import { natural } from "./title.ts";
 
 /** Subject is what a run is grouped by. */
@@ -58,9 +57,9 @@ export function nameOf(key: string): string {
 
 /** The keys by which runs differ, in the order of their names. */
 export function keysOf(runs: readonly Subject[]): { config: string[]; summary: string[]; tag: boolean } {
-  const seen = new Map<string, { first: string; runs: number; differs: boolean }>();
+  const seen = new Map<string, { first: unknown; runs: number; differs: boolean }>();
   const note = (key: string, value: unknown) => {
-    const text = String(value);
+    const text = typeof value === "object" ? String(value) : value;
     const known = seen.get(key);
     if (!known) seen.set(key, { first: text, runs: 1, differs: false });
     else {
@@ -188,30 +187,4 @@ function folded(parts: Subset[]): Subset[] {
   const kept = parts.slice(0, slots - 1);
   const others = parts.slice(slots - 1);
   return [...kept, { key: "…", label: `${others.length} other values`, runs: others.flatMap((p) => p.runs) }];
-}
-
-/** How well a key's values tell a metric's apart. */
-export interface Offer {
-  key: string;
-  /** η² of Kruskal and Wallis. */
-  share: number;
-  groups: number;
-  runs: number;
-}
-
-/** Keys by how well they separate the runs by a metric's last value, the best first; keys with more than n/3 values are skipped. */
-export function offers(runs: readonly Subject[], metric: string): Offer[] {
-  const last = new Map<string, number>();
-  for (const run of runs) {
-    const v = Number(own(run.summary, metric)?.value ?? Number.NaN);
-    if (!Number.isNaN(v)) last.set(run.id, v);
-  }
-  const known = runs.filter((r) => last.has(r.id));
-  const found = keysOf(known).config.flatMap((key): Offer[] => {
-    const { parts } = partsOf(known, key);
-    if (parts.length < 2 || parts.length > known.length / 3) return [];
-    const groups = parts.map((p) => p.runs.map((id) => last.get(id)!));
-    return [{ key, share: separation(groups), groups: parts.length, runs: groups.flat().length }];
-  });
-  return found.sort((a, b) => b.share - a.share || natural(a.key, b.key));
 }

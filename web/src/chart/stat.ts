@@ -84,26 +84,25 @@ export function bootstrap(s: Sample, weights: Float64Array): [number, number] {
   return [quantile(found, (1 - confidence) / 2), quantile(found, (1 + confidence) / 2)];
 }
 
-const compare = (a: number, b: number): number => (a < b ? -1 : a > b ? 1 : 0); // Infinity has a place, too
-
 /** Ranks from 1, equal values sharing the mean of theirs: scipy.stats.rankdata. */
 export function ranks(values: readonly number[]): number[] {
-  const order = values.map((_, i) => i).sort((a, b) => compare(values[a]!, values[b]!));
-  const out = new Array<number>(values.length);
-  for (let i = 0; i < order.length; ) {
+  // Typed arrays sort as numbers, without a call for each pair; infinite values have a place, too.
+  const sorted = Float64Array.from(values).sort();
+  const rank = new Map<number, number>();
+  for (let i = 0; i < sorted.length; ) {
     let end = i + 1;
-    while (end < order.length && values[order[end]!] === values[order[i]!]) end++;
-    for (let k = i; k < end; k++) out[order[k]!] = (i + 1 + end) / 2;
+    while (sorted[end] === sorted[i]) end++;
+    rank.set(sorted[i]!, (i + 1 + end) / 2);
     i = end;
   }
-  return out;
+  return values.map((v) => rank.get(v)!);
 }
 
-/** Kruskal–Wallis H with its correction for ties; 0 when all values are equal. */
-export function kruskal(groups: readonly (readonly number[])[]): number {
+/** Kruskal–Wallis H with its correction for ties; 0 when all values are equal. Ranks of all values need no other ones. */
+export function kruskal(groups: readonly (readonly number[])[], isRanked = false): number {
   const all = groups.flat();
   const n = all.length;
-  const ranked = ranks(all);
+  const ranked = isRanked ? all : ranks(all);
   let [at, h] = [0, 0];
   for (const { length } of groups) {
     let r = 0;
@@ -119,16 +118,16 @@ export function kruskal(groups: readonly (readonly number[])[]): number {
 }
 
 /** η² = (H − k + 1) / (n − k): the part of the differences in rank that the groups explain, at least 0. */
-export function separation(groups: readonly (readonly number[])[]): number {
+export function separation(groups: readonly (readonly number[])[], isRanked = false): number {
   const filled = groups.filter((g) => g.length > 0);
   const n = filled.reduce((all, g) => all + g.length, 0);
   const k = filled.length;
-  return k < 2 || n <= k ? 0 : Math.max(0, (kruskal(filled) - k + 1) / (n - k));
+  return k < 2 || n <= k ? 0 : Math.max(0, (kruskal(filled, isRanked) - k + 1) / (n - k));
 }
 
-/** Spearman's rank correlation; NaN where one side does not vary. */
-export function spearman(x: readonly number[], y: readonly number[]): number {
-  const [a, b] = [ranks(x), ranks(y)];
+/** Spearman's rank correlation; NaN where one side does not vary. y may be ranks of all values. */
+export function spearman(x: readonly number[], y: readonly number[], isRanked = false): number {
+  const [a, b] = [ranks(x), isRanked ? y : ranks(y)];
   const middle = (x.length + 1) / 2;
   let [ab, aa, bb] = [0, 0, 0];
   for (let i = 0; i < a.length; i++) {

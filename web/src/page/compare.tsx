@@ -4,7 +4,7 @@ import type { Run } from "../api/types.ts";
 import { hue } from "../chart/color.ts";
 import { bestOf, objectives } from "../chart/direction.ts";
 import { nameOf, readKey, scaleColor } from "../chart/grouping.ts";
-import { importanceOf } from "../chart/importance.ts";
+import { type Importance, importanceOf } from "../chart/importance.ts";
 import { count, short } from "../chart/number.ts";
 import { ranks } from "../chart/stat.ts";
 import { AttributesView } from "../part/attributes.tsx";
@@ -132,6 +132,7 @@ const tabs: [string, string][] = [
 function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
   const direction = groups.directionOf(metric);
   const look = useLook(runs, metric);
+  const rows = useMemo(() => importanceOf(runs, metric, direction), [runs, metric, direction]);
   const session = useMemo(() => new Session(), []);
   useEffect(() => () => session.close(), [session]);
   useEffect(
@@ -174,13 +175,13 @@ function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
             </button>
           )}
         </div>
-        {tab !== "attributes" && <GroupStrip metric={metric} lines={tab === "charts"} />}
+        {tab !== "attributes" && <GroupStrip metric={metric} lines={tab === "charts"} known={rows} />}
         {tab === "charts" ? (
           <Charts session={session} slots={slots} />
         ) : tab === "attributes" ? (
           <Differences session={session} runs={drawn} slots={slots} />
         ) : (
-          <Overview {...{ runs, metric, look, session, slots }} />
+          <Overview {...{ runs, metric, rows, look, session, slots }} />
         )}
       </div>
     </div>
@@ -232,14 +233,13 @@ function useLook(runs: readonly Run[], metric: string): Look {
 interface OverviewProps {
   runs: readonly Run[];
   metric: string;
+  rows: readonly Importance[];
   look: Look;
   session: Session;
   slots: Map<string, number>;
 }
 
-function Overview({ runs, metric, look, session, slots }: OverviewProps) {
-  const direction = groups.directionOf(metric);
-  const rows = useMemo(() => importanceOf(runs, metric, direction), [runs, metric, direction]);
+function Overview({ runs, metric, rows, look, session, slots }: OverviewProps) {
   const x = param("px") || rows[0]?.key || "";
   const keys = rows.slice(0, mostAxes).map((r) => r.key);
   const brush = parseBrush(param("brush"));

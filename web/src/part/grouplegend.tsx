@@ -2,22 +2,35 @@ import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { dash } from "../chart/color.ts";
 import { objectives } from "../chart/direction.ts";
-import { allBut, type Group, keysOf, nameOf, type Offer, offers, type Subject } from "../chart/grouping.ts";
+import { allBut, type Group, keysOf, nameOf, type Subject } from "../chart/grouping.ts";
+import { type Importance, importanceOf, offerOf } from "../chart/importance.ts";
 import { statistics } from "../chart/layer.ts";
 import { count } from "../chart/number.ts";
 import * as groups from "../state/groups.ts";
 import { setParams } from "../state/route.ts";
 import "../style/group.css";
 
+const least = 0.1; // a parameter that explains less is no offer
 const enough = 8; // runs; fewer have a hue each
 
+interface StripProps {
+  metric?: string;
+  lines?: boolean;
+  /** What goes with the metric, where the page knows it already. */
+  known?: readonly Importance[];
+}
+
 /** GroupStrip says over the charts what colour means, and changes it: nothing is shown for runs that have a hue each. */
-export function GroupStrip({ metric, lines }: { metric?: string; lines?: boolean }) {
+export function GroupStrip({ metric, lines, known }: StripProps) {
   const runs = groups.subjects.value;
   const list = useMemo(() => [...runs.values()], [runs]);
   const grouping = groups.grouping.value;
   const target = metric ?? objectives(metricsOf(list))[0];
-  const offer = useMemo(() => (target ? offers(list, target)[0] : undefined), [list, target]);
+  const direction = target ? groups.directionOf(target) : undefined;
+  const offer = useMemo(
+    () => offerOf(known ?? (target ? importanceOf(list, target, direction) : [])),
+    [known, list, target, direction],
+  );
   if (list.length < 2 || (list.length <= enough && !groups.by.value && !groups.split.value)) return null;
   const shown = grouping
     ? grouping.groups.reduce((n, g) => n + (groups.isOff(g.key) ? 0 : g.runs.length), 0)
@@ -51,17 +64,18 @@ function point(group: string | null): void {
 }
 
 /** An offer is a click away, and never taken silently. */
-export function OfferButton({ offer, metric }: { offer: Offer; metric: string }) {
-  if (offer.share < 0.1) return null;
+function OfferButton({ offer, metric }: { offer: Importance; metric: string }) {
+  const share = offer.eta ?? 0;
+  if (share < least) return null;
   const name = nameOf(offer.key);
   return (
     <button
       type="button"
       class="button offer"
       onClick={() => groups.colourBy(offer.key)}
-      title={`Of the differences in rank of ${metric}, ${name} explains ${offer.share.toFixed(2)} (η² of Kruskal–Wallis, ${offer.runs} runs in ${offer.groups} groups)`}
+      title={`Of the differences in rank of ${metric}, ${name} explains ${share.toFixed(2)} (η² of Kruskal–Wallis, ${offer.runs} runs)`}
     >
-      colour by {name} – separates best ({offer.share.toFixed(2)})
+      colour by {name} – separates best ({share.toFixed(2)})
     </button>
   );
 }

@@ -3,16 +3,8 @@ import { darkPalette, lightPalette } from "../../src/chart/color.ts";
 import { curveOf } from "../../src/chart/curve.ts";
 import { densityOf, opacity } from "../../src/chart/density.ts";
 import { bestOf, guess, objectives } from "../../src/chart/direction.ts";
-import {
-  allBut,
-  groupsOf,
-  keysOf,
-  offers,
-  readKey,
-  type Subject,
-  scaleColor,
-} from "../../src/chart/grouping.ts";
-import { importanceOf, strength } from "../../src/chart/importance.ts";
+import { allBut, groupsOf, keysOf, readKey, type Subject, scaleColor } from "../../src/chart/grouping.ts";
+import { importanceOf, offerOf, strength } from "../../src/chart/importance.ts";
 import { cellAt, layersOf, type Part, statistics } from "../../src/chart/layer.ts";
 import { type Frame, type Line, toX, toY } from "../../src/chart/paint.ts";
 import { scaleOf } from "../../src/chart/scale.ts";
@@ -365,16 +357,36 @@ describe("grouping", () => {
   });
 
   test("offers the key that separates the runs best, by its formula", () => {
-    const found = offers(sweep, "eval/accuracy");
-    expect(found[0]!.key).toBe("config/lr");
+    const rows = importanceOf(sweep, "eval/accuracy", "up");
+    expect(offerOf(rows)!.key).toBe("config/lr");
     // The three groups do not overlap: the ranks are 1–10, 11–20, 21–30.
     const h = (12 / (30 * 31)) * ((55 ** 2 + 155 ** 2 + 255 ** 2) / 10) - 3 * 31;
-    expect(found[0]!.share).toBeCloseTo((h - 3 + 1) / (30 - 3), 9);
-    expect(found.find((o) => o.key === "config/opt")!.share).toBeLessThan(0.1);
-    expect(found.map((o) => o.key)).not.toContain("config/width");
+    expect(offerOf(rows)!.eta).toBeCloseTo((h - 3 + 1) / (30 - 3), 9);
+    expect(rows.find((o) => o.key === "config/opt")!.eta).toBeLessThan(0.1);
+    expect(rows.map((o) => o.key)).not.toContain("config/width");
     // A text of its own for every run tells nothing.
     const named = sweep.map((r, i) => ({ ...r, config: { ...r.config, name: `n${i}` } }));
-    expect(offers(named, "eval/accuracy").map((o) => o.key)).not.toContain("config/name");
+    expect(offerOf(importanceOf(named, "eval/accuracy", "up"))!.key).toBe("config/lr");
+    expect(
+      importanceOf(named, "eval/accuracy", "up").find((o) => o.key === "config/name")!.eta,
+    ).toBeUndefined();
+  });
+
+  test("where some runs lack a parameter, only the others are ranked", () => {
+    const some = sweep.map((r, i) => (i % 4 ? r : { ...r, config: { ...r.config, lr: undefined as never } }));
+    const has = some.filter((_, i) => i % 4);
+    const row = importanceOf(some, "eval/accuracy", "up").find((o) => o.key === "config/lr")!;
+    const values = (rate: number) =>
+      has.filter((r) => r.config.lr === rate).map((r) => r.summary["eval/accuracy"]!.value as number);
+    expect(row.runs).toBe(has.length);
+    expect(row.eta).toBeCloseTo(stat.separation(rates.map(values)), 12);
+    expect(row.rho).toBeCloseTo(
+      stat.spearman(
+        has.map((r) => r.config.lr as number),
+        has.map((r) => r.summary["eval/accuracy"]!.value as number),
+      ),
+      12,
+    );
   });
 
   test("colours of numbers have a contrast of 3:1 on their card", () => {

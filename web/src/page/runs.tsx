@@ -11,7 +11,7 @@ import { RunTable } from "../part/runtable.tsx";
 import { Shell } from "../part/shell.tsx";
 import { live } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
-import { go, networkPath, param, runPath, runsPath, setParams } from "../state/route.ts";
+import { comparePath, go, networkPath, param, runPath, runsPath, setParams } from "../state/route.ts";
 import { columnsOf, defaultColumns, isSummary, RunList, sortBySummary } from "../state/runlist.ts";
 
 /** RunsPage is the table of a project's runs. */
@@ -49,6 +49,18 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
       : Math.max(runs.length, list.next.value === "" ? 0 : mine.runs);
   const open = (ids: string[]) => ids[0] && go(runPath(ids[0], ids.slice(1)));
 
+  const compare = () => {
+    const ids = runs.filter((r) => selected.value.has(r.id)).map((r) => r.id);
+    if (ids.length > 1) go(comparePath(workspace, project, ids));
+    else {
+      go(comparePath(workspace, project));
+      setParams({ filter: query.q, status: query.status });
+    }
+  };
+  const latest = useRef(compare);
+  latest.current = compare;
+  useEffect(() => bind({ "g c": () => latest.current() }), []);
+
   const crumbs = <Switcher projects={projects} workspace={workspace} project={project} />;
   const tools = (
     <>
@@ -85,6 +97,11 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
           onClick={() => open(runs.filter((r) => selected.value.has(r.id)).map((r) => r.id))}
         >
           open {selected.value.size} selected
+        </button>
+      )}
+      {selected.value.size > 1 && (
+        <button type="button" class="button" onClick={compare} title="Compare the selected runs (g c)">
+          compare
         </button>
       )}
     </>

@@ -1,6 +1,6 @@
 import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { groupsOf, type Subject } from "../chart/grouping.ts";
+import { nameOf, partsOf, type Subject } from "../chart/grouping.ts";
 import type { Range } from "../chart/range.ts";
 import type { Card } from "../state/session.ts";
 
@@ -13,8 +13,9 @@ export function splitCards(
   by: string,
   all: boolean,
 ): { cards: Card[]; values: number } {
-  const { groups } = groupsOf([...runs.values()], by, false, "");
-  const shown = all ? groups : groups.slice(0, mostParts);
+  const { parts, rest } = partsOf([...runs.values()], by);
+  const values = rest.length ? [...parts, { key: "", label: `no ${nameOf(by)}`, runs: rest }] : parts;
+  const shown = all ? values : values.slice(0, mostParts);
   const sets = shown.map((g) => ({ ...g, runs: new Set(g.runs) }));
   const out = cards.flatMap((card) =>
     sets.flatMap(({ key, label, runs }): Card[] => {
@@ -23,7 +24,7 @@ export function splitCards(
       return members.length ? [{ ...card, key: `${card.key}\u0000${key}`, members, part }] : [];
     }),
   );
-  return { cards: out, values: groups.length };
+  return { cards: out, values: values.length };
 }
 
 const ranges = new Map<string, Signal<ReadonlyMap<string, Range>>>();

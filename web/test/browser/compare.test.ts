@@ -93,6 +93,10 @@ describe("groups of runs", () => {
       await page.getByRole("button", { name: "0.3 (10)" }).focus();
       await page.keyboard.press("Space");
       await expect.poll(() => search(page).get("off")).toBe("0.3");
+      await page.keyboard.press("Space");
+      await page.keyboard.press("Shift+Enter");
+      await page.getByText("10 of 50 runs").waitFor();
+      expect(search(page).get("off")).toBe("0.003,0.01,0.03,0.1");
     }));
 
   test("pointing at a legend entry brings its group forward", () =>
@@ -183,11 +187,19 @@ describe("groups of runs", () => {
       await shot(page, "split");
     }));
 
-  test("above 24 values the page asks before it splits into all", () =>
-    on(`/compare/default/A?tab=charts&q=^eval/accuracy$&split=summary/eval/loss`, async (page) => {
-      await settled(page, 5); // a number is in bins
-      expect(await page.getByText("values of").count()).toBe(0);
-    }));
+  test("above 24 values the page asks before it splits into all", async () => {
+    const runs = at.handler.standin.world.projects.get("default/A")!;
+    for (const run of runs) run.config.host = `host-${run.name}`;
+    await on("/compare/default/A?tab=charts&q=^eval/accuracy$&split=config/host", async (page) => {
+      const ask = page.getByText("24 of 50 values of host have a chart");
+      await ask.waitFor();
+      await page.getByRole("button", { name: "show all" }).click();
+      await ask.waitFor({ state: "detached" });
+      expect(search(page).get("splitall")).toBe("1");
+      await expect.poll(() => page.locator(".group-head .muted").first().innerText()).toBe("50");
+    });
+    for (const run of runs) delete run.config.host;
+  });
 });
 
 describe("the compare page", () => {
@@ -286,6 +298,19 @@ describe("the compare page", () => {
       await page.keyboard.press("p");
       await expect.poll(() => search(page).get("pin")).not.toBeNull();
       expect(await page.locator(".compare-runs .pin[aria-pressed=true]").count()).toBe(1);
+    }));
+
+  test("from the runs' table: those that are selected, or those that the filter finds", () =>
+    on("/projects/default/A", async (page) => {
+      await page.waitForSelector(".row");
+      for (const i of [0, 1, 2]) await page.locator(".row input[type=checkbox]").nth(i).click();
+      await page.getByRole("button", { name: "compare", exact: true }).click();
+      await page.getByText("best of 3 runs").waitFor();
+      await page.goto(`${at.url}/projects/default/A?q=optimizer=sgd`);
+      await page.waitForSelector(".row");
+      await page.keyboard.press("g");
+      await page.keyboard.press("c");
+      await page.getByText("best of 25 runs").waitFor();
     }));
 
   test("an eye hides a run from every picture; the tabs have curves and differences", () =>

@@ -92,13 +92,11 @@ function paintSpread(ctx: Context, f: Frame, layer: Layer, strength: number): vo
     const from = i;
     while (i + 1 < x.length && inBand(i + 1)) i++;
     const half = from === i ? f.ratio / 2 : 0; // a piece of one cell is still a pixel wide
+    const floor = (k: number) => (drawable(f, low[k]!) ? toY(f, low[k]!) : bottom);
     ctx.moveTo(toX(f, x[from]!) - half, toY(f, high[from]!));
     for (let k = from; k <= i; k++) ctx.lineTo(toX(f, x[k]!) + half, toY(f, high[k]!));
-    for (let k = i; k >= from; k--)
-      ctx.lineTo(
-        toX(f, x[k]!) + (k === from ? -half : half),
-        drawable(f, low[k]!) ? toY(f, low[k]!) : bottom,
-      );
+    for (let k = i; k >= from; k--) ctx.lineTo(toX(f, x[k]!) + half, floor(k));
+    ctx.lineTo(toX(f, x[from]!) - half, floor(from));
     ctx.closePath();
   }
   ctx.fill();

@@ -207,6 +207,18 @@ function groupsOf(r: Random, many: number): Pick<Card, "groups" | "statistic" | 
   return { groups, statistic: r.pick(statistics)[0], dense: many > slots && r() < 0.6 };
 }
 
+/** Makes runs such as those of a sweep, which log the same steps, and values of one size. */
+function align(runs: Run[]): void {
+  const n = Math.min(...runs.map((run) => run.value.length));
+  const { columns, createdNs } = runs[0]!;
+  for (const run of runs) {
+    const size = Math.max(...run.value.filter(Number.isFinite).map(Math.abs)) || 1;
+    run.createdNs = createdNs;
+    run.columns = { step: columns.step.slice(0, n), time_ns: columns.time_ns.slice(0, n) };
+    run.value = run.value.slice(0, n).map((v) => v / size);
+  }
+}
+
 function makeCard(r: Random): Card {
   const many = r.pick([1, 1, 2, r.whole(3, 8), r.whole(9, 24), r.whole(25, 60), r.whole(61, 200)]);
   const log = r() < 0.25;
@@ -231,12 +243,14 @@ function makeCard(r: Random): Card {
     { kind: "ema", weight: r.pick([0.6, 0.9, 0.97, 0.99, 0.999]) },
     { kind: "gauss", width: r.pick([0.01, 0.03, 0.1]) },
   ] as const);
-  return {
+  const card = {
     ...{ runs, axis, zoom, smoothing: huge ? none : smoothing, log, full: r() < 0.2, dark: r() < 0.5 },
     ...{ front: r() < 0.3 ? r.whole(0, many - 1) : -1, ratio: r.pick([1, 2]) },
     ...{ width: r.whole(60, 1300), height: r.whole(80, 600) },
     ...groupsOf(r, many),
   };
+  if (r() < 0.5 && card.groups && !log) align(runs);
+  return card;
 }
 
 /** The drawn x of a point, by the definition of the axes. */
@@ -522,6 +536,12 @@ function boundsOf(
   const slack = near + (axis.kind === "number" ? 0 : 1e-6);
   const points = inView(run, axis, x);
   if (points.length === 0) return "none";
+  // Of buckets that all members have, the cell is one: only its own finite points count.
+  if (near === 0) {
+    const inside = points.filter((p) => p.at >= from - slack && p.at <= to + slack).map((p) => p.value);
+    const finite = inside.filter(Number.isFinite);
+    return finite.length ? [Math.min(...finite), Math.max(...finite)] : "none";
+  }
   const [first, last] = [points[0]!.at, points.at(-1)!.at];
   if (first > to + slack || last < from - slack) return "none";
   if (first > from - slack || last < to + slack) return null;
@@ -556,6 +576,8 @@ function naive(statistic: Statistic, values: number[]): [number, number?, number
 function layerFault(card: Card, d: Drawn, r: Random): string {
   if (card.smoothing.kind !== "none") return "";
   const { frame: f } = d;
+  const bucketsOf = (l: Line) => `${l.curve.lo} ${l.curve.hi}`;
+  const shared = new Set(d.lines.map(bucketsOf)).size === 1;
   for (const layer of d.layers) {
     const members = card.groups
       ? card.runs.filter((_, i) => i % card.groups === Number(layer.key))
@@ -565,7 +587,7 @@ function layerFault(card: Card, d: Drawn, r: Random): string {
     for (let k = 0; k < 8; k++) {
       const i = r.whole(0, layer.x.length - 1);
       const cell: [number, number] = [layer.lo[i]!, layer.hi[i]!];
-      const near = (d.bucket / f.width) * (d.x[1] - d.x[0]);
+      const near = shared ? 0 : (d.bucket / f.width) * (d.x[1] - d.x[0]);
       const all = members.map((run) => boundsOf(run, card.axis, d.x, cell, near));
       if (all.includes(null)) continue;
       const bounds = all.filter((b) => b !== "none") as [number, number][];
@@ -592,11 +614,26 @@ function layerFault(card: Card, d: Drawn, r: Random): string {
       if (!there && top < 8e4 && bottom > -8e4)
         return `group ${layer.key}: its line is not at ${layer.x[i]}, ${low[0]} to ${high[0]}`;
       if (low[2] === undefined || (card.log && high[1]! <= 0)) continue;
-      // What lies between the highest lower edge and the lowest upper one is in the band.
-      if (high[1]! >= low[2]) continue;
-      const { py } = pixel(d, layer.x[i]!, card.log ? Math.sqrt(high[1]! * low[2]) : (high[1]! + low[2]) / 2);
-      if (Math.abs(py) < 8e4 && !own.some((m) => m.kind === "fill" && covers(m, px, 0.01, py, 1)))
+      // All between the highest lower edge and the lowest upper one is in the band, and nothing beyond the others.
+      const band = (value: number, dy: number) => {
+        const { py } = pixel(d, layer.x[i]!, value);
+        const fills = own.filter((m) => m.kind === "fill");
+        return Math.abs(py) < 8e4 ? fills.some((m) => covers(m, px, 0.01, py, dy)) : undefined;
+      };
+      if (high[1]! < low[2] && [high[1]!, low[2]].some((v) => band(v, 1.5) === false))
         return `group ${layer.key}: no band at ${layer.x[i]}, ${high[1]} to ${low[2]}`;
+      const pixels = (d.y.max - d.y.min) / f.height;
+      const beyond = card.log
+        ? [low[1]! / 1.2, high[2]! * 1.2]
+        : [low[1]! - 4 * pixels, high[2]! + 4 * pixels];
+      const clear = (v: number) =>
+        pixel(d, layer.x[i]!, v).py - pixel(d, layer.x[i]!, v === beyond[0] ? low[1]! : high[2]!).py;
+      // Where two cells share a pixel, the band is a slope.
+      const apart = [i - 1, i + 1].every(
+        (k) => !(Math.abs(pixel(d, layer.x[k] ?? Number.NaN, 1).px - px) < 2),
+      );
+      if (apart && beyond.some((v) => Math.abs(clear(v)) > 3 * f.ratio && (!card.log || v > 0) && band(v, 0)))
+        return `group ${layer.key}: a band beyond ${low[1]} to ${high[2]} at ${layer.x[i]}`;
     }
   }
   return "";

@@ -106,6 +106,5 @@ function cell(ctx: Context, f: Frame, size: number, c: number, from: number, to:
   ctx.moveTo(left, top);
   ctx.lineTo(right, top);
   ctx.lineTo(right, bottom);
-  ctx.lineTo(left, bottom);
-  ctx.closePath();
+  ctx.lineTo(left, bottom); // a fill closes it
 }

@@ -2,8 +2,10 @@ import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
 import { ApiError } from "../api/client.ts";
 import type { Run } from "../api/types.ts";
+import { live } from "./app.ts";
 
 const pageSize = 500;
+const pauseMs = 5000; // between two looks at runs that train
 const mostRuns = 5000; // compared; the page says when a project has more
 
 /** Comparison is the runs that a page compares: those that were chosen, or all that a filter finds. */
@@ -16,14 +18,33 @@ export class Comparison {
   readonly #workspace: string;
   readonly #project: string;
   #abort = new AbortController();
+  #again: () => void = () => {};
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #tookMs = 0;
+  readonly #unlisten: () => void;
 
   constructor(workspace: string, project: string) {
     this.#workspace = workspace;
     this.#project = project;
+    this.#unlisten = live.listen([`project=${workspace}/${project}`], () => this.#news());
   }
 
   close(): void {
     this.#abort.abort();
+    this.#unlisten();
+    if (this.#timer) clearTimeout(this.#timer);
+  }
+
+  /** Runs that train are read again now and then: reading takes at most a twentieth of the time. */
+  #news(): void {
+    this.#timer ??= setTimeout(
+      () => {
+        this.#timer = null;
+        if (document.hidden) this.#news();
+        else this.#again();
+      },
+      Math.max(pauseMs, 20 * this.#tookMs),
+    );
   }
 
   /** Reads the runs of a filter; with ids only these. What is shown stays until the answer is there. */
@@ -31,8 +52,11 @@ export class Comparison {
     this.#abort.abort();
     this.#abort = new AbortController();
     const { signal } = this.#abort;
+    this.#again = () => void this.ask(ids, q, status);
+    const begun = performance.now();
     try {
       await this.#read(ids, q, status, signal);
+      this.#tookMs = performance.now() - begun;
       if (!signal.aborted) this.error.value = null;
     } catch (cause) {
       if (signal.aborted) return;

@@ -196,7 +196,8 @@ describe("groups of runs", () => {
       await page.getByRole("button", { name: "show all" }).click();
       await ask.waitFor({ state: "detached" });
       expect(search(page).get("splitall")).toBe("1");
-      await expect.poll(() => page.locator(".group-head .muted").first().innerText()).toBe("50");
+      const charts = () => page.locator(".group-head .muted").first().innerText();
+      await expect.poll(charts, { timeout: 20_000 }).toBe("50"); // as the runs come
     });
     for (const run of runs) delete run.config.host;
   });

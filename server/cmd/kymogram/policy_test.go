@@ -102,6 +102,7 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/runs/{id}/buckets":     {"read", true, "/api/v1/runs/RUN/buckets?metric=m", ""},
 		"POST /api/v1/buckets":              {"read", false, "/api/v1/buckets", `{"queries":[]}`}, // refuses query by query
 		"POST /api/v1/overviews":            {"read", false, "/api/v1/overviews", `{"runs":[]}`},  // refuses run by run
+		"POST /api/v1/kymograph":            {"read", true, "/api/v1/kymograph", `{"run":"RUN","metric":"m","rows":[{}]}`},
 		"GET /api/v1/runs/{id}/renderings":  {"read", true, "/api/v1/runs/RUN/renderings", ""},
 		"POST /api/v1/runs/{id}/renderings": {"ingest", true, "/api/v1/runs/RUN/renderings", `{"id":"w-1","env_id":"e"}`},
 
@@ -252,7 +253,7 @@ func (s *served) request(method, path, body, key string) (int, string) {
 	// An event stream never ends: its status is what counts.
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+strings.ReplaceAll(path, "RUN", s.run), strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+strings.ReplaceAll(path, "RUN", s.run), strings.NewReader(strings.ReplaceAll(body, "RUN", s.run)))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -123,6 +123,7 @@ func (a *API) Routes() []Route {
 		a.route("GET", "/api/v1/runs/{id}/buckets", "read", a.buckets),
 		a.route("POST", "/api/v1/buckets", "read", a.bucketsMany),
 		a.route("POST", "/api/v1/overviews", "read", a.overviews),
+		a.route("POST", "/api/v1/kymograph", "read", a.kymograph),
 		a.route("GET", "/api/v1/runs/{id}/renderings", "read", a.renderings),
 		a.route("POST", "/api/v1/runs/{id}/renderings", "ingest", a.addRendering),
 		a.route("GET", "/sd/bittensor", "read", a.bittensor),

@@ -67,6 +67,9 @@ func TestEveryReadTakesAShare(t *testing.T) {
 		if strings.HasSuffix(path, "overviews") {
 			body = `{"runs":["` + run + `"]}`
 		}
+		if strings.HasSuffix(path, "kymograph") {
+			body = `{"run":"` + run + `","metric":"m","rows":[{}]}`
+		}
 		l.waits(t, r.Method, path, body)
 	}
 	if len(reasons) > 0 {

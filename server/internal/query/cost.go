@@ -45,3 +45,10 @@ const RunBytes = answerBytes + smallTexts + 512<<10
 
 // VideosBytes is what a page of videos takes.
 const VideosBytes = answerBytes + 4<<20
+
+// Bytes is what the picture takes: a value, a code and its packed form for each cell, what
+// is known of rows and columns, the rows that are read at the same time, and a compressor.
+func (r *KymographRequest) Bytes() int64 {
+	rows, columns := int64(min(len(r.Rows), MaxKymographRows)), int64(min(max(r.Columns, 0), MaxKymographColumns))
+	return answerBytes + min(rows*columns, MaxKymographCells)*10 + rows*2*seriesBytes + columns*16*bucketBytes + quantileSample*8 + 1<<20
+}

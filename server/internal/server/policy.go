@@ -117,6 +117,7 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/runs/{id}/buckets":                   read,
 			"POST /api/v1/buckets":                            read,
 			"POST /api/v1/overviews":                          read,
+			"POST /api/v1/kymograph":                          read,
 			"GET /api/v1/runs/{id}/renderings":                read,
 			"POST /api/v1/runs/{id}/renderings":               ingest,
 

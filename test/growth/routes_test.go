@@ -327,6 +327,11 @@ func routes() []row[*lab] {
 			body := document(map[string]any{"runs": collect(n, func(i int) string { return l.fill(text(i, "r%d"), 20, 10) }), "preview": 16})
 			return func() { l.ok("POST", "/api/v1/overviews", body) }
 		}},
+		{call: "POST /api/v1/kymograph", grows: "rows", n: 50, run: func(l *lab, n int) func() {
+			id := l.fill("r", factor*50, 100)
+			body := document(map[string]any{"run": id, "columns": 50, "rows": collect(n, func(i int) any { return map[string]any{"metric": text(i, "m%d")} })})
+			return func() { l.ok("POST", "/api/v1/kymograph", body) }
+		}},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/query", grows: "runs", n: 480, run: reads(promQL+"query?query=topk(10,m0)"+"&time=1700000400", manyRuns)},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/query", grows: "points", n: 20_000, run: reads(promQL+"query?query=count_over_time(m0[1h])"+"&time=1700000400", filled(ofPoints))},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/query_range", grows: "steps", n: 500, run: func(l *lab, n int) func() {

@@ -369,7 +369,7 @@ func TestKymographIsSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "POST", l.http.URL+"/api/v1/kymograph", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, l.http.URL+"/api/v1/kymograph", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,50 @@ func TestIntsAreExact(t *testing.T) {
 		if err != nil || !cmp.Equal(append([]int64{}, vs...), append([]int64{}, got...)) {
 			t.Fatalf("%v: %v became %v", err, vs, got)
 		}
+		listed := e.AppendIntsByList([]byte("before"), vs)
+		got, err = d.Ints(listed[len("before"):], len(vs))
+		if err != nil || !cmp.Equal(append([]int64{}, vs...), append([]int64{}, got...)) || len(listed) > len("before")+len(e.AppendInts(nil, vs)) {
+			t.Fatalf("by a list: %v: %v became %v", err, vs, got)
+		}
 	})
+}
+
+// TestListOfFewValues: places in a list take what it takes to choose, whatever the values are.
+func TestListOfFewValues(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	vs, few := make([]int64, 8000), make([]int64, 16)
+	for i := range few {
+		few[i] = r.Int64()
+	}
+	for i := range vs {
+		vs[i] = few[r.IntN(len(few))]
+	}
+	e := NewEncoder()
+	b := e.AppendIntsByList(nil, vs)
+	if per := float64(len(b)) / float64(len(vs)); per > 0.55 {
+		t.Errorf("%.3f bytes a value for one of 16", per)
+	}
+	if got := e.AppendInts(nil, vs); len(got) < 10*len(b) {
+		t.Errorf("%d bytes without a list", len(got))
+	}
+	two := e.AppendInts(nil, []int64{5, 9})
+	by := func(places []byte, list []byte) []byte {
+		return append(append([]byte{3, intListed, byte(len(list))}, list...), places...)
+	}
+	three := func(a, b, c int64) []byte { return e.AppendInts(nil, []int64{a, b, c}) }
+	d := NewDecoder()
+	if got, err := d.Ints(by(three(-1, 0, -1), two), 8000); err != nil || !cmp.Equal(got, []int64{5, 9, 5}) {
+		t.Errorf("%v: %v", err, got)
+	}
+	for name, bad := range map[string][]byte{
+		"a list of a list": by(three(0, 0, 0), by(three(0, 0, 0), two)), "places in a list": by(by(three(0, 0, 0), two), two),
+		"a place behind": by(three(0, 1, 0), two), "a place before": by(three(0, -2, 0), two), "the last place": by(three(0, math.MaxInt64, 0), two),
+		"too few": by(e.AppendInts(nil, []int64{0, 0}), two), "an empty list": by(three(0, 0, 0), e.AppendInts(nil, nil)), "no end": {3, intListed, 200, 1, 1},
+	} {
+		if got, err := d.Ints(bad, 8000); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }
 
 func TestBytesAndBools(t *testing.T) {
@@ -164,7 +207,7 @@ func TestRoomOfDecoder(t *testing.T) {
 	e, d := NewEncoder(), NewDecoder()
 	var columns [][]byte
 	for _, vs := range ints {
-		columns = append(columns, e.AppendInts(nil, vs))
+		columns = append(columns, e.AppendIntsByList(nil, vs))
 	}
 	for _, vs := range floats {
 		columns = append(columns, e.AppendFloats(nil, vs))
@@ -198,6 +241,7 @@ func FuzzDecode(f *testing.F) {
 		many[i] = int64(i*i) % 977
 	}
 	f.Add(e.AppendInts(nil, many))
+	f.Add(e.AppendIntsByList(nil, many))
 	f.Add(e.AppendInts(nil, many[:200]))
 	for i := range many {
 		many[i] = 1_700_000_000_000_000_000 + many[i]*1_000_000

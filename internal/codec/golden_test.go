@@ -65,6 +65,7 @@ func goldenColumns() (ints map[string][]int64, floats map[string][]float64) {
 			return float64(next(450)) / 450
 		}),
 	}
+	ints["few, since 4"] = fill(200, func(int) int64 { return []int64{-1 << 50, 77, 1 << 40, 1<<40 + 9, 5_000_000}[next(5)] })
 	return ints, floats
 }
 
@@ -104,7 +105,11 @@ func TestColumnsOfEveryFormat(t *testing.T) {
 				t.Errorf("%s: %s: %v %s", name, column, err, diff)
 			}
 		}
-		if err := f.Close(); err != nil || seen != len(ints)+len(floats) {
+		want := len(ints) + len(floats)
+		if name < "testdata/format-4.txt" {
+			want-- // what has no place there: "few, since 4"
+		}
+		if err := f.Close(); err != nil || seen != want {
 			t.Errorf("%s has %d columns: %v", name, seen, err)
 		}
 	}
@@ -115,7 +120,7 @@ func writeGoldenColumns(t *testing.T, name string, ints map[string][]int64, floa
 	var text strings.Builder
 	e := NewEncoder()
 	for column, vs := range ints {
-		fmt.Fprintf(&text, "ints %s: %x\n", column, e.AppendInts(nil, vs))
+		fmt.Fprintf(&text, "ints %s: %x\n", column, e.AppendIntsByList(nil, vs))
 	}
 	for column, vs := range floats {
 		fmt.Fprintf(&text, "floats %s: %x\n", column, e.AppendFloats(nil, vs))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/klauspost/compress/huff0"
 )
@@ -38,9 +39,36 @@ const (
 // intDivided is the kind of a column of multiples; base, divisor and order follow.
 const intDivided = 8
 
+// intListed is the kind of a column of places in a list of its different values.
+const intListed = 10
+
 // AppendInts encodes a column of at most [MaxValues] integers.
 func (e *Encoder) AppendInts(dst []byte, vs []int64) []byte {
 	return e.appendInts(dst, vs, maxIntOrder)
+}
+
+// AppendIntsByList encodes a column as AppendInts does, or as a list of its different values
+// and the place of each in it, whatever is shorter.
+func (e *Encoder) AppendIntsByList(dst []byte, vs []int64) []byte {
+	start := len(dst)
+	dst = e.AppendInts(dst, vs)
+	list := slices.Clone(vs)
+	slices.Sort(list)
+	if list = slices.Compact(list); len(list) > len(vs)/2 {
+		return dst
+	}
+	places := make([]int64, len(vs))
+	for i, v := range vs {
+		at, _ := slices.BinarySearch(list, v)
+		places[i] = int64(at - len(list)/2) // of both signs: half of the classes are for each
+	}
+	values := e.AppendInts(nil, list)
+	out := append(binary.AppendUvarint(nil, uint64(len(vs))), intListed)
+	out = append(binary.AppendUvarint(out, uint64(len(values))), values...)
+	if out = e.AppendInts(out, places); len(out) < len(dst)-start {
+		return append(dst[:start], out...)
+	}
+	return dst
 }
 
 // appendInts writes: count, order, the values that it starts with, the residuals. When all
@@ -308,9 +336,53 @@ func (d *Decoder) Ints(b []byte, maxValues int) ([]int64, error) {
 
 func (d *Decoder) ints(b []byte, maxValues, maxOrder int) ([]int64, error) {
 	n, order, b, err := header(b, maxValues)
+	switch {
+	case err != nil:
+		return nil, err
+	case order == intListed:
+		return d.listed(n, b)
+	}
+	return d.differences(n, order, b, maxOrder)
+}
+
+// listed reads places in a list of values, both columns of other kinds.
+func (d *Decoder) listed(n int, b []byte) ([]int64, error) {
+	size, k := binary.Uvarint(b)
+	if k <= 0 || size > uint64(len(b)-k) {
+		return nil, ErrCorrupt
+	}
+	list, err := d.unlisted(b[k:k+int(size)], n)
 	if err != nil {
 		return nil, err
 	}
+	out, err := d.unlisted(b[k+int(size):], n)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) != n {
+		return nil, ErrCorrupt
+	}
+	half := int64(len(list) / 2)
+	for i, at := range out {
+		if uint64(at+half) >= uint64(len(list)) {
+			return nil, ErrCorrupt
+		}
+		out[i] = list[at+half]
+	}
+	return out, nil
+}
+
+// unlisted reads a column that is not a list.
+func (d *Decoder) unlisted(b []byte, maxValues int) ([]int64, error) {
+	n, order, b, err := header(b, maxValues)
+	if err != nil {
+		return nil, err
+	}
+	return d.differences(n, order, b, maxIntOrder)
+}
+
+// differences reads the residuals of an order, also of divided values.
+func (d *Decoder) differences(n int, order byte, b []byte, maxOrder int) (_ []int64, err error) {
 	base, g := uint64(0), uint64(1)
 	if order == intDivided {
 		if base, g, order, b, err = dividedHeader(b); err != nil {

@@ -16,6 +16,8 @@ type Part struct {
 	Series  []uint32
 	Columns []column.Values
 	strand  int // parts of another one get groups of their own
+	// Alone: no other part of the flush has one of the series.
+	Alone bool
 }
 
 // Groups joins parts into the fewest groups and writes them.
@@ -33,6 +35,7 @@ type class struct {
 	at     map[uint32]column.Values // by series
 	source int64                    // -1 for several or few rows
 	strand int
+	alone  bool
 }
 
 // builder joins parts into the fewest groups: series that have the same rows
@@ -56,13 +59,14 @@ func (b *builder) add(parts []Part) {
 		sum := hashRows(seed, p.Rows)
 		c := b.sameRows(byHash[sum], p)
 		if c == nil {
-			c = &class{rows: p.Rows, at: map[uint32]column.Values{}, source: soleSource(p.Rows), strand: p.strand}
+			c = &class{rows: p.Rows, at: map[uint32]column.Values{}, source: soleSource(p.Rows), strand: p.strand, alone: true}
 			if p.strand > 0 { // else few rows would be a group that lies across the others
 				c.source = int64(p.Rows.Source[0])
 			}
 			byHash[sum] = append(byHash[sum], c)
 			b.classes = append(b.classes, c)
 		}
+		c.alone = c.alone && p.Alone
 		for i, id := range p.Series {
 			c.at[id] = p.Columns[i]
 		}
@@ -196,6 +200,8 @@ func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 	order, n := sortedRows(joined), joined.Len()
 	if b.once {
 		order, n = bu.withoutRepeats(joined, order)
+	} else if order != nil && len(bu.classes) == 1 && bu.classes[0].alone {
+		joined = arrivedAtOnce(joined, order)
 	}
 	var out []Packed
 	pieces := max((n+maxGroupRows-1)/maxGroupRows, min(n, bu.documents()/fullGroupBytes))
@@ -226,6 +232,25 @@ func (bu *bundle) joined() *column.Rows {
 		out.Add(c.rows, nil)
 	}
 	return out
+}
+
+// arrivedAtOnce gives the rows of a flush the least of their arrival numbers: which of them
+// came first costs more than their times do, when these are in no order. No other row of
+// their series arrived between them, so each stays behind the rows of earlier flushes and
+// before those of later ones. Rows of one time keep theirs, which say what replaces what.
+// Rows of other rules than by time stay as they are.
+func arrivedAtOnce(rows *column.Rows, order []int32) *column.Rows {
+	if rows.Mode != model.UniqueTime && rows.Mask != 0 {
+		return rows
+	}
+	out := *rows
+	out.Arrival = slices.Repeat([]int64{slices.Min(rows.Arrival)}, rows.Len())
+	for i := 1; i < len(order); i++ {
+		if a, b := order[i-1], order[i]; rows.Time[a] == rows.Time[b] {
+			out.Arrival[a], out.Arrival[b] = rows.Arrival[a], rows.Arrival[b]
+		}
+	}
+	return &out
 }
 
 // withoutRepeats leaves out of an order, nil for the rows as they are, each row that the

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/codec"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
@@ -46,7 +47,11 @@ func (w *Writer) shared(r *column.Rows, e *column.Extent) (Ref, error) {
 		return Ref{}, err
 	}
 	put(castInts(r.Seq))
-	put(r.Arrival)
+	if slices.IsSorted(r.Arrival) {
+		put(r.Arrival)
+	} else { // of a few flushes, in the order of something else
+		out.Bytes(w.enc.AppendIntsByList(nil, r.Arrival))
+	}
 	put(castInts(r.Source))
 	ref, err := w.block(out.Buf)
 	if own {

@@ -14,6 +14,7 @@ type Frozen struct {
 	run     *Run
 	section *segment.Section
 	groups  []*memGroup
+	shared  map[*memGroup]bool // those with a series that another one has, too
 	lineage *curve.Lineage
 	starts  []record.Start
 }
@@ -69,7 +70,22 @@ func (r *Run) fillSection(f *Frozen) {
 	for _, s := range r.series {
 		if s != nil && s.live != nil && len(s.live.mem) > 0 {
 			f.section.Series = append(f.section.Series, record.Series{ID: s.ID, Kind: s.Kind, Text: s.Text})
+			f.noteShared(s.live.mem)
 		}
+	}
+}
+
+// noteShared notes the groups of a series that has several: its rows arrived now for one
+// group, now for another.
+func (f *Frozen) noteShared(list []memRef) {
+	if len(list) < 2 {
+		return
+	}
+	if f.shared == nil {
+		f.shared = map[*memGroup]bool{}
+	}
+	for _, ref := range list {
+		f.shared[ref.group] = true
 	}
 }
 
@@ -83,7 +99,7 @@ func (f *Frozen) Write(ctx context.Context, w *segment.Writer) error {
 	size := 0
 	for i, m := range f.groups {
 		v := m.view(f.lineage.Writers)
-		parts = append(parts, segment.Part{Rows: &v.shared, Series: v.series, Columns: v.cols})
+		parts = append(parts, segment.Part{Rows: &v.shared, Series: v.series, Columns: v.cols, Alone: !f.shared[m]})
 		size += m.viewCost()
 		if size < writeAtOnce && i < len(f.groups)-1 {
 			continue

@@ -89,14 +89,19 @@ func (a *Aggregate) Merge(b *Aggregate) {
 // Summarise covers rows lo to hi of a numeric column.
 func Summarise(v *Values, lo, hi int) Aggregate {
 	a := EmptyAggregate()
+	a.AddRows(v, lo, hi)
+	return a
+}
+
+// AddRows takes in rows lo to hi of a numeric column.
+func (a *Aggregate) AddRows(v *Values, lo, hi int) {
 	if v.Kind == model.KindInt {
 		for _, n := range v.Ints[lo:hi] {
 			a.addInt(n)
 		}
-		return a
+		return
 	}
 	a.addAll(v.Floats[lo:hi])
-	return a
 }
 
 // addAll is add of each, with the usual case's figures in registers.

@@ -21,7 +21,7 @@ func (c Chunk) OnAxis(axis int) bool {
 }
 
 // BlockRows is how many rows a block sums up.
-const BlockRows = 512
+const BlockRows = 256
 
 // Block is a stored summary of some rows.
 type Block struct {

@@ -190,12 +190,39 @@ func (b *bucketing) fits(lo, hi int64) bool {
 
 func (b *bucketing) points(cells *cells, s *span) {
 	xs, vals, ok := b.plot(&s.piece)
-	if !ok {
-		return
+	switch {
+	case !ok:
+	case s.piece.whole() && slices.IsSorted(xs):
+		b.rising(cells, xs, &vals)
+	default:
+		b.scattered(cells, &s.piece, xs, &vals)
 	}
+}
+
+// rising adds the points of a whole piece cell by cell: their x rise.
+func (b *bucketing) rising(cells *cells, xs []int64, vals *column.Values) {
+	at, _ := slices.BinarySearch(xs, b.from)
+	for at < len(xs) && xs[at] <= b.to {
+		place := b.cell(xs[at])
+		until, end := min(b.to, b.lastOf(place)), at+1
+		for end < len(xs) && xs[end] <= until {
+			end++
+		}
+		into := cells.find(place, xs[at])
+		into.lo, into.hi = min(into.lo, xs[at]), max(into.hi, xs[end-1])
+		into.sum.AddRows(vals, at, end)
+		if b.depth > 0 {
+			into.inherited += uint64(end - at)
+		}
+		at = end
+	}
+}
+
+// scattered adds points one by one.
+func (b *bucketing) scattered(cells *cells, p *piece, xs []int64, vals *column.Values) {
 	at, until := 0, int64(0) // the cell, and the last x of it
 	var into *cell
-	for _, i := range s.piece.picked(len(xs)) {
+	for _, i := range p.picked(len(xs)) {
 		x := xs[i]
 		if x < b.from || x > b.to {
 			continue
@@ -205,7 +232,7 @@ func (b *bucketing) points(cells *cells, s *span) {
 			into, until = cells.find(at, x), b.lastOf(at)
 		}
 		into.lo, into.hi = min(into.lo, x), max(into.hi, x)
-		into.sum.AddRow(&vals, int(i))
+		into.sum.AddRow(vals, int(i))
 		if b.depth > 0 {
 			into.inherited++
 		}

@@ -79,7 +79,7 @@ func (v *View) readTexts(ctx context.Context) (done func(), err error) {
 
 // DefaultLimits are those of an engine at work.
 func DefaultLimits() Limits {
-	return Limits{Chunks: 16, Rows: 16 << 10, Window: 64, Leaf: column.BlockRows, Page: 8 << 20, texts: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	return Limits{Chunks: 16, Rows: 16 << 10, Window: 64, Leaf: 512, Page: 8 << 20, texts: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
 // long: working things out ahead pays.

@@ -10,7 +10,10 @@ import (
 
 // Long groups carry a summary of every column.BlockRows rows, so that a chart of a
 // long series reads summaries where a whole group is wider than a bucket.
-const blocksFromRow = 2049
+const (
+	blocksFromRow = 2049
+	blockRows3    = 512 // of groups that were written before version 4, which merges copy
+)
 
 func (w *Writer) blockAggregates(r *column.Rows, cols []column.Values) (Ref, error) {
 	n := r.Len()
@@ -73,39 +76,54 @@ func (g *Group) BlockSums(col, axis int) ([]column.Block, error) {
 	return out, nil
 }
 
+// decodeBlocks reads the blocks of a column along an axis that the group has.
 func decodeBlocks(dec *codec.Decoder, raw []byte, g *Group, col, axis int) ([]column.Block, error) {
-	e := &g.Ext
 	d := newDecoder(raw)
-	n := (e.Rows + column.BlockRows - 1) / column.BlockRows
-	out := make([]column.Block, n)
+	var out []column.Block
 	for a := -1; a < column.NumAxes; a++ {
-		if a >= 0 && !e.Mask.Has(a) {
-			continue
-		}
-		if a != axis {
+		switch {
+		case a >= 0 && !g.Ext.Mask.Has(a):
+		case a == axis:
+			out = d.blockEnds(dec, g.Ext.Rows)
+		default:
 			d.Bytes()
 			d.Bytes()
-			continue
-		}
-		lo, hi := d.ints(dec, n), d.ints(dec, n)
-		for i := range out {
-			out[i].Lo, out[i].Hi = lo[i], hi[i]
 		}
 	}
 	for range col {
 		d.Bytes()
 	}
 	part := newDecoder(d.Bytes())
-	part.Err = d.Err
-	sums := make([]*column.Aggregate, n)
+	if part.Err = d.Err; out == nil || d.Err != nil {
+		part.Fail()
+		return nil, part.Err
+	}
+	sums := make([]*column.Aggregate, len(out))
 	for i := range sums {
 		sums[i] = &out[i].Sum
 	}
 	kind := g.Cols[col].Kind
 	if g.segment.version == 1 {
-		part.summaries1(dec, slices.Repeat([]model.Kind{kind}, n), sums)
+		part.summaries1(dec, slices.Repeat([]model.Kind{kind}, len(out)), sums)
 	} else {
 		part.summaries(dec, kind, sums)
 	}
 	return out, part.Err
 }
+
+// blockEnds reads the least and the largest x of each block; how many there are tells which
+// version made them.
+func (d *decoder) blockEnds(dec *codec.Decoder, rows int) []column.Block {
+	lo, err := dec.Ints(d.Bytes(), blocks(rows, column.BlockRows))
+	if n := len(lo); err != nil || n != blocks(rows, column.BlockRows) && n != blocks(rows, blockRows3) {
+		d.Fail()
+		return nil
+	}
+	hi, out := d.ints(dec, len(lo)), make([]column.Block, len(lo))
+	for i := range out {
+		out[i].Lo, out[i].Hi = lo[i], hi[i]
+	}
+	return out
+}
+
+func blocks(rows, each int) int { return (rows + each - 1) / each }

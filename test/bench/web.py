@@ -58,7 +58,7 @@ def tensorboards(sets: str, folder: pathlib.Path, stack: contextlib.ExitStack) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", default="A,B,C,D,H", help="of docs/design/targets.md (default all; A and B at least)")
+    parser.add_argument("--sets", default="A,B,C,D,H", help="of docs/design/targets.md (default all)")
     parser.add_argument("--alone", action="store_true", help="without TensorBoard")
     asked = parser.parse_args()
     sets = asked.sets.replace(",", "")

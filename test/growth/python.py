@@ -83,8 +83,11 @@ ROWS: list[tuple[str, str, int, Call]] = [
         2_000,
         refused(lambda n: k.log_scatter3d("m", numbers(n), numbers(n), numbers(n))),
     ),
-    ("log_config", "attributes", 500, lambda n: k.log_config(config(n))),
-    ("log_attributes", "attributes", 500, lambda n: k.log_attributes("a", config(n))),
+    # Up to 1,000 plain values have a shorter way, which takes two thirds of the memory for each.
+    ("log_config", "plain attributes", 125, lambda n: k.log_config(config(n))),
+    ("log_config", "attributes", 2_000, lambda n: k.log_config(config(n))),
+    ("log_attributes", "plain attributes", 125, lambda n: k.log_attributes("a", config(n))),
+    ("log_attributes", "attributes", 2_000, lambda n: k.log_attributes("a", config(n))),
     ("log_env_attributes", "environments", 300, times(lambda i: k.log_env_attributes(f"e{i}", {"a": 1}))),
     ("log_env_attributes", "attributes", 500, lambda n: k.log_env_attributes("e", config(n))),
     (

@@ -107,6 +107,7 @@ func keep(t *testing.T, work func(p *points, r *rows, k *summary.Keeper)) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- k.Run(ctx) }()
+		synctest.Wait() // it has read the runs of before the start
 		work(p, r, k)
 		stop()
 		if err := <-done; err != nil {

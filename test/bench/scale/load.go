@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -250,33 +251,51 @@ func wideMetric(i int) string {
 }
 
 func loadLong(ctx context.Context, s *server, n int) error {
-	conn, err := dial(s)
+	l, err := openLong(ctx, s, n)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	st, err := open(ctx, conn, s, "long", fmt.Sprintf("long-%d", n))
-	if err != nil {
-		return err
-	}
-	loss := newLoss(mathrand.New(mathrand.NewPCG(uint64(n), 6)))
-	for from := 0; from < n; from += longBatch {
-		g := &kymogramv1.RowGroup{Axes: []*kymogramv1.AxisColumn{{Axis: 1}}}
-		rows := min(longBatch, n-from)
-		for i := range rows {
-			g.TimeNs = append(g.TimeNs, firstTime+int64(from+i)*1e6)
-			g.Axes[0].Values = append(g.Axes[0].Values, int64(from+i))
-		}
-		g.Columns = []*kymogramv1.Column{{Series: 1, Floats: loss.take(rows)}}
-		var defs []*kymogramv1.SeriesDefinition
-		if from == 0 {
-			defs = append(defs, define(0, "loss"))
-		}
-		if err := st.send(g, defs, nil); err != nil {
+	defer l.conn.Close()
+	for l.at < n {
+		if err := l.write(min(longBatch, n-l.at)); err != nil {
 			return err
 		}
 	}
-	return st.CloseSend()
+	return l.CloseSend()
+}
+
+// long is a run of one series that goes on.
+type long struct {
+	*stream
+	conn *grpc.ClientConn
+	loss *loss
+	at   int // points
+}
+
+func openLong(ctx context.Context, s *server, n int) (*long, error) {
+	conn, err := dial(s)
+	if err != nil {
+		return nil, err
+	}
+	st, err := open(ctx, conn, s, "long", fmt.Sprintf("long-%d", n))
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &long{st, conn, newLoss(mathrand.New(mathrand.NewPCG(uint64(n), 6))), 0}, nil
+}
+
+func (l *long) write(rows int) error {
+	g := &kymogramv1.RowGroup{Axes: []*kymogramv1.AxisColumn{{Axis: 1}}, Columns: []*kymogramv1.Column{{Series: 1, Floats: l.loss.take(rows)}}}
+	for i := range rows {
+		g.TimeNs = append(g.TimeNs, firstTime+int64(l.at+i)*1e6)
+		g.Axes[0].Values = append(g.Axes[0].Values, int64(l.at+i))
+	}
+	var defs []*kymogramv1.SeriesDefinition
+	if l.at == 0 {
+		defs = append(defs, define(0, "loss"))
+	}
+	l.at += rows
+	return l.send(g, defs, nil)
 }
 
 // loss is a noisy random walk with a full mantissa.

@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -52,6 +54,7 @@ func run(ctx context.Context, args []string) error {
 	quick := flags.Bool("quick", false, "a hundredth of everything: to see that it works")
 	crash := flags.Bool("crash", true, "also kill a server that holds 20 M points")
 	opens := flags.Bool("opens", false, "only open runs")
+	lives := flags.String("live", "", "only draw series of so many points while they are written: 10000000,100000000")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -68,6 +71,13 @@ func run(ctx context.Context, args []string) error {
 		*folder = made
 	}
 	r := &report{out: os.Stdout}
+	if *lives != "" {
+		lengths, err := numbers(*lives)
+		if err != nil {
+			return err
+		}
+		return live(ctx, r, *binary, lengths)
+	}
 	if err := opened(ctx, r, *binary, s); err != nil || *opens {
 		return err
 	}
@@ -77,6 +87,18 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	return filled(ctx, r, &server{binary: *binary, folder: *folder}, s)
+}
+
+// numbers reads a list.
+func numbers(text string) (out []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1_000 {
+			return nil, fmt.Errorf("%q is no number of points, at least 1000", part)
+		}
+		out = append(out, n)
+	}
+	return out, nil
 }
 
 // opened opens runs from many callers at once.

@@ -3,6 +3,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style/page.css";
 import "./style/chart.css";
 import "./style/table.css";
+import "./style/runs.css";
 import "./style/narrow.css";
 import { locked } from "./api/client.ts";
 import { HomePage } from "./page/home.tsx";

@@ -1,11 +1,12 @@
 import type { BucketQuery, BucketResult } from "./types.ts";
 
 const maxQueries = 150; // a request; the contract allows 500, but an answer is parsed in one piece
-const maxEntries = 4000; // answers kept: about 30 screens of charts
+const mostNumbers = 3_000_000; // in answers that are kept: about 8 screens of full charts, and 24 MB
 
 interface Waiting {
   query: BucketQuery;
   digits: number;
+  version: number;
   key: string;
   abort?: AbortSignal;
   resolve: (result: BucketResult) => void;
@@ -15,11 +16,20 @@ interface Waiting {
 type Send = (queries: BucketQuery[], digits: number) => Promise<BucketResult[]>;
 type Schedule = (run: () => void) => void;
 
+/** An answer and the version of the data that it is of. */
+interface Kept {
+  version: number;
+  result: BucketResult;
+  numbers: number;
+}
+
 /** Batch collects the queries of one animation frame into one request and keeps the answers. */
 export class Batch {
   readonly #send: Send;
   readonly #schedule: Schedule;
-  readonly #kept = new Map<string, BucketResult>();
+  /** By question: a live series has one answer, not one for each of its points. */
+  readonly #kept = new Map<string, Kept>();
+  #numbers = 0;
   /** Asked and not answered yet: who asks the same again waits for that answer. */
   readonly #sent = new Map<string, Promise<BucketResult>>();
   #waiting: Waiting[] = [];
@@ -34,14 +44,14 @@ export class Batch {
    * and mean so many significant digits come, 0 for all.
    */
   fetch(query: BucketQuery, version: number, abort?: AbortSignal, digits = 0): Promise<BucketResult> {
-    const key = `${version} ${digits} ${JSON.stringify(query)}`;
+    const key = `${digits} ${JSON.stringify(query)}`;
     const kept = this.#kept.get(key);
-    if (kept) return Promise.resolve(kept);
-    const sent = this.#sent.get(key);
+    if (kept?.version === version) return Promise.resolve(kept.result);
+    const sent = this.#sent.get(`${version} ${key}`);
     if (sent) return sent;
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) this.#schedule(() => this.#flush());
-      this.#waiting.push({ query, digits, key, abort, resolve, reject });
+      this.#waiting.push({ query, digits, version, key, abort, resolve, reject });
     });
   }
 
@@ -59,17 +69,26 @@ export class Batch {
     const answer = this.#send(queries, digits);
     waiting.forEach((w, i) => {
       const mine = answer.then((results) => {
-        this.#keep(w.key, results[i]!);
+        this.#keep(w, results[i]!);
         return results[i]!;
       });
-      this.#sent.set(w.key, mine);
-      mine.then(w.resolve, w.reject).finally(() => this.#sent.delete(w.key));
+      const key = `${w.version} ${w.key}`;
+      this.#sent.set(key, mine);
+      mine.then(w.resolve, w.reject).finally(() => this.#sent.delete(key));
     });
   }
 
-  #keep(key: string, result: BucketResult): void {
+  #keep({ key, version }: Waiting, result: BucketResult): void {
     if ("error" in result) return;
-    this.#kept.set(key, result);
-    if (this.#kept.size > maxEntries) this.#kept.delete(this.#kept.keys().next().value!);
+    const numbers = Object.values(result.columns).reduce((n, column) => n + (column?.length ?? 0), 0);
+    this.#forget(key);
+    this.#kept.set(key, { version, result, numbers });
+    this.#numbers += numbers;
+    while (this.#numbers > mostNumbers) this.#forget(this.#kept.keys().next().value!);
+  }
+
+  #forget(key: string): void {
+    this.#numbers -= this.#kept.get(key)?.numbers ?? 0;
+    this.#kept.delete(key);
   }
 }

@@ -31,6 +31,14 @@ export class ApiError extends Error {
 /** True while the server wants a key that we do not have. */
 export const locked = signal(false);
 
+/** When the server stopped to answer; 0 while it does. */
+export const offlineSince = signal(0);
+
+export function noteServer(answers: boolean): void {
+  if (answers) offlineSince.value = 0;
+  else offlineSince.value ||= Date.now();
+}
+
 const keyName = "kymogram.key";
 
 /** The key lives as long as the tab, so that a borrowed machine forgets it. */
@@ -57,9 +65,11 @@ export async function request<T>(path: string, init: RequestInit = {}, quiet = f
     res = await fetch(`/api/v1${path}`, { ...init, headers: { ...authorization(), ...init.headers } });
   } catch (cause) {
     if ((cause as Error).name === "AbortError") throw cause;
+    noteServer(false);
     const hint = "is `kymogram serve` still running? This page tries again by itself.";
     throw new ApiError(0, { code: "unreachable", message: "the server does not answer", hint });
   }
+  noteServer(true);
   if (res.ok) return (res.status === 204 ? null : res.json()) as Promise<T>;
   if (res.status === 401 && !quiet && path !== "/session") locked.value = true;
   throw await problem(res);
@@ -98,6 +108,7 @@ export interface RunsQuery {
   q?: string;
   status?: string;
   sort?: string;
+  deleted?: number;
   limit?: number;
   cursor?: string;
 }
@@ -161,6 +172,13 @@ export function edit(
 ): Promise<Run> {
   return request<Run>(`/runs/${encodeURIComponent(id)}`, json("PATCH", change)).then(normalRun);
 }
+
+/** Moves a run to the trash, where it stays for some days. */
+export const remove = (id: string): Promise<unknown> =>
+  request(`/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
+
+export const restore = (id: string): Promise<unknown> =>
+  request(`/runs/${encodeURIComponent(id)}/restore`, { method: "POST" });
 
 export interface SeriesQuery {
   q?: string;

@@ -1,3 +1,4 @@
+import { noteServer } from "./client.ts";
 import { follow } from "./sse.ts";
 import type { LiveEvent } from "./types.ts";
 
@@ -7,6 +8,7 @@ export type Topic = string;
 type Message =
   | { type: "want"; tab: string; topics: Topic[] }
   | { type: "who" }
+  | { type: "server"; answers: boolean }
   | { type: "event"; event: string; data: LiveEvent | null };
 
 const lockName = "kymogram-live";
@@ -59,7 +61,8 @@ export class Live {
   #receive(message: Message): void {
     if (message.type === "event") {
       for (const listener of [...this.#listeners.keys()]) listener(message.data ?? "reset");
-    } else if (message.type === "who") this.#announceQuietly();
+    } else if (message.type === "server") noteServer(message.answers);
+    else if (message.type === "who") this.#announceQuietly();
     else {
       this.#wanted.set(message.tab, message.topics);
       if (message.topics.length === 0) this.#wanted.delete(message.tab);
@@ -110,6 +113,7 @@ export class Live {
         if (e.event === "reset") this.#gap();
       },
       gap: () => this.#gap(),
+      answered: (answers) => this.#post({ type: "server", answers }),
     });
     // What happens between this stream and the one that replaces it is heard by neither.
     this.#late = true;

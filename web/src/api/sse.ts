@@ -40,7 +40,7 @@ export class Parser {
 }
 
 const firstRetryMs = 500;
-const lastRetryMs = 15_000;
+const lastRetryMs = 5_000;
 const silenceMs = 65_000; // the server speaks every 25 s; more than two silences are a dead connection
 
 /** What a stream tells its reader. */
@@ -48,6 +48,8 @@ export interface Reader {
   event(e: ServerEvent): void;
   /** The stream is open, and events before this moment may have been missed. */
   gap(): void;
+  /** Whether the server answered a try to connect. */
+  answered(yes: boolean): void;
 }
 
 /**
@@ -60,6 +62,7 @@ export async function follow(url: string, abort: AbortSignal, late: boolean, rea
   let missed = late;
   while (!abort.aborted) {
     const opened = () => {
+      reader.answered(true);
       // With an id the server continues behind it, or says reset itself.
       if (missed && !last) reader.gap();
     };
@@ -69,6 +72,7 @@ export async function follow(url: string, abort: AbortSignal, late: boolean, rea
       reader.event(e);
     });
     missed = true;
+    if (ended === "unreachable" && !abort.aborted) reader.answered(false);
     if (ended === "refused") last = "";
     await pause(retryMs, abort);
     retryMs = Math.min(lastRetryMs, retryMs * 2);
@@ -81,13 +85,15 @@ async function once(
   outer: AbortSignal,
   opened: () => void,
   onEvent: (e: ServerEvent) => void,
-): Promise<"broken" | "refused"> {
+): Promise<"broken" | "refused" | "unreachable"> {
   const silence = new AbortController();
+  let answered = false;
   let timer = setTimeout(() => silence.abort(), silenceMs);
   try {
     const headers: Record<string, string> = { Accept: "text/event-stream", ...authorization() };
     if (last) headers["Last-Event-ID"] = last;
     const res = await fetch(url, { headers, signal: AbortSignal.any([outer, silence.signal]) });
+    answered = true;
     if (!res.ok || !res.body) return "refused";
     opened();
     const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -100,7 +106,7 @@ async function once(
       for (const e of parser.push(value)) onEvent(e);
     }
   } catch {
-    return "broken"; // the connection; the next try says whether the server is back
+    return answered ? "broken" : "unreachable"; // the next try says whether the server is back
   } finally {
     clearTimeout(timer);
   }
@@ -108,10 +114,12 @@ async function once(
 
 function pause(ms: number, abort: AbortSignal): Promise<void> {
   return new Promise((done) => {
-    const timer = setTimeout(done, ms);
-    abort.addEventListener("abort", () => {
+    const over = () => {
       clearTimeout(timer);
+      abort.removeEventListener("abort", over);
       done();
-    });
+    };
+    const timer = setTimeout(over, ms);
+    abort.addEventListener("abort", over);
   });
 }

@@ -18,6 +18,9 @@ export interface Summary {
   step?: Num;
   time_ns?: Num;
   value: Num;
+  /** The least and the greatest finite value of a run's metric. */
+  min?: Num;
+  max?: Num;
 }
 
 export interface Run {

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
-import { logout } from "../api/client.ts";
+import { logout, offlineSince } from "../api/client.ts";
 import { help, notice, say } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, runsPath, viewPath } from "../state/route.ts";
@@ -86,7 +86,10 @@ export function Shell({ crumbs, tools, project, children }: Props) {
         <div class="crumbs">{crumbs}</div>
         {tools}
       </header>
-      <main class="main">{children}</main>
+      <main class="main">
+        <Offline />
+        {children}
+      </main>
       <TipView />
       {help.value && <Help />}
       {notice.value && (
@@ -94,6 +97,18 @@ export function Shell({ crumbs, tools, project, children }: Props) {
           {notice.value.text}
         </div>
       )}
+    </div>
+  );
+}
+
+/** Says that what is shown does not move any more, and since when. */
+function Offline() {
+  const since = offlineSince.value;
+  if (!since) return <div role="status" />;
+  return (
+    <div class="offline" role="status">
+      Offline since {new Date(since).toLocaleTimeString()}: the server does not answer. This page tries again
+      by itself.
     </div>
   );
 }

@@ -29,7 +29,7 @@ export interface Host {
 }
 
 /** Serves the built page under the policy that the server sets, over generated data. */
-export async function host(options: StandinOptions = {}): Promise<Host> {
+export async function host(options: StandinOptions = {}, port = 0): Promise<Host> {
   const handler = standin(options);
   const bytes = { api: 0 };
   const server: Server = createServer((req, res) => {
@@ -50,7 +50,7 @@ export async function host(options: StandinOptions = {}): Promise<Host> {
       res.end("no such file");
     }
   });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  await new Promise<void>((done) => server.listen(port, "127.0.0.1", done));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     ...{ url, handler, bytes },

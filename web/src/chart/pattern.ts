@@ -5,15 +5,26 @@ const special = /[\\^$.|?+()[\]{}]/;
 
 // A path template, as layers/*/grad_norm (** crosses slashes), when the text has a star and no other sign of a regular
 // expression; else a regular expression, unanchored and without regard to case.
+// Words with spaces between them must all be found, and one with ! in front must not.
 export function patternOf(text: string): Pattern {
-  const words = text.trim();
-  if (!words) return { ok: true, test: () => true };
+  const words = text
+    .trim()
+    .split(/\s+/)
+    .filter((w) => w && w !== "!");
+  if (words.length === 0) return { ok: true, test: () => true };
   try {
-    const re = isTemplate(words) ? templateRegex(words) : new RegExp(words, "i");
-    return { ok: true, test: (metric) => re.test(metric) };
+    const tests = words.map(wordOf);
+    return { ok: true, test: (metric) => tests.every((t) => t(metric)) };
   } catch (error) {
     return { ok: false, error: (error as Error).message.replace(/^Invalid regular expression: /, "") };
   }
+}
+
+function wordOf(word: string): (metric: string) => boolean {
+  const wanted = !word.startsWith("!");
+  const text = wanted ? word : word.slice(1);
+  const re = isTemplate(text) ? templateRegex(text) : new RegExp(text, "i");
+  return (metric) => re.test(metric) === wanted;
 }
 
 export function isTemplate(text: string): boolean {

@@ -24,6 +24,7 @@ import { Comparison } from "../state/comparison.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { go, param, runPath, runsPath, setParams } from "../state/route.ts";
+import { knownOf } from "../state/runlist.ts";
 import { type Card, Session } from "../state/session.ts";
 import { isDark } from "../state/theme.ts";
 import * as view from "../state/view.ts";
@@ -64,7 +65,15 @@ export function ComparePage({ workspace, project }: Props) {
       <h1 class="here">compare</h1>
     </>
   );
-  const tools = <FilterInput input={input} q={param("filter")} name="filter" error={all.error.value} />;
+  const tools = (
+    <FilterInput
+      input={input}
+      q={param("filter")}
+      name="filter"
+      error={all.error.value}
+      known={() => knownOf(all.runs.value)}
+    />
+  );
   return (
     <Shell crumbs={crumbs} tools={tools} project={{ workspace, project }}>
       {all.error.value && !all.error.value.column && runs.length === 0 ? (

@@ -203,7 +203,8 @@ export function ChartTools({ cards, hasAttempts, hasParent }: ToolsProps) {
         ref={input}
         class="search"
         type="search"
-        placeholder="Search metrics: loss|acc, layers/*/grad_norm"
+        placeholder="Search metrics: loss !eval, layers/*/grad"
+        title="Words that must all be found; ! in front: must not. A word is a regular expression, or a path with *"
         aria-label="Search metrics"
         value={draft.value}
         onInput={(e) => {

@@ -2,8 +2,9 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import * as api from "../api/client.ts";
 import { hasState } from "../api/network.ts";
-import type { Project } from "../api/types.ts";
+import type { Project, Run } from "../api/types.ts";
 import { count } from "../chart/number.ts";
+import { BulkBar } from "../part/bulkbar.tsx";
 import { ColumnChooser } from "../part/columnchooser.tsx";
 import { FilterInput } from "../part/filterinput.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
@@ -12,20 +13,23 @@ import { Shell } from "../part/shell.tsx";
 import { live } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, networkPath, param, runPath, runsPath, setParams } from "../state/route.ts";
-import { columnsOf, defaultColumns, isSummary, RunList, sortBySummary } from "../state/runlist.ts";
+import { columnsOf, defaultColumns, knownOf, type ListQuery, RunList } from "../state/runlist.ts";
+import { select, selected } from "../state/selection.ts";
 
 /** RunsPage is the table of a project's runs. */
 export function RunsPage({ workspace, project }: { workspace: string; project: string }) {
   const list = useMemo(() => new RunList(workspace, project), [workspace, project]);
   const projects = useProjects();
-  const selected = useSignal<ReadonlySet<string>>(new Set());
-  const query = { q: param("q"), status: param("status"), sort: param("sort") };
+  const query: ListQuery = {
+    ...{ q: param("q"), status: param("status"), sort: param("sort") },
+    ...{ deleted: param("trash") === "1", archived: param("archived") === "1" },
+  };
   const input = useRef<HTMLInputElement>(null);
 
   useEffect(() => {
     const timer = setTimeout(() => list.ask(query), list.runs.value.length ? 120 : 0);
     return () => clearTimeout(timer);
-  }, [list, query.q, query.status, query.sort]);
+  }, [list, query.q, query.status, query.sort, query.deleted, query.archived]);
   useEffect(() => () => list.close(), [list]);
   useLive(list, workspace, project);
   useEffect(() => {
@@ -36,13 +40,10 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   const all = useComputed(() => columnsOf(list.runs.value)).value;
   const chosen = param("cols");
   const columns = useMemo(() => (chosen ? byGroup(chosen.split(",")) : defaultColumns(all)), [chosen, all]);
-  const runs = useMemo(
-    () => (isSummary(query.sort) ? sortBySummary(list.runs.value, query.sort) : list.runs.value),
-    [list.runs.value, query.sort],
-  );
+  const runs = list.runs.value;
   const network = useNetwork(workspace, project);
   const mine = projects.find((p) => p.workspace === workspace && p.project === project);
-  const filtered = !!(query.q || query.status);
+  const filtered = !!(query.q || query.status || query.deleted);
   const total =
     filtered || !mine
       ? runs.length + (list.next.value ? 500 : 0)
@@ -64,7 +65,12 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   const crumbs = <Switcher projects={projects} workspace={workspace} project={project} />;
   const tools = (
     <>
-      <FilterInput input={input} q={query.q} error={list.error.value} />
+      <FilterInput
+        input={input}
+        q={query.q}
+        error={list.error.value}
+        known={() => knownOf(list.runs.value)}
+      />
       <select
         class="pick"
         value={query.status}
@@ -90,13 +96,15 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
         {count(filtered ? runs.length : Math.max(total, runs.length))}
         {filtered && list.next.value ? "+" : ""} runs
       </span>
-      {selected.value.size > 0 && (
+      <Which deleted={!!query.deleted} archived={!!query.archived} />
+      {runs.length > 0 && (
         <button
           type="button"
-          class="button primary"
-          onClick={() => open(runs.filter((r) => selected.value.has(r.id)).map((r) => r.id))}
+          class="button"
+          onClick={() => select(runs.slice(0, 10).map((r) => r.id))}
+          title="Select the first 10 runs in this order"
         >
-          open {selected.value.size} selected
+          top 10
         </button>
       )}
       {selected.value.size > 1 && (
@@ -108,6 +116,12 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   );
   return (
     <Shell crumbs={crumbs} tools={tools} project={{ workspace, project }}>
+      <BulkBar
+        runs={runs}
+        deleted={!!query.deleted}
+        open={(ids) => open(inOrder(ids, runs))}
+        refresh={() => list.ask(query)}
+      />
       {list.error.value && !list.error.value.column && runs.length === 0 ? (
         <Failure error={list.error.value} retry={() => list.ask(query)} />
       ) : runs.length === 0 && list.next.value === "" ? (
@@ -118,20 +132,49 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
           total={total}
           columns={columns}
           sort={query.sort}
-          selected={selected}
           reach={(n) => list.reach(n)}
-          open={open}
-          partial={isSummary(query.sort) && !!list.next.value}
+          open={(ids) => open(ids.length ? ids : inOrder([...selected.value], runs))}
+          selectAll={() => void list.all().then((all) => select(all.map((r) => r.id)))}
         />
       )}
     </Shell>
   );
 }
 
+/** The runs that the list has in its order, then the others. */
+function inOrder(ids: string[], runs: Run[]): string[] {
+  const chosen = new Set(ids);
+  const known = runs.filter((r) => chosen.has(r.id)).map((r) => r.id);
+  return [...known, ...ids.filter((id) => !known.includes(id))];
+}
+
+/** Which runs the table is of: those at work, with the archived ones, or the trash. */
+function Which({ deleted, archived }: { deleted: boolean; archived: boolean }) {
+  return (
+    <select
+      class="pick"
+      value={deleted ? "trash" : archived ? "archived" : ""}
+      aria-label="Which runs"
+      onChange={(e) => {
+        const which = e.currentTarget.value;
+        setParams({
+          trash: which === "trash" ? "1" : "",
+          archived: which === "archived" ? "1" : "",
+          sel: "",
+        });
+      }}
+    >
+      <option value="">without archived</option>
+      <option value="archived">with archived</option>
+      <option value="trash">trash (7 days)</option>
+    </select>
+  );
+}
+
 /** Columns of one group stand together, in the order in which they were chosen. */
 function byGroup(names: string[]): string[] {
   const of = (group: string) => names.filter((c) => c.startsWith(group));
-  return [...of("config/"), ...of("summary/")];
+  return [...of("config/"), ...of("summary/"), ...of("min("), ...of("max(")];
 }
 
 function Empty({
@@ -152,7 +195,7 @@ function Empty({
         <code>
           {q} {param("status")}
         </code>
-        . Comparisons read attributes and name, status, tag, created, last; metrics cannot be filtered by yet.{" "}
+        . Comparisons read attributes, the last values of metrics, and name, status, tag, created, last.{" "}
         <button type="button" class="link" onClick={() => setParams({ q: "", status: "" })}>
           clear
         </button>

@@ -1,12 +1,14 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { natural } from "../chart/title.ts";
+import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
+import { Swatch } from "./runpanel.tsx";
 
 /** FullScreen is one chart over the whole window, with the keys to go through all of them. */
 export function FullScreen({
@@ -78,6 +80,7 @@ export function FullScreen({
           <Icon name="close" />
         </button>
       </div>
+      <Legend session={session} card={card} runs={runs} />
       <div class="full-host" ref={host}>
         {box.value.width > 0 && (
           <ChartCard
@@ -92,6 +95,45 @@ export function FullScreen({
         )}
       </div>
     </div>
+  );
+}
+
+const mostNamed = 24;
+
+/** The runs of the chart with their lines; pointing at one brings it forward. */
+function Legend({ session, card, runs }: { session: Session; card: Card; runs: Map<string, number> }) {
+  const drawn = [...new Set(card.members.map((m) => m.run))].filter((run) => runs.has(run));
+  return (
+    <ul
+      class="full-legend"
+      aria-label="Runs of this chart"
+      onMouseLeave={() => {
+        view.hoveredRun.value = null;
+      }}
+    >
+      {drawn.slice(0, mostNamed).map((run) => {
+        const detail = session.detail(run);
+        const group = groups.grouping.value?.of.get(run);
+        const pinned = view.pinned.value.has(run);
+        return (
+          <li
+            key={run}
+            onMouseEnter={() => {
+              view.hoveredRun.value = run;
+            }}
+          >
+            <Swatch
+              slot={group ? group.slot : runs.get(run)!}
+              color={group?.color}
+              grey={drawn.length > mostNamed && !group && !pinned}
+              wide={pinned}
+            />
+            <span class="cut">{detail?.display_name || detail?.name || run}</span>
+          </li>
+        );
+      })}
+      {drawn.length > mostNamed && <li class="muted">+{drawn.length - mostNamed} more</li>}
+    </ul>
   );
 }
 

@@ -5,8 +5,8 @@ import type { Run, RunDetail } from "../api/types.ts";
 import { dash, hue, slots as mostSlots } from "../chart/color.ts";
 import { count } from "../chart/number.ts";
 import * as groups from "../state/groups.ts";
-import { formatChosen, toggleChosen } from "../state/overlay.ts";
-import { setParams } from "../state/route.ts";
+import { formatChosen, overlaidFrom, toggleChosen } from "../state/overlay.ts";
+import { address, route, setParams } from "../state/route.ts";
 import type { Session } from "../state/session.ts";
 import { isDark, palette } from "../state/theme.ts";
 import * as view from "../state/view.ts";
@@ -149,12 +149,21 @@ function Item({ id, run, slot, main, crowd, failed }: ItemProps) {
           {name}
         </span>
       ) : (
-        <a class="name" href={`/runs/${id}`} title={failed ? `${name}: not found` : name}>
+        <a class="name" href={pathOver(id)} title={failed ? `${name}: not found` : name}>
           {name}
         </a>
       )}
     </div>
   );
+}
+
+/** Another run's page with all that is drawn here, as it is shown here. */
+function pathOver(id: string): string {
+  const at = route.value;
+  if (at.page !== "run" || !view.chosen.value.some((c) => c.id === id)) return `/runs/${id}`;
+  const params = new URLSearchParams(address.value.params);
+  params.set("with", formatChosen(overlaidFrom(at.id, id, view.chosen.value)));
+  return `/runs/${id}?${params.toString().replaceAll("%2C", ",")}`;
 }
 
 /** A line as it is drawn; a click keeps the run in front. */
@@ -184,7 +193,7 @@ interface SwatchProps {
   wide: boolean;
 }
 
-function Swatch({ slot, color, grey, wide }: SwatchProps) {
+export function Swatch({ slot, color, grey, wide }: SwatchProps) {
   const drawn = color ?? (grey ? palette.value.crowd : hue(slot, isDark.value));
   return (
     <svg class="line-swatch" width="18" height="8" aria-hidden="true">

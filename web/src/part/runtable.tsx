@@ -6,6 +6,7 @@ import { dateTime, duration, full, short } from "../chart/number.ts";
 import { bind } from "../state/keys.ts";
 import { runPath, setParams } from "../state/route.ts";
 import { cellOf } from "../state/runlist.ts";
+import { select, selected, toggleRows } from "../state/selection.ts";
 import { Status, Tags } from "./status.tsx";
 
 export const rowHeight = 28;
@@ -18,11 +19,10 @@ interface Props {
   total: number;
   columns: string[];
   sort: string;
-  selected: Signal<ReadonlySet<string>>;
   reach: (row: number) => void;
   open: (ids: string[]) => void;
-  /** The order is over the runs read so far only. */
-  partial: boolean;
+  /** Selects every run that matches, read or not. */
+  selectAll: () => void;
 }
 
 interface Column {
@@ -46,12 +46,12 @@ const fixed: Column[] = [
 ];
 
 function columnOf(name: string): Column {
-  const at = name.indexOf("/");
+  const at = name.startsWith("config/") || name.startsWith("summary/") ? name.indexOf("/") : -1;
   const title = name.slice(at + 1);
   return {
     name,
     title,
-    group: name.slice(0, at),
+    group: at < 0 ? "summary" : name.slice(0, at),
     sort: name,
     width: Math.max(76, Math.min(180, title.length * 7 + 24)),
     right: true,
@@ -59,14 +59,15 @@ function columnOf(name: string): Column {
 }
 
 /** RunTable draws the rows in view of a list that may be a hundred thousand long. */
-export function RunTable({ runs, total, columns, sort, selected, reach, open, partial }: Props) {
+export function RunTable({ runs, total, columns, sort, reach, open, selectAll }: Props) {
+  const last = useRef<number | null>(null); // row that a range begins at
   const host = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(600);
   const at = useSignal(-1);
   const all = useMemo(() => [...fixed, ...columns.map(columnOf)], [columns]);
   const first = Math.max(0, Math.floor(top.value / rowHeight) - overscan);
-  const last = Math.min(total, Math.ceil((top.value + height.value) / rowHeight) + overscan);
+  const end = Math.min(total, Math.ceil((top.value + height.value) / rowHeight) + overscan);
   const template = `28px ${all.map((c) => (c.name === "name" ? `minmax(${c.width}px, 1.6fr)` : `minmax(${c.width}px, ${c.right ? "1fr" : `${c.width}px`})`)).join(" ")}`;
   const width = 28 + all.reduce((n, c) => n + c.width, 0);
 
@@ -78,12 +79,24 @@ export function RunTable({ runs, total, columns, sort, selected, reach, open, pa
     observer.observe(el);
     return () => observer.disconnect();
   }, []);
-  useEffect(() => reach(last), [last, runs.length]);
-  useTableKeys({ runs, at, selected, open, host });
+  useEffect(() => reach(end), [end, runs.length]);
+  const ids = useRef<Run[]>(runs);
+  ids.current = runs;
+  const flip = useMemo(
+    () => (row: number, range: boolean) => {
+      toggleRows(
+        ids.current.map((r) => r.id),
+        row,
+        range ? last.current : null,
+      );
+      last.current = row;
+    },
+    [],
+  );
+  useTableKeys({ runs, at, flip, open, host });
 
-  const flip = useMemo(() => (id: string) => toggle(selected, id), [selected]);
   const rows = [];
-  for (let i = first; i < last; i++) {
+  for (let i = first; i < end; i++) {
     const run = runs[i];
     rows.push(
       <Row
@@ -109,7 +122,14 @@ export function RunTable({ runs, total, columns, sort, selected, reach, open, pa
       role="table"
       aria-rowcount={total}
     >
-      <Head columns={all} template={template} width={width} sort={sort} partial={partial} />
+      <Head
+        columns={all}
+        template={template}
+        width={width}
+        sort={sort}
+        whole={runs.length > 0 && selected.value.size >= runs.length}
+        selectAll={selectAll}
+      />
       <div class="rows" style={{ height: `${total * rowHeight}px`, minWidth: `${width}px` }} role="rowgroup">
         {rows}
       </div>
@@ -117,21 +137,16 @@ export function RunTable({ runs, total, columns, sort, selected, reach, open, pa
   );
 }
 
-function toggle(selected: Signal<ReadonlySet<string>>, id: string): void {
-  const next = new Set(selected.value);
-  if (!next.delete(id)) next.add(id);
-  selected.value = next;
-}
-
 interface HeadProps {
   columns: Column[];
   template: string;
   width: number;
   sort: string;
-  partial: boolean;
+  whole: boolean;
+  selectAll: () => void;
 }
 
-function Head({ columns, template, width, sort, partial }: HeadProps) {
+function Head({ columns, template, width, sort, whole, selectAll }: HeadProps) {
   const groups: { name: string; span: number }[] = [];
   for (const c of columns) {
     const last = groups.at(-1);
@@ -152,17 +167,23 @@ function Head({ columns, template, width, sort, partial }: HeadProps) {
       </div>
       <div class="head-names" style={{ gridTemplateColumns: template }} role="row">
         <span role="columnheader">
-          <span class="unseen">select</span>
+          <input
+            type="checkbox"
+            checked={whole}
+            onChange={() => (whole ? select([]) : selectAll())}
+            aria-label={whole ? "Select no run" : "Select all runs that match"}
+            title={whole ? "Select no run" : "Select all runs that match"}
+          />
         </span>
         {columns.map((c) => (
-          <HeadCell key={c.name} column={c} sort={sort} partial={partial} />
+          <HeadCell key={c.name} column={c} sort={sort} />
         ))}
       </div>
     </div>
   );
 }
 
-function HeadCell({ column: c, sort, partial }: { column: Column; sort: string; partial: boolean }) {
+function HeadCell({ column: c, sort }: { column: Column; sort: string }) {
   const by = sort.replace(/^-/, "");
   const on = by === c.sort && c.sort !== "";
   const down = sort.startsWith("-");
@@ -185,11 +206,7 @@ function HeadCell({ column: c, sort, partial }: { column: Column; sort: string; 
     );
   return (
     <span class={side} role="columnheader" aria-sort={on ? (down ? "descending" : "ascending") : "none"}>
-      <button
-        type="button"
-        onClick={() => setParams({ sort: next })}
-        title={partial && on ? `${c.name}: sorted among the runs read so far` : c.name}
-      >
+      <button type="button" onClick={() => setParams({ sort: next })} title={c.name}>
         <span class="cut">{c.title}</span>
         {on && <span class="arrow">{down ? "↓" : "↑"}</span>}
       </button>
@@ -204,7 +221,7 @@ interface RowProps {
   template: string;
   selected: boolean;
   active: boolean;
-  toggle: (id: string) => void;
+  toggle: (row: number, range: boolean) => void;
 }
 
 /** A row is drawn again only when something of it changed: while scrolling that is none of those that stay. */
@@ -231,7 +248,7 @@ class Row extends Component<RowProps> {
           <input
             type="checkbox"
             checked={selected}
-            onChange={() => toggle(run.id)}
+            onClick={(e) => toggle(index, e.shiftKey)}
             aria-label={`Select ${run.name}`}
           />
         </span>
@@ -301,7 +318,7 @@ function NumberCell({ value, title }: { value: string; title: string }) {
 interface Keys {
   runs: Run[];
   at: Signal<number>;
-  selected: Signal<ReadonlySet<string>>;
+  flip: (row: number, range: boolean) => void;
   open: (ids: string[]) => void;
   host: { current: HTMLDivElement | null };
 }
@@ -324,15 +341,12 @@ function useTableKeys(keys: Keys): void {
       k: () => move(-1),
       ArrowDown: () => move(1),
       ArrowUp: () => move(-1),
-      x: () => {
-        const run = now.current.runs[now.current.at.value];
-        if (run) toggle(now.current.selected, run.id);
-      },
+      x: () => now.current.flip(now.current.at.value, false),
+      X: () => now.current.flip(now.current.at.value, true),
       Enter: () => {
-        const { runs, at, selected, open } = now.current;
-        const chosen = runs.filter((r) => selected.value.has(r.id)).map((r) => r.id);
+        const { runs, at, open } = now.current;
         const here = runs[at.value]?.id;
-        if (chosen.length) open(chosen);
+        if (selected.value.size) open([]);
         else if (here) open([here]);
       },
     });

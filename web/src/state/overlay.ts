@@ -41,3 +41,10 @@ export function toggleChosen(chosen: Chosen[], id: string): Chosen[] {
   if (chosen.some((c) => c.id === id)) return chosen.filter((c) => c.id !== id);
   return [...chosen, { id, slot: free(new Set([0, ...chosen.map((c) => c.slot)])) }];
 }
+
+/** What with= says on the page of another of the runs: all of them, each in the colour that it has here. */
+export function overlaidFrom(main: string, to: string, chosen: Chosen[]): Chosen[] {
+  const rest = chosen.filter((c) => c.id !== to && c.id !== main);
+  const slot = chosen.find((c) => c.id === to)?.slot ?? free(new Set([0, ...chosen.map((c) => c.slot)]));
+  return [{ id: main, slot }, ...rest];
+}

@@ -62,6 +62,7 @@ export const runPath = (id: string, others: string[] = []): string =>
 
 /** Opens another view; back returns to this one. */
 export function go(to: string): void {
+  edited = { name: "", atMs: 0 };
   history.pushState(null, "", to);
   address.value = read();
 }
@@ -71,9 +72,29 @@ export function param(name: string): string {
   return address.value.params.get(name) ?? "";
 }
 
-/** Changes this view without a new entry in the history; "" removes a parameter. */
-export function setParams(change: Record<string, string>): void {
+/** What Back undoes: a search, a selection, runs drawn over another, a tab, full screen, a zoom. */
+const undone = ["q", "sel", "with", "tab", "chart", "zoom"];
+const editMs = 1500; // what is typed or dragged without a longer pause is one step back
+let edited = { name: "", atMs: 0 };
+
+/** Whether a change is a step of its own, and not the next moment of the one before. */
+function isStep(before: URLSearchParams, change: Record<string, string>): boolean {
+  const changed = Object.keys(change).filter((name) => (before.get(name) ?? "") !== change[name]);
+  const name = undone.find((n) => changed.includes(n)) ?? "";
+  const goesOn =
+    name === edited.name && Date.now() - edited.atMs < editMs && name !== "sel" && name !== "with";
+  const nextChart = name === "chart" && before.get("chart") && change.chart;
+  edited = { name, atMs: Date.now() };
+  return name !== "" && !goesOn && !nextChart;
+}
+
+/**
+ * Changes this view; "" removes a parameter. A step that Back undoes gets an entry in the history, state is kept with
+ * it: what is too long for the address.
+ */
+export function setParams(change: Record<string, string>, state: unknown = history.state): void {
   const params = new URLSearchParams(location.search);
+  const step = isStep(params, change) || state !== history.state;
   for (const [name, value] of Object.entries(change)) {
     if (value) params.set(name, value);
     else params.delete(name);
@@ -81,13 +102,16 @@ export function setParams(change: Record<string, string>): void {
   // Commas, colons and slashes need no escape in a query, and links with them are read by people.
   const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
   // A public link keeps its token in the fragment, so that the address can be passed on.
-  history.replaceState(null, "", (text ? `?${text}` : location.pathname) + location.hash);
+  const to = (text ? `?${text}` : location.pathname) + location.hash;
+  if (step) history.pushState(state, "", to);
+  else history.replaceState(state, "", to);
   address.value = read();
 }
 
 /** Follows links inside the page and the browser's back and forward. */
 export function listen(): void {
   addEventListener("popstate", () => {
+    edited = { name: "", atMs: 0 };
     address.value = read();
   });
   document.addEventListener("click", (e) => {

@@ -2,14 +2,34 @@ import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
 import { ApiError } from "../api/client.ts";
 import type { LiveEvent, Run, Value } from "../api/types.ts";
+import { type Known, quoted, unquoted } from "./complete.ts";
 
 const pageSize = 500;
-const localSort = 5000; // up to here every run is read, so that a summary can be sorted by
 
 export interface ListQuery {
   q: string;
   status: string;
   sort: string;
+  /** The trash instead. */
+  deleted?: boolean;
+  /** Archived runs, too. */
+  archived?: boolean;
+}
+
+/** The tag of runs that the list leaves out. */
+export const archiveTag = "archived";
+
+/** What the server is asked: archived runs come when they are asked for. */
+export function serverQuery({ q, status, sort, deleted, archived }: ListQuery): api.RunsQuery {
+  const hidden = `not tag=${archiveTag}`;
+  const line = archived || deleted || q.includes(archiveTag) ? q : q.trim() ? `${hidden} (${q})` : hidden;
+  return { q: line, status, sort: serverSort(sort), ...(deleted && { deleted: 1 }) };
+}
+
+/** A column's order as the server names it. */
+export function serverSort(sort: string): string {
+  const [sign, column] = sort.startsWith("-") ? ["-", sort.slice(1)] : ["", sort];
+  return column.startsWith("summary/") ? `${sign}last(${quoted(column.slice(8))})` : sort;
 }
 
 /** RunList is the runs of a project, read page by page as far as somebody has looked. */
@@ -36,7 +56,7 @@ export class RunList {
     this.#abort = new AbortController();
     this.next.value = null;
     this.loading.value = false;
-    this.#target = isSummary(query.sort) ? localSort : 1;
+    this.#target = 1;
     void this.#read("");
   }
 
@@ -51,19 +71,32 @@ export class RunList {
       void this.#read(this.next.value);
   }
 
+  /** All runs of the list, read to its end. */
+  async all(): Promise<Run[]> {
+    for (let cursor = this.next.value; cursor; cursor = this.next.value) {
+      if (this.loading.value) await new Promise((done) => setTimeout(done, 20));
+      else await this.#read(cursor);
+    }
+    return this.runs.value;
+  }
+
   async #read(cursor: string): Promise<void> {
     const abort = this.#abort;
     this.loading.value = true;
     try {
-      const { q, status, sort } = this.#query;
-      const server = { q, status, sort: isSummary(sort) ? "" : sort, limit: pageSize, cursor };
-      const page = await api.runs(this.#workspace, this.#project, server, abort.signal);
+      const query = { ...serverQuery(this.#query), limit: pageSize, cursor };
+      const page = await api.runs(this.#workspace, this.#project, query, abort.signal);
       if (abort.signal.aborted) return;
       this.runs.value = cursor ? [...this.runs.value, ...page.items] : page.items;
       this.next.value = page.next;
       this.error.value = null;
     } catch (cause) {
       if (abort.signal.aborted) return;
+      if (cause instanceof ApiError && cause.column && !this.#query.archived) {
+        // The place is one of the reader's own line.
+        this.#query = { ...this.#query, archived: true };
+        return this.#read(cursor);
+      }
       this.error.value =
         cause instanceof ApiError
           ? cause
@@ -93,27 +126,22 @@ export class RunList {
 
   /** Reads the first page again and puts it over what is shown, without losing the place. */
   async refresh(): Promise<void> {
-    const { q, status, sort } = this.#query;
-    const page = await api.runs(
-      this.#workspace,
-      this.#project,
-      { q, status, sort: isSummary(sort) ? "" : sort, limit: pageSize },
-      this.#abort.signal,
-    );
+    const query = { ...serverQuery(this.#query), limit: pageSize };
+    const page = await api.runs(this.#workspace, this.#project, query, this.#abort.signal);
     const fresh = new Set(page.items.map((r) => r.id));
     const rest = this.runs.value.slice(page.items.length ? pageSize : 0).filter((r) => !fresh.has(r.id));
     this.runs.value = [...page.items, ...rest];
   }
 }
 
-/** Columns are named name, status, …, config/PATH and summary/METRIC. */
-export const isSummary = (sort: string): boolean => sort.replace(/^-/, "").startsWith("summary/");
-
+/** Columns are named name, status, …, config/PATH, summary/METRIC, min(METRIC) and max(METRIC). */
 export type Cell = Value | undefined;
 
 export function cellOf(run: Run, column: string): Cell {
   if (column.startsWith("config/")) return own(run.config, column.slice(7)) ?? own(run.config, column);
   if (column.startsWith("summary/")) return own(run.summary, column.slice(8))?.value;
+  const aggregate = /^(min|max)\((.*)\)$/s.exec(column);
+  if (aggregate) return own(run.summary, unquoted(aggregate[2]!))?.[aggregate[1] as "min" | "max"];
   return undefined;
 }
 
@@ -154,6 +182,14 @@ export function defaultColumns(all: { name: string; varies: boolean }[]): string
   const rank = (name: string) => (telling.test(name) ? 0 : 2) + (/(eval|val|test)/i.test(name) ? 0 : 1);
   summary.sort((a, b) => rank(a.name) - rank(b.name) || a.name.localeCompare(b.name));
   return [...config, ...summary.slice(0, shownSummary)].map((c) => c.name);
+}
+
+/** What completion knows of the runs that were read. */
+export function knownOf(runs: Run[]): Known {
+  const columns = columnsOf(runs).map((c) => c.name);
+  const of = (group: string) => columns.filter((c) => c.startsWith(group)).map((c) => c.slice(group.length));
+  const tags = new Set(runs.slice(0, 2000).flatMap((r) => r.tags));
+  return { config: of("config/"), metrics: of("summary/"), tags: [...tags].sort() };
 }
 
 /** Sorts by a summary; runs without the value come last whichever way. */

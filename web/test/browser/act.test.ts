@@ -355,7 +355,7 @@ describe("table of runs", () => {
       );
       await page.locator(".table-scroll").evaluate((el) => (el.scrollTop = 0));
       for (const key of ["j", "x", "j", "j", "x"]) await page.keyboard.press(key);
-      await page.getByText("open 2 selected").waitFor();
+      await page.getByText("2 selected").waitFor();
       await shot(page, "selected");
       await page.keyboard.press("Enter");
       await page.waitForFunction(

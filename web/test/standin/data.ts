@@ -20,6 +20,8 @@ export interface StandinRun {
   name: string;
   status: string;
   tags: string[];
+  /** In the trash. */
+  deleted?: boolean;
   createdNs: number;
   durationMs: number;
   attempts: number;

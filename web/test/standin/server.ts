@@ -173,7 +173,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
   const media = /^\/runs\/([^/]+)\/(renderings|points)(\/[^/]+\/video)?$/.exec(path);
   if (media) return answerMedia(s, req, res, media, url.searchParams);
-  const run = /^\/runs\/([^/]+)(\/series)?$/.exec(path);
+  const run = /^\/runs\/([^/]+)(\/series|\/restore)?$/.exec(path);
   const found = run && s.world.runs.get(run[1]!);
   if (!found)
     return fail(
@@ -184,6 +184,10 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
       `there is no run ${run?.[1] ?? path}`,
       "look in the list of runs",
     );
+  if (req.method === "DELETE" || run?.[2] === "/restore") {
+    found.deleted = req.method === "DELETE";
+    return send(req, res, { id: found.id, freed: false });
+  }
   if (run?.[2]) return send(req, res, listSeries(s, found, url.searchParams));
   if (req.method === "PATCH") {
     Object.assign(found, JSON.parse(await body(req)));
@@ -343,8 +347,23 @@ function detail(s: Standin, r: StandinRun) {
 function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: string, q: URLSearchParams) {
   const all = s.world.projects.get(key);
   if (!all) return fail(req, res, 404, "not_found", `there is no project ${key}`);
-  const words = (q.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  // Of joins it knows the one that the page makes: not tag=archived (…).
+  const line = q.get("q") ?? "";
+  const hides = line.startsWith("not tag=archived");
+  const words = (
+    hides
+      ? line
+          .slice(16)
+          .trim()
+          .replace(/^\((.*)\)$/, "$1")
+      : line
+  )
+    .toLowerCase()
+    .split(/\s+/)
+    .filter(Boolean);
   let list = all.filter((r) => !q.get("status") || r.status === q.get("status"));
+  list = list.filter((r) => !hides || !r.tags.includes("archived"));
+  list = list.filter((r) => !!r.deleted === (q.get("deleted") === "1"));
   list = list.filter((r) => words.every((w) => matches(r, w)));
   const sort = q.get("sort") || "-created";
   const by = sort.replace(/^-/, "");
@@ -355,7 +374,9 @@ function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: st
         ? r.name
         : by === "status"
           ? r.status
-          : (r.config[by.replace(/^config\//, "")] ?? "")) as string | number;
+          : by.includes("(")
+            ? (row(r).summary[/\("?(.*?)"?\)/.exec(by)![1]!]?.value ?? 0)
+            : (r.config[by.replace(/^config\//, "")] ?? "")) as string | number;
   if (list.length < 5000)
     list = [...list].sort(
       (a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0) * (sort[0] === "-" ? -1 : 1),

@@ -4,9 +4,17 @@ import { Parser } from "../../src/api/sse.ts";
 import type { BucketQuery, Run } from "../../src/api/types.ts";
 import { escapeRegex, patternOf, templateRegex } from "../../src/chart/pattern.ts";
 import { cardsBetween, groupHead, layout } from "../../src/part/layout.ts";
+import { complete, quoted, unquoted } from "../../src/state/complete.ts";
 import { escapeName, unescapeName } from "../../src/state/escape.ts";
 import { formatChosen, parseChosen, toggleChosen } from "../../src/state/overlay.ts";
-import { cellOf, columnsOf, defaultColumns, marked, sortBySummary } from "../../src/state/runlist.ts";
+import {
+  cellOf,
+  columnsOf,
+  defaultColumns,
+  marked,
+  serverQuery,
+  sortBySummary,
+} from "../../src/state/runlist.ts";
 import { random } from "../standin/data.ts";
 
 test("a filter's error marks the character that the server counts", () => {
@@ -32,6 +40,12 @@ describe("search", () => {
     ["LOSS", "train/loss", true],
     ["grad.*norm", "grad_norm", true],
     ["", "anything", true],
+    ["loss eval", "eval/loss", true],
+    ["loss eval", "train/loss", false],
+    ["loss !eval", "train/loss", true],
+    ["loss !eval", "eval/loss", false],
+    ["!layers/*/grad", "layers/3/grad", false],
+    ["!", "anything", true],
   ])("%s on %s: %s", (text, metric, found) => {
     const p = patternOf(text);
     expect(p.ok && p.test(metric)).toBe(found);
@@ -125,6 +139,11 @@ describe("batch", () => {
     flush();
     await newer;
     expect(send).toHaveBeenCalledTimes(2);
+    // The older answer made room: a live chart leaves no trace of its thousand versions.
+    const older = batch.fetch(query("a"), 1);
+    flush();
+    await older;
+    expect(send).toHaveBeenCalledTimes(3);
   });
 });
 
@@ -242,6 +261,54 @@ describe("table", () => {
   test("sorts by a summary with the missing ones last, both ways", () => {
     expect(sortBySummary(runs, "-summary/eval/acc").map((r) => r.id)).toEqual(["b", "a", "c", "d"]);
     expect(sortBySummary(runs, "summary/eval/acc").map((r) => r.id)).toEqual(["a", "b", "c", "d"]);
+  });
+  test("asks the server for the order of a metric, and leaves archived runs out", () => {
+    const ask = (q: string, sort = "") => serverQuery({ q, status: "", sort });
+    expect(ask("", "-summary/eval/acc")).toMatchObject({ q: "not tag=archived", sort: "-last(eval/acc)" });
+    expect(ask("a or b", "summary/my loss")).toMatchObject({
+      q: "not tag=archived (a or b)",
+      sort: 'last("my loss")',
+    });
+    expect(ask("tag=archived").q).toBe("tag=archived");
+  });
+  test("a column of the least value reads the summary of odd names too", () => {
+    const odd = { config: {}, summary: { "a b": { value: 2, min: 1, max: 3 } } } as unknown as Run;
+    expect([cellOf(odd, 'min("a b")'), cellOf(odd, "max(a b)"), cellOf(odd, "min(__proto__)")]).toEqual([
+      1,
+      3,
+      undefined,
+    ]);
+  });
+});
+
+describe("completion", () => {
+  const known = {
+    config: ["lr", "a b"],
+    metrics: ["train/loss", "eval/loss", "__proto__", "zero\u200bwidth"],
+    tags: ["best", "my tag"],
+  };
+  const texts = (line: string, caret = line.length) =>
+    complete(line, caret, known)?.choices.map((c) => c.text);
+  test.each([
+    ["l", "lr"],
+    ["lr<1 ev", "eval/loss"],
+    ["min(tr", "train/loss"],
+    ["status=fa", "failed"],
+    ["not (tag=", "best"],
+    ["tag=my", '"my tag"'],
+    ["a b", '"a b"'],
+    ["__p", "__proto__"],
+    ["wid", "zero\u200bwidth"],
+  ])("%s offers %s", (line, want) => expect(texts(line)).toContain(want));
+  test("replaces the whole word at the caret, and offers nothing inside of quotes or after nothing", () => {
+    expect(complete("x eva/lo<1", 4, known)).toMatchObject({ from: 2, to: 8 });
+    expect(texts('name="l')).toBeUndefined();
+    expect(texts("")).toBeUndefined();
+    expect(texts("lr<")).toBeUndefined();
+  });
+  test("what it writes reads as the name", () => {
+    for (const name of ["a b", 'q"uote', "back\\slash", "or", "x=1", "plain/name"])
+      expect(unquoted(quoted(name))).toBe(name);
   });
 });
 

@@ -1,0 +1,36 @@
+import { computed } from "@preact/signals";
+import { address, param, setParams } from "./route.ts";
+
+const mostInAddress = 100; // ids; more of them are kept with the entry of the history
+
+/** The runs that are selected: in the address, so that a link, a reload and Back keep them. */
+export const selected = computed<ReadonlySet<string>>(() => {
+  address.value;
+  const text = param("sel");
+  const kept = (history.state as { sel?: string[] } | null)?.sel;
+  return new Set(text === "many" ? (kept ?? []) : text.split(",").filter(Boolean));
+});
+
+export function select(ids: Iterable<string>): void {
+  const all = [...new Set(ids)];
+  if (all.length > mostInAddress) setParams({ sel: "many" }, { sel: all });
+  else setParams({ sel: all.join(",") }, null);
+}
+
+/** Adds or takes away one run, or, with the one before, all rows between the two. */
+export function toggleRows(ids: (string | undefined)[], row: number, from: number | null): void {
+  const next = new Set(selected.value);
+  const id = ids[row];
+  if (!id) return;
+  if (from === null) {
+    if (!next.delete(id)) next.add(id);
+  } else {
+    const on = !next.has(id);
+    for (const between of ids.slice(Math.min(from, row), Math.max(from, row) + 1)) {
+      if (!between) continue;
+      if (on) next.add(between);
+      else next.delete(between);
+    }
+  }
+  select(next);
+}

@@ -1,0 +1,134 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Host, host, launch, open, shot, type Tab } from "./host.ts";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+let browser: Browser;
+let at: Host;
+beforeAll(async () => {
+  browser = await launch();
+});
+afterAll(() => browser.close());
+
+async function on(path: string, body: (page: Page, tab: Tab) => Promise<void>, width = 1440): Promise<void> {
+  at = await host();
+  const tab = await open(browser, "light", { width, height: 900 });
+  tab.page.setDefaultTimeout(15_000);
+  await tab.page.goto(at.url + path);
+  await tab.page.locator(".row[aria-rowindex='1']").waitFor();
+  await body(tab.page, tab);
+  expect(tab.complaints).toEqual([]);
+  await tab.context.close();
+  at.close();
+}
+
+async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  return page.evaluate(async () => {
+    const run = (
+      globalThis as unknown as {
+        axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+      }
+    ).axe;
+    return (await run.run()).violations.map((v) => `${v.id} ${v.nodes[0]!.html}`);
+  });
+}
+
+const project = "default/A";
+const runsOf = () => at.handler.standin.world.projects.get(project)!;
+const count = (page: Page) => page.locator(".bulk strong").innerText();
+const box = (page: Page, row: number) => page.locator(`.row[aria-rowindex='${row}'] input`);
+
+describe("the table of runs", () => {
+  test("selects a range with shift, the top ten and all; Back undoes, and a reload keeps it", () =>
+    on(`/projects/${project}`, async (page) => {
+      await box(page, 2).click();
+      await box(page, 6).click({ modifiers: ["Shift"] });
+      expect(await count(page)).toBe("5 selected");
+      await page.reload();
+      expect(await count(page)).toBe("5 selected");
+      await page.goBack();
+      await expect.poll(() => count(page)).toBe("1 selected");
+      await page.getByRole("button", { name: "top 10" }).click();
+      expect(await count(page)).toBe("10 selected");
+      await page.getByLabel("Select all runs that match").click();
+      const all = runsOf().length;
+      await expect.poll(() => count(page)).toBe(`${all} selected`);
+      expect(await findings(page)).toEqual([]);
+      await shot(page, "runs-selected");
+    }));
+
+  test("tags, archives and deletes what is selected, and takes it back", () =>
+    on(`/projects/${project}`, async (page) => {
+      const world = runsOf();
+      await box(page, 1).click();
+      await box(page, 2).click();
+      await page.getByLabel("Tag for the selected runs").fill("mine");
+      await page.getByRole("button", { name: "add tag" }).click();
+      await page.getByText("2 runs tagged mine").waitFor();
+      expect(world.filter((r) => r.tags.includes("mine"))).toHaveLength(2);
+      await page.getByRole("button", { name: "undo" }).click();
+      await expect.poll(() => world.filter((r) => r.tags.includes("mine")).length).toBe(0);
+
+      await page.getByRole("button", { name: "archive", exact: true }).click();
+      await page.getByText("2 runs archived").waitFor();
+      const shown = world.length - 2;
+      await expect.poll(() => page.locator(".total").innerText()).toContain(String(shown));
+
+      await page.getByRole("button", { name: "delete" }).click();
+      await page.getByText("2 runs moved to the trash").waitFor();
+      expect(world.filter((r) => r.deleted)).toHaveLength(2);
+      await page.getByRole("button", { name: "undo" }).click();
+      await expect.poll(() => world.filter((r) => r.deleted).length).toBe(0);
+    }));
+
+  test("the trash gives runs back", () =>
+    on(`/projects/${project}`, async (page) => {
+      const world = runsOf();
+      await box(page, 1).click();
+      await page.getByRole("button", { name: "delete" }).click();
+      await page.getByText("1 runs moved to the trash").waitFor();
+      await page.getByLabel("Which runs").selectOption("trash");
+      await expect.poll(() => page.locator(".row").count()).toBe(1);
+      await box(page, 1).click();
+      await page.getByRole("button", { name: "restore" }).click();
+      await page.getByText("1 runs are back").waitFor();
+      expect(world.filter((r) => r.deleted)).toHaveLength(0);
+    }));
+
+  test("completes the filter by keyboard, and sorts by a metric on the server", () =>
+    on(`/projects/${project}`, async (page) => {
+      await page.keyboard.press("/");
+      await page.keyboard.type("eval/l");
+      await page.locator(".filter-choices [role=option]").first().waitFor();
+      expect(await findings(page)).toEqual([]);
+      await shot(page, "runs-completion");
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Enter");
+      expect(await page.getByLabel("Filter runs").inputValue()).toBe("eval/loss");
+      await page.getByLabel("Filter runs").fill("");
+      const asked = page.waitForRequest((r) => r.url().includes("sort=-last"));
+      await page.locator(".head-names button[title^='summary/']").first().click();
+      expect(decodeURIComponent((await asked).url())).toMatch(/sort=-last\(/);
+    }));
+});
+
+test("says that the server is gone within two seconds, and that it is back", async () => {
+  const here = await host();
+  const port = Number(new URL(here.url).port);
+  const page = await browser.newPage();
+  await page.goto(`${here.url}/projects/${project}`);
+  await page.locator(".row[aria-rowindex='1']").waitFor();
+  await expect.poll(() => here.handler.standin.listeners.size).toBe(1);
+  here.close();
+  const gone = Date.now();
+  await page.getByText("Offline since").waitFor();
+  expect(Date.now() - gone).toBeLessThan(2000);
+  const back = await host({}, port);
+  await page.getByText("Offline since").waitFor({ state: "detached" });
+  await page.close();
+  back.close();
+});

@@ -34,9 +34,6 @@ func Buckets(ctx context.Context, from Views, q store.BucketsRequest) ([]store.B
 	if err := b.numeric(); err != nil {
 		return nil, err
 	}
-	if !q.Attempts.All {
-		b.View = b.sift()
-	}
 	return b.fill(ctx, b.find(q.Attempts))
 }
 

@@ -55,7 +55,6 @@ func (v *View) computeEnd() *End {
 	for _, c := range v.Chunks {
 		out.store(c.Group.Extent())
 	}
-	v = v.sift()
 	if t := v.tallyOf(); t == nil || !t.endWith(v, out) {
 		out.addPieces(v, v.pieces(store.Attempts{}))
 	}

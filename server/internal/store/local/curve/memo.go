@@ -20,16 +20,12 @@ func (m *Memo) DropLong() { m.long.Store(nil) }
 type worked struct {
 	overlay *overlay
 	tally   *tally
-	sifted  *sifted
 }
 
 // Bytes of what a memo is made of, as the allocator gives them.
 const (
 	endBytes       = 384
-	workedBytes    = 24
-	siftedBytes    = 112
-	deadBytes      = 40 // in a map
-	siftedChunk    = 24
+	workedBytes    = 16
 	overlayBytes   = 144
 	leafBytes      = 136
 	blockBytes     = 112
@@ -59,9 +55,6 @@ func (w *worked) cost() (n int) {
 	}
 	if t := w.tally; t != nil {
 		n += tallyBytes + remainderBytes*cap(t.left)
-	}
-	if s := w.sifted; s != nil {
-		n += siftedBytes + deadBytes*len(s.dead) + siftedChunk*cap(s.left)
 	}
 	return n
 }

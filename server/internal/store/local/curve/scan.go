@@ -52,9 +52,6 @@ func Scan(ctx context.Context, from Views, q store.ScanRequest) (*store.Rows, er
 		return nil, err
 	}
 	defer done()
-	if !q.Attempts.All {
-		s.View = s.sift()
-	}
 	found, more, err := s.collect(ctx, q.Attempts)
 	if err != nil {
 		return nil, err

@@ -71,13 +71,13 @@ export class RunList {
       void this.#read(this.next.value);
   }
 
-  /** All runs of the list, read to its end. */
+  /** All runs of the list, read to its end; none where that fails, never those of an earlier question. */
   async all(): Promise<Run[]> {
-    for (let cursor = this.next.value; cursor; cursor = this.next.value) {
+    while (!this.#abort.signal.aborted && (this.loading.value || this.next.value)) {
       if (this.loading.value) await new Promise((done) => setTimeout(done, 20));
-      else await this.#read(cursor);
+      else await this.#read(this.next.value!);
     }
-    return this.runs.value;
+    return this.error.value || this.#abort.signal.aborted ? [] : this.runs.value;
   }
 
   async #read(cursor: string): Promise<void> {

@@ -209,7 +209,7 @@ type Summaries interface {
 	// PutSummaries replaces those of a run, read from the store at a time. A purged run is
 	// passed over.
 	PutSummaries(ctx context.Context, run model.RunID, all []Summary, at time.Time) error
-	// Unsummarised lists runs with a sign of life since their summaries were read, the
+	// Unsummarised lists runs with activity since their summaries were read, the
 	// newest first.
 	Unsummarised(ctx context.Context, limit int) ([]model.RunID, error)
 }

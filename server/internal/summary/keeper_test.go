@@ -29,6 +29,7 @@ type points struct {
 	names  []string
 	asked  int
 	lists  int
+	takes  time.Duration // a list
 	fails  error
 }
 
@@ -42,6 +43,7 @@ func (p *points) add(name string, kind model.Kind, values ...float64) {
 }
 
 func (p *points) ListSeries(context.Context, model.RunID, store.SeriesFilter) (page []store.Series, more bool, err error) {
+	time.Sleep(p.takes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lists++
@@ -180,6 +182,30 @@ func TestAKeeperRests(t *testing.T) {
 		synctest.Wait()
 		if r.puts > 13 || p.asked > 14 || r.kept[news.Run][1].Points != 1000 {
 			t.Errorf("%d reads, %d of series, in 12 s; it has %v", r.puts, p.asked, r.kept[news.Run])
+		}
+	})
+}
+
+// Many runs that are written to all the time take a tenth of the time together, and each
+// has its turn.
+func TestAKeeperTakesATenthOfTheTime(t *testing.T) {
+	keep(t, func(p *points, r *rows, k *summary.Keeper) {
+		p.add("loss", model.KindFloat, 1)
+		p.takes = 20 * time.Millisecond
+		for range 600 {
+			for run := range 50 {
+				k.Publish(model.RunChange{Run: model.RunID{1, byte(run)}})
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if busy := time.Duration(p.lists) * p.takes; busy > 7*time.Second || busy < 3*time.Second {
+			t.Errorf("in a minute it worked %s", busy)
+		}
+		if len(r.kept) != 51 { // with the one of before the start
+			t.Errorf("%d of 50 runs have summaries", len(r.kept)-1)
 		}
 	})
 }

@@ -115,7 +115,7 @@ func (l *long) writeOn(ctx context.Context) error {
 }
 
 // drawZoom reads one width at many places, a quarter of them at the end that is written.
-// The CPU of a request has what flushes and merges took beside it, less that of the writing.
+// The CPU of a request includes flushes and merges that ran meanwhile, without the writing.
 func drawZoom(ctx context.Context, r *report, srv *server, run string, n, width int, idle float64, random *mathrand.Rand) error {
 	var clock, cpu []time.Duration
 	for i := range liveReads {

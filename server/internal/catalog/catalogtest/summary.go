@@ -103,7 +103,7 @@ func testSummaries(t *testing.T, open Opener) {
 	equal(t, "replaced", all[:1], got)
 	h.check("PutSummaries", h.c.PutSummaries(h.ctx(), local(99), all, at(2000)))
 	h.check("Apply", h.c.Apply(h.ctx(), run, writer(1), 1, []model.Update{closeWith(model.StatusFinished)}, at(3000)))
-	missing("since a sign of life", run)
+	missing("since its last activity", run)
 	with, err := h.c.RunsWith(h.ctx(), "team", "project", "__proto__")
 	h.check("RunsWith", err)
 	equal(t, "runs with the metric", []model.RunID{run}, with)

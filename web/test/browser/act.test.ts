@@ -1,12 +1,10 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { buckets } from "../standin/bucket.ts";
 import { ulid } from "../standin/data.ts";
-import { type Host, host, launch, open, settled, shot, type Tab } from "./host.ts";
+import { findings, type Host, host, launch, open, settled, shot, type Tab } from "./host.ts";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const a0 = `/runs/${ulid("A/0")}`;
 const c = `/runs/${ulid("C")}`;
 
@@ -499,23 +497,7 @@ describe("accessible", () => {
         const tab = await open(browser, theme);
         await tab.page.goto(at.url + path);
         await tab.page.waitForTimeout(900);
-        await tab.page.evaluate(axe);
-        const found = await tab.page.evaluate(async () => {
-          const run = (
-            window as unknown as {
-              axe: {
-                run(o: object): Promise<{
-                  violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
-                }>;
-              };
-            }
-          ).axe;
-          const { violations } = await run.run({ runOnly: ["wcag2a", "wcag2aa", "best-practice"] });
-          return violations.map(
-            (v) => `${v.id}: ${v.nodes[0]?.html.slice(0, 140)} ${v.nodes[0]?.failureSummary.slice(0, 200)}`,
-          );
-        });
-        expect(found, path).toEqual([]);
+        expect(await findings(tab.page, ["wcag2a", "wcag2aa", "best-practice"]), path).toEqual([]);
         await tab.context.close();
       }
     });

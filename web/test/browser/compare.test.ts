@@ -1,11 +1,8 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
-import { type Host, host, launch, open, settled, shot } from "./host.ts";
+import { findings, type Host, host, launch, open, settled, shot } from "./host.ts";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const fifty = Array.from({ length: 49 }, (_, i) => ulid(`A/${i + 1}`)).join();
 const over = `/runs/${ulid("A/0")}?with=${fifty}`;
 const sweep = "/compare/default/sweep";
@@ -399,16 +396,7 @@ for (const theme of ["light", "dark"] as const)
         await shot(tab.page, `${name}-${theme}-${width}`);
         const wide = await tab.page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
         expect(wide, `${name} at ${width}`).toBe(false);
-        await tab.page.evaluate(axe);
-        const found = await tab.page.evaluate(async () => {
-          const { violations } = await (
-            window as unknown as {
-              axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
-            }
-          ).axe.run();
-          return violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 120)).join(" | ")}`);
-        });
-        expect(found, `${name} at ${width}`).toEqual([]);
+        expect(await findings(tab.page), `${name} at ${width}`).toEqual([]);
         expect(tab.complaints).toEqual([]);
         await tab.context.close();
       }

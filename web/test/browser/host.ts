@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
+import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
@@ -100,6 +101,19 @@ export async function open(
 }
 
 export const shot = (page: Page, name: string) => page.screenshot({ path: join(pictures, `${name}.png`) });
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+type Axe = { run(options: object): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+
+/** What axe-core finds wrong with contrast, names and roles, with the elements; all of its rules, or those of the tags. */
+export async function findings(page: Page, tags?: string[]): Promise<string[]> {
+  await page.evaluate(axe);
+  return page.evaluate(async (runOnly) => {
+    const { violations } = await (globalThis as unknown as { axe: Axe }).axe.run(runOnly ? { runOnly } : {});
+    return violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 140)).join(" | ")}`);
+  }, tags);
+}
 
 /** Resolves when this many charts have drawn a line and none waits for data. */
 export async function settled(page: Page, atLeast: number): Promise<void> {

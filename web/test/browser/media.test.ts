@@ -1,12 +1,9 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
 import { renderings } from "../standin/media.ts";
-import { type Host, host, launch, open, shot } from "./host.ts";
+import { findings, type Host, host, launch, open, shot } from "./host.ts";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const rl = `/runs/${ulid("rl")}?tab=media`;
 
 let browser: Browser;
@@ -154,11 +151,5 @@ test("histograms and scatters show every step and the one that the slider is at"
 test("the page of media can be read by everyone", () =>
   on(rl, async (page) => {
     await expect.poll(() => page.locator(".document canvas").count()).toBe(3);
-    await page.evaluate(axe);
-    const found = await page.evaluate(async () => {
-      const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: { id: string }[] }> } })
-        .axe;
-      return (await run.run()).violations.map((v) => v.id);
-    });
-    expect(found).toEqual([]);
+    expect(await findings(page)).toEqual([]);
   }));

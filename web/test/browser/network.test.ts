@@ -1,11 +1,8 @@
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { NetworkStandin } from "../standin/network.ts";
-import { type Host, host, launch, open, pictures, shot } from "./host.ts";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+import { findings, type Host, host, launch, open, pictures, shot } from "./host.ts";
 
 let browser: Browser;
 let at: Host;
@@ -83,16 +80,7 @@ describe("looks", () => {
             false,
           );
           if (!size) {
-            await tab.page.evaluate(axe);
-            const found = await tab.page.evaluate(async () => {
-              const run = (
-                globalThis as unknown as {
-                  axe: { run: () => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
-                }
-              ).axe;
-              return (await run.run()).violations.map((v) => `${v.id}: ${v.nodes[0]?.html}`);
-            });
-            expect(found).toEqual([]);
+            expect(await findings(tab.page)).toEqual([]);
           }
           expect(tab.complaints).toEqual([]);
           await tab.context.close();

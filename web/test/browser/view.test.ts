@@ -1,11 +1,8 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startNs } from "../standin/data.ts";
-import { type Host, host, launch, open, shot } from "./host.ts";
+import { findings, type Host, host, launch, open, shot } from "./host.ts";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const address = "/p/default/A/views/kinds";
 
 let browser: Browser;
@@ -200,17 +197,7 @@ describe("a view", () => {
           path,
           async (page) => {
             await page.waitForTimeout(1200);
-            await page.evaluate(axe);
-            const found = await page.evaluate(async () => {
-              type Axe = {
-                run(o: object): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
-              };
-              const { violations } = await (window as unknown as { axe: Axe }).axe.run({
-                runOnly: ["wcag2a", "wcag2aa", "best-practice"],
-              });
-              return violations.map((v) => `${v.id}: ${v.nodes[0]?.html.slice(0, 200)}`);
-            });
-            expect(found, path).toEqual([]);
+            expect(await findings(page, ["wcag2a", "wcag2aa", "best-practice"]), path).toEqual([]);
           },
           theme,
         );

@@ -242,7 +242,7 @@ test("size", () => {
 });
 
 test("A: fifty runs over one another", async (t) => {
-  if (!at.a) return t.skip();
+  if (!at.a) return t.skip("the server has no set A");
   const page = await firstCharts("A", at.a, 12);
   await scrolling("A", page);
   note("A: longest task while scrolling", `${Math.round((await seen(page)).longest)} ms`);
@@ -250,7 +250,7 @@ test("A: fifty runs over one another", async (t) => {
 });
 
 test("B: five thousand metrics", async (t) => {
-  if (!at.b) return t.skip();
+  if (!at.b) return t.skip("the server has no set B");
   const page = await firstCharts("B", at.b, 12);
   await scrolling("B", page);
   note("B: longest task while scrolling", `${Math.round((await seen(page)).longest)} ms`);
@@ -258,7 +258,7 @@ test("B: five thousand metrics", async (t) => {
 });
 
 test("C: a million points", async (t) => {
-  if (!at.c) return t.skip();
+  if (!at.c) return t.skip("the server has no set C");
   const page = await firstCharts("C", at.c, 1);
   await zoomed("C", page);
   await page.context().close();
@@ -272,14 +272,14 @@ for (const [set, url] of Object.entries(tensorboard))
   });
 
 test("ten million points", async (t) => {
-  if (!at.c10) return t.skip();
+  if (!at.c10) return t.skip("the server has no 10 M points");
   const page = await firstCharts("C of 10 M", at.c10, 1);
   await zoomed("C of 10 M", page);
   await page.context().close();
 });
 
 test("a hundred thousand series", async (t) => {
-  if (!at.wide) return t.skip();
+  if (!at.wide) return t.skip("the server has no 100,000 series");
   const page = await firstCharts("100,000 series", at.wide, 12);
   await page.waitForFunction(() => /100,000/.test(document.querySelector(".tabs")?.textContent ?? ""));
   note("100,000 series: all names", `${Math.round(await page.evaluate(() => performance.now()))} ms`);
@@ -290,7 +290,7 @@ test("a hundred thousand series", async (t) => {
 // prints the time (Unix ms) at which log() returned: `python load.py L`.
 test("log() to drawn", async (t) => {
   const command = process.env.KYMOGRAM_LIVE;
-  if (!server || !command) return t.skip();
+  if (!server || !command) return t.skip("KYMOGRAM_SERVER and KYMOGRAM_LIVE are not set");
   const child = spawn("/bin/sh", ["-c", command], { stdio: ["pipe", "pipe", "ignore"] });
   const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const id = (await answers.next()).value as string;
@@ -325,7 +325,7 @@ test("log() to drawn", async (t) => {
 });
 
 test("a hundred thousand runs", async (t) => {
-  if (!at.runs) return t.skip();
+  if (!at.runs) return t.skip("the server has no 100,000 runs");
   const { page, context } = await open(browser);
   await watch(page);
   await page.goto(at.url + at.runs);
@@ -337,7 +337,7 @@ test("a hundred thousand runs", async (t) => {
 });
 
 test("an idle tab", async (t) => {
-  if (!at.a) return t.skip();
+  if (!at.a) return t.skip("the server has no set A");
   const { page, context } = await open(browser);
   const bytes = await wire(page);
   await page.goto(at.url + at.a.split("?")[0]);

@@ -51,7 +51,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   const open = (ids: string[]) => ids[0] && go(runPath(ids[0], ids.slice(1)));
 
   const compare = () => {
-    const ids = runs.filter((r) => selected.value.has(r.id)).map((r) => r.id);
+    const ids = inOrder([...selected.value], runs);
     if (ids.length > 1) go(comparePath(workspace, project, ids));
     else {
       go(comparePath(workspace, project));
@@ -117,6 +117,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   return (
     <Shell crumbs={crumbs} tools={tools} project={{ workspace, project }}>
       <BulkBar
+        key={`${workspace}/${project}`}
         runs={runs}
         deleted={!!query.deleted}
         open={(ids) => open(inOrder(ids, runs))}

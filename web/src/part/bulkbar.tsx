@@ -1,4 +1,5 @@
-import { signal, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
 import * as api from "../api/client.ts";
 import type { Run } from "../api/types.ts";
 import { count } from "../chart/number.ts";
@@ -13,7 +14,8 @@ interface Undo {
   text: string;
   run: () => Promise<void>;
 }
-const undo = signal<Undo | null>(null);
+
+const runsOf = (n: number): string => `${count(n)} ${n === 1 ? "run" : "runs"}`;
 
 interface Props {
   runs: Run[];
@@ -25,6 +27,9 @@ interface Props {
 
 /** BulkBar does something with all runs that are selected, and takes it back. */
 export function BulkBar({ runs, deleted, open, refresh }: Props) {
+  const undo = useSignal<Undo | null>(null);
+  const list = useRef(refresh); // an undo may come when the table shows something else
+  list.current = refresh;
   const tag = useSignal("");
   const busy = useSignal("");
   const ids = [...selected.value];
@@ -54,10 +59,11 @@ export function BulkBar({ runs, deleted, open, refresh }: Props) {
     );
     busy.value = "";
     if (failed) say(`${what}: ${(failed as Error).message}`, true);
-    refresh();
+    list.current();
     return done;
   };
-  const offer = (text: string, run: Undo["run"]) => {
+  const offer = (text: string, changed: number, run: Undo["run"]) => {
+    if (changed === 0) return;
     const mine = { text, run };
     undo.value = mine;
     setTimeout(() => {
@@ -67,31 +73,30 @@ export function BulkBar({ runs, deleted, open, refresh }: Props) {
   /** Tags are set as a whole, so those of runs that the list has not read are asked for. */
   const retag = async (change: (tags: string[]) => string[], text: string) => {
     const before = new Map<string, string[]>();
-    const done = await each("tagging", ids, async (id) => {
+    await each("tagging", ids, async (id) => {
       const { tags } = known.get(id) ?? (await api.run(id));
       const next = change(tags);
       if (next.join("\n") === tags.join("\n")) return;
       await api.edit(id, { tags: next });
       before.set(id, tags);
     });
-    if (done.length)
-      offer(`${count(before.size)} runs ${text}`, async () => {
-        await each("undo", [...before.keys()], (id) => api.edit(id, { tags: before.get(id)! }));
-      });
+    offer(`${runsOf(before.size)} ${text}`, before.size, async () => {
+      await each("undo", [...before.keys()], (id) => api.edit(id, { tags: before.get(id)! }));
+    });
   };
   const add = (name: string) => (tags: string[]) => (tags.includes(name) ? tags : [...tags, name].sort());
   const without = (name: string) => (tags: string[]) => tags.filter((t) => t !== name);
   const remove = async () => {
     const done = await each("deleting", ids, api.remove);
     select(ids.filter((id) => !done.includes(id)));
-    offer(`${count(done.length)} runs moved to the trash`, async () => {
+    offer(`${runsOf(done.length)} moved to the trash`, done.length, async () => {
       await each("undo", done, api.restore);
     });
   };
   const restore = async () => {
     const done = await each("restoring", ids, api.restore);
     select([]);
-    say(`${count(done.length)} runs are back`);
+    say(`${runsOf(done.length)} restored`);
   };
   if (ids.length === 0 && !undo.value) return null;
   return (

@@ -18,11 +18,12 @@ export interface ListQuery {
 
 /** The tag of runs that the list leaves out. */
 export const archiveTag = "archived";
+const namesArchived = /\btag\s*!?=\s*"?archived"?(?![^\s)])/;
 
 /** What the server is asked: archived runs come when they are asked for. */
 export function serverQuery({ q, status, sort, deleted, archived }: ListQuery): api.RunsQuery {
   const hidden = `not tag=${archiveTag}`;
-  const line = archived || deleted || q.includes(archiveTag) ? q : q.trim() ? `${hidden} (${q})` : hidden;
+  const line = archived || deleted || namesArchived.test(q) ? q : q.trim() ? `${hidden} (${q})` : hidden;
   return { q: line, status, sort: serverSort(sort), ...(deleted && { deleted: 1 }) };
 }
 

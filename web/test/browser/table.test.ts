@@ -1,10 +1,6 @@
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Host, host, launch, open, shot, type Tab } from "./host.ts";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+import { findings, type Host, host, launch, open, shot, type Tab } from "./host.ts";
 
 let browser: Browser;
 let at: Host;
@@ -23,18 +19,6 @@ async function on(path: string, body: (page: Page, tab: Tab) => Promise<void>, w
   expect(tab.complaints).toEqual([]);
   await tab.context.close();
   at.close();
-}
-
-async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe);
-  return page.evaluate(async () => {
-    const run = (
-      globalThis as unknown as {
-        axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
-      }
-    ).axe;
-    return (await run.run()).violations.map((v) => `${v.id} ${v.nodes[0]!.html}`);
-  });
 }
 
 const project = "default/A";
@@ -85,17 +69,34 @@ describe("the table of runs", () => {
       await expect.poll(() => world.filter((r) => r.deleted).length).toBe(0);
     }));
 
+  test("an undo in the trash shows the trash without the run; nothing is offered for nothing", () =>
+    on(`/projects/${project}`, async (page) => {
+      await box(page, 1).click();
+      await page.getByRole("button", { name: "delete" }).click();
+      await page.getByLabel("Which runs").selectOption("trash");
+      await expect.poll(() => page.locator(".row").count()).toBe(1);
+      await page.getByRole("button", { name: "undo" }).click();
+      await expect.poll(() => page.locator(".row").count()).toBe(0);
+      await page.getByLabel("Which runs").selectOption("");
+      await box(page, 1).click();
+      await page.getByLabel("Tag for the selected runs").fill("nobody-has-it");
+      const asked = page.waitForResponse((r) => r.url().includes("/runs?"));
+      await page.getByRole("button", { name: "take away" }).click();
+      await asked;
+      expect(await page.getByRole("button", { name: "undo" }).count()).toBe(0);
+    }));
+
   test("the trash gives runs back", () =>
     on(`/projects/${project}`, async (page) => {
       const world = runsOf();
       await box(page, 1).click();
       await page.getByRole("button", { name: "delete" }).click();
-      await page.getByText("1 runs moved to the trash").waitFor();
+      await page.getByText("1 run moved to the trash").waitFor();
       await page.getByLabel("Which runs").selectOption("trash");
       await expect.poll(() => page.locator(".row").count()).toBe(1);
       await box(page, 1).click();
       await page.getByRole("button", { name: "restore" }).click();
-      await page.getByText("1 runs are back").waitFor();
+      await page.getByText("1 run restored").waitFor();
       expect(world.filter((r) => r.deleted)).toHaveLength(0);
     }));
 

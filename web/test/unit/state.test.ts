@@ -12,6 +12,7 @@ import {
   columnsOf,
   defaultColumns,
   marked,
+  RunList,
   serverQuery,
   sortBySummary,
 } from "../../src/state/runlist.ts";
@@ -269,7 +270,10 @@ describe("table", () => {
       q: "not tag=archived (a or b)",
       sort: 'last("my loss")',
     });
-    expect(ask("tag=archived").q).toBe("tag=archived");
+    for (const q of ["tag=archived", 'not (tag = "archived") or a', "x (tag!=archived)"])
+      expect(ask(q).q).toBe(q);
+    for (const q of ["name=archived-x", "tag=archived-x", "archived"])
+      expect(ask(q).q).toBe(`not tag=archived (${q})`);
   });
   test("a column of the least value reads the summary of odd names too", () => {
     const odd = { config: {}, summary: { "a b": { value: 2, min: 1, max: 3 } } } as unknown as Run;
@@ -279,6 +283,32 @@ describe("table", () => {
       undefined,
     ]);
   });
+});
+
+test("all runs of a list are those of its last question, or none", async () => {
+  const answers: Record<string, () => Promise<Response>> = {
+    first: async () => Response.json({ runs: [{ id: "a" }], next: "" }),
+    second: async () => {
+      await new Promise((done) => setTimeout(done, 50));
+      return Response.json({ runs: [{ id: "b" }], next: "more" });
+    },
+    more: async () => Response.json({ runs: [{ id: "c" }], next: "" }),
+    gone: async () => Promise.reject(new TypeError("no connection")),
+  };
+  vi.stubGlobal("sessionStorage", { getItem: () => null });
+  vi.stubGlobal("fetch", (path: string) => {
+    const params = new URL(path, "http://page").searchParams;
+    return answers[params.get("cursor") || /\((.*)\)/.exec(params.get("q")!)![1]!]!();
+  });
+  const list = new RunList("w", "p");
+  const ask = async (q: string) => {
+    list.ask({ q, status: "", sort: "" });
+    return (await list.all()).map((r) => r.id);
+  };
+  expect(await ask("first")).toEqual(["a"]);
+  expect(await ask("second")).toEqual(["b", "c"]);
+  expect(await ask("gone")).toEqual([]);
+  vi.unstubAllGlobals();
 });
 
 describe("completion", () => {

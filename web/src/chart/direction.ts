@@ -1,10 +1,22 @@
 /** Which way a metric is better; undefined where its name does not say. */
 export type Direction = "up" | "down";
 
-const down =
-  /(^|[/_. -])(loss|losses|nll|error|err|perplexity|ppl|mse|mae|rmse|wer|cer|fid|bpb|bpc|kl|regret|latency|brier|ece)([/_. -]|\d|$)|loss$|error$/i;
-const up =
-  /(^|[/_. -])(acc|accuracy|return|returns|reward|rewards|score|f1|auc|auroc|precision|recall|bleu|rouge|iou|map|ndcg|psnr|ssim|success|win_?rate|elo|pass|mfu|throughput|tokens_per_sec|r2)([/_.@ -]|\d|$)|(accuracy|reward|return|score)$/i;
+// As server/internal/catalog/filter/metric.go has them: testdata/directions.json holds for both.
+const down = told(
+  "loss losses nll error err perplexity ppl mse mae rmse wer cer fid bpb bpc kl regret latency brier ece",
+  "loss error",
+);
+const up = told(
+  "acc accuracy return returns reward rewards score f1 auc auroc precision recall bleu rouge iou map ndcg psnr ssim " +
+    "success winrate win_rate elo pass mfu throughput tokens_per_sec r2",
+  "accuracy reward return score",
+);
+
+/** Names that have one of the words, no letters beside it, or end in one of the others. */
+function told(words: string, ends: string): RegExp {
+  const any = (list: string) => list.replaceAll(" ", "|");
+  return new RegExp(`(?<![a-z])(${any(words)})(?![a-z])|(${any(ends)})$`, "i");
+}
 
 /** The direction by a metric's name, which a reader can change. */
 export function guess(metric: string): Direction | undefined {

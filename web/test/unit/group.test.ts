@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { darkPalette, lightPalette } from "../../src/chart/color.ts";
 import { curveOf } from "../../src/chart/curve.ts";
@@ -481,6 +482,12 @@ describe("axes of parameters", () => {
 });
 
 describe("direction", () => {
+  test("a name tells what the server's best(…) takes from it", () => {
+    const table = JSON.parse(
+      readFileSync(new URL("../../../testdata/directions.json", import.meta.url), "utf8"),
+    );
+    for (const [name, want] of Object.entries(table)) expect([name, guess(name) ?? ""]).toEqual([name, want]);
+  });
   test("is guessed from the name, or not at all", () => {
     for (const m of ["train/loss", "loss", "eval/perplexity", "val_loss", "grad/error", "mse", "policy_loss"])
       expect([m, guess(m)]).toEqual([m, "down"]);

@@ -1,7 +1,9 @@
 package filter_test
 
 import (
+	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -74,4 +76,25 @@ func size(e filter.Expr) (terms, depth int) {
 		terms, depth = terms+n, max(depth, d)
 	}
 	return terms, depth + 1
+}
+
+// What the page calls best is what best(…) takes: both read the same table.
+func TestTheBestIsThatOfThePage(t *testing.T) {
+	raw, err := os.ReadFile("../../../../testdata/directions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table map[string]string
+	if err := json.Unmarshal(raw, &table); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range table {
+		got := ""
+		if m, ok := (filter.Metric{Name: name, Of: filter.Best}).Resolved(); ok {
+			got = map[filter.Aggregate]string{filter.Min: "down", filter.Max: "up"}[m.Of]
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
 }

@@ -61,9 +61,9 @@ func (m Metric) Resolved() (Metric, bool) {
 		return m, true
 	}
 	name := strings.ToLower(m.Name)
-	for _, sign := range directions {
-		if containsWord(name, sign.word) {
-			m.Of = sign.best
+	for _, of := range directions {
+		if tells(name, of.words, of.ends) {
+			m.Of = of.best
 			return m, true
 		}
 	}
@@ -82,31 +82,33 @@ func (e Expr) Metrics(to []Metric) []Metric {
 }
 
 // directions are the words of names that tell what is better; the first that is in a name
-// decides. docs/guides/filter.md lists them.
+// decides. The page's guess in web/src/chart/direction.ts is the same: testdata/directions.json
+// holds for both. docs/guides/filter.md lists the words.
 var directions = []struct {
-	word string
-	best Aggregate
+	words string
+	ends  string // also without a sign in front of them
+	best  Aggregate
 }{
-	{"loss", Min},
-	{"error", Min},
-	{"err", Min},
-	{"perplexity", Min},
-	{"ppl", Min},
-	{"mse", Min},
-	{"rmse", Min},
-	{"mae", Min},
-	{"nll", Min},
-	{"wer", Min},
-	{"accuracy", Max},
-	{"acc", Max},
-	{"return", Max},
-	{"reward", Max},
-	{"score", Max},
-	{"f1", Max},
-	{"auc", Max},
-	{"bleu", Max},
-	{"precision", Max},
-	{"recall", Max},
+	{"loss losses nll error err perplexity ppl mse mae rmse wer cer fid bpb bpc kl regret latency brier ece", "loss error", Min},
+	{
+		"acc accuracy return returns reward rewards score f1 auc auroc precision recall bleu rouge iou map ndcg psnr ssim " +
+			"success winrate win_rate elo pass mfu throughput tokens_per_sec r2", "accuracy reward return score", Max,
+	},
+}
+
+// tells holds where a name has one of the words.
+func tells(name, words, ends string) bool {
+	for word := range strings.FieldsSeq(words) {
+		if containsWord(name, word) {
+			return true
+		}
+	}
+	for end := range strings.FieldsSeq(ends) {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // containsWord holds where the letters of a word stand alone, as in eval/val_loss.

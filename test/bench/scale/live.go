@@ -6,7 +6,6 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,24 +27,14 @@ const (
 // level of summaries is just too coarse.
 func live(ctx context.Context, r *report, binary string, lengths []int) error {
 	for _, n := range lengths {
-		if err := liveOf(ctx, r, binary, n); err != nil {
+		if err := anew(ctx, binary, func(srv *server) error { return liveOf(ctx, r, srv, n) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func liveOf(ctx context.Context, r *report, binary string, n int) error {
-	folder, err := os.MkdirTemp("", "kymogram-scale-live-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	srv := &server{binary: binary, folder: folder}
-	if _, err := srv.boot(ctx); err != nil {
-		return err
-	}
-	defer srv.kill()
+func liveOf(ctx context.Context, r *report, srv *server, n int) error {
 	begin := time.Now()
 	l, err := openLong(ctx, srv, n)
 	if err != nil {

@@ -78,11 +78,11 @@ func run(ctx context.Context, args []string) error {
 		}
 		return live(ctx, r, *binary, lengths)
 	}
-	if err := opened(ctx, r, *binary, s); err != nil || *opens {
+	if err := anew(ctx, *binary, func(srv *server) error { return opened(ctx, r, srv, s) }); err != nil || *opens {
 		return err
 	}
 	if *crash {
-		if err := crashed(ctx, r, *binary, s); err != nil {
+		if err := anew(ctx, *binary, func(srv *server) error { return crashed(ctx, r, srv, s) }); err != nil {
 			return err
 		}
 	}
@@ -102,17 +102,7 @@ func numbers(text string) (out []int, err error) {
 }
 
 // opened opens runs from many callers at once.
-func opened(ctx context.Context, r *report, binary string, s size) error {
-	folder, err := os.MkdirTemp("", "kymogram-scale-open-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	srv := &server{binary: binary, folder: folder}
-	if _, err := srv.boot(ctx); err != nil {
-		return err
-	}
-	defer srv.kill()
+func opened(ctx context.Context, r *report, srv *server, s size) error {
 	if err := openMany(ctx, srv, "warm", s.open/10); err != nil {
 		return err
 	}
@@ -144,17 +134,7 @@ func filled(ctx context.Context, r *report, srv *server, s size) error {
 
 // crashed writes d20, kills the server in the middle of the last batches and
 // times the next start to its first answer.
-func crashed(ctx context.Context, r *report, binary string, s size) error {
-	folder, err := os.MkdirTemp("", "kymogram-scale-crash-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	srv := &server{binary: binary, folder: folder}
-	if _, err := srv.boot(ctx); err != nil {
-		return err
-	}
-	defer srv.kill()
+func crashed(ctx context.Context, r *report, srv *server, s size) error {
 	points, err := loadMany(ctx, srv, "crash", s.d20, 50, 2_000, 100)
 	if err != nil {
 		return err

@@ -29,6 +29,21 @@ type server struct {
 	said           bytes.Buffer
 }
 
+// anew does something with a server whose folder is empty, and removes both.
+func anew(ctx context.Context, binary string, do func(srv *server) error) error {
+	folder, err := os.MkdirTemp("", "kymogram-scale-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	srv := &server{binary: binary, folder: folder}
+	if _, err := srv.boot(ctx); err != nil {
+		return err
+	}
+	defer srv.kill()
+	return do(srv)
+}
+
 // started is how long a start took, from exec.
 type started struct{ ready, answer time.Duration }
 

@@ -150,6 +150,18 @@ func BenchmarkLongSeries(b *testing.B) {
 	if err := e.PutAttempt(b.Context(), run, model.Attempt{Number: 1}); err != nil {
 		b.Fatal(err)
 	}
+	grow(b, e, run, n)
+	for b.Loop() {
+		got, err := e.Buckets(b.Context(), store.BucketsRequest{Run: run, Axis: model.AxisStep, From: math.MinInt64, To: math.MaxInt64, N: 1000})
+		if err != nil || len(got) < 400 {
+			b.Fatal(len(got), err)
+		}
+	}
+}
+
+// grow writes a series of n points, flushed every 50,000.
+func grow(b *testing.B, e *local.Engine, run model.RunID, n int) {
+	b.Helper()
 	random := rand.New(rand.NewPCG(1, 9))
 	for from := 0; from < n; from += 50_000 {
 		g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep}}, Columns: []model.Column{{Series: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat}}}
@@ -165,12 +177,6 @@ func BenchmarkLongSeries(b *testing.B) {
 		}
 		if err := e.Flush(b.Context()); err != nil {
 			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		got, err := e.Buckets(b.Context(), store.BucketsRequest{Run: run, Axis: model.AxisStep, From: math.MinInt64, To: math.MaxInt64, N: 1000})
-		if err != nil || len(got) < 400 {
-			b.Fatal(len(got), err)
 		}
 	}
 }

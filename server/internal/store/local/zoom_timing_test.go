@@ -24,21 +24,8 @@ func BenchmarkZooms(b *testing.B) {
 	if err := e.PutAttempt(b.Context(), run, model.Attempt{Number: 1}); err != nil {
 		b.Fatal(err)
 	}
+	grow(b, e, run, n)
 	random := rand.New(rand.NewPCG(1, 9))
-	for from := 0; from < n; from += 50_000 {
-		g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep}}, Columns: []model.Column{{Series: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat}}}
-		for i := range 50_000 {
-			g.Axes[0].Values = append(g.Axes[0].Values, int64(from+i))
-			g.TimeNs = append(g.TimeNs, int64(from+i)*1e6)
-			g.Columns[0].Floats = append(g.Columns[0].Floats, 2+0.1*random.NormFloat64())
-		}
-		if _, err := e.Append(b.Context(), &model.Batch{Run: run, Writer: model.WriterID{1}, Attempt: 1, Groups: []model.RowGroup{g}}); err != nil {
-			b.Fatal(err)
-		}
-		if err := e.Flush(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-	}
 	for _, width := range []int64{9_000_000, 7_000_000, 4_000_000, 1_000_000, 511_000, 250_000, 127_000, 63_000, 8_000} {
 		b.Run(fmt.Sprint(width), func(b *testing.B) {
 			cpu := cpuTime(b)

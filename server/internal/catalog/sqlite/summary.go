@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -52,6 +51,11 @@ func summaryKey(v *model.Value) any {
 	return sortKey(v)
 }
 
+// summaryRow is the columns of a summary: points, last, least and most.
+func summaryRow(s *catalog.Summary) [4]any {
+	return [4]any{int64(s.Points), summaryKey(&s.Last), summaryKey(&s.Min), summaryKey(&s.Max)}
+}
+
 // PutSummaries implements [catalog.Summaries]. What is as it was is not written.
 func (d *DB) PutSummaries(ctx context.Context, run model.RunID, all []catalog.Summary, at time.Time) error {
 	return d.write(ctx, "store summaries", func(tx *transaction) error {
@@ -75,19 +79,19 @@ func (d *DB) PutSummaries(ctx context.Context, run model.RunID, all []catalog.Su
 }
 
 func replaceSummaries(ctx context.Context, tx *transaction, pk int64, known, all []catalog.Summary) error {
-	left := make(map[string]string, len(known))
-	for _, k := range known {
-		left[k.Metric] = fmt.Sprint(k)
+	left := make(map[string][4]any, len(known))
+	for i := range known {
+		left[known[i].Metric] = summaryRow(&known[i])
 	}
 	for i := range all {
-		s := &all[i]
-		was, ok := left[s.Metric]
-		delete(left, s.Metric)
-		if ok && was == fmt.Sprint(*s) {
+		row := summaryRow(&all[i])
+		was, ok := left[all[i].Metric]
+		delete(left, all[i].Metric)
+		if ok && was == row {
 			continue
 		}
 		err := exec(ctx, tx, `INSERT OR REPLACE INTO summaries (run, metric, points, last, least, most) VALUES (?, ?, ?, ?, ?, ?)`,
-			pk, s.Metric, int64(s.Points), summaryKey(&s.Last), summaryKey(&s.Min), summaryKey(&s.Max))
+			append([]any{pk, all[i].Metric}, row[:]...)...)
 		if err != nil {
 			return err
 		}

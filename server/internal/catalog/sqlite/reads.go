@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"sync"
 
 	"github.com/kymogram/kymogram/server/internal/share"
 )
@@ -22,14 +24,17 @@ const (
 // reads is the pool of connections that only read. Callers take turns at it.
 type reads struct {
 	*sql.DB
-	turns *share.Pool
+	turns    *share.Pool
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt
 }
 
 func newReads(db *sql.DB) *reads {
-	return &reads{db, share.NewTurns("reads of the catalog", readers, oneCaller, 0)}
+	return &reads{DB: db, turns: share.NewTurns("reads of the catalog", readers, oneCaller, 0), prepared: map[string]*sql.Stmt{}}
 }
 
-// row reads one row when it is the caller's turn.
+// row reads one row when it is the caller's turn. The query is a constant: it is parsed
+// once, which takes longer than to find a run.
 func (r *reads) row(ctx context.Context, query string, args ...any) (scan func(into ...any) error) {
 	return func(into ...any) error {
 		release, err := r.turns.Acquire(ctx, 1)
@@ -37,6 +42,35 @@ func (r *reads) row(ctx context.Context, query string, args ...any) (scan func(i
 			return err
 		}
 		defer release()
-		return r.QueryRowContext(ctx, query, args...).Scan(into...)
+		s, err := r.prepare(ctx, query) //nolint:sqlclosecheck // it is kept
+		if err != nil {
+			return err
+		}
+		return s.QueryRowContext(ctx, args...).Scan(into...)
 	}
+}
+
+func (r *reads) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := r.PrepareContext(ctx, query) //nolint:sqlclosecheck // Close does it
+	if err == nil {
+		r.prepared[query] = s
+	}
+	return s, err
+}
+
+// Close ends the statements first: see [transaction.close].
+func (r *reads) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	for _, s := range r.prepared {
+		err = errors.Join(err, s.Close())
+	}
+	clear(r.prepared)
+	return errors.Join(err, r.DB.Close())
 }

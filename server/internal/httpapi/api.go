@@ -14,6 +14,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -70,6 +71,7 @@ type API struct {
 	options Options
 	memory  *answers
 	waits   *share.Pool // event streams, and requests that wait for news
+	buffers sync.Pool   // of *[]byte, those of answers that have ended
 	log     *slog.Logger
 }
 

@@ -44,7 +44,7 @@ func (a *API) buckets(w http.ResponseWriter, r *http.Request) error {
 	if format != formatJSON {
 		return a.cut(r, bucketsTable(result).send(w, format, result.Series.Key.Metric))
 	}
-	j := newJSONWriter(w, asText)
+	j := a.newJSONWriter(w, asText)
 	j.buckets(result, bucketsView{})
 	j.raw("\n")
 	return a.cut(r, j.flush())
@@ -150,7 +150,7 @@ func (a *API) bucketsMany(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.cut(r, a.writeMany(newJSONWriter(w, asText), r, results, body.bucketsView))
+	return a.cut(r, a.writeMany(a.newJSONWriter(w, asText), r, results, body.bucketsView))
 }
 
 // numbered says which of a list in the body an error is of.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -20,23 +21,37 @@ const spillBytes = 64 << 10
 type jsonWriter struct {
 	w       io.Writer
 	buf     []byte
-	bigText bool // int64=string
+	buffers *sync.Pool // takes buf at the end; nil: none does
+	bigText bool       // int64=string
 	err     error
 }
 
-func newJSONWriter(w http.ResponseWriter, bigText bool) *jsonWriter {
+func (a *API) newJSONWriter(w http.ResponseWriter, bigText bool) *jsonWriter {
 	w.Header().Set("Content-Type", "application/json")
-	return &jsonWriter{w: w, buf: make([]byte, 0, spillBytes+4096), bigText: bigText}
+	buf, _ := a.buffers.Get().(*[]byte)
+	if buf == nil {
+		buf = new(make([]byte, 0, spillBytes+4096))
+	}
+	return &jsonWriter{w: w, buf: *buf, buffers: &a.buffers, bigText: bigText}
 }
 
 func (j *jsonWriter) spill() {
 	if len(j.buf) >= spillBytes {
-		_ = j.flush() // the last one tells
+		_ = j.send() // flush tells
 	}
 }
 
-// flush is the first error of all writes.
+// flush ends the writer with the first error of all writes.
 func (j *jsonWriter) flush() error {
+	err := j.send()
+	if buf := j.buf; j.buffers != nil && cap(buf) <= 2*spillBytes { // a long document makes it longer
+		j.buffers.Put(&buf)
+	}
+	j.buf = nil
+	return err
+}
+
+func (j *jsonWriter) send() error {
 	if j.err == nil && len(j.buf) > 0 {
 		_, j.err = j.w.Write(j.buf)
 	}

@@ -54,7 +54,7 @@ func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	j := newJSONWriter(w, asText)
+	j := a.newJSONWriter(w, asText)
 	j.raw(`{"overviews":[`)
 	for i := range requests {
 		if i > 0 {

@@ -56,7 +56,7 @@ func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.cut(r, writeRuns(newJSONWriter(w, false), page))
+	return a.cut(r, writeRuns(a.newJSONWriter(w, false), page))
 }
 
 func (a *API) resolve(w http.ResponseWriter, r *http.Request) error {
@@ -92,7 +92,7 @@ func (a *API) showRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.cut(r, writeDetail(newJSONWriter(w, false), detail))
+	return a.cut(r, writeDetail(a.newJSONWriter(w, false), detail))
 }
 
 // locate reads the {id} of the path and follows an alias to the run.

@@ -30,7 +30,7 @@ func (a *API) series(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	j := newJSONWriter(w, asText)
+	j := a.newJSONWriter(w, asText)
 	j.raw("{")
 	j.seriesPage(page)
 	j.raw("}\n")
@@ -160,7 +160,7 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 	if format != formatJSON {
 		return a.cut(r, pointsTable(page).send(w, format, page.Series.Key.Metric))
 	}
-	return a.cut(r, writePoints(newJSONWriter(w, asText), page))
+	return a.cut(r, writePoints(a.newJSONWriter(w, asText), page))
 }
 
 func writePoints(j *jsonWriter, page *query.PointsPage) error {

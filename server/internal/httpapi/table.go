@@ -222,6 +222,10 @@ func (t *table) writeJSON(j *jsonWriter) {
 }
 
 func (c *column) writeJSON(j *jsonWriter, rows int) {
+	if c.kind == colWriter {
+		c.writeWriters(j)
+		return
+	}
 	for row := range rows {
 		if row > 0 {
 			j.raw(",")
@@ -231,6 +235,22 @@ func (c *column) writeJSON(j *jsonWriter, rows int) {
 		} else {
 			c.writeValue(j, row)
 		}
+		j.spill()
+	}
+}
+
+// writeWriters knows that most rows have the writer of the row before.
+func (c *column) writeWriters(j *jsonWriter) {
+	var text [2 + 2*len(model.WriterID{})]byte
+	for row := range c.writers {
+		if row == 0 || c.writers[row] != c.writers[row-1] {
+			hex.Encode(text[1:], c.writers[row][:])
+			text[0], text[len(text)-1] = '"', '"'
+		}
+		if row > 0 {
+			j.raw(",")
+		}
+		j.buf = append(j.buf, text[:]...)
 		j.spill()
 	}
 }
@@ -249,8 +269,5 @@ func (c *column) writeValue(j *jsonWriter, row int) {
 		j.text(c.texts[row])
 	case colDoc:
 		j.document(c.docs[row])
-	case colWriter:
-		j.buf = append(j.buf, '"')
-		j.buf = append(hex.AppendEncode(j.buf, c.writers[row][:]), '"')
 	}
 }

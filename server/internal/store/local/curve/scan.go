@@ -363,13 +363,12 @@ func (v *View) table(list []found, more bool) *store.Rows {
 	}
 	for i := range list {
 		f := &list[i]
-		rows, lineage := f.in.rows, f.in.Lineage
-		source := rows.Source[f.row]
+		rows, source := f.in.rows, f.in.rows.Source[f.row]
 		out.TimeNs = append(out.TimeNs, rows.Time[f.row])
-		out.Attempt = append(out.Attempt, lineage.of[source].attempt)
-		out.Writer = append(out.Writer, lineage.Writers[source])
+		out.Attempt = append(out.Attempt, f.in.Lineage.of[source].attempt)
+		out.Writer = append(out.Writer, f.in.Lineage.Writers[source])
 		out.Seq = append(out.Seq, rows.Seq[f.row])
-		appendValue(&out.Values, f.in.vals.At(int(f.row)))
+		appendValue(&out.Values, f)
 	}
 	if more {
 		p := list[len(list)-1].place()
@@ -395,15 +394,15 @@ func axisColumn(list []found, axis int) (column []int64, has []bool) {
 	return column, has
 }
 
-func appendValue(c *model.Column, n store.Number) {
-	switch c.Kind {
+func appendValue(c *model.Column, f *found) {
+	switch v := &f.in.vals; c.Kind {
 	case model.KindFloat:
-		c.Floats = append(c.Floats, n.Float)
+		c.Floats = append(c.Floats, v.Floats[f.row])
 	case model.KindInt:
-		c.Ints = append(c.Ints, n.Int)
+		c.Ints = append(c.Ints, v.Ints[f.row])
 	case model.KindText:
-		c.Texts = append(c.Texts, string(n.Doc))
+		c.Texts = append(c.Texts, string(v.Docs[f.row]))
 	default:
-		c.Docs = append(c.Docs, bytes.Clone(n.Doc)) // what it lies in may be much longer
+		c.Docs = append(c.Docs, bytes.Clone(v.Docs[f.row])) // what it lies in may be much longer
 	}
 }

@@ -257,9 +257,9 @@ bench-netstate: setup ## reads of a network's state, and verifications a second 
 	@$(GO) test ./server/internal/network -run NONE -bench FirstNetwork -benchtime 2x
 	@$(VENV)/bin/python test/bench/netstate.py
 
-bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics, in the same rounds; ARGS='-size d20' or long
+bench-peers: bin/kymogram ## the server beside Debian's VictoriaMetrics in every shape, in the same rounds; ARGS='-what ml -size d20' or long
 	@tools/prepare peers
-	@$(GO) run ./test/bench/engine -servers kymogram,victoria-metrics $(ARGS)
+	@$(GO) run ./test/bench/engine -what ml,small,shapes -servers kymogram,victoria-metrics $(ARGS)
 
 bench-small: bin/kymogram influx ## small requests, short runs, wide rows and a long series: CPU, memory and bytes beside VictoriaMetrics, InfluxDB 1.6 and a bare HTTP server that syncs; ARGS='-only short -times 5'
 	@tools/prepare peers

@@ -55,7 +55,7 @@ func main() {
 }
 
 func readFlags() (o options) {
-	flag.StringVar(&o.what, "what", "ml", "ml: the targets; small: small requests; shapes: bytes a point of what foreign clients send; promql: queries")
+	flag.StringVar(&o.what, "what", "ml", "ml: the targets; small: small requests; shapes: bytes a point of what foreign clients send; promql: queries; several with commas")
 	flag.StringVar(&o.prometheus, "prometheus", "prometheus", "Prometheus' binary")
 	flag.StringVar(&o.influx, "influx", "bin/tools/influxd-1.6", "InfluxDB's binary")
 	flag.StringVar(&o.size, "size", "d5", "d1, d5 or d20: 10, 50 or 200 runs; long: one series of 10 M points")
@@ -85,17 +85,29 @@ func run(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(folder)
 	o.folder = folder
-	switch o.what {
+	for _, what := range strings.Split(o.what, ",") {
+		if err := measure(ctx, o, what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func measure(ctx context.Context, o options, what string) error {
+	switch what {
 	case "ml":
+		return mlRounds(ctx, o)
 	case "small":
 		return smallRounds(ctx, o, os.Stdout)
 	case "shapes":
 		return shapeRounds(ctx, o, os.Stdout)
 	case "promql":
 		return promqlRounds(ctx, o, os.Stdout)
-	default:
-		return fmt.Errorf("there is nothing %q to measure: ml, small, shapes or promql", o.what)
 	}
+	return fmt.Errorf("there is nothing %q to measure: ml, small, shapes or promql", what)
+}
+
+func mlRounds(ctx context.Context, o options) error {
 	r := &report{options: o}
 	if err := ingestRounds(ctx, o, r); err != nil {
 		return err

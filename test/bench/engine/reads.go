@@ -18,8 +18,9 @@ const (
 )
 
 const (
-	readTimes  = 40 // per round
+	readTimes  = 40 // per round, at least
 	warmUps    = 5
+	readFor    = 2 * time.Second // as long, at least: the clock of CPU time ticks in 10 ms
 	wideSeries = 10_000
 	widePoints = 20
 )
@@ -27,6 +28,7 @@ const (
 // readRounds fills every server and asks in turns.
 func readRounds(ctx context.Context, o options, r *report) error {
 	names := strings.Split(o.servers, ",")
+	var servers []server
 	var asks []map[string]func(context.Context) error
 	for _, name := range names {
 		folder := filepath.Join(o.folder, "reads-"+name)
@@ -42,16 +44,16 @@ func readRounds(ctx context.Context, o options, r *report) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		asks = append(asks, ask)
+		servers, asks = append(servers, s), append(asks, ask)
 	}
 	for range o.rounds {
 		for _, query := range []string{queryLong, querySeries, queryLast} {
 			for i, name := range names {
-				p50, err := timeQuery(ctx, asks[i][query])
+				f, err := timeQuery(ctx, servers[i], asks[i][query])
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
-				r.addRead(name, query, p50)
+				r.addRead(name, query, f)
 			}
 		}
 	}
@@ -89,17 +91,31 @@ func fill(ctx context.Context, s server, o options) error {
 	return s.boot(ctx)
 }
 
-func timeQuery(ctx context.Context, ask func(context.Context) error) (time.Duration, error) {
-	var took []time.Duration
-	for i := range warmUps + readTimes {
-		start := time.Now()
+// timeQuery asks in turn; the figures are the middle answer's time and the server's CPU for each.
+func timeQuery(ctx context.Context, s server, ask func(context.Context) error) (readFigures, error) {
+	for range warmUps {
 		if err := ask(ctx); err != nil {
-			return 0, err
-		}
-		if i >= warmUps {
-			took = append(took, time.Since(start))
+			return readFigures{}, err
 		}
 	}
+	before, err := s.cpu()
+	if err != nil {
+		return readFigures{}, err
+	}
+	var took []time.Duration
+	for begin := time.Now(); len(took) < readTimes || time.Since(begin) < readFor; {
+		start := time.Now()
+		if err := ask(ctx); err != nil {
+			return readFigures{}, err
+		}
+		took = append(took, time.Since(start))
+	}
+	after, err := s.cpu()
+	if err != nil {
+		return readFigures{}, err
+	}
 	slices.Sort(took)
-	return took[len(took)/2], nil
+	return readFigures{p50: ms(took[len(took)/2]), cpu: ms(after-before) / float64(len(took))}, nil
 }
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 )
 
 // ingestFigures are of one round.
@@ -15,11 +14,16 @@ type ingestFigures struct {
 	cpuNs, bytes, peak, rate float64
 }
 
+// readFigures are of one query in one round, in ms.
+type readFigures struct {
+	p50, cpu float64
+}
+
 // report collects the rounds.
 type report struct {
 	options
 	ingest map[[2]string][]ingestFigures // by server and protocol
-	reads  map[[2]string][]float64       // ms, by server and query
+	reads  map[[2]string][]readFigures   // by server and query
 }
 
 func (r *report) add(server, protocol string, f ingestFigures) {
@@ -30,12 +34,24 @@ func (r *report) add(server, protocol string, f ingestFigures) {
 	r.ingest[key] = append(r.ingest[key], f)
 }
 
-func (r *report) addRead(server, query string, p50 time.Duration) {
+func (r *report) addRead(server, query string, f readFigures) {
 	if r.reads == nil {
-		r.reads = map[[2]string][]float64{}
+		r.reads = map[[2]string][]readFigures{}
 	}
 	key := [2]string{server, query}
-	r.reads[key] = append(r.reads[key], float64(p50)/float64(time.Millisecond))
+	r.reads[key] = append(r.reads[key], f)
+}
+
+// read is the median of the rounds, 0 where nothing was measured.
+func (r *report) read(server, query string, of func(readFigures) float64) float64 {
+	var values []float64
+	for _, f := range r.reads[[2]string{server, query}] {
+		values = append(values, of(f))
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	return median(values)
 }
 
 func median(values []float64) float64 {
@@ -65,9 +81,9 @@ func (r *report) print(to io.Writer) error {
 			figure(cpuOf), figure(func(f ingestFigures) float64 { return f.bytes }), figure(peakOf), figure(func(f ingestFigures) float64 { return f.rate }))
 	}
 	if len(r.reads) > 0 {
-		fmt.Fprintln(w, "\nserver\tread\tp50 ms")
+		fmt.Fprintln(w, "\nserver\tread\tp50 ms\tCPU ms")
 		for _, key := range slices.SortedFunc(maps.Keys(r.reads), func(a, b [2]string) int { return strings.Compare(a[1]+a[0], b[1]+b[0]) }) {
-			fmt.Fprintf(w, "%s\t%s\t%.2f\n", key[0], key[1], median(r.reads[key]))
+			fmt.Fprintf(w, "%s\t%s\t%.2f\t%.2f\n", key[0], key[1], r.read(key[0], key[1], p50Of), r.read(key[0], key[1], readCPU))
 		}
 	}
 	if r.size != sizeLong { // they are of runs
@@ -78,6 +94,8 @@ func (r *report) print(to io.Writer) error {
 
 func cpuOf(f ingestFigures) float64  { return f.cpuNs }
 func peakOf(f ingestFigures) float64 { return f.peak }
+func p50Of(f readFigures) float64    { return f.p50 }
+func readCPU(f readFigures) float64  { return f.cpu }
 
 // targets are those of docs/benchmarks.md against Debian's VictoriaMetrics 1.79.5.
 func (r *report) targets(w io.Writer) {
@@ -119,16 +137,15 @@ func (r *report) targets(w io.Writer) {
 }
 
 func (r *report) readTargets(line func(what string, measured, most float64)) {
-	read := func(server, query string) float64 {
-		if v := r.reads[[2]string{server, query}]; len(v) > 0 {
-			return median(v)
-		}
-		return 0
+	ours := func(query string) float64 { return r.read("kymogram", query, p50Of) }
+	line("ms, "+queryLong, ours(queryLong), 5)
+	line("ms, "+querySeries, ours(querySeries), 2)
+	line("ms, "+queryLast, ours(queryLast), 5)
+	if theirs := r.read(victoriaName, queryLong, p50Of); theirs > 0 {
+		line(queryLong+" / theirs", ours(queryLong)/theirs, 0.1)
 	}
-	line("ms, "+queryLong, read("kymogram", queryLong), 5)
-	line("ms, "+querySeries, read("kymogram", querySeries), 2)
-	line("ms, "+queryLast, read("kymogram", queryLast), 10)
-	if theirs := read("victoria-metrics", queryLong); theirs > 0 {
-		line(queryLong+" / theirs", read("kymogram", queryLong)/theirs, 0.1)
+	if theirs := r.read(victoriaName, querySeries, p50Of); theirs > 0 {
+		line(querySeries+" / theirs", ours(querySeries)/theirs, 1)
+		line(querySeries+" / theirs, CPU", r.read("kymogram", querySeries, readCPU)/r.read(victoriaName, querySeries, readCPU), 1)
 	}
 }

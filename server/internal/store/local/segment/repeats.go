@@ -1,0 +1,161 @@
+package segment
+
+import (
+	"slices"
+
+	"github.com/kymogram/kymogram/server/internal/store/local/column"
+)
+
+// What is looked at of two segments to say how much one repeats of the other. Points that
+// were sent twice lie close together, so little tells.
+const (
+	lookedRuns   = 64
+	lookedGroups = 4
+	lookedIndex  = 16 << 20 // bytes; a larger index takes seconds
+)
+
+// Repeats estimates how many bytes of s the other segment says again, and the reverse. A
+// run's indexes are read only where its times in both overlap by a tenth, and where skip
+// does not say that it does not count.
+func (s *File) Repeats(o *File, skip func(*Entry) bool) (mine, others int64, err error) {
+	both := s.common(o, skip)
+	all, some := 0.0, 0.0
+	for _, run := range both {
+		all += float64(run[0].Bytes)
+	}
+	var parts [2]float64
+	for _, run := range spread(both, lookedRuns) {
+		part, err := s.repeats(o, run[0], run[1])
+		if err != nil {
+			return 0, 0, err
+		}
+		for i := range parts {
+			parts[i] += part[i] * float64(run[0].Bytes)
+		}
+		some += float64(run[0].Bytes)
+	}
+	if some == 0 {
+		return 0, 0, nil
+	}
+	return int64(parts[0] * all / some), int64(parts[1] * all / some), nil
+}
+
+// common are the runs that both segments have at one time.
+func (s *File) common(o *File, skip func(*Entry) bool) (both [][2]*Entry) {
+	for i, j := 0, 0; i < len(s.Runs) && j < len(o.Runs); {
+		a, b := &s.Runs[i], &o.Runs[j]
+		switch c := slices.Compare(a.Run[:], b.Run[:]); {
+		case c < 0:
+			i++
+		case c > 0:
+			j++
+		default:
+			if a.Overlaps(b) && !skip(a) {
+				both = append(both, [2]*Entry{a, b})
+			}
+			i, j = i+1, j+1
+		}
+	}
+	return both
+}
+
+// Overlaps reports whether a tenth of the time of one is that of the other, too.
+func (e *Entry) Overlaps(o *Entry) bool {
+	if e.Points == 0 || o.Points == 0 || e.Index.Len > lookedIndex || o.Index.Len > lookedIndex {
+		return false
+	}
+	common := float64(min(e.MaxTime, o.MaxTime)) - float64(max(e.MinTime, o.MinTime))
+	least := min(float64(e.MaxTime)-float64(e.MinTime), float64(o.MaxTime)-float64(o.MinTime))
+	return common >= 0 && common >= least/10
+}
+
+// spread takes some of a list, from all of it.
+func spread[T any](list []T, n int) []T {
+	if len(list) <= n {
+		return list
+	}
+	out := make([]T, n)
+	for i := range out {
+		out[i] = list[len(list)*i/n]
+	}
+	return out
+}
+
+// repeats is the part of a run's points that the other segment says again, and the part that
+// says again what the other one has.
+func (s *File) repeats(o *File, a, b *Entry) (part [2]float64, err error) {
+	mine, err := s.Section(*a, true)
+	if err != nil {
+		return part, err
+	}
+	others, err := o.Section(*b, true)
+	if err != nil {
+		return part, err
+	}
+	numbered := func(p Packed) bool { return p.Extent().LastSeq != 0 } // sent once, by its number
+	mine.Groups = slices.DeleteFunc(mine.Groups, numbered)
+	others.Groups = slices.DeleteFunc(others.Groups, numbered)
+	looked := spread(mine.Groups, lookedGroups)
+	for _, p := range looked {
+		again, err := p.Whole().repeats(others.Groups)
+		if err != nil {
+			return part, err
+		}
+		for i := range part {
+			part[i] += again[i] / float64(len(looked))
+		}
+	}
+	return part, nil
+}
+
+// repeats is the part of the group's rows that the others say again, and the reverse, by its
+// first series.
+func (g *Group) repeats(others []Packed) (part [2]float64, err error) {
+	left := lookedGroups
+	for _, p := range others {
+		o := p.Whole()
+		if left == 0 || len(g.Series) == 0 || len(o.Series) == 0 || g.Series[0] != o.Series[0] || !g.Ext.Overlaps(&o.Ext, -1) || !maySay(&g.Ext, &o.Ext) {
+			continue
+		}
+		left--
+		again, err := g.common(o)
+		if err != nil {
+			return part, err
+		}
+		for i := range part {
+			part[i] = min(1, part[i]+float64(again[i])/float64(g.Ext.Rows))
+		}
+	}
+	return part, nil
+}
+
+// common counts the rows of which the other group says the first series again, and the
+// reverse.
+func (g *Group) common(o *Group) (again [2]int, err error) {
+	bu := bundle{series: g.Series[:1]}
+	joined := &column.Rows{Mask: g.Ext.Mask, Mode: g.Ext.Mode}
+	for _, x := range []*Group{g, o} {
+		r, err := x.Rows()
+		if err != nil {
+			return again, err
+		}
+		v, err := x.Values(0)
+		if err != nil {
+			return again, err
+		}
+		bu.classes = append(bu.classes, &class{rows: r, at: map[uint32]column.Values{x.Series[0]: v}})
+		joined.Add(r, nil)
+	}
+	order := sortedRows(joined)
+	for i := 1; i < joined.Len(); i++ {
+		a, b := at(order, i-1), at(order, i)
+		if joined.Repeats(a, b) && bu.equalValues(a, b) {
+			if a < g.Ext.Rows {
+				again[0]++
+			} else {
+				again[1]++
+			}
+		}
+	}
+	return again, nil
+}

@@ -212,11 +212,16 @@ func strands(groups []Packed) map[*Group]int {
 
 // meeting finds the groups that have a source and a range on every axis in common with
 // another one of the same series: a client that sent its points twice makes them. Those of
-// one row are joined anyhow.
+// one row are joined anyhow. Of the others it finds those that meet one of the groups.
 func meeting(groups, others []Packed) map[*Group]bool {
+	out, stays := map[*Group]bool{}, make(map[*Group]bool, len(others))
+	for _, p := range others {
+		if g, ok := p.(*Group); ok {
+			stays[g] = true
+		}
+	}
 	groups = append(slices.Clone(groups), others...)
 	sortGroups(groups)
-	out := map[*Group]bool{}
 	var open []*Group // of the series, those that may reach what comes
 	for _, p := range groups {
 		g, ok := p.(*Group)
@@ -225,7 +230,7 @@ func meeting(groups, others []Packed) map[*Group]bool {
 		}
 		open = slices.DeleteFunc(open, func(o *Group) bool { return o.Series[0] != g.Series[0] || o.Ext.MaxTime < g.Ext.MinTime })
 		for _, o := range open {
-			if maySay(&o.Ext, &g.Ext) {
+			if !(stays[o] && stays[g]) && maySay(&o.Ext, &g.Ext) {
 				out[o], out[g] = true, true
 			}
 		}

@@ -6,57 +6,31 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 )
 
-// What is looked at of two segments to say how much one repeats of the other. Points that
-// were sent twice lie close together, so little tells.
+// What is looked at of a run in two segments to say how much one repeats of the other.
+// Points that were sent twice lie close together, so little tells.
 const (
-	lookedRuns   = 64
 	lookedGroups = 4
 	lookedIndex  = 16 << 20 // bytes; a larger index takes seconds
 )
 
-// Repeats estimates how many bytes of s the other segment says again, and the reverse. A
-// run's indexes are read only where its times in both overlap by a tenth, and where skip
-// does not say that it does not count.
-func (s *File) Repeats(o *File, skip func(*Entry) bool) (mine, others int64, err error) {
-	both := s.common(o, skip)
-	all, some := 0.0, 0.0
-	for _, run := range both {
-		all += float64(run[0].Bytes)
-	}
-	var parts [2]float64
-	for _, run := range spread(both, lookedRuns) {
+// Repeats estimates which part of s the other segment says again, and the reverse, both of
+// the bytes that s has of some runs. It reads the indexes of these.
+func (s *File) Repeats(o *File, runs [][2]*Entry) (parts [2]float64, err error) {
+	all := 0.0
+	for _, run := range runs {
 		part, err := s.repeats(o, run[0], run[1])
 		if err != nil {
-			return 0, 0, err
+			return parts, err
 		}
 		for i := range parts {
 			parts[i] += part[i] * float64(run[0].Bytes)
 		}
-		some += float64(run[0].Bytes)
+		all += float64(run[0].Bytes)
 	}
-	if some == 0 {
-		return 0, 0, nil
+	for i := range parts {
+		parts[i] /= max(1, all)
 	}
-	return int64(parts[0] * all / some), int64(parts[1] * all / some), nil
-}
-
-// common are the runs that both segments have at one time.
-func (s *File) common(o *File, skip func(*Entry) bool) (both [][2]*Entry) {
-	for i, j := 0, 0; i < len(s.Runs) && j < len(o.Runs); {
-		a, b := &s.Runs[i], &o.Runs[j]
-		switch c := slices.Compare(a.Run[:], b.Run[:]); {
-		case c < 0:
-			i++
-		case c > 0:
-			j++
-		default:
-			if a.Overlaps(b) && !skip(a) {
-				both = append(both, [2]*Entry{a, b})
-			}
-			i, j = i+1, j+1
-		}
-	}
-	return both
+	return parts, nil
 }
 
 // Overlaps reports whether a tenth of the time of one is that of the other, too.

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 	"github.com/kymogram/kymogram/server/internal/store/local/state"
@@ -47,7 +46,7 @@ type Keeper struct {
 
 // New is a keeper; it does nothing by itself until Run.
 func New(options Options, t *state.Table, files *segment.Files, log record.Log, pending func() uint64) *Keeper {
-	return &Keeper{options: options, table: t, files: files, log: log, pending: pending, work: make(chan struct{}, 1), mergeDesk: segment.NewDesk(), flushDesk: segment.NewDesk(), repeats: repeats{compared: map[uint64]bool{}, having: map[model.RunID][]segment.Place{}, bytes: map[pair]int64{}}}
+	return &Keeper{options: options, table: t, files: files, log: log, pending: pending, work: make(chan struct{}, 1), mergeDesk: segment.NewDesk(), flushDesk: segment.NewDesk()}
 }
 
 // Run flushes runs that are due, keeps the log

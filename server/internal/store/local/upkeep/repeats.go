@@ -1,11 +1,11 @@
 package upkeep
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
@@ -15,8 +15,7 @@ import (
 //   - at once, where it frees a fifth of it;
 //   - when no more repeats came for a while, until less than 1/repeatsLeft of the store are.
 //
-// Both only while [mostCost] allows the writes. A flushed segment, and what comes of a merge,
-// is compared once with each other one.
+// Both only while [mostCost] allows the writes.
 const (
 	repeatsPart  = 5
 	repeatsLeft  = 40
@@ -25,8 +24,7 @@ const (
 
 // repeats is what is known of segments that repeat each other; one merge at a time uses it.
 type repeats struct {
-	compared map[uint64]bool
-	having   map[model.RunID][]segment.Place // in the compared ones; some may be gone
+	compared map[uint64]bool // nil until the first comparison
 	bytes    map[pair]int64
 	found    time.Time // when flushed points were last found to repeat others
 }
@@ -41,67 +39,50 @@ type repeated struct {
 	bytes   int64
 }
 
-// compare looks at segments that are new, and forgets those that are gone.
-func (k *Keeper) compare(live []*segment.File) {
-	r := &k.repeats
-	there := map[uint64]bool{}
+// compare looks at segments that are new, each once, and forgets those that are gone. What a
+// start finds merged was compared before; who asks for it has all of them compared.
+func (k *Keeper) compare(live []*segment.File, asked bool) {
+	r, there := &k.repeats, map[uint64]bool{}
+	starts := r.compared == nil && !asked
+	if r.compared == nil || asked {
+		r.compared, r.bytes = map[uint64]bool{}, map[pair]int64{}
+	}
+	fresh := map[*segment.File]bool{}
 	for _, s := range live {
 		there[s.ID] = true
-	}
-	for p := range r.bytes {
-		if !there[p.of] || !there[p.by] {
-			delete(r.bytes, p)
+		if !r.compared[s.ID] && !(starts && s.Rewrites > 0) {
+			fresh[s] = true
 		}
+		r.compared[s.ID] = true
 	}
 	for id := range r.compared {
 		if !there[id] {
 			delete(r.compared, id)
 		}
 	}
-	for _, s := range live {
-		if r.compared[s.ID] {
-			continue
+	for p := range r.bytes {
+		if !there[p.of] || !there[p.by] {
+			delete(r.bytes, p)
 		}
-		for o := range r.add(s) {
-			if there[o.ID] {
-				k.compareTwo(s, o)
-			}
-		}
+	}
+	for _, m := range k.meetings(live, fresh, asked) {
+		k.compareTwo(m)
 	}
 }
 
-// add takes a segment as compared, and gives those that have a run at the same time.
-func (r *repeats) add(s *segment.File) map[*segment.File]bool {
-	out := map[*segment.File]bool{}
-	for at := range s.Runs {
-		run := &s.Runs[at]
-		if run.Points == 0 {
-			continue
-		}
-		left := slices.DeleteFunc(r.having[run.Run], func(o segment.Place) bool { return !r.compared[o.Segment.ID] })
-		for _, o := range left {
-			if run.Overlaps(o.Ref()) {
-				out[o.Segment] = true
-			}
-		}
-		r.having[run.Run] = append(left, segment.Place{Segment: s, At: at})
-	}
-	r.compared[s.ID] = true
-	return out
-}
-
-func (k *Keeper) compareTwo(s, o *segment.File) {
-	mine, others, err := s.Repeats(o, func(e *segment.Entry) bool { return k.table.IsDeleted(e.Run) })
+func (k *Keeper) compareTwo(m *meeting) {
+	parts, err := m.segment.Repeats(m.other, m.runs)
 	if err != nil { // damage is for who reads the points, or merges them
 		return
 	}
+	mine, others := int64(parts[0]*float64(m.bytes)), int64(parts[1]*float64(m.bytes))
 	if mine > 0 {
-		k.repeats.bytes[pair{s.ID, o.ID}] = mine
+		k.repeats.bytes[pair{m.segment.ID, m.other.ID}] = mine
 	}
 	if others > 0 {
-		k.repeats.bytes[pair{o.ID, s.ID}] = others
+		k.repeats.bytes[pair{m.other.ID, m.segment.ID}] = others
 	}
-	if s.Rewrites == 0 && mine+others > 0 {
+	if m.segment.Rewrites == 0 && mine+others > 0 {
 		k.repeats.found = k.options.Now()
 	}
 }
@@ -109,9 +90,9 @@ func (k *Keeper) compareTwo(s, o *segment.File) {
 // leaveOutRepeats rewrites one segment after the other without what others repeat of it;
 // when somebody asked for it, also where that is not worth the writes.
 func (k *Keeper) leaveOutRepeats(ctx context.Context, asked bool) error {
-	for {
+	for again := false; ; again = true {
 		live := k.settled()
-		k.compare(live)
+		k.compare(live, asked && !again)
 		most := k.mostRepeated(live, asked)
 		if most == nil {
 			return nil
@@ -119,7 +100,7 @@ func (k *Keeper) leaveOutRepeats(ctx context.Context, asked bool) error {
 		inputs := []*segment.File{most.segment}
 		out, err := k.merge(ctx, inputs, most.by)
 		if err == nil {
-			k.repeats.add(out) // it was compared with all that are known to repeat it
+			k.repeats.compared[out.ID] = true // with all that are known to repeat it
 		} else if !k.files.SetAside(err, append(inputs, most.by...)) {
 			return err
 		}
@@ -131,8 +112,8 @@ func (k *Keeper) leaveOutRepeats(ctx context.Context, asked bool) error {
 func (k *Keeper) mostRepeated(live []*segment.File, asked bool) (most *repeated) {
 	best, all, room := 0.0, int64(0), k.room(live)
 	var due *repeated
-	for _, s := range live {
-		r := k.repeatedOf(s, live)
+	for _, r := range k.allRepeated(live) {
+		s := r.segment
 		all += r.bytes
 		cost, part := s.Size-r.bytes, float64(r.bytes)/float64(s.Size)
 		if part <= best || cost > room || !asked && !k.affords(cost, mostCost) {
@@ -148,14 +129,27 @@ func (k *Keeper) mostRepeated(live []*segment.File, asked bool) (most *repeated)
 	return most
 }
 
-// repeatedOf is what others repeat of a segment.
-func (k *Keeper) repeatedOf(s *segment.File, live []*segment.File) *repeated {
-	r := &repeated{segment: s}
-	for _, o := range live {
-		if bytes := k.repeats.bytes[pair{s.ID, o.ID}]; bytes > 0 {
-			r.bytes, r.by = r.bytes+bytes, append(r.by, o)
+// allRepeated are the segments of which others repeat something, in the order of the list.
+func (k *Keeper) allRepeated(live []*segment.File) (out []*repeated) {
+	if len(k.repeats.bytes) == 0 {
+		return nil
+	}
+	byID := make(map[uint64]*repeated, len(live))
+	for _, s := range live {
+		byID[s.ID] = &repeated{segment: s}
+	}
+	for p, bytes := range k.repeats.bytes {
+		of, by := byID[p.of], byID[p.by]
+		if of == nil || by == nil { // set aside
+			continue
+		}
+		of.by, of.bytes = append(of.by, by.segment), min(of.segment.Size, of.bytes+bytes)
+	}
+	for _, s := range live {
+		if r := byID[s.ID]; r.bytes > 0 {
+			slices.SortFunc(r.by, func(a, b *segment.File) int { return cmp.Compare(a.ID, b.ID) })
+			out = append(out, r)
 		}
 	}
-	r.bytes = min(r.bytes, s.Size)
-	return r
+	return out
 }

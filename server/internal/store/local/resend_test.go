@@ -236,3 +236,72 @@ func TestDiskFullWhileRepeatsAreLeftOut(t *testing.T) {
 		t.Errorf("%d points of %d are left: %v", e.Stats().Points, before, err)
 	}
 }
+
+// TestResentInOtherGroups: what was sent as rows of three series comes again with a flush for
+// each series, or with one series behind the others. Its points are still kept once.
+func TestResentInOtherGroups(t *testing.T) {
+	const rows, request = 40_000, 2000
+	for name, way := range map[string]struct {
+		apart  bool
+		behind int // rows that the last series is behind
+	}{"each by itself": {apart: true}, "one behind the others": {behind: 300}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Now()
+			e := must(local.Open(t.Context(), local.Config{Dir: "/data", FS: faultfs.New(), Now: func() time.Time { return now }}))
+			defer e.Close()
+			if err := e.PutAttempt(t.Context(), model.RunID{1}, model.Attempt{Number: 1}); err != nil {
+				t.Fatal(err)
+			}
+			upkeep := func(after time.Duration) {
+				t.Helper()
+				now = now.Add(after)
+				if err := errors.Join(e.Flush(t.Context()), e.Compact(t.Context(), false)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			send := func(size int, apart bool, behind int) {
+				for at := 0; at < rows; at += size {
+					for _, g := range threeSeries(at, min(at+size, rows), rows, apart, behind) {
+						must(e.Append(t.Context(), &model.Batch{Run: model.RunID{1}, Writer: model.WriterID{1}, Attempt: 1, Groups: []model.RowGroup{g}}))
+						if apart {
+							upkeep(0)
+						}
+					}
+					upkeep(0)
+				}
+			}
+			send(request, false, 0)
+			send(request-7, way.apart, way.behind)
+			for range 3 {
+				upkeep(time.Minute)
+			}
+			if got := e.Stats().Points; got < 3*rows || got > 3*rows*105/100 {
+				t.Errorf("%d points are kept of %d that were sent twice", got, 3*rows)
+			}
+		})
+	}
+}
+
+// threeSeries are rows of three series that have the same times, but for the last one, which
+// may be behind the others, or which have groups of their own.
+func threeSeries(from, to, all int, apart bool, behind int) (out []model.RowGroup) {
+	for n, name := range []string{"a", "b", "c"} {
+		g := model.RowGroup{Unique: model.UniqueTime, Columns: []model.Column{{Series: model.NewSeriesKey(name, "", nil), Kind: model.KindFloat}}}
+		shift := 0
+		if n == 2 {
+			shift = behind
+		}
+		for i := from; i < to; i++ {
+			row := (i + shift) % all
+			g.TimeNs = append(g.TimeNs, int64(row)*1000+int64(row*7919%977))
+			g.Columns[0].Floats = append(g.Columns[0].Floats, float64(row*7919%10_007)/7+float64(n))
+		}
+		if len(out) > 0 && !apart && shift == 0 {
+			out[0].Columns = append(out[0].Columns, g.Columns...)
+			continue
+		}
+		out = append(out, g)
+	}
+	return out
+}

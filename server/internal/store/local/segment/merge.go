@@ -101,9 +101,9 @@ func (w *Writer) Merge(ctx context.Context, groups, others []Packed, writers []m
 type merger struct {
 	writer  *Writer
 	writers []model.WriterID
-	met     map[*Group]bool // those that may say what others say
-	long    map[*Group]int  // those of strands
-	other   map[Packed]bool // those of segments that stay
+	met     map[*Group]uint32 // those that may say what others say, see meeting
+	long    map[*Group]int    // those of strands
+	other   map[Packed]bool   // those of segments that stay
 	out     []Packed
 
 	parts  []Part
@@ -112,25 +112,43 @@ type merger struct {
 	points uint64 // the same
 }
 
-// with adds those of the others that may say points again.
+// with adds those of the others that may say points again. What may say the same comes
+// together, by rising time.
 func (m *merger) with(groups, others []Packed) []Packed {
-	if len(others) == 0 {
+	if len(m.met) == 0 {
 		return groups
 	}
 	groups = slices.Clone(groups)
 	for _, p := range others {
-		if g, ok := p.(*Group); ok && m.met[g] {
+		if g, ok := p.(*Group); ok && m.meets(g) {
 			m.other[p] = true
 			groups = append(groups, p)
 		}
 	}
-	sortGroups(groups)
+	slices.SortStableFunc(groups, func(a, b Packed) int {
+		series, time := m.place(a)
+		another, later := m.place(b)
+		return cmp.Or(cmp.Compare(series, another), cmp.Compare(time, later))
+	})
 	return groups
+}
+
+func (m *merger) place(p Packed) (series uint32, time int64) {
+	series, time = p.first()
+	if g, ok := p.(*Group); ok && m.meets(g) {
+		series = m.met[g]
+	}
+	return series, time
+}
+
+func (m *merger) meets(g *Group) bool {
+	_, met := m.met[g]
+	return met
 }
 
 // copies reports whether a group of so many bytes stays as it is.
 func (m *merger) copies(g *Group, size int64) bool {
-	return g.segment.version >= copiedFrom && !m.met[g] && (size >= fullGroupBytes || g.Ext.Rows >= fullGroupRows && m.long[g] == 0)
+	return g.segment.version >= copiedFrom && !m.meets(g) && (size >= fullGroupBytes || g.Ext.Rows >= fullGroupRows && m.long[g] == 0)
 }
 
 // take reads a group; another's is only there to say what is said again.
@@ -139,7 +157,7 @@ func (m *merger) take(g *Group, other bool) error {
 	if err != nil {
 		return err
 	}
-	if part.strand = m.long[g]; m.met[g] { // what says points again may be of any length
+	if part.strand = m.long[g]; m.meets(g) { // what says points again may be of any length
 		part.strand = 0
 	}
 	if part.other = other; !other {
@@ -208,40 +226,6 @@ func strands(groups []Packed) map[*Group]int {
 		end(s)
 	}
 	return numbers
-}
-
-// meeting finds the groups that have a source and a range on every axis in common with
-// another one of the same series: a client that sent its points twice makes them. Those of
-// one row are joined anyhow. Of the others it finds those that meet one of the groups.
-func meeting(groups, others []Packed) map[*Group]bool {
-	out, stays := map[*Group]bool{}, make(map[*Group]bool, len(others))
-	for _, p := range others {
-		if g, ok := p.(*Group); ok {
-			stays[g] = true
-		}
-	}
-	groups = append(slices.Clone(groups), others...)
-	sortGroups(groups)
-	var open []*Group // of the series, those that may reach what comes
-	for _, p := range groups {
-		g, ok := p.(*Group)
-		if !ok || len(g.Series) == 0 {
-			continue
-		}
-		open = slices.DeleteFunc(open, func(o *Group) bool { return o.Series[0] != g.Series[0] || o.Ext.MaxTime < g.Ext.MinTime })
-		for _, o := range open {
-			if !(stays[o] && stays[g]) && maySay(&o.Ext, &g.Ext) {
-				out[o], out[g] = true, true
-			}
-		}
-		open = append(open, g)
-	}
-	return out
-}
-
-// maySay reports whether two groups may have a point in common, but for its time.
-func maySay(a, b *column.Extent) bool {
-	return a.Mask == b.Mask && a.Mode == b.Mode && a.Meets(b) && slices.ContainsFunc(a.Sources, func(s uint32) bool { return slices.Contains(b.Sources, s) })
 }
 
 // plainBytes is about what the group's blocks take once they are read. Texts and equal

@@ -82,17 +82,21 @@ func (s *File) repeats(o *File, a, b *Entry) (part [2]float64, err error) {
 	return part, nil
 }
 
-// repeats is the part of the group's rows that the others say again, and the reverse, by its
-// first series.
+// repeats is the part of the group's rows that the others say again, and the reverse, by one
+// series that both have.
 func (g *Group) repeats(others []Packed) (part [2]float64, err error) {
 	left := lookedGroups
 	for _, p := range others {
 		o := p.Whole()
-		if left == 0 || len(g.Series) == 0 || len(o.Series) == 0 || g.Series[0] != o.Series[0] || !g.Ext.Overlaps(&o.Ext, -1) || !maySay(&g.Ext, &o.Ext) {
+		if left == 0 || !g.Ext.Overlaps(&o.Ext, -1) || !maySay(&g.Ext, &o.Ext) {
+			continue
+		}
+		series := slices.IndexFunc(g.Series, func(id uint32) bool { _, has := slices.BinarySearch(o.Series, id); return has }) // they rise
+		if series < 0 {
 			continue
 		}
 		left--
-		again, err := g.common(o)
+		again, err := g.common(o, g.Series[series])
 		if err != nil {
 			return part, err
 		}
@@ -103,21 +107,20 @@ func (g *Group) repeats(others []Packed) (part [2]float64, err error) {
 	return part, nil
 }
 
-// common counts the rows of which the other group says the first series again, and the
-// reverse.
-func (g *Group) common(o *Group) (again [2]int, err error) {
-	bu := bundle{series: g.Series[:1]}
+// common counts the rows of which the other group says a series again, and the reverse.
+func (g *Group) common(o *Group, series uint32) (again [2]int, err error) {
+	bu := bundle{series: []uint32{series}}
 	joined := &column.Rows{Mask: g.Ext.Mask, Mode: g.Ext.Mode}
 	for _, x := range []*Group{g, o} {
 		r, err := x.Rows()
 		if err != nil {
 			return again, err
 		}
-		v, err := x.Values(0)
+		v, err := x.Values(slices.Index(x.Series, series))
 		if err != nil {
 			return again, err
 		}
-		bu.classes = append(bu.classes, &class{rows: r, at: map[uint32]column.Values{x.Series[0]: v}})
+		bu.classes = append(bu.classes, &class{rows: r, at: map[uint32]column.Values{series: v}})
 		joined.Add(r, nil)
 	}
 	order := sortedRows(joined)

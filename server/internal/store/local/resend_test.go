@@ -98,6 +98,35 @@ func TestResentByItself(t *testing.T) {
 	}
 }
 
+// TestResentInOtherCuts sends two segments, then a stretch again that ends or begins in one of
+// them, a twelfth from its end. Half a minute later all of it is kept once.
+func TestResentInOtherCuts(t *testing.T) {
+	const rows, part = 120_000, 10_000
+	for _, again := range [][2]int{{0, rows + part}, {rows - part, 2 * rows}, {rows - part, rows + part}, {part, rows}} {
+		now := time.Now()
+		e := must(local.Open(t.Context(), local.Config{Dir: "/data", FS: faultfs.New(), Now: func() time.Time { return now }}))
+		r := resender{e, rand.New(rand.NewPCG(8, 9)), true}
+		for _, span := range [][2]int{{0, rows}, {rows, 2 * rows}, again} {
+			r.send(t, 1, span[0], span[1])
+			if err := e.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			now = now.Add(time.Minute)
+			if err := e.Compact(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := e.Stats().Points; got != 4*rows {
+			t.Errorf("rows %v again: %d points are kept, want %d", again, got, 4*rows)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestResentInBetween: a value that came between two that are the same stands no longer, and
 // each one's copy is in a segment of its own. Whatever is left out, the last one wins.
 func TestResentInBetween(t *testing.T) {

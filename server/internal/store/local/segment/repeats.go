@@ -33,14 +33,14 @@ func (s *File) Repeats(o *File, runs [][2]*Entry) (parts [2]float64, err error) 
 	return parts, nil
 }
 
-// Overlaps reports whether a tenth of the time of one is that of the other, too.
+// Overlaps reports whether a fortieth of the time of one is that of the other, too.
 func (e *Entry) Overlaps(o *Entry) bool {
 	if e.Points == 0 || o.Points == 0 || e.Index.Len > lookedIndex || o.Index.Len > lookedIndex {
 		return false
 	}
 	common := float64(min(e.MaxTime, o.MaxTime)) - float64(max(e.MinTime, o.MinTime))
 	least := min(float64(e.MaxTime)-float64(e.MinTime), float64(o.MaxTime)-float64(o.MinTime))
-	return common >= 0 && common >= least/10
+	return common >= 0 && common >= least/40
 }
 
 // spread takes some of a list, from all of it.
@@ -66,9 +66,17 @@ func (s *File) repeats(o *File, a, b *Entry) (part [2]float64, err error) {
 	if err != nil {
 		return part, err
 	}
-	numbered := func(p Packed) bool { return p.Extent().LastSeq != 0 } // sent once, by its number
-	mine.Groups = slices.DeleteFunc(mine.Groups, numbered)
-	others.Groups = slices.DeleteFunc(others.Groups, numbered)
+	apart := func(e *Entry) func(Packed) bool {
+		return func(p Packed) bool {
+			x := p.Extent()
+			return x.LastSeq != 0 || x.MaxTime < e.MinTime || x.MinTime > e.MaxTime // numbered rows are sent once
+		}
+	}
+	mine.Groups, others.Groups = slices.DeleteFunc(mine.Groups, apart(b)), slices.DeleteFunc(others.Groups, apart(a))
+	near := 0.0 // the part of the points that is at the time of the other's
+	for _, p := range mine.Groups {
+		near += float64(p.Whole().Points()) / float64(a.Points)
+	}
 	looked := spread(mine.Groups, lookedGroups)
 	for _, p := range looked {
 		again, err := p.Whole().repeats(others.Groups)
@@ -76,7 +84,7 @@ func (s *File) repeats(o *File, a, b *Entry) (part [2]float64, err error) {
 			return part, err
 		}
 		for i := range part {
-			part[i] += again[i] / float64(len(looked))
+			part[i] += near * again[i] / float64(len(looked))
 		}
 	}
 	return part, nil

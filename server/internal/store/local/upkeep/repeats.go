@@ -13,7 +13,7 @@ import (
 // Such a segment is rewritten without them, when that is worth it:
 //
 //   - at once, where it frees a fifth of it;
-//   - when no more repeats came for a while, until less than 1/repeatsLeft of the store are.
+//   - when no more repeats came for a while, where it frees 1/repeatsLeft of it.
 //
 // Both only while [mostCost] allows the writes.
 const (
@@ -110,21 +110,18 @@ func (k *Keeper) leaveOutRepeats(ctx context.Context, asked bool) error {
 // mostRepeated is the segment of which the largest part is repeated, nil when none is worth
 // its writes.
 func (k *Keeper) mostRepeated(live []*segment.File, asked bool) (most *repeated) {
-	best, all, room := 0.0, int64(0), k.room(live)
-	var due *repeated
-	for _, r := range k.allRepeated(live) {
-		s := r.segment
-		all += r.bytes
-		cost, part := s.Size-r.bytes, float64(r.bytes)/float64(s.Size)
-		if part <= best || cost > room || !asked && !k.affords(cost, mostCost) {
-			continue
-		}
-		if best, due = part, r; asked || r.bytes*repeatsPart >= s.Size {
-			most = r
-		}
+	best, room := 1.0/repeatsPart, k.room(live)
+	switch {
+	case asked:
+		best = 0
+	case k.options.Now().Sub(k.repeats.found) >= repeatsAfter:
+		best = 1.0 / repeatsLeft
 	}
-	if most == nil && all*repeatsLeft > sizeOf(live) && k.options.Now().Sub(k.repeats.found) >= repeatsAfter {
-		return due
+	for _, r := range k.allRepeated(live) {
+		cost, part := r.segment.Size-r.bytes, float64(r.bytes)/float64(r.segment.Size)
+		if part >= best && cost <= room && (asked || k.affords(cost, mostCost)) {
+			best, most = part, r
+		}
 	}
 	return most
 }

@@ -124,3 +124,33 @@ func TestComparingGrowsLinearly(t *testing.T) {
 		})
 	}
 }
+
+// TestLeavingOutGrowsLinearly: what it costs to keep points once that came twice grows with
+// their number.
+func TestLeavingOutGrowsLinearly(t *testing.T) {
+	const rows, factor, limit = 20_000, 8, 20
+	leavingOut := func(rows int) (took time.Duration) {
+		took = time.Hour
+		for range 3 {
+			e := must(local.Open(t.Context(), local.Config{Dir: t.TempDir(), FS: hasty{wal.OS{}}}))
+			flushes(t, e, 1, 2, rows, func(_, i int) int64 { return int64(i)*1_000_000 + int64(i*7919%977) })
+			since := processor(t)
+			if err := e.Compact(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+			took = min(took, processor(t)-since)
+			if got := e.Stats().Points; got != uint64(rows) {
+				t.Errorf("%d points are kept of %d", got, rows)
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return took
+	}
+	small, large := leavingOut(rows), leavingOut(factor*rows)
+	t.Logf("%v for %d rows, %v for %d", small, rows, large, factor*rows)
+	if large > limit*max(small, 2*time.Millisecond) {
+		t.Errorf("%d times as many rows take %v, not %v", factor, large, small)
+	}
+}

@@ -14,7 +14,7 @@ import (
 // the directories. Segments whose points lie at all times meet all others. So that a store
 // of those costs no more for a new one the larger it is, there are two limits.
 const (
-	openAtOnce = 64 // segments of a run that are compared with one that begins in them
+	openAtOnce = 32 // segments of a run that are compared with one that begins in them
 	lookedRuns = 16 // of two segments
 	// A new segment has so much of its size in bytes of indexes read for it, or leastLook.
 	lookedPart = 4

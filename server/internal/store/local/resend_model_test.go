@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -118,8 +119,12 @@ func (r *resending) fresh(attempt uint32) map[string][]said {
 // again is a part of what an attempt said, or all of it, in its order.
 func (r *resending) again(attempt uint32) map[string][]said {
 	out := map[string][]said{"a": nil, "b": nil}
+	others := r.random.IntN(3) == 0 // a second attempt says what the first one did
 	for name, list := range r.all {
 		for _, s := range list {
+			if others && attempt == 2 && s.key >= r.resume {
+				s.attempt = attempt
+			}
 			if s.attempt == attempt {
 				out[name] = append(out[name], s)
 			}
@@ -259,6 +264,13 @@ func TestSentAgainInAnyWay(t *testing.T) {
 					r.send(t, rows, 10+r.random.IntN(300), r.random.IntN(3) > 0)
 					r.check(t)
 				}
+				last := r.fresh(1) // at least these are said twice in a row
+				r.send(t, last, 100, true)
+				r.send(t, last, 70, true)
+				if err := errors.Join(r.e.Flush(t.Context()), r.e.Compact(t.Context(), true)); err != nil {
+					t.Fatal(err)
+				}
+				r.check(t)
 				if sent := uint64(len(r.all["a"]) + len(r.all["b"])); r.e.Stats().Points >= sent {
 					t.Errorf("all of %d points are kept", sent)
 				}

@@ -18,6 +18,7 @@ type Part struct {
 	strand  int // parts of another one get groups of their own
 	// Alone: no other part of the flush has one of the series.
 	Alone bool
+	other bool // of a segment that stays: it is compared, and not written
 }
 
 // Groups joins parts into the fewest groups and writes them.
@@ -36,6 +37,7 @@ type class struct {
 	source int64                    // -1 for several or few rows
 	strand int
 	alone  bool
+	other  bool
 }
 
 // builder joins parts into the fewest groups: series that have the same rows
@@ -44,6 +46,7 @@ type builder struct {
 	writer  *Writer
 	writers []model.WriterID // of the sources
 	once    bool             // a point that is said again is kept once
+	again   int              // points that were left out so
 	classes []*class
 }
 
@@ -59,7 +62,7 @@ func (b *builder) add(parts []Part) {
 		sum := hashRows(seed, p.Rows)
 		c := b.sameRows(byHash[sum], p)
 		if c == nil {
-			c = &class{rows: p.Rows, at: map[uint32]column.Values{}, source: soleSource(p.Rows), strand: p.strand, alone: true}
+			c = &class{rows: p.Rows, at: map[uint32]column.Values{}, source: soleSource(p.Rows), strand: p.strand, alone: true, other: p.other}
 			if p.strand > 0 { // else few rows would be a group that lies across the others
 				c.source = int64(p.Rows.Source[0])
 			}
@@ -84,7 +87,7 @@ func soleSource(r *column.Rows) int64 {
 func (b *builder) sameRows(list []*class, p Part) *class {
 	for _, c := range list {
 		fresh := !slices.ContainsFunc(p.Series, func(id uint32) bool { _, taken := c.at[id]; return taken })
-		if fresh && c.strand == p.strand && equalRows(c.rows, p.Rows) {
+		if fresh && c.strand == p.strand && c.other == p.other && equalRows(c.rows, p.Rows) {
 			return c
 		}
 	}
@@ -200,6 +203,8 @@ func (b *builder) writeBundle(bu *bundle) ([]Packed, error) {
 	order, n := sortedRows(joined), joined.Len()
 	if b.once {
 		order, n = bu.withoutRepeats(joined, order)
+		order, n = bu.own(order, n)
+		b.again += (bu.rows() - n) * len(bu.series)
 	} else if order != nil && len(bu.classes) == 1 && bu.classes[0].alone {
 		joined = arrivedAtOnce(joined, order)
 	}
@@ -251,6 +256,30 @@ func arrivedAtOnce(rows *column.Rows, order []int32) *column.Rows {
 		}
 	}
 	return &out
+}
+
+// rows is how many the bundle has of its own.
+func (bu *bundle) rows() (n int) {
+	for _, c := range bu.classes {
+		if !c.other {
+			n += c.rows.Len()
+		}
+	}
+	return n
+}
+
+// own leaves out of an order of n rows those of other segments.
+func (bu *bundle) own(order []int32, n int) ([]int32, int) {
+	if !slices.ContainsFunc(bu.classes, func(c *class) bool { return c.other }) {
+		return order, n
+	}
+	out := make([]int32, 0, n)
+	for i := range n {
+		if c, _ := bu.classOf(at(order, i)); !c.other {
+			out = append(out, int32(at(order, i)))
+		}
+	}
+	return out, len(out)
 }
 
 // withoutRepeats leaves out of an order, nil for the rows as they are, each row that the

@@ -18,16 +18,12 @@ const (
 	loadedValue = 256
 )
 
-// Bodies reads and joins what the inputs have of a run.
-func (s *Section) Bodies(inputs []*File) error {
+// Bodies reads and joins what the inputs have of a run, and which groups the others have.
+func (s *Section) Bodies(inputs, others []*File) error {
 	for _, in := range inputs {
-		at, ok := in.find(s.Run)
-		if !ok {
-			continue
-		}
-		sec, err := in.Section(in.Runs[at], true)
+		sec, err := in.sectionOf(s.Run)
 		if err != nil {
-			return fmt.Errorf("compaction: %w", err)
+			return err
 		}
 		s.Series = append(s.Series, sec.Series...)
 		s.Starts = append(s.Starts, sec.Starts...)
@@ -35,7 +31,27 @@ func (s *Section) Bodies(inputs []*File) error {
 	}
 	s.Series = mergeBy(s.Series, nil, func(a, b record.Series) int { return cmp.Compare(a.ID, b.ID) }, func(a, b record.Series) bool { return a.ID == b.ID })
 	sortGroups(s.Groups)
+	for _, o := range others {
+		sec, err := o.sectionOf(s.Run)
+		if err != nil {
+			return err
+		}
+		s.Others = append(s.Others, sec.Groups...)
+	}
 	return nil
+}
+
+// sectionOf is what the segment says of a run, which may be nothing.
+func (s *File) sectionOf(run model.RunID) (*Section, error) {
+	at, ok := s.find(run)
+	if !ok {
+		return &Section{}, nil
+	}
+	sec, err := s.Section(s.Runs[at], true)
+	if err != nil {
+		return nil, fmt.Errorf("compaction: %w", err)
+	}
+	return sec, nil
 }
 
 // sortGroups brings those of the same series together, by rising time, so that a merge
@@ -49,52 +65,117 @@ func sortGroups(groups []Packed) {
 }
 
 // Merge copies full groups and joins small ones, neighbours that make a long one, and those
-// that may say points again; of points that are said again it keeps the last. A group that
-// cannot be read stops the merge: the damaged file stays as it is. It reads about room bytes
-// before it writes.
-func (w *Writer) Merge(ctx context.Context, groups []Packed, writers []model.WriterID, room int64) ([]Packed, error) {
-	var out []Packed
-	var parts []Part
-	size, met, long := int64(0), meeting(groups), strands(groups)
-	flush := func() error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		made, err := (&builder{writer: w, writers: writers, once: true}).groups(parts)
-		out, parts, size = append(out, made...), nil, 0
-		return err
-	}
-	for _, p := range groups {
-		g := p.Whole()
-		plain, err := g.plainBytes()
+// that may say points again; of points that are said again, also by the others, it keeps the
+// last. A group that cannot be read stops the merge: the damaged file stays as it is. It
+// reads about room bytes before it writes.
+func (w *Writer) Merge(ctx context.Context, groups, others []Packed, writers []model.WriterID, room int64) ([]Packed, error) {
+	m := &merger{writer: w, writers: writers, met: meeting(groups, others), long: strands(groups), other: map[Packed]bool{}}
+	for _, p := range m.with(groups, others) {
+		g, other := p.Whole(), m.other[p]
+		size, err := g.plainBytes()
 		if err != nil {
 			return nil, err
 		}
-		strand := long[g]
-		if g.segment.version >= copiedFrom && !met[g] && (plain >= fullGroupBytes || g.Ext.Rows >= fullGroupRows && strand == 0) {
+		if !other && m.copies(g, size) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, c.pack())
+			m.out = append(m.out, c.pack())
 			continue
 		}
-		part, err := g.load()
-		if err != nil {
+		if err := m.take(g, other); err != nil {
 			return nil, err
 		}
-		if part.strand = strand; met[g] { // what says points again may be of any length
-			part.strand = 0
-		}
-		parts = append(parts, part)
-		if size += plain + loadedGroup + loadedValue*int64(len(g.Cols)); size >= room {
-			if err := flush(); err != nil {
+		if m.size += size + loadedGroup + loadedValue*int64(len(g.Cols)); m.size >= room {
+			if err := m.flush(ctx); err != nil {
 				return nil, err
 			}
 		}
 	}
-	err := flush()
-	return out, err
+	err := m.flush(ctx)
+	return m.out, err
+}
+
+// merger joins groups of a run.
+type merger struct {
+	writer  *Writer
+	writers []model.WriterID
+	met     map[*Group]uint32 // those that may say what others say, see meeting
+	long    map[*Group]int    // those of strands
+	other   map[Packed]bool   // those of segments that stay
+	out     []Packed
+
+	parts  []Part
+	size   int64  // about, of the parts in memory
+	bytes  int64  // of the parts in their files
+	points uint64 // the same
+}
+
+// with adds those of the others that may say points again. What may say the same comes
+// together, by rising time.
+func (m *merger) with(groups, others []Packed) []Packed {
+	if len(m.met) == 0 {
+		return groups
+	}
+	groups = slices.Clone(groups)
+	for _, p := range others {
+		if g, ok := p.(*Group); ok && m.meets(g) {
+			m.other[p] = true
+			groups = append(groups, p)
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b Packed) int {
+		series, time := m.place(a)
+		another, later := m.place(b)
+		return cmp.Or(cmp.Compare(series, another), cmp.Compare(time, later))
+	})
+	return groups
+}
+
+func (m *merger) place(p Packed) (series uint32, time int64) {
+	series, time = p.first()
+	if g, ok := p.(*Group); ok && m.meets(g) {
+		series = m.met[g]
+	}
+	return series, time
+}
+
+func (m *merger) meets(g *Group) bool {
+	_, met := m.met[g]
+	return met
+}
+
+// copies reports whether a group of so many bytes stays as it is.
+func (m *merger) copies(g *Group, size int64) bool {
+	return g.segment.version >= copiedFrom && !m.meets(g) && (size >= fullGroupBytes || g.Ext.Rows >= fullGroupRows && m.long[g] == 0)
+}
+
+// take reads a group; another's is only there to say what is said again.
+func (m *merger) take(g *Group, other bool) error {
+	part, err := g.load()
+	if err != nil {
+		return err
+	}
+	if part.strand = m.long[g]; m.meets(g) { // what says points again may be of any length
+		part.strand = 0
+	}
+	if part.other = other; !other {
+		m.bytes, m.points = m.bytes+g.Bytes(), m.points+g.Points()
+	}
+	m.parts = append(m.parts, part)
+	return nil
+}
+
+func (m *merger) flush(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b := &builder{writer: m.writer, writers: m.writers, once: true}
+	made, err := b.groups(m.parts)
+	m.writer.Freed += int64(float64(m.bytes) * float64(b.again) / float64(max(1, m.points)))
+	m.out, m.parts, m.size, m.bytes, m.points = append(m.out, made...), nil, 0, 0, 0
+	return err
 }
 
 // strand is neighbouring groups of the same series, shape and source, none of them long.
@@ -145,28 +226,6 @@ func strands(groups []Packed) map[*Group]int {
 		end(s)
 	}
 	return numbers
-}
-
-// meeting finds the groups that have a source and a range on every axis in common with
-// another one of the same series: a client that sent its points twice makes them. They
-// come as sortGroups orders them. Those of one row are joined anyhow.
-func meeting(groups []Packed) map[*Group]bool {
-	out := map[*Group]bool{}
-	var open []*Group // of the series, those that may reach what comes
-	for _, p := range groups {
-		g, ok := p.(*Group)
-		if !ok || len(g.Series) == 0 {
-			continue
-		}
-		open = slices.DeleteFunc(open, func(o *Group) bool { return o.Series[0] != g.Series[0] || o.Ext.MaxTime < g.Ext.MinTime })
-		for _, o := range open {
-			if o.Ext.Mask == g.Ext.Mask && o.Ext.Mode == g.Ext.Mode && o.Ext.Meets(&g.Ext) && slices.ContainsFunc(o.Ext.Sources, func(s uint32) bool { return slices.Contains(g.Ext.Sources, s) }) {
-				out[o], out[g] = true, true
-			}
-		}
-		open = append(open, g)
-	}
-	return out
 }
 
 // plainBytes is about what the group's blocks take once they are read. Texts and equal

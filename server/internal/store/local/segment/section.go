@@ -18,6 +18,7 @@ type Section struct {
 	Series []record.Series
 	Starts []record.Start
 	Groups []Packed
+	Others []Packed // of segments that a merge leaves as they are
 }
 
 // Bytes of an index that a series and a small group take, about.

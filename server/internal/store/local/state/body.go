@@ -153,6 +153,13 @@ func (r *Run) unread(since int64) bool {
 	return r.grouped && !r.deleted && r.read.Load() < since
 }
 
+// Places lists the segments that have something of the run.
+func (r *Run) Places() []segment.Place {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clone(r.parts)
+}
+
 // relocate replaces where parts of the body lie, after a merge.
 func (r *Run) relocate(old []*segment.File, fresh segment.Place) {
 	before := len(r.parts)

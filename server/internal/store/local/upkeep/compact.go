@@ -24,22 +24,24 @@ func (k *Keeper) Compact(ctx context.Context, all bool) error {
 		return k.mergeAll(ctx)
 	}
 	for {
+		if err := k.leaveOutRepeats(ctx, false); err != nil {
+			return err
+		}
 		inputs := k.next(k.settled())
 		if len(inputs) == 0 {
 			return nil
 		}
-		if err := k.merge(ctx, inputs); err != nil && !k.files.SetAside(err, inputs) {
+		if _, err := k.merge(ctx, inputs, nil); err != nil && !k.files.SetAside(err, inputs) {
 			return err
 		}
 	}
 }
 
-// mergeAll merges one batch of segments after the other.
+// mergeAll merges one batch of segments after the other, then leaves out what is in two.
 func (k *Keeper) mergeAll(ctx context.Context) error {
-	live := k.settled()
-	for batch := range k.batches(live) {
+	for batch := range k.batches(k.settled()) {
 		for len(batch) > 0 {
-			err := k.merge(ctx, batch)
+			_, err := k.merge(ctx, batch, nil)
 			if err == nil {
 				break
 			}
@@ -49,7 +51,7 @@ func (k *Keeper) mergeAll(ctx context.Context) error {
 			batch = slices.DeleteFunc(batch, func(s *segment.File) bool { return s.Keep.Load() })
 		}
 	}
-	return nil
+	return k.leaveOutRepeats(ctx, true)
 }
 
 // settled are the segments that can be merged.
@@ -60,19 +62,19 @@ func (k *Keeper) settled() []*segment.File {
 }
 
 // merge writes the inputs into one new segment, which names them as replaced,
-// and drops them.
-func (k *Keeper) merge(ctx context.Context, inputs []*segment.File) error {
+// and drops them. It leaves out what the others, which stay as they are, say again.
+func (k *Keeper) merge(ctx context.Context, inputs, others []*segment.File) (*segment.File, error) {
 	heads, err := heads(inputs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w, err := k.files.Create(k.mergeDesk)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := k.rewrite(ctx, w, heads, inputs); err != nil {
+	if err := k.rewrite(ctx, w, heads, inputs, others); err != nil {
 		w.Abandon()
-		return err
+		return nil, err
 	}
 	for _, s := range inputs {
 		w.Freed += k.dead(s)
@@ -85,13 +87,13 @@ func (k *Keeper) merge(ctx context.Context, inputs []*segment.File) error {
 	out, err := w.Finish(ids)
 	if err != nil {
 		w.Abandon()
-		return err
+		return nil, err
 	}
 	for _, sec := range w.Done {
 		k.table.Run(sec.Run).Replace(inputs, out, sec.Groups)
 	}
 	k.files.Replace(inputs, out)
-	return k.files.Retire(ids)
+	return out, k.files.Retire(ids)
 }
 
 // heads reads and joins what the inputs say of runs, by rising id. An input
@@ -121,7 +123,7 @@ func heads(inputs []*segment.File) ([]*segment.Head, error) {
 	return out, nil
 }
 
-func (k *Keeper) rewrite(ctx context.Context, w *segment.Writer, heads []*segment.Head, inputs []*segment.File) error {
+func (k *Keeper) rewrite(ctx context.Context, w *segment.Writer, heads []*segment.Head, inputs, others []*segment.File) error {
 	for _, h := range heads {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -133,9 +135,9 @@ func (k *Keeper) rewrite(ctx context.Context, w *segment.Writer, heads []*segmen
 		}
 		if gone {
 			sec.Attempts = nil
-		} else if err := sec.Bodies(inputs); err != nil {
+		} else if err := sec.Bodies(inputs, others); err != nil {
 			return err
-		} else if sec.Groups, err = w.Merge(ctx, sec.Groups, r.WritersOfSources(), k.options.MergeBytes); err != nil {
+		} else if sec.Groups, err = w.Merge(ctx, sec.Groups, sec.Others, r.WritersOfSources(), k.options.MergeBytes); err != nil {
 			return err
 		}
 		if err := w.Section(sec); err != nil {

@@ -24,5 +24,7 @@
 // from yet, and the thaw would attach groups of a removed file. From then on the two
 // share nothing: a flush adds a new segment, a merge replaces older ones.
 //
+// What a client sent again is left out of the older of two segments, see repeats.go.
+//
 // Start with [Keeper.Run].
 package upkeep

@@ -41,6 +41,7 @@ type Keeper struct {
 	merging, flushing sync.Mutex
 	mergeDesk         *segment.Desk
 	flushDesk         *segment.Desk
+	repeats           repeats // of who holds merging
 }
 
 // New is a keeper; it does nothing by itself until Run.

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -38,7 +39,7 @@ func (f readingFile) ReadAt(b []byte, off int64) (int, error) {
 
 // flushes makes a store of runs that all have rows in each of so many segments; at says
 // when row i of segment n is.
-func flushes(t *testing.T, e *local.Engine, runs, segments, rows int, at func(n, i int) int64) {
+func flushes(t testing.TB, e *local.Engine, runs, segments, rows int, at func(n, i int) int64) {
 	t.Helper()
 	for n := range segments {
 		for run := range runs {
@@ -62,7 +63,7 @@ func flushes(t *testing.T, e *local.Engine, runs, segments, rows int, at func(n,
 
 // comparing is the processor time, and the bytes read, of the first look at a store after a
 // start, when all of its segments are new to it. Nothing is merged for another reason.
-func comparing(t *testing.T, runs, segments, rows int, at func(n, i int) int64) (took time.Duration, read int64) {
+func comparing(t testing.TB, runs, segments, rows int, at func(n, i int) int64) (took time.Duration, read int64) {
 	t.Helper()
 	fs := &reading{FS: hasty{wal.OS{}}}
 	config := local.Config{Dir: t.TempDir(), FS: fs, CompactFiles: 1 << 20}
@@ -86,7 +87,7 @@ func comparing(t *testing.T, runs, segments, rows int, at func(n, i int) int64) 
 	return took, read
 }
 
-func processor(t *testing.T) time.Duration {
+func processor(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -95,62 +96,53 @@ func processor(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestComparingGrowsLinearly: what a start spends on the search for repeats grows with the
-// runs and with the segments, not with their pairs.
-func TestComparingGrowsLinearly(t *testing.T) {
-	const factor, limit = 8, 20 // 64 is quadratic
+// BenchmarkComparing is the processor time that a start spends on the search for repeats, for
+// each run of each segment: the same for 8 times as many runs or segments.
+func BenchmarkComparing(b *testing.B) {
 	after := func(n, i int) int64 { return int64(n)*1_000_000 + int64(i) }
 	across := func(n, i int) int64 { return int64(i)*1_000_000 + int64(n) } // at the same times, no two the same
-	for name, grown := range map[string]struct {
-		runs, segments, more int // more of the first, or of the second
-		at                   func(n, i int) int64
+	for _, c := range []struct {
+		name           string
+		runs, segments int
+		at             func(n, i int) int64
 	}{
-		"runs":                           {runs: 50, segments: 60, more: 0, at: after},
-		"segments":                       {runs: 50, segments: 60, more: 1, at: after},
-		"segments that lie at all times": {runs: 1, segments: 60, more: 1, at: across},
-		"runs that lie at all times":     {runs: 50, segments: 10, more: 0, at: across},
+		{"runs=50/segments=60", 50, 60, after},
+		{"runs=400/segments=60", 400, 60, after},
+		{"runs=50/segments=480", 50, 480, after},
+		{"at all times/runs=1/segments=60", 1, 60, across},
+		{"at all times/runs=1/segments=480", 1, 480, across},
+		{"at all times/runs=50/segments=10", 50, 10, across},
+		{"at all times/runs=400/segments=10", 400, 10, across},
 	} {
-		t.Run(name, func(t *testing.T) {
-			runs, segments := grown.runs*factor, grown.segments
-			if grown.more == 1 {
-				runs, segments = grown.runs, grown.segments*factor
-			}
-			small, few := comparing(t, grown.runs, grown.segments, 5, grown.at)
-			large, many := comparing(t, runs, segments, 5, grown.at)
-			t.Logf("%v and %d bytes read of %d runs in %d segments; %v and %d bytes of %d in %d", small, few, grown.runs, grown.segments, large, many, runs, segments)
-			if large > limit*max(small, 2*time.Millisecond) || many > limit*max(few, 4096) {
-				t.Errorf("%d times as many: %v and %d bytes, not %v and %d", factor, large, many, small, few)
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				took, read := comparing(b, c.runs, c.segments, 5, c.at)
+				b.ReportMetric(float64(took)/float64(c.runs*c.segments), "ns/run·segment")
+				b.ReportMetric(float64(read), "bytes-read")
 			}
 		})
 	}
 }
 
-// TestLeavingOutGrowsLinearly: what it costs to keep points once that came twice grows with
-// their number.
-func TestLeavingOutGrowsLinearly(t *testing.T) {
-	const rows, factor, limit = 20_000, 8, 20
-	leavingOut := func(rows int) (took time.Duration) {
-		took = time.Hour
-		for range 3 {
-			e := must(local.Open(t.Context(), local.Config{Dir: t.TempDir(), FS: hasty{wal.OS{}}}))
-			flushes(t, e, 1, 2, rows, func(_, i int) int64 { return int64(i)*1_000_000 + int64(i*7919%977) })
-			since := processor(t)
-			if err := e.Compact(t.Context(), false); err != nil {
-				t.Fatal(err)
+// BenchmarkLeavingOut is the processor time to keep points once that came twice, a point.
+func BenchmarkLeavingOut(b *testing.B) {
+	for _, rows := range []int{20_000, 160_000} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			for b.Loop() {
+				e := must(local.Open(b.Context(), local.Config{Dir: b.TempDir(), FS: hasty{wal.OS{}}}))
+				flushes(b, e, 1, 2, rows, func(_, i int) int64 { return int64(i)*1_000_000 + int64(i*7919%977) })
+				since := processor(b)
+				if err := e.Compact(b.Context(), false); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(processor(b)-since)/float64(rows), "ns/row")
+				if got := e.Stats().Points; got != uint64(rows) {
+					b.Errorf("%d points are kept of %d", got, rows)
+				}
+				if err := e.Close(); err != nil {
+					b.Fatal(err)
+				}
 			}
-			took = min(took, processor(t)-since)
-			if got := e.Stats().Points; got != uint64(rows) {
-				t.Errorf("%d points are kept of %d", got, rows)
-			}
-			if err := e.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return took
-	}
-	small, large := leavingOut(rows), leavingOut(factor*rows)
-	t.Logf("%v for %d rows, %v for %d", small, rows, large, factor*rows)
-	if large > limit*max(small, 2*time.Millisecond) {
-		t.Errorf("%d times as many rows take %v, not %v", factor, large, small)
+		})
 	}
 }

@@ -25,7 +25,7 @@ const (
 	// looseBytes is what a point takes.
 	looseBytes = 28
 	// looseMost is how many wait at most, or four of each series of the run.
-	looseMost = 4 << 10
+	looseMost = 16 << 10
 )
 
 // isLoose reports whether a group is a point that can wait.

@@ -23,10 +23,27 @@ const (
 type reads struct {
 	*sql.DB
 	turns *share.Pool
+	kept  map[string]*sql.Stmt // of what is asked very often: to parse it is most of its work
 }
 
-func newReads(db *sql.DB) *reads {
-	return &reads{db, share.NewTurns("reads of the catalog", readers, oneCaller, 0)}
+func newReads(ctx context.Context, db *sql.DB, often ...string) (*reads, error) {
+	r := &reads{db, share.NewTurns("reads of the catalog", readers, oneCaller, 0), map[string]*sql.Stmt{}}
+	for _, query := range often {
+		s, err := db.PrepareContext(ctx, query) //nolint:sqlclosecheck // it is kept
+		if err != nil {
+			return r, err
+		}
+		r.kept[query] = s
+	}
+	return r, nil
+}
+
+// QueryContext is that of [sql.DB].
+func (r *reads) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if s := r.kept[query]; s != nil {
+		return s.QueryContext(ctx, args...)
+	}
+	return r.DB.QueryContext(ctx, query, args...)
 }
 
 // row reads one row when it is the caller's turn.

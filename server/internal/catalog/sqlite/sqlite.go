@@ -135,7 +135,9 @@ func (d *DB) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.reader = newReads(reader)
+	if d.reader, err = newReads(ctx, reader, summariesOfRun); err != nil {
+		return err
+	}
 	if d.guest {
 		d.openMark()
 		return nil

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -141,4 +143,33 @@ func TestSinglePoints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestReadsBesideSinglePoints: a read has all that was acknowledged before it began, while
+// points go on to come.
+func TestReadsBesideSinglePoints(t *testing.T) {
+	e := must(local.Open(t.Context(), local.Config{Dir: "/data", FS: faultfs.New()}))
+	defer e.Close()
+	if err := e.PutAttempt(t.Context(), model.RunID{1}, model.Attempt{Number: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var acked atomic.Int64
+	var reader sync.WaitGroup
+	const all = 2000
+	reader.Go(func() {
+		for least := int64(0); least < all; {
+			least = acked.Load()
+			list, _, err := e.ListSeries(t.Context(), model.RunID{1}, store.SeriesFilter{Limit: 10})
+			if err != nil || least > 0 && (len(list) != 1 || int64(list[0].Count) < least) {
+				t.Errorf("%d points were acknowledged and the list is %+v, %v", least, list, err)
+				return
+			}
+		}
+	})
+	for n := range int64(all) {
+		c := model.Column{Series: model.NewSeriesKey("m", "", nil), Kind: model.KindFloat, Floats: []float64{1}}
+		must(e.Append(t.Context(), &model.Batch{Run: model.RunID{1}, Writer: model.WriterID{1}, Attempt: 1, Groups: []model.RowGroup{{Unique: model.UniqueTime, TimeNs: []int64{n}, Columns: []model.Column{c}}}}))
+		acked.Store(n + 1)
+	}
+	reader.Wait()
 }

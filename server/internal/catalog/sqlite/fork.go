@@ -10,10 +10,12 @@ import (
 // tie links a run that has just got its name to the one that it forks, and the
 // forks of its name that came before it. Nothing becomes its own ancestor.
 func (o *opening) tie(ctx context.Context, run *runRow) error {
-	err := exec(ctx, o.tx, `UPDATE runs SET parent = (SELECT p.id FROM runs p WHERE p.project = ?2 AND p.name = ?3 AND p.pk <> ?1)
-		WHERE pk = ?1 AND ?3 <> ''`, run.pk, run.project, o.r.ForkFromRun)
-	if err != nil {
-		return err
+	if o.r.ForkFromRun != "" {
+		err := exec(ctx, o.tx, `UPDATE runs SET parent = (SELECT p.id FROM runs p WHERE p.project = ?2 AND p.name = ?3 AND p.pk <> ?1)
+			WHERE pk = ?1`, run.pk, run.project, o.r.ForkFromRun)
+		if err != nil {
+			return err
+		}
 	}
 	return exec(ctx, o.tx, `UPDATE runs SET parent = ?4 WHERE project = ?2 AND parent_run = ?3 AND parent_run <> '' AND parent IS NULL AND pk <> ?1
 		AND id NOT IN (WITH RECURSIVE up (id) AS (SELECT parent FROM runs WHERE pk = ?1 UNION SELECT r.parent FROM runs r JOIN up ON r.id = up.id)

@@ -31,6 +31,7 @@ type runRow struct {
 	job       string // orchestration id
 	nameless  bool   // recovered, see recover.go
 	created   bool   // by this open
+	whole     bool   // its row says already what follows from its writer
 }
 
 const runRowColumns = `r.pk, r.id, r.project, r.name, r.created_ns, r.deleted_ns, r.orchestration_id`
@@ -129,8 +130,10 @@ func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
 	if err := o.addWriter(ctx, run, a.Number); err != nil {
 		return nil, err
 	}
-	if err := refreshRun(ctx, o.tx, run.pk, o.now.UnixNano()); err != nil {
-		return nil, err
+	if !run.whole {
+		if err := refreshRun(ctx, o.tx, run.pk, o.now.UnixNano()); err != nil {
+			return nil, err
+		}
 	}
 	return o.result(run, a), nil
 }
@@ -315,9 +318,9 @@ func (o *opening) makeRun(ctx context.Context, project int64, name string) (*run
 	if name != o.r.RunName {
 		linked = o.r.RunName
 	}
-	res, err := o.tx.ExecContext(ctx, `INSERT INTO runs (id, project, name, display_name, status, created_ns, last_ns, seen_ns, attempt, orchestration_id, parent_run, fork_step, linked_from)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8, ?9, ?10, ?11)`,
-		id[:], project, name, o.r.DisplayName, model.StatusRunning, o.openedNs, o.now.UnixNano(), o.r.OrchestrationID, o.r.ForkFromRun, o.r.ForkAtStep, linked)
+	res, err := o.tx.ExecContext(ctx, `INSERT INTO runs (id, project, name, display_name, status, created_ns, last_ns, seen_ns, attempt, orchestration_id, parent_run, fork_step, linked_from, writers, search)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8, ?9, ?10, ?11, 1, ?12)`,
+		id[:], project, name, o.r.DisplayName, model.StatusRunning, o.openedNs, o.now.UnixNano(), o.r.OrchestrationID, o.r.ForkFromRun, o.r.ForkAtStep, linked, searchText(name, o.r.DisplayName))
 	if err != nil {
 		return nil, err
 	}
@@ -348,6 +351,8 @@ func (o *opening) initialise(ctx context.Context, run *runRow) error {
 		updates = append([]model.Update{{Op: model.OpSetAttribute, Path: "sys/experiment", Value: model.StringValue(o.r.Experiment)}}, updates...)
 	}
 	o.heard = true
+	// What is left to follow from a writer that is open and no observer is in the row.
+	run.whole = run.created && len(updates) == 0 && !model.IsObserver(o.sdk())
 	c := &change{tx: o.tx, pk: run.pk, run: run.id, writer: o.r.Writer, nowNs: o.now.UnixNano()}
 	return c.applyAll(ctx, updates)
 }
@@ -356,7 +361,7 @@ func (o *opening) addWriter(ctx context.Context, run *runRow, attempt uint32) er
 	err := exec(ctx, o.tx, `INSERT INTO writers (id, run, attempt, state, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, initial)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		o.r.Writer[:], run.id[:], attempt, model.WriterOpen, o.r.Host, o.r.PID, o.r.Rank, o.r.Hotkey, o.sdk(), signed(o.r.LoggerID), o.openedNs, o.now.UnixNano(), o.heard)
-	if err != nil {
+	if err != nil || run.created { // with one writer
 		return err
 	}
 	return exec(ctx, o.tx, `UPDATE runs SET writers = writers + 1 WHERE pk = ?`, run.pk)

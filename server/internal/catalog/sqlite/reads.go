@@ -26,15 +26,14 @@ type reads struct {
 	*sql.DB
 	turns    *share.Pool
 	mu       sync.Mutex
-	prepared map[string]*sql.Stmt
+	prepared map[string]*sql.Stmt // of constant queries that are asked often: to parse one is most of its work
 }
 
 func newReads(db *sql.DB) *reads {
 	return &reads{DB: db, turns: share.NewTurns("reads of the catalog", readers, oneCaller, 0), prepared: map[string]*sql.Stmt{}}
 }
 
-// row reads one row when it is the caller's turn. The query is a constant: it is parsed
-// once, which takes longer than to find a run.
+// row reads one row when it is the caller's turn. The query is a constant.
 func (r *reads) row(ctx context.Context, query string, args ...any) (scan func(into ...any) error) {
 	return func(into ...any) error {
 		release, err := r.turns.Acquire(ctx, 1)
@@ -61,6 +60,18 @@ func (r *reads) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 		r.prepared[query] = s
 	}
 	return s, err
+}
+
+// often asks constant queries.
+type often struct{ *reads }
+
+// QueryContext is that of [sql.DB].
+func (o often) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := o.prepare(ctx, query) //nolint:sqlclosecheck // it is kept
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
 }
 
 // Close ends the statements first: see [transaction.close].

@@ -17,11 +17,14 @@ import (
 
 // Summaries implements [catalog.Summaries].
 func (d *DB) Summaries(ctx context.Context, run model.RunID) ([]catalog.Summary, error) {
-	all, err := collect(ctx, d.reader, scanSummary, summariesOf+`(SELECT r.pk FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?)`, run[:])
+	all, err := collect(ctx, often{d.reader}, scanSummary, summariesOfRun, run[:])
 	return all, d.failure("read summaries", err)
 }
 
-const summariesOf = `SELECT metric, points, last, least, most FROM summaries WHERE run = `
+const (
+	summariesOf    = `SELECT metric, points, last, least, most FROM summaries WHERE run = `
+	summariesOfRun = summariesOf + `(SELECT r.pk FROM ids JOIN runs r ON r.id = ids.run WHERE ids.id = ?)`
+)
 
 func scanSummary(rows *sql.Rows) (s catalog.Summary, err error) {
 	var last, least, most any

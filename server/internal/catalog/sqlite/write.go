@@ -5,10 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"time"
 )
 
-// maxTogether bounds a transaction, and so how long its writes wait for one another.
-const maxTogether = 64
+const (
+	// maxTogether bounds a transaction, and so how long its writes wait for one another.
+	maxTogether = 64
+	// mostGather bounds how long one waits for the others where the disk is slow.
+	mostGather = 2 * time.Millisecond
+)
 
 // writes are those that wait. One of the callers commits all of them in one
 // transaction, so that they share its sync.
@@ -16,6 +21,11 @@ type writes struct {
 	turn    chan struct{} // held by whoever commits
 	mu      sync.Mutex
 	waiting []*write
+	// Callers that write one thing after the other come again soon. So a transaction waits
+	// until as many are there as were around the last one, no longer than that one took.
+	expected int
+	took     time.Duration
+	whole    chan struct{} // closed when they are there; nil when nobody asks
 }
 
 // write is one of them. It sees what those before it in the transaction did, and
@@ -32,18 +42,59 @@ type write struct {
 // the transaction fails, so do all that share it.
 func (d *DB) write(ctx context.Context, act string, f func(tx *transaction) error) error {
 	w := &write{ctx: ctx, act: act, f: f, done: make(chan struct{})}
-	d.writes.mu.Lock()
-	d.writes.waiting = append(d.writes.waiting, w)
-	d.writes.mu.Unlock()
+	d.writes.add(w)
 	for {
 		select {
 		case <-w.done:
 			return w.err
 		case d.writes.turn <- struct{}{}:
-			d.commit(d.writes.take())
+			d.writes.gather()
+			begun, all := time.Now(), d.writes.take()
+			d.commit(all)
+			d.writes.served(len(all), time.Since(begun))
 			d.tidy(ctx)
 			<-d.writes.turn
 		}
+	}
+}
+
+func (w *writes) add(one *write) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = append(w.waiting, one)
+	if w.whole != nil && len(w.waiting) >= w.expected {
+		close(w.whole)
+		w.whole = nil
+	}
+}
+
+// gather waits for those that are expected.
+func (w *writes) gather() {
+	w.mu.Lock()
+	if n := len(w.waiting); n == 0 || n >= w.expected {
+		w.mu.Unlock()
+		return
+	}
+	whole := make(chan struct{})
+	w.whole = whole
+	end := time.NewTimer(min(w.took, mostGather))
+	w.mu.Unlock()
+	defer end.Stop()
+	select {
+	case <-whole:
+	case <-end.C:
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.whole = nil
+}
+
+// served notes what the next transaction may expect.
+func (w *writes) served(n int, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n > 0 {
+		w.expected, w.took = min(n+len(w.waiting), maxTogether), took
 	}
 }
 

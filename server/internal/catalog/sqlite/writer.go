@@ -144,9 +144,14 @@ func refreshRun(ctx context.Context, tx *transaction, pk, nowNs int64) error {
 	if err != nil {
 		return err
 	}
-	// No word of a query holds a line feed, so it keeps the parts apart. It is in the indexes
-	// of the orders, where all that a search passes is read: so it has only the beginning.
-	search := beginning(strings.ToLower(strings.Join(append([]string{name, display}, tags...), "\n")), searchBytes)
+	search := searchText(append([]string{name, display}, tags...)...)
 	const seen = `max(seen_ns, ?3)`
 	return exec(ctx, tx, `UPDATE runs SET tags = ?1, search = ?2, seen_ns = `+seen+`, status = `+statusOf+`, last_ns = `+lastOf(seen)+` WHERE pk = ?4`, string(list), search, nowNs, pk)
+}
+
+// searchText is what searches of runs look at. No word of a query holds a line feed, so it
+// keeps the parts apart. It is in the indexes of the orders, where all that a search passes
+// is read: so it has only the beginning.
+func searchText(parts ...string) string {
+	return beginning(strings.ToLower(strings.Join(parts, "\n")), searchBytes)
 }

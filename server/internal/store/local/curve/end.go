@@ -30,6 +30,8 @@ type End struct {
 	sole  uint32
 	shape column.Shape
 	tail  *column.SortKey
+	// grown is how often rows went on where it ended since a read worked it out.
+	grown uint8
 }
 
 // End returns the summary of a view. It is computed at most once per version and
@@ -266,16 +268,20 @@ func (m *Memo) Known(version, epoch uint64) *End {
 // DropEnd forgets the end until the next read.
 func (m *Memo) DropEnd() { m.last.Store(nil) }
 
+// mostGrown is how often an end is kept current between two reads that work it out. A
+// series that gets points a hundred times as often as it is read must not pay for each.
+const mostGrown = 16
+
 // Advance keeps the summary of a curve's end current when new rows, which made the
 // version, only go on where it ended; else the next read computes it anew.
 func (m *Memo) Advance(version, epoch uint64, g *Growth, v *column.Values) {
 	old := m.last.Load()
-	if old == nil || old.version != version-1 || old.epoch != epoch {
+	if old == nil || old.version != version-1 || old.epoch != epoch || old.grown == mostGrown {
 		return
 	}
 	g.measure()
 	if next := old.extended(g, v); next != nil {
-		next.version, next.epoch = version, epoch
+		next.version, next.epoch, next.grown = version, epoch, old.grown+1
 		m.last.Store(next)
 	}
 }

@@ -115,10 +115,9 @@ type memory struct {
 	grown   curve.Growth
 }
 
-// remember appends a group to the one of its shape in memory.
+// remember takes a group into memory.
 func (r *Run) remember(g *record.Group, src uint32, of *memory) error {
-	n := g.Rows.Len()
-	if n == 0 {
+	if g.Rows.Len() == 0 {
 		return nil
 	}
 	for i, id := range g.Series {
@@ -127,6 +126,17 @@ func (r *Run) remember(g *record.Group, src uint32, of *memory) error {
 			return fmt.Errorf("series %d is not defined", id)
 		}
 	}
+	if isLoose(g) {
+		r.hold(g, src)
+	} else {
+		r.take(g, src, of)
+	}
+	return nil
+}
+
+// take appends a group, all of whose series are known, to the one of its shape in memory.
+func (r *Run) take(g *record.Group, src uint32, of *memory) {
+	n := g.Rows.Len()
 	for len(of.sources) < n {
 		of.sources = append(of.sources, src)
 	}
@@ -141,7 +151,6 @@ func (r *Run) remember(g *record.Group, src uint32, of *memory) error {
 		l.version++
 		l.Advance(l.version, r.epoch, &of.grown, &g.Columns[i])
 	}
-	return nil
 }
 
 // groupOf finds or makes the group in memory that rows belong to.

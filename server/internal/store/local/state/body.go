@@ -31,11 +31,12 @@ func (r *Run) Hold() {
 	r.load(false)
 }
 
-// share locks a run for reading, with its body and its groups.
+// share locks a run for reading, with its body, its groups, and the points that waited
+// until now.
 func (r *Run) share() {
-	for {
+	for gathered := false; ; gathered = true {
 		r.mu.RLock()
-		if r.loaded && r.grouped && len(r.late) == 0 {
+		if r.loaded && r.grouped && len(r.late) == 0 && (gathered || !r.waiting()) {
 			r.used.Store(r.table.now().UnixNano())
 			r.read.Store(r.table.now().UnixNano())
 			return
@@ -43,6 +44,7 @@ func (r *Run) share() {
 		r.mu.RUnlock()
 		r.mu.Lock()
 		r.load(true)
+		r.gather()
 		r.mu.Unlock()
 	}
 }

@@ -18,6 +18,9 @@
 // rest shares an empty one. The groups of segments are apart from the rest of the body:
 // a run that is only written to never has them, and they are dropped first.
 //
+// Points that share their rows with no other wait (loose.go) until they are many, the run is
+// read or a flush takes it.
+//
 // All of it is counted, and memory.go says what goes when it is too much:
 //
 //	what no segment has (memory)      flushed

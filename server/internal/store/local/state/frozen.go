@@ -36,6 +36,7 @@ func (r *Run) Freeze() *Frozen {
 		next = r.late[0].lsn
 		upTo = next - 1
 	}
+	r.gather()
 	f := &Frozen{run: r, groups: r.mem, lineage: r.lines(), starts: r.freshStarts}
 	f.section = &segment.Section{Head: segment.Head{Entry: segment.Entry{Run: r.ID, Flushed: upTo}, Deleted: r.deleted, NextOrd: r.nextOrd, Made: r.made, Attempts: slices.Clone(r.attempts)}, Starts: r.freshStarts}
 	r.fillSection(f)
@@ -43,7 +44,7 @@ func (r *Run) Freeze() *Frozen {
 	r.table.dueBytes.Add(-int64(r.dueBytes))
 	r.dueBytes = 0
 	r.frozenBytes = r.memBytes - r.lateBytes
-	r.mem, r.shapes, r.memRows, r.memBytes, r.freshStarts = nil, nil, 0, r.lateBytes, nil
+	r.mem, r.loose, r.shapes, r.memRows, r.memBytes, r.freshStarts = nil, nil, nil, 0, r.lateBytes, nil
 	return f
 }
 

@@ -64,6 +64,7 @@ type unflushed struct {
 	frozenFirst uint64 // the oldest of those that are on their way to a segment
 	late        []lateRecord
 	lateBytes   int // of memBytes
+	loose       *loose
 	mem         []*memGroup
 	shapes      shapes // of mem, where they are many
 	memRows     int    // of the longest group

@@ -17,8 +17,8 @@ import (
 const (
 	firstRetry = 500 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// silence is how long a stream may say nothing: more than two heartbeats of any server.
-	silence = 65 * time.Second
+	// silence is how long a stream may say nothing: more than two heartbeats.
+	silence = 5 * time.Second
 )
 
 // news is what a stream of events tells.

@@ -5,6 +5,7 @@ import "./style/chart.css";
 import "./style/table.css";
 import "./style/runs.css";
 import "./style/narrow.css";
+import "./style/print.css";
 import { locked } from "./api/client.ts";
 import { HomePage } from "./page/home.tsx";
 import { KeyPrompt, LoginPage } from "./page/login.tsx";

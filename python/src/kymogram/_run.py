@@ -118,6 +118,29 @@ class Run:
     def __repr__(self) -> str:
         return f"<kymogram.Run {self.workspace}/{self.project}/{self.name} {self.id}>"
 
+    def _repr_html_(self) -> str:
+        """A card for notebooks; a server that is slow or away is waited for at most 1 s."""
+        from . import query
+        from ._reading.card import ROWS, Card
+
+        logger = self._logger
+        count, rows = logger.last_steps(ROWS) if logger is not None else (0, [])
+        return query.open_card(
+            self.server,
+            self.settings.key,
+            Card(
+                self.workspace,
+                self.project,
+                self.name,
+                self.id,
+                "closed" if self._closed else "running",
+                url=self.url if self.answer is not None else "",
+                config=_config(self._request.get("initial") or []),
+                rows=rows,
+                count=count,
+            ),
+        )
+
     def _announce(self) -> None:
         """Print the page's address, once."""
         if self.answer is not None and not self._announced:
@@ -554,6 +577,15 @@ class Run:
         if not self._failed:
             self._failed = True
             self._signal = "SIGINT" if isinstance(error, KeyboardInterrupt) else ""
+
+
+def _config(updates: list[dict[str, Any]]) -> dict[str, Any]:
+    """The configuration that the run was opened with."""
+    return {
+        one["path"].removeprefix("config/"): one["value"].get("value")
+        for one in updates
+        if str(one.get("path", "")).startswith("config/") and "value" in one
+    }
 
 
 def _starts(server: str, answer: dict[str, Any] | None) -> Starts:

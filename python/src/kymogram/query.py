@@ -28,7 +28,7 @@ from urllib import error, parse, request
 from ._delivery import client as _client
 from ._exceptions import KymogramAuthError, KymogramError
 from ._host import environment
-from ._reading import arrow, columns, frames
+from ._reading import arrow, card, columns, frames
 from ._reading.columns import Bucketed, Points
 from ._reading.frames import QueryError
 
@@ -44,6 +44,7 @@ _TRIES = 5  # of a request to a server that is busy
 _MOST_WAIT = 5.0  # seconds between them
 _POINTS_PAGE = 100_000
 _MOST_ROWS = 1_000_000
+_CARD_WAIT = 1.0  # seconds that a cell of a notebook waits for a server
 
 _Columns = TypeVar("_Columns", Points, Bucketed)
 
@@ -258,6 +259,24 @@ def _refused(status: int, body: bytes) -> KymogramError:
     return QueryError(text, code, status)
 
 
+def open_card(server: str, key: str | None, known: card.Card) -> str:
+    """A card of a run that this process logs: what the process knows, else the server's."""
+
+    def ask() -> card.Card:
+        try:
+            client = Client(server, key, timeout=_CARD_WAIT)
+            document = client._json(f"/api/v1/runs/{known.id}", {}, "id", "workspace", "name")
+            return Run(client, document)._card().with_rows_of(known)
+        except KymogramError as trouble:
+            known.note = f"{trouble}. Points wait on disk until it answers."
+            return known
+
+    found = card.within(_CARD_WAIT, ask)
+    if found is None:
+        known.note = "The server did not answer in time. Points wait on disk until it does."
+    return (found or known).html()
+
+
 class Run:
     """A run as the server knew it when it was read.
 
@@ -301,13 +320,49 @@ class Run:
         found = dict(self.document["config"])
         if len(found) < _CONFIG_MAX and not self.document.get("config_cut"):
             return found
-        every = {one["path"]: _shown(one) for one in self.detail()["attributes"]}
-        below = "config/"
-        return {path[len(below) :]: one for path, one in every.items() if path.startswith(below)}
+        return _below_config(self.detail()["attributes"])
 
     def __repr__(self) -> str:
         one = self.document
         return f"<Run {one['workspace']}/{one['project']}/{one['name']} {one['status']}>"
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks: what is known, and the curves if the server sends them at once."""
+        found = card.within(_CARD_WAIT, self._card)
+        return (
+            found or self._card_of(self.document, [], "The server did not answer in time.")
+        ).html()
+
+    def _card(self) -> card.Card:
+        try:
+            path = f"/api/v1/runs/{self.id}"
+            document = self.client._json(path, {}, "id", "series")
+            options = {"limit": card.ROWS, "preview": card.BUCKETS}
+            rows = self.client._json(f"{path}/series", options, "series")["series"]
+        except KymogramError as trouble:
+            return self._card_of(self.document, [], str(trouble))
+        return self._card_of(document, rows, "")
+
+    def _card_of(self, one: dict[str, Any], rows: list[dict[str, Any]], note: str) -> card.Card:
+        config = one.get("config") or {}
+        if one.get("config_cut") and "attributes" in one:
+            config = _below_config(one["attributes"])
+        return card.Card(
+            workspace=one["workspace"],
+            project=one["project"],
+            name=one["name"],
+            id=one["id"],
+            status=one["status"],
+            url=f"{self.client.url}/runs/{self.id}",
+            tags=one.get("tags") or (),
+            config=config,
+            created_ns=one.get("created_ns") or 0,
+            duration_ms=one.get("duration_ms") or 0,
+            points=one.get("points"),
+            rows=rows,
+            count=one["series"] if isinstance(one.get("series"), int) else 0,
+            note=note,
+        )
 
     def summary(self) -> dict[str, float | int]:
         """The last values of the numeric series without labels, by metric.
@@ -591,6 +646,15 @@ def _summary(series: list[Series]) -> dict[str, float | int]:
         if name not in found or one.scale == "ML_STEP":
             found[name] = _number(one.last)
     return found
+
+
+def _below_config(attributes: list[dict[str, Any]]) -> dict[str, Any]:
+    below = "config/"
+    return {
+        one["path"][len(below) :]: _shown(one)
+        for one in attributes
+        if one["path"].startswith(below)
+    }
 
 
 def _shown(one: dict[str, Any]) -> Any:

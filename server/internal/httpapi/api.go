@@ -50,8 +50,10 @@ type Options struct {
 	// Page is what a page of texts or documents takes.
 	Page int64 // default 16 MiB
 	// Stall is how long a client may read nothing of an answer that holds memory.
-	Stall     time.Duration // default 5 s
-	Heartbeat time.Duration
+	Stall time.Duration // default 5 s
+	// Heartbeat is the time between signs of life on an event stream: a page tells after
+	// two of them that the connection hangs. One takes 8 bytes.
+	Heartbeat time.Duration // default 2 s
 	// Waits is how many event streams and requests that wait for news there may be, a
 	// quarter of them for one caller: each holds a connection.
 	Waits     int64     // default 4,096
@@ -87,7 +89,7 @@ func New(q *query.Service, ingest Ingest, live Live, options Options) *API {
 		options.Stall = 5 * time.Second
 	}
 	if options.Heartbeat <= 0 {
-		options.Heartbeat = 25 * time.Second
+		options.Heartbeat = 2 * time.Second
 	}
 	if options.Waits <= 0 {
 		options.Waits = mostWaits

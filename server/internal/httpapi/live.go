@@ -74,7 +74,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 				events, cancel = a.live.Subscribe(filter, event.ID)
 			}
 		case <-beat.C:
-			s.write([]byte(": beat\n\n"))
+			s.write([]byte(":\n\n"))
 		case <-r.Context().Done():
 			return nil
 		}

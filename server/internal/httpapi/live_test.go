@@ -69,7 +69,7 @@ func (r *eventReader) next() (e sse, ok bool) {
 		case "retry":
 			e.retry = value
 		case "":
-			e.comment = value
+			e.comment = line
 		default:
 			r.t.Errorf("unknown field %q", line)
 		}

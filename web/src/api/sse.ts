@@ -41,7 +41,8 @@ export class Parser {
 
 const firstRetryMs = 500;
 const lastRetryMs = 5_000;
-const silenceMs = 65_000; // the server speaks every 25 s; more than two silences are a dead connection
+const silenceMs = 5_000; // the server speaks every 2 s; more than two silences are a connection that hangs
+const graceMs = 200; // what came while this page was busy is read first
 
 /** What a stream tells its reader. */
 export interface Reader {
@@ -66,13 +67,16 @@ export async function follow(url: string, abort: AbortSignal, late: boolean, rea
       // With an id the server continues behind it, or says reset itself.
       if (missed && !last) reader.gap();
     };
-    const ended = await once(url, last, abort, opened, (e) => {
-      if (e.id) last = e.id;
+    const heard = (events: ServerEvent[]) => {
       retryMs = firstRetryMs;
-      reader.event(e);
-    });
+      for (const e of events) {
+        if (e.id) last = e.id;
+        reader.event(e);
+      }
+    };
+    const ended = await once(url, last, abort, opened, heard);
     missed = true;
-    if (ended === "unreachable" && !abort.aborted) reader.answered(false);
+    if ((ended === "unreachable" || ended === "silent") && !abort.aborted) reader.answered(false);
     if (ended === "refused") last = "";
     await pause(retryMs, abort);
     retryMs = Math.min(lastRetryMs, retryMs * 2);
@@ -84,11 +88,18 @@ async function once(
   last: string,
   outer: AbortSignal,
   opened: () => void,
-  onEvent: (e: ServerEvent) => void,
-): Promise<"broken" | "refused" | "unreachable"> {
+  heard: (events: ServerEvent[]) => void,
+): Promise<"broken" | "refused" | "unreachable" | "silent"> {
   const silence = new AbortController();
   let answered = false;
-  let timer = setTimeout(() => silence.abort(), silenceMs);
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const listen = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      timer = setTimeout(() => silence.abort(), graceMs);
+    }, silenceMs);
+  };
+  listen();
   try {
     const headers: Record<string, string> = { Accept: "text/event-stream", ...authorization() };
     if (last) headers["Last-Event-ID"] = last;
@@ -101,11 +112,11 @@ async function once(
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return "broken";
-      clearTimeout(timer);
-      timer = setTimeout(() => silence.abort(), silenceMs);
-      for (const e of parser.push(value)) onEvent(e);
+      listen();
+      heard(parser.push(value));
     }
   } catch {
+    if (silence.signal.aborted) return "silent";
     return answered ? "broken" : "unreachable"; // the next try says whether the server is back
   } finally {
     clearTimeout(timer);

@@ -39,6 +39,7 @@ export function ChartGrid({
   useLayoutEffect(() => {
     const el = host.current!;
     const measure = () => {
+      if (matchMedia("print").matches) return; // the cards that are drawn flow over the paper
       box.value = { width: el.clientWidth - 16, height: el.clientHeight };
     };
     // The observer measures first after the browser's own layout: asking here would

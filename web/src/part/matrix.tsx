@@ -37,7 +37,7 @@ export function Matrix(props: Props) {
 
   const look = () => {
     const el = scroller.current;
-    if (!el) return;
+    if (!el || matchMedia("print").matches) return; // paper gets the cells of the screen
     const next = {
       ...{ x: el.scrollLeft, y: el.scrollTop },
       width: Math.min(el.clientWidth - left, columns.length * cell.width),

@@ -89,6 +89,9 @@ export function Shell({ crumbs, tools, project, children }: Props) {
       <main class="main">
         <Offline />
         {children}
+        <p class="on-paper muted">
+          {location.href} · Charts, and rows of long tables, are those that were on the screen.
+        </p>
       </main>
       <TipView />
       {help.value && <Help />}

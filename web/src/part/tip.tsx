@@ -31,8 +31,7 @@ export function TipView() {
     const el = host.current;
     if (!el || !at) return;
     const { width, height } = el.getBoundingClientRect();
-    const left = at.left + gap + width > innerWidth ? at.left - gap - width : at.left + gap;
-    const top = Math.max(4, Math.min(innerHeight - height - 4, at.top - height / 2));
+    const { left, top } = beside(at, width, height);
     el.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
   });
   if (!at || at.rows.length === 0) return null;
@@ -52,6 +51,24 @@ export function TipView() {
       {at.rest > 0 && <div class="muted">+{at.rest} more lines</div>}
     </div>
   );
+}
+
+const edge = 4; // of the screen stays free
+
+/** Right of the pointer, else left, else over or under it; never beyond the screen. */
+function beside(at: Tip, width: number, height: number): { left: number; top: number } {
+  const within = (v: number, size: number, most: number) => Math.max(edge, Math.min(most - size - edge, v));
+  const right = at.left + gap + width <= innerWidth;
+  if (right || at.left - gap - width >= 0)
+    return {
+      left: right ? at.left + gap : at.left - gap - width,
+      top: within(at.top - height / 2, height, innerHeight),
+    };
+  const under = at.top + gap + height <= innerHeight;
+  return {
+    left: within(at.left - width / 2, width, innerWidth),
+    top: under ? at.top + gap : Math.max(edge, at.top - gap - height),
+  };
 }
 
 const mostLayers = 10;

@@ -8,7 +8,8 @@ const shapes = { open: "●", finished: "✓", failed: "✕", interrupted: "■"
 export function WritersView({ detail }: { detail: RunDetail | null }) {
   if (!detail) return null;
   return (
-    <div class="scroll pad">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reached by keys
+    <div class="scroll pad" tabIndex={0} role="group" aria-label="Writers">
       <Shared detail={detail} />
       <h2>Writers</h2>
       <table class="plain">

@@ -53,9 +53,12 @@ for (const theme of ["light", "dark"] as const)
 /** Whether something sticks out of the screen that cannot be scrolled to. */
 const fits = () => {
   const { clientWidth, scrollWidth } = document.documentElement;
-  const beyond = [...document.querySelectorAll(".top *, .run-head *, .tabs, .card, .panel")].filter(
-    (e) => e.getClientRects().length && e.getBoundingClientRect().right > clientWidth + 1,
-  );
+  const beyond = [...document.querySelectorAll(".top *, .run-head *, .tabs, .card, .panel")].filter((e) => {
+    if (!e.getClientRects().length || e.getBoundingClientRect().right <= clientWidth + 1) return false;
+    // The tools and the facts of a run scroll sideways.
+    const line = e.closest(".top, .run-head");
+    return !line || line === e || getComputedStyle(line).overflowX !== "auto";
+  });
   return scrollWidth <= clientWidth && beyond.length === 0;
 };
 

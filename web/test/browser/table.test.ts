@@ -1,3 +1,4 @@
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findings, type Host, host, launch, open, shot, type Tab } from "./host.ts";
@@ -132,4 +133,65 @@ test("says that the server is gone within two seconds, and that it is back", asy
   await page.getByText("Offline since").waitFor({ state: "detached" });
   await page.close();
   back.close();
+});
+
+/** A way to a server that can be held: connections stay open, and nothing passes. */
+async function holding(target: number) {
+  const pairs = new Set<Socket>();
+  let held = false;
+  const proxy = createServer((here) => {
+    const there = connect(target, "127.0.0.1");
+    for (const [from, to] of [
+      [here, there],
+      [there, here],
+    ] as const) {
+      pairs.add(from);
+      from.on("data", (chunk) => to.write(chunk));
+      from.on("error", () => to.destroy());
+      from.on("close", () => {
+        pairs.delete(from);
+        to.destroy();
+      });
+      if (held) from.pause();
+    }
+  });
+  await new Promise<void>((done) => proxy.listen(0, "127.0.0.1", done));
+  return {
+    url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+    hold(yes: boolean) {
+      held = yes;
+      for (const one of pairs) yes ? one.pause() : one.resume();
+    },
+    close() {
+      for (const one of pairs) one.destroy();
+      proxy.close();
+    },
+  };
+}
+
+test("says within six seconds that a connection hangs, and that it is back", async () => {
+  const here = await host();
+  const way = await holding(Number(new URL(here.url).port));
+  const page = await browser.newPage();
+  await page.goto(`${way.url}/projects/${project}`);
+  await page.locator(".row[aria-rowindex='1']").waitFor();
+  await expect.poll(() => here.handler.standin.listeners.size).toBe(1);
+  // An idle stream is not taken for one that hangs.
+  await page.waitForTimeout(7_000);
+  expect(await page.getByText("Offline since").count()).toBe(0);
+  way.hold(true);
+  const hung = Date.now();
+  await page.getByText("Offline since").waitFor();
+  console.info(`told after ${Date.now() - hung} ms`);
+  expect(Date.now() - hung).toBeLessThan(6_000);
+  way.hold(false);
+  await page.getByText("Offline since").waitFor({ state: "detached" });
+  // The tries that a hanging connection took do not make the next end late.
+  await page.waitForTimeout(500);
+  way.close();
+  const gone = Date.now();
+  await page.getByText("Offline since").waitFor();
+  expect(Date.now() - gone).toBeLessThan(2_000);
+  await page.close();
+  here.close();
 });

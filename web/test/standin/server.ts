@@ -480,7 +480,11 @@ function live(s: Standin, res: ServerResponse, q: URLSearchParams) {
   res.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   res.write(": hello\n\n");
   s.listeners.set(res, (run) => runs.length === 0 || [...runs, ...parents].includes(run.id));
-  res.on("close", () => s.listeners.delete(res));
+  const beat = setInterval(() => res.write(":\n\n"), 2_000);
+  res.on("close", () => {
+    clearInterval(beat);
+    s.listeners.delete(res);
+  });
 }
 
 async function body(req: IncomingMessage): Promise<string> {

@@ -73,6 +73,15 @@ class Logger:
 
     # series
 
+    def last_steps(self, most: int) -> tuple[int, list[dict[str, Any]]]:
+        """How many series there are, and the last steps of the first, by name."""
+        every = sorted(self._series.copy().values(), key=lambda one: one.metric)
+        rows = [
+            {"metric": one.metric, "labels": one.labels, "step": one.last_step()}
+            for one in every[:most]
+        ]
+        return len(every), rows
+
     def find(
         self, metric: object, scale: object, labels: Any, evaluation: object, dtype: object
     ) -> tuple[Any, StepSeries]:

@@ -33,6 +33,7 @@ type KymographRequest struct {
 	Columns  int
 	Reduce   Reduction
 	Lo, Hi   *float64 // the values of the scale's ends; nil: 1 and 99 % of the cells
+	NoCells  bool     // only what is known of rows, columns and the scale
 
 	IncludeInherited bool
 }
@@ -62,14 +63,20 @@ type Kymograph struct {
 type RowSummary struct {
 	// Absent: there is no such series of numbers, or it has no point on this axis.
 	Absent         bool
+	Number         uint32  // of the series in its run, in the order in which they were first logged
 	Last           float64 // of the whole curve
 	Min, Max, Mean float64 // NaN when Count is 0
 	Count, NaN     uint64  // finite points, and those that are NaN
 	PosInf, NegInf uint64
 }
 
-// ColumnSummary describes the values of the cells of one column; NaN when it has none.
-type ColumnSummary struct{ Min, Max, Mean float64 }
+// ColumnSummary describes one column. Min, Max and Mean are NaN when it has no finite point.
+type ColumnSummary struct {
+	Min, Max       float64 // of its finite points, whatever the reduction is
+	Mean           float64 // of the means of its cells: each row counts once
+	Count, NaN     uint64  // finite points, and those that are NaN
+	PosInf, NegInf uint64
+}
 
 // Kymograph reads many series at the same columns.
 func (s *Service) Kymograph(ctx context.Context, r KymographRequest) (*Kymograph, error) {
@@ -109,7 +116,9 @@ func (s *Service) kymograph(ctx context.Context, r KymographRequest) (*Kymograph
 	if err != nil {
 		return nil, err
 	}
-	picture.finish(r.Lo, r.Hi)
+	if picture.finish(r.Lo, r.Hi); r.NoCells {
+		k.Cells = nil
+	}
 	return k, nil
 }
 
@@ -195,7 +204,7 @@ func describeRow(c *curve, axis model.Axis) RowSummary {
 	if _, err := axisOf(c.series, axis); err != nil {
 		return row
 	}
-	row.Absent, row.Last = false, c.series.Last.Value.Float
+	row.Absent, row.Number, row.Last = false, uint32(c.series.ID), c.series.Last.Value.Float
 	if c.series.Kind == model.KindInt {
 		row.Last = float64(c.series.Last.Value.Int)
 	}

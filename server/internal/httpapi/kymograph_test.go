@@ -334,6 +334,38 @@ func TestKymographWithoutCells(t *testing.T) {
 	}
 }
 
+// TestKymographFitsColumnsToPoints: each point of the densest row has a column of its own,
+// and none between them is empty.
+func TestKymographFitsColumnsToPoints(t *testing.T) {
+	for name, of := range map[string]struct {
+		every, points, columns, want int
+		from, to                     any
+	}{
+		"each step":           {1, 64, 1000, 64, nil, nil},
+		"each tenth step":     {10, 200, 1000, 200, nil, nil},
+		"more points":         {1, 5000, 100, 100, nil, nil},
+		"a part":              {10, 200, 1000, 50, 500, 999},
+		"beyond the points":   {1, 64, 1000, 100, 0, 99},
+		"one point":           {1, 1, 1000, 1, nil, nil},
+		"a part without them": {1, 64, 1000, 50, 1000, 1049},
+	} {
+		l := newLab(t, httpapi.Options{})
+		w := l.writer("run", nil)
+		points := steps(0, of.points, func(i int) any { return float64(i) })
+		for i := range points {
+			points[i].axes = map[model.Axis]int64{model.AxisStep: int64(i * of.every)}
+		}
+		w.log(model.NewSeriesKey("m", "", nil), points...)
+		p := l.picture(map[string]any{"run": w.run.String(), "metric": "m", "rows": []any{map[string]any{}}, "columns": of.columns, "fit": true, "from": of.from, "to": of.to})
+		if p.cols != of.want {
+			t.Errorf("%s: %d columns, want %d", name, p.cols, of.want)
+		}
+		if holes := bytes.Count(p.cells, []byte{0}); of.from == nil && holes > 0 {
+			t.Errorf("%s: %d columns are empty", name, holes)
+		}
+	}
+}
+
 // TestKymographOfOtherRowsAndExtremes: rows of other runs and metrics, rows that there are
 // not, whole numbers, values at the ends of float64, axes at the ends of int64.
 func TestKymographOfOtherRowsAndExtremes(t *testing.T) {

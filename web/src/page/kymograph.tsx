@@ -85,7 +85,8 @@ interface FoundProps {
 }
 
 function Found({ session, id, detail, cards, runs, members, metric }: FoundProps) {
-  if (members.length > 0 && detail)
+  if (!session.complete() || !detail) return <p class="muted ky-wait">reading the list of series …</p>;
+  if (members.length > 0)
     return (
       <KymographBody
         session={session}
@@ -94,7 +95,6 @@ function Found({ session, id, detail, cards, runs, members, metric }: FoundProps
         runs={runs}
       />
     );
-  if (!session.complete()) return null;
   const offers = offersOf(cards);
   return (
     <Message>
@@ -132,14 +132,10 @@ const mostOffers = 30;
 
 /** Selectors that take more than one series: a metric with labels, or metrics that differ in a number. */
 function offersOf(cards: Card[]): [string, number][] {
-  const rows = new Map<string, number>();
-  const add = (name: string, n: number) => rows.set(name, (rows.get(name) ?? 0) + n);
-  for (const card of cards) {
-    const template = kymo.templateOf(card.metric);
-    if (card.members.length > 1) add(card.metric, card.members.length);
-    if (template !== card.metric) add(template, card.members.length);
-  }
-  return [...rows].filter(([, n]) => n > 1).sort((a, b) => b[1] - a[1] || natural(a[0], b[0]));
+  const own = new Map<string, number>();
+  for (const { metric, members } of cards) own.set(metric, (own.get(metric) ?? 0) + members.length);
+  const all = [...own, ...kymo.templates(cards)].filter(([, n]) => n > 1);
+  return all.sort((a, b) => b[1] - a[1] || natural(a[0], b[0]));
 }
 
 interface ToolsProps {

@@ -14,6 +14,7 @@ import { mostRows, Pictures, type View } from "../state/pictures.ts";
 import { setParams } from "../state/route.ts";
 import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
+import { useLate } from "./chartcard.tsx";
 import { type Box, type Brush, Kymograph, type Place, sidesOf, topHeight } from "./kymograph.tsx";
 import { HeatLegend } from "./kymographlegend.tsx";
 import { KymographRow } from "./kymographrow.tsx";
@@ -113,6 +114,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
   const keys = (e: KeyboardEvent) =>
     onKey(e, { at, brush, rows: rows.length, box, picture: head, open, zoom: doZoom });
   useArrows(scroller, keys);
+  const late = useLate(pictures.loading.value && head === null);
   const message = pictures.error.value || error;
   return (
     <>
@@ -153,32 +155,35 @@ export function KymographBody({ session, members, left, runs }: Props) {
           {message}
         </p>
       )}
-      <Kymograph
-        {...{
-          pictures,
-          names,
-          brackets,
-          order: rows,
-          box,
-          axis,
-          unit,
-          limits,
-          at,
-          brush,
-          clipped,
-          opened,
-          scroller,
-        }}
-        view={now}
-        label={`Kymograph of ${kymo.metric.value}: ${count(rows.length)} rows. Arrow keys move, Enter opens a curve.`}
-        onMeasure={(width, height) => {
-          size.value = { width, height };
-        }}
-        onOpen={open}
-        onZoom={doZoom}
-        onReset={reset}
-        onKey={keys}
-      />
+      <div class="ky-picture">
+        {late && <div class="progress" />}
+        <Kymograph
+          {...{
+            pictures,
+            names,
+            brackets,
+            order: rows,
+            box,
+            axis,
+            unit,
+            limits,
+            at,
+            brush,
+            clipped,
+            opened,
+            scroller,
+          }}
+          view={now}
+          label={`Kymograph of ${kymo.metric.value}: ${count(rows.length)} rows. Arrow keys move, Enter opens a curve.`}
+          onMeasure={(width, height) => {
+            size.value = { width, height };
+          }}
+          onOpen={open}
+          onZoom={doZoom}
+          onReset={reset}
+          onKey={keys}
+        />
+      </div>
       <Status
         cell={cell}
         member={cell && shown[cell.index]}

@@ -181,3 +181,31 @@ export function kymographPath(run: string, selector: string, change: Record<stri
   const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
   return `/runs/${encodeURIComponent(run)}/kymograph?${text}`;
 }
+
+/** What the charts and the kymograph of a run have in common in the address: the axis, its zoom, the other runs. */
+export function shared(): Record<string, string> {
+  return { x: param("x"), zoom: param("zoom"), with: param("with") };
+}
+
+const counted = new WeakMap<Card[], Map<string, number>>();
+
+/** How many series each selector with a star takes. */
+export function templates(cards: Card[]): Map<string, number> {
+  let found = counted.get(cards);
+  if (!found) {
+    found = new Map();
+    for (const { metric, members } of cards) {
+      const template = templateOf(metric);
+      if (template !== metric) found.set(template, (found.get(template) ?? 0) + members.length);
+    }
+    counted.set(cards, found);
+  }
+  return found;
+}
+
+/** What draws a card as rows: its own series where it has some, else those of its template; "" for a single row. */
+export function selectorOf(cards: Card[], { metric, members }: Card): string {
+  if (members.length > 1) return metric;
+  const template = templateOf(metric);
+  return (templates(cards).get(template) ?? 0) > 1 ? template : "";
+}

@@ -26,10 +26,11 @@ export function columnsAt(picture: Grid, view: Grid): Columns {
         ? (k * picture.columns) / n
         : ((view.from - picture.from + (k * shown) / n) * picture.columns) / own;
     const [a, b] = [edge(i), edge(i + 1)];
-    // Between wide cells a pixel is of the one under its middle; of narrow cells it has all that begin in it.
+    // A pixel is of the cell under its middle, and of all that begin in it where cells are narrower.
+    const middle = Math.floor((a + b) / 2);
     const narrow = b - a > 1;
-    const from = narrow ? Math.ceil(a - 1e-9) : Math.floor((a + b) / 2);
-    const to = narrow ? Math.ceil(b - 1e-9) - 1 : from;
+    const from = narrow ? Math.min(middle, Math.ceil(a - 1e-9)) : middle;
+    const to = narrow ? Math.ceil(b - 1e-9) - 1 : middle;
     if (to < 0 || from >= picture.columns) continue;
     first[i] = Math.max(0, from);
     last[i] = Math.min(picture.columns - 1, to);

@@ -4,6 +4,7 @@ import "../style/kymograph.css";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
 import { count } from "../chart/number.ts";
+import { orders, select, templates } from "../chart/rows.ts";
 import { natural } from "../chart/title.ts";
 import { Icon } from "../part/icon.tsx";
 import { KymographBody } from "../part/kymographbody.tsx";
@@ -31,7 +32,7 @@ export function KymographPage({ id }: { id: string }) {
   const error = session.error(id);
   const cards = session.cards.value;
   const [metric, scale] = [kymo.metric.value, kymo.scale.value];
-  const found = useMemo(() => kymo.select(cards, metric, scale), [cards, metric, scale]);
+  const found = useMemo(() => select(cards, metric, scale), [cards, metric, scale]);
   const name = detail ? detail.display_name || detail.name : id;
   useEffect(() => {
     document.title = `${metric || "Kymograph"} · ${name} · Kymogram`;
@@ -134,7 +135,7 @@ const mostOffers = 30;
 function offersOf(cards: Card[]): [string, number][] {
   const own = new Map<string, number>();
   for (const { metric, members } of cards) own.set(metric, (own.get(metric) ?? 0) + members.length);
-  const all = [...own, ...kymo.templates(cards)].filter(([, n]) => n > 1);
+  const all = [...own, ...templates(cards)].filter(([, n]) => n > 1);
   return all.sort((a, b) => b[1] - a[1] || natural(a[0], b[0]));
 }
 
@@ -196,7 +197,7 @@ function Tools({ cards, members, scales, runs }: ToolsProps) {
       <Pick
         label="Order of rows"
         value={kymo.order.value}
-        options={kymo.orders}
+        options={orders}
         onPick={(order) => setParams({ order, rows: "" })}
       />
       <Pick

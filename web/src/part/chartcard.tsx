@@ -5,14 +5,15 @@ import { csv, png, save, svg } from "../chart/export.ts";
 import { count, full, short, tickLabels } from "../chart/number.ts";
 import { type Front, type Line, noFront, specials } from "../chart/paint.ts";
 import type { Gestures, Plot } from "../chart/plot.ts";
+import { selectorOf } from "../chart/rows.ts";
 import type { Scene } from "../chart/scene.ts";
-import { cutMiddle, fitTitle } from "../chart/title.ts";
+import { cutMiddle, fitTitle, labelText } from "../chart/title.ts";
 import { rowsAt } from "../chart/tooltip.ts";
 import { say } from "../state/app.ts";
 import * as groups from "../state/groups.ts";
 import * as kymo from "../state/kymograph.ts";
 import { setParams } from "../state/route.ts";
-import { type Card, labelText, type Session } from "../state/session.ts";
+import type { Card, Session } from "../state/session.ts";
 import { palette } from "../state/theme.ts";
 import * as view from "../state/view.ts";
 import { Icon } from "./icon.tsx";
@@ -128,7 +129,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
 /** The kymograph of a card's series, or of it with the metrics that differ from it in a number. */
 function kymographOf(session: Session, card: Card, runs: Map<string, number>): string {
   const [main] = runs.keys();
-  const selector = kymo.selectorOf(session.cards.value, card);
+  const selector = selectorOf(session.cards.value, card);
   return selector && main ? kymo.kymographPath(main, selector, { scale: card.scale, ...kymo.shared() }) : "";
 }
 

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { nameOf } from "../chart/grouping.ts";
 import { count } from "../chart/number.ts";
 import { patternOf } from "../chart/pattern.ts";
+import { templates } from "../chart/rows.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
@@ -175,7 +176,7 @@ const manyRows = 8;
 
 /** Leads to the kymograph of metrics of a group that differ in a number, where they are many. */
 function GroupKymograph({ cards }: { cards: Card[] }) {
-  const [selector, rows] = [...kymo.templates(cards)].reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
+  const [selector, rows] = [...templates(cards)].reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
   const run = cards[0]?.members[0]?.run;
   if (rows <= manyRows || !run) return null;
   return (

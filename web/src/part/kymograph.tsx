@@ -2,6 +2,7 @@ import { type Signal, useSignal } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { type XAxis, xLabels, xTicks } from "../chart/axis.ts";
+import { type Brush, type Place, sidesOf } from "../chart/brush.ts";
 import { hue } from "../chart/color.ts";
 import { curveOf, type Unit } from "../chart/curve.ts";
 import { short } from "../chart/number.ts";
@@ -14,18 +15,6 @@ import { lineOf } from "../chart/style.ts";
 import * as kymo from "../state/kymograph.ts";
 import { around, type Pictures, type View } from "../state/pictures.ts";
 import { isDark, palette } from "../state/theme.ts";
-
-export interface Place {
-  row: number;
-  /** Device pixels from the left of the plot. */
-  px: number;
-}
-
-/** Brush is what is being marked: two places, of pixels and rows. */
-export interface Brush {
-  from: Place;
-  to: Place;
-}
 
 /** Box is where everything lies, in CSS pixels but for `columns`. */
 export interface Box {
@@ -323,18 +312,6 @@ function Cross(props: Props & { top: Signal<number> }) {
 function Line({ y, height, kind, room }: { y: number; height: number; kind: string; room: number }) {
   if (y + height < 0 || y > room) return null;
   return <div class={`ky-y ${kind}`} style={{ transform: `translateY(${y}px)`, height: `${height}px` }} />;
-}
-
-const slack = 5; // CSS pixels that a brush may wander off one axis
-
-/** The parts of a brush that count: along x, along rows, or both. */
-export function sidesOf(
-  { from, to }: Brush,
-  box: Pick<Box, "ratio" | "rowHeight">,
-): { x: boolean; rows: boolean } {
-  const [dx, dy] = [Math.abs(to.px - from.px) / box.ratio, Math.abs(to.row - from.row) * box.rowHeight];
-  const rows = from.row !== to.row && dy >= Math.max(slack, box.rowHeight);
-  return { x: dx >= slack || !rows, rows: rows && (dy > slack * 2 || dx < slack) };
 }
 
 function rectangle(b: Brush, box: Box, width: number, y: (row: number) => number) {

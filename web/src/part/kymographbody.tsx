@@ -3,9 +3,11 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Picture } from "../api/kymograph.ts";
 import type { BucketQuery } from "../api/types.ts";
 import { axisFor, placeText, relative, storedRange, unitOf, wall, type XAxis } from "../chart/axis.ts";
+import { type Brush, type Place, sidesOf } from "../chart/brush.ts";
 import { type Curve, curveOf, type Unit } from "../chart/curve.ts";
 import { count, short } from "../chart/number.ts";
 import { type Clipped, cellAt, labelledFrom, rowHeight } from "../chart/raster.ts";
+import { bracketsOf, idsOf, namesOf, rowsParam } from "../chart/rows.ts";
 import { batch } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
@@ -15,7 +17,7 @@ import { setParams } from "../state/route.ts";
 import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 import { useLate } from "./chartcard.tsx";
-import { type Box, type Brush, Kymograph, type Place, sidesOf, topHeight } from "./kymograph.tsx";
+import { type Box, Kymograph, topHeight } from "./kymograph.tsx";
 import { HeatLegend } from "./kymographlegend.tsx";
 import { KymographRow } from "./kymographrow.tsx";
 
@@ -210,9 +212,9 @@ interface Labels {
 
 function useLabels(members: Member[], runName: (id: string) => string, runNames: string): Labels {
   return useMemo(() => {
-    const ids = kymo.idsOf(members);
+    const ids = idsOf(members);
     const key = `${members.length} ${ids[0]} ${ids.at(-1)} ${members[0]!.series.metric} ${members[0]!.series.scale}`;
-    return { ids, names: kymo.namesOf(members, runName), brackets: kymo.bracketsOf(members, runName), key };
+    return { ids, names: namesOf(members, runName), brackets: bracketsOf(members, runName), key };
   }, [members, runNames]);
 }
 
@@ -282,7 +284,7 @@ function zoomTo(b: Brush, box: Box, pictures: Pictures, axis: XAxis, unit: Unit,
   const rows = [b.from.row, b.to.row].sort((p, q) => p - q);
   const [first, last] = px.map((p) => (picture ? cellAt(p, grid, picture) : null));
   const change: Record<string, string> = {};
-  if (sides.rows) change.rows = kymo.rowsParam([firstRow + rows[0]!, firstRow + rows[1]! + 1]);
+  if (sides.rows) change.rows = rowsParam([firstRow + rows[0]!, firstRow + rows[1]! + 1]);
   if (sides.x && first && last) {
     // One x alone has no width: half a step on both sides gives it one.
     const alone = first.from === last.to ? 0.5 : 0;

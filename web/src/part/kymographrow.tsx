@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { request } from "../api/client.ts";
 import { type Rendering, renderings } from "../api/media.ts";
 import type { Num } from "../api/types.ts";
+import { type Moment, nearest, shareOf } from "../chart/episode.ts";
 import { count } from "../chart/number.ts";
 import { type Card, cardKey, type Member, type Session } from "../state/session.ts";
 import { ChartCard } from "./chartcard.tsx";
@@ -95,12 +96,6 @@ function useRenderings(run: string, env: string | undefined, tick: number): Rend
   return list.value.of === of ? list.value.items : [];
 }
 
-/** Where the crosshair is in a run: the episode, and the update where the axis tells. */
-interface Moment {
-  episode: number;
-  rlStep?: number;
-}
-
 const settleMs = 120; // a crosshair that only flies by plays nothing
 
 function Episode({
@@ -150,22 +145,6 @@ function Episode({
       <Player video={video} key={video.id} at={shareOf(video, now)} />
     </div>
   );
-}
-
-/** The video of an episode, or of the one nearest to it; of equally near ones the earlier. */
-export function nearest(videos: Rendering[], episode: number): Rendering | undefined {
-  const far = (r: Rendering) => Math.abs(r.episode - episode);
-  return videos.reduce<Rendering | undefined>(
-    (best, r) => (best && far(best) <= far(r) ? best : r),
-    undefined,
-  );
-}
-
-/** How far into a video an update is; from its start where only the episode is known. */
-export function shareOf(video: Rendering, { episode, rlStep }: Moment): number {
-  const steps = video.last_rl_step - video.first_rl_step + 1;
-  if (rlStep === undefined || video.episode !== episode || steps <= 1) return 0;
-  return Math.min(1, Math.max(0, (rlStep - video.first_rl_step) / steps));
 }
 
 async function momentOf(member: Member, axis: string, x: number, abort: AbortSignal): Promise<Moment | null> {

@@ -5,9 +5,10 @@ import type { Grouping } from "../chart/grouping.ts";
 import { resolution } from "../chart/range.ts";
 import { smoothed } from "../chart/smooth.ts";
 import type { Place } from "../chart/style.ts";
+import { labelText } from "../chart/title.ts";
 import { batch } from "../state/app.ts";
 import { pooled } from "../state/pooled.ts";
-import { labelText, type Member, type Session } from "../state/session.ts";
+import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 
 /** Wanted is one line to draw and the question that brings its buckets. */

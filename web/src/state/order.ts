@@ -1,38 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Picture, RowStats } from "../api/kymograph.ts";
+import { type Order, orderOf } from "../chart/rows.ts";
 import { similarOrder } from "../chart/similar.ts";
-import { natural } from "../chart/title.ts";
-import type { Order } from "./kymograph.ts";
 import { coarse, type View } from "./pictures.ts";
 import { turn } from "./turn.ts";
 
 const buckets = 64; // of a row, when rows are compared
-
-/** The places of rows by a number, the largest first; rows without one come last, equal ones keep their order. */
-export function descending(values: ArrayLike<number>): number[] {
-  const rank = (v: number) => (Number.isNaN(v) ? -Infinity : v);
-  const list = Array.from(values, (_, i) => i);
-  return list.sort((a, b) => {
-    const [x, y] = [values[a]!, values[b]!];
-    if (Number.isNaN(x) || Number.isNaN(y)) return Number(Number.isNaN(x)) - Number(Number.isNaN(y)) || a - b;
-    return rank(x) === rank(y) ? a - b : rank(x) < rank(y) ? 1 : -1;
-  });
-}
-
-/** The order of rows by what is known of them; runs stay together as long as rows are in the order of their logs. */
-export function orderOf(how: Order, rows: RowStats, names: string[], runs: string[]): number[] {
-  if (how === "last") return descending(rows.last);
-  if (how === "max") return descending(rows.max);
-  if (how === "label") return names.map((_, i) => i).sort((a, b) => natural(names[a]!, names[b]!) || a - b);
-  const place = new Map([...new Set(runs)].map((run, i) => [run, i]));
-  const number = (i: number) => (Number.isNaN(rows.number[i]) ? Infinity : rows.number[i]!);
-  return names
-    .map((_, i) => i)
-    .sort((a, b) => place.get(runs[a]!)! - place.get(runs[b]!)! || compare(number(a), number(b)) || a - b);
-}
-
-const compare = (a: number, b: number): number => (a === b ? 0 : a < b ? -1 : 1);
 
 /** What an order is of, and the order; null while it is on its way. */
 export interface Ordered {

@@ -3,7 +3,7 @@ import * as api from "../api/client.ts";
 import { ApiError, type Page } from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
-import { groupOf, natural, naturalKey } from "../chart/title.ts";
+import { groupOf, labelText, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
@@ -431,13 +431,6 @@ function asApiError(cause: unknown): ApiError {
 
 export function seriesKey(s: Series): string {
   return `${s.metric}\u0000${s.scale}\u0000${labelText(s.labels)}`;
-}
-
-export function labelText(labels: Record<string, string>): string {
-  return Object.keys(labels)
-    .sort(natural)
-    .map((k) => `${k}=${labels[k]}`)
-    .join(" ");
 }
 
 function cardsOf(runs: [string, Iterable<Known>][]): Card[] {

@@ -156,6 +156,8 @@ function Cells(props: Props & { top: Signal<number> }) {
       palette: palette.value,
       isDark: isDark.value,
     });
+    el.dataset.rows = String(rows.length);
+    el.dataset.to = String(span.to);
     el.dataset.painted = String(rows.filter((r) => r.strip).length);
     el.dataset.ms = (performance.now() - start).toFixed(1);
   });

@@ -1,7 +1,8 @@
-"""Log the runs of the kymograph's tests into KYMOGRAM_SERVER: load.py rl | layers | live.
+"""Log the runs of the kymograph's tests into KYMOGRAM_SERVER: load.py rl | layers | resumed | live.
 
 rl: 4,096 environments × 64 episodes, three groups of maps, with videos of two episodes.
 layers: 48 layers × 2,000 steps with a spike, NaN, Inf, a gap and hostile names beside.
+resumed: 12 ranks with a restart.
 live: 24 environments; logs an episode of each for every line that it reads.
 Prints the run's id.
 """
@@ -70,6 +71,17 @@ def layers(count=48, steps=2000):
     kymogram.close()
 
 
+def resumed(ranks=12):
+    """A restart after step 99 that goes on at step 50: its points win where both have some."""
+    for attempt, steps in enumerate((range(100), range(50, 160))):
+        run = kymogram.init(project_name="kymo", run_name="resumed", resume_strategy="allow")
+        for rank in range(ranks):
+            values = [math.sin(rank + s / 9) + 10 * attempt for s in steps]
+            kymogram.log("loss", values, step=steps[0], labels={"rank": str(rank)})
+        kymogram.close()
+    print(run.id, flush=True)
+
+
 def live(envs=24):
     run = kymogram.init(project_name="kymo", run_name=f"live-{int(time.time())}")
     gauss = random.Random(6).gauss
@@ -82,4 +94,4 @@ def live(envs=24):
 
 
 if __name__ == "__main__":
-    {"rl": rl, "layers": layers, "live": live}[sys.argv[1]]()
+    {"rl": rl, "layers": layers, "resumed": resumed, "live": live}[sys.argv[1]]()

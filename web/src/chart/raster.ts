@@ -57,9 +57,11 @@ export function merge(cells: Uint8Array, from: number, to: number, how: Reductio
 
 /** The code of every pixel of a row. */
 export function codesAt(out: Uint8Array, cells: Uint8Array, at: Columns, how: Reduction): void {
+  const { first, last } = at;
   for (let i = 0; i < out.length; i++) {
-    const from = at.first[i]!;
-    out[i] = from < 0 ? code.missing : merge(cells, from, at.last[i]!, how);
+    const from = first[i]!;
+    if (from < 0) out[i] = code.missing;
+    else out[i] = from === last[i] ? cells[from]! : merge(cells, from, last[i]!, how);
   }
 }
 
@@ -74,6 +76,18 @@ export interface Ink {
 const hatchStep = 5;
 const markSize = 5; // at most
 const leastMarked = 7; // pixels a side, below which a cell has no corner
+
+/** What a code asks for beside its colour. */
+const [special, clipped, bare] = [1, 2, 4];
+const traits = Uint8Array.from({ length: 256 }, (_, c) => {
+  const plain = c & ~code.hasNaN;
+  const beyond = plain === code.below || plain === code.above;
+  return (
+    (c >= code.hasNaN || plain === code.empty ? special : 0) |
+    (beyond ? clipped : 0) |
+    (plain === code.empty ? bare : 0)
+  );
+});
 
 /** Whether a cell of NaN shows a line of the hatch in this pixel. */
 export const hatched = (x: number, y: number): boolean => (x + y) % hatchStep === 0;
@@ -90,19 +104,20 @@ export function paintRow(
   ink: Ink,
 ): void {
   const start = top * width;
-  let [special, clipped] = [false, false];
+  let seen = 0;
   for (let x = 0; x < width; x++) {
     const c = codes[x]!;
-    pixels[start + x] = c === code.empty || c === (code.empty | code.hasNaN) ? ink.ground : colors[c]!;
-    special ||= c >= code.hasNaN || c === code.empty;
-    clipped ||= (c & 127) === code.below || (c & 127) === code.above;
+    pixels[start + x] = colors[c]!;
+    seen |= traits[c]!;
   }
+  if (seen & bare)
+    for (let x = 0; x < width; x++) if (traits[codes[x]!]! & bare) pixels[start + x] = ink.ground;
   for (let y = 1; y < height; y++) pixels.copyWithin(start + y * width, start, start + width);
-  if (special)
+  if (seen & special)
     for (let x = 0; x < width; x++)
-      if (codes[x]! >= code.hasNaN || codes[x] === code.empty)
+      if (traits[codes[x]!]! & special)
         for (let y = 0; y < height; y++) if (hatched(x, top + y)) pixels[start + y * width + x] = ink.hatch;
-  if (clipped && height >= leastMarked) paintMarks(pixels, width, start, height, codes, at, ink.mark);
+  if (seen & clipped && height >= leastMarked) paintMarks(pixels, width, start, height, codes, at, ink.mark);
 }
 
 /** A corner in each clipped cell that is wide enough: above at the top right, below at the bottom left. */

@@ -56,11 +56,15 @@ export class SheetPainter {
       this.#image = new ImageData(width, height);
     if (this.#codes.length !== width) this.#codes = new Uint8Array(width);
     const pixels = new Uint32Array(this.#image.data.buffer);
-    pixels.fill(0);
     const gap = rowPx >= gapFrom * sheet.ratio ? Math.round(sheet.ratio) : 0;
     const ink = inkOf(sheet.palette);
     rows.forEach((row, i) => {
-      if (!row.strip || !sheet.limits) return;
+      const end = (i + 1) * rowPx * width;
+      if (!row.strip || !sheet.limits) {
+        pixels.fill(0, end - rowPx * width, end);
+        return;
+      }
+      if (gap) pixels.fill(0, end - gap * width, end);
       const { at, colors } = this.#of(row.strip.picture, sheet);
       codesAt(this.#codes, row.strip.cells, at, sheet.reduce);
       paintRow(pixels, width, i * rowPx, rowPx - gap, this.#codes, at, colors, ink);
@@ -148,6 +152,12 @@ function write(ctx: CanvasRenderingContext2D, sheet: Sheet, text: string, y: num
 function fitted(ctx: CanvasRenderingContext2D, text: string, room: number): string {
   const most = 200; // what is longer never fits
   const whole = text.length > most ? cutMiddle(text, most) : text;
-  const width = ctx.measureText(whole).width;
-  return width <= room ? whole : cutMiddle(whole, Math.max(2, Math.floor((whole.length * room) / width)));
+  let left = whole.length;
+  let shown = whole;
+  for (let width = ctx.measureText(shown).width; width > room && left > 1; ) {
+    left = Math.max(1, Math.min(left - 1, Math.floor((left * room) / width)));
+    shown = cutMiddle(whole, left);
+    width = ctx.measureText(shown).width;
+  }
+  return shown;
 }

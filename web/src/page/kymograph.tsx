@@ -10,13 +10,21 @@ import { Icon } from "../part/icon.tsx";
 import { KymographBody } from "../part/kymographbody.tsx";
 import { Failure, Message } from "../part/message.tsx";
 import { Shell } from "../part/shell.tsx";
-import { say } from "../state/app.ts";
+import { pageKeys, say } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
 import { mostRows } from "../state/pictures.ts";
 import { go, runPath, runsPath, setParams } from "../state/route.ts";
 import { type Card, type Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
+
+const keys: [string, string][] = [
+  ["←  ↑  ↓  →", "move the crosshair"],
+  ["Shift + arrows", "mark; Enter zooms to it"],
+  ["Enter or click", "open or close the row's curve"],
+  ["Page Up  Page Down", "ten rows up or down"],
+  ["Home  End", "first, last column"],
+];
 
 /** KymographPage shows many series as rows of one picture: environments × episodes, layers × steps, ranks × steps. */
 export function KymographPage({ id }: { id: string }) {
@@ -37,6 +45,12 @@ export function KymographPage({ id }: { id: string }) {
   useEffect(() => {
     document.title = `${metric || "Kymograph"} · ${name} · Kymogram`;
   }, [metric, name]);
+  useEffect(() => {
+    pageKeys.value = keys;
+    return () => {
+      pageKeys.value = [];
+    };
+  }, []);
   const others = ids.slice(1);
   useEffect(
     () =>

@@ -412,7 +412,9 @@ function Status({ cell, member, name, axis, unit, inherited }: StatusProps) {
           <span>{exact.value.key === key ? valueText(exact.value.curve) : "…"}</span>
         </>
       ) : (
-        <span class="muted">Point at a cell, or move with the arrow keys; Enter opens its curve.</span>
+        <span class="muted">
+          Point at a cell, or move with the arrow keys; Enter opens its curve, ? lists the keys.
+        </span>
       )}
     </output>
   );

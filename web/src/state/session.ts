@@ -43,6 +43,8 @@ interface Loaded {
   /** Rises when counts and last values of series moved. */
   tick: Signal<number>;
   complete: Signal<boolean>;
+  /** All of them are in the cards, too, which are published a moment later. */
+  listed: Signal<boolean>;
   /** Something was logged while the list of series was on its way, which may not have it. */
   missed: boolean;
   error: Signal<ApiError | null>;
@@ -133,7 +135,7 @@ export class Session {
 
   /** Every page of the series of all shown runs has come. */
   complete(): boolean {
-    return this.#shown.value.every((id) => this.#runs.get(id)?.complete.value);
+    return this.#shown.value.every((id) => this.#runs.get(id)?.listed.value);
   }
 
   /** The series of a run whose points are documents: histograms and scatters. */
@@ -235,6 +237,9 @@ export class Session {
         loaded.shape.value++;
       });
     loaded.complete.value = true;
+    this.#publish(() => {
+      loaded.listed.value = true;
+    });
     if (!loaded.missed) return;
     loaded.missed = false;
     await this.#listAnew(id, loaded);
@@ -393,6 +398,7 @@ function loading(): Loaded {
     shape: signal(0),
     tick: signal(0),
     complete: signal(false),
+    listed: signal(false),
     missed: false,
     error: signal(null),
     abort: new AbortController(),

@@ -47,7 +47,11 @@ async function pixels(page: Page, places: [number, number][]): Promise<number[][
     const canvas = document.querySelector<HTMLCanvasElement>(".ky-cells")!;
     const area = document.querySelector(".ky-area")!.getBoundingClientRect();
     const box = canvas.getBoundingClientRect();
-    const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {
+      willReadFrequently: true,
+    })!;
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
     return all.map(([x, y]) => {
       const i =
         4 * (Math.round(y! + area.top - box.top) * canvas.width + Math.round(x! + area.left - box.left));
@@ -185,8 +189,9 @@ describe("moving in it", () => {
       expect(Math.abs(from! - 500)).toBeLessThan(6);
       expect(Math.abs(to! - 1000)).toBeLessThan(6);
       await painted(page);
+      await page.waitForTimeout(1600); // what follows sooner is the same step back
       await page.keyboard.press("z");
-      await page.getByText("48 rows").waitFor();
+      await page.getByText("48 rows", { exact: true }).waitFor();
       await page.goBack();
       await page.getByText(/rows \d+–\d+ of 48/).waitFor();
     }));
@@ -345,8 +350,8 @@ describe("looks", () => {
     const tab = await open(browser);
     await tab.page.goto(`${at.url}/runs/${runs.rl}`);
     await tab.page.getByText("mean, min–max of 4,096 series").waitFor();
-    await tab.page.locator(".card[data-drawn]").waitFor();
-    expect(await tab.page.locator(".card").getAttribute("data-points")).toBe(String(4096 * 64));
+    const card = tab.page.locator('.card[data-metric="return"]');
+    await expect.poll(() => card.getAttribute("data-points"), { timeout: 10_000 }).toBe(String(4096 * 64));
     await shot(tab.page, "kymograph-card");
     await tab.page.getByRole("button", { name: "lines", exact: true }).click();
     await tab.page.getByText("200 of 4096 lines drawn").waitFor();

@@ -19,6 +19,7 @@ import { bind, listenKeys } from "./state/keys.ts";
 import { listen, route } from "./state/route.ts";
 import { followTheme, toggleTheme } from "./state/theme.ts";
 
+const kymographPage = () => import("./page/kymograph.tsx").then((m) => m.KymographPage);
 const viewPage = () => import("./page/view.tsx").then((m) => m.ViewPage);
 const comparePage = () => import("./page/compare.tsx").then((m) => m.ComparePage);
 const networkPage = () => import("./page/network.tsx").then((m) => m.NetworkPage);
@@ -34,6 +35,8 @@ function App() {
       return <RunsPage key={`${at.workspace}/${at.project}`} workspace={at.workspace} project={at.project} />;
     case "run":
       return <RunPage key={at.id} id={at.id} />;
+    case "kymograph":
+      return <Lazy key={at.id} load={kymographPage} props={{ id: at.id }} />;
     case "compare":
       return <Lazy key={`${at.workspace}/${at.project}`} load={comparePage} props={at} />;
     case "network":

@@ -27,6 +27,8 @@ type kymographQuery struct {
 	Columns int            `json:"columns"`
 	Reduce  string         `json:"reduce"`
 	Limits  []*float64     `json:"limits"`
+	Cells   *bool          `json:"cells"`
+	Fit     bool           `json:"fit"`
 
 	IncludeInherited bool `json:"include_inherited"`
 }
@@ -43,6 +45,7 @@ func (q *kymographQuery) request() (query.KymographRequest, error) {
 	r := query.KymographRequest{
 		X: q.X, From: q.From, To: q.To, Columns: cmp.Or(q.Columns, query.DefaultBucket),
 		Reduce: query.Reduction(cmp.Or(q.Reduce, string(query.ReduceMean))), IncludeInherited: q.IncludeInherited,
+		NoCells: q.Cells != nil && !*q.Cells, Fit: q.Fit,
 	}
 	if q.Limits != nil {
 		if len(q.Limits) != 2 {
@@ -148,7 +151,11 @@ func (j *jsonWriter) kymograph(k *query.Kymograph) {
 	j.raw(`,"rows":`)
 	rowsTable(k.Rows).writeJSON(j)
 	j.raw(`,"profile":`)
-	profileTable(k.Profile).writeJSON(j)
+	digits := profileDigits
+	if k.Cells == nil {
+		digits = curveDigits
+	}
+	profileTable(k.Profile, digits).writeJSON(j)
 	j.raw("}\n")
 }
 
@@ -156,38 +163,49 @@ func (j *jsonWriter) kymograph(k *query.Kymograph) {
 const (
 	rowDigits     = 6
 	profileDigits = 4
+	curveDigits   = 7 // of a profile that comes alone, to be drawn as a chart
 )
 
 // rowsTable has a gap as last value of a row that there is not.
 func rowsTable(rows []query.RowSummary) *table {
 	known, finite := make([]bool, len(rows)), make([]bool, len(rows))
 	floats, counts := columnsOf[float64](4, len(rows)), columnsOf[uint64](4, len(rows))
+	numbers := make([]uint32, len(rows))
 	for i, r := range rows {
 		known[i], finite[i] = !r.Absent, r.Count > 0
 		floats[0][i], floats[1][i], floats[2][i], floats[3][i] = r.Last, r.Min, r.Max, r.Mean
 		counts[0][i], counts[1][i], counts[2][i], counts[3][i] = r.Count, r.NaN, r.PosInf, r.NegInf
+		numbers[i] = r.Number
 	}
-	t := &table{rows: len(rows), columns: []column{{name: "last", kind: colFloat, floats: floats[0], has: known}}}
+	t := &table{rows: len(rows), columns: []column{
+		{name: "number", kind: colSmall, small: numbers, has: known},
+		{name: "last", kind: colFloat, floats: floats[0], has: known},
+	}}
+	t.summary(floats[1:], counts, finite)
+	return t.rounded(rowDigits)
+}
+
+// summary adds the columns of finite values and of counts.
+func (t *table) summary(floats [][]float64, counts [][]uint64, finite []bool) {
 	for i, name := range []string{"min", "max", "mean"} {
-		t.columns = append(t.columns, column{name: name, kind: colFloat, floats: floats[i+1], has: finite})
+		t.columns = append(t.columns, column{name: name, kind: colFloat, floats: floats[i], has: finite})
 	}
 	for i, name := range []string{"count", "nan", "pos_inf", "neg_inf"} {
 		t.columns = append(t.columns, column{name: name, kind: colUint, uints: counts[i]})
 	}
-	return t.rounded(rowDigits)
 }
 
-func profileTable(profile []query.ColumnSummary) *table {
-	finite, floats := make([]bool, len(profile)), columnsOf[float64](3, len(profile))
+func profileTable(profile []query.ColumnSummary, digits int) *table {
+	finite := make([]bool, len(profile))
+	floats, counts := columnsOf[float64](3, len(profile)), columnsOf[uint64](4, len(profile))
 	for i, c := range profile {
-		finite[i] = !math.IsNaN(c.Mean)
+		finite[i] = c.Count > 0
 		floats[0][i], floats[1][i], floats[2][i] = c.Min, c.Max, c.Mean
+		counts[0][i], counts[1][i], counts[2][i], counts[3][i] = c.Count, c.NaN, c.PosInf, c.NegInf
 	}
 	t := &table{rows: len(profile)}
-	for i, name := range []string{"min", "max", "mean"} {
-		t.columns = append(t.columns, column{name: name, kind: colFloat, floats: floats[i], has: finite})
-	}
-	return t.rounded(profileDigits)
+	t.summary(floats, counts, finite)
+	return t.rounded(digits)
 }
 
 func (t *table) rounded(digits int) *table {

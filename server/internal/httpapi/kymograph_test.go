@@ -280,6 +280,92 @@ func average(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
+// TestKymographWithoutCells: the same head, and a profile of the points themselves, whatever
+// the cells are reduced to; the numbers of the rows are in the order of their first points.
+func TestKymographWithoutCells(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	w := l.writer("run", nil)
+	special := map[int]float64{7: math.NaN(), 8: math.Inf(1), 9: math.Inf(-1), 31: 1e300}
+	for _, rank := range []string{"2", "0", "1"} {
+		w.log(model.NewSeriesKey("loss", "", map[string]string{"rank": rank}), steps(0, 40, func(i int) any {
+			if v, ok := special[i]; ok && rank == "0" {
+				return v
+			}
+			return float64(i%4) + 1.23456789
+		})...)
+	}
+	rows := []any{}
+	for _, rank := range []string{"0", "1", "2"} {
+		rows = append(rows, map[string]any{"labels": map[string]string{"rank": rank}})
+	}
+	for _, reduce := range []string{"mean", "min", "max"} {
+		body := map[string]any{"run": w.run.String(), "metric": "loss", "columns": 10, "rows": rows, "reduce": reduce, "cells": false}
+		line, cells, _ := bytes.Cut(l.do("POST", "/api/v1/kymograph", nil, asJSON(t, body)).body, []byte("\n"))
+		p := picture{head: decode(t, line)}
+		if len(cells) != 0 {
+			t.Errorf("%d cells came", len(cells))
+		}
+		if first, second, third := p.row("number", 1), p.row("number", 2), p.row("number", 0); first <= third || third <= second {
+			t.Errorf("the series 2, 0, 1 have the numbers %s, %s, %s", second, third, first)
+		}
+		body["cells"] = true
+		if got, want := fmt.Sprint(p.head["rows"]), fmt.Sprint(l.picture(body).head["rows"]); got != want {
+			t.Errorf("the rows are %s, with cells %s", got, want)
+		}
+		profile := p.head["profile"].(map[string]any)
+		for name, want := range map[string][2]any{ // of columns 1 and 7; each has four steps of three ranks
+			"min": {1.234567, 1.234567}, "max": {4.234568, 1e300}, "mean": {2.734568, 1e300 / 12},
+			"count": {12.0, 12.0}, "nan": {0.0, 0.0}, "pos_inf": {0.0, 0.0}, "neg_inf": {0.0, 0.0},
+		} {
+			for i, column := range []int{0, 7} {
+				if got, _ := profile[name].([]any)[column].(json.Number).Float64(); math.Abs(got/want[i].(float64)-1) > 1e-6 && got != want[i] {
+					t.Errorf("%s: %s of column %d is %v, want %v", reduce, name, column, got, want[i])
+				}
+			}
+		}
+		counted := 0.0
+		for _, v := range profile["nan"].([]any)[1:3] {
+			n, _ := v.(json.Number).Float64()
+			counted += n
+		}
+		if up, down := profile["pos_inf"].([]any)[2], profile["neg_inf"].([]any)[2]; counted != 1 || text(up) != "1" || text(down) != "1" {
+			t.Errorf("%v NaN, %v and %v infinite", counted, up, down)
+		}
+	}
+}
+
+// TestKymographFitsColumnsToPoints: each point of the densest row has a column of its own,
+// and none between them is empty.
+func TestKymographFitsColumnsToPoints(t *testing.T) {
+	for name, of := range map[string]struct {
+		every, points, columns, want int
+		from, to                     any
+	}{
+		"each step":           {1, 64, 1000, 64, nil, nil},
+		"each tenth step":     {10, 200, 1000, 200, nil, nil},
+		"more points":         {1, 5000, 100, 100, nil, nil},
+		"a part":              {10, 200, 1000, 50, 500, 999},
+		"beyond the points":   {1, 64, 1000, 100, 0, 99},
+		"one point":           {1, 1, 1000, 1, nil, nil},
+		"a part without them": {1, 64, 1000, 50, 1000, 1049},
+	} {
+		l := newLab(t, httpapi.Options{})
+		w := l.writer("run", nil)
+		points := steps(0, of.points, func(i int) any { return float64(i) })
+		for i := range points {
+			points[i].axes = map[model.Axis]int64{model.AxisStep: int64(i * of.every)}
+		}
+		w.log(model.NewSeriesKey("m", "", nil), points...)
+		p := l.picture(map[string]any{"run": w.run.String(), "metric": "m", "rows": []any{map[string]any{}}, "columns": of.columns, "fit": true, "from": of.from, "to": of.to})
+		if p.cols != of.want {
+			t.Errorf("%s: %d columns, want %d", name, p.cols, of.want)
+		}
+		if holes := bytes.Count(p.cells, []byte{0}); of.from == nil && holes > 0 {
+			t.Errorf("%s: %d columns are empty", name, holes)
+		}
+	}
+}
+
 // TestKymographOfOtherRowsAndExtremes: rows of other runs and metrics, rows that there are
 // not, whole numbers, values at the ends of float64, axes at the ends of int64.
 func TestKymographOfOtherRowsAndExtremes(t *testing.T) {

@@ -33,6 +33,8 @@ type KymographRequest struct {
 	Columns  int
 	Reduce   Reduction
 	Lo, Hi   *float64 // the values of the scale's ends; nil: 1 and 99 % of the cells
+	NoCells  bool     // only what is known of rows, columns and the scale
+	Fit      bool     // fewer columns where the points lie further apart
 
 	IncludeInherited bool
 }
@@ -62,14 +64,20 @@ type Kymograph struct {
 type RowSummary struct {
 	// Absent: there is no such series of numbers, or it has no point on this axis.
 	Absent         bool
+	Number         uint32  // of the series in its run, in the order in which they were first logged
 	Last           float64 // of the whole curve
 	Min, Max, Mean float64 // NaN when Count is 0
 	Count, NaN     uint64  // finite points, and those that are NaN
 	PosInf, NegInf uint64
 }
 
-// ColumnSummary describes the values of the cells of one column; NaN when it has none.
-type ColumnSummary struct{ Min, Max, Mean float64 }
+// ColumnSummary describes one column. Min, Max and Mean are NaN when it has no finite point.
+type ColumnSummary struct {
+	Min, Max       float64 // of its finite points, whatever the reduction is
+	Mean           float64 // of the means of its cells: each row counts once
+	Count, NaN     uint64  // finite points, and those that are NaN
+	PosInf, NegInf uint64
+}
 
 // Kymograph reads many series at the same columns.
 func (s *Service) Kymograph(ctx context.Context, r KymographRequest) (*Kymograph, error) {
@@ -94,13 +102,13 @@ func (s *Service) kymograph(ctx context.Context, r KymographRequest) (*Kymograph
 			curves[i] = nil
 		}
 	}
-	if k.From, k.To, err = s.extent(ctx, curves, k.X, r); err != nil {
+	if err := s.extent(ctx, curves, k, r); err != nil {
 		return nil, err
 	}
 	picture := newRaster(len(r.Rows), k)
 	err = s.eachCurve(ctx, curves, func(ctx context.Context, i int, c *curve) error {
 		// Twice the columns: a bucket is at most as wide as a column then.
-		result, err := s.readBuckets(ctx, c, BucketsRequest{X: k.X, From: &k.From, To: &k.To, N: 2 * r.Columns})
+		result, err := s.readBuckets(ctx, c, BucketsRequest{X: k.X, From: &k.From, To: &k.To, N: 2 * k.Columns})
 		if err == nil {
 			picture.fill(i, result.Buckets, r.Reduce)
 		}
@@ -109,7 +117,9 @@ func (s *Service) kymograph(ctx context.Context, r KymographRequest) (*Kymograph
 	if err != nil {
 		return nil, err
 	}
-	picture.finish(r.Lo, r.Hi)
+	if picture.finish(r.Lo, r.Hi); r.NoCells {
+		k.Cells = nil
+	}
 	return k, nil
 }
 
@@ -195,7 +205,7 @@ func describeRow(c *curve, axis model.Axis) RowSummary {
 	if _, err := axisOf(c.series, axis); err != nil {
 		return row
 	}
-	row.Absent, row.Last = false, c.series.Last.Value.Float
+	row.Absent, row.Number, row.Last = false, uint32(c.series.ID), c.series.Last.Value.Float
 	if c.series.Kind == model.KindInt {
 		row.Last = float64(c.series.Last.Value.Int)
 	}
@@ -220,27 +230,24 @@ func (s *Service) eachCurve(ctx context.Context, curves []*curve, do func(ctx co
 	return group.Wait()
 }
 
-// extent is what the columns span: what was asked for, and where that is open the first
-// and last point of all rows.
-func (s *Service) extent(ctx context.Context, curves []*curve, axis model.Axis, r KymographRequest) (from, to int64, err error) {
-	if r.From != nil && r.To != nil {
-		return *r.From, *r.To, nil
+// extent sets what the columns span: what was asked for, and where that is open the first
+// and last point of all rows. It fits the columns to the points when that is asked for.
+func (s *Service) extent(ctx context.Context, curves []*curve, k *Kymograph, r KymographRequest) error {
+	if r.From != nil && r.To != nil && !r.Fit {
+		k.From, k.To = *r.From, *r.To
+		return nil
 	}
-	type span struct {
-		lo, hi int64
-		seen   bool
-	}
-	spans := make([]span, len(curves))
-	err = s.eachCurve(ctx, curves, func(ctx context.Context, i int, c *curve) error {
-		result, err := s.readBuckets(ctx, c, BucketsRequest{X: axis, From: r.From, To: r.To, N: 1})
-		if err == nil && len(result.Buckets) > 0 {
-			spans[i] = span{result.Buckets[0].Lo, result.Buckets[len(result.Buckets)-1].Hi, true}
+	spans := make([]rowSpan, len(curves))
+	err := s.eachCurve(ctx, curves, func(ctx context.Context, i int, c *curve) error {
+		result, err := s.readBuckets(ctx, c, BucketsRequest{X: k.X, From: r.From, To: r.To, N: 1})
+		if err == nil {
+			spans[i] = spanOf(result.Buckets)
 		}
 		return err
 	})
-	from, to = math.MaxInt64, math.MinInt64
+	from, to := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, at := range spans {
-		if at.seen {
+		if at.points > 0 {
 			from, to = min(from, at.lo), max(to, at.hi)
 		}
 	}
@@ -253,7 +260,47 @@ func (s *Service) extent(ctx context.Context, curves []*curve, axis model.Axis, 
 	if r.To != nil {
 		from, to = min(from, *r.To), *r.To
 	}
-	return from, to, err
+	if k.From, k.To = from, to; r.Fit {
+		k.Columns = fitColumns(k, spans)
+	}
+	return err
+}
+
+// rowSpan is where the points of a row lie, and how many they are.
+type rowSpan struct {
+	lo, hi int64
+	points uint64
+}
+
+func spanOf(buckets []Bucket) rowSpan {
+	if len(buckets) == 0 {
+		return rowSpan{}
+	}
+	span := rowSpan{lo: buckets[0].Lo, hi: buckets[len(buckets)-1].Hi}
+	for i := range buckets {
+		b := &buckets[i]
+		span.points += b.Count + b.NaN + b.PosInf + b.NegInf
+	}
+	return span
+}
+
+// fitColumns is one column for each point of the densest row, so that no column between
+// two points is empty. Times are not equally far apart: there it is one for two points.
+func fitColumns(k *Kymograph, spans []rowSpan) int {
+	each := 1.0
+	if k.X == model.AxisTime {
+		each = 2
+	}
+	width, densest := float64(uint64(k.To)-uint64(k.From))+1, 0.0
+	for _, at := range spans {
+		if at.points > 1 && at.hi > at.lo {
+			densest = max(densest, float64(at.points-1)/float64(uint64(at.hi)-uint64(at.lo))/each)
+		}
+	}
+	if densest == 0 || densest > 1 {
+		densest = 1
+	}
+	return int(max(1, min(float64(k.Columns), math.Ceil(width*densest-1e-9))))
 }
 
 // columnOf is floor((x-from)·columns / (to-from+1)), exact over the whole of int64.

@@ -3,6 +3,7 @@ package query
 import (
 	"math"
 	"slices"
+	"sync"
 )
 
 // The codes of a cell. A cell with a NaN among its points has HasNaN as well: alone it
@@ -21,11 +22,34 @@ const (
 type raster struct {
 	*Kymograph
 	values []float64 // NaN: none
+
+	mu      sync.Mutex
+	columns []columnSum
+}
+
+// columnSum adds up the cells of a column.
+type columnSum struct {
+	cellSum
+	rows int
+	mean float64 // of the cells' means
+}
+
+func (c *columnSum) add(cell *cellSum) {
+	c.nan, c.above, c.below = c.nan+cell.nan, c.above+cell.above, c.below+cell.below
+	if cell.count == 0 {
+		return
+	}
+	if c.rows++; c.rows == 1 {
+		c.min, c.max = cell.min, cell.max
+	}
+	c.min, c.max, c.count = min(c.min, cell.min), max(c.max, cell.max), c.count+cell.count
+	part := 1 / float64(c.rows)
+	c.mean = c.mean*(1-part) + cell.mean*part
 }
 
 func newRaster(rows int, k *Kymograph) *raster {
 	k.Cells = make([]byte, rows*k.Columns)
-	r := &raster{k, make([]float64, rows*k.Columns)}
+	r := &raster{Kymograph: k, values: make([]float64, rows*k.Columns), columns: make([]columnSum, k.Columns)}
 	for i := range r.values {
 		r.values[i] = math.NaN()
 	}
@@ -77,17 +101,18 @@ func (c *cellSum) value(how Reduction) float64 {
 // goes where its middle is. Rows may be filled at the same time.
 func (r *raster) fill(row int, buckets []Bucket, how Reduction) {
 	whole, cell := cellSum{}, cellSum{at: -1}
+	var cells []cellSum
 	for i := range buckets {
 		b := &buckets[i]
 		whole.add(b)
 		at := r.columnOf(b.Lo + int64(uint64(b.Hi-b.Lo)/2))
 		if at != cell.at {
-			r.put(row, &cell, how)
+			cells = append(cells, cell)
 			cell = cellSum{at: at}
 		}
 		cell.add(b)
 	}
-	r.put(row, &cell, how)
+	r.put(row, append(cells, cell), how)
 	s := &r.Rows[row]
 	s.Count, s.NaN, s.PosInf, s.NegInf = whole.count, whole.nan, whole.above, whole.below
 	if whole.count > 0 {
@@ -95,38 +120,45 @@ func (r *raster) fill(row int, buckets []Bucket, how Reduction) {
 	}
 }
 
-func (r *raster) put(row int, c *cellSum, how Reduction) {
-	if c.at < 0 {
-		return
+// put stores the values of a row's cells and adds them to their columns.
+func (r *raster) put(row int, cells []cellSum, how Reduction) {
+	for i := range cells {
+		c := &cells[i]
+		if c.at < 0 {
+			continue
+		}
+		at := row*r.Columns + c.at
+		r.values[at] = c.value(how)
+		r.Cells[at] = CellEmpty
+		if c.nan > 0 {
+			r.Cells[at] |= CellHasNaN
+		}
 	}
-	at := row*r.Columns + c.at
-	r.values[at] = c.value(how)
-	r.Cells[at] = CellEmpty
-	if c.nan > 0 {
-		r.Cells[at] |= CellHasNaN
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range cells {
+		if c := &cells[i]; c.at >= 0 {
+			r.columns[c.at].add(c)
+		}
 	}
 }
 
-// finish chooses the scale, codes the cells and sums up the columns.
+// finish chooses the scale, codes the cells and describes the columns.
 func (r *raster) finish(lo, hi *float64) {
 	if r.Lo, r.Hi = r.quantiles(); lo != nil {
 		r.Lo, r.Hi = *lo, *hi
 	}
-	r.Profile = make([]ColumnSummary, r.Columns)
-	sums := make([]cellSum, r.Columns)
 	for i, v := range r.values {
-		if math.IsNaN(v) {
-			continue
-		}
-		r.Cells[i] = r.Cells[i]&CellHasNaN | codeOf(v, r.Lo, r.Hi)
-		if !math.IsInf(v, 0) {
-			sums[i%r.Columns].add(&Bucket{Min: v, Max: v, Sum: v, Count: 1})
+		if !math.IsNaN(v) {
+			r.Cells[i] = r.Cells[i]&CellHasNaN | codeOf(v, r.Lo, r.Hi)
 		}
 	}
-	for i, s := range sums {
-		r.Profile[i] = ColumnSummary{s.min, s.max, s.mean}
-		if s.count == 0 {
-			r.Profile[i] = ColumnSummary{math.NaN(), math.NaN(), math.NaN()}
+	r.Profile = make([]ColumnSummary, r.Columns)
+	for i := range r.columns {
+		c, nan := &r.columns[i], math.NaN()
+		r.Profile[i] = ColumnSummary{nan, nan, nan, c.count, c.nan, c.above, c.below}
+		if c.count > 0 {
+			r.Profile[i].Min, r.Profile[i].Max, r.Profile[i].Mean = c.min, c.max, c.mean
 		}
 	}
 }

@@ -33,3 +33,11 @@ export function groupOf(metric: string): string {
   const at = metric.indexOf("/");
   return at < 0 ? "" : metric.slice(0, at);
 }
+
+/** Labels as one text, in the order of their names. */
+export function labelText(labels: Record<string, string>): string {
+  return Object.keys(labels)
+    .sort(natural)
+    .map((k) => `${k}=${labels[k]}`)
+    .join(" ");
+}

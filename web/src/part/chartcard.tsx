@@ -5,13 +5,15 @@ import { csv, png, save, svg } from "../chart/export.ts";
 import { count, full, short, tickLabels } from "../chart/number.ts";
 import { type Front, type Line, noFront, specials } from "../chart/paint.ts";
 import type { Gestures, Plot } from "../chart/plot.ts";
+import { selectorOf } from "../chart/rows.ts";
 import type { Scene } from "../chart/scene.ts";
-import { cutMiddle, fitTitle } from "../chart/title.ts";
+import { cutMiddle, fitTitle, labelText } from "../chart/title.ts";
 import { rowsAt } from "../chart/tooltip.ts";
 import { say } from "../state/app.ts";
 import * as groups from "../state/groups.ts";
+import * as kymo from "../state/kymograph.ts";
 import { setParams } from "../state/route.ts";
-import { type Card, labelText, type Session } from "../state/session.ts";
+import type { Card, Session } from "../state/session.ts";
 import { palette } from "../state/theme.ts";
 import * as view from "../state/view.ts";
 import { Icon } from "./icon.tsx";
@@ -87,6 +89,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       };
     },
   };
+  const kymograph = kymographOf(session, card, runs);
   const active = useComputed(() => view.activeCard.value === card.key).value;
   return (
     <article
@@ -102,7 +105,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       }}
     >
       {late && <div class="progress" />}
-      <Head {...{ card, chart, scene, width, plot, nameOf, big }} />
+      <Head {...{ card, chart, scene, width, plot, nameOf, big, kymograph }} />
       {chart.error && chart.lines.length === 0 ? (
         <div class="card-note" role="alert">
           {chart.error}
@@ -118,9 +121,16 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
           }}
         />
       )}
-      <Foot card={card} chart={chart} />
+      <Foot card={card} chart={chart} kymograph={kymograph} />
     </article>
   );
+}
+
+/** The kymograph of a card's series, or of it with the metrics that differ from it in a number. */
+function kymographOf(session: Session, card: Card, runs: Map<string, number>): string {
+  const [main] = runs.keys();
+  const selector = selectorOf(session.cards.value, card);
+  return selector && main ? kymo.kymographPath(main, selector, { scale: card.scale, ...kymo.shared() }) : "";
 }
 
 /** The lines to bring forward: under the pointer, of the run that is pointed at elsewhere, and of those that are pinned. */
@@ -151,7 +161,7 @@ function tally(n: number): string {
 }
 
 /** True once something has been going on for 400 ms: shorter waits show nothing. */
-function useLate(busy: boolean): boolean {
+export function useLate(busy: boolean): boolean {
   const late = useSignal(false);
   useEffect(() => {
     if (!busy) {
@@ -172,12 +182,12 @@ function useNames(session: Session, chart: Chart, many: boolean): (id: string) =
       const member = chart.names.get(id);
       if (!member) return id;
       const detail = session.detail(member.run);
-      const labels = labelText(member.series.labels);
+      const labels = chart.pooled ? `mean of ${count(chart.pooled)} series` : labelText(member.series.labels);
       const run = detail?.display_name || detail?.name || member.run;
       if (!many) return labels || member.series.metric.slice(member.series.metric.lastIndexOf("/") + 1);
       return labels ? `${run} · ${labels}` : run;
     },
-    [chart.names, many],
+    [chart.names, chart.pooled, many],
   );
 }
 
@@ -189,9 +199,11 @@ interface HeadProps {
   plot: { current: Plot | null };
   nameOf: (id: string) => string;
   big?: boolean;
+  /** Where the kymograph of the card is; "" where it would have one row. */
+  kymograph: string;
 }
 
-function Head({ card, chart, scene, width, plot, nameOf, big }: HeadProps) {
+function Head({ card, chart, scene, width, plot, nameOf, big, kymograph }: HeadProps) {
   const counts = specials(chart.lines);
   const special = (
     [
@@ -251,6 +263,16 @@ function Head({ card, chart, scene, width, plot, nameOf, big }: HeadProps) {
         >
           <Icon name="log" size={14} />
         </button>
+        {kymograph && (
+          <a
+            class="ghost"
+            href={kymograph}
+            title="Kymograph: a row for each series"
+            aria-label={`Kymograph of ${card.metric}`}
+          >
+            <Icon name="kymograph" size={14} />
+          </a>
+        )}
         <More {...{ card, chart, scene, plot, nameOf }} />
         {!big && (
           <button
@@ -268,7 +290,7 @@ function Head({ card, chart, scene, width, plot, nameOf, big }: HeadProps) {
   );
 }
 
-function More({ card, chart, scene, plot, nameOf }: Omit<HeadProps, "width" | "big">) {
+function More({ card, chart, scene, plot, nameOf }: Omit<HeadProps, "width" | "big" | "kymograph">) {
   const open = useSignal(false);
   const write = async (kind: "png" | "svg" | "csv") => {
     open.value = false;
@@ -318,10 +340,31 @@ function More({ card, chart, scene, plot, nameOf }: Omit<HeadProps, "width" | "b
   );
 }
 
-function Foot({ card, chart }: { card: Card; chart: Chart }) {
+function Foot({ card, chart, kymograph }: { card: Card; chart: Chart; kymograph: string }) {
   const isFull = view.isFull(card.metric);
   return (
     <footer class="card-foot">
+      {chart.pooled > 0 && (
+        <span
+          class="cut"
+          title={`The line is the mean of ${count(chart.pooled)} series, each with the same weight; the band goes from the smallest to the largest of their points`}
+        >
+          mean, min–max of {chart.pooled < card.members.length && `the first ${count(chart.pooled)} of `}
+          {count(card.members.length)} series
+        </span>
+      )}
+      {chart.poolable && (
+        <>
+          <button type="button" class="link" onClick={() => setParams({ draw: chart.pooled ? "lines" : "" })}>
+            {chart.pooled ? "lines" : "mean"}
+          </button>
+          {kymograph && (
+            <a class="link" href={kymograph}>
+              kymograph
+            </a>
+          )}
+        </>
+      )}
       {chart.bucketed > 1 && (
         <span
           title={`Each drawn bucket holds up to ${chart.bucketed} points: their mean as a line, ${
@@ -338,7 +381,7 @@ function Foot({ card, chart }: { card: Card; chart: Chart }) {
           smoothing is coarser
         </span>
       )}
-      {chart.drawn < chart.total && (
+      {!chart.pooled && chart.drawn < chart.total && (
         <button type="button" class="link" onClick={chart.drawAll}>
           {chart.drawn} of {chart.total} lines drawn · draw all
         </button>

@@ -4,8 +4,10 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { nameOf } from "../chart/grouping.ts";
 import { count } from "../chart/number.ts";
 import { patternOf } from "../chart/pattern.ts";
+import { templates } from "../chart/rows.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
+import * as kymo from "../state/kymograph.ts";
 import { param, setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
 import { turn } from "../state/turn.ts";
@@ -166,7 +168,27 @@ function GroupHead({ block }: { block: Block }) {
       }}
     >
       <GroupName group={block.group} cards={block.cards} />
+      <GroupKymograph cards={block.cards} />
     </h2>
+  );
+}
+
+const manyRows = 8;
+
+/** Leads to the kymograph of metrics of a group that differ in a number, where they are many. */
+function GroupKymograph({ cards }: { cards: Card[] }) {
+  const [selector, rows] = [...templates(cards)].reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
+  const run = cards[0]?.members[0]?.run;
+  if (rows <= manyRows || !run) return null;
+  return (
+    <a
+      class="ghost"
+      href={kymo.kymographPath(run, selector, kymo.shared())}
+      title={`Kymograph of ${selector}: ${count(rows)} rows`}
+      aria-label={`Kymograph of ${selector}`}
+    >
+      <Icon name="kymograph" size={14} />
+    </a>
   );
 }
 

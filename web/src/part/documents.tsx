@@ -15,7 +15,7 @@ import {
   windowStart,
 } from "../chart/document.ts";
 import { count, short } from "../chart/number.ts";
-import { labelText } from "../state/session.ts";
+import { labelText } from "../chart/title.ts";
 import { isDark } from "../state/theme.ts";
 import { showInherited } from "../state/view.ts";
 

@@ -4,8 +4,7 @@ import { storedRange, type XAxis } from "../chart/axis.ts";
 import { type Curve, curveOf, type Mark, type MarkKind } from "../chart/curve.ts";
 import { type Line, marksOf } from "../chart/paint.ts";
 import type { Range } from "../chart/range.ts";
-import { batch } from "../state/app.ts";
-import type { Wanted } from "./wanted.ts";
+import { ask, type Wanted } from "./wanted.ts";
 
 const closer = 128; // buckets of one drawn bucket, to find a single point in it
 const deepest = 8; // 128^8 is more than an int64 counts
@@ -114,7 +113,7 @@ async function lookInto(source: Wanted, target: Target, abort: AbortSignal): Pro
   let { lo, hi } = target.span;
   for (let deep = 0; deep < deepest && !abort.aborted; deep++) {
     const query = { ...source.query, n: closer, ...storedRange([lo, hi], source.unit) };
-    const result = await batch.fetch(query, source.member.series.count, abort);
+    const result = await ask(source, query, abort);
     if ("error" in result) return null;
     const curve = curveOf(result.columns, source.unit);
     const i = target.pick(curve);

@@ -24,6 +24,7 @@ const paths = {
   copy: "M5.5 5.5h8v8h-8zM3 10.5H2.5v-8h8V3",
   prev: "M10 3L5 8l5 5",
   next: "M6 3l5 5-5 5",
+  kymograph: "M2 3h5M9 3h5M2 6.3h8M12 6.3h2M2 9.6h3M7 9.6h7M2 13h7M11 13h3",
   plus: "M8 3v10M3 8h10",
 } as const;
 

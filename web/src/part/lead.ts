@@ -3,8 +3,7 @@ import { useEffect } from "preact/hooks";
 import type { Curve } from "../chart/curve.ts";
 import { justBefore, leadOf } from "../chart/lead.ts";
 import { reach, type Smoothing } from "../chart/smooth.ts";
-import { batch } from "../state/app.ts";
-import type { Wanted } from "./wanted.ts";
+import { ask, type Wanted } from "./wanted.ts";
 
 const buckets = 512; // of a lead; many lines ask for no more than they draw
 const digits = 7;
@@ -20,7 +19,7 @@ export function useLeads(wanted: Wanted[], smoothing: Smoothing): ReadonlyMap<st
     if (!key) return;
     const abort = new AbortController();
     const leads = Promise.all(
-      cut.map(async (w) => [w.id, await ask(w, reach(weight), abort.signal)] as const),
+      cut.map(async (w) => [w.id, await leadFor(w, reach(weight), abort.signal)] as const),
     );
     leads.then(
       (all) => {
@@ -34,12 +33,12 @@ export function useLeads(wanted: Wanted[], smoothing: Smoothing): ReadonlyMap<st
   return found.value.key === key ? found.value.leads : none;
 }
 
-function ask(w: Wanted, points: number, abort: AbortSignal): Promise<Curve | undefined> {
+function leadFor(w: Wanted, points: number, abort: AbortSignal): Promise<Curve | undefined> {
   const n = Math.min(buckets, w.query.n);
   const { from, ...query } = w.query;
   return leadOf(
     async (range) => {
-      const result = await batch.fetch({ ...query, ...range, n }, w.member.series.count, abort, digits);
+      const result = await ask(w, { ...query, ...range, n }, abort, digits);
       return "error" in result ? null : result.columns;
     },
     justBefore(from!),

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { logout, offlineSince } from "../api/client.ts";
-import { help, notice, say } from "../state/app.ts";
+import { help, notice, pageKeys, say } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, runsPath, viewPath } from "../state/route.ts";
 import { isDark, toggleTheme } from "../state/theme.ts";
@@ -155,7 +155,7 @@ function Help() {
       <div class="dialog" role="dialog" aria-label="Keys" onClick={(e) => e.stopPropagation()}>
         <h2>Keys</h2>
         <dl class="keys">
-          {keys.map(([key, what]) => (
+          {[...pageKeys.value, ...keys].map(([key, what]) => (
             <div key={key}>
               <dt>
                 {key.split("  ").map((k) => (

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { BucketColumns } from "../api/types.ts";
-import { axisFor, placeText, type XAxis } from "../chart/axis.ts";
+import { axisFor, placeText, unitOf, type XAxis } from "../chart/axis.ts";
 import { slots } from "../chart/color.ts";
 import { curveOf, extent, lastPoint, type MarkKind, ratio } from "../chart/curve.ts";
 import type { Layer } from "../chart/layer.ts";
@@ -9,7 +9,6 @@ import { type Line, type Needle, needleText } from "../chart/paint.ts";
 import { coarse, type Range, rangeOf } from "../chart/range.ts";
 import { coarser } from "../chart/smooth.ts";
 import { lineOf, styleOf } from "../chart/style.ts";
-import { batch } from "../state/app.ts";
 import * as groups from "../state/groups.ts";
 import type { Card, Member, Session } from "../state/session.ts";
 import { isDark, palette } from "../state/theme.ts";
@@ -18,8 +17,16 @@ import * as view from "../state/view.ts";
 import { useExact } from "./exact.ts";
 import { useLeads } from "./lead.ts";
 import { useSharedRange } from "./split.ts";
-import { crowdOf, starOf, useLayers } from "./uselayers.ts";
-import { type Answers, columnsOf, previewsOf, type Wanted, wantedLines } from "./wanted.ts";
+import { crowdOf, poolable, poolOf, starOf, useLayers } from "./uselayers.ts";
+import {
+  type Answers,
+  columnsOf,
+  pooledLine,
+  previewsOf,
+  ask as questionOf,
+  type Wanted,
+  wantedLines,
+} from "./wanted.ts";
 
 export interface Chart {
   lines: Line[];
@@ -39,6 +46,10 @@ export interface Chart {
   error: string;
   last: number | string | undefined;
   bucketed: number;
+  /** The series whose mean and band are drawn in place of lines; 0 where lines are. */
+  pooled: number;
+  /** There is a choice between lines and their mean. */
+  poolable: boolean;
   /** Lines without bands: more than there are hues, or members of groups. */
   crowd: boolean;
   grouped: boolean;
@@ -53,6 +64,7 @@ export interface Chart {
   exactLines: () => Promise<Line[]>;
 }
 
+const poolPause = 4; // a mean of many series that go on is asked for again after so many times as long as it took
 const settleMs = 50; // a card that only flies by while scrolling asks for nothing
 // Digits asked for, the next when these are too coarse for the range; 0 is all of them.
 const fewLines = [7, 0];
@@ -69,26 +81,37 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
 
   const axis = axisFor(card.members[0]!.series.axes, view.axisChoice.value);
   const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
-  const { members, shown: visible, dense, density } = crowdOf(card.members, all.value);
+  const crowdNow = crowdOf(card.members, all.value);
+  const pool = poolOf(card.members);
+  const members = pool ?? crowdNow.members;
+  const visible = crowdNow.shown;
+  const [dense, density] = pool ? [false, false] : [crowdNow.dense, crowdNow.density];
   const grouping = groups.grouping.value;
-  const wanted = wantedLines(session, members, axis, zoom, width, runs, grouping);
+  const steady = useRef<Wanted | null>(null);
+  const wanted = pool
+    ? [pooledNow(session, pool, axis, zoom, width, pending.value > 0 ? steady.current : null)]
+    : wantedLines(session, members, axis, zoom, width, runs, grouping);
+  steady.current = pool ? wanted[0]! : null;
   for (const run of new Set(members.map((m) => m.run))) session.tick(run);
   const ask = JSON.stringify(wanted.map((w) => [w.query, w.member.series.count]));
-  const crowd = Math.max(members.length, runs.size) > slots;
+  const crowd = !pool && Math.max(members.length, runs.size) > slots;
   const levels = crowd ? manyLines : fewLines;
   const digits = levels[Math.min(level.value, levels.length - 1)]!;
   const latest = useRef(wanted);
   latest.current = wanted;
+  const pace = useRef({ at: 0, tookMs: 0 });
 
   useEffect(() => {
     const abort = new AbortController();
-    const timer = setTimeout(() => load(latest.current, abort.signal), answers.peek() ? 0 : settleMs);
+    const { at, tookMs } = pace.current;
+    const rest = pool ? Math.max(0, at + poolPause * tookMs - Date.now()) : 0;
+    const timer = setTimeout(() => load(latest.current, abort.signal), answers.peek() ? rest : settleMs);
     const load = async (lines: Wanted[], signal: AbortSignal) => {
       pending.value = 1;
+      const start = Date.now();
       try {
-        const results = await Promise.all(
-          lines.map((w) => batch.fetch(w.query, w.member.series.count, signal, digits)),
-        );
+        const results = await Promise.all(lines.map((w) => questionOf(w, w.query, signal, digits)));
+        pace.current = { at: Date.now(), tookMs: Date.now() - start };
         await turn();
         if (signal.aborted) return;
         shown.current = digits;
@@ -157,8 +180,10 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
       card.members.length === 1
         ? (card.members[0]!.series.last?.value ?? (only && lastPoint(only)))
         : undefined,
-    bucketed: ratio(main),
-    crowd: members.length > slots || grouping !== null,
+    bucketed: Math.round(ratio(main) / (pool?.length ?? 1)),
+    pooled: pool?.length ?? 0,
+    poolable: poolable(card.members),
+    crowd: (!pool && members.length > slots) || grouping !== null,
     grouped: grouping !== null,
     coarser: coarser(lines, y, log),
     needleLabel: (n) => {
@@ -178,10 +203,24 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
     },
     exactLines: async () => {
       const asked = latest.current.filter((w) => lines.some((l) => l.id === w.id));
-      const results = await Promise.all(asked.map((w) => batch.fetch(w.query, w.member.series.count)));
+      const results = await Promise.all(asked.map((w) => questionOf(w, w.query)));
       return drawn(new Map([...kept, ...columnsOf(asked, results)]));
     },
   };
+}
+
+/** The line of many series. While an answer is on its way no newer one is asked for: thousands of series take longer than a tick. */
+function pooledNow(
+  session: Session,
+  pool: Member[],
+  axis: XAxis,
+  zoom: view.Zoom | null,
+  width: number,
+  before: Wanted | null,
+): Wanted {
+  const unit = unitOf(axis, session.detail(pool[0]!.run)?.created_ns ?? 0);
+  const next = pooledLine(pool, axis, zoom, width, unit);
+  return before && JSON.stringify(before.query) === JSON.stringify(next.query) ? before : next;
 }
 
 function widen(range: [number, number] | null): [number, number] {

@@ -11,6 +11,18 @@ import type { Wanted } from "./wanted.ts";
 const mostLines = 200; // more only when asked for
 const mostDense = 2000; // a density and a median of a part would be those of another crowd
 
+const mostHues = 8; // labelled series of a run that are told apart as lines
+const mostPooled = 4096; // that one question takes
+
+/** Whether a card has more labelled series of one run than can be told apart. */
+export const poolable = (all: Member[]): boolean =>
+  all.length > mostHues && groups.grouping.value === null && all.every((m) => m.run === all[0]!.run);
+
+/** The series that one mean and band stand for, unless the reader wants lines or a density; null for none. */
+export function poolOf(all: Member[]): Member[] | null {
+  return poolable(all) && groups.members.value === "" ? all.slice(0, mostPooled) : null;
+}
+
 /** Crowd is which members a card draws, and how. */
 export interface Crowd {
   members: Member[];

@@ -150,7 +150,8 @@ function note(r: Rendering): string {
   return r.complete ? dropped : `cut short ${dropped}`;
 }
 
-function Player({ video }: { video: Rendering }) {
+/** Plays a video; at is a part of it, from 0 to 1, to go to. */
+export function Player({ video, at }: { video: Rendering; at?: number }) {
   const source = useSignal("");
   const failure = useSignal("");
   const element = useRef<HTMLVideoElement>(null);
@@ -174,6 +175,9 @@ function Player({ video }: { video: Rendering }) {
     const el = element.current;
     if (el && video.fps) el.currentTime = (n + 0.5) / video.fps;
   };
+  useEffect(() => {
+    if (at !== undefined && source.value) frame(Math.floor(at * (video.frames - 1)));
+  }, [at, source.value]);
   return (
     <figure class="player">
       {source.value && (

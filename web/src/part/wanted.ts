@@ -5,7 +5,10 @@ import type { Grouping } from "../chart/grouping.ts";
 import { resolution } from "../chart/range.ts";
 import { smoothed } from "../chart/smooth.ts";
 import type { Place } from "../chart/style.ts";
-import { labelText, type Member, type Session } from "../state/session.ts";
+import { labelText } from "../chart/title.ts";
+import { batch } from "../state/app.ts";
+import { pooled } from "../state/pooled.ts";
+import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 
 /** Wanted is one line to draw and the question that brings its buckets. */
@@ -16,6 +19,8 @@ export interface Wanted {
   unit: Unit;
   place: Place;
   faded: boolean;
+  /** The series that one line stands for: it is their mean, its band goes from the smallest to the largest. */
+  rows?: Member[];
   /** The last step of its ancestors that a fork inherits, where the axis counts these. */
   forkStep: number | undefined;
 }
@@ -25,6 +30,36 @@ export interface Answers {
   /** The stored axis: wall and relative time are two units of one answer. */
   x: string;
   columns: ReadonlyMap<string, BucketColumns>;
+}
+
+/** The one line that stands for many series of a run, and the question that brings it. */
+export function pooledLine(
+  members: Member[],
+  axis: XAxis,
+  zoom: view.Zoom | null,
+  width: number,
+  unit: Unit,
+): Wanted {
+  const { run, series } = members[0]!;
+  const all = members.reduce((n, m) => n + m.series.count, 0);
+  const member = { run, series: { ...series, labels: {}, count: all, last: null } };
+  const { metric, scale } = series;
+  return {
+    ...{ id: `${run} ${scale} all`, member, rows: members, unit, faded: false, forkStep: undefined },
+    place: { lines: 1, runs: 1, slot: 0, set: 0, sets: 1 },
+    query: {
+      ...{ run, metric, scale, labels: {}, x: axis.name, n: width },
+      ...(zoom && storedRange([zoom.from, zoom.to], unit)),
+      ...(view.showInherited.value &&
+        members.some((m) => m.series.inherited) && { include_inherited: true as const }),
+    },
+  };
+}
+
+/** Asks for the buckets of a line, or of a part of it. */
+export function ask(w: Wanted, query: BucketQuery, abort?: AbortSignal, digits = 0): Promise<BucketResult> {
+  const { count } = w.member.series;
+  return w.rows ? pooled(w.rows, query, count) : batch.fetch(query, count, abort, digits);
 }
 
 const mostAttempts = 4; // earlier attempts drawn behind a curve
@@ -108,7 +143,7 @@ export function previewsOf(lines: Wanted[], axis: XAxis): Map<string, BucketColu
   for (const w of lines) {
     const { preview } = w.member.series;
     const own = w.query.include_inherited || !w.member.series.inherited;
-    if (preview && own && !w.faded && axis.name === preview.x) out.set(w.id, preview.columns);
+    if (preview && own && !w.faded && !w.rows && axis.name === preview.x) out.set(w.id, preview.columns);
   }
   return out;
 }

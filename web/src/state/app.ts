@@ -13,6 +13,8 @@ export const batch = new Batch(buckets, (run) => {
 export const live = new Live();
 
 export const help = signal(false);
+/** Keys of the page that is open, which the list of keys shows first. */
+export const pageKeys = signal<[string, string][]>([]);
 export const notice = signal<{ text: string; bad: boolean } | null>(null);
 
 /** Says something at the foot of the page for a few seconds. */

@@ -12,6 +12,7 @@ export type Route =
   | { page: "login" }
   | { page: "runs"; workspace: string; project: string }
   | { page: "run"; id: string }
+  | { page: "kymograph"; id: string }
   | { page: "compare"; workspace: string; project: string }
   | { page: "network"; workspace: string; project: string }
   | { page: "view"; workspace: string; project: string; name: string }
@@ -31,6 +32,7 @@ export function parse(path: string): Route {
     return { page: "network", workspace: rest[0], project: rest[1] };
   if (head === "p" && rest[0] && rest[1] && rest[2] === "views")
     return { page: "view", workspace: rest[0], project: rest[1], name: rest[3] ?? "" };
+  if (head === "runs" && rest[0] && rest[1] === "kymograph") return { page: "kymograph", id: rest[0] };
   if (head === "runs" && rest[0]) return { page: "run", id: rest[0] };
   return { page: "lost", path };
 }
@@ -72,8 +74,11 @@ export function param(name: string): string {
   return address.value.params.get(name) ?? "";
 }
 
-/** What Back undoes: a search, a selection, runs drawn over another, a tab, full screen, a zoom. */
-const undone = ["q", "sel", "with", "tab", "chart", "zoom"];
+/** What Back undoes: a search, a selection, runs drawn over another, a tab, full screen, a zoom; all of a kymograph. */
+const undone = [
+  ...["q", "sel", "with", "tab", "chart", "zoom"],
+  ...["rows", "metric", "scale", "order", "reduce", "limits", "row", "bar", "height"],
+];
 const editMs = 1500; // what is typed or dragged without a longer pause is one step back
 let edited = { name: "", atMs: 0 };
 

@@ -3,7 +3,7 @@ import * as api from "../api/client.ts";
 import { ApiError, type Page } from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
-import { groupOf, natural, naturalKey } from "../chart/title.ts";
+import { groupOf, labelText, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
@@ -43,6 +43,8 @@ interface Loaded {
   /** Rises when counts and last values of series moved. */
   tick: Signal<number>;
   complete: Signal<boolean>;
+  /** All of them are in the cards, too, which are published a moment later. */
+  listed: Signal<boolean>;
   /** Something was logged while the list of series was on its way, which may not have it. */
   missed: boolean;
   error: Signal<ApiError | null>;
@@ -133,7 +135,7 @@ export class Session {
 
   /** Every page of the series of all shown runs has come. */
   complete(): boolean {
-    return this.#shown.value.every((id) => this.#runs.get(id)?.complete.value);
+    return this.#shown.value.every((id) => this.#runs.get(id)?.listed.value);
   }
 
   /** The series of a run whose points are documents: histograms and scatters. */
@@ -235,6 +237,9 @@ export class Session {
         loaded.shape.value++;
       });
     loaded.complete.value = true;
+    this.#publish(() => {
+      loaded.listed.value = true;
+    });
     if (!loaded.missed) return;
     loaded.missed = false;
     await this.#listAnew(id, loaded);
@@ -393,6 +398,7 @@ function loading(): Loaded {
     shape: signal(0),
     tick: signal(0),
     complete: signal(false),
+    listed: signal(false),
     missed: false,
     error: signal(null),
     abort: new AbortController(),
@@ -431,13 +437,6 @@ function asApiError(cause: unknown): ApiError {
 
 export function seriesKey(s: Series): string {
   return `${s.metric}\u0000${s.scale}\u0000${labelText(s.labels)}`;
-}
-
-export function labelText(labels: Record<string, string>): string {
-  return Object.keys(labels)
-    .sort(natural)
-    .map((k) => `${k}=${labels[k]}`)
-    .join(" ");
 }
 
 function cardsOf(runs: [string, Iterable<Known>][]): Card[] {

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { buckets } from "./bucket.ts";
 import { type Curve, type SeriesSpec, type StandinRun, startNs, type World, world } from "./data.ts";
+import { picture } from "./kymograph.ts";
 import { documentPoints, documents, renderings, sendVideo } from "./media.ts";
 import { NetworkStandin } from "./network.ts";
 
@@ -166,6 +167,7 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   if (path === "/projects") return send(req, res, { projects: projects(s), next: "" });
   if (path === "/live") return live(s, res, url.searchParams);
   if (path === "/buckets") return batch(s, req, res);
+  if (path === "/kymograph") return kymograph(s, req, res);
   if (path === "/overviews") return overviews(s, req, res);
   const view = /^\/projects\/[^/]+\/[^/]+\/views(?:\/(.+))?$/.exec(path);
   if (view) return answerView(req, res, view[1]);
@@ -458,12 +460,7 @@ async function batch(s: Standin, req: IncomingMessage, res: ServerResponse) {
   const results = queries.map((q) => {
     const run = s.world.runs.get(q.run);
     const list = run ? s.series(run, q.include_inherited ?? false) : [];
-    const spec = list.find(
-      (x) =>
-        x.metric === q.metric &&
-        x.scale === q.scale &&
-        JSON.stringify(x.labels) === JSON.stringify(q.labels ?? {}),
-    );
+    const spec = list.find((x) => isOf(x, q));
     if (!run || !spec)
       return { error: { code: "not_found", message: `there is no series ${q.metric}`, hint: "" } };
     const columns = buckets(s.curve(spec, q.attempt ?? run.attempts), q.x, q.n, q.from, q.to);
@@ -472,6 +469,25 @@ async function batch(s: Standin, req: IncomingMessage, res: ServerResponse) {
   if (s.options.delayMs) await new Promise((done) => setTimeout(done, s.options.delayMs));
   send(req, res, { results });
 }
+
+async function kymograph(s: Standin, req: IncomingMessage, res: ServerResponse) {
+  const q = JSON.parse(await body(req)) as Query & { rows: Partial<Query>[]; columns: number };
+  const curves = q.rows.map((row) => {
+    const one = { ...q, ...row };
+    const run = s.world.runs.get(one.run);
+    const spec = run && s.series(run, q.include_inherited ?? false).find((x) => isOf(x, one));
+    return spec && s.curve(spec, run.attempts);
+  });
+  if (s.options.delayMs) await new Promise((done) => setTimeout(done, s.options.delayMs));
+  res.setHeader("Content-Type", "application/vnd.kymogram.kymograph");
+  res.end(picture(curves, q));
+}
+
+const isOf = (
+  x: SeriesSpec,
+  q: { metric: string; scale: string; labels?: Record<string, string> },
+): boolean =>
+  x.metric === q.metric && x.scale === q.scale && JSON.stringify(x.labels) === JSON.stringify(q.labels ?? {});
 
 function live(s: Standin, res: ServerResponse, q: URLSearchParams) {
   const runs = q.getAll("run");

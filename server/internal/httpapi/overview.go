@@ -16,6 +16,7 @@ type overviewsQuery struct {
 	Limit            int      `json:"limit"`   // series of a run, 1 to 10,000
 	Preview          int      `json:"preview"` // buckets of a series, 0 to 64
 	IncludeInherited bool     `json:"include_inherited"`
+	Summary          *bool    `json:"summary"` // of the runs; nil is true
 }
 
 func (q *overviewsQuery) requests() ([]query.SeriesRequest, error) {
@@ -61,7 +62,7 @@ func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
 			j.raw(",")
 		}
 		j.raw("{")
-		err := a.overview(j, r, requests[i])
+		err := a.overview(j, r, requests[i], body.Summary == nil || *body.Summary)
 		if err != nil {
 			a.failed(j, r, i, err)
 		}
@@ -76,10 +77,13 @@ func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
 
 // overview writes a run and its series without braces, or as much of them as there is before an
 // error. The memory of the one is given back before the other is waited for.
-func (a *API) overview(j *jsonWriter, r *http.Request, request query.SeriesRequest) error {
+func (a *API) overview(j *jsonWriter, r *http.Request, request query.SeriesRequest, summary bool) error {
 	err := a.leased(r, query.RunBytes, func(texts query.Admit) error {
 		detail, err := a.query.Run(r.Context(), request.Run, texts)
 		if err == nil {
+			if !summary {
+				detail.Summary = nil // whoever has the list of runs has it
+			}
 			j.raw(`"run":`)
 			j.detail(detail)
 			j.raw(",")

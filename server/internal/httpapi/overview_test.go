@@ -47,6 +47,17 @@ func TestOverviewsAreWhatEachRunAnswers(t *testing.T) {
 			t.Errorf("run %d: %s", i, diff)
 		}
 	}
+
+	// Without summaries all else is the same.
+	lean := decode(t, l.do("POST", "/api/v1/overviews", nil, `{"runs":["`+ids[0]+`"],"limit":5,"preview":8,"summary":false}`).body)
+	wanted := got[2].(map[string]any)
+	if had := wanted["run"].(map[string]any)["summary"].(map[string]any); len(had) == 0 {
+		t.Fatal("the run has no summary to leave out")
+	}
+	wanted["run"].(map[string]any)["summary"] = map[string]any{}
+	if diff := cmp.Diff(wanted, lean["overviews"].([]any)[0]); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestOverviewsRefuseBadBodies(t *testing.T) {

@@ -60,6 +60,12 @@ async function problem(res: Response): Promise<ApiError> {
 
 /** Asks the server; quiet leaves the page open when the server wants a key. */
 export async function request<T>(path: string, init: RequestInit = {}, quiet = false): Promise<T> {
+  const res = await answer(path, init, quiet);
+  return (res.status === 204 ? null : res.json()) as Promise<T>;
+}
+
+/** The same, for who needs the headers of a success. */
+export async function answer(path: string, init: RequestInit = {}, quiet = false): Promise<Response> {
   let res: Response;
   try {
     res = await fetch(`/api/v1${path}`, { ...init, headers: { ...authorization(), ...init.headers } });
@@ -70,12 +76,12 @@ export async function request<T>(path: string, init: RequestInit = {}, quiet = f
     throw new ApiError(0, { code: "unreachable", message: "the server does not answer", hint });
   }
   noteServer(true);
-  if (res.ok) return (res.status === 204 ? null : res.json()) as Promise<T>;
+  if (res.ok) return res;
   if (res.status === 401 && !quiet && path !== "/session") locked.value = true;
   throw await problem(res);
 }
 
-function json(method: string, body: unknown): RequestInit {
+export function json(method: string, body: unknown): RequestInit {
   return { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
 }
 
@@ -210,7 +216,7 @@ export interface Overview {
 /** Many runs, each with the first of its series, or with why it cannot be read. */
 export async function overviews(
   ids: string[],
-  query: { limit: number; preview: number },
+  query: { limit: number; preview: number; summary: boolean },
   abort?: AbortSignal,
 ): Promise<(Overview | ApiError)[]> {
   const body = json("POST", { runs: ids, ...query, include_inherited: true });

@@ -13,7 +13,7 @@ export const batch = new Batch(buckets, (run) => {
 export const live = new Live();
 
 export const help = signal(false);
-export const notice = signal<{ text: string; bad: boolean } | null>(null);
+export const notice = signal<{ text: string; bad: boolean; undo?: () => void } | null>(null);
 
 /** Says something at the foot of the page for a few seconds. */
 export function say(text: string, bad = false): void {

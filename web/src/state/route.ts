@@ -60,11 +60,23 @@ export const viewPath = (workspace: string, project: string, name = ""): string 
 export const runPath = (id: string, others: string[] = []): string =>
   `/runs/${encodeURIComponent(id)}${others.length ? `?with=${others.map(encodeURIComponent).join(",")}` : ""}`;
 
-/** Opens another view; back returns to this one. */
-export function go(to: string): void {
+/** Opens another view; back returns to this one. State is what is too long for the address. */
+export function go(to: string, state: unknown = null): void {
   edited = { name: "", atMs: 0 };
-  history.pushState(null, "", to);
+  history.pushState(state, "", to);
   address.value = read();
+}
+
+/** Goes to where this address leads; back does not return to it. */
+export function replace(to: string, state: unknown = null): void {
+  history.replaceState(state, "", to);
+  address.value = read();
+}
+
+/** A path with parameters, as people read them: commas, colons and slashes need no escape in a query. */
+export function withParams(path: string, params: URLSearchParams): string {
+  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
+  return text ? `${path}?${text}` : path;
 }
 
 /** A parameter of this view; "" when it is not set. */
@@ -99,10 +111,8 @@ export function setParams(change: Record<string, string>, state: unknown = histo
     if (value) params.set(name, value);
     else params.delete(name);
   }
-  // Commas, colons and slashes need no escape in a query, and links with them are read by people.
-  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
   // A public link keeps its token in the fragment, so that the address can be passed on.
-  const to = (text ? `?${text}` : location.pathname) + location.hash;
+  const to = withParams(location.pathname, params) + location.hash;
   if (step) history.pushState(state, "", to);
   else history.replaceState(state, "", to);
   address.value = read();

@@ -5,6 +5,7 @@ import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, natural, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
+import { prefixId } from "./arrangement.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
 
@@ -19,6 +20,7 @@ export interface Card {
   key: string;
   metric: string;
   scale: string;
+  /** The section that it is in, see arrangement.ts. */
   group: string;
   members: Member[];
   /** What its runs have in common, where a card is split. */
@@ -90,7 +92,11 @@ export class Session {
   #timer: ReturnType<typeof setTimeout> | null = null;
   #unlisten: (() => void) | null = null;
 
-  constructor() {
+  /** The summaries of runs are most of what is read of them: a page that has them from their list does without. */
+  readonly #summary: boolean;
+
+  constructor({ summary = true } = {}) {
+    this.#summary = summary;
     this.cards = computed(() => {
       const runs = this.#shown.value.map((id) => [id, this.#runs.get(id)!] as const);
       for (const [, loaded] of runs) loaded.shape.value;
@@ -184,7 +190,7 @@ export class Session {
   /** Loads runs that are drawn over the page's own, all of them with one request. */
   async #loadMany(ids: string[]): Promise<void> {
     const runs = ids.map((id) => this.#runs.get(id)!);
-    const page = this.#firstPage(ids[0]!);
+    const page = { ...this.#firstPage(ids[0]!), summary: this.#summary };
     const answers = await this.#pool.run(() =>
       api.overviews(ids, page, this.#abort.signal).catch((cause) => ids.map(() => asApiError(cause))),
     );
@@ -251,7 +257,7 @@ export class Session {
   }
 
   #firstPage(id: string): { limit: number; preview: number } {
-    const crowd = this.#own() === id ? crowdPreview : 0;
+    const crowd = this.#own() === id && this.#summary ? crowdPreview : 0;
     return { limit: firstPage, preview: this.#runs.size <= previewRuns ? previewBuckets : crowd };
   }
 
@@ -420,7 +426,7 @@ function merge(loaded: Loaded, fresh: Series[]): boolean {
 }
 
 function placed(series: Series): Known {
-  const [card, group] = [cardKey(series), groupOf(series.metric)];
+  const [card, group] = [cardKey(series), prefixId(groupOf(series.metric))];
   return { series, card, group, order: naturalKey(`${group}\u0000${card}`) };
 }
 

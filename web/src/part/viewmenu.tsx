@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import "../style/saved.css";
 import { ago } from "../chart/number.ts";
 import { say } from "../state/app.ts";
+import { bind } from "../state/keys.ts";
 import { param, viewPath } from "../state/route.ts";
 import * as saved from "../state/saved.ts";
 import { Icon } from "./icon.tsx";
@@ -19,20 +20,25 @@ export function ViewMenu(at: saved.Place) {
   const close = () => {
     menu.value = false;
   };
-  return (
-    <span
-      class="menu-host saved"
-      ref={host}
-      onFocusOut={(e) => {
-        if (e.relatedTarget && !host.current?.contains(e.relatedTarget as Node)) close();
-      }}
-      onKeyDown={(e) => {
-        if (e.key !== "Escape" || !menu.value) return;
-        e.stopPropagation();
+  useEffect(() => {
+    if (!menu.value) return;
+    const outside = (e: Event) => {
+      if (!host.current?.contains(e.target as Node)) close();
+    };
+    for (const type of ["pointerdown", "focusin"]) document.addEventListener(type, outside);
+    const unbind = bind({
+      Escape: () => {
         close();
         host.current?.querySelector("button")?.focus();
-      }}
-    >
+      },
+    });
+    return () => {
+      for (const type of ["pointerdown", "focusin"]) document.removeEventListener(type, outside);
+      unbind();
+    };
+  }, [menu.value]);
+  return (
+    <span class="menu-host saved" ref={host}>
       <button
         type="button"
         class="button"
@@ -97,25 +103,32 @@ function Menu({ at, open, close }: MenuProps) {
           A view keeps the filter, columns, colours, axes and pins of this page. None is saved yet.
         </p>
       )}
-      <ul>
-        {list.map((v) => (
-          <li key={v.name} aria-current={v.name === open?.name ? "true" : undefined}>
-            <a href={viewPath(at.workspace, at.project, v.name)} onClick={close} class="cut" title={v.title}>
-              {v.title}
-            </a>
-            <span class="muted">{ago(Math.max(0, Date.now() - v.changed_ns / 1e6))}</span>
-            <button
-              type="button"
-              class="ghost"
-              title={`Delete ${v.title}`}
-              aria-label={`Delete ${v.title}`}
-              onClick={() => saved.remove(at, v.name).catch(failed)}
-            >
-              <Icon name="trash" size={14} />
-            </button>
-          </li>
-        ))}
-      </ul>
+      {list.length > 0 && (
+        <ul>
+          {list.map((v) => (
+            <li key={v.name} aria-current={v.name === open?.name ? "true" : undefined}>
+              <a
+                href={viewPath(at.workspace, at.project, v.name)}
+                onClick={close}
+                class="cut"
+                title={v.title}
+              >
+                {v.title}
+              </a>
+              <span class="muted">{ago(Math.max(0, Date.now() - v.changed_ns / 1e6))}</span>
+              <button
+                type="button"
+                class="ghost"
+                title={`Delete ${v.title}`}
+                aria-label={`Delete ${v.title}`}
+                onClick={() => saved.remove(at, v.name).catch(failed)}
+              >
+                <Icon name="trash" size={14} />
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
       {open && (
         <button
           type="button"

@@ -87,14 +87,14 @@ export function param(name: string): string {
 /** What Back undoes: a search, a selection, runs drawn over another, a tab, full screen, a zoom. */
 const undone = ["q", "sel", "with", "tab", "chart", "zoom"];
 const editMs = 1500; // what is typed or dragged without a longer pause is one step back
+const flowing = ["q", "zoom"];
 let edited = { name: "", atMs: 0 };
 
 /** Whether a change is a step of its own, and not the next moment of the one before. */
 function isStep(before: URLSearchParams, change: Record<string, string>): boolean {
   const changed = Object.keys(change).filter((name) => (before.get(name) ?? "") !== change[name]);
   const name = undone.find((n) => changed.includes(n)) ?? "";
-  const goesOn =
-    name === edited.name && Date.now() - edited.atMs < editMs && name !== "sel" && name !== "with";
+  const goesOn = name === edited.name && Date.now() - edited.atMs < editMs && flowing.includes(name);
   const nextChart = name === "chart" && before.get("chart") && change.chart;
   edited = { name, atMs: Date.now() };
   return name !== "" && !goesOn && !nextChart;

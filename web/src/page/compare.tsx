@@ -9,6 +9,7 @@ import { count, short } from "../chart/number.ts";
 import { ranks } from "../chart/stat.ts";
 import { useArranged, useSpace } from "../part/arranging.ts";
 import { AttributesView } from "../part/attributes.tsx";
+import { Awaited } from "../part/awaited.tsx";
 import { ChartCard } from "../part/chartcard.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
 import { FilterInput } from "../part/filterinput.tsx";
@@ -145,7 +146,7 @@ function Compared({ workspace, project, listed, runs, more, metric, metrics }: C
   const direction = groups.directionOf(metric);
   const look = useLook(runs, metric);
   const rows = useMemo(() => importanceOf(runs, metric, direction), [runs, metric, direction]);
-  const session = useMemo(() => new Session({ summary: false }), []);
+  const session = useMemo(() => new Session({ crowd: true }), []);
   useEffect(() => () => session.close(), [session]);
   useEffect(
     () =>
@@ -181,6 +182,9 @@ function Compared({ workspace, project, listed, runs, more, metric, metrics }: C
           </label>
           <DirectionPick metric={metric} />
           <Chosen found={listed.length} />
+          {session.metricsCut() && (
+            <span class="muted">the first 50,000 metrics: select runs for others</span>
+          )}
           {more && <span class="muted">the newest {count(listed.length)} runs: filter for others</span>}
           {drawn.length < runs.length && (
             <button type="button" class="link" onClick={() => setParams({ all: "1" })}>
@@ -338,10 +342,11 @@ function Curve({ session, metric, slots }: { session: Session; metric: string; s
   const card = named.find((c) => (c.scale === "EVALUATION") === evaluation) ?? named[0];
   return (
     <div class="curve-host" ref={host}>
-      {card && width > 0 ? (
+      {card && !card.members.length && <Awaited session={session} card={card} width={width} height={330} />}
+      {card && width > 0 && card.members.length > 0 ? (
         <ChartCard session={session} card={card} width={width} height={330} runs={slots} />
       ) : (
-        <p class="muted">{session.complete() ? `No curve of ${metric}.` : ""}</p>
+        <p class="muted">{!card && session.complete() ? `No curve of ${metric}.` : ""}</p>
       )}
       {view.fullScreen.value && param("tab") === "" && (
         <FullScreen session={session} cards={cards} runs={slots} />

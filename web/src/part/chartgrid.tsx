@@ -13,6 +13,7 @@ import { folded } from "../state/space.ts";
 import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 import { place, step, toggleFold, togglePin } from "./arranging.ts";
+import { Awaited } from "./awaited.tsx";
 import { draggedCard } from "./cardmenu.tsx";
 import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
@@ -250,11 +251,7 @@ class Cell extends Component<CellProps, { ready: boolean; over: "" | " before" |
           if (metric) drop(metric, card.card, isAfter(e));
         }}
       >
-        {ready ? (
-          <ChartCard {...card} />
-        ) : (
-          <div class="card" style={{ width: `${card.width}px`, height: `${card.height}px` }} />
-        )}
+        {ready && card.card.members.length > 0 ? <ChartCard {...card} /> : <Awaited {...card} />}
       </div>
     );
   }

@@ -79,6 +79,8 @@ export class Comparison {
       if (abort.aborted) return;
       found.push(...(ids.size ? page.items.filter((r) => ids.has(r.id)) : page.items));
       cursor = page.next;
+      // The first page is enough to begin with; the others come at once, since all is computed anew with each.
+      if (cursor && this.runs.peek().length === 0 && !ids.size) this.runs.value = [...found];
     } while (cursor && found.length < most);
     this.more.value = !ids.size && cursor !== "";
     this.runs.value = found;

@@ -39,7 +39,9 @@ async function sit(
   width = 1440,
 ): Promise<Seat> {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme });
-  await context.addInitScript((k) => sessionStorage.setItem("kymogram.key", k), key);
+  await context.addInitScript((k) => {
+    if (location.protocol === "http:") sessionStorage.setItem("kymogram.key", k);
+  }, key);
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
   const complaints: string[] = [];
@@ -48,7 +50,7 @@ async function sit(
     // A refused change is one that the page expects and explains.
     if (m.type() === "error" && !/status of (403|409)/.test(m.text())) complaints.push(m.text());
   });
-  await page.goto(at.url + path);
+  await page.goto(path === "about:blank" ? path : at.url + path);
   return { page, context, complaints };
 }
 
@@ -109,6 +111,32 @@ describe("the charts of a project", () => {
     );
     await page.goBack();
     await page.getByText("2 of 2 selected runs").waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+
+  test("of many metrics are read as they come into view, whatever the number of runs", async () => {
+    const names = Array.from({ length: 60 }, (_, m) => `layers/${m}/norm`);
+    const rows = [`run,step,${names.join()}`];
+    for (let r = 0; r < 10; r++)
+      for (let step = 0; step < 3; step++) rows.push(`w${r},${step},${names.map((_, m) => m + step).join()}`);
+    at.add("tall", rows.join("\n"));
+    const { page, context, complaints } = await sit(writer, "about:blank");
+    const asked: string[] = [];
+    page.on("request", (r) => asked.push(`${r.url()} ${r.postData() ?? ""}`));
+    await page.goto(`${at.url}/compare/default/tall?tab=charts`);
+    await settled(page, 12);
+    expect(await page.locator(".group-title .muted").innerText()).toBe("60");
+    expect(asked.filter((u) => u.includes("/series"))).toEqual([]);
+    expect(asked.filter((u) => u.includes("layers/50/norm"))).toEqual([]);
+    await page.locator(".grid-scroll").evaluate((el) => el.scrollTo(0, el.scrollHeight));
+    await card(page, names[59]!).locator("canvas").first().waitFor();
+    await expect.poll(() => card(page, names[59]!).getAttribute("data-points")).toBe("30");
+    // What was read stays: the first cards come back without a question.
+    const before = asked.length;
+    await page.locator(".grid-scroll").evaluate((el) => el.scrollTo(0, 0));
+    await expect.poll(() => card(page, names[0]!).getAttribute("data-points")).toBe("30");
+    expect(asked.slice(before).filter((u) => u.includes("/overviews"))).toEqual([]);
     expect(complaints).toEqual([]);
     await context.close();
   });

@@ -16,7 +16,14 @@ type overviewsQuery struct {
 	Limit            int      `json:"limit"`   // series of a run, 1 to 10,000
 	Preview          int      `json:"preview"` // buckets of a series, 0 to 64
 	IncludeInherited bool     `json:"include_inherited"`
+	Query            string   `json:"q"`       // RE2 on the metrics of the series
+	Summary          *bool    `json:"summary"` // of the runs; nil is true
+	Detail           *bool    `json:"detail"`  // the runs themselves; nil is true
+	Metrics          bool     `json:"metrics"` // names of all metrics of the runs, too
 }
+
+// wants is what a switch that is on by default says.
+func wants(on *bool) bool { return on == nil || *on }
 
 func (q *overviewsQuery) requests() ([]query.SeriesRequest, error) {
 	if len(q.Runs) > mostOverviews {
@@ -32,7 +39,7 @@ func (q *overviewsQuery) requests() ([]query.SeriesRequest, error) {
 			return nil, numbered("runs", i, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", text, err))
 		}
 		out[i] = query.SeriesRequest{
-			Page: query.Page{Limit: q.Limit}, Run: id, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
+			Page: query.Page{Limit: q.Limit}, Run: id, Query: q.Query, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
 		}
 	}
 	return out, nil
@@ -61,7 +68,7 @@ func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
 			j.raw(",")
 		}
 		j.raw("{")
-		err := a.overview(j, r, requests[i])
+		err := a.overview(j, r, requests[i], &body)
 		if err != nil {
 			a.failed(j, r, i, err)
 		}
@@ -70,16 +77,28 @@ func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	j.raw("]}\n")
+	j.raw("]")
+	if body.Metrics {
+		if err := a.metrics(j, r, requests, body.IncludeInherited); err != nil {
+			return a.cut(r, err)
+		}
+	}
+	j.raw("}\n")
 	return a.cut(r, j.flush())
 }
 
 // overview writes a run and its series without braces, or as much of them as there is before an
 // error. The memory of the one is given back before the other is waited for.
-func (a *API) overview(j *jsonWriter, r *http.Request, request query.SeriesRequest) error {
+func (a *API) overview(j *jsonWriter, r *http.Request, request query.SeriesRequest, body *overviewsQuery) error {
+	if !wants(body.Detail) {
+		return a.overviewSeries(j, r, request)
+	}
 	err := a.leased(r, query.RunBytes, func(texts query.Admit) error {
 		detail, err := a.query.Run(r.Context(), request.Run, texts)
 		if err == nil {
+			if !wants(body.Summary) {
+				detail.Summary = nil // whoever has the list of runs has it
+			}
 			j.raw(`"run":`)
 			j.detail(detail)
 			j.raw(",")
@@ -89,6 +108,10 @@ func (a *API) overview(j *jsonWriter, r *http.Request, request query.SeriesReque
 	if err != nil {
 		return err
 	}
+	return a.overviewSeries(j, r, request)
+}
+
+func (a *API) overviewSeries(j *jsonWriter, r *http.Request, request query.SeriesRequest) error {
 	return a.leased(r, request.Bytes(), func(texts query.Admit) error {
 		request.Texts = texts
 		page, err := a.query.Series(r.Context(), request)
@@ -96,6 +119,37 @@ func (a *API) overview(j *jsonWriter, r *http.Request, request query.SeriesReque
 			j.seriesPage(page)
 		}
 		return err
+	})
+}
+
+// metrics writes the names of the metrics with numbers of all the runs.
+func (a *API) metrics(j *jsonWriter, r *http.Request, of []query.SeriesRequest, inherited bool) error {
+	runs := make([]model.RunID, len(of))
+	for i := range of {
+		runs[i] = of[i].Run
+	}
+	return a.leased(r, query.MetricsBytes(), func(query.Admit) error {
+		list, cut, err := a.query.Metrics(r.Context(), runs, inherited)
+		if err != nil {
+			return err
+		}
+		j.raw(`,"metrics":[`)
+		for i, m := range list {
+			if i > 0 {
+				j.raw(",")
+			}
+			j.raw(`{"metric":`)
+			j.text(m.Name)
+			j.raw(`,"scale":`)
+			j.text(m.Scale)
+			j.raw("}")
+			j.spill()
+		}
+		j.raw("]")
+		if cut {
+			j.raw(`,"metrics_cut":true`)
+		}
+		return nil
 	})
 }
 

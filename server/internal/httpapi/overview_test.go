@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,37 @@ func TestOverviewsAreWhatEachRunAnswers(t *testing.T) {
 		if diff := cmp.Diff(wanted, one); diff != "" {
 			t.Errorf("run %d: %s", i, diff)
 		}
+	}
+
+	// Without summaries all else is the same.
+	lean := decode(t, l.do("POST", "/api/v1/overviews", nil, `{"runs":["`+ids[0]+`"],"limit":5,"preview":8,"summary":false}`).body)
+	wanted := got[2].(map[string]any)
+	if had := wanted["run"].(map[string]any)["summary"].(map[string]any); len(had) == 0 {
+		t.Fatal("the run has no summary to leave out")
+	}
+
+	// The series that are asked for, without runs, and the names of all.
+	some := decode(t, l.do("POST", "/api/v1/overviews", nil, `{"runs":["`+ids[2]+`","`+ids[0]+`"],"q":"^m[35]$","detail":false,"metrics":true}`).body)
+	for i, want := range [][]string{{"m3", "m5"}, {"m3"}} {
+		one := some["overviews"].([]any)[i].(map[string]any)
+		var names []string
+		for _, s := range one["series"].([]any) {
+			names = append(names, s.(map[string]any)["metric"].(string))
+		}
+		if one["run"] != nil || !slices.Equal(names, want) {
+			t.Errorf("%v of run %d, want %v", one, i, want)
+		}
+	}
+	var names []string
+	for _, m := range some["metrics"].([]any) {
+		names = append(names, m.(map[string]any)["metric"].(string))
+	}
+	if want := []string{"m0", "m1", "m2", "m3", "m4", "m5"}; !slices.Equal(names, want) {
+		t.Errorf("the metrics are %v, want %v", names, want)
+	}
+	wanted["run"].(map[string]any)["summary"] = map[string]any{}
+	if diff := cmp.Diff(wanted, lean["overviews"].([]any)[0]); diff != "" {
+		t.Error(diff)
 	}
 }
 

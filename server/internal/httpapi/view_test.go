@@ -87,6 +87,23 @@ func TestViewsAreChangedByWhoReadThem(t *testing.T) {
 	}
 }
 
+// What a newer page stored comes back as it was, and the list tells such a view by its panels.
+func TestAViewOfThePageKeepsFieldsOfNewerVersions(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	const page = `{"pinned":["b","a"],"newer":{"x":[1,2.5,true]},"sections":[{"title":"S","made":true,"icon":"star"}]}`
+	made := l.with("PUT", views+"/mine", `{"format":1,"title":"<img src=x>","page":`+page+`}`, "If-None-Match", "*")
+	if made.status != 200 || fmt.Sprint(decode(t, made.body)["panels"]) != "0" {
+		t.Fatalf("%d %s", made.status, made.body)
+	}
+	read := l.with("GET", views+"/mine", "")
+	if want := `{"format":1,"title":"<img src=x>","page":` + page + "}\n"; string(read.body) != want {
+		t.Errorf("the view is %s, want %s", read.body, want)
+	}
+	if a := l.with("PUT", views+"/mine", `{"format":1,"title":"t","page":{}}`, "If-Match", `"old"`); a.status != 409 {
+		t.Errorf("a second reader overwrites: %d %s", a.status, a.body)
+	}
+}
+
 func TestViewsThatAreRefused(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	for _, c := range []struct {

@@ -29,7 +29,7 @@ func checkShape(text []byte) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	if err := walk(dec, "", 0); err != nil {
+	if err := walk(dec, "", 0, MaxPanels); err != nil {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -38,8 +38,8 @@ func checkShape(text []byte) error {
 	return nil
 }
 
-// walk reads one value, that of the field of a name.
-func walk(dec *json.Decoder, field string, depth int) error {
+// walk reads one value, that of the field of a name. Lists in it have at most some entries.
+func walk(dec *json.Decoder, field string, depth, most int) error {
 	token, err := dec.Token()
 	if err != nil {
 		return fmt.Errorf("the view is not JSON: %w", err)
@@ -56,8 +56,8 @@ func walk(dec *json.Decoder, field string, depth int) error {
 	}
 	names := map[string]bool{}
 	for n := 1; dec.More(); n++ {
-		if n > MaxPanels {
-			return fmt.Errorf("%s has more than %d entries", cmp.Or(model.Clip(field), "the view"), MaxPanels)
+		if n > most {
+			return fmt.Errorf("%s has more than %d entries", cmp.Or(model.Clip(field), "the view"), most)
 		}
 		name := field
 		if open == '{' {
@@ -65,7 +65,11 @@ func walk(dec *json.Decoder, field string, depth int) error {
 				return err
 			}
 		}
-		if err := walk(dec, name, depth+1); err != nil {
+		within := most
+		if depth == 0 && name == "page" {
+			within = MaxPageList
+		}
+		if err := walk(dec, name, depth+1, within); err != nil {
 			return err
 		}
 	}
@@ -105,6 +109,9 @@ func (d *Document) check() error {
 	}
 	if err := d.checkAxes(); err != nil {
 		return err
+	}
+	if d.Page != nil {
+		return d.checkPage()
 	}
 	if n := len(d.Panels); n < 1 || n > MaxPanels {
 		return invalid("panels", "has %d entries, it must have 1 to %d", n, MaxPanels)

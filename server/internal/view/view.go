@@ -1,5 +1,6 @@
-// Package view reads view documents: a page of panels, each with a question about a
-// project's series and how the answer is drawn.
+// Package view reads view documents. A document is a page of panels, each with a question
+// about a project's series and how the answer is drawn. Or it says how the page of the
+// project shows its runs and charts.
 //
 // In: the JSON that a person or the page wrote. Out: a [Document] that keeps every rule
 // of docs/format/view.md, and its one canonical text. Whoever stores or draws a view
@@ -41,7 +42,9 @@ type Document struct {
 	// Axes are what lines show of an axis at first, first and last value; all of it where an
 	// axis is not named. A reader may zoom elsewhere.
 	Axes   map[model.Axis][]int64 `json:"axes,omitempty"`
-	Panels []Panel                `json:"panels"`
+	Panels []Panel                `json:"panels,omitempty"`
+	// Page is how the page of the project shows runs and charts; such a view has no panels.
+	Page json.RawMessage `json:"page,omitempty"`
 }
 
 // Panel is a question and how its answer is drawn.

@@ -32,6 +32,11 @@ func ranged(fields string) string {
 	return `{"format":1,"title":"t",` + fields + `,"panels":[` + panel + `]}`
 }
 
+// paged is a document of the page of a project.
+func paged(fields string) string {
+	return `{"format":1,"title":"t","page":{` + fields + `}}`
+}
+
 // documents are texts, with what the error must say, "" for those that are taken; strict
 // are errors that a JSON Schema cannot see.
 func documents() map[string]struct {
@@ -78,8 +83,24 @@ func documents() map[string]struct {
 		doc(panel) + ` {}`:                                              {"more follows", true},
 		doc(slices.Repeat([]string{panel}, 200)...):                     {},
 		doc(slices.Repeat([]string{panel}, 201)...):                     {"more than 200 entries", false},
-		doc(strings.Repeat("{},", 80_000) + "{}"):                       {"more than 200 entries", false},
-		strings.Repeat(" ", view.MaxBytes) + doc(panel):                 {"the most is 262144", true},
+		paged(``): {},
+		paged(`"params":{"filter":"lr<0.1","by":"lr"},"pinned":["a/b","__proto__"],"order":["+Mine","/train"],"folded":["/"]`): {},
+		paged(`"sections":[{"title":"Mine","made":true,"metrics":["x"]},{"title":"Mine","metrics":["Mine/x"]},{"title":""}]`):  {},
+		paged(`"newer":{"fields":[1,true,"x"]},"sections":[{"title":"Mine","made":true,"icon":"star"}]`):                       {},
+		paged(`"pinned":[` + strings.Repeat(`"m",`, 1_999) + `"m"]`):                                                           {},
+		paged(`"pinned":[` + strings.Repeat(`"m",`, 2_000) + `"m"]`):                                                           {"pinned has more than 2000 entries", false},
+		paged(`"pinned":"m"`):                                                     {"not the JSON expected", false},
+		paged(`"params":{"filter":1}`):                                            {"not the JSON expected", false},
+		paged(`"sections":[{"title":" ","made":true}]`):                           {"page.sections[0].title is empty", true},
+		paged(`"sections":[{"title":"a","made":true},{"title":"a","made":true}]`): {`page.sections[1] is "a" a second time`, true},
+		paged(`"sections":[` + strings.Repeat(`{},`, 200) + `{}]`):                {"page.sections has 201 entries", false},
+		paged(`"pinned":null`):                                                    {"pinned is null", false},
+		`{"format":1,"title":"t","page":1}`:                                       {"page must be an object", false},
+		`{"format":1,"title":"t","page":{},"panels":[` + panel + `]}`:             {"a view has one of the two", true},
+		`{"format":1,"title":"t","page":{},"last":"1h"}`:                          {"these are for panels", true},
+		`{"format":1,"title":"t"}`:                                                {"panels has 0 entries", true},
+		doc(strings.Repeat("{},", 80_000) + "{}"):                                 {"more than 200 entries", false},
+		strings.Repeat(" ", view.MaxBytes) + doc(panel):                           {"the most is 262144", true},
 		deep:                                     {"the most is 262144", true},
 		deep[:200_000]:                           {"nested more than 6 deep", true},
 		"":                                       {"not JSON", true},
@@ -197,8 +218,12 @@ func (s schema) fault(node map[string]any, value any, at string) string {
 		}
 	case map[string]any:
 		return s.object(node, v, at)
+	case bool:
+		if node["type"] != "boolean" && node["type"] != nil {
+			return at + ": bool"
+		}
 	default:
-		return at + ": null or bool"
+		return at + ": null"
 	}
 	return ""
 }
@@ -216,6 +241,9 @@ func (s schema) object(node, v map[string]any, at string) string {
 	properties, _ := node["properties"].(map[string]any)
 	for name, field := range v {
 		child, known := properties[name].(map[string]any)
+		if free := node["additionalProperties"]; !known && (free == true || free == nil) {
+			continue // a field of a newer version
+		}
 		if !known {
 			child, known = node["additionalProperties"].(map[string]any)
 		}

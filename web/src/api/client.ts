@@ -209,22 +209,44 @@ function seriesPage(page: SeriesDoc): Page<Series> {
 }
 
 export interface Overview {
-  detail: RunDetail;
+  /** null where it was not asked for. */
+  detail: RunDetail | null;
   series: Page<Series>;
 }
 
-/** Many runs, each with the first of its series, or with why it cannot be read. */
+export interface OverviewsQuery {
+  q?: string;
+  limit: number;
+  preview: number;
+  summary?: boolean;
+  detail?: boolean;
+  metrics?: boolean;
+}
+
+export interface Overviews {
+  /** Each run with the first of its series, or with why it cannot be read. */
+  list: (Overview | ApiError)[];
+  /** The metrics of all of them, where these were asked for. */
+  metrics: { metric: string; scale: string }[];
+  cut: boolean;
+}
+
+/** Many runs, each with the first of its series. */
 export async function overviews(
   ids: string[],
-  query: { limit: number; preview: number },
+  query: OverviewsQuery,
   abort?: AbortSignal,
-): Promise<(Overview | ApiError)[]> {
+): Promise<Overviews> {
   const body = json("POST", { runs: ids, ...query, include_inherited: true });
-  type Doc = SeriesDoc & { run: Record<string, unknown>; error?: ErrorBody };
-  const { overviews } = await request<{ overviews: Doc[] }>("/overviews", { ...body, signal: abort });
-  return overviews.map((doc) =>
-    doc.error ? new ApiError(200, doc.error) : { detail: normalDetail(doc.run), series: seriesPage(doc) },
+  type Doc = SeriesDoc & { run?: Record<string, unknown>; error?: ErrorBody };
+  type Answer = { overviews: Doc[]; metrics?: Overviews["metrics"]; metrics_cut?: boolean };
+  const answer = await request<Answer>("/overviews", { ...body, signal: abort });
+  const list = answer.overviews.map((doc) =>
+    doc.error
+      ? new ApiError(200, doc.error)
+      : { detail: doc.run ? normalDetail(doc.run) : null, series: seriesPage(doc) },
   );
+  return { list, metrics: answer.metrics ?? [], cut: answer.metrics_cut ?? false };
 }
 
 const columns: (keyof BucketColumns)[] = [

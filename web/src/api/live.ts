@@ -26,8 +26,10 @@ export class Live {
   readonly #wanted = new Map<string, Topic[]>();
   #leading = false;
   readonly #streams = new Map<string, AbortController>();
-  /** Somebody read before the next stream: this tab, or the leader before it. */
+  /** Somebody read before the next stream: the leader before this tab. */
   #late = false;
+  /** What there was a stream of: the next one takes its place. A stream of something else has missed nothing. */
+  readonly #had = new Set<string>();
 
   start(): void {
     this.#channel.onmessage = (e) => this.#receive(e.data as Message);
@@ -106,7 +108,11 @@ export class Live {
   #open(url: string): void {
     const stream = new AbortController();
     this.#streams.set(url, stream);
-    void follow(url, stream.signal, this.#late, {
+    const of = url.includes("?project=") ? url : "runs";
+    // What happens between a stream and the one that replaces it is heard by neither.
+    const late = this.#late || this.#had.has(of);
+    this.#had.add(of);
+    void follow(url, stream.signal, late, {
       event: (e) => {
         if (e.event === "run")
           this.#post({ type: "event", event: "run", data: JSON.parse(e.data) as LiveEvent });
@@ -115,8 +121,6 @@ export class Live {
       gap: () => this.#gap(),
       answered: (answers) => this.#post({ type: "server", answers }),
     });
-    // What happens between this stream and the one that replaces it is heard by neither.
-    this.#late = true;
   }
 
   #gap(): void {

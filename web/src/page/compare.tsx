@@ -7,7 +7,9 @@ import { nameOf, readKey, scaleColor } from "../chart/grouping.ts";
 import { type Importance, importanceOf } from "../chart/importance.ts";
 import { count, short } from "../chart/number.ts";
 import { ranks } from "../chart/stat.ts";
+import { useArranged, useSpace } from "../part/arranging.ts";
 import { AttributesView } from "../part/attributes.tsx";
+import { Awaited } from "../part/awaited.tsx";
 import { ChartCard } from "../part/chartcard.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
 import { FilterInput } from "../part/filterinput.tsx";
@@ -16,6 +18,7 @@ import { GroupStrip, KeyPick } from "../part/grouplegend.tsx";
 import { DirectionPick, ImportanceView } from "../part/importance.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
 import { formatBrush, kept, Parallel, parseBrush } from "../part/parallel.tsx";
+import { ProjectTabs } from "../part/projecttabs.tsx";
 import { hiddenRuns, RunPicker } from "../part/runpicker.tsx";
 import { type Look, Scatter } from "../part/scatter.tsx";
 import { Shell } from "../part/shell.tsx";
@@ -25,6 +28,7 @@ import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { go, param, runPath, runsPath, setParams } from "../state/route.ts";
 import { knownOf } from "../state/runlist.ts";
+import { idsIn } from "../state/selection.ts";
 import { type Card, Session } from "../state/session.ts";
 import { isDark } from "../state/theme.ts";
 import * as view from "../state/view.ts";
@@ -42,9 +46,10 @@ interface Props {
 /** ComparePage shows what tells many runs apart: which parameter matters, which value did best, and the curves. */
 export function ComparePage({ workspace, project }: Props) {
   const all = useRuns(workspace, project);
+  useSpace(workspace, project);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    document.title = `Compare · ${project} · Kymogram`;
+    document.title = `${param("tab") === "charts" ? "Charts" : "Compare"} · ${project} · Kymogram`;
     groups.openProject(`${workspace}/${project}`);
     return bind({ "/": () => input.current?.select(), "g r": () => go(runsPath(workspace, project)) });
   }, [workspace, project]);
@@ -62,7 +67,7 @@ export function ComparePage({ workspace, project }: Props) {
     <>
       <a href={runsPath(workspace, project)}>{`${workspace} / ${project}`}</a>
       <span class="sep">/</span>
-      <h1 class="here">compare</h1>
+      <h1 class="here">{param("tab") === "charts" ? "charts" : "compare"}</h1>
     </>
   );
   const tools = (
@@ -81,7 +86,11 @@ export function ComparePage({ workspace, project }: Props) {
       ) : all.complete.value && all.runs.value.length === 0 ? (
         <Empty project={`${workspace}/${project}`} />
       ) : (
-        <Compared {...{ runs, metric, metrics }} listed={all.runs.value} more={all.more.value} />
+        <Compared
+          {...{ workspace, project, runs, metric, metrics }}
+          listed={all.runs.value}
+          more={all.more.value}
+        />
       )}
     </Shell>
   );
@@ -89,14 +98,15 @@ export function ComparePage({ workspace, project }: Props) {
 
 function useRuns(workspace: string, project: string): Comparison {
   const all = useMemo(() => new Comparison(workspace, project), [workspace, project]);
-  const [ids, q, status] = [param("runs"), param("filter"), param("status")];
+  const [ids, q, status] = [idsIn("runs").join(), param("filter"), param("status")];
+  const archived = param("archived") === "1";
   useEffect(() => {
     const timer = setTimeout(
-      () => all.ask(new Set(ids.split(",").filter(Boolean)), q, status),
+      () => all.ask(new Set(ids.split(",").filter(Boolean)), { q, status, sort: param("sort"), archived }),
       all.runs.peek().length ? 120 : 0,
     );
     return () => clearTimeout(timer);
-  }, [all, ids, q, status]);
+  }, [all, ids, q, status, archived]);
   useEffect(
     () => () => {
       all.close();
@@ -123,7 +133,7 @@ function Empty({ project }: { project: string }) {
   );
 }
 
-interface ComparedProps {
+interface ComparedProps extends Props {
   /** All runs, and those that are not hidden. */
   listed: readonly Run[];
   runs: readonly Run[];
@@ -132,17 +142,11 @@ interface ComparedProps {
   metrics: readonly string[];
 }
 
-const tabs: [string, string][] = [
-  ["", "Overview"],
-  ["charts", "Charts"],
-  ["attributes", "Differences"],
-];
-
-function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
+function Compared({ workspace, project, listed, runs, more, metric, metrics }: ComparedProps) {
   const direction = groups.directionOf(metric);
   const look = useLook(runs, metric);
   const rows = useMemo(() => importanceOf(runs, metric, direction), [runs, metric, direction]);
-  const session = useMemo(() => new Session(), []);
+  const session = useMemo(() => new Session({ crowd: true }), []);
   useEffect(() => () => session.close(), [session]);
   useEffect(
     () =>
@@ -163,7 +167,7 @@ function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
       <RunPicker runs={listed} metric={metric} direction={direction} look={look} />
       <div class="run-body">
         <div class="compare-head">
-          <Tabs tab={tab} />
+          <ProjectTabs {...{ workspace, project, tab }} />
           <label class="pick">
             <span class="muted">compare by</span>
             <select
@@ -177,6 +181,10 @@ function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
             </select>
           </label>
           <DirectionPick metric={metric} />
+          <Chosen found={listed.length} />
+          {session.metricsCut() && (
+            <span class="muted">the first 50,000 metrics: select runs for others</span>
+          )}
           {more && <span class="muted">the newest {count(listed.length)} runs: filter for others</span>}
           {drawn.length < runs.length && (
             <button type="button" class="link" onClick={() => setParams({ all: "1" })}>
@@ -197,21 +205,17 @@ function Compared({ listed, runs, more, metric, metrics }: ComparedProps) {
   );
 }
 
-function Tabs({ tab }: { tab: string }) {
+/** That the selected runs are shown, and not all that match. */
+function Chosen({ found }: { found: number }) {
+  const ids = idsIn("runs").length;
+  if (ids === 0) return null;
   return (
-    <div class="tabs" role="tablist">
-      {tabs.map(([name, title]) => (
-        <button
-          type="button"
-          role="tab"
-          key={name}
-          aria-selected={tab === name}
-          onClick={() => setParams({ tab: name })}
-        >
-          {title}
-        </button>
-      ))}
-    </div>
+    <span class="muted">
+      {count(found)} of {count(ids)} selected runs{found < ids ? ": the filter leaves out the others" : ""}{" "}
+      <button type="button" class="link" onClick={() => setParams({ runs: "" })}>
+        all that match
+      </button>
+    </span>
   );
 }
 
@@ -338,10 +342,11 @@ function Curve({ session, metric, slots }: { session: Session; metric: string; s
   const card = named.find((c) => (c.scale === "EVALUATION") === evaluation) ?? named[0];
   return (
     <div class="curve-host" ref={host}>
-      {card && width > 0 ? (
+      {card && !card.members.length && <Awaited session={session} card={card} width={width} height={330} />}
+      {card && width > 0 && card.members.length > 0 ? (
         <ChartCard session={session} card={card} width={width} height={330} runs={slots} />
       ) : (
-        <p class="muted">{session.complete() ? `No curve of ${metric}.` : ""}</p>
+        <p class="muted">{!card && session.complete() ? `No curve of ${metric}.` : ""}</p>
       )}
       {view.fullScreen.value && param("tab") === "" && (
         <FullScreen session={session} cards={cards} runs={slots} />
@@ -351,7 +356,7 @@ function Curve({ session, metric, slots }: { session: Session; metric: string; s
 }
 
 function Charts({ session, slots }: { session: Session; slots: Map<string, number> }) {
-  const cards: Card[] = session.cards.value;
+  const cards: Card[] = useArranged(session);
   const ids = [...slots.keys()];
   return (
     <>

@@ -5,6 +5,7 @@ import { relative, wall } from "../chart/axis.ts";
 import { count } from "../chart/number.ts";
 import { patternOf } from "../chart/pattern.ts";
 import { natural } from "../chart/title.ts";
+import { useArranged, useSpace } from "../part/arranging.ts";
 import { AttributesView } from "../part/attributes.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
 import { FullScreen } from "../part/fullscreen.tsx";
@@ -36,7 +37,8 @@ export function RunPage({ id }: { id: string }) {
   const detail = session.detail(id);
   useSubjects(session, ids, detail);
   const error = session.error(id);
-  const cards = session.cards.value;
+  const cards = useArranged(session);
+  useSpace(detail?.workspace, detail?.project);
 
   useEffect(
     () =>

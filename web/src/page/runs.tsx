@@ -8,6 +8,7 @@ import { BulkBar } from "../part/bulkbar.tsx";
 import { ColumnChooser } from "../part/columnchooser.tsx";
 import { FilterInput } from "../part/filterinput.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
+import { ProjectTabs } from "../part/projecttabs.tsx";
 import { RunTable } from "../part/runtable.tsx";
 import { Shell } from "../part/shell.tsx";
 import { live } from "../state/app.ts";
@@ -116,6 +117,9 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   );
   return (
     <Shell crumbs={crumbs} tools={tools} project={{ workspace, project }}>
+      <div class="project-head">
+        <ProjectTabs {...{ workspace, project }} tab="runs" />
+      </div>
       <BulkBar
         key={`${workspace}/${project}`}
         runs={runs}

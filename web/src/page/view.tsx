@@ -8,7 +8,8 @@ import { Command, Failure, Message } from "../part/message.tsx";
 import { Panel } from "../part/panel.tsx";
 import { Shell } from "../part/shell.tsx";
 import { Panels } from "../state/panels.ts";
-import { runsPath, viewPath } from "../state/route.ts";
+import { replace, runsPath, viewPath } from "../state/route.ts";
+import { pathOf } from "../state/saved.ts";
 import * as state from "../state/view.ts";
 
 interface Props {
@@ -50,6 +51,8 @@ function OneView({ workspace, project, name }: Props) {
     document.title = `${name} · ${project} · Kymogram`;
     view(workspace, project, name).then(
       (got) => {
+        // A view of the project's page: this address is its link.
+        if (got.page) return replace(...pathOf({ workspace, project }, got.page.params ?? {}, name));
         doc.value = got;
         document.title = `${got.title} · ${project} · Kymogram`;
       },
@@ -93,7 +96,7 @@ function Ranges({ doc, last }: { doc: ViewDocument; last: string }) {
 
 /** A part of one axis, in numbers; a drag over a chart sets the same. */
 function Axes({ doc }: { doc: ViewDocument }) {
-  const names = [...new Set(doc.panels.flatMap((p) => (p.kind === "line" ? (p.axis ?? "step") : [])))];
+  const names = [...new Set(doc.panels!.flatMap((p) => (p.kind === "line" ? (p.axis ?? "step") : [])))];
   const numbers = names.filter((name) => name !== "time_ns");
   const zoom = state.zoom.value;
   const chosen = useSignal("");
@@ -173,7 +176,7 @@ function Grid({ workspace, project, doc }: { workspace: string; project: string;
         </p>
       )}
       <div class="view-grid" data-loading={panels.loading.value ? "1" : undefined}>
-        {doc.panels.map((spec, i) => (
+        {doc.panels!.map((spec, i) => (
           <Panel key={i} panels={panels} spec={spec} axes={doc.axes ?? noAxes} />
         ))}
       </div>
@@ -226,7 +229,7 @@ function AllViews({ workspace, project }: { workspace: string; project: string }
                     <a href={viewPath(workspace, project, v.name)}>{v.title}</a>
                   </td>
                   <td class="muted">{v.name}</td>
-                  <td class="number">{count(v.panels)}</td>
+                  <td class="number">{v.panels ? count(v.panels) : "page"}</td>
                   <td class="number">{ago(Math.max(0, Date.now() - v.changed_ns / 1e6))}</td>
                 </tr>
               ))}

@@ -16,6 +16,7 @@ import { setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
 import { palette } from "../state/theme.ts";
 import * as view from "../state/view.ts";
+import { draggedCard, MoveItems, PinButton } from "./cardmenu.tsx";
 import { Icon } from "./icon.tsx";
 import { PlotHost } from "./plothost.tsx";
 import { tip } from "./tip.tsx";
@@ -228,7 +229,11 @@ function Head({ card, chart, scene, width, plot, nameOf, big, kymograph }: HeadP
   const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, Math.floor(left)));
   return (
     <header class="card-head">
-      <h3 title={text}>
+      <h3
+        title={text}
+        draggable={!big}
+        onDragStart={(e) => e.dataTransfer?.setData(draggedCard, card.metric)}
+      >
         <span class="prefix">{prefix}</span>
         {name}
         {card.part && <span class="part"> {card.part.label}</span>}
@@ -253,6 +258,7 @@ function Head({ card, chart, scene, width, plot, nameOf, big, kymograph }: HeadP
         {chart.last === undefined ? "" : short(chart.last)}
       </span>
       <span class="tools">
+        <PinButton metric={card.metric} />
         <button
           type="button"
           class={`ghost${chart.log ? " on" : ""}`}
@@ -292,6 +298,11 @@ function Head({ card, chart, scene, width, plot, nameOf, big, kymograph }: HeadP
 
 function More({ card, chart, scene, plot, nameOf }: Omit<HeadProps, "width" | "big" | "kymograph">) {
   const open = useSignal(false);
+  const naming = useSignal<string | null>(null);
+  const close = () => {
+    open.value = false;
+    naming.value = null;
+  };
   const write = async (kind: "png" | "svg" | "csv") => {
     open.value = false;
     const frame = plot.current?.frame();
@@ -311,7 +322,10 @@ function More({ card, chart, scene, plot, nameOf }: Omit<HeadProps, "width" | "b
     <span
       class="menu-host"
       onMouseLeave={() => {
-        open.value = false;
+        if (naming.value === null) close();
+      }}
+      onKeyDown={(e) => {
+        if (e.key === "Escape") close();
       }}
     >
       <button
@@ -322,18 +336,20 @@ function More({ card, chart, scene, plot, nameOf }: Omit<HeadProps, "width" | "b
         onClick={() => {
           open.value = !open.value;
         }}
-        title="Save as"
+        title="Save as, move"
         aria-label={`Save ${card.metric}`}
       >
         <Icon name="more" size={14} />
       </button>
       {open.value && (
-        <div class="menu" role="menu">
-          {(["png", "svg", "csv"] as const).map((kind) => (
-            <button type="button" role="menuitem" key={kind} onClick={() => write(kind)}>
-              Save as {kind.toUpperCase()}
-            </button>
-          ))}
+        <div class="menu" role={naming.value === null ? "menu" : "group"}>
+          {naming.value === null &&
+            (["png", "svg", "csv"] as const).map((kind) => (
+              <button type="button" role="menuitem" key={kind} onClick={() => write(kind)}>
+                Save as {kind.toUpperCase()}
+              </button>
+            ))}
+          <MoveItems card={card} close={close} title={naming} />
         </div>
       )}
     </span>

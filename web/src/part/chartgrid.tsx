@@ -5,17 +5,23 @@ import { nameOf } from "../chart/grouping.ts";
 import { count } from "../chart/number.ts";
 import { patternOf } from "../chart/pattern.ts";
 import { templates } from "../chart/rows.ts";
+import { titleOf } from "../state/arrangement.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
 import { param, setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
+import { folded } from "../state/space.ts";
 import { turn } from "../state/turn.ts";
 import * as view from "../state/view.ts";
+import { place, step, toggleFold, togglePin } from "./arranging.ts";
+import { Awaited } from "./awaited.tsx";
+import { draggedCard } from "./cardmenu.tsx";
 import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
 import { type Block, cardsBetween, gap, groupHead, layout, placeOf } from "./layout.ts";
 import { Message } from "./message.tsx";
+import { dropsSection, OwnNote, SectionTools } from "./sectionhead.tsx";
 import { mostParts, splitCards } from "./split.ts";
 
 const overscan = 160; // pixels above and below what is seen
@@ -59,12 +65,13 @@ export function ChartGrid({
   const { found, values } = useSplit(matching);
   // One or two charts have the room to be large; a reader's choice of size stands.
   const height = view.heights[found.length <= 2 && !view.sized.value ? "L" : view.size.value];
-  const closed = view.collapsed.value;
+  const closed = folded.value;
   const plan = useMemo(
     () => layout(found, box.value.width, height, closed),
     [found, box.value.width, height, closed],
   );
-  useGridKeys(found, plan.blocks, host);
+  useGridKeys(cards, found, plan.blocks, host);
+  const drop = useDrop(cards);
   // Before the first scroll only what is seen is asked for.
   const from = top - overscan;
   const to = top + box.value.height + (scrolled.value ? scrollStep + overscan : 0);
@@ -79,6 +86,7 @@ export function ChartGrid({
         scrolled.value = true;
       }}
     >
+      <OwnNote />
       {!pattern.ok && <Message>The search is no regular expression: {pattern.error}.</Message>}
       {pattern.ok && cards.length > 0 && found.length === 0 && (
         <Message>
@@ -103,7 +111,7 @@ export function ChartGrid({
             .filter((b) => b.top < to && b.top + b.height > from)
             .map((b) => (
               <section class="group" key={b.group}>
-                <GroupHead block={b} />
+                <GroupHead block={b} all={cards} />
                 {!closed.has(b.group) &&
                   cardsBetween(b, from, to).map((place) => (
                     <Cell
@@ -111,7 +119,7 @@ export function ChartGrid({
                       left={place.left}
                       top={place.top}
                       width={plan.cardWidth}
-                      {...{ session, height, runs, card: place.card }}
+                      {...{ session, height, runs, drop, card: place.card }}
                     />
                   ))}
               </section>
@@ -134,42 +142,42 @@ function useSplit(matching: Card[]): { found: Card[]; values: number } {
 }
 
 function GroupName({ group, cards }: Pick<Block, "group" | "cards">) {
-  const closed = view.collapsed.value.has(group);
-  const toggle = () => {
-    const next = new Set(view.collapsed.value);
-    if (!next.delete(group)) next.add(group);
-    view.collapsed.value = next;
-  };
+  const closed = folded.value.has(group);
   return (
     <button
       type="button"
       class="group-head"
       style={{ height: `${groupHead}px` }}
-      onClick={toggle}
+      onClick={() => toggleFold(group)}
       aria-expanded={!closed}
     >
       <Icon name={closed ? "chevron" : "down"} size={12} />
-      <span class="cut">{group || "other"}</span>
+      <span class="cut">{titleOf(group)}</span>
       <span class="muted">{count(cards.length)}</span>
     </button>
   );
 }
 
 /** A group's name above its first card, as wide as its cards. */
-function GroupHead({ block }: { block: Block }) {
+function GroupHead({ block, all }: { block: Block; all: Card[] }) {
   const wide = Math.min(block.columns - block.column, block.cards.length);
   const left = block.column * (block.cardWidth + gap);
   return (
-    <h2
+    <div
       class="group-title"
+      data-section={block.group}
       style={{
         transform: `translate(${left}px, ${block.top}px)`,
         width: `${wide * (block.cardWidth + gap) - gap}px`,
       }}
+      {...dropsSection(all, block.group)}
     >
-      <GroupName group={block.group} cards={block.cards} />
+      <h2>
+        <GroupName group={block.group} cards={block.cards} />
+      </h2>
       <GroupKymograph cards={block.cards} />
-    </h2>
+      <SectionTools cards={all} id={block.group} />
+    </div>
   );
 }
 
@@ -208,12 +216,28 @@ interface CellProps {
   width: number;
   height: number;
   runs: Map<string, number>;
+  drop: Drop;
+}
+
+type Drop = (metric: string, target: Card, after: boolean) => void;
+
+/** What a dropped card does, one function as long as the grid is there. */
+function useDrop(cards: Card[]): Drop {
+  const now = useRef(cards);
+  now.current = cards;
+  return useMemo(() => (metric, target, after) => place(now.current, metric, target, after), []);
+}
+
+/** The half of a card that something is dragged over: before it, or after it. */
+function isAfter(e: DragEvent): boolean {
+  const box = (e.currentTarget as HTMLElement).getBoundingClientRect();
+  return e.clientX > box.left + box.width / 2;
 }
 
 /** Cell is a card at its place; while the grid scrolls, the cards that stay are not rendered again. */
-class Cell extends Component<CellProps, { ready: boolean }> {
+class Cell extends Component<CellProps, { ready: boolean; over: "" | " before" | " after" }> {
   #gone = false;
-  override state = { ready: false };
+  override state = { ready: false, over: "" as const };
 
   /** A screen of cards comes into being one card a task. */
   override componentDidMount(): void {
@@ -226,38 +250,59 @@ class Cell extends Component<CellProps, { ready: boolean }> {
     this.#gone = true;
   }
 
-  override shouldComponentUpdate(next: CellProps, state: { ready: boolean }): boolean {
+  override shouldComponentUpdate(next: CellProps, state: Cell["state"]): boolean {
     const names = Object.keys(next) as (keyof CellProps)[];
-    return state.ready !== this.state.ready || names.some((k) => next[k] !== this.props[k]);
+    const { ready, over } = this.state;
+    return state.ready !== ready || state.over !== over || names.some((k) => next[k] !== this.props[k]);
   }
 
-  override render({ left, top, ...card }: CellProps, { ready }: { ready: boolean }) {
+  override render({ left, top, drop, ...card }: CellProps, { ready, over }: Cell["state"]) {
     return (
-      <div class="place" style={{ transform: `translate(${left}px, ${top}px)` }}>
-        {ready ? (
-          <ChartCard {...card} />
-        ) : (
-          <div class="card" style={{ width: `${card.width}px`, height: `${card.height}px` }} />
-        )}
+      <div
+        class={`place${over}`}
+        style={{ transform: `translate(${left}px, ${top}px)` }}
+        onDragOver={(e) => {
+          if (!e.dataTransfer?.types.includes(draggedCard)) return;
+          e.preventDefault();
+          this.setState({ over: isAfter(e) ? " after" : " before" });
+        }}
+        onDragLeave={() => this.setState({ over: "" })}
+        onDrop={(e) => {
+          e.preventDefault();
+          this.setState({ over: "" });
+          const metric = e.dataTransfer?.getData(draggedCard);
+          if (metric) drop(metric, card.card, isAfter(e));
+        }}
+      >
+        {ready && card.card.members.length > 0 ? <ChartCard {...card} /> : <Awaited {...card} />}
       </div>
     );
   }
 }
 
 /** Keys that act on the card under the pointer or move to the next one. */
-function useGridKeys(cards: Card[], blocks: Block[], host: { current: HTMLDivElement | null }): void {
-  const now = useRef({ cards, blocks });
-  now.current = { cards, blocks };
+function useGridKeys(
+  all: Card[],
+  cards: Card[],
+  blocks: Block[],
+  host: { current: HTMLDivElement | null },
+): void {
+  const now = useRef({ all, cards, blocks });
+  now.current = { all, cards, blocks };
   useEffect(() => {
     const active = () => now.current.cards.find((c) => c.key === view.activeCard.value);
     const move = (by: number) => {
-      const list = now.current.blocks.flatMap((b) => (view.collapsed.value.has(b.group) ? [] : b.cards));
+      const list = now.current.blocks.flatMap((b) => (folded.value.has(b.group) ? [] : b.cards));
       const at = list.findIndex((c) => c.key === view.activeCard.value);
       const next = list[at < 0 ? 0 : Math.max(0, Math.min(list.length - 1, at + by))];
       if (!next) return;
       view.activeCard.value = next.key;
       if (view.fullScreen.value) setParams({ chart: next.metric });
       scrollTo(host.current, now.current.blocks, next);
+    };
+    const shift = (by: number) => {
+      const card = active();
+      if (card) step(now.current.all, now.current.cards, card, by);
     };
     return bind({
       j: () => move(1),
@@ -270,9 +315,18 @@ function useGridKeys(cards: Card[], blocks: Block[], host: { current: HTMLDivEle
         if (card) setParams({ chart: view.fullScreen.value ? "" : card.metric });
       },
       z: () => view.setZoom(null),
+      // A line under the pointer is a run; else the card is meant.
       p: () => {
+        const card = active();
         if (view.hoveredRun.value) view.togglePin(view.hoveredRun.value);
+        else if (card) togglePin(card.metric);
       },
+      P: () => {
+        const card = active();
+        if (card) togglePin(card.metric);
+      },
+      "<": () => shift(-1),
+      ">": () => shift(1),
     });
   }, []);
 }

@@ -6,6 +6,7 @@ import { bind } from "../state/keys.ts";
 import { setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
+import { Awaited } from "./awaited.tsx";
 import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
 import { Swatch } from "./runpanel.tsx";
@@ -82,7 +83,8 @@ export function FullScreen({
       </div>
       <Legend session={session} card={card} runs={runs} />
       <div class="full-host" ref={host}>
-        {box.value.width > 0 && (
+        {box.value.width > 0 && !card.members.length && <Awaited {...{ session, card }} {...box.value} />}
+        {box.value.width > 0 && card.members.length > 0 && (
           <ChartCard
             key={card.key}
             session={session}

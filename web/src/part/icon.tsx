@@ -25,6 +25,10 @@ const paths = {
   prev: "M10 3L5 8l5 5",
   next: "M6 3l5 5-5 5",
   kymograph: "M2 3h5M9 3h5M2 6.3h8M12 6.3h2M2 9.6h3M7 9.6h7M2 13h7M11 13h3",
+  pin: "M6 2h4l-.5 4.5L12 9H4l2.5-2.5zM8 9v5",
+  up: "M4 10l4-4 4 4",
+  edit: "M3 13l.7-3L10.5 3.2l2.3 2.3L6 12.3zM9 4.7L11.3 7",
+  trash: "M3 4.5h10M6 4.5V3h4v1.5M4.5 4.5l.5 9h6l.5-9",
   plus: "M8 3v10M3 8h10",
 } as const;
 

@@ -5,6 +5,7 @@ import type { Direction } from "../chart/direction.ts";
 import { count, full, short } from "../chart/number.ts";
 import { param, runPath, setParams } from "../state/route.ts";
 import { sortBySummary } from "../state/runlist.ts";
+import { done } from "../state/undo.ts";
 import * as view from "../state/view.ts";
 import { Icon } from "./icon.tsx";
 import type { Look } from "./scatter.tsx";
@@ -16,9 +17,18 @@ export function hiddenRuns(): Set<string> {
   return new Set(param("hide").split(",").filter(Boolean));
 }
 
-function toggle(id: string): void {
+function toggle(id: string, name: string): void {
   const next = hiddenRuns();
-  if (!next.delete(id)) next.add(id);
+  if (!next.delete(id)) {
+    next.add(id);
+    done(`${name} hidden`, () => show(id));
+  }
+  setParams({ hide: [...next].join(",") });
+}
+
+function show(id: string): void {
+  const next = hiddenRuns();
+  next.delete(id);
   setParams({ hide: [...next].join(",") });
 }
 
@@ -85,7 +95,7 @@ function Item({ run, metric, look, off }: { run: Run; metric: string; look: Look
       <button
         type="button"
         class="ghost"
-        onClick={() => toggle(run.id)}
+        onClick={() => toggle(run.id, name)}
         aria-pressed={!off}
         aria-label={`${off ? "Draw" : "Hide"} ${name}`}
         title={off ? "Draw" : "Hide"}

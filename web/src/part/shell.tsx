@@ -98,6 +98,11 @@ export function Shell({ crumbs, tools, project, children }: Props) {
       {notice.value && (
         <div class={`notice${notice.value.bad ? " bad" : ""}`} role="status">
           {notice.value.text}
+          {notice.value.undo && (
+            <button type="button" class="button" onClick={notice.value.undo} title="Undo (ctrl+z)">
+              undo
+            </button>
+          )}
         </div>
       )}
     </div>
@@ -134,7 +139,10 @@ const keys: [string, string][] = [
   ["[  ]", "previous, next chart"],
   ["f", "full screen"],
   ["z", "reset the zoom"],
-  ["p", "keep the run under the pointer in front"],
+  ["p", "keep the run under the pointer in front, or pin the chart"],
+  ["P", "pin the chart under the pointer"],
+  ["<  >", "move the chart under the pointer"],
+  ["ctrl+z", "undo"],
   ["l", "log scale of the chart under the pointer"],
   ["\\", "show or hide the runs beside the charts"],
   ["t", "light or dark"],

@@ -18,11 +18,13 @@ export function splitCards(
   const shown = all ? values : values.slice(0, mostParts);
   const sets = shown.map((g) => ({ ...g, runs: new Set(g.runs) }));
   const out = cards.flatMap((card) =>
-    sets.flatMap(({ key, label, runs }): Card[] => {
-      const members = card.members.filter((m) => runs.has(m.run));
-      const part = { label, of: card.key };
-      return members.length ? [{ ...card, key: `${card.key}\u0000${key}`, members, part }] : [];
-    }),
+    !card.members.length
+      ? [card]
+      : sets.flatMap(({ key, label, runs }): Card[] => {
+          const members = card.members.filter((m) => runs.has(m.run));
+          const part = { label, of: card.key };
+          return members.length ? [{ ...card, key: `${card.key}\u0000${key}`, members, part }] : [];
+        }),
   );
   return { cards: out, values: values.length };
 }

@@ -15,7 +15,7 @@ export const live = new Live();
 export const help = signal(false);
 /** Keys of the page that is open, which the list of keys shows first. */
 export const pageKeys = signal<[string, string][]>([]);
-export const notice = signal<{ text: string; bad: boolean } | null>(null);
+export const notice = signal<{ text: string; bad: boolean; undo?: () => void } | null>(null);
 
 /** Says something at the foot of the page for a few seconds. */
 export function say(text: string, bad = false): void {

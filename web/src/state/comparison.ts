@@ -3,6 +3,7 @@ import * as api from "../api/client.ts";
 import { ApiError } from "../api/client.ts";
 import type { Run } from "../api/types.ts";
 import { live } from "./app.ts";
+import { type ListQuery, serverQuery } from "./runlist.ts";
 
 const pageSize = 500;
 const pauseMs = 5000; // between two looks at runs that train
@@ -48,14 +49,14 @@ export class Comparison {
   }
 
   /** Reads the runs of a filter; with ids only these. What is shown stays until the answer is there. */
-  async ask(ids: ReadonlySet<string>, q: string, status: string): Promise<void> {
+  async ask(ids: ReadonlySet<string>, query: ListQuery): Promise<void> {
     this.#abort.abort();
     this.#abort = new AbortController();
     const { signal } = this.#abort;
-    this.#again = () => void this.ask(ids, q, status);
+    this.#again = () => void this.ask(ids, query);
     const begun = performance.now();
     try {
-      await this.#read(ids, q, status, signal);
+      await this.#read(ids, serverQuery({ ...query, archived: query.archived || ids.size > 0 }), signal);
       this.#tookMs = performance.now() - begun;
       if (!signal.aborted) this.error.value = null;
     } catch (cause) {
@@ -68,16 +69,18 @@ export class Comparison {
     if (!signal.aborted) this.complete.value = true;
   }
 
-  async #read(ids: ReadonlySet<string>, q: string, status: string, abort: AbortSignal): Promise<void> {
+  async #read(ids: ReadonlySet<string>, asked: api.RunsQuery, abort: AbortSignal): Promise<void> {
     const found: Run[] = [];
     const most = ids.size || mostRuns;
     let cursor = "";
     do {
-      const query = { q, status, limit: pageSize, cursor };
+      const query = { ...asked, limit: pageSize, cursor };
       const page = await api.runs(this.#workspace, this.#project, query, abort);
       if (abort.aborted) return;
       found.push(...(ids.size ? page.items.filter((r) => ids.has(r.id)) : page.items));
       cursor = page.next;
+      // The first page is enough to begin with; the others come at once, since all is computed anew with each.
+      if (cursor && this.runs.peek().length === 0 && !ids.size) this.runs.value = [...found];
     } while (cursor && found.length < most);
     this.more.value = !ids.size && cursor !== "";
     this.runs.value = found;

@@ -1,3 +1,5 @@
+import { undo } from "./undo.ts";
+
 /** The page's keys. A view binds what it answers; the newest binding of a key wins and unbinding restores the older. */
 type Action = (e: KeyboardEvent) => void;
 
@@ -22,6 +24,10 @@ function isTyping(target: EventTarget | null): boolean {
 
 export function listenKeys(): void {
   document.addEventListener("keydown", (e) => {
+    if ((e.ctrlKey || e.metaKey) && e.key === "z" && !e.shiftKey && !e.altKey && !isTyping(e.target)) {
+      if (undo()) e.preventDefault();
+      return;
+    }
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     if (isTyping(e.target) && e.key !== "Escape") return;
     const chord = pending ? `${pending} ${e.key}` : e.key;

@@ -113,7 +113,7 @@ export class Panels {
         this.#abort.signal,
       );
       for (const run of list.items) {
-        if (!this.#document.panels.some((p) => takesRun(p, run))) continue;
+        if (!this.#document.panels!.some((p) => takesRun(p, run))) continue;
         if (taken.length < mostRuns) taken.push(run);
         else left++;
       }
@@ -125,7 +125,7 @@ export class Panels {
 
   async #listSeries(run: Run): Promise<void> {
     const patterns = new Set<string>();
-    for (const panel of this.#document.panels)
+    for (const panel of this.#document.panels!)
       if (takesRun(panel, run))
         for (const metric of panel.query.metrics) patterns.add(matcher(metric).source);
     const found: Found[] = [];

@@ -62,11 +62,23 @@ export const viewPath = (workspace: string, project: string, name = ""): string 
 export const runPath = (id: string, others: string[] = []): string =>
   `/runs/${encodeURIComponent(id)}${others.length ? `?with=${others.map(encodeURIComponent).join(",")}` : ""}`;
 
-/** Opens another view; back returns to this one. */
-export function go(to: string): void {
+/** Opens another view; back returns to this one. State is what is too long for the address. */
+export function go(to: string, state: unknown = null): void {
   edited = { name: "", atMs: 0 };
-  history.pushState(null, "", to);
+  history.pushState(state, "", to);
   address.value = read();
+}
+
+/** Goes to where this address leads; back does not return to it. */
+export function replace(to: string, state: unknown = null): void {
+  history.replaceState(state, "", to);
+  address.value = read();
+}
+
+/** A path with parameters, as people read them: commas, colons and slashes need no escape in a query. */
+export function withParams(path: string, params: URLSearchParams): string {
+  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
+  return text ? `${path}?${text}` : path;
 }
 
 /** A parameter of this view; "" when it is not set. */
@@ -80,14 +92,14 @@ const undone = [
   ...["rows", "metric", "scale", "order", "reduce", "limits", "row", "bar", "height"],
 ];
 const editMs = 1500; // what is typed or dragged without a longer pause is one step back
+const flowing = ["q", "zoom"];
 let edited = { name: "", atMs: 0 };
 
 /** Whether a change is a step of its own, and not the next moment of the one before. */
 function isStep(before: URLSearchParams, change: Record<string, string>): boolean {
   const changed = Object.keys(change).filter((name) => (before.get(name) ?? "") !== change[name]);
   const name = undone.find((n) => changed.includes(n)) ?? "";
-  const goesOn =
-    name === edited.name && Date.now() - edited.atMs < editMs && name !== "sel" && name !== "with";
+  const goesOn = name === edited.name && Date.now() - edited.atMs < editMs && flowing.includes(name);
   const nextChart = name === "chart" && before.get("chart") && change.chart;
   edited = { name, atMs: Date.now() };
   return name !== "" && !goesOn && !nextChart;
@@ -104,10 +116,8 @@ export function setParams(change: Record<string, string>, state: unknown = histo
     if (value) params.set(name, value);
     else params.delete(name);
   }
-  // Commas, colons and slashes need no escape in a query, and links with them are read by people.
-  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
   // A public link keeps its token in the fragment, so that the address can be passed on.
-  const to = (text ? `?${text}` : location.pathname) + location.hash;
+  const to = withParams(location.pathname, params) + location.hash;
   if (step) history.pushState(state, "", to);
   else history.replaceState(state, "", to);
   address.value = read();

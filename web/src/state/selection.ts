@@ -4,17 +4,25 @@ import { address, param, setParams } from "./route.ts";
 const mostInAddress = 100; // ids; more of them are kept with the entry of the history
 
 /** The runs that are selected: in the address, so that a link, a reload and Back keep them. */
-export const selected = computed<ReadonlySet<string>>(() => {
+export const selected = computed<ReadonlySet<string>>(() => new Set(idsIn("sel")));
+
+/** The runs that a parameter of the address names. */
+export function idsIn(name: string): string[] {
   address.value;
-  const text = param("sel");
+  const text = param(name);
   const kept = (history.state as { sel?: string[] } | null)?.sel;
-  return new Set(text === "many" ? (kept ?? []) : text.split(",").filter(Boolean));
-});
+  return text === "many" ? (kept ?? []) : text.split(",").filter(Boolean);
+}
+
+/** Runs as they are written into an address, and the state that has those that are too many for it. */
+export function addressOf(ids: Iterable<string>): [string, { sel: string[] } | null] {
+  const all = [...new Set(ids)];
+  return all.length > mostInAddress ? ["many", { sel: all }] : [all.join(","), null];
+}
 
 export function select(ids: Iterable<string>): void {
-  const all = [...new Set(ids)];
-  if (all.length > mostInAddress) setParams({ sel: "many" }, { sel: all });
-  else setParams({ sel: all.join(",") }, null);
+  const [sel, state] = addressOf(ids);
+  setParams({ sel }, state);
 }
 
 /** Adds or takes away one run, or, with the one before, all rows between the two. */

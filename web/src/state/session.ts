@@ -5,6 +5,8 @@ import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, labelText, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
+import { prefixId } from "./arrangement.ts";
+import { Crowd, type Named } from "./crowd.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
 
@@ -19,6 +21,7 @@ export interface Card {
   key: string;
   metric: string;
   scale: string;
+  /** The section that it is in, see arrangement.ts. */
   group: string;
   members: Member[];
   /** What its runs have in common, where a card is split. */
@@ -35,6 +38,9 @@ interface Known {
 
 interface Loaded {
   begun: boolean;
+  /** Only the series in view are read, and when it had `named` of them its metrics were. */
+  some: boolean;
+  named: number;
   detail: Signal<RunDetail | null>;
   /** By seriesKey; the counts and last values of series move in place, see tick. */
   series: Map<string, Known>;
@@ -89,15 +95,24 @@ export class Session {
   #asked: string[] = [];
   readonly #abort = new AbortController();
   readonly #pool = new Pool(loadsAtOnce);
+  /** Cards of metrics whose series are not read, each made once. */
+  readonly #places = new Map<string, Placed>();
   #timer: ReturnType<typeof setTimeout> | null = null;
   #unlisten: (() => void) | null = null;
 
-  constructor() {
+  /** Reads many runs by what is in view; null while a page shows few, or the series of all. */
+  readonly #crowd: Crowd | null;
+
+  /** A page that has the summaries of its runs from their list lets many of them be a crowd. */
+  constructor({ crowd = false } = {}) {
+    this.#crowd = crowd ? new Crowd(this.#pool, this.#abort.signal, this.#sink()) : null;
     this.cards = computed(() => {
       const runs = this.#shown.value.map((id) => [id, this.#runs.get(id)!] as const);
       for (const [, loaded] of runs) loaded.shape.value;
       const all = cardsOf(runs.map(([id, loaded]) => [id, loaded.series.values()]));
-      return showInherited.value ? all : ownCards(all);
+      const known = showInherited.value ? all : ownCards(all);
+      const names = this.#crowd?.names.value;
+      return names?.size ? withNamed(known, names, this.#places, this.#crowd!.done.value) : known;
     });
   }
 
@@ -105,9 +120,11 @@ export class Session {
   show(ids: string[]): void {
     if (ids.join() === this.#shown.peek().join()) return;
     for (const id of ids) if (!this.#runs.has(id)) this.#runs.set(id, loading());
-    for (const id of ids) if (!this.#runs.get(id)!.begun) this.#load(id, this.#runs.get(id)!);
-    for (const asked = this.#asked.splice(0); asked.length > 0; ) this.#loadMany(asked.splice(0, runsAtOnce));
+    const fresh = ids.filter((id) => !this.#runs.get(id)!.begun);
     this.#shown.value = ids;
+    if (this.#crowd && ids.length > previewRuns) this.#addCrowd(fresh);
+    else for (const id of fresh) this.#load(id, this.#runs.get(id)!);
+    for (const asked = this.#asked.splice(0); asked.length > 0; ) this.#loadMany(asked.splice(0, runsAtOnce));
     this.#unlisten?.();
     this.#unlisten = live.listen(
       ids.map((id) => `run=${id}`),
@@ -115,6 +132,40 @@ export class Session {
     );
     document.removeEventListener("visibilitychange", this.#flushSoon);
     document.addEventListener("visibilitychange", this.#flushSoon);
+  }
+
+  #addCrowd(ids: string[]): void {
+    for (const id of ids) {
+      const loaded = this.#runs.get(id)!;
+      loaded.begun = true;
+      loaded.some = true;
+    }
+    void this.#crowd!.add(ids);
+  }
+
+  #sink(): ConstructorParameters<typeof Crowd>[2] {
+    return {
+      shown: () => this.#shown.peek().filter((id) => this.#runs.get(id)!.some),
+      visible: () => this.#visible.keys(),
+      loaded: (id, detail, series) => {
+        const loaded = this.#runs.get(id)!;
+        if (detail) this.#loaded(id, loaded, detail);
+        if (merge(loaded, series)) this.#publish(() => loaded.shape.value++);
+        loaded.complete.value = true;
+      },
+      failed: (id, cause) => this.#failed(this.#runs.get(id)!)(cause),
+      dropped: (metric) => {
+        for (const { series } of this.#runs.values())
+          for (const [key, known] of series) if (known.series.metric === metric) series.delete(key);
+        // Their cards are drawn again when they come back into view; nobody sees them now.
+      },
+      publish: (change) => this.#publish(change),
+    };
+  }
+
+  /** Metrics that no run was named with; more than the server names at once. */
+  metricsCut(): boolean {
+    return this.#crowd?.cut.value ?? false;
   }
 
   close(): void {
@@ -155,6 +206,7 @@ export class Session {
   /** A card shows a metric until the returned function is called. */
   watch(metric: string): () => void {
     this.#visible.set(metric, (this.#visible.get(metric) ?? 0) + 1);
+    this.#crowd?.soon();
     return () => {
       const left = (this.#visible.get(metric) ?? 1) - 1;
       if (left > 0) this.#visible.set(metric, left);
@@ -188,13 +240,16 @@ export class Session {
     const runs = ids.map((id) => this.#runs.get(id)!);
     const page = this.#firstPage(ids[0]!);
     const answers = await this.#pool.run(() =>
-      api.overviews(ids, page, this.#abort.signal).catch((cause) => ids.map(() => asApiError(cause))),
+      api.overviews(ids, page, this.#abort.signal).then(
+        ({ list }) => list,
+        (cause) => ids.map(() => asApiError(cause)),
+      ),
     );
     for (const [i, loaded] of runs.entries()) {
       const [id, answer, failed] = [ids[i]!, answers[i]!, this.#failed(loaded)];
       if (answer instanceof ApiError) failed(answer);
       else {
-        this.#loaded(id, loaded, answer.detail);
+        this.#loaded(id, loaded, answer.detail!);
         this.#list(id, loaded, answer.series).catch(failed);
       }
     }
@@ -207,6 +262,7 @@ export class Session {
   }
 
   #loaded(id: string, loaded: Loaded, detail: RunDetail): void {
+    loaded.named ||= detail.seriesCount;
     this.#publish(() => {
       loaded.detail.value = detail;
     });
@@ -329,7 +385,13 @@ export class Session {
     const known = detail?.seriesCount ?? 0; // those of the run itself
     const listed = detail?.lineage.ancestors.length ? ownSeries(loaded) : loaded.series.size;
     if (Date.now() - loaded.detailAtMs > pauseOf(loaded)) this.#detail(id, loaded);
-    if (known > listed || loaded.stale) {
+    if (loaded.some) {
+      if (known > loaded.named && this.#crowd) {
+        loaded.named = known;
+        void this.#crowd.name([id]);
+      }
+      await this.#lasts(id, loaded);
+    } else if (known > listed || loaded.stale) {
       loaded.stale = false;
       await this.#listAnew(id, loaded).catch((cause) => {
         loaded.stale = true;
@@ -393,6 +455,8 @@ function ownSeries(loaded: Loaded): number {
 function loading(): Loaded {
   return {
     begun: false,
+    some: false,
+    named: 0,
     detail: signal(null),
     series: new Map(),
     shape: signal(0),
@@ -426,8 +490,8 @@ function merge(loaded: Loaded, fresh: Series[]): boolean {
 }
 
 function placed(series: Series): Known {
-  const [card, group] = [cardKey(series), groupOf(series.metric)];
-  return { series, card, group, order: naturalKey(`${group}\u0000${card}`) };
+  const [card, group] = [cardKey(series), prefixId(groupOf(series.metric))];
+  return { series, card, group, order: orderOf(group, card) };
 }
 
 function asApiError(cause: unknown): ApiError {
@@ -454,6 +518,37 @@ function cardsOf(runs: [string, Iterable<Known>][]): Card[] {
     }
   return [...cards.values()].sort(byOrder);
 }
+
+type Placed = Card & { order: string };
+
+/** The cards of all named metrics, those that are not known without members. */
+function withNamed(
+  known: Card[],
+  names: ReadonlyMap<string, Named>,
+  places: Map<string, Placed>,
+  done: ReadonlySet<string>,
+): Card[] {
+  if (places.size !== names.size) {
+    for (const [key, { metric, scale }] of names)
+      if (!places.has(key)) {
+        const group = prefixId(groupOf(metric));
+        places.set(key, { ...{ key, metric, scale, group, members: [] }, order: orderOf(group, key) });
+      }
+    const sorted = [...places].sort(([, a], [, b]) => byOrder(a, b));
+    places.clear();
+    for (const [key, card] of sorted) places.set(key, card);
+  }
+  const by = new Map(known.map((c) => [c.key, c]));
+  const out: Card[] = [];
+  for (const [key, card] of places) {
+    const shown = by.get(key) ?? (done.has(card.metric) ? undefined : card);
+    if (shown) out.push(shown);
+  }
+  const unnamed = known.filter((c) => !places.has(c.key));
+  return unnamed.length ? [...out, ...unnamed] : out;
+}
+
+const orderOf = (group: string, card: string): string => naturalKey(`${group}\u0000${card}`);
 
 const byOrder = (a: { order: string }, b: { order: string }): number =>
   a.order < b.order ? -1 : a.order > b.order ? 1 : 0;

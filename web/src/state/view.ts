@@ -103,7 +103,6 @@ export function togglePin(run: string): void {
 
 /** The card that keys act on: under the pointer, or moved to by j, k, [ and ]. */
 export const activeCard = signal<string | null>(null);
-export const collapsed = signal<ReadonlySet<string>>(new Set());
 /** The runs beside the charts; on a phone they cover these, so they come when asked for. */
 const narrow = matchMedia("(max-width: 640px)").matches;
 export const panel = signal(!narrow && localStorage.getItem("kymogram.panel") !== "0");

@@ -431,15 +431,25 @@ function listSeries(s: Standin, run: StandinRun, q: URLSearchParams) {
   return { series, next: at + limit < all.length ? String(at + limit) : "" };
 }
 
+/** The metrics with numbers of runs, each once. */
+function metricsOf(s: Standin, runs: string[]) {
+  const all = runs.flatMap((id) => {
+    const run = s.world.runs.get(id);
+    return run ? listSeries(s, run, new URLSearchParams({ limit: "10000" })).series : [];
+  });
+  const numbers = all.filter((m) => m.kind === "float64" || m.kind === "int64");
+  return [...new Map(numbers.map(({ metric, scale }) => [`${metric} ${scale}`, { metric, scale }])).values()];
+}
+
 async function overviews(s: Standin, req: IncomingMessage, res: ServerResponse) {
   const { runs, ...asked } = JSON.parse(await body(req)) as { runs: string[]; [name: string]: unknown };
   const q = new URLSearchParams(Object.entries(asked).map(([k, v]) => [k, String(v === true ? 1 : v)]));
   const list = runs.map((id) => {
     const run = s.world.runs.get(id);
     if (!run) return { error: { code: "not_found", message: `there is no run ${id}`, hint: "" } };
-    return { run: detail(s, run), ...listSeries(s, run, q) };
+    return { ...(asked.detail !== false && { run: detail(s, run) }), ...listSeries(s, run, q) };
   });
-  send(req, res, { overviews: list });
+  send(req, res, { overviews: list, ...(asked.metrics === true && { metrics: metricsOf(s, runs) }) });
 }
 
 interface Query {

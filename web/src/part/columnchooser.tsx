@@ -1,20 +1,51 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { resetColumns } from "../state/columnchoice.ts";
+import { aggregateName, aggregateOf, ownColumns } from "../state/columns.ts";
+import { directionOf } from "../state/direction.ts";
 import { Icon } from "./icon.tsx";
 
+interface Known {
+  name: string;
+  varies: boolean;
+}
+
 interface Props {
-  all: { name: string; varies: boolean }[];
+  all: Known[];
   columns: string[];
   onChange: (columns: string[]) => void;
 }
 
 const mostShown = 200;
 
+/** What the words find: columns that the runs have, and other values of their metrics. */
+export function found(all: readonly Known[], words: string): Known[] {
+  const text = words.trim().toLowerCase();
+  const metrics = all.filter((c) => c.name.startsWith("summary/")).map((c) => c.name.slice(8));
+  const others = metrics.flatMap((m) => [
+    ...(directionOf(m) ? [aggregateName("best", m)] : []),
+    ...(["min", "max", "spark"] as const).map((of) => aggregateName(of, m)),
+  ]);
+  const at = aggregateOf(words.trim());
+  const exact = at?.metric ? [aggregateName(at.of, at.metric, at.step)] : [];
+  const names = [...exact, ...ownColumns];
+  const varies = (name: string): Known => ({ name, varies: true });
+  const list = [...names.map(varies), ...all, ...others.map(varies)];
+  const seen = new Set<string>();
+  return list.filter(({ name }) => {
+    const fits = exact.includes(name) || name.toLowerCase().includes(text);
+    if (!fits || seen.has(name)) return false;
+    seen.add(name);
+    return true;
+  });
+}
+
 /** ColumnChooser picks the table's columns out of all that the runs have, by typing. */
 export function ColumnChooser({ all, columns, onChange }: Props) {
   const open = useSignal(false);
   const words = useSignal("");
   const host = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     if (!open.value) return;
     const outside = (e: MouseEvent) => {
@@ -24,14 +55,16 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
     return () => document.removeEventListener("mousedown", outside);
   }, [open.value]);
 
-  const found = all.filter((c) => c.name.toLowerCase().includes(words.value.toLowerCase()));
+  const list = open.value ? found(all, words.value) : [];
   const toggle = (name: string) =>
     onChange(columns.includes(name) ? columns.filter((c) => c !== name) : [...columns, name]);
+  const prefix = (name: string) => (/^(config|summary)\//.test(name) ? name.indexOf("/") + 1 : 0);
   return (
     <div class="menu-host" ref={host}>
       <button
         type="button"
         class="button"
+        ref={button}
         aria-haspopup="dialog"
         aria-expanded={open.value}
         onClick={() => {
@@ -46,14 +79,18 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
           role="dialog"
           aria-label="Columns"
           onKeyDown={(e) => {
-            if (e.key === "Escape") open.value = false;
-            if (e.key === "Enter" && found[0]) toggle(found[0].name);
+            if (e.key === "Escape") {
+              open.value = false;
+              button.current?.focus();
+            }
+            if (e.key === "Enter" && (e.target as Element).matches("[type=search]") && list[0])
+              toggle(list[0].name);
           }}
         >
           <input
             class="search"
             type="search"
-            placeholder="Type a name"
+            placeholder="Type a name, or at(eval/loss, 1000)"
             aria-label="Find a column"
             ref={(el) => {
               if (el && !words.value) el.focus();
@@ -64,19 +101,29 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
             }}
           />
           <div class="chooser-list">
-            {found.slice(0, mostShown).map((c) => (
-              <label key={c.name}>
-                <input type="checkbox" checked={columns.includes(c.name)} onChange={() => toggle(c.name)} />
-                <span class="prefix">{c.name.slice(0, c.name.indexOf("/") + 1)}</span>
-                {c.name.slice(c.name.indexOf("/") + 1)}
+            {list.slice(0, mostShown).map((c) => (
+              <label key={c.name} title={c.name}>
+                <input
+                  type="checkbox"
+                  checked={columns.includes(c.name)}
+                  disabled={c.name === "name"}
+                  onChange={() => toggle(c.name)}
+                />
+                <span class="cut">
+                  <span class="prefix">{c.name.slice(0, prefix(c.name))}</span>
+                  {c.name.slice(prefix(c.name))}
+                </span>
                 {!c.varies && <span class="muted same">same in all</span>}
               </label>
             ))}
-            {found.length > mostShown && (
-              <div class="muted">+{found.length - mostShown} more: type to narrow</div>
+            {list.length > mostShown && (
+              <div class="muted">+{list.length - mostShown} more: type to narrow</div>
             )}
-            {found.length === 0 && <div class="muted">No column has this name.</div>}
+            {list.length === 0 && <div class="muted">No column has this name.</div>}
           </div>
+          <button type="button" class="link" onClick={resetColumns}>
+            as the page chooses
+          </button>
         </div>
       )}
     </div>

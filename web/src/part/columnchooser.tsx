@@ -1,44 +1,16 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { resetColumns } from "../state/columnchoice.ts";
-import { aggregateName, aggregateOf, ownColumns } from "../state/columns.ts";
-import { directionOf } from "../state/direction.ts";
+import { found, type Named } from "../state/columns.ts";
 import { Icon } from "./icon.tsx";
 
-interface Known {
-  name: string;
-  varies: boolean;
-}
-
 interface Props {
-  all: Known[];
+  all: Named[];
   columns: string[];
   onChange: (columns: string[]) => void;
 }
 
 const mostShown = 200;
-
-/** What the words find: columns that the runs have, and other values of their metrics. */
-export function found(all: readonly Known[], words: string): Known[] {
-  const text = words.trim().toLowerCase();
-  const metrics = all.filter((c) => c.name.startsWith("summary/")).map((c) => c.name.slice(8));
-  const others = metrics.flatMap((m) => [
-    ...(directionOf(m) ? [aggregateName("best", m)] : []),
-    ...(["min", "max", "spark"] as const).map((of) => aggregateName(of, m)),
-  ]);
-  const at = aggregateOf(words.trim());
-  const exact = at?.metric ? [aggregateName(at.of, at.metric, at.step)] : [];
-  const names = [...exact, ...ownColumns];
-  const varies = (name: string): Known => ({ name, varies: true });
-  const list = [...names.map(varies), ...all, ...others.map(varies)];
-  const seen = new Set<string>();
-  return list.filter(({ name }) => {
-    const fits = exact.includes(name) || name.toLowerCase().includes(text);
-    if (!fits || seen.has(name)) return false;
-    seen.add(name);
-    return true;
-  });
-}
 
 /** ColumnChooser picks the table's columns out of all that the runs have, by typing. */
 export function ColumnChooser({ all, columns, onChange }: Props) {

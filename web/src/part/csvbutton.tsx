@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { csv } from "../api/table.ts";
 import { count } from "../chart/number.ts";
 import { say } from "../state/app.ts";
-import { aggregateOf, type Column, serverColumn } from "../state/columns.ts";
+import { type Column, fileColumns } from "../state/columns.ts";
 import { type ListQuery, serverQuery } from "../state/runlist.ts";
 
 interface Props {
@@ -13,16 +13,6 @@ interface Props {
   columns: readonly Column[];
   total: number;
 }
-
-const names: Record<string, string> = { duration: "duration_ms", attempts: "attempt" };
-
-/** The columns of the file: those that are shown, with the id of each run first. */
-export const fileColumns = (columns: readonly Column[]): string[] => [
-  "id",
-  ...columns
-    .filter((c) => aggregateOf(c.name)?.of !== "spark") // a curve is no value
-    .map((c) => serverColumn(c.name) || (names[c.name] ?? c.name)),
-];
 
 /** CsvButton writes all runs of the filter to a file, also those that are not read. */
 export function CsvButton({ workspace, project, query, columns, total }: Props) {

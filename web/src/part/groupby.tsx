@@ -1,5 +1,5 @@
 import { setParams } from "../state/route.ts";
-import type { Show } from "./tablerow.tsx";
+import type { Show } from "../state/tablerows.ts";
 
 interface Props {
   by: readonly string[];

@@ -6,9 +6,9 @@ import { type Column, cellOf } from "../state/columns.ts";
 import { bind } from "../state/keys.ts";
 import { select, selected } from "../state/selection.ts";
 import { boxWidth, fitting, isNumber, lay } from "../state/tablefit.ts";
-import type { Line, TableRows } from "../state/tablerows.ts";
+import type { Line, Show, TableRows } from "../state/tablerows.ts";
 import { Head, headHeight } from "./tablehead.tsx";
-import { figureText, GroupRow, RunRow, rowHeight, type Show } from "./tablerow.tsx";
+import { figureText, GroupRow, RunRow, rowHeight } from "./tablerow.tsx";
 
 const overscan = 12;
 

@@ -5,14 +5,12 @@ import { count, full, short } from "../chart/number.ts";
 import { aggregateOf, bestWay } from "../state/columns.ts";
 import { runPath } from "../state/route.ts";
 import { cellText, type Laid, valueText } from "../state/tablefit.ts";
+import type { Show } from "../state/tablerows.ts";
 import { Icon } from "./icon.tsx";
 import { SparkCell } from "./sparkcell.tsx";
 import { Status, Tags } from "./status.tsx";
 
 export const rowHeight = 28;
-
-/** Which statistic of a group its rows show. */
-export type Show = "mean" | "min" | "max";
 
 interface Base {
   index: number;

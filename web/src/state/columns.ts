@@ -113,3 +113,41 @@ export function bestWay(name: string): "up" | "down" | undefined {
   const a = aggregateOf(name);
   return a && a.of !== "spark" && a.of !== "at" ? directionOf(a.metric) : undefined;
 }
+
+/** A column that some run has. */
+export interface Named {
+  name: string;
+  varies: boolean;
+}
+
+/** What the words find: columns that the runs have, and other values of their metrics. */
+export function found(all: readonly Named[], words: string): Named[] {
+  const text = words.trim().toLowerCase();
+  const metrics = all.filter((c) => c.name.startsWith("summary/")).map((c) => c.name.slice(8));
+  const others = metrics.flatMap((m) => [
+    ...(directionOf(m) ? [aggregateName("best", m)] : []),
+    ...(["min", "max", "spark"] as const).map((of) => aggregateName(of, m)),
+  ]);
+  const at = aggregateOf(words.trim());
+  const exact = at?.metric ? [aggregateName(at.of, at.metric, at.step)] : [];
+  const names = [...exact, ...ownColumns];
+  const varies = (name: string): Named => ({ name, varies: true });
+  const list = [...names.map(varies), ...all, ...others.map(varies)];
+  const seen = new Set<string>();
+  return list.filter(({ name }) => {
+    const fits = exact.includes(name) || name.toLowerCase().includes(text);
+    if (!fits || seen.has(name)) return false;
+    seen.add(name);
+    return true;
+  });
+}
+
+const fileNames: Record<string, string> = { duration: "duration_ms", attempts: "attempt" };
+
+/** The columns of the file: those that are shown, with the id of each run first. */
+export const fileColumns = (columns: readonly Column[]): string[] => [
+  "id",
+  ...columns
+    .filter((c) => aggregateOf(c.name)?.of !== "spark") // a curve is no value
+    .map((c) => serverColumn(c.name) || (fileNames[c.name] ?? c.name)),
+];

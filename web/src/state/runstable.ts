@@ -1,7 +1,6 @@
 import { useComputed } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Run } from "../api/types.ts";
-import type { Show } from "../part/tablerow.tsx";
 import { chosenColumns } from "./columnchoice.ts";
 import {
   aggregateOf,
@@ -18,7 +17,7 @@ import { param, setParams } from "./route.ts";
 import { RunGroups, Unfolded } from "./rungroups.ts";
 import { columnsOf, defaultColumns, type ListQuery, RunList } from "./runlist.ts";
 import { isNumber } from "./tablefit.ts";
-import { flatRows, groupedRows, type TableRows } from "./tablerows.ts";
+import { flatRows, groupedRows, type Show, type TableRows } from "./tablerows.ts";
 
 const settleMs = 120; // of typing
 

@@ -2,6 +2,9 @@ import type { RunGroup } from "../api/table.ts";
 import type { Run } from "../api/types.ts";
 import type { RunList } from "./runlist.ts";
 
+/** Which statistic of a group its rows show. */
+export type Show = "mean" | "min" | "max";
+
 /** Line is a row of the table: a group, or a run, which may not be read yet. */
 export type Line = { group: RunGroup; open: boolean } | { run: Run | undefined; group?: undefined };
 

@@ -79,41 +79,11 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
           <option key={s}>{s}</option>
         ))}
       </select>
-      <ColumnChooser
-        all={table.known}
-        columns={table.columns.map((c) => c.name)}
-        onChange={(next) => setColumns(changed(table.columns, next))}
-      />
-      <GroupBy
-        by={by}
-        keys={table.known.filter((c) => c.name.startsWith("config/")).map((c) => c.name)}
-        show={table.show}
-        setBy={setGroupKeys}
-      />
       {network && (
         <a class="button" href={networkPath(workspace, project)}>
           network
         </a>
       )}
-      <Total table={table} />
-      <Which deleted={!!query.deleted} archived={!!query.archived} />
-      {runs.length > 0 && (
-        <button
-          type="button"
-          class="button"
-          onClick={() => select(runs.slice(0, 10).map((r) => r.id))}
-          title="Select the first 10 runs in this order"
-        >
-          top 10
-        </button>
-      )}
-      <CsvButton
-        workspace={workspace}
-        project={project}
-        query={table.query}
-        columns={table.columns}
-        total={total}
-      />
       {selected.value.size > 1 && (
         <button type="button" class="button" onClick={compare} title="Compare the selected runs (g c)">
           compare
@@ -123,6 +93,38 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
   );
   return (
     <Shell crumbs={crumbs} tools={tools} project={{ workspace, project }}>
+      <div class="table-tools">
+        <ColumnChooser
+          all={table.known}
+          columns={table.columns.map((c) => c.name)}
+          onChange={(next) => setColumns(changed(table.columns, next))}
+        />
+        <GroupBy
+          by={by}
+          keys={table.known.filter((c) => c.name.startsWith("config/")).map((c) => c.name)}
+          show={table.show}
+          setBy={setGroupKeys}
+        />
+        <Total table={table} />
+        <Which deleted={!!query.deleted} archived={!!query.archived} />
+        {runs.length > 0 && (
+          <button
+            type="button"
+            class="button"
+            onClick={() => select(runs.slice(0, 10).map((r) => r.id))}
+            title="Select the first 10 runs in this order"
+          >
+            top 10
+          </button>
+        )}
+        <CsvButton
+          workspace={workspace}
+          project={project}
+          query={table.query}
+          columns={table.columns}
+          total={total}
+        />
+      </div>
       <BulkBar
         key={`${workspace}/${project}`}
         deleted={!!query.deleted}

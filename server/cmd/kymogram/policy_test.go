@@ -100,8 +100,11 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/runs/{id}/series":      {"read", true, "/api/v1/runs/RUN/series", ""},
 		"GET /api/v1/runs/{id}/points":      {"read", true, "/api/v1/runs/RUN/points?metric=m", ""},
 		"GET /api/v1/runs/{id}/buckets":     {"read", true, "/api/v1/runs/RUN/buckets?metric=m", ""},
-		"POST /api/v1/buckets":              {"read", false, "/api/v1/buckets", `{"queries":[]}`}, // refuses query by query
-		"POST /api/v1/overviews":            {"read", false, "/api/v1/overviews", `{"runs":[]}`},  // refuses run by run
+		"POST /api/v1/buckets":              {"read", false, "/api/v1/buckets", `{"queries":[]}`},                    // refuses query by query
+		"POST /api/v1/edits":                {"ingest", false, "/api/v1/edits", `{"runs":["RUN"],"add_tags":["x"]}`}, // so do these
+		"POST /api/v1/deletions":            {"admin", false, "/api/v1/deletions", `{"runs":["RUN"]}`},
+		"POST /api/v1/restorations":         {"admin", false, "/api/v1/restorations", `{"runs":["RUN"]}`},
+		"POST /api/v1/overviews":            {"read", false, "/api/v1/overviews", `{"runs":[]}`}, // refuses run by run
 		"POST /api/v1/kymograph":            {"read", true, "/api/v1/kymograph", `{"run":"RUN","metric":"m","rows":[{}]}`},
 		"GET /api/v1/runs/{id}/renderings":  {"read", true, "/api/v1/runs/RUN/renderings", ""},
 		"POST /api/v1/runs/{id}/renderings": {"ingest", true, "/api/v1/runs/RUN/renderings", `{"id":"w-1","env_id":"e"}`},
@@ -124,18 +127,19 @@ func routeNeeds() map[string]need {
 		"GET /api/v1/projects/{workspace}/{project}/network": {"read", true, "/api/v1/projects/w/p/network", ""},
 		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
-		"GET /api/v1/live":                                {"read", true, "/api/v1/live?project=w/p", ""},
-		"GET /api/v1/blobs/{sha256}":                      {"read", false, blob, ""}, // by content: no project
-		"PUT /api/v1/blobs/{sha256}":                      {"ingest", false, blob, "other bytes"},
-		"HEAD /api/v1/blobs/{sha256}/upload":              {"ingest", false, blob + "/upload", ""},
-		"PATCH /api/v1/blobs/{sha256}/upload":             {"ingest", false, blob + "/upload", "other bytes"},
-		"GET /api/v1/blobs/{sha256}/url":                  {"read", false, blob + "/url", ""},
-		"POST /api/v1/blobs/{sha256}/url":                 {"ingest", false, blob + "/url", ""},
-		"GET /api/v1/keys":                                {"admin", true, "/api/v1/keys", ""},
-		"POST /api/v1/keys":                               {"admin", true, "/api/v1/keys", `{"name":"n","scopes":["read"]}`},
-		"DELETE /api/v1/keys/{id}":                        {"admin", true, "/api/v1/keys/000000000000", ""},
-		"POST /api/v1/links":                              {"admin", true, "/api/v1/links", "{}"},
-		"GET /api/v1/projects/{workspace}/{project}/runs": {"read", true, "/api/v1/projects/w/p/runs", ""},
+		"GET /api/v1/live":                                  {"read", true, "/api/v1/live?project=w/p", ""},
+		"GET /api/v1/blobs/{sha256}":                        {"read", false, blob, ""}, // by content: no project
+		"PUT /api/v1/blobs/{sha256}":                        {"ingest", false, blob, "other bytes"},
+		"HEAD /api/v1/blobs/{sha256}/upload":                {"ingest", false, blob + "/upload", ""},
+		"PATCH /api/v1/blobs/{sha256}/upload":               {"ingest", false, blob + "/upload", "other bytes"},
+		"GET /api/v1/blobs/{sha256}/url":                    {"read", false, blob + "/url", ""},
+		"POST /api/v1/blobs/{sha256}/url":                   {"ingest", false, blob + "/url", ""},
+		"GET /api/v1/keys":                                  {"admin", true, "/api/v1/keys", ""},
+		"POST /api/v1/keys":                                 {"admin", true, "/api/v1/keys", `{"name":"n","scopes":["read"]}`},
+		"DELETE /api/v1/keys/{id}":                          {"admin", true, "/api/v1/keys/000000000000", ""},
+		"POST /api/v1/links":                                {"admin", true, "/api/v1/links", "{}"},
+		"GET /api/v1/projects/{workspace}/{project}/runs":   {"read", true, "/api/v1/projects/w/p/runs", ""},
+		"GET /api/v1/projects/{workspace}/{project}/groups": {"read", true, "/api/v1/projects/w/p/groups", ""},
 	}
 }
 

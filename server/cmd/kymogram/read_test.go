@@ -284,6 +284,9 @@ func TestRunsAndSeries(t *testing.T) {
 	if err := json.Unmarshal([]byte(k.ok("runs", "list", "lab/digits", "--json", "--name", "run one")), &list); err != nil || len(list.Runs) != 1 || list.Runs[0].ID != id || list.Next != nil {
 		t.Errorf("%+v, %v", list, err)
 	}
+	if out, want := k.ok("runs", "list", "lab/digits", "--csv", "--column", "name", "--column", "id", "--column", "status"), "name,id,status\nrun one,"+id+","; !strings.HasPrefix(out, want) {
+		t.Errorf("runs list --csv:\n%s, want %s…", out, want)
+	}
 	if out := k.ok("runs", "show", "lab/digits/run one"); !strings.Contains(out, "3 series, 12 points") || !strings.Contains(out, "0.25") {
 		t.Errorf("runs show:\n%s", out)
 	}
@@ -341,6 +344,8 @@ func TestCommandsFailClearly(t *testing.T) {
 		{2, "names no project", []string{"runs", "list", "a/b/c"}},
 		{2, "names no project", []string{"runs", "list", "a"}},
 		{2, "--limit", []string{"runs", "list", "lab/digits", "--limit", "-1"}},
+		{2, "--csv writes all runs", []string{"runs", "list", "lab/digits", "--csv", "--limit", "1"}},
+		{2, "goes with --column", []string{"runs", "list", "lab/digits", "--column", "name"}},
 		{2, "which one", []string{"runs"}},
 		{2, "unknown flag", []string{"runs", "list", "--nope"}},
 		{2, "address of a server", []string{"runs", "list", "--server", "nope"}},

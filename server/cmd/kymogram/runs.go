@@ -29,12 +29,15 @@ func runsCommand(io stdio) *cobra.Command {
 
 func runsListCommand(io stdio) *cobra.Command {
 	var f listFlags
+	var asCSV bool
+	var columns []string
 	cmd := &cobra.Command{
 		Use:   "list [WORKSPACE/PROJECT]",
 		Short: "List the runs of a project, newest first",
 		Example: `  kymogram runs list
   kymogram runs list lab/digits --status failed
-  kymogram runs list lab/digits --q 'lr>0.01' --sort -last --json`,
+  kymogram runs list lab/digits --q 'lr>0.01' --sort -last --json
+  kymogram runs list lab/digits --csv --column name --column 'min(eval/loss)'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			project, err := projectOf(io, args)
 			if err != nil {
@@ -44,11 +47,19 @@ func runsListCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(columns) > 0 && !asCSV || asCSV && (f.json || f.limit > 0 || query.Has("cursor")) {
+				return usagef("--csv writes all runs: it goes with --column, not with --json, --limit or --cursor")
+			}
 			server, err := f.dial(io)
 			if err != nil {
 				return err
 			}
-			list, err := server.List(cmd.Context(), "/api/v1/projects/"+project+"/runs", "runs", query, f.limit)
+			path := "/api/v1/projects/" + project + "/runs"
+			if asCSV {
+				query["format"], query["column"] = []string{"csv"}, columns
+				return pointed(copyOf(cmd.Context(), io, server, path, query), query.Get("q"))
+			}
+			list, err := server.List(cmd.Context(), path, "runs", query, f.limit)
 			if err != nil {
 				return pointed(err, query.Get("q"))
 			}
@@ -64,7 +75,22 @@ func runsListCommand(io stdio) *cobra.Command {
 		f.words[name] = cmd.Flags().String(name, "", usage)
 	}
 	f.marks["deleted"] = cmd.Flags().Bool("deleted", false, "list the trash instead")
+	cmd.Flags().BoolVar(&asCSV, "csv", false, "write all runs as CSV (docs/guides/table.md)")
+	cmd.Flags().StringArrayVar(&columns, "column", nil, "a column of --csv: name, status, config/lr, last(loss), min(loss), … (repeatable)")
 	return cmd
+}
+
+// copyOf writes an answer as it comes.
+func copyOf(ctx context.Context, io stdio, server *remote.Client, path string, query url.Values) error {
+	answer, err := server.Send(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err := goio.Copy(io.out, answer.Body); err != nil {
+		return fmt.Errorf("the file is not whole: %w", err)
+	}
+	return nil
 }
 
 // pointed shows the place in a filter that the server does not understand.

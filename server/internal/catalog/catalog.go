@@ -133,7 +133,13 @@ type RunFilter struct {
 	Name, Tag          string // exact, empty = any
 	Status             model.RunStatus
 	// Query is the one-line filter of docs/guides/filter.md, as package filter reads it.
-	Query   string
+	Query string
+	// Parsed is Query, where the caller has read it already.
+	Parsed *filter.Expr
+	// Members are groups that the runs are in.
+	Members []Member
+	// Only are the runs to choose from; nil: all.
+	Only    []model.RunID
 	Sort    string // created (default), name, last, status, an attribute's path or an aggregate of a metric, as min(loss); "-" in front: descending
 	Deleted bool   // the trash instead
 	Steps   Steps  // of what Query and Sort name with at(…)
@@ -268,8 +274,7 @@ type Reader interface {
 	Details
 	Renderings
 	Views
-	// Summaries lists those of a run by metric.
-	Summaries(ctx context.Context, run model.RunID) ([]Summary, error)
+	Tables
 }
 
 // Place is a project's full name.

@@ -253,6 +253,11 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	for _, c := range []struct{ method, pattern, path, body string }{
 		{"get", "/api/v1/projects", "/api/v1/projects", ""},
 		{"get", "/api/v1/projects/{workspace}/{project}/runs", digits + "?limit=1", ""},
+		{"get", "/api/v1/projects/{workspace}/{project}/runs", digits + "?column=config/lr&column=at(time,1)", ""},
+		{"get", "/api/v1/projects/{workspace}/{project}/groups", digits[:len(digits)-len("runs")] + "groups?by=config/lr&by=tag&column=config/lr&column=last(n)", ""},
+		{"post", "/api/v1/edits", "/api/v1/edits", `{"runs":["` + w.run.String() + `","01ARZ3NDEKTSV4RRFFQ69G5FAV"],"add_tags":["y"]}`},
+		{"post", "/api/v1/deletions", "/api/v1/deletions", `{"runs":["` + w.run.String() + `"]}`},
+		{"post", "/api/v1/restorations", "/api/v1/restorations", `{"runs":["` + w.run.String() + `"]}`},
 		{"get", "/api/v1/resolve", "/api/v1/resolve?run=lab/digits/run", ""},
 		{"get", "/api/v1/runs/{id}", run, ""},
 		{"patch", "/api/v1/runs/{id}", run, `{"description":"x"}`},

@@ -40,13 +40,13 @@ func cursorOf(next string) *string {
 	return &next
 }
 
-func writeRuns(j *jsonWriter, page *query.RunsPage) error {
+func writeRuns(j *jsonWriter, page *query.RunsPage, columns []string) error {
 	j.raw(`{"runs":[`)
 	for i := range page.Runs {
 		if i > 0 {
 			j.raw(",")
 		}
-		j.value(newRunDoc(&page.Runs[i]))
+		j.value(listedDoc(&page.Runs[i], columns))
 		j.spill()
 	}
 	j.raw(`],"next":`)
@@ -75,10 +75,29 @@ type runDoc struct {
 	ConfigCut       bool                  `json:"config_cut,omitempty"`
 	Summary         map[string]summaryDoc `json:"summary"`
 	SummaryCut      bool                  `json:"summary_cut,omitempty"`
+	Values          map[string]any        `json:"values,omitempty"` // of the columns that a list asks for
 	ParentRun       string                `json:"parent_run,omitempty"`
 	ForkStep        *int64                `json:"fork_step,omitempty"`
 	LinkedFrom      string                `json:"linked_from,omitempty"`
 	DeletedNs       int64                 `json:"deleted_ns,omitempty"`
+}
+
+func durationMs(r *catalog.Run) int64 {
+	return max(0, time.Duration(r.LastNs-r.CreatedNs).Milliseconds())
+}
+
+func listedDoc(r *query.RunLine, columns []string) runDoc {
+	doc := newRunDoc(r)
+	for i, v := range r.Values {
+		if v.Type == "" {
+			continue
+		}
+		if doc.Values == nil {
+			doc.Values = map[string]any{}
+		}
+		doc.Values[columns[i]] = plain(v)
+	}
+	return doc
 }
 
 type summaryDoc struct {
@@ -94,7 +113,7 @@ func newRunDoc(r *query.RunLine) runDoc {
 		ID: r.ID, Workspace: r.Workspace, Project: r.Project, Name: r.Name, DisplayName: r.DisplayName,
 		Status: r.Status, Tags: append([]string{}, r.Tags...), Description: r.Description,
 		CreatedNs: r.CreatedNs, LastNs: r.LastNs,
-		DurationMs: max(0, time.Duration(r.LastNs-r.CreatedNs).Milliseconds()),
+		DurationMs: durationMs(&r.Run),
 		Attempt:    r.Attempt, OrchestrationID: r.OrchestrationID, Writers: r.Writers,
 		Config: map[string]any{}, ConfigCut: len(r.Config) >= catalog.MaxConfig, Summary: map[string]summaryDoc{}, SummaryCut: r.SummaryCut,
 		ParentRun: r.ParentRun, ForkStep: r.ForkStep, LinkedFrom: r.LinkedFrom, DeletedNs: r.DeletedNs,

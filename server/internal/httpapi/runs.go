@@ -36,15 +36,31 @@ func (a *API) projects(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, newProjectsDoc(list))
 }
 
-func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "name", "tag", "status", "q", "sort", "deleted", "limit", "cursor")
-	request := query.RunsRequest{
-		Page: p.page(query.MaxRuns), Workspace: r.PathValue("workspace"), Project: r.PathValue("project"),
+// runsParams choose runs of a project, in lists and in groups.
+var runsParams = []string{"name", "tag", "status", "q", "deleted", "group", "column*"}
+
+func (p *params) runs(r *http.Request) query.RunsRequest {
+	return query.RunsRequest{
+		Workspace: r.PathValue("workspace"), Project: r.PathValue("project"),
 		Name: p.text("name"), Tag: p.text("tag"), Status: model.RunStatus(p.text("status")),
-		Query: p.text("q"), Sort: p.text("sort"), Deleted: p.flag("deleted"),
+		Query: p.text("q"), Deleted: p.flag("deleted"), Group: p.text("group"), Columns: p.values["column"],
 	}
+}
+
+func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
+	p := readParams(r, append([]string{"sort", "limit", "cursor", "format"}, runsParams...)...)
+	request := p.runs(r)
+	request.Sort = p.text("sort")
+	csv := p.oneOf("format", "json", "csv") == "csv"
+	if csv && (p.text("limit") != "" || p.text("cursor") != "") {
+		p.fail(model.Errorf(model.CodeInvalid, "a CSV file has all runs, without limit and cursor"))
+	}
+	request.Page = p.page(query.MaxRuns)
 	if p.err != nil {
 		return p.err
+	}
+	if csv {
+		return a.runsCSV(w, r, request)
 	}
 	share, err := a.memory.share(r.Context(), request.Bytes())
 	if err != nil {
@@ -56,7 +72,7 @@ func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.cut(r, writeRuns(a.newJSONWriter(w, false), page))
+	return a.cut(r, writeRuns(a.newJSONWriter(w, false), page, request.Columns))
 }
 
 func (a *API) resolve(w http.ResponseWriter, r *http.Request) error {

@@ -17,6 +17,13 @@ func (r *RunsRequest) Bytes() int64 {
 	return answerBytes + smallTexts + int64(cmp.Or(r.Limit, DefaultRuns))*runBytes
 }
 
+// Bytes is what groups take: a hundred thousand runs with their columns, and what is shown.
+func (r *GroupsRequest) Bytes() int64 {
+	const runs, columnBytes, groupBytes, statisticsBytes = 100_000, 8, 128, 512
+	shown := int64(cmp.Or(r.Limit, DefaultGroups))
+	return answerBytes + runs*(groupBytes+int64(len(r.Columns))*columnBytes) + shown*int64(1+len(r.Columns))*statisticsBytes
+}
+
 // Bytes is what the list of series takes.
 func (r *SeriesRequest) Bytes() int64 {
 	return answerBytes + int64(cmp.Or(r.Limit, DefaultSeries))*int64(seriesBytes+r.Preview*bucketBytes)

@@ -27,6 +27,7 @@ type fake struct {
 	catalog.Details
 	catalog.Renderings
 	catalog.Views
+	catalog.Tables
 	run     catalog.Run
 	series  []store.Series
 	rows    *store.Rows

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/filter"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/summary"
 )
@@ -53,33 +54,67 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(model.CheckPlace(r.Workspace, r.Project), checkStatus(r.Status)); err != nil {
-		return nil, err
-	}
-	if err := s.Allow(ctx, r.Workspace, r.Project); err != nil {
+	if err := s.checkList(ctx, &r); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	steps, err := s.steps(ctx, r)
+	f, err := s.runFilter(ctx, &r, false)
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
-	page, next, err := s.listRuns(ctx, catalog.RunFilter{
-		Workspace: r.Workspace, Project: r.Project, Name: r.Name, Tag: r.Tag, Status: r.Status,
-		Query: r.Query, Sort: r.Sort, Deleted: r.Deleted, Steps: steps, Limit: limit, Cursor: r.Cursor, Configs: true,
-	}, r.Texts)
+	f.Limit, f.Cursor, f.Configs = limit, r.Cursor, true
+	page, next, err := s.listSteps(ctx, f, r.Texts)
 	if err != nil {
 		return nil, s.finish(ctx, fmt.Errorf("list runs: %w", err))
 	}
 	if len(page) == 0 {
-		return &RunsPage{}, s.finish(ctx, s.checkProject(ctx, r.Workspace, r.Project))
+		return &RunsPage{Next: next}, s.finish(ctx, s.checkProject(ctx, r.Workspace, r.Project))
 	}
 	lines, err := s.lines(ctx, page)
+	if err == nil {
+		err = s.addValues(ctx, lines, r.Columns)
+	}
 	if err != nil {
 		return nil, s.finish(ctx, err)
 	}
 	return &RunsPage{lines, next}, nil
+}
+
+// checkList checks what a list asks for, and the right to it.
+func (s *Service) checkList(ctx context.Context, r *RunsRequest) error {
+	if err := errors.Join(model.CheckPlace(r.Workspace, r.Project), checkStatus(r.Status)); err != nil {
+		return err
+	}
+	if len(r.Columns) > MaxColumns {
+		return model.Errorf(model.CodeInvalid, "%d columns, at most %d", len(r.Columns), MaxColumns)
+	}
+	return s.Allow(ctx, r.Workspace, r.Project)
+}
+
+// runFilter reads the filter once. The values at a step that its sort needs come from the
+// store, and those of its conditions where whole: a page reads them of its runs only.
+func (s *Service) runFilter(ctx context.Context, r *RunsRequest, whole bool) (f catalog.RunFilter, err error) {
+	e, err := filter.Parse(r.Query)
+	if err != nil {
+		return f, err
+	}
+	members, err := readMember(r.Group)
+	if err != nil {
+		return f, err
+	}
+	f = catalog.RunFilter{
+		Workspace: r.Workspace, Project: r.Project, Name: r.Name, Tag: r.Tag, Status: r.Status,
+		Query: r.Query, Parsed: &e, Sort: r.Sort, Deleted: r.Deleted, Members: members,
+	}
+	var named []filter.Metric
+	if whole {
+		named = e.Metrics(nil)
+	} else if m, ok := filter.ParseMetric(strings.TrimPrefix(r.Sort, "-")); ok {
+		named = append(named, m)
+	}
+	f.Steps, err = s.steps(ctx, r, named)
+	return f, err
 }
 
 // listRuns reads a page within a small lease. Where its texts need more, it waits for a page

@@ -3,7 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -15,17 +15,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/summary"
 )
 
-// steps reads what a filter and a sort name with at(METRIC, STEP) from the store.
-func (s *Service) steps(ctx context.Context, r RunsRequest) (catalog.Steps, error) {
-	e, err := filter.Parse(r.Query)
-	if err != nil {
-		return nil, err
-	}
-	named := e.Metrics(nil)
-	if m, ok := filter.ParseMetric(strings.TrimPrefix(r.Sort, "-")); ok {
-		named = append(named, m)
-	}
-	var out catalog.Steps
+// steps reads metrics at their step of all runs of a project.
+func (s *Service) steps(ctx context.Context, r *RunsRequest, named []filter.Metric) (out catalog.Steps, err error) {
 	for _, m := range named {
 		if _, ok := out[m]; ok || m.Of != filter.AtStep {
 			continue
@@ -40,12 +31,96 @@ func (s *Service) steps(ctx context.Context, r RunsRequest) (catalog.Steps, erro
 	return out, nil
 }
 
+// stepCandidates is how many runs are looked at together, where a page is smaller.
+const stepCandidates = 200
+
+// listSteps lists runs. Where the filter has conditions at a step, it reads the values of the
+// runs that may come next, not of all that have the metric: it takes runs in their order without
+// these conditions, then asks for which of them the whole filter holds.
+func (s *Service) listSteps(ctx context.Context, f catalog.RunFilter, texts Admit) (page []catalog.Run, next string, err error) {
+	var at []filter.Metric
+	for _, m := range f.Parsed.Metrics(nil) {
+		if m.Of == filter.AtStep {
+			at = append(at, m)
+		}
+	}
+	if len(at) == 0 {
+		return s.listRuns(ctx, f, texts)
+	}
+	wider := f
+	wider.Query, wider.Parsed, wider.Configs = "", f.Parsed.Without(func(m filter.Metric) bool { return m.Of == filter.AtStep }), false
+	exact := f
+	exact.Cursor, exact.Sort, exact.Configs = "", "", true
+	for {
+		wider.Limit = max(f.Limit, stepCandidates)
+		candidates, more, err := s.listRuns(ctx, wider, texts)
+		if err != nil || len(candidates) == 0 {
+			return page, more, err
+		}
+		kept, err := s.holding(ctx, exact, candidates, at, texts)
+		if err != nil {
+			return nil, "", err
+		}
+		if left := f.Limit - len(page); len(kept) > left { // the next page begins after the last that fits
+			kept = kept[:left]
+			last := slices.IndexFunc(candidates, func(r catalog.Run) bool { return r.ID == kept[left-1].ID })
+			wider.Limit = last + 1
+			_, more, err = s.listRuns(ctx, wider, texts)
+		}
+		page = append(page, kept...)
+		if err != nil || more == "" || len(page) == f.Limit {
+			return page, more, err
+		}
+		wider.Cursor = more
+	}
+}
+
+// holding are those of some runs for which the whole filter holds, in their order.
+func (s *Service) holding(ctx context.Context, f catalog.RunFilter, candidates []catalog.Run, at []filter.Metric, texts Admit) (kept []catalog.Run, err error) {
+	ids := make([]model.RunID, len(candidates))
+	for i := range candidates {
+		ids[i] = candidates[i].ID
+	}
+	f.Steps = catalog.Steps{}
+	for _, m := range at {
+		if f.Steps[m], err = s.valuesAt(ctx, ids, m); err != nil {
+			return nil, err
+		}
+	}
+	found := make(map[model.RunID]catalog.Run, len(ids))
+	for len(ids) > 0 { // a page of long texts ends early
+		f.Only, f.Limit = ids, len(ids)
+		page, next, err := s.listRuns(ctx, f, texts)
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range page {
+			found[run.ID] = run
+		}
+		if next == "" {
+			break
+		}
+		f.Cursor = next
+	}
+	for i := range candidates {
+		if run, ok := found[candidates[i].ID]; ok {
+			kept = append(kept, run)
+		}
+	}
+	return kept, nil
+}
+
 // atStep reads a metric at a step of all runs of a project that have it there.
 func (s *Service) atStep(ctx context.Context, workspace, project string, m filter.Metric) (map[model.RunID]float64, error) {
 	runs, err := s.runs.RunsWith(ctx, workspace, project, m.Name)
 	if err != nil {
 		return nil, fmt.Errorf("list the runs with %s: %w", model.Clip(m.Name), err)
 	}
+	return s.valuesAt(ctx, runs, m)
+}
+
+// valuesAt reads a metric at a step of those runs that have it there.
+func (s *Service) valuesAt(ctx context.Context, runs []model.RunID, m filter.Metric) (map[model.RunID]float64, error) {
 	var mu sync.Mutex
 	out := make(map[model.RunID]float64, len(runs))
 	group, gctx := errgroup.WithContext(ctx)

@@ -30,7 +30,11 @@ type RunsRequest struct {
 	Status             model.RunStatus
 	Query, Sort        string // see catalog.RunFilter
 	Deleted            bool   // the trash instead
-	Texts              Admit  // for a page of long texts
+	Group              string // Group.Member of one: its runs only
+	// Columns are values that come in each line's Values: an attribute's whole path, or
+	// last, min, max, best or at of a metric.
+	Columns []string
+	Texts   Admit // for a page of long texts
 }
 
 // RunsPage is a part of the list of runs.
@@ -45,6 +49,7 @@ type RunLine struct {
 	Summary []Summary // at most 50, by metric
 	// SummaryCut: there may be more of it.
 	SummaryCut bool
+	Values     []model.Value // of RunsRequest.Columns; the zero Value where it has none
 }
 
 // Summary is the last value of a metric's curve. Its least and greatest finite ones are of a

@@ -54,6 +54,7 @@ func run(ctx context.Context, args []string) error {
 	quick := flags.Bool("quick", false, "a hundredth of everything: to see that it works")
 	crash := flags.Bool("crash", true, "also kill a server that holds 20 M points")
 	opens := flags.Bool("opens", false, "only open runs")
+	rows := flags.Int("table", 0, "only fill a project of so many runs, and measure what its table asks for")
 	lives := flags.String("live", "", "only draw series of so many points while they are written: 10000000,100000000")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -71,6 +72,9 @@ func run(ctx context.Context, args []string) error {
 		*folder = made
 	}
 	r := &report{out: os.Stdout}
+	if *rows > 0 {
+		return tabled(ctx, r, &server{binary: *binary, folder: *folder}, *rows)
+	}
 	if *lives != "" {
 		lengths, err := numbers(*lives)
 		if err != nil {

@@ -117,6 +117,8 @@ export interface RunsQuery {
   deleted?: number;
   limit?: number;
   cursor?: string;
+  /** RunGroup.member: the runs of a group only. */
+  group?: string;
 }
 
 export async function runs(
@@ -124,11 +126,12 @@ export async function runs(
   project: string,
   query: RunsQuery,
   abort?: AbortSignal,
+  columns: string[] = [],
 ): Promise<Page<Run>> {
   const base = `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}/runs`;
-  const page = await request<{ runs: Run[] | null; next?: string }>(withQuery(base, { ...query }), {
-    signal: abort,
-  });
+  const more = columns.map((c) => `&column=${encodeURIComponent(c)}`).join("");
+  const path = withQuery(base, { limit: 100, ...query }) + more;
+  const page = await request<{ runs: Run[] | null; next?: string }>(path, { signal: abort });
   return { items: (page.runs ?? []).map(normalRun), next: page.next ?? "" };
 }
 
@@ -178,13 +181,6 @@ export function edit(
 ): Promise<Run> {
   return request<Run>(`/runs/${encodeURIComponent(id)}`, json("PATCH", change)).then(normalRun);
 }
-
-/** Moves a run to the trash, where it stays for some days. */
-export const remove = (id: string): Promise<unknown> =>
-  request(`/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
-
-export const restore = (id: string): Promise<unknown> =>
-  request(`/runs/${encodeURIComponent(id)}/restore`, { method: "POST" });
 
 export interface SeriesQuery {
   q?: string;

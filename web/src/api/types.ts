@@ -38,6 +38,8 @@ export interface Run {
   duration_ms: number;
   config: Record<string, Value>;
   summary: Record<string, Summary>;
+  /** Of the columns that a list asks for. */
+  values?: Record<string, Value>;
 }
 
 export interface Attempt {

@@ -1,4 +1,4 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import * as api from "../api/client.ts";
 import { hasState } from "../api/network.ts";
@@ -6,49 +6,46 @@ import type { Project, Run } from "../api/types.ts";
 import { count } from "../chart/number.ts";
 import { BulkBar } from "../part/bulkbar.tsx";
 import { ColumnChooser } from "../part/columnchooser.tsx";
+import { CsvButton } from "../part/csvbutton.tsx";
 import { FilterInput } from "../part/filterinput.tsx";
+import { GroupBy } from "../part/groupby.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
 import { ProjectTabs } from "../part/projecttabs.tsx";
 import { RunTable } from "../part/runtable.tsx";
 import { Shell } from "../part/shell.tsx";
 import { live } from "../state/app.ts";
+import { openColumns, setColumns } from "../state/columnchoice.ts";
+import type { Column } from "../state/columns.ts";
+import { openProject } from "../state/direction.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, networkPath, param, runPath, runsPath, setParams } from "../state/route.ts";
-import { columnsOf, defaultColumns, knownOf, type ListQuery, RunList } from "../state/runlist.ts";
+import { knownOf, type ListQuery } from "../state/runlist.ts";
+import { setGroupKeys, useRunsTable } from "../state/runstable.ts";
 import { select, selected } from "../state/selection.ts";
 
 /** RunsPage is the table of a project's runs. */
 export function RunsPage({ workspace, project }: { workspace: string; project: string }) {
-  const list = useMemo(() => new RunList(workspace, project), [workspace, project]);
+  const place = `${workspace}/${project}`;
+  useMemo(() => {
+    openColumns(place);
+    openProject(place);
+  }, [place]);
   const projects = useProjects();
   const query: ListQuery = {
     ...{ q: param("q"), status: param("status"), sort: param("sort") },
     ...{ deleted: param("trash") === "1", archived: param("archived") === "1" },
   };
+  const table = useRunsTable(workspace, project, query);
+  const { list, runs, total, by } = table;
   const input = useRef<HTMLInputElement>(null);
-
-  useEffect(() => {
-    const timer = setTimeout(() => list.ask(query), list.runs.value.length ? 120 : 0);
-    return () => clearTimeout(timer);
-  }, [list, query.q, query.status, query.sort, query.deleted, query.archived]);
-  useEffect(() => () => list.close(), [list]);
-  useLive(list, workspace, project);
+  useLive(table, workspace, project);
   useEffect(() => {
     document.title = `${project} · Kymogram`;
     return bind({ "/": () => input.current?.select() });
   }, [project]);
 
-  const all = useComputed(() => columnsOf(list.runs.value)).value;
-  const chosen = param("cols");
-  const columns = useMemo(() => (chosen ? byGroup(chosen.split(",")) : defaultColumns(all)), [chosen, all]);
-  const runs = list.runs.value;
   const network = useNetwork(workspace, project);
-  const mine = projects.find((p) => p.workspace === workspace && p.project === project);
   const filtered = !!(query.q || query.status || query.deleted);
-  const total =
-    filtered || !mine
-      ? runs.length + (list.next.value ? 500 : 0)
-      : Math.max(runs.length, list.next.value === "" ? 0 : mine.runs);
   const open = (ids: string[]) => ids[0] && go(runPath(ids[0], ids.slice(1)));
 
   const compare = () => {
@@ -83,30 +80,10 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
           <option key={s}>{s}</option>
         ))}
       </select>
-      <ColumnChooser
-        all={all}
-        columns={columns}
-        onChange={(next) => setParams({ cols: next.join(",") || "none" })}
-      />
       {network && (
         <a class="button" href={networkPath(workspace, project)}>
           network
         </a>
-      )}
-      <span class="muted total">
-        {count(filtered ? runs.length : Math.max(total, runs.length))}
-        {filtered && list.next.value ? "+" : ""} runs
-      </span>
-      <Which deleted={!!query.deleted} archived={!!query.archived} />
-      {runs.length > 0 && (
-        <button
-          type="button"
-          class="button"
-          onClick={() => select(runs.slice(0, 10).map((r) => r.id))}
-          title="Select the first 10 runs in this order"
-        >
-          top 10
-        </button>
       )}
       {selected.value.size > 1 && (
         <button type="button" class="button" onClick={compare} title="Compare the selected runs (g c)">
@@ -120,29 +97,97 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
       <div class="project-head">
         <ProjectTabs {...{ workspace, project }} tab="runs" />
       </div>
+      <div class="table-tools">
+        <ColumnChooser
+          all={table.known}
+          columns={table.columns.map((c) => c.name)}
+          onChange={(next) => setColumns(changed(table.columns, next))}
+        />
+        <GroupBy
+          by={by}
+          keys={table.known.filter((c) => c.name.startsWith("config/")).map((c) => c.name)}
+          show={table.show}
+          setBy={setGroupKeys}
+        />
+        <Total table={table} />
+        <Which deleted={!!query.deleted} archived={!!query.archived} />
+        {runs.length > 0 && (
+          <button
+            type="button"
+            class="button"
+            onClick={() => select(runs.slice(0, 10).map((r) => r.id))}
+            title="Select the first 10 runs in this order"
+          >
+            top 10
+          </button>
+        )}
+        <CsvButton
+          workspace={workspace}
+          project={project}
+          query={table.query}
+          columns={table.columns}
+          total={total}
+        />
+      </div>
       <BulkBar
         key={`${workspace}/${project}`}
-        runs={runs}
         deleted={!!query.deleted}
         open={(ids) => open(inOrder(ids, runs))}
-        refresh={() => list.ask(query)}
+        refresh={table.anew}
       />
       {list.error.value && !list.error.value.column && runs.length === 0 ? (
-        <Failure error={list.error.value} retry={() => list.ask(query)} />
+        <Failure error={list.error.value} retry={table.anew} />
+      ) : by.length > 0 && table.groups.error.value ? (
+        <Failure error={table.groups.error.value} retry={table.anew} />
       ) : runs.length === 0 && list.next.value === "" ? (
         <Empty filtered={filtered} q={query.q} workspace={workspace} project={project} />
       ) : (
         <RunTable
-          runs={runs}
-          total={total}
-          columns={columns}
+          rows={table.rows}
+          columns={table.columns}
           sort={query.sort}
-          reach={(n) => list.reach(n)}
+          best={table.best}
           open={(ids) => open(ids.length ? ids : inOrder([...selected.value], runs))}
           selectAll={() => void list.all().then((all) => select(all.map((r) => r.id)))}
+          by={by}
+          of={table.numbers}
+          show={table.show}
+          unfold={(group) => table.unfolded.toggle(group)}
+          runsOf={(group) => table.unfolded.runsOf(group)}
         />
       )}
     </Shell>
+  );
+}
+
+/** The columns that stay as they are, then those that are new. */
+function changed(columns: readonly Column[], names: string[]): Column[] {
+  const known = new Map(columns.map((c) => [c.name, c]));
+  return names.map((name) => known.get(name) ?? { name });
+}
+
+/** How many runs there are, and in how many groups. */
+function Total({ table }: { table: ReturnType<typeof useRunsTable> }) {
+  const { list, all, groups, total, by } = table;
+  const known = list.next.value === "" || !!all.result.value;
+  const found = groups.result.value;
+  const cut = found && found.groups > found.shown.length;
+  const members = found?.shown.reduce((n, g) => n + g.runs, 0) ?? 0;
+  return (
+    <span class="muted total">
+      {count(total)}
+      {known ? "" : "+"} {total === 1 && known ? "run" : "runs"}
+      {by.length > 0 && found && (
+        <>
+          {" in "}
+          {cut ? `${count(found.shown.length)} of ` : ""}
+          {count(found.groups)} {found.groups === 1 ? "group" : "groups"}
+          {!cut && members > found.runs && (
+            <span title="A run with several tags is in a group of each"> ({count(members)} rows)</span>
+          )}
+        </>
+      )}
+    </span>
   );
 }
 
@@ -174,12 +219,6 @@ function Which({ deleted, archived }: { deleted: boolean; archived: boolean }) {
       <option value="trash">trash (7 days)</option>
     </select>
   );
-}
-
-/** Columns of one group stand together, in the order in which they were chosen. */
-function byGroup(names: string[]): string[] {
-  const of = (group: string) => names.filter((c) => c.startsWith(group));
-  return [...of("config/"), ...of("summary/"), ...of("min("), ...of("max(")];
 }
 
 function Empty({
@@ -241,16 +280,25 @@ function useNetwork(workspace: string, project: string): boolean {
 }
 
 /** Statuses change in place; a run that the list does not know makes it read its first page again, once a second. */
-function useLive(list: RunList, workspace: string, project: string): void {
+function useLive(table: ReturnType<typeof useRunsTable>, workspace: string, project: string): void {
+  const now = useRef(table);
+  now.current = table;
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | null = null;
+    let countedMs = 0;
     const stop = live.listen([`project=${workspace}/${project}`], (event) => {
-      const known = list.heard(event);
+      const known = now.current.list.heard(event);
+      for (const list of now.current.unfolded.lists.value.values()) list.heard(event);
       if (timer || document.hidden) return;
       timer = setTimeout(
         () => {
           timer = null;
+          const { list, unfolded, all, groups, count } = now.current;
           list.refresh().catch(() => {}); // the next event tries again
+          unfolded.refresh();
+          if (Date.now() - countedMs < Math.max(all.pauseMs, groups.pauseMs)) return;
+          countedMs = Date.now();
+          count();
         },
         known ? 3000 : 1000,
       );
@@ -259,7 +307,7 @@ function useLive(list: RunList, workspace: string, project: string): void {
       stop();
       if (timer) clearTimeout(timer);
     };
-  }, [list]);
+  }, [table.list]);
 }
 
 function Switcher({

@@ -1,13 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import * as api from "../api/client.ts";
-import type { Run } from "../api/types.ts";
+import * as api from "../api/table.ts";
 import { count } from "../chart/number.ts";
 import { say } from "../state/app.ts";
 import { archiveTag } from "../state/runlist.ts";
 import { select, selected } from "../state/selection.ts";
 
-const atOnce = 4; // requests; a browser has six connections a server
+const atOnce = 500; // runs of one request
 const undoMs = 20_000;
 
 interface Undo {
@@ -18,7 +17,6 @@ interface Undo {
 const runsOf = (n: number): string => `${count(n)} ${n === 1 ? "run" : "runs"}`;
 
 interface Props {
-  runs: Run[];
   /** The trash is shown. */
   deleted: boolean;
   open: (ids: string[]) => void;
@@ -26,39 +24,41 @@ interface Props {
 }
 
 /** BulkBar does something with all runs that are selected, and takes it back. */
-export function BulkBar({ runs, deleted, open, refresh }: Props) {
+export function BulkBar({ deleted, open, refresh }: Props) {
   const undo = useSignal<Undo | null>(null);
   const list = useRef(refresh); // an undo may come when the table shows something else
   list.current = refresh;
   const tag = useSignal("");
   const busy = useSignal("");
   const ids = [...selected.value];
-  const known = new Map(runs.map((r) => [r.id, r]));
 
+  /** The runs that changed. A request that fails ends it; a run that fails does not. */
   const each = async (
     what: string,
     of: string[],
-    act: (id: string) => Promise<unknown>,
+    act: Parameters<typeof api.edit>[0],
+    change?: Parameters<typeof api.edit>[2],
   ): Promise<string[]> => {
     const done: string[] = [];
-    let failed: unknown;
-    const queue = [...of];
-    await Promise.all(
-      Array.from({ length: atOnce }, async () => {
-        for (let id = queue.shift(); id; id = queue.shift()) {
-          busy.value = `${what} ${count(done.length + 1)} of ${count(of.length)}`;
-          await act(id).then(
-            () => done.push(id!),
-            (cause) => {
-              failed = cause;
-              queue.length = 0;
-            },
-          );
-        }
-      }),
-    );
+    let failed = 0;
+    let why = "";
+    for (let at = 0; at < of.length; at += atOnce) {
+      busy.value = `${what} ${count(Math.min(at + atOnce, of.length))} of ${count(of.length)}`;
+      const some = of.slice(at, at + atOnce);
+      try {
+        for (const result of await api.edit(act, some, change))
+          if ("error" in result) {
+            failed++;
+            why ||= result.error.message;
+          } else if (result.changed) done.push(result.id);
+      } catch (cause) {
+        failed += of.length - at;
+        why = (cause as Error).message;
+        break;
+      }
+    }
     busy.value = "";
-    if (failed) say(`${what}: ${(failed as Error).message}`, true);
+    if (failed) say(`${what}: ${runsOf(failed)} of ${count(of.length)} failed: ${why}`, true);
     list.current();
     return done;
   };
@@ -70,31 +70,23 @@ export function BulkBar({ runs, deleted, open, refresh }: Props) {
       if (undo.value === mine) undo.value = null;
     }, undoMs);
   };
-  /** Tags are set as a whole, so those of runs that the list has not read are asked for. */
-  const retag = async (change: (tags: string[]) => string[], text: string) => {
-    const before = new Map<string, string[]>();
-    await each("tagging", ids, async (id) => {
-      const { tags } = known.get(id) ?? (await api.run(id));
-      const next = change(tags);
-      if (next.join("\n") === tags.join("\n")) return;
-      await api.edit(id, { tags: next });
-      before.set(id, tags);
-    });
-    offer(`${runsOf(before.size)} ${text}`, before.size, async () => {
-      await each("undo", [...before.keys()], (id) => api.edit(id, { tags: before.get(id)! }));
+  const retag = async (name: string, add: boolean, text: string) => {
+    const change = (to: boolean) => (to ? { add_tags: [name] } : { remove_tags: [name] });
+    const done = await each("tagging", ids, "edits", change(add));
+    offer(`${runsOf(done.length)} ${text}`, done.length, async () => {
+      await each("undo", done, "edits", change(!add));
     });
   };
-  const add = (name: string) => (tags: string[]) => (tags.includes(name) ? tags : [...tags, name].sort());
-  const without = (name: string) => (tags: string[]) => tags.filter((t) => t !== name);
   const remove = async () => {
-    const done = await each("deleting", ids, api.remove);
-    select(ids.filter((id) => !done.includes(id)));
+    const done = await each("deleting", ids, "deletions");
+    const gone = new Set(done);
+    select(ids.filter((id) => !gone.has(id)));
     offer(`${runsOf(done.length)} moved to the trash`, done.length, async () => {
-      await each("undo", done, api.restore);
+      await each("undo", done, "restorations");
     });
   };
   const restore = async () => {
-    const done = await each("restoring", ids, api.restore);
+    const done = await each("restoring", ids, "restorations");
     select([]);
     say(`${runsOf(done.length)} restored`);
   };
@@ -133,7 +125,7 @@ export function BulkBar({ runs, deleted, open, refresh }: Props) {
             onSubmit={(e) => {
               e.preventDefault();
               const name = tag.value.trim();
-              if (name) void retag(add(name), `tagged ${name}`);
+              if (name) void retag(name, true, `tagged ${name}`);
             }}
           >
             <input
@@ -151,12 +143,12 @@ export function BulkBar({ runs, deleted, open, refresh }: Props) {
               type="button"
               class="button"
               disabled={!tag.value.trim()}
-              onClick={() => void retag(without(tag.value.trim()), `no longer tagged ${tag.value.trim()}`)}
+              onClick={() => void retag(tag.value.trim(), false, `no longer tagged ${tag.value.trim()}`)}
             >
               take away
             </button>
           </form>
-          <button type="button" class="button" onClick={() => void retag(add(archiveTag), "archived")}>
+          <button type="button" class="button" onClick={() => void retag(archiveTag, true, "archived")}>
             archive
           </button>
           <button type="button" class="button danger" onClick={() => void remove()}>

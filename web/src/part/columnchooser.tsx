@@ -1,9 +1,11 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { resetColumns } from "../state/columnchoice.ts";
+import { found, type Named } from "../state/columns.ts";
 import { Icon } from "./icon.tsx";
 
 interface Props {
-  all: { name: string; varies: boolean }[];
+  all: Named[];
   columns: string[];
   onChange: (columns: string[]) => void;
 }
@@ -15,6 +17,7 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
   const open = useSignal(false);
   const words = useSignal("");
   const host = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     if (!open.value) return;
     const outside = (e: MouseEvent) => {
@@ -24,14 +27,16 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
     return () => document.removeEventListener("mousedown", outside);
   }, [open.value]);
 
-  const found = all.filter((c) => c.name.toLowerCase().includes(words.value.toLowerCase()));
+  const list = open.value ? found(all, words.value) : [];
   const toggle = (name: string) =>
     onChange(columns.includes(name) ? columns.filter((c) => c !== name) : [...columns, name]);
+  const prefix = (name: string) => (/^(config|summary)\//.test(name) ? name.indexOf("/") + 1 : 0);
   return (
     <div class="menu-host" ref={host}>
       <button
         type="button"
         class="button"
+        ref={button}
         aria-haspopup="dialog"
         aria-expanded={open.value}
         onClick={() => {
@@ -46,14 +51,18 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
           role="dialog"
           aria-label="Columns"
           onKeyDown={(e) => {
-            if (e.key === "Escape") open.value = false;
-            if (e.key === "Enter" && found[0]) toggle(found[0].name);
+            if (e.key === "Escape") {
+              open.value = false;
+              button.current?.focus();
+            }
+            if (e.key === "Enter" && (e.target as Element).matches("[type=search]") && list[0])
+              toggle(list[0].name);
           }}
         >
           <input
             class="search"
             type="search"
-            placeholder="Type a name"
+            placeholder="Type a name, or at(eval/loss, 1000)"
             aria-label="Find a column"
             ref={(el) => {
               if (el && !words.value) el.focus();
@@ -64,19 +73,29 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
             }}
           />
           <div class="chooser-list">
-            {found.slice(0, mostShown).map((c) => (
-              <label key={c.name}>
-                <input type="checkbox" checked={columns.includes(c.name)} onChange={() => toggle(c.name)} />
-                <span class="prefix">{c.name.slice(0, c.name.indexOf("/") + 1)}</span>
-                {c.name.slice(c.name.indexOf("/") + 1)}
+            {list.slice(0, mostShown).map((c) => (
+              <label key={c.name} title={c.name}>
+                <input
+                  type="checkbox"
+                  checked={columns.includes(c.name)}
+                  disabled={c.name === "name"}
+                  onChange={() => toggle(c.name)}
+                />
+                <span class="cut">
+                  <span class="prefix">{c.name.slice(0, prefix(c.name))}</span>
+                  {c.name.slice(prefix(c.name))}
+                </span>
                 {!c.varies && <span class="muted same">same in all</span>}
               </label>
             ))}
-            {found.length > mostShown && (
-              <div class="muted">+{found.length - mostShown} more: type to narrow</div>
+            {list.length > mostShown && (
+              <div class="muted">+{list.length - mostShown} more: type to narrow</div>
             )}
-            {found.length === 0 && <div class="muted">No column has this name.</div>}
+            {list.length === 0 && <div class="muted">No column has this name.</div>}
           </div>
+          <button type="button" class="link" onClick={resetColumns}>
+            as the page chooses
+          </button>
         </div>
       )}
     </div>

@@ -1,116 +1,106 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { Component } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import type { Run } from "../api/types.ts";
-import { dateTime, duration, full, short } from "../chart/number.ts";
+import type { RunGroup } from "../api/table.ts";
+import { resizing } from "../state/columnchoice.ts";
+import { type Column, cellOf } from "../state/columns.ts";
 import { bind } from "../state/keys.ts";
-import { runPath, setParams } from "../state/route.ts";
-import { cellOf } from "../state/runlist.ts";
-import { select, selected, toggleRows } from "../state/selection.ts";
-import { Status, Tags } from "./status.tsx";
+import { select, selected } from "../state/selection.ts";
+import { boxWidth, fitting, isNumber, lay } from "../state/tablefit.ts";
+import type { Line, Show, TableRows } from "../state/tablerows.ts";
+import { Head, headHeight } from "./tablehead.tsx";
+import { figureText, GroupRow, RunRow, rowHeight } from "./tablerow.tsx";
 
-export const rowHeight = 28;
-const headHeight = 44;
 const overscan = 12;
 
 interface Props {
-  runs: Run[];
-  /** Rows there are, known or not: the scroll bar's length. */
-  total: number;
-  columns: string[];
+  rows: TableRows;
+  columns: readonly Column[];
   sort: string;
-  reach: (row: number) => void;
+  /** By column the run that is the best of all. */
+  best: ReadonlyMap<string, string>;
   open: (ids: string[]) => void;
   /** Selects every run that matches, read or not. */
   selectAll: () => void;
-}
-
-interface Column {
-  name: string;
-  title: string;
-  /** The first level of the head. */
-  group: string;
-  /** What the server sorts by; "" when it cannot. */
-  sort: string;
-  width: number;
-  right: boolean;
-}
-
-const fixed: Column[] = [
-  { name: "name", title: "name", group: "run", sort: "name", width: 190, right: false },
-  { name: "status", title: "status", group: "run", sort: "status", width: 92, right: false },
-  { name: "tags", title: "tags", group: "run", sort: "", width: 112, right: false },
-  { name: "created", title: "created", group: "run", sort: "created", width: 144, right: true },
-  { name: "duration", title: "duration", group: "run", sort: "", width: 92, right: true },
-  { name: "attempts", title: "attempt", group: "run", sort: "", width: 66, right: true },
-];
-
-function columnOf(name: string): Column {
-  const at = name.startsWith("config/") || name.startsWith("summary/") ? name.indexOf("/") : -1;
-  const title = name.slice(at + 1);
-  return {
-    name,
-    title,
-    group: at < 0 ? "summary" : name.slice(0, at),
-    sort: name,
-    width: Math.max(76, Math.min(180, title.length * 7 + 24)),
-    right: true,
-  };
+  /** The keys of the groups, and the columns that they have statistics of. */
+  by: readonly string[];
+  of: readonly string[];
+  show: Show;
+  unfold: (group: RunGroup) => void;
+  /** All runs of a group. */
+  runsOf: (group: RunGroup) => Promise<string[]>;
 }
 
 /** RunTable draws the rows in view of a list that may be a hundred thousand long. */
-export function RunTable({ runs, total, columns, sort, reach, open, selectAll }: Props) {
-  const last = useRef<number | null>(null); // row that a range begins at
+export function RunTable(p: Props) {
+  const { rows, columns, sort } = p;
   const host = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
-  const height = useSignal(600);
+  const box = useSignal({ width: 1200, height: 600 });
   const at = useSignal(-1);
-  const all = useMemo(() => [...fixed, ...columns.map(columnOf)], [columns]);
+  const chosen = useGroupChoice(p);
   const first = Math.max(0, Math.floor(top.value / rowHeight) - overscan);
-  const end = Math.min(total, Math.ceil((top.value + height.value) / rowHeight) + overscan);
-  const template = `28px ${all.map((c) => (c.name === "name" ? `minmax(${c.width}px, 1.6fr)` : `minmax(${c.width}px, ${c.right ? "1fr" : `${c.width}px`})`)).join(" ")}`;
-  const width = 28 + all.reduce((n, c) => n + c.width, 0);
+  const end = Math.min(rows.total, Math.ceil((top.value + box.value.height) / rowHeight) + overscan);
+
+  const { widthOf, numeric } = useFit(p, host);
+  const drag = resizing.value;
+  const all = useMemo(
+    () =>
+      lay(
+        columns.map((c) => (drag?.name === c.name ? { ...c, width: drag.px } : c)),
+        (c) => widthOf(c.name),
+        box.value.width,
+        numeric,
+      ),
+    [columns, widthOf, box.value.width, drag],
+  );
+  // The name takes what is left, so that no column is cut beside empty space.
+  const grows = all.some((c) => c.name === "name" && !c.width) ? "name" : "";
+  const template = `${boxWidth}px ${all.map((c) => (c.name === grows ? `minmax(${c.px}px, 1fr)` : `${c.px}px`)).join(" ")}`;
+  const width = boxWidth + all.reduce((n, c) => n + c.px, 0);
 
   useLayoutEffect(() => {
     const el = host.current!;
     const observer = new ResizeObserver(() => {
-      height.value = el.clientHeight;
+      box.value = { width: el.clientWidth, height: el.clientHeight };
     });
     observer.observe(el);
     return () => observer.disconnect();
   }, []);
-  useEffect(() => reach(end), [end, runs.length]);
-  const ids = useRef<Run[]>(runs);
-  ids.current = runs;
-  const flip = useMemo(
-    () => (row: number, range: boolean) => {
-      toggleRows(
-        ids.current.map((r) => r.id),
-        row,
-        range ? last.current : null,
-      );
-      last.current = row;
-    },
-    [],
-  );
-  useTableKeys({ runs, at, flip, open, host });
+  useEffect(() => rows.reach(first, end), [first, end, rows]);
+  const flip = useFlip(p, chosen.toggle);
+  useTableKeys({ ...p, at, flip, host });
 
-  const rows = [];
+  const drawn = [];
   for (let i = first; i < end; i++) {
-    const run = runs[i];
-    rows.push(
-      <Row
-        key={i}
-        run={run}
-        index={i}
-        columns={all}
-        template={template}
-        selected={!!run && selected.value.has(run.id)}
-        active={at.value === i}
-        toggle={flip}
-      />,
-    );
+    const line = rows.at(i);
+    const same = { index: i, columns: all, template, active: at.value === i, toggle: flip };
+    if (line.group)
+      drawn.push(
+        <GroupRow
+          key={`g${line.group.member}`}
+          {...same}
+          group={line.group}
+          open={line.open}
+          by={p.by}
+          of={p.of}
+          show={p.show}
+          unfold={p.unfold}
+          selected={chosen.has(line.group)}
+        />,
+      );
+    else
+      drawn.push(
+        <RunRow
+          key={i}
+          {...same}
+          run={line.run}
+          best={p.best}
+          inGroup={p.by.length > 0}
+          selected={!!line.run && selected.value.has(line.run.id)}
+        />,
+      );
   }
+  const whole = rows.runs.length > 0 && selected.value.size >= Math.max(rows.runs.length, 1);
   return (
     <div
       class="table-scroll"
@@ -120,206 +110,129 @@ export function RunTable({ runs, total, columns, sort, reach, open, selectAll }:
       }
       tabIndex={-1}
       role="table"
-      aria-rowcount={total}
+      aria-rowcount={rows.total}
     >
       <Head
         columns={all}
         template={template}
         width={width}
         sort={sort}
-        whole={runs.length > 0 && selected.value.size >= runs.length}
-        selectAll={selectAll}
+        whole={whole}
+        selectAll={p.selectAll}
+        fitted={(name) => fitNow(name, rows, first, end, host.current)}
       />
-      <div class="rows" style={{ height: `${total * rowHeight}px`, minWidth: `${width}px` }} role="rowgroup">
-        {rows}
-      </div>
-    </div>
-  );
-}
-
-interface HeadProps {
-  columns: Column[];
-  template: string;
-  width: number;
-  sort: string;
-  whole: boolean;
-  selectAll: () => void;
-}
-
-function Head({ columns, template, width, sort, whole, selectAll }: HeadProps) {
-  const groups: { name: string; span: number }[] = [];
-  for (const c of columns) {
-    const last = groups.at(-1);
-    if (last?.name === c.group) last.span++;
-    else groups.push({ name: c.group, span: 1 });
-  }
-  return (
-    <div class="table-head" style={{ height: `${headHeight}px`, minWidth: `${width}px` }} role="rowgroup">
-      <div class="head-groups" style={{ gridTemplateColumns: template }} role="row">
-        <span role="columnheader">
-          <span class="unseen">selection</span>
-        </span>
-        {groups.map((g) => (
-          <span key={g.name} style={{ gridColumn: `span ${g.span}` }} role="columnheader">
-            {g.name === "run" ? <span class="unseen">run</span> : g.name}
-          </span>
-        ))}
-      </div>
-      <div class="head-names" style={{ gridTemplateColumns: template }} role="row">
-        <span role="columnheader">
-          <input
-            type="checkbox"
-            checked={whole}
-            onChange={() => (whole ? select([]) : selectAll())}
-            aria-label={whole ? "Select no run" : "Select all runs that match"}
-            title={whole ? "Select no run" : "Select all runs that match"}
-          />
-        </span>
-        {columns.map((c) => (
-          <HeadCell key={c.name} column={c} sort={sort} />
-        ))}
-      </div>
-    </div>
-  );
-}
-
-function HeadCell({ column: c, sort }: { column: Column; sort: string }) {
-  const by = sort.replace(/^-/, "");
-  const on = by === c.sort && c.sort !== "";
-  const down = sort.startsWith("-");
-  // The first click shows the largest first where that is what one looks for.
-  const next = !on
-    ? c.right
-      ? `-${c.sort}`
-      : c.sort
-    : down === c.right
-      ? down
-        ? c.sort
-        : `-${c.sort}`
-      : "";
-  const side = c.right ? "right" : "";
-  if (!c.sort)
-    return (
-      <span class={side} role="columnheader">
-        {c.title}
-      </span>
-    );
-  return (
-    <span class={side} role="columnheader" aria-sort={on ? (down ? "descending" : "ascending") : "none"}>
-      <button type="button" onClick={() => setParams({ sort: next })} title={c.name}>
-        <span class="cut">{c.title}</span>
-        {on && <span class="arrow">{down ? "↓" : "↑"}</span>}
-      </button>
-    </span>
-  );
-}
-
-interface RowProps {
-  run: Run | undefined;
-  index: number;
-  columns: Column[];
-  template: string;
-  selected: boolean;
-  active: boolean;
-  toggle: (row: number, range: boolean) => void;
-}
-
-/** A row is drawn again only when something of it changed: while scrolling that is none of those that stay. */
-class Row extends Component<RowProps> {
-  override shouldComponentUpdate(next: RowProps): boolean {
-    return (Object.keys(next) as (keyof RowProps)[]).some((k) => next[k] !== this.props[k]);
-  }
-
-  override render({ run, index, columns, template, selected, active, toggle }: RowProps) {
-    const style = {
-      transform: `translateY(${index * rowHeight}px)`,
-      gridTemplateColumns: template,
-      height: `${rowHeight}px`,
-    };
-    if (!run) return <div class="row waiting" style={style} role="row" />;
-    return (
       <div
-        class={`row${selected ? " selected" : ""}${active ? " active" : ""}`}
-        style={style}
-        role="row"
-        aria-rowindex={index + 1}
+        class="rows"
+        style={{ height: `${rows.total * rowHeight}px`, minWidth: `${width}px` }}
+        role="rowgroup"
       >
-        <span role="cell">
-          <input
-            type="checkbox"
-            checked={selected}
-            onClick={(e) => toggle(index, e.shiftKey)}
-            aria-label={`Select ${run.name}`}
-          />
-        </span>
-        {columns.map((c) => (
-          <BodyCell key={c.name} run={run} column={c} />
-        ))}
+        {drawn}
       </div>
-    );
-  }
-}
-
-function BodyCell({ run, column }: { run: Run; column: Column }) {
-  switch (column.name) {
-    case "name":
-      return (
-        <span role="cell" class="cut">
-          <a href={runPath(run.id)} title={run.name}>
-            {run.display_name || run.name}
-          </a>
-        </span>
-      );
-    case "status":
-      return (
-        <span role="cell">
-          <Status status={run.status} />
-        </span>
-      );
-    case "tags":
-      return (
-        <span role="cell" class="cut">
-          <Tags tags={run.tags} />
-        </span>
-      );
-    case "created":
-      return <NumberCell value={dateTime(run.created_ns)} title={dateTime(run.created_ns, true)} />;
-    case "duration":
-      return <NumberCell value={duration(run.duration_ms)} title={`${run.duration_ms} ms`} />;
-    case "attempts":
-      return <NumberCell value={String(run.attempt)} title="" />;
-    default: {
-      const value = cellOf(run, column.name);
-      const isNumber =
-        typeof value === "number" || value === "NaN" || value === "Infinity" || value === "-Infinity";
-      const text = Array.isArray(value)
-        ? value.join(", ")
-        : typeof value === "boolean"
-          ? String(value)
-          : value;
-      return (
-        <NumberCell
-          value={isNumber ? short(value) : text === undefined || text === null ? "" : String(text)}
-          title={full(text as string)}
-        />
-      );
-    }
-  }
-}
-
-function NumberCell({ value, title }: { value: string; title: string }) {
-  return (
-    <span role="cell" class="right cut" title={title}>
-      {value}
-    </span>
+    </div>
   );
 }
 
-interface Keys {
-  runs: Run[];
+const fontOf = (el: Element | null): string => {
+  const style = getComputedStyle(el ?? document.body);
+  return `${style.fontSize} ${style.fontFamily}`;
+};
+
+/** The rows in view decide how wide a column is that the reader asks to fit. */
+function fitNow(name: string, rows: TableRows, first: number, end: number, host: Element | null): number {
+  const runs = [];
+  for (let i = first; i < end; i++) {
+    const line = rows.at(i);
+    if (!line.group && line.run) runs.push(line.run);
+  }
+  return fitting(name, runs, fontOf(host));
+}
+
+/** Widths by the rows that were read first: they do not move while more are read. */
+function useFit({ rows, columns, of, show, by }: Props, host: { current: HTMLDivElement | null }) {
+  const names = columns.map((c) => c.name).join("\u0000");
+  const some = rows.runs.length > 0;
+  const groups = by.length > 0 && rows.total > 0 ? `${by} ${show} ${of}` : "";
+  return useMemo(() => {
+    const known = new Map<string, number>();
+    const font = fontOf(host.current);
+    const { runs, figures } = sampled(rows, of, show);
+    const widthOf = (name: string): number => {
+      const px = known.get(name) ?? fitting(name, runs, font, figures.get(name));
+      known.set(name, px);
+      return px;
+    };
+    const texts = new Set(
+      columns
+        .filter((c) => runs.some((r) => [cellOf(r, c.name)].some((v) => v != null && !isNumber(v))))
+        .map((c) => c.name),
+    );
+    return { widthOf, numeric: (name: string) => !texts.has(name) };
+  }, [names, some, groups, rows.runs[0]?.project]);
+}
+
+const looked = 300; // rows that decide how wide a column is
+
+/** The runs and the texts of groups among the first rows. */
+function sampled(rows: TableRows, of: readonly string[], show: Show) {
+  const figures = new Map<string, string[]>(of.map((name) => [name, []]));
+  for (let i = 0; i < Math.min(rows.total, looked); i++) {
+    const { group } = rows.at(i);
+    of.forEach((name, at) => {
+      const s = group?.columns[at];
+      if (s) figures.get(name)!.push(`★ ${figureText(s, show)}`);
+    });
+  }
+  return { runs: rows.runs.slice(0, looked), figures };
+}
+
+/** Groups whose runs are selected: they are read when they are chosen. */
+function useGroupChoice({ runsOf }: Props) {
+  const of = useSignal<ReadonlyMap<string, string[]>>(new Map());
+  const has = (group: RunGroup): boolean => {
+    const ids = of.value.get(group.member ?? "");
+    return !!ids?.length && ids.every((id) => selected.value.has(id));
+  };
+  const toggle = async (group: RunGroup) => {
+    const ids = await runsOf(group);
+    const next = new Set(selected.value);
+    const on = !ids.every((id) => next.has(id));
+    for (const id of ids) on ? next.add(id) : next.delete(id);
+    of.value = new Map([...of.value, [group.member ?? "", ids]]);
+    select(next);
+  };
+  return { has, toggle };
+}
+
+/** Selects a row, a range up to it, or all runs of a group. */
+function useFlip({ rows }: Props, group: (group: RunGroup) => void) {
+  const last = useRef<number | null>(null); // row that a range begins at
+  const now = useRef({ rows, group });
+  now.current = { rows, group };
+  return useMemo(
+    () => (row: number, range: boolean) => {
+      const { rows } = now.current;
+      const line = rows.at(row);
+      if (line.group) return now.current.group(line.group);
+      if (!line.run) return;
+      const next = new Set(selected.value);
+      const on = !next.has(line.run.id);
+      const from = range && last.current !== null ? last.current : row;
+      for (let i = Math.min(from, row); i <= Math.max(from, row); i++) {
+        const between = rows.at(i);
+        if (between.group || !between.run) continue;
+        if (on) next.add(between.run.id);
+        else next.delete(between.run.id);
+      }
+      last.current = row;
+      select(next);
+    },
+    [],
+  );
+}
+
+interface Keys extends Props {
   at: Signal<number>;
   flip: (row: number, range: boolean) => void;
-  open: (ids: string[]) => void;
   host: { current: HTMLDivElement | null };
 }
 
@@ -328,26 +241,38 @@ function useTableKeys(keys: Keys): void {
   now.current = keys;
   useEffect(() => {
     const move = (by: number) => {
-      const { at, runs, host } = now.current;
-      at.value = Math.max(0, Math.min(runs.length - 1, at.value + by));
+      const { at, rows, host } = now.current;
+      at.value = Math.max(0, Math.min(rows.total - 1, at.value + by));
       const el = host.current!;
       const y = at.value * rowHeight;
       if (y < el.scrollTop) el.scrollTop = y;
       if (y + rowHeight + headHeight > el.scrollTop + el.clientHeight)
         el.scrollTop = y + rowHeight + headHeight - el.clientHeight;
     };
+    const here = (): Line | null => {
+      const { at, rows } = now.current;
+      return at.value >= 0 && at.value < rows.total ? rows.at(at.value) : null;
+    };
+    const fold = (open: boolean) => () => {
+      const line = here();
+      if (line?.group && line.open !== open) now.current.unfold(line.group);
+    };
     return bind({
       j: () => move(1),
       k: () => move(-1),
       ArrowDown: () => move(1),
       ArrowUp: () => move(-1),
-      x: () => now.current.flip(now.current.at.value, false),
-      X: () => now.current.flip(now.current.at.value, true),
-      Enter: () => {
-        const { runs, at, open } = now.current;
-        const here = runs[at.value]?.id;
-        if (selected.value.size) open([]);
-        else if (here) open([here]);
+      ArrowRight: fold(true),
+      ArrowLeft: fold(false),
+      x: () => here() && now.current.flip(now.current.at.value, false),
+      X: () => here() && now.current.flip(now.current.at.value, true),
+      Enter: (e) => {
+        const target = e.target as HTMLElement;
+        if (target.closest?.("button, a")) return target.click();
+        const line = here();
+        if (line?.group) now.current.unfold(line.group);
+        else if (selected.value.size) now.current.open([]);
+        else if (line?.run) now.current.open([line.run.id]);
       },
     });
   }, []);

@@ -1,8 +1,9 @@
 import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
 import { ApiError } from "../api/client.ts";
-import type { LiveEvent, Run, Value } from "../api/types.ts";
-import { type Known, quoted, unquoted } from "./complete.ts";
+import type { LiveEvent, Run } from "../api/types.ts";
+import { cellOf, serverColumn } from "./columns.ts";
+import type { Known } from "./complete.ts";
 
 const pageSize = 500;
 
@@ -14,6 +15,10 @@ export interface ListQuery {
   deleted?: boolean;
   /** Archived runs, too. */
   archived?: boolean;
+  /** Of a group only: RunGroup.member. */
+  group?: string;
+  /** Columns whose values a list does not bring by itself. */
+  columns?: string[];
 }
 
 /** The tag of runs that the list leaves out. */
@@ -21,16 +26,16 @@ export const archiveTag = "archived";
 const namesArchived = /\btag\s*!?=\s*"?archived"?(?![^\s)])/;
 
 /** What the server is asked: archived runs come when they are asked for. */
-export function serverQuery({ q, status, sort, deleted, archived }: ListQuery): api.RunsQuery {
+export function serverQuery({ q, status, sort, deleted, archived, group }: ListQuery): api.RunsQuery {
   const hidden = `not tag=${archiveTag}`;
   const line = archived || deleted || namesArchived.test(q) ? q : q.trim() ? `${hidden} (${q})` : hidden;
-  return { q: line, status, sort: serverSort(sort), ...(deleted && { deleted: 1 }) };
+  return { q: line, status, sort: serverSort(sort), group, ...(deleted && { deleted: 1 }) };
 }
 
 /** A column's order as the server names it. */
 export function serverSort(sort: string): string {
   const [sign, column] = sort.startsWith("-") ? ["-", sort.slice(1)] : ["", sort];
-  return column.startsWith("summary/") ? `${sign}last(${quoted(column.slice(8))})` : sort;
+  return sign + (serverColumn(column) || column);
 }
 
 /** RunList is the runs of a project, read page by page as far as somebody has looked. */
@@ -86,7 +91,7 @@ export class RunList {
     this.loading.value = true;
     try {
       const query = { ...serverQuery(this.#query), limit: pageSize, cursor };
-      const page = await api.runs(this.#workspace, this.#project, query, abort.signal);
+      const page = await api.runs(this.#workspace, this.#project, query, abort.signal, this.#query.columns);
       if (abort.signal.aborted) return;
       this.runs.value = cursor ? [...this.runs.value, ...page.items] : page.items;
       this.next.value = page.next;
@@ -128,27 +133,18 @@ export class RunList {
   /** Reads the first page again and puts it over what is shown, without losing the place. */
   async refresh(): Promise<void> {
     const query = { ...serverQuery(this.#query), limit: pageSize };
-    const page = await api.runs(this.#workspace, this.#project, query, this.#abort.signal);
+    const page = await api.runs(
+      this.#workspace,
+      this.#project,
+      query,
+      this.#abort.signal,
+      this.#query.columns,
+    );
     const fresh = new Set(page.items.map((r) => r.id));
     const rest = this.runs.value.slice(page.items.length ? pageSize : 0).filter((r) => !fresh.has(r.id));
     this.runs.value = [...page.items, ...rest];
   }
 }
-
-/** Columns are named name, status, …, config/PATH, summary/METRIC, min(METRIC) and max(METRIC). */
-export type Cell = Value | undefined;
-
-export function cellOf(run: Run, column: string): Cell {
-  if (column.startsWith("config/")) return own(run.config, column.slice(7)) ?? own(run.config, column);
-  if (column.startsWith("summary/")) return own(run.summary, column.slice(8))?.value;
-  const aggregate = /^(min|max)\((.*)\)$/s.exec(column);
-  if (aggregate) return own(run.summary, unquoted(aggregate[2]!))?.[aggregate[1] as "min" | "max"];
-  return undefined;
-}
-
-/** A name may be one that every object has, such as __proto__. */
-const own = <T>(of: Record<string, T>, name: string): T | undefined =>
-  Object.hasOwn(of, name) ? of[name] : undefined;
 
 /** All columns that some run has, those first whose values differ between runs. */
 export function columnsOf(runs: Run[]): { name: string; varies: boolean }[] {

@@ -5,6 +5,7 @@ import { type Curve, type SeriesSpec, type StandinRun, startNs, type World, worl
 import { picture } from "./kymograph.ts";
 import { documentPoints, documents, renderings, sendVideo } from "./media.ts";
 import { NetworkStandin } from "./network.ts";
+import { csvOf, edited, groupsOf, keyOfRun } from "./table.ts";
 
 export interface StandinOptions {
   /** Answer 401 until this key comes. */
@@ -171,8 +172,14 @@ async function route(s: Standin, req: IncomingMessage, res: ServerResponse, url:
   if (path === "/overviews") return overviews(s, req, res);
   const view = /^\/projects\/[^/]+\/[^/]+\/views(?:\/(.+))?$/.exec(path);
   if (view) return answerView(req, res, view[1]);
-  const runs = /^\/projects\/([^/]+)\/([^/]+)\/runs$/.exec(path);
+  const runs = /^\/projects\/([^/]+)\/([^/]+)\/(runs|groups)$/.exec(path);
+  if (runs?.[3] === "groups") {
+    const list = selectRuns(s, `${runs[1]}/${runs[2]}`, url.searchParams) ?? [];
+    return send(req, res, groupsOf(list.map(row), url.searchParams));
+  }
   if (runs) return listRuns(s, req, res, `${runs[1]}/${runs[2]}`, url.searchParams);
+  if (/^\/(edits|deletions|restorations)$/.test(path))
+    return send(req, res, edited(s.world.runs, path.slice(1), JSON.parse(await body(req))));
   const media = /^\/runs\/([^/]+)\/(renderings|points)(\/[^/]+\/video)?$/.exec(path);
   if (media) return answerMedia(s, req, res, media, url.searchParams);
   const run = /^\/runs\/([^/]+)(\/series|\/restore)?$/.exec(path);
@@ -346,9 +353,9 @@ function detail(s: Standin, r: StandinRun) {
   };
 }
 
-function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: string, q: URLSearchParams) {
+function selectRuns(s: Standin, key: string, q: URLSearchParams): StandinRun[] | null {
   const all = s.world.projects.get(key);
-  if (!all) return fail(req, res, 404, "not_found", `there is no project ${key}`);
+  if (!all) return null;
   // Of joins it knows the one that the page makes: not tag=archived (…).
   const line = q.get("q") ?? "";
   const hides = line.startsWith("not tag=archived");
@@ -367,6 +374,11 @@ function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: st
   list = list.filter((r) => !hides || !r.tags.includes("archived"));
   list = list.filter((r) => !!r.deleted === (q.get("deleted") === "1"));
   list = list.filter((r) => words.every((w) => matches(r, w)));
+  const group = q.get("group");
+  if (group) {
+    const [by, values] = JSON.parse(group) as [string, unknown][][];
+    list = list.filter((r) => by!.every((key, i) => keyOfRun(row(r), String(key)) === values![i]));
+  }
   const sort = q.get("sort") || "-created";
   const by = sort.replace(/^-/, "");
   const keyOf = (r: StandinRun) =>
@@ -383,6 +395,16 @@ function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: st
     list = [...list].sort(
       (a, b) => (keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0) * (sort[0] === "-" ? -1 : 1),
     );
+  return list;
+}
+
+function listRuns(s: Standin, req: IncomingMessage, res: ServerResponse, key: string, q: URLSearchParams) {
+  const list = selectRuns(s, key, q);
+  if (!list) return fail(req, res, 404, "not_found", `there is no project ${key}`);
+  if (q.get("format") === "csv") {
+    res.setHeader("Content-Type", "text/csv");
+    return void res.end(csvOf(list.map(row), q.getAll("column")));
+  }
   const limit = Number(q.get("limit") ?? 100);
   const at = Number(q.get("cursor") || 0);
   send(req, res, {

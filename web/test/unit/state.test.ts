@@ -4,11 +4,11 @@ import { Parser } from "../../src/api/sse.ts";
 import type { BucketQuery, Run } from "../../src/api/types.ts";
 import { escapeRegex, patternOf, templateRegex } from "../../src/chart/pattern.ts";
 import { cardsBetween, groupHead, layout } from "../../src/part/layout.ts";
+import { cellOf } from "../../src/state/columns.ts";
 import { complete, quoted, unquoted } from "../../src/state/complete.ts";
 import { escapeName, unescapeName } from "../../src/state/escape.ts";
 import { formatChosen, parseChosen, toggleChosen } from "../../src/state/overlay.ts";
 import {
-  cellOf,
   columnsOf,
   defaultColumns,
   marked,

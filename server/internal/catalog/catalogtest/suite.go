@@ -59,6 +59,7 @@ func Test(t *testing.T, open Opener) {
 		{"ListModel", testListModel},
 		{"Filters", testFilters},
 		{"Summaries", testSummaries},
+		{"Columns", testColumns},
 		{"Projects", testProjects},
 		{"Views", testViews},
 		{"Keys", testKeys},

@@ -55,6 +55,15 @@ func ParseMetric(path string) (m Metric, ok bool) {
 	return m, m.Name != ""
 }
 
+// String is the metric as a filter names it.
+func (m Metric) String() string {
+	name := quote(m.Name)
+	if m.Of == AtStep {
+		name += ", " + strconv.FormatInt(m.Step, 10)
+	}
+	return string(m.Of) + "(" + name + ")"
+}
+
 // Resolved says which value the best one is; false where the name does not tell.
 func (m Metric) Resolved() (Metric, bool) {
 	if m.Of != Best {
@@ -79,6 +88,39 @@ func (e Expr) Metrics(to []Metric) []Metric {
 		to = part.Metrics(to)
 	}
 	return to
+}
+
+// Without is a wider filter: it holds wherever the expression does, and has no comparison of
+// a metric that drop names.
+func (e Expr) Without(drop func(Metric) bool) *Expr {
+	out, _ := e.without(drop, false)
+	return &out
+}
+
+// without also says whether nothing is left of the expression: then it is true, or false
+// under a not.
+func (e Expr) without(drop func(Metric) bool, negated bool) (out Expr, open bool) {
+	if e.Metric != nil && drop(*e.Metric) {
+		return Expr{}, true
+	}
+	if len(e.Parts) == 0 {
+		return e, false
+	}
+	parts := make([]Expr, 0, len(e.Parts))
+	for _, part := range e.Parts {
+		left, gone := part.without(drop, negated != (e.Kind == Not))
+		switch {
+		case !gone:
+			parts = append(parts, left)
+		case e.Kind == Not, e.Kind == Any && !negated, e.Kind == All && negated:
+			return Expr{}, true // what is open decides
+		}
+	}
+	if len(parts) == 0 {
+		return Expr{}, true
+	}
+	e.Parts = parts
+	return e, false
 }
 
 // directions are the words of names that tell what is better; the first that is in a name

@@ -114,7 +114,7 @@ func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter, r *room) ([]lis
 	}
 	if o.path != "" {
 		b := byAttribute{db: d, order: o, runs: w, age: "+r.pk", after: after, room: r} // sorts: a filter is expected to leave few
-		if f.Query == "" && f.Status == "" && f.Tag == "" && f.Name == "" {
+		if f.Query == "" && f.Status == "" && f.Tag == "" && f.Name == "" && f.Only == nil && f.Members == nil {
 			b.along, b.age = " INDEXED BY runs_age", "r.pk" // most of a project: in its order, not sorted
 		}
 		if m, ok := filter.ParseMetric(o.path); ok {
@@ -137,7 +137,10 @@ func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter, r *room) ([]lis
 // along names the index of the order where only words choose the runs: they are
 // in it. Left alone, SQLite takes one that is not, and reads every run.
 func (o *order) along(f catalog.RunFilter, w *where) string {
-	if f.Deleted || w.compares || f.Status != "" || f.Tag != "" || f.Name != "" {
+	if f.Only != nil {
+		return " INDEXED BY sqlite_autoindex_runs_1" // of ids: else SQLite reads every run of the project
+	}
+	if f.Deleted || w.compares || f.Status != "" || f.Tag != "" || f.Name != "" || f.Members != nil {
 		return ""
 	}
 	return " INDEXED BY " + o.index

@@ -36,12 +36,18 @@ func (w *where) orTrue() string {
 }
 
 // addQuery compiles the one-line filter over `runs r`.
-func (w *where) addQuery(line string) error {
-	e, err := filter.Parse(line)
-	if err != nil || len(e.Parts) == 0 {
-		return err
+func (w *where) addQuery(f catalog.RunFilter) error {
+	if f.Parsed == nil {
+		e, err := filter.Parse(f.Query)
+		if err != nil {
+			return err
+		}
+		f.Parsed = &e
 	}
-	return w.addExpr(line, e)
+	if len(f.Parsed.Parts) == 0 {
+		return nil
+	}
+	return w.addExpr(f.Query, *f.Parsed)
 }
 
 func (w *where) addExpr(line string, e filter.Expr) error {

@@ -169,7 +169,13 @@ func selected(f catalog.RunFilter) (*where, *cursor, error) {
 		w.add(`r.deleted_ns = 0`)
 	}
 	addExact(w, f)
-	if err := w.addQuery(f.Query); err != nil {
+	if f.Only != nil {
+		w.add(`r.id IN (SELECT unhex(value) FROM json_each(?))`, hexList(f.Only))
+	}
+	for _, m := range f.Members {
+		w.addMember(m)
+	}
+	if err := w.addQuery(f); err != nil {
 		return nil, nil, err
 	}
 	if f.Cursor == "" {

@@ -157,14 +157,23 @@ func (w *where) addStep(op string, values map[model.RunID]float64, number any) {
 	case float64:
 		limit = n
 	}
-	ids := []string{}
+	var ids []model.RunID
 	for id, v := range values {
 		if compares(v, op, limit) {
-			ids = append(ids, hex.EncodeToString(id[:]))
+			ids = append(ids, id)
 		}
 	}
+	w.add(`r.id IN (SELECT unhex(value) FROM json_each(?))`, hexList(ids))
+}
+
+// hexList is JSON of runs, for json_each and unhex.
+func hexList(runs []model.RunID) string {
+	ids := make([]string, len(runs))
+	for i, id := range runs {
+		ids[i] = hex.EncodeToString(id[:])
+	}
 	list, _ := json.Marshal(ids) // strings always marshal
-	w.add(`r.id IN (SELECT unhex(value) FROM json_each(?))`, string(list))
+	return string(list)
 }
 
 func compares(v float64, op string, limit float64) bool {

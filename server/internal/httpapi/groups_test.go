@@ -1,0 +1,178 @@
+package httpapi_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/httpapi"
+)
+
+const project = "/api/v1/projects/lab/digits"
+
+// sweep makes runs of three learning rates, whose loss at step i is rate·10 − i.
+func (l *lab) sweep(n int) (ids []string) {
+	l.t.Helper()
+	for i := range n {
+		rate := float64(i%3) / 10
+		w := l.writer(fmt.Sprintf("run-%02d", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "config/lr", Value: model.FloatValue(rate)}}
+		})
+		w.log(model.NewSeriesKey("loss", "", nil), steps(0, 3, func(s int) any { return rate*10 - float64(s) + float64(i)/100 })...)
+		last := *model.FloatValue(rate*10 - 2 + float64(i)/100)
+		s := []catalog.Summary{{Metric: "loss", Points: 3, Last: last, Min: last, Max: *model.FloatValue(rate*10 + float64(i)/100)}}
+		if err := l.catalog.PutSummaries(l.t.Context(), w.run, s, time.Now()); err != nil {
+			l.t.Fatal(err)
+		}
+		ids = append(ids, w.run.String())
+	}
+	return ids
+}
+
+func TestGroupsListTheirMembers(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	l.sweep(10)
+	doc := l.get(project+"/groups", url.Values{"by": {"config/lr"}, "column": {"best(loss)", "at(loss,1)"}, "sort": {"key"}, "q": {"not name=run-00"}})
+	if text(doc["runs"]) != "9" || text(doc["groups"]) != "3" {
+		t.Errorf("%v", doc)
+	}
+	for i, g := range doc["shown"].([]any) {
+		group := g.(map[string]any)
+		list := l.get(project+"/runs", url.Values{"group": {group["member"].(string)}, "sort": {"name"}, "q": {"not name=run-00"}})
+		var want []string
+		for run := range 10 {
+			if run%3 == i && run > 0 {
+				want = append(want, fmt.Sprintf("run-%02d", run))
+			}
+		}
+		if got := names(list); !slices.Equal(got, want) || text(group["runs"]) != fmt.Sprint(len(want)) {
+			t.Errorf("group %d: %v, want %v", i, got, want)
+		}
+		best := group["columns"].([]any)[0].(map[string]any)["min_run"].(map[string]any)["name"]
+		least := group["columns"].([]any)[1].(map[string]any)["min"]
+		var first int
+		if _, err := fmt.Sscanf(want[0], "run-%d", &first); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := least.(json.Number).Float64(); best != want[0] || n != float64(i)-1+float64(first)/100 {
+			t.Errorf("group %d: the best is %v, want %s; at step 1 %v", i, best, want[0], least)
+		}
+	}
+}
+
+// A filter with at(…) pages through what a loop finds, and reads no run twice.
+func TestAFilterAtAStep(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	l.sweep(10)
+	for q, holds := range map[string]func(run int) bool{
+		"at(loss,1)<0":                  func(run int) bool { return run%3 == 0 },
+		"not (at(loss,1)<0 or name=a)":  func(run int) bool { return run%3 > 0 },
+		"at(loss,1)>0.9 or name=run-00": func(run int) bool { return run%3 == 2 || run == 0 },
+	} {
+		for _, limit := range []string{"1", "3", "100"} {
+			var got, want []string
+			for run := range 10 {
+				if holds(run) {
+					want = append(want, fmt.Sprintf("run-%02d", run))
+				}
+			}
+			for cursor := ""; ; {
+				doc := l.get(project+"/runs", url.Values{"q": {q}, "sort": {"name"}, "limit": {limit}, "cursor": {cursor}})
+				got = append(got, names(doc)...)
+				next, _ := doc["next"].(string)
+				if next == "" {
+					break
+				}
+				cursor = next
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, limit %s: %v, want %v", q, limit, got, want)
+			}
+		}
+	}
+}
+
+func TestRunsAsCSV(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	l.sweep(4)
+	l.writer(`=cmd|'/c calc'!A1`, func(r *model.OpenRequest) {
+		r.Writer[6] = 99
+		r.Initial = []model.Update{
+			{Op: model.OpSetAttribute, Path: "config/=note", Value: model.StringValue("-1, \"two\"\nlines")},
+			{Op: model.OpSetAttribute, Path: "config/lr", Value: model.FloatValue(-0.1)},
+		}
+	})
+	columns := []string{"name", "config/lr", "config/=note", "min(loss)", "at(loss,1)", "status"}
+	a := l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "column": columns, "sort": {"name"}}, "")
+	rows, err := csv.NewReader(strings.NewReader(string(a.body))).ReadAll()
+	if err != nil || a.status != 200 {
+		t.Fatalf("%d %v", a.status, err)
+	}
+	want := [][]string{columns, {`'=cmd|'/c calc'!A1`, "-0.1", "'-1, \"two\"\nlines", "", "", "running"}}
+	for i := range 4 {
+		rate := float64(i%3) / 10
+		want = append(want, []string{
+			fmt.Sprintf("run-%02d", i), fmt.Sprint(rate), "", model.FloatText(rate*10 - 2 + float64(i)/100), model.FloatText(rate*10 - 1 + float64(i)/100), "running",
+		})
+	}
+	if fmt.Sprint(rows) != fmt.Sprint(want) {
+		t.Errorf("got %q\nwant %q", rows, want)
+	}
+	l.refused(l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "limit": {"5"}}, ""), 400, model.CodeInvalid, "all runs")
+	l.refused(l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "q": {"a or"}}, ""), 400, model.CodeInvalid, "column")
+}
+
+// One request changes many runs; a run that is not there fails alone.
+func TestEditsOfMany(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	ids := append(l.sweep(3), "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	list, err := json.Marshal(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(path, more string) (changed []any) {
+		t.Helper()
+		a := l.do("POST", path, nil, `{"runs":`+string(list)+more+`}`)
+		if a.status != 200 {
+			t.Fatalf("%s: %d %s", path, a.status, a.body)
+		}
+		results := decode(t, a.body)["results"].([]any)
+		for i, r := range results[:3] {
+			doc := r.(map[string]any)
+			if doc["id"] != ids[i] {
+				t.Errorf("%s: result %d is of %v", path, i, doc["id"])
+			}
+			changed = append(changed, doc["changed"])
+		}
+		if code := results[3].(map[string]any)["error"].(map[string]any)["code"]; code != "not_found" {
+			t.Errorf("%s: %v for a run that is not there", path, code)
+		}
+		return changed
+	}
+	for _, step := range []struct{ path, more, want, query, shown string }{
+		{"/api/v1/edits", `,"add_tags":["best","a"]`, "[true true true]", "tag=best tag=a", "3"},
+		{"/api/v1/edits", `,"add_tags":["best"]`, "[false false false]", "tag=best", "3"},
+		{"/api/v1/edits", `,"remove_tags":["best"],"add_tags":["b"]`, "[true true true]", "tag=b not tag=best", "3"},
+		{"/api/v1/deletions", "", "[true true true]", "", "0"},
+		{"/api/v1/deletions", "", "[false false false]", "", "0"},
+		{"/api/v1/restorations", "", "[true true true]", "", "3"},
+	} {
+		if got := fmt.Sprint(send(step.path, step.more)); got != step.want {
+			t.Errorf("%s %s: changed %s, want %s", step.path, step.more, got, step.want)
+		}
+		if got := len(names(l.get(project+"/runs", values("q", step.query)))); fmt.Sprint(got) != step.shown {
+			t.Errorf("after %s: %d runs with %q, want %s", step.path, got, step.query, step.shown)
+		}
+	}
+	l.refused(l.do("POST", "/api/v1/edits", nil, `{"runs":["`+ids[0]+`"]}`), 400, model.CodeInvalid, "nothing to change")
+	l.refused(l.do("POST", "/api/v1/deletions", nil, `{"runs":["`+ids[0]+`"],"add_tags":["x"]}`), 400, model.CodeInvalid, "no tags")
+	l.refused(l.do("POST", "/api/v1/edits", nil, `{"runs":[],"add_tags":["x"]}`), 400, model.CodeInvalid, "0 runs")
+}

@@ -1,0 +1,112 @@
+import { signal } from "@preact/signals";
+import { ApiError } from "../api/client.ts";
+import { type Groups, groups, type RunGroup, type Statistics } from "../api/table.ts";
+import { type ListQuery, RunList, serverQuery } from "./runlist.ts";
+
+export const mostGroups = 1000;
+
+/** RunGroups are the groups of all runs of a filter; without a key there is one, of all. */
+export class RunGroups {
+  readonly result = signal<Groups | null>(null);
+  readonly error = signal<ApiError | null>(null);
+  /** The columns that the statistics are of. */
+  columns: string[] = [];
+  readonly #workspace: string;
+  readonly #project: string;
+  #abort = new AbortController();
+  #tookMs = 0;
+
+  constructor(workspace: string, project: string) {
+    this.#workspace = workspace;
+    this.#project = project;
+  }
+
+  /** What is shown stays until the answer is there. */
+  async ask(query: ListQuery, by: string[], columns: string[], sort: string): Promise<void> {
+    this.#abort.abort();
+    this.#abort = new AbortController();
+    const abort = this.#abort;
+    const began = Date.now();
+    try {
+      const limit = by.length ? mostGroups : 1;
+      const asked = { ...serverQuery(query), sort, limit };
+      const result = await groups(this.#workspace, this.#project, asked, by, columns, abort.signal);
+      if (abort.signal.aborted) return;
+      this.columns = columns;
+      this.result.value = result;
+      this.error.value = null;
+    } catch (cause) {
+      if (abort.signal.aborted) return;
+      this.result.value = null;
+      this.error.value =
+        cause instanceof ApiError
+          ? cause
+          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+    }
+    this.#tookMs = Date.now() - began;
+  }
+
+  /** The least pause before the next look: the looks take at most a twentieth of the time. */
+  get pauseMs(): number {
+    return Math.max(3000, 20 * this.#tookMs);
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+
+  /** The statistics of a column of the first group. */
+  of(column: string): Statistics | undefined {
+    const at = this.columns.indexOf(column);
+    return at < 0 ? undefined : this.result.value?.shown[0]?.columns[at];
+  }
+}
+
+/** Unfolded are the lists of the groups that are open, by member. */
+export class Unfolded {
+  readonly lists = signal<ReadonlyMap<string, RunList>>(new Map());
+  readonly #make: () => RunList;
+  #query: ListQuery = { q: "", status: "", sort: "" };
+
+  constructor(workspace: string, project: string) {
+    this.#make = () => new RunList(workspace, project);
+  }
+
+  ask(query: ListQuery): void {
+    this.#query = query;
+    for (const [member, list] of this.lists.value) list.ask({ ...query, group: member });
+  }
+
+  toggle(group: RunGroup): void {
+    const member = group.member ?? "";
+    const lists = new Map(this.lists.value);
+    const open = lists.get(member);
+    if (open) {
+      open.close();
+      lists.delete(member);
+    } else {
+      const list = this.#make();
+      list.ask({ ...this.#query, group: member });
+      lists.set(member, list);
+    }
+    this.lists.value = lists;
+  }
+
+  /** All runs of a group, without unfolding it. */
+  async runsOf(group: RunGroup): Promise<string[]> {
+    const open = this.lists.value.get(group.member ?? "");
+    if (open) return (await open.all()).map((r) => r.id);
+    const list = this.#make();
+    list.ask({ ...this.#query, group: group.member });
+    return (await list.all()).map((r) => r.id);
+  }
+
+  refresh(): void {
+    for (const list of this.lists.value.values()) list.refresh().catch(() => {}); // the next event tries again
+  }
+
+  close(): void {
+    for (const list of this.lists.value.values()) list.close();
+    this.lists.value = new Map();
+  }
+}

@@ -1,0 +1,209 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, request, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findings, host, launch, open, shot } from "./host.ts";
+
+/** The table over a real server: what the stand-in says of groups, edits and files is not asked. */
+const binary = join(import.meta.dirname, "../../../bin/kymogram");
+const folder = mkdtempSync(join(tmpdir(), "kymogram-table-"));
+const hostile = "zero\u200bwidth<img onerror=x>";
+let kymogram: ChildProcess;
+let server = "";
+let browser: Browser;
+let front: Server;
+let url = "";
+
+beforeAll(async () => {
+  kymogram = spawn(binary, ["serve", "--data", folder, "--http", "127.0.0.1:0", "--no-auth"], {
+    env: { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder },
+  });
+  server = await new Promise<string>((done, fail) => {
+    let said = "";
+    kymogram.stdout!.on("data", (piece) => {
+      said += piece;
+      const ready = /http=(\S+)/.exec(said);
+      if (ready) done(ready[1]!);
+    });
+    kymogram.on("exit", () => fail(new Error(`the server ended: ${said}`)));
+  });
+  for (let i = 0; i < 60; i++) await makeRun(i);
+  browser = await launch();
+  await serve();
+}, 60_000);
+afterAll(async () => {
+  await browser?.close();
+  front?.close();
+  kymogram.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** The built page, with the API of the real server. */
+async function serve(): Promise<void> {
+  const files = await host();
+  front = createServer((req, res) => {
+    const to = req.url!.startsWith("/api/") ? `http://${server}` : files.url;
+    const out = request(
+      to + req.url,
+      { method: req.method, headers: { ...req.headers, host: new URL(to).host } },
+      (a) => {
+        res.writeHead(a.statusCode!, a.headers);
+        a.pipe(res);
+      },
+    );
+    out.on("error", () => res.destroy());
+    res.on("close", () => out.destroy());
+    req.pipe(out);
+  });
+  front.on("close", () => files.close());
+  await new Promise<void>((done) => front.listen(0, "127.0.0.1", done));
+  url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+}
+
+const rate = (i: number): number => [0.1, 0.01, 0.001][i % 3]!;
+
+async function makeRun(i: number): Promise<void> {
+  const set = (path: string, type: string, value: unknown) => ({
+    op: "set_attribute",
+    path,
+    value: { type, value },
+  });
+  const body = {
+    writer: randomBytes(16).toString("hex"),
+    workspace: "lab",
+    project: "real",
+    run_name: i === 7 ? `=cmd|'/c calc'!A1` : `run-${String(i).padStart(2, "0")}`,
+    initial: [
+      set("config/lr", "float64", rate(i)),
+      set("config/size", "int64", i * i),
+      ...(i % 2
+        ? [set("config/__proto__", "string", "inert"), set(`config/${hostile}`, "string", hostile)]
+        : []),
+      { op: "add_tags", tags: i % 4 ? ["sweep"] : ["sweep", "base"] },
+    ],
+  };
+  const res = await fetch(`http://${server}/api/v1/open`, { method: "POST", body: JSON.stringify(body) });
+  if (!res.ok) throw new Error(await res.text());
+}
+
+async function on(query: string, body: (page: Page) => Promise<void>, width = 1440): Promise<void> {
+  const tab = await open(browser, "light", { width, height: 900 });
+  tab.page.setDefaultTimeout(15_000);
+  await tab.page.goto(`${url}/projects/lab/real${query}`);
+  await tab.page.locator(".row[aria-rowindex='1']").waitFor();
+  await body(tab.page);
+  expect(tab.complaints).toEqual([]);
+  await tab.context.close();
+}
+
+const heads = (page: Page) => page.locator(".head-cell .sorter").allInnerTexts();
+
+describe("the table over a real server", () => {
+  test("groups all runs, with figures that a loop finds, and unfolds one", () =>
+    on("?group=config/lr&cols=~name,config/size", async (page) => {
+      await expect.poll(() => page.locator(".row.group").count()).toBe(3);
+      await page.locator(".total", { hasText: "60 runs in 3 groups" }).waitFor();
+      const sizes = Array.from({ length: 60 }, (_, i) => i)
+        .filter((i) => rate(i) === 0.01)
+        .map((i) => i * i);
+      const mean = sizes.reduce((a, b) => a + b) / sizes.length;
+      const std = Math.sqrt(sizes.reduce((sum, v) => sum + (v - mean) ** 2, 0) / (sizes.length - 1));
+      const group = page.locator(".row.group", { hasText: "lr = 0.01" });
+      const title = await group.locator("[title^='mean']").getAttribute("title");
+      const [, shownMean, shownStd, n] = /mean ([\d.]+) ± ([\d.]+) of (\d+) runs/.exec(title!)!;
+      expect(Number(n)).toBe(20);
+      expect(Number(shownMean)).toBeCloseTo(mean, 8);
+      expect(Number(shownStd)).toBeCloseTo(std, 8);
+      await group.getByRole("button").click();
+      await expect.poll(() => page.locator(".row.member").count()).toBe(20);
+      expect(await page.locator(".row.member .cut:nth-child(3)").allInnerTexts()).not.toContain("0");
+      expect(await findings(page)).toEqual([]);
+      await shot(page, "table-groups");
+      await page.getByLabel("Group by a second key").selectOption("tag");
+      await page.locator(".total", { hasText: "60 runs in 6 groups (75 rows)" }).waitFor();
+    }));
+
+  test("a group's box selects its runs; an act on them is one request, and is undone", () =>
+    on("?group=tag", async (page) => {
+      const base = page.locator(".row.group", { hasText: "tag = base" });
+      await base.getByRole("checkbox").click();
+      await expect.poll(() => page.locator(".bulk strong").innerText()).toBe("15 selected");
+      const sent: string[] = [];
+      page.on("request", (r) => r.method() === "POST" && sent.push(new URL(r.url()).pathname));
+      await page.getByRole("button", { name: "delete" }).click();
+      await page.getByText("15 runs moved to the trash").waitFor();
+      expect(sent).toEqual(["/api/v1/deletions"]);
+      await page.locator(".total", { hasText: "45 runs" }).waitFor();
+      await page.getByRole("button", { name: "undo" }).click();
+      await page.locator(".total", { hasText: "60 runs" }).waitFor();
+    }));
+
+  test("columns are pinned, moved, sized, fitted and hidden by keyboard and pointer, and kept", () =>
+    on("?cols=~name,status,config/lr,config/size", async (page) => {
+      expect(await heads(page)).toEqual(["name", "status", "lr", "size"]);
+      await page.locator(".head-cell .sorter").nth(3).focus();
+      await page.keyboard.press("Shift+ArrowLeft");
+      await expect.poll(() => heads(page)).toEqual(["name", "status", "size", "lr"]);
+      await page.locator(".head-cell .sorter", { hasText: "lr" }).focus();
+      await page.keyboard.press("Alt+ArrowDown");
+      await page.getByRole("menuitem", { name: "Pin left" }).waitFor();
+      expect(await findings(page)).toEqual([]);
+      await page.getByRole("menuitem", { name: "Pin left" }).click();
+      await expect.poll(() => heads(page)).toEqual(["name", "lr", "status", "size"]);
+      await page
+        .locator(".head-cell", { hasText: "size" })
+        .dragTo(page.locator(".head-cell", { hasText: "status" }));
+      await expect.poll(() => heads(page)).toEqual(["name", "lr", "size", "status"]);
+      const width = async () => (await page.locator(".head-cell", { hasText: "size" }).boundingBox())!.width;
+      const before = await width();
+      const grip = (await page.locator(".head-cell", { hasText: "size" }).locator(".grip").boundingBox())!;
+      await page.mouse.move(grip.x + 4, grip.y + 10);
+      await page.mouse.down();
+      await page.mouse.move(grip.x + 64, grip.y + 10, { steps: 5 });
+      await page.mouse.up();
+      expect(await width()).toBeCloseTo(before + 60, -1);
+      await page.locator(".head-cell", { hasText: "size" }).locator(".grip").dblclick();
+      await expect.poll(width).toBeCloseTo(before, -1);
+      await page.goto(`${url}/projects/lab/real`);
+      await expect.poll(() => heads(page)).toEqual(["name", "lr", "size", "status"]);
+      await page.locator(".head-cell", { hasText: "status" }).click({ button: "right" });
+      await page.getByRole("menuitem", { name: "Hide" }).click();
+      await expect.poll(() => heads(page)).toEqual(["name", "lr", "size"]);
+      await page.getByRole("button", { name: "columns" }).click();
+      await page.getByRole("button", { name: "as the page chooses" }).click();
+      await expect.poll(() => heads(page)).toContain("created");
+    }));
+
+  test("writes all runs of the filter as CSV, where no text is a formula", () =>
+    on("?cols=name,config/lr,config/__proto__,status&q=lr>0.05", async (page) => {
+      const download = page.waitForEvent("download");
+      await page.getByRole("button", { name: "CSV" }).click();
+      const text = readFileSync(await (await download).path(), "utf8");
+      const lines = text.trimEnd().split("\n");
+      expect(lines[0]).toBe("id,name,config/lr,config/__proto__,status");
+      expect(lines).toHaveLength(21);
+      for (const line of lines.slice(1))
+        expect(line).toMatch(/^[0-9A-Z]{26},run-\d\d,0\.1,(inert)?,running$/);
+    }));
+
+  test("hostile names are columns like others", () =>
+    on(
+      `?cols=name,config/__proto__,${encodeURIComponent(`config/${hostile}`)}&sort=config/__proto__`,
+      async (page) => {
+        await expect
+          .poll(() => page.locator(".row[aria-rowindex='1'] .cut").nth(1).innerText())
+          .toBe("inert");
+        expect(await page.locator(".row[aria-rowindex='1'] .cut").nth(2).innerText()).toBe(hostile);
+        await page.getByLabel("Group by", { exact: true }).selectOption("config/__proto__");
+        await page.locator(".row.group", { hasText: "__proto__ = inert" }).waitFor();
+        await page.locator(".row.group", { hasText: "__proto__ = none" }).waitFor();
+        await page.getByLabel("Group by", { exact: true }).selectOption(`config/${hostile}`);
+        await page.locator(".row.group", { hasText: hostile }).first().waitFor();
+      },
+    ));
+});

@@ -158,7 +158,7 @@ test-go: $(TOOLS)/gotestsum bin/kymogram ## Go tests
 test-race: $(TOOLS)/gotestsum ## Go tests under the race detector, where goroutines meet
 	CGO_ENABLED=1 gotestsum --format pkgname --format-hide-empty-pkg -- -race -short -timeout 25m $(RACE)
 
-test-web: setup $(VENV)/.demo web/node_modules/.package-lock.json ## tests of the page: units, and in Chromium
+test-web: setup $(VENV)/.dev web/node_modules/.package-lock.json ## tests of the page: units, and in Chromium
 	cd web && npm test --silent && npm run --silent test:browser
 
 test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package; under others with PYTHONS="python3.12 /opt/3.13t/bin/python3"

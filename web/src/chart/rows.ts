@@ -1,7 +1,7 @@
 import type { RowStats } from "../api/kymograph.ts";
 import type { Series } from "../api/types.ts";
 import { isTemplate, patternOf } from "./pattern.ts";
-import { labelText, natural } from "./title.ts";
+import { groupOf, labelText, natural } from "./title.ts";
 
 /** Rows of a kymograph: which series they are, what they are called, in which order they lie. */
 
@@ -59,14 +59,16 @@ export function namesOf(members: Member[], runName: (id: string) => string): str
   const runs = new Set(members.map((m) => m.run)).size > 1;
   const metrics = new Set(members.map((m) => m.series.metric));
   const shortMetric = metrics.size > 1 ? trimmer([...metrics]) : () => "";
-  const labels = varying(members);
-  return members.map((m) => {
+  const rank = new Map(varying(members).map((name, i) => [name, i]));
+  return members.map(({ run, series }) => {
+    const own = Object.keys(series.labels).filter((name) => rank.has(name));
+    own.sort((a, b) => rank.get(a)! - rank.get(b)!);
     const parts = [
-      runs ? runName(m.run) : "",
-      shortMetric(m.series.metric),
-      ...labels.map((name) => m.series.labels[name] ?? ""),
+      runs ? runName(run) : "",
+      shortMetric(series.metric),
+      ...own.map((name) => series.labels[name]!),
     ];
-    return parts.filter(Boolean).join(" · ") || m.series.metric;
+    return parts.filter(Boolean).join(" · ") || series.metric;
   });
 }
 
@@ -104,11 +106,7 @@ function trimmer(names: string[]): (name: string) => string {
 export function bracketsOf(members: Member[], runName: (id: string) => string): string[] | null {
   const by: ((m: Member) => string)[] = [
     (m) => runName(m.run),
-    (m) =>
-      m.series.metric
-        .split("/")
-        .slice(0, -1)
-        .find((_, i, all) => i === 0 || all.length > 2) ?? "",
+    (m) => groupOf(m.series.metric),
     ...varying(members)
       .reverse()
       .map((name) => (m: Member) => m.series.labels[name] ?? ""),

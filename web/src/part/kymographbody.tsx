@@ -1,25 +1,25 @@
-import { type Signal, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Picture } from "../api/kymograph.ts";
-import type { BucketQuery } from "../api/types.ts";
-import { axisFor, placeText, relative, storedRange, unitOf, wall, type XAxis } from "../chart/axis.ts";
+import { axisFor, relative, storedRange, unitOf, wall, type XAxis } from "../chart/axis.ts";
 import { type Brush, type Place, sidesOf } from "../chart/brush.ts";
-import { type Curve, curveOf, type Unit } from "../chart/curve.ts";
+import type { Unit } from "../chart/curve.ts";
 import { count, short } from "../chart/number.ts";
 import { type Clipped, cellAt, labelledFrom, rowHeight } from "../chart/raster.ts";
 import { bracketsOf, idsOf, namesOf, rowsParam } from "../chart/rows.ts";
-import { batch } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
-import { useOrder } from "../state/order.ts";
 import { mostRows, Pictures, type View } from "../state/pictures.ts";
 import { setParams } from "../state/route.ts";
 import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 import { useLate } from "./chartcard.tsx";
 import { type Box, Kymograph, topHeight } from "./kymograph.tsx";
+import { onKey, useArrows } from "./kymographkeys.ts";
 import { HeatLegend } from "./kymographlegend.tsx";
 import { KymographRow } from "./kymographrow.tsx";
+import { Under } from "./kymographstatus.tsx";
+import { useOrder } from "./useorder.ts";
 
 interface Props {
   session: Session;
@@ -105,11 +105,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
     const id = ids[rows[row]!]!;
     setParams({ row: id === kymo.row.value ? "" : id });
   };
-  const cell = cellOf(at.value, rows, ids, pictures, box);
   const x = useSignal<number | null>(null);
-  useEffect(() => {
-    if (cell) x.value = cell.from;
-  }, [cell?.from]);
   const doZoom = (b: Brush) => zoomTo(b, box, pictures, axis, unit, part?.[0] ?? 0);
   const reset = () => setParams({ zoom: "", rows: "" });
   useEffect(() => bind({ z: reset, Escape: () => setParams({ row: "" }) }), []);
@@ -154,7 +150,10 @@ export function KymographBody({ session, members, left, runs }: Props) {
       </div>
       {message && (
         <p class="warning" role="alert">
-          {message}
+          {message}{" "}
+          <button type="button" class="link" onClick={() => pictures.retry()}>
+            Try again
+          </button>
         </p>
       )}
       <div class="ky-picture">
@@ -186,12 +185,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
           onKey={keys}
         />
       </div>
-      <Status
-        cell={cell}
-        member={cell && shown[cell.index]}
-        name={cell && names[cell.index]}
-        {...{ axis, unit, inherited }}
-      />
+      <Under {...{ at, x, rows, ids, names, pictures, box, axis, unit, inherited }} members={shown} />
       {member && name !== undefined && (
         <KymographRow
           {...{ session, member, name, runs, x }}
@@ -260,21 +254,6 @@ function perCell(head: Picture, axis: XAxis): string {
   return wide > 1 ? ` · ${short(Number(wide.toPrecision(3)))} ${axis.name}s a cell` : "";
 }
 
-/** A cell under the crosshair: the row's place in the view, and the x that lie in it. */
-interface Cell {
-  index: number;
-  from: number;
-  to: number;
-}
-
-function cellOf(at: Place | null, rows: number[], ids: string[], pictures: Pictures, box: Box): Cell | null {
-  const index = at ? rows[at.row] : undefined;
-  if (!at || index === undefined) return null;
-  const picture = pictures.strip(ids[index]!)?.picture ?? pictures.head.value;
-  const cell = picture && cellAt(at.px, { ...pictures.span.value, columns: box.columns }, picture);
-  return cell ? { index, from: cell.from, to: cell.to } : null;
-}
-
 /** Brushing along both axes: the x as the charts' zoom, the rows by their places. */
 function zoomTo(b: Brush, box: Box, pictures: Pictures, axis: XAxis, unit: Unit, firstRow: number): void {
   const sides = sidesOf(b, box);
@@ -294,146 +273,4 @@ function zoomTo(b: Brush, box: Box, pictures: Pictures, axis: XAxis, unit: Unit,
     change.zoom = `${axis.key}:${from}:${to}`;
   }
   if (Object.keys(change).length) setParams(change);
-}
-
-interface KeyProps {
-  at: Signal<Place | null>;
-  brush: Signal<Brush | null>;
-  rows: number;
-  box: Box;
-  picture: Picture | null;
-  open: (row: number) => void;
-  zoom: (b: Brush) => void;
-}
-
-const moves: Record<string, [number, number]> = {
-  ArrowLeft: [-1, 0],
-  ArrowRight: [1, 0],
-  ArrowUp: [0, -1],
-  ArrowDown: [0, 1],
-  PageUp: [0, -10],
-  PageDown: [0, 10],
-  Home: [-Infinity, 0],
-  End: [Infinity, 0],
-};
-
-/** Arrows move the crosshair, with Shift they mark; Enter zooms to what is marked, else opens the row. */
-function onKey(e: KeyboardEvent, { at, brush, rows, box, picture, open, zoom }: KeyProps): void {
-  if (e.ctrlKey || e.metaKey || e.altKey) return;
-  const move = moves[e.key];
-  const here = at.value;
-  if (move && picture) {
-    const columns = Math.min(picture.columns, box.columns);
-    const column = here ? Math.floor(((here.px + 0.5) * columns) / box.columns) : -1;
-    const clamp = (v: number, most: number) => Math.max(0, Math.min(most - 1, v));
-    const next = here ? clamp(column + move[0], columns) : 0;
-    const to = {
-      row: here ? clamp(here.row + move[1], rows) : 0,
-      px: clamp(Math.floor(((next + 0.5) * box.columns) / columns), box.columns),
-    };
-    brush.value = e.shiftKey ? { from: brush.value?.from ?? here ?? to, to } : null;
-    at.value = to;
-  } else if (e.key === "Enter" && brush.value) {
-    zoom(brush.value);
-    brush.value = null;
-  } else if (e.key === "Enter" && here) open(here.row);
-  else if (e.key === "Escape" && (brush.value || here)) {
-    brush.value = null;
-    at.value = null;
-  } else return;
-  e.preventDefault();
-  e.stopPropagation();
-}
-
-/** Arrows reach the picture also when nothing has the focus. */
-function useArrows(scroller: { current: HTMLElement | null }, keys: (e: KeyboardEvent) => void): void {
-  const now = useRef(keys);
-  now.current = keys;
-  useEffect(() => {
-    const listener = (e: KeyboardEvent) => {
-      if (e.target !== document.body || !moves[e.key]) return;
-      scroller.current?.focus({ preventScroll: true });
-      now.current(e);
-    };
-    document.addEventListener("keydown", listener);
-    return () => document.removeEventListener("keydown", listener);
-  }, []);
-}
-
-interface StatusProps {
-  cell: Cell | null;
-  member: Member | null | undefined;
-  name: string | null | undefined;
-  axis: XAxis;
-  unit: Unit;
-  inherited: boolean;
-}
-
-const settleMs = 60; // a crosshair that only flies by asks nothing
-
-/** What is under the crosshair, in all digits: the one bucket of the points of the cell. */
-function Status({ cell, member, name, axis, unit, inherited }: StatusProps) {
-  const exact = useSignal<{ key: string; curve: Curve | null }>({ key: "", curve: null });
-  const key = cell && member ? `${name} ${axis.name} ${cell.from} ${cell.to} ${member.series.count}` : "";
-  useEffect(() => {
-    if (!key || !cell || !member) return;
-    const abort = new AbortController();
-    const { metric, scale, labels, count: version } = member.series;
-    const query: BucketQuery = {
-      ...{ run: member.run, metric, scale, labels, x: axis.name, n: 1, from: cell.from, to: cell.to },
-      ...(inherited && member.series.inherited && { include_inherited: true as const }),
-    };
-    const timer = setTimeout(() => {
-      batch.fetch(query, version, abort.signal).then(
-        (result) => {
-          if (!abort.signal.aborted)
-            exact.value = { key, curve: "error" in result ? null : curveOf(result.columns, unit) };
-        },
-        () => {}, // the next cell asks again
-      );
-    }, settleMs);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [key]);
-  const drawn = (v: number) => (v - unit.origin) * unit.factor;
-  return (
-    <output class="ky-status" aria-live="polite">
-      {cell ? (
-        <>
-          <span class="ky-name cut" title={name ?? ""}>
-            {name}
-          </span>
-          <span class="muted">
-            {axis.kind === "number" && `${axis.name} `}
-            {placeText(axis, drawn(cell.from), drawn(cell.to))}
-          </span>
-          <span>{exact.value.key === key ? valueText(exact.value.curve) : "…"}</span>
-        </>
-      ) : (
-        <span class="muted">
-          Point at a cell, or move with the arrow keys; Enter opens its curve, ? lists the keys.
-        </span>
-      )}
-    </output>
-  );
-}
-
-/** The points of a cell in words. */
-export function valueText(curve: Curve | null): string {
-  if (!curve || curve.points === 0) return "no point";
-  const finite = curve.count[0] ?? 0;
-  const special = [
-    [curve.nan, "NaN"],
-    [curve.posInf, "+Inf"],
-    [curve.negInf, "−Inf"],
-  ] as const;
-  const others = special.filter(([n]) => n > 0).map(([n, what]) => (n > 1 ? `${count(n)} ${what}` : what));
-  if (finite === 0) return others.join(", ");
-  const value =
-    finite === 1
-      ? String(curve.mean[0])
-      : `mean ${curve.mean[0]}, ${curve.min[0]} … ${curve.max[0]}, ${count(finite)} points`;
-  return [value, ...others].join(", ");
 }

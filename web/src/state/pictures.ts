@@ -82,6 +82,11 @@ export class Pictures {
     }
   }
 
+  /** Asks again after an error. */
+  retry(): void {
+    void this.#readHead();
+  }
+
   /** The rows in sight, as places in the view's members. */
   see(rows: number[]): void {
     this.#seen = rows;

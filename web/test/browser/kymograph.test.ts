@@ -133,7 +133,7 @@ describe("what is drawn is what was logged", () => {
         1280,
         await points(runs.layers, "metric=layers/17/grad_norm&limit=5000"),
       );
-      expect(await page.locator(".ky-bar").nth(1).innerText()).toContain("above");
+      await page.getByText("1 above").waitFor();
     }));
 
   test("a restart: the later points win", () =>

@@ -50,9 +50,7 @@ def layers(count=48, steps=2000):
     run = kymogram.init(project_name="kymo", run_name="layers")
     gauss = random.Random(5).gauss
     for layer in range(count):
-        values = [
-            2.5 * math.exp(-3 * s / steps) * (1 + layer / count) * math.exp(gauss(0, 0.15)) for s in range(steps)
-        ]
+        values = [2.5 * math.exp(-3 * s / steps) * (1 + layer / count) * math.exp(gauss(0, 0.15)) for s in range(steps)]
         if layer == 17:
             values[1234] = 1000.0
         if layer == 20:

@@ -3,8 +3,8 @@ import { useEffect } from "preact/hooks";
 import type { Picture, RowStats } from "../api/kymograph.ts";
 import { type Order, orderOf } from "../chart/rows.ts";
 import { similarOrder } from "../chart/similar.ts";
-import { coarse, type View } from "./pictures.ts";
-import { turn } from "./turn.ts";
+import { coarse, type View } from "../state/pictures.ts";
+import { turn } from "../state/turn.ts";
 
 const buckets = 64; // of a row, when rows are compared
 

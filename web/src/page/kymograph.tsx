@@ -14,15 +14,15 @@ import { pageKeys, say } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
 import { mostRows } from "../state/pictures.ts";
-import { go, runPath, runsPath, setParams } from "../state/route.ts";
+import { comparePath, go, runPath, runsPath, setParams } from "../state/route.ts";
 import { type Card, type Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 
 const keys: [string, string][] = [
   ["←  ↑  ↓  →", "move the crosshair"],
-  ["Shift + arrows", "mark; Enter zooms to it"],
-  ["Enter or click", "open or close the row's curve"],
-  ["Page Up  Page Down", "ten rows up or down"],
+  ["shift + arrows", "mark; Enter zooms to it"],
+  ["Enter  click", "open or close the row's curve"],
+  ["PgUp  PgDn", "ten rows up or down"],
   ["Home  End", "first, last column"],
 ];
 
@@ -51,12 +51,11 @@ export function KymographPage({ id }: { id: string }) {
       pageKeys.value = [];
     };
   }, []);
-  const others = ids.slice(1);
   useEffect(
     () =>
       bind({
         "g r": () => detail && go(runsPath(detail.workspace, detail.project)),
-        "g c": () => go(runPath(id, others)),
+        "g c": () => detail && go(comparePath(detail.workspace, detail.project, ids.length > 1 ? ids : [])),
       }),
     [detail?.workspace, detail?.project, ids.join()],
   );
@@ -68,7 +67,7 @@ export function KymographPage({ id }: { id: string }) {
         </a>
       )}
       <span class="sep">/</span>
-      <a class="cut" href={runPath(id)}>
+      <a class="cut" href={runPath(id, ids.slice(1))}>
         {name}
       </a>
       <span class="sep">/</span>
@@ -165,6 +164,8 @@ function Tools({ cards, members, scales, runs }: ToolsProps) {
   useEffect(() => bind({ "/": () => input.current?.select() }), []);
   const offers = useMemo(() => offersOf(cards).slice(0, 200), [cards]);
   const axes = useMemo(() => axesOf(members, runs), [members, runs]);
+  const choice = view.axisChoice.value;
+  const axisNow = choice === relative && runs > 1 ? wall : choice; // as it is drawn
   return (
     <div class="ky-bar">
       <input
@@ -198,7 +199,7 @@ function Tools({ cards, members, scales, runs }: ToolsProps) {
       <Pick
         label="X axis"
         shown="x"
-        value={view.axisChoice.value}
+        value={axes.some(([name]) => name === axisNow) ? axisNow : ""}
         options={axes}
         onPick={(x) => setParams({ x, zoom: "" })}
       />

@@ -7,6 +7,7 @@ import type { Unit } from "../chart/curve.ts";
 import { count, short } from "../chart/number.ts";
 import { type Clipped, cellAt, labelledFrom, rowHeight } from "../chart/raster.ts";
 import { bracketsOf, idsOf, namesOf, rowsParam } from "../chart/rows.ts";
+import { help } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
 import { mostRows, Pictures, type View } from "../state/pictures.ts";
@@ -107,8 +108,12 @@ export function KymographBody({ session, members, left, runs }: Props) {
   };
   const x = useSignal<number | null>(null);
   const doZoom = (b: Brush) => zoomTo(b, box, pictures, axis, unit, part?.[0] ?? 0);
+  const close = () => {
+    if (help.value) help.value = false;
+    else setParams({ row: "" });
+  };
   const reset = () => setParams({ zoom: "", rows: "" });
-  useEffect(() => bind({ z: reset, Escape: () => setParams({ row: "" }) }), []);
+  useEffect(() => bind({ z: reset, Escape: close }), []);
   const keys = (e: KeyboardEvent) =>
     onKey(e, { at, brush, rows: rows.length, box, picture: head, open, zoom: doZoom });
   useArrows(scroller, keys);

@@ -215,6 +215,11 @@ describe("moving in it", () => {
       expect(new URL(page.url()).searchParams.get("limits")).toMatch(/^-?[\d.]+,-?[\d.]+$/);
       await page.keyboard.press("Home");
       await expect.poll(() => new URL(page.url()).searchParams.has("limits")).toBe(false);
+      await page.keyboard.press("?");
+      await page.getByRole("dialog", { name: "Keys" }).getByText("move the crosshair").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "detached" });
+      expect(new URL(page.url()).searchParams.get("row")).not.toBeNull();
     }));
 
   test("rows come in the order that is asked for", () =>

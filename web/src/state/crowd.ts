@@ -8,7 +8,7 @@ import type { Pool } from "./turn.ts";
 const runsAtOnce = 25; // that one request asks for
 const soonMs = 40; // cards come into view together
 const mostSeries = 5000; // of the metrics in view, that a run's page of series has
-const mostKept = 50_000; // series of cards that are not in view any more
+const mostKept = 10_000; // series of cards that are not in view any more
 
 /** A metric of some run: what places its card before any series is known. */
 export interface Named {
@@ -21,7 +21,7 @@ interface Sink {
   visible(): Iterable<string>;
   loaded(id: string, detail: RunDetail | null, series: Series[]): void;
   failed(id: string, cause: ApiError): void;
-  dropped(metric: string): void;
+  dropped(metrics: ReadonlySet<string>): void;
   publish(change: () => void): void;
 }
 
@@ -162,14 +162,16 @@ export class Crowd {
   /** Series of cards that went out of view long ago are read again when they come back. */
   #forget(visible: ReadonlySet<string>): void {
     const most = Math.max(visible.size, Math.floor(mostKept / Math.max(1, this.#sink.shown().length)));
-    for (const metric of this.#kept) {
-      if (this.#kept.size <= most) return;
-      if (visible.has(metric)) continue;
+    const gone = new Set(
+      [...this.#kept].filter((m) => !visible.has(m)).slice(0, Math.max(0, this.#kept.size - most)),
+    );
+    if (gone.size === 0) return;
+    for (const metric of gone) {
       this.#kept.delete(metric);
-      this.done.value = new Set([...this.done.peek()].filter((m) => m !== metric));
       for (const asked of this.#asked.values()) asked.delete(metric);
-      this.#sink.dropped(metric);
     }
+    this.#sink.dropped(gone);
+    this.done.value = new Set([...this.done.peek()].filter((m) => !gone.has(m)));
   }
 }
 

@@ -154,10 +154,9 @@ export class Session {
         loaded.complete.value = true;
       },
       failed: (id, cause) => this.#failed(this.#runs.get(id)!)(cause),
-      dropped: (metric) => {
+      dropped: (metrics) => {
         for (const { series } of this.#runs.values())
-          for (const [key, known] of series) if (known.series.metric === metric) series.delete(key);
-        // Their cards are drawn again when they come back into view; nobody sees them now.
+          for (const [key, known] of series) if (metrics.has(known.series.metric)) series.delete(key);
       },
       publish: (change) => this.#publish(change),
     };

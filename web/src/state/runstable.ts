@@ -60,18 +60,21 @@ export function useRunsTable(workspace: string, project: string, asked: ListQuer
       all: new RunGroups(workspace, project),
       groups: new RunGroups(workspace, project),
       unfolded: new Unfolded(workspace, project),
+      /** The most runs that a question found: a filter that is being typed must not take the names away. */
+      widest: { runs: [] as readonly Run[] },
     }),
     [workspace, project],
   );
   const { list, all, groups, unfolded } = model;
   useEffect(
     () => () => {
-      for (const part of Object.values(model)) part.close();
+      for (const part of [model.list, model.all, model.groups, model.unfolded]) part.close();
     },
     [model],
   );
 
   const runs = list.runs.value;
+  if (runs.length >= model.widest.runs.length) model.widest.runs = runs;
   const known = useComputed(() => columnsOf(list.runs.value)).value;
   const chosen = chosenColumns.value;
   const columns = useMemo<Column[]>(

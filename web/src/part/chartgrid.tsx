@@ -8,7 +8,7 @@ import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { param, setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
-import { turn } from "../state/turn.ts";
+import { later, scrolled as slowDown } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 import { ChartCard } from "./chartcard.tsx";
 import { Icon } from "./icon.tsx";
@@ -74,6 +74,7 @@ export function ChartGrid({
       onScroll={(e) => {
         at.value = (e.currentTarget as HTMLElement).scrollTop;
         scrolled.value = true;
+        slowDown();
       }}
     >
       {!pattern.ok && <Message>The search is no regular expression: {pattern.error}.</Message>}
@@ -189,18 +190,16 @@ interface CellProps {
 
 /** Cell is a card at its place; while the grid scrolls, the cards that stay are not rendered again. */
 class Cell extends Component<CellProps, { ready: boolean }> {
-  #gone = false;
+  #cancel = () => {};
   override state = { ready: false };
 
   /** A screen of cards comes into being one card a task. */
   override componentDidMount(): void {
-    turn().then(() => {
-      if (!this.#gone) this.setState({ ready: true });
-    });
+    this.#cancel = later(() => this.setState({ ready: true }));
   }
 
   override componentWillUnmount(): void {
-    this.#gone = true;
+    this.#cancel();
   }
 
   override shouldComponentUpdate(next: CellProps, state: { ready: boolean }): boolean {

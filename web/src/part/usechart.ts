@@ -62,7 +62,7 @@ const manyLines = [3, 7, 0];
 export function useChart(session: Session, card: Card, width: number, runs: Map<string, number>): Chart {
   const all = useSignal(false);
   const answers = useSignal<Answers | null>(null);
-  const pending = useSignal(0);
+  const pending = useSignal(1);
   const error = useSignal("");
   const level = useSignal(0);
   const shown = useRef(-1); // digits of the curves that are drawn

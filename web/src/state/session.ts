@@ -5,33 +5,9 @@ import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, natural, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
+import { type Card, Cards, type Known, type Listed } from "./cards.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
-
-/** Member is one series of a card. */
-export interface Member {
-  run: string;
-  series: Series;
-}
-
-/** Card is one chart: a metric at one scale, of all runs and label sets. */
-export interface Card {
-  key: string;
-  metric: string;
-  scale: string;
-  group: string;
-  members: Member[];
-  /** What its runs have in common, where a card is split. */
-  part?: { label: string; of: string };
-}
-
-/** Known is a series with what places its card, made when its page of the list comes. */
-interface Known {
-  series: Series;
-  card: string;
-  group: string;
-  order: string;
-}
 
 interface Loaded {
   begun: boolean;
@@ -56,6 +32,8 @@ interface Loaded {
   stale: boolean;
 }
 
+export { type Card, type Member, plotted } from "./cards.ts";
+
 const firstPage = 32; // what fills the first screen, with preview lines
 const nextPage = 5000;
 const previewBuckets = 64;
@@ -68,7 +46,6 @@ const runsAtOnce = 25; // that one request asks for: some hundred milliseconds, 
 const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
-export const plotted = (s: Series): boolean => s.kind === "float64" || s.kind === "int64";
 /** The run itself logged some of it. */
 const isOwn = (s: Series): boolean => s.count === 0 || (s.inherited ?? 0) < s.count;
 const isDocument = (s: Series): boolean => s.kind === "histogram" || s.kind === "scatter";
@@ -81,6 +58,7 @@ export class Session {
   /** How many mounted cards show a metric: the live tick asks for the last values of these. */
   readonly #visible = new Map<string, number>();
   readonly cards: ReadonlySignal<Card[]>;
+  readonly #cards = new Cards();
   readonly #dirty = new Set<string>();
   readonly #unpublished: (() => void)[] = [];
   /** Runs that the next requests ask for, all of one call of show. */
@@ -92,9 +70,9 @@ export class Session {
 
   constructor() {
     this.cards = computed(() => {
-      const runs = this.#shown.value.map((id) => [id, this.#runs.get(id)!] as const);
-      for (const [, loaded] of runs) loaded.shape.value;
-      const all = cardsOf(runs.map(([id, loaded]) => [id, loaded.series.values()]));
+      for (const id of this.#shown.value) this.#runs.get(id)!.shape.value;
+      this.#cards.take(this.#listed());
+      const all = this.#cards.list();
       return showInherited.value ? all : ownCards(all);
     });
   }
@@ -121,6 +99,10 @@ export class Session {
     if (this.#timer) clearTimeout(this.#timer);
     this.#abort.abort();
     for (const loaded of this.#runs.values()) loaded.abort.abort();
+  }
+
+  #listed(): Listed[] {
+    return this.#shown.peek().map((id) => [id, this.#runs.get(id)!.series]);
   }
 
   detail(id: string): RunDetail | null {
@@ -218,6 +200,7 @@ export class Session {
     const gone = new Set(loaded.series.keys());
     for (;;) {
       const added = merge(loaded, page.items);
+      if (page.items.length === nextPage) this.#cards.take(this.#listed()); // before it is published, not all at once
       for (const s of page.items) gone.delete(seriesKey(s));
       // Laying out a hundred thousand cards takes a while: they are shown each time their number has doubled.
       if (added && (!page.next || loaded.series.size >= 2 * published)) {
@@ -229,7 +212,8 @@ export class Session {
       if (!page.next) break;
       page = await api.series(id, { limit: nextPage, cursor: page.next }, loaded.abort.signal);
     }
-    for (const key of gone) loaded.series.delete(key); // of an ancestor that cannot be read any more
+    // Of an ancestor that cannot be read any more.
+    if (gone.size) loaded.series = new Map([...loaded.series].filter(([key]) => !gone.has(key)));
     if (published !== loaded.series.size)
       this.#publish(() => {
         loaded.shape.value++;
@@ -439,25 +423,6 @@ export function labelText(labels: Record<string, string>): string {
     .map((k) => `${k}=${labels[k]}`)
     .join(" ");
 }
-
-function cardsOf(runs: [string, Iterable<Known>][]): Card[] {
-  const cards = new Map<string, Card & { order: string }>();
-  for (const [run, list] of runs)
-    for (const { series, card: key, group, order } of list) {
-      if (!plotted(series)) continue;
-      let card = cards.get(key);
-      if (!card) {
-        const { metric, scale } = series;
-        card = { key, metric, scale, group, members: [], order };
-        cards.set(key, card);
-      }
-      card.members.push({ run, series });
-    }
-  return [...cards.values()].sort(byOrder);
-}
-
-const byOrder = (a: { order: string }, b: { order: string }): number =>
-  a.order < b.order ? -1 : a.order > b.order ? 1 : 0;
 
 /** The cards without series of which a run has nothing itself. */
 function ownCards(cards: Card[]): Card[] {

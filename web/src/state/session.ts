@@ -35,6 +35,7 @@ interface Loaded {
 export { type Card, type Member, plotted } from "./cards.ts";
 
 const firstPage = 32; // what fills the first screen, with preview lines
+const crowdPage = 128; // of each of many runs: without previews, and most runs have no more
 const nextPage = 5000;
 const previewBuckets = 64;
 const crowdPreview = 16; // buckets of the first of many runs
@@ -236,7 +237,8 @@ export class Session {
 
   #firstPage(id: string): { limit: number; preview: number } {
     const crowd = this.#own() === id ? crowdPreview : 0;
-    return { limit: firstPage, preview: this.#runs.size <= previewRuns ? previewBuckets : crowd };
+    const preview = this.#runs.size <= previewRuns ? previewBuckets : crowd;
+    return { limit: preview ? firstPage : crowdPage, preview };
   }
 
   /** The first run is shown at once; of many that arrive together, a few at a time. */

@@ -119,6 +119,14 @@ export class Session {
     return this.#shown.value.every((id) => this.#runs.get(id)?.complete.value);
   }
 
+  /** No series of any shown run is on its way. */
+  settled(): boolean {
+    return this.#shown.value.every((id) => {
+      const run = this.#runs.get(id);
+      return run?.complete.value || run?.error.value;
+    });
+  }
+
   /** The series of a run whose points are documents: histograms and scatters. */
   documents(id: string): Series[] {
     const loaded = this.#runs.get(id);

@@ -17,14 +17,13 @@ interface Sets {
   c: string | null;
   c10: string | null;
   wide: string | null;
-  million: string | null;
   crowd: { curves: string; table: string } | null;
   runs: string | null;
   close(): void;
 }
 
 // A = 50 runs × 20 metrics × 2,000 steps; B = 5,000 metrics × 100; C = 1 M points with a spike, 10 M the same;
-// wide = 100,000 series, million = 1 M; crowd = 2,000 runs of 50 metrics; runs = a project of 100,000 runs.
+// wide = 100,000 series; crowd = 2,000 runs of 50 metrics; runs = a project of 100,000 runs.
 const server = process.env.KYMOGRAM_SERVER;
 
 /** Addresses of a TensorBoard with the same points, by set: {"A":"http://127.0.0.1:…"}. */
@@ -63,7 +62,7 @@ async function standinSets(): Promise<Sets> {
     c,
     c10: null,
     wide: null,
-    million: null,
+
     crowd: null,
     runs: "/projects/default/huge",
     close,
@@ -87,7 +86,6 @@ async function serverSets(url: string): Promise<Sets> {
     c: await one("C", "long-1m"),
     c10: await one("C", "long-10m"),
     wide: await one("H"),
-    million: await one("M"),
     crowd: (await one("R"))
       ? { curves: "/compare/default/R?tab=charts", table: "/projects/default/R" }
       : null,
@@ -378,7 +376,7 @@ test("ten million points", async (t) => {
   await page.context().close();
 });
 
-const thousands = (set: "wide" | "million", n: string) =>
+const thousands = (set: "wide", n: string) =>
   test(`a run of ${n} series`, async (t) => {
     const path = at[set];
     if (!path) return t.skip(`the server has no ${n} series`);
@@ -394,7 +392,6 @@ const thousands = (set: "wide" | "million", n: string) =>
     await page.context().close();
   }, 600_000);
 thousands("wide", "100,000");
-thousands("million", "1,000,000");
 
 test("two thousand runs of fifty metrics", async (t) => {
   if (!at.crowd) return t.skip("the server has no set R");

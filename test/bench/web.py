@@ -1,5 +1,7 @@
 """What the page costs, beside TensorBoard on the same points: make bench-web; --sets A,B,C,D,H.
 
+R (2,000 runs) takes minutes more, and is measured when it is named.
+
 A server and one TensorBoard a set get the points of web/test/measure/load.py, which come
 from seeds. Then a real Chromium looks at both, one after the other, and prints a line a figure.
 """

@@ -15,6 +15,9 @@ export interface Gestures {
   hover(at: { x: number; py: number; left: number; top: number } | null): void;
 }
 
+/** What the browser is given of a drawn canvas: one for all plots, as it gives its pixels away. */
+let sheet: OffscreenCanvas | undefined;
+
 const font = '11px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const yAxisSize = 36; // grows with its labels
 const xAxisSize = 20;
@@ -25,11 +28,14 @@ export class Plot {
   readonly #gestures: Gestures;
   #scene: Scene;
   #needles: Needle[] = [];
+  /** What is seen: pixels that no script draws into cost nothing in the frames in which they stay. */
+  readonly #view = document.createElement("canvas");
 
   constructor(host: HTMLElement, width: number, height: number, scene: Scene, gestures: Gestures) {
     this.#scene = scene;
     this.#gestures = gestures;
     this.#u = new uPlot(this.#options(width, height), this.#data(), host);
+    this.canvas.replaceWith(this.#view);
   }
 
   show(scene: Scene): void {
@@ -160,6 +166,16 @@ export class Plot {
 
   #paint(u: uPlot): void {
     this.#needles = paintScene(u.ctx, this.frame(), this.#scene);
+    this.#present(u.ctx.canvas);
+  }
+
+  #present(canvas: HTMLCanvasElement): void {
+    const { width, height } = canvas;
+    sheet ??= new OffscreenCanvas(width, height);
+    for (const c of [sheet, this.#view])
+      if (c.width !== width || c.height !== height) Object.assign(c, { width, height });
+    sheet.getContext("2d")!.drawImage(canvas, 0, 0);
+    this.#view.getContext("bitmaprenderer")!.transferFromImageBitmap(sheet.transferToImageBitmap());
   }
 
   #selected(u: uPlot): void {

@@ -91,6 +91,7 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
     },
   };
   const kymograph = kymographOf(session, card, runs);
+  const waiting = chart.loading && chart.lines.length === 0; // axes of nothing would be drawn for nothing
   const active = useComputed(() => view.activeCard.value === card.key).value;
   return (
     <article
@@ -112,15 +113,17 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
           {chart.error}
         </div>
       ) : (
-        <PlotHost
-          width={width - 2}
-          height={height - headHeight - footHeight - 2}
-          scene={scene}
-          gestures={gestures}
-          onPlot={(p) => {
-            plot.current = p;
-          }}
-        />
+        !waiting && (
+          <PlotHost
+            width={width - 2}
+            height={height - headHeight - footHeight - 2}
+            scene={scene}
+            gestures={gestures}
+            onPlot={(p) => {
+              plot.current = p;
+            }}
+          />
+        )
       )}
       <Foot card={card} chart={chart} kymograph={kymograph} />
     </article>

@@ -12,7 +12,7 @@ import * as kymo from "../state/kymograph.ts";
 import { param, setParams } from "../state/route.ts";
 import type { Card, Session } from "../state/session.ts";
 import { folded } from "../state/space.ts";
-import { turn } from "../state/turn.ts";
+import { later, scrolled as slowDown } from "../state/turn.ts";
 import * as view from "../state/view.ts";
 import { place, step, toggleFold, togglePin } from "./arranging.ts";
 import { Awaited } from "./awaited.tsx";
@@ -84,6 +84,7 @@ export function ChartGrid({
       onScroll={(e) => {
         at.value = (e.currentTarget as HTMLElement).scrollTop;
         scrolled.value = true;
+        slowDown();
       }}
     >
       <OwnNote />
@@ -236,18 +237,16 @@ function isAfter(e: DragEvent): boolean {
 
 /** Cell is a card at its place; while the grid scrolls, the cards that stay are not rendered again. */
 class Cell extends Component<CellProps, { ready: boolean; over: "" | " before" | " after" }> {
-  #gone = false;
+  #cancel = () => {};
   override state = { ready: false, over: "" as const };
 
   /** A screen of cards comes into being one card a task. */
   override componentDidMount(): void {
-    turn().then(() => {
-      if (!this.#gone) this.setState({ ready: true });
-    });
+    this.#cancel = later(() => this.setState({ ready: true }));
   }
 
   override componentWillUnmount(): void {
-    this.#gone = true;
+    this.#cancel();
   }
 
   override shouldComponentUpdate(next: CellProps, state: Cell["state"]): boolean {

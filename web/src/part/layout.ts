@@ -82,10 +82,16 @@ function span(block: Block): void {
 
 function grouped(cards: Card[]): Map<string, Card[]> {
   const groups = new Map<string, Card[]>();
+  let list: Card[] = [];
+  let at: string | undefined;
   for (const card of cards) {
-    const list = groups.get(card.group);
-    if (list) list.push(card);
-    else groups.set(card.group, [card]);
+    // Cards of a group mostly follow one another.
+    if (card.group !== at) {
+      at = card.group;
+      list = groups.get(at) ?? [];
+      groups.set(at, list);
+    }
+    list.push(card);
   }
   return groups;
 }

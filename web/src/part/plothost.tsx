@@ -1,26 +1,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { type Gestures, Plot } from "../chart/plot.ts";
 import type { Scene } from "../chart/scene.ts";
-
-const frameBudgetMs = 6; // of 16; the rest is for scrolling
-
-const queue: (() => void)[] = [];
-
-/** Makes plots over several frames, so that a row of new cards does not stop the scroll. */
-function enqueue(make: () => void): () => void {
-  if (queue.length === 0) requestAnimationFrame(work);
-  queue.push(make);
-  return () => {
-    const at = queue.indexOf(make);
-    if (at >= 0) queue.splice(at, 1);
-  };
-}
-
-function work(): void {
-  const start = performance.now();
-  while (queue.length && performance.now() - start < frameBudgetMs) queue.shift()!();
-  if (queue.length) requestAnimationFrame(work);
-}
+import { later } from "../state/turn.ts";
 
 interface Props {
   width: number;
@@ -38,7 +19,7 @@ export function PlotHost({ width, height, scene, gestures, onPlot }: Props) {
   now.current = { width, height, scene, gestures, onPlot };
 
   useLayoutEffect(() => {
-    const cancel = enqueue(() => {
+    const cancel = later(() => {
       const at = now.current;
       plot.current = new Plot(host.current!, at.width, at.height, at.scene, forward(now));
       at.onPlot?.(plot.current);

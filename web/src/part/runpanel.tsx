@@ -13,6 +13,7 @@ import * as view from "../state/view.ts";
 import { Icon } from "./icon.tsx";
 
 const pageSize = 100;
+const fits = 40; // drawn runs that fill the panel: what else there is is asked for when somebody wants it
 const widthName = "kymogram.panel.width";
 
 interface Props {
@@ -45,14 +46,17 @@ export function RunPanel({ session, main, detail, slots }: Props) {
       if (!abort?.aborted) error.value = (cause as Error).message;
     }
   };
+  const more = useSignal(false);
+  const waits = slots.size >= fits && !filter.value && !more.value;
   useEffect(() => {
+    if (waits) return;
     const abort = new AbortController();
     const timer = setTimeout(() => load("", abort.signal), filter.value ? 150 : 0);
     return () => {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [detail?.workspace, detail?.project, filter.value]);
+  }, [detail?.workspace, detail?.project, filter.value, waits]);
 
   const drawn = [...slots.keys()];
   const others = list.value.filter((r) => !slots.has(r.id));
@@ -96,6 +100,17 @@ export function RunPanel({ session, main, detail, slots }: Props) {
           <Item key={run.id} id={run.id} run={run} main={false} crowd={crowd} />
         ))}
         {error.value && <div class="panel-title">{error.value}</div>}
+        {waits && list.value.length === 0 && (
+          <button
+            type="button"
+            class="link more"
+            onClick={() => {
+              more.value = true;
+            }}
+          >
+            show more runs
+          </button>
+        )}
         {next.value && (
           <button type="button" class="link more" onClick={() => load(next.value)}>
             show {pageSize} more

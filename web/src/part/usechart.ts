@@ -74,10 +74,10 @@ const manyLines = [3, 7, 0];
 export function useChart(session: Session, card: Card, width: number, runs: Map<string, number>): Chart {
   const all = useSignal(false);
   const answers = useSignal<Answers | null>(null);
-  const pending = useSignal(0);
+  const pending = useSignal(1);
   const error = useSignal("");
   const level = useSignal(0);
-  const shown = useRef(-1); // digits of the curves that are drawn
+  const shown = useRef({ of: "", digits: -1 }); // the question whose answers are drawn
 
   const axis = axisFor(card.members[0]!.series.axes, view.axisChoice.value);
   const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
@@ -114,7 +114,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
         pace.current = { at: Date.now(), tookMs: Date.now() - start };
         await turn();
         if (signal.aborted) return;
-        shown.current = digits;
+        shown.current = { of: ask, digits };
         answers.value = { x: axis.name, columns: columnsOf(lines, results) };
         const bad = results.find((r) => "error" in r);
         error.value = bad && "error" in bad ? bad.error.message : "";
@@ -164,9 +164,12 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const own = useMemo(() => rangeOf(curves, x[0], x[1], full, log), [lines, x[0], x[1], full, log]);
   const y = useSharedRange(card, own, lines.length > 0, `${groups.split.value} ${zoomKey} ${full} ${log}`);
 
+  // The first of fifty runs spans less than all of them will: its digits say nothing of theirs.
+  const settled = session.settled();
   useEffect(() => {
-    if (answered && shown.current === digits && coarse(y, digits)) level.value++;
-  }, [y, digits]);
+    const { of, digits: drawn } = shown.current;
+    if (settled && answered && of === ask && drawn === digits && coarse(y, digits)) level.value++;
+  }, [y, digits, settled]);
   const exact = useExact(lines, answered && pending.value === 0, y, x, axis, latest);
   const only = main.length === 1 ? main[0] : undefined;
   return {

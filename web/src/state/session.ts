@@ -6,35 +6,10 @@ import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, labelText, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
 import { prefixId } from "./arrangement.ts";
+import { type Card, Cards, type Known, type Listed } from "./cards.ts";
 import { Crowd, type Named } from "./crowd.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
-
-/** Member is one series of a card. */
-export interface Member {
-  run: string;
-  series: Series;
-}
-
-/** Card is one chart: a metric at one scale, of all runs and label sets. */
-export interface Card {
-  key: string;
-  metric: string;
-  scale: string;
-  /** The section that it is in, see arrangement.ts. */
-  group: string;
-  members: Member[];
-  /** What its runs have in common, where a card is split. */
-  part?: { label: string; of: string };
-}
-
-/** Known is a series with what places its card, made when its page of the list comes. */
-interface Known {
-  series: Series;
-  card: string;
-  group: string;
-  order: string;
-}
 
 interface Loaded {
   begun: boolean;
@@ -64,7 +39,10 @@ interface Loaded {
   stale: boolean;
 }
 
+export { type Card, type Member, plotted } from "./cards.ts";
+
 const firstPage = 32; // what fills the first screen, with preview lines
+const crowdPage = 128; // of each of many runs: without previews, and most runs have no more
 const nextPage = 5000;
 const previewBuckets = 64;
 const crowdPreview = 16; // buckets of the first of many runs
@@ -76,7 +54,6 @@ const runsAtOnce = 25; // that one request asks for: some hundred milliseconds, 
 const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
-export const plotted = (s: Series): boolean => s.kind === "float64" || s.kind === "int64";
 /** The run itself logged some of it. */
 const isOwn = (s: Series): boolean => s.count === 0 || (s.inherited ?? 0) < s.count;
 const isDocument = (s: Series): boolean => s.kind === "histogram" || s.kind === "scatter";
@@ -89,6 +66,7 @@ export class Session {
   /** How many mounted cards show a metric: the live tick asks for the last values of these. */
   readonly #visible = new Map<string, number>();
   readonly cards: ReadonlySignal<Card[]>;
+  readonly #cards = new Cards();
   readonly #dirty = new Set<string>();
   readonly #unpublished: (() => void)[] = [];
   /** Runs that the next requests ask for, all of one call of show. */
@@ -107,9 +85,9 @@ export class Session {
   constructor({ crowd = false } = {}) {
     this.#crowd = crowd ? new Crowd(this.#pool, this.#abort.signal, this.#sink()) : null;
     this.cards = computed(() => {
-      const runs = this.#shown.value.map((id) => [id, this.#runs.get(id)!] as const);
-      for (const [, loaded] of runs) loaded.shape.value;
-      const all = cardsOf(runs.map(([id, loaded]) => [id, loaded.series.values()]));
+      for (const id of this.#shown.value) this.#runs.get(id)!.shape.value;
+      this.#cards.take(this.#listed());
+      const all = this.#cards.list();
       const known = showInherited.value ? all : ownCards(all);
       const names = this.#crowd?.names.value;
       return names?.size ? withNamed(known, names, this.#places, this.#crowd!.done.value) : known;
@@ -155,8 +133,8 @@ export class Session {
       },
       failed: (id, cause) => this.#failed(this.#runs.get(id)!)(cause),
       dropped: (metrics) => {
-        for (const { series } of this.#runs.values())
-          for (const [key, known] of series) if (metrics.has(known.series.metric)) series.delete(key);
+        for (const loaded of this.#runs.values())
+          loaded.series = new Map([...loaded.series].filter(([, k]) => !metrics.has(k.series.metric)));
       },
       publish: (change) => this.#publish(change),
     };
@@ -175,6 +153,10 @@ export class Session {
     for (const loaded of this.#runs.values()) loaded.abort.abort();
   }
 
+  #listed(): Listed[] {
+    return this.#shown.peek().map((id) => [id, this.#runs.get(id)!.series]);
+  }
+
   detail(id: string): RunDetail | null {
     return this.#runs.get(id)?.detail.value ?? null;
   }
@@ -186,6 +168,14 @@ export class Session {
   /** Every page of the series of all shown runs has come. */
   complete(): boolean {
     return this.#shown.value.every((id) => this.#runs.get(id)?.listed.value);
+  }
+
+  /** No series of any shown run is on its way. */
+  settled(): boolean {
+    return this.#shown.value.every((id) => {
+      const run = this.#runs.get(id);
+      return run?.complete.value || run?.error.value;
+    });
   }
 
   /** The series of a run whose points are documents: histograms and scatters. */
@@ -275,6 +265,7 @@ export class Session {
     const gone = new Set(loaded.series.keys());
     for (;;) {
       const added = merge(loaded, page.items);
+      if (page.items.length === nextPage) this.#cards.take(this.#listed()); // before it is published, not all at once
       for (const s of page.items) gone.delete(seriesKey(s));
       // Laying out a hundred thousand cards takes a while: they are shown each time their number has doubled.
       if (added && (!page.next || loaded.series.size >= 2 * published)) {
@@ -286,7 +277,8 @@ export class Session {
       if (!page.next) break;
       page = await api.series(id, { limit: nextPage, cursor: page.next }, loaded.abort.signal);
     }
-    for (const key of gone) loaded.series.delete(key); // of an ancestor that cannot be read any more
+    // Of an ancestor that cannot be read any more.
+    if (gone.size) loaded.series = new Map([...loaded.series].filter(([key]) => !gone.has(key)));
     if (published !== loaded.series.size)
       this.#publish(() => {
         loaded.shape.value++;
@@ -312,7 +304,8 @@ export class Session {
 
   #firstPage(id: string): { limit: number; preview: number } {
     const crowd = this.#own() === id ? crowdPreview : 0;
-    return { limit: firstPage, preview: this.#runs.size <= previewRuns ? previewBuckets : crowd };
+    const preview = this.#runs.size <= previewRuns ? previewBuckets : crowd;
+    return { limit: preview ? firstPage : crowdPage, preview };
   }
 
   /** The first run is shown at once; of many that arrive together, a few at a time. */
@@ -500,22 +493,6 @@ function asApiError(cause: unknown): ApiError {
 
 export function seriesKey(s: Series): string {
   return `${s.metric}\u0000${s.scale}\u0000${labelText(s.labels)}`;
-}
-
-function cardsOf(runs: [string, Iterable<Known>][]): Card[] {
-  const cards = new Map<string, Card & { order: string }>();
-  for (const [run, list] of runs)
-    for (const { series, card: key, group, order } of list) {
-      if (!plotted(series)) continue;
-      let card = cards.get(key);
-      if (!card) {
-        const { metric, scale } = series;
-        card = { key, metric, scale, group, members: [], order };
-        cards.set(key, card);
-      }
-      card.members.push({ run, series });
-    }
-  return [...cards.values()].sort(byOrder);
 }
 
 type Placed = Card & { order: string };

@@ -224,6 +224,10 @@ describe("charts", () => {
         await settled(page, 1);
         await page.waitForFunction(() => document.querySelectorAll(".panel-item.shown").length === 50);
         await page.waitForTimeout(1500);
+        // The drawn runs fill the panel: the list of all comes when it is wanted.
+        expect(await page.locator(".panel-item:not(.shown)").count()).toBe(0);
+        await page.getByRole("button", { name: "show more runs" }).click();
+        await page.getByRole("button", { name: "show more runs" }).waitFor({ state: "detached" });
         // The pixels of a hue, which no grey line has.
         const hued = (colour: string) =>
           page.locator(".card canvas").evaluate((c, hex) => {

@@ -107,7 +107,11 @@ func readAll(t *testing.T, e *local.Engine, l store.Series) (out map[int64]float
 // TestSinglePoints: points that share their rows with no other are read as they were sent:
 // few and more than wait at once, in memory, flushed, merged, and after a start from the log.
 func TestSinglePoints(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds := uint64(3)
+	if testing.Short() { // as the race detector runs it, to which all are the same
+		seeds = 1
+	}
+	for seed := range seeds {
 		disk := faultfs.New()
 		open := func() *local.Engine {
 			return must(local.Open(t.Context(), local.Config{Dir: "/data", FS: disk, CompactFiles: 3}))

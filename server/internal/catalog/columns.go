@@ -33,6 +33,8 @@ type Columns struct {
 	Runs    []int64 // numbers of this catalog, rising
 	Keys    []GroupKey
 	Numbers [][]float64 // NaN where a run has none
+	// NaN has, by column, the places of runs whose value is one that was logged or set as NaN.
+	NaN []map[int]bool
 }
 
 // GroupKey is what runs are grouped by.

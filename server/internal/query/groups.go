@@ -67,7 +67,7 @@ type Statistics struct {
 
 // add takes a value in by Welford's way, which loses no digits where values lie close together.
 func (s *Statistics) add(v float64, run int64) {
-	if math.IsInf(v, 0) {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
 		s.NotFinite++
 		return
 	}
@@ -162,11 +162,11 @@ func (s *Service) columns(ctx context.Context, r GroupsRequest) (*catalog.Column
 	if err != nil {
 		return nil, fmt.Errorf("read columns: %w", err)
 	}
-	all := make([][]float64, len(r.Columns))
+	all, nan := make([][]float64, len(r.Columns)), make([]map[int]bool, len(r.Columns))
 	for i, place := range places {
-		all[place] = c.Numbers[i]
+		all[place], nan[place] = c.Numbers[i], c.NaN[i]
 	}
-	c.Numbers = all
+	c.Numbers, c.NaN = all, nan
 	return c, s.stepColumns(ctx, r, c, steps)
 }
 
@@ -183,11 +183,13 @@ func (s *Service) stepColumns(ctx context.Context, r GroupsRequest, c *catalog.C
 		if err != nil {
 			return err
 		}
-		c.Numbers[place] = make([]float64, len(c.Runs))
+		c.Numbers[place], c.NaN[place] = make([]float64, len(c.Runs)), map[int]bool{}
 		for i := range refs {
 			v, ok := values[refs[i].ID]
 			if !ok {
 				v = math.NaN()
+			} else if math.IsNaN(v) {
+				c.NaN[place][i] = true
 			}
 			c.Numbers[place][i] = v
 		}
@@ -255,7 +257,7 @@ func assign(c *catalog.Columns) *assigned {
 func (g *assigned) add(c *catalog.Columns, column int, of func(group uint32) *Statistics) {
 	values := c.Numbers[column]
 	for _, m := range g.members {
-		if v := values[m.run]; v == v {
+		if v := values[m.run]; v == v || c.NaN[column][int(m.run)] {
 			if s := of(m.group); s != nil {
 				s.add(v, c.Runs[m.run])
 			}

@@ -52,7 +52,7 @@ func naiveGroups(c *catalog.Columns) map[string]*naiveGroup {
 			}
 			g := out[name]
 			g.runs++
-			if v := c.Numbers[0][i]; !math.IsNaN(v) {
+			if v := c.Numbers[0][i]; !math.IsNaN(v) || c.NaN[0][i] {
 				g.values, g.of = append(g.values, v), append(g.of, c.Runs[i])
 			}
 		}
@@ -63,7 +63,7 @@ func naiveGroups(c *catalog.Columns) map[string]*naiveGroup {
 // statistics are computed in two passes.
 func statistics(values []float64) (finite []float64, mean, std float64) {
 	for _, v := range values {
-		if !math.IsInf(v, 0) {
+		if !math.IsInf(v, 0) && !math.IsNaN(v) {
 			finite = append(finite, v)
 			mean += v
 		}
@@ -86,7 +86,7 @@ func TestGroups(t *testing.T) {
 				{Values: []model.Value{{}, *model.StringValue("a"), *model.StringValue("b")}, Of: make([]uint32, n), More: map[int][]uint32{}},
 				{Values: []model.Value{{}, *model.IntValue(1)}, Of: make([]uint32, n)},
 			},
-			Numbers: [][]float64{make([]float64, n)},
+			Numbers: [][]float64{make([]float64, n)}, NaN: []map[int]bool{{}},
 		}
 		for i := range n {
 			c.Runs = append(c.Runs, int64(i+1))
@@ -95,6 +95,7 @@ func TestGroups(t *testing.T) {
 				c.Keys[0].More[i] = []uint32{2}
 			}
 			c.Numbers[0][i] = rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), 1, 2.5, -3, 1e9, 1e9 + 1}).Draw(rt, "value")
+			c.NaN[0][i] = math.IsNaN(c.Numbers[0][i]) && rapid.Bool().Draw(rt, "logged as NaN")
 		}
 		f := &columnsFake{newFake(), c}
 		order := rapid.SampledFrom([]string{"", "-runs", "key", "mean:0", "-max:0"}).Draw(rt, "order")

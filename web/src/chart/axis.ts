@@ -33,13 +33,15 @@ export function unitOf(axis: XAxis, startNs: number): Unit {
   return { origin: axis.kind === "relative" ? startNs : 0, factor: 1e-9 };
 }
 
-/** A drawn range as the server's from and to: outwards to whole numbers, and past a double's rounding for time. */
+const farthest = 2 ** 63 - 1024; // the last double that the server takes
+const taken = (x: number): number => Math.max(-farthest, Math.min(farthest, x));
+
+/** A drawn range as the server's from and to: the whole numbers in it, and past a double's rounding for time. */
 export function storedRange(range: [number, number], unit: Unit): { from: number; to: number } {
   const slack = unit.factor === 1 ? 0 : 512;
-  return {
-    from: Math.ceil(range[0] / unit.factor + unit.origin) - slack,
-    to: Math.floor(range[1] / unit.factor + unit.origin) + slack,
-  };
+  const from = taken(Math.ceil(range[0] / unit.factor + unit.origin) - slack);
+  const to = taken(Math.floor(range[1] / unit.factor + unit.origin) + slack);
+  return { from, to };
 }
 
 export function xTicks(axis: XAxis, min: number, max: number, most: number): number[] {

@@ -129,7 +129,7 @@ function Body({ id, session, detail, cards, slots }: BodyProps) {
     return <AttributesView session={session} ids={[...slots.keys()]} slots={slots} />;
   if (view.tab.value === "media") return <MediaView session={session} id={id} />;
   if (view.tab.value === "writers") return <WritersView detail={detail} />;
-  if (cards.length === 0 && session.complete())
+  if (cards.length === 0 && session.complete() && !session.error(id))
     return (
       <Message>
         No point has arrived in this run yet. In the training loop:{" "}

@@ -32,6 +32,7 @@ interface Props {
 
 /** KymographBody is the picture with its legend, what is under the crosshair, and the curve of the opened row. */
 export function KymographBody({ session, members, left, runs }: Props) {
+  const unread = session.failed().length;
   const size = useSignal({ width: 0, height: 0 });
   const pictures = useMemo(() => new Pictures(), [session]);
   useEffect(() => () => pictures.close(), [pictures]);
@@ -150,6 +151,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
             : `${count(members.length)} rows`}
           {left > 0 &&
             ` of ${count(members.length + left)}: a picture has ${count(mostRows)} at most, narrow the pattern`}
+          {unread > 0 && `, and ${count(unread)} ${unread === 1 ? "run" : "runs"} that cannot be read`}
           {head && perCell(head, axis)}
         </span>
       </div>

@@ -11,8 +11,11 @@ export function openColumns(project: string): void {
 }
 
 const urlText = computed(() => param("cols"));
-/** What the reader chose, in the address or before in this project; "" when nothing: then the page chooses. */
-export const chosenColumns = computed(() => urlText.value || kept.value.text);
+/**
+ * What the reader chose, in the address or before in this project; "" when nothing: then the page chooses. A saved
+ * view shows the same to everybody, so what a browser keeps is not of it.
+ */
+export const chosenColumns = computed(() => urlText.value || (param("view") ? "" : kept.value.text));
 
 export function setColumns(columns: readonly Column[]): void {
   const text = columnsText(pinnedFirst(columns));

@@ -1,6 +1,7 @@
 import { computed, signal } from "@preact/signals";
 import * as api from "../api/view.ts";
 import { say } from "./app.ts";
+import { chosenColumns } from "./columnchoice.ts";
 import { address, comparePath, go, param, replace, route, runsPath, withParams } from "./route.ts";
 import { addressOf, idsIn, selected } from "./selection.ts";
 import { arrangement, isPage, override } from "./space.ts";
@@ -70,8 +71,11 @@ export function pathOf(at: Place, params: Params, view = ""): [string, unknown] 
 const here = computed<Params>(() => {
   const { page } = route.value;
   if (page !== "runs" && page !== "compare") return {};
-  const chosen = page === "runs" ? [...selected.value] : idsIn("runs");
-  return paramsOf(page, address.value.params, chosen);
+  const { params } = address.value;
+  if (page === "compare") return paramsOf(page, params, idsIn("runs"));
+  const shown = new URLSearchParams(params);
+  shown.set("cols", chosenColumns.value); // those that this browser keeps are not in the address
+  return paramsOf(page, shown, [...selected.value]);
 });
 
 /** The same project on another tab, with the filter, the selection and all else. */

@@ -59,6 +59,10 @@ const isOwn = (s: Series): boolean => s.count === 0 || (s.inherited ?? 0) < s.co
 const isDocument = (s: Series): boolean => s.kind === "histogram" || s.kind === "scatter";
 export const cardKey = (s: Series): string => `${s.metric}\u0000${s.scale}`;
 
+/** There is no such run, or none for this reader; any other failure may pass. */
+const isMissing = (loaded: Loaded): boolean =>
+  ["not_found", "permission_denied", "invalid_argument"].includes(loaded.error.peek()?.code ?? "");
+
 /** Session is what the Run page knows of the runs that it shows: details, series, and what changes while they train. */
 export class Session {
   readonly #runs = new Map<string, Loaded>();
@@ -103,13 +107,19 @@ export class Session {
     if (this.#crowd && ids.length > previewRuns) this.#addCrowd(fresh);
     else for (const id of fresh) this.#load(id, this.#runs.get(id)!);
     for (const asked = this.#asked.splice(0); asked.length > 0; ) this.#loadMany(asked.splice(0, runsAtOnce));
+    this.#listen();
+    document.removeEventListener("visibilitychange", this.#flushSoon);
+    document.addEventListener("visibilitychange", this.#flushSoon);
+  }
+
+  /** A run that the server does not have would end the stream of all others, in every tab. */
+  #listen(): void {
+    const ids = this.#shown.peek().filter((id) => !isMissing(this.#runs.get(id)!));
     this.#unlisten?.();
     this.#unlisten = live.listen(
       ids.map((id) => `run=${id}`),
       (e) => this.#heard(e),
     );
-    document.removeEventListener("visibilitychange", this.#flushSoon);
-    document.addEventListener("visibilitychange", this.#flushSoon);
   }
 
   #addCrowd(ids: string[]): void {
@@ -165,9 +175,14 @@ export class Session {
     return this.#runs.get(id)?.error.value ?? null;
   }
 
-  /** Every page of the series of all shown runs has come. */
+  /** Every page of the series of all shown runs has come, but for runs that cannot be read. */
   complete(): boolean {
-    return this.#shown.value.every((id) => this.#runs.get(id)?.listed.value);
+    return this.#shown.value.every((id) => this.#runs.get(id)?.listed.value || this.error(id));
+  }
+
+  /** The runs that are shown and cannot be read. */
+  failed(): string[] {
+    return this.#shown.value.filter((id) => this.error(id));
   }
 
   /** No series of any shown run is on its way. */
@@ -246,7 +261,9 @@ export class Session {
 
   #failed(loaded: Loaded): (cause: unknown) => void {
     return (cause) => {
-      if (!loaded.abort.signal.aborted) loaded.error.value = asApiError(cause);
+      if (loaded.abort.signal.aborted) return;
+      loaded.error.value = asApiError(cause);
+      if (isMissing(loaded)) this.#listen();
     };
   }
 

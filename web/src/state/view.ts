@@ -1,4 +1,5 @@
 import { computed, signal } from "@preact/signals";
+import { relative, wall } from "../chart/axis.ts";
 import type { Smoothing } from "../chart/smooth.ts";
 import { parseChosen } from "./overlay.ts";
 import { param, setParams } from "./route.ts";
@@ -47,7 +48,11 @@ export function parseSmoothing(text: string): Smoothing {
 export function parseZoom(text: string): Zoom | null {
   const [key, from, to] = text.split(":");
   if (!key || from === undefined || to === undefined || !(Number(from) < Number(to))) return null;
-  return { key, from: Number(from), to: Number(to) };
+  const zoom = { key, from: Number(from), to: Number(to) };
+  const isTime = key === wall || key === relative;
+  // All axes but time have whole numbers. Between two of them there is nothing to ask for: both are in view then.
+  if (isTime || Math.ceil(zoom.from) <= Math.floor(zoom.to)) return zoom;
+  return { key, from: Math.floor(zoom.from), to: Math.ceil(zoom.to) };
 }
 
 export function setZoom(next: Zoom | null): void {

@@ -351,6 +351,22 @@ describe("looks", () => {
         }
       });
 
+  test("a run that is gone holds up neither the others nor their news", async () => {
+    const tab = await open(browser);
+    const streams: string[] = [];
+    tab.page.on("response", (r) => {
+      if (r.url().includes("/api/v1/live") && r.status() === 200) streams.push(r.url());
+    });
+    const gone = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+    await tab.page.goto(`${at.url}${layers()}&with=${gone},${runs.resumed}`);
+    await painted(tab.page);
+    await tab.page.getByText("and 1 run that cannot be read").waitFor();
+    await expect.poll(() => streams.at(-1) ?? "", { timeout: 10_000 }).toContain(`run=${runs.layers}`);
+    expect(streams.at(-1)).not.toContain(gone);
+    expect(tab.complaints.filter((c) => !c.includes("status of 404"))).toEqual([]);
+    await tab.context.close();
+  });
+
   test("a card of many labelled series is their mean and band, and leads to lines and the kymograph", async () => {
     const tab = await open(browser);
     await tab.page.goto(`${at.url}/runs/${runs.rl}`);

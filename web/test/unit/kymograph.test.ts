@@ -1,6 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { decode } from "../../src/api/kymograph.ts";
 import type { Rendering } from "../../src/api/media.ts";
+import { relative, storedRange, unitOf } from "../../src/chart/axis.ts";
 import { sidesOf } from "../../src/chart/brush.ts";
 import { nearest, shareOf } from "../../src/chart/episode.ts";
 import { colorOf, gradient, levelValue, table } from "../../src/chart/heat.ts";
@@ -135,6 +136,27 @@ function answer(grid: Grid, limits: [number, number] | null, rows: number, cells
 
 const ink = { hatch: 0xff010203, ground: 0xff0a0b0c, mark: 0xff111213 };
 const unpack = (p: number): Rgb => [p & 255, (p >> 8) & 255, (p >> 16) & 255];
+
+describe("what the server is asked for", () => {
+  test("is a range that it takes, whatever the address says", async () => {
+    vi.stubGlobal("location", new URL("http://x/"));
+    vi.stubGlobal("matchMedia", () => ({ matches: false }));
+    vi.stubGlobal("localStorage", { getItem: () => null });
+    const { parseZoom } = await import("../../src/state/view.ts");
+    vi.unstubAllGlobals();
+    const steps = unitOf({ name: "step", key: "step", kind: "number" }, 0);
+    for (const zoom of ["0.5:7.5", "1.2:1.4", "-0.4:-0.1", "-1e308:1e308", "1e300:1e308"]) {
+      const { from, to } = parseZoom(`step:${zoom}`)!;
+      const asked = storedRange([from, to], steps);
+      expect(asked.from).toBeLessThanOrEqual(asked.to);
+      for (const end of [asked.from, asked.to].map((n) => BigInt(JSON.stringify(n))))
+        expect(BigInt.asIntN(64, end)).toBe(end);
+    }
+    expect(parseZoom("step:1.2:1.4")).toEqual({ key: "step", from: 1, to: 2 });
+    expect(parseZoom("step:0.5:1.4")).toEqual({ key: "step", from: 0.5, to: 1.4 });
+    expect(parseZoom(`${relative}:1.2:1.4`)).toEqual({ key: relative, from: 1.2, to: 1.4 });
+  });
+});
 
 describe("pixels", () => {
   test("400 random pictures show what their points say", () => {

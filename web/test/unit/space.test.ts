@@ -204,6 +204,29 @@ describe("saved views", () => {
     expect([two.saved.changed.value, two.pinned()]).toEqual([false, []]);
   });
 
+  test("have the columns that a browser keeps, and not those of the browser that opens them", async () => {
+    const at = server();
+    const one = await reader(at, "/projects/w/p");
+    const columns = await import("../../src/state/columnchoice.ts");
+    one.local.setItem("kymogram.columns.w/p", "name,config/lr");
+    columns.openColumns("w/p");
+    await one.space.openSpace("w", "p");
+    await one.saved.saveAs(place, "V");
+    expect(at.page("v").params).toEqual({ cols: "name,config/lr", tab: "runs" });
+    expect([one.url.searchParams.get("cols"), one.saved.changed.value]).toEqual(["name,config/lr", false]);
+    // A view whose columns are the page's own.
+    const doc = { format: 1, title: "W", page: { params: { tab: "runs" } } };
+    at.views.set("w", { text: JSON.stringify(doc), etag: "x" });
+    const two = await reader(at, "/projects/w/p?view=w", one.local);
+    const theirs = await import("../../src/state/columnchoice.ts");
+    theirs.openColumns("w/p");
+    await two.space.openSpace("w", "p");
+    await two.saved.openView(place, "w");
+    expect([theirs.chosenColumns.value, two.saved.changed.value]).toEqual(["", false]);
+    theirs.setColumns([{ name: "name" }]);
+    expect(two.saved.changed.value).toBe(true);
+  });
+
   test("keep fields of newer versions, and are not overwritten unseen", async () => {
     const at = server();
     const doc = { format: 1, title: "V", page: { params: { by: "lr", newer: "1" }, newer: [1] } };

@@ -114,6 +114,12 @@ func (h *harness) oneOfColumns(rt *rapid.T, c *catalog.Columns, at int, r *colum
 			rt.Errorf("column %d is %v, want %v", i, got, want[i])
 		}
 	}
+	isNaN := func(v *model.Value) bool { return v != nil && v.Type == model.TypeFloat && math.IsNaN(v.Float) }
+	for i, is := range []bool{false, isNaN(r.key), len(r.points) > 0 && math.IsNaN(r.points[len(r.points)-1]), false} {
+		if c.NaN[i][at] != is {
+			rt.Errorf("column %d is NaN: %v, want %v", i, !is, is)
+		}
+	}
 	values, err := h.c.Values(h.ctx(), []model.RunID{r.id}, []string{"config/__proto__", "max(loss)"})
 	h.check("Values", err)
 	most := l.aggregate("max(loss)")

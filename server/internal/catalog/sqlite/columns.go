@@ -231,7 +231,9 @@ func (w *where) addMember(m catalog.Member) {
 // numbers reads each metric once, whatever is asked of it.
 func (c *columnReader) numbers(names []string) error {
 	c.out.Numbers = make([][]float64, len(names))
+	c.out.NaN = make([]map[int]bool, len(names))
 	for i := range names {
+		c.out.NaN[i] = map[int]bool{}
 		c.out.Numbers[i] = make([]float64, len(c.out.Runs))
 		for at := range c.out.Numbers[i] {
 			c.out.Numbers[i][at] = math.NaN()
@@ -241,12 +243,12 @@ func (c *columnReader) numbers(names []string) error {
 	for i, name := range names {
 		m, ok := filter.ParseMetric(name)
 		if !ok {
-			if err := c.attribute(name, c.out.Numbers[i]); err != nil {
+			if err := c.attribute(name, c.out.Numbers[i], c.out.NaN[i]); err != nil {
 				return err
 			}
 			continue
 		}
-		metrics[m.Name] = append(metrics[m.Name], wanted{summaryColumn(m.Of), c.out.Numbers[i]})
+		metrics[m.Name] = append(metrics[m.Name], wanted{summaryColumn(m.Of), c.out.Numbers[i], c.out.NaN[i]})
 	}
 	for metric, all := range metrics {
 		if err := c.metric(metric, all); err != nil {
@@ -260,6 +262,7 @@ func (c *columnReader) numbers(names []string) error {
 type wanted struct {
 	column string
 	into   []float64
+	nan    map[int]bool
 }
 
 // metric reads no more than is wanted: a value costs as much as half a row.
@@ -272,16 +275,20 @@ func (c *columnReader) metric(name string, all []wanted) error {
 		for i, w := range all {
 			if v, ok := number(row[i+1]); ok {
 				w.into[at] = v
+			} else if w.column == summaryColumn(filter.Last) { // the others are of finite values, and none of them is no value
+				w.nan[at] = true
 			}
 		}
 	})
 }
 
-func (c *columnReader) attribute(path string, into []float64) error {
+func (c *columnReader) attribute(path string, into []float64, nan map[int]bool) error {
 	return c.along(`SELECT a.run, a.key FROM attributes a INDEXED BY attributes_key
-		WHERE a.path = ? AND a.type IN ('int64', 'float64') AND a.key IS NOT NULL AND a.run BETWEEN ? AND ?`, []any{path}, func(at int, row []driver.Value) {
+		WHERE a.path = ? AND a.type IN ('int64', 'float64') AND a.run BETWEEN ? AND ?`, []any{path}, func(at int, row []driver.Value) {
 		if v, ok := number(row[1]); ok {
 			into[at] = v
+		} else {
+			nan[at] = true
 		}
 	})
 }

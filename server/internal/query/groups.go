@@ -361,6 +361,11 @@ func (r *GroupsRequest) order() (groupOrder, error) {
 	if len(r.By) > MaxGroupKeys || len(r.Columns) > MaxColumns {
 		return groupOrder{}, model.Errorf(model.CodeInvalid, "%d keys and %d columns, at most %d and %d", len(r.By), len(r.Columns), MaxGroupKeys, MaxColumns)
 	}
+	for i, key := range r.By { // a run of 200 tags would be in eight million groups by tag, tag and tag
+		if slices.Contains(r.By[:i], key) {
+			return groupOrder{}, model.Errorf(model.CodeInvalid, "the key %s is given twice", model.Clip(key)).WithHint("give each key once")
+		}
+	}
 	name, desc := strings.CutPrefix(cmp.Or(r.Order, "-runs"), "-")
 	o := groupOrder{by: name, column: -1, sign: 1}
 	if desc {

@@ -46,6 +46,14 @@ func TestGroupsTakeEachKeyOnce(t *testing.T) {
 	}
 }
 
+// Each group says its keys, so a long one comes ten thousand times.
+func TestGroupsRefuseLongKeys(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	l.sweep(1)
+	l.get(project+"/groups", url.Values{"by": {strings.Repeat("k", 512)}})
+	l.refused(l.do("GET", project+"/groups", url.Values{"by": {strings.Repeat("k", 513)}}, ""), 400, model.CodeInvalid, "has 513 bytes")
+}
+
 func TestGroupsListTheirMembers(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	l.sweep(10)

@@ -37,6 +37,23 @@ func (l *lab) sweep(n int) (ids []string) {
 	return ids
 }
 
+// A run with n tags would be in n³ groups by tag, tag and tag.
+func TestGroupsTakeEachKeyOnce(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	l.sweep(1)
+	for _, by := range [][]string{{"tag", "tag"}, {"tag", "status", "tag"}, {"config/lr", "config/lr"}} {
+		l.refused(l.do("GET", project+"/groups", url.Values{"by": by}, ""), 400, model.CodeInvalid, by[0]+" is given twice")
+	}
+}
+
+// Each group says its keys, so a long one comes ten thousand times.
+func TestGroupsRefuseLongKeys(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	l.sweep(1)
+	l.get(project+"/groups", url.Values{"by": {strings.Repeat("k", 512)}})
+	l.refused(l.do("GET", project+"/groups", url.Values{"by": {strings.Repeat("k", 513)}}, ""), 400, model.CodeInvalid, "has 513 bytes")
+}
+
 func TestGroupsListTheirMembers(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	l.sweep(10)

@@ -19,6 +19,7 @@ import (
 // The largest answers about groups of runs.
 const (
 	MaxGroupKeys  = 3
+	MaxGroupKey   = 512 // bytes: no attribute's path is longer, and each group says its keys
 	MaxColumns    = 100
 	DefaultGroups = 1_000
 	MaxGroups     = 10_000
@@ -362,6 +363,15 @@ type groupOrder struct {
 func (r *GroupsRequest) order() (groupOrder, error) {
 	if len(r.By) > MaxGroupKeys || len(r.Columns) > MaxColumns {
 		return groupOrder{}, model.Errorf(model.CodeInvalid, "%d keys and %d columns, at most %d and %d", len(r.By), len(r.Columns), MaxGroupKeys, MaxColumns)
+	}
+	for i, key := range r.By {
+		if len(key) > MaxGroupKey {
+			return groupOrder{}, model.Errorf(model.CodeInvalid, "the key %s has %d bytes, no attribute's path has more than %d", model.Clip(key), len(key), MaxGroupKey)
+		}
+		// A run of 200 tags would be in eight million groups by tag, tag and tag.
+		if slices.Contains(r.By[:i], key) {
+			return groupOrder{}, model.Errorf(model.CodeInvalid, "the key %s is given twice", model.Clip(key)).WithHint("give each key once")
+		}
 	}
 	name, desc := strings.CutPrefix(cmp.Or(r.Order, "-runs"), "-")
 	o := groupOrder{by: name, column: -1, sign: 1}

@@ -29,7 +29,10 @@ func (d *decoder) all(body string) error {
 const bodyLimit = 4 << 20
 
 // taker is ingest that stores nothing.
-type taker struct{ points, requests int }
+type taker struct {
+	mu               sync.Mutex
+	points, requests int
+}
 
 func (*taker) Allow(context.Context, string, string) error { return nil }
 
@@ -37,6 +40,8 @@ func (w *taker) Append(_ context.Context, _, _ string, parts []ingest.Part) (ack
 	for i := range parts {
 		ack.Stored += uint64(parts[i].Batch.Points())
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.points += int(ack.Stored)
 	w.requests++
 	return ack, nil

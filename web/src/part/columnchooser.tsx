@@ -55,8 +55,9 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
               open.value = false;
               button.current?.focus();
             }
-            if (e.key === "Enter" && (e.target as Element).matches("[type=search]") && list[0])
-              toggle(list[0].name);
+            if (e.key !== "Enter" || !(e.target as Element).matches("[type=search]")) return;
+            const first = found(all, words.value)[0]; // of what was typed, which may not be drawn yet
+            if (first && first.name !== "name") toggle(first.name);
           }}
         >
           <input

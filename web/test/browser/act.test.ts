@@ -350,7 +350,7 @@ describe("table of runs", () => {
     on("/projects/default/huge", async (page) => {
       await page.waitForSelector(".row a");
       expect(await page.locator(".row").count()).toBeLessThan(80);
-      expect(await page.locator(".rows").evaluate((el) => el.clientHeight)).toBe(2_800_000);
+      await expect.poll(() => page.locator(".rows").evaluate((el) => el.clientHeight)).toBe(2_800_000);
       await page.locator(".table-scroll").evaluate((el) => (el.scrollTop = 28 * 2000));
       await page.waitForFunction(() =>
         [...document.querySelectorAll(".row a")].some((a) => a.textContent === "run-2005"),
@@ -368,24 +368,25 @@ describe("table of runs", () => {
   test("filter, status, sort by a summary, columns", () =>
     on("/projects/default/A", async (page) => {
       await page.waitForSelector(".row a");
-      await page.getByRole("button", { name: "eval/accuracy" }).click();
+      await page.getByRole("button", { name: "eval/accuracy", exact: true }).click();
       await expect.poll(() => page.locator(".row").first().innerText()).toContain("0.01");
       const best = (await page.locator(".row").first().innerText()).split("\n");
-      expect(best.some((t) => /^0\.9[5-9]/.test(t))).toBe(true);
+      expect(best.some((t) => /^★0\.9[5-9]/.test(t))).toBe(true);
       await shot(page, "best-run");
       await page.getByLabel("Filter runs").fill("lr=0.3");
       await expect.poll(() => page.locator(".total").innerText()).toBe("10 runs");
-      await page.getByLabel("Status").selectOption("failed");
+      await page.getByLabel("Status", { exact: true }).selectOption("failed");
       await expect
         .poll(() => page.locator(".row .status").allInnerTexts())
         .toSatisfy((all: string[]) => all.every((t) => t.includes("failed")));
       await page.getByLabel("Filter runs").fill("no-such-run");
       await page.getByText("No run matches").waitFor();
       await page.getByRole("button", { name: "clear" }).click();
+      await page.waitForSelector(".row a");
       await page.getByRole("button", { name: "columns" }).click();
       await page.getByLabel("Find a column").fill("batch");
       await page.keyboard.press("Enter");
-      await page.getByRole("button", { name: "batch_size" }).waitFor();
+      await page.getByRole("button", { name: "batch_size", exact: true }).waitFor();
       await shot(page, "columns");
     }));
 

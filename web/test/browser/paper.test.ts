@@ -88,7 +88,9 @@ for (const [name, path, there] of pages)
         .locator(".card canvas")
         .first()
         .evaluate((c: HTMLCanvasElement) => {
-          const data = c.getContext("2d")!.getImageData(0, 0, c.width, c.height).data;
+          const copy = new OffscreenCanvas(c.width, c.height).getContext("2d")!; // c shows a picture that was made elsewhere
+          copy.drawImage(c, 0, 0);
+          const data = copy.getImageData(0, 0, c.width, c.height).data;
           let bright = 0;
           let inked = 0;
           for (let i = 0; i < data.length; i += 4)

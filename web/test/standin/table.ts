@@ -45,7 +45,9 @@ export function groupsOf(runs: Row[], q: URLSearchParams) {
   if (by.length === 0) groups.set("", []);
   for (const run of runs) {
     const key = by.length ? JSON.stringify([by, by.map((k) => keyOfRun(run, k))]) : "";
-    groups.set(key, [...(groups.get(key) ?? []), run]);
+    const of = groups.get(key);
+    if (of) of.push(run);
+    else groups.set(key, [run]);
   }
   const shown = [...groups].map(([member, of]) => ({
     values: by.map((k) => keyOfRun(of[0]!, k)),

@@ -21,7 +21,9 @@ function readCards() {
     let ink = 0;
     for (const canvas of canvases) {
       if (!canvas.width || !canvas.height) continue;
-      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d"); // canvas shows a picture that was made elsewhere
+      copy.drawImage(canvas, 0, 0);
+      const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
       for (let i = 0; i < data.length; i += 4) {
         const hue = Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]);
         if (data[i + 3] > 40 && hue > 40) ink++; // the grid and the text are neutral, data owns the colour

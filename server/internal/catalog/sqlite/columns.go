@@ -19,7 +19,7 @@ import (
 // scan reads rows without database/sql between: of a hundred thousand it takes half the time.
 // A row is valid until the next.
 func (r *reads) scan(ctx context.Context, query string, args []any, each func(row []driver.Value) error) error {
-	release, err := r.turns.Acquire(ctx, 1)
+	release, err := r.turn(ctx)
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,18 @@ func TestCallersTakeTurns(t *testing.T) {
 	if s := db.reader.turns.Stats(); s.Used != oneCaller || s.Waiting != 20-oneCaller {
 		t.Errorf("%+v", s)
 	}
+	early := make(chan error, 1)
+	reads.Go(func() { // another kind of read, whose statement is kept
+		_, err := db.Summaries(ctx, model.RunID{1})
+		early <- err
+	})
+	for db.reader.turns.Stats().Waiting != 21-oneCaller {
+		select {
+		case err := <-early:
+			t.Fatalf("summaries did not wait for their turn: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
 	stop()
 	reads.Wait()
 }

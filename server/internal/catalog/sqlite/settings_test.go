@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -85,4 +87,22 @@ func TestCallersTakeTurns(t *testing.T) {
 	}
 	stop()
 	reads.Wait()
+}
+
+// A caller that goes away gives its turn back, however many rows are left.
+func TestAScanEndsWithItsCaller(t *testing.T) {
+	db := openDB(t)
+	ctx, leave := context.WithCancel(t.Context())
+	rows := 0
+	err := db.reader.scan(ctx, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT i FROM n`, nil, func([]driver.Value) error {
+		rows++
+		leave()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || rows != 1 {
+		t.Errorf("it ended after %d rows: %v", rows, err)
+	}
+	if s := db.reader.turns.Stats(); s.Used != 0 {
+		t.Errorf("%+v", s)
+	}
 }

@@ -16,7 +16,7 @@ import (
 const (
 	openAtOnce = 32 // segments of a run that are compared with one that begins in them
 	lookedRuns = 16 // of two segments
-	// A new segment has so much of its size in bytes of indexes read for it, or leastLook.
+	// Indexes of 1/lookedPart of its size are read for a new segment, or of leastLook bytes.
 	lookedPart = 4
 	leastLook  = 64 << 10
 )

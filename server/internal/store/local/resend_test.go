@@ -59,8 +59,8 @@ func minutes(t *testing.T, e *local.Engine, now *time.Time, n int) {
 }
 
 // TestResentByItself sends points again: all of them, a part, one run of several, in another
-// cut. Nobody asks for a merge. Soon the store takes at most 1.05 of what one copy takes, and
-// a count of every write says that it wrote at most four times what it kept and left out.
+// cut. Nobody asks for a merge. Soon the store takes at most 1.05 of what one copy takes. A
+// count of every write says that it wrote at most four times what it kept and left out.
 func TestResentByItself(t *testing.T) {
 	const rows, largest = 40_000, 1 << 20
 	type span struct {
@@ -186,7 +186,7 @@ func resentOn(t *testing.T, fs *faultfs.FS, now *time.Time) (*local.Engine, []fl
 }
 
 // TestCrashWhileRepeatsAreLeftOut crashes before every operation on the disk while repeats
-// are left out, and fails each of them: the curve is the same after a start, and in the end
+// are left out, and fails each of them. The curve is the same after a start, and in the end
 // one copy is there.
 func TestCrashWhileRepeatsAreLeftOut(t *testing.T) {
 	now := time.Now()

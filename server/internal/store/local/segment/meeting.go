@@ -9,7 +9,7 @@ import (
 )
 
 // meeting finds the groups that have a series, a source and a range on every axis in common
-// with another one: a client that sent its points twice makes them, and not always with the
+// with another one. A client that sent its points twice makes them, and not always with the
 // same series in a group. Those of one row are joined anyhow. Of the others it finds those
 // that meet one of the groups. It gives each the least first series of all that it meets,
 // directly or through others.

@@ -65,7 +65,7 @@ func sortGroups(groups []Packed) {
 }
 
 // Merge copies full groups and joins small ones, neighbours that make a long one, and those
-// that may say points again; of points that are said again, also by the others, it keeps the
+// that may say points again. Of points that are said again, also by the others, it keeps the
 // last. A group that cannot be read stops the merge: the damaged file stays as it is. It
 // reads about room bytes before it writes.
 func (w *Writer) Merge(ctx context.Context, groups, others []Packed, writers []model.WriterID, room int64) ([]Packed, error) {

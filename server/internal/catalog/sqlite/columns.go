@@ -310,16 +310,13 @@ func (d *DB) Refs(ctx context.Context, runs []int64) ([]catalog.Ref, error) {
 		return nil, nil
 	}
 	list, _ := json.Marshal(runs) // integers always marshal
-	out := make([]catalog.Ref, len(runs))
-	at := -1
-	_, err := collect(ctx, d.reader, func(rows *sql.Rows) (struct{}, error) {
-		at++
+	refs, err := collect(ctx, d.reader, func(rows *sql.Rows) (r catalog.Ref, err error) {
 		var id []byte
-		err := rows.Scan(&id, &out[at].Name, &out[at].DisplayName)
-		copy(out[at].ID[:], id)
-		return struct{}{}, err
+		err = rows.Scan(&id, &r.Name, &r.DisplayName)
+		copy(r.ID[:], id)
+		return r, err
 	}, `SELECT r.id, coalesce(r.name, ''), coalesce(r.display_name, '') FROM json_each(?) v LEFT JOIN runs r ON r.pk = v.value ORDER BY v.key`, string(list))
-	return out, d.failure("name runs", err)
+	return refs, d.failure("name runs", err)
 }
 
 // Values implements [catalog.Tables].

@@ -134,7 +134,7 @@ type RunFilter struct {
 	Status             model.RunStatus
 	// Query is the one-line filter of docs/guides/filter.md, as package filter reads it.
 	Query string
-	// Parsed is Query, where the caller has read it already.
+	// Parsed counts in place of Query, where the caller has read it, or made another filter of it.
 	Parsed *filter.Expr
 	// Members are groups that the runs are in.
 	Members []Member

@@ -96,9 +96,9 @@ func documents() map[string]struct {
 		paged(`"sections":[` + strings.Repeat(`{},`, 200) + `{}]`):                {"page.sections has 201 entries", false},
 		paged(`"pinned":null`):                                                    {"pinned is null", false},
 		`{"format":1,"title":"t","page":1}`:                                       {"page must be an object", false},
-		`{"format":1,"title":"t","page":{},"panels":[` + panel + `]}`:             {"a view has one of the two", true},
+		`{"format":1,"title":"t","page":{},"panels":[` + panel + `]}`:             {"a view has one of the two", false},
 		`{"format":1,"title":"t","page":{},"last":"1h"}`:                          {"these are for panels", true},
-		`{"format":1,"title":"t"}`:                                                {"panels has 0 entries", true},
+		`{"format":1,"title":"t"}`:                                                {"panels has 0 entries", false},
 		doc(strings.Repeat("{},", 80_000) + "{}"):                                 {"more than 200 entries", false},
 		strings.Repeat(" ", view.MaxBytes) + doc(panel):                           {"the most is 262144", true},
 		deep:                                     {"the most is 262144", true},
@@ -228,15 +228,26 @@ func (s schema) fault(node map[string]any, value any, at string) string {
 	return ""
 }
 
+// without names a field that is required and not there.
+func without(node, v map[string]any) string {
+	required, _ := node["required"].([]any)
+	for _, name := range required {
+		if _, ok := v[name.(string)]; !ok {
+			return name.(string)
+		}
+	}
+	return ""
+}
+
 func (s schema) object(node, v map[string]any, at string) string {
 	if node["type"] != "object" || node["maxProperties"] != nil && float64(len(v)) > node["maxProperties"].(float64) {
 		return at + ": object"
 	}
-	required, _ := node["required"].([]any)
-	for _, name := range required {
-		if _, ok := v[name.(string)]; !ok {
-			return at + ": without " + name.(string)
-		}
+	if name := without(node, v); name != "" {
+		return at + ": without " + name
+	}
+	if ways, ok := node["oneOf"].([]any); ok && len(slices.DeleteFunc(slices.Clone(ways), func(way any) bool { return without(way.(map[string]any), v) != "" })) != 1 {
+		return at + ": not one of the two"
 	}
 	properties, _ := node["properties"].(map[string]any)
 	for name, field := range v {

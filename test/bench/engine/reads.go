@@ -115,7 +115,5 @@ func timeQuery(ctx context.Context, s server, ask func(context.Context) error) (
 		return readFigures{}, err
 	}
 	slices.Sort(took)
-	return readFigures{p50: ms(took[len(took)/2]), cpu: ms(after-before) / float64(len(took))}, nil
+	return readFigures{p50: msOf(took[len(took)/2]), cpu: msOf(after-before) / float64(len(took))}, nil
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

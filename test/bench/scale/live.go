@@ -116,7 +116,7 @@ func drawZoom(ctx context.Context, r *report, srv *server, run string, n, width 
 		if i%4 > 0 {
 			query.Set("to", strconv.Itoa(from+width-1))
 		}
-		took, used, err := srv.timed(ctx, "/api/v1/runs/"+run+"/buckets", query)
+		_, took, used, err := srv.timed(ctx, "/api/v1/runs/"+run+"/buckets", query)
 		if err != nil {
 			return err
 		}
@@ -131,18 +131,18 @@ func drawZoom(ctx context.Context, r *report, srv *server, run string, n, width 
 }
 
 // timed is one request by the clock and by the server's processor time.
-func (s *server) timed(ctx context.Context, path string, query url.Values) (took, used time.Duration, err error) {
+func (s *server) timed(ctx context.Context, path string, query url.Values) (text []byte, took, used time.Duration, err error) {
 	before, err := s.cpu()
 	if err != nil {
-		return 0, 0, err
+		return nil, 0, 0, err
 	}
 	begin := time.Now()
-	if _, err := s.get(ctx, path, query); err != nil {
-		return 0, 0, err
+	if text, err = s.get(ctx, path, query); err != nil {
+		return nil, 0, 0, err
 	}
 	took = time.Since(begin)
 	after, err := s.cpu()
-	return took, after - before, err
+	return text, took, after - before, err
 }
 
 func met(ok bool) string {

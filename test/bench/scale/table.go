@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -135,19 +134,9 @@ func wholeTable(ctx context.Context, r *report, s *server, n int) error {
 	if err != nil {
 		return err
 	}
-	base, err := s.cpu()
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	text, err := s.get(ctx, "/api/v1/projects/"+workspace+"/table/runs", url.Values{
+	text, took, used, err := s.timed(ctx, "/api/v1/projects/"+workspace+"/table/runs", url.Values{
 		"format": {"csv"}, "column": {"name", "status", "config/lr", "config/model", "min(eval/loss)", "max(eval/accuracy)", "last(train/loss)"},
 	})
-	if err != nil {
-		return err
-	}
-	took := time.Since(begin)
-	used, err := s.cpu()
 	if err != nil {
 		return err
 	}
@@ -158,6 +147,6 @@ func wholeTable(ctx context.Context, r *report, s *server, n int) error {
 	if rows := strings.Count(string(text), "\n") - 1; rows != n {
 		return fmt.Errorf("the CSV file has %d rows, want %d", rows, n)
 	}
-	r.line("all rows as CSV, 7 columns", count(n)+" runs", "%s, server CPU %s, %s, peak memory %.0f → %.0f MB", milli(took), milli(used-base), kilo(len(text)), float64(before)/1e6, float64(after)/1e6)
+	r.line("all rows as CSV, 7 columns", count(n)+" runs", "%s, server CPU %s, %s, peak memory %.0f → %.0f MB", milli(took), milli(used), kilo(len(text)), float64(before)/1e6, float64(after)/1e6)
 	return nil
 }

@@ -157,7 +157,7 @@ func (h *harness) groupsOf(rt *rapid.T, f catalog.RunFilter, c *catalog.Columns,
 			rt.Errorf("the members of %s are %v, want %v", keyText(&v), got, want)
 		}
 	}
-	for _, tag := range append([]string{""}, "a", "b") {
+	for _, tag := range []string{"", "a", "b"} {
 		var want []string
 		m := catalog.Member{Key: "tag"}
 		if tag != "" {

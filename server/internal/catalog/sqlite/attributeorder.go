@@ -114,7 +114,7 @@ func (d *DB) listAlong(ctx context.Context, f catalog.RunFilter, r *room) ([]lis
 	}
 	if o.path != "" {
 		b := byAttribute{db: d, order: o, runs: w, age: "+r.pk", after: after, room: r} // sorts: a filter is expected to leave few
-		if f.Query == "" && f.Status == "" && f.Tag == "" && f.Name == "" && f.Only == nil && f.Members == nil {
+		if !w.queries && !narrows(f) {
 			b.along, b.age = " INDEXED BY runs_age", "r.pk" // most of a project: in its order, not sorted
 		}
 		if m, ok := filter.ParseMetric(o.path); ok {
@@ -140,10 +140,15 @@ func (o *order) along(f catalog.RunFilter, w *where) string {
 	if f.Only != nil {
 		return " INDEXED BY sqlite_autoindex_runs_1" // of ids: else SQLite reads every run of the project
 	}
-	if f.Deleted || w.compares || f.Status != "" || f.Tag != "" || f.Name != "" || f.Members != nil {
+	if f.Deleted || w.compares || narrows(f) {
 		return ""
 	}
 	return " INDEXED BY " + o.index
+}
+
+// narrows reports whether a filter chooses runs of a project by more than its query.
+func narrows(f catalog.RunFilter) bool {
+	return f.Status != "" || f.Tag != "" || f.Name != "" || f.Members != nil || f.Only != nil
 }
 
 func errDirection(metric string) error {

@@ -17,9 +17,10 @@ import (
 )
 
 // scan reads rows without database/sql between: of a hundred thousand it takes half the time.
-// A row is valid until the next.
+// A row is valid until the next. It ends with the context, which the driver only heeds in
+// the first step.
 func (r *reads) scan(ctx context.Context, query string, args []any, each func(row []driver.Value) error) error {
-	release, err := r.turns.Acquire(ctx, 1)
+	release, err := r.turn(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func scanRaw(ctx context.Context, c any, query string, args []any, each func(row
 	}
 	defer rows.Close()
 	row := make([]driver.Value, len(rows.Columns()))
-	for {
+	for ctx.Err() == nil {
 		if err := rows.Next(row); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
@@ -61,6 +62,7 @@ func scanRaw(ctx context.Context, c any, query string, args []any, each func(row
 			return err
 		}
 	}
+	return ctx.Err()
 }
 
 // Columns implements [catalog.Tables].
@@ -75,7 +77,7 @@ func (d *DB) columns(ctx context.Context, f catalog.RunFilter, names catalog.Col
 	if err != nil {
 		return nil, err
 	}
-	c := &columnReader{db: d, ctx: ctx, out: &catalog.Columns{}}
+	c := &columnReader{db: d, out: &catalog.Columns{}}
 	o := parseOrder("")
 	err = d.reader.scan(ctx, `SELECT r.pk FROM runs r`+o.along(f, w)+` WHERE `+w.String(), w.args, func(row []driver.Value) error {
 		pk, _ := row[0].(int64)
@@ -87,29 +89,28 @@ func (d *DB) columns(ctx context.Context, f catalog.RunFilter, names catalog.Col
 	}
 	slices.Sort(c.out.Runs)
 	for _, name := range names.Keys {
-		if err := c.key(name); err != nil {
+		if err := c.key(ctx, name); err != nil {
 			return nil, err
 		}
 	}
-	return c.out, c.numbers(names.Numbers)
+	return c.out, c.numbers(ctx, names.Numbers)
 }
 
 // columnReader puts what is read in the order of runs at the places of its runs.
 type columnReader struct {
 	db  *DB
-	ctx context.Context //nolint:containedctx // lives as long as the call of Columns
 	out *catalog.Columns
 }
 
 // along reads rows that begin with a run, in their order, for those runs that are selected.
-func (c *columnReader) along(query string, args []any, take func(at int, row []driver.Value)) error {
+func (c *columnReader) along(ctx context.Context, query string, args []any, take func(at int, row []driver.Value)) error {
 	runs := c.out.Runs
 	if len(runs) == 0 {
 		return nil
 	}
 	args = append(args, runs[0], runs[len(runs)-1])
 	at := 0
-	return c.db.reader.scan(c.ctx, query, args, func(row []driver.Value) error {
+	return c.db.reader.scan(ctx, query, args, func(row []driver.Value) error {
 		pk, _ := row[0].(int64)
 		if at < len(runs) && runs[at] > pk { // a key of several: the rows begin anew
 			at, _ = slices.BinarySearch(runs, pk)
@@ -124,7 +125,7 @@ func (c *columnReader) along(query string, args []any, take func(at int, row []d
 	})
 }
 
-func (c *columnReader) key(name string) error {
+func (c *columnReader) key(ctx context.Context, name string) error {
 	k := catalog.GroupKey{Values: make([]model.Value, 1), Of: make([]uint32, len(c.out.Runs)), More: map[int][]uint32{}}
 	places := map[any]uint32{}
 	put := func(at int, id any, value func() model.Value) {
@@ -147,11 +148,11 @@ func (c *columnReader) key(name string) error {
 	var err error
 	switch name {
 	case "status":
-		err = c.along(`SELECT r.pk, r.status FROM runs r WHERE r.pk BETWEEN ? AND ? ORDER BY r.pk`, nil, text)
+		err = c.along(ctx, `SELECT r.pk, r.status FROM runs r WHERE r.pk BETWEEN ? AND ? ORDER BY r.pk`, nil, text)
 	case "tag":
-		err = c.along(`SELECT t.run, t.tag FROM tags t WHERE t.run BETWEEN ? AND ? ORDER BY t.run, t.tag`, nil, text)
+		err = c.along(ctx, `SELECT t.run, t.tag FROM tags t WHERE t.run BETWEEN ? AND ? ORDER BY t.run, t.tag`, nil, text)
 	default:
-		err = c.along(`SELECT a.run, a.key, a.type FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NOT NULL AND a.run BETWEEN ? AND ?`,
+		err = c.along(ctx, `SELECT a.run, a.key, a.type FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NOT NULL AND a.run BETWEEN ? AND ?`,
 			[]any{name}, func(at int, row []driver.Value) {
 				kind, _ := row[2].(string)
 				id := keyID{class(model.ValueType(kind)), whole(row[1])}
@@ -229,7 +230,7 @@ func (w *where) addMember(m catalog.Member) {
 }
 
 // numbers reads each metric once, whatever is asked of it.
-func (c *columnReader) numbers(names []string) error {
+func (c *columnReader) numbers(ctx context.Context, names []string) error {
 	c.out.Numbers = make([][]float64, len(names))
 	c.out.NaN = make([]map[int]bool, len(names))
 	for i := range names {
@@ -243,7 +244,7 @@ func (c *columnReader) numbers(names []string) error {
 	for i, name := range names {
 		m, ok := filter.ParseMetric(name)
 		if !ok {
-			if err := c.attribute(name, c.out.Numbers[i], c.out.NaN[i]); err != nil {
+			if err := c.attribute(ctx, name, c.out.Numbers[i], c.out.NaN[i]); err != nil {
 				return err
 			}
 			continue
@@ -251,7 +252,7 @@ func (c *columnReader) numbers(names []string) error {
 		metrics[m.Name] = append(metrics[m.Name], wanted{summaryColumn(m.Of), c.out.Numbers[i], c.out.NaN[i]})
 	}
 	for metric, all := range metrics {
-		if err := c.metric(metric, all); err != nil {
+		if err := c.metric(ctx, metric, all); err != nil {
 			return err
 		}
 	}
@@ -266,12 +267,12 @@ type wanted struct {
 }
 
 // metric reads no more than is wanted: a value costs as much as half a row.
-func (c *columnReader) metric(name string, all []wanted) error {
+func (c *columnReader) metric(ctx context.Context, name string, all []wanted) error {
 	columns := make([]string, len(all))
 	for i, w := range all {
 		columns[i] = w.column
 	}
-	return c.along(`SELECT s.run, `+strings.Join(columns, ", ")+` FROM summaries s INDEXED BY summaries_metric WHERE s.metric = ? AND s.run BETWEEN ? AND ?`, []any{name}, func(at int, row []driver.Value) {
+	return c.along(ctx, `SELECT s.run, `+strings.Join(columns, ", ")+` FROM summaries s INDEXED BY summaries_metric WHERE s.metric = ? AND s.run BETWEEN ? AND ?`, []any{name}, func(at int, row []driver.Value) {
 		for i, w := range all {
 			if v, ok := number(row[i+1]); ok {
 				w.into[at] = v
@@ -282,8 +283,8 @@ func (c *columnReader) metric(name string, all []wanted) error {
 	})
 }
 
-func (c *columnReader) attribute(path string, into []float64, nan map[int]bool) error {
-	return c.along(`SELECT a.run, a.key FROM attributes a INDEXED BY attributes_key
+func (c *columnReader) attribute(ctx context.Context, path string, into []float64, nan map[int]bool) error {
+	return c.along(ctx, `SELECT a.run, a.key FROM attributes a INDEXED BY attributes_key
 		WHERE a.path = ? AND a.type IN ('int64', 'float64') AND a.run BETWEEN ? AND ?`, []any{path}, func(at int, row []driver.Value) {
 		if v, ok := number(row[1]); ok {
 			into[at] = v
@@ -309,16 +310,13 @@ func (d *DB) Refs(ctx context.Context, runs []int64) ([]catalog.Ref, error) {
 		return nil, nil
 	}
 	list, _ := json.Marshal(runs) // integers always marshal
-	out := make([]catalog.Ref, len(runs))
-	at := -1
-	_, err := collect(ctx, d.reader, func(rows *sql.Rows) (struct{}, error) {
-		at++
+	refs, err := collect(ctx, d.reader, func(rows *sql.Rows) (r catalog.Ref, err error) {
 		var id []byte
-		err := rows.Scan(&id, &out[at].Name, &out[at].DisplayName)
-		copy(out[at].ID[:], id)
-		return struct{}{}, err
+		err = rows.Scan(&id, &r.Name, &r.DisplayName)
+		copy(r.ID[:], id)
+		return r, err
 	}, `SELECT r.id, coalesce(r.name, ''), coalesce(r.display_name, '') FROM json_each(?) v LEFT JOIN runs r ON r.pk = v.value ORDER BY v.key`, string(list))
-	return out, d.failure("name runs", err)
+	return refs, d.failure("name runs", err)
 }
 
 // Values implements [catalog.Tables].

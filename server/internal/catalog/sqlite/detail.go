@@ -11,7 +11,7 @@ import (
 
 // GetRun implements [catalog.Details]; a run in the trash is found, with DeletedNs.
 func (d *DB) GetRun(ctx context.Context, id model.RunID) (*catalog.Detail, error) {
-	release, err := d.reader.turns.Acquire(ctx, 1)
+	release, err := d.reader.turn(ctx)
 	if err != nil {
 		return nil, err
 	}

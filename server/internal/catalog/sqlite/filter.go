@@ -16,6 +16,7 @@ import (
 type where struct {
 	parts    []string
 	args     []any
+	queries  bool // anything
 	compares bool // an attribute
 	steps    catalog.Steps
 }
@@ -47,6 +48,7 @@ func (w *where) addQuery(f catalog.RunFilter) error {
 	if len(f.Parsed.Parts) == 0 {
 		return nil
 	}
+	w.queries = true
 	return w.addExpr(f.Query, *f.Parsed)
 }
 

@@ -33,10 +33,15 @@ func newReads(db *sql.DB) *reads {
 	return &reads{DB: db, turns: share.NewTurns("reads of the catalog", readers, oneCaller, 0), prepared: map[string]*sql.Stmt{}}
 }
 
+// turn waits for the caller's turn.
+func (r *reads) turn(ctx context.Context) (release func(), err error) {
+	return r.turns.Acquire(ctx, 1)
+}
+
 // row reads one row when it is the caller's turn. The query is a constant.
 func (r *reads) row(ctx context.Context, query string, args ...any) (scan func(into ...any) error) {
 	return func(into ...any) error {
-		release, err := r.turns.Acquire(ctx, 1)
+		release, err := r.turn(ctx)
 		if err != nil {
 			return err
 		}

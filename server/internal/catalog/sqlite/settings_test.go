@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -71,6 +73,36 @@ func TestCallersTakeTurns(t *testing.T) {
 	if s := db.reader.turns.Stats(); s.Used != oneCaller || s.Waiting != 20-oneCaller {
 		t.Errorf("%+v", s)
 	}
+	early := make(chan error, 1)
+	reads.Go(func() { // another kind of read, whose statement is kept
+		_, err := db.Summaries(ctx, model.RunID{1})
+		early <- err
+	})
+	for db.reader.turns.Stats().Waiting != 21-oneCaller {
+		select {
+		case err := <-early:
+			t.Fatalf("summaries did not wait for their turn: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
 	stop()
 	reads.Wait()
+}
+
+// A caller that goes away gives its turn back, however many rows are left.
+func TestAScanEndsWithItsCaller(t *testing.T) {
+	db := openDB(t)
+	ctx, leave := context.WithCancel(t.Context())
+	rows := 0
+	err := db.reader.scan(ctx, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT i FROM n`, nil, func([]driver.Value) error {
+		rows++
+		leave()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || rows != 1 {
+		t.Errorf("it ended after %d rows: %v", rows, err)
+	}
+	if s := db.reader.turns.Stats(); s.Used != 0 {
+		t.Errorf("%+v", s)
+	}
 }

@@ -346,10 +346,15 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// turning is a querier whose callers take turns.
+type turning interface {
+	turn(ctx context.Context) (release func(), err error)
+}
+
 // collect reads every row of a query with scan.
 func collect[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	if r, ok := q.(*reads); ok {
-		release, err := r.turns.Acquire(ctx, 1)
+	if r, ok := q.(turning); ok {
+		release, err := r.turn(ctx)
 		if err != nil {
 			return nil, err
 		}

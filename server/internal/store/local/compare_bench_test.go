@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -39,61 +38,52 @@ func (f readingFile) ReadAt(b []byte, off int64) (int, error) {
 
 // flushes makes a store of runs that all have rows in each of so many segments; at says
 // when row i of segment n is.
-func flushes(t testing.TB, e *local.Engine, runs, segments, rows int, at func(n, i int) int64) {
-	t.Helper()
+func flushes(b *testing.B, e *local.Engine, runs, segments, rows int, at func(n, i int) int64) {
+	b.Helper()
 	for n := range segments {
 		for run := range runs {
 			id := model.RunID{1, byte(run >> 8), byte(run)}
 			if n == 0 {
-				if err := e.PutAttempt(t.Context(), id, model.Attempt{Number: 1}); err != nil {
-					t.Fatal(err)
+				if err := e.PutAttempt(b.Context(), id, model.Attempt{Number: 1}); err != nil {
+					b.Fatal(err)
 				}
 			}
 			g := model.RowGroup{Unique: model.UniqueTime, Columns: []model.Column{{Series: model.NewSeriesKey("x", "", nil), Kind: model.KindFloat}}}
 			for i := range rows {
 				g.TimeNs, g.Columns[0].Floats = append(g.TimeNs, at(n, i)), append(g.Columns[0].Floats, float64(i%977)/7)
 			}
-			must(e.Append(t.Context(), &model.Batch{Run: id, Writer: model.WriterID(id), Attempt: 1, Groups: []model.RowGroup{g}}))
+			must(e.Append(b.Context(), &model.Batch{Run: id, Writer: model.WriterID(id), Attempt: 1, Groups: []model.RowGroup{g}}))
 		}
-		if err := e.Flush(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := e.Flush(b.Context()); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
 
 // comparing is the processor time, and the bytes read, of the first look at a store after a
 // start, when all of its segments are new to it. Nothing is merged for another reason.
-func comparing(t testing.TB, runs, segments, rows int, at func(n, i int) int64) (took time.Duration, read int64) {
-	t.Helper()
+func comparing(b *testing.B, runs, segments, rows int, at func(n, i int) int64) (took time.Duration, read int64) {
+	b.Helper()
 	fs := &reading{FS: hasty{wal.OS{}}}
-	config := local.Config{Dir: t.TempDir(), FS: fs, CompactFiles: 1 << 20}
-	e := must(local.Open(t.Context(), config))
-	flushes(t, e, runs, segments, rows, at)
+	config := local.Config{Dir: b.TempDir(), FS: fs, CompactFiles: 1 << 20}
+	e := must(local.Open(b.Context(), config))
+	flushes(b, e, runs, segments, rows, at)
 	took = time.Hour
 	for range 3 {
 		if err := e.Close(); err != nil {
-			t.Fatal(err)
+			b.Fatal(err)
 		}
-		e = must(local.Open(t.Context(), config))
-		before, since := fs.bytes.Load(), processor(t)
-		if err := e.Compact(t.Context(), false); err != nil {
-			t.Fatal(err)
+		e = must(local.Open(b.Context(), config))
+		before, since := fs.bytes.Load(), cpuTime(b)
+		if err := e.Compact(b.Context(), false); err != nil {
+			b.Fatal(err)
 		}
-		took, read = min(took, processor(t)-since), fs.bytes.Load()-before
+		took, read = min(took, cpuTime(b)-since), fs.bytes.Load()-before
 	}
 	if err := e.Close(); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
 	return took, read
-}
-
-func processor(t testing.TB) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkComparing is the processor time that a start spends on the search for repeats, for
@@ -131,11 +121,11 @@ func BenchmarkLeavingOut(b *testing.B) {
 			for b.Loop() {
 				e := must(local.Open(b.Context(), local.Config{Dir: b.TempDir(), FS: hasty{wal.OS{}}}))
 				flushes(b, e, 1, 2, rows, func(_, i int) int64 { return int64(i)*1_000_000 + int64(i*7919%977) })
-				since := processor(b)
+				since := cpuTime(b)
 				if err := e.Compact(b.Context(), false); err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(processor(b)-since)/float64(rows), "ns/row")
+				b.ReportMetric(float64(cpuTime(b)-since)/float64(rows), "ns/row")
 				if got := e.Stats().Points; got != uint64(rows) {
 					b.Errorf("%d points are kept of %d", got, rows)
 				}

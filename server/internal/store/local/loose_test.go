@@ -15,8 +15,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
-// singles is a run as a client sends it that gives each value a line and a time of its own,
-// and what it should say: of a time that comes again the later value.
+// singles is a run of a client that gives each value a line and a time of its own, and what
+// the run should say. Of a time that comes again the later value counts.
 type singles struct {
 	random *rand.Rand
 	want   map[string]map[int64]float64
@@ -24,8 +24,8 @@ type singles struct {
 	now    int64
 }
 
-// batch is some values, of two kinds, by one of two writers, each of which has series of its
-// own; now and then a row that two series share lies between them.
+// batch is some values of two kinds, by one of two writers, each of which has series of its
+// own. Now and then a row that two series share lies between them.
 func (s *singles) batch() *model.Batch {
 	writer := s.random.IntN(2)
 	b := &model.Batch{Run: model.RunID{1}, Writer: model.WriterID{1, byte(writer)}, Attempt: 1}
@@ -104,8 +104,8 @@ func readAll(t *testing.T, e *local.Engine, l store.Series) (out map[int64]float
 	}
 }
 
-// TestSinglePoints: points that share their rows with no other are read as they were sent:
-// few and more than wait at once, in memory, flushed, merged, and after a start from the log.
+// TestSinglePoints: points that share their rows with no other are read as they were sent.
+// They are few, or more than wait at once; in memory, flushed, merged, or read from the log.
 func TestSinglePoints(t *testing.T) {
 	seeds := uint64(3)
 	if testing.Short() { // as the race detector runs it, to which all are the same

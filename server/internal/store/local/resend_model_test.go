@@ -235,8 +235,8 @@ func (r *resending) checkAll(t *testing.T, s *store.Series) {
 }
 
 // TestSentAgainInAnyWay sends points of two attempts, some again: all or a part, cut in
-// other ways, with new ones in between, while segments are flushed and merged and the server
-// starts anew. Every read says what a list of all that was sent says, and some is kept once.
+// other ways, with new ones in between. Meanwhile segments are flushed and merged, and the
+// server starts anew. Every read says what a list of all that was sent says, and some is kept once.
 func TestSentAgainInAnyWay(t *testing.T) {
 	for _, rule := range []model.Uniqueness{model.UniqueTime, model.UniqueAxes} {
 		for seed := range uint64(8) {

@@ -47,9 +47,20 @@ func (r resender) send(t *testing.T, run byte, from, to int) {
 	}
 }
 
+// minutes lets some go by; in each the engine does what it does by itself.
+func minutes(t *testing.T, e *local.Engine, now *time.Time, n int) {
+	t.Helper()
+	for range n {
+		*now = now.Add(time.Minute)
+		if err := e.Compact(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestResentByItself sends points again: all of them, a part, one run of several, in another
-// cut. Nobody asks for a merge. Soon the store takes at most 1.05 of what one copy takes, and
-// a count of every write says that it wrote at most four times what it kept and left out.
+// cut. Nobody asks for a merge. Soon the store takes at most 1.05 of what one copy takes. A
+// count of every write says that it wrote at most four times what it kept and left out.
 func TestResentByItself(t *testing.T) {
 	const rows, largest = 40_000, 1 << 20
 	type span struct {
@@ -69,12 +80,7 @@ func TestResentByItself(t *testing.T) {
 		if err := e.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for range 3 {
-			now = now.Add(time.Minute)
-			if err := e.Compact(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
-		}
+		minutes(t, e, &now, 3)
 		there, most := fs.there()
 		stats := e.Stats()
 		t.Logf("%d bytes of %d segments, largest %d, written %.2f times what is kept", there, len(fs.sizes), most, float64(fs.written)/float64(stats.KeptBytes))
@@ -119,12 +125,7 @@ func TestResentInOtherCuts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 {
-			now = now.Add(time.Minute)
-			if err := e.Compact(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
-		}
+		minutes(t, e, &now, 2)
 		if got := e.Stats().Points; got != 4*rows {
 			t.Errorf("rows %v again: %d points are kept, want %d", again, got, 4*rows)
 		}
@@ -156,12 +157,7 @@ func TestResentInBetween(t *testing.T) {
 		if err := e.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 {
-			now = now.Add(time.Minute)
-			if err := e.Compact(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
-		}
+		minutes(t, e, &now, 2)
 		got := pages(t, e, rand.New(rand.NewPCG(1, 1)), "x")
 		if len(got) != rows {
 			t.Fatalf("%d values", len(got))
@@ -174,8 +170,7 @@ func TestResentInBetween(t *testing.T) {
 	}
 }
 
-// resentOn leaves a store on a disk that has rows twice, and what
-// its curve says.
+// resentOn leaves a store on a disk that has rows twice, and what its curve says.
 func resentOn(t *testing.T, fs *faultfs.FS, now *time.Time) (*local.Engine, []float64) {
 	t.Helper()
 	e := must(local.Open(t.Context(), local.Config{Dir: "/data", FS: fs, SegmentBytes: 1 << 20, Now: func() time.Time { return *now }}))
@@ -191,7 +186,7 @@ func resentOn(t *testing.T, fs *faultfs.FS, now *time.Time) (*local.Engine, []fl
 }
 
 // TestCrashWhileRepeatsAreLeftOut crashes before every operation on the disk while repeats
-// are left out, and fails each of them: the curve is the same after a start, and in the end
+// are left out, and fails each of them. The curve is the same after a start, and in the end
 // one copy is there.
 func TestCrashWhileRepeatsAreLeftOut(t *testing.T) {
 	now := time.Now()
@@ -216,10 +211,7 @@ func TestCrashWhileRepeatsAreLeftOut(t *testing.T) {
 			if got := pages(t, e, random, "a"); !slices.Equal(got, want) || e.Stats().Quarantined > 0 {
 				t.Fatalf("%s %d, stage %d: %d values of %d, %d damaged", what, n, stage, len(got), len(want), e.Stats().Quarantined)
 			}
-			now = now.Add(time.Minute)
-			if err := e.Compact(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
+			minutes(t, e, &now, 1)
 		}
 		if got := e.Stats().Points; got != once {
 			t.Errorf("%s %d: %d points are left, want %d", what, n, got, once)
@@ -289,9 +281,8 @@ func TestResentInOtherGroups(t *testing.T) {
 			if err := e.PutAttempt(t.Context(), model.RunID{1}, model.Attempt{Number: 1}); err != nil {
 				t.Fatal(err)
 			}
-			upkeep := func(after time.Duration) {
+			upkeep := func() {
 				t.Helper()
-				now = now.Add(after)
 				if err := errors.Join(e.Flush(t.Context()), e.Compact(t.Context(), false)); err != nil {
 					t.Fatal(err)
 				}
@@ -301,17 +292,15 @@ func TestResentInOtherGroups(t *testing.T) {
 					for _, g := range threeSeries(at, min(at+size, rows), rows, apart, behind) {
 						must(e.Append(t.Context(), &model.Batch{Run: model.RunID{1}, Writer: model.WriterID{1}, Attempt: 1, Groups: []model.RowGroup{g}}))
 						if apart {
-							upkeep(0)
+							upkeep()
 						}
 					}
-					upkeep(0)
+					upkeep()
 				}
 			}
 			send(request, false, 0)
 			send(request-7, way.apart, way.behind)
-			for range 3 {
-				upkeep(time.Minute)
-			}
+			minutes(t, e, &now, 3)
 			if got := e.Stats().Points; got < 3*rows || got > 3*rows*105/100 {
 				t.Errorf("%d points are kept of %d that were sent twice", got, 3*rows)
 			}

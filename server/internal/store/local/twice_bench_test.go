@@ -39,11 +39,8 @@ func sendMany(b *testing.B, e *local.Engine, request int) {
 }
 
 // readsOf are a chart, a zoom and a page of these points.
-func readsOf(b *testing.B, e *local.Engine, axis model.Axis) map[string]func() {
-	unit := int64(1)
-	if axis == model.AxisTime {
-		unit = 1e6
-	}
+func readsOf(b *testing.B, e *local.Engine) map[string]func() {
+	const axis, unit = model.AxisTime, int64(1e6)
 	buckets := func(from, to int64) func() {
 		return func() {
 			got, err := e.Buckets(b.Context(), store.BucketsRequest{Run: model.RunID{1}, Axis: axis, From: from * unit, To: to * unit, N: 1000})
@@ -88,7 +85,7 @@ func sendTo(b *testing.B, times int) {
 		sendMany(b, e, 50_000+7_000*n)
 	}
 	sent := time.Now()
-	reads := readsOf(b, e, model.AxisTime)
+	reads := readsOf(b, e)
 	reads["chart"]()
 	b.ReportMetric(float64(time.Since(sent).Milliseconds()), "ms-live")
 	for time.Since(sent) < time.Minute && e.Stats().Points > twiceRows*105/100 {
@@ -113,7 +110,7 @@ func sendTo(b *testing.B, times int) {
 		b.Fatal(err)
 	}
 	e = must(local.Open(b.Context(), config))
-	reads = readsOf(b, e, model.AxisTime)
+	reads = readsOf(b, e)
 	report("-restarted")
 	if err := e.Close(); err != nil {
 		b.Fatal(err)

@@ -9,11 +9,11 @@ import (
 )
 
 // meeting finds the groups that have a series, a source and a range on every axis in common
-// with another one: a client that sent its points twice makes them, and not always with the
+// with another one. A client that sent its points twice makes them, and not always with the
 // same series in a group. Those of one row are joined anyhow. Of the others it finds those
 // that meet one of the groups. It gives each the least first series of all that it meets,
-// directly or through others.
-func meeting(groups, others []Packed) map[*Group]uint32 {
+// directly or through others, and says which are of the others.
+func meeting(groups, others []Packed) (met map[*Group]uint32, stays map[*Group]bool) {
 	m := &meetings{stays: make(map[*Group]bool, len(others)), joined: map[*Group]*Group{}}
 	all := make([]*Group, 0, len(groups)+len(others))
 	for i, list := range [][]Packed{groups, others} {
@@ -27,7 +27,7 @@ func meeting(groups, others []Packed) map[*Group]uint32 {
 	for _, list := range bySeries(all) {
 		m.sweep(list)
 	}
-	return m.places()
+	return m.places(), m.stays
 }
 
 // meetings are sets of groups that meet: each joined to another one of its set, or to itself.

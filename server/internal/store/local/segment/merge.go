@@ -65,18 +65,19 @@ func sortGroups(groups []Packed) {
 }
 
 // Merge copies full groups and joins small ones, neighbours that make a long one, and those
-// that may say points again; of points that are said again, also by the others, it keeps the
+// that may say points again. Of points that are said again, also by the others, it keeps the
 // last. A group that cannot be read stops the merge: the damaged file stays as it is. It
 // reads about room bytes before it writes.
 func (w *Writer) Merge(ctx context.Context, groups, others []Packed, writers []model.WriterID, room int64) ([]Packed, error) {
-	m := &merger{writer: w, writers: writers, met: meeting(groups, others), long: strands(groups), other: map[Packed]bool{}}
+	m := &merger{writer: w, writers: writers, long: strands(groups)}
+	m.met, m.stays = meeting(groups, others)
 	for _, p := range m.with(groups, others) {
-		g, other := p.Whole(), m.other[p]
+		g := p.Whole()
 		size, err := g.plainBytes()
 		if err != nil {
 			return nil, err
 		}
-		if !other && m.copies(g, size) {
+		if m.copies(g, size) {
 			c, err := w.copyGroup(g)
 			if err != nil {
 				return nil, err
@@ -84,7 +85,7 @@ func (w *Writer) Merge(ctx context.Context, groups, others []Packed, writers []m
 			m.out = append(m.out, c.pack())
 			continue
 		}
-		if err := m.take(g, other); err != nil {
+		if err := m.take(g); err != nil {
 			return nil, err
 		}
 		if m.size += size + loadedGroup + loadedValue*int64(len(g.Cols)); m.size >= room {
@@ -103,7 +104,7 @@ type merger struct {
 	writers []model.WriterID
 	met     map[*Group]uint32 // those that may say what others say, see meeting
 	long    map[*Group]int    // those of strands
-	other   map[Packed]bool   // those of segments that stay
+	stays   map[*Group]bool   // those of segments that stay
 	out     []Packed
 
 	parts  []Part
@@ -121,7 +122,6 @@ func (m *merger) with(groups, others []Packed) []Packed {
 	groups = slices.Clone(groups)
 	for _, p := range others {
 		if g, ok := p.(*Group); ok && m.meets(g) {
-			m.other[p] = true
 			groups = append(groups, p)
 		}
 	}
@@ -135,8 +135,10 @@ func (m *merger) with(groups, others []Packed) []Packed {
 
 func (m *merger) place(p Packed) (series uint32, time int64) {
 	series, time = p.first()
-	if g, ok := p.(*Group); ok && m.meets(g) {
-		series = m.met[g]
+	if g, ok := p.(*Group); ok {
+		if least, met := m.met[g]; met {
+			series = least
+		}
 	}
 	return series, time
 }
@@ -152,7 +154,7 @@ func (m *merger) copies(g *Group, size int64) bool {
 }
 
 // take reads a group; another's is only there to say what is said again.
-func (m *merger) take(g *Group, other bool) error {
+func (m *merger) take(g *Group) error {
 	part, err := g.load()
 	if err != nil {
 		return err
@@ -160,7 +162,7 @@ func (m *merger) take(g *Group, other bool) error {
 	if part.strand = m.long[g]; m.meets(g) { // what says points again may be of any length
 		part.strand = 0
 	}
-	if part.other = other; !other {
+	if part.other = m.stays[g]; !part.other {
 		m.bytes, m.points = m.bytes+g.Bytes(), m.points+g.Points()
 	}
 	m.parts = append(m.parts, part)

@@ -8,8 +8,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
-// loose is points of a run that share their rows with no other: each is a row group of
-// one row and one column, without axes, of a client that knows no sequences. In the group
+// loose is points of a run that share their rows with no other. Each is a row group of one
+// row and one column, without axes, of a client that knows no sequences. In the group
 // of its series each would cost as much as a row of fifty. So they wait here, one behind
 // the other, and go there together: when they are many, and before anybody reads the run
 // or a flush takes it.

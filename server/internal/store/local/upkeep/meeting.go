@@ -9,14 +9,14 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/local/segment"
 )
 
-// Which segments are compared is found by run, along the time: with n segments that have a
-// run one after the other nothing is compared, and what it costs grows with the entries of
-// the directories. Segments whose points lie at all times meet all others. So that a store
+// Which segments are compared is found by run, along the time. Where n segments have a run
+// one after the other nothing is compared, and the search grows with the entries of the
+// directories. Segments whose points lie at all times meet all others. So that a store
 // of those costs no more for a new one the larger it is, there are two limits.
 const (
 	openAtOnce = 32 // segments of a run that are compared with one that begins in them
 	lookedRuns = 16 // of two segments
-	// A new segment has so much of its size in bytes of indexes read for it, or leastLook.
+	// Indexes of 1/lookedPart of its size are read for a new segment, or of leastLook bytes.
 	lookedPart = 4
 	leastLook  = 64 << 10
 )

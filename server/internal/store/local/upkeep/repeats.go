@@ -3,6 +3,7 @@ package upkeep
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -55,16 +56,8 @@ func (k *Keeper) compare(live []*segment.File, asked bool) {
 		}
 		r.compared[s.ID] = true
 	}
-	for id := range r.compared {
-		if !there[id] {
-			delete(r.compared, id)
-		}
-	}
-	for p := range r.bytes {
-		if !there[p.of] || !there[p.by] {
-			delete(r.bytes, p)
-		}
-	}
+	maps.DeleteFunc(r.compared, func(id uint64, _ bool) bool { return !there[id] })
+	maps.DeleteFunc(r.bytes, func(p pair, _ int64) bool { return !there[p.of] || !there[p.by] })
 	for _, m := range k.meetings(live, fresh, asked) {
 		k.compareTwo(m)
 	}

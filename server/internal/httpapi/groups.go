@@ -70,7 +70,7 @@ func newGroupDoc(g *query.Group) groupDoc {
 
 func (a *API) groups(w http.ResponseWriter, r *http.Request) error {
 	p := readParams(r, append([]string{"by*", "sort", "limit"}, runsParams...)...)
-	request := query.GroupsRequest{RunsRequest: p.runs(r), By: p.values["by"], Columns: p.values["column"], Order: p.text("sort")}
+	request := query.GroupsRequest{RunsRequest: p.runs(r), By: p.values["by"], Order: p.text("sort")}
 	request.Limit = p.size("limit", query.MaxGroups)
 	if p.err != nil {
 		return p.err

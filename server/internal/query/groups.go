@@ -25,12 +25,11 @@ const (
 	MaxGroups     = 10_000
 )
 
-// GroupsRequest asks for all runs of a filter, by what they have in common.
+// GroupsRequest asks for all runs of a filter, by what they have in common, with statistics of
+// their Columns.
 type GroupsRequest struct {
 	RunsRequest
 	By []string // status, tag or an attribute's whole path; none: all runs are one group
-	// Columns are an attribute's whole path, or last, min, max, best or at of a metric.
-	Columns []string
 	// Order is runs (default, descending), key, or a statistic of a column: mean:0, std:0,
 	// min:0, max:0; "-" in front: descending.
 	Order string
@@ -361,8 +360,8 @@ type groupOrder struct {
 }
 
 func (r *GroupsRequest) order() (groupOrder, error) {
-	if len(r.By) > MaxGroupKeys || len(r.Columns) > MaxColumns {
-		return groupOrder{}, model.Errorf(model.CodeInvalid, "%d keys and %d columns, at most %d and %d", len(r.By), len(r.Columns), MaxGroupKeys, MaxColumns)
+	if len(r.By) > MaxGroupKeys {
+		return groupOrder{}, model.Errorf(model.CodeInvalid, "%d keys, at most %d", len(r.By), MaxGroupKeys)
 	}
 	for i, key := range r.By {
 		if len(key) > MaxGroupKey {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -161,7 +162,7 @@ func (p *program) start(ctx context.Context, now time.Time) {
 	shown := s.visible(p.rows, p.screen.height)
 	r := request{
 		rows: shown, axis: s.view.axis, cells: max(s.measure(shown, p.screen.width).spark, 2),
-		part: &view{part: s.view.part}, pattern: p.Metric,
+		part: s.view.part, pattern: p.Metric,
 	}
 	// An order by values needs all of them; an order by name does not.
 	if p.wantAll || s.view.sort != 0 {
@@ -243,7 +244,7 @@ type request struct {
 	pattern string
 	axis    string
 	cells   int
-	part    *view
+	part    int // of parts
 }
 
 // refresh reads the run, the rows, and perhaps the list of all series.
@@ -263,32 +264,23 @@ func (s *source) refresh(ctx context.Context, r request) (out result) {
 		return out
 	}
 	whole := map[string]*curve{}
-	if r.part != nil && r.part.part > 0 {
-		if whole, out.err = s.curves(ctx, r.rows, r.axis, 2, func(*read.Series) span { return span{} }); out.err != nil {
+	if r.part > 0 {
+		if whole, out.err = s.curves(ctx, r.rows, r.axis, 2, wholeAxis); out.err != nil {
 			return out
 		}
 	}
-	out.curves, out.err = s.curves(ctx, r.rows, r.axis, r.cells, func(row *read.Series) span {
-		if r.part == nil {
-			return span{}
-		}
-		return r.part.span(whole[key(row)])
-	})
+	out.curves, out.err = s.curves(ctx, r.rows, r.axis, r.cells, func(row *read.Series) span { return endOf(whole[key(row)], parts[r.part].share) })
 	return out
 }
 
-func sortIndex(name string) int {
-	for i, one := range Sorts {
-		if one == name {
-			return i
-		}
-	}
-	return 0
-}
+// wholeAxis is the span of a curve of all points.
+func wholeAxis(*read.Series) span { return span{} }
+
+func sortIndex(name string) int { return max(0, slices.Index(Sorts, name)) }
 
 // Check says what is wrong with the options.
 func (o *Options) Check() error {
-	if o.Sort != "" && Sorts[sortIndex(o.Sort)] != o.Sort {
+	if o.Sort != "" && !slices.Contains(Sorts, o.Sort) {
 		return errors.New("--sort is name, newest, value or points")
 	}
 	return nil

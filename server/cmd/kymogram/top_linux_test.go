@@ -25,8 +25,8 @@ import (
 	"github.com/kymogram/kymogram"
 )
 
-// screenTest is the other side of a pseudo-terminal: it plays the terminal by its own rules,
-// as far as `top` uses them, and notes every byte that it does not understand.
+// screenTest is the other side of a pseudo-terminal. It plays the terminal by its own rules, as
+// far as `top` uses them, and notes every byte that it does not understand.
 type screenTest struct {
 	t      *testing.T
 	master *os.File

@@ -36,7 +36,7 @@ func (s *Service) steps(ctx context.Context, r *RunsRequest, named []filter.Metr
 const stepCandidates = 200
 
 // listSteps lists runs. Where the filter has conditions at a step, it reads the values of the
-// runs that may come next, not of all that have the metric: it takes runs in their order without
+// runs that may come next, not of all that have the metric. It takes runs in their order without
 // these conditions, then asks for which of them the whole filter holds. Only those of the page
 // are read with their texts, so that these stay within the memory of a page.
 func (s *Service) listSteps(ctx context.Context, f catalog.RunFilter, texts Admit) (page []catalog.Run, next string, err error) {

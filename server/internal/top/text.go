@@ -17,7 +17,7 @@ import (
 // mostMarks is how many marks one letter of a name may carry: no script needs more.
 const mostMarks = 4
 
-// clean makes a text that others chose fit for a line of a terminal: nothing in it moves the
+// clean makes a text that others chose fit for a line of a terminal. Nothing in it moves the
 // cursor, turns the direction of writing, is invisible, or piles up over other lines.
 func clean(s string) string {
 	marks := 0

@@ -290,7 +290,6 @@ func tinted(text string) (out []segment) {
 // rate is a series' points a second, now for a run that goes on, else over all of it.
 func (s *state) rate(row *read.Series, now time.Time) float64 {
 	if m := s.meters[key(row)]; m != nil && s.about.Status == model.StatusRunning {
-		m.add(row.Count, now)
 		if rate, ok := m.rate(); ok {
 			return rate
 		}

@@ -105,7 +105,7 @@ func (p *program) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			p.state.total.add(p.state.about.Points, time.Now())
+			p.count(time.Now())
 		case n := <-events:
 			p.hear(n)
 		case k := <-keys:
@@ -189,7 +189,6 @@ func (p *program) take(r result, now time.Time) {
 		return
 	}
 	s.trouble, s.about, s.readAt, s.curves = "", r.about, now, r.curves
-	s.total.add(s.about.Points, now)
 	if r.all != nil {
 		s.all, p.took = r.all, r.took
 		p.index = make(map[string]*read.Series, len(r.all))
@@ -203,13 +202,15 @@ func (p *program) take(r result, now time.Time) {
 		}
 	}
 	p.arrange()
-	rates(s.meters, s.visible(p.rows, p.screen.height), now)
+	p.count(now)
 }
 
-// rates keeps a meter for each visible row, and no other.
-func rates(meters map[string]*meter, shown []*read.Series, now time.Time) {
-	keep := map[string]bool{}
-	for _, row := range shown {
+// count notes how many points there are, also where none came. It keeps a meter for each visible
+// row, and no other.
+func (p *program) count(now time.Time) {
+	p.state.total.add(p.state.about.Points, now)
+	meters, keep := p.state.meters, map[string]bool{}
+	for _, row := range p.state.visible(p.rows, p.screen.height) {
 		id := key(row)
 		if keep[id] = true; meters[id] == nil {
 			meters[id] = &meter{}

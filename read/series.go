@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"math"
 	"net/url"
 	"strconv"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/remote"
 )
 
 // How much one request brings: about 1 MB of runs, 10 MB of points.
@@ -196,35 +196,21 @@ func (r *Run) Buckets(ctx context.Context, metric string, n int, options ...Opti
 		delete(query, "axis")
 	}
 	var doc struct {
-		Columns struct {
-			Lo     []int64            `json:"lo"`
-			Hi     []int64            `json:"hi"`
-			Min    []*model.JSONFloat `json:"min"`
-			Max    []*model.JSONFloat `json:"max"`
-			Mean   []*model.JSONFloat `json:"mean"`
-			Count  []uint64           `json:"count"`
-			NaN    []uint64           `json:"nan"`
-			PosInf []uint64           `json:"pos_inf"`
-			NegInf []uint64           `json:"neg_inf"`
-			// Absent unless what is inherited was asked for.
-			Inherited []uint64 `json:"inherited"`
-		} `json:"columns"`
+		Columns remote.Buckets `json:"columns"`
 	}
 	if err := r.client.get(ctx, r.path("/buckets"), query, &doc); err != nil {
 		return nil, err
 	}
 	c := &doc.Columns
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
 	if c.Inherited == nil {
 		c.Inherited = make([]uint64, len(c.Lo))
 	}
-	for _, length := range []int{len(c.Hi), len(c.Min), len(c.Max), len(c.Mean), len(c.Count), len(c.NaN), len(c.PosInf), len(c.NegInf), len(c.Inherited)} {
-		if length != len(c.Lo) {
-			return nil, model.Errorf(model.CodeInternal, "the server's columns differ in length")
-		}
-	}
 	out := make([]Bucket, len(c.Lo))
 	for i := range out {
-		out[i] = Bucket{c.Lo[i], c.Hi[i], orNaN(c.Min[i]), orNaN(c.Max[i]), orNaN(c.Mean[i]), c.Count[i], c.NaN[i], c.PosInf[i], c.NegInf[i], c.Inherited[i]}
+		out[i] = Bucket{c.Lo[i], c.Hi[i], c.Min[i], c.Max[i], c.Mean[i], c.Count[i], c.NaN[i], c.PosInf[i], c.NegInf[i], c.Inherited[i]}
 	}
 	return out, nil
 }
@@ -232,11 +218,4 @@ func (r *Run) Buckets(ctx context.Context, metric string, n int, options ...Opti
 // Buckets reads at most n buckets of the series.
 func (s *Series) Buckets(ctx context.Context, n int, options ...Option) ([]Bucket, error) {
 	return s.run.Buckets(ctx, s.Metric, n, s.options(options)...)
-}
-
-func orNaN(f *model.JSONFloat) float64 {
-	if f == nil {
-		return math.NaN()
-	}
-	return float64(*f)
 }

@@ -9,5 +9,6 @@
 //
 // Package read gives answers types and is public. The command line asks here for
 // what it prints as the server wrote it, such as --json with fields that read does
-// not know, and for writes, which read does not have. Start with Client.Send.
+// not know, and for writes, which read does not have. What both decode is here:
+// [Buckets]. Start with Client.Send.
 package remote

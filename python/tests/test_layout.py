@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "_netstate": ["words", "_delivery"],
     "_telemetry": ["words", "_platform", "_spool", "_input", "_points"],
     "_reading": ["words"],
-    "calls": ["words", *GROUPS, "query"],  # those two for notebooks
+    "calls": ["words", *GROUPS, "query"],  # _reading and query: a run's card in a notebook
     "metrics": ["words", "_points", "calls"],
     "adapters": ["words", "_input", "_points", "calls", "metrics"],
     "chain": ["words", "_delivery"],

@@ -119,7 +119,7 @@ class Run:
         return f"<kymogram.Run {self.workspace}/{self.project}/{self.name} {self.id}>"
 
     def _repr_html_(self) -> str:
-        """A card for notebooks; a server that is slow or away is waited for at most 1 s."""
+        """A card for notebooks. It waits for a server at most 1 s."""
         from . import query
         from ._reading.card import ROWS, Card
 

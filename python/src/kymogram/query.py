@@ -260,13 +260,15 @@ def _refused(status: int, body: bytes) -> KymogramError:
 
 
 def open_card(server: str, key: str | None, known: card.Card) -> str:
-    """A card of a run that this process logs: what the process knows, else the server's."""
+    """A card of a run that this process logs: the server's, else what the process knows.
+
+    Metrics that only the process knows are added.
+    """
 
     def ask() -> card.Card:
         try:
             client = Client(server, key, timeout=_CARD_WAIT)
-            document = client._json(f"/api/v1/runs/{known.id}", {}, "id", "workspace", "name")
-            return Run(client, document)._card().with_rows_of(known)
+            return Run(client, {"id": known.id})._read_card().with_rows_of(known)
         except KymogramError as trouble:
             known.note = f"{trouble}. Points wait on disk until it answers."
             return known
@@ -335,12 +337,15 @@ class Run:
 
     def _card(self) -> card.Card:
         try:
-            path = f"/api/v1/runs/{self.id}"
-            document = self.client._json(path, {}, "id", "series")
-            options = {"limit": card.ROWS, "preview": card.BUCKETS}
-            rows = self.client._json(f"{path}/series", options, "series")["series"]
+            return self._read_card()
         except KymogramError as trouble:
             return self._card_of(self.document, [], str(trouble))
+
+    def _read_card(self) -> card.Card:
+        path = f"/api/v1/runs/{self.id}"
+        document = self.client._json(path, {}, "id", "workspace", "name", "series")
+        options = {"limit": card.ROWS, "preview": card.BUCKETS}
+        rows = self.client._json(f"{path}/series", options, "series")["series"]
         return self._card_of(document, rows, "")
 
     def _card_of(self, one: dict[str, Any], rows: list[dict[str, Any]], note: str) -> card.Card:

@@ -25,8 +25,8 @@ import (
 	"github.com/kymogram/kymogram"
 )
 
-// screenTest is the other side of a pseudo-terminal: it plays the terminal by its own rules,
-// as far as `top` uses them, and notes every byte that it does not understand.
+// screenTest is the other side of a pseudo-terminal. It plays the terminal by its own rules, as
+// far as `top` uses them, and notes every byte that it does not understand.
 type screenTest struct {
 	t      *testing.T
 	master *os.File
@@ -48,7 +48,7 @@ func openTerminal(t *testing.T, width, height uint16) *screenTest {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip("no pseudo-terminals here: ", err)
+		t.Fatal("a Linux without pseudo-terminals: ", err)
 	}
 	fd := int(master.Fd())
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
@@ -172,6 +172,8 @@ func (k *kitchen) watch(s *screenTest, args ...string) (quit func()) {
 			defer s.mu.Unlock()
 			return bytes.HasSuffix(s.all.Bytes(), []byte("\x1b[?7h\x1b[?25h\x1b[?1049l"))
 		})
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if len(s.unknown) > 0 {
 			k.t.Errorf("the terminal got %v", s.unknown)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -12,18 +13,24 @@ import (
 
 // writeCSV writes a header and the rows; a gap is an empty field.
 func (t *table) writeCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	record := make([]string, len(t.columns))
-	for i := range t.columns {
-		record[i] = t.columns[i].name
-	}
-	if err := out.Write(record); err != nil {
-		return fmt.Errorf("write CSV: %w", err)
-	}
-	for row := range t.rows {
+	return writeRecords(csv.NewWriter(w), func(yield func([]string) bool) {
+		record := make([]string, len(t.columns))
 		for i := range t.columns {
-			record[i] = t.columns[i].field(row)
+			record[i] = t.columns[i].name
 		}
+		more := yield(record)
+		for row := 0; more && row < t.rows; row++ {
+			for i := range t.columns {
+				record[i] = t.columns[i].field(row)
+			}
+			more = yield(record)
+		}
+	})
+}
+
+// writeRecords writes a part of a file.
+func writeRecords(out *csv.Writer, records iter.Seq[[]string]) error {
+	for record := range records {
 		if err := out.Write(record); err != nil {
 			return fmt.Errorf("write CSV: %w", err)
 		}

@@ -28,15 +28,7 @@ func (q *editsQuery) ids() ([]model.RunID, error) {
 	if len(q.Runs) == 0 || len(q.Runs) > mostEdits {
 		return nil, model.Errorf(model.CodeInvalid, "%d runs at once, it must be from 1 to %d", len(q.Runs), mostEdits)
 	}
-	ids := make([]model.RunID, len(q.Runs))
-	for i, text := range q.Runs {
-		id, err := model.ParseRunID(text)
-		if err != nil {
-			return nil, numbered("runs", i, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", text, err))
-		}
-		ids[i] = id
-	}
-	return ids, nil
+	return runIDs(q.Runs)
 }
 
 // edited is what became of one run.

@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
 )
@@ -23,27 +22,22 @@ type groupDoc struct {
 }
 
 type statisticsDoc struct {
-	N         int      `json:"n"`
-	NotFinite int      `json:"not_finite,omitempty"`
-	Mean      *float64 `json:"mean"`
-	Std       *float64 `json:"std"`
-	Min       *float64 `json:"min"`
-	Max       *float64 `json:"max"`
-	MinRun    *refDoc  `json:"min_run"`
-	MaxRun    *refDoc  `json:"max_run"`
+	N         int          `json:"n"`
+	NotFinite int          `json:"not_finite,omitempty"`
+	Mean      *float64     `json:"mean"`
+	Std       *float64     `json:"std"`
+	Min       *float64     `json:"min"`
+	Max       *float64     `json:"max"`
+	MinRun    *relativeDoc `json:"min_run"`
+	MaxRun    *relativeDoc `json:"max_run"`
 }
 
-type refDoc struct {
-	ID          model.RunID `json:"id"`
-	Name        string      `json:"name"`
-	DisplayName string      `json:"display_name"`
-}
-
-func newRefDoc(r catalog.Ref, n int) *refDoc {
-	if n == 0 || r.ID.IsZero() {
+// newRefDoc is null where no run has a value.
+func newRefDoc(r catalog.Ref) *relativeDoc {
+	if r.ID.IsZero() {
 		return nil
 	}
-	return &refDoc{r.ID, r.Name, r.DisplayName}
+	return &relativeDoc{r.ID, r.Name, r.DisplayName}
 }
 
 func newGroupDoc(g *query.Group) groupDoc {
@@ -62,7 +56,7 @@ func newGroupDoc(g *query.Group) groupDoc {
 			return &v
 		}
 		doc.Columns[i] = statisticsDoc{
-			c.N, c.NotFinite, finite(c.Mean), finite(c.Std()), finite(c.Min), finite(c.Max), newRefDoc(c.MinRun, c.N), newRefDoc(c.MaxRun, c.N),
+			c.N, c.NotFinite, finite(c.Mean), finite(c.Std()), finite(c.Min), finite(c.Max), newRefDoc(c.MinRun), newRefDoc(c.MaxRun),
 		}
 	}
 	return doc
@@ -70,7 +64,7 @@ func newGroupDoc(g *query.Group) groupDoc {
 
 func (a *API) groups(w http.ResponseWriter, r *http.Request) error {
 	p := readParams(r, append([]string{"by*", "sort", "limit"}, runsParams...)...)
-	request := query.GroupsRequest{RunsRequest: p.runs(r), By: p.values["by"], Columns: p.values["column"], Order: p.text("sort")}
+	request := query.GroupsRequest{RunsRequest: p.runs(r), By: p.values["by"], Order: p.text("sort")}
 	request.Limit = p.size("limit", query.MaxGroups)
 	if p.err != nil {
 		return p.err

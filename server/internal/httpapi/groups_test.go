@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
+	"github.com/kymogram/kymogram/server/internal/query"
 )
 
 const project = "/api/v1/projects/lab/digits"
@@ -114,6 +115,43 @@ func TestAFilterAtAStep(t *testing.T) {
 				t.Errorf("%s, limit %s: %v, want %v", q, limit, got, want)
 			}
 		}
+	}
+}
+
+// The runs of a page with at(…) have no more bytes of texts than those of another page.
+func TestAFilterAtAStepKeepsToThePage(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	const runs, note, page = 20, 50 << 10, 300 << 10
+	for i := range runs {
+		w := l.writer(fmt.Sprintf("run-%02d", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "config/note", Value: model.StringValue(strings.Repeat("n", note))}}
+		})
+		w.log(model.NewSeriesKey("loss", "", nil), steps(0, 2, func(int) any { return -1.0 })...)
+	}
+	service := query.New(l.engine, l.catalog, l, l.ingest, query.Limits{Page: page})
+	request := query.RunsRequest{Workspace: "lab", Project: "digits", Query: "at(loss,1)<0", Sort: "name"}
+	seen := 0
+	for {
+		list, err := service.Runs(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(list.Runs); n == 0 || n*note > page {
+			t.Fatalf("a page has %d runs of %d bytes, there may be %d bytes", n, note, page)
+		}
+		for _, run := range list.Runs {
+			if want := fmt.Sprintf("run-%02d", seen); run.Name != want || len(run.Config) != 1 {
+				t.Errorf("%s with %d attributes, want %s", run.Name, len(run.Config), want)
+			}
+			seen++
+		}
+		if request.Cursor = list.Next; list.Next == "" {
+			break
+		}
+	}
+	if seen != runs {
+		t.Errorf("%d runs, want %d", seen, runs)
 	}
 }
 

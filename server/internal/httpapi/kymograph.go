@@ -45,7 +45,7 @@ func (q *kymographQuery) request() (query.KymographRequest, error) {
 	r := query.KymographRequest{
 		X: q.X, From: q.From, To: q.To, Columns: cmp.Or(q.Columns, query.DefaultBucket),
 		Reduce: query.Reduction(cmp.Or(q.Reduce, string(query.ReduceMean))), IncludeInherited: q.IncludeInherited,
-		NoCells: q.Cells != nil && !*q.Cells, Fit: q.Fit,
+		NoCells: !wants(q.Cells), Fit: q.Fit,
 	}
 	if q.Limits != nil {
 		if len(q.Limits) != 2 {

@@ -32,12 +32,12 @@ func (q *overviewsQuery) requests() ([]query.SeriesRequest, error) {
 	if q.Limit < 0 || q.Limit > query.MaxSeries || q.Preview < 0 || q.Preview > query.MaxPreview {
 		return nil, model.Errorf(model.CodeInvalid, "limit must be 1 to %d and preview 0 to %d", query.MaxSeries, query.MaxPreview)
 	}
-	out := make([]query.SeriesRequest, len(q.Runs))
-	for i, text := range q.Runs {
-		id, err := model.ParseRunID(text)
-		if err != nil {
-			return nil, numbered("runs", i, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", text, err))
-		}
+	ids, err := runIDs(q.Runs)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]query.SeriesRequest, len(ids))
+	for i, id := range ids {
 		out[i] = query.SeriesRequest{
 			Page: query.Page{Limit: q.Limit}, Run: id, Query: q.Query, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
 		}

@@ -157,3 +157,16 @@ func runID(r *http.Request) (model.RunID, error) {
 	}
 	return id, nil
 }
+
+// runIDs reads the runs of a body.
+func runIDs(texts []string) ([]model.RunID, error) {
+	ids := make([]model.RunID, len(texts))
+	for i, text := range texts {
+		id, err := model.ParseRunID(text)
+		if err != nil {
+			return nil, numbered("runs", i, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", text, err))
+		}
+		ids[i] = id
+	}
+	return ids, nil
+}

@@ -2,7 +2,7 @@ package httpapi
 
 import (
 	"encoding/csv"
-	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -37,14 +37,14 @@ func (a *API) runsCSV(w http.ResponseWriter, r *http.Request, request query.Runs
 			if first {
 				w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 				w.Header().Set("Content-Disposition", `attachment; filename="runs.csv"`)
-				if err := out.Write(safeTexts(columns)); err != nil {
-					return fmt.Errorf("write CSV: %w", err)
+				if err := writeRecords(out, slices.Values([][]string{safeTexts(columns)})); err != nil {
+					return err
 				}
 			}
 			request.Cursor = next
-			return writeRunRows(out, columns, page)
+			return writeRecords(out, runRecords(columns, page))
 		})
-		if err != nil && first && w.Header().Get("Content-Disposition") == "" {
+		if err != nil && w.Header().Get("Content-Disposition") == "" {
 			return err // nothing is written yet
 		}
 		if err := a.cut(r, err); err != nil {
@@ -62,27 +62,25 @@ func safeTexts(texts []string) []string {
 	return out
 }
 
-func writeRunRows(out *csv.Writer, columns []string, page []query.RunRow) error {
-	record := make([]string, len(columns))
-	for i := range page {
-		value := 0
-		for c, name := range columns {
-			if slices.Contains(runFields, name) {
-				record[c] = runField(&page[i].Run, name)
-				continue
+// runRecords reads the runs of a page as records. Each lasts until the next.
+func runRecords(columns []string, page []query.RunRow) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		record := make([]string, len(columns))
+		for i := range page {
+			value := 0
+			for c, name := range columns {
+				if slices.Contains(runFields, name) {
+					record[c] = runField(&page[i].Run, name)
+					continue
+				}
+				record[c] = valueField(page[i].Values[value])
+				value++
 			}
-			record[c] = valueField(page[i].Values[value])
-			value++
-		}
-		if err := out.Write(record); err != nil {
-			return fmt.Errorf("write CSV: %w", err)
+			if !yield(record) {
+				return
+			}
 		}
 	}
-	out.Flush()
-	if err := out.Error(); err != nil {
-		return fmt.Errorf("write CSV: %w", err)
-	}
-	return nil
 }
 
 func runField(r *catalog.Run, name string) string {

@@ -1,15 +1,12 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -25,12 +22,11 @@ const (
 	MaxGroups     = 10_000
 )
 
-// GroupsRequest asks for all runs of a filter, by what they have in common.
+// GroupsRequest asks for all runs of a filter, by what they have in common, with statistics of
+// their Columns.
 type GroupsRequest struct {
 	RunsRequest
 	By []string // status, tag or an attribute's whole path; none: all runs are one group
-	// Columns are an attribute's whole path, or last, min, max, best or at of a metric.
-	Columns []string
 	// Order is runs (default, descending), key, or a statistic of a column: mean:0, std:0,
 	// min:0, max:0; "-" in front: descending.
 	Order string
@@ -54,59 +50,13 @@ type Group struct {
 	index  uint32
 }
 
-// Statistics are of the finite values of a column.
-type Statistics struct {
-	N              int
-	NotFinite      int
-	Mean           float64
-	Min, Max       float64
-	MinRun, MaxRun catalog.Ref
-
-	squares    float64 // sum of squared distances from the mean
-	least, max int64   // runs
-}
-
-// add takes a value in by Welford's way, which loses no digits where values lie close together.
-func (s *Statistics) add(v float64, run int64) {
-	if math.IsInf(v, 0) || math.IsNaN(v) {
-		s.NotFinite++
-		return
-	}
-	s.N++
-	d := v - s.Mean
-	s.Mean += d / float64(s.N)
-	s.squares += d * (v - s.Mean)
-	if s.N == 1 || v < s.Min {
-		s.Min, s.least = v, run
-	}
-	if s.N == 1 || v > s.Max {
-		s.Max, s.max = v, run
-	}
-}
-
-// Std is that of a sample, NaN where N is 1.
-func (s *Statistics) Std() float64 { return math.Sqrt(s.squares / float64(s.N-1)) }
-
-// value is what an order compares, NaN where there is none.
-func (s *Statistics) value(of string) float64 {
-	if s.N == 0 {
-		return math.NaN()
-	}
-	switch of {
-	case "mean":
-		return s.Mean
-	case "std":
-		return s.Std()
-	case "min":
-		return s.Min
-	}
-	return s.Max
-}
-
 // Groups reads every run of a filter and groups it. Nothing is sampled.
 func (s *Service) Groups(ctx context.Context, r GroupsRequest) (*Groups, error) {
 	limit, err := pageSize(r.Limit, DefaultGroups, MaxGroups)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.checkKeys(); err != nil {
 		return nil, err
 	}
 	order, err := r.order()
@@ -138,6 +88,22 @@ func (s *Service) Groups(ctx context.Context, r GroupsRequest) (*Groups, error) 
 		out.Shown[i].name(r.By, columns.Keys)
 	}
 	return out, nil
+}
+
+func (r *GroupsRequest) checkKeys() error {
+	if len(r.By) > MaxGroupKeys {
+		return model.Errorf(model.CodeInvalid, "%d keys, at most %d", len(r.By), MaxGroupKeys)
+	}
+	for i, key := range r.By {
+		if len(key) > MaxGroupKey {
+			return model.Errorf(model.CodeInvalid, "the key %s has %d bytes, no attribute's path has more than %d", model.Clip(key), len(key), MaxGroupKey)
+		}
+		// A run of 200 tags would be in eight million groups by tag, tag and tag.
+		if slices.Contains(r.By[:i], key) {
+			return model.Errorf(model.CodeInvalid, "the key %s is given twice", model.Clip(key)).WithHint("give each key once")
+		}
+	}
+	return nil
 }
 
 // columns reads keys and numbers. What is at a step comes from the store.
@@ -351,96 +317,4 @@ func readMember(text string) ([]catalog.Member, error) {
 		}
 	}
 	return out, nil
-}
-
-// groupOrder is how groups are sorted.
-type groupOrder struct {
-	by     string // runs, key, mean, std, min or max
-	column int    // of a statistic, else -1
-	sign   int
-}
-
-func (r *GroupsRequest) order() (groupOrder, error) {
-	if len(r.By) > MaxGroupKeys || len(r.Columns) > MaxColumns {
-		return groupOrder{}, model.Errorf(model.CodeInvalid, "%d keys and %d columns, at most %d and %d", len(r.By), len(r.Columns), MaxGroupKeys, MaxColumns)
-	}
-	for i, key := range r.By {
-		if len(key) > MaxGroupKey {
-			return groupOrder{}, model.Errorf(model.CodeInvalid, "the key %s has %d bytes, no attribute's path has more than %d", model.Clip(key), len(key), MaxGroupKey)
-		}
-		// A run of 200 tags would be in eight million groups by tag, tag and tag.
-		if slices.Contains(r.By[:i], key) {
-			return groupOrder{}, model.Errorf(model.CodeInvalid, "the key %s is given twice", model.Clip(key)).WithHint("give each key once")
-		}
-	}
-	name, desc := strings.CutPrefix(cmp.Or(r.Order, "-runs"), "-")
-	o := groupOrder{by: name, column: -1, sign: 1}
-	if desc {
-		o.sign = -1
-	}
-	if name == "runs" || name == "key" {
-		return o, nil
-	}
-	of, place, _ := strings.Cut(name, ":")
-	column, err := strconv.Atoi(place)
-	if err != nil || column < 0 || column >= len(r.Columns) || !slices.Contains([]string{"mean", "std", "min", "max"}, of) {
-		return o, model.Errorf(model.CodeInvalid, "groups cannot be sorted by %q", model.Clip(r.Order)).
-			WithHint("sort by runs, key, mean:0, std:0, min:0 or max:0, where 0 is the place of the column; - in front: descending")
-	}
-	o.by, o.column = of, column
-	return o, nil
-}
-
-// compare puts groups without a value last, and those that are equal by their keys.
-func (o *groupOrder) compare(a, b *Group, ordered []Statistics, keys []catalog.GroupKey) int {
-	switch o.by {
-	case "runs":
-		return cmp.Or(o.sign*cmp.Compare(a.Runs, b.Runs), byValues(a, b, keys))
-	case "key":
-		return o.sign * byValues(a, b, keys)
-	}
-	x, y := ordered[a.index].value(o.by), ordered[b.index].value(o.by)
-	if x != x || y != y {
-		return cmp.Or(cmp.Compare(b2i(x != x), b2i(y != y)), byValues(a, b, keys))
-	}
-	return cmp.Or(o.sign*cmp.Compare(x, y), byValues(a, b, keys))
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// byValues compares numbers as such, before texts; groups without a value come last.
-func byValues(a, b *Group, keys []catalog.GroupKey) int {
-	for i := range keys {
-		if c := compareValues(&keys[i].Values[a.places[i]], &keys[i].Values[b.places[i]]); c != 0 {
-			return c
-		}
-	}
-	return 0
-}
-
-func compareValues(a, b *model.Value) int {
-	rank := func(v *model.Value) int {
-		return slices.Index([]model.ValueType{model.TypeBool, model.TypeFloat, model.TypeTime, model.TypeString, model.TypeStringSet, ""}, classOf(v))
-	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b2i(a.Bool), b2i(b.Bool)), cmp.Compare(numberOf(a), numberOf(b)),
-		cmp.Compare(a.Int, b.Int), cmp.Compare(a.Str, b.Str), slices.Compare(a.Set, b.Set))
-}
-
-func classOf(v *model.Value) model.ValueType {
-	if v.Type == model.TypeInt {
-		return model.TypeFloat
-	}
-	return v.Type
-}
-
-func numberOf(v *model.Value) float64 {
-	if v.Type == model.TypeInt {
-		return float64(v.Int)
-	}
-	return v.Float
 }

@@ -100,7 +100,7 @@ func TestGroups(t *testing.T) {
 		f := &columnsFake{newFake(), c}
 		order := rapid.SampledFrom([]string{"", "-runs", "key", "mean:0", "-max:0"}).Draw(rt, "order")
 		out, err := query.New(f, f, f, f, query.Limits{Time: time.Minute}).Groups(t.Context(), query.GroupsRequest{
-			RunsRequest: query.RunsRequest{Workspace: "w", Project: "p"}, By: []string{"x", "y"}, Columns: []string{"min(loss)"}, Order: order,
+			RunsRequest: query.RunsRequest{Workspace: "w", Project: "p", Columns: []string{"min(loss)"}}, By: []string{"x", "y"}, Order: order,
 		})
 		if err != nil {
 			rt.Fatal(err)
@@ -169,8 +169,8 @@ func TestGroupsThatCannotBe(t *testing.T) {
 		{By: []string{"a", "b", "c", "d"}},
 		{Order: "mean:0"},
 		{Order: "last"},
-		{Columns: []string{"best(x)"}},
-		{Columns: make([]string, 101)},
+		{RunsRequest: query.RunsRequest{Columns: []string{"best(x)"}}},
+		{RunsRequest: query.RunsRequest{Columns: make([]string, 101)}},
 		{RunsRequest: query.RunsRequest{Group: "x"}},
 		{RunsRequest: query.RunsRequest{Page: query.Page{Limit: 10_001}}},
 		{RunsRequest: query.RunsRequest{Query: "a or"}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/store"
 )
 
@@ -33,31 +34,40 @@ func (s *Service) Metrics(ctx context.Context, runs []model.RunID, inherited boo
 		if err != nil {
 			continue
 		}
-		for filter := (store.SeriesFilter{Limit: MaxSeries}); ; {
-			curves, more, err := s.listCurves(ctx, run, filter, inherited)
-			if err != nil {
-				return nil, false, s.finish(ctx, err)
-			}
-			for i := range curves {
-				key := curves[i].series.Key
-				m := Metric{key.Metric, key.Scale}
-				if _, known := found[m]; known || !isNumeric(curves[i].series.Kind) {
-					continue
-				}
-				if len(found) == MaxMetrics {
-					cut = true
-					break
-				}
-				found[m] = struct{}{}
-			}
-			if !more || cut || len(curves) == 0 {
-				break
-			}
-			filter.After = curves[len(curves)-1].series.Key.String()
+		if cut, err = s.addMetrics(ctx, found, run, inherited); err != nil {
+			return nil, false, s.finish(ctx, err)
+		}
+		if cut {
+			break
 		}
 	}
 	list = slices.SortedFunc(maps.Keys(found), func(a, b Metric) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Scale, b.Scale))
 	})
 	return list, cut, s.finish(ctx, ctx.Err())
+}
+
+// addMetrics adds those of a run; cut: there are more than [MaxMetrics].
+func (s *Service) addMetrics(ctx context.Context, found map[Metric]struct{}, run *catalog.Run, inherited bool) (cut bool, err error) {
+	for filter := (store.SeriesFilter{Limit: MaxSeries}); ; {
+		curves, more, err := s.listCurves(ctx, run, filter, inherited)
+		if err != nil {
+			return false, err
+		}
+		for i := range curves {
+			key := curves[i].series.Key
+			m := Metric{key.Metric, key.Scale}
+			if _, known := found[m]; known || !isNumeric(curves[i].series.Kind) {
+				continue
+			}
+			if len(found) == MaxMetrics {
+				return true, nil
+			}
+			found[m] = struct{}{}
+		}
+		if !more || len(curves) == 0 {
+			return false, nil
+		}
+		filter.After = curves[len(curves)-1].series.Key.String()
+	}
 }

@@ -59,17 +59,9 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	f, err := s.runFilter(ctx, &r, false)
-	if err != nil {
-		return nil, s.finish(ctx, err)
-	}
-	f.Limit, f.Cursor, f.Configs = limit, r.Cursor, true
-	page, next, err := s.listSteps(ctx, f, r.Texts)
-	if err != nil {
-		return nil, s.finish(ctx, fmt.Errorf("list runs: %w", err))
-	}
-	if len(page) == 0 {
-		return &RunsPage{Next: next}, s.finish(ctx, s.checkProject(ctx, r.Workspace, r.Project))
+	page, next, err := s.runPage(ctx, &r, limit, true)
+	if err != nil || len(page) == 0 {
+		return &RunsPage{Next: next}, s.finish(ctx, err)
 	}
 	lines, err := s.lines(ctx, page)
 	if err == nil {
@@ -79,6 +71,23 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 		return nil, s.finish(ctx, err)
 	}
 	return &RunsPage{lines, next}, nil
+}
+
+// runPage reads a page of the catalog. An empty one is of a project that is there.
+func (s *Service) runPage(ctx context.Context, r *RunsRequest, limit int, configs bool) ([]catalog.Run, string, error) {
+	f, err := s.runFilter(ctx, r, false)
+	if err != nil {
+		return nil, "", err
+	}
+	f.Limit, f.Cursor, f.Configs = limit, r.Cursor, configs
+	page, next, err := s.listSteps(ctx, f, r.Texts)
+	if err != nil {
+		return nil, "", fmt.Errorf("list runs: %w", err)
+	}
+	if len(page) == 0 {
+		err = s.checkProject(ctx, r.Workspace, r.Project)
+	}
+	return page, next, err
 }
 
 // checkList checks what a list asks for, and the right to it.

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,8 +36,9 @@ func (s *Service) steps(ctx context.Context, r *RunsRequest, named []filter.Metr
 const stepCandidates = 200
 
 // listSteps lists runs. Where the filter has conditions at a step, it reads the values of the
-// runs that may come next, not of all that have the metric: it takes runs in their order without
-// these conditions, then asks for which of them the whole filter holds.
+// runs that may come next, not of all that have the metric. It takes runs in their order without
+// these conditions, then asks for which of them the whole filter holds. Only those of the page
+// are read with their texts, so that these stay within the memory of a page.
 func (s *Service) listSteps(ctx context.Context, f catalog.RunFilter, texts Admit) (page []catalog.Run, next string, err error) {
 	var at []filter.Metric
 	for _, m := range f.Parsed.Metrics(nil) {
@@ -49,34 +51,32 @@ func (s *Service) listSteps(ctx context.Context, f catalog.RunFilter, texts Admi
 	}
 	wider := f
 	wider.Query, wider.Parsed, wider.Configs = "", f.Parsed.Without(func(m filter.Metric) bool { return m.Of == filter.AtStep }), false
-	exact := f
-	exact.Cursor, exact.Sort, exact.Configs = "", "", true
+	wider.Limit = max(f.Limit, stepCandidates)
+	chosen := f
+	chosen.Query, chosen.Parsed, chosen.Only = "", nil, []model.RunID{}
 	for {
-		wider.Limit = max(f.Limit, stepCandidates)
 		candidates, more, err := s.listRuns(ctx, wider, texts)
-		if err != nil || len(candidates) == 0 {
-			return page, more, err
-		}
-		kept, err := s.holding(ctx, exact, candidates, at, texts)
 		if err != nil {
 			return nil, "", err
 		}
-		if left := f.Limit - len(page); len(kept) > left { // the next page begins after the last that fits
-			kept = kept[:left]
-			last := slices.IndexFunc(candidates, func(r catalog.Run) bool { return r.ID == kept[left-1].ID })
-			wider.Limit = last + 1
-			_, more, err = s.listRuns(ctx, wider, texts)
+		kept, err := s.holding(ctx, f, candidates, at, texts)
+		if err != nil {
+			return nil, "", err
 		}
-		page = append(page, kept...)
-		if err != nil || more == "" || len(page) == f.Limit {
-			return page, more, err
+		chosen.Only = append(chosen.Only, kept...)
+		if more == "" || len(chosen.Only) >= f.Limit {
+			page, next, err = s.listRuns(ctx, chosen, texts)
+			return page, cmp.Or(next, more), err
 		}
 		wider.Cursor = more
 	}
 }
 
 // holding are those of some runs for which the whole filter holds, in their order.
-func (s *Service) holding(ctx context.Context, f catalog.RunFilter, candidates []catalog.Run, at []filter.Metric, texts Admit) (kept []catalog.Run, err error) {
+func (s *Service) holding(ctx context.Context, f catalog.RunFilter, candidates []catalog.Run, at []filter.Metric, texts Admit) (kept []model.RunID, err error) {
+	if len(candidates) == 0 {
+		return nil, nil
+	}
 	ids := make([]model.RunID, len(candidates))
 	for i := range candidates {
 		ids[i] = candidates[i].ID
@@ -87,27 +87,22 @@ func (s *Service) holding(ctx context.Context, f catalog.RunFilter, candidates [
 			return nil, err
 		}
 	}
-	found := make(map[model.RunID]catalog.Run, len(ids))
-	for len(ids) > 0 { // a page of long texts ends early
-		f.Only, f.Limit = ids, len(ids)
+	f.Only, f.Limit, f.Sort, f.Cursor, f.Configs = ids, len(ids), "", "", false
+	holds := make(map[model.RunID]bool, len(ids))
+	for { // a page of long texts ends early
 		page, next, err := s.listRuns(ctx, f, texts)
 		if err != nil {
 			return nil, err
 		}
-		for _, run := range page {
-			found[run.ID] = run
+		for i := range page {
+			holds[page[i].ID] = true
 		}
 		if next == "" {
 			break
 		}
 		f.Cursor = next
 	}
-	for i := range candidates {
-		if run, ok := found[candidates[i].ID]; ok {
-			kept = append(kept, run)
-		}
-	}
-	return kept, nil
+	return slices.DeleteFunc(ids, func(id model.RunID) bool { return !holds[id] }), nil
 }
 
 // atStep reads a metric at a step of all runs of a project that have it there.

@@ -17,7 +17,8 @@ type RunRow struct {
 
 // RunRows lists runs as [Service.Runs] does, with nothing but the columns that are named.
 func (s *Service) RunRows(ctx context.Context, r RunsRequest) (page []RunRow, next string, err error) {
-	if r.Limit, err = pageSize(r.Limit, MaxRuns, MaxRuns); err != nil {
+	limit, err := pageSize(r.Limit, MaxRuns, MaxRuns)
+	if err != nil {
 		return nil, "", err
 	}
 	if err := s.checkList(ctx, &r); err != nil {
@@ -25,22 +26,9 @@ func (s *Service) RunRows(ctx context.Context, r RunsRequest) (page []RunRow, ne
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	page, next, err = s.runRows(ctx, r)
-	return page, next, s.finish(ctx, err)
-}
-
-func (s *Service) runRows(ctx context.Context, r RunsRequest) ([]RunRow, string, error) {
-	f, err := s.runFilter(ctx, &r, false)
-	if err != nil {
-		return nil, "", err
-	}
-	f.Limit, f.Cursor = r.Limit, r.Cursor
-	runs, next, err := s.listSteps(ctx, f, r.Texts)
-	if err != nil {
-		return nil, "", fmt.Errorf("list runs: %w", err)
-	}
-	if len(runs) == 0 {
-		return nil, next, s.checkProject(ctx, r.Workspace, r.Project)
+	runs, next, err := s.runPage(ctx, &r, limit, false)
+	if err != nil || len(runs) == 0 {
+		return nil, next, s.finish(ctx, err)
 	}
 	ids := make([]model.RunID, len(runs))
 	for i := range runs {
@@ -48,9 +36,9 @@ func (s *Service) runRows(ctx context.Context, r RunsRequest) ([]RunRow, string,
 	}
 	values, err := s.columnValues(ctx, ids, r.Columns)
 	if err != nil {
-		return nil, "", err
+		return nil, "", s.finish(ctx, err)
 	}
-	page := make([]RunRow, len(runs))
+	page = make([]RunRow, len(runs))
 	for i := range runs {
 		page[i] = RunRow{runs[i], values[i]}
 	}

@@ -58,8 +58,13 @@ func (p palette) cell(text, status string) string {
 	if !p.on {
 		return text
 	}
+	return "\x1b[" + StatusColour(status) + "m" + text + "\x1b[0m"
+}
+
+// StatusColour is the SGR code of a run's status.
+func StatusColour(status string) string {
 	code := map[string]string{"running": "36", "finished": "32", "failed": "31", "interrupted": "33", "lost": "33", "silent": "90"}[status]
-	return "\x1b[" + cmp.Or(code, "39") + "m" + text + "\x1b[0m"
+	return cmp.Or(code, "39")
 }
 
 // Restored tells of a run that came back from the trash.

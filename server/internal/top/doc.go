@@ -1,5 +1,5 @@
 // Package top shows the metrics of one run in a terminal: a line for each metric with its
-// last value and its curve, live. In go a connection to a server and the run's id; out come
+// last value and its curve, live. In go a connection to a server and the run's id. Out come
 // frames on a terminal, or one table or JSON document for everything else.
 //
 //	events ──▶ at most 4 a second ──▶ fetch of the visible rows ──▶ frame ──▶ changed lines

@@ -21,7 +21,7 @@ const (
 	silence = 5 * time.Second
 )
 
-// news is what a stream of events tells.
+// news is an event of the stream, or a change of the stream itself.
 type news struct {
 	Points uint64          `json:"points"`
 	Series uint64          `json:"series"`
@@ -31,7 +31,8 @@ type news struct {
 	err error // the stream broke; the next news says that it is back
 }
 
-// follow tells of a run's events until ctx ends, across restarts of the server.
+// follow passes on the events of a run until ctx ends. When the server restarts, it opens a
+// new stream.
 func follow(ctx context.Context, server *remote.Client, id string, tell chan<- news) {
 	wait := firstRetry
 	for ctx.Err() == nil {
@@ -71,9 +72,10 @@ func stream(ctx context.Context, server *remote.Client, id string, tell chan<- n
 			send(ctx, tell, news{all: true})
 		case name == "data":
 			var n news
-			if json.Unmarshal([]byte(value), &n) == nil {
-				send(ctx, tell, n)
+			if json.Unmarshal([]byte(value), &n) != nil {
+				n = news{all: true} // what it said is found by reading everything
 			}
+			send(ctx, tell, n)
 		}
 	}
 	if err := lines.Err(); err != nil {

@@ -173,14 +173,14 @@ func (s *state) empty() string {
 	return "No metrics yet. They appear when the run logs some."
 }
 
-var symbols = map[model.RunStatus]segment{
-	model.StatusRunning: {"36", "●"}, model.StatusFinished: {"32", "✓"}, model.StatusFailed: {"31", "✕"},
-	model.StatusInterrupted: {"33", "■"}, model.StatusLost: {"33", "◌"}, model.StatusSilent: {"90", "○"},
+var symbols = map[model.RunStatus]string{
+	model.StatusRunning: "●", model.StatusFinished: "✓", model.StatusFailed: "✕",
+	model.StatusInterrupted: "■", model.StatusLost: "◌", model.StatusSilent: "○",
 }
 
 func (s *state) head(width int, now time.Time) []segment {
-	symbol := symbols[s.about.Status]
-	status := segment{symbol.style, cmp.Or(symbol.text, "?") + " " + clean(string(s.about.Status))}
+	word := string(s.about.Status)
+	status := segment{style(table.StatusColour(word)), cmp.Or(symbols[s.about.Status], "?") + " " + clean(word)}
 	name := clean(cmp.Or(s.about.DisplayName, s.about.Name))
 	path := clean(s.about.Workspace + "/" + s.about.Project + "/")
 	list, in := s.facts(now), plain
@@ -290,7 +290,6 @@ func tinted(text string) (out []segment) {
 // rate is a series' points a second, now for a run that goes on, else over all of it.
 func (s *state) rate(row *read.Series, now time.Time) float64 {
 	if m := s.meters[key(row)]; m != nil && s.about.Status == model.StatusRunning {
-		m.add(row.Count, now)
 		if rate, ok := m.rate(); ok {
 			return rate
 		}

@@ -32,7 +32,7 @@ func Once(ctx context.Context, options Options) (*Snapshot, error) {
 		return nil, got.err
 	}
 	rows := order(got.all, Sorts[sortIndex(options.Sort)], false)
-	curves, err := s.curves(ctx, rows, options.Axis, onceCells, func(*read.Series) span { return span{} })
+	curves, err := s.curves(ctx, rows, options.Axis, onceCells, wholeAxis)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,9 @@ func (s *source) curves(ctx context.Context, rows []*read.Series, axis string, n
 			continue
 		}
 		var answer struct {
-			Results []*bucketsDoc `json:"results"`
+			Results []struct {
+				Columns remote.Buckets `json:"columns"` // none: there is an error
+			} `json:"results"`
 		}
 		if err := s.server.Exchange(ctx, http.MethodPost, "/api/v1/buckets", body, &answer); err != nil {
 			return nil, err
@@ -146,8 +148,12 @@ func (s *source) curves(ctx context.Context, rows []*read.Series, axis string, n
 		if len(answer.Results) != len(asked) {
 			return nil, model.Errorf(model.CodeInternal, "the server gave %d curves, asked for %d", len(answer.Results), len(asked))
 		}
-		for i, doc := range answer.Results {
-			if c := doc.curve(); c != nil {
+		for i := range answer.Results {
+			columns := &answer.Results[i].Columns
+			if err := columns.Check(); err != nil {
+				return nil, err
+			}
+			if c := newCurve(columns); c != nil {
 				out[asked[i]] = c
 			}
 		}
@@ -155,31 +161,13 @@ func (s *source) curves(ctx context.Context, rows []*read.Series, axis string, n
 	return out, nil
 }
 
-// bucketsDoc is one result of a request for buckets: its columns, or an error.
-type bucketsDoc struct {
-	Columns struct {
-		Lo     []int64            `json:"lo"`
-		Hi     []int64            `json:"hi"`
-		Min    []*model.JSONFloat `json:"min"`
-		Max    []*model.JSONFloat `json:"max"`
-		Mean   []*model.JSONFloat `json:"mean"`
-		Count  []uint64           `json:"count"`
-		NaN    []uint64           `json:"nan"`
-		PosInf []uint64           `json:"pos_inf"`
-		NegInf []uint64           `json:"neg_inf"`
-	} `json:"columns"`
-}
-
-func (d *bucketsDoc) curve() *curve {
-	c := &d.Columns
-	n := len(c.Lo)
-	for _, length := range []int{len(c.Hi), len(c.Min), len(c.Max), len(c.Mean), len(c.Count), len(c.NaN), len(c.PosInf), len(c.NegInf)} {
-		if n == 0 || length != n {
-			return nil
-		}
+// newCurve is nil where there is no bucket: the series has none, or not this axis.
+func newCurve(c *remote.Buckets) *curve {
+	if len(c.Lo) == 0 {
+		return nil
 	}
-	out := &curve{lo: c.Lo, hi: c.Hi, min: floats(c.Min), max: floats(c.Max), mean: floats(c.Mean), count: c.Count, nans: c.NaN}
-	for i := range n {
+	out := &curve{lo: c.Lo, hi: c.Hi, min: c.Min, max: c.Max, mean: c.Mean, count: c.Count, nans: c.NaN}
+	for i := range c.Lo {
 		out.infinite += c.PosInf[i] + c.NegInf[i]
 	}
 	return out

@@ -3,8 +3,6 @@ package top
 import (
 	"math"
 	"slices"
-
-	"github.com/kymogram/kymogram/internal/model"
 )
 
 var levels = []rune("▁▂▃▄▅▆▇█")
@@ -19,17 +17,6 @@ const (
 
 // outside is how many spans of the others a value must leave them by.
 const outside = 3
-
-// floats reads a column; what is no number is NaN.
-func floats(column []*model.JSONFloat) []float64 {
-	out := make([]float64, len(column))
-	for i, v := range column {
-		if out[i] = math.NaN(); v != nil {
-			out[i] = float64(*v)
-		}
-	}
-	return out
-}
 
 // spark draws a curve in width cells, each with the mean of its part of the axis, between the
 // least and the greatest mean. Nothing vanishes in a mean: a cell whose smallest or largest

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 // mostMarks is how many marks one letter of a name may carry: no script needs more.
 const mostMarks = 4
 
-// clean makes a text that others chose fit for a line of a terminal: nothing in it moves the
+// clean makes a text that others chose fit for a line of a terminal. Nothing in it moves the
 // cursor, turns the direction of writing, is invisible, or piles up over other lines.
 func clean(s string) string {
 	marks := 0
@@ -169,7 +170,7 @@ func marks(c *curve) string {
 func key(s *read.Series) string {
 	var b strings.Builder
 	b.WriteString(strconv.Quote(s.Metric) + strconv.Quote(s.Scale))
-	for _, name := range sorted(s.Labels) {
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		b.WriteString(strconv.Quote(name) + strconv.Quote(s.Labels[name]))
 	}
 	return b.String()
@@ -178,20 +179,11 @@ func key(s *read.Series) string {
 // title names a series in a line: its metric and what tells it from others of the metric.
 func title(s *read.Series) string {
 	parts := make([]string, 0, len(s.Labels)+1)
-	for _, name := range sorted(s.Labels) {
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 		parts = append(parts, name+"="+s.Labels[name])
 	}
 	if len(parts) == 0 {
 		return clean(s.Metric)
 	}
 	return clean(s.Metric + "{" + strings.Join(parts, ",") + "}")
-}
-
-func sorted(labels map[string]string) []string {
-	names := make([]string, 0, len(labels))
-	for name := range labels {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

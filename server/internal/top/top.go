@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -104,7 +105,7 @@ func (p *program) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			p.state.total.add(p.state.about.Points, time.Now())
+			p.count(time.Now())
 		case n := <-events:
 			p.hear(n)
 		case k := <-keys:
@@ -161,7 +162,7 @@ func (p *program) start(ctx context.Context, now time.Time) {
 	shown := s.visible(p.rows, p.screen.height)
 	r := request{
 		rows: shown, axis: s.view.axis, cells: max(s.measure(shown, p.screen.width).spark, 2),
-		part: &view{part: s.view.part}, pattern: p.Metric,
+		part: s.view.part, pattern: p.Metric,
 	}
 	// An order by values needs all of them; an order by name does not.
 	if p.wantAll || s.view.sort != 0 {
@@ -188,7 +189,6 @@ func (p *program) take(r result, now time.Time) {
 		return
 	}
 	s.trouble, s.about, s.readAt, s.curves = "", r.about, now, r.curves
-	s.total.add(s.about.Points, now)
 	if r.all != nil {
 		s.all, p.took = r.all, r.took
 		p.index = make(map[string]*read.Series, len(r.all))
@@ -202,13 +202,15 @@ func (p *program) take(r result, now time.Time) {
 		}
 	}
 	p.arrange()
-	rates(s.meters, s.visible(p.rows, p.screen.height), now)
+	p.count(now)
 }
 
-// rates keeps a meter for each visible row, and no other.
-func rates(meters map[string]*meter, shown []*read.Series, now time.Time) {
-	keep := map[string]bool{}
-	for _, row := range shown {
+// count notes how many points there are, also where none came. It keeps a meter for each visible
+// row, and no other.
+func (p *program) count(now time.Time) {
+	p.state.total.add(p.state.about.Points, now)
+	meters, keep := p.state.meters, map[string]bool{}
+	for _, row := range p.state.visible(p.rows, p.screen.height) {
 		id := key(row)
 		if keep[id] = true; meters[id] == nil {
 			meters[id] = &meter{}
@@ -243,7 +245,7 @@ type request struct {
 	pattern string
 	axis    string
 	cells   int
-	part    *view
+	part    int // of parts
 }
 
 // refresh reads the run, the rows, and perhaps the list of all series.
@@ -263,32 +265,23 @@ func (s *source) refresh(ctx context.Context, r request) (out result) {
 		return out
 	}
 	whole := map[string]*curve{}
-	if r.part != nil && r.part.part > 0 {
-		if whole, out.err = s.curves(ctx, r.rows, r.axis, 2, func(*read.Series) span { return span{} }); out.err != nil {
+	if r.part > 0 {
+		if whole, out.err = s.curves(ctx, r.rows, r.axis, 2, wholeAxis); out.err != nil {
 			return out
 		}
 	}
-	out.curves, out.err = s.curves(ctx, r.rows, r.axis, r.cells, func(row *read.Series) span {
-		if r.part == nil {
-			return span{}
-		}
-		return r.part.span(whole[key(row)])
-	})
+	out.curves, out.err = s.curves(ctx, r.rows, r.axis, r.cells, func(row *read.Series) span { return endOf(whole[key(row)], parts[r.part].share) })
 	return out
 }
 
-func sortIndex(name string) int {
-	for i, one := range Sorts {
-		if one == name {
-			return i
-		}
-	}
-	return 0
-}
+// wholeAxis is the span of a curve of all points.
+func wholeAxis(*read.Series) span { return span{} }
+
+func sortIndex(name string) int { return max(0, slices.Index(Sorts, name)) }
 
 // Check says what is wrong with the options.
 func (o *Options) Check() error {
-	if o.Sort != "" && Sorts[sortIndex(o.Sort)] != o.Sort {
+	if o.Sort != "" && !slices.Contains(Sorts, o.Sort) {
 		return errors.New("--sort is name, newest, value or points")
 	}
 	return nil

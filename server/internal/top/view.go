@@ -63,11 +63,13 @@ func order(rows []*read.Series, by string, reverse bool) []*read.Series {
 		"newest": func(a, b *read.Series) int { return cmp.Compare(newest(b), newest(a)) },
 		"points": func(a, b *read.Series) int { return cmp.Compare(b.Count, a.Count) },
 		"value": func(a, b *read.Series) int {
-			if (a.Last == nil) != (b.Last == nil) {
-				return map[bool]int{true: 1, false: -1}[a.Last == nil]
-			}
-			if a.Last == nil {
+			switch {
+			case a.Last == nil && b.Last == nil:
 				return 0
+			case a.Last == nil:
+				return 1
+			case b.Last == nil:
+				return -1
 			}
 			return cmp.Compare(b.Last.Float, a.Last.Float)
 		},
@@ -163,18 +165,17 @@ func (v *view) types(k press) bool {
 
 func (v *view) bound(rows, screen int) { v.first = max(0, min(v.first, rows-screen)) }
 
-// span is the part of a series' axis that is seen; whole is its curve over all of it.
-func (v *view) span(whole *curve) span {
-	share := parts[v.part].share
-	if share == 1 || whole == nil {
+// endOf is the last of some equal shares of an axis; whole is the curve over all of it.
+func endOf(whole *curve, shares int64) span {
+	if shares == 1 || whole == nil {
 		return span{}
 	}
 	first, last := whole.lo[0], whole.hi[len(whole.hi)-1]
-	from := last - (last/share - first/share)
+	from := last - (last/shares - first/shares)
 	return span{from: &from}
 }
 
-// elapsed writes how long a run has been going, in its two largest units.
+// elapsed writes how long a run has been going, from a day on without seconds.
 func elapsed(d time.Duration) string {
 	d = d.Round(time.Second)
 	if d < 24*time.Hour {

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -46,7 +45,7 @@ func (d *Document) checkPage() error {
 		return invalid("page", "must be an object")
 	}
 	var p page
-	if err := json.NewDecoder(bytes.NewReader(d.Page)).Decode(&p); err != nil {
+	if err := json.Unmarshal(d.Page, &p); err != nil {
 		return invalid("", "the page of the view is not the JSON expected: %s", err)
 	}
 	return p.check()

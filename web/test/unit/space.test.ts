@@ -132,6 +132,25 @@ describe("the arrangement of a project", () => {
     expect([again.pinned(), again.space.isOwn.value]).toEqual([["a"], false]);
   });
 
+  test("is stored also when another project's is on its way, and is not taken for that one's", async () => {
+    for (const [workspace, project] of [
+      ["w", "other"],
+      ["other", "p"],
+    ] as const) {
+      const [at, other] = [server(), server()];
+      const fetch: typeof at.fetch = (url, init) => (url.includes("other") ? other : at).fetch(url, init);
+      const one = await reader({ ...at, fetch });
+      await one.space.openSpace("w", "p");
+      at.of.before = () => new Promise((done) => setTimeout(done, 20));
+      one.pin("a");
+      await one.space.openSpace(workspace, project);
+      one.pin("b");
+      await vi.waitFor(() => expect(other.views.has(name)).toBe(true));
+      expect([at.page(name).pinned, other.page(name).pinned, one.pinned()]).toEqual([["a"], ["b"], ["b"]]);
+      expect(one.app.notice.value?.text).toBe("pinned"); // nobody else changed anything
+    }
+  });
+
   test("leaves alone a dashboard that has its name", async () => {
     const at = server();
     at.views.set(name, { text: JSON.stringify({ format: 1, title: "t", panels: [{}] }), etag: "x" });

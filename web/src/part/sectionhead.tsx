@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import * as a from "../state/arrangement.ts";
 import type { Card } from "../state/session.ts";
-import { isOwn, useProjects } from "../state/space.ts";
+import { dropOwn, isOwn } from "../state/space.ts";
 import { placeSection, removeSection, renameSection, stepSection } from "./arranging.ts";
 import { Icon, type IconName } from "./icon.tsx";
 
@@ -80,7 +80,7 @@ export function OwnNote() {
   return (
     <p class="own-note" role="status">
       Your key may not write here: pins, sections and their order are kept in this browser.{" "}
-      <button type="button" class="link" onClick={useProjects}>
+      <button type="button" class="link" onClick={dropOwn}>
         show the project's
       </button>
     </p>

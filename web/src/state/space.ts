@@ -173,7 +173,7 @@ async function save(): Promise<void> {
 }
 
 /** Gives up the copy of this browser for what the server has. */
-export function useProjects(): void {
+export function dropOwn(): void {
   const { stored } = shared.peek()!;
   update({ page: stored, own: false });
 }

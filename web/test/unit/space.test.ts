@@ -128,7 +128,7 @@ describe("the arrangement of a project", () => {
     const again = await reader(at, "/compare/w/p", one.local);
     await again.space.openSpace("w", "p");
     expect([again.pinned(), again.space.isOwn.value]).toEqual([["a", "b"], true]);
-    again.space.useProjects();
+    again.space.dropOwn();
     expect([again.pinned(), again.space.isOwn.value]).toEqual([["a"], false]);
   });
 

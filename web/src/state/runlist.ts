@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { ApiError } from "../api/client.ts";
+import { ApiError, asApiError } from "../api/client.ts";
 import type { LiveEvent, Run } from "../api/types.ts";
 import { cellOf, serverColumn } from "./columns.ts";
 import type { Known } from "./complete.ts";
@@ -26,10 +26,18 @@ export const archiveTag = "archived";
 const namesArchived = /\btag\s*!?=\s*"?archived"?(?![^\s)])/;
 
 /** What the server is asked: archived runs come when they are asked for. */
-export function serverQuery({ q, status, sort, deleted, archived, group }: ListQuery): api.RunsQuery {
+export function serverQuery({
+  q,
+  status,
+  sort,
+  deleted,
+  archived,
+  group,
+  columns,
+}: ListQuery): api.RunsQuery {
   const hidden = `not tag=${archiveTag}`;
   const line = archived || deleted || namesArchived.test(q) ? q : q.trim() ? `${hidden} (${q})` : hidden;
-  return { q: line, status, sort: serverSort(sort), group, ...(deleted && { deleted: 1 }) };
+  return { q: line, status, sort: serverSort(sort), group, column: columns, ...(deleted && { deleted: 1 }) };
 }
 
 /** A column's order as the server names it. */
@@ -91,7 +99,7 @@ export class RunList {
     this.loading.value = true;
     try {
       const query = { ...serverQuery(this.#query), limit: pageSize, cursor };
-      const page = await api.runs(this.#workspace, this.#project, query, abort.signal, this.#query.columns);
+      const page = await api.runs(this.#workspace, this.#project, query, abort.signal);
       if (abort.signal.aborted) return;
       this.runs.value = cursor ? [...this.runs.value, ...page.items] : page.items;
       this.next.value = page.next;
@@ -103,10 +111,7 @@ export class RunList {
         this.#query = { ...this.#query, archived: true };
         return this.#read(cursor);
       }
-      this.error.value =
-        cause instanceof ApiError
-          ? cause
-          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+      this.error.value = asApiError(cause);
       this.next.value = null;
     }
     this.loading.value = false;
@@ -133,13 +138,7 @@ export class RunList {
   /** Reads the first page again and puts it over what is shown, without losing the place. */
   async refresh(): Promise<void> {
     const query = { ...serverQuery(this.#query), limit: pageSize };
-    const page = await api.runs(
-      this.#workspace,
-      this.#project,
-      query,
-      this.#abort.signal,
-      this.#query.columns,
-    );
+    const page = await api.runs(this.#workspace, this.#project, query, this.#abort.signal);
     const fresh = new Set(page.items.map((r) => r.id));
     const rest = this.runs.value.slice(page.items.length ? pageSize : 0).filter((r) => !fresh.has(r.id));
     this.runs.value = [...page.items, ...rest];

@@ -1,6 +1,6 @@
 import { computed, type ReadonlySignal, type Signal, signal, batch as together } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { ApiError, type Page } from "../api/client.ts";
+import { ApiError, asApiError, type Page } from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, labelText, naturalKey } from "../chart/title.ts";
@@ -501,11 +501,6 @@ function merge(loaded: Loaded, fresh: Series[]): boolean {
 function placed(series: Series): Known {
   const [card, group] = [cardKey(series), prefixId(groupOf(series.metric))];
   return { series, card, group, order: orderOf(group, card) };
-}
-
-function asApiError(cause: unknown): ApiError {
-  if (cause instanceof ApiError) return cause;
-  return new ApiError(0, { code: "page", message: String(cause), hint: "reload the page" });
 }
 
 export function seriesKey(s: Series): string {

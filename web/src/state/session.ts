@@ -6,7 +6,7 @@ import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, labelText, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
 import { prefixId } from "./arrangement.ts";
-import { type Card, Cards, type Known, type Listed } from "./cards.ts";
+import { byOrder, type Card, Cards, type Known, type Listed } from "./cards.ts";
 import { Crowd, type Named } from "./crowd.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
@@ -150,7 +150,7 @@ export class Session {
     };
   }
 
-  /** Metrics that no run was named with; more than the server names at once. */
+  /** The runs have more metrics than the server names at once. */
   metricsCut(): boolean {
     return this.#crowd?.cut.value ?? false;
   }
@@ -537,9 +537,6 @@ function withNamed(
 }
 
 const orderOf = (group: string, card: string): string => naturalKey(`${group}\u0000${card}`);
-
-const byOrder = (a: { order: string }, b: { order: string }): number =>
-  a.order < b.order ? -1 : a.order > b.order ? 1 : 0;
 
 /** The cards without series of which a run has nothing itself. */
 function ownCards(cards: Card[]): Card[] {

@@ -158,7 +158,7 @@ function current(of: api.PageSpec | undefined): api.PageSpec {
   return { ...of, params: here.peek(), ...Object.fromEntries(parts) };
 }
 
-/** Stores the view that is open as it is shown; false where somebody else has changed it. */
+/** Stores the view that is open as it is shown. */
 export async function save(): Promise<void> {
   const view = open.peek()!;
   await store(view, { ...view.doc, page: current(view.doc.page) }, "saved");

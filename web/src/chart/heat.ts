@@ -14,11 +14,16 @@ const around = {
 };
 
 function stops(text: string): Rgb[] {
-  return text.split(" ").map((hex) => {
-    const n = Number.parseInt(hex.slice(1), 16);
-    return [n >> 16, (n >> 8) & 255, n & 255];
-  });
+  return text.split(" ").map(rgbOf);
 }
+
+export function rgbOf(hex: string): Rgb {
+  const n = Number.parseInt(hex.slice(1), 16);
+  return [n >> 16, (n >> 8) & 255, n & 255];
+}
+
+/** A colour as ImageData has it: red in the lowest byte. */
+export const packed = ([r, g, b]: Rgb): number => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 
 function at(scale: Rgb[], share: number): Rgb {
   const place = Math.min(1, Math.max(0, share)) * (scale.length - 1);
@@ -50,17 +55,15 @@ export function levelValue(level: number, [lo, hi]: [number, number]): number {
 
 /**
  * A colour for each code of a picture that was coded between `coded`, shown between `shown`. Codes beyond the coded
- * limits have the colour of the scale's end. As ImageData has them: red in the lowest byte.
+ * limits have the colour of the scale's end.
  */
 export function table(coded: [number, number] | null, shown: [number, number], isDark: boolean): Uint32Array {
   const out = new Uint32Array(256); // missing: transparent
   if (!coded) return out;
   const clamp = (v: number) => Math.min(shown[1], Math.max(shown[0], v));
   const set = (at: number, value: number) => {
-    const [r, g, b] = colorOf(clamp(value), shown, isDark);
-    const packed = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-    out[at] = packed;
-    out[at | code.hasNaN] = packed;
+    out[at] = packed(colorOf(clamp(value), shown, isDark));
+    out[at | code.hasNaN] = out[at];
   };
   const flat = coded[0] === coded[1];
   for (let level = 0; level < levels; level++)

@@ -1,6 +1,7 @@
 import { useComputed } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import "../style/kymograph.css";
+import { mostRows } from "../api/kymograph.ts";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
 import { count } from "../chart/number.ts";
@@ -13,7 +14,6 @@ import { Shell } from "../part/shell.tsx";
 import { pageKeys } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
-import { mostRows } from "../state/pictures.ts";
 import { comparePath, go, runPath, runsPath, setParams } from "../state/route.ts";
 import { type Card, type Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";

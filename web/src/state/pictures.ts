@@ -1,11 +1,15 @@
 import { type Signal, signal } from "@preact/signals";
-import { type KymographQuery, kymograph, type Picture, type Reduction } from "../api/kymograph.ts";
+import {
+  type KymographQuery,
+  kymograph,
+  mostColumns,
+  type Picture,
+  type Reduction,
+} from "../api/kymograph.ts";
 import { rowOf } from "./kymograph.ts";
 import type { Member } from "./session.ts";
 
-export const mostRows = 4096; // that the server takes
-const mostColumns = 2048;
-const mostCells = 5 << 20;
+const mostCells = 5 << 20; // that the server takes
 const whole = 512; // rows whose cells come with the first answer; of more, those in sight
 const beyond = 32; // rows that are read before they come in sight
 const pauseMs = 300; // between two looks at a run that goes on

@@ -3,6 +3,7 @@ import * as a from "../state/arrangement.ts";
 import type { Card } from "../state/session.ts";
 import { dropOwn, isOwn } from "../state/space.ts";
 import { placeSection, removeSection, renameSection, stepSection } from "./arranging.ts";
+import { drags, drops } from "./dragging.ts";
 import { Icon, type IconName } from "./icon.tsx";
 
 const draggedSection = "application/x-kymogram-section";
@@ -10,15 +11,8 @@ const draggedSection = "application/x-kymogram-section";
 /** A section's name can be dragged, and another one be dropped on it. */
 export function dropsSection(cards: Card[], id: string) {
   return {
-    draggable: id !== a.pinnedId,
-    onDragStart: (e: DragEvent) => e.dataTransfer?.setData(draggedSection, id),
-    onDragOver: (e: DragEvent) => {
-      if (e.dataTransfer?.types.includes(draggedSection)) e.preventDefault();
-    },
-    onDrop: (e: DragEvent) => {
-      const from = e.dataTransfer?.getData(draggedSection);
-      if (from) placeSection(cards, from, id);
-    },
+    ...(id !== a.pinnedId && drags(draggedSection, id)),
+    ...drops(draggedSection, (from) => placeSection(cards, from, id)),
   };
 }
 

@@ -33,7 +33,7 @@ function at(scale: Rgb[], share: number): Rgb {
 }
 
 /** Whether a scale has its middle at 0. */
-export const diverges = ([lo, hi]: [number, number]): boolean => lo < 0 && hi > 0;
+const diverges = ([lo, hi]: [number, number]): boolean => lo < 0 && hi > 0;
 
 /** The colour of a value between limits. */
 export function colorOf(value: number, limits: [number, number], isDark: boolean): Rgb {

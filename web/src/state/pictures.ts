@@ -47,7 +47,7 @@ export class Pictures {
   readonly loading = signal(false);
   /** Rises when there is something new to paint. */
   readonly version = signal(0);
-  readonly strips = new Map<string, Strip>();
+  readonly #strips = new Map<string, Strip>();
   #view: View | null = null;
   #key = "";
   /** The key of the view that the head is of. */
@@ -98,7 +98,7 @@ export class Pictures {
   }
 
   strip(id: string): Strip | undefined {
-    return this.strips.get(id);
+    return this.#strips.get(id);
   }
 
   #again(): void {
@@ -176,14 +176,14 @@ export class Pictures {
   }
 
   #missing(view: View): number[] {
-    const old = (i: number) => this.strips.get(view.ids[i]!)?.stamp !== this.#stamp;
+    const old = (i: number) => this.#strips.get(view.ids[i]!)?.stamp !== this.#stamp;
     return this.#seen.filter((i) => i < view.ids.length && old(i)).slice(0, whole);
   }
 
   #keep(ids: string[], picture: Picture): void {
     const { cells, columns } = picture;
     ids.forEach((id, i) => {
-      this.strips.set(id, {
+      this.#strips.set(id, {
         picture,
         cells: cells.subarray(i * columns, (i + 1) * columns),
         stamp: this.#stamp,

@@ -3,7 +3,7 @@ import { type ApiError, asApiError } from "../api/client.ts";
 import { type Groups, groups, type RunGroup, type Statistics } from "../api/table.ts";
 import { type ListQuery, RunList, serverQuery } from "./runlist.ts";
 
-export const mostGroups = 1000;
+const mostGroups = 1000;
 
 /** RunGroups are the groups of all runs of a filter; without a key there is one, of all. */
 export class RunGroups {

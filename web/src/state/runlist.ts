@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
 import { ApiError, asApiError } from "../api/client.ts";
 import type { LiveEvent, Run } from "../api/types.ts";
-import { cellOf, serverColumn } from "./columns.ts";
+import { cellOf, type Named, serverColumn } from "./columns.ts";
 import type { Known } from "./complete.ts";
 
 const pageSize = 500;
@@ -41,7 +41,7 @@ export function serverQuery({
 }
 
 /** A column's order as the server names it. */
-export function serverSort(sort: string): string {
+function serverSort(sort: string): string {
   const [sign, column] = sort.startsWith("-") ? ["-", sort.slice(1)] : ["", sort];
   return sign + (serverColumn(column) || column);
 }
@@ -146,7 +146,7 @@ export class RunList {
 }
 
 /** All columns that some run has, those first whose values differ between runs. */
-export function columnsOf(runs: Run[]): { name: string; varies: boolean }[] {
+export function columnsOf(runs: readonly Run[]): Named[] {
   const seen = new Map<string, { first: string; varies: boolean; runs: number }>();
   const note = (name: string, value: unknown) => {
     const text = String(value);
@@ -172,7 +172,7 @@ const shownSummary = 4;
 const telling = /(^|[/_])(acc|accuracy|return|reward|score|f1|loss)/i;
 
 /** The columns of a table that nobody has chosen columns for: what differs, and the metrics that tell runs apart. */
-export function defaultColumns(all: { name: string; varies: boolean }[]): string[] {
+export function defaultColumns(all: readonly Named[]): string[] {
   const config = all.filter((c) => c.name.startsWith("config/") && c.varies).slice(0, shownConfig);
   const summary = all.filter((c) => c.name.startsWith("summary/"));
   const rank = (name: string) => (telling.test(name) ? 0 : 2) + (/(eval|val|test)/i.test(name) ? 0 : 1);
@@ -181,7 +181,7 @@ export function defaultColumns(all: { name: string; varies: boolean }[]): string
 }
 
 /** What completion knows of the runs that were read. */
-export function knownOf(runs: Run[]): Known {
+export function knownOf(runs: readonly Run[]): Known {
   const columns = columnsOf(runs).map((c) => c.name);
   const of = (group: string) => columns.filter((c) => c.startsWith(group)).map((c) => c.slice(group.length));
   const tags = new Set(runs.slice(0, 2000).flatMap((r) => r.tags));

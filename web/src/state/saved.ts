@@ -188,7 +188,7 @@ async function store(view: Saved, doc: api.ViewDocument, what: string): Promise<
 }
 
 /** A name for the address, from what people read. */
-export function slug(title: string): string {
+function slug(title: string): string {
   const text = title
     .normalize("NFKD")
     .replace(/[^a-zA-Z0-9]+/g, "-")

@@ -4,7 +4,7 @@ import { say } from "./app.ts";
 import { chosenColumns } from "./columnchoice.ts";
 import { address, comparePath, go, param, replace, route, runsPath, withParams } from "./route.ts";
 import { addressOf, idsIn, selected } from "./selection.ts";
-import { arrangement, isPage, override } from "./space.ts";
+import { arrangement, isPage, override, viewName } from "./space.ts";
 import { done } from "./undo.ts";
 
 /**
@@ -102,7 +102,7 @@ export const changed = computed(() => {
 
 export async function listViews(at: Place): Promise<void> {
   views.value = (await api.views(at.workspace, at.project)).filter(
-    (v) => v.panels === 0 && v.name !== "project-charts",
+    (v) => v.panels === 0 && v.name !== viewName,
   );
 }
 
@@ -205,6 +205,7 @@ export async function saveAs(at: Place, title: string): Promise<void> {
   const doc: api.ViewDocument = { format: 1, title, page: current(undefined) };
   for (let n = 1; n <= mostNames; n++) {
     const name = n === 1 ? slug(title) : `${slug(title)}-${n}`;
+    if (name === viewName) continue; // the arrangement of the project would be taken for a view, and back
     try {
       const etag = await api.putView(at.workspace, at.project, name, doc, "");
       show(at, name, { doc, etag });

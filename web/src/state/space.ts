@@ -9,7 +9,7 @@ import { done, forget } from "./undo.ts";
  * The arrangement of a project's charts. It is a view document of the project, so that it holds for all runs and
  * readers. Two readers who change it at once keep both changes. A reader who may not write has a copy in the browser.
  */
-const viewName = "project-charts";
+export const viewName = "project-charts";
 const title = "Charts of the project";
 const mostTries = 8; // of readers who write at the same moment
 

@@ -266,6 +266,17 @@ describe("saved views", () => {
     expect(at.page("v").pinned).toEqual(["a", "b"]);
   });
 
+  test("do not take the name under which the project keeps its charts", async () => {
+    const at = server();
+    const one = await reader(at, "/compare/w/p?by=lr");
+    await one.space.openSpace("w", "p");
+    await one.saved.saveAs(place, "Project charts");
+    expect([...at.views.keys()]).toEqual([`${name}-2`]);
+    one.saved.leave();
+    one.pin("a");
+    await vi.waitFor(() => expect(at.page(name)).toEqual({ pinned: ["a"] }));
+  });
+
   test("are deleted and come back", async () => {
     const at = server();
     const one = await reader(at, "/compare/w/p?by=lr");

@@ -17,6 +17,7 @@ import { RunPanel } from "../part/runpanel.tsx";
 import { ShareButton } from "../part/sharebutton.tsx";
 import { Shell } from "../part/shell.tsx";
 import { WritersView } from "../part/writers.tsx";
+import { openProject } from "../state/direction.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, runsPath, setParams } from "../state/route.ts";
@@ -106,7 +107,7 @@ function useSubjects(session: Session, ids: string[], detail: RunDetail | null):
     groups.subjects.value = new Map(known.map((d) => [d.id, d]));
   }, [key, session]);
   const project = detail ? `${detail.workspace}/${detail.project}` : "";
-  useEffect(() => groups.openProject(project), [project]);
+  useEffect(() => openProject(project), [project]);
   useEffect(
     () => () => {
       groups.subjects.value = new Map();

@@ -4,6 +4,7 @@ import { dash, hue, slots } from "../chart/color.ts";
 import { bestOf } from "../chart/direction.ts";
 import { type Layer, layersOf, type Part } from "../chart/layer.ts";
 import type { Line } from "../chart/paint.ts";
+import { directionOf } from "../state/direction.ts";
 import * as groups from "../state/groups.ts";
 import type { Member } from "../state/session.ts";
 import { isDark } from "../state/theme.ts";
@@ -64,7 +65,7 @@ export function useLayers(lines: Line[], x: [number, number], dense: boolean): r
 
 /** The line of the best run by the last values of a metric; undefined where no direction is known or there is one run. */
 export function starOf(metric: string, wanted: Wanted[]): string | undefined {
-  const direction = groups.directionOf(metric);
+  const direction = directionOf(metric);
   const lines = wanted.filter((w) => !w.faded);
   if (!direction || new Set(lines.map((w) => w.member.run)).size < 2) return undefined;
   const summaries = groups.subjects.value;

@@ -1,6 +1,6 @@
 import type { Picture, Reduction } from "../api/kymograph.ts";
-import type { Palette } from "./color.ts";
-import { packed, rgbOf, table } from "./heat.ts";
+import { type Palette, packed, rgbOf } from "./color.ts";
+import { table } from "./heat.ts";
 import { type Columns, codesAt, columnsAt, type Grid, type Ink, labelledFrom, paintRow } from "./raster.ts";
 import { cutMiddle } from "./title.ts";
 

@@ -52,6 +52,12 @@ export function authorization(): Record<string, string> {
   return key ? { Authorization: `Bearer ${key}` } : {};
 }
 
+/** Whatever was thrown as what a page shows; only a fault of the page itself is no ApiError yet. */
+export function asApiError(cause: unknown): ApiError {
+  if (cause instanceof ApiError) return cause;
+  return new ApiError(0, { code: "page", message: String(cause), hint: "reload the page" });
+}
+
 async function problem(res: Response): Promise<ApiError> {
   const fallback = { code: "http", message: `the server answered ${res.status}`, hint: "" };
   const body = await res.json().catch(() => null);
@@ -85,12 +91,20 @@ export function json(method: string, body: unknown): RequestInit {
   return { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
 }
 
-function withQuery(path: string, query: Record<string, string | number | undefined>): string {
+/** A path with its parameters; a list is a parameter for each of its values. */
+export function withQuery(
+  path: string,
+  query: Record<string, string | number | readonly string[] | undefined>,
+): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query))
-    if (value !== undefined && value !== "") params.set(name, String(value));
+    for (const one of typeof value === "object" ? value : [value])
+      if (one !== undefined && one !== "") params.append(name, String(one));
   return params.size ? `${path}?${params}` : path;
 }
+
+export const projectPath = (workspace: string, project: string): string =>
+  `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
 
 export interface Page<T> {
   items: T[];
@@ -119,6 +133,8 @@ export interface RunsQuery {
   cursor?: string;
   /** RunGroup.member: the runs of a group only. */
   group?: string;
+  /** Columns whose values a list does not bring by itself. */
+  column?: readonly string[];
 }
 
 export async function runs(
@@ -126,11 +142,8 @@ export async function runs(
   project: string,
   query: RunsQuery,
   abort?: AbortSignal,
-  columns: string[] = [],
 ): Promise<Page<Run>> {
-  const base = `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}/runs`;
-  const more = columns.map((c) => `&column=${encodeURIComponent(c)}`).join("");
-  const path = withQuery(base, { limit: 100, ...query }) + more;
+  const path = withQuery(`${projectPath(workspace, project)}/runs`, { ...query });
   const page = await request<{ runs: Run[] | null; next?: string }>(path, { signal: abort });
   return { items: (page.runs ?? []).map(normalRun), next: page.next ?? "" };
 }

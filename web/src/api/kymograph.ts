@@ -24,6 +24,9 @@ export interface KymographQuery {
   include_inherited?: true;
 }
 
+export const mostRows = 4096; // that the server takes
+export const mostColumns = 2048;
+
 type List = (Num | null)[];
 
 /** What the server says of rows and columns; NaN and Infinity come as text. */

@@ -56,6 +56,19 @@ export interface DocumentPoint<T> {
   value: T;
 }
 
+/** Points of a series as they were logged, by column. */
+export async function points<T>(
+  run: string,
+  { metric, scale, labels }: Series,
+  more: Record<string, string>,
+  abort?: AbortSignal,
+): Promise<T> {
+  const params = new URLSearchParams({ metric, scale, ...more });
+  for (const [name, value] of Object.entries(labels)) params.set(`label.${name}`, value);
+  const path = `/runs/${encodeURIComponent(run)}/points?${params}`;
+  return (await request<{ columns: T }>(path, { signal: abort })).columns;
+}
+
 /** The points of a series from a step on, at most `limit`; with inherited those of a fork's ancestors among them. */
 export async function documents<T>(
   run: string,
@@ -65,14 +78,13 @@ export async function documents<T>(
   inherited: boolean,
   abort?: AbortSignal,
 ): Promise<DocumentPoint<T>[]> {
-  const params = new URLSearchParams({ metric: series.metric, scale: series.scale, limit: String(limit) });
-  for (const [name, value] of Object.entries(series.labels)) params.set(`label.${name}`, value);
-  if (inherited) params.set("include_inherited", "1");
-  if (from !== null) params.set("from", String(from));
-  const { columns } = await request<{ columns: { step?: (Num | null)[]; time_ns: Num[]; value: T[] } }>(
-    `/runs/${encodeURIComponent(run)}/points?${params}`,
-    { signal: abort },
-  );
+  const more = {
+    limit: String(limit),
+    ...(inherited && { include_inherited: "1" }),
+    ...(from !== null && { from: String(from) }),
+  };
+  type Columns = { step?: (Num | null)[]; time_ns: Num[]; value: T[] };
+  const columns = await points<Columns>(run, series, more, abort);
   return columns.value.map((value, i) => ({
     step: columns.step?.[i] == null ? null : Number(columns.step[i]),
     timeNs: Number(columns.time_ns[i]),

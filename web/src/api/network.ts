@@ -1,4 +1,4 @@
-import { ApiError, request } from "./client.ts";
+import { ApiError, projectPath, request } from "./client.ts";
 
 /** The documents of …/network as the page reads them (docs/network.md). */
 
@@ -103,9 +103,6 @@ export interface Network {
   /** What did not fit the answer. */
   left_out: { miners: number; validators: number };
 }
-
-const projectPath = (workspace: string, project: string) =>
-  `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
 
 /** Reads the network; with since and wait the server answers when there is more, or when wait seconds are over. */
 export function network(

@@ -1,4 +1,4 @@
-import { authorization, locked, type RunsQuery, request } from "./client.ts";
+import { json, projectPath, type RunsQuery, request, respond, withQuery } from "./client.ts";
 import type { ErrorBody, Value } from "./types.ts";
 
 export interface Ref {
@@ -33,17 +33,6 @@ export interface Groups {
   shown: RunGroup[];
 }
 
-const projectPath = (workspace: string, project: string): string =>
-  `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}`;
-
-function search(query: RunsQuery, more: Record<"by" | "column", string[]>): URLSearchParams {
-  const params = new URLSearchParams();
-  for (const [name, value] of Object.entries(query))
-    if (value !== undefined && value !== "") params.set(name, String(value));
-  for (const [name, values] of Object.entries(more)) for (const v of values) params.append(name, v);
-  return params;
-}
-
 /** All runs of a filter, by what they have in common; one group of all without a key. */
 export function groups(
   workspace: string,
@@ -53,7 +42,7 @@ export function groups(
   column: string[],
   abort?: AbortSignal,
 ): Promise<Groups> {
-  const path = `${projectPath(workspace, project)}/groups?${search(query, { by, column })}`;
+  const path = withQuery(`${projectPath(workspace, project)}/groups`, { ...query, by, column });
   return request(path, { signal: abort });
 }
 
@@ -65,9 +54,7 @@ export async function edit(
   runs: string[],
   change: { add_tags?: string[]; remove_tags?: string[] } = {},
 ): Promise<Edited[]> {
-  const body = JSON.stringify({ runs, ...change });
-  const headers = { "Content-Type": "application/json" };
-  return (await request<{ results: Edited[] }>(`/${what}`, { method: "POST", body, headers })).results;
+  return (await request<{ results: Edited[] }>(`/${what}`, json("POST", { runs, ...change }))).results;
 }
 
 /** All runs of a filter as CSV, piece by piece. A broken connection is an error, never a short file. */
@@ -79,17 +66,8 @@ export async function csv(
   each: (piece: Uint8Array<ArrayBuffer>) => void,
   abort: AbortSignal,
 ): Promise<void> {
-  const params = search({ ...query }, { by: [], column });
-  params.set("format", "csv");
-  const res = await fetch(`/api/v1${projectPath(workspace, project)}/runs?${params}`, {
-    headers: authorization(),
-    signal: abort,
-  });
-  if (res.status === 401) locked.value = true;
-  if (!res.ok) {
-    const doc = (await res.json().catch(() => null)) as { error?: ErrorBody } | null;
-    throw new Error(doc?.error?.message ?? `the server answered ${res.status}`);
-  }
+  const path = withQuery(`${projectPath(workspace, project)}/runs`, { ...query, column, format: "csv" });
+  const res = await respond(path, { signal: abort });
   const reader = res.body!.getReader();
   for (;;) {
     const { done, value } = await reader.read();

@@ -1,4 +1,4 @@
-import { ApiError, json, request, respond } from "./client.ts";
+import { ApiError, json, projectPath, request, respond } from "./client.ts";
 
 /** A view document, as docs/format/view.md has it. The server refuses any other. */
 export interface ViewDocument {
@@ -56,8 +56,7 @@ export interface ViewInfo {
   changed_ns: number;
 }
 
-const base = (workspace: string, project: string) =>
-  `/projects/${encodeURIComponent(workspace)}/${encodeURIComponent(project)}/views`;
+const base = (workspace: string, project: string) => `${projectPath(workspace, project)}/views`;
 
 /** The views of a project; quiet as for request. */
 export async function views(workspace: string, project: string, quiet = false): Promise<ViewInfo[]> {

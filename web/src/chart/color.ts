@@ -51,3 +51,24 @@ export const darkPalette: Palette = {
   crowd: "#c3cad2",
   accent: "#6ea8ff",
 };
+
+export type Rgb = [number, number, number];
+
+export function rgbOf(hex: string): Rgb {
+  const n = Number.parseInt(hex.slice(1), 16);
+  return [n >> 16, (n >> 8) & 255, n & 255];
+}
+
+/** The colours of a scale, written one after the other. */
+export const stops = (text: string): Rgb[] => text.split(" ").map(rgbOf);
+
+/** A place of a scale, from 0 to 1. */
+export function along(scale: readonly Rgb[], share: number): Rgb {
+  const place = Math.min(1, Math.max(0, share)) * (scale.length - 1);
+  const low = Math.min(scale.length - 2, Math.floor(place));
+  const [a, b] = [scale[low]!, scale[low + 1]!];
+  return [0, 1, 2].map((i) => Math.round(a[i]! + (b[i]! - a[i]!) * (place - low))) as Rgb;
+}
+
+/** A colour as ImageData has it: red in the lowest byte. */
+export const packed = ([r, g, b]: Rgb): number => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;

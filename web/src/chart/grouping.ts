@@ -1,5 +1,5 @@
 import type { Value } from "../api/types.ts";
-import { hue, slots } from "./color.ts";
+import { along, hue, slots, stops } from "./color.ts";
 import { short } from "./number.ts";
 import { natural } from "./title.ts";
 
@@ -150,22 +150,13 @@ function labelsOf(ends: [number, number][]): string[] {
 }
 
 /** Scales for numbers, dark to light on paper and the other way in the dark; each step has 3:1 on its card. */
-const lightScale = ["#43106b", "#2f58a8", "#15848a", "#4b8f1d", "#a97a00"];
-const darkScale = ["#8a6be0", "#4596dc", "#25b59c", "#93d44c", "#fde725"];
+const lightScale = stops("#43106b #2f58a8 #15848a #4b8f1d #a97a00");
+const darkScale = stops("#8a6be0 #4596dc #25b59c #93d44c #fde725");
 
 /** A place of the scale for numbers, from 0 to 1. */
 export function scaleColor(share: number, isDark: boolean): string {
-  const scale = isDark ? darkScale : lightScale;
-  const at = Math.max(0, Math.min(1, share)) * (scale.length - 1);
-  const low = Math.min(scale.length - 2, Math.floor(at));
-  const part = at - low;
-  const channel = (from: number) => {
-    const [a, b] = [scale[low]!, scale[low + 1]!].map((c) => Number.parseInt(c.slice(from, from + 2), 16));
-    return Math.round(a! + (b! - a!) * part)
-      .toString(16)
-      .padStart(2, "0");
-  };
-  return `#${channel(1)}${channel(3)}${channel(5)}`;
+  const channels = along(isDark ? darkScale : lightScale, share);
+  return `#${channels.map((c) => c.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** The runs in groups by a key. Beyond 24 categories the last one holds what is left, and says how many values it has. */

@@ -1,8 +1,7 @@
 import { code, levels } from "../api/kymograph.ts";
+import { along, packed, type Rgb, stops } from "./color.ts";
 
 /** Colours of values in a heat map: one scale for values of one sign, one with a middle at 0 for both. */
-
-type Rgb = [number, number, number];
 
 const sequential = stops(
   "#440f5c #46327e #3b528b #2c728e #21908d #27ad81 #5ec962 #aadc32 #fde725", // viridis, its foot a little lighter
@@ -13,33 +12,19 @@ const around = {
   dark: stops("#a5d0ff #63a4f5 #3a70c0 #2a456f #30353b #6e4323 #b9621f #f28c3a #ffc791"),
 };
 
-function stops(text: string): Rgb[] {
-  return text.split(" ").map((hex) => {
-    const n = Number.parseInt(hex.slice(1), 16);
-    return [n >> 16, (n >> 8) & 255, n & 255];
-  });
-}
-
-function at(scale: Rgb[], share: number): Rgb {
-  const place = Math.min(1, Math.max(0, share)) * (scale.length - 1);
-  const low = Math.min(scale.length - 2, Math.floor(place));
-  const [a, b] = [scale[low]!, scale[low + 1]!];
-  return [0, 1, 2].map((i) => Math.round(a[i]! + (b[i]! - a[i]!) * (place - low))) as Rgb;
-}
-
 /** Whether a scale has its middle at 0. */
-export const diverges = ([lo, hi]: [number, number]): boolean => lo < 0 && hi > 0;
+const diverges = ([lo, hi]: [number, number]): boolean => lo < 0 && hi > 0;
 
 /** The colour of a value between limits. */
 export function colorOf(value: number, limits: [number, number], isDark: boolean): Rgb {
   const [lo, hi] = limits;
   if (diverges(limits)) {
     const most = Math.max(-lo, hi);
-    return at(around[isDark ? "dark" : "light"], 0.5 + value / most / 2);
+    return along(around[isDark ? "dark" : "light"], 0.5 + value / most / 2);
   }
   // Halves, so that a difference of large numbers is finite.
   const share = lo === hi ? 0.5 : (value / 2 - lo / 2) / (hi / 2 - lo / 2);
-  return at(sequential, Number.isNaN(share) ? 0.5 : share);
+  return along(sequential, Number.isNaN(share) ? 0.5 : share);
 }
 
 /** The value in the middle of a level. */
@@ -50,17 +35,15 @@ export function levelValue(level: number, [lo, hi]: [number, number]): number {
 
 /**
  * A colour for each code of a picture that was coded between `coded`, shown between `shown`. Codes beyond the coded
- * limits have the colour of the scale's end. As ImageData has them: red in the lowest byte.
+ * limits have the colour of the scale's end.
  */
 export function table(coded: [number, number] | null, shown: [number, number], isDark: boolean): Uint32Array {
   const out = new Uint32Array(256); // missing: transparent
   if (!coded) return out;
   const clamp = (v: number) => Math.min(shown[1], Math.max(shown[0], v));
   const set = (at: number, value: number) => {
-    const [r, g, b] = colorOf(clamp(value), shown, isDark);
-    const packed = ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-    out[at] = packed;
-    out[at | code.hasNaN] = packed;
+    out[at] = packed(colorOf(clamp(value), shown, isDark));
+    out[at | code.hasNaN] = out[at];
   };
   const flat = coded[0] === coded[1];
   for (let level = 0; level < levels; level++)

@@ -1,4 +1,4 @@
-import { code, type Reduction } from "../api/kymograph.ts";
+import { code, columnStart, type Reduction } from "../api/kymograph.ts";
 
 /** Rows of codes → pixels. A row's cells lie on the grid of its picture; the pixels on that of what is in view. */
 
@@ -195,10 +195,9 @@ export function cellAt(
   view: Grid,
   picture: Grid,
 ): { column: number; from: number; to: number } | null {
-  const at = columnsAt(picture, { ...view });
+  const at = columnsAt(picture, view);
   const column = at.first[Math.max(0, Math.min(view.columns - 1, Math.floor(px)))]!;
   if (column < 0) return null;
-  const start = (c: number) =>
-    picture.from + Math.ceil((c * (picture.to - picture.from + 1)) / picture.columns);
-  return { column, from: start(column), to: Math.max(start(column), start(column + 1) - 1) };
+  const from = columnStart(picture, column);
+  return { column, from, to: Math.max(from, columnStart(picture, column + 1) - 1) };
 }

@@ -26,6 +26,7 @@ export const orders: [Order, string][] = [
   ["similar", "by similarity"],
   ["label", "by label"],
 ];
+
 export function parseLimits(text: string): [number, number] | null {
   const [lo, hi] = text.split(",").map((part) => (part.trim() ? Number(part) : Number.NaN));
   return Number.isFinite(lo) && Number.isFinite(hi) && lo! <= hi! ? [lo!, hi!] : null;
@@ -175,14 +176,14 @@ export function selectorOf(cards: Card[], { metric, members }: Card): string {
   const template = templateOf(metric);
   return (templates(cards).get(template) ?? 0) > 1 ? template : "";
 }
+
 /** The places of rows by a number, the largest first; rows without one come last, equal ones keep their order. */
 export function descending(values: ArrayLike<number>): number[] {
-  const rank = (v: number) => (Number.isNaN(v) ? -Infinity : v);
   const list = Array.from(values, (_, i) => i);
   return list.sort((a, b) => {
     const [x, y] = [values[a]!, values[b]!];
     if (Number.isNaN(x) || Number.isNaN(y)) return Number(Number.isNaN(x)) - Number(Number.isNaN(y)) || a - b;
-    return rank(x) === rank(y) ? a - b : rank(x) < rank(y) ? 1 : -1;
+    return compare(y, x) || a - b;
   });
 }
 

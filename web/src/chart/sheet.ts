@@ -1,5 +1,5 @@
 import type { Picture, Reduction } from "../api/kymograph.ts";
-import type { Palette } from "./color.ts";
+import { type Palette, packed, rgbOf } from "./color.ts";
 import { table } from "./heat.ts";
 import { type Columns, codesAt, columnsAt, type Grid, type Ink, labelledFrom, paintRow } from "./raster.ts";
 import { cutMiddle } from "./title.ts";
@@ -82,16 +82,10 @@ export class SheetPainter {
   }
 }
 
-/** A colour as ImageData has it: red in the lowest byte. */
-export function packed(hex: string): number {
-  const n = Number.parseInt(hex.slice(1), 16);
-  return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
-}
-
-export const inkOf = (palette: Palette): Ink => ({
-  hatch: packed(palette.text),
-  ground: packed(palette.card),
-  mark: packed(palette.text),
+const inkOf = (palette: Palette): Ink => ({
+  hatch: packed(rgbOf(palette.text)),
+  ground: packed(rgbOf(palette.card)),
+  mark: packed(rgbOf(palette.text)),
 });
 
 function paintBars(ctx: CanvasRenderingContext2D, sheet: Sheet): void {

@@ -138,7 +138,7 @@ export function leaves(n: number, merges: readonly Merge[], means: ArrayLike<num
 }
 
 /** The mean level of each row, NaN of none. */
-export function meanLevels(cells: Uint8Array, columns: number): Float64Array {
+function meanLevels(cells: Uint8Array, columns: number): Float64Array {
   const out = new Float64Array(columns ? cells.length / columns : 0);
   for (let row = 0; row < out.length; row++) {
     let [sum, n] = [0, 0];

@@ -24,6 +24,7 @@ import { type Look, Scatter } from "../part/scatter.tsx";
 import { Shell } from "../part/shell.tsx";
 import { useWidth } from "../part/usesize.ts";
 import { Comparison } from "../state/comparison.ts";
+import { directionOf, openProject } from "../state/direction.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { go, param, runPath, runsPath, setParams } from "../state/route.ts";
@@ -50,7 +51,7 @@ export function ComparePage({ workspace, project }: Props) {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
     document.title = `${param("tab") === "charts" ? "Charts" : "Compare"} · ${project} · Kymogram`;
-    groups.openProject(`${workspace}/${project}`);
+    openProject(`${workspace}/${project}`);
     return bind({ "/": () => input.current?.select(), "g r": () => go(runsPath(workspace, project)) });
   }, [workspace, project]);
   const hide = param("hide");
@@ -143,7 +144,7 @@ interface ComparedProps extends Props {
 }
 
 function Compared({ workspace, project, listed, runs, more, metric, metrics }: ComparedProps) {
-  const direction = groups.directionOf(metric);
+  const direction = directionOf(metric);
   const look = useLook(runs, metric);
   const rows = useMemo(() => importanceOf(runs, metric, direction), [runs, metric, direction]);
   const session = useMemo(() => new Session({ crowd: true }), []);
@@ -223,7 +224,7 @@ function Chosen({ found }: { found: number }) {
 function useLook(runs: readonly Run[], metric: string): Look {
   const grouping = groups.grouping.value;
   const dark = isDark.value;
-  const direction = groups.directionOf(metric);
+  const direction = directionOf(metric);
   const brush = param("brush");
   return useMemo(() => {
     const values = runs.map((r) => Number(r.summary[metric]?.value ?? Number.NaN));

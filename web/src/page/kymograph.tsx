@@ -1,19 +1,19 @@
 import { useComputed } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import "../style/kymograph.css";
+import { mostRows } from "../api/kymograph.ts";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
 import { count } from "../chart/number.ts";
 import { orders, select, templates } from "../chart/rows.ts";
 import { natural } from "../chart/title.ts";
-import { Icon } from "../part/icon.tsx";
 import { KymographBody } from "../part/kymographbody.tsx";
 import { Failure, Message } from "../part/message.tsx";
+import { ShareButton } from "../part/sharebutton.tsx";
 import { Shell } from "../part/shell.tsx";
-import { pageKeys, say } from "../state/app.ts";
+import { pageKeys } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
-import { mostRows } from "../state/pictures.ts";
 import { comparePath, go, runPath, runsPath, setParams } from "../state/route.ts";
 import { type Card, type Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
@@ -227,15 +227,7 @@ function Tools({ cards, members, scales, runs }: ToolsProps) {
         options={[["", "rows: fit"], ...["3", "6", "12", "18"].map((n): [string, string] => [n, `${n} px`])]}
         onPick={(height) => setParams({ height })}
       />
-      <button
-        type="button"
-        class="button icon-button"
-        onClick={share}
-        title="Copy the link to this view"
-        aria-label="Copy the link to this view"
-      >
-        <Icon name="share" />
-      </button>
+      <ShareButton />
     </div>
   );
 }
@@ -282,11 +274,4 @@ function axesOf(members: Member[], runs: number): [string, string][] {
     [wall, "wall time"],
     ...(runs > 1 ? [] : [[relative, "relative time"] as [string, string]]),
   ];
-}
-
-async function share(): Promise<void> {
-  await navigator.clipboard?.writeText(location.href).then(
-    () => say("link copied"),
-    () => say("the browser did not allow copying; the address bar has the link", true),
-  );
 }

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ApiError, locked, login, setKey } from "../api/client.ts";
+import { type ApiError, asApiError, locked, login, setKey } from "../api/client.ts";
 import { Failure, Message } from "../part/message.tsx";
 import { go } from "../state/route.ts";
 
@@ -21,10 +21,7 @@ export function LoginPage() {
         go("/");
       },
       (cause) => {
-        error.value =
-          cause instanceof ApiError
-            ? cause
-            : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+        error.value = asApiError(cause);
       },
     );
   }, []);

@@ -10,14 +10,14 @@ import { AttributesView } from "../part/attributes.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
 import { FullScreen } from "../part/fullscreen.tsx";
 import { GroupStrip } from "../part/grouplegend.tsx";
-import { Icon } from "../part/icon.tsx";
 import { MediaView } from "../part/media.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
 import { RunHead } from "../part/runhead.tsx";
 import { RunPanel } from "../part/runpanel.tsx";
+import { ShareButton } from "../part/sharebutton.tsx";
 import { Shell } from "../part/shell.tsx";
 import { WritersView } from "../part/writers.tsx";
-import { say } from "../state/app.ts";
+import { openProject } from "../state/direction.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, runsPath, setParams } from "../state/route.ts";
@@ -107,7 +107,7 @@ function useSubjects(session: Session, ids: string[], detail: RunDetail | null):
     groups.subjects.value = new Map(known.map((d) => [d.id, d]));
   }, [key, session]);
   const project = detail ? `${detail.workspace}/${detail.project}` : "";
-  useEffect(() => groups.openProject(project), [project]);
+  useEffect(() => openProject(project), [project]);
   useEffect(
     () => () => {
       groups.subjects.value = new Map();
@@ -278,15 +278,7 @@ export function ChartTools({ cards, hasAttempts, hasParent }: ToolsProps) {
         <option>M</option>
         <option>L</option>
       </select>
-      <button
-        type="button"
-        class="button icon-button"
-        onClick={share}
-        title="Copy the link to this view"
-        aria-label="Copy the link to this view"
-      >
-        <Icon name="share" />
-      </button>
+      <ShareButton />
     </>
   );
 }
@@ -309,11 +301,4 @@ function axesOf(cards: Card[]): [string, string][] {
     [wall, "wall time"],
     [relative, "relative time"],
   ];
-}
-
-async function share(): Promise<void> {
-  await navigator.clipboard?.writeText(location.href).then(
-    () => say("link copied"),
-    () => say("the browser did not allow copying; the address bar has the link", true),
-  );
 }

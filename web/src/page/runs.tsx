@@ -67,7 +67,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
         input={input}
         q={query.q}
         error={list.error.value}
-        known={() => knownOf([...table.widest.runs])}
+        known={() => knownOf(table.widest.runs)}
       />
       <select
         class="pick"

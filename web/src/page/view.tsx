@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import "../style/view.css";
-import { ApiError } from "../api/client.ts";
+import { type ApiError, asApiError } from "../api/client.ts";
 import { type ViewDocument, type ViewInfo, view, views } from "../api/view.ts";
 import { ago, count } from "../chart/number.ts";
 import { Command, Failure, Message } from "../part/message.tsx";
@@ -17,9 +17,6 @@ interface Props {
   project: string;
   name: string;
 }
-
-const asError = (cause: unknown): ApiError =>
-  cause instanceof ApiError ? cause : new ApiError(0, { code: "page", message: String(cause), hint: "" });
 
 /** ViewPage shows one view of a project, or the list of them. */
 export function ViewPage({ workspace, project, name }: Props) {
@@ -57,7 +54,7 @@ function OneView({ workspace, project, name }: Props) {
         document.title = `${got.title} · ${project} · Kymogram`;
       },
       (cause) => {
-        error.value = asError(cause);
+        error.value = asApiError(cause);
       },
     );
   }, []);
@@ -194,7 +191,7 @@ function AllViews({ workspace, project }: { workspace: string; project: string }
         list.value = got;
       },
       (cause) => {
-        error.value = asError(cause);
+        error.value = asApiError(cause);
       },
     );
   }, []);

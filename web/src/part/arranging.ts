@@ -39,13 +39,6 @@ function withAbsent(shown: string[], stored: readonly string[]): string[] {
   return out;
 }
 
-function storedIn(id: string): string[] {
-  const now = arrangement.peek();
-  if (id === a.pinnedId) return now.pinned ?? [];
-  const section = now.sections?.find((s) => (s.made ? a.madeId(s.title) : a.prefixId(s.title)) === id);
-  return section?.metrics ?? [];
-}
-
 /** Puts a chart before or after another one, in that one's section. */
 export function place(cards: readonly Card[], metric: string, target: Card, after: boolean): void {
   if (metric === target.metric) return;
@@ -56,7 +49,7 @@ export function place(cards: readonly Card[], metric: string, target: Card, afte
     say(`${a.titleOf(id)} has the charts of this prefix alone: make a section for ${metric}`, true);
     return;
   }
-  const stored = storedIn(id).filter((m) => m !== metric);
+  const stored = a.storedIn(arrangement.peek(), id).filter((m) => m !== metric);
   const order = metricsIn(cards, id).filter((m) => m !== metric);
   const at = order.indexOf(target.metric) + (after ? 1 : 0);
   order.splice(at, 0, metric);
@@ -80,9 +73,7 @@ export function moveTo(metric: string, title: string): void {
   change(text, (now) => {
     if (!title) return a.sendHome(now, metric);
     const id = a.madeId(title);
-    const there = (now.sections?.find((s) => s.made && s.title === title)?.metrics ?? []).filter(
-      (m) => m !== metric,
-    );
+    const there = a.storedIn(now, id).filter((m) => m !== metric);
     return a.placeIn(now, id, [...there, metric]);
   });
 }

@@ -17,6 +17,7 @@ import type { Card, Session } from "../state/session.ts";
 import { palette } from "../state/theme.ts";
 import * as view from "../state/view.ts";
 import { draggedCard, MoveItems, PinButton } from "./cardmenu.tsx";
+import { drags } from "./dragging.ts";
 import { Icon } from "./icon.tsx";
 import { PlotHost } from "./plothost.tsx";
 import { tip } from "./tip.tsx";
@@ -232,11 +233,7 @@ function Head({ card, chart, scene, width, plot, nameOf, big, kymograph }: HeadP
   const [prefix, name] = fitTitle(card.metric, big ? 200 : Math.max(10, Math.floor(left)));
   return (
     <header class="card-head">
-      <h3
-        title={text}
-        draggable={!big}
-        onDragStart={(e) => e.dataTransfer?.setData(draggedCard, card.metric)}
-      >
+      <h3 title={text} {...(!big && drags(draggedCard, card.metric))}>
         <span class="prefix">{prefix}</span>
         {name}
         {card.part && <span class="part"> {card.part.label}</span>}

@@ -18,6 +18,7 @@ import { place, step, toggleFold, togglePin } from "./arranging.ts";
 import { Awaited } from "./awaited.tsx";
 import { draggedCard } from "./cardmenu.tsx";
 import { ChartCard } from "./chartcard.tsx";
+import { drops } from "./dragging.ts";
 import { Icon } from "./icon.tsx";
 import { type Block, cardsBetween, gap, groupHead, layout, placeOf } from "./layout.ts";
 import { Message } from "./message.tsx";
@@ -260,18 +261,11 @@ class Cell extends Component<CellProps, { ready: boolean; over: "" | " before" |
       <div
         class={`place${over}`}
         style={{ transform: `translate(${left}px, ${top}px)` }}
-        onDragOver={(e) => {
-          if (!e.dataTransfer?.types.includes(draggedCard)) return;
-          e.preventDefault();
-          this.setState({ over: isAfter(e) ? " after" : " before" });
-        }}
-        onDragLeave={() => this.setState({ over: "" })}
-        onDrop={(e) => {
-          e.preventDefault();
-          this.setState({ over: "" });
-          const metric = e.dataTransfer?.getData(draggedCard);
-          if (metric) drop(metric, card.card, isAfter(e));
-        }}
+        {...drops(
+          draggedCard,
+          (metric, e) => drop(metric, card.card, isAfter(e)),
+          (e) => this.setState({ over: e === null ? "" : isAfter(e) ? " after" : " before" }),
+        )}
       >
         {ready && card.card.members.length > 0 ? <ChartCard {...card} /> : <Awaited {...card} />}
       </div>

@@ -1,8 +1,9 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { resetColumns } from "../state/columnchoice.ts";
 import { found, type Named } from "../state/columns.ts";
 import { Icon } from "./icon.tsx";
+import { useOutside } from "./useoutside.ts";
 
 interface Props {
   all: Named[];
@@ -18,14 +19,9 @@ export function ColumnChooser({ all, columns, onChange }: Props) {
   const words = useSignal("");
   const host = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (!open.value) return;
-    const outside = (e: MouseEvent) => {
-      if (!host.current?.contains(e.target as Node)) open.value = false;
-    };
-    document.addEventListener("mousedown", outside);
-    return () => document.removeEventListener("mousedown", outside);
-  }, [open.value]);
+  useOutside(host, open.value, () => {
+    open.value = false;
+  });
 
   const list = open.value ? found(all, words.value) : [];
   const toggle = (name: string) =>

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { type DocumentPoint, documents } from "../api/media.ts";
 import type { Series } from "../api/types.ts";
-import { darkPalette, lightPalette, type Palette } from "../chart/color.ts";
+import { darkPalette, lightPalette, type Palette, rgbOf } from "../chart/color.ts";
 import {
   dots,
   type Histogram,
@@ -103,10 +103,6 @@ function Canvas({ draw, label }: { draw: Draw; label: string }) {
   return <canvas ref={host} class="document-canvas" role="img" aria-label={label} />;
 }
 
-function rgb(hex: string): [number, number, number] {
-  return [1, 3, 5].map((i) => Number.parseInt(hex.slice(i, i + 2), 16)) as [number, number, number];
-}
-
 /** Ends of an axis in words. */
 function ends(
   pen: CanvasRenderingContext2D,
@@ -132,7 +128,7 @@ function HeatMap({ points, place }: { points: DocumentPoint<Histogram>[]; place:
     const range = rangeOf(points.map((p) => p.value));
     const columns = points.map((p) => rebin(p.value, range, rows));
     const most = Math.max(...columns.map((c) => Math.max(...c)), 1e-300);
-    const [from, to] = [rgb(palette.card), rgb(palette.accent)];
+    const [from, to] = [rgbOf(palette.card), rgbOf(palette.accent)];
     const [w, h] = [(width - left) / columns.length, (height - bottom) / rows];
     columns.forEach((column, i) => {
       column.forEach((share, row) => {
@@ -175,7 +171,7 @@ function Dots({ scatter, all }: { scatter: Scatter; all: DocumentPoint<Scatter>[
     const depth = every.filter((d) => d.z !== null).map((d) => d.z!);
     const zs = span(depth);
     const here = dots(scatter);
-    const [from, to] = [rgb(palette.line), rgb(palette.accent)];
+    const [from, to] = [rgbOf(palette.line), rgbOf(palette.accent)];
     pen.globalAlpha = here.length > 2000 ? 0.4 : 0.8;
     for (const d of here) {
       const t = d.z === null ? 1 : (d.z - zs[0]) / (zs[1] - zs[0]);

@@ -6,6 +6,7 @@ import { allBut, type Group, keysOf, nameOf, type Subject } from "../chart/group
 import { type Importance, importanceOf, offerOf } from "../chart/importance.ts";
 import { statistics } from "../chart/layer.ts";
 import { count } from "../chart/number.ts";
+import { directionOf } from "../state/direction.ts";
 import * as groups from "../state/groups.ts";
 import { setParams } from "../state/route.ts";
 import "../style/group.css";
@@ -26,7 +27,7 @@ export function GroupStrip({ metric, lines, known }: StripProps) {
   const list = useMemo(() => [...runs.values()], [runs]);
   const grouping = groups.grouping.value;
   const target = metric ?? objectives(metricsOf(list))[0];
-  const direction = target ? groups.directionOf(target) : undefined;
+  const direction = target ? directionOf(target) : undefined;
   const offer = useMemo(
     () => offerOf(known ?? (target ? importanceOf(list, target, direction) : [])),
     [known, list, target, direction],

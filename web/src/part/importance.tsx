@@ -1,7 +1,7 @@
 import { nameOf } from "../chart/grouping.ts";
 import type { Importance } from "../chart/importance.ts";
 import { count, short } from "../chart/number.ts";
-import * as groups from "../state/groups.ts";
+import { directionOf, setDirection } from "../state/direction.ts";
 import { setParams } from "../state/route.ts";
 
 const atOnce = 12; // parameters
@@ -98,13 +98,13 @@ const signed = (v: number): string => (v < 0 ? "−" : "+") + Math.abs(v).toFixe
 
 /** Which way the metric is better: guessed, and a reader's to change. */
 export function DirectionPick({ metric }: { metric: string }) {
-  const direction = groups.directionOf(metric);
+  const direction = directionOf(metric);
   return (
     <select
       class="pick"
       aria-label={`What is better for ${metric}`}
       value={direction ?? ""}
-      onChange={(e) => groups.setDirection(metric, e.currentTarget.value as "up" | "down")}
+      onChange={(e) => setDirection(metric, e.currentTarget.value as "up" | "down")}
     >
       {!direction && <option value="">which is better?</option>}
       <option value="up">↑ higher is better</option>

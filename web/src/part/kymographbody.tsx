@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { Picture } from "../api/kymograph.ts";
+import { mostRows, type Picture } from "../api/kymograph.ts";
 import { axisFor, relative, storedRange, unitOf, wall, type XAxis } from "../chart/axis.ts";
 import { type Brush, type Place, sidesOf } from "../chart/brush.ts";
 import type { Unit } from "../chart/curve.ts";
@@ -10,7 +10,7 @@ import { bracketsOf, idsOf, namesOf, rowsParam } from "../chart/rows.ts";
 import { help } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
-import { mostRows, Pictures, type View } from "../state/pictures.ts";
+import { Pictures, type View } from "../state/pictures.ts";
 import { setParams } from "../state/route.ts";
 import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
@@ -60,14 +60,14 @@ export function KymographBody({ session, members, left, runs }: Props) {
   const base = `${labels.key} ${axis.name} ${ends?.from} ${ends?.to} ${inherited}`;
   const orderKey = `${base} ${sort} ${sort === "similar" || sort === "max" ? kymo.reduce.value : ""}`;
   const part = kymo.rows.value;
-  const headKey = useSignal("");
-  const fits = part === null && headKey.value.startsWith(`${base} all `);
+  const head = pictures.head.value;
+  const fits = part === null && pictures.headKey.startsWith(`${base} all `);
   const { order, last, error } = useOrder(
     sort,
     all,
     orderKey,
     labels.names,
-    fits ? pictures.head.value : null,
+    fits ? head : null,
     part === null,
   );
   // Until the rows have their order those of the order before are shown, so that nothing blinks.
@@ -85,15 +85,10 @@ export function KymographBody({ session, members, left, runs }: Props) {
 
   const box = boxOf(size.value, rows.length, names, brackets);
   const now: View = { ...all, members: shown, ids, columns: box.columns };
-  const key = `${base} ${part ? `${places.join()}` : "all"} ${box.columns} ${now.reduce} ${now.limits}`;
+  const key = `${base} ${part ? places.join() : "all"} ${box.columns} ${now.reduce} ${now.limits}`;
   useEffect(() => {
     if (part === null || known) pictures.show(now, key, tick);
   }, [key, tick, known === null, pictures]);
-  const head = pictures.head.value;
-  useEffect(() => {
-    headKey.value = pictures.headKey;
-  }, [head]);
-
   const dragged = useSignal<[number, number] | null>(null);
   const limits = dragged.value ?? now.limits ?? head?.limits ?? null;
   const at = useSignal<Place | null>(null);

@@ -1,7 +1,6 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { request } from "../api/client.ts";
-import { type Rendering, renderings } from "../api/media.ts";
+import { points, type Rendering, renderings } from "../api/media.ts";
 import type { Num } from "../api/types.ts";
 import { type Moment, nearest, shareOf } from "../chart/episode.ts";
 import { count } from "../chart/number.ts";
@@ -149,13 +148,8 @@ function Episode({
 
 async function momentOf(member: Member, axis: string, x: number, abort: AbortSignal): Promise<Moment | null> {
   if (axis === "episode") return { episode: x };
-  const { metric, scale, labels } = member.series;
-  const params = new URLSearchParams({ metric, scale, axis, from: String(x), limit: "1" });
-  for (const [name, value] of Object.entries(labels)) params.set(`label.${name}`, value);
-  const { columns } = await request<{ columns: Record<string, (Num | null)[]> }>(
-    `/runs/${encodeURIComponent(member.run)}/points?${params}`,
-    { signal: abort },
-  );
+  const one = { axis, from: String(x), limit: "1" };
+  const columns = await points<Record<string, (Num | null)[]>>(member.run, member.series, one, abort);
   const episode = columns.episode?.[0];
   if (episode === undefined || episode === null) return null;
   const step = axis === "rl_step" ? x : columns.rl_step?.[0];

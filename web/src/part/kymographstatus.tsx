@@ -124,7 +124,7 @@ function Status({ cell, member, name, axis, unit, inherited }: StatusProps) {
 }
 
 /** The points of a cell in words. */
-export function valueText(curve: Curve | null): string {
+function valueText(curve: Curve | null): string {
   if (!curve || curve.points === 0) return "no point";
   const finite = curve.count[0] ?? 0;
   const special = [

@@ -2,7 +2,7 @@ import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { RunGroup } from "../api/table.ts";
 import { resizing } from "../state/columnchoice.ts";
-import { type Column, cellOf } from "../state/columns.ts";
+import { bestWay, type Column, cellOf } from "../state/columns.ts";
 import { bind } from "../state/keys.ts";
 import { select, selected } from "../state/selection.ts";
 import { boxWidth, fitting, isNumber, lay } from "../state/tablefit.ts";
@@ -100,7 +100,7 @@ export function RunTable(p: Props) {
         />,
       );
   }
-  const whole = rows.runs.length > 0 && selected.value.size >= Math.max(rows.runs.length, 1);
+  const whole = rows.runs.length > 0 && selected.value.size >= rows.runs.length;
   return (
     <div
       class="table-scroll"
@@ -149,7 +149,7 @@ function fitNow(name: string, rows: TableRows, first: number, end: number, host:
 
 /** Widths by the rows that were read first: they do not move while more are read. */
 function useFit({ rows, columns, of, show, by }: Props, host: { current: HTMLDivElement | null }) {
-  const names = columns.map((c) => c.name).join("\u0000");
+  const names = columns.map((c) => `${c.name} ${bestWay(c.name)}`).join("\u0000");
   const some = rows.runs.length > 0;
   const groups = by.length > 0 && rows.total > 0 ? `${by} ${show} ${of}` : "";
   return useMemo(() => {
@@ -162,9 +162,7 @@ function useFit({ rows, columns, of, show, by }: Props, host: { current: HTMLDiv
       return px;
     };
     const texts = new Set(
-      columns
-        .filter((c) => runs.some((r) => [cellOf(r, c.name)].some((v) => v != null && !isNumber(v))))
-        .map((c) => c.name),
+      columns.filter((c) => runs.some((r) => !isNumber(cellOf(r, c.name) ?? 0))).map((c) => c.name),
     );
     return { widthOf, numeric: (name: string) => !texts.has(name) };
   }, [names, some, groups, rows.runs[0]?.project]);
@@ -179,7 +177,7 @@ function sampled(rows: TableRows, of: readonly string[], show: Show) {
     const { group } = rows.at(i);
     of.forEach((name, at) => {
       const s = group?.columns[at];
-      if (s) figures.get(name)!.push(`★ ${figureText(s, show)}`);
+      if (s) figures.get(name)!.push(figureText(s, show));
     });
   }
   return { runs: rows.runs.slice(0, looked), figures };

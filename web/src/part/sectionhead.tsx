@@ -1,8 +1,9 @@
 import { useSignal } from "@preact/signals";
 import * as a from "../state/arrangement.ts";
 import type { Card } from "../state/session.ts";
-import { isOwn, useProjects } from "../state/space.ts";
+import { dropOwn, isOwn } from "../state/space.ts";
 import { placeSection, removeSection, renameSection, stepSection } from "./arranging.ts";
+import { drags, drops } from "./dragging.ts";
 import { Icon, type IconName } from "./icon.tsx";
 
 const draggedSection = "application/x-kymogram-section";
@@ -10,15 +11,8 @@ const draggedSection = "application/x-kymogram-section";
 /** A section's name can be dragged, and another one be dropped on it. */
 export function dropsSection(cards: Card[], id: string) {
   return {
-    draggable: id !== a.pinnedId,
-    onDragStart: (e: DragEvent) => e.dataTransfer?.setData(draggedSection, id),
-    onDragOver: (e: DragEvent) => {
-      if (e.dataTransfer?.types.includes(draggedSection)) e.preventDefault();
-    },
-    onDrop: (e: DragEvent) => {
-      const from = e.dataTransfer?.getData(draggedSection);
-      if (from) placeSection(cards, from, id);
-    },
+    ...(id !== a.pinnedId && drags(draggedSection, id)),
+    ...drops(draggedSection, (from) => placeSection(cards, from, id)),
   };
 }
 
@@ -80,7 +74,7 @@ export function OwnNote() {
   return (
     <p class="own-note" role="status">
       Your key may not write here: pins, sections and their order are kept in this browser.{" "}
-      <button type="button" class="link" onClick={useProjects}>
+      <button type="button" class="link" onClick={dropOwn}>
         show the project's
       </button>
     </p>

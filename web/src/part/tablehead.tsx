@@ -14,10 +14,13 @@ import { setDirection } from "../state/direction.ts";
 import { setParams } from "../state/route.ts";
 import { select } from "../state/selection.ts";
 import type { Laid } from "../state/tablefit.ts";
+import { drags, drops } from "./dragging.ts";
 import { Icon } from "./icon.tsx";
+import { useOutside } from "./useoutside.ts";
 
 export const headHeight = 48;
 const step = 16; // px of a key
+const draggedColumn = "text/x-kymogram-column";
 
 interface HeadProps {
   columns: readonly Laid[];
@@ -94,7 +97,12 @@ function HeadCell({ column: c, columns, sort, fitted }: CellProps) {
   const by = sortOf(c.name);
   const on = by !== "" && sameOrder(sort.replace(/^-/, ""), by);
   const down = sort.startsWith("-");
+  const host = useRef<HTMLSpanElement>(null);
   const menu = useSignal(false);
+  const close = () => {
+    menu.value = false;
+  };
+  useOutside(host, menu.value, close);
   const over = useSignal(false);
   const change = (to: Partial<Column>) =>
     setColumns(pinnedFirst(plain(columns).map((x) => (x.name === c.name ? { ...x, ...to } : x))));
@@ -122,21 +130,15 @@ function HeadCell({ column: c, columns, sort, fitted }: CellProps) {
       style={c.left === null ? undefined : { left: `${c.left}px` }}
       role="columnheader"
       aria-sort={on ? (down ? "descending" : "ascending") : by ? "none" : undefined}
-      draggable
-      onDragStart={(e) => e.dataTransfer?.setData("text/x-kymogram-column", c.name)}
-      onDragOver={(e) => {
-        if (!e.dataTransfer?.types.includes("text/x-kymogram-column")) return;
-        e.preventDefault();
-        over.value = true;
-      }}
-      onDragLeave={() => {
-        over.value = false;
-      }}
-      onDrop={(e) => {
-        e.preventDefault();
-        over.value = false;
-        setColumns(moved(plain(columns), e.dataTransfer?.getData("text/x-kymogram-column") ?? "", c.name));
-      }}
+      ref={host}
+      {...drags(draggedColumn, c.name)}
+      {...drops(
+        draggedColumn,
+        (name) => setColumns(moved(plain(columns), name, c.name)),
+        (e) => {
+          over.value = e !== null;
+        },
+      )}
       onContextMenu={(e) => {
         e.preventDefault();
         menu.value = true;
@@ -176,9 +178,7 @@ function HeadCell({ column: c, columns, sort, fitted }: CellProps) {
           shift={shift}
           fit={() => change({ width: fitted(c.name) })}
           hide={() => setColumns(plain(columns).filter((x) => x.name !== c.name))}
-          close={() => {
-            menu.value = false;
-          }}
+          close={close}
         />
       )}
     </span>
@@ -229,11 +229,6 @@ function ColumnMenu({ column: c, by, first, last, change, shift, fit, hide, clos
   const host = useRef<HTMLDivElement>(null);
   useEffect(() => {
     host.current?.querySelector("button")?.focus();
-    const outside = (e: MouseEvent) => {
-      if (!host.current?.parentElement?.contains(e.target as Node)) close();
-    };
-    document.addEventListener("mousedown", outside);
-    return () => document.removeEventListener("mousedown", outside);
   }, []);
   const metric = aggregateOf(c.name)?.metric;
   const way = bestWay(c.name);

@@ -124,7 +124,7 @@ interface GroupProps extends Base {
 }
 
 /** The value of a group's key, as people read it. */
-export function groupLabel(group: RunGroup, by: readonly string[]): string {
+function groupLabel(group: RunGroup, by: readonly string[]): string {
   return by
     .map(
       (key, i) =>

@@ -1,8 +1,10 @@
 import { useMemo } from "preact/hooks";
+import { mostRows } from "../api/kymograph.ts";
 import { dash, hue, slots } from "../chart/color.ts";
 import { bestOf } from "../chart/direction.ts";
 import { type Layer, layersOf, type Part } from "../chart/layer.ts";
 import type { Line } from "../chart/paint.ts";
+import { directionOf } from "../state/direction.ts";
 import * as groups from "../state/groups.ts";
 import type { Member } from "../state/session.ts";
 import { isDark } from "../state/theme.ts";
@@ -12,7 +14,6 @@ const mostLines = 200; // more only when asked for
 const mostDense = 2000; // a density and a median of a part would be those of another crowd
 
 const mostHues = 8; // labelled series of a run that are told apart as lines
-const mostPooled = 4096; // that one question takes
 
 /** Whether a card has more labelled series of one run than can be told apart. */
 export const poolable = (all: Member[]): boolean =>
@@ -20,7 +21,7 @@ export const poolable = (all: Member[]): boolean =>
 
 /** The series that one mean and band stand for, unless the reader wants lines or a density; null for none. */
 export function poolOf(all: Member[]): Member[] | null {
-  return poolable(all) && groups.members.value === "" ? all.slice(0, mostPooled) : null;
+  return poolable(all) && groups.members.value === "" ? all.slice(0, mostRows) : null;
 }
 
 /** Crowd is which members a card draws, and how. */
@@ -64,7 +65,7 @@ export function useLayers(lines: Line[], x: [number, number], dense: boolean): r
 
 /** The line of the best run by the last values of a metric; undefined where no direction is known or there is one run. */
 export function starOf(metric: string, wanted: Wanted[]): string | undefined {
-  const direction = groups.directionOf(metric);
+  const direction = directionOf(metric);
   const lines = wanted.filter((w) => !w.faded);
   if (!direction || new Set(lines.map((w) => w.member.run)).size < 2) return undefined;
   const summaries = groups.subjects.value;

@@ -9,7 +9,7 @@ import { turn } from "../state/turn.ts";
 const buckets = 64; // of a row, when rows are compared
 
 /** What an order is of, and the order; null while it is on its way. */
-export interface Ordered {
+interface Ordered {
   key: string;
   order: number[];
 }

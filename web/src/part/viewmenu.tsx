@@ -7,6 +7,7 @@ import { bind } from "../state/keys.ts";
 import { param, viewPath } from "../state/route.ts";
 import * as saved from "../state/saved.ts";
 import { Icon } from "./icon.tsx";
+import { useOutside } from "./useoutside.ts";
 
 /** ViewMenu keeps how a project is shown under a name, and opens what was kept. */
 export function ViewMenu(at: saved.Place) {
@@ -20,22 +21,15 @@ export function ViewMenu(at: saved.Place) {
   const close = () => {
     menu.value = false;
   };
+  useOutside(host, menu.value, close);
   useEffect(() => {
     if (!menu.value) return;
-    const outside = (e: Event) => {
-      if (!host.current?.contains(e.target as Node)) close();
-    };
-    for (const type of ["pointerdown", "focusin"]) document.addEventListener(type, outside);
-    const unbind = bind({
+    return bind({
       Escape: () => {
         close();
         host.current?.querySelector("button")?.focus();
       },
     });
-    return () => {
-      for (const type of ["pointerdown", "focusin"]) document.removeEventListener(type, outside);
-      unbind();
-    };
   }, [menu.value]);
   return (
     <span class="menu-host saved" ref={host}>

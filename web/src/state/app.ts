@@ -15,13 +15,20 @@ export const live = new Live();
 export const help = signal(false);
 /** Keys of the page that is open, which the list of keys shows first. */
 export const pageKeys = signal<[string, string][]>([]);
-export const notice = signal<{ text: string; bad: boolean; undo?: () => void } | null>(null);
+export interface Notice {
+  text: string;
+  bad: boolean;
+  undo?: () => void;
+}
 
-/** Says something at the foot of the page for a few seconds. */
-export function say(text: string, bad = false): void {
-  const mine = { text, bad };
+export const notice = signal<Notice | null>(null);
+
+/** Shows a notice at the foot of the page for some time, unless another takes its place. */
+export function notify(mine: Notice, shownMs = 5000): void {
   notice.value = mine;
   setTimeout(() => {
     if (notice.value === mine) notice.value = null;
-  }, 5000);
+  }, shownMs);
 }
+
+export const say = (text: string, bad = false): void => notify({ text, bad });

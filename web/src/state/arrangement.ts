@@ -17,6 +17,12 @@ export const titleOf = (id: string): string => (id === pinnedId ? "Pinned" : id.
 
 const idOf = (s: Section): string => (s.made ? madeId(s.title) : prefixId(s.title));
 
+/** The charts of a section that were moved into it or inside it, in their order. */
+export function storedIn(by: Arrangement, id: string): string[] {
+  if (id === pinnedId) return by.pinned ?? [];
+  return by.sections?.find((s) => idOf(s) === id)?.metrics ?? [];
+}
+
 /** The cards in the sections where readers put them; each comes with that of its prefix. Linear in the cards, so that 100,000 are placed at once. */
 export function arrange(cards: Card[], by: Arrangement): Card[] {
   const home = new Map<string, string>(); // of metrics that left their prefix

@@ -1,10 +1,7 @@
 import type { Series } from "../api/types.ts";
+import type { Member } from "../chart/rows.ts";
 
-/** Member is one series of a card. */
-export interface Member {
-  run: string;
-  series: Series;
-}
+export type { Member };
 
 /** Card is one chart: a metric at one scale, of all runs and label sets. */
 export interface Card {
@@ -110,7 +107,8 @@ export class Cards {
   }
 }
 
-const byOrder = (a: Entry, b: Entry): number => (a.order < b.order ? -1 : a.order > b.order ? 1 : 0);
+export const byOrder = (a: { order: string }, b: { order: string }): number =>
+  a.order < b.order ? -1 : a.order > b.order ? 1 : 0;
 
 /** Two sorted lists in one; where orders are the same, a's are first. */
 function merged(a: Entry[], b: Entry[]): Entry[] {

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { ApiError } from "../api/client.ts";
+import { type ApiError, asApiError } from "../api/client.ts";
 import type { Run } from "../api/types.ts";
 import { live } from "./app.ts";
 import { type ListQuery, serverQuery } from "./runlist.ts";
@@ -61,10 +61,7 @@ export class Comparison {
       if (!signal.aborted) this.error.value = null;
     } catch (cause) {
       if (signal.aborted) return;
-      this.error.value =
-        cause instanceof ApiError
-          ? cause
-          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+      this.error.value = asApiError(cause);
     }
     if (!signal.aborted) this.complete.value = true;
   }

@@ -58,5 +58,3 @@ export function colourBy(key: string): void {
 
 /** The group under the pointer in the legend: it comes forward in every card. */
 export const hoveredGroup = signal<string | null>(null);
-
-export { directionOf, openProject, setDirection } from "./direction.ts";

@@ -1,7 +1,7 @@
 import { computed } from "@preact/signals";
 import type { KymographRow, Reduction } from "../api/kymograph.ts";
 import { type Member, type Order, orders, parseLimits, parseRows } from "../chart/rows.ts";
-import { param, setParams } from "./route.ts";
+import { param, setParams, withParams } from "./route.ts";
 
 /** What the kymograph shows, as the address says it. The x axis and its zoom are those of the charts, see view.ts. */
 
@@ -39,8 +39,7 @@ export const rowOf = ({ run, series }: Member): KymographRow => ({
 export function kymographPath(run: string, selector: string, change: Record<string, string> = {}): string {
   const params = new URLSearchParams({ metric: selector });
   for (const [name, value] of Object.entries(change)) if (value) params.set(name, value);
-  const text = params.toString().replaceAll("%2C", ",").replaceAll("%2F", "/").replaceAll("%3A", ":");
-  return `/runs/${encodeURIComponent(run)}/kymograph?${text}`;
+  return withParams(`/runs/${encodeURIComponent(run)}/kymograph`, params);
 }
 
 /** What the charts and the kymograph of a run have in common in the address: the axis, its zoom, the other runs. */

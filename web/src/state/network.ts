@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { ApiError, login } from "../api/client.ts";
+import { type ApiError, asApiError, login } from "../api/client.ts";
 import type { Network } from "../api/network.ts";
 import * as api from "../api/network.ts";
 
@@ -119,8 +119,7 @@ export class NetworkFeed {
 
   /** Reports whether it is worth asking again. */
   async #recover(cause: unknown, abort: AbortSignal): Promise<boolean> {
-    const error =
-      cause instanceof ApiError ? cause : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+    const error = asApiError(cause);
     if ((error.status === 401 || error.status === 403) && this.#token) return this.#trade(abort);
     this.error.value = error;
     if (error.status >= 400 && error.status < 500) return false;

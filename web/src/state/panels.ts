@@ -1,6 +1,6 @@
 import { type Signal, signal } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { ApiError } from "../api/client.ts";
+import { type ApiError, asApiError } from "../api/client.ts";
 import type { BucketQuery, LiveEvent, Run, Series } from "../api/types.ts";
 import type { PanelSpec, ViewDocument } from "../api/view.ts";
 import {
@@ -93,10 +93,7 @@ export class Panels {
       this.found.value = this.#kept();
     } catch (cause) {
       if (this.#abort.signal.aborted) return;
-      this.error.value =
-        cause instanceof ApiError
-          ? cause
-          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+      this.error.value = asApiError(cause);
     }
     if (!this.#abort.signal.aborted) this.loading.value = false;
   }

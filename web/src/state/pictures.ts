@@ -1,11 +1,15 @@
 import { type Signal, signal } from "@preact/signals";
-import { type KymographQuery, kymograph, type Picture, type Reduction } from "../api/kymograph.ts";
+import {
+  type KymographQuery,
+  kymograph,
+  mostColumns,
+  type Picture,
+  type Reduction,
+} from "../api/kymograph.ts";
 import { rowOf } from "./kymograph.ts";
 import type { Member } from "./session.ts";
 
-export const mostRows = 4096; // that the server takes
-const mostColumns = 2048;
-const mostCells = 5 << 20;
+const mostCells = 5 << 20; // that the server takes
 const whole = 512; // rows whose cells come with the first answer; of more, those in sight
 const beyond = 32; // rows that are read before they come in sight
 const pauseMs = 300; // between two looks at a run that goes on
@@ -43,7 +47,7 @@ export class Pictures {
   readonly loading = signal(false);
   /** Rises when there is something new to paint. */
   readonly version = signal(0);
-  readonly strips = new Map<string, Strip>();
+  readonly #strips = new Map<string, Strip>();
   #view: View | null = null;
   #key = "";
   /** The key of the view that the head is of. */
@@ -94,7 +98,7 @@ export class Pictures {
   }
 
   strip(id: string): Strip | undefined {
-    return this.strips.get(id);
+    return this.#strips.get(id);
   }
 
   #again(): void {
@@ -172,14 +176,14 @@ export class Pictures {
   }
 
   #missing(view: View): number[] {
-    const old = (i: number) => this.strips.get(view.ids[i]!)?.stamp !== this.#stamp;
+    const old = (i: number) => this.#strips.get(view.ids[i]!)?.stamp !== this.#stamp;
     return this.#seen.filter((i) => i < view.ids.length && old(i)).slice(0, whole);
   }
 
   #keep(ids: string[], picture: Picture): void {
     const { cells, columns } = picture;
     ids.forEach((id, i) => {
-      this.strips.set(id, {
+      this.#strips.set(id, {
         picture,
         cells: cells.subarray(i * columns, (i + 1) * columns),
         stamp: this.#stamp,

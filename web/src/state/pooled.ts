@@ -1,10 +1,9 @@
-import { kymograph } from "../api/kymograph.ts";
+import { kymograph, mostColumns } from "../api/kymograph.ts";
 import type { BucketQuery, BucketResult } from "../api/types.ts";
 import { rowOf } from "./kymograph.ts";
 import type { Member } from "./session.ts";
 import { Pool } from "./turn.ts";
 
-const mostColumns = 2048; // that the server takes
 const mostKept = 64; // answers of some hundred kilobytes
 const atOnce = 2; // each reads thousands of series
 

@@ -1,9 +1,9 @@
 import { signal } from "@preact/signals";
-import { ApiError } from "../api/client.ts";
+import { type ApiError, asApiError } from "../api/client.ts";
 import { type Groups, groups, type RunGroup, type Statistics } from "../api/table.ts";
 import { type ListQuery, RunList, serverQuery } from "./runlist.ts";
 
-export const mostGroups = 1000;
+const mostGroups = 1000;
 
 /** RunGroups are the groups of all runs of a filter; without a key there is one, of all. */
 export class RunGroups {
@@ -38,10 +38,7 @@ export class RunGroups {
     } catch (cause) {
       if (abort.signal.aborted) return;
       this.result.value = null;
-      this.error.value =
-        cause instanceof ApiError
-          ? cause
-          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+      this.error.value = asApiError(cause);
     }
     this.#tookMs = Date.now() - began;
   }

@@ -1,8 +1,8 @@
 import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { ApiError } from "../api/client.ts";
+import { ApiError, asApiError } from "../api/client.ts";
 import type { LiveEvent, Run } from "../api/types.ts";
-import { cellOf, serverColumn } from "./columns.ts";
+import { cellOf, type Named, serverColumn } from "./columns.ts";
 import type { Known } from "./complete.ts";
 
 const pageSize = 500;
@@ -26,14 +26,22 @@ export const archiveTag = "archived";
 const namesArchived = /\btag\s*!?=\s*"?archived"?(?![^\s)])/;
 
 /** What the server is asked: archived runs come when they are asked for. */
-export function serverQuery({ q, status, sort, deleted, archived, group }: ListQuery): api.RunsQuery {
+export function serverQuery({
+  q,
+  status,
+  sort,
+  deleted,
+  archived,
+  group,
+  columns,
+}: ListQuery): api.RunsQuery {
   const hidden = `not tag=${archiveTag}`;
   const line = archived || deleted || namesArchived.test(q) ? q : q.trim() ? `${hidden} (${q})` : hidden;
-  return { q: line, status, sort: serverSort(sort), group, ...(deleted && { deleted: 1 }) };
+  return { q: line, status, sort: serverSort(sort), group, column: columns, ...(deleted && { deleted: 1 }) };
 }
 
 /** A column's order as the server names it. */
-export function serverSort(sort: string): string {
+function serverSort(sort: string): string {
   const [sign, column] = sort.startsWith("-") ? ["-", sort.slice(1)] : ["", sort];
   return sign + (serverColumn(column) || column);
 }
@@ -91,7 +99,7 @@ export class RunList {
     this.loading.value = true;
     try {
       const query = { ...serverQuery(this.#query), limit: pageSize, cursor };
-      const page = await api.runs(this.#workspace, this.#project, query, abort.signal, this.#query.columns);
+      const page = await api.runs(this.#workspace, this.#project, query, abort.signal);
       if (abort.signal.aborted) return;
       this.runs.value = cursor ? [...this.runs.value, ...page.items] : page.items;
       this.next.value = page.next;
@@ -103,10 +111,7 @@ export class RunList {
         this.#query = { ...this.#query, archived: true };
         return this.#read(cursor);
       }
-      this.error.value =
-        cause instanceof ApiError
-          ? cause
-          : new ApiError(0, { code: "page", message: String(cause), hint: "" });
+      this.error.value = asApiError(cause);
       this.next.value = null;
     }
     this.loading.value = false;
@@ -133,13 +138,7 @@ export class RunList {
   /** Reads the first page again and puts it over what is shown, without losing the place. */
   async refresh(): Promise<void> {
     const query = { ...serverQuery(this.#query), limit: pageSize };
-    const page = await api.runs(
-      this.#workspace,
-      this.#project,
-      query,
-      this.#abort.signal,
-      this.#query.columns,
-    );
+    const page = await api.runs(this.#workspace, this.#project, query, this.#abort.signal);
     const fresh = new Set(page.items.map((r) => r.id));
     const rest = this.runs.value.slice(page.items.length ? pageSize : 0).filter((r) => !fresh.has(r.id));
     this.runs.value = [...page.items, ...rest];
@@ -147,7 +146,7 @@ export class RunList {
 }
 
 /** All columns that some run has, those first whose values differ between runs. */
-export function columnsOf(runs: Run[]): { name: string; varies: boolean }[] {
+export function columnsOf(runs: readonly Run[]): Named[] {
   const seen = new Map<string, { first: string; varies: boolean; runs: number }>();
   const note = (name: string, value: unknown) => {
     const text = String(value);
@@ -173,7 +172,7 @@ const shownSummary = 4;
 const telling = /(^|[/_])(acc|accuracy|return|reward|score|f1|loss)/i;
 
 /** The columns of a table that nobody has chosen columns for: what differs, and the metrics that tell runs apart. */
-export function defaultColumns(all: { name: string; varies: boolean }[]): string[] {
+export function defaultColumns(all: readonly Named[]): string[] {
   const config = all.filter((c) => c.name.startsWith("config/") && c.varies).slice(0, shownConfig);
   const summary = all.filter((c) => c.name.startsWith("summary/"));
   const rank = (name: string) => (telling.test(name) ? 0 : 2) + (/(eval|val|test)/i.test(name) ? 0 : 1);
@@ -182,7 +181,7 @@ export function defaultColumns(all: { name: string; varies: boolean }[]): string
 }
 
 /** What completion knows of the runs that were read. */
-export function knownOf(runs: Run[]): Known {
+export function knownOf(runs: readonly Run[]): Known {
   const columns = columnsOf(runs).map((c) => c.name);
   const of = (group: string) => columns.filter((c) => c.startsWith(group)).map((c) => c.slice(group.length));
   const tags = new Set(runs.slice(0, 2000).flatMap((r) => r.tags));

@@ -22,7 +22,7 @@ import { flatRows, groupedRows, type Show, type TableRows } from "./tablerows.ts
 const settleMs = 120; // of typing
 
 /** The keys that rows are grouped by. */
-export const groupKeys = (): string[] => param("group").split(",").filter(Boolean).map(unescapeName);
+const groupKeys = (): string[] => param("group").split(",").filter(Boolean).map(unescapeName);
 export const setGroupKeys = (by: string[]): void => setParams({ group: by.map(escapeName).join(",") });
 
 const statistic = (): Show =>

@@ -4,7 +4,7 @@ import { say } from "./app.ts";
 import { chosenColumns } from "./columnchoice.ts";
 import { address, comparePath, go, param, replace, route, runsPath, withParams } from "./route.ts";
 import { addressOf, idsIn, selected } from "./selection.ts";
-import { arrangement, isPage, override } from "./space.ts";
+import { arrangement, isPage, override, viewName } from "./space.ts";
 import { done } from "./undo.ts";
 
 /**
@@ -102,7 +102,7 @@ export const changed = computed(() => {
 
 export async function listViews(at: Place): Promise<void> {
   views.value = (await api.views(at.workspace, at.project)).filter(
-    (v) => v.panels === 0 && v.name !== "project-charts",
+    (v) => v.panels === 0 && v.name !== viewName,
   );
 }
 
@@ -158,7 +158,7 @@ function current(of: api.PageSpec | undefined): api.PageSpec {
   return { ...of, params: here.peek(), ...Object.fromEntries(parts) };
 }
 
-/** Stores the view that is open as it is shown; false where somebody else has changed it. */
+/** Stores the view that is open as it is shown. */
 export async function save(): Promise<void> {
   const view = open.peek()!;
   await store(view, { ...view.doc, page: current(view.doc.page) }, "saved");
@@ -188,7 +188,7 @@ async function store(view: Saved, doc: api.ViewDocument, what: string): Promise<
 }
 
 /** A name for the address, from what people read. */
-export function slug(title: string): string {
+function slug(title: string): string {
   const text = title
     .normalize("NFKD")
     .replace(/[^a-zA-Z0-9]+/g, "-")
@@ -205,6 +205,7 @@ export async function saveAs(at: Place, title: string): Promise<void> {
   const doc: api.ViewDocument = { format: 1, title, page: current(undefined) };
   for (let n = 1; n <= mostNames; n++) {
     const name = n === 1 ? slug(title) : `${slug(title)}-${n}`;
+    if (name === viewName) continue; // the arrangement of the project would be taken for a view, and back
     try {
       const etag = await api.putView(at.workspace, at.project, name, doc, "");
       show(at, name, { doc, etag });

@@ -24,21 +24,3 @@ export function select(ids: Iterable<string>): void {
   const [sel, state] = addressOf(ids);
   setParams({ sel }, state);
 }
-
-/** Adds or takes away one run, or, with the one before, all rows between the two. */
-export function toggleRows(ids: (string | undefined)[], row: number, from: number | null): void {
-  const next = new Set(selected.value);
-  const id = ids[row];
-  if (!id) return;
-  if (from === null) {
-    if (!next.delete(id)) next.add(id);
-  } else {
-    const on = !next.has(id);
-    for (const between of ids.slice(Math.min(from, row), Math.max(from, row) + 1)) {
-      if (!between) continue;
-      if (on) next.add(between);
-      else next.delete(between);
-    }
-  }
-  select(next);
-}

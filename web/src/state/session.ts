@@ -1,12 +1,12 @@
 import { computed, type ReadonlySignal, type Signal, signal, batch as together } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { ApiError, type Page } from "../api/client.ts";
+import { ApiError, asApiError, type Page } from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
 import { groupOf, labelText, naturalKey } from "../chart/title.ts";
 import { live } from "./app.ts";
 import { prefixId } from "./arrangement.ts";
-import { type Card, Cards, type Known, type Listed } from "./cards.ts";
+import { byOrder, type Card, Cards, type Known, type Listed } from "./cards.ts";
 import { Crowd, type Named } from "./crowd.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
@@ -150,7 +150,7 @@ export class Session {
     };
   }
 
-  /** Metrics that no run was named with; more than the server names at once. */
+  /** The runs have more metrics than the server names at once. */
   metricsCut(): boolean {
     return this.#crowd?.cut.value ?? false;
   }
@@ -503,11 +503,6 @@ function placed(series: Series): Known {
   return { series, card, group, order: orderOf(group, card) };
 }
 
-function asApiError(cause: unknown): ApiError {
-  if (cause instanceof ApiError) return cause;
-  return new ApiError(0, { code: "page", message: String(cause), hint: "reload the page" });
-}
-
 export function seriesKey(s: Series): string {
   return `${s.metric}\u0000${s.scale}\u0000${labelText(s.labels)}`;
 }
@@ -542,9 +537,6 @@ function withNamed(
 }
 
 const orderOf = (group: string, card: string): string => naturalKey(`${group}\u0000${card}`);
-
-const byOrder = (a: { order: string }, b: { order: string }): number =>
-  a.order < b.order ? -1 : a.order > b.order ? 1 : 0;
 
 /** The cards without series of which a run has nothing itself. */
 function ownCards(cards: Card[]): Card[] {

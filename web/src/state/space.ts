@@ -9,7 +9,7 @@ import { done, forget } from "./undo.ts";
  * The arrangement of a project's charts. It is a view document of the project, so that it holds for all runs and
  * readers. Two readers who change it at once keep both changes. A reader who may not write has a copy in the browser.
  */
-const viewName = "project-charts";
+export const viewName = "project-charts";
 const title = "Charts of the project";
 const mostTries = 8; // of readers who write at the same moment
 
@@ -80,21 +80,26 @@ function update(change: Partial<Shared>): void {
 
 const isDirty = (s: Shared): boolean => JSON.stringify(s.page) !== JSON.stringify(s.stored);
 
-async function refresh(): Promise<void> {
-  const { workspace, project } = shared.peek()!;
-  const list = await api.views(workspace, project, true);
-  const there = list.find((v) => v.name === viewName);
+/** The project is still the one that is shown: another may have been opened while the server was asked. */
+function isShown({ workspace, project }: Shared): boolean {
   const here = shared.peek()!;
-  if (here.project !== project || here.workspace !== workspace || (there?.etag ?? "") === here.etag) return;
-  await take(here);
+  return here.project === project && here.workspace === workspace;
+}
+
+async function refresh(): Promise<void> {
+  const before = shared.peek()!;
+  const list = await api.views(before.workspace, before.project, true);
+  const there = list.find((v) => v.name === viewName);
+  if (!isShown(before) || (there?.etag ?? "") === shared.peek()!.etag) return;
+  await take(before);
 }
 
 /** Takes what the server has, and puts what was changed here on top of it. */
 async function take(before: Shared): Promise<void> {
   const { workspace, project } = before;
   const { page, etag, foreign } = await stored(workspace, project);
+  if (!isShown(before)) return;
   const here = shared.peek()!;
-  if (here.project !== project || here.workspace !== workspace) return;
   const own = here.own || foreign; // somebody's dashboard has the name
   update({ stored: page, etag, own, page: own ? here.page : merge(here.stored, here.page, page) });
 }
@@ -151,10 +156,10 @@ async function save(): Promise<void> {
     const { workspace, project, page } = s;
     try {
       const etag = await api.putView(workspace, project, viewName, { format: 1, title, page }, s.etag);
-      if (shared.peek()!.project !== project) return;
-      update({ stored: page, etag });
+      if (isShown(s)) update({ stored: page, etag });
       tries = 0;
     } catch (cause) {
+      if (!isShown(s)) continue; // this browser keeps the change, and the next one there stores both
       if (api.isForbidden(cause)) update({ own: true });
       else if (api.isConflict(cause) && ++tries < mostTries) {
         await take(s);
@@ -168,7 +173,7 @@ async function save(): Promise<void> {
 }
 
 /** Gives up the copy of this browser for what the server has. */
-export function useProjects(): void {
+export function dropOwn(): void {
   const { stored } = shared.peek()!;
   update({ page: stored, own: false });
 }

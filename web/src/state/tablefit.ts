@@ -17,6 +17,7 @@ export const boxWidth = 30; // of the selection
 const least = 56;
 const most = 340;
 const sparkWidth = 96; // 80 px, and the room of a cell
+const starGap = 4; // between the star of the best run and its value
 
 const titles: Record<string, string> = { attempts: "attempt" };
 
@@ -84,11 +85,13 @@ export function fitting(
   const small = font.replace(/\d+(\.\d+)?px/, "12px");
   const { group, title } = titleOf(name);
   let widest = Math.max(measured(title, small) + 34, measured(group, small) + 18); // an arrow, and the menu
-  for (const text of more) widest = Math.max(widest, measured(text, font) + 26);
+  // Any run may become the best: its value is bold, behind a star.
+  const star = bestWay(name) ? measured("★", `600 ${font}`) + starGap : 0;
+  for (const text of more) widest = Math.max(widest, star + measured(text, font) + 26);
   for (const run of runs) {
     const { text } = cellText(run, name);
     const extra = name === "tags" ? 16 * run.tags.length : name === "status" ? 20 : name === "name" ? 14 : 10;
-    widest = Math.max(widest, measured(text, font) + extra + 16);
+    widest = Math.max(widest, star + measured(text, star ? `600 ${font}` : font) + extra + 16);
   }
   return Math.round(Math.max(least, Math.min(most, widest)));
 }

@@ -1,7 +1,7 @@
-import { notice } from "./app.ts";
+import { notify, say } from "./app.ts";
 
 const most = 50; // changes that can be taken back
-const shownMs = 10_000;
+const shownMs = 10_000; // to read it and to decide
 
 interface Change {
   text: string;
@@ -16,11 +16,7 @@ export function done(text: string, back: () => void, quiet = false): void {
   changes.push(change);
   if (changes.length > most) changes.shift();
   if (quiet) return;
-  const mine = { text, bad: false, undo: () => undo(change) };
-  notice.value = mine;
-  setTimeout(() => {
-    if (notice.value === mine) notice.value = null;
-  }, shownMs);
+  notify({ text, bad: false, undo: () => undo(change) }, shownMs);
 }
 
 /** Takes back one change, or the newest; false where there is none. */
@@ -29,11 +25,7 @@ export function undo(change = changes.at(-1)): boolean {
   if (!change || at < 0) return false;
   changes.splice(at, 1);
   change.back();
-  const mine = { text: `undone: ${change.text}`, bad: false };
-  notice.value = mine;
-  setTimeout(() => {
-    if (notice.value === mine) notice.value = null;
-  }, shownMs / 2);
+  say(`undone: ${change.text}`);
   return true;
 }
 

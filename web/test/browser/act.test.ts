@@ -1,32 +1,13 @@
 import { readFileSync } from "node:fs";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { buckets } from "../standin/bucket.ts";
 import { ulid } from "../standin/data.ts";
-import { findings, type Host, host, launch, open, settled, shot, type Tab } from "./host.ts";
+import { findings, host, open, settled, shot } from "./host.ts";
+import { at, browser, on } from "./stage.ts";
 
 const a0 = `/runs/${ulid("A/0")}`;
 const c = `/runs/${ulid("C")}`;
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
-
-/** Opens a view, runs the test, and fails when the page complained about anything. */
-async function on(path: string, body: (page: Page, tab: Tab) => Promise<void>): Promise<void> {
-  const tab = await open(browser);
-  await tab.page.goto(at.url + path);
-  await body(tab.page, tab);
-  expect(tab.complaints).toEqual([]);
-  await tab.context.close();
-}
 
 const plot = (page: Page, metric: string) => page.locator(`.card[data-metric="${metric}"] .u-over`);
 const search = (page: Page) => new URL(page.url()).searchParams;

@@ -1,30 +1,12 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
-import { findings, type Host, host, launch, open, settled, shot } from "./host.ts";
+import { findings, open, settled, shot } from "./host.ts";
+import { at, browser, on } from "./stage.ts";
 
 const fifty = Array.from({ length: 49 }, (_, i) => ulid(`A/${i + 1}`)).join();
 const over = `/runs/${ulid("A/0")}?with=${fifty}`;
 const sweep = "/compare/default/sweep";
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
-
-async function on(path: string, body: (page: Page) => Promise<void>): Promise<void> {
-  const tab = await open(browser);
-  await tab.page.goto(at.url + path);
-  await body(tab.page);
-  expect(tab.complaints).toEqual([]);
-  await tab.context.close();
-}
 
 const search = (page: Page) => new URL(page.url()).searchParams;
 const layers = (page: Page, metric: string) =>

@@ -1,18 +1,7 @@
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
-import { type Host, host, launch, open, settled, shot } from "./host.ts";
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
+import { open, settled, shot } from "./host.ts";
+import { at, browser } from "./stage.ts";
 
 /** A run whose metrics are in groups of these sizes. */
 function grouped(sizes: number[]): string {

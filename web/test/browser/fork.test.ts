@@ -1,29 +1,11 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
-import { type Host, host, launch, open, settled, shot } from "./host.ts";
+import { host, open, settled, shot } from "./host.ts";
+import { browser, on } from "./stage.ts";
 
 const child = `/runs/${ulid("fork/child")}`;
 const parent = `/runs/${ulid("fork/parent")}`;
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
-
-async function on(path: string, body: (page: Page) => Promise<void>): Promise<void> {
-  const tab = await open(browser);
-  await tab.page.goto(at.url + path);
-  await body(tab.page);
-  expect(tab.complaints).toEqual([]);
-  await tab.context.close();
-}
 
 const points = (page: Page, metric: string) =>
   page.locator(`.card[data-metric="${metric}"]`).getAttribute("data-points");

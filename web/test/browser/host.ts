@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ mkdirSync(pictures, { recursive: true });
 
 // What server/internal/server sets.
 const policy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 const types: Record<string, string> = {
   html: "text/html",
@@ -29,17 +29,13 @@ export interface Host {
   close(): void;
 }
 
-/** Serves the built page under the policy that the server sets, over generated data. */
-export async function host(options: StandinOptions = {}, port = 0): Promise<Host> {
-  const handler = standin(options);
-  const bytes = { api: 0 };
-  const server: Server = createServer((req, res) => {
-    const end = res.end.bind(res);
-    res.end = ((chunk?: string | Buffer) => {
-      if (chunk && req.url?.startsWith("/api/")) bytes.api += chunk.length;
-      return end(chunk);
-    }) as typeof res.end;
-    if (handler(req, res)) return;
+/** Serves the built page under the policy that the server sets. What `api` answers is not the page's. */
+export async function pages(
+  api: (req: IncomingMessage, res: ServerResponse) => boolean,
+  port = 0,
+): Promise<{ url: string; close(): void }> {
+  const server = createServer((req, res) => {
+    if (api(req, res)) return;
     const path = new URL(req.url ?? "/", "http://page").pathname;
     const file = /\.\w+$/.test(path) ? path : "/index.html";
     res.setHeader("Content-Security-Policy", policy);
@@ -52,14 +48,28 @@ export async function host(options: StandinOptions = {}, port = 0): Promise<Host
     }
   });
   await new Promise<void>((done) => server.listen(port, "127.0.0.1", done));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
-    ...{ url, handler, bytes },
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     close: () => {
       server.closeAllConnections();
       server.close();
     },
   };
+}
+
+/** The page over generated data. */
+export async function host(options: StandinOptions = {}, port = 0): Promise<Host> {
+  const handler = standin(options);
+  const bytes = { api: 0 };
+  const front = await pages((req, res) => {
+    const end = res.end.bind(res);
+    res.end = ((chunk?: string | Buffer) => {
+      if (chunk && req.url?.startsWith("/api/")) bytes.api += chunk.length;
+      return end(chunk);
+    }) as typeof res.end;
+    return handler(req, res);
+  }, port);
+  return { ...front, handler, bytes };
 }
 
 export function launch(): Promise<Browser> {

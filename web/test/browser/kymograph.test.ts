@@ -13,7 +13,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(async () => {
   await browser?.close();
-  at?.close();
+  await at?.close();
 });
 
 const rl = () => `/runs/${runs.rl}/kymograph?metric=return&x=episode`;

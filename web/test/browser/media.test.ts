@@ -1,29 +1,11 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
 import { renderings } from "../standin/media.ts";
-import { findings, type Host, host, launch, open, shot } from "./host.ts";
+import { findings, host, open, shot } from "./host.ts";
+import { browser, on } from "./stage.ts";
 
 const rl = `/runs/${ulid("rl")}?tab=media`;
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
-
-async function on(path: string, body: (page: Page) => Promise<void>, theme: "light" | "dark" = "light") {
-  const tab = await open(browser, theme);
-  await tab.page.goto(at.url + path);
-  await body(tab.page);
-  expect(tab.complaints).toEqual([]);
-  await tab.context.close();
-}
 
 interface VideoState {
   ready: number;

@@ -1,21 +1,11 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
-import { findings, type Host, host, launch, open, shot } from "./host.ts";
+import { findings, host, open, shot } from "./host.ts";
+import { at, browser } from "./stage.ts";
 
 const phone = { width: 360, height: 740 };
 const leastTarget = 24; // CSS pixels: WCAG 2.5.8
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
 
 const others = [1, 2, 3].map((i) => ulid(`A/${i}`)).join();
 /** Each page, what it shows when it is there, and what people come for: it gets most of the height. */

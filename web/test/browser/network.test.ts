@@ -1,19 +1,9 @@
 import { readFileSync } from "node:fs";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { NetworkStandin } from "../standin/network.ts";
-import { findings, type Host, host, launch, open, pictures, shot } from "./host.ts";
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
+import { findings, host, open, pictures, shot } from "./host.ts";
+import { at, browser, on as onPage } from "./stage.ts";
 
 // The data is the same in every process, so the tests know who is who.
 const { demo, large } = Object.fromEntries(new NetworkStandin().nets) as Record<"demo" | "large", Docs>;
@@ -26,14 +16,11 @@ const miner70 = `70/${demo.miners[row70]!.hotkey}`;
 const equivocator = demo.validators.find((v) => v.verdict === "equivocated")!;
 const opened = (name: string) => `${paths.demo}?open=${encodeURIComponent(name)}`;
 
-async function on(path: string, body: (page: Page) => Promise<void>): Promise<void> {
-  const tab = await open(browser);
-  await tab.page.goto(at.url + path);
-  await painted(tab.page);
-  await body(tab.page);
-  expect(tab.complaints).toEqual([]);
-  await tab.context.close();
-}
+const on = (path: string, body: (page: Page) => Promise<void>) =>
+  onPage(path, async (page) => {
+    await painted(page);
+    await body(page);
+  });
 
 const painted = (page: Page) => page.waitForSelector(".net-cells[data-painted]");
 const status = (page: Page) => page.locator(".net-status");

@@ -1,20 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
-import { type Host, host, launch, open, pictures, settled, shot } from "./host.ts";
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
+import { open, pictures, settled, shot } from "./host.ts";
+import { at, browser } from "./stage.ts";
 
 const others = [1, 2, 3].map((i) => ulid(`A/${i}`)).join();
 const pages: [string, string, string][] = [

@@ -1,9 +1,10 @@
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { type IncomingMessage, request, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const binary = join(import.meta.dirname, "../../../bin/kymogram");
+const binary = process.env.KYMOGRAM_BINARY ?? join(import.meta.dirname, "../../../bin/kymogram");
 
 export interface Real {
   url: string;
@@ -14,14 +15,24 @@ export interface Real {
   close(): Promise<void>;
 }
 
+export interface Served {
+  url: string;
+  /** Its own, removed when it closes: data in `data`, and a home and a spool of the programs that log into it. */
+  folder: string;
+  env: NodeJS.ProcessEnv;
+  close(): Promise<void>;
+}
+
 /** A server of the real binary on a folder of its own. */
-export async function real(): Promise<Real> {
+export async function serve(...options: string[]): Promise<Served> {
+  if (!existsSync(binary)) throw new Error(`there is no ${binary}: run make setup`);
   const folder = mkdtempSync(join(tmpdir(), "kymogram-web-"));
-  const data = join(folder, "data");
-  const env = { ...process.env, KYMOGRAM_SPOOL_DIR: join(folder, "spool"), HOME: folder };
-  const server = spawn(binary, ["serve", "--data", data, "--http", "127.0.0.1:0", "--log-level", "error"], {
-    env,
-  });
+  const env = {
+    ...process.env,
+    ...{ KYMOGRAM_SPOOL_DIR: join(folder, "spool"), HOME: folder, XDG_CONFIG_HOME: folder },
+  };
+  const args = ["serve", "--data", join(folder, "data"), "--http", "127.0.0.1:0", ...options];
+  const server = spawn(binary, args, { env });
   let said = "";
   const url = await new Promise<string>((done, fail) => {
     const read = (chunk: Buffer) => {
@@ -33,6 +44,36 @@ export async function real(): Promise<Real> {
     server.stderr.on("data", read);
     server.on("exit", (code) => fail(new Error(`the server ended with ${code}: ${said}`)));
   });
+  const close = async () => {
+    const ended = new Promise((done) => server.once("exit", done));
+    server.kill();
+    await ended;
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { url, folder, env, close };
+}
+
+/** Hands what is asked of the API on to a server, for a page that is newer than the binary's; heard has the sizes of answers. */
+export const passOn =
+  (api: string, heard: (path: string, bytes: number) => void = () => {}) =>
+  (req: IncomingMessage, res: ServerResponse): boolean => {
+    const path = req.url!;
+    if (!path.startsWith("/api/")) return false;
+    const to = request(api + path, { method: req.method, headers: req.headers }, (from) => {
+      res.writeHead(from.statusCode!, from.headers);
+      from.on("data", (chunk: Buffer) => heard(path, chunk.length));
+      from.pipe(res);
+    });
+    to.on("error", () => res.destroy());
+    res.on("close", () => to.destroy());
+    req.pipe(to);
+    return true;
+  };
+
+/** A server with keys, and runs from CSV. */
+export async function real(): Promise<Real> {
+  const { url, folder, env, close } = await serve("--log-level", "error");
+  const data = join(folder, "data");
   const run = (...args: string[]) => execFileSync(binary, args, { env, encoding: "utf8" });
   const key = (scope: string): string => {
     const text = run("key", "create", "--name", scope, "--scope", scope, "--data", data, "--json");
@@ -59,11 +100,6 @@ export async function real(): Promise<Real> {
         writer,
       );
     },
-    close: async () => {
-      const ended = new Promise((done) => server.once("exit", done));
-      server.kill();
-      await ended;
-      rmSync(folder, { recursive: true, force: true });
-    },
+    close,
   };
 }

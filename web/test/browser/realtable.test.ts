@@ -1,69 +1,27 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { findings, host, launch, open, shot } from "./host.ts";
+import { findings, launch, open, pages, shot } from "./host.ts";
+import { passOn, type Served, serve } from "./real.ts";
 
 /** The table over a real server: what the stand-in says of groups, edits and files is not asked. */
-const binary = join(import.meta.dirname, "../../../bin/kymogram");
-const folder = mkdtempSync(join(tmpdir(), "kymogram-table-"));
 const hostile = "zero\u200bwidth<img onerror=x>";
-let kymogram: ChildProcess;
-let server = "";
+let server: Served;
 let browser: Browser;
-let front: Server;
-let url = "";
+let front: Awaited<ReturnType<typeof pages>>;
 
 beforeAll(async () => {
-  kymogram = spawn(binary, ["serve", "--data", folder, "--http", "127.0.0.1:0", "--no-auth"], {
-    env: { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder },
-  });
-  server = await new Promise<string>((done, fail) => {
-    let said = "";
-    kymogram.stdout!.on("data", (piece) => {
-      said += piece;
-      const ready = /http=(\S+)/.exec(said);
-      if (ready) done(ready[1]!);
-    });
-    kymogram.on("exit", () => fail(new Error(`the server ended: ${said}`)));
-  });
+  server = await serve("--no-auth");
   for (let i = 0; i < 60; i++) await makeRun(i);
   browser = await launch();
-  await serve();
+  front = await pages(passOn(server.url));
 }, 60_000);
 afterAll(async () => {
   await browser?.close();
   front?.close();
-  kymogram.kill();
-  rmSync(folder, { recursive: true, force: true });
+  await server?.close();
 });
-
-/** The built page, with the API of the real server. */
-async function serve(): Promise<void> {
-  const files = await host();
-  front = createServer((req, res) => {
-    const to = req.url!.startsWith("/api/") ? `http://${server}` : files.url;
-    const out = request(
-      to + req.url,
-      { method: req.method, headers: { ...req.headers, host: new URL(to).host } },
-      (a) => {
-        res.writeHead(a.statusCode!, a.headers);
-        a.pipe(res);
-      },
-    );
-    out.on("error", () => res.destroy());
-    res.on("close", () => out.destroy());
-    req.pipe(out);
-  });
-  front.on("close", () => files.close());
-  await new Promise<void>((done) => front.listen(0, "127.0.0.1", done));
-  url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
-}
 
 const rate = (i: number): number => [0.1, 0.01, 0.001][i % 3]!;
 
@@ -87,14 +45,14 @@ async function makeRun(i: number): Promise<void> {
       { op: "add_tags", tags: i % 4 ? ["sweep"] : ["sweep", "base"] },
     ],
   };
-  const res = await fetch(`http://${server}/api/v1/open`, { method: "POST", body: JSON.stringify(body) });
+  const res = await fetch(`${server.url}/api/v1/open`, { method: "POST", body: JSON.stringify(body) });
   if (!res.ok) throw new Error(await res.text());
 }
 
 async function on(query: string, body: (page: Page) => Promise<void>, width = 1440): Promise<void> {
   const tab = await open(browser, "light", { width, height: 900 });
   tab.page.setDefaultTimeout(15_000);
-  await tab.page.goto(`${url}/projects/lab/real${query}`);
+  await tab.page.goto(`${front.url}/projects/lab/real${query}`);
   await tab.page.locator(".row[aria-rowindex='1']").waitFor();
   await body(tab.page);
   expect(tab.complaints).toEqual([]);
@@ -169,7 +127,7 @@ describe("the table over a real server", () => {
       expect(await width()).toBeCloseTo(before + 60, -1);
       await page.locator(".head-cell", { hasText: "size" }).locator(".grip").dblclick();
       await expect.poll(width).toBeCloseTo(before, -1);
-      await page.goto(`${url}/projects/lab/real`);
+      await page.goto(`${front.url}/projects/lab/real`);
       await expect.poll(() => heads(page)).toEqual(["name", "lr", "size", "status"]);
       await page.locator(".head-cell", { hasText: "status" }).click({ button: "right" });
       await page.getByRole("menuitem", { name: "Hide" }).click();

@@ -101,6 +101,20 @@ describe("the table of runs", () => {
       expect(world.filter((r) => r.deleted)).toHaveLength(0);
     }));
 
+  test("shows the best value whole, behind its star", () =>
+    on(`/projects/${project}?cols=name,summary/loss&sort=summary/loss`, async (page) => {
+      runsOf().forEach((run, i) => {
+        const value = 0.088_54 + i * 0.0111; // wider than the head of its column
+        run.summary = { loss: { step: 0, value } };
+      });
+      await page.reload();
+      const cell = page.locator(".row .best");
+      await cell.waitFor();
+      expect(await cell.innerText()).toMatch(/^★\s*\d\.\d{3}/);
+      expect(await cell.evaluate((el) => el.scrollWidth - el.clientWidth)).toBe(0);
+      await shot(page, "table-best");
+    }));
+
   test("completes the filter by keyboard, and sorts by a metric on the server", () =>
     on(`/projects/${project}`, async (page) => {
       await page.keyboard.press("/");

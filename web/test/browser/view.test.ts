@@ -1,28 +1,10 @@
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
 import { startNs } from "../standin/data.ts";
-import { findings, type Host, host, launch, open, shot } from "./host.ts";
+import { findings, host, open, shot } from "./host.ts";
+import { at, browser, on } from "./stage.ts";
 
 const address = "/p/default/A/views/kinds";
-
-let browser: Browser;
-let at: Host;
-beforeAll(async () => {
-  at = await host();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser.close();
-  at.close();
-});
-
-async function on(path: string, body: (page: Page) => Promise<void>, theme: "light" | "dark" = "light") {
-  const tab = await open(browser, theme);
-  await tab.page.goto(at.url + path);
-  await body(tab.page);
-  expect(tab.complaints).toEqual([]);
-  await tab.context.close();
-}
 
 const panel = (page: Page, title: string) => page.locator(`[data-panel="${title}"]`);
 const drawn = (page: Page) =>

@@ -1,21 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { request as ask, createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { pages } from "../browser/host.ts";
+import { passOn, serve } from "../browser/real.ts";
 
-const root = join(import.meta.dirname, "../../..");
-const dist = join(root, "web/dist");
-const binary = process.env.KYMOGRAM_BINARY ?? join(root, "bin/kymogram");
-const python = process.env.PYTHON ?? join(root, ".venv/bin/python");
-
-// What server/internal/server sets.
-const policy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
-const types: Record<string, string> = {
-  ...{ html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" },
-};
+const python = process.env.PYTHON ?? join(import.meta.dirname, "../../../.venv/bin/python");
 
 /** Real is `kymogram serve` with the page as it was built last in front of it. */
 export interface Real {
@@ -26,42 +15,22 @@ export interface Real {
   load(set: string): Promise<string>;
   /** Logs the live set: call next for one more episode; it resolves with the run's id. */
   live(): { next(): Promise<string>; end(): void };
-  close(): void;
+  close(): Promise<void>;
 }
 
 export async function real(): Promise<Real> {
-  for (const path of [binary, python])
-    if (!existsSync(path)) throw new Error(`there is no ${path}: run make setup`);
-  const dir = mkdtempSync(join(tmpdir(), "kymograph-"));
-  const server = spawn(binary, ["serve", "--no-auth", "--data", join(dir, "data"), "--http", "127.0.0.1:0"]);
-  const api = `http://${/http=(\S+)/.exec(await line(server))![1]}`;
-  const env = { ...process.env, KYMOGRAM_SERVER: api, KYMOGRAM_SPOOL_DIR: join(dir, "spool") };
+  if (!existsSync(python)) throw new Error(`there is no ${python}: run make setup`);
+  const server = await serve("--no-auth");
+  const env = { ...server.env, KYMOGRAM_SERVER: server.url };
   const loader = (set: string) => spawn(python, [join(import.meta.dirname, "load.py"), set], { env });
   const bytes = { kymograph: 0 };
-  const front = createServer((req, res) => {
-    if (req.url!.startsWith("/api/")) {
-      const to = ask(api + req.url, { method: req.method, headers: req.headers }, (from) => {
-        res.writeHead(from.statusCode!, from.headers);
-        if (req.url!.startsWith("/api/v1/kymograph"))
-          from.on("data", (chunk: Buffer) => {
-            bytes.kymograph += chunk.length;
-          });
-        from.pipe(res);
-      });
-      to.on("error", () => res.destroy());
-      res.on("close", () => to.destroy());
-      req.pipe(to);
-      return;
-    }
-    const path = new URL(req.url!, "http://page").pathname;
-    const file = /\.\w+$/.test(path) ? path : "/index.html";
-    res.setHeader("Content-Security-Policy", policy);
-    res.setHeader("Content-Type", types[file.split(".").pop()!] ?? "application/octet-stream");
-    res.end(readFileSync(join(dist, file)));
-  });
-  await new Promise<void>((done) => front.listen(0, "127.0.0.1", done));
+  const front = await pages(
+    passOn(server.url, (path, n) => {
+      if (path.startsWith("/api/v1/kymograph")) bytes.kymograph += n;
+    }),
+  );
   return {
-    ...{ url: `http://127.0.0.1:${(front.address() as AddressInfo).port}`, bytes },
+    ...{ url: front.url, bytes },
     async load(set) {
       const child = loader(set);
       const [id] = await Promise.all([line(child), ended(child)]);
@@ -78,11 +47,9 @@ export async function real(): Promise<Real> {
         end: () => child.stdin!.end(),
       };
     },
-    close() {
-      front.closeAllConnections();
+    async close() {
       front.close();
-      server.once("exit", () => rmSync(dir, { recursive: true, force: true }));
-      server.kill();
+      await server.close();
     },
   };
 }

@@ -128,8 +128,27 @@ describe("the arrangement of a project", () => {
     const again = await reader(at, "/compare/w/p", one.local);
     await again.space.openSpace("w", "p");
     expect([again.pinned(), again.space.isOwn.value]).toEqual([["a", "b"], true]);
-    again.space.useProjects();
+    again.space.dropOwn();
     expect([again.pinned(), again.space.isOwn.value]).toEqual([["a"], false]);
+  });
+
+  test("is stored also when another project's is on its way, and is not taken for that one's", async () => {
+    for (const [workspace, project] of [
+      ["w", "other"],
+      ["other", "p"],
+    ] as const) {
+      const [at, other] = [server(), server()];
+      const fetch: typeof at.fetch = (url, init) => (url.includes("other") ? other : at).fetch(url, init);
+      const one = await reader({ ...at, fetch });
+      await one.space.openSpace("w", "p");
+      at.of.before = () => new Promise((done) => setTimeout(done, 20));
+      one.pin("a");
+      await one.space.openSpace(workspace, project);
+      one.pin("b");
+      await vi.waitFor(() => expect(other.views.has(name)).toBe(true));
+      expect([at.page(name).pinned, other.page(name).pinned, one.pinned()]).toEqual([["a"], ["b"], ["b"]]);
+      expect(one.app.notice.value?.text).toBe("pinned"); // nobody else changed anything
+    }
   });
 
   test("leaves alone a dashboard that has its name", async () => {
@@ -245,6 +264,17 @@ describe("saved views", () => {
     expect(one.saved.changed.value).toBe(true);
     await one.saved.save(); // now it was seen
     expect(at.page("v").pinned).toEqual(["a", "b"]);
+  });
+
+  test("do not take the name under which the project keeps its charts", async () => {
+    const at = server();
+    const one = await reader(at, "/compare/w/p?by=lr");
+    await one.space.openSpace("w", "p");
+    await one.saved.saveAs(place, "Project charts");
+    expect([...at.views.keys()]).toEqual([`${name}-2`]);
+    one.saved.leave();
+    one.pin("a");
+    await vi.waitFor(() => expect(at.page(name)).toEqual({ pinned: ["a"] }));
   });
 
   test("are deleted and come back", async () => {

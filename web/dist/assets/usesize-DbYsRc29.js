@@ -1,1 +1,0 @@
-import{Wt as e,zt as t}from"./scene-BpR7UKEW.js";function n(n){let r=t(0);return e(()=>{let e=n.current;if(!e)return;let t=new ResizeObserver(()=>{r.value=e.clientWidth});return t.observe(e),()=>t.disconnect()},[]),r.value}export{n as t};

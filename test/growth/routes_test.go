@@ -183,6 +183,20 @@ func each(do func(l *lab, i int)) func(*lab, int) func() {
 	}
 }
 
+// many changes n runs with one request, after the same request to other calls.
+func many(call string, before ...string) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		request := map[string]any{"runs": collect(n, func(i int) string { return l.open(text(i, "run-%d")) })}
+		for _, name := range before {
+			l.ok("POST", "/api/v1/"+name, document(request))
+		}
+		if call == "edits" {
+			request["add_tags"] = []string{"t"}
+		}
+		return func() { l.ok("POST", "/api/v1/"+call, document(request)) }
+	}
+}
+
 // held opens n connections and leaves them open.
 func held(l *lab, n int) func() {
 	return func() {
@@ -327,6 +341,10 @@ func routes() []row[*lab] {
 			body := document(map[string]any{"runs": collect(n, func(i int) string { return l.fill(text(i, "r%d"), 20, 10) }), "preview": 16})
 			return func() { l.ok("POST", "/api/v1/overviews", body) }
 		}},
+		{call: "GET /api/v1/projects/{workspace}/{project}/groups", grows: "runs", n: 50, run: reads("/api/v1/projects/w/p/groups?by=status", runs)},
+		{call: "POST /api/v1/edits", grows: "runs", n: 50, run: many("edits")},
+		{call: "POST /api/v1/deletions", grows: "runs", n: 50, run: many("deletions")},
+		{call: "POST /api/v1/restorations", grows: "runs", n: 50, run: many("restorations", "deletions")},
 		{call: "POST /api/v1/kymograph", grows: "rows", n: 50, run: func(l *lab, n int) func() {
 			id := l.fill("r", factor*50, 100)
 			body := document(map[string]any{"run": id, "columns": 50, "rows": collect(n, func(i int) any { return map[string]any{"metric": text(i, "m%d")} })})

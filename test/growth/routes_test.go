@@ -341,7 +341,7 @@ func routes() []row[*lab] {
 			body := document(map[string]any{"runs": collect(n, func(i int) string { return l.fill(text(i, "r%d"), 20, 10) }), "preview": 16})
 			return func() { l.ok("POST", "/api/v1/overviews", body) }
 		}},
-		{call: "GET /api/v1/projects/{workspace}/{project}/groups", grows: "runs", n: 50, run: reads("/api/v1/projects/w/p/groups?by=status", runs)},
+		{call: "GET /api/v1/projects/{workspace}/{project}/groups", grows: "runs", n: 400, run: reads("/api/v1/projects/w/p/groups?by=status", runs)},
 		{call: "POST /api/v1/edits", grows: "runs", n: 50, run: many("edits")},
 		{call: "POST /api/v1/deletions", grows: "runs", n: 50, run: many("deletions")},
 		{call: "POST /api/v1/restorations", grows: "runs", n: 50, run: many("restorations", "deletions")},

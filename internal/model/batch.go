@@ -58,10 +58,13 @@ type Skipped struct {
 // RowGroup is a block of rows that share their axes: each axis and the time
 // once, then one column of values a series. All columns have Rows() entries.
 type RowGroup struct {
-	Unique  Uniqueness
-	Axes    []AxisColumn // in the order of Axes(), each axis at most once
-	TimeNs  []int64      // Unix nanoseconds
-	Seq     []uint64     // sequence of the record a row came from; nil for foreign writers
+	Unique Uniqueness
+	Axes   []AxisColumn // in the order of Axes(), each axis at most once
+	TimeNs []int64      // Unix nanoseconds
+	Seq    []uint64     // sequence of the record a row came from; nil for foreign writers
+	// Turn is the place of each row among those of a batch without sequences. All groups
+	// have it, or none: then the rows of a group come after those of the group before.
+	Turn    []uint32
 	Columns []Column
 }
 

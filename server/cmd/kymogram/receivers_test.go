@@ -63,15 +63,20 @@ func (s *served) get(path string, out any) {
 // columns reads all points of a series by column.
 func (s *served) columns(workspace, project, run, metric string, labels ...string) map[string][]any {
 	s.t.Helper()
+	query := url.Values{"metric": {metric}}
+	for i := 0; i < len(labels); i += 2 {
+		query.Set("label."+labels[i], labels[i+1])
+	}
+	return s.points(workspace, project, run, query)
+}
+
+func (s *served) points(workspace, project, run string, query url.Values) map[string][]any {
+	s.t.Helper()
 	var list struct{ Runs []struct{ ID, Name string } }
 	s.get("/api/v1/projects/"+workspace+"/"+project+"/runs", &list)
 	for _, r := range list.Runs {
 		if r.Name != run {
 			continue
-		}
-		query := url.Values{"metric": {metric}}
-		for i := 0; i < len(labels); i += 2 {
-			query.Set("label."+labels[i], labels[i+1])
 		}
 		var page struct{ Columns map[string][]any }
 		s.get("/api/v1/runs/"+r.ID+"/points?"+query.Encode(), &page)

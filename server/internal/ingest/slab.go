@@ -3,7 +3,7 @@ package ingest
 // Slab is room for the columns of one request, taken back as a whole: the store
 // keeps nothing of a batch, and columns that grow from nothing would each leave
 // their smaller selves to the garbage collector.
-type Slab[T float64 | int64] struct {
+type Slab[T float64 | int64 | uint32] struct {
 	room []T
 	used int
 }

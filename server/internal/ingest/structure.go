@@ -62,6 +62,9 @@ func checkGroup(b *model.Batch, g *model.RowGroup) error {
 	if (b.First > 0 && len(g.Seq) != rows) || (b.First == 0 && len(g.Seq) != 0) {
 		return malformed("%d rows have %d sequences", rows, len(g.Seq))
 	}
+	if turns := b.Groups[0].Turn != nil; turns != (g.Turn != nil) || turns && (b.First > 0 || len(g.Turn) != rows) {
+		return malformed("%d rows have %d turns", rows, len(g.Turn))
+	}
 	for _, seq := range g.Seq {
 		if seq < b.First || seq > b.Last || isSkipped(b.Skipped, seq) {
 			return malformed("a row has the sequence %d, the batch is %d to %d", seq, b.First, b.Last)

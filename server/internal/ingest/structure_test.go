@@ -28,3 +28,28 @@ func TestRowsInSkippedRanges(t *testing.T) {
 		}
 	}
 }
+
+// Turns are of all rows of a batch without sequences, or of none; they stay with their rows.
+func TestTurns(t *testing.T) {
+	group := func(turns ...uint32) model.RowGroup {
+		return model.RowGroup{TimeNs: []int64{1, 2}, Turn: turns, Columns: []model.Column{{Kind: model.KindText, Texts: []string{"a", "\xff"}}}}
+	}
+	for _, groups := range [][]model.RowGroup{{group(1, 2, 3)}, {group(1)}, {group(1, 2), group()}, {group(), group(1, 2)}} {
+		if checkStructure(&model.Batch{Groups: groups}) == nil {
+			t.Errorf("taken: %v", groups)
+		}
+	}
+	numbered := group(1, 2)
+	numbered.Seq = []uint64{1, 2}
+	if checkStructure(&model.Batch{First: 1, Last: 2, Groups: []model.RowGroup{numbered}}) == nil {
+		t.Error("turns next to sequences are taken")
+	}
+	b := &model.Batch{Groups: []model.RowGroup{group(3, 0), group(2, 1)}}
+	if err := checkStructure(b); err != nil {
+		t.Fatal(err)
+	}
+	keepRows(&b.Groups[0], []bool{false, true})
+	if got := b.Groups[0].Turn; len(got) != 1 || got[0] != 0 {
+		t.Errorf("the turns of the second row are %v", got)
+	}
+}

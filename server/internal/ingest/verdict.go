@@ -183,7 +183,7 @@ func (v *verdict) applyGroup(group int, g *model.RowGroup) {
 
 func keepRows(g *model.RowGroup, keep []bool) {
 	g.TimeNs = pick(g.TimeNs, keep)
-	g.Seq = pick(g.Seq, keep)
+	g.Seq, g.Turn = pick(g.Seq, keep), pick(g.Turn, keep)
 	for i := range g.Axes {
 		g.Axes[i].Values = pick(g.Axes[i].Values, keep)
 	}

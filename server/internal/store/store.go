@@ -32,7 +32,8 @@
 //   - UniqueAxes: of one writer (or, inside one attempt, of writers with one
 //     LoggerID) at equal axes the later arrival wins; a writer's arrivals are in
 //     the order of sequence, then row. Points without axes are never the same.
-//   - UniqueTime, UniqueStep: the later arrival at the same time (step) wins.
+//   - UniqueTime, UniqueStep: the later arrival at the same time (step) wins. Rows of a
+//     batch without sequences arrive by turn; without turns too, by group, then row.
 //   - Attempts by rising precedence (then number), among the points that are left:
 //     an attempt with ResumeFrom = S hides earlier attempts' points at step ≥ S (at
 //     rl_step ≥ S where the point has that axis); an attempt without it hides

@@ -69,7 +69,10 @@ type decoder struct {
 	order  []*group // that have lines in this part
 	floats ingest.Slab[float64]
 	ints   ingest.Slab[int64]
-	place  string // run and process of the last group
+	turns  ingest.Slab[uint32]
+	places map[string]int // of the runs and processes of this part: where they are in
+	lines  []uint32       // how many each has had a turn
+	varied bool           // lines of one series may lie in several shapes, so they have turns
 	key    []byte
 	fields []field
 	room   []model.RowGroup // of the first part
@@ -138,14 +141,15 @@ type group struct {
 	// What the tags say of the process, and what tells such processes apart.
 	attributes []model.Label
 	process    string
-	place      string // both
+	place      string // run and process
 	prefix     string // of the metrics' names
 	labels     []model.Label
 	axes       []model.Axis
 	shapes     map[string]*shape
 	last       *shape
-	used       bool     // in this part
-	order      []*shape // likewise
+	used       bool // in this part; so is all below
+	order      []*shape
+	at         int // in lines
 }
 
 // shape is points of a group with the same fields in the same order.
@@ -160,6 +164,7 @@ type shape struct {
 	used    bool // in this part; so is all below
 	columns []model.Column
 	times   []int64
+	turns   []uint32 // of the lines, among those of the run and process; see vary
 	axes    [][]int64
 	texts   int // bytes of them, not yet paid for
 }
@@ -171,7 +176,7 @@ type field struct {
 }
 
 func newDecoder() *decoder {
-	d := &decoder{seed: maphash.MakeSeed()}
+	d := &decoder{seed: maphash.MakeSeed(), places: map[string]int{}}
 	d.forget()
 	return d
 }
@@ -214,9 +219,11 @@ func (d *decoder) reset() {
 	clear(d.order)
 	clear(d.fields)
 	clear(d.room)
+	clear(d.places)
 	d.floats.Reset()
 	d.ints.Reset()
-	d.order, d.place, d.left = d.order[:0], "", d.budget
+	d.turns.Reset()
+	d.order, d.lines, d.varied, d.left = d.order[:0], d.lines[:0], false, d.budget
 	if d.learnt > min(maxLearnt, d.budget) {
 		d.forget()
 	}
@@ -234,29 +241,64 @@ func (s *shape) clear() {
 		c.Floats, c.Ints, c.Texts = nil, nil, nil
 	}
 	clear(s.axes)
-	s.used, s.times, s.texts = false, nil, 0
+	s.used, s.times, s.turns, s.texts = false, nil, nil, 0
 }
 
 // use takes a group into the part.
 func (d *decoder) use(g *group) {
+	last := len(d.order) - 1
 	g.used = true
 	d.order = append(d.order, g)
-	if g.place != d.place { // else it is counted
+	if !slices.Equal(g.axes, d.order[0].axes) {
+		d.vary()
+	}
+	if last >= 0 && d.order[last].place == g.place {
+		g.at = d.order[last].at
+		return
+	}
+	at, known := d.places[g.place]
+	if !known {
 		if d.count.runs == nil {
 			d.count.runs = map[string]struct{}{}
 		}
-		d.place = g.place
+		at = len(d.lines)
+		d.places[g.place], d.lines = at, append(d.lines, 0)
 		d.count.runs[g.place] = struct{}{}
 	}
+	g.at = at
 }
 
 // useShape takes a shape into the part.
 func (d *decoder) useShape(g *group, s *shape) {
 	s.used = true
-	g.order = append(g.order, s)
+	if g.order = append(g.order, s); len(g.order) > 1 {
+		d.vary()
+	}
 	d.left -= s.cost
 	d.count.name(s.hashes)
 	d.used++
+}
+
+// vary begins to give lines their turns. Those that are here are of as many series as they
+// have columns, so any turns will do for them.
+func (d *decoder) vary() {
+	if d.varied {
+		return
+	}
+	d.varied = true
+	for _, g := range d.order {
+		for _, s := range g.order {
+			for range s.times {
+				d.turn(g, s)
+			}
+		}
+	}
+}
+
+// turn gives the next line of a shape its turn.
+func (d *decoder) turn(g *group, s *shape) {
+	s.turns = d.turns.Append(s.turns, d.lines[g.at])
+	d.lines[g.at]++
 }
 
 // decode reads lines until the budget is spent; n is the place of the next. Lines that
@@ -355,6 +397,9 @@ func (d *decoder) line(b []byte, i int) (end int, reason string) {
 	d.left -= costRow + costValue*len(s.fields) + costText*s.texts
 	s.texts = 0
 	s.times = d.ints.Append(s.times, ns)
+	if d.varied {
+		d.turn(h.group, s)
+	}
 	for k, v := range h.axes {
 		s.axes[k] = d.ints.Append(s.axes[k], v)
 	}
@@ -701,29 +746,19 @@ func (d *decoder) newShape(g *group) *shape {
 
 // parts are the batches, one for each process of a run.
 func (d *decoder) parts() []ingest.Part {
-	var out []ingest.Part
-	at := map[string]int{} // by place
+	out := make([]ingest.Part, len(d.lines))
 	for _, g := range d.order {
-		k := len(out) - 1
-		if k < 0 || out[k].Run != g.run || out[k].Process != g.process {
-			var known bool
-			if k, known = at[g.place]; !known {
-				k = len(out)
-				at[g.place] = k
-				out = append(out, ingest.Part{Run: g.run, Process: g.process, Attributes: g.attributes})
-			}
+		p := &out[g.at]
+		p.Run, p.Process, p.Attributes = g.run, g.process, g.attributes
+		if g.at == 0 && p.Batch.Groups == nil {
+			p.Batch.Groups = d.room[:0]
 		}
-		groups := out[k].Batch.Groups
-		if k == 0 && groups == nil {
-			groups = d.room[:0]
-		}
-		groups = slices.Grow(groups, len(g.order))
+		p.Batch.Groups = slices.Grow(p.Batch.Groups, len(g.order))
 		for _, s := range g.order {
 			if len(s.times) > 0 {
-				groups = append(groups, s.group(g))
+				p.Batch.Groups = append(p.Batch.Groups, s.group(g))
 			}
 		}
-		out[k].Batch.Groups = groups
 	}
 	if len(out) > 0 {
 		d.room = out[0].Batch.Groups
@@ -732,7 +767,7 @@ func (d *decoder) parts() []ingest.Part {
 }
 
 func (s *shape) group(g *group) model.RowGroup {
-	out := model.RowGroup{Unique: model.UniqueTime, TimeNs: s.times, Columns: s.columns}
+	out := model.RowGroup{Unique: model.UniqueTime, TimeNs: s.times, Turn: s.turns, Columns: s.columns}
 	for i, axis := range g.axes {
 		out.Axes = append(out.Axes, model.AxisColumn{Axis: axis, Values: s.axes[i]})
 	}

@@ -7,7 +7,8 @@
 // the bucket's [Rules]. What they say of a process makes an attempt of the run. A field
 // is a series MEASUREMENT/FIELD, whose labels are the tags that are left. The same
 // point again is one of the same series and nanosecond: the last wins, never by
-// step.
+// step. In one request that is the last line: where lines of one series have other axes
+// or fields, their rows carry their turn.
 //
 // A request goes body.go (bytes) → line.go (one line) → batch.go (columns) →
 // package ingest. A line that cannot be read refuses its body; a point that its

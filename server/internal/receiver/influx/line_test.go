@@ -184,9 +184,10 @@ func naiveHead(head string) (run, labels, axes, measurement string, ok bool) {
 	}
 	_, batch := found["batch"]
 	_, epoch := found["epoch"]
-	for _, name := range []string{"epoch", "batch", "block", "window", "global_step", "step"} {
+	_, given := found["step"]
+	for _, name := range []string{"epoch", "batch", "block", "window", "global_step"} {
 		inside := (name == "epoch" || name == "batch") && batch && epoch
-		if v, has := found[name]; has && !inside {
+		if v, has := found[name]; has && !inside && !given {
 			found["step"] = v
 		}
 	}
@@ -287,15 +288,23 @@ func (f *point) naiveValue(s string) bool {
 	return err == nil && !strings.ContainsAny(s, "xX_") && !strings.Contains(strings.ToLower(s), "infinity") && !strings.HasPrefix(strings.ToLower(s), "+nan") && !strings.HasPrefix(strings.ToLower(s), "-nan")
 }
 
-// flat lists what a decoder read, a point at a time.
+// flat lists what a decoder read, a point at a time, in the order in which they arrive.
 func flat(d *decoder) (out []point) {
 	for _, part := range d.parts() {
+		turns := map[int][]point{}
 		for _, g := range part.Batch.Groups {
-			for _, c := range g.Columns {
-				for row := range g.Rows() {
-					out = append(out, flatPoint(part.Run, &g, &c, row))
+			for row := range g.Rows() {
+				turn := len(turns)
+				if g.Turn != nil {
+					turn = int(g.Turn[row])
+				}
+				for _, c := range g.Columns {
+					turns[turn] = append(turns[turn], flatPoint(part.Run, &g, &c, row))
 				}
 			}
+		}
+		for turn := range len(turns) {
+			out = append(out, turns[turn]...)
 		}
 	}
 	return out
@@ -375,8 +384,12 @@ func agreeOnce(t interface {
 		return
 	}
 	got := flat(d)
-	sort := cmpopts.SortSlices(func(a, b point) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
-	if diff := cmp.Diff(want, got, sort, cmpopts.EquateEmpty()); diff != "" {
+	for _, list := range [][]point{want, got} { // points of one series stay in their order
+		slices.SortStableFunc(list, func(a, b point) int {
+			return strings.Compare(fmt.Sprintf("%q", []string{a.Run, a.Metric, a.Labels}), fmt.Sprintf("%q", []string{b.Run, b.Metric, b.Labels}))
+		})
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("%q (-naive +decoder):\n%s", body, diff)
 	}
 }
@@ -397,6 +410,8 @@ func corpus() []string {
 		"m,step=1,a=b f=1\nm,step=2,a=b f=2\nm,step=2x,a=b f=3\nm,step=03,a=b f=3\nm,a=b,step=4 f=1\nm,step=5,a=bc f=1\nm,step=6 f=1\nm,step=7 g=1\nm,step=",
 		"m,window=1,step=2 f=1\nm,window=3,step=4 f=1\nm,window=x,step=4 f=1\nm,window=5,step=6,a=1 f=2\nm,window=5,step=7,a=1 f=2\nm,window=5,step=7,a=1\n",
 		"m,a=x\\,step\\=5,step=1 f=1\nm,a=x\\,step\\=6,step=2 f=1\nm,a=x\\,step\\=6,step=3 f=1", "m,window=1,batch=2 f=1\nm,window=3,batch=4 f=1\nm,window=3 f=1\nm,batch=3 f=1\nm,batch=4 f=1",
+		"x,run=a g=7 1\nx,run=a,step=5 f=1 1\nx,run=a f=2 1", "m f=1 1\nm g=1,f=2 1\nm f=3 1\nm,run=r f=4 1\nm f=5i 1\nm f=6,g=2 1\nm,run=r g=1,f=5 1\nm f=7 1",
+		"m f=1 1\nn f=1 1\nm f=2 1\nm,step=1 f=3 1\nn,step=2 f=2 1\nm f=4 1\nn f=3 1\nn,step=3,window=1 f=4 1\nm,step=2 f=5 1\nn f=5 1",
 	}
 }
 
@@ -410,6 +425,21 @@ func TestTheDecoderAgreesWithANaiveReader(t *testing.T) {
 		agree(t, newDecoder(), rules, a+"\n"+a+"\nm f=1 3\n"+a)
 		agree(t, knowing, rules, a+"\n"+a+"\nm f=1 3\n"+a)
 	}
+}
+
+// Lines of few series and times with other axes, fields and kinds in any order.
+func TestPointsOfASeriesArriveInTheOrderOfTheirLines(t *testing.T) {
+	rules, knowing := defaultRules(t), newDecoder()
+	rapid.Check(t, func(t *rapid.T) {
+		line := rapid.Custom(func(t *rapid.T) string {
+			pick := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "piece") }
+			return pick("m", "m", "n") + pick("", ",run=r", ",a=b") + pick("", "", ",step=1", ",step=2", ",window=1", ",epoch=1,batch=2") +
+				" f=" + pick("1", "2", "3i", "t") + pick("", "", ",g=1", ",f=4,h=2i") + pick(" 1", " 1", " 2", "")
+		})
+		body := strings.Join(rapid.SliceOfN(line, 1, 30).Draw(t, "lines"), "\n")
+		agree(t, newDecoder(), rules, body)
+		agree(t, knowing, rules, body)
+	})
 }
 
 // bounds hold for any body: a series of six bytes takes some thousand bytes of memory.

@@ -107,6 +107,8 @@ func hostile(size int) map[string]string {
 		"an escaped field":  "m " + strings.Repeat("\\,", size/2) + "=1\n",
 		"a text":            "m f=\"" + strings.Repeat("\\\"", size/2) + "\"\n",
 		"alternating":       strings.Repeat("m f=1,g=1\nm f=1,g=1i\n", size/21),
+		"turns":             strings.Repeat("m f=1\nm,step=1 f=1\nm f=1,g=1\n", size/29),
+		"shapes in turn":    strings.Repeat(numbered(size/100, "m f=1,%d=1\n"), 100),
 		"empty lines":       strings.Repeat("\n", size),
 		"comments":          strings.Repeat("#\n", size/2),
 		"a bad line at end": strings.Repeat("m f=1\n", size/6) + "m",

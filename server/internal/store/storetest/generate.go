@@ -142,7 +142,27 @@ func (g *generator) batch(t *rapid.T, run model.RunID) *model.Batch {
 	for range rapid.IntRange(0, 3).Draw(t, "groups") {
 		b.Groups = append(b.Groups, g.group(t, b))
 	}
+	if foreign && rapid.Bool().Draw(t, "turns") {
+		giveTurns(t, b)
+	}
 	return b
+}
+
+// giveTurns mixes the rows of all groups.
+func giveTurns(t *rapid.T, b *model.Batch) {
+	rows := 0
+	for i := range b.Groups {
+		rows += b.Groups[i].Rows()
+	}
+	places := make([]uint32, rows)
+	for i := range places {
+		places[i] = uint32(2 * i) // ingest may have taken rows out
+	}
+	places = rapid.Permutation(places).Draw(t, "turn")
+	for i := range b.Groups {
+		n := b.Groups[i].Rows()
+		b.Groups[i].Turn, places = places[:n:n], places[n:]
+	}
 }
 
 func (g *generator) group(t *rapid.T, b *model.Batch) model.RowGroup {

@@ -86,6 +86,7 @@ func (n *naive) deleteRun(id model.RunID) {
 // cellAt is one value of a batch.
 type cellAt struct {
 	seq                uint64
+	turn               uint32
 	group, row, column int
 }
 
@@ -155,11 +156,14 @@ func recordsOf(b *model.Batch) [][]cellAt {
 				if b.Groups[g].Seq != nil {
 					c.seq = b.Groups[g].Seq[row]
 				}
+				if b.Groups[g].Turn != nil {
+					c.turn = b.Groups[g].Turn[row]
+				}
 				all = append(all, c)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(x, y cellAt) int { return cmp.Compare(x.seq, y.seq) })
+	slices.SortStableFunc(all, func(x, y cellAt) int { return cmp.Or(cmp.Compare(x.seq, y.seq), cmp.Compare(x.turn, y.turn)) })
 	var out [][]cellAt
 	for i, c := range all {
 		same := i > 0 && all[i-1].seq == c.seq && (c.seq > 0 || all[i-1].group == c.group && all[i-1].row == c.row)

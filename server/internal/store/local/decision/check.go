@@ -39,6 +39,9 @@ func checkGroup(b *model.Batch, g *model.RowGroup) error {
 	if b.First == 0 && len(g.Seq) > 0 || b.First != 0 && len(g.Seq) != n {
 		return model.Errorf(model.CodeInvalid, "a row group of %d rows has %d sequences", n, len(g.Seq))
 	}
+	if turns := b.Groups[0].Turn != nil; turns != (g.Turn != nil) || turns && (b.First != 0 || len(g.Turn) != n) {
+		return model.Errorf(model.CodeInvalid, "a row group of %d rows has %d turns", n, len(g.Turn))
+	}
 	for _, s := range g.Seq {
 		if s < b.First || s > b.Last {
 			return model.Errorf(model.CodeInvalid, "sequence %d is not inside %d to %d", s, b.First, b.Last)

@@ -347,6 +347,7 @@ func overflows(begin, k []int64) bool {
 // unit is a record: the rows of one sequence, or one row of a foreign writer.
 type unit struct {
 	seq  uint64
+	turn uint32
 	rows []rowAt
 }
 
@@ -359,7 +360,7 @@ func (s *resolver) units() []unit {
 		g := &s.groups[i]
 		for row := range g.Rows() {
 			if len(g.Seq) == 0 {
-				out = append(out, unit{rows: []rowAt{{i, row}}})
+				out = append(out, unit{turn: g.turn(row), rows: []rowAt{{i, row}}})
 				continue
 			}
 			k, ok := at[g.Seq[row]]
@@ -371,19 +372,19 @@ func (s *resolver) units() []unit {
 			out[k].rows = append(out[k].rows, rowAt{i, row})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b unit) int {
-		if a.seq < b.seq {
-			return -1
-		}
-		if a.seq > b.seq {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b unit) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.turn, b.turn)) })
 	return out
 }
 
-// judgeRecords takes or refuses each record by itself, in order of sequence.
+// turn is 0 where rows have none.
+func (d *draft) turn(row int) uint32 {
+	if d.Turn == nil {
+		return 0
+	}
+	return d.Turn[row]
+}
+
+// judgeRecords takes or refuses each record by itself, in order of sequence, else of turn.
 func (s *resolver) judgeRecords() {
 	s.fresh = map[string]record.Series{}
 	for _, u := range s.units() {
@@ -469,7 +470,7 @@ func (s *resolver) emit() {
 	s.rec.Groups = s.out
 }
 
-// arrive numbers the rows of each group by (sequence, group, row). Groups that
+// arrive numbers the rows of each group by (sequence, group, row), or by turn. Groups that
 // share no series count from the same number, so that equal axes stay equal.
 func (s *resolver) arrive() {
 	if s.repeats() {
@@ -477,7 +478,7 @@ func (s *resolver) arrive() {
 		return
 	}
 	for i := range s.groups {
-		if d := &s.groups[i]; slices.IsSorted(d.Seq) {
+		if d := &s.groups[i]; slices.IsSorted(d.Seq) && slices.IsSorted(d.Turn) {
 			d.ords = s.following(d.Rows())
 		} else {
 			s.number(s.groups[i : i+1])
@@ -512,6 +513,10 @@ func (s *resolver) repeats() bool {
 }
 
 func (s *resolver) number(groups []draft) {
+	if groups[0].Turn != nil {
+		s.byTurn(groups)
+		return
+	}
 	var order []rowAt
 	for i := range groups {
 		d := &groups[i]
@@ -531,6 +536,18 @@ func (s *resolver) number(groups []draft) {
 		groups[at.group].ords[at.row] = s.run.Arrivals() + int64(n)
 	}
 	s.rec.NextOrd = max(s.rec.NextOrd, s.run.Arrivals()+int64(len(order)))
+}
+
+// byTurn takes turns for arrival numbers.
+func (s *resolver) byTurn(groups []draft) {
+	for i := range groups {
+		d := &groups[i]
+		d.ords = make([]int64, d.Rows())
+		for row, turn := range d.Turn {
+			d.ords[row] = s.run.Arrivals() + int64(turn)
+			s.rec.NextOrd = max(s.rec.NextOrd, d.ords[row]+1)
+		}
+	}
 }
 
 // emitGroup writes a draft without its refused rows, once for each set of

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -83,6 +84,35 @@ func TestGroupsListTheirMembers(t *testing.T) {
 		if n, _ := least.(json.Number).Float64(); best != want[0] || n != float64(i)-1+float64(first)/100 {
 			t.Errorf("group %d: the best is %v, want %s; at step 1 %v", i, best, want[0], least)
 		}
+	}
+}
+
+// Values that look alike are told apart, and a NaN is no lack of a value.
+func TestGroupsTellValuesApart(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	values := []*model.Value{
+		nil, model.IntValue(1), model.FloatValue(1), model.StringValue("1"), model.FloatValue(math.NaN()), model.StringValue("NaN"),
+	}
+	for i, v := range values {
+		l.writer(fmt.Sprint("run-", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			if v != nil {
+				r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "config/x", Value: v}}
+			}
+		})
+	}
+	doc := l.get(project+"/groups", url.Values{"by": {"config/x"}, "sort": {"key"}})
+	var got []string
+	for _, g := range doc["shown"].([]any) {
+		group := g.(map[string]any)
+		list := names(l.get(project+"/runs", url.Values{"group": {group["member"].(string)}, "sort": {"name"}}))
+		got = append(got, fmt.Sprint(group["types"], group["values"], list))
+	}
+	want := []string{
+		"[float64] [NaN] [run-4]", "[int64] [1] [run-1 run-2]", "[string] [1] [run-3]", "[string] [NaN] [run-5]", "[<nil>] [<nil>] [run-0]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // keyText names a value as the model compares it: 1 and 1.0 are one, "1" is another.
 func keyText(v *model.Value) string {
-	if v == nil || v.Type == "" || v.Type == model.TypeFloat && math.IsNaN(v.Float) {
+	if v == nil || v.Type == "" {
 		return "none"
 	}
 	switch v.Type {

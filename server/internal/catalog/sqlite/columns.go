@@ -152,7 +152,7 @@ func (c *columnReader) key(ctx context.Context, name string) error {
 	case "tag":
 		err = c.along(ctx, `SELECT t.run, t.tag FROM tags t WHERE t.run BETWEEN ? AND ? ORDER BY t.run, t.tag`, nil, text)
 	default:
-		err = c.along(ctx, `SELECT a.run, a.key, a.type FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NOT NULL AND a.run BETWEEN ? AND ?`,
+		err = c.along(ctx, `SELECT a.run, a.key, a.type FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.run BETWEEN ? AND ?`,
 			[]any{name}, func(at int, row []driver.Value) {
 				kind, _ := row[2].(string)
 				id := keyID{class(model.ValueType(kind)), whole(row[1])}
@@ -204,7 +204,7 @@ func keyValue(id keyID) model.Value {
 		}
 		return *model.StringValue(key)
 	}
-	return model.Value{}
+	return *model.FloatValue(math.NaN()) // which has no place in an order
 }
 
 // addMember selects the runs of a group.
@@ -218,7 +218,9 @@ func (w *where) addMember(m catalog.Member) {
 	case m.Key == "tag":
 		w.add(`EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag = ?)`, m.Value.Str)
 	case none:
-		w.add(`NOT EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.path = ? AND a.key IS NOT NULL)`, m.Key)
+		w.add(`NOT EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.path = ?)`, m.Key)
+	case sortKey(&m.Value) == nil: // NaN
+		w.add(`r.pk IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NULL)`, m.Key)
 	default:
 		types := []model.ValueType{m.Value.Type, m.Value.Type}
 		if class(m.Value.Type) == model.TypeFloat {

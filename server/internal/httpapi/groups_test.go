@@ -185,6 +185,58 @@ func TestAFilterAtAStepKeepsToThePage(t *testing.T) {
 	}
 }
 
+// Named values of a page have no more bytes of texts than its runs, and it is shorter where there
+// are very many.
+func TestNamedValuesKeepToThePage(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	const runs, note, page = 12, 60 << 10, 500 << 10
+	for i := range runs {
+		l.writer(fmt.Sprintf("run-%02d", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "note", Value: model.StringValue(strings.Repeat("n", note))}}
+		})
+	}
+	service := query.New(l.engine, l.catalog, l, l.ingest, query.Limits{Page: page})
+	pages := func(columns ...string) (sizes []int) {
+		t.Helper()
+		request := query.RunsRequest{Workspace: "lab", Project: "digits", Sort: "name", Columns: columns}
+		for next := ""; ; {
+			request.Cursor = next
+			rows, more, err := service.RunRows(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				if v := rows[i].Values; len(v) != len(columns) || len(v[0].Str) != note {
+					t.Errorf("%s has %d values", rows[i].Name, len(v))
+				}
+			}
+			sizes = append(sizes, len(rows))
+			if next = more; next == "" {
+				return sizes
+			}
+		}
+	}
+	for _, columns := range []int{1, 2, 10} {
+		seen := 0
+		for _, n := range pages(slices.Repeat([]string{"note"}, columns)...) {
+			if seen += n; n > 1 && n*columns*note > page {
+				t.Errorf("a page has %d runs of %d texts of %d bytes", n, columns, note)
+			}
+		}
+		if seen != runs {
+			t.Errorf("%d columns: %d runs, want %d", columns, seen, runs)
+		}
+	}
+	none := slices.Repeat([]string{"config/none"}, 2_000)
+	a := l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "column": none}, "")
+	if lines := strings.Count(string(a.body), "\n"); a.status != 200 || lines != runs+1 {
+		t.Errorf("%d: %d lines of 2,000 columns, want %d", a.status, lines, runs+1)
+	}
+	l.refused(l.do("GET", project+"/runs", url.Values{"column": append(none, "config/lr")}, ""), 400, model.CodeInvalid, "2001 columns, at most 2000")
+	l.refused(l.do("GET", project+"/groups", url.Values{"column": none[:101]}, ""), 400, model.CodeInvalid, "101 columns, at most 100")
+}
+
 func TestRunsAsCSV(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	l.sweep(4)

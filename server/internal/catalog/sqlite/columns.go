@@ -322,14 +322,22 @@ func (d *DB) Refs(ctx context.Context, runs []int64) ([]catalog.Ref, error) {
 }
 
 // Values implements [catalog.Tables].
-func (d *DB) Values(ctx context.Context, runs []model.RunID, names []string) ([][]model.Value, error) {
+func (d *DB) Values(ctx context.Context, runs []model.RunID, names []string, bytes int64) ([][]model.Value, error) {
 	out := make([][]model.Value, len(runs))
 	for i := range out {
 		out[i] = make([]model.Value, len(names))
 	}
 	list := hexList(runs)
+	left := bytes
 	for i, name := range names {
-		if err := d.values(ctx, list, name, func(at int, v model.Value) { out[at][i] = v }); err != nil {
+		err := d.values(ctx, list, name, func(at, text int, v model.Value) error {
+			out[at][i] = v
+			if left -= int64(text); bytes > 0 && left < 0 {
+				return catalog.ErrLarge
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, d.failure("read values of runs", err)
 		}
 	}
@@ -338,16 +346,17 @@ func (d *DB) Values(ctx context.Context, runs []model.RunID, names []string) ([]
 
 const ofList = `FROM json_each(?) v CROSS JOIN runs r ON r.id = unhex(v.value) `
 
-func (d *DB) values(ctx context.Context, list, name string, put func(at int, v model.Value)) error {
+func (d *DB) values(ctx context.Context, list, name string, put func(at, text int, v model.Value) error) error {
 	m, ok := filter.ParseMetric(name)
 	if !ok {
 		return d.reader.scan(ctx, `SELECT v.key, a.value `+ofList+`CROSS JOIN attributes a ON a.run = r.pk AND a.path = ?`, []any{list, name}, func(row []driver.Value) error {
 			at, _ := row[0].(int64)
 			text, _ := row[1].(string)
 			var v model.Value
-			err := json.Unmarshal([]byte(text), &v)
-			put(int(at), v)
-			return err
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				return err
+			}
+			return put(int(at), len(text), v)
 		})
 	}
 	column := summaryColumn(m.Of)
@@ -357,7 +366,6 @@ func (d *DB) values(ctx context.Context, list, name string, put func(at int, v m
 		if v.Type == "" && column == "last" {
 			v = *model.FloatValue(math.NaN())
 		}
-		put(int(at), v)
-		return nil
+		return put(int(at), 0, v)
 	})
 }

@@ -191,6 +191,26 @@ describe("the table over a real server", () => {
     });
   });
 
+  test("compare says of each selected run that is not shown why", async () => {
+    const list = await fetch(`${server.url}/api/v1/projects/lab/late/runs?limit=6`);
+    const ids = ((await list.json()) as { runs: { id: string }[] }).runs.map((r) => r.id);
+    await fetch(`${server.url}/api/v1/runs/${ids[0]}`, { method: "DELETE" });
+    await fetch(`${server.url}/api/v1/runs/${ids[1]}?now=1`, { method: "DELETE" });
+    const tab = await open(browser, "light");
+    await tab.page.goto(`${front.url}/compare/lab/late?runs=${ids.join()},nonsense&filter=seed=0`);
+    const said = tab.page.getByText("selected runs");
+    await expect
+      .poll(() => said.innerText())
+      .toContain("2 of 7 selected runs: 2 deleted, 1 no id of a run, 2 left out by the filter");
+    const title = await said.getAttribute("title");
+    for (const part of [ids[0]!, "in the trash", ids[1]!, '"nonsense" is not the id of a run'])
+      expect(title).toContain(part);
+    await tab.page.goto(`${front.url}/runs/${ids[2]}?with=nonsense,${ids[3]}`);
+    await tab.page.getByTitle('"nonsense" is not the id of a run').waitFor();
+    expect(await tab.page.locator(".panel-item", { hasText: "unreadable" }).count()).toBe(1);
+    await tab.context.close();
+  });
+
   test("a group's box selects its runs; an act on them is one request, and is undone", () =>
     on("?group=tag", async (page) => {
       const base = page.locator(".row.group", { hasText: "tag = base" });

@@ -4,8 +4,11 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -265,6 +268,54 @@ func TestRunsAsCSV(t *testing.T) {
 	}
 	l.refused(l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "limit": {"5"}}, ""), 400, model.CodeInvalid, "all runs")
 	l.refused(l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "q": {"a or"}}, ""), 400, model.CodeInvalid, "column")
+}
+
+// A file has odd names and long texts as they are; who may not read the project gets nothing of it.
+func TestCSVOfOddNames(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	long := strings.Repeat("\u200b,\"\n", 64<<10/6)
+	odd := []string{"config/__proto__", "config/zero\u200bwidth", "config/" + strings.Repeat("p", 500)}
+	l.writer("constructor", func(r *model.OpenRequest) {
+		for _, path := range odd {
+			r.Initial = append(r.Initial, model.Update{Op: model.OpSetAttribute, Path: path, Value: model.StringValue(long)})
+		}
+	})
+	asked := url.Values{"format": {"csv"}, "column": append([]string{"name"}, odd...)}
+	rows, err := csv.NewReader(strings.NewReader(string(l.do("GET", project+"/runs", asked, "").body))).ReadAll()
+	if err != nil || !slices.EqualFunc(rows, [][]string{asked["column"], {"constructor", long, long, long}}, slices.Equal) {
+		t.Errorf("%d rows: %v", len(rows), err)
+	}
+	read := catalog.ScopeRead
+	l.denied.Store(&read)
+	l.refused(l.do("GET", project+"/runs", asked, ""), 403, model.CodePermission, "no read")
+}
+
+// A download that is broken off ends on the server, too.
+func TestCSVThatIsBrokenOff(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	for i := range 200 {
+		l.writer(fmt.Sprintf("run-%03d", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "note", Value: model.StringValue(strings.Repeat("n", 60<<10))}}
+		})
+	}
+	before := runtime.NumGoroutine()
+	for range 3 {
+		res, err := http.Get(l.http.URL + project + "/runs?format=csv&column=note")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, res.Body, 1000); err != nil {
+			t.Error(err)
+		}
+		res.Body.Close()
+	}
+	http.DefaultClient.CloseIdleConnections()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
+		}
+	}
 }
 
 // One request changes many runs; a run that is not there fails alone.

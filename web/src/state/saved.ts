@@ -179,12 +179,15 @@ async function store(view: Saved, doc: api.ViewDocument, what: string): Promise<
     await listViews(view);
   } catch (cause) {
     if (!api.isConflict(cause)) throw cause;
-    const theirs = await api.taggedView(view.workspace, view.project, view.name);
-    open.value = { ...view, ...theirs };
-    say(
-      `${view.doc.title} was changed by somebody else. Save again to replace it, or reset to see it.`,
-      true,
-    );
+    const theirs = await api.taggedView(view.workspace, view.project, view.name).catch((why) => {
+      if (!api.isMissing(why)) throw why;
+      return null;
+    });
+    open.value = { ...view, ...(theirs ?? { etag: "" }) };
+    const next = theirs
+      ? "changed by somebody else. Save again to replace it, or reset to see it."
+      : "deleted by somebody else. Save again to store it anew.";
+    say(`${view.doc.title} was ${next}`, true);
   }
 }
 

@@ -354,7 +354,7 @@ describe("the compare page", () => {
     on(`/compare/default/A?runs=${ulid("A/1")},${ulid("A/2")},${ulid("A/6")}`, async (page) => {
       await page.getByText("best of 3 runs").waitFor();
       await page.getByLabel("Filter runs").fill("nothing-like-it");
-      await page.getByText("No run matches.").waitFor();
+      await page.getByText("No run matches: 3 left out by the filter.").waitFor();
       await page.getByRole("button", { name: "compare all runs" }).click();
       await page.getByText("best of 50 runs").waitFor();
     }));

@@ -100,8 +100,15 @@ func wide(values []float64) (mean, std float64) {
 // The squares of these values are no float64; their mean and standard deviation are.
 func TestStatisticsOfExtremeValues(t *testing.T) {
 	for _, values := range [][]float64{
-		{1e200, 3e200, -2e200}, {1e-200, 3e-200, 2e-200}, {5e-324, 1e-323, 0}, {math.MaxFloat64, math.MaxFloat64 / 2},
-		{0, 0, 1e300, 1}, {1, 1e-300, 1e300, 1e300}, {-1e308, 1e308, 0, 0, 0, 0}, {1e12, 1e12 + 2, 1e12 + 4}, {0, 0},
+		{1e200, 3e200, -2e200},
+		{1e-200, 3e-200, 2e-200},
+		{5e-324, 1e-323, 0},
+		{math.MaxFloat64, math.MaxFloat64 / 2},
+		{0, 0, 1e300, 1},
+		{1, 1e-300, 1e300, 1e300},
+		{-1e308, 1e308, 0, 0, 0, 0},
+		{1e12, 1e12 + 2, 1e12 + 4},
+		{0, 0},
 	} {
 		n := len(values)
 		c := &catalog.Columns{Numbers: [][]float64{values}, NaN: []map[int]bool{{}}, Runs: make([]int64, n)}
@@ -114,7 +121,7 @@ func TestStatisticsOfExtremeValues(t *testing.T) {
 		}
 		mean, std := wide(values)
 		s := out.Shown[0].Columns[0]
-		if close := func(a, b float64) bool { return math.Abs(a/2-b/2) <= 1e-12*math.Abs(b)+5e-324 }; !close(s.Mean, mean) || !close(s.Std(), std) {
+		if within := func(a, b float64) bool { return math.Abs(a/2-b/2) <= 1e-12*math.Abs(b)+5e-324 }; !within(s.Mean, mean) || !within(s.Std(), std) {
 			t.Errorf("%v: %v ± %v, want %v ± %v", values, s.Mean, s.Std(), mean, std)
 		}
 	}

@@ -16,8 +16,9 @@ type Tables interface {
 	// Summaries lists those of a run by metric.
 	Summaries(ctx context.Context, run model.RunID) ([]Summary, error)
 	// Values reads attributes by path, and aggregates of metrics, as last(loss), of some
-	// runs: a row for each, the zero Value where a run has none.
-	Values(ctx context.Context, runs []model.RunID, names []string) ([][]model.Value, error)
+	// runs: a row for each, the zero Value where a run has none. With more than so many bytes of
+	// texts the error is [ErrLarge]; 0: as many as there are.
+	Values(ctx context.Context, runs []model.RunID, names []string, bytes int64) ([][]model.Value, error)
 }
 
 // ColumnNames say what [Tables.Columns] reads.

@@ -16,6 +16,7 @@ type groupsDoc struct {
 
 type groupDoc struct {
 	Values  []any           `json:"values"` // null: the runs have none
+	Types   []any           `json:"types"`  // of the values: 1 and "1" are two groups, and so are NaN and "NaN"
 	Member  string          `json:"member,omitempty"`
 	Runs    int             `json:"runs"`
 	Columns []statisticsDoc `json:"columns"`
@@ -41,10 +42,10 @@ func newRefDoc(r catalog.Ref) *relativeDoc {
 }
 
 func newGroupDoc(g *query.Group) groupDoc {
-	doc := groupDoc{Values: make([]any, len(g.Values)), Member: g.Member, Runs: g.Runs, Columns: make([]statisticsDoc, len(g.Columns))}
+	doc := groupDoc{Values: make([]any, len(g.Values)), Types: make([]any, len(g.Values)), Member: g.Member, Runs: g.Runs, Columns: make([]statisticsDoc, len(g.Columns))}
 	for i, v := range g.Values {
 		if v.Type != "" {
-			doc.Values[i] = plain(v)
+			doc.Values[i], doc.Types[i] = plain(v), v.Type
 		}
 	}
 	for i := range g.Columns {

@@ -4,7 +4,11 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math"
+	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +90,35 @@ func TestGroupsListTheirMembers(t *testing.T) {
 	}
 }
 
+// Values that look alike are told apart, and a NaN is no lack of a value.
+func TestGroupsTellValuesApart(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	values := []*model.Value{
+		nil, model.IntValue(1), model.FloatValue(1), model.StringValue("1"), model.FloatValue(math.NaN()), model.StringValue("NaN"),
+	}
+	for i, v := range values {
+		l.writer(fmt.Sprint("run-", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			if v != nil {
+				r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "config/x", Value: v}}
+			}
+		})
+	}
+	doc := l.get(project+"/groups", url.Values{"by": {"config/x"}, "sort": {"key"}})
+	var got []string
+	for _, g := range doc["shown"].([]any) {
+		group := g.(map[string]any)
+		list := names(l.get(project+"/runs", url.Values{"group": {group["member"].(string)}, "sort": {"name"}}))
+		got = append(got, fmt.Sprint(group["types"], group["values"], list))
+	}
+	want := []string{
+		"[float64] [NaN] [run-4]", "[int64] [1] [run-1 run-2]", "[string] [1] [run-3]", "[string] [NaN] [run-5]", "[<nil>] [<nil>] [run-0]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A filter with at(…) pages through what a loop finds, and reads no run twice.
 func TestAFilterAtAStep(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
@@ -155,6 +188,58 @@ func TestAFilterAtAStepKeepsToThePage(t *testing.T) {
 	}
 }
 
+// Named values of a page have no more bytes of texts than its runs, and it is shorter where there
+// are very many.
+func TestNamedValuesKeepToThePage(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	const runs, note, page = 12, 60 << 10, 500 << 10
+	for i := range runs {
+		l.writer(fmt.Sprintf("run-%02d", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "note", Value: model.StringValue(strings.Repeat("n", note))}}
+		})
+	}
+	service := query.New(l.engine, l.catalog, l, l.ingest, query.Limits{Page: page})
+	pages := func(columns ...string) (sizes []int) {
+		t.Helper()
+		request := query.RunsRequest{Workspace: "lab", Project: "digits", Sort: "name", Columns: columns}
+		for next := ""; ; {
+			request.Cursor = next
+			rows, more, err := service.RunRows(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range rows {
+				if v := rows[i].Values; len(v) != len(columns) || len(v[0].Str) != note {
+					t.Errorf("%s has %d values", rows[i].Name, len(v))
+				}
+			}
+			sizes = append(sizes, len(rows))
+			if next = more; next == "" {
+				return sizes
+			}
+		}
+	}
+	for _, columns := range []int{1, 2, 10} {
+		seen := 0
+		for _, n := range pages(slices.Repeat([]string{"note"}, columns)...) {
+			if seen += n; n > 1 && n*columns*note > page {
+				t.Errorf("a page has %d runs of %d texts of %d bytes", n, columns, note)
+			}
+		}
+		if seen != runs {
+			t.Errorf("%d columns: %d runs, want %d", columns, seen, runs)
+		}
+	}
+	none := slices.Repeat([]string{"config/none"}, 2_000)
+	a := l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "column": none}, "")
+	if lines := strings.Count(string(a.body), "\n"); a.status != 200 || lines != runs+1 {
+		t.Errorf("%d: %d lines of 2,000 columns, want %d", a.status, lines, runs+1)
+	}
+	l.refused(l.do("GET", project+"/runs", url.Values{"column": append(none, "config/lr")}, ""), 400, model.CodeInvalid, "2001 columns, at most 2000")
+	l.refused(l.do("GET", project+"/groups", url.Values{"column": none[:101]}, ""), 400, model.CodeInvalid, "101 columns, at most 100")
+}
+
 func TestRunsAsCSV(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	l.sweep(4)
@@ -183,6 +268,54 @@ func TestRunsAsCSV(t *testing.T) {
 	}
 	l.refused(l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "limit": {"5"}}, ""), 400, model.CodeInvalid, "all runs")
 	l.refused(l.do("GET", project+"/runs", url.Values{"format": {"csv"}, "q": {"a or"}}, ""), 400, model.CodeInvalid, "column")
+}
+
+// A file has odd names and long texts as they are; who may not read the project gets nothing of it.
+func TestCSVOfOddNames(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	long := strings.Repeat("\u200b,\"\n", 64<<10/6)
+	odd := []string{"config/__proto__", "config/zero\u200bwidth", "config/" + strings.Repeat("p", 500)}
+	l.writer("constructor", func(r *model.OpenRequest) {
+		for _, path := range odd {
+			r.Initial = append(r.Initial, model.Update{Op: model.OpSetAttribute, Path: path, Value: model.StringValue(long)})
+		}
+	})
+	asked := url.Values{"format": {"csv"}, "column": append([]string{"name"}, odd...)}
+	rows, err := csv.NewReader(strings.NewReader(string(l.do("GET", project+"/runs", asked, "").body))).ReadAll()
+	if err != nil || !slices.EqualFunc(rows, [][]string{asked["column"], {"constructor", long, long, long}}, slices.Equal) {
+		t.Errorf("%d rows: %v", len(rows), err)
+	}
+	read := catalog.ScopeRead
+	l.denied.Store(&read)
+	l.refused(l.do("GET", project+"/runs", asked, ""), 403, model.CodePermission, "no read")
+}
+
+// A download that is broken off ends on the server, too.
+func TestCSVThatIsBrokenOff(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	for i := range 200 {
+		l.writer(fmt.Sprintf("run-%03d", i), func(r *model.OpenRequest) {
+			r.Writer[6] = byte(i + 1)
+			r.Initial = []model.Update{{Op: model.OpSetAttribute, Path: "note", Value: model.StringValue(strings.Repeat("n", 60<<10))}}
+		})
+	}
+	before := runtime.NumGoroutine()
+	for range 3 {
+		res, err := http.Get(l.http.URL + project + "/runs?format=csv&column=note")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, res.Body, 1000); err != nil {
+			t.Error(err)
+		}
+		res.Body.Close()
+	}
+	http.DefaultClient.CloseIdleConnections()
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
+		}
+	}
 }
 
 // One request changes many runs; a run that is not there fails alone.

@@ -25,24 +25,23 @@ type overviewsQuery struct {
 // wants is what a switch that is on by default says.
 func wants(on *bool) bool { return on == nil || *on }
 
-func (q *overviewsQuery) requests() ([]query.SeriesRequest, error) {
+// requests are those of each run, bad what is wrong with an id.
+func (q *overviewsQuery) requests() (out []query.SeriesRequest, bad []error, err error) {
 	if len(q.Runs) > mostOverviews {
-		return nil, model.Errorf(model.CodeInvalid, "%d runs at once, the most are %d", len(q.Runs), mostOverviews)
+		return nil, nil, model.Errorf(model.CodeInvalid, "%d runs at once, the most are %d", len(q.Runs), mostOverviews)
 	}
 	if q.Limit < 0 || q.Limit > query.MaxSeries || q.Preview < 0 || q.Preview > query.MaxPreview {
-		return nil, model.Errorf(model.CodeInvalid, "limit must be 1 to %d and preview 0 to %d", query.MaxSeries, query.MaxPreview)
+		return nil, nil, model.Errorf(model.CodeInvalid, "limit must be 1 to %d and preview 0 to %d", query.MaxSeries, query.MaxPreview)
 	}
-	ids, err := runIDs(q.Runs)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]query.SeriesRequest, len(ids))
-	for i, id := range ids {
+	out, bad = make([]query.SeriesRequest, len(q.Runs)), make([]error, len(q.Runs))
+	for i, text := range q.Runs {
+		id, err := parseRunID(text)
+		bad[i] = err
 		out[i] = query.SeriesRequest{
 			Page: query.Page{Limit: q.Limit}, Run: id, Query: q.Query, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
 		}
 	}
-	return out, nil
+	return out, bad, nil
 }
 
 // overviews answers with the documents of many runs, and the first page of the series of each. Only
@@ -57,7 +56,7 @@ func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	requests, err := body.requests()
+	requests, bad, err := body.requests()
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,10 @@ func (a *API) overviews(w http.ResponseWriter, r *http.Request) error {
 			j.raw(",")
 		}
 		j.raw("{")
-		err := a.overview(j, r, requests[i], &body)
+		err := bad[i]
+		if err == nil {
+			err = a.overview(j, r, requests[i], &body)
+		}
 		if err != nil {
 			a.failed(j, r, i, err)
 		}

@@ -25,7 +25,8 @@ func TestOverviewsAreWhatEachRunAnswers(t *testing.T) {
 		ids = append(ids, w.run.String())
 	}
 	unknown := model.RunID{1, 2, 3}.String()
-	asked := []string{ids[2], unknown, ids[0], ids[1], ids[0]}
+	const nonsense = "<no run>"
+	asked := []string{ids[2], unknown, ids[0], nonsense, ids[1], ids[0]}
 	body, err := json.Marshal(map[string]any{"runs": asked, "limit": 5, "preview": 8})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,12 @@ func TestOverviewsAreWhatEachRunAnswers(t *testing.T) {
 		if id == unknown {
 			if len(one) != 1 || one["error"].(map[string]any)["code"] != "not_found" {
 				t.Errorf("an unknown run gives %v", one)
+			}
+			continue
+		}
+		if id == nonsense {
+			if failed := one["error"].(map[string]any); len(one) != 1 || failed["code"] != "invalid_argument" || !strings.Contains(failed["message"].(string), nonsense) {
+				t.Errorf("what is no id gives %v", one)
 			}
 			continue
 		}
@@ -87,7 +94,6 @@ func TestOverviewsRefuseBadBodies(t *testing.T) {
 	for body, says := range map[string]string{
 		``:                                     "openapi",
 		`{"run":[]}`:                           "unknown field",
-		`{"runs":["` + id + `","x"]}`:          "runs[1]",
 		`{"runs":["` + id + `"],"limit":-1}`:   "limit",
 		`{"runs":["` + id + `"],"preview":65}`: "preview",
 		`{"runs":[` + strings.Repeat(`"`+id+`",`, 100) + `"` + id + `"]}`: "100",

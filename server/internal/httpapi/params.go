@@ -162,11 +162,19 @@ func runID(r *http.Request) (model.RunID, error) {
 func runIDs(texts []string) ([]model.RunID, error) {
 	ids := make([]model.RunID, len(texts))
 	for i, text := range texts {
-		id, err := model.ParseRunID(text)
+		id, err := parseRunID(text)
 		if err != nil {
-			return nil, numbered("runs", i, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", text, err))
+			return nil, numbered("runs", i, err)
 		}
 		ids[i] = id
 	}
 	return ids, nil
+}
+
+func parseRunID(text string) (model.RunID, error) {
+	id, err := model.ParseRunID(text)
+	if err != nil {
+		return id, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", model.Clip(text), err)
+	}
+	return id, nil
 }

@@ -72,7 +72,17 @@ func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.setRights(w, r, request.Workspace, request.Project)
 	return a.cut(r, writeRuns(a.newJSONWriter(w, false), page, request.Columns))
+}
+
+// rightsHeader has what the caller may do with the project: a page offers nothing else.
+const rightsHeader = "Kymogram-Rights"
+
+func (a *API) setRights(w http.ResponseWriter, r *http.Request, workspace, project string) {
+	for _, scope := range a.query.Rights(r.Context(), workspace, project) {
+		w.Header().Add(rightsHeader, string(scope))
+	}
 }
 
 func (a *API) resolve(w http.ResponseWriter, r *http.Request) error {
@@ -108,6 +118,7 @@ func (a *API) showRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.setRights(w, r, detail.Workspace, detail.Project)
 	return a.cut(r, writeDetail(a.newJSONWriter(w, false), detail))
 }
 

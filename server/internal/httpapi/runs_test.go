@@ -25,6 +25,20 @@ func names(doc map[string]any) []string {
 	return out
 }
 
+// A page offers what its reader may do, and nothing else.
+func TestAnswersSayWhatTheCallerMayDo(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	run := l.writer("run", nil).run.String()
+	for scope, want := range map[catalog.Scope]string{"": "read, ingest, admin", catalog.ScopeIngest: "read, admin", catalog.ScopeAdmin: "read, ingest"} {
+		l.denied.Store(&scope)
+		for _, path := range []string{project + "/runs", "/api/v1/runs/" + run} {
+			if got := strings.Join(l.do("GET", path, nil, "").header.Values("Kymogram-Rights"), ", "); got != want {
+				t.Errorf("%s without %q: %q, want %q", path, scope, got, want)
+			}
+		}
+	}
+}
+
 func TestRunsPageThroughEverything(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	var want []string

@@ -10,11 +10,14 @@ const (
 	bucketBytes = 128
 	seriesBytes = 512
 	runBytes    = 12 << 10 // its summaries; texts besides are smallTexts at most
+	cellBytes   = 96       // a named value of a run, without its text
 )
 
 // Bytes is what the page of runs takes.
 func (r *RunsRequest) Bytes() int64 {
-	return answerBytes + smallTexts + int64(cmp.Or(r.Limit, DefaultRuns))*runBytes
+	runs := cmp.Or(r.Limit, DefaultRuns)
+	cells := min(runs*len(r.Columns), max(mostCells, len(r.Columns)))
+	return answerBytes + smallTexts + int64(runs)*runBytes + int64(cells)*cellBytes
 }
 
 // Bytes is what groups take: a hundred thousand runs with their columns, and what is shown.

@@ -18,6 +18,7 @@ const (
 	MaxGroupKeys  = 3
 	MaxGroupKey   = 512 // bytes: no attribute's path is longer, and each group says its keys
 	MaxColumns    = 100
+	MaxRunColumns = 2_000 // of lists and files: with more than MaxColumns their pages are shorter
 	DefaultGroups = 1_000
 	MaxGroups     = 10_000
 )
@@ -63,7 +64,7 @@ func (s *Service) Groups(ctx context.Context, r GroupsRequest) (*Groups, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkList(ctx, &r.RunsRequest); err != nil {
+	if err := s.checkList(ctx, &r.RunsRequest, MaxColumns); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bounded(ctx)

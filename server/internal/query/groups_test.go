@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -76,6 +77,55 @@ func statistics(values []float64) (finite []float64, mean, std float64) {
 }
 
 func near(a, b float64) bool { return a == b || a != a && b != b || math.Abs(a-b) < 1e-9 }
+
+// wide computes with so many bits that no square overflows.
+func wide(values []float64) (mean, std float64) {
+	num := func(v float64) *big.Float { return new(big.Float).SetPrec(4000).SetFloat64(v) }
+	n := num(float64(len(values)))
+	sum, squares := num(0), num(0)
+	for _, v := range values {
+		sum.Add(sum, num(v))
+	}
+	middle := num(0).Quo(sum, n)
+	for _, v := range values {
+		d := num(0).Sub(num(v), middle)
+		squares.Add(squares, d.Mul(d, d))
+	}
+	squares.Quo(squares, num(float64(len(values)-1)))
+	mean, _ = middle.Float64()
+	std, _ = squares.Sqrt(squares).Float64()
+	return mean, std
+}
+
+// The squares of these values are no float64; their mean and standard deviation are.
+func TestStatisticsOfExtremeValues(t *testing.T) {
+	for _, values := range [][]float64{
+		{1e200, 3e200, -2e200},
+		{1e-200, 3e-200, 2e-200},
+		{5e-324, 1e-323, 0},
+		{math.MaxFloat64, math.MaxFloat64 / 2},
+		{0, 0, 1e300, 1},
+		{1, 1e-300, 1e300, 1e300},
+		{-1e308, 1e308, 0, 0, 0, 0},
+		{1e12, 1e12 + 2, 1e12 + 4},
+		{0, 0},
+	} {
+		n := len(values)
+		c := &catalog.Columns{Numbers: [][]float64{values}, NaN: []map[int]bool{{}}, Runs: make([]int64, n)}
+		f := &columnsFake{newFake(), c}
+		out, err := query.New(f, f, f, f, query.Limits{Time: time.Minute}).Groups(t.Context(), query.GroupsRequest{
+			RunsRequest: query.RunsRequest{Workspace: "w", Project: "p", Columns: []string{"min(loss)"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean, std := wide(values)
+		s := out.Shown[0].Columns[0]
+		if within := func(a, b float64) bool { return math.Abs(a/2-b/2) <= 1e-12*math.Abs(b)+5e-324 }; !within(s.Mean, mean) || !within(s.Std(), std) {
+			t.Errorf("%v: %v ± %v, want %v ± %v", values, s.Mean, s.Std(), mean, std)
+		}
+	}
+}
 
 // Groups are what a program finds that keeps every value.
 func TestGroups(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -132,6 +133,13 @@ func (s *Service) Allow(ctx context.Context, workspace, project string) error {
 // AllowWrite fails unless the caller may write to the project.
 func (s *Service) AllowWrite(ctx context.Context, workspace, project string) error {
 	return s.auth.Allow(ctx, catalog.ScopeIngest, workspace, project)
+}
+
+// Rights are what the caller may do with a project.
+func (s *Service) Rights(ctx context.Context, workspace, project string) []catalog.Scope {
+	return slices.DeleteFunc([]catalog.Scope{catalog.ScopeRead, catalog.ScopeIngest, catalog.ScopeAdmin}, func(scope catalog.Scope) bool {
+		return s.auth.Allow(ctx, scope, workspace, project) != nil
+	})
 }
 
 // Locate finds a run by ULID or alias, in the trash too.

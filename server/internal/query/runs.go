@@ -54,21 +54,21 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkList(ctx, &r); err != nil {
+	if err := s.checkList(ctx, &r, MaxRunColumns); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	page, next, err := s.runPage(ctx, &r, limit, true)
+	page, values, next, err := s.valuedPage(ctx, &r, limit, true)
 	if err != nil || len(page) == 0 {
 		return &RunsPage{Next: next}, s.finish(ctx, err)
 	}
 	lines, err := s.lines(ctx, page)
-	if err == nil {
-		err = s.addValues(ctx, lines, r.Columns)
-	}
 	if err != nil {
 		return nil, s.finish(ctx, err)
+	}
+	for i := range values {
+		lines[i].Values = values[i]
 	}
 	return &RunsPage{lines, next}, nil
 }
@@ -91,12 +91,12 @@ func (s *Service) runPage(ctx context.Context, r *RunsRequest, limit int, config
 }
 
 // checkList checks what a list asks for, and the right to it.
-func (s *Service) checkList(ctx context.Context, r *RunsRequest) error {
+func (s *Service) checkList(ctx context.Context, r *RunsRequest, columns int) error {
 	if err := errors.Join(model.CheckPlace(r.Workspace, r.Project), checkStatus(r.Status)); err != nil {
 		return err
 	}
-	if len(r.Columns) > MaxColumns {
-		return model.Errorf(model.CodeInvalid, "%d columns, at most %d", len(r.Columns), MaxColumns)
+	if len(r.Columns) > columns {
+		return model.Errorf(model.CodeInvalid, "%d columns, at most %d", len(r.Columns), columns)
 	}
 	return s.Allow(ctx, r.Workspace, r.Project)
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -21,20 +22,12 @@ func (s *Service) RunRows(ctx context.Context, r RunsRequest) (page []RunRow, ne
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.checkList(ctx, &r); err != nil {
+	if err := s.checkList(ctx, &r, MaxRunColumns); err != nil {
 		return nil, "", err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	runs, next, err := s.runPage(ctx, &r, limit, false)
-	if err != nil || len(runs) == 0 {
-		return nil, next, s.finish(ctx, err)
-	}
-	ids := make([]model.RunID, len(runs))
-	for i := range runs {
-		ids[i] = runs[i].ID
-	}
-	values, err := s.columnValues(ctx, ids, r.Columns)
+	runs, values, next, err := s.valuedPage(ctx, &r, limit, false)
 	if err != nil {
 		return nil, "", s.finish(ctx, err)
 	}
@@ -45,26 +38,44 @@ func (s *Service) RunRows(ctx context.Context, r RunsRequest) (page []RunRow, ne
 	return page, next, nil
 }
 
-// addValues reads named columns of the runs of a page.
-func (s *Service) addValues(ctx context.Context, lines []RunLine, columns []string) error {
-	if len(columns) == 0 {
-		return nil
+// mostCells bounds the named values of a page: runs and columns multiplied.
+const mostCells = MaxRuns * MaxColumns
+
+// valuedPage reads a page with a row of named columns for each run. It has fewer runs where
+// these values are too many, or their texts too long; one run fits always.
+func (s *Service) valuedPage(ctx context.Context, r *RunsRequest, limit int, configs bool) (page []catalog.Run, values [][]model.Value, next string, err error) {
+	limit = min(limit, max(1, mostCells/max(1, len(r.Columns))))
+	for texts := int64(smallTexts); ; {
+		page, next, err = s.runPage(ctx, r, limit, configs)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		ids := make([]model.RunID, len(page))
+		for i := range page {
+			ids[i] = page[i].ID
+		}
+		values, err = s.columnValues(ctx, ids, r.Columns, texts)
+		switch {
+		case !errors.Is(err, catalog.ErrLarge):
+			return page, values, next, err
+		case texts == smallTexts:
+			texts, err = s.limits.Page, r.Texts.need(ctx)
+		case len(page) > 1:
+			limit = len(page) / 2
+		default:
+			texts = 0
+		}
+		if err != nil && !errors.Is(err, catalog.ErrLarge) {
+			return nil, nil, "", err
+		}
 	}
-	ids := make([]model.RunID, len(lines))
-	for i := range lines {
-		ids[i] = lines[i].ID
-	}
-	values, err := s.columnValues(ctx, ids, columns)
-	for i := range values {
-		lines[i].Values = values[i]
-	}
-	return err
 }
 
-// columnValues has a row for each run.
-func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns []string) ([][]model.Value, error) {
+// columnValues has a row for each run, with at most so many bytes of texts; 0: any.
+func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns []string, texts int64) ([][]model.Value, error) {
 	var names []string
 	var places []int
+	steps := map[int]filter.Metric{}
 	out := make([][]model.Value, len(ids))
 	for at := range out {
 		out[at] = make([]model.Value, len(columns))
@@ -78,6 +89,18 @@ func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns [
 			names, places = append(names, resolved), append(places, i)
 			continue
 		}
+		steps[i] = m
+	}
+	rows, err := s.runs.Values(ctx, ids, names, texts)
+	if err != nil {
+		return nil, fmt.Errorf("read columns of runs: %w", err)
+	}
+	for at, row := range rows {
+		for i, v := range row {
+			out[at][places[i]] = v
+		}
+	}
+	for i, m := range steps {
 		values, err := s.valuesAt(ctx, ids, m)
 		if err != nil {
 			return nil, err
@@ -86,15 +109,6 @@ func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns [
 			if v, ok := values[ids[at]]; ok {
 				out[at][i] = *model.FloatValue(v)
 			}
-		}
-	}
-	rows, err := s.runs.Values(ctx, ids, names)
-	if err != nil {
-		return nil, fmt.Errorf("read columns of runs: %w", err)
-	}
-	for at, row := range rows {
-		for i, v := range row {
-			out[at][places[i]] = v
 		}
 	}
 	return out, nil

@@ -39,11 +39,19 @@ export function noteServer(answers: boolean): void {
   else offlineSince.value ||= Date.now();
 }
 
+/** What the server said last that this reader may do with the project; null before it did. */
+const rights = signal<string | null>(null);
+
+/** Whether the page offers what needs a right; where nothing is known the server decides. */
+export const may = (scope: "ingest" | "admin"): boolean =>
+  rights.value === null || rights.value.split(/,\s*/).includes(scope);
+
 const keyName = "kymogram.key";
 
 /** The key lives as long as the tab, so that a borrowed machine forgets it. */
 export function setKey(key: string): void {
   sessionStorage.setItem(keyName, key);
+  rights.value = null;
   locked.value = false;
 }
 
@@ -82,6 +90,8 @@ export async function respond(path: string, init: RequestInit = {}, quiet = fals
     throw new ApiError(0, { code: "unreachable", message: "the server does not answer", hint });
   }
   noteServer(true);
+  const said = res.headers.get("Kymogram-Rights");
+  if (said !== null) rights.value = said;
   if (res.ok) return res;
   if (res.status === 401 && !quiet && path !== "/session") locked.value = true;
   throw await problem(res);

@@ -22,6 +22,8 @@ export interface Statistics {
 export interface RunGroup {
   /** Of each key; null where its runs have none. */
   values: Value[];
+  /** Of the values: 1 and "1" are two groups. */
+  types: (string | null)[];
   member?: string;
   runs: number;
   columns: Statistics[];

@@ -38,6 +38,9 @@ export interface Run {
   duration_ms: number;
   config: Record<string, Value>;
   summary: Record<string, Summary>;
+  /** There may be more of them. */
+  config_cut?: boolean;
+  summary_cut?: boolean;
   /** Of the columns that a list asks for. */
   values?: Record<string, Value>;
 }

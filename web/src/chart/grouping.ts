@@ -88,7 +88,14 @@ export interface Subset {
 }
 
 const textOf = (v: Value | undefined): string =>
-  v === undefined || v === null ? "" : typeof v === "number" ? short(v) : String(v);
+  v === undefined || v === null ? "" : typeof v === "number" ? short(v) : keyText(v);
+
+/** Tells the text 1 from the number; NaN and integers beyond 2^53 come as texts and stay plain. */
+function keyText(v: NonNullable<Value>): string {
+  const other =
+    typeof v === "string" && (/^(true|false)$/.test(v) || (v.trim() && Math.abs(Number(v)) < 2 ** 53));
+  return other ? `"${v}"` : String(v);
+}
 
 /** The runs by a key's values; numbers with many values in quantile bins, as equal in size as equal values allow. */
 export function partsOf(
@@ -105,7 +112,7 @@ export function partsOf(
     return { parts: binned(set as [string, number][]), rest, numbers };
   const parts = new Map<string, Subset & { value: Value }>();
   for (const [id, value] of set) {
-    const key = String(value);
+    const key = keyText(value!);
     const part = parts.get(key);
     if (part) part.runs.push(id);
     else parts.set(key, { key, label: textOf(value), runs: [id], value });

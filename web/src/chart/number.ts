@@ -25,6 +25,12 @@ export function full(value: number | string | null | undefined): string {
   return value === null || value === undefined ? "" : String(value);
 }
 
+/** A text of which nobody takes a number, a truth or nothing at all; such a text stands in quotes. */
+export function told(text: string): string {
+  const plain = !/^(none|true|false|nan|[+-]?inf(inity)?|["“].*|.*["”]|\s.*|.*\s|)$/is.test(text);
+  return plain && Number.isNaN(Number(text)) ? text : `"${text}"`;
+}
+
 /** A whole count, grouped by thousands. */
 export function count(value: number): string {
   return group.format(value);

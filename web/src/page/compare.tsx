@@ -23,8 +23,9 @@ import { hiddenRuns, RunPicker } from "../part/runpicker.tsx";
 import { type Look, Scatter } from "../part/scatter.tsx";
 import { Shell } from "../part/shell.tsx";
 import { useWidth } from "../part/usesize.ts";
-import { Comparison } from "../state/comparison.ts";
-import { directionOf, openProject } from "../state/direction.ts";
+import { Comparison, type Missing } from "../state/comparison.ts";
+import { directionOf } from "../state/direction.ts";
+import { openProject } from "../state/directionchoice.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { go, param, runPath, runsPath, setParams } from "../state/route.ts";
@@ -85,12 +86,13 @@ export function ComparePage({ workspace, project }: Props) {
       {all.error.value && !all.error.value.column && runs.length === 0 ? (
         <Failure error={all.error.value} retry={() => location.reload()} />
       ) : all.complete.value && all.runs.value.length === 0 ? (
-        <Empty project={`${workspace}/${project}`} />
+        <Empty project={`${workspace}/${project}`} why={reasons(all.missing.value)} />
       ) : (
         <Compared
           {...{ workspace, project, runs, metric, metrics }}
           listed={all.runs.value}
           more={all.more.value}
+          missing={all.missing.value}
         />
       )}
     </Shell>
@@ -118,10 +120,10 @@ function useRuns(workspace: string, project: string): Comparison {
   return all;
 }
 
-function Empty({ project }: { project: string }) {
+function Empty({ project, why }: { project: string; why: string }) {
   return param("filter") || param("runs") ? (
     <Message>
-      No run matches.{" "}
+      No run matches{why && `: ${why}`}.{" "}
       <button type="button" class="link" onClick={() => setParams({ filter: "", status: "", runs: "" })}>
         compare all runs
       </button>
@@ -139,11 +141,12 @@ interface ComparedProps extends Props {
   listed: readonly Run[];
   runs: readonly Run[];
   more: boolean;
+  missing: Missing;
   metric: string;
   metrics: readonly string[];
 }
 
-function Compared({ workspace, project, listed, runs, more, metric, metrics }: ComparedProps) {
+function Compared({ workspace, project, listed, runs, more, missing, metric, metrics }: ComparedProps) {
   const direction = directionOf(metric);
   const look = useLook(runs, metric);
   const rows = useMemo(() => importanceOf(runs, metric, direction), [runs, metric, direction]);
@@ -182,7 +185,7 @@ function Compared({ workspace, project, listed, runs, more, metric, metrics }: C
             </select>
           </label>
           <DirectionPick metric={metric} />
-          <Chosen found={listed.length} />
+          <Chosen found={listed.length} missing={missing} />
           {session.metricsCut() && (
             <span class="muted">the first 50,000 metrics: select runs for others</span>
           )}
@@ -206,13 +209,31 @@ function Compared({ workspace, project, listed, runs, more, metric, metrics }: C
   );
 }
 
+const failures: Record<string, string> = {
+  run_deleted: "deleted",
+  not_found: "unknown",
+  invalid_argument: "no id of a run",
+  permission_denied: "not for this key",
+};
+
+/** Why chosen runs are not shown, as 2 deleted, 1 left out by the filter. */
+function reasons({ filtered, elsewhere, failed }: Missing): string {
+  const by = new Map<string, number>();
+  for (const { code } of failed)
+    by.set(failures[code] ?? "unreadable", (by.get(failures[code] ?? "unreadable") ?? 0) + 1);
+  if (filtered) by.set("left out by the filter", filtered);
+  if (elsewhere) by.set("of another project", elsewhere);
+  return [...by].map(([why, n]) => `${count(n)} ${why}`).join(", ");
+}
+
 /** That the selected runs are shown, and not all that match. */
-function Chosen({ found }: { found: number }) {
+function Chosen({ found, missing }: { found: number; missing: Missing }) {
   const ids = idsIn("runs").length;
   if (ids === 0) return null;
+  const why = found < ids ? reasons(missing) : "";
   return (
-    <span class="muted">
-      {count(found)} of {count(ids)} selected runs{found < ids ? ": the filter leaves out the others" : ""}{" "}
+    <span class="muted" title={missing.failed.map((e) => e.message).join("\n")}>
+      {count(found)} of {count(ids)} selected runs{why && `: ${why}`}{" "}
       <button type="button" class="link" onClick={() => setParams({ runs: "" })}>
         all that match
       </button>

@@ -17,7 +17,7 @@ import { RunPanel } from "../part/runpanel.tsx";
 import { ShareButton } from "../part/sharebutton.tsx";
 import { Shell } from "../part/shell.tsx";
 import { WritersView } from "../part/writers.tsx";
-import { openProject } from "../state/direction.ts";
+import { openProject } from "../state/directionchoice.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, runsPath, setParams } from "../state/route.ts";

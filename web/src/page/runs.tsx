@@ -16,9 +16,10 @@ import { Shell } from "../part/shell.tsx";
 import { live } from "../state/app.ts";
 import { openColumns, setColumns } from "../state/columnchoice.ts";
 import type { Column } from "../state/columns.ts";
-import { openProject } from "../state/direction.ts";
+import { openProject } from "../state/directionchoice.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, networkPath, param, runPath, runsPath, setParams } from "../state/route.ts";
+import { toggleOpen } from "../state/rungroups.ts";
 import { knownOf, type ListQuery } from "../state/runlist.ts";
 import { setGroupKeys, useRunsTable } from "../state/runstable.ts";
 import { select, selected } from "../state/selection.ts";
@@ -152,7 +153,7 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
           by={by}
           of={table.numbers}
           show={table.show}
-          unfold={(group) => table.unfolded.toggle(group)}
+          unfold={toggleOpen}
           runsOf={(group) => table.unfolded.runsOf(group)}
         />
       )}

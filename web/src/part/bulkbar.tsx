@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
+import { may } from "../api/client.ts";
 import * as api from "../api/table.ts";
 import { count } from "../chart/number.ts";
 import { say } from "../state/app.ts";
@@ -120,43 +121,49 @@ export function BulkBar({ deleted, open, refresh }: Props) {
           <button type="button" class="button primary" onClick={() => open(ids)}>
             open
           </button>
-          <form
-            class="tagging"
-            onSubmit={(e) => {
-              e.preventDefault();
-              const name = tag.value.trim();
-              if (name) void retag(name, true, `tagged ${name}`);
-            }}
-          >
-            <input
-              placeholder="tag"
-              aria-label="Tag for the selected runs"
-              value={tag.value}
-              onInput={(e) => {
-                tag.value = e.currentTarget.value;
-              }}
-            />
-            <button type="submit" class="button" disabled={!tag.value.trim()}>
-              add tag
+          {may("ingest") && (
+            <>
+              <form
+                class="tagging"
+                onSubmit={(e) => {
+                  e.preventDefault();
+                  const name = tag.value.trim();
+                  if (name) void retag(name, true, `tagged ${name}`);
+                }}
+              >
+                <input
+                  placeholder="tag"
+                  aria-label="Tag for the selected runs"
+                  value={tag.value}
+                  onInput={(e) => {
+                    tag.value = e.currentTarget.value;
+                  }}
+                />
+                <button type="submit" class="button" disabled={!tag.value.trim()}>
+                  add tag
+                </button>
+                <button
+                  type="button"
+                  class="button"
+                  disabled={!tag.value.trim()}
+                  onClick={() => void retag(tag.value.trim(), false, `no longer tagged ${tag.value.trim()}`)}
+                >
+                  take away
+                </button>
+              </form>
+              <button type="button" class="button" onClick={() => void retag(archiveTag, true, "archived")}>
+                archive
+              </button>
+            </>
+          )}
+          {may("admin") && (
+            <button type="button" class="button danger" onClick={() => void remove()}>
+              delete
             </button>
-            <button
-              type="button"
-              class="button"
-              disabled={!tag.value.trim()}
-              onClick={() => void retag(tag.value.trim(), false, `no longer tagged ${tag.value.trim()}`)}
-            >
-              take away
-            </button>
-          </form>
-          <button type="button" class="button" onClick={() => void retag(archiveTag, true, "archived")}>
-            archive
-          </button>
-          <button type="button" class="button danger" onClick={() => void remove()}>
-            delete
-          </button>
+          )}
         </>
       )}
-      {ids.length > 0 && deleted && (
+      {ids.length > 0 && deleted && may("admin") && (
         <button type="button" class="button primary" onClick={() => void restore()}>
           restore
         </button>

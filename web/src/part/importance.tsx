@@ -1,7 +1,8 @@
 import { nameOf } from "../chart/grouping.ts";
 import type { Importance } from "../chart/importance.ts";
 import { count, short } from "../chart/number.ts";
-import { directionOf, setDirection } from "../state/direction.ts";
+import { directionOf } from "../state/direction.ts";
+import { setDirection } from "../state/directionchoice.ts";
 import { setParams } from "../state/route.ts";
 
 const atOnce = 12; // parameters

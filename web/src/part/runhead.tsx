@@ -197,13 +197,15 @@ function TagEditor({ detail, session }: { detail: RunDetail; session: Session })
       {detail.tags.map((tag) => (
         <span class="tag" key={tag}>
           <span title={tag}>{tag}</span>
-          <button
-            type="button"
-            aria-label={`Remove the tag ${tag}`}
-            onClick={() => change(detail.tags.filter((t) => t !== tag))}
-          >
-            <Icon name="close" size={9} />
-          </button>
+          {api.may("ingest") && (
+            <button
+              type="button"
+              aria-label={`Remove the tag ${tag}`}
+              onClick={() => change(detail.tags.filter((t) => t !== tag))}
+            >
+              <Icon name="close" size={9} />
+            </button>
+          )}
         </span>
       ))}
       {open.value ? (
@@ -221,17 +223,19 @@ function TagEditor({ detail, session }: { detail: RunDetail; session: Session })
           }}
         />
       ) : (
-        <button
-          type="button"
-          class="ghost add-tag"
-          onClick={() => {
-            open.value = true;
-          }}
-          aria-label="Add a tag"
-          title="Add a tag"
-        >
-          <Icon name="plus" size={12} />
-        </button>
+        api.may("ingest") && (
+          <button
+            type="button"
+            class="ghost add-tag"
+            onClick={() => {
+              open.value = true;
+            }}
+            aria-label="Add a tag"
+            title="Add a tag"
+          >
+            <Icon name="plus" size={12} />
+          </button>
+        )
       )}
     </span>
   );

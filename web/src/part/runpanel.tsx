@@ -89,7 +89,7 @@ export function RunPanel({ session, main, detail, slots }: Props) {
               slot={slots.get(id)!}
               main={id === main}
               crowd={crowd}
-              failed={!!session.error(id)}
+              failure={session.error(id)?.message}
             />
           );
         })}
@@ -133,10 +133,11 @@ interface ItemProps {
   slot?: number;
   main: boolean;
   crowd: boolean;
-  failed?: boolean;
+  /** Why the run cannot be read. */
+  failure?: string;
 }
 
-function Item({ id, run, slot, main, crowd, failed }: ItemProps) {
+function Item({ id, run, slot, main, crowd, failure }: ItemProps) {
   const shown = slot !== undefined;
   const name = run?.display_name || run?.name || id;
   const toggle = () => setParams({ with: formatChosen(toggleChosen(view.chosen.value, id)) });
@@ -164,10 +165,11 @@ function Item({ id, run, slot, main, crowd, failed }: ItemProps) {
           {name}
         </span>
       ) : (
-        <a class="name" href={pathOver(id)} title={failed ? `${name}: not found` : name}>
+        <a class="name" href={pathOver(id)} title={failure ?? name}>
           {name}
         </a>
       )}
+      {failure && <span class="muted">unreadable</span>}
     </div>
   );
 }

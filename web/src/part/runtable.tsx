@@ -70,6 +70,7 @@ export function RunTable(p: Props) {
   const flip = useFlip(p, chosen.toggle);
   useTableKeys({ ...p, at, flip, host });
 
+  const figured = useMemo(() => figuredOf(rows.groups, p.of), [rows.groups, p.of.join("\u0000")]);
   const drawn = [];
   for (let i = first; i < end; i++) {
     const line = rows.at(i);
@@ -82,7 +83,7 @@ export function RunTable(p: Props) {
           group={line.group}
           open={line.open}
           by={p.by}
-          of={p.of}
+          of={figured}
           show={p.show}
           unfold={p.unfold}
           selected={chosen.has(line.group)}
@@ -169,6 +170,12 @@ function useFit({ rows, columns, of, show, by }: Props, host: { current: HTMLDiv
 }
 
 const looked = 300; // rows that decide how wide a column is
+
+/** The columns that some group has a value of, and their places. */
+function figuredOf(groups: readonly RunGroup[], of: readonly string[]): ReadonlyMap<string, number> {
+  const has = (at: number) => groups.some(({ columns: { [at]: s } }) => s && s.n + (s.not_finite ?? 0) > 0);
+  return new Map([...of.entries()].filter(([at]) => has(at)).map(([at, name]) => [name, at]));
+}
 
 /** The runs and the texts of groups among the first rows. */
 function sampled(rows: TableRows, of: readonly string[], show: Show) {

@@ -10,7 +10,7 @@ import {
   pinnedFirst,
   serverColumn,
 } from "../state/columns.ts";
-import { setDirection } from "../state/direction.ts";
+import { setDirection } from "../state/directionchoice.ts";
 import { setParams } from "../state/route.ts";
 import { select } from "../state/selection.ts";
 import type { Laid } from "../state/tablefit.ts";

@@ -4,8 +4,8 @@ import type { Run } from "../api/types.ts";
 import { count, full, short } from "../chart/number.ts";
 import { aggregateOf, bestWay } from "../state/columns.ts";
 import { runPath } from "../state/route.ts";
-import { cellText, type Laid, valueText } from "../state/tablefit.ts";
-import type { Show } from "../state/tablerows.ts";
+import { cellText, type Laid } from "../state/tablefit.ts";
+import { groupLabel, type Show } from "../state/tablerows.ts";
 import { Icon } from "./icon.tsx";
 import { SparkCell } from "./sparkcell.tsx";
 import { Status, Tags } from "./status.tsx";
@@ -116,21 +116,11 @@ function BodyCell({ run, column, best }: { run: Run; column: Laid; best: boolean
 interface GroupProps extends Base {
   group: RunGroup;
   by: readonly string[];
-  /** The columns that the group has statistics of. */
-  of: readonly string[];
+  /** The columns that some group has a figure of, and their places in a group. */
+  of: ReadonlyMap<string, number>;
   open: boolean;
   show: Show;
   unfold: (group: RunGroup) => void;
-}
-
-/** The value of a group's key, as people read it. */
-function groupLabel(group: RunGroup, by: readonly string[]): string {
-  return by
-    .map(
-      (key, i) =>
-        `${key.replace(/^config\//, "")} = ${group.values[i] === null ? "none" : valueText(group.values[i]).title || "“”"}`,
-    )
-    .join(" · ");
 }
 
 export class GroupRow extends Memo<GroupProps> {
@@ -138,7 +128,7 @@ export class GroupRow extends Memo<GroupProps> {
     const { group, by, columns, open, index } = p;
     const label = groupLabel(group, by);
     // The label takes the columns before the first number.
-    const first = columns.findIndex((c) => p.of.includes(c.name));
+    const first = columns.findIndex((c) => p.of.has(c.name));
     const span = first < 0 ? columns.length : Math.max(1, first);
     return (
       <div class={classOf(p, " group")} style={styleOf(p)} role="row" aria-rowindex={index + 1}>
@@ -165,7 +155,7 @@ export class GroupRow extends Memo<GroupProps> {
             column={c}
             show={p.show}
             group={group}
-            of={group.columns[p.of.indexOf(c.name)]}
+            of={group.columns[p.of.get(c.name) ?? -1]}
           />
         ))}
       </div>

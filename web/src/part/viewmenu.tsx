@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import "../style/saved.css";
+import { may } from "../api/client.ts";
 import { ago } from "../chart/number.ts";
 import { say } from "../state/app.ts";
 import { bind } from "../state/keys.ts";
@@ -45,16 +46,20 @@ export function ViewMenu(at: saved.Place) {
         }}
       >
         <Icon name="views" size={14} />
-        <span class="cut">{open ? open.doc.title : "Save view…"}</span>
+        <span class="cut">{open ? open.doc.title : may("ingest") ? "Save view…" : "Views"}</span>
         <Icon name="down" size={12} />
       </button>
       {saved.changed.value && (
         <span class="unsaved" role="status">
           <span class="muted">changed ·</span>
-          <button type="button" class="link" onClick={() => saved.save().catch(failed)}>
-            save
-          </button>
-          <span class="muted">·</span>
+          {may("ingest") && (
+            <>
+              <button type="button" class="link" onClick={() => saved.save().catch(failed)}>
+                save
+              </button>
+              <span class="muted">·</span>
+            </>
+          )}
           <button type="button" class="link" onClick={saved.reset}>
             reset
           </button>
@@ -77,13 +82,15 @@ function Menu({ at, open, close }: MenuProps) {
   const list = saved.views.value;
   return (
     <div class="menu saved-menu" role="dialog" aria-label="Saved views">
-      <Naming
-        label="Name of a new view"
-        button="save as new"
-        value=""
-        act={(title) => saved.saveAs(at, title).then(close)}
-      />
-      {open && (
+      {may("ingest") && (
+        <Naming
+          label="Name of a new view"
+          button="save as new"
+          value=""
+          act={(title) => saved.saveAs(at, title).then(close)}
+        />
+      )}
+      {open && may("ingest") && (
         <Naming
           key={open.doc.title}
           label={`Another name for ${open.doc.title}`}
@@ -95,6 +102,7 @@ function Menu({ at, open, close }: MenuProps) {
       {list.length === 0 && (
         <p class="muted">
           A view keeps the filter, columns, colours, axes and pins of this page. None is saved yet.
+          {!may("ingest") && " Your key may only read."}
         </p>
       )}
       {list.length > 0 && (
@@ -110,15 +118,17 @@ function Menu({ at, open, close }: MenuProps) {
                 {v.title}
               </a>
               <span class="muted">{ago(Math.max(0, Date.now() - v.changed_ns / 1e6))}</span>
-              <button
-                type="button"
-                class="ghost"
-                title={`Delete ${v.title}`}
-                aria-label={`Delete ${v.title}`}
-                onClick={() => saved.remove(at, v.name).catch(failed)}
-              >
-                <Icon name="trash" size={14} />
-              </button>
+              {may("ingest") && (
+                <button
+                  type="button"
+                  class="ghost"
+                  title={`Delete ${v.title}`}
+                  aria-label={`Delete ${v.title}`}
+                  onClick={() => saved.remove(at, v.name).catch(failed)}
+                >
+                  <Icon name="trash" size={14} />
+                </button>
+              )}
             </li>
           ))}
         </ul>

@@ -81,31 +81,53 @@ export const aggregateName = (of: Aggregate["of"], metric: string, step = ""): s
 export function serverColumn(name: string): string {
   const a = aggregateOf(name);
   if (!a) return name.startsWith("config/") ? name : "";
-  if (a.of === "spark") return `last(${quoted(a.metric)})`;
-  return `${aggregated(a)}(${quoted(a.metric)}${a.step && `, ${a.step}`})`;
+  const of = a.of === "spark" ? "last" : aggregated(a);
+  return of && `${of}(${quoted(a.metric)}${a.step && `, ${a.step}`})`;
 }
 
+/** "" is the best value of a metric where nobody has said which way it is better. */
 function aggregated({ of, metric }: Aggregate): string {
   if (of !== "best") return of;
-  return directionOf(metric) === "up" ? "max" : "min";
+  return { up: "max", down: "min", "": "" }[directionOf(metric) ?? ""];
 }
 
+/** What a list leaves out of runs that have very many parameters or metrics. */
+export interface Cut {
+  config: boolean;
+  summary: boolean;
+}
+
+const mostAsked = 48_000; // bytes of an address, of which the server takes 64 KiB
+
 /** Columns whose values a list does not bring by itself. */
-export const askedColumns = (columns: readonly Column[]): string[] =>
-  columns.filter((c) => aggregateOf(c.name)?.of === "at").map((c) => serverColumn(c.name));
+export function askedColumns(columns: readonly Column[], cut: Cut): string[] {
+  const asked = columns.filter(({ name }) => {
+    const of = aggregateOf(name)?.of;
+    return of === "at" || (of ? cut.summary && of !== "spark" : cut.config && name.startsWith("config/"));
+  });
+  let bytes = 0;
+  return asked
+    .map((c) => serverColumn(c.name))
+    .filter((name) => {
+      if (name) bytes += encodeURIComponent(name).length + "&column=".length;
+      return name && bytes <= mostAsked;
+    });
+}
 
 /** A name may be one that every object has, such as __proto__. */
 const own = <T>(of: Record<string, T>, name: string): T | undefined =>
   Object.hasOwn(of, name) ? of[name] : undefined;
 
 export function cellOf(run: Run, name: string): Run["config"][string] | undefined {
-  if (name.startsWith("config/")) return own(run.config, name.slice(7)) ?? own(run.config, name);
+  if (name.startsWith("config/"))
+    return own(run.config, name.slice(7)) ?? own(run.config, name) ?? own(run.values ?? {}, name);
   const a = aggregateOf(name);
   if (!a) return undefined;
-  if (a.of === "at") return own(run.values ?? {}, serverColumn(name));
   const summary = own(run.summary, a.metric);
+  if (a.of === "at" || !summary) return own(run.values ?? {}, serverColumn(name));
   const of = aggregated(a);
-  return of === "min" || of === "max" ? summary?.[of] : summary?.value;
+  if (of === "min" || of === "max") return summary?.[of];
+  return of ? summary?.value : undefined;
 }
 
 /** Which way a column is better, where it has a way. */
@@ -148,6 +170,9 @@ const fileNames: Record<string, string> = { duration: "duration_ms", attempts: "
 export const fileColumns = (columns: readonly Column[]): string[] => [
   "id",
   ...columns
-    .filter((c) => aggregateOf(c.name)?.of !== "spark") // a curve is no value
+    .filter(({ name }) => {
+      const of = aggregateOf(name)?.of;
+      return of !== "spark" && (of !== "best" || serverColumn(name)); // a curve is no value
+    })
     .map((c) => serverColumn(c.name) || (fileNames[c.name] ?? c.name)),
 ];

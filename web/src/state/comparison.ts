@@ -1,13 +1,26 @@
 import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
-import { type ApiError, asApiError } from "../api/client.ts";
+import { ApiError, asApiError } from "../api/client.ts";
 import type { Run } from "../api/types.ts";
 import { live } from "./app.ts";
 import { type ListQuery, serverQuery } from "./runlist.ts";
 
 const pageSize = 500;
+const atOnce = 100; // runs whose absence one request explains
 const pauseMs = 5000; // between two looks at runs that train
 const mostRuns = 5000; // compared; the page says when a project has more
+
+/** Missing says why chosen runs are not compared. */
+export interface Missing {
+  /** The filter leaves them out. */
+  filtered: number;
+  /** They are of another project. */
+  elsewhere: number;
+  /** They cannot be read. */
+  failed: ApiError[];
+}
+
+const noneMissing: Missing = { filtered: 0, elsewhere: 0, failed: [] };
 
 /** Comparison is the runs that a page compares: those that were chosen, or all that a filter finds. */
 export class Comparison {
@@ -16,6 +29,8 @@ export class Comparison {
   /** The project has more runs than are compared. */
   readonly more = signal(false);
   readonly error = signal<ApiError | null>(null);
+  /** The chosen runs that are not among them. */
+  readonly missing = signal<Missing>(noneMissing);
   readonly #workspace: string;
   readonly #project: string;
   #abort = new AbortController();
@@ -59,11 +74,30 @@ export class Comparison {
       await this.#read(ids, serverQuery({ ...query, archived: query.archived || ids.size > 0 }), signal);
       this.#tookMs = performance.now() - begun;
       if (!signal.aborted) this.error.value = null;
+      await this.#explain(ids, query, signal);
     } catch (cause) {
       if (signal.aborted) return;
       this.error.value = asApiError(cause);
     }
     if (!signal.aborted) this.complete.value = true;
+  }
+
+  /** Says of the chosen runs that were not found why: the filter, or what the server says of each. */
+  async #explain(ids: ReadonlySet<string>, { q, status }: ListQuery, abort: AbortSignal): Promise<void> {
+    if (abort.aborted) return;
+    const found = new Set(this.runs.peek().map((r) => r.id));
+    const lost = [...ids].filter((id) => !found.has(id));
+    const missing: Missing = { filtered: 0, elsewhere: 0, failed: [] };
+    for (let at = 0; at < lost.length; at += atOnce) {
+      const query = { q: "^$", limit: 1, preview: 0, detail: false };
+      const { list } = await api.overviews(lost.slice(at, at + atOnce), query, abort);
+      if (abort.aborted) return;
+      for (const answer of list)
+        if (answer instanceof ApiError) missing.failed.push(answer);
+        else if (q || status) missing.filtered++;
+        else missing.elsewhere++;
+    }
+    this.missing.value = missing;
   }
 
   async #read(ids: ReadonlySet<string>, asked: api.RunsQuery, abort: AbortSignal): Promise<void> {

@@ -1,29 +1,28 @@
 import { signal } from "@preact/signals";
 import { type Direction, guess } from "../chart/direction.ts";
+import { escapeName, unescapeName } from "./escape.ts";
 
-/** Directions that a reader chose, by project and metric. */
-const directionsName = (project: string): string => `kymogram.direction.${project}`;
-const chosen = signal<{ project: string; of: Record<string, Direction> }>({ project: "", of: {} });
+export type Ways = ReadonlyMap<string, Direction>;
 
-/** Reads what was chosen in a project. */
-export function openProject(project: string): void {
-  let of: Record<string, Direction> = {};
-  try {
-    of = JSON.parse(localStorage.getItem(directionsName(project)) ?? "{}");
-  } catch {} // not ours
-  chosen.value = { project, of };
+/** Directions that a reader chose, by metric; state/directionchoice.ts sets them. */
+export const chosen = signal<Ways>(new Map());
+
+/** Which way a metric is better: chosen by the reader, else by its name. */
+export const directionOf = (metric: string): Direction | undefined =>
+  chosen.value.get(metric) ?? guess(metric);
+
+export const isWay = (pair: [string, unknown]): pair is [string, Direction] =>
+  pair[1] === "up" || pair[1] === "down";
+
+/** Directions as one text, as in the address and in saved views: eval/loss~up,odd~down. */
+export function waysText(ways: Ways): string {
+  const pairs = [...ways].sort(([a], [b]) => (a < b ? -1 : 1));
+  return pairs.map(([metric, way]) => `${escapeName(metric)}~${way}`).join(",");
 }
 
-/** Which way a metric is better: chosen in this project, else by its name. */
-export function directionOf(metric: string): Direction | undefined {
-  const { of } = chosen.value;
-  const set = Object.hasOwn(of, metric) ? of[metric] : undefined;
-  return set === "up" || set === "down" ? set : guess(metric);
-}
-
-export function setDirection(metric: string, direction: Direction): void {
-  const { project, of } = chosen.value;
-  const next = Object.fromEntries([...Object.entries(of), [metric, direction]]);
-  chosen.value = { project, of: next };
-  localStorage.setItem(directionsName(project), JSON.stringify(next));
+export function parseWays(text: string): Ways {
+  const pairs = text.split(",").map((item) => item.split("~").map(unescapeName));
+  return new Map(
+    pairs.filter((p) => p.length === 2).filter((p) => isWay(p as [string, string])) as [string, Direction][],
+  );
 }

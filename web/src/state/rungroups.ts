@@ -1,10 +1,12 @@
 import { signal } from "@preact/signals";
 import { type ApiError, asApiError } from "../api/client.ts";
 import { type Groups, groups, type RunGroup, type Statistics } from "../api/table.ts";
+import { say } from "./app.ts";
+import { param, setParams } from "./route.ts";
 import { type ListQuery, RunList, serverQuery } from "./runlist.ts";
+import { joined, pieces } from "./statistics.ts";
 
 const mostGroups = 1000;
-
 /** RunGroups are the groups of all runs of a filter; without a key there is one, of all. */
 export class RunGroups {
   readonly result = signal<Groups | null>(null);
@@ -29,9 +31,15 @@ export class RunGroups {
     const began = Date.now();
     try {
       const limit = by.length ? mostGroups : 1;
-      const asked = { ...serverQuery(query), sort, limit };
-      const result = await groups(this.#workspace, this.#project, asked, by, columns, abort.signal);
-      if (abort.signal.aborted) return;
+      const { column: _, ...chosen } = serverQuery(query);
+      const parts: { columns: string[]; answer: Groups }[] = [];
+      for (const piece of pieces(columns, sort)) {
+        const asked = { ...chosen, sort: piece.sort, limit };
+        const of = [this.#workspace, this.#project, asked, by, piece.columns, abort.signal] as const;
+        parts.push({ columns: piece.columns, answer: await groups(...of) });
+        if (abort.signal.aborted) return;
+      }
+      const result = joined(columns, parts);
       this.columns = columns;
       this.result.value = result;
       this.error.value = null;
@@ -59,11 +67,25 @@ export class RunGroups {
   }
 }
 
+const mostOpen = 16_000; // characters of the address that say which groups are open
+
+const membersOf = (text: string): string[] => text.split(",").filter(Boolean);
+
+/** Folds or unfolds a group; the address says which are open. */
+export function toggleOpen(group: RunGroup): void {
+  const open = new Set(membersOf(param("open")));
+  const member = group.member ?? "";
+  if (!open.delete(member)) open.add(member);
+  const text = [...open].join(",");
+  if (text.length > mostOpen) say("Too many groups are open for the address: fold some of them.", true);
+  else setParams({ open: text });
+}
+
 /** Unfolded are the lists of the groups that are open, by member. */
 export class Unfolded {
   readonly lists = signal<ReadonlyMap<string, RunList>>(new Map());
   readonly #make: () => RunList;
-  #query: ListQuery = { q: "", status: "", sort: "" };
+  #query: ListQuery | null = null;
 
   constructor(workspace: string, project: string) {
     this.#make = () => new RunList(workspace, project);
@@ -74,18 +96,15 @@ export class Unfolded {
     for (const [member, list] of this.lists.value) list.ask({ ...query, group: member });
   }
 
-  toggle(group: RunGroup): void {
-    const member = group.member ?? "";
-    const lists = new Map(this.lists.value);
-    const open = lists.get(member);
-    if (open) {
-      open.close();
-      lists.delete(member);
-    } else {
-      const list = this.#make();
-      list.ask({ ...this.#query, group: member });
+  /** Opens the groups that the address names, and closes all others. */
+  show(open: string): void {
+    const [before, lists] = [this.lists.peek(), new Map<string, RunList>()];
+    for (const member of membersOf(open)) {
+      const list = before.get(member) ?? this.#make();
+      if (!before.has(member) && this.#query) list.ask({ ...this.#query, group: member });
       lists.set(member, list);
     }
+    for (const [member, list] of before) if (!lists.has(member)) list.close();
     this.lists.value = lists;
   }
 
@@ -94,6 +113,7 @@ export class Unfolded {
     const open = this.lists.value.get(group.member ?? "");
     if (open) return (await open.all()).map((r) => r.id);
     const list = this.#make();
+    if (!this.#query) return [];
     list.ask({ ...this.#query, group: group.member });
     return (await list.all()).map((r) => r.id);
   }

@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import * as api from "../api/client.ts";
 import { ApiError, asApiError } from "../api/client.ts";
 import type { LiveEvent, Run } from "../api/types.ts";
-import { cellOf, type Named, serverColumn } from "./columns.ts";
+import { type Cut, cellOf, type Named, serverColumn } from "./columns.ts";
 import type { Known } from "./complete.ts";
 
 const pageSize = 500;
@@ -51,6 +51,8 @@ export class RunList {
   readonly runs = signal<Run[]>([]);
   readonly next = signal<string | null>(null);
   readonly loading = signal(false);
+  /** Some run has more than a list says of it. */
+  readonly cut = signal<Cut>({ config: false, summary: false });
   readonly error = signal<ApiError | null>(null);
   readonly #workspace: string;
   readonly #project: string;
@@ -101,6 +103,7 @@ export class RunList {
       const query = { ...serverQuery(this.#query), limit: pageSize, cursor };
       const page = await api.runs(this.#workspace, this.#project, query, abort.signal);
       if (abort.signal.aborted) return;
+      this.#noteCut(page.items);
       this.runs.value = cursor ? [...this.runs.value, ...page.items] : page.items;
       this.next.value = page.next;
       this.error.value = null;
@@ -116,6 +119,13 @@ export class RunList {
     }
     this.loading.value = false;
     this.reach(this.#target);
+  }
+
+  #noteCut(runs: readonly Run[]): void {
+    const before = this.cut.peek();
+    const config = before.config || runs.some((r) => r.config_cut);
+    const summary = before.summary || runs.some((r) => r.summary_cut);
+    if (config !== before.config || summary !== before.summary) this.cut.value = { config, summary };
   }
 
   /** A run that is shown changed its status; an unknown one is new. */

@@ -7,7 +7,7 @@ import {
   askedColumns,
   bestWay,
   type Column,
-  cellOf,
+  type Named,
   ownColumns,
   parseColumns,
   serverColumn,
@@ -16,14 +16,14 @@ import { escapeName, unescapeName } from "./escape.ts";
 import { param, setParams } from "./route.ts";
 import { RunGroups, Unfolded } from "./rungroups.ts";
 import { columnsOf, defaultColumns, type ListQuery, RunList } from "./runlist.ts";
-import { isNumber } from "./tablefit.ts";
 import { flatRows, groupedRows, type Show, type TableRows } from "./tablerows.ts";
 
 const settleMs = 120; // of typing
 
 /** The keys that rows are grouped by. */
 const groupKeys = (): string[] => param("group").split(",").filter(Boolean).map(unescapeName);
-export const setGroupKeys = (by: string[]): void => setParams({ group: by.map(escapeName).join(",") });
+export const setGroupKeys = (by: string[]): void =>
+  setParams({ group: by.map(escapeName).join(","), open: "" });
 
 const statistic = (): Show =>
   param("stat") === "min" || param("stat") === "max" ? (param("stat") as Show) : "mean";
@@ -31,15 +31,13 @@ const statistic = (): Show =>
 /** Runs whose points at a step a group's statistics may read: of more it takes seconds. */
 const mostAtStep = 5000;
 
-/** The columns whose values the server adds up. */
-function numberColumns(columns: readonly Column[], runs: readonly Run[], total: number): string[] {
-  const some = runs.slice(0, 300);
+/** The columns whose values the server adds up. Of a parameter only the server knows whether some run has a number. */
+function numberColumns(columns: readonly Column[], total: number): string[] {
   return columns
     .map((c) => c.name)
     .filter((name) => {
-      const a = aggregateOf(name);
-      if (a) return a.of !== "spark" && (a.of !== "at" || total <= mostAtStep);
-      return name.startsWith("config/") && some.some((r) => isNumber(cellOf(r, name)));
+      const of = aggregateOf(name)?.of;
+      return of !== "spark" && (of !== "at" || total <= mostAtStep) && serverColumn(name) !== "";
     });
 }
 
@@ -62,6 +60,8 @@ export function useRunsTable(workspace: string, project: string, asked: ListQuer
       unfolded: new Unfolded(workspace, project),
       /** The most runs that a question found: a filter that is being typed must not take the names away. */
       widest: { runs: [] as readonly Run[] },
+      /** The columns of the runs that were found last. */
+      last: { known: [] as Named[] },
     }),
     [workspace, project],
   );
@@ -75,7 +75,9 @@ export function useRunsTable(workspace: string, project: string, asked: ListQuer
 
   const runs = list.runs.value;
   if (runs.length >= model.widest.runs.length) model.widest.runs = runs;
-  const known = useComputed(() => columnsOf(list.runs.value)).value;
+  const here = useComputed(() => columnsOf(list.runs.value)).value;
+  if (here.length) model.last.known = here;
+  const { known } = model.last;
   const chosen = chosenColumns.value;
   const columns = useMemo<Column[]>(
     () => (chosen ? parseColumns(chosen) : [...ownColumns, ...defaultColumns(known)].map(asDefault)),
@@ -83,11 +85,13 @@ export function useRunsTable(workspace: string, project: string, asked: ListQuer
   );
   const by = groupKeys();
   const show = statistic();
-  const query: ListQuery = { ...asked, columns: askedColumns(columns) };
+  const query: ListQuery = { ...asked, columns: askedColumns(columns, list.cut.value) };
   const ways = columns.map((c) => c.name).filter(bestWay);
-  const numbers = numberColumns(columns, runs, all.result.value?.runs ?? Number.POSITIVE_INFINITY).filter(
+  const numbers = numberColumns(columns, all.result.value?.runs ?? Number.POSITIVE_INFINITY).filter(
     (name) => !by.includes(name),
   );
+  const open = param("open");
+  useEffect(() => unfolded.show(open), [unfolded, open]);
   const columnsOfAll = ways.map(serverColumn);
   const filter = JSON.stringify([query, workspace, project]);
   const begun = runs.length > 0 || list.next.value === "";

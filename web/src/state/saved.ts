@@ -2,6 +2,7 @@ import { computed, signal } from "@preact/signals";
 import * as api from "../api/view.ts";
 import { say } from "./app.ts";
 import { chosenColumns } from "./columnchoice.ts";
+import { chosenWays } from "./directionchoice.ts";
 import { address, comparePath, go, param, replace, route, runsPath, withParams } from "./route.ts";
 import { addressOf, idsIn, selected } from "./selection.ts";
 import { arrangement, isPage, override, viewName } from "./space.ts";
@@ -71,10 +72,10 @@ export function pathOf(at: Place, params: Params, view = ""): [string, unknown] 
 const here = computed<Params>(() => {
   const { page } = route.value;
   if (page !== "runs" && page !== "compare") return {};
-  const { params } = address.value;
-  if (page === "compare") return paramsOf(page, params, idsIn("runs"));
-  const shown = new URLSearchParams(params);
-  shown.set("cols", chosenColumns.value); // those that this browser keeps are not in the address
+  const shown = new URLSearchParams(address.value.params);
+  shown.set("best", chosenWays.value); // what this browser keeps is not in the address
+  if (page === "compare") return paramsOf(page, shown, idsIn("runs"));
+  shown.set("cols", chosenColumns.value);
   return paramsOf(page, shown, [...selected.value]);
 });
 
@@ -178,12 +179,15 @@ async function store(view: Saved, doc: api.ViewDocument, what: string): Promise<
     await listViews(view);
   } catch (cause) {
     if (!api.isConflict(cause)) throw cause;
-    const theirs = await api.taggedView(view.workspace, view.project, view.name);
-    open.value = { ...view, ...theirs };
-    say(
-      `${view.doc.title} was changed by somebody else. Save again to replace it, or reset to see it.`,
-      true,
-    );
+    const theirs = await api.taggedView(view.workspace, view.project, view.name).catch((why) => {
+      if (!api.isMissing(why)) throw why;
+      return null;
+    });
+    open.value = { ...view, ...(theirs ?? { etag: "" }) };
+    const next = theirs
+      ? "changed by somebody else. Save again to replace it, or reset to see it."
+      : "deleted by somebody else. Save again to store it anew.";
+    say(`${view.doc.title} was ${next}`, true);
   }
 }
 

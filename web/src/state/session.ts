@@ -51,6 +51,7 @@ const publishMs = 60;
 const previewRuns = 8; // with more runs than this a card asks for its lines at once: 64 buckets of 50 runs are megabytes
 const loadsAtOnce = 4; // requests; a browser has six connections a server, and one streams events
 const runsAtOnce = 25; // that one request asks for: some hundred milliseconds, so that many runs come in steps
+const looksAtOnce = 100; // runs that one request looks at again, the most that the server takes
 const detailMs = 2000; // ledger, heartbeat and writers need no more
 const lastCount = 60; // metrics whose last value one live tick asks for
 
@@ -375,10 +376,13 @@ export class Session {
     if (document.hidden || this.#timer || this.#dirty.size === 0) return;
     const ids = [...this.#dirty];
     this.#dirty.clear();
+    const many: string[] = [];
     for (const id of ids) {
       const loaded = this.#runs.get(id);
-      if (loaded) this.#refresh(id, loaded).catch(() => {}); // what is lost here is made good by the next event
+      if (loaded?.some && loaded.complete.peek()) many.push(id);
+      else if (loaded) this.#refresh(id, loaded).catch(() => {}); // what is lost here is made good by the next event
     }
+    this.#refreshMany(many);
     this.#timer = setTimeout(() => {
       this.#timer = null;
       this.#flushSoon();
@@ -394,13 +398,7 @@ export class Session {
     const known = detail?.seriesCount ?? 0; // those of the run itself
     const listed = detail?.lineage.ancestors.length ? ownSeries(loaded) : loaded.series.size;
     if (Date.now() - loaded.detailAtMs > pauseOf(loaded)) this.#detail(id, loaded);
-    if (loaded.some) {
-      if (known > loaded.named && this.#crowd) {
-        loaded.named = known;
-        void this.#crowd.name([id]);
-      }
-      await this.#lasts(id, loaded);
-    } else if (known > listed || loaded.stale) {
+    if (known > listed || loaded.stale) {
       loaded.stale = false;
       await this.#listAnew(id, loaded).catch((cause) => {
         loaded.stale = true;
@@ -408,6 +406,65 @@ export class Session {
       });
     } else await this.#lasts(id, loaded);
     loaded.tick.value++;
+  }
+
+  /** Runs of a crowd: names of new metrics, last values of what is in view, and details that are due. */
+  #refreshMany(ids: string[]): void {
+    const grown = ids.filter((id) => {
+      const loaded = this.#runs.get(id)!;
+      const known = loaded.detail.peek()?.seriesCount ?? 0;
+      const more = known > loaded.named;
+      if (more) loaded.named = known;
+      return more;
+    });
+    if (grown.length) void this.#crowd?.name(grown);
+    const isDue = (id: string) => {
+      const loaded = this.#runs.get(id)!;
+      return Date.now() - loaded.detailAtMs > pauseOf(loaded);
+    };
+    const due = new Set(ids.filter(isDue));
+    this.#look([...due], this.#lastsQuery(), true);
+    this.#look(
+      ids.filter((id) => !due.has(id)),
+      this.#lastsQuery(),
+      false,
+    );
+    if (due.size === 0) return;
+    // As of one run: the last event of a burst must not leave old details.
+    const pause = Math.max(...[...due].map((id) => pauseOf(this.#runs.get(id)!)));
+    setTimeout(() => {
+      if (!this.#abort.signal.aborted && !document.hidden) this.#look([...due], null, true);
+    }, pause);
+  }
+
+  /** Reads many runs with one request: their series of a query, and their details. */
+  #look(ids: string[], q: string | null, detail: boolean): void {
+    if (!q && !detail) return;
+    for (let at = 0; at < ids.length; at += looksAtOnce) {
+      const some = ids.slice(at, at + looksAtOnce);
+      const began = Date.now();
+      if (detail) for (const id of some) this.#runs.get(id)!.detailAtMs = began;
+      const query = { q: q ?? "^$", limit: q ? nextPage : 1, preview: 0, summary: false, detail };
+      const take = ({ list }: api.Overviews) =>
+        list.forEach((answer, i) => {
+          const [id, loaded] = [some[i]!, this.#runs.get(some[i]!)!];
+          if (answer instanceof ApiError) return;
+          loaded.detailTookMs = Date.now() - began;
+          if (answer.detail) this.#setDetail(id, loaded, answer.detail);
+          if (merge(loaded, answer.series.items)) loaded.shape.value++;
+          loaded.tick.value++;
+        });
+      this.#pool
+        .run(() => api.overviews(some, query, this.#abort.signal))
+        .then((answer) => together(() => take(answer)))
+        .catch(() => {}); // asked again with the next event
+    }
+  }
+
+  #setDetail(id: string, loaded: Loaded, detail: RunDetail): void {
+    const before = loaded.detail.peek();
+    loaded.detail.value = detail;
+    if (before && lineOf(before) !== lineOf(detail)) this.#renew(id, loaded); // its parent came, or went to the trash
   }
 
   #renew(id: string, loaded: Loaded): void {
@@ -418,16 +475,10 @@ export class Session {
 
   #detail(id: string, loaded: Loaded): void {
     loaded.detailAtMs = Date.now();
-    const set = (detail: RunDetail) => {
-      const before = loaded.detail.peek();
-      loaded.detail.value = detail;
-      if (!before || lineOf(before) === lineOf(detail)) return;
-      this.#renew(id, loaded); // its parent came, or went to the trash
-    };
     const ask = () =>
       api
         .run(id, loaded.abort.signal)
-        .then(set)
+        .then((detail) => this.#setDetail(id, loaded, detail))
         .finally(() => {
           loaded.detailTookMs = Date.now() - loaded.detailAtMs;
         })
@@ -441,10 +492,15 @@ export class Session {
     }, pauseOf(loaded));
   }
 
-  async #lasts(id: string, loaded: Loaded): Promise<void> {
+  /** The metrics in view; null where none is. */
+  #lastsQuery(): string | null {
     const metrics = [...this.#visible.keys()].slice(0, lastCount);
-    if (metrics.length === 0) return;
-    const q = `^(${metrics.map(escapeRegex).join("|")})$`;
+    return metrics.length ? `^(${metrics.map(escapeRegex).join("|")})$` : null;
+  }
+
+  async #lasts(id: string, loaded: Loaded): Promise<void> {
+    const q = this.#lastsQuery();
+    if (!q) return;
     const { items } = await api.series(id, { q, limit: nextPage }, loaded.abort.signal);
     if (merge(loaded, items)) loaded.shape.value++;
   }

@@ -51,6 +51,22 @@ describe("groups of runs", () => {
       ).toEqual(["0.003 (10)", "0.01 (10)", "0.03 (10)", "0.1 (10)", "0.3 (10)"]);
     }));
 
+  test("a new start of the server's news is a few requests, however many runs are shown", () =>
+    on(`${sweep}?tab=charts`, async (page) => {
+      await settled(page, 1);
+      await expect.poll(() => page.locator(".compare-runs .panel-item").count()).toBeGreaterThan(190);
+      const asked: string[] = [];
+      page.on("request", (r) => /\/runs\/|overviews/.test(r.url()) && asked.push(new URL(r.url()).pathname));
+      for (let n = -1; n < asked.length; await page.waitForTimeout(2500)) n = asked.length; // and details rest for 2 s
+      asked.length = 0;
+      await page.evaluate(() =>
+        new BroadcastChannel("kymogram-live").postMessage({ type: "event", event: "reset", data: null }),
+      );
+      await expect.poll(() => asked.length).toBeGreaterThan(0);
+      await page.waitForTimeout(4000); // the look after the last event of a burst, too
+      expect(asked.length).toBeLessThan(12);
+    }));
+
   test("a legend entry hides, shows and isolates its group, by pointer and by keys; the address keeps it", () =>
     on(`${over}&q=eval/accuracy&by=config/lr`, async (page) => {
       await settled(page, 1);
@@ -338,7 +354,7 @@ describe("the compare page", () => {
     on(`/compare/default/A?runs=${ulid("A/1")},${ulid("A/2")},${ulid("A/6")}`, async (page) => {
       await page.getByText("best of 3 runs").waitFor();
       await page.getByLabel("Filter runs").fill("nothing-like-it");
-      await page.getByText("No run matches.").waitFor();
+      await page.getByText("No run matches: 3 left out by the filter.").waitFor();
       await page.getByRole("button", { name: "compare all runs" }).click();
       await page.getByText("best of 50 runs").waitFor();
     }));

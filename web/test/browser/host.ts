@@ -14,6 +14,8 @@ mkdirSync(pictures, { recursive: true });
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
+const mostHeader = 64 << 10; // as the server's
+
 const types: Record<string, string> = {
   html: "text/html",
   js: "text/javascript",
@@ -34,7 +36,7 @@ export async function pages(
   api: (req: IncomingMessage, res: ServerResponse) => boolean,
   port = 0,
 ): Promise<{ url: string; close(): void }> {
-  const server = createServer((req, res) => {
+  const server = createServer({ maxHeaderSize: mostHeader }, (req, res) => {
     if (api(req, res)) return;
     const path = new URL(req.url ?? "/", "http://page").pathname;
     const file = /\.\w+$/.test(path) ? path : "/index.html";

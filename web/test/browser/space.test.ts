@@ -316,8 +316,15 @@ describe("saved views", () => {
       tab: "charts",
     });
     await two.page.getByLabel("Smoothing").selectOption("");
-    await two.page.locator(".unsaved").getByRole("button", { name: "save" }).click();
-    await two.page.locator(".notice.bad").waitFor(); // no right to write
+    await two.page.locator(".unsaved").waitFor();
+    // Nothing is offered that a key which may only read cannot do.
+    expect(await two.page.locator(".unsaved").getByRole("button").allInnerTexts()).toEqual(["reset"]);
+    await two.page.locator(".saved > .button").click();
+    await two.page.getByRole("link", { name: hostile }).waitFor();
+    expect(await two.page.locator(".saved-menu").getByRole("button").allInnerTexts()).toEqual([
+      "close the view, keep what is shown",
+    ]);
+    await two.page.keyboard.press("Escape");
     await two.page.locator(".unsaved").getByRole("button", { name: "reset" }).click();
     await expect.poll(() => two.page.getByLabel("Smoothing").inputValue()).toBe("ema:0.9");
 

@@ -15,6 +15,9 @@ interface Row {
 export const keyOfRun = (run: Row, key: string): unknown =>
   key === "status" ? run.status : (run.config[key.replace(/^config\//, "")] ?? null);
 
+const typeOf = (v: unknown) =>
+  v === null ? null : typeof v === "number" ? "float64" : typeof v === "boolean" ? "bool" : "string";
+
 function numberOf(run: Row, column: string): number {
   const metric = /^(last|min|max)\("?(.*?)"?\)$/.exec(column);
   if (!metric) return Number(run.config[column.replace(/^config\//, "")] ?? Number.NaN);
@@ -51,6 +54,7 @@ export function groupsOf(runs: Row[], q: URLSearchParams) {
   }
   const shown = [...groups].map(([member, of]) => ({
     values: by.map((k) => keyOfRun(of[0]!, k)),
+    types: by.map((k) => typeOf(keyOfRun(of[0]!, k))),
     ...(member && { member }),
     runs: of.length,
     columns: q.getAll("column").map((c) => statistics(of, c)),

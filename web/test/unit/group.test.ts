@@ -299,6 +299,15 @@ describe("grouping", () => {
     ),
   );
 
+  test("a number, a truth and a text that reads as one are groups of their own", () => {
+    const values = [1, "1", 1, true, "true", "NaN", "9007199254740993", "a"];
+    const runs = values.map((x, i): Subject => ({ id: `r${i}`, tags: [], config: { x }, summary: {} }));
+    const found = groupsOf(runs, "config/x", false, "").groups.map((g) => `${g.label}: ${g.runs}`);
+    expect(found.sort()).toEqual(
+      ['"1": r1', "1: r0,r2", "true: r3", '"true": r4', "NaN: r5", "9007199254740993: r6", "a: r7"].sort(),
+    );
+  });
+
   test("every run is in one group: by a number, a text, tags, or all parameters but one", () => {
     for (const by of [
       "config/lr",

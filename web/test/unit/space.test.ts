@@ -266,6 +266,22 @@ describe("saved views", () => {
     expect(at.page("v").pinned).toEqual(["a", "b"]);
   });
 
+  test("are stored anew when somebody deleted them, once that was seen", async () => {
+    const at = server();
+    const one = await reader(at, "/compare/w/p?by=lr");
+    await one.space.openSpace("w", "p");
+    await one.saved.saveAs(place, "V");
+    at.views.delete("v");
+    one.pin("a");
+    await one.saved.save();
+    expect([at.views.has("v"), one.app.notice.value?.text]).toEqual([
+      false,
+      "V was deleted by somebody else. Save again to store it anew.",
+    ]);
+    await one.saved.save();
+    expect(at.page("v").pinned).toEqual(["a"]);
+  });
+
   test("do not take the name under which the project keeps its charts", async () => {
     const at = server();
     const one = await reader(at, "/compare/w/p?by=lr");

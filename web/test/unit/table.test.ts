@@ -4,6 +4,7 @@ import type { Run } from "../../src/api/types.ts";
 import {
   aggregateName,
   aggregateOf,
+  askedColumns,
   cellOf,
   columnsText,
   fileColumns,
@@ -13,8 +14,10 @@ import {
   parseColumns,
   serverColumn,
 } from "../../src/state/columns.ts";
+import { parseWays, waysText } from "../../src/state/direction.ts";
 import type { RunList } from "../../src/state/runlist.ts";
-import { groupedRows } from "../../src/state/tablerows.ts";
+import { joined, pieces } from "../../src/state/statistics.ts";
+import { groupedRows, groupLabel } from "../../src/state/tablerows.ts";
 
 const odd = [
   "__proto__",
@@ -106,6 +109,33 @@ describe("a column of a metric", () => {
     expect(cellOf({ ...run, values: undefined }, "at(toString, 1)")).toBeUndefined();
   });
 
+  test("is asked for where a list leaves it out", () => {
+    const columns = [
+      "name",
+      "config/lr",
+      "summary/loss",
+      "best(loss)",
+      "spark(loss)",
+      "at(loss, 5)",
+      "best(odd)",
+    ];
+    const all = columns.map((name) => ({ name }));
+    expect(askedColumns(all, { config: false, summary: false })).toEqual(["at(loss, 5)"]);
+    expect(askedColumns(all, { config: true, summary: true })).toEqual([
+      ...["config/lr", "last(loss)", "min(loss)", "at(loss, 5)"],
+    ]);
+    const cut = {
+      ...{ config: {}, summary: {} },
+      values: { "config/lr": 0.1, "max(acc)": 3, "last(acc)": 2 },
+    } as unknown as Run;
+    expect(
+      ["config/lr", "max(acc)", "summary/acc", "best(acc)", "min(acc)"].map((c) => cellOf(cut, c)),
+    ).toEqual([...[0.1, 3, 2, 3, undefined]]);
+    expect(fileColumns(all)).toEqual(["id", "name", "config/lr", "last(loss)", "min(loss)", "at(loss, 5)"]);
+    const wide = Array.from({ length: 3000 }, (_, i) => ({ name: `config/${"x".repeat(40)}${i}` }));
+    expect(askedColumns(wide, { config: true, summary: false }).join("&column=").length).toBeLessThan(48_000);
+  });
+
   test("is found by typing, also at a step", () => {
     const all = [
       { name: "config/lr", varies: true },
@@ -121,10 +151,79 @@ describe("a column of a metric", () => {
   });
 });
 
+describe("statistics of many columns", () => {
+  const columns = Array.from({ length: 1000 }, (_, i) => `config/p${i}`);
+
+  test("are asked for in pieces, each sorted by the same column", () => {
+    const all = pieces([...columns, "config/p5"], "-mean:640");
+    expect(all.every((p) => p.columns.length <= 100 && p.columns[0] === "config/p640")).toBe(true);
+    expect(all.every((p) => p.sort === "-mean:0")).toBe(true);
+    expect(all.flatMap((p) => p.columns.slice(1)).length).toBe(999);
+    expect(new Set(all.flatMap((p) => p.columns))).toEqual(new Set(columns));
+    expect(pieces(columns.slice(0, 3), "key")).toEqual([{ columns: columns.slice(0, 3), sort: "key" }]);
+    expect(pieces([], "-runs")).toEqual([{ columns: [], sort: "-runs" }]);
+  });
+
+  test("whose names are long are asked for in more", () => {
+    const long = Array.from({ length: 90 }, (_, i) => `min("${String(i).padStart(1000, "é")}")`);
+    for (const { columns } of pieces(long, "key"))
+      expect(columns.map((c) => `column=${encodeURIComponent(c)}`).join("&").length).toBeLessThan(60_000);
+    expect(pieces(long, "key").flatMap((p) => p.columns)).toEqual(long);
+  });
+
+  test("come together by group, also where groups came and went in between", () => {
+    const s = (n: number) => ({ ...{ n, mean: n, std: null, min: n, max: n }, min_run: null, max_run: null });
+    const group = (member: string, ...of: number[]): RunGroup => ({
+      ...{ values: [member], types: ["string"], member, runs: 1, columns: of.map(s) },
+    });
+    const answer = (...shown: RunGroup[]) => ({ runs: shown.length, groups: shown.length, shown });
+    const all = joined(
+      ["a", "b", "c", "b"],
+      [
+        { columns: ["b", "a"], answer: answer(group("x", 2, 1), group("y", 5, 4)) },
+        { columns: ["b", "c"], answer: answer(group("z", 7, 8), group("x", 2, 3)) },
+      ],
+    );
+    expect(all.shown.map((g) => [g.member, g.columns.map((c) => c.n)])).toEqual([
+      ["x", [1, 2, 3, 2]],
+      ["y", [4, 5, 0, 5]],
+    ]);
+  });
+});
+
+test("no two groups look alike", () => {
+  const values: [unknown, string | null][] = [
+    ...([1, "1", null, "none", true, "true", "NaN", "", " ", '"1"', "0x10", "a"] as const).map(
+      (v): [unknown, string | null] => [
+        v,
+        v === null ? null : typeof v === "number" ? "int64" : typeof v === "boolean" ? "bool" : "string",
+      ],
+    ),
+    ["NaN", "float64"],
+    [["a", "b"], "string_set"],
+    ["a, b", "string"],
+    ["9007199254740993", "int64"],
+    ["9007199254740993", "string"],
+    [1, "time"],
+  ];
+  const labels = values.map(([value, type]) =>
+    groupLabel({ values: [value as never], types: [type], runs: 1, columns: [] }, ["config/x"]),
+  );
+  expect(new Set(labels).size).toBe(labels.length);
+  expect(labels.slice(0, 4)).toEqual(["x = 1", 'x = "1"', "x = none", 'x = "none"']);
+  expect(labels.at(-7)).toBe("x = a");
+});
+
+test("directions come back from the address as they were chosen", () => {
+  const ways = new Map(odd.map((metric, i) => [metric, i % 2 ? "up" : "down"] as const));
+  expect(new Map(parseWays(waysText(ways)))).toEqual(ways);
+  expect(new Map(parseWays("loss~sideways,~,a~b~up,x~up"))).toEqual(new Map([["x", "up"]]));
+});
+
 test("rows of groups: each run once, below its group, and only those in view are read", () => {
   const runs = (n: number, of: string) => Array.from({ length: n }, (_, i) => ({ id: `${of}${i}` }) as Run);
   const groups = [3, 0, 100_000, 2].map(
-    (n, i) => ({ values: [i], member: `m${i}`, runs: n, columns: [] }) as RunGroup,
+    (n, i): RunGroup => ({ values: [i], types: ["int64"], member: `m${i}`, runs: n, columns: [] }),
   );
   const asked: string[] = [];
   const list = (name: string) =>

@@ -16,7 +16,7 @@ import (
 
 // keyText names a value as the model compares it: 1 and 1.0 are one, "1" is another.
 func keyText(v *model.Value) string {
-	if v == nil || v.Type == "" || v.Type == model.TypeFloat && math.IsNaN(v.Float) {
+	if v == nil || v.Type == "" {
 		return "none"
 	}
 	switch v.Type {
@@ -120,7 +120,7 @@ func (h *harness) oneOfColumns(rt *rapid.T, c *catalog.Columns, at int, r *colum
 			rt.Errorf("column %d is NaN: %v, want %v", i, !is, is)
 		}
 	}
-	values, err := h.c.Values(h.ctx(), []model.RunID{r.id}, []string{"config/__proto__", "max(loss)"})
+	values, err := h.c.Values(h.ctx(), []model.RunID{r.id}, []string{"config/__proto__", "max(loss)"}, 0)
 	h.check("Values", err)
 	most := l.aggregate("max(loss)")
 	if got := values[0][0]; got.Type != cmp.Or(r.key, &model.Value{}).Type || got.Type != "" && keyText(&got) != keyText(r.key) {

@@ -152,7 +152,7 @@ func (c *columnReader) key(ctx context.Context, name string) error {
 	case "tag":
 		err = c.along(ctx, `SELECT t.run, t.tag FROM tags t WHERE t.run BETWEEN ? AND ? ORDER BY t.run, t.tag`, nil, text)
 	default:
-		err = c.along(ctx, `SELECT a.run, a.key, a.type FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NOT NULL AND a.run BETWEEN ? AND ?`,
+		err = c.along(ctx, `SELECT a.run, a.key, a.type FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.run BETWEEN ? AND ?`,
 			[]any{name}, func(at int, row []driver.Value) {
 				kind, _ := row[2].(string)
 				id := keyID{class(model.ValueType(kind)), whole(row[1])}
@@ -204,7 +204,7 @@ func keyValue(id keyID) model.Value {
 		}
 		return *model.StringValue(key)
 	}
-	return model.Value{}
+	return *model.FloatValue(math.NaN()) // which has no place in an order
 }
 
 // addMember selects the runs of a group.
@@ -218,7 +218,9 @@ func (w *where) addMember(m catalog.Member) {
 	case m.Key == "tag":
 		w.add(`EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND t.tag = ?)`, m.Value.Str)
 	case none:
-		w.add(`NOT EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.path = ? AND a.key IS NOT NULL)`, m.Key)
+		w.add(`NOT EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.path = ?)`, m.Key)
+	case sortKey(&m.Value) == nil: // NaN
+		w.add(`r.pk IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NULL)`, m.Key)
 	default:
 		types := []model.ValueType{m.Value.Type, m.Value.Type}
 		if class(m.Value.Type) == model.TypeFloat {
@@ -320,14 +322,22 @@ func (d *DB) Refs(ctx context.Context, runs []int64) ([]catalog.Ref, error) {
 }
 
 // Values implements [catalog.Tables].
-func (d *DB) Values(ctx context.Context, runs []model.RunID, names []string) ([][]model.Value, error) {
+func (d *DB) Values(ctx context.Context, runs []model.RunID, names []string, bytes int64) ([][]model.Value, error) {
 	out := make([][]model.Value, len(runs))
 	for i := range out {
 		out[i] = make([]model.Value, len(names))
 	}
 	list := hexList(runs)
+	left := bytes
 	for i, name := range names {
-		if err := d.values(ctx, list, name, func(at int, v model.Value) { out[at][i] = v }); err != nil {
+		err := d.values(ctx, list, name, func(at, text int, v model.Value) error {
+			out[at][i] = v
+			if left -= int64(text); bytes > 0 && left < 0 {
+				return catalog.ErrLarge
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, d.failure("read values of runs", err)
 		}
 	}
@@ -336,16 +346,17 @@ func (d *DB) Values(ctx context.Context, runs []model.RunID, names []string) ([]
 
 const ofList = `FROM json_each(?) v CROSS JOIN runs r ON r.id = unhex(v.value) `
 
-func (d *DB) values(ctx context.Context, list, name string, put func(at int, v model.Value)) error {
+func (d *DB) values(ctx context.Context, list, name string, put func(at, text int, v model.Value) error) error {
 	m, ok := filter.ParseMetric(name)
 	if !ok {
 		return d.reader.scan(ctx, `SELECT v.key, a.value `+ofList+`CROSS JOIN attributes a ON a.run = r.pk AND a.path = ?`, []any{list, name}, func(row []driver.Value) error {
 			at, _ := row[0].(int64)
 			text, _ := row[1].(string)
 			var v model.Value
-			err := json.Unmarshal([]byte(text), &v)
-			put(int(at), v)
-			return err
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				return err
+			}
+			return put(int(at), len(text), v)
 		})
 	}
 	column := summaryColumn(m.Of)
@@ -355,7 +366,6 @@ func (d *DB) values(ctx context.Context, list, name string, put func(at int, v m
 		if v.Type == "" && column == "last" {
 			v = *model.FloatValue(math.NaN())
 		}
-		put(int(at), v)
-		return nil
+		return put(int(at), 0, v)
 	})
 }

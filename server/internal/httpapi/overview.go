@@ -39,7 +39,7 @@ func (q *overviewsQuery) requests() ([]query.SeriesRequest, error) {
 	out := make([]query.SeriesRequest, len(ids))
 	for i, id := range ids {
 		out[i] = query.SeriesRequest{
-			Page: query.Page{Limit: q.Limit}, Run: id, Query: q.Query, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
+			Page: query.Page{Limit: q.Limit}, Run: id, Query: []string{q.Query}, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
 		}
 	}
 	return out, nil

@@ -111,11 +111,15 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 	if r.Preview < 0 || r.Preview > MaxPreview {
 		return filter, 0, model.Errorf(model.CodeInvalid, "preview is %d, it must be from 0 to %d", r.Preview, MaxPreview)
 	}
-	all, err := expressions("q", r.Query)
+	given := func(texts []string) []string {
+		return slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return text == "" })
+	}
+	q, not := given(r.Query), given(r.Not)
+	all, err := expressions("q", q)
 	if err != nil {
 		return filter, 0, err
 	}
-	none, err := expressions("not", r.Not)
+	none, err := expressions("not", not)
 	if err != nil {
 		return filter, 0, err
 	}
@@ -127,7 +131,7 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 	if r.IncludeInherited {
 		kind = "series with inherited"
 	}
-	hash = requestHash(append([]string{kind, r.Run.String(), fmt.Sprint(len(r.Query), r.Kinds)}, append(r.Query, r.Not...)...)...)
+	hash = requestHash(append([]string{kind, r.Run.String(), fmt.Sprint(len(q), r.Kinds)}, append(q, not...)...)...)
 	if r.Cursor != "" {
 		after, err := openCursor(hash, r.Cursor)
 		if err != nil {
@@ -145,17 +149,14 @@ func expressions(name string, texts []string) ([]*automaton, error) {
 	if len(texts) > maxExpressions {
 		return nil, model.Errorf(model.CodeInvalid, "%d expressions %s, the most are %d", len(texts), name, maxExpressions)
 	}
-	var out []*automaton
-	for _, text := range texts {
-		if text == "" {
-			continue
-		}
+	out := make([]*automaton, len(texts))
+	for i, text := range texts {
 		expression, err := newAutomaton(text)
 		if err != nil {
 			return nil, model.Errorf(model.CodeInvalid, "%s is not a regular expression: %v", name, err).
 				WithHint("%s is RE2 syntax (github.com/google/re2/wiki/Syntax), unanchored, on the metric's name", name)
 		}
-		out = append(out, expression)
+		out[i] = expression
 	}
 	return out, nil
 }

@@ -131,7 +131,8 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 	if r.IncludeInherited {
 		kind = "series with inherited"
 	}
-	hash = requestHash(append([]string{kind, r.Run.String(), fmt.Sprint(len(q), r.Kinds)}, append(q, not...)...)...)
+	of := []string{kind, r.Run.String(), strconv.Itoa(len(q)), fmt.Sprint(r.Kinds)}
+	hash = requestHash(slices.Concat(of, q, not)...)
 	if r.Cursor != "" {
 		after, err := openCursor(hash, r.Cursor)
 		if err != nil {

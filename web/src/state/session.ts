@@ -15,6 +15,7 @@ import { live } from "./app.ts";
 import { prefixId } from "./arrangement.ts";
 import { byOrder, type Card, Cards, type Listed } from "./cards.ts";
 import { Crowd, type Named } from "./crowd.ts";
+import { lastsOf } from "./lasts.ts";
 import { orderOf, SeriesList, seriesKey } from "./serieslist.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
@@ -424,7 +425,7 @@ export class Session {
   /** Loads runs that are drawn over the page's own, all of them with one request. */
   async #loadMany(ids: string[]): Promise<void> {
     const runs = ids.map((id) => this.#runs.get(id)!);
-    const page = this.#firstPage(ids[0]!);
+    const page = { ...this.#firstPage(ids[0]!), summary: false }; // the list of series has the last values
     const answers = await this.#pool.run(() =>
       api.overviews(ids, page, this.#abort.signal).then(
         ({ list }) => list,
@@ -435,7 +436,7 @@ export class Session {
       const [id, answer, failed] = [ids[i]!, answers[i]!, this.#failed(loaded)];
       if (answer instanceof ApiError) failed(answer);
       else {
-        this.#loaded(id, loaded, answer.detail!);
+        this.#loaded(id, loaded, { ...answer.detail!, summary: lastsOf(answer.series.items) });
         this.#list(id, loaded, answer.series).catch(failed);
       }
     }

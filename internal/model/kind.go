@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // Kind is the type of a series' values, set by its first point.
 type Kind uint8
 
@@ -13,6 +15,9 @@ const (
 )
 
 var kindNames = [...]string{KindFloat: "float64", KindInt: "int64", KindText: "text", KindHistogram: "histogram", KindScatter: "scatter"}
+
+// KindNames are those that [Kind.String] gives.
+func KindNames() []string { return slices.Clone(kindNames[KindFloat:]) }
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && kindNames[k] != "" {

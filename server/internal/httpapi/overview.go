@@ -38,7 +38,7 @@ func (q *overviewsQuery) requests() (out []query.SeriesRequest, bad []error, err
 		id, err := parseRunID(text)
 		bad[i] = err
 		out[i] = query.SeriesRequest{
-			Page: query.Page{Limit: q.Limit}, Run: id, Query: q.Query, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
+			Page: query.Page{Limit: q.Limit}, Run: id, Query: []string{q.Query}, Preview: q.Preview, IncludeInherited: q.IncludeInherited, Ends: true,
 		}
 	}
 	return out, bad, nil

@@ -426,6 +426,8 @@ func TestBadRequestsSayWhatToDo(t *testing.T) {
 		{w.path("points"), "metric=loss&format=xml", "json, csv, arrow, parquet", 400, model.CodeInvalid},
 		{w.path("buckets"), "metric=loss&n=100001", "from 1 to 100000", 400, model.CodeInvalid},
 		{w.path("series"), "q=(", "RE2", 400, model.CodeInvalid},
+		{w.path("series"), "q=a&not=(", "RE2", 400, model.CodeInvalid},
+		{w.path("series"), "kind=float", "float64", 400, model.CodeInvalid},
 		{w.path("series"), "preview=65", "from 1 to 64", 400, model.CodeInvalid},
 		{"/api/v1/runs/nope", "", "resolve", 400, model.CodeInvalid},
 		{"/api/v1/runs/01ARZ3NDEKTSV4RRFFQ69G5FAV", "", "", 404, model.CodeNotFound},

@@ -2,19 +2,22 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
 func (a *API) series(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "q", "limit", "cursor", "preview", inheritedParam, "int64")
+	p := readParams(r, "q*", "not*", "kind*", "limit", "cursor", "preview", inheritedParam, "int64")
 	id, err := runID(r)
 	if err != nil {
 		return err
 	}
 	request := query.SeriesRequest{
-		Page: p.page(query.MaxSeries), Run: id, Query: p.text("q"), Preview: p.preview(), IncludeInherited: p.inherited(),
+		Page: p.page(query.MaxSeries), Run: id, Query: p.values["q"], Not: p.values["not"], Kinds: p.kinds(), Preview: p.preview(),
+		IncludeInherited: p.inherited(),
 	}
 	asText := p.bigText()
 	if p.err != nil {
@@ -57,6 +60,19 @@ func (p *params) preview() int {
 		return 0
 	}
 	return p.size("preview", query.MaxPreview)
+}
+
+// kinds reads which series are wanted by what their values are; none is all.
+func (p *params) kinds() (kinds []model.Kind) {
+	names := model.KindNames()
+	for _, name := range p.values["kind"] {
+		i := slices.Index(names, name)
+		if i < 0 {
+			p.fail(model.Errorf(model.CodeInvalid, "kind is %q, it must be one of %s", name, strings.Join(names, ", ")))
+		}
+		kinds = append(kinds, model.KindFloat+model.Kind(i))
+	}
+	return kinds
 }
 
 // bigText is int64=string: every 64-bit integer as a string, for JavaScript.

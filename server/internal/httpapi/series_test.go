@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"fmt"
 	"math"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -80,6 +81,46 @@ func cutZero(s string) (string, string, bool) {
 		}
 	}
 	return s, "", false
+}
+
+// A search has words that all must be found, and others that must not; both may be chosen by kind.
+func TestSeriesSearch(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	w := l.writer("run", nil)
+	values := map[string]any{"train/loss": 1.0, "train/accuracy": 1.0, "eval/loss": 1.0, "eval/note": "hello", "train/tokens": int64(7)}
+	for metric, value := range values {
+		w.log(model.NewSeriesKey(metric, "", nil), steps(0, 1, func(int) any { return value })...)
+	}
+	for _, c := range []struct {
+		query string
+		want  []string
+	}{
+		{"q=(?i)LOSS&q=^train/", []string{"train/loss"}},
+		{"q=loss&not=^train/", []string{"eval/loss"}},
+		{"not=loss&not=accuracy", []string{"eval/note", "train/tokens"}},
+		{"kind=text", []string{"eval/note"}},
+		{"kind=int64&kind=text", []string{"eval/note", "train/tokens"}},
+		{"kind=float64&q=train&not=acc", []string{"train/loss"}},
+	} {
+		parsed, err := url.ParseQuery(c.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed.Set("limit", "1")
+		got := []string{}
+		for more := true; more; {
+			doc := l.get(w.path("series"), parsed)
+			for _, item := range doc["series"].([]any) {
+				got = append(got, item.(map[string]any)["metric"].(string))
+			}
+			var next string
+			next, more = doc["next"].(string)
+			parsed.Set("cursor", next)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", c.query, diff)
+		}
+	}
 }
 
 func TestSeriesPreview(t *testing.T) {

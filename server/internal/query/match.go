@@ -8,19 +8,32 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// byName matches the metric's name. A list asks for the series of a metric one
-// after the other, so the last answer is kept; texts of which every match holds
-// one are looked for first, which is faster still than the automaton.
-func byName(a *automaton) func(model.SeriesKey) bool {
-	must := required(a.re.String())
-	last, answer := "", a.matches("")
+// byName matches a metric's name with all expressions of the first list, and none of the other.
+// A list asks for the series of a metric one after the other, so the last answer is kept.
+func byName(all, none []*automaton) func(model.SeriesKey) bool {
+	want, not := finders(all), finders(none)
+	found := func(name string) bool {
+		finds := func(f func(string) bool) bool { return f(name) }
+		return !slices.ContainsFunc(want, func(f func(string) bool) bool { return !f(name) }) && !slices.ContainsFunc(not, finds)
+	}
+	last, answer := "", found("")
 	return func(key model.SeriesKey) bool {
 		if key.Metric != last {
 			last = key.Metric
-			answer = holdsOne(last, must) && a.matches(last)
+			answer = found(last)
 		}
 		return answer
 	}
+}
+
+// finders look first for texts of which every match holds one, which is faster still than the automaton.
+func finders(list []*automaton) []func(name string) bool {
+	out := make([]func(string) bool, len(list))
+	for i, a := range list {
+		must := required(a.re.String())
+		out[i] = func(name string) bool { return holdsOne(name, must) && a.matches(name) }
+	}
+	return out
 }
 
 func holdsOne(name string, texts []string) bool {

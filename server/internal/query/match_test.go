@@ -25,10 +25,13 @@ func TestByName(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		match := byName(a)
+		match, not := byName([]*automaton{a}, nil), byName(nil, []*automaton{a})
 		for _, n := range rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return name.Draw(rt, "a") + name.Draw(rt, "b") }), 1, 9).Draw(rt, "names") {
 			if got, want := match(model.SeriesKey{Metric: n}), re.MatchString(n); got != want {
 				rt.Fatalf("%q on %q: %v, want %v", expression, n, got, want)
+			}
+			if not(model.SeriesKey{Metric: n}) == re.MatchString(n) {
+				rt.Fatalf("not %q on %q: %v", expression, n, re.MatchString(n))
 			}
 		}
 	})

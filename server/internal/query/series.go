@@ -111,19 +111,28 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 	if r.Preview < 0 || r.Preview > MaxPreview {
 		return filter, 0, model.Errorf(model.CodeInvalid, "preview is %d, it must be from 0 to %d", r.Preview, MaxPreview)
 	}
-	if r.Query != "" {
-		expression, err := newAutomaton(r.Query)
-		if err != nil {
-			return filter, 0, model.Errorf(model.CodeInvalid, "q is not a regular expression: %v", err).
-				WithHint("q is RE2 syntax (github.com/google/re2/wiki/Syntax), unanchored, on the metric's name")
-		}
-		filter.Match = byName(expression)
+	given := func(texts []string) []string {
+		return slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return text == "" })
 	}
+	q, not := given(r.Query), given(r.Not)
+	all, err := expressions("q", q)
+	if err != nil {
+		return filter, 0, err
+	}
+	none, err := expressions("not", not)
+	if err != nil {
+		return filter, 0, err
+	}
+	if len(all)+len(none) > 0 {
+		filter.Match = byName(all, none)
+	}
+	filter.Kinds = r.Kinds
 	kind := "series"
 	if r.IncludeInherited {
 		kind = "series with inherited"
 	}
-	hash = requestHash(kind, r.Run.String(), r.Query)
+	of := []string{kind, r.Run.String(), strconv.Itoa(len(q)), fmt.Sprint(r.Kinds)}
+	hash = requestHash(slices.Concat(of, q, not)...)
 	if r.Cursor != "" {
 		after, err := openCursor(hash, r.Cursor)
 		if err != nil {
@@ -132,6 +141,25 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 		filter.After = string(after)
 	}
 	return filter, hash, nil
+}
+
+// maxExpressions bounds the expressions of one search.
+const maxExpressions = 32
+
+func expressions(name string, texts []string) ([]*automaton, error) {
+	if len(texts) > maxExpressions {
+		return nil, model.Errorf(model.CodeInvalid, "%d expressions %s, the most are %d", len(texts), name, maxExpressions)
+	}
+	out := make([]*automaton, len(texts))
+	for i, text := range texts {
+		expression, err := newAutomaton(text)
+		if err != nil {
+			return nil, model.Errorf(model.CodeInvalid, "%s is not a regular expression: %v", name, err).
+				WithHint("%s is RE2 syntax (github.com/google/re2/wiki/Syntax), unanchored, on the metric's name", name)
+		}
+		out[i] = expression
+	}
+	return out, nil
 }
 
 func (s *Service) addPreviews(ctx context.Context, curves []curve, list []SeriesInfo, r SeriesRequest) error {

@@ -111,9 +111,11 @@ func (a Admit) need(ctx context.Context) error {
 // SeriesRequest lists the series of a run.
 type SeriesRequest struct {
 	Page
-	Run     model.RunID
-	Query   string // RE2, unanchored, on the metric's name
-	Preview int    // buckets of each numeric series, 0…64
+	Run model.RunID
+	// Query and Not are RE2, unanchored, on the metric's name: all of Query must match, and none of Not.
+	Query, Not []string
+	Kinds      []model.Kind // none: all
+	Preview    int          // buckets of each numeric series, 0…64
 	// IncludeInherited continues the curves of a fork's ancestors, see Lineage.
 	IncludeInherited bool
 	// Ends reads the last values of texts and documents, too. The page ends sooner

@@ -145,6 +145,7 @@ type SeriesFilter struct {
 	After  string                         // SeriesKey.String() of the last one seen
 	Limit  int                            // ≥ 1
 	Metric string                         // exact name when not empty; makes the look-up direct
+	Kinds  []model.Kind                   // none: all
 }
 
 // Attempts selects which attempts' points are read.

@@ -205,8 +205,16 @@ export function edit(
   return request<Run>(`/runs/${encodeURIComponent(id)}`, json("PATCH", change)).then(normalRun);
 }
 
+/** Regular expressions (RE2) on a metric's name: all of q must match, and none of not. */
+export interface Search {
+  q: readonly string[];
+  not: readonly string[];
+}
+
 export interface SeriesQuery {
-  q?: string;
+  q?: string | readonly string[];
+  not?: readonly string[];
+  kind?: readonly string[];
   limit?: number;
   cursor?: string;
   preview?: number;

@@ -20,6 +20,20 @@ export function patternOf(text: string): Pattern {
   }
 }
 
+/** The same search for the server; null where all is wanted, or the text is no pattern. */
+export function searchOf(text: string): { q: string[]; not: string[] } | null {
+  if (!patternOf(text).ok) return null;
+  const words = text.trim().split(/\s+/);
+  const sources = (not: boolean) =>
+    words
+      .filter((w) => w.startsWith("!") === not)
+      .map((w) => (not ? w.slice(1) : w))
+      .filter(Boolean)
+      .map((w) => `(?i)${isTemplate(w) ? templateSource(w) : w}`);
+  const [q, not] = [sources(false), sources(true)];
+  return q.length + not.length ? { q, not } : null;
+}
+
 function wordOf(word: string): (metric: string) => boolean {
   const wanted = !word.startsWith("!");
   const text = wanted ? word : word.slice(1);
@@ -31,12 +45,14 @@ export function isTemplate(text: string): boolean {
   return text.includes("*") && !special.test(text.replaceAll(".", "")) && !text.includes(".*");
 }
 
-export function templateRegex(template: string): RegExp {
+export const templateRegex = (template: string): RegExp => new RegExp(templateSource(template), "i");
+
+function templateSource(template: string): string {
   const parts = template.split(/(\*\*|\*)/).map((part) => {
     if (part === "**") return ".*";
     return part === "*" ? "[^/]*" : escapeRegex(part);
   });
-  return new RegExp(`^${parts.join("")}$`, "i");
+  return `^${parts.join("")}$`;
 }
 
 /** Text that a regular expression (here and RE2) reads as itself. */

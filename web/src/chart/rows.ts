@@ -1,6 +1,6 @@
 import type { RowStats } from "../api/kymograph.ts";
 import type { Series } from "../api/types.ts";
-import { isTemplate, patternOf } from "./pattern.ts";
+import { escapeRegex, isTemplate, patternOf, searchOf } from "./pattern.ts";
 import { groupOf, labelText, natural } from "./title.ts";
 
 /** Rows of a kymograph: which series they are, what they are called, in which order they lie. */
@@ -53,6 +53,18 @@ export function select(
   const scales = [...new Set(found.map((c) => c.scale))];
   const chosen = scales.includes(scaleName) ? scaleName : scales[0];
   return { members: found.filter((c) => c.scale === chosen).flatMap((c) => c.members), scales };
+}
+
+/** The same selection for the server; null without a selector. */
+export function rowsOf(text: string): { q: string[]; not: string[] } | null {
+  const search = searchOf(text);
+  const named = `^${escapeRegex(text)}$`;
+  if (!search) return text ? { q: [named], not: [] } : null;
+  const [only] = search.q;
+  // A metric may have the name that is a pattern, too.
+  return only && search.q.length === 1 && !search.not.length
+    ? { q: [`(?:${named})|(?:${only})`], not: [] }
+    : search;
 }
 
 /** What tells the rows apart, as one text each: run, metric, labels, without what all have in common. */

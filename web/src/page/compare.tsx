@@ -6,6 +6,7 @@ import { bestOf, objectives } from "../chart/direction.ts";
 import { nameOf, readKey, scaleColor } from "../chart/grouping.ts";
 import { type Importance, importanceOf } from "../chart/importance.ts";
 import { count, short } from "../chart/number.ts";
+import { searchOf } from "../chart/pattern.ts";
 import { ranks } from "../chart/stat.ts";
 import { useArranged, useSpace } from "../part/arranging.ts";
 import { AttributesView } from "../part/attributes.tsx";
@@ -150,7 +151,7 @@ function Compared({ workspace, project, listed, runs, more, missing, metric, met
   const direction = directionOf(metric);
   const look = useLook(runs, metric);
   const rows = useMemo(() => importanceOf(runs, metric, direction), [runs, metric, direction]);
-  const session = useMemo(() => new Session({ crowd: true }), []);
+  const session = useMemo(() => new Session({ crowd: true, search: () => searchOf(view.search.value) }), []);
   useEffect(() => () => session.close(), [session]);
   useEffect(
     () =>

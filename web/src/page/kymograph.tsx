@@ -5,7 +5,7 @@ import { mostRows } from "../api/kymograph.ts";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
 import { count } from "../chart/number.ts";
-import { orders, select, templates } from "../chart/rows.ts";
+import { orders, rowsOf, select, templates } from "../chart/rows.ts";
 import { natural } from "../chart/title.ts";
 import { KymographBody } from "../part/kymographbody.tsx";
 import { Failure, Message } from "../part/message.tsx";
@@ -28,7 +28,7 @@ const keys: [string, string][] = [
 
 /** KymographPage shows many series as rows of one picture: environments × episodes, layers × steps, ranks × steps. */
 export function KymographPage({ id }: { id: string }) {
-  const session = useMemo(() => new Session(), [id]);
+  const session = useMemo(() => new Session({ search: () => rowsOf(kymo.metric.value) }), [id]);
   const runs = useComputed(
     () =>
       new Map([[id, 0], ...view.chosen.value.filter((c) => c.id !== id).map((c) => [c.id, c.slot] as const)]),

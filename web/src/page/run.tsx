@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
 import { count } from "../chart/number.ts";
-import { patternOf } from "../chart/pattern.ts";
+import { patternOf, searchOf } from "../chart/pattern.ts";
 import { natural } from "../chart/title.ts";
 import { useArranged, useSpace } from "../part/arranging.ts";
 import { AttributesView } from "../part/attributes.tsx";
@@ -21,12 +21,12 @@ import { openProject } from "../state/directionchoice.ts";
 import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { comparePath, go, runsPath, setParams } from "../state/route.ts";
-import { type Card, Session } from "../state/session.ts";
+import { type Card, type Part, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 
 /** RunPage shows one run, alone or with others over it. */
 export function RunPage({ id }: { id: string }) {
-  const session = useMemo(() => new Session(), [id]);
+  const session = useMemo(() => new Session({ search: () => searchOf(view.search.value) }), [id]);
   const slots = useComputed(
     () =>
       new Map([[id, 0], ...view.chosen.value.filter((c) => c.id !== id).map((c) => [c.id, c.slot] as const)]),
@@ -90,7 +90,7 @@ export function RunPage({ id }: { id: string }) {
           {view.panel.value && <RunPanel session={session} main={id} detail={detail} slots={slots.value} />}
           <div class="run-body">
             <RunHead detail={detail} session={session} />
-            <Tabs detail={detail} cards={cards.length} />
+            <Tabs detail={detail} cards={cards.length} part={session.part()} />
             <Body id={id} session={session} detail={detail} cards={cards} slots={slots.value} />
           </div>
         </div>
@@ -129,7 +129,7 @@ function Body({ id, session, detail, cards, slots }: BodyProps) {
     return <AttributesView session={session} ids={[...slots.keys()]} slots={slots} />;
   if (view.tab.value === "media") return <MediaView session={session} id={id} />;
   if (view.tab.value === "writers") return <WritersView detail={detail} />;
-  if (cards.length === 0 && session.complete() && !session.error(id))
+  if (cards.length === 0 && !session.finds() && session.complete() && !session.error(id))
     return (
       <Message>
         No point has arrived in this run yet. In the training loop:{" "}
@@ -151,9 +151,9 @@ function matching(cards: Card[]): Card[] {
   return found.some((c) => c.metric === view.fullScreen.value) ? found : cards;
 }
 
-function Tabs({ detail, cards }: { detail: RunDetail | null; cards: number }) {
+function Tabs({ detail, cards, part }: { detail: RunDetail | null; cards: number; part: Part | null }) {
   const tabs: [string, string, number | undefined][] = [
-    ["charts", "Charts", cards],
+    ["charts", "Charts", part ? part.of : cards],
     ["attributes", "Attributes", detail ? Object.keys(detail.attributes).length : undefined],
     ["media", "Media", undefined],
     ["writers", "Writers", detail?.writers.length],

@@ -4,11 +4,18 @@ import { say } from "../state/app.ts";
 import * as a from "../state/arrangement.ts";
 import type { Card, Session } from "../state/session.ts";
 import { arrangement, change, openSpace } from "../state/space.ts";
+import { fullScreen } from "../state/view.ts";
 
 /** What a reader does with the charts of a project: pin, move, and make sections. */
 
 /** The cards of a session where the readers of the project put them. */
 export function useArranged(session: Session): Card[] {
+  const wanted = useComputed(() => {
+    const { pinned = [], sections = [] } = arrangement.value;
+    const moved = sections.flatMap((s) => (s.made ? (s.metrics ?? []) : []));
+    return [...pinned, ...moved, ...(fullScreen.value ? [fullScreen.value] : [])];
+  }).value;
+  useEffect(() => session.want(wanted), [session, wanted]);
   return useComputed(() => a.arrange(session.cards.value, arrangement.value)).value;
 }
 

@@ -10,7 +10,7 @@ import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import * as kymo from "../state/kymograph.ts";
 import { param, setParams } from "../state/route.ts";
-import type { Card, Session } from "../state/session.ts";
+import type { Card, Part, Session } from "../state/session.ts";
 import { folded } from "../state/space.ts";
 import { later, scrolled as slowDown } from "../state/turn.ts";
 import * as view from "../state/view.ts";
@@ -73,6 +73,7 @@ export function ChartGrid({
   );
   useGridKeys(cards, found, plan.blocks, host);
   const drop = useDrop(cards);
+  const part = session.part();
   // Before the first scroll only what is seen is asked for.
   const from = top - overscan;
   const to = top + box.value.height + (scrolled.value ? scrollStep + overscan : 0);
@@ -86,18 +87,29 @@ export function ChartGrid({
         at.value = (e.currentTarget as HTMLElement).scrollTop;
         scrolled.value = true;
         slowDown();
+        if (part && at.value + 3 * box.value.height > plan.height) session.more();
       }}
     >
       <OwnNote />
       {!pattern.ok && <Message>The search is no regular expression: {pattern.error}.</Message>}
-      {pattern.ok && cards.length > 0 && found.length === 0 && (
-        <Message>
-          No metric matches <code>{view.search.value}</code>.{" "}
-          <button type="button" class="link" onClick={() => setParams({ q: "" })}>
-            clear
-          </button>
-        </Message>
+      {session.searchError.value && (
+        <Message>The server cannot search for this: {session.searchError.value.message}.</Message>
       )}
+      {pattern.ok &&
+        (cards.length > 0 || session.finds()) &&
+        found.length === 0 &&
+        session.searching.value && <Message>searching …</Message>}
+      {pattern.ok &&
+        (cards.length > 0 || session.finds()) &&
+        found.length === 0 &&
+        !session.searching.value && (
+          <Message>
+            No metric matches <code>{view.search.value}</code>.{" "}
+            <button type="button" class="link" onClick={() => setParams({ q: "" })}>
+              clear
+            </button>
+          </Message>
+        )}
       {values > mostParts && (
         <Message>
           {mostParts} of {count(values)} values of {nameOf(groups.split.value)} have a chart.{" "}
@@ -106,14 +118,14 @@ export function ChartGrid({
           </button>
         </Message>
       )}
-      <StickyHead at={at} blocks={plan.blocks} />
+      <StickyHead at={at} blocks={plan.blocks} part={part} />
       <div class="grid" style={{ height: `${plan.height}px` }}>
         {box.value.width > 0 &&
           plan.blocks
             .filter((b) => b.top < to && b.top + b.height > from)
             .map((b) => (
               <section class="group" key={b.group}>
-                <GroupHead block={b} all={cards} />
+                <GroupHead block={b} all={cards} part={part} />
                 {!closed.has(b.group) &&
                   cardsBetween(b, from, to).map((place) => (
                     <Cell
@@ -127,6 +139,15 @@ export function ChartGrid({
               </section>
             ))}
       </div>
+      {part && (
+        <Message>
+          The charts of {count(part.listed)}{" "}
+          {part.found ? "series that match" : `of ${count(part.of)} series`}: scroll on or search for others.{" "}
+          <button type="button" class="link" onClick={() => session.more()}>
+            list more
+          </button>
+        </Message>
+      )}
     </div>
   );
 }
@@ -143,7 +164,7 @@ function useSplit(matching: Card[]): { found: Card[]; values: number } {
   }, [matching, by, runs, all]);
 }
 
-function GroupName({ group, cards }: Pick<Block, "group" | "cards">) {
+function GroupName({ group, cards, part }: Pick<Block, "group" | "cards"> & { part: Part | null }) {
   const closed = folded.value.has(group);
   return (
     <button
@@ -155,13 +176,16 @@ function GroupName({ group, cards }: Pick<Block, "group" | "cards">) {
     >
       <Icon name={closed ? "chevron" : "down"} size={12} />
       <span class="cut">{titleOf(group)}</span>
-      <span class="muted">{count(cards.length)}</span>
+      <span class="muted">
+        {count(cards.length)}
+        {part?.sections.has(group) && "+"}
+      </span>
     </button>
   );
 }
 
 /** A group's name above its first card, as wide as its cards. */
-function GroupHead({ block, all }: { block: Block; all: Card[] }) {
+function GroupHead({ block, all, part }: { block: Block; all: Card[]; part: Part | null }) {
   const wide = Math.min(block.columns - block.column, block.cards.length);
   const left = block.column * (block.cardWidth + gap);
   return (
@@ -175,7 +199,7 @@ function GroupHead({ block, all }: { block: Block; all: Card[] }) {
       {...dropsSection(all, block.group)}
     >
       <h2>
-        <GroupName group={block.group} cards={block.cards} />
+        <GroupName group={block.group} cards={block.cards} part={part} />
       </h2>
       <GroupKymograph cards={block.cards} />
       <SectionTools cards={all} id={block.group} />
@@ -203,11 +227,13 @@ function GroupKymograph({ cards }: { cards: Card[] }) {
 }
 
 /** The name of the group whose cards are at the top, once its own has scrolled away. */
-function StickyHead({ at, blocks }: { at: Signal<number>; blocks: Block[] }) {
+function StickyHead({ at, blocks, part }: { at: Signal<number>; blocks: Block[]; part: Part | null }) {
   const here = useComputed(() =>
     blocks.find((b) => b.top < at.value && b.top + b.height > at.value + groupHead),
   ).value;
-  return <div class="sticky-head">{here && <GroupName group={here.group} cards={here.cards} />}</div>;
+  return (
+    <div class="sticky-head">{here && <GroupName group={here.group} cards={here.cards} part={part} />}</div>
+  );
 }
 
 interface CellProps {

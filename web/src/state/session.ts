@@ -1,13 +1,22 @@
-import { computed, type ReadonlySignal, type Signal, signal, batch as together } from "@preact/signals";
+import {
+  computed,
+  effect,
+  type ReadonlySignal,
+  type Signal,
+  signal,
+  batch as together,
+} from "@preact/signals";
 import * as api from "../api/client.ts";
 import { ApiError, asApiError, type Page } from "../api/client.ts";
 import type { LiveEvent, RunDetail, Series } from "../api/types.ts";
 import { escapeRegex } from "../chart/pattern.ts";
-import { groupOf, labelText, naturalKey } from "../chart/title.ts";
+import { groupOf } from "../chart/title.ts";
 import { live } from "./app.ts";
 import { prefixId } from "./arrangement.ts";
-import { byOrder, type Card, Cards, type Known, type Listed } from "./cards.ts";
+import { byOrder, type Card, Cards, type Listed } from "./cards.ts";
 import { Crowd, type Named } from "./crowd.ts";
+import { lastsOf } from "./lasts.ts";
+import { orderOf, SeriesList, seriesKey } from "./serieslist.ts";
 import { Pool } from "./turn.ts";
 import { showInherited } from "./view.ts";
 
@@ -17,8 +26,18 @@ interface Loaded {
   some: boolean;
   named: number;
   detail: Signal<RunDetail | null>;
-  /** By seriesKey; the counts and last values of series move in place, see tick. */
-  series: Map<string, Known>;
+  list: SeriesList;
+  /** The list is long, and is read as far as somebody scrolls: a search is asked of the server. */
+  partial: Signal<boolean>;
+  /** What the search finds of a partial list. */
+  found: Signal<SeriesList | null>;
+  /** A part of a list is on its way. */
+  reading: boolean;
+  /** When a partial list may be read again, since the run has more series. */
+  againAtMs: number;
+  /** Metrics that were asked for beside the list, and whether documents were. */
+  beside: Set<string>;
+  documents: boolean;
   /** Rises when series were added. */
   shape: Signal<number>;
   /** Rises when counts and last values of series moved. */
@@ -40,10 +59,25 @@ interface Loaded {
 }
 
 export { type Card, type Member, plotted } from "./cards.ts";
+export { cardKey, seriesKey } from "./serieslist.ts";
+
+/** What is listed of long lists. */
+export interface Part {
+  /** It is of a search. */
+  found: boolean;
+  listed: number;
+  of: number;
+  /** The sections in which lists end. */
+  sections: ReadonlySet<string>;
+}
 
 const firstPage = 32; // what fills the first screen, with preview lines
 const crowdPage = 128; // of each of many runs: without previews, and most runs have no more
 const nextPage = 5000;
+const mostListed = 20_000; // series of all runs that are read before somebody scrolls to their end
+const mostFound = 5000; // of a search
+const firstFound = 256; // what a search shows at once
+const searchMs = 60; // between two letters
 const previewBuckets = 64;
 const crowdPreview = 16; // buckets of the first of many runs
 const tickMs = 300; // with the server's beat of 200 ms and two answers a point is drawn well within 1 s
@@ -58,7 +92,6 @@ const lastCount = 60; // metrics whose last value one live tick asks for
 /** The run itself logged some of it. */
 const isOwn = (s: Series): boolean => s.count === 0 || (s.inherited ?? 0) < s.count;
 const isDocument = (s: Series): boolean => s.kind === "histogram" || s.kind === "scatter";
-export const cardKey = (s: Series): string => `${s.metric}\u0000${s.scale}`;
 
 /** There is no such run, or none for this reader; any other failure may pass. */
 const isMissing = (loaded: Loaded): boolean =>
@@ -72,6 +105,14 @@ export class Session {
   readonly #visible = new Map<string, number>();
   readonly cards: ReadonlySignal<Card[]>;
   readonly #cards = new Cards();
+  readonly #foundCards = new Cards();
+  /** A search is on its way to the server. */
+  readonly searching = signal(false);
+  readonly searchError = signal<ApiError | null>(null);
+  readonly #wanted = signal<readonly string[]>([]);
+  /** Rises when a search is to be asked again. */
+  readonly #round = signal(0);
+  #ended: (() => void)[] = [];
   readonly #dirty = new Set<string>();
   readonly #unpublished: (() => void)[] = [];
   /** Runs that the next requests ask for, all of one call of show. */
@@ -87,16 +128,148 @@ export class Session {
   readonly #crowd: Crowd | null;
 
   /** A page that has the summaries of its runs from their list lets many of them be a crowd. */
-  constructor({ crowd = false } = {}) {
+  constructor({ crowd = false, search = (): api.Search | null => null } = {}) {
     this.#crowd = crowd ? new Crowd(this.#pool, this.#abort.signal, this.#sink()) : null;
     this.cards = computed(() => {
       for (const id of this.#shown.value) this.#runs.get(id)!.shape.value;
-      this.#cards.take(this.#listed());
-      const all = this.#cards.list();
+      const finds = this.finds();
+      const cards = finds ? this.#foundCards : this.#cards;
+      cards.take(this.#listed(finds));
+      const all = cards.list();
       const known = showInherited.value ? all : ownCards(all);
       const names = this.#crowd?.names.value;
       return names?.size ? withNamed(known, names, this.#places, this.#crowd!.done.value) : known;
     });
+    const searched = computed(() => {
+      const wanted = search();
+      return wanted && this.#partial().length
+        ? JSON.stringify([this.#round.value, wanted, this.#partial()])
+        : "";
+    });
+    this.#ended = [effect(() => this.#search(searched.value)), effect(() => this.#readBeside())];
+  }
+
+  /** The shown runs of which only a part is listed. */
+  #partial(): string[] {
+    return this.#shown.value.filter((id) => this.#runs.get(id)!.partial.value);
+  }
+
+  /** The cards are those that the server found. */
+  finds(): boolean {
+    return this.#shown.value.some((id) => this.#runs.get(id)!.found.value);
+  }
+
+  /** Asks the server what a search finds in partial lists. */
+  #search(key: string): (() => void) | undefined {
+    this.searching.value = key !== "";
+    this.searchError.value = null;
+    if (key === "") {
+      together(() => {
+        for (const loaded of this.#runs.values()) loaded.found.value = null;
+      });
+      return undefined;
+    }
+    const [, wanted, ids] = JSON.parse(key) as [number, api.Search, string[]];
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      Promise.all(ids.map((id) => this.#find(id, wanted, abort.signal)))
+        .catch((cause) => {
+          if (!abort.signal.aborted) this.searchError.value = asApiError(cause);
+        })
+        .finally(() => {
+          if (!abort.signal.aborted) this.searching.value = false;
+        });
+    }, searchMs);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }
+
+  async #find(id: string, wanted: api.Search, abort: AbortSignal): Promise<void> {
+    const { found, shape } = this.#runs.get(id)!;
+    const list = new SeriesList(wanted);
+    for (let limit = firstFound; list.known.size < mostFound; limit = nextPage) {
+      const page = await api.series(id, { ...wanted, limit, cursor: list.cursor }, abort);
+      if (abort.aborted) return;
+      list.take(page, true);
+      together(() => {
+        found.value = list;
+        shape.value++;
+      });
+      if (!page.next) return;
+    }
+  }
+
+  /** Reads on, where a list is not whole. */
+  more(): void {
+    for (const id of this.#shown.peek()) {
+      const loaded = this.#runs.get(id)!;
+      const list = loaded.found.peek() ?? loaded.list;
+      if (!list.cursor || loaded.reading || !loaded.complete.peek()) continue;
+      list.goOn();
+      this.#readOn(id, loaded, list).catch(this.#failed(loaded));
+    }
+  }
+
+  async #readOn(id: string, loaded: Loaded, list: SeriesList): Promise<void> {
+    loaded.reading = true;
+    try {
+      for (let added = false; list.cursor && !added; ) {
+        const query = { ...list.wanted, limit: nextPage, cursor: list.cursor };
+        added = list.take(await api.series(id, query, loaded.abort.signal), true);
+      }
+    } finally {
+      loaded.reading = false;
+    }
+    together(() => {
+      loaded.shape.value++;
+      loaded.partial.value = loaded.list.cursor !== "";
+    });
+  }
+
+  /** How much of the series is listed; null where all is. */
+  part(): Part | null {
+    const lists = this.#partial().map((id) => {
+      const { found, list, shape, detail } = this.#runs.get(id)!;
+      shape.value;
+      return { list: found.value ?? list, of: detail.value?.seriesCount ?? 0 };
+    });
+    const open = lists.filter(({ list }) => list.cursor);
+    if (open.length === 0) return null;
+    return {
+      found: open.some(({ list }) => list.wanted),
+      listed: open.reduce((n, { list }) => n + list.known.size, 0),
+      of: open.reduce((n, { of }) => n + of, 0),
+      sections: new Set(open.map(({ list }) => list.last)),
+    };
+  }
+
+  /** Charts that are shown wherever the list of their run has come to. */
+  want(metrics: readonly string[]): void {
+    if (metrics.join("\n") !== this.#wanted.peek().join("\n")) this.#wanted.value = metrics;
+  }
+
+  #readBeside(): void {
+    const metrics = this.#wanted.value;
+    for (const id of this.#partial()) {
+      const loaded = this.#runs.get(id)!;
+      const fresh = metrics.filter((m) => !loaded.beside.has(m));
+      if (fresh.length === 0) continue;
+      for (const m of fresh) loaded.beside.add(m);
+      this.#addAll(id, loaded, { q: [exactly(fresh)] }).catch(() => {
+        for (const m of fresh) loaded.beside.delete(m);
+      });
+    }
+  }
+
+  async #addAll(id: string, loaded: Loaded, query: api.SeriesQuery): Promise<void> {
+    let cursor = "";
+    do {
+      const page = await api.series(id, { ...query, limit: nextPage, cursor }, loaded.abort.signal);
+      cursor = page.next;
+      if (loaded.list.add(page.items)) this.#publish(() => loaded.shape.value++);
+    } while (cursor);
   }
 
   /** Shows these runs, the page's own first. */
@@ -139,13 +312,12 @@ export class Session {
       loaded: (id, detail, series) => {
         const loaded = this.#runs.get(id)!;
         if (detail) this.#loaded(id, loaded, detail);
-        if (merge(loaded, series)) this.#publish(() => loaded.shape.value++);
+        if (loaded.list.add(series)) this.#publish(() => loaded.shape.value++);
         loaded.complete.value = true;
       },
       failed: (id, cause) => this.#failed(this.#runs.get(id)!)(cause),
       dropped: (metrics) => {
-        for (const loaded of this.#runs.values())
-          loaded.series = new Map([...loaded.series].filter(([, k]) => !metrics.has(k.series.metric)));
+        for (const loaded of this.#runs.values()) loaded.list.keep((_, s) => !metrics.has(s.metric));
       },
       publish: (change) => this.#publish(change),
     };
@@ -157,6 +329,7 @@ export class Session {
   }
 
   close(): void {
+    for (const end of this.#ended) end();
     this.#unlisten?.();
     document.removeEventListener("visibilitychange", this.#flushSoon);
     if (this.#timer) clearTimeout(this.#timer);
@@ -164,8 +337,11 @@ export class Session {
     for (const loaded of this.#runs.values()) loaded.abort.abort();
   }
 
-  #listed(): Listed[] {
-    return this.#shown.peek().map((id) => [id, this.#runs.get(id)!.series]);
+  #listed(found = false): Listed[] {
+    return this.#shown.peek().map((id) => {
+      const loaded = this.#runs.get(id)!;
+      return [id, ((found && loaded.found.peek()) || loaded.list).known];
+    });
   }
 
   detail(id: string): RunDetail | null {
@@ -178,6 +354,7 @@ export class Session {
 
   /** Every page of the series of all shown runs has come, but for runs that cannot be read. */
   complete(): boolean {
+    if (this.searching.value) return false;
     return this.#shown.value.every((id) => this.#runs.get(id)?.listed.value || this.error(id));
   }
 
@@ -199,7 +376,13 @@ export class Session {
     const loaded = this.#runs.get(id);
     if (!loaded) return [];
     loaded.shape.value;
-    const all = [...loaded.series.values()].map((k) => k.series).filter(isDocument);
+    if (loaded.partial.value && !loaded.documents) {
+      loaded.documents = true;
+      this.#addAll(id, loaded, { kind: ["histogram", "scatter"] }).catch(() => {
+        loaded.documents = false;
+      });
+    }
+    const all = [...loaded.list.known.values()].map((k) => k.series).filter(isDocument);
     return showInherited.value ? all : all.filter(isOwn);
   }
 
@@ -243,7 +426,7 @@ export class Session {
   /** Loads runs that are drawn over the page's own, all of them with one request. */
   async #loadMany(ids: string[]): Promise<void> {
     const runs = ids.map((id) => this.#runs.get(id)!);
-    const page = this.#firstPage(ids[0]!);
+    const page = { ...this.#firstPage(ids[0]!), summary: false }; // the list of series has the last values
     const answers = await this.#pool.run(() =>
       api.overviews(ids, page, this.#abort.signal).then(
         ({ list }) => list,
@@ -254,7 +437,7 @@ export class Session {
       const [id, answer, failed] = [ids[i]!, answers[i]!, this.#failed(loaded)];
       if (answer instanceof ApiError) failed(answer);
       else {
-        this.#loaded(id, loaded, answer.detail!);
+        this.#loaded(id, loaded, { ...answer.detail!, summary: lastsOf(answer.series.items) });
         this.#list(id, loaded, answer.series).catch(failed);
       }
     }
@@ -278,26 +461,36 @@ export class Session {
 
   /** The first page comes with preview lines; the names after it are many and come without. */
   async #list(id: string, loaded: Loaded, first: Page<Series>): Promise<void> {
+    const { list } = loaded;
+    // A list that somebody scrolled in is as long when it is read again.
+    const most = Math.max(mostListed / this.#shown.peek().length, list.cursor ? list.known.size : 0);
+    const gone = new Set(list.known.keys());
+    list.begin();
     let page = first;
     let published = 0;
-    const gone = new Set(loaded.series.keys());
-    for (;;) {
-      const added = merge(loaded, page.items);
+    for (let read = 0; ; ) {
+      read += page.items.length;
+      const added = list.take(page, read >= most);
       if (page.items.length === nextPage) this.#cards.take(this.#listed()); // before it is published, not all at once
       for (const s of page.items) gone.delete(seriesKey(s));
-      // Laying out a hundred thousand cards takes a while: they are shown each time their number has doubled.
-      if (added && (!page.next || loaded.series.size >= 2 * published)) {
-        published = loaded.series.size;
+      const ends = !page.next || (read >= most && added);
+      // Laying out many cards takes a while: they are shown each time their number has doubled.
+      if (added && (ends || list.known.size >= 2 * published)) {
+        published = list.known.size;
         this.#publish(() => {
           loaded.shape.value++;
         });
       }
-      if (!page.next) break;
+      this.#cut(loaded, ends, most);
+      if (ends) break;
       page = await api.series(id, { limit: nextPage, cursor: page.next }, loaded.abort.signal);
     }
     // Of an ancestor that cannot be read any more.
-    if (gone.size) loaded.series = new Map([...loaded.series].filter(([key]) => !gone.has(key)));
-    if (published !== loaded.series.size)
+    if (gone.size)
+      list.keep(
+        (key, s) => !gone.has(key) || loaded.beside.has(s.metric) || (!!list.cursor && isDocument(s)),
+      );
+    if (published !== list.known.size)
       this.#publish(() => {
         loaded.shape.value++;
       });
@@ -311,8 +504,21 @@ export class Session {
     loaded.tick.value++;
   }
 
+  /** Whether a list is read as far as somebody scrolls, which a search need not wait for. */
+  #cut(loaded: Loaded, ends: boolean, most: number): void {
+    const long = ends || (loaded.detail.peek()?.seriesCount ?? 0) > most;
+    loaded.partial.value = long && loaded.list.cursor !== "";
+  }
+
   async #listAnew(id: string, loaded: Loaded): Promise<void> {
-    await this.#list(id, loaded, await api.series(id, this.#firstPage(id), loaded.abort.signal));
+    loaded.reading = true;
+    const began = Date.now();
+    try {
+      await this.#list(id, loaded, await api.series(id, this.#firstPage(id), loaded.abort.signal));
+    } finally {
+      loaded.reading = false;
+      loaded.againAtMs = Date.now() + 20 * (Date.now() - began);
+    }
   }
 
   /** The page's own run. */
@@ -396,14 +602,15 @@ export class Session {
     }
     const detail = loaded.detail.peek();
     const known = detail?.seriesCount ?? 0; // those of the run itself
-    const listed = detail?.lineage.ancestors.length ? ownSeries(loaded) : loaded.series.size;
     if (Date.now() - loaded.detailAtMs > pauseOf(loaded)) this.#detail(id, loaded);
-    if (known > listed || loaded.stale) {
+    if (!loaded.reading && hasMore(loaded, known)) {
       loaded.stale = false;
+      loaded.named = known;
       await this.#listAnew(id, loaded).catch((cause) => {
         loaded.stale = true;
         throw cause;
       });
+      this.#round.value++;
     } else await this.#lasts(id, loaded);
     loaded.tick.value++;
   }
@@ -445,18 +652,18 @@ export class Session {
       const began = Date.now();
       if (detail) for (const id of some) this.#runs.get(id)!.detailAtMs = began;
       const query = { q: q ?? "^$", limit: q ? nextPage : 1, preview: 0, summary: false, detail };
-      const take = ({ list }: api.Overviews) =>
+      const takeAll = ({ list }: api.Overviews) =>
         list.forEach((answer, i) => {
           const [id, loaded] = [some[i]!, this.#runs.get(some[i]!)!];
           if (answer instanceof ApiError) return;
           loaded.detailTookMs = Date.now() - began;
           if (answer.detail) this.#setDetail(id, loaded, answer.detail);
-          if (merge(loaded, answer.series.items)) loaded.shape.value++;
+          take(loaded, answer.series.items);
           loaded.tick.value++;
         });
       this.#pool
         .run(() => api.overviews(some, query, this.#abort.signal))
-        .then((answer) => together(() => take(answer)))
+        .then((answer) => together(() => takeAll(answer)))
         .catch(() => {}); // asked again with the next event
     }
   }
@@ -495,14 +702,14 @@ export class Session {
   /** The metrics in view; null where none is. */
   #lastsQuery(): string | null {
     const metrics = [...this.#visible.keys()].slice(0, lastCount);
-    return metrics.length ? `^(${metrics.map(escapeRegex).join("|")})$` : null;
+    return metrics.length ? exactly(metrics) : null;
   }
 
   async #lasts(id: string, loaded: Loaded): Promise<void> {
     const q = this.#lastsQuery();
     if (!q) return;
-    const { items } = await api.series(id, { q, limit: nextPage }, loaded.abort.signal);
-    if (merge(loaded, items)) loaded.shape.value++;
+    const { items } = await api.series(id, { q: [q], limit: nextPage }, loaded.abort.signal);
+    take(loaded, items);
   }
 }
 
@@ -511,11 +718,25 @@ const pauseOf = (loaded: Loaded): number => Math.max(detailMs, 20 * loaded.detai
 const inherits = (d: RunDetail, run: string): boolean => d.lineage.ancestors.some((a) => a.id === run);
 const lineOf = (d: RunDetail): string => d.lineage.ancestors.map((a) => `${a.id} ${a.up_to}`).join();
 
-function ownSeries(loaded: Loaded): number {
-  let own = 0;
-  for (const { series } of loaded.series.values()) if (isOwn(series)) own++;
-  return own;
+/** A run has series that its list lacks. A list that is partial is read again for a small part of the time. */
+function hasMore(loaded: Loaded, known: number): boolean {
+  if (loaded.stale) return true;
+  if (loaded.partial.peek()) return known > loaded.named && Date.now() > loaded.againAtMs;
+  let listed = loaded.list.known.size;
+  if (loaded.detail.peek()?.lineage.ancestors.length)
+    for (const { series } of loaded.list.known.values()) if (!isOwn(series)) listed--;
+  return known > listed;
 }
+
+/** Takes last values, and series that are new in what is listed. */
+function take(loaded: Loaded, items: readonly Series[]): void {
+  const found = loaded.found.peek();
+  if (found) for (const s of items) loaded.list.update(s);
+  if ((found ?? loaded.list).add(items)) loaded.shape.value++;
+}
+
+/** An expression for these metrics. */
+const exactly = (metrics: readonly string[]): string => `^(${metrics.map(escapeRegex).join("|")})$`;
 
 function loading(): Loaded {
   return {
@@ -523,7 +744,13 @@ function loading(): Loaded {
     some: false,
     named: 0,
     detail: signal(null),
-    series: new Map(),
+    list: new SeriesList(),
+    partial: signal(false),
+    found: signal(null),
+    reading: false,
+    againAtMs: 0,
+    beside: new Set(),
+    documents: false,
     shape: signal(0),
     tick: signal(0),
     complete: signal(false),
@@ -536,31 +763,6 @@ function loading(): Loaded {
     heard: new Map(),
     stale: false,
   };
-}
-
-/** Puts fresh series over the known ones; true when some were not known. */
-function merge(loaded: Loaded, fresh: Series[]): boolean {
-  const before = loaded.series.size;
-  for (const s of fresh) {
-    const key = seriesKey(s);
-    const known = loaded.series.get(key);
-    if (known) {
-      known.series.count = s.count;
-      known.series.inherited = s.inherited;
-      known.series.last = s.last;
-      known.series.axes = s.axes;
-    } else loaded.series.set(key, placed(s));
-  }
-  return loaded.series.size > before;
-}
-
-function placed(series: Series): Known {
-  const [card, group] = [cardKey(series), prefixId(groupOf(series.metric))];
-  return { series, card, group, order: orderOf(group, card) };
-}
-
-export function seriesKey(s: Series): string {
-  return `${s.metric}\u0000${s.scale}\u0000${labelText(s.labels)}`;
 }
 
 type Placed = Card & { order: string };
@@ -591,8 +793,6 @@ function withNamed(
   const unnamed = known.filter((c) => !places.has(c.key));
   return unnamed.length ? [...out, ...unnamed] : out;
 }
-
-const orderOf = (group: string, card: string): string => naturalKey(`${group}\u0000${card}`);
 
 /** The cards without series of which a run has nothing itself. */
 function ownCards(cards: Card[]): Card[] {

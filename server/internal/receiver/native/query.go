@@ -30,7 +30,7 @@ func (s *queryService) ListSeries(ctx context.Context, m *kymogramv1.ListSeriesR
 	if err != nil {
 		return nil, err
 	}
-	request := query.SeriesRequest{Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Run: run, Query: m.Q}
+	request := query.SeriesRequest{Page: query.Page{Limit: int(m.Limit), Cursor: m.Cursor}, Run: run, Query: []string{m.Q}}
 	release, _, err := s.options.Reserve(ctx, request.Bytes())
 	if err != nil {
 		return nil, err

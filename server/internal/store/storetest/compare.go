@@ -174,6 +174,12 @@ func compareSeries(ctx context.Context, e store.Engine, id model.RunID, r *naive
 	if err != nil || len(direct) != 1 || direct[0].ID != got.ID {
 		return fmt.Errorf("looked up by name: %v, %v", direct, err)
 	}
+	for _, kind := range []model.Kind{model.KindFloat, model.KindInt, model.KindText, model.KindHistogram, model.KindScatter} {
+		list, _, err := e.ListSeries(ctx, id, store.SeriesFilter{Metric: s.key.Metric, Kinds: []model.Kind{kind}, Limit: limit})
+		if err != nil || slices.ContainsFunc(list, func(l store.Series) bool { return l.Kind != kind }) || kind == s.kind && len(list) == 0 {
+			return fmt.Errorf("listed by kind %s: %v, %v", kind, list, err)
+		}
+	}
 	sels := []store.Attempts{{}, {All: true}}
 	for number := range r.attempts {
 		sels = append(sels, store.Attempts{Number: number})

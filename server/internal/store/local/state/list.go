@@ -112,7 +112,7 @@ func (l *lister) collectPart(r *Run, part []uint32, f store.SeriesFilter) (more 
 	}
 	for i, id := range part {
 		s := r.series[id]
-		if f.Match != nil && !f.Match(l.keyOf(s.Text)) {
+		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, s.Kind) || f.Match != nil && !f.Match(l.keyOf(s.Text)) {
 			continue
 		}
 		if len(l.page) == f.Limit {

@@ -5,6 +5,8 @@ const near = 2.2; // … and what is looked at, since buckets tell only about ho
 const normal = 2.563; // q90 − q10 of a normal distribution, in standard deviations
 const small = 6; // points of a bucket, of which its min, max and mean tell nearly all
 const passes = 3; // what was found widens the span no more
+const many = 25; // buckets, of which none holds so many points that a quantile may be any of them
+const pieces = 4; // values that stand for the points of a bucket on each side of its mean
 const fewest = 8; // buckets of which a span can be told
 
 const least = 2; // a part of the whole span that a step out of the trend has at least: noise may be larger at first
@@ -36,26 +38,36 @@ function find(c: Curve): number[] {
   const whole = quantile(all.map((i) => [c.mean[i]!, c.count[i]!]));
   const found = new Set([
     ...leaving(c, all, 0),
-    ...leaving(aboutTrend(c, all), all, (whole(0.9) - whole(0.1)) / least),
+    ...leaving(aboutTrend(c, all), all, (whole(0.9) - whole(0.1)) / least, within(c, all)),
   ]);
   return all.filter((i) => found.has(i));
 }
 
 /** The buckets that leave what is usual by more than a least distance. */
-function leaving(c: Values, all: number[], least: number): number[] {
+function leaving(c: Values, all: number[], least: number, known: Spread[] = []): number[] {
   let outside: number[] = [];
   for (let pass = 0; pass < passes; pass++) {
     const found = new Set(outside);
-    const usual = spreads(
-      c,
-      all.filter((i) => !found.has(i)),
-    );
+    const others = all.filter((i) => !found.has(i));
+    const usual = [...known, ...spreads(c, others)];
     const next = all.filter((i) => usual.some((u) => leaves(c, i, u, least)));
     if (next.length === outside.length || next.length === all.length) break;
     outside = next;
   }
   return outside;
 }
+
+/** How points spread about a trend that turns within few buckets: as they do within a bucket. */
+const within = (c: Values, all: number[]): Spread[] =>
+  typicalOf(c, all) > small ? [{ middle: 0, span: normal * innerOf(c, all) }] : [];
+
+/** How many points half of the buckets have at most. */
+const typicalOf = (c: Values, buckets: number[]): number =>
+  quantile(buckets.map((i) => [c.count[i]!, 1]))(0.5);
+
+/** The standard deviation within a bucket, of half of them at most. */
+const innerOf = (c: Values, buckets: number[]): number =>
+  quantile(buckets.map((i) => [deviation(c, i), 1]))(0.5);
 
 /**
  * What is above and below the trend before and after each bucket, by the medians of its neighbours' means; on a slope
@@ -97,12 +109,16 @@ function leaves(c: Values, i: number, { middle, span }: Spread, least: number): 
 function spreads(c: Values, buckets: number[]): Spread[] {
   // Points spread by their trend, which means show, and within their buckets.
   const means = quantile(buckets.map((i) => [c.mean[i]!, c.count[i]!]));
-  const inner = quantile(buckets.map((i) => [deviation(c, i), 1]))(0.5);
-  const all = { middle: means(0.5), span: Math.hypot(means(0.9) - means(0.1), normal * inner) };
-  const typical = quantile(buckets.map((i) => [c.count[i]!, 1]))(0.5);
-  if (typical > small) return [all];
-  const points = quantile(buckets.flatMap((i) => pointsOf(c, i)));
-  return [all, { middle: points(0.5), span: points(0.9) - points(0.1) }];
+  const all = { middle: means(0.5), span: Math.hypot(means(0.9) - means(0.1), normal * innerOf(c, buckets)) };
+  const out = [all];
+  if (typicalOf(c, buckets) <= small) out.push(spreadOf(buckets.flatMap((i) => pointsOf(c, i))));
+  if (buckets.length < many) out.push(spreadOf(buckets.flatMap((i) => spreadPoints(c, i))));
+  return out;
+}
+
+function spreadOf(values: [number, number][]): Spread {
+  const q = quantile(values);
+  return { middle: q(0.5), span: q(0.9) - q(0.1) };
 }
 
 /** The standard deviation that points of a normal distribution have about their bucket's mean when they are so far apart. */
@@ -122,6 +138,25 @@ function pointsOf(c: Values, i: number): [number, number][] {
     [max, 1],
   ];
   return n < 3 ? ends : [...ends, [(n * c.mean[i]! - min - max) / (n - 2), n - 2]];
+}
+
+/**
+ * A bucket's points as a trend has them: evenly from min to mean and from there to max, as many on each side as give the
+ * mean.
+ */
+function spreadPoints(c: Values, i: number): [number, number][] {
+  const [n, min, max] = [c.count[i]!, c.min[i]!, c.max[i]!];
+  const span = max - min;
+  if (n < 3 || !(span > 0 && span < Infinity)) return pointsOf(c, i);
+  const inner = Math.max(min, Math.min(max, (n * c.mean[i]! - min - max) / (n - 2)));
+  const below = (max - inner) / span;
+  const out = pointsOf(c, i).slice(0, 2);
+  for (let k = 0; k < pieces; k++) {
+    const share = (k + 0.5) / pieces;
+    out.push([min + (inner - min) * share, ((n - 2) * below) / pieces]);
+    out.push([inner + (max - inner) * share, ((n - 2) * (1 - below)) / pieces]);
+  }
+  return out;
 }
 
 /** Quantiles of values that stand for so many points each. */

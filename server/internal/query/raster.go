@@ -156,7 +156,7 @@ func (r *raster) finish(lo, hi *float64) {
 	r.Profile = make([]ColumnSummary, r.Columns)
 	for i := range r.columns {
 		c, nan := &r.columns[i], math.NaN()
-		r.Profile[i] = ColumnSummary{nan, nan, nan, c.count, c.nan, c.above, c.below}
+		r.Profile[i] = ColumnSummary{nan, nan, nan, c.count, c.nan, c.above, c.below, c.rows}
 		if c.count > 0 {
 			r.Profile[i].Min, r.Profile[i].Max, r.Profile[i].Mean = c.min, c.max, c.mean
 		}

@@ -100,15 +100,7 @@ interface FoundProps {
 
 function Found({ session, id, detail, cards, runs, members, metric }: FoundProps) {
   if (!session.complete() || !detail) return <p class="muted ky-wait">reading the list of series …</p>;
-  if (members.length > 0)
-    return (
-      <KymographBody
-        session={session}
-        members={members.slice(0, mostRows)}
-        left={members.length - mostRows}
-        runs={runs}
-      />
-    );
+  if (members.length > 0) return <KymographBody {...{ session, members, runs }} />;
   const offers = offersOf(cards);
   return (
     <Message>
@@ -211,8 +203,8 @@ function Tools({ cards, members, scales, runs }: ToolsProps) {
       />
       <Pick
         label="Order of rows"
-        value={kymo.order.value}
-        options={orders}
+        value={kymo.orderOf(members.length)}
+        options={orders.filter(([name]) => name !== "similar" || members.length <= mostRows)}
         onPick={(order) => setParams({ order, rows: "" })}
       />
       <Pick

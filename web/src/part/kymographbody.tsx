@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { mostRows, type Picture } from "../api/kymograph.ts";
+import type { Picture } from "../api/kymograph.ts";
 import { axisFor, relative, storedRange, unitOf, wall, type XAxis } from "../chart/axis.ts";
 import { type Brush, type Place, sidesOf } from "../chart/brush.ts";
 import type { Unit } from "../chart/curve.ts";
@@ -25,13 +25,11 @@ import { useOrder } from "./useorder.ts";
 interface Props {
   session: Session;
   members: Member[];
-  /** Series beyond what one picture takes. */
-  left: number;
   runs: Map<string, number>;
 }
 
 /** KymographBody is the picture with its legend, what is under the crosshair, and the curve of the opened row. */
-export function KymographBody({ session, members, left, runs }: Props) {
+export function KymographBody({ session, members, runs }: Props) {
   const unread = session.failed().length;
   const size = useSignal({ width: 0, height: 0 });
   const pictures = useMemo(() => new Pictures(), [session]);
@@ -56,7 +54,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
     ...ends,
     columns: 0,
   };
-  const sort = kymo.order.value;
+  const sort = kymo.orderOf(members.length);
   const base = `${labels.key} ${axis.name} ${ends?.from} ${ends?.to} ${inherited}`;
   const orderKey = `${base} ${sort} ${sort === "similar" || sort === "max" ? kymo.reduce.value : ""}`;
   const part = kymo.rows.value;
@@ -137,15 +135,15 @@ export function KymographBody({ session, members, left, runs }: Props) {
             reset zoom
           </button>
         )}
-        {order === null && known !== null && (
-          <span class="muted">sorting {count(members.length)} rows …</span>
-        )}
+        <Waiting
+          read={pictures.headKey === key ? 0 : pictures.progress.value}
+          of={shown.length}
+          sorting={order === null && known !== null ? members.length : 0}
+        />
         <span class="muted right">
           {part
             ? `rows ${count(part[0] + 1)}–${count(part[0] + rows.length)} of ${count(members.length)}`
             : `${count(members.length)} rows`}
-          {left > 0 &&
-            ` of ${count(members.length + left)}: a picture has ${count(mostRows)} at most, narrow the pattern`}
           {unread > 0 && `, and ${count(unread)} ${unread === 1 ? "run" : "runs"} that cannot be read`}
           {head && perCell(head, axis)}
         </span>
@@ -197,6 +195,17 @@ export function KymographBody({ session, members, left, runs }: Props) {
       )}
     </>
   );
+}
+
+/** What takes longer than a moment: many rows are read by some thousands, then sorted. */
+function Waiting({ read, of, sorting }: { read: number; of: number; sorting: number }) {
+  if (read > 0)
+    return (
+      <span class="muted" role="status">
+        {count(read)} of {count(of)} rows read …
+      </span>
+    );
+  return sorting > 0 ? <span class="muted">sorting {count(sorting)} rows …</span> : null;
 }
 
 interface Labels {

@@ -246,6 +246,43 @@ describe("moving in it", () => {
     }));
 });
 
+describe("more rows than one answer has", () => {
+  test("each is there: scrolled to, sorted, zoomed into", async () => {
+    const wide = `/runs/${await at.load("wide")}/kymograph?metric=return&x=episode&height=18`;
+    const rows = Array.from({ length: 9000 }, (_, env) => ({
+      name: `env-${env}`,
+      last: ((env * 7919) % 9001) + 2,
+    }));
+    await on(wide, async (page) => {
+      await page.getByText("9,000 rows").waitFor();
+      const at = async (row: number) => {
+        const scroller = page.locator(".ky-scroll");
+        await scroller.evaluate((el, top) => el.scrollTo(0, top), (row - 5) * 18);
+        await painted(page);
+        const [box, top] = [await area(page), await scroller.evaluate((el) => el.scrollTop)];
+        for (const dx of [4, 5]) await page.mouse.move(box.x + box.width - dx, box.y + row * 18 + 5 - top);
+        await expect.poll(() => status(page).innerText()).toMatch(/\d$/);
+        return (await status(page).innerText()).trim().split(/\s+/);
+      };
+      for (const row of [0, 4096, 8191, 8999]) {
+        const told = await at(row);
+        expect([told[0], Number(told.at(-1))]).toEqual([rows[row]!.name, rows[row]!.last]);
+      }
+      await page.getByLabel("Order of rows").selectOption("last");
+      await page.getByText("sorting 9,000 rows").waitFor({ state: "detached" });
+      await painted(page);
+      const sorted = rows.toSorted((a, b) => b.last - a.last);
+      for (const row of [0, 5000, 8999]) expect((await at(row))[0]).toBe(sorted[row]!.name);
+      const offered = await page.getByLabel("Order of rows").locator("option").allInnerTexts();
+      expect(offered).not.toContain("by similarity");
+      await page.goto(`${page.url()}&rows=2001-8000`);
+      await page.getByText("rows 2,001–8,000 of 9,000").waitFor();
+      await painted(page);
+      expect((await at(5999))[0]).toBe(sorted[7999]!.name);
+    });
+  });
+});
+
 describe("size and speed", () => {
   test("4,096 rows: little on the wire, wheels scroll, each frame takes a few milliseconds", () =>
     on(rl(), async (page) => {

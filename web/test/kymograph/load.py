@@ -1,6 +1,7 @@
-"""Log the runs of the kymograph's tests into KYMOGRAM_SERVER: load.py rl | layers | resumed | live.
+"""Log the runs of the kymograph's tests into KYMOGRAM_SERVER: load.py rl | wide | layers | resumed | live.
 
 rl: 4,096 environments × 64 episodes, three groups of maps, with videos of two episodes.
+wide: 9,000 environments × 3 episodes.
 layers: 48 layers × 2,000 steps with a spike, NaN, Inf, a gap and hostile names beside.
 resumed: 12 ranks with a restart.
 live: 24 environments; logs an episode of each for every line that it reads.
@@ -34,6 +35,17 @@ def rl(envs=4096, episodes=64):
             )
     for episode in (3, 7):
         video(episode)
+    print(run.id, flush=True)
+    kymogram.close()
+
+
+def wide(envs=9000):
+    run = kymogram.init(project_name="kymo", run_name="wide")
+    for episode in range(3):
+        for env in range(envs):
+            kymogram.log_rl_episode(
+                "return", env * 7919 % 9001 + episode, rl_step=episode, episode=episode, env_id=f"env-{env}"
+            )
     print(run.id, flush=True)
     kymogram.close()
 
@@ -92,4 +104,4 @@ def live(envs=24):
 
 
 if __name__ == "__main__":
-    {"rl": rl, "layers": layers, "resumed": resumed, "live": live}[sys.argv[1]]()
+    {"rl": rl, "wide": wide, "layers": layers, "resumed": resumed, "live": live}[sys.argv[1]]()

@@ -10,7 +10,9 @@ const pieces = 4; // values that stand for the points of a bucket on each side o
 const fewest = 8; // buckets of which a span can be told
 
 const least = 2; // a part of the whole span that a step out of the trend has at least: noise may be larger at first
-const window = 10; // buckets on each side that tell the trend, or a fiftieth of all where that is less
+const window = [5, 20] as const; // points on each side that tell the trend: a fiftieth of all, but so many
+const narrowest = 2; // buckets on each side that tell it
+const rounding = 1e-12; // of a value: so far is the mean of equal values from them
 
 const known = new WeakMap<Curve, readonly number[]>();
 
@@ -75,18 +77,26 @@ const innerOf = (c: Values, buckets: number[]): number =>
  */
 function aboutTrend(c: Curve, all: number[]): Values {
   const [min, max, mean] = [c.min, c.max, c.mean].map(() => new Float64Array(c.count.length));
-  const half = Math.max(5, Math.min(window, Math.floor(all.length / 50)));
+  const points = all.reduce((n, i) => n + c.count[i]!, 0);
+  const wanted = Math.max(window[0], Math.min(window[1], Math.floor(points / 50)));
+  const half = Math.max(narrowest, Math.round((wanted * all.length) / points));
   const means = Float64Array.from(all, (i) => c.mean[i]!);
-  const median = (from: number, to: number) => means.slice(from, to).sort()[(to - from) >> 1]!;
+  const median = (from: number, to: number) => means.slice(from, to).sort()[(to - from - 1) >> 1]!;
   for (let k = 1; k < all.length - 1; k++) {
     const i = all[k]!;
     const before = median(Math.max(0, k - half), k);
     const after = median(k + 1, Math.min(all.length, k + 1 + half));
-    max![i] = c.max[i]! - Math.max(before, after);
-    min![i] = c.min[i]! - Math.min(before, after);
-    mean![i] = c.mean[i]! - (before + after) / 2;
+    max![i] = apart(c.max[i]!, Math.max(before, after));
+    min![i] = apart(c.min[i]!, Math.min(before, after));
+    mean![i] = apart(c.mean[i]!, (before + after) / 2);
   }
   return { min: min!, max: max!, mean: mean!, count: c.count };
+}
+
+/** How far a value is from another; equal values may differ by rounding. */
+function apart(a: number, b: number): number {
+  const by = a - b;
+  return Math.abs(by) <= rounding * Math.abs(b) ? 0 : by;
 }
 
 /** Spread is the middle of a series and its robust span. */
@@ -98,10 +108,10 @@ interface Spread {
 /** Whether a bucket leaves what is usual: far, or less far where it stands out of what is around, as no trend does. */
 function leaves(c: Values, i: number, { middle, span }: Spread, least: number): boolean {
   const [min, max, mean] = [c.min[i]!, c.max[i]!, c.mean[i]!];
-  const off = Math.max(max - middle, middle - min);
+  const off = Math.max(apart(max, middle), -apart(min, middle));
   if (!(off > near * span) || off <= least) return false;
-  const apart = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
-  const out = Math.max(max - mean, mean - min, apart(c.mean[i - 1]), apart(c.mean[i + 1]));
+  const beside = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
+  const out = Math.max(max - mean, mean - min, beside(c.mean[i - 1]), beside(c.mean[i + 1]));
   return off > far * span || out > (near * span) / 4;
 }
 

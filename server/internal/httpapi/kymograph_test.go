@@ -271,6 +271,24 @@ func TestKymographScaleAndProfile(t *testing.T) {
 	}
 }
 
+// TestKymographScaleOfSparseRows: of many cells few have a point, and these make the scale.
+func TestKymographScaleOfSparseRows(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	w := l.writer("run", nil)
+	const rows = 60
+	asked := []any{}
+	for i := range rows {
+		labels := map[string]string{"rank": strconv.Itoa(i)}
+		at := point{axes: map[model.Axis]int64{model.AxisStep: int64(i) * 1_000_003}, value: float64(i)}
+		w.log(model.NewSeriesKey("loss", "", labels), at)
+		asked = append(asked, map[string]any{"labels": labels})
+	}
+	p := l.picture(map[string]any{"run": w.run.String(), "metric": "loss", "rows": asked, "columns": 2_048})
+	if lo, hi := p.limits(t); lo != 0 || hi != rows-1 {
+		t.Errorf("the scale is from %g to %g, the values from 0 to %d", lo, hi, rows-1)
+	}
+}
+
 func average(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {

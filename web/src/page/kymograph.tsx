@@ -4,7 +4,7 @@ import "../style/kymograph.css";
 import { mostRows } from "../api/kymograph.ts";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
-import { count } from "../chart/number.ts";
+import { count, plural } from "../chart/number.ts";
 import { orders, select, templates } from "../chart/rows.ts";
 import { natural } from "../chart/title.ts";
 import { KymographBody } from "../part/kymographbody.tsx";
@@ -117,7 +117,7 @@ function Found({ session, id, detail, cards, runs, members, metric }: FoundProps
             {offers.slice(0, mostOffers).map(([selector, n]) => (
               <li key={selector}>
                 <a href={kymo.kymographPath(id, selector)}>{selector}</a>{" "}
-                <span class="muted">{count(n)} rows</span>
+                <span class="muted">{plural(n, "row")}</span>
               </li>
             ))}
           </ul>

@@ -4,7 +4,7 @@ import type { Picture } from "../api/kymograph.ts";
 import { axisFor, relative, storedRange, unitOf, wall, type XAxis } from "../chart/axis.ts";
 import { type Brush, type Place, sidesOf } from "../chart/brush.ts";
 import type { Unit } from "../chart/curve.ts";
-import { count, short } from "../chart/number.ts";
+import { count, plural, short } from "../chart/number.ts";
 import { type Clipped, cellAt, labelledFrom, rowHeight } from "../chart/raster.ts";
 import { bracketsOf, idsOf, namesOf, rowsParam } from "../chart/rows.ts";
 import { help } from "../state/app.ts";
@@ -17,7 +17,7 @@ import * as view from "../state/view.ts";
 import { useLate } from "./chartcard.tsx";
 import { type Box, Kymograph, topHeight } from "./kymograph.tsx";
 import { onKey, useArrows } from "./kymographkeys.ts";
-import { HeatLegend } from "./kymographlegend.tsx";
+import { Beyond, HeatLegend } from "./kymographlegend.tsx";
 import { KymographRow } from "./kymographrow.tsx";
 import { Under } from "./kymographstatus.tsx";
 import { useOrder } from "./useorder.ts";
@@ -116,6 +116,7 @@ export function KymographBody({ session, members, runs }: Props) {
   return (
     <>
       <div class="ky-bar">
+        {!limits && <Beyond clipped={clipped.value} />}
         {limits && (
           <HeatLegend
             limits={limits}
@@ -143,8 +144,8 @@ export function KymographBody({ session, members, runs }: Props) {
         <span class="muted right">
           {part
             ? `rows ${count(part[0] + 1)}–${count(part[0] + rows.length)} of ${count(members.length)}`
-            : `${count(members.length)} rows`}
-          {unread > 0 && `, and ${count(unread)} ${unread === 1 ? "run" : "runs"} that cannot be read`}
+            : plural(members.length, "row")}
+          {unread > 0 && `, and ${plural(unread, "run")} that cannot be read`}
           {head && perCell(head, axis)}
         </span>
       </div>
@@ -175,7 +176,7 @@ export function KymographBody({ session, members, runs }: Props) {
             scroller,
           }}
           view={now}
-          label={`Kymograph of ${kymo.metric.value}: ${count(rows.length)} rows. Arrow keys move, Enter opens a curve.`}
+          label={`Kymograph of ${kymo.metric.value}: ${plural(rows.length, "row")}. Arrow keys move, Enter opens a curve.`}
           onMeasure={(width, height) => {
             size.value = { width, height };
           }}

@@ -246,6 +246,39 @@ describe("moving in it", () => {
     }));
 });
 
+describe("cells without a finite value", () => {
+  const colours = async (page: Page, metric: string, x: number): Promise<string[]> => {
+    await page.goto(`${at.url}/runs/${runs.layers}/kymograph?metric=${metric}&height=18`);
+    await painted(page);
+    const { width } = await area(page);
+    const block = Array.from({ length: 64 }, (_, i): [number, number] => [
+      Math.floor((x * width) / 9) + (i % 8) + 12,
+      Math.floor(i / 8) + 5,
+    ]);
+    return [...new Set((await pixels(page, block)).map(String))];
+  };
+
+  test("NaN alone is hatched, and infinite values have the ends of the scale", () =>
+    on(layers(), async (page) => {
+      expect(await colours(page, "nan", 4)).toHaveLength(2);
+      await page.getByText("▨ 36 NaN").waitFor();
+      const [above, below] = [await colours(page, "infinite", 0), await colours(page, "infinite", 1)];
+      expect([above, below].map((c) => c.length)).toEqual([1, 1]);
+      expect(above[0]).not.toBe(below[0]);
+      expect([above[0], below[0]]).not.toContain("0,0,0,0");
+      await page.getByText("◣ 12 below · ◥ 24 above").waitFor();
+    }));
+
+  test("the row under the pointer keeps its colours", () =>
+    on(layers(), async (page) => {
+      const box = await area(page);
+      await page.mouse.move(box.x + 50, box.y + 20);
+      const line = page.locator(".ky-y.here");
+      await line.waitFor();
+      expect(await line.evaluate((el) => getComputedStyle(el).backgroundColor)).toBe("rgba(0, 0, 0, 0)");
+    }));
+});
+
 describe("more rows than one answer has", () => {
   test("each is there: scrolled to, sorted, zoomed into", async () => {
     const wide = `/runs/${await at.load("wide")}/kymograph?metric=return&x=episode&height=18`;
@@ -371,6 +404,8 @@ describe("looks", () => {
           ["layers", layers()],
           ["hostile", `/runs/${runs.layers}/kymograph?metric=hostile`],
           ["none", `/runs/${runs.layers}/kymograph`],
+          ["nan", `/runs/${runs.layers}/kymograph?metric=nan`],
+          ["huge", `/runs/${runs.layers}/kymograph?metric=huge`],
         ];
         for (const [name, path] of views) {
           const tab = await open(browser, theme, size);

@@ -74,6 +74,10 @@ def layers(count=48, steps=2000):
             kymogram.log(f"layers/{layer}/grad_norm", values[1100:], step=1100)
             continue
         kymogram.log(f"layers/{layer}/grad_norm", values)
+    for env in range(4):
+        kymogram.log("nan", [math.nan] * 9, labels={"env": str(env)})
+        kymogram.log("infinite", [math.inf, -math.inf, math.inf] * 3, labels={"env": str(env)})
+        kymogram.log("huge", [1e308, -1e308] * 4, labels={"env": str(env)})
     names = ["<svg><script>alert(1)</script>", "__proto__", "constructor", "a\u200bb", "x" * 200]
     for i, name in enumerate(names * 3):
         kymogram.log("hostile", [math.sin(i + s / 5) for s in range(60)], labels={"who": f"{name}{i // 5}"})

@@ -16,7 +16,7 @@ import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 import { useLate } from "./chartcard.tsx";
 import { type Box, Kymograph, topHeight } from "./kymograph.tsx";
-import { onKey, useArrows } from "./kymographkeys.ts";
+import { onKey, pixelOf, useArrows } from "./kymographkeys.ts";
 import { Beyond, HeatLegend } from "./kymographlegend.tsx";
 import { KymographRow } from "./kymographrow.tsx";
 import { Under } from "./kymographstatus.tsx";
@@ -90,6 +90,11 @@ export function KymographBody({ session, members, runs }: Props) {
   const dragged = useSignal<[number, number] | null>(null);
   const limits = dragged.value ?? now.limits ?? head?.limits ?? null;
   const at = useSignal<Place | null>(null);
+  const span = pictures.span.value;
+  useEffect(() => {
+    const here = at.peek();
+    if (here?.x !== undefined) at.value = { ...here, px: pixelOf(here.x, span, box.columns) };
+  }, [span, box.columns]);
   const brush = useSignal<Brush | null>(null);
   const clipped = useSignal<Clipped>({ below: 0, above: 0, nan: 0, cells: 0 });
   const scroller = useRef<HTMLDivElement>(null);

@@ -370,6 +370,7 @@ describe("size and speed", () => {
     await tab.page.goto(`${at.url}/runs/${run}/kymograph?metric=return&x=episode`);
     await painted(tab.page);
     await tab.page.waitForTimeout(1500);
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await tab.page.keyboard.press(key);
     const seen: number[] = [];
     for (let i = 5; i < 9; i++) {
       await live.next();
@@ -382,9 +383,14 @@ describe("size and speed", () => {
       await tab.page.waitForTimeout(700);
     }
     console.info(`from log() to a drawn column: ${seen.join(", ")} ms`);
+    expect(await status(tab.page).innerText()).toMatch(/^env-01\s+episode 1\s/);
     expect(Math.min(...seen)).toBeLessThan(1000);
     live.end();
     expect(tab.complaints).toEqual([]);
+    // What was deleted meanwhile is no cell without points.
+    expect((await fetch(`${at.url}/api/v1/runs/${run}`, { method: "DELETE" })).ok).toBe(true);
+    await tab.page.keyboard.press("ArrowRight");
+    await status(tab.page).getByText("is in the trash").waitFor();
     await tab.context.close();
   });
 });

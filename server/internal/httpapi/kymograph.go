@@ -198,13 +198,15 @@ func (t *table) summary(floats [][]float64, counts [][]uint64, finite []bool) {
 func profileTable(profile []query.ColumnSummary, digits int) *table {
 	finite := make([]bool, len(profile))
 	floats, counts := columnsOf[float64](3, len(profile)), columnsOf[uint64](4, len(profile))
+	rows := make([]uint32, len(profile))
 	for i, c := range profile {
-		finite[i] = c.Count > 0
+		finite[i], rows[i] = c.Count > 0, uint32(c.Rows)
 		floats[0][i], floats[1][i], floats[2][i] = c.Min, c.Max, c.Mean
 		counts[0][i], counts[1][i], counts[2][i], counts[3][i] = c.Count, c.NaN, c.PosInf, c.NegInf
 	}
 	t := &table{rows: len(profile)}
 	t.summary(floats, counts, finite)
+	t.columns = append(t.columns, column{name: "rows", kind: colSmall, small: rows})
 	return t.rounded(digits)
 }
 

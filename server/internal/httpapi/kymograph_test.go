@@ -133,9 +133,8 @@ func near(got, want byte) bool {
 	return g == w || min(g, w) >= 2 && g-w <= 1 && w-g <= 1
 }
 
-// TestKymographOfFewPointsIsExact compares every cell with the raw points: a column
-// is less than two steps wide, so that a bucket has one step and nothing is moved.
-func TestKymographOfFewPointsIsExact(t *testing.T) {
+// TestKymographIsExact compares every cell with the raw points, however wide a column is.
+func TestKymographIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 2))
 	for round := range 40 {
 		l := newLab(t, httpapi.Options{})
@@ -158,7 +157,7 @@ func TestKymographOfFewPointsIsExact(t *testing.T) {
 			asked = append(asked, map[string]any{"labels": labels})
 		}
 		from, to := int64(rng.IntN(20)), int64(60+rng.IntN(200))
-		columns := int(to-from+1)/2 + 1 + rng.IntN(100)
+		columns := 1 + rng.IntN(int(to-from+1)+50)
 		body := map[string]any{"run": w.run.String(), "metric": "reward", "rows": asked, "x": "step", "columns": columns, "reduce": reduce, "from": from, "to": to}
 		p := l.picture(body)
 		lo, hi := p.limits(t)
@@ -272,6 +271,24 @@ func TestKymographScaleAndProfile(t *testing.T) {
 	}
 }
 
+// TestKymographScaleOfSparseRows: of many cells few have a point, and these make the scale.
+func TestKymographScaleOfSparseRows(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	w := l.writer("run", nil)
+	const rows = 60
+	asked := []any{}
+	for i := range rows {
+		labels := map[string]string{"rank": strconv.Itoa(i)}
+		at := point{axes: map[model.Axis]int64{model.AxisStep: int64(i) * 1_000_003}, value: float64(i)}
+		w.log(model.NewSeriesKey("loss", "", labels), at)
+		asked = append(asked, map[string]any{"labels": labels})
+	}
+	p := l.picture(map[string]any{"run": w.run.String(), "metric": "loss", "rows": asked, "columns": 2_048})
+	if lo, hi := p.limits(t); lo != 0 || hi != rows-1 {
+		t.Errorf("the scale is from %g to %g, the values from 0 to %d", lo, hi, rows-1)
+	}
+}
+
 func average(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -315,7 +332,7 @@ func TestKymographWithoutCells(t *testing.T) {
 		profile := p.head["profile"].(map[string]any)
 		for name, want := range map[string][2]any{ // of columns 1 and 7; each has four steps of three ranks
 			"min": {1.234567, 1.234567}, "max": {4.234568, 1e300}, "mean": {2.734568, 1e300 / 12},
-			"count": {12.0, 12.0}, "nan": {0.0, 0.0}, "pos_inf": {0.0, 0.0}, "neg_inf": {0.0, 0.0},
+			"count": {12.0, 12.0}, "nan": {0.0, 0.0}, "pos_inf": {0.0, 0.0}, "neg_inf": {0.0, 0.0}, "rows": {3.0, 3.0},
 		} {
 			for i, column := range []int{0, 7} {
 				if got, _ := profile[name].([]any)[column].(json.Number).Float64(); math.Abs(got/want[i].(float64)-1) > 1e-6 && got != want[i] {

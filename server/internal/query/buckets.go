@@ -60,7 +60,7 @@ func (s *Service) readBuckets(ctx context.Context, c *curve, r BucketsRequest) (
 		return nil, err
 	}
 	buckets, err := s.store.Buckets(ctx, store.BucketsRequest{
-		Run: c.Run, Series: c.Series, Ancestors: c.Ancestors, Axis: axis, From: from, To: to, N: r.N, Attempts: r.Attempts,
+		Run: c.Run, Series: c.Series, Ancestors: c.Ancestors, Axis: axis, From: from, To: to, N: r.N, Attempts: r.Attempts, Grid: r.grid,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read buckets of series %s of run %s: %w", seriesText(series.Key), c.run.ID, err)

@@ -77,6 +77,7 @@ type ColumnSummary struct {
 	Mean           float64 // of the means of its cells: each row counts once
 	Count, NaN     uint64  // finite points, and those that are NaN
 	PosInf, NegInf uint64
+	Rows           int // with a finite point: of how many cells Mean is
 }
 
 // Kymograph reads many series at the same columns.
@@ -107,8 +108,7 @@ func (s *Service) kymograph(ctx context.Context, r KymographRequest) (*Kymograph
 	}
 	picture := newRaster(len(r.Rows), k)
 	err = s.eachCurve(ctx, curves, func(ctx context.Context, i int, c *curve) error {
-		// Twice the columns: a bucket is at most as wide as a column then.
-		result, err := s.readBuckets(ctx, c, BucketsRequest{X: k.X, From: &k.From, To: &k.To, N: 2 * k.Columns})
+		result, err := s.readBuckets(ctx, c, BucketsRequest{X: k.X, From: &k.From, To: &k.To, N: k.Columns, grid: true})
 		if err == nil {
 			picture.fill(i, result.Buckets, r.Reduce)
 		}

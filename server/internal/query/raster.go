@@ -156,7 +156,7 @@ func (r *raster) finish(lo, hi *float64) {
 	r.Profile = make([]ColumnSummary, r.Columns)
 	for i := range r.columns {
 		c, nan := &r.columns[i], math.NaN()
-		r.Profile[i] = ColumnSummary{nan, nan, nan, c.count, c.nan, c.above, c.below}
+		r.Profile[i] = ColumnSummary{nan, nan, nan, c.count, c.nan, c.above, c.below, c.rows}
 		if c.count > 0 {
 			r.Profile[i].Min, r.Profile[i].Max, r.Profile[i].Mean = c.min, c.max, c.mean
 		}
@@ -166,36 +166,36 @@ func (r *raster) finish(lo, hi *float64) {
 // quantileSample is how many cells the ends of the scale are computed from.
 const quantileSample = 1 << 16
 
-// quantiles are 1 and 99 % of the cells' finite values, of some of them when they are many.
+// quantiles are 1 and 99 % of the cells' finite values, of some of them when they are many;
+// NaN when there are none.
 func (r *raster) quantiles() (lo, hi float64) {
-	n := min(len(r.values), quantileSample)
-	sample := make([]float64, 0, n)
-	for i := range n {
-		if v := r.values[i*len(r.values)/n]; !math.IsNaN(v) && !math.IsInf(v, 0) {
-			sample = append(sample, v)
+	finite := 0
+	for _, v := range r.values {
+		if isFinite(v) {
+			finite++
 		}
 	}
-	if len(sample) == 0 { // few cells have a value
-		return r.ends()
+	if finite == 0 {
+		return math.NaN(), math.NaN()
+	}
+	n := min(finite, quantileSample)
+	sample := make([]float64, 0, n)
+	seen := 0
+	for _, v := range r.values {
+		if !isFinite(v) {
+			continue
+		}
+		if seen == len(sample)*finite/n && len(sample) < n {
+			sample = append(sample, v)
+		}
+		seen++
 	}
 	slices.Sort(sample)
 	last := len(sample) - 1
 	return sample[last/100], sample[last-last/100]
 }
 
-// ends are the smallest and the largest finite value.
-func (r *raster) ends() (lo, hi float64) {
-	lo, hi = math.Inf(1), math.Inf(-1)
-	for _, v := range r.values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			lo, hi = min(lo, v), max(hi, v)
-		}
-	}
-	if lo > hi {
-		return math.NaN(), math.NaN()
-	}
-	return lo, hi
-}
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // codeOf is the level of a value on the scale lo…hi.
 func codeOf(v, lo, hi float64) byte {

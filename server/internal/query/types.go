@@ -174,6 +174,8 @@ type BucketsRequest struct {
 	Attempts Attempts
 
 	IncludeInherited bool // only without Attempts
+
+	grid bool // the buckets are columns from From to To
 }
 
 // BucketsResult is at most N buckets in rising order.

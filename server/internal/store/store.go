@@ -222,6 +222,10 @@ type BucketsRequest struct {
 	From, To  int64 // inclusive; math.MinInt64 and math.MaxInt64 for all
 	N         int   // 1…100,000
 	Attempts  Attempts
+	// Grid: the buckets are those of N columns of equal width from From to To, wherever the
+	// points lie. A bucket holds the points of its column; of a stored summary that is no
+	// wider than a quarter of a column, all points are where its middle is.
+	Grid bool
 }
 
 // Bucket is the summary of the points with Lo ≤ x ≤ Hi; Lo and Hi are the x of

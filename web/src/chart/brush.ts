@@ -2,6 +2,8 @@ export interface Place {
   row: number;
   /** Device pixels from the left of the plot. */
   px: number;
+  /** What keys chose: the place stays at this x while the picture grows. A pointer stays where it is. */
+  x?: number;
 }
 
 /** Brush is what is being marked: two places, of pixels and rows. */

@@ -5,10 +5,14 @@ const near = 2.2; // … and what is looked at, since buckets tell only about ho
 const normal = 2.563; // q90 − q10 of a normal distribution, in standard deviations
 const small = 6; // points of a bucket, of which its min, max and mean tell nearly all
 const passes = 3; // what was found widens the span no more
+const many = 25; // buckets, of which none holds so many points that a quantile may be any of them
+const pieces = 4; // values that stand for the points of a bucket on each side of its mean
 const fewest = 8; // buckets of which a span can be told
 
 const least = 2; // a part of the whole span that a step out of the trend has at least: noise may be larger at first
-const window = 10; // buckets on each side that tell the trend, or a fiftieth of all where that is less
+const window = [5, 20] as const; // points on each side that tell the trend: a fiftieth of all, but so many
+const narrowest = 2; // buckets on each side that tell it
+const rounding = 1e-12; // of a value: so far is the mean of equal values from them
 
 const known = new WeakMap<Curve, readonly number[]>();
 
@@ -36,20 +40,18 @@ function find(c: Curve): number[] {
   const whole = quantile(all.map((i) => [c.mean[i]!, c.count[i]!]));
   const found = new Set([
     ...leaving(c, all, 0),
-    ...leaving(aboutTrend(c, all), all, (whole(0.9) - whole(0.1)) / least),
+    ...leaving(aboutTrend(c, all), all, (whole(0.9) - whole(0.1)) / least, within(c, all)),
   ]);
   return all.filter((i) => found.has(i));
 }
 
 /** The buckets that leave what is usual by more than a least distance. */
-function leaving(c: Values, all: number[], least: number): number[] {
+function leaving(c: Values, all: number[], least: number, known: Spread[] = []): number[] {
   let outside: number[] = [];
   for (let pass = 0; pass < passes; pass++) {
     const found = new Set(outside);
-    const usual = spreads(
-      c,
-      all.filter((i) => !found.has(i)),
-    );
+    const others = all.filter((i) => !found.has(i));
+    const usual = [...known, ...spreads(c, others)];
     const next = all.filter((i) => usual.some((u) => leaves(c, i, u, least)));
     if (next.length === outside.length || next.length === all.length) break;
     outside = next;
@@ -57,24 +59,44 @@ function leaving(c: Values, all: number[], least: number): number[] {
   return outside;
 }
 
+/** How points spread about a trend that turns within few buckets: as they do within a bucket. */
+const within = (c: Values, all: number[]): Spread[] =>
+  typicalOf(c, all) > small ? [{ middle: 0, span: normal * innerOf(c, all) }] : [];
+
+/** How many points half of the buckets have at most. */
+const typicalOf = (c: Values, buckets: number[]): number =>
+  quantile(buckets.map((i) => [c.count[i]!, 1]))(0.5);
+
+/** The standard deviation within a bucket, of half of them at most. */
+const innerOf = (c: Values, buckets: number[]): number =>
+  quantile(buckets.map((i) => [deviation(c, i), 1]))(0.5);
+
 /**
  * What is above and below the trend before and after each bucket, by the medians of its neighbours' means; on a slope
  * that is nothing. The first and the last bucket have one side only, and no trend to leave.
  */
 function aboutTrend(c: Curve, all: number[]): Values {
   const [min, max, mean] = [c.min, c.max, c.mean].map(() => new Float64Array(c.count.length));
-  const half = Math.max(5, Math.min(window, Math.floor(all.length / 50)));
+  const points = all.reduce((n, i) => n + c.count[i]!, 0);
+  const wanted = Math.max(window[0], Math.min(window[1], Math.floor(points / 50)));
+  const half = Math.max(narrowest, Math.round((wanted * all.length) / points));
   const means = Float64Array.from(all, (i) => c.mean[i]!);
-  const median = (from: number, to: number) => means.slice(from, to).sort()[(to - from) >> 1]!;
+  const median = (from: number, to: number) => means.slice(from, to).sort()[(to - from - 1) >> 1]!;
   for (let k = 1; k < all.length - 1; k++) {
     const i = all[k]!;
     const before = median(Math.max(0, k - half), k);
     const after = median(k + 1, Math.min(all.length, k + 1 + half));
-    max![i] = c.max[i]! - Math.max(before, after);
-    min![i] = c.min[i]! - Math.min(before, after);
-    mean![i] = c.mean[i]! - (before + after) / 2;
+    max![i] = apart(c.max[i]!, Math.max(before, after));
+    min![i] = apart(c.min[i]!, Math.min(before, after));
+    mean![i] = apart(c.mean[i]!, (before + after) / 2);
   }
   return { min: min!, max: max!, mean: mean!, count: c.count };
+}
+
+/** How far a value is from another; equal values may differ by rounding. */
+function apart(a: number, b: number): number {
+  const by = a - b;
+  return Math.abs(by) <= rounding * Math.abs(b) ? 0 : by;
 }
 
 /** Spread is the middle of a series and its robust span. */
@@ -86,10 +108,10 @@ interface Spread {
 /** Whether a bucket leaves what is usual: far, or less far where it stands out of what is around, as no trend does. */
 function leaves(c: Values, i: number, { middle, span }: Spread, least: number): boolean {
   const [min, max, mean] = [c.min[i]!, c.max[i]!, c.mean[i]!];
-  const off = Math.max(max - middle, middle - min);
+  const off = Math.max(apart(max, middle), -apart(min, middle));
   if (!(off > near * span) || off <= least) return false;
-  const apart = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
-  const out = Math.max(max - mean, mean - min, apart(c.mean[i - 1]), apart(c.mean[i + 1]));
+  const beside = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
+  const out = Math.max(max - mean, mean - min, beside(c.mean[i - 1]), beside(c.mean[i + 1]));
   return off > far * span || out > (near * span) / 4;
 }
 
@@ -97,12 +119,16 @@ function leaves(c: Values, i: number, { middle, span }: Spread, least: number): 
 function spreads(c: Values, buckets: number[]): Spread[] {
   // Points spread by their trend, which means show, and within their buckets.
   const means = quantile(buckets.map((i) => [c.mean[i]!, c.count[i]!]));
-  const inner = quantile(buckets.map((i) => [deviation(c, i), 1]))(0.5);
-  const all = { middle: means(0.5), span: Math.hypot(means(0.9) - means(0.1), normal * inner) };
-  const typical = quantile(buckets.map((i) => [c.count[i]!, 1]))(0.5);
-  if (typical > small) return [all];
-  const points = quantile(buckets.flatMap((i) => pointsOf(c, i)));
-  return [all, { middle: points(0.5), span: points(0.9) - points(0.1) }];
+  const all = { middle: means(0.5), span: Math.hypot(means(0.9) - means(0.1), normal * innerOf(c, buckets)) };
+  const out = [all];
+  if (typicalOf(c, buckets) <= small) out.push(spreadOf(buckets.flatMap((i) => pointsOf(c, i))));
+  if (buckets.length < many) out.push(spreadOf(buckets.flatMap((i) => spreadPoints(c, i))));
+  return out;
+}
+
+function spreadOf(values: [number, number][]): Spread {
+  const q = quantile(values);
+  return { middle: q(0.5), span: q(0.9) - q(0.1) };
 }
 
 /** The standard deviation that points of a normal distribution have about their bucket's mean when they are so far apart. */
@@ -122,6 +148,25 @@ function pointsOf(c: Values, i: number): [number, number][] {
     [max, 1],
   ];
   return n < 3 ? ends : [...ends, [(n * c.mean[i]! - min - max) / (n - 2), n - 2]];
+}
+
+/**
+ * A bucket's points as a trend has them: evenly from min to mean and from there to max, as many on each side as give the
+ * mean.
+ */
+function spreadPoints(c: Values, i: number): [number, number][] {
+  const [n, min, max] = [c.count[i]!, c.min[i]!, c.max[i]!];
+  const span = max - min;
+  if (n < 3 || !(span > 0 && span < Infinity)) return pointsOf(c, i);
+  const inner = Math.max(min, Math.min(max, (n * c.mean[i]! - min - max) / (n - 2)));
+  const below = (max - inner) / span;
+  const out = pointsOf(c, i).slice(0, 2);
+  for (let k = 0; k < pieces; k++) {
+    const share = (k + 0.5) / pieces;
+    out.push([min + (inner - min) * share, ((n - 2) * below) / pieces]);
+    out.push([inner + (max - inner) * share, ((n - 2) * (1 - below)) / pieces]);
+  }
+  return out;
 }
 
 /** Quantiles of values that stand for so many points each. */

@@ -37,9 +37,8 @@ export function levelValue(level: number, [lo, hi]: [number, number]): number {
  * A colour for each code of a picture that was coded between `coded`, shown between `shown`. Codes beyond the coded
  * limits have the colour of the scale's end.
  */
-export function table(coded: [number, number] | null, shown: [number, number], isDark: boolean): Uint32Array {
+export function table(coded: [number, number], shown: [number, number], isDark: boolean): Uint32Array {
   const out = new Uint32Array(256); // missing: transparent
-  if (!coded) return out;
   const clamp = (v: number) => Math.min(shown[1], Math.max(shown[0], v));
   const set = (at: number, value: number) => {
     out[at] = packed(colorOf(clamp(value), shown, isDark));

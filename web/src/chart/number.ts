@@ -127,3 +127,6 @@ export function clockLabels(ticks: number[]): string[] {
 export function spanLabels(ticks: number[]): string[] {
   return ticks.map((t) => (t === 0 ? "0" : t < 0 ? `−${duration(-t * 1000)}` : duration(t * 1000)));
 }
+
+/** How many of a thing. */
+export const plural = (n: number, what: string): string => `${count(n)} ${n === 1 ? what : `${what}s`}`;

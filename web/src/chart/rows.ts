@@ -1,7 +1,7 @@
 import type { RowStats } from "../api/kymograph.ts";
 import type { Series } from "../api/types.ts";
 import { escapeRegex, isTemplate, patternOf, searchOf } from "./pattern.ts";
-import { groupOf, labelText, natural } from "./title.ts";
+import { groupOf, labelText, natural, visible } from "./title.ts";
 
 /** Rows of a kymograph: which series they are, what they are called, in which order they lie. */
 
@@ -81,7 +81,7 @@ export function namesOf(members: Member[], runName: (id: string) => string): str
       shortMetric(series.metric),
       ...own.map((name) => series.labels[name]!),
     ];
-    return parts.filter(Boolean).join(" · ") || series.metric;
+    return parts.filter(Boolean).map(visible).join(" · ") || series.metric;
   });
 }
 
@@ -168,15 +168,20 @@ export function templateOf(name: string): string {
 
 const counted = new WeakMap<Card[], Map<string, number>>();
 
-/** How many series each selector with a star takes. */
+/** How many series each selector with a star takes; of a single metric its name is enough. */
 export function templates(cards: Card[]): Map<string, number> {
   let found = counted.get(cards);
   if (!found) {
-    found = new Map();
+    const all = new Map<string, { metrics: Set<string>; series: number }>();
     for (const { metric, members } of cards) {
       const template = templateOf(metric);
-      if (template !== metric) found.set(template, (found.get(template) ?? 0) + members.length);
+      if (template === metric) continue;
+      const of = all.get(template) ?? { metrics: new Set(), series: 0 };
+      of.metrics.add(metric);
+      of.series += members.length;
+      all.set(template, of);
     }
+    found = new Map([...all].filter(([, of]) => of.metrics.size > 1).map(([name, of]) => [name, of.series]));
     counted.set(cards, found);
   }
   return found;

@@ -32,6 +32,7 @@ export interface Sheet {
   isDark: boolean;
 }
 
+const none: [number, number] = [0, 1];
 const gapFrom = 6; // CSS pixels of a row from which on rows have a gap between them
 
 /** SheetPainter keeps what every frame of a scroll needs again. */
@@ -60,7 +61,7 @@ export class SheetPainter {
     const ink = inkOf(sheet.palette);
     rows.forEach((row, i) => {
       const end = (i + 1) * rowPx * width;
-      if (!row.strip || !sheet.limits) {
+      if (!row.strip) {
         pixels.fill(0, end - rowPx * width, end);
         return;
       }
@@ -76,7 +77,9 @@ export class SheetPainter {
     const key = `${view.from} ${view.to} ${view.columns} ${limits} ${isDark}`;
     const known = this.#known.get(picture);
     if (known?.key === key) return known;
-    const made = { key, at: columnsAt(picture, view), colors: table(picture.limits, limits!, isDark) };
+    // Of NaN and infinite values alone there are no limits, but cells to see.
+    const [coded, shown] = [picture.limits ?? none, limits ?? picture.limits ?? none];
+    const made = { key, at: columnsAt(picture, view), colors: table(coded, shown, isDark) };
     this.#known.set(picture, made);
     return made;
   }

@@ -20,7 +20,7 @@ export interface Smooth {
 
 const finer = 4; // times the buckets: a smoothed line is as exact as its buckets are small
 const fine = 16; // buckets of a Gaussian's standard deviation; more would only take time
-const forgotten = 1e-6; // the weight from which on an EMA knows a point no more
+const forgotten = 1e-9; // the weight from which on an EMA knows a point no more, also a spike of a million times the others
 
 /** A curve smoothed over its points; lead is what lies before it and still has weight in an EMA. */
 export function smooth(c: Curve, how: Smoothing, lead?: Buckets): Smooth | undefined {

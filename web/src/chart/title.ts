@@ -12,6 +12,14 @@ export function cutMiddle(text: string, most: number): string {
   return `${text.slice(0, most - 1 - tail)}…${text.slice(text.length - tail)}`;
 }
 
+/** What cannot be seen in a text, by its number: names that differ in it alone look different. */
+export const visible = (text: string): string =>
+  text.trim()
+    ? text.replace(/(?<!\p{Extended_Pictographic}\uFE0F?)\p{Cf}/gu, (c) => {
+        return `⟨${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+      })
+    : `“${text}”`;
+
 /** The title cut to fit: the prefix gives way first, then the name. */
 export function fitTitle(metric: string, most: number): [string, string] {
   const [prefix, name] = splitTitle(metric);

@@ -4,7 +4,7 @@ import "../style/kymograph.css";
 import { mostRows } from "../api/kymograph.ts";
 import type { RunDetail } from "../api/types.ts";
 import { relative, wall } from "../chart/axis.ts";
-import { count } from "../chart/number.ts";
+import { count, plural } from "../chart/number.ts";
 import { orders, rowsOf, select, templates } from "../chart/rows.ts";
 import { natural } from "../chart/title.ts";
 import { KymographBody } from "../part/kymographbody.tsx";
@@ -100,15 +100,7 @@ interface FoundProps {
 
 function Found({ session, id, detail, cards, runs, members, metric }: FoundProps) {
   if (!session.complete() || !detail) return <p class="muted ky-wait">reading the list of series …</p>;
-  if (members.length > 0)
-    return (
-      <KymographBody
-        session={session}
-        members={members.slice(0, mostRows)}
-        left={members.length - mostRows}
-        runs={runs}
-      />
-    );
+  if (members.length > 0) return <KymographBody {...{ session, members, runs }} />;
   const offers = offersOf(cards);
   return (
     <Message>
@@ -125,7 +117,7 @@ function Found({ session, id, detail, cards, runs, members, metric }: FoundProps
             {offers.slice(0, mostOffers).map(([selector, n]) => (
               <li key={selector}>
                 <a href={kymo.kymographPath(id, selector)}>{selector}</a>{" "}
-                <span class="muted">{count(n)} rows</span>
+                <span class="muted">{plural(n, "row")}</span>
               </li>
             ))}
           </ul>
@@ -211,8 +203,8 @@ function Tools({ cards, members, scales, runs }: ToolsProps) {
       />
       <Pick
         label="Order of rows"
-        value={kymo.order.value}
-        options={orders}
+        value={kymo.orderOf(members.length)}
+        options={orders.filter(([name]) => name !== "similar" || members.length <= mostRows)}
         onPick={(order) => setParams({ order, rows: "" })}
       />
       <Pick

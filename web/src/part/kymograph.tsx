@@ -210,7 +210,7 @@ function Profile(props: Props) {
       height: Math.round((topHeight - axisHeight - 8) * ratio),
       ...{ x0: x[0], x1: x[1], y0: y.min, y1: y.max, log: false, ratio },
     };
-    if (head.limits) paintScene(ctx, frame, scene);
+    paintScene(ctx, frame, scene);
     paintScales(ctx, frame, props, x, head.limits ? [y.min, y.max] : null);
   });
   return <canvas ref={canvas} style={{ width: `${box.width}px`, height: `${topHeight}px` }} />;
@@ -304,7 +304,7 @@ function Cross(props: Props & { top: Signal<number> }) {
       onDblClick={props.onReset}
     >
       {opened >= 0 && <Line y={y(opened)} height={box.rowHeight} kind="open" room={room} />}
-      {here && <Line y={y(here.row)} height={box.rowHeight} kind="row" room={room} />}
+      {here && <Line y={y(here.row)} height={box.rowHeight} kind="here" room={room} />}
       {here && <div class="ky-x" style={{ transform: `translateX(${here.px / box.ratio}px)` }} />}
       {marked && <div class="ky-brush" style={rectangle(marked, box, width, y)} />}
     </div>

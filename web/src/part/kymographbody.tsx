@@ -1,10 +1,10 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { mostRows, type Picture } from "../api/kymograph.ts";
+import type { Picture } from "../api/kymograph.ts";
 import { axisFor, relative, storedRange, unitOf, wall, type XAxis } from "../chart/axis.ts";
 import { type Brush, type Place, sidesOf } from "../chart/brush.ts";
 import type { Unit } from "../chart/curve.ts";
-import { count, short } from "../chart/number.ts";
+import { count, plural, short } from "../chart/number.ts";
 import { type Clipped, cellAt, labelledFrom, rowHeight } from "../chart/raster.ts";
 import { bracketsOf, idsOf, namesOf, rowsParam } from "../chart/rows.ts";
 import { help } from "../state/app.ts";
@@ -16,8 +16,8 @@ import type { Member, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 import { useLate } from "./chartcard.tsx";
 import { type Box, Kymograph, topHeight } from "./kymograph.tsx";
-import { onKey, useArrows } from "./kymographkeys.ts";
-import { HeatLegend } from "./kymographlegend.tsx";
+import { onKey, pixelOf, useArrows } from "./kymographkeys.ts";
+import { Beyond, HeatLegend } from "./kymographlegend.tsx";
 import { KymographRow } from "./kymographrow.tsx";
 import { Under } from "./kymographstatus.tsx";
 import { useOrder } from "./useorder.ts";
@@ -25,13 +25,11 @@ import { useOrder } from "./useorder.ts";
 interface Props {
   session: Session;
   members: Member[];
-  /** Series beyond what one picture takes. */
-  left: number;
   runs: Map<string, number>;
 }
 
 /** KymographBody is the picture with its legend, what is under the crosshair, and the curve of the opened row. */
-export function KymographBody({ session, members, left, runs }: Props) {
+export function KymographBody({ session, members, runs }: Props) {
   const unread = session.failed().length;
   const size = useSignal({ width: 0, height: 0 });
   const pictures = useMemo(() => new Pictures(), [session]);
@@ -56,7 +54,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
     ...ends,
     columns: 0,
   };
-  const sort = kymo.order.value;
+  const sort = kymo.orderOf(members.length);
   const base = `${labels.key} ${axis.name} ${ends?.from} ${ends?.to} ${inherited}`;
   const orderKey = `${base} ${sort} ${sort === "similar" || sort === "max" ? kymo.reduce.value : ""}`;
   const part = kymo.rows.value;
@@ -92,6 +90,11 @@ export function KymographBody({ session, members, left, runs }: Props) {
   const dragged = useSignal<[number, number] | null>(null);
   const limits = dragged.value ?? now.limits ?? head?.limits ?? null;
   const at = useSignal<Place | null>(null);
+  const span = pictures.span.value;
+  useEffect(() => {
+    const here = at.peek();
+    if (here?.x !== undefined) at.value = { ...here, px: pixelOf(here.x, span, box.columns) };
+  }, [span, box.columns]);
   const brush = useSignal<Brush | null>(null);
   const clipped = useSignal<Clipped>({ below: 0, above: 0, nan: 0, cells: 0 });
   const scroller = useRef<HTMLDivElement>(null);
@@ -118,6 +121,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
   return (
     <>
       <div class="ky-bar">
+        {!limits && <Beyond clipped={clipped.value} />}
         {limits && (
           <HeatLegend
             limits={limits}
@@ -137,16 +141,16 @@ export function KymographBody({ session, members, left, runs }: Props) {
             reset zoom
           </button>
         )}
-        {order === null && known !== null && (
-          <span class="muted">sorting {count(members.length)} rows …</span>
-        )}
+        <Waiting
+          read={pictures.headKey === key ? 0 : pictures.progress.value}
+          of={shown.length}
+          sorting={order === null && known !== null ? members.length : 0}
+        />
         <span class="muted right">
           {part
             ? `rows ${count(part[0] + 1)}–${count(part[0] + rows.length)} of ${count(members.length)}`
-            : `${count(members.length)} rows`}
-          {left > 0 &&
-            ` of ${count(members.length + left)}: a picture has ${count(mostRows)} at most, narrow the pattern`}
-          {unread > 0 && `, and ${count(unread)} ${unread === 1 ? "run" : "runs"} that cannot be read`}
+            : plural(members.length, "row")}
+          {unread > 0 && `, and ${plural(unread, "run")} that cannot be read`}
           {head && perCell(head, axis)}
         </span>
       </div>
@@ -177,7 +181,7 @@ export function KymographBody({ session, members, left, runs }: Props) {
             scroller,
           }}
           view={now}
-          label={`Kymograph of ${kymo.metric.value}: ${count(rows.length)} rows. Arrow keys move, Enter opens a curve.`}
+          label={`Kymograph of ${kymo.metric.value}: ${plural(rows.length, "row")}. Arrow keys move, Enter opens a curve.`}
           onMeasure={(width, height) => {
             size.value = { width, height };
           }}
@@ -197,6 +201,17 @@ export function KymographBody({ session, members, left, runs }: Props) {
       )}
     </>
   );
+}
+
+/** What takes longer than a moment: many rows are read by some thousands, then sorted. */
+function Waiting({ read, of, sorting }: { read: number; of: number; sorting: number }) {
+  if (read > 0)
+    return (
+      <span class="muted" role="status">
+        {count(read)} of {count(of)} rows read …
+      </span>
+    );
+  return sorting > 0 ? <span class="muted">sorting {count(sorting)} rows …</span> : null;
 }
 
 interface Labels {

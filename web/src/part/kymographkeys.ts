@@ -1,6 +1,6 @@
 import type { Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Picture } from "../api/kymograph.ts";
+import { columnStart, type Picture } from "../api/kymograph.ts";
 import type { Brush, Place } from "../chart/brush.ts";
 import type { Box } from "./kymograph.tsx";
 
@@ -38,6 +38,7 @@ export function onKey(e: KeyboardEvent, { at, brush, rows, box, picture, open, z
     const to = {
       row: here ? clamp(here.row + move[1], rows) : 0,
       px: clamp(Math.floor(((next + 0.5) * box.columns) / columns), box.columns),
+      x: columnStart(picture, Math.floor(((next + 0.5) * picture.columns) / columns)),
     };
     brush.value = e.shiftKey ? { from: brush.value?.from ?? here ?? to, to } : null;
     at.value = to;
@@ -51,6 +52,11 @@ export function onKey(e: KeyboardEvent, { at, brush, rows, box, picture, open, z
   } else return;
   e.preventDefault();
   e.stopPropagation();
+}
+
+/** Where an x lies among so many pixels. */
+export function pixelOf(x: number, { from, to }: { from: number; to: number }, pixels: number): number {
+  return Math.max(0, Math.min(pixels - 1, Math.floor(((x - from + 0.5) * pixels) / (to - from + 1))));
 }
 
 /** Arrows reach the picture also when nothing has the focus. */

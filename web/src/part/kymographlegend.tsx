@@ -88,9 +88,9 @@ export function HeatLegend({ limits, chosen, clipped, onPick, onDrag }: Props) {
             role="slider"
             tabIndex={0}
             aria-label={end ? "Upper limit of the colours" : "Lower limit of the colours"}
-            aria-valuemin={domain[0]}
-            aria-valuemax={domain[1]}
-            aria-valuenow={shown[end]}
+            aria-valuemin={plain(domain[0])}
+            aria-valuemax={plain(domain[1])}
+            aria-valuenow={plain(shown[end])}
             aria-valuetext={short(tidy(shown[end]))}
             title="Drag, or move with the arrow keys; Home: 1 to 99 % of what is in view"
             style={{ transform: `translateX(${end ? right : left}px)` }}
@@ -117,7 +117,7 @@ export function HeatLegend({ limits, chosen, clipped, onPick, onDrag }: Props) {
 }
 
 /** Cells that the colours do not tell apart are counted. */
-function Beyond({ clipped: { below, above, nan } }: { clipped: Clipped }) {
+export function Beyond({ clipped: { below, above, nan } }: { clipped: Clipped }) {
   const parts = [
     below ? `◣ ${count(below)} below` : "",
     above ? `◥ ${count(above)} above` : "",
@@ -130,6 +130,10 @@ function Beyond({ clipped: { below, above, nan } }: { clipped: Clipped }) {
     </span>
   );
 }
+
+/** A number as an attribute: its text without an exponent, which the value of a slider may not have. */
+const plain = (v: number): number =>
+  v.toLocaleString("en", { useGrouping: false, maximumSignificantDigits: 17 }) as unknown as number;
 
 const tidy = (v: number): number => Number(v.toPrecision(4));
 

@@ -76,7 +76,7 @@ const settleMs = 60; // a crosshair that only flies by asks nothing
 
 /** What is under the crosshair, in all digits: the one bucket of the points of the cell. */
 function Status({ cell, member, name, axis, unit, inherited }: StatusProps) {
-  const exact = useSignal<{ key: string; curve: Curve | null }>({ key: "", curve: null });
+  const exact = useSignal({ key: "", text: "" });
   const key = cell && member ? `${name} ${axis.name} ${cell.from} ${cell.to} ${member.series.count}` : "";
   useEffect(() => {
     if (!key || !cell || !member) return;
@@ -89,8 +89,9 @@ function Status({ cell, member, name, axis, unit, inherited }: StatusProps) {
     const timer = setTimeout(() => {
       batch.fetch(query, version, abort.signal).then(
         (result) => {
-          if (!abort.signal.aborted)
-            exact.value = { key, curve: "error" in result ? null : curveOf(result.columns, unit) };
+          if (abort.signal.aborted) return;
+          const text = "error" in result ? result.error.message : valueText(curveOf(result.columns, unit));
+          exact.value = { key, text };
         },
         () => {}, // the next cell asks again
       );
@@ -112,7 +113,7 @@ function Status({ cell, member, name, axis, unit, inherited }: StatusProps) {
             {axis.kind === "number" && `${axis.name} `}
             {placeText(axis, drawn(cell.from), drawn(cell.to))}
           </span>
-          <span>{exact.value.key === key ? valueText(exact.value.curve) : "…"}</span>
+          <span>{exact.value.key === key ? exact.value.text : "…"}</span>
         </>
       ) : (
         <span class="muted">
@@ -124,8 +125,8 @@ function Status({ cell, member, name, axis, unit, inherited }: StatusProps) {
 }
 
 /** The points of a cell in words. */
-function valueText(curve: Curve | null): string {
-  if (!curve || curve.points === 0) return "no point";
+function valueText(curve: Curve): string {
+  if (curve.points === 0) return "no point";
   const finite = curve.count[0] ?? 0;
   const special = [
     [curve.nan, "NaN"],

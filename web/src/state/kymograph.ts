@@ -1,5 +1,5 @@
 import { computed } from "@preact/signals";
-import type { KymographRow, Reduction } from "../api/kymograph.ts";
+import { type KymographRow, mostRows, type Reduction } from "../api/kymograph.ts";
 import { type Member, type Order, orders, parseLimits, parseRows } from "../chart/rows.ts";
 import { param, setParams, withParams } from "./route.ts";
 
@@ -12,7 +12,11 @@ export const reduce = computed<Reduction>(() => {
   return text === "min" || text === "max" ? text : "mean";
 });
 
-export const order = computed<Order>(() => orders.find(([name]) => name === param("order"))?.[0] ?? "");
+const order = computed<Order>(() => orders.find(([name]) => name === param("order"))?.[0] ?? "");
+
+/** The order of so many rows: similarity is told of as many as one picture has. */
+export const orderOf = (rows: number): Order =>
+  order.value === "similar" && rows > mostRows ? "" : order.value;
 
 export type Bar = "last" | "min" | "max" | "mean";
 export const bars: Bar[] = ["last", "min", "max", "mean"];

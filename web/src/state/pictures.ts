@@ -2,7 +2,9 @@ import { type Signal, signal } from "@preact/signals";
 import {
   type KymographQuery,
   kymograph,
+  kymographHead,
   mostColumns,
+  mostRows,
   type Picture,
   type Reduction,
 } from "../api/kymograph.ts";
@@ -11,6 +13,7 @@ import type { Member } from "./session.ts";
 
 const mostCells = 5 << 20; // that the server takes
 const whole = 512; // rows whose cells come with the first answer; of more, those in sight
+const kept = 8192; // rows whose cells stay: more than any window shows
 const beyond = 32; // rows that are read before they come in sight
 const pauseMs = 300; // between two looks at a run that goes on
 const busyShare = 4; // a look waits so many times as long as the one before took
@@ -45,6 +48,8 @@ export class Pictures {
   readonly span: Signal<{ from: number; to: number }> = signal({ from: 0, to: 0 });
   readonly error = signal("");
   readonly loading = signal(false);
+  /** How many rows are read of a view that has more than one answer takes. */
+  readonly progress = signal(0);
   /** Rises when there is something new to paint. */
   readonly version = signal(0);
   readonly #strips = new Map<string, Strip>();
@@ -123,7 +128,8 @@ export class Pictures {
   }
 
   #columns(rows: number): number {
-    return Math.max(1, Math.min(mostColumns, this.#view!.columns, Math.floor(mostCells / rows)));
+    const most = Math.floor(mostCells / Math.min(rows, mostRows));
+    return Math.max(1, Math.min(mostColumns, this.#view!.columns, most));
   }
 
   async #readHead(): Promise<void> {
@@ -133,10 +139,15 @@ export class Pictures {
       ...this.#ask(view, view.members),
       ...(view.from !== undefined && { from: view.from, to: view.to! }),
       ...(view.limits && { limits: view.limits }),
-      ...(!few && { cells: false as const }),
       fit: true,
     };
-    await this.#read(query, (picture, ms) => {
+    const { signal: abort } = this.#abort;
+    const asked = few
+      ? kymograph(query, abort)
+      : kymographHead(query, abort, (rows) => {
+          this.progress.value = rows;
+        });
+    await this.#read(asked, abort, (picture, ms) => {
       this.#stamp++;
       this.#headAt = Date.now();
       this.#headMs = ms;
@@ -165,7 +176,8 @@ export class Pictures {
       ...(open ? { from, fit: true as const } : { from, to, columns: head.columns }),
       ...(limits && { limits }),
     };
-    await this.#read(query, (picture) => {
+    const { signal: abort } = this.#abort;
+    await this.#read(kymograph(query, abort), abort, (picture) => {
       this.#keep(
         rows.map((i) => view.ids[i]!),
         picture,
@@ -183,21 +195,29 @@ export class Pictures {
   #keep(ids: string[], picture: Picture): void {
     const { cells, columns } = picture;
     ids.forEach((id, i) => {
+      this.#strips.delete(id); // the newest are last
       this.#strips.set(id, {
         picture,
         cells: cells.subarray(i * columns, (i + 1) * columns),
         stamp: this.#stamp,
       });
     });
+    for (const id of this.#strips.keys()) {
+      if (this.#strips.size <= kept) break;
+      this.#strips.delete(id);
+    }
   }
 
-  async #read(query: KymographQuery, take: (picture: Picture, ms: number) => void): Promise<void> {
-    const { signal: abort } = this.#abort;
+  async #read(
+    asked: Promise<Picture>,
+    abort: AbortSignal,
+    take: (picture: Picture, ms: number) => void,
+  ): Promise<void> {
     this.#reading = true;
     this.loading.value = true;
     const start = performance.now();
     try {
-      const picture = await kymograph(query, abort);
+      const picture = await asked;
       if (abort.aborted) return;
       this.#tookMs = performance.now() - start;
       take(picture, this.#tookMs);
@@ -211,6 +231,7 @@ export class Pictures {
     }
     this.#reading = false;
     this.loading.value = false;
+    this.progress.value = 0;
   }
 }
 
@@ -219,16 +240,13 @@ export function around(first: number, last: number, rows: number): [number, numb
   return [Math.max(0, first - beyond), Math.min(rows, last + beyond)];
 }
 
-/** Cells of all rows in so many columns, to tell which are alike. */
+/** All rows in so many columns: what is known of them, and with more than one column their cells, to tell which are alike. */
 export async function coarse(view: View, columns: number, abort: AbortSignal): Promise<Picture> {
-  return kymograph(
-    {
-      rows: view.members.map(rowOf),
-      ...{ x: view.x, columns, reduce: view.reduce, fit: true as const },
-      ...(view.from !== undefined && { from: view.from, to: view.to! }),
-      ...(view.inherited && { include_inherited: true as const }),
-      ...(columns === 1 && { cells: false as const }),
-    },
-    abort,
-  );
+  const query: KymographQuery = {
+    rows: view.members.map(rowOf),
+    ...{ x: view.x, columns, reduce: view.reduce, fit: true },
+    ...(view.from !== undefined && { from: view.from, to: view.to! }),
+    ...(view.inherited && { include_inherited: true }),
+  };
+  return columns === 1 ? kymographHead(query, abort) : kymograph(query, abort);
 }

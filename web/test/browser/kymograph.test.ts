@@ -246,6 +246,76 @@ describe("moving in it", () => {
     }));
 });
 
+describe("cells without a finite value", () => {
+  const colours = async (page: Page, metric: string, x: number): Promise<string[]> => {
+    await page.goto(`${at.url}/runs/${runs.layers}/kymograph?metric=${metric}&height=18`);
+    await painted(page);
+    const { width } = await area(page);
+    const block = Array.from({ length: 64 }, (_, i): [number, number] => [
+      Math.floor((x * width) / 9) + (i % 8) + 12,
+      Math.floor(i / 8) + 5,
+    ]);
+    return [...new Set((await pixels(page, block)).map(String))];
+  };
+
+  test("NaN alone is hatched, and infinite values have the ends of the scale", () =>
+    on(layers(), async (page) => {
+      expect(await colours(page, "nan", 4)).toHaveLength(2);
+      await page.getByText("▨ 36 NaN").waitFor();
+      const [above, below] = [await colours(page, "infinite", 0), await colours(page, "infinite", 1)];
+      expect([above, below].map((c) => c.length)).toEqual([1, 1]);
+      expect(above[0]).not.toBe(below[0]);
+      expect([above[0], below[0]]).not.toContain("0,0,0,0");
+      await page.getByText("◣ 12 below · ◥ 24 above").waitFor();
+    }));
+
+  test("the row under the pointer keeps its colours", () =>
+    on(layers(), async (page) => {
+      const box = await area(page);
+      await page.mouse.move(box.x + 50, box.y + 20);
+      const line = page.locator(".ky-y.here");
+      await line.waitFor();
+      expect(await line.evaluate((el) => getComputedStyle(el).backgroundColor)).toBe("rgba(0, 0, 0, 0)");
+    }));
+});
+
+describe("more rows than one answer has", () => {
+  test("each is there: scrolled to, sorted, zoomed into", async () => {
+    const wide = `/runs/${await at.load("wide")}/kymograph?metric=return&x=episode&height=18`;
+    const rows = Array.from({ length: 9000 }, (_, env) => ({
+      name: `env-${env}`,
+      last: ((env * 7919) % 9001) + 2,
+    }));
+    await on(wide, async (page) => {
+      await page.getByText("9,000 rows").waitFor();
+      const at = async (row: number) => {
+        const scroller = page.locator(".ky-scroll");
+        await scroller.evaluate((el, top) => el.scrollTo(0, top), (row - 5) * 18);
+        await painted(page);
+        const [box, top] = [await area(page), await scroller.evaluate((el) => el.scrollTop)];
+        for (const dx of [4, 5]) await page.mouse.move(box.x + box.width - dx, box.y + row * 18 + 5 - top);
+        await expect.poll(() => status(page).innerText()).toMatch(/\d$/);
+        return (await status(page).innerText()).trim().split(/\s+/);
+      };
+      for (const row of [0, 4096, 8191, 8999]) {
+        const told = await at(row);
+        expect([told[0], Number(told.at(-1))]).toEqual([rows[row]!.name, rows[row]!.last]);
+      }
+      await page.getByLabel("Order of rows").selectOption("last");
+      await page.getByText("sorting 9,000 rows").waitFor({ state: "detached" });
+      await painted(page);
+      const sorted = rows.toSorted((a, b) => b.last - a.last);
+      for (const row of [0, 5000, 8999]) expect((await at(row))[0]).toBe(sorted[row]!.name);
+      const offered = await page.getByLabel("Order of rows").locator("option").allInnerTexts();
+      expect(offered).not.toContain("by similarity");
+      await page.goto(`${page.url()}&rows=2001-8000`);
+      await page.getByText("rows 2,001–8,000 of 9,000").waitFor();
+      await painted(page);
+      expect((await at(5999))[0]).toBe(sorted[7999]!.name);
+    });
+  });
+});
+
 describe("size and speed", () => {
   test("4,096 rows: little on the wire, wheels scroll, each frame takes a few milliseconds", () =>
     on(rl(), async (page) => {
@@ -300,6 +370,7 @@ describe("size and speed", () => {
     await tab.page.goto(`${at.url}/runs/${run}/kymograph?metric=return&x=episode`);
     await painted(tab.page);
     await tab.page.waitForTimeout(1500);
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await tab.page.keyboard.press(key);
     const seen: number[] = [];
     for (let i = 5; i < 9; i++) {
       await live.next();
@@ -312,9 +383,14 @@ describe("size and speed", () => {
       await tab.page.waitForTimeout(700);
     }
     console.info(`from log() to a drawn column: ${seen.join(", ")} ms`);
+    expect(await status(tab.page).innerText()).toMatch(/^env-01\s+episode 1\s/);
     expect(Math.min(...seen)).toBeLessThan(1000);
     live.end();
     expect(tab.complaints).toEqual([]);
+    // What was deleted meanwhile is no cell without points.
+    expect((await fetch(`${at.url}/api/v1/runs/${run}`, { method: "DELETE" })).ok).toBe(true);
+    await tab.page.keyboard.press("ArrowRight");
+    await status(tab.page).getByText("is in the trash").waitFor();
     await tab.context.close();
   });
 });
@@ -334,6 +410,8 @@ describe("looks", () => {
           ["layers", layers()],
           ["hostile", `/runs/${runs.layers}/kymograph?metric=hostile`],
           ["none", `/runs/${runs.layers}/kymograph`],
+          ["nan", `/runs/${runs.layers}/kymograph?metric=nan`],
+          ["huge", `/runs/${runs.layers}/kymograph?metric=huge`],
         ];
         for (const [name, path] of views) {
           const tab = await open(browser, theme, size);

@@ -1,6 +1,7 @@
-"""Log the runs of the kymograph's tests into KYMOGRAM_SERVER: load.py rl | layers | resumed | live.
+"""Log the runs of the kymograph's tests into KYMOGRAM_SERVER: load.py rl | wide | layers | resumed | live.
 
 rl: 4,096 environments × 64 episodes, three groups of maps, with videos of two episodes.
+wide: 9,000 environments × 3 episodes.
 layers: 48 layers × 2,000 steps with a spike, NaN, Inf, a gap and hostile names beside.
 resumed: 12 ranks with a restart.
 live: 24 environments; logs an episode of each for every line that it reads.
@@ -38,6 +39,17 @@ def rl(envs=4096, episodes=64):
     kymogram.close()
 
 
+def wide(envs=9000):
+    run = kymogram.init(project_name="kymo", run_name="wide")
+    for episode in range(3):
+        for env in range(envs):
+            kymogram.log_rl_episode(
+                "return", env * 7919 % 9001 + episode, rl_step=episode, episode=episode, env_id=f"env-{env}"
+            )
+    print(run.id, flush=True)
+    kymogram.close()
+
+
 def video(episode):
     import numpy
 
@@ -62,6 +74,10 @@ def layers(count=48, steps=2000):
             kymogram.log(f"layers/{layer}/grad_norm", values[1100:], step=1100)
             continue
         kymogram.log(f"layers/{layer}/grad_norm", values)
+    for env in range(4):
+        kymogram.log("nan", [math.nan] * 9, labels={"env": str(env)})
+        kymogram.log("infinite", [math.inf, -math.inf, math.inf] * 3, labels={"env": str(env)})
+        kymogram.log("huge", [1e308, -1e308] * 4, labels={"env": str(env)})
     names = ["<svg><script>alert(1)</script>", "__proto__", "constructor", "a\u200bb", "x" * 200]
     for i, name in enumerate(names * 3):
         kymogram.log("hostile", [math.sin(i + s / 5) for s in range(60)], labels={"who": f"{name}{i // 5}"})
@@ -92,4 +108,4 @@ def live(envs=24):
 
 
 if __name__ == "__main__":
-    {"rl": rl, "layers": layers, "resumed": resumed, "live": live}[sys.argv[1]]()
+    {"rl": rl, "wide": wide, "layers": layers, "resumed": resumed, "live": live}[sys.argv[1]]()

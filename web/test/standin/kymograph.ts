@@ -45,6 +45,7 @@ export function picture(curves: (Curve | undefined)[], q: Query): Buffer {
     profile: {
       ...summary(each.map(columnOf), () => null),
       mean: each.map((c) => mean(means.flatMap((row) => row[c] ?? []))),
+      rows: each.map((c) => means.filter((row) => row[c] !== null).length),
     },
   };
   const code = (v: number[], m: number | null) =>

@@ -134,9 +134,17 @@ func (b *bulk) buckets(stage string, steps []int64, from, to int64, n int) {
 		}
 	}
 	for name, vs := range map[string][]store.Number{"bulk": floats, "other": ints} {
-		got, err := b.h.Engine.Buckets(b.t.Context(), store.BucketsRequest{Run: b.run, Series: idOf(b.t, b.h.Engine, b.run, name), Axis: model.AxisStep, From: from, To: to, N: n})
+		kind := map[string]model.Kind{"bulk": model.KindFloat, "other": model.KindInt}[name]
+		r := store.BucketsRequest{Run: b.run, Series: idOf(b.t, b.h.Engine, b.run, name), Axis: model.AxisStep, From: from, To: to, N: n}
+		got, err := b.h.Engine.Buckets(b.t.Context(), r)
 		if err == nil {
-			err = CheckBuckets(got, n, map[string]model.Kind{"bulk": model.KindFloat, "other": model.KindInt}[name], xs, vs)
+			err = CheckBuckets(got, n, kind, xs, vs)
+		}
+		if r.Grid = true; err == nil {
+			got, err = b.h.Engine.Buckets(b.t.Context(), r)
+		}
+		if err == nil {
+			err = CheckGrid(got, from, to, n, kind, xs, vs)
 		}
 		if err != nil {
 			b.t.Fatalf("%s: series %s, %d buckets from %d to %d: %v", stage, name, n, from, to, err)

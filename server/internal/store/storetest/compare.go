@@ -344,17 +344,35 @@ func numbersOf(points []point) (out []store.Number) {
 // CheckBuckets holds buckets against the points, given by rising x, that they
 // must sum up.
 func CheckBuckets(got []store.Bucket, n int, kind model.Kind, xs []int64, vs []store.Number) error {
+	return checkBuckets(got, n, kind, xs, vs, func(b *store.Bucket) bool {
+		// Compared as floats: 2/n of the range may not fit an integer.
+		return float64(uint64(b.Hi-b.Lo)) <= 2/float64(n)*float64(uint64(xs[len(xs)-1]-xs[0]))*(1+1e-12)
+	})
+}
+
+// CheckGrid holds the buckets of a grid against the points between from and to.
+func CheckGrid(got []store.Bucket, from, to int64, n int, kind model.Kind, xs []int64, vs []store.Number) error {
+	column := func(x int64) float64 { // with a fraction
+		return float64(uint64(x-from)) * float64(n) / (float64(uint64(to-from)) + 1)
+	}
+	last := -1.0
+	return checkBuckets(got, n, kind, xs, vs, func(b *store.Bucket) bool {
+		at := math.Floor((column(b.Lo) + column(b.Hi)) / 2)
+		early, late := at-column(b.Lo), column(b.Hi)-at-1
+		ok := at > last && early < 1.0/8+1e-9 && late < 1.0/8+1e-9
+		last = at
+		return ok
+	})
+}
+
+func checkBuckets(got []store.Bucket, n int, kind model.Kind, xs []int64, vs []store.Number, placed func(*store.Bucket) bool) error {
 	if len(got) > n {
 		return fmt.Errorf("%d buckets", len(got))
 	}
 	at := 0
 	for i, b := range got {
-		if at == len(xs) || b.Lo != xs[at] || b.Hi < b.Lo {
+		if at == len(xs) || b.Lo != xs[at] || b.Hi < b.Lo || !placed(&b) {
 			return fmt.Errorf("bucket %d is from %d to %d", i, b.Lo, b.Hi)
-		}
-		// Compared as floats: 2/n of the range may not fit an integer.
-		if width := float64(uint64(b.Hi - b.Lo)); width > 2/float64(n)*float64(uint64(xs[len(xs)-1]-xs[0]))*(1+1e-12) {
-			return fmt.Errorf("bucket %d is %g wide", i, width)
 		}
 		from := at
 		for at < len(xs) && xs[at] <= b.Hi {

@@ -282,6 +282,25 @@ func compareForkBuckets(ctx context.Context, e store.Engine, q store.CurveReques
 				return fmt.Errorf("%d buckets: %d points of bucket %d are inherited, want %d", req.N, b.Inherited, i, of)
 			}
 		}
+		if err := compareForkGrid(ctx, e, req, kind, xsOf(plain, axis), numbersOf(plain)); err != nil {
+			return fmt.Errorf("a grid of %d: %w", req.N, err)
+		}
 	}
 	return nil
+}
+
+// compareForkGrid asks for columns that begin before the first point and end behind the last.
+func compareForkGrid(ctx context.Context, e store.Engine, req store.BucketsRequest, kind model.Kind, xs []int64, vs []store.Number) error {
+	if len(xs) == 0 {
+		return nil
+	}
+	req.Grid, req.From, req.To = true, xs[0]-3, xs[len(xs)-1]+5
+	got, err := e.Buckets(ctx, req)
+	for i := range got {
+		got[i].Inherited = 0
+	}
+	if err != nil {
+		return err
+	}
+	return CheckGrid(got, req.From, req.To, req.N, kind, xs, vs)
 }

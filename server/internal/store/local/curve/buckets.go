@@ -25,6 +25,9 @@ func Buckets(ctx context.Context, from Views, q store.BucketsRequest) ([]store.B
 	}
 	from = until{from, ctx}
 	b := &bucketing{scan: scan{axis: axis, from: q.From, to: q.To}, n: uint64(q.N)}
+	if q.Grid {
+		b.grid, b.lo, b.hi = true, q.From, q.To
+	}
 	if len(q.Ancestors) > 0 {
 		return bucketFork(ctx, from, b, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
 	}
@@ -50,7 +53,8 @@ func (v *View) numeric() error {
 type bucketing struct {
 	scan
 	n      uint64
-	lo, hi int64 // of the points that are read
+	grid   bool  // the cells are those of from…to
+	lo, hi int64 // of the points that are read, or of the grid
 	seen   bool
 	onX    []column.Chunk // those that have the axis, when asked for
 }
@@ -134,6 +138,9 @@ func (b *bucketing) reach(spans []span) {
 }
 
 func (b *bucketing) see(lo, hi int64) {
+	if b.grid {
+		return
+	}
 	if !b.seen {
 		b.lo, b.hi, b.seen = lo, hi, true
 	}
@@ -183,8 +190,11 @@ func (b *bucketing) blocks(cells *cells, s *span) bool {
 	return len(list) > 0
 }
 
-// fits: not wider than a cell.
+// fits: not wider than a cell; of a grid within one, or so narrow that none can tell.
 func (b *bucketing) fits(lo, hi int64) bool {
+	if b.grid && uint64(hi-lo) > uint64(b.hi-b.lo)/b.n/4 {
+		return b.cell(lo) == b.cell(hi)
+	}
 	return uint64(hi-lo) <= uint64(b.hi-b.lo)/b.n
 }
 
@@ -316,7 +326,11 @@ func (c *cells) find(place int, x int64) *cell {
 }
 
 func (b *bucketing) add(c *cells, lo, hi int64, sum *column.Aggregate) {
-	at := c.find(b.cell(lo), lo)
+	place := lo
+	if b.grid {
+		place += int64(uint64(hi-lo) / 2)
+	}
+	at := c.find(b.cell(place), lo)
 	at.lo, at.hi = min(at.lo, lo), max(at.hi, hi)
 	at.sum.Merge(sum)
 	if b.depth > 0 {

@@ -321,7 +321,7 @@ func bucketFork(ctx context.Context, from Views, b *bucketing, q store.CurveRequ
 	var spans []span
 	var parts []*bucketing
 	for _, one := range list {
-		part := &bucketing{scan: scan{View: one.View, axis: b.axis, from: b.from, to: b.to, depth: one.depth}, n: b.n}
+		part := &bucketing{scan: scan{View: one.View, axis: b.axis, from: b.from, to: b.to, depth: one.depth}, n: b.n, grid: b.grid, lo: b.lo, hi: b.hi}
 		for _, s := range one.spread(part, list) {
 			s.of = part
 			spans = append(spans, s)

@@ -18,6 +18,7 @@ HOSTILE = [
     "__proto__",
     "zero\u200bwidth",
     "\u202ertl",
+    "fill\u3164er",
     "a&lt;b'c",
     "日本語/損失",
 ]
@@ -80,7 +81,9 @@ def test_a_read_run_shows_itself(served: Served) -> None:
     ]:
         assert word in page.text, word
     for name in HOSTILE:
-        assert name.replace("\u200b", "\ufffd").replace("\u202e", "\ufffd") in page.text
+        for hidden in "\u200b\u202e\u3164":
+            name = name.replace(hidden, "\ufffd")
+        assert name in page.text
     assert page.links == [f"{served.address}/runs/{shown.id}"]
     assert page.curves == len(HOSTILE) + 1
     assert "finished" in repr(shown)

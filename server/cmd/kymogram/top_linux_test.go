@@ -151,21 +151,29 @@ func (s *screenTest) bytes() int {
 
 // watch runs `kymogram top` on the terminal; the returned function quits and checks what the terminal got.
 func (k *kitchen) watch(s *screenTest, args ...string) (quit func()) {
+	ended := k.watchUntil(s, args...)
+	return func() {
+		k.t.Helper()
+		s.types("q")
+		if code, errs := ended(); code != 0 {
+			k.t.Errorf("top ended with %d: %s", code, errs)
+		}
+	}
+}
+
+// watchUntil runs `kymogram top` on the terminal; the returned function waits for its end and checks what the terminal got.
+func (k *kitchen) watchUntil(s *screenTest, args ...string) (ended func() (int, string)) {
 	done := make(chan int, 1)
 	var errs bytes.Buffer
 	go func() {
 		done <- run(k.t.Context(), append([]string{"top"}, args...), stdio{in: s.slave, out: s.slave, err: &errs, env: k.getenv})
 	}()
-	return func() {
+	return func() (code int, said string) {
 		k.t.Helper()
-		s.types("q")
 		select {
-		case code := <-done:
-			if code != 0 {
-				k.t.Errorf("top ended with %d: %s", code, errs.String())
-			}
+		case code = <-done:
 		case <-time.After(20 * time.Second):
-			k.t.Fatal("q does not quit\n" + s.text())
+			k.t.Fatal("top does not end\n" + s.text())
 		}
 		k.until("the terminal is given back", func() bool {
 			s.mu.Lock()
@@ -177,6 +185,7 @@ func (k *kitchen) watch(s *screenTest, args ...string) (quit func()) {
 		if len(s.unknown) > 0 {
 			k.t.Errorf("the terminal got %v", s.unknown)
 		}
+		return code, errs.String()
 	}
 }
 
@@ -321,6 +330,32 @@ func TestTopAsksForWhatIsSeen(t *testing.T) {
 	quit()
 }
 
+// What ends the watching from outside: a key that is revoked, a terminal that is closed.
+func TestTopEnds(t *testing.T) {
+	k := serveKitchen(t)
+	k.logRun("ending")
+	var key struct{ ID, Key string }
+	if err := json.Unmarshal([]byte(k.ok("key", "create", "--name", "guest", "--scope", "read", "--json")), &key); err != nil {
+		t.Fatal(err)
+	}
+	s := openTerminal(t, 100, 24)
+	ended := k.watchUntil(s, "lab/digits/ending", "--key", key.Key)
+	k.until("the run", func() bool { return strings.Contains(s.text(), "lab/digits/ending") })
+	k.ok("key", "revoke", key.ID)
+	if code, errs := ended(); code != 1 || !strings.Contains(errs, "revoked") {
+		t.Errorf("ended with %d: %s", code, errs)
+	}
+	s = openTerminal(t, 100, 24)
+	ended = k.watchUntil(s, "lab/digits/ending")
+	k.until("the run again", func() bool { return strings.Contains(s.text(), "lab/digits/ending") })
+	if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if code, errs := ended(); code != 0 {
+		t.Errorf("ended with %d: %s", code, errs)
+	}
+}
+
 // awayProxy is a way to the server that can be cut.
 type awayProxy struct {
 	url     string
@@ -383,6 +418,7 @@ func TestTopOnce(t *testing.T) {
 		t.Error(out)
 	}
 	k.fails("--sort is", "top", "lab/digits/once", "--sort", "size")
+	k.fails("there is no axis", "top", "lab/digits/once", "--axis", "stepp")
 	k.fails("names no run", "top", "once")
 	k.fails("there is no run", "top", "lab/digits/none")
 }

@@ -62,16 +62,19 @@ type columns struct{ name, last, marks, spark, min, max, rate int }
 
 // The widths of a terminal from which on a column is there.
 const (
-	sparkFrom, limitsFrom, rateFrom = 36, 76, 96
-	numberWidth                     = 10
+	lastFrom, sparkFrom, limitsFrom, rateFrom = 6, 36, 76, 96
+	numberWidth                               = 10
 )
 
 // layout divides a width: numbers first, then the names, the curves get the rest.
 func layout(width int, names, marks int) columns {
-	c := columns{last: numberWidth}
+	if width < lastFrom {
+		return columns{name: width}
+	}
+	c := columns{last: min(numberWidth, width*3/5)}
 	rest := width - c.last - 1
 	if width >= sparkFrom {
-		c.marks = min(marks, 12)
+		c.marks = min(marks, marksWidth)
 		rest -= gap(c.marks)
 	}
 	if width >= limitsFrom {
@@ -87,7 +90,7 @@ func layout(width int, names, marks int) columns {
 		c.spark = rest - c.name - 2
 		return c
 	}
-	c.name = max(rest, 1)
+	c.name = rest
 	return c
 }
 
@@ -235,11 +238,11 @@ func (s *state) duration(now time.Time) time.Duration {
 }
 
 func titles(c columns) []segment {
-	text := fit("METRIC", c.name) + " " + right("LAST", c.last)
+	text := fit("METRIC", c.name)
 	for _, column := range []struct {
 		width int
 		text  string
-	}{{c.spark, " CURVE"}, {c.marks, ""}, {c.min, "MIN"}, {c.max, "MAX"}, {c.rate, "RATE"}} {
+	}{{c.last, "LAST"}, {c.spark, " CURVE"}, {c.marks, ""}, {c.min, "MIN"}, {c.max, "MAX"}, {c.rate, "RATE"}} {
 		if column.width > 0 && column.text == " CURVE" {
 			text += " " + fit(column.text, column.width+1)
 		} else if column.width > 0 {
@@ -252,7 +255,10 @@ func titles(c columns) []segment {
 func (s *state) row(row *read.Series, c columns, now time.Time) []segment {
 	curve := s.curves[key(row)]
 	low, high, _ := curve.limits()
-	out := []segment{{plain, fit(title(row), c.name)}, {plain, " "}, {bold, right(last(row), c.last)}}
+	out := []segment{{plain, fit(title(row), c.name)}}
+	if c.last > 0 {
+		out = append(out, segment{plain, " "}, segment{bold, right(last(row, c.last), c.last)})
+	}
 	if c.spark > 0 {
 		out = append(out, segment{plain, "  "})
 		out = append(out, tinted(fit(spark(curve, c.spark), c.spark))...)

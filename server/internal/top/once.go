@@ -9,13 +9,19 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/rivo/uniseg"
+
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/read"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
-// onceCells is the width of curves in a table.
-const onceCells = 30
+// The widths of a table: of its curves, and of the longest name that is not cut. The other rows
+// are filled up to the longest; `--json` has all names whole.
+const (
+	onceCells = 30
+	onceName  = 100
+)
 
 // Snapshot is a run at one moment, with all of its metrics.
 type Snapshot struct {
@@ -44,7 +50,11 @@ func Once(ctx context.Context, options Options) (*Snapshot, error) {
 func (s *Snapshot) Print(out io.Writer) error {
 	a := &s.state.about
 	fmt.Fprintf(out, "%s  %s\n", clean(string(a.Status)), clean(a.Workspace+"/"+a.Project+"/"+a.Name))
-	fmt.Fprintf(out, "%s · %s metrics\n\n", strings.Join(s.state.facts(s.now), " · "), table.Count(uint64(len(s.rows))))
+	metrics := "metrics"
+	if len(s.rows) == 1 {
+		metrics = "metric"
+	}
+	fmt.Fprintf(out, "%s · %s %s\n\n", strings.Join(s.state.facts(s.now), " · "), table.Count(uint64(len(s.rows))), metrics)
 	if len(s.rows) == 0 {
 		return nil
 	}
@@ -53,7 +63,7 @@ func (s *Snapshot) Print(out io.Writer) error {
 	for _, row := range s.rows {
 		c := s.state.curves[key(row)]
 		low, high, _ := c.limits()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", title(row), last(row), value(low), value(high), row.Count,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", fit(title(row), min(uniseg.StringWidth(title(row)), onceName)), last(row, numberWidth), value(low), value(high), row.Count,
 			speed(s.state.rate(row, s.now)), marks(c), strings.TrimRight(spark(c, onceCells), " "))
 	}
 	return w.Flush()

@@ -26,8 +26,15 @@ func spark(c *curve, width int) string {
 		return ""
 	}
 	cells := c.cells(width)
-	low, high := usual(cells, func(c cell) (float64, float64) { return c.min, c.max })
-	bottom, top := usual(cells, func(c cell) (float64, float64) { return c.mean, c.mean })
+	others := cells
+	if len(c.lo) < width { // a value that is held over many cells is one value
+		others = make([]cell, len(c.lo))
+		for i := range others {
+			others[i].add(c, i)
+		}
+	}
+	low, high := usual(others, func(c cell) (float64, float64) { return c.min, c.max })
+	bottom, top := usual(others, func(c cell) (float64, float64) { return c.mean, c.mean })
 	out := make([]rune, width)
 	for i, cell := range cells {
 		switch {

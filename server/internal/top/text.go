@@ -20,9 +20,10 @@ const mostMarks = 4
 // clean makes a text that others chose fit for a line of a terminal. Nothing in it moves the
 // cursor, turns the direction of writing, is invisible, or piles up over other lines.
 func clean(s string) string {
+	const blank = '\u2800' // braille without a dot
 	marks := 0
 	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
+		if !unicode.IsPrint(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == blank {
 			return unicode.ReplacementChar
 		}
 		if marks++; !unicode.Is(unicode.M, r) {
@@ -102,14 +103,35 @@ func number(v float64) string {
 	case v == math.Trunc(v) && size < 1e6:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case size >= 1e6 || size < 1e-4:
-		text := strconv.FormatFloat(v, 'e', 3, 64)
-		digits, power, _ := strings.Cut(text, "e")
-		digits = strings.TrimRight(strings.TrimRight(digits, "0"), ".")
-		exponent, _ := strconv.Atoi(power)
-		return digits + "e" + strconv.Itoa(exponent)
+		return power(strconv.FormatFloat(v, 'e', 3, 64))
 	}
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
+// power writes an exponent as short as it goes: 1.500e+06 is 1.5e6.
+func power(text string) string {
+	digits, exponent, found := strings.Cut(text, "e")
+	if !found {
+		return text
+	}
+	if strings.Contains(digits, ".") {
+		digits = strings.TrimRight(strings.TrimRight(digits, "0"), ".")
+	}
+	n, _ := strconv.Atoi(exponent)
+	return digits + "e" + strconv.Itoa(n)
+}
+
+// short writes a value in width columns: with less digits rather than without its end.
+func short(v float64, width int) string {
+	text := number(v)
+	for digits := 3; len(text) > width && digits > 0; digits-- {
+		text = power(strconv.FormatFloat(v, 'g', digits, 64))
+	}
+	if len(text) > width {
+		return "…"
+	}
+	return text
 }
 
 // value is a number of a table, a dash where there is none.
@@ -117,18 +139,18 @@ func value(v float64) string {
 	if math.IsNaN(v) {
 		return "–"
 	}
-	return number(v)
+	return short(v, numberWidth)
 }
 
 // last is the last value of a series.
-func last(s *read.Series) string {
+func last(s *read.Series, width int) string {
 	if s.Last == nil {
 		if !numeric(s) {
 			return s.Kind
 		}
 		return "–"
 	}
-	return number(s.Last.Float)
+	return short(s.Last.Float, width)
 }
 
 // speed is a rate for a table.
@@ -151,7 +173,10 @@ func round(v float64, digits int) float64 {
 	return math.Round(v*p) / p
 }
 
-// marks count the points of a curve that have no finite value.
+// marksWidth is what the longest count of [marks] takes.
+const marksWidth = 12
+
+// marks count the points of a curve that have no finite value, by kind where there is room.
 func marks(c *curve) string {
 	if c == nil {
 		return ""
@@ -163,7 +188,15 @@ func marks(c *curve) string {
 	if c.infinite > 0 {
 		out = append(out, table.Count(c.infinite)+" Inf")
 	}
-	return strings.Join(out, " ")
+	if text := strings.Join(out, " "); len(text) <= marksWidth {
+		return text
+	}
+	_, _, nans := c.limits()
+	text := table.Count(nans + c.infinite)
+	if len(text) > marksWidth-2 {
+		text = number(float64(nans + c.infinite))
+	}
+	return text + " " + string(noValue)
 }
 
 // key tells series apart.

@@ -3,8 +3,11 @@ package top
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -61,7 +64,8 @@ type program struct {
 
 // Show shows a run in a terminal until a person quits or ctx ends.
 func Show(ctx context.Context, in, out *os.File, options Options) error {
-	ctx, cancel := context.WithCancel(ctx)
+	// A terminal that is closed asks for the end as Ctrl-C does.
+	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer cancel()
 	p := &program{Options: options, source: source{options.Server, options.Run}, results: make(chan result, 1)}
 	p.state.meters, p.state.view.axis, p.state.view.sort = map[string]*meter{}, options.Axis, sortIndex(options.Sort)
@@ -107,6 +111,9 @@ func (p *program) loop(ctx context.Context) error {
 		case <-tick.C:
 			p.count(time.Now())
 		case n := <-events:
+			if n.err != nil && !passing(n.err) {
+				return n.err
+			}
 			p.hear(n)
 		case k := <-keys:
 			if !p.state.view.does(k, p.state.all, len(p.rows), body(p.screen.height)) {
@@ -283,6 +290,9 @@ func sortIndex(name string) int { return max(0, slices.Index(Sorts, name)) }
 func (o *Options) Check() error {
 	if o.Sort != "" && !slices.Contains(Sorts, o.Sort) {
 		return errors.New("--sort is name, newest, value or points")
+	}
+	if axis := model.Axis(o.Axis); o.Axis != "" && axis != model.AxisTime && !slices.Contains(model.Axes(), axis) {
+		return fmt.Errorf("there is no axis %q: --axis is one of %v, %s", o.Axis, model.Axes(), model.AxisTime)
 	}
 	return nil
 }

@@ -24,31 +24,38 @@ export function paintEnds(ctx: Context, f: Frame, scene: Scene): void {
   ctx.textAlign = "left";
   const named = lines.filter((l) => !l.faded && front.lines.has(l.id)).slice(0, mostEnds);
   const taken: number[] = [];
-  for (const line of named) {
+  const write = (line: Line, text: string) => {
     const at = endOf(f, line);
-    if (!at || taken.some((y) => Math.abs(y - at[1]) < lineHeight * f.ratio)) continue;
-    taken.push(at[1]);
-    const text = (line.id === star ? "★ " : "") + (scene.endLabel?.(line) ?? "");
-    if (text) note(ctx, f, at, text, palette);
-  }
+    const top = at && text ? freeTop(f, at[1], taken) : undefined;
+    if (!at || top === undefined) return;
+    taken.push(top);
+    note(ctx, f, [at[0], top], text, palette);
+  };
+  for (const line of named) write(line, (line.id === star ? "★ " : "") + (scene.endLabel?.(line) ?? ""));
   const best = star === undefined ? undefined : lines.find((l) => l.id === star);
-  const end = best && !named.includes(best) ? endOf(f, best) : null;
-  if (end) note(ctx, f, end, "★", palette);
+  if (best && !named.includes(best)) write(best, "★");
   ctx.restore();
+}
+
+/** The top of a note above a height or below it, within the frame and clear of other notes; undefined where there is no room. */
+function freeTop(f: Frame, py: number, taken: readonly number[]): number | undefined {
+  const [height, gap] = [lineHeight * f.ratio, 3 * f.ratio];
+  return [py - height - gap, py + gap].find(
+    (top) =>
+      top >= f.top && top + height <= f.top + f.height && taken.every((t) => Math.abs(t - top) >= height),
+  );
 }
 
 function note(
   ctx: Context,
   f: Frame,
-  [px, py]: [number, number],
+  [px, top]: [number, number],
   text: string,
   look: { text: string; card: string },
 ): void {
   const width = ctx.measureText(text).width + 6 * f.ratio;
   const height = lineHeight * f.ratio;
   const left = Math.max(f.left, Math.min(px - width, f.left + f.width - width));
-  // Above the line, or below it at the top.
-  const top = py - height - 3 * f.ratio >= f.top ? py - height - 3 * f.ratio : py + 3 * f.ratio;
   ctx.globalAlpha = 0.85;
   ctx.fillStyle = look.card;
   ctx.fillRect(left, top, width, height);

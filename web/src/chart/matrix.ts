@@ -231,7 +231,9 @@ function paintText(ctx: CanvasRenderingContext2D, box: View, said: Said, t: numb
   const solid = said.verdict === "verified" && said.counted && said.flags & allocated && said.flags & own;
   const onFill = solid && t > 0.5;
   ctx.fillStyle = onFill ? (inks === darkInks ? inks.onLight : inks.onDark) : inks.text;
-  ctx.fillText(short(Number(said.score.toPrecision(3))), box.x + box.width - 3, box.y + box.height / 2 + 0.5);
+  const lift = said.verdict === "verified" && !(said.flags & allocated) ? 2 : 0; // clear of the bar at its foot
+  const text = short(Number(said.score.toPrecision(3)));
+  ctx.fillText(text, box.x + box.width - 3, box.y + box.height / 2 + 0.5 - lift);
 }
 
 /** A mark in the upper corner, at the left for 0 and at the right for the width. */

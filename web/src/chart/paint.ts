@@ -168,6 +168,10 @@ export function paintBehind(ctx: Context, f: Frame, lines: readonly Line[], fron
     !ahead(line) && (!line.hidden || (line.group !== undefined && line.group === front.group));
   const behind = lines.filter(shown);
   for (const line of behind) if (line.faded) paintLine(ctx, f, line, strengthOf(front, line.group));
+  // Bands lie under all lines, and many of them stay a haze in which lines are told apart.
+  const banded = behind.filter((line) => line.band && line.curve.banded);
+  const opacity = bandOpacity * Math.min(1, clearBands / banded.length);
+  for (const line of banded) paintBand(ctx, f, line, strengthOf(front, line.group) * opacity);
   for (const line of behind) if (!line.faded) paintLine(ctx, f, line, strengthOf(front, line.group));
 }
 
@@ -176,7 +180,11 @@ export function paintAhead(ctx: Context, f: Frame, lines: readonly Line[], front
   const ahead = lines.filter(isAhead(front));
   for (const line of lines)
     if (!ahead.includes(line)) paintStems(ctx, f, line, strengthOf(front, line.group));
-  for (const line of ahead) paintLine(ctx, f, { ...line, color: line.own, alpha: 1 }, 0);
+  for (const line of ahead) {
+    const own = { ...line, color: line.own, alpha: 1 };
+    if (line.band && line.curve.banded) paintBand(ctx, f, own, bandOpacity);
+    paintLine(ctx, f, own, 0);
+  }
   for (const line of ahead) paintStems(ctx, f, line, 1);
   for (const line of lines) if (line.fork !== undefined) paintFork(ctx, f, line.fork, line);
 }
@@ -188,8 +196,6 @@ function paintLine(ctx: Context, f: Frame, line: Line, share: number): void {
   ctx.strokeStyle = line.color;
   ctx.fillStyle = line.color;
   const parts = stretches(curve);
-  if (line.band && curve.banded)
-    for (const p of parts) paintBand(ctx, f, curve, dimmed(alpha, p) * 0.18, p.from, p.to);
   ctx.setLineDash(line.dash.map((d) => d * f.ratio));
   ctx.lineWidth = (share ? (line.group === undefined ? 1.25 : 1) : 2) * f.ratio;
   for (const p of parts) {
@@ -261,8 +267,20 @@ function paintPath(ctx: Context, f: Frame, x: Float64Array, y: Float64Array, fro
   ctx.stroke();
 }
 
-function paintBand(ctx: Context, f: Frame, c: Curve, alpha: number, from: number, to: number): void {
-  ctx.globalAlpha = alpha;
+const bandOpacity = 0.18;
+const clearBands = 2; // so many may lie on each other
+
+/** A line's band from the least to the greatest of each bucket. */
+function paintBand(ctx: Context, f: Frame, line: Line, share: number): void {
+  ctx.fillStyle = line.color;
+  for (const p of stretches(line.curve)) {
+    ctx.globalAlpha = dimmed(line.alpha * share, p);
+    bandStretch(ctx, f, line.curve, p.from, p.to);
+  }
+  ctx.globalAlpha = 1;
+}
+
+function bandStretch(ctx: Context, f: Frame, c: Curve, from: number, to: number): void {
   ctx.beginPath();
   let i = from;
   while (i < to) {

@@ -20,7 +20,7 @@ import { DirectionPick, ImportanceView } from "../part/importance.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
 import { formatBrush, kept, Parallel, parseBrush } from "../part/parallel.tsx";
 import { ProjectTabs } from "../part/projecttabs.tsx";
-import { hiddenRuns, RunPicker } from "../part/runpicker.tsx";
+import { bestFirst, hiddenRuns, RunPicker } from "../part/runpicker.tsx";
 import { type Look, Scatter } from "../part/scatter.tsx";
 import { Shell } from "../part/shell.tsx";
 import { useWidth } from "../part/usesize.ts";
@@ -169,7 +169,11 @@ function Compared({ workspace, project, listed, runs, more, missing, metric, met
   const tab = param("tab");
   return (
     <div class="run-page compare">
-      <RunPicker runs={listed} metric={metric} direction={direction} look={look} />
+      <RunPicker
+        runs={listed}
+        {...{ metric, direction, look }}
+        slots={tab === "" || groups.grouping.value ? undefined : slots}
+      />
       <div class="run-body">
         <div class="compare-head">
           <ProjectTabs {...{ workspace, project, tab }} />
@@ -201,7 +205,7 @@ function Compared({ workspace, project, listed, runs, more, missing, metric, met
         {tab === "charts" ? (
           <Charts session={session} slots={slots} />
         ) : tab === "attributes" ? (
-          <Differences session={session} runs={drawn} slots={slots} />
+          <Differences session={session} runs={bestFirst(drawn, metric, direction)} slots={slots} />
         ) : (
           <Overview {...{ runs, metric, rows, look, session, slots }} />
         )}

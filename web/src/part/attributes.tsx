@@ -1,15 +1,16 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Value } from "../api/types.ts";
-import { hue } from "../chart/color.ts";
+import { slots as mostHues } from "../chart/color.ts";
 import { count, short } from "../chart/number.ts";
 import { naturalKey } from "../chart/title.ts";
+import * as groups from "../state/groups.ts";
 import { bind } from "../state/keys.ts";
 import { param, setParams } from "../state/route.ts";
 import type { Session } from "../state/session.ts";
-import { isDark } from "../state/theme.ts";
 import { Icon } from "./icon.tsx";
 import { Message } from "./message.tsx";
+import { Swatch } from "./runpanel.tsx";
 
 const atOnce = 1000; // lines; a dumped configuration may have a hundred thousand
 
@@ -125,8 +126,13 @@ export function AttributesView({
               <th>attribute</th>
               {ids.map((id, i) => (
                 <th key={id}>
-                  {ids.length > 1 && (
-                    <span class="swatch" style={{ background: hue(slots.get(id) ?? 0, isDark.value) }} />
+                  {ids.length > 1 && slots.size <= mostHues && (
+                    <Swatch
+                      slot={slots.get(id) ?? 0}
+                      color={groups.grouping.value?.of.get(id)?.color}
+                      grey={false}
+                      wide={false}
+                    />
                   )}
                   {details[i]?.display_name || details[i]?.name || id}
                 </th>

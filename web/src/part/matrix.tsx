@@ -195,7 +195,7 @@ function Heads({ doc, columns, cell, opened, openValidator }: Props) {
           >
             <span class="unseen">{headText(doc, v)}</span>
             <span class="uid" aria-hidden="true">
-              {v.uid ?? (cell.width < 30 ? "–" : v.hotkey.slice(0, 6))}
+              {v.uid ?? (cell.width < 30 ? "–" : v.hotkey.slice(0, cell.width < 52 ? 4 : 6))}
             </span>
             <span>
               <Mark verdict={v.verdict} size={11} />

@@ -5,7 +5,7 @@ import { ViewMenu } from "./viewmenu.tsx";
 const tabs: [string, string][] = [
   ["runs", "Runs"],
   ["charts", "Charts"],
-  ["", "Overview"],
+  ["", "Compare"],
   ["attributes", "Differences"],
 ];
 

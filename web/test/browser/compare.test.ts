@@ -215,6 +215,56 @@ describe("the compare page", () => {
       await shot(page, "compare-sweep");
     }));
 
+  test("the panel shows each run in the colour of its line, and a crowd in grey until one is in front", () =>
+    on(`/compare/default/A?runs=${[1, 2, 3].map((i) => ulid(`A/${i}`)).join()}&tab=charts`, async (page) => {
+      await settled(page, 4);
+      const strokes = await page
+        .locator(".compare-runs .line-swatch line")
+        .evaluateAll((all) => all.map((e) => getComputedStyle(e).stroke));
+      expect(new Set(strokes).size).toBe(3);
+      const painted = await page
+        .locator(".card canvas")
+        .first()
+        .evaluate((el) => {
+          const { width, height } = el as HTMLCanvasElement;
+          const copy = Object.assign(document.createElement("canvas"), { width, height }).getContext("2d")!;
+          copy.drawImage(el as HTMLCanvasElement, 0, 0);
+          const { data } = copy.getImageData(0, 0, width, height);
+          const seen: Record<string, number> = {};
+          for (let i = 0; i < data.length; i += 4) {
+            const color = `rgb(${data.slice(i, i + 3).join(", ")})`;
+            seen[color] = (seen[color] ?? 0) + 1;
+          }
+          return seen;
+        });
+      for (const stroke of strokes) expect(painted[stroke] ?? 0, stroke).toBeGreaterThan(20);
+      await page.goto(`${at.url}/compare/default/A?tab=charts`);
+      await page.locator(".compare-runs .swatch").nth(40).waitFor();
+      const dot = (nth: number) =>
+        page
+          .locator(".compare-runs .swatch")
+          .nth(nth)
+          .evaluate((e) => getComputedStyle(e).backgroundColor);
+      expect(await dot(2)).toBe(await dot(9));
+      await page.locator(".compare-runs .panel-item").nth(9).hover();
+      await expect.poll(async () => (await dot(2)) === (await dot(9))).toBe(false);
+    }));
+
+  test("the best value of a parameter is never cut on a screen of a desk", () =>
+    on(sweep, async (page) => {
+      for (const width of [1024, 1279, 1280, 1401, 1440]) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.waitForSelector(".importance .best strong");
+        const cut = await page.evaluate(() => {
+          const inside = document.querySelector(".importance")!.closest(".block")!.getBoundingClientRect();
+          return [...document.querySelectorAll(".importance tr > *")].filter(
+            (e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > inside.right,
+          ).length;
+        });
+        expect(cut, `${width} px`).toBe(0);
+      }
+    }));
+
   test("a direction that is changed turns the answer round, and stays in this project", () =>
     on(sweep, async (page) => {
       await page.waitForSelector(".answer");

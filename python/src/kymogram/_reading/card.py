@@ -31,6 +31,7 @@ _SYMBOLS = {
 }
 
 _MARK = "[\\u0300-\\u036f\\u0483-\\u0489\\u1ab0-\\u1aff\\u20d0-\\u20ff]"
+_BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # letters that leave no ink
 _PILE = re.compile(f"({_MARK}{{4}}){_MARK}+")
 
 _Answer = TypeVar("_Answer")
@@ -236,7 +237,7 @@ def _number(value: Any) -> str:
 
 def _plain(text: str) -> str:
     """Without what is invisible, turns the direction of writing, or piles up over other lines."""
-    seen = "".join(one if one.isprintable() else "\ufffd" for one in text)
+    seen = "".join("\ufffd" if one in _BLANK or not one.isprintable() else one for one in text)
     return _PILE.sub(r"\1", seen)
 
 

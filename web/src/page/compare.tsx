@@ -4,7 +4,7 @@ import type { Run } from "../api/types.ts";
 import { hue } from "../chart/color.ts";
 import { bestOf, objectives } from "../chart/direction.ts";
 import { nameOf, readKey, scaleColor } from "../chart/grouping.ts";
-import { type Importance, importanceOf } from "../chart/importance.ts";
+import { type Importance, importanceOf, strength } from "../chart/importance.ts";
 import { count, short } from "../chart/number.ts";
 import { searchOf } from "../chart/pattern.ts";
 import { ranks } from "../chart/stat.ts";
@@ -285,7 +285,7 @@ function Overview({ runs, metric, rows, look, session, slots }: OverviewProps) {
   const brush = parseBrush(param("brush"));
   return (
     <div class="scroll compare-scroll">
-      <Answer runs={runs} metric={metric} best={look.best} keys={keys} />
+      <Answer runs={runs} metric={metric} best={look.best} rows={rows} />
       <div class="compare-grid">
         <section class="block">
           <h2>What goes with {metric}</h2>
@@ -333,17 +333,20 @@ function Ramp() {
   );
 }
 
+const matters = 0.1; // of the differences in rank; the first parameter is named with less too
+
 /** The best run in words: its value, and the parameters that matter most. */
 function Answer(props: {
   runs: readonly Run[];
   metric: string;
   best: string | undefined;
-  keys: readonly string[];
+  rows: readonly Importance[];
 }) {
-  const { runs, metric, best, keys } = props;
+  const { runs, metric, best, rows } = props;
   const run = runs.find((r) => r.id === best);
   if (!run) return null;
-  const settings = keys.slice(0, 4).flatMap((key) => {
+  const named = rows.slice(0, 4).filter((row, i) => i === 0 || strength(row) >= matters);
+  const settings = named.flatMap(({ key }) => {
     const v = readKey(run, key);
     return v === undefined ? [] : [`${nameOf(key)} ${typeof v === "number" ? short(v) : v}`];
   });
@@ -353,7 +356,8 @@ function Answer(props: {
       <strong>
         {metric} {short(run.summary[metric]?.value)}
       </strong>{" "}
-      with {settings.join(", ")} · <a href={runPath(run.id)}>{run.display_name || run.name}</a>
+      {settings.length > 0 && `with ${settings.join(", ")} `}·{" "}
+      <a href={runPath(run.id)}>{run.display_name || run.name}</a>
     </p>
   );
 }

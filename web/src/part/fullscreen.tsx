@@ -8,6 +8,7 @@ import type { Card, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
 import { Awaited } from "./awaited.tsx";
 import { ChartCard } from "./chartcard.tsx";
+import { GroupLegend } from "./grouplegend.tsx";
 import { Icon } from "./icon.tsx";
 import { Swatch } from "./runpanel.tsx";
 
@@ -101,10 +102,17 @@ export function FullScreen({
 }
 
 const mostNamed = 24;
+const mostInGroups = 8; // runs that are named where groups have the colours
 
-/** The runs of the chart with their lines; pointing at one brings it forward. */
+/** The runs of the chart with their lines, or the groups of many; pointing at one brings it forward. */
 function Legend({ session, card, runs }: { session: Session; card: Card; runs: Map<string, number> }) {
   const drawn = [...new Set(card.members.map((m) => m.run))].filter((run) => runs.has(run));
+  if (groups.grouping.value && drawn.length > mostInGroups)
+    return (
+      <div class="full-groups">
+        <GroupLegend />
+      </div>
+    );
   return (
     <ul
       class="full-legend"

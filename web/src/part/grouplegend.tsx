@@ -39,13 +39,7 @@ export function GroupStrip({ metric, lines, known }: StripProps) {
   return (
     <section class="group-strip" aria-label="Colour and groups">
       <KeyPick label="colour by" value={groups.by.value} runs={list} onPick={groups.colourBy} combined />
-      {grouping && (
-        <div class="legend" onMouseLeave={() => point(null)}>
-          {grouping.groups.map((g) => (
-            <Entry key={g.key} group={g} numbers={grouping.numbers} />
-          ))}
-        </div>
-      )}
+      <GroupLegend />
       {!grouping && target && offer && <OfferButton offer={offer} metric={target} />}
       <span class="muted total">
         {shown < list.length ? `${count(shown)} of ` : ""}
@@ -54,6 +48,18 @@ export function GroupStrip({ metric, lines, known }: StripProps) {
       {lines !== false && <Looks runs={list} />}
     </section>
   );
+}
+
+/** What each colour means, where runs are in groups. */
+export function GroupLegend() {
+  const grouping = groups.grouping.value;
+  return grouping ? (
+    <div class="legend" onMouseLeave={() => point(null)}>
+      {grouping.groups.map((g) => (
+        <Entry key={g.key} group={g} numbers={grouping.numbers} />
+      ))}
+    </div>
+  ) : null;
 }
 
 function metricsOf(list: readonly Subject[]): Set<string> {

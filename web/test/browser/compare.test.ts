@@ -206,7 +206,10 @@ describe("the compare page", () => {
       const best = [...runs].sort(
         (a, b) => (a.summary["eval/loss"]!.value as number) - (b.summary["eval/loss"]!.value as number),
       )[0]!;
-      expect(await page.locator(".answer").innerText()).toContain(`· ${best.name}`);
+      const answer = await page.locator(".answer").innerText();
+      expect(answer).toContain(`· ${best.name}`);
+      expect(answer).toMatch(/ with lr [0-9.e−]+/);
+      expect(answer).not.toContain("seed"); // which explains nothing
       expect(await page.locator(".importance tbody .name").first().innerText()).toBe("lr");
       expect(await page.locator(".scatter circle").count()).toBeGreaterThanOrEqual(200);
       expect(await page.locator(".parallel path[data-run]").count()).toBe(200);
@@ -250,9 +253,20 @@ describe("the compare page", () => {
       await expect.poll(async () => (await dot(2)) === (await dot(9))).toBe(false);
     }));
 
+  test("full screen has the legend of the groups, which hides and shows them", () =>
+    on(`${sweep}?tab=charts&by=config/lr&chart=eval/loss`, async (page) => {
+      const entries = page.getByRole("dialog").locator(".legend-entry");
+      await entries.first().waitFor();
+      const strip = await page.locator(".group-strip .legend-entry").allInnerTexts();
+      expect(await entries.allInnerTexts()).toEqual(strip);
+      await entries.first().click();
+      await expect.poll(() => search(page).get("off")).not.toBeNull();
+      expect(await entries.first().getAttribute("aria-pressed")).toBe("false");
+    }));
+
   test("the best value of a parameter is never cut on a screen of a desk", () =>
     on(sweep, async (page) => {
-      for (const width of [1024, 1279, 1280, 1401, 1440]) {
+      for (const width of [1024, 1100, 1280, 1399, 1400, 1440]) {
         await page.setViewportSize({ width, height: 900 });
         await page.waitForSelector(".importance .best strong");
         const cut = await page.evaluate(() => {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
 	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
 const project = "/api/v1/projects/lab/digits"
@@ -147,6 +151,55 @@ func TestAFilterAtAStep(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%s, limit %s: %v, want %v", q, limit, got, want)
 			}
+		}
+	}
+}
+
+// scans counts the reads of points.
+type scans struct {
+	*local.Engine
+	n atomic.Int64
+}
+
+func (s *scans) Scan(ctx context.Context, r store.ScanRequest) (*store.Rows, error) {
+	s.n.Add(1)
+	return s.Engine.Scan(ctx, r)
+}
+
+// A list that is sorted by values at a step reads each run once, however many pages it has; its
+// first page reads them anew.
+func TestAnOrderAtAStepIsReadOnce(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	const runs = 10
+	l.sweep(runs)
+	counted := &scans{Engine: l.engine}
+	service := query.New(counted, l.catalog, l, l.ingest, query.Limits{})
+	var want []string
+	for rate := range 3 {
+		for run := rate; run < runs; run += 3 {
+			want = append(want, fmt.Sprintf("run-%02d", run))
+		}
+	}
+	for round := 1; round <= 2; round++ {
+		var got []string
+		request := query.RunsRequest{Workspace: "lab", Project: "digits", Sort: "at(loss,1)", Page: query.Page{Limit: 3}}
+		for {
+			page, err := service.Runs(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, run := range page.Runs {
+				got = append(got, run.Name)
+			}
+			if request.Cursor = page.Next; page.Next == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if n := counted.n.Load(); n != int64(round*runs) {
+			t.Errorf("%d reads of points after %d lists of %d runs", n, round, runs)
 		}
 	}
 }

@@ -79,14 +79,15 @@ const (
 	MaxQueries    = 500 // of one BucketsMany
 )
 
-// Service answers reads. It is safe for concurrent use and keeps no state
-// between requests.
+// Service answers reads. It is safe for concurrent use. Between requests it keeps nothing but
+// the order of lists that are sorted by values at a step.
 type Service struct {
 	store  Store
 	runs   Runs
 	auth   Authorizer
 	spools Spools
 	limits Limits
+	kept   keptSteps
 }
 
 // New makes a service.

@@ -116,13 +116,11 @@ func (s *Service) runFilter(ctx context.Context, r *RunsRequest, whole bool) (f 
 		Workspace: r.Workspace, Project: r.Project, Name: r.Name, Tag: r.Tag, Status: r.Status,
 		Query: r.Query, Parsed: &e, Sort: r.Sort, Deleted: r.Deleted, Members: members,
 	}
-	var named []filter.Metric
 	if whole {
-		named = e.Metrics(nil)
+		f.Steps, err = s.steps(ctx, r, e.Metrics(nil))
 	} else if m, ok := filter.ParseMetric(strings.TrimPrefix(r.Sort, "-")); ok {
-		named = append(named, m)
+		f.Steps, err = s.orderSteps(ctx, r, m)
 	}
-	f.Steps, err = s.steps(ctx, r, named)
 	return f, err
 }
 

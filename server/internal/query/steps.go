@@ -16,6 +16,68 @@ import (
 	"github.com/kymogram/kymogram/server/internal/summary"
 )
 
+// mostKept bounds the values that are kept for the further pages of sorted lists: 10 MB.
+const mostKept = 200_000
+
+// keptSteps has what the first pages of lists that are sorted by at(…) were read with. Their
+// further pages go on in the same order, and read no run again.
+type keptSteps struct {
+	mu    sync.Mutex
+	lists []keptList // the newest last
+}
+
+type keptList struct {
+	workspace, project string
+	metric             filter.Metric
+	values             map[model.RunID]float64
+}
+
+func (k *keptSteps) find(workspace, project string, m filter.Metric) map[model.RunID]float64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.lists {
+		if l := &k.lists[i]; l.workspace == workspace && l.project == project && l.metric == m {
+			return l.values
+		}
+	}
+	return nil
+}
+
+// keep takes the place of an older list of the same kind; the oldest go where there are too many.
+func (k *keptSteps) keep(n keptList) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lists = slices.DeleteFunc(k.lists, func(l keptList) bool {
+		return l.workspace == n.workspace && l.project == n.project && l.metric == n.metric
+	})
+	k.lists = append(k.lists, n)
+	values := 0
+	for i, l := range slices.Backward(k.lists) {
+		if values += max(1, len(l.values)); values > mostKept {
+			k.lists = slices.Delete(k.lists, 0, i+1)
+			return
+		}
+	}
+}
+
+// orderSteps are the values at a step that a page of a sorted list needs.
+func (s *Service) orderSteps(ctx context.Context, r *RunsRequest, m filter.Metric) (catalog.Steps, error) {
+	if m.Of != filter.AtStep {
+		return nil, nil
+	}
+	if r.Cursor != "" {
+		if values := s.kept.find(r.Workspace, r.Project, m); values != nil {
+			return catalog.Steps{m: values}, nil
+		}
+	}
+	values, err := s.atStep(ctx, r.Workspace, r.Project, m)
+	if err != nil {
+		return nil, err
+	}
+	s.kept.keep(keptList{r.Workspace, r.Project, m, values})
+	return catalog.Steps{m: values}, nil
+}
+
 // steps reads metrics at their step of all runs of a project.
 func (s *Service) steps(ctx context.Context, r *RunsRequest, named []filter.Metric) (out catalog.Steps, err error) {
 	for _, m := range named {

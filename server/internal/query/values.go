@@ -91,13 +91,15 @@ func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns [
 		}
 		steps[i] = m
 	}
-	rows, err := s.runs.Values(ctx, ids, names, texts)
-	if err != nil {
-		return nil, fmt.Errorf("read columns of runs: %w", err)
-	}
-	for at, row := range rows {
-		for i, v := range row {
-			out[at][places[i]] = v
+	if len(names) > 0 {
+		rows, err := s.runs.Values(ctx, ids, names, texts)
+		if err != nil {
+			return nil, fmt.Errorf("read columns of runs: %w", err)
+		}
+		for at, row := range rows {
+			for i, v := range row {
+				out[at][places[i]] = v
+			}
 		}
 	}
 	for i, m := range steps {

@@ -301,7 +301,7 @@ function useLive(table: ReturnType<typeof useRunsTable>, workspace: string, proj
           countedMs = Date.now();
           count();
         },
-        known ? 3000 : 1000,
+        Math.max(known ? 3000 : 1000, now.current.list.pauseMs),
       );
     });
     return () => {

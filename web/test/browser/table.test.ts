@@ -115,6 +115,18 @@ describe("the table of runs", () => {
       await shot(page, "table-best");
     }));
 
+  test("the columns keep their names while a filter finds no run", () =>
+    on(`/projects/${project}`, async (page) => {
+      await page.getByRole("button", { name: "columns" }).click();
+      const names = page.locator(".chooser-list label", { hasText: "eval/loss" });
+      await names.first().waitFor();
+      const before = await names.count();
+      await page.getByLabel("Filter runs").fill("nothing-like-it");
+      await page.getByText("No run matches").waitFor();
+      await page.getByRole("button", { name: "columns" }).click();
+      expect(await names.count()).toBe(before);
+    }));
+
   test("completes the filter by keyboard, and sorts by a metric on the server", () =>
     on(`/projects/${project}`, async (page) => {
       await page.keyboard.press("/");

@@ -2,6 +2,7 @@ package catalogtest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -122,6 +123,9 @@ func (h *harness) oneOfColumns(rt *rapid.T, c *catalog.Columns, at int, r *colum
 	}
 	values, err := h.c.Values(h.ctx(), []model.RunID{r.id}, []string{"config/__proto__", "max(loss)"}, 0)
 	h.check("Values", err)
+	if _, err := h.c.Values(h.ctx(), []model.RunID{r.id}, []string{"config/__proto__"}, 1); errors.Is(err, catalog.ErrLarge) != (r.key != nil) {
+		rt.Errorf("more than one byte of texts of %s: %v", keyText(r.key), err)
+	}
 	most := l.aggregate("max(loss)")
 	if got := values[0][0]; got.Type != cmp.Or(r.key, &model.Value{}).Type || got.Type != "" && keyText(&got) != keyText(r.key) {
 		rt.Errorf("the value is %+v, want %+v", got, r.key)

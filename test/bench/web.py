@@ -1,6 +1,7 @@
-"""What the page costs, beside TensorBoard on the same points: make bench-web; --sets A,B,C,D,H.
+"""What the page costs, beside TensorBoard on the same points: make bench-web; --sets A,B,C,D,K,H.
 
-R (2,000 runs) takes minutes more, and is measured when it is named.
+R (2,000 runs) and M (1,000,000 series) take minutes more, and are measured when they are named;
+so are T, 100,000 runs that test/bench/scale makes.
 
 A server and one TensorBoard a set get the points of web/test/measure/load.py, which come
 from seeds. Then a real Chromium looks at both, one after the other, and prints a line a figure.
@@ -60,12 +61,17 @@ def tensorboards(sets: str, folder: pathlib.Path, stack: contextlib.ExitStack) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", default="A,B,C,D,H", help="of docs/design/targets.md (default all)")
+    parser.add_argument("--sets", default="A,B,C,D,K,H", help="of docs/design/targets.md (default all)")
     parser.add_argument("--alone", action="store_true", help="without TensorBoard")
     asked = parser.parse_args()
     sets = asked.sets.replace(",", "")
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         folder = pathlib.Path(scratch)
+        if "T" in sets:
+            print("set T", file=sys.stderr, flush=True)
+            scale = ["go", "run", "./test/bench/scale", "-binary", str(ROOT / "bin" / "kymogram"), "-table", "100000"]
+            subprocess.run([*scale, "-folder", str(folder)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+            sets = sets.replace("T", "")
         command = [str(ROOT / "bin" / "kymogram"), "serve", "--data", str(folder / "data"), "--http", "127.0.0.1:0"]
         address = stack.enter_context(served([*command, "--no-auth", "--log-level", "error"], r"ready http=(\S+)"))
         env = {**os.environ, "KYMOGRAM_SERVER": f"http://{address}", "KYMOGRAM_SPOOL_DIR": str(folder / "spool")}

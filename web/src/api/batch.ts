@@ -1,6 +1,8 @@
 import type { BucketQuery, BucketResult } from "./types.ts";
 
-const maxQueries = 150; // a request; the contract allows 500, but an answer is parsed in one piece
+const maxQueries = 500; // a request, as the contract says
+const maxBuckets = 8000; // a request: an answer is parsed in one piece, and a card of 200 runs is drawn once for all of them
+const minQueries = 50; // a request, however many buckets they have
 const mostNumbers = 3_000_000; // in answers that are kept: about 8 screens of full charts, and 24 MB
 
 interface Waiting {
@@ -60,7 +62,11 @@ export class Batch {
     this.#waiting = [];
     for (const digits of new Set(waiting.map((w) => w.digits))) {
       const same = waiting.filter((w) => w.digits === digits);
-      for (let i = 0; i < same.length; i += maxQueries) this.#post(same.slice(i, i + maxQueries), digits);
+      for (let i = 0; i < same.length; ) {
+        const end = endOf(same, i);
+        this.#post(same.slice(i, end), digits);
+        i = end;
+      }
     }
   }
 
@@ -91,4 +97,14 @@ export class Batch {
     this.#numbers -= this.#kept.get(key)?.numbers ?? 0;
     this.#kept.delete(key);
   }
+}
+
+/** Where the request that begins with a query ends. */
+function endOf(waiting: readonly Waiting[], begin: number): number {
+  let end = begin;
+  for (let buckets = 0; end < waiting.length && end - begin < maxQueries; end++) {
+    buckets += waiting[end]!.query.n;
+    if (buckets > maxBuckets && end - begin >= minQueries) break;
+  }
+  return end;
 }

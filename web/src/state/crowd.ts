@@ -6,6 +6,7 @@ import { escapeRegex } from "../chart/pattern.ts";
 import type { Pool } from "./turn.ts";
 
 const runsAtOnce = 25; // that one request asks for
+const mostRuns = 100; // that it may ask for, where it wants a few series of each
 const soonMs = 40; // cards come into view together
 const mostSeries = 5000; // of the metrics in view, that a run's page of series has
 const mostKept = 10_000; // series of cards that are not in view any more
@@ -74,7 +75,7 @@ export class Crowd {
   /** Reads which metrics runs have. */
   async name(ids: string[]): Promise<void> {
     const query = { q: "^$", limit: 1, preview: 0, detail: false, metrics: true };
-    await this.#each(ids, async (some) => {
+    await this.#each(ids, runsAtOnce, async (some) => {
       const { metrics, cut } = await api.overviews(some, query, this.#abort);
       const fresh = metrics.filter((m) => !this.names.peek().has(keyOf(m)));
       if (cut) this.cut.value = true;
@@ -124,26 +125,33 @@ export class Crowd {
   }): Promise<void> {
     const q = `^(${metrics.map(escapeRegex).join("|")})$`;
     const query = { q, limit: mostSeries, preview: 0, detail, summary: false };
-    await this.#each(ids, async (some) => {
+    const later: (() => void)[] = [];
+    await this.#each(ids, detail ? runsAtOnce : mostRuns, async (some) => {
       const { list } = await api.overviews(some, query, this.#abort);
-      await Promise.all(list.map((answer, i) => this.#take(some[i]!, q, answer)));
+      const takes = await Promise.all(list.map((answer, i) => this.#whole(some[i]!, q, answer)));
+      if (detail) for (const take of takes) take();
+      else later.push(...takes);
     });
+    // A card that comes into view has all its runs at once: it would be drawn again for each part of them.
+    for (const take of later) take();
   }
 
-  async #take(id: string, q: string, answer: api.Overview | ApiError): Promise<void> {
-    if (answer instanceof ApiError) return this.#sink.failed(id, answer);
-    this.#sink.loaded(id, answer.detail, answer.series.items);
+  /** Reads what an answer lacks of a run's series, and hands all of them over when it is called. */
+  async #whole(id: string, q: string, answer: api.Overview | ApiError): Promise<() => void> {
+    if (answer instanceof ApiError) return () => this.#sink.failed(id, answer);
+    const items = [...answer.series.items];
     for (let { next } = answer.series; next; ) {
       const page = await api.series(id, { q, limit: mostSeries, cursor: next }, this.#abort);
-      this.#sink.loaded(id, null, page.items);
+      for (const s of page.items) items.push(s);
       next = page.next;
     }
+    return () => this.#sink.loaded(id, answer.detail, items);
   }
 
   /** Some requests at a time; what fails is said of its runs, and asked for again when a card comes into view. */
-  async #each(ids: string[], read: (some: string[]) => Promise<void>): Promise<void> {
+  async #each(ids: string[], atOnce: number, read: (some: string[]) => Promise<void>): Promise<void> {
     const parts: string[][] = [];
-    for (let i = 0; i < ids.length; i += runsAtOnce) parts.push(ids.slice(i, i + runsAtOnce));
+    for (let i = 0; i < ids.length; i += atOnce) parts.push(ids.slice(i, i + atOnce));
     await Promise.all(
       parts.map((some) =>
         this.#pool

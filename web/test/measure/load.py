@@ -1,9 +1,9 @@
-"""Log the sets of docs/design/targets.md into KYMOGRAM_SERVER: load.py A | B | C | D | H | R | L.
+"""Log the sets of docs/design/targets.md into KYMOGRAM_SERVER: load.py A | B | C | D | K | H | M | R | L.
 
 A: 50 runs of 20 metrics of 2,000 steps, one with one spike. B: 5,000 metrics of
-100 steps. C and D: 1 M and 10 M points with one spike and three NaN. H: 100,000
-series of 4 points. R: 2,000 runs of 50 metrics of 50 steps. L: a run that logs
-each number it reads, see measure.test.ts.
+100 steps. C and D: 1 M and 10 M points with one spike and three NaN. K: 10,000
+series of 4 points, H: 100,000, M: 1 M. R: 2,000 runs of 50 metrics of 50 steps.
+L: a run that logs each number it reads, see measure.test.ts.
 Each value comes from a seed, so that every machine has the same.
 
 load.py SET --tensorboard DIR writes the same points as event files of TensorBoard.
@@ -107,9 +107,9 @@ def long(sink, n, name, chunk=50_000):
     sink.close()
 
 
-def huge(sink):
-    sink.open("series-100k")
-    for i in range(25_000):
+def huge(sink, layers, name):
+    sink.open(name)
+    for i in range(layers):
         for what in OF_LAYER:
             values = [1 / (1 + s) + i * 1e-4 for s in range(4)]
             sink.log(f"block{i // 250}/layer{i % 250}/{what}", values)
@@ -138,7 +138,9 @@ SETS = {
     "B": wide,
     "C": lambda sink: long(sink, 1_000_000, "long-1m"),
     "D": lambda sink: long(sink, 10_000_000, "long-10m"),
-    "H": huge,
+    "K": lambda sink: huge(sink, 2_500, "series-10k"),
+    "H": lambda sink: huge(sink, 25_000, "series-100k"),
+    "M": lambda sink: huge(sink, 250_000, "series-1m"),
     "R": crowd,
     "L": live,
 }

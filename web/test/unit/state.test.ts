@@ -123,12 +123,19 @@ describe("batch", () => {
     expect(await second).toEqual(await first);
     expect(send).toHaveBeenCalledTimes(1);
   });
-  test("150 queries a request at most", async () => {
+  test("500 queries a request at most, and 8,000 buckets unless they are few queries", async () => {
     const { batch, send, flush } = setUp();
     const all = Array.from({ length: 1201 }, (_, i) => batch.fetch(query(String(i)), 0));
     flush();
     await Promise.all(all);
-    expect(send.mock.calls.map((c) => c[0].length)).toEqual([150, 150, 150, 150, 150, 150, 150, 150, 1]);
+    expect(send.mock.calls.map((c) => c[0].length)).toEqual([500, 500, 201]);
+    send.mockClear();
+    const wide = Array.from({ length: 460 }, (_, i) =>
+      batch.fetch({ ...query(String(i)), n: i < 400 ? 40 : 1200 }, 3),
+    );
+    flush();
+    await Promise.all(wide);
+    expect(send.mock.calls.map((c) => c[0].length)).toEqual([200, 200, 50, 10]);
   });
   test("an answer is kept for its version of the data only", async () => {
     const { batch, send, flush } = setUp();

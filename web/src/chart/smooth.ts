@@ -19,6 +19,7 @@ export interface Smooth {
 }
 
 const finer = 4; // times the buckets: a smoothed line is as exact as its buckets are small
+const few = 4; // points of a bucket that are often in order
 const fine = 16; // buckets of a Gaussian's standard deviation; more would only take time
 const forgotten = 1e-9; // the weight from which on an EMA knows a point no more, also a spike of a million times the others
 
@@ -85,13 +86,17 @@ function doubtOf(b: Buckets, i: number, weight: number): number {
   return n < 2 ? 0 : (((1 - weight) * (1 - weight ** (n - 1))) / 2) * unplaced(b, i);
 }
 
-/** The part of a bucket's sum that may be anywhere in it: its furthest point, or what parts its mean from its neighbours'. */
+/**
+ * The part of a bucket's sum that may be anywhere in it: its furthest point, or what parts its mean from its neighbours'.
+ * A few points may well rise from the least to the greatest.
+ */
 function unplaced(b: Buckets, i: number): number {
   const n = b.count[i]!;
   if (!(n > 1)) return 0;
   const m = b.mean[i]!;
   const spike = (Math.max(b.max[i]! - m, m - b.min[i]!) * n) / (n - 1);
-  return Math.max(spike, (n * Math.max(jumpTo(b, i, i - 1), jumpTo(b, i, i + 1))) / 2);
+  const rising = n > few ? 0 : ((b.max[i]! - b.min[i]!) * n * (n + 1)) / (6 * (n - 1));
+  return Math.max(spike, rising, (n * Math.max(jumpTo(b, i, i - 1), jumpTo(b, i, i + 1))) / 2);
 }
 
 function jumpTo(b: Buckets, i: number, other: number): number {

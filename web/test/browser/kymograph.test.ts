@@ -429,6 +429,18 @@ describe("looks", () => {
         }
       });
 
+  test("on paper the picture has its size, and no tools", () =>
+    on(`${layers()}&row=layers/3/grad_norm`, async (page) => {
+      await page.locator(".ky-row").waitFor();
+      await page.emulateMedia({ media: "print" });
+      for (const tool of ["Order of rows", "Close the curve"])
+        expect(await page.getByLabel(tool).isVisible()).toBe(false);
+      expect(await status(page).isVisible()).toBe(false);
+      await expect
+        .poll(async () => (await page.locator(".ky-cells").boundingBox())!.height)
+        .toBeGreaterThan(48 * 6);
+    }));
+
   test("a run that is gone holds up neither the others nor their news", async () => {
     const tab = await open(browser);
     const streams: string[] = [];

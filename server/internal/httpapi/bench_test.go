@@ -68,6 +68,7 @@ func BenchmarkReads(b *testing.B) {
 	}
 	for _, c := range []struct{ name, path string }{
 		{"points=2000/format=json", "points?metric=short"},
+		{"points=2000/columns=2", "points?metric=short&column=time_ns&column=value"},
 		{"points=200000/format=json", "points?metric=long&limit=200000"},
 		{"points=200000/format=csv", "points?metric=long&limit=200000&format=csv"},
 		{"points=200000/format=arrow", "points?metric=long&limit=200000&format=arrow"},

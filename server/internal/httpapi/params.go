@@ -123,6 +123,17 @@ func (p *params) oneOf(name string, choices ...string) string {
 	return v
 }
 
+// columns are those that an answer shall have, none for all.
+func (p *params) columns(known []string) []string {
+	names := p.values["column"]
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			p.fail(model.Errorf(model.CodeInvalid, "there is no column %q", model.Clip(name)).WithHint("the columns are %s", strings.Join(known, ", ")))
+		}
+	}
+	return names
+}
+
 // inherited is include_inherited=1: a fork's curves with those that it continues.
 func (p *params) inherited() bool { return p.flag(inheritedParam) }
 

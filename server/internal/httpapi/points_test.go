@@ -111,7 +111,7 @@ func (l *lab) pages(path string, q url.Values, format string) []textRow {
 }
 
 func jsonRows(t testing.TB, columns map[string]any, kind model.Kind) []textRow {
-	rows := make([]textRow, len(columns["time_ns"].([]any)))
+	rows := make([]textRow, len(columns["value"].([]any)))
 	for name, column := range columns {
 		for i, v := range column.([]any) {
 			if rows[i] == nil {
@@ -326,6 +326,27 @@ func TestValuesComeBackExactlyInEveryFormat(t *testing.T) {
 	}
 }
 
+// Who names columns gets these alone, in every format; an axis that the series lacks is none.
+func TestColumnsOfPoints(t *testing.T) {
+	l := newLab(t, httpapi.Options{})
+	w := l.writer("run", nil)
+	w.log(model.NewSeriesKey("loss", "", nil), steps(0, 3, func(i int) any { return float64(i) })...)
+	for _, format := range formats {
+		query := values("metric", "loss", "limit", "2")
+		query["column"] = []string{"value", "epoch", "step"}
+		rows, next := l.readRows(w.path("points"), query, format, model.KindFloat)
+		whole := want(w.logged)[:2]
+		for _, row := range whole {
+			delete(row, "time_ns")
+			delete(row, "attempt")
+			delete(row, "writer")
+		}
+		if diff := cmp.Diff(whole, rows); diff != "" || next == "" {
+			t.Errorf("%s, next %q: %s", format, next, diff)
+		}
+	}
+}
+
 func TestInt64AsString(t *testing.T) {
 	l := newLab(t, httpapi.Options{})
 	w := l.writer("run", nil)
@@ -423,6 +444,7 @@ func TestBadRequestsSayWhatToDo(t *testing.T) {
 		{w.path("points"), "metric=loss&limit=1000001", "from 1 to 1000000", 400, model.CodeInvalid},
 		{w.path("points"), "metric=loss&cursor=AAAA", "start again", 400, model.CodeInvalid},
 		{w.path("points"), "metric=loss&axis=time_ns&cursor=" + cursor, "start again", 400, model.CodeInvalid},
+		{w.path("points"), "metric=loss&column=seq", "the columns are step", 400, model.CodeInvalid},
 		{w.path("points"), "metric=loss&format=xml", "json, csv, arrow, parquet", 400, model.CodeInvalid},
 		{w.path("buckets"), "metric=loss&n=100001", "from 1 to 100000", 400, model.CodeInvalid},
 		{w.path("series"), "q=(", "RE2", 400, model.CodeInvalid},

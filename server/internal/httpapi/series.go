@@ -149,7 +149,7 @@ func (j *jsonWriter) point(p *query.Point, kind model.Kind) {
 }
 
 func (a *API) points(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "metric", "scale", labelPrefix, "axis", "from", "to", "attempt", inheritedParam, "limit", "cursor", "format", "int64")
+	p := readParams(r, "metric", "scale", labelPrefix, "axis", "from", "to", "attempt", inheritedParam, "limit", "cursor", "format", "int64", "column*")
 	id, err := runID(r)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 		Selector: query.Selector{Run: id, Metric: p.text("metric"), Scale: p.text("scale"), Labels: p.labels()},
 		Axis:     model.Axis(p.text("axis")), From: p.number("from"), To: p.number("to"), Attempts: p.attempts(), IncludeInherited: p.inherited(),
 	}
-	format, asText := p.oneOf("format", formatJSON, formatCSV, formatArrow, formatParquet), p.bigText()
+	format, asText, wanted := p.oneOf("format", formatJSON, formatCSV, formatArrow, formatParquet), p.bigText(), p.columns(pointColumns())
 	if p.err != nil {
 		return p.err
 	}
@@ -173,13 +173,14 @@ func (a *API) points(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	t := pointsTable(page).only(wanted)
 	if format != formatJSON {
-		return a.cut(r, pointsTable(page).send(w, format, page.Series.Key.Metric))
+		return a.cut(r, t.send(w, format, page.Series.Key.Metric))
 	}
-	return a.cut(r, writePoints(a.newJSONWriter(w, asText), page))
+	return a.cut(r, writePoints(a.newJSONWriter(w, asText), page, t))
 }
 
-func writePoints(j *jsonWriter, page *query.PointsPage) error {
+func writePoints(j *jsonWriter, page *query.PointsPage, t *table) error {
 	j.raw(`{"series":{"run":`)
 	j.text(page.Run.String())
 	j.raw(",")
@@ -187,7 +188,7 @@ func writePoints(j *jsonWriter, page *query.PointsPage) error {
 	j.raw(`,"axis":`)
 	j.text(string(page.Axis))
 	j.raw(`},"columns":`)
-	pointsTable(page).writeJSON(j)
+	t.writeJSON(j)
 	j.raw(`,"next":`)
 	j.cursor(page.Next)
 	j.raw("}\n")

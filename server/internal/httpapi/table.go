@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -67,6 +68,22 @@ func pointsTable(page *query.PointsPage) *table {
 	)
 	if page.Runs != nil {
 		t.columns = append(t.columns, column{name: "run", kind: colText, texts: runTexts(page)})
+	}
+	return t
+}
+
+// pointColumns names the columns that a page of points may have.
+func pointColumns() (names []string) {
+	for _, axis := range model.Axes() {
+		names = append(names, string(axis))
+	}
+	return append(names, "time_ns", "value", "attempt", "writer", "run")
+}
+
+// only leaves the columns that were asked for; none: all.
+func (t *table) only(wanted []string) *table {
+	if len(wanted) > 0 {
+		t.columns = slices.DeleteFunc(t.columns, func(c column) bool { return !slices.Contains(wanted, c.name) })
 	}
 	return t
 }

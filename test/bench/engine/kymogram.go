@@ -114,7 +114,7 @@ func (k *kymogram) queries(ctx context.Context) (map[string]func(context.Context
 	}
 	err := errors.Join(
 		add(queryLong, "long", "/buckets", url.Values{"metric": {measurement + "/loss_00"}, "label.host": {"node-0"}, "n": {"1000"}}, `"min"`),
-		add(querySeries, "run-0000", "/points", url.Values{"metric": {measurement + "/loss_00"}, "label.host": {"node-0"}, "limit": {"2000"}}, `"value"`),
+		add(querySeries, "run-0000", "/points", url.Values{"metric": {measurement + "/loss_00"}, "label.host": {"node-0"}, "limit": {"2000"}, "column": {"time_ns", "value"}}, `"value"`),
 		add(queryLast, "wide", "/series", url.Values{"limit": {"10000"}}, `metric_09999"`),
 	)
 	return out, err

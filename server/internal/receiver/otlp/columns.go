@@ -167,8 +167,9 @@ func (c *columns) document(p *part, metric string, labels []model.Label, timeNs 
 	return nil
 }
 
-// batches are the parts for ingest: series with the same times share a row group. A
-// document has its own: ingest refuses a whole row for it.
+// batches are the parts for ingest: series with the same times share a row group. One of
+// integers is not beside one of floats, which may be the same series. A document has its
+// own: ingest refuses a whole row for it.
 func (c *columns) batches() (out []ingest.Part) {
 	for _, p := range c.parts {
 		if len(p.order) == 0 {
@@ -177,7 +178,7 @@ func (c *columns) batches() (out []ingest.Part) {
 		to := ingest.Part{Run: p.run, Process: p.process, Attributes: p.attributes}
 		places := map[string]int{} // by times
 		for _, s := range p.order {
-			c.key = c.key[:0]
+			c.key = append(c.key[:0], byte(s.kind))
 			for _, t := range s.times {
 				c.key = binary.LittleEndian.AppendUint64(c.key, uint64(t))
 			}

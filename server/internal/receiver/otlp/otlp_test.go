@@ -121,6 +121,24 @@ func TestABadDataPointIsRejectedAlone(t *testing.T) {
 	}
 }
 
+// A counter may have an integer beyond float64 and a fraction at the same time: both are of
+// one series, which may not be twice in a row group.
+func TestASeriesIsOnceInARowGroup(t *testing.T) {
+	in := &taker{}
+	data := gaugeOf(
+		&metrics.NumberDataPoint{TimeUnixNano: 1, Value: &metrics.NumberDataPoint_AsInt{AsInt: 1<<60 + 1}},
+		&metrics.NumberDataPoint{TimeUnixNano: 1, Value: &metrics.NumberDataPoint_AsDouble{AsDouble: 1.5}},
+	)
+	body := marshal(t, &metrics.MetricsData{ResourceMetrics: []*metrics.ResourceMetrics{{ScopeMetrics: []*metrics.ScopeMetrics{{Metrics: []*metrics.Metric{data}}}}}})
+	if w := post(receiver(t, in, bodyLimit), body, ""); w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	groups := in.parts[0].Batch.Groups
+	if len(groups) != 2 || groups[0].Columns[0].Ints[0] != 1<<60+1 || groups[1].Columns[0].Floats[0] != 1.5 {
+		t.Errorf("stored %+v, want two row groups", groups)
+	}
+}
+
 // many is so many attributes.
 func many(n int) (out []*v1.KeyValue) {
 	for i := range n {

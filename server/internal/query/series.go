@@ -131,7 +131,7 @@ func seriesFilter(r *SeriesRequest) (filter store.SeriesFilter, hash uint32, err
 	if r.IncludeInherited {
 		kind = "series with inherited"
 	}
-	of := []string{kind, r.Run.String(), strconv.Itoa(len(q)), fmt.Sprint(r.Kinds)}
+	of := []string{kind, r.Run.String(), strconv.Itoa(len(q)), string(r.Kinds)}
 	hash = requestHash(slices.Concat(of, q, not)...)
 	if r.Cursor != "" {
 		after, err := openCursor(hash, r.Cursor)

@@ -79,7 +79,9 @@ async function serverSets(url: string): Promise<Sets> {
     crowd: (await one("R"))
       ? { curves: "/compare/default/R?tab=charts", table: "/projects/default/R" }
       : null,
-    runs: (await ids("table")).length ? "/projects/default/table" : null,
+    runs: (await fetch(`${url}/api/v1/projects/scale/table/runs?limit=1`)).ok
+      ? "/projects/scale/table"
+      : null,
     close: () => {},
   };
 }

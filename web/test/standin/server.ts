@@ -434,7 +434,7 @@ function listSeries(s: Standin, run: StandinRun, q: URLSearchParams) {
     // Five thousand curves are not made for a list of their names.
     const c = preview || x.inherited || s.curves.has(x) ? s.curve(x, run.attempts) : undefined;
     const i = x.count - 1;
-    const value = c ? c.value[i]! : 0;
+    const value = c ? c.value[i]! : Number(run.summary[x.metric]?.value ?? Number.NaN);
     return {
       metric: x.metric,
       scale: x.scale,
@@ -443,9 +443,10 @@ function listSeries(s: Standin, run: StandinRun, q: URLSearchParams) {
       axes: x.axes,
       count: x.count,
       ...(q.get("include_inherited") === "1" && { inherited: x.inherited ?? 0 }),
-      last: c
-        ? { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) }
-        : null,
+      last:
+        c || run.summary[x.metric]
+          ? { step: i, time_ns: startNs + i * 0.5e9, value: Number.isFinite(value) ? value : String(value) }
+          : null,
       ...(c && preview && { preview: { x: "step", columns: buckets(c, "step", preview) } }),
     };
   });

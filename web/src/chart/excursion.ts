@@ -37,7 +37,7 @@ function find(c: Curve): number[] {
   for (let i = 0; i < c.count.length; i++) if (c.count[i]! > 0) all.push(i);
   // A few buckets of many points, as on both sides of a pause of days, tell nothing about their spread.
   if (all.length < fewest) return all.filter((i) => c.count[i]! > 2);
-  const whole = quantile(all.map((i) => [c.mean[i]!, c.count[i]!]));
+  const whole = quantile(pick(c.mean, all), pick(c.count, all));
   const found = new Set([
     ...leaving(c, all, 0),
     ...leaving(aboutTrend(c, all), all, (whole(0.9) - whole(0.1)) / least, within(c, all)),
@@ -64,12 +64,11 @@ const within = (c: Values, all: number[]): Spread[] =>
   typicalOf(c, all) > small ? [{ middle: 0, span: normal * innerOf(c, all) }] : [];
 
 /** How many points half of the buckets have at most. */
-const typicalOf = (c: Values, buckets: number[]): number =>
-  quantile(buckets.map((i) => [c.count[i]!, 1]))(0.5);
+const typicalOf = (c: Values, buckets: number[]): number => quantile(pick(c.count, buckets))(0.5);
 
 /** The standard deviation within a bucket, of half of them at most. */
 const innerOf = (c: Values, buckets: number[]): number =>
-  quantile(buckets.map((i) => [deviation(c, i), 1]))(0.5);
+  quantile(each(buckets, (i) => deviation(c, i)))(0.5);
 
 /**
  * What is above and below the trend before and after each bucket, by the medians of its neighbours' means; on a slope
@@ -80,8 +79,17 @@ function aboutTrend(c: Curve, all: number[]): Values {
   const points = all.reduce((n, i) => n + c.count[i]!, 0);
   const wanted = Math.max(window[0], Math.min(window[1], Math.floor(points / 50)));
   const half = Math.max(narrowest, Math.round((wanted * all.length) / points));
-  const means = Float64Array.from(all, (i) => c.mean[i]!);
-  const median = (from: number, to: number) => means.slice(from, to).sort()[(to - from - 1) >> 1]!;
+  const means = pick(c.mean, all);
+  const sorted = new Float64Array(half);
+  const median = (from: number, to: number) => {
+    for (let n = 0; n < to - from; n++) {
+      const value = means[from + n]!;
+      let at = n;
+      for (; at > 0 && sorted[at - 1]! > value; at--) sorted[at] = sorted[at - 1]!;
+      sorted[at] = value;
+    }
+    return sorted[(to - from - 1) >> 1]!;
+  };
   for (let k = 1; k < all.length - 1; k++) {
     const i = all[k]!;
     const before = median(Math.max(0, k - half), k);
@@ -118,16 +126,23 @@ function leaves(c: Values, i: number, { middle, span }: Spread, least: number): 
 /** How the values of these buckets spread, as far as buckets tell. */
 function spreads(c: Values, buckets: number[]): Spread[] {
   // Points spread by their trend, which means show, and within their buckets.
-  const means = quantile(buckets.map((i) => [c.mean[i]!, c.count[i]!]));
+  const means = quantile(pick(c.mean, buckets), pick(c.count, buckets));
   const all = { middle: means(0.5), span: Math.hypot(means(0.9) - means(0.1), normal * innerOf(c, buckets)) };
   const out = [all];
-  if (typicalOf(c, buckets) <= small) out.push(spreadOf(buckets.flatMap((i) => pointsOf(c, i))));
-  if (buckets.length < many) out.push(spreadOf(buckets.flatMap((i) => spreadPoints(c, i))));
+  if (typicalOf(c, buckets) <= small) out.push(spreadOf(c, buckets, pointsOf));
+  if (buckets.length < many) out.push(spreadOf(c, buckets, spreadPoints));
   return out;
 }
 
-function spreadOf(values: [number, number][]): Spread {
-  const q = quantile(values);
+/** How the points spread that these buckets are taken to have. */
+function spreadOf(c: Values, buckets: number[], points: typeof pointsOf): Spread {
+  const [values, counts]: number[][] = [[], []];
+  const take = (value: number, count: number) => {
+    values!.push(value);
+    counts!.push(count);
+  };
+  for (const i of buckets) points(c, i, take);
+  const q = quantile(Float64Array.from(values!), Float64Array.from(counts!));
   return { middle: q(0.5), span: q(0.9) - q(0.1) };
 }
 
@@ -140,45 +155,62 @@ function deviation(c: Values, i: number): number {
 }
 
 /** What is known of a bucket's points, as values and how many have it: up to three points these are all. */
-function pointsOf(c: Values, i: number): [number, number][] {
+function pointsOf(c: Values, i: number, take: (value: number, count: number) => void): void {
   const [n, min, max] = [c.count[i]!, c.min[i]!, c.max[i]!];
-  if (n < 2) return [[min, 1]];
-  const ends: [number, number][] = [
-    [min, 1],
-    [max, 1],
-  ];
-  return n < 3 ? ends : [...ends, [(n * c.mean[i]! - min - max) / (n - 2), n - 2]];
+  take(min, 1);
+  if (n > 1) take(max, 1);
+  if (n > 2) take((n * c.mean[i]! - min - max) / (n - 2), n - 2);
 }
 
 /**
  * A bucket's points as a trend has them: evenly from min to mean and from there to max, as many on each side as give the
  * mean.
  */
-function spreadPoints(c: Values, i: number): [number, number][] {
+function spreadPoints(c: Values, i: number, take: (value: number, count: number) => void): void {
   const [n, min, max] = [c.count[i]!, c.min[i]!, c.max[i]!];
   const span = max - min;
-  if (n < 3 || !(span > 0 && span < Infinity)) return pointsOf(c, i);
+  if (n < 3 || !(span > 0 && span < Infinity)) {
+    pointsOf(c, i, take);
+    return;
+  }
   const inner = Math.max(min, Math.min(max, (n * c.mean[i]! - min - max) / (n - 2)));
   const below = (max - inner) / span;
-  const out = pointsOf(c, i).slice(0, 2);
+  take(min, 1);
+  take(max, 1);
   for (let k = 0; k < pieces; k++) {
     const share = (k + 0.5) / pieces;
-    out.push([min + (inner - min) * share, ((n - 2) * below) / pieces]);
-    out.push([inner + (max - inner) * share, ((n - 2) * (1 - below)) / pieces]);
+    take(min + (inner - min) * share, ((n - 2) * below) / pieces);
+    take(inner + (max - inner) * share, ((n - 2) * (1 - below)) / pieces);
   }
+}
+
+const pick = (values: ArrayLike<number>, buckets: number[]): Float64Array => each(buckets, (i) => values[i]!);
+
+/** A number for each bucket; a loop takes a quarter of the time of Float64Array.from. */
+function each(buckets: number[], of: (i: number) => number): Float64Array {
+  const out = new Float64Array(buckets.length);
+  for (let k = 0; k < out.length; k++) out[k] = of(buckets[k]!);
   return out;
 }
 
-/** Quantiles of values that stand for so many points each. */
-function quantile(values: [number, number][]): (q: number) => number {
-  const sorted = values.sort((a, b) => a[0] - b[0]);
-  const total = sorted.reduce((n, [, points]) => n + points, 0);
+/** Quantiles of values, which stand for so many points each; for one, where no counts are given. */
+function quantile(values: Float64Array, counts?: Float64Array): (q: number) => number {
+  if (counts?.every((n) => n === counts[0])) return evenly(values, counts[0] ?? 1);
+  if (!counts) return evenly(values, 1);
+  const order = Uint32Array.from(values, (_, k) => k).sort((a, b) => values[a]! - values[b]!);
+  const total = counts.reduce((n, points) => n + points, 0);
   return (q) => {
     let seen = 0;
-    for (const [value, points] of sorted) {
-      seen += points;
-      if (seen > q * (total - 1)) return value;
+    for (const k of order) {
+      seen += counts[k]!;
+      if (seen > q * (total - 1)) return values[k]!;
     }
     return 0;
   };
+}
+
+/** Quantiles of values that stand for equally many points. */
+function evenly(values: Float64Array, count: number): (q: number) => number {
+  const sorted = values.sort();
+  return (q) => sorted[Math.floor((q * (sorted.length * count - 1)) / count)] ?? 0;
 }

@@ -42,6 +42,12 @@ const intDivided = 8
 // intListed is the kind of a column of places in a list of its different values.
 const intListed = 10
 
+// intRuns is the kind of a column of values that repeat: the values, and how often each stands.
+const intRuns = 11
+
+// runsFrom is how many values a run must have on average.
+const runsFrom = 4
+
 // AppendInts encodes a column of at most [MaxValues] integers.
 func (e *Encoder) AppendInts(dst []byte, vs []int64) []byte {
 	return e.appendInts(dst, vs, maxIntOrder)
@@ -62,18 +68,61 @@ func (e *Encoder) AppendIntsByList(dst []byte, vs []int64) []byte {
 		at, _ := slices.BinarySearch(list, v)
 		places[i] = int64(at - len(list)/2) // of both signs: half of the classes are for each
 	}
-	values := e.AppendInts(nil, list)
-	out := append(binary.AppendUvarint(nil, uint64(len(vs))), intListed)
-	out = append(binary.AppendUvarint(out, uint64(len(values))), values...)
-	if out = e.AppendInts(out, places); len(out) < len(dst)-start {
-		return append(dst[:start], out...)
-	}
-	return dst
+	middle := len(dst)
+	return shorter(e.appendTwo(dst, len(vs), intListed, list, places, maxIntOrder), start, middle)
 }
 
-// appendInts writes: count, order, the values that it starts with, the residuals. When all
-// values are a multiple of a number apart, that number and the multiples are written.
+// appendInts writes a column as differences or as runs of one value, whatever is shorter.
 func (e *Encoder) appendInts(dst []byte, vs []int64, maxOrder int) []byte {
+	start := len(dst)
+	dst = e.appendDifferences(dst, vs, maxOrder)
+	if !e.inRuns(vs) {
+		return dst
+	}
+	middle := len(dst)
+	return shorter(e.appendTwo(dst, len(vs), intRuns, e.heads, e.lengths, maxOrder), start, middle)
+}
+
+// appendTwo writes a column that is made of two others, with the length of the first.
+func (e *Encoder) appendTwo(dst []byte, n int, kind byte, first, second []int64, maxOrder int) []byte {
+	e.part = e.appendDifferences(e.part[:0], first, maxOrder)
+	dst = appendHeader(dst, n, kind)
+	dst = append(binary.AppendUvarint(dst, uint64(len(e.part))), e.part...)
+	return e.appendDifferences(dst, second, maxIntOrder)
+}
+
+// shorter keeps one of two ways to write a column from start on: that before the middle, or
+// that behind it, if there is one.
+func shorter(dst []byte, start, middle int) []byte {
+	if n := len(dst) - middle; n > 0 && n < middle-start {
+		return append(dst[:start], dst[middle:]...)
+	}
+	return dst[:middle]
+}
+
+// inRuns divides values into runs, and reports whether they are long enough to be tried.
+func (e *Encoder) inRuns(vs []int64) bool {
+	runs := 1
+	for i := 1; i < len(vs); i++ {
+		if vs[i] != vs[i-1] {
+			if runs++; runs > len(vs)/runsFrom {
+				return false
+			}
+		}
+	}
+	e.heads, e.lengths = e.heads[:0], e.lengths[:0]
+	for i, v := range vs {
+		if i == 0 || v != vs[i-1] {
+			e.heads, e.lengths = append(e.heads, v), append(e.lengths, 0)
+		}
+		e.lengths[len(e.lengths)-1]++
+	}
+	return runs > 1
+}
+
+// appendDifferences writes: count, order, the values that it starts with, the residuals. When
+// all values are a multiple of a number apart, that number and the multiples are written.
+func (e *Encoder) appendDifferences(dst []byte, vs []int64, maxOrder int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(vs)))
 	e.residuals = append(e.residuals[:0], vs...)
 	order, ease := 0, uint(0)
@@ -341,21 +390,15 @@ func (d *Decoder) ints(b []byte, maxValues, maxOrder int) ([]int64, error) {
 		return nil, err
 	case order == intListed:
 		return d.listed(n, b)
+	case order == intRuns:
+		return d.runs(n, b, maxOrder)
 	}
 	return d.differences(n, order, b, maxOrder)
 }
 
-// listed reads places in a list of values, both columns of other kinds.
+// listed reads places in a list of values.
 func (d *Decoder) listed(n int, b []byte) ([]int64, error) {
-	size, k := binary.Uvarint(b)
-	if k <= 0 || size > uint64(len(b)-k) {
-		return nil, ErrCorrupt
-	}
-	list, err := d.unlisted(b[k:k+int(size)], n)
-	if err != nil {
-		return nil, err
-	}
-	out, err := d.unlisted(b[k+int(size):], n)
+	list, out, err := d.two(n, b, maxIntOrder)
 	if err != nil {
 		return nil, err
 	}
@@ -372,13 +415,53 @@ func (d *Decoder) listed(n int, b []byte) ([]int64, error) {
 	return out, nil
 }
 
-// unlisted reads a column that is not a list.
-func (d *Decoder) unlisted(b []byte, maxValues int) ([]int64, error) {
+// runs reads values and how often each stands.
+func (d *Decoder) runs(n int, b []byte, maxOrder int) ([]int64, error) {
+	heads, lengths, err := d.two(n, b, maxOrder)
+	if err != nil {
+		return nil, err
+	}
+	if len(heads) != len(lengths) {
+		return nil, ErrCorrupt
+	}
+	out := make([]int64, n)
+	rest := out
+	for i, v := range heads {
+		if uint64(lengths[i]) > uint64(len(rest)) {
+			return nil, ErrCorrupt
+		}
+		run := rest[:lengths[i]]
+		for k := range run {
+			run[k] = v
+		}
+		rest = rest[len(run):]
+	}
+	if len(rest) > 0 {
+		return nil, ErrCorrupt
+	}
+	return out, nil
+}
+
+// two reads the two columns of differences that a column is made of.
+func (d *Decoder) two(n int, b []byte, maxOrder int) (first, second []int64, err error) {
+	size, k := binary.Uvarint(b)
+	if k <= 0 || size > uint64(len(b)-k) {
+		return nil, nil, ErrCorrupt
+	}
+	if first, err = d.plain(b[k:k+int(size)], n, maxOrder); err != nil {
+		return nil, nil, err
+	}
+	second, err = d.plain(b[k+int(size):], n, maxIntOrder)
+	return first, second, err
+}
+
+// plain reads a column that is not made of others.
+func (d *Decoder) plain(b []byte, maxValues, maxOrder int) ([]int64, error) {
 	n, order, b, err := header(b, maxValues)
 	if err != nil {
 		return nil, err
 	}
-	return d.differences(n, order, b, maxIntOrder)
+	return d.differences(n, order, b, maxOrder)
 }
 
 // differences reads the residuals of an order, also of divided values.

@@ -93,6 +93,12 @@ func TestIntsAreExact(t *testing.T) {
 			gen = rapid.Map(few, func(n int64) int64 { return base + g*n })
 		}
 		vs := rapid.SliceOfN(gen, 0, 2000).Draw(t, "values")
+		if rapid.Bool().Draw(t, "clock") {
+			tick := rapid.Int64().Draw(t, "tick")
+			for i := 1; i < len(vs); i++ {
+				vs[i] = vs[i-1] + tick + vs[i]
+			}
+		}
 		if long := rapid.IntRange(1, 30).Draw(t, "runs"); long > 1 {
 			heads := vs
 			for vs = nil; len(vs) < 2000 && len(heads) > 0; heads = heads[1:] {
@@ -179,6 +185,37 @@ func TestRuns(t *testing.T) {
 		"a run of runs": append(append([]byte{3, intRuns, byte(len(by(1, 2)))}, by(1, 2)...), by(1, 2)...),
 	} {
 		if got, err := d.Ints(bad, 8000); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestStepsAroundANumber: each step of a clock is a number and its own noise, which the
+// differences of steps would hold twice.
+func TestStepsAroundANumber(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	vs, at := make([]int64, 2000), int64(1_700_000_000_000)
+	for i := range vs {
+		at += 15_000 + int64(r.IntN(5)) - 2
+		vs[i] = at * 1_000_000
+		if i == 700 { // a pause is no reason to lose the number
+			at += 3_600_000
+		}
+	}
+	e, d := NewEncoder(), NewDecoder()
+	b := e.AppendInts(nil, vs)
+	if per := float64(len(b)) / float64(len(vs)); per > 0.35 { // a code of whole bits for five steps and a pause is 2.6
+		t.Errorf("%.3f bytes a value for one of five steps", per)
+	}
+	if got, err := d.Ints(b, len(vs)); err != nil || !cmp.Equal(got, vs) {
+		t.Errorf("%v: %v", err, got)
+	}
+	const order1 = centred<<easeShift | 1
+	if got, err := d.Ints([]byte{4, order1, 20, 200, 1, streamPacked, 2, 0b01_10_00}, 4); err != nil || !cmp.Equal(got, []int64{10, 110, 211, 310}) {
+		t.Errorf("%v: %v", err, got)
+	}
+	for name, bad := range map[string][]byte{"no number": {4, order1, 20}, "too few": {1, order1, 20, 200, 1}} {
+		if got, err := d.Ints(bad, 4); err == nil {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -336,6 +373,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(e.AppendInts(nil, many))
 	f.Add(e.AppendIntsByList(nil, many))
+	f.Add([]byte{4, centred<<easeShift | 1, 20, 200, 1, streamPacked, 2, 0b01_10_00})
 	f.Add(e.AppendInts(nil, many[:200]))
 	f.Add(e.AppendInts(nil, slices.Concat(slices.Repeat([]int64{7}, 90), slices.Repeat([]int64{1 << 40}, 90), many[:9])))
 	for i := range many {

@@ -69,6 +69,8 @@ func goldenColumns() (ints map[string][]int64, floats map[string][]float64) {
 	}
 	ints["few, since 4"] = fill(200, func(int) int64 { return []int64{-1 << 50, 77, 1 << 40, 1<<40 + 9, 5_000_000}[next(5)] })
 	ints["runs, since 5"] = fill(200, func(i int) int64 { return 1_700_000_000_000_000_000 + int64(i/30)*12_345_678 })
+	scrape := int64(1_700_000_000_003_000_000)
+	ints["scrapes, since 5"] = fill(200, func(int) int64 { scrape += 15_000_000_000 + (next(7)-3)*1_000_000; return scrape })
 	sum := 0.0
 	floats["sums, since 5"] = asFloats(200, func(i int) float64 {
 		if sum += float64(next(5_000_000)) / 1e9; i%50 == 7 {

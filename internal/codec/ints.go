@@ -34,7 +34,13 @@ const (
 	slowly      = 5
 	easeShift   = 4 // where it is in the order's byte
 	worthEasing = 2 // bits a value; below it there is little to gain
+
+	worthCentring = 0.1 // bits a value
+	tableBits     = 64  // of classes that a short column would not need otherwise, about
 )
+
+// centred stands in the place of a mean's speed: residuals are counted from one number.
+const centred = 15
 
 // intDivided is the kind of a column of multiples; base, divisor and order follow.
 const intDivided = 8
@@ -125,7 +131,7 @@ func (e *Encoder) inRuns(vs []int64) bool {
 func (e *Encoder) appendDifferences(dst []byte, vs []int64, maxOrder int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(vs)))
 	e.residuals = append(e.residuals[:0], vs...)
-	order, ease := 0, uint(0)
+	order, ease, middle := 0, uint(0), int64(0)
 	switch {
 	case !even(vs):
 		if g := divisor(vs); g > 1 {
@@ -133,21 +139,31 @@ func (e *Encoder) appendDifferences(dst []byte, vs []int64, maxOrder int) []byte
 			dst = binary.AppendUvarint(append(dst, intDivided), uint64(base))
 			dst = binary.AppendUvarint(dst, uint64(g))
 		}
-		order, ease = e.bestOrder(e.residuals, maxOrder)
+		order, ease, middle = e.bestOrder(e.residuals, maxOrder)
 	case len(vs) > 1 && vs[0] != vs[1]:
 		order = 1
 	}
 	dst = append(dst, byte(ease<<easeShift)|byte(order))
 	difference(e.residuals, order)
 	starts := order
-	if ease > 0 {
+	if ease > 0 && ease < centred {
 		leave(e.residuals[order:], ease)
 		starts++
 	}
 	for _, v := range e.residuals[:starts] {
 		dst = binary.AppendVarint(dst, v)
 	}
+	if ease == centred {
+		dst = binary.AppendVarint(dst, middle)
+		shift(e.residuals[order:], -middle)
+	}
 	return e.appendStream(dst, e.residuals[starts:])
+}
+
+func shift(vs []int64, by int64) {
+	for i := range vs {
+		vs[i] += by
+	}
 }
 
 // even reports whether all values are at one distance.
@@ -250,8 +266,8 @@ func rejoin(vs []int64, ease uint) {
 }
 
 // bestOrder estimates the size under each order on a sample from the middle, and whether a
-// mean of the order below does better.
-func (e *Encoder) bestOrder(vs []int64, maxOrder int) (best int, ease uint) {
+// mean of the order below does better, or a number in the middle of the differences.
+func (e *Encoder) bestOrder(vs []int64, maxOrder int) (best int, ease uint, middle int64) {
 	maxOrder = min(maxOrder, len(vs))
 	from := max(0, (len(vs)-sampleSize)/2)
 	sample := vs[from:min(len(vs), from+sampleSize)]
@@ -271,23 +287,51 @@ func (e *Encoder) bestOrder(vs []int64, maxOrder int) (best int, ease uint) {
 		}
 	}
 	if best > maxIntOrder || least < worthEasing || len(vs) < huffFrom {
-		return best, 0
+		return best, 0, 0
 	}
-	try := func(order int, k uint) bool {
+	try := func(order int, k uint, worth float64) bool {
 		e.work = append(e.work[:0], sample...)
 		difference(e.work, order)
-		leave(e.work[order:], k)
-		cost := e.estimate(e.work[order+1:])
-		if cost >= least-1e-6 {
+		rest := e.work[order:]
+		if k == centred {
+			shift(rest, -middle)
+		} else {
+			leave(rest, k)
+			rest = rest[1:]
+		}
+		cost := e.estimate(rest)
+		if cost >= least-worth {
 			return false
 		}
 		best, ease, least = order, k, cost
 		return true
 	}
-	if best == 0 || try(best-1, quickly) {
-		try(best, slowly)
+	first := best
+	if first > 0 {
+		if middle = middleStep(sample); middle != 0 {
+			try(1, centred, worthCentring+tableBits/float64(len(vs)))
+		}
 	}
-	return best, ease
+	if order := max(first-1, 0); first == 0 || try(order, quickly, 1e-6) {
+		try(order, slowly, 1e-6)
+	}
+	return best, ease, middle
+}
+
+// middleStep is a difference in the middle of some; 0 when they are of both signs, as those
+// of noise are, which no number in the middle makes smaller.
+func middleStep(vs []int64) int64 {
+	var steps [31]int64
+	n := 0
+	for i := 1; i < len(vs) && n < len(steps); i += max(1, len(vs)/len(steps)) {
+		steps[n] = vs[i] - vs[i-1]
+		if steps[n]^steps[0] < 0 {
+			return 0
+		}
+		n++
+	}
+	slices.Sort(steps[:n])
+	return steps[n/2]
 }
 
 // estimate is the bits per value of a sample: entropy of the classes plus low
@@ -477,7 +521,7 @@ func (d *Decoder) differences(n int, order byte, b []byte, maxOrder int) (_ []in
 		return nil, ErrVersion
 	}
 	starts := int(order)
-	if ease > 0 {
+	if ease > 0 { // what a mean begins with, or the number in the middle
 		starts++
 	}
 	if starts > n {
@@ -491,10 +535,18 @@ func (d *Decoder) differences(n int, order byte, b []byte, maxOrder int) (_ []in
 		}
 		out[i], b = v, b[size:]
 	}
+	middle := int64(0)
+	if ease == centred {
+		starts--
+		middle = out[starts]
+	}
 	if err := d.stream(out[starts:], b); err != nil {
 		return nil, err
 	}
-	if ease > 0 {
+	switch {
+	case ease == centred:
+		shift(out[order:], middle)
+	case ease > 0:
 		rejoin(out[order:], ease)
 	}
 	integrate(out, int(order))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,9 +57,20 @@ func TestFloatsAreBitExact(t *testing.T) {
 			if rapid.Bool().Draw(t, "shares") {
 				scale = float64(rapid.IntRange(1, 1<<17).Draw(t, "of"))
 			}
-			gen = rapid.Map(rapid.Int64Range(-1e5, 1e5), func(n int64) float64 { return float64(n) / scale })
+			by := rapid.SampledFrom([]float64{0, 1e-3, 1e-9}).Draw(t, "by")
+			gen = rapid.Map(rapid.Int64Range(-1e5, 1e5), func(n int64) float64 {
+				if by > 0 {
+					return float64(n) * by
+				}
+				return float64(n) / scale
+			})
 		}
 		vs := rapid.SliceOfN(gen, 0, 300).Draw(t, "values")
+		if rapid.Bool().Draw(t, "sums") {
+			for i := 1; i < len(vs); i++ {
+				vs[i] += vs[i-1]
+			}
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "odd") {
 			if len(vs) > 0 {
 				vs[rapid.IntRange(0, len(vs)-1).Draw(t, "at")] = anyFloat().Draw(t, "value")
@@ -81,6 +93,18 @@ func TestIntsAreExact(t *testing.T) {
 			gen = rapid.Map(few, func(n int64) int64 { return base + g*n })
 		}
 		vs := rapid.SliceOfN(gen, 0, 2000).Draw(t, "values")
+		if rapid.Bool().Draw(t, "clock") {
+			tick := rapid.Int64().Draw(t, "tick")
+			for i := 1; i < len(vs); i++ {
+				vs[i] = vs[i-1] + tick + vs[i]
+			}
+		}
+		if long := rapid.IntRange(1, 30).Draw(t, "runs"); long > 1 {
+			heads := vs
+			for vs = nil; len(vs) < 2000 && len(heads) > 0; heads = heads[1:] {
+				vs = append(vs, slices.Repeat(heads[:1], rapid.IntRange(1, long).Draw(t, "run"))...)
+			}
+		}
 		got, err := d.Ints(e.AppendInts(nil, vs), len(vs))
 		if err != nil || !cmp.Equal(append([]int64{}, vs...), append([]int64{}, got...)) {
 			t.Fatalf("%v: %v became %v", err, vs, got)
@@ -126,6 +150,112 @@ func TestListOfFewValues(t *testing.T) {
 		"too few": by(e.AppendInts(nil, []int64{0, 0}), two), "an empty list": by(three(0, 0, 0), e.AppendInts(nil, nil)), "no end": {3, intListed, 200, 1, 1},
 	} {
 		if got, err := d.Ints(bad, 8000); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestRuns: values that stand for a while cost a change, not a bit each.
+func TestRuns(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	vs, at := make([]int64, 6400), int64(1_700_000_000_000_000_000)
+	for i := range vs {
+		if i%64 == 0 { // the times of a rollout: all its steps are logged at once
+			at += 10_000_000 + int64(r.IntN(1<<16))
+		}
+		vs[i] = at
+	}
+	e, d := NewEncoder(), NewDecoder()
+	b := e.AppendInts([]byte("before"), vs)
+	if len(b) > 260 {
+		t.Errorf("%d bytes for 100 runs", len(b))
+	}
+	if got, err := d.Ints(b[len("before"):], len(vs)); err != nil || !cmp.Equal(got, vs) {
+		t.Errorf("%v: %v", err, got)
+	}
+	two := e.AppendInts(nil, []int64{5, 9})
+	by := func(lengths ...int64) []byte {
+		return e.AppendInts(append([]byte{3, intRuns, byte(len(two))}, two...), lengths)
+	}
+	if got, err := d.Ints(by(1, 2), 8000); err != nil || !cmp.Equal(got, []int64{5, 9, 9}) {
+		t.Errorf("%v: %v", err, got)
+	}
+	for name, bad := range map[string][]byte{
+		"too many": by(1, 3), "too few": by(1, 1), "less than none": by(4, -1), "an end too far": by(math.MaxInt64, 1), "one length": by(3), "no end": {3, intRuns, 200, 1, 1},
+		"a run of runs": append(append([]byte{3, intRuns, byte(len(by(1, 2)))}, by(1, 2)...), by(1, 2)...),
+	} {
+		if got, err := d.Ints(bad, 8000); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestStepsAroundANumber: each step of a clock is a number and its own noise, which the
+// differences of steps would hold twice.
+func TestStepsAroundANumber(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	vs, at := make([]int64, 2000), int64(1_700_000_000_000)
+	for i := range vs {
+		at += 15_000 + int64(r.IntN(5)) - 2
+		vs[i] = at * 1_000_000
+		if i == 700 { // a pause is no reason to lose the number
+			at += 3_600_000
+		}
+	}
+	e, d := NewEncoder(), NewDecoder()
+	b := e.AppendInts(nil, vs)
+	if per := float64(len(b)) / float64(len(vs)); per > 0.35 { // a code of whole bits for five steps and a pause is 2.6
+		t.Errorf("%.3f bytes a value for one of five steps", per)
+	}
+	if got, err := d.Ints(b, len(vs)); err != nil || !cmp.Equal(got, vs) {
+		t.Errorf("%v: %v", err, got)
+	}
+	const order1 = centred<<easeShift | 1
+	if got, err := d.Ints([]byte{4, order1, 20, 200, 1, streamPacked, 2, 0b01_10_00}, 4); err != nil || !cmp.Equal(got, []int64{10, 110, 211, 310}) {
+		t.Errorf("%v: %v", err, got)
+	}
+	for name, bad := range map[string][]byte{"no number": {4, order1, 20}, "too few": {1, order1, 20, 200, 1}} {
+		if got, err := d.Ints(bad, 4); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestSumsOfDecimals: what additions round off, or a multiplication by 0.001, costs a few bits.
+func TestSumsOfDecimals(t *testing.T) {
+	const n = 2000
+	r := rand.New(rand.NewPCG(1, 2))
+	sums, ticks, sum, tick := make([]float64, n), make([]float64, n), 0.0, int64(1_000_000)
+	for i := range n {
+		sum += float64(r.IntN(1<<12)) / 1e6
+		tick += int64(r.IntN(1 << 6))
+		sums[i], ticks[i] = sum, float64(tick)*0.001
+	}
+	e, d := NewEncoder(), NewDecoder()
+	for _, c := range []struct {
+		name string
+		vs   []float64
+		most float64 // 12 bits and the steps; 6 bits
+	}{{"sums", sums, 2.7}, {"ticks", ticks, 0.85}} {
+		per := float64(len(roundFloats(t, e, d, c.vs))) / n
+		t.Logf("%s: %.3f bytes a value", c.name, per)
+		if per > c.most {
+			t.Errorf("%s: %.3f bytes a value, want at most %.3f", c.name, per, c.most)
+		}
+	}
+	two, zeros := e.AppendInts(nil, []int64{5, 9}), e.AppendInts(nil, []int64{0, 0})
+	by := func(digits, size byte, first, second []byte) []byte {
+		return append(append([]byte{2, floatNear, digits, 0, size}, first...), second...)
+	}
+	whole := byte(len(two))
+	if got, err := d.Floats(by(1, whole, two, zeros), 2); err != nil || !cmp.Equal(got, []float64{.5, .9}) {
+		t.Errorf("%v: %v", err, got)
+	}
+	for name, bad := range map[string][]byte{
+		"no digits": by(0, whole, two, zeros), "too many digits": by(10, whole, two, zeros), "no end": by(1, 200, two, zeros), "no steps": by(1, whole, two, nil),
+		"too few": by(1, whole, two, e.AppendInts(nil, []int64{0})), "nothing": {2, floatNear},
+	} {
+		if got, err := d.Floats(bad, 2); err == nil {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -235,6 +365,7 @@ func FuzzDecode(f *testing.F) {
 	e := NewEncoder()
 	f.Add(e.AppendFloats(nil, []float64{1, 2, 3.25, math.NaN()}))
 	f.Add(e.AppendFloats(nil, []float64{1. / 7, 5. / 7, 2. / 3, math.NaN()}))
+	f.Add([]byte{2, floatNear, 1, 0, 4, 2, 0, streamPacked, 2, 1, 2, 0, streamConstant, 0})
 	f.Add(e.AppendInts(nil, []int64{1, 2, 30, -4}))
 	many := make([]int64, 3000)
 	for i := range many {
@@ -242,7 +373,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(e.AppendInts(nil, many))
 	f.Add(e.AppendIntsByList(nil, many))
+	f.Add([]byte{4, centred<<easeShift | 1, 20, 200, 1, streamPacked, 2, 0b01_10_00})
 	f.Add(e.AppendInts(nil, many[:200]))
+	f.Add(e.AppendInts(nil, slices.Concat(slices.Repeat([]int64{7}, 90), slices.Repeat([]int64{1 << 40}, 90), many[:9])))
 	for i := range many {
 		many[i] = 1_700_000_000_000_000_000 + many[i]*1_000_000
 	}

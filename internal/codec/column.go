@@ -27,6 +27,10 @@ type Encoder struct {
 	work      []int64
 	nlogn     []float64
 	symbols   []byte
+	heads     []int64
+	lengths   []int64
+	steps     []int64
+	part      []byte
 	low       bitWriter
 	zstd      *zstd.Encoder
 }

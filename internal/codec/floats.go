@@ -13,8 +13,11 @@ const (
 	floatConstant = 3
 	floatDecimal  = 16 // 17…24: one to eight digits
 	floatRatio    = 32 // whole numbers by one divisor, as shares of a count are
+	floatNear     = 33 // decimals, and how many floats each value is from its own
+	floatProduct  = 34 // the same, of whole numbers that were multiplied by 0.1, 0.01, …
 	maxDigits     = 8
 	maxRatio      = 1 << 16
+	maxNearDigits = 9 // nanoseconds as seconds
 )
 
 const (
@@ -45,12 +48,107 @@ func (e *Encoder) AppendFloats(dst []byte, vs []float64) []byte {
 			return e.appendInts(dst, ints, maxIntOrder)
 		}
 	}
+	start := len(dst)
 	dst = appendHeader(dst, len(vs), floatGeneral)
 	ints := e.room(len(vs))
 	for i, v := range vs {
 		ints[i] = ordered(v)
 	}
-	return e.appendInts(dst, ints, maxFloatOrder)
+	dst = e.appendInts(dst, ints, maxFloatOrder)
+	middle := len(dst)
+	return shorter(e.appendNear(dst, vs), start, middle)
+}
+
+// appendNear writes nothing when the values are not near to decimals.
+func (e *Encoder) appendNear(dst []byte, vs []float64) []byte {
+	kind, digits := nearKind(probe(vs))
+	if digits == 0 {
+		return dst
+	}
+	ints, unit := e.room(len(vs)), decimals(kind, digits)
+	e.steps = e.steps[:0]
+	var odd []int
+	last := int64(0)
+	for i, v := range vs {
+		n, step, fits := unit.near(v)
+		if !fits {
+			odd = append(odd, i)
+			n, step = last, 0
+		}
+		ints[i], last = n, n
+		e.steps = append(e.steps, step)
+	}
+	if len(odd) > len(vs)/exceptionShare {
+		return dst
+	}
+	dst = append(appendHeader(dst, len(vs), kind), byte(digits))
+	dst = appendExceptions(dst, vs, odd)
+	inner := e.appendInts(nil, ints, maxIntOrder)
+	dst = append(binary.AppendUvarint(dst, uint64(len(inner))), inner...)
+	return e.appendInts(dst, e.steps, maxIntOrder)
+}
+
+// nearKind is how most values came to be near to decimals, and of how many digits; 0 when
+// they are not.
+func nearKind(vs []float64) (kind byte, digits int) {
+	for digits = 1; digits <= maxNearDigits; digits++ {
+		if exact, fits := decimals(floatNear, digits).nearAll(vs); fits {
+			if products, fits := decimals(floatProduct, digits).nearAll(vs); fits && products > exact {
+				return floatProduct, digits
+			}
+			return floatNear, digits
+		}
+	}
+	return 0, 0
+}
+
+// unit is a power of ten of which whole numbers make decimals.
+type unit struct {
+	scale, size float64
+	product     bool // with the size, instead of a quotient by the scale: another float for many
+}
+
+func decimals(kind byte, digits int) unit {
+	scale := powerOfTen(floatDecimal + byte(digits))
+	return unit{scale, 1 / scale, kind == floatProduct}
+}
+
+// of is the n-th decimal.
+func (u unit) of(n int64) float64 {
+	if u.product {
+		return float64(n) * u.size
+	}
+	return float64(n) / u.scale
+}
+
+// near is the decimal n that a value is next to, and how many floats it is away: what a sum
+// of decimals is off by. A value fits when that is far less than from one decimal to the next.
+func (u unit) near(v float64) (n, step int64, fits bool) {
+	const farLess = 256
+	scaled := math.RoundToEven(v * u.scale)
+	if !(scaled > -maxExact && scaled < maxExact) {
+		return 0, 0, false
+	}
+	n = int64(scaled)
+	decimal := u.of(n)
+	step = ordered(v) - ordered(decimal)
+	far := (ordered(decimal+u.size) - ordered(decimal)) / farLess
+	return n, step, -far < step && step < far
+}
+
+// nearAll reports whether all but a few values fit, and how many are decimals themselves.
+func (u unit) nearAll(vs []float64) (exact int, fits bool) {
+	odd := 0
+	for _, v := range vs {
+		if _, step, fits := u.near(v); !fits {
+			if odd++; odd > len(vs)/exceptionShare {
+				return 0, false
+			}
+		} else if step == 0 {
+			exact++
+		}
+	}
+	return exact, true
 }
 
 func constant(vs []float64) bool {
@@ -272,6 +370,8 @@ func (d *Decoder) Floats(b []byte, maxValues int) ([]float64, error) {
 			return nil, err
 		}
 		return d.mapped(rest, n, kind, float64(of), maxIntOrder, odd)
+	case kind == floatNear, kind == floatProduct:
+		return d.near(b, n, kind)
 	case kind == floatInteger, kind == floatSingle, kind > floatDecimal && kind <= floatDecimal+maxDigits:
 		odd, rest, err := readExceptions(b, n)
 		if err != nil {
@@ -280,6 +380,41 @@ func (d *Decoder) Floats(b []byte, maxValues int) ([]float64, error) {
 		return d.mapped(rest, n, kind, powerOfTen(kind), maxIntOrder, odd)
 	}
 	return nil, ErrVersion
+}
+
+// near reads decimals and the steps from them.
+func (d *Decoder) near(b []byte, n int, kind byte) ([]float64, error) {
+	if len(b) == 0 || b[0] == 0 || b[0] > maxNearDigits {
+		return nil, ErrCorrupt
+	}
+	unit := decimals(kind, int(b[0]))
+	odd, b, err := readExceptions(b[1:], n)
+	if err != nil {
+		return nil, err
+	}
+	size, k := binary.Uvarint(b)
+	if k <= 0 || size > uint64(len(b)-k) {
+		return nil, ErrCorrupt
+	}
+	ints, err := d.ints(b[k:k+int(size)], n, maxIntOrder)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := d.ints(b[k+int(size):], n, maxIntOrder)
+	if err != nil {
+		return nil, err
+	}
+	if len(ints) != n || len(steps) != n {
+		return nil, ErrCorrupt
+	}
+	out := make([]float64, n)
+	for i, v := range ints {
+		out[i] = unordered(ordered(unit.of(v)) + steps[i])
+	}
+	for _, x := range odd {
+		out[x.at] = x.v
+	}
+	return out, nil
 }
 
 func (d *Decoder) mapped(b []byte, n int, kind byte, scale float64, maxOrder int, odd []exception) ([]float64, error) {

@@ -34,13 +34,25 @@ const (
 	slowly      = 5
 	easeShift   = 4 // where it is in the order's byte
 	worthEasing = 2 // bits a value; below it there is little to gain
+
+	worthCentring = 0.1 // bits a value
+	tableBits     = 64  // of classes that a short column would not need otherwise, about
 )
+
+// centred stands in the place of a mean's speed: residuals are counted from one number.
+const centred = 15
 
 // intDivided is the kind of a column of multiples; base, divisor and order follow.
 const intDivided = 8
 
 // intListed is the kind of a column of places in a list of its different values.
 const intListed = 10
+
+// intRuns is the kind of a column of values that repeat: the values, and how often each stands.
+const intRuns = 11
+
+// runsFrom is how many values a run must have on average.
+const runsFrom = 4
 
 // AppendInts encodes a column of at most [MaxValues] integers.
 func (e *Encoder) AppendInts(dst []byte, vs []int64) []byte {
@@ -62,21 +74,64 @@ func (e *Encoder) AppendIntsByList(dst []byte, vs []int64) []byte {
 		at, _ := slices.BinarySearch(list, v)
 		places[i] = int64(at - len(list)/2) // of both signs: half of the classes are for each
 	}
-	values := e.AppendInts(nil, list)
-	out := append(binary.AppendUvarint(nil, uint64(len(vs))), intListed)
-	out = append(binary.AppendUvarint(out, uint64(len(values))), values...)
-	if out = e.AppendInts(out, places); len(out) < len(dst)-start {
-		return append(dst[:start], out...)
-	}
-	return dst
+	middle := len(dst)
+	return shorter(e.appendTwo(dst, len(vs), intListed, list, places, maxIntOrder), start, middle)
 }
 
-// appendInts writes: count, order, the values that it starts with, the residuals. When all
-// values are a multiple of a number apart, that number and the multiples are written.
+// appendInts writes a column as differences or as runs of one value, whatever is shorter.
 func (e *Encoder) appendInts(dst []byte, vs []int64, maxOrder int) []byte {
+	start := len(dst)
+	dst = e.appendDifferences(dst, vs, maxOrder)
+	if !e.inRuns(vs) {
+		return dst
+	}
+	middle := len(dst)
+	return shorter(e.appendTwo(dst, len(vs), intRuns, e.heads, e.lengths, maxOrder), start, middle)
+}
+
+// appendTwo writes a column that is made of two others, with the length of the first.
+func (e *Encoder) appendTwo(dst []byte, n int, kind byte, first, second []int64, maxOrder int) []byte {
+	e.part = e.appendDifferences(e.part[:0], first, maxOrder)
+	dst = appendHeader(dst, n, kind)
+	dst = append(binary.AppendUvarint(dst, uint64(len(e.part))), e.part...)
+	return e.appendDifferences(dst, second, maxIntOrder)
+}
+
+// shorter keeps one of two ways to write a column from start on: that before the middle, or
+// that behind it, if there is one.
+func shorter(dst []byte, start, middle int) []byte {
+	if n := len(dst) - middle; n > 0 && n < middle-start {
+		return append(dst[:start], dst[middle:]...)
+	}
+	return dst[:middle]
+}
+
+// inRuns divides values into runs, and reports whether they are long enough to be tried.
+func (e *Encoder) inRuns(vs []int64) bool {
+	runs := 1
+	for i := 1; i < len(vs); i++ {
+		if vs[i] != vs[i-1] {
+			if runs++; runs > len(vs)/runsFrom {
+				return false
+			}
+		}
+	}
+	e.heads, e.lengths = e.heads[:0], e.lengths[:0]
+	for i, v := range vs {
+		if i == 0 || v != vs[i-1] {
+			e.heads, e.lengths = append(e.heads, v), append(e.lengths, 0)
+		}
+		e.lengths[len(e.lengths)-1]++
+	}
+	return runs > 1
+}
+
+// appendDifferences writes: count, order, the values that it starts with, the residuals. When
+// all values are a multiple of a number apart, that number and the multiples are written.
+func (e *Encoder) appendDifferences(dst []byte, vs []int64, maxOrder int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(vs)))
 	e.residuals = append(e.residuals[:0], vs...)
-	order, ease := 0, uint(0)
+	order, ease, middle := 0, uint(0), int64(0)
 	switch {
 	case !even(vs):
 		if g := divisor(vs); g > 1 {
@@ -84,21 +139,31 @@ func (e *Encoder) appendInts(dst []byte, vs []int64, maxOrder int) []byte {
 			dst = binary.AppendUvarint(append(dst, intDivided), uint64(base))
 			dst = binary.AppendUvarint(dst, uint64(g))
 		}
-		order, ease = e.bestOrder(e.residuals, maxOrder)
+		order, ease, middle = e.bestOrder(e.residuals, maxOrder)
 	case len(vs) > 1 && vs[0] != vs[1]:
 		order = 1
 	}
 	dst = append(dst, byte(ease<<easeShift)|byte(order))
 	difference(e.residuals, order)
 	starts := order
-	if ease > 0 {
+	if ease > 0 && ease < centred {
 		leave(e.residuals[order:], ease)
 		starts++
 	}
 	for _, v := range e.residuals[:starts] {
 		dst = binary.AppendVarint(dst, v)
 	}
+	if ease == centred {
+		dst = binary.AppendVarint(dst, middle)
+		shift(e.residuals[order:], -middle)
+	}
 	return e.appendStream(dst, e.residuals[starts:])
+}
+
+func shift(vs []int64, by int64) {
+	for i := range vs {
+		vs[i] += by
+	}
 }
 
 // even reports whether all values are at one distance.
@@ -201,8 +266,8 @@ func rejoin(vs []int64, ease uint) {
 }
 
 // bestOrder estimates the size under each order on a sample from the middle, and whether a
-// mean of the order below does better.
-func (e *Encoder) bestOrder(vs []int64, maxOrder int) (best int, ease uint) {
+// mean of the order below does better, or a number in the middle of the differences.
+func (e *Encoder) bestOrder(vs []int64, maxOrder int) (best int, ease uint, middle int64) {
 	maxOrder = min(maxOrder, len(vs))
 	from := max(0, (len(vs)-sampleSize)/2)
 	sample := vs[from:min(len(vs), from+sampleSize)]
@@ -222,23 +287,51 @@ func (e *Encoder) bestOrder(vs []int64, maxOrder int) (best int, ease uint) {
 		}
 	}
 	if best > maxIntOrder || least < worthEasing || len(vs) < huffFrom {
-		return best, 0
+		return best, 0, 0
 	}
-	try := func(order int, k uint) bool {
+	try := func(order int, k uint, worth float64) bool {
 		e.work = append(e.work[:0], sample...)
 		difference(e.work, order)
-		leave(e.work[order:], k)
-		cost := e.estimate(e.work[order+1:])
-		if cost >= least-1e-6 {
+		rest := e.work[order:]
+		if k == centred {
+			shift(rest, -middle)
+		} else {
+			leave(rest, k)
+			rest = rest[1:]
+		}
+		cost := e.estimate(rest)
+		if cost >= least-worth {
 			return false
 		}
 		best, ease, least = order, k, cost
 		return true
 	}
-	if best == 0 || try(best-1, quickly) {
-		try(best, slowly)
+	first := best
+	if first > 0 {
+		if middle = middleStep(sample); middle != 0 {
+			try(1, centred, worthCentring+tableBits/float64(len(vs)))
+		}
 	}
-	return best, ease
+	if order := max(first-1, 0); first == 0 || try(order, quickly, 1e-6) {
+		try(order, slowly, 1e-6)
+	}
+	return best, ease, middle
+}
+
+// middleStep is a difference in the middle of some; 0 when they are of both signs, as those
+// of noise are, which no number in the middle makes smaller.
+func middleStep(vs []int64) int64 {
+	var steps [31]int64
+	n := 0
+	for i := 1; i < len(vs) && n < len(steps); i += max(1, len(vs)/len(steps)) {
+		steps[n] = vs[i] - vs[i-1]
+		if steps[n]^steps[0] < 0 {
+			return 0
+		}
+		n++
+	}
+	slices.Sort(steps[:n])
+	return steps[n/2]
 }
 
 // estimate is the bits per value of a sample: entropy of the classes plus low
@@ -341,21 +434,15 @@ func (d *Decoder) ints(b []byte, maxValues, maxOrder int) ([]int64, error) {
 		return nil, err
 	case order == intListed:
 		return d.listed(n, b)
+	case order == intRuns:
+		return d.runs(n, b, maxOrder)
 	}
 	return d.differences(n, order, b, maxOrder)
 }
 
-// listed reads places in a list of values, both columns of other kinds.
+// listed reads places in a list of values.
 func (d *Decoder) listed(n int, b []byte) ([]int64, error) {
-	size, k := binary.Uvarint(b)
-	if k <= 0 || size > uint64(len(b)-k) {
-		return nil, ErrCorrupt
-	}
-	list, err := d.unlisted(b[k:k+int(size)], n)
-	if err != nil {
-		return nil, err
-	}
-	out, err := d.unlisted(b[k+int(size):], n)
+	list, out, err := d.two(n, b, maxIntOrder)
 	if err != nil {
 		return nil, err
 	}
@@ -372,13 +459,53 @@ func (d *Decoder) listed(n int, b []byte) ([]int64, error) {
 	return out, nil
 }
 
-// unlisted reads a column that is not a list.
-func (d *Decoder) unlisted(b []byte, maxValues int) ([]int64, error) {
+// runs reads values and how often each stands.
+func (d *Decoder) runs(n int, b []byte, maxOrder int) ([]int64, error) {
+	heads, lengths, err := d.two(n, b, maxOrder)
+	if err != nil {
+		return nil, err
+	}
+	if len(heads) != len(lengths) {
+		return nil, ErrCorrupt
+	}
+	out := make([]int64, n)
+	rest := out
+	for i, v := range heads {
+		if uint64(lengths[i]) > uint64(len(rest)) {
+			return nil, ErrCorrupt
+		}
+		run := rest[:lengths[i]]
+		for k := range run {
+			run[k] = v
+		}
+		rest = rest[len(run):]
+	}
+	if len(rest) > 0 {
+		return nil, ErrCorrupt
+	}
+	return out, nil
+}
+
+// two reads the two columns of differences that a column is made of.
+func (d *Decoder) two(n int, b []byte, maxOrder int) (first, second []int64, err error) {
+	size, k := binary.Uvarint(b)
+	if k <= 0 || size > uint64(len(b)-k) {
+		return nil, nil, ErrCorrupt
+	}
+	if first, err = d.plain(b[k:k+int(size)], n, maxOrder); err != nil {
+		return nil, nil, err
+	}
+	second, err = d.plain(b[k+int(size):], n, maxIntOrder)
+	return first, second, err
+}
+
+// plain reads a column that is not made of others.
+func (d *Decoder) plain(b []byte, maxValues, maxOrder int) ([]int64, error) {
 	n, order, b, err := header(b, maxValues)
 	if err != nil {
 		return nil, err
 	}
-	return d.differences(n, order, b, maxIntOrder)
+	return d.differences(n, order, b, maxOrder)
 }
 
 // differences reads the residuals of an order, also of divided values.
@@ -394,7 +521,7 @@ func (d *Decoder) differences(n int, order byte, b []byte, maxOrder int) (_ []in
 		return nil, ErrVersion
 	}
 	starts := int(order)
-	if ease > 0 {
+	if ease > 0 { // what a mean begins with, or the number in the middle
 		starts++
 	}
 	if starts > n {
@@ -408,10 +535,18 @@ func (d *Decoder) differences(n int, order byte, b []byte, maxOrder int) (_ []in
 		}
 		out[i], b = v, b[size:]
 	}
+	middle := int64(0)
+	if ease == centred {
+		starts--
+		middle = out[starts]
+	}
 	if err := d.stream(out[starts:], b); err != nil {
 		return nil, err
 	}
-	if ease > 0 {
+	switch {
+	case ease == centred:
+		shift(out[order:], middle)
+	case ease > 0:
 		rejoin(out[order:], ease)
 	}
 	integrate(out, int(order))

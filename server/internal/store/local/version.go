@@ -15,7 +15,7 @@ import (
 )
 
 // Version is the format of the data folder that this engine writes.
-const Version = 4
+const Version = 5
 
 // claim locks the folder and checks its version.
 func (e *Engine) claim() error {

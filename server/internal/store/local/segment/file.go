@@ -23,7 +23,7 @@ import (
 // and a trailer; docs/format/segment.md has the bytes.
 const (
 	magic          = "KGSEG\x00" // and two bytes of version
-	version        = 4
+	version        = 5
 	withOrigin     = 4 // since this version the directory has an [Origin]
 	copiedFrom     = 3 // groups of this version are copied as they are
 	headSize       = len(magic) + 2

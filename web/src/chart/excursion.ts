@@ -50,9 +50,9 @@ function leaving(c: Values, all: number[], least: number, known: Spread[] = []):
   let outside: number[] = [];
   for (let pass = 0; pass < passes; pass++) {
     const found = new Set(outside);
-    const others = all.filter((i) => !found.has(i));
+    const others = found.size ? all.filter((i) => !found.has(i)) : all;
     const usual = [...known, ...spreads(c, others)];
-    const next = all.filter((i) => usual.some((u) => leaves(c, i, u, least)));
+    const next = all.filter((i) => leaves(c, i, usual, least));
     if (next.length === outside.length || next.length === all.length) break;
     outside = next;
   }
@@ -64,11 +64,23 @@ const within = (c: Values, all: number[]): Spread[] =>
   typicalOf(c, all) > small ? [{ middle: 0, span: normal * innerOf(c, all) }] : [];
 
 /** How many points half of the buckets have at most. */
-const typicalOf = (c: Values, buckets: number[]): number => quantile(pick(c.count, buckets))(0.5);
+function typicalOf(c: Values, buckets: number[]): number {
+  const first = c.count[buckets[0]!]!;
+  return buckets.every((i) => c.count[i] === first) ? first : quantile(pick(c.count, buckets))(0.5);
+}
 
 /** The standard deviation within a bucket, of half of them at most. */
-const innerOf = (c: Values, buckets: number[]): number =>
-  quantile(each(buckets, (i) => deviation(c, i)))(0.5);
+function innerOf(c: Values, buckets: number[]): number {
+  let [n, share] = [0, 0]; // most buckets have as many points as the one before
+  const one = (i: number) => {
+    if (c.count[i] !== n) {
+      n = c.count[i]!;
+      share = deviationOf(n);
+    }
+    return (c.max[i]! - c.min[i]!) * share || 0;
+  };
+  return quantile(each(buckets, one))(0.5);
+}
 
 /**
  * What is above and below the trend before and after each bucket, by the medians of its neighbours' means; on a slope
@@ -113,14 +125,17 @@ interface Spread {
   span: number;
 }
 
-/** Whether a bucket leaves what is usual: far, or less far where it stands out of what is around, as no trend does. */
-function leaves(c: Values, i: number, { middle, span }: Spread, least: number): boolean {
+/** Whether a bucket leaves something usual: far, or less far where it stands out of what is around, as no trend does. */
+function leaves(c: Values, i: number, usual: readonly Spread[], least: number): boolean {
   const [min, max, mean] = [c.min[i]!, c.max[i]!, c.mean[i]!];
-  const off = Math.max(apart(max, middle), -apart(min, middle));
-  if (!(off > near * span) || off <= least) return false;
-  const beside = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
-  const out = Math.max(max - mean, mean - min, beside(c.mean[i - 1]), beside(c.mean[i + 1]));
-  return off > far * span || out > (near * span) / 4;
+  for (const { middle, span } of usual) {
+    const off = Math.max(apart(max, middle), -apart(min, middle));
+    if (!(off > near * span) || off <= least) continue;
+    const beside = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
+    const out = Math.max(max - mean, mean - min, beside(c.mean[i - 1]), beside(c.mean[i + 1]));
+    if (off > far * span || out > (near * span) / 4) return true;
+  }
+  return false;
 }
 
 /** How the values of these buckets spread, as far as buckets tell. */
@@ -146,13 +161,8 @@ function spreadOf(c: Values, buckets: number[], points: typeof pointsOf): Spread
   return { middle: q(0.5), span: q(0.9) - q(0.1) };
 }
 
-/** The standard deviation that points of a normal distribution have about their bucket's mean when they are so far apart. */
-function deviation(c: Values, i: number): number {
-  const n = c.count[i]!;
-  if (n < 2) return 0;
-  const apart = 3.08 * Math.log10(n) ** 0.7; // of n points, in standard deviations, within 20 %
-  return ((c.max[i]! - c.min[i]!) / apart) * Math.sqrt(1 - 1 / n);
-}
+/** The standard deviation of n points of a normal distribution that are 1 apart, within 20 %. */
+const deviationOf = (n: number): number => (n < 2 ? 0 : Math.sqrt(1 - 1 / n) / (3.08 * Math.log10(n) ** 0.7));
 
 /** What is known of a bucket's points, as values and how many have it: up to three points these are all. */
 function pointsOf(c: Values, i: number, take: (value: number, count: number) => void): void {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -268,4 +269,31 @@ func TestUsageIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	fits("a damaged count", 1000, 1<<30, exact, true)
+}
+
+// A folder that another removes just then is made again; a file in its place is an error.
+func TestListingMeetsRemoval(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "jobs")
+	var writers sync.WaitGroup
+	for i := range 8 {
+		name := fmt.Sprint(i)
+		writers.Go(func() {
+			for range 5_000 {
+				if err := touchIn(dir, name); err != nil {
+					t.Error(err)
+					return
+				}
+				_ = os.Remove(filepath.Join(dir, name))
+				_ = os.Remove(dir) // unless another is in it
+			}
+		})
+	}
+	writers.Wait()
+	_ = os.RemoveAll(dir) // it may be gone
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := touchIn(dir, "w"); err == nil {
+		t.Error("a file in the place of the folder is taken for one")
+	}
 }

@@ -63,6 +63,10 @@ func (f *Folder) List(r *model.OpenRequest) error {
 func touchIn(dir, name string) error {
 	for {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
+			// It was there when it was to be made, and gone when MkdirAll looked for it.
+			if info, lost := os.Lstat(dir); errors.Is(err, os.ErrExist) && (lost != nil || info.IsDir()) {
+				continue
+			}
 			return err
 		}
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE, 0o600)

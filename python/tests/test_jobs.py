@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -68,6 +69,30 @@ def test_ended_writers_are_found_after_kills(tmp_path: Path, left: str) -> None:
         jobs._touch(next(iter(jobs._lists(str(tmp_path), ask))), "odd")
     assert jobs.ended([str(tmp_path / "none"), str(tmp_path)], ask) == [first]
     assert jobs.ended([str(tmp_path)], opened(3, "other")) == [second]
+
+
+def come_and_go(path: str, name: str) -> None:
+    for _ in range(3_000):
+        jobs._touch(path, name)
+        os.remove(os.path.join(path, name))
+        with contextlib.suppress(OSError):  # another is in it, or removed it
+            os.rmdir(path)
+
+
+def test_a_folder_that_another_removes_is_made_again(tmp_path: Path) -> None:
+    """A file in its place is an error."""
+    path = tmp_path / "jobs"
+    spawn = multiprocessing.get_context("spawn")
+    others = [spawn.Process(target=come_and_go, args=(str(path), f"{i}")) for i in range(4)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+    assert [other.exitcode for other in others] == [0, 0, 0, 0]
+    shutil.rmtree(path, ignore_errors=True)
+    path.touch()
+    with pytest.raises(FileExistsError):
+        jobs._touch(str(path), "w")
 
 
 def test_a_job_of_thousands_is_bounded(tmp_path: Path) -> None:

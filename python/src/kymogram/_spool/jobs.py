@@ -113,12 +113,16 @@ def _names(path: str) -> list[str]:
 def _touch(path: str, name: str) -> None:
     """Make an empty file, and its folder as often as another removes it."""
     while True:
-        os.makedirs(path, 0o700, exist_ok=True)
         try:
+            os.makedirs(path, 0o700, exist_ok=True)
             os.close(seams.open_private(os.path.join(path, name), os.O_WRONLY | os.O_CREAT))
             return
         except FileNotFoundError:
             continue
+        except FileExistsError:
+            # It was there when it was to be made, and gone when makedirs looked for it.
+            if os.path.lexists(path) and not os.path.isdir(path):
+                raise
 
 
 def _index(root: str) -> None:

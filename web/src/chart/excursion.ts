@@ -77,7 +77,7 @@ function innerOf(c: Values, buckets: number[]): number {
       n = c.count[i]!;
       share = deviationOf(n);
     }
-    return (c.max[i]! - c.min[i]!) * share || 0;
+    return (c.max[i]! - c.min[i]!) * share;
   };
   return quantile(each(buckets, one))(0.5);
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,11 +63,21 @@ func TestTreesAreReadAlongTheAges(t *testing.T) {
 	}
 }
 
+// used is the processor time of this process.
+func used(t testing.TB) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func BenchmarkRunsWithTrees(b *testing.B) {
 	db := withTrees(b, 10_000, 2_000)
 	for _, names := range [][]string{nil, {"wandb/summary"}, {"wandb/config", "wandb/summary"}} {
 		b.Run(fmt.Sprintf("trees=%d", len(names)), func(b *testing.B) {
 			b.ReportAllocs()
+			before := used(b)
 			for b.Loop() {
 				n := 0
 				for run, err := range db.RunsWithTrees(b.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Newest: true, Names: names}) {
@@ -78,6 +89,7 @@ func BenchmarkRunsWithTrees(b *testing.B) {
 					b.Fatal(n)
 				}
 			}
+			b.ReportMetric(float64((used(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
 }

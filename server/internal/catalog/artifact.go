@@ -52,7 +52,7 @@ type Collection struct {
 
 // Artifact is one, as far as it is no file.
 type Artifact struct {
-	ID                 int64 // never given twice
+	ID                 int64 // not given again, but where the catalog was made anew after its collection was deleted
 	Sequence           int64 // the collection that it is of
 	Workspace, Project string
 	Name, Type         string // of the sequence

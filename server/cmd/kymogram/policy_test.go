@@ -126,6 +126,8 @@ func routeNeeds() map[string]need {
 
 		"GET /api/v1/projects/{workspace}/{project}/network": {"read", true, "/api/v1/projects/w/p/network", ""},
 		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
+		"GET /api/v1/runs/{id}/files":                        {"read", true, "/api/v1/runs/RUN/files", ""},
+		"GET /api/v1/runs/{id}/files/{name...}":              {"read", true, "/api/v1/runs/RUN/files/media/a.png", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
 		"GET /api/v1/live":                                  {"read", true, "/api/v1/live?project=w/p", ""},
 		"GET /api/v1/blobs/{sha256}":                        {"read", false, blob, ""}, // by content: no project

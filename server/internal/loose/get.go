@@ -1,0 +1,131 @@
+package loose
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// Get looks up a path of keys. It takes the last of equal keys. The text must
+// have passed Check; then Get skips what it does not need without a second look.
+func Get(b []byte, path ...string) (val []byte, ok bool) {
+	val = trimmed(b)
+	for _, name := range path {
+		if val, ok = member(val, name); !ok {
+			return nil, false
+		}
+	}
+	return val, len(val) > 0
+}
+
+func trimmed(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
+
+func member(b []byte, name string) (val []byte, ok bool) {
+	if len(b) == 0 || b[0] != '{' {
+		return nil, false
+	}
+	for i := space(b, 1); i < len(b) && b[i] == '"'; {
+		end := pastText(b, i)
+		from := space(b, end)
+		if from >= len(b) || b[from] != ':' {
+			break
+		}
+		from = space(b, from+1)
+		to := pastValue(b, from)
+		if isKey(b[i:end], name) {
+			val, ok = b[from:to], to > from
+		}
+		if i = space(b, to); i < len(b) && b[i] == ',' {
+			i = space(b, i+1)
+		}
+	}
+	return val, ok
+}
+
+// isKey compares a quoted text with a name, and decodes it only where it must.
+func isKey(quoted []byte, name string) bool {
+	if len(quoted) < len(name)+2 {
+		return false
+	}
+	if inner := quoted[1 : len(quoted)-1]; len(inner) == len(name) || bytes.IndexByte(inner, '\\') < 0 {
+		if string(inner) == name {
+			return bytes.IndexByte(inner, '\\') < 0
+		}
+		return false
+	}
+	plain, faithful := unquoted(quoted)
+	return faithful && string(plain) == name
+}
+
+// pastText skips a string; it ends after the closing quote.
+func pastText(b []byte, i int) int {
+	for i++; i < len(b); {
+		if i+8 <= len(b) {
+			x := binary.LittleEndian.Uint64(b[i:])
+			quote, slash := x^('"'*ones), x^('\\'*ones)
+			marks := ((quote-ones)&^quote | (slash-ones)&^slash) & highs
+			if marks == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(marks) / 8
+		}
+		switch b[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+		i++
+	}
+	return len(b)
+}
+
+// pastValue skips a value.
+func pastValue(b []byte, i int) int {
+	if i >= len(b) {
+		return len(b)
+	}
+	switch b[i] {
+	case '"':
+		return pastText(b, i)
+	case '{', '[':
+		return pastNested(b, i)
+	}
+	for i < len(b) && scalar(b[i]) {
+		i++
+	}
+	return i
+}
+
+func scalar(c byte) bool { return c > ' ' && c != ',' && c != ']' && c != '}' }
+
+// pastNested skips an array or object by counting brackets outside of strings.
+// With bit 5 set, both opening brackets are one byte, and so are the closing ones.
+func pastNested(b []byte, i int) int {
+	for depth := 0; i < len(b); {
+		if i+8 <= len(b) {
+			x := binary.LittleEndian.Uint64(b[i:])
+			quote, opening, closing := x^('"'*ones), (x|' '*ones)^('{'*ones), (x|' '*ones)^('}'*ones)
+			marks := ((quote-ones)&^quote | (opening-ones)&^opening | (closing-ones)&^closing) & highs
+			if marks == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(marks) / 8
+		}
+		switch b[i] {
+		case '"':
+			i = pastText(b, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return len(b)
+}

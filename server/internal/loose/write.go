@@ -90,11 +90,3 @@ func appendScalar(dst, v []byte, strict bool) []byte {
 	}
 	return append(dst, v...)
 }
-
-func isWord(v []byte) bool {
-	switch string(v) {
-	case "NaN", "Infinity", "-Infinity":
-		return true
-	}
-	return false
-}

@@ -3,7 +3,6 @@ package loose
 import (
 	"bytes"
 	"math"
-	"math/big"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -118,9 +117,8 @@ func integer(v []byte) (f float64, exact bool) {
 	if err != nil || len(v) > maxDigits+1 {
 		return f, false
 	}
-	n, ok := new(big.Int).SetString(string(v), 10)
-	held, _ := new(big.Float).SetFloat64(f).Int(nil)
-	return f, ok && n.Cmp(held) == 0
+	var held [maxDigits + 1]byte
+	return f, string(v) == string(strconv.AppendFloat(held[:0], f, 'f', 0, 64))
 }
 
 // Text decodes a string. It is faithful where the text is all of it: JSON can

@@ -15,6 +15,9 @@ type AcrossRequest = store.AcrossRequest
 // Rows are points by column.
 type Rows = store.Rows
 
+// SeriesEnd is a series and the end of its curve.
+type SeriesEnd = store.Series
+
 // Across reads many series of a run at once, in the order of their keys, for readers of rows
 // that lie over them. Those without a point in the range cost next to nothing. A run
 // without a point has none. See [store.Reader].
@@ -44,7 +47,7 @@ func (s *Service) Across(ctx context.Context, r AcrossRequest) iter.Seq2[*Rows, 
 
 // Describe describes one series and the end of its curve, without its last text; nil
 // where the run does not have it.
-func (s *Service) Describe(ctx context.Context, id model.RunID, key model.SeriesKey) (*store.Series, error) {
+func (s *Service) Describe(ctx context.Context, id model.RunID, key model.SeriesKey) (*SeriesEnd, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	run, err := s.open(ctx, id)

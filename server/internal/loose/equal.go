@@ -20,7 +20,7 @@ func equal(a, b []byte, depth int) bool {
 	case None:
 		return false
 	case Number:
-		return sameNumber(a, b)
+		return CompareNumbers(a, b) == 0
 	case String:
 		return bytes.Equal(a, b) || bytes.Equal(identity(a), identity(b))
 	case Array:
@@ -29,29 +29,6 @@ func equal(a, b []byte, depth int) bool {
 		return sameObject(a, b, depth-1)
 	}
 	return bytes.Equal(a, b)
-}
-
-func sameNumber(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	if whole(a) && whole(b) {
-		return bytes.Equal(unsigned(a), unsigned(b))
-	}
-	f, exactA := Float(a)
-	g, exactB := Float(b)
-	if whole(a) != whole(b) && (whole(a) && !exactA || whole(b) && !exactB) {
-		return false
-	}
-	return f == g || f != f && g != g
-}
-
-// unsigned takes the sign off a zero.
-func unsigned(integer []byte) []byte {
-	if string(integer) == "-0" {
-		return integer[1:]
-	}
-	return integer
 }
 
 // identity decodes a string without loss, so that different ones stay different.
@@ -98,16 +75,8 @@ func sameObject(a, b []byte, depth int) bool {
 // table holds the members of an object; later ones replace earlier ones.
 func table(b []byte) map[string][]byte {
 	all := map[string][]byte{}
-	for i := space(b, 1); i < len(b) && b[i] == '"'; {
-		end := pastText(b, i)
-		from := space(b, end)
-		if from >= len(b) {
-			break
-		}
-		from = space(b, from+1)
-		to := pastValue(b, from)
-		all[string(identity(b[i:end]))] = b[from:to]
-		i = pastComma(b, to)
+	for name, v := range Pairs(b) {
+		all[string(identity(name))] = v
 	}
 	return all
 }

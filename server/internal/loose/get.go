@@ -3,6 +3,7 @@ package loose
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"math/bits"
 )
 
@@ -21,25 +22,38 @@ func Get(b []byte, path ...string) (val []byte, ok bool) {
 func trimmed(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
 
 func member(b []byte, name string) (val []byte, ok bool) {
-	if len(b) == 0 || b[0] != '{' {
-		return nil, false
-	}
-	for i := space(b, 1); i < len(b) && b[i] == '"'; {
-		end := pastText(b, i)
-		from := space(b, end)
-		if from >= len(b) || b[from] != ':' {
-			break
-		}
-		from = space(b, from+1)
-		to := pastValue(b, from)
-		if isKey(b[i:end], name) {
-			val, ok = b[from:to], to > from
-		}
-		if i = space(b, to); i < len(b) && b[i] == ',' {
-			i = space(b, i+1)
+	for key, v := range Pairs(b) {
+		if isKey(key, name) {
+			val, ok = v, true
 		}
 	}
 	return val, ok
+}
+
+// Pairs walks through the members of an object that has passed Check: keys as they
+// came, with their quotes, and values. It is faster than Members, which checks.
+func Pairs(b []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, val []byte) bool) { pairs(b, yield) }
+}
+
+func pairs(b []byte, yield func(key, val []byte) bool) {
+	i := space(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return
+	}
+	for i = space(b, i+1); i < len(b) && b[i] == '"'; {
+		end := pastText(b, i)
+		from := space(b, end)
+		if from >= len(b) || b[from] != ':' {
+			return
+		}
+		from = space(b, from+1)
+		to := pastValue(b, from)
+		if to == from || !yield(b[i:end], b[from:to]) {
+			return
+		}
+		i = pastComma(b, to)
+	}
 }
 
 // isKey compares a quoted text with a name, and decodes it only where it must.

@@ -2,6 +2,7 @@ package loose
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -158,6 +159,9 @@ func TestRewrites(t *testing.T) {
 	if got := string(Compact(nil, []byte(text))); got != `{"a NaN":[NaN,-Infinity,Infinity],"b":"\" Infinity","c":-1.5e3,"d":null}` {
 		t.Errorf("compact: %s", got)
 	}
+	if got := string(Spaced(nil, []byte(`{"\u00e9":[1,2 ,"a,b:\"\n"], "x":"\ud800","y":{},"z":[ ]}`))); got != `{"é": [1, 2, "a,b:\"\n"], "x": "\ud800", "y": {}, "z": []}` {
+		t.Errorf("spaced: %s", got)
+	}
 }
 
 func TestEqual(t *testing.T) {
@@ -178,6 +182,18 @@ func TestEqual(t *testing.T) {
 		a, b, _ := strings.Cut(other, "|")
 		if Equal([]byte(a), []byte(b)) || Equal([]byte(b), []byte(a)) {
 			t.Errorf("%s and %s are equal", a, b)
+		}
+	}
+}
+
+func TestCompareNumbers(t *testing.T) {
+	t.Parallel()
+	order := []string{"NaN", "-Infinity", "-1" + strings.Repeat("0", 400), "-18446744073709551617", "-18446744073709551616", "-9007199254740993", "-9007199254740992", "-1.5", "-1", "0", "0.1", "1", "9007199254740992", "9007199254740993", "9007199254740994", "18446744073709551616", "18446744073709551617", "1e300", "1" + strings.Repeat("0", 400), "2" + strings.Repeat("0", 400), "Infinity"}
+	for i, a := range order {
+		for j, b := range order {
+			if got := CompareNumbers([]byte(a), []byte(b)); got != cmp.Compare(i, j) {
+				t.Errorf("%.30s against %.30s is %d", a, b, got)
+			}
 		}
 	}
 }
@@ -238,9 +254,12 @@ func FuzzCheck(f *testing.F) {
 		Text(b)
 		Equal(b, b)
 		Equal(b, bytes.ToLower(b))
-		strict, compact := Strict(nil, b), Compact(nil, b)
+		strict, compact, spaced := Strict(nil, b), Compact(nil, b), Spaced(nil, b)
 		if Check(b) != nil {
 			return
+		}
+		if !Equal(spaced, b) || !bytes.Equal(Compact(nil, spaced), Compact(nil, Spaced(nil, compact))) {
+			t.Fatalf("%q is %q with spaces", b, spaced)
 		}
 		if !json.Valid(strict) || !Equal(b, compact) || Check(compact) != nil || !Equal(b, b) || len(compact) > len(b) {
 			t.Fatalf("%q is %q in strict JSON and %q compact", b, strict, compact)

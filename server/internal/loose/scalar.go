@@ -3,7 +3,6 @@ package loose
 import (
 	"bytes"
 	"math"
-	"math/big"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -52,15 +51,16 @@ const maxDigits = 309
 // Python has: a finite decimal fraction, a bare word, or an integer that a
 // float64 can hold. A value that is no number gives 0 and is not exact.
 func Float(v []byte) (f float64, exact bool) {
-	switch string(v) {
-	case "NaN":
-		return math.NaN(), true
-	case "Infinity":
-		return math.Inf(1), true
-	case "-Infinity":
-		return math.Inf(-1), true
+	if isWord(v) {
+		return wordFloat(v), true
 	}
-	if !isNumber(v) {
+	if KindOf(v) != Number {
+		return 0, false
+	}
+	if f, ok := small(v); ok {
+		return f, true
+	}
+	if end, reason := number(v, 0); reason != "" || end != len(v) {
 		return 0, false
 	}
 	if whole(v) {
@@ -70,30 +70,55 @@ func Float(v []byte) (f float64, exact bool) {
 	return f, err == nil
 }
 
-func isNumber(v []byte) bool {
-	if KindOf(v) != Number {
-		return false
+func wordFloat(word []byte) float64 {
+	switch word[0] {
+	case 'I':
+		return math.Inf(1)
+	case '-':
+		return math.Inf(-1)
 	}
-	end, reason := value(v, 0, 0)
-	return reason == "" && end == len(v)
+	return math.NaN()
+}
+
+func isWord(v []byte) bool {
+	switch string(v) {
+	case "NaN", "Infinity", "-Infinity":
+		return true
+	}
+	return false
 }
 
 // whole is true of the numbers that Python reads as integers.
 func whole(number []byte) bool { return !bytes.ContainsAny(number, ".eENI") }
 
-func integer(v []byte) (f float64, exact bool) {
-	if len(v) <= 18 {
-		n, err := strconv.ParseInt(string(v), 10, 64)
-		f = float64(n)
-		return f, err == nil && int64(f) == n
+// small reads integers of up to 15 digits, which are most of them.
+func small(v []byte) (f float64, ok bool) {
+	n, digits := int64(0), v
+	if digits[0] == '-' {
+		digits = v[1:]
 	}
+	if len(digits) == 0 || len(digits) > 15 || digits[0] == '0' && len(digits) > 1 {
+		return 0, false
+	}
+	for _, c := range digits {
+		if !isDigit(c) {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if len(digits) < len(v) {
+		n = -n
+	}
+	return float64(n), true
+}
+
+func integer(v []byte) (f float64, exact bool) {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil || len(v) > maxDigits+1 {
 		return f, false
 	}
-	n, _ := new(big.Int).SetString(string(v), 10)
-	held, _ := new(big.Float).SetFloat64(f).Int(nil)
-	return f, n.Cmp(held) == 0
+	var held [maxDigits + 1]byte
+	return f, string(v) == string(strconv.AppendFloat(held[:0], f, 'f', 0, 64))
 }
 
 // Text decodes a string. It is faithful where the text is all of it: JSON can

@@ -1,6 +1,7 @@
 package loose
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"unicode/utf8"
@@ -55,46 +56,61 @@ func AppendText(dst []byte, s string) []byte {
 
 // Strict appends the same value in strict JSON: the bare words become the
 // strings "NaN", "Infinity" and "-Infinity".
-func Strict(dst, v []byte) []byte { return rewrite(dst, v, true, false) }
-
-// Compact appends the value without white space between its parts.
-func Compact(dst, v []byte) []byte { return rewrite(dst, v, false, true) }
-
-func rewrite(dst, v []byte, strict, compact bool) []byte {
+func Strict(dst, v []byte) []byte {
 	for i := 0; i < len(v); {
-		switch c := v[i]; {
-		case c == '"':
-			end := pastText(v, i)
-			dst = append(dst, v[i:end]...)
-			i = end
-		case c <= ' ' && compact:
-			i++
-		case scalar(c) && c != ':' && c != '{' && c != '[':
-			end := i
-			for end < len(v) && scalar(v[end]) && v[end] != ':' && v[end] != '"' {
-				end++
-			}
-			dst = appendScalar(dst, v[i:end], strict)
-			i = end
-		default:
-			dst = append(dst, c)
-			i++
+		end := pastToken(v, i)
+		if token := v[i:end]; isWord(token) {
+			dst = append(append(append(dst, '"'), token...), '"')
+		} else {
+			dst = append(dst, token...)
 		}
+		i = end
 	}
 	return dst
 }
 
-func appendScalar(dst, v []byte, strict bool) []byte {
-	if strict && isWord(v) {
-		return append(append(append(dst, '"'), v...), '"')
+// Compact appends the value without white space between its parts.
+func Compact(dst, v []byte) []byte {
+	for i := space(v, 0); i < len(v); {
+		end := pastToken(v, i)
+		dst = append(dst, v[i:end]...)
+		i = space(v, end)
 	}
-	return append(dst, v...)
+	return dst
 }
 
-func isWord(v []byte) bool {
-	switch string(v) {
-	case "NaN", "Infinity", "-Infinity":
-		return true
+// Spaced appends the value as Python's json.dumps lays it out, with a space after
+// commas and colons. It writes characters instead of their escapes where it can.
+// So texts of equal parts in one order become one text.
+func Spaced(dst, v []byte) []byte {
+	for i := space(v, 0); i < len(v); {
+		end := pastToken(v, i)
+		token := v[i:end]
+		if s, faithful := unquoted(token); faithful && bytes.IndexByte(token, '\\') >= 0 {
+			dst = AppendText(dst, string(s))
+		} else {
+			dst = append(dst, token...)
+		}
+		if c := token[0]; c == ',' || c == ':' {
+			dst = append(dst, ' ')
+		}
+		i = space(v, end)
 	}
-	return false
+	return dst
+}
+
+// pastToken skips a string, a scalar, one mark, or white space.
+func pastToken(v []byte, i int) int {
+	switch c := v[i]; c {
+	case '"':
+		return pastText(v, i)
+	case ',', ':', '{', '}', '[', ']':
+		return i + 1
+	}
+	if end := space(v, i); end > i {
+		return end
+	}
+	for i++; i < len(v) && scalar(v[i]) && v[i] != ':' && v[i] != '"'; i++ {
+	}
+	return i
 }

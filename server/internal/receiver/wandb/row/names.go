@@ -23,6 +23,10 @@ const (
 	TypeHistogram = "histogram" // a histogram, kept as model's document
 )
 
+// SystemOwn stands before the keys of system events that W&B adds itself, such as _runtime:
+// they keep their names. All others begin with SystemKeys on the wire.
+const SystemOwn = SystemPrefix + "_"
+
 // Members of a row that the wire adds to what the program logged. None but IndexMetric is
 // a series of its own.
 const (

@@ -187,7 +187,7 @@ func (n *node) wire(ctx context.Context) error {
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
 	n.summaries = summary.NewKeeper(n.engine, n.catalog, time.Now, n.log)
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{
-		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog, Views: n.catalog, Names: n.catalog,
+		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog, Views: n.catalog, Artifacts: n.catalog, Names: n.catalog,
 		Auth: n.keyring, Live: news{n.live, n.summaries}, Now: time.Now, Log: n.log,
 	})
 	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page / 2, Points: query.RowsIn(n.memory.Read())})

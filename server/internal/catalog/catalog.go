@@ -230,8 +230,8 @@ type Renderings interface {
 	// Rendering finds one of a run's videos: CodeNotFound.
 	Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error)
 	// Naming lists the projects with a run, not in the trash, that names a blob
-	// (SHA-256 in hexadecimal) as a video or a file: who may read one of them may read
-	// the blob.
+	// (SHA-256 in hexadecimal) as a video or a file, or an artifact that does: who may
+	// read one of them may read the blob.
 	Naming(ctx context.Context, blob string) ([]Place, error)
 }
 
@@ -275,9 +275,15 @@ type Condition struct {
 type Reader interface {
 	Runs
 	Details
+	Shared
+	Tables
+}
+
+// Shared is what query reads of what several runs or people share.
+type Shared interface {
 	Renderings
 	Views
-	Tables
+	ArtifactReader
 }
 
 // Place is a project's full name.
@@ -407,6 +413,7 @@ type Keys interface {
 // Derived is what comes with runs and projects and is no record of theirs.
 type Derived interface {
 	ViewKeeper
+	ArtifactKeeper
 	Summaries
 }
 

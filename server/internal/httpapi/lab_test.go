@@ -69,7 +69,7 @@ func newLab(t testing.TB, options httpapi.Options) *lab {
 	}
 	hub := live.New(l, live.Options{Beat: time.Millisecond, Kept: 8})
 	l.ingest = ingest.New(ingest.Config{}, ingest.Deps{
-		Points: l.engine, Updates: l.engine, Starts: l.engine, Catalog: l.catalog, Views: l.catalog, Names: l.catalog, Auth: l, Live: hub, Now: time.Now,
+		Points: l.engine, Updates: l.engine, Starts: l.engine, Catalog: l.catalog, Views: l.catalog, Artifacts: l.catalog, Names: l.catalog, Auth: l, Live: hub, Now: time.Now,
 	})
 	l.api = httpapi.New(query.New(l.engine, l.catalog, l, l.ingest, query.Limits{}), l.ingest, hub, options)
 	mux := http.NewServeMux()

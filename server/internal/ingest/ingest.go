@@ -87,10 +87,12 @@ type Deps struct {
 	Blobs   Blobs  // nil: none are deleted
 	Catalog Recorder
 	Views   catalog.ViewKeeper
-	Auth    Authorizer
-	Live    Publisher
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Artifacts is nil where there are none.
+	Artifacts Artifacts
+	Auth      Authorizer
+	Live      Publisher
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Service is the write path. It is safe for concurrent use.

@@ -113,7 +113,7 @@ func (n *node) boot() {
 	}
 	n.engine, n.catalog, n.blobs = engine, &flaky{DB: db}, blobs
 	n.Service = ingest.New(ingest.Config{}, ingest.Deps{
-		Points: engine, Updates: engine, Starts: engine, Roster: engine, Catalog: n.catalog, Views: db, Names: db, Blobs: blobs, Auth: n.rights, Live: n.news,
+		Points: engine, Updates: engine, Starts: engine, Roster: engine, Catalog: n.catalog, Views: db, Artifacts: db, Names: db, Blobs: blobs, Auth: n.rights, Live: n.news,
 		Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := n.Recover(context.Background()); err != nil {

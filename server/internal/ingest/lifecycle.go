@@ -55,6 +55,7 @@ func (s *Service) Run(ctx context.Context) error {
 		if now.Sub(emptied) >= trashEvery {
 			emptied = now
 			s.warn("empty the trash", s.emptyTrash(ctx, now))
+			s.warn("delete artifacts that were never committed", s.expireArtifacts(ctx, now))
 			s.warn("delete blobs that no run names", s.sweep(ctx, now))
 		}
 		if now.Sub(retained) >= retainEvery {

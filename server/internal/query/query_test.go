@@ -25,8 +25,7 @@ type fake struct {
 	store.Starts
 	catalog.Runs
 	catalog.Details
-	catalog.Renderings
-	catalog.Views
+	catalog.Shared
 	catalog.Tables
 	run     catalog.Run
 	series  []store.Series

@@ -65,6 +65,8 @@ func Test(t *testing.T, open Opener) {
 		{"Columns", testColumns},
 		{"Projects", testProjects},
 		{"Views", testViews},
+		{"Artifacts", testArtifacts},
+		{"Manifests", testManifests},
 		{"Keys", testKeys},
 		{"Damage", testDamage},
 	} {

@@ -37,8 +37,17 @@ func scanFile(scan func(...any) error) (f catalog.File, err error) {
 }
 
 // Files implements [catalog.Files].
-func (d *DB) Files(ctx context.Context, run model.RunID, f catalog.FileFilter) (page []catalog.File, next string, err error) {
-	pk, w, err := d.filesWhere(ctx, run, &f)
+func (d *DB) Files(ctx context.Context, run model.RunID, f catalog.FileFilter) ([]catalog.File, string, error) {
+	pk, err := d.rowOf(ctx, run)
+	if err != nil {
+		return nil, "", err
+	}
+	return d.listFiles(ctx, `files WHERE run = ?`, pk, f)
+}
+
+// listFiles lists those of one owner.
+func (d *DB) listFiles(ctx context.Context, from string, owner int64, f catalog.FileFilter) (page []catalog.File, next string, err error) {
+	w, err := filesWhere(&f)
 	if err != nil {
 		return nil, "", err
 	}
@@ -53,7 +62,7 @@ func (d *DB) Files(ctx context.Context, run model.RunID, f catalog.FileFilter) (
 	page, next, err = piece(ctx, d.reader, filesBytes, func(rows *sql.Rows) (catalog.File, int, string, error) {
 		f, err := scanFile(rows.Scan)
 		return f, entryBytes + len(f.Name) + len(f.SHA256) + len(f.ContentType) + len(f.MD5), f.Name, err
-	}, `SELECT `+fileColumns+` FROM files WHERE run = ? AND `+w.String()+` ORDER BY name LIMIT ?`, append(append([]any{pk}, w.args...), limit+1)...)
+	}, `SELECT `+fileColumns+` FROM `+from+` AND `+w.String()+` ORDER BY name LIMIT ?`, append(append([]any{owner}, w.args...), limit+1)...)
 	if err != nil {
 		return nil, "", d.failure("list files", err)
 	}
@@ -64,25 +73,22 @@ func (d *DB) Files(ctx context.Context, run model.RunID, f catalog.FileFilter) (
 	return page, next, nil
 }
 
-// filesWhere finds the run and says which of its files a filter means.
-func (d *DB) filesWhere(ctx context.Context, run model.RunID, f *catalog.FileFilter) (pk int64, w *where, err error) {
+// filesWhere says which files a filter means.
+func filesWhere(f *catalog.FileFilter) (w *where, err error) {
 	switch {
 	case f.Limit < 0:
-		return 0, nil, model.Errorf(model.CodeInvalid, "the limit %d is not valid", f.Limit).WithHint("It is 1 to %d.", maxPage)
+		return nil, model.Errorf(model.CodeInvalid, "the limit %d is not valid", f.Limit).WithHint("It is 1 to %d.", maxPage)
 	case len(f.Names) > catalog.MaxFileNames:
-		return 0, nil, model.Errorf(model.CodeInvalid, "%d names of files at once, at most %d", len(f.Names), catalog.MaxFileNames)
+		return nil, model.Errorf(model.CodeInvalid, "%d names of files at once, at most %d", len(f.Names), catalog.MaxFileNames)
 	case len(f.Like) > likeBytes:
-		return 0, nil, model.Errorf(model.CodeInvalid, "the pattern has %d bytes, at most %d", len(f.Like), likeBytes)
-	}
-	if pk, err = d.rowOf(ctx, run); err != nil {
-		return 0, nil, err
+		return nil, model.Errorf(model.CodeInvalid, "the pattern has %d bytes, at most %d", len(f.Like), likeBytes)
 	}
 	w = &where{}
 	w.add(`TRUE`)
 	if f.Names != nil {
 		list, err := json.Marshal(f.Names)
 		if err != nil {
-			return 0, nil, fmt.Errorf("encode names: %w", err)
+			return nil, fmt.Errorf("encode names: %w", err)
 		}
 		w.add(`name IN (SELECT value FROM json_each(?))`, string(list))
 	}
@@ -95,7 +101,7 @@ func (d *DB) filesWhere(ctx context.Context, run model.RunID, f *catalog.FileFil
 	if f.Like != "" {
 		w.add(`name LIKE ? ESCAPE '\'`, f.Like)
 	}
-	return pk, w, nil
+	return w, nil
 }
 
 // behindPrefix is the least text that is behind all that begin with prefix, "" where there is
@@ -118,12 +124,19 @@ func (d *DB) File(ctx context.Context, run model.RunID, name string) (*catalog.F
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, model.Errorf(model.CodeNotFound, "the run has no file %q", model.Clip(name))
 	}
-	return &f, d.failure("find a file", err)
+	if err != nil {
+		return nil, d.failure("find a file", err)
+	}
+	return &f, nil
 }
 
 // CountFiles implements [catalog.Files].
 func (d *DB) CountFiles(ctx context.Context, run model.RunID, f catalog.FileFilter) (files int, bytes int64, err error) {
-	pk, w, err := d.filesWhere(ctx, run, &f)
+	w, err := filesWhere(&f)
+	if err != nil {
+		return 0, 0, err
+	}
+	pk, err := d.rowOf(ctx, run)
 	if err != nil {
 		return 0, 0, err
 	}

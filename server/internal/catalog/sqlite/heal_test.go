@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -93,8 +94,41 @@ func live(t testing.TB, db *DB, from, to int) {
 			t.Fatal(err)
 		}
 	}
+	withArtifacts(t, db, from, to)
 	if err := db.RevokeKey(t.Context(), fmt.Sprint("k", to-1), now(to)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// withArtifacts makes rows in every table of artifacts, and takes some away.
+func withArtifacts(t testing.TB, db *DB, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		at := time.Unix(1_700_000_000+int64(i), 0)
+		a, err := db.CreateArtifact(t.Context(), "team", "digits", catalog.NewArtifact{
+			Collection: fmt.Sprint("ds", i%3), Type: "data", Digest: fmt.Sprint(i), Metadata: "{}", Aliases: []string{"best"}, Tags: []string{"t"}, Run: model.RunID{byte(i), 9},
+		}, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := catalog.File{Name: "a\"b", RunFile: model.RunFile{SHA256: strings.Repeat("ef", 32), Size: int64(i), MD5: "m"}}
+		_, stored := db.PutManifest(t.Context(), a.ID, catalog.ArtifactManifest{Kind: "FULL", Blob: catalog.BlobRef{SHA256: strings.Repeat("01", 32)}})
+		if err := errors.Join(stored, db.AddArtifactFiles(t.Context(), a.ID, []catalog.File{file})); err != nil {
+			t.Fatal(err)
+		}
+		if i%5 == 4 {
+			continue
+		}
+		_, committed := db.CommitArtifact(t.Context(), a.ID, catalog.ArtifactContent{}, at)
+		_, linked := db.LinkArtifact(t.Context(), a.ID, catalog.VersionName{Workspace: "team", Project: "digits", Collection: "port"}, nil, at)
+		if err := errors.Join(committed, linked, db.UseArtifact(t.Context(), a.ID, model.RunID{byte(i), 9}, catalog.RoleUsed, at)); err != nil {
+			t.Fatal(err)
+		}
+		if i%5 == 3 {
+			if err := db.DeleteArtifact(t.Context(), a.ID, true, at); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -95,13 +95,21 @@ func (d *DB) Rendering(ctx context.Context, run model.RunID, id string) (*model.
 	return &out, nil
 }
 
+// namingArtifacts are the artifacts that name the blob ?1 as a file or a manifest.
+const namingArtifacts = `SELECT artifact FROM artifact_files WHERE sha256 = ?1
+	UNION SELECT artifact FROM artifact_manifests WHERE sha256 = ?1 AND sha256 <> ''
+	UNION SELECT id FROM artifacts WHERE manifest_sha256 = ?1 AND manifest_sha256 <> ''`
+
 // Naming implements [catalog.Renderings].
 func (d *DB) Naming(ctx context.Context, blob string) ([]catalog.Place, error) {
 	places, err := collect(ctx, d.reader, func(rows *sql.Rows) (p catalog.Place, err error) {
 		return p, rows.Scan(&p.Workspace, &p.Project)
-	}, `SELECT DISTINCT p.workspace, p.name FROM (
-			SELECT run FROM renderings WHERE sha256 = ?1 AND sha256 != '' UNION SELECT run FROM files WHERE sha256 = ?1
-		) v JOIN runs r ON r.pk = v.run JOIN projects p ON p.id = r.project WHERE r.deleted_ns = 0`, blob)
+	}, `SELECT workspace, name FROM projects WHERE ?1 <> '' AND id IN (
+			SELECT r.project FROM renderings v JOIN runs r ON r.pk = v.run WHERE v.sha256 = ?1 AND r.deleted_ns = 0
+			UNION SELECT r.project FROM files v JOIN runs r ON r.pk = v.run WHERE v.sha256 = ?1 AND r.deleted_ns = 0
+			UNION SELECT c.project FROM artifact_collections c JOIN (
+				SELECT collection FROM artifacts WHERE id IN (`+namingArtifacts+`) UNION SELECT collection FROM artifact_members WHERE artifact IN (`+namingArtifacts+`)
+			) v ON v.collection = c.id)`, blob)
 	if err != nil {
 		return nil, d.failure("find who names a blob", err)
 	}

@@ -33,7 +33,8 @@ func (d *DB) Referenced(ctx context.Context, blobs []string) (map[string]bool, e
 		return nil, fmt.Errorf("encode blobs: %w", err)
 	}
 	named, err := collect(ctx, d.reader, scanText, `SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM renderings WHERE sha256 = value)
-		OR EXISTS (SELECT 1 FROM files WHERE sha256 = value)`, string(list))
+		OR EXISTS (SELECT 1 FROM files WHERE sha256 = value) OR EXISTS (SELECT 1 FROM artifact_files WHERE sha256 = value)
+		OR EXISTS (SELECT 1 FROM artifact_manifests WHERE sha256 = value AND sha256 <> '') OR EXISTS (SELECT 1 FROM artifacts WHERE manifest_sha256 = value AND manifest_sha256 <> '')`, string(list))
 	if err != nil {
 		return nil, d.failure("look for references to blobs", err)
 	}

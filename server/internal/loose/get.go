@@ -113,33 +113,3 @@ func pastValue(b []byte, i int) int {
 }
 
 func scalar(c byte) bool { return c > ' ' && c != ',' && c != ']' && c != '}' }
-
-// pastNested skips an array or object by counting brackets outside of strings.
-// With bit 5 set, both opening brackets are one byte, and so are the closing ones.
-func pastNested(b []byte, i int) int {
-	for depth := 0; i < len(b); {
-		if i+8 <= len(b) {
-			x := binary.LittleEndian.Uint64(b[i:])
-			quote, opening, closing := x^('"'*ones), (x|' '*ones)^('{'*ones), (x|' '*ones)^('}'*ones)
-			marks := ((quote-ones)&^quote | (opening-ones)&^opening | (closing-ones)&^closing) & highs
-			if marks == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(marks) / 8
-		}
-		switch b[i] {
-		case '"':
-			i = pastText(b, i)
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-		i++
-	}
-	return len(b)
-}

@@ -46,14 +46,12 @@ func pastRest(b []byte, i, depth int, quoted, escaped bool) int {
 		switch {
 		case escaped:
 			escaped = false
-		case quoted:
-			escaped, quoted = c == '\\', c != '"'
+		case c == '\\':
+			escaped = true
 		case c == '"':
-			quoted = true
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			if depth--; depth == 0 {
+			quoted = !quoted
+		case !quoted && step(c) != 0:
+			if depth += step(c); depth == 0 {
 				return i + 1
 			}
 		}

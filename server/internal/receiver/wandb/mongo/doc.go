@@ -10,10 +10,10 @@
 // longest first key wins. W&B keeps a config as {key: {"value": …}}; the path may
 // name this "value" after the first key or at the end, and need not.
 //
-// An array on the way stands for its elements that are objects, and a number in
-// the path for one of its elements, as in MongoDB. So a path can lead to several
-// values, and a condition holds if it holds for one of them. Where a path leads
-// nowhere the value is missing.
+// An array on the way stands for its elements that are objects, as in MongoDB;
+// where the path has a number next, it stands for that element alone. So a path can
+// lead to several values, and a condition holds if it holds for one of them. Where a
+// path leads nowhere the value is missing.
 //
 // # Conditions
 //
@@ -44,5 +44,5 @@
 // ParseOrder reads orders. Values of several types lie as in MongoDB: numbers,
 // texts, objects, arrays, bools. What has no rank comes last, up and down: NaN, then
 // null, then missing values. Runs that are equal in an order stay so: the caller
-// breaks the tie.
+// breaks the tie. Texts, objects and arrays are compared by their first 1,024 bytes.
 package mongo

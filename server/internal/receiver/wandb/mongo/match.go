@@ -60,7 +60,7 @@ func (t *test) holds(at *path, values [][]byte) (bool, error) {
 		}
 		return false, nil
 	case matches, contains:
-		return t.onText(at, values)
+		return t.onText(values)
 	}
 	return t.compares(at, values), nil
 }
@@ -157,12 +157,12 @@ func (o *operand) compare(v []byte, asTime bool) (order int, ok bool) {
 
 // onText runs over the texts of values, the texts in arrays, and the JSON texts of
 // all that is no text.
-func (t *test) onText(at *path, values [][]byte) (bool, error) {
+func (t *test) onText(values [][]byte) (bool, error) {
 	for _, v := range values {
 		if v == nil {
 			continue
 		}
-		if ok, err := t.inText(at, textOf(v)); ok || err != nil {
+		if ok, err := t.inText(textOf(v)); ok || err != nil {
 			return ok, err
 		}
 		if loose.KindOf(v) != loose.Array {
@@ -172,7 +172,7 @@ func (t *test) onText(at *path, values [][]byte) (bool, error) {
 			if loose.KindOf(e) != loose.String {
 				continue
 			}
-			if ok, err := t.inText(at, textOf(e)); ok || err != nil {
+			if ok, err := t.inText(textOf(e)); ok || err != nil {
 				return ok, err
 			}
 		}
@@ -188,13 +188,9 @@ func textOf(v []byte) string {
 	return string(loose.Spaced(nil, v))
 }
 
-func (t *test) inText(at *path, text string) (bool, error) {
+func (t *test) inText(text string) (bool, error) {
 	if t.verb == contains {
 		return strings.Contains(text, t.text), nil
 	}
-	if len(text)*t.pattern.program > maxWork {
-		return false, refuse("the regular expression of %.100q is too large for a value of %d bytes", at.spelled, len(text)).
-			WithHint("Filter by a smaller part of the value, use a smaller expression, or $contains.")
-	}
-	return t.pattern.MatchString(text), nil
+	return t.pattern.find(text)
 }

@@ -7,8 +7,10 @@ import (
 	"github.com/kymogram/kymogram/server/internal/loose"
 )
 
-// maxKeys bounds the keys of an order.
-const maxKeys = 16
+const (
+	maxKeys = 16      // of an order
+	maxText = 1 << 10 // bytes of a text, object or array that a Key holds
+)
 
 // Order is a list of paths by which runs are sorted. The zero Order has all runs equal.
 type Order struct{ keys []sortKey }
@@ -100,15 +102,20 @@ func partOf(v []byte, asTime bool) part {
 		if t, ok := parseTime(text); ok && asTime {
 			return part{rank: times, number: float64(t.Unix()), nanos: int64(t.Nanosecond())}
 		}
-		return part{rank: texts, text: text}
+		return part{rank: texts, text: beginning(text)}
 	case loose.Object:
-		return part{rank: objects, text: string(loose.Compact(nil, v))}
+		return part{rank: objects, text: beginning(loose.Compact(nil, v))}
 	case loose.Array:
-		return part{rank: arrays, text: string(loose.Compact(nil, v))}
+		return part{rank: arrays, text: beginning(loose.Compact(nil, v))}
 	case loose.Bool:
 		return part{rank: bools, number: float64(v[0])} // f is before t
 	}
 	return part{rank: null}
+}
+
+// beginning copies what a Key holds of a text.
+func beginning[T string | []byte](text T) string {
+	return strings.Clone(string(text[:min(len(text), maxText)]))
 }
 
 // Compare orders two keys of this order. It is 0 for runs whose order the caller decides.

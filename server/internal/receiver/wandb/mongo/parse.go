@@ -59,7 +59,7 @@ func Parse(filter []byte) (*Filter, error) {
 		}
 		return nil, err
 	}
-	var p parser
+	p := parser{program: new(int)}
 	root, err := p.filter(filter, MaxDepth)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func refuse(format string, args ...any) *model.Error {
 type parser struct {
 	conditions int
 	parts      int
-	program    int // of all regular expressions
+	program    *int // instructions of all regular expressions
 }
 
 func (p *parser) count() error {

@@ -129,24 +129,22 @@ func cutKey(rest, key string) (below string, ok bool) {
 }
 
 // scatter goes on from the elements of an array: from the one that the path numbers,
-// and from all that are objects.
+// else from all that are objects. A number is never a key of the elements: with both
+// readings, nested arrays would have 2^depth ways through them.
 func scatter(v []byte, rest string, to [][]byte) [][]byte {
 	first, below, _ := strings.Cut(rest, ".")
-	index := -1
-	if n, err := strconv.ParseUint(first, 10, 31); err == nil {
-		index = int(n)
-	}
-	at := 0
+	index, err := strconv.ParseUint(first, 10, 32)
+	numbered, at := err == nil, uint64(0)
 	for e := range loose.Elements(v) {
-		if at == index {
-			to = follow(e, below, to)
-		}
-		if loose.KindOf(e) == loose.Object {
-			if found := descend(e, rest, to, false); len(found) > len(to) {
-				to = found
-			} else {
-				to = append(to, nil)
+		switch {
+		case numbered && at == index:
+			return follow(e, below, to)
+		case !numbered && loose.KindOf(e) == loose.Object:
+			found := descend(e, rest, to, false)
+			if len(found) == len(to) {
+				found = append(to, nil)
 			}
+			to = found
 		}
 		at++
 	}

@@ -45,10 +45,10 @@ def unwrap(v, parts):
 
 def descend(v, parts, go_on):
     if isinstance(v, list):
+        if parts[0].isdigit():
+            return follow(v[int(parts[0])], parts[1:]) if int(parts[0]) < len(v) else []
         found = []
-        for i, e in enumerate(v):
-            if parts[0].isdigit() and int(parts[0]) == i:
-                found += follow(e, parts[1:])
+        for e in v:
             if isinstance(e, dict):
                 found += descend(e, parts, follow) or [MISSING]
         return found

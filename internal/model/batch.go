@@ -129,6 +129,8 @@ const (
 	OpGone            UpdateOp = "gone"             // the writer's process ended without a close
 	OpDropped         UpdateOp = "dropped"          // Count points were dropped by the client, Text is the reason
 	OpRefused         UpdateOp = "refused"          // Count points were refused by ingest; never sent by a client
+	OpSetTree         UpdateOp = "set_tree"         // Path is the tree's name, Text its JSON; "" removes; only from receivers
+	OpSetFile         UpdateOp = "set_file"         // Path is the file's name, File says what it is; nil removes; only from receivers
 	OpShared          UpdateOp = "shared"           // Env is logged by Other too, at the same time; found by ingest, never sent by a client
 )
 
@@ -160,6 +162,7 @@ type Update struct {
 	Signal string `json:"signal,omitempty"`
 
 	Rendering *Rendering `json:"rendering,omitempty"`
+	File      *RunFile   `json:"file,omitempty"`
 	Other     *WriterID  `json:"other,omitempty"`
 }
 

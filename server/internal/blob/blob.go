@@ -40,6 +40,9 @@ type Store interface {
 	// r fails or its bytes have another hash (CodeInvalid). CodeDiskFull when
 	// there is no room. A blob that is there already need not be read again.
 	Put(ctx context.Context, h Hash, r io.Reader) error
+	// Keep keeps what r yields, and gives its name, its size and its MD5. Nothing is kept
+	// when r fails or yields more than limit bytes (CodeTooLarge); else it is as for Put.
+	Keep(ctx context.Context, r io.Reader, limit int64) (h Hash, size int64, md5 [16]byte, err error)
 	// Offset says how much of an upload has arrived, and whether the blob is there.
 	Offset(ctx context.Context, u Upload) (offset int64, whole bool, err error)
 	// Append goes on with an upload where Offset stands; last says that r ends it.

@@ -185,6 +185,8 @@ type Details interface {
 	// Config reads Run.Config: ErrLarge where it has more bytes; 0: as many as there are.
 	Config(ctx context.Context, run model.RunID, bytes int64) ([]Attribute, error)
 	Lists
+	Trees
+	Files
 }
 
 // Lists are those of a run. A page has at least one entry, and ends where its texts have a
@@ -228,7 +230,8 @@ type Renderings interface {
 	// Rendering finds one of a run's videos: CodeNotFound.
 	Rendering(ctx context.Context, run model.RunID, id string) (*model.Rendering, error)
 	// Naming lists the projects with a run, not in the trash, that names a blob
-	// (SHA-256 in hexadecimal): who may read one of them may read the blob.
+	// (SHA-256 in hexadecimal) as a video or a file: who may read one of them may read
+	// the blob.
 	Naming(ctx context.Context, blob string) ([]Place, error)
 }
 

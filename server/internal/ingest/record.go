@@ -139,7 +139,8 @@ func checkValue(c *model.Column, row int) *fault {
 	return nil
 }
 
-// isKnown reports whether clients may send updates of this kind.
+// isKnown reports whether clients may send updates of this kind. Trees and files come from
+// receivers only: the wire of our own clients has no place for them.
 func isKnown(op model.UpdateOp) bool {
 	switch op {
 	case model.OpSetAttribute, model.OpSetEnvAttribute, model.OpSetTags, model.OpAddTags, model.OpRemoveTags, model.OpSetDescription,
@@ -178,6 +179,11 @@ func checkUpdate(u *model.Update) *fault {
 		return checkRendering(u.Rendering)
 	case model.OpGone:
 		return checkSignal(u.Signal)
+	case model.OpSetTree, model.OpSetFile:
+		if u.Seq != 0 {
+			break // a client sent it
+		}
+		return checkKept(u)
 	case model.OpDropped:
 		return nil
 	}

@@ -54,7 +54,8 @@ func (s *Service) UpdateRun(ctx context.Context, id model.RunID, updates []model
 
 func checkEdit(u *model.Update) error {
 	switch u.Op {
-	case model.OpSetAttribute, model.OpSetTags, model.OpAddTags, model.OpRemoveTags, model.OpSetDescription, model.OpSetDisplayName, model.OpRendering:
+	case model.OpSetAttribute, model.OpSetTags, model.OpAddTags, model.OpRemoveTags, model.OpSetDescription, model.OpSetDisplayName, model.OpRendering,
+		model.OpSetTree, model.OpSetFile:
 		if f := checkUpdate(u); f != nil {
 			return model.Errorf(model.CodeInvalid, "%s", f.Message)
 		}

@@ -289,6 +289,20 @@ type Selected struct {
 // SelectRows is the most that a piece has, so that who reads pieces knows what they take.
 const SelectRows = 20_000
 
+// AcrossRequest asks for what the series of one run have in a range, for readers of rows
+// that lie over many series.
+type AcrossRequest struct {
+	Run      model.RunID
+	Metrics  []string                       // exact names, rising; makes the look-up direct. Empty: all
+	Match    func(key model.SeriesKey) bool // nil matches all
+	After    string                         // SeriesKey.String() of the last series that was read
+	Axis     model.Axis                     // AxisTime for time; points without the axis are left out
+	From, To int64                          // inclusive
+	At       []int64                        // rising; when not nil, only points at these
+	Attempts Attempts
+	Limit    int // points of a piece; 0 or more than SelectRows: SelectRows
+}
+
 // Reader is the read side; query is its only user. An unknown run or series
 // yields CodeNotFound. Reads see every append that returned before they began.
 type Reader interface {
@@ -299,6 +313,11 @@ type Reader interface {
 	// run's own, 0 where it lacks the series.
 	Curve(ctx context.Context, r CurveRequest) (Series, error)
 	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
+	// Across reads many series of a run as Scan does, in the order of their keys. Those
+	// without a point in the range do not come, and cost next to nothing. One of many points
+	// comes in pieces of at most Limit rows or a page of texts, each but the last with Next.
+	// Each series is read as it is when its turn comes.
+	Across(ctx context.Context, r AcrossRequest) iter.Seq2[*Rows, error]
 	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
 	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)
 	// RunStats counts a run's series, points and ledger entries.

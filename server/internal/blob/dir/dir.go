@@ -5,10 +5,12 @@ package dir
 
 import (
 	"context"
+	"crypto/md5" //nolint:gosec // clients compare what they sent by it; names are SHA-256
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -89,6 +91,63 @@ func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
 		return diskError(fmt.Errorf("put blob: %w", err))
 	}
 	return nil
+}
+
+// Keep implements [blob.Store].
+func (s *Store) Keep(ctx context.Context, r io.Reader, limit int64) (h blob.Hash, size int64, sum [md5.Size]byte, err error) {
+	name := path.Join(tmp, rand.Text())
+	k := &keeping{sha256.New(), md5.New()}
+	if size, err = s.keep(ctx, name, k, r, limit); err == nil {
+		h = blob.Hash(k.sha256.Sum(nil))
+		err = s.publishOnce(name, h)
+	}
+	if err != nil {
+		_ = s.root.Remove(name)
+		return blob.Hash{}, 0, sum, diskError(fmt.Errorf("keep blob: %w", err))
+	}
+	k.md5.Sum(sum[:0])
+	return h, size, sum, nil
+}
+
+// keeping are the sums of bytes whose names are not known.
+type keeping struct{ sha256, md5 hash.Hash }
+
+// keep writes a file and makes its bytes durable.
+func (s *Store) keep(ctx context.Context, name string, k *keeping, r io.Reader, limit int64) (size int64, err error) {
+	f, err := s.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	from := io.LimitReader(contextReader{ctx, r}, limit)
+	if size, err = io.Copy(io.MultiWriter(f, k.sha256, k.md5), from); err != nil {
+		return 0, err
+	}
+	if more, err := hasMore(contextReader{ctx, r}); err != nil {
+		return 0, err
+	} else if more {
+		return 0, model.Errorf(model.CodeTooLarge, "the file has more than %d bytes", limit)
+	}
+	return size, errors.Join(f.Sync(), f.Close())
+}
+
+// hasMore reports whether a reader yields another byte.
+func hasMore(r io.Reader) (bool, error) {
+	var one [1]byte
+	_, err := io.ReadFull(r, one[:])
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// publishOnce gives a file its name. Where a blob has that name already, the file goes.
+func (s *Store) publishOnce(name string, h blob.Hash) error {
+	folder, file := place(h)
+	if s.renew(h, file) {
+		return s.root.Remove(name)
+	}
+	return s.publish(name, folder, file)
 }
 
 // renew makes a blob that is there as young as a new one; false when it is not, or is

@@ -117,6 +117,61 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// What is being kept when the process is killed is no blob, and is gone after a start; what is
+// kept again is young again.
+func TestKeepIsKilledAndSwept(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, folder)
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		_, _, _, err := s.Keep(t.Context(), in, 1<<20)
+		done <- err
+	}()
+	if _, err := out.Write([]byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	list := func() (n int) {
+		if err := dir.List(t.Context(), folder, func(dir.Entry) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	half, err := filepath.Glob(filepath.Join(folder, "tmp", "*"))
+	if err != nil || len(half) != 1 || list() != 0 {
+		t.Fatalf("%v, %v, and %d blobs", half, err, list())
+	}
+	again := open(t, folder) // as a start after a SIGKILL
+	if left, _ := filepath.Glob(filepath.Join(folder, "tmp", "*")); len(left) > 0 {
+		t.Fatalf("left: %v", left)
+	}
+	out.Close()
+	if err := <-done; err == nil { // its file is gone under it
+		t.Error("the killed one succeeded")
+	}
+	old := time.Now().Add(-48 * time.Hour)
+	for _, text := range []string{"named", "again", "unnamed"} {
+		h, _, _, err := again.Keep(t.Context(), strings.NewReader(text), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := h.String()
+		if err := os.Chtimes(filepath.Join(folder, name[:2], name[2:]), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, _, err := again.Keep(t.Context(), strings.NewReader("again"), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	named := fmt.Sprintf("%x", sha256.Sum256([]byte("named")))
+	files, _, err := again.Sweep(t.Context(), time.Now().Add(-time.Hour), func([]string) (map[string]bool, error) {
+		return map[string]bool{named: true}, nil
+	})
+	if err != nil || files != 1 || list() != 2 {
+		t.Fatalf("%d files swept, %d left, %v", files, list(), err)
+	}
+}
+
 // What came of a blob outlives a restart and is no blob to a list; it goes when
 // nothing more comes, or when there are too many.
 func TestPartsOfBlobs(t *testing.T) {

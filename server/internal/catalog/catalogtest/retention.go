@@ -46,14 +46,18 @@ func testRetention(t *testing.T, open Opener) {
 	video := strings.Repeat("ab", 32)
 	h.lsn = 100
 	h.apply(ids[3], 4, model.Update{Op: model.OpRendering, Rendering: &model.Rendering{ID: "v", Env: "e", SHA256: video}})
+	file, replaced := strings.Repeat("ef", 32), strings.Repeat("01", 32)
+	for i, hash := range []string{replaced, file} {
+		h.apply(ids[3], 4, model.Update{Op: model.OpSetFile, Path: "f", File: &model.RunFile{SHA256: hash, Size: int64(i)}})
+	}
 	used := func(when string, want map[string]bool) {
-		got, err := h.c.Referenced(h.ctx(), []string{video, strings.Repeat("cd", 32)})
+		got, err := h.c.Referenced(h.ctx(), []string{video, file, replaced, strings.Repeat("cd", 32)})
 		h.check("Referenced", err)
 		equal(t, "referenced "+when, want, got)
 	}
-	used("by a run", map[string]bool{video: true})
+	used("by a run", map[string]bool{video: true, file: true})
 	h.check("Trash", h.c.Trash(h.ctx(), ids[3], at(9000)))
-	used("by a run in the trash", map[string]bool{video: true})
+	used("by a run in the trash", map[string]bool{video: true, file: true})
 	h.check("Purge", h.c.Purge(h.ctx(), ids[3]))
 	used("by nobody", map[string]bool{})
 	gone := func(when string, want ...model.RunID) {

@@ -92,6 +92,10 @@ func (c *change) apply(ctx context.Context, u *model.Update) error {
 		return c.addEvent(ctx, u)
 	case model.OpRendering:
 		return c.setRendering(ctx, u.Rendering)
+	case model.OpSetTree:
+		return c.setTree(ctx, u)
+	case model.OpSetFile:
+		return c.setFile(ctx, u)
 	case model.OpDropped:
 		return exec(ctx, c.tx, `UPDATE runs SET dropped = min(dropped + ?1, ?2) WHERE pk = ?3`, clampCount(u.Count), mostCount, c.pk)
 	case model.OpRefused:

@@ -99,8 +99,9 @@ func (d *DB) Rendering(ctx context.Context, run model.RunID, id string) (*model.
 func (d *DB) Naming(ctx context.Context, blob string) ([]catalog.Place, error) {
 	places, err := collect(ctx, d.reader, func(rows *sql.Rows) (p catalog.Place, err error) {
 		return p, rows.Scan(&p.Workspace, &p.Project)
-	}, `SELECT DISTINCT p.workspace, p.name FROM renderings v JOIN runs r ON r.pk = v.run JOIN projects p ON p.id = r.project
-		WHERE v.sha256 = ? AND v.sha256 != '' AND r.deleted_ns = 0`, blob)
+	}, `SELECT DISTINCT p.workspace, p.name FROM (
+			SELECT run FROM renderings WHERE sha256 = ?1 AND sha256 != '' UNION SELECT run FROM files WHERE sha256 = ?1
+		) v JOIN runs r ON r.pk = v.run JOIN projects p ON p.id = r.project WHERE r.deleted_ns = 0`, blob)
 	if err != nil {
 		return nil, d.failure("find who names a blob", err)
 	}

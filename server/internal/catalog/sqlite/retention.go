@@ -32,7 +32,8 @@ func (d *DB) Referenced(ctx context.Context, blobs []string) (map[string]bool, e
 	if err != nil {
 		return nil, fmt.Errorf("encode blobs: %w", err)
 	}
-	named, err := collect(ctx, d.reader, scanText, `SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM renderings WHERE sha256 = value)`, string(list))
+	named, err := collect(ctx, d.reader, scanText, `SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM renderings WHERE sha256 = value)
+		OR EXISTS (SELECT 1 FROM files WHERE sha256 = value)`, string(list))
 	if err != nil {
 		return nil, d.failure("look for references to blobs", err)
 	}

@@ -64,6 +64,7 @@ type scan struct {
 	*View
 	axis     int
 	from, to int64
+	at       []int64 // nil: all x
 	after    *column.Place
 	limit    int
 	depth    uint32
@@ -323,7 +324,9 @@ func (s *scan) gather(out []found, p *piece) []found {
 	}
 	picked, xs, in := p.picked(r.Len()), r.X(s.axis), &gathered{s, r, vals}
 	inOrder := slices.IsSortedFunc(picked, func(i, k int32) int { return cmp.Compare(xs[i], xs[k]) })
-	if inOrder { // a group has many pages of rows: without this, each would take the memory of all that follow it
+	if s.at != nil {
+		picked = s.picksAt(picked, xs, inOrder)
+	} else if inOrder { // a group has many pages of rows: without this, each would take the memory of all that follow it
 		first, _ := slices.BinarySearchFunc(picked, s.from, func(i int32, x int64) int { return cmp.Compare(xs[i], x) })
 		picked = picked[first:]
 	}

@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+func (c *change) setTree(ctx context.Context, u *model.Update) error {
+	if u.Text == "" {
+		return exec(ctx, c.tx, `DELETE FROM trees WHERE run = ? AND name = ?`, c.pk, u.Path)
+	}
+	return exec(ctx, c.tx, `INSERT INTO trees (run, name, changed_ns, text) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET changed_ns = excluded.changed_ns, text = excluded.text`, c.pk, u.Path, cmp.Or(u.TimeNs, c.nowNs), u.Text)
+}
+
+func checkTreeNames(names []string) error {
+	if len(names) > catalog.MaxTreeNames {
+		return model.Errorf(model.CodeInvalid, "%d trees at once, at most %d", len(names), catalog.MaxTreeNames)
+	}
+	return nil
+}
+
+// Trees implements [catalog.Trees].
+func (d *DB) Trees(ctx context.Context, run model.RunID, names ...string) (map[string]string, error) {
+	if err := checkTreeNames(names); err != nil {
+		return nil, err
+	}
+	pk, err := d.rowOf(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	list, err := json.Marshal(names)
+	if err != nil {
+		return nil, fmt.Errorf("encode names: %w", err)
+	}
+	out := make(map[string]string, len(names))
+	_, err = collect(ctx, d.reader, func(rows *sql.Rows) (none struct{}, err error) {
+		var name, text string
+		if err = rows.Scan(&name, &text); err == nil {
+			out[name] = text
+		}
+		return none, err
+	}, `SELECT name, text FROM trees WHERE run = ? AND name IN (SELECT value FROM json_each(?))`, pk, string(list))
+	if err != nil {
+		return nil, d.failure("read trees", err)
+	}
+	return out, nil
+}
+
+const (
+	// treesPage is how many runs are read at a time: so long others wait for a turn.
+	treesPage = 500
+	// treesBytes ends a page of runs with their trees.
+	treesBytes = 4 << 20
+)
+
+// RunsWithTrees implements [catalog.Trees].
+func (d *DB) RunsWithTrees(ctx context.Context, q catalog.TreeQuery) iter.Seq2[catalog.RunTrees, error] {
+	return func(yield func(catalog.RunTrees, error) bool) {
+		if err := checkTreeNames(q.Names); err != nil {
+			yield(catalog.RunTrees{}, err)
+			return
+		}
+		if q.Newest && q.After == (catalog.RunPlace{}) {
+			q.After = catalog.RunPlace{CreatedNs: math.MaxInt64, Number: math.MaxInt64}
+		} else if q.After == (catalog.RunPlace{}) {
+			q.After.CreatedNs = math.MinInt64
+		}
+		r := &treeReader{query: treeQuery(len(q.Names), q.Newest), TreeQuery: q}
+		for more := true; more; {
+			var page []catalog.RunTrees
+			var err error
+			if page, more, err = r.page(ctx, d); err != nil {
+				yield(catalog.RunTrees{}, d.failure("read runs with their trees", err))
+				return
+			}
+			for i := range page {
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// treeQuery is the query of a page; there are few of them, so that they are kept.
+func treeQuery(trees int, newest bool) string {
+	var columns, joins strings.Builder
+	for i := range trees {
+		n := strconv.Itoa(i)
+		columns.WriteString(`, t` + n + `.text`)
+		joins.WriteString(` LEFT JOIN trees t` + n + ` ON t` + n + `.run = r.pk AND t` + n + `.name = ?`)
+	}
+	beyond, direction := ` > `, ``
+	if newest {
+		beyond, direction = ` < `, ` DESC`
+	}
+	return `SELECT r.pk, r.id, r.name, r.display_name, r.description, r.status, r.tags, r.created_ns, r.last_ns,
+		r.attempt, r.orchestration_id, r.parent_run, r.parent, r.fork_step, r.linked_from, r.writers` + columns.String() + `
+		FROM runs r INDEXED BY runs_created` + joins.String() + `
+		WHERE r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?) AND r.deleted_ns = 0 AND (r.created_ns, r.pk)` + beyond + `(?, ?)
+		ORDER BY r.created_ns` + direction + `, r.pk` + direction + ` LIMIT ?`
+}
+
+type treeReader struct {
+	catalog.TreeQuery
+	query string
+}
+
+// page reads the next runs, at least one where there is one.
+func (r *treeReader) page(ctx context.Context, d *DB) (page []catalog.RunTrees, more bool, err error) {
+	release, err := d.reader.turn(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer release()
+	args := make([]any, 0, len(r.Names)+5)
+	for _, name := range r.Names {
+		args = append(args, name)
+	}
+	args = append(args, r.Workspace, r.Project, r.After.CreatedNs, r.After.Number, treesPage)
+	rows, err := often{d.reader}.QueryContext(ctx, r.query, args...)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	bytes := 0
+	scan := r.scanner()
+	page = make([]catalog.RunTrees, 0, treesPage)
+	for bytes < treesBytes && rows.Next() {
+		run, size, err := scan(rows)
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, run)
+		bytes += size
+	}
+	if n := len(page); n > 0 {
+		r.After = page[n-1].Place
+	}
+	return page, bytes >= treesBytes || len(page) == treesPage, rows.Err()
+}
+
+// scanner reads rows of [treeQuery].
+func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, bytes int, err error) {
+	var id, parent, tags sql.RawBytes
+	var run catalog.RunTrees
+	into := []any{
+		&run.Place.Number, &id, &run.Name, &run.DisplayName, &run.Description, &run.Status, &tags, &run.CreatedNs, &run.LastNs,
+		&run.Attempt, &run.OrchestrationID, &run.ParentRun, &parent, &run.ForkStep, &run.LinkedFrom, &run.Writers,
+	}
+	texts := make([]sql.NullString, len(r.Names))
+	for i := range texts {
+		into = append(into, &texts[i])
+	}
+	return func(rows *sql.Rows) (catalog.RunTrees, int, error) {
+		run = catalog.RunTrees{Run: catalog.Run{Workspace: r.Workspace, Project: r.Project}}
+		if err := rows.Scan(into...); err != nil {
+			return run, 0, err
+		}
+		copy(run.ID[:], id)
+		copy(run.Parent[:], parent)
+		run.Place.CreatedNs = run.CreatedNs
+		bytes := len(run.Description) + len(tags)
+		run.Texts = make([]string, len(texts))
+		for i := range texts {
+			run.Texts[i] = texts[i].String
+			bytes += len(texts[i].String)
+		}
+		if string(tags) == `[]` {
+			return run, bytes, nil
+		}
+		return run, bytes, json.Unmarshal(tags, &run.Tags)
+	}
+}
+
+// CountRuns implements [catalog.Trees].
+func (d *DB) CountRuns(ctx context.Context, workspace, project string) (n int, err error) {
+	err = d.reader.row(ctx, `SELECT count(*) FROM runs r INDEXED BY runs_status
+		WHERE r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?) AND r.deleted_ns = 0`, workspace, project)(&n)
+	return n, d.failure("count runs", err)
+}

@@ -1,0 +1,95 @@
+package sqlite
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+)
+
+// withTrees fills a project with runs that have two trees each.
+func withTrees(t testing.TB, runs, bytes int) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	text := `{"a":"` + strings.Repeat("x", bytes-8) + `"}`
+	for i := range runs {
+		w := model.WriterID{byte(i), byte(i >> 8), byte(i >> 16), 1}
+		name := fmt.Sprintf("run%d", i)
+		o, err := db.Open(t.Context(), model.OpenRequest{Writer: w, LocalRun: model.RunID(w), Workspace: "team", Project: "p", RunName: name, OrchestrationID: name}, time.Unix(int64(i), 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		updates := []model.Update{{Op: model.OpSetTree, Path: "wandb/config", Text: text}, {Op: model.OpSetTree, Path: "wandb/summary", Text: text}}
+		if err := db.Apply(t.Context(), o.Run, w, uint64(i+1), updates, time.Unix(int64(i), 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db
+}
+
+// TestPagesOfTrees: pages end by their number and by their bytes, and miss no run.
+func TestPagesOfTrees(t *testing.T) {
+	for _, c := range []struct{ runs, bytes int }{{treesPage, 10}, {treesPage + 1, 10}, {2*treesPage + 7, 10}, {7, treesBytes / 4}, {3, model.MaxTreeBytes}} {
+		db := withTrees(t, c.runs, c.bytes)
+		seen := map[model.RunID]bool{}
+		for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Names: []string{"wandb/summary"}}) {
+			if err != nil || len(run.Texts[0]) != c.bytes {
+				t.Fatalf("%d bytes, %v", len(run.Texts[0]), err)
+			}
+			seen[run.ID] = true
+		}
+		if len(seen) != c.runs {
+			t.Errorf("%d of %d runs", len(seen), c.runs)
+		}
+	}
+}
+
+func TestTreesAreReadAlongTheAges(t *testing.T) {
+	db := withTrees(t, 1, 10)
+	for _, newest := range []bool{false, true} {
+		got := plan(t, db, treeQuery(2, newest), "a", "b", "team", "p", 0, 0, 10)
+		if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN") || !strings.Contains(got, "(project=? AND (created_ns,pk)") && !strings.Contains(got, "(project=? AND created_ns") {
+			t.Errorf("newest %v:\n%s", newest, got)
+		}
+	}
+}
+
+// used is the processor time of this process.
+func used(t testing.TB) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func BenchmarkRunsWithTrees(b *testing.B) {
+	db := withTrees(b, 10_000, 2_000)
+	for _, names := range [][]string{nil, {"wandb/summary"}, {"wandb/config", "wandb/summary"}} {
+		b.Run(fmt.Sprintf("trees=%d", len(names)), func(b *testing.B) {
+			b.ReportAllocs()
+			before := used(b)
+			for b.Loop() {
+				n := 0
+				for run, err := range db.RunsWithTrees(b.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Newest: true, Names: names}) {
+					if n++; err != nil || run.Name == "" {
+						b.Fatal(err)
+					}
+				}
+				if n != 10_000 {
+					b.Fatal(n)
+				}
+			}
+			b.ReportMetric(float64((used(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}

@@ -100,7 +100,7 @@ func anyOf(values [][]byte, holds func(v []byte) bool) bool {
 		if loose.KindOf(v) != loose.Array {
 			continue
 		}
-		for e := range loose.Elements(v) {
+		for e := range loose.Items(v) {
 			if holds(e) {
 				return true
 			}
@@ -110,7 +110,7 @@ func anyOf(values [][]byte, holds func(v []byte) bool) bool {
 }
 
 func length(array []byte) (n int) {
-	for range loose.Elements(array) {
+	for range loose.Items(array) {
 		n++
 	}
 	return n
@@ -168,7 +168,7 @@ func (t *test) onText(values [][]byte) (bool, error) {
 		if loose.KindOf(v) != loose.Array {
 			continue
 		}
-		for e := range loose.Elements(v) {
+		for e := range loose.Items(v) {
 			if loose.KindOf(e) != loose.String {
 				continue
 			}

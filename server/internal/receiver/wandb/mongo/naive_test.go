@@ -212,7 +212,8 @@ func randomFilter(r *rand.Rand, depth int) string {
 	seen := map[string]bool{}
 	var parts []string
 	for range 1 + r.IntN(5)/4 {
-		name, v := randomPath(r), ""
+		name := randomPath(r)
+		var v string
 		if depth > 0 && r.IntN(3) == 0 {
 			name = pick(r, "$and", "$or", "$nor", "$not")
 			v = randomFilter(r, depth-1)
@@ -246,7 +247,8 @@ func randomTests(r *rand.Rand, depth int) string {
 	seen := map[string]bool{}
 	var parts []string
 	for range 1 + r.IntN(5)/4 {
-		name, v := pick(r, "$eq", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$all", "$exists", "$size", "$regex", "$contains", "$not", "$and", "$or", "$nor"), ""
+		name := pick(r, "$eq", "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$all", "$exists", "$size", "$regex", "$contains", "$not", "$and", "$or", "$nor")
+		var v string
 		switch name {
 		case "$eq", "$ne":
 			v = randomOperand(r)

@@ -69,14 +69,14 @@ func descend(v []byte, rest string, to [][]byte, wrapped bool) [][]byte {
 		}
 	}
 	for _, h := range hits {
-		below, found := strings.TrimPrefix(rest[h.size:], "."), to
+		below, before := strings.TrimPrefix(rest[h.size:], "."), len(to)
 		if wrapped {
-			found = unwrap(h.val, below, to)
+			to = unwrap(h.val, below, to)
 		} else {
-			found = follow(h.val, below, to)
+			to = follow(h.val, below, to)
 		}
-		if len(found) > len(to) {
-			return found
+		if len(to) > before {
+			break
 		}
 	}
 	return to
@@ -135,16 +135,15 @@ func scatter(v []byte, rest string, to [][]byte) [][]byte {
 	first, below, _ := strings.Cut(rest, ".")
 	index, err := strconv.ParseUint(first, 10, 32)
 	numbered, at := err == nil, uint64(0)
-	for e := range loose.Elements(v) {
+	for e := range loose.Items(v) {
 		switch {
 		case numbered && at == index:
 			return follow(e, below, to)
 		case !numbered && loose.KindOf(e) == loose.Object:
-			found := descend(e, rest, to, false)
-			if len(found) == len(to) {
-				found = append(to, nil)
+			before := len(to)
+			if to = descend(e, rest, to, false); len(to) == before {
+				to = append(to, nil)
 			}
-			to = found
 		}
 		at++
 	}

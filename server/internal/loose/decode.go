@@ -14,7 +14,6 @@ func Decode(b []byte, depth int) (any, error) {
 
 // decode reads a value of a text that Check has passed.
 func decode(b []byte, i int) (v any, end int) {
-	end = i
 	switch KindOf(b[i:]) {
 	case Array:
 		return decodeArray(b, i)

@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for bad, offset := range map[string]int{
-		"": 0, " ": 1, "nan": 0, "NaN1": 3, "-NaN": 1, "+1": 0, "01": 1, "1.": 2, ".5": 0, "1e": 2, "1e+": 3, "-": 1, "Infinit": 0, "-Infinit": 0, "--1": 1,
+		"": 0, " ": 1, "nan": 0, "NaN1": 3, "-NaN": 1, "+1": 0, "01": 1, "1.": 2, ".5": 0, "1e": 2, "1e+": 3, "-": 1, "Infinity1": 8, "-Inf": 0, "--1": 1,
 		`"`: 1, `"a`: 2, "\"\n\"": 1, `"\x"`: 1, `"\u12g4"`: 1, `"\u12`: 5, `"\`: 2, "\"\xff\"": 1, "\"\xed\xa0\x80\"": 1, "[": 1, "[1": 2, "[1,": 3, "[1,]": 3, "[,1]": 1, "[1 2]": 3, "]": 0,
 		"{": 1, `{"a"`: 4, `{"a":`: 5, `{"a" 1}`: 5, `{"a":1`: 6, `{"a":1,}`: 7, `{a:1}`: 1, `{1:1}`: 1, `{"a":1]`: 6, "1 2": 2, "{}{}": 2, "\ufeff1": 0, "nul": 0, "\v1": 0, "'a'": 0,
 		strings.Repeat("[", 65) + strings.Repeat("]", 65): 64, strings.Repeat("[", 10_000_000): 64, strings.Repeat(`{"a":`, 65) + "1": 320,
@@ -250,6 +250,9 @@ func FuzzCheck(f *testing.F) {
 			t.Fatalf("%q: %v, encoding/json says %t", b, err, valid)
 		}
 		Get(b, "a", "b")
+		for range Items(b) {
+			continue
+		}
 		Float(b)
 		Text(b)
 		Equal(b, b)
@@ -284,11 +287,19 @@ func walk(t *testing.T, b []byte) {
 			walk(t, m.Value)
 		}
 	case Array:
+		var items [][]byte
+		for v := range Items(b) {
+			items = append(items, v)
+		}
 		for v, err := range Elements(b) {
-			if err != nil {
-				t.Fatalf("%q: %v", b, err)
+			if err != nil || len(items) == 0 || !bytes.Equal(items[0], v) {
+				t.Fatalf("%q: %q against %q (%v)", b, v, items, err)
 			}
+			items = items[1:]
 			walk(t, v)
+		}
+		if len(items) > 0 {
+			t.Fatalf("%q has more items: %q", b, items)
 		}
 	}
 	for name, v := range last {

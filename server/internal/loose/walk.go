@@ -72,16 +72,16 @@ func elements(b []byte, yield func([]byte, error) bool) {
 		return
 	}
 	for {
-		from, reason := i, ""
-		if i, reason = value(b, from, MaxDepth-1); reason != "" {
-			yield(nil, fault(i, reason, MaxDepth))
+		end, reason := value(b, i, MaxDepth-1)
+		if reason != "" {
+			yield(nil, fault(end, reason, MaxDepth))
 			return
 		}
-		if !yield(b[from:i], nil) {
+		if !yield(b[i:end], nil) {
 			return
 		}
 		var more bool
-		if i, more, reason = next(b, i, ']'); !more {
+		if i, more, reason = next(b, end, ']'); !more {
 			if err := closed(b, i, reason); err != nil {
 				yield(nil, err)
 			}

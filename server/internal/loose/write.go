@@ -110,7 +110,9 @@ func pastToken(v []byte, i int) int {
 	if end := space(v, i); end > i {
 		return end
 	}
-	for i++; i < len(v) && scalar(v[i]) && v[i] != ':' && v[i] != '"'; i++ {
+	i++
+	for i < len(v) && scalar(v[i]) && v[i] != ':' && v[i] != '"' {
+		i++
 	}
 	return i
 }

@@ -172,7 +172,7 @@ func (c *chooser) ownOf(w *window) {
 		case StepKey:
 			of(func(e *entry) float64 { return float64(e.step) })
 		case TimestampKey:
-			of(func(e *entry) float64 { return Timestamp(e.time) })
+			of(func(e *entry) float64 { return Seconds(e.time) })
 		case RuntimeKey:
 			of(func(e *entry) float64 { return e.runtime })
 		}
@@ -200,7 +200,7 @@ func (c *chooser) readWindow(ctx context.Context, src Source, w *window) error {
 }
 
 func (c *chooser) note(w *window, rows *query.Rows, at *int) error {
-	cell := newCell(&rows.Values, false)
+	cell := newCells(&rows.Values, false)
 	if cell == nil {
 		return nil
 	}

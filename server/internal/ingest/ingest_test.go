@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/ingest"
@@ -81,6 +82,7 @@ type node struct {
 	dir     string
 	engine  *local.Engine
 	catalog *flaky
+	blobs   *dir.Store
 	rights  *rights
 	news    *news
 	clock   *clock
@@ -105,9 +107,13 @@ func (n *node) boot() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.engine, n.catalog = engine, &flaky{DB: db}
+	blobs, err := dir.Open(filepath.Join(n.dir, "blobs"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.engine, n.catalog, n.blobs = engine, &flaky{DB: db}, blobs
 	n.Service = ingest.New(ingest.Config{}, ingest.Deps{
-		Points: engine, Updates: engine, Starts: engine, Roster: engine, Catalog: n.catalog, Views: db, Names: db, Auth: n.rights, Live: n.news,
+		Points: engine, Updates: engine, Starts: engine, Roster: engine, Catalog: n.catalog, Views: db, Names: db, Blobs: blobs, Auth: n.rights, Live: n.news,
 		Now: n.clock.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if err := n.Recover(context.Background()); err != nil {
@@ -121,6 +127,9 @@ func (n *node) halt() {
 	}
 	if err := n.catalog.Close(); err != nil {
 		n.t.Errorf("close the catalog: %v", err)
+	}
+	if err := n.blobs.Close(); err != nil {
+		n.t.Errorf("close the blobs: %v", err)
 	}
 }
 
@@ -404,6 +413,8 @@ func TestBadUpdatesAreRefused(t *testing.T) {
 		{Op: model.OpClose, Text: "maybe"},
 		{Op: model.OpLog, Path: "", Text: "x"},
 		{Op: model.OpLog, Path: "e", Value: model.IntValue(1)},
+		{Op: model.OpSetTree, Path: "a client has none", Text: "{}"},
+		{Op: model.OpSetFile, Path: "a client has none", File: &model.RunFile{SHA256: strings.Repeat("a", 64)}},
 	} {
 		seq++
 		// The rest of the record is not taken either.

@@ -10,6 +10,9 @@ import (
 // maxUpdates is how many updates a batch may have: each takes up to 100 µs of a processor.
 const maxUpdates = 10_000
 
+// maxTrees is how many bytes of trees a batch may have: all are in memory at once, several times.
+const maxTrees = 64 << 20
+
 // checkStructure finds faults that no single record is to blame for: a batch
 // that has one was built wrongly and nothing of it can be trusted.
 func checkStructure(b *model.Batch) error {
@@ -24,10 +27,17 @@ func checkStructure(b *model.Batch) error {
 	if n := len(b.Updates) + len(b.Unreadable); n > maxUpdates {
 		return model.Errorf(model.CodeTooLarge, "the batch has %d updates, at most %d", n, maxUpdates).WithHint("Send fewer at once.")
 	}
+	trees := 0
 	for i := range b.Updates {
+		if b.Updates[i].Op == model.OpSetTree {
+			trees += len(b.Updates[i].Text)
+		}
 		if !holds(b, b.Updates[i].Seq) {
 			return malformed("an update has the sequence %d, the batch is %d to %d", b.Updates[i].Seq, b.First, b.Last)
 		}
+	}
+	if trees > maxTrees {
+		return model.Errorf(model.CodeTooLarge, "the trees of the batch have %d bytes, at most %d", trees, maxTrees).WithHint("Send fewer at once.")
 	}
 	for _, seq := range b.Unreadable {
 		if !holds(b, seq) {

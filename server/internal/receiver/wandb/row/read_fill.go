@@ -20,6 +20,7 @@ type draft struct {
 	last    int             // where that of the last series begins
 	series  int             // the last one, counted from 1
 	objects map[string]bool // keys of objects whose numbers are series too
+	literal map[string]bool // of the keys that are asked for, those in OtherMetric
 	given   given
 }
 
@@ -65,19 +66,18 @@ func (s *selection) wants(key string) bool {
 	return found
 }
 
-// metrics are those that may hold a key that is asked for; nil: all.
-func (s *selection) metrics() (out []string) {
+// passes are the metrics that may hold what is asked for, in groups that are read one
+// after the other; none: all. What is in OtherMetric under a key stands before the number
+// of an object that has the same name.
+func (s *selection) passes() [][]string {
 	if s.keys == nil {
-		return nil
+		return [][]string{nil}
 	}
-	out = append(out, OtherMetric)
-	for _, key := range s.keys {
-		if key != "" {
-			out = append(out, key)
-		}
+	keys := slices.DeleteFunc(slices.Clone(s.keys), func(key string) bool { return key == "" || key == OtherMetric })
+	if len(keys) == 0 {
+		return [][]string{{OtherMetric}}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return [][]string{{OtherMetric}, keys}
 }
 
 // filler gives drafts their members.
@@ -97,17 +97,20 @@ func fill(ctx context.Context, src Source, sel *selection, entries []entry) ([]d
 	f := &filler{selection: sel, entries: entries, drafts: make([]draft, len(entries))}
 	r := sel.request()
 	r.From = entries[0].step
-	r.Metrics, r.Match = sel.metrics(), isCell
+	r.Match = isCell
 	if sel.events {
 		r.Match = isEvent
 	}
-	for more := true; more; {
-		r.To = f.lastStep()
-		var err error
-		if more, err = f.readUntilCut(ctx, src, r); err != nil {
-			return nil, err
+	for _, metrics := range sel.passes() {
+		r.Metrics, r.After = metrics, ""
+		for more := true; more; {
+			r.To = f.lastStep()
+			var err error
+			if more, err = f.readUntilCut(ctx, src, r); err != nil {
+				return nil, err
+			}
+			r.After = f.text
 		}
-		r.After = f.text
 	}
 	return f.drafts, nil
 }
@@ -274,7 +277,7 @@ func (f *filler) put(d *draft, c *cells, i int) error {
 	d.series, d.last = f.series, len(d.text)
 	switch c.as {
 	case "":
-		if d.objects != nil && below(c.path, d.objects) { // the object has it
+		if d.objects != nil && below(c.path, d.objects) || d.literal[c.key] { // the object has it
 			return nil
 		}
 		d.text = append(loose.AppendNumber(append(d.text, c.name...), c.Floats[i]), ',')
@@ -315,11 +318,22 @@ func (f *filler) putOther(d *draft, object []byte) error {
 			return fmt.Errorf("the rest of a row: %w", err)
 		}
 		if f.wants(string(m.Key)) {
+			d.setLiteral(f.selection, string(m.Key))
 			d.text = append(append(append(append(d.text, m.RawKey...), ':'), m.Value...), ',')
 			d.note(string(m.Key))
 		}
 	}
 	return nil
+}
+
+func (d *draft) setLiteral(s *selection, key string) {
+	if s.keys == nil {
+		return
+	}
+	if d.literal == nil {
+		d.literal = map[string]bool{}
+	}
+	d.literal[key] = true
 }
 
 // note keeps a member of W&B's from coming twice.

@@ -238,7 +238,7 @@ func appendEntries(out []entry, rows *query.Rows, sel *selection) []entry {
 	for i, step := range sel.xs(rows) {
 		e := entry{step, rows.TimeNs[i], rows.Writer[i], rows.Attempt[i], rows.Values.Floats[i]}
 		if n := len(out); n > 0 && (out[n-1].is(&e) || sel.single && out[n-1].step == step) {
-			if !sel.single || step == sel.To {
+			if !sel.single || len(sel.at) > 1 && step == sel.at[len(sel.at)-1] {
 				out[n-1] = e
 			}
 			continue

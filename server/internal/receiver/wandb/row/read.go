@@ -212,6 +212,9 @@ func index(ctx context.Context, src Source, sel *selection, limit int) (out []en
 		if rows.Values.Kind != model.KindFloat { // of a run that others wrote
 			return nil, nil, nil
 		}
+		if out == nil {
+			out = make([]entry, 0, min(limit+1, 4*len(rows.TimeNs)))
+		}
 		if out = appendEntries(out, rows, sel); len(out) > limit && out[len(out)-1].step > out[0].step {
 			break
 		}

@@ -22,7 +22,8 @@ type Spec struct {
 // Sampled reads a sample: lines as [Lines] gives them, with the keys of the spec alone, in
 // the order of the rows. They are real rows, spread evenly by their number. The first and
 // the last are among them, then those of the minimum and the maximum of each key, as far as
-// there is room. W&B's own members may be keys too.
+// there is room. W&B's own members may be keys too. Where Samples has room for each step
+// from MinStep to MaxStep, as where a client reads all of a run part by part, all rows come.
 func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.Seq2[[]byte, error] {
 	r := All()
 	if spec.MinStep != nil {
@@ -30,6 +31,10 @@ func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.S
 	}
 	if spec.MaxStep != nil {
 		r.To = *spec.MaxStep
+	}
+	whole := spec.isWhole()
+	if len(spec.Keys) == 0 && whole {
+		return AllLines(ctx, src, run, r)
 	}
 	if len(spec.Keys) == 0 {
 		return SampledLines(ctx, src, run, r, spec.Samples)
@@ -44,7 +49,11 @@ func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.S
 			yield(nil, model.Errorf(model.CodeInvalid, "a sample of %d keys", len(sel.keys)).WithHint("ask for at most %d", MaxKeys))
 			return
 		}
-		chosen, err := sel.choose(ctx, src, spec.Samples)
+		n := spec.Samples
+		if whole {
+			n = math.MaxInt / 2
+		}
+		chosen, err := sel.choose(ctx, src, n)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -55,6 +64,12 @@ func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.S
 			}
 		}
 	}
+}
+
+// isWhole: no step of the range is left out. The wire's last step is inclusive for some
+// clients and exclusive for others, so that there may be one more than samples.
+func (s *Spec) isWhole() bool {
+	return s.MinStep != nil && s.MaxStep != nil && *s.MinStep <= *s.MaxStep && uint64(*s.MaxStep)-uint64(*s.MinStep) <= uint64(max(0, s.Samples))
 }
 
 // linesOf reads the lines of some rows.
@@ -90,15 +105,32 @@ const (
 	MaxKeys = 10_000
 )
 
-// choose finds the rows of a sample, window by window: all of a run may be too much.
+// choose finds the rows of a sample. Of a long run it looks at some steps alone, where that
+// is enough.
 func (s *selection) choose(ctx context.Context, src Source, n int) ([]entry, error) {
+	at, err := s.someSteps(ctx, src, n)
+	if err != nil {
+		return nil, err
+	}
+	if at != nil {
+		few := *s
+		few.at = at
+		if chosen, err := few.look(ctx, src, n); err != nil || len(chosen) == n {
+			return chosen, err
+		}
+	}
+	return s.look(ctx, src, n)
+}
+
+// look goes through the rows window by window: all of a run may be too much.
+func (s *selection) look(ctx context.Context, src Source, n int) ([]entry, error) {
 	c := &chooser{selection: s, stride: 1, n: n, ends: make([]ends, len(s.keys))}
 	for at, more := *s, true; more; {
 		entries, next, err := index(ctx, src, &at, min(windowRows, windowNumbers/len(s.keys)))
 		if err != nil {
 			return nil, err
 		}
-		if err := c.look(ctx, src, entries); err != nil {
+		if err := c.lookAt(ctx, src, entries); err != nil {
 			return nil, err
 		}
 		if more = next != nil; more {
@@ -138,8 +170,8 @@ type window struct {
 	numbers [][]float64 // of each key, NaN where it is none; nil where there are none
 }
 
-// look goes through some rows.
-func (c *chooser) look(ctx context.Context, src Source, entries []entry) error {
+// lookAt goes through some rows.
+func (c *chooser) lookAt(ctx context.Context, src Source, entries []entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -260,7 +292,7 @@ func (c *chooser) add(w *window, k int) {
 	if row.number%c.stride == 0 {
 		c.kept = append(c.kept, row)
 	}
-	if len(c.kept) > 2*c.n {
+	if len(c.kept)/2 > c.n {
 		c.stride *= 2
 		c.kept = slices.DeleteFunc(c.kept, func(o candidate) bool { return o.number%c.stride != 0 })
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"testing"
 
@@ -129,5 +130,35 @@ func checkFound(t *testing.T, r *rand.Rand, h *history) {
 	}
 	if len(found) > 0 {
 		t.Fatalf("rows at steps that were not asked for: %v", found)
+	}
+}
+
+// TestPythonReadsTheSame has the client's own language read what was sent and what comes.
+func TestPythonReadsTheSame(t *testing.T) {
+	name, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3 to read with")
+	}
+	var in bytes.Buffer
+	for seed := range uint64(10) {
+		h := randomHistory(t, rand.New(rand.NewPCG(seed, 5)), configs()[seed%2])
+		want := h.curve()
+		i := 0
+		for line, err := range row.AllLines(t.Context(), h.written.src, h.written.run, row.All()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&in, "%s\n%s\n", want[i].line(), line)
+			i++
+		}
+		if i != len(want) {
+			t.Fatalf("%d rows, want %d", i, len(want))
+		}
+	}
+	c := exec.CommandContext(t.Context(), name, "testdata/rows.py")
+	c.Stdin, c.Stderr = &in, t.Output()
+	out, err := c.Output()
+	if err != nil || len(out) > 0 {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }

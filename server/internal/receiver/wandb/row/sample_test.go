@@ -1,9 +1,11 @@
 package row_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -428,6 +430,84 @@ func TestSame(t *testing.T) {
 	} {
 		if got := row.Same([]byte(line), []byte(stored)); got != want {
 			t.Errorf("%s: %v", line, got)
+		}
+	}
+}
+
+// TestSamplesOfLongRuns looks at few of the rows, and still finds the ends of each key.
+func TestSamplesOfLongRuns(t *testing.T) {
+	rig := newRig(t, local.Config{})
+	rig.attempt(t, 1, nil)
+	r := rand.New(rand.NewPCG(1, 4))
+	const steps = 60_000
+	type held struct {
+		step    int64
+		x, some float64
+	}
+	var all []held
+	for lane := range byte(2) {
+		g := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep}}, Columns: []model.Column{
+			{Series: model.NewSeriesKey("_runtime", "", nil), Kind: model.KindFloat},
+			{Series: model.NewSeriesKey("x", "", nil), Kind: model.KindFloat},
+		}}
+		odd := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep}}}
+		odd.Columns = append(slices.Clone(g.Columns), model.Column{Series: model.NewSeriesKey("some", "", nil), Kind: model.KindFloat})
+		for i := range int64(steps) {
+			v := held{i * 3, r.NormFloat64(), math.NaN()}
+			of := &g
+			if i%2 == int64(lane) && r.IntN(3) > 0 {
+				of, v.some = &odd, r.NormFloat64()
+			}
+			of.Axes[0].Values, of.TimeNs = append(of.Axes[0].Values, v.step), append(of.TimeNs, v.step*1000+int64(lane))
+			for k, f := range []float64{float64(v.step), v.x, v.some}[:len(of.Columns)] {
+				of.Columns[k].Floats = append(of.Columns[k].Floats, f)
+			}
+			all = append(all, v)
+		}
+		rig.append(t, 1, lane, g, odd)
+		if err := rig.engine.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b held) int { return int(a.step - b.step) })
+	for _, keys := range [][]string{{"_step", "x"}, {"_runtime", "_step", "x"}, {"_step", "some", "x"}} {
+		withSome := slices.Contains(keys, "some")
+		want := slices.DeleteFunc(slices.Clone(all), func(v held) bool { return withSome && math.IsNaN(v.some) })
+		for _, n := range []int{8, 100, 5_000} {
+			got := lines(t, row.Sampled(t.Context(), rig.src, rig.run, row.Spec{Keys: keys, Samples: n}))
+			if len(got) != n {
+				t.Fatalf("%v: %d rows, want %d", keys, len(got), n)
+			}
+			found := map[held]bool{}
+			last := int64(0)
+			for _, line := range got {
+				var doc struct {
+					Step int64 `json:"_step"`
+					X    *float64
+					Some *float64
+				}
+				if err := json.Unmarshal(line, &doc); err != nil {
+					t.Fatal(err)
+				}
+				at := slices.IndexFunc(want, func(v held) bool {
+					return v.step == doc.Step && v.x == *doc.X && (!withSome || v.some == *doc.Some)
+				})
+				if at < 0 || n > 50 && doc.Step-last > 3*3*steps/int64(n)+3 {
+					t.Fatalf("%v, n %d: %s, %d behind the row before", keys, n, line, doc.Step-last)
+				}
+				found[held{want[at].step, want[at].x, 0}] = true
+				last = doc.Step
+			}
+			for _, less := range []func(a, b held) int{
+				func(a, b held) int { return cmp.Compare(a.x, b.x) },
+				func(a, b held) int { return cmp.Compare(a.step, b.step) },
+			} {
+				for _, v := range []held{slices.MinFunc(want, less), slices.MaxFunc(want, less)} {
+					if !slices.ContainsFunc(slices.Collect(maps.Keys(found)), func(f held) bool { return less(f, v) == 0 }) {
+						t.Fatalf("%v, n %d: the row of %+v is missing", keys, n, v)
+					}
+				}
+			}
 		}
 	}
 }

@@ -212,6 +212,9 @@ func index(ctx context.Context, src Source, sel *selection, limit int) (out []en
 		if rows.Values.Kind != model.KindFloat { // of a run that others wrote
 			return nil, nil, nil
 		}
+		if out == nil {
+			out = make([]entry, 0, min(limit+1, 4*len(rows.TimeNs)))
+		}
 		if out = appendEntries(out, rows, sel); len(out) > limit && out[len(out)-1].step > out[0].step {
 			break
 		}
@@ -238,7 +241,7 @@ func appendEntries(out []entry, rows *query.Rows, sel *selection) []entry {
 	for i, step := range sel.xs(rows) {
 		e := entry{step, rows.TimeNs[i], rows.Writer[i], rows.Attempt[i], rows.Values.Floats[i]}
 		if n := len(out); n > 0 && (out[n-1].is(&e) || sel.single && out[n-1].step == step) {
-			if !sel.single || step == sel.To {
+			if !sel.single || len(sel.at) > 1 && step == sel.at[len(sel.at)-1] {
 				out[n-1] = e
 			}
 			continue

@@ -21,11 +21,13 @@ func Events(ctx context.Context, src Source, run model.RunID, n int) ([][]byte, 
 		return nil, err
 	}
 	sel := &selection{run: run, Range: All(), events: true}
-	if err := sel.spread(ctx, src, longest, n); err != nil {
-		return nil, err
+	if longest.Kind == model.KindFloat { // else there are no numbers at all
+		if err := sel.spread(ctx, src, longest, n); err != nil {
+			return nil, err
+		}
+		sel.single = false
 	}
-	sel.single = false
-	entries, err := sel.listEvents(ctx, src)
+	entries, err := sel.listEvents(ctx, src, longest)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func EventTail(ctx context.Context, src Source, run model.RunID) (line []byte, c
 		return nil, 0, err
 	}
 	sel := &selection{run: run, Range: Range{last, last}, events: true}
-	entries, err := sel.listEvents(ctx, src)
+	entries, err := sel.listEvents(ctx, src, longest)
 	if err != nil || len(entries) == 0 {
 		return nil, 0, err
 	}
@@ -97,8 +99,18 @@ func isMore(s, than *query.SeriesEnd) bool {
 // mostEvents bounds the events that are listed.
 const mostEvents = 20 * MaxRows
 
-// listEvents lists the events of a selection: where any of their keys has a point.
-func (s *selection) listEvents(ctx context.Context, src Source) ([]entry, error) {
+// listEvents lists the events of a selection: where any of their keys has a point. Where
+// these are too many, as where each key comes at times of its own, it lists those of one.
+func (s *selection) listEvents(ctx context.Context, src Source, longest *query.SeriesEnd) ([]entry, error) {
+	all, err := s.eventsOf(ctx, src, isEvent)
+	if err == nil && len(all) > mostEvents {
+		text := longest.Key.String()
+		return s.eventsOf(ctx, src, func(key model.SeriesKey) bool { return key.String() == text })
+	}
+	return all, err
+}
+
+func (s *selection) eventsOf(ctx context.Context, src Source, match func(model.SeriesKey) bool) ([]entry, error) {
 	type place struct {
 		time    int64
 		writer  model.WriterID
@@ -106,15 +118,18 @@ func (s *selection) listEvents(ctx context.Context, src Source) ([]entry, error)
 	}
 	found := map[place]struct{}{}
 	r := s.request()
-	r.Match = isEvent
+	r.Match = match
 	for rows, err := range src.Across(ctx, r) {
 		if err != nil {
 			return nil, err
 		}
 		for i := range rows.TimeNs {
-			if !hasStep(rows, i) && len(found) < mostEvents {
+			if !hasStep(rows, i) {
 				found[place{rows.TimeNs[i], rows.Writer[i], rows.Attempt[i]}] = struct{}{}
 			}
+		}
+		if len(found) > mostEvents {
+			break
 		}
 	}
 	out := make([]entry, 0, len(found))

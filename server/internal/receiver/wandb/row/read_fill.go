@@ -16,11 +16,12 @@ import (
 
 // draft is a line that grows key by key.
 type draft struct {
-	text   []byte              // members, with a comma behind each
-	last   int                 // where that of the last series begins
-	series int                 // the last one, counted from 1
-	leaves map[string]struct{} // what lies below objects of the row, and is in them
-	given  given
+	text    []byte          // members, with a comma behind each
+	last    int             // where that of the last series begins
+	series  int             // the last one, counted from 1
+	objects map[string]bool // keys of objects whose numbers are series too
+	literal map[string]bool // of the keys that are asked for, those in OtherMetric
+	given   given
 }
 
 // given says which of W&B's own members a draft has already.
@@ -43,7 +44,7 @@ func (s *selection) line(d *draft, e *entry) []byte {
 		out = append(strconv.AppendInt(append(out, `"`+StepKey+`":`...), e.step, 10), ',')
 	}
 	if s.owns(d, TimestampKey, timestampGiven) {
-		out = append(loose.AppendNumber(append(out, `"`+TimestampKey+`":`...), Timestamp(e.time)), ',')
+		out = append(loose.AppendNumber(append(out, `"`+TimestampKey+`":`...), Seconds(e.time)), ',')
 	}
 	if n := len(out); out[n-1] == ',' {
 		return append(out[:n-1], '}')
@@ -65,27 +66,18 @@ func (s *selection) wants(key string) bool {
 	return found
 }
 
-// metrics are those that may hold a key that is asked for; nil: all.
-func (s *selection) metrics() (out []string) {
+// passes are the metrics that may hold what is asked for, in groups that are read one
+// after the other; none: all. What is in OtherMetric under a key stands before the number
+// of an object that has the same name.
+func (s *selection) passes() [][]string {
 	if s.keys == nil {
-		return nil
+		return [][]string{nil}
 	}
-	out = append(out, OtherMetric)
-	for _, key := range s.keys {
-		if key != "" {
-			out = append(out, key)
-		}
+	keys := slices.DeleteFunc(slices.Clone(s.keys), func(key string) bool { return key == "" || key == OtherMetric })
+	if len(keys) == 0 {
+		return [][]string{{OtherMetric}}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// Timestamp is the time of a row as the wire has it. A time of this century comes back as
-// the float64 that was split into whole seconds and the nanoseconds of its fraction.
-func Timestamp(ns int64) float64 {
-	const second = 1_000_000_000
-	whole, rest := ns/second, ns%second
-	return float64(whole) + float64(rest)/second
+	return [][]string{{OtherMetric}, keys}
 }
 
 // filler gives drafts their members.
@@ -105,17 +97,20 @@ func fill(ctx context.Context, src Source, sel *selection, entries []entry) ([]d
 	f := &filler{selection: sel, entries: entries, drafts: make([]draft, len(entries))}
 	r := sel.request()
 	r.From = entries[0].step
-	r.Metrics, r.Match = sel.metrics(), isCell
+	r.Match = isCell
 	if sel.events {
 		r.Match = isEvent
 	}
-	for more := true; more; {
-		r.To = f.lastStep()
-		var err error
-		if more, err = f.readUntilCut(ctx, src, r); err != nil {
-			return nil, err
+	for _, metrics := range sel.passes() {
+		r.Metrics, r.After = metrics, ""
+		for more := true; more; {
+			r.To = f.lastStep()
+			var err error
+			if more, err = f.readUntilCut(ctx, src, r); err != nil {
+				return nil, err
+			}
+			r.After = f.text
 		}
-		r.After = f.text
 	}
 	return f.drafts, nil
 }
@@ -154,7 +149,7 @@ func (f *filler) begin(text string) {
 
 // take adds the points of a series to the rows that they are of.
 func (f *filler) take(rows *query.Rows) error {
-	c := newCell(&rows.Values, f.events)
+	c := newCells(&rows.Values, f.events)
 	if c == nil {
 		return nil
 	}
@@ -171,6 +166,9 @@ func (f *filler) take(rows *query.Rows) error {
 // in one order. at is the entry that earlier points came to.
 func (s *selection) join(rows *query.Rows, entries []entry, at *int, each func(i, k int) error) error {
 	for i, x := range s.xs(rows) {
+		if s.events && hasStep(rows, i) {
+			continue
+		}
 		for *at < len(entries) && entries[*at].compare(x, rows.TimeNs[i], &rows.Writer[i]) < 0 {
 			*at++
 		}
@@ -210,10 +208,11 @@ func (f *filler) cut() bool {
 	return smaller
 }
 
-// cell writes the values of a series as members.
-type cell struct {
+// cells writes the values of a series as members.
+type cells struct {
 	*model.Column
 	key  string
+	path []byte // the key
 	name []byte // the key as JSON, with a colon
 	as   string // "" for a number, else the type
 }
@@ -249,9 +248,9 @@ func eventKey(metric string) string {
 	return SystemKeys + strings.TrimPrefix(metric, SystemPrefix)
 }
 
-// newCell is nil for a series of something else, such as the console.
-func newCell(values *model.Column, events bool) *cell {
-	c := &cell{Column: values, key: values.Series.Metric}
+// newCells is nil for a series of something else, such as the console.
+func newCells(values *model.Column, events bool) *cells {
+	c := &cells{Column: values, key: values.Series.Metric}
 	if events {
 		c.key = eventKey(c.key)
 	}
@@ -265,19 +264,20 @@ func newCell(values *model.Column, events bool) *cell {
 	if values.Kind != kind {
 		return nil
 	}
+	c.path = []byte(c.key)
 	c.name = append(loose.AppendText(nil, c.key), ':')
 	return c
 }
 
 // put adds a value to a row. Where the row has one of the series already, the later stands.
-func (f *filler) put(d *draft, c *cell, i int) error {
+func (f *filler) put(d *draft, c *cells, i int) error {
 	if d.series == f.series {
 		d.text = d.text[:d.last]
 	}
 	d.series, d.last = f.series, len(d.text)
 	switch c.as {
 	case "":
-		if _, below := d.leaves[c.key]; below {
+		if d.objects != nil && below(c.path, d.objects) || d.literal[c.key] { // the object has it
 			return nil
 		}
 		d.text = append(loose.AppendNumber(append(d.text, c.name...), c.Floats[i]), ',')
@@ -296,20 +296,17 @@ func (f *filler) put(d *draft, c *cell, i int) error {
 	return nil
 }
 
-func (f *filler) putJSON(d *draft, c *cell, text string) error {
+func (f *filler) putJSON(d *draft, c *cells, text string) error {
 	if c.key == OtherMetric {
 		return f.putOther(d, []byte(text))
 	}
 	d.text = append(append(append(d.text, c.name...), text...), ',')
 	d.note(c.key)
-	if f.keys != nil || f.events {
-		return nil
-	}
-	for leaf := range Leaves(c.key, []byte(text)) {
-		if d.leaves == nil {
-			d.leaves = map[string]struct{}{}
+	if f.keys == nil && !f.events && isPlainObject([]byte(text)) {
+		if d.objects == nil {
+			d.objects = map[string]bool{}
 		}
-		d.leaves[leaf] = struct{}{}
+		d.objects[c.key] = true
 	}
 	return nil
 }
@@ -321,11 +318,22 @@ func (f *filler) putOther(d *draft, object []byte) error {
 			return fmt.Errorf("the rest of a row: %w", err)
 		}
 		if f.wants(string(m.Key)) {
+			d.setLiteral(f.selection, string(m.Key))
 			d.text = append(append(append(append(d.text, m.RawKey...), ':'), m.Value...), ',')
 			d.note(string(m.Key))
 		}
 	}
 	return nil
+}
+
+func (d *draft) setLiteral(s *selection, key string) {
+	if s.keys == nil {
+		return
+	}
+	if d.literal == nil {
+		d.literal = map[string]bool{}
+	}
+	d.literal[key] = true
 }
 
 // note keeps a member of W&B's from coming twice.
@@ -340,13 +348,16 @@ func (d *draft) note(key string) {
 	}
 }
 
+// typeMember is the member that tells W&B's media and histograms from plain objects.
+const typeMember = "_type"
+
 // AppendHistogram writes a histogram as W&B does.
 func AppendHistogram(dst, doc []byte) ([]byte, error) {
 	var h model.Histogram
 	if err := json.Unmarshal(doc, &h); err != nil {
 		return dst, fmt.Errorf("read a histogram: %w", err)
 	}
-	dst = append(dst, `{"`+TypeMember+`":"histogram","bins":`...)
+	dst = append(dst, `{"`+typeMember+`":"histogram","bins":`...)
 	dst = appendNumbers(dst, h.BinEdges)
 	dst = append(dst, `,"values":`...)
 	return append(appendNumbers(dst, h.Counts), '}'), nil

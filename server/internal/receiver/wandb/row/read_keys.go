@@ -63,7 +63,7 @@ func (k *keyList) own(index *query.SeriesEnd) {
 	step := strconv.AppendInt(nil, *index.Last.Step, 10)
 	k.write(StepKey, all, true, step)
 	k.write(RuntimeKey, all, true, loose.AppendNumber(nil, index.Last.Value.Float))
-	k.write(TimestampKey, all, true, loose.AppendNumber(nil, Timestamp(index.Last.TimeNs)))
+	k.write(TimestampKey, all, true, loose.AppendNumber(nil, Seconds(index.Last.TimeNs)))
 }
 
 func (k *keyList) add(s *query.SeriesEnd) {
@@ -74,7 +74,7 @@ func (k *keyList) add(s *query.SeriesEnd) {
 	case OtherMetric, StepKey, RuntimeKey, TimestampKey:
 		return
 	}
-	c := newCell(&model.Column{Series: s.Key, Kind: s.Kind}, false)
+	c := newCells(&model.Column{Series: s.Key, Kind: s.Kind}, false)
 	if c == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (k *keyList) add(s *query.SeriesEnd) {
 }
 
 // endOf is the last value of a series with its type.
-func endOf(c *cell, last *query.Point) (value []byte, name string) {
+func endOf(c *cells, last *query.Point) (value []byte, name string) {
 	switch doc := last.Value.Doc; c.as {
 	case "":
 		return loose.AppendNumber(nil, last.Value.Float), "number"
@@ -114,7 +114,7 @@ func endOf(c *cell, last *query.Point) (value []byte, name string) {
 func typeOf(value []byte) string {
 	switch loose.KindOf(value) {
 	case loose.Object:
-		if typed, ok := loose.Get(value, TypeMember); ok {
+		if typed, ok := loose.Get(value, typeMember); ok {
 			if name, ok := loose.Text(typed); ok {
 				return name
 			}

@@ -2,7 +2,6 @@ package row
 
 import (
 	"bytes"
-	"math"
 
 	"github.com/kymogram/kymogram/server/internal/loose"
 )
@@ -18,18 +17,10 @@ func Same(line, stored []byte) bool {
 	if !ok {
 		return false
 	}
-	if v, there := came[`"`+RuntimeKey+`"`]; there && isNaN(v) { // kept as if there were none
-		delete(came, `"`+RuntimeKey+`"`)
-	}
 	if _, there := came[`"`+TimestampKey+`"`]; !there { // it was given the time of its arrival
 		delete(is, `"`+TimestampKey+`"`)
 	}
 	return loose.Equal(objectOf(came), objectOf(is))
-}
-
-func isNaN(value []byte) bool {
-	f, ok := loose.Float(value)
-	return ok && math.IsNaN(f)
 }
 
 // membersOf are the members of an object by their keys as JSON. Of equal keys the last

@@ -22,7 +22,8 @@ type Spec struct {
 // Sampled reads a sample: lines as [Lines] gives them, with the keys of the spec alone, in
 // the order of the rows. They are real rows, spread evenly by their number. The first and
 // the last are among them, then those of the minimum and the maximum of each key, as far as
-// there is room. W&B's own members may be keys too.
+// there is room. W&B's own members may be keys too. Where Samples has room for each step
+// from MinStep to MaxStep, as where a client reads all of a run part by part, all rows come.
 func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.Seq2[[]byte, error] {
 	r := All()
 	if spec.MinStep != nil {
@@ -30,6 +31,10 @@ func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.S
 	}
 	if spec.MaxStep != nil {
 		r.To = *spec.MaxStep
+	}
+	whole := spec.isWhole()
+	if len(spec.Keys) == 0 && whole {
+		return AllLines(ctx, src, run, r)
 	}
 	if len(spec.Keys) == 0 {
 		return SampledLines(ctx, src, run, r, spec.Samples)
@@ -44,7 +49,11 @@ func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.S
 			yield(nil, model.Errorf(model.CodeInvalid, "a sample of %d keys", len(sel.keys)).WithHint("ask for at most %d", MaxKeys))
 			return
 		}
-		chosen, err := sel.choose(ctx, src, spec.Samples)
+		n := spec.Samples
+		if whole {
+			n = math.MaxInt / 2
+		}
+		chosen, err := sel.choose(ctx, src, n)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -55,6 +64,12 @@ func Sampled(ctx context.Context, src Source, run model.RunID, spec Spec) iter.S
 			}
 		}
 	}
+}
+
+// isWhole: no step of the range is left out. The wire's last step is inclusive for some
+// clients and exclusive for others, so that there may be one more than samples.
+func (s *Spec) isWhole() bool {
+	return s.MinStep != nil && s.MaxStep != nil && *s.MinStep <= *s.MaxStep && uint64(*s.MaxStep)-uint64(*s.MinStep) <= uint64(max(0, s.Samples))
 }
 
 // linesOf reads the lines of some rows.
@@ -90,15 +105,32 @@ const (
 	MaxKeys = 10_000
 )
 
-// choose finds the rows of a sample, window by window: all of a run may be too much.
+// choose finds the rows of a sample. Of a long run it looks at some steps alone, where that
+// is enough.
 func (s *selection) choose(ctx context.Context, src Source, n int) ([]entry, error) {
+	at, err := s.someSteps(ctx, src, n)
+	if err != nil {
+		return nil, err
+	}
+	if at != nil {
+		few := *s
+		few.at = at
+		if chosen, err := few.look(ctx, src, n); err != nil || len(chosen) == n {
+			return chosen, err
+		}
+	}
+	return s.look(ctx, src, n)
+}
+
+// look goes through the rows window by window: all of a run may be too much.
+func (s *selection) look(ctx context.Context, src Source, n int) ([]entry, error) {
 	c := &chooser{selection: s, stride: 1, n: n, ends: make([]ends, len(s.keys))}
 	for at, more := *s, true; more; {
 		entries, next, err := index(ctx, src, &at, min(windowRows, windowNumbers/len(s.keys)))
 		if err != nil {
 			return nil, err
 		}
-		if err := c.look(ctx, src, entries); err != nil {
+		if err := c.lookAt(ctx, src, entries); err != nil {
 			return nil, err
 		}
 		if more = next != nil; more {
@@ -134,56 +166,69 @@ type ends struct {
 // window is what some rows hold of the keys.
 type window struct {
 	entries []entry
-	has     []uint16    // keys of each row
-	numbers [][]float64 // of each key, NaN where it is none
+	held    [][]bool    // of each key, by row
+	numbers [][]float64 // of each key, NaN where it is none; nil where there are none
 }
 
-// look goes through some rows.
-func (c *chooser) look(ctx context.Context, src Source, entries []entry) error {
+// lookAt goes through some rows.
+func (c *chooser) lookAt(ctx context.Context, src Source, entries []entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	w := &window{entries: entries, has: make([]uint16, len(entries)), numbers: make([][]float64, len(c.keys))}
-	c.ownOf(w)
-	if err := c.readWindow(ctx, src, w); err != nil {
-		return err
+	w := &window{entries: entries, held: make([][]bool, len(c.keys)), numbers: make([][]float64, len(c.keys))}
+	for i := range w.held {
+		w.held[i] = make([]bool, len(entries))
 	}
+	for _, metrics := range c.passes() {
+		if err := c.readWindow(ctx, src, w, metrics); err != nil {
+			return err
+		}
+	}
+	c.own(w)
 	for k := range entries {
-		if int(w.has[k]) == len(c.keys) {
+		if !slices.ContainsFunc(w.held, func(held []bool) bool { return !held[k] }) {
 			c.add(w, k)
 		}
 	}
 	return nil
 }
 
-// ownOf fills in W&B's own members.
-func (c *chooser) ownOf(w *window) {
+// hold notes that a row has a key; false where it was known.
+func (w *window) hold(key, k int, number float64) {
+	if w.held[key][k] {
+		return
+	}
+	w.held[key][k] = true
+	if math.IsNaN(number) {
+		return
+	}
+	if w.numbers[key] == nil {
+		w.numbers[key] = slices.Repeat([]float64{math.NaN()}, len(w.entries))
+	}
+	w.numbers[key][k] = number
+}
+
+// own fills in W&B's own members.
+func (c *chooser) own(w *window) {
 	for i, key := range c.keys {
-		of := func(value func(e *entry) float64) {
-			w.numbers[i] = make([]float64, len(w.entries))
-			for k := range w.entries {
-				w.numbers[i][k] = value(&w.entries[k])
-				if key != RuntimeKey || !math.IsNaN(w.numbers[i][k]) {
-					w.has[k]++
-				}
+		for k := range w.entries {
+			switch e := &w.entries[k]; {
+			case key == StepKey:
+				w.hold(i, k, float64(e.step))
+			case key == TimestampKey:
+				w.hold(i, k, Seconds(e.time))
+			case key == RuntimeKey && !math.IsNaN(e.runtime):
+				w.hold(i, k, e.runtime)
 			}
-		}
-		switch key {
-		case StepKey:
-			of(func(e *entry) float64 { return float64(e.step) })
-		case TimestampKey:
-			of(func(e *entry) float64 { return Timestamp(e.time) })
-		case RuntimeKey:
-			of(func(e *entry) float64 { return e.runtime })
 		}
 	}
 }
 
 // readWindow reads which rows of a window have which keys.
-func (c *chooser) readWindow(ctx context.Context, src Source, w *window) error {
+func (c *chooser) readWindow(ctx context.Context, src Source, w *window, metrics []string) error {
 	r := c.request()
 	r.From, r.To = w.entries[0].step, w.entries[len(w.entries)-1].step
-	r.Metrics, r.Match = c.metrics(), isCell
+	r.Metrics, r.Match = metrics, isCell
 	at, text := 0, ""
 	for rows, err := range src.Across(ctx, r) {
 		if err != nil {
@@ -200,40 +245,44 @@ func (c *chooser) readWindow(ctx context.Context, src Source, w *window) error {
 }
 
 func (c *chooser) note(w *window, rows *query.Rows, at *int) error {
-	cell := newCell(&rows.Values, false)
-	if cell == nil {
+	values := newCells(&rows.Values, false)
+	if values == nil {
 		return nil
 	}
-	if cell.key == OtherMetric && cell.as == TypeJSON {
+	if values.key == OtherMetric && values.as == TypeJSON {
 		return c.join(rows, w.entries, at, func(i, k int) error {
-			for m, err := range loose.Members([]byte(cell.Texts[i])) {
+			for m, err := range loose.Members([]byte(values.Texts[i])) {
 				if err != nil {
 					return err
 				}
-				if _, asked := slices.BinarySearch(c.keys, string(m.Key)); asked && m.Faithful && !isOwn(string(m.Key)) {
-					w.has[k]++
+				if key, asked := slices.BinarySearch(c.keys, string(m.Key)); asked {
+					w.hold(key, k, numberOf(m.Value))
 				}
 			}
 			return nil
 		})
 	}
-	key, asked := slices.BinarySearch(c.keys, cell.key)
-	if !asked || isOwn(cell.key) && cell.key != RuntimeKey {
+	key, asked := slices.BinarySearch(c.keys, values.key)
+	if !asked {
 		return nil
 	}
-	if cell.as == "" && w.numbers[key] == nil {
-		w.numbers[key] = slices.Repeat([]float64{math.NaN()}, len(w.entries))
-	}
 	return c.join(rows, w.entries, at, func(i, k int) error {
-		w.has[k]++
-		if cell.as == "" {
-			w.numbers[key][k] = cell.Floats[i]
+		if values.as == "" {
+			w.hold(key, k, values.Floats[i])
+		} else {
+			w.hold(key, k, math.NaN())
 		}
 		return nil
 	})
 }
 
-func isOwn(key string) bool { return key == StepKey || key == TimestampKey || key == RuntimeKey }
+// numberOf is NaN for what is no number.
+func numberOf(value []byte) float64 {
+	if f, exact := loose.Float(value); exact {
+		return f
+	}
+	return math.NaN()
+}
 
 // add takes in a row that holds all keys.
 func (c *chooser) add(w *window, k int) {
@@ -243,7 +292,7 @@ func (c *chooser) add(w *window, k int) {
 	if row.number%c.stride == 0 {
 		c.kept = append(c.kept, row)
 	}
-	if len(c.kept) > 2*c.n {
+	if len(c.kept)/2 > c.n {
 		c.stride *= 2
 		c.kept = slices.DeleteFunc(c.kept, func(o candidate) bool { return o.number%c.stride != 0 })
 	}

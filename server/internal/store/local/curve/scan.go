@@ -243,14 +243,19 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 	return true, nil
 }
 
-// most is how many rows a page gathers at most where no two pieces overlap and each is in order.
+// most is how many rows a page gathers at most where no two pieces overlap and each is in
+// order, with one row at each x.
 func (s *scan) most(pieces []piece) (n int) {
+	wide := max(1, uint64(s.to)-uint64(s.from))
+	if s.at != nil {
+		wide = min(wide, uint64(len(s.at)))
+	}
 	for i := 0; i < len(pieces) && n <= s.limit; i++ {
 		rows := len(pieces[i].keep)
 		if pieces[i].whole() {
 			rows = pieces[i].Group.Extent().Rows
 		}
-		n += min(rows, s.limit+1)
+		n += int(min(uint64(rows), uint64(s.limit)+1, wide))
 	}
 	return n
 }

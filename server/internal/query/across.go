@@ -20,7 +20,7 @@ type SeriesEnd = store.Series
 
 // Across reads many series of a run at once, in the order of their keys, for readers of rows
 // that lie over them. Those without a point in the range cost next to nothing. A run
-// without a point has none. See [store.Reader].
+// without a point has none. See [store.Selector].
 func (s *Service) Across(ctx context.Context, r AcrossRequest) iter.Seq2[*Rows, error] {
 	return func(yield func(*Rows, error) bool) {
 		ctx, cancel := s.bounded(ctx)

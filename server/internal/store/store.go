@@ -313,20 +313,21 @@ type Reader interface {
 	// run's own, 0 where it lacks the series.
 	Curve(ctx context.Context, r CurveRequest) (Series, error)
 	Scan(ctx context.Context, r ScanRequest) (*Rows, error)
-	// Across reads many series of a run as Scan does, in the order of their keys. Those
-	// without a point in the range do not come, and cost next to nothing. One of many points
-	// comes in pieces of at most Limit rows or a page of texts, each but the last with Next.
-	// Each series is read as it is when its turn comes.
-	Across(ctx context.Context, r AcrossRequest) iter.Seq2[*Rows, error]
 	// Buckets is for numeric kinds (float64, int64), CodeInvalid for others.
 	Buckets(ctx context.Context, r BucketsRequest) ([]Bucket, error)
 	// RunStats counts a run's series, points and ledger entries.
 	RunStats(ctx context.Context, run model.RunID) (RunStats, error)
 }
 
-// Selector reads the curves of many runs by time.
+// Selector reads many series at once.
 type Selector interface {
+	// Select reads the curves of many runs by time.
 	Select(ctx context.Context, r SelectRequest) iter.Seq2[Selected, error]
+	// Across reads many series of a run as [Reader.Scan] does, in the order of their keys. Those
+	// without a point in the range do not come, and cost next to nothing. One of many points
+	// comes in pieces of at most Limit rows or a page of texts, each but the last with Next.
+	// Each series is read as it is when its turn comes.
+	Across(ctx context.Context, r AcrossRequest) iter.Seq2[*Rows, error]
 }
 
 // Starts tells where the series of a run stand, so that whoever goes on with it

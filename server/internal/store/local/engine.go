@@ -144,7 +144,7 @@ func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 	return curve.Scan(ctx, e.table, q)
 }
 
-// Across implements [store.Reader].
+// Across implements [store.Selector].
 func (e *Engine) Across(ctx context.Context, q store.AcrossRequest) iter.Seq2[*store.Rows, error] {
 	return curve.Across(ctx, e.table.Touching, q)
 }

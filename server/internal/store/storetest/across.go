@@ -13,14 +13,14 @@ import (
 // compareAcross reads all series of a run at once: all of an axis, a stretch of it, some x alone.
 func compareAcross(ctx context.Context, e store.Engine, id model.RunID, r *naiveRun, limit int) error {
 	for _, axis := range []model.Axis{model.AxisStep, model.AxisTime, model.AxisEpisode} {
-		if err := compareAcrossBy(ctx, e, id, r, store.AcrossRequest{Run: id, Axis: axis, From: math.MinInt64, To: math.MaxInt64, Limit: limit}); err != nil {
+		if err := compareAcrossBy(ctx, e, r, store.AcrossRequest{Run: id, Axis: axis, From: math.MinInt64, To: math.MaxInt64, Limit: limit}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func compareAcrossBy(ctx context.Context, e store.Engine, id model.RunID, r *naiveRun, all store.AcrossRequest) error {
+func compareAcrossBy(ctx context.Context, e store.Engine, r *naiveRun, all store.AcrossRequest) error {
 	var xs []int64
 	for _, s := range r.series {
 		for _, p := range s.points {

@@ -204,7 +204,7 @@ func (e *entry) compare(step, time int64, writer *model.WriterID) int {
 func index(ctx context.Context, src Source, sel *selection, limit int) (out []entry, next *int64, err error) {
 	r := sel.request()
 	r.Metrics, r.Limit = []string{IndexMetric}, limit+1
-	r.Match = func(key model.SeriesKey) bool { return isPlain(key) }
+	r.Match = isPlain
 	for rows, err := range src.Across(ctx, r) {
 		if err != nil {
 			return nil, nil, err

@@ -112,7 +112,7 @@ func checkSample(t *testing.T, h *history, want []plain, spec row.Spec, r *rand.
 	if len(spec.Keys) > 0 && len(got) != min(spec.Samples, len(texts)) || len(got) > spec.Samples {
 		t.Fatalf("%+v: %d rows of %d", spec, len(got), len(texts))
 	}
-	at, places := 0, []int{}
+	at := 0
 	for _, line := range got {
 		for at < len(texts) && !loose.Equal([]byte(texts[at]), line) {
 			at++
@@ -120,7 +120,6 @@ func checkSample(t *testing.T, h *history, want []plain, spec row.Spec, r *rand.
 		if at == len(texts) {
 			t.Fatalf("%+v: %s is no row, or out of order", spec, line)
 		}
-		places = append(places, at)
 		at++
 	}
 	if len(texts) == 0 {
@@ -324,10 +323,14 @@ func TestEventsAndConsole(t *testing.T) {
 		}
 		want = append(want, text+"}")
 		// A number that a program logged under such a name is of a row, also at this time.
-		logged := model.RowGroup{Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{int64(i)}}}, TimeNs: []int64{ns},
-			Columns: []model.Column{{Series: model.NewSeriesKey("system/mine", "", nil), Kind: model.KindFloat, Floats: []float64{9}}}}
-		console := model.RowGroup{Unique: model.UniqueStep, Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{int64(i)}}}, TimeNs: []int64{ns},
-			Columns: []model.Column{{Series: model.NewSeriesKey("console", "", nil), Kind: model.KindText, Texts: []string{fmt.Sprint("line ", i)}}}}
+		logged := model.RowGroup{
+			Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{int64(i)}}}, TimeNs: []int64{ns},
+			Columns: []model.Column{{Series: model.NewSeriesKey("system/mine", "", nil), Kind: model.KindFloat, Floats: []float64{9}}},
+		}
+		console := model.RowGroup{
+			Unique: model.UniqueStep, Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{int64(i)}}}, TimeNs: []int64{ns},
+			Columns: []model.Column{{Series: model.NewSeriesKey("console", "", nil), Kind: model.KindText, Texts: []string{fmt.Sprint("line ", i)}}},
+		}
 		rig.append(t, 1, 1, g, logged, console)
 	}
 	for _, n := range []int{1, 2, 50, events, 10 * events} {

@@ -17,7 +17,7 @@ type Stretch struct {
 	axis int
 }
 
-// Across answers [store.Reader.Across]. touching gives views of the series that it is
+// Across answers [store.Selector.Across]. touching gives views of the series that it is
 // about, in their order. Series that were logged together share row groups, and so does
 // what is read of these: each is read once.
 func Across(ctx context.Context, touching func(context.Context, *Stretch) iter.Seq2[*View, error], q store.AcrossRequest) iter.Seq2[*store.Rows, error] {

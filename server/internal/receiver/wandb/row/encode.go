@@ -8,10 +8,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/loose"
 )
 
-// maxNested is how deep the numbers of an object become series.
-const maxNested = 8
-
-// class is how a cell is stored.
+// class is how a part is stored.
 type class byte
 
 const (
@@ -21,8 +18,8 @@ const (
 	histogram class = 'h'
 )
 
-// cell is a value of a row on its way into a column.
-type cell struct {
+// part is a value of a row on its way into a column.
+type part struct {
 	name  []byte
 	class class
 	value float64
@@ -35,8 +32,7 @@ type cell struct {
 type Encoder struct {
 	groups []*group
 	of     map[string]*group // by the names and classes of their cells
-	cells  []cell
-	names  []byte // of leaves of objects
+	parts  []part
 	sign   []byte
 	last   *group
 }
@@ -63,12 +59,12 @@ func (e *Encoder) Add(l *Line, now int64) {
 		now = l.TimeNs
 	}
 	g.step, g.time, g.runtime = append(g.step, l.Step), append(g.time, now), append(g.runtime, l.runtime)
-	for i := range e.cells {
-		g.add(i, &e.cells[i])
+	for i := range e.parts {
+		g.add(i, &e.parts[i])
 	}
 }
 
-func (g *group) add(i int, c *cell) {
+func (g *group) add(i int, c *part) {
 	column := &g.columns[i]
 	switch c.class {
 	case number:
@@ -100,7 +96,7 @@ func (e *Encoder) Groups() []model.RowGroup {
 
 // collect lists the cells of a line.
 func (e *Encoder) collect(l *Line) {
-	e.cells, e.names = e.cells[:0], e.names[:0]
+	e.parts = e.parts[:0]
 	var other []loose.Member
 	objects := 0
 	for _, m := range l.members {
@@ -114,21 +110,21 @@ func (e *Encoder) collect(l *Line) {
 	}
 	if objects > 0 {
 		other = e.literals(other)
-		for i, n := 0, len(e.cells); i < n; i++ {
-			if c := e.cells[i]; c.class == document && isPlainObject(c.raw) {
-				e.leaves(c.name, c.raw, 1)
+		for i, n := 0, len(e.parts); i < n; i++ {
+			if c := e.parts[i]; c.class == document && isPlainObject(c.raw) {
+				e.leaves(c.name, c.raw)
 			}
 		}
 	}
 	e.rest(append(other, l.odd...))
 }
 
-// value makes the cell of a member, and tells an object whose numbers become series.
+// value makes the part of a member, and tells an object whose numbers become series.
 func (e *Encoder) value(m loose.Member) (object bool) {
-	c := cell{name: m.Key, class: document, raw: m.Value}
+	c := part{name: m.Key, class: document, raw: m.Value}
 	switch loose.KindOf(m.Value) {
 	case loose.Number:
-		if f, exact := loose.Float(m.Value); exact {
+		if f, held := Number(m.Value); held {
 			c.class, c.value = number, f
 		}
 	case loose.String:
@@ -142,7 +138,7 @@ func (e *Encoder) value(m loose.Member) (object bool) {
 		}
 		object = isPlainObject(m.Value)
 	}
-	e.cells = append(e.cells, c)
+	e.parts = append(e.parts, c)
 	return object
 }
 
@@ -151,7 +147,7 @@ func isPlainObject(v []byte) bool {
 	if loose.KindOf(v) != loose.Object {
 		return false
 	}
-	_, typed := loose.Get(v, "_type")
+	_, typed := loose.Get(v, TypeMember)
 	return !typed
 }
 
@@ -166,20 +162,20 @@ const maxName = 1024
 // reader takes such a series for a number of the object.
 func (e *Encoder) literals(other []loose.Member) []loose.Member {
 	above := map[string]bool{}
-	for i := range e.cells {
-		if c := &e.cells[i]; c.class == document && isPlainObject(c.raw) {
+	for i := range e.parts {
+		if c := &e.parts[i]; c.class == document && isPlainObject(c.raw) {
 			above[string(c.name)] = true
 		}
 	}
-	kept := e.cells[:0]
-	for _, c := range e.cells {
+	kept := e.parts[:0]
+	for _, c := range e.parts {
 		if below(c.name, above) {
 			other = append(other, loose.Member{Key: c.name, Value: original(&c)})
 			continue
 		}
 		kept = append(kept, c)
 	}
-	e.cells = kept
+	e.parts = kept
 	return other
 }
 
@@ -193,9 +189,9 @@ func below(name []byte, above map[string]bool) bool {
 	return false
 }
 
-// original is the JSON of a cell that is no histogram: those are objects, which nothing is
+// original is the JSON of a part that is no histogram: those are objects, which nothing is
 // above.
-func original(c *cell) []byte {
+func original(c *part) []byte {
 	switch c.class {
 	case number:
 		return loose.AppendNumber(nil, c.value)
@@ -206,22 +202,10 @@ func original(c *cell) []byte {
 }
 
 // leaves makes series of an object's numbers, beside the object itself.
-func (e *Encoder) leaves(prefix, object []byte, depth int) {
-	for m, err := range loose.Members(object) {
-		if err != nil {
-			return // the line was read as a whole before
-		}
-		begin := len(e.names)
-		e.names = append(append(append(e.names, prefix...), '.'), m.Key...)
-		name := e.names[begin:len(e.names):len(e.names)]
-		switch {
-		case !isName(name):
-		case loose.KindOf(m.Value) == loose.Number:
-			if f, exact := loose.Float(m.Value); exact {
-				e.cells = append(e.cells, cell{name: name, class: number, value: f})
-			}
-		case depth < maxNested && isPlainObject(m.Value):
-			e.leaves(name, m.Value, depth+1)
+func (e *Encoder) leaves(key, object []byte) {
+	for name, f := range Leaves(string(key), object) {
+		if isName([]byte(name)) {
+			e.parts = append(e.parts, part{name: []byte(name), class: number, value: f})
 		}
 	}
 }
@@ -239,14 +223,14 @@ func (e *Encoder) rest(other []loose.Member) {
 		doc = append(loose.AppendText(doc, string(m.Key)), ':')
 		doc = append(doc, m.Value...)
 	}
-	e.cells = append(e.cells, cell{name: []byte(OtherMetric), class: document, raw: append(doc, '}')})
+	e.parts = append(e.parts, part{name: []byte(OtherMetric), class: document, raw: append(doc, '}')})
 }
 
 // find is the group of the cells' form.
 func (e *Encoder) find() *group {
 	e.sign = e.sign[:0]
-	for i := range e.cells {
-		c := &e.cells[i]
+	for i := range e.parts {
+		c := &e.parts[i]
 		e.sign = append(append(append(e.sign, byte(c.class)), c.name...), 0) // no name has a zero byte
 	}
 	if e.last != nil && e.last.sign == string(e.sign) {
@@ -262,10 +246,10 @@ func (e *Encoder) find() *group {
 
 // form makes a group of the cells' form.
 func (e *Encoder) form() *group {
-	g := &group{sign: string(e.sign), columns: make([]model.Column, len(e.cells), len(e.cells)+1)}
-	seen := make(map[string]bool, len(e.cells))
-	for i := range e.cells {
-		c := &e.cells[i]
+	g := &group{sign: string(e.sign), columns: make([]model.Column, len(e.parts), len(e.parts)+1)}
+	seen := make(map[string]bool, len(e.parts))
+	for i := range e.parts {
+		c := &e.parts[i]
 		key, kind := c.series()
 		g.columns[i] = model.Column{Series: key, Kind: kind}
 		name := string(c.name)
@@ -282,23 +266,23 @@ func (e *Encoder) form() *group {
 	return g
 }
 
-// settle leaves one cell of each name, the last as in Python. Of two leaves of objects that
+// settle leaves one part of each name, the last as in Python. Of two leaves of objects that
 // have the same dotted name, too: the objects keep both.
 func (e *Encoder) settle() {
-	at := make(map[string]int, len(e.cells))
-	for i := range e.cells {
-		at[string(e.cells[i].name)] = i
+	at := make(map[string]int, len(e.parts))
+	for i := range e.parts {
+		at[string(e.parts[i].name)] = i
 	}
-	kept := e.cells[:0]
-	for i := range e.cells {
-		if at[string(e.cells[i].name)] == i {
-			kept = append(kept, e.cells[i])
+	kept := e.parts[:0]
+	for i := range e.parts {
+		if at[string(e.parts[i].name)] == i {
+			kept = append(kept, e.parts[i])
 		}
 	}
-	e.cells = kept
+	e.parts = kept
 }
 
-func (c *cell) series() (model.SeriesKey, model.Kind) {
+func (c *part) series() (model.SeriesKey, model.Kind) {
 	switch c.class {
 	case number:
 		return model.SeriesKey{Metric: string(c.name), Scale: model.ScaleStep}, model.KindFloat
@@ -324,7 +308,7 @@ func histogramOf(v []byte) (doc []byte, ok bool) {
 			return nil, false
 		}
 		switch string(m.Key) {
-		case "_type":
+		case TypeMember:
 			if !bytes.Equal(m.Value, []byte(`"histogram"`)) {
 				return nil, false
 			}
@@ -357,4 +341,9 @@ func exactList(v []byte) bool {
 		}
 	}
 	return true
+}
+
+// SeriesOf are the series that a key of the history may be kept in.
+func SeriesOf(key string) []model.SeriesKey {
+	return []model.SeriesKey{{Metric: key, Scale: model.ScaleStep}, typed(key, TypeText), typed(key, TypeJSON), typed(key, TypeHistogram)}
 }

@@ -1,12 +1,13 @@
 package row
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/loose"
 )
-
 
 // Line is a line of the history that was read. Its parts lie in the bytes of the line.
 type Line struct {
@@ -80,4 +81,25 @@ func Nanoseconds(seconds float64) int64 {
 func Seconds(ns int64) float64 {
 	whole := ns / 1e9
 	return float64(whole) + float64(ns-whole*1e9)/1e9
+}
+
+// Unnumbered is a row without its step, as one text: equal for a line and for what is read
+// of it.
+func Unnumbered(line []byte) string {
+	all, ok := membersOf(line)
+	if !ok {
+		return string(line)
+	}
+	delete(all, `"`+StepKey+`"`)
+	var out []byte
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := all[key]
+		out = append(append(out, key...), ':')
+		if f, held := Number(value); held {
+			out = append(loose.AppendNumber(out, f), ',')
+			continue
+		}
+		out = append(loose.Compact(out, value), ',')
+	}
+	return string(out)
 }

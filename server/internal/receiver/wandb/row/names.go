@@ -17,6 +17,8 @@ const (
 // A series whose values are not numbers says by a label how they are to be read, so that a
 // key whose values change their type has one series for each type.
 const (
+	// LabelProcess tells the consoles of processes apart that log into one run together.
+	LabelProcess  = "process"
 	LabelType     = "type"
 	TypeText      = "text"      // a string, kept as it is
 	TypeJSON      = "json"      // any other value, as its JSON text

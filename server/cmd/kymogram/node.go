@@ -41,6 +41,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
 	"github.com/kymogram/kymogram/server/internal/receiver/otlp"
 	"github.com/kymogram/kymogram/server/internal/receiver/promwrite"
+	"github.com/kymogram/kymogram/server/internal/receiver/wandb"
 	"github.com/kymogram/kymogram/server/internal/reserve"
 	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/server"
@@ -299,7 +300,10 @@ func (n *node) receivers() (routes []map[string]http.Handler, rpc func(grpc.Serv
 	}); err != nil {
 		return nil, nil, fmt.Errorf("register metrics: %w", err)
 	}
-	return []map[string]http.Handler{lines.Handlers(), writes.Handlers(), exports.Handlers()}, exports.Register, nil
+	runs := wandb.New(n.ingest, n.query, wandb.Options{
+		MaxBody: most, MaxFile: c.Limits.BlobMiB << 20, Work: work, Blobs: n.blobs, Signer: n.signer, Now: time.Now, Log: n.log,
+	})
+	return []map[string]http.Handler{lines.Handlers(), writes.Handlers(), exports.Handlers(), runs.Handlers()}, exports.Register, nil
 }
 
 // languages answer other systems' queries.

@@ -32,16 +32,26 @@ func NewSigner(secret []byte, now func() time.Time) (*Signer, error) {
 
 // Query is what a signed URL carries after its path.
 func (s *Signer) Query(method string, h Hash, life time.Duration) (query string, expires time.Time) {
-	expires = s.now().Add(life).Truncate(time.Second)
-	unix := strconv.FormatInt(expires.Unix(), 10)
-	return url.Values{"expires": {unix}, "signature": {hex.EncodeToString(s.mac(method, h, unix))}}.Encode(), expires
+	return s.QueryOf(method, h.String(), life)
 }
 
 // Check fails unless the query was signed for this method and blob and is still
 // valid.
 func (s *Signer) Check(method string, h Hash, query url.Values) error {
+	return s.CheckOf(method, h.String(), query)
+}
+
+// QueryOf is Query for something other than a blob: a subject that is no hash.
+func (s *Signer) QueryOf(method, subject string, life time.Duration) (query string, expires time.Time) {
+	expires = s.now().Add(life).Truncate(time.Second)
+	unix := strconv.FormatInt(expires.Unix(), 10)
+	return url.Values{"expires": {unix}, "signature": {hex.EncodeToString(s.mac(method, subject, unix))}}.Encode(), expires
+}
+
+// CheckOf is Check for what QueryOf signed.
+func (s *Signer) CheckOf(method, subject string, query url.Values) error {
 	given, err := hex.DecodeString(query.Get("signature"))
-	if err != nil || !hmac.Equal(given, s.mac(method, h, query.Get("expires"))) {
+	if err != nil || !hmac.Equal(given, s.mac(method, subject, query.Get("expires"))) {
 		return model.Errorf(model.CodePermission, "the signature of this URL is not valid")
 	}
 	expires, err := strconv.ParseInt(query.Get("expires"), 10, 64)
@@ -51,9 +61,13 @@ func (s *Signer) Check(method string, h Hash, query url.Values) error {
 	return nil
 }
 
-// mac needs no length prefixes: no field can hold a line break.
-func (s *Signer) mac(method string, h Hash, expires string) []byte {
+// mac needs no length prefixes: of its fields only the last ones may hold anything, and
+// they are quoted. A hash is written as it is, as in the first version.
+func (s *Signer) mac(method, subject, expires string) []byte {
 	mac := hmac.New(sha256.New, s.secret)
-	fmt.Fprintf(mac, "%s\n%s\n%s\n%q", signContext, method, h, expires)
+	if _, err := ParseHash(subject); err != nil {
+		subject = strconv.Quote(subject)
+	}
+	fmt.Fprintf(mac, "%s\n%s\n%s\n%q", signContext, method, subject, expires)
 	return mac.Sum(nil)
 }

@@ -20,6 +20,7 @@ const (
 	maxTag      = 256
 	maxDocument = 1<<20 - 64 // a record of the spool holds it
 	maxDepth    = 32
+	maxNesting  = 10_000 // of a JSON text that is read at all
 	// maxNamed bounds the names in the counts of what is left out, maxShown each.
 	maxNamed = 20
 	maxShown = 100

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/loose"
 )
 
 // findWandb finds run-ID.wandb files, of offline runs and of others: the latter
@@ -488,8 +489,8 @@ func item(msg []byte) (keys []string, value any, err error) {
 		case 7:
 			value = string(f.b)
 		case 8, 16:
-			if value, err = tolerantJSON(f.b); err != nil {
-				return nil, nil, err
+			if value, err = loose.Decode(f.b, maxNesting); err != nil {
+				return nil, nil, fmt.Errorf("read a value: %w", err)
 			}
 		}
 	}

@@ -38,6 +38,11 @@ func (s *Service) UpdateRun(ctx context.Context, id model.RunID, updates []model
 			return err
 		}
 	}
+	return s.edit(ctx, run, updates)
+}
+
+// edit applies updates that came by themselves.
+func (s *Service) edit(ctx context.Context, run *catalog.Run, updates []model.Update) error {
 	state := s.runs.acquire(run.ID)
 	defer s.runs.release(state)
 	state.mu.Lock()
@@ -118,4 +123,33 @@ func (s *Service) RestoreRun(ctx context.Context, id model.RunID) error {
 	}
 	s.publish(run.ID, run.Workspace, run.Project)
 	return nil
+}
+
+// FindRun finds a run by its name for a caller that may write to its project: CodeNotFound
+// for none, CodeRunDeleted for one in the trash.
+func (s *Service) FindRun(ctx context.Context, workspace, project, name string) (model.RunID, error) {
+	if err := model.CheckPlace(workspace, project); err != nil {
+		return model.RunID{}, err
+	}
+	if err := s.deps.Auth.Allow(ctx, catalog.ScopeIngest, workspace, project); err != nil {
+		return model.RunID{}, err
+	}
+	return s.deps.Names.FindRun(ctx, workspace, project, name)
+}
+
+// PutFile names a file of a run for a caller whose right a signed URL was: it was looked at
+// when that was made.
+func (s *Service) PutFile(ctx context.Context, id model.RunID, name string, f *model.RunFile) error {
+	run, err := s.deps.Catalog.Lookup(ctx, id)
+	if err != nil {
+		return err
+	}
+	if run.DeletedNs > 0 {
+		return errDeleted(run.Name)
+	}
+	update := model.Update{Op: model.OpSetFile, Path: name, File: f}
+	if err := checkEdit(&update); err != nil {
+		return err
+	}
+	return s.edit(ctx, run, []model.Update{update})
 }

@@ -126,3 +126,6 @@ func errSuperseded() *model.Error {
 	return model.Errorf(model.CodeSuperseded, "a newer stream of this writer took over").
 		WithHint("One process at a time delivers a writer.")
 }
+
+// Writer is the writer that the session is of.
+func (s *Session) Writer() model.WriterID { return s.writer }

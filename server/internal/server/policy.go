@@ -104,6 +104,12 @@ func DefaultPolicy() Policy {
 			"POST /prometheus/{workspace}/{project}/api/v1/status/buildinfo":    foreign,
 			"GET /prometheus/{workspace}/{project}/federate":                    foreign,
 
+			"POST /graphql": foreign, // W&B
+			"POST /files/{entity}/{project}/{run}/file_stream":    {Scope: auth.Ingest, Foreign: true},
+			"PUT /wandb/uploads/{run}/{name...}":                  {Scope: auth.Ingest, Signed: true, Large: true},
+			"GET /wandb/files/{entity}/{project}/{run}/{name...}": {Scope: auth.Read, Foreign: true, Large: true},
+			"POST /sdk/otel/v1/{what}":                            {Scope: auth.Ingest, Foreign: true},
+
 			"POST /api/v1/open":                                 ingest,
 			"GET /api/v1/projects":                              read,
 			"GET /api/v1/projects/{workspace}/{project}/runs":   read,

@@ -289,6 +289,20 @@ type Selected struct {
 // SelectRows is the most that a piece has, so that who reads pieces knows what they take.
 const SelectRows = 20_000
 
+// AcrossRequest asks for what the series of one run have in a range, for readers of rows
+// that lie over many series.
+type AcrossRequest struct {
+	Run      model.RunID
+	Metrics  []string                       // exact names, rising; makes the look-up direct. Empty: all
+	Match    func(key model.SeriesKey) bool // nil matches all
+	After    string                         // SeriesKey.String() of the last series that was read
+	Axis     model.Axis                     // AxisTime for time; points without the axis are left out
+	From, To int64                          // inclusive
+	At       []int64                        // rising; when not nil, only points at these
+	Attempts Attempts
+	Limit    int // points of a piece; 0 or more than SelectRows: SelectRows
+}
+
 // Reader is the read side; query is its only user. An unknown run or series
 // yields CodeNotFound. Reads see every append that returned before they began.
 type Reader interface {
@@ -305,9 +319,15 @@ type Reader interface {
 	RunStats(ctx context.Context, run model.RunID) (RunStats, error)
 }
 
-// Selector reads the curves of many runs by time.
+// Selector reads many series at once.
 type Selector interface {
+	// Select reads the curves of many runs by time.
 	Select(ctx context.Context, r SelectRequest) iter.Seq2[Selected, error]
+	// Across reads many series of a run as [Reader.Scan] does, in the order of their keys. Those
+	// without a point in the range do not come, and cost next to nothing. One of many points
+	// comes in pieces of at most Limit rows or a page of texts, each but the last with Next.
+	// Each series is read as it is when its turn comes.
+	Across(ctx context.Context, r AcrossRequest) iter.Seq2[*Rows, error]
 }
 
 // Starts tells where the series of a run stand, so that whoever goes on with it

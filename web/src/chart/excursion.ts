@@ -1,4 +1,5 @@
 import type { Curve } from "./curve.ts";
+import { Points } from "./points.ts";
 
 const far = 3; // robust spans, which is what must be seen …
 const near = 2.2; // … and what is looked at, since buckets tell only about how far it is
@@ -37,49 +38,74 @@ function find(c: Curve): number[] {
   for (let i = 0; i < c.count.length; i++) if (c.count[i]! > 0) all.push(i);
   // A few buckets of many points, as on both sides of a pause of days, tell nothing about their spread.
   if (all.length < fewest) return all.filter((i) => c.count[i]! > 2);
-  const whole = quantile(pick(c.mean, all), pick(c.count, all));
-  const found = new Set([
-    ...leaving(c, all, 0),
-    ...leaving(aboutTrend(c, all), all, (whole(0.9) - whole(0.1)) / least, within(c, all)),
-  ]);
+  const own = spreads(c, all);
+  const plain = leaving(c, all, own, 0);
+  const about = leavingTrend(c, all, own.trend / least);
+  if (plain.length === 0 || about.length === 0) return plain.length ? plain : about;
+  const found = new Set([...plain, ...about]);
   return all.filter((i) => found.has(i));
 }
 
 /** The buckets that leave what is usual by more than a least distance. */
-function leaving(c: Values, all: number[], least: number, known: Spread[] = []): number[] {
+function leaving(c: Values, all: number[], first: Spreads, least: number, known: Spread[] = []): number[] {
   let outside: number[] = [];
   for (let pass = 0; pass < passes; pass++) {
     const found = new Set(outside);
-    const others = found.size ? all.filter((i) => !found.has(i)) : all;
-    const usual = [...known, ...spreads(c, others)];
-    const next = all.filter((i) => leaves(c, i, usual, least));
+    const spread = found.size
+      ? spreads(
+          c,
+          all.filter((i) => !found.has(i)),
+        )
+      : first;
+    const usual = [...known, ...spread.usual];
+    const next: number[] = [];
+    for (const i of all) if (leaves(c, i, usual, least)) next.push(i);
     if (next.length === outside.length || next.length === all.length) break;
     outside = next;
   }
   return outside;
 }
 
+/** The buckets that leave the trend about them by more than a least distance. */
+function leavingTrend(c: Curve, all: number[], least: number): number[] {
+  const trend = aboutTrend(c, all);
+  if (all.length >= many && reachOf(trend, all) <= least) return [];
+  return leaving(trend, all, spreads(trend, all), least, within(c, all));
+}
+
+/** How far a value is from any other at most, or from 0; the points of a bucket are as takePoints has them. */
+function reachOf(c: Values, all: number[]): number {
+  let [low, high] = [0, 0];
+  for (const i of all) {
+    const [n, min, max, mean] = [c.count[i]!, c.min[i]!, c.max[i]!, c.mean[i]!];
+    const inner = n > 2 ? (n * mean - min - max) / (n - 2) : mean;
+    low = Math.min(low, min, mean, inner);
+    high = Math.max(high, max, mean, inner);
+  }
+  return high - low;
+}
+
 /** How points spread about a trend that turns within few buckets: as they do within a bucket. */
 const within = (c: Values, all: number[]): Spread[] =>
-  typicalOf(c, all) > small ? [{ middle: 0, span: normal * innerOf(c, all) }] : [];
+  fewEach(c, all) ? [] : [{ middle: 0, span: normal * innerOf(c, all) }];
 
-/** How many points half of the buckets have at most. */
-function typicalOf(c: Values, buckets: number[]): number {
-  const first = c.count[buckets[0]!]!;
-  return buckets.every((i) => c.count[i] === first) ? first : quantile(pick(c.count, buckets))(0.5);
+/** Half of the buckets have so few points that their min, max and mean tell nearly all. */
+function fewEach(c: Values, buckets: number[]): boolean {
+  let n = 0;
+  for (const i of buckets) if (c.count[i]! <= small) n++;
+  return n > Math.floor((buckets.length - 1) / 2);
 }
+
+const points = new Points(); // of one quantile after the other
 
 /** The standard deviation within a bucket, of half of them at most. */
 function innerOf(c: Values, buckets: number[]): number {
-  let [n, share] = [0, 0]; // most buckets have as many points as the one before
-  const one = (i: number) => {
-    if (c.count[i] !== n) {
-      n = c.count[i]!;
-      share = deviationOf(n);
-    }
-    return (c.max[i]! - c.min[i]!) * share;
-  };
-  return quantile(each(buckets, one))(0.5);
+  points.clear();
+  for (const i of buckets) {
+    const n = c.count[i]!;
+    points.add((c.max[i]! - c.min[i]!) * (deviations[n] ?? deviationOf(n)), 1);
+  }
+  return points.sort().quantile(0.5);
 }
 
 /**
@@ -87,12 +113,14 @@ function innerOf(c: Values, buckets: number[]): number {
  * that is nothing. The first and the last bucket have one side only, and no trend to leave.
  */
 function aboutTrend(c: Curve, all: number[]): Values {
-  const [min, max, mean] = [c.min, c.max, c.mean].map(() => new Float64Array(c.count.length));
-  const points = all.reduce((n, i) => n + c.count[i]!, 0);
-  const wanted = Math.max(window[0], Math.min(window[1], Math.floor(points / 50)));
-  const half = Math.max(narrowest, Math.round((wanted * all.length) / points));
-  const means = pick(c.mean, all);
-  const sorted = new Float64Array(half);
+  const { min, max, mean, means, sorted } = roomFor(c.count.length);
+  let total = 0;
+  for (let k = 0; k < all.length; k++) {
+    total += c.count[all[k]!]!;
+    means[k] = c.mean[all[k]!]!;
+  }
+  const wanted = Math.max(window[0], Math.min(window[1], Math.floor(total / 50)));
+  const half = Math.max(narrowest, Math.round((wanted * all.length) / total));
   const median = (from: number, to: number) => {
     for (let n = 0; n < to - from; n++) {
       const value = means[from + n]!;
@@ -106,11 +134,25 @@ function aboutTrend(c: Curve, all: number[]): Values {
     const i = all[k]!;
     const before = median(Math.max(0, k - half), k);
     const after = median(k + 1, Math.min(all.length, k + 1 + half));
-    max![i] = apart(c.max[i]!, Math.max(before, after));
-    min![i] = apart(c.min[i]!, Math.min(before, after));
-    mean![i] = apart(c.mean[i]!, (before + after) / 2);
+    max[i] = apart(c.max[i]!, Math.max(before, after));
+    min[i] = apart(c.min[i]!, Math.min(before, after));
+    mean[i] = apart(c.mean[i]!, (before + after) / 2);
   }
-  return { min: min!, max: max!, mean: mean!, count: c.count };
+  return { min, max, mean, count: c.count };
+}
+
+type Room = Record<"min" | "max" | "mean" | "means" | "sorted", Float64Array>;
+
+let room: Room | undefined; // of one series after the other
+
+/** Empty columns of so many buckets. */
+function roomFor(buckets: number): Room {
+  if (!room || room.min.length < buckets) {
+    const column = () => new Float64Array(2 * buckets);
+    room = { min: column(), max: column(), mean: column(), means: column(), sorted: column() };
+  }
+  for (const column of [room.min, room.max, room.mean]) column.fill(0, 0, buckets);
+  return room;
 }
 
 /** How far a value is from another; equal values may differ by rounding. */
@@ -131,96 +173,77 @@ function leaves(c: Values, i: number, usual: readonly Spread[], least: number): 
   for (const { middle, span } of usual) {
     const off = Math.max(apart(max, middle), -apart(min, middle));
     if (!(off > near * span) || off <= least) continue;
-    const beside = (other: number | undefined) => Math.abs(mean - (other ?? mean)) || 0;
-    const out = Math.max(max - mean, mean - min, beside(c.mean[i - 1]), beside(c.mean[i + 1]));
+    const out = Math.max(max - mean, mean - min, beside(c, i, i - 1), beside(c, i, i + 1));
     if (off > far * span || out > (near * span) / 4) return true;
   }
   return false;
 }
 
+/** How far the mean of a bucket is from another's; 0 where there is none. */
+const beside = (c: Values, i: number, other: number): number =>
+  other >= 0 && other < c.count.length ? Math.abs(c.mean[i]! - c.mean[other]!) || 0 : 0;
+
+/** Spreads is what is usual of some buckets, and how far their means spread alone. */
+interface Spreads {
+  usual: Spread[];
+  trend: number;
+}
+
 /** How the values of these buckets spread, as far as buckets tell. */
-function spreads(c: Values, buckets: number[]): Spread[] {
+function spreads(c: Values, buckets: number[]): Spreads {
   // Points spread by their trend, which means show, and within their buckets.
-  const means = quantile(pick(c.mean, buckets), pick(c.count, buckets));
-  const all = { middle: means(0.5), span: Math.hypot(means(0.9) - means(0.1), normal * innerOf(c, buckets)) };
-  const out = [all];
-  if (typicalOf(c, buckets) <= small) out.push(spreadOf(c, buckets, pointsOf));
-  if (buckets.length < many) out.push(spreadOf(c, buckets, spreadPoints));
-  return out;
+  points.clear();
+  for (const i of buckets) points.add(c.mean[i]!, c.count[i]!);
+  const means = spreadOfPoints();
+  const usual = [{ middle: means.middle, span: Math.hypot(means.span, normal * innerOf(c, buckets)) }];
+  if (fewEach(c, buckets)) usual.push(spreadOf(c, buckets, takePoints));
+  if (buckets.length < many) usual.push(spreadOf(c, buckets, spreadPoints));
+  return { usual, trend: means.span };
+}
+
+function spreadOfPoints(): Spread {
+  points.sort();
+  return { middle: points.quantile(0.5), span: points.quantile(0.9) - points.quantile(0.1) };
 }
 
 /** How the points spread that these buckets are taken to have. */
-function spreadOf(c: Values, buckets: number[], points: typeof pointsOf): Spread {
-  const [values, counts]: number[][] = [[], []];
-  const take = (value: number, count: number) => {
-    values!.push(value);
-    counts!.push(count);
-  };
-  for (const i of buckets) points(c, i, take);
-  const q = quantile(Float64Array.from(values!), Float64Array.from(counts!));
-  return { middle: q(0.5), span: q(0.9) - q(0.1) };
+function spreadOf(c: Values, buckets: number[], take: typeof takePoints): Spread {
+  points.clear();
+  for (const i of buckets) take(c, i);
+  return spreadOfPoints();
 }
 
 /** The standard deviation of n points of a normal distribution that are 1 apart, within 20 %. */
 const deviationOf = (n: number): number => (n < 2 ? 0 : Math.sqrt(1 - 1 / n) / (3.08 * Math.log10(n) ** 0.7));
 
-/** What is known of a bucket's points, as values and how many have it: up to three points these are all. */
-function pointsOf(c: Values, i: number, take: (value: number, count: number) => void): void {
+const deviations = Array.from({ length: 256 }, (_, n) => deviationOf(n));
+
+/** Takes what is known of a bucket's points, as values and how many have it: up to three points these are all. */
+function takePoints(c: Values, i: number): void {
   const [n, min, max] = [c.count[i]!, c.min[i]!, c.max[i]!];
-  take(min, 1);
-  if (n > 1) take(max, 1);
-  if (n > 2) take((n * c.mean[i]! - min - max) / (n - 2), n - 2);
+  points.add(min, 1);
+  if (n > 1) points.add(max, 1);
+  if (n > 2) points.add((n * c.mean[i]! - min - max) / (n - 2), n - 2);
 }
 
 /**
- * A bucket's points as a trend has them: evenly from min to mean and from there to max, as many on each side as give the
- * mean.
+ * Takes a bucket's points as a trend has them: evenly from min to mean and from there to max, as many on each side as give
+ * the mean.
  */
-function spreadPoints(c: Values, i: number, take: (value: number, count: number) => void): void {
+function spreadPoints(c: Values, i: number): void {
   const [n, min, max] = [c.count[i]!, c.min[i]!, c.max[i]!];
   const span = max - min;
   if (n < 3 || !(span > 0 && span < Infinity)) {
-    pointsOf(c, i, take);
+    takePoints(c, i);
     return;
   }
   const inner = Math.max(min, Math.min(max, (n * c.mean[i]! - min - max) / (n - 2)));
   const below = (max - inner) / span;
-  take(min, 1);
-  take(max, 1);
+  points.add(min, 1);
+  points.add(max, 1);
   for (let k = 0; k < pieces; k++) {
     const share = (k + 0.5) / pieces;
-    take(min + (inner - min) * share, ((n - 2) * below) / pieces);
-    take(inner + (max - inner) * share, ((n - 2) * (1 - below)) / pieces);
+    points.add(min + (inner - min) * share, ((n - 2) * below) / pieces);
+    points.add(inner + (max - inner) * share, ((n - 2) * (1 - below)) / pieces);
   }
-}
-
-const pick = (values: ArrayLike<number>, buckets: number[]): Float64Array => each(buckets, (i) => values[i]!);
-
-/** A number for each bucket; a loop takes a quarter of the time of Float64Array.from. */
-function each(buckets: number[], of: (i: number) => number): Float64Array {
-  const out = new Float64Array(buckets.length);
-  for (let k = 0; k < out.length; k++) out[k] = of(buckets[k]!);
-  return out;
-}
-
-/** Quantiles of values, which stand for so many points each; for one, where no counts are given. */
-function quantile(values: Float64Array, counts?: Float64Array): (q: number) => number {
-  if (counts?.every((n) => n === counts[0])) return evenly(values, counts[0] ?? 1);
-  if (!counts) return evenly(values, 1);
-  const order = Uint32Array.from(values, (_, k) => k).sort((a, b) => values[a]! - values[b]!);
-  const total = counts.reduce((n, points) => n + points, 0);
-  return (q) => {
-    let seen = 0;
-    for (const k of order) {
-      seen += counts[k]!;
-      if (seen > q * (total - 1)) return values[k]!;
-    }
-    return 0;
-  };
-}
-
-/** Quantiles of values that stand for equally many points. */
-function evenly(values: Float64Array, count: number): (q: number) => number {
-  const sorted = values.sort();
-  return (q) => sorted[Math.floor((q * (sorted.length * count - 1)) / count)] ?? 0;
 }

@@ -158,21 +158,22 @@ async function tasks(page: Page): Promise<() => Promise<number>> {
   };
 }
 
-/** Counts requests for data and the bytes of their answers on the wire. */
+/** Counts requests for data and the bytes of their answers on the wire. The beats of a stream are no answer that somebody waits for. */
 async function wire(page: Page, kind = ours): Promise<{ api: number; requests: number; lastMs: number }> {
   const sum = { api: 0, requests: 0, lastMs: 0 };
-  const api = new Set<string>();
+  const [api, streams] = [new Set<string>(), new Set<string>()];
   const cdp = await page.context().newCDPSession(page);
   await cdp.send("Network.enable");
   cdp.on("Network.responseReceived", (e) => {
     if (!e.response.url.includes(kind.data)) return;
     api.add(e.requestId);
+    if (e.response.mimeType === "text/event-stream") streams.add(e.requestId);
     sum.requests++;
   });
   cdp.on("Network.dataReceived", (e) => {
     if (!api.has(e.requestId)) return;
     sum.api += e.encodedDataLength;
-    sum.lastMs = Date.now();
+    if (!streams.has(e.requestId)) sum.lastMs = Date.now();
   });
   return sum;
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"path/filepath"
 	"sync"
 
@@ -141,6 +142,11 @@ func (e *Engine) commit(r *state.Run, enc *record.Encoder, apply func(lsn uint64
 // Scan implements [store.Reader].
 func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, error) {
 	return curve.Scan(ctx, e.table, q)
+}
+
+// Across implements [store.Selector].
+func (e *Engine) Across(ctx context.Context, q store.AcrossRequest) iter.Seq2[*store.Rows, error] {
+	return curve.Across(ctx, e.table.Touching, q)
 }
 
 // Buckets implements [store.Reader].

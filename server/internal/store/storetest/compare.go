@@ -125,6 +125,9 @@ func compareRun(ctx context.Context, e store.Engine, id model.RunID, r *naiveRun
 			return fmt.Errorf("series %q: %w", text, err)
 		}
 	}
+	if err := compareAcross(ctx, e, id, r, limit); err != nil {
+		return err
+	}
 	return compareEnds(ctx, e, id, r, texts)
 }
 

@@ -64,6 +64,7 @@ type scan struct {
 	*View
 	axis     int
 	from, to int64
+	at       []int64 // nil: all x
 	after    *column.Place
 	limit    int
 	depth    uint32
@@ -242,14 +243,19 @@ func (s *scan) collectFrom(ctx context.Context, out *[]found, pieces []piece) (m
 	return true, nil
 }
 
-// most is how many rows a page gathers at most where no two pieces overlap and each is in order.
+// most is how many rows a page gathers at most where no two pieces overlap and each is in
+// order, with one row at each x.
 func (s *scan) most(pieces []piece) (n int) {
+	wide := max(1, uint64(s.to)-uint64(s.from))
+	if s.at != nil {
+		wide = min(wide, uint64(len(s.at)))
+	}
 	for i := 0; i < len(pieces) && n <= s.limit; i++ {
 		rows := len(pieces[i].keep)
 		if pieces[i].whole() {
 			rows = pieces[i].Group.Extent().Rows
 		}
-		n += min(rows, s.limit+1)
+		n += int(min(uint64(rows), uint64(s.limit)+1, wide))
 	}
 	return n
 }
@@ -323,7 +329,9 @@ func (s *scan) gather(out []found, p *piece) []found {
 	}
 	picked, xs, in := p.picked(r.Len()), r.X(s.axis), &gathered{s, r, vals}
 	inOrder := slices.IsSortedFunc(picked, func(i, k int32) int { return cmp.Compare(xs[i], xs[k]) })
-	if inOrder { // a group has many pages of rows: without this, each would take the memory of all that follow it
+	if s.at != nil {
+		picked = s.picksAt(picked, xs, inOrder)
+	} else if inOrder { // a group has many pages of rows: without this, each would take the memory of all that follow it
 		first, _ := slices.BinarySearchFunc(picked, s.from, func(i int32, x int64) int { return cmp.Compare(xs[i], x) })
 		picked = picked[first:]
 	}

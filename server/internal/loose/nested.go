@@ -1,0 +1,108 @@
+package loose
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// pastNested skips an array or object by counting brackets outside of strings, 64
+// bytes at a time: a jump from mark to mark would be mispredicted at each of them.
+func pastNested(b []byte, i int) int {
+	var quoted, escaped uint64 // carried into the next block: all bits, or the first
+	depth := 0
+	for ; i+64 <= len(b); i += 64 {
+		block := (*[64]byte)(b[i:])
+		quotes, brackets, slashed := marks(block)
+		if slashed || escaped != 0 {
+			quotes, escaped = unescape(block, quotes, escaped)
+		}
+		inside := prefixes(quotes) ^ quoted
+		quoted = -(inside >> 63)
+		for brackets &^= inside; brackets != 0; brackets &= brackets - 1 {
+			at := bits.TrailingZeros64(brackets)
+			if depth += step(block[at]); depth == 0 {
+				return i + at + 1
+			}
+		}
+	}
+	return pastRest(b, i, depth, quoted != 0, escaped != 0)
+}
+
+// step is what a mark adds to the depth. Infinity has a y, which marks takes for a bracket.
+func step(c byte) int {
+	switch c {
+	case '{', '[':
+		return 1
+	case '}', ']':
+		return -1
+	}
+	return 0
+}
+
+// pastRest is pastNested byte by byte, from within the value.
+func pastRest(b []byte, i, depth int, quoted, escaped bool) int {
+	for ; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case !quoted && step(c) != 0:
+			if depth += step(c); depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(b)
+}
+
+// marks has a bit for each quote and for each bracket of a block, and says whether
+// it has a backslash. With bit 5 set and bits 1 and 2 cleared, all four brackets are
+// one byte. So are y and _, but only a word can have one outside of strings.
+func marks(block *[64]byte) (quotes, brackets uint64, slashed bool) {
+	var slashes uint64
+	for k := 0; k < 64; k += 8 {
+		x := binary.LittleEndian.Uint64(block[k : k+8])
+		quotes = quotes>>8 | packed(zeros(x^'"'*ones))
+		brackets = brackets>>8 | packed(zeros((x|' '*ones)&^(6*ones)^('y'*ones)))
+		slashes |= zeros(x ^ '\\'*ones)
+	}
+	return quotes, brackets, slashes != 0
+}
+
+// zeros has the high bit of each byte of a word that is zero.
+func zeros(x uint64) uint64 {
+	const low = ^uint64(highs)
+	return ^(x&low + low | x) & highs
+}
+
+// packed moves the high bits of the bytes into the uppermost byte.
+func packed(x uint64) uint64 { return x * 0x0002040810204081 & (0xff << 56) }
+
+// unescape takes away the quotes that a backslash stands before. It says whether
+// the first byte of the next block is escaped.
+func unescape(block *[64]byte, quotes, escaped uint64) (left, next uint64) {
+	for i, c := range block {
+		switch {
+		case escaped != 0:
+			quotes &^= 1 << i
+			escaped = 0
+		case c == '\\':
+			escaped = 1
+		}
+	}
+	return quotes, escaped
+}
+
+// prefixes has a bit set where the number of bits up to it is odd.
+func prefixes(x uint64) uint64 {
+	x ^= x << 1
+	x ^= x << 2
+	x ^= x << 4
+	x ^= x << 8
+	x ^= x << 16
+	return x ^ x<<32
+}

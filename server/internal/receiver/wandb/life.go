@@ -1,0 +1,392 @@
+package wandb
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/receiver/wandb/row"
+)
+
+// job is the orchestration of the attempts that this receiver opens.
+const job = "wandb"
+
+// The SDK of the two kinds of writers. A process opens, ends or falls silent, and the run's
+// status follows it. A lane only holds rows: at each step one.
+const (
+	processSDK = "wandb/"
+	laneSDK    = model.ObserverSDK + "wandb-rows"
+)
+
+// maxLanes bounds the rows of one step. Beyond it a later row replaces one in the last
+// lane; the run's count of superseded points shows it.
+const maxLanes = 64
+
+// How long a run without requests is kept at hand, how often that is looked at, and how
+// many there may be.
+const (
+	lifeIdle  = 10 * time.Minute
+	lifeSweep = time.Minute
+	lifeMost  = 10_000
+)
+
+// lives are the runs that are written to.
+type lives struct {
+	mu    sync.Mutex
+	by    map[model.RunID]*life
+	now   func() time.Time
+	swept time.Time
+}
+
+func (l *lives) init(now func() time.Time) {
+	l.by, l.now, l.swept = map[model.RunID]*life{}, now, now()
+}
+
+// life is what is known of a run that is written to. Everything but users and used is
+// guarded by mu: one request of a run at a time decides where its rows go.
+//
+//	UpsertBucket of a process ──▶ begin: a writer opens, the run is running
+//	file_stream ──────────────▶ rows behind the greatest step: lane 0
+//	                            others: the same row is there? a duplicate
+//	                                    a process that began alone? a new attempt
+//	                                    else the first lane that lacks the step
+//	complete ─────────────────▶ end: the writer closes
+//
+// file_stream does not say which process it is of, and need not: rows of processes that run
+// together are rows of one attempt.
+type life struct {
+	mu     sync.Mutex
+	id     model.RunID
+	at     place
+	loaded bool
+	// count is the restart count of the attempt that rows go to.
+	count     int64
+	lanes     []*ingest.Session
+	processes []*process // that have not ended, oldest first
+	// greatest is the greatest step of a row of any attempt, -1 without one.
+	greatest int64
+	// alone: a process began while no other ran, and sent no new row yet.
+	alone bool
+	// empty: no row came since the attempt began.
+	empty bool
+	// resumed is when a process last asked where the run stands, as one does that resumes it.
+	resumed time.Time
+	// resumeFrom is the first step that the next attempt hides of those before.
+	resumeFrom *int64
+
+	users int
+	used  time.Time
+}
+
+// process is one that logs.
+type process struct {
+	session *ingest.Session
+	sdk     string
+	number  int    // among those that ran together, from 0
+	client  string // what names it in shared mode, else ""
+	// next are the offsets where its files go on, -1 before it sent any of them.
+	history, events, console int64
+	seen                     time.Time
+}
+
+// processSilence is how long a process says nothing when it is over: the SDK sends at least
+// a heartbeat every 30 s.
+const processSilence = 90 * time.Second
+
+// of finds the process that a chunk is of, by where its files go on. It need not be right:
+// it decides whose end is noted, and which lines of the console replace one another.
+func (v *life) of(c *chunk) *process {
+	var best *process
+	most := -1
+	for _, p := range v.processes {
+		if c.client != "" && c.client == p.client {
+			return p
+		}
+		score := 0
+		if c.history != nil && c.historyFrom == p.history || c.events != nil && c.eventsFrom == p.events {
+			score = 3
+		} else if c.console != nil && c.consoleFrom == p.console {
+			score = 2
+		} else if p.history < 0 && p.events < 0 && p.console < 0 {
+			score = 1
+		}
+		if score >= most { // of equals the youngest
+			best, most = p, score
+		}
+	}
+	return best
+}
+
+// took notes what a process sent.
+func (p *process) took(c *chunk, now time.Time) {
+	p.seen = now
+	if c.history != nil {
+		p.history = c.historyFrom + c.historyLines
+	}
+	if c.events != nil {
+		p.events = c.eventsFrom + c.eventsLines
+	}
+	if c.console != nil {
+		p.console = max(p.console, c.consoleFrom+c.consoleLines)
+	}
+}
+
+// acquire is the life of a run, locked; release unlocks it and gives it back.
+func (l *lives) acquire(id model.RunID, at place) (v *life, release func()) {
+	now := l.now()
+	l.mu.Lock()
+	if now.Sub(l.swept) >= lifeSweep || len(l.by) >= lifeMost {
+		l.sweep(now)
+	}
+	v = l.by[id]
+	if v == nil {
+		v = &life{id: id}
+		l.by[id] = v
+	}
+	v.users, v.used = v.users+1, now
+	l.mu.Unlock()
+	v.mu.Lock()
+	v.at = at
+	return v, func() {
+		v.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		v.users--
+	}
+}
+
+// sweep closes what nobody used for long, and more where there are too many. The writers
+// stay open: silence ends them.
+func (l *lives) sweep(now time.Time) {
+	l.swept = now
+	for id, v := range l.by {
+		if v.users == 0 && (now.Sub(v.used) >= lifeIdle || len(l.by) >= lifeMost) {
+			delete(l.by, id)
+			v.close()
+		}
+	}
+}
+
+func (v *life) close() {
+	for _, s := range v.lanes {
+		s.Close()
+	}
+	for _, p := range v.processes {
+		p.session.Close()
+	}
+	v.lanes, v.processes, v.loaded = nil, nil, false
+	v.empty = false
+}
+
+// load reads what is known of a run that was written to before.
+func (r *Receiver) load(ctx context.Context, v *life) error {
+	if v.loaded {
+		return nil
+	}
+	run, err := r.query.Run(ctx, v.id, nil)
+	if err != nil {
+		return err
+	}
+	v.count = 0
+	if n := len(run.Order); n > 0 {
+		v.count = int64(run.Order[n-1]) - 1
+	}
+	if v.greatest, err = r.greatest(ctx, v.id); err != nil {
+		return err
+	}
+	for w, err := range run.Writers {
+		if err != nil {
+			return err
+		}
+		if w.State != model.WriterOpen || !strings.HasPrefix(w.SDK, processSDK) {
+			continue
+		}
+		p, err := r.join(ctx, v, w.ID, w.SDK, w.Host, len(v.processes))
+		if err != nil {
+			return err
+		}
+		p.seen = time.Unix(0, w.SeenNs)
+		v.processes = append(v.processes, p)
+	}
+	v.loaded = true
+	return nil
+}
+
+// greatest is the greatest step of a row of any attempt, -1 without one.
+func (r *Receiver) greatest(ctx context.Context, run model.RunID) (int64, error) {
+	last, err := row.LastStep(ctx, r.query, run)
+	if err != nil || last == nil {
+		return -1, err
+	}
+	most := *last
+	behind := query.AcrossRequest{Run: run, Metrics: []string{row.IndexMetric}, Axis: model.AxisStep, From: most + 1, To: math.MaxInt64, Attempts: query.Attempts{All: true}}
+	for rows, err := range r.query.Across(ctx, behind) {
+		if err != nil {
+			return 0, err
+		}
+		for i := range rows.Axes {
+			if rows.Axes[i].Axis == model.AxisStep {
+				most = max(most, slices.Max(rows.Axes[i].Values))
+			}
+		}
+	}
+	return most, nil
+}
+
+// request opens a writer of the attempt that rows go to.
+func (v *life) request(w model.WriterID, sdk, host string) model.OpenRequest {
+	count := v.count
+	return model.OpenRequest{
+		Writer: w, Workspace: v.at.entity, Project: v.at.project, RunName: v.at.run,
+		OrchestrationID: job, RestartCount: &count, ResumeStrategy: model.ResumeAllow, SDK: sdk, Host: host, ResumeFromStep: v.resumeFrom,
+	}
+}
+
+// writerOf is an id that follows from what a writer is, so that a restart of the server
+// makes no new ones.
+func writerOf(parts ...any) (id model.WriterID) {
+	sum := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(sum, "%v\x00", p)
+	}
+	copy(id[:], sum.Sum(nil))
+	return id
+}
+
+// lane is the session of a lane of the attempt that rows go to.
+func (r *Receiver) lane(ctx context.Context, v *life, i int) (*ingest.Session, error) {
+	for len(v.lanes) <= i {
+		s, err := r.ingest.Join(ctx, v.request(writerOf(job, v.id, v.count, len(v.lanes)), laneSDK, ""))
+		if err != nil {
+			return nil, err
+		}
+		v.lanes = append(v.lanes, s)
+	}
+	return v.lanes[i], nil
+}
+
+// begin notes that a process logs into the run. A process that resumes the run says that
+// the one before is over; others are over when they were silent for long. In shared mode
+// (client) none is alone, whoever has ended.
+func (r *Receiver) begin(ctx context.Context, v *life, sdk, host, client string, resumes bool) error {
+	now := r.options.Now()
+	alone, number := true, 0
+	kept := v.processes[:0]
+	for _, p := range v.processes {
+		silent := now.Sub(p.seen) >= processSilence
+		alone = alone && silent
+		switch {
+		case resumes:
+			if err := p.close(ctx, model.StatusFinished, now.UnixNano()); err != nil {
+				return err
+			}
+		case silent:
+			if err := p.session.Gone(ctx, "", 0); err != nil {
+				return err
+			}
+			p.session.Close()
+		default:
+			kept, number = append(kept, p), max(number, p.number+1)
+		}
+	}
+	v.processes = kept
+	p, err := r.join(ctx, v, newWriter(), processSDK+sdk, host, number)
+	if err != nil {
+		return err
+	}
+	p.client, v.alone = client, alone && client == ""
+	v.processes = append(v.processes, p)
+	return nil
+}
+
+// join opens the writer of a process.
+func (r *Receiver) join(ctx context.Context, v *life, w model.WriterID, sdk, host string, number int) (*process, error) {
+	session, err := r.ingest.Join(ctx, v.request(w, sdk, host))
+	if err != nil {
+		return nil, err
+	}
+	return &process{session: session, sdk: sdk, number: number, history: -1, events: -1, console: -1, seen: r.options.Now()}, nil
+}
+
+// close says how a process ended.
+func (p *process) close(ctx context.Context, status model.RunStatus, now int64) error {
+	_, err := p.session.Append(ctx, &model.Batch{Updates: []model.Update{{Op: model.OpClose, Text: string(status), TimeNs: now}}})
+	p.session.Close()
+	return err
+}
+
+// turn begins a new attempt: rows go there from now on.
+func (r *Receiver) turn(ctx context.Context, v *life) error {
+	for _, s := range v.lanes {
+		s.Close()
+	}
+	v.lanes, v.alone, v.empty = nil, false, true
+	v.count++
+	if _, err := r.lane(ctx, v, 0); err != nil {
+		return err
+	}
+	v.resumeFrom = nil
+	// The processes that run belong to it: its status is theirs.
+	for _, p := range v.processes {
+		next, err := r.join(ctx, v, newWriter(), p.sdk, "", p.number)
+		if err != nil {
+			return err
+		}
+		if err := p.close(ctx, model.StatusFinished, r.options.Now().UnixNano()); err != nil {
+			return err
+		}
+		p.session = next.session
+	}
+	return nil
+}
+
+// rewind begins an attempt that goes on behind a step.
+func (r *Receiver) rewind(ctx context.Context, v *life, last int64) error {
+	if err := r.load(ctx, v); err != nil {
+		return err
+	}
+	from := last + 1
+	v.resumeFrom = &from
+	return r.turn(ctx, v)
+}
+
+// end notes how a process ended. When none runs any more, the lanes end too.
+func (r *Receiver) end(ctx context.Context, v *life, p *process, failed bool, now int64) error {
+	status := model.StatusFinished
+	if failed {
+		status = model.StatusFailed
+	}
+	v.processes = slices.DeleteFunc(v.processes, func(one *process) bool { return one == p })
+	if err := p.close(ctx, status, now); err != nil || len(v.processes) > 0 {
+		return err
+	}
+	for _, lane := range v.lanes {
+		if _, err := lane.Append(ctx, &model.Batch{Updates: []model.Update{{Op: model.OpClose, Text: string(model.StatusFinished), TimeNs: now}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget drops what is known of a run.
+func (l *lives) forget(id model.RunID) {
+	l.mu.Lock()
+	v := l.by[id]
+	if v == nil {
+		l.mu.Unlock()
+		return
+	}
+	delete(l.by, id)
+	l.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.close()
+}

@@ -1,0 +1,364 @@
+package wandb
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/receiver/wandb/row"
+)
+
+// placing finds the places of what a chunk has.
+type placing struct {
+	r       *Receiver
+	life    *life
+	process *process // that the chunk is of
+	before  int64    // the greatest step before this chunk
+	now     int64
+
+	lanes   []row.Encoder
+	groups  []model.RowGroup // outside of rows: events and lines of the console
+	updates []model.Update
+	unread  uint64 // lines that cannot be taken
+	why     string
+
+	// careful: some steps of the chunk do not rise. Then there has what is at each of them.
+	careful bool
+	there   map[int64][]row.Row
+	sent    map[string]bool // rows of the chunk's times, without their steps; nil: not read yet
+}
+
+// all places and stores a chunk.
+func (p *placing) all(ctx context.Context, c *chunk) error {
+	if err := p.history(ctx, c); err != nil {
+		return err
+	}
+	if err := p.others(ctx, c); err != nil {
+		return err
+	}
+	return p.flush(ctx)
+}
+
+// history places rows.
+func (p *placing) history(ctx context.Context, c *chunk) error {
+	all, err := lines(c.history)
+	if err != nil {
+		return err
+	}
+	c.historyLines = int64(len(all))
+	var line row.Line
+	for i, raw := range all {
+		if err := p.parse(&line, raw); err != nil {
+			p.refuse(err)
+			continue
+		}
+		if !line.HasStep {
+			if there, err := p.numbered(ctx, &line, all[i:]); there || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		if !p.careful && line.Step <= p.life.greatest {
+			if err := p.look(ctx, all, i); err != nil {
+				return err
+			}
+		}
+		if err := p.place(ctx, &line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *placing) refuse(err error) {
+	p.unread++
+	p.why = model.CutBytes(err.Error(), 200)
+}
+
+// parse reads a row. One without a step comes behind all others.
+func (p *placing) parse(line *row.Line, raw []byte) error {
+	if err := line.Parse(raw); err != nil {
+		return err
+	}
+	if !line.HasStep {
+		line.Step = p.life.greatest + 1
+		return nil
+	}
+	if line.Step < 0 {
+		return model.Errorf(model.CodeBadRecord, "the step of a row is %d; it must not be negative", line.Step)
+	}
+	return nil
+}
+
+// numbered gives a row without a step the next one, unless the row is there: processes of
+// 0.19 in shared mode leave the steps to the server. A row that was sent before has another
+// step, so it is found by its time, among those of the chunk's times.
+func (p *placing) numbered(ctx context.Context, line *row.Line, rest [][]byte) (there bool, err error) {
+	if p.sent == nil {
+		if err := p.recall(ctx, rest); err != nil {
+			return false, err
+		}
+	}
+	key := row.Unnumbered(line.Raw)
+	if p.sent[key] {
+		return true, nil
+	}
+	p.sent[key] = true
+	return false, nil
+}
+
+// recall reads the rows of the times that rows without a step have.
+func (p *placing) recall(ctx context.Context, all [][]byte) error {
+	p.sent = map[string]bool{}
+	var line row.Line
+	from, to := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, raw := range all {
+		if err := line.Parse(raw); err == nil && !line.HasStep && line.TimeNs != 0 {
+			from, to = min(from, line.TimeNs), max(to, line.TimeNs)
+		}
+	}
+	if from > to || p.before < 0 {
+		return nil
+	}
+	var steps []int64
+	within := query.AcrossRequest{Run: p.life.id, Metrics: []string{row.IndexMetric}, Axis: model.AxisTime, From: from, To: to, Attempts: query.Attempts{All: true}}
+	for rows, err := range p.r.query.Across(ctx, within) {
+		if err != nil {
+			return err
+		}
+		for i := range rows.Axes {
+			if rows.Axes[i].Axis == model.AxisStep {
+				steps = append(steps, rows.Axes[i].Values...)
+			}
+		}
+	}
+	slices.Sort(steps)
+	found, err := row.Find(ctx, p.r.query, p.life.id, slices.Compact(steps))
+	for _, rows := range found {
+		for i := range rows {
+			p.sent[row.Unnumbered(rows[i].Line)] = true
+		}
+	}
+	return err
+}
+
+// look reads what is at the steps of the rows from i on. The rows before are in the first
+// lane, at steps that rise.
+func (p *placing) look(ctx context.Context, all [][]byte, i int) error {
+	p.careful = true
+	first := writerOf(job, p.life.id, p.life.count, 0)
+	placed := map[int64][]row.Row{}
+	var steps []int64
+	var line row.Line
+	for j, raw := range all {
+		switch err := line.Parse(raw); {
+		case err != nil || !line.HasStep || line.Step < 0:
+		case j < i:
+			placed[line.Step] = append(placed[line.Step], row.Row{Writer: first, Line: raw})
+		case line.Step <= p.before:
+			steps = append(steps, line.Step)
+		}
+	}
+	slices.Sort(steps)
+	var err error
+	if p.there, err = row.Find(ctx, p.r.query, p.life.id, slices.Compact(steps)); err != nil {
+		return err
+	}
+	for step, rows := range placed {
+		p.there[step] = append(p.there[step], rows...)
+	}
+	return nil
+}
+
+// place puts a row into the first lane that lacks its step, unless it is there.
+func (p *placing) place(ctx context.Context, line *row.Line) error {
+	v, lane := p.life, 0
+	there := p.there[line.Step]
+	for i := range there {
+		if row.Same(line.Raw, there[i].Line) {
+			return nil
+		}
+	}
+	if err := p.advance(ctx); err != nil {
+		return err
+	}
+	writer := writerOf(job, v.id, v.count, lane)
+	for lane < maxLanes-1 && holds(there, writer) {
+		lane++
+		writer = writerOf(job, v.id, v.count, lane)
+	}
+	if p.careful {
+		p.there[line.Step] = append(there, row.Row{Writer: writer, Line: line.Raw})
+	}
+	v.greatest, v.empty = max(v.greatest, line.Step), false
+	for len(p.lanes) <= lane {
+		p.lanes = append(p.lanes, row.Encoder{})
+	}
+	p.lanes[lane].Add(line, p.now)
+	return nil
+}
+
+func holds(rows []row.Row, writer model.WriterID) bool {
+	for i := range rows {
+		if rows[i].Writer == writer {
+			return true
+		}
+	}
+	return false
+}
+
+// advance turns to a new attempt at the first new row of a process that began alone, in a
+// run that has rows.
+func (p *placing) advance(ctx context.Context) error {
+	v := p.life
+	if !v.alone {
+		return nil
+	}
+	if v.alone = false; v.greatest < 0 || v.empty {
+		return nil
+	}
+	return p.r.turn(ctx, v)
+}
+
+// others places what a chunk has beside rows.
+func (p *placing) others(ctx context.Context, c *chunk) error {
+	if err := p.events(c); err != nil {
+		return err
+	}
+	if err := p.console(c); err != nil {
+		return err
+	}
+	if err := p.summary(ctx, c.summary); err != nil {
+		return err
+	}
+	for _, lost := range []struct {
+		count uint64
+		why   string
+	}{{c.dropped, "the W&B SDK dropped lines"}, {p.unread, p.why}} {
+		if lost.count > 0 {
+			p.updates = append(p.updates, model.Update{Op: model.OpDropped, Count: lost.count, Text: lost.why, TimeNs: p.now})
+		}
+	}
+	return nil
+}
+
+// events are what the SDK measures of the machine: series of the time, without steps.
+func (p *placing) events(c *chunk) error {
+	all, err := lines(c.events)
+	if err != nil {
+		return err
+	}
+	c.eventsLines = int64(len(all))
+	for _, raw := range all {
+		group, err := row.Event(raw, p.now)
+		if err != nil {
+			p.refuse(err)
+			continue
+		}
+		if group != nil {
+			p.groups = append(p.groups, *group)
+		}
+	}
+	return nil
+}
+
+// console are lines by their number: a later text of a line replaces it, as a progress bar
+// does.
+func (p *placing) console(c *chunk) error {
+	all, err := lines(c.console)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	c.consoleLines = int64(len(all))
+	g := model.RowGroup{Unique: model.UniqueStep}
+	step := make([]int64, len(all))
+	texts := make([]string, len(all))
+	for i, raw := range all {
+		step[i] = c.consoleFrom + int64(i)
+		var at int64
+		if at, texts[i] = stamped(raw); at == 0 {
+			at = p.now
+		}
+		g.TimeNs = append(g.TimeNs, at)
+	}
+	g.Axes = []model.AxisColumn{{Axis: model.AxisStep, Values: step}}
+	key := model.SeriesKey{Metric: row.ConsoleMetric, Scale: model.ScaleStep}
+	if n := p.process.number; n > 0 { // it has lines of the same numbers as another's
+		key.Labels = []model.Label{{Name: row.LabelProcess, Value: itoa(int64(n))}}
+	}
+	g.Columns = []model.Column{{Series: key, Kind: model.KindText, Texts: texts}}
+	p.groups = append(p.groups, g)
+	return nil
+}
+
+// stamped cuts the time off that newer clients put before a line of the console, in UTC; 0
+// where there is none. ERROR says that the line went to stderr, and stays.
+func stamped(raw []byte) (ns int64, text string) {
+	text = strings.TrimSuffix(string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), "\n") // older clients send it
+	rest, mark := text, ""
+	if after, is := strings.CutPrefix(text, "ERROR "); is {
+		rest, mark = after, "ERROR "
+	}
+	const form = "2006-01-02T15:04:05.000000"
+	if len(rest) <= len(form) || rest[len(form)] != ' ' {
+		return 0, text
+	}
+	at, err := time.Parse(form, rest[:len(form)])
+	if err != nil {
+		return 0, text
+	}
+	return at.UnixNano(), mark + rest[len(form)+1:]
+}
+
+// summary is the last line of its file: each is the whole.
+func (p *placing) summary(ctx context.Context, content []byte) error {
+	all, err := lines(content)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.process.client != "", string(all[len(all)-1]))
+	if model.CodeOf(err) == model.CodeInvalid {
+		p.refuse(err)
+		return nil
+	}
+	p.updates = append(p.updates, updates...)
+	return err
+}
+
+// flush stores it, each lane as a batch.
+func (p *placing) flush(ctx context.Context) error {
+	for i := range max(1, len(p.lanes)) {
+		var b model.Batch
+		if i < len(p.lanes) {
+			b.Groups = p.lanes[i].Groups()
+		}
+		if i == 0 {
+			b.Groups, b.Updates = append(b.Groups, p.groups...), p.updates
+		}
+		if len(b.Groups) == 0 && len(b.Updates) == 0 {
+			continue
+		}
+		lane, err := p.r.lane(ctx, p.life, i)
+		if err != nil {
+			return err
+		}
+		ack, err := lane.Append(ctx, &b)
+		if err != nil {
+			return err
+		}
+		if len(ack.Refused) > 0 {
+			p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
+		}
+	}
+	return nil
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

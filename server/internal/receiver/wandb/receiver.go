@@ -1,0 +1,222 @@
+package wandb
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/blob"
+	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/query"
+	"github.com/kymogram/kymogram/server/internal/receiver/wandb/graph"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
+	"github.com/kymogram/kymogram/server/internal/share"
+	"github.com/kymogram/kymogram/server/internal/weight"
+)
+
+// Options are what code sets.
+type Options struct {
+	MaxBody int64 // of a request as it is sent
+	MaxFile int64 // of a run's file
+	// Work is the memory for what is made of bodies.
+	Work   *share.Pool
+	Blobs  blob.Store
+	Signer *blob.Signer
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Receiver answers the SDK of W&B.
+type Receiver struct {
+	ingest  *ingest.Service
+	query   *query.Service
+	options Options
+	lives   lives
+	lists   lists
+}
+
+// New makes the receiver.
+func New(in *ingest.Service, q *query.Service, options Options) *Receiver {
+	r := &Receiver{ingest: in, query: q, options: options}
+	r.lives.init(options.Now)
+	r.lists = lists{by: map[string]listed{}, now: options.Now}
+	return r
+}
+
+// Handlers lists the routes as patterns of http.ServeMux.
+func (r *Receiver) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{
+		"POST /graphql": http.HandlerFunc(r.graphql),
+		"POST /files/{entity}/{project}/{run}/file_stream":    http.HandlerFunc(r.fileStream),
+		"PUT /wandb/uploads/{run}/{name...}":                  http.HandlerFunc(r.putFile),
+		"GET /wandb/files/{entity}/{project}/{run}/{name...}": http.HandlerFunc(r.getFile),
+		"POST /sdk/otel/v1/{what}":                            http.HandlerFunc(nothing),
+	}
+}
+
+// nothing takes the SDK's telemetry of itself, and keeps none of it.
+func nothing(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+
+// graphql answers 200 whatever the document asks for: with 5xx the SDK would send it again
+// for as long as it likes. Only who may not ask is told by the status.
+func (r *Receiver) graphql(w http.ResponseWriter, q *http.Request) {
+	body, err := r.read(q)
+	if err != nil {
+		r.fail(w, q, err)
+		return
+	}
+	done, err := r.options.Work.Acquire(q.Context(), int64(weight.Times*len(body))+leastWork)
+	if err != nil {
+		r.fail(w, q, err)
+		return
+	}
+	defer done()
+	data, problems := r.answer(q, body)
+	if data == nil {
+		data = []byte("null")
+	}
+	out := append([]byte(`{"data":`), data...)
+	if len(problems) > 0 {
+		text, err := json.Marshal(problems)
+		if err != nil {
+			r.fail(w, q, err)
+			return
+		}
+		out = append(append(out, `,"errors":`...), text...)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	_, _ = w.Write(append(out, '}')) // the client is gone when this fails
+}
+
+// leastWork is what a small request takes.
+const leastWork = 256 << 10
+
+func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem) {
+	var request graph.Request
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.UseNumber()
+	if err := d.Decode(&request); err != nil {
+		return nil, []graph.Problem{graph.ProblemOf(model.Errorf(model.CodeInvalid, "the body is no JSON of a GraphQL request: %s", model.Clip(err.Error())), nil)}
+	}
+	op, err := graph.Parse(&request)
+	if err != nil {
+		return nil, []graph.Problem{graph.ProblemOf(err, nil)}
+	}
+	root := r.queries()
+	if op.Mutation {
+		root = r.mutations()
+	}
+	ctx := began(context.WithValue(q.Context(), baseKey{}, base(q)), request.Variables, r.options.Now())
+	ctx = context.WithValue(ctx, clientKey{}, clientOf(q))
+	data, problems, failed := op.Run(ctx, root)
+	for _, err := range failed {
+		if model.CodeOf(err) == model.CodeInternal && q.Context().Err() == nil {
+			r.options.Log.ErrorContext(q.Context(), "a GraphQL operation failed", "operation", model.Clip(op.Name), "err", err)
+		}
+	}
+	return data, problems
+}
+
+// read takes a body in, unfolded where it is packed.
+func (r *Receiver) read(q *http.Request) ([]byte, error) {
+	var from io.Reader = q.Body
+	switch encoding := strings.ToLower(q.Header.Get("Content-Encoding")); encoding {
+	case "", "identity":
+	case "gzip":
+		z, err := gzip.NewReader(q.Body)
+		if err != nil {
+			return nil, model.Errorf(model.CodeInvalid, "the body is no gzip: %s", model.Clip(err.Error()))
+		}
+		defer z.Close()
+		from = z
+	default:
+		return nil, model.Errorf(model.CodeInvalid, "the content encoding %q is not known", model.Clip(encoding)).WithHint("Send gzip or identity.")
+	}
+	body, err := io.ReadAll(io.LimitReader(from, r.options.MaxBody+1))
+	if err != nil {
+		return nil, broken(err)
+	}
+	if int64(len(body)) > r.options.MaxBody {
+		return nil, model.Errorf(model.CodeTooLarge, "the request's body is larger than %d MiB", r.options.MaxBody>>20)
+	}
+	return body, nil
+}
+
+// fail answers an error in a way that the SDK sends again exactly what may be taken later:
+// it gives up for 400, 401, 403, 404, 409, 410, 413 and 422.
+func (r *Receiver) fail(w http.ResponseWriter, q *http.Request, err error) {
+	e := model.Shown(err)
+	if e == nil {
+		if q.Context().Err() == nil {
+			r.options.Log.ErrorContext(q.Context(), "a request of the W&B SDK failed", "path", model.Clip(q.URL.Path), "err", err)
+		}
+		e = model.Errorf(model.CodeInternal, "the server failed on this request; its log says why")
+	}
+	message := e.Message
+	if e.Hint != "" {
+		message += ": " + e.Hint
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	if after := e.Code.RetryAfter(); after > 0 {
+		w.Header().Set("Retry-After", itoa(int64(after)))
+	}
+	selfmetrics.Refused(w, e.Code)
+	w.WriteHeader(statusOf(e.Code))
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": message, "errors": []graph.Problem{{Message: message}}}) // the client is gone when this fails
+}
+
+func statusOf(code model.Code) int {
+	switch code {
+	case model.CodeInvalid, model.CodeAmbiguous:
+		return http.StatusBadRequest
+	case model.CodeUnauthenticated:
+		return http.StatusUnauthorized
+	case model.CodePermission:
+		return http.StatusForbidden
+	case model.CodeNotFound:
+		return http.StatusNotFound
+	case model.CodeRunDeleted:
+		return http.StatusGone
+	case model.CodeTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case model.CodeBusy:
+		return http.StatusTooManyRequests
+	case model.CodeSlow:
+		return http.StatusRequestTimeout
+	case model.CodeLimit, model.CodeBadRecord, model.CodeKindMismatch:
+		return http.StatusUnprocessableEntity
+	case model.CodeInternal:
+		return http.StatusInternalServerError
+	}
+	return http.StatusServiceUnavailable
+}
+
+// broken says why a body could not be read.
+func broken(err error) error {
+	if model.Shown(err) != nil {
+		return err
+	}
+	return model.Errorf(model.CodeInvalid, "the body ended early or is damaged: %s", model.Clip(err.Error()))
+}
+
+// place is where a request's run is.
+type place struct{ entity, project, run string }
+
+func placeOf(q *http.Request) place {
+	return place{q.PathValue("entity"), q.PathValue("project"), q.PathValue("run")}
+}
+
+// find is the run of a place that the caller may read: CodeNotFound where there is none.
+func (r *Receiver) find(ctx context.Context, at place) (model.RunID, error) {
+	if err := model.CheckPlace(at.entity, at.project); err != nil {
+		return model.RunID{}, err
+	}
+	return r.query.Resolve(ctx, at.entity+"/"+at.project+"/"+at.run)
+}

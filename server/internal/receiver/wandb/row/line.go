@@ -1,0 +1,105 @@
+package row
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/loose"
+)
+
+// Line is a line of the history that was read. Its parts lie in the bytes of the line.
+type Line struct {
+	Raw     []byte
+	Step    int64
+	HasStep bool
+	// TimeNs of the row, 0 where the line does not say it.
+	TimeNs  int64
+	runtime float64 // NaN where the line does not say it
+	members []loose.Member
+	odd     []loose.Member // what W&B's own keys hold that is none of theirs
+}
+
+// Parse reads a line into l, whose room it uses again. The error says what is wrong with
+// the line as a whole.
+func (l *Line) Parse(raw []byte) error {
+	*l = Line{Raw: raw, runtime: math.NaN(), members: l.members[:0], odd: l.odd[:0]}
+	for m, err := range loose.Members(raw) {
+		if err != nil {
+			return model.Errorf(model.CodeBadRecord, "a line of the history is no JSON object: %s", model.Clip(err.Error()))
+		}
+		if len(m.Key) > 0 && m.Key[0] == '_' && l.own(m) {
+			continue
+		}
+		l.members = append(l.members, m)
+	}
+	return nil
+}
+
+// own takes W&B's own keys. One whose value is of another type is like any other.
+func (l *Line) own(m loose.Member) bool {
+	f, exact := loose.Float(m.Value)
+	switch string(m.Key) {
+	case StepKey:
+		if !exact || f != math.Trunc(f) || math.Abs(f) >= 1<<62 {
+			l.odd = append(l.odd, m)
+			return true
+		}
+		l.Step, l.HasStep = int64(f), true
+		return true
+	case TimestampKey:
+		if !exact || !(math.Abs(f) < maxSeconds) {
+			l.odd = append(l.odd, m)
+			return true
+		}
+		l.TimeNs = Nanoseconds(f)
+		return true
+	case RuntimeKey:
+		if !exact || math.IsNaN(f) {
+			l.odd = append(l.odd, m)
+			return true
+		}
+		l.runtime = f
+		return true
+	}
+	return false
+}
+
+// maxSeconds keeps a time within int64 nanoseconds.
+const maxSeconds = 1 << 32
+
+// Nanoseconds is a time in seconds as [Seconds] gives it back. The whole seconds and the
+// fraction are apart: their product with 1e9 has more digits than a float64.
+func Nanoseconds(seconds float64) int64 {
+	whole := math.Floor(seconds)
+	return int64(whole)*1e9 + int64(math.Round((seconds-whole)*1e9))
+}
+
+// Seconds is a time as W&B writes it. The distance between two float64 of this size is far
+// more than a nanosecond, so it is the number that came.
+func Seconds(ns int64) float64 {
+	whole := ns / 1e9
+	return float64(whole) + float64(ns-whole*1e9)/1e9
+}
+
+// Unnumbered is a row without its step, as one text: equal for a line and for what is read
+// of it.
+func Unnumbered(line []byte) string {
+	all, ok := membersOf(line)
+	if !ok {
+		return string(line)
+	}
+	delete(all, `"`+StepKey+`"`)
+	var out []byte
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := all[key]
+		out = append(append(out, key...), ':')
+		if f, held := Number(value); held {
+			out = append(loose.AppendNumber(out, f), ',')
+			continue
+		}
+		out = append(loose.Compact(out, value), ',')
+	}
+	return string(out)
+}

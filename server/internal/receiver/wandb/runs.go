@@ -1,0 +1,188 @@
+package wandb
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/loose"
+	"github.com/kymogram/kymogram/server/internal/receiver/wandb/graph"
+)
+
+// foundRun is a run with its trees.
+type foundRun struct {
+	catalog.Run
+	config, summary string
+	about           about
+}
+
+// treesOfRun are those that a run of the API has, in this order.
+func treesOfRun() []string { return []string{treeConfig, treeSummary, treeAbout} }
+
+func foundOf(run *catalog.Run, texts []string) *foundRun {
+	return &foundRun{Run: *run, config: texts[0], summary: texts[1], about: readAbout(texts[2])}
+}
+
+// read reads a run with its trees.
+func (r *Receiver) readRun(ctx context.Context, id model.RunID) (*foundRun, error) {
+	run, err := r.query.Locate(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	trees, err := r.query.Trees(ctx, run.ID, treesOfRun()...)
+	if err != nil {
+		return nil, err
+	}
+	return &foundRun{Run: *run, config: trees[treeConfig], summary: trees[treeSummary], about: readAbout(trees[treeAbout])}, nil
+}
+
+func (r *Receiver) runObject(ctx context.Context, id model.RunID) (graph.Object, error) {
+	run, err := r.readRun(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return r.runFields(run), nil
+}
+
+// run is a run of a project by its name, null where there is none.
+func (r *Receiver) run(ctx context.Context, at place, args graph.Args) (graph.Field, error) {
+	at.run = args.Text("name")
+	id, err := r.find(ctx, at)
+	if model.CodeOf(err) == model.CodeNotFound || model.CodeOf(err) == model.CodeRunDeleted {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.runObject(ctx, id)
+}
+
+// resumed is a run for a process that may go on with it.
+func (r *Receiver) resumed(ctx context.Context, at place, args graph.Args) (graph.Field, error) {
+	run, err := r.run(ctx, at, args)
+	o, is := run.(graph.Object)
+	if err != nil || !is {
+		return nil, err
+	}
+	id, err := readNode(o["id"].(string)) //nolint:forcetypeassert // runFields made it
+	if err != nil {
+		return nil, err
+	}
+	v, release := r.lives.acquire(id, place{at.entity, at.project, args.Text("name")})
+	v.resumed = r.options.Now()
+	release()
+	return o, nil
+}
+
+// runByID is a run by the id that the API gave it.
+func (r *Receiver) runByID(ctx context.Context, args graph.Args) (graph.Field, error) {
+	id, err := readNode(args.Text("id"))
+	if err != nil {
+		return nil, err
+	}
+	return r.runObject(ctx, id)
+}
+
+// state is a run's status in W&B's words.
+func state(status model.RunStatus) string {
+	switch status {
+	case model.StatusLost, model.StatusSilent:
+		return "crashed"
+	case model.StatusInterrupted:
+		return "killed"
+	}
+	return string(status)
+}
+
+// runFields are the fields of a run. What costs a read is read when it is asked for.
+func (r *Receiver) runFields(run *foundRun) graph.Object {
+	id, at := run.ID, place{run.Workspace, run.Project, run.Name}
+	display := run.DisplayName
+	if display == "" {
+		display = run.Name
+	}
+	o := graph.Object{
+		"__typename": "Run", "id": node("Run", id.String()), "internalId": internal(id.String()), "name": run.Name, "displayName": display,
+		"projectId": internal(at.entity, at.project), "state": state(run.Status), "tags": tagsOf(run), "notes": optional(run.Description),
+		"description": optional(run.about.Description), "group": optional(run.about.Group), "groupName": optional(run.about.Group), "jobType": optional(run.about.JobType),
+		"sweepName": optional(run.about.Sweep), "commit": optional(run.about.Commit), "host": optional(run.about.Host),
+		"program": optional(run.about.Program), "repo": optional(run.about.Repo), "readOnly": false, "shouldStop": false, "stopped": false, "failed": run.Status == model.StatusFailed,
+		"createdAt": stamp(run.CreatedNs), "heartbeatAt": stamp(run.LastNs), "updatedAt": stamp(run.LastNs), "computeSeconds": (run.LastNs - run.CreatedNs) / 1e9,
+		"config": orEmpty(run.config), "summaryMetrics": orEmpty(run.summary),
+		"user":    graph.Object{"id": node("User", run.about.User), "name": run.about.User, "username": run.about.User, "email": ""},
+		"project": r.projectOf(at),
+		"wandbConfig": graph.Resolver(func(_ context.Context, args graph.Args) (graph.Field, error) {
+			return ownConfig(run.config, args.Texts("keys")), nil
+		}),
+		"sweep": nil, "github": nil, "jobProgram": optional(run.about.Program), "jobRepo": optional(run.about.Repo), "fileCount": nil, "files": nil,
+	}
+	r.historyFields(o, id)
+	r.fileFields(o, id, at)
+	r.artifactRun(o, id, at)
+	return o
+}
+
+// projectOf are the fields of a run's project that come with it.
+func (r *Receiver) projectOf(at place) graph.Object {
+	return graph.Object{
+		"id": node("Project", at.entity, at.project), "internalId": internal(at.entity, at.project), "name": at.project, "entityName": at.entity,
+		"entity": graph.Object{"id": node("Entity", at.entity), "name": at.entity},
+	}
+}
+
+func optional(s string) graph.Field {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func orEmpty(text string) string {
+	if text == "" {
+		return "{}"
+	}
+	return text
+}
+
+func tagsOf(run *foundRun) []string {
+	if run.Tags == nil {
+		return []string{}
+	}
+	return run.Tags
+}
+
+// ownConfig is what the SDK said of itself, restricted to some keys.
+func ownConfig(config string, keys []string) graph.Field {
+	own, ok := loose.Get([]byte(config), ownKey, "value")
+	if !ok {
+		return nil
+	}
+	out := []byte{'{'}
+	for _, key := range keys {
+		if value, has := loose.Get(own, key); has {
+			out = append(member(out, key), value...)
+		}
+	}
+	return string(append(out, '}'))
+}
+
+// deleteRun moves a run to the trash.
+func (r *Receiver) deleteRun(ctx context.Context, args graph.Args) (graph.Field, error) {
+	in := args.Inner("input")
+	id, err := readNode(in.Text("id"))
+	if err != nil {
+		return nil, err
+	}
+	if err := r.ingest.DeleteRun(ctx, id, false); err != nil {
+		return nil, err
+	}
+	r.lives.forget(id)
+	return graph.Object{"success": true, "clientMutationId": optional(in.Text("clientMutationId"))}, nil
+}
+
+// text is a JSON string of a JSON value, as the API has many.
+func textOf(v any) (graph.Field, error) {
+	text, err := json.Marshal(v)
+	return string(text), err
+}

@@ -1,0 +1,193 @@
+package wandb
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/loose"
+	"github.com/kymogram/kymogram/server/internal/weight"
+)
+
+// The files of a stream.
+const (
+	fileHistory = "wandb-history.jsonl"
+	fileEvents  = "wandb-events.jsonl"
+	fileSummary = "wandb-summary.json"
+	fileConsole = "output.log"
+)
+
+// chunk is the body of a file_stream. Its lines are the raw JSON strings.
+type chunk struct {
+	history, events, console, summary       []byte // arrays of lines
+	historyFrom, eventsFrom, consoleFrom    int64  // the numbers of the first ones
+	historyLines, eventsLines, consoleLines int64
+	complete                                bool
+	failed                                  bool
+	dropped                                 uint64
+	client                                  string // names the process in shared mode
+}
+
+// fileStream takes what a process logged since its last request.
+func (r *Receiver) fileStream(w http.ResponseWriter, q *http.Request) {
+	if err := r.takeChunk(q); err != nil {
+		r.fail(w, q, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(`{"exitcode":null,"limits":{},"stopped":false}`)) // the client is gone when this fails
+}
+
+func (r *Receiver) takeChunk(q *http.Request) error {
+	ctx, at := q.Context(), placeOf(q)
+	if err := model.CheckPlace(at.entity, at.project); err != nil {
+		return err
+	}
+	if err := r.query.AllowWrite(ctx, at.entity, at.project); err != nil {
+		return err
+	}
+	id, err := r.ingest.FindRun(ctx, at.entity, at.project, at.run)
+	if err != nil {
+		return err
+	}
+	body, err := r.read(q)
+	if err != nil {
+		return err
+	}
+	done, err := r.options.Work.Acquire(ctx, int64(weight.Times*len(body))+leastWork)
+	if err != nil {
+		return err
+	}
+	defer done()
+	c, err := readChunk(body)
+	if err != nil {
+		return err
+	}
+	c.client = clientOf(q)
+	v, release := r.lives.acquire(id, at)
+	defer release()
+	if err := r.load(ctx, v); err != nil {
+		return err
+	}
+	return r.store(ctx, v, c)
+}
+
+// clientOf is what names a process of a run in shared mode.
+func clientOf(q *http.Request) string {
+	for _, name := range []string{"X-Wandb-Async-Client-Id", "X-Wandb-Client-Id"} {
+		if id := q.Header.Get(name); id != "" {
+			return cleaned(id)
+		}
+	}
+	return ""
+}
+
+// readChunk reads a body. Lines are read when they are stored.
+func readChunk(body []byte) (*chunk, error) {
+	c := &chunk{}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return c, nil
+	}
+	for m, err := range loose.Members(body) {
+		if err != nil {
+			return nil, model.Errorf(model.CodeInvalid, "the body is no JSON of a file_stream: %s", model.Clip(err.Error()))
+		}
+		switch string(m.Key) {
+		case "files":
+			if err := c.files(m.Value); err != nil {
+				return nil, err
+			}
+		case "complete":
+			c.complete = string(m.Value) == "true"
+		case "failed":
+			c.failed = c.failed || string(m.Value) == "true"
+		case "exitcode":
+			code, _ := loose.Float(m.Value)
+			c.failed = c.failed || code != 0
+		case "dropped":
+			n, _ := loose.Float(m.Value)
+			c.dropped = uint64(min(max(n, 0), 1<<53))
+		}
+	}
+	return c, nil
+}
+
+func (c *chunk) files(files []byte) error {
+	if loose.KindOf(files) != loose.Object {
+		return nil // null: a heartbeat
+	}
+	for file, err := range loose.Members(files) {
+		if err != nil {
+			return err
+		}
+		content, _ := loose.Get(file.Value, "content")
+		if loose.KindOf(content) != loose.Array {
+			continue
+		}
+		offset, _ := loose.Get(file.Value, "offset")
+		at, _ := loose.Float(offset)
+		from := int64(min(max(at, 0), 1<<53))
+		switch string(file.Key) {
+		case fileHistory:
+			c.history, c.historyFrom = content, from
+		case fileEvents:
+			c.events, c.eventsFrom = content, from
+		case fileSummary:
+			c.summary = content
+		case fileConsole:
+			c.console, c.consoleFrom = content, from
+		default:
+			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(string(file.Key))).
+				WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
+		}
+	}
+	return nil
+}
+
+// lines are the texts of an array of strings. What is no string is given as it is.
+func lines(array []byte) ([][]byte, error) {
+	if array == nil {
+		return nil, nil
+	}
+	room := make([]byte, 0, len(array)) // a text has no more bytes than its JSON
+	var all [][]byte
+	for one, err := range loose.Elements(array) {
+		if err != nil {
+			return nil, model.Errorf(model.CodeInvalid, "the lines are no JSON: %s", model.Clip(err.Error()))
+		}
+		if loose.KindOf(one) == loose.String {
+			begin := len(room)
+			room, _ = loose.AppendDecoded(room, one)
+			one = room[begin:len(room):len(room)]
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// store stores a chunk. After an error some of it may be stored; the client sends all of it
+// again, and what is there is known by its row.
+func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
+	if len(v.processes) == 0 { // what ran beside it has ended
+		if err := r.begin(ctx, v, "", "", c.client, false); err != nil {
+			return err
+		}
+		v.alone = false
+	}
+	p := &placing{r: r, life: v, process: v.of(c), before: v.greatest, now: r.options.Now().UnixNano()}
+	alone, count := v.alone, v.count
+	if err := p.all(ctx, c); err != nil {
+		v.close() // what was placed may not be stored: it is read anew
+		v.alone = alone && v.count == count
+		return err
+	}
+	p.process.took(c, r.options.Now())
+	for _, one := range v.processes {
+		one.session.Heartbeat()
+	}
+	if c.complete {
+		return r.end(ctx, v, p.process, c.failed, p.now)
+	}
+	return nil
+}

@@ -16,7 +16,19 @@ type FilesPage struct {
 	Bytes int64
 }
 
-// Files lists files of a run by name.
+// ListFiles lists files of a run by name, and counts none.
+func (s *Service) ListFiles(ctx context.Context, run model.RunID, f catalog.FileFilter) (page []catalog.File, next string, err error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	found, err := s.open(ctx, run)
+	if err != nil {
+		return nil, "", s.finish(ctx, err)
+	}
+	page, next, err = s.runs.Files(ctx, found.ID, f)
+	return page, next, s.finish(ctx, err)
+}
+
+// Files is ListFiles with counts.
 func (s *Service) Files(ctx context.Context, run model.RunID, f catalog.FileFilter) (*FilesPage, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()

@@ -51,6 +51,11 @@ func routeNeeds() map[string]need {
 		"GET /query":                                                        {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""}, // of the workspace default
 		"POST /query":                                                       {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
 		"GET /ping":                                                         {"open", false, "/ping", ""},
+		"POST /graphql":                                                     {"read", false, "/graphql", `{"query":"{viewer{id}}"}`}, // what it names is checked by what it does
+		"POST /files/{entity}/{project}/{run}/file_stream":                  {"ingest", true, "/files/w/p/r/file_stream", "{}"},
+		"PUT /wandb/uploads/{run}/{name...}":                                {"ingest", true, "/wandb/uploads/RUN/a.txt", "a"},
+		"GET /wandb/files/{entity}/{project}/{run}/{name...}":               {"read", true, "/wandb/files/w/p/r/a.txt", ""},
+		"POST /sdk/otel/v1/{what}":                                          {"ingest", false, "/sdk/otel/v1/logs", ""},
 		"GET /health":                                                       {"open", false, "/health", ""},
 		"GET /ready":                                                        {"open", false, "/ready", ""},
 		"GET /api/v2/buckets":                                               {"ingest", false, "/api/v2/buckets", ""},

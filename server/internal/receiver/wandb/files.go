@@ -95,11 +95,19 @@ func (r *Receiver) putFile(w http.ResponseWriter, q *http.Request) {
 
 func (r *Receiver) takeFile(w http.ResponseWriter, q *http.Request) error {
 	ctx, name := q.Context(), q.PathValue("name")
-	if err := r.options.Signer.CheckOf(http.MethodPut, subject(q.PathValue("run"), name), q.URL.Query()); err != nil {
-		return err
-	}
 	id, err := model.ParseRunID(q.PathValue("run"))
 	if err != nil {
+		return model.Errorf(model.CodeNotFound, "%q is the id of no run", model.Clip(q.PathValue("run")))
+	}
+	if q.URL.Query().Has("signature") {
+		err = r.options.Signer.CheckOf(http.MethodPut, subject(id.String(), name), q.URL.Query())
+	} else {
+		_, err = r.ingest.Writable(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	if err := model.CheckFileName(name); err != nil {
 		return err
 	}
 	hash, size, sum, err := r.options.Blobs.Keep(ctx, http.MaxBytesReader(w, q.Body, r.options.MaxFile+1), r.options.MaxFile)

@@ -166,9 +166,17 @@ func lines(array []byte) ([][]byte, error) {
 	return all, nil
 }
 
+// says tells a chunk that has something to store, or an end.
+func (c *chunk) says() bool {
+	return c.history != nil || c.events != nil || c.console != nil || c.summary != nil || c.complete || c.dropped > 0
+}
+
 // store stores a chunk. After an error some of it may be stored; the client sends all of it
 // again, and what is there is known by its row.
 func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
+	if len(v.processes) == 0 && !c.says() {
+		return nil // the last words of a process that has ended, or a heartbeat
+	}
 	if len(v.processes) == 0 { // what ran beside it has ended
 		if err := r.begin(ctx, v, "", "", c.client, false); err != nil {
 			return err

@@ -544,17 +544,19 @@ func withoutRows() map[string]string {
 
 func reasons() map[string]string {
 	return map[string]string{
-		"GET /prometheus/federate":        "as that of a project, which has a row",
-		"POST /query":                     "as GET, which has rows",
-		"GET /":                           "the page's files are in memory and do not change",
-		"GET /api/v1/server":              "eight facts of the server",
-		"GET /ping":                       "no content",
-		"GET /health":                     "five facts of the server",
-		"GET /ready":                      "three facts of the server",
-		"GET /sd/bittensor":               "reads a chain: a subnet has at most 256 nodes; test/chain measures it",
-		"GET /api/v1/blobs/{sha256}/url":  "one signature over fixed bytes",
-		"POST /api/v1/blobs/{sha256}/url": "one signature over fixed bytes",
-		"DELETE /api/v1/keys/{id}":        "one row of the catalog, by its primary key; the list of keys has a row",
+		"GET /prometheus/federate":              "as that of a project, which has a row",
+		"POST /query":                           "as GET, which has rows",
+		"GET /":                                 "the page's files are in memory and do not change",
+		"GET /api/v1/server":                    "eight facts of the server",
+		"GET /ping":                             "no content",
+		"GET /health":                           "five facts of the server",
+		"GET /ready":                            "three facts of the server",
+		"GET /sd/bittensor":                     "reads a chain: a subnet has at most 256 nodes; test/chain measures it",
+		"GET /api/v1/blobs/{sha256}/url":        "one signature over fixed bytes",
+		"POST /api/v1/blobs/{sha256}/url":       "one signature over fixed bytes",
+		"GET /api/v1/runs/{id}/files":           "a page by a key, as renderings, which have a row; only the W&B receiver writes files",
+		"GET /api/v1/runs/{id}/files/{name...}": "the bytes of a blob, which have rows",
+		"DELETE /api/v1/keys/{id}":              "one row of the catalog, by its primary key; the list of keys has a row",
 	}
 }
 

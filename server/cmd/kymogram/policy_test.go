@@ -131,20 +131,22 @@ func routeNeeds() map[string]need {
 
 		"GET /api/v1/projects/{workspace}/{project}/network": {"read", true, "/api/v1/projects/w/p/network", ""},
 		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
+		"GET /api/v1/runs/{id}/files":                        {"read", true, "/api/v1/runs/RUN/files", ""},
+		"GET /api/v1/runs/{id}/files/{name...}":              {"read", true, "/api/v1/runs/RUN/files/media/a.png", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
-		"GET /api/v1/live":                                  {"read", true, "/api/v1/live?project=w/p", ""},
-		"GET /api/v1/blobs/{sha256}":                        {"read", false, blob, ""}, // by content: no project
-		"PUT /api/v1/blobs/{sha256}":                        {"ingest", false, blob, "other bytes"},
-		"HEAD /api/v1/blobs/{sha256}/upload":                {"ingest", false, blob + "/upload", ""},
-		"PATCH /api/v1/blobs/{sha256}/upload":               {"ingest", false, blob + "/upload", "other bytes"},
-		"GET /api/v1/blobs/{sha256}/url":                    {"read", false, blob + "/url", ""},
-		"POST /api/v1/blobs/{sha256}/url":                   {"ingest", false, blob + "/url", ""},
-		"GET /api/v1/keys":                                  {"admin", true, "/api/v1/keys", ""},
-		"POST /api/v1/keys":                                 {"admin", true, "/api/v1/keys", `{"name":"n","scopes":["read"]}`},
-		"DELETE /api/v1/keys/{id}":                          {"admin", true, "/api/v1/keys/000000000000", ""},
-		"POST /api/v1/links":                                {"admin", true, "/api/v1/links", "{}"},
-		"GET /api/v1/projects/{workspace}/{project}/runs":   {"read", true, "/api/v1/projects/w/p/runs", ""},
-		"GET /api/v1/projects/{workspace}/{project}/groups": {"read", true, "/api/v1/projects/w/p/groups", ""},
+		"GET /api/v1/live":                                   {"read", true, "/api/v1/live?project=w/p", ""},
+		"GET /api/v1/blobs/{sha256}":                         {"read", false, blob, ""}, // by content: no project
+		"PUT /api/v1/blobs/{sha256}":                         {"ingest", false, blob, "other bytes"},
+		"HEAD /api/v1/blobs/{sha256}/upload":                 {"ingest", false, blob + "/upload", ""},
+		"PATCH /api/v1/blobs/{sha256}/upload":                {"ingest", false, blob + "/upload", "other bytes"},
+		"GET /api/v1/blobs/{sha256}/url":                     {"read", false, blob + "/url", ""},
+		"POST /api/v1/blobs/{sha256}/url":                    {"ingest", false, blob + "/url", ""},
+		"GET /api/v1/keys":                                   {"admin", true, "/api/v1/keys", ""},
+		"POST /api/v1/keys":                                  {"admin", true, "/api/v1/keys", `{"name":"n","scopes":["read"]}`},
+		"DELETE /api/v1/keys/{id}":                           {"admin", true, "/api/v1/keys/000000000000", ""},
+		"POST /api/v1/links":                                 {"admin", true, "/api/v1/links", "{}"},
+		"GET /api/v1/projects/{workspace}/{project}/runs":    {"read", true, "/api/v1/projects/w/p/runs", ""},
+		"GET /api/v1/projects/{workspace}/{project}/groups":  {"read", true, "/api/v1/projects/w/p/groups", ""},
 	}
 }
 

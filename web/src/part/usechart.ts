@@ -68,7 +68,8 @@ const poolPause = 4; // a mean of many series that go on is asked for again afte
 const settleMs = 50; // a card that only flies by while scrolling asks for nothing
 // Digits asked for, the next when these are too coarse for the range; 0 is all of them.
 const fewLines = [7, 0];
-const manyLines = [4, 7, 0];
+const manyLines = [3, 7, 0];
+const unknownLines = [4, 7, 0]; // half of many lines would be asked for twice
 
 /** What a card draws: it asks for its buckets while it is mounted, and again when the view or the data changes. */
 export function useChart(session: Session, card: Card, width: number, runs: Map<string, number>): Chart {
@@ -93,7 +94,8 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   steady.current = pooledLine;
   const { wanted, ask, units } = pooledLine ? asked(axis, [pooledLine]) : plan;
   const crowd = !pool && Math.max(plan.members.length, runs.size) > slots;
-  const levels = crowd ? manyLines : fewLines;
+  const previews = useMemo(() => previewsOf(wanted, axis), [ask, axis.name]);
+  const levels = useMemo(() => (crowd ? crowdLevels(previews) : fewLines), [crowd, previews]);
   const digits = levels[Math.min(level.value, levels.length - 1)]!;
   const latest = useRef(wanted);
   latest.current = wanted;
@@ -129,7 +131,6 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
 
   // Answers stay as they came, and become curves in the unit of what is drawn: a switch from relative to wall time asks
   // nothing, and what was asked on another axis is not drawn on this one.
-  const previews = useMemo(() => previewsOf(wanted, axis), [ask, axis.name]);
   const answered = answers.value?.x === axis.name && answers.value.columns.size > 0;
   const kept = answered ? answers.value!.columns : previews;
   const smoothing = view.smoothing.value;
@@ -208,6 +209,14 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
       return drawn(new Map([...kept, ...columnsOf(asked, results)]));
     },
   };
+}
+
+/** Many lines span at least as much as those do whose previews are there. */
+function crowdLevels(previews: ReadonlyMap<string, BucketColumns>): number[] {
+  const curves = [...previews.values()].map((columns) => curveOf(columns));
+  if (curves.length === 0) return unknownLines;
+  const known = rangeOf(curves, -Infinity, Infinity, false, false);
+  return coarse(known, manyLines[0]!) ? unknownLines : manyLines;
 }
 
 /** Plan is which lines a card draws and asks for. It is made anew when something does that it is made of, not when a card is rendered. */

@@ -127,7 +127,7 @@ func TestArtifacts(t *testing.T) {
 			"collection":             `["renamed","renamed:v0"]`,
 			"delete":                 `["v0","v2","v3"]`,
 		} {
-			if name == "types" && r.version < "0.17" {
+			if name == "types" && r.old() {
 				want = `["code","dataset","run_table"]`
 			}
 			r.is(said, name, want)

@@ -41,14 +41,14 @@ func TestPublicAPI(t *testing.T) {
 			"scan of keys":              `[100,99,50,99]`,
 			"scan of a range":           `[3,4,5,6,7,8]`,
 			"keys":                      `["acc","loss","nan","odd"]`,
-			"update":                    `[5,0.1,["tag1","all","more"],"new name","new notes"]`,
+			"update":                    `[5,0.1,["all","more","tag1"],"new name","new notes"]`,
 			"update the summary":        `[1.5,1,9]`,
 			"sort by what was updated":  `"run1"`,
 			"wait":                      `null`,
 			"nothing":                   `[[],[],[],[]]`,
 			"create":                    `["by-api",1]`,
 			"delete":                    `[3,["run0","run1","run4"]]`,
-			"attributes":                `["name 1",{"lr":0.1,"list":[1],"maybe":null,"nest":{"a":1}},["tag1","all"],"finished","some notes",9,5,true,true]`,
+			"attributes":                `["name 1",{"lr":0.1,"list":[1],"maybe":null,"nest":{"a":1}},["all","tag1"],"finished","some notes",9,5,true,true]`,
 		} {
 			r.is(said, name, want)
 		}

@@ -5,6 +5,7 @@ package wandb
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"testing"
@@ -81,6 +82,9 @@ func (r *room) curve(d *document, metric string, labels map[string]string) map[s
 		query.Set("label."+k, v)
 	}
 	got := map[string][]string{}
+	if !slices.ContainsFunc(r.client.Series(r.T, d.ID), func(s rig.Series) bool { return s.Metric == metric && (labels == nil || maps.Equal(s.Labels, labels)) }) {
+		return got // a series that is not there has no points
+	}
 	for {
 		var page struct {
 			Columns rig.Points `json:"columns"`

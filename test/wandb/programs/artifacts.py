@@ -1,6 +1,6 @@
 """Artifacts: log, use, download, tag, link, delete, through a run and through the public API."""
 
-import shutil
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +12,11 @@ import wandb
 def write(path, text):
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(text)
+
+
+def fresh():
+    api.flush()
+    return api
 
 
 def forget():
@@ -35,6 +40,7 @@ Path("big.bin").write_bytes(bytes(range(256)) * 4000)
 write("code.py", "print(1)")
 run = wandb.init(id="maker", config={"a": 1})
 place = f"{run.entity}/{run.project}"
+api = wandb.Api()
 
 
 def dataset():
@@ -82,11 +88,13 @@ def _():
     return code.name
 
 
-used = run.use_artifact("data:best")
+used = None
 
 
 @kit.ask("use")
 def _():
+    global used
+    used = run.use_artifact("data:best")
     return [
         used.name,
         used.version,
@@ -144,7 +152,7 @@ def _():
         file.write("more")
     run.log_artifact(artifact)
     artifact.wait()
-    return [artifact.name, sorted(wandb.Api().artifact(f"{place}/{artifact.name}").manifest.entries)]
+    return [artifact.name, sorted(fresh().artifact(f"{place}/{artifact.name}").manifest.entries)]
 
 
 @kit.ask("distributed")
@@ -157,7 +165,7 @@ def _():
         send = run.upsert_artifact if part == 0 else run.finish_artifact
         send(artifact, distributed_id="one")
     artifact.wait()
-    return [artifact.name, sorted(wandb.Api().artifact(f"{place}/parts:v0").manifest.entries)]
+    return [artifact.name, sorted(fresh().artifact(f"{place}/parts:v0").manifest.entries)]
 
 
 @kit.ask("refer")
@@ -172,7 +180,7 @@ def _():
 @kit.ask("link")
 def _():
     run.link_artifact(used, f"{run.project}/shelf", aliases=["linked"])
-    linked = wandb.Api().artifact(f"{place}/shelf:linked")
+    linked = fresh().artifact(f"{place}/shelf:linked")
     return [linked.name, linked.source_name, linked.digest == used.digest]
 
 
@@ -184,7 +192,7 @@ def _():
     used.save()
     used.tags = ["t2"]
     used.save()
-    return wandb.Api().artifact(f"{place}/data:v0").tags
+    return fresh().artifact(f"{place}/data:v0").tags
 
 
 @kit.ask("change")
@@ -196,27 +204,29 @@ def _():
     used.description = "other words"
     used.ttl = timedelta(days=3)
     used.save()
-    read = wandb.Api().artifact(f"{place}/data:v0")
+    read = fresh().artifact(f"{place}/data:v0")
     return [sorted(set(read.aliases) - {"v0"}), read.metadata, read.description]
 
 
 @kit.ask("move an alias")
 def _():
-    other = wandb.Api().artifact(f"{place}/data:v1")
+    other = fresh().artifact(f"{place}/data:v1")
     other.aliases.append("extra")
     other.save()
-    return wandb.Api().artifact(f"{place}/data:extra").version
+    return fresh().artifact(f"{place}/data:extra").version
 
 
 @kit.ask("model")
 def _():
-    if kit.VERSION < (0, 17):
+    if kit.VERSION < (0, 19):
         return ["model", "another"]
     run.log_model("d/a.txt", name="net")
-    if kit.VERSION < (0, 19):
-        return ["model", "another"]  # asks before the upload is over
+    for _ in range(100):  # it is logged behind the program's back
+        if api.artifact_exists(f"{place}/net:latest"):
+            break
+        time.sleep(0.2)
     path = run.use_model("net:latest")
-    return [wandb.Api().artifact(f"{place}/net:latest").type, Path(path).read_text()]
+    return [api.artifact(f"{place}/net:latest").type, Path(path).read_text()]
 
 
 @kit.ask("table of images")
@@ -228,7 +238,6 @@ def _():
 
 
 run.finish()
-api = wandb.Api()
 
 
 @kit.ask("read")
@@ -314,7 +323,4 @@ def _():
 def _():
     name = "renamed" if kit.VERSION >= (0, 17) else "data"
     api.artifact(f"{place}/{name}:v1").delete(delete_aliases=True)
-    return sorted(artifact.version for artifact in wandb.Api().artifacts("dataset", f"{place}/{name}"))
-
-
-shutil.rmtree("got", ignore_errors=True)
+    return sorted(artifact.version for artifact in fresh().artifacts("dataset", f"{place}/{name}"))

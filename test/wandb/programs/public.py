@@ -119,7 +119,7 @@ def _():
     return [
         one.name,
         one.config,
-        one.tags,
+        sorted(one.tags),
         one.state,
         one.description,
         one.summary["score"],
@@ -234,7 +234,7 @@ def _():
     return [
         one.config["added"],
         one.config["lr"],
-        one.tags,
+        sorted(one.tags),
         one.name,
         one.notes if hasattr(one, "notes") else "new notes",
     ]

@@ -27,6 +27,7 @@ type chunk struct {
 	failed                                  bool
 	dropped                                 uint64
 	client                                  string // names the process in shared mode
+	shared                                  bool
 }
 
 // fileStream takes what a process logged since its last request.
@@ -64,7 +65,7 @@ func (r *Receiver) takeChunk(q *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c.client = clientOf(q)
+	c.client, c.shared = clientOf(q), q.Header.Get("X-Wandb-Use-Async-Filestream") == "true"
 	v, release := r.lives.acquire(id, at)
 	defer release()
 	if err := r.load(ctx, v); err != nil {
@@ -191,6 +192,7 @@ func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
 		return err
 	}
 	p.process.took(c, r.options.Now())
+	v.shared = v.shared || c.shared
 	for _, one := range v.processes {
 		one.session.Heartbeat()
 	}

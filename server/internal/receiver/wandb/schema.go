@@ -72,7 +72,7 @@ func (r *Receiver) typeOf(name string, query, mutation graph.Object) graph.Objec
 	}
 	fields := make([]graph.Object, 0, len(names))
 	for _, field := range names {
-		fields = append(fields, graph.Object{"name": field})
+		fields = append(fields, graph.Object{"name": field, "args": []graph.Object{}})
 	}
 	return graph.Object{"name": name, "fields": fields, "inputFields": fields}
 }
@@ -151,6 +151,6 @@ func connection(edges []edge, end string, more bool) graph.Object {
 	}
 	return graph.Object{
 		"edges": list, "totalCount": len(list),
-		"pageInfo": graph.Object{"endCursor": last, "hasNextPage": more, "startCursor": nil, "hasPreviousPage": false},
+		"pageInfo": graph.Object{"__typename": "PageInfo", "endCursor": last, "hasNextPage": more, "startCursor": nil, "hasPreviousPage": false},
 	}
 }

@@ -31,6 +31,8 @@ type about struct {
 	Repo        string `json:"repo,omitempty"`
 	Description string `json:"description,omitempty"`
 	User        string `json:"user,omitempty"`
+	// Imported is nil for a run that was logged here.
+	Imported *imported `json:"imported,omitempty"`
 }
 
 func readAbout(text string) (a about) {
@@ -77,6 +79,11 @@ func (r *Receiver) upsertBucket(ctx context.Context, args graph.Args) (graph.Fie
 	if err := r.ingest.UpdateRun(ctx, u.id, updates); err != nil {
 		return nil, err
 	}
+	if u.imports() {
+		if err := u.ends(ctx, v); err != nil {
+			return nil, err
+		}
+	}
 	bucket, err := r.runObject(ctx, u.id)
 	if err != nil {
 		return nil, err
@@ -119,7 +126,11 @@ func (u *upsert) find(ctx context.Context) error {
 // create makes the run, by the process that begins it.
 func (u *upsert) create(ctx context.Context) (model.RunID, error) {
 	request := (&life{at: u.at}).request(newWriter(), processSDK+u.version(), u.host())
-	if parent, step, ok := u.branch(); ok && parent != u.at.run {
+	if u.imports() { // its rows come whole, those of a parent too
+		if err := u.origin(&request); err != nil {
+			return model.RunID{}, err
+		}
+	} else if parent, step, ok := u.branch(); ok && parent != u.at.run {
 		request.ForkFromRun, request.ForkAtStep = parent, &step
 	}
 	session, err := u.ingest.Join(ctx, request)
@@ -146,7 +157,7 @@ func (u *upsert) process(ctx context.Context, v *life) error {
 		}
 		return nil
 	}
-	if !u.in.Has("host") && !u.in.Has("jobProgram") {
+	if !u.in.Has("host") && !u.in.Has("jobProgram") || u.imports() {
 		return nil
 	}
 	own := []byte(u.in.Text("config"))
@@ -246,6 +257,10 @@ func (u *upsert) about(ctx context.Context, before string) ([]model.Update, erro
 		}
 	}
 	var updates []model.Update
+	if in := u.in.Inner("imported"); u.imports() {
+		a.User, a.Imported = in.Text("user"), &imported{in.Text("key"), in.Text("digest")}
+		updates = u.originAttributes()
+	}
 	for _, f := range []struct {
 		name, path string
 		to         *string

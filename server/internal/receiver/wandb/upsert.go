@@ -30,6 +30,8 @@ type about struct {
 	Commit  string `json:"commit,omitempty"`
 	Repo    string `json:"repo,omitempty"`
 	User    string `json:"user,omitempty"`
+	// Imported is nil for a run that was logged here.
+	Imported *imported `json:"imported,omitempty"`
 }
 
 func readAbout(text string) (a about) {
@@ -75,6 +77,11 @@ func (r *Receiver) upsertBucket(ctx context.Context, args graph.Args) (graph.Fie
 	}
 	if err := r.ingest.UpdateRun(ctx, u.id, updates); err != nil {
 		return nil, err
+	}
+	if u.imports() {
+		if err := u.ends(ctx, v); err != nil {
+			return nil, err
+		}
 	}
 	bucket, err := r.runObject(ctx, u.id)
 	if err != nil {
@@ -127,7 +134,11 @@ func checkID(id string) error {
 // create makes the run, by the process that begins it.
 func (u *upsert) create(ctx context.Context) (model.RunID, error) {
 	request := (&life{at: u.at}).request(newWriter(), processSDK+u.version(), u.host())
-	if parent, step, ok := u.branch(); ok && parent != u.at.run {
+	if u.imports() { // its rows come whole, those of a parent too
+		if err := u.origin(&request); err != nil {
+			return model.RunID{}, err
+		}
+	} else if parent, step, ok := u.branch(); ok && parent != u.at.run {
 		request.ForkFromRun, request.ForkAtStep = parent, &step
 	}
 	session, err := u.ingest.Join(ctx, request)
@@ -154,7 +165,7 @@ func (u *upsert) process(ctx context.Context, v *life) error {
 		}
 		return nil
 	}
-	if !u.in.Has("host") && !u.in.Has("jobProgram") {
+	if !u.in.Has("host") && !u.in.Has("jobProgram") || u.imports() {
 		return nil
 	}
 	own := []byte(u.in.Text("config"))
@@ -256,6 +267,10 @@ func (u *upsert) about(ctx context.Context, before string) ([]model.Update, erro
 		}
 	}
 	var updates []model.Update
+	if in := u.in.Inner("imported"); u.imports() {
+		a.User, a.Imported = in.Text("user"), &imported{in.Text("key"), in.Text("digest")}
+		updates = u.originAttributes()
+	}
 	for _, f := range []struct {
 		name, path string
 		to         *string

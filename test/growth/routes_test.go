@@ -39,6 +39,31 @@ func lines(path string, body func(n int) string) func(*lab, int) func() {
 	return bodies(path, func(n int) []byte { return []byte(body(n)) })
 }
 
+// queries grows a GraphQL document; it may be refused.
+func queries(query func(n int) string) func(*lab, int) func() {
+	return bodies("/graphql", func(n int) []byte { return document(map[string]any{"query": query(n)}) })
+}
+
+// wandbRuns lists the runs of a project by a filter that all of them pass.
+func wandbRuns(l *lab, n int) func() {
+	project := text(n, "wandb%d")
+	for i := range n {
+		l.ok("POST", "/graphql", document(map[string]any{"query": `mutation{upsertBucket(input:{entityName:"w",modelName:"` + project + `",name:"` + text(i, "r%d") + `",config:"{\"lr\":{\"value\":1}}",host:"h"}){inserted}}`}))
+	}
+	body := document(map[string]any{"query": `{project(name:"` + project + `",entityName:"w"){runCount(filters:"{\"config.lr\":1}") runs(filters:"{\"config.lr\":1}",first:50){edges{node{name config}}}}}`})
+	return func() { l.ok("POST", "/graphql", body) }
+}
+
+// chunks grows the lines of a history; each begins with a comma.
+func chunks(lines func(n int) string) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		run := text(n, "stream%d")
+		l.ok("POST", "/graphql", document(map[string]any{"query": `mutation{upsertBucket(input:{entityName:"w",modelName:"p",name:"` + run + `",host:"h"}){inserted}}`}))
+		body := []byte(`{"files":{"wandb-history.jsonl":{"offset":0,"content":["{\"_step\":0}"` + lines(n) + `]}}}`)
+		return func() { l.any("POST", "/files/w/p/"+run+"/file_stream", body, nil) }
+	}
+}
+
 // influxSeries writes new series, at most as many in a request as one may have half of.
 func influxSeries(l *lab, n int) func() {
 	const each = 16_000
@@ -257,6 +282,25 @@ func routes() []row[*lab] {
 		{call: "POST /api/v1/write", grows: "request bytes", n: 1 << 20, run: bodies(prom, func(n int) []byte {
 			return snappy(remote([][]byte{label("__name__", "m"), label("k", strings.Repeat("x", n))}, 1))
 		})},
+
+		{call: "POST /graphql", grows: "document bytes", n: 100_000, run: queries(func(n int) string { return `{viewer{id}} #` + strings.Repeat("x", n) })},
+		{call: "POST /graphql", grows: "fields", n: 2_000, run: queries(func(n int) string { return "{viewer{" + repeat(n, "a%d:id ") + "}}" })},
+		{call: "POST /graphql", grows: "fragments", n: 2_000, run: queries(func(n int) string { return "{viewer{" + repeat(n, "...on V{b%d:id} ") + "}}" })},
+		{call: "POST /graphql", grows: "runs", n: 100, run: wandbRuns},
+		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "rows", n: 2_000, run: chunks(func(n int) string { return repeat(n, `,"{\"_step\":%d,\"loss\":0.5}"`) })},
+		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "keys a row", n: 2_000, run: chunks(func(n int) string { return `,"{` + repeat(n, `\"k%d\":1,`) + `\"_step\":1}"` })},
+		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "forms of rows", n: 500, run: chunks(func(n int) string { return strings.Join(collect(n, func(i int) string { return text(i, `,"{\"k%d\":1,\"_step\":`) + text(i, `%d}"`) }), "") })},
+		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "depth", n: 100_000, run: chunks(func(n int) string { return `,"{\"a\":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `,\"_step\":1}"` })},
+		{call: "PUT /wandb/uploads/{run}/{name...}", grows: "request bytes", n: 8 << 20, run: func(l *lab, n int) func() {
+			body, path := make([]byte, n), "/wandb/uploads/"+l.open("r")+"/f"
+			return func() { l.ok("PUT", path, body) }
+		}},
+		{call: "GET /wandb/files/{entity}/{project}/{run}/{name...}", grows: "bytes of the file", n: 8 << 20, run: func(l *lab, n int) func() {
+			name := text(n, "f%d")
+			l.ok("PUT", "/wandb/uploads/"+l.open("r")+"/"+name, make([]byte, n))
+			return func() { l.ok("GET", "/wandb/files/w/p/r/"+name, nil) }
+		}},
+		{call: "POST /sdk/otel/v1/{what}", grows: "request bytes", n: 1 << 20, run: bodies("/sdk/otel/v1/logs", func(n int) []byte { return make([]byte, n) })},
 
 		{call: "POST /v1/metrics", grows: "points", n: 2_000, run: bodies(otlp, func(n int) []byte {
 			return exportOf("r", "m", collect(n, func(i int) []byte { return dataPoint(uint64(1_700_000_000_000_000_000+i), "k", "v") })...)
@@ -500,17 +544,19 @@ func withoutRows() map[string]string {
 
 func reasons() map[string]string {
 	return map[string]string{
-		"GET /prometheus/federate":        "as that of a project, which has a row",
-		"POST /query":                     "as GET, which has rows",
-		"GET /":                           "the page's files are in memory and do not change",
-		"GET /api/v1/server":              "eight facts of the server",
-		"GET /ping":                       "no content",
-		"GET /health":                     "five facts of the server",
-		"GET /ready":                      "three facts of the server",
-		"GET /sd/bittensor":               "reads a chain: a subnet has at most 256 nodes; test/chain measures it",
-		"GET /api/v1/blobs/{sha256}/url":  "one signature over fixed bytes",
-		"POST /api/v1/blobs/{sha256}/url": "one signature over fixed bytes",
-		"DELETE /api/v1/keys/{id}":        "one row of the catalog, by its primary key; the list of keys has a row",
+		"GET /prometheus/federate":              "as that of a project, which has a row",
+		"POST /query":                           "as GET, which has rows",
+		"GET /":                                 "the page's files are in memory and do not change",
+		"GET /api/v1/server":                    "eight facts of the server",
+		"GET /ping":                             "no content",
+		"GET /health":                           "five facts of the server",
+		"GET /ready":                            "three facts of the server",
+		"GET /sd/bittensor":                     "reads a chain: a subnet has at most 256 nodes; test/chain measures it",
+		"GET /api/v1/blobs/{sha256}/url":        "one signature over fixed bytes",
+		"POST /api/v1/blobs/{sha256}/url":       "one signature over fixed bytes",
+		"GET /api/v1/runs/{id}/files":           "a page by a key, as renderings, which have a row; only the W&B receiver writes files",
+		"GET /api/v1/runs/{id}/files/{name...}": "the bytes of a blob, which have rows",
+		"DELETE /api/v1/keys/{id}":              "one row of the catalog, by its primary key; the list of keys has a row",
 	}
 }
 

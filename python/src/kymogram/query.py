@@ -19,7 +19,7 @@ import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any, TypeVar
@@ -28,11 +28,12 @@ from urllib import error, parse, request
 from ._delivery import client as _client
 from ._exceptions import KymogramAuthError, KymogramError
 from ._host import environment
-from ._reading import arrow, card, columns, frames
+from ._reading import arrow, card, columns, files, frames
 from ._reading.columns import Bucketed, Points
+from ._reading.files import File
 from ._reading.frames import QueryError
 
-__all__ = ["Bucketed", "Client", "Points", "QueryError", "Run", "Series"]
+__all__ = ["Bucketed", "Client", "File", "Points", "QueryError", "Run", "Series"]
 
 _PAGE = 1_000
 _CONFIG_MAX = 100  # of a run's own document
@@ -182,13 +183,17 @@ class Client:
         return QueryError(f"{self.url} is no Kymogram server, by its answer", "unavailable")
 
     def _get(self, path: str, options: Mapping[str, Any]) -> bytes:
+        return bytes(self._ask(path, options, lambda answer: answer.read()))
+
+    def _ask(self, path: str, options: Mapping[str, Any], take: Callable[[Any], Any]) -> Any:
+        """What `take` makes of an answer."""
         given = {name: value for name, value in options.items() if value is not None}
         address = self.url + path + ("?" + parse.urlencode(given) if given else "")
         headers = {"User-Agent": "kymogram-python"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         try:
-            return self._body(request.Request(address, headers=headers))
+            return self._taken(request.Request(address, headers=headers), take)
         except (error.URLError, OSError) as trouble:
             reason = getattr(trouble, "reason", trouble)
             raise QueryError(
@@ -202,12 +207,12 @@ class Client:
                 "unavailable",
             ) from None
 
-    def _body(self, asked: request.Request) -> bytes:
-        """The answer's body. A server that is busy is asked again, a few times."""
+    def _taken(self, asked: request.Request, take: Callable[[Any], Any]) -> Any:
+        """What is taken of the answer. A server that is busy is asked again, a few times."""
         for left in range(_TRIES - 1, -1, -1):
             try:
                 with self._opener.open(asked, timeout=self._timeout) as answer:
-                    return bytes(answer.read())
+                    return take(answer)
             except error.HTTPError as refusal:
                 with refusal:
                     wait = _retry_after(refusal)
@@ -397,6 +402,21 @@ class Run:
         runs that go on from this one.
         """
         return dict(self.detail()["lineage"])
+
+    def files(self, prefix: str = "", *, limit: int | None = None) -> Iterator[File]:
+        """The files whose names begin with a prefix, by name, page by page as they are taken.
+
+        `file.read()` has the bytes of one, `file.download(folder)` writes them.
+        """
+        path = f"/api/v1/runs/{self.id}/files"
+        try:
+            for one in self.client._pages(path, "files", {"prefix": prefix or None}, limit):
+                yield files.of_run(self.id, one, self._fetch)
+        except (KeyError, TypeError):
+            raise self.client._stranger() from None
+
+    def _fetch(self, path: str, take: Callable[[Any], Any]) -> Any:
+        return self.client._ask(path, {}, take)
 
     def series(
         self, regex: str = "", *, include_inherited: bool = False, limit: int | None = None

@@ -51,6 +51,11 @@ func routeNeeds() map[string]need {
 		"GET /query":                                                        {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""}, // of the workspace default
 		"POST /query":                                                       {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
 		"GET /ping":                                                         {"open", false, "/ping", ""},
+		"POST /graphql":                                                     {"read", false, "/graphql", `{"query":"{viewer{id}}"}`}, // what it names is checked by what it does
+		"POST /files/{entity}/{project}/{run}/file_stream":                  {"ingest", true, "/files/w/p/r/file_stream", "{}"},
+		"PUT /wandb/uploads/{run}/{name...}":                                {"ingest", true, "/wandb/uploads/RUN/a.txt", "a"},
+		"GET /wandb/files/{entity}/{project}/{run}/{name...}":               {"read", true, "/wandb/files/w/p/r/a.txt", ""},
+		"POST /sdk/otel/v1/{what}":                                          {"ingest", false, "/sdk/otel/v1/logs", ""},
 		"GET /health":                                                       {"open", false, "/health", ""},
 		"GET /ready":                                                        {"open", false, "/ready", ""},
 		"GET /api/v2/buckets":                                               {"ingest", false, "/api/v2/buckets", ""},
@@ -126,20 +131,22 @@ func routeNeeds() map[string]need {
 
 		"GET /api/v1/projects/{workspace}/{project}/network": {"read", true, "/api/v1/projects/w/p/network", ""},
 		"GET /api/v1/projects/{workspace}/{project}/state":   {"read", true, "/api/v1/projects/w/p/state", ""},
+		"GET /api/v1/runs/{id}/files":                        {"read", true, "/api/v1/runs/RUN/files", ""},
+		"GET /api/v1/runs/{id}/files/{name...}":              {"read", true, "/api/v1/runs/RUN/files/media/a.png", ""},
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": {"read", true, "/api/v1/runs/RUN/renderings/w-1/video", ""},
-		"GET /api/v1/live":                                  {"read", true, "/api/v1/live?project=w/p", ""},
-		"GET /api/v1/blobs/{sha256}":                        {"read", false, blob, ""}, // by content: no project
-		"PUT /api/v1/blobs/{sha256}":                        {"ingest", false, blob, "other bytes"},
-		"HEAD /api/v1/blobs/{sha256}/upload":                {"ingest", false, blob + "/upload", ""},
-		"PATCH /api/v1/blobs/{sha256}/upload":               {"ingest", false, blob + "/upload", "other bytes"},
-		"GET /api/v1/blobs/{sha256}/url":                    {"read", false, blob + "/url", ""},
-		"POST /api/v1/blobs/{sha256}/url":                   {"ingest", false, blob + "/url", ""},
-		"GET /api/v1/keys":                                  {"admin", true, "/api/v1/keys", ""},
-		"POST /api/v1/keys":                                 {"admin", true, "/api/v1/keys", `{"name":"n","scopes":["read"]}`},
-		"DELETE /api/v1/keys/{id}":                          {"admin", true, "/api/v1/keys/000000000000", ""},
-		"POST /api/v1/links":                                {"admin", true, "/api/v1/links", "{}"},
-		"GET /api/v1/projects/{workspace}/{project}/runs":   {"read", true, "/api/v1/projects/w/p/runs", ""},
-		"GET /api/v1/projects/{workspace}/{project}/groups": {"read", true, "/api/v1/projects/w/p/groups", ""},
+		"GET /api/v1/live":                                   {"read", true, "/api/v1/live?project=w/p", ""},
+		"GET /api/v1/blobs/{sha256}":                         {"read", false, blob, ""}, // by content: no project
+		"PUT /api/v1/blobs/{sha256}":                         {"ingest", false, blob, "other bytes"},
+		"HEAD /api/v1/blobs/{sha256}/upload":                 {"ingest", false, blob + "/upload", ""},
+		"PATCH /api/v1/blobs/{sha256}/upload":                {"ingest", false, blob + "/upload", "other bytes"},
+		"GET /api/v1/blobs/{sha256}/url":                     {"read", false, blob + "/url", ""},
+		"POST /api/v1/blobs/{sha256}/url":                    {"ingest", false, blob + "/url", ""},
+		"GET /api/v1/keys":                                   {"admin", true, "/api/v1/keys", ""},
+		"POST /api/v1/keys":                                  {"admin", true, "/api/v1/keys", `{"name":"n","scopes":["read"]}`},
+		"DELETE /api/v1/keys/{id}":                           {"admin", true, "/api/v1/keys/000000000000", ""},
+		"POST /api/v1/links":                                 {"admin", true, "/api/v1/links", "{}"},
+		"GET /api/v1/projects/{workspace}/{project}/runs":    {"read", true, "/api/v1/projects/w/p/runs", ""},
+		"GET /api/v1/projects/{workspace}/{project}/groups":  {"read", true, "/api/v1/projects/w/p/groups", ""},
 	}
 }
 

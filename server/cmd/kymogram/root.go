@@ -84,6 +84,7 @@ its package bash-completion:
 		runsCommand(io),       // runs.go
 		seriesCommand(io),     // series.go
 		renderingsCommand(io), // renderings.go
+		filesCommand(io),      // files.go
 		topCommand(io),        // top.go
 		exportCommand(io),     // export.go
 		importCommand(io),     // import.go

@@ -1,10 +1,13 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -104,15 +107,18 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, hash Hash) error {
 	defer blob.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Disposition", "attachment")
-	serve(w, r, hash, blob)
+	serve(w, r, hash, blob, forever)
 	return nil
 }
 
-func serve(w http.ResponseWriter, r *http.Request, hash Hash, blob Reader) {
+// forever is how long a client may keep bytes that their address names.
+const forever = "private, max-age=31536000, immutable"
+
+func serve(w http.ResponseWriter, r *http.Request, hash Hash, blob Reader, cache string) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	header.Set("ETag", `"`+hash.String()+`"`)
-	header.Set("Cache-Control", "private, max-age=31536000, immutable")
+	header.Set("Cache-Control", cache)
 	http.ServeContent(w, r, "", time.Time{}, blob)
 }
 
@@ -124,6 +130,24 @@ func (h *Handler) Has(ctx context.Context, sha256 string) (bool, error) {
 	}
 	_, whole, err := h.store.Offset(ctx, Upload{Hash: hash})
 	return whole, err
+}
+
+// ServeFile answers with a blob as data to save under the last part of a name. Who may
+// read it was decided before.
+func (h *Handler) ServeFile(w http.ResponseWriter, r *http.Request, sha256, name string) error {
+	hash, err := ParseHash(sha256)
+	if err != nil {
+		return err
+	}
+	blob, err := h.store.Open(r.Context(), hash)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", cmp.Or(mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}), "attachment"))
+	serve(w, r, hash, blob, "private, no-cache") // the name may mean other bytes later
+	return nil
 }
 
 // ServeMedia answers with a blob that a page may play: a video as what it is,
@@ -144,7 +168,7 @@ func (h *Handler) ServeMedia(w http.ResponseWriter, r *http.Request, sha256, con
 	}
 	defer blob.Close()
 	w.Header().Set("Content-Type", contentType)
-	serve(w, r, hash, blob)
+	serve(w, r, hash, blob, forever)
 	return nil
 }
 

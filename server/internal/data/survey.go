@@ -118,7 +118,7 @@ func (s *Survey) compare(ctx context.Context, f Folder, applied map[model.RunID]
 		if there, err := dir.Has(f.Blobs(), hash); err != nil {
 			return err
 		} else if !there {
-			s.Apart = append(s.Apart, fmt.Sprintf("blob %s is missing, and a run names it", hash))
+			s.Apart = append(s.Apart, fmt.Sprintf("blob %s is missing, and a run or an artifact names it", hash))
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ type Options struct {
 	// Waits is how many event streams and requests that wait for news there may be, a
 	// quarter of them for one caller: each holds a connection.
 	Waits     int64     // default 4,096
-	Files     Files     // nil: renderings are listed and cannot be watched
+	Files     Files     // nil: renderings and files are listed and cannot be read
 	Discovery Discovery // nil: the server knows no chain
 	States    States    // nil: the server keeps no signed records
 	Tree      TreeLog   // nil: the server keeps no Merkle log
@@ -134,6 +134,7 @@ func (a *API) Routes() []Route {
 		a.route("POST", "/api/v1/kymograph", "read", a.kymograph),
 		a.route("GET", "/api/v1/runs/{id}/renderings", "read", a.renderings),
 		a.route("POST", "/api/v1/runs/{id}/renderings", "ingest", a.addRendering),
+		a.route("GET", "/api/v1/runs/{id}/files", "read", a.files),
 		a.route("GET", "/sd/bittensor", "read", a.bittensor),
 		a.route("GET", "/api/v1/runs/{id}/state", "read", a.state),
 		a.route("POST", "/api/v1/runs/{id}/state", "ingest", a.putState),
@@ -158,7 +159,8 @@ func (a *API) Routes() []Route {
 		routes[i].Handler = a.moves(wrap(routes[i].Handler))
 	}
 	// Bytes with ranges: never compressed.
-	routes = append(routes, a.route("GET", "/api/v1/runs/{id}/renderings/{rendering}/video", "read", a.video))
+	routes = append(routes, a.route("GET", "/api/v1/runs/{id}/renderings/{rendering}/video", "read", a.video),
+		a.route("GET", "/api/v1/runs/{id}/files/{name...}", "read", a.file))
 	stream := a.route("GET", "/api/v1/live", "read", a.stream)
 	stream.Stream = true // never compressed: an event leaves at once
 	return append(routes, stream)

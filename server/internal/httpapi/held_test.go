@@ -80,6 +80,7 @@ func notMeasured() map[string]string {
 	return map[string]string{
 		"GET /api/v1/projects/{workspace}/{project}/groups": "most is held before the answer leaves: the columns of all runs",
 		"GET /api/v1/runs/{id}/renderings":                  "a page of videos ends at 1 MiB in the catalog",
+		"GET /api/v1/runs/{id}/files":                       "a page of files ends at 1 MiB in the catalog",
 		"GET /api/v1/runs/{id}/state":                       "two records of a list of records",
 		"GET /api/v1/runs/{id}/state/history":               "as the list of records",
 		"GET " + log + "leaves":                             "as the list of records",

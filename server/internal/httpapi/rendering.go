@@ -9,12 +9,14 @@ import (
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
-// Files are the stored bytes of renderings, by the SHA-256 in hexadecimal.
+// Files are the stored bytes of renderings and of files, by the SHA-256 in hexadecimal.
 type Files interface {
 	// Has reports whether the bytes are there.
 	Has(ctx context.Context, sha256 string) (bool, error)
 	// ServeMedia answers a GET or HEAD with the bytes; Range is honoured.
 	ServeMedia(w http.ResponseWriter, r *http.Request, sha256, contentType string) error
+	// ServeFile is ServeMedia for data to save under a name.
+	ServeFile(w http.ResponseWriter, r *http.Request, sha256, name string) error
 }
 
 func errNoFiles() error {

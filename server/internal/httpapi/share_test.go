@@ -24,6 +24,7 @@ func withoutShare() map[string]string {
 		"GET /api/v1/live":     "has a place among the event streams instead",
 		"GET /api/v1/projects/{workspace}/{project}/network": "drawn once for all readers",
 		"GET /api/v1/runs/{id}/renderings/{rendering}/video": "a file, as it lies on disk",
+		"GET /api/v1/runs/{id}/files/{name...}":              "likewise",
 	}
 }
 

@@ -53,6 +53,9 @@ func BucketsBytes(requests ...BucketsRequest) int64 {
 // RunBytes is what the document of a run takes, with the first page of each of its lists.
 const RunBytes = answerBytes + smallTexts + 512<<10
 
+// FilesBytes is what a page of files takes.
+const FilesBytes = answerBytes + 3<<20
+
 // VideosBytes is what a page of videos takes.
 const VideosBytes = answerBytes + 4<<20
 

@@ -130,6 +130,7 @@ func DefaultPolicy() Policy {
 			"POST /api/v1/kymograph":                            read,
 			"GET /api/v1/runs/{id}/renderings":                  read,
 			"POST /api/v1/runs/{id}/renderings":                 ingest,
+			"GET /api/v1/runs/{id}/files":                       read,
 
 			"GET /api/v1/runs/{id}/state":         read,
 			"POST /api/v1/runs/{id}/state":        ingest,
@@ -150,6 +151,7 @@ func DefaultPolicy() Policy {
 			"GET /api/v1/projects/{workspace}/{project}/network": {Scope: auth.Read, Stream: true},
 
 			"GET /api/v1/runs/{id}/renderings/{rendering}/video": {Scope: auth.Read, Large: true},
+			"GET /api/v1/runs/{id}/files/{name...}":              {Scope: auth.Read, Large: true},
 
 			"GET /api/v1/live": {Scope: auth.Read, Stream: true},
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
@@ -274,14 +275,22 @@ func Missing(ctx context.Context, path string, runs []model.RunID) (missing []mo
 	return missing, failure("compare the catalog with the store", err)
 }
 
-// Named are the blobs that runs name.
+// Named are the blobs that runs and artifacts name.
 func Named(ctx context.Context, path string) (hashes []string, err error) {
 	err = reading(path, func(db *sql.DB) error {
-		hashes, err = collect(ctx, db, scanText, `SELECT DISTINCT sha256 FROM renderings WHERE sha256 <> ''`)
+		columns, err := collect(ctx, db, scanText, blobColumns) // an older database has fewer tables
+		if err != nil || len(columns) == 0 {
+			return err
+		}
+		hashes, err = collect(ctx, db, scanText, strings.Join(columns, ` UNION `))
 		return err
 	})
 	return hashes, failure("list the files that runs name", err)
 }
+
+// blobColumns gives a query for each column that names blobs: those whose names end so.
+const blobColumns = `SELECT format('SELECT "%w" FROM "%w" WHERE "%w" <> ''''', c.name, t.name, c.name) FROM sqlite_schema t, pragma_table_info(t.name) c
+	WHERE t.type = 'table' AND t.name <> 'keys' AND (c.name = 'sha256' OR c.name LIKE '%\_sha256' ESCAPE '\')`
 
 // Applied are the runs of a database that are not deleted, and up to which record of
 // the store's log each has its updates.

@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/graph"
 )
 
@@ -95,11 +96,19 @@ func (r *Receiver) putFile(w http.ResponseWriter, q *http.Request) {
 
 func (r *Receiver) takeFile(w http.ResponseWriter, q *http.Request) error {
 	ctx, name := q.Context(), q.PathValue("name")
-	if err := r.options.Signer.CheckOf(http.MethodPut, subject(q.PathValue("run"), name), q.URL.Query()); err != nil {
-		return err
-	}
 	id, err := model.ParseRunID(q.PathValue("run"))
 	if err != nil {
+		return model.Errorf(model.CodeNotFound, "%q is the id of no run", model.Clip(q.PathValue("run")))
+	}
+	if q.URL.Query().Has("signature") {
+		err = r.options.Signer.CheckOf(http.MethodPut, subject(id.String(), name), q.URL.Query())
+	} else {
+		_, err = r.ingest.Writable(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	if err := model.CheckFileName(name); err != nil {
 		return err
 	}
 	hash, size, sum, err := r.options.Blobs.Keep(ctx, http.MaxBytesReader(w, q.Body, r.options.MaxFile+1), r.options.MaxFile)
@@ -164,11 +173,8 @@ func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, sha256 string) 
 // fileFields add the fields of a run that are about its files.
 func (r *Receiver) fileFields(o graph.Object, id model.RunID, at place) {
 	o["fileCount"] = graph.Resolver(func(ctx context.Context, _ graph.Args) (graph.Field, error) {
-		page, err := r.query.Files(ctx, id, catalog.FileFilter{Limit: 1})
-		if err != nil {
-			return nil, err
-		}
-		return page.Count, nil
+		n, _, err := r.query.CountFiles(ctx, query.FilesRequest{Run: id})
+		return n, err
 	})
 	o["files"] = graph.Resolver(func(ctx context.Context, args graph.Args) (graph.Field, error) { return r.files(ctx, id, at, args) })
 }
@@ -178,11 +184,11 @@ func (r *Receiver) files(ctx context.Context, id model.RunID, at place, args gra
 	if err != nil {
 		return nil, err
 	}
-	f := catalog.FileFilter{Like: args.Text("pattern"), Limit: int(min(max(first, 1), 1000)), Cursor: args.Text("after")}
+	f := query.FilesRequest{Run: id, Pattern: args.Text("pattern"), Page: query.Page{Limit: int(min(max(first, 1), query.MaxRuns)), Cursor: args.Text("after")}}
 	if args.Has("names") && len(args.List("names")) > 0 {
 		f.Names = args.Texts("names")
 	}
-	page, err := r.query.Files(ctx, id, f)
+	page, err := r.query.Files(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +197,7 @@ func (r *Receiver) files(ctx context.Context, id model.RunID, at place, args gra
 		file := &page.Files[i]
 		address := baseOf(ctx) + "/wandb/files" + escaped(at.entity, at.project, at.run, file.Name)
 		edges[i] = edge{graph.Object{
-			"id": node("File", id.String(), file.Name), "name": file.Name, "url": address, "directUrl": address, "uploadUrl": address,
+			"__typename": "File", "id": node("File", id.String(), file.Name), "name": file.Name, "url": address, "directUrl": address, "uploadUrl": address,
 			"sizeBytes": file.Size, "mimetype": file.ContentType, "updatedAt": stamp(file.TimeNs), "md5": file.MD5, "digest": file.MD5,
 		}, page.Next}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/loose"
@@ -107,6 +108,10 @@ func (r *Receiver) sampledHistory(ctx context.Context, id model.RunID, args grap
 		if err != nil {
 			return nil, err
 		}
+		if spec.MaxStep != nil && exclusive(ctx) {
+			before := *spec.MaxStep - 1
+			spec.MaxStep = &before
+		}
 		lines, err := collect(row.Sampled(ctx, r.query, id, spec))
 		if err != nil {
 			return nil, err
@@ -127,6 +132,10 @@ func (r *Receiver) sampledHistory(ctx context.Context, id model.RunID, args grap
 }
 
 const maxSpecs = 100
+
+// exclusive: to clients up to 0.19, maxStep is behind the last step. Newer ones ask by
+// another program, and mean the last step itself.
+func exclusive(ctx context.Context) bool { return strings.HasPrefix(agentOf(ctx), "W&B Public Client") }
 
 // readSpec reads {"keys": […], "samples": n, "minStep": n, "maxStep": n}, both steps inclusive.
 func readSpec(text any) (row.Spec, error) {

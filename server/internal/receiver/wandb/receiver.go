@@ -103,11 +103,11 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.UseNumber()
 	if err := d.Decode(&request); err != nil {
-		return nil, []graph.Problem{graph.ProblemOf(model.Errorf(model.CodeInvalid, "the body is no JSON of a GraphQL request: %s", model.Clip(err.Error())), nil)}
+		return nil, []graph.Problem{graph.ProblemOf(model.Errorf(model.CodeInvalid, "the body is no JSON of a GraphQL request: %s", model.Clip(err.Error())))}
 	}
 	op, err := graph.Parse(&request)
 	if err != nil {
-		return nil, []graph.Problem{graph.ProblemOf(err, nil)}
+		return nil, []graph.Problem{graph.ProblemOf(err)}
 	}
 	root := r.queries()
 	if op.Mutation {
@@ -115,6 +115,7 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 	}
 	ctx := began(context.WithValue(q.Context(), baseKey{}, base(q)), request.Variables, r.options.Now())
 	ctx = context.WithValue(ctx, clientKey{}, clientOf(q))
+	ctx = context.WithValue(ctx, agentKey{}, q.UserAgent())
 	data, problems, failed := op.Run(ctx, root)
 	for _, err := range failed {
 		if model.CodeOf(err) == model.CodeInternal && q.Context().Err() == nil {
@@ -122,6 +123,14 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 		}
 	}
 	return data, problems
+}
+
+// agentKey is the key of a context's User-Agent.
+type agentKey struct{}
+
+func agentOf(ctx context.Context) string {
+	agent, _ := ctx.Value(agentKey{}).(string)
+	return agent
 }
 
 // read takes a body in, unfolded where it is packed.

@@ -22,15 +22,14 @@ const defaultProject = "uncategorized"
 
 // about is what a run is told of itself by its clients.
 type about struct {
-	Group       string `json:"group,omitempty"`
-	JobType     string `json:"jobType,omitempty"`
-	Sweep       string `json:"sweepName,omitempty"`
-	Program     string `json:"program,omitempty"`
-	Host        string `json:"host,omitempty"`
-	Commit      string `json:"commit,omitempty"`
-	Repo        string `json:"repo,omitempty"`
-	Description string `json:"description,omitempty"`
-	User        string `json:"user,omitempty"`
+	Group   string `json:"group,omitempty"`
+	JobType string `json:"jobType,omitempty"`
+	Sweep   string `json:"sweepName,omitempty"`
+	Program string `json:"program,omitempty"`
+	Host    string `json:"host,omitempty"`
+	Commit  string `json:"commit,omitempty"`
+	Repo    string `json:"repo,omitempty"`
+	User    string `json:"user,omitempty"`
 	// Imported is nil for a run that was logged here.
 	Imported *imported `json:"imported,omitempty"`
 }
@@ -214,8 +213,10 @@ func (u *upsert) updates(ctx context.Context) (updates []model.Update, err error
 	if u.in.Has("displayName") {
 		updates = append(updates, model.Update{Op: model.OpSetDisplayName, Text: u.in.Text("displayName")})
 	}
-	if u.in.Has("notes") {
+	if u.in.Has("notes") { // which the public API sends with the description of before
 		updates = append(updates, model.Update{Op: model.OpSetDescription, Text: u.in.Text("notes")})
+	} else if u.in.Has("description") {
+		updates = append(updates, model.Update{Op: model.OpSetDescription, Text: u.in.Text("description")})
 	}
 	if u.in.Has("tags") {
 		updates = append(updates, model.Update{Op: model.OpSetTags, Tags: u.in.Texts("tags")})
@@ -272,15 +273,11 @@ func (u *upsert) about(ctx context.Context, before string) ([]model.Update, erro
 		{"host", "host", &a.Host},
 		{"commit", "git/commit", &a.Commit},
 		{"jobRepo", "git/remote", &a.Repo},
-		{"description", "", &a.Description},
 	} {
 		if !u.in.Has(f.name) || u.in.Text(f.name) == *f.to {
 			continue
 		}
 		*f.to = u.in.Text(f.name)
-		if f.path == "" {
-			continue
-		}
 		update := model.Update{Op: model.OpSetAttribute, Path: f.path}
 		if *f.to != "" {
 			update.Value = model.StringValue(*f.to)

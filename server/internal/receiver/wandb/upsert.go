@@ -116,10 +116,19 @@ func (u *upsert) find(ctx context.Context) error {
 	}
 	id, err := u.ingest.FindRun(ctx, u.at.entity, u.at.project, u.at.run)
 	if model.CodeOf(err) == model.CodeNotFound {
-		return nil
+		return checkID(u.at.run)
 	}
 	u.id = id
 	return err
+}
+
+// checkID says what is wrong with the id of a new run. Newer clients refuse the same;
+// older ones put it into paths as it is, and wait for days when there is no such path.
+func checkID(id string) error {
+	if i := strings.IndexAny(id, `/\#?%:;,'`); i >= 0 {
+		return model.Errorf(model.CodeInvalid, "the run id %q has a %q", model.Clip(id), id[i]).WithHint("An id has none of / \\ # ? %% : ; , '")
+	}
+	return model.CheckRunName(id)
 }
 
 // create makes the run, by the process that begins it.

@@ -14,12 +14,14 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/server/internal/migration"
 	"github.com/kymogram/kymogram/server/internal/transfer"
@@ -388,9 +390,7 @@ func unsure(t *testing.T, to string, every int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	direct := proxy.Director
-	proxy.Director = func(q *http.Request) { direct(q); q.Header.Del("Accept-Encoding") }
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	var n atomic.Int64
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -463,6 +463,52 @@ func TestImportWandbThroughFailures(t *testing.T) {
 		if n := at(run, "historyLineCount"); n != at(want[name], "historyLineCount") {
 			t.Errorf("%s has %v rows", name, n)
 		}
+	}
+}
+
+// An import that is killed at any moment goes on where it stopped, and doubles nothing.
+func TestImportWandbKilled(t *testing.T) {
+	t.Parallel()
+	source, here := serveKitchen(t), serveKitchen(t)
+	w := source.wandb()
+	for i := range 3 {
+		w.logs("team/proj", fmt.Sprintf("run%d", i), 6000, func(i int) int { return i / 2 * 3 }, nil) // two rows a step
+		w.put("team/proj", fmt.Sprintf("run%d", i), "a.bin", bytes.Repeat([]byte{byte(i)}, 3_000_000))
+	}
+	want, stored := w.everything("team/proj"), here.wandb()
+	program, err := exec.LookPath("kymogram") // this binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	kills, ends := 0, false
+	for i := 0; i < 200 && !ends; i++ {
+		cmd := exec.CommandContext(t.Context(), program, "import", "wandb", "--project", "team/proj", "--files")
+		cmd.Env = []string{"HOME=" + t.TempDir(), "KYMOGRAM_SERVER=" + stored.base, "KYMOGRAM_API_KEY=" + stored.key, "WANDB_BASE_URL=" + w.base, "WANDB_API_KEY=" + w.key}
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case err := <-done:
+			if ends = true; err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+		case <-time.After(time.Duration(150+150*i) * time.Millisecond):
+			_ = cmd.Process.Kill()
+			<-done
+			kills++
+		}
+	}
+	t.Logf("killed %d times", kills)
+	if kills == 0 || !ends {
+		t.Errorf("%d kills, ended: %v", kills, ends)
+	}
+	same(t, want, stored.everything("team/proj"))
+	if s := states(here.copies(w, "--project", "team/proj", "--files")); s[transfer.Unchanged] != 3 {
+		t.Errorf("after the kills: %v", s)
 	}
 }
 

@@ -97,6 +97,14 @@ type ArtifactVersion struct {
 	AddedNs    int64
 }
 
+// Membership is where an artifact is a version.
+type Membership struct {
+	Collection         int64
+	Workspace, Project string
+	Name               string // of the collection
+	Index, AddedNs     int64
+}
+
 // VersionName names one: Alias is an alias, "v" with the number of a version, a digest, or "" for AliasLatest.
 type VersionName struct{ Workspace, Project, Collection, Alias string }
 
@@ -181,10 +189,13 @@ type ArtifactContents interface {
 	// ArtifactFile finds one: CodeNotFound.
 	ArtifactFile(ctx context.Context, id int64, name string) (*File, error)
 	// FilesByMD5 finds a file of an artifact of the project for each MD5 (base64) that one
-	// has, at most [MaxMD5s].
+	// has, at most [MaxMD5s]. Who names such a blob anew puts it first, without bytes: a blob
+	// that is there is young again then, so that no sweep takes it meanwhile.
 	FilesByMD5(ctx context.Context, workspace, project string, md5s []string) (map[string]File, error)
 	// Manifests lists the parts of an artifact's manifest by number.
 	Manifests(ctx context.Context, id int64) ([]ArtifactManifest, error)
+	// Memberships lists the collections that an artifact is a version of, its own first.
+	Memberships(ctx context.Context, id int64) ([]Membership, error)
 	// ArtifactRuns lists the runs, not in the trash, that logged or used an artifact, by age.
 	ArtifactRuns(ctx context.Context, id int64, role ArtifactRole) ([]model.RunID, error)
 }
@@ -205,7 +216,8 @@ type NewArtifact struct {
 // ArtifactContent is what a commit says.
 type ArtifactContent struct {
 	Manifest     BlobRef
-	Files, Bytes int64 // references included; both 0: what its files are together
+	Files, Bytes int64  // references included; both 0: what its files are together
+	Digest       string // of the whole, where that is not what the creation said; else ""
 }
 
 // ArtifactEdit changes what is not nil. Aliases are those of Collection, 0 for the sequence.

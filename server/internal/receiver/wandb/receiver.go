@@ -54,10 +54,14 @@ func New(in *ingest.Service, q *query.Service, options Options) *Receiver {
 func (r *Receiver) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		"POST /graphql": http.HandlerFunc(r.graphql),
-		"POST /files/{entity}/{project}/{run}/file_stream":    http.HandlerFunc(r.fileStream),
-		"PUT /wandb/uploads/{run}/{name...}":                  http.HandlerFunc(r.putFile),
-		"GET /wandb/files/{entity}/{project}/{run}/{name...}": http.HandlerFunc(r.getFile),
-		"POST /sdk/otel/v1/{what}":                            http.HandlerFunc(nothing),
+		"POST /files/{entity}/{project}/{run}/file_stream":                               http.HandlerFunc(r.fileStream),
+		"PUT /wandb/uploads/{run}/{name...}":                                             http.HandlerFunc(r.putFile),
+		"GET /wandb/files/{entity}/{project}/{run}/{name...}":                            http.HandlerFunc(r.getFile),
+		"PUT /wandb/artifacts/{artifact}/files/{name...}":                                http.HandlerFunc(r.putArtifactFile),
+		"PUT /wandb/artifacts/{artifact}/manifests/{number}":                             http.HandlerFunc(r.putManifest),
+		"GET /artifactsV2/{region}/{entity}/{birth}/{md5}":                               http.HandlerFunc(r.getArtifactFile),
+		"GET /artifactsV2/{region}/{entity}/{project}/{collection}/{birth}/{md5}/{file}": http.HandlerFunc(r.getArtifactFile),
+		"POST /sdk/otel/v1/{what}":                                                       http.HandlerFunc(nothing),
 	}
 }
 
@@ -115,7 +119,6 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 	}
 	ctx := began(context.WithValue(q.Context(), baseKey{}, base(q)), request.Variables, r.options.Now())
 	ctx = context.WithValue(ctx, clientKey{}, clientOf(q))
-	ctx = context.WithValue(ctx, agentKey{}, q.UserAgent())
 	data, problems, failed := op.Run(ctx, root)
 	for _, err := range failed {
 		if model.CodeOf(err) == model.CodeInternal && q.Context().Err() == nil {
@@ -123,14 +126,6 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 		}
 	}
 	return data, problems
-}
-
-// agentKey is the key of a context's User-Agent.
-type agentKey struct{}
-
-func agentOf(ctx context.Context) string {
-	agent, _ := ctx.Value(agentKey{}).(string)
-	return agent
 }
 
 // read takes a body in, unfolded where it is packed.

@@ -73,7 +73,7 @@ func (r *Receiver) typeOf(name string, query, mutation graph.Object) graph.Objec
 	}
 	fields := make([]graph.Object, 0, len(names))
 	for _, field := range names {
-		fields = append(fields, graph.Object{"name": field})
+		fields = append(fields, graph.Object{"name": field, "args": []graph.Object{}})
 	}
 	return graph.Object{"name": name, "fields": fields, "inputFields": fields}
 }

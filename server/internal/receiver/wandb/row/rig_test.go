@@ -250,6 +250,9 @@ func randomHistory(t *testing.T, r *rand.Rand, c local.Config) *history {
 					continue
 				}
 				h.add(t, randomRow(r, number, byte(lane), from+int64(i)*int64(1+r.IntN(2))))
+				if r.IntN(8) == 0 {
+					h.add(t, h.rows[r.IntN(len(h.rows))])
+				}
 			}
 			if r.IntN(40) == 0 {
 				h.upkeep(t, r)
@@ -263,10 +266,11 @@ func randomHistory(t *testing.T, r *rand.Rand, c local.Config) *history {
 // add writes a row, unless its lane has one at this step.
 func (h *history) add(t *testing.T, p plain) {
 	t.Helper()
-	if slices.ContainsFunc(h.rows, func(o plain) bool { return o.attempt == p.attempt && o.lane == p.lane && o.step == p.step }) {
-		return
+	if at := slices.IndexFunc(h.rows, func(o plain) bool { return o.attempt == p.attempt && o.lane == p.lane && o.step == p.step }); at >= 0 {
+		p = h.rows[at] // it comes again
+	} else {
+		h.rows = append(h.rows, p)
 	}
-	h.rows = append(h.rows, p)
 	if !h.packed {
 		h.written.append(t, p.attempt, p.lane, p.encode())
 		return

@@ -97,6 +97,14 @@ type ArtifactVersion struct {
 	AddedNs    int64
 }
 
+// Membership is where an artifact is a version.
+type Membership struct {
+	Collection         int64
+	Workspace, Project string
+	Name               string // of the collection
+	Index, AddedNs     int64
+}
+
 // VersionName names one: Alias is an alias, "v" with the number of a version, a digest, or "" for AliasLatest.
 type VersionName struct{ Workspace, Project, Collection, Alias string }
 
@@ -186,6 +194,13 @@ type ArtifactContents interface {
 	FilesByMD5(ctx context.Context, workspace, project string, md5s []string) (map[string]File, error)
 	// Manifests lists the parts of an artifact's manifest by number.
 	Manifests(ctx context.Context, id int64) ([]ArtifactManifest, error)
+	ArtifactTies
+}
+
+// ArtifactTies is what an artifact is tied to.
+type ArtifactTies interface {
+	// Memberships lists the collections that an artifact is a version of, its own first.
+	Memberships(ctx context.Context, id int64) ([]Membership, error)
 	// ArtifactRuns lists the runs, not in the trash, that logged or used an artifact, by age.
 	ArtifactRuns(ctx context.Context, id int64, role ArtifactRole) ([]model.RunID, error)
 }
@@ -206,7 +221,8 @@ type NewArtifact struct {
 // ArtifactContent is what a commit says.
 type ArtifactContent struct {
 	Manifest     BlobRef
-	Files, Bytes int64 // references included; both 0: what its files are together
+	Files, Bytes int64  // references included; both 0: what its files are together
+	Digest       string // of the whole, where that is not what the creation said; else ""
 }
 
 // ArtifactEdit changes what is not nil. Aliases are those of Collection, 0 for the sequence.

@@ -17,6 +17,8 @@ type Artifacts interface {
 	catalog.ArtifactKeeper
 	Artifact(ctx context.Context, id int64) (*catalog.Artifact, error)
 	Collection(ctx context.Context, id int64) (*catalog.Collection, error)
+	Manifests(ctx context.Context, id int64) ([]catalog.ArtifactManifest, error)
+	ArtifactFiles(ctx context.Context, id int64, f catalog.FileFilter) (page []catalog.File, next string, err error)
 }
 
 // Limits of artifacts' texts.
@@ -72,6 +74,30 @@ func (s *Service) allowArtifacts(ctx context.Context, scope catalog.Scope, works
 	return s.deps.Auth.Allow(ctx, scope, workspace, project)
 }
 
+// Artifact finds an artifact for a caller that may write to its project.
+func (s *Service) Artifact(ctx context.Context, id int64) (*catalog.Artifact, error) {
+	if err := s.ownArtifact(ctx, catalog.ScopeIngest, id); err != nil {
+		return nil, err
+	}
+	return s.deps.Artifacts.Artifact(ctx, id)
+}
+
+// Manifests lists the parts of an artifact's manifest for a caller that may write to its project.
+func (s *Service) Manifests(ctx context.Context, id int64) ([]catalog.ArtifactManifest, error) {
+	if err := s.ownArtifact(ctx, catalog.ScopeIngest, id); err != nil {
+		return nil, err
+	}
+	return s.deps.Artifacts.Manifests(ctx, id)
+}
+
+// ArtifactFiles lists files of an artifact for a caller that may write to its project.
+func (s *Service) ArtifactFiles(ctx context.Context, id int64, f catalog.FileFilter) (page []catalog.File, next string, err error) {
+	if err := s.ownArtifact(ctx, catalog.ScopeIngest, id); err != nil {
+		return nil, "", err
+	}
+	return s.deps.Artifacts.ArtifactFiles(ctx, id, f)
+}
+
 // ownArtifact finds one in whose project the caller has a right.
 func (s *Service) ownArtifact(ctx context.Context, scope catalog.Scope, id int64) error {
 	a, err := s.deps.Artifacts.Artifact(ctx, id)
@@ -94,6 +120,16 @@ func (s *Service) AddArtifactFiles(ctx context.Context, id int64, files []catalo
 	if err := s.ownArtifact(ctx, catalog.ScopeIngest, id); err != nil {
 		return err
 	}
+	return s.addArtifactFiles(ctx, id, files)
+}
+
+// PutArtifactFile adds a file for a caller whose right a signed URL was: it was looked at
+// when that was made.
+func (s *Service) PutArtifactFile(ctx context.Context, id int64, f catalog.File) error {
+	return s.addArtifactFiles(ctx, id, []catalog.File{f})
+}
+
+func (s *Service) addArtifactFiles(ctx context.Context, id int64, files []catalog.File) error {
 	if len(files) > maxFilesAtOnce {
 		return model.Errorf(model.CodeTooLarge, "%d files at once, at most %d", len(files), maxFilesAtOnce).WithHint("Send fewer at once.")
 	}
@@ -126,6 +162,24 @@ func (s *Service) PutManifest(ctx context.Context, id int64, m catalog.ArtifactM
 	return s.deps.Artifacts.PutManifest(ctx, id, m)
 }
 
+// FillManifest gives a part of a manifest its bytes, for a caller whose right a signed URL was.
+func (s *Service) FillManifest(ctx context.Context, id, number int64, b catalog.BlobRef) error {
+	parts, err := s.deps.Artifacts.Manifests(ctx, id)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(parts, func(m catalog.ArtifactManifest) bool { return m.Number == number })
+	if i < 0 {
+		return model.Errorf(model.CodeNotFound, "the manifest has no part %d", number)
+	}
+	if err := checkBlobRef(b); err != nil {
+		return err
+	}
+	parts[i].Blob = b
+	_, err = s.deps.Artifacts.PutManifest(ctx, id, parts[i])
+	return err
+}
+
 // CommitArtifact makes a pending artifact a version of its collection.
 func (s *Service) CommitArtifact(ctx context.Context, id int64, c catalog.ArtifactContent) (*catalog.Artifact, error) {
 	if err := s.ownArtifact(ctx, catalog.ScopeIngest, id); err != nil {
@@ -134,7 +188,7 @@ func (s *Service) CommitArtifact(ctx context.Context, id int64, c catalog.Artifa
 	if c.Files < 0 || c.Bytes < 0 || c.Files > maxStep || c.Bytes > maxStep {
 		return nil, model.Errorf(model.CodeInvalid, "an artifact cannot have %d files of %d bytes", c.Files, c.Bytes)
 	}
-	if err := checkBlobRef(c.Manifest); err != nil {
+	if err := firstError(checkBlobRef(c.Manifest), checkShort("digest", c.Digest, maxDigest)); err != nil {
 		return nil, err
 	}
 	return s.deps.Artifacts.CommitArtifact(ctx, id, c, s.deps.Now())

@@ -34,6 +34,15 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%.80q: %v, want a fault at %d", bad, err, offset)
 		}
 	}
+	for c := range 256 {
+		for at := range 20 { // within words of eight bytes and behind them
+			text := []byte(`"` + strings.Repeat("a", 20) + `"`)
+			text[1+at] = byte(c)
+			if err, good := Check(text), c >= ' ' && c < 0x80 && c != '"' && c != '\\'; good != (err == nil) && !(c == '\\' && json.Valid(text)) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
 	if err := CheckDepth([]byte("[[1]]"), 1); err == nil || err.Error() != "wrong JSON at byte 1: arrays and objects are nested deeper than 1" {
 		t.Error(err)
 	}
@@ -75,6 +84,19 @@ func TestMembers(t *testing.T) {
 			t.Errorf("elements of %s are %s, want %s", text, got, want)
 		}
 	}
+	for _, depth := range []int{MaxDepth, MaxDepth + 1} {
+		inner := strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1)
+		for _, err := range Members([]byte(`{"a":` + inner + `}`)) {
+			if (err == nil) != (depth == MaxDepth) {
+				t.Errorf("an object of depth %d: %v", depth, err)
+			}
+		}
+		for _, err := range Elements([]byte(`[` + inner + `]`)) {
+			if (err == nil) != (depth == MaxDepth) {
+				t.Errorf("an array of depth %d: %v", depth, err)
+			}
+		}
+	}
 	for range Members([]byte(`{"a":1,"b":2}`)) {
 		break
 	}
@@ -104,7 +126,7 @@ func TestFloat(t *testing.T) {
 	for text, want := range map[string]float64{
 		"0": 0, "-0": 0, "-0.0": math.Copysign(0, -1), "1": 1, "9007199254740992": 1 << 53, "-9007199254740993": math.NaN(), "9007199254740994": 1<<53 + 2, "1e5": 1e5, "0.1": 0.1,
 		"1152921504606846976": 1 << 60, "1152921504606846977": math.NaN(), "36893488147419103232": 1 << 65, "36893488147419103233": math.NaN(), "1e400": math.NaN(), "1e-400": 0,
-		"1" + strings.Repeat("0", 400): math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "x": math.NaN(), `"1"`: math.NaN(), "0x10": math.NaN(), "1_0": math.NaN(), "": math.NaN(), "-": math.NaN(), "1 ": math.NaN(),
+		"1" + strings.Repeat("0", 400): math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "x": math.NaN(), `"1"`: math.NaN(), "0x10": math.NaN(), "1_0": math.NaN(), "01": math.NaN(), "-01": math.NaN(), "00": math.NaN(), "": math.NaN(), "-": math.NaN(), "1 ": math.NaN(),
 	} {
 		f, exact := Float([]byte(text))
 		if exact != (want == want) || exact && math.Float64bits(f) != math.Float64bits(want) {

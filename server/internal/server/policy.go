@@ -105,10 +105,14 @@ func DefaultPolicy() Policy {
 			"GET /prometheus/{workspace}/{project}/federate":                    foreign,
 
 			"POST /graphql": foreign, // W&B
-			"POST /files/{entity}/{project}/{run}/file_stream":    {Scope: auth.Ingest, Foreign: true},
-			"PUT /wandb/uploads/{run}/{name...}":                  {Scope: auth.Ingest, Signed: true, Large: true},
-			"GET /wandb/files/{entity}/{project}/{run}/{name...}": {Scope: auth.Read, Foreign: true, Large: true},
-			"POST /sdk/otel/v1/{what}":                            {Scope: auth.Ingest, Foreign: true},
+			"POST /files/{entity}/{project}/{run}/file_stream":                               {Scope: auth.Ingest, Foreign: true},
+			"PUT /wandb/uploads/{run}/{name...}":                                             {Scope: auth.Ingest, Signed: true, Large: true},
+			"GET /wandb/files/{entity}/{project}/{run}/{name...}":                            {Scope: auth.Read, Foreign: true, Large: true},
+			"PUT /wandb/artifacts/{artifact}/files/{name...}":                                {Scope: auth.Ingest, Signed: true, Large: true},
+			"PUT /wandb/artifacts/{artifact}/manifests/{number}":                             {Scope: auth.Ingest, Signed: true, Large: true},
+			"GET /artifactsV2/{region}/{entity}/{birth}/{md5}":                               {Scope: auth.Read, Foreign: true, Large: true},
+			"GET /artifactsV2/{region}/{entity}/{project}/{collection}/{birth}/{md5}/{file}": {Scope: auth.Read, Foreign: true, Large: true},
+			"POST /sdk/otel/v1/{what}":                                                       {Scope: auth.Ingest, Foreign: true},
 
 			"POST /api/v1/open":                                 ingest,
 			"GET /api/v1/projects":                              read,

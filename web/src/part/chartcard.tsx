@@ -1,4 +1,4 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { computed, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { MarkKind } from "../chart/curve.ts";
 import { csv, png, save, svg } from "../chart/export.ts";
@@ -91,7 +91,10 @@ export function ChartCard({ session, card, width, height, runs, big }: Props) {
       };
     },
   };
-  const kymograph = kymographOf(session, card, runs);
+  const kymograph = useMemo(
+    () => computed(() => kymographOf(session, card, runs)), // of all cards, which change while their runs come
+    [session, card, runs],
+  ).value;
   const waiting = chart.loading && chart.lines.length === 0; // axes of nothing would be drawn for nothing
   const active = useComputed(() => view.activeCard.value === card.key).value;
   return (

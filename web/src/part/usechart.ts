@@ -1,4 +1,4 @@
-import { useSignal } from "@preact/signals";
+import { computed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { BucketColumns } from "../api/types.ts";
 import { axisFor, placeText, unitOf, type XAxis } from "../chart/axis.ts";
@@ -69,6 +69,7 @@ const settleMs = 50; // a card that only flies by while scrolling asks for nothi
 // Digits asked for, the next when these are too coarse for the range; 0 is all of them.
 const fewLines = [7, 0];
 const manyLines = [3, 7, 0];
+const unknownLines = [4, 7, 0]; // half of many lines would be asked for twice
 
 /** What a card draws: it asks for its buckets while it is mounted, and again when the view or the data changes. */
 export function useChart(session: Session, card: Card, width: number, runs: Map<string, number>): Chart {
@@ -79,23 +80,22 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const level = useSignal(0);
   const shown = useRef({ of: "", digits: -1 }); // the question whose answers are drawn
 
-  const axis = axisFor(card.members[0]!.series.axes, view.axisChoice.value);
-  const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
-  const crowdNow = crowdOf(card.members, all.value);
-  const pool = poolOf(card.members);
-  const members = pool ?? crowdNow.members;
-  const visible = crowdNow.shown;
-  const [dense, density] = pool ? [false, false] : [crowdNow.dense, crowdNow.density];
+  const { members } = card;
+  const plan = useMemo(
+    () => computed(() => planOf(session, members, width, runs, all.value)),
+    [session, members, width, runs],
+  ).value;
+  const { axis, zoom, pool, dense, density } = plan;
   const grouping = groups.grouping.value;
   const steady = useRef<Wanted | null>(null);
-  const wanted = pool
-    ? [pooledNow(session, pool, axis, zoom, width, pending.value > 0 ? steady.current : null)]
-    : wantedLines(session, members, axis, zoom, width, runs, grouping);
-  steady.current = pool ? wanted[0]! : null;
-  for (const run of new Set(members.map((m) => m.run))) session.tick(run);
-  const ask = JSON.stringify(wanted.map((w) => [w.query, w.member.series.count]));
-  const crowd = !pool && Math.max(members.length, runs.size) > slots;
-  const levels = crowd ? manyLines : fewLines;
+  const pooledLine = pool
+    ? pooledNow(session, pool, axis, zoom, width, pending.value > 0 ? steady.current : null)
+    : null;
+  steady.current = pooledLine;
+  const { wanted, ask, units } = pooledLine ? asked(axis, [pooledLine]) : plan;
+  const crowd = !pool && Math.max(plan.members.length, runs.size) > slots;
+  const previews = useMemo(() => previewsOf(wanted, axis), [ask, axis.name]);
+  const levels = useMemo(() => (crowd ? crowdLevels(previews) : fewLines), [crowd, previews]);
   const digits = levels[Math.min(level.value, levels.length - 1)]!;
   const latest = useRef(wanted);
   latest.current = wanted;
@@ -131,8 +131,6 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
 
   // Answers stay as they came, and become curves in the unit of what is drawn: a switch from relative to wall time asks
   // nothing, and what was asked on another axis is not drawn on this one.
-  const units = `${axis.key} ${wanted.map((w) => w.unit.origin).join()}`;
-  const previews = useMemo(() => previewsOf(wanted, axis), [ask, axis.name]);
   const answered = answers.value?.x === axis.name && answers.value.columns.size > 0;
   const kept = answered ? answers.value!.columns : previews;
   const smoothing = view.smoothing.value;
@@ -165,7 +163,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const y = useSharedRange(card, own, lines.length > 0, `${groups.split.value} ${zoomKey} ${full} ${log}`);
 
   // The first of fifty runs spans less than all of them will: its digits say nothing of theirs.
-  const settled = session.settled();
+  const settled = session.settled.value;
   useEffect(() => {
     const { of, digits: drawn } = shown.current;
     if (settled && answered && of === ask && drawn === digits && coarse(y, digits)) level.value++;
@@ -174,10 +172,11 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
   const only = main.length === 1 ? main[0] : undefined;
   return {
     ...{ lines, layers, density, axis, x, y, log, error: error.value },
-    star: card.part ? undefined : starOf(card.metric, wanted),
+    star: useMemo(() => computed(() => (card.part ? undefined : starOf(card.metric, wanted))), [card, wanted])
+      .value,
     names: useMemo(() => new Map(wanted.map((w) => [w.id, w.member])), [ask, units]),
-    total: visible,
-    drawn: members.length,
+    total: plan.shown,
+    drawn: plan.members.length,
     loading: pending.value > 0,
     last:
       card.members.length === 1
@@ -186,7 +185,7 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
     bucketed: Math.round(ratio(main) / (pool?.length ?? 1)),
     pooled: pool?.length ?? 0,
     poolable: poolable(card.members),
-    crowd: (!pool && members.length > slots) || grouping !== null,
+    crowd: (!pool && plan.members.length > slots) || grouping !== null,
     grouped: grouping !== null,
     coarser: coarser(lines, y, log),
     needleLabel: (n) => {
@@ -211,6 +210,58 @@ export function useChart(session: Session, card: Card, width: number, runs: Map<
     },
   };
 }
+
+/** Many lines span at least as much as those do whose previews are there. */
+function crowdLevels(previews: ReadonlyMap<string, BucketColumns>): number[] {
+  const curves = [...previews.values()].map((columns) => curveOf(columns));
+  if (curves.length === 0) return unknownLines;
+  const known = rangeOf(curves, -Infinity, Infinity, false, false);
+  return coarse(known, manyLines[0]!) ? unknownLines : manyLines;
+}
+
+/** Plan is which lines a card draws and asks for. It is made anew when something does that it is made of, not when a card is rendered. */
+interface Plan extends Asked {
+  axis: XAxis;
+  zoom: view.Zoom | null;
+  pool: Member[] | null;
+  members: Member[];
+  /** Lines of the card, drawn or not. */
+  shown: number;
+  dense: boolean;
+  density: boolean;
+}
+
+function planOf(
+  session: Session,
+  all: Member[],
+  width: number,
+  runs: Map<string, number>,
+  everything: boolean,
+): Plan {
+  const axis = axisFor(all[0]!.series.axes, view.axisChoice.value);
+  const zoom = view.zoom.value?.key === axis.key ? view.zoom.value : null;
+  const pool = poolOf(all);
+  const crowd = crowdOf(all, everything);
+  const members = pool ?? crowd.members;
+  for (const run of new Set(members.map((m) => m.run))) session.tick(run); // counts, axes and last values move in place
+  const how = { axis, zoom, pool, members, shown: crowd.shown };
+  if (pool) return { ...how, dense: false, density: false, ...asked(axis, []) };
+  const wanted = wantedLines(session, members, axis, zoom, width, runs, groups.grouping.value);
+  return { ...how, dense: crowd.dense, density: crowd.density, ...asked(axis, wanted) };
+}
+
+/** Asked is what is wanted, and what tells it from what was wanted before. */
+interface Asked {
+  wanted: Wanted[];
+  ask: string;
+  units: string;
+}
+
+const asked = (axis: XAxis, wanted: Wanted[]): Asked => ({
+  wanted,
+  ask: JSON.stringify(wanted.map((w) => [w.query, w.member.series.count])),
+  units: `${axis.key} ${wanted.map((w) => w.unit.origin).join()}`,
+});
 
 /** The line of many series. While an answer is on its way no newer one is asked for: thousands of series take longer than a tick. */
 function pooledNow(

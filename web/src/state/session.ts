@@ -67,6 +67,13 @@ export class Session {
   /** A search is on its way to the server. */
   readonly searching = signal(false);
   readonly searchError = signal<ApiError | null>(null);
+  /** No series of any shown run is on its way. */
+  readonly settled: ReadonlySignal<boolean> = computed(() =>
+    this.#shown.value.every((id) => {
+      const run = this.#runs.get(id)!;
+      return run.complete.value || run.error.value !== null;
+    }),
+  );
   readonly #wanted = signal<readonly string[]>([]);
   /** Rises when a search is to be asked again. */
   readonly #round = signal(0);
@@ -319,14 +326,6 @@ export class Session {
   /** The runs that are shown and cannot be read. */
   failed(): string[] {
     return this.#shown.value.filter((id) => this.error(id));
-  }
-
-  /** No series of any shown run is on its way. */
-  settled(): boolean {
-    return this.#shown.value.every((id) => {
-      const run = this.#runs.get(id);
-      return run?.complete.value || run?.error.value;
-    });
   }
 
   /** The series of a run whose points are documents: histograms and scatters. */

@@ -276,6 +276,19 @@ func (d *DB) Manifests(ctx context.Context, id int64) ([]catalog.ArtifactManifes
 	return list, d.failure("list manifests", err)
 }
 
+// Memberships implements [catalog.ArtifactContents].
+func (d *DB) Memberships(ctx context.Context, id int64) ([]catalog.Membership, error) {
+	if err := d.hasArtifact(ctx, id); err != nil {
+		return nil, err
+	}
+	list, err := collect(ctx, d.reader, func(rows *sql.Rows) (m catalog.Membership, err error) {
+		return m, rows.Scan(&m.Collection, &m.Workspace, &m.Project, &m.Name, &m.Index, &m.AddedNs)
+	}, `SELECT m.collection, p.workspace, p.name, c.name, m.version, m.added_ns FROM artifact_members m
+		JOIN artifact_collections c ON c.id = m.collection JOIN projects p ON p.id = c.project
+		WHERE m.artifact = ? ORDER BY c.portfolio, m.collection LIMIT ?`, id, catalog.MaxArtifactAliases)
+	return list, d.failure("list the collections of an artifact", err)
+}
+
 // ArtifactRuns implements [catalog.ArtifactContents].
 func (d *DB) ArtifactRuns(ctx context.Context, id int64, role catalog.ArtifactRole) ([]model.RunID, error) {
 	if err := d.hasArtifact(ctx, id); err != nil {

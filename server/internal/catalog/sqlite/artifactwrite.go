@@ -326,7 +326,8 @@ func (d *DB) CommitArtifact(ctx context.Context, id int64, c catalog.ArtifactCon
 			c.Bytes = int64(min(sum, 1<<62))
 		}
 		err := exec(ctx, e.tx, `UPDATE artifacts SET state = 'COMMITTED', aliases = '[]', changed_ns = ?2, committed_ns = ?2, files = ?3, bytes = ?4,
-			manifest_sha256 = ?5, manifest_size = ?6, manifest_md5 = ?7 WHERE id = ?1`, id, e.nowNs, c.Files, c.Bytes, c.Manifest.SHA256, c.Manifest.Size, c.Manifest.MD5)
+			manifest_sha256 = ?5, manifest_size = ?6, manifest_md5 = ?7, digest = CASE ?8 WHEN '' THEN digest ELSE ?8 END WHERE id = ?1`,
+			id, e.nowNs, c.Files, c.Bytes, c.Manifest.SHA256, c.Manifest.Size, c.Manifest.MD5, c.Digest)
 		if err != nil {
 			return err
 		}

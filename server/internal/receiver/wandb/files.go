@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/graph"
 )
 
@@ -95,11 +96,19 @@ func (r *Receiver) putFile(w http.ResponseWriter, q *http.Request) {
 
 func (r *Receiver) takeFile(w http.ResponseWriter, q *http.Request) error {
 	ctx, name := q.Context(), q.PathValue("name")
-	if err := r.options.Signer.CheckOf(http.MethodPut, subject(q.PathValue("run"), name), q.URL.Query()); err != nil {
-		return err
-	}
 	id, err := model.ParseRunID(q.PathValue("run"))
 	if err != nil {
+		return model.Errorf(model.CodeNotFound, "%q is the id of no run", model.Clip(q.PathValue("run")))
+	}
+	if q.URL.Query().Has("signature") {
+		err = r.options.Signer.CheckOf(http.MethodPut, subject(id.String(), name), q.URL.Query())
+	} else {
+		_, err = r.ingest.Writable(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	if err := model.CheckFileName(name); err != nil {
 		return err
 	}
 	hash, size, sum, err := r.options.Blobs.Keep(ctx, http.MaxBytesReader(w, q.Body, r.options.MaxFile+1), r.options.MaxFile)
@@ -178,24 +187,24 @@ func (r *Receiver) files(ctx context.Context, id model.RunID, at place, args gra
 	if err != nil {
 		return nil, err
 	}
-	f := catalog.FileFilter{Like: args.Text("pattern"), Limit: int(min(max(first, 1), 1000)), Cursor: args.Text("after")}
+	f := catalog.FileFilter{Like: args.Text("pattern"), Limit: int(min(max(first, 1), query.MaxRuns)), Cursor: args.Text("after")}
 	if args.Has("names") && len(args.List("names")) > 0 {
 		f.Names = args.Texts("names")
 	}
-	page, err := r.query.Files(ctx, id, f)
+	page, next, err := r.query.ListFiles(ctx, id, f)
 	if err != nil {
 		return nil, err
 	}
-	edges := make([]edge, len(page.Files))
-	for i := range page.Files {
-		file := &page.Files[i]
+	edges := make([]edge, len(page))
+	for i := range page {
+		file := &page[i]
 		address := baseOf(ctx) + "/wandb/files" + escaped(at.entity, at.project, at.run, file.Name)
 		edges[i] = edge{graph.Object{
-			"id": node("File", id.String(), file.Name), "name": file.Name, "url": address, "directUrl": address, "uploadUrl": address,
+			"__typename": "File", "id": node("File", id.String(), file.Name), "name": file.Name, "url": address, "directUrl": address, "uploadUrl": address,
 			"sizeBytes": file.Size, "mimetype": file.ContentType, "updatedAt": stamp(file.TimeNs), "md5": file.MD5, "digest": file.MD5,
-		}, page.Next}
+		}, next}
 	}
-	return connection(edges, page.Next, page.Next != ""), nil
+	return connection(edges, next, next != ""), nil
 }
 
 // deleteFiles takes files off a run.

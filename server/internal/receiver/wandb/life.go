@@ -77,6 +77,8 @@ type life struct {
 	alone bool
 	// empty: no row came since the attempt began.
 	empty bool
+	// shared: its processes are in shared mode.
+	shared bool
 	// resumed is when a process last asked where the run stands, as one does that resumes it.
 	resumed time.Time
 	// resumeFrom is the first step that the next attempt hides of those before.
@@ -302,7 +304,7 @@ func (r *Receiver) begin(ctx context.Context, v *life, sdk, host, client string,
 	if err != nil {
 		return err
 	}
-	p.client, v.alone = client, alone && client == ""
+	p.client, v.alone = client, alone && client == "" && !v.shared
 	v.processes = append(v.processes, p)
 	return nil
 }

@@ -31,9 +31,9 @@ func (r record) Field(name string) (value []byte, ok bool) {
 	text := func(s string) ([]byte, bool) { return loose.AppendText(nil, s), s != "" }
 	switch name {
 	case "config":
-		return []byte(r.config), r.config != ""
+		return r.config, len(r.config) > 0
 	case "summaryMetrics":
-		return []byte(r.summary), r.summary != ""
+		return r.summary, len(r.summary) > 0
 	case "name":
 		return text(r.Name)
 	case "displayName":
@@ -174,6 +174,9 @@ func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun
 	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Newest: s.newest, Names: treesOfRun()}
 	for run, err := range r.query.RunsWithTrees(ctx, q) {
 		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // a filter may take its time with each run
 			return err
 		}
 		found := foundOf(&run.Run, run.Texts)

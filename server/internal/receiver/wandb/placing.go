@@ -236,7 +236,7 @@ func (p *placing) others(ctx context.Context, c *chunk) error {
 	if err := p.console(c); err != nil {
 		return err
 	}
-	if err := p.summary(ctx, c.summary); err != nil {
+	if err := p.summary(ctx, c); err != nil {
 		return err
 	}
 	for _, lost := range []struct {
@@ -319,12 +319,12 @@ func stamped(raw []byte) (ns int64, text string) {
 }
 
 // summary is the last line of its file: each is the whole.
-func (p *placing) summary(ctx context.Context, content []byte) error {
-	all, err := lines(content)
+func (p *placing) summary(ctx context.Context, c *chunk) error {
+	all, err := lines(c.summary)
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.process.client != "", string(all[len(all)-1]))
+	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.life.shared || c.shared, string(all[len(all)-1]))
 	if model.CodeOf(err) == model.CodeInvalid {
 		p.refuse(err)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/graph"
 )
@@ -31,24 +32,35 @@ func (r *Receiver) project(ctx context.Context, args graph.Args) (graph.Field, e
 	if !there && r.query.AllowWrite(ctx, at.entity, at.project) != nil {
 		return nil, nil
 	}
-	return r.projectFields(at, true), nil
+	return r.projectFields(at), nil
 }
 
-func (r *Receiver) projectFields(at place, own bool) graph.Object {
+func (r *Receiver) projectFields(at place) graph.Object {
 	id := node("Project", at.entity, at.project)
 	o := graph.Object{
 		"__typename": "Project", "id": id, "internalId": internal(at.entity, at.project), "name": at.project, "entityName": at.entity,
 		"entity":      graph.Object{"id": node("Entity", at.entity), "name": at.entity},
-		"description": nil, "createdAt": stamp(0), "readOnly": false, "isBenchmark": false, "isPublished": false, "access": "PRIVATE", "tags": []graph.Object{},
+		"description": nil, "createdAt": graph.Resolver(func(ctx context.Context, _ graph.Args) (graph.Field, error) { return r.projectAge(ctx, at) }), "user": nil, "readOnly": false, "isBenchmark": false, "isPublished": false, "access": "PRIVATE", "tags": []graph.Object{},
 		"runCount": graph.Resolver(func(ctx context.Context, args graph.Args) (graph.Field, error) { return r.runCount(ctx, at, args) }),
 		"runs":     graph.Resolver(func(ctx context.Context, args graph.Args) (graph.Field, error) { return r.runs(ctx, at, args) }),
 		"run":      graph.Resolver(func(ctx context.Context, args graph.Args) (graph.Field, error) { return r.run(ctx, at, args) }),
 		"bucket":   graph.Resolver(func(ctx context.Context, args graph.Args) (graph.Field, error) { return r.resumed(ctx, at, args) }),
-		"sweeps":   connection(nil, "", false),
-		"sweep":    nil, "allViews": connection(nil, "", false),
+		"sweeps":   connection(nil, "", false), "totalSweeps": 0,
+		"sweep": nil, "allViews": connection(nil, "", false),
 	}
 	r.artifactProject(o, at)
 	return o
+}
+
+// projectAge is when the oldest run of a project began, and now for an empty one.
+func (r *Receiver) projectAge(ctx context.Context, at place) (graph.Field, error) {
+	for run, err := range r.query.RunsWithTrees(ctx, catalog.TreeQuery{Workspace: at.entity, Project: at.project}) {
+		if err != nil {
+			return nil, err
+		}
+		return stamp(run.CreatedNs), nil
+	}
+	return stamp(r.options.Now().UnixNano()), nil
 }
 
 // projects lists the projects of an entity that the caller may read.
@@ -70,7 +82,7 @@ func (r *Receiver) projects(ctx context.Context, args graph.Args) (graph.Field, 
 		}
 		for _, p := range list.Projects {
 			if p.Workspace == name {
-				edges = append(edges, edge{r.projectFields(place{entity: p.Workspace, project: p.Name}, true), list.Next})
+				edges = append(edges, edge{r.projectFields(place{entity: p.Workspace, project: p.Name}), list.Next})
 			}
 		}
 		if page.Cursor = list.Next; page.Cursor == "" || int64(len(edges)) >= max(first, 1) {
@@ -92,6 +104,6 @@ func (r *Receiver) upsertModel(ctx context.Context, args graph.Args) (graph.Fiel
 	if err := r.query.AllowWrite(ctx, at.entity, at.project); err != nil {
 		return nil, err
 	}
-	p := r.projectFields(at, true)
+	p := r.projectFields(at)
 	return graph.Object{"inserted": false, "model": p, "project": p}, nil
 }

@@ -54,10 +54,14 @@ func New(in *ingest.Service, q *query.Service, options Options) *Receiver {
 func (r *Receiver) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		"POST /graphql": http.HandlerFunc(r.graphql),
-		"POST /files/{entity}/{project}/{run}/file_stream":    http.HandlerFunc(r.fileStream),
-		"PUT /wandb/uploads/{run}/{name...}":                  http.HandlerFunc(r.putFile),
-		"GET /wandb/files/{entity}/{project}/{run}/{name...}": http.HandlerFunc(r.getFile),
-		"POST /sdk/otel/v1/{what}":                            http.HandlerFunc(nothing),
+		"POST /files/{entity}/{project}/{run}/file_stream":                               http.HandlerFunc(r.fileStream),
+		"PUT /wandb/uploads/{run}/{name...}":                                             http.HandlerFunc(r.putFile),
+		"GET /wandb/files/{entity}/{project}/{run}/{name...}":                            http.HandlerFunc(r.getFile),
+		"PUT /wandb/artifacts/{artifact}/files/{name...}":                                http.HandlerFunc(r.putArtifactFile),
+		"PUT /wandb/artifacts/{artifact}/manifests/{number}":                             http.HandlerFunc(r.putManifest),
+		"GET /artifactsV2/{region}/{entity}/{birth}/{md5}":                               http.HandlerFunc(r.getArtifactFile),
+		"GET /artifactsV2/{region}/{entity}/{project}/{collection}/{birth}/{md5}/{file}": http.HandlerFunc(r.getArtifactFile),
+		"POST /sdk/otel/v1/{what}":                                                       http.HandlerFunc(nothing),
 	}
 }
 
@@ -103,11 +107,11 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.UseNumber()
 	if err := d.Decode(&request); err != nil {
-		return nil, []graph.Problem{graph.ProblemOf(model.Errorf(model.CodeInvalid, "the body is no JSON of a GraphQL request: %s", model.Clip(err.Error())), nil)}
+		return nil, []graph.Problem{graph.ProblemOf(model.Errorf(model.CodeInvalid, "the body is no JSON of a GraphQL request: %s", model.Clip(err.Error())))}
 	}
 	op, err := graph.Parse(&request)
 	if err != nil {
-		return nil, []graph.Problem{graph.ProblemOf(err, nil)}
+		return nil, []graph.Problem{graph.ProblemOf(err)}
 	}
 	root := r.queries()
 	if op.Mutation {

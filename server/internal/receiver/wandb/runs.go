@@ -13,7 +13,7 @@ import (
 // foundRun is a run with its trees.
 type foundRun struct {
 	catalog.Run
-	config, summary string
+	config, summary []byte
 	about           about
 }
 
@@ -21,7 +21,7 @@ type foundRun struct {
 func treesOfRun() []string { return []string{treeConfig, treeSummary, treeAbout} }
 
 func foundOf(run *catalog.Run, texts []string) *foundRun {
-	return &foundRun{Run: *run, config: texts[0], summary: texts[1], about: readAbout(texts[2])}
+	return &foundRun{Run: *run, config: []byte(texts[0]), summary: []byte(texts[1]), about: readAbout(texts[2])}
 }
 
 // read reads a run with its trees.
@@ -34,7 +34,7 @@ func (r *Receiver) readRun(ctx context.Context, id model.RunID) (*foundRun, erro
 	if err != nil {
 		return nil, err
 	}
-	return &foundRun{Run: *run, config: trees[treeConfig], summary: trees[treeSummary], about: readAbout(trees[treeAbout])}, nil
+	return &foundRun{Run: *run, config: []byte(trees[treeConfig]), summary: []byte(trees[treeSummary]), about: readAbout(trees[treeAbout])}, nil
 }
 
 func (r *Receiver) runObject(ctx context.Context, id model.RunID) (graph.Object, error) {
@@ -105,17 +105,17 @@ func (r *Receiver) runFields(run *foundRun) graph.Object {
 	o := graph.Object{
 		"__typename": "Run", "id": node("Run", id.String()), "internalId": internal(id.String()), "name": run.Name, "displayName": display,
 		"projectId": internal(at.entity, at.project), "state": state(run.Status), "tags": tagsOf(run), "notes": optional(run.Description),
-		"description": optional(run.about.Description), "group": optional(run.about.Group), "groupName": optional(run.about.Group), "jobType": optional(run.about.JobType),
+		"description": optional(run.Description), "group": optional(run.about.Group), "groupName": optional(run.about.Group), "jobType": optional(run.about.JobType),
 		"sweepName": optional(run.about.Sweep), "commit": optional(run.about.Commit), "host": optional(run.about.Host),
 		"program": optional(run.about.Program), "repo": optional(run.about.Repo), "readOnly": false, "shouldStop": false, "stopped": false, "failed": run.Status == model.StatusFailed,
 		"createdAt": stamp(run.CreatedNs), "heartbeatAt": stamp(run.LastNs), "updatedAt": stamp(run.LastNs), "computeSeconds": (run.LastNs - run.CreatedNs) / 1e9,
 		"config": orEmpty(run.config), "summaryMetrics": orEmpty(run.summary),
-		"user":    graph.Object{"id": node("User", run.about.User), "name": run.about.User, "username": run.about.User, "email": ""},
+		"user":    graph.Object{"__typename": "User", "id": node("User", run.about.User), "name": run.about.User, "username": run.about.User, "email": ""},
 		"project": r.projectOf(at),
 		"wandbConfig": graph.Resolver(func(_ context.Context, args graph.Args) (graph.Field, error) {
 			return ownConfig(run.config, args.Texts("keys")), nil
 		}),
-		"sweep": nil, "github": nil, "jobProgram": optional(run.about.Program), "jobRepo": optional(run.about.Repo), "fileCount": nil, "files": nil,
+		"sweep": nil, "github": nil, "jobProgram": optional(run.about.Program), "jobRepo": optional(run.about.Repo), "imported": importedFields(run.about.Imported), "fileCount": nil, "files": nil,
 	}
 	r.historyFields(o, id)
 	r.fileFields(o, id, at)
@@ -126,7 +126,7 @@ func (r *Receiver) runFields(run *foundRun) graph.Object {
 // projectOf are the fields of a run's project that come with it.
 func (r *Receiver) projectOf(at place) graph.Object {
 	return graph.Object{
-		"id": node("Project", at.entity, at.project), "internalId": internal(at.entity, at.project), "name": at.project, "entityName": at.entity,
+		"__typename": "Project", "id": node("Project", at.entity, at.project), "internalId": internal(at.entity, at.project), "name": at.project, "entityName": at.entity,
 		"entity": graph.Object{"id": node("Entity", at.entity), "name": at.entity},
 	}
 }
@@ -138,11 +138,11 @@ func optional(s string) graph.Field {
 	return s
 }
 
-func orEmpty(text string) string {
-	if text == "" {
+func orEmpty(text []byte) string {
+	if len(text) == 0 {
 		return "{}"
 	}
-	return text
+	return string(text)
 }
 
 func tagsOf(run *foundRun) []string {
@@ -153,8 +153,8 @@ func tagsOf(run *foundRun) []string {
 }
 
 // ownConfig is what the SDK said of itself, restricted to some keys.
-func ownConfig(config string, keys []string) graph.Field {
-	own, ok := loose.Get([]byte(config), ownKey, "value")
+func ownConfig(config []byte, keys []string) graph.Field {
+	own, ok := loose.Get(config, ownKey, "value")
 	if !ok {
 		return nil
 	}

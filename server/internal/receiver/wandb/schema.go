@@ -27,6 +27,7 @@ func (r *Receiver) queries() graph.Object {
 		"models":       graph.Resolver(r.projects),
 		"projects":     graph.Resolver(r.projects),
 		"instanceInfo": nil,
+		"users":        connection(nil, "", false),
 		"run":          graph.Resolver(r.runByID),
 	}
 	maps.Copy(root, r.artifactQueries())
@@ -64,7 +65,7 @@ func (r *Receiver) typeOf(name string, query, mutation graph.Object) graph.Objec
 	case "Run":
 		names = slices.Sorted(maps.Keys(r.runFields(&foundRun{})))
 	case "Project":
-		names = slices.Sorted(maps.Keys(r.projectFields(place{}, false)))
+		names = slices.Sorted(maps.Keys(r.projectFields(place{})))
 	case "ServerInfo":
 		names = slices.Sorted(maps.Keys(serverInfo()))
 	default:
@@ -72,7 +73,7 @@ func (r *Receiver) typeOf(name string, query, mutation graph.Object) graph.Objec
 	}
 	fields := make([]graph.Object, 0, len(names))
 	for _, field := range names {
-		fields = append(fields, graph.Object{"name": field})
+		fields = append(fields, graph.Object{"name": field, "args": []graph.Object{}})
 	}
 	return graph.Object{"name": name, "fields": fields, "inputFields": fields}
 }
@@ -95,9 +96,9 @@ func viewer(ctx context.Context, _ graph.Args) (graph.Field, error) {
 	if p := auth.PrincipalOf(ctx); p != nil && p.Name != "" {
 		name, id = p.Name, p.KeyID
 	}
-	team := graph.Object{"id": node("Entity", entity), "name": entity}
+	team := graph.Object{"__typename": "Entity", "id": node("Entity", entity), "name": entity}
 	return graph.Object{
-		"id": node("User", id), "entity": entity, "username": name, "name": name, "email": "", "admin": false, "flags": "{}",
+		"__typename": "User", "id": node("User", id), "deletedAt": nil, "entity": entity, "username": name, "name": name, "email": "", "admin": false, "flags": "{}",
 		"teams":   graph.Object{"edges": []graph.Object{{"node": team}}},
 		"apiKeys": graph.Object{"edges": []graph.Object{}},
 	}, nil
@@ -106,8 +107,9 @@ func viewer(ctx context.Context, _ graph.Args) (graph.Field, error) {
 func entity(_ context.Context, args graph.Args) (graph.Field, error) {
 	name := args.Text("name")
 	return graph.Object{
-		"id": node("Entity", name), "name": name, "organization": nil, "isTeam": true, "readOnly": false, "available": false,
-		"projects": connection(nil, "", false), "storageBytes": 0,
+		"__typename": "Entity", "id": node("Entity", name), "name": name, "organization": nil, "isTeam": true, "entityType": "team", "available": false,
+		"photoUrl": nil, "readOnly": false, "readOnlyAdmin": false, "privateOnly": false, "codeSavingEnabled": false, "defaultAccess": "PRIVATE", "isPaid": false,
+		"storageBytes": 0, "members": []graph.Object{}, "invitations": []graph.Object{}, "projects": connection(nil, "", false),
 	}, nil
 }
 
@@ -151,6 +153,6 @@ func connection(edges []edge, end string, more bool) graph.Object {
 	}
 	return graph.Object{
 		"edges": list, "totalCount": len(list),
-		"pageInfo": graph.Object{"endCursor": last, "hasNextPage": more, "startCursor": nil, "hasPreviousPage": false},
+		"pageInfo": graph.Object{"__typename": "PageInfo", "endCursor": last, "hasNextPage": more, "startCursor": nil, "hasPreviousPage": false},
 	}
 }

@@ -27,6 +27,7 @@ type chunk struct {
 	failed                                  bool
 	dropped                                 uint64
 	client                                  string // names the process in shared mode
+	shared                                  bool
 }
 
 // fileStream takes what a process logged since its last request.
@@ -64,7 +65,7 @@ func (r *Receiver) takeChunk(q *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c.client = clientOf(q)
+	c.client, c.shared = clientOf(q), q.Header.Get("X-Wandb-Use-Async-Filestream") == "true"
 	v, release := r.lives.acquire(id, at)
 	defer release()
 	if err := r.load(ctx, v); err != nil {
@@ -166,9 +167,17 @@ func lines(array []byte) ([][]byte, error) {
 	return all, nil
 }
 
+// says tells a chunk that has something to store, or an end.
+func (c *chunk) says() bool {
+	return c.history != nil || c.events != nil || c.console != nil || c.summary != nil || c.complete || c.dropped > 0
+}
+
 // store stores a chunk. After an error some of it may be stored; the client sends all of it
 // again, and what is there is known by its row.
 func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
+	if len(v.processes) == 0 && !c.says() {
+		return nil // the last words of a process that has ended, or a heartbeat
+	}
 	if len(v.processes) == 0 { // what ran beside it has ended
 		if err := r.begin(ctx, v, "", "", c.client, false); err != nil {
 			return err
@@ -183,6 +192,7 @@ func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
 		return err
 	}
 	p.process.took(c, r.options.Now())
+	v.shared = v.shared || c.shared
 	for _, one := range v.processes {
 		one.session.Heartbeat()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -122,4 +123,50 @@ func sameAcross(ctx context.Context, e store.Engine, r *naiveRun, q store.Across
 		return fmt.Errorf("%d pieces more than there are, of %q", len(pieces), pieces[0].Values.Series)
 	}
 	return nil
+}
+
+// testAcross reads a stretch of time whose points another one hides, far behind it.
+func testAcross(t *testing.T, open func(t testing.TB) *Harness) {
+	ctx := t.Context()
+	h := open(t)
+	defer func() { _ = h.Engine.Close() }()
+	run := model.RunID{1}
+	for number := range uint32(2) {
+		w := model.WriterID{byte(number + 1)}
+		if err := h.Engine.PutOpen(ctx, run, model.Attempt{Number: number + 1, OpenedNs: int64(number)}, w, nil); err != nil {
+			t.Fatal(err)
+		}
+		g := model.RowGroup{
+			Unique: model.UniqueTime, Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{5, 6}}},
+			TimeNs:  []int64{int64(number)*1000 + 1, int64(number)*1000 + 2},
+			Columns: []model.Column{{Series: model.NewSeriesKey("x", "", nil), Kind: model.KindFloat, Floats: []float64{1, 2}}},
+		}
+		if _, err := h.Engine.Append(ctx, &model.Batch{Run: run, Writer: w, Attempt: number + 1, Groups: []model.RowGroup{g}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Upkeep(h.Engine, 0); err != nil { // in groups of their own
+			t.Fatal(err)
+		}
+	}
+	for to, want := range map[int64]int{500: 0, 1001: 1, math.MaxInt64: 2} {
+		got := 0
+		for rows, err := range h.Engine.Across(ctx, store.AcrossRequest{Run: run, Axis: model.AxisTime, From: 0, To: to}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += len(rows.TimeNs)
+		}
+		if got != want {
+			t.Errorf("%d points up to %d, want %d", got, to, want)
+		}
+	}
+	for _, q := range []store.AcrossRequest{{Run: run, Axis: "nonsense"}, {Run: model.RunID{9}, Axis: model.AxisStep}} {
+		failed := false
+		for _, err := range h.Engine.Across(ctx, q) {
+			failed = err != nil
+		}
+		if !failed {
+			t.Errorf("%+v is read", q)
+		}
+	}
 }

@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t testing.TB) *Harness) {
 	t.Run("bulk", func(t *testing.T) { testBulk(t, open) })
 	t.Run("bits", func(t *testing.T) { testBits(t, open) })
 	t.Run("extremes", func(t *testing.T) { testExtremes(t, open) })
+	t.Run("across", func(t *testing.T) { testAcross(t, open) })
 	t.Run("meta", func(t *testing.T) { testMeta(t, open) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, open) })
 }

@@ -56,10 +56,10 @@ type Raw = json.RawMessage
 // Args are the arguments of a field, with variables put in.
 type Args map[string]any
 
-// Problem is an error of the answer.
+// Problem is an error of the answer. It has no path: W&B's clients would put it in front of
+// the message.
 type Problem struct {
 	Message    string         `json:"message"`
-	Path       []any          `json:"path,omitempty"`
 	Extensions map[string]any `json:"extensions,omitempty"`
 }
 
@@ -105,7 +105,7 @@ func Parse(r *Request) (*Operation, error) {
 // Run resolves the operation over root. Failed are the errors behind the problems.
 func (o *Operation) Run(ctx context.Context, root Object) (data []byte, problems []Problem, failed []error) {
 	x := &execution{Operation: o, ctx: ctx}
-	data = x.merged(nil, root, []ast.SelectionSet{o.set}, 1, nil)
+	data = x.merged(nil, root, []ast.SelectionSet{o.set}, 1)
 	return data, x.problems, x.failed
 }
 
@@ -202,13 +202,13 @@ func (x *execution) included(directives ast.DirectiveList) bool {
 }
 
 // merged writes the fields of an object that any of the sets names.
-func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth int, path []any) []byte {
+func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth int) []byte {
 	var fields []selected
 	at := map[string]int{}
 	for _, set := range sets {
 		var err error
 		if fields, err = x.collect(set, fields, at, depth, nil); err != nil {
-			x.fail(path, err)
+			x.fail(err)
 			x.over = true
 			return append(dst, "null"...)
 		}
@@ -220,35 +220,35 @@ func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth 
 		}
 		dst = model.AppendJSONText(dst, f.key)
 		dst = append(dst, ':')
-		dst = x.field(dst, o, &f, depth, append(path[:len(path):len(path)], f.key))
+		dst = x.field(dst, o, &f, depth)
 	}
 	return append(dst, '}')
 }
 
-func (x *execution) field(dst []byte, o Object, f *selected, depth int, path []any) []byte {
+func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 	value, ok := o[f.field.Name]
 	if x.over || !ok {
 		if f.field.Name == "__typename" {
 			return append(dst, `"Object"`...)
 		}
-		if len(path) == 1 && !x.over { // a root field is what is asked for; it is not left out silently
-			x.fail(path, model.Errorf(model.CodeInvalid, "the operation %s is not supported by this server", model.Clip(f.field.Name)))
+		if depth == 1 && !x.over { // a root field is what is asked for; it is not left out silently
+			x.fail(model.Errorf(model.CodeInvalid, "the operation %s is not supported by this server", model.Clip(f.field.Name)))
 		}
 		return append(dst, "null"...)
 	}
 	if err := x.ctx.Err(); err != nil {
 		x.over = true
-		x.fail(path, err)
+		x.fail(err)
 		return append(dst, "null"...)
 	}
 	if resolve, is := value.(Resolver); is {
 		var err error
 		if value, err = x.call(resolve, f.field); err != nil {
-			x.fail(path, err)
+			x.fail(err)
 			return append(dst, "null"...)
 		}
 	}
-	return x.write(dst, value, f, depth, path)
+	return x.write(dst, value, f, depth)
 }
 
 func (x *execution) call(resolve Resolver, f *ast.Field) (Field, error) {
@@ -269,7 +269,7 @@ func (x *execution) call(resolve Resolver, f *ast.Field) (Field, error) {
 }
 
 // write appends a value, with the fields that are asked for where it is an object.
-func (x *execution) write(dst []byte, value Field, f *selected, depth int, path []any) []byte {
+func (x *execution) write(dst []byte, value Field, f *selected, depth int) []byte {
 	switch v := value.(type) {
 	case nil:
 		return append(dst, "null"...)
@@ -284,31 +284,27 @@ func (x *execution) write(dst []byte, value Field, f *selected, depth int, path 
 		if v == nil {
 			return append(dst, "null"...)
 		}
-		return x.merged(dst, v, f.sets, depth+1, path)
+		return x.merged(dst, v, f.sets, depth+1)
 	case []Object:
-		return list(dst, v, func(dst []byte, i int, o Object) []byte {
-			return x.write(dst, o, f, depth, append(path[:len(path):len(path)], i))
-		})
+		return list(dst, v, func(dst []byte, o Object) []byte { return x.write(dst, o, f, depth) })
 	case []any:
-		return list(dst, v, func(dst []byte, i int, o any) []byte {
-			return x.write(dst, o, f, depth, append(path[:len(path):len(path)], i))
-		})
+		return list(dst, v, func(dst []byte, o any) []byte { return x.write(dst, o, f, depth) })
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		x.fail(path, fmt.Errorf("write a field: %w", err))
+		x.fail(fmt.Errorf("write a field: %w", err))
 		return append(dst, "null"...)
 	}
 	return append(dst, text...)
 }
 
-func list[T any](dst []byte, all []T, one func(dst []byte, i int, v T) []byte) []byte {
+func list[T any](dst []byte, all []T, one func(dst []byte, v T) []byte) []byte {
 	dst = append(dst, '[')
 	for i, v := range all {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = one(dst, i, v)
+		dst = one(dst, v)
 	}
 	return append(dst, ']')
 }
@@ -317,16 +313,16 @@ func list[T any](dst []byte, all []T, one func(dst []byte, i int, v T) []byte) [
 const maxProblems = 20
 
 // fail notes an error. What is no [model.Error] is the server's fault, and stays in its log.
-func (x *execution) fail(path []any, err error) {
+func (x *execution) fail(err error) {
 	if len(x.problems) >= maxProblems {
 		return
 	}
-	x.problems, x.failed = append(x.problems, ProblemOf(err, path)), append(x.failed, err)
+	x.problems, x.failed = append(x.problems, ProblemOf(err)), append(x.failed, err)
 }
 
 // ProblemOf is an error as a client sees it.
-func ProblemOf(err error, path []any) Problem {
-	p := Problem{Message: "the server failed on this request; its log says why", Path: path, Extensions: map[string]any{"code": model.CodeOf(err)}}
+func ProblemOf(err error) Problem {
+	p := Problem{Message: "the server failed on this request; its log says why", Extensions: map[string]any{"code": model.CodeOf(err)}}
 	if e := model.Shown(err); e != nil {
 		p.Message = e.Message
 		if e.Hint != "" {

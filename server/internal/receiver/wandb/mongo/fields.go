@@ -36,7 +36,7 @@ var names = []struct {
 	{"group", plain, "groupName group_name"},
 	{"jobType", plain, "job_type"},
 	{"tags", list, ""},
-	{"createdAt", moment, "created_at CreatedTimestamp"},
+	{"createdAt", moment, "created_at"},
 	{"heartbeatAt", moment, "heartbeat_at updatedAt updated_at"},
 	{"username", plain, "user user.username user.name userName user_name"},
 	{"notes", plain, "description"},

@@ -113,6 +113,31 @@ func TestNetworkFilters(t *testing.T) {
 	}
 }
 
+// TestGeneratedFilters has what the QueryGenerator of W&B's Python package makes of
+// the filters and orders of reports and sweeps.
+func TestGeneratedFilters(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`{"$or": [{"$and": [{"state": "running"}, {"config.version.value": {"$gt": 0.1}}]}]}`, `{"$or": [{"$and": [{"tags": {"$in": ["best", "b"]}}]}]}`, `{"$or": [{"$or": [{"displayName": {"$ne": "x"}}, {"summary_metrics.loss": {"$lt": 3}}]}]}`,
+		`{"$or": [{"$and": [{"config.version.value": {"$in": [1, 183]}}, {"summary_metrics.best.step": {"$gte": 3}}]}]}`, `{"$or": [{"$and": [{"createdAt": {"$gt": "2024-01-01"}}]}]}`, `{"$or": [{"$and": [{"config.lr.value": null}]}]}`, `{"$or": [{"$and": [{"_step": {"$gt": 3}}]}]}`,
+		`{"$or": [{"$and": [{"name": "0djlnjjs"}, {"username": "ni"}, {"host": null}, {"sweep": null}, {"inputArtifacts": null}, {"duration": null}]}]}`, `{"$or":[{"tags":null},{"tags":{"$ne":"x"}}]}`,
+	} {
+		f, err := Parse([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if ok, err := f.Match(one); !ok || err != nil {
+			t.Errorf("%s is %t (%v)", text, ok, err)
+		}
+	}
+	for _, order := range []string{"-summary_metrics.loss", "-config.lr", "-summary_metrics.a.b", "+created_at", "-createdAt", "-updatedAt", "+sweep", "+name", "-heartbeat_at"} {
+		if _, err := ParseOrder(order); err != nil {
+			t.Errorf("%s: %v", order, err)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

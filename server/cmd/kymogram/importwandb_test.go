@@ -512,6 +512,54 @@ func TestImportWandbKilled(t *testing.T) {
 	}
 }
 
+// A run is taken at each stage of its life: while it runs, failed, resumed, rewound.
+func TestImportWandbFollowsARun(t *testing.T) {
+	t.Parallel()
+	source, here := serveKitchen(t), serveKitchen(t)
+	w, own := source.wandb(), here.wandb()
+	const place, run = "team/proj", "abcd1234"
+	step := func(want string, rows int) {
+		t.Helper()
+		if s := states(here.copies(w, "--project", place)); s[want] != 1 {
+			t.Errorf("want %s: %v", want, s)
+		}
+		there := own.everything(place)
+		same(t, w.everything(place), there)
+		if n := at(there[run], "historyLineCount"); n != float64(rows) {
+			t.Errorf("%v rows, want %d", n, rows)
+		}
+	}
+	lines := func(from, to int, more map[string]any) {
+		t.Helper()
+		var all []string
+		for i := from; i < to; i++ {
+			all = append(all, rowOf(run, i, i))
+		}
+		w.stream(place, run, map[string][]string{"wandb-history.jsonl": all}, more)
+	}
+	id := w.upsert(map[string]any{"entityName": "team", "modelName": "proj", "name": run, "host": "box", "config": `{"lr":{"value":1}}`})["id"]
+	lines(0, 10, nil)
+	step(transfer.Imported, 10) // it runs
+	step(transfer.Unchanged, 10)
+	lines(10, 20, nil)
+	step(transfer.Updated, 20)
+	lines(20, 25, map[string]any{"complete": true, "exitcode": 1})
+	step(transfer.Updated, 25)
+	w.ask(`query R { model(name: "proj", entityName: "team") { bucket(name: "abcd1234", missingOk: true) { id } } }`, nil)
+	w.upsert(map[string]any{"id": id, "entityName": "team", "modelName": "proj", "name": run, "host": "box", "config": `{"lr":{"value":1},"more":{"value":[]}}`})
+	lines(25, 30, map[string]any{"complete": true, "exitcode": 0})
+	step(transfer.Updated, 30)
+	w.ask(`mutation W { rewindRun(input: {runName: "abcd1234", entityName: "team", projectName: "proj", metricName: "_step", metricValue: 7}) { rewoundRun { id } } }`, nil)
+	w.upsert(map[string]any{"id": id, "entityName": "team", "modelName": "proj", "name": run, "host": "box", "config": `{"lr":{"value":3},"_wandb":{"value":{"branch_point":{"run_id":"abcd1234","step":7}}}}`})
+	var other []string
+	for i := 8; i < 12; i++ {
+		other = append(other, rowOf("other", 50+i, i))
+	}
+	w.stream(place, run, map[string][]string{"wandb-history.jsonl": other}, map[string]any{"complete": true, "exitcode": 0})
+	step(transfer.Updated, 12)
+	step(transfer.Unchanged, 12)
+}
+
 // A source that gives at most so many rows of a page loses none, whatever its history is.
 func TestImportWandbOfASamplingSource(t *testing.T) {
 	t.Parallel()

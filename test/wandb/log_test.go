@@ -132,6 +132,10 @@ func TestArtifacts(t *testing.T) {
 			}
 			r.is(said, name, want)
 		}
+		// What is not kept is refused, not dropped.
+		if have := fmt.Sprint(said["time to live"]); !strings.Contains(have, "time to live") {
+			r.Errorf("a time to live: %s", have)
+		}
 		files, ok := said["download"].(map[string]any)
 		if !ok || len(files) != 5 || files["a.txt"] != "aaa" || files["sub/b b.txt"] != "bbb" {
 			r.Errorf("the download has %v", said["download"])

@@ -212,6 +212,8 @@ def _():
     read = fresh().artifact(f"{place}/data:v0")
     read.ttl = timedelta(days=3)
     read.save()
+    read = fresh().artifact(f"{place}/data:v0")
+    return [read.ttl, read.state]
 
 
 @kit.ask("move an alias")

@@ -141,7 +141,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-wandb test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -191,6 +191,9 @@ $(FRAMES)/.installed: python/tests/frameworks/requirements.txt $(FRAMES)/.light
 test-e2e: setup $(TOOLS)/gotestsum $(VENV)/.demo $(VENV)/.clients web/node_modules/.package-lock.json ## real binary, real package, real browser
 	gotestsum --format testname -- -tags e2e -count 1 -timeout 12m ./test/e2e
 
+test-wandb: setup $(TOOLS)/gotestsum ## the real SDKs of W&B against the server, in short; WANDB_SDKS=0.17.9,0.16.6 names others
+	gotestsum --format testname -- -tags e2e -short -count 1 -parallel 3 -timeout 20m ./test/wandb
+
 test-crash: setup $(TOOLS)/gotestsum ## SIGKILL of the loop, the agent and the server; KILLS=20 SERVER_KILLS=20
 	gotestsum --format standard-verbose -- -tags e2e -count 1 -timeout $(or $(CRASH_TIMEOUT),18m) ./test/crash -kills $(or $(KILLS),20) -server-kills $(or $(SERVER_KILLS),$(KILLS),20) $(CRASH)
 
@@ -216,9 +219,10 @@ proof: ## the crash tests much longer (the server is killed KILLED=1000 times an
 	@tools/fuzz 60s
 
 METRANA := $(VENV)/metrana-0.5.2
-compat: setup $(METRANA)/.installed $(VENV)/.dev ## the same points, written by Go and by Python, read by the other; names as in metrana 0.5.2; agent and server of an older commit
+compat: setup $(METRANA)/.installed $(VENV)/.dev ## the same points, written by Go and by Python, read by the other; names as in metrana 0.5.2; agent and server of an older commit; four versions of W&B's SDK
 	$(GO) test -count 1 -run 'Golden|Compat' ./internal/spool/... .
 	$(GO) test -tags e2e -count 1 -timeout 15m -v ./test/compat
+	$(GO) test -tags e2e -count 1 -parallel 4 -timeout 60m -v ./test/wandb
 	COMPAT_PYTHON=$(abspath $(METRANA))/bin/python $(VENV)/bin/python -m pytest python/tests -k 'golden or compat'
 
 $(METRANA)/.installed: | $(VENV)/bin/python

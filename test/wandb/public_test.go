@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestPublicAPI(t *testing.T) {
@@ -79,11 +80,22 @@ func TestRefused(t *testing.T) {
 		if testing.Short() {
 			t.Skip("not in -short")
 		}
-		said := r.run("errors.py")
-		for _, name := range []string{"a bad id", "a bad project", "a bad key"} {
-			have, ok := said[name].(string)
-			if !ok || have == "taken" || strings.Contains(have, "timed out") {
-				r.Errorf("%s: %v", name, said[name])
+		readable := r.startIn(r.fresh(), nil, "errors.py", `{"id":"taken"}`)
+		said, _ := readable.wait()
+		r.is(said, "answer", `"taken"`)
+		for name, c := range map[string]struct{ args, key string }{
+			"an id with a slash": {`{"id":"a/b"}`, ""},
+			"an id with a query": {`{"id":"a?b"}`, ""},
+			"a long project":     {`{"project":"` + strings.Repeat("x", 300) + `"}`, ""},
+			"an unknown key":     {`{"id":"stranger"}`, "WANDB_API_KEY=" + strings.Repeat("0123abcd", 5)},
+		} {
+			p := r.startIn(r.fresh(), strings.Fields(c.key), "errors.py", c.args)
+			late := time.AfterFunc(80*time.Second, func() { _ = p.cmd.Cancel() })
+			said, code := p.wait()
+			if !late.Stop() {
+				r.Errorf("%s: the program hung", name)
+			} else if have, ok := said["answer"].(string); code == 0 && (!ok || have == "taken") {
+				r.Errorf("%s: %v", name, said["answer"])
 			}
 		}
 	})

@@ -24,7 +24,7 @@ func completeAll(root *cobra.Command, io stdio) {
 		"format": "jsonl csv parquet", "attempt": "all",
 		"status": "running finished failed interrupted lost silent", "sort": "created name last status -created -name -last -status",
 	}
-	files := " spool data output out to from config wallet-path seen "
+	files := " spool data output out to from config wallet-path seen key-file "
 	root.Args = arguments(root.Use)
 	for _, cmd := range root.Commands() {
 		completeAll(cmd, io)

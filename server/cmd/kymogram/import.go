@@ -28,6 +28,7 @@ func importCommand(io stdio) *cobra.Command {
 		Short: "Import runs of TensorBoard, W&B, MLflow or CSV",
 		Long: `Read what another tracker left on disk and send it to the server: numbers, texts
 and histograms with their steps and times, configuration, tags and names.
+kymogram import wandb reads from a W&B server instead.
 
 An import may be repeated: a run that did not change is passed over, one that
 grew becomes a new attempt whose points replace the old ones. Damaged parts of
@@ -45,6 +46,7 @@ files are named and counted, and the rest is imported.`,
 			"  kymogram import csv wandb_export.csv --config-column lr,batch_size   # its table of runs, or a chart\n" +
 			"  kymogram import csv runs.csv --run-column trial --dry-run",
 	}
+	cmd.AddCommand(importWandbCommand(io)) // importwandb.go
 	for _, source := range importer.Sources() {
 		cmd.AddCommand(importSourceCommand(io, source, examples[source.Name]))
 	}

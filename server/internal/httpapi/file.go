@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/query"
 )
 
@@ -27,12 +29,14 @@ type fileDoc struct {
 // files lists the files of a run.
 func (a *API) files(w http.ResponseWriter, r *http.Request) error {
 	p := readParams(r, "prefix", "pattern", "limit", "cursor")
-	request := query.FilesRequest{Page: p.page(query.MaxRuns), Prefix: p.text("prefix"), Pattern: p.text("pattern")}
+	filter := catalog.FileFilter{
+		Prefix: p.text("prefix"), Like: p.text("pattern"), Limit: cmp.Or(p.size("limit", query.MaxRuns), query.DefaultRuns), Cursor: p.text("cursor"),
+	}
 	if p.err != nil {
 		return p.err
 	}
-	var err error
-	if request.Run, err = runID(r); err != nil {
+	id, err := runID(r)
+	if err != nil {
 		return err
 	}
 	share, err := a.memory.share(r.Context(), query.FilesBytes)
@@ -40,13 +44,13 @@ func (a *API) files(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer share.end()
-	page, err := a.query.Files(r.Context(), request)
+	page, next, err := a.query.ListFiles(r.Context(), id, filter)
 	if err != nil {
 		return err
 	}
-	doc := filesDoc{Files: make([]fileDoc, 0, len(page.Files)), Next: cursorOf(page.Next)}
-	for _, f := range page.Files {
-		doc.Files = append(doc.Files, fileDoc{f.Name, f.Size, f.ContentType, f.SHA256, f.MD5, f.TimeNs, "/api/v1/runs/" + page.Run.String() + "/files/" + escapePath(f.Name)})
+	doc := filesDoc{Files: make([]fileDoc, 0, len(page)), Next: cursorOf(next)}
+	for _, f := range page {
+		doc.Files = append(doc.Files, fileDoc{f.Name, f.Size, f.ContentType, f.SHA256, f.MD5, f.TimeNs, "/api/v1/runs/" + id.String() + "/files/" + escapePath(f.Name)})
 	}
 	return writeJSON(w, doc)
 }

@@ -43,6 +43,21 @@ type BrokenLine struct {
 // MaxAncestors is how far a run inherits.
 const MaxAncestors = 1_000
 
+// Ancestry lists the runs that a run continues, see [Lineage].
+func (s *Service) Ancestry(ctx context.Context, id model.RunID) ([]Ancestor, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	run, err := s.open(ctx, id)
+	if err != nil || run.ParentRun == "" {
+		return nil, s.finish(ctx, err)
+	}
+	line, err := s.lineage(ctx, s.open, run)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	return line.Ancestors, nil
+}
+
 // lineage follows a run to its ancestors. Each is cut at its own fork step and at
 // those of the forks in front of it.
 func (s *Service) lineage(ctx context.Context, open opener, run *catalog.Run) (*Lineage, error) {

@@ -1,21 +1,15 @@
-"""What a user reads when the server refuses."""
+"""What a user reads when the server refuses; the arguments of init come as JSON."""
 
-import os
+import json
+import sys
 
 import kit
 import wandb
 
 
-def refused(name, **how):
-    @kit.ask(name)
-    def _():
-        wandb.init(**how).finish()
-        return "taken"
-
-
-refused("a bad id", id="a/b")
-refused("a bad project", project="x" * 300)
-refused("another workspace", entity="strangers")
-os.environ["WANDB_API_KEY"] = "0123456789abcdef" * 2 + "01234567"
-wandb.teardown()
-refused("a bad key", id="stranger")
+@kit.ask("answer")
+def _():
+    run = wandb.init(**json.loads(sys.argv[1]))
+    run.log({"x": 1})
+    run.finish()
+    return "taken"

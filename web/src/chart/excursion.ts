@@ -12,6 +12,7 @@ const fewest = 8; // buckets of which a span can be told
 
 const least = 2; // a part of the whole span that a step out of the trend has at least: noise may be larger at first
 const window = [5, 20] as const; // points on each side that tell the trend: a fiftieth of all, but so many
+const rare = 0.05; // of the buckets; a trend that is left more often is no trend
 const narrowest = 2; // buckets on each side that tell it
 const rounding = 1e-12; // of a value: so far is the mean of equal values from them
 
@@ -68,9 +69,18 @@ function leaving(c: Values, all: number[], first: Spreads, least: number, known:
 
 /** The buckets that leave the trend about them by more than a least distance. */
 function leavingTrend(c: Curve, all: number[], least: number): number[] {
-  const trend = aboutTrend(c, all);
-  if (all.length >= many && reachOf(trend, all) <= least) return [];
-  return leaving(trend, all, spreads(trend, all), least, within(c, all));
+  const steady = within(c, all);
+  const leave = (others: number[]) => {
+    const trend = aboutTrend(c, all, others);
+    if (all.length >= many && reachOf(trend, all) <= least) return [];
+    return leaving(trend, all, spreads(trend, others), least, steady);
+  };
+  const first = leave(all);
+  if (first.length === 0 || first.length > all.length * rare) return first;
+  // What is far out bends the trend of those beside it, which then seem to spread far, too.
+  const found = new Set(first);
+  for (const i of leave(all.filter((i) => !found.has(i)))) found.add(i);
+  return all.filter((i) => found.has(i));
 }
 
 /** How far a value is from any other at most, or from 0; the points of a bucket are as takePoints has them. */
@@ -112,13 +122,11 @@ function innerOf(c: Values, buckets: number[]): number {
  * What is above and below the trend before and after each bucket, by the medians of its neighbours' means; on a slope
  * that is nothing. The first and the last bucket have one side only, and no trend to leave.
  */
-function aboutTrend(c: Curve, all: number[]): Values {
+function aboutTrend(c: Curve, all: number[], others: number[]): Values {
   const { min, max, mean, means, sorted } = roomFor(c.count.length);
   let total = 0;
-  for (let k = 0; k < all.length; k++) {
-    total += c.count[all[k]!]!;
-    means[k] = c.mean[all[k]!]!;
-  }
+  for (const i of all) total += c.count[i]!;
+  for (let k = 0; k < others.length; k++) means[k] = c.mean[others[k]!]!;
   const wanted = Math.max(window[0], Math.min(window[1], Math.floor(total / 50)));
   const half = Math.max(narrowest, Math.round((wanted * all.length) / total));
   const median = (from: number, to: number) => {
@@ -130,10 +138,14 @@ function aboutTrend(c: Curve, all: number[]): Values {
     }
     return sorted[(to - from - 1) >> 1]!;
   };
-  for (let k = 1; k < all.length - 1; k++) {
-    const i = all[k]!;
-    const before = median(Math.max(0, k - half), k);
-    const after = median(k + 1, Math.min(all.length, k + 1 + half));
+  let at = 0; // how many of the others are before the bucket
+  for (const i of all) {
+    const next = others[at] === i ? at + 1 : at;
+    const begin = at;
+    at = next;
+    if (begin === 0 || next === others.length) continue;
+    const before = median(Math.max(0, begin - half), begin);
+    const after = median(next, Math.min(others.length, next + half));
     max[i] = apart(c.max[i]!, Math.max(before, after));
     min[i] = apart(c.min[i]!, Math.min(before, after));
     mean[i] = apart(c.mean[i]!, (before + after) / 2);

@@ -616,11 +616,13 @@ function layerFault(card: Card, d: Drawn, r: Random): string {
       );
       const { px } = most!;
       if (px < f.left || px > f.left + f.width || (card.log && low[0] <= 0)) continue;
-      const [top, bottom] = [Math.max(-9e4, most!.py), Math.min(9e4, least!.py)];
+      // What lies far beyond the frame is drawn somewhere out there.
+      const far = (y: number) => Math.max(-9e4, Math.min(9e4, y));
+      const [top, bottom] = [far(most!.py), far(least!.py)];
       const stroke = own.find((m) => m.kind === "stroke" && m.width === 2 * f.ratio);
       const there = stroke?.pieces
         .flat()
-        .some(([x, y]) => Math.abs(x - px) < 0.01 + 1e-9 * px && y >= top - 1 && y <= bottom + 1);
+        .some(([x, y]) => Math.abs(x - px) < 0.01 + 1e-9 * px && far(y) >= top - 1 && far(y) <= bottom + 1);
       if (!there && top < 8e4 && bottom > -8e4)
         return `group ${layer.key}: its line is not at ${layer.x[i]}, ${low[0]} to ${high[0]}`;
       if (low[2] === undefined || (card.log && high[1]! <= 0)) continue;
@@ -701,6 +703,15 @@ describe("pictures", () => {
     // The cards are ones that say something.
     if (pictures >= 100) for (const n of Object.values(seen)) expect(n).toBeGreaterThan(pictures / 10);
   }, 600_000);
+
+  test.each([
+    [23387, "a group's line far beyond the frame"],
+    [24089, "a dip two buckets away from a value far out"],
+  ])("card %d: %s", async (at) => {
+    const r = randomOf(at);
+    const card = makeCard(r);
+    expect(faultOf(card, await draw(card), r)).toBe("");
+  });
 
   test("a saved picture has what the canvas has", async () => {
     for (let i = 0; i < 20; i++) {

@@ -173,8 +173,11 @@ func (r *Receiver) serve(w http.ResponseWriter, q *http.Request, sha256 string) 
 // fileFields add the fields of a run that are about its files.
 func (r *Receiver) fileFields(o graph.Object, id model.RunID, at place) {
 	o["fileCount"] = graph.Resolver(func(ctx context.Context, _ graph.Args) (graph.Field, error) {
-		n, _, err := r.query.CountFiles(ctx, query.FilesRequest{Run: id})
-		return n, err
+		page, err := r.query.Files(ctx, id, catalog.FileFilter{Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		return page.Count, nil
 	})
 	o["files"] = graph.Resolver(func(ctx context.Context, args graph.Args) (graph.Field, error) { return r.files(ctx, id, at, args) })
 }
@@ -184,24 +187,24 @@ func (r *Receiver) files(ctx context.Context, id model.RunID, at place, args gra
 	if err != nil {
 		return nil, err
 	}
-	f := query.FilesRequest{Run: id, Pattern: args.Text("pattern"), Page: query.Page{Limit: int(min(max(first, 1), query.MaxRuns)), Cursor: args.Text("after")}}
+	f := catalog.FileFilter{Like: args.Text("pattern"), Limit: int(min(max(first, 1), query.MaxRuns)), Cursor: args.Text("after")}
 	if args.Has("names") && len(args.List("names")) > 0 {
 		f.Names = args.Texts("names")
 	}
-	page, err := r.query.Files(ctx, f)
+	page, next, err := r.query.ListFiles(ctx, id, f)
 	if err != nil {
 		return nil, err
 	}
-	edges := make([]edge, len(page.Files))
-	for i := range page.Files {
-		file := &page.Files[i]
+	edges := make([]edge, len(page))
+	for i := range page {
+		file := &page[i]
 		address := baseOf(ctx) + "/wandb/files" + escaped(at.entity, at.project, at.run, file.Name)
 		edges[i] = edge{graph.Object{
 			"__typename": "File", "id": node("File", id.String(), file.Name), "name": file.Name, "url": address, "directUrl": address, "uploadUrl": address,
 			"sizeBytes": file.Size, "mimetype": file.ContentType, "updatedAt": stamp(file.TimeNs), "md5": file.MD5, "digest": file.MD5,
-		}, page.Next}
+		}, next}
 	}
-	return connection(edges, page.Next, page.Next != ""), nil
+	return connection(edges, next, next != ""), nil
 }
 
 // deleteFiles takes files off a run.

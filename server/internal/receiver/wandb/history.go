@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"math"
-	"strings"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/loose"
@@ -40,7 +40,7 @@ func (r *Receiver) history(ctx context.Context, id model.RunID, args graph.Args)
 	}
 	samples = min(max(samples, 0), row.MaxRows)
 	if !args.Has("minStep") && !args.Has("maxStep") {
-		lines, err := collect(row.SampledLines(ctx, r.query, id, row.All(), int(max(samples, 1))))
+		lines, err := r.sampledLines(ctx, id, int(max(samples, 1)))
 		return texts(lines), err
 	}
 	from, err := args.Int("minStep", math.MinInt64)
@@ -54,8 +54,88 @@ func (r *Receiver) history(ctx context.Context, id model.RunID, args graph.Args)
 	if to != math.MaxInt64 {
 		to--
 	}
-	lines, err := r.page(ctx, id, row.Range{From: from, To: to}, int(samples))
-	return texts(lines), err
+	family, err := r.family(ctx, id, row.Range{From: from, To: to})
+	if err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for _, part := range family {
+		lines, err := r.page(ctx, part.run, part.Range, int(samples))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	return texts(all), nil
+}
+
+// stretch is the rows of a run in a range.
+type stretch struct {
+	run model.RunID
+	row.Range
+}
+
+// family is where the rows of a range are, in their order: a fork has those of the run that
+// it goes on from up to its step, and its own behind it.
+func (r *Receiver) family(ctx context.Context, id model.RunID, in row.Range) ([]stretch, error) {
+	ancestors, err := r.query.Ancestry(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var out []stretch
+	from := int64(math.MinInt64)
+	for _, a := range slices.Backward(ancestors) {
+		if a.UpTo < from || a.UpTo == math.MaxInt64 {
+			continue // a nearer one goes on from an earlier step
+		}
+		out = append(out, stretch{a.ID, row.Range{From: from, To: a.UpTo}})
+		from = a.UpTo + 1
+	}
+	out = append(out, stretch{id, row.Range{From: from, To: math.MaxInt64}})
+	kept := out[:0]
+	for _, one := range out {
+		one.From, one.To = max(one.From, in.From), min(one.To, in.To)
+		if one.From <= one.To {
+			kept = append(kept, one)
+		}
+	}
+	return kept, nil
+}
+
+// sampledLines is a sample of whole rows. Of a fork, each run that it has rows of gives its
+// part.
+func (r *Receiver) sampledLines(ctx context.Context, id model.RunID, n int) (all [][]byte, err error) {
+	family, err := r.family(ctx, id, row.All())
+	for _, part := range family {
+		lines, err := collect(row.SampledLines(ctx, r.query, part.run, part.Range, max(n/len(family), 1)))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	return all, err
+}
+
+// sampled is [row.Sampled] of a run, or of a fork.
+func (r *Receiver) sampled(ctx context.Context, id model.RunID, spec row.Spec) (all [][]byte, err error) {
+	in := row.All()
+	if spec.MinStep != nil {
+		in.From = *spec.MinStep
+	}
+	if spec.MaxStep != nil {
+		in.To = *spec.MaxStep
+	}
+	family, err := r.family(ctx, id, in)
+	samples := spec.Samples
+	for _, part := range family {
+		spec.MinStep, spec.MaxStep, spec.Samples = &part.From, &part.To, max(samples/len(family), 1)
+		lines, err := collect(row.Sampled(ctx, r.query, part.run, spec))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	return all, err
 }
 
 // page reads the rows of a range. The API says how far it goes on by steps and not by
@@ -108,11 +188,7 @@ func (r *Receiver) sampledHistory(ctx context.Context, id model.RunID, args grap
 		if err != nil {
 			return nil, err
 		}
-		if spec.MaxStep != nil && exclusive(ctx) {
-			before := *spec.MaxStep - 1
-			spec.MaxStep = &before
-		}
-		lines, err := collect(row.Sampled(ctx, r.query, id, spec))
+		lines, err := r.sampled(ctx, id, spec)
 		if err != nil {
 			return nil, err
 		}
@@ -133,10 +209,6 @@ func (r *Receiver) sampledHistory(ctx context.Context, id model.RunID, args grap
 
 const maxSpecs = 100
 
-// exclusive: to clients up to 0.19, maxStep is behind the last step. Newer ones ask by
-// another program, and mean the last step itself.
-func exclusive(ctx context.Context) bool { return strings.HasPrefix(agentOf(ctx), "W&B Public Client") }
-
 // readSpec reads {"keys": […], "samples": n, "minStep": n, "maxStep": n}, both steps inclusive.
 func readSpec(text any) (row.Spec, error) {
 	raw, _ := text.(string)
@@ -153,7 +225,18 @@ func readSpec(text any) (row.Spec, error) {
 	if doc.Samples != nil {
 		spec.Samples = min(max(*doc.Samples, 1), row.MaxRows)
 	}
+	if spec.MaxStep != nil && !inclusive(&spec) {
+		before := *spec.MaxStep - 1
+		spec.MaxStep = &before
+	}
 	return spec, nil
+}
+
+// inclusive tells pages of newer clients, whose maxStep is the last step: they ask for as
+// many samples as there are steps, and for the step behind their keys. To clients up to 0.19
+// maxStep is behind the last step.
+func inclusive(s *row.Spec) bool {
+	return s.MinStep != nil && len(s.Keys) > 0 && s.Keys[len(s.Keys)-1] == row.StepKey && int64(s.Samples) == *s.MaxStep-*s.MinStep+1
 }
 
 func step(f *float64) *int64 {
@@ -166,7 +249,33 @@ func step(f *float64) *int64 {
 
 func (r *Receiver) historyKeys(ctx context.Context, id model.RunID, _ graph.Args) (graph.Field, error) {
 	keys, err := row.Keys(ctx, r.query, id)
+	if err != nil {
+		return nil, err
+	}
+	ancestors, err := r.query.Ancestry(ctx, id)
+	for _, a := range ancestors {
+		theirs, err := row.Keys(ctx, r.query, a.ID)
+		if err != nil {
+			return nil, err
+		}
+		keys = inherited(keys, theirs, a.UpTo)
+	}
 	return graph.Raw(keys), err
+}
+
+// inherited are the keys of a fork with those of a run that it goes on from.
+func inherited(own, theirs []byte, upTo int64) []byte {
+	if theirs == nil {
+		return own
+	}
+	keys, _ := loose.Get(theirs, "keys")
+	if own == nil {
+		last, _ := loose.Get(theirs, "lastStep")
+		step, _ := loose.Float(last)
+		return set(theirs, "lastStep", []byte(itoa(min(int64(step), upTo))))
+	}
+	mine, _ := loose.Get(own, "keys")
+	return set(own, "keys", union(keys, mine))
 }
 
 func (r *Receiver) historyLineCount(ctx context.Context, id model.RunID, _ graph.Args) (graph.Field, error) {
@@ -223,7 +332,11 @@ func (r *Receiver) events(ctx context.Context, id model.RunID, args graph.Args) 
 
 // parquetHistory says that all rows are to be read as they are, from the first step on.
 func (r *Receiver) parquetHistory(ctx context.Context, id model.RunID, _ graph.Args) (graph.Field, error) {
-	lines, _, err := row.Lines(ctx, r.query, id, row.All(), 1)
+	family, err := r.family(ctx, id, row.All())
+	if err != nil {
+		return nil, err
+	}
+	lines, _, err := row.Lines(ctx, r.query, family[0].run, family[0].Range, 1)
 	if err != nil {
 		return nil, err
 	}

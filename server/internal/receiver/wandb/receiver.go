@@ -119,7 +119,6 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 	}
 	ctx := began(context.WithValue(q.Context(), baseKey{}, base(q)), request.Variables, r.options.Now())
 	ctx = context.WithValue(ctx, clientKey{}, clientOf(q))
-	ctx = context.WithValue(ctx, agentKey{}, q.UserAgent())
 	data, problems, failed := op.Run(ctx, root)
 	for _, err := range failed {
 		if model.CodeOf(err) == model.CodeInternal && q.Context().Err() == nil {
@@ -127,14 +126,6 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 		}
 	}
 	return data, problems
-}
-
-// agentKey is the key of a context's User-Agent.
-type agentKey struct{}
-
-func agentOf(ctx context.Context) string {
-	agent, _ := ctx.Value(agentKey{}).(string)
-	return agent
 }
 
 // read takes a body in, unfolded where it is packed.

@@ -30,6 +30,8 @@ type about struct {
 	Commit  string `json:"commit,omitempty"`
 	Repo    string `json:"repo,omitempty"`
 	User    string `json:"user,omitempty"`
+	// Imported is nil for a run that was logged here.
+	Imported *imported `json:"imported,omitempty"`
 }
 
 func readAbout(text string) (a about) {
@@ -76,6 +78,11 @@ func (r *Receiver) upsertBucket(ctx context.Context, args graph.Args) (graph.Fie
 	if err := r.ingest.UpdateRun(ctx, u.id, updates); err != nil {
 		return nil, err
 	}
+	if u.imports() {
+		if err := u.ends(ctx, v); err != nil {
+			return nil, err
+		}
+	}
 	bucket, err := r.runObject(ctx, u.id)
 	if err != nil {
 		return nil, err
@@ -109,16 +116,29 @@ func (u *upsert) find(ctx context.Context) error {
 	}
 	id, err := u.ingest.FindRun(ctx, u.at.entity, u.at.project, u.at.run)
 	if model.CodeOf(err) == model.CodeNotFound {
-		return nil
+		return checkID(u.at.run)
 	}
 	u.id = id
 	return err
 }
 
+// checkID says what is wrong with the id of a new run. Newer clients refuse the same;
+// older ones put it into paths as it is, and wait for days when there is no such path.
+func checkID(id string) error {
+	if i := strings.IndexAny(id, `/\#?%:;,'`); i >= 0 {
+		return model.Errorf(model.CodeInvalid, "the run id %q has a %q", model.Clip(id), id[i]).WithHint("An id has none of / \\ # ? %% : ; , '")
+	}
+	return model.CheckRunName(id)
+}
+
 // create makes the run, by the process that begins it.
 func (u *upsert) create(ctx context.Context) (model.RunID, error) {
 	request := (&life{at: u.at}).request(newWriter(), processSDK+u.version(), u.host())
-	if parent, step, ok := u.branch(); ok && parent != u.at.run {
+	if u.imports() { // its rows come whole, those of a parent too
+		if err := u.origin(&request); err != nil {
+			return model.RunID{}, err
+		}
+	} else if parent, step, ok := u.branch(); ok && parent != u.at.run {
 		request.ForkFromRun, request.ForkAtStep = parent, &step
 	}
 	session, err := u.ingest.Join(ctx, request)
@@ -145,7 +165,7 @@ func (u *upsert) process(ctx context.Context, v *life) error {
 		}
 		return nil
 	}
-	if !u.in.Has("host") && !u.in.Has("jobProgram") {
+	if !u.in.Has("host") && !u.in.Has("jobProgram") || u.imports() {
 		return nil
 	}
 	own := []byte(u.in.Text("config"))
@@ -247,6 +267,10 @@ func (u *upsert) about(ctx context.Context, before string) ([]model.Update, erro
 		}
 	}
 	var updates []model.Update
+	if in := u.in.Inner("imported"); u.imports() {
+		a.User, a.Imported = in.Text("user"), &imported{in.Text("key"), in.Text("digest")}
+		updates = u.originAttributes()
+	}
 	for _, f := range []struct {
 		name, path string
 		to         *string

@@ -108,22 +108,30 @@ const (
 // choose finds the rows of a sample. Of a long run it looks at some steps alone, where that
 // is enough.
 func (s *selection) choose(ctx context.Context, src Source, n int) ([]entry, error) {
-	at, err := s.someSteps(ctx, src, n)
+	at, expected, err := s.someSteps(ctx, src, n)
 	if err != nil {
 		return nil, err
 	}
 	if at != nil {
 		few := *s
 		few.at = at
-		if chosen, err := few.look(ctx, src, n); err != nil || len(chosen) == n {
-			return chosen, err
+		c, err := few.look(ctx, src, n)
+		if err != nil {
+			return nil, err
+		}
+		if chosen := c.chosen(); len(chosen) == n && c.found(expected) {
+			return chosen, nil
 		}
 	}
-	return s.look(ctx, src, n)
+	c, err := s.look(ctx, src, n)
+	if err != nil {
+		return nil, err
+	}
+	return c.chosen(), nil
 }
 
 // look goes through the rows window by window: all of a run may be too much.
-func (s *selection) look(ctx context.Context, src Source, n int) ([]entry, error) {
+func (s *selection) look(ctx context.Context, src Source, n int) (*chooser, error) {
 	c := &chooser{selection: s, stride: 1, n: n, ends: make([]ends, len(s.keys))}
 	for at, more := *s, true; more; {
 		entries, next, err := index(ctx, src, &at, min(windowRows, windowNumbers/len(s.keys)))
@@ -137,7 +145,15 @@ func (s *selection) look(ctx context.Context, src Source, n int) ([]entry, error
 			at.From = *next
 		}
 	}
-	return c.chosen(), nil
+	return c, nil
+}
+
+// found reports whether the ends of keys are those that are known of their series: a point
+// may be of a row that a later attempt hides.
+func (c *chooser) found(expected []ends) bool {
+	return !slices.ContainsFunc(expected, func(want ends) bool {
+		return want.known && !slices.ContainsFunc(c.ends, func(e ends) bool { return e.known && e.least == want.least && e.most == want.most })
+	})
 }
 
 // chooser goes through the rows and keeps a few.

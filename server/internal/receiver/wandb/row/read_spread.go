@@ -112,49 +112,53 @@ func points(b *query.Bucket) uint64 { return b.Count + b.NaN + b.PosInf + b.NegI
 const manyRows = 100_000
 
 // someSteps are steps that have what a sample of n rows needs: rows spread evenly, and
-// those of the ends of each key. It is nil where not every row holds all keys, as far as
-// their number tells: then each has to be looked at. The least and the last time are taken
-// to be those of the first and the last row.
-func (s *selection) someSteps(ctx context.Context, src Source, n int) ([]int64, error) {
+// those of the ends of each key, which are given too. There are none where not every row
+// holds all keys, as far as their number tells: then each has to be looked at. The least
+// and the greatest time are taken to be those of the first and the last row.
+func (s *selection) someSteps(ctx context.Context, src Source, n int) (at []int64, expected []ends, err error) {
 	index, err := src.Describe(ctx, s.run, indexKey())
 	if err != nil || index == nil || index.Count < manyRows || uint64(n) > index.Count/10 {
-		return nil, err
+		return nil, nil, err
 	}
 	some := *s
 	if err := some.spread(ctx, src, index, min(n, MaxRows)); err != nil || some.at == nil {
-		return nil, err
+		return nil, nil, err
 	}
+	at = some.at
 	for _, key := range s.keys {
 		if key == StepKey || key == TimestampKey {
 			continue
 		}
 		series, err := src.Describe(ctx, s.run, model.SeriesKey{Metric: key, Scale: model.ScaleStep})
 		if err != nil || series == nil || series.Kind != model.KindFloat || series.Count != index.Count {
-			return nil, err
+			return nil, nil, err
 		}
-		for _, sign := range []float64{1, -1} {
-			x, found, err := s.endOf(ctx, src, series, sign)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				some.at = append(some.at, x)
-			}
+		least, err := s.endOf(ctx, src, series, 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		most, err := s.endOf(ctx, src, series, -1)
+		if err != nil {
+			return nil, nil, err
+		}
+		if least != nil && most != nil {
+			at = append(at, least.Lo, most.Lo)
+			expected = append(expected, ends{known: true, least: least.Min, most: most.Max})
 		}
 	}
-	slices.Sort(some.at)
-	return slices.Compact(some.at), nil
+	slices.Sort(at)
+	return slices.Compact(at), expected, nil
 }
 
-// endOf finds a step with the least finite value of a series, or the greatest where sign
-// is -1.
-func (s *selection) endOf(ctx context.Context, src Source, series *query.SeriesEnd, sign float64) (x int64, found bool, err error) {
+// endOf is a bucket of one step with the least finite value of a series, or the greatest
+// where sign is -1; nil where there is none.
+func (s *selection) endOf(ctx context.Context, src Source, series *query.SeriesEnd, sign float64) (*query.Bucket, error) {
 	ask, in := s.buckets(series), s.Range
 	for ask.N = 1_000; ; {
 		ask.From, ask.To = &in.From, &in.To
 		result, err := src.Buckets(ctx, ask)
 		if err != nil {
-			return 0, false, err
+			return nil, err
 		}
 		var best *query.Bucket
 		for i := range result.Buckets {
@@ -162,11 +166,8 @@ func (s *selection) endOf(ctx context.Context, src Source, series *query.SeriesE
 				best = b
 			}
 		}
-		if best == nil {
-			return 0, false, nil
-		}
-		if best.Lo == best.Hi {
-			return best.Lo, true, nil
+		if best == nil || best.Lo == best.Hi {
+			return best, nil
 		}
 		in = Range{best.Lo, best.Hi}
 	}

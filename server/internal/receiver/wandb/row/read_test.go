@@ -24,6 +24,13 @@ func same(t *testing.T, lines [][]byte, want []plain) {
 		if line := want[i].line(); !loose.Equal([]byte(line), lines[i]) {
 			t.Fatalf("row %d of attempt %d reads\n%s, sent was\n%s", i, want[i].attempt, lines[i], line)
 		}
+		seen := map[string]bool{}
+		for m := range loose.Members(lines[i]) {
+			if seen[string(m.Key)] {
+				t.Fatalf("row %d has %q twice: %s", i, m.Key, lines[i])
+			}
+			seen[string(m.Key)] = true
+		}
 		if !row.Same([]byte(want[i].line()), lines[i]) {
 			t.Fatalf("row %d is not the same as what it was stored from: %s", i, lines[i])
 		}

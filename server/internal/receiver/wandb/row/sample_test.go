@@ -1,6 +1,7 @@
 package row_test
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -324,7 +325,7 @@ func TestEventsAndConsole(t *testing.T) {
 		want = append(want, text+"}")
 		// A number that a program logged under such a name is of a row, also at this time.
 		logged := model.RowGroup{
-			Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{int64(i)}}}, TimeNs: []int64{ns},
+			Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{int64(i)}}}, TimeNs: []int64{ns + int64(i%2)},
 			Columns: []model.Column{{Series: model.NewSeriesKey("system/mine", "", nil), Kind: model.KindFloat, Floats: []float64{9}}},
 		}
 		console := model.RowGroup{
@@ -512,5 +513,21 @@ func TestSamplesOfLongRuns(t *testing.T) {
 				}
 			}
 		}
+	}
+	// Rows without x hide those with the least: there are as many points of x as rows.
+	least := func(a, b held) int { return cmp.Compare(a.x, b.x) }
+	hidden := slices.MinFunc(all, least).step
+	rig.attempt(t, 2, nil)
+	for lane := range byte(2) {
+		rig.append(t, 2, lane, model.RowGroup{
+			Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{hidden}}}, TimeNs: []int64{int64(lane)},
+			Columns: []model.Column{{Series: model.NewSeriesKey("_runtime", "", nil), Kind: model.KindFloat, Floats: []float64{1}}},
+		})
+	}
+	all = slices.DeleteFunc(all, func(v held) bool { return v.step == hidden })
+	want := fmt.Appendf(nil, `"_step":%d`, slices.MinFunc(all, least).step)
+	got := lines(t, row.Sampled(t.Context(), rig.src, rig.run, row.Spec{Keys: []string{"_step", "x"}, Samples: 100}))
+	if !slices.ContainsFunc(got, func(line []byte) bool { return bytes.Contains(line, want) }) || len(got) != 100 {
+		t.Fatalf("%d rows, without the least of those that are left", len(got))
 	}
 }

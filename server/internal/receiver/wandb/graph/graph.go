@@ -31,6 +31,11 @@ const (
 	maxFields = 2_000_000
 	// maxCalls bounds fields with arguments that are resolved: each may read much.
 	maxCalls = 100
+	// maxResolved bounds all fields that are computed: a document may ask the same of each
+	// element of a list, and that again of each of theirs.
+	maxResolved = 50_000
+	// maxAnswer bounds the bytes of an answer: a document may name a long text many times.
+	maxAnswer = 128 << 20
 )
 
 // Request is the body of a POST.
@@ -117,6 +122,7 @@ type execution struct {
 	failed   []error
 	fields   int
 	calls    int
+	resolved int
 	over     bool // a limit was passed: nothing more is resolved
 }
 
@@ -236,7 +242,7 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 		}
 		return append(dst, "null"...)
 	}
-	if err := x.ctx.Err(); err != nil {
+	if err := x.ends(dst); err != nil {
 		x.over = true
 		x.fail(err)
 		return append(dst, "null"...)
@@ -251,7 +257,19 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 	return x.write(dst, value, f, depth)
 }
 
+// ends tells why nothing more is resolved.
+func (x *execution) ends(dst []byte) error {
+	if len(dst) > maxAnswer {
+		return model.Errorf(model.CodeInvalid, "the answer has more than %d MiB", maxAnswer>>20).WithHint("Ask for fewer fields, or for a shorter page.")
+	}
+	return x.ctx.Err()
+}
+
 func (x *execution) call(resolve Resolver, f *ast.Field) (Field, error) {
+	if x.resolved++; x.resolved > maxResolved {
+		x.over = true
+		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document asks for more than %d fields that are computed", maxResolved).WithHint("Ask for a shorter page.")
+	}
 	if len(f.Arguments) > 0 {
 		if x.calls++; x.calls > maxCalls {
 			return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has more than %d fields with arguments", maxCalls)

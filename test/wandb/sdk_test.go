@@ -218,6 +218,17 @@ func (p *program) wait() (said, int) {
 	return p.saying(), code
 }
 
+// until waits until a program said something.
+func (p *program) until(name string) {
+	p.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if _, ok := p.saying()[name]; ok {
+			return
+		}
+	}
+	p.Fatalf("%s did not say %q\n%s", p.name, name, last(p.output.String()))
+}
+
 func (p *program) saying() said {
 	p.Helper()
 	text, err := os.ReadFile(p.say)
@@ -227,9 +238,7 @@ func (p *program) saying() said {
 	all := said{}
 	for line := range bytes.Lines(text) {
 		var pair [2]any
-		dec := json.NewDecoder(bytes.NewReader(line))
-		dec.UseNumber()
-		if err := dec.Decode(&pair); err != nil {
+		if err := json.Unmarshal(line, &pair); err != nil {
 			p.Fatalf("%s said %q: %v", p.name, line, err)
 		}
 		all[fmt.Sprint(pair[0])] = pair[1]
@@ -267,9 +276,7 @@ func (r *room) is(words said, name, want string) {
 		return
 	}
 	var normal any
-	dec := json.NewDecoder(strings.NewReader(want))
-	dec.UseNumber()
-	if err := dec.Decode(&normal); err != nil {
+	if err := json.Unmarshal([]byte(want), &normal); err != nil {
 		r.Fatalf("%q: %v", want, err)
 	}
 	if wanted, err := json.Marshal(normal); err != nil || !bytes.Equal(text, wanted) {

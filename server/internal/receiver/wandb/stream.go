@@ -123,18 +123,25 @@ func (c *chunk) files(files []byte) error {
 	if loose.KindOf(files) != loose.Object {
 		return nil // null: a heartbeat
 	}
-	for file, err := range loose.Members(files) {
-		if err != nil {
-			return err
+	// The body was checked, so each part of it is only skipped from here on: a file may be
+	// nearly all of it.
+	for quoted, file := range loose.Pairs(files) {
+		var content []byte
+		from := int64(0)
+		for key, value := range loose.Pairs(file) {
+			switch string(key) {
+			case `"content"`:
+				content = value
+			case `"offset"`:
+				at, _ := loose.Float(value)
+				from = int64(min(max(at, 0), 1<<53))
+			}
 		}
-		content, _ := loose.Get(file.Value, "content")
 		if loose.KindOf(content) != loose.Array {
 			continue
 		}
-		offset, _ := loose.Get(file.Value, "offset")
-		at, _ := loose.Float(offset)
-		from := int64(min(max(at, 0), 1<<53))
-		switch string(file.Key) {
+		name, _ := loose.Text(quoted)
+		switch name {
 		case fileHistory:
 			c.history, c.historyFrom = content, from
 		case fileEvents:
@@ -144,7 +151,7 @@ func (c *chunk) files(files []byte) error {
 		case fileConsole:
 			c.console, c.consoleFrom = content, from
 		default:
-			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(string(file.Key))).
+			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(name)).
 				WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
 		}
 	}

@@ -31,6 +31,8 @@ const (
 	maxFields = 2_000_000
 	// maxCalls bounds fields with arguments that are resolved: each may read much.
 	maxCalls = 100
+	// maxAnswer bounds the answer before the last field that is read for it.
+	maxAnswer = 64 << 20
 )
 
 // Request is the body of a POST.
@@ -66,7 +68,7 @@ type Problem struct {
 // Operation is a document that was read and is within the limits.
 type Operation struct {
 	set       ast.SelectionSet
-	fragments ast.FragmentDefinitionList
+	fragments map[string]*ast.FragmentDefinition
 	variables map[string]any
 	// Mutation tells an operation that changes something.
 	Mutation bool
@@ -86,7 +88,10 @@ func Parse(r *Request) (*Operation, error) {
 	if def.Operation == ast.Subscription {
 		return nil, model.Errorf(model.CodeInvalid, "subscriptions are not supported")
 	}
-	o := &Operation{set: def.SelectionSet, fragments: doc.Fragments, variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	o := &Operation{set: def.SelectionSet, fragments: make(map[string]*ast.FragmentDefinition, len(doc.Fragments)), variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	for _, f := range doc.Fragments {
+		o.fragments[f.Name] = f
+	}
 	for _, v := range def.VariableDefinitions {
 		if v.DefaultValue != nil {
 			value, err := o.value(v.DefaultValue, 0)
@@ -171,7 +176,7 @@ func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string
 	if !x.included(s.Directives) {
 		return into, nil
 	}
-	def := x.fragments.ForName(s.Name)
+	def := x.fragments[s.Name]
 	if def == nil {
 		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has no fragment %q", model.Clip(s.Name))
 	}
@@ -203,6 +208,9 @@ func (x *execution) included(directives ast.DirectiveList) bool {
 
 // merged writes the fields of an object that any of the sets names.
 func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth int) []byte {
+	if x.over {
+		return append(dst, "null"...)
+	}
 	var fields []selected
 	at := map[string]int{}
 	for _, set := range sets {
@@ -236,7 +244,11 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 		}
 		return append(dst, "null"...)
 	}
-	if err := x.ctx.Err(); err != nil {
+	err := x.ctx.Err()
+	if err == nil && len(dst) > maxAnswer {
+		err = model.Errorf(model.CodeTooLarge, "the answer is longer than %d MiB", maxAnswer>>20).WithHint("Ask for smaller pages.")
+	}
+	if err != nil {
 		x.over = true
 		x.fail(err)
 		return append(dst, "null"...)

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,13 +20,6 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/test/rig"
-)
-
-// The versions that docs/wandb.md names; those of -short, the newest and the one that
-// NI Compute's code pins, come first.
-var (
-	shortVersions = []string{"0.31.0", "0.19.0"}
-	moreVersions  = []string{"0.17.9", "0.16.6"}
 )
 
 // sdk is a version of the SDK in its own environment.
@@ -38,18 +30,32 @@ func (s *sdk) python() string { return filepath.Join(s.folder, "bin", "python") 
 // old tells versions whose part that sends is written in Python.
 func (s *sdk) old() bool { return s.version < "0.19" }
 
-// each runs a test once for each version, with a server of its own.
-func each(t *testing.T, test func(t *testing.T, r *room)) {
+// The versions that -short runs a test with.
+const (
+	newest = "0.31.0"
+	pinned = "0.19.0" // by NI Compute's code
+	both   = "0.31.0 0.19.0"
+	never  = ""
+)
+
+// each runs a test once for each version that docs/wandb.md names, with a server of its
+// own; in -short only for those that short names.
+func each(t *testing.T, short string, test func(t *testing.T, r *room)) {
 	t.Helper()
-	versions := shortVersions
+	versions := []string{newest, pinned}
 	if !testing.Short() {
-		versions = slices.Concat(versions, moreVersions)
+		versions = append(versions, "0.17.9", "0.16.6")
 	}
 	if only := os.Getenv("WANDB_SDKS"); only != "" {
 		versions = strings.Split(only, ",")
 	}
 	for _, version := range versions {
-		t.Run(version, func(t *testing.T) { test(t, open(t, version)) })
+		t.Run(version, func(t *testing.T) {
+			if testing.Short() && !strings.Contains(short, version) {
+				t.Skip("not in -short")
+			}
+			test(t, open(t, version))
+		})
 	}
 }
 
@@ -105,6 +111,7 @@ func cache(t *testing.T) string {
 type room struct {
 	*sdk
 	*testing.T
+	rig    *rig.Rig
 	server *rig.Server
 	client *rig.Client
 	folder string // where programs run
@@ -122,8 +129,9 @@ const (
 func open(t *testing.T, version string) *room {
 	t.Helper()
 	s := install(t, version)
-	server := rig.New(t).Serve(t)
-	r := &room{sdk: s, T: t, server: server, client: server.Client(t), folder: t.TempDir(), key: server.Key(t)}
+	machines := rig.New(t)
+	server := machines.Serve(t)
+	r := &room{sdk: s, T: t, rig: machines, server: server, client: server.Client(t), folder: t.TempDir(), key: server.Key(t)}
 	return r
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestResume(t *testing.T) {
 	t.Parallel()
-	each(t, newest, func(t *testing.T, r *room) {
+	quick(t, newest, func(t *testing.T, r *room) {
 		first := r.run("again.py", `{"id":"again","name":"named","tags":["t"],"config":{"a":1,"n":{"x":2}}}`, "3", "first")
 		r.is(first, "open", `"done"`)
 		r.is(first, "starting", `["again","named",false,0]`)
@@ -54,7 +54,7 @@ func TestResume(t *testing.T) {
 // A process that opens a run again without resuming it is another attempt, which wins.
 func TestOpenedAgain(t *testing.T) {
 	t.Parallel()
-	each(t, pinned, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		r.run("again.py", `{"id":"again","config":{"a":1}}`, "5", "first")
 		r.run("again.py", `{"id":"again","config":{"c":3}}`, "2", "second")
 		d := r.ends("again", "finished")
@@ -76,7 +76,7 @@ func TestOpenedAgain(t *testing.T) {
 
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	each(t, pinned, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		for _, end := range []struct {
 			how    string
 			code   int
@@ -107,14 +107,14 @@ func TestEnds(t *testing.T) {
 
 func TestPlainProcessesInOneRun(t *testing.T) {
 	t.Parallel()
-	each(t, newest, func(t *testing.T, r *room) {
+	quick(t, newest, func(t *testing.T, r *room) {
 		r.together("plain", "plain")
 	})
 }
 
 func TestSharedMode(t *testing.T) {
 	t.Parallel()
-	each(t, pinned, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		if r.old() {
 			t.Skip(r.version + " has no shared mode")
 		}
@@ -177,7 +177,7 @@ func (r *room) together(name, mode string) {
 
 func TestBranch(t *testing.T) {
 	t.Parallel()
-	each(t, never, func(t *testing.T, r *room) {
+	each(t, func(t *testing.T, r *room) {
 		var can []string
 		if r.version != "0.19.0" { // its client fails before it asks: TypeError in to_proto
 			can = append(can, "fork")
@@ -215,7 +215,7 @@ func TestBranch(t *testing.T) {
 // The server is killed while a run logs; the SDK goes on by itself.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
-	each(t, newest, func(t *testing.T, r *room) {
+	quick(t, newest, func(t *testing.T, r *room) {
 		rows, kills := 600, 2 // 30 s
 		if testing.Short() {
 			rows, kills = 240, 1

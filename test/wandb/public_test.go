@@ -11,7 +11,7 @@ import (
 
 func TestPublicAPI(t *testing.T) {
 	t.Parallel()
-	each(t, pinned, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		said := r.run("public.py")
 		// Runs come oldest first since 0.17.
 		first := "run0"
@@ -76,7 +76,7 @@ func TestPublicAPI(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	each(t, never, func(t *testing.T, r *room) {
+	each(t, func(t *testing.T, r *room) {
 		readable := r.startIn(r.fresh(), nil, "errors.py", `{"id":"taken"}`)
 		said, _ := readable.wait()
 		r.is(said, "answer", `"taken"`)
@@ -101,7 +101,7 @@ func TestRefused(t *testing.T) {
 // A key of one workspace that only logs and reads does that, and nothing else.
 func TestScopedKey(t *testing.T) {
 	t.Parallel()
-	each(t, never, func(t *testing.T, r *room) {
+	each(t, func(t *testing.T, r *room) {
 		hidden := r.startIn(r.fresh(), []string{"WANDB_ENTITY=strangers", "WANDB_PROJECT=secret"}, "errors.py", `{"id":"hidden"}`)
 		said, _ := hidden.wait()
 		r.is(said, "answer", `"taken"`)

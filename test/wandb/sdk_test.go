@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,12 +36,17 @@ const (
 	newest = "0.31.0"
 	pinned = "0.19.0" // by NI Compute's code
 	both   = "0.31.0 0.19.0"
-	never  = ""
 )
 
 // each runs a test once for each version that docs/wandb.md names, with a server of its
-// own; in -short only for those that short names.
-func each(t *testing.T, short string, test func(t *testing.T, r *room)) {
+// own. It is not for -short.
+func each(t *testing.T, test func(t *testing.T, r *room)) {
+	t.Helper()
+	quick(t, "", test)
+}
+
+// quick is each, and for -short the versions that it names.
+func quick(t *testing.T, short string, test func(t *testing.T, r *room)) {
 	t.Helper()
 	versions := []string{newest, pinned}
 	if !testing.Short() {
@@ -51,7 +57,7 @@ func each(t *testing.T, short string, test func(t *testing.T, r *room)) {
 	}
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
-			if testing.Short() && !strings.Contains(short, version) {
+			if testing.Short() && !slices.Contains(strings.Fields(short), version) {
 				t.Skip("not in -short")
 			}
 			test(t, open(t, version))

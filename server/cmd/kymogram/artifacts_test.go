@@ -257,9 +257,11 @@ func TestArtifactsOfWandb(t *testing.T) {
 	l := newArtifactLab(t)
 	l.ask(`mutation{upsertBucket(input:{entityName:"w",modelName:"p",name:"r",host:"h"}){inserted}}`, nil, "")
 	files := map[string]string{"a.txt": "aaa", "sub/b ü.bin": strings.Repeat("\x00\xff", 5_000)}
-	v0, a := l.log(files, map[string]any{"runName": "r", "description": "words", "metadata": `{"m":1}`, "clientID": "client", "sequenceClientID": "s",
+	v0, a := l.log(files, map[string]any{
+		"runName": "r", "description": "words", "metadata": `{"m":1}`, "clientID": "client", "sequenceClientID": "s",
 		"aliases": []any{map[string]any{"artifactCollectionName": "ds", "alias": "latest"}, map[string]any{"artifactCollectionName": "ds", "alias": "best"}},
-		"tags":    []any{map[string]any{"tagName": "t"}}, "historyStep": 7})
+		"tags":    []any{map[string]any{"tagName": "t"}}, "historyStep": 7,
+	})
 	l.want(a, map[string]any{"id": v0, "digest": reach(a, "digest"), "versionIndex": 0, "fileCount": 2, "size": 10_003})
 
 	// The same once more is the same artifact, and its aliases move to it.

@@ -163,7 +163,7 @@ func (u *upsert) reopen(ctx context.Context, v *life) error {
 		if w.State != model.WriterGone || !strings.HasPrefix(w.SDK, processSDK) {
 			continue
 		}
-		p, err := u.join(ctx, v, w.ID, w.SDK, w.Host, len(v.processes))
+		p, err := u.join(ctx, v, w.ID, w.SDK, w.Host, len(v.processes), false)
 		if err != nil {
 			return err
 		}

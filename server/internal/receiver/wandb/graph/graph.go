@@ -35,7 +35,7 @@ const (
 	// element of a list, and that again of each of theirs.
 	maxResolved = 50_000
 	// maxAnswer bounds the bytes of an answer: a document may name a long text many times.
-	maxAnswer = 128 << 20
+	maxAnswer = 64 << 20
 )
 
 // Request is the body of a POST.
@@ -71,7 +71,7 @@ type Problem struct {
 // Operation is a document that was read and is within the limits.
 type Operation struct {
 	set       ast.SelectionSet
-	fragments ast.FragmentDefinitionList
+	fragments map[string]*ast.FragmentDefinition
 	variables map[string]any
 	// Mutation tells an operation that changes something.
 	Mutation bool
@@ -91,7 +91,10 @@ func Parse(r *Request) (*Operation, error) {
 	if def.Operation == ast.Subscription {
 		return nil, model.Errorf(model.CodeInvalid, "subscriptions are not supported")
 	}
-	o := &Operation{set: def.SelectionSet, fragments: doc.Fragments, variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	o := &Operation{set: def.SelectionSet, fragments: make(map[string]*ast.FragmentDefinition, len(doc.Fragments)), variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	for _, f := range doc.Fragments {
+		o.fragments[f.Name] = f
+	}
 	for _, v := range def.VariableDefinitions {
 		if v.DefaultValue != nil {
 			value, err := o.value(v.DefaultValue, 0)
@@ -177,7 +180,7 @@ func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string
 	if !x.included(s.Directives) {
 		return into, nil
 	}
-	def := x.fragments.ForName(s.Name)
+	def := x.fragments[s.Name]
 	if def == nil {
 		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has no fragment %q", model.Clip(s.Name))
 	}
@@ -209,6 +212,9 @@ func (x *execution) included(directives ast.DirectiveList) bool {
 
 // merged writes the fields of an object that any of the sets names.
 func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth int) []byte {
+	if x.over {
+		return append(dst, "null"...)
+	}
 	var fields []selected
 	at := map[string]int{}
 	for _, set := range sets {
@@ -260,7 +266,7 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 // ends tells why nothing more is resolved.
 func (x *execution) ends(dst []byte) error {
 	if len(dst) > maxAnswer {
-		return model.Errorf(model.CodeInvalid, "the answer has more than %d MiB", maxAnswer>>20).WithHint("Ask for fewer fields, or for a shorter page.")
+		return model.Errorf(model.CodeTooLarge, "the answer is longer than %d MiB", maxAnswer>>20).WithHint("Ask for fewer fields, or for a shorter page.")
 	}
 	return x.ctx.Err()
 }

@@ -210,8 +210,7 @@ func (s *subnet) sameByNetstate(t *testing.T, v1, v2, m1, m2 *participant) {
 	}
 }
 
-// reader are the options of somebody who only reads. It joins with a key that may not be
-// the project's.
+// reader are the options of somebody who only reads.
 func (s *subnet) reader(t *testing.T, project string) netstate.Options {
 	t.Helper()
 	folder := t.TempDir()

@@ -337,11 +337,6 @@ func TestSubnet(t *testing.T) {
 // order is that of the runs by age, as our own API says it.
 func (s *subnet) order() (ids []string) {
 	s.Helper()
-	type aged struct {
-		Name    string `json:"name"`
-		Created string `json:"created"`
-		ID      string `json:"id"`
-	}
 	for _, run := range s.client.Runs(s.T, subnetPlace) {
 		ids = append(ids, run.ID+" "+run.Name)
 	}

@@ -219,6 +219,7 @@ func TestServerKilled(t *testing.T) {
 	each(t, func(t *testing.T, r *room) {
 		const rows = 600 // 30 s
 		p := r.start("slow.py", fmt.Sprint(rows))
+		p.until("ready")
 		for range 2 {
 			time.Sleep(7*time.Second + time.Duration(rand.IntN(2000))*time.Millisecond)
 			r.server.Kill(t)

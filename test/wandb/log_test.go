@@ -113,6 +113,7 @@ func TestArtifacts(t *testing.T) {
 			"link":                   `["shelf:linked","data:v0",true]`,
 			"tags":                   `["t2"]`,
 			"change":                 `[["best","extra"],{"k":2,"m":1,"n":{"x":[1]}},"other words"]`,
+			"time to live":           `[null,"COMMITTED"]`, // it is not kept, and the artifact stays
 			"move an alias":          `"v1"`,
 			"model":                  `["model","another"]`,
 			"table of images":        `"logged"`,

@@ -194,6 +194,11 @@ type ArtifactContents interface {
 	FilesByMD5(ctx context.Context, workspace, project string, md5s []string) (map[string]File, error)
 	// Manifests lists the parts of an artifact's manifest by number.
 	Manifests(ctx context.Context, id int64) ([]ArtifactManifest, error)
+	ArtifactTies
+}
+
+// ArtifactTies is what an artifact is tied to.
+type ArtifactTies interface {
 	// Memberships lists the collections that an artifact is a version of, its own first.
 	Memberships(ctx context.Context, id int64) ([]Membership, error)
 	// ArtifactRuns lists the runs, not in the trash, that logged or used an artifact, by age.

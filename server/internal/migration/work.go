@@ -66,7 +66,7 @@ func (w *Work) All(ctx context.Context, pairs []Pair, progress *Progress) error 
 // list names the runs of a pair. Runs that were asked for by name are looked for later.
 func (w *Work) list(ctx context.Context, pair Pair) (list []listed, err error) {
 	if len(w.Names) == 0 {
-		return w.Source.List(ctx, pair.From, w.Filter)
+		return w.Source.list(ctx, pair.From, w.Filter)
 	}
 	for _, name := range w.Names {
 		list = append(list, listed{Name: name})
@@ -100,11 +100,11 @@ func (w *Work) offer(ctx context.Context, pair Pair, list []listed, group *errgr
 		for i := range part {
 			names[i] = part[i].Name
 		}
-		foreign, err := w.Source.Runs(ctx, pair.From, names)
+		foreign, err := w.Source.runs(ctx, pair.From, names)
 		if err != nil {
 			return err
 		}
-		own, err := w.Target.Runs(ctx, pair.To, names)
+		own, err := w.Target.runs(ctx, pair.To, names)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ type artifact struct {
 
 // testArtifacts makes random changes and compares all that there is to read.
 func testArtifacts(t *testing.T, open Opener) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		dir := t.TempDir()
 		m := &artifacts{
 			harness: &harness{t: t, c: open(t, dir)}, random: rand.New(rand.NewPCG(seed, 9)), open: func() catalog.Catalog { return open(t, dir) },
@@ -58,14 +58,14 @@ func testArtifacts(t *testing.T, open Opener) {
 			m.runs = append(m.runs, m.must(request(i+1, named(name), job(name))).Run)
 			m.tied[m.runs[i]] = map[catalog.ArtifactRole]map[int64]bool{catalog.RoleLogged: {}, catalog.RoleUsed: {}}
 		}
-		for i := range 300 {
+		for i := range 240 {
 			m.now = 2000 + i
 			m.step()
-			if i%100 == 99 {
+			if i%80 == 79 {
 				m.check("Close", m.c.Close())
 				m.c = m.open()
 			}
-			if i%6 == 5 {
+			if i%12 == 11 {
 				m.compare()
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -103,6 +104,43 @@ func TestKeptTexts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTreesAtOnce reads side by side while texts change, with a cache that is too small: each
+// run has a text of its own.
+func TestTreesAtOnce(t *testing.T) {
+	db := withTrees(t, 20, 100)
+	db.trees = newTreeCache(1000)
+	var ids []model.RunID
+	for run := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p"}) {
+		ids = append(ids, run.ID)
+	}
+	set := func(i int, text string) {
+		update := model.Update{Op: model.OpSetTree, Path: "own", Text: text}
+		if err := db.Apply(t.Context(), ids[i], model.WriterID{}, 0, []model.Update{update}, time.Unix(1, 0)); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range ids {
+		set(i, ids[i].String())
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 20 {
+				for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Names: []string{"own"}}) {
+					if err != nil || !strings.HasPrefix(run.Texts[0], run.ID.String()) {
+						t.Errorf("run %s has %q, %v", run.ID, run.Texts, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for i := range 60 {
+		set(i%20, ids[i%20].String()+strings.Repeat("x", i))
+	}
+	group.Wait()
 }
 
 func TestTreesAreReadAlongTheAges(t *testing.T) {

@@ -129,8 +129,8 @@ func (v *life) of(c *chunk) *process {
 			score = 3
 		} else if c.console != nil && c.consoleFrom == p.console {
 			score = 2
-		} else if p.history < 0 && p.events < 0 && p.console < 0 {
-			score = 1
+		} else if silent := c.history == nil && c.events == nil && c.console == nil; silent != p.quiet {
+			score = 1 // what has no lines is of one that sent some before
 		}
 		if score >= most { // of equals the youngest
 			best, most = p, score

@@ -75,6 +75,8 @@ type client struct {
 	offset int // of its first row
 	next   int64
 	sent   bool
+	// reborn: the server restarted before it sent anything.
+	reborn bool
 }
 
 // drill is a run with its clients.
@@ -205,7 +207,11 @@ func (d *drill) send(c *client, end bool) {
 }
 
 func (d *drill) maybeRestart() {
-	switch d.r.IntN(6) {
+	n := d.r.IntN(6)
+	for _, c := range d.running {
+		c.reborn = c.reborn || n < 2 && !c.sent
+	}
+	switch n {
 	case 0:
 		d.note("another receiver")
 		d.renew()
@@ -289,7 +295,7 @@ func drillOnce(t *testing.T, seed uint64) {
 		d.pass(100 * time.Millisecond)
 		d.maybeRestart()
 		switch n := d.r.IntN(16); {
-		case n < 1 && len(d.running) < 4, len(d.running) == 0:
+		case n < 1 && len(d.running) < 4 && !slices.ContainsFunc(d.running, func(c *client) bool { return c.reborn && !c.sent }), len(d.running) == 0:
 			d.begin(len(d.running) == 0 && d.r.IntN(3) == 0)
 		case n < 8:
 			c := d.running[d.r.IntN(len(d.running))]
@@ -315,6 +321,7 @@ func drillOnce(t *testing.T, seed uint64) {
 			d.send(d.running[d.r.IntN(len(d.running))], true)
 		case n < 13: // killed
 			d.note("killed all")
+			d.settle()
 			d.pass(11 * time.Minute)
 			if err := expire(d.lab); err != nil {
 				t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/loose"
-	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
 // The files of a stream.
@@ -53,11 +52,7 @@ func (r *Receiver) takeChunk(q *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := r.read(q)
-	if err != nil {
-		return err
-	}
-	done, err := r.options.Work.Acquire(ctx, int64(weight.Times*len(body))+leastWork)
+	body, done, err := r.read(q, func(body []byte) int64 { return costOfChunk(int64(len(body))) })
 	if err != nil {
 		return err
 	}

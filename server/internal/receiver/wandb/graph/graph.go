@@ -31,6 +31,11 @@ const (
 	maxFields = 2_000_000
 	// maxCalls bounds fields with arguments that are resolved: each may read much.
 	maxCalls = 100
+	// maxResolved bounds all fields that are computed: a document may ask the same of each
+	// element of a list, and that again of each of theirs.
+	maxResolved = 50_000
+	// maxAnswer bounds the bytes of an answer: a document may name a long text many times.
+	maxAnswer = 64 << 20
 )
 
 // Request is the body of a POST.
@@ -66,7 +71,7 @@ type Problem struct {
 // Operation is a document that was read and is within the limits.
 type Operation struct {
 	set       ast.SelectionSet
-	fragments ast.FragmentDefinitionList
+	fragments map[string]*ast.FragmentDefinition
 	variables map[string]any
 	// Mutation tells an operation that changes something.
 	Mutation bool
@@ -86,7 +91,10 @@ func Parse(r *Request) (*Operation, error) {
 	if def.Operation == ast.Subscription {
 		return nil, model.Errorf(model.CodeInvalid, "subscriptions are not supported")
 	}
-	o := &Operation{set: def.SelectionSet, fragments: doc.Fragments, variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	o := &Operation{set: def.SelectionSet, fragments: make(map[string]*ast.FragmentDefinition, len(doc.Fragments)), variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	for _, f := range doc.Fragments {
+		o.fragments[f.Name] = f
+	}
 	for _, v := range def.VariableDefinitions {
 		if v.DefaultValue != nil {
 			value, err := o.value(v.DefaultValue, 0)
@@ -117,6 +125,7 @@ type execution struct {
 	failed   []error
 	fields   int
 	calls    int
+	resolved int
 	over     bool // a limit was passed: nothing more is resolved
 }
 
@@ -171,7 +180,7 @@ func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string
 	if !x.included(s.Directives) {
 		return into, nil
 	}
-	def := x.fragments.ForName(s.Name)
+	def := x.fragments[s.Name]
 	if def == nil {
 		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has no fragment %q", model.Clip(s.Name))
 	}
@@ -203,6 +212,9 @@ func (x *execution) included(directives ast.DirectiveList) bool {
 
 // merged writes the fields of an object that any of the sets names.
 func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth int) []byte {
+	if x.over {
+		return append(dst, "null"...)
+	}
 	var fields []selected
 	at := map[string]int{}
 	for _, set := range sets {
@@ -236,7 +248,7 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 		}
 		return append(dst, "null"...)
 	}
-	if err := x.ctx.Err(); err != nil {
+	if err := x.ends(dst); err != nil {
 		x.over = true
 		x.fail(err)
 		return append(dst, "null"...)
@@ -251,7 +263,19 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 	return x.write(dst, value, f, depth)
 }
 
+// ends tells why nothing more is resolved.
+func (x *execution) ends(dst []byte) error {
+	if len(dst) > maxAnswer {
+		return model.Errorf(model.CodeTooLarge, "the answer is longer than %d MiB", maxAnswer>>20).WithHint("Ask for fewer fields, or for a shorter page.")
+	}
+	return x.ctx.Err()
+}
+
 func (x *execution) call(resolve Resolver, f *ast.Field) (Field, error) {
+	if x.resolved++; x.resolved > maxResolved {
+		x.over = true
+		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document asks for more than %d fields that are computed", maxResolved).WithHint("Ask for a shorter page.")
+	}
 	if len(f.Arguments) > 0 {
 		if x.calls++; x.calls > maxCalls {
 			return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has more than %d fields with arguments", maxCalls)

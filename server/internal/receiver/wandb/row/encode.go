@@ -353,7 +353,14 @@ func exactList(v []byte) bool {
 	return true
 }
 
-// SeriesOf are the series that a key of the history may be kept in.
-func SeriesOf(key string) []model.SeriesKey {
-	return []model.SeriesKey{{Metric: key, Scale: model.ScaleStep}, typed(key, TypeText), typed(key, TypeJSON), typed(key, TypeHistogram)}
+// IsSeries tells the series that have the values of a key of the history.
+func IsSeries(k model.SeriesKey) bool {
+	if k.Scale != model.ScaleStep || len(k.Labels) > 1 {
+		return false
+	}
+	if len(k.Labels) == 0 {
+		return true
+	}
+	kind := k.Labels[0].Value
+	return k.Labels[0].Name == LabelType && (kind == TypeText || kind == TypeJSON || kind == TypeHistogram)
 }

@@ -128,8 +128,8 @@ func (r *Receiver) setConfig(before, text string) ([]model.Update, error) {
 
 // setSummary are the updates that make a text the summary of a run, or a part of it where it
 // is of one of several processes. What the run logs has its last value by itself; the rest
-// of a summary becomes attributes.
-func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, text string) ([]model.Update, error) {
+// of a summary becomes attributes. coming are keys of rows that are about to be stored.
+func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, text string, coming map[string]bool) ([]model.Update, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
@@ -159,6 +159,7 @@ func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, t
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(logged, coming)
 	from, err := summaryAttributes(trees[treeSummary], logged)
 	if err != nil {
 		return nil, err
@@ -167,7 +168,8 @@ func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, t
 	if err != nil {
 		return nil, err
 	}
-	return append([]model.Update{{Op: model.OpSetTree, Path: treeSummary, Text: text}}, from.changes(to)...), nil
+	// The tree comes last: where only some of it was stored, a repeat finds the changes again.
+	return append(from.changes(to), model.Update{Op: model.OpSetTree, Path: treeSummary, Text: text}), nil
 }
 
 // summaryKeys adds the keys of a summary that are not W&B's own.

@@ -365,7 +365,13 @@ func (p *placing) summary(ctx context.Context, c *chunk) error {
 	if last == nil {
 		return nil
 	}
-	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.life.shared || c.shared, string(last))
+	coming := map[string]bool{}
+	for i := range p.lanes {
+		for key := range p.lanes[i].Keys() {
+			coming[key] = true
+		}
+	}
+	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.life.shared || c.shared, string(last), coming)
 	if model.CodeOf(err) == model.CodeInvalid {
 		p.refuse(err)
 		return nil
@@ -377,6 +383,13 @@ func (p *placing) summary(ctx context.Context, c *chunk) error {
 // flush stores what was placed, each lane as a batch. What comes twice when the client sends
 // it again, as counts do, is in the last one.
 func (p *placing) flush(ctx context.Context) error {
+	for len(p.updates) > updatesAtOnce { // a summary of more keys that are no series
+		first := &model.Batch{Updates: p.updates[:updatesAtOnce]}
+		if err := p.append(ctx, 0, first); err != nil {
+			return err
+		}
+		p.updates = p.updates[updatesAtOnce:]
+	}
 	for i := max(1, len(p.lanes)) - 1; i >= 0; i-- {
 		var b model.Batch
 		if i < len(p.lanes) {
@@ -388,22 +401,33 @@ func (p *placing) flush(ctx context.Context) error {
 		if len(b.Groups) == 0 && len(b.Updates) == 0 {
 			continue
 		}
-		lane, err := p.r.lane(ctx, p.life, i)
-		if err != nil {
+		if err := p.append(ctx, i, &b); err != nil {
 			return err
-		}
-		ack, err := lane.Append(ctx, &b)
-		if err != nil {
-			return err
-		}
-		if len(ack.Refused) > 0 {
-			if ack.Refused[0].Code == model.CodeRunDeleted { // since the run was found
-				return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", p.life.at.run)
-			}
-			p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
 		}
 	}
 	p.groups, p.updates = nil, nil
+	return nil
+}
+
+// updatesAtOnce is how many updates a batch has at most: it may have 10,000.
+const updatesAtOnce = 5_000
+
+// append stores a batch in a lane.
+func (p *placing) append(ctx context.Context, i int, b *model.Batch) error {
+	lane, err := p.r.lane(ctx, p.life, i)
+	if err != nil {
+		return err
+	}
+	ack, err := lane.Append(ctx, b)
+	if err != nil {
+		return err
+	}
+	if len(ack.Refused) > 0 {
+		if ack.Refused[0].Code == model.CodeRunDeleted { // since the run was found
+			return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", p.life.at.run)
+		}
+		p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
+	}
 	return nil
 }
 

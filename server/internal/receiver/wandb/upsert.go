@@ -253,7 +253,7 @@ func (u *upsert) updates(ctx context.Context) (updates []model.Update, err error
 		updates = append(updates, changes...)
 	}
 	if u.in.Has("summaryMetrics") {
-		if changes, err = u.setSummary(ctx, u.id, false, u.in.Text("summaryMetrics")); err != nil {
+		if changes, err = u.setSummary(ctx, u.id, false, u.in.Text("summaryMetrics"), nil); err != nil {
 			return nil, err
 		}
 		updates = append(updates, changes...)

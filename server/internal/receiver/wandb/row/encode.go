@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"iter"
 	"math"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -93,6 +94,19 @@ func (e *Encoder) Groups() []model.RowGroup {
 	}
 	e.groups, e.of, e.last = e.groups[:0], nil, nil
 	return out
+}
+
+// Keys are the keys of the rows that it has.
+func (e *Encoder) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, g := range e.groups {
+			for i := range g.columns {
+				if series := g.columns[i].Series; IsSeries(series) && !yield(series.Metric) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // collect lists the cells of a line.

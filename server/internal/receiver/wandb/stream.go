@@ -48,6 +48,10 @@ func (r *Receiver) takeChunk(q *http.Request) error {
 	if err := r.query.AllowWrite(ctx, at.entity, at.project); err != nil {
 		return err
 	}
+	// What is stored is compared with what comes, so the key must read too.
+	if err := r.query.Allow(ctx, at.entity, at.project); err != nil {
+		return err
+	}
 	id, err := r.ingest.FindRun(ctx, at.entity, at.project, at.run)
 	if err != nil {
 		return err

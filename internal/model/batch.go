@@ -12,7 +12,7 @@ const (
 	UniqueAxes Uniqueness = 0
 	// UniqueTime: same time in nanoseconds, whoever wrote it (Influx, remote write).
 	UniqueTime Uniqueness = 1
-	// UniqueStep: same step, whoever wrote it (W&B).
+	// UniqueStep: same step, whoever wrote it (lines of a console).
 	UniqueStep Uniqueness = 2
 )
 

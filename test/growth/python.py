@@ -142,6 +142,7 @@ REASONS = {
     "query.Run.buckets": "at most 10,000 buckets; its route has rows",
     "query.Run.detail": "query.Run.attributes reads the same document",
     "query.Run.lineage": "query.Run.attributes reads the same document",
+    "query.Run.files": "a list of pages, as query.Client.runs; only the W&B receiver writes files",
     "query.Run.summary": _FIELD,
     "query.Client.runs_to_pandas": _PAGES,
     "query.Client.runs_to_polars": _PAGES,

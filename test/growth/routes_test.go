@@ -2,8 +2,11 @@ package growth
 
 import (
 	"bytes"
+	"crypto/md5" //nolint:gosec // the names of W&B's files
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"strconv"
@@ -51,6 +54,70 @@ func wandbRuns(l *lab, n int) func() {
 		l.ok("POST", "/graphql", document(map[string]any{"query": `mutation{upsertBucket(input:{entityName:"w",modelName:"` + project + `",name:"` + text(i, "r%d") + `",config:"{\"lr\":{\"value\":1}}",host:"h"}){inserted}}`}))
 	}
 	body := document(map[string]any{"query": `{project(name:"` + project + `",entityName:"w"){runCount(filters:"{\"config.lr\":1}") runs(filters:"{\"config.lr\":1}",first:50){edges{node{name config}}}}}`})
+	return func() { l.ok("POST", "/graphql", body) }
+}
+
+// wandbNode is the id of an artifact as the API of W&B writes it.
+func wandbNode(artifact string) string {
+	return base64.StdEncoding.EncodeToString([]byte("Artifact:" + artifact))
+}
+
+// wandbArtifact makes a pending artifact of w/p, and gives its number.
+func wandbArtifact(l *lab, collection, digest string) string {
+	var out struct {
+		Data struct {
+			CreateArtifact struct{ Artifact struct{ ID string } }
+		}
+	}
+	answer := l.ok("POST", "/graphql", document(map[string]any{
+		"query": `mutation{createArtifact(input:{entityName:"w",projectName:"p",artifactTypeName:"data",artifactCollectionName:"` + collection + `",digest:"` + digest + `"}){artifact{id}}}`,
+	}))
+	if err := json.Unmarshal(answer, &out); err != nil {
+		l.t.Fatal(err)
+	}
+	id, err := base64.StdEncoding.DecodeString(out.Data.CreateArtifact.Artifact.ID)
+	if err != nil || len(id) == 0 {
+		l.t.Fatalf("create an artifact: %s", answer)
+	}
+	return strings.TrimPrefix(string(id), "Artifact:")
+}
+
+// wandbBytes gives an artifact a file of n bytes, and their MD5.
+func wandbBytes(l *lab, n int) (artifact, sum string) {
+	body := make([]byte, n)
+	artifact = wandbArtifact(l, text(n, "read%d"), "d")
+	l.ok("PUT", "/wandb/artifacts/"+artifact+"/files/f", body)
+	h := md5.Sum(body) //nolint:gosec // the names of W&B's files
+	return artifact, hex.EncodeToString(h[:])
+}
+
+// wandbFiles commits an artifact of n files, whose bytes are there.
+func wandbFiles(l *lab, n int) func() {
+	const sum = "DMF1ucDxtqgxw5niaXcmYQ==" // of "a"
+	artifact := wandbArtifact(l, text(n, "files%d"), "d")
+	l.ok("PUT", "/wandb/artifacts/"+artifact+"/files/f", []byte("a"))
+	l.ok("POST", "/graphql", document(map[string]any{"query": `mutation{createArtifactManifest(input:{artifactID:"` + wandbNode(artifact) + `",name:"m",digest:"",type:FULL}){artifactManifest{id}}}`}))
+	manifest := `{"version":1,"contents":{"f":{"digest":"` + sum + `","size":1}` + repeat(n, `,"f%d":{"digest":"`+sum+`","size":1}`) + `}}`
+	l.ok("PUT", "/wandb/artifacts/"+artifact+"/manifests/1", []byte(manifest))
+	body := document(map[string]any{"query": `mutation{commitArtifact(input:{artifactID:"` + wandbNode(artifact) + `"}){artifact{id files(first:1000){edges{node{name directUrl}}}}}}`})
+	return func() {
+		if answer := l.ok("POST", "/graphql", body); bytes.Contains(answer, []byte(`"errors"`)) {
+			l.t.Fatalf("%.300s", answer)
+		}
+	}
+}
+
+// wandbVersions lists a collection of n versions.
+func wandbVersions(l *lab, n int) func() {
+	collection := text(n, "versions%d")
+	for i := range n {
+		artifact := wandbArtifact(l, collection, text(i, "d%d"))
+		l.ok("POST", "/graphql", document(map[string]any{"query": `mutation{createArtifactManifest(input:{artifactID:"` + wandbNode(artifact) + `",name:"m",digest:"",type:FULL}){artifactManifest{id}}}`}))
+		l.ok("PUT", "/wandb/artifacts/"+artifact+"/manifests/1", []byte(`{"version":1,"contents":{}}`))
+		l.ok("POST", "/graphql", document(map[string]any{"query": `mutation{commitArtifact(input:{artifactID:"` + wandbNode(artifact) + `"}){artifact{id}}}`}))
+	}
+	body := document(map[string]any{"query": `{project(name:"p",entityName:"w"){artifactType(name:"data"){artifactCollection(name:"` + collection +
+		`"){artifacts(first:50){totalCount edges{version node{id digest aliases{alias} currentManifest{file{directUrl}}}}}}}}}`})
 	return func() { l.ok("POST", "/graphql", body) }
 }
 
@@ -289,8 +356,12 @@ func routes() []row[*lab] {
 		{call: "POST /graphql", grows: "runs", n: 100, run: wandbRuns},
 		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "rows", n: 2_000, run: chunks(func(n int) string { return repeat(n, `,"{\"_step\":%d,\"loss\":0.5}"`) })},
 		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "keys a row", n: 2_000, run: chunks(func(n int) string { return `,"{` + repeat(n, `\"k%d\":1,`) + `\"_step\":1}"` })},
-		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "forms of rows", n: 500, run: chunks(func(n int) string { return strings.Join(collect(n, func(i int) string { return text(i, `,"{\"k%d\":1,\"_step\":`) + text(i, `%d}"`) }), "") })},
-		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "depth", n: 100_000, run: chunks(func(n int) string { return `,"{\"a\":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `,\"_step\":1}"` })},
+		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "forms of rows", n: 500, run: chunks(func(n int) string {
+			return strings.Join(collect(n, func(i int) string { return text(i, `,"{\"k%d\":1,\"_step\":`) + text(i, `%d}"`) }), "")
+		})},
+		{call: "POST /files/{entity}/{project}/{run}/file_stream", grows: "depth", n: 100_000, run: chunks(func(n int) string {
+			return `,"{\"a\":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `,\"_step\":1}"`
+		})},
 		{call: "PUT /wandb/uploads/{run}/{name...}", grows: "request bytes", n: 8 << 20, run: func(l *lab, n int) func() {
 			body, path := make([]byte, n), "/wandb/uploads/"+l.open("r")+"/f"
 			return func() { l.ok("PUT", path, body) }
@@ -299,6 +370,26 @@ func routes() []row[*lab] {
 			name := text(n, "f%d")
 			l.ok("PUT", "/wandb/uploads/"+l.open("r")+"/"+name, make([]byte, n))
 			return func() { l.ok("GET", "/wandb/files/w/p/r/"+name, nil) }
+		}},
+		{call: "POST /graphql", grows: "versions of an artifact", n: 100, run: wandbVersions},
+		{call: "POST /graphql", grows: "files of an artifact", n: 1_000, run: wandbFiles},
+		{call: "PUT /wandb/artifacts/{artifact}/files/{name...}", grows: "request bytes", n: 8 << 20, run: func(l *lab, n int) func() {
+			body, path := make([]byte, n), "/wandb/artifacts/"+wandbArtifact(l, text(n, "bytes%d"), "d")+"/files/f"
+			return func() { l.ok("PUT", path, body) }
+		}},
+		{call: "PUT /wandb/artifacts/{artifact}/manifests/{number}", grows: "request bytes", n: 1 << 20, run: func(l *lab, n int) func() {
+			artifact := wandbArtifact(l, text(n, "manifest%d"), "d")
+			l.ok("POST", "/graphql", document(map[string]any{"query": `mutation{createArtifactManifest(input:{artifactID:"` + wandbNode(artifact) + `",name:"m",digest:"",type:FULL}){artifactManifest{id}}}`}))
+			body, path := make([]byte, n), "/wandb/artifacts/"+artifact+"/manifests/1"
+			return func() { l.ok("PUT", path, body) }
+		}},
+		{call: "GET /artifactsV2/{region}/{entity}/{birth}/{md5}", grows: "bytes of the file", n: 8 << 20, run: func(l *lab, n int) func() {
+			artifact, sum := wandbBytes(l, n)
+			return func() { l.ok("GET", "/artifactsV2/default/w/"+wandbNode(artifact)+"/"+sum, nil) }
+		}},
+		{call: "GET /artifactsV2/{region}/{entity}/{project}/{collection}/{birth}/{md5}/{file}", grows: "bytes of the file", n: 8 << 20, run: func(l *lab, n int) func() {
+			_, sum := wandbBytes(l, n)
+			return func() { l.ok("GET", "/artifactsV2/default/w/p/c/b/"+sum+"/f", nil) }
 		}},
 		{call: "POST /sdk/otel/v1/{what}", grows: "request bytes", n: 1 << 20, run: bodies("/sdk/otel/v1/logs", func(n int) []byte { return make([]byte, n) })},
 

@@ -148,13 +148,17 @@ func (r *room) whole(d *document) {
 	}
 }
 
-// console is the text of the console by line.
+// console is the text of the console by line, of each process.
 func (r *room) console(d *document) []string {
 	r.Helper()
 	var all []string
-	points := r.client.Points(r.T, d.ID, "console", scale, nil)
-	for _, value := range points["value"] {
-		all = append(all, fmt.Sprint(value))
+	for _, s := range r.client.Series(r.T, d.ID) {
+		if s.Metric != "console" {
+			continue
+		}
+		for _, value := range r.client.Points(r.T, d.ID, s.Metric, scale, s.Labels)["value"] {
+			all = append(all, fmt.Sprint(value))
+		}
 	}
 	return all
 }

@@ -23,13 +23,6 @@ import (
 	"github.com/kymogram/kymogram/test/rig"
 )
 
-// The versions that docs/wandb.md names; those of -short, the newest and the one that
-// NI Compute's code pins, come first.
-var (
-	shortVersions = []string{"0.31.0", "0.19.0"}
-	moreVersions  = []string{"0.17.9", "0.16.6"}
-)
-
 // sdk is a version of the SDK in its own environment.
 type sdk struct{ version, folder string }
 
@@ -38,18 +31,37 @@ func (s *sdk) python() string { return filepath.Join(s.folder, "bin", "python") 
 // old tells versions whose part that sends is written in Python.
 func (s *sdk) old() bool { return s.version < "0.19" }
 
-// each runs a test once for each version, with a server of its own.
+// The versions that -short runs a test with.
+const (
+	newest = "0.31.0"
+	pinned = "0.19.0" // by NI Compute's code
+	both   = "0.31.0 0.19.0"
+)
+
+// each runs a test once for each version that docs/wandb.md names, with a server of its
+// own. It is not for -short.
 func each(t *testing.T, test func(t *testing.T, r *room)) {
 	t.Helper()
-	versions := shortVersions
+	quick(t, "", test)
+}
+
+// quick is each, and for -short the versions that it names.
+func quick(t *testing.T, short string, test func(t *testing.T, r *room)) {
+	t.Helper()
+	versions := []string{newest, pinned}
 	if !testing.Short() {
-		versions = slices.Concat(versions, moreVersions)
+		versions = append(versions, "0.17.9", "0.16.6")
 	}
 	if only := os.Getenv("WANDB_SDKS"); only != "" {
 		versions = strings.Split(only, ",")
 	}
 	for _, version := range versions {
-		t.Run(version, func(t *testing.T) { test(t, open(t, version)) })
+		t.Run(version, func(t *testing.T) {
+			if testing.Short() && !slices.Contains(strings.Fields(short), version) {
+				t.Skip("not in -short")
+			}
+			test(t, open(t, version))
+		})
 	}
 }
 
@@ -105,11 +117,14 @@ func cache(t *testing.T) string {
 type room struct {
 	*sdk
 	*testing.T
+	rig    *rig.Rig
 	server *rig.Server
 	client *rig.Client
 	folder string // where programs run
 	key    string
 	many   int
+	// longest is how long a program may run.
+	longest time.Duration
 }
 
 // place is where the programs log.
@@ -122,8 +137,9 @@ const (
 func open(t *testing.T, version string) *room {
 	t.Helper()
 	s := install(t, version)
-	server := rig.New(t).Serve(t)
-	r := &room{sdk: s, T: t, server: server, client: server.Client(t), folder: t.TempDir(), key: server.Key(t)}
+	machine := rig.New(t)
+	server := machine.Serve(t)
+	r := &room{sdk: s, T: t, rig: machine, server: server, client: server.Client(t), folder: t.TempDir(), key: server.Key(t), longest: 4 * time.Minute}
 	return r
 }
 
@@ -158,6 +174,15 @@ func (r *room) fresh() string {
 
 func (r *room) startIn(folder string, env []string, name string, args ...string) *program {
 	r.Helper()
+	p := r.prepare(folder, env, name, args...)
+	if err := p.cmd.Start(); err != nil {
+		r.Fatal(err)
+	}
+	return p
+}
+
+func (r *room) prepare(folder string, env []string, name string, args ...string) *program {
+	r.Helper()
 	script, err := filepath.Abs(filepath.Join("programs", name))
 	if err != nil {
 		r.Fatal(err)
@@ -165,16 +190,13 @@ func (r *room) startIn(folder string, env []string, name string, args ...string)
 	p := &program{room: r, name: name, say: filepath.Join(folder, "said.jsonl")}
 	p.cmd = r.python3(folder, append([]string{"SAY=" + p.say}, env...), append([]string{script}, args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	if err := p.cmd.Start(); err != nil {
-		r.Fatal(err)
-	}
 	return p
 }
 
 // python3 prepares the SDK's Python. Nothing of it may go anywhere but to the server.
 func (r *room) python3(folder string, env []string, args ...string) *exec.Cmd {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), r.longest)
 	r.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, r.python(), args...)
 	cmd.Dir = folder
@@ -218,6 +240,17 @@ func (p *program) wait() (said, int) {
 	return p.saying(), code
 }
 
+// until waits until a program said something.
+func (p *program) until(name string) {
+	p.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if _, ok := p.saying()[name]; ok {
+			return
+		}
+	}
+	p.Fatalf("%s did not say %q\n%s", p.name, name, last(p.output.String()))
+}
+
 func (p *program) saying() said {
 	p.Helper()
 	text, err := os.ReadFile(p.say)
@@ -227,9 +260,7 @@ func (p *program) saying() said {
 	all := said{}
 	for line := range bytes.Lines(text) {
 		var pair [2]any
-		dec := json.NewDecoder(bytes.NewReader(line))
-		dec.UseNumber()
-		if err := dec.Decode(&pair); err != nil {
+		if err := json.Unmarshal(line, &pair); err != nil {
 			p.Fatalf("%s said %q: %v", p.name, line, err)
 		}
 		all[fmt.Sprint(pair[0])] = pair[1]
@@ -267,9 +298,7 @@ func (r *room) is(words said, name, want string) {
 		return
 	}
 	var normal any
-	dec := json.NewDecoder(strings.NewReader(want))
-	dec.UseNumber()
-	if err := dec.Decode(&normal); err != nil {
+	if err := json.Unmarshal([]byte(want), &normal); err != nil {
 		r.Fatalf("%q: %v", want, err)
 	}
 	if wanted, err := json.Marshal(normal); err != nil || !bytes.Equal(text, wanted) {

@@ -9,6 +9,7 @@ import "./style/print.css";
 import { locked } from "./api/client.ts";
 import { HomePage } from "./page/home.tsx";
 import { KeyPrompt, LoginPage } from "./page/login.tsx";
+import { NamedRun } from "./page/named.tsx";
 import { RunPage } from "./page/run.tsx";
 import { RunsPage } from "./page/runs.tsx";
 import { Lazy } from "./part/lazy.tsx";
@@ -49,6 +50,8 @@ function App() {
       );
     case "view":
       return <Lazy key={at.workspace + at.project + at.name} load={viewPage} props={at} />;
+    case "named":
+      return <NamedRun key={`${at.workspace}/${at.project}/${at.name}`} {...at} />;
     case "lost":
       return (
         <Shell crumbs={<h1 class="here">Not found</h1>}>

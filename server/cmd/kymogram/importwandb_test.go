@@ -14,12 +14,14 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/server/internal/migration"
 	"github.com/kymogram/kymogram/server/internal/transfer"
@@ -388,9 +390,10 @@ func unsure(t *testing.T, to string, every int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	direct := proxy.Director
-	proxy.Director = func(q *http.Request) { direct(q); q.Header.Del("Accept-Encoding") }
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host // files come through the proxy, too
+	}}
 	var n atomic.Int64
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -464,6 +467,100 @@ func TestImportWandbThroughFailures(t *testing.T) {
 			t.Errorf("%s has %v rows", name, n)
 		}
 	}
+}
+
+// An import that is killed at any moment goes on where it stopped, and doubles nothing.
+func TestImportWandbKilled(t *testing.T) {
+	t.Parallel()
+	source, here := serveKitchen(t), serveKitchen(t)
+	w := source.wandb()
+	for i := range 3 {
+		w.logs("team/proj", fmt.Sprintf("run%d", i), 6000, func(i int) int { return i / 2 * 3 }, nil) // two rows a step
+		w.put("team/proj", fmt.Sprintf("run%d", i), "a.bin", bytes.Repeat([]byte{byte(i)}, 3_000_000))
+	}
+	want, stored := w.everything("team/proj"), here.wandb()
+	program, err := exec.LookPath("kymogram") // this binary, see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
+	kills, ends := 0, false
+	for i := 0; i < 200 && !ends; i++ {
+		cmd := exec.CommandContext(t.Context(), program, "import", "wandb", "--project", "team/proj", "--files")
+		cmd.Env = []string{"HOME=" + t.TempDir(), "KYMOGRAM_SERVER=" + stored.base, "KYMOGRAM_API_KEY=" + stored.key, "WANDB_BASE_URL=" + w.base, "WANDB_API_KEY=" + w.key}
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case err := <-done:
+			if ends = true; err != nil {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+		case <-time.After(time.Duration(150+150*i) * time.Millisecond):
+			_ = cmd.Process.Kill()
+			<-done
+			kills++
+		}
+	}
+	t.Logf("killed %d times", kills)
+	if kills == 0 || !ends {
+		t.Errorf("%d kills, ended: %v", kills, ends)
+	}
+	same(t, want, stored.everything("team/proj"))
+	if s := states(here.copies(w, "--project", "team/proj", "--files")); s[transfer.Unchanged] != 3 {
+		t.Errorf("after the kills: %v", s)
+	}
+}
+
+// A run is taken at each stage of its life: while it runs, failed, resumed, rewound.
+func TestImportWandbFollowsARun(t *testing.T) {
+	t.Parallel()
+	source, here := serveKitchen(t), serveKitchen(t)
+	w, own := source.wandb(), here.wandb()
+	const place, run = "team/proj", "abcd1234"
+	step := func(want string, rows int) {
+		t.Helper()
+		if s := states(here.copies(w, "--project", place)); s[want] != 1 {
+			t.Errorf("want %s: %v", want, s)
+		}
+		there := own.everything(place)
+		same(t, w.everything(place), there)
+		if n := at(there[run], "historyLineCount"); n != float64(rows) {
+			t.Errorf("%v rows, want %d", n, rows)
+		}
+	}
+	lines := func(from, to int, more map[string]any) {
+		t.Helper()
+		var all []string
+		for i := from; i < to; i++ {
+			all = append(all, rowOf(run, i, i))
+		}
+		w.stream(place, run, map[string][]string{"wandb-history.jsonl": all}, more)
+	}
+	id := w.upsert(map[string]any{"entityName": "team", "modelName": "proj", "name": run, "host": "box", "config": `{"lr":{"value":1}}`})["id"]
+	lines(0, 10, nil)
+	step(transfer.Imported, 10) // it runs
+	step(transfer.Unchanged, 10)
+	lines(10, 20, nil)
+	step(transfer.Updated, 20)
+	lines(20, 25, map[string]any{"complete": true, "exitcode": 1})
+	step(transfer.Updated, 25)
+	w.ask(`query R { model(name: "proj", entityName: "team") { bucket(name: "abcd1234", missingOk: true) { id } } }`, nil)
+	w.upsert(map[string]any{"id": id, "entityName": "team", "modelName": "proj", "name": run, "host": "box", "config": `{"lr":{"value":1},"more":{"value":[]}}`})
+	lines(25, 30, map[string]any{"complete": true, "exitcode": 0})
+	step(transfer.Updated, 30)
+	w.ask(`mutation W { rewindRun(input: {runName: "abcd1234", entityName: "team", projectName: "proj", metricName: "_step", metricValue: 7}) { rewoundRun { id } } }`, nil)
+	w.upsert(map[string]any{"id": id, "entityName": "team", "modelName": "proj", "name": run, "host": "box", "config": `{"lr":{"value":3},"_wandb":{"value":{"branch_point":{"run_id":"abcd1234","step":7}}}}`})
+	var other []string
+	for i := 8; i < 12; i++ {
+		other = append(other, rowOf("other", 50+i, i))
+	}
+	w.stream(place, run, map[string][]string{"wandb-history.jsonl": other}, map[string]any{"complete": true, "exitcode": 0})
+	step(transfer.Updated, 12)
+	step(transfer.Unchanged, 12)
 }
 
 // A source that gives at most so many rows of a page loses none, whatever its history is.

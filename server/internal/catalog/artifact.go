@@ -189,10 +189,16 @@ type ArtifactContents interface {
 	// ArtifactFile finds one: CodeNotFound.
 	ArtifactFile(ctx context.Context, id int64, name string) (*File, error)
 	// FilesByMD5 finds a file of an artifact of the project for each MD5 (base64) that one
-	// has, at most [MaxMD5s].
+	// has, at most [MaxMD5s]. Who names such a blob anew puts it first, without bytes: a blob
+	// that is there is young again then, so that no sweep takes it meanwhile.
 	FilesByMD5(ctx context.Context, workspace, project string, md5s []string) (map[string]File, error)
 	// Manifests lists the parts of an artifact's manifest by number.
 	Manifests(ctx context.Context, id int64) ([]ArtifactManifest, error)
+	ArtifactTies
+}
+
+// ArtifactTies is what an artifact is tied to.
+type ArtifactTies interface {
 	// Memberships lists the collections that an artifact is a version of, its own first.
 	Memberships(ctx context.Context, id int64) ([]Membership, error)
 	// ArtifactRuns lists the runs, not in the trash, that logged or used an artifact, by age.

@@ -97,9 +97,9 @@ type listed struct {
 	Rows count  `json:"historyLineCount"`
 }
 
-// List names the runs of a project that a filter takes, oldest first. A filter is W&B's, as
-// of wandb.Api().runs(filters=…).
-func (s *Source) List(ctx context.Context, at Place, filter string) (all []listed, err error) {
+// list names the runs of a project that a filter takes, oldest first. A filter is W&B's, as
+// of Api().runs(filters=…).
+func (s *Source) list(ctx context.Context, at Place, filter string) (all []listed, err error) {
 	const document = `query Runs($project: String!, $entity: String!, $cursor: String, $perPage: Int = 50, $order: String, $filters: JSONString) {
 		project(name: $project, entityName: $entity) {
 			runs(filters: $filters, after: $cursor, first: $perPage, order: $order) { edges { node { name historyLineCount } } pageInfo { endCursor hasNextPage } } } }`
@@ -199,8 +199,8 @@ func (r *foreignRun) branch() (step float64, ok bool) {
 	return step, id == r.Name && exact
 }
 
-// Runs reads runs by their names. One that is gone is nil.
-func (s *Source) Runs(ctx context.Context, at Place, names []string) (map[string]*foreignRun, error) {
+// runs reads runs by their names. One that is gone is nil.
+func (s *Source) runs(ctx context.Context, at Place, names []string) (map[string]*foreignRun, error) {
 	document, variables := aliased("Runs", runFields, at, names)
 	var doc struct {
 		Project map[string]*foreignRun `json:"project"`
@@ -208,11 +208,11 @@ func (s *Source) Runs(ctx context.Context, at Place, names []string) (map[string
 	err := s.Query(ctx, document, variables, maxAnswer, &doc)
 	if model.CodeOf(err) == model.CodeTooLarge && len(names) > 1 {
 		half := len(names) / 2
-		first, err := s.Runs(ctx, at, names[:half])
+		first, err := s.runs(ctx, at, names[:half])
 		if err != nil {
 			return nil, err
 		}
-		second, err := s.Runs(ctx, at, names[half:])
+		second, err := s.runs(ctx, at, names[half:])
 		for name, run := range second {
 			first[name] = run
 		}

@@ -24,8 +24,8 @@ type ownRun struct {
 	} `json:"imported"`
 }
 
-// Runs reads runs by their names. One that is not there is nil.
-func (t *Target) Runs(ctx context.Context, at Place, names []string) (map[string]*ownRun, error) {
+// runs reads runs by their names. One that is not there is nil.
+func (t *Target) runs(ctx context.Context, at Place, names []string) (map[string]*ownRun, error) {
 	document, variables := aliased("ImportedRuns", "id imported { key digest }", at, names)
 	var doc struct {
 		Project map[string]*ownRun `json:"project"`

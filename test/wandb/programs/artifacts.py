@@ -202,10 +202,18 @@ def _():
     used.aliases.remove("prod")
     used.metadata["k"] = 2
     used.description = "other words"
-    used.ttl = timedelta(days=3)
     used.save()
     read = fresh().artifact(f"{place}/data:v0")
     return [sorted(set(read.aliases) - {"v0"}), read.metadata, read.description]
+
+
+@kit.ask("time to live")
+def _():
+    read = fresh().artifact(f"{place}/data:v0")
+    read.ttl = timedelta(days=3)
+    read.save()
+    read = fresh().artifact(f"{place}/data:v0")
+    return [read.ttl, read.state]
 
 
 @kit.ask("move an alias")

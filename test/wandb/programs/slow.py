@@ -3,10 +3,11 @@
 import sys
 import time
 
+import kit
 import wandb
 
 run = wandb.init(id="slow")
-print("ready", flush=True)
+kit.say("ready", True)
 for i in range(int(sys.argv[1])):
     run.log({"x": i})
     time.sleep(0.05)

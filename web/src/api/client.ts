@@ -169,6 +169,14 @@ function asMap(pairs: Pairs): Record<string, Value> {
   return Object.fromEntries(pairs.map((pair) => [pair.path, pair.value]));
 }
 
+/** The id of the run of a name in a project. */
+export async function resolve(workspace: string, project: string, name: string): Promise<string> {
+  const found = await request<{ id: string }>(
+    withQuery("/resolve", { run: `${workspace}/${project}/${name}` }),
+  );
+  return found.id;
+}
+
 export async function run(id: string, abort?: AbortSignal): Promise<RunDetail> {
   return normalDetail(await request(`/runs/${encodeURIComponent(id)}`, { signal: abort }));
 }

@@ -16,13 +16,20 @@ export type Route =
   | { page: "compare"; workspace: string; project: string }
   | { page: "network"; workspace: string; project: string }
   | { page: "view"; workspace: string; project: string; name: string }
+  | { page: "named"; workspace: string; project: string; name: string }
   | { page: "lost"; path: string };
 
 export const route = computed<Route>(() => parse(address.value.path));
 
+/** The first parts of addresses of our own. */
+const own = ["projects", "compare", "network", "p", "runs", "login", "api", "assets"];
+
 export function parse(path: string): Route {
   const [, head, ...rest] = path.split("/").map(decode);
   if (!head) return { page: "home" };
+  // A run as W&B's SDK prints it: ENTITY/PROJECT/runs/ID, also with a tab of W&B's behind it.
+  if (rest[0] && rest[1] === "runs" && rest[2] && head !== "p")
+    return { page: "named", workspace: head, project: rest[0], name: rest[2] };
   if (head === "login") return { page: "login" };
   if (head === "projects" && rest[0] && rest[1])
     return { page: "runs", workspace: rest[0], project: rest[1] };
@@ -34,6 +41,10 @@ export function parse(path: string): Route {
     return { page: "view", workspace: rest[0], project: rest[1], name: rest[3] ?? "" };
   if (head === "runs" && rest[0] && rest[1] === "kymograph") return { page: "kymograph", id: rest[0] };
   if (head === "runs" && rest[0]) return { page: "run", id: rest[0] };
+  // A project of W&B: ENTITY/PROJECT, with or without a tab.
+  const tabs = [undefined, "", "runs", "workspace", "table", "overview", "sweeps", "artifacts"];
+  if (rest[0] && tabs.includes(rest[1]) && !own.includes(head))
+    return { page: "runs", workspace: head, project: rest[0] };
   return { page: "lost", path };
 }
 

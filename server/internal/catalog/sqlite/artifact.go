@@ -172,7 +172,7 @@ func (d *DB) Artifacts(ctx context.Context, f catalog.ArtifactFilter) ([]catalog
 		return nil, "", err
 	}
 	limit := min(cmp.Or(f.Limit, maxPage), maxPage)
-	page, next, err := piece(ctx, d.reader, artifactsBytes, func(rows *sql.Rows) (catalog.ArtifactVersion, int, int64, error) {
+	page, next, err := piece(ctx, often{d.reader}, artifactsBytes, func(rows *sql.Rows) (catalog.ArtifactVersion, int, int64, error) {
 		m, texts, err := scanVersion(rows.Scan)
 		return m, texts, placeOf(f, &m), err
 	}, `SELECT `+versionColumns+` FROM `+where+` AND `+order+beyond+`? ORDER BY `+order+direction+` LIMIT ?`, append(args, after, limit+1)...)

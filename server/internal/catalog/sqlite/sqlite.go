@@ -57,6 +57,7 @@ type DB struct {
 	log       *slog.Logger
 	writer    *sql.DB
 	reader    *reads
+	trees     *treeCache
 	tx        *transaction // of the writer's one connection
 	writes    writes
 	touched   touched
@@ -97,7 +98,7 @@ func OpenWith(ctx context.Context, path string, o Options) (*DB, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, cache: cmp.Or(o.Cache, defaultCache), writes: writes{turn: make(chan struct{}, 1)}}
+	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, cache: cmp.Or(o.Cache, defaultCache), trees: newTreeCache(cmp.Or(o.Cache, defaultCache) / 4), writes: writes{turn: make(chan struct{}, 1)}}
 	if err := registerVFS(); err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ func (c *change) setTree(ctx context.Context, u *model.Update) error {
 	if u.Text == "" {
 		return exec(ctx, c.tx, `DELETE FROM trees WHERE run = ? AND name = ?`, c.pk, u.Path)
 	}
-	return exec(ctx, c.tx, `INSERT INTO trees (run, name, changed_ns, text) VALUES (?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET changed_ns = excluded.changed_ns, text = excluded.text`, c.pk, u.Path, cmp.Or(u.TimeNs, c.nowNs), u.Text)
+	return exec(ctx, c.tx, `INSERT INTO trees (run, name, changed_ns, text, version) VALUES (?, ?, ?, ?, random())
+		ON CONFLICT DO UPDATE SET changed_ns = excluded.changed_ns, text = excluded.text, version = excluded.version`, c.pk, u.Path, cmp.Or(u.TimeNs, c.nowNs), u.Text)
 }
 
 func checkTreeNames(names []string) error {
@@ -98,8 +98,8 @@ func treeQuery(trees int, newest bool) string {
 	var columns, joins strings.Builder
 	for i := range trees {
 		n := strconv.Itoa(i)
-		columns.WriteString(`, t` + n + `.text`)
-		joins.WriteString(` LEFT JOIN trees t` + n + ` ON t` + n + `.run = r.pk AND t` + n + `.name = ?`)
+		columns.WriteString(`, t` + n + `.rowid, t` + n + `.version`)
+		joins.WriteString(` LEFT JOIN trees t` + n + ` INDEXED BY trees_version ON t` + n + `.run = r.pk AND t` + n + `.name = ?`)
 	}
 	beyond, direction := ` > `, ``
 	if newest {
@@ -117,70 +117,153 @@ type treeReader struct {
 	query string
 }
 
-// page reads the next runs, at least one where there is one.
+// treeRef is a text of a page that is still to be read.
+type treeRef struct {
+	run            int // its place in the page
+	rowid, version int64
+	into           *string
+}
+
+// page reads the next runs, at least one where there is one. Runs and texts are of one moment.
 func (r *treeReader) page(ctx context.Context, d *DB) (page []catalog.RunTrees, more bool, err error) {
 	release, err := d.reader.turn(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer release()
+	tx, err := d.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, false, err
+	}
+	defer tx.Rollback()
+	page, asked, more, err := r.runs(ctx, d, tx)
+	if err != nil {
+		return nil, false, err
+	}
+	missing := d.trees.find(asked)
+	done, err := r.texts(ctx, d, tx, missing)
+	if err != nil {
+		return nil, false, err
+	}
+	d.trees.keep(missing[:done])
+	if done < len(missing) {
+		page, more = page[:missing[done].run], true
+	}
+	if n := len(page); n > 0 {
+		r.After = page[n-1].Place
+	}
+	return page, more, nil
+}
+
+// runs reads the runs of a page, with the places of their texts.
+func (r *treeReader) runs(ctx context.Context, d *DB, tx *sql.Tx) (page []catalog.RunTrees, asked []treeRef, more bool, err error) {
 	args := make([]any, 0, len(r.Names)+5)
 	for _, name := range r.Names {
 		args = append(args, name)
 	}
 	args = append(args, r.Workspace, r.Project, r.After.CreatedNs, r.After.Number, treesPage)
-	rows, err := often{d.reader}.QueryContext(ctx, r.query, args...)
+	query, err := d.reader.prepare(ctx, r.query) //nolint:sqlclosecheck // it is kept
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
+	}
+	rows, err := tx.StmtContext(ctx, query).QueryContext(ctx, args...) //nolint:sqlclosecheck // with the transaction
+	if err != nil {
+		return nil, nil, false, err
 	}
 	defer rows.Close()
-	bytes := 0
 	scan := r.scanner()
 	page = make([]catalog.RunTrees, 0, treesPage)
-	for bytes < treesBytes && rows.Next() {
-		run, size, err := scan(rows)
+	for bytes := 0; bytes < treesBytes && rows.Next(); {
+		run, refs, err := scan(rows)
 		if err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
-		page = append(page, run)
-		bytes += size
+		for i := range refs {
+			refs[i].run = len(page)
+		}
+		page, asked = append(page, run), append(asked, refs...)
+		bytes += len(run.Description)
+		more = bytes >= treesBytes || len(page) == treesPage
 	}
-	if n := len(page); n > 0 {
-		r.After = page[n-1].Place
+	return page, asked, more, rows.Err()
+}
+
+// textsInOrder reads texts by their places, in the order of the list: json_each keeps it, and a
+// cross join begins with what is left. To sort them SQLite would hold all.
+const textsInOrder = `SELECT j.key, t.text FROM json_each(?) j CROSS JOIN trees t ON t.rowid = j.value`
+
+// texts reads texts until a page has enough of them, those of its first run at least, and
+// says how many.
+func (r *treeReader) texts(ctx context.Context, d *DB, tx *sql.Tx, missing []treeRef) (done int, err error) {
+	if len(missing) == 0 {
+		return 0, nil
 	}
-	return page, bytes >= treesBytes || len(page) == treesPage, rows.Err()
+	rowids := make([]int64, len(missing))
+	for i := range missing {
+		rowids[i] = missing[i].rowid
+	}
+	list, err := json.Marshal(rowids)
+	if err != nil {
+		return 0, fmt.Errorf("encode the places of texts: %w", err)
+	}
+	query, err := d.reader.prepare(ctx, textsInOrder) //nolint:sqlclosecheck // it is kept
+	if err != nil {
+		return 0, err
+	}
+	rows, err := tx.StmtContext(ctx, query).QueryContext(ctx, string(list)) //nolint:sqlclosecheck // with the transaction
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for bytes, key := 0, 0; rows.Next(); done++ {
+		if bytes >= treesBytes && missing[done].run > 0 && missing[done].run != missing[done-1].run {
+			return done, rows.Err()
+		}
+		if err := rows.Scan(&key, missing[done].into); err != nil {
+			return 0, err
+		}
+		if key != done {
+			break
+		}
+		bytes += len(*missing[done].into)
+	}
+	if err := rows.Err(); err != nil || done == len(missing) {
+		return done, err
+	}
+	return 0, fmt.Errorf("text %d of %d is not where it was", done, len(missing))
 }
 
 // scanner reads rows of [treeQuery].
-func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, bytes int, err error) {
+func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, refs []treeRef, err error) {
 	var id, parent, tags sql.RawBytes
 	var run catalog.RunTrees
 	into := []any{
 		&run.Place.Number, &id, &run.Name, &run.DisplayName, &run.Description, &run.Status, &tags, &run.CreatedNs, &run.LastNs,
 		&run.Attempt, &run.OrchestrationID, &run.ParentRun, &parent, &run.ForkStep, &run.LinkedFrom, &run.Writers,
 	}
-	texts := make([]sql.NullString, len(r.Names))
-	for i := range texts {
-		into = append(into, &texts[i])
+	places := make([]struct{ rowid, version sql.NullInt64 }, len(r.Names))
+	for i := range places {
+		into = append(into, &places[i].rowid, &places[i].version)
 	}
-	return func(rows *sql.Rows) (catalog.RunTrees, int, error) {
+	refs := make([]treeRef, 0, len(r.Names))
+	return func(rows *sql.Rows) (catalog.RunTrees, []treeRef, error) {
 		run = catalog.RunTrees{Run: catalog.Run{Workspace: r.Workspace, Project: r.Project}}
 		if err := rows.Scan(into...); err != nil {
-			return run, 0, err
+			return run, nil, err
 		}
 		copy(run.ID[:], id)
 		copy(run.Parent[:], parent)
 		run.Place.CreatedNs = run.CreatedNs
-		bytes := len(run.Description) + len(tags)
-		run.Texts = make([]string, len(texts))
-		for i := range texts {
-			run.Texts[i] = texts[i].String
-			bytes += len(texts[i].String)
+		run.Texts, refs = make([]string, len(places)), refs[:0]
+		for i := range places {
+			if places[i].rowid.Valid {
+				refs = append(refs, treeRef{rowid: places[i].rowid.Int64, version: places[i].version.Int64, into: &run.Texts[i]})
+			}
 		}
 		if string(tags) == `[]` {
-			return run, bytes, nil
+			return run, refs, nil
 		}
-		return run, bytes, json.Unmarshal(tags, &run.Tags)
+		return run, refs, json.Unmarshal(tags, &run.Tags)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -53,12 +54,104 @@ func TestPagesOfTrees(t *testing.T) {
 	}
 }
 
+// TestLongDescriptionsEndPages: what is read besides the texts is bounded, too.
+func TestLongDescriptionsEndPages(t *testing.T) {
+	db := withTrees(t, 3, 10)
+	var ids []model.RunID
+	for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, run.ID)
+	}
+	for i, id := range ids {
+		update := model.Update{Op: model.OpSetDescription, Text: strings.Repeat("x", treesBytes+i)}
+		if err := db.Apply(t.Context(), id, model.WriterID{}, 0, []model.Update{update}, time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Names: []string{"wandb/config"}}) {
+		if err != nil || len(run.Description) != treesBytes+seen || len(run.Texts[0]) != 10 {
+			t.Fatal(len(run.Description), run.Texts, err)
+		}
+		seen++
+	}
+	if seen != len(ids) {
+		t.Errorf("%d of %d runs", seen, len(ids))
+	}
+}
+
+// TestKeptTexts: a full cache changes nothing of what is read, and stays as small as it is told to.
+func TestKeptTexts(t *testing.T) {
+	db := withTrees(t, 300, 1000)
+	names := []string{"wandb/config", "none", "wandb/summary"}
+	for _, most := range []int64{0, 50_000, 1 << 30} {
+		db.trees = newTreeCache(most)
+		for range 3 {
+			n := 0
+			for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Names: names}) {
+				if n++; err != nil || len(run.Texts[0]) != 1000 || run.Texts[1] != "" || run.Texts[2] != run.Texts[0] {
+					t.Fatalf("%q, %v", run.Texts, err)
+				}
+			}
+			sum := int64(0)
+			for _, text := range db.trees.texts {
+				sum += int64(len(text)) + treeEntry
+			}
+			if n != 300 || sum != db.trees.bytes || sum > most || most > 1<<20 && len(db.trees.texts) != 600 {
+				t.Fatalf("%d runs; %d texts of %d bytes, counted as %d, are kept", n, len(db.trees.texts), sum, db.trees.bytes)
+			}
+		}
+	}
+}
+
+// TestTreesAtOnce reads side by side while texts change, with a cache that is too small: each
+// run has a text of its own.
+func TestTreesAtOnce(t *testing.T) {
+	db := withTrees(t, 20, 100)
+	db.trees = newTreeCache(1000)
+	var ids []model.RunID
+	for run := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p"}) {
+		ids = append(ids, run.ID)
+	}
+	set := func(i int, text string) {
+		update := model.Update{Op: model.OpSetTree, Path: "own", Text: text}
+		if err := db.Apply(t.Context(), ids[i], model.WriterID{}, 0, []model.Update{update}, time.Unix(1, 0)); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range ids {
+		set(i, ids[i].String())
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 20 {
+				for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Names: []string{"own"}}) {
+					if err != nil || !strings.HasPrefix(run.Texts[0], run.ID.String()) {
+						t.Errorf("run %s has %q, %v", run.ID, run.Texts, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for i := range 60 {
+		set(i%20, ids[i%20].String()+strings.Repeat("x", i))
+	}
+	group.Wait()
+}
+
 func TestTreesAreReadAlongTheAges(t *testing.T) {
 	db := withTrees(t, 1, 10)
 	for _, newest := range []bool{false, true} {
 		got := plan(t, db, treeQuery(2, newest), "a", "b", "team", "p", 0, 0, 10)
 		if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN") || !strings.Contains(got, "(project=? AND (created_ns,pk)") && !strings.Contains(got, "(project=? AND created_ns") {
 			t.Errorf("newest %v:\n%s", newest, got)
+		}
+		if strings.Count(got, "COVERING INDEX trees_version") != 2 {
+			t.Errorf("texts are read before it is known that they are wanted:\n%s", got)
 		}
 	}
 }
@@ -91,5 +184,27 @@ func BenchmarkRunsWithTrees(b *testing.B) {
 			}
 			b.ReportMetric(float64((used(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
+	}
+}
+
+// TestTreesOfOlderDatabases: before version 20 trees had no versions.
+func TestTreesOfOlderDatabases(t *testing.T) {
+	db, err := Open(t.Context(), olderDatabase(t, 19, `INSERT INTO projects (id, workspace, name) VALUES (1, 'team', 'p')`,
+		`INSERT INTO runs (pk, id, project, name, status, created_ns, last_ns, attempt, orchestration_id) VALUES (1, unhex('01000000000000000000000000000000'), 1, 'a', 'lost', 1, 1, 1, 'a'),
+			(2, unhex('02000000000000000000000000000000'), 1, 'b', 'lost', 2, 1, 1, 'b')`,
+		`INSERT INTO trees (run, name, changed_ns, text) VALUES (1, 'x', 1, 'of a'), (2, 'x', 1, 'of b')`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var texts []string
+	for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Names: []string{"x"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, run.Texts[0])
+	}
+	if strings.Join(texts, ", ") != "of a, of b" || len(db.trees.texts) != 2 {
+		t.Errorf("%q; %d are kept", texts, len(db.trees.texts))
 	}
 }

@@ -38,9 +38,7 @@ func (r *Receiver) updateArtifact(ctx context.Context, args graph.Args) (graph.F
 	if err != nil {
 		return nil, err
 	}
-	if life, err := in.Int("ttlDurationSeconds", 0); err != nil || life > 0 {
-		return nil, model.Errorf(model.CodeInvalid, "artifacts cannot have a time to live here").WithHint("Delete them when they are no longer needed.")
-	}
+	r.warnOfLife(ctx, in)
 	e := catalog.ArtifactEdit{}
 	for name, to := range map[string]**string{"description": &e.Description, "metadata": &e.Metadata} {
 		if text, is := in[name].(string); is {

@@ -49,9 +49,7 @@ func (r *Receiver) createArtifact(ctx context.Context, args graph.Args) (graph.F
 		}
 		n.HistoryStep = &step
 	}
-	if life, err := in.Int("ttlDurationSeconds", 0); err == nil && life > 0 {
-		r.options.Log.WarnContext(ctx, "an artifact is to be deleted after a time; it is kept, this server deletes artifacts only when asked", "artifact", model.Clip(n.Collection), "seconds", life)
-	}
+	r.warnOfLife(ctx, in)
 	if name := in.Text("runName"); name != "" {
 		if n.Run, err = r.ingest.FindRun(ctx, at.entity, at.project, name); err != nil {
 			return nil, err
@@ -62,6 +60,15 @@ func (r *Receiver) createArtifact(ctx context.Context, args graph.Args) (graph.F
 		return nil, err
 	}
 	return graph.Object{"artifact": r.artifactFields(a, nil)}, nil
+}
+
+// warnOfLife says in the log that an artifact stays past the time that a client gives it. To
+// refuse it would lose the artifact; the client sees that it has no such time.
+func (r *Receiver) warnOfLife(ctx context.Context, in graph.Args) {
+	if life, err := in.Int("ttlDurationSeconds", 0); err == nil && life > 0 {
+		r.options.Log.WarnContext(ctx, "an artifact is to be deleted after a time; it is kept, for this server deletes artifacts only when asked",
+			"collection", model.Clip(in.Text("artifactCollectionName")), "artifact", model.Clip(in.Text("artifactID")), "seconds", life)
+	}
 }
 
 // placeIn is the project of an input.

@@ -143,13 +143,16 @@ func (r *Receiver) known(ctx context.Context, workspace, project string, digests
 	return files, err
 }
 
-// putArtifactFile takes a file of an artifact. Who has the address may.
+// putArtifactFile takes a file of an artifact. Who has the address may, or a key that may write.
 func (r *Receiver) putArtifactFile(w http.ResponseWriter, q *http.Request) {
-	artifact, name, sum := q.PathValue("artifact"), q.PathValue("name"), q.URL.Query().Get(sumParam)
-	b, err := r.takeBlob(w, q, artifactFileSubject(artifact, name, sum), sum, r.options.MaxFile)
-	var id int64
+	name, sum := q.PathValue("name"), q.URL.Query().Get(sumParam)
+	id, err := r.uploader(q, artifactFileSubject(q.PathValue("artifact"), name, sum))
 	if err == nil {
-		id, err = strconv.ParseInt(artifact, 10, 64)
+		err = model.CheckFileName(name)
+	}
+	var b *catalog.BlobRef
+	if err == nil {
+		b, err = r.takeBlob(w, q, sum, r.options.MaxFile)
 	}
 	if err == nil {
 		err = r.ingest.PutArtifactFile(q.Context(), id, catalog.File{Name: name, RunFile: model.RunFile{
@@ -161,19 +164,40 @@ func (r *Receiver) putArtifactFile(w http.ResponseWriter, q *http.Request) {
 
 // putManifest takes a part of a manifest.
 func (r *Receiver) putManifest(w http.ResponseWriter, q *http.Request) {
-	artifact, part, sum := q.PathValue("artifact"), q.PathValue("number"), q.URL.Query().Get(sumParam)
-	b, err := r.takeBlob(w, q, manifestSubject(artifact, part, sum), sum, min(r.maxManifest(), r.options.MaxFile))
-	var id, number int64
+	sum := q.URL.Query().Get(sumParam)
+	id, err := r.uploader(q, manifestSubject(q.PathValue("artifact"), q.PathValue("number"), sum))
+	var number int64
 	if err == nil {
-		id, err = strconv.ParseInt(artifact, 10, 64)
+		number, err = pathNumber(q, "number")
 	}
+	var b *catalog.BlobRef
 	if err == nil {
-		number, err = strconv.ParseInt(part, 10, 64)
+		b, err = r.takeBlob(w, q, sum, min(r.maxManifest(), r.options.MaxFile))
 	}
 	if err == nil {
 		err = r.ingest.FillManifest(q.Context(), id, number, *b)
 	}
 	r.taken(w, q, err)
+}
+
+// uploader is the artifact of an upload that is signed, or that a key may make.
+func (r *Receiver) uploader(q *http.Request, subject string) (id int64, err error) {
+	if id, err = pathNumber(q, "artifact"); err != nil {
+		return 0, err
+	}
+	if q.URL.Query().Has("signature") {
+		return id, r.options.Signer.CheckOf(http.MethodPut, subject, q.URL.Query())
+	}
+	_, err = r.ingest.Artifact(q.Context(), id)
+	return id, asAbsent(err)
+}
+
+func pathNumber(q *http.Request, name string) (int64, error) {
+	n, err := strconv.ParseInt(q.PathValue(name), 10, 64)
+	if err != nil {
+		return 0, model.Errorf(model.CodeNotFound, "there is no %s %q", name, model.Clip(q.PathValue(name)))
+	}
+	return n, nil
 }
 
 func (r *Receiver) taken(w http.ResponseWriter, q *http.Request, err error) {
@@ -186,10 +210,7 @@ func (r *Receiver) taken(w http.ResponseWriter, q *http.Request, err error) {
 
 // takeBlob keeps the bytes of an upload, which must have the sum that was declared. Without
 // one, any may come.
-func (r *Receiver) takeBlob(w http.ResponseWriter, q *http.Request, subject, sum string, most int64) (*catalog.BlobRef, error) {
-	if err := r.options.Signer.CheckOf(http.MethodPut, subject, q.URL.Query()); err != nil {
-		return nil, err
-	}
+func (r *Receiver) takeBlob(w http.ResponseWriter, q *http.Request, sum string, most int64) (*catalog.BlobRef, error) {
 	if q.ContentLength > most {
 		return nil, model.Errorf(model.CodeTooLarge, "the upload has %d bytes, at most %d", q.ContentLength, most)
 	}

@@ -24,6 +24,7 @@ type part struct {
 	class class
 	value float64
 	raw   []byte // of the JSON
+	doc   []byte // of a histogram
 	text  string
 }
 
@@ -74,7 +75,7 @@ func (g *group) add(i int, c *part) {
 	case document:
 		column.Texts = append(column.Texts, string(c.raw))
 	case histogram:
-		column.Docs = append(column.Docs, bytes.Clone(c.raw))
+		column.Docs = append(column.Docs, bytes.Clone(c.doc))
 	}
 }
 
@@ -100,7 +101,7 @@ func (e *Encoder) collect(l *Line) {
 	var other []loose.Member
 	objects := 0
 	for _, m := range l.members {
-		if !isName(m.Key) {
+		if !m.Faithful || !isName(m.Key) {
 			other = append(other, m)
 			continue
 		}
@@ -109,6 +110,7 @@ func (e *Encoder) collect(l *Line) {
 		}
 	}
 	if objects > 0 {
+		e.settle() // an object that a later member replaces has no numbers
 		other = e.literals(other)
 		for i, n := 0, len(e.parts); i < n; i++ {
 			if c := e.parts[i]; c.class == document && isPlainObject(c.raw) {
@@ -133,7 +135,7 @@ func (e *Encoder) value(m loose.Member) (object bool) {
 		}
 	case loose.Object:
 		if doc, ok := histogramOf(m.Value); ok {
-			c.class, c.raw = histogram, doc
+			c.class, c.doc = histogram, doc
 			break
 		}
 		object = isPlainObject(m.Value)
@@ -153,7 +155,11 @@ func isPlainObject(v []byte) bool {
 
 // isName tells keys that can be metrics. Keys that mean something to the reader cannot.
 func isName(key []byte) bool {
-	return len(key) > 0 && len(key) <= maxName && string(key) != OtherMetric && model.IsClean(string(key))
+	return isMetric(key) && string(key) != OtherMetric && string(key) != ConsoleMetric && !bytes.HasPrefix(key, []byte(SystemPrefix))
+}
+
+func isMetric(name []byte) bool {
+	return len(name) > 0 && len(name) <= maxName && model.IsClean(string(name))
 }
 
 const maxName = 1024
@@ -189,8 +195,7 @@ func below(name []byte, above map[string]bool) bool {
 	return false
 }
 
-// original is the JSON of a part that is no histogram: those are objects, which nothing is
-// above.
+// original is the JSON of a part, as it came or the same value.
 func original(c *part) []byte {
 	switch c.class {
 	case number:
@@ -220,7 +225,12 @@ func (e *Encoder) rest(other []loose.Member) {
 		if i > 0 {
 			doc = append(doc, ',')
 		}
-		doc = append(loose.AppendText(doc, string(m.Key)), ':')
+		if m.RawKey != nil {
+			doc = append(doc, m.RawKey...)
+		} else {
+			doc = loose.AppendText(doc, string(m.Key))
+		}
+		doc = append(doc, ':')
 		doc = append(doc, m.Value...)
 	}
 	e.parts = append(e.parts, part{name: []byte(OtherMetric), class: document, raw: append(doc, '}')})
@@ -343,7 +353,14 @@ func exactList(v []byte) bool {
 	return true
 }
 
-// SeriesOf are the series that a key of the history may be kept in.
-func SeriesOf(key string) []model.SeriesKey {
-	return []model.SeriesKey{{Metric: key, Scale: model.ScaleStep}, typed(key, TypeText), typed(key, TypeJSON), typed(key, TypeHistogram)}
+// IsSeries tells the series that have the values of a key of the history.
+func IsSeries(k model.SeriesKey) bool {
+	if k.Scale != model.ScaleStep || len(k.Labels) > 1 {
+		return false
+	}
+	if len(k.Labels) == 0 {
+		return true
+	}
+	kind := k.Labels[0].Value
+	return k.Labels[0].Name == LabelType && (kind == TypeText || kind == TypeJSON || kind == TypeHistogram)
 }

@@ -22,7 +22,7 @@ func Event(raw []byte, now int64) (*model.RowGroup, error) {
 	at := map[string]int{}
 	for _, m := range line.members {
 		name, is := strings.CutPrefix(string(m.Key), SystemKeys)
-		if !is || strings.HasPrefix(name, "_") || !isName([]byte(SystemPrefix+name)) {
+		if !is || strings.HasPrefix(name, "_") || !m.Faithful || !isMetric([]byte(SystemPrefix+name)) {
 			continue // W&B's own keys, as _wandb
 		}
 		c := model.Column{Series: model.SeriesKey{Metric: SystemPrefix + name, Scale: model.ScaleStep}, Kind: model.KindFloat}

@@ -40,6 +40,7 @@ func (l *Line) Parse(raw []byte) error {
 // own takes W&B's own keys. One whose value is of another type is like any other.
 func (l *Line) own(m loose.Member) bool {
 	f, exact := loose.Float(m.Value)
+	l.odd = slices.DeleteFunc(l.odd, func(o loose.Member) bool { return string(o.Key) == string(m.Key) }) // the last stands
 	switch string(m.Key) {
 	case StepKey:
 		if !exact || f != math.Trunc(f) || math.Abs(f) >= 1<<62 {
@@ -53,7 +54,12 @@ func (l *Line) own(m loose.Member) bool {
 			l.odd = append(l.odd, m)
 			return true
 		}
-		l.TimeNs = Nanoseconds(f)
+		ns := Nanoseconds(f)
+		if ns == 0 || Seconds(ns) != f { // 0 is for none, and near 1970 a time may be finer than a nanosecond
+			l.odd = append(l.odd, m)
+			return true
+		}
+		l.TimeNs = ns
 		return true
 	case RuntimeKey:
 		if !exact || math.IsNaN(f) {

@@ -141,12 +141,13 @@ func (s *selection) request() query.AcrossRequest {
 // rowsOf reads the rows of a selection page by page.
 func rowsOf(ctx context.Context, src Source, sel selection) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		for more := true; more; {
-			rows, next, err := read(ctx, src, sel, MaxRows)
+		for more, limit := true, MaxRows; more; {
+			rows, next, err := read(ctx, src, sel, limit)
 			if err != nil {
 				yield(Row{}, err)
 				return
 			}
+			limit = roomFor(rows, limit)
 			for _, row := range rows {
 				if !yield(row, nil) {
 					return
@@ -157,6 +158,22 @@ func rowsOf(ctx context.Context, src Source, sel selection) iter.Seq2[Row, error
 			}
 		}
 	}
+}
+
+// roomFor is how many rows the page behind some rows is to have. Where they are long, most
+// of what a large page begins to read has no room in it.
+func roomFor(rows []Row, limit int) int {
+	size := 0
+	for i := range rows {
+		size += len(rows[i].Line)
+	}
+	switch {
+	case size < PageBytes/4:
+		return min(2*limit, MaxRows)
+	case len(rows) < limit:
+		return len(rows) + len(rows)/2
+	}
+	return limit
 }
 
 // read reads a page of rows.

@@ -183,7 +183,7 @@ func (p *plain) encode() model.RowGroup {
 }
 
 func isMetric(key string) bool {
-	return key != "" && len(key) <= 1024 && key != "_other" && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
+	return key != "" && len(key) <= 1024 && key != "_other" && key != "console" && !strings.HasPrefix(key, "system/") && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
 }
 
 // history is rows as the naive reader knows them.
@@ -301,12 +301,9 @@ func randomRow(r *rand.Rand, attempt uint32, lane byte, step int64) plain {
 		f := float64(step) + r.Float64()
 		p.runtime = &f
 	}
-	keys := []string{"loss", "acc", "a", "a.b", "a.b.c", "a-x", "b", "train/loss", "ключ", "x y", "", "_other", "tab\tkey", "_wandb", "\x7f", strings.Repeat("k", 1025)}
+	keys := []string{"loss", "acc", "a", "a.b", "a.b.c", "a-x", "b", "train/loss", "console", "system/x", "ключ", "x y", "", "_other", "tab\tkey", "_wandb", "\x7f", strings.Repeat("k", 1025)}
 	for range r.IntN(7) {
-		key := keys[r.IntN(len(keys))]
-		if p.values[key] = randomValue(r, 3); strings.Contains(key, ".") && p.values[key].kind == "histogram" {
-			delete(p.values, key)
-		}
+		p.values[keys[r.IntN(len(keys))]] = randomValue(r, 3)
 	}
 	return p
 }

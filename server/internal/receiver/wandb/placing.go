@@ -377,6 +377,12 @@ func (p *placing) summary(ctx context.Context, c *chunk) error {
 // flush stores what was placed, each lane as a batch. What comes twice when the client sends
 // it again, as counts do, is in the last one.
 func (p *placing) flush(ctx context.Context) error {
+	for len(p.updates) > updatesAtOnce { // of a summary with as many keys
+		if err := p.send(ctx, 0, &model.Batch{Updates: slices.Clone(p.updates[:updatesAtOnce])}); err != nil {
+			return err
+		}
+		p.updates = p.updates[updatesAtOnce:]
+	}
 	for i := max(1, len(p.lanes)) - 1; i >= 0; i-- {
 		var b model.Batch
 		if i < len(p.lanes) {
@@ -388,22 +394,31 @@ func (p *placing) flush(ctx context.Context) error {
 		if len(b.Groups) == 0 && len(b.Updates) == 0 {
 			continue
 		}
-		lane, err := p.r.lane(ctx, p.life, i)
-		if err != nil {
+		if err := p.send(ctx, i, &b); err != nil {
 			return err
-		}
-		ack, err := lane.Append(ctx, &b)
-		if err != nil {
-			return err
-		}
-		if len(ack.Refused) > 0 {
-			if ack.Refused[0].Code == model.CodeRunDeleted { // since the run was found
-				return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", p.life.at.run)
-			}
-			p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
 		}
 	}
 	p.groups, p.updates = nil, nil
+	return nil
+}
+
+// updatesAtOnce is how many updates a batch has; ingest refuses one with twice as many.
+const updatesAtOnce = 5_000
+
+// send stores a batch of a lane.
+func (p *placing) send(ctx context.Context, lane int, b *model.Batch) error {
+	s, err := p.r.lane(ctx, p.life, lane)
+	if err != nil {
+		return err
+	}
+	ack, err := s.Append(ctx, b)
+	if err != nil || len(ack.Refused) == 0 {
+		return err
+	}
+	if ack.Refused[0].Code == model.CodeRunDeleted { // since the run was found
+		return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", p.life.at.run)
+	}
+	p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
 	return nil
 }
 

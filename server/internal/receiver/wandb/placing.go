@@ -383,9 +383,8 @@ func (p *placing) summary(ctx context.Context, c *chunk) error {
 // flush stores what was placed, each lane as a batch. What comes twice when the client sends
 // it again, as counts do, is in the last one.
 func (p *placing) flush(ctx context.Context) error {
-	for len(p.updates) > updatesAtOnce { // a summary of more keys that are no series
-		first := &model.Batch{Updates: p.updates[:updatesAtOnce]}
-		if err := p.append(ctx, 0, first); err != nil {
+	for len(p.updates) > updatesAtOnce { // of a summary with as many keys
+		if err := p.send(ctx, 0, &model.Batch{Updates: slices.Clone(p.updates[:updatesAtOnce])}); err != nil {
 			return err
 		}
 		p.updates = p.updates[updatesAtOnce:]
@@ -401,7 +400,7 @@ func (p *placing) flush(ctx context.Context) error {
 		if len(b.Groups) == 0 && len(b.Updates) == 0 {
 			continue
 		}
-		if err := p.append(ctx, i, &b); err != nil {
+		if err := p.send(ctx, i, &b); err != nil {
 			return err
 		}
 	}
@@ -409,25 +408,23 @@ func (p *placing) flush(ctx context.Context) error {
 	return nil
 }
 
-// updatesAtOnce is how many updates a batch has at most: it may have 10,000.
+// updatesAtOnce is how many updates a batch has; ingest refuses one with twice as many.
 const updatesAtOnce = 5_000
 
-// append stores a batch in a lane.
-func (p *placing) append(ctx context.Context, i int, b *model.Batch) error {
-	lane, err := p.r.lane(ctx, p.life, i)
+// send stores a batch of a lane.
+func (p *placing) send(ctx context.Context, lane int, b *model.Batch) error {
+	s, err := p.r.lane(ctx, p.life, lane)
 	if err != nil {
 		return err
 	}
-	ack, err := lane.Append(ctx, b)
-	if err != nil {
+	ack, err := s.Append(ctx, b)
+	if err != nil || len(ack.Refused) == 0 {
 		return err
 	}
-	if len(ack.Refused) > 0 {
-		if ack.Refused[0].Code == model.CodeRunDeleted { // since the run was found
-			return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", p.life.at.run)
-		}
-		p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
+	if ack.Refused[0].Code == model.CodeRunDeleted { // since the run was found
+		return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", p.life.at.run)
 	}
+	p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
 	return nil
 }
 

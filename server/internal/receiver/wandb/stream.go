@@ -123,25 +123,28 @@ func (c *chunk) files(files []byte) error {
 	if loose.KindOf(files) != loose.Object {
 		return nil // null: a heartbeat
 	}
-	for name, file := range loose.Pairs(files) {
+	// The body was checked, so each part of it is only skipped from here on: a file may be
+	// nearly all of it.
+	for quoted, file := range loose.Pairs(files) {
 		if loose.KindOf(file) != loose.Object {
 			continue
 		}
-		var content, offset []byte
+		var content []byte
+		from := int64(0)
 		for key, value := range loose.Pairs(file) {
 			switch string(key) {
 			case `"content"`:
 				content = value
 			case `"offset"`:
-				offset = value
+				at, _ := loose.Float(value)
+				from = int64(min(max(at, 0), 1<<53))
 			}
 		}
 		if loose.KindOf(content) != loose.Array {
 			continue
 		}
-		at, _ := loose.Float(offset)
-		from := int64(min(max(at, 0), 1<<53))
-		switch text, _ := loose.Text(name); text {
+		name, _ := loose.Text(quoted)
+		switch name {
 		case fileHistory:
 			c.history, c.historyFrom = content, from
 		case fileEvents:
@@ -151,7 +154,7 @@ func (c *chunk) files(files []byte) error {
 		case fileConsole:
 			c.console, c.consoleFrom = content, from
 		default:
-			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(text)).
+			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(name)).
 				WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
 		}
 	}

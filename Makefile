@@ -141,7 +141,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-wandb test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-wandb test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-wandb bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -251,6 +251,9 @@ bench-bounds: ## processor time of what is bounded: a second writer into a wide 
 
 bench-state: bin/kymogram ## signed records: verifications a second, records on disk, when another reader sees one; ARGS='-records 100000'
 	@$(GO) run ./test/bench/state -binary bin/kymogram $(ARGS)
+
+bench-wandb: bin/kymogram ## the server behind W&B's SDK: processor time and memory of ingest, lists, long and wide runs; WANDB_BENCH_SDKS names environments of the SDK; ARGS='-what values -part 10'
+	@$(GO) run ./test/bench/wandb -binary bin/kymogram $(ARGS)
 
 bench-reading: setup $(VENV)/.dev ## what it costs to fetch a million points, in Python and in Go; ARGS='--rounds 9'
 	@$(VENV)/bin/python test/bench/reading.py $(ARGS)

@@ -123,6 +123,8 @@ type room struct {
 	folder string // where programs run
 	key    string
 	many   int
+	// longest is how long a program may run.
+	longest time.Duration
 }
 
 // place is where the programs log.
@@ -135,9 +137,9 @@ const (
 func open(t *testing.T, version string) *room {
 	t.Helper()
 	s := install(t, version)
-	machines := rig.New(t)
-	server := machines.Serve(t)
-	r := &room{sdk: s, T: t, rig: machines, server: server, client: server.Client(t), folder: t.TempDir(), key: server.Key(t)}
+	machine := rig.New(t)
+	server := machine.Serve(t)
+	r := &room{sdk: s, T: t, rig: machine, server: server, client: server.Client(t), folder: t.TempDir(), key: server.Key(t), longest: 4 * time.Minute}
 	return r
 }
 
@@ -172,6 +174,15 @@ func (r *room) fresh() string {
 
 func (r *room) startIn(folder string, env []string, name string, args ...string) *program {
 	r.Helper()
+	p := r.prepare(folder, env, name, args...)
+	if err := p.cmd.Start(); err != nil {
+		r.Fatal(err)
+	}
+	return p
+}
+
+func (r *room) prepare(folder string, env []string, name string, args ...string) *program {
+	r.Helper()
 	script, err := filepath.Abs(filepath.Join("programs", name))
 	if err != nil {
 		r.Fatal(err)
@@ -179,16 +190,13 @@ func (r *room) startIn(folder string, env []string, name string, args ...string)
 	p := &program{room: r, name: name, say: filepath.Join(folder, "said.jsonl")}
 	p.cmd = r.python3(folder, append([]string{"SAY=" + p.say}, env...), append([]string{script}, args...)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	if err := p.cmd.Start(); err != nil {
-		r.Fatal(err)
-	}
 	return p
 }
 
 // python3 prepares the SDK's Python. Nothing of it may go anywhere but to the server.
 func (r *room) python3(folder string, env []string, args ...string) *exec.Cmd {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), r.longest)
 	r.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, r.python(), args...)
 	cmd.Dir = folder

@@ -33,7 +33,7 @@ func importWandbCommand(io stdio) *cobra.Command {
 		Use: "wandb", Short: "Import runs from a W&B server",
 		Long: `Copy runs from a W&B server: each row of the history, system metrics, configuration,
 summary, tags, notes, names, state and times, and with --files the files of the runs.
-A copied run looks as if its program had logged here, also to wandb.Api().
+A copied run looks as if its program had logged here, also to the public API of W&B's SDK.
 
 The import may be stopped at any time and run again: it goes on where it stopped. Runs
 that did not change are passed over, and a run that still grows gets its new rows.

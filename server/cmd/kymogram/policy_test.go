@@ -31,7 +31,7 @@ import (
 // need is what a route asks of a caller, written down a second time: it comes
 // from api/http.md, not from the server's table.
 type need struct {
-	scope   string // open, ingest, read, admin
+	scope   string // open, ingest, read, admin, ingest and read
 	project bool   // the request below is about w/p, so another project's key is refused
 	path    string // an example; RUN is a run of w/p
 	body    string
@@ -52,7 +52,7 @@ func routeNeeds() map[string]need {
 		"POST /query":            {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
 		"GET /ping":              {"open", false, "/ping", ""},
 		"POST /graphql":          {"read", false, "/graphql", `{"query":"{viewer{id}}"}`}, // what it names is checked by what it does
-		"POST /files/{entity}/{project}/{run}/file_stream":                               {"ingest", true, "/files/w/p/r/file_stream", "{}"},
+		"POST /files/{entity}/{project}/{run}/file_stream":                               {"ingest and read", true, "/files/w/p/r/file_stream", "{}"},
 		"PUT /wandb/uploads/{run}/{name...}":                                             {"ingest", true, "/wandb/uploads/RUN/a.txt", "a"},
 		"GET /wandb/files/{entity}/{project}/{run}/{name...}":                            {"read", true, "/wandb/files/w/p/r/a.txt", ""},
 		"PUT /wandb/artifacts/{artifact}/files/{name...}":                                {"ingest", false, "/wandb/artifacts/1/files/a.txt", "a"}, // there is no artifact 1

@@ -35,6 +35,17 @@ func (s *seen) take() map[model.WriterID]time.Time {
 	return out
 }
 
+// giveBack puts signs back that were not written: the next write has them.
+func (s *seen) giveBack(batch map[model.WriterID]time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w, at := range batch {
+		if at.After(s.at[w]) {
+			s.at[w] = at
+		}
+	}
+}
+
 // Run does the work in the background until ctx ends: the catalog's lost runs, signs of life, silent
 // writers, updates that wait for the catalog, and the trash. What fails is tried
 // again at the next tick.
@@ -83,6 +94,9 @@ func (s *Service) flushSeen(ctx context.Context) error {
 		return nil
 	}
 	revived, err := s.deps.Catalog.Seen(ctx, batch)
+	if err != nil {
+		s.seen.giveBack(batch)
+	}
 	s.publishAll(revived)
 	return err
 }

@@ -12,9 +12,9 @@ func pastNested(b []byte, i int) int {
 	depth := 0
 	for ; i+64 <= len(b); i += 64 {
 		block := (*[64]byte)(b[i:])
-		quotes, brackets, slashed := marks(block)
-		if slashed || escaped != 0 {
-			quotes, escaped = unescape(block, quotes, escaped)
+		quotes, brackets, slashes := marks(block)
+		if slashes|escaped != 0 {
+			quotes, escaped = unescape(quotes, slashes, escaped)
 		}
 		inside := prefixes(quotes) ^ quoted
 		quoted = -(inside >> 63)
@@ -59,18 +59,16 @@ func pastRest(b []byte, i, depth int, quoted, escaped bool) int {
 	return len(b)
 }
 
-// marks has a bit for each quote and for each bracket of a block, and says whether
-// it has a backslash. With bit 5 set and bits 1 and 2 cleared, all four brackets are
+// marks has a bit for each quote, each bracket and each backslash of a block. With bit 5 set and bits 1 and 2 cleared, all four brackets are
 // one byte. So are y and _, but only a word can have one outside of strings.
-func marks(block *[64]byte) (quotes, brackets uint64, slashed bool) {
-	var slashes uint64
+func marks(block *[64]byte) (quotes, brackets, slashes uint64) {
 	for k := 0; k < 64; k += 8 {
 		x := binary.LittleEndian.Uint64(block[k : k+8])
 		quotes = quotes>>8 | packed(zeros(x^'"'*ones))
 		brackets = brackets>>8 | packed(zeros((x|' '*ones)&^(6*ones)^('y'*ones)))
-		slashes |= zeros(x ^ '\\'*ones)
+		slashes = slashes>>8 | packed(zeros(x^'\\'*ones))
 	}
-	return quotes, brackets, slashes != 0
+	return quotes, brackets, slashes
 }
 
 // zeros has the high bit of each byte of a word that is zero.
@@ -83,18 +81,15 @@ func zeros(x uint64) uint64 {
 func packed(x uint64) uint64 { return x * 0x0002040810204081 & (0xff << 56) }
 
 // unescape takes away the quotes that a backslash stands before. It says whether
-// the first byte of the next block is escaped.
-func unescape(block *[64]byte, quotes, escaped uint64) (left, next uint64) {
-	for i, c := range block {
-		switch {
-		case escaped != 0:
-			quotes &^= 1 << i
-			escaped = 0
-		case c == '\\':
-			escaped = 1
-		}
-	}
-	return quotes, escaped
+// the first byte of the next block is escaped. Lines that are texts of a text have a
+// backslash in each block, so this counts all runs of backslashes at once: the sum of a
+// run and the bit where it begins has its carry behind the run.
+func unescape(quotes, slashes, escaped uint64) (left, next uint64) {
+	const even = 0x5555555555555555
+	slashes &^= escaped // it is escaped itself
+	behind := slashes<<1 | escaped
+	sum, next := bits.Add64(slashes&^even&^behind, slashes, 0)
+	return quotes &^ ((even ^ sum<<1) & behind), next
 }
 
 // prefixes has a bit set where the number of bits up to it is odd.

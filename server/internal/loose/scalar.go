@@ -89,7 +89,15 @@ func isWord(v []byte) bool {
 }
 
 // whole is true of the numbers that Python reads as integers.
-func whole(number []byte) bool { return !bytes.ContainsAny(number, ".eENI") }
+func whole(number []byte) bool {
+	for _, c := range number {
+		switch c {
+		case '.', 'e', 'E', 'N', 'I':
+			return false
+		}
+	}
+	return true
+}
 
 // small reads integers of up to 15 digits, which are most of them.
 func small(v []byte) (f float64, ok bool) {

@@ -98,7 +98,7 @@ type listed struct {
 }
 
 // list names the runs of a project that a filter takes, oldest first. A filter is W&B's, as
-// of wandb.Api().runs(filters=…).
+// of Api().runs(filters=…).
 func (s *Source) list(ctx context.Context, at Place, filter string) (all []listed, err error) {
 	const document = `query Runs($project: String!, $entity: String!, $cursor: String, $perPage: Int = 50, $order: String, $filters: JSONString) {
 		project(name: $project, entityName: $entity) {

@@ -61,3 +61,28 @@ func (s *Service) Describe(ctx context.Context, id model.RunID, key model.Series
 	}
 	return &list[0], nil
 }
+
+// Having tells which of some metrics a run has a series of that is taken. It looks the run
+// up once, so it is for many names.
+func (s *Service) Having(ctx context.Context, id model.RunID, metrics iter.Seq[string], take func(key model.SeriesKey) bool) (map[string]bool, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	run, err := s.open(ctx, id)
+	if err != nil {
+		return nil, s.finish(ctx, err)
+	}
+	found := map[string]bool{}
+	for metric := range metrics {
+		if metric == "" {
+			continue // no series is called so; to a filter it is every name
+		}
+		list, _, err := s.listOf(ctx, run.ID, store.SeriesFilter{Metric: metric, Match: take, Limit: 1})
+		if err != nil {
+			return nil, s.finish(ctx, err)
+		}
+		if len(list) > 0 {
+			found[metric] = true
+		}
+	}
+	return found, nil
+}

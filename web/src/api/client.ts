@@ -172,7 +172,7 @@ function asMap(pairs: Pairs): Record<string, Value> {
 /** The id of the run of a name in a project. */
 export async function resolve(workspace: string, project: string, name: string): Promise<string> {
   const found = await request<{ id: string }>(
-    withQuery("/api/v1/resolve", { run: `${workspace}/${project}/${name}` }),
+    withQuery("/resolve", { run: `${workspace}/${project}/${name}` }),
   );
   return found.id;
 }

@@ -289,4 +289,19 @@ describe("the table over a real server", () => {
         await page.locator(".row.group", { hasText: hostile }).first().waitFor();
       },
     ));
+
+  test("the links that W&B's SDK prints open the run and the project", async () => {
+    const tab = await open(browser, "light");
+    const { page } = tab;
+    await page.goto(`${front.url}/lab/real/runs/run-02/overview`);
+    await page.locator("h1", { hasText: "run-02" }).waitFor();
+    await expect.poll(() => page.url()).toMatch(/\/runs\/[0-9A-Z]{26}(\?|$)/);
+    await page.goto(`${front.url}/lab/real/workspace`);
+    await page.locator(".total", { hasText: "60 runs" }).waitFor();
+    await page.goto(`${front.url}/lab/real/runs/nobody`);
+    await page.getByRole("alert").waitFor();
+    await page.goto(`${front.url}/lab/real/elsewhere`);
+    await page.locator("h1", { hasText: "Not found" }).waitFor();
+    await tab.context.close();
+  });
 });

@@ -33,6 +33,11 @@ func (o *opening) decideFork(ctx context.Context, run *runRow) error {
 // maxForks bounds the forks that a run's detail lists.
 const maxForks = 1_000
 
+// forksOf finds the forks of a run. The plus keeps SQLite from walking through all runs of
+// the project by age, which spares it the sort.
+const forksOf = `SELECT r.id, r.name, r.display_name, r.fork_step FROM runs p JOIN runs r ON r.parent = p.id AND +r.project = p.project
+	WHERE p.pk = ? AND r.deleted_ns = 0 ORDER BY r.created_ns, r.pk LIMIT ?`
+
 func readForks(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (err error) {
 	d.Forks, err = collect(ctx, tx, func(rows *sql.Rows) (catalog.Fork, error) {
 		var f catalog.Fork
@@ -40,7 +45,6 @@ func readForks(ctx context.Context, tx *sql.Tx, pk int64, d *catalog.Detail) (er
 		err := rows.Scan(&id, &f.Name, &f.DisplayName, &f.ForkStep)
 		copy(f.ID[:], id)
 		return f, err
-	}, `SELECT r.id, r.name, r.display_name, r.fork_step FROM runs r JOIN runs p ON p.id = r.parent AND p.project = r.project
-		WHERE p.pk = ? AND r.deleted_ns = 0 ORDER BY r.created_ns, r.pk LIMIT ?`, pk, maxForks)
+	}, forksOf, pk, maxForks)
 	return err
 }

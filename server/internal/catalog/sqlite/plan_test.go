@@ -140,3 +140,16 @@ func TestSummariesAreReadAlongTheirMetric(t *testing.T) {
 		t.Errorf("sorted by -min(loss):\n%s", got)
 	}
 }
+
+// TestForksAreFoundByTheirParent: the detail of a run costs the same however many runs its
+// project has.
+func TestForksAreFoundByTheirParent(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if got := plan(t, db, forksOf, 1, maxForks); !strings.Contains(got, "SEARCH r USING INDEX runs_forks (parent=?)") {
+		t.Error(got)
+	}
+}

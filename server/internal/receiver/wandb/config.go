@@ -1,6 +1,7 @@
 package wandb
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -127,8 +128,8 @@ func (r *Receiver) setConfig(before, text string) ([]model.Update, error) {
 
 // setSummary are the updates that make a text the summary of a run, or a part of it where it
 // is of one of several processes. What the run logs has its last value by itself; the rest
-// of a summary becomes attributes.
-func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, text string) ([]model.Update, error) {
+// of a summary becomes attributes. coming are keys of rows that are about to be stored.
+func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, text string, coming map[string]bool) ([]model.Update, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
@@ -148,19 +149,47 @@ func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, t
 	if trees[treeSummary] == text {
 		return nil, nil
 	}
-	from, err := r.summaryAttributes(ctx, run, trees[treeSummary])
+	keys := map[string]bool{}
+	for _, one := range []string{trees[treeSummary], text} {
+		if err := summaryKeys(keys, one); err != nil {
+			return nil, err
+		}
+	}
+	logged, err := r.query.Having(ctx, run, maps.Keys(keys), row.IsSeries)
 	if err != nil {
 		return nil, err
 	}
-	to, err := r.summaryAttributes(ctx, run, text)
+	maps.Copy(logged, coming)
+	from, err := summaryAttributes(trees[treeSummary], logged)
 	if err != nil {
 		return nil, err
 	}
-	return append([]model.Update{{Op: model.OpSetTree, Path: treeSummary, Text: text}}, from.changes(to)...), nil
+	to, err := summaryAttributes(text, logged)
+	if err != nil {
+		return nil, err
+	}
+	// The tree comes last: where only some of it was stored, a repeat finds the changes again.
+	return append(from.changes(to), model.Update{Op: model.OpSetTree, Path: treeSummary, Text: text}), nil
+}
+
+// summaryKeys adds the keys of a summary that are not W&B's own.
+func summaryKeys(keys map[string]bool, text string) error {
+	if text == "" {
+		return nil
+	}
+	for m, err := range loose.Members([]byte(text)) {
+		if err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(m.Key, []byte("_")) {
+			keys[string(m.Key)] = true
+		}
+	}
+	return nil
 }
 
 // summaryAttributes are those of a summary: what is no key of the history.
-func (r *Receiver) summaryAttributes(ctx context.Context, run model.RunID, text string) (attributes, error) {
+func summaryAttributes(text string, logged map[string]bool) (attributes, error) {
 	if text == "" {
 		return attributes{}, nil
 	}
@@ -169,31 +198,12 @@ func (r *Receiver) summaryAttributes(ctx context.Context, run model.RunID, text 
 		if err != nil {
 			return nil, err
 		}
-		key := string(m.Key)
-		if strings.HasPrefix(key, "_") {
+		if bytes.HasPrefix(m.Key, []byte("_")) || logged[string(m.Key)] {
 			continue
 		}
-		logged, err := r.logged(ctx, run, key)
-		if err != nil {
-			return nil, err
-		}
-		if logged {
-			continue
-		}
-		if plain[key], err = loose.Decode(m.Value, maxTree); err != nil {
+		if plain[string(m.Key)], err = loose.Decode(m.Value, maxTree); err != nil {
 			return nil, err
 		}
 	}
 	return flat("summary", plain)
-}
-
-// logged tells whether a key is one of the history.
-func (r *Receiver) logged(ctx context.Context, run model.RunID, key string) (bool, error) {
-	for _, series := range row.SeriesOf(key) {
-		found, err := r.query.Describe(ctx, run, series)
-		if err != nil || found != nil {
-			return found != nil, err
-		}
-	}
-	return false, nil
 }

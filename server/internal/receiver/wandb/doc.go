@@ -3,7 +3,7 @@
 //
 // Tested clients: wandb 0.31.0, 0.19.0, 0.17.9 and 0.16.6, and what is built on them.
 //
-//	POST /graphql ──────────────▶ graph ──▶ resolvers: upsert.go, resume.go, runs.go, history.go, …
+//	POST /graphql ──────────────▶ graph ──▶ resolvers: upsert.go, runs.go, lists.go, history.go, …
 //	POST …/file_stream ─────────▶ stream.go ─▶ row: lines → points ─▶ life.go: whose, and which are new
 //	PUT and GET of files ───────▶ files.go ──▶ blobs
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/row"
@@ -26,9 +28,13 @@ const (
 	laneSDK    = model.ObserverSDK + "wandb-rows"
 )
 
-// maxLanes bounds the rows of one step. Beyond it a later row replaces one in the last
-// lane; the run's count of superseded points shows it.
-const maxLanes = 64
+// againMark ends the SDK of a process that opened a run again which has rows, while no other
+// ran, and sent no new row yet: a restart of the server must know it. The writer that such
+// a process has after its first row lacks the mark.
+const againMark = " again"
+
+// maxLanes bounds the rows of one step. Those beyond it are refused, and counted.
+const maxLanes = 1024
 
 // How long a run without requests is kept at hand, how often that is looked at, and how
 // many there may be.
@@ -69,14 +75,18 @@ type life struct {
 	loaded bool
 	// count is the restart count of the attempt that rows go to.
 	count     int64
-	lanes     []*ingest.Session
-	processes []*process // that have not ended, oldest first
+	lanes     map[int]*ingest.Session
+	laneIDs   []model.WriterID // of the first lanes of the attempt
+	processes []*process       // that have not ended, oldest first
 	// greatest is the greatest step of a row of any attempt, -1 without one.
 	greatest int64
 	// alone: a process began while no other ran, and sent no new row yet.
 	alone bool
-	// empty: no row came since the attempt began.
-	empty bool
+	// rewound: the process that asked for the newest attempt is still to begin, and goes on in it.
+	rewound bool
+	// spoiled: a process of the attempt failed or went silent, so that the attempt's status is
+	// none of a process that finished.
+	spoiled bool
 	// shared: its processes are in shared mode.
 	shared bool
 	// resumed is when a process last asked where the run stands, as one does that resumes it.
@@ -92,6 +102,8 @@ type life struct {
 type process struct {
 	session *ingest.Session
 	sdk     string
+	again   bool   // its writer has the mark
+	quiet   bool   // it sent nothing yet
 	number  int    // among those that ran together, from 0
 	client  string // what names it in shared mode, else ""
 	// next are the offsets where its files go on, -1 before it sent any of them.
@@ -117,8 +129,8 @@ func (v *life) of(c *chunk) *process {
 			score = 3
 		} else if c.console != nil && c.consoleFrom == p.console {
 			score = 2
-		} else if p.history < 0 && p.events < 0 && p.console < 0 {
-			score = 1
+		} else if silent := c.history == nil && c.events == nil && c.console == nil; silent != p.quiet {
+			score = 1 // what has no lines is of one that sent some before
 		}
 		if score >= most { // of equals the youngest
 			best, most = p, score
@@ -127,9 +139,13 @@ func (v *life) of(c *chunk) *process {
 	return best
 }
 
+// over tells a process that counts no more: one that was silent for long, or never said a
+// word. Of the latter may be one whose UpsertBucket came twice, as the answer was lost.
+func (p *process) over(now time.Time) bool { return p.quiet || now.Sub(p.seen) >= processSilence }
+
 // took notes what a process sent.
 func (p *process) took(c *chunk, now time.Time) {
-	p.seen = now
+	p.seen, p.quiet = now, false
 	if c.history != nil {
 		p.history = c.historyFrom + c.historyLines
 	}
@@ -184,8 +200,8 @@ func (v *life) close() {
 	for _, p := range v.processes {
 		p.session.Close()
 	}
-	v.lanes, v.processes, v.loaded = nil, nil, false
-	v.empty = false
+	v.lanes, v.laneIDs, v.processes, v.loaded = nil, nil, nil, false
+	v.rewound, v.alone, v.resumeFrom = false, false, nil
 }
 
 // load reads what is known of a run that was written to before.
@@ -204,21 +220,45 @@ func (r *Receiver) load(ctx context.Context, v *life) error {
 	if v.greatest, err = r.greatest(ctx, v.id); err != nil {
 		return err
 	}
-	for w, err := range run.Writers {
-		if err != nil {
-			return err
-		}
-		if w.State != model.WriterOpen || !strings.HasPrefix(w.SDK, processSDK) {
-			continue
-		}
-		p, err := r.join(ctx, v, w.ID, w.SDK, w.Host, len(v.processes))
-		if err != nil {
-			return err
-		}
-		p.seen = time.Unix(0, w.SeenNs)
-		v.processes = append(v.processes, p)
+	if err := r.loadProcesses(ctx, v, run.Writers); err != nil {
+		v.close()
+		return err
 	}
 	v.loaded = true
+	return nil
+}
+
+// loadProcesses reads who logs into the run.
+func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2[catalog.WriterInfo, error]) error {
+	v.spoiled, v.alone = false, false
+	var newest catalog.WriterInfo
+	for w, err := range writers {
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(w.SDK, processSDK) {
+			continue
+		}
+		if w.OpenedNs >= newest.OpenedNs {
+			newest = w
+		}
+		if w.State != model.WriterOpen {
+			v.spoiled = v.spoiled || int64(w.Attempt) == v.count+1 && w.State != model.WriterFinished
+			continue
+		}
+		sdk, again := strings.CutSuffix(w.SDK, againMark)
+		number := len(v.processes)
+		if w.Rank != nil {
+			number = int(*w.Rank)
+		}
+		p, err := r.join(ctx, v, w.ID, sdk, w.Host, number, again)
+		if err != nil {
+			return err
+		}
+		p.seen, p.quiet = time.Unix(0, w.SeenNs), w.SeenNs <= w.OpenedNs
+		v.processes = append(v.processes, p)
+	}
+	v.alone = newest.State == model.WriterOpen && strings.HasSuffix(newest.SDK, againMark)
 	return nil
 }
 
@@ -265,14 +305,26 @@ func writerOf(parts ...any) (id model.WriterID) {
 
 // lane is the session of a lane of the attempt that rows go to.
 func (r *Receiver) lane(ctx context.Context, v *life, i int) (*ingest.Session, error) {
-	for len(v.lanes) <= i {
-		s, err := r.ingest.Join(ctx, v.request(writerOf(job, v.id, v.count, len(v.lanes)), laneSDK, ""))
-		if err != nil {
-			return nil, err
-		}
-		v.lanes = append(v.lanes, s)
+	if s := v.lanes[i]; s != nil {
+		return s, nil
 	}
-	return v.lanes[i], nil
+	s, err := r.ingest.Join(ctx, v.request(v.laneID(i), laneSDK, ""))
+	if err != nil {
+		return nil, err
+	}
+	if v.lanes == nil {
+		v.lanes = map[int]*ingest.Session{}
+	}
+	v.lanes[i] = s
+	return s, nil
+}
+
+// laneID is the writer of a lane of the attempt that rows go to.
+func (v *life) laneID(i int) model.WriterID {
+	for len(v.laneIDs) <= i {
+		v.laneIDs = append(v.laneIDs, writerOf(job, v.id, v.count, len(v.laneIDs)))
+	}
+	return v.laneIDs[i]
 }
 
 // begin notes that a process logs into the run. A process that resumes the run says that
@@ -281,41 +333,63 @@ func (r *Receiver) lane(ctx context.Context, v *life, i int) (*ingest.Session, e
 func (r *Receiver) begin(ctx context.Context, v *life, sdk, host, client string, resumes bool) error {
 	now := r.options.Now()
 	alone, number := true, 0
-	kept := v.processes[:0]
 	for _, p := range v.processes {
-		silent := now.Sub(p.seen) >= processSilence
-		alone = alone && silent
-		switch {
-		case resumes:
-			if err := p.close(ctx, model.StatusFinished, now.UnixNano()); err != nil {
-				return err
-			}
-		case silent:
-			if err := p.session.Gone(ctx, "", 0); err != nil {
-				return err
-			}
-			p.session.Close()
-		default:
-			kept, number = append(kept, p), max(number, p.number+1)
+		alone = alone && p.over(now)
+		number = max(number, p.number+1)
+	}
+	for _, p := range slices.Clone(v.processes) {
+		if err := r.overtake(ctx, v, p, resumes); err != nil {
+			return err
 		}
 	}
-	v.processes = kept
-	p, err := r.join(ctx, v, newWriter(), processSDK+sdk, host, number)
+	if len(v.processes) == 0 {
+		number = 0
+	}
+	alone = alone && client == "" && !v.shared && !(resumes && v.rewound)
+	v.rewound = false
+	p, err := r.join(ctx, v, newWriter(), processSDK+sdk, host, number, alone && v.greatest >= 0)
 	if err != nil {
 		return err
 	}
-	p.client, v.alone = client, alone && client == "" && !v.shared
+	p.client, v.alone = client, alone
 	v.processes = append(v.processes, p)
 	return nil
 }
 
+// overtake ends a process that is over when another begins.
+func (r *Receiver) overtake(ctx context.Context, v *life, p *process, resumes bool) error {
+	now := r.options.Now()
+	switch {
+	case resumes:
+		if err := p.close(ctx, model.StatusFinished, now.UnixNano()); err != nil {
+			return err
+		}
+	case now.Sub(p.seen) >= processSilence:
+		if err := p.session.Gone(ctx, "", 0); err != nil {
+			return err
+		}
+		p.session.Close()
+		v.spoiled = true
+	default:
+		return nil
+	}
+	v.processes = slices.DeleteFunc(v.processes, func(one *process) bool { return one == p })
+	return nil
+}
+
 // join opens the writer of a process.
-func (r *Receiver) join(ctx context.Context, v *life, w model.WriterID, sdk, host string, number int) (*process, error) {
-	session, err := r.ingest.Join(ctx, v.request(w, sdk, host))
+func (r *Receiver) join(ctx context.Context, v *life, w model.WriterID, sdk, host string, number int, again bool) (*process, error) {
+	full, rank := sdk, int64(number)
+	if again {
+		full += againMark
+	}
+	request := v.request(w, full, host)
+	request.Rank = &rank
+	session, err := r.ingest.Join(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	return &process{session: session, sdk: sdk, number: number, history: -1, events: -1, console: -1, seen: r.options.Now()}, nil
+	return &process{session: session, sdk: sdk, again: again, quiet: true, number: number, history: -1, events: -1, console: -1, seen: r.options.Now()}, nil
 }
 
 // close says how a process ended.
@@ -325,12 +399,13 @@ func (p *process) close(ctx context.Context, status model.RunStatus, now int64) 
 	return err
 }
 
-// turn begins a new attempt: rows go there from now on.
+// turn begins a new attempt: rows go there from now on. After an error the life is to be
+// closed: what was done of it is read anew.
 func (r *Receiver) turn(ctx context.Context, v *life) error {
 	for _, s := range v.lanes {
 		s.Close()
 	}
-	v.lanes, v.alone, v.empty = nil, false, true
+	v.lanes, v.laneIDs = nil, nil
 	v.count++
 	if _, err := r.lane(ctx, v, 0); err != nil {
 		return err
@@ -338,38 +413,62 @@ func (r *Receiver) turn(ctx context.Context, v *life) error {
 	v.resumeFrom = nil
 	// The processes that run belong to it: its status is theirs.
 	for _, p := range v.processes {
-		next, err := r.join(ctx, v, newWriter(), p.sdk, "", p.number)
+		next, err := r.join(ctx, v, newWriter(), p.sdk, "", p.number, false)
 		if err != nil {
 			return err
 		}
-		if err := p.close(ctx, model.StatusFinished, r.options.Now().UnixNano()); err != nil {
+		before := *p
+		p.session, p.again = next.session, false
+		if err := before.close(ctx, model.StatusFinished, r.options.Now().UnixNano()); err != nil {
 			return err
 		}
-		p.session = next.session
 	}
+	v.alone, v.rewound, v.spoiled = false, false, false
 	return nil
 }
 
-// rewind begins an attempt that goes on behind a step.
+// rewind begins an attempt that goes on after a step.
 func (r *Receiver) rewind(ctx context.Context, v *life, last int64) error {
 	if err := r.load(ctx, v); err != nil {
 		return err
 	}
 	from := last + 1
 	v.resumeFrom = &from
-	return r.turn(ctx, v)
+	if err := r.turn(ctx, v); err != nil {
+		v.close()
+		return err
+	}
+	v.rewound = true
+	return nil
 }
 
-// end notes how a process ended. When none runs any more, the lanes end too.
+// end notes how a process ended. When none runs any more, the lanes end too. Processes that
+// are over end with it: they would keep the run running.
 func (r *Receiver) end(ctx context.Context, v *life, p *process, failed bool, now int64) error {
 	status := model.StatusFinished
 	if failed {
 		status = model.StatusFailed
 	}
-	v.processes = slices.DeleteFunc(v.processes, func(one *process) bool { return one == p })
-	if err := p.close(ctx, status, now); err != nil || len(v.processes) > 0 {
-		return err
+	if v.alone && v.spoiled && !failed { // it had no new rows, and the attempt is another's
+		if err := r.turn(ctx, v); err != nil {
+			return err
+		}
 	}
+	v.spoiled = v.spoiled || failed
+	ended := []*process{p}
+	others := slices.DeleteFunc(slices.Clone(v.processes), func(one *process) bool { return one == p })
+	if !slices.ContainsFunc(others, func(one *process) bool { return !one.over(r.options.Now()) }) {
+		ended, others = v.processes, nil
+	}
+	for _, one := range ended {
+		if err := one.close(ctx, status, now); err != nil {
+			return err
+		}
+	}
+	if v.processes = others; len(others) > 0 {
+		return nil
+	}
+	v.alone = false
 	for _, lane := range v.lanes {
 		if _, err := lane.Append(ctx, &model.Batch{Updates: []model.Update{{Op: model.OpClose, Text: string(model.StatusFinished), TimeNs: now}}}); err != nil {
 			return err

@@ -19,7 +19,7 @@ type placing struct {
 	r       *Receiver
 	life    *life
 	process *process // that the chunk is of
-	before  int64    // the greatest step before this chunk
+	before  int64    // the greatest step before this window
 	now     int64
 
 	lanes   []row.Encoder
@@ -28,10 +28,11 @@ type placing struct {
 	unread  uint64 // lines that cannot be taken
 	why     string
 
-	// careful: some steps of the chunk do not rise. Then there has what is at each of them.
+	// careful: some steps of the window do not rise. Then there has what is at each of them.
 	careful bool
 	there   map[int64][]row.Row
-	sent    map[string]bool // rows of the chunk's times, without their steps; nil: not read yet
+	sent    map[string]bool  // rows of the window's times, without their steps; nil: not read yet
+	given   map[int64][]byte // rows of the window that got their steps here
 }
 
 // all places and stores a chunk.
@@ -45,13 +46,26 @@ func (p *placing) all(ctx context.Context, c *chunk) error {
 	return p.flush(ctx)
 }
 
-// history places rows.
+// history places rows. What a window has is stored before the next one is read, so that
+// its rows are found like those of requests before.
 func (p *placing) history(ctx context.Context, c *chunk) error {
-	all, err := lines(c.history)
-	if err != nil {
-		return err
+	for all := range windows(c.history) {
+		if c.historyLines > 0 {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+		}
+		c.historyLines += int64(len(all))
+		if err := p.window(ctx, all); err != nil {
+			return err
+		}
 	}
-	c.historyLines = int64(len(all))
+	return nil
+}
+
+// window places the rows of a window.
+func (p *placing) window(ctx context.Context, all [][]byte) error {
+	p.before, p.careful, p.there, p.sent, p.given = p.life.greatest, false, nil, nil, nil
 	var line row.Line
 	for i, raw := range all {
 		if err := p.parse(&line, raw); err != nil {
@@ -112,6 +126,10 @@ func (p *placing) numbered(ctx context.Context, line *row.Line, rest [][]byte) (
 		return true, nil
 	}
 	p.sent[key] = true
+	if p.given == nil {
+		p.given = map[int64][]byte{}
+	}
+	p.given[line.Step] = line.Raw
 	return false, nil
 }
 
@@ -154,7 +172,7 @@ func (p *placing) recall(ctx context.Context, all [][]byte) error {
 // lane, at steps that rise.
 func (p *placing) look(ctx context.Context, all [][]byte, i int) error {
 	p.careful = true
-	first := writerOf(job, p.life.id, p.life.count, 0)
+	first := p.life.laneID(0)
 	placed := map[int64][]row.Row{}
 	var steps []int64
 	var line row.Line
@@ -162,7 +180,7 @@ func (p *placing) look(ctx context.Context, all [][]byte, i int) error {
 		switch err := line.Parse(raw); {
 		case err != nil || !line.HasStep || line.Step < 0:
 		case j < i:
-			placed[line.Step] = append(placed[line.Step], row.Row{Writer: first, Line: raw})
+			placed[line.Step] = append(placed[line.Step], row.Row{Writer: first, TimeNs: line.TimeNs, Line: raw})
 		case line.Step <= p.before:
 			steps = append(steps, line.Step)
 		}
@@ -172,6 +190,9 @@ func (p *placing) look(ctx context.Context, all [][]byte, i int) error {
 	if p.there, err = row.Find(ctx, p.r.query, p.life.id, slices.Compact(steps)); err != nil {
 		return err
 	}
+	for step, raw := range p.given {
+		placed[step] = append(placed[step], row.Row{Writer: first, Line: raw})
+	}
 	for step, rows := range placed {
 		p.there[step] = append(p.there[step], rows...)
 	}
@@ -180,25 +201,27 @@ func (p *placing) look(ctx context.Context, all [][]byte, i int) error {
 
 // place puts a row into the first lane that lacks its step, unless it is there.
 func (p *placing) place(ctx context.Context, line *row.Line) error {
-	v, lane := p.life, 0
+	v := p.life
 	there := p.there[line.Step]
 	for i := range there {
-		if row.Same(line.Raw, there[i].Line) {
+		if other := &there[i]; line.TimeNs != 0 && other.TimeNs != 0 && line.TimeNs != other.TimeNs {
+			continue // as rows of several processes
+		} else if row.Same(line.Raw, other.Line) {
 			return nil
 		}
 	}
 	if err := p.advance(ctx); err != nil {
 		return err
 	}
-	writer := writerOf(job, v.id, v.count, lane)
-	for lane < maxLanes-1 && holds(there, writer) {
-		lane++
-		writer = writerOf(job, v.id, v.count, lane)
+	lane := v.free(there)
+	if lane == maxLanes {
+		p.refuse(model.Errorf(model.CodeLimit, "step %d has %d rows already", line.Step, maxLanes))
+		return nil
 	}
 	if p.careful {
-		p.there[line.Step] = append(there, row.Row{Writer: writer, Line: line.Raw})
+		p.there[line.Step] = append(there, row.Row{Writer: v.laneID(lane), TimeNs: line.TimeNs, Line: line.Raw})
 	}
-	v.greatest, v.empty = max(v.greatest, line.Step), false
+	v.greatest = max(v.greatest, line.Step)
 	for len(p.lanes) <= lane {
 		p.lanes = append(p.lanes, row.Encoder{})
 	}
@@ -206,13 +229,19 @@ func (p *placing) place(ctx context.Context, line *row.Line) error {
 	return nil
 }
 
-func holds(rows []row.Row, writer model.WriterID) bool {
-	for i := range rows {
-		if rows[i].Writer == writer {
-			return true
-		}
+// free is the first lane that has none of the rows, which are of one step.
+func (v *life) free(rows []row.Row) (lane int) {
+	if len(rows) == 0 {
+		return 0
 	}
-	return false
+	taken := make(map[model.WriterID]bool, len(rows))
+	for i := range rows {
+		taken[rows[i].Writer] = true
+	}
+	for lane < maxLanes && taken[v.laneID(lane)] {
+		lane++
+	}
+	return lane
 }
 
 // advance turns to a new attempt at the first new row of a process that began alone, in a
@@ -222,7 +251,7 @@ func (p *placing) advance(ctx context.Context) error {
 	if !v.alone {
 		return nil
 	}
-	if v.alone = false; v.greatest < 0 || v.empty {
+	if v.alone = false; v.greatest < 0 {
 		return nil
 	}
 	return p.r.turn(ctx, v)
@@ -230,10 +259,10 @@ func (p *placing) advance(ctx context.Context) error {
 
 // others places what a chunk has beside rows.
 func (p *placing) others(ctx context.Context, c *chunk) error {
-	if err := p.events(c); err != nil {
+	if err := p.events(ctx, c); err != nil {
 		return err
 	}
-	if err := p.console(c); err != nil {
+	if err := p.console(ctx, c); err != nil {
 		return err
 	}
 	if err := p.summary(ctx, c); err != nil {
@@ -251,20 +280,23 @@ func (p *placing) others(ctx context.Context, c *chunk) error {
 }
 
 // events are what the SDK measures of the machine: series of the time, without steps.
-func (p *placing) events(c *chunk) error {
-	all, err := lines(c.events)
-	if err != nil {
-		return err
-	}
-	c.eventsLines = int64(len(all))
-	for _, raw := range all {
-		group, err := row.Event(raw, p.now)
-		if err != nil {
-			p.refuse(err)
-			continue
+func (p *placing) events(ctx context.Context, c *chunk) error {
+	for all := range windows(c.events) {
+		if c.eventsLines > 0 {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
 		}
-		if group != nil {
-			p.groups = append(p.groups, *group)
+		c.eventsLines += int64(len(all))
+		for _, raw := range all {
+			group, err := row.Event(raw, p.now)
+			if err != nil {
+				p.refuse(err)
+				continue
+			}
+			if group != nil {
+				p.groups = append(p.groups, *group)
+			}
 		}
 	}
 	return nil
@@ -272,22 +304,29 @@ func (p *placing) events(c *chunk) error {
 
 // console are lines by their number: a later text of a line replaces it, as a progress bar
 // does.
-func (p *placing) console(c *chunk) error {
-	all, err := lines(c.console)
-	if err != nil || len(all) == 0 {
-		return err
+func (p *placing) console(ctx context.Context, c *chunk) error {
+	for all := range windows(c.console) {
+		if c.consoleLines > 0 {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+		}
+		p.groups = append(p.groups, p.printed(all, c.consoleFrom+c.consoleLines))
+		c.consoleLines += int64(len(all))
 	}
-	c.consoleLines = int64(len(all))
-	g := model.RowGroup{Unique: model.UniqueStep}
+	return nil
+}
+
+// printed are lines of the console from a number on.
+func (p *placing) printed(all [][]byte, from int64) model.RowGroup {
+	g := model.RowGroup{Unique: model.UniqueStep, TimeNs: make([]int64, len(all))}
 	step := make([]int64, len(all))
 	texts := make([]string, len(all))
 	for i, raw := range all {
-		step[i] = c.consoleFrom + int64(i)
-		var at int64
-		if at, texts[i] = stamped(raw); at == 0 {
-			at = p.now
+		step[i] = from + int64(i)
+		if g.TimeNs[i], texts[i] = stamped(raw); g.TimeNs[i] == 0 {
+			g.TimeNs[i] = p.now
 		}
-		g.TimeNs = append(g.TimeNs, at)
 	}
 	g.Axes = []model.AxisColumn{{Axis: model.AxisStep, Values: step}}
 	key := model.SeriesKey{Metric: row.ConsoleMetric, Scale: model.ScaleStep}
@@ -295,8 +334,7 @@ func (p *placing) console(c *chunk) error {
 		key.Labels = []model.Label{{Name: row.LabelProcess, Value: itoa(int64(n))}}
 	}
 	g.Columns = []model.Column{{Series: key, Kind: model.KindText, Texts: texts}}
-	p.groups = append(p.groups, g)
-	return nil
+	return g
 }
 
 // stamped cuts the time off that newer clients put before a line of the console, in UTC; 0
@@ -320,11 +358,20 @@ func stamped(raw []byte) (ns int64, text string) {
 
 // summary is the last line of its file: each is the whole.
 func (p *placing) summary(ctx context.Context, c *chunk) error {
-	all, err := lines(c.summary)
-	if err != nil || len(all) == 0 {
-		return err
+	var last []byte
+	for all := range windows(c.summary) {
+		last = all[len(all)-1]
 	}
-	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.life.shared || c.shared, string(all[len(all)-1]))
+	if last == nil {
+		return nil
+	}
+	coming := map[string]bool{}
+	for i := range p.lanes {
+		for key := range p.lanes[i].Keys() {
+			coming[key] = true
+		}
+	}
+	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.life.shared || c.shared, string(last), coming)
 	if model.CodeOf(err) == model.CodeInvalid {
 		p.refuse(err)
 		return nil
@@ -333,9 +380,17 @@ func (p *placing) summary(ctx context.Context, c *chunk) error {
 	return err
 }
 
-// flush stores it, each lane as a batch.
+// flush stores what was placed, each lane as a batch. What comes twice when the client sends
+// it again, as counts do, is in the last one.
 func (p *placing) flush(ctx context.Context) error {
-	for i := range max(1, len(p.lanes)) {
+	for len(p.updates) > updatesAtOnce { // a summary of more keys that are no series
+		first := &model.Batch{Updates: p.updates[:updatesAtOnce]}
+		if err := p.append(ctx, 0, first); err != nil {
+			return err
+		}
+		p.updates = p.updates[updatesAtOnce:]
+	}
+	for i := max(1, len(p.lanes)) - 1; i >= 0; i-- {
 		var b model.Batch
 		if i < len(p.lanes) {
 			b.Groups = p.lanes[i].Groups()
@@ -346,17 +401,32 @@ func (p *placing) flush(ctx context.Context) error {
 		if len(b.Groups) == 0 && len(b.Updates) == 0 {
 			continue
 		}
-		lane, err := p.r.lane(ctx, p.life, i)
-		if err != nil {
+		if err := p.append(ctx, i, &b); err != nil {
 			return err
 		}
-		ack, err := lane.Append(ctx, &b)
-		if err != nil {
-			return err
+	}
+	p.groups, p.updates = nil, nil
+	return nil
+}
+
+// updatesAtOnce is how many updates a batch has at most: it may have 10,000.
+const updatesAtOnce = 5_000
+
+// append stores a batch in a lane.
+func (p *placing) append(ctx context.Context, i int, b *model.Batch) error {
+	lane, err := p.r.lane(ctx, p.life, i)
+	if err != nil {
+		return err
+	}
+	ack, err := lane.Append(ctx, b)
+	if err != nil {
+		return err
+	}
+	if len(ack.Refused) > 0 {
+		if ack.Refused[0].Code == model.CodeRunDeleted { // since the run was found
+			return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", p.life.at.run)
 		}
-		if len(ack.Refused) > 0 {
-			p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
-		}
+		p.r.options.Log.WarnContext(ctx, "records of a W&B run were refused for good", "run", p.life.id, "records", len(ack.Refused), "first", ack.Refused[0].Message)
 	}
 	return nil
 }

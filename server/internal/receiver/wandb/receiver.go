@@ -1,6 +1,7 @@
 package wandb
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -71,12 +72,7 @@ func nothing(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.Status
 // graphql answers 200 whatever the document asks for: with 5xx the SDK would send it again
 // for as long as it likes. Only who may not ask is told by the status.
 func (r *Receiver) graphql(w http.ResponseWriter, q *http.Request) {
-	body, err := r.read(q)
-	if err != nil {
-		r.fail(w, q, err)
-		return
-	}
-	done, err := r.options.Work.Acquire(q.Context(), int64(weight.Times*len(body))+leastWork)
+	body, done, err := r.read(q, costOfDocument)
 	if err != nil {
 		r.fail(w, q, err)
 		return
@@ -99,12 +95,27 @@ func (r *Receiver) graphql(w http.ResponseWriter, q *http.Request) {
 	_, _ = w.Write(append(out, '}')) // the client is gone when this fails
 }
 
-// leastWork is what a small request takes.
-const leastWork = 256 << 10
+// What a request takes beside its body. A document has so many tokens at most, and what a
+// window has is stored before the next one.
+const (
+	leastWork  = 256 << 10
+	documentAt = 32 << 20
+	windowAt   = 48 << 20
+	timesOf    = 160 // of the bytes of a small body
+)
+
+// costOfDocument is what a request of GraphQL takes.
+func costOfDocument(body []byte) int64 {
+	n := int64(len(body))
+	return leastWork + min(timesOf*n, documentAt) + int64(weight.Lists{Depth: 1, Each: 64}.Of(body))
+}
+
+// costOfChunk is what a chunk of so many bytes takes.
+func costOfChunk(n int64) int64 { return leastWork + 2*n + min(timesOf*n, windowAt) }
 
 func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem) {
 	var request graph.Request
-	d := json.NewDecoder(strings.NewReader(string(body)))
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if err := d.Decode(&request); err != nil {
 		return nil, []graph.Problem{graph.ProblemOf(model.Errorf(model.CodeInvalid, "the body is no JSON of a GraphQL request: %s", model.Clip(err.Error())))}
@@ -128,29 +139,56 @@ func (r *Receiver) answer(q *http.Request, body []byte) ([]byte, []graph.Problem
 	return data, problems
 }
 
-// read takes a body in, unfolded where it is packed.
-func (r *Receiver) read(q *http.Request) ([]byte, error) {
-	var from io.Reader = q.Body
-	switch encoding := strings.ToLower(q.Header.Get("Content-Encoding")); encoding {
-	case "", "identity":
-	case "gzip":
-		z, err := gzip.NewReader(q.Body)
-		if err != nil {
-			return nil, model.Errorf(model.CodeInvalid, "the body is no gzip: %s", model.Clip(err.Error()))
-		}
-		defer z.Close()
-		from = z
+// unfolded is how many times its bytes a gzip holds at most.
+const unfolded = 1032
+
+// read takes a body in, unfolded where it is packed. The pool lends what it costs once the
+// body is here: one that comes slowly holds up nobody.
+func (r *Receiver) read(q *http.Request, cost func(body []byte) int64) (body []byte, done func(), err error) {
+	encoding := strings.ToLower(q.Header.Get("Content-Encoding"))
+	switch encoding {
+	case "", "identity", "gzip":
 	default:
-		return nil, model.Errorf(model.CodeInvalid, "the content encoding %q is not known", model.Clip(encoding)).WithHint("Send gzip or identity.")
+		return nil, nil, model.Errorf(model.CodeInvalid, "the content encoding %q is not known", model.Clip(encoding)).WithHint("Send gzip or identity.")
 	}
-	body, err := io.ReadAll(io.LimitReader(from, r.options.MaxBody+1))
+	var sent bytes.Buffer
+	sent.Grow(int(min(max(q.ContentLength, 0), r.options.MaxBody)) + bytes.MinRead)
+	if err := r.within(&sent, q.Body); err != nil {
+		return nil, nil, err
+	}
+	if encoding != "gzip" {
+		done, err = r.options.Work.Acquire(q.Context(), cost(sent.Bytes()))
+		return sent.Bytes(), done, err
+	}
+	plain := min(unfolded*int64(sent.Len()), r.options.MaxBody)
+	first, err := r.options.Work.Acquire(q.Context(), 3*plain) // a buffer that grows leaves smaller ones
 	if err != nil {
-		return nil, broken(err)
+		return nil, nil, err
 	}
-	if int64(len(body)) > r.options.MaxBody {
-		return nil, model.Errorf(model.CodeTooLarge, "the request's body is larger than %d MiB", r.options.MaxBody>>20)
+	defer first()
+	z, err := gzip.NewReader(&sent)
+	if err != nil {
+		return nil, nil, model.Errorf(model.CodeInvalid, "the body is no gzip: %s", model.Clip(err.Error()))
 	}
-	return body, nil
+	defer z.Close()
+	var out bytes.Buffer
+	if err := r.within(&out, z); err != nil {
+		return nil, nil, err
+	}
+	first()
+	done, err = r.options.Work.Acquire(q.Context(), cost(out.Bytes()))
+	return out.Bytes(), done, err
+}
+
+// within reads what is not longer than a body may be.
+func (r *Receiver) within(to *bytes.Buffer, from io.Reader) error {
+	if _, err := to.ReadFrom(io.LimitReader(from, r.options.MaxBody+1)); err != nil {
+		return broken(err)
+	}
+	if int64(to.Len()) > r.options.MaxBody {
+		return model.Errorf(model.CodeTooLarge, "the request's body is larger than %d MiB", r.options.MaxBody>>20)
+	}
+	return nil
 }
 
 // fail answers an error in a way that the SDK sends again exactly what may be taken later:

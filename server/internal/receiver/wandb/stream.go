@@ -3,11 +3,11 @@ package wandb
 import (
 	"bytes"
 	"context"
+	"iter"
 	"net/http"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/loose"
-	"github.com/kymogram/kymogram/server/internal/weight"
 )
 
 // The files of a stream.
@@ -48,15 +48,15 @@ func (r *Receiver) takeChunk(q *http.Request) error {
 	if err := r.query.AllowWrite(ctx, at.entity, at.project); err != nil {
 		return err
 	}
+	// What is stored is compared with what comes, so the key must read too.
+	if err := r.query.Allow(ctx, at.entity, at.project); err != nil {
+		return err
+	}
 	id, err := r.ingest.FindRun(ctx, at.entity, at.project, at.run)
 	if err != nil {
 		return err
 	}
-	body, err := r.read(q)
-	if err != nil {
-		return err
-	}
-	done, err := r.options.Work.Acquire(ctx, int64(weight.Times*len(body))+leastWork)
+	body, done, err := r.read(q, func(body []byte) int64 { return costOfChunk(int64(len(body))) })
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,11 @@ func (r *Receiver) takeChunk(q *http.Request) error {
 	if err := r.load(ctx, v); err != nil {
 		return err
 	}
-	return r.store(ctx, v, c)
+	if err := r.store(ctx, v, c); err != nil {
+		v.close()
+		return err
+	}
+	return nil
 }
 
 // clientOf is what names a process of a run in shared mode.
@@ -114,22 +118,30 @@ func readChunk(body []byte) (*chunk, error) {
 	return c, nil
 }
 
+// files finds what each file has, in JSON that was checked as part of the body.
 func (c *chunk) files(files []byte) error {
 	if loose.KindOf(files) != loose.Object {
 		return nil // null: a heartbeat
 	}
-	for file, err := range loose.Members(files) {
-		if err != nil {
-			return err
+	for name, file := range loose.Pairs(files) {
+		if loose.KindOf(file) != loose.Object {
+			continue
 		}
-		content, _ := loose.Get(file.Value, "content")
+		var content, offset []byte
+		for key, value := range loose.Pairs(file) {
+			switch string(key) {
+			case `"content"`:
+				content = value
+			case `"offset"`:
+				offset = value
+			}
+		}
 		if loose.KindOf(content) != loose.Array {
 			continue
 		}
-		offset, _ := loose.Get(file.Value, "offset")
 		at, _ := loose.Float(offset)
 		from := int64(min(max(at, 0), 1<<53))
-		switch string(file.Key) {
+		switch text, _ := loose.Text(name); text {
 		case fileHistory:
 			c.history, c.historyFrom = content, from
 		case fileEvents:
@@ -139,32 +151,51 @@ func (c *chunk) files(files []byte) error {
 		case fileConsole:
 			c.console, c.consoleFrom = content, from
 		default:
-			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(string(file.Key))).
+			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(text)).
 				WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
 		}
 	}
 	return nil
 }
 
-// lines are the texts of an array of strings. What is no string is given as it is.
-func lines(array []byte) ([][]byte, error) {
-	if array == nil {
-		return nil, nil
-	}
-	room := make([]byte, 0, len(array)) // a text has no more bytes than its JSON
-	var all [][]byte
-	for one, err := range loose.Elements(array) {
-		if err != nil {
-			return nil, model.Errorf(model.CodeInvalid, "the lines are no JSON: %s", model.Clip(err.Error()))
+// A window is the lines that are worked on at once: what is made of a line may take many
+// times its bytes.
+const (
+	windowLines = 8 << 10
+	windowBytes = 1 << 20
+)
+
+// windows walks through the lines of an array of strings, which was checked. What is no string is given as it
+// is. A window's lines stay as they are.
+func windows(array []byte) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		if array == nil {
+			return
 		}
-		if loose.KindOf(one) == loose.String {
-			begin := len(room)
-			room, _ = loose.AppendDecoded(room, one)
-			one = room[begin:len(room):len(room)]
+		var all [][]byte
+		var room []byte
+		size := 0
+		for one := range loose.Items(array) {
+			if len(all) == windowLines || size > 0 && size+len(one) > windowBytes {
+				if !yield(all) {
+					return
+				}
+				all, room, size = nil, nil, 0
+			}
+			if size += len(one); loose.KindOf(one) == loose.String {
+				if cap(room)-len(room) < len(one) { // a text has no more bytes than its JSON
+					room = make([]byte, 0, max(len(one), min(windowBytes, len(array))))
+				}
+				begin := len(room)
+				room, _ = loose.AppendDecoded(room, one)
+				one = room[begin:len(room):len(room)]
+			}
+			all = append(all, one)
 		}
-		all = append(all, one)
+		if len(all) > 0 {
+			yield(all)
+		}
 	}
-	return all, nil
 }
 
 // says tells a chunk that has something to store, or an end.
@@ -172,8 +203,9 @@ func (c *chunk) says() bool {
 	return c.history != nil || c.events != nil || c.console != nil || c.summary != nil || c.complete || c.dropped > 0
 }
 
-// store stores a chunk. After an error some of it may be stored; the client sends all of it
-// again, and what is there is known by its row.
+// store stores a chunk. After an error some of it may be stored, and the life is to be
+// closed: it is read anew. The client sends all of it again, and what is there is known by
+// its row.
 func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
 	if len(v.processes) == 0 && !c.says() {
 		return nil // the last words of a process that has ended, or a heartbeat
@@ -185,10 +217,7 @@ func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
 		v.alone = false
 	}
 	p := &placing{r: r, life: v, process: v.of(c), before: v.greatest, now: r.options.Now().UnixNano()}
-	alone, count := v.alone, v.count
 	if err := p.all(ctx, c); err != nil {
-		v.close() // what was placed may not be stored: it is read anew
-		v.alone = alone && v.count == count
 		return err
 	}
 	p.process.took(c, r.options.Now())

@@ -57,6 +57,10 @@ func (r *Receiver) upsertBucket(ctx context.Context, args graph.Args) (graph.Fie
 	if err := u.find(ctx); err != nil {
 		return nil, err
 	}
+	// The answer is read: a key that may not would leave a run behind that it cannot use.
+	if err := r.query.Allow(ctx, u.at.entity, u.at.project); err != nil {
+		return nil, err
+	}
 	var release func()
 	var v *life
 	if u.id.IsZero() {
@@ -69,6 +73,7 @@ func (r *Receiver) upsertBucket(ctx context.Context, args graph.Args) (graph.Fie
 	v, release = r.lives.acquire(u.id, u.at)
 	defer release()
 	if err := u.process(ctx, v); err != nil {
+		v.close() // it is read anew
 		return nil, err
 	}
 	updates, err := u.updates(ctx)
@@ -135,9 +140,7 @@ func checkID(id string) error {
 func (u *upsert) create(ctx context.Context) (model.RunID, error) {
 	request := (&life{at: u.at}).request(newWriter(), processSDK+u.version(), u.host())
 	if u.imports() { // its rows come whole, those of a parent too
-		if err := u.origin(&request); err != nil {
-			return model.RunID{}, err
-		}
+		u.origin(&request)
 	} else if parent, step, ok := u.branch(); ok && parent != u.at.run {
 		request.ForkFromRun, request.ForkAtStep = parent, &step
 	}
@@ -250,7 +253,7 @@ func (u *upsert) updates(ctx context.Context) (updates []model.Update, err error
 		updates = append(updates, changes...)
 	}
 	if u.in.Has("summaryMetrics") {
-		if changes, err = u.setSummary(ctx, u.id, false, u.in.Text("summaryMetrics")); err != nil {
+		if changes, err = u.setSummary(ctx, u.id, false, u.in.Text("summaryMetrics"), nil); err != nil {
 			return nil, err
 		}
 		updates = append(updates, changes...)
@@ -396,8 +399,8 @@ func (r *Receiver) rewindRun(ctx context.Context, args graph.Args) (graph.Field,
 		return nil, model.Errorf(model.CodeInvalid, "a run goes back to a _step, not to a value of %q", model.Clip(metric))
 	}
 	step, err := in.Int("metricValue", -1)
-	if err != nil || step < 0 {
-		return nil, model.Errorf(model.CodeInvalid, "a run goes back to a step of 0 or more")
+	if err != nil || step < 0 || step >= 1<<62 {
+		return nil, model.Errorf(model.CodeInvalid, "a run goes back to a step from 0 to 2^62 - 1")
 	}
 	id, err := r.ingest.FindRun(ctx, at.entity, at.project, at.run)
 	if err != nil {

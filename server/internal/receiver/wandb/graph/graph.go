@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/parser"
@@ -31,6 +32,11 @@ const (
 	maxFields = 2_000_000
 	// maxCalls bounds fields with arguments that are resolved: each may read much.
 	maxCalls = 100
+	// maxResolved bounds all fields that are computed: a document may ask the same of each
+	// element of a list, and that again of each of theirs.
+	maxResolved = 50_000
+	// maxAnswer bounds the bytes of an answer: a document may name a long text many times.
+	maxAnswer = 64 << 20
 )
 
 // Request is the body of a POST.
@@ -66,7 +72,7 @@ type Problem struct {
 // Operation is a document that was read and is within the limits.
 type Operation struct {
 	set       ast.SelectionSet
-	fragments ast.FragmentDefinitionList
+	fragments map[string]*ast.FragmentDefinition
 	variables map[string]any
 	// Mutation tells an operation that changes something.
 	Mutation bool
@@ -86,7 +92,10 @@ func Parse(r *Request) (*Operation, error) {
 	if def.Operation == ast.Subscription {
 		return nil, model.Errorf(model.CodeInvalid, "subscriptions are not supported")
 	}
-	o := &Operation{set: def.SelectionSet, fragments: doc.Fragments, variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	o := &Operation{set: def.SelectionSet, fragments: make(map[string]*ast.FragmentDefinition, len(doc.Fragments)), variables: map[string]any{}, Mutation: def.Operation == ast.Mutation, Name: def.Name}
+	for _, f := range doc.Fragments {
+		o.fragments[f.Name] = f
+	}
 	for _, v := range def.VariableDefinitions {
 		if v.DefaultValue != nil {
 			value, err := o.value(v.DefaultValue, 0)
@@ -117,7 +126,9 @@ type execution struct {
 	failed   []error
 	fields   int
 	calls    int
-	over     bool // a limit was passed: nothing more is resolved
+	resolved int
+	inside   []string // the fragments that are being collected
+	over     bool     // a limit was passed: nothing more is resolved
 }
 
 // selected is a field of a set as it is asked for.
@@ -129,7 +140,7 @@ type selected struct {
 
 // collect gathers the fields of a set, fragments included, in order; those of one key are
 // one field.
-func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string]int, depth int, seen []string) ([]selected, error) {
+func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string]int, depth int) ([]selected, error) {
 	if depth > maxDepth {
 		return nil, errDepth()
 	}
@@ -155,10 +166,10 @@ func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string
 			into = append(into, selected{key, s, []ast.SelectionSet{s.SelectionSet}})
 		case *ast.InlineFragment:
 			if x.included(s.Directives) {
-				into, err = x.collect(s.SelectionSet, into, at, depth+1, seen)
+				into, err = x.collect(s.SelectionSet, into, at, depth+1)
 			}
 		case *ast.FragmentSpread:
-			into, err = x.spread(s, into, at, depth, seen)
+			into, err = x.spread(s, into, at, depth)
 		}
 		if err != nil {
 			return nil, err
@@ -167,20 +178,21 @@ func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string
 	return into, nil
 }
 
-func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string]int, depth int, seen []string) ([]selected, error) {
+func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string]int, depth int) ([]selected, error) {
 	if !x.included(s.Directives) {
 		return into, nil
 	}
-	def := x.fragments.ForName(s.Name)
+	def := x.fragments[s.Name]
 	if def == nil {
 		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has no fragment %q", model.Clip(s.Name))
 	}
-	for _, name := range seen {
-		if name == s.Name {
-			return nil, model.Errorf(model.CodeInvalid, "the fragment %q names itself", model.Clip(s.Name))
-		}
+	if slices.Contains(x.inside, s.Name) {
+		return nil, model.Errorf(model.CodeInvalid, "the fragment %q names itself", model.Clip(s.Name))
 	}
-	return x.collect(def.SelectionSet, into, at, depth+1, append(seen, s.Name))
+	x.inside = append(x.inside, s.Name)
+	into, err := x.collect(def.SelectionSet, into, at, depth+1)
+	x.inside = x.inside[:len(x.inside)-1]
+	return into, err
 }
 
 func (x *execution) included(directives ast.DirectiveList) bool {
@@ -203,11 +215,14 @@ func (x *execution) included(directives ast.DirectiveList) bool {
 
 // merged writes the fields of an object that any of the sets names.
 func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth int) []byte {
+	if x.over {
+		return append(dst, "null"...)
+	}
 	var fields []selected
 	at := map[string]int{}
 	for _, set := range sets {
 		var err error
-		if fields, err = x.collect(set, fields, at, depth, nil); err != nil {
+		if fields, err = x.collect(set, fields, at, depth); err != nil {
 			x.fail(err)
 			x.over = true
 			return append(dst, "null"...)
@@ -236,7 +251,7 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 		}
 		return append(dst, "null"...)
 	}
-	if err := x.ctx.Err(); err != nil {
+	if err := x.ends(dst); err != nil {
 		x.over = true
 		x.fail(err)
 		return append(dst, "null"...)
@@ -251,7 +266,19 @@ func (x *execution) field(dst []byte, o Object, f *selected, depth int) []byte {
 	return x.write(dst, value, f, depth)
 }
 
+// ends tells why nothing more is resolved.
+func (x *execution) ends(dst []byte) error {
+	if len(dst) > maxAnswer {
+		return model.Errorf(model.CodeTooLarge, "the answer is longer than %d MiB", maxAnswer>>20).WithHint("Ask for fewer fields, or for a shorter page.")
+	}
+	return x.ctx.Err()
+}
+
 func (x *execution) call(resolve Resolver, f *ast.Field) (Field, error) {
+	if x.resolved++; x.resolved > maxResolved {
+		x.over = true
+		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document asks for more than %d fields that are computed", maxResolved).WithHint("Ask for a shorter page.")
+	}
 	if len(f.Arguments) > 0 {
 		if x.calls++; x.calls > maxCalls {
 			return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has more than %d fields with arguments", maxCalls)

@@ -2,6 +2,7 @@ package row
 
 import (
 	"bytes"
+	"iter"
 	"math"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -93,6 +94,19 @@ func (e *Encoder) Groups() []model.RowGroup {
 	}
 	e.groups, e.of, e.last = e.groups[:0], nil, nil
 	return out
+}
+
+// Keys are the keys of the rows that it has.
+func (e *Encoder) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, g := range e.groups {
+			for i := range g.columns {
+				if series := g.columns[i].Series; IsSeries(series) && !yield(series.Metric) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // collect lists the cells of a line.
@@ -353,7 +367,14 @@ func exactList(v []byte) bool {
 	return true
 }
 
-// SeriesOf are the series that a key of the history may be kept in.
-func SeriesOf(key string) []model.SeriesKey {
-	return []model.SeriesKey{{Metric: key, Scale: model.ScaleStep}, typed(key, TypeText), typed(key, TypeJSON), typed(key, TypeHistogram)}
+// IsSeries tells the series that have the values of a key of the history.
+func IsSeries(k model.SeriesKey) bool {
+	if k.Scale != model.ScaleStep || len(k.Labels) > 1 {
+		return false
+	}
+	if len(k.Labels) == 0 {
+		return true
+	}
+	kind := k.Labels[0].Value
+	return k.Labels[0].Name == LabelType && (kind == TypeText || kind == TypeJSON || kind == TypeHistogram)
 }

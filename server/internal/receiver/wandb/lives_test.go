@@ -1,0 +1,362 @@
+package wandb
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram/server/internal/loose"
+)
+
+// naive is what a run is by the rules alone: it has every row, in the order of arrival.
+type naive struct {
+	rows []naiveRow
+	// epochs hide rows of those before: from a step on, or where they have a row themselves.
+	epochs []*int64
+	alone  bool
+}
+
+type naiveRow struct {
+	value, epoch int
+	step         int64
+}
+
+func (n *naive) has(value int) bool {
+	return slices.ContainsFunc(n.rows, func(r naiveRow) bool { return r.value == value })
+}
+
+// take is a row that arrives, perhaps once more.
+func (n *naive) take(value int, step int64) {
+	if n.has(value) {
+		return
+	}
+	if n.alone && len(n.rows) > 0 {
+		n.epochs = append(n.epochs, nil)
+	}
+	n.alone = false
+	n.rows = append(n.rows, naiveRow{value, len(n.epochs), step})
+}
+
+func (n *naive) rewind(step int64) {
+	from := step + 1
+	n.epochs, n.alone = append(n.epochs, &from), false
+}
+
+// curve are the values that show, by step.
+func (n *naive) curve() map[int64][]int {
+	out := map[int64][]int{}
+	for _, r := range n.rows {
+		hidden := false
+		for _, later := range n.rows {
+			hidden = hidden || later.epoch > r.epoch && n.epochs[later.epoch-1] == nil && later.step == r.step
+		}
+		for i, from := range n.epochs {
+			hidden = hidden || i+1 > r.epoch && from != nil && r.step >= *from
+		}
+		if !hidden {
+			out[r.step] = append(out[r.step], r.value)
+		}
+	}
+	for _, values := range out {
+		slices.Sort(values)
+	}
+	return out
+}
+
+// client is a process with the SDK: what it logged, and what of it was acknowledged.
+type client struct {
+	rows   []naiveRow
+	acked  int
+	offset int // of its first row
+	next   int64
+	sent   bool
+	// reborn: the server restarted before it sent anything.
+	reborn bool
+}
+
+// drill is a run with its clients.
+type drill struct {
+	*lab
+	r       *rand.Rand
+	name    string
+	oracle  naive
+	running []*client
+	values  int
+	trace   []string
+}
+
+func (d *drill) note(format string, args ...any) {
+	d.trace = append(d.trace, fmt.Sprintf(format, args...))
+}
+
+// anyAlive tells whether a process runs that sent something.
+func (d *drill) anyAlive() bool {
+	return slices.ContainsFunc(d.running, func(c *client) bool { return c.sent })
+}
+
+// begin starts a process. One that began and did not say a word yet counts for nothing: its
+// UpsertBucket may have come twice.
+func (d *drill) begin(resume bool) {
+	c := &client{}
+	if resume {
+		d.want(`query RunResumeStatus { model(name: "p", entityName: "w") { bucket(name: "`+d.name+`", missingOk: true) { id historyTail historyLineCount } } }`, nil)
+		for _, r := range d.oracle.rows {
+			if d.visible(r) {
+				c.next = max(c.next, r.step+1)
+			}
+		}
+	}
+	d.note("begin resume=%v next=%d", resume, c.next)
+	alone := !d.anyAlive()
+	d.oracle.alone = alone
+	id := map[string]any{"host": "box", "program": "x", "config": `{"_wandb":{"value":{"cli_version":"0.31.0","t":{"3":[1]}}}}`}
+	if resume {
+		id["id"] = node("Run", d.id(d.name).String())
+	}
+	bucket := d.upsert(d.name, id)
+	c.offset = int(bucket["historyLineCount"].(float64)) //nolint:forcetypeassert // a test may
+	d.running = append(d.running, c)
+}
+
+func (d *drill) visible(r naiveRow) bool { return slices.Contains(d.oracle.curve()[r.step], r.value) }
+
+// log makes rows of a client.
+func (d *drill) log(c *client) {
+	for range 1 + d.r.IntN(6) {
+		d.values++
+		c.rows = append(c.rows, naiveRow{value: d.values, step: c.next})
+		c.next += 1 + int64(d.r.IntN(2))
+	}
+}
+
+// cut is a context that is cancelled when it was looked at so many times.
+type cut struct {
+	context.Context //nolint:containedctx // it is one
+	left            int
+	done            chan struct{}
+}
+
+func (c *cut) Err() error {
+	if c.left--; c.left == 0 {
+		close(c.done)
+	}
+	if c.left <= 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *cut) Done() <-chan struct{} { return c.done }
+
+// send sends a part of what a client has, from the first row that was not acknowledged or
+// one before.
+func (d *drill) send(c *client, end bool) {
+	from := c.acked - d.r.IntN(min(c.acked, 2)+1)
+	to := len(c.rows)
+	if !end {
+		to = from + d.r.IntN(len(c.rows)-from+1)
+	}
+	part := c.rows[from:to]
+	var all []string
+	for _, r := range part {
+		all = append(all, plainRow(r.value, r.step))
+	}
+	chunk := map[string]any{"files": map[string]any{fileHistory: linesAt(c.offset+from, all...)}}
+	if end {
+		chunk["complete"], chunk["exitcode"] = true, 0
+	}
+	ctx, fault := d.t.Context(), "none"
+	switch d.r.IntN(8) {
+	case 0:
+		ctx, fault = &cut{Context: ctx, left: 1 + d.r.IntN(40), done: make(chan struct{})}, "cut"
+	case 1:
+		fault = "full"
+		used := int64(0)
+		limit := int64(d.r.IntN(3000))
+		used = d.fs.Used()
+		d.fs.Limit(used + limit + 1)
+	}
+	w := d.stream(ctx, d.name, chunk)
+	d.fs.Limit(0)
+	d.note("send %v fault=%s end=%v: %d %s", part, fault, end, w.Code, strings.TrimSpace(w.Body.String()))
+	if w.Code != http.StatusOK && fault == "none" {
+		d.t.Fatalf("%s\n%d %s", strings.Join(d.trace, "\n"), w.Code, w.Body)
+	}
+	if w.Code != http.StatusOK && d.r.IntN(2) == 0 { // it is sent again
+		d.maybeRestart()
+	}
+	if w.Code != http.StatusOK {
+		if w = d.stream(d.t.Context(), d.name, chunk); w.Code != http.StatusOK {
+			d.t.Fatalf("%s\nafter a fault: %d %s", strings.Join(d.trace, "\n"), w.Code, w.Body)
+		}
+	}
+	for _, r := range part {
+		d.oracle.take(r.value, r.step)
+	}
+	if c.sent = true; d.r.IntN(4) > 0 || end { // else the answer is lost
+		c.acked = max(c.acked, to)
+	}
+	if end {
+		d.running = slices.DeleteFunc(d.running, func(o *client) bool { return o == c })
+	}
+}
+
+func (d *drill) maybeRestart() {
+	n := d.r.IntN(6)
+	for _, c := range d.running {
+		c.reborn = c.reborn || n < 2 && !c.sent
+	}
+	switch n {
+	case 0:
+		d.note("another receiver")
+		d.renew()
+	case 1:
+		d.note("restart")
+		d.restart()
+	}
+}
+
+// check compares the run with the oracle.
+func (d *drill) check() {
+	d.t.Helper()
+	var steps []int64
+	want := map[string]int{}
+	for _, r := range d.oracle.rows {
+		steps = append(steps, r.step)
+		want[fmt.Sprintf("%d@%d", r.value, r.step)]++
+	}
+	slices.Sort(steps)
+	steps = slices.Compact(steps)
+	got := map[string]int{}
+	for _, line := range d.stored(d.name, steps) {
+		got[rowName(line)]++
+	}
+	for name, n := range want {
+		if got[name] != n {
+			d.t.Fatalf("%s\nthe row %s is stored %d times", strings.Join(d.trace, "\n"), name, got[name])
+		}
+	}
+	if len(got) != len(want) {
+		d.t.Fatalf("%s\n%v is stored, want %v", strings.Join(d.trace, "\n"), got, want)
+	}
+	run := d.run(d.name)
+	shown := map[int64][]int{}
+	count := 0
+	for _, line := range run["history"].([]any) { //nolint:forcetypeassert // a test may
+		var value int
+		var step int64
+		if _, err := fmt.Sscanf(rowName(line.(string)), "%d@%d", &value, &step); err != nil { //nolint:forcetypeassert // a test may
+			d.t.Fatal(err)
+		}
+		shown[step] = append(shown[step], value)
+		count++
+	}
+	for _, values := range shown {
+		slices.Sort(values)
+	}
+	if curve := d.oracle.curve(); fmt.Sprint(shown) != fmt.Sprint(curve) {
+		d.t.Fatalf("%s\nthe curve is\n%v, want\n%v", strings.Join(d.trace, "\n"), shown, curve)
+	}
+	if n := run["historyLineCount"].(float64); int(n) != count { //nolint:forcetypeassert // a test may
+		d.t.Fatalf("%s\nhistoryLineCount is %v of %d", strings.Join(d.trace, "\n"), n, count)
+	}
+}
+
+// rowName is what the test calls a row.
+func rowName(line string) string {
+	v, _ := loose.Get([]byte(line), "v")
+	step, _ := loose.Get([]byte(line), "_step")
+	return string(v) + "@" + string(step)
+}
+
+// Whatever processes log into a run, in any order, with lost answers, faults and restarts:
+// no row is lost, none is there twice, and the curve is what the rules say.
+func TestLives(t *testing.T) {
+	seeds := 12
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { drillOnce(t, uint64(seed)) })
+	}
+}
+
+func drillOnce(t *testing.T, seed uint64) {
+	t.Helper()
+	d := &drill{lab: newLab(t), r: rand.New(rand.NewPCG(seed, 1)), name: "run"}
+	d.begin(false)
+	var ended []*client
+	for range 60 {
+		d.pass(100 * time.Millisecond)
+		d.maybeRestart()
+		switch n := d.r.IntN(16); {
+		case n < 1 && len(d.running) < 4 && !slices.ContainsFunc(d.running, func(c *client) bool { return c.reborn && !c.sent }), len(d.running) == 0:
+			d.begin(len(d.running) == 0 && d.r.IntN(3) == 0)
+		case n < 8:
+			c := d.running[d.r.IntN(len(d.running))]
+			d.log(c)
+			d.send(c, false)
+			ended = append(ended, c)
+		case n < 10: // somebody's rows come again, in another order
+			if quiet := slices.ContainsFunc(d.running, func(c *client) bool { return !c.sent }); len(ended) > 0 && !quiet {
+				c := ended[d.r.IntN(len(ended))]
+				part := slices.Clone(c.rows[:c.acked])
+				d.r.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
+				var all []string
+				for _, r := range part {
+					all = append(all, plainRow(r.value, r.step))
+				}
+				d.note("again %v", part)
+				d.sends(d.name, historyAt(0, all...))
+				for _, r := range part {
+					d.oracle.take(r.value, r.step)
+				}
+			}
+		case n < 12:
+			d.send(d.running[d.r.IntN(len(d.running))], true)
+		case n < 13: // killed
+			d.note("killed all")
+			d.settle()
+			d.pass(11 * time.Minute)
+			if err := expire(d.lab); err != nil {
+				t.Fatal(err)
+			}
+			d.running = nil
+			d.begin(d.r.IntN(2) == 0)
+		case n < 14 && len(d.oracle.rows) > 0:
+			d.rewinds()
+		default:
+			d.pass(time.Second)
+		}
+	}
+	for len(d.running) > 0 {
+		d.send(d.running[0], true)
+	}
+	d.check()
+	if state := d.run(d.name)["state"]; state != "finished" {
+		t.Errorf("%s\nthe run is %v", strings.Join(d.trace, "\n"), state)
+	}
+}
+
+// rewinds goes back to a step that the run has, with a new process.
+func (d *drill) rewinds() {
+	step := d.oracle.rows[d.r.IntN(len(d.oracle.rows))].step
+	d.note("rewind %d", step)
+	d.want(`mutation RewindRun { rewindRun(input: {runName: "`+d.name+`", entityName: "w", projectName: "p", metricName: "_step", metricValue: `+fmt.Sprint(step)+`}) { rewoundRun { id historyLineCount } } }`, nil)
+	d.oracle.rewind(step)
+	c := &client{next: step + 1}
+	d.running = []*client{c}
+	d.upsert(d.name, map[string]any{"id": node("Run", d.id(d.name).String()), "host": "box", "program": "x", "config": `{"_wandb":{"value":{"cli_version":"0.31.0","t":{"3":[1]}}}}`})
+	d.oracle.alone = false // it goes on in the attempt that it asked for
+}
+
+// expire ends writers that were silent for long, as the server's background does.
+func expire(l *lab) error {
+	_, err := l.catalog.Expire(l.t.Context(), l.now().Add(-10*time.Minute))
+	return err
+}

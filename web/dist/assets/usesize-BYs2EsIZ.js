@@ -1,1 +1,0 @@
-import{Yt as e,tn as t}from"./scene-1CRdnKgl.js";function n(n){let r=e(0);return t(()=>{let e=n.current;if(!e)return;let t=new ResizeObserver(()=>{r.value=e.clientWidth});return t.observe(e),()=>t.disconnect()},[]),r.value}export{n as t};

@@ -19,6 +19,16 @@ def fresh():
     return api
 
 
+def soon(name):
+    """An artifact that the SDK logs or links behind the program's back."""
+    for _ in range(100):
+        try:
+            return fresh().artifact(name)
+        except Exception:
+            time.sleep(0.2)
+    return fresh().artifact(name)
+
+
 def forget():
     """Empties the client's cache, whose folders it wants to be there."""
     for file in Path("cache").rglob("*"):
@@ -180,7 +190,7 @@ def _():
 @kit.ask("link")
 def _():
     run.link_artifact(used, f"{run.project}/shelf", aliases=["linked"])
-    linked = fresh().artifact(f"{place}/shelf:linked")
+    linked = soon(f"{place}/shelf:linked")
     return [linked.name, linked.source_name, linked.digest == used.digest]
 
 
@@ -229,10 +239,7 @@ def _():
     if kit.VERSION < (0, 19):
         return ["model", "another"]
     run.log_model("d/a.txt", name="net")
-    for _ in range(100):  # it is logged behind the program's back
-        if api.artifact_exists(f"{place}/net:latest"):
-            break
-        time.sleep(0.2)
+    soon(f"{place}/net:latest")
     path = run.use_model("net:latest")
     return [api.artifact(f"{place}/net:latest").type, Path(path).read_text()]
 

@@ -13,7 +13,7 @@ import (
 
 func TestResume(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
+	quick(t, newest, func(t *testing.T, r *room) {
 		first := r.run("again.py", `{"id":"again","name":"named","tags":["t"],"config":{"a":1,"n":{"x":2}}}`, "3", "first")
 		r.is(first, "open", `"done"`)
 		r.is(first, "starting", `["again","named",false,0]`)
@@ -27,8 +27,8 @@ func TestResume(t *testing.T) {
 		must := r.run("again.py", `{"id":"again","resume":"must"}`, "1", "third")
 		r.is(must, "open", `"done"`)
 		r.is(must, "starting", `["again","named",true,5]`)
-		never := r.run("again.py", `{"id":"again","resume":"never"}`, "1", "none")
-		r.is(never, "open", `UsageError: …`)
+		forbidden := r.run("again.py", `{"id":"again","resume":"never"}`, "1", "none")
+		r.is(forbidden, "open", `UsageError: …`)
 		absent := r.run("again.py", `{"id":"absent","resume":"must"}`, "1", "none")
 		r.is(absent, "open", `UsageError: …`)
 
@@ -54,7 +54,7 @@ func TestResume(t *testing.T) {
 // A process that opens a run again without resuming it is another attempt, which wins.
 func TestOpenedAgain(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		r.run("again.py", `{"id":"again","config":{"a":1}}`, "5", "first")
 		r.run("again.py", `{"id":"again","config":{"c":3}}`, "2", "second")
 		d := r.ends("again", "finished")
@@ -76,7 +76,7 @@ func TestOpenedAgain(t *testing.T) {
 
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		for _, end := range []struct {
 			how    string
 			code   int
@@ -107,12 +107,14 @@ func TestEnds(t *testing.T) {
 
 func TestPlainProcessesInOneRun(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) { r.together("plain", "plain") })
+	quick(t, newest, func(t *testing.T, r *room) {
+		r.together("plain", "plain")
+	})
 }
 
 func TestSharedMode(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		if r.old() {
 			t.Skip(r.version + " has no shared mode")
 		}
@@ -176,9 +178,6 @@ func (r *room) together(name, mode string) {
 func TestBranch(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *room) {
-		if testing.Short() {
-			t.Skip("not in -short")
-		}
 		var can []string
 		if r.version != "0.19.0" { // its client fails before it asks: TypeError in to_proto
 			can = append(can, "fork")
@@ -216,11 +215,14 @@ func TestBranch(t *testing.T) {
 // The server is killed while a run logs; the SDK goes on by itself.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
-		const rows = 600 // 30 s
+	quick(t, newest, func(t *testing.T, r *room) {
+		rows, kills := 600, 2 // 30 s
+		if testing.Short() {
+			rows, kills = 240, 1
+		}
 		p := r.start("slow.py", fmt.Sprint(rows))
 		p.until("ready")
-		for range 2 {
+		for range kills {
 			time.Sleep(7*time.Second + time.Duration(rand.IntN(2000))*time.Millisecond)
 			r.server.Kill(t)
 			time.Sleep(time.Second)

@@ -11,7 +11,7 @@ import (
 
 func TestLog(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
+	quick(t, both, func(t *testing.T, r *room) {
 		r.run("log.py")
 		d := r.ends("everything", "finished")
 		r.whole(d)
@@ -73,9 +73,6 @@ func (r *room) json(d *document, metric string, step int, want string) {
 func TestMedia(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *room) {
-		if testing.Short() && r.version != shortVersions[0] {
-			t.Skip("the newest version is enough for -short")
-		}
 		said := r.run("media.py")
 		r.whole(r.ends("media", "finished"))
 		r.is(said, "files", `["end.txt","live.txt","one.txt","sub/two.txt"]`)
@@ -90,10 +87,7 @@ func TestMedia(t *testing.T) {
 
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
-		if testing.Short() && r.version != shortVersions[0] {
-			t.Skip("the newest version is enough for -short")
-		}
+	quick(t, newest, func(t *testing.T, r *room) {
 		said := r.run("artifacts.py")
 		r.whole(r.ends("maker", "finished"))
 		for name, want := range map[string]string{

@@ -210,8 +210,7 @@ func (s *subnet) sameByNetstate(t *testing.T, v1, v2, m1, m2 *participant) {
 	}
 }
 
-// reader are the options of somebody who only reads. It joins with a key that may not be
-// the project's.
+// reader are the options of somebody who only reads.
 func (s *subnet) reader(t *testing.T, project string) netstate.Options {
 	t.Helper()
 	folder := t.TempDir()
@@ -282,37 +281,53 @@ func (s *subnet) sameAnswers(t *testing.T, nodes map[*participant]*netstate.Node
 // sameOnThePage compares what the Network page shows of either project.
 func (s *subnet) sameOnThePage(t *testing.T, validators []*participant) {
 	type page struct {
-		GPUs       []any
 		Validators []struct {
 			Hotkey, Verdict string
 			Counted         bool
-			Scores, GPUs    any
+			Version         *int
+			Scores          []any
 		}
 		Miners []struct {
-			UID int
+			UID       *int
+			Hotkey    string
+			RunID     string `json:"run_id"`
+			Allocated string
+			PortOpen  *bool `json:"port_open"`
 		}
 	}
 	read := func(project string) (p page) {
 		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) { // it looks every 10 s
 			p = page{}
-			s.client.Get(t, "/api/v1/projects/"+subnetEntity+"/"+project+"/network", url.Values{}, &p)
+			s.client.Get(t, "/api/v1/projects/"+subnetEntity+"/"+project+"/network", url.Values{"netuid": {"27"}}, &p)
 			if len(p.Validators) >= len(validators) || time.Now().After(deadline) {
 				return p
 			}
 		}
 	}
 	theirs, mine := read(subnetProject), read(ours)
-	rows := func(p page, verdict string, counted bool) map[string]string {
-		out := map[string]string{}
+	// By hotkey: what a validator says of each uid, and a miner of itself.
+	rows := func(p page, verdict string, counted bool) map[string]any {
+		out := map[string]any{}
 		for _, v := range p.Validators {
 			if v.Verdict != verdict || v.Counted != counted {
 				t.Errorf("the page says of %s: %s, counted %v; want %s, %v", v.Hotkey, v.Verdict, v.Counted, verdict, counted)
 			}
-			out[v.Hotkey] = text(t, v.Scores)
+			said := map[int]any{}
+			for i, m := range p.Miners {
+				if m.UID != nil && v.Scores[i] != nil {
+					said[*m.UID] = fmt.Sprint(v.Scores[i])
+				}
+			}
+			out[v.Hotkey] = []any{said, v.Version}
+		}
+		for _, m := range p.Miners {
+			if m.RunID != "" {
+				out[m.Hotkey] = []any{m.Allocated, m.PortOpen}
+			}
 		}
 		return out
 	}
-	if diff := cmp.Diff(rows(theirs, "legacy", false), rows(mine, "verified", true)); diff != "" || len(mine.Validators) != len(validators) {
+	if diff := cmp.Diff(rows(theirs, "legacy", false), rows(mine, "verified", true)); diff != "" || len(mine.Validators) != len(validators) || len(mine.Miners) < 6 {
 		t.Errorf("the page (-by W&B +by netstate)\n%s", diff)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestPublicAPI(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, r *room) {
+	quick(t, pinned, func(t *testing.T, r *room) {
 		said := r.run("public.py")
 		// Runs come oldest first since 0.17.
 		first := "run0"
@@ -77,9 +77,6 @@ func TestPublicAPI(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *room) {
-		if testing.Short() {
-			t.Skip("not in -short")
-		}
 		readable := r.startIn(r.fresh(), nil, "errors.py", `{"id":"taken"}`)
 		said, _ := readable.wait()
 		r.is(said, "answer", `"taken"`)
@@ -96,6 +93,43 @@ func TestRefused(t *testing.T) {
 				r.Errorf("%s: the program hung", name)
 			} else if have, ok := said["answer"].(string); code == 0 && (!ok || have == "taken") {
 				r.Errorf("%s: %v", name, said["answer"])
+			}
+		}
+	})
+}
+
+// A key of one workspace that only logs and reads does that, and nothing else.
+func TestScopedKey(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r *room) {
+		hidden := r.startIn(r.fresh(), []string{"WANDB_ENTITY=strangers", "WANDB_PROJECT=secret"}, "errors.py", `{"id":"hidden"}`)
+		said, _ := hidden.wait()
+		r.is(said, "answer", `"taken"`)
+
+		key := strings.TrimSpace(r.rig.CLI(t, "key", "create", "--name", "scoped", "--scope", "ingest,read", "--project", entity, "--server", r.server.Address, "--key", r.key))
+		p := r.startIn(r.fresh(), []string{"WANDB_API_KEY=" + key}, "scoped.py")
+		late := time.AfterFunc(2*time.Minute, func() { _ = p.cmd.Cancel() })
+		said, _ = p.wait()
+		if !late.Stop() {
+			t.Error("the program hung")
+		}
+		r.is(said, "log", `[1]`)
+		r.is(said, "entity", `"lab"`)
+		r.is(said, "projects", `["sdk"]`)
+		r.is(said, "still there", `"scoped"`)
+		for _, name := range []string{"read elsewhere", "a run elsewhere", "log elsewhere"} {
+			// Of what a key may not read it does not even learn that it is there.
+			have := fmt.Sprint(said[name])
+			if strings.Contains(have, "hidden") && !strings.Contains(have, "Error") || have == "taken" || have == "<nil>" {
+				r.Errorf("%s: %s", name, have)
+			}
+		}
+		if have := fmt.Sprint(said["delete"]); !strings.Contains(have, "Error") {
+			r.Errorf("delete without the right: %s", have)
+		}
+		for _, project := range []string{"strangers/secret"} {
+			if runs := r.client.Runs(t, project); len(runs) != 1 {
+				r.Errorf("%s has %d runs, want 1", project, len(runs))
 			}
 		}
 	})

@@ -23,13 +23,6 @@ import (
 	"github.com/kymogram/kymogram/test/rig"
 )
 
-// The versions that docs/wandb.md names; those of -short, the newest and the one that
-// NI Compute's code pins, come first.
-var (
-	shortVersions = []string{"0.31.0", "0.19.0"}
-	moreVersions  = []string{"0.17.9", "0.16.6"}
-)
-
 // sdk is a version of the SDK in its own environment.
 type sdk struct{ version, folder string }
 
@@ -38,18 +31,37 @@ func (s *sdk) python() string { return filepath.Join(s.folder, "bin", "python") 
 // old tells versions whose part that sends is written in Python.
 func (s *sdk) old() bool { return s.version < "0.19" }
 
-// each runs a test once for each version, with a server of its own.
+// The versions that -short runs a test with.
+const (
+	newest = "0.31.0"
+	pinned = "0.19.0" // by NI Compute's code
+	both   = "0.31.0 0.19.0"
+)
+
+// each runs a test once for each version that docs/wandb.md names, with a server of its
+// own. It is not for -short.
 func each(t *testing.T, test func(t *testing.T, r *room)) {
 	t.Helper()
-	versions := shortVersions
+	quick(t, "", test)
+}
+
+// quick is each, and for -short the versions that it names.
+func quick(t *testing.T, short string, test func(t *testing.T, r *room)) {
+	t.Helper()
+	versions := []string{newest, pinned}
 	if !testing.Short() {
-		versions = slices.Concat(versions, moreVersions)
+		versions = append(versions, "0.17.9", "0.16.6")
 	}
 	if only := os.Getenv("WANDB_SDKS"); only != "" {
 		versions = strings.Split(only, ",")
 	}
 	for _, version := range versions {
-		t.Run(version, func(t *testing.T) { test(t, open(t, version)) })
+		t.Run(version, func(t *testing.T) {
+			if testing.Short() && !slices.Contains(strings.Fields(short), version) {
+				t.Skip("not in -short")
+			}
+			test(t, open(t, version))
+		})
 	}
 }
 

@@ -193,7 +193,7 @@ func (c *Client) send(ctx context.Context, q *http.Request) (*http.Response, err
 	ctx, cancel := context.WithCancel(ctx)
 	q = q.WithContext(ctx)
 	q.Header.Set("User-Agent", "kymogram-import")
-	if c.Key != "" && q.URL.Host == c.Base.Host && q.URL.Scheme == c.Base.Scheme && q.Method != http.MethodPut {
+	if c.Key != "" && c.knows(q.URL) && q.Method != http.MethodPut {
 		q.SetBasicAuth("api", c.Key)
 	}
 	answer, err := c.http.Do(q)
@@ -210,6 +210,9 @@ func (c *Client) send(ctx context.Context, q *http.Request) (*http.Response, err
 	said, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
 	return nil, c.refusal(answer, said)
 }
+
+// knows tells an address of the server itself: the key goes nowhere else.
+func (c *Client) knows(at *url.URL) bool { return at.Host == c.Base.Host && at.Scheme == c.Base.Scheme }
 
 func (c *Client) unreachable(err error) error {
 	if moved := (*model.Error)(nil); errors.As(err, &moved) {
@@ -248,6 +251,9 @@ func (c *Client) refusal(answer *http.Response, body []byte) error {
 	}
 	said = model.Clip(said)
 	switch code := answer.StatusCode; {
+	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && !c.knows(answer.Request.URL):
+		return model.Errorf(model.CodeInvalid, "%s keeps it at %s, which answers %s", c.Name, answer.Request.URL.Host, said).
+			WithHint("The key is sent to %s only.", c.Base.Host)
 	case code == http.StatusUnauthorized && c.Key == "":
 		return model.Errorf(model.CodeUnauthenticated, "%s wants an API key", c.Name).WithHint("%s", c.keyHint())
 	case code == http.StatusUnauthorized:

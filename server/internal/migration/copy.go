@@ -35,7 +35,11 @@ func (c *copying) copy(ctx context.Context) error {
 	changed := true
 	if c.own != nil {
 		if c.own.Imported == nil || c.own.Imported.Key != c.line.Key {
-			return model.Errorf(model.CodeRunExists, "the run %s is there and does not come from this source", c.line.Run).
+			from := "was logged there"
+			if c.own.Imported != nil {
+				from = "comes from " + c.own.Imported.Key
+			}
+			return model.Errorf(model.CodeRunExists, "the run %s is there and does not come from this source: it %s", c.line.Run, model.Clip(from)).
 				WithHint("import into another project with --to")
 		}
 		c.id, c.line.State = c.own.ID, transfer.Updated

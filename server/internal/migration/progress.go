@@ -65,8 +65,8 @@ func (p *Progress) show(units int64) {
 	}
 	p.unitsDone = min(p.unitsDone+units, p.unitSum)
 	if p.terminal {
-		p.bar.Describe(p.text())
 		p.bar.Reach(p.unitsDone)
+		p.bar.Describe(p.text())
 	} else if now.Sub(p.told) >= tellEvery {
 		p.told = now
 		fmt.Fprintln(p.out, p.text()+p.left(now))

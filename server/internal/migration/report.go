@@ -36,6 +36,8 @@ type Run struct {
 	FileBytes int64            `json:"file_bytes"`
 	Skipped   map[string]int64 `json:"skipped,omitempty"`
 	Error     string           `json:"error,omitempty"`
+
+	number int // in the order of the source
 }
 
 func (r *Run) skip(what string, n int64) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +37,7 @@ type Work struct {
 	Report Report
 
 	progress *Progress
+	offered  int
 	mu       sync.Mutex // guards Report
 }
 
@@ -55,6 +57,9 @@ func (w *Work) All(ctx context.Context, pairs []Pair, progress *Progress) error 
 		}
 	}
 	defer progress.End()
+	defer func() {
+		slices.SortStableFunc(w.Report.Runs, func(a, b Run) int { return a.number - b.number })
+	}()
 	for i, pair := range pairs {
 		if err := w.project(ctx, pair, lists[i]); err != nil {
 			return err
@@ -109,7 +114,8 @@ func (w *Work) offer(ctx context.Context, pair Pair, list []listed, group *errgr
 			return err
 		}
 		for _, one := range part {
-			c := &copying{Work: w, pair: pair, foreign: foreign[one.Name], own: own[one.Name]}
+			w.offered++
+			c := &copying{Work: w, pair: pair, foreign: foreign[one.Name], own: own[one.Name], line: Run{number: w.offered}}
 			group.Go(func() error { return w.run(ctx, c, one) })
 			if ctx.Err() != nil {
 				return ErrInterrupted
@@ -121,7 +127,8 @@ func (w *Work) offer(ctx context.Context, pair Pair, list []listed, group *errgr
 
 // run copies one run and reports it. Only what would stop every other run is an error.
 func (w *Work) run(ctx context.Context, c *copying, one listed) error {
-	c.line = Run{Run: c.pair.To.String() + "/" + one.Name, Key: w.Origin + "/" + c.pair.From.String() + "/" + one.Name, State: transfer.Failed}
+	c.line.Run, c.line.Key = c.pair.To.String()+"/"+one.Name, w.Origin+"/"+c.pair.From.String()+"/"+one.Name
+	c.line.State = transfer.Failed
 	err := c.copy(ctx)
 	switch code := model.CodeOf(err); {
 	case ctx.Err() != nil:

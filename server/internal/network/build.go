@@ -185,7 +185,7 @@ func (b *builder) node(n *node, verdict state.Verdict, reason string) Node {
 func (b *builder) legacyNode(n *legacyNode) Node {
 	out := Node{
 		Hotkey: n.hotkey, RunID: n.run.ID.String(), Run: n.run.Name, Verdict: n.judgement.Verdict, Reason: n.judgement.Reason,
-		TimeMs: uint64(max(n.run.LastNs, 0)) / uint64(time.Millisecond),
+		TimeMs: uint64(max(n.run.LastNs, 0)) / uint64(time.Millisecond), Version: n.section.version,
 	}
 	b.fromChain(&out)
 	return out
@@ -357,7 +357,7 @@ func (b *builder) addMiners() {
 	}
 	for _, n := range b.of.legacy {
 		if n.role == state.Miner && b.hereLegacy(n) {
-			b.place(Miner{Node: b.legacyNode(n), Allocated: n.section.allocated})
+			b.place(Miner{Node: b.legacyNode(n), Allocated: n.section.allocated, PortOpen: n.section.portOpen})
 		}
 	}
 }

@@ -124,8 +124,15 @@ func readLegacy(ctx context.Context, runs Runs, run catalog.Run, t *turn) (*lega
 func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
 	text := map[string]string{}
 	reports := map[string]*report.Stat{}
+	var s section
 	for _, a := range attributes {
 		path, ok := strings.CutPrefix(a.Path, "config/")
+		switch value := a.Value; {
+		case ok && path == "is_port_open" && value.Type == model.TypeBool:
+			s.portOpen = &value.Bool
+		case ok && path == "version" && value.Type == model.TypeInt:
+			s.version = &value.Int
+		}
 		if uid, of, isReport := strings.Cut(strings.TrimPrefix(path, "stats/"), "/"); isReport && strings.HasPrefix(path, "stats/") {
 			readLegacyReport(reports, uid, of, a.Value)
 		} else if ok {
@@ -136,7 +143,7 @@ func legacyOf(run catalog.Run, attributes []catalog.Attribute) *legacyNode {
 	if err != nil || text["signature"] == "" {
 		return &legacyNode{run: run}
 	}
-	n := &legacyNode{run: run, role: text["role"], hotkey: account.String(), netuid: text["config/netuid"]}
+	n := &legacyNode{run: run, role: text["role"], hotkey: account.String(), netuid: text["config/netuid"], section: s}
 	n.judgement = state.CheckLegacy(account, run.Name, text["signature"])
 	n.section.allocated = model.Clip(text["allocated"])
 	n.section.reports.Stats = legacyReports(reports)

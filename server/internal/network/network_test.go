@@ -357,6 +357,33 @@ func TestLegacyRunsAreShownAndDoNotCount(t *testing.T) {
 	}
 }
 
+// A miner by its attributes shows what it says of itself.
+func TestALegacyMiner(t *testing.T) {
+	r := newRig(t, nil)
+	m := r.speaker(state.Miner, 1, 1)
+	signature, err := state.SignLegacy(m.run.Name, m.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.runs.details = append(r.runs.details, catalog.Detail{Run: m.run, Attributes: []catalog.Attribute{
+		{Path: "config/role", Value: *model.StringValue("miner")},
+		{Path: "config/hotkey", Value: *model.StringValue(m.hotkey())},
+		{Path: "config/signature", Value: *model.StringValue(signature)},
+		{Path: "config/config/netuid", Value: *model.IntValue(27)},
+		{Path: "config/allocated", Value: *model.StringValue("somebody")},
+		{Path: "config/is_port_open", Value: *model.BoolValue(true)},
+		{Path: "config/version", Value: *model.IntValue(183)},
+		{Path: "is_port_open", Value: *model.BoolValue(false)}, // not of the configuration
+	}})
+	doc := r.document()
+	if len(doc.Miners) != 1 {
+		t.Fatalf("%+v", doc.Miners)
+	}
+	if got := doc.Miners[0]; got.Verdict != "legacy" || got.Allocated != "somebody" || got.PortOpen == nil || !*got.PortOpen || got.Version == nil || *got.Version != 183 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A record whose payload was changed or taken away shows as broken, without content.
 func TestARecordWithAnotherPayloadShowsAsBroken(t *testing.T) {
 	r := newRig(t, nil)

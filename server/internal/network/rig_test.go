@@ -199,6 +199,7 @@ type row struct {
 type miner struct {
 	row
 	Allocated string
+	PortOpen  *bool `json:"port_open"`
 	Result    *struct {
 		Score   float64
 		GPU     int

@@ -10,6 +10,7 @@ arguments]; the answer is said under the number.
 """
 
 import collections
+import functools
 import hashlib
 import json
 import os
@@ -17,10 +18,9 @@ import pathlib
 import sqlite3
 import sys
 
+import wandb
 from bittensor_wallet import Keypair
 from kit import ask, say
-
-import wandb
 
 ENTITY, PROJECT, VERSION = "neuralinternet", "opencompute", 183
 PATH = f"{ENTITY}/{PROJECT}"
@@ -51,7 +51,7 @@ class Database:
         with self.conn:
             for uid, report in stats.items():
                 row = (int(uid), json.dumps(report))
-                self.conn.execute("INSERT INTO stats VALUES (?, ?) ON CONFLICT (uid) DO UPDATE SET report = excluded.report", row)
+                self.conn.execute("INSERT OR REPLACE INTO stats VALUES (?, ?)", row)
 
 
 class Participant:
@@ -62,7 +62,12 @@ class Participant:
         self.key = Keypair.create_from_seed("0x" + seed)
         self.hotkey, self.db, self.run = self.key.ss58_address, Database(), None
         # What is left of the program's own configuration.
-        self.config = {"netuid": netuid, "subtensor": {"network": "finney", "chain_endpoint": None}, "neuron": {"name": self.role, "epoch": 12.5}, "auto_update": True}
+        self.config = {
+            "netuid": netuid,
+            "subtensor": {"network": "finney", "chain_endpoint": None},
+            "neuron": {"name": self.role, "epoch": 12.5},
+            "auto_update": True,
+        }
         if not os.getenv("WANDB_API_KEY") and not (pathlib.Path.home() / ".netrc").exists():
             raise ValueError("log in to wandb, or set WANDB_API_KEY")
         self.api = wandb.Api()
@@ -78,7 +83,8 @@ class Participant:
     def join(self):
         """Finds the run of this hotkey, or begins one, and logs into it."""
         if self.run_id is None:
-            mine = self.api.runs(PATH, filters={"$and": [{"config.config.netuid": self.netuid}, {"display_name": self.name}]})
+            clauses = [{"config.config.netuid": self.netuid}, {"display_name": self.name}]
+            mine = self.api.runs(PATH, filters={"$and": clauses})
             if len(mine) >= 1:
                 self.run_id = mine[0].id
                 self.db.keep_run(self.hotkey, self.run_id)
@@ -163,7 +169,8 @@ class Participant:
 
     def validators(self, key):
         self.api.flush()
-        clauses = [{"config.role": "validator"}, {"config.config.netuid": self.netuid}, {f"config.{key}": {"$exists": True}}]
+        mine = [{"config.role": "validator"}, {"config.config.netuid": self.netuid}]
+        clauses = [*mine, {f"config.{key}": {"$exists": True}}]
         return self.api.runs(path=PATH, filters={"$and": clauses})
 
     def lists(self, key, valid, flag):
@@ -195,7 +202,8 @@ class Participant:
                 for uid, report in stats.items():
                     if report.get("own_score") is True:
                         reports.setdefault(uid, []).append(report)
-        chosen = {int(uid): dominant([one for one in all_of if one.get("score", 0) != 0]) for uid, all_of in reports.items()}
+        counted = {uid: [one for one in all_of if one.get("score", 0) != 0] for uid, all_of in reports.items()}
+        chosen = {int(uid): dominant(all_of) for uid, all_of in counted.items()}
         return {uid: {**report, "own_score": True} for uid, report in chosen.items() if report}
 
     def sync_allocated(self):
@@ -214,7 +222,8 @@ class Participant:
             {"config.specs": {"$exists": True}},
             {"config.hotkey": {"$in": list(queryable.values())}},
         ]
-        specs = {run.config["hotkey"]: run.config["specs"] for run in self.api.runs(PATH, {"$and": clauses}) if self.verify(run)}
+        runs = self.api.runs(PATH, {"$and": clauses})
+        specs = {run.config["hotkey"]: run.config["specs"] for run in runs if self.verify(run)}
         return {int(uid): [hotkey, specs[hotkey]] for uid, hotkey in queryable.items() if specs.get(hotkey)}
 
     # What tests ask besides.
@@ -231,7 +240,8 @@ class Participant:
         """A run as the dashboard of the subnet reads it, by its id."""
         self.api.flush()
         found = self.api.run(f"{PATH}/{run}")
-        return [found.id, found.name, found.state, found.description, found.created_at, found.config, dict(found.summary), self.verify(found)]
+        about = [found.id, found.name, found.state, found.description, found.created_at]
+        return [*about, found.config, dict(found.summary), self.verify(found)]
 
     def dashboard(self):
         return [[run.id, run.name, run.state] for run in wandb.Api().runs(PATH)]
@@ -253,7 +263,8 @@ def dominant(reports):
         return reports[0] if reports else None
 
     def claim(report):
-        return report.get("gpu_specs", {}).get("gpu_name"), report.get("gpu_specs", {}).get("num_gpus"), report.get("score", 0)
+        specs = report.get("gpu_specs", {})
+        return specs.get("gpu_name"), specs.get("num_gpus"), report.get("score", 0)
 
     votes = collections.Counter(map(claim, reports))
     best = max(votes, key=lambda one: (votes[one], one[2]))
@@ -270,7 +281,7 @@ def main():
     say("joined", [participant.run_id, participant.run is not None, participant.hotkey])
     for line in sys.stdin:
         number, method, arguments = json.loads(line)
-        ask(str(number))(lambda: getattr(participant, method)(*arguments))
+        ask(str(number))(functools.partial(getattr(participant, method), *arguments))
 
 
 main()

@@ -210,7 +210,7 @@ func (m *artifacts) commit() {
 	if a == nil {
 		return
 	}
-	content := pickOf(m, []catalog.ArtifactContent{{}, {Files: 7, Bytes: 70, Manifest: catalog.BlobRef{SHA256: strings.Repeat("f", 64), Size: 5, MD5: "m"}}})
+	content := pickOf(m, []catalog.ArtifactContent{{}, {Digest: "composed"}, {Files: 7, Bytes: 70, Manifest: catalog.BlobRef{SHA256: strings.Repeat("f", 64), Size: 5, MD5: "m"}}})
 	got, err := m.c.CommitArtifact(m.ctx(), a.ID, content, at(m.now))
 	if a.State == catalog.ArtifactDeleted {
 		m.wantCode("CommitArtifact of a deleted one", err, model.CodeNotFound)
@@ -219,6 +219,7 @@ func (m *artifacts) commit() {
 	m.check("CommitArtifact", err)
 	if a.State == catalog.ArtifactPending {
 		a.State, a.CommittedNs, a.ChangedNs, a.Manifest = catalog.ArtifactCommitted, atNs(m.now), atNs(m.now), content.Manifest
+		a.Digest = cmp.Or(content.Digest, a.Digest)
 		if a.Files, a.Bytes = content.Files, content.Bytes; a.Files == 0 {
 			for _, f := range a.files {
 				a.Files, a.Bytes = a.Files+1, a.Bytes+f.Size

@@ -300,12 +300,20 @@ func testManifests(t *testing.T, open Opener) {
 	linked, err := h.c.LinkArtifact(h.ctx(), a.ID, catalog.VersionName{Workspace: "team", Project: "elsewhere", Collection: "port"}, nil, at(3))
 	h.check("LinkArtifact", err)
 	h.naming("a part that is linked to another project", parts[0].Blob.SHA256, 2)
+	members, err := h.c.Memberships(h.ctx(), a.ID)
+	h.check("Memberships", err)
+	equal(t, "memberships", []catalog.Membership{
+		{Collection: a.Sequence, Workspace: a.Workspace, Project: a.Project, Name: a.Name, Index: 0, AddedNs: atNs(2)},
+		{Collection: linked.Collection, Workspace: "team", Project: "elsewhere", Name: "port", Index: 0, AddedNs: atNs(3)},
+	}, members)
 	h.check("DeleteCollection", h.c.DeleteCollection(h.ctx(), linked.Collection))
 	h.naming("a part", parts[0].Blob.SHA256, 1)
 	h.check("DeleteArtifact", h.c.DeleteArtifact(h.ctx(), a.ID, false, at(4)))
 	h.naming("a part of a deleted artifact", parts[0].Blob.SHA256, 0)
 	_, err = h.c.Manifests(h.ctx(), a.ID)
 	h.wantCode("parts of a deleted artifact", err, model.CodeNotFound)
+	_, err = h.c.Memberships(h.ctx(), a.ID)
+	h.wantCode("memberships of a deleted artifact", err, model.CodeNotFound)
 	_, err = h.c.ArtifactByClient(h.ctx(), "x")
 	h.wantCode("a deleted one by client", err, model.CodeNotFound)
 }

@@ -2,7 +2,6 @@ package wandb
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -31,12 +30,31 @@ const (
 	importSource     = "wandb"
 )
 
-// importedFields are the origin of a run for the API, null where nothing imported it.
-func importedFields(of *imported) graph.Field {
-	if of == nil {
-		return nil
+// importedFields are the origin of a run for the API, null where nothing imported it. A run
+// whose import ended right after it was made has it in its attributes only.
+func (r *Receiver) importedFields(run *foundRun) graph.Field {
+	if of := run.about.Imported; of != nil {
+		return graph.Object{"key": of.Key, "digest": of.Digest}
 	}
-	return graph.Object{"key": of.Key, "digest": of.Digest}
+	return graph.Resolver(func(ctx context.Context, _ graph.Args) (graph.Field, error) {
+		detail, err := r.query.Run(ctx, run.ID, nil)
+		if err != nil {
+			return nil, err
+		}
+		said := map[string]string{}
+		for a, err := range detail.Attributes {
+			if err != nil {
+				return nil, err
+			}
+			if a.Path == attributeSource || a.Path == attributeKey {
+				said[a.Path] = a.Value.Str
+			}
+		}
+		if said[attributeSource] != importSource || said[attributeKey] == "" {
+			return nil, nil
+		}
+		return graph.Object{"key": said[attributeKey], "digest": ""}, nil
+	})
 }
 
 // imports tells an upsert of an import.
@@ -44,15 +62,9 @@ func (u *upsert) imports() bool { return u.in.Has("imported") }
 
 // origin makes a new run as old as it was, and says where it comes from with the request
 // that makes it: a later import knows it by that, whatever ended this one.
-func (u *upsert) origin(request *model.OpenRequest) error {
-	in := u.in.Inner("imported")
-	text, err := json.Marshal(about{Imported: &imported{Key: in.Text("key")}})
-	if err != nil {
-		return err
-	}
-	request.OpenedNs = instant(in.Text("createdAt"))
-	request.Initial = append(u.originAttributes(), model.Update{Op: model.OpSetTree, Path: treeAbout, Text: string(text)})
-	return nil
+func (u *upsert) origin(request *model.OpenRequest) {
+	request.OpenedNs = instant(u.in.Inner("imported").Text("createdAt"))
+	request.Initial = u.originAttributes()
 }
 
 // originAttributes show people where a run comes from.

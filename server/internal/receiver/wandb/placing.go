@@ -49,10 +49,7 @@ func (p *placing) all(ctx context.Context, c *chunk) error {
 // history places rows. What a window has is stored before the next one is read, so that
 // its rows are found like those of requests before.
 func (p *placing) history(ctx context.Context, c *chunk) error {
-	for all, err := range windows(c.history) {
-		if err != nil {
-			return err
-		}
+	for all := range windows(c.history) {
 		if c.historyLines > 0 {
 			if err := p.flush(ctx); err != nil {
 				return err
@@ -284,10 +281,7 @@ func (p *placing) others(ctx context.Context, c *chunk) error {
 
 // events are what the SDK measures of the machine: series of the time, without steps.
 func (p *placing) events(ctx context.Context, c *chunk) error {
-	for all, err := range windows(c.events) {
-		if err != nil {
-			return err
-		}
+	for all := range windows(c.events) {
 		if c.eventsLines > 0 {
 			if err := p.flush(ctx); err != nil {
 				return err
@@ -311,10 +305,7 @@ func (p *placing) events(ctx context.Context, c *chunk) error {
 // console are lines by their number: a later text of a line replaces it, as a progress bar
 // does.
 func (p *placing) console(ctx context.Context, c *chunk) error {
-	for all, err := range windows(c.console) {
-		if err != nil {
-			return err
-		}
+	for all := range windows(c.console) {
 		if c.consoleLines > 0 {
 			if err := p.flush(ctx); err != nil {
 				return err
@@ -368,10 +359,7 @@ func stamped(raw []byte) (ns int64, text string) {
 // summary is the last line of its file: each is the whole.
 func (p *placing) summary(ctx context.Context, c *chunk) error {
 	var last []byte
-	for all, err := range windows(c.summary) {
-		if err != nil {
-			return err
-		}
+	for all := range windows(c.summary) {
 		last = all[len(all)-1]
 	}
 	if last == nil {

@@ -115,7 +115,7 @@ func (r *Receiver) runFields(run *foundRun) graph.Object {
 		"wandbConfig": graph.Resolver(func(_ context.Context, args graph.Args) (graph.Field, error) {
 			return ownConfig(run.config, args.Texts("keys")), nil
 		}),
-		"sweep": nil, "github": nil, "jobProgram": optional(run.about.Program), "jobRepo": optional(run.about.Repo), "imported": importedFields(run.about.Imported), "fileCount": nil, "files": nil,
+		"sweep": nil, "github": nil, "jobProgram": optional(run.about.Program), "jobRepo": optional(run.about.Repo), "imported": r.importedFields(run), "fileCount": nil, "files": nil,
 	}
 	r.historyFields(o, id)
 	r.fileFields(o, id, at)

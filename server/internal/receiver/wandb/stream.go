@@ -114,29 +114,30 @@ func readChunk(body []byte) (*chunk, error) {
 	return c, nil
 }
 
+// files finds what each file has, in JSON that was checked as part of the body.
 func (c *chunk) files(files []byte) error {
 	if loose.KindOf(files) != loose.Object {
 		return nil // null: a heartbeat
 	}
-	// The body was checked, so each part of it is only skipped from here on: a file may be
-	// nearly all of it.
-	for quoted, file := range loose.Pairs(files) {
-		var content []byte
-		from := int64(0)
+	for name, file := range loose.Pairs(files) {
+		if loose.KindOf(file) != loose.Object {
+			continue
+		}
+		var content, offset []byte
 		for key, value := range loose.Pairs(file) {
 			switch string(key) {
 			case `"content"`:
 				content = value
 			case `"offset"`:
-				at, _ := loose.Float(value)
-				from = int64(min(max(at, 0), 1<<53))
+				offset = value
 			}
 		}
 		if loose.KindOf(content) != loose.Array {
 			continue
 		}
-		name, _ := loose.Text(quoted)
-		switch name {
+		at, _ := loose.Float(offset)
+		from := int64(min(max(at, 0), 1<<53))
+		switch text, _ := loose.Text(name); text {
 		case fileHistory:
 			c.history, c.historyFrom = content, from
 		case fileEvents:
@@ -146,7 +147,7 @@ func (c *chunk) files(files []byte) error {
 		case fileConsole:
 			c.console, c.consoleFrom = content, from
 		default:
-			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(name)).
+			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(text)).
 				WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
 		}
 	}
@@ -160,23 +161,19 @@ const (
 	windowBytes = 1 << 20
 )
 
-// windows walks through the lines of an array of strings. What is no string is given as it
+// windows walks through the lines of an array of strings, which was checked. What is no string is given as it
 // is. A window's lines stay as they are.
-func windows(array []byte) iter.Seq2[[][]byte, error] {
-	return func(yield func([][]byte, error) bool) {
+func windows(array []byte) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
 		if array == nil {
 			return
 		}
 		var all [][]byte
 		var room []byte
 		size := 0
-		for one, err := range loose.Elements(array) {
-			if err != nil {
-				yield(nil, model.Errorf(model.CodeInvalid, "the lines are no JSON: %s", model.Clip(err.Error())))
-				return
-			}
+		for one := range loose.Items(array) {
 			if len(all) == windowLines || size > 0 && size+len(one) > windowBytes {
-				if !yield(all, nil) {
+				if !yield(all) {
 					return
 				}
 				all, room, size = nil, nil, 0
@@ -192,7 +189,7 @@ func windows(array []byte) iter.Seq2[[][]byte, error] {
 			all = append(all, one)
 		}
 		if len(all) > 0 {
-			yield(all, nil)
+			yield(all)
 		}
 	}
 }

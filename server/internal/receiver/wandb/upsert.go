@@ -140,9 +140,7 @@ func checkID(id string) error {
 func (u *upsert) create(ctx context.Context) (model.RunID, error) {
 	request := (&life{at: u.at}).request(newWriter(), processSDK+u.version(), u.host())
 	if u.imports() { // its rows come whole, those of a parent too
-		if err := u.origin(&request); err != nil {
-			return model.RunID{}, err
-		}
+		u.origin(&request)
 	} else if parent, step, ok := u.branch(); ok && parent != u.at.run {
 		request.ForkFromRun, request.ForkAtStep = parent, &step
 	}

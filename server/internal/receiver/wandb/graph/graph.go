@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/parser"
@@ -126,7 +127,8 @@ type execution struct {
 	fields   int
 	calls    int
 	resolved int
-	over     bool // a limit was passed: nothing more is resolved
+	inside   []string // the fragments that are being collected
+	over     bool     // a limit was passed: nothing more is resolved
 }
 
 // selected is a field of a set as it is asked for.
@@ -138,7 +140,7 @@ type selected struct {
 
 // collect gathers the fields of a set, fragments included, in order; those of one key are
 // one field.
-func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string]int, depth int, seen []string) ([]selected, error) {
+func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string]int, depth int) ([]selected, error) {
 	if depth > maxDepth {
 		return nil, errDepth()
 	}
@@ -164,10 +166,10 @@ func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string
 			into = append(into, selected{key, s, []ast.SelectionSet{s.SelectionSet}})
 		case *ast.InlineFragment:
 			if x.included(s.Directives) {
-				into, err = x.collect(s.SelectionSet, into, at, depth+1, seen)
+				into, err = x.collect(s.SelectionSet, into, at, depth+1)
 			}
 		case *ast.FragmentSpread:
-			into, err = x.spread(s, into, at, depth, seen)
+			into, err = x.spread(s, into, at, depth)
 		}
 		if err != nil {
 			return nil, err
@@ -176,7 +178,7 @@ func (x *execution) collect(set ast.SelectionSet, into []selected, at map[string
 	return into, nil
 }
 
-func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string]int, depth int, seen []string) ([]selected, error) {
+func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string]int, depth int) ([]selected, error) {
 	if !x.included(s.Directives) {
 		return into, nil
 	}
@@ -184,12 +186,13 @@ func (x *execution) spread(s *ast.FragmentSpread, into []selected, at map[string
 	if def == nil {
 		return nil, model.Errorf(model.CodeInvalid, "the GraphQL document has no fragment %q", model.Clip(s.Name))
 	}
-	for _, name := range seen {
-		if name == s.Name {
-			return nil, model.Errorf(model.CodeInvalid, "the fragment %q names itself", model.Clip(s.Name))
-		}
+	if slices.Contains(x.inside, s.Name) {
+		return nil, model.Errorf(model.CodeInvalid, "the fragment %q names itself", model.Clip(s.Name))
 	}
-	return x.collect(def.SelectionSet, into, at, depth+1, append(seen, s.Name))
+	x.inside = append(x.inside, s.Name)
+	into, err := x.collect(def.SelectionSet, into, at, depth+1)
+	x.inside = x.inside[:len(x.inside)-1]
+	return into, err
 }
 
 func (x *execution) included(directives ast.DirectiveList) bool {
@@ -219,7 +222,7 @@ func (x *execution) merged(dst []byte, o Object, sets []ast.SelectionSet, depth 
 	at := map[string]int{}
 	for _, set := range sets {
 		var err error
-		if fields, err = x.collect(set, fields, at, depth, nil); err != nil {
+		if fields, err = x.collect(set, fields, at, depth); err != nil {
 			x.fail(err)
 			x.over = true
 			return append(dst, "null"...)

@@ -3,6 +3,7 @@ package row
 import (
 	"iter"
 	"math"
+	"strconv"
 
 	"github.com/kymogram/kymogram/server/internal/loose"
 )
@@ -17,6 +18,10 @@ const TypeMember = "_type"
 // bare words, and integers up to ±2^53.
 func Number(value []byte) (float64, bool) {
 	const most = 1 << 53
+	if isFraction(value) { // as most are: one look is enough
+		f, err := strconv.ParseFloat(string(value), 64)
+		return f, err == nil
+	}
 	f, exact := loose.Float(value)
 	if !exact || loose.KindOf(value) != loose.Number {
 		return 0, false
@@ -25,6 +30,22 @@ func Number(value []byte) (float64, bool) {
 		return 0, false
 	}
 	return f, true
+}
+
+// isFraction tells digits with a point among them.
+func isFraction(value []byte) bool {
+	if len(value) < 3 || value[0] != '-' && value[0]-'0' > 9 {
+		return false
+	}
+	point := 0
+	for i, c := range value[1:] {
+		if c == '.' && point == 0 {
+			point = i + 1
+		} else if c-'0' > 9 {
+			return false
+		}
+	}
+	return point > 0 && point < len(value)-1 && value[point-1] != '-'
 }
 
 func isWhole(number []byte) bool {

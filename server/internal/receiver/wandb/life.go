@@ -347,7 +347,8 @@ func (r *Receiver) begin(ctx context.Context, v *life, sdk, host, client string,
 	}
 	alone = alone && client == "" && !v.shared && !(resumes && v.rewound)
 	v.rewound = false
-	p, err := r.join(ctx, v, newWriter(), processSDK+sdk, host, number, alone && v.greatest >= 0)
+	// One that is only known by its rows, as others ended before it, has no sdk and no mark.
+	p, err := r.join(ctx, v, newWriter(), processSDK+sdk, host, number, alone && v.greatest >= 0 && sdk != "")
 	if err != nil {
 		return err
 	}

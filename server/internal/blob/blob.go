@@ -35,7 +35,7 @@ func ParseHash(s string) (Hash, error) {
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // Store keeps blobs. Every method is safe for concurrent use.
-type Store interface {
+type Store interface { //nolint:interfacebloat // one more than five, and each of them is about the same bytes
 	// Put keeps what r yields. It is durable on return, and nothing is kept when
 	// r fails or its bytes have another hash (CodeInvalid). CodeDiskFull when
 	// there is no room. A blob that is there already need not be read again.

@@ -155,7 +155,7 @@ type ArtifactManifest struct {
 }
 
 // ArtifactReader is what query reads of artifacts.
-type ArtifactReader interface {
+type ArtifactReader interface { //nolint:interfacebloat // the sum of what its one user reads
 	// Artifact finds one by number, also one that is pending or deleted: CodeNotFound.
 	Artifact(ctx context.Context, id int64) (*Artifact, error)
 	// ArtifactVersion finds a committed one in a collection: CodeNotFound.
@@ -241,7 +241,7 @@ type CollectionEdit struct {
 }
 
 // ArtifactKeeper is what ingest changes of artifacts. Names and texts are checked before.
-type ArtifactKeeper interface {
+type ArtifactKeeper interface { //nolint:interfacebloat // the sum of what its one user changes
 	// CreateArtifact makes a pending artifact, and its project and collection where there are none. It
 	// gives the one that is there instead: of the same client's or distributed id, or the
 	// committed one of the same digest, which then gets the aliases. CodeConflict where the

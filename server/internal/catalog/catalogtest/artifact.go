@@ -190,11 +190,11 @@ func (m *artifacts) addFiles() {
 		}})
 	}
 	err := m.c.AddArtifactFiles(m.ctx(), a.ID, files)
-	switch {
-	case a.State == catalog.ArtifactDeleted:
+	switch a.State {
+	case catalog.ArtifactDeleted:
 		m.wantCode("files of a deleted artifact", err, model.CodeNotFound)
 		return
-	case a.State == catalog.ArtifactCommitted:
+	case catalog.ArtifactCommitted:
 		has := func(f catalog.File) bool { return a.files[f.Name].SHA256 == f.SHA256 }
 		m.wantCode("files of a committed artifact", err, map[bool]model.Code{false: model.CodeConflict}[!slices.ContainsFunc(files, func(f catalog.File) bool { return !has(f) })])
 		return

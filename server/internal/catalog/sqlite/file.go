@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -107,7 +106,10 @@ func filesWhere(f *catalog.FileFilter) (w *where, err error) {
 // behindPrefix is the least text that is behind all that begin with prefix, "" where there is
 // none. Texts are compared byte by byte.
 func behindPrefix(prefix string) string {
-	rest := strings.TrimRight(prefix, "\xff")
+	rest := prefix
+	for rest != "" && rest[len(rest)-1] == 0xff {
+		rest = rest[:len(rest)-1]
+	}
 	if rest == "" {
 		return ""
 	}

@@ -78,7 +78,8 @@ func live(t testing.TB, db *DB, from, to int) {
 			{Op: model.OpRendering, Rendering: &model.Rendering{ID: "v", Env: "cart", Episode: 1, SHA256: strings.Repeat("ab", 32)}},
 			{Op: model.OpShared, Env: "cart", Other: &other},
 			{Op: model.OpSetTree, Path: "wandb/config", Text: `{"a":NaN}` + strings.Repeat(" ", i*5000)},
-			{Op: model.OpSetTree, Path: "gone", Text: "1"}, {Op: model.OpSetTree, Path: "gone"},
+			{Op: model.OpSetTree, Path: "gone", Text: "1"},
+			{Op: model.OpSetTree, Path: "gone"},
 			{Op: model.OpSetFile, Path: "media/a.png", File: &model.RunFile{SHA256: strings.Repeat("cd", 32), Size: int64(i), MD5: "x"}},
 			{Op: model.OpClose},
 		}

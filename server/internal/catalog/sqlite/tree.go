@@ -162,7 +162,7 @@ func (r *treeReader) runs(ctx context.Context, d *DB, tx *sql.Tx) (page []catalo
 		args = append(args, name)
 	}
 	args = append(args, r.Workspace, r.Project, r.After.CreatedNs, r.After.Number, treesPage)
-	query, err := d.reader.prepare(ctx, r.query) //nolint:sqlclosecheck // it is kept
+	query, err := d.reader.prepare(ctx, r.query)
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -206,7 +206,7 @@ func (r *treeReader) texts(ctx context.Context, d *DB, tx *sql.Tx, missing []tre
 	if err != nil {
 		return 0, fmt.Errorf("encode the places of texts: %w", err)
 	}
-	query, err := d.reader.prepare(ctx, textsInOrder) //nolint:sqlclosecheck // it is kept
+	query, err := d.reader.prepare(ctx, textsInOrder)
 	if err != nil {
 		return 0, err
 	}

@@ -140,7 +140,7 @@ type selection struct {
 	key           string
 }
 
-func selectionOf(ctx context.Context, at place, args graph.Args) (*selection, error) {
+func selectionOf(at place, args graph.Args) (*selection, error) {
 	text := args.Text("filters")
 	if inner, is := args["filters"].(map[string]any); is {
 		raw, err := json.Marshal(inner)
@@ -254,7 +254,7 @@ func began(ctx context.Context, variables map[string]any, now time.Time) context
 
 // runCount counts the runs of a filter.
 func (r *Receiver) runCount(ctx context.Context, at place, args graph.Args) (graph.Field, error) {
-	s, err := selectionOf(ctx, at, args)
+	s, err := selectionOf(at, args)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func (r *Receiver) runs(ctx context.Context, at place, args graph.Args) (graph.F
 	if err != nil {
 		return nil, err
 	}
-	s, err := selectionOf(ctx, at, args)
+	s, err := selectionOf(at, args)
 	if err != nil {
 		return nil, err
 	}

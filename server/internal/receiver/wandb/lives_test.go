@@ -176,10 +176,8 @@ func (d *drill) send(c *client, end bool) {
 		ctx, fault = &cut{Context: ctx, left: 1 + d.r.IntN(40), done: make(chan struct{})}, "cut"
 	case 1:
 		fault = "full"
-		used := int64(0)
 		limit := int64(d.r.IntN(3000))
-		used = d.fs.Used()
-		d.fs.Limit(used + limit + 1)
+		d.fs.Limit(d.fs.Used() + limit + 1)
 	}
 	w := d.stream(ctx, d.name, chunk)
 	d.fs.Limit(0)

@@ -2,7 +2,6 @@ package wandb
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -179,10 +178,4 @@ func (r *Receiver) deleteRun(ctx context.Context, args graph.Args) (graph.Field,
 	}
 	r.lives.forget(id)
 	return graph.Object{"success": true, "clientMutationId": optional(in.Text("clientMutationId"))}, nil
-}
-
-// text is a JSON string of a JSON value, as the API has many.
-func textOf(v any) (graph.Field, error) {
-	text, err := json.Marshal(v)
-	return string(text), err
 }

@@ -349,8 +349,8 @@ func union(before, text []byte) []byte {
 	if len(missing) == 0 {
 		return text
 	}
-	for m := range loose.Members(before) {
-		if !missing[string(m.Key)] {
+	for m, err := range loose.Members(before) {
+		if err != nil || !missing[string(m.Key)] {
 			continue
 		}
 		delete(missing, string(m.Key))

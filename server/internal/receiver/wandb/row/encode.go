@@ -87,9 +87,9 @@ func (e *Encoder) Groups() []model.RowGroup {
 		if len(g.step) == 0 {
 			continue
 		}
-		columns := append(g.columns, model.Column{Series: model.SeriesKey{Metric: IndexMetric, Scale: model.ScaleStep}, Kind: model.KindFloat, Floats: g.runtime})
+		g.columns = append(g.columns, model.Column{Series: model.SeriesKey{Metric: IndexMetric, Scale: model.ScaleStep}, Kind: model.KindFloat, Floats: g.runtime})
 		out = append(out, model.RowGroup{
-			Unique: model.UniqueAxes, Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: g.step}}, TimeNs: g.time, Columns: columns,
+			Unique: model.UniqueAxes, Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: g.step}}, TimeNs: g.time, Columns: g.columns,
 		})
 	}
 	e.groups, e.of, e.last = e.groups[:0], nil, nil

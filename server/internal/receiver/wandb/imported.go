@@ -32,8 +32,8 @@ const (
 
 // importedFields are the origin of a run for the API, null where nothing imported it. A run
 // whose import ended right after it was made has it in its attributes only.
-func (r *Receiver) importedFields(run *foundRun) graph.Field {
-	if of := run.about.Imported; of != nil {
+func (r *Receiver) importedFields(run *foundRun, told *about) graph.Field {
+	if of := told.Imported; of != nil {
 		return graph.Object{"key": of.Key, "digest": of.Digest}
 	}
 	return graph.Resolver(func(ctx context.Context, _ graph.Args) (graph.Field, error) {

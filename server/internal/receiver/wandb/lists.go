@@ -29,11 +29,12 @@ type record struct{ *foundRun }
 // Field gives a field as JSON.
 func (r record) Field(name string) (value []byte, ok bool) {
 	text := func(s string) ([]byte, bool) { return loose.AppendText(nil, s), s != "" }
+	told := func(key string) ([]byte, bool) { return loose.Get(r.about.json(), key) }
 	switch name {
 	case "config":
-		return r.config, len(r.config) > 0
+		return r.config.json(), r.config.text != ""
 	case "summaryMetrics":
-		return r.summary, len(r.summary) > 0
+		return r.summary.json(), r.summary.text != ""
 	case "name":
 		return text(r.Name)
 	case "displayName":
@@ -44,9 +45,9 @@ func (r record) Field(name string) (value []byte, ok bool) {
 	case "state":
 		return text(state(r.Status))
 	case "group":
-		return text(r.about.Group)
+		return told("group")
 	case "jobType":
-		return text(r.about.JobType)
+		return told("jobType")
 	case "tags":
 		list, err := json.Marshal(tagsOf(r.foundRun))
 		return list, err == nil
@@ -55,19 +56,19 @@ func (r record) Field(name string) (value []byte, ok bool) {
 	case "heartbeatAt":
 		return text(stamp(r.LastNs))
 	case "username":
-		return text(r.about.User)
+		return told("user")
 	case "notes":
 		return text(r.Description)
 	case "host":
-		return text(r.about.Host)
+		return told("host")
 	case "sweep":
-		return text(r.about.Sweep)
+		return told("sweepName")
 	case "commit":
-		return text(r.about.Commit)
+		return told("commit")
 	case "program":
-		return text(r.about.Program)
+		return told("program")
 	case "repo":
-		return text(r.about.Repo)
+		return told("repo")
 	case "duration":
 		return []byte(itoa((r.LastNs - r.CreatedNs) / 1e9)), true
 	case "project":

@@ -9,18 +9,31 @@ import (
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/graph"
 )
 
-// foundRun is a run with its trees.
+// foundRun is a run with its trees. A list looks at thousands, and at few of the trees of
+// each, so they are read when they are asked for.
 type foundRun struct {
 	catalog.Run
-	config, summary []byte
-	about           about
+	config, summary, about tree
+}
+
+// tree is the text of a tree, "" where the run has none.
+type tree struct {
+	text  string
+	bytes []byte
+}
+
+func (t *tree) json() []byte {
+	if t.bytes == nil {
+		t.bytes = []byte(t.text)
+	}
+	return t.bytes
 }
 
 // treesOfRun are those that a run of the API has, in this order.
 func treesOfRun() []string { return []string{treeConfig, treeSummary, treeAbout} }
 
 func foundOf(run *catalog.Run, texts []string) *foundRun {
-	return &foundRun{Run: *run, config: []byte(texts[0]), summary: []byte(texts[1]), about: readAbout(texts[2])}
+	return &foundRun{Run: *run, config: tree{text: texts[0]}, summary: tree{text: texts[1]}, about: tree{text: texts[2]}}
 }
 
 // read reads a run with its trees.
@@ -33,7 +46,7 @@ func (r *Receiver) readRun(ctx context.Context, id model.RunID) (*foundRun, erro
 	if err != nil {
 		return nil, err
 	}
-	return &foundRun{Run: *run, config: []byte(trees[treeConfig]), summary: []byte(trees[treeSummary]), about: readAbout(trees[treeAbout])}, nil
+	return foundOf(run, []string{trees[treeConfig], trees[treeSummary], trees[treeAbout]}), nil
 }
 
 func (r *Receiver) runObject(ctx context.Context, id model.RunID) (graph.Object, error) {
@@ -96,7 +109,7 @@ func state(status model.RunStatus) string {
 
 // runFields are the fields of a run. What costs a read is read when it is asked for.
 func (r *Receiver) runFields(run *foundRun) graph.Object {
-	id, at := run.ID, place{run.Workspace, run.Project, run.Name}
+	id, at, told := run.ID, place{run.Workspace, run.Project, run.Name}, readAbout(run.about.text)
 	display := run.DisplayName
 	if display == "" {
 		display = run.Name
@@ -104,17 +117,17 @@ func (r *Receiver) runFields(run *foundRun) graph.Object {
 	o := graph.Object{
 		"__typename": "Run", "id": node("Run", id.String()), "internalId": internal(id.String()), "name": run.Name, "displayName": display,
 		"projectId": internal(at.entity, at.project), "state": state(run.Status), "tags": tagsOf(run), "notes": optional(run.Description),
-		"description": optional(run.Description), "group": optional(run.about.Group), "groupName": optional(run.about.Group), "jobType": optional(run.about.JobType),
-		"sweepName": optional(run.about.Sweep), "commit": optional(run.about.Commit), "host": optional(run.about.Host),
-		"program": optional(run.about.Program), "repo": optional(run.about.Repo), "readOnly": false, "shouldStop": false, "stopped": false, "failed": run.Status == model.StatusFailed,
+		"description": optional(run.Description), "group": optional(told.Group), "groupName": optional(told.Group), "jobType": optional(told.JobType),
+		"sweepName": optional(told.Sweep), "commit": optional(told.Commit), "host": optional(told.Host),
+		"program": optional(told.Program), "repo": optional(told.Repo), "readOnly": false, "shouldStop": false, "stopped": false, "failed": run.Status == model.StatusFailed,
 		"createdAt": stamp(run.CreatedNs), "heartbeatAt": stamp(run.LastNs), "updatedAt": stamp(run.LastNs), "computeSeconds": (run.LastNs - run.CreatedNs) / 1e9,
-		"config": orEmpty(run.config), "summaryMetrics": orEmpty(run.summary),
-		"user":    graph.Object{"__typename": "User", "id": node("User", run.about.User), "name": run.about.User, "username": run.about.User, "email": ""},
+		"config": orEmpty(run.config.text), "summaryMetrics": orEmpty(run.summary.text),
+		"user":    graph.Object{"__typename": "User", "id": node("User", told.User), "name": told.User, "username": told.User, "email": ""},
 		"project": r.projectOf(at),
 		"wandbConfig": graph.Resolver(func(_ context.Context, args graph.Args) (graph.Field, error) {
-			return ownConfig(run.config, args.Texts("keys")), nil
+			return ownConfig(run.config.json(), args.Texts("keys")), nil
 		}),
-		"sweep": nil, "github": nil, "jobProgram": optional(run.about.Program), "jobRepo": optional(run.about.Repo), "imported": r.importedFields(run), "fileCount": nil, "files": nil,
+		"sweep": nil, "github": nil, "jobProgram": optional(told.Program), "jobRepo": optional(told.Repo), "imported": r.importedFields(run, &told), "fileCount": nil, "files": nil,
 	}
 	r.historyFields(o, id)
 	r.fileFields(o, id, at)
@@ -137,11 +150,11 @@ func optional(s string) graph.Field {
 	return s
 }
 
-func orEmpty(text []byte) string {
-	if len(text) == 0 {
+func orEmpty(text string) string {
+	if text == "" {
 		return "{}"
 	}
-	return string(text)
+	return text
 }
 
 func tagsOf(run *foundRun) []string {

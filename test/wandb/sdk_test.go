@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/test/rig"
 )
 
@@ -76,9 +77,24 @@ func install(t *testing.T, version string) *sdk {
 	}
 	sum := sha256.Sum256(text)
 	s := &sdk{version: version, folder: filepath.Join(cache(t), version)}
+	// Tests run side by side, also of several processes; one of them makes it.
+	lock, err := os.OpenFile(s.folder+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close() // ends the lock
+	if err := platform.Lock(lock); err != nil {
+		t.Fatal(err)
+	}
 	marker := filepath.Join(s.folder, ".installed")
 	if have, err := os.ReadFile(marker); err == nil && string(have) == hex.EncodeToString(sum[:]) {
 		return s
+	}
+	// Where it did not install, the next tests need not try again.
+	failure := s.folder + ".failed"
+	if info, err := os.Stat(failure); err == nil && time.Since(info.ModTime()) < 10*time.Minute {
+		why, _ := os.ReadFile(failure)
+		t.Skipf("%s", why)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -87,7 +103,9 @@ func install(t *testing.T, version string) *sdk {
 		{s.python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements},
 	} {
 		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("SKIPPED: wandb %s does not install here: %s: %v\n%s", version, strings.Join(args, " "), err, out)
+			why := fmt.Sprintf("SKIPPED: wandb %s does not install here: %s: %v\n%s", version, strings.Join(args, " "), err, out)
+			_ = os.WriteFile(failure, []byte(why), 0o600) // else the next test says it again
+			t.Skip(why)
 		}
 	}
 	if err := os.WriteFile(marker, []byte(hex.EncodeToString(sum[:])), 0o644); err != nil {

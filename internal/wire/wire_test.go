@@ -70,13 +70,13 @@ func values(t *rapid.T) *model.Value {
 	return model.TimeValue(rapid.Int64().Draw(t, "time"))
 }
 
-// updates draws any, also those that make no sense, with what only a server says
+// updates draws any, also those that make no sense, with what only a server and its receivers say
 // left out.
 func updates(t *rapid.T) []model.Update {
 	out := rapid.SliceOf(rapid.Make[model.Update]()).Draw(t, "updates")
 	for i := range out {
 		u := &out[i]
-		u.Value, u.Other, u.Seq = values(t), nil, max(u.Seq, 1)
+		u.Value, u.Other, u.File, u.Seq = values(t), nil, nil, max(u.Seq, 1)
 		if u.Rendering != nil {
 			u.Rendering.FPS = rapid.Float64Range(-1e300, 1e300).Draw(t, "fps")
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,15 +138,16 @@ func (d *drill) log(c *client) {
 // cut is a context that is cancelled when it was looked at so many times.
 type cut struct {
 	context.Context //nolint:containedctx // it is one
-	left            int
+	left            atomic.Int64
 	done            chan struct{}
 }
 
 func (c *cut) Err() error {
-	if c.left--; c.left == 0 {
+	left := c.left.Add(-1)
+	if left == 0 {
 		close(c.done)
 	}
-	if c.left <= 0 {
+	if left <= 0 {
 		return context.Canceled
 	}
 	return nil
@@ -173,7 +175,9 @@ func (d *drill) send(c *client, end bool) {
 	ctx, fault := d.t.Context(), "none"
 	switch d.r.IntN(8) {
 	case 0:
-		ctx, fault = &cut{Context: ctx, left: 1 + d.r.IntN(40), done: make(chan struct{})}, "cut"
+		short := &cut{Context: ctx, done: make(chan struct{})}
+		short.left.Store(1 + d.r.Int64N(40))
+		ctx, fault = short, "cut"
 	case 1:
 		fault = "full"
 		limit := int64(d.r.IntN(3000))

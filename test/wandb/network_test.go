@@ -511,10 +511,7 @@ func (s *subnet) visible(t *testing.T, late *front, miner, reader *participant) 
 		word := fmt.Sprintf("mark-%d", i)
 		called := time.Now()
 		miner.publish(map[string]any{"allocated": word}, "update_allocated", word)
-		for {
-			if strings.Contains(s.configBy(t, miner.id), word) {
-				break
-			}
+		for !strings.Contains(s.configBy(t, miner.id), word) {
 			if time.Since(called) > time.Minute {
 				t.Fatalf("%s is not there after a minute", word)
 			}
@@ -605,7 +602,8 @@ func (s *subnet) trail(t *testing.T, v1, v2, m1 *participant, all []*participant
 		for i := range want {
 			want[i] = "0"
 		}
-		for deadline := time.Now().Add(time.Minute); len(curves(p)["dummy_metric"]) < p.signed && time.Now().Before(deadline); time.Sleep(time.Second) {
+		for deadline := time.Now().Add(time.Minute); len(curves(p)["dummy_metric"]) < p.signed && time.Now().Before(deadline); {
+			time.Sleep(time.Second)
 		}
 		has(p, series{"dummy_metric": want})
 	}

@@ -3,7 +3,6 @@
 package wandb
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,7 +73,7 @@ func (r *room) sync(folder string) {
 	}
 	r.Cleanup(func() {
 		if r.Failed() {
-			r.Log(fmt.Sprintf("wandb sync said:\n%s", last(string(out))))
+			r.Logf("wandb sync said:\n%s", last(string(out)))
 		}
 	})
 }

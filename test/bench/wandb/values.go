@@ -9,10 +9,10 @@ import (
 
 // cost is what values took.
 type cost struct {
-	values     int
-	cpu        time.Duration
-	bytes      int64
-	peak, data int64
+	values int
+	cpu    time.Duration
+	bytes  int64
+	peak   int64
 }
 
 // values measures a value of the history beside the same value by line protocol, each on a
@@ -99,7 +99,9 @@ func (b *bench) config(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			var got struct{ Project struct{ Run struct{ Config string } } }
+			var got struct {
+				Project struct{ Run struct{ Config string } }
+			}
 			for got.Project.Run.Config != want {
 				if err := reader.ask(ctx, `query Run($project: String!, $entity: String!, $name: String!) { project(name: $project, entityName: $entity) { run(name: $name) { id config } } }`,
 					map[string]any{"project": "config", "entity": entity, "name": "run"}, &got); err != nil {

@@ -32,9 +32,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         asked = urlsplit(self.path)
         base = f"/api/v1/runs/{RUN}"
-        if asked.path == "/api/v1/resolve":
-            self.answer(json.dumps({"id": RUN}).encode())
-        elif asked.path == base:
+        if asked.path == "/api/v1/resolve" or asked.path == base:
             self.answer(json.dumps({"id": RUN}).encode())
         elif asked.path == f"{base}/files":
             self.answer(json.dumps(self.page(parse_qs(asked.query))).encode())

@@ -25,4 +25,5 @@ begin = time.perf_counter()
 run.finish()
 finish = time.perf_counter() - begin
 times.sort()
-print(json.dumps({"Median": times[calls // 2] * 1e6, "P99": times[calls * 99 // 100] * 1e6, "CPU": used / calls * 1e6, "Finish": finish}))
+median, p99 = times[calls // 2], times[calls * 99 // 100]
+print(json.dumps({"Median": median * 1e6, "P99": p99 * 1e6, "CPU": used / calls * 1e6, "Finish": finish}))

@@ -71,8 +71,10 @@ class File:
 def of_run(run: str, document: dict[str, Any], fetch: Fetch) -> File:
     """A file of a list."""
     path = f"/api/v1/runs/{run}/files/{parse.quote(document['name'])}"
-    names = ("name", "size", "content_type", "sha256", "md5", "changed_ns")
-    return File(*(document[name] for name in names), path, fetch)
+    name, size, kind = document["name"], document["size"], document["content_type"]
+    return File(
+        name, size, kind, document["sha256"], document["md5"], document["changed_ns"], path, fetch
+    )
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -72,6 +72,19 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Between the lock and the name of the holder a reader sees nobody.
+func TestAFolderThatIsBeingTaken(t *testing.T) {
+	f := testFolder(t)
+	lock, ok, err := tryLock(filepath.Join(f.Path, "agent.lock"))
+	if err != nil || !ok {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Release() }()
+	if h, live, err := f.Held(); err != nil || live || h != (Holder{}) {
+		t.Errorf("held by %v %v %v", h, live, err)
+	}
+}
+
 func TestHolders(t *testing.T) {
 	f := testFolder(t)
 	agent := Holder{PID: 1, Version: "1", Protocol: 1, Kind: KindAgent}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -59,7 +60,8 @@ func (f *Folder) Take(h Holder) (*Hold, error) {
 	return &Hold{folder: f, holder: h, lock: lock}, nil
 }
 
-// Held reports who holds the folder now.
+// Held reports who holds the folder now. A program that has the lock and has not said yet who
+// it is takes it this moment: it does not hold it.
 func (f *Folder) Held() (Holder, bool, error) {
 	live, err := held(filepath.Join(f.Path, "agent.lock"))
 	if err != nil || !live {
@@ -67,6 +69,9 @@ func (f *Folder) Held() (Holder, bool, error) {
 	}
 	var h Holder
 	doc, err := os.ReadFile(filepath.Join(f.Path, "agent.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, false, nil
+	}
 	if err != nil {
 		return h, true, fmt.Errorf("read agent.json: %w", err)
 	}

@@ -136,7 +136,8 @@ type selection struct {
 	at     place
 	filter *mongo.Filter
 	order  mongo.Order
-	// byAge: there is no other order, and newest says which.
+	// byAge: there is no other order, and newest says which. Their list is one, the oldest
+	// first, so that the count of a filter is the count of its list.
 	byAge, newest bool
 	key           string
 }
@@ -158,7 +159,7 @@ func selectionOf(at place, args graph.Args) (*selection, error) {
 	if order == "" {
 		order = defaultOrder
 	}
-	s := &selection{at: at, filter: filter, key: strings.Join([]string{at.entity, at.project, text, order}, "\x00")}
+	s := &selection{at: at, filter: filter, key: strings.Join([]string{at.entity, at.project, text}, "\x00")}
 	switch order {
 	case "+created_at", "created_at", "+createdAt", "createdAt":
 		s.byAge = true
@@ -166,13 +167,14 @@ func selectionOf(at place, args graph.Args) (*selection, error) {
 		s.byAge, s.newest = true, true
 	default:
 		s.order, err = mongo.ParseOrder(order)
+		s.key += "\x00" + order
 	}
 	return s, err
 }
 
 // each gives the runs of a selection, by age.
 func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun) error) error {
-	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Newest: s.newest, Names: treesOfRun()}
+	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Names: treesOfRun()}
 	for run, err := range r.query.RunsWithTrees(ctx, q) {
 		if err != nil {
 			return err
@@ -291,6 +293,10 @@ func (r *Receiver) runs(ctx context.Context, at place, args graph.Args) (graph.F
 	ids, err := r.list(ctx, s)
 	if err != nil {
 		return nil, err
+	}
+	if s.newest {
+		ids = slices.Clone(ids)
+		slices.Reverse(ids)
 	}
 	from = min(from, int64(len(ids)))
 	to := min(from+int64(limit), int64(len(ids)))

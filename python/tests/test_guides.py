@@ -4,7 +4,8 @@ The snippets of a page are one program, in order (those in Go are test/e2e's). A
 python block prints what its `print(…)  # …` comments say. A block that needs a
 framework (```python needs=torch) is a program of its own behind the first
 block's imports; it is skipped where the framework is missing (make
-test-frameworks has all). needs=make stands before what built all this.
+test-frameworks has all). needs=make stands before what built all this,
+needs=account before what needs another service.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ CONSOLE = re.compile(r"\[[\d.]+\]\[my_app\]: \S+=\S+")  # what ConsoleMetricHand
 def blocks(name: str) -> Iterator[tuple[str, list[str], str]]:
     """Language, frameworks, code."""
     for language, needs, code in BLOCK.findall(PAGES[name].read_text()):
-        if needs != "make":
+        if needs not in ("make", "account"):  # the latter: an account at another service
             yield language, needs.split(",") if needs else [], code
 
 

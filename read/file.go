@@ -72,7 +72,7 @@ func (f *File) Open(ctx context.Context) (io.ReadCloser, error) {
 func (f *File) Download(ctx context.Context, folder string) (name string, written bool, err error) {
 	local := filepath.FromSlash(f.Name)
 	if !filepath.IsLocal(local) || !model.IsCleanPath(f.Name) {
-		return "", false, model.Errorf(model.CodeInvalid, "the file's name %q is none of this system", model.Clip(f.Name))
+		return "", false, model.Errorf(model.CodeInvalid, "this system cannot have a file named %q", model.Clip(f.Name))
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", false, fmt.Errorf("make the folder of files: %w", err)

@@ -138,7 +138,7 @@ func TestBadArtifactsAreRefused(t *testing.T) {
 // TestManyVersions: versions cost the same however many there are.
 func TestManyVersions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("2,000 versions")
+		t.Skip("2,000 versions take long: without -short")
 	}
 	n := start(t)
 	var slowest time.Duration

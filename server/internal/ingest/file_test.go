@@ -195,7 +195,7 @@ func TestBlobsOfFilesAreSwept(t *testing.T) {
 // TestManyFilesOfARun: a run has as many files as it likes; it is purged as a whole.
 func TestManyFilesOfARun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("100,000 files")
+		t.Skip("100,000 files take long: without -short")
 	}
 	n := start(t)
 	s := n.join(request(1))

@@ -82,7 +82,7 @@ def _inside(folder: Path, name: str) -> Path:
     parts = name.split("/")
     odd = any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts)
     if odd or (os.name == "nt" and ":" in name):
-        raise QueryError(f"the file's name {name!r} is none of this system", "invalid_argument")
+        raise QueryError(f"this system cannot have a file named {name!r}", "invalid_argument")
     target = folder.joinpath(*parts)
     if folder.resolve() not in target.resolve().parents:
         raise QueryError(f"{target} leads out of {folder}", "invalid_argument")

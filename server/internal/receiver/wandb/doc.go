@@ -9,7 +9,7 @@
 //
 // An entity is a workspace, a project a project, the id of a run its name. A row of the
 // history is a row of points at its _step ([row]). The same row again is a duplicate; another
-// row at the same step is kept beside it. A process that goes back to a step which the run has
+// row at the same step is kept too. A process that goes back to a step which the run has
 // begins a new attempt, see life.go. Config and summary are kept as exact trees and, leaf by
 // leaf, as attributes like everybody's.
 package wandb

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/ingest"
-	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/row"
 )
 
@@ -217,7 +215,7 @@ func (r *Receiver) load(ctx context.Context, v *life) error {
 	if n := len(run.Order); n > 0 {
 		v.count = int64(run.Order[n-1]) - 1
 	}
-	if v.greatest, err = r.greatest(ctx, v.id); err != nil {
+	if v.greatest, err = row.Greatest(ctx, r.query, v.id); err != nil {
 		return err
 	}
 	if err := r.loadProcesses(ctx, v, run.Writers); err != nil {
@@ -260,27 +258,6 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 	}
 	v.alone = newest.State == model.WriterOpen && strings.HasSuffix(newest.SDK, againMark)
 	return nil
-}
-
-// greatest is the greatest step of a row of any attempt, -1 without one.
-func (r *Receiver) greatest(ctx context.Context, run model.RunID) (int64, error) {
-	last, err := row.LastStep(ctx, r.query, run)
-	if err != nil || last == nil {
-		return -1, err
-	}
-	most := *last
-	behind := query.AcrossRequest{Run: run, Metrics: []string{row.IndexMetric}, Axis: model.AxisStep, From: most + 1, To: math.MaxInt64, Attempts: query.Attempts{All: true}}
-	for rows, err := range r.query.Across(ctx, behind) {
-		if err != nil {
-			return 0, err
-		}
-		for i := range rows.Axes {
-			if rows.Axes[i].Axis == model.AxisStep {
-				most = max(most, slices.Max(rows.Axes[i].Values))
-			}
-		}
-	}
-	return most, nil
 }
 
 // request opens a writer of the attempt that rows go to.

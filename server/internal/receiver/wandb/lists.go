@@ -338,5 +338,5 @@ func (r *Receiver) aged(ctx context.Context, s *selection, cursor string, limit 
 }
 
 func badCursor(cursor string) error {
-	return model.Errorf(model.CodeInvalid, "the cursor %q is none of this list", model.Clip(cursor))
+	return model.Errorf(model.CodeInvalid, "the cursor %q does not belong to this list", model.Clip(cursor))
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/row"
 )
 
@@ -146,20 +145,11 @@ func (p *placing) recall(ctx context.Context, all [][]byte) error {
 	if from > to || p.before < 0 {
 		return nil
 	}
-	var steps []int64
-	within := query.AcrossRequest{Run: p.life.id, Metrics: []string{row.IndexMetric}, Axis: model.AxisTime, From: from, To: to, Attempts: query.Attempts{All: true}}
-	for rows, err := range p.r.query.Across(ctx, within) {
-		if err != nil {
-			return err
-		}
-		for i := range rows.Axes {
-			if rows.Axes[i].Axis == model.AxisStep {
-				steps = append(steps, rows.Axes[i].Values...)
-			}
-		}
+	steps, err := row.StepsAt(ctx, p.r.query, p.life.id, from, to)
+	if err != nil {
+		return err
 	}
-	slices.Sort(steps)
-	found, err := row.Find(ctx, p.r.query, p.life.id, slices.Compact(steps))
+	found, err := row.Find(ctx, p.r.query, p.life.id, steps)
 	for _, rows := range found {
 		for i := range rows {
 			p.sent[row.Unnumbered(rows[i].Line)] = true

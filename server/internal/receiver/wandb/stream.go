@@ -154,7 +154,7 @@ func (c *chunk) files(files []byte) error {
 		case fileConsole:
 			c.console, c.consoleFrom = content, from
 		default:
-			return model.Errorf(model.CodeInvalid, "the file %q is none of a stream", model.Clip(name)).
+			return model.Errorf(model.CodeInvalid, "a stream has no file %q", model.Clip(name)).
 				WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
 		}
 	}
@@ -213,7 +213,7 @@ func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
 	if len(v.processes) == 0 && !c.says() {
 		return nil // the last words of a process that has ended, or a heartbeat
 	}
-	if len(v.processes) == 0 { // what ran beside it has ended
+	if len(v.processes) == 0 { // the other processes have ended
 		if err := r.begin(ctx, v, "", "", c.client, false); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ type Line struct {
 	TimeNs  int64
 	runtime float64 // NaN where the line does not say it
 	members []loose.Member
-	odd     []loose.Member // what W&B's own keys hold that is none of theirs
+	odd     []loose.Member // W&B's own keys whose value has another type than theirs
 }
 
 // Parse reads a line into l, whose room it uses again. The error says what is wrong with

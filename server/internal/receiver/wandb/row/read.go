@@ -116,6 +116,37 @@ func LastStep(ctx context.Context, src Source, run model.RunID) (*int64, error) 
 	return index.Last.Step, nil
 }
 
+// Greatest is the greatest step of a row of any attempt, also of those that are superseded;
+// -1 where there is none.
+func Greatest(ctx context.Context, src Source, run model.RunID) (int64, error) {
+	last, err := LastStep(ctx, src, run)
+	if err != nil || last == nil {
+		return -1, err
+	}
+	most := *last
+	behind := query.AcrossRequest{Run: run, Metrics: []string{IndexMetric}, Axis: model.AxisStep, From: most + 1, To: math.MaxInt64, Attempts: query.Attempts{All: true}}
+	for rows, err := range src.Across(ctx, behind) {
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, slices.Max(stepsOf(rows)))
+	}
+	return most, nil
+}
+
+// StepsAt are the steps of the rows of any attempt whose times are in a range, rising.
+func StepsAt(ctx context.Context, src Source, run model.RunID, from, to int64) (steps []int64, err error) {
+	within := query.AcrossRequest{Run: run, Metrics: []string{IndexMetric}, Axis: model.AxisTime, From: from, To: to, Attempts: query.Attempts{All: true}}
+	for rows, err := range src.Across(ctx, within) {
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, stepsOf(rows)...)
+	}
+	slices.Sort(steps)
+	return slices.Compact(steps), nil
+}
+
 func indexKey() model.SeriesKey { return model.SeriesKey{Metric: IndexMetric, Scale: model.ScaleStep} }
 
 // selection is which rows a read is about.
@@ -284,6 +315,9 @@ func (s *selection) xs(rows *query.Rows) []int64 {
 // stepsOf are the steps of points that all have one.
 func stepsOf(rows *query.Rows) []int64 {
 	at := slices.IndexFunc(rows.Axes, func(a model.AxisColumn) bool { return a.Axis == model.AxisStep })
+	if at < 0 { // points of another client, read by time
+		return nil
+	}
 	return rows.Axes[at].Values
 }
 

@@ -5,6 +5,7 @@ It shares no code with the package: the oracle of the tests.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import struct
@@ -251,9 +252,13 @@ def updates(some: list[Record]) -> list[dict[str, Any]]:
 
 
 def writers(root: Path) -> list[Path]:
-    """The writers' folders, in the order of their opening."""
-    found = [path for path in (root / "writers").iterdir() if not path.name.startswith(".")]
-    return sorted(found, key=lambda path: opened(path)["opened_ns"])
+    """The writers' folders, in the order of their opening; the agent may remove one meanwhile."""
+    found: list[tuple[int, Path]] = []
+    for path in (root / "writers").iterdir():
+        if not path.name.startswith("."):
+            with contextlib.suppress(FileNotFoundError):
+                found.append((opened(path)["opened_ns"], path))
+    return [path for _, path in sorted(found)]
 
 
 def opened(folder: Path) -> dict[str, Any]:

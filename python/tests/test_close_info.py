@@ -14,7 +14,7 @@ import kymogram
 from kymogram._delivery import agent as _agent
 from kymogram._spool import folders
 
-from . import rig
+from . import reader, rig
 from .conftest import closed_port
 
 pytestmark = pytest.mark.skipif(rig.BINARY is None, reason=rig.NO_BINARY)
@@ -50,9 +50,8 @@ def test_the_machines_metrics_are_no_foreign_spool(
         log_level="OFF",
     )
     kymogram.log("a", 1.0)
-    writers = spool / "writers"
     end = time.monotonic() + 20
-    while len(list(writers.iterdir())) < 2 and time.monotonic() < end:
+    while len(reader.writers(spool)) < 2 and time.monotonic() < end:
         time.sleep(0.02)
     monkeypatch.setattr(_agent, "binary", lambda: None)
     kill_agent(spool)

@@ -68,11 +68,14 @@ func (r *Run) UnmarshalJSON(text []byte) error {
 	doc := struct {
 		*fields
 		*brief
-	}{(*fields)(r), &r.brief}
+		Values map[string]json.RawMessage `json:"values"`
+	}{fields: (*fields)(r), brief: &r.brief}
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return fmt.Errorf("read a run: %w", err)
 	}
-	return nil
+	var err error
+	r.Values, err = plains(doc.Values)
+	return err
 }
 
 // Config is the run's configuration: its attributes under config/ by their path below it,
@@ -80,17 +83,10 @@ func (r *Run) UnmarshalJSON(text []byte) error {
 // server. Integers beyond 2^53, NaN and the infinities are text; [Run.Attributes] has them
 // with their types.
 func (r *Run) Config(ctx context.Context) (map[string]any, error) {
-	out := map[string]any{}
 	if r.brief.Config != nil && !r.brief.ConfigCut && len(r.brief.Config) < briefConfig {
-		for path, raw := range r.brief.Config {
-			value, err := plain(raw)
-			if err != nil {
-				return nil, fmt.Errorf("read the configuration's %s: %w", path, err)
-			}
-			out[path] = value
-		}
-		return out, nil
+		return plains(r.brief.Config)
 	}
+	out := map[string]any{}
 	attributes, err := r.Attributes(ctx)
 	if err != nil {
 		return nil, err
@@ -99,6 +95,19 @@ func (r *Run) Config(ctx context.Context) (map[string]any, error) {
 		if below, ok := strings.CutPrefix(path, configFolder); ok {
 			out[below] = shown(value)
 		}
+	}
+	return out, nil
+}
+
+// plains are values of a run's document.
+func plains(raw map[string]json.RawMessage) (map[string]any, error) {
+	out := make(map[string]any, len(raw))
+	for path, text := range raw {
+		value, err := plain(text)
+		if err != nil {
+			return nil, fmt.Errorf("read the run's %s: %w", path, err)
+		}
+		out[path] = value
 	}
 	return out, nil
 }

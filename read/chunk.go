@@ -82,21 +82,26 @@ func (r *Run) Chunks(ctx context.Context, metric string, rows int, options ...Op
 			return
 		}
 		for {
-			var page pointsPageDoc
-			err := r.client.get(ctx, r.path("/points"), query, &page)
-			if err == nil {
-				err = page.decode()
-			}
+			chunk, next, err := r.chunk(ctx, query)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if !yield(&page.Chunk, nil) || page.Next == "" {
+			if !yield(chunk, nil) || next == "" {
 				return
 			}
-			query.Set("cursor", page.Next)
+			query.Set("cursor", next)
 		}
 	}
+}
+
+// chunk reads one page of points.
+func (r *Run) chunk(ctx context.Context, query url.Values) (*Chunk, string, error) {
+	var page pointsPageDoc
+	if err := r.client.get(ctx, r.path("/points"), query, &page); err != nil {
+		return nil, "", err
+	}
+	return &page.Chunk, page.Next, page.decode()
 }
 
 // Chunks ranges over the points of the series in parts.

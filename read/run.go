@@ -56,6 +56,10 @@ type Run struct {
 	ParentRun string `json:"parent_run"`
 	ForkStep  *int64 `json:"fork_step"`
 
+	// Values are those of [RunFilter.Columns], where the run has one: a bool, string, int64,
+	// float64 or []string, as in [Run.Config].
+	Values map[string]any `json:"-"`
+
 	client *Client
 	brief  brief
 }
@@ -104,6 +108,28 @@ type RunFilter struct {
 	// for descending.
 	Sort    string
 	Deleted bool // the trash instead
+	// Columns fill [Run.Values]: paths of attributes, and last(loss), min(loss), at(loss, 1000).
+	Columns []string
+}
+
+func (f *RunFilter) query() url.Values {
+	query := url.Values{}
+	for name, value := range map[string]string{"q": f.Query, "name": f.Name, "tag": f.Tag, "status": string(f.Status), "sort": f.Sort} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if f.Deleted {
+		query.Set("deleted", "1")
+	}
+	if len(f.Columns) > 0 {
+		query["column"] = f.Columns
+	}
+	return query
+}
+
+func runsPath(workspace, project string) string {
+	return "/api/v1/projects/" + url.PathEscape(workspace) + "/" + url.PathEscape(project) + "/runs"
 }
 
 // Projects lists what the key may read.
@@ -113,18 +139,8 @@ func (c *Client) Projects(ctx context.Context) iter.Seq2[Project, error] {
 
 // Runs lists the runs of a workspace's project.
 func (c *Client) Runs(ctx context.Context, workspace, project string, filter RunFilter) iter.Seq2[*Run, error] {
-	query := url.Values{}
-	for name, value := range map[string]string{"q": filter.Query, "name": filter.Name, "tag": filter.Tag, "status": string(filter.Status), "sort": filter.Sort} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	if filter.Deleted {
-		query.Set("deleted", "1")
-	}
-	path := "/api/v1/projects/" + url.PathEscape(workspace) + "/" + url.PathEscape(project) + "/runs"
 	return func(yield func(*Run, error) bool) {
-		for run, err := range pages[Run](ctx, c, path, "runs", query) {
+		for run, err := range pages[Run](ctx, c, runsPath(workspace, project), "runs", filter.query()) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -187,15 +203,7 @@ func pages[T any](ctx context.Context, c *Client, path, field string, query url.
 		query := cloneQuery(query)
 		query.Set("limit", strconv.Itoa(listPage))
 		for {
-			var doc map[string]json.RawMessage
-			var items []T
-			next, err := "", c.get(ctx, path, query, &doc)
-			if err == nil {
-				err = decode(doc[field], &items)
-			}
-			if err == nil {
-				err = decode(doc["next"], &next)
-			}
+			items, next, err := page[T](ctx, c, path, field, query)
 			if err != nil {
 				var none T
 				yield(none, err)
@@ -212,6 +220,19 @@ func pages[T any](ctx context.Context, c *Client, path, field string, query url.
 			query.Set("cursor", next)
 		}
 	}
+}
+
+// page reads one page of a list, and where the next one begins.
+func page[T any](ctx context.Context, c *Client, path, field string, query url.Values) (items []T, next string, err error) {
+	var doc map[string]json.RawMessage
+	if err := c.get(ctx, path, query, &doc); err != nil {
+		return nil, "", err
+	}
+	if err := decode(doc[field], &items); err != nil {
+		return nil, "", err
+	}
+	err = decode(doc["next"], &next)
+	return items, next, err
 }
 
 // decode reads a field of an answer; an absent one leaves into as it is.

@@ -64,13 +64,7 @@ func (s *Series) UnmarshalJSON(text []byte) error {
 // [IncludeInherited], its only option, those of the run's ancestors are among
 // them, and what is read of them has the points of ancestors.
 func (r *Run) Series(ctx context.Context, regex string, options ...Option) iter.Seq2[*Series, error] {
-	query := url.Values{}
-	for _, option := range options {
-		option(query)
-	}
-	if regex != "" {
-		query.Set("q", regex)
-	}
+	query := seriesQuery(regex, options)
 	return func(yield func(*Series, error) bool) {
 		for s, err := range pages[Series](ctx, r.client, r.path("/series"), "series", query) {
 			if err != nil {
@@ -83,6 +77,17 @@ func (r *Run) Series(ctx context.Context, regex string, options ...Option) iter.
 			}
 		}
 	}
+}
+
+func seriesQuery(regex string, options []Option) url.Values {
+	query := url.Values{}
+	for _, option := range options {
+		option(query)
+	}
+	if regex != "" {
+		query.Set("q", regex)
+	}
+	return query
 }
 
 // Option is a detail of reading points or buckets: [Scale], [Labels], [Axis],
@@ -187,6 +192,12 @@ type Bucket struct {
 // Buckets reads at most n disjoint buckets of a numeric series; every point is in
 // one of them.
 func (r *Run) Buckets(ctx context.Context, metric string, n int, options ...Option) ([]Bucket, error) {
+	out, _, err := r.BucketsOn(ctx, metric, n, options...)
+	return out, err
+}
+
+// BucketsOn is [Run.Buckets], and the axis that Lo and Hi are on.
+func (r *Run) BucketsOn(ctx context.Context, metric string, n int, options ...Option) ([]Bucket, AxisName, error) {
 	query := url.Values{"metric": {metric}, "n": {strconv.Itoa(n)}}
 	for _, option := range options {
 		option(query)
@@ -196,14 +207,15 @@ func (r *Run) Buckets(ctx context.Context, metric string, n int, options ...Opti
 		delete(query, "axis")
 	}
 	var doc struct {
+		X       AxisName       `json:"x"`
 		Columns remote.Buckets `json:"columns"`
 	}
 	if err := r.client.get(ctx, r.path("/buckets"), query, &doc); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	c := &doc.Columns
 	if err := c.Check(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if c.Inherited == nil {
 		c.Inherited = make([]uint64, len(c.Lo))
@@ -212,10 +224,15 @@ func (r *Run) Buckets(ctx context.Context, metric string, n int, options ...Opti
 	for i := range out {
 		out[i] = Bucket{c.Lo[i], c.Hi[i], c.Min[i], c.Max[i], c.Mean[i], c.Count[i], c.NaN[i], c.PosInf[i], c.NegInf[i], c.Inherited[i]}
 	}
-	return out, nil
+	return out, doc.X, nil
 }
 
 // Buckets reads at most n buckets of the series.
 func (s *Series) Buckets(ctx context.Context, n int, options ...Option) ([]Bucket, error) {
 	return s.run.Buckets(ctx, s.Metric, n, s.options(options)...)
+}
+
+// BucketsOn reads at most n buckets of the series, and says which axis they are on.
+func (s *Series) BucketsOn(ctx context.Context, n int, options ...Option) ([]Bucket, AxisName, error) {
+	return s.run.BucketsOn(ctx, s.Metric, n, s.options(options)...)
 }

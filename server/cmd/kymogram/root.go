@@ -86,6 +86,7 @@ its package bash-completion:
 		renderingsCommand(io), // renderings.go
 		filesCommand(io),      // files.go
 		topCommand(io),        // top.go
+		mcpCommand(io),        // mcp.go
 		exportCommand(io),     // export.go
 		importCommand(io),     // import.go
 		stateCommand(io),      // state.go

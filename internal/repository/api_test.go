@@ -24,7 +24,7 @@ const golden = "internal/repository/testdata/api.txt"
 // `go test ./internal/repository -run TheGoAPI -update` writes the file.
 func TestTheGoAPI(t *testing.T) {
 	var got strings.Builder
-	for _, folder := range []string{".", "chain", "metrics", "netstate", "read", "read/record", "telemetry", "telemetry/influx"} {
+	for _, folder := range []string{".", "bridge", "chain", "metrics", "netstate", "read", "read/record", "telemetry", "telemetry/influx"} {
 		got.WriteString("# " + folder + "\n" + strings.Join(exported(t, folder), "\n") + "\n")
 	}
 	if *update {

@@ -228,4 +228,3 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	out.group = h.group + name + "/"
 	return &out
 }
-

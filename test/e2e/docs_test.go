@@ -70,10 +70,15 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"log/slog"
 	"math"
 	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/bridge"
 	"github.com/kymogram/kymogram/metrics"
 	"github.com/kymogram/kymogram/read"
 	"github.com/kymogram/kymogram/read/record"

@@ -186,11 +186,15 @@ func progress(buckets []read.Bucket, way float64) []unusual {
 	switch {
 	case lost > worseShare*gained && lost > 6*noise:
 		over := best + slices.IndexFunc(curve[best:], func(v float64) bool { return curve[best]-v > worseShare*gained })
-		return []unusual{{kind: kindDiverged, from: buckets[over].Lo, to: buckets[last].Hi, value: buckets[last].Mean,
-			detail: fmt.Sprintf("smoothed, it was best near %d (%.6g) and ended at %.6g", buckets[best].Lo, way*curve[best], way*curve[last])}}
+		return []unusual{{
+			kind: kindDiverged, from: buckets[over].Lo, to: buckets[last].Hi, value: buckets[last].Mean,
+			detail: fmt.Sprintf("smoothed, it was best near %d (%.6g) and ended at %.6g", buckets[best].Lo, way*curve[best], way*curve[last]),
+		}}
 	case after >= noBestShare && gained > 0:
-		return []unusual{{kind: kindNoBest, from: buckets[best].Lo, to: buckets[last].Hi, value: way * curve[best],
-			detail: fmt.Sprintf("smoothed, it was best near %d; the last %.0f %% of the points brought less than %g %% more", buckets[best].Lo, 100*after, 100*progressShare)}}
+		return []unusual{{
+			kind: kindNoBest, from: buckets[best].Lo, to: buckets[last].Hi, value: way * curve[best],
+			detail: fmt.Sprintf("smoothed, it was best near %d; the last %.0f %% of the points brought less than %g %% more", buckets[best].Lo, 100*after, 100*progressShare),
+		}}
 	}
 	return nil
 }

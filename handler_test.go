@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -101,7 +100,7 @@ func TestHandlerLogsNumbers(t *testing.T) {
 
 func TestHandlerAfterTheEndAndLongLines(t *testing.T) {
 	run := &kept{err: closedError(ErrClosed)}
-	h := newHandler(run, slog.NewTextHandler(io.Discard, nil), HandlerOptions{Level: slog.LevelInfo})
+	h := newHandler(run, slog.DiscardHandler, HandlerOptions{Level: slog.LevelInfo})
 	if err := h.Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, strings.Repeat("ü", 1<<20), 0)); err != nil {
 		t.Error(err)
 	}

@@ -80,7 +80,7 @@ func TestStart(t *testing.T) {
 		return map[string]string{"a": "sys/a"}[name]
 	}}, source)
 	err = stop()
-	if calls != 2 || err == nil || err.Error() != "half of it (and 1 more errors)" || stop() != err {
+	if calls != 2 || err == nil || err.Error() != "half of it (and 1 more errors)" || !errors.Is(stop(), err) {
 		t.Errorf("%d samples, %v", calls, err)
 	}
 	var left *kymogram.UndeliveredError

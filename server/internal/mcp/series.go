@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -174,7 +173,7 @@ func pointOf(c *read.Chunk, i int, attempts bool) point {
 	case len(c.Docs[i]) > longestDocument:
 		out.Value = short(string(c.Docs[i]), longestPoint)
 	default:
-		out.Value = json.RawMessage(c.Docs[i])
+		out.Value = c.Docs[i]
 	}
 	return out
 }

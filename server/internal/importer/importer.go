@@ -126,9 +126,9 @@ type Found struct {
 	Short   string // what makes the name another than that of other runs, "" nothing
 	Also    string // the name that an earlier import may have chosen
 	Project string // where the tracker kept it, "" where it has no such thing
-	Left      string // why it is not for an import, else ""
-	Bytes     int64  // to read; 0: not known
-	Read      func(ctx context.Context) (*Run, error)
+	Left    string // why it is not for an import, else ""
+	Bytes   int64  // to read; 0: not known
+	Read    func(ctx context.Context) (*Run, error)
 }
 
 // Source finds the runs of one tracker below a path.

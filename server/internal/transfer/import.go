@@ -46,6 +46,7 @@ type Import struct {
 	runs    int                          // in the folder
 	waiting uint64                       // points in the folder
 	byKey   map[string]map[string]string // by project: runs of this source by their keys
+	uploads []upload
 	taken   map[string]string            // names of runs that wait in the folder, and their keys
 }
 
@@ -78,7 +79,10 @@ func (w *Import) All(ctx context.Context, found *Found) error {
 		found.bar.Done(each)
 	}
 	found.bar.End()
-	return w.Deliver(ctx)
+	if err := w.Deliver(ctx); err != nil {
+		return err
+	}
+	return w.uploadAll(ctx)
 }
 
 // Run reads one run and writes it into the spool; a run that cannot be read or
@@ -117,13 +121,20 @@ func withHint(err error) string {
 	return err.Error()
 }
 
-func (w *Import) one(ctx context.Context, project string, found importer.Found, line *Run) error {
+func (w *Import) one(ctx context.Context, project string, found importer.Found, line *Run) (err error) {
 	run, err := found.Read(ctx)
 	if err != nil {
 		return err
 	}
 	line.Skipped, line.Damage = run.Skipped, run.Damage
 	line.Series = len(run.Series)
+	if len(run.Files) > 0 && !w.DryRun {
+		defer func() {
+			if err == nil {
+				w.uploads = append(w.uploads, upload{len(w.Report.Runs), run.Files})
+			}
+		}()
+	}
 	digest := run.Digest()
 	there, err := w.find(ctx, project, &found)
 	line.Run = w.ref(project, found.Name)
@@ -140,6 +151,7 @@ func (w *Import) one(ctx context.Context, project string, found importer.Found, 
 	}
 	line.Points = run.Points()
 	if w.DryRun {
+		line.Files = len(run.Files)
 		return nil
 	}
 	id, err := w.write(project, found, run, digest, there)

@@ -47,7 +47,7 @@ type Import struct {
 	waiting uint64                       // points in the folder
 	byKey   map[string]map[string]string // by project: runs of this source by their keys
 	uploads []upload
-	taken   map[string]string            // names of runs that wait in the folder, and their keys
+	taken   map[string]string // names of runs that wait in the folder, and their keys
 }
 
 // Close removes the spool, or says what waits in it for the next import.

@@ -73,6 +73,10 @@ def prepare(served: Served, name: str) -> None:
     (served.folder.parent / "bin").mkdir()
     (served.folder.parent / "bin" / "kymogram").symlink_to(rig.BINARY.resolve())
     fixtures = REPOSITORY / "server" / "internal" / "importer" / "testdata"
+    if name == "migrate-mlflow":
+        (served.folder.parent / "mlruns").symlink_to(fixtures / "mlruns")
+    if name == "migrate-neptune":
+        (served.folder.parent / "exports").symlink_to(fixtures / "neptune")
     if name == "migrate-wandb":
         (served.folder.parent / "wandb").symlink_to(fixtures / "wandb")
         (served.folder.parent / "wandb_export_runs.csv").write_text(

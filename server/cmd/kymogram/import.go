@@ -25,7 +25,7 @@ type importFlags struct {
 func importCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Import runs of TensorBoard, W&B, MLflow or CSV",
+		Short: "Import runs of TensorBoard, W&B, MLflow, Neptune, CSV or Parquet",
 		Long: `Read what another tracker left on disk and send it to the server: numbers, texts
 and histograms with their steps and times, configuration, tags and names.
 kymogram import wandb reads from a W&B server instead.
@@ -45,6 +45,8 @@ files are named and counted, and the rest is imported.`,
 			"  kymogram import csv log.csv --step-column iter --time-column elapsed --start 2026-01-02T03:04:05Z\n" +
 			"  kymogram import csv wandb_export.csv --config-column lr,batch_size   # its table of runs, or a chart\n" +
 			"  kymogram import csv runs.csv --run-column trial --dry-run",
+		"parquet": "  kymogram import parquet log.parquet --project digits --run lr-3\n  kymogram import parquet runs.parquet --run-column trial --dry-run",
+		"neptune": "  kymogram import neptune exports --dry-run\n  kymogram import neptune exports/data --files-path exports/files --project digits",
 	}
 	cmd.AddCommand(importWandbCommand(io)) // importwandb.go
 	for _, source := range importer.Sources() {
@@ -65,10 +67,13 @@ func importSourceCommand(io stdio, source importer.Source, example string) *cobr
 	flags := cmd.Flags()
 	flags.Lookup("json").Usage = "print a JSON object"
 	flags.StringVar(&f.workspace, "workspace", "", "where the runs go (default KYMOGRAM_WORKSPACE, else default)")
-	flags.StringVar(&f.project, "project", "", "where the runs go (default KYMOGRAM_PROJECT, else default)")
+	flags.StringVar(&f.project, "project", "", "where the runs go (default KYMOGRAM_PROJECT, else the project or experiment of the source, else default)")
 	flags.StringVar(&f.run, "run", "", "name of the run, when there is one only (default its name in the source)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read everything, send nothing")
-	if source.Name == "csv" {
+	if source.Name == "neptune" {
+		flags.StringVar(&f.options.Files, "files-path", "", "the folder with the files of runs (default files beside data)")
+	}
+	if source.Name == "csv" || source.Name == "parquet" {
 		flags.StringVar(&f.options.CSV.Step, "step-column", "", "the column of the step (default step, global_step, iteration, epoch, …, else the row's number)")
 		flags.StringVar(&f.options.CSV.Time, "time-column", "", "the column of the time (default timestamp, time, elapsed, …, else when the file was written)")
 		flags.StringVar(&f.options.CSV.Run, "run-column", "", "the column of the run's name: each is a run (default run_id, run, sys/id, …, else the file is one run)")
@@ -80,8 +85,8 @@ func importSourceCommand(io stdio, source importer.Source, example string) *cobr
 
 func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.Source, paths []string) error {
 	f.workspace = cmp.Or(f.workspace, io.env("KYMOGRAM_WORKSPACE"), "default")
-	f.project = cmp.Or(f.project, io.env("KYMOGRAM_PROJECT"), "default")
-	if err := model.CheckPlace(f.workspace, f.project); err != nil {
+	f.project = cmp.Or(f.project, io.env("KYMOGRAM_PROJECT"))
+	if err := model.CheckPlace(f.workspace, cmp.Or(f.project, "default")); err != nil {
 		return usageError{err}
 	}
 	if f.start != "" {

@@ -210,7 +210,7 @@ func TestImportTellsOfDamageAndGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	code, out, errs := k.run("import", "wandb-offline", folder)
+	code, out, errs := k.run("import", "wandb-offline", folder, "--project", "default")
 	if code != exitFailed || !strings.Contains(out, "damaged: imported") || !strings.Contains(out, "none: failed") {
 		t.Errorf("%d\n%s", code, out)
 	}
@@ -260,7 +260,7 @@ func TestImportLeavesOtherRunsAlone(t *testing.T) {
 func TestImportOfAnExport(t *testing.T) {
 	t.Parallel()
 	k := serveKitchen(t)
-	k.imports("wandb-offline", fixtures+"wandb")
+	k.imports("wandb-offline", fixtures+"wandb", "--project", "default")
 	name := filepath.Join(t.TempDir(), "back.csv")
 	k.ok("export", "default/default/oneid", "--format", "csv", "-o", name)
 	k.imports("csv", name)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,7 +27,7 @@ type CSVOptions struct {
 // findCSV takes a file as one run, named as the file, or as the runs that a
 // column or its column names tell of.
 func findCSV(ctx context.Context, path string, opts Options) ([]Found, error) {
-	info, err := os.Stat(path)
+	info, err := regular(path)
 	if err != nil {
 		return nil, fmt.Errorf("look for a CSV file: %w", err)
 	}
@@ -35,43 +35,75 @@ func findCSV(ctx context.Context, path string, opts Options) ([]Found, error) {
 		return nil, model.Errorf(model.CodeInvalid, "%s is a folder", path).WithHint("give CSV files, for example %s", filepath.Join(path, "*.csv"))
 	}
 	base := filepath.Base(path)
-	parse := func(ctx context.Context, headerOnly bool) (*sheet, error) {
-		f, err := opts.open(ctx, path)
+	return findTable(ctx, path, info.Size(), opts, func(ctx context.Context, headerOnly bool) (*sheet, error) {
+		in, file, err := opts.unpacked(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		s, err := readCSV(ctx, f, base, info.ModTime(), opts.CSV, headerOnly)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, err)
-		}
-		return s, nil
+		defer file.Close()
+		return readCSV(ctx, in, base, info.ModTime(), opts.CSV, headerOnly)
+	})
+}
+
+// findTable finds the runs of a table; parse reads it, or the names of its columns.
+func findTable(ctx context.Context, path string, size int64, opts Options, parse func(context.Context, bool) (*sheet, error)) ([]Found, error) {
+	named := func(ctx context.Context, headerOnly bool) (*sheet, error) {
+		s, err := parse(ctx, headerOnly)
+		return s, of(path, err)
 	}
-	s, err := parse(ctx, true)
+	s, err := named(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	name := CleanRunName(strings.TrimSuffix(base, filepath.Ext(base)))
+	base := filepath.Base(path)
+	name := CleanRunName(stem(base))
 	if !s.severalRuns() {
-		return []Found{{Key: base, Name: name, Bytes: info.Size(), Read: func(ctx context.Context) (*Run, error) {
-			s, err := parse(ctx, false)
+		return []Found{{Key: base, Name: name, Bytes: size, Read: func(ctx context.Context) (*Run, error) {
+			s, err := named(ctx, false)
 			if err != nil {
 				return nil, err
 			}
 			return s.only(), nil
 		}}}, nil
 	}
-	if s, err = parse(ctx, false); err != nil {
+	if s, err = named(ctx, false); err != nil {
 		return nil, err
-	}
-	if len(s.order) <= 1 && !s.names && opts.CSV.Run == "" {
-		return []Found{{Key: base, Name: name, Read: func(context.Context) (*Run, error) { return s.only(), nil }}}, nil
 	}
 	found := make([]Found, 0, len(s.order))
 	for _, run := range s.order {
-		found = append(found, Found{Key: base + "#" + run, Name: CleanRunName(run), Read: func(context.Context) (*Run, error) { return s.run(run), nil }})
+		found = append(found, Found{Key: base + "#" + run, Name: CleanRunName(run), Also: name, Read: func(context.Context) (*Run, error) { return s.run(run), nil }})
+	}
+	if len(found) == 1 && !s.names && opts.CSV.Run == "" { // it may hold more when it has grown
+		found[0].Name, found[0].Also = name, found[0].Name
 	}
 	return found, nil
+}
+
+// of names the file of an error, once.
+func of(path string, err error) error {
+	var e *model.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		named := *e
+		named.Message = path + ": " + e.Message
+		return &named
+	case errors.As(err, new(*fs.PathError)):
+		return fmt.Errorf("read a table: %w", err) // it names the file
+	}
+	return fmt.Errorf("read %s: %w", path, err)
+}
+
+// stem is a file's name without what says how it is written.
+func stem(base string) string {
+	for _, end := range []string{".gz", ".zst", ".bz2", ".xz", ".zip"} {
+		base = strings.TrimSuffix(base, end)
+	}
+	if short := strings.TrimSuffix(base, filepath.Ext(base)); short != "" {
+		return short
+	}
+	return base
 }
 
 // sheet is a CSV file while it is read. A row holds a point a cell (wide), one
@@ -85,6 +117,8 @@ type sheet struct {
 	tables  map[string]*table
 	order   []string // the runs, as they come
 
+	rows     int64
+	numbers  bool // a cell is a number
 	line     int64
 	timed    bool  // a time was read, so it is known whether times are
 	relative bool  // seconds since some start
@@ -103,7 +137,8 @@ type table struct {
 
 // readCSV reads a sheet; written is the time of points where no column has one.
 func readCSV(ctx context.Context, r io.Reader, file string, written time.Time, opts CSVOptions, headerOnly bool) (*sheet, error) {
-	buffered := bufio.NewReaderSize(r, headBytes)
+	guard := &rowGuard{Reader: utf8Text(r)}
+	buffered := bufio.NewReaderSize(guard, headBytes)
 	separator, err := separatorOf(buffered)
 	if err != nil {
 		return nil, err
@@ -112,13 +147,14 @@ func readCSV(ctx context.Context, r io.Reader, file string, written time.Time, o
 	in.Comma, in.FieldsPerRecord, in.ReuseRecord, in.LazyQuotes = separator, -1, true, true
 	first, err := in.Read()
 	if err != nil {
-		return nil, model.Errorf(model.CodeInvalid, "it has no line of column names").WithHint("the first line names the columns: step,loss,accuracy")
+		return nil, noHeader(err)
 	}
-	s := &sheet{file: file, written: written.UnixNano(), start: opts.Start, tables: map[string]*table{}}
-	if s.layout, err = newLayout(slices.Clone(first), opts); err != nil || headerOnly {
+	s, err := newSheet(slices.Clone(first), file, written, opts)
+	if err != nil || headerOnly {
 		return s, err
 	}
 	for rows := 0; ; rows++ {
+		guard.bytes = 0
 		row, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -131,20 +167,29 @@ func readCSV(ctx context.Context, r io.Reader, file string, written time.Time, o
 			s.table("").damage(file, in.InputOffset(), "line %d: %v", bad.Line, bad.Err)
 			continue
 		}
+		if errors.Is(err, errLongRow) {
+			return nil, model.Errorf(model.CodeInvalid, "a row behind line %d has more than %d MiB", s.line, maxRow>>20).WithHint("is a quote not closed?")
+		}
 		if err != nil {
 			return nil, err
 		}
 		line, _ := in.FieldPos(0)
 		s.line = int64(line)
 		if separator != ',' {
-			for i := range row {
-				row[i] = decimalPoint(row[i])
-			}
+			s.decimals(row, separator)
 		}
 		s.row(row)
 	}
-	s.finish()
-	return s, nil
+	return s, s.finish()
+}
+
+func newSheet(header []string, file string, written time.Time, opts CSVOptions) (*sheet, error) {
+	s := &sheet{file: file, line: 1, written: written.UnixNano(), start: opts.Start, tables: map[string]*table{}}
+	err := checkHeader(header)
+	if err == nil {
+		s.layout, err = newLayout(header, opts)
+	}
+	return s, err
 }
 
 // table is that of a run; what belongs to no run is kept by the first.
@@ -162,8 +207,8 @@ func (s *sheet) table(run string) *table {
 }
 
 // finish turns relative times into times and moves what came before the first
-// run's name to that run.
-func (s *sheet) finish() {
+// run's name to that run. What holds nothing that could be logged is no table.
+func (s *sheet) finish() error {
 	if lost := s.tables[""]; lost != nil && len(s.order) > 1 {
 		s.order = slices.DeleteFunc(s.order, func(run string) bool { return run == "" })
 		first := s.tables[s.order[0]]
@@ -178,6 +223,30 @@ func (s *sheet) finish() {
 	for _, t := range s.tables {
 		t.end(base)
 	}
+	return s.isTable()
+}
+
+// isTable refuses a text that only looks like a table: one without rows, one of words
+// alone, and one of which no row could be read.
+func (s *sheet) isTable() error {
+	var damage []Damage
+	for _, t := range s.tables {
+		if len(t.run.Series) > 0 || len(t.run.Attributes) > 0 {
+			if s.numbers || s.step >= 0 || s.time >= 0 || s.long() || s.severalRuns() {
+				return nil
+			}
+			return model.Errorf(model.CodeInvalid, "it is no table: none of its %d rows holds a number", s.rows).
+				WithHint("name the column of the step with --step-column if it is one of texts")
+		}
+		damage = append(damage, t.run.Damage...)
+	}
+	switch {
+	case len(damage) > 0:
+		return model.Errorf(model.CodeInvalid, "no row can be read: %s", damage[0].Text).WithHint("see kymogram import csv --help for what a row is")
+	case s.rows == 0:
+		return model.Errorf(model.CodeInvalid, "it has names of columns, and no rows")
+	}
+	return model.Errorf(model.CodeInvalid, "its %d rows hold no value", s.rows)
 }
 
 func (t *table) end(base int64) {
@@ -200,6 +269,7 @@ func (s *sheet) only() *Run {
 }
 
 func (s *sheet) row(row []string) {
+	s.rows++
 	switch {
 	case s.names:
 		s.chartRow(row)
@@ -210,9 +280,7 @@ func (s *sheet) row(row []string) {
 	}
 	name := cell(row, s.runs)
 	if s.each && s.tables[name] != nil { // names of runs may be the same
-		for n := 2; s.tables[name] != nil; n++ {
-			name = cell(row, s.runs) + "-" + strconv.Itoa(n)
-		}
+		name = s.another(name, row)
 	}
 	t := s.table(name)
 	step, when, ok := t.place(row)
@@ -224,6 +292,21 @@ func (s *sheet) row(row []string) {
 		return
 	}
 	t.wideRow(row, step, when)
+}
+
+// another names a further run of a name by when it began, which stays as the table grows,
+// else by its place.
+func (s *sheet) another(name string, row []string) string {
+	for i := range s.columns {
+		if began := cell(row, i); s.columns[i].role == roleStarted && began != "" && s.tables[name+" "+began] == nil {
+			return name + " " + began
+		}
+	}
+	n := 2
+	for s.tables[name+"-"+strconv.Itoa(n)] != nil {
+		n++
+	}
+	return name + "-" + strconv.Itoa(n)
 }
 
 // place is a row's step and time.

@@ -167,7 +167,7 @@ func TestCSV(t *testing.T) {
 // The exports of W&B's page, MLflow and Neptune: what each column becomes.
 func TestCSVThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"": "no line", "\xff\xfes\x00": "UTF-16", "step,a\r0,1\r1,2\r": "carriage return"} {
+	for text, want := range map[string]string{"": "empty", "\xff\xfes\x00": "no rows", "s\x00,\x00": "NUL", "1,2\n3,4\n": "no names", "{\"a\": 1}\n": "JSON", "step,a\r0,1\r1,2\r": "carriage return"} {
 		if _, err := table1(t, text, CSVOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -209,7 +209,7 @@ config/depth = int64 3
 config/lr = float64 0.1
 config/optimizer = string adam
 import/status = string finished
-calm-sea-2 "calm-sea" 1714568400000000000 1714568401500000000 failed
+calm-sea 2024-05-01T13:00:00.000Z "calm-sea" 1714568400000000000 1714568401500000000 failed
 User = string ada
 config/depth = int64 4
 config/lr = float64 0.2

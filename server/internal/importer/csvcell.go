@@ -2,10 +2,11 @@ package importer
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,21 @@ func isMissing(cell string) bool {
 	return false
 }
 
+// grouped is a number whose comma may be its decimal point or group thousands.
+var grouped = regexp.MustCompile(`^[+-]?[1-9][0-9]{0,2},[0-9]{3}$`)
+
+// decimals reads decimal commas. Where semicolons separate, spreadsheets write them; where
+// others do, 1,234 may also be above a thousand, and stays a text.
+func (s *sheet) decimals(row []string, separator rune) {
+	for i := range row {
+		if separator != ';' && grouped.MatchString(strings.TrimSpace(row[i])) {
+			s.table("").skip("numbers with a comma, which may be a decimal point or group thousands: they are texts")
+			continue
+		}
+		row[i] = decimalPoint(row[i])
+	}
+}
+
 // decimalPoint turns a number with a decimal comma, 1,5 or 1.234,5, into one with a
 // point: so spreadsheets write them where a comma does not separate cells.
 func decimalPoint(cell string) string {
@@ -64,9 +80,12 @@ const headBytes = 64 << 10
 // separatorOf tells what separates the cells: that of comma, semicolon, tab and bar
 // which the line of column names has most of.
 func separatorOf(r *bufio.Reader) (rune, error) {
-	head, _ := r.Peek(headBytes)
-	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
-		return 0, model.Errorf(model.CodeInvalid, "it is written in UTF-16").WithHint("save it as UTF-8")
+	head, err := r.Peek(headBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, noHeader(err)
+	}
+	if err := checkText(head); err != nil {
+		return 0, err
 	}
 	count, quoted := map[byte]int{}, false
 	for i, c := range head {

@@ -10,7 +10,8 @@ import (
 )
 
 // csvHelp tells a person what newLayout does.
-const csvHelp = `Read CSV files, separated by commas, semicolons, tabs or bars. Where no comma separates,
+const csvHelp = `Read CSV files, separated by commas, semicolons, tabs or bars, in UTF-8 or UTF-16, also
+compressed (.gz, .zst, .bz2, .xz, or a .zip archive of one file). Where no comma separates,
 it may be the decimal point. NA, null, None and the like are no values. The first line
 names the columns; what each row is follows from it:
 
@@ -206,8 +207,14 @@ func (l *layout) findChart(header []string) {
 	if l.runs >= 0 || l.long() {
 		return
 	}
+	place := map[string]int{}
+	for i, name := range slices.Backward(header) {
+		place[name] = i
+	}
 	for i, name := range header {
-		if !strings.Contains(name, " - ") || !slices.Contains(header, name+"__MIN") || !slices.Contains(header, name+"__MAX") {
+		_, least := place[name+"__MIN"]
+		_, most := place[name+"__MAX"]
+		if !strings.Contains(name, " - ") || !least || !most {
 			continue
 		}
 		at := strings.LastIndex(name, " - ")
@@ -217,7 +224,7 @@ func (l *layout) findChart(header []string) {
 		}
 		l.names = true
 		for _, end := range []string{"", "__MIN", "__MAX"} {
-			c := &l.columns[slices.Index(header, name+end)]
+			c := &l.columns[place[name+end]]
 			c.run, c.name, c.role = run, metric+end, roleMetric
 			if end != "" {
 				c.of = i

@@ -77,6 +77,7 @@ func (t *table) wide(name string, step, timeNs int64, text string) {
 		return
 	}
 	value, isNumber := number(text)
+	t.sheet.numbers = t.sheet.numbers || isNumber
 	known := t.series[plain(name).String()]
 	switch {
 	case isNumber && (known == nil || known.Kind == model.KindFloat):

@@ -1,6 +1,6 @@
 // Package importer reads what other trackers left on disk: TensorBoard's event
-// files, offline runs of W&B, MLflow's stores, and CSV. It turns them into runs
-// in memory and writes nothing; `kymogram import` delivers them. Damaged parts
+// files, offline runs of W&B, MLflow's stores, Neptune's exports, CSV and Parquet.
+// It turns them into runs in memory and writes nothing; `kymogram import` delivers them. Damaged parts
 // are skipped, counted and named, and the rest is read.
 //
 // In: paths; out: runs with their points, attributes and times, one after the
@@ -21,6 +21,8 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -28,9 +30,13 @@ import (
 // maxStep is the largest step that a server takes.
 const maxStep = 1 << 62
 
+// maxProject bounds the name of a project.
+const maxProject = 128
+
 // Options say how sources are read.
 type Options struct {
-	CSV CSVOptions
+	CSV   CSVOptions
+	Files string // the folder with Neptune's files, "" where neptune-exporter puts it
 	// Progress is told how many bytes of a source were read; nil for nobody.
 	Progress func(bytes int)
 }
@@ -38,16 +44,20 @@ type Options struct {
 // reading is a file that tells how far it is read, and ends with ctx.
 type reading struct {
 	*os.File
-	ctx  context.Context //nolint:containedctx // it lives as long as the reading
-	tell func(bytes int)
+	ctx   context.Context //nolint:containedctx // it lives as long as the reading
+	tell  func(bytes int)
+	bytes int64 // read so far
 }
 
 func (o Options) open(ctx context.Context, path string) (*reading, error) {
+	if _, err := regular(path); err != nil {
+		return nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	return &reading{f, ctx, o.Progress}, nil
+	return &reading{f, ctx, o.Progress, 0}, nil
 }
 
 func (r *reading) Read(p []byte) (int, error) {
@@ -55,10 +65,37 @@ func (r *reading) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := r.File.Read(p)
+	r.took(n)
+	return n, err
+}
+
+// took counts bytes that were read.
+func (r *reading) took(n int) {
+	r.bytes += int64(n)
 	if r.tell != nil {
 		r.tell(n)
 	}
+}
+
+// ReadAt reads like Read.
+func (r *reading) ReadAt(p []byte, at int64) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.File.ReadAt(p, at)
+	r.took(n)
 	return n, err
+}
+
+// CleanProject makes the name of a project of what a tracker called it.
+func CleanProject(name string) string {
+	name = strings.TrimLeft(strings.Map(func(r rune) rune {
+		if r < 0x80 && model.CheckPlace("a", "a"+string(r)) == nil {
+			return r
+		}
+		return '-'
+	}, name), "-._")
+	return model.CutBytes(name, maxProject)
 }
 
 func (o Options) readAll(ctx context.Context, path string) ([]byte, error) {
@@ -84,9 +121,14 @@ func sizeOf(paths []string) (bytes int64) {
 // the same from one import to the next.
 type Found struct {
 	Key, Name string
-	Left      string // why it is not for an import, else ""
-	Bytes     int64  // to read; 0: not known
-	Read      func(ctx context.Context) (*Run, error)
+	// ByKey: the tracker made the key, so a run with it is the same one whatever its name is.
+	ByKey   bool
+	Short   string // what makes the name another than that of other runs, "" nothing
+	Also    string // the name that an earlier import may have chosen
+	Project string // where the tracker kept it, "" where it has no such thing
+	Left    string // why it is not for an import, else ""
+	Bytes   int64  // to read; 0: not known
+	Read    func(ctx context.Context) (*Run, error)
 }
 
 // Source finds the runs of one tracker below a path.
@@ -104,6 +146,8 @@ func Sources() []Source {
 		{Name: "wandb-offline", About: "run-ID.wandb files of W&B, offline or not", Find: findWandb},
 		{Name: "mlflow", About: "an MLflow file store (mlruns) or SQLite store (mlflow.db)", Find: findMLflow},
 		{Name: "csv", About: "CSV files of loggers, and exports of W&B, MLflow, Neptune and Kymogram", Help: csvHelp, Find: findCSV},
+		{Name: "parquet", About: "Parquet files: tables as import csv reads them, and exports of Kymogram", Help: parquetHelp, Find: findParquet},
+		{Name: "neptune", About: "what neptune-exporter wrote: Parquet files and the files of runs", Help: neptuneHelp, Find: findNeptune},
 	}
 }
 
@@ -115,8 +159,18 @@ type Run struct {
 	StartedNs, EndedNs                   int64 // 0: unknown
 	Attributes                           map[string]*model.Value
 	Series                               []*Series // by metric, scale and labels
+	Files                                []File
+	ForkFrom                             string // the name of the run that this one goes on from
+	ForkAt                               int64  // the last step that it has of that run
 	Skipped                              map[string]uint64
 	Damage                               []Damage
+}
+
+// File is a file of a run: its name there, and where it lies below a folder.
+type File struct {
+	Name, Path string
+	Root       *os.Root
+	Size       int64
 }
 
 // Series is one series of a run, in the order in which it was logged. Numbers
@@ -160,6 +214,10 @@ func (r *Run) Digest() string {
 	}
 	for _, s := range r.Series {
 		s.digest(h)
+	}
+	if r.ForkFrom != "" {
+		frame(h, []byte(r.ForkFrom))
+		frame(h, strconv.AppendInt(nil, r.ForkAt, 10))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -34,7 +35,7 @@ const mlflowDeleted = "deleted"
 // findMLflow finds the runs of a file store (the folder mlruns, or an experiment
 // in it) or of an SQLite store. Deleted runs are named and left out.
 func findMLflow(ctx context.Context, path string, _ Options) ([]Found, error) {
-	info, err := os.Stat(path)
+	info, err := regular(path)
 	if err != nil {
 		return nil, fmt.Errorf("look for an MLflow store: %w", err)
 	}
@@ -61,7 +62,7 @@ func named(runs []mlflowRun, read func(mlflowRun) func(context.Context) (*Run, e
 		} else if count[name] > 1 {
 			name = model.CutBytes(name, model.MaxNameBytes-9) + "-" + r.id[:min(8, len(r.id))]
 		}
-		one := Found{Key: r.id, Name: name, Read: read(r)}
+		one := Found{Key: r.id, Name: name, ByKey: true, Short: r.id[:min(8, len(r.id))], Project: r.experiment, Read: read(r)}
 		if r.problem != nil {
 			one.Read = func(context.Context) (*Run, error) { return nil, r.problem }
 		}
@@ -125,7 +126,7 @@ type mlflowMeta struct {
 }
 
 func readMeta(folder string) (m mlflowMeta, err error) {
-	data, err := os.ReadFile(filepath.Join(folder, "meta.yaml"))
+	data, err := readSmall(filepath.Join(folder, "meta.yaml"))
 	if err != nil {
 		return m, err
 	}
@@ -185,7 +186,7 @@ func (m mlflowMeta) run(id, folder string) mlflowRun {
 	if experiment, err := readMeta(filepath.Dir(folder)); err == nil {
 		r.experiment = experiment.Name
 	}
-	if name, err := os.ReadFile(filepath.Join(folder, "tags", "mlflow.runName")); err == nil && r.name == "" {
+	if name, err := readSmall(filepath.Join(folder, "tags", "mlflow.runName")); err == nil && r.name == "" {
 		r.name = string(name)
 	}
 	return r
@@ -219,7 +220,7 @@ func eachFile(folder string, read func(name, path string) error) error {
 		if errors.Is(err, fs.ErrNotExist) && path == folder {
 			return nil
 		}
-		if err != nil || entry.IsDir() {
+		if err != nil || !isFile(path, entry) {
 			return err
 		}
 		name, err := filepath.Rel(folder, path)
@@ -230,10 +231,26 @@ func eachFile(folder string, read func(name, path string) error) error {
 	})
 }
 
+// maxSmall bounds a file of one value; a longer one is no value of MLflow's.
+const maxSmall = 1 << 20
+
+// readSmall reads the begin of a file that holds little.
+func readSmall(path string) ([]byte, error) {
+	if _, err := regular(path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSmall))
+}
+
 // small reads a file that holds one value.
 func (b *builder) small(use func(name, value string)) func(name, path string) error {
 	return func(name, path string) error {
-		data, err := os.ReadFile(path)
+		data, err := readSmall(path)
 		if err == nil {
 			use(name, string(data))
 		}

@@ -20,7 +20,7 @@ func findTensorBoard(_ context.Context, path string, opts Options) ([]Found, err
 		if err != nil {
 			return err
 		}
-		if !entry.IsDir() && strings.Contains(entry.Name(), "tfevents") {
+		if strings.Contains(entry.Name(), "tfevents") && isFile(name, entry) {
 			folder := filepath.Dir(name)
 			files[folder] = append(files[folder], name)
 		}
@@ -61,6 +61,7 @@ func keyOf(root, place string) (string, error) {
 type events struct {
 	*builder
 	plugins map[string]string // by tag: only its first value names it
+	records int               // that are events
 }
 
 func readTensorBoard(ctx context.Context, names []string, opts Options) (*Run, error) {
@@ -72,7 +73,18 @@ func readTensorBoard(ctx context.Context, names []string, opts Options) (*Run, e
 	}
 	run := e.done()
 	run.spanPoints()
-	return run, nil
+	return run, e.isRun(names[0])
+}
+
+// isRun refuses files that hold nothing but damage, or nothing at all.
+func (e *events) isRun(name string) error {
+	switch {
+	case e.records > 0:
+		return nil
+	case len(e.run.Damage) > 0:
+		return model.Errorf(model.CodeInvalid, "%s: it is no event file of TensorBoard: %s", name, e.run.Damage[0].Text)
+	}
+	return model.Errorf(model.CodeInvalid, "%s: it is empty", name)
 }
 
 func (e *events) file(ctx context.Context, name string, opts Options) error {
@@ -85,7 +97,9 @@ func (e *events) file(ctx context.Context, name string, opts Options) error {
 	record := func(data []byte) {
 		if err := e.event(data); err != nil {
 			e.damage(base, -1, "a record is no event: %v", err)
+			return
 		}
+		e.records++
 	}
 	return tfRecords(f, record, func(d damaged) { e.damage(base, d.offset, "%s", d.text) })
 }

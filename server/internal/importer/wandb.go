@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,14 +25,15 @@ import (
 // findWandb finds run-ID.wandb files, of offline runs and of others: the latter
 // hold everything too. The run's id is its key and name.
 func findWandb(_ context.Context, path string, opts Options) ([]Found, error) {
-	files := map[string][]string{}
+	type place struct{ project, id string }
+	files := map[place][]string{}
 	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if id, ok := strings.CutSuffix(entry.Name(), ".wandb"); ok && !entry.IsDir() {
-			id = strings.TrimPrefix(id, "run-")
-			files[id] = append(files[id], name)
+		if id, ok := strings.CutSuffix(entry.Name(), ".wandb"); ok && isFile(name, entry) {
+			at := place{wandbProject(name), strings.TrimPrefix(id, "run-")}
+			files[at] = append(files[at], name)
 		}
 		return nil
 	})
@@ -38,14 +41,39 @@ func findWandb(_ context.Context, path string, opts Options) ([]Found, error) {
 		return nil, fmt.Errorf("look for .wandb files: %w", err)
 	}
 	var found []Found
-	for id, names := range files {
+	for at, names := range files {
 		slices.Sort(names) // the folders begin with their time: a resumed run's lives in order
-		found = append(found, Found{Key: id, Name: id, Bytes: sizeOf(names), Read: func(ctx context.Context) (*Run, error) {
+		found = append(found, Found{Key: at.id, Name: at.id, ByKey: true, Project: at.project, Bytes: sizeOf(names), Read: func(ctx context.Context) (*Run, error) {
 			return readWandb(ctx, names, opts)
 		}})
 	}
 	slices.SortFunc(found, func(a, b Found) int { return strings.Compare(a.Key, b.Key) })
 	return found, nil
+}
+
+// wandbHead is read of a file to learn its project, which stands in one of the first records.
+const wandbHead = 4 << 20
+
+// wandbProject is the project that a file says it belongs to, "" when it says none.
+func wandbProject(name string) (project string) {
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head, _ := io.ReadAll(io.LimitReader(f, wandbHead))
+	_ = wandbLog(head, func(record []byte) {
+		for f, err := range fields(record) {
+			if err == nil && f.num == 17 && project == "" {
+				for inner, err := range fields(f.b) {
+					if err == nil && inner.num == 3 {
+						project = string(inner.b)
+					}
+				}
+			}
+		}
+	}, func(damaged) {}) // the import itself tells
+	return project
 }
 
 // wandbRun gathers the records of a run.
@@ -54,6 +82,7 @@ type wandbRun struct {
 	config, summary map[string]any
 	stats           int64 // steps of the system metrics
 	exited          bool
+	records         int
 }
 
 func readWandb(ctx context.Context, names []string, opts Options) (*Run, error) {
@@ -68,7 +97,9 @@ func readWandb(ctx context.Context, names []string, opts Options) (*Run, error) 
 		err = wandbLog(data, func(record []byte) {
 			if err := w.record(record); err != nil {
 				w.damage(base, -1, "a record is none of W&B's: %v", err)
+				return
 			}
+			w.records++
 		}, func(d damaged) { w.damage(base, d.offset, "%s", d.text) })
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
@@ -76,6 +107,9 @@ func readWandb(ctx context.Context, names []string, opts Options) (*Run, error) 
 		if !w.exited {
 			w.run.Failed = true
 		}
+	}
+	if w.records == 0 {
+		return nil, model.Errorf(model.CodeInvalid, "%s: it holds no record of W&B's", names[0])
 	}
 	delete(w.config, "_wandb")
 	w.tree("config", w.config, 0)

@@ -83,11 +83,23 @@ func find(ctx context.Context, source importer.Source, paths []string, name stri
 		if one.Left != "" {
 			continue
 		}
-		if other, taken := names[one.Name]; taken {
+		place := importer.CleanProject(one.Project) + "/" + one.Name
+		other, taken := names[place]
+		if taken && one.Short != "" { // of two stores
+			one.Name = distinct(one)
+			place += "-" + one.Short
+			other, taken = names[place]
+		}
+		if taken {
 			return nil, model.Errorf(model.CodeConflict, "two runs are called %q (%s and %s)", one.Name, other, one.Key).
 				WithHint("import the folder above both, or one after the other with --run")
 		}
-		names[one.Name] = one.Key
+		names[place] = one.Key
 	}
 	return all, nil
+}
+
+// distinct is the name of a run whose own name another run has.
+func distinct(one *importer.Found) string {
+	return model.CutBytes(one.Name, model.MaxNameBytes-len(one.Short)-1) + "-" + one.Short
 }

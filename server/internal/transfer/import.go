@@ -38,13 +38,16 @@ type Import struct {
 	Server             *remote.Client
 	Process            delivery.Process
 	Source             string // its name
-	Workspace, Project string
-	DryRun             bool // read everything, send nothing
+	Workspace, Project string // no project: that of the source, else default
+	DryRun             bool   // read everything, send nothing
 	Report             Report
 
-	folder  *importSpool // nil until needed
-	runs    int          // in the folder
-	waiting uint64       // points in the folder
+	folder  *importSpool                 // nil until needed
+	runs    int                          // in the folder
+	waiting uint64                       // points in the folder
+	byKey   map[string]map[string]string // by project: runs of this source by their keys
+	uploads []upload
+	taken   map[string]string // names of runs that wait in the folder, and their keys
 }
 
 // Close removes the spool, or says what waits in it for the next import.
@@ -76,19 +79,23 @@ func (w *Import) All(ctx context.Context, found *Found) error {
 		found.bar.Done(each)
 	}
 	found.bar.End()
-	return w.Deliver(ctx)
+	if err := w.Deliver(ctx); err != nil {
+		return err
+	}
+	return w.uploadAll(ctx)
 }
 
 // Run reads one run and writes it into the spool; a run that cannot be read or
 // taken is reported and passed over.
 func (w *Import) Run(ctx context.Context, found importer.Found) error {
-	line := Run{Run: w.ref(found.Name), Key: found.Key, State: Failed}
+	project := w.project(found)
+	line := Run{Run: w.ref(project, found.Name), Key: found.Key, State: Failed}
 	if found.Left != "" {
 		line.State, line.Error = LeftOut, found.Left
 		w.Report.Runs = append(w.Report.Runs, line)
 		return nil
 	}
-	err := w.one(ctx, found, &line)
+	err := w.one(ctx, project, found, &line)
 	if ctx.Err() != nil {
 		return ErrInterrupted
 	}
@@ -114,25 +121,29 @@ func withHint(err error) string {
 	return err.Error()
 }
 
-func (w *Import) one(ctx context.Context, found importer.Found, line *Run) error {
+func (w *Import) one(ctx context.Context, project string, found importer.Found, line *Run) (err error) {
 	run, err := found.Read(ctx)
 	if err != nil {
 		return err
 	}
 	line.Skipped, line.Damage = run.Skipped, run.Damage
 	line.Series = len(run.Series)
+	if len(run.Files) > 0 && !w.DryRun {
+		defer func() {
+			if err == nil {
+				w.uploads = append(w.uploads, upload{len(w.Report.Runs), run.Files})
+			}
+		}()
+	}
 	digest := run.Digest()
-	there, err := existing(ctx, w.Server, line.Run)
+	there, err := w.find(ctx, project, &found)
+	line.Run = w.ref(project, found.Name)
 	if err != nil {
 		return err
 	}
 	line.State = Imported
 	if there != nil {
 		line.ID, line.State = there.id, Updated
-		if there.source != w.Source || there.key != found.Key {
-			return model.Errorf(model.CodeRunExists, "the run %s is there and does not come from this source", line.Run).
-				WithHint("import it under another name with --run, or into another --project")
-		}
 		if there.digest == digest {
 			line.State = Unchanged
 			return nil
@@ -140,16 +151,76 @@ func (w *Import) one(ctx context.Context, found importer.Found, line *Run) error
 	}
 	line.Points = run.Points()
 	if w.DryRun {
+		line.Files = len(run.Files)
 		return nil
 	}
-	id, err := w.write(found, run, digest, there)
+	id, err := w.write(project, found, run, digest, there)
 	if err != nil {
 		return err
 	}
 	line.ID = cmp.Or(line.ID, id)
+	w.taken[line.Run] = found.Key
 	w.runs++
 	w.waiting += line.Points
 	return nil
+}
+
+// project is where a run goes.
+func (w *Import) project(found importer.Found) string {
+	return cmp.Or(w.Project, importer.CleanProject(found.Project), "default")
+}
+
+// find looks for the run that an earlier import made, by the key that its tracker gave it,
+// else by its names. A new run whose name another one has gets a name of its own where its
+// tracker tells them apart.
+func (w *Import) find(ctx context.Context, project string, found *importer.Found) (*known, error) {
+	if w.byKey == nil {
+		w.byKey, w.taken = map[string]map[string]string{}, map[string]string{}
+	}
+	if found.ByKey {
+		if w.byKey[project] == nil {
+			runs, err := imports(ctx, w.Server, w.Workspace, project, w.Source)
+			if err != nil {
+				return nil, err
+			}
+			w.byKey[project] = runs
+		}
+		if id := w.byKey[project][found.Key]; id != "" {
+			there, err := existing(ctx, w.Server, id)
+			if there != nil {
+				found.Name = there.name
+			}
+			return there, err
+		}
+	}
+	wanted := found.Name
+	names := []string{wanted}
+	if found.Also != "" {
+		names = append(names, found.Also)
+	} else if found.Short != "" {
+		names = append(names, distinct(found))
+	}
+	free := ""
+	for _, name := range names {
+		ref := w.ref(project, name)
+		there, err := existing(ctx, w.Server, ref)
+		if err != nil {
+			return nil, err
+		}
+		if there != nil && there.source == w.Source && there.key == found.Key {
+			found.Name = name
+			return there, nil
+		}
+		if other, waits := w.taken[ref]; there == nil && free == "" && (!waits || other == found.Key) && (name == wanted || found.Short != "") {
+			free = name
+		}
+	}
+	if free == "" {
+		return nil, model.Errorf(model.CodeRunExists, "the run %s is there and does not come from this source", w.ref(project, wanted)).
+			WithHint("import it under another name with --run, or into another --project")
+	}
+	found.Name = free
+	return nil, nil //nolint:nilnil // no run is no error
 }
 
 // Deliver sends what lies in the spool.
@@ -213,6 +284,6 @@ func (w *Import) Resume(ctx context.Context) error {
 var ErrInterrupted = model.Errorf(model.CodeUnavailable, "interrupted").WithHint("run the import again; it goes on")
 
 // ref is workspace/project/name.
-func (w *Import) ref(name string) string {
-	return strings.Join([]string{w.Workspace, w.Project, name}, "/")
+func (w *Import) ref(project, name string) string {
+	return strings.Join([]string{w.Workspace, project, name}, "/")
 }

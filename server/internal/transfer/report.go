@@ -37,6 +37,7 @@ type Run struct {
 	State   string            `json:"state"`
 	Series  int               `json:"series"`
 	Points  uint64            `json:"points"`
+	Files   int               `json:"files,omitempty"` // that are there now
 	Skipped map[string]uint64 `json:"skipped,omitempty"`
 	Damage  []importer.Damage `json:"damage,omitempty"`
 	Error   string            `json:"error,omitempty"`
@@ -65,7 +66,11 @@ func (r *Report) Print(out, errs io.Writer) {
 		if r.DryRun && verb != Failed && verb != Unchanged {
 			verb = "would be " + verb
 		}
-		fmt.Fprintf(out, "%s: %s, %d series, %d points\n", table.Printable(one.Run), verb, one.Series, one.Points)
+		files := ""
+		if one.Files > 0 {
+			files = fmt.Sprintf(", %d files", one.Files)
+		}
+		fmt.Fprintf(out, "%s: %s, %d series, %d points%s\n", table.Printable(one.Run), verb, one.Series, one.Points, files)
 		if one.Error != "" {
 			fmt.Fprintf(errs, "  %s\n", table.Printable(one.Error))
 		}

@@ -27,11 +27,11 @@ const (
 // new attempt of it, and the source's logger, so it overwrites one that was
 // killed. A first one has a job of its own: a run that was deleted for good may
 // be imported again.
-func (w *Import) request(found importer.Found, run *importer.Run, there *known) (model.OpenRequest, error) {
+func (w *Import) request(project string, found importer.Found, run *importer.Run, there *known) (model.OpenRequest, error) {
 	sum := sha256.Sum256([]byte(w.Source + "\x00" + found.Key))
 	logger, now := binary.LittleEndian.Uint64(sum[:]), time.Now()
 	r := model.OpenRequest{
-		Workspace: w.Workspace, Project: w.Project, RunName: found.Name, DisplayName: run.DisplayName, Experiment: run.Experiment,
+		Workspace: w.Workspace, Project: project, RunName: found.Name, DisplayName: run.DisplayName, Experiment: run.Experiment,
 		ResumeStrategy: model.ResumeNever, LoggerID: &logger, PID: int64(os.Getpid()), OpenedNs: now.UnixNano(), SDK: "import/" + w.Process.Version,
 	}
 	var err error
@@ -49,6 +49,9 @@ func (w *Import) request(found importer.Found, run *importer.Run, there *known) 
 		r.OrchestrationID = there.job
 		return r, nil
 	}
+	if run.ForkFrom != "" {
+		r.ForkFromRun, r.ForkAtStep = run.ForkFrom, &run.ForkAt
+	}
 	r.OrchestrationID = "import/" + w.Source + "/" + r.LocalRun.String()
 	if run.StartedNs > 0 {
 		r.OpenedNs = run.StartedNs // the run is as old as it was
@@ -56,13 +59,13 @@ func (w *Import) request(found importer.Found, run *importer.Run, there *known) 
 	return r, nil
 }
 
-func (w *Import) write(found importer.Found, run *importer.Run, digest string, there *known) (id string, err error) {
+func (w *Import) write(project string, found importer.Found, run *importer.Run, digest string, there *known) (id string, err error) {
 	if w.folder == nil {
 		if w.folder, err = newImportSpool(w.Server.Base); err != nil {
 			return "", err
 		}
 	}
-	request, err := w.request(found, run, there)
+	request, err := w.request(project, found, run, there)
 	if err != nil {
 		return "", err
 	}

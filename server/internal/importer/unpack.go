@@ -26,7 +26,7 @@ import (
 const (
 	// freeBytes and freeRatio bound what a compressed file may become: a file of a few
 	// bytes must not fill the memory.
-	freeBytes = 64 << 20
+	freeBytes = 16 << 20
 	freeRatio = 100
 	// maxWindow bounds the memory of a decompressor: that of zstd -19 and xz -9.
 	maxWindow = 128 << 20

@@ -54,7 +54,7 @@ func (r release) contents(t target, folder string) ([]entry, error) {
 		sources = append(sources, [2]string{r.path("dist", "completions", shell), "completions/" + shell})
 	}
 	if t.os == "linux" {
-		for _, file := range []string{"kymogram.service", "kymogram.yaml"} {
+		for _, file := range []string{"kymogram.service", "config.yaml"} {
 			sources = append(sources, [2]string{r.path("deploy", "systemd", file), "systemd/" + file})
 		}
 	}

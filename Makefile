@@ -18,6 +18,8 @@ BINDIR  := python/src/kymogram/_bin
 # The workspace's modules; `work` means them too, but not to every tool.
 PACKAGES := ./... ./server/... ./test/... ./telemetry/influx/... ./read/record/...
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# gRPC's traces bring html/template, which keeps every exported method: 6 MB of the binary.
+TAGS    := grpcnotrace
 # -race needs a C compiler and runs slowly: only where goroutines meet.
 RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
            ./server/internal/live/... ./server/internal/receiver/... ./server/internal/server/... ./internal/collect/... ./internal/series/... ./metrics/...
@@ -45,11 +47,15 @@ demo-network: build ## 50 miners and 5 validators that sign what they say, four 
 
 .PHONY: wheels
 wheels: $(VENV)/.dev ## dist/wheels: the Python package for each system, and one without the binary
-	@LDFLAGS='$(LDFLAGS)' tools/wheels $(ARGS)
+	@LDFLAGS='$(LDFLAGS)' TAGS=$(TAGS) VERSION=$(VERSION) tools/wheels $(ARGS)
+
+.PHONY: release
+release: $(VENV)/.dev ## dist/release: wheels, archives, the container image, bills of materials, checksums; ARGS=linux/amd64 for a part
+	@LDFLAGS='$(LDFLAGS)' TAGS=$(TAGS) VERSION=$(VERSION) tools/release/build $(ARGS)
 
 bin/kymogram: $(GO_SOURCES) $(PAGE) Makefile
 	@mkdir -p bin
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./server/cmd/kymogram
+	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $@ ./server/cmd/kymogram
 
 $(VENV)/bin/python:
 	@tools/prepare venv

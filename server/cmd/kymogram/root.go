@@ -74,6 +74,7 @@ its package bash-completion:
 		configCommand(io), // config.go
 		dataCommand(io),   // data.go, backup.go
 		keyCommand(io),    // key.go
+		healthCommand(io), // health.go
 		// Programs' machines.
 		agentCommand(io),    // agent.go, agentchain.go
 		syncCommand(io),     // sync.go

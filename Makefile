@@ -87,7 +87,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 
 ## ---- change ----
 
-.PHONY: check lint audit fix generate clean
+.PHONY: check lint prose audit fix generate clean
 check: setup lint ## lint and the quick tests, in at most 3 minutes
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check-python check-go-web
 
@@ -106,6 +106,9 @@ lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.packag
 	$(VENV)/bin/ruff format --check python examples test
 	cd python && ../$(VENV)/bin/mypy
 	cd web && npm run --silent lint && npm run --silent types
+
+prose: ## sentences that are too long and private words, in docs, help, messages and public comments
+	@$(GO) run ./test/prose
 
 audit: ## govulncheck over the three modules, with its own database, which not every machine reaches: CI leaves it out
 	@tools/audit

@@ -105,6 +105,7 @@ require (
 	github.com/transparency-dev/merkle v0.0.2
 	github.com/ulikunitz/xz v0.5.17
 	github.com/vektah/gqlparser/v2 v2.5.36
+	github.com/yuin/goldmark v1.8.2
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	github.com/zeebo/xxh3 v1.0.2 // indirect
 	go.uber.org/multierr v1.11.0 // indirect

@@ -604,6 +604,8 @@ func routes() []row[*lab] {
 		})},
 		{call: "GET /metrics", grows: "runs", n: 50, run: reads("/metrics", runs)},
 		{call: "GET /metrics", grows: "series", n: 1_000, run: reads("/metrics", filled(ofSeries))},
+		{call: "GET /docs", grows: "runs", n: 50, run: reads("/docs", runs)},
+		{call: "GET /docs/{path...}", grows: "runs", n: 50, run: reads("/docs/python", runs)},
 		{call: "GET /healthz", grows: "connections", n: 50, run: held},
 		{call: "GET /readyz", grows: "runs", n: 50, run: reads("/readyz", runs)},
 	}

@@ -19,7 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	contract "github.com/kymogram/kymogram/api"
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/docs"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/blob"
@@ -34,6 +36,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/influxql"
 	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/live"
+	"github.com/kymogram/kymogram/server/internal/manual"
 	"github.com/kymogram/kymogram/server/internal/network"
 	"github.com/kymogram/kymogram/server/internal/promapi"
 	"github.com/kymogram/kymogram/server/internal/query"
@@ -262,7 +265,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 	receivers = append(receivers, n.languages(api))
 	blobPath := func(h blob.Hash) string { return "/api/v1/blobs/" + h.String() }
 	srv, err := server.New(listeners, server.Parts{
-		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page,
+		Keyring: n.keyring, Links: n.links, Metrics: n.metrics, API: api.Routes(), Page: page, Manual: manual.New(docs.Files, contract.Files),
 		Blobs: blobs, BlobUpload: blobs.Upload(), BlobURL: blobs.URL(blobPath, server.WriteJSON),
 		Receivers: receivers, RPC: func(to grpc.ServiceRegistrar) { rpc.Register(to); telemetry(to) }, Ready: n.health().Check,
 	}, server.Options{

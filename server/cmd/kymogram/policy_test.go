@@ -41,6 +41,8 @@ func routeNeeds() map[string]need {
 	const blob = "/api/v1/blobs/0000000000000000000000000000000000000000000000000000000000000000"
 	return map[string]need{
 		"GET /":                  {"open", false, "/", ""},
+		"GET /docs":              {"open", false, "/docs", ""},
+		"GET /docs/{path...}":    {"open", false, "/docs/python", ""},
 		"GET /healthz":           {"open", false, "/healthz", ""},
 		"GET /readyz":            {"open", false, "/readyz", ""},
 		"GET /api/v1/server":     {"open", false, "/api/v1/server", ""},

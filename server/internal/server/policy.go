@@ -53,6 +53,8 @@ func DefaultPolicy() Policy {
 			"GET /readyz":            open,
 			"GET /api/v1/server":     open,
 			"GET /":                  open, // the page's own files
+			"GET /docs":              open,
+			"GET /docs/{path...}":    open,
 			"POST /api/v1/session":   open,
 			"DELETE /api/v1/session": open,                            // ends the session of its cookie
 			"GET /metrics":           {Scope: auth.Read, Whole: true}, // totals of all projects

@@ -72,6 +72,7 @@ type Parts struct {
 	// Receivers are the routes of other systems' protocols, by pattern.
 	Receivers []map[string]http.Handler
 	Page      fs.FS
+	Manual    http.Handler // the documentation
 	// RPC registers the receivers and the query services.
 	RPC func(grpc.ServiceRegistrar)
 	// Ready fails while the store cannot take points.
@@ -231,6 +232,8 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 		return nil, nil, err
 	}
 	m.handle("GET /", page)
+	m.handle("GET /docs", s.parts.Manual)
+	m.handle("GET /docs/{path...}", s.parts.Manual)
 	m.handle("GET /healthz", http.HandlerFunc(healthy))
 	m.handle("GET /readyz", s.handler(s.ready))
 	m.handle("GET /metrics", s.metrics.Handler())

@@ -141,7 +141,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	nothing := http.NotFoundHandler()
 	f.parts = server.Parts{
-		Keyring: f.keyring, Links: f.links, Metrics: selfmetrics.New("test"), Blobs: nothing, BlobURL: nothing, BlobUpload: nothing,
+		Keyring: f.keyring, Links: f.links, Metrics: selfmetrics.New("test"), Blobs: nothing, BlobURL: nothing, BlobUpload: nothing, Manual: nothing,
 		API: []httpapi.Route{
 			{Method: "POST", Pattern: "/api/v1/open", Scope: auth.Ingest, Handler: http.HandlerFunc(echo)},
 			{Method: "GET", Pattern: "/api/v1/projects", Scope: auth.Read, Handler: http.HandlerFunc(echo)},

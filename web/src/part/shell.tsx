@@ -161,6 +161,11 @@ function Help() {
       }}
     >
       <div class="dialog" role="dialog" aria-label="Keys" onClick={(e) => e.stopPropagation()}>
+        <p class="docs-link">
+          <a href="/docs" target="_blank" rel="noreferrer">
+            Documentation
+          </a>
+        </p>
         <h2>Keys</h2>
         <dl class="keys">
           {[...pageKeys.value, ...keys].map(([key, what]) => (

@@ -105,7 +105,7 @@ ARGUMENTS = (
     ),
     _choice(
         "backpressure_strategy",
-        "see *Room*",
+        "see *Queue limits*",
         checks.choice(_enums.backpressure_strategy),
         "BACKPRESSURE_STRATEGY",
         shown="`spool`",
@@ -146,7 +146,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("logger_id", "int | None", None),
-        "a number that makes two lives one writer: at equal steps the later wins",
+        "processes with one number are one writer; the later value of a step wins",
         checks.logger_id,
     ),
     Argument(
@@ -175,7 +175,7 @@ ARGUMENTS = (
     Argument(
         *("config", "Mapping[str, Any] | None", None),
         "set by the process that creates the run "
-        "(*What the process that creates the run says of itself*)",
+        "(*Run metadata*)",
         checks.config,
         otherwise=(),
     ),
@@ -298,7 +298,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("capture_environment", "bool | None", None),
-        "describe the machine (*What the process that creates the run says of itself*)",
+        "describe the machine (*Run metadata*)",
         variable="CAPTURE_ENVIRONMENT",
         read=checks.capture,
         otherwise=True,

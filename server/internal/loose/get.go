@@ -23,7 +23,7 @@ func trimmed(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
 
 func member(b []byte, name string) (val []byte, ok bool) {
 	for key, v := range Pairs(b) {
-		if isKey(key, name) {
+		if IsKey(key, name) {
 			val, ok = v, true
 		}
 	}
@@ -76,8 +76,8 @@ func items(b []byte, yield func(v []byte) bool) {
 	}
 }
 
-// isKey compares a quoted text with a name, and decodes it only where it must.
-func isKey(quoted []byte, name string) bool {
+// IsKey compares a quoted text with a name, and decodes it only where it must.
+func IsKey(quoted []byte, name string) bool {
 	if len(quoted) < len(name)+2 {
 		return false
 	}

@@ -76,6 +76,13 @@ func items(b []byte, yield func(v []byte) bool) {
 	}
 }
 
+// Next is the element that begins at b[i], in an array that has passed Check, and where the
+// one behind it begins, or the closing bracket.
+func Next(b []byte, i int) (v []byte, next int) {
+	to := pastValue(b, i)
+	return b[i:to], pastComma(b, to)
+}
+
 // IsKey compares a quoted text with a name, and decodes it only where it must.
 func IsKey(quoted []byte, name string) bool {
 	if len(quoted) < len(name)+2 {

@@ -25,8 +25,10 @@ func NewCursor(text []byte) *Cursor {
 // Kind is that of the value which comes.
 func (c *Cursor) Kind() Kind { return KindOf(c.text[c.at:]) }
 
-// At is where the cursor stands, and Rest the text from there on.
-func (c *Cursor) At() int      { return c.at }
+// At is where the cursor stands.
+func (c *Cursor) At() int { return c.at }
+
+// Rest is the text from there on.
 func (c *Cursor) Rest() []byte { return c.text[c.at:] }
 
 // Pass goes on behind bytes that the caller has checked: they are a value.

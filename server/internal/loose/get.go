@@ -23,7 +23,7 @@ func trimmed(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
 
 func member(b []byte, name string) (val []byte, ok bool) {
 	for key, v := range Pairs(b) {
-		if isKey(key, name) {
+		if IsKey(key, name) {
 			val, ok = v, true
 		}
 	}
@@ -76,8 +76,15 @@ func items(b []byte, yield func(v []byte) bool) {
 	}
 }
 
-// isKey compares a quoted text with a name, and decodes it only where it must.
-func isKey(quoted []byte, name string) bool {
+// Next is the element that begins at b[i], in an array that has passed Check, and where the
+// one behind it begins, or the closing bracket.
+func Next(b []byte, i int) (v []byte, next int) {
+	to := pastValue(b, i)
+	return b[i:to], pastComma(b, to)
+}
+
+// IsKey compares a quoted text with a name, and decodes it only where it must.
+func IsKey(quoted []byte, name string) bool {
 	if len(quoted) < len(name)+2 {
 		return false
 	}

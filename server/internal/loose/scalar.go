@@ -51,23 +51,11 @@ const maxDigits = 309
 // Python has: a finite decimal fraction, a bare word, or an integer that a
 // float64 can hold. A value that is no number gives 0 and is not exact.
 func Float(v []byte) (f float64, exact bool) {
-	if isWord(v) {
-		return wordFloat(v), true
-	}
-	if KindOf(v) != Number {
+	f, size, exact := ScanNumber(v)
+	if size != len(v) {
 		return 0, false
 	}
-	if f, ok := small(v); ok {
-		return f, true
-	}
-	if end, reason := number(v, 0); reason != "" || end != len(v) {
-		return 0, false
-	}
-	if whole(v) {
-		return integer(v)
-	}
-	f, err := strconv.ParseFloat(string(v), 64)
-	return f, err == nil
+	return f, exact
 }
 
 func wordFloat(word []byte) float64 {
@@ -97,27 +85,6 @@ func whole(number []byte) bool {
 		}
 	}
 	return true
-}
-
-// small reads integers of up to 15 digits, which are most of them.
-func small(v []byte) (f float64, ok bool) {
-	n, digits := int64(0), v
-	if digits[0] == '-' {
-		digits = v[1:]
-	}
-	if len(digits) == 0 || len(digits) > 15 || digits[0] == '0' && len(digits) > 1 {
-		return 0, false
-	}
-	for _, c := range digits {
-		if !isDigit(c) {
-			return 0, false
-		}
-		n = n*10 + int64(c-'0')
-	}
-	if len(digits) < len(v) {
-		n = -n
-	}
-	return float64(n), true
 }
 
 func integer(v []byte) (f float64, exact bool) {

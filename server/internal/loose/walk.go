@@ -20,7 +20,7 @@ func Members(b []byte) iter.Seq2[Member, error] {
 func members(b []byte, yield func(Member, error) bool) {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '{' {
-		yield(Member{}, &Error{i, "no object begins here"})
+		yield(Member{}, &Error{i, noObject})
 		return
 	}
 	if i = space(b, i+1); i < len(b) && b[i] == '}' {
@@ -62,7 +62,7 @@ func Elements(b []byte) iter.Seq2[[]byte, error] {
 func elements(b []byte, yield func([]byte, error) bool) {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '[' {
-		yield(nil, &Error{i, "no array begins here"})
+		yield(nil, &Error{i, noArray})
 		return
 	}
 	if i = space(b, i+1); i < len(b) && b[i] == ']' {

@@ -48,13 +48,13 @@ func (p *placing) all(ctx context.Context, c *chunk) error {
 // history places rows. What a window has is stored before the next one is read, so that
 // its rows are found like those of requests before.
 func (p *placing) history(ctx context.Context, c *chunk) error {
-	for all := range windows(c.history) {
+	for all := range c.history.Windows(windowLines, windowBytes) {
 		if c.historyLines > 0 {
 			if err := p.flush(ctx); err != nil {
 				return err
 			}
 		}
-		c.historyLines += int64(len(all))
+		c.historyLines += int64(all.Len())
 		if err := p.window(ctx, all); err != nil {
 			return err
 		}
@@ -63,16 +63,20 @@ func (p *placing) history(ctx context.Context, c *chunk) error {
 }
 
 // window places the rows of a window.
-func (p *placing) window(ctx context.Context, all [][]byte) error {
+func (p *placing) window(ctx context.Context, all *row.Window) error {
+	if len(p.lanes) == 0 {
+		p.lanes = make([]row.Encoder, 1)
+	}
+	p.lanes[0].Expect(all.Len())
 	p.before, p.careful, p.there, p.sent, p.given = p.life.greatest, false, nil, nil, nil
 	var line row.Line
-	for i, raw := range all {
-		if err := p.parse(&line, raw); err != nil {
+	for i := range all.Len() {
+		if err := p.parse(&line, all, i); err != nil {
 			p.refuse(err)
 			continue
 		}
 		if !line.HasStep {
-			if there, err := p.numbered(ctx, &line, all[i:]); there || err != nil {
+			if there, err := p.numbered(ctx, &line, all, i); there || err != nil {
 				if err != nil {
 					return err
 				}
@@ -97,8 +101,8 @@ func (p *placing) refuse(err error) {
 }
 
 // parse reads a row. One without a step comes behind all others.
-func (p *placing) parse(line *row.Line, raw []byte) error {
-	if err := line.Parse(raw); err != nil {
+func (p *placing) parse(line *row.Line, all *row.Window, i int) error {
+	if err := all.Parse(i, line); err != nil {
 		return err
 	}
 	if !line.HasStep {
@@ -114,13 +118,13 @@ func (p *placing) parse(line *row.Line, raw []byte) error {
 // numbered gives a row without a step the next one, unless the row is there: processes of
 // 0.19 in shared mode leave the steps to the server. A row that was sent before has another
 // step, so it is found by its time, among those of the chunk's times.
-func (p *placing) numbered(ctx context.Context, line *row.Line, rest [][]byte) (there bool, err error) {
+func (p *placing) numbered(ctx context.Context, line *row.Line, all *row.Window, i int) (there bool, err error) {
 	if p.sent == nil {
-		if err := p.recall(ctx, rest); err != nil {
+		if err := p.recall(ctx, all, i); err != nil {
 			return false, err
 		}
 	}
-	key := row.Unnumbered(line.Raw)
+	key := row.Unnumbered(line.Text())
 	if p.sent[key] {
 		return true, nil
 	}
@@ -128,17 +132,17 @@ func (p *placing) numbered(ctx context.Context, line *row.Line, rest [][]byte) (
 	if p.given == nil {
 		p.given = map[int64][]byte{}
 	}
-	p.given[line.Step] = line.Raw
+	p.given[line.Step] = line.Text()
 	return false, nil
 }
 
 // recall reads the rows of the times that rows without a step have.
-func (p *placing) recall(ctx context.Context, all [][]byte) error {
+func (p *placing) recall(ctx context.Context, all *row.Window, i int) error {
 	p.sent = map[string]bool{}
 	var line row.Line
 	from, to := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, raw := range all {
-		if err := line.Parse(raw); err == nil && !line.HasStep && line.TimeNs != 0 {
+	for ; i < all.Len(); i++ {
+		if err := all.Parse(i, &line); err == nil && !line.HasStep && line.TimeNs != 0 {
 			from, to = min(from, line.TimeNs), max(to, line.TimeNs)
 		}
 	}
@@ -160,17 +164,17 @@ func (p *placing) recall(ctx context.Context, all [][]byte) error {
 
 // look reads what is at the steps of the rows from i on. The rows before are in the first
 // lane, at steps that rise.
-func (p *placing) look(ctx context.Context, all [][]byte, i int) error {
+func (p *placing) look(ctx context.Context, all *row.Window, i int) error {
 	p.careful = true
 	first := p.life.laneID(0)
 	placed := map[int64][]row.Row{}
 	var steps []int64
 	var line row.Line
-	for j, raw := range all {
-		switch err := line.Parse(raw); {
+	for j := range all.Len() {
+		switch err := all.Parse(j, &line); {
 		case err != nil || !line.HasStep || line.Step < 0:
 		case j < i:
-			placed[line.Step] = append(placed[line.Step], row.Row{Writer: first, TimeNs: line.TimeNs, Line: raw})
+			placed[line.Step] = append(placed[line.Step], row.Row{Writer: first, TimeNs: line.TimeNs, Line: line.Text()})
 		case line.Step <= p.before:
 			steps = append(steps, line.Step)
 		}
@@ -196,7 +200,7 @@ func (p *placing) place(ctx context.Context, line *row.Line) error {
 	for i := range there {
 		if other := &there[i]; line.TimeNs != 0 && other.TimeNs != 0 && line.TimeNs != other.TimeNs {
 			continue // as rows of several processes
-		} else if row.Same(line.Raw, other.Line) {
+		} else if row.Same(line.Text(), other.Line) {
 			return nil
 		}
 	}
@@ -209,7 +213,7 @@ func (p *placing) place(ctx context.Context, line *row.Line) error {
 		return nil
 	}
 	if p.careful {
-		p.there[line.Step] = append(there, row.Row{Writer: v.laneID(lane), TimeNs: line.TimeNs, Line: line.Raw})
+		p.there[line.Step] = append(there, row.Row{Writer: v.laneID(lane), TimeNs: line.TimeNs, Line: line.Text()})
 	}
 	v.greatest = max(v.greatest, line.Step)
 	for len(p.lanes) <= lane {

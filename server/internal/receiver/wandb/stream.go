@@ -8,6 +8,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/loose"
+	"github.com/kymogram/kymogram/server/internal/receiver/wandb/row"
 )
 
 // The files of a stream.
@@ -20,7 +21,8 @@ const (
 
 // chunk is the body of a file_stream. Its lines are the raw JSON strings.
 type chunk struct {
-	history, events, console, summary       []byte // arrays of lines
+	history                                 *row.Feed
+	events, console, summary                []byte // arrays of lines
 	historyFrom, eventsFrom, consoleFrom    int64  // the numbers of the first ones
 	historyLines, eventsLines, consoleLines int64
 	complete                                bool
@@ -88,75 +90,88 @@ func clientOf(q *http.Request) string {
 	return ""
 }
 
-// readChunk reads a body. Lines are read when they are stored.
+// readChunk reads a body. Most of it are rows, so it is walked through once.
 func readChunk(body []byte) (*chunk, error) {
 	c := &chunk{}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return c, nil
 	}
-	for m, err := range loose.Members(body) {
-		if err != nil {
-			return nil, model.Errorf(model.CodeInvalid, "the body is no JSON of a file_stream: %s", model.Clip(err.Error()))
-		}
-		switch string(m.Key) {
-		case "files":
-			if err := c.files(m.Value); err != nil {
+	at := loose.NewCursor(body)
+	for key := range at.Members() {
+		switch {
+		case loose.IsKey(key, "files"):
+			if err := c.files(body, at); err != nil {
 				return nil, err
 			}
-		case "complete":
-			c.complete = string(m.Value) == "true"
-		case "failed":
-			c.failed = c.failed || string(m.Value) == "true"
-		case "exitcode":
-			code, _ := loose.Float(m.Value)
+		case loose.IsKey(key, "complete"):
+			c.complete = string(at.Value()) == "true"
+		case loose.IsKey(key, "failed"):
+			c.failed = string(at.Value()) == "true" || c.failed
+		case loose.IsKey(key, "exitcode"):
+			code, _ := loose.Float(at.Value())
 			c.failed = c.failed || code != 0
-		case "dropped":
-			n, _ := loose.Float(m.Value)
+		case loose.IsKey(key, "dropped"):
+			n, _ := loose.Float(at.Value())
 			c.dropped = uint64(min(max(n, 0), 1<<53))
 		}
+	}
+	if err := at.End(); err != nil {
+		return nil, model.Errorf(model.CodeInvalid, "the body is no JSON of a file_stream: %s", model.Clip(err.Error()))
 	}
 	return c, nil
 }
 
-// files finds what each file has, in JSON that was checked as part of the body.
-func (c *chunk) files(files []byte) error {
-	if loose.KindOf(files) != loose.Object {
+// files reads what each file has.
+func (c *chunk) files(body []byte, at *loose.Cursor) error {
+	if at.Kind() != loose.Object {
 		return nil // null: a heartbeat
 	}
-	// The body was checked, so each part of it is only skipped from here on: a file may be
-	// nearly all of it.
-	for quoted, file := range loose.Pairs(files) {
-		if loose.KindOf(file) != loose.Object {
-			continue
-		}
-		var content []byte
-		from := int64(0)
-		for key, value := range loose.Pairs(file) {
-			switch string(key) {
-			case `"content"`:
-				content = value
-			case `"offset"`:
-				at, _ := loose.Float(value)
-				from = int64(min(max(at, 0), 1<<53))
-			}
-		}
-		if loose.KindOf(content) != loose.Array {
+	for quoted := range at.Members() {
+		if at.Kind() != loose.Object {
 			continue
 		}
 		name, _ := loose.Text(quoted)
-		switch name {
-		case fileHistory:
-			c.history, c.historyFrom = content, from
-		case fileEvents:
-			c.events, c.eventsFrom = content, from
-		case fileSummary:
-			c.summary = content
-		case fileConsole:
-			c.console, c.consoleFrom = content, from
-		default:
-			return model.Errorf(model.CodeInvalid, "a stream has no file %q", model.Clip(name)).
-				WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
+		if err := c.file(name, body, at); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// file reads what a file has. Of members that come twice the last stands.
+func (c *chunk) file(name string, body []byte, at *loose.Cursor) error {
+	var content []byte
+	var history *row.Feed
+	from := int64(0)
+	for key := range at.Members() {
+		switch {
+		case loose.IsKey(key, "content"):
+			if begin := at.At(); name == fileHistory && at.Kind() == loose.Array {
+				history = row.ReadFeed(body, at)
+				content = body[begin:at.At()]
+			} else {
+				content = at.Value()
+			}
+		case loose.IsKey(key, "offset"):
+			n, _ := loose.Float(at.Value())
+			from = int64(min(max(n, 0), 1<<53))
+		}
+	}
+	if loose.KindOf(content) != loose.Array {
+		return nil
+	}
+	switch name {
+	case fileHistory:
+		c.history, c.historyFrom = history, from
+	case fileEvents:
+		c.events, c.eventsFrom = content, from
+	case fileSummary:
+		c.summary = content
+	case fileConsole:
+		c.console, c.consoleFrom = content, from
+	default:
+		return model.Errorf(model.CodeInvalid, "a stream has no file %q", model.Clip(name)).
+			WithHint("It is %s, %s, %s or %s.", fileHistory, fileEvents, fileSummary, fileConsole)
 	}
 	return nil
 }

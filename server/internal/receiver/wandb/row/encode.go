@@ -37,7 +37,14 @@ type Encoder struct {
 	parts  []part
 	sign   []byte
 	last   *group
+	forms  map[*form]*group
+	form   *form // that of the last row which has one, and its group
+	formed *group
+	expect int
 }
+
+// Expect says how many rows come at most, so that room for them is made at once.
+func (e *Encoder) Expect(rows int) { e.expect = rows }
 
 // group is a row group that grows.
 type group struct {
@@ -51,19 +58,64 @@ type group struct {
 
 // Add takes a row; now is its time where the line has none.
 func (e *Encoder) Add(l *Line, now int64) {
+	if l.form != nil {
+		e.numbers(l, now)
+		return
+	}
 	e.collect(l)
 	g := e.find()
 	if g.doubled {
 		e.settle()
 		g = e.find()
 	}
+	g.begin(l, now)
+	for i := range e.parts {
+		g.add(i, &e.parts[i])
+	}
+}
+
+// begin adds what each row has.
+func (g *group) begin(l *Line, now int64) {
 	if l.TimeNs != 0 {
 		now = l.TimeNs
 	}
 	g.step, g.time, g.runtime = append(g.step, l.Step), append(g.time, now), append(g.runtime, l.runtime)
-	for i := range e.parts {
-		g.add(i, &e.parts[i])
+}
+
+// numbers takes a row that has a form.
+func (e *Encoder) numbers(l *Line, now int64) {
+	if e.form != l.form {
+		e.form, e.formed = l.form, e.groupOf(l.form)
 	}
+	e.formed.begin(l, now)
+	for i, at := range l.form.columns {
+		c := &e.formed.columns[i]
+		c.Floats = append(c.Floats, math.Float64frombits(l.bits[at]))
+	}
+}
+
+// groupOf is the group of a form's rows.
+func (e *Encoder) groupOf(f *form) *group {
+	if g := e.forms[f]; g != nil {
+		return g
+	}
+	e.parts = e.parts[:0]
+	for _, name := range f.names {
+		e.parts = append(e.parts, part{name: name, class: number})
+	}
+	g := e.find()
+	if n := min(e.expect, f.rows); n > 0 && len(g.step) == 0 {
+		g.step, g.time, g.runtime = make([]int64, 0, n), make([]int64, 0, n), make([]float64, 0, n)
+		room := make([]float64, n*len(g.columns))
+		for i := range g.columns {
+			g.columns[i].Floats = room[i*n : i*n : (i+1)*n]
+		}
+	}
+	if e.forms == nil {
+		e.forms = map[*form]*group{}
+	}
+	e.forms[f] = g
+	return g
 }
 
 func (g *group) add(i int, c *part) {
@@ -93,6 +145,7 @@ func (e *Encoder) Groups() []model.RowGroup {
 		})
 	}
 	e.groups, e.of, e.last = e.groups[:0], nil, nil
+	e.forms, e.form, e.formed = nil, nil, nil
 	return out
 }
 
@@ -262,14 +315,14 @@ func (e *Encoder) find() *group {
 	}
 	g := e.of[string(e.sign)]
 	if g == nil {
-		g = e.form()
+		g = e.newGroup()
 	}
 	e.last = g
 	return g
 }
 
-// form makes a group of the cells' form.
-func (e *Encoder) form() *group {
+// newGroup makes a group of the cells' form.
+func (e *Encoder) newGroup() *group {
 	g := &group{sign: string(e.sign), columns: make([]model.Column, len(e.parts), len(e.parts)+1)}
 	seen := make(map[string]bool, len(e.parts))
 	for i := range e.parts {

@@ -3,7 +3,6 @@ package row
 import (
 	"iter"
 	"math"
-	"strconv"
 
 	"github.com/kymogram/kymogram/server/internal/loose"
 )
@@ -17,35 +16,15 @@ const TypeMember = "_type"
 // Number is the value of a JSON number that a float64 series can keep: decimal fractions,
 // bare words, and integers up to ±2^53.
 func Number(value []byte) (float64, bool) {
-	const most = 1 << 53
-	if isFraction(value) { // as most are: one look is enough
-		f, err := strconv.ParseFloat(string(value), 64)
-		return f, err == nil
-	}
-	f, exact := loose.Float(value)
-	if !exact || loose.KindOf(value) != loose.Number {
-		return 0, false
-	}
-	if isWhole(value) && math.Abs(f) > most {
-		return 0, false
-	}
-	return f, true
+	f, size, held := scanned(value)
+	return f, held && size == len(value)
 }
 
-// isFraction tells digits with a point among them.
-func isFraction(value []byte) bool {
-	if len(value) < 3 || value[0] != '-' && value[0]-'0' > 9 {
-		return false
-	}
-	point := 0
-	for i, c := range value[1:] {
-		if c == '.' && point == 0 {
-			point = i + 1
-		} else if c-'0' > 9 {
-			return false
-		}
-	}
-	return point > 0 && point < len(value)-1 && value[point-1] != '-'
+// scanned is Number of what b begins with.
+func scanned(b []byte) (f float64, size int, held bool) {
+	const most = 1 << 53
+	f, size, exact := loose.ScanNumber(b)
+	return f, size, exact && !(math.Abs(f) > most && isWhole(b[:size]))
 }
 
 func isWhole(number []byte) bool {

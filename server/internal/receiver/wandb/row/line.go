@@ -9,9 +9,10 @@ import (
 	"github.com/kymogram/kymogram/server/internal/loose"
 )
 
-// Line is a line of the history that was read. Its parts lie in the bytes of the line.
+// Line is a line of the history that was read. Its parts lie in the bytes of the line, or it
+// has a form and is the numbers of a window.
 type Line struct {
-	Raw     []byte
+	raw     []byte // nil: not worked out yet
 	Step    int64
 	HasStep bool
 	// TimeNs of the row, 0 where the line does not say it.
@@ -19,12 +20,25 @@ type Line struct {
 	runtime float64 // NaN where the line does not say it
 	members []loose.Member
 	odd     []loose.Member // W&B's own keys whose value has another type than theirs
+
+	window *Window
+	index  int
+	form   *form
+	bits   []uint64
+}
+
+// Text is the line as JSON.
+func (l *Line) Text() []byte {
+	if l.raw == nil && l.window != nil {
+		l.raw = l.window.text(l.index)
+	}
+	return l.raw
 }
 
 // Parse reads a line into l, whose room it uses again. The error says what is wrong with
 // the line as a whole.
 func (l *Line) Parse(raw []byte) error {
-	*l = Line{Raw: raw, runtime: math.NaN(), members: l.members[:0], odd: l.odd[:0]}
+	*l = Line{raw: raw, runtime: math.NaN(), members: l.members[:0], odd: l.odd[:0]}
 	for m, err := range loose.Members(raw) {
 		if err != nil {
 			return model.Errorf(model.CodeBadRecord, "a line of the history is no JSON object: %s", model.Clip(err.Error()))
@@ -43,19 +57,16 @@ func (l *Line) own(m loose.Member) bool {
 	l.odd = slices.DeleteFunc(l.odd, func(o loose.Member) bool { return string(o.Key) == string(m.Key) }) // the last stands
 	switch string(m.Key) {
 	case StepKey:
-		if !exact || f != math.Trunc(f) || math.Abs(f) >= 1<<62 {
+		step, is := stepOf(f)
+		if !exact || !is {
 			l.odd = append(l.odd, m)
 			return true
 		}
-		l.Step, l.HasStep = int64(f), true
+		l.Step, l.HasStep = step, true
 		return true
 	case TimestampKey:
-		if !exact || !(math.Abs(f) < maxSeconds) {
-			l.odd = append(l.odd, m)
-			return true
-		}
-		ns := Nanoseconds(f)
-		if ns == 0 || Seconds(ns) != f { // 0 is for none, and near 1970 a time may be finer than a nanosecond
+		ns, is := timeOf(f)
+		if !exact || !is {
 			l.odd = append(l.odd, m)
 			return true
 		}
@@ -70,6 +81,23 @@ func (l *Line) own(m loose.Member) bool {
 		return true
 	}
 	return false
+}
+
+func stepOf(f float64) (step int64, ok bool) {
+	if f != math.Trunc(f) || math.Abs(f) >= 1<<62 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// timeOf is not ok for 0, which is for none, and for what is finer than a nanosecond, as a
+// time near 1970 may be.
+func timeOf(f float64) (ns int64, ok bool) {
+	if !(math.Abs(f) < maxSeconds) {
+		return 0, false
+	}
+	ns = Nanoseconds(f)
+	return ns, ns != 0 && Seconds(ns) == f
 }
 
 // maxSeconds keeps a time within int64 nanoseconds.

@@ -28,7 +28,7 @@ func ruleOf(file string) rule {
 // pages are the texts of the Markdown that users read.
 func pages(root string) ([]text, error) {
 	files := []string{"README.md", "python/README.md", "api/http.md"}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".md" {
 			name, _ := filepath.Rel(root, path)
 			files = append(files, filepath.ToSlash(name))

@@ -88,8 +88,8 @@ func build(docs, api fs.FS) (map[string]file, error) {
 		}
 		out[p.address] = newFile(p.address, data)
 	}
-	for address, make := range map[string]func() ([]byte, error){"": all.first, missing: all.missing, "search.json": all.index} {
-		data, err := make()
+	for address, render := range map[string]func() ([]byte, error){"": all.first, missing: all.missing, "search.json": all.index} {
+		data, err := render()
 		if err != nil {
 			return nil, fmt.Errorf("render /docs/%s: %w", address, err)
 		}

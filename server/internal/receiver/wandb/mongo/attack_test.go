@@ -12,6 +12,9 @@ import (
 // TestAttacksEnd has filters and runs that are made to take long. Each is judged in
 // a time in which a load on the machine does not matter.
 func TestAttacksEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 10 s, and 40 s under the race detector, which has nothing to find here")
+	}
 	deep := strings.Repeat(`[{"0":`, 25) + `1` + strings.Repeat(`}]`, 25)
 	joined := `{"value":1}`
 	for i := range 200 {

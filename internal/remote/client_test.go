@@ -237,6 +237,33 @@ func TestUserKey(t *testing.T) {
 	}
 }
 
+// The golden file is written by the server's tests, and read in Python too.
+func TestStoredKeyOfTheGoldenFile(t *testing.T) {
+	golden, err := os.ReadFile("../../testdata/credentials/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := t.TempDir()
+	path := filepath.Join(config, "kymogram", "credentials.json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, golden, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for address, want := range map[string]string{
+		"http://[::1]:7070":        "0123456789abcdef0123456789abcdef01234567",
+		"https://far.example":      "89abcdef0123456789abcdef0123456789abcdef",
+		"http://far.example":       "",
+		"https://far.example:7070": "",
+	} {
+		base, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key, err := remote.StoredKey(config, remote.Spellings(base)...); key != want || err != nil {
+			t.Errorf("%s: %q, %v", address, key, err)
+		}
+	}
+}
+
 func TestStoredKey(t *testing.T) {
 	config := t.TempDir()
 	base, err := url.Parse("http://localhost:7070")

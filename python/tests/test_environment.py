@@ -55,6 +55,19 @@ def test_a_key_is_found_under_every_name_of_this_machine(tmp_path: Path) -> None
         assert environment.api_key(None, address) == key, address
 
 
+def test_the_keys_that_go_writes(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "kymogram" / "credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes((REPOSITORY / "testdata" / "credentials" / "golden.json").read_bytes())
+    for address, key in {
+        "http://[::1]:7070": "0123456789abcdef0123456789abcdef01234567",
+        "https://far.example": "89abcdef0123456789abcdef0123456789abcdef",
+        "http://far.example": None,
+        "https://far.example:7070": None,
+    }.items():
+        assert environment.api_key(None, address) == key, address
+
+
 def test_the_agent_finds_a_relative_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """It works in another folder, so it is told where the file is."""
     monkeypatch.setenv("SSL_CERT_FILE", "ca.pem")

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -422,6 +423,45 @@ func TestCredentialsAreMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, "a damaged file", auth.SaveCredentials(path, "k", "http://127.0.0.1:1"), model.CodeInvalid)
+}
+
+// The file that clients read is the one of docs/format/credentials.md, byte for byte.
+func TestCredentialsAreTheGoldenFile(t *testing.T) {
+	want, err := os.ReadFile("../../../testdata/credentials/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kymogram", "credentials.json")
+	digits := "0123456789abcdef"
+	local, far := digits+digits+digits[:8], digits[8:]+digits+digits
+	if err := errors.Join(auth.SaveCredentials(path, far, "https://far.example"),
+		auth.SaveCredentials(path, local, "http://localhost:7070", "http://127.0.0.1:7070")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// Writers at one time lose none of the servers.
+func TestCredentialsOfManyWriters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kymogram", "credentials.json")
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			if err := auth.SaveCredentials(path, "k", fmt.Sprintf("https://h%d.example", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got, err := auth.Credentials(path); err != nil || len(got) != 50 {
+		t.Fatalf("%d addresses, %v", len(got), err)
+	}
 }
 
 func TestCredentialsPath(t *testing.T) {

@@ -32,7 +32,7 @@ func run(root string) error {
 	findings := judge(texts)
 	out := bufio.NewWriter(os.Stdout)
 	for _, f := range findings {
-		fmt.Fprintf(out, "%s:%d: %s\n", f.file, f.line, f.what)
+		fmt.Fprintln(out, f)
 	}
 	fmt.Fprintf(out, "%d findings in %d texts\n", len(findings), len(texts))
 	if err := out.Flush(); err != nil {
@@ -62,6 +62,8 @@ type finding struct {
 	line int
 	what string
 }
+
+func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.what) }
 
 // judge finds what breaks a rule, in the order of files and lines.
 func judge(texts []text) []finding {
@@ -94,7 +96,7 @@ func judge(texts []text) []finding {
 		}
 	}
 	for file, m := range means {
-		if m.words > m.most*m.sentences {
+		if m.sentences >= fewSentences && m.words > m.most*m.sentences {
 			out = append(out, finding{file, 1, fmt.Sprintf("%.1f words a sentence, at most %d", float64(m.words)/float64(m.sentences), m.most)})
 		}
 	}
@@ -103,5 +105,8 @@ func judge(texts []text) []finding {
 	})
 	return out
 }
+
+// fewSentences have no mean that says anything.
+const fewSentences = 5
 
 type mean struct{ words, sentences, most int }

@@ -99,8 +99,9 @@ check-go-web:
 	$(GO) test -short work
 	cd web && npm test --silent
 
-lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, golangci-lint, ruff, mypy, biome, tsc
+lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, prose, golangci-lint, ruff, mypy, biome, tsc
 	buf lint
+	$(GO) run ./test/prose
 	golangci-lint run --allow-parallel-runners $(PACKAGES)
 	$(VENV)/bin/ruff check python examples test
 	$(VENV)/bin/ruff format --check python examples test

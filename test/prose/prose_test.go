@@ -15,6 +15,8 @@ func TestJudge(t *testing.T) {
 		"good":                       {"# Title\n\nThe server keeps it. It has `code`.\n", nil},
 		"a long sentence":            {"Short.\n\n" + long + "end.\n", []string{"page.md:3: 32 words"}},
 		"two sentences are not one":  {strings.Repeat("word ", 20) + "end. And " + strings.Repeat("word ", 20) + "end.\n", nil},
+		"a list":                     {"These: " + strings.Repeat("word, ", 40) + "end.\n", nil},
+		"ends with a unit":           {"It takes 30 s. " + strings.Repeat("Word ", 28) + "end.\n", nil},
 		"code is one word":           {"`" + long + "` ends.\n", nil},
 		"a block of code is no text": {"```\n" + long + "room\n```\n", nil},
 		"begins with code":           {"Short.\n\n`x` has no room.\n", []string{`page.md:3: "room"`}},

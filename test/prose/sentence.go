@@ -53,7 +53,7 @@ type sentence struct {
 // what begins the next one.
 var ends = regexp.MustCompile("[.!?][)\"'”’*]*\\s+")
 
-var abbreviation = regexp.MustCompile(`(?i)(\b(e\.g|i\.e|vs|cf|etc|approx|no)|\b[A-Z])\.$`)
+var abbreviation = regexp.MustCompile(`((?i:\b(e\.g|i\.e|vs|cf|etc|approx|no))|\b[A-Z])\.$`)
 
 func sentences(words string) []sentence {
 	var out []sentence

@@ -74,7 +74,7 @@ func judge(texts []text) []finding {
 		for _, s := range sentences(t.words) {
 			line := t.line(s.start)
 			n := count(s.words)
-			isList := 2*(strings.Count(s.words, ",")+strings.Count(s.words, "·")) > n
+			isList := 2*(strings.Count(s.words, ",")+strings.Count(s.words, "·")) >= n
 			if n > t.rule.longest && !isList {
 				out = append(out, finding{t.file, line, fmt.Sprintf("%d words, at most %d: %s", n, t.rule.longest, excerpt(s.words))})
 			}

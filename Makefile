@@ -181,9 +181,10 @@ test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package; under
 test-adapters: bin/kymogram ## adapters with the real frameworks that install within two minutes
 	@tools/adapters
 
-test-frameworks: bin/kymogram $(FRAMES)/.installed ## adapters and imports with the real frameworks, in an environment of 6.5 GB
+test-frameworks: bin/kymogram $(FRAMES)/.installed ## adapters, imports and the example of GoMLX with the real frameworks, in an environment of 6.5 GB
 	cd python && PYTHONPATH=src KYMOGRAM_BINARY=$(or $(KYMOGRAM_BINARY),$(CURDIR)/bin/kymogram) \
 		../$(FRAMES)/bin/python -m pytest -p no:cacheprovider tests/frameworks tests/test_adapters.py tests/test_query.py tests/test_query_fork.py tests/test_guides.py $(ARGS)
+	cd examples/gomlx && KYMOGRAM_BINARY=$(or $(KYMOGRAM_BINARY),$(CURDIR)/bin/kymogram) $(GO) test -count 1 .
 
 $(FRAMES)/.light: python/tests/frameworks/light.txt
 	@tools/prepare venv

@@ -53,6 +53,10 @@ wheels: $(VENV)/.dev ## dist/wheels: the Python package for each system, and one
 release: $(VENV)/.dev ## dist/release: wheels, archives, the container image, bills of materials, checksums; ARGS=linux/amd64 for a part
 	@LDFLAGS='$(LDFLAGS)' TAGS=$(TAGS) VERSION=$(VERSION) tools/release/build $(ARGS)
 
+.PHONY: test-release
+test-release: build ## what make release makes, read by other programs: archives, the image in a chroot (as root), the unit, the compose file, the Helm chart
+	cd tools/release && GOWORK=off KYMOGRAM_BINARY=$(CURDIR)/bin/kymogram $(GO) test -count 1 -v .
+
 bin/kymogram: $(GO_SOURCES) $(PAGE) Makefile
 	@mkdir -p bin
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $@ ./server/cmd/kymogram

@@ -134,7 +134,7 @@ func (r *Receiver) runFields(run *foundRun) graph.Object {
 		"sweepName": optional(told.Sweep), "commit": optional(told.Commit), "host": optional(told.Host),
 		"program": optional(told.Program), "repo": optional(told.Repo), "readOnly": false, "shouldStop": false, "stopped": false, "failed": run.Status == model.StatusFailed,
 		"createdAt": stamp(run.CreatedNs), "heartbeatAt": stamp(run.LastNs), "updatedAt": stamp(run.LastNs), "computeSeconds": (run.LastNs - run.CreatedNs) / 1e9,
-		"config": orEmpty(run.config.text), "summaryMetrics": orEmpty(run.summary.text),
+		"config": r.configOf(run), "summaryMetrics": r.summaryOf(run),
 		"user":    graph.Object{"__typename": "User", "id": node("User", told.User), "name": told.User, "username": told.User, "email": ""},
 		"project": r.projectOf(at),
 		"wandbConfig": graph.Resolver(func(_ context.Context, args graph.Args) (graph.Field, error) {

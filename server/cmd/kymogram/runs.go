@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,16 +32,18 @@ func runsListCommand(io stdio) *cobra.Command {
 	var columns []string
 	cmd := &cobra.Command{
 		Use:   "list [WORKSPACE/PROJECT]",
-		Short: "List the runs of a project, newest first",
+		Short: "List the newest runs of all projects, or the runs of one, newest first",
+		Long: `List runs, newest first. Without an argument these are the newest 20 of all projects
+that the key may read, or as many as --limit says; where KYMOGRAM_PROJECT is set, the runs
+of that project. With an argument they are all runs of one project: WORKSPACE/PROJECT, or
+PROJECT where one workspace has it. kymogram projects lists the projects.`,
 		Example: `  kymogram runs list
+  kymogram runs list --status running
+  kymogram runs list digits
   kymogram runs list lab/digits --status failed
   kymogram runs list lab/digits --q 'lr>0.01' --sort -last --json
   kymogram runs list lab/digits --csv --column name --column 'min(eval/loss)'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			project, err := projectOf(io, args)
-			if err != nil {
-				return err
-			}
 			query, err := f.query()
 			if err != nil {
 				return err
@@ -51,6 +52,16 @@ func runsListCommand(io stdio) *cobra.Command {
 				return usagef("--csv writes all runs: it goes with --column, not with --json, --limit or --cursor")
 			}
 			server, err := f.dial(io)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 && io.env("KYMOGRAM_PROJECT") == "" {
+				if asCSV || query.Has("sort") || query.Has("cursor") {
+					return usagef("%s", noProjectHint)
+				}
+				return f.listNewest(cmd.Context(), io, server, query)
+			}
+			project, err := projectOf(cmd.Context(), io, server, args)
 			if err != nil {
 				return err
 			}
@@ -106,18 +117,6 @@ func pointed(err error, line string) error {
 		return ' '
 	}, line)
 	return fmt.Errorf("%w\n  %s\n  %s^", err, shown, strings.Repeat(" ", e.Column-1))
-}
-
-// projectOf reads WORKSPACE/PROJECT, from the environment when it is not given.
-func projectOf(io stdio, args []string) (string, error) {
-	workspace, project := cmp.Or(io.env("KYMOGRAM_WORKSPACE"), "default"), cmp.Or(io.env("KYMOGRAM_PROJECT"), "default")
-	if len(args) > 0 {
-		var ok bool
-		if workspace, project, ok = strings.Cut(args[0], "/"); !ok || workspace == "" || project == "" || strings.Contains(project, "/") {
-			return "", usagef("%q names no project: give WORKSPACE/PROJECT", args[0])
-		}
-	}
-	return url.PathEscape(workspace) + "/" + url.PathEscape(project), nil
 }
 
 func runsShowCommand(io stdio) *cobra.Command {

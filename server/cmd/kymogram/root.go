@@ -67,7 +67,7 @@ its package bash-completion:
   kymogram doctor                      what is wrong, if anything`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(io.in)
 	root.SetOut(io.out)

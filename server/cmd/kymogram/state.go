@@ -171,7 +171,7 @@ func stateExportCommand(io stdio) *cobra.Command {
 
 // toFile writes to a new file, or to stdout when none is named.
 func toFile(io stdio, path string, write func(goio.Writer) error) error {
-	if path == "" {
+	if path == "" || path == "-" {
 		return write(io.out)
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

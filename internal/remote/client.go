@@ -239,6 +239,15 @@ func (c *Client) RunID(ctx context.Context, ref string) (string, error) {
 	return doc.ID, err
 }
 
+// RunName is workspace/project/name of a run, or its ULID where the server does not say.
+func (c *Client) RunName(ctx context.Context, id string) (string, error) {
+	doc, err := c.resolve(ctx, "run", id)
+	if doc.Name == "" {
+		return id, err
+	}
+	return doc.Workspace + "/" + doc.Project + "/" + doc.Name, err
+}
+
 // ExactRunID asks for the ULID of workspace/project/name, and takes no other run for it:
 // CodeNotFound where there is none.
 func (c *Client) ExactRunID(ctx context.Context, ref string) (string, error) {

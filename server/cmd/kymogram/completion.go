@@ -71,7 +71,7 @@ func completeScopes(_ *cobra.Command, _ []string, begun string) (out []string, _
 			out = append(out, strings.Join(append(slices.Clone(before), string(scope)), ","))
 		}
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeNames offers WORKSPACE/PROJECT, and behind it the project's newest runs.

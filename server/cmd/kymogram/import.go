@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"time"
 
@@ -86,6 +87,20 @@ func importSourceCommand(io stdio, source importer.Source, example string) *cobr
 	return cmd
 }
 
+// ofStdin calls the file that holds the standard input so.
+func ofStdin(err error) error {
+	e := model.Shown(err)
+	if e == nil {
+		return err
+	}
+	out := *e
+	out.Message = spoolPath.ReplaceAllString(out.Message, "standard input")
+	return &out
+}
+
+// spoolPath is that of a file of [transfer.Spooled].
+var spoolPath = regexp.MustCompile(`\S*/kymogram-stdin-\d+/` + transfer.Stdin)
+
 // spooled are paths in which - is a file that holds the standard input.
 func spooled(ctx context.Context, io stdio, source string, paths []string) (out []string, remove func(), err error) {
 	remove = func() {}
@@ -126,7 +141,7 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 	if name := (transfer.NameError{}); errors.As(err, &name) {
 		return usageError{err}
 	} else if err != nil {
-		return err
+		return ofStdin(err)
 	}
 	for _, one := range found.Runs {
 		if one.Key == transfer.Stdin && f.run == "" {

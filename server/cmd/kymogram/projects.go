@@ -105,7 +105,7 @@ func (f *listFlags) listNewest(ctx context.Context, io stdio, server *remote.Cli
 	case left > 0:
 		fmt.Fprintf(io.err, "%d projects without activity for longer are left out: name one to see its runs\n", left)
 	case len(newest) > limit:
-		fmt.Fprintf(io.err, "the newest %d runs of all projects; --limit shows more, kymogram projects lists the projects\n", limit)
+		fmt.Fprintf(io.err, "%d shown, the newest of all projects; --limit shows more, kymogram projects lists the projects\n", limit)
 	}
 	printMore(io, len(list.Items), "runs", "")
 	return nil

@@ -131,17 +131,21 @@ func runsShowCommand(io stdio) *cobra.Command {
 
 func runsDeleteCommand(io stdio) *cobra.Command {
 	var now bool
+	var name string // a short name may mean another run than its reader thinks
 	cmd := runCommand(io, &cobra.Command{
 		Use:     "delete RUN",
 		Short:   "Move a run to the trash for 7 days, or free it --now",
 		Example: "  kymogram runs delete default/default/brave-otter-7\n  kymogram runs delete 01ARZ3NDEKTSV4RRFFQ69G5FAV --now",
-	}, func(ctx context.Context, c *remote.Client, id string) (json.RawMessage, error) {
+	}, func(ctx context.Context, c *remote.Client, id string) (_ json.RawMessage, err error) {
+		if name, err = c.RunName(ctx, id); err != nil {
+			return nil, err
+		}
 		query := url.Values{}
 		if now {
 			query.Set("now", "1")
 		}
 		return c.Document(ctx, http.MethodDelete, remote.RunPath(id), query)
-	}, table.Deleted)
+	}, func(w goio.Writer, doc json.RawMessage) error { return table.Deleted(w, name, doc) })
 	cmd.Flags().BoolVar(&now, "now", false, "free its space at once; it cannot be restored")
 	return cmd
 }

@@ -112,7 +112,7 @@ func Restored(w io.Writer, doc json.RawMessage) error {
 }
 
 // Deleted tells of a run that went into the trash, or for good.
-func Deleted(w io.Writer, doc json.RawMessage) error {
+func Deleted(w io.Writer, name string, doc json.RawMessage) error {
 	var d struct {
 		ID    string `json:"id"`
 		Freed bool   `json:"freed"`
@@ -121,10 +121,10 @@ func Deleted(w io.Writer, doc json.RawMessage) error {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	if d.Freed {
-		_, err := fmt.Fprintf(w, "deleted %s for good\n", d.ID)
+		_, err := fmt.Fprintf(w, "deleted %s (%s) for good\n", Printable(name), d.ID)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "moved %s to the trash for 7 days; `kymogram runs restore %s` brings it back\n", d.ID, d.ID)
+	_, err := fmt.Fprintf(w, "moved %s (%s) to the trash; `kymogram runs restore %s` brings it back for 7 days\n", Printable(name), d.ID, d.ID)
 	return err
 }
 

@@ -1,7 +1,9 @@
 package duration_test
 
 import (
+	"encoding/json"
 	"math"
+	"os"
 	"regexp"
 	"testing"
 	"time"
@@ -30,6 +32,31 @@ func TestParse(t *testing.T) {
 	} {
 		if got, err := duration.Parse(text); err == nil || !regexp.MustCompile(regexp.QuoteMeta(says)).MatchString(err.Error()) {
 			t.Errorf("%q is %v, %v, want an error with %q", text, got, err, says)
+		}
+	}
+}
+
+// TestTheSameInPython: both packages read the same texts.
+func TestTheSameInPython(t *testing.T) {
+	text, err := os.ReadFile("../../testdata/durations.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Seconds map[string]float64
+		Refused []string
+	}
+	if err := json.Unmarshal(text, &doc); err != nil || len(doc.Seconds) == 0 || len(doc.Refused) == 0 {
+		t.Fatalf("%v, %v", doc, err)
+	}
+	for text, want := range doc.Seconds {
+		if got, err := duration.Parse(text); err != nil || got.Seconds() != want {
+			t.Errorf("%q is %v, %v, want %v s", text, got, err, want)
+		}
+	}
+	for _, text := range doc.Refused {
+		if got, err := duration.Parse(text); err == nil {
+			t.Errorf("%q is %v", text, got)
 		}
 	}
 }

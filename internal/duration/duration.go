@@ -21,8 +21,15 @@ var units = []struct {
 	name string
 	size time.Duration
 }{
-	{"w", 7 * Day}, {"d", Day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
-	{"ms", time.Millisecond}, {"us", time.Microsecond}, {"µs", time.Microsecond}, {"ns", time.Nanosecond},
+	{"w", 7 * Day},
+	{"d", Day},
+	{"h", time.Hour},
+	{"m", time.Minute},
+	{"s", time.Second},
+	{"ms", time.Millisecond},
+	{"us", time.Microsecond},
+	{"µs", time.Microsecond},
+	{"ns", time.Nanosecond},
 }
 
 // ErrForm says what a duration looks like.

@@ -407,8 +407,8 @@ class Run:
         """Where a fork comes from and what was forked from the run.
 
         `ancestors` are the runs that it continues, nearest first, each `up_to` a
-        step; `broken` is the one that cannot be read, else None; `forks` are the
-        runs that go on from this one.
+        step. `broken` is the one that cannot be read, else None. `forks` are the
+        runs that continue this one.
         """
         return dict(self.detail()["lineage"])
 
@@ -462,9 +462,9 @@ class Run:
         environment go by episode, then by step; those without an episode come first.
         `first` and `last` bound the axis, both inclusive. Without `attempt`
         these are the points of the curve; a number is that attempt alone, "all"
-        every stored point. `include_inherited` continues the curves of the runs
-        that a fork goes on from, up to the fork step; a column `run` has the id of
-        the run that logged each point. `limit` bounds the rows.
+        every stored point. `include_inherited` also gives what a fork inherits: the
+        curves of the runs that it continues, up to the fork step. A column `run` then
+        has the id of the run that logged each point. `limit` bounds the rows.
         """
         options = _options(metric, scale, labels, attempt, first, last) | {"axis": axis}
         options["include_inherited"] = _flag(include_inherited)
@@ -533,12 +533,12 @@ class Run:
         """A DataFrame of every matching series' points.
 
         They come below one another, with the columns metric, scale, labels, then those
-        of Points.to_pandas(). With `wide` the name of an axis (step, time_ns, window, …)
-        they stand beside one another: that axis, then a column for each series, named
-        `metric`, `metric{label=value}` where more series have the metric, and with
-        `@scale` where that does not tell them apart either, or the axis has that name. Of
+        of Points.to_pandas(). `wide` names an axis (step, time_ns, window, …) and
+        makes a wide frame: a column for that axis, then one for each series. A column is
+        named `metric`, or `metric{label=value}` where several series have that metric.
+        `@scale` is added where names are still equal, or the axis has that name. Of
         points with one x the last counts. Points and series that are not in a wide frame
-        are told by a warning.
+        are counted in a warning.
         """
         return frames.pandas_frame(self._frame(regex, wide, include_inherited))
 

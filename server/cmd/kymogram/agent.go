@@ -76,7 +76,7 @@ version or address changes, or once a day; /metrics says how that goes.`,
 	}
 	flags.chain.addTo(cmd.Flags())
 	flags.collect.addTo(cmd.Flags())
-	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
+	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else the one that kymogram doctor shows)")
 	cmd.Flags().Var(duration.Var(&flags.idle), "idle", "end this long after no run is open and nothing is left; 0 stays (detached: 1m)")
 	cmd.Flags().BoolVar(&flags.detached, "detached", false, "go on in the background")
 	cmd.Flags().StringVar(&flags.metrics, "metrics", "", "answer GET /metrics at HOST:PORT (default: no endpoint)")

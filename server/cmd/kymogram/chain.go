@@ -267,7 +267,7 @@ func chainAxonCommand(io stdio) *cobra.Command {
 	var port uint16
 	cmd := &cobra.Command{
 		Use:     "axon",
-		Short:   "Print what this node's axon says of itself, as JSON",
+		Short:   "Print what this node's axon answers about itself, as JSON",
 		Example: "  kymogram chain axon --wallet default/miner1 --port 8091 --ip 8.8.8.8",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Nothing is asked of a chain.

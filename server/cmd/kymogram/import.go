@@ -28,14 +28,14 @@ func importCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
 		Short: "Import runs of TensorBoard, W&B, MLflow, Neptune, CSV or Parquet",
-		Long: `Read what another tracker left on disk and send it to the server: numbers, texts
-and histograms with their steps and times, configuration, tags and names.
+		Long: `Read what another tracker left on disk and send it to the server. Configuration, tags
+and names are kept, and numbers, texts and histograms with their steps and times.
 kymogram import wandb reads from a W&B server instead.
 
-An import may be repeated: a run that did not change is passed over, one that
-grew becomes a new attempt whose points replace the old ones. Damaged parts of
-files are named and counted, and the rest is imported. The path - of import csv and import
-parquet is the standard input.`,
+An import may be repeated. A run that did not change is passed over. One that grew
+becomes a new attempt whose points replace the old ones. Damaged parts of files are
+named and counted, and the rest is imported. The path - of import csv and import parquet
+is the standard input.`,
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("import what? see kymogram import --help")
 		},
@@ -75,13 +75,13 @@ func importSourceCommand(io stdio, source importer.Source, example string) *cobr
 	flags.StringVar(&f.run, "run", "", "name of the run, when there is one only (default its name in the source)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read everything, send nothing")
 	if source.Name == "neptune" {
-		flags.StringVar(&f.options.Files, "files-path", "", "the folder with the files of runs (default files beside data)")
+		flags.StringVar(&f.options.Files, "files-path", "", "the folder with the files of runs (default: the folder files next to data)")
 	}
 	if source.Name == "csv" || source.Name == "parquet" {
 		flags.StringVar(&f.options.CSV.Step, "step-column", "", "the column of the step (default step, global_step, iteration, epoch, …, else the row's number)")
 		flags.StringVar(&f.options.CSV.Time, "time-column", "", "the column of the time (default timestamp, time, elapsed, …, else when the file was written)")
 		flags.StringVar(&f.options.CSV.Run, "run-column", "", "the column of the run's name: each is a run (default run_id, run, sys/id, …, else the file is one run)")
-		flags.StringSliceVar(&f.options.CSV.Config, "config-column", nil, "columns of the configuration, besides config/…, params.…, parameters/…")
+		flags.StringSliceVar(&f.options.CSV.Config, "config-column", nil, "columns of the configuration, in addition to config/…, params.…, parameters/…")
 		flags.StringVar(&f.start, "start", "", "when relative times begin (default they end when the file was written)")
 	}
 	return cmd

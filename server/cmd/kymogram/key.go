@@ -83,7 +83,7 @@ func keyCreateCommand(io stdio) *cobra.Command {
 	flags.StringVar(&name, "name", "", "what the key is for")
 	flags.StringVar(&scopes, "scope", "", "its rights, comma-separated: ingest, read, admin")
 	flags.StringVar(&project, "project", "", "WORKSPACE or WORKSPACE/PROJECT that it is for (default all)")
-	flags.StringVar(&expires, "expires", "", "its life, such as 12h or 30d (default for ever)")
+	flags.StringVar(&expires, "expires", "", "how long it is valid, such as 12h or 30d (default: no end)")
 	f.addTo(cmd)
 	return cmd
 }
@@ -174,7 +174,7 @@ func keyPublicCommand(io stdio) *cobra.Command {
 			return tell(io, c.json, made, err)
 		},
 	}
-	cmd.Flags().StringVar(&expires, "expires", "", "its life, such as 12h or 30d (default for ever)")
+	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 12h or 30d (default: no end)")
 	c.addTo(cmd)
 	return cmd
 }

@@ -28,7 +28,7 @@ func serveCommand(io stdio) *cobra.Command {
 		Long: "Run the server: one address for the page, the API and the agents of training\n" +
 			"processes. When it is ready it prints one line on stdout,\n" +
 			"  ready http=HOST:PORT grpc=HOST:PORT\n" +
-			"and on stderr, besides its log, a one-time link that opens the page. SIGTERM\n" +
+			"and on stderr, after its log, a one-time link that opens the page. SIGTERM\n" +
 			"lets work under way finish and stops within 5 seconds.",
 		Example: `  kymogram serve --data ~/kymogram
   kymogram serve --data /srv/kymogram --http 0.0.0.0:7070 --tls self

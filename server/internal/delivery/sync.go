@@ -155,7 +155,7 @@ func (r *Outcome) Err() error {
 	case r.Left.Writers == 0:
 		return nil
 	case r.Ended == endedInterrupted:
-		return fmt.Errorf("%w: %s; run it again, it goes on where it stopped", errLeft, r.Ended)
+		return fmt.Errorf("%w: %s; run it again, it resumes where it stopped", errLeft, r.Ended)
 	}
 	return fmt.Errorf("%w: %s", errLeft, cmp.Or(r.Error, r.Ended))
 }

@@ -190,7 +190,7 @@ func (i *influx) write(ctx context.Context) (string, error) {
 	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden:
 		return "", wrong("give the token the right to write to "+i.question.Database, "the token may not write: %s", r.said())
 	}
-	return "", wrong("the server says why; look at its log too", "the point was not taken: %s", r.said())
+	return "", wrong("the answer has the reason; look at the server's log too", "the point was not taken: %s", r.said())
 }
 
 // read asks for the point until it is there.

@@ -204,7 +204,7 @@ func Run(out io.Writer, doc json.RawMessage) error {
 	line("tags", "%s", cmp.Or(strings.Join(r.Tags, ", "), "-"))
 	last := "ended"
 	if r.Status == string(model.StatusRunning) {
-		last = "last sign of life"
+		last = "last activity"
 	}
 	line("created", "%s, %s %s, %s", When(r.CreatedNs), last, When(r.LastNs), Duration(r.DurationMs))
 	for _, a := range r.Lineage.Ancestors {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -85,6 +86,9 @@ type life struct {
 	// spoiled: a process of the attempt failed or went silent, so that the attempt's status is
 	// none of a process that finished.
 	spoiled bool
+	// failed: one of the processes that run together, or ran since the first of them began,
+	// failed or went silent.
+	failed bool
 	// shared: its processes are in shared mode.
 	shared bool
 	// resumed is when a process last asked where the run stands, as one does that resumes it.
@@ -179,15 +183,28 @@ func (l *lives) acquire(id model.RunID, at place) (v *life, release func()) {
 	}
 }
 
-// sweep closes what nobody used for long, and more where there are too many. The writers
-// stay open: silence ends them.
+// sweep closes what nobody used for long. Where there are too many it closes an eighth, those
+// first that rested longest, so that it is not called at each request. The writers stay open:
+// silence ends them.
 func (l *lives) sweep(now time.Time) {
 	l.swept = now
-	for id, v := range l.by {
-		if v.users == 0 && (now.Sub(v.used) >= lifeIdle || len(l.by) >= lifeMost) {
-			delete(l.by, id)
-			v.close()
+	var resting []*life
+	for _, v := range l.by {
+		if v.users == 0 {
+			resting = append(resting, v)
 		}
+	}
+	slices.SortFunc(resting, func(a, b *life) int { return a.used.Compare(b.used) })
+	most := lifeMost
+	if len(l.by) >= lifeMost {
+		most = lifeMost - lifeMost/8
+	}
+	for _, v := range resting {
+		if now.Sub(v.used) < lifeIdle && len(l.by) <= most {
+			return
+		}
+		delete(l.by, v.id)
+		v.close()
 	}
 }
 
@@ -228,8 +245,9 @@ func (r *Receiver) load(ctx context.Context, v *life) error {
 
 // loadProcesses reads who logs into the run.
 func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2[catalog.WriterInfo, error]) error {
-	v.spoiled, v.alone = false, false
+	v.spoiled, v.failed, v.alone = false, false, false
 	var newest catalog.WriterInfo
+	lastBad, firstOpen := int64(0), int64(math.MaxInt64)
 	for w, err := range writers {
 		if err != nil {
 			return err
@@ -241,7 +259,9 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 			newest = w
 		}
 		if w.State != model.WriterOpen {
-			v.spoiled = v.spoiled || int64(w.Attempt) == v.count+1 && w.State != model.WriterFinished
+			if int64(w.Attempt) == v.count+1 && w.State != model.WriterFinished {
+				v.spoiled, lastBad = true, max(lastBad, w.SeenNs)
+			}
 			continue
 		}
 		sdk, again := strings.CutSuffix(w.SDK, againMark)
@@ -254,8 +274,9 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 			return err
 		}
 		p.seen, p.quiet = time.Unix(0, w.SeenNs), w.SeenNs <= w.OpenedNs
-		v.processes = append(v.processes, p)
+		v.processes, firstOpen = append(v.processes, p), min(firstOpen, w.OpenedNs)
 	}
+	v.failed = v.spoiled && lastBad >= firstOpen
 	v.alone = newest.State == model.WriterOpen && strings.HasSuffix(newest.SDK, againMark)
 	return nil
 }
@@ -322,6 +343,9 @@ func (r *Receiver) begin(ctx context.Context, v *life, sdk, host, client string,
 	if len(v.processes) == 0 {
 		number = 0
 	}
+	if alone || number == 0 {
+		v.failed = false
+	}
 	alone = alone && client == "" && !v.shared && !(resumes && v.rewound)
 	v.rewound = false
 	// One that is only known by its rows, as others ended before it, has no sdk and no mark.
@@ -347,7 +371,7 @@ func (r *Receiver) overtake(ctx context.Context, v *life, p *process, resumes bo
 			return err
 		}
 		p.session.Close()
-		v.spoiled = true
+		v.spoiled, v.failed = true, true
 	default:
 		return nil
 	}
@@ -401,7 +425,7 @@ func (r *Receiver) turn(ctx context.Context, v *life) error {
 			return err
 		}
 	}
-	v.alone, v.rewound, v.spoiled = false, false, false
+	v.alone, v.rewound, v.spoiled, v.failed = false, false, false, false
 	return nil
 }
 
@@ -427,17 +451,17 @@ func (r *Receiver) end(ctx context.Context, v *life, p *process, failed bool, no
 	if failed {
 		status = model.StatusFailed
 	}
-	if v.alone && v.spoiled && !failed { // it had no new rows, and the attempt is another's
-		if err := r.turn(ctx, v); err != nil {
-			return err
-		}
-	}
-	v.spoiled = v.spoiled || failed
 	ended := []*process{p}
 	others := slices.DeleteFunc(slices.Clone(v.processes), func(one *process) bool { return one == p })
 	if !slices.ContainsFunc(others, func(one *process) bool { return !one.over(r.options.Now()) }) {
 		ended, others = v.processes, nil
 	}
+	if v.failed = v.failed || failed; len(others) == 0 && v.spoiled && !v.failed { // by processes before these
+		if err := r.turn(ctx, v); err != nil {
+			return err
+		}
+	}
+	v.spoiled = v.spoiled || failed
 	for _, one := range ended {
 		if err := one.close(ctx, status, now); err != nil {
 			return err

@@ -202,6 +202,29 @@ func runs(l *lab, n int) string {
 	return ""
 }
 
+// shown makes runs with one display name.
+func shown(l *lab, n int) string {
+	l.t.Helper()
+	for i := range n {
+		r := opening(text(i, "run-%d"))
+		r.DisplayName = "same"
+		l.opened(r)
+	}
+	return ""
+}
+
+// refused asks for what is not there, or is there several times.
+func refused(path string, fill func(*lab, int) string) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		fill(l, n)
+		return func() {
+			if code, text := l.send("GET", path, nil, nil); code != 400 && code != 404 {
+				l.t.Fatalf("GET %s: %d %.300s", path, code, text)
+			}
+		}
+	}
+}
+
 func projects(l *lab, n int) string {
 	l.t.Helper()
 	for i := range n {
@@ -460,6 +483,9 @@ func routes() []row[*lab] {
 			return func() { l.ok("POST", "/api/v1/runs/"+id+"/restore", nil) }
 		}},
 		{call: "GET /api/v1/resolve", grows: "runs", n: 50, run: reads("/api/v1/resolve?run=w/p/run-0", runs)},
+		{call: "GET /api/v1/resolve", grows: "runs of one display name", n: 50, run: refused("/api/v1/resolve?run=same", shown)},
+		{call: "GET /api/v1/resolve", grows: "runs with other names", n: 50, run: refused("/api/v1/resolve?run=nobody", runs)},
+		{call: "GET /api/v1/resolve", grows: "projects with other names", n: 50, run: refused("/api/v1/resolve?project=nobody", projects)},
 		{call: "GET /api/v1/runs/{id}/series", grows: "series", n: 1_000, run: reads("/api/v1/runs/RUN/series?limit=10000", filled(ofSeries))},
 		{call: "GET /api/v1/runs/{id}/series", grows: "points", n: 20_000, run: reads("/api/v1/runs/RUN/series?preview=64", filled(ofPoints))},
 		{call: "GET /api/v1/runs/{id}/points", grows: "points", n: 10_000, run: reads("/api/v1/runs/RUN/points?metric=m0&limit=100000", filled(ofPoints))},

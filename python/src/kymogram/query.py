@@ -88,12 +88,17 @@ class Client:
     ) -> Iterator[Run]:
         """The runs of "workspace/project", newest first, page by page as they are taken.
 
+        The project alone is enough where one workspace has it.
+
         `filter` is the page's one-line filter: words match name and tags,
         `lr<0.1` and `status=failed` compare; `or`, `not` and brackets join. `sort` is
         created, name, last, status or the path of an attribute, with `-` for descending.
         """
         workspace, slash, rest = project.partition("/")
-        if not slash or not rest or "/" in rest:
+        if not slash:
+            found = self._json("/api/v1/resolve", {"project": project}, "workspace", "project")
+            workspace, rest = found["workspace"], found["project"]
+        elif not rest or "/" in rest:
             raise QueryError(f'project is "workspace/project", got {project!r}', "invalid_argument")
         path = f"/api/v1/projects/{_quote(workspace)}/{_quote(rest)}/runs"
         options = {"q": filter or None, "sort": sort or None, "name": name, "tag": tag}
@@ -116,7 +121,11 @@ class Client:
         return frames.polars_frame(self._runs_frame(project, filter, options))
 
     def run(self, ref: str) -> Run:
-        """One run by its id, an alias, or "workspace/project/name"."""
+        """One run by its id, an alias, or "workspace/project/name".
+
+        Less is enough where it means one run only: "project/name", the name or the display
+        name. The error for a name of several runs lists them.
+        """
         found = self._json("/api/v1/resolve", {"run": ref}, "id")["id"]
         return Run(self, self._json(f"/api/v1/runs/{found}", {}, "id"))
 

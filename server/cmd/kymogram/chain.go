@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/server/internal/subnet"
 )
 
@@ -257,7 +258,7 @@ func chainListCommand(io stdio) *cobra.Command {
 	}
 	f.addChain(cmd.Flags())
 	f.addOutput(cmd.Flags())
-	cmd.Flags().DurationVar(&watch, "watch", 0, "look again and again, print when something changed")
+	cmd.Flags().Var(duration.Var(&watch), "watch", "look again and again, print when something changed; 0 looks once")
 	return cmd
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,8 @@ kymogram import wandb reads from a W&B server instead.
 
 An import may be repeated. A run that did not change is passed over. One that grew
 becomes a new attempt whose points replace the old ones. Damaged parts of files are
-named and counted, and the rest is imported.`,
+named and counted, and the rest is imported. The path - of import csv and import parquet
+is the standard input.`,
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("import what? see kymogram import --help")
 		},
@@ -44,7 +47,8 @@ named and counted, and the rest is imported.`,
 		"csv": "  kymogram import csv progress.csv --project digits --run lr-3\n" +
 			"  kymogram import csv log.csv --step-column iter --time-column elapsed --start 2026-01-02T03:04:05Z\n" +
 			"  kymogram import csv wandb_export.csv --config-column lr,batch_size   # its table of runs, or a chart\n" +
-			"  kymogram import csv runs.csv --run-column trial --dry-run",
+			"  kymogram import csv runs.csv --run-column trial --dry-run\n" +
+			"  ssh gpu1 cat progress.csv | kymogram import csv - --project digits --run lr-3",
 		"parquet": "  kymogram import parquet log.parquet --project digits --run lr-3\n  kymogram import parquet runs.parquet --run-column trial --dry-run",
 		"neptune": "  kymogram import neptune exports --dry-run\n  kymogram import neptune exports/data --files-path exports/files --project digits",
 	}
@@ -83,6 +87,38 @@ func importSourceCommand(io stdio, source importer.Source, example string) *cobr
 	return cmd
 }
 
+// ofStdin calls the file that holds the standard input so.
+func ofStdin(err error) error {
+	e := model.Shown(err)
+	if e == nil {
+		return err
+	}
+	out := *e
+	out.Message = spoolPath.ReplaceAllString(out.Message, "standard input")
+	return &out
+}
+
+// spoolPath is that of a file of [transfer.Spooled].
+var spoolPath = regexp.MustCompile(`\S*/kymogram-stdin-\d+/` + transfer.Stdin)
+
+// spooled are paths in which - is a file that holds the standard input.
+func spooled(ctx context.Context, io stdio, source string, paths []string) (out []string, remove func(), err error) {
+	remove = func() {}
+	at := slices.Index(paths, "-")
+	if at < 0 {
+		return paths, remove, nil
+	}
+	if source != "csv" && source != "parquet" {
+		return nil, nil, usagef("- is the standard input, which import csv and import parquet read; import %s reads files and folders (a file of that name is ./-)", source)
+	}
+	if slices.Contains(paths[at+1:], "-") {
+		return nil, nil, usagef("- is the standard input: give it once")
+	}
+	out = slices.Clone(paths)
+	out[at], remove, err = transfer.Spooled(ctx, io.in)
+	return out, remove, err
+}
+
 func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.Source, paths []string) error {
 	f.workspace = cmp.Or(f.workspace, io.env("KYMOGRAM_WORKSPACE"), "default")
 	f.project = cmp.Or(f.project, io.env("KYMOGRAM_PROJECT"))
@@ -96,11 +132,21 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 		}
 		f.options.CSV.Start = when
 	}
+	paths, remove, err := spooled(ctx, io, source.Name, paths)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	found, err := transfer.Find(ctx, source, paths, f.run, f.options)
 	if name := (transfer.NameError{}); errors.As(err, &name) {
 		return usageError{err}
 	} else if err != nil {
-		return err
+		return ofStdin(err)
+	}
+	for _, one := range found.Runs {
+		if one.Key == transfer.Stdin && f.run == "" {
+			return usagef("the standard input has no name: give --run NAME")
+		}
 	}
 	server, err := f.dial(io)
 	if err != nil {

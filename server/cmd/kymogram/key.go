@@ -157,13 +157,17 @@ func keyPublicCommand(io stdio) *cobra.Command {
 			"\"public link\"; `kymogram key revoke ID` ends the link at once.",
 		Example: "  kymogram key public team/network --expires 30d",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := keys.Public(args[0], expires)
-			if err != nil {
-				return usageError{err}
-			}
 			client, err := c.dial(io)
 			if err != nil {
 				return err
+			}
+			workspace, project, err := splitProject(cmd.Context(), client, args[0])
+			if err != nil {
+				return err
+			}
+			request, err := keys.Public(workspace+"/"+project, expires)
+			if err != nil {
+				return usageError{err}
 			}
 			made, err := keys.Remote{Server: client}.Publish(cmd.Context(), request)
 			made.Notes = io.err

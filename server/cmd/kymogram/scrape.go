@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/server/internal/scrape"
 )
 
@@ -39,7 +40,7 @@ cost 10 s, 8 MiB and 20,000 values, and redirects are not followed.`,
 				return usagef("which subnet? give --netuid N")
 			}
 			if f.every < time.Second {
-				return usagef("--every is %s, it must be a second or more", f.every)
+				return usagef("--every is %s, it must be a second or more", duration.Text(f.every))
 			}
 			return f.run(cmd.Context(), io)
 		},
@@ -49,7 +50,8 @@ cost 10 s, 8 MiB and 20,000 values, and redirects are not followed.`,
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "workspace of the runs (default KYMOGRAM_WORKSPACE, else default)")
 	cmd.Flags().StringVar(&f.project, "project", "", "project of the runs (default subnet-N)")
 	cmd.Flags().StringVar(&f.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else the one that kymogram doctor shows)")
-	cmd.Flags().DurationVar(&f.every, "every", 30*time.Second, "time between two scrapes")
+	f.every = 30 * time.Second
+	cmd.Flags().Var(duration.Var(&f.every), "every", "time between two scrapes")
 	cmd.Flags().BoolVar(&f.once, "once", false, "scrape once, deliver and end")
 	return cmd
 }

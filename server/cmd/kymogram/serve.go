@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/server"
@@ -73,7 +74,15 @@ func serve(ctx context.Context, c config.Config, io stdio) error {
 func newLog(io stdio, level string) *slog.Logger {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(level)) // config has checked it
-	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l}))
+	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l, ReplaceAttr: writtenDuration}))
+}
+
+// writtenDuration writes a duration in the log as it is written everywhere.
+func writtenDuration(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(duration.Text(a.Value.Duration()))
+	}
+	return a
 }
 
 func tlsFolder(c config.Config) string { return filepath.Join(c.Data, "tls") }

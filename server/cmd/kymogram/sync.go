@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/delivery"
 )
@@ -39,7 +40,7 @@ nothing is stored twice. Without --timeout it gives up after 30 s without progre
 	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else the one that kymogram doctor shows)")
 	cmd.Flags().StringVar(&flags.Server, "server", "", "deliver to this server instead of the one that each run names")
 	cmd.Flags().StringVar(&flags.Key, "key", "", "API key for every server; runs that go on keep it")
-	cmd.Flags().DurationVar(&flags.Timeout, "timeout", 0, "give up after this time")
+	cmd.Flags().Var(duration.Var(&flags.Timeout), "timeout", "give up after this time, such as 90s or 1h30m; 0 never")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print a JSON object")
 	return cmd
 }

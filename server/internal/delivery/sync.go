@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/table"
@@ -141,7 +142,7 @@ var errLeft = errors.New("not everything is delivered")
 // Print writes it for a person.
 func (r *Outcome) Print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "%s points delivered in %s, %s refused, %s left in %s; ended programs closed: %d\n", table.Count(r.Delivered),
-		time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond), table.Count(r.Refused), r.Left, r.Spool, r.Closed)
+		duration.Text(time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond)), table.Count(r.Refused), r.Left, r.Spool, r.Closed)
 	if err == nil {
 		err = printWaiting(out, r.Waiting)
 	}

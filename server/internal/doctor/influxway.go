@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -205,7 +206,7 @@ func (i *influx) read(ctx context.Context) (string, error) {
 		case r.status != http.StatusOK:
 			return "", wrong("look at the server's log", "the point cannot be read: %s", r.said())
 		case strings.Contains(r.body, i.mark):
-			return fmt.Sprintf("the point is back after %s", time.Since(began).Round(time.Millisecond)), nil
+			return fmt.Sprintf("the point is back after %s", duration.Text(time.Since(began).Round(time.Millisecond))), nil
 		case time.Since(began) > i.question.Wait:
 			return "", wrong("look at the server's log", "the point was taken and is not there after %s", i.question.Wait)
 		}

@@ -171,7 +171,8 @@ func (c *Client) refusal(response *http.Response) error {
 		Error *model.Error `json:"error"`
 	}
 	if json.Unmarshal(body, &doc) == nil && doc.Error != nil && doc.Error.Message != "" {
-		return doc.Error
+		// The server does not know by which address it was asked.
+		return doc.Error.WithHint("%s", strings.ReplaceAll(doc.Error.Hint, "kymogram login ADDRESS", "kymogram login "+c.Base))
 	}
 	hint := "is it another program, or a proxy?"
 	if c.Flag != "" {

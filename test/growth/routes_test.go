@@ -625,6 +625,18 @@ func routes() []row[*lab] {
 		{call: "POST /api/v1/keys", grows: "keys", n: 50, run: func(l *lab, n int) func() { return func() { keys(l, n) } }},
 		{call: "POST /api/v1/links", grows: "links", n: 200, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/links", []byte("{}")) })},
 		{call: "POST /api/v1/session", grows: "sign-ins", n: 50, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/session", document(map[string]string{"token": l.key})) })},
+		{call: "POST /api/v1/session/key", grows: "keys", n: 50, run: func(l *lab, n int) func() {
+			keys(l, n)
+			var made struct{ Link string }
+			if err := json.Unmarshal(l.ok("POST", "/api/v1/links", []byte("{}")), &made); err != nil {
+				l.t.Fatal(err)
+			}
+			_, token, _ := strings.Cut(made.Link, "#")
+			return func() {
+				l.ok("POST", "/api/v1/session/key", document(map[string]any{"token": token, "name": "x", "scopes": []string{"read"}}))
+			}
+		}},
+		{call: "GET /api/v1/key", grows: "keys", n: 50, run: reads("/api/v1/key", keys)},
 		{call: "DELETE /api/v1/session", grows: "sign-outs", n: 50, run: each(func(l *lab, _ int) {
 			l.ok("DELETE", "/api/v1/session", nil, map[string]string{"Cookie": "kymogram_session=" + l.key})
 		})},
@@ -675,6 +687,7 @@ func reasons() map[string]string {
 		"POST /api/v1/blobs/{sha256}/url":       "one signature over fixed bytes",
 		"GET /api/v1/runs/{id}/files":           "a page by a key, as renderings, which have a row; only the W&B receiver writes files",
 		"GET /api/v1/runs/{id}/files/{name...}": "the bytes of a blob, which have rows",
+		"DELETE /api/v1/key":                    "as DELETE of a key by its id",
 		"DELETE /api/v1/keys/{id}":              "one row of the catalog, by its primary key; the list of keys has a row",
 	}
 }

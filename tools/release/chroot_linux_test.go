@@ -55,7 +55,7 @@ func TestImageRuns(t *testing.T) {
 	if health[0] != "CMD" || health[1] != one.Config.Entrypoint[0] {
 		t.Fatalf("health check %q", health)
 	}
-	if out, err := inside([]string{"KYMOGRAM_HTTP=" + host}, health[2:]...).CombinedOutput(); err != nil {
+	if out, err := inside([]string{"KYMOGRAM_SERVER=http://" + host}, health[2:]...).CombinedOutput(); err != nil {
 		t.Errorf("health: %v\n%s\n%s", err, out, &log)
 	}
 	key := strings.TrimSpace(string(read(t, filepath.Join(root, "data", "kymogram", "admin.key"))))

@@ -226,7 +226,7 @@ class Client:
                 with refusal:
                     wait = _retry_after(refusal)
                     if wait is None or left == 0:
-                        raise _refused(refusal.code, refusal.read()) from None
+                        raise _refused(refusal.code, refusal.read(), self.url) from None
                 time.sleep(wait)
         raise AssertionError("unreachable")
 
@@ -261,10 +261,11 @@ def _retry_after(refusal: error.HTTPError) -> float | None:
     return min(float(header), _MOST_WAIT) if header.isdigit() else 1.0
 
 
-def _refused(status: int, body: bytes) -> KymogramError:
+def _refused(status: int, body: bytes, address: str) -> KymogramError:
     try:
         detail = json.loads(body)["error"]
         text = ". ".join(detail[part] for part in ("message", "hint") if detail.get(part))
+        text = text.replace("kymogram login ADDRESS", f"kymogram login {address}")
         code = detail["code"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text, code = f"HTTP {status} and no answer of Kymogram's: is it a proxy?", "unavailable"

@@ -78,6 +78,9 @@ its package bash-completion:
 		configCommand(io), // config.go
 		dataCommand(io),   // data.go, backup.go
 		keyCommand(io),    // key.go
+		loginCommand(io),  // login.go
+		logoutCommand(io), // login.go
+		whoamiCommand(io), // login.go
 		healthCommand(io), // health.go
 		// Programs' machines.
 		agentCommand(io),    // agent.go, agentchain.go

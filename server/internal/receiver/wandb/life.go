@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -86,9 +85,6 @@ type life struct {
 	// spoiled: a process of the attempt failed or went silent, so that the attempt's status is
 	// none of a process that finished.
 	spoiled bool
-	// failed: one of the processes that run together, or ran since the first of them began,
-	// failed or went silent.
-	failed bool
 	// shared: its processes are in shared mode.
 	shared bool
 	// resumed is when a process last asked where the run stands, as one does that resumes it.
@@ -245,9 +241,8 @@ func (r *Receiver) load(ctx context.Context, v *life) error {
 
 // loadProcesses reads who logs into the run.
 func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2[catalog.WriterInfo, error]) error {
-	v.spoiled, v.failed, v.alone = false, false, false
+	v.spoiled, v.alone = false, false
 	var newest catalog.WriterInfo
-	lastBad, firstOpen := int64(0), int64(math.MaxInt64)
 	for w, err := range writers {
 		if err != nil {
 			return err
@@ -259,9 +254,7 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 			newest = w
 		}
 		if w.State != model.WriterOpen {
-			if int64(w.Attempt) == v.count+1 && w.State != model.WriterFinished {
-				v.spoiled, lastBad = true, max(lastBad, w.SeenNs)
-			}
+			v.spoiled = v.spoiled || int64(w.Attempt) == v.count+1 && w.State != model.WriterFinished
 			continue
 		}
 		sdk, again := strings.CutSuffix(w.SDK, againMark)
@@ -274,9 +267,8 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 			return err
 		}
 		p.seen, p.quiet = time.Unix(0, w.SeenNs), w.SeenNs <= w.OpenedNs
-		v.processes, firstOpen = append(v.processes, p), min(firstOpen, w.OpenedNs)
+		v.processes = append(v.processes, p)
 	}
-	v.failed = v.spoiled && lastBad >= firstOpen
 	v.alone = newest.State == model.WriterOpen && strings.HasSuffix(newest.SDK, againMark)
 	return nil
 }
@@ -343,9 +335,6 @@ func (r *Receiver) begin(ctx context.Context, v *life, sdk, host, client string,
 	if len(v.processes) == 0 {
 		number = 0
 	}
-	if alone || number == 0 {
-		v.failed = false
-	}
 	alone = alone && client == "" && !v.shared && !(resumes && v.rewound)
 	v.rewound = false
 	// One that is only known by its rows, as others ended before it, has no sdk and no mark.
@@ -371,7 +360,7 @@ func (r *Receiver) overtake(ctx context.Context, v *life, p *process, resumes bo
 			return err
 		}
 		p.session.Close()
-		v.spoiled, v.failed = true, true
+		v.spoiled = true
 	default:
 		return nil
 	}
@@ -425,7 +414,7 @@ func (r *Receiver) turn(ctx context.Context, v *life) error {
 			return err
 		}
 	}
-	v.alone, v.rewound, v.spoiled, v.failed = false, false, false, false
+	v.alone, v.rewound, v.spoiled = false, false, false
 	return nil
 }
 
@@ -451,17 +440,17 @@ func (r *Receiver) end(ctx context.Context, v *life, p *process, failed bool, no
 	if failed {
 		status = model.StatusFailed
 	}
-	ended := []*process{p}
-	others := slices.DeleteFunc(slices.Clone(v.processes), func(one *process) bool { return one == p })
-	if !slices.ContainsFunc(others, func(one *process) bool { return !one.over(r.options.Now()) }) {
-		ended, others = v.processes, nil
-	}
-	if v.failed = v.failed || failed; len(others) == 0 && v.spoiled && !v.failed { // by processes before these
+	if v.alone && v.spoiled && !failed { // it had no new rows, and the attempt is another's
 		if err := r.turn(ctx, v); err != nil {
 			return err
 		}
 	}
 	v.spoiled = v.spoiled || failed
+	ended := []*process{p}
+	others := slices.DeleteFunc(slices.Clone(v.processes), func(one *process) bool { return one == p })
+	if !slices.ContainsFunc(others, func(one *process) bool { return !one.over(r.options.Now()) }) {
+		ended, others = v.processes, nil
+	}
 	for _, one := range ended {
 		if err := one.close(ctx, status, now); err != nil {
 			return err

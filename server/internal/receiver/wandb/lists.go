@@ -183,7 +183,7 @@ func (s *selection) trees() (names []string) {
 	return names
 }
 
-// treeOf is the tree that a field of [record.Field] is in, "" for one of the run itself.
+// treeOf is the tree that a field of a record is in, "" for one of the run itself.
 func treeOf(field string) string {
 	switch field {
 	case "config":

@@ -279,7 +279,7 @@ func rowName(line string) string {
 // Whatever processes log into a run, in any order, with lost answers, faults and restarts:
 // no row is lost, none is there twice, and the curve is what the rules say.
 func TestLives(t *testing.T) {
-	seeds := 500
+	seeds := 12
 	if testing.Short() {
 		seeds = 4
 	}

@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/config"
+	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/server"
 )
 
@@ -27,7 +29,7 @@ func serveCommand(io stdio) *cobra.Command {
 		Long: "Run the server: one address for the page, the API and the agents of training\n" +
 			"processes. When it is ready it prints one line on stdout,\n" +
 			"  ready http=HOST:PORT grpc=HOST:PORT\n" +
-			"and on stderr, besides its log, a one-time link that opens the page. SIGTERM\n" +
+			"and on stderr, after its log, a one-time link that opens the page. SIGTERM\n" +
 			"lets work under way finish and stops within 5 seconds.",
 		Example: `  kymogram serve --data ~/kymogram
   kymogram serve --data /srv/kymogram --http 0.0.0.0:7070 --tls self
@@ -73,7 +75,15 @@ func serve(ctx context.Context, c config.Config, io stdio) error {
 func newLog(io stdio, level string) *slog.Logger {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(level)) // config has checked it
-	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l}))
+	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l, ReplaceAttr: writtenDuration}))
+}
+
+// writtenDuration writes a duration in the log as it is written everywhere.
+func writtenDuration(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(duration.Text(a.Value.Duration()))
+	}
+	return a
 }
 
 func tlsFolder(c config.Config) string { return filepath.Join(c.Data, "tls") }
@@ -95,7 +105,34 @@ func announce(ctx context.Context, n *node, srv *server.Server, l *server.Listen
 	} else {
 		fmt.Fprintf(io.err, "\nOpen %s\n(good once, for 15 minutes; kymogram key link makes another)\n\n", srv.LoginLink())
 	}
+	if err := greet(ctx, n, srv.Address(), io); err != nil {
+		return err
+	}
 	n.log.Info("serving", "version", version, "http", l.HTTP(), "grpc", l.GRPC(), "data", n.config.Data)
 	_, err := fmt.Fprintf(io.out, "ready http=%s grpc=%s\n", l.HTTP(), l.GRPC())
 	return err
+}
+
+// greet shows a person whose server is empty the lines that change it. They need no key here:
+// the server has just put it where the user's programs find it.
+func greet(ctx context.Context, n *node, address string, io stdio) error {
+	if !progress.IsTerminal(io.err) {
+		return nil
+	}
+	projects, _, err := n.catalog.ListProjects(ctx, 1, "")
+	if err != nil || len(projects) > 0 {
+		return err
+	}
+	fmt.Fprintf(io.err, `Nothing is logged yet. In Python:
+
+import kymogram
+kymogram.init(server=%q, project_name="first")
+for step in range(100):
+    kymogram.log("loss", 1 / (step + 1), step=step)
+kymogram.close()
+
+On another machine run: kymogram login LINK, with a link of kymogram key link
+
+`, address)
+	return nil
 }

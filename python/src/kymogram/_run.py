@@ -7,7 +7,7 @@ import time
 from threading import TIMEOUT_MAX, RLock
 
 from . import _log, _rl
-from ._delivery import ends, wait
+from ._delivery import console, ends, wait
 from ._delivery.errors import Errors
 from ._delivery.helper import Helper, who_delivers
 from ._exceptions import (
@@ -70,6 +70,7 @@ class Run:
         self._logger: Logger | None = None
         self._helper: Helper | None = None
         self._announced = False
+        self._console: console.Console | None = None
         self._renderings = Renderings(settings.rendering, settings.error_strategy, self.name)
         try:
             starts = _starts(server, answer)
@@ -80,6 +81,10 @@ class Run:
             if later:  # configuration that the open had no room for
                 self._logger.writer.append_update(later)
             self._announce()
+            if settings.console:
+                self._console = console.begin(
+                    self.name, self._logger.writer.root, server, request, settings.key
+                )
         except BaseException:  # such as Ctrl-C: nobody will hold this run
             self._let_go()
             raise
@@ -226,6 +231,9 @@ class Run:
             self._request.pop("initial", None)
             self._request.pop("with_starts", None)
             self._request.pop("ended", None)
+        if self._console is not None:
+            self._console.forked()
+            self._console = None
         self._lock = RLock()
         self._logger = self._helper = None
         self._renderings.forked()
@@ -507,6 +515,7 @@ class Run:
 
     def _let_go(self) -> None:
         """End the helper and the writer: the deliverer sees that nobody goes on here."""
+        self._end_console()
         logger, helper = self._logger, self._helper
         if helper is not None:
             helper.stop()
@@ -515,6 +524,11 @@ class Run:
             if os.environ.get(environment.ATTEMPT) == logger.writer.writer:
                 del os.environ[environment.ATTEMPT]
 
+    def _end_console(self) -> None:
+        """Give stdout and stderr back to the program."""
+        if self._console is not None:
+            self._console.end()
+
     def _finish(self, timeout: float) -> CloseInfo | None:
         """Write the end, wait for its delivery, and say what is left."""
         logger, helper = self._logger, self._helper
@@ -522,6 +536,7 @@ class Run:
             return None
         writer = logger.writer
         tables.forget()
+        self._end_console()
         timeout = self._renderings.end(timeout)
         last = writer.end("failed" if self._failed else "finished", self._signal)
         start = time.monotonic()

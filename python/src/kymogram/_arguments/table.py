@@ -174,8 +174,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("config", "Mapping[str, Any] | None", None),
-        "set by the process that creates the run "
-        "(*Run metadata*)",
+        "set by the process that creates the run (*Run metadata*)",
         checks.config,
         otherwise=(),
     ),
@@ -374,6 +373,15 @@ ARGUMENTS = (
         variable="SYSTEM_METRICS_INTERVAL_SECS",
         otherwise=30.0,
         shown="30",
+    ),
+    Argument(
+        *("capture_console", "bool", False),
+        "keep the lines of stdout and stderr with the run ([the console](console.md))",
+        checks.yes_or_no,
+        variable="CAPTURE_CONSOLE",
+        read=checks.variable,
+        otherwise=False,
+        falsy=True,
     ),
     Argument(*("artifact_api_url", "str | None", None), _SERVICES),
     Argument(*("query_api_url", "str | None", None), _SERVICES),

@@ -8,8 +8,10 @@ if sys.platform == "win32":
         RENAMES_OPEN_FOLDERS,
         become,
         detached,
+        duplicate,
         free,
         host,
+        like_terminal,
         lock,
         open_private,
         pread,
@@ -17,6 +19,7 @@ if sys.platform == "win32":
         reserve,
         user,
         warm,
+        writable,
     )
 else:
     from .posix import (
@@ -24,8 +27,10 @@ else:
         RENAMES_OPEN_FOLDERS,
         become,
         detached,
+        duplicate,
         free,
         host,
+        like_terminal,
         lock,
         open_private,
         pread,
@@ -33,6 +38,7 @@ else:
         reserve,
         user,
         warm,
+        writable,
     )
 
 __all__ = [
@@ -40,8 +46,10 @@ __all__ = [
     "RENAMES_OPEN_FOLDERS",
     "become",
     "detached",
+    "duplicate",
     "free",
     "host",
+    "like_terminal",
     "lock",
     "open_private",
     "pread",
@@ -49,4 +57,5 @@ __all__ = [
     "reserve",
     "user",
     "warm",
+    "writable",
 ]

@@ -207,7 +207,7 @@ func (s *stream) room(l *line) bool {
 
 // tell keeps one line, at the number of the first that is missing, that counts them.
 func (s *stream) tell() {
-	if s.missing == s.told {
+	if s.missing == 0 || s.missing == s.told {
 		return
 	}
 	s.told = s.missing

@@ -107,14 +107,18 @@ func (r *relay) channel(c Channel) {
 	}
 	buffer := make([]byte, piece)
 	for {
-		if len(m.held) > 0 && !readable(c.Source, patience) {
+		// It waits in poll, not in read: a SIGKILL while it waits takes no bytes along.
+		wait := -1
+		if len(m.held) > 0 {
+			wait = patience
+		}
+		if !readable(c.Source, wait) {
 			m.release()
+			continue
 		}
 		n, err := unix.Read(c.Source, buffer)
 		switch {
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN):
-			readable(c.Source, -1)
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 		case err != nil || n <= 0: // EIO is the end of a pseudo-terminal
 			m.release()
 			return

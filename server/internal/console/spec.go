@@ -94,7 +94,7 @@ func (l *log) close() {
 func readSpec(line []byte) (*Spec, error) {
 	spec := &Spec{}
 	if err := json.Unmarshal(line, spec); err != nil {
-		return nil, fmt.Errorf("read what the program says of its console: %w", err)
+		return nil, fmt.Errorf("read the settings of the console: %w", err)
 	}
 	return spec, nil
 }

@@ -28,6 +28,7 @@ VARIABLE = "KYMOGRAM_CONSOLE"
 _STREAMS = {1: "stdout", 2: "stderr"}
 _START_S = 5.0
 _END_S = 5.0  # a terminal that is stopped holds up close() no longer
+_REST_S = 0.1
 _AT_ONCE = 3_900  # bytes that a pipe takes as one, with their marks
 _NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _LEAST_SECRET = 8
@@ -87,11 +88,10 @@ class Channel:
         finally:
             os.close(last)
 
-    def rest(self, *marks: bytes) -> None:
+    def rest(self, *marks: bytes, wait: float = 0) -> None:
         """Write what a relay that died left behind."""
-        os.set_blocking(self.source, False)
         try:
-            while data := os.read(self.source, 1 << 16):
+            while seams.readable(self.source, wait) and (data := os.read(self.source, 1 << 16)):
                 for mark in marks:
                     data = data.replace(mark, b"")
                 os.write(self.saved[self.descriptors[0]], data)
@@ -201,9 +201,12 @@ class Console:
 
     def _lost(self) -> None:
         """The relay is gone: go on without one."""
+        marks = (self._error, self._output, self._end)
+        for one in self.channels:
+            one.rest(*marks)
         self._leave()
         for one in self.channels:
-            one.rest(self._error, self._output, self._end)
+            one.rest(*marks, wait=_REST_S)
         voice.warn(
             f"the relay of the console ended, see agent.log in the spool; from now on the run "
             f"{self.run!r} keeps no lines"

@@ -115,12 +115,25 @@ def like_terminal(descriptor: int) -> tuple[int, int]:
     return ours, theirs
 
 
+def readable(descriptor: int, seconds: float) -> bool:
+    """Whether something can be read within a time."""
+    import select
+
+    return _comes(descriptor, seconds, select.POLLIN)
+
+
 def writable(descriptor: int, seconds: float) -> bool:
     """Whether something can be written within a time."""
     import select
 
+    return _comes(descriptor, seconds, select.POLLOUT)
+
+
+def _comes(descriptor: int, seconds: float, event: int) -> bool:
+    import select
+
     poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
+    poll.register(descriptor, event)
     return bool(poll.poll(seconds * 1000))
 
 

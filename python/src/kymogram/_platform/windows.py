@@ -115,6 +115,11 @@ def like_terminal(descriptor: int) -> tuple[int, int]:
     raise OSError("the console cannot be kept on Windows")
 
 
+def readable(descriptor: int, seconds: float) -> bool:
+    """As far as is known."""
+    return True
+
+
 def writable(descriptor: int, seconds: float) -> bool:
     """As far as is known."""
     return True

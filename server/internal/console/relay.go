@@ -121,6 +121,7 @@ func (r *relay) channel(c Channel) {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 		case err != nil || n <= 0: // EIO is the end of a pseudo-terminal
 			m.release()
+			_ = unix.Close(c.Target) // who reads it shall not wait for the rest of the work
 			return
 		default:
 			m.write(buffer[:n])

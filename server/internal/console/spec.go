@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -73,7 +74,7 @@ func (l *log) line(stream string, step, timeNs int64, text string) error {
 	if series == nil {
 		labels := map[string]string{labelStream: stream}
 		if l.rank > 0 {
-			labels[labelProcess] = fmt.Sprint(l.rank)
+			labels[labelProcess] = strconv.FormatInt(l.rank, 10)
 		}
 		key := model.NewSeriesKey(metric, model.ScaleStep, labels)
 		var err error

@@ -33,10 +33,6 @@ type series struct {
 	} `json:"last"`
 }
 
-func (s *series) name() string {
-	return model.NewSeriesKey(s.Metric, s.Scale, s.Labels).String()
-}
-
 // source reads the console of one run.
 type source struct {
 	server *remote.Client
